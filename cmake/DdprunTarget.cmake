@@ -1,0 +1,11 @@
+set(DDPRUN_SANITIZE "" CACHE STRING "Comma-separated sanitizers for all targets of ours, e.g. address,undefined")
+
+# Every target of the project is dressed here and nowhere else.
+function(ddprun_target target)
+  target_compile_options(${target} PRIVATE -Wall -Wextra)
+  target_include_directories(${target} PUBLIC ${PROJECT_SOURCE_DIR})
+  if(DDPRUN_SANITIZE)
+    target_compile_options(${target} PUBLIC -fsanitize=${DDPRUN_SANITIZE} -fno-omit-frame-pointer -fno-sanitize-recover=undefined)
+    target_link_options(${target} PUBLIC -fsanitize=${DDPRUN_SANITIZE})
+  endif()
+endfunction()

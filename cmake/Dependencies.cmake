@@ -1,0 +1,28 @@
+# The system's packages first, pinned sources second. With the Debian packages of scripts/setup.sh nothing is downloaded.
+include(FetchContent)
+set(FETCHCONTENT_QUIET ON)
+find_package(Threads REQUIRED)
+find_package(ZLIB REQUIRED)
+
+FetchContent_Declare(CLI11 URL https://github.com/CLIUtils/CLI11/archive/refs/tags/v2.4.2.tar.gz FIND_PACKAGE_ARGS 2.1)
+FetchContent_Declare(nlohmann_json URL https://github.com/nlohmann/json/releases/download/v3.11.3/json.tar.xz
+                     FIND_PACKAGE_ARGS 3.11)
+set(SPDLOG_FMT_EXTERNAL_DEFAULT OFF)
+FetchContent_Declare(spdlog URL https://github.com/gabime/spdlog/archive/refs/tags/v1.14.1.tar.gz FIND_PACKAGE_ARGS 1.10)
+FetchContent_Declare(asio URL https://github.com/chriskohlhoff/asio/archive/refs/tags/asio-1-30-2.tar.gz
+                     FIND_PACKAGE_ARGS NAMES Asio)
+FetchContent_MakeAvailable(CLI11 nlohmann_json spdlog asio)
+if(NOT TARGET Asio::asio)  # the fetched source has no CMake of its own
+  add_library(Asio::asio INTERFACE IMPORTED)
+  target_include_directories(Asio::asio SYSTEM INTERFACE ${asio_SOURCE_DIR}/asio/include)
+  target_link_libraries(Asio::asio INTERFACE Threads::Threads)
+  target_compile_definitions(Asio::asio INTERFACE ASIO_STANDALONE ASIO_NO_DEPRECATED)
+endif()
+
+if(DDPRUN_TESTS)
+  FetchContent_Declare(Catch2 URL https://github.com/catchorg/Catch2/archive/refs/tags/v3.7.1.tar.gz FIND_PACKAGE_ARGS 2.13)
+  FetchContent_MakeAvailable(Catch2)
+  if(Catch2_SOURCE_DIR)
+    list(APPEND CMAKE_MODULE_PATH ${Catch2_SOURCE_DIR}/extras)
+  endif()
+endif()

@@ -1,0 +1,11 @@
+// The one clock the decisions know: monotonic, and always passed in, never read.
+#pragma once
+#include <chrono>
+
+namespace ddprun {
+
+using Clock = std::chrono::steady_clock;
+using TimePoint = Clock::time_point;
+using Duration = Clock::duration;
+
+}  // namespace ddprun
