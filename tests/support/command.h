@@ -1,0 +1,123 @@
+// Runs a real command for an end-to-end test: its environment, its output, its signals, its end; and leaves nothing
+// behind.
+//
+// No threads: output is read while a test waits, so a command that writes more than a pipe holds (1 MiB) goes on only
+// during the waits. Every wait has a limit, and a wait that fails throws with all the command wrote so far.
+// Everything the command starts is found again by a mark in its environment, whatever session or parent it moved to;
+// the destructor kills and reaps all of it. The command dies with the thread that made it, should the test be killed.
+#pragma once
+
+#include <sys/types.h>
+
+#include <chrono>
+#include <filesystem>
+#include <functional>
+#include <iosfwd>
+#include <map>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace ddprun::test {
+
+// How a command ended. Printed, it shows the whole output, so that a failed CHECK says why.
+struct Ended {
+  int code = -1;   // -1 where a signal ended it
+  int signal = 0;  // 0 where it exited
+  std::string out = {}, err = {};
+};
+Ended exited(int code);
+Ended killed_by(int signal);
+bool operator==(const Ended& a, const Ended& b);  // compares code and signal alone
+std::ostream& operator<<(std::ostream& to, const Ended& ended);
+
+struct Process {
+  pid_t pid = 0;
+  std::string command_line = {};
+};
+std::ostream& operator<<(std::ostream& to, const Process& process);
+
+struct CommandOptions {
+  std::map<std::string, std::optional<std::string>> env = {};  // on top of ours; nullopt takes a variable away
+  std::filesystem::path cwd = {};                              // empty: ours
+  std::string input = {};                                      // what stdin holds before its end
+  bool terminal = false;  // stdin, stdout and stderr are one new terminal, 80 x 24, whose text is all in out()
+};
+
+// A place in the output, to look only at what comes after it.
+struct Mark {
+  std::size_t out = 0, err = 0;
+};
+
+class Command {
+ public:
+  explicit Command(std::vector<std::string> argv, CommandOptions options = {});
+  ~Command();
+  Command(const Command&) = delete;
+  Command& operator=(const Command&) = delete;
+
+  pid_t pid() const { return pid_; }
+  const std::string& out();  // what came so far
+  const std::string& err();
+  Mark mark();
+
+  // The match and its groups, of the first match in stdout, else in stderr. `pattern` is ECMAScript, '.' stays in its
+  // line.
+  std::vector<std::string> wait_for_output(const std::string& pattern, std::chrono::milliseconds limit,
+                                           Mark after = {});
+  Ended wait_exit(std::chrono::milliseconds limit);
+  bool ended();
+
+  void kill(int signal) const;
+  void type(std::string_view text) const;  // at the terminal; "\x03" is Ctrl-C
+
+  // Living processes of this command, itself included, zombies apart; `variable` picks those whose environment has it
+  // with that value, as in processes("RANK", "1").
+  std::vector<Process> processes() const;
+  std::vector<Process> processes(const std::string& variable, const std::string& value) const;
+  // One process picked that way, once it is there.
+  pid_t wait_for_process(const std::string& variable, const std::string& value, std::chrono::milliseconds limit);
+  // True as soon as no process of this command is left.
+  bool all_gone(std::chrono::milliseconds limit);
+
+ private:
+  void start(const CommandOptions& options);
+  void pump(std::chrono::milliseconds wait);  // reads what is there, waiting for the first byte or the end
+  [[noreturn]] void give_up(const std::string& what) const;
+
+  std::vector<std::string> argv_;
+  std::string mark_;
+  pid_t pid_ = -1;
+  int pidfd_ = -1, out_fd_ = -1, err_fd_ = -1;
+  std::string out_, err_;
+  std::optional<Ended> ended_;
+};
+
+// Runs to the end.
+Ended run(std::vector<std::string> argv, std::chrono::milliseconds limit, CommandOptions options = {});
+
+// Asks again every few milliseconds until the answer is yes (true) or the limit is over (false).
+bool eventually(const std::function<bool()>& yes, std::chrono::milliseconds limit);
+
+// The environment a living process was started with.
+std::map<std::string, std::string> environment_of(pid_t pid);
+
+// An empty folder that goes away with this object.
+class TempFolder {
+ public:
+  TempFolder();
+  ~TempFolder();
+  TempFolder(const TempFolder&) = delete;
+  TempFolder& operator=(const TempFolder&) = delete;
+  const std::filesystem::path& path() const { return path_; }
+  std::filesystem::path operator/(const std::string& name) const { return path_ / name; }
+  std::filesystem::path write(const std::string& name, std::string_view text, bool executable = false) const;
+
+ private:
+  std::filesystem::path path_;
+};
+
+std::string read_file(const std::filesystem::path& path);  // empty where there is none
+
+}  // namespace ddprun::test
