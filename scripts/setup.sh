@@ -1,0 +1,115 @@
+#!/usr/bin/env bash
+# Installs what ddprun is built from: Debian packages and, in .venv, LibTorch with its Python side.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+
+usage() {
+  cat <<'END'
+usage: scripts/setup.sh [--test] [--bench]
+
+Installs what the build needs: Debian 12 packages (as root, or with sudo) and a Python environment in .venv that holds
+torch==2.11.0, the LibTorch the trainer links. It says what it will install first, and does nothing where all is there.
+
+  --test    also what only the tests need
+  --bench   also what only the benches need (hyperfine, and mpirun to compare with)
+
+DDPRUN_TORCH_DIR=<folder of another LibTorch>   the build needs no .venv then, only the tests do
+END
+}
+
+build_packages=(g++ cmake ninja-build ccache git ca-certificates python3-venv libcli11-dev libasio-dev libspdlog-dev
+  nlohmann-json3-dev zlib1g-dev libssl-dev)
+test_packages=(catch2)
+bench_packages=(hyperfine openmpi-bin)
+venv_gib=6  # 4.6 for the environment, the rest while pip unpacks
+
+fail() {
+  echo "setup.sh: $*" >&2
+  exit 1
+}
+
+# The network's bad moments pass: three attempts.
+retry() {
+  local attempt
+  for attempt in 1 2 3; do
+    if "$@" >"$log" 2>&1; then return 0; fi
+    if [ "$attempt" -lt 3 ]; then sleep $((attempt * 3)); fi
+  done
+  tail -n 15 "$log" >&2
+  return 1
+}
+
+install_packages() {
+  local missing=() root=() state
+  command -v dpkg-query >/dev/null && command -v apt-get >/dev/null ||
+    fail "this machine has no apt-get; install the likes of these Debian packages by hand, then run scripts/setup.sh's" \
+      "steps for .venv: $*"
+  # One line for each package that is installed; an unknown one makes dpkg-query fail, which says nothing more.
+  state=$(dpkg-query -W -f '${Package} ${db:Status-Status}\n' "$@" 2>/dev/null || true)
+  for package in "$@"; do
+    grep -qxF "$package installed" <<<"$state" || missing+=("$package")
+  done
+  if [ ${#missing[@]} -eq 0 ]; then return; fi
+  echo "setup: installing Debian packages: ${missing[*]}"
+  if [ "$(id -u)" -ne 0 ]; then
+    command -v sudo >/dev/null || fail "no root and no sudo; have somebody run: apt-get install ${missing[*]}"
+    sudo -v || fail "sudo refused; have somebody run: apt-get install ${missing[*]}"
+    root=(sudo)
+  fi
+  root+=(env DEBIAN_FRONTEND=noninteractive)
+  "${root[@]}" dpkg --configure -a >"$log" 2>&1 || true  # mends an installation that was interrupted
+  retry "${root[@]}" apt-get -qq -o Acquire::Retries=3 update || fail "apt-get update failed, see above"
+  retry "${root[@]}" apt-get -qq -y -o Dpkg::Use-Pty=0 -o Acquire::Retries=3 install --no-install-recommends "${missing[@]}" ||
+    fail "apt-get install failed, see above; run it again once the cause is gone"
+}
+
+# CUDA 13's torch lacks two sets of host headers that NCCL's code includes; a CUDA toolkit has them.
+has_cuda_toolkit() {
+  local home
+  for home in "${CUDA_HOME:-}" /usr/local/cuda; do
+    if [ -n "$home" ] && [ -e "$home/include/crt/host_config.h" ]; then return 0; fi
+  done
+  return 1
+}
+
+install_venv() {
+  local requirements=(torch==2.11.0) free_gib
+  has_cuda_toolkit || requirements+=('nvidia-cuda-crt==13.0.*' 'nvidia-cuda-cccl==13.0.*')
+  # The stamp says what is there; the marker, that an installation began and did not end.
+  venv_is_complete() { [ "$(cat .venv/ddprun-installed 2>/dev/null)" = "${requirements[*]}" ]; }
+  if venv_is_complete; then return; fi
+  mkdir -p .venv
+  exec 9<.venv
+  flock 9  # of two at a time, the second finds it done
+  if venv_is_complete; then return; fi
+  if [ -e .venv/ddprun-installing ]; then find .venv -mindepth 1 -delete; fi
+  echo "setup: installing into .venv (up to 3 GB to download): ${requirements[*]}"
+  if [ ! -d .venv/lib/python3*/site-packages/torch ]; then
+    free_gib=$(($(df -Pk . | awk 'END {print $4}') / 1024 / 1024))
+    [ "$free_gib" -ge "$venv_gib" ] ||
+      fail "$PWD has $free_gib GiB free, and .venv needs $venv_gib; make room, or set DDPRUN_TORCH_DIR to a LibTorch you have"
+  fi
+  touch .venv/ddprun-installing
+  rm -f .venv/ddprun-installed
+  /usr/bin/python3 -m venv .venv >"$log" 2>&1 || { cat "$log" >&2; fail "python3 -m venv failed, see above"; }
+  retry .venv/bin/python -m pip --disable-pip-version-check --no-input install -q --retries 5 "${requirements[@]}" ||
+    fail "pip failed, see above; run it again once the cause is gone"
+  rm .venv/ddprun-installing
+  echo "${requirements[*]}" >.venv/ddprun-installed
+}
+
+packages=("${build_packages[@]}")
+tests=false
+for option in "$@"; do
+  case $option in
+    --test) packages+=("${test_packages[@]}") tests=true ;;
+    --bench) packages+=("${bench_packages[@]}") tests=true ;;
+    -h | --help) usage && exit ;;
+    *) echo "setup.sh: unknown option $option" >&2 && usage >&2 && exit 2 ;;
+  esac
+done
+
+log=$(mktemp)
+trap 'rm -f "$log"' EXIT
+install_packages "${packages[@]}"
+if $tests || [ -z "${DDPRUN_TORCH_DIR:-}" ]; then install_venv; fi

@@ -1,0 +1,61 @@
+#!/usr/bin/env bash
+# Sets up, builds, and runs every test: everything in release, the torch-free part again under ASan and UBSan.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+
+usage() {
+  cat <<'END'
+usage: scripts/test.sh [--soak] [ctest options]
+
+Installs what is missing (scripts/setup.sh --test), builds both presets, and runs every test in one ctest.
+-R, -L and ctest's other options reach it.
+
+  --soak    the full counts of the tests that kill workers; writes their table to docs/soak.md.
+            DDPRUN_SEED=<number> repeats an earlier soak (default: a new one)
+END
+}
+
+soak=false
+ctest_options=()
+for option in "$@"; do
+  case $option in
+    --soak) soak=true ;;
+    -h | --help) usage && exit ;;
+    *) ctest_options+=("$option") ;;
+  esac
+done
+
+# The stock PyTorch resolves its peers' names; a slow resolver would stall every test that uses it.
+export RES_OPTIONS='timeout:1 attempts:1'
+
+scripts/setup.sh --test
+for preset in release dev; do
+  cmake --preset "$preset" -DDDPRUN_TESTS=ON >/dev/null
+  cmake --build --preset "$preset" -- -j"$(nproc)" --quiet
+done
+
+# One ctest over both build folders: one count, one list of failures at the end.
+echo 'subdirs(dev release)' >build/CTestTestfile.cmake
+run_tests() { ctest --test-dir build --output-on-failure -j"$(nproc)" --no-tests=error "${ctest_options[@]}"; }
+if ! $soak; then
+  run_tests
+  exit
+fi
+
+export DDPRUN_SOAK=1 DDPRUN_SEED="${DDPRUN_SEED:-$(date +%s)}" DDPRUN_SOAK_TABLE="$PWD/build/soak-table.md"
+: >"$DDPRUN_SOAK_TABLE"
+status=0
+run_tests || status=$?
+{
+  echo "# The last soak"
+  echo
+  echo "Written by \`scripts/test.sh --soak\`: the tests that kill workers, at their full counts."
+  echo
+  echo "Commit $(git describe --always --dirty), $(date -u +%Y-%m-%d), seed $DDPRUN_SEED, $(nproc) cores;" \
+    "ctest over all tests: $([ $status -eq 0 ] && echo passed || echo FAILED)."
+  echo
+  echo "| what | seeds | runs | as promised |"
+  echo "|---|---|---|---|"
+  sort "$DDPRUN_SOAK_TABLE"
+} >docs/soak.md
+exit $status
