@@ -5,7 +5,10 @@
 #include <cstdint>
 #include <cstdlib>
 #include <fstream>
+#include <functional>
 #include <string>
+
+#include "tests/support/catch.h"
 
 namespace ddprun::test {
 
@@ -17,22 +20,35 @@ inline std::uint64_t first_seed() {
   return seed ? std::strtoull(seed, nullptr, 10) : 1;
 }
 
-// Counts the runs of one series. Writes its line of the table when it goes out of scope, also after a failed REQUIRE.
+// Repeats a test with chance in it, a seed each. A run is good where it neither threw nor failed a REQUIRE; after a bad
+// one the series goes on, so that a soak counts all. The table gets its line at the end.
 class Series {
  public:
   Series(std::string what, int runs, int soak_runs) : what_(std::move(what)), runs_(soaking() ? soak_runs : runs) {}
-  ~Series() {
-    if (const char* table = std::getenv("DDPRUN_SOAK_TABLE"); table && soaking())
-      std::ofstream(table, std::ios::app) << "| " << what_ << " | " << first_seed() << "–" << first_seed() + runs_ - 1
-                                          << " | " << runs_ << " | " << good_ << " |\n";
-  }
-  Series(const Series&) = delete;
-  Series& operator=(const Series&) = delete;
 
-  int runs() const { return runs_; }
-  void add(bool good) { good_ += good; }
+  void run(const std::function<void(std::uint64_t seed)>& once) {
+    for (int i = 0; i < runs_; ++i) {
+      const std::uint64_t seed = first_seed() + static_cast<std::uint64_t>(i);
+      INFO("seed " << seed);
+      try {
+        once(seed);
+        ++good_;
+      } catch (const std::exception& error) {
+        FAIL_CHECK(error.what());
+      } catch (...) {  // a failed REQUIRE, which Catch has counted
+      }
+    }
+    write_line();
+  }
 
  private:
+  void write_line() const {
+    const char* table = std::getenv("DDPRUN_SOAK_TABLE");
+    if (!table || !soaking()) return;
+    std::ofstream(table, std::ios::app) << "| " << what_ << " | " << first_seed() << "–" << first_seed() + runs_ - 1
+                                        << " | " << runs_ << " | " << good_ << " |\n";
+  }
+
   std::string what_;
   int runs_, good_ = 0;
 };
