@@ -1,0 +1,147 @@
+// `train` under ddprun loses workers in every way, and ends with the very weights of an undisturbed run.
+#include <signal.h>
+#include <sys/stat.h>
+
+#include <fstream>
+#include <random>
+
+#include "tests/e2e/programs.h"
+#include "tests/support/catch.h"
+#include "tests/support/command.h"
+#include "tests/support/soak.h"
+
+using namespace ddprun::test;
+using namespace std::chrono_literals;
+
+namespace {
+
+constexpr int kRanks = 4;
+constexpr int kEpochs = 12;
+constexpr int kEpochsToKillIn = 8;  // the rest is what a run still has to do when the signal arrives
+constexpr int kSteps = 12;          // per epoch: 1,500 digits, 4 ranks, 32 a step
+
+// `train` has no hook to fail by, so rank 2's first life runs under a shell: it exits with 1 once the pipe "fail" is
+// written to.
+constexpr const char* kFailingTrain = R"(#!/bin/sh
+if [ "$RANK" != 2 ] || [ "$DDPRUN_ROUND" != 1 ]; then exec "$TRAIN" "$@"; fi
+"$TRAIN" "$@" &
+read -r word <fail
+kill -9 $!
+exit 1
+)";
+
+struct Job {
+  explicit Job(const std::string& option = "--max-restarts=3", const std::string& worker = train_program())
+      : command({ddprun_program(), "--nproc_per_node=" + std::to_string(kRanks), option, worker,
+                 std::to_string(kEpochs), "1", "--log-every=1", "--device=cpu", "--snapshot=snapshot.pt"},
+                {.env = {{"TRAIN", train_program()}, {"OMP_NUM_THREADS", "1"}}, .cwd = prepared()}) {}
+
+  void wait_for_step(int epoch, int step, Mark after = {}) {
+    command.wait_for_output("^epoch " + std::to_string(epoch) + " step " + std::to_string(step) + " ", 60s, after);
+  }
+  pid_t rank(int rank) { return command.wait_for_process("RANK", std::to_string(rank), 10s); }
+  std::string snapshot() const { return folder / "snapshot.pt"; }
+
+  TempFolder folder;
+  Command command;
+
+ private:
+  std::filesystem::path prepared() const {
+    folder.write("failing_train", kFailingTrain, /*executable=*/true);
+    REQUIRE(mkfifo((folder / "fail").c_str(), 0600) == 0);
+    return folder.path();
+  }
+};
+
+// Run once, compared with many times.
+std::string undisturbed_snapshot() {
+  static Job job;
+  REQUIRE(job.command.wait_exit(60s) == exited(0));
+  return job.snapshot();
+}
+
+// A second round shows: it says what it resumes from, or begins anew where the first one left no snapshot.
+bool has_second_round(const std::string& out) {
+  const auto first = out.find("epoch 1 step 1 ");
+  return out.find("resuming from") != std::string::npos || out.find("epoch 1 step 1 ", first + 1) != std::string::npos;
+}
+
+void require_finished_alike(Job& job) {
+  const Ended end = job.command.wait_exit(60s);
+  REQUIRE(end == exited(0));
+  REQUIRE(has_second_round(end.out));
+  REQUIRE(job.command.all_gone(1s));
+  const Ended compared = run(
+      {torch_python(), DDPRUN_SOURCE_DIR "/tests/e2e/same_weights.py", undisturbed_snapshot(), job.snapshot()}, 60s);
+  REQUIRE(compared == exited(0));
+}
+
+// Ends a rank at a step; returns the place in the output after which everything is of a later round (but for a line or
+// two).
+Mark end_rank(Job& job, int signal, int rank, int epoch, int step, Mark after = {}) {
+  job.command.wait_for_output("^epoch ", 60s, after);
+  const pid_t victim = job.rank(rank);
+  job.wait_for_step(epoch, step, after);
+  REQUIRE(::kill(victim, signal) == 0);
+  return job.command.mark();
+}
+
+void kill_somewhere(std::uint64_t seed) {
+  std::mt19937_64 random(seed);
+  const int rank = static_cast<int>(random() % kRanks);
+  const int epoch = 1 + static_cast<int>(random() % kEpochsToKillIn);
+  const int step = 1 + static_cast<int>(random() % kSteps);
+  INFO("SIGKILL for rank " << rank << " at epoch " << epoch << " step " << step);
+  Job job;
+  end_rank(job, SIGKILL, rank, epoch, step);
+  require_finished_alike(job);
+}
+
+bool says(const Ended& end, const std::string& words) { return end.err.find(words) != std::string::npos; }
+
+}  // namespace
+
+TEST_CASE("train killed at a random step ends with the weights of an undisturbed run", "[kill]") {
+  Series series(
+      "`train`, 4 ranks, SIGKILL from outside for a random rank at a random step: exit 0, weights bit-identical", 3,
+      20);
+  series.run(kill_somewhere);
+}
+
+TEST_CASE("train with a rank ended by SIGSEGV ends with the weights of an undisturbed run", "[kill]") {
+  Job job;
+  end_rank(job, SIGSEGV, 1, 3, 5);
+  require_finished_alike(job);
+}
+
+TEST_CASE("train with a rank that exits with 1 ends with the weights of an undisturbed run", "[kill]") {
+  Job job("--max-restarts=3", "./failing_train");
+  job.wait_for_step(4, 2);
+  std::ofstream(job.folder / "fail") << "now\n";
+  require_finished_alike(job);
+}
+
+TEST_CASE("train that fails more often than it may be restarted ends with 1 and says which rank failed and how",
+          "[kill]") {
+  Job job("--max-restarts=1");
+  const Mark second_round = end_rank(job, SIGKILL, 1, 2, 3);
+  job.command.wait_for_output("resuming", 60s, second_round);
+  end_rank(job, SIGSEGV, 3, 6, 1, job.command.mark());
+  const Ended end = job.command.wait_exit(60s);
+  CHECK(end == exited(1));
+  CHECK(says(end, "rank 3 (local rank 3) was killed by SIGSEGV"));
+  CHECK(says(end, "all restarts are used up (1 of 1)"));
+  CHECK(job.command.all_gone(1s));
+}
+
+TEST_CASE("train that dies of the same signal twice within seconds is not restarted a second time", "[kill]") {
+  Job job;
+  const Mark second_round = end_rank(job, SIGKILL, 1, 2, 3);
+  job.command.wait_for_output("resuming", 60s, second_round);
+  end_rank(job, SIGKILL, 0, 5, 1, job.command.mark());
+  const Ended end = job.command.wait_exit(60s);
+  CHECK(end == exited(1));
+  CHECK(says(end, "rank 0 (local rank 0) was killed by SIGKILL"));
+  CHECK(says(end, "the same failure twice"));
+  CHECK(job.command.all_gone(1s));
+}
