@@ -1,0 +1,27 @@
+#include "trainer/device_choice.h"
+
+#include <algorithm>
+
+namespace ddprun {
+
+std::variant<UseCpu, UseGpu, std::string> choose_device(DeviceChoice choice, int gpu_count, const RankEnv& env) {
+  if (choice == DeviceChoice::cpu || (choice == DeviceChoice::automatic && gpu_count == 0)) return UseCpu{};
+  if (gpu_count == 0)
+    return "--device is cuda but this worker sees no GPU it can use: check the driver and CUDA_VISIBLE_DEVICES, or "
+           "pass --device cpu.";
+  // One communicator rank per GPU: NCCL refuses two on the same one, much later and in other words.
+  if (env.local_world_size > gpu_count || env.local_rank >= gpu_count)
+    return std::to_string(env.local_world_size) + " workers on this machine but only " + std::to_string(gpu_count) +
+           (gpu_count == 1 ? " GPU" : " GPUs") +
+           ": start at most one worker per GPU (--nproc_per_node=" + std::to_string(gpu_count) +
+           "), or pass --device cpu.";
+  return UseGpu{env.local_rank};
+}
+
+int choose_threads(int asked, bool omp_num_threads_is_set, int cores, const RankEnv& env) {
+  if (asked > 0) return asked;
+  if (omp_num_threads_is_set) return 0;
+  return std::max(1, cores / env.local_world_size);
+}
+
+}  // namespace ddprun

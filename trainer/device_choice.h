@@ -1,0 +1,22 @@
+// Where a worker computes, decided from what it was asked, what the machine has and how many workers share it. Pure.
+#pragma once
+#include <string>
+#include <variant>
+
+#include "trainer/options.h"
+#include "trainer/rank_env.h"
+
+namespace ddprun {
+
+struct UseCpu {};
+struct UseGpu {
+  int index;  // among the GPUs this process may see
+};
+
+// The third answer is a sentence: why it cannot be done and what to do.
+std::variant<UseCpu, UseGpu, std::string> choose_device(DeviceChoice choice, int gpu_count, const RankEnv& env);
+
+// CPU threads of this worker; 0 leaves LibTorch's own default, which follows OMP_NUM_THREADS.
+int choose_threads(int asked, bool omp_num_threads_is_set, int cores, const RankEnv& env);
+
+}  // namespace ddprun

@@ -1,0 +1,3 @@
+// ProcessGroupGloo.hpp includes it for std::runtime_error only.
+#pragma once
+#include <stdexcept>

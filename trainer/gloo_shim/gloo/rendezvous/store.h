@@ -1,0 +1,20 @@
+// The interface that ProcessGroupGloo::GlooStore implements; no object of it is created here.
+#pragma once
+#include <gloo/common/error.h>
+
+#include <chrono>
+#include <string>
+#include <vector>
+
+namespace gloo::rendezvous {
+
+class Store {
+ public:
+  virtual ~Store() = default;
+  virtual void set(const std::string& key, const std::vector<char>& value) = 0;
+  virtual std::vector<char> get(const std::string& key) = 0;
+  virtual void wait(const std::vector<std::string>& keys) = 0;
+  virtual void wait(const std::vector<std::string>& keys, const std::chrono::milliseconds& /*timeout*/) { wait(keys); }
+};
+
+}  // namespace gloo::rendezvous

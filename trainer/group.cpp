@@ -1,0 +1,126 @@
+#include "trainer/group.h"
+
+#include <netdb.h>
+#include <sys/socket.h>
+#include <torch/torch.h>
+#include <unistd.h>
+
+#include <cstring>
+#include <memory>
+#include <torch/csrc/distributed/c10d/HashStore.hpp>
+#include <torch/csrc/distributed/c10d/PrefixStore.hpp>
+#include <torch/csrc/distributed/c10d/ProcessGroupGloo.hpp>
+#include <torch/csrc/distributed/c10d/TCPStore.hpp>
+
+#include "rendezvous/error.h"
+#include "trainer/gpu.h"
+
+namespace ddprun {
+namespace {
+
+using c10::make_intrusive;
+using Store = c10::intrusive_ptr<c10d::Store>;
+
+// How long a rank waits for the others at the start, and for a collective. The launcher ends a worker whose peers are
+// dead long before; without one this is PyTorch's own limit.
+constexpr std::chrono::minutes kTimeout{30};
+
+// Our address on the way to `host`, as a number: gloo would otherwise resolve this machine's name, which slow resolvers
+// make seconds. No packet is sent. Empty where there is no way.
+std::string own_address_towards(const std::string& host, std::uint16_t port) {
+  addrinfo hints{}, *found = nullptr;
+  hints.ai_socktype = SOCK_DGRAM;
+  if (getaddrinfo(host.c_str(), std::to_string(port).c_str(), &hints, &found) != 0) return "";
+  const std::unique_ptr<addrinfo, decltype(&freeaddrinfo)> owner(found, freeaddrinfo);
+  const int fd = socket(found->ai_family, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+  sockaddr_storage own{};
+  socklen_t size = sizeof own;
+  auto* address = reinterpret_cast<sockaddr*>(&own);
+  char text[NI_MAXHOST] = "";
+  if (fd >= 0 && connect(fd, found->ai_addr, found->ai_addrlen) == 0 && getsockname(fd, address, &size) == 0)
+    getnameinfo(address, size, text, sizeof text, nullptr, 0, NI_NUMERICHOST);
+  if (fd >= 0) close(fd);
+  return text;
+}
+
+std::string first_line(const std::string& text) { return text.substr(0, text.find('\n')); }
+
+Store meet_in_store(const RankEnv& env) {
+  if (env.world_size == 1) return make_intrusive<c10d::HashStore>();
+  c10d::TCPStoreOptions options;
+  options.port = env.master_port;
+  options.isServer = env.rank == 0 && !env.agent_store;
+  options.waitWorkers = false;  // every key that matters is waited for anyway
+  options.timeout = kTimeout;
+  try {
+    return make_intrusive<c10d::PrefixStore>("train/" + std::to_string(env.round),
+                                             make_intrusive<c10d::TCPStore>(env.master_addr, options));
+  } catch (const c10::Error& error) {
+    throw Error("rank " + std::to_string(env.rank) + " cannot " + (options.isServer ? "open" : "reach") +
+                    " the store at " + env.master_addr + ":" + std::to_string(env.master_port),
+                first_line(error.what_without_backtrace()),
+                "MASTER_ADDR and MASTER_PORT must name rank 0's machine and a free port of it.");
+  }
+}
+
+c10::intrusive_ptr<c10d::Backend> make_gloo(const Store& store, const RankEnv& env) {
+  using Gloo = c10d::ProcessGroupGloo;
+  const std::string address = env.world_size == 1 ? "127.0.0.1" : own_address_towards(env.route_addr, env.master_port);
+  auto options = Gloo::Options::create(kTimeout);
+  if (!env.network_interface.empty())
+    options->devices.push_back(Gloo::createDeviceForInterface(env.network_interface));
+  else
+    options->devices.push_back(address.empty() ? Gloo::createDefaultDevice() : Gloo::createDeviceForHostname(address));
+  return make_intrusive<Gloo>(make_intrusive<c10d::PrefixStore>("gloo", store), env.rank, env.world_size, options);
+}
+
+}  // namespace
+
+Group join_group(const RankEnv& env, at::Device device) {
+  const Store store = meet_in_store(env);
+  auto group = make_intrusive<c10d::ProcessGroup>(store, env.rank, env.world_size);
+  group->setBackend(at::kCPU, c10d::ProcessGroup::GLOO, make_gloo(store, env));
+  group->setDefaultBackend(c10d::ProcessGroup::GLOO);
+  if (device.is_cuda()) {
+    auto nccl = make_nccl(make_intrusive<c10d::PrefixStore>("nccl", store), env.rank, env.world_size, device);
+    group->setBackend(at::kCUDA, c10d::ProcessGroup::NCCL, nccl);
+    group->setDefaultBackend(c10d::ProcessGroup::NCCL);
+  }
+  group->setGroupName("train");
+  return group;
+}
+
+// Gloo throws std::runtime_error with its source's place in the text, NCCL and the store DistError.
+bool is_loss_of_peer(const std::exception& error) {
+  return dynamic_cast<const c10::DistError*>(&error) || std::strstr(error.what(), "gloo/");
+}
+
+std::string broadcast_bytes(const Group& group, std::string bytes) {
+  std::vector<at::Tensor> size{torch::tensor(static_cast<std::int64_t>(bytes.size()))};
+  group->broadcast(size)->wait();
+  bytes.resize(static_cast<std::size_t>(size[0].item<std::int64_t>()));
+  if (bytes.empty()) return bytes;
+  std::vector<at::Tensor> content{
+      torch::from_blob(bytes.data(), static_cast<std::int64_t>(bytes.size()), torch::kUInt8)};
+  group->broadcast(content)->wait();
+  return bytes;
+}
+
+std::vector<at::Tensor> gather_to_first(const Group& group, const at::Tensor& tensor) {
+  std::vector<at::Tensor> in{tensor.contiguous()};  // gloo sends the first bytes of the memory, whatever the strides
+  std::vector<std::vector<at::Tensor>> out;
+  if (group->getRank() == 0) {
+    out.emplace_back();
+    for (int rank = 0; rank < group->getSize(); ++rank) out[0].push_back(torch::empty_like(in[0]));
+  }
+  group->gather(out, in)->wait();
+  return out.empty() ? std::vector<at::Tensor>{} : out[0];
+}
+
+at::Tensor sum_to_first(const Group& group, const at::Tensor& tensor) {
+  std::vector<at::Tensor> sum{tensor.clone()};
+  group->reduce(sum)->wait();
+  return sum[0];
+}
+
+}  // namespace ddprun

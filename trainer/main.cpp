@@ -1,0 +1,86 @@
+// `train`: parse, check, run, exit code.
+#include <c10/util/Exception.h>
+#include <torch/utils.h>
+#include <unistd.h>
+
+#include <cstdio>
+#include <thread>
+
+#include "rendezvous/error.h"
+#include "trainer/device_choice.h"
+#include "trainer/gpu.h"
+#include "trainer/group.h"
+#include "trainer/loop.h"
+#include "trainer/options.h"
+#include "trainer/rank_env.h"
+
+namespace ddprun {
+namespace {
+
+constexpr int kFailed = 1, kUsage = 2;
+
+int complain(const std::vector<std::string>& sentences) {
+  for (const auto& sentence : sentences) std::fprintf(stderr, "train: %s\n", sentence.c_str());
+  return kUsage;
+}
+
+Progress::Style style_of(const RankEnv& env) {
+  if (env.rank != 0) return Progress::Style::silent;
+  return isatty(STDOUT_FILENO) ? Progress::Style::terminal : Progress::Style::lines;
+}
+
+int run(const Options& options, const RankEnv& env, const Environment& environment) {
+  const auto choice = choose_device(options.device, options.device == DeviceChoice::cpu ? 0 : count_gpus(), env);
+  if (const auto* problem = std::get_if<std::string>(&choice)) return complain({*problem});
+  at::Device device = at::kCPU;
+  if (const auto* gpu = std::get_if<UseGpu>(&choice)) {
+    load_gpu_support();
+    device = at::Device(at::kCUDA, static_cast<c10::DeviceIndex>(gpu->index));
+  }
+  const int cores = static_cast<int>(std::thread::hardware_concurrency());
+  if (const int threads = choose_threads(options.threads, environment.count("OMP_NUM_THREADS"), cores, env))
+    torch::set_num_threads(threads);
+  Progress progress(stdout, style_of(env), options.log_every);
+  train(options, env, device, progress);
+  return 0;
+}
+
+// Which of the ranks failed first is for the launcher to say: the others leave at once, without a word.
+int report(const std::exception& error, const RankEnv& env) {
+  if (!is_loss_of_peer(error))
+    std::fprintf(stderr, "train: rank %d: %s\n", env.rank, error.what());
+  else if (!env.under_agent)
+    std::fprintf(stderr, "train: rank %d lost a peer and cannot go on without it: %s\n", env.rank, error.what());
+  return kFailed;
+}
+
+int main(std::vector<std::string> arguments) {
+  const auto parsed = parse_options(std::move(arguments));
+  if (parsed.leave) {
+    std::fputs(parsed.leave->text.c_str(), parsed.leave->code ? stderr : stdout);
+    return parsed.leave->code;
+  }
+  const Environment environment = process_environment();
+  const auto [env, env_problems] = read_rank_env(environment);
+  auto all_problems = problems(parsed.options);
+  all_problems.insert(all_problems.end(), env_problems.begin(), env_problems.end());
+  if (!all_problems.empty()) return complain(all_problems);
+  try {
+    return run(parsed.options, env, environment);
+  } catch (const Error& error) {
+    std::fprintf(stderr, "train: %s\n", error.what());
+    return kFailed;
+  } catch (const std::exception& error) {
+    return report(error, env);
+  }
+}
+
+}  // namespace
+}  // namespace ddprun
+
+int main(int argc, char** argv) {
+  const int code = ddprun::main({argv + 1, argv + argc});
+  std::fflush(nullptr);
+  // Not exit(): LibTorch's destructors may wait for threads whose peers are gone, and take long even when all is well.
+  _exit(code);
+}

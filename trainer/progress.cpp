@@ -1,0 +1,77 @@
+#include "trainer/progress.h"
+
+#include <algorithm>
+
+namespace ddprun {
+namespace {
+
+constexpr std::chrono::milliseconds kBarPeriod{50};  // as often as an eye follows
+constexpr int kBarWidth = 30;
+
+template <class... Arguments>
+std::string format(const char* pattern, Arguments... arguments) {
+  char text[256];
+  std::snprintf(text, sizeof text, pattern, arguments...);
+  return text;
+}
+
+double accuracy(std::int64_t correct, std::int64_t tested) {
+  return tested ? static_cast<double>(correct) / static_cast<double>(tested) : 0;
+}
+
+long long wide(std::int64_t number) { return number; }
+
+}  // namespace
+
+// Nine digits tell any two floats apart, so that logs can be compared bit for bit.
+std::string line_of(const StepReport& s) {
+  return format("epoch %lld step %lld loss %.9g", wide(s.epoch), wide(s.step), s.loss);
+}
+
+std::string line_of(const EpochReport& e) {
+  return format("epoch %lld of %lld: loss %.4f, accuracy %.4f (%lld of %lld), %.0f samples/s", wide(e.epoch),
+                wide(e.epochs), e.loss, accuracy(e.correct, e.tested), wide(e.correct), wide(e.tested),
+                e.samples_per_second);
+}
+
+std::string line_of(const RunReport& r) {
+  return format("done: %lld epochs, accuracy %.4f (%lld of %lld), %lld samples in %.3f s: %.0f samples/s",
+                wide(r.epochs), accuracy(r.correct, r.tested), wide(r.correct), wide(r.tested), wide(r.samples),
+                r.time.count(), static_cast<double>(r.samples) / std::max(r.time.count(), 1e-9));
+}
+
+std::string bar_of(const StepReport& s, int width) {
+  const auto filled = static_cast<std::size_t>(width * s.step / s.steps);
+  return format("epoch %lld [%s%s] %lld/%lld loss %.4f", wide(s.epoch), std::string(filled, '=').c_str(),
+                std::string(static_cast<std::size_t>(width) - filled, ' ').c_str(), wide(s.step), wide(s.steps),
+                s.loss);
+}
+
+bool Progress::wants(std::int64_t step, std::int64_t steps, TimePoint now) const {
+  if (style_ == Style::silent) return false;
+  if (log_every_ > 0) return step % log_every_ == 0;
+  return style_ == Style::terminal && (step == steps || now - bar_time_ >= kBarPeriod);
+}
+
+void Progress::step(const StepReport& report, TimePoint now) {
+  if (!wants(report.step, report.steps, now)) return;
+  if (log_every_ > 0) return line(line_of(report));
+  std::fprintf(out_, "\r%s\x1b[K", bar_of(report, kBarWidth).c_str());
+  std::fflush(out_);
+  bar_shown_ = true;
+  bar_time_ = now;
+}
+
+void Progress::line(const std::string& text) {
+  if (style_ == Style::silent) return;
+  clear_bar();
+  std::fprintf(out_, "%s\n", text.c_str());
+  std::fflush(out_);
+}
+
+void Progress::clear_bar() {
+  if (bar_shown_) std::fputs("\r\x1b[K", out_);
+  bar_shown_ = false;
+}
+
+}  // namespace ddprun

@@ -1,0 +1,60 @@
+// What a person sees of a run: plain lines in a log, a bar that redraws itself on a terminal. One line's text is made
+// by a pure function each; Progress only decides which and when.
+//
+// Only rank 0 prints: give the other ranks a silent one. Every line is flushed at once, so that a reader of the log
+// sees the step a run is in.
+#pragma once
+#include <chrono>
+#include <cstdint>
+#include <cstdio>
+#include <string>
+
+#include "rendezvous/time.h"
+
+namespace ddprun {
+
+struct StepReport {
+  std::int64_t epoch, step, steps;  // all from 1; `steps` in this epoch
+  double loss;                      // this rank's own
+};
+
+struct EpochReport {
+  std::int64_t epoch, epochs;
+  double loss;                           // mean over the samples of all ranks
+  std::int64_t correct = 0, tested = 0;  // over all ranks
+  double samples_per_second = 0;         // all ranks, training and testing
+};
+
+struct RunReport {
+  std::int64_t epochs, correct, tested;
+  std::int64_t samples;  // trained on, all ranks
+  std::chrono::duration<double> time;
+};
+
+std::string line_of(const StepReport& step);  // epoch 2 step 17 loss 0.123456789
+std::string line_of(
+    const EpochReport& epoch);  // epoch 2 of 10: loss 0.1235, accuracy 0.9529 (283 of 297), 20,000 samples/s
+std::string line_of(const RunReport& run);
+std::string bar_of(const StepReport& step, int width);
+
+class Progress {
+ public:
+  enum class Style { silent, lines, terminal };
+  Progress(std::FILE* out, Style style, int log_every) : out_(out), style_(style), log_every_(log_every) {}
+
+  // Whether `step` is to be reported: asking first spares the loss's way from the GPU.
+  bool wants(std::int64_t step, std::int64_t steps, TimePoint now) const;
+  void step(const StepReport& report, TimePoint now);
+  void line(const std::string& text);
+
+ private:
+  void clear_bar();
+
+  std::FILE* out_;
+  Style style_;
+  int log_every_;
+  bool bar_shown_ = false;
+  TimePoint bar_time_{};
+};
+
+}  // namespace ddprun

@@ -1,0 +1,43 @@
+// Who this process is and where its peers meet, as the launcher tells it in the environment (the names torchrun uses).
+//
+// Decides only: the caller hands in the environment as a map. Without RANK and WORLD_SIZE the process is a world of its
+// own.
+#pragma once
+#include <cstdint>
+#include <map>
+#include <string>
+#include <vector>
+
+namespace ddprun {
+
+using Environment = std::map<std::string, std::string>;
+
+struct RankEnv {
+  int rank = 0;  // 0 .. world_size - 1
+  int world_size = 1;
+  int local_rank = 0;  // among the workers of this machine
+  int local_world_size = 1;
+  std::string master_addr;  // where the store listens; empty in a world of one
+  std::uint16_t master_port = 0;
+  // The master's routable address: our own address is the one from which we reach it. Differs from master_addr where
+  // the store is reached through the launcher on this machine.
+  std::string route_addr;
+  std::string network_interface;  // GLOO_SOCKET_IFNAME, for a person who knows better; mostly empty
+  // The launcher serves the store and every rank is a client; otherwise rank 0 serves it.
+  bool agent_store = false;
+  // A launcher watches us: it reports what failed first, and starts us again.
+  bool under_agent = false;
+  int round = 1;  // 1 for the first start of the job, one more for every restart
+};
+
+// Either problems (sentences for the user, all of them at once) or an environment that holds together.
+struct RankEnvResult {
+  RankEnv env;
+  std::vector<std::string> problems;
+};
+RankEnvResult read_rank_env(const Environment& environment);
+
+// The environment of this process.
+Environment process_environment();
+
+}  // namespace ddprun

@@ -1,0 +1,133 @@
+#include "trainer/torch_file.h"
+
+#include <caffe2/serialize/in_memory_adapter.h>
+#include <caffe2/serialize/inline_container.h>
+#include <openssl/evp.h>
+#include <torch/csrc/jit/serialization/pickler.h>
+
+#include <array>
+#include <memory>
+
+#include "rendezvous/error.h"
+#include "trainer/unpickler.h"
+
+namespace ddprun {
+namespace {
+
+using caffe2::serialize::PyTorchStreamReader;
+using caffe2::serialize::PyTorchStreamWriter;
+
+constexpr const char* kDigestRecord = "ddprun.sha256";
+constexpr const char* kByteOrder = "little";
+
+// Over each record's name, size and bytes, so that nothing can move from one to the next.
+class Digest {
+ public:
+  Digest() { check(context_ && EVP_DigestInit_ex(context_.get(), EVP_sha256(), nullptr) == 1, "OpenSSL has SHA-256"); }
+
+  void add(const std::string& name, const void* data, std::size_t size) {
+    const std::string head = name + '\n' + std::to_string(size) + '\n';
+    EVP_DigestUpdate(context_.get(), head.data(), head.size());
+    EVP_DigestUpdate(context_.get(), data, size);
+  }
+
+  std::string hex() {
+    std::array<unsigned char, 32> bytes;
+    EVP_DigestFinal_ex(context_.get(), bytes.data(), nullptr);
+    std::string result;
+    for (const unsigned char byte : bytes) {
+      result += "0123456789abcdef"[byte >> 4];
+      result += "0123456789abcdef"[byte & 15];
+    }
+    return result;
+  }
+
+ private:
+  std::unique_ptr<EVP_MD_CTX, decltype(&EVP_MD_CTX_free)> context_{EVP_MD_CTX_new(), EVP_MD_CTX_free};
+};
+
+class Writer {
+ public:
+  void record(const std::string& name, const void* data, std::size_t size) {
+    digest_.add(name, data, size);
+    out_.writeRecord(name, data, size);
+  }
+  std::string finish() {
+    const std::string hex = digest_.hex();
+    out_.writeRecord(kDigestRecord, hex.data(), hex.size());
+    out_.writeEndOfFile();
+    return std::move(bytes_);
+  }
+
+ private:
+  std::string bytes_;
+  Digest digest_;
+  PyTorchStreamWriter out_{[this](const void* data, std::size_t size) {
+    bytes_.append(static_cast<const char*>(data), size);
+    return size;
+  }};
+};
+
+std::string record(PyTorchStreamReader& in, const std::string& name) {
+  const auto [data, size] = in.getRecord(name);
+  return std::string(static_cast<const char*>(data.get()), size);
+}
+
+// Records come in the order they were written in; LibTorch's own bookkeeping comes after the digest.
+bool check_digest(PyTorchStreamReader& in) {
+  if (!in.hasRecord(kDigestRecord)) return false;
+  Digest digest;
+  for (const auto& name : in.getAllRecords()) {
+    if (name == kDigestRecord) break;
+    if (name.rfind('.', 0) == 0) continue;  // LibTorch's own: .format_version, .storage_alignment
+    const auto [data, size] = in.getRecord(name);
+    digest.add(name, data.get(), size);
+  }
+  if (record(in, kDigestRecord) != digest.hex()) throw std::runtime_error("its content does not match its SHA-256");
+  return true;
+}
+
+Unpacked unpack(const std::string& bytes) {
+  PyTorchStreamReader in(
+      std::make_shared<caffe2::serialize::MemoryReadAdapter>(bytes.data(), static_cast<off_t>(bytes.size())));
+  const bool has_digest = check_digest(in);
+  if (in.hasRecord("byteorder") && record(in, "byteorder") != kByteOrder)
+    throw std::runtime_error("its byte order is not this machine's");
+  return {unpickle(record(in, "data.pkl"), [&](const std::string& key) { return in.getRecord("data/" + key); }),
+          has_digest};
+}
+
+}  // namespace
+
+std::string pack_torch_file(const c10::IValue& value) {
+  std::string pickle;
+  std::size_t tensors = 0;
+  torch::jit::Pickler pickler([&](const char* data, std::size_t size) { pickle.append(data, size); }, nullptr, nullptr,
+                              nullptr, [&](const at::Tensor&) { return std::to_string(tensors++); },
+                              /*tag_aggregates=*/false);
+  pickler.protocol();
+  pickler.pushIValue(value);
+  pickler.stop();
+  Writer out;
+  std::size_t number = 0;
+  for (const auto& tensor : pickler.tensorData()) {
+    const auto data = torch::jit::getWriteableTensorData(tensor);
+    out.record("data/" + std::to_string(number++), data.data(), data.sizeInBytes());
+  }
+  out.record("data.pkl", pickle.data(), pickle.size());
+  out.record("byteorder", kByteOrder, std::string(kByteOrder).size());
+  return out.finish();
+}
+
+Unpacked unpack_torch_file(const std::string& bytes, const std::string& name) {
+  try {
+    return unpack(bytes);
+  } catch (const c10::Error& error) {
+    const std::string text = error.what_without_backtrace();
+    throw Error("cannot read " + name, "it is torn or no file of torch.save (" + text.substr(0, text.find('\n')) + ")");
+  } catch (const std::exception& error) {
+    throw Error("cannot read " + name, error.what());
+  }
+}
+
+}  // namespace ddprun

@@ -1,0 +1,23 @@
+// Values as the bytes of a file of torch.save(), and back. Nothing in a file is ever executed.
+//
+// Written: dicts, lists, strings, whole numbers, floats, bools, None and tensors, so that torch.load(weights_only=True)
+// reads them. A record "ddprun.sha256" of the archive holds the SHA-256 of all records before it (torch.load reads a
+// flipped byte in silence). Read: what weights_only accepts, see unpickler.h; the digest is checked where there is one.
+#pragma once
+#include <ATen/core/ivalue.h>
+
+#include <string>
+
+namespace ddprun {
+
+std::string pack_torch_file(const c10::IValue& value);
+
+struct Unpacked {
+  c10::IValue value;
+  bool has_digest = false;  // then it was right
+};
+
+// Error, with `name` in it, for bytes that are torn, altered or something else altogether.
+Unpacked unpack_torch_file(const std::string& bytes, const std::string& name);
+
+}  // namespace ddprun
