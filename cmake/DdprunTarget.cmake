@@ -3,6 +3,9 @@ set(DDPRUN_SANITIZE "" CACHE STRING "Comma-separated sanitizers for all targets 
 # Every target of the project is dressed here and nowhere else.
 function(ddprun_target target)
   target_compile_options(${target} PRIVATE -Wall -Wextra)
+  if(CMAKE_CXX_COMPILER_ID STREQUAL GNU AND CMAKE_CXX_COMPILER_VERSION VERSION_LESS 13)
+    target_compile_options(${target} PRIVATE -Wno-restrict)  # false alarm on "literal" + string: gcc.gnu.org/PR105651
+  endif()
   target_include_directories(${target} PUBLIC ${PROJECT_SOURCE_DIR})
   if(DDPRUN_SANITIZE)
     target_compile_options(${target} PUBLIC -fsanitize=${DDPRUN_SANITIZE} -fno-omit-frame-pointer -fno-sanitize-recover=undefined)

@@ -9,9 +9,8 @@ FetchContent_Declare(nlohmann_json URL https://github.com/nlohmann/json/releases
                      FIND_PACKAGE_ARGS 3.11)
 set(SPDLOG_FMT_EXTERNAL_DEFAULT OFF)
 FetchContent_Declare(spdlog URL https://github.com/gabime/spdlog/archive/refs/tags/v1.14.1.tar.gz FIND_PACKAGE_ARGS 1.10)
-FetchContent_Declare(asio URL https://github.com/chriskohlhoff/asio/archive/refs/tags/asio-1-30-2.tar.gz
-                     FIND_PACKAGE_ARGS NAMES Asio)
-FetchContent_MakeAvailable(CLI11 nlohmann_json spdlog asio)
+FetchContent_Declare(Asio URL https://github.com/chriskohlhoff/asio/archive/refs/tags/asio-1-30-2.tar.gz FIND_PACKAGE_ARGS)
+FetchContent_MakeAvailable(CLI11 nlohmann_json spdlog Asio)
 if(NOT TARGET Asio::asio)  # the fetched source has no CMake of its own
   add_library(Asio::asio INTERFACE IMPORTED)
   target_include_directories(Asio::asio SYSTEM INTERFACE ${asio_SOURCE_DIR}/asio/include)

@@ -1,5 +1,5 @@
-// How the project fails. The world refused us: throw Error, caught once, in main. We are wrong: check(), on in every build.
-// A worker's failure and a stranger's bad bytes are neither: they are values.
+// How the project fails. The world refused us: throw Error, caught once, in main. We are wrong: check(), on in every
+// build. A worker's failure and a stranger's bad bytes are neither: they are values.
 #pragma once
 #include <cstdio>
 #include <cstdlib>
@@ -14,6 +14,12 @@ class Error : public std::runtime_error {
  public:
   Error(const std::string& what, const std::string& why, const std::string& remedy = "")
       : std::runtime_error(what + ": " + why + "." + (remedy.empty() ? "" : " " + remedy)) {}
+};
+
+// The same, where what a person asked for cannot be had: no such program, no such folder.
+class UsageError : public Error {
+ public:
+  using Error::Error;
 };
 
 // The process ends here if `condition` does not hold: going on with a broken invariant would hurt more.

@@ -1,0 +1,46 @@
+// The job's restart ledger: what each restart was charged to, whether another one is allowed, and when.
+//
+// A value, held by the coordinator alone. The same failure twice (same exit code or signal, whatever the rank) before
+// any progress ends the job at once: a broken script shall fail fast. After progress the same failure again is waited
+// out with exponential back-off and jitter, so that a flapping cause (a full disk, a lost mount) is not hammered.
+#pragma once
+#include <cstdint>
+#include <optional>
+#include <string>
+
+#include "rendezvous/round.h"
+#include "rendezvous/time.h"
+
+namespace ddprun {
+
+struct RestartPolicy {
+  int max_restarts = 3;
+  // A round that lived this long after its last worker's exec counts as progress.
+  Duration progress_after = std::chrono::seconds(10);
+  Duration backoff_first = std::chrono::milliseconds(500);
+  Duration backoff_max = std::chrono::seconds(30);
+};
+
+struct Ruling {
+  std::optional<TimePoint> restart_at;  // empty: the job ends
+  std::string reason;
+};
+
+class Ledger {
+ public:
+  explicit Ledger(const RestartPolicy& policy, std::uint64_t jitter_seed = 0);
+  // A worker failed. `progressed`: the round it ended had come further than its start.
+  Ruling charge_crash(const ExitStatus& status, bool progressed, TimePoint now);
+  int restarts() const { return restarts_; }
+
+ private:
+  Duration backoff();
+
+  RestartPolicy policy_;
+  std::uint64_t jitter_state_;
+  int restarts_ = 0;
+  int repeats_ = 0;  // of the same failure in a row
+  std::optional<ExitStatus> last_;
+};
+
+}  // namespace ddprun

@@ -1,0 +1,74 @@
+// A round is one generation of the group: a fixed list of nodes and ranks, one master address, one store.
+//
+// Plain values that the coordinator decides and every agent receives. A round's number only grows; what names an old
+// round is out of date and refused.
+#pragma once
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace ddprun {
+
+using NodeId = int;  // the agent's place in the job, kept across rounds
+
+// What a node brings to the next round: its workers, and a store that already listens, in case it becomes group rank 0.
+struct NodeOffer {
+  int workers = 1;
+  std::string host;
+  std::uint16_t port = 0;
+};
+
+struct RoundNode {
+  NodeId id = 0;
+  int workers = 1;
+  int first_rank = 0;  // the global rank of its local rank 0
+};
+
+struct Round {
+  int number = 0;                // the first one is 1
+  std::vector<RoundNode> nodes;  // by group rank
+  std::string master_host;       // where group rank 0's store listens
+  std::uint16_t master_port = 0;
+  int restarts = 0;  // charged to the job so far, the same on all nodes
+
+  int world_size() const { return nodes.empty() ? 0 : nodes.back().first_rank + nodes.back().workers; }
+  // Null if the node is not part of this round.
+  const RoundNode* find(NodeId id) const {
+    for (const RoundNode& node : nodes)
+      if (node.id == id) return &node;
+    return nullptr;
+  }
+  int group_rank(const RoundNode& node) const { return static_cast<int>(&node - nodes.data()); }
+};
+
+// How a worker ended. Exactly one of the three tells; all zero is success.
+struct ExitStatus {
+  int code = 0;
+  int signal = 0;
+  int start_error = 0;  // errno of the exec that failed: the worker never ran
+
+  bool ok() const { return code == 0 && signal == 0 && start_error == 0; }
+  friend bool operator==(const ExitStatus&, const ExitStatus&) = default;
+};
+
+// A worker's end that ends its round.
+struct Failure {
+  int round = 0;
+  NodeId node = 0;
+  int local_rank = 0;
+  int rank = 0;
+  ExitStatus status;
+};
+
+enum class Verdict { success, worker_failed, interrupted };
+
+// How the job ended, the same on every node.
+struct Outcome {
+  Verdict verdict = Verdict::success;
+  int signal = 0;  // of the interruption
+  std::string reason;
+  std::optional<Failure> cause;  // the failure that ended the job
+};
+
+}  // namespace ddprun
