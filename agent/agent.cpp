@@ -1,0 +1,251 @@
+#include "agent/agent.h"
+
+#include <csignal>
+#include <cstring>
+#include <fstream>
+#include <iterator>
+#include <utility>
+
+#include <spdlog/sinks/stdout_sinks.h>
+#include <spdlog/spdlog.h>
+#include <sys/prctl.h>
+#include <unistd.h>
+
+#include "agent/exit_status.h"
+#include "agent/failure_report.h"
+#include "agent/keeper.h"
+#include "rendezvous/overloaded.h"
+
+namespace ddprun {
+namespace {
+
+using std::chrono::milliseconds;
+
+constexpr milliseconds kSweepLimit{10'000};  // the kernel may hold a dying process for seconds
+constexpr milliseconds kDrainLimit{2'000};   // a console that takes nothing for so long is stuck
+constexpr int kKeeperDied = 70;
+
+// The worker that is alone on a terminal stays in its foreground: it joins the keeper's process group.
+std::optional<pid_t> terminal_group(const AgentOptions& options) {
+  if (options.workers != 1 || !isatty(STDIN_FILENO)) return {};
+  return getpgid(getppid());
+}
+
+bool ends_job(int signal) { return signal == SIGINT || signal == SIGTERM || signal == SIGHUP || signal == SIGQUIT; }
+
+bool is_ignored(int signal) {
+  struct sigaction now {};
+  return sigaction(signal, nullptr, &now) == 0 && now.sa_handler == SIG_IGN;
+}
+
+std::string file_content(const std::filesystem::path& path) {
+  std::ifstream file(path, std::ios::binary);
+  return {std::istreambuf_iterator<char>(file), {}};
+}
+
+std::string host_name() {
+  char name[256] = {};
+  gethostname(name, sizeof name - 1);
+  return name;
+}
+
+}  // namespace
+
+Agent::Agent(AgentOptions options, const RoundPolicy& policy)
+    : options_(std::move(options)),
+      coordinator_(policy, static_cast<std::uint64_t>(Clock::now().time_since_epoch().count())),
+      supervisor_(options_.node, options_.stop),
+      signals_(io_, SIGINT, SIGTERM, SIGQUIT),
+      timer_(io_),
+      keeper_(io_, options_.keeper_pidfd),
+      layout_(options_.log_dir, options_.command.job.run_id),
+      workers_(io_, layout_, pipes_, terminal_group(options_), [this] { collect_workers(); }) {
+  for (const int signal : {SIGUSR1, SIGUSR2, SIGTSTP, SIGCONT, SIGCHLD}) signals_.add(signal);
+  if (!is_ignored(SIGHUP)) signals_.add(SIGHUP);  // under nohup it stays ignored
+  std::signal(SIGPIPE, SIG_IGN);
+}
+
+Outcome Agent::run() {
+  await_signal();
+  watch_keeper();
+  tell_coordinator(ready());
+  io_.run();
+  return outcome_;
+}
+
+void Agent::await_signal() {
+  signals_.async_wait([this](const asio::error_code& error, int signal) {
+    if (error) return;
+    on_signal(signal);
+    await_signal();
+  });
+}
+
+void Agent::on_signal(int signal) {
+  if (signal == SIGCHLD) return collect_workers();
+  if (signal == SIGTSTP) return workers_.signal_groups(SIGSTOP);
+  if (signal == SIGCONT) return workers_.signal_groups(SIGCONT);
+  if (!ends_job(signal)) return workers_.signal(signal);  // SIGUSR1 and SIGUSR2 pass through
+  happened(Signalled{signal});
+}
+
+void Agent::watch_keeper() {
+  keeper_.async_wait(asio::posix::stream_descriptor::wait_read, [](const asio::error_code& error) {
+    if (error) return;
+    end_all_children(kSweepLimit);
+    _exit(kKeeperDied);
+  });
+}
+
+void Agent::collect_workers() {
+  for (const WorkerEnd& end : workers_.collect()) happened(WorkerExited{round_->number, end.local_rank, end.status});
+  workers_.reap_strays();
+}
+
+void Agent::arm_timer() {
+  const auto ours = supervisor_.next_deadline(), theirs = coordinator_.next_deadline();
+  if (!ours && !theirs) return void(timer_.cancel());
+  timer_.expires_at(std::min(ours.value_or(TimePoint::max()), theirs.value_or(TimePoint::max())));
+  timer_.async_wait([this](const asio::error_code& error) {
+    if (!error) on_timer();
+  });
+}
+
+void Agent::on_timer() {
+  happened(Tick{});
+  tell_coordinator(CoordinatorTick{});
+  arm_timer();
+}
+
+void Agent::tell_coordinator(const Message& message) {
+  for (const Order& order : coordinator_.on(message, Clock::now())) obey(order);
+  arm_timer();
+}
+
+void Agent::obey(const Order& order) {
+  std::visit(overloaded{
+                 [&](const FormRound& o) {
+                   round_ = o.round;
+                   happened(RoundFormed{o.round});
+                 },
+                 [&](const EndRound& o) {
+                   announce_restart(o);
+                   happened(RoundEnded{o.round});
+                 },
+                 [&](const EndJob& o) { happened(JobEnded{o.outcome}); },
+             },
+             order);
+}
+
+// A fresh store for every round: the wire carries no round number, so the port is the fence between two of them.
+NodeReady Agent::ready() {
+  store_.reset();
+  store_ = std::make_unique<Server>(Server::Options{options_.store_address, options_.master_port});
+  return {options_.node, {options_.workers, options_.master_host, store_->port()}};
+}
+
+// Events that come up while an action is carried out wait for their turn.
+void Agent::happened(const Event& event) {
+  events_.push_back(event);
+  if (std::exchange(handling_, true)) return;
+  for (; !events_.empty(); events_.pop_front()) {
+    log("event  " + to_string(events_.front()));
+    for (const Action& action : supervisor_.on(events_.front(), Clock::now())) carry_out(action);
+  }
+  handling_ = false;
+  arm_timer();
+}
+
+void Agent::carry_out(const Action& action) {
+  log("action " + to_string(action));
+  std::visit(
+      overloaded{
+          [&](const StartWorkers& a) { start_workers(a.round); },
+          [&](const SignalWorkers& a) { workers_.signal(a.signal); },
+          [&](const SweepLeftovers& a) { sweep(a.round); },
+          [&](const ReportRunning& a) {
+            tell_coordinator(NodeRunning{options_.node, a.round});
+          },
+          [&](const ReportDone& a) {
+            tell_coordinator(NodeDone{options_.node, a.round});
+          },
+          [&](const ReportFailure& a) { report_failure(a); },
+          [&](const ReportInterrupted& a) {
+            pipes_.print("ddprun: " + signal_name(a.signal) + ": the job ends; what has not left in " +
+                         std::to_string(std::chrono::ceil<std::chrono::seconds>(options_.stop.stop_grace).count()) +
+                         " s is killed, at once on a second signal.\n");
+            tell_coordinator(NodeInterrupted{options_.node, a.signal});
+          },
+          [&](const Rejoin&) { tell_coordinator(ready()); },
+          [&](const Finish& a) { finish(a.outcome); },
+      },
+      action);
+}
+
+void Agent::start_workers(const Round& round) {
+  const RoundNode& node = *round.find(options_.node);
+  workers_.begin(round, node);
+  for (int local_rank = 0; local_rank < node.workers; ++local_rank) {
+    if (const int error = workers_.start(options_.command, local_rank)) {
+      happened(WorkerExited{round.number, local_rank, {.start_error = error}});
+      return;
+    }
+    happened(WorkerStarted{round.number, local_rank});
+  }
+}
+
+void Agent::report_failure(const ReportFailure& report) {
+  const int rank = round_->find(options_.node)->first_rank + report.local_rank;
+  last_failure_ = Failure{report.round, options_.node, report.local_rank, rank, report.status};
+  tell_coordinator(WorkerFailed{*last_failure_});
+}
+
+void Agent::sweep(int round) {
+  const auto stuck = end_all_children(kSweepLimit);
+  for (const pid_t pid : stuck)
+    pipes_.print("ddprun: process " + std::to_string(pid) + " of round " + std::to_string(round) +
+                 " is still there after SIGKILL: the kernel holds it, or it belongs to another user.\n");
+}
+
+void Agent::finish(const Outcome& outcome) {
+  outcome_ = outcome;
+  store_.reset();
+  pipes_.drain(kDrainLimit);
+  if (outcome.cause) print_report(outcome);
+  pipes_.drain(kDrainLimit);
+  layout_.clean_up(outcome.verdict == Verdict::success);
+  io_.stop();
+}
+
+void Agent::announce_restart(const EndRound& order) {
+  if (!last_failure_ || last_failure_->round != order.round) return;
+  const WorkerRecord& record = workers_.records().at(last_failure_->local_rank);
+  pipes_.print("ddprun: " + headline(*last_failure_, record.ended_at - record.started_at) + "; " + order.reason +
+               ".\n");
+}
+
+void Agent::print_report(const Outcome& outcome) {
+  const Failure& failure = *outcome.cause;
+  const WorkerRecord& record = workers_.records().at(failure.local_rank);
+  FailureReport report{failure, outcome.reason, host_name(), options_.command.argv.front(), record.pid};
+  report.when = record.ended_at_wall;
+  report.into_round = record.ended_at - record.started_at;
+  report.last_lines = pipes_.last_lines(failure.round, failure.rank);
+  if (const std::string content = file_content(record.folder / "error.json"); !content.empty())
+    report.error_message = error_message_of(content);
+  if (layout_.keeps_logs()) report.log = (record.folder / "stderr.log").string();
+  for (const auto& [local_rank, other] : workers_.records())
+    if (local_rank != failure.local_rank && other.status && !other.status->ok() && other.status->signal != SIGTERM &&
+        other.status->signal != SIGKILL)
+      report.others.push_back("rank " + std::to_string(failure.rank - failure.local_rank + local_rank) + " " +
+                              in_words(*other.status));
+  pipes_.print(to_text(report));
+}
+
+void Agent::log(const std::string& text) const {
+  if (!options_.verbose) return;
+  static const auto logger = spdlog::stderr_logger_st("ddprun");
+  logger->info(text);
+}
+
+}  // namespace ddprun

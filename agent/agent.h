@@ -1,0 +1,88 @@
+// One per node: turns signals, exits, timers and the coordinator's orders into the supervisor's events, and carries out
+// its actions. It decides nothing itself.
+//
+// One thread runs the loop. The store and the log pipes have threads of their own, so that neither a slow client nor a
+// slow console can hold up the supervisor.
+#pragma once
+#include <deque>
+#include <memory>
+#include <optional>
+#include <string>
+
+#include <asio/io_context.hpp>
+#include <asio/posix/stream_descriptor.hpp>
+#include <asio/signal_set.hpp>
+#include <asio/steady_timer.hpp>
+
+#include "agent/events.h"
+#include "agent/log_layout.h"
+#include "agent/log_pipe.h"
+#include "agent/supervisor.h"
+#include "agent/worker_group.h"
+#include "rendezvous/coordinator.h"
+#include "rendezvous/server.h"
+
+namespace ddprun {
+
+struct AgentOptions {
+  NodeId node = 0;
+  int workers = 1;
+  WorkerCommand command;
+  StopPolicy stop;
+  std::string master_host;        // what workers are told
+  std::string store_address;      // where the store listens; empty: on all addresses
+  std::uint16_t master_port = 0;  // 0: a fresh free one for every round
+  std::string log_dir;            // empty: none
+  int keeper_pidfd = -1;          // readable once the keeper is dead
+  bool verbose = false;           // every event and action to stderr
+};
+
+class Agent {
+ public:
+  // Throws Error where the store's port or the log folder cannot be had.
+  Agent(AgentOptions options, const RoundPolicy& policy);
+  // Runs the job to its end. Nothing it started is left when it returns.
+  Outcome run();
+
+ private:
+  void await_signal();
+  void on_signal(int signal);
+  void watch_keeper();
+  void collect_workers();
+  void arm_timer();
+  void on_timer();
+
+  void tell_coordinator(const Message& message);
+  void obey(const Order& order);
+  NodeReady ready();
+
+  void happened(const Event& event);
+  void carry_out(const Action& action);
+  void start_workers(const Round& round);
+  void report_failure(const ReportFailure& report);
+  void sweep(int round);
+  void finish(const Outcome& outcome);
+
+  void announce_restart(const EndRound& order);
+  void print_report(const Outcome& outcome);
+  void log(const std::string& text) const;
+
+  AgentOptions options_;
+  Coordinator coordinator_;
+  Supervisor supervisor_;
+  asio::io_context io_;
+  asio::signal_set signals_;
+  asio::steady_timer timer_;
+  asio::posix::stream_descriptor keeper_;
+  LogLayout layout_;
+  LogPipes pipes_;
+  WorkerGroup workers_;
+  std::unique_ptr<Server> store_;  // of the current or the coming round
+  std::deque<Event> events_;
+  bool handling_ = false;
+  std::optional<Round> round_;
+  std::optional<Failure> last_failure_;
+  Outcome outcome_;
+};
+
+}  // namespace ddprun

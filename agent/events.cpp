@@ -1,0 +1,66 @@
+#include "agent/events.h"
+
+#include "agent/exit_status.h"
+#include "rendezvous/overloaded.h"
+
+namespace ddprun {
+namespace {
+
+std::string round_and_rank(int round, int local_rank) {
+  return " round=" + std::to_string(round) + " local_rank=" + std::to_string(local_rank);
+}
+
+std::string round_only(int round) { return " round=" + std::to_string(round); }
+
+std::string verdict_name(Verdict verdict) {
+  switch (verdict) {
+    case Verdict::success:
+      return "success";
+    case Verdict::worker_failed:
+      return "worker-failed";
+    case Verdict::interrupted:
+      return "interrupted";
+  }
+  return "?";
+}
+
+}  // namespace
+
+std::string to_string(const ExitStatus& status) {
+  if (status.start_error) return "start_error=" + std::to_string(status.start_error);
+  return status.signal ? "signal=" + signal_name(status.signal) : "code=" + std::to_string(status.code);
+}
+
+std::string to_string(const Event& event) {
+  return std::visit(overloaded{
+                        [](const RoundFormed& e) { return "round-formed" + round_only(e.round.number); },
+                        [](const WorkerStarted& e) { return "worker-started" + round_and_rank(e.round, e.local_rank); },
+                        [](const WorkerExited& e) {
+                          return "worker-exited" + round_and_rank(e.round, e.local_rank) + " " + to_string(e.status);
+                        },
+                        [](const RoundEnded& e) { return "round-ended" + round_only(e.round); },
+                        [](const JobEnded& e) { return "job-ended " + verdict_name(e.outcome.verdict); },
+                        [](const Signalled& e) { return "signalled " + signal_name(e.signal); },
+                        [](const Tick&) { return std::string("tick"); },
+                    },
+                    event);
+}
+
+std::string to_string(const Action& action) {
+  return std::visit(overloaded{
+                        [](const StartWorkers& a) { return "start-workers" + round_only(a.round.number); },
+                        [](const SignalWorkers& a) { return "signal-workers " + signal_name(a.signal); },
+                        [](const SweepLeftovers& a) { return "sweep-leftovers" + round_only(a.round); },
+                        [](const ReportRunning& a) { return "report-running" + round_only(a.round); },
+                        [](const ReportDone& a) { return "report-done" + round_only(a.round); },
+                        [](const ReportFailure& a) {
+                          return "report-failure" + round_and_rank(a.round, a.local_rank) + " " + to_string(a.status);
+                        },
+                        [](const ReportInterrupted& a) { return "report-interrupted " + signal_name(a.signal); },
+                        [](const Rejoin&) { return std::string("rejoin"); },
+                        [](const Finish& a) { return "finish " + verdict_name(a.outcome.verdict); },
+                    },
+                    action);
+}
+
+}  // namespace ddprun

@@ -1,0 +1,137 @@
+#include "agent/keeper.h"
+
+#include <sys/prctl.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+#include <cerrno>
+#include <csignal>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <string>
+
+#include "rendezvous/error.h"
+
+namespace ddprun {
+namespace {
+
+namespace fs = std::filesystem;
+using std::chrono::milliseconds;
+using std::chrono::steady_clock;
+
+constexpr milliseconds kEndLimit{10'000};  // a driver may hold a dying process for seconds
+constexpr useconds_t kPauseUs = 50;        // between two looks: the dying need the core more than we do
+constexpr useconds_t kPauseUsMax = 5'000;
+
+// The kernel lists children per thread: one thread's list is not the process's. False without CONFIG_PROC_CHILDREN.
+bool list_children(std::vector<pid_t>& out) {
+  bool listed = false;
+  std::error_code ignored;  // a thread may end while we look
+  for (const auto& task : fs::directory_iterator("/proc/self/task", ignored)) {
+    std::ifstream children(task.path() / "children");
+    listed |= children.is_open();
+    for (pid_t pid; children >> pid;) out.push_back(pid);
+  }
+  return listed;
+}
+
+pid_t parent_of(const fs::path& proc_entry) {
+  std::ifstream file(proc_entry / "stat");
+  std::string line;
+  if (!std::getline(file, line)) return 0;
+  pid_t parent = 0;  // the name may hold anything, also ')': the last one counts
+  if (const auto end = line.rfind(')'); end != line.npos) std::sscanf(line.c_str() + end + 1, " %*c %d", &parent);
+  return parent;
+}
+
+void scan_for_children(std::vector<pid_t>& out) {
+  std::error_code ignored;
+  for (const auto& entry : fs::directory_iterator("/proc", ignored)) {
+    const pid_t pid = std::atoi(entry.path().filename().c_str());
+    if (pid > 0 && parent_of(entry.path()) == getpid()) out.push_back(pid);
+  }
+}
+
+std::vector<pid_t> children() {
+  std::vector<pid_t> out;
+  if (!list_children(out)) scan_for_children(out);
+  return out;
+}
+
+void must(bool done, const char* what) {
+  if (!done) throw Error(std::string("cannot start the agent: ") + what, std::strerror(errno));
+}
+
+[[noreturn]] void leave_as(int status) { _exit(WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status)); }
+
+// The agent stops the workers; then we stop as the shell expects. SIGCONT wakes us and is forwarded like any signal.
+void stop_job(pid_t agent) {
+  kill(agent, SIGTSTP);
+  raise(SIGSTOP);
+}
+
+void reap_until_agent_ends(pid_t agent) {
+  int status = 0;
+  for (pid_t pid; (pid = waitpid(-1, &status, WNOHANG)) > 0;) {
+    if (pid != agent) continue;
+    end_all_children(kEndLimit);
+    leave_as(status);
+  }
+}
+
+[[noreturn]] void keep(pid_t agent) {
+  prctl(PR_SET_NAME, "ddprun-keeper");  // killall by the agent's name must not take both
+  sigset_t all;
+  sigfillset(&all);
+  for (;;) {
+    const int signal = sigwaitinfo(&all, nullptr);
+    if (signal == SIGCHLD)
+      reap_until_agent_ends(agent);
+    else if (signal == SIGTSTP)
+      stop_job(agent);
+    else if (signal > 0)
+      kill(agent, signal);  // not yet reaped, so the pid is still its own
+  }
+}
+
+}  // namespace
+
+std::vector<pid_t> end_all_children(milliseconds limit) {
+  const auto deadline = steady_clock::now() + limit;
+  for (useconds_t pause = kPauseUs;;) {
+    pid_t reaped = 0;
+    bool progress = false;
+    while ((reaped = waitpid(-1, nullptr, WNOHANG | __WALL)) > 0) progress = true;
+    if (reaped < 0 && errno == ECHILD) return {};
+    const std::vector<pid_t> left = children();
+    if (steady_clock::now() > deadline) return left;
+    for (const pid_t child : left) kill(child, SIGKILL);
+    pause = progress ? kPauseUs : std::min(pause * 2, kPauseUsMax);
+    usleep(pause);
+  }
+}
+
+int continue_under_keeper() {
+  sigset_t all, before;
+  sigfillset(&all);
+  must(sigprocmask(SIG_SETMASK, &all, &before) == 0, "block signals");  // none may be lost between fork and sigwaitinfo
+  must(prctl(PR_SET_CHILD_SUBREAPER, 1) == 0, "become child subreaper");
+  const int keeper_pidfd = static_cast<int>(syscall(SYS_pidfd_open, getpid(), 0));  // inherited: no race with our death
+  must(keeper_pidfd >= 0, "open the keeper's pidfd");
+  const pid_t agent = fork();
+  must(agent >= 0, "fork");
+  if (agent > 0) {
+    close(keeper_pidfd);
+    keep(agent);
+  }
+  setpgid(0, 0);             // `kill -9 %1` in a shell goes to the group: it must not take both
+  signal(SIGTTOU, SIG_IGN);  // we write to the terminal from the background
+  must(prctl(PR_SET_CHILD_SUBREAPER, 1) == 0, "become child subreaper");
+  sigprocmask(SIG_SETMASK, &before, nullptr);
+  return keeper_pidfd;
+}
+
+}  // namespace ddprun

@@ -1,0 +1,25 @@
+// Sees to it that nothing ddprun started outlives it, however it ends: no privileges, no cgroup, no namespace needed.
+//
+// The process that people and schedulers see stays outside as the keeper; the agent goes on in a child of it. Both are
+// child subreapers, so whatever loses its parent, setsid and double fork or not, becomes a child of the agent while
+// that lives, else of the keeper. Whichever of the two dies, the other ends every process below and leaves. (prctl(2),
+// PR_SET_CHILD_SUBREAPER.) The keeper forwards signals and job control and ends with the agent's status; it knows
+// nothing else.
+#pragma once
+#include <sys/types.h>
+
+#include <chrono>
+#include <vector>
+
+namespace ddprun {
+
+// Call it at the first line of main, before any thread exists. Returns in the agent, with the pidfd of the keeper: when
+// it becomes readable the keeper is dead, then call end_all_children() and leave. Never returns in the keeper.
+int continue_under_keeper();
+
+// SIGKILLs children until none is left, reaping them; orphans come up to us one level at a time. Only own, unreaped
+// children are ever signalled, so no recycled pid can be hit. Returns those that were still there at the limit: stuck
+// in the kernel, or not ours to kill.
+std::vector<pid_t> end_all_children(std::chrono::milliseconds limit);
+
+}  // namespace ddprun

@@ -1,0 +1,167 @@
+#include "agent/process.h"
+
+#include <fcntl.h>
+#include <linux/sched.h>
+#include <sched.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <climits>
+#include <csignal>
+#include <cstring>
+#include <utility>
+
+#include "agent/exit_status.h"
+
+namespace ddprun {
+namespace {
+
+constexpr std::size_t kStackBytes = 64 * 1024;
+constexpr int kExtraOomScore = 300;
+
+// What the child needs, made before it exists: it shares our memory and must not allocate.
+struct ChildPlan {
+  const SpawnRequest* request;
+  std::vector<char*> argv, environment;
+  pid_t parent;
+  sigset_t mask;
+  char oom_score[16];
+  int error = 0;  // written by the child, read by us after it has exec'd or gone
+};
+
+std::vector<char*> pointers(const std::vector<std::string>& strings) {
+  std::vector<char*> out;
+  out.reserve(strings.size() + 1);
+  for (const std::string& s : strings) out.push_back(const_cast<char*>(s.c_str()));
+  out.push_back(nullptr);
+  return out;
+}
+
+int own_oom_score() {
+  char text[16] = {};
+  const Fd file(open("/proc/self/oom_score_adj", O_RDONLY | O_CLOEXEC));
+  return file && read(file.get(), text, sizeof text - 1) > 0 ? std::atoi(text) : 0;
+}
+
+void raise_oom_score(const ChildPlan& plan) {
+  const int file = open("/proc/self/oom_score_adj", O_WRONLY | O_CLOEXEC);
+  if (file < 0) return;  // no /proc here: the kernel's own choice will do
+  [[maybe_unused]] const auto written = write(file, plan.oom_score, std::strlen(plan.oom_score));
+  close(file);
+}
+
+// Handlers belong to the agent's code, and ignored signals (SIGPIPE, SIGTTOU) to its habits; SIGHUP stays as nohup set
+// it.
+void default_signals() {
+  struct sigaction dispose {};
+  for (int signal = 1; signal < NSIG; ++signal) {
+    struct sigaction old {};
+    if (sigaction(signal, nullptr, &old) != 0) continue;
+    if (signal == SIGHUP && old.sa_handler == SIG_IGN) continue;
+    if (old.sa_handler != SIG_DFL) sigaction(signal, &dispose, nullptr);
+  }
+}
+
+bool join_session(const SpawnRequest& request) {
+  if (request.foreground_group) return setpgid(0, *request.foreground_group) == 0;
+  return setsid() >= 0;
+}
+
+// dup2 clears close-on-exec, but not where the two are equal already; a source below 3 must not be overwritten early.
+bool place_streams(const SpawnRequest& request) {
+  int sources[3] = {request.stdin_fd, request.stdout_fd, request.stderr_fd};
+  for (int target = 0; target < 3; ++target)
+    if (sources[target] < 3 && sources[target] != target && (sources[target] = fcntl(sources[target], F_DUPFD, 3)) < 0)
+      return false;
+  for (int target = 0; target < 3; ++target)
+    if (sources[target] != target && dup2(sources[target], target) < 0) return false;
+  return syscall(SYS_close_range, 3, UINT_MAX, 0) == 0;
+}
+
+void no_core_dumps() {
+  rlimit limit{};
+  if (getrlimit(RLIMIT_CORE, &limit) != 0) return;
+  limit.rlim_cur = 0;  // a dump delays every sign of a death by seconds; the hard limit stays, the program may raise it
+  setrlimit(RLIMIT_CORE, &limit);
+}
+
+int child_main(void* argument) {
+  auto& plan = *static_cast<ChildPlan*>(argument);
+  const SpawnRequest& request = *plan.request;
+  prctl(PR_SET_PDEATHSIG, SIGKILL);
+  if (getppid() != plan.parent) _exit(127);  // the agent died before prctl took hold
+  default_signals();
+  raise_oom_score(plan);
+  no_core_dumps();
+  if (join_session(request) && place_streams(request)) {
+    sigprocmask(SIG_SETMASK, &plan.mask, nullptr);
+    execve(request.program.c_str(), plan.argv.data(), plan.environment.data());
+  }
+  plan.error = errno;
+  _exit(127);
+}
+
+void* child_stack() {
+  static void* const stack = mmap(nullptr, kStackBytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  return static_cast<char*>(stack) + kStackBytes;  // one is enough: the parent waits until the child has exec'd
+}
+
+}  // namespace
+
+Fd& Fd::operator=(Fd&& other) noexcept {
+  if (this != &other) {
+    reset();
+    fd_ = other.release();
+  }
+  return *this;
+}
+
+int Fd::release() { return std::exchange(fd_, -1); }
+
+void Fd::reset() {
+  if (fd_ >= 0) close(std::exchange(fd_, -1));
+}
+
+Spawned spawn(const SpawnRequest& request) {
+  ChildPlan plan{&request, pointers(request.argv), pointers(request.environment), getpid(), {}, {}};
+  std::snprintf(plan.oom_score, sizeof plan.oom_score, "%d", std::min(own_oom_score() + kExtraOomScore, 1000));
+  sigset_t all;
+  sigfillset(&all);
+  sigprocmask(SIG_SETMASK, &all, &plan.mask);  // no handler of ours may run in the child: it shares our memory
+  int pidfd = -1;
+  const int pid = clone(child_main, child_stack(), CLONE_VM | CLONE_VFORK | CLONE_PIDFD | SIGCHLD, &plan, &pidfd);
+  const int clone_error = errno;
+  sigprocmask(SIG_SETMASK, &plan.mask, nullptr);
+  if (pid < 0) return {0, Fd(), clone_error};
+  Fd owned(pidfd);
+  if (plan.error == 0) return {pid, std::move(owned), 0};
+  siginfo_t gone{};
+  waitid(P_PIDFD, static_cast<id_t>(pidfd), &gone, WEXITED);  // it has let go of our memory, but may not be dead yet
+  return {0, Fd(), plan.error};
+}
+
+std::optional<ExitStatus> reap(int pidfd, pid_t group) {
+  siginfo_t info{};
+  const auto id = static_cast<id_t>(pidfd);
+  if (waitid(P_PIDFD, id, &info, WEXITED | WNOHANG | WNOWAIT) != 0 || info.si_pid == 0) return {};
+  if (group > 0) kill(-group, SIGKILL);
+  waitid(P_PIDFD, id, &info, WEXITED | WNOHANG);
+  return exit_status_of(info.si_code, info.si_status);
+}
+
+void reap_orphans(const std::vector<pid_t>& workers) {
+  for (;;) {
+    siginfo_t info{};
+    if (waitid(P_ALL, 0, &info, WEXITED | WNOHANG | WNOWAIT) != 0 || info.si_pid == 0) return;
+    if (std::find(workers.begin(), workers.end(), info.si_pid) != workers.end()) return;
+    waitpid(info.si_pid, nullptr, WNOHANG);
+  }
+}
+
+}  // namespace ddprun

@@ -1,0 +1,58 @@
+// Spawns workers and reaps them. Linux only: clone with CLONE_PIDFD, so that a pid can never be mistaken for another.
+#pragma once
+#include <sys/types.h>
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "rendezvous/round.h"
+
+namespace ddprun {
+
+// A file descriptor that is closed with its owner.
+class Fd {
+ public:
+  Fd() = default;
+  explicit Fd(int fd) : fd_(fd) {}
+  Fd(Fd&& other) noexcept : fd_(other.release()) {}
+  Fd& operator=(Fd&& other) noexcept;
+  ~Fd() { reset(); }
+  int get() const { return fd_; }
+  int release();
+  void reset();
+  explicit operator bool() const { return fd_ >= 0; }
+
+ private:
+  int fd_ = -1;
+};
+
+struct SpawnRequest {
+  std::string program;  // a path, already looked up
+  std::vector<std::string> argv;
+  std::vector<std::string> environment;
+  int stdin_fd = 0, stdout_fd = 1, stderr_fd = 2;  // stay the caller's; all other descriptors are closed in the worker
+  // Empty: the worker leads a session of its own. Else it joins this process group, to stay in the terminal's
+  // foreground.
+  std::optional<pid_t> foreground_group = {};
+};
+
+struct Spawned {
+  pid_t pid = 0;
+  Fd pidfd;
+  int error = 0;  // errno of the exec, or of clone: then nothing was started
+};
+
+// Call it only from the agent's main thread: the worker gets SIGKILL when the thread that spawned it ends
+// (PR_SET_PDEATHSIG). The worker starts with default signal dispositions, a soft core limit of 0, and an
+// oom_score_adj 300 higher, so that the kernel picks it before the agent.
+Spawned spawn(const SpawnRequest& request);
+
+// The end of a child that is known by its pidfd, if it has ended; it is reaped. `group`: SIGKILL what is left of its
+// process group first, while its pid cannot be anyone else's.
+std::optional<ExitStatus> reap(int pidfd, pid_t group);
+
+// Reaps ended children until the next one is a worker (one of `workers`), which is left to reap().
+void reap_orphans(const std::vector<pid_t>& workers);
+
+}  // namespace ddprun

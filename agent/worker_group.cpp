@@ -1,0 +1,119 @@
+#include "agent/worker_group.h"
+
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <csignal>
+#include <utility>
+
+namespace ddprun {
+namespace {
+
+int urgency(const ExitStatus& status) {
+  if (status.signal && status.signal != SIGTERM) return 0;
+  return status.ok() ? 2 : 1;
+}
+
+const Fd& null_input() {
+  static const Fd null(::open("/dev/null", O_RDONLY | O_CLOEXEC));
+  return null;
+}
+
+}  // namespace
+
+WorkerGroup::WorkerGroup(asio::io_context& io, const LogLayout& layout, LogPipes& pipes,
+                         std::optional<pid_t> terminal_group, std::function<void()> on_end)
+    : io_(io), layout_(layout), pipes_(pipes), terminal_group_(terminal_group), on_end_(std::move(on_end)) {}
+
+void WorkerGroup::begin(const Round& round, const RoundNode& node) {
+  live_.clear();
+  records_.clear();
+  round_ = round;
+  node_ = node;
+}
+
+int WorkerGroup::start(const WorkerCommand& command, int local_rank) {
+  const int rank = node_.first_rank + local_rank;
+  WorkerRecord& record = records_[local_rank];
+  record.folder = layout_.worker_folder(round_.number, rank);
+  const bool alone = node_.workers == 1, logged = layout_.keeps_logs();
+  const auto log_file = [&](const char* name) { return logged ? record.folder / name : std::filesystem::path(); };
+  const Fd out = logged ? pipes_.open({round_.number, rank, 1, log_file("stdout.log"), !alone, false}) : Fd();
+  const Fd err = pipes_.open({round_.number, rank, 2, log_file("stderr.log"), !alone, true});
+
+  SpawnRequest request{command.program, command.argv, environment(command, local_rank)};
+  request.stdin_fd = rank == 0 ? 0 : null_input().get();
+  if (out) request.stdout_fd = out.get();
+  request.stderr_fd = err.get();
+  if (alone) request.foreground_group = terminal_group_;
+  Spawned spawned = spawn(request);
+  if (spawned.error) {
+    record.status = ExitStatus{.start_error = spawned.error};
+    record.started_at = record.ended_at = Clock::now();
+    record.ended_at_wall = std::chrono::system_clock::now();
+    return spawned.error;
+  }
+  record.pid = spawned.pid;
+  record.started_at = Clock::now();
+  const auto [live, fresh] =
+      live_.emplace(local_rank, Live{spawned.pid, asio::posix::stream_descriptor(io_, spawned.pidfd.release())});
+  watch(live->second);
+  return 0;
+}
+
+std::vector<std::string> WorkerGroup::environment(const WorkerCommand& command, int local_rank) const {
+  const auto& folder = records_.at(local_rank).folder;
+  const std::string error_file = folder.empty() ? std::string() : (folder / "error.json").string();
+  return merged(command.inherited,
+                worker_variables(command.job, round_, node_, local_rank, error_file, command.inherited));
+}
+
+void WorkerGroup::watch(Live& worker) {
+  worker.pidfd.async_wait(asio::posix::stream_descriptor::wait_read, [this](const asio::error_code& error) {
+    if (!error) on_end_();
+  });
+}
+
+void WorkerGroup::signal(int signal) {
+  for (const auto& [local_rank, worker] : live_) {  // unreaped, so the pid is still its own
+    kill(worker.pid, signal);
+    if (signal == SIGTERM) kill(worker.pid, SIGCONT);
+  }
+}
+
+void WorkerGroup::signal_groups(int signal) {
+  for (const auto& [local_rank, worker] : live_) {
+    const bool leads_group = !(node_.workers == 1 && terminal_group_);
+    kill(leads_group ? -worker.pid : worker.pid, signal);
+  }
+}
+
+std::vector<WorkerEnd> WorkerGroup::collect() {
+  std::vector<WorkerEnd> ends;
+  for (auto worker = live_.begin(); worker != live_.end();) {
+    const bool leads_group = !(node_.workers == 1 && terminal_group_);
+    const auto status = reap(worker->second.pidfd.native_handle(), leads_group ? worker->second.pid : 0);
+    if (!status) {
+      ++worker;
+      continue;
+    }
+    WorkerRecord& record = records_[worker->first];
+    record.status = status;
+    record.ended_at = Clock::now();
+    record.ended_at_wall = std::chrono::system_clock::now();
+    ends.push_back({worker->first, *status});
+    worker = live_.erase(worker);
+  }
+  std::stable_sort(ends.begin(), ends.end(),
+                   [](const WorkerEnd& a, const WorkerEnd& b) { return urgency(a.status) < urgency(b.status); });
+  return ends;
+}
+
+void WorkerGroup::reap_strays() {
+  std::vector<pid_t> workers;
+  for (const auto& [local_rank, worker] : live_) workers.push_back(worker.pid);
+  reap_orphans(workers);
+}
+
+}  // namespace ddprun

@@ -1,0 +1,86 @@
+// The processes of one round on this node: starts, signals and reaps them. Holds no policy: the supervisor decides.
+#pragma once
+#include <sys/types.h>
+
+#include <chrono>
+#include <functional>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include <asio/io_context.hpp>
+#include <asio/posix/stream_descriptor.hpp>
+
+#include "agent/log_layout.h"
+#include "agent/log_pipe.h"
+#include "agent/worker_env.h"
+#include "rendezvous/round.h"
+#include "rendezvous/time.h"
+
+namespace ddprun {
+
+struct WorkerCommand {
+  std::string program;  // a path, already looked up
+  std::vector<std::string> argv;
+  Environment inherited;
+  JobIdentity job;
+};
+
+// What is known of a worker of the current round; the report tells it.
+struct WorkerRecord {
+  pid_t pid = 0;
+  TimePoint started_at;
+  std::optional<ExitStatus> status;
+  TimePoint ended_at;
+  std::chrono::system_clock::time_point ended_at_wall;
+  std::filesystem::path folder;  // its log files; empty: none
+};
+
+struct WorkerEnd {
+  int local_rank = 0;
+  ExitStatus status;
+};
+
+class WorkerGroup {
+ public:
+  // `on_end` is called from the loop whenever a worker may have ended: then call collect().
+  // `terminal_group`: the process group in the terminal's foreground, joined by a worker that is the only one.
+  WorkerGroup(asio::io_context& io, const LogLayout& layout, LogPipes& pipes, std::optional<pid_t> terminal_group,
+              std::function<void()> on_end);
+  // Forgets the previous round. Its workers are gone.
+  void begin(const Round& round, const RoundNode& node);
+  // 0, or the errno that kept it from being exec'd.
+  int start(const WorkerCommand& command, int local_rank);
+  // The rank process alone; also wakes a stopped one, so that it can act on the signal.
+  void signal(int signal);
+  // The ranks' whole process groups: job control.
+  void signal_groups(int signal);
+  // Reaps the workers that have ended since the last call. Of those found together the likely cause comes first: a
+  // death by signal before an exit with an error, both before a success.
+  std::vector<WorkerEnd> collect();
+  // Children of ours that are none of the workers: orphaned descendants.
+  void reap_strays();
+  const std::map<int, WorkerRecord>& records() const { return records_; }  // by local rank
+
+ private:
+  struct Live {
+    pid_t pid;
+    asio::posix::stream_descriptor pidfd;
+  };
+  void watch(Live& worker);
+  std::vector<std::string> environment(const WorkerCommand& command, int local_rank) const;
+
+  asio::io_context& io_;
+  const LogLayout& layout_;
+  LogPipes& pipes_;
+  std::optional<pid_t> terminal_group_;
+  std::function<void()> on_end_;
+  Round round_;
+  RoundNode node_;
+  std::map<int, Live> live_;  // by local rank
+  std::map<int, WorkerRecord> records_;
+};
+
+}  // namespace ddprun

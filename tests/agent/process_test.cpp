@@ -1,0 +1,113 @@
+#include "agent/process.h"
+
+#include <fcntl.h>
+#include <poll.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <csignal>
+
+#include "tests/support/catch.h"
+
+using namespace ddprun;
+
+namespace {
+
+std::optional<ExitStatus> wait_for_end(const Spawned& child) {
+  pollfd end{child.pidfd.get(), POLLIN, 0};
+  poll(&end, 1, 10'000);
+  return reap(child.pidfd.get(), child.pid);
+}
+
+// What the command writes to its stdout.
+std::string output_of(const std::string& command) {
+  int ends[2];
+  REQUIRE(pipe2(ends, O_CLOEXEC) == 0);
+  Fd read_end(ends[0]), write_end(ends[1]);
+  SpawnRequest request{"/bin/sh", {"sh", "-c", command}, {"PATH=/usr/bin:/bin"}};
+  request.stdout_fd = write_end.get();
+  const Spawned child = spawn(request);
+  REQUIRE(child.error == 0);
+  write_end.reset();
+  std::string out;
+  char buffer[4096];
+  for (ssize_t n; (n = read(read_end.get(), buffer, sizeof buffer)) > 0;)
+    out.append(buffer, static_cast<std::size_t>(n));
+  wait_for_end(child);
+  return out;
+}
+
+}  // namespace
+
+TEST_CASE("a worker's exit code and signal come back", "[process]") {
+  CHECK(wait_for_end(spawn({"/bin/sh", {"sh", "-c", "exit 7"}, {}})) == ExitStatus{.code = 7});
+  CHECK(wait_for_end(spawn({"/bin/sh", {"sh", "-c", "kill -SEGV $$"}, {}})) == ExitStatus{.signal = SIGSEGV});
+}
+
+TEST_CASE("what cannot be exec'd is told by its errno and leaves no zombie", "[process]") {
+  CHECK(spawn({"/no/such/program", {"x"}, {}}).error == ENOENT);
+  CHECK(spawn({"/etc", {"x"}, {}}).error == EACCES);
+  CHECK(waitpid(-1, nullptr, WNOHANG) == -1);
+}
+
+TEST_CASE("a running worker is not reaped", "[process]") {
+  const Spawned child = spawn({"/bin/sleep", {"sleep", "60"}, {}});
+  CHECK_FALSE(reap(child.pidfd.get(), child.pid));
+  kill(child.pid, SIGKILL);
+  CHECK(wait_for_end(child) == ExitStatus{.signal = SIGKILL});
+}
+
+TEST_CASE("a worker leads its own session and group", "[process]") {
+  CHECK(output_of("set -- $(cat /proc/$$/stat); echo $(($5 == $$)) $(($6 == $$))") == "1 1\n");
+}
+
+TEST_CASE("no descriptor but the three standard ones reaches a worker", "[process]") {
+  const Fd leak(fcntl(1, F_DUPFD, 50));                                          // without close-on-exec
+  CHECK(output_of("exec ls /proc/self/fd | grep -c '^[3-9][0-9]*$'") == "1\n");  // ls's own folder
+}
+
+TEST_CASE("signals that we ignore or block are the default again in a worker", "[process]") {
+  std::signal(SIGPIPE, SIG_IGN);
+  CHECK(output_of("grep -E 'SigIgn|SigBlk' /proc/self/status | grep -vc 0000000000000000") == "0\n");
+  std::signal(SIGPIPE, SIG_DFL);
+}
+
+TEST_CASE("SIGHUP stays ignored under nohup", "[process]") {
+  std::signal(SIGHUP, SIG_IGN);
+  CHECK(output_of("grep SigIgn /proc/self/status | cut -f2") == "0000000000000001\n");
+  std::signal(SIGHUP, SIG_DFL);
+}
+
+TEST_CASE("the kernel picks a worker before the agent, and no core is dumped unasked", "[process]") {
+  CHECK(output_of("cat /proc/self/oom_score_adj; ulimit -Sc") == "300\n0\n");
+}
+
+TEST_CASE("what is left of a worker's group goes with it", "[process]") {
+  int ends[2];
+  REQUIRE(pipe2(ends, O_CLOEXEC) == 0);
+  const Fd read_end(ends[0]);
+  Fd write_end(ends[1]);
+  SpawnRequest request{"/bin/sh", {"sh", "-c", "sleep 60 & exit 0"}, {"PATH=/usr/bin:/bin"}};
+  request.stdout_fd = write_end.get();
+  const Spawned child = spawn(request);
+  write_end.reset();
+  CHECK(wait_for_end(child)->ok());
+  pollfd all_writers_gone{read_end.get(), POLLIN, 0};
+  CHECK(poll(&all_writers_gone, 1, 10'000) == 1);
+}
+
+TEST_CASE("streams may be given in any order of descriptors", "[process]") {
+  int ends[2];
+  REQUIRE(pipe2(ends, O_CLOEXEC) == 0);
+  const Fd read_end(ends[0]);
+  Fd write_end(ends[1]);
+  SpawnRequest request{"/bin/sh", {"sh", "-c", "echo to-err >&2"}, {}};
+  request.stdout_fd = 2;  // swapped with the next one
+  request.stderr_fd = write_end.get();
+  const Spawned child = spawn(request);
+  write_end.reset();
+  char buffer[64];
+  CHECK(std::string(buffer, static_cast<std::size_t>(std::max<ssize_t>(read(read_end.get(), buffer, 64), 0))) ==
+        "to-err\n");
+  wait_for_end(child);
+}

@@ -1,0 +1,105 @@
+#include "tests/support/transcript.h"
+
+#include <csignal>
+#include <cstdlib>
+#include <fstream>
+#include <map>
+#include <sstream>
+#include <stdexcept>
+#include <utility>
+
+#include "agent/exit_status.h"
+#include "agent/supervisor.h"
+
+namespace ddprun::test {
+namespace {
+
+using Fields = std::map<std::string, std::string>;
+
+int number(const Fields& fields, const std::string& name, int otherwise) {
+  const auto found = fields.find(name);
+  return found == fields.end() ? otherwise : std::stoi(found->second);
+}
+
+int signal_number(const std::string& name) {
+  for (int signal = 1; signal < NSIG; ++signal)
+    if (signal_name(signal) == name) return signal;
+  throw std::invalid_argument("no signal " + name);
+}
+
+ExitStatus status_of(const Fields& fields) {
+  ExitStatus status{.code = number(fields, "code", 0), .start_error = number(fields, "start_error", 0)};
+  if (fields.count("signal")) status.signal = signal_number(fields.at("signal"));
+  return status;
+}
+
+Outcome outcome_of(const std::string& word) {
+  if (word == "success") return {};
+  return {word == "interrupted" ? Verdict::interrupted : Verdict::worker_failed, 0, "", {}};
+}
+
+}  // namespace
+
+Round round_of(int workers, int number) { return {number, {{0, workers, 0}}, "127.0.0.1", 29500, 0}; }
+
+Event parse_event(const std::string& line) {
+  std::istringstream words(line);
+  std::string name, word, plain;
+  words >> name;
+  Fields fields;
+  while (words >> word) {
+    const auto equals = word.find('=');
+    if (equals == std::string::npos)
+      plain = word;
+    else
+      fields[word.substr(0, equals)] = word.substr(equals + 1);
+  }
+  const int round = number(fields, "round", 1), local_rank = number(fields, "local_rank", 0);
+  if (name == "round-formed") return RoundFormed{round_of(number(fields, "workers", 2), round)};
+  if (name == "worker-started") return WorkerStarted{round, local_rank};
+  if (name == "worker-exited") return WorkerExited{round, local_rank, status_of(fields)};
+  if (name == "round-ended") return RoundEnded{round};
+  if (name == "job-ended") return JobEnded{outcome_of(plain)};
+  if (name == "signalled") return Signalled{signal_number(plain)};
+  if (name == "tick") return Tick{};
+  throw std::invalid_argument("no event '" + line + "'");
+}
+
+std::string replay(const std::string& transcript) {
+  Supervisor supervisor(0, {});
+  TimePoint now{};
+  std::istringstream in(transcript);
+  std::ostringstream out;
+  std::string actions;
+  bool skipping = false;  // the recorded actions
+  for (std::string line; std::getline(in, line);) {
+    if (line.empty()) skipping = false;
+    if (skipping) continue;
+    out << line << '\n';
+    if (line.empty() || line[0] == '#') continue;
+    if (line == "----") {
+      out << std::exchange(actions, {});
+      skipping = true;
+      continue;
+    }
+    if (line[0] == '+') {
+      now += std::chrono::seconds(std::stoi(line.substr(1)));
+      line = line.substr(line.find(' ') + 1);
+    }
+    for (const Action& action : supervisor.on(parse_event(line), now)) actions += to_string(action) + "\n";
+  }
+  return out.str();
+}
+
+bool matches_golden(const std::filesystem::path& file, const std::string& actual) {
+  if (std::getenv("DDPRUN_UPDATE")) {
+    std::ofstream(file) << actual;
+    return true;
+  }
+  std::ifstream in(file);
+  std::ostringstream expected;
+  expected << in.rdbuf();
+  return expected.str() == actual;
+}
+
+}  // namespace ddprun::test
