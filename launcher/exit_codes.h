@@ -1,0 +1,15 @@
+// What ddprun's exit code tells a scheduler. The README has the same table.
+#pragma once
+
+namespace ddprun {
+
+enum ExitCode : int {
+  kSuccess = 0,
+  kWorkerFailed = 1,
+  kUsage = 2,
+  kRendezvousImpossible = 69,  // EX_UNAVAILABLE: no store, no port
+  kInternalError = 70,         // EX_SOFTWARE
+  kInterrupted = 128,          // plus the signal's number
+};
+
+}  // namespace ddprun

@@ -1,0 +1,119 @@
+#include "launcher/launch.h"
+
+#include <sched.h>
+#include <sys/random.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cstdio>
+#include <cstdlib>
+#include <filesystem>
+
+#include "agent/agent.h"
+#include "launcher/exit_codes.h"
+#include "launcher/program.h"
+
+extern char** environ;
+
+namespace ddprun {
+namespace {
+
+constexpr const char* kLoopback = "127.0.0.1";
+
+std::string variable(const char* name) {
+  const char* value = std::getenv(name);
+  return value ? value : "";
+}
+
+Environment environment() {
+  Environment out;
+  for (char** entry = environ; *entry; ++entry) {
+    const std::string text = *entry;
+    if (const std::size_t equals = text.find('='); equals != std::string::npos)
+      out.emplace(text.substr(0, equals), text.substr(equals + 1));
+  }
+  return out;
+}
+
+// A random UUID (RFC 9562, version 4), as torchrun gives a standalone job.
+std::string random_run_id() {
+  unsigned char b[16] = {};
+  if (getrandom(b, sizeof b, 0) != sizeof b) throw Error("cannot make a run id", "no random bytes", "Pass --rdzv-id.");
+  b[6] = static_cast<unsigned char>((b[6] & 0x0f) | 0x40);
+  b[8] = static_cast<unsigned char>((b[8] & 0x3f) | 0x80);
+  char text[40];
+  std::snprintf(text, sizeof text, "%02x%02x%02x%02x-%02x%02x-%02x%02x-%02x%02x-%02x%02x%02x%02x%02x%02x", b[0], b[1],
+                b[2], b[3], b[4], b[5], b[6], b[7], b[8], b[9], b[10], b[11], b[12], b[13], b[14], b[15]);
+  return text;
+}
+
+FileKind kind_of(const std::string& path) {
+  struct stat status {};
+  if (stat(path.c_str(), &status) != 0) return {};
+  return {true, S_ISDIR(status.st_mode), access(path.c_str(), X_OK) == 0};
+}
+
+Surroundings surroundings() {
+  std::error_code ignored;
+  const auto self = std::filesystem::read_symlink("/proc/self/exe", ignored);
+  return {variable("PATH"), self.parent_path().string(), variable("PYTHON_EXEC"), kind_of};
+}
+
+int visible_gpus() {
+  int found = 0;
+  while (access(("/dev/nvidia" + std::to_string(found)).c_str(), F_OK) == 0) ++found;
+  if (const char* visible = std::getenv("CUDA_VISIBLE_DEVICES")) {
+    const std::string list = visible;
+    const auto named = list.empty() || list == "-1" ? 0 : 1 + std::count(list.begin(), list.end(), ',');
+    return std::min(found, static_cast<int>(named));
+  }
+  return found;
+}
+
+AgentOptions agent_options(const Config& config, const Machine& machine, int keeper_pidfd) {
+  Program program = find_program(config, surroundings());
+  AgentOptions options;
+  options.workers = worker_count(config.nproc_per_node, machine).value();
+  options.command = {program.path,
+                     program.argv,
+                     environment(),
+                     {config.rdzv_id.empty() ? random_run_id() : config.rdzv_id, config.max_restarts}};
+  options.stop.stop_grace = std::chrono::duration_cast<Duration>(std::chrono::duration<double>(config.stop_grace_s));
+  options.master_host = config.master_addr.empty() ? kLoopback : config.master_addr;
+  options.store_address = options.master_host == kLoopback ? kLoopback : "";  // nobody else's business by default
+  options.master_port = static_cast<std::uint16_t>(config.master_port);
+  options.log_dir = config.log_dir;
+  options.keeper_pidfd = keeper_pidfd;
+  options.verbose = config.verbose;
+  return options;
+}
+
+int exit_code(const Outcome& outcome) {
+  switch (outcome.verdict) {
+    case Verdict::success:
+      return kSuccess;
+    case Verdict::worker_failed:
+      return kWorkerFailed;
+    case Verdict::interrupted:
+      return kInterrupted + outcome.signal;
+  }
+  return kInternalError;
+}
+
+}  // namespace
+
+Machine this_machine() {
+  cpu_set_t mask;
+  const int cpus = sched_getaffinity(0, sizeof mask, &mask) == 0 ? CPU_COUNT(&mask) : 1;
+  return {std::max(cpus, 1), visible_gpus()};
+}
+
+int launch(const Config& config, const Machine& machine, int keeper_pidfd) {
+  RoundPolicy policy;
+  policy.restarts.max_restarts = config.max_restarts;
+  return exit_code(Agent(agent_options(config, machine, keeper_pidfd), policy).run());
+}
+
+}  // namespace ddprun

@@ -1,0 +1,87 @@
+#include "launcher/program.h"
+
+#include <optional>
+#include <sstream>
+
+#include "rendezvous/error.h"
+
+namespace ddprun {
+namespace {
+
+bool has_slash(const std::string& word) { return word.find('/') != std::string::npos; }
+bool ends_in_py(const std::string& word) { return word.ends_with(".py"); }
+
+std::optional<std::string> in_path(const std::string& name, const Surroundings& here) {
+  std::istringstream folders(here.path);
+  for (std::string folder; std::getline(folders, folder, ':');) {
+    const std::string candidate = (folder.empty() ? "." : folder) + "/" + name;
+    const FileKind kind = here.kind_of(candidate);
+    if (kind.exists && !kind.folder && kind.executable) return candidate;
+  }
+  return {};
+}
+
+std::optional<std::string> in_path_or_beside(const std::string& name, const Surroundings& here) {
+  if (auto found = in_path(name, here)) return found;
+  const std::string beside = here.own_folder + "/" + name;
+  const FileKind kind = here.kind_of(beside);
+  if (kind.exists && !kind.folder && kind.executable) return beside;
+  return {};
+}
+
+// A path that can be read: a file and no folder.
+FileKind must_be_file(const std::string& path, const Surroundings& here) {
+  const FileKind kind = here.kind_of(path);
+  if (!kind.exists) throw UsageError("cannot start " + path, "there is no such file", "Check the path of the program.");
+  if (kind.folder) throw UsageError("cannot start " + path, "it is a folder", "Name the program inside it.");
+  return kind;
+}
+
+std::string python(const Surroundings& here) {
+  const std::string name = here.python_exec.empty() ? "python3" : here.python_exec;
+  if (has_slash(name)) {
+    must_be_file(name, here);
+    return name;
+  }
+  if (const auto found = in_path(name, here)) return *found;
+  throw UsageError("cannot start Python", "there is no " + name + " in PATH",
+                   "Set PYTHON_EXEC to the interpreter, or pass --no-python for a program that is not Python.");
+}
+
+Program with_arguments(const std::string& path, std::vector<std::string> argv, const Config& config) {
+  argv.insert(argv.end(), config.program.begin() + 1, config.program.end());
+  return {path, std::move(argv)};
+}
+
+[[noreturn]] void not_found(const std::string& word) {
+  throw UsageError("cannot start " + word, "it is neither a file here, nor in PATH, nor beside ddprun",
+                   "Give its path, such as ./" + word + ".");
+}
+
+}  // namespace
+
+Program find_program(const Config& config, const Surroundings& here) {
+  const std::string& word = config.program.front();
+  const auto by_python = [&](std::vector<std::string> words) {
+    const std::string interpreter = python(here);
+    words.insert(words.begin(), {interpreter, "-u"});
+    return with_arguments(interpreter, std::move(words), config);
+  };
+  if (config.module) return by_python({"-m", word});
+
+  if (has_slash(word)) {
+    const FileKind kind = must_be_file(word, here);
+    if (config.no_python && !kind.executable)
+      throw UsageError("cannot start " + word, "it has no run permission",
+                       "Run chmod +x on it, or leave out --no-python.");
+    const bool script = !config.no_python && (ends_in_py(word) || !kind.executable);
+    return script ? by_python({word}) : with_arguments(word, {word}, config);
+  }
+  const FileKind kind = here.kind_of(word);
+  if (!config.no_python && kind.exists && !kind.folder && (ends_in_py(word) || !kind.executable))
+    return by_python({word});
+  if (const auto found = in_path_or_beside(word, here)) return with_arguments(*found, {word}, config);
+  not_found(word);
+}
+
+}  // namespace ddprun
