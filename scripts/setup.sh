@@ -40,7 +40,7 @@ retry() {
 }
 
 install_packages() {
-  local missing=() root=() state
+  local missing=() root state package
   command -v dpkg-query >/dev/null && command -v apt-get >/dev/null ||
     fail "this machine has no apt-get; install the likes of these Debian packages by hand, then run scripts/setup.sh's" \
       "steps for .venv: $*"
@@ -50,13 +50,12 @@ install_packages() {
     grep -qxF "$package installed" <<<"$state" || missing+=("$package")
   done
   if [ ${#missing[@]} -eq 0 ]; then return; fi
-  echo "setup: installing Debian packages: ${missing[*]}"
+  root=(env DEBIAN_FRONTEND=noninteractive)
   if [ "$(id -u)" -ne 0 ]; then
     command -v sudo >/dev/null || fail "no root and no sudo; have somebody run: apt-get install ${missing[*]}"
-    sudo -v || fail "sudo refused; have somebody run: apt-get install ${missing[*]}"
-    root=(sudo)
+    root=(sudo "${root[@]}")
   fi
-  root+=(env DEBIAN_FRONTEND=noninteractive)
+  echo "setup: installing Debian packages (apt-get as root): ${missing[*]}"
   "${root[@]}" dpkg --configure -a >"$log" 2>&1 || true  # mends an installation that was interrupted
   retry "${root[@]}" apt-get -qq -o Acquire::Retries=3 update || fail "apt-get update failed, see above"
   retry "${root[@]}" apt-get -qq -y -o Dpkg::Use-Pty=0 -o Acquire::Retries=3 install --no-install-recommends "${missing[@]}" ||
@@ -80,7 +79,7 @@ install_venv() {
   if venv_is_complete; then return; fi
   mkdir -p .venv
   exec 9<.venv
-  flock 9  # of two at a time, the second finds it done
+  flock -n 9 || { echo "setup: waiting for another setup.sh here" && flock 9; }
   if venv_is_complete; then return; fi
   if [ -e .venv/ddprun-installing ]; then find .venv -mindepth 1 -delete; fi
   echo "setup: installing into .venv (up to 3 GB to download): ${requirements[*]}"

@@ -1,0 +1,32 @@
+#!/usr/bin/env bash
+# From a fresh clone to a trained model: installs, builds, trains on two workers, says what to try next.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+
+case ${1:-} in
+  '') ;;
+  *) echo "usage: scripts/quickstart.sh     installs what the build needs, builds, trains on the shipped digits" && [[ $1 == -h || $1 == --help ]]; exit ;;
+esac
+
+scripts/setup.sh
+echo "quickstart: building ddprun and train (the first time takes a few minutes)"
+tests=() quiet=()
+[ -e build/release/build.ninja ] || tests=(-DDDPRUN_TESTS=OFF)  # the tests' build needs more packages
+[ -t 1 ] || quiet=(--quiet)
+cmake --preset release "${tests[@]}" >/dev/null
+cmake --build --preset release --target ddprun train -- -j"$(nproc)" "${quiet[@]}"
+
+echo "quickstart: training a small ConvNet on 1,500 handwritten digits, on two workers:"
+echo "  build/release/bin/ddprun --nproc_per_node=2 train --fresh --snapshot build/quickstart.pt"
+build/release/bin/ddprun --nproc_per_node=2 train --fresh --snapshot build/quickstart.pt
+
+cat <<'END'
+
+That was a whole job: two workers, one model, its accuracy in the last line. What to try next:
+  export PATH="$PWD/build/release/bin:$PATH"
+  ddprun --nproc_per_node=4 train 300 --fresh      then, in another terminal:  pkill -9 --newest -x train
+                                                   one worker dies, all come back from the last snapshot
+  ddprun --nproc_per_node=2 your_script.py         your own PyTorch script, as you would start it with torchrun
+  train --help                                     models, data sets, options
+  scripts/test.sh                                  every test
+END
