@@ -1,0 +1,328 @@
+// ddprun as a person or a script meets it: its words, its exit codes, what its workers find, what it leaves behind.
+#include <arpa/inet.h>
+#include <netinet/in.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <csignal>
+#include <filesystem>
+#include <set>
+#include <sstream>
+
+#include "tests/support/catch.h"
+#include "tests/support/command.h"
+
+using namespace ddprun::test;
+using namespace std::chrono_literals;
+namespace fs = std::filesystem;
+
+namespace {
+
+const std::string kDdprun = std::string(DDPRUN_BIN_DIR) + "/ddprun";
+constexpr auto kLimit = 20s;
+
+std::vector<std::string> job_of(std::vector<std::string> words) {
+  words.insert(words.begin(), kDdprun);
+  return words;
+}
+
+// A shell worker.
+std::vector<std::string> shell_job(std::vector<std::string> options, const std::string& script) {
+  options.insert(options.end(), {"sh", "-c", script});
+  return job_of(std::move(options));
+}
+
+std::set<std::string> lines_of(const std::string& text) {
+  std::istringstream in(text);
+  std::set<std::string> out;
+  for (std::string line; std::getline(in, line);) out.insert(line);
+  return out;
+}
+
+bool has(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
+
+// A listening socket on loopback: a port that is taken.
+struct TakenPort {
+  TakenPort() : fd(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)) {
+    sockaddr_in address{};
+    address.sin_family = AF_INET;
+    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    socklen_t size = sizeof address;
+    REQUIRE(bind(fd, reinterpret_cast<sockaddr*>(&address), size) == 0);
+    REQUIRE(listen(fd, 1) == 0);
+    getsockname(fd, reinterpret_cast<sockaddr*>(&address), &size);
+    port = ntohs(address.sin_port);
+  }
+  ~TakenPort() { close(fd); }
+  int fd, port;
+};
+
+}  // namespace
+
+TEST_CASE("every worker learns its place, and a run that goes well prints nothing of ddprun's own") {
+  const Ended ended = run(shell_job({"--nproc_per_node=3", "--rdzv-id=abc"},
+                                    "echo $RANK $LOCAL_RANK $WORLD_SIZE $LOCAL_WORLD_SIZE $GROUP_RANK $MASTER_ADDR "
+                                    "$TORCHELASTIC_RUN_ID $TORCHELASTIC_RESTART_COUNT $DDPRUN_ROUND"),
+                          kLimit);
+  CHECK(ended == exited(0));
+  CHECK(lines_of(ended.out) == std::set<std::string>{"0 0 3 3 0 127.0.0.1 abc 0 1", "1 1 3 3 0 127.0.0.1 abc 0 1",
+                                                     "2 2 3 3 0 127.0.0.1 abc 0 1"});
+  CHECK(ended.err.empty());
+}
+
+TEST_CASE("two jobs at once on one machine take ports of their own") {
+  const auto words = shell_job({"--nproc_per_node=2"}, "echo port $MASTER_PORT; [ $RANK = 1 ] || read line");
+  Command one(words, {.terminal = true}), two(words, {.terminal = true});
+  const std::string first = one.wait_for_output("port (\\d+)", kLimit)[1];
+  const std::string second = two.wait_for_output("port (\\d+)", kLimit)[1];
+  CHECK(first != second);
+  one.type("\n");
+  two.type("\n");
+  CHECK(one.wait_exit(kLimit) == exited(0));
+  CHECK(two.wait_exit(kLimit) == exited(0));
+}
+
+TEST_CASE("after a failure the whole group starts anew, with a fresh store on a new port and the restart counted") {
+  const Ended ended = run(shell_job({"--nproc_per_node=2"},
+                                    "echo round $DDPRUN_ROUND restarts $TORCHELASTIC_RESTART_COUNT port $MASTER_PORT; "
+                                    "[ $DDPRUN_ROUND = 2 ] || { [ $RANK = 1 ] && exit 9; sleep 60; }"),
+                          kLimit);
+  CHECK(ended == exited(0));
+  std::set<std::string> ports, rounds;
+  for (const std::string& line : lines_of(ended.out)) {
+    ports.insert(line.substr(line.rfind(' ')));
+    rounds.insert(line.substr(0, line.find(" port")));
+  }
+  CHECK(rounds == std::set<std::string>{"round 1 restarts 0", "round 2 restarts 1"});
+  CHECK(ports.size() == 2);
+  CHECK(has(ended.err, "rank 1 (local rank 1) exited with code 9"));
+  CHECK(has(ended.err, "restart 1 of 3.\n"));
+}
+
+TEST_CASE("the job's failure is one screen: which rank, how, its last lines, and exit code 1") {
+  const Ended ended = run(shell_job({"--nproc_per_node=2", "--max-restarts=0"},
+                                    "[ $RANK = 1 ] && { echo the reason >&2; kill -SEGV $$; }; sleep 60"),
+                          kLimit);
+  CHECK(ended == exited(1));
+  CHECK(has(ended.err, "ddprun: the job failed: rank 1 (local rank 1) was killed by SIGSEGV"));
+  CHECK(has(ended.err, "no restarts are allowed (--max-restarts 0)"));
+  CHECK(has(ended.err, "    | the reason\n"));
+  CHECK_FALSE(has(ended.err, "rank 0"));  // stopped by us: no failure of its own
+}
+
+TEST_CASE("a script that fails at once is tried twice, not until all restarts are burnt") {
+  const TempFolder folder;
+  const Ended ended = run(shell_job({"--max-restarts=9"}, "echo x >> tries; exit 5"), kLimit, {.cwd = folder.path()});
+  CHECK(ended == exited(1));
+  CHECK(read_file(folder / "tries") == "x\nx\n");
+  CHECK(has(ended.err, "the same failure twice in a row before any progress"));
+}
+
+TEST_CASE("restarts that are used up end the job") {
+  const TempFolder folder;
+  const Ended ended =
+      run(shell_job({"--max-restarts=2"}, "echo x >> tries; exit $(wc -l < tries)"), kLimit, {.cwd = folder.path()});
+  CHECK(ended == exited(1));
+  CHECK(read_file(folder / "tries") == "x\nx\nx\n");
+  CHECK(has(ended.err, "all restarts are used up (2 of 2)"));
+}
+
+TEST_CASE("what cannot be started is one sentence and exit code 2") {
+  const TempFolder folder;
+  for (const auto& [words, sentence] : std::vector<std::pair<std::vector<std::string>, std::string>>{
+           {{"nonsense"}, "ddprun: cannot start nonsense: it is neither a file here, nor in PATH, nor beside ddprun."},
+           {{"./gone.py"}, "ddprun: cannot start ./gone.py: there is no such file."},
+           {{"--nnodes=2", "true"}, "ddprun: --nnodes is 2: jobs of several nodes are not supported yet"},
+           {{"--nproc_per_node=zero", "true"}, "ddprun: --nproc-per-node is 'zero'"},
+           {{"--log-dir=/proc/none", "true"}, "ddprun: cannot make the log folder /proc/none"},
+           {{}, "ddprun: No program is named"}}) {
+    const Ended ended = run(job_of(words), kLimit, {.cwd = folder.path()});
+    CHECK(ended == exited(2));
+    CHECK(ended.err.rfind(sentence, 0) == 0);
+    CHECK(std::count(ended.err.begin(), ended.err.end(), '\n') == 1);
+  }
+}
+
+TEST_CASE("an executable that is none is told in words and not tried again") {
+  const TempFolder folder;
+  folder.write("broken", "no interpreter line\n", true);
+  const Ended ended = run(job_of({"./broken"}), kLimit, {.cwd = folder.path()});
+  CHECK(ended == exited(1));
+  CHECK(has(ended.err, "could not be started (Exec format error)"));
+  CHECK(has(ended.err, "#!/bin/sh"));
+}
+
+TEST_CASE("a Python file runs unbuffered with its arguments, a module by -m, PYTHON_EXEC is obeyed") {
+  const TempFolder folder;
+  folder.write("hello.py", "import sys; print(sys.argv[1:], sys.stdout.write_through, __name__)\n");
+  const CommandOptions here{.cwd = folder.path()};
+  const std::string expected = "['--lr', '1'] True __main__\n";
+  CHECK(run(job_of({"hello.py", "--lr", "1"}), kLimit, here).out == expected);
+  CHECK(run(job_of({"-m", "hello", "--lr", "1"}), kLimit, here).out == expected);
+  folder.write("py", "#!/bin/sh\necho python \"$@\"\n", true);
+  CHECK(run(job_of({"hello.py", "x"}), kLimit, {.env = {{"PYTHON_EXEC", "./py"}}, .cwd = folder.path()}).out ==
+        "python -u hello.py x\n");
+}
+
+TEST_CASE("SIGINT and SIGTERM stop politely and are told by the exit code") {
+  const auto [signal, code] = GENERATE(std::pair{SIGINT, 130}, std::pair{SIGTERM, 143}, std::pair{SIGHUP, 129});
+  Command job(shell_job({"--nproc_per_node=2"},
+                        "trap 'echo rank $RANK saves; exit 0' TERM; echo up $RANK; while :; do sleep 0.02; done"));
+  job.wait_for_output("up 0", kLimit);
+  job.wait_for_output("up 1", kLimit);
+  job.kill(signal);
+  const Ended ended = job.wait_exit(kLimit);
+  CHECK(ended == exited(code));
+  CHECK(has(ended.out, "rank 0 saves"));
+  CHECK(has(ended.out, "rank 1 saves"));
+  CHECK(std::count(ended.err.begin(), ended.err.end(), '\n') == 1);
+  CHECK(job.all_gone(1s));
+}
+
+TEST_CASE("a worker deaf to SIGTERM is killed after --stop-grace") {
+  Command job(shell_job({"--stop-grace=0.3"}, "trap '' TERM; echo up; while :; do sleep 0.02; done"));
+  job.wait_for_output("up", kLimit);
+  job.kill(SIGTERM);
+  CHECK(job.wait_exit(kLimit) == exited(143));
+  CHECK(job.all_gone(1s));
+}
+
+TEST_CASE("a second Ctrl-C means now") {
+  Command job(shell_job({"--nproc-per-node=2", "--stop-grace=600"},
+                        "trap 'echo deaf' TERM; echo up; while :; do sleep 0.02; done"));
+  job.wait_for_output("up[^]*up", kLimit);
+  job.kill(SIGINT);
+  job.wait_for_output("deaf", kLimit);
+  job.kill(SIGINT);
+  CHECK(job.wait_exit(kLimit) == exited(130));
+  CHECK(job.all_gone(1s));
+}
+
+TEST_CASE("under nohup losing the terminal ends nothing") {
+  Command job({"nohup", kDdprun, "sh", "-c", "echo up; read line; echo done"}, {.input = ""});
+  job.kill(SIGCONT);
+  job.wait_for_output("up", kLimit);
+  job.kill(SIGHUP);
+  CHECK(job.wait_exit(kLimit) == exited(0));
+}
+
+TEST_CASE("SIGUSR1 passes through and stops nothing") {
+  Command job(
+      shell_job({"--nproc_per_node=2"}, "trap 'echo got $RANK; exit 0' USR1; echo up; while :; do sleep 0.02; done"));
+  job.wait_for_output("up[^]*up", kLimit);
+  job.kill(SIGUSR1);
+  const Ended ended = job.wait_exit(kLimit);
+  CHECK(ended == exited(0));
+  CHECK(lines_of(ended.out) == std::set<std::string>{"up", "got 0", "got 1"});
+}
+
+TEST_CASE("rank 0 reads our stdin, the others none") {
+  const Ended ended = run(shell_job({"--nproc_per_node=2"}, "echo $RANK:$(cat)"), kLimit, {.input = "words"});
+  CHECK(lines_of(ended.out) == std::set<std::string>{"0:words", "1:"});
+}
+
+TEST_CASE("stderr passes through whole: bytes, long lines, and a last line without its end") {
+  const Ended ended = run(shell_job({"--nproc_per_node=4"},
+                                    "i=0; while [ $i -lt 300 ]; do echo rank-$RANK-$i-abcdefghijklmnopqrstuvwxyz >&2; "
+                                    "i=$((i+1)); done; printf 'end %s\\000\\377' $RANK >&2"),
+                          kLimit);
+  CHECK(ended == exited(0));
+  std::size_t whole = 0;
+  for (const std::string& line : lines_of(ended.err))
+    whole += line.rfind("rank-", 0) == 0 && line.ends_with("-abcdefghijklmnopqrstuvwxyz");
+  CHECK(whole == 1200);
+  for (int rank = 0; rank < 4; ++rank)
+    CHECK(has(ended.err, "end " + std::to_string(rank) + std::string("\0\377\n", 3)));
+}
+
+TEST_CASE("--log-dir keeps every round's output, and nothing is erased by a later one") {
+  const TempFolder folder;
+  const std::string script =
+      "echo out $RANK; echo err $RANK >&2; echo \"{}\" > $TORCHELASTIC_ERROR_FILE; "
+      "[ $DDPRUN_ROUND = 2 ] || { [ $RANK = 1 ] && exit 9; sleep 60; }";
+  const auto words = shell_job({"--nproc_per_node=2", "--log-dir=logs", "--rdzv-id=run7"}, script);
+  for (int times = 1; times <= 2; ++times) {
+    const Ended ended = run(words, kLimit, {.cwd = folder.path()});
+    CHECK(ended == exited(0));
+    CHECK(has(ended.out, "out 0"));  // the console has it too
+    std::string out, err;
+    for (int i = 0; i < times; ++i) out += "out 1\n", err += "err 1\n";
+    for (const char* round : {"round-1", "round-2"}) {
+      const fs::path rank_1 = folder.path() / "logs/latest" / round / "rank-1";
+      CHECK(read_file(rank_1 / "stdout.log") == out);
+      CHECK(read_file(rank_1 / "stderr.log") == err);
+      CHECK(read_file(rank_1 / "error.json") == "{}\n");
+    }
+    CHECK(fs::read_symlink(folder.path() / "logs/latest") == "run7");
+  }
+}
+
+TEST_CASE("the report shows a worker's error file and names its log") {
+  const TempFolder folder;
+  const std::string script =
+      R"(echo '{"message": {"message": "RuntimeError: boom"}}' > $TORCHELASTIC_ERROR_FILE; exit 1)";
+  const Ended ended =
+      run(shell_job({"--max-restarts=0", "--log-dir=logs", "--rdzv-id=r"}, script), kLimit, {.cwd = folder.path()});
+  CHECK(ended == exited(1));
+  CHECK(has(ended.err, "    | RuntimeError: boom\n"));
+  CHECK(has(ended.err, "logs/r/round-1/rank-0/stderr.log\n"));
+}
+
+TEST_CASE("without --log-dir nothing stays on the disk after a success") {
+  const TempFolder folder;
+  CHECK(run(shell_job({"--nproc_per_node=2"}, "echo > $TORCHELASTIC_ERROR_FILE"), kLimit,
+            {.env = {{"TMPDIR", folder.path().string()}}}) == exited(0));
+  CHECK(fs::is_empty(folder.path()));
+}
+
+TEST_CASE("a fixed --master-port serves every round") {
+  int port = 0;
+  { port = TakenPort().port; }
+  const Ended ended = run(
+      shell_job({"--master-port=" + std::to_string(port)}, "echo $MASTER_PORT; exit $((2 - DDPRUN_ROUND))"), kLimit);
+  CHECK(ended == exited(0));
+  CHECK(lines_of(ended.out) == std::set<std::string>{std::to_string(port)});
+}
+
+TEST_CASE("a port in use is one sentence with its number and a way out, exit code 69") {
+  const TakenPort taken;
+  const Ended ended = run(job_of({"--master-port=" + std::to_string(taken.port), "true"}), kLimit);
+  CHECK(ended == exited(69));
+  CHECK(has(ended.err, std::to_string(taken.port)));
+  CHECK(has(ended.err, "--master-port"));
+  CHECK(std::count(ended.err.begin(), ended.err.end(), '\n') == 1);
+}
+
+TEST_CASE("on a terminal a worker's stderr is a terminal, and Ctrl-C ends the job") {
+  const int workers = GENERATE(1, 2);
+  Command job(
+      shell_job({"--nproc_per_node=" + std::to_string(workers)}, "[ -t 2 ] && echo tty >&2; echo up; exec sleep 60"),
+      {.terminal = true});
+  job.wait_for_output("tty", kLimit);
+  job.wait_for_output("up", kLimit);
+  job.type("\x03");
+  CHECK(job.wait_exit(kLimit) == exited(130));
+  CHECK(job.all_gone(1s));
+}
+
+TEST_CASE("a worker alone on a terminal can be talked to") {
+  Command job(shell_job({}, "printf 'name? '; read name; echo hello $name"), {.terminal = true});
+  job.wait_for_output("name\\? ", kLimit);
+  job.type("you\n");
+  job.wait_for_output("hello you", kLimit);
+  CHECK(job.wait_exit(kLimit) == exited(0));
+}
+
+TEST_CASE("--help and --version are answers on stdout") {
+  CHECK(has(run(job_of({"--help"}), kLimit).out, "--nproc-per-node N"));
+  CHECK(run(job_of({"--version"}), kLimit) == exited(0));
+}
+
+TEST_CASE("a hundred descriptors inherited by ddprun reach no worker") {
+  const Ended ended = run({"bash", "-c",
+                           "for i in $(seq 10 99); do eval \"exec $i</dev/null\"; done; exec " + kDdprun +
+                               " sh -c 'ls /proc/$$/fd | wc -l'"},
+                          kLimit);
+  CHECK(ended.out == "3\n");
+}
