@@ -227,7 +227,7 @@ void Agent::announce_restart(const EndRound& order) {
 void Agent::print_report(const Outcome& outcome) {
   const Failure& failure = *outcome.cause;
   const WorkerRecord& record = workers_.records().at(failure.local_rank);
-  FailureReport report{failure, outcome.reason, host_name(), options_.command.argv.front(), record.pid};
+  FailureReport report{failure, outcome.reason, host_name(), options_.command.name, record.pid};
   report.when = record.ended_at_wall;
   report.into_round = record.ended_at - record.started_at;
   report.last_lines = pipes_.last_lines(failure.round, failure.rank);

@@ -133,7 +133,8 @@ struct LogPipes::State : std::enable_shared_from_this<LogPipes::State> {
   }
 
   void close(Stream& stream) {
-    to_console(stream, stream.lines.take_rest());
+    // Where others write too, a last line without its end gets one, or the next worker's line would hang on to it.
+    if (std::string rest = stream.lines.take_rest(); !rest.empty()) to_console(stream, rest + "\n");
     end_one();
   }
 

@@ -22,6 +22,7 @@
 namespace ddprun {
 
 struct WorkerCommand {
+  std::string name;     // as the person typed it
   std::string program;  // a path, already looked up
   std::vector<std::string> argv;
   Environment inherited;

@@ -18,6 +18,17 @@ if(NOT TARGET Asio::asio)  # the fetched source has no CMake of its own
   target_compile_definitions(Asio::asio INTERFACE ASIO_STANDALONE ASIO_NO_DEPRECATED)
 endif()
 
+# spdlog without libfmt.so: every shared library costs the launcher's start a good part of a millisecond.
+add_library(ddprun_spdlog INTERFACE)
+if(TARGET fmt::fmt-header-only)
+  target_include_directories(ddprun_spdlog SYSTEM INTERFACE
+    $<TARGET_PROPERTY:spdlog::spdlog_header_only,INTERFACE_INCLUDE_DIRECTORIES>)
+  target_compile_definitions(ddprun_spdlog INTERFACE SPDLOG_FMT_EXTERNAL)
+  target_link_libraries(ddprun_spdlog INTERFACE fmt::fmt-header-only)
+else()
+  target_link_libraries(ddprun_spdlog INTERFACE spdlog::spdlog_header_only)
+endif()
+
 if(DDPRUN_TESTS)
   FetchContent_Declare(Catch2 URL https://github.com/catchorg/Catch2/archive/refs/tags/v3.7.1.tar.gz FIND_PACKAGE_ARGS 2.13)
   FetchContent_MakeAvailable(Catch2)

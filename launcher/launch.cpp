@@ -76,7 +76,8 @@ AgentOptions agent_options(const Config& config, const Machine& machine, int kee
   Program program = find_program(config, surroundings());
   AgentOptions options;
   options.workers = worker_count(config.nproc_per_node, machine).value();
-  options.command = {program.path,
+  options.command = {config.program.front(),
+                     program.path,
                      program.argv,
                      environment(),
                      {config.rdzv_id.empty() ? random_run_id() : config.rdzv_id, config.max_restarts}};
