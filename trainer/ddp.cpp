@@ -54,7 +54,7 @@ Ddp::Ddp(std::shared_ptr<Model> model, Group group, const BucketOrder& resumed)
 at::Tensor Ddp::forward(const at::Tensor& input) {
   reducer_->prepare_for_forward();
   reducer_->rebuild_buckets();  // acts once, before the second step
-  broadcast_buffers();
+  if (model_->training_reads_buffers()) broadcast_buffers();
   at::Tensor output = model_->forward(input);
   reducer_->prepare_for_backward({});
   return output;

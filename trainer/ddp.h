@@ -26,8 +26,10 @@ class Ddp {
   // `resumed` empty: the first step has one bucket; from the second on they are ordered as gradients became ready.
   Ddp(std::shared_ptr<Model> model, Group group, const BucketOrder& resumed = {});
 
-  // One forward pass of training. Buffers (the running statistics of batch norm) are rank 0's at its start, on every
-  // rank, and each rank's own after it; those of rank 0 are the ones that count.
+  // One forward pass of training. After it the buffers (the running statistics of batch norm) are each rank's own;
+  // those of rank 0 are the ones that count. Where training reads them every rank begins with rank 0's, as in Python;
+  // else that exchange, a third of the time of a small step, is left out: it changes no weight, and broadcast_buffers()
+  // before an evaluation gives the same buffers.
   at::Tensor forward(const at::Tensor& input);
 
   // Gives every rank rank 0's buffers, as before an evaluation.

@@ -25,6 +25,9 @@ class ConvNet : public Model {
     return fc_->forward(layer2_->forward(layer1_->forward(images)).flatten(1));
   }
 
+  // Batch norm trains on the batch's own mean and variance.
+  bool training_reads_buffers() const override { return false; }
+
  private:
   static nn::Sequential layer(std::int64_t from, std::int64_t to) {
     return nn::Sequential(nn::Conv2d(nn::Conv2dOptions(from, to, 5).padding(2)), nn::BatchNorm2d(to), nn::ReLU(),

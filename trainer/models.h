@@ -12,6 +12,8 @@ class Model : public torch::nn::Module {
  public:
   // images [n, channels, height, width] float -> scores [n, classes]
   virtual at::Tensor forward(const at::Tensor& images) = 0;
+  // Whether a forward pass in training depends on buffers. If not, nobody looks at them between two evaluations.
+  virtual bool training_reads_buffers() const { return true; }
 };
 
 struct ImageShape {
