@@ -13,6 +13,7 @@
 
 #include "agent/exit_status.h"
 #include "agent/failure_report.h"
+#include "agent/job_cookie.h"
 #include "agent/keeper.h"
 #include "rendezvous/overloaded.h"
 
@@ -66,11 +67,18 @@ Agent::Agent(AgentOptions options, const RoundPolicy& policy)
 }
 
 Outcome Agent::run() {
+  if (options_.named) end_leftovers_of_earlier_runs();
   await_signal();
   watch_keeper();
   tell_coordinator(ready());
   io_.run();
   return outcome_;
+}
+
+void Agent::end_leftovers_of_earlier_runs() {
+  if (const int ended = end_leftovers(own_cookie(options_.command.job.run_id)))
+    pipes_.print("ddprun: ended " + std::to_string(ended) + " processes that an earlier run of job " +
+                 options_.command.job.run_id + " had left behind.\n");
 }
 
 void Agent::await_signal() {

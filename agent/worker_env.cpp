@@ -19,7 +19,7 @@ Environment worker_variables(const JobIdentity& job, const Round& round, const R
       {"WORLD_SIZE", world_size},
       {"LOCAL_RANK", std::to_string(local_rank)},
       {"LOCAL_WORLD_SIZE", std::to_string(node.workers)},
-      {"GROUP_RANK", std::to_string(round.group_rank(node))},
+      {"GROUP_RANK", std::to_string(round.group_rank(node.id))},
       {"GROUP_WORLD_SIZE", std::to_string(round.nodes.size())},
       {"ROLE_NAME", "default"},
       {"ROLE_RANK", rank},
@@ -34,6 +34,7 @@ Environment worker_variables(const JobIdentity& job, const Round& round, const R
       {"TORCHELASTIC_SIGNALS_TO_HANDLE", "SIGTERM,SIGINT,SIGHUP,SIGQUIT"},
       {"TORCH_NCCL_ASYNC_ERROR_HANDLING", inherited_or(inherited, "TORCH_NCCL_ASYNC_ERROR_HANDLING", "1")},
       {"DDPRUN_ROUND", std::to_string(round.number)},
+      {"DDPRUN_JOB", job.cookie},
   };
   if (node.workers > 1) env["OMP_NUM_THREADS"] = inherited_or(inherited, "OMP_NUM_THREADS", "1");
   return env;

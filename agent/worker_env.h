@@ -15,6 +15,7 @@ using Environment = std::map<std::string, std::string>;
 struct JobIdentity {
   std::string run_id;
   int max_restarts = 0;
+  std::string cookie = {};  // job_cookie.h
 };
 
 // The variables that ddprun sets. `inherited` decides where torchrun keeps a value that is there already

@@ -12,6 +12,7 @@
 #include <filesystem>
 
 #include "agent/agent.h"
+#include "agent/job_cookie.h"
 #include "launcher/exit_codes.h"
 #include "launcher/program.h"
 
@@ -76,11 +77,10 @@ AgentOptions agent_options(const Config& config, const Machine& machine, int kee
   Program program = find_program(config, surroundings());
   AgentOptions options;
   options.workers = worker_count(config.nproc_per_node, machine).value();
-  options.command = {config.program.front(),
-                     program.path,
-                     program.argv,
-                     environment(),
-                     {config.rdzv_id.empty() ? random_run_id() : config.rdzv_id, config.max_restarts}};
+  const std::string run_id = config.rdzv_id.empty() ? random_run_id() : config.rdzv_id;
+  const JobIdentity job{run_id, config.max_restarts, to_string(own_cookie(run_id))};
+  options.command = {config.program.front(), program.path, program.argv, environment(), job};
+  options.named = !config.rdzv_id.empty();
   options.stop.stop_grace = std::chrono::duration_cast<Duration>(std::chrono::duration<double>(config.stop_grace_s));
   options.master_host = config.master_addr.empty() ? kLoopback : config.master_addr;
   options.store_address = options.master_host == kLoopback ? kLoopback : "";  // nobody else's business by default

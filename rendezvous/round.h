@@ -39,7 +39,10 @@ struct Round {
       if (node.id == id) return &node;
     return nullptr;
   }
-  int group_rank(const RoundNode& node) const { return static_cast<int>(&node - nodes.data()); }
+  int group_rank(NodeId id) const {
+    const RoundNode* node = find(id);
+    return node ? static_cast<int>(node - nodes.data()) : -1;
+  }
 };
 
 // How a worker ended. Exactly one of the three tells; all zero is success.

@@ -1,12 +1,14 @@
 #include "agent/worker_env.h"
 
+#include "agent/job_cookie.h"
+
 #include "tests/support/catch.h"
 
 using namespace ddprun;
 
 namespace {
 
-const JobIdentity job{"my-job", 3};
+const JobIdentity job{"my-job", 3, "1:2:3:my-job"};
 const Round two_nodes{5, {{0, 2, 0}, {1, 3, 2}}, "10.0.0.7", 41234, 1};
 
 }  // namespace
@@ -34,8 +36,14 @@ TEST_CASE("a worker is told who it is, in torchrun's names", "[worker_env]") {
       {"TORCH_NCCL_ASYNC_ERROR_HANDLING", "1"},
       {"OMP_NUM_THREADS", "1"},
       {"DDPRUN_ROUND", "5"},
+      {"DDPRUN_JOB", "1:2:3:my-job"},
   };
   CHECK(env == expected);
+}
+
+TEST_CASE("a copy of a round's node gets the same place as the node itself", "[worker_env]") {
+  const RoundNode copy = two_nodes.nodes[1];
+  CHECK(worker_variables(job, two_nodes, copy, 0, "", {}).at("GROUP_RANK") == "1");
 }
 
 TEST_CASE("one worker keeps all threads; several get one each unless the person said otherwise", "[worker_env]") {
@@ -54,4 +62,10 @@ TEST_CASE("what the person set for NCCL's error handling is kept", "[worker_env]
 TEST_CASE("ddprun's variables replace inherited ones of the same name, the others stay", "[worker_env]") {
   const auto strings = merged({{"RANK", "old"}, {"HOME", "/home/me"}}, {{"RANK", "1"}});
   CHECK(strings == std::vector<std::string>{"HOME=/home/me", "RANK=1"});
+}
+
+TEST_CASE("a job's cookie survives the environment, whatever the run is called", "[job_cookie]") {
+  const JobCookie cookie{"night run: 7", 4711, 123456789012, 4026531836};
+  CHECK(parse_cookie(to_string(cookie)) == cookie);
+  for (const char* wrong : {"", "x", "1:2:3", "1:2:x:id", "1;2;3;id"}) CHECK_FALSE(parse_cookie(wrong));
 }

@@ -101,3 +101,30 @@ TEST_CASE("killed at any moment of its start, ddprun leaves nothing") {
     CHECK(job.all_gone(1s));
   }
 }
+
+TEST_CASE("what outlives keeper and agent, both killed at once, is ended by the next run of the job") {
+  const std::vector<std::string> named{kDdprun, "--rdzv-id=orphans", "sh", "-c"};
+  auto words = named;
+  words.push_back("setsid sleep 600 & wait");
+  Command job(words);
+  REQUIRE(eventually([&] { return job.processes("DDPRUN_ROUND", "1").size() == 2; }, kLimit));
+  const pid_t agent = agent_of(job);
+  job.kill(SIGSTOP);  // so that neither sees the other die
+  kill(agent, SIGSTOP);
+  job.kill(SIGKILL);
+  kill(agent, SIGKILL);
+  REQUIRE(eventually([&] { return job.processes("DDPRUN_ROUND", "1").size() == 1; }, kLimit));
+  words = named;
+  words.push_back("true");
+  const Ended next = run(words, kLimit);
+  CHECK(next == exited(0));
+  CHECK(next.err == "ddprun: ended 1 processes that an earlier run of job orphans had left behind.\n");
+  CHECK(job.all_gone(1s));
+}
+
+TEST_CASE("a run of the same name that is alive is left alone") {
+  Command job({kDdprun, "--rdzv-id=twins", "sleep", "600"});
+  job.wait_for_process("DDPRUN_ROUND", "1", kLimit);
+  CHECK(run({kDdprun, "--rdzv-id=twins", "true"}, kLimit) == exited(0));
+  CHECK(job.processes("DDPRUN_ROUND", "1").size() == 1);
+}

@@ -1,0 +1,91 @@
+#include "agent/job_cookie.h"
+
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <csignal>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <sstream>
+
+#include "agent/process.h"
+
+namespace ddprun {
+namespace fs = std::filesystem;
+namespace {
+
+constexpr int kStartTimeField = 22;  // of /proc/<pid>/stat, proc(5)
+
+std::string content(const fs::path& file) {
+  std::ifstream in(file, std::ios::binary);
+  return {std::istreambuf_iterator<char>(in), {}};
+}
+
+// 0 where there is no such process, or only a zombie that its parent has not reaped yet.
+unsigned long long start_time(pid_t pid) {
+  const std::string stat = content("/proc/" + std::to_string(pid) + "/stat");
+  const std::size_t name_end = stat.rfind(')');  // the name may hold anything
+  if (name_end == std::string::npos) return 0;
+  std::istringstream fields(stat.substr(name_end + 1));
+  std::string state, field;
+  fields >> state;
+  if (state == "Z" || state == "X") return 0;
+  for (int i = 4; i <= kStartTimeField; ++i) fields >> field;
+  return std::strtoull(field.c_str(), nullptr, 10);
+}
+
+unsigned long long pid_namespace() {
+  struct stat status {};
+  return stat("/proc/self/ns/pid", &status) == 0 ? status.st_ino : 0;
+}
+
+std::optional<JobCookie> cookie_of(const fs::path& process) {
+  const std::string environment = '\0' + content(process / "environ");
+  const std::string name = std::string(1, '\0') + kCookieVariable + "=";
+  const std::size_t at = environment.find(name);
+  return at == std::string::npos ? std::nullopt : parse_cookie(environment.c_str() + at + name.size());
+}
+
+bool is_leftover(const JobCookie& found, const JobCookie& own) {
+  return found.run_id == own.run_id && found.pid_namespace == own.pid_namespace &&
+         start_time(found.agent) != found.agent_started;
+}
+
+}  // namespace
+
+std::string to_string(const JobCookie& cookie) {
+  return std::to_string(cookie.agent) + ":" + std::to_string(cookie.agent_started) + ":" +
+         std::to_string(cookie.pid_namespace) + ":" + cookie.run_id;
+}
+
+std::optional<JobCookie> parse_cookie(const std::string& text) {
+  std::istringstream in(text);
+  JobCookie cookie;
+  char colon[3] = {};
+  if (!(in >> cookie.agent >> colon[0] >> cookie.agent_started >> colon[1] >> cookie.pid_namespace >> colon[2]))
+    return {};
+  if (std::string(colon, 3) != ":::") return {};
+  std::getline(in, cookie.run_id, '\0');
+  return cookie;
+}
+
+JobCookie own_cookie(const std::string& run_id) { return {run_id, getpid(), start_time(getpid()), pid_namespace()}; }
+
+int end_leftovers(const JobCookie& own) {
+  int ended = 0;
+  std::error_code ignored;  // processes come and go while we look
+  for (const auto& entry : fs::directory_iterator("/proc", ignored)) {
+    const pid_t pid = std::atoi(entry.path().filename().c_str());
+    if (pid <= 0 || pid == own.agent) continue;
+    const Fd pidfd(static_cast<int>(syscall(SYS_pidfd_open, pid, 0)));  // before the look: what we read is what we end
+    const auto found = cookie_of(entry.path());
+    if (pidfd && found && is_leftover(*found, own))
+      ended += syscall(SYS_pidfd_send_signal, pidfd.get(), SIGKILL, nullptr, 0) == 0;
+  }
+  return ended;
+}
+
+}  // namespace ddprun
