@@ -1,0 +1,81 @@
+#include "rendezvous/listen_socket.h"
+
+#include <netdb.h>
+#include <netinet/in.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <memory>
+#include <system_error>
+
+#include "rendezvous/error.h"
+
+namespace ddprun {
+namespace {
+
+using Addresses = std::unique_ptr<addrinfo, decltype(&freeaddrinfo)>;
+
+Addresses numeric(const std::string& host, std::uint16_t port) {
+  addrinfo hints{}, *list = nullptr;
+  hints.ai_flags = AI_NUMERICHOST | AI_NUMERICSERV | AI_PASSIVE;
+  hints.ai_socktype = SOCK_STREAM;
+  if (getaddrinfo(host.c_str(), std::to_string(port).c_str(), &hints, &list) != 0) list = nullptr;
+  return {list, freeaddrinfo};
+}
+
+// 0, or errno.
+int try_listen(int fd, const addrinfo& address) {
+  const int on = 1, off = 0;
+  setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
+  if (address.ai_family == AF_INET6) setsockopt(fd, IPPROTO_IPV6, IPV6_V6ONLY, &off, sizeof off);
+  if (bind(fd, address.ai_addr, address.ai_addrlen) != 0) return errno;
+  return listen(fd, SOMAXCONN) == 0 ? 0 : errno;
+}
+
+// A socket that listens, or -errno.
+int listen_on(const addrinfo& address) {
+  const int fd = socket(address.ai_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+  if (fd < 0) return -errno;
+  const int error = try_listen(fd, address);
+  if (error == 0) return fd;
+  close(fd);
+  return -error;
+}
+
+int listen_on(const std::string& host, std::uint16_t port) {
+  const Addresses address = numeric(host, port);
+  return address ? listen_on(*address) : -EADDRNOTAVAIL;
+}
+
+bool no_ipv6_here(int result) { return result == -EAFNOSUPPORT || result == -EADDRNOTAVAIL; }
+
+std::uint16_t port_of(int fd) {
+  sockaddr_storage address{};
+  socklen_t size = sizeof address;
+  getsockname(fd, reinterpret_cast<sockaddr*>(&address), &size);
+  return ntohs(address.ss_family == AF_INET6 ? reinterpret_cast<const sockaddr_in6&>(address).sin6_port
+                                             : reinterpret_cast<const sockaddr_in&>(address).sin_port);
+}
+
+[[noreturn]] void refuse(const std::string& host, std::uint16_t port, int error) {
+  const std::string place = host.empty()                          ? "port " + std::to_string(port)
+                            : host.find(':') == std::string::npos ? host + ":" + std::to_string(port)
+                                                                  : "[" + host + "]:" + std::to_string(port);
+  std::string remedy;
+  if (error == EADDRINUSE) remedy = "Pass another --master-port, or 0 for any free one.";
+  if (error == EACCES) remedy = "Pass a --master-port above 1023, or 0 for any free one.";
+  if (error == EADDRNOTAVAIL) remedy = "Pass a numeric address of this machine.";
+  throw Error("cannot bind the store to " + place, std::generic_category().message(error), remedy);
+}
+
+}  // namespace
+
+Listening open_listener(const std::string& address, std::uint16_t port) {
+  int fd = listen_on(address.empty() ? "::" : address, port);
+  if (address.empty() && no_ipv6_here(fd)) fd = listen_on("0.0.0.0", port);
+  if (fd < 0) refuse(address, port, -fd);
+  return {fd, port_of(fd)};
+}
+
+}  // namespace ddprun

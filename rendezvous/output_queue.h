@@ -1,0 +1,43 @@
+// The bytes one client is still to be sent.
+//
+// A value. Small pieces are copied together, so that many replies leave in one write; a large value is held by
+// reference, so that a thousand clients reading it cost no copy of it.
+#pragma once
+#include <cstddef>
+#include <deque>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "rendezvous/protocol.h"
+
+namespace ddprun {
+
+class OutputQueue {
+ public:
+  // Not for Hangup, which has no bytes.
+  void append(const Reply& reply);
+  std::size_t size() const { return size_; }
+  bool empty() const { return size_ == 0; }
+  // What to write next, as few pieces as one write takes.
+  std::vector<std::string_view> next() const;
+  // So many bytes of it have been written.
+  void consume(std::size_t count);
+
+ private:
+  struct Piece {
+    std::string own;
+    Value shared;  // in its place, where set
+    std::string_view bytes() const { return shared ? *shared : own; }
+  };
+  void append_bytes(std::string_view bytes);
+  void append_number(std::uint64_t number, std::size_t size);
+  void append_values(const Values& values);
+  void append_value(const Value& value);
+
+  std::deque<Piece> pieces_;
+  std::size_t written_ = 0;  // of the first piece
+  std::size_t size_ = 0;
+};
+
+}  // namespace ddprun

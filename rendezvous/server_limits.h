@@ -1,0 +1,21 @@
+// How much of the store's time and memory a peer may hold.
+#pragma once
+#include <chrono>
+#include <cstddef>
+
+namespace ddprun {
+
+struct ServerLimits {
+  // The stock client sends its first bytes at once; this is for a machine that swaps.
+  std::chrono::milliseconds validate_within{30'000};
+  // How long a peer may take none of the bytes that wait for it. Generous: a debugger may have stopped it.
+  std::chrono::milliseconds deaf_for_max{60'000};
+  // Above it, a peer's requests wait until it has read its replies.
+  std::size_t output_bytes_pause = 1 << 20;
+  // When one more comes, the one that has been silent for longest goes.
+  std::size_t unvalidated_max = 1024;
+  // One more is turned away; its client tries again later.
+  std::size_t connections_max = 65'536;
+};
+
+}  // namespace ddprun

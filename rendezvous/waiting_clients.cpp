@@ -1,0 +1,55 @@
+#include "rendezvous/waiting_clients.h"
+
+#include <utility>
+
+#include "rendezvous/error.h"
+
+namespace ddprun {
+
+void WaitingClients::park(ClientId client, std::vector<std::string> names) {
+  check(!names.empty(), "a wait has at least one name");
+  cancel(client);
+  Wait& wait = waits_[client];
+  wait = {next_ticket_++, 0, std::move(names)};
+  for (const std::string& name : wait.names)
+    if (by_name_[name].emplace(wait.ticket, client).second) ++wait.missing;  // a repeated name counts once
+}
+
+std::vector<ClientId> WaitingClients::arrived(const std::string& name) {
+  const auto line = by_name_.extract(name);
+  if (line.empty()) return {};
+  std::vector<ClientId> woken;
+  for (const auto& [ticket, client] : line.mapped())
+    if (tick_off(client)) woken.push_back(client);
+  return woken;
+}
+
+std::vector<ClientId> WaitingClients::arrived_for_one(const std::string& name) {
+  const auto found = by_name_.find(name);
+  if (found == by_name_.end()) return {};
+  const ClientId oldest = found->second.begin()->second;
+  found->second.erase(found->second.begin());
+  if (found->second.empty()) by_name_.erase(found);
+  return tick_off(oldest) ? std::vector{oldest} : std::vector<ClientId>{};
+}
+
+void WaitingClients::cancel(ClientId client) {
+  const auto found = waits_.find(client);
+  if (found == waits_.end()) return;
+  for (const std::string& name : found->second.names) {
+    const auto line = by_name_.find(name);
+    if (line == by_name_.end()) continue;
+    line->second.erase(found->second.ticket);
+    if (line->second.empty()) by_name_.erase(line);
+  }
+  waits_.erase(found);
+}
+
+bool WaitingClients::tick_off(ClientId client) {
+  const auto wait = waits_.find(client);
+  if (--wait->second.missing > 0) return false;
+  waits_.erase(wait);
+  return true;
+}
+
+}  // namespace ddprun

@@ -1,0 +1,43 @@
+// The clients that wait for names, each name with its clients in the order of their arrival.
+//
+// A value. A client has one wait at most; a later one replaces it. A name that arrived is ticked off for good, and a
+// client whose last name arrived is in no list any more: nobody is woken twice. Every operation costs the names and
+// clients it concerns, never all of them.
+#pragma once
+#include <cstdint>
+#include <map>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+namespace ddprun {
+
+using ClientId = std::uint64_t;
+
+class WaitingClients {
+ public:
+  // `names` may repeat; it must not be empty.
+  void park(ClientId client, std::vector<std::string> names);
+  // The clients that have all they waited for, oldest first.
+  std::vector<ClientId> arrived(const std::string& name);
+  // The same for something only one client can have: the oldest wait for it alone.
+  std::vector<ClientId> arrived_for_one(const std::string& name);
+  void cancel(ClientId client);
+  bool empty() const { return waits_.empty() && by_name_.empty(); }
+
+ private:
+  using Ticket = std::uint64_t;
+  using Line = std::map<Ticket, ClientId>;
+  struct Wait {
+    Ticket ticket = 0;
+    std::size_t missing = 0;
+    std::vector<std::string> names;  // also those that have arrived
+  };
+  bool tick_off(ClientId client);  // true: it was the last one
+
+  Ticket next_ticket_ = 0;
+  std::unordered_map<std::string, Line> by_name_;
+  std::unordered_map<ClientId, Wait> waits_;
+};
+
+}  // namespace ddprun
