@@ -15,6 +15,7 @@
 #include "agent/job_cookie.h"
 #include "launcher/exit_codes.h"
 #include "launcher/program.h"
+#include "rendezvous/error.h"
 
 extern char** environ;
 
