@@ -18,7 +18,7 @@ endif()
 # A CUDA build of LibTorch asks for the whole toolkit, though host code needs only headers, and the wheel's neighbours have nearly all
 # of them. Caffe2's search returns at once where torch::cudart exists already (an include guard, no API: tests pin torch's version).
 if(NOT TARGET torch::cudart)
-  add_library(torch::cudart INTERFACE IMPORTED)
+  add_library(torch::cudart INTERFACE IMPORTED GLOBAL)
   cmake_path(GET torch_dir PARENT_PATH site)
   find_path(DDPRUN_NCCL_INCLUDE nccl.h PATHS ${site}/nvidia/nccl/include NO_DEFAULT_PATH)  # its own: another version, another layout
   find_path(DDPRUN_CUDA_INCLUDE cuda_runtime_api.h
@@ -30,11 +30,12 @@ if(NOT TARGET torch::cudart)
   mark_as_advanced(DDPRUN_NCCL_INCLUDE DDPRUN_CUDA_INCLUDE DDPRUN_CUDA_CRT_INCLUDE DDPRUN_CUDA_CCCL_INCLUDE)
 endif()
 
-list(APPEND CMAKE_MESSAGE_CONTEXT torch)
 set(saved_log_level "${CMAKE_MESSAGE_LOG_LEVEL}")
 set(CMAKE_MESSAGE_LOG_LEVEL ERROR)  # its own chatter: "library kineto not found" and the like, harmless
+set(CMAKE_FIND_PACKAGE_TARGETS_GLOBAL ON)  # the tests link them, too
 find_package(Torch REQUIRED PATHS ${torch_dir} NO_DEFAULT_PATH)
 set(CMAKE_MESSAGE_LOG_LEVEL "${saved_log_level}")
+unset(CMAKE_FIND_PACKAGE_TARGETS_GLOBAL)
 
 add_library(ddprun_torch INTERFACE)
 add_library(ddprun::torch ALIAS ddprun_torch)
@@ -56,4 +57,17 @@ else()
   message(STATUS "LibTorch ${Torch_VERSION} in ${torch_dir}: CUDA's host headers (nccl.h, cuda_runtime_api.h, crt/host_config.h, nv/target) are not "
                  "all here, so the trainer speaks gloo only; the wheels nvidia-cuda-crt and nvidia-cuda-cccl or a CUDA toolkit bring them.")
 endif()
-list(POP_BACK CMAKE_MESSAGE_CONTEXT)
+
+# For a target that includes LibTorch. Its headers are precompiled once, for ddprun_trainer, and used by all (20 s a file otherwise);
+# ccache takes precompiled headers only when told that defines and the time of day do not matter in them.
+function(ddprun_torch_headers target)
+  if(target STREQUAL ddprun_trainer)
+    target_precompile_headers(${target} PRIVATE ${PROJECT_SOURCE_DIR}/trainer/torch_pch.h)
+  else()
+    target_precompile_headers(${target} REUSE_FROM ddprun_trainer)
+  endif()
+  if(CMAKE_CXX_COMPILER_LAUNCHER MATCHES "ccache$")
+    set_target_properties(${target} PROPERTIES CXX_COMPILER_LAUNCHER
+      "${CMAKE_COMMAND};-E;env;CCACHE_SLOPPINESS=pch_defines,time_macros;${CMAKE_CXX_COMPILER_LAUNCHER}")
+  endif()
+endfunction()

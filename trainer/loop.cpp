@@ -44,6 +44,7 @@ std::optional<Snapshot> find_resumable(const Run& run) {
   std::string bytes;
   const std::string& path = run.options.snapshot;
   if (run.is_first()) {
+    check_writable(path);
     // --fresh means the job, not each of its rounds: a restarted worker goes on from what the first round wrote.
     if (run.options.fresh && run.env.round == 1 && retire_snapshots(path))
       run.progress.line("starting over: the snapshot of an earlier run is now " + path + ".old");

@@ -108,6 +108,10 @@ std::optional<FoundSnapshot> find_snapshot(const std::string& path,
   return std::nullopt;
 }
 
+void check_writable(const std::string& path) {
+  if (access(folder_of(path).c_str(), W_OK | X_OK) != 0) throw unwritable(path);
+}
+
 void write_snapshot(const std::string& path, const std::string& bytes) {
   // The process id keeps two jobs in one folder apart.
   const std::string temporary = path + ".writing." + std::to_string(getpid());

@@ -73,6 +73,7 @@ def parse():
     parser.add_argument("--momentum", type=float, default=0.9)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--init")
+    parser.add_argument("--init-to", help="saves the first weights, drawn from another seed")
     parser.add_argument("--snapshot", default="snapshot.pt")
     parser.add_argument("--log-every", type=int, default=0)
     parser.add_argument("--threads", type=int, default=0)
@@ -96,6 +97,11 @@ def main():
     net = ConvNet(*train.tensors[0].shape[2:])
     if args.init:
         net.load_state_dict(torch.load(args.init, weights_only=True))
+    if args.init_to:
+        torch.manual_seed(args.seed + 1)
+        net = ConvNet(*train.tensors[0].shape[2:])
+        if rank == 0:
+            torch.save(net.state_dict(), args.init_to)
     model = DistributedDataParallel(net)
     optimizer = torch.optim.SGD(model.parameters(), lr=args.lr, momentum=args.momentum)
     loss_of = nn.CrossEntropyLoss()

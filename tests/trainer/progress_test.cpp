@@ -1,0 +1,70 @@
+#include "trainer/progress.h"
+
+#include <memory>
+
+#include "tests/support/catch.h"
+
+using namespace ddprun;
+using namespace std::chrono_literals;
+using Catch::Matchers::Contains;
+
+namespace {
+
+// What `use` prints.
+template <class Use>
+std::string printed(Progress::Style style, int log_every, Use use) {
+  char* text = nullptr;
+  std::size_t size = 0;
+  std::FILE* file = open_memstream(&text, &size);
+  Progress progress(file, style, log_every);
+  use(progress);
+  std::fclose(file);
+  const std::unique_ptr<char, decltype(&std::free)> owner(text, &std::free);
+  return {text, size};
+}
+
+const TimePoint t0{};
+
+void three_steps(Progress& progress) {
+  for (int step = 1; step <= 3; ++step) progress.step({2, step, 3, 0.1f}, t0 + step * 1s);
+}
+
+}  // namespace
+
+TEST_CASE("a step's line tells any two losses apart", "[progress]") {
+  CHECK(line_of(StepReport{2, 17, 24, 0.1f}) == "epoch 2 step 17 loss 0.100000001");
+}
+
+TEST_CASE("an epoch's line has the accuracy and what it is made of", "[progress]") {
+  CHECK(line_of(EpochReport{2, 10, 0.5, 283, 297, 12345.6}) ==
+        "epoch 2 of 10: loss 0.5000, accuracy 0.9529 (283 of 297), 12346 samples/s");
+}
+
+TEST_CASE("the last line sums the run up", "[progress]") {
+  CHECK(line_of(RunReport{10, 283, 297, 15000, 2s}) ==
+        "done: 10 epochs, accuracy 0.9529 (283 of 297), 15000 samples in 2.000 s: 7500 samples/s");
+}
+
+TEST_CASE("a log has a line for every N-th step", "[progress]") {
+  CHECK(printed(Progress::Style::lines, 2, three_steps) == "epoch 2 step 2 loss 0.100000001\n");
+  CHECK(printed(Progress::Style::lines, 0, three_steps).empty());
+}
+
+TEST_CASE("a rank that is not to print prints nothing", "[progress]") {
+  CHECK(printed(Progress::Style::silent, 1, [](Progress& progress) {
+          three_steps(progress);
+          progress.line("done");
+        }).empty());
+}
+
+TEST_CASE("a terminal has a bar that gives way to a line", "[progress]") {
+  const std::string text = printed(Progress::Style::terminal, 0, [](Progress& progress) {
+    progress.step({1, 1, 3, 0.5}, t0 + 1s);
+    progress.step({1, 2, 3, 0.5}, t0 + 1s + 1ms);  // too soon to be drawn
+    progress.step({1, 3, 3, 0.5}, t0 + 1s + 2ms);  // the last one always is
+    progress.line("epoch 1");
+  });
+  CHECK_THAT(text, Contains("epoch 1 [==========                    ] 1/3 loss 0.5000") && !Contains(" 2/3 ") &&
+                       Contains(" 3/3 "));
+  CHECK_THAT(text, Catch::Matchers::EndsWith("\r\x1b[Kepoch 1\n"));
+}

@@ -1,0 +1,63 @@
+#include "tests/trainer/ranks.h"
+
+#include <arpa/inet.h>
+#include <netinet/in.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <sstream>
+
+#include "tests/support/catch.h"
+
+namespace ddprun::test {
+namespace {
+
+constexpr std::chrono::seconds kLimit{60};
+
+int free_port() {
+  const int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  sockaddr_in address{};
+  address.sin_family = AF_INET;
+  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  socklen_t size = sizeof address;
+  REQUIRE(bind(fd, reinterpret_cast<sockaddr*>(&address), size) == 0);
+  REQUIRE(getsockname(fd, reinterpret_cast<sockaddr*>(&address), &size) == 0);
+  close(fd);
+  return ntohs(address.sin_port);
+}
+
+}  // namespace
+
+Ranks::Ranks(int count, std::vector<std::string> argv, std::map<std::string, std::optional<std::string>> env) {
+  env.insert({{"WORLD_SIZE", std::to_string(count)},
+              {"LOCAL_WORLD_SIZE", std::to_string(count)},
+              {"MASTER_ADDR", "127.0.0.1"},
+              {"MASTER_PORT", std::to_string(free_port())},
+              {"OMP_NUM_THREADS", "1"}});
+  for (int rank = 0; rank < count; ++rank) {
+    env["RANK"] = env["LOCAL_RANK"] = std::to_string(rank);
+    commands_.push_back(std::make_unique<Command>(argv, CommandOptions{.env = env, .cwd = {}, .input = {}}));
+  }
+}
+
+Ended Ranks::wait_all_good() {
+  std::vector<Ended> ends;
+  for (auto& command : commands_) ends.push_back(command->wait_exit(kLimit));
+  for (const auto& end : ends) CHECK(end == exited(0));
+  return ends.front();
+}
+
+std::vector<std::string> train_with(std::vector<std::string> arguments) {
+  arguments.insert(arguments.begin(), {DDPRUN_BIN_DIR "/train", "--device=cpu"});
+  return arguments;
+}
+
+std::vector<std::string> step_lines(const std::string& text) {
+  std::istringstream in(text);
+  std::vector<std::string> lines;
+  for (std::string line; std::getline(in, line);)
+    if (line.rfind("epoch ", 0) == 0 && line.find(" step ") != std::string::npos) lines.push_back(line);
+  return lines;
+}
+
+}  // namespace ddprun::test

@@ -1,0 +1,29 @@
+// Starts the ranks of one group by hand, as a launcher would, and compares the snapshots they leave.
+#pragma once
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "tests/support/command.h"
+
+namespace ddprun::test {
+
+// `count` processes of one command on this machine; rank 0 serves the store. One thread each.
+class Ranks {
+ public:
+  Ranks(int count, std::vector<std::string> argv, std::map<std::string, std::optional<std::string>> env = {});
+  Command& operator[](int rank) { return *commands_[static_cast<std::size_t>(rank)]; }
+  // All of them; an end other than exit code 0 fails the test. Returns rank 0's.
+  Ended wait_all_good();
+
+ private:
+  std::vector<std::unique_ptr<Command>> commands_;
+};
+
+// `train` with these arguments, on the CPU.
+std::vector<std::string> train_with(std::vector<std::string> arguments);
+
+// The lines of `text` that begin with "epoch N step".
+std::vector<std::string> step_lines(const std::string& text);
+
+}  // namespace ddprun::test

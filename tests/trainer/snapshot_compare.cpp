@@ -1,0 +1,64 @@
+#include "tests/trainer/snapshot_compare.h"
+
+#include <cstring>
+
+#include "tests/support/command.h"
+
+namespace ddprun::test {
+namespace {
+
+// Walks both values side by side.
+void compare(const c10::IValue& a, const c10::IValue& b, const std::string& name, std::string& found) {
+  const auto differ = [&] { found += name + " "; };
+  if (a.tagKind() != b.tagKind()) return differ();
+  if (a.isTensor()) {
+    if (!same_bits(a.toTensor(), b.toTensor())) differ();
+  } else if (a.isGenericDict()) {
+    const auto da = a.toGenericDict(), db = b.toGenericDict();
+    if (da.size() != db.size()) return differ();
+    for (const auto& item : da) {
+      const std::string key = item.key().isString() ? item.key().toStringRef() : std::to_string(item.key().toInt());
+      const auto other = db.find(item.key());
+      if (other == db.end()) return differ();
+      compare(item.value(), other->value(), name + "." + key, found);
+    }
+  } else if (a.isList()) {
+    const auto la = a.toListRef(), lb = b.toListRef();
+    if (la.size() != lb.size()) return differ();
+    for (std::size_t i = 0; i < la.size(); ++i) compare(la[i], lb[i], name + "[" + std::to_string(i) + "]", found);
+  } else if (a != b) {
+    differ();
+  }
+}
+
+}  // namespace
+
+Snapshot load_snapshot(const std::string& path) { return decode(read_file(path), path); }
+
+bool same_bits(const at::Tensor& one, const at::Tensor& other) {
+  if (one.defined() != other.defined()) return false;
+  if (!one.defined()) return true;
+  if (one.sizes() != other.sizes() || one.scalar_type() != other.scalar_type()) return false;
+  const auto a = one.contiguous(), b = other.contiguous();
+  return std::memcmp(a.data_ptr(), b.data_ptr(), a.nbytes()) == 0;
+}
+
+std::string differences(const Snapshot& one, const Snapshot& other) {
+  std::string found;
+  compare(one.model_state, other.model_state, "MODEL_STATE", found);
+  if (one.optimizer_state.has_value() != other.optimizer_state.has_value())
+    found += "OPTIMIZER_STATE ";
+  else if (one.optimizer_state)
+    compare(*one.optimizer_state, *other.optimizer_state, "OPTIMIZER_STATE", found);
+  if (one.epochs_run != other.epochs_run) found += "EPOCHS_RUN ";
+  if (one.step != other.step) found += "STEP ";
+  if (one.samples_seen != other.samples_seen) found += "SAMPLES_SEEN ";
+  if (one.world_size != other.world_size) found += "WORLD_SIZE ";
+  if (one.bucket_order != other.bucket_order) found += "BUCKET_ORDER ";
+  if (one.rng.size() != other.rng.size()) return found + "RNG";
+  for (std::size_t rank = 0; rank < one.rng.size(); ++rank)
+    if (!same_bits(one.rng[rank].cpu, other.rng[rank].cpu)) found += "RNG[" + std::to_string(rank) + "] ";
+  return found;
+}
+
+}  // namespace ddprun::test

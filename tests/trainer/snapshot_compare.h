@@ -1,0 +1,16 @@
+// Snapshots of finished runs, compared to the last bit.
+#pragma once
+#include <string>
+
+#include "trainer/snapshot.h"
+
+namespace ddprun::test {
+
+Snapshot load_snapshot(const std::string& path);
+
+// The names of all tensors and numbers that differ in their bits; the round is left out. Empty: the same.
+std::string differences(const Snapshot& one, const Snapshot& other);
+
+bool same_bits(const at::Tensor& one, const at::Tensor& other);
+
+}  // namespace ddprun::test

@@ -1,0 +1,187 @@
+// `train` by its numbers: whatever happens on the way, a run ends with the weights that Python's DDP and an undisturbed
+// run end with.
+#include <signal.h>
+
+#include <fstream>
+#include <regex>
+
+#include "tests/support/catch.h"
+#include "tests/trainer/ranks.h"
+#include "tests/trainer/snapshot_compare.h"
+
+using namespace ddprun;
+using namespace ddprun::test;
+using namespace std::chrono_literals;
+using Catch::Matchers::Contains;
+
+namespace {
+
+constexpr const char* kPython = DDPRUN_SOURCE_DIR "/.venv/bin/python";
+
+Ended run_ranks(int count, std::vector<std::string> arguments) {
+  return Ranks(count, train_with(std::move(arguments))).wait_all_good();
+}
+
+Ended run_alone(std::vector<std::string> arguments) {
+  return test::run(train_with(std::move(arguments)), 60s, {.env = {{"OMP_NUM_THREADS", "1"}}, .cwd = {}, .input = {}});
+}
+
+double last_accuracy(const std::string& text) {
+  std::smatch match;
+  REQUIRE(std::regex_search(text, match, std::regex("done: .* accuracy ([0-9.]+) ")));
+  return std::stod(match[1]);
+}
+
+// The run that every other one of the same size is held against.
+Snapshot undisturbed(const TempFolder& folder, int ranks, const std::string& epochs, const std::string& batch_size) {
+  const std::string path = folder / "undisturbed.pt";
+  run_ranks(ranks, {epochs, "--snapshot", path, "--batch-size", batch_size});
+  return load_snapshot(path);
+}
+
+// One epoch, then the rest in other processes.
+Snapshot stopped_and_resumed(const TempFolder& folder, int ranks, const std::string& epochs,
+                             const std::string& batch_size) {
+  const std::string path = folder / "resumed.pt";
+  run_ranks(ranks, {"1", "--snapshot", path, "--batch-size", batch_size});
+  const Ended end = run_ranks(ranks, {epochs, "--snapshot", path, "--batch-size", batch_size});
+  CHECK_THAT(end.out, Contains("resuming from " + path + ": 1 of " + epochs + " epochs done"));
+  return load_snapshot(path);
+}
+
+void check_resume(int ranks, const std::string& batch_size) {
+  INFO(ranks << " ranks, batches of " << batch_size);
+  const TempFolder folder;
+  CHECK(differences(undisturbed(folder, ranks, "3", batch_size), stopped_and_resumed(folder, ranks, "3", batch_size)) ==
+        "");
+}
+
+void flip_a_byte(const std::string& path) {
+  std::string bytes = read_file(path);
+  bytes[bytes.size() / 3] ^= 1;
+  std::ofstream(path, std::ios::binary) << bytes;
+}
+
+}  // namespace
+
+// 38 samples a step make 20 steps of an epoch on two ranks.
+TEST_CASE("losses and weights equal Python DDP's bit for bit, from the same weights and the same order", "[train]") {
+  const TempFolder folder;
+  const std::vector<std::string> settings{"--batch-size=38", "--threads=1", "--log-every=1"};
+  std::vector<std::string> python{kPython,
+                                  DDPRUN_SOURCE_DIR "/tests/trainer/python_ddp.py",
+                                  "10",
+                                  "--snapshot",
+                                  folder / "python.pt",
+                                  "--init-to",
+                                  folder / "init.pt",
+                                  "--weights",
+                                  folder / "python20.pt",
+                                  "--weights-after=20"};
+  python.insert(python.end(), settings.begin(), settings.end());
+  const Ended theirs = Ranks(2, python).wait_all_good();
+  // The seed is another one than Python's for the weights, so that --init is what makes them equal; the order's seed is
+  // the same.
+  std::vector<std::string> one_epoch{"1", "--snapshot", folder / "ours.pt", "--init", folder / "init.pt"};
+  one_epoch.insert(one_epoch.end(), settings.begin(), settings.end());
+  const Ended first = run_ranks(2, one_epoch);
+  const auto our_lines = step_lines(first.out);
+  auto their_lines = step_lines(theirs.out);
+  REQUIRE(our_lines.size() == 20);
+  const std::vector<std::string> rest_of_theirs(their_lines.begin() + 20, their_lines.end());
+  their_lines.resize(20);
+  CHECK(our_lines == their_lines);
+  const Dict weights = decode_weights(read_file(folder / "python20.pt"), "python20.pt");
+  Snapshot python20 = load_snapshot(folder / "ours.pt");
+  python20.model_state = weights;
+  CHECK(differences(load_snapshot(folder / "ours.pt"), python20) == "");
+
+  // And on to the end, by a resume: more than is promised.
+  one_epoch[0] = "10";
+  const Ended rest = run_ranks(2, one_epoch);
+  CHECK(step_lines(rest.out) == rest_of_theirs);
+  const Snapshot python_end = load_snapshot(folder / "python.pt");
+  Snapshot our_end = load_snapshot(folder / "ours.pt");
+  Snapshot expected = our_end;
+  expected.model_state = python_end.model_state;
+  expected.optimizer_state = our_end.optimizer_state->copy();  // its settings Python writes in other number types
+  expected.optimizer_state->insert_or_assign("state", python_end.optimizer_state->at("state"));
+  CHECK(differences(our_end, expected) == "");
+  CHECK(std::abs(last_accuracy(rest.out) - last_accuracy(theirs.out)) <= 0.01);
+  CHECK(last_accuracy(rest.out) >= 0.93);
+}
+
+TEST_CASE("the last epoch's accuracy on the digits is at least 0.93 as the program is started", "[train]") {
+  const TempFolder folder;
+  CHECK(last_accuracy(run_ranks(2, {"--snapshot", folder / "snapshot.pt"}).out) >= 0.93);
+}
+
+TEST_CASE("a run stopped and resumed ends with the bits of an undisturbed one, at 1, 2 and 4 ranks", "[train]") {
+  check_resume(1, "100");
+  check_resume(2, "100");
+  check_resume(4, "32");
+  check_resume(4, "400");  // an epoch of one step: buckets are not yet in their last order when the snapshot is written
+}
+
+TEST_CASE("a rank killed in the middle of an epoch ends the others at once, and the restart ends with the same bits",
+          "[train]") {
+  const TempFolder folder;
+  const std::vector<std::string> arguments{"3", "--log-every=1", "--snapshot", folder / "killed.pt"};
+  Ranks first(2, train_with(arguments), {{"TORCHELASTIC_RUN_ID", "test"}});
+  first[0].wait_for_output("^epoch 2 step 3 ", 30s);
+  first[1].kill(SIGKILL);
+  const Ended survivor = first[0].wait_exit(5s);
+  CHECK(survivor == exited(1));
+  CHECK(survivor.err == "");  // the launcher says who failed first
+  run_ranks(2, arguments);
+  CHECK(differences(undisturbed(folder, 2, "3", "32"), load_snapshot(folder / "killed.pt")) == "");
+}
+
+TEST_CASE("a damaged snapshot is named and passed over, and the run still ends with the same bits", "[train]") {
+  const TempFolder folder;
+  const std::string path = folder / "snapshot.pt";
+  run_alone({"2", "--snapshot", path});
+  flip_a_byte(path);
+  const Ended end = run_alone({"3", "--snapshot", path});
+  CHECK(end == exited(0));
+  CHECK_THAT(end.err, Contains("cannot read the snapshot " + path + ": its content does not match its SHA-256"));
+  CHECK_THAT(end.out, Contains("1 of 3 epochs done"));
+  CHECK(differences(undisturbed(folder, 1, "3", "32"), load_snapshot(path)) == "");
+}
+
+TEST_CASE("a finished run says so and ends with 0; --fresh begins anew, but only in the first round", "[train]") {
+  const TempFolder folder;
+  const std::string path = folder / "snapshot.pt";
+  const std::vector<std::string> arguments{"1", "--snapshot", path, "--batch-size=500"};
+  CHECK_THAT(run_alone(arguments).out, Contains("done: 1 epochs"));
+  const Ended finished = run_alone(arguments);
+  CHECK(finished == exited(0));
+  CHECK_THAT(finished.out, Contains("nothing to do: " + path + " has all of the 1 epochs"));
+  auto fresh = arguments;
+  fresh.push_back("--fresh");
+  CHECK_THAT(run_alone(fresh).out, Contains("now " + path + ".old") && Contains("done: 1 epochs"));
+  const Ended restarted = test::run(train_with(fresh), 60s, {.env = {{"DDPRUN_ROUND", "2"}}, .cwd = {}, .input = {}});
+  CHECK_THAT(restarted.out, Contains("nothing to do"));
+}
+
+TEST_CASE("what cannot work is one sentence and the right exit code", "[train]") {
+  const TempFolder folder;
+  const std::string snapshot = "--snapshot=" + (folder / "snapshot.pt").string();
+  const auto fails = [&](std::vector<std::string> arguments, int code, const std::string& sentence) {
+    const Ended end = run_alone(std::move(arguments));
+    CHECK(end == exited(code));
+    CHECK_THAT(end.err, Contains(sentence));
+    CHECK(std::count(end.err.begin(), end.err.end(), '\n') == 1);
+  };
+  fails({"--epochs=3"}, 2, "--epochs");
+  fails({"--batch-size=0"}, 2, "--batch-size is 0 but must be at least 1");
+  fails({snapshot, "--data=" + folder.path().string()}, 1, "cannot find the data file");
+  fails({snapshot, "--dataset=cifar"}, 1, "cannot find the data set cifar");
+  fails({snapshot, "--model=gpt"}, 1, "Pass --model with one of: convnet.");
+  fails({snapshot, "--init=" + (folder / "none.pt").string()}, 1, "No such file");
+  fails({"--snapshot=" + (folder / "none/snapshot.pt").string()}, 1, "cannot write the snapshot");
+  const Ended env =
+      test::run(train_with({}), 60s, {.env = {{"RANK", "2"}, {"WORLD_SIZE", "2"}}, .cwd = {}, .input = {}});
+  CHECK(env == exited(2));
+  CHECK_THAT(env.err, Contains("RANK is 2 but WORLD_SIZE is 2"));
+}
