@@ -17,7 +17,7 @@ Parsed RequestParser::feed(std::string_view& bytes) {
 
 Request RequestParser::take() {
   expect(Field::op, 1);
-  return std::exchange(request_, {});
+  return std::move(request_);
 }
 
 bool RequestParser::fill(std::string_view& bytes) {
@@ -58,7 +58,7 @@ bool RequestParser::advance() {
 bool RequestParser::begin_request() {
   const auto op = static_cast<std::uint8_t>(scratch_[0]);
   if (op >= kOpCount) return false;
-  request_.op = static_cast<Op>(op);
+  request_ = {static_cast<Op>(op)};
   if ((request_.op == Op::validate) == validated_) return false;
   request_bytes_ = 0;
   items_left_ = shape_of(request_.op).item.empty() ? 0 : 1;

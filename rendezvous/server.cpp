@@ -5,7 +5,6 @@
 #include <unistd.h>
 
 #include <cerrno>
-#include <csignal>
 #include <cstdio>
 #include <set>
 #include <thread>
@@ -19,6 +18,7 @@
 
 #include "rendezvous/connection.h"
 #include "rendezvous/listen_socket.h"
+#include "rendezvous/signals_blocked.h"
 #include "rendezvous/store.h"
 
 namespace ddprun {
@@ -34,21 +34,6 @@ constexpr std::chrono::milliseconds kAcceptPause{50};
 bool out_of_resources(int error) { return error == EMFILE || error == ENFILE || error == ENOBUFS || error == ENOMEM; }
 
 bool none_left(int error) { return error == EAGAIN || error == EWOULDBLOCK; }
-
-// A thread inherits the mask, so there is no moment at which a signal could reach it.
-class AllSignalsBlocked {
- public:
-  AllSignalsBlocked() {
-    sigset_t all;
-    sigfillset(&all);
-    for (const int fault : {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT, SIGTRAP}) sigdelset(&all, fault);
-    pthread_sigmask(SIG_SETMASK, &all, &before_);
-  }
-  ~AllSignalsBlocked() { pthread_sigmask(SIG_SETMASK, &before_, nullptr); }
-
- private:
-  sigset_t before_;
-};
 
 }  // namespace
 
@@ -95,7 +80,7 @@ Server::Impl::Impl(const Options& options)
   acceptor_.assign(tcp::v6(), listening.fd);
   acceptor_.native_non_blocking(true);
   await_newcomers();
-  const AllSignalsBlocked blocked;
+  const SignalsBlocked blocked;
   thread_ = std::thread([this] { run(); });
 }
 
