@@ -11,14 +11,11 @@ namespace {
 constexpr const char* kPlugin = "libddprun_gpu.so";  // found by the program's run path
 MakeNccl* make_nccl_there = nullptr;
 
-bool plugin_exists() {
-  // RTLD_NOLOAD would only find what is loaded; dlinfo needs a handle. The build says whether there is one.
 #ifdef DDPRUN_TORCH_GPU
-  return true;
+constexpr bool kPluginBuilt = true;
 #else
-  return false;
+constexpr bool kPluginBuilt = false;
 #endif
-}
 
 template <class Function>
 Function* symbol(void* library, const char* name) {
@@ -29,7 +26,7 @@ Function* symbol(void* library, const char* name) {
 
 // By the driver's own library: it alone knows, and opening it costs nothing where it is not installed.
 int count_gpus() {
-  if (!plugin_exists()) return 0;
+  if (!kPluginBuilt) return 0;
   void* driver = dlopen("libcuda.so.1", RTLD_NOW | RTLD_LOCAL);
   if (!driver) return 0;
   const auto init = symbol<int(unsigned)>(driver, "cuInit");

@@ -184,6 +184,7 @@ Run begin(const Options& options, const RankEnv& env, at::Device device, Progres
           {},
           {}};
   torch::manual_seed(options.seed);
+  at::globalContext().setDeterministicCuDNN(true);  // runs that begin alike end alike
   const auto size = run.data.train.images.sizes();
   run.model = make_model(options.model, {size[1], size[2], size[3], run.data.classes});
   run.model->to(device);
@@ -220,7 +221,7 @@ void train(const Options& options, const RankEnv& env, at::Device device, Progre
     progress.line(line_of(last));
     if (run.at.epochs_run % options.save_every == 0 || run.at.epochs_run == options.total_epochs) save(run);
   }
-  run.group->barrier()->wait();  // no rank reports success before rank 0 has the last snapshot on disk
+  broadcast_bytes(run.group, "saved");  // no rank reports success before rank 0 has the last snapshot on disk
   progress.line(line_of(RunReport{.epochs = run.at.epochs_run,
                                   .correct = last.correct,
                                   .tested = last.tested,

@@ -45,12 +45,18 @@ int run(const Options& options, const RankEnv& env, const Environment& environme
   return 0;
 }
 
-// Which of the ranks failed first is for the launcher to say: the others leave at once, without a word.
+std::string first_line(const std::string& text) { return text.substr(0, text.find('\n')); }
+
+// Which of the ranks failed first is for the launcher to say: when one dies the others leave at once, without a word. A
+// peer that is alive but did not come in time is worth one.
 int report(const std::exception& error, const RankEnv& env) {
+  const auto* torch_error = dynamic_cast<const c10::Error*>(&error);
+  const std::string why = first_line(torch_error ? torch_error->what_without_backtrace() : error.what());
+  const bool timed_out = why.find("imed out") != std::string::npos;
   if (!is_loss_of_peer(error))
-    std::fprintf(stderr, "train: rank %d: %s\n", env.rank, error.what());
-  else if (!env.under_agent)
-    std::fprintf(stderr, "train: rank %d lost a peer and cannot go on without it: %s\n", env.rank, error.what());
+    std::fprintf(stderr, "train: rank %d: %s\n", env.rank, why.c_str());
+  else if (timed_out || !env.under_agent)
+    std::fprintf(stderr, "train: rank %d lost a peer and cannot go on without it: %s\n", env.rank, why.c_str());
   return kFailed;
 }
 

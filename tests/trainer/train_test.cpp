@@ -149,7 +149,7 @@ TEST_CASE("a damaged snapshot is named and passed over, and the run still ends w
   CHECK(differences(undisturbed(folder, 1, "3", "32"), load_snapshot(path)) == "");
 }
 
-TEST_CASE("a finished run says so and ends with 0; --fresh begins anew, but only in the first round", "[train]") {
+TEST_CASE("a finished run says so and ends with 0, and --fresh begins anew in the first round only", "[train]") {
   const TempFolder folder;
   const std::string path = folder / "snapshot.pt";
   const std::vector<std::string> arguments{"1", "--snapshot", path, "--batch-size=500"};

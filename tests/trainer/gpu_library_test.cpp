@@ -1,0 +1,17 @@
+// The GPU half of the trainer, as far as it can be tried without a GPU.
+#include <torch/torch.h>
+
+#include "tests/support/catch.h"
+#include "trainer/gpu.h"
+
+using namespace ddprun;
+
+#ifdef DDPRUN_TORCH_GPU
+TEST_CASE("the GPU half of LibTorch loads into a program that was started without it", "[gpu_library]") {
+  REQUIRE_NOTHROW(load_gpu_support());
+  CHECK(at::hasCUDA());
+  CHECK(torch::cuda::device_count() == static_cast<c10::DeviceIndex>(count_gpus()));
+}
+#else
+TEST_CASE("a trainer built without NCCL has no GPUs", "[gpu_library]") { CHECK(count_gpus() == 0); }
+#endif
