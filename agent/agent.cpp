@@ -2,8 +2,6 @@
 
 #include <csignal>
 #include <cstring>
-#include <fstream>
-#include <iterator>
 #include <utility>
 
 #include <spdlog/sinks/stdout_sinks.h>
@@ -13,6 +11,7 @@
 
 #include "agent/exit_status.h"
 #include "agent/failure_report.h"
+#include "agent/file_content.h"
 #include "agent/job_cookie.h"
 #include "agent/keeper.h"
 #include "rendezvous/overloaded.h"
@@ -37,11 +36,6 @@ bool ends_job(int signal) { return signal == SIGINT || signal == SIGTERM || sign
 bool is_ignored(int signal) {
   struct sigaction now {};
   return sigaction(signal, nullptr, &now) == 0 && now.sa_handler == SIG_IGN;
-}
-
-std::string file_content(const std::filesystem::path& path) {
-  std::ifstream file(path, std::ios::binary);
-  return {std::istreambuf_iterator<char>(file), {}};
 }
 
 std::string host_name() {
@@ -157,7 +151,7 @@ void Agent::happened(const Event& event) {
   events_.push_back(event);
   if (std::exchange(handling_, true)) return;
   for (; !events_.empty(); events_.pop_front()) {
-    log("event  " + to_string(events_.front()));
+    log("event ", events_.front());
     for (const Action& action : supervisor_.on(events_.front(), Clock::now())) carry_out(action);
   }
   handling_ = false;
@@ -165,29 +159,26 @@ void Agent::happened(const Event& event) {
 }
 
 void Agent::carry_out(const Action& action) {
-  log("action " + to_string(action));
-  std::visit(
-      overloaded{
-          [&](const StartWorkers& a) { start_workers(a.round); },
-          [&](const SignalWorkers& a) { workers_.signal(a.signal); },
-          [&](const SweepLeftovers& a) { sweep(a.round); },
-          [&](const ReportRunning& a) {
-            tell_coordinator(NodeRunning{options_.node, a.round});
-          },
-          [&](const ReportDone& a) {
-            tell_coordinator(NodeDone{options_.node, a.round});
-          },
-          [&](const ReportFailure& a) { report_failure(a); },
-          [&](const ReportInterrupted& a) {
-            pipes_.print("ddprun: " + signal_name(a.signal) + ": the job ends; what has not left in " +
-                         std::to_string(std::chrono::ceil<std::chrono::seconds>(options_.stop.stop_grace).count()) +
-                         " s is killed, at once on a second signal.\n");
-            tell_coordinator(NodeInterrupted{options_.node, a.signal});
-          },
-          [&](const Rejoin&) { tell_coordinator(ready()); },
-          [&](const Finish& a) { finish(a.outcome); },
-      },
-      action);
+  log("action", action);
+  std::visit(overloaded{
+                 [&](const StartWorkers& a) { start_workers(a.round); },
+                 [&](const SignalWorkers& a) { workers_.signal(a.signal); },
+                 [&](const SweepLeftovers& a) { sweep(a.round); },
+                 [&](const ReportRunning& a) {
+                   tell_coordinator(NodeRunning{options_.node, a.round});
+                 },
+                 [&](const ReportDone& a) {
+                   tell_coordinator(NodeDone{options_.node, a.round});
+                 },
+                 [&](const ReportFailure& a) { report_failure(a); },
+                 [&](const ReportInterrupted& a) {
+                   announce_stop(a.signal);
+                   tell_coordinator(NodeInterrupted{options_.node, a.signal});
+                 },
+                 [&](const Rejoin&) { tell_coordinator(ready()); },
+                 [&](const Finish& a) { finish(a.outcome); },
+             },
+             action);
 }
 
 void Agent::start_workers(const Round& round) {
@@ -225,6 +216,12 @@ void Agent::finish(const Outcome& outcome) {
   io_.stop();
 }
 
+void Agent::announce_stop(int signal) {
+  const auto grace = std::chrono::ceil<std::chrono::seconds>(options_.stop.stop_grace);
+  pipes_.print("ddprun: " + signal_name(signal) + ": stopping the workers; SIGKILL in " +
+               std::to_string(grace.count()) + " s, or at a second signal.\n");
+}
+
 void Agent::announce_restart(const EndRound& order) {
   if (!last_failure_ || last_failure_->round != order.round) return;
   const WorkerRecord& record = workers_.records().at(last_failure_->local_rank);
@@ -250,10 +247,11 @@ void Agent::print_report(const Outcome& outcome) {
   pipes_.print(to_text(report));
 }
 
-void Agent::log(const std::string& text) const {
+template <class What>
+void Agent::log(const char* kind, const What& what) const {
   if (!options_.verbose) return;
   static const auto logger = spdlog::stderr_logger_st("ddprun");
-  logger->info(text);
+  logger->info("{} {}", kind, to_string(what));
 }
 
 }  // namespace ddprun

@@ -65,9 +65,11 @@ class Agent {
   void sweep(int round);
   void finish(const Outcome& outcome);
 
+  void announce_stop(int signal);
   void announce_restart(const EndRound& order);
   void print_report(const Outcome& outcome);
-  void log(const std::string& text) const;
+  template <class What>  // Event or Action
+  void log(const char* kind, const What& what) const;
 
   AgentOptions options_;
   Coordinator coordinator_;

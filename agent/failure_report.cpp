@@ -48,7 +48,7 @@ void name_others(std::ostringstream& out, const std::vector<std::string>& others
 std::string headline(const Failure& failure, std::chrono::nanoseconds into_round) {
   return "rank " + std::to_string(failure.rank) + " (local rank " + std::to_string(failure.local_rank) + ") " +
          in_words(failure.status) +
-         (failure.status.start_error ? " in round " : " " + seconds(into_round) + " into round ") +
+         (failure.status.start_error ? " in round " : ", " + seconds(into_round) + " into round ") +
          std::to_string(failure.round);
 }
 

@@ -24,7 +24,7 @@ struct FailureReport {
   std::vector<std::string> others = {};      // "rank 1 exited with code 1", the ones not stopped by us
 };
 
-// "rank 2 (local rank 2) was killed by SIGKILL 3.2 s into round 1"
+// "rank 2 (local rank 2) was killed by SIGKILL, 3.2 s into round 1"
 std::string headline(const Failure& failure, std::chrono::nanoseconds into_round);
 // Several lines, the first one the headline, each ended by '\n'.
 std::string to_text(const FailureReport& report);

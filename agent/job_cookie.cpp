@@ -7,10 +7,9 @@
 #include <csignal>
 #include <cstdlib>
 #include <filesystem>
-#include <fstream>
-#include <iterator>
 #include <sstream>
 
+#include "agent/file_content.h"
 #include "agent/process.h"
 
 namespace ddprun {
@@ -19,14 +18,9 @@ namespace {
 
 constexpr int kStartTimeField = 22;  // of /proc/<pid>/stat, proc(5)
 
-std::string content(const fs::path& file) {
-  std::ifstream in(file, std::ios::binary);
-  return {std::istreambuf_iterator<char>(in), {}};
-}
-
 // 0 where there is no such process, or only a zombie that its parent has not reaped yet.
 unsigned long long start_time(pid_t pid) {
-  const std::string stat = content("/proc/" + std::to_string(pid) + "/stat");
+  const std::string stat = file_content("/proc/" + std::to_string(pid) + "/stat");
   const std::size_t name_end = stat.rfind(')');  // the name may hold anything
   if (name_end == std::string::npos) return 0;
   std::istringstream fields(stat.substr(name_end + 1));
@@ -43,7 +37,7 @@ unsigned long long pid_namespace() {
 }
 
 std::optional<JobCookie> cookie_of(const fs::path& process) {
-  const std::string environment = '\0' + content(process / "environ");
+  const std::string environment = '\0' + file_content(process / "environ");
   const std::string name = std::string(1, '\0') + kCookieVariable + "=";
   const std::size_t at = environment.find(name);
   return at == std::string::npos ? std::nullopt : parse_cookie(environment.c_str() + at + name.size());

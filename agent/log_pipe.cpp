@@ -25,6 +25,7 @@ namespace ddprun {
 namespace {
 
 constexpr std::size_t kReadBytes = 64 * 1024;
+const std::string kFreshLine = "\r\x1b[K";  // a worker's progress bar may stand there
 
 bool write_all(int fd, std::string_view bytes) {
   while (!bytes.empty()) {
@@ -180,7 +181,7 @@ std::vector<std::string> LogPipes::last_lines(int round, int rank) const {
 void LogPipes::print(const std::string& text) {
   state_->begin_one();
   asio::post(state_->io, [state = state_, text] {
-    write_all(STDERR_FILENO, text);
+    write_all(STDERR_FILENO, isatty(STDERR_FILENO) ? kFreshLine + text : text);
     state->end_one();
   });
 }

@@ -45,22 +45,18 @@ struct OptionRow {
 
 std::vector<OptionRow> option_table(Config& config) {
   return {
-      {"nproc-per-node", "", "N", "workers to start: a number, cpu, gpu, or auto (default 1)",
-       into(config.nproc_per_node)},
-      {"nnodes", "", "N", "nodes of the job (default 1; more are not supported yet)", into(config.nnodes)},
-      {"standalone", "", "", "one machine, any free port; the default for one node", sets(config.standalone)},
-      {"max-restarts", "", "N",
-       "restarts after failures (default 3); the same failure twice before progress ends the job",
-       into(config.max_restarts)},
-      {"stop-grace", "--shutdown-timeout", "S", "seconds a worker has between SIGTERM and SIGKILL (default 25)",
+      {"nproc-per-node", "", "N", "workers: a number, cpu, gpu, or auto (default 1)", into(config.nproc_per_node)},
+      {"nnodes", "", "N", "nodes of the job: 1, more are not supported yet", into(config.nnodes)},
+      {"standalone", "", "", "one machine, any free port: the default", sets(config.standalone)},
+      {"max-restarts", "", "N", "restarts after failures (default 3)", into(config.max_restarts)},
+      {"stop-grace", "--shutdown-timeout", "S", "seconds from SIGTERM to SIGKILL (default 25)",
        into(config.stop_grace_s)},
-      {"no-python", "", "", "exec PROGRAM as it is, also if it ends in .py", sets(config.no_python)},
+      {"no-python", "", "", "exec PROGRAM as it is, even a .py file", sets(config.no_python)},
       {"module", "-m", "", "run PROGRAM as a Python module", sets(config.module)},
-      {"log-dir", "", "DIR", "also write DIR/<run id>/round-N/rank-R/{stdout,stderr}.log", into(config.log_dir)},
-      {"rdzv-id", "", "ID", "name of the job, its TORCHELASTIC_RUN_ID (default: a random one)", into(config.rdzv_id)},
-      {"master-addr", "", "HOST", "what MASTER_ADDR tells the workers (default 127.0.0.1)", into(config.master_addr)},
-      {"master-port", "", "PORT", "port of the workers' store (default: a free one for every round)",
-       into(config.master_port)},
+      {"log-dir", "", "DIR", "also write DIR/<run id>/round-N/rank-R/*.log", into(config.log_dir)},
+      {"rdzv-id", "", "ID", "name of the job (default: a random one)", into(config.rdzv_id)},
+      {"master-addr", "", "HOST", "what workers find as MASTER_ADDR (default 127.0.0.1)", into(config.master_addr)},
+      {"master-port", "", "PORT", "port of the store (default: a free one each round)", into(config.master_port)},
       {"verbose", "-v", "", "show every event and action on stderr", sets(config.verbose)},
   };
 }
@@ -95,13 +91,13 @@ std::string help_text(const std::vector<OptionRow>& table) {
                      kUsage + "\n\n";
   for (const OptionRow& row : table) {
     std::string left = std::string("  --") + row.name + (*row.value ? std::string(" ") + row.value : "");
-    if (*row.also) left += std::string(", ") + row.also;
-    text += left + std::string(left.size() < 30 ? 30 - left.size() : 1, ' ') + row.help + "\n";
+    if (std::string_view(row.also).size() == 2) left += std::string(", ") + row.also;  // the longer ones are aliases
+    text += left + std::string(left.size() < 26 ? 26 - left.size() : 1, ' ') + row.help + "\n";
   }
   return text +
          "  --help, --version\n\n"
-         "Underscores work like dashes, and every option has a twin in the environment: PET_NPROC_PER_NODE=4.\n"
-         "PROGRAM is a .py file, any executable, or train, the trainer that comes with ddprun:\n"
+         "Underscores work like dashes; PET_NPROC_PER_NODE=4 in the environment works, too.\n"
+         "PROGRAM is a .py file, any executable, or train, which comes with ddprun:\n"
          "  ddprun --nproc-per-node=2 train\n";
 }
 

@@ -35,7 +35,7 @@ TEST_CASE("the report is one screen that names the first failure and its last li
   report.last_lines = {"step 17", "oops"};
   report.log = "logs/run/round-2/rank-5/stderr.log";
   report.others = {"rank 0 exited with code 1"};
-  CHECK(to_text(report) == R"(ddprun: the job failed: rank 5 (local rank 1) was killed by SIGKILL 3.2 s into round 2.
+  CHECK(to_text(report) == R"(ddprun: the job failed: rank 5 (local rank 1) was killed by SIGKILL, 3.2 s into round 2.
   program:    train.py
   meaning:    from outside; often the kernel or the scheduler, because memory ran out
   when:       2023-11-14 22:13:20.123 on node7, pid 4711

@@ -136,8 +136,9 @@ struct ChildPlan {
 }
 
 std::string slurp(const std::string& path) {
-  std::ifstream file(path, std::ios::binary);
-  return {std::istreambuf_iterator<char>(file), {}};
+  std::ostringstream out;  // operator<< keeps it to itself where a file of /proc fails in the middle
+  out << std::ifstream(path, std::ios::binary).rdbuf();
+  return out.str();
 }
 
 bool is_alive(const std::string& proc) {
