@@ -1,6 +1,6 @@
 # Finds a LibTorch and gives two targets to build on:
 #   ddprun::torch      c10d, gloo, autograd: all that `train` links. Loads in two thirds of the time of the whole of LibTorch.
-#   ddprun::torch_gpu  the same with CUDA and NCCL, only where both can be compiled against (DDPRUN_TORCH_GPU says so).
+#   ddprun::torch_gpu  the same with CUDA and NCCL; there is none where these cannot be compiled against.
 #
 # Looked at, in this order: -DDDPRUN_TORCH_DIR, the environment's DDPRUN_TORCH_DIR, the project's .venv. It names a folder "torch" of
 # a wheel or an unpacked libtorch: whatever holds share/cmake/Torch. Python is never started: `import torch` costs two seconds.
@@ -42,11 +42,9 @@ add_library(ddprun::torch ALIAS ddprun_torch)
 target_include_directories(ddprun_torch SYSTEM INTERFACE ${PROJECT_SOURCE_DIR}/trainer/gloo_shim ${TORCH_INCLUDE_DIRS})
 target_link_libraries(ddprun_torch INTERFACE torch_cpu_library)
 
-set(DDPRUN_TORCH_GPU OFF)
 if(NOT TARGET torch_cuda_library)
   message(STATUS "LibTorch ${Torch_VERSION} in ${torch_dir}: a CPU build, the trainer speaks gloo only.")
 elseif(DDPRUN_NCCL_INCLUDE AND DDPRUN_CUDA_INCLUDE AND DDPRUN_CUDA_CRT_INCLUDE AND DDPRUN_CUDA_CCCL_INCLUDE)
-  set(DDPRUN_TORCH_GPU ON)
   message(STATUS "LibTorch ${Torch_VERSION} in ${torch_dir}: gloo and NCCL, CUDA headers from ${DDPRUN_CUDA_CRT_INCLUDE}.")
   add_library(ddprun_torch_gpu INTERFACE)
   add_library(ddprun::torch_gpu ALIAS ddprun_torch_gpu)

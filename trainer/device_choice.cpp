@@ -1,7 +1,5 @@
 #include "trainer/device_choice.h"
 
-#include <algorithm>
-
 namespace ddprun {
 
 std::variant<UseCpu, UseGpu, std::string> choose_device(DeviceChoice choice, int gpu_count, const RankEnv& env) {
@@ -18,10 +16,8 @@ std::variant<UseCpu, UseGpu, std::string> choose_device(DeviceChoice choice, int
   return UseGpu{env.local_rank};
 }
 
-int choose_threads(int asked, bool omp_num_threads_is_set, int cores, const RankEnv& env) {
-  if (asked > 0) return asked;
-  if (omp_num_threads_is_set) return 0;
-  return std::max(1, cores / env.local_world_size);
+int choose_threads(int asked, bool omp_num_threads_is_set) {
+  return asked > 0 ? asked : omp_num_threads_is_set ? 0 : 1;
 }
 
 }  // namespace ddprun

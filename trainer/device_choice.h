@@ -16,7 +16,9 @@ struct UseGpu {
 // The third answer is a sentence: why it cannot be done and what to do.
 std::variant<UseCpu, UseGpu, std::string> choose_device(DeviceChoice choice, int gpu_count, const RankEnv& env);
 
-// CPU threads of this worker; 0 leaves LibTorch's own default, which follows OMP_NUM_THREADS.
-int choose_threads(int asked, bool omp_num_threads_is_set, int cores, const RankEnv& env);
+// CPU threads of this worker; 0 leaves LibTorch's own choice, which follows OMP_NUM_THREADS. One where nobody says
+// anything: small models are fastest so, a busy machine does not make OpenMP's threads wait for each other, and the
+// bits of a run do not depend on the cores.
+int choose_threads(int asked, bool omp_num_threads_is_set);
 
 }  // namespace ddprun

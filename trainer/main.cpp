@@ -4,7 +4,6 @@
 #include <unistd.h>
 
 #include <cstdio>
-#include <thread>
 
 #include "rendezvous/error.h"
 #include "trainer/device_choice.h"
@@ -37,8 +36,7 @@ int run(const Options& options, const RankEnv& env, const Environment& environme
     load_gpu_support();
     device = at::Device(at::kCUDA, static_cast<c10::DeviceIndex>(gpu->index));
   }
-  const int cores = static_cast<int>(std::thread::hardware_concurrency());
-  if (const int threads = choose_threads(options.threads, environment.count("OMP_NUM_THREADS"), cores, env))
+  if (const int threads = choose_threads(options.threads, environment.count("OMP_NUM_THREADS")))
     torch::set_num_threads(threads);
   Progress progress(stdout, style_of(env), options.log_every);
   train(options, env, device, progress);

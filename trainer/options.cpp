@@ -66,7 +66,7 @@ void add_machine(CLI::App& app, Options& o) {
       ->transform(CLI::CheckedTransformer(kDevices).description(""))
       ->default_str("auto");
   app.add_option("--threads", o.threads,
-                 "CPU threads of each worker; 0: OMP_NUM_THREADS, else the cores divided by the workers")
+                 "CPU threads of each worker; 0: OMP_NUM_THREADS, else 1. Large models want more")
       ->type_name("N")
       ->capture_default_str();
 }

@@ -26,7 +26,7 @@ struct Options {
   std::uint64_t seed = 0;
   DeviceChoice device = DeviceChoice::automatic;
   int log_every = 0;  // steps; 0: a line per epoch only
-  int threads = 0;    // 0: OMP_NUM_THREADS, else this machine's cores shared among its workers
+  int threads = 0;    // of each worker; 0: OMP_NUM_THREADS, else 1
 };
 
 std::vector<std::string> problems(const Options& options);

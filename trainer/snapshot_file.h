@@ -20,7 +20,8 @@ std::optional<FoundSnapshot> find_snapshot(
     const std::string& path, const std::function<void(const std::string& bytes, const std::string& name)>& verify,
     const std::function<void(const std::string& sentence)>& warn);
 
-// Finds out before the first epoch what write_snapshot() would say after it: a folder that is not there, or is not ours.
+// Finds out before the first epoch what write_snapshot() would say after it: a folder that is not there, or is not
+// ours.
 void check_writable(const std::string& path);
 
 // What was at `path` becomes `path`.previous.

@@ -218,98 +218,39 @@ class Unpickler {
   // One operation; false for the last. Names and codes: CPython's pickle.py.
   bool step(std::uint8_t operation) {
     switch (operation) {
-      case 0x80:
-        number<std::uint8_t>();
-        break;  // PROTO
-      case 'c':
-        push_global();
-        break;  // GLOBAL
-      case 'q':
-        remember<std::uint8_t>();
-        break;  // BINPUT
-      case 'r':
-        remember<std::uint32_t>();
-        break;  // LONG_BINPUT
-      case 'h':
-        recall<std::uint8_t>();
-        break;  // BINGET
-      case 'j':
-        recall<std::uint32_t>();
-        break;  // LONG_BINGET
-      case '(':
-        push(Item{Mark{}});
-        break;  // MARK
-      case 't':
-        push(Item{pop_to_mark()});
-        break;  // TUPLE
-      case ')':
-        push(Item{pop_many(0)});
-        break;  // EMPTY_TUPLE
-      case 0x85:
-        push(Item{pop_many(1)});
-        break;  // TUPLE1
-      case 0x86:
-        push(Item{pop_many(2)});
-        break;  // TUPLE2
-      case 0x87:
-        push(Item{pop_many(3)});
-        break;  // TUPLE3
-      case '}':
-        push(IValue(Dict(c10::AnyType::get(), c10::AnyType::get())));
-        break;  // EMPTY_DICT
-      case ']':
-        push(IValue(List(c10::AnyType::get())));
-        break;  // EMPTY_LIST
-      case 'a':
-        append(pop_many(1));
-        break;  // APPEND
-      case 'e':
-        append(pop_to_mark());
-        break;  // APPENDS
-      case 's':
-        set_items(pop_many(2));
-        break;  // SETITEM
-      case 'u':
-        set_items(pop_to_mark());
-        break;  // SETITEMS
-      case 'b':
-        pop();
-        break;  // BUILD
-      case 'J':
-        push(IValue(std::int64_t{number<std::int32_t>()}));
-        break;  // BININT
-      case 'K':
-        push(IValue(std::int64_t{number<std::uint8_t>()}));
-        break;  // BININT1
-      case 'M':
-        push(IValue(std::int64_t{number<std::uint16_t>()}));
-        break;  // BININT2
-      case 0x8a:
-        push(IValue(long_number()));
-        break;  // LONG1
-      case 'G':
-        push(IValue(big_endian_double()));
-        break;  // BINFLOAT
-      case 'X':
-        push(IValue(bytes(number<std::uint32_t>())));
-        break;  // BINUNICODE
-      case 'N':
-        push(IValue());
-        break;  // NONE
-      case 0x88:
-        push(IValue(true));
-        break;  // NEWTRUE
-      case 0x89:
-        push(IValue(false));
-        break;  // NEWFALSE
-      case 'Q':
-        push(IValue(storage(pop())));
-        break;  // BINPERSID
-      case 'R':
-        call();
-        break;  // REDUCE
-      case '.':
-        return false;  // STOP
+      // clang-format off
+      case 0x80: number<std::uint8_t>(); break;                                       // PROTO
+      case 'c': push_global(); break;                                                 // GLOBAL
+      case 'q': remember<std::uint8_t>(); break;                                      // BINPUT
+      case 'r': remember<std::uint32_t>(); break;                                     // LONG_BINPUT
+      case 'h': recall<std::uint8_t>(); break;                                        // BINGET
+      case 'j': recall<std::uint32_t>(); break;                                       // LONG_BINGET
+      case '(': push(Item{Mark{}}); break;                                            // MARK
+      case 't': push(Item{pop_to_mark()}); break;                                     // TUPLE
+      case ')': push(Item{pop_many(0)}); break;                                       // EMPTY_TUPLE
+      case 0x85: push(Item{pop_many(1)}); break;                                      // TUPLE1
+      case 0x86: push(Item{pop_many(2)}); break;                                      // TUPLE2
+      case 0x87: push(Item{pop_many(3)}); break;                                      // TUPLE3
+      case '}': push(IValue(Dict(c10::AnyType::get(), c10::AnyType::get()))); break;  // EMPTY_DICT
+      case ']': push(IValue(List(c10::AnyType::get()))); break;                       // EMPTY_LIST
+      case 'a': append(pop_many(1)); break;                                           // APPEND
+      case 'e': append(pop_to_mark()); break;                                         // APPENDS
+      case 's': set_items(pop_many(2)); break;                                        // SETITEM
+      case 'u': set_items(pop_to_mark()); break;                                      // SETITEMS
+      case 'b': pop(); break;                                                         // BUILD
+      case 'J': push(IValue(std::int64_t{number<std::int32_t>()})); break;            // BININT
+      case 'K': push(IValue(std::int64_t{number<std::uint8_t>()})); break;            // BININT1
+      case 'M': push(IValue(std::int64_t{number<std::uint16_t>()})); break;           // BININT2
+      case 0x8a: push(IValue(long_number())); break;                                  // LONG1
+      case 'G': push(IValue(big_endian_double())); break;                             // BINFLOAT
+      case 'X': push(IValue(bytes(number<std::uint32_t>()))); break;                  // BINUNICODE
+      case 'N': push(IValue()); break;                                                // NONE
+      case 0x88: push(IValue(true)); break;                                           // NEWTRUE
+      case 0x89: push(IValue(false)); break;                                          // NEWFALSE
+      case 'Q': push(IValue(storage(pop()))); break;                                  // BINPERSID
+      case 'R': call(); break;                                                        // REDUCE
+      case '.': return false;                                                         // STOP
+      // clang-format on
       default:
         fail("it uses the pickle operation " + std::to_string(operation) + ", which torch.save does not");
     }

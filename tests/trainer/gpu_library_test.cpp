@@ -9,7 +9,9 @@ using namespace ddprun;
 #ifdef DDPRUN_TORCH_GPU
 TEST_CASE("the GPU half of LibTorch loads into a program that was started without it", "[gpu_library]") {
   REQUIRE_NOTHROW(load_gpu_support());
-  CHECK(at::hasCUDA());
+  CHECK(at::Context::hasCUDART());
+  const auto add = c10::Dispatcher::singleton().findSchemaOrThrow("aten::add", "Tensor");
+  CHECK(add.hasKernelForDispatchKey(c10::DispatchKey::CUDA));
   CHECK(torch::cuda::device_count() == static_cast<c10::DeviceIndex>(count_gpus()));
 }
 #else
