@@ -38,6 +38,11 @@ bool is_ignored(int signal) {
   return sigaction(signal, nullptr, &now) == 0 && now.sa_handler == SIG_IGN;
 }
 
+spdlog::logger& logger() {
+  static const auto stderr_logger = spdlog::stderr_logger_st("ddprun");
+  return *stderr_logger;
+}
+
 std::string host_name() {
   char name[256] = {};
   gethostname(name, sizeof name - 1);
@@ -250,8 +255,7 @@ void Agent::print_report(const Outcome& outcome) {
 template <class What>
 void Agent::log(const char* kind, const What& what) const {
   if (!options_.verbose) return;
-  static const auto logger = spdlog::stderr_logger_st("ddprun");
-  logger->info("{} {}", kind, to_string(what));
+  logger().info("{} {}", kind, to_string(what));
 }
 
 }  // namespace ddprun

@@ -326,3 +326,11 @@ TEST_CASE("a hundred descriptors inherited by ddprun reach no worker") {
                           kLimit);
   CHECK(ended.out == "3\n");
 }
+
+TEST_CASE("--verbose shows every event and action") {
+  const Ended ended = run(job_of({"-v", "true"}), kLimit);
+  CHECK(ended == exited(0));
+  for (const char* line : {"event  round-formed round=1", "action start-workers round=1",
+                           "event  worker-exited round=1 local_rank=0 code=0", "action finish success"})
+    CHECK(has(ended.err, line));
+}
