@@ -92,8 +92,9 @@ Run begin_run(const Options& options, const RankEnv& env, at::Device device, Pro
   if (const auto snapshot = find_resumable(run)) {
     resume(run, *snapshot);
     order = usable_order(*snapshot, *run.model);
-    progress.line("resuming from " + options.snapshot + ": " + std::to_string(run.at.epochs_run) + " of " +
-                  std::to_string(options.total_epochs) + " epochs done");
+    if (run.at.epochs_run < options.total_epochs)
+      progress.line("resuming from " + options.snapshot + ": " + std::to_string(run.at.epochs_run) + " of " +
+                    std::to_string(options.total_epochs) + " epochs done");
   } else {
     load_first_weights(run);
   }
