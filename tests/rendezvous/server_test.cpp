@@ -195,20 +195,25 @@ TEST_CASE("adding to text closes that client's connection alone", "[server]") {
 
 TEST_CASE("who says nothing is dropped after a while", "[server]") {
   const Server server({.limits = {.validate_within = 100ms}});
-  RawPeer talking(server.port()), silent(server.port()), slow(server.port());
+  RawPeer talking(server.port()), listening(server.port()), silent(server.port()), slow(server.port());
   talking.greet();
+  listening.send({Op::validate, {}, {}, kMagic}).send(set("k", "v"));  // neither is answered
   slow.send(std::string(1, '\0'));
   CHECK(silent.closed_within(kSoon));
   CHECK(slow.closed_within(kSoon));
   CHECK(talking.send(add("n", 1)).receive_number() == 1);
+  CHECK(listening.send(get("k")).receive_value() == "v");
 }
 
 TEST_CASE("the silent cannot take the place of those who talk", "[server]") {
   const Server server({.limits = {.unvalidated_max = 4}});
+  RawPeer talking(server.port());
+  talking.greet();
   std::vector<RawPeer> silent;
   for (int i = 0; i < 20; ++i) silent.emplace_back(server.port());
   CHECK(serves(server.port()));
   CHECK(silent.front().closed_within(kSoon));
+  CHECK(talking.send(add("n", 1)).receive_number() == 1);
 }
 
 TEST_CASE("one client too many is turned away at once, and let in when another goes", "[server]") {
@@ -282,18 +287,40 @@ TEST_CASE("a client that asks for much before it reads gets all of it", "[server
   }
 }
 
+TEST_CASE("a client that was deaf for a while and then heard all is no deaf one", "[server]") {
+  const Server server({.limits = {.deaf_for_max = 200ms}});
+  RawPeer peer(server.port());
+  peer.greet().send(set("large", std::string(8 << 20, 'z')));
+  for (int i = 0; i < 4; ++i) peer.send(get("large"));
+  CHECK(serves(server.port()));
+  for (int i = 0; i < 4; ++i) REQUIRE(peer.receive_value().size() == 8 << 20);
+  CHECK(peer.silent_for(400ms));
+  CHECK(peer.send(add("n", 1)).receive_number() == 1);
+}
+
 TEST_CASE("a client that is reset while it waits leaves its turn to the next", "[server]") {
   const Server server({});
-  RawPeer first(server.port()), second(server.port()), pushing(server.port());
+  const std::size_t without = open_fds().size();
+  RawPeer first(server.port());
   first.greet().send({Op::wait, {"q"}}).send(add("n", 1)).receive_number();
-  second.greet().send({Op::wait, {"q"}}).send(add("n", 1)).receive_number();
   first.reset();
-  pushing.greet();
-  const auto woken = [&] {  // the reset may still be on its way
-    pushing.send({Op::queue_push, {"q"}, {"x"}});
-    return !second.silent_for(50ms);
-  };
-  CHECK(eventually(woken, kSoon));
+  REQUIRE(eventually([&] { return open_fds().size() == without; }, kSoon));
+  RawPeer second(server.port()), pushing(server.port());
+  second.greet().send({Op::wait, {"q"}}).send(add("n", 1)).receive_number();
+  pushing.greet().send({Op::queue_push, {"q"}, {"x"}});
+  CHECK(second.receive(1) == std::string(1, '\0'));
+}
+
+TEST_CASE("a client that broke the protocol waits for nothing, also while its replies are still going out",
+          "[server]") {
+  const Server server({.limits = {.output_bytes_pause = 64 << 20}});
+  RawPeer broken(server.port()), second(server.port()), pushing(server.port());
+  broken.greet().send(set("large", std::string(8 << 20, 'z')));
+  for (int i = 0; i < 4; ++i) broken.send(get("large"));
+  broken.send({Op::wait, {"q"}}).send("\x7f");
+  CHECK(serves(server.port()));  // so the above has been taken
+  second.greet().send({Op::wait, {"q"}}).send(add("n", 1)).receive_number();
+  pushing.greet().send({Op::queue_push, {"q"}, {"x"}});
   CHECK(second.receive(1) == std::string(1, '\0'));
 }
 
