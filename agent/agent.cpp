@@ -97,9 +97,10 @@ void Agent::on_signal(int signal) {
 }
 
 void Agent::watch_keeper() {
-  keeper_.async_wait(asio::posix::stream_descriptor::wait_read, [](const asio::error_code& error) {
+  keeper_.async_wait(asio::posix::stream_descriptor::wait_read, [this](const asio::error_code& error) {
     if (error) return;
     end_all_children(kSweepLimit);
+    layout_.clean_up(false);
     _exit(kKeeperDied);
   });
 }

@@ -47,28 +47,27 @@ bool holds_files(const fs::path& folder) {
 }  // namespace
 
 LogLayout::LogLayout(const std::string& log_dir, const std::string& run_id) {
-  if (log_dir == kNoFiles) return;
-  if (log_dir.empty()) {
-    root_ = make_temporary_folder();
-    return;
-  }
-  keeps_logs_ = true;
+  keeps_files_ = log_dir != kNoFiles;
+  keeps_logs_ = keeps_files_ && !log_dir.empty();
+  if (!keeps_logs_) return;
   root_ = fs::absolute(log_dir) / run_id;
   make_folder(root_);
   point_latest_to(root_.parent_path(), run_id);
 }
 
-fs::path LogLayout::worker_folder(int round, int rank) const {
-  if (root_.empty()) return {};
+fs::path LogLayout::worker_folder(int round, int rank) {
+  if (!keeps_files_) return {};
+  if (root_.empty()) root_ = make_temporary_folder();
   const fs::path folder = root_ / ("round-" + std::to_string(round)) / ("rank-" + std::to_string(rank));
   make_folder(folder);
   return folder;
 }
 
-void LogLayout::clean_up(bool success) const {
+void LogLayout::clean_up(bool success) {
   if (root_.empty() || keeps_logs_ || (!success && holds_files(root_))) return;
   std::error_code ignored;
   fs::remove_all(root_, ignored);
+  root_.clear();
 }
 
 }  // namespace ddprun

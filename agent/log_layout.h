@@ -14,14 +14,15 @@ class LogLayout {
   // Throws Error where a folder cannot be made.
   LogLayout(const std::string& log_dir, const std::string& run_id);
   // Makes the folder. Empty where there are no files.
-  std::filesystem::path worker_folder(int round, int rank) const;
+  std::filesystem::path worker_folder(int round, int rank);
   bool keeps_logs() const { return keeps_logs_; }
   // Removes the temporary folder, unless a worker left an error file in it and `success` is false.
-  void clean_up(bool success) const;
+  void clean_up(bool success);
 
  private:
-  std::filesystem::path root_;  // empty: no files
+  bool keeps_files_ = true;
   bool keeps_logs_ = false;
+  std::filesystem::path root_;  // empty: not made yet
 };
 
 }  // namespace ddprun

@@ -22,8 +22,8 @@ const Fd& null_input() {
 
 }  // namespace
 
-WorkerGroup::WorkerGroup(asio::io_context& io, const LogLayout& layout, LogPipes& pipes,
-                         std::optional<pid_t> terminal_group, std::function<void()> on_end)
+WorkerGroup::WorkerGroup(asio::io_context& io, LogLayout& layout, LogPipes& pipes, std::optional<pid_t> terminal_group,
+                         std::function<void()> on_end)
     : io_(io), layout_(layout), pipes_(pipes), terminal_group_(terminal_group), on_end_(std::move(on_end)) {}
 
 void WorkerGroup::begin(const Round& round, const RoundNode& node) {

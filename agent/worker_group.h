@@ -48,7 +48,7 @@ class WorkerGroup {
  public:
   // `on_end` is called from the loop whenever a worker may have ended: then call collect().
   // `terminal_group`: the process group in the terminal's foreground, joined by a worker that is the only one.
-  WorkerGroup(asio::io_context& io, const LogLayout& layout, LogPipes& pipes, std::optional<pid_t> terminal_group,
+  WorkerGroup(asio::io_context& io, LogLayout& layout, LogPipes& pipes, std::optional<pid_t> terminal_group,
               std::function<void()> on_end);
   // Forgets the previous round. Its workers are gone.
   void begin(const Round& round, const RoundNode& node);
@@ -74,7 +74,7 @@ class WorkerGroup {
   std::vector<std::string> environment(const WorkerCommand& command, int local_rank) const;
 
   asio::io_context& io_;
-  const LogLayout& layout_;
+  LogLayout& layout_;
   LogPipes& pipes_;
   std::optional<pid_t> terminal_group_;
   std::function<void()> on_end_;

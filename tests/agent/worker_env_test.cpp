@@ -46,7 +46,7 @@ TEST_CASE("a copy of a round's node gets the same place as the node itself", "[w
   CHECK(worker_variables(job, two_nodes, copy, 0, "", {}).at("GROUP_RANK") == "1");
 }
 
-TEST_CASE("one worker keeps all threads; several get one each unless the person said otherwise", "[worker_env]") {
+TEST_CASE("one worker keeps all threads, several get one each unless the person said otherwise", "[worker_env]") {
   const Round alone{1, {{0, 1, 0}}, "127.0.0.1", 1, 0};
   CHECK(worker_variables(job, alone, alone.nodes[0], 0, "", {}).count("OMP_NUM_THREADS") == 0);
   CHECK(worker_variables(job, two_nodes, two_nodes.nodes[0], 0, "", {{"OMP_NUM_THREADS", "7"}}).at("OMP_NUM_THREADS") ==

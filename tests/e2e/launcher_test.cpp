@@ -236,7 +236,7 @@ TEST_CASE("stderr passes through whole: bytes, long lines, and a last line witho
     CHECK(has(ended.err, "end " + std::to_string(rank) + std::string("\0\377\n", 3)));
 }
 
-TEST_CASE("--log-dir keeps every round's output, and nothing is erased by a later one") {
+TEST_CASE("option --log-dir keeps every round's output, and nothing is erased by a later one") {
   const TempFolder folder;
   const std::string script =
       "echo out $RANK; echo err $RANK >&2; echo \"{}\" > $TORCHELASTIC_ERROR_FILE; "
@@ -274,6 +274,21 @@ TEST_CASE("without --log-dir nothing stays on the disk after a success") {
   CHECK(run(shell_job({"--nproc_per_node=2"}, "echo > $TORCHELASTIC_ERROR_FILE"), kLimit,
             {.env = {{"TMPDIR", folder.path().string()}}}) == exited(0));
   CHECK(fs::is_empty(folder.path()));
+}
+
+TEST_CASE("a failure, a port in use and kill -9 leave no empty folders behind") {
+  const TempFolder folder;
+  const CommandOptions here{.env = {{"TMPDIR", folder.path().string()}}};
+  const TakenPort taken;
+  CHECK(run(job_of({"--master-port=" + std::to_string(taken.port), "true"}), kLimit, here) == exited(69));
+  CHECK(run(job_of({"--max-restarts=0", "false"}), kLimit, here) == exited(1));
+  {
+    Command job(shell_job({}, "echo up; sleep 60"), here);
+    job.wait_for_output("up", kLimit);
+    job.kill(SIGKILL);
+    CHECK(job.all_gone(1s));
+  }
+  CHECK(eventually([&] { return fs::is_empty(folder.path()); }, 1s));
 }
 
 TEST_CASE("a fixed --master-port serves every round") {
@@ -314,7 +329,7 @@ TEST_CASE("a worker alone on a terminal can be talked to") {
   CHECK(job.wait_exit(kLimit) == exited(0));
 }
 
-TEST_CASE("--help and --version are answers on stdout") {
+TEST_CASE("option --help and --version are answers on stdout") {
   CHECK(has(run(job_of({"--help"}), kLimit).out, "--nproc-per-node N"));
   CHECK(run(job_of({"--version"}), kLimit) == exited(0));
 }
@@ -327,7 +342,7 @@ TEST_CASE("a hundred descriptors inherited by ddprun reach no worker") {
   CHECK(ended.out == "3\n");
 }
 
-TEST_CASE("--verbose shows every event and action") {
+TEST_CASE("option --verbose shows every event and action") {
   const Ended ended = run(job_of({"-v", "true"}), kLimit);
   CHECK(ended == exited(0));
   for (const char* line : {"event  round-formed round=1", "action start-workers round=1",

@@ -90,7 +90,7 @@ TEST_CASE("a value of the wrong kind names its option", "[cli]") {
   CHECK(std::holds_alternative<Config>(parse({"--max-restarts=2", "p"})));
 }
 
-TEST_CASE("--help and --version answer, also without a program", "[cli]") {
+TEST_CASE("option --help and --version answer, also without a program", "[cli]") {
   CHECK(std::holds_alternative<Answer>(parse({"--help"})));
   CHECK(std::get<Answer>(parse({"--version"})).text == "ddprun 0.1.0\n");
 }

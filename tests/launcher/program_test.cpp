@@ -77,7 +77,7 @@ TEST_CASE("an executable here without a slash is not picked up: PATH decides, as
   CHECK(find_program(asked({"true"}), files({{"true", kProgram}, {"/bin/true", kProgram}})).path == "/bin/true");
 }
 
-TEST_CASE("--module and --no-python choose how it is started", "[program]") {
+TEST_CASE("option --module and --no-python choose how it is started", "[program]") {
   Config config = asked({"pkg.train", "7"});
   config.module = true;
   CHECK(find_program(config, files({})).argv == Words{"/bin/python3", "-u", "-m", "pkg.train", "7"});

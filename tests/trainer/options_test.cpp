@@ -53,7 +53,7 @@ TEST_CASE("every option is read, with a space or with =", "[options]") {
   CHECK(options.init == "w");
 }
 
-TEST_CASE("--help names every option and leaves with 0", "[options]") {
+TEST_CASE("option --help names every option and leaves with 0", "[options]") {
   const auto help = parse_options({"--help"}).leave;
   REQUIRE(help);
   CHECK(help->code == 0);
