@@ -290,12 +290,12 @@ TEST_CASE("a client that asks for much before it reads gets all of it", "[server
 TEST_CASE("a client that was deaf for a while and then heard all is no deaf one", "[server]") {
   const Server server({.limits = {.deaf_for_max = 200ms}});
   RawPeer peer(server.port());
-  peer.greet().send(set("large", std::string(8 << 20, 'z')));
+  peer.greet().send(set("large", std::string(8 << 20, 'z'))).send(add("n", 1)).receive_number();
   for (int i = 0; i < 12; ++i) peer.send(get("large"));
   CHECK(serves(server.port()));
   for (int i = 0; i < 12; ++i) REQUIRE(peer.receive_value().size() == 8 << 20);
   CHECK(peer.silent_for(400ms));
-  CHECK(peer.send(add("n", 1)).receive_number() == 1);
+  CHECK(peer.send(add("n", 1)).receive_number() == 2);
 }
 
 TEST_CASE("a client that is reset while it waits leaves its turn to the next", "[server]") {
@@ -315,7 +315,7 @@ TEST_CASE("a client that broke the protocol waits for nothing, also while its re
           "[server]") {
   const Server server({.limits = {.output_bytes_pause = 1 << 30}});
   RawPeer broken(server.port()), second(server.port()), pushing(server.port());
-  broken.greet().send(set("large", std::string(8 << 20, 'z')));
+  broken.greet().send(set("large", std::string(8 << 20, 'z'))).send(add("n", 1)).receive_number();
   for (int i = 0; i < 32; ++i) broken.send(get("large"));
   broken.send({Op::wait, {"q"}}).send("\x7f");
   CHECK(serves(server.port()));  // so the above has been taken
