@@ -1,5 +1,10 @@
 set(DDPRUN_SANITIZE "" CACHE STRING "Comma-separated sanitizers for all targets of ours, e.g. address,undefined")
 
+# For code that runs once a job or once a death: nothing in it is hot, and -O1 builds it in two thirds of the time.
+function(ddprun_quick_to_build target)
+  target_compile_options(${target} PRIVATE $<$<CONFIG:Release>:-O1>)
+endfunction()
+
 # Every target of the project is dressed here and nowhere else.
 function(ddprun_target target)
   target_compile_options(${target} PRIVATE -Wall -Wextra)

@@ -52,7 +52,7 @@ run_tests || status=$?
   echo "Written by \`scripts/test.sh --soak\`: the tests that kill workers, at their full counts."
   echo
   echo "Commit $(git describe --always --dirty), $(date -u +%Y-%m-%d), seed $DDPRUN_SEED, $(nproc) cores;" \
-    "ctest over all tests: $([ $status -eq 0 ] && echo passed || echo FAILED)."
+    "ctest ${ctest_options[*]:-over all tests}: $([ $status -eq 0 ] && echo passed || echo FAILED)."
   echo
   echo "| what | seeds | runs | as promised |"
   echo "|---|---|---|---|"
