@@ -106,7 +106,11 @@ void Agent::watch_keeper() {
 }
 
 void Agent::collect_workers() {
-  for (const WorkerEnd& end : workers_.collect()) happened(WorkerExited{round_->number, end.local_rank, end.status});
+  for (const WorkerEnd& end : workers_.collect()) {
+    // A worker in the terminal's foreground gets Ctrl-C itself, and may be gone before the keeper has told us.
+    if (end.status.signal == SIGINT && terminal_group(options_)) happened(Signalled{SIGINT});
+    happened(WorkerExited{round_->number, end.local_rank, end.status});
+  }
   workers_.reap_strays();
 }
 

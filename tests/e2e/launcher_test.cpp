@@ -311,9 +311,9 @@ TEST_CASE("a port in use is one sentence with its number and a way out, exit cod
 
 TEST_CASE("on a terminal a worker's stderr is a terminal, and Ctrl-C ends the job") {
   const int workers = GENERATE(1, 2);
-  Command job(
-      shell_job({"--nproc_per_node=" + std::to_string(workers)}, "[ -t 2 ] && echo tty >&2; echo up; exec sleep 60"),
-      {.terminal = true});
+  Command job(shell_job({"--nproc_per_node=" + std::to_string(workers), "--max-restarts=0"},
+                        "[ -t 2 ] && echo tty >&2; echo up; exec sleep 60"),
+              {.terminal = true});
   job.wait_for_output("tty", kLimit);
   job.wait_for_output("up", kLimit);
   job.type("\x03");
