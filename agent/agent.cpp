@@ -10,8 +10,6 @@
 #include <unistd.h>
 
 #include "agent/exit_status.h"
-#include "agent/failure_report.h"
-#include "agent/file_content.h"
 #include "agent/job_cookie.h"
 #include "agent/keeper.h"
 #include "rendezvous/overloaded.h"
@@ -43,12 +41,6 @@ spdlog::logger& logger() {
   return *stderr_logger;
 }
 
-std::string host_name() {
-  char name[256] = {};
-  gethostname(name, sizeof name - 1);
-  return name;
-}
-
 }  // namespace
 
 Agent::Agent(AgentOptions options, const RoundPolicy& policy)
@@ -59,7 +51,8 @@ Agent::Agent(AgentOptions options, const RoundPolicy& policy)
       timer_(io_),
       keeper_(io_, options_.keeper_pidfd),
       layout_(options_.log_dir, options_.command.job.run_id),
-      workers_(io_, layout_, pipes_, terminal_group(options_), [this] { collect_workers(); }) {
+      workers_(io_, layout_, pipes_, terminal_group(options_), [this] { collect_workers(); }),
+      reporter_(pipes_, layout_, workers_, options_.command.name) {
   for (const int signal : {SIGUSR1, SIGUSR2, SIGTSTP, SIGCONT, SIGCHLD}) signals_.add(signal);
   if (!is_ignored(SIGHUP)) signals_.add(SIGHUP);  // under nohup it stays ignored
   std::signal(SIGPIPE, SIG_IGN);
@@ -76,8 +69,7 @@ Outcome Agent::run() {
 
 void Agent::end_leftovers_of_earlier_runs() {
   if (const int ended = end_leftovers(own_cookie(options_.command.job.run_id)))
-    pipes_.print("ddprun: ended " + std::to_string(ended) + " processes that an earlier run of job " +
-                 options_.command.job.run_id + " had left behind.\n");
+    reporter_.ended_leftovers(ended, options_.command.job.run_id);
 }
 
 void Agent::await_signal() {
@@ -141,7 +133,7 @@ void Agent::obey(const Order& order) {
                    happened(RoundFormed{o.round});
                  },
                  [&](const EndRound& o) {
-                   announce_restart(o);
+                   if (last_failure_ && last_failure_->round == o.round) reporter_.restarting(*last_failure_, o.reason);
                    happened(RoundEnded{o.round});
                  },
                  [&](const EndJob& o) { happened(JobEnded{o.outcome}); },
@@ -182,7 +174,7 @@ void Agent::carry_out(const Action& action) {
                  },
                  [&](const ReportFailure& a) { report_failure(a); },
                  [&](const ReportInterrupted& a) {
-                   announce_stop(a.signal);
+                   reporter_.stopping(a.signal, options_.stop.stop_grace);
                    tell_coordinator(NodeInterrupted{options_.node, a.signal});
                  },
                  [&](const Rejoin&) { tell_coordinator(ready()); },
@@ -209,52 +201,16 @@ void Agent::report_failure(const ReportFailure& report) {
   tell_coordinator(WorkerFailed{*last_failure_});
 }
 
-void Agent::sweep(int round) {
-  const auto stuck = end_all_children(kSweepLimit);
-  for (const pid_t pid : stuck)
-    pipes_.print("ddprun: process " + std::to_string(pid) + " of round " + std::to_string(round) +
-                 " is still there after SIGKILL: the kernel holds it, or it belongs to another user.\n");
-}
+void Agent::sweep(int round) { reporter_.still_there(end_all_children(kSweepLimit), round); }
 
 void Agent::finish(const Outcome& outcome) {
   outcome_ = outcome;
   store_.reset();
   pipes_.drain(kDrainLimit);
-  if (outcome.cause) print_report(outcome);
+  if (outcome.cause) reporter_.failed(outcome);
   pipes_.drain(kDrainLimit);
   layout_.clean_up(outcome.verdict == Verdict::success);
   io_.stop();
-}
-
-void Agent::announce_stop(int signal) {
-  const auto grace = std::chrono::ceil<std::chrono::seconds>(options_.stop.stop_grace);
-  pipes_.print("ddprun: " + signal_name(signal) + ": stopping the workers; SIGKILL in " +
-               std::to_string(grace.count()) + " s, or at a second signal.\n");
-}
-
-void Agent::announce_restart(const EndRound& order) {
-  if (!last_failure_ || last_failure_->round != order.round) return;
-  const WorkerRecord& record = workers_.records().at(last_failure_->local_rank);
-  pipes_.print("ddprun: " + headline(*last_failure_, record.ended_at - record.started_at) + "; " + order.reason +
-               ".\n");
-}
-
-void Agent::print_report(const Outcome& outcome) {
-  const Failure& failure = *outcome.cause;
-  const WorkerRecord& record = workers_.records().at(failure.local_rank);
-  FailureReport report{failure, outcome.reason, host_name(), options_.command.name, record.pid};
-  report.when = record.ended_at_wall;
-  report.into_round = record.ended_at - record.started_at;
-  report.last_lines = pipes_.last_lines(failure.round, failure.rank);
-  if (const std::string content = file_content(record.folder / "error.json"); !content.empty())
-    report.error_message = error_message_of(content);
-  if (layout_.keeps_logs()) report.log = (record.folder / "stderr.log").string();
-  for (const auto& [local_rank, other] : workers_.records())
-    if (local_rank != failure.local_rank && other.status && !other.status->ok() && other.status->signal != SIGTERM &&
-        other.status->signal != SIGKILL)
-      report.others.push_back("rank " + std::to_string(failure.rank - failure.local_rank + local_rank) + " " +
-                              in_words(*other.status));
-  pipes_.print(to_text(report));
 }
 
 template <class What>

@@ -17,6 +17,7 @@
 #include "agent/events.h"
 #include "agent/log_layout.h"
 #include "agent/log_pipe.h"
+#include "agent/reporter.h"
 #include "agent/supervisor.h"
 #include "agent/worker_group.h"
 #include "rendezvous/coordinator.h"
@@ -65,9 +66,6 @@ class Agent {
   void sweep(int round);
   void finish(const Outcome& outcome);
 
-  void announce_stop(int signal);
-  void announce_restart(const EndRound& order);
-  void print_report(const Outcome& outcome);
   template <class What>  // Event or Action
   void log(const char* kind, const What& what) const;
 
@@ -81,6 +79,7 @@ class Agent {
   LogLayout layout_;
   LogPipes pipes_;
   WorkerGroup workers_;
+  Reporter reporter_;
   std::unique_ptr<Server> store_;  // of the current or the coming round
   std::deque<Event> events_;
   bool handling_ = false;
