@@ -164,6 +164,9 @@ void Agent::carry_out(const Action& action) {
   log("action", action);
   std::visit(overloaded{
                  [&](const StartWorkers& a) { start_workers(a.round); },
+                 [&](const AskToSave&) {},
+                 [&](const AskToLeave&) {},
+                 [&](const AnnounceWait& a) { reporter_.waiting(a.local_ranks, a.left); },
                  [&](const SignalWorkers& a) { workers_.signal(a.signal); },
                  [&](const SweepLeftovers& a) { sweep(a.round); },
                  [&](const ReportRunning& a) {

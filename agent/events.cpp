@@ -12,6 +12,16 @@ std::string round_and_rank(int round, int local_rank) {
 
 std::string round_only(int round) { return " round=" + std::to_string(round); }
 
+std::string listed(const std::vector<int>& numbers) {
+  std::string out;
+  for (const int number : numbers) out += (out.empty() ? "" : ",") + std::to_string(number);
+  return out;
+}
+
+std::string seconds(Duration time) {
+  return std::to_string(std::chrono::ceil<std::chrono::seconds>(time).count()) + "s";
+}
+
 std::string verdict_name(Verdict verdict) {
   switch (verdict) {
     case Verdict::success:
@@ -27,6 +37,7 @@ std::string verdict_name(Verdict verdict) {
 }  // namespace
 
 std::string to_string(const ExitStatus& status) {
+  if (status.hung) return "hung";
   if (status.start_error) return "start_error=" + std::to_string(status.start_error);
   return status.signal ? "signal=" + signal_name(status.signal) : "code=" + std::to_string(status.code);
 }
@@ -35,6 +46,9 @@ std::string to_string(const Event& event) {
   return std::visit(overloaded{
                         [](const RoundFormed& e) { return "round-formed" + round_only(e.round.number); },
                         [](const WorkerStarted& e) { return "worker-started" + round_and_rank(e.round, e.local_rank); },
+                        [](const WorkerDying& e) {
+                          return "worker-dying" + round_and_rank(e.round, e.local_rank) + " " + to_string(e.status);
+                        },
                         [](const WorkerExited& e) {
                           return "worker-exited" + round_and_rank(e.round, e.local_rank) + " " + to_string(e.status);
                         },
@@ -49,6 +63,11 @@ std::string to_string(const Event& event) {
 std::string to_string(const Action& action) {
   return std::visit(overloaded{
                         [](const StartWorkers& a) { return "start-workers" + round_only(a.round.number); },
+                        [](const AskToSave& a) { return "ask-to-save" + round_only(a.round); },
+                        [](const AskToLeave& a) { return "ask-to-leave" + round_only(a.round); },
+                        [](const AnnounceWait& a) {
+                          return "announce-wait local_ranks=" + listed(a.local_ranks) + " left=" + seconds(a.left);
+                        },
                         [](const SignalWorkers& a) { return "signal-workers " + signal_name(a.signal); },
                         [](const SweepLeftovers& a) { return "sweep-leftovers" + round_only(a.round); },
                         [](const ReportRunning& a) { return "report-running" + round_only(a.round); },

@@ -2,8 +2,10 @@
 #pragma once
 #include <string>
 #include <variant>
+#include <vector>
 
 #include "rendezvous/round.h"
+#include "rendezvous/time.h"
 
 namespace ddprun {
 
@@ -11,9 +13,14 @@ namespace ddprun {
 struct RoundFormed {  // by the coordinator: start your part of it
   Round round;
 };
-struct WorkerStarted {  // exec'd
+struct WorkerStarted {  // exec'd; nothing else happens in the round before all are, or one could not be
   int round = 0;
   int local_rank = 0;
+};
+struct WorkerDying {  // the kernel is taking it apart and has its status; reaped it will be later
+  int round = 0;
+  int local_rank = 0;
+  ExitStatus status;
 };
 struct WorkerExited {  // reaped, or never started (status.start_error)
   int round = 0;
@@ -30,14 +37,25 @@ struct Signalled {  // somebody wants ddprun to end
   int signal = 0;
 };
 struct Tick {};  // next_deadline() has come
-using Event = std::variant<RoundFormed, WorkerStarted, WorkerExited, RoundEnded, JobEnded, Signalled, Tick>;
+using Event =
+    std::variant<RoundFormed, WorkerStarted, WorkerDying, WorkerExited, RoundEnded, JobEnded, Signalled, Tick>;
 
 // Actions, to be carried out in order.
 struct StartWorkers {
   Round round;
 };
+struct AskToSave {  // through the worker channel: all at one step, before they leave
+  int round = 0;
+};
+struct AskToLeave {  // through the worker channel: without saving, a rank is gone
+  int round = 0;
+};
 struct SignalWorkers {  // every worker that still runs
   int signal = 0;
+};
+struct AnnounceWait {  // to people: who still runs, and for how long we wait
+  std::vector<int> local_ranks;
+  Duration left = {};
 };
 struct SweepLeftovers {  // SIGKILL whatever descends from the round's workers, all of which have ended
   int round = 0;
@@ -60,8 +78,8 @@ struct Rejoin {};  // tell the coordinator that this node is ready for a round
 struct Finish {
   Outcome outcome;
 };
-using Action = std::variant<StartWorkers, SignalWorkers, SweepLeftovers, ReportRunning, ReportDone, ReportFailure,
-                            ReportInterrupted, Rejoin, Finish>;
+using Action = std::variant<StartWorkers, AskToSave, AskToLeave, SignalWorkers, AnnounceWait, SweepLeftovers,
+                            ReportRunning, ReportDone, ReportFailure, ReportInterrupted, Rejoin, Finish>;
 
 // "worker-exited round=1 local_rank=2 signal=SIGSEGV"
 std::string to_string(const Event& event);

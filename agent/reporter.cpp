@@ -35,6 +35,17 @@ void Reporter::stopping(int signal, Duration grace) {
                std::to_string(std::chrono::ceil<std::chrono::seconds>(grace).count()) + " s, or at a second signal.\n");
 }
 
+void Reporter::waiting(const std::vector<int>& local_ranks, Duration left) {
+  constexpr std::size_t kNamedMax = 8;  // a line, not a list of a thousand ranks
+  std::string named;
+  for (std::size_t i = 0; i < local_ranks.size() && i < kNamedMax; ++i)
+    named += (i ? ", " : "") + std::to_string(workers_.rank_of(local_ranks[i]));
+  if (local_ranks.size() > kNamedMax) named += " and " + std::to_string(local_ranks.size() - kNamedMax) + " more";
+  pipes_.print(std::string("ddprun: waiting for rank") + (local_ranks.size() > 1 ? "s " : " ") + named +
+               " to leave; SIGKILL in " + std::to_string(std::chrono::ceil<std::chrono::seconds>(left).count()) +
+               " s.\n");
+}
+
 void Reporter::restarting(const Failure& failure, const std::string& reason) {
   const WorkerRecord& record = workers_.records().at(failure.local_rank);
   pipes_.print("ddprun: " + headline(failure, record.ended_at - record.started_at) + "; " + reason + ".\n");

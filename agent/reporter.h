@@ -23,6 +23,7 @@ class Reporter {
 
   void ended_leftovers(int processes, const std::string& run_id);
   void stopping(int signal, Duration grace);
+  void waiting(const std::vector<int>& local_ranks, Duration left);
   void restarting(const Failure& failure, const std::string& reason);
   void still_there(const std::vector<pid_t>& processes, int round);
   // The one screen at the end; `outcome` has a cause.

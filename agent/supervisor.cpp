@@ -1,5 +1,6 @@
 #include "agent/supervisor.h"
 
+#include <algorithm>
 #include <csignal>
 #include <utility>
 
@@ -16,6 +17,15 @@ Actions operator+(Actions first, Actions then) {
   return first;
 }
 
+// Ctrl-C wants the end; every other signal announces one, and leaves time to save.
+Action farewell(int round, int signal) {
+  return signal == SIGINT ? Action(AskToLeave{round}) : Action(AskToSave{round});
+}
+
+Action farewell(int round, const Outcome& outcome) {
+  return outcome.verdict == Verdict::interrupted ? farewell(round, outcome.signal) : Action(AskToLeave{round});
+}
+
 }  // namespace
 
 Supervisor::Supervisor(NodeId self, const StopPolicy& policy) : self_(self), policy_(policy) {}
@@ -23,20 +33,22 @@ Supervisor::Supervisor(NodeId self, const StopPolicy& policy) : self_(self), pol
 std::vector<Action> Supervisor::on(const Event& event, TimePoint now) {
   return std::visit(
       overloaded{
-          [](Over&, const auto&) { return Actions{}; }, [&](Waiting&, const RoundFormed& e) { return start(e.round); },
+          [](Over&, const auto&) { return Actions{}; },
+          [&](Waiting&, const RoundFormed& e) { return start(e.round); },
           [&](Waiting&, const Signalled& e) { return Actions{ReportInterrupted{e.signal}}; },
           [&](Waiting&, const JobEnded& e) { return finish(e.outcome); },
 
           [&](Running& run, const WorkerStarted& e) { return worker_started(run, e); },
+          [&](Running& run, const WorkerDying& e) { return worker_dying(run, e, now); },
           [&](Running& run, const WorkerExited& e) { return worker_exited(run, e, now); },
           [&](Running& run, const RoundEnded& e) {
-            return e.round == run.round ? stop_running(run, Regroup{}, now) : Actions{};
+            return e.round == run.round ? stop_running(run, AskToLeave{run.round}, Regroup{}, now) : Actions{};
           },
-          [&](Running& run, const JobEnded& e) { return stop_running(run, End{e.outcome}, now); },
-          [&](Running& run, const Signalled& e) {
-            interrupted_ = true;
-            return Actions{ReportInterrupted{e.signal}} + stop_running(run, Undecided{}, now);
+          [&](Running& run, const JobEnded& e) {
+            return stop_running(run, farewell(run.round, e.outcome), End{e.outcome}, now);
           },
+          [&](Running& run, const Signalled& e) { return interrupted(run, e.signal, now); },
+          [&](Running& run, const Tick&) { return peers_overdue(run, now); },
 
           [&](Stopping& stop, const WorkerExited& e) { return worker_exited(stop, e); },
           [&](Stopping& stop, const RoundEnded& e) {
@@ -44,7 +56,7 @@ std::vector<Action> Supervisor::on(const Event& event, TimePoint now) {
           },
           [&](Stopping& stop, const JobEnded& e) { return decided(stop, End{e.outcome}); },
           [&](Stopping& stop, const Signalled& e) { return interrupted(stop, e, now); },
-          [&](Stopping& stop, const Tick&) { return overdue(stop, now); },
+          [&](Stopping& stop, const Tick&) { return tick(stop, now); },
 
           [&](Stopped&, const RoundEnded&) {
             state_ = Waiting{};
@@ -58,8 +70,14 @@ std::vector<Action> Supervisor::on(const Event& event, TimePoint now) {
 }
 
 std::optional<TimePoint> Supervisor::next_deadline() const {
-  const auto* stop = std::get_if<Stopping>(&state_);
-  return stop ? std::optional(stop->deadline) : std::nullopt;
+  return std::visit(overloaded{
+                        [](const Running& run) { return run.peers_deadline; },
+                        [](const Stopping& stop) {
+                          return std::optional(stop.killed ? stop.deadline : std::min(stop.deadline, stop.notice_at));
+                        },
+                        [](const auto&) { return std::optional<TimePoint>(); },
+                    },
+                    state_);
 }
 
 std::string Supervisor::state_name() const {
@@ -72,7 +90,7 @@ std::string Supervisor::state_name() const {
 std::vector<Action> Supervisor::start(const Round& round) {
   const RoundNode* self = round.find(self_);
   check(self != nullptr, "a round that reaches an agent names its node");
-  state_ = Running{round.number, self->workers, 0, 0, {}};
+  state_ = Running{round.number, self->workers, 0, 0, {}, {}};
   return {StartWorkers{round}};
 }
 
@@ -82,17 +100,44 @@ std::vector<Action> Supervisor::worker_started(Running& run, const WorkerStarted
   return ++run.started == run.workers ? Actions{ReportRunning{run.round}} : Actions{};
 }
 
+// The others need not wait until the kernel has taken a large process apart.
+std::vector<Action> Supervisor::worker_dying(const Running& run, const WorkerDying& event, TimePoint now) {
+  if (event.round != run.round || event.status.ok() || !run.alive.contains(event.local_rank)) return {};
+  return failed(run, event.local_rank, event.status, now);
+}
+
 std::vector<Action> Supervisor::worker_exited(Running& run, const WorkerExited& event, TimePoint now) {
   if (event.round != run.round) return {};
   run.alive.erase(event.local_rank);
-  if (event.status.ok()) return ++run.succeeded == run.workers ? Actions{ReportDone{run.round}} : Actions{};
-  return Actions{ReportFailure{event.round, event.local_rank, event.status}} + stop_running(run, Undecided{}, now);
+  if (event.status.ok()) return worker_ended_well(run, now);
+  return failed(run, event.local_rank, event.status, now);
 }
 
-std::vector<Action> Supervisor::stop_running(const Running& run, Next next, TimePoint now) {
+std::vector<Action> Supervisor::worker_ended_well(Running& run, TimePoint now) {
+  if (++run.succeeded == run.workers) return {ReportDone{run.round}};
+  if (policy_.peer_exit_timeout && !run.peers_deadline) run.peers_deadline = now + *policy_.peer_exit_timeout;
+  return {};
+}
+
+std::vector<Action> Supervisor::peers_overdue(const Running& run, TimePoint now) {
+  if (!run.peers_deadline || now < *run.peers_deadline || run.alive.empty()) return {};
+  return failed(run, *run.alive.begin(), ExitStatus{.hung = true}, now);
+}
+
+std::vector<Action> Supervisor::failed(const Running& run, int local_rank, const ExitStatus& status, TimePoint now) {
+  return Actions{ReportFailure{run.round, local_rank, status}} +
+         stop_running(run, AskToLeave{run.round}, Undecided{}, now);
+}
+
+std::vector<Action> Supervisor::interrupted(const Running& run, int signal, TimePoint now) {
+  interrupted_ = true;
+  return Actions{ReportInterrupted{signal}} + stop_running(run, farewell(run.round, signal), Undecided{}, now);
+}
+
+std::vector<Action> Supervisor::stop_running(const Running& run, Action ask, Next next, TimePoint now) {
   if (run.alive.empty()) return after_stop(run.round, next);
-  state_ = Stopping{run.round, run.alive, now + policy_.stop_grace, false, std::move(next)};
-  return {SignalWorkers{SIGTERM}};
+  state_ = Stopping{run.round, run.alive, now + policy_.stop_grace, now + policy_.notice_first, false, std::move(next)};
+  return {std::move(ask), SignalWorkers{SIGTERM}};
 }
 
 std::vector<Action> Supervisor::worker_exited(Stopping& stop, const WorkerExited& event) {
@@ -112,9 +157,11 @@ std::vector<Action> Supervisor::decided(Stopping& stop, Next next) {
   return {};
 }
 
-std::vector<Action> Supervisor::overdue(Stopping& stop, TimePoint now) {
-  if (now < stop.deadline) return {};
-  return stop.killed ? after_stop(stop.round, Next(stop.next)) : kill(stop, now);
+std::vector<Action> Supervisor::tick(Stopping& stop, TimePoint now) {
+  if (now >= stop.deadline) return stop.killed ? after_stop(stop.round, Next(stop.next)) : kill(stop, now);
+  if (stop.killed || now < stop.notice_at) return {};
+  stop.notice_at = now + policy_.notice_every;
+  return {AnnounceWait{{stop.alive.begin(), stop.alive.end()}, stop.deadline - now}};
 }
 
 std::vector<Action> Supervisor::kill(Stopping& stop, TimePoint now) {

@@ -24,6 +24,11 @@ struct StopPolicy {
   Duration stop_grace = std::chrono::seconds(25);
   // How long the kernel may take to end a worker after SIGKILL (a driver may hold it) before we go on without it.
   Duration kill_limit = std::chrono::seconds(10);
+  // How long the others may go on once a worker has ended well; then the round has failed. Empty: as long as they like.
+  std::optional<Duration> peer_exit_timeout = {};
+  // When people are told first, and then again, whom we wait for.
+  Duration notice_first = std::chrono::seconds(2);
+  Duration notice_every = std::chrono::seconds(5);
 };
 
 class Supervisor {
@@ -44,6 +49,7 @@ class Supervisor {
     int started = 0;
     int succeeded = 0;
     std::set<int> alive;  // local ranks
+    std::optional<TimePoint> peers_deadline;
   };
   struct Undecided {};  // a failure is reported, the coordinator has not answered
   struct Regroup {};
@@ -55,23 +61,32 @@ class Supervisor {
     int round = 0;
     std::set<int> alive;
     TimePoint deadline;
+    TimePoint notice_at;
     bool killed = false;  // SIGKILL is out, `deadline` is the kernel's
     Next next;
   };
   struct Stopped {};  // no workers, the coordinator's answer is still out
   struct Over {};
 
-  std::vector<Action> start(const Round& round);
-  std::vector<Action> worker_started(Running& run, const WorkerStarted& event);
-  std::vector<Action> worker_exited(Running& run, const WorkerExited& event, TimePoint now);
-  std::vector<Action> worker_exited(Stopping& stop, const WorkerExited& event);
-  std::vector<Action> stop_running(const Running& run, Next next, TimePoint now);
-  std::vector<Action> interrupted(Stopping& stop, const Signalled& event, TimePoint now);
-  std::vector<Action> decided(Stopping& stop, Next next);
-  std::vector<Action> overdue(Stopping& stop, TimePoint now);
-  std::vector<Action> after_stop(int round, const Next& next);
-  std::vector<Action> finish(const Outcome& outcome);
-  std::vector<Action> kill(Stopping& stop, TimePoint now);
+  using Actions = std::vector<Action>;
+  Actions start(const Round& round);
+  Actions worker_started(Running& run, const WorkerStarted& event);
+  Actions worker_dying(const Running& run, const WorkerDying& event, TimePoint now);
+  Actions worker_exited(Running& run, const WorkerExited& event, TimePoint now);
+  Actions worker_ended_well(Running& run, TimePoint now);
+  Actions peers_overdue(const Running& run, TimePoint now);
+  Actions failed(const Running& run, int local_rank, const ExitStatus& status, TimePoint now);
+  Actions interrupted(const Running& run, int signal, TimePoint now);
+  Actions stop_running(const Running& run, Action ask, Next next, TimePoint now);
+
+  Actions worker_exited(Stopping& stop, const WorkerExited& event);
+  Actions interrupted(Stopping& stop, const Signalled& event, TimePoint now);
+  Actions decided(Stopping& stop, Next next);
+  Actions tick(Stopping& stop, TimePoint now);
+  Actions kill(Stopping& stop, TimePoint now);
+
+  Actions after_stop(int round, const Next& next);
+  Actions finish(const Outcome& outcome);
 
   NodeId self_;
   StopPolicy policy_;

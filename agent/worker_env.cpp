@@ -1,5 +1,7 @@
 #include "agent/worker_env.h"
 
+#include <sstream>
+
 namespace ddprun {
 namespace {
 
@@ -8,12 +10,41 @@ std::string inherited_or(const Environment& inherited, const std::string& name, 
   return found == inherited.end() ? otherwise : found->second;
 }
 
+struct RoleRanks {
+  int before = 0, all = 0;  // workers of the same role on earlier nodes, and on all
+};
+
+RoleRanks role_ranks(const Round& round, const RoundNode& self) {
+  RoleRanks out;
+  for (const RoundNode& node : round.nodes) {
+    if (node.role != self.role) continue;
+    out.before += node.first_rank < self.first_rank ? node.workers : 0;
+    out.all += node.workers;
+  }
+  return out;
+}
+
+// What only some jobs ask for.
+void add_choices(Environment& env, const JobIdentity& job, const RoundNode& node, int local_rank,
+                 const Environment& inherited) {
+  if (job.omp_threads)
+    env["OMP_NUM_THREADS"] = std::to_string(*job.omp_threads);
+  else if (node.workers > 1)
+    env["OMP_NUM_THREADS"] = inherited_or(inherited, "OMP_NUM_THREADS", "1");
+  if (!job.interface.empty()) env["GLOO_SOCKET_IFNAME"] = env["NCCL_SOCKET_IFNAME"] = job.interface;
+  if (job.virtual_local_rank) {
+    env["LOCAL_RANK"] = "0";
+    env["CUDA_VISIBLE_DEVICES"] = virtual_device(inherited, local_rank).value_or("");
+  }
+}
+
 }  // namespace
 
 Environment worker_variables(const JobIdentity& job, const Round& round, const RoundNode& node, int local_rank,
                              const std::string& error_file, const Environment& inherited) {
   const std::string rank = std::to_string(node.first_rank + local_rank);
   const std::string world_size = std::to_string(round.world_size());
+  const RoleRanks role = role_ranks(round, node);
   Environment env{
       {"RANK", rank},
       {"WORLD_SIZE", world_size},
@@ -21,9 +52,9 @@ Environment worker_variables(const JobIdentity& job, const Round& round, const R
       {"LOCAL_WORLD_SIZE", std::to_string(node.workers)},
       {"GROUP_RANK", std::to_string(round.group_rank(node.id))},
       {"GROUP_WORLD_SIZE", std::to_string(round.nodes.size())},
-      {"ROLE_NAME", "default"},
-      {"ROLE_RANK", rank},
-      {"ROLE_WORLD_SIZE", world_size},
+      {"ROLE_NAME", node.role},
+      {"ROLE_RANK", std::to_string(role.before + local_rank)},
+      {"ROLE_WORLD_SIZE", std::to_string(role.all)},
       {"MASTER_ADDR", round.master_host},
       {"MASTER_PORT", std::to_string(round.master_port)},
       {"TORCHELASTIC_RESTART_COUNT", std::to_string(round.restarts)},
@@ -31,18 +62,38 @@ Environment worker_variables(const JobIdentity& job, const Round& round, const R
       {"TORCHELASTIC_RUN_ID", job.run_id},
       {"TORCHELASTIC_USE_AGENT_STORE", "True"},  // every rank is a client of the store in the agent
       {"TORCHELASTIC_ERROR_FILE", error_file},
-      {"TORCHELASTIC_SIGNALS_TO_HANDLE", "SIGTERM,SIGINT,SIGHUP,SIGQUIT"},
+      {"TORCHELASTIC_SIGNALS_TO_HANDLE", job.signals_to_handle},
       {"TORCH_NCCL_ASYNC_ERROR_HANDLING", inherited_or(inherited, "TORCH_NCCL_ASYNC_ERROR_HANDLING", "1")},
       {"DDPRUN_ROUND", std::to_string(round.number)},
       {"DDPRUN_JOB", job.cookie},
   };
-  if (node.workers > 1) env["OMP_NUM_THREADS"] = inherited_or(inherited, "OMP_NUM_THREADS", "1");
+  add_choices(env, job, node, local_rank, inherited);
+  env.insert(job.extra.begin(), job.extra.end());  // insert keeps what is there
   return env;
+}
+
+std::optional<std::string> virtual_device(const Environment& inherited, int local_rank) {
+  const auto found = inherited.find("CUDA_VISIBLE_DEVICES");
+  if (found == inherited.end()) return std::to_string(local_rank);
+  std::istringstream list(found->second);
+  std::string device;
+  for (int i = 0; i <= local_rank; ++i)
+    if (!std::getline(list, device, ',')) return {};
+  return device;
+}
+
+std::vector<std::string> with_local_rank(std::vector<std::string> arguments, int local_rank) {
+  static const std::string macro = "${local_rank}";
+  const std::string number = std::to_string(local_rank);
+  for (std::string& argument : arguments)
+    for (std::size_t at = 0; (at = argument.find(macro, at)) != std::string::npos; at += number.size())
+      argument.replace(at, macro.size(), number);
+  return arguments;
 }
 
 std::vector<std::string> merged(const Environment& inherited, const Environment& own) {
   Environment all = own;
-  all.insert(inherited.begin(), inherited.end());  // insert keeps what is there
+  all.insert(inherited.begin(), inherited.end());
   std::vector<std::string> out;
   out.reserve(all.size());
   for (const auto& [name, value] : all) out.push_back(name + "=" + value);

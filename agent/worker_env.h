@@ -2,6 +2,7 @@
 // documentation, "Environment Variables" (https://pytorch.org/docs/stable/elastic/run.html).
 #pragma once
 #include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -16,12 +17,24 @@ struct JobIdentity {
   std::string run_id;
   int max_restarts = 0;
   std::string cookie = {};  // job_cookie.h
+  std::string signals_to_handle = "SIGTERM,SIGINT,SIGHUP,SIGQUIT";
+  std::optional<int> omp_threads = {};  // empty: what is inherited, else 1 where several workers share the node
+  std::string interface = {};           // for gloo's and NCCL's own sockets; empty: theirs to choose
+  bool virtual_local_rank = false;      // every worker is local rank 0 and sees one device alone
+  Environment extra = {};               // set by the person, below everything that is ours
 };
 
 // The variables that ddprun sets. `inherited` decides where torchrun keeps a value that is there already
 // (OMP_NUM_THREADS, TORCH_NCCL_ASYNC_ERROR_HANDLING).
 Environment worker_variables(const JobIdentity& job, const Round& round, const RoundNode& node, int local_rank,
                              const std::string& error_file, const Environment& inherited);
+
+// The device that a worker with a virtual local rank sees: the entry of CUDA_VISIBLE_DEVICES, or the number itself
+// where that is not set. Empty where the list is too short.
+std::optional<std::string> virtual_device(const Environment& inherited, int local_rank);
+
+// torchrun's one macro: every ${local_rank} in an argument becomes the number; other ${...} stay.
+std::vector<std::string> with_local_rank(std::vector<std::string> arguments, int local_rank);
 
 // NAME=value strings of `inherited` with `own` over it.
 std::vector<std::string> merged(const Environment& inherited, const Environment& own);

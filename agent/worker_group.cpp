@@ -42,7 +42,7 @@ int WorkerGroup::start(const WorkerCommand& command, int local_rank) {
   const Fd out = logged ? pipes_.open({round_.number, rank, 1, log_file("stdout.log"), !alone, false}) : Fd();
   const Fd err = pipes_.open({round_.number, rank, 2, log_file("stderr.log"), !alone, true});
 
-  SpawnRequest request{command.program, command.argv, environment(command, local_rank)};
+  SpawnRequest request{command.program, with_local_rank(command.argv, local_rank), environment(command, local_rank)};
   request.stdin_fd = rank == 0 ? 0 : null_input().get();
   if (out) request.stdout_fd = out.get();
   request.stderr_fd = err.get();

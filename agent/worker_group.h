@@ -63,6 +63,7 @@ class WorkerGroup {
   std::vector<WorkerEnd> collect();
   // Children of ours that are none of the workers: orphaned descendants.
   void reap_strays();
+  int rank_of(int local_rank) const { return node_.first_rank + local_rank; }
   const std::map<int, WorkerRecord>& records() const { return records_; }  // by local rank
 
  private:

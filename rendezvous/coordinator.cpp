@@ -48,7 +48,7 @@ Round Coordinator::next_round(const std::map<NodeId, NodeOffer>& offers) {
   Round round{++rounds_, {}, offers.begin()->second.host, offers.begin()->second.port, ledger_.restarts()};
   int first_rank = 0;
   for (const auto& [id, offer] : offers) {
-    round.nodes.push_back({id, offer.workers, first_rank});
+    round.nodes.push_back({id, offer.workers, first_rank, offer.role});
     first_rank += offer.workers;
   }
   return round;
@@ -71,8 +71,8 @@ std::vector<Order> Coordinator::handle(Running& state, const NodeDone& message) 
 std::vector<Order> Coordinator::handle(Running& state, const WorkerFailed& message, TimePoint now) {
   const Failure failure = message.failure;
   if (failure.round != state.round.number) return {};
-  const bool progressed = state.all_started_at && now - *state.all_started_at >= policy_.restarts.progress_after;
-  const Ruling ruling = ledger_.charge_crash(failure.status, progressed, now);
+  const bool lived = state.all_started_at && now - *state.all_started_at >= policy_.restarts.progress_after;
+  const Ruling ruling = ledger_.charge_crash(failure.status, message.progressed.value_or(lived), now);
   if (!ruling.restart_at) return end_job({Verdict::worker_failed, 0, ruling.reason, failure});
   state_ = Gathering{*ruling.restart_at, {}};
   return {EndRound{failure.round, ruling.reason}};

@@ -34,6 +34,8 @@ struct NodeDone {  // all its workers of the round ended well
 };
 struct WorkerFailed {
   Failure failure;
+  // A step or a snapshot since the round began. Empty: no worker there tells, so that the round's age decides.
+  std::optional<bool> progressed = {};
 };
 struct NodeInterrupted {
   NodeId node = 0;

@@ -17,12 +17,14 @@ struct NodeOffer {
   int workers = 1;
   std::string host;
   std::uint16_t port = 0;
+  std::string role = "default";
 };
 
 struct RoundNode {
   NodeId id = 0;
   int workers = 1;
   int first_rank = 0;  // the global rank of its local rank 0
+  std::string role = "default";
 };
 
 struct Round {
@@ -45,13 +47,15 @@ struct Round {
   }
 };
 
-// How a worker ended. Exactly one of the three tells; all zero is success.
+// How a worker ended. At most one of them tells; all zero is success.
 struct ExitStatus {
   int code = 0;
   int signal = 0;
   int start_error = 0;  // errno of the exec that failed: the worker never ran
 
-  bool ok() const { return code == 0 && signal == 0 && start_error == 0; }
+  bool hung = false;    // it had not ended, we gave it up: it waited for peers that had ended well
+
+  bool ok() const { return code == 0 && signal == 0 && start_error == 0 && !hung; }
   friend bool operator==(const ExitStatus&, const ExitStatus&) = default;
 };
 

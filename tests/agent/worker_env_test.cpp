@@ -69,3 +69,53 @@ TEST_CASE("a job's cookie survives the environment, whatever the run is called",
   CHECK(parse_cookie(to_string(cookie)) == cookie);
   for (const char* wrong : {"", "x", "1:2:3", "1:2:x:id", "1;2;3;id"}) CHECK_FALSE(parse_cookie(wrong));
 }
+
+TEST_CASE("ranks of a role are counted among the workers of that role", "[worker_env]") {
+  Round round{1, {}, "10.0.0.7", 41234, 0};
+  for (const RoundNode& node :
+       {RoundNode{0, 2, 0, "actor"}, RoundNode{1, 3, 2, "learner"}, RoundNode{2, 1, 5, "actor"}})
+    round.nodes.push_back(node);
+  const Environment learner = worker_variables(job, round, round.nodes[1], 2, "", {});
+  CHECK(learner.at("ROLE_NAME") == "learner");
+  CHECK(learner.at("ROLE_RANK") == "2");
+  CHECK(learner.at("ROLE_WORLD_SIZE") == "3");
+  CHECK(learner.at("RANK") == "4");
+  CHECK(worker_variables(job, round, round.nodes[2], 0, "", {}).at("ROLE_RANK") == "2");
+}
+
+TEST_CASE("threads, interface and signals are what the person asked for", "[worker_env]") {
+  JobIdentity chosen = job;
+  chosen.omp_threads = 6;
+  chosen.interface = "eth7";
+  chosen.signals_to_handle = "SIGTERM";
+  chosen.extra = {{"LEARNING_RATE", "0.1"}, {"RANK", "never"}};
+  const Environment env = worker_variables(chosen, two_nodes, two_nodes.nodes[0], 0, "",
+                                           {{"OMP_NUM_THREADS", "7"}, {"LEARNING_RATE", "1"}});
+  CHECK(env.at("OMP_NUM_THREADS") == "6");
+  CHECK(env.at("GLOO_SOCKET_IFNAME") == "eth7");
+  CHECK(env.at("NCCL_SOCKET_IFNAME") == "eth7");
+  CHECK(env.at("TORCHELASTIC_SIGNALS_TO_HANDLE") == "SIGTERM");
+  CHECK(env.at("LEARNING_RATE") == "0.1");
+  CHECK(env.at("RANK") == "0");
+}
+
+TEST_CASE("a virtual local rank is 0 for all, each with a device of its own", "[worker_env]") {
+  JobIdentity chosen = job;
+  chosen.virtual_local_rank = true;
+  const Environment devices{{"CUDA_VISIBLE_DEVICES", "4,GPU-77,6"}};
+  const auto env = [&](int local_rank, const Environment& inherited) {
+    return worker_variables(chosen, two_nodes, two_nodes.nodes[1], local_rank, "", inherited);
+  };
+  CHECK(env(1, devices).at("LOCAL_RANK") == "0");
+  CHECK(env(1, devices).at("CUDA_VISIBLE_DEVICES") == "GPU-77");
+  CHECK(env(2, {}).at("CUDA_VISIBLE_DEVICES") == "2");
+  CHECK(env(2, {}).at("LOCAL_WORLD_SIZE") == "3");
+  CHECK_FALSE(virtual_device(devices, 3));
+  CHECK_FALSE(virtual_device({{"CUDA_VISIBLE_DEVICES", ""}}, 0));
+}
+
+TEST_CASE("${local_rank} in an argument becomes the number, other macros stay", "[worker_env]") {
+  using Words = std::vector<std::string>;
+  CHECK(with_local_rank({"a${local_rank}b${local_rank}", "${rank}", "$local_rank", ""}, 12) ==
+        Words{"a12b12", "${rank}", "$local_rank", ""});
+}

@@ -106,6 +106,9 @@ void Cluster::carry_out(int id, const Action& action) {
                   end_worker(id, round, rank, {.signal = signal});
                 });
           },
+          [](const AskToSave&) {},
+          [](const AskToLeave&) {},
+          [](const AnnounceWait&) {},
           [&](const SweepLeftovers&) { invariant(node.running.empty(), "a round is swept when its workers are gone"); },
           [&](const ReportRunning& a) {
             to_coordinator(id, NodeRunning{id, a.round});

@@ -33,33 +33,56 @@ ExitStatus status_of(const Fields& fields) {
   return status;
 }
 
-Outcome outcome_of(const std::string& word) {
+Outcome outcome_of(const std::string& word, const Fields& fields) {
   if (word == "success") return {};
-  return {word == "interrupted" ? Verdict::interrupted : Verdict::worker_failed, 0, "", {}};
+  if (word == "worker-failed") return {Verdict::worker_failed, 0, "", {}};
+  return {Verdict::interrupted, fields.count("signal") ? signal_number(fields.at("signal")) : SIGINT, "", {}};
+}
+
+// "name word key=value key=value"
+struct Line {
+  explicit Line(const std::string& text) {
+    std::istringstream words(text);
+    words >> name;
+    for (std::string word; words >> word;) {
+      const auto equals = word.find('=');
+      if (equals == std::string::npos)
+        plain = word;
+      else
+        fields[word.substr(0, equals)] = word.substr(equals + 1);
+    }
+  }
+
+  std::string name, plain;
+  Fields fields;
+};
+
+StopPolicy policy_of(const Line& line) {
+  StopPolicy policy;
+  policy.stop_grace = std::chrono::seconds(number(line.fields, "stop_grace", 25));
+  if (const int timeout = number(line.fields, "peer_exit_timeout", 0))
+    policy.peer_exit_timeout = std::chrono::seconds(timeout);
+  return policy;
 }
 
 }  // namespace
 
-Round round_of(int workers, int number) { return {number, {{0, workers, 0}}, "127.0.0.1", 29500, 0}; }
+Round round_of(int workers, int number) {
+  Round round{number, {}, "127.0.0.1", 29500, 0};
+  round.nodes.push_back({.workers = workers});
+  return round;
+}
 
 Event parse_event(const std::string& line) {
-  std::istringstream words(line);
-  std::string name, word, plain;
-  words >> name;
-  Fields fields;
-  while (words >> word) {
-    const auto equals = word.find('=');
-    if (equals == std::string::npos)
-      plain = word;
-    else
-      fields[word.substr(0, equals)] = word.substr(equals + 1);
-  }
+  const Line parsed(line);
+  const auto& [name, plain, fields] = parsed;
   const int round = number(fields, "round", 1), local_rank = number(fields, "local_rank", 0);
   if (name == "round-formed") return RoundFormed{round_of(number(fields, "workers", 2), round)};
   if (name == "worker-started") return WorkerStarted{round, local_rank};
+  if (name == "worker-dying") return WorkerDying{round, local_rank, status_of(fields)};
   if (name == "worker-exited") return WorkerExited{round, local_rank, status_of(fields)};
   if (name == "round-ended") return RoundEnded{round};
-  if (name == "job-ended") return JobEnded{outcome_of(plain)};
+  if (name == "job-ended") return JobEnded{outcome_of(plain, fields)};
   if (name == "signalled") return Signalled{signal_number(plain)};
   if (name == "tick") return Tick{};
   throw std::invalid_argument("no event '" + line + "'");
@@ -80,6 +103,10 @@ std::string replay(const std::string& transcript) {
     if (line == "----") {
       out << std::exchange(actions, {});
       skipping = true;
+      continue;
+    }
+    if (line.starts_with("policy ")) {
+      supervisor = Supervisor(0, policy_of(Line(line)));
       continue;
     }
     if (line[0] == '+') {

@@ -1,7 +1,8 @@
 // Transcripts of a supervisor: events in, actions out, as a newcomer can read them.
 //
 // A file has blocks: lines of events (text form of agent/events.h, "+25s" advances the clock), "----", the actions that
-// follow. DDPRUN_UPDATE=1 in the environment rewrites the actions; review the diff.
+// follow. A first line "policy stop_grace=5 peer_exit_timeout=30" sets what is not the default. DDPRUN_UPDATE=1 in the
+// environment rewrites the actions; review the diff.
 #pragma once
 #include <filesystem>
 #include <string>
