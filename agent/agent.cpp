@@ -1,7 +1,9 @@
 #include "agent/agent.h"
 
+#include <algorithm>
 #include <csignal>
 #include <cstring>
+#include <set>
 #include <utility>
 
 #include <spdlog/sinks/stdout_sinks.h>
@@ -29,7 +31,9 @@ std::optional<pid_t> terminal_group(const AgentOptions& options) {
   return getpgid(getppid());
 }
 
-bool ends_job(int signal) { return signal == SIGINT || signal == SIGTERM || signal == SIGHUP || signal == SIGQUIT; }
+bool contains(const std::vector<int>& signals, int signal) {
+  return std::find(signals.begin(), signals.end(), signal) != signals.end();
+}
 
 bool is_ignored(int signal) {
   struct sigaction now {};
@@ -47,14 +51,21 @@ Agent::Agent(AgentOptions options, const RoundPolicy& policy)
     : options_(std::move(options)),
       coordinator_(policy, static_cast<std::uint64_t>(Clock::now().time_since_epoch().count())),
       supervisor_(options_.node, options_.stop),
-      signals_(io_, SIGINT, SIGTERM, SIGQUIT),
+      signals_(io_),
       timer_(io_),
+      run_limit_(io_),
       keeper_(io_, options_.keeper_pidfd),
       layout_(options_.log_dir, options_.command.job.run_id),
       workers_(io_, layout_, pipes_, terminal_group(options_), [this] { collect_workers(); }),
       reporter_(pipes_, layout_, workers_, options_.command.name) {
-  for (const int signal : {SIGUSR1, SIGUSR2, SIGTSTP, SIGCONT, SIGCHLD}) signals_.add(signal);
-  if (!is_ignored(SIGHUP)) signals_.add(SIGHUP);  // under nohup it stays ignored
+  choose_signals();
+}
+
+void Agent::choose_signals() {
+  std::set<int> signals(options_.ending_signals.begin(), options_.ending_signals.end());
+  signals.insert({SIGTERM, SIGINT, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2, SIGTSTP, SIGCONT, SIGCHLD, SIGWINCH});
+  if (is_ignored(SIGHUP)) signals.erase(SIGHUP);  // under nohup it stays ignored
+  for (const int signal : signals) signals_.add(signal);
   std::signal(SIGPIPE, SIG_IGN);
 }
 
@@ -62,6 +73,7 @@ Outcome Agent::run() {
   if (options_.named) end_leftovers_of_earlier_runs();
   await_signal();
   watch_keeper();
+  limit_run();
   tell_coordinator(ready());
   io_.run();
   return outcome_;
@@ -84,8 +96,19 @@ void Agent::on_signal(int signal) {
   if (signal == SIGCHLD) return collect_workers();
   if (signal == SIGTSTP) return workers_.signal_groups(SIGSTOP);
   if (signal == SIGCONT) return workers_.signal_groups(SIGCONT);
-  if (!ends_job(signal)) return workers_.signal(signal);  // SIGUSR1 and SIGUSR2 pass through
+  if (signal == SIGWINCH) return;
+  if (!contains(options_.ending_signals, signal)) return workers_.signal(signal);
   happened(Signalled{signal});
+}
+
+void Agent::limit_run() {
+  if (!options_.max_run) return;
+  run_limit_.expires_after(*options_.max_run);
+  run_limit_.async_wait([this](const asio::error_code& error) {
+    if (error) return;
+    reporter_.run_is_over(*options_.max_run);
+    happened(Signalled{SIGTERM});
+  });
 }
 
 void Agent::watch_keeper() {
@@ -167,7 +190,7 @@ void Agent::carry_out(const Action& action) {
                  [&](const AskToSave&) {},
                  [&](const AskToLeave&) {},
                  [&](const AnnounceWait& a) { reporter_.waiting(a.local_ranks, a.left); },
-                 [&](const SignalWorkers& a) { workers_.signal(a.signal); },
+                 [&](const SignalWorkers& a) { signal_workers(a.signal); },
                  [&](const SweepLeftovers& a) { sweep(a.round); },
                  [&](const ReportRunning& a) {
                    tell_coordinator(NodeRunning{options_.node, a.round});
@@ -202,6 +225,14 @@ void Agent::report_failure(const ReportFailure& report) {
   const int rank = round_->find(options_.node)->first_rank + report.local_rank;
   last_failure_ = Failure{report.round, options_.node, report.local_rank, rank, report.status};
   tell_coordinator(WorkerFailed{*last_failure_});
+}
+
+// SIGKILL needs no scope: what is left of a worker's group goes when the worker is reaped.
+void Agent::signal_workers(int signal) {
+  if (options_.stop_scope == StopScope::group)
+    workers_.signal_groups(signal);
+  else
+    workers_.signal(signal);
 }
 
 void Agent::sweep(int round) { reporter_.still_there(end_all_children(kSweepLimit), round); }

@@ -4,6 +4,7 @@
 // One thread runs the loop. The store and the log pipes have threads of their own, so that neither a slow client nor a
 // slow console can hold up the supervisor.
 #pragma once
+#include <csignal>
 #include <deque>
 #include <memory>
 #include <optional>
@@ -25,18 +26,25 @@
 
 namespace ddprun {
 
+// Who gets the polite signal: the rank process alone, or its process group, where a shell or wrapper stands before it.
+enum class StopScope { rank, group };
+
 struct AgentOptions {
   NodeId node = 0;
   int workers = 1;
   WorkerCommand command;
   StopPolicy stop;
-  std::string master_host;        // what workers are told
-  std::string store_address;      // where the store listens; empty: on all addresses
-  std::uint16_t master_port = 0;  // 0: a fresh free one for every round
-  std::string log_dir;            // empty: none
-  bool named = false;             // the run id is the person's: an earlier run of the job may have left something
-  int keeper_pidfd = -1;          // readable once the keeper is dead
-  bool verbose = false;           // every event and action to stderr
+  StopScope stop_scope = StopScope::rank;
+  // End the job politely; SIGUSR1, SIGUSR2 and the rest of these four pass through to the workers.
+  std::vector<int> ending_signals = {SIGTERM, SIGINT, SIGHUP, SIGQUIT};
+  std::optional<Duration> max_run = {};  // after so long the job ends as if SIGTERM had come
+  std::string master_host;               // what workers are told
+  std::string store_address;             // where the store listens; empty: on all addresses
+  std::uint16_t master_port = 0;         // 0: a fresh free one for every round
+  std::string log_dir;                   // empty: none
+  bool named = false;     // the run id is the person's: an earlier run of the job may have left something
+  int keeper_pidfd = -1;  // readable once the keeper is dead
+  bool verbose = false;   // every event and action to stderr
 };
 
 class Agent {
@@ -48,10 +56,12 @@ class Agent {
 
  private:
   void end_leftovers_of_earlier_runs();
+  void choose_signals();
   void await_signal();
   void on_signal(int signal);
   void watch_keeper();
   void collect_workers();
+  void limit_run();
   void arm_timer();
   void on_timer();
 
@@ -63,6 +73,7 @@ class Agent {
   void carry_out(const Action& action);
   void start_workers(const Round& round);
   void report_failure(const ReportFailure& report);
+  void signal_workers(int signal);
   void sweep(int round);
   void finish(const Outcome& outcome);
 
@@ -74,7 +85,7 @@ class Agent {
   Supervisor supervisor_;
   asio::io_context io_;
   asio::signal_set signals_;
-  asio::steady_timer timer_;
+  asio::steady_timer timer_, run_limit_;
   asio::posix::stream_descriptor keeper_;
   LogLayout layout_;
   LogPipes pipes_;

@@ -18,6 +18,9 @@ std::string host_name() {
   return name;
 }
 
+// Whole seconds, rounded up: nobody is promised less than there is.
+std::string seconds(Duration time) { return std::to_string(std::chrono::ceil<std::chrono::seconds>(time).count()); }
+
 bool stopped_by_us(const ExitStatus& status) { return status.signal == SIGTERM || status.signal == SIGKILL; }
 
 }  // namespace
@@ -30,9 +33,13 @@ void Reporter::ended_leftovers(int processes, const std::string& run_id) {
                " had left behind.\n");
 }
 
+void Reporter::run_is_over(Duration allowed) {
+  pipes_.print("ddprun: the job has run for " + seconds(allowed) + " s, as long as --max-run allows.\n");
+}
+
 void Reporter::stopping(int signal, Duration grace) {
-  pipes_.print("ddprun: " + signal_name(signal) + ": stopping the workers; SIGKILL in " +
-               std::to_string(std::chrono::ceil<std::chrono::seconds>(grace).count()) + " s, or at a second signal.\n");
+  pipes_.print("ddprun: " + signal_name(signal) + ": stopping the workers; SIGKILL in " + seconds(grace) +
+               " s, or at the next Ctrl-C.\n");
 }
 
 void Reporter::waiting(const std::vector<int>& local_ranks, Duration left) {
@@ -42,8 +49,7 @@ void Reporter::waiting(const std::vector<int>& local_ranks, Duration left) {
     named += (i ? ", " : "") + std::to_string(workers_.rank_of(local_ranks[i]));
   if (local_ranks.size() > kNamedMax) named += " and " + std::to_string(local_ranks.size() - kNamedMax) + " more";
   pipes_.print(std::string("ddprun: waiting for rank") + (local_ranks.size() > 1 ? "s " : " ") + named +
-               " to leave; SIGKILL in " + std::to_string(std::chrono::ceil<std::chrono::seconds>(left).count()) +
-               " s.\n");
+               " to leave; SIGKILL in " + seconds(left) + " s.\n");
 }
 
 void Reporter::restarting(const Failure& failure, const std::string& reason) {

@@ -146,10 +146,10 @@ std::vector<Action> Supervisor::worker_exited(Stopping& stop, const WorkerExited
   return stop.alive.empty() ? after_stop(stop.round, Next(stop.next)) : Actions{};
 }
 
-// The first wish to end is polite and keeps the deadline; the second means now.
+// The first wish to end is polite and keeps the deadline; a Ctrl-C after it means now. Schedulers repeat SIGTERM.
 std::vector<Action> Supervisor::interrupted(Stopping& stop, const Signalled& event, TimePoint now) {
-  if (std::exchange(interrupted_, true)) return stop.killed ? Actions{} : kill(stop, now);
-  return {ReportInterrupted{event.signal}};
+  if (!std::exchange(interrupted_, true)) return {ReportInterrupted{event.signal}};
+  return event.signal == SIGINT && !stop.killed ? kill(stop, now) : Actions{};
 }
 
 std::vector<Action> Supervisor::decided(Stopping& stop, Next next) {

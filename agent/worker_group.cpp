@@ -15,6 +15,12 @@ int urgency(const ExitStatus& status) {
   return status.ok() ? 2 : 1;
 }
 
+// The workers are unreaped, so their pids are still their own. A stopped one must wake up to act on SIGTERM.
+void send(pid_t to, int signal) {
+  kill(to, signal);
+  if (signal == SIGTERM) kill(to, SIGCONT);
+}
+
 const Fd& null_input() {
   static const Fd null(::open("/dev/null", O_RDONLY | O_CLOEXEC));
   return null;
@@ -76,24 +82,17 @@ void WorkerGroup::watch(Live& worker) {
 }
 
 void WorkerGroup::signal(int signal) {
-  for (const auto& [local_rank, worker] : live_) {  // unreaped, so the pid is still its own
-    kill(worker.pid, signal);
-    if (signal == SIGTERM) kill(worker.pid, SIGCONT);
-  }
+  for (const auto& [local_rank, worker] : live_) send(worker.pid, signal);
 }
 
 void WorkerGroup::signal_groups(int signal) {
-  for (const auto& [local_rank, worker] : live_) {
-    const bool leads_group = !(node_.workers == 1 && terminal_group_);
-    kill(leads_group ? -worker.pid : worker.pid, signal);
-  }
+  for (const auto& [local_rank, worker] : live_) send(leads_group() ? -worker.pid : worker.pid, signal);
 }
 
 std::vector<WorkerEnd> WorkerGroup::collect() {
   std::vector<WorkerEnd> ends;
   for (auto worker = live_.begin(); worker != live_.end();) {
-    const bool leads_group = !(node_.workers == 1 && terminal_group_);
-    const auto status = reap(worker->second.pidfd.native_handle(), leads_group ? worker->second.pid : 0);
+    const auto status = reap(worker->second.pidfd.native_handle(), leads_group() ? worker->second.pid : 0);
     if (!status) {
       ++worker;
       continue;

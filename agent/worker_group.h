@@ -56,7 +56,7 @@ class WorkerGroup {
   int start(const WorkerCommand& command, int local_rank);
   // The rank process alone; also wakes a stopped one, so that it can act on the signal.
   void signal(int signal);
-  // The ranks' whole process groups: job control.
+  // The ranks' whole process groups.
   void signal_groups(int signal);
   // Reaps the workers that have ended since the last call. Of those found together the likely cause comes first: a
   // death by signal before an exit with an error, both before a success.
@@ -72,6 +72,8 @@ class WorkerGroup {
     asio::posix::stream_descriptor pidfd;
   };
   void watch(Live& worker);
+  // A worker that stays in the terminal's foreground does not.
+  bool leads_group() const { return node_.workers > 1 || !terminal_group_; }
   std::vector<std::string> environment(const WorkerCommand& command, int local_rank) const;
 
   asio::io_context& io_;
