@@ -16,9 +16,10 @@ namespace ddprun {
 namespace fs = std::filesystem;
 namespace {
 
-constexpr int kStartTimeField = 22;  // of /proc/<pid>/stat, proc(5)
+constexpr int kFlagsField = 9, kStartTimeField = 22;  // of /proc/<pid>/stat, proc(5)
+constexpr unsigned long kExiting = 0x4;               // PF_EXITING, include/linux/sched.h
 
-// 0 where there is no such process, or only a zombie that its parent has not reaped yet.
+// 0 where there is no such process, or one that is dying or dead and not yet reaped.
 unsigned long long start_time(pid_t pid) {
   const std::string stat = file_content("/proc/" + std::to_string(pid) + "/stat");
   const std::size_t name_end = stat.rfind(')');  // the name may hold anything
@@ -27,7 +28,10 @@ unsigned long long start_time(pid_t pid) {
   std::string state, field;
   fields >> state;
   if (state == "Z" || state == "X") return 0;
-  for (int i = 4; i <= kStartTimeField; ++i) fields >> field;
+  for (int i = 4; i <= kStartTimeField; ++i) {
+    fields >> field;
+    if (i == kFlagsField && (std::strtoul(field.c_str(), nullptr, 10) & kExiting)) return 0;
+  }
   return std::strtoull(field.c_str(), nullptr, 10);
 }
 

@@ -14,10 +14,14 @@
 #include <cerrno>
 #include <climits>
 #include <csignal>
+#include <cstdint>
 #include <cstring>
 #include <utility>
 
 #include "agent/exit_status.h"
+
+// glibc's own name: the sanitizers take clone() for a fork, which a child in our memory is not.
+extern "C" int __clone(int (*)(void*), void*, int, void*, ...);
 
 namespace ddprun {
 namespace {
@@ -56,15 +60,23 @@ void raise_oom_score(const ChildPlan& plan) {
   close(file);
 }
 
+// What the kernel's rt_sigaction takes; glibc's struct has another order.
+struct KernelSigaction {
+  void (*handler)(int);
+  unsigned long flags;
+  void (*restorer)();
+  std::uint64_t mask;
+};
+
 // Handlers belong to the agent's code, and ignored signals (SIGPIPE, SIGTTOU) to its habits; SIGHUP stays as nohup set
-// it.
+// it. Past glibc, whose own tables we share with the agent.
 void default_signals() {
-  struct sigaction dispose {};
+  const KernelSigaction dispose{};
   for (int signal = 1; signal < NSIG; ++signal) {
-    struct sigaction old {};
-    if (sigaction(signal, nullptr, &old) != 0) continue;
-    if (signal == SIGHUP && old.sa_handler == SIG_IGN) continue;
-    if (old.sa_handler != SIG_DFL) sigaction(signal, &dispose, nullptr);
+    KernelSigaction old{};
+    if (syscall(SYS_rt_sigaction, signal, nullptr, &old, sizeof old.mask) != 0) continue;
+    if (signal == SIGHUP && old.handler == SIG_IGN) continue;
+    if (old.handler != SIG_DFL) syscall(SYS_rt_sigaction, signal, &dispose, nullptr, sizeof dispose.mask);
   }
 }
 
@@ -100,7 +112,7 @@ int child_main(void* argument) {
   raise_oom_score(plan);
   no_core_dumps();
   if (join_session(request) && place_streams(request)) {
-    sigprocmask(SIG_SETMASK, &plan.mask, nullptr);
+    syscall(SYS_rt_sigprocmask, SIG_SETMASK, &plan.mask, nullptr, sizeof KernelSigaction::mask);
     execve(request.program.c_str(), plan.argv.data(), plan.environment.data());
   }
   plan.error = errno;
@@ -135,7 +147,7 @@ Spawned spawn(const SpawnRequest& request) {
   sigfillset(&all);
   sigprocmask(SIG_SETMASK, &all, &plan.mask);  // no handler of ours may run in the child: it shares our memory
   int pidfd = -1;
-  const int pid = clone(child_main, child_stack(), CLONE_VM | CLONE_VFORK | CLONE_PIDFD | SIGCHLD, &plan, &pidfd);
+  const int pid = __clone(child_main, child_stack(), CLONE_VM | CLONE_VFORK | CLONE_PIDFD | SIGCHLD, &plan, &pidfd);
   const int clone_error = errno;
   sigprocmask(SIG_SETMASK, &plan.mask, nullptr);
   if (pid < 0) return {0, Fd(), clone_error};

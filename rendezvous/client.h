@@ -10,7 +10,6 @@
 #pragma once
 #include <chrono>
 #include <cstdint>
-#include <mutex>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -20,6 +19,7 @@
 #include "rendezvous/protocol.h"
 #include "rendezvous/stream.h"
 #include "rendezvous/time.h"
+#include "rendezvous/timed_mutex.h"
 
 namespace ddprun {
 
@@ -84,7 +84,7 @@ class Client {
   std::string describe(const char* what, const Keys& keys) const;
 
   const Options options_;
-  std::timed_mutex mutex_;
+  TimedMutex mutex_;
   std::optional<Stream> stream_;
   bool counted_ = false;
 };

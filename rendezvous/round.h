@@ -53,7 +53,7 @@ struct ExitStatus {
   int signal = 0;
   int start_error = 0;  // errno of the exec that failed: the worker never ran
 
-  bool hung = false;    // it had not ended, we gave it up: it waited for peers that had ended well
+  bool hung = false;  // it had not ended, we gave it up: it waited for peers that had ended well
 
   bool ok() const { return code == 0 && signal == 0 && start_error == 0 && !hung; }
   friend bool operator==(const ExitStatus&, const ExitStatus&) = default;
