@@ -33,6 +33,7 @@ constexpr int kExtraOomScore = 300;
 struct ChildPlan {
   const SpawnRequest* request;
   std::vector<char*> argv, environment;
+  std::vector<PassedFd> descriptors;  // standard streams included, by number
   pid_t parent;
   sigset_t mask;
   char oom_score[16];
@@ -85,15 +86,37 @@ bool join_session(const SpawnRequest& request) {
   return setsid() >= 0;
 }
 
-// dup2 clears close-on-exec, but not where the two are equal already; a source below 3 must not be overwritten early.
-bool place_streams(const SpawnRequest& request) {
-  int sources[3] = {request.stdin_fd, request.stdout_fd, request.stderr_fd};
-  for (int target = 0; target < 3; ++target)
-    if (sources[target] < 3 && sources[target] != target && (sources[target] = fcntl(sources[target], F_DUPFD, 3)) < 0)
+std::vector<PassedFd> descriptors_of(const SpawnRequest& request) {
+  std::vector<PassedFd> all{{request.stdin_fd, 0}, {request.stdout_fd, 1}, {request.stderr_fd, 2}};
+  all.insert(all.end(), request.passed.begin(), request.passed.end());
+  std::sort(all.begin(), all.end(), [](const PassedFd& a, const PassedFd& b) { return a.number < b.number; });
+  return all;
+}
+
+bool close_range(int first, int last) { return first > last || syscall(SYS_close_range, first, last, 0) == 0; }
+
+bool close_all_but(const std::vector<PassedFd>& kept) {
+  int next = 0;
+  for (const PassedFd& one : kept) {
+    if (!close_range(next, one.number - 1)) return false;
+    next = one.number + 1;
+  }
+  return close_range(next, INT_MAX);
+}
+
+// A source that is also a number to be given moves out of the way first. dup2 clears close-on-exec, but not where the
+// two are equal already.
+bool place_descriptors(std::vector<PassedFd>& all) {
+  const auto is_given = [&](int fd) {
+    return std::any_of(all.begin(), all.end(), [&](const PassedFd& one) { return one.number == fd; });
+  };
+  for (PassedFd& one : all)
+    if (one.fd != one.number && is_given(one.fd) && (one.fd = fcntl(one.fd, F_DUPFD, all.back().number + 1)) < 0)
       return false;
-  for (int target = 0; target < 3; ++target)
-    if (sources[target] != target && dup2(sources[target], target) < 0) return false;
-  return syscall(SYS_close_range, 3, UINT_MAX, 0) == 0;
+  for (const PassedFd& one : all) {
+    if (one.fd == one.number ? fcntl(one.fd, F_SETFD, 0) < 0 : dup2(one.fd, one.number) < 0) return false;
+  }
+  return close_all_but(all);
 }
 
 void no_core_dumps() {
@@ -111,7 +134,7 @@ int child_main(void* argument) {
   default_signals();
   raise_oom_score(plan);
   no_core_dumps();
-  if (join_session(request) && place_streams(request)) {
+  if (join_session(request) && place_descriptors(plan.descriptors)) {
     syscall(SYS_rt_sigprocmask, SIG_SETMASK, &plan.mask, nullptr, sizeof KernelSigaction::mask);
     execve(request.program.c_str(), plan.argv.data(), plan.environment.data());
   }
@@ -141,7 +164,8 @@ void Fd::reset() {
 }
 
 Spawned spawn(const SpawnRequest& request) {
-  ChildPlan plan{&request, pointers(request.argv), pointers(request.environment), getpid(), {}, {}};
+  ChildPlan plan{&request, pointers(request.argv), pointers(request.environment), descriptors_of(request), getpid(), {},
+                 {}};
   std::snprintf(plan.oom_score, sizeof plan.oom_score, "%d", std::min(own_oom_score() + kExtraOomScore, 1000));
   sigset_t all;
   sigfillset(&all);

@@ -27,11 +27,17 @@ class Fd {
   int fd_ = -1;
 };
 
+struct PassedFd {
+  int fd = -1;     // stays the caller's
+  int number = 3;  // in the worker
+};
+
 struct SpawnRequest {
   std::string program;  // a path, already looked up
   std::vector<std::string> argv;
   std::vector<std::string> environment;
-  int stdin_fd = 0, stdout_fd = 1, stderr_fd = 2;  // stay the caller's; all other descriptors are closed in the worker
+  int stdin_fd = 0, stdout_fd = 1, stderr_fd = 2;  // stay the caller's
+  std::vector<PassedFd> passed = {};               // all other descriptors are closed in the worker
   // Empty: the worker leads a session of its own. Else it joins this process group, to stay in the terminal's
   // foreground.
   std::optional<pid_t> foreground_group = {};

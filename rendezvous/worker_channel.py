@@ -1,0 +1,170 @@
+"""The worker channel in Python: what a worker tells the ddprun that started it, and what that asks of it.
+
+Needs nothing but this file: put its folder (share/ddprun) on PYTHONPATH, or copy it beside your script.
+
+    import worker_channel as channel
+
+    channel.attach()                      # once, in the main thread
+    channel.phase(channel.TRAINING)
+    for step in range(first, last):
+        ...
+        channel.step(step)                # a microsecond: every step may be told
+        asked = channel.request()
+        if asked == channel.LEAVE:        # without saving: the job stops because of a failure
+            break
+        if asked is not None and asked.kind == "save" and step >= asked.step:
+            save(step)
+            channel.snapshot(step)
+            break
+
+Everything is optional. Where nothing was attached, because no ddprun started the program, the functions do nothing. A
+worker that attaches is also missed at once when it dies: the agent knows in 0.1 ms, where the kernel otherwise tells only
+after it has freed the worker's memory, 50 to 100 ms per GB.
+
+The channel belongs to the process that attached: in a child of os.fork() the functions do nothing. worker_channel.h is the
+same for C and C++, and says what the page holds.
+"""
+import collections
+import ctypes
+import mmap
+import os
+import struct
+import time
+
+LOADING, MEETING, TRAINING, EVALUATING, SAVING, FINISHING = range(1, 7)
+
+Asked = collections.namedtuple("Asked", "kind step")
+LEAVE = Asked("leave", 0)
+
+_VARIABLE = "DDPRUN_CHANNEL_FD"
+_MAGIC, _VERSION, _BYTES = 0x6C6E6863706464, 1, 4096
+_ATTACHED, _LOCK_OFFSET, _LOCK, _LOCK_BYTES = 64, 68, 128, 128
+_STEP, _PHASE, _SNAPSHOT, _THROUGHPUT, _REQUEST = (offset // 8 for offset in (256, 320, 384, 448, 512))
+_MIX, _MASK = 0x9E3779B97F4A7C15, (1 << 64) - 1
+_TID_MASK, _OWNER_DEAD, _FUTEX_WAKE = 0x3FFFFFFF, 130, 1
+_MAP_FAILED = ctypes.c_void_p(-1).value
+_SYS_FUTEX = {"x86_64": 202, "ppc64le": 221, "s390x": 238}.get(os.uname().machine, 98)
+
+_page = None   # the mapping
+_words = None  # the page as 64-bit words
+
+
+def attach():
+    """True if there is a channel. Call it in the main thread; a second call does no harm."""
+    if _page is None:
+        _map()
+    if _page is not None and _thread_id() == os.getpid() and not _take_lock():
+        _forget()
+    return _page is not None
+
+
+def phase(phase):
+    """What the worker is about to do: LOADING, MEETING, TRAINING, EVALUATING, SAVING or FINISHING."""
+    if _words is not None:
+        _write(_PHASE, phase)
+
+
+def step(step):
+    """This step is done."""
+    if _words is not None:
+        _write(_STEP, step, (_words[_STEP + 1] + 1) & _MASK)
+
+
+def snapshot(step):
+    """A snapshot of the state after this step is complete and safe on disk."""
+    if _words is not None:
+        _write(_SNAPSHOT, step)
+
+
+def throughput(samples_per_s):
+    if _words is not None:
+        _write(_THROUGHPUT, struct.unpack("Q", struct.pack("d", samples_per_s))[0])
+
+
+def request():
+    """None, LEAVE, or Asked("save", step): save at the end of that step, the same one on every rank, and leave."""
+    if _words is None:
+        return None
+    kind, at_step, at, check = _words[_REQUEST:_REQUEST + 4]
+    if check != _check(kind, at_step, at):
+        return None  # there is none, or it is just being written
+    return {1: Asked("save", at_step), 2: LEAVE}.get(kind)
+
+
+def _check(first, second, at):
+    check = (_MIX ^ first) * _MIX & _MASK
+    check = (check ^ second) * _MIX & _MASK
+    return (check ^ at) * _MIX & _MASK
+
+
+def _write(record, first, second=0):
+    first &= _MASK
+    now = time.monotonic_ns()
+    words = _words
+    words[record] = first
+    words[record + 1] = second
+    words[record + 2] = now
+    words[record + 3] = _check(first, second, now)
+
+
+def _map():
+    global _page, _words
+    try:
+        fd = int(os.environ[_VARIABLE])
+        if os.fstat(fd).st_size != _BYTES:
+            return  # the number is another file's by now
+    except (KeyError, ValueError, OSError, OverflowError):
+        return
+    # Not by mmap.mmap: it would go away while Python still shuts down, and the lock in it with it.
+    libc = ctypes.CDLL(None)
+    libc.mmap.restype = ctypes.c_void_p
+    address = libc.mmap(None, ctypes.c_size_t(_BYTES), mmap.PROT_READ | mmap.PROT_WRITE, mmap.MAP_SHARED, fd,
+                        ctypes.c_long(0))
+    if address == _MAP_FAILED:
+        return
+    page = (ctypes.c_char * _BYTES).from_address(address)
+    if struct.unpack_from("QII", page) == (_MAGIC, _VERSION, _BYTES):
+        _page, _words = page, memoryview(page).cast("B").cast("Q")
+
+
+def _forget():
+    global _page, _words
+    _page = _words = None
+
+
+def _thread_id():
+    import threading
+    return threading.get_native_id()
+
+
+def _at(offset):
+    return ctypes.byref(_page, offset)
+
+
+def _lock_word(thread_id):
+    """Where in the lock the C library keeps the owner's thread id is its own affair: look where ours has appeared."""
+    words = struct.unpack_from("10I", _page, _LOCK)
+    return next((_LOCK + 4 * i for i, word in enumerate(words) if word & _TID_MASK == thread_id), 0)
+
+
+def _take_lock():
+    """False where another living process has it. The kernel marks it when its owner dies, before it frees any memory."""
+    libc = ctypes.CDLL(None)
+    if struct.unpack_from("I", _page, _LOCK_OFFSET)[0] == 0:
+        kind = ctypes.create_string_buffer(64)
+        libc.pthread_mutexattr_init(kind)
+        libc.pthread_mutexattr_setpshared(kind, 1)
+        libc.pthread_mutexattr_setrobust(kind, 1)
+        libc.pthread_mutex_init(_at(_LOCK), kind)
+    error = libc.pthread_mutex_trylock(_at(_LOCK))
+    if error == _OWNER_DEAD:  # our own, from before an exec
+        error = libc.pthread_mutex_consistent(_at(_LOCK))
+    if error != 0:
+        return _lock_word(_thread_id()) != 0  # a second call
+    struct.pack_into("I", _page, _LOCK_OFFSET, _lock_word(_thread_id()))
+    struct.pack_into("I", _page, _ATTACHED, struct.unpack_from("I", _page, _ATTACHED)[0] + 1 & 0xFFFFFFFF)
+    libc.syscall(ctypes.c_long(_SYS_FUTEX), _at(_ATTACHED), _FUTEX_WAKE, 0x7FFFFFFF, None, None, 0)
+    return True
+
+
+os.register_at_fork(after_in_child=_forget)

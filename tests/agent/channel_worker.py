@@ -1,0 +1,66 @@
+"""The same worker as channel_worker.c: python3 channel_worker.py FOLDER_OF_WORKER_CHANNEL MEGABYTES WORD..."""
+import os
+import signal
+import sys
+import threading
+import time
+
+sys.path.insert(0, sys.argv[1])
+import worker_channel as channel
+
+
+def answer():
+    while (asked := channel.request()) != channel.LEAVE:
+        if asked is not None:
+            print(f"{asked.kind} at {asked.step}", flush=True)
+            channel.snapshot(asked.step)
+        time.sleep(0.001)
+    print("leave", flush=True)
+
+
+def report():
+    for step in range(1, 1001):
+        channel.step(step)
+    channel.snapshot(990)
+    channel.throughput(1234.5)
+    channel.phase(channel.SAVING)
+
+
+def report_for_ever():
+    step = 0
+    while True:
+        channel.step(step := step + 1)
+
+
+def fork():
+    child = os.fork()
+    if child == 0:
+        channel.step(77)
+        channel.phase(channel.FINISHING)
+        os._exit(0)
+    os.waitpid(child, 0)
+    channel.phase(channel.EVALUATING)
+
+
+WORDS = {
+    "answer": answer,
+    "report": report,
+    "report-for-ever": report_for_ever,
+    "fork": fork,
+    "sleep": lambda: time.sleep(60),
+    "thread": lambda: threading.Thread(target=time.sleep, args=(60,), daemon=True).start(),
+    "exit-0": lambda: sys.exit(0),
+    "exit-3": lambda: sys.exit(3),
+    "crash": lambda: os.kill(os.getpid(), signal.SIGSEGV),
+    "exec": lambda: os.execv(sys.executable, [sys.executable, *sys.argv[:3], "sleep"]),
+}
+
+memory = bytearray(b"x") * (int(sys.argv[2]) << 20)
+attached = channel.attach() and channel.attach()
+channel.phase(channel.TRAINING)
+words = sys.argv[3:]
+if words[-1] == "when-asked":
+    words.pop()
+    answer()
+for word in words:
+    WORDS[word]()
