@@ -55,8 +55,8 @@ Agent::Agent(AgentOptions options, const RoundPolicy& policy)
       timer_(io_),
       run_limit_(io_),
       keeper_(io_, options_.keeper_pidfd),
-      layout_(options_.log_dir, options_.command.job.run_id),
-      workers_(io_, layout_, pipes_, terminal_group(options_), [this] { collect_workers(); }),
+      layout_(options_.logs, options_.command.job.run_id),
+      workers_(io_, {options_.logs, layout_, pipes_}, terminal_group(options_), [this] { collect_workers(); }),
       reporter_(pipes_, layout_, workers_, options_.command.name) {
   choose_signals();
 }

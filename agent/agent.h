@@ -41,7 +41,7 @@ struct AgentOptions {
   std::string master_host;               // what workers are told
   std::string store_address;             // where the store listens; empty: on all addresses
   std::uint16_t master_port = 0;         // 0: a fresh free one for every round
-  std::string log_dir;                   // empty: none
+  LogOptions logs;
   bool named = false;     // the run id is the person's: an earlier run of the job may have left something
   int keeper_pidfd = -1;  // readable once the keeper is dead
   bool verbose = false;   // every event and action to stderr

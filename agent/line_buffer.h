@@ -1,24 +1,47 @@
-// Cuts a worker's bytes into pieces that end at a line's end, and remembers the last lines.
+// Cuts a worker's bytes into whole lines, each with a prefix before it, and remembers the last lines.
+//
+// A line ends with "\n", "\r\n", or a "\r" with anything else after it: progress bars redraw themselves with that. The
+// bytes stay as they are.
 #pragma once
 #include <deque>
 #include <string>
 #include <string_view>
-#include <utility>
 #include <vector>
 
 namespace ddprun {
 
-// Holds back the start of a line until its end is there. '\r' ends a line too: progress bars redraw with it.
+// Holds back the start of a line until its end is there.
+//
+// A bar that writes "\r 10%" and then computes for an hour would be held back just as long. So what follows a "\r" may
+// be shown early, with a "\r" of our own behind it, which leaves a clean line to whoever writes next. It is dropped
+// when the bar's own "\r" then completes it, and written once more when it is completed otherwise.
 class LineBuffer {
  public:
-  static constexpr std::size_t kBytesMax = 64 * 1024;  // a longer line is passed on in pieces
-  // What may be written now; may be empty.
-  std::string take(std::string_view bytes);
-  // The rest, once no more bytes come.
-  std::string take_rest() { return std::exchange(held_, {}); }
+  static constexpr std::size_t kBytesMax = 1024 * 1024;  // a longer line is passed on in pieces
+
+  LineBuffer() = default;
+  // Passes on only lines that contain any of these.
+  explicit LineBuffer(std::vector<std::string> needles) : needles_(std::move(needles)) {}
+
+  // Appends to `out` what may be written now. Its last byte is a line's end, apart from a piece without a prefix.
+  void take(std::string_view bytes, std::string_view prefix, std::string& out);
+  // The rest, once no more bytes come; with a line's end added where it has none and `end_line` says so.
+  void take_rest(std::string_view prefix, std::string& out, bool end_line);
+
+  // A redraw is held back that nobody has seen: give it some 100 ms to complete, then show it.
+  bool holds_redraw() const { return (after_return_ || held_.ends_with('\r')) && shown_ != held_.size(); }
+  void show_redraw(std::string_view prefix, std::string& out);
 
  private:
+  void emit(std::string_view line, std::string_view prefix, std::string& out);
+  void hold(std::string_view start, std::string_view prefix, std::string& out);
+  void resolve_return(std::string_view& bytes, std::string_view prefix, std::string& out);
+  bool wanted(std::string_view line) const;
+
+  std::vector<std::string> needles_;
   std::string held_;
+  bool after_return_ = false;  // the line before ended with "\r"
+  std::size_t shown_ = 0;      // so much of held_ has been shown early
 };
 
 // The last lines of a stream, each cut at kLineMax bytes.

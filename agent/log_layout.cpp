@@ -1,16 +1,16 @@
 #include "agent/log_layout.h"
 
+#include <algorithm>
 #include <cerrno>
 #include <cstdlib>
 #include <cstring>
 
+#include "agent/stream_plan.h"
 #include "rendezvous/error.h"
 
 namespace ddprun {
 namespace fs = std::filesystem;
 namespace {
-
-constexpr const char* kNoFiles = "/dev/null";
 
 void make_folder(const fs::path& folder) {
   std::error_code error;
@@ -19,15 +19,25 @@ void make_folder(const fs::path& folder) {
     throw UsageError("cannot make the log folder " + folder.string(), error.message(), "Pass another --log-dir.");
 }
 
+// A new folder with a name of its own.
+fs::path make_unique_folder(const fs::path& name_start, const std::string& remedy) {
+  std::string name = name_start.string() + "XXXXXX";
+  if (!mkdtemp(name.data()))
+    throw UsageError("cannot make a folder in " + name_start.parent_path().string(), std::strerror(errno), remedy);
+  return name;
+}
+
 fs::path make_temporary_folder() {
   std::error_code error;
-  fs::path base = fs::temp_directory_path(error);
+  const fs::path base = fs::temp_directory_path(error);
   if (error) throw UsageError("no folder for temporary files", error.message(), "Set TMPDIR, or pass --log-dir.");
-  std::string name = (base / "ddprun-XXXXXX").string();
-  if (!mkdtemp(name.data()))
-    throw UsageError("cannot make a folder in " + base.string(), std::strerror(errno),
-                     "Set TMPDIR, or pass --log-dir.");
-  return name;
+  return make_unique_folder(base / "ddprun-", "Set TMPDIR, or pass --log-dir.");
+}
+
+// The run id as one folder's name, wherever its slashes and dots would lead.
+std::string folder_name(std::string run_id) {
+  std::replace(run_id.begin(), run_id.end(), '/', '_');
+  return run_id == "." || run_id == ".." ? "_" : run_id;
 }
 
 void point_latest_to(const fs::path& log_dir, const std::string& run_id) {
@@ -46,19 +56,39 @@ bool holds_files(const fs::path& folder) {
 
 }  // namespace
 
-LogLayout::LogLayout(const std::string& log_dir, const std::string& run_id) {
-  keeps_files_ = log_dir != kNoFiles;
-  keeps_logs_ = keeps_files_ && !log_dir.empty();
+LogLayout::LogLayout(const LogOptions& options, const std::string& run_id)
+    : tree_(options.tree),
+      run_(folder_name(run_id)),
+      keeps_files_(!refuses_files(options)),
+      keeps_logs_(ddprun::keeps_logs(options)),
+      temporary_(options.log_dir.empty()) {
   if (!keeps_logs_) return;
-  root_ = fs::absolute(log_dir) / run_id;
-  make_folder(root_);
-  point_latest_to(root_.parent_path(), run_id);
+  if (!temporary_) make_folder(root_ = fs::absolute(options.log_dir));
+  make_root();
 }
 
-fs::path LogLayout::worker_folder(int round, int rank) {
+void LogLayout::make_root() {
+  if (temporary_) root_ = temporary_folder_ = make_temporary_folder();
+  if (tree_ == LogTree::torchrun) {
+    root_ = make_unique_folder(root_ / (run_ + "_"), "Pass another --log-dir.");
+  } else if (!temporary_) {
+    make_folder(root_ /= run_);
+    point_latest_to(root_.parent_path(), run_);
+  }
+}
+
+fs::path LogLayout::round_folder(const WorkerPlace& worker) const {
+  if (root_.empty()) return {};
+  if (tree_ == LogTree::torchrun) return root_ / ("attempt_" + std::to_string(worker.restarts));
+  return root_ / ("round-" + std::to_string(worker.round));
+}
+
+fs::path LogLayout::worker_folder(const WorkerPlace& worker) {
   if (!keeps_files_) return {};
-  if (root_.empty()) root_ = make_temporary_folder();
-  const fs::path folder = root_ / ("round-" + std::to_string(round)) / ("rank-" + std::to_string(rank));
+  if (root_.empty()) make_root();
+  const bool torchrun = tree_ == LogTree::torchrun;
+  const fs::path folder =
+      round_folder(worker) / (torchrun ? std::to_string(worker.local_rank) : "rank-" + std::to_string(worker.rank));
   make_folder(folder);
   return folder;
 }
@@ -66,7 +96,7 @@ fs::path LogLayout::worker_folder(int round, int rank) {
 void LogLayout::clean_up(bool success) {
   if (root_.empty() || keeps_logs_ || (!success && holds_files(root_))) return;
   std::error_code ignored;
-  fs::remove_all(root_, ignored);
+  fs::remove_all(temporary_folder_, ignored);
   root_.clear();
 }
 

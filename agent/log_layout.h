@@ -1,28 +1,45 @@
 // Where a job's files lie: <log-dir>/<run id>/round-N/rank-R/{stdout.log,stderr.log,error.json}, global rank in the
-// name, <log-dir>/latest pointing to the run. Nothing is erased by a later round or a later run: logs are appended to.
+// name, <log-dir>/latest pointing to the run; or torchrun's tree, <log-dir>/<run id>_<random>/attempt_<restarts>/<local
+// rank>/. Nothing is erased by a later round or a later run: logs are appended to.
 //
-// Without a log directory there are no log files; error files lie in a temporary folder that goes away on success.
+// Without logs to keep, only error files lie there, in a temporary folder that goes away on success.
 #pragma once
 #include <filesystem>
 #include <string>
 
+#include "agent/log_options.h"
+
 namespace ddprun {
+
+// Which of the job's workers, of which round.
+struct WorkerPlace {
+  int round = 0, restarts = 0;
+  int rank = 0, local_rank = 0;
+};
 
 class LogLayout {
  public:
-  // `log_dir` empty: temporary folder for error files; "/dev/null": no files at all, as torchrun has it.
   // Throws Error where a folder cannot be made.
-  LogLayout(const std::string& log_dir, const std::string& run_id);
+  LogLayout(const LogOptions& options, const std::string& run_id);
   // Makes the folder. Empty where there are no files.
-  std::filesystem::path worker_folder(int round, int rank);
+  std::filesystem::path worker_folder(const WorkerPlace& worker);
+  // What all the ranks of a round share; it holds the workers' folders. Empty where there are no files.
+  std::filesystem::path round_folder(const WorkerPlace& worker) const;
   bool keeps_logs() const { return keeps_logs_; }
-  // Removes the temporary folder, unless a worker left an error file in it and `success` is false.
+  // Of logs that are kept in a folder that nobody named: people must be told. Else empty.
+  std::filesystem::path unnamed_folder() const { return temporary_ && keeps_logs_ ? root_ : std::filesystem::path(); }
+  // Removes the temporary folder without logs, unless a worker left an error file in it and `success` is false.
   void clean_up(bool success);
 
  private:
-  bool keeps_files_ = true;
-  bool keeps_logs_ = false;
+  void make_root();
+
+  LogTree tree_;
+  std::string run_;  // a folder's name
+  bool keeps_files_, keeps_logs_;
+  bool temporary_;
   std::filesystem::path root_;  // empty: not made yet
+  std::filesystem::path temporary_folder_;
 };
 
 }  // namespace ddprun

@@ -1,55 +1,52 @@
 #include "agent/log_pipe.h"
 
 #include <fcntl.h>
-#include <poll.h>
 #include <pty.h>
 #include <sys/ioctl.h>
 #include <termios.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <asio.hpp>
+#include <atomic>
 #include <cerrno>
 #include <condition_variable>
 #include <csignal>
 #include <cstring>
 #include <map>
 #include <mutex>
+#include <set>
 #include <thread>
 #include <utility>
 
+#include "agent/console.h"
 #include "agent/line_buffer.h"
 #include "rendezvous/error.h"
 
 namespace ddprun {
 namespace {
 
-constexpr std::size_t kReadBytes = 64 * 1024;
-const std::string kFreshLine = "\r\x1b[K";  // a worker's progress bar may stand there
-
-bool write_all(int fd, std::string_view bytes) {
-  while (!bytes.empty()) {
-    const ssize_t written = write(fd, bytes.data(), bytes.size());
-    if (written >= 0) {
-      bytes.remove_prefix(static_cast<std::size_t>(written));
-    } else if (errno == EAGAIN) {
-      pollfd room{fd, POLLOUT, 0};
-      poll(&room, 1, -1);
-    } else if (errno != EINTR) {
-      return false;
-    }
-  }
-  return true;
-}
+constexpr std::size_t kReadBytes = 256 * 1024;
+constexpr std::size_t kMuch = 16 * 1024;           // who has written so much is read again at once
+constexpr std::chrono::milliseconds kRest{1};      // others rest: lines that come singly share a read
+constexpr std::chrono::milliseconds kRedraw{100};  // a progress bar's text is complete by then
+constexpr std::uintmax_t kTailBytes = 64 * 1024;   // of a file, for its last lines
+const std::string kFreshLine = "\r\x1b[K";         // a worker's progress bar may stand there
 
 struct Ends {
   Fd read, write;
 };
 
-// Raw, so that the worker's bytes reach our own terminal as they are; the size as ours has it.
-Ends open_terminal(int console_fd) {
+winsize size_of(int console_fd) {
   winsize size{};
   ioctl(console_fd, TIOCGWINSZ, &size);
+  return size;
+}
+
+// Raw, so that the worker's bytes reach our own terminal as they are; the size as ours has it.
+Ends open_terminal(int console_fd) {
+  winsize size = size_of(console_fd);
   termios raw{};
   tcgetattr(console_fd, &raw);
   cfmakeraw(&raw);
@@ -60,83 +57,229 @@ Ends open_terminal(int console_fd) {
   return {Fd(master), Fd(slave)};
 }
 
-Ends open_ends(int console_fd) {
-  if (isatty(console_fd))
-    if (Ends ends = open_terminal(console_fd); ends.read) return ends;
+Ends open_pipe() {
   int ends[2];
   if (pipe2(ends, O_CLOEXEC) != 0)
     throw Error("cannot open a pipe for a worker's output", std::strerror(errno), "Raise the limit of open files.");
   return {Fd(ends[0]), Fd(ends[1])};
 }
 
-Fd open_log(const std::filesystem::path& file) {
-  if (file.empty()) return {};
-  Fd log(::open(file.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0666));
-  if (!log) throw Error("cannot open the log file " + file.string(), std::strerror(errno), "Pass another --log-dir.");
-  return log;
+std::string unwritable(const std::filesystem::path& path, const std::string& why) {
+  return "ddprun: cannot write " + path.string() + ": " + why +
+         ". The job goes on without what is missing there; other logs may lack something, too.\n";
+}
+
+// Where the newest part of a file of this size begins.
+std::uintmax_t tail_start(std::uintmax_t begin, std::uintmax_t size) {
+  return size - std::min(size, kTailBytes) > begin ? size - kTailBytes : begin;
+}
+
+std::string content_from(const std::filesystem::path& path, std::uintmax_t begin) {
+  std::error_code unknown;
+  const std::uintmax_t size = std::filesystem::file_size(path, unknown);
+  if (unknown || size <= begin) return {};
+  std::string content(kTailBytes, '\0');
+  const Fd file(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
+  const ssize_t got = pread(file.get(), content.data(), content.size(), static_cast<off_t>(tail_start(begin, size)));
+  content.resize(got > 0 ? static_cast<std::size_t>(got) : 0);
+  return content;
 }
 
 using Key = std::pair<int, int>;  // round, rank
 
+// What the report may ask for: lines that passed through us, or where they begin in a file.
+struct Memory {
+  Tail tail;
+  std::filesystem::path file = {};
+  std::uintmax_t begin = 0;
+};
+
 }  // namespace
 
-struct LogPipes::State : std::enable_shared_from_this<LogPipes::State> {
+struct LogPipes::State {
   // One worker's stream, from the pipe to its ends.
   struct Stream {
     LogStream wish;
+    bool terminal;
     asio::posix::stream_descriptor pipe;
-    Fd log;
-    LineBuffer lines;
-    bool console_lost = false;
+    Console* console = nullptr;
+    LinePrefix shown_prefix = {};
+    LineBuffer lines = {};
+    std::unique_ptr<LogFile> file = {};
+    LineBuffer file_lines = {};
+    std::shared_ptr<LogFile> filtered = {};
+    LineBuffer filtered_lines = {};
   };
+  using StreamPtr = std::shared_ptr<Stream>;
 
   asio::io_context io;
   asio::executor_work_guard<asio::io_context::executor_type> work{io.get_executor()};
+  Console::Listener listener{[this] { ++progress; }, [this](bool idle) { idle ? end_one() : begin_one(); }};
+  Console out{io, STDOUT_FILENO, listener}, err{io, STDERR_FILENO, listener};
+  bool one_console = out.same_place(STDERR_FILENO);
+  asio::steady_timer rest_timer{io}, redraw_timer{io};
+  std::vector<StreamPtr> resting;
+  std::set<StreamPtr> streams, redraws;
+  std::map<std::filesystem::path, std::weak_ptr<LogFile>> filtered_files;  // the main thread's
+  std::string scratch;
+  bool warned = false;
   std::array<char, kReadBytes> buffer;
+
+  std::atomic<std::uint64_t> progress = 0;
   mutable std::mutex mutex;  // guards what follows
   std::condition_variable idle;
-  int pending = 0;            // open streams and unprinted texts
-  std::map<Key, Tail> tails;  // of the newest round alone
+  int pending = 0;                 // open streams, unprinted texts, consoles with something to write
+  std::map<Key, Memory> memories;  // of the newest round alone
 
-  void read(const std::shared_ptr<Stream>& stream) {
-    stream->pipe.async_wait(asio::posix::stream_descriptor::wait_read,
-                            [this, self = shared_from_this(), stream](const asio::error_code& error) {
-                              if (!error && pass_on(*stream)) return read(stream);
-                              close(*stream);
-                            });
-  }
+  Console& console(int fd) { return fd == STDOUT_FILENO || one_console ? out : err; }
 
-  // False at the end: end of file, or EIO where a terminal's last writer has left.
-  bool pass_on(Stream& stream) {
-    const ssize_t size = ::read(stream.pipe.native_handle(), buffer.data(), buffer.size());
-    if (size < 0 && (errno == EAGAIN || errno == EINTR)) return true;
-    if (size <= 0) return false;
-    const std::string_view bytes(buffer.data(), static_cast<std::size_t>(size));
-    if (stream.wish.remember_tail) {
-      const std::lock_guard lock(mutex);
-      tails.erase(tails.begin(), tails.lower_bound({stream.wish.round, 0}));
-      tails[{stream.wish.round, stream.wish.rank}].add(bytes);
+  // The main thread's.
+  void open(const LogStream& wish, bool terminal, int fd) {
+    StreamPtr stream(new Stream{wish, terminal, asio::posix::stream_descriptor(io, fd)});
+    if (wish.console_fd >= 0) stream->console = &console(wish.console_fd);
+    if (wish.prefixed)
+      stream->shown_prefix =
+          wish.colour && stream->console && stream->console->terminal() ? wish.prefix.coloured(wish.rank) : wish.prefix;
+    if (!wish.file.empty()) stream->file = std::make_unique<LogFile>(wish.file, wish.limit);
+    if (!wish.filtered_file.empty()) {
+      stream->filtered = filtered_file(wish);
+      stream->filtered_lines = LineBuffer(wish.needles);
     }
-    if (stream.log && !write_all(stream.log.get(), bytes)) lose_log(stream);
-    to_console(stream, stream.wish.whole_lines ? stream.lines.take(bytes) : std::string(bytes));
-    return true;
+    begin_one();
+    if (wish.remember_tail) {
+      const std::lock_guard lock(mutex);
+      memory_of(wish) = {};
+    }
+    asio::post(io, [this, stream] {
+      streams.insert(stream);
+      wait(stream);
+    });
   }
 
-  void to_console(Stream& stream, const std::string& bytes) {
-    if (!stream.console_lost && !write_all(stream.wish.console_fd, bytes)) stream.console_lost = true;
+  // One for all ranks, or each would keep to a size of its own.
+  std::shared_ptr<LogFile> filtered_file(const LogStream& wish) {
+    std::weak_ptr<LogFile>& known = filtered_files[wish.filtered_file];
+    std::shared_ptr<LogFile> file = known.lock();
+    if (!file) known = file = std::make_shared<LogFile>(wish.filtered_file, wish.limit);
+    return file;
   }
 
-  void lose_log(Stream& stream) {
-    const std::string why = std::strerror(errno);
-    stream.log.reset();
-    to_console(stream, "ddprun: cannot write " + stream.wish.file.string() + ": " + why +
-                           ". What follows is only on the console.\n");
+  void wait(const StreamPtr& stream) {
+    stream->pipe.async_wait(asio::posix::stream_descriptor::wait_read,
+                            [this, stream](const asio::error_code& error) { error ? close(stream) : read(stream); });
   }
 
-  void close(Stream& stream) {
-    // Where others write too, a last line without its end gets one, or the next worker's line would hang on to it.
-    if (std::string rest = stream.lines.take_rest(); !rest.empty()) to_console(stream, rest + "\n");
+  void read(const StreamPtr& stream) {
+    if (stream->console && stream->console->full()) return stream->console->when_room([this, stream] { read(stream); });
+    const ssize_t size = ::read(stream->pipe.native_handle(), buffer.data(), buffer.size());
+    if (size < 0 && (errno == EAGAIN || errno == EINTR)) return wait(stream);
+    if (size <= 0) return close(stream);  // end of file, or EIO where a terminal's last writer has left
+    pass_on(*stream, {buffer.data(), static_cast<std::size_t>(size)});
+    if (stream->lines.holds_redraw()) show_later(stream);
+    if (static_cast<std::size_t>(size) < kMuch) return rest(stream);
+    asio::post(io, [this, stream] { read(stream); });
+  }
+
+  void rest(const StreamPtr& stream) {
+    resting.push_back(stream);
+    if (resting.size() > 1) return;
+    rest_timer.expires_after(kRest);
+    rest_timer.async_wait([this](const asio::error_code&) {
+      for (const StreamPtr& rested : std::exchange(resting, {})) read(rested);
+    });
+  }
+
+  void pass_on(Stream& stream, std::string_view bytes) {
+    ++progress;
+    remember(stream, bytes);
+    to_file(stream, bytes);
+    to_filtered(stream, [&](LineBuffer& lines, const std::string& prefix) { lines.take(bytes, prefix, scratch); });
+    if (!stream.console) return;
+    if (!stream.wish.whole_lines) return stream.console->add(&stream, bytes);
+    const std::string& prefix = prefix_of(stream);
+    stream.console->compose(&stream, [&](std::string& queue) { stream.lines.take(bytes, prefix, queue); });
+  }
+
+  static const std::string& prefix_of(Stream& stream) {
+    return stream.shown_prefix.text(std::chrono::system_clock::now());
+  }
+
+  void remember(const Stream& stream, std::string_view bytes) {
+    if (!stream.wish.remember_tail) return;
+    const std::lock_guard lock(mutex);
+    memories[{stream.wish.round, stream.wish.rank}].tail.add(bytes);
+  }
+
+  void to_file(Stream& stream, std::string_view bytes) {
+    if (!stream.file) return;
+    if (!stream.file->limited()) return write(*stream.file, bytes);
+    scratch.clear();
+    stream.file_lines.take(bytes, {}, scratch);
+    write(*stream.file, scratch);
+  }
+
+  template <class Take>
+  void to_filtered(Stream& stream, Take take) {
+    if (!stream.filtered) return;
+    scratch.clear();
+    take(stream.filtered_lines, stream.wish.prefix.text(std::chrono::system_clock::now()));
+    write(*stream.filtered, scratch);
+  }
+
+  void write(LogFile& file, std::string_view bytes) {
+    if (bytes.empty()) return;
+    if (const int error = file.write(bytes)) warn(unwritable(file.path(), std::strerror(error)));
+  }
+
+  void warn(const std::string& text) {
+    if (!std::exchange(warned, true)) print(text);
+  }
+
+  void print(const std::string& text) {
+    Console& to = console(STDERR_FILENO);
+    to.add(this, to.terminal() ? kFreshLine + text : text);
+  }
+
+  void show_later(const StreamPtr& stream) {
+    redraws.insert(stream);
+    if (redraws.size() > 1) return;
+    redraw_timer.expires_after(kRedraw);
+    redraw_timer.async_wait([this](const asio::error_code&) {
+      for (const StreamPtr& held : std::exchange(redraws, {})) show_redraw(held);
+    });
+  }
+
+  void show_redraw(const StreamPtr& stream) {
+    if (!streams.count(stream) || !stream->lines.holds_redraw()) return;
+    if (stream->console->full()) return show_later(stream);
+    const std::string& prefix = prefix_of(*stream);
+    stream->console->compose(stream.get(), [&](std::string& queue) { stream->lines.show_redraw(prefix, queue); });
+  }
+
+  // Where others write too, a last line without its end gets one, or the next worker's line would hang on to it.
+  void close(const StreamPtr& stream) {
+    to_filtered(*stream, [&](LineBuffer& lines, const std::string& prefix) { lines.take_rest(prefix, scratch, true); });
+    scratch.clear();
+    stream->file_lines.take_rest({}, scratch, false);
+    if (stream->file) write(*stream->file, scratch);
+    const std::string& prefix = prefix_of(*stream);
+    if (stream->console)
+      stream->console->compose(stream.get(), [&](std::string& queue) { stream->lines.take_rest(prefix, queue, true); });
+    streams.erase(stream);
     end_one();
+  }
+
+  void resize() {
+    for (const StreamPtr& stream : streams) {
+      if (!stream->terminal) continue;
+      const winsize size = size_of(stream->wish.console_fd);
+      ioctl(stream->pipe.native_handle(), TIOCSWINSZ, &size);
+    }
+  }
+
+  void abandon_consoles() {
+    out.abandon();
+    err.abandon();
   }
 
   void begin_one() {
@@ -148,6 +291,21 @@ struct LogPipes::State : std::enable_shared_from_this<LogPipes::State> {
     const std::lock_guard lock(mutex);
     --pending;
     idle.notify_all();
+  }
+
+  // Memories of older rounds go.
+  Memory& memory_of(const LogStream& wish) {
+    memories.erase(memories.begin(), memories.lower_bound({wish.round, 0}));
+    return memories[{wish.round, wish.rank}];
+  }
+
+  bool wait_until_idle(std::chrono::milliseconds stuck) {
+    std::unique_lock lock(mutex);
+    for (;;) {
+      const std::uint64_t before = progress;
+      if (idle.wait_for(lock, stuck, [this] { return pending == 0; })) return true;
+      if (progress == before) return false;
+    }
   }
 };
 
@@ -162,33 +320,64 @@ LogPipes::LogPipes() : state_(std::make_shared<State>()) {
 LogPipes::~LogPipes() { state_->io.stop(); }
 
 Fd LogPipes::open(const LogStream& wish) {
-  Fd log = open_log(wish.file);
-  Ends ends = open_ends(wish.console_fd);
+  Ends ends;
+  if (!wish.prefixed && wish.console_fd >= 0 && isatty(wish.console_fd)) ends = open_terminal(wish.console_fd);
+  const bool terminal = static_cast<bool>(ends.read);
+  if (!terminal) ends = open_pipe();
   fcntl(ends.read.get(), F_SETFL, O_NONBLOCK);
-  auto stream = std::shared_ptr<State::Stream>(new State::Stream{
-      wish, asio::posix::stream_descriptor(state_->io, ends.read.release()), std::move(log), {}, false});
-  state_->begin_one();
-  asio::post(state_->io, [state = state_, stream] { state->read(stream); });
+  state_->open(wish, terminal, ends.read.release());
   return std::move(ends.write);
+}
+
+Fd LogPipes::own_file(const LogStream& wish) {
+  Fd file = open_to_append(wish.file);
+  if (!file) {
+    warn(unwritable(wish.file, std::strerror(errno)));
+    return file;
+  }
+  if (wish.remember_tail) {
+    std::error_code unknown;
+    const std::uintmax_t size = std::filesystem::file_size(wish.file, unknown);
+    const std::lock_guard lock(state_->mutex);
+    state_->memory_of(wish) = {{}, wish.file, unknown ? 0 : size};
+  }
+  return file;
 }
 
 std::vector<std::string> LogPipes::last_lines(int round, int rank) const {
   const std::lock_guard lock(state_->mutex);
-  const auto found = state_->tails.find({round, rank});
-  return found == state_->tails.end() ? std::vector<std::string>{} : found->second.lines();
+  const auto found = state_->memories.find({round, rank});
+  if (found == state_->memories.end()) return {};
+  Tail tail = found->second.tail;
+  if (!found->second.file.empty()) tail.add(content_from(found->second.file, found->second.begin));
+  return tail.lines();
 }
 
 void LogPipes::print(const std::string& text) {
   state_->begin_one();
-  asio::post(state_->io, [state = state_, text] {
-    write_all(STDERR_FILENO, isatty(STDERR_FILENO) ? kFreshLine + text : text);
-    state->end_one();
+  asio::post(state_->io, [&state = *state_, text] {
+    state.print(text);
+    state.end_one();
   });
 }
 
-bool LogPipes::drain(std::chrono::milliseconds limit) {
-  std::unique_lock lock(state_->mutex);
-  return state_->idle.wait_for(lock, limit, [this] { return state_->pending == 0; });
+void LogPipes::warn(const std::string& text) {
+  state_->begin_one();
+  asio::post(state_->io, [&state = *state_, text] {
+    state.warn(text);
+    state.end_one();
+  });
+}
+
+void LogPipes::resize() {
+  asio::post(state_->io, [&state = *state_] { state.resize(); });
+}
+
+bool LogPipes::drain(std::chrono::milliseconds stuck) {
+  if (state_->wait_until_idle(stuck)) return true;
+  asio::post(state_->io, [&state = *state_] { state.abandon_consoles(); });
+  state_->wait_until_idle(stuck);
+  return false;
 }
 
 }  // namespace ddprun

@@ -1,7 +1,8 @@
-// A worker's output on its way to the console and its log file, and the last lines of it for the report.
+// The workers' output on its way to the console and to log files, and the last lines of it for the report.
 //
 // A thread of its own reads the pipes: whoever reads our console may be slow or stopped, and that must stop neither the
-// supervisor nor the store. The worker is slowed down instead, as it would be with the console itself.
+// supervisor nor the store. The worker is slowed down instead, as it would be with the console itself; one that writes
+// only to a file is not.
 #pragma once
 #include <chrono>
 #include <filesystem>
@@ -9,6 +10,8 @@
 #include <string>
 #include <vector>
 
+#include "agent/line_prefix.h"
+#include "agent/log_file.h"
 #include "agent/process.h"
 
 namespace ddprun {
@@ -16,29 +19,42 @@ namespace ddprun {
 struct LogStream {
   int round = 0;
   int rank = 0;
-  int console_fd = 2;          // where its bytes go, unaltered: 1 or 2
-  std::filesystem::path file;  // and there, appended; empty: nowhere
-  bool whole_lines = false;    // several workers share the console: no line of one is torn by another's
-  bool remember_tail = false;  // for last_lines()
+  int console_fd = -1;       // 1 or 2; -1: not there
+  bool whole_lines = false;  // several workers share the console: no line of one is torn by another's
+  LinePrefix prefix = {};    // of each line in the filtered file and, where `prefixed` says so, on the console
+  bool prefixed = false;
+  bool colour = false;              // of the console's prefix, where that is a terminal
+  bool remember_tail = false;       // for last_lines()
+  std::filesystem::path file = {};  // appended, unaltered; empty: nowhere
+  LogLimit limit = {};
+  std::filesystem::path filtered_file = {};  // shared: the lines, with their prefix, that contain any of `needles`
+  std::vector<std::string> needles = {};
 };
 
 class LogPipes {
  public:
   LogPipes();
   ~LogPipes();
-  // The end to give to a worker, a terminal where the console is one. Close it once the worker has it.
-  // Throws Error where neither pipe nor log file can be opened.
+  // The end to give to a worker; close it once the worker has it. A terminal where the console is one and lines get no
+  // prefix, else a pipe. Throws Error where neither can be opened. A log file that cannot be written costs one warning.
   Fd open(const LogStream& stream);
-  // Oldest first, at most 20, without line ends.
+  // stream.file itself, which the worker then writes without us. Empty, after a warning, where it cannot be opened.
+  Fd own_file(const LogStream& stream);
+  // Of a stream with remember_tail: oldest first, at most 20, without line ends.
   std::vector<std::string> last_lines(int round, int rank) const;
   // A line of our own to stderr, after what has been written before.
   void print(const std::string& text);
-  // Waits until all that has been written is on the console: every writer is gone. False: not within `limit`.
-  bool drain(std::chrono::milliseconds limit);
+  // A line about a file that cannot be written; only the first one in our life, as a full disk is full for all files.
+  void warn(const std::string& text);
+  // Our terminal has another size: the workers' get it too. It sends them no signal.
+  void resize();
+  // Waits until all that has been written is on the console and in the files: every writer is gone. A slow reader is
+  // waited for; one that takes nothing for so long as `stuck` loses the rest, and the answer is false.
+  bool drain(std::chrono::milliseconds stuck);
 
  private:
   struct State;
-  std::shared_ptr<State> state_;  // shared with the thread, which may outlive us where the console is stuck
+  std::shared_ptr<State> state_;  // shared with the thread, which may outlive us where a disk is stuck
 };
 
 }  // namespace ddprun

@@ -72,7 +72,7 @@ void Reporter::failed(const Outcome& outcome) {
   report.last_lines = pipes_.last_lines(failure.round, failure.rank);
   if (const std::string content = file_content(record.folder / "error.json"); !content.empty())
     report.error_message = error_message_of(content);
-  if (layout_.keeps_logs()) report.log = (record.folder / "stderr.log").string();
+  if (layout_.keeps_logs()) report.log = (record.stderr_log.empty() ? record.folder : record.stderr_log).string();
   for (const auto& [local_rank, other] : workers_.records())
     if (local_rank != failure.local_rank && other.status && !other.status->ok() && !stopped_by_us(*other.status))
       report.others.push_back("rank " + std::to_string(failure.rank - failure.local_rank + local_rank) + " " +

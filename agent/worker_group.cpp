@@ -28,9 +28,9 @@ const Fd& null_input() {
 
 }  // namespace
 
-WorkerGroup::WorkerGroup(asio::io_context& io, LogLayout& layout, LogPipes& pipes, std::optional<pid_t> terminal_group,
+WorkerGroup::WorkerGroup(asio::io_context& io, WorkerStreams streams, std::optional<pid_t> terminal_group,
                          std::function<void()> on_end)
-    : io_(io), layout_(layout), pipes_(pipes), terminal_group_(terminal_group), on_end_(std::move(on_end)) {}
+    : io_(io), streams_(std::move(streams)), terminal_group_(terminal_group), on_end_(std::move(on_end)) {}
 
 void WorkerGroup::begin(const Round& round, const RoundNode& node) {
   live_.clear();
@@ -42,16 +42,15 @@ void WorkerGroup::begin(const Round& round, const RoundNode& node) {
 int WorkerGroup::start(const WorkerCommand& command, int local_rank) {
   const int rank = node_.first_rank + local_rank;
   WorkerRecord& record = records_[local_rank];
-  record.folder = layout_.worker_folder(round_.number, rank);
-  const bool alone = node_.workers == 1, logged = layout_.keeps_logs();
-  const auto log_file = [&](const char* name) { return logged ? record.folder / name : std::filesystem::path(); };
-  const Fd out = logged ? pipes_.open({round_.number, rank, 1, log_file("stdout.log"), !alone, false}) : Fd();
-  const Fd err = pipes_.open({round_.number, rank, 2, log_file("stderr.log"), !alone, true});
+  const bool alone = node_.workers == 1;
+  const WorkerStreams::Streams streams = streams_.open({round_.number, round_.restarts, rank, local_rank}, alone);
+  record.folder = streams.folder;
+  record.stderr_log = streams.stderr_log;
 
   SpawnRequest request{command.program, with_local_rank(command.argv, local_rank), environment(command, local_rank)};
   request.stdin_fd = rank == 0 ? 0 : null_input().get();
-  if (out) request.stdout_fd = out.get();
-  request.stderr_fd = err.get();
+  if (streams.out) request.stdout_fd = streams.out.get();
+  if (streams.err) request.stderr_fd = streams.err.get();
   if (alone) request.foreground_group = terminal_group_;
   Spawned spawned = spawn(request);
   if (spawned.error) {

@@ -13,9 +13,8 @@
 #include <asio/io_context.hpp>
 #include <asio/posix/stream_descriptor.hpp>
 
-#include "agent/log_layout.h"
-#include "agent/log_pipe.h"
 #include "agent/worker_env.h"
+#include "agent/worker_streams.h"
 #include "rendezvous/round.h"
 #include "rendezvous/time.h"
 
@@ -36,7 +35,8 @@ struct WorkerRecord {
   std::optional<ExitStatus> status;
   TimePoint ended_at;
   std::chrono::system_clock::time_point ended_at_wall;
-  std::filesystem::path folder;  // its log files; empty: none
+  std::filesystem::path folder;      // its error file is there; empty: none
+  std::filesystem::path stderr_log;  // empty: none
 };
 
 struct WorkerEnd {
@@ -48,7 +48,7 @@ class WorkerGroup {
  public:
   // `on_end` is called from the loop whenever a worker may have ended: then call collect().
   // `terminal_group`: the process group in the terminal's foreground, joined by a worker that is the only one.
-  WorkerGroup(asio::io_context& io, LogLayout& layout, LogPipes& pipes, std::optional<pid_t> terminal_group,
+  WorkerGroup(asio::io_context& io, WorkerStreams streams, std::optional<pid_t> terminal_group,
               std::function<void()> on_end);
   // Forgets the previous round. Its workers are gone.
   void begin(const Round& round, const RoundNode& node);
@@ -77,8 +77,7 @@ class WorkerGroup {
   std::vector<std::string> environment(const WorkerCommand& command, int local_rank) const;
 
   asio::io_context& io_;
-  LogLayout& layout_;
-  LogPipes& pipes_;
+  WorkerStreams streams_;
   std::optional<pid_t> terminal_group_;
   std::function<void()> on_end_;
   Round round_;

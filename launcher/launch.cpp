@@ -86,7 +86,7 @@ AgentOptions agent_options(const Config& config, const Machine& machine, int kee
   options.master_host = config.master_addr.empty() ? kLoopback : config.master_addr;
   options.store_address = options.master_host == kLoopback ? kLoopback : "";  // nobody else's business by default
   options.master_port = static_cast<std::uint16_t>(config.master_port);
-  options.log_dir = config.log_dir;
+  options.logs.log_dir = config.log_dir;
   options.keeper_pidfd = keeper_pidfd;
   options.verbose = config.verbose;
   return options;
