@@ -56,7 +56,11 @@ Agent::Agent(AgentOptions options, const RoundPolicy& policy)
       run_limit_(io_),
       keeper_(io_, options_.keeper_pidfd),
       layout_(options_.logs, options_.command.job.run_id),
-      workers_(io_, {options_.logs, layout_, pipes_}, terminal_group(options_), [this] { collect_workers(); }),
+      workers_(
+          io_, {options_.logs, layout_, pipes_}, terminal_group(options_), [this] { collect_workers(); },
+          [this](const WorkerEnd& end) {
+            happened(WorkerDying{round_->number, end.local_rank, end.status});
+          }),
       reporter_(pipes_, layout_, workers_, options_.command.name) {
   choose_signals();
 }
@@ -69,14 +73,14 @@ void Agent::choose_signals() {
   std::signal(SIGPIPE, SIG_IGN);
 }
 
-Outcome Agent::run() {
+JobResult Agent::run() {
   if (options_.named) end_leftovers_of_earlier_runs();
   await_signal();
   watch_keeper();
   limit_run();
   tell_coordinator(ready());
   io_.run();
-  return outcome_;
+  return result_;
 }
 
 void Agent::end_leftovers_of_earlier_runs() {
@@ -96,7 +100,7 @@ void Agent::on_signal(int signal) {
   if (signal == SIGCHLD) return collect_workers();
   if (signal == SIGTSTP) return workers_.signal_groups(SIGSTOP);
   if (signal == SIGCONT) return workers_.signal_groups(SIGCONT);
-  if (signal == SIGWINCH) return;
+  if (signal == SIGWINCH) return pipes_.resize();
   if (!contains(options_.ending_signals, signal)) return workers_.signal(signal);
   happened(Signalled{signal});
 }
@@ -187,8 +191,8 @@ void Agent::carry_out(const Action& action) {
   log("action", action);
   std::visit(overloaded{
                  [&](const StartWorkers& a) { start_workers(a.round); },
-                 [&](const AskToSave&) {},
-                 [&](const AskToLeave&) {},
+                 [&](const AskToSave&) { workers_.channels().ask_to_save(Clock::now()); },
+                 [&](const AskToLeave&) { workers_.channels().ask_to_leave(); },
                  [&](const AnnounceWait& a) { reporter_.waiting(a.local_ranks, a.left); },
                  [&](const SignalWorkers& a) { signal_workers(a.signal); },
                  [&](const SweepLeftovers& a) { sweep(a.round); },
@@ -224,7 +228,7 @@ void Agent::start_workers(const Round& round) {
 void Agent::report_failure(const ReportFailure& report) {
   const int rank = round_->find(options_.node)->first_rank + report.local_rank;
   last_failure_ = Failure{report.round, options_.node, report.local_rank, rank, report.status};
-  tell_coordinator(WorkerFailed{*last_failure_});
+  tell_coordinator(WorkerFailed{*last_failure_, workers_.channels().progressed(Clock::now())});
 }
 
 // SIGKILL needs no scope: what is left of a worker's group goes when the worker is reaped.
@@ -238,7 +242,7 @@ void Agent::signal_workers(int signal) {
 void Agent::sweep(int round) { reporter_.still_there(end_all_children(kSweepLimit), round); }
 
 void Agent::finish(const Outcome& outcome) {
-  outcome_ = outcome;
+  result_ = {outcome, workers_.channels().all_saved(Clock::now())};
   store_.reset();
   pipes_.drain(kDrainLimit);
   if (outcome.cause) reporter_.failed(outcome);

@@ -47,12 +47,17 @@ struct AgentOptions {
   bool verbose = false;   // every event and action to stderr
 };
 
+struct JobResult {
+  Outcome outcome;
+  bool saved = false;  // every worker of the last round here told of a snapshot that holds all it had done
+};
+
 class Agent {
  public:
   // Throws Error where the store's port or the log folder cannot be had.
   Agent(AgentOptions options, const RoundPolicy& policy);
   // Runs the job to its end. Nothing it started is left when it returns.
-  Outcome run();
+  JobResult run();
 
  private:
   void end_leftovers_of_earlier_runs();
@@ -96,7 +101,7 @@ class Agent {
   bool handling_ = false;
   std::optional<Round> round_;
   std::optional<Failure> last_failure_;
-  Outcome outcome_;
+  JobResult result_;
 };
 
 }  // namespace ddprun

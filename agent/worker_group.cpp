@@ -29,12 +29,18 @@ const Fd& null_input() {
 }  // namespace
 
 WorkerGroup::WorkerGroup(asio::io_context& io, WorkerStreams streams, std::optional<pid_t> terminal_group,
-                         std::function<void()> on_end)
-    : io_(io), streams_(std::move(streams)), terminal_group_(terminal_group), on_end_(std::move(on_end)) {}
+                         std::function<void()> on_end, std::function<void(const WorkerEnd&)> on_dying)
+    : io_(io),
+      streams_(std::move(streams)),
+      terminal_group_(terminal_group),
+      on_end_(std::move(on_end)),
+      on_dying_(std::move(on_dying)),
+      channels_(io, [this](int local_rank) { on_hint(local_rank); }) {}
 
 void WorkerGroup::begin(const Round& round, const RoundNode& node) {
   live_.clear();
   records_.clear();
+  channels_.begin();
   round_ = round;
   node_ = node;
 }
@@ -52,11 +58,15 @@ int WorkerGroup::start(const WorkerCommand& command, int local_rank) {
   if (streams.out) request.stdout_fd = streams.out.get();
   if (streams.err) request.stderr_fd = streams.err.get();
   if (alone) request.foreground_group = terminal_group_;
+  if (const int page = channels_.open(local_rank, Clock::now()); page >= 0) {
+    request.passed.push_back({page, kChannelFd});
+    request.environment.push_back(DDPRUN_CHANNEL_VARIABLE "=" + std::to_string(kChannelFd));
+  }
   Spawned spawned = spawn(request);
   if (spawned.error) {
     record.status = ExitStatus{.start_error = spawned.error};
-    record.started_at = record.ended_at = Clock::now();
-    record.ended_at_wall = std::chrono::system_clock::now();
+    record.started_at = Clock::now();
+    note_end(record);
     return spawned.error;
   }
   record.pid = spawned.pid;
@@ -64,7 +74,23 @@ int WorkerGroup::start(const WorkerCommand& command, int local_rank) {
   const auto [live, fresh] =
       live_.emplace(local_rank, Live{spawned.pid, asio::posix::stream_descriptor(io_, spawned.pidfd.release())});
   watch(live->second);
+  channels_.started(local_rank);
   return 0;
+}
+
+void WorkerGroup::note_end(WorkerRecord& record) {
+  if (record.ended_at != TimePoint()) return;
+  record.ended_at = Clock::now();
+  record.ended_at_wall = std::chrono::system_clock::now();
+}
+
+void WorkerGroup::on_hint(int local_rank) {
+  const auto worker = live_.find(local_rank);
+  if (worker == live_.end()) return;
+  const auto status = dying_status(worker->second.pid);
+  if (!status) return;
+  note_end(records_[local_rank]);
+  on_dying_({local_rank, *status});
 }
 
 std::vector<std::string> WorkerGroup::environment(const WorkerCommand& command, int local_rank) const {
@@ -98,8 +124,8 @@ std::vector<WorkerEnd> WorkerGroup::collect() {
     }
     WorkerRecord& record = records_[worker->first];
     record.status = status;
-    record.ended_at = Clock::now();
-    record.ended_at_wall = std::chrono::system_clock::now();
+    note_end(record);
+    channels_.ended(worker->first);
     ends.push_back({worker->first, *status});
     worker = live_.erase(worker);
   }

@@ -13,6 +13,7 @@
 #include <asio/io_context.hpp>
 #include <asio/posix/stream_descriptor.hpp>
 
+#include "agent/worker_channels.h"
 #include "agent/worker_env.h"
 #include "agent/worker_streams.h"
 #include "rendezvous/round.h"
@@ -33,7 +34,7 @@ struct WorkerRecord {
   pid_t pid = 0;
   TimePoint started_at;
   std::optional<ExitStatus> status;
-  TimePoint ended_at;
+  TimePoint ended_at;  // or began to die, where that was known before
   std::chrono::system_clock::time_point ended_at_wall;
   std::filesystem::path folder;      // its error file is there; empty: none
   std::filesystem::path stderr_log;  // empty: none
@@ -46,10 +47,11 @@ struct WorkerEnd {
 
 class WorkerGroup {
  public:
-  // `on_end` is called from the loop whenever a worker may have ended: then call collect().
+  // `on_end` is called from the loop whenever a worker may have ended: then call collect(). `on_dying`: a worker that
+  // uses its channel is ending with a failure, and will be collected later.
   // `terminal_group`: the process group in the terminal's foreground, joined by a worker that is the only one.
   WorkerGroup(asio::io_context& io, WorkerStreams streams, std::optional<pid_t> terminal_group,
-              std::function<void()> on_end);
+              std::function<void()> on_end, std::function<void(const WorkerEnd&)> on_dying);
   // Forgets the previous round. Its workers are gone.
   void begin(const Round& round, const RoundNode& node);
   // 0, or the errno that kept it from being exec'd.
@@ -63,6 +65,7 @@ class WorkerGroup {
   std::vector<WorkerEnd> collect();
   // Children of ours that are none of the workers: orphaned descendants.
   void reap_strays();
+  WorkerChannels& channels() { return channels_; }
   int rank_of(int local_rank) const { return node_.first_rank + local_rank; }
   const std::map<int, WorkerRecord>& records() const { return records_; }  // by local rank
 
@@ -72,6 +75,8 @@ class WorkerGroup {
     asio::posix::stream_descriptor pidfd;
   };
   void watch(Live& worker);
+  void on_hint(int local_rank);
+  static void note_end(WorkerRecord& record);
   // A worker that stays in the terminal's foreground does not.
   bool leads_group() const { return node_.workers > 1 || !terminal_group_; }
   std::vector<std::string> environment(const WorkerCommand& command, int local_rank) const;
@@ -80,6 +85,8 @@ class WorkerGroup {
   WorkerStreams streams_;
   std::optional<pid_t> terminal_group_;
   std::function<void()> on_end_;
+  std::function<void(const WorkerEnd&)> on_dying_;
+  WorkerChannels channels_;
   Round round_;
   RoundNode node_;
   std::map<int, Live> live_;  // by local rank

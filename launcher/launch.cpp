@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <csignal>
 #include <cstdio>
 #include <cstdlib>
 #include <filesystem>
@@ -92,14 +93,15 @@ AgentOptions agent_options(const Config& config, const Machine& machine, int kee
   return options;
 }
 
-int exit_code(const Outcome& outcome) {
+int exit_code(const JobResult& result) {
+  const Outcome& outcome = result.outcome;
   switch (outcome.verdict) {
     case Verdict::success:
       return kSuccess;
     case Verdict::worker_failed:
       return kWorkerFailed;
     case Verdict::interrupted:
-      return kInterrupted + outcome.signal;
+      return outcome.signal != SIGINT && result.saved ? kRequeue : kInterrupted + outcome.signal;
   }
   return kInternalError;
 }
