@@ -102,7 +102,9 @@ void Agent::on_signal(int signal) {
   if (signal == SIGCONT) return workers_.signal_groups(SIGCONT);
   if (signal == SIGWINCH) return pipes_.resize();
   if (!contains(options_.ending_signals, signal)) return workers_.signal(signal);
-  happened(Signalled{signal});
+  if (!contains(options_.preempt_signals, signal)) return happened(Signalled{signal});
+  reporter_.preempted(signal);
+  happened(Signalled{SIGTERM});
 }
 
 void Agent::limit_run() {
@@ -172,7 +174,7 @@ void Agent::obey(const Order& order) {
 NodeReady Agent::ready() {
   store_.reset();
   store_ = std::make_unique<Server>(Server::Options{options_.store_address, options_.master_port});
-  return {options_.node, {options_.workers, options_.master_host, store_->port()}};
+  return {options_.node, {options_.workers, options_.master_host, store_->port(), options_.role}};
 }
 
 // Events that come up while an action is carried out wait for their turn.

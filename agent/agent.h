@@ -32,15 +32,17 @@ enum class StopScope { rank, group };
 struct AgentOptions {
   NodeId node = 0;
   int workers = 1;
+  std::string role = "default";
   WorkerCommand command;
   StopPolicy stop;
   StopScope stop_scope = StopScope::rank;
   // End the job politely; SIGUSR1, SIGUSR2 and the rest of these four pass through to the workers.
   std::vector<int> ending_signals = {SIGTERM, SIGINT, SIGHUP, SIGQUIT};
-  std::optional<Duration> max_run = {};  // after so long the job ends as if SIGTERM had come
-  std::string master_host;               // what workers are told
-  std::string store_address;             // where the store listens; empty: on all addresses
-  std::uint16_t master_port = 0;         // 0: a fresh free one for every round
+  std::vector<int> preempt_signals = {};  // of those: the scheduler's early notice, as good as SIGTERM
+  std::optional<Duration> max_run = {};   // after so long the job ends as if SIGTERM had come
+  std::string master_host;                // what workers are told
+  std::string store_address;              // where the store listens; empty: on all addresses
+  std::uint16_t master_port = 0;          // 0: a fresh free one for every round
   LogOptions logs;
   bool named = false;     // the run id is the person's: an earlier run of the job may have left something
   int keeper_pidfd = -1;  // readable once the keeper is dead

@@ -54,7 +54,22 @@ bool holds_files(const fs::path& folder) {
   return false;
 }
 
+fs::path round_name(LogTree tree, const WorkerPlace& worker) {
+  return tree == LogTree::torchrun ? "attempt_" + std::to_string(worker.restarts)
+                                   : "round-" + std::to_string(worker.round);
+}
+
 }  // namespace
+
+std::string run_folder(LogTree tree, const std::string& run_id) {
+  return folder_name(run_id) + (tree == LogTree::torchrun ? "_XXXXXX" : "");
+}
+
+fs::path worker_folder_in_run(LogTree tree, const WorkerPlace& worker) {
+  const bool torchrun = tree == LogTree::torchrun;
+  return round_name(tree, worker) /
+         (torchrun ? std::to_string(worker.local_rank) : "rank-" + std::to_string(worker.rank));
+}
 
 LogLayout::LogLayout(const LogOptions& options, const std::string& run_id)
     : tree_(options.tree),
@@ -78,17 +93,13 @@ void LogLayout::make_root() {
 }
 
 fs::path LogLayout::round_folder(const WorkerPlace& worker) const {
-  if (root_.empty()) return {};
-  if (tree_ == LogTree::torchrun) return root_ / ("attempt_" + std::to_string(worker.restarts));
-  return root_ / ("round-" + std::to_string(worker.round));
+  return root_.empty() ? fs::path() : root_ / round_name(tree_, worker);
 }
 
 fs::path LogLayout::worker_folder(const WorkerPlace& worker) {
   if (!keeps_files_) return {};
   if (root_.empty()) make_root();
-  const bool torchrun = tree_ == LogTree::torchrun;
-  const fs::path folder =
-      round_folder(worker) / (torchrun ? std::to_string(worker.local_rank) : "rank-" + std::to_string(worker.rank));
+  const fs::path folder = root_ / worker_folder_in_run(tree_, worker);
   make_folder(folder);
   return folder;
 }

@@ -17,6 +17,11 @@ struct WorkerPlace {
   int rank = 0, local_rank = 0;
 };
 
+// The names under the log folder: "<run id>" ("<run id>_XXXXXX" stands for torchrun's random ending), and below that
+// "round-1/rank-3" or "attempt_0/3".
+std::string run_folder(LogTree tree, const std::string& run_id);
+std::filesystem::path worker_folder_in_run(LogTree tree, const WorkerPlace& worker);
+
 class LogLayout {
  public:
   // Throws Error where a folder cannot be made.

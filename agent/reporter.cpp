@@ -33,6 +33,10 @@ void Reporter::ended_leftovers(int processes, const std::string& run_id) {
                " had left behind.\n");
 }
 
+void Reporter::preempted(int signal) {
+  pipes_.print("ddprun: " + signal_name(signal) + ": the scheduler's early notice (--preempt-signal).\n");
+}
+
 void Reporter::run_is_over(Duration allowed) {
   pipes_.print("ddprun: the job has run for " + seconds(allowed) + " s, as long as --max-run allows.\n");
 }

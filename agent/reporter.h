@@ -22,6 +22,7 @@ class Reporter {
   Reporter(LogPipes& pipes, const LogLayout& layout, const WorkerGroup& workers, std::string program);
 
   void ended_leftovers(int processes, const std::string& run_id);
+  void preempted(int signal);
   void run_is_over(Duration allowed);
   void stopping(int signal, Duration grace);
   void waiting(const std::vector<int>& local_ranks, Duration left);

@@ -1,43 +1,32 @@
 #include "launcher/launch.h"
 
-#include <sched.h>
 #include <sys/random.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include <algorithm>
-#include <chrono>
-#include <csignal>
 #include <cstdio>
 #include <cstdlib>
 #include <filesystem>
+#include <fstream>
 
 #include "agent/agent.h"
 #include "agent/job_cookie.h"
+#include "launcher/dry_run.h"
 #include "launcher/exit_codes.h"
+#include "launcher/job.h"
+#include "launcher/machine.h"
+#include "launcher/outside.h"
+#include "launcher/plan.h"
 #include "launcher/program.h"
 #include "rendezvous/error.h"
-
-extern char** environ;
 
 namespace ddprun {
 namespace {
 
-constexpr const char* kLoopback = "127.0.0.1";
-
 std::string variable(const char* name) {
   const char* value = std::getenv(name);
   return value ? value : "";
-}
-
-Environment environment() {
-  Environment out;
-  for (char** entry = environ; *entry; ++entry) {
-    const std::string text = *entry;
-    if (const std::size_t equals = text.find('='); equals != std::string::npos)
-      out.emplace(text.substr(0, equals), text.substr(equals + 1));
-  }
-  return out;
 }
 
 // A random UUID (RFC 9562, version 4), as torchrun gives a standalone job.
@@ -58,42 +47,38 @@ FileKind kind_of(const std::string& path) {
   return {true, S_ISDIR(status.st_mode), access(path.c_str(), X_OK) == 0};
 }
 
+std::string first_line_of(const std::string& path) {
+  char bytes[256] = {};  // the kernel reads no more of a script's first line either
+  std::ifstream(path, std::ios::binary).read(bytes, sizeof bytes - 1);
+  const std::string text = bytes;
+  return text.substr(0, text.find('\n'));
+}
+
 Surroundings surroundings() {
   std::error_code ignored;
   const auto self = std::filesystem::read_symlink("/proc/self/exe", ignored);
-  return {variable("PATH"), self.parent_path().string(), variable("PYTHON_EXEC"), kind_of};
+  return {variable("PATH"), self.parent_path().string(), variable("PYTHON_EXEC"), kind_of, first_line_of};
 }
 
-int visible_gpus() {
-  int found = 0;
-  while (access(("/dev/nvidia" + std::to_string(found)).c_str(), F_OK) == 0) ++found;
-  if (const char* visible = std::getenv("CUDA_VISIBLE_DEVICES")) {
-    const std::string list = visible;
-    const auto named = list.empty() || list == "-1" ? 0 : 1 + std::count(list.begin(), list.end(), ',');
-    return std::min(found, static_cast<int>(named));
-  }
-  return found;
+Place place_of(const Config& config) {
+  Place place{host_name(), {}, own_environment()};
+  if (config.interface.empty()) return place;
+  place.interface_address = address_of_interface(config.interface);
+  if (place.interface_address.empty() && master_host(config).empty())
+    throw UsageError("cannot use the interface " + config.interface, "it has no address",
+                     "Bring it up, or name an address by --master-addr.");
+  return place;
 }
 
-AgentOptions agent_options(const Config& config, const Machine& machine, int keeper_pidfd) {
-  Program program = find_program(config, surroundings());
-  AgentOptions options;
-  options.workers = worker_count(config.nproc_per_node, machine).value();
-  const std::string run_id = config.rdzv_id.empty() ? random_run_id() : config.rdzv_id;
-  const JobIdentity job{run_id, config.max_restarts, to_string(own_cookie(run_id))};
-  options.command = {config.program.front(), program.path, program.argv, environment(), job};
-  options.named = !config.rdzv_id.empty();
-  options.stop.stop_grace = std::chrono::duration_cast<Duration>(std::chrono::duration<double>(config.stop_grace_s));
-  options.master_host = config.master_addr.empty() ? kLoopback : config.master_addr;
-  options.store_address = options.master_host == kLoopback ? kLoopback : "";  // nobody else's business by default
-  options.master_port = static_cast<std::uint16_t>(config.master_port);
-  options.logs.log_dir = config.log_dir;
-  options.keeper_pidfd = keeper_pidfd;
-  options.verbose = config.verbose;
-  return options;
+// Data loaders and collectives open thousands; the soft limit is a relic of select(). Raised for the workers, too.
+void raise_file_limit() {
+  rlimit limit{};
+  if (getrlimit(RLIMIT_NOFILE, &limit) != 0 || limit.rlim_cur == limit.rlim_max) return;
+  limit.rlim_cur = limit.rlim_max;
+  setrlimit(RLIMIT_NOFILE, &limit);
 }
 
-int exit_code(const JobResult& result) {
+int own_exit_code(const JobResult& result) {
   const Outcome& outcome = result.outcome;
   switch (outcome.verdict) {
     case Verdict::success:
@@ -106,18 +91,38 @@ int exit_code(const JobResult& result) {
   return kInternalError;
 }
 
+// As a shell has it: 128 more than the signal, 126 where the program could not be started.
+int exit_code_of_worker(const ExitStatus& status) {
+  if (status.start_error) return 126;
+  if (status.signal) return kInterrupted + status.signal;
+  return status.code ? status.code : static_cast<int>(kWorkerFailed);
+}
+
+int exit_code(const JobResult& result, ExitCodeChoice choice) {
+  if (choice == ExitCodeChoice::worker && result.outcome.cause)
+    return exit_code_of_worker(result.outcome.cause->status);
+  const int code = own_exit_code(result);
+  return choice == ExitCodeChoice::torchrun && code != kSuccess ? static_cast<int>(kWorkerFailed) : code;
+}
+
 }  // namespace
 
-Machine this_machine() {
-  cpu_set_t mask;
-  const int cpus = sched_getaffinity(0, sizeof mask, &mask) == 0 ? CPU_COUNT(&mask) : 1;
-  return {std::max(cpus, 1), visible_gpus()};
+std::string dry_run(const Config& config, const Machine& machine) {
+  const Place place = place_of(config);
+  const std::string run_id = config.rdzv_id.empty() ? "(a random one)" : config.rdzv_id;
+  const AgentOptions options = job_options(config, machine, find_program(config, surroundings()), run_id, place);
+  return dry_run_text(plan_of(options, place.environment));
 }
 
 int launch(const Config& config, const Machine& machine, int keeper_pidfd) {
+  const std::string run_id = config.rdzv_id.empty() ? random_run_id() : config.rdzv_id;
+  AgentOptions options = job_options(config, machine, find_program(config, surroundings()), run_id, place_of(config));
+  options.command.job.cookie = to_string(own_cookie(run_id));
+  options.keeper_pidfd = keeper_pidfd;
+  raise_file_limit();
   RoundPolicy policy;
   policy.restarts.max_restarts = config.max_restarts;
-  return exit_code(Agent(agent_options(config, machine, keeper_pidfd), policy).run());
+  return exit_code(Agent(std::move(options), policy).run(), config.exit_code);
 }
 
 }  // namespace ddprun

@@ -1,6 +1,7 @@
 #include "launcher/program.h"
 
 #include <optional>
+#include <set>
 #include <sstream>
 
 #include "rendezvous/error.h"
@@ -50,7 +51,28 @@ std::string python(const Surroundings& here) {
 
 Program with_arguments(const std::string& path, std::vector<std::string> argv, const Config& config) {
   argv.insert(argv.end(), config.program.begin() + 1, config.program.end());
-  return {path, std::move(argv)};
+  return {path, std::move(argv), false};
+}
+
+std::string base_name(const std::string& path) { return path.substr(path.rfind('/') + 1); }
+
+bool starts_another(const std::string& name) {
+  static const std::set<std::string> wrappers{"ash",     "bash", "busybox", "dash",    "env",      "fish",
+                                              "gdb",     "ksh",  "ltrace",  "nice",    "nohup",    "nsys",
+                                              "numactl", "perf", "setarch", "sh",      "strace",   "stdbuf",
+                                              "taskset", "tcsh", "time",    "timeout", "valgrind", "zsh"};
+  return wrappers.contains(name);
+}
+
+// "#!/usr/bin/env bash" → bash
+std::string interpreter_of(const std::string& first_line) {
+  if (!first_line.starts_with("#!")) return {};
+  std::istringstream words(first_line.substr(2));
+  std::string word;
+  words >> word;
+  if (base_name(word) == "env")
+    while (words >> word && (word.starts_with('-') || word.find('=') != std::string::npos)) continue;
+  return base_name(word);
 }
 
 [[noreturn]] void not_found(const std::string& word) {
@@ -58,9 +80,7 @@ Program with_arguments(const std::string& path, std::vector<std::string> argv, c
                    "Give its path, such as ./" + word + ".");
 }
 
-}  // namespace
-
-Program find_program(const Config& config, const Surroundings& here) {
+Program look_up(const Config& config, const Surroundings& here) {
   const std::string& word = config.program.front();
   const auto by_python = [&](std::vector<std::string> words) {
     const std::string interpreter = python(here);
@@ -82,6 +102,15 @@ Program find_program(const Config& config, const Surroundings& here) {
     return by_python({word});
   if (const auto found = in_path_or_beside(word, here)) return with_arguments(*found, {word}, config);
   not_found(word);
+}
+
+}  // namespace
+
+Program find_program(const Config& config, const Surroundings& here) {
+  Program program = look_up(config, here);
+  program.wrapper = starts_another(base_name(program.path)) ||
+                    (here.first_line_of && starts_another(interpreter_of(here.first_line_of(program.path))));
+  return program;
 }
 
 }  // namespace ddprun

@@ -21,11 +21,13 @@ struct Surroundings {
   std::string own_folder;   // of ddprun's binary
   std::string python_exec;  // $PYTHON_EXEC, or empty
   std::function<FileKind(const std::string&)> kind_of;
+  std::function<std::string(const std::string&)> first_line_of = {};
 };
 
 struct Program {
   std::string path;  // to exec
   std::vector<std::string> argv;
+  bool wrapper = false;  // a shell, or a program that starts another one: the rank is its child
 };
 
 // A word with a slash is a path. Without one it is a file here that ends in .py or is not executable, else a name in

@@ -1,0 +1,23 @@
+// Config → what the agent needs. Pure: what the world says comes in as arguments.
+#pragma once
+#include <string>
+
+#include "agent/agent.h"
+#include "launcher/config.h"
+#include "launcher/program.h"
+
+namespace ddprun {
+
+// What a job finds around it.
+struct Place {
+  std::string host;               // this machine's name
+  std::string interface_address;  // of --interface, where that is given
+  Environment environment;        // ddprun's own
+};
+
+// All but what belongs to one process alone: cookie and keeper. Throws UsageError where the values do not fit the
+// place.
+AgentOptions job_options(const Config& config, const Machine& machine, const Program& program,
+                         const std::string& run_id, const Place& place);
+
+}  // namespace ddprun

@@ -1,0 +1,72 @@
+#include "launcher/machine.h"
+
+#include <arpa/inet.h>
+#include <ifaddrs.h>
+#include <net/if.h>
+#include <netinet/in.h>
+#include <sched.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <memory>
+
+namespace ddprun {
+namespace {
+
+int visible_gpus() {
+  int found = 0;
+  while (access(("/dev/nvidia" + std::to_string(found)).c_str(), F_OK) == 0) ++found;
+  if (const char* visible = std::getenv("CUDA_VISIBLE_DEVICES")) {
+    const std::string list = visible;
+    const auto named = list.empty() || list == "-1" ? 0 : 1 + std::count(list.begin(), list.end(), ',');
+    return std::min(found, static_cast<int>(named));
+  }
+  return found;
+}
+
+std::vector<std::string> network_interfaces() {
+  std::vector<std::string> names;
+  struct if_nameindex* all = if_nameindex();
+  for (auto* one = all; one && one->if_index != 0; ++one) names.push_back(one->if_name);
+  if (all) if_freenameindex(all);
+  return names;
+}
+
+std::string text_of(const sockaddr* address) {
+  char text[INET6_ADDRSTRLEN] = {};
+  if (address->sa_family == AF_INET)
+    inet_ntop(AF_INET, &reinterpret_cast<const sockaddr_in*>(address)->sin_addr, text, sizeof text);
+  if (address->sa_family == AF_INET6) {
+    const in6_addr& v6 = reinterpret_cast<const sockaddr_in6*>(address)->sin6_addr;
+    if (!IN6_IS_ADDR_LINKLOCAL(&v6)) inet_ntop(AF_INET6, &v6, text, sizeof text);
+  }
+  return text;
+}
+
+}  // namespace
+
+Machine this_machine() {
+  cpu_set_t mask;
+  const int cpus = sched_getaffinity(0, sizeof mask, &mask) == 0 ? CPU_COUNT(&mask) : 1;
+  return {std::max(cpus, 1), visible_gpus(), network_interfaces};
+}
+
+std::string address_of_interface(const std::string& name) {
+  ifaddrs* all = nullptr;
+  if (getifaddrs(&all) != 0) return {};
+  const std::unique_ptr<ifaddrs, decltype(&freeifaddrs)> owner(all, &freeifaddrs);
+  for (const int family : {AF_INET, AF_INET6})
+    for (const ifaddrs* one = all; one; one = one->ifa_next)
+      if (one->ifa_name == name && one->ifa_addr && one->ifa_addr->sa_family == family)
+        if (std::string text = text_of(one->ifa_addr); !text.empty()) return text;
+  return {};
+}
+
+std::string host_name() {
+  char name[256] = {};
+  gethostname(name, sizeof name - 1);
+  return name;
+}
+
+}  // namespace ddprun

@@ -1,0 +1,64 @@
+#include "launcher/plan.h"
+
+#include <filesystem>
+
+#include "agent/stream_plan.h"
+
+namespace ddprun {
+namespace {
+
+// How --dry-run tells where a stream goes; `file` is the name it would have.
+std::vector<std::string> destinations(const LogOptions& logs, StreamBits stream, int local_rank,
+                                      const std::string& file) {
+  const StreamPlan plan = plan_stream(logs, stream, local_rank, local_rank, !refuses_files(logs));
+  switch (plan.way) {
+    case StreamPlan::Way::inherited:
+      return {"ddprun's own"};
+    case StreamPlan::Way::own_file:
+      return {file};
+    case StreamPlan::Way::discarded:
+      return {"/dev/null"};
+    case StreamPlan::Way::through_us:
+      break;
+  }
+  std::vector<std::string> out;
+  if (plan.console) out.push_back(plan.prefixed ? "ddprun's own, each line with its prefix" : "ddprun's own");
+  if (plan.file) out.push_back(file);
+  return out;
+}
+
+PlannedWorker planned(const AgentOptions& options, const Round& round, const Environment& own, int local_rank) {
+  const WorkerCommand& command = options.command;
+  const std::string base = options.logs.log_dir.empty() ? "(a temporary folder)" : options.logs.log_dir;
+  const std::string folder =
+      (std::filesystem::path(base) / run_folder(options.logs.tree, command.job.run_id) /
+       worker_folder_in_run(options.logs.tree, {round.number, round.restarts, local_rank, local_rank}))
+          .string();
+  const std::string error_file = refuses_files(options.logs) ? "" : folder + "/error.json";
+  PlannedWorker worker{local_rank, local_rank, command.program, with_local_rank(command.argv, local_rank)};
+  Environment all = command.inherited;
+  for (auto& [name, value] :
+       worker_variables(command.job, round, round.nodes.front(), local_rank, error_file, command.inherited))
+    all[name] = value;
+  all["DDPRUN_JOB"] = "(a mark of the run)";
+  all[DDPRUN_CHANNEL_VARIABLE] = std::to_string(kChannelFd);
+  if (round.master_port == 0) all["MASTER_PORT"] = "(a free one)";
+  worker.environment = difference(own, all);
+  worker.stdin_from = local_rank == 0 ? "ddprun's own" : "/dev/null";
+  worker.stdout_to = destinations(options.logs, kStdout, local_rank, folder + "/stdout.log");
+  worker.stderr_to = destinations(options.logs, kStderr, local_rank, folder + "/stderr.log");
+  return worker;
+}
+
+}  // namespace
+
+std::vector<PlannedWorker> plan_of(const AgentOptions& options, const Environment& own) {
+  Round round{1, {}, options.master_host, options.master_port, 0};
+  round.nodes.push_back({0, options.workers, 0, options.role});
+  std::vector<PlannedWorker> plan;
+  for (int local_rank = 0; local_rank < options.workers; ++local_rank)
+    plan.push_back(planned(options, round, own, local_rank));
+  return plan;
+}
+
+}  // namespace ddprun

@@ -1,0 +1,13 @@
+// What each worker of a job's first round would get, by the functions that start the workers: for --dry-run. Pure.
+#pragma once
+#include <vector>
+
+#include "agent/agent.h"
+#include "launcher/dry_run.h"
+
+namespace ddprun {
+
+// `own`: ddprun's own environment, which the workers' is compared with.
+std::vector<PlannedWorker> plan_of(const AgentOptions& options, const Environment& own);
+
+}  // namespace ddprun
