@@ -71,6 +71,7 @@ void Agent::choose_signals() {
 
 Outcome Agent::run() {
   if (options_.named) end_leftovers_of_earlier_runs();
+  if (options_.verbose || isatty(STDERR_FILENO)) reporter_.logs_are_in(layout_.unnamed_folder());
   await_signal();
   watch_keeper();
   limit_run();
@@ -96,9 +97,14 @@ void Agent::on_signal(int signal) {
   if (signal == SIGCHLD) return collect_workers();
   if (signal == SIGTSTP) return workers_.signal_groups(SIGSTOP);
   if (signal == SIGCONT) return workers_.signal_groups(SIGCONT);
-  if (signal == SIGWINCH) return;
+  if (signal == SIGWINCH) return resize_terminals();
   if (!contains(options_.ending_signals, signal)) return workers_.signal(signal);
   happened(Signalled{signal});
+}
+
+void Agent::resize_terminals() {
+  pipes_.resize();
+  workers_.signal(SIGWINCH);  // their terminals are in no session, and cannot send it
 }
 
 void Agent::limit_run() {
