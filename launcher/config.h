@@ -24,6 +24,11 @@ struct Config {
   bool no_python = false;
   bool module = false;
   std::string log_dir;  // empty: none
+  std::string role = "default";
+  std::string redirects = "0", tee = "0", local_ranks_filter, stdout_filters, stderr_filters;
+  std::string log_prefix = "[${role_name}${local_rank}]:", log_layout = "ddprun";
+  long log_size = 0;
+  int log_keep = 3;
   // Seconds a worker may take to leave after SIGTERM. Schedulers kill 30 s after they ask, so 25 leaves us five.
   double stop_grace_s = 25;
   bool verbose = false;

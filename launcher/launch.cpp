@@ -74,6 +74,46 @@ int visible_gpus() {
   return found;
 }
 
+template <class Value>
+Value read_as(const std::variant<Value, std::string>& parsed, const char* option) {
+  if (const auto* why = std::get_if<std::string>(&parsed)) throw UsageError(option, *why);
+  return std::get<Value>(parsed);
+}
+
+std::vector<std::string> words_of(const std::string& list) {
+  std::vector<std::string> words;
+  for (std::size_t at = 0; at < list.size();) {
+    const std::size_t comma = std::min(list.find(',', at), list.size());
+    words.push_back(list.substr(at, comma - at));
+    at = comma + 1;
+  }
+  return words;
+}
+
+std::string host_name() {
+  char name[256] = {};
+  gethostname(name, sizeof name - 1);
+  return name;
+}
+
+LogOptions log_options(const Config& config) {
+  LogOptions logs;
+  logs.log_dir = config.log_dir;
+  logs.tree = config.log_layout == "torchrun" ? LogTree::torchrun : LogTree::ddprun;
+  logs.redirects = read_as(parse_stream_spec(config.redirects), "--redirects");
+  logs.tee = read_as(parse_stream_spec(config.tee), "--tee");
+  logs.console_ranks = read_as(parse_rank_set(config.local_ranks_filter), "--local-ranks-filter");
+  logs.stdout_filters = words_of(config.stdout_filters);
+  logs.stderr_filters = words_of(config.stderr_filters);
+  logs.prefix = config.log_prefix;
+  logs.size_max = static_cast<std::uint64_t>(config.log_size);
+  logs.size_keep = config.log_keep;
+  logs.colour = variable("NO_COLOR").empty();
+  logs.role = config.role;
+  logs.host = host_name();
+  return logs;
+}
+
 AgentOptions agent_options(const Config& config, const Machine& machine, int keeper_pidfd) {
   Program program = find_program(config, surroundings());
   AgentOptions options;
@@ -86,7 +126,7 @@ AgentOptions agent_options(const Config& config, const Machine& machine, int kee
   options.master_host = config.master_addr.empty() ? kLoopback : config.master_addr;
   options.store_address = options.master_host == kLoopback ? kLoopback : "";  // nobody else's business by default
   options.master_port = static_cast<std::uint16_t>(config.master_port);
-  options.logs.log_dir = config.log_dir;
+  options.logs = log_options(config);
   options.keeper_pidfd = keeper_pidfd;
   options.verbose = config.verbose;
   return options;
