@@ -1,0 +1,210 @@
+// How a job ends that somebody or something stops: who is told, how long it may take, what the exit code says, and what
+// workers learn through their channel.
+#include <csignal>
+#include <sstream>
+
+#include "tests/support/catch.h"
+#include "tests/support/command.h"
+
+using namespace ddprun::test;
+using namespace std::chrono_literals;
+
+namespace {
+
+const std::string kDdprun = std::string(DDPRUN_BIN_DIR) + "/ddprun";
+constexpr auto kLimit = 20s;
+
+std::vector<std::string> job_of(std::vector<std::string> options, const std::string& script) {
+  options.insert(options.begin(), kDdprun);
+  options.insert(options.end(), {"sh", "-c", script});
+  return options;
+}
+
+// A Python worker that uses its channel.
+std::vector<std::string> channel_job(std::vector<std::string> options, const std::string& script) {
+  options.insert(options.begin(), kDdprun);
+  options.insert(options.end(), {"--no-python", "python3", "-c",
+                                 "import os, signal, sys, time\n"
+                                 "sys.path.insert(0, '" DDPRUN_SOURCE_DIR "/rendezvous')\n"
+                                 "import worker_channel as channel\n"
+                                 "def say(*words): os.write(1, (' '.join(map(str, words)) + '\\n').encode())\n"
+                                 "channel.attach()\n"
+                                 "rank = int(os.environ['RANK'])\n" +
+                                     script});
+  return options;
+}
+
+// Trains for ever, a step every few milliseconds; does what the agent asks.
+const std::string kObedient =
+    "signal.signal(signal.SIGTERM, lambda *_: None)\n"
+    "step = 0\n"
+    "while True:\n"
+    "  channel.step(step)\n"
+    "  if step == 3: say('up', rank)\n"
+    "  asked = channel.request()\n"
+    "  if asked == channel.LEAVE: say('leaves', rank); sys.exit(0)\n"
+    "  if asked is not None and step >= asked.step:\n"
+    "    say('saves', rank, 'at', asked.step); channel.snapshot(step); sys.exit(0)\n"
+    "  step += 1\n"
+    "  time.sleep(0.005)\n";
+
+bool has(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
+
+void wait_until_up(Command& job, int workers) {
+  for (int rank = 0; rank < workers; ++rank) job.wait_for_output("up " + std::to_string(rank), kLimit);
+}
+
+}  // namespace
+
+TEST_CASE("preempted, all ranks save at one step and the job is to be requeued") {
+  Command job(channel_job({"--nproc_per_node=2"}, kObedient));
+  wait_until_up(job, 2);
+  job.kill(SIGTERM);
+  const Ended ended = job.wait_exit(kLimit);
+  CHECK(ended == exited(75));
+  const std::string step = job.wait_for_output("saves 0 at (\\d+)", 0ms).at(1);
+  CHECK(has(ended.out, "saves 1 at " + step));
+}
+
+TEST_CASE("a rank that did not save makes the exit code say so") {
+  Command job(channel_job({"--nproc_per_node=2"},
+                          "if rank == 1:\n"
+                          "  channel.step(1); say('up', 1); time.sleep(60)\n" +
+                              kObedient));
+  wait_until_up(job, 2);
+  job.kill(SIGTERM);
+  CHECK(job.wait_exit(kLimit) == exited(143));
+}
+
+TEST_CASE("a signal named by --preempt-signal is the scheduler's early notice") {
+  Command job(channel_job({"--nproc_per_node=2", "--preempt-signal=USR1"}, kObedient));
+  wait_until_up(job, 2);
+  job.kill(SIGUSR1);
+  const Ended ended = job.wait_exit(kLimit);
+  CHECK(ended == exited(75));
+  CHECK(has(ended.err, "SIGUSR1"));
+}
+
+TEST_CASE("after a failure the others are told to leave without saving") {
+  Command job(channel_job({"--nproc_per_node=2", "--max-restarts=0"},
+                          "if rank == 1: say('up', 1); sys.exit(3 if sys.stdin.read() == '' else 4)\n" + kObedient));
+  const Ended ended = job.wait_exit(kLimit);
+  CHECK(ended == exited(1));
+  CHECK_FALSE(has(ended.out, "saves"));
+}
+
+TEST_CASE("steps told through the channel are progress: the same failure again is no broken script") {
+  const auto failing = [](const std::string& before) {
+    return run(channel_job({"--max-restarts=2"}, before + "say('round', os.environ['DDPRUN_ROUND']); sys.exit(3)\n"),
+               kLimit);
+  };
+  CHECK(has(failing("channel.step(1)\n").err, "all restarts are used up (2 of 2)"));
+  CHECK(has(failing("").err, "the same failure twice"));
+}
+
+TEST_CASE("the survivors of a large worker are stopped long before the kernel has freed its memory") {
+  Command job(channel_job({"--nproc_per_node=2", "--max-restarts=0"},
+                          "def stopped(*_): say('stopped', time.monotonic_ns()); os._exit(0)\n"
+                          "signal.signal(signal.SIGTERM, stopped)\n"
+                          "memory = bytearray(b'x') * (2 << 30) if rank == 1 else b''\n"
+                          "say('up', rank)\n"
+                          "if rank == 1: say('killed', time.monotonic_ns()); os.kill(os.getpid(), signal.SIGKILL)\n"
+                          "while True: time.sleep(60)\n"));
+  wait_until_up(job, 2);
+  const auto time_of = [&](const std::string& what) {
+    return std::chrono::nanoseconds(std::stoll(job.wait_for_output(what + " (\\d+)", kLimit).at(1)));
+  };
+  const auto took = time_of("stopped") - time_of("killed");
+  CHECK(job.wait_exit(kLimit) == exited(1));
+  std::ostringstream said;
+  said << "2 GB worker: its survivor had SIGTERM after " << took / 1us << " us";
+  WARN(said.str());
+  CHECK(took < 50ms);  // by pidfd alone 100 ms and more; the bench has the figure
+}
+
+TEST_CASE("while workers use their grace, people are told whom we wait for and how long") {
+  Command job(job_of({"--nproc_per_node=2", "--stop-grace=4"},
+                     "if [ $RANK = 1 ]; then trap '' TERM; fi; echo up $RANK; while :; do sleep 0.05; done"));
+  wait_until_up(job, 2);
+  job.kill(SIGTERM);
+  const Ended ended = job.wait_exit(kLimit);
+  CHECK(ended == exited(143));
+  CHECK(has(ended.err, "SIGKILL in 4 s"));
+  CHECK(has(ended.err, "waiting for rank 1 to leave; SIGKILL in 2 s"));
+}
+
+TEST_CASE("a second SIGTERM changes nothing, as schedulers repeat it, and Ctrl-C after it means now") {
+  Command job(job_of({}, "trap '' TERM; echo up $RANK; while :; do sleep 0.05; done"));
+  wait_until_up(job, 1);
+  job.kill(SIGTERM);
+  job.wait_for_output("SIGTERM: stopping", kLimit);
+  job.kill(SIGTERM);
+  job.wait_for_output("waiting for rank 0", kLimit);  // alive after that
+  job.kill(SIGINT);
+  CHECK(job.wait_exit(5s) == exited(143));
+}
+
+TEST_CASE("option --max-run ends the job politely") {
+  const Ended ended =
+      run(job_of({"--max-run=0.3"}, "trap 'echo bye; exit 0' TERM; while :; do sleep 0.02; done"), kLimit);
+  CHECK(ended == exited(143));
+  CHECK(has(ended.out, "bye"));
+  CHECK(has(ended.err, "--max-run"));
+}
+
+TEST_CASE("a peer that ended well and leaves the others hanging fails the round after --peer-exit-timeout") {
+  const Ended ended = run(job_of({"--nproc_per_node=2", "--peer-exit-timeout=0.3", "--max-restarts=0"},
+                                 "[ $RANK = 0 ] || while :; do sleep 0.02; done"),
+                          kLimit);
+  CHECK(ended == exited(1));
+  CHECK(has(ended.err, "rank 1"));
+  CHECK(has(ended.err, "ended well"));
+  CHECK(run(job_of({"--nproc_per_node=2"}, "[ $RANK = 0 ] || sleep 0.5"), kLimit) == exited(0));  // off by default
+}
+
+TEST_CASE(
+    "the polite signal goes to the rank, and to its whole group where a shell or --stop-scope=group asks for it") {
+  const std::string child =
+      "python3 -c 'import signal, time; signal.signal(signal.SIGTERM, lambda *_: print(\"child told\", flush=True)); "
+      "print(\"up 0\", flush=True); time.sleep(0.5)' & trap : TERM; wait; wait";
+  const auto told = [&](std::vector<std::string> options) {
+    Command job(job_of(std::move(options), child));
+    job.wait_for_output("up 0", kLimit);
+    job.kill(SIGTERM);
+    return has(job.wait_exit(kLimit).out, "child told");
+  };
+  CHECK(told({}));
+  CHECK(told({"--stop-scope=group"}));
+  CHECK_FALSE(told({"--stop-scope=rank"}));
+}
+
+TEST_CASE("option --signals-to-handle replaces the signals that end the job, the others pass through") {
+  Command job(
+      job_of({"--signals-to-handle=SIGTERM"}, "trap 'echo interrupted' INT; echo up 0; while :; do sleep 0.02; done"));
+  wait_until_up(job, 1);
+  job.kill(SIGINT);
+  job.wait_for_output("interrupted", kLimit);
+  job.kill(SIGTERM);
+  CHECK(job.wait_exit(kLimit) == exited(143));
+}
+
+TEST_CASE("the exit code is torchrun's or the worker's own where that is asked for") {
+  const auto code = [](const std::string& choice, const std::string& script) {
+    return run(job_of({"--max-restarts=0", "--exit-code=" + choice}, script), kLimit).code;
+  };
+  CHECK(code("ddprun", "exit 7") == 1);
+  CHECK(code("worker", "exit 7") == 7);
+  CHECK(code("worker", "kill -9 $$") == 137);
+  CHECK(code("torchrun", "exit 7") == 1);
+  CHECK(code("torchrun", "exit 0") == 0);
+  CHECK(run({kDdprun, "--exit-code=torchrun", "--nproc-per-node=0", "true"}, kLimit) == exited(2));
+}
+
+TEST_CASE("workers may open as many files as the hard limit allows") {
+  const Ended ended =
+      run({"bash", "-c", "ulimit -Sn 256; exec " + kDdprun + " bash -c 'ulimit -Sn; ulimit -Hn'"}, kLimit);
+  std::istringstream limits(ended.out);
+  std::string soft, hard;
+  limits >> soft >> hard;
+  CHECK(soft == hard);
+}
