@@ -75,6 +75,7 @@ void Agent::choose_signals() {
 
 JobResult Agent::run() {
   if (options_.named) end_leftovers_of_earlier_runs();
+  if (options_.verbose || isatty(STDERR_FILENO)) reporter_.logs_are_in(layout_.unnamed_folder());
   await_signal();
   watch_keeper();
   limit_run();
@@ -100,11 +101,16 @@ void Agent::on_signal(int signal) {
   if (signal == SIGCHLD) return collect_workers();
   if (signal == SIGTSTP) return workers_.signal_groups(SIGSTOP);
   if (signal == SIGCONT) return workers_.signal_groups(SIGCONT);
-  if (signal == SIGWINCH) return pipes_.resize();
+  if (signal == SIGWINCH) return resize_terminals();
   if (!contains(options_.ending_signals, signal)) return workers_.signal(signal);
   if (!contains(options_.preempt_signals, signal)) return happened(Signalled{signal});
   reporter_.preempted(signal);
   happened(Signalled{SIGTERM});
+}
+
+void Agent::resize_terminals() {
+  pipes_.resize();
+  workers_.signal(SIGWINCH);  // their terminals are in no session, and cannot send it
 }
 
 void Agent::limit_run() {

@@ -66,6 +66,7 @@ class Agent {
   void choose_signals();
   void await_signal();
   void on_signal(int signal);
+  void resize_terminals();
   void watch_keeper();
   void collect_workers();
   void limit_run();

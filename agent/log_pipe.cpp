@@ -14,6 +14,7 @@
 #include <condition_variable>
 #include <csignal>
 #include <cstring>
+#include <future>
 #include <map>
 #include <mutex>
 #include <set>
@@ -27,10 +28,11 @@
 namespace ddprun {
 namespace {
 
-constexpr std::size_t kReadBytes = 256 * 1024;
+constexpr std::size_t kReadBytes = 64 * 1024;      // as much as a pipe holds
 constexpr std::size_t kMuch = 16 * 1024;           // who has written so much is read again at once
 constexpr std::chrono::milliseconds kRest{1};      // others rest: lines that come singly share a read
 constexpr std::chrono::milliseconds kRedraw{100};  // a progress bar's text is complete by then
+constexpr std::chrono::milliseconds kResize{100};  // only a stuck disk takes longer
 constexpr std::uintmax_t kTailBytes = 64 * 1024;   // of a file, for its last lines
 const std::string kFreshLine = "\r\x1b[K";         // a worker's progress bar may stand there
 
@@ -370,7 +372,12 @@ void LogPipes::warn(const std::string& text) {
 }
 
 void LogPipes::resize() {
-  asio::post(state_->io, [&state = *state_] { state.resize(); });
+  const auto done = std::make_shared<std::promise<void>>();
+  asio::post(state_->io, [&state = *state_, done] {
+    state.resize();
+    done->set_value();
+  });
+  done->get_future().wait_for(kResize);
 }
 
 bool LogPipes::drain(std::chrono::milliseconds stuck) {

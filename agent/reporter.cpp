@@ -28,6 +28,10 @@ bool stopped_by_us(const ExitStatus& status) { return status.signal == SIGTERM |
 Reporter::Reporter(LogPipes& pipes, const LogLayout& layout, const WorkerGroup& workers, std::string program)
     : pipes_(pipes), layout_(layout), workers_(workers), program_(std::move(program)) {}
 
+void Reporter::logs_are_in(const std::filesystem::path& folder) {
+  if (!folder.empty()) pipes_.print("ddprun: the workers' logs are in " + folder.string() + "\n");
+}
+
 void Reporter::ended_leftovers(int processes, const std::string& run_id) {
   pipes_.print("ddprun: ended " + std::to_string(processes) + " processes that an earlier run of job " + run_id +
                " had left behind.\n");

@@ -5,6 +5,7 @@
 #pragma once
 #include <sys/types.h>
 
+#include <filesystem>
 #include <string>
 #include <vector>
 
@@ -21,6 +22,8 @@ class Reporter {
   // All must outlive it.
   Reporter(LogPipes& pipes, const LogLayout& layout, const WorkerGroup& workers, std::string program);
 
+  // Empty: people know where.
+  void logs_are_in(const std::filesystem::path& folder);
   void ended_leftovers(int processes, const std::string& run_id);
   void preempted(int signal);
   void run_is_over(Duration allowed);

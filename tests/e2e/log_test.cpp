@@ -1,0 +1,360 @@
+// The workers' output as a person finds it on the console and in files.
+#include <fcntl.h>
+#include <sys/ioctl.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <csignal>
+#include <filesystem>
+#include <map>
+#include <set>
+#include <sstream>
+
+#include "tests/support/catch.h"
+#include "tests/support/command.h"
+#include "tests/support/soak.h"
+
+using namespace ddprun::test;
+using namespace std::chrono_literals;
+namespace fs = std::filesystem;
+
+namespace {
+
+const std::string kDdprun = std::string(DDPRUN_BIN_DIR) + "/ddprun";
+constexpr auto kLimit = 20s;
+
+std::vector<std::string> shell_job(std::vector<std::string> options, const std::string& script) {
+  options.insert(options.begin(), kDdprun);
+  options.insert(options.end(), {"sh", "-c", script});
+  return options;
+}
+
+// Workers and everything else in a new folder, which is also the one for temporary files.
+struct Job {
+  TempFolder folder;
+  CommandOptions options{.env = {{"TMPDIR", folder.path().string()}, {"NO_COLOR", std::nullopt}}, .cwd = folder.path()};
+
+  Ended run(std::vector<std::string> words, const std::string& script) {
+    return ddprun::test::run(shell_job(std::move(words), script), kLimit, options);
+  }
+  // <log-dir>/latest/round-1/...
+  std::string log(const std::string& name) const { return read_file(folder / ("logs/latest/round-1/" + name)); }
+};
+
+std::vector<std::string> lines_of(const std::string& text) {
+  std::istringstream in(text);
+  std::vector<std::string> out;
+  for (std::string line; std::getline(in, line);) out.push_back(line);
+  return out;
+}
+
+std::multiset<std::string> sorted_lines(const std::string& text) {
+  const auto lines = lines_of(text);
+  return {lines.begin(), lines.end()};
+}
+
+bool has(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
+
+std::size_t count(const std::string& text, const std::string& part) {
+  std::size_t found = 0;
+  for (std::size_t at = 0; (at = text.find(part, at)) != std::string::npos; at += part.size()) ++found;
+  return found;
+}
+
+// Every rank's lines are all there, whole and in their order: "[default3]:rank 3 line 17 abc" for each.
+void require_whole(const std::string& text, int workers, int lines_each) {
+  std::map<std::string, int> next;
+  int bad = 0;
+  for (const std::string& line : lines_of(text)) {
+    const std::string rank = line.substr(std::min<std::size_t>(line.size(), 8), 1);
+    const std::string expected =
+        "[default" + rank + "]:rank " + rank + " line " + std::to_string(++next[rank]) + " abcdefghijklmnopqrstuvwxyz";
+    if (line != expected && ++bad < 4) FAIL_CHECK("got '" << line << "' where '" << expected << "' belongs");
+  }
+  REQUIRE(bad == 0);
+  REQUIRE(next.size() == static_cast<std::size_t>(workers));
+  for (const auto& [rank, lines] : next) REQUIRE(lines == lines_each);
+}
+
+}  // namespace
+
+TEST_CASE("tee loses and tears no line of eight workers that write at once", "[log]") {
+  const int lines = soaking() ? 1'000'000 : 100'000;
+  Job job;
+  const std::string script = "exec seq -f \"rank $RANK line %.0f abcdefghijklmnopqrstuvwxyz\" " + std::to_string(lines);
+  const std::string words = kDdprun + " --nproc_per_node=8 --log-dir=logs --tee=3 sh -c '" + script + "'";
+  const std::string where = GENERATE(" > out", " | cat > out");
+  CHECK(run({"sh", "-c", words + where}, 300s, job.options) == exited(0));
+  require_whole(read_file(job.folder / "out"), 8, lines);
+  const std::string file = job.log("rank-5/stdout.log");
+  CHECK(std::count(file.begin(), file.end(), '\n') == lines);
+}
+
+TEST_CASE("tee prints what torchrun prints, and the file has the bytes as they came", "[log]") {
+  Job job;
+  const Ended ended = job.run({"--nproc_per_node=2", "--log-dir=logs", "-t3"},
+                              "echo out $RANK; echo err $RANK >&2; printf 'a\\000\\377b\\nno end'");
+  CHECK(ended == exited(0));
+  const std::string bytes("a\0\377b", 4);
+  CHECK(sorted_lines(ended.out) == std::multiset<std::string>{"[default0]:out 0", "[default0]:" + bytes,
+                                                              "[default0]:no end", "[default1]:out 1",
+                                                              "[default1]:" + bytes, "[default1]:no end"});
+  CHECK(sorted_lines(ended.err) == std::multiset<std::string>{"[default0]:err 0", "[default1]:err 1"});
+  CHECK(job.log("rank-1/stdout.log") == "out 1\n" + bytes + "\nno end");
+  CHECK(job.log("rank-1/stderr.log") == "err 1\n");
+}
+
+TEST_CASE("a line is passed on once it is complete, or at its worker's end", "[log]") {
+  Job job;
+  Command command(
+      shell_job({"--nproc_per_node=2", "--log-dir=logs", "--tee=1"},
+                "if [ $RANK = 0 ]; then printf half; until [ -e go ]; do sleep 0.01; done; echo ' whole'; "
+                "else until [ -s logs/latest/round-1/rank-0/stdout.log ]; do sleep 0.01; done; echo between; "
+                "printf 'the end'; fi"),
+      job.options);
+  command.wait_for_output("default1.:between\n", kLimit);
+  command.wait_for_output("default1.:the end\n", kLimit);
+  CHECK(command.out() == "[default1]:between\n[default1]:the end\n");
+  job.folder.write("go", "");
+  CHECK(command.wait_exit(kLimit) == exited(0));
+  CHECK(command.out() == "[default1]:between\n[default1]:the end\n[default0]:half whole\n");
+}
+
+TEST_CASE("a progress bar is seen while its worker computes", "[log]") {
+  Job job;
+  Command command(shell_job({"--nproc_per_node=2", "--log-dir=logs", "--tee=2"},
+                            "[ $RANK = 0 ] || exit 0; printf '\\r10%%' >&2; until [ -e go ]; do sleep 0.01; done; "
+                            "printf '\\r20%%\\r30%%\\n' >&2"),
+                  job.options);
+  command.wait_for_output("0.:10%", kLimit);
+  job.folder.write("go", "");
+  CHECK(command.wait_exit(kLimit) == exited(0));
+  CHECK(command.err() == "[default0]:\r[default0]:10%\r[default0]:20%\r[default0]:30%\n");
+  CHECK(job.log("rank-0/stderr.log") == "\r10%\r20%\r30%\n");
+}
+
+TEST_CASE("a redirected stream is the worker's own file, and nothing of it is on the console", "[log]") {
+  Job job;
+  const Ended ended = job.run({"--nproc_per_node=2", "--log-dir=logs", "--redirects=0:1,1:3"},
+                              "readlink /proc/self/fd/1; echo err $RANK >&2");
+  CHECK(ended == exited(0));
+  CHECK(ended.out.empty());
+  CHECK(ended.err == "err 0\n");
+  CHECK(has(job.log("rank-0/stdout.log"), "/round-1/rank-0/stdout.log\n"));
+  CHECK(has(job.log("rank-1/stdout.log"), "/round-1/rank-1/stdout.log\n"));
+  CHECK(job.log("rank-1/stderr.log") == "err 1\n");
+  CHECK_FALSE(fs::exists(job.folder / "logs/latest/round-1/rank-0/stderr.log"));
+}
+
+TEST_CASE("the report shows the last lines of a redirected stderr, and only of this run", "[log]") {
+  Job job;
+  const std::vector<std::string> words{"--max-restarts=0", "--log-dir=logs", "--rdzv-id=r", "-r2"};
+  CHECK(job.run(words, "echo 'an old reason' >&2; exit 1") == exited(1));
+  const Ended ended = job.run(words, "seq 30 >&2; echo 'the reason' >&2; exit 1");
+  CHECK(ended == exited(1));
+  CHECK(has(ended.err, "    | the reason\n"));
+  CHECK(has(ended.err, "    | 12\n"));
+  CHECK_FALSE(has(ended.err, "    | 11\n"));
+  CHECK_FALSE(has(ended.err, "an old reason"));
+  CHECK(has(ended.err, "logs/r/round-1/rank-0/stderr.log\n"));
+}
+
+TEST_CASE("ranks that the console leaves out are silent, yet the report has their last lines", "[log]") {
+  Job job;
+  const std::string script = "echo out $RANK; [ $RANK = 1 ] || exec sleep 60; echo 'the reason' >&2; exit 3";
+  const Ended ended = job.run({"--nproc_per_node=2", "--max-restarts=0", "--local-ranks-filter=0"}, script);
+  CHECK(ended == exited(1));
+  CHECK(ended.out == "out 0\n");
+  CHECK(count(ended.err, "the reason\n") == 1);
+  CHECK(has(ended.err, "    | the reason\n"));
+}
+
+TEST_CASE("tee'd streams of ranks that the console leaves out stay in their files", "[log]") {
+  Job job;
+  const Ended ended =
+      job.run({"--nproc_per_node=3", "--log-dir=logs", "--tee=1", "--local-ranks-filter=0,g2"}, "echo out $RANK");
+  CHECK(ended == exited(0));
+  CHECK(sorted_lines(ended.out) == std::multiset<std::string>{"[default0]:out 0", "[default2]:out 2"});
+  CHECK(job.log("rank-1/stdout.log") == "out 1\n");
+}
+
+TEST_CASE("lines with chosen words are copied to a file that all ranks share", "[log]") {
+  Job job;
+  const Ended ended = job.run({"--nproc_per_node=2", "--log-dir=logs", "--tee=3", "--duplicate-stdout-filters=loss,acc",
+                               "--duplicate-stderr-filters=nothing"},
+                              "echo loss $RANK; echo other; echo the acc; echo loss >&2");
+  CHECK(ended == exited(0));
+  CHECK(
+      sorted_lines(job.log("filtered_stdout.log")) ==
+      std::multiset<std::string>{"[default0]:loss 0", "[default0]:the acc", "[default1]:loss 1", "[default1]:the acc"});
+  CHECK(fs::exists(job.folder / "logs/latest/round-1/filtered_stderr.log"));
+  CHECK(job.log("filtered_stderr.log").empty());
+  CHECK(count(ended.out, "other") == 2);
+}
+
+TEST_CASE("torchrun's tree has attempts and local ranks, and nothing beside", "[log]") {
+  Job job;
+  const Ended ended = job.run(
+      {"--nproc_per_node=2", "--log-dir=logs", "--log-layout=torchrun", "--rdzv-id=r7", "--tee=0:1"},
+      "echo round $DDPRUN_ROUND; echo {} > $TORCHELASTIC_ERROR_FILE; [ $RANK = 1 ] && exit; "
+      "until [ -s ${TORCHELASTIC_ERROR_FILE%/*}/../1/error.json ]; do sleep 0.01; done; exit $((2 - DDPRUN_ROUND))");
+  CHECK(ended == exited(0));
+  std::set<std::string> files;
+  fs::path run;
+  for (const auto& entry : fs::directory_iterator(job.folder / "logs")) run = entry.path();
+  CHECK(run.filename().string().starts_with("r7_"));
+  for (const auto& entry : fs::recursive_directory_iterator(run))
+    if (entry.is_regular_file()) files.insert(entry.path().lexically_relative(run).string());
+  CHECK(files == std::set<std::string>{"attempt_0/0/error.json", "attempt_0/0/stdout.log", "attempt_0/1/error.json",
+                                       "attempt_1/0/error.json", "attempt_1/0/stdout.log", "attempt_1/1/error.json"});
+  CHECK(read_file(run / "attempt_1/0/stdout.log") == "round 2\n");
+}
+
+TEST_CASE("logs without a log folder stay in a temporary one, which a terminal is told", "[log]") {
+  Job job;
+  Command command(shell_job({"--nproc_per_node=2", "--redirects=3"}, "echo out $RANK"), job.options);
+  CHECK(command.wait_exit(kLimit) == exited(0));
+  CHECK(command.err().empty());
+  fs::path run;
+  for (const auto& entry : fs::directory_iterator(job.folder.path())) run = entry.path();
+  CHECK(read_file(run / "round-1/rank-1/stdout.log") == "out 1\n");
+  job.options.terminal = true;
+  Command told(shell_job({"--nproc_per_node=2", "--redirects=3"}, "echo out $RANK"), job.options);
+  const std::string folder = told.wait_for_output("ddprun: the workers' logs are in (\\S+)", kLimit)[1];
+  CHECK(told.wait_exit(kLimit) == exited(0));
+  CHECK(read_file(folder + "/round-1/rank-0/stdout.log") == "out 0\n");
+}
+
+TEST_CASE("a failure without a log folder names the temporary one", "[log]") {
+  Job job;
+  const Ended ended = job.run({"--max-restarts=0", "--tee=2"}, "exit 1");
+  CHECK(ended == exited(1));
+  CHECK(has(ended.err, job.folder.path().string() + "/ddprun-"));
+  CHECK(has(ended.err, "/round-1/rank-0/stderr.log\n"));
+}
+
+TEST_CASE("a log folder of /dev/null leaves prefixes and no file", "[log]") {
+  Job job;
+  const Ended ended = job.run({"--log-dir=/dev/null", "--tee=1", "--redirects=2"},
+                              "echo \"out<$TORCHELASTIC_ERROR_FILE>\"; echo err >&2");
+  CHECK(ended == exited(0));
+  CHECK(ended.out == "[default0]:out<>\n");
+  CHECK(ended.err == "err\n");
+  CHECK(fs::is_empty(job.folder.path()));
+}
+
+TEST_CASE("prefixes have colours on a terminal alone, and none where NO_COLOR is set", "[log]") {
+  Job job;
+  const std::vector<std::string> words =
+      shell_job({"--nproc_per_node=2", "--log-dir=logs", "--tee=1", "--log-prefix=<${rank} ${role}> ", "--role=tr"},
+                "echo out $RANK");
+  CHECK(sorted_lines(run(words, kLimit, job.options).out) ==
+        std::multiset<std::string>{"<0 tr> out 0", "<1 tr> out 1"});
+  job.options.terminal = true;
+  const Ended coloured = run(words, kLimit, job.options);
+  CHECK(has(coloured.out, "\x1b[36m<0 tr> \x1b[0mout 0"));
+  CHECK(has(coloured.out, "\x1b[32m<1 tr> \x1b[0mout 1"));
+  job.options.env["NO_COLOR"] = "1";
+  CHECK_FALSE(has(run(words, kLimit, job.options).out, "\x1b[3"));
+}
+
+TEST_CASE("no log file grows beyond --log-size, and full ones are kept as many as asked", "[log]") {
+  Job job;
+  const std::string option = GENERATE("--redirects=1", "--tee=1");
+  const Ended ended =
+      job.run({"--log-dir=logs", option, "--log-size=10000", "--log-keep=100"}, "seq 20000; printf 'no end'");
+  CHECK(ended == exited(0));
+  std::string all;
+  int files = 0;
+  for (; files < 100; ++files) {
+    const std::string name = "rank-0/stdout.log" + (files ? "." + std::to_string(files) : "");
+    if (job.log(name).empty()) break;
+    CHECK(job.log(name).size() <= 10'000);
+    all = job.log(name) + all;
+  }
+  CHECK(files == 11);
+  CHECK(all == run({"sh", "-c", "seq 20000; printf 'no end'"}, kLimit).out);
+  CHECK(job.run({"--log-dir=few", option, "--log-size=10000", "--log-keep=2"}, "seq 20000") == exited(0));
+  const auto in_folder = fs::directory_iterator(job.folder / "few/latest/round-1/rank-0");
+  CHECK(std::count_if(begin(in_folder), end(in_folder), [](const auto& entry) {
+          return entry.path().filename().string().starts_with("stdout.log");
+        }) == 3);
+}
+
+TEST_CASE("a full disk costs one warning, and the job goes on", "[log]") {
+  Job job;
+  for (const char* rank : {"rank-0", "rank-1"}) {
+    fs::create_directories(job.folder / "logs/r/round-1" / rank);
+    fs::create_symlink("/dev/full", job.folder / "logs/r/round-1" / rank / "stdout.log");
+  }
+  const Ended ended =
+      job.run({"--nproc_per_node=2", "--log-dir=logs", "--rdzv-id=r", "--tee=3"}, "seq 10000; echo err >&2");
+  CHECK(ended == exited(0));
+  CHECK(lines_of(ended.out).size() == 20'000);
+  CHECK(count(ended.err, "ddprun: ") == 1);
+  CHECK(has(ended.err, "/stdout.log: No space left on device. The job goes on"));
+  CHECK(job.log("rank-1/stderr.log") == "err\n");
+}
+
+TEST_CASE("a log that cannot be opened costs one warning, and its stream goes to the console", "[log]") {
+  Job job;
+  fs::create_directories(job.folder / "logs/r/round-1/rank-0/stdout.log");
+  job.folder.write("logs/r/round-1/rank-1", "a file where a folder belongs");
+  const Ended ended =
+      job.run({"--nproc_per_node=2", "--log-dir=logs", "--rdzv-id=r", "--redirects=1"}, "echo out $RANK");
+  CHECK(ended == exited(0));
+  CHECK(sorted_lines(ended.out) == std::multiset<std::string>{"out 0", "out 1"});
+  CHECK(count(ended.err, "ddprun: ") == 1);
+}
+
+TEST_CASE("a slow reader loses nothing", "[log]") {
+  Job job;
+  // More than 100 KB remain when the worker has ended, and are taken within 3 s: longer than a stuck console is waited
+  // for.
+  const std::string reader =
+      "while dd bs=4096 count=1 2>/dev/null > piece && [ -s piece ]; do cat piece; sleep 0.05; done";
+  const Ended ended = run({"sh", "-c", kDdprun + " --tee=1 --log-dir=logs sh -c 'seq 25000' | (" + reader + ") > out"},
+                          kLimit, job.options);
+  CHECK(ended == exited(0));
+  CHECK(lines_of(read_file(job.folder / "out")).size() == 25'000);
+}
+
+TEST_CASE("a console that nobody reads ends the job late, and costs no line of a file", "[log]") {
+  Job job;
+  const std::string words = kDdprun + " --nproc_per_node=2 --tee=1 --log-dir=logs sh -c 'seq 20000'";
+  Command command({"sh", "-c", "(" + words + "; echo $? > code) | until [ -s code ]; do sleep 0.02; done"},
+                  job.options);
+  CHECK(command.wait_exit(kLimit) == exited(0));
+  CHECK(read_file(job.folder / "code") == "0\n");
+  for (const char* rank : {"rank-0", "rank-1"})
+    CHECK(lines_of(read_file(job.folder / "logs/latest/round-1" / rank / "stdout.log")).size() == 20'000);
+}
+
+TEST_CASE("a console that nobody reads holds up only those who write to it", "[log]") {
+  Job job;
+  const std::string words = kDdprun +
+                            " --nproc_per_node=2 --tee=0:1 --redirects=1:1 --log-size=10000000 --log-dir=logs "
+                            "sh -c 'seq 300000'";
+  Command command({"sh", "-c", words + " | { until [ -e go ]; do sleep 0.02; done; cat > out; }"}, job.options);
+  CHECK(eventually([&] { return has(job.log("rank-1/stdout.log"), "\n300000\n"); }, kLimit));
+  CHECK_FALSE(has(job.log("rank-0/stdout.log"), "\n300000\n"));
+  job.folder.write("go", "");
+  CHECK(command.wait_exit(kLimit) == exited(0));
+  CHECK(lines_of(read_file(job.folder / "out")).size() == 300'000);
+}
+
+TEST_CASE("workers learn that the terminal has another size", "[log]") {
+  Job job;
+  job.options.terminal = true;
+  Command command(shell_job({"--nproc_per_node=2"},
+                            "trap 'echo size $(stty size <&2)' WINCH; echo up; until [ -e done ]; do sleep 0.02; done"),
+                  job.options);
+  command.wait_for_output("up[^]*up", kLimit);
+  const winsize size{.ws_row = 33, .ws_col = 111, .ws_xpixel = 0, .ws_ypixel = 0};
+  const int terminal = ::open(("/proc/" + std::to_string(command.pid()) + "/fd/0").c_str(), O_RDWR | O_NOCTTY);
+  REQUIRE(ioctl(terminal, TIOCSWINSZ, &size) == 0);
+  close(terminal);
+  command.wait_for_output("size 33 111[^]*size 33 111", kLimit);
+  job.folder.write("done", "");
+  CHECK(command.wait_exit(kLimit) == exited(0));
+}
