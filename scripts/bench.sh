@@ -5,14 +5,15 @@ cd "$(dirname "$0")/.."
 
 usage() {
   cat <<'END'
-usage: scripts/bench.sh [launch] [restart] [step] [train]
+usage: scripts/bench.sh [launch] [restart] [step] [train] [tee]
 
   launch    start and end of two workers that do nothing: time and memory, beside torchrun and mpirun
   restart   a worker's death to the new workers' first line, beside torchrun
   step      a worker's death to the next training step
   train     training samples per second, beside Python DDP
+  tee       eight workers' lines through the launcher into files and, prefixed, onto the console
 
-Without words: all four, in a few minutes. The samples go to build/bench/. A quiet machine gives the better figures.
+Without words: all five, in a few minutes. The samples go to build/bench/. A quiet machine gives the better figures.
 END
 }
 
@@ -23,5 +24,5 @@ scripts/setup.sh --bench
 tests=()
 [ -e build/release/build.ninja ] || tests=(-DDDPRUN_TESTS=OFF)
 cmake --preset release -DDDPRUN_BENCH=ON "${tests[@]}" >/dev/null
-cmake --build --preset release --target ddprun train stamp_worker peak_memory -- -j"$(nproc)" --quiet
+cmake --build --preset release --target ddprun train stamp_worker peak_memory line_writer -- -j"$(nproc)" --quiet
 exec python3 tests/bench/bench.py "$@"

@@ -19,6 +19,8 @@ import sys
 import tempfile
 import time
 
+import tee
+
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 BIN = ROOT / "build/release/bin"
 DDPRUN = str(BIN / "ddprun")
@@ -245,7 +247,8 @@ def bench_train():
 
 # ---- All together
 
-BENCHES = {"launch": bench_launch, "restart": bench_restart, "step": bench_step, "train": bench_train}
+BENCHES = {"launch": bench_launch, "restart": bench_restart, "step": bench_step, "train": bench_train,
+           "tee": lambda: tee.bench(Row, BIN, TORCHRUN)}
 
 
 def print_table(rows):

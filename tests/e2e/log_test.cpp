@@ -61,6 +61,26 @@ std::size_t count(const std::string& text, const std::string& part) {
   return found;
 }
 
+#ifdef __SANITIZE_ADDRESS__
+constexpr long kMemoryKib = 512 * 1024;  // freed memory is kept for a while there
+#else
+constexpr long kMemoryKib = 16 * 1024;
+#endif
+
+long status_value(pid_t pid, const std::string& name) {
+  for (const std::string& line : lines_of(read_file("/proc/" + std::to_string(pid) + "/status")))
+    if (line.starts_with(name + ":")) return std::atol(line.c_str() + name.size() + 1);
+  return 0;
+}
+
+long peak_kib(const Command& command, const std::string& program) {
+  long peak = 0;
+  for (const Process& process : command.processes())
+    if (process.command_line.find("/" + program + " ") != std::string::npos)
+      peak = std::max(peak, status_value(process.pid, "VmHWM"));
+  return peak;
+}
+
 // Every rank's lines are all there, whole and in their order: "[default3]:rank 3 line 17 abc" for each.
 void require_whole(const std::string& text, int workers, int lines_each) {
   std::map<std::string, int> next;
@@ -357,4 +377,17 @@ TEST_CASE("workers learn that the terminal has another size", "[log]") {
   command.wait_for_output("size 33 111[^]*size 33 111", kLimit);
   job.folder.write("done", "");
   CHECK(command.wait_exit(kLimit) == exited(0));
+}
+
+TEST_CASE("the memory of ddprun stays small, however fast workers write and however slow the console is", "[log]") {
+  Job job;
+  // Lines of nothing, which a prefix makes much of, and a line that never ends.
+  const std::string script = "if [ $((RANK % 2)) = 0 ]; then exec yes ''; else exec tr '\\0' x < /dev/zero; fi";
+  const std::string words = kDdprun + " --nproc_per_node=8 --tee=1 --log-dir=/dev/null sh -c \"$1\"";
+  Command command(
+      {"sh", "-c", words + " | { head -c 20000000 > out; until [ -e go ]; do sleep 0.02; done; }", "sh", script},
+      job.options);
+  REQUIRE(eventually([&] { return fs::exists(job.folder / "out") && fs::file_size(job.folder / "out") == 20'000'000; },
+                     kLimit));
+  CHECK(peak_kib(command, "ddprun") < kMemoryKib);
 }
