@@ -10,7 +10,8 @@ FetchContent_Declare(nlohmann_json URL https://github.com/nlohmann/json/releases
 set(SPDLOG_FMT_EXTERNAL_DEFAULT OFF)
 FetchContent_Declare(spdlog URL https://github.com/gabime/spdlog/archive/refs/tags/v1.14.1.tar.gz FIND_PACKAGE_ARGS 1.10)
 FetchContent_Declare(Asio URL https://github.com/chriskohlhoff/asio/archive/refs/tags/asio-1-30-2.tar.gz FIND_PACKAGE_ARGS)
-FetchContent_MakeAvailable(CLI11 nlohmann_json spdlog Asio)
+FetchContent_Declare(tomlplusplus URL https://github.com/marzer/tomlplusplus/archive/refs/tags/v3.4.0.tar.gz FIND_PACKAGE_ARGS 3.3)
+FetchContent_MakeAvailable(CLI11 nlohmann_json spdlog Asio tomlplusplus)
 if(NOT TARGET Asio::asio)  # the fetched source has no CMake of its own
   add_library(Asio::asio INTERFACE IMPORTED)
   target_include_directories(Asio::asio SYSTEM INTERFACE ${asio_SOURCE_DIR}/asio/include)
@@ -28,6 +29,12 @@ if(TARGET fmt::fmt-header-only)
 else()
   target_link_libraries(ddprun_spdlog INTERFACE spdlog::spdlog_header_only)
 endif()
+
+# toml++ without its shared library, for the same reason.
+add_library(ddprun_toml INTERFACE)
+target_include_directories(ddprun_toml SYSTEM INTERFACE
+  $<TARGET_PROPERTY:tomlplusplus::tomlplusplus,INTERFACE_INCLUDE_DIRECTORIES>)
+target_compile_definitions(ddprun_toml INTERFACE TOML_HEADER_ONLY=1)
 
 if(DDPRUN_TESTS)
   FetchContent_Declare(Catch2 URL https://github.com/catchorg/Catch2/archive/refs/tags/v3.7.1.tar.gz FIND_PACKAGE_ARGS 2.13)

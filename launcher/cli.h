@@ -1,25 +1,37 @@
-// Fills a Config from the command line and its environment twins. One table (cli.cpp) holds every option with its
-// spellings, default and help; to add an option, add a line there and a member to Config.
+// What a person asks for: the command line, the environment and a configuration file, as one Config and every mistake.
+//
+// Precedence: command line, environment (PET_<OPTION>), file (--config), default. What is overridden is not looked at.
+// Pure: the environment and the look at a file come in.
 #pragma once
+#include <functional>
 #include <string>
 #include <variant>
 #include <vector>
 
+#include "agent/worker_env.h"
 #include "launcher/config.h"
 
 namespace ddprun {
 
-// --help and --version: print it and end with 0.
-struct Answer {
+struct FileText {
   std::string text;
 };
-// What is wrong, one sentence each.
-struct Mistakes {
-  std::vector<std::string> sentences;
+struct Unreadable {
+  std::string why;  // "no such file or directory"
 };
 
-// `arguments` without the program's own name. Precedence: command line, PET_<OPTION> in the environment, default. Of a
-// repeated option the last one counts. The first word that is no option starts the program's own part.
-std::variant<Config, Answer, Mistakes> parse(const std::vector<std::string>& arguments);
+struct Outside {
+  Environment environment = {};
+  std::function<std::variant<FileText, Unreadable>(const std::string& path)> read_file = {};
+};
+
+struct Asked {
+  std::string answer = {};  // --help, --version: print it and end with 0; then the rest does not matter
+  Config config = {};
+  std::vector<std::string> mistakes = {};  // one sentence each: what, where, how to mend
+};
+
+// `arguments` without the program's own name.
+Asked parse(const std::vector<std::string>& arguments, const Outside& outside);
 
 }  // namespace ddprun

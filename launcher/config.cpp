@@ -1,12 +1,15 @@
 #include "launcher/config.h"
 
+#include <algorithm>
 #include <charconv>
+
+#include "launcher/options.h"
+#include "launcher/spelling.h"
 
 namespace ddprun {
 namespace {
 
 constexpr int kWorkersMax = 4096;  // far above any node; a typo must not fork until the machine stands still
-constexpr double kGraceMaxS = 86'400;
 
 std::optional<int> whole_number(const std::string& text) {
   int value = 0;
@@ -14,31 +17,82 @@ std::optional<int> whole_number(const std::string& text) {
   return error == std::errc() && end == text.data() + text.size() ? std::optional(value) : std::nullopt;
 }
 
-std::string nnodes_problem(const std::string& nnodes) {
-  const std::size_t colon = nnodes.find(':');
-  const auto min = whole_number(nnodes.substr(0, colon));
-  const auto max = colon == std::string::npos ? min : whole_number(nnodes.substr(colon + 1));
+// Collects sentences; each begins with where the value came from.
+class Problems {
+ public:
+  explicit Problems(const Config& config) : config_(config) {}
+
+  void add(const std::string& sentence) { sentences_.push_back(sentence); }
+  // "--nnodes", "PET_NNODES in the environment", "job.toml:3: nnodes"
+  std::string who(const char* name) const {
+    const Setting* setting = in_force(config_.settings, option(name));
+    return setting ? subject(*setting) : std::string("--") + name;
+  }
+  std::vector<std::string> take() { return std::move(sentences_); }
+
+ private:
+  const Config& config_;
+  std::vector<std::string> sentences_;
+};
+
+void check_nnodes(const Config& config, Problems& out) {
+  const std::size_t colon = config.nnodes.find(':');
+  const auto min = whole_number(config.nnodes.substr(0, colon));
+  const auto max = colon == std::string::npos ? min : whole_number(config.nnodes.substr(colon + 1));
   if (!min || !max || *min < 1 || *max < *min)
-    return "--nnodes is '" + nnodes + "', which is neither a number of nodes nor MIN:MAX.";
+    return out.add(out.who("nnodes") + " is '" + config.nnodes + "', which is neither a number of nodes nor MIN:MAX.");
   if (*max > 1)
-    return "--nnodes is " + nnodes +
-           ": jobs of several nodes are not supported yet; leave it out for this machine alone.";
-  return {};
+    return out.add(out.who("nnodes") + " is " + config.nnodes +
+                   ": jobs of several nodes are not supported yet; leave it out for this machine alone.");
+  if (config.node_rank > 0)
+    out.add(out.who("node-rank") + " is " + std::to_string(config.node_rank) +
+            ", but the only node of this job has rank 0: leave it out.");
 }
 
-std::string nproc_problem(const std::string& nproc, const Machine& machine) {
+void check_workers(const Config& config, const Machine& machine, Problems& out) {
+  const std::string& nproc = config.nproc_per_node;
+  const std::string who = out.who("nproc-per-node");
   if (nproc == "gpu" && machine.gpus == 0)
-    return "--nproc-per-node is 'gpu', but this machine shows no NVIDIA device; pass a number, or auto.";
+    return out.add(who + " is 'gpu', but this machine shows no NVIDIA device; pass a number, or auto.");
   const auto count = worker_count(nproc, machine);
-  if (!count) return "--nproc-per-node is '" + nproc + "'; it takes a number from 1 up, cpu, gpu, or auto.";
+  if (!count)
+    return out.add(who + " is '" + nproc + "'; it takes a number from 1 up, cpu, gpu, or auto." +
+                   did_you_mean(nproc, {"cpu", "gpu", "auto"}));
   if (*count > kWorkersMax)
-    return "--nproc-per-node is " + nproc + ", more than the " + std::to_string(kWorkersMax) +
-           " that one node may have.";
-  return {};
+    out.add(who + " is " + nproc + ", more than the " + std::to_string(kWorkersMax) + " that one node may have.");
 }
 
-bool fits_a_path(const std::string& run_id) {
-  return run_id.find('/') == std::string::npos && run_id != "." && run_id != ".." && run_id.size() < 200;
+void check_interface(const Config& config, const Machine& machine, Problems& out) {
+  if (config.interface.empty() || !machine.interfaces) return;
+  const std::vector<std::string> here = machine.interfaces();
+  if (std::find(here.begin(), here.end(), config.interface) != here.end()) return;
+  out.add(out.who("interface") + " is '" + config.interface + "', but this machine has " + listed(here, "and") + "." +
+          did_you_mean(config.interface, here));
+}
+
+bool endpoint_counts(const Config& config) {
+  return config.rdzv_endpoint && config.rdzv_backend == Backend::fixed && !config.standalone;
+}
+
+// A static endpoint and --master-addr, --master-port name the same thing.
+void check_address(const Config& config, Problems& out) {
+  if (!endpoint_counts(config)) return;
+  const Endpoint& endpoint = *config.rdzv_endpoint;
+  if (!config.master_addr.empty() && config.master_addr != endpoint.host)
+    out.add(out.who("rdzv-endpoint") + " names " + endpoint.host + " and " + out.who("master-addr") + " names " +
+            config.master_addr + ": leave out one of them.");
+  if (config.master_port > 0 && endpoint.port && config.master_port != *endpoint.port)
+    out.add(out.who("rdzv-endpoint") + " names port " + std::to_string(*endpoint.port) + " and " +
+            out.who("master-port") + " names " + std::to_string(config.master_port) + ": leave out one of them.");
+}
+
+void check_program(const Config& config, Problems& out) {
+  if (config.no_python && config.module)
+    out.add(out.who("no-python") + " and " + out.who("module") + " exclude each other: leave out one of them.");
+  if (config.program.empty() && !config.print_config)
+    out.add("No program is named: ddprun [options] PROGRAM [its arguments].");
+  else if (!config.program.empty() && config.program.front().empty())
+    out.add("The program's name is empty: ddprun [options] PROGRAM [its arguments].");
 }
 
 }  // namespace
@@ -51,27 +105,24 @@ std::optional<int> worker_count(const std::string& nproc_per_node, const Machine
   return number && *number > 0 ? number : std::nullopt;
 }
 
+std::string master_host(const Config& config) {
+  if (!config.master_addr.empty()) return config.master_addr;
+  return endpoint_counts(config) ? config.rdzv_endpoint->host : config.local_addr;
+}
+
+int master_port(const Config& config) {
+  if (config.master_port > 0 || !endpoint_counts(config)) return config.master_port;
+  return config.rdzv_endpoint->port.value_or(0);
+}
+
 std::vector<std::string> problems(const Config& config, const Machine& machine) {
-  std::vector<std::string> out;
-  const auto unless = [&](bool fine, const std::string& sentence) {
-    if (!fine) out.push_back(sentence);
-  };
-  const std::string nnodes = nnodes_problem(config.nnodes), nproc = nproc_problem(config.nproc_per_node, machine);
-  unless(nnodes.empty(), nnodes);
-  unless(nproc.empty(), nproc);
-  unless(config.max_restarts >= 0,
-         "--max-restarts is " + std::to_string(config.max_restarts) + "; it takes a number from 0 up.");
-  unless(config.master_port >= 0 && config.master_port <= 65535,
-         "--master-port is " + std::to_string(config.master_port) +
-             "; it takes a number up to 65535, 0 for any free port.");
-  unless(config.stop_grace_s >= 0 && config.stop_grace_s <= kGraceMaxS,
-         "--stop-grace is " + std::to_string(config.stop_grace_s) + "; it takes seconds from 0 up to a day.");
-  unless(fits_a_path(config.rdzv_id),
-         "--rdzv-id is '" + config.rdzv_id +
-             "'; it names a folder of logs, so it takes no '/' and at most 199 characters.");
-  unless(!(config.no_python && config.module), "--no-python and --module exclude each other: leave out one of them.");
-  unless(!config.program.empty(), "No program is named: ddprun [options] PROGRAM [its arguments].");
-  return out;
+  Problems out(config);
+  check_nnodes(config, out);
+  check_workers(config, machine, out);
+  check_interface(config, machine, out);
+  check_address(config, out);
+  check_program(config, out);
+  return out.take();
 }
 
 }  // namespace ddprun

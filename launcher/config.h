@@ -1,47 +1,122 @@
 // Everything a person can ask for, as a plain struct with argued defaults. The command line fills it (cli.h); nothing
 // below the launcher reads the environment or the command line.
 #pragma once
+#include <csignal>
 #include <cstdint>
+#include <functional>
+#include <map>
 #include <optional>
 #include <string>
 #include <vector>
 
+#include "agent/rank_selection.h"
+#include "launcher/settings.h"
+#include "rendezvous/time.h"
+
 namespace ddprun {
 
-struct Config {
-  // Nodes of the job: one, until several are supported.
-  std::string nnodes = "1";
-  // Workers on this node: a number, "cpu", "gpu", or "auto" (GPUs where there are any, else CPUs).
-  std::string nproc_per_node = "1";
-  bool standalone = false;
-  // Unlike torchrun's 0: a job that comes back is why one uses a launcher. A failure that repeats before any progress
-  // ends the job all the same.
-  int max_restarts = 3;
-  // Empty: a fresh random one, so that two jobs never become one by accident.
-  std::string rdzv_id;
-  std::string master_addr;  // empty: 127.0.0.1
-  int master_port = 0;      // 0: a free one for every round
-  bool no_python = false;
-  bool module = false;
-  std::string log_dir;  // empty: none
-  // Seconds a worker may take to leave after SIGTERM. Schedulers kill 30 s after they ask, so 25 leaves us five.
-  double stop_grace_s = 25;
-  bool verbose = false;
-  // The program and its arguments, untouched.
-  std::vector<std::string> program;
+// The enumerators of each stand in the order of its option's choices (options.cpp).
+enum class NumaChoice { none, node, socket, exclusive, core_complex };
+enum class Backend { fixed, c10d };  // torchrun's "static" and "c10d"
+enum class ScopeChoice { automatic, rank, group };
+enum class ExitCodeChoice { ddprun, torchrun, worker };
+enum class LayoutChoice { ddprun, torchrun };
+enum class EventSink { nowhere, console, file };
+
+constexpr int kAutoThreads = 0;
+
+struct Endpoint {
+  std::string host;  // without brackets
+  std::optional<int> port = {};
 };
 
-// What this machine has, for "cpu", "gpu" and "auto".
+struct Config {
+  // Workers. How many: a number, "cpu", "gpu", or "auto" (GPUs where there are any, else CPUs).
+  std::string nproc_per_node = "1";
+  std::string role = "default";
+  bool module = false;
+  bool no_python = false;
+  bool virtual_local_rank = false;
+  NumaChoice numa_binding = NumaChoice::none;
+  // OMP_NUM_THREADS. Empty: as torchrun, 1 where it is unset and there are several workers; kAutoThreads: the CPUs this
+  // process may use, divided by its workers.
+  std::optional<int> omp_threads = {};
+
+  // Job. Nodes: one, until several are supported.
+  std::string nnodes = "1";
+  int node_rank = 0;
+  bool standalone = false;
+  Backend rdzv_backend = Backend::fixed;
+  std::optional<Endpoint> rdzv_endpoint = {};
+  // Empty: a fresh random one, so that two jobs never become one by accident.
+  std::string rdzv_id = {};
+  std::map<std::string, std::string> rdzv_conf = {};  // keys and values are checked
+  std::string master_addr = {};                       // empty: see master_host()
+  int master_port = 0;                                // 0: a free one for every round
+  std::string local_addr = {};
+  std::string interface = {};
+
+  // Stopping and restarts. Unlike torchrun's 0: a job that comes back is why one uses a launcher. A failure that
+  // repeats before any progress ends the job all the same.
+  int max_restarts = 3;
+  // How long a worker may take to leave after SIGTERM. Schedulers kill 30 s after they ask, so 25 leaves us five.
+  Duration stop_grace = std::chrono::seconds(25);
+  ScopeChoice stop_scope = ScopeChoice::automatic;
+  std::optional<Duration> peer_exit_timeout = {};
+  std::optional<Duration> max_run = {};
+  std::vector<int> signals_to_handle = {SIGTERM, SIGINT, SIGHUP, SIGQUIT};
+  std::vector<int> preempt_signals = {};
+  ExitCodeChoice exit_code = ExitCodeChoice::ddprun;
+  bool core_dumps = false;
+
+  // Logs.
+  std::string log_dir = {};  // empty: none
+  StreamSpec redirects = {};
+  StreamSpec tee = {};
+  RankSet local_ranks_filter = {};
+  std::vector<std::string> stdout_filters = {};
+  std::vector<std::string> stderr_filters = {};
+  std::string log_prefix = "[${role_name}${local_rank}]:";
+  std::uint64_t log_size_bytes_max = 0;  // 0: no cap
+  int log_keep = 3;
+  LayoutChoice log_layout = LayoutChoice::ddprun;
+
+  // Reports.
+  EventSink events = EventSink::nowhere;
+  std::string event_file = {};
+  bool verbose = false;
+
+  // What to do instead of running the job.
+  bool dry_run = false;
+  bool print_config = false;
+
+  std::map<std::string, std::string> env = {};  // further variables for the workers, from a file's [env]
+  // The program and its arguments, untouched.
+  std::vector<std::string> program = {};
+  std::string program_place = {};  // "job.toml:3"; empty: the command line
+
+  // What was set, and where: print_config shows it, problems() names it.
+  std::vector<Setting> settings = {};
+};
+
+// What this machine has.
 struct Machine {
-  int cpus = 1;  // that this process may run on
-  int gpus = 0;  // NVIDIA devices that CUDA_VISIBLE_DEVICES leaves
+  int cpus = 1;                                               // that this process may run on
+  int gpus = 0;                                               // NVIDIA devices that CUDA_VISIBLE_DEVICES leaves
+  std::function<std::vector<std::string>()> interfaces = {};  // its network interfaces; asked only where one is named
 };
 
 // The number that nproc_per_node stands for; empty where it is neither a positive number nor a known word, or "gpu"
 // where there is none.
 std::optional<int> worker_count(const std::string& nproc_per_node, const Machine& machine);
 
-// Every mistake, one sentence each: what, where, how to mend.
+// What workers find as MASTER_ADDR, and the store's port (0: a free one): as --master-addr and --master-port say, else
+// a static --rdzv-endpoint, else --local-addr. Empty: nobody named an address. --standalone leaves endpoints out.
+std::string master_host(const Config& config);
+int master_port(const Config& config);
+
+// Every mistake that only shows when the values are seen together or on this machine, one sentence each: what, where,
+// how to mend.
 std::vector<std::string> problems(const Config& config, const Machine& machine);
 
 }  // namespace ddprun

@@ -1,5 +1,6 @@
 #include "launcher/launch.h"
 
+#include <net/if.h>
 #include <sched.h>
 #include <sys/random.h>
 #include <sys/stat.h>
@@ -14,11 +15,11 @@
 
 #include "agent/agent.h"
 #include "agent/job_cookie.h"
+#include "launcher/dry_run.h"
 #include "launcher/exit_codes.h"
+#include "launcher/outside.h"
 #include "launcher/program.h"
 #include "rendezvous/error.h"
-
-extern char** environ;
 
 namespace ddprun {
 namespace {
@@ -28,16 +29,6 @@ constexpr const char* kLoopback = "127.0.0.1";
 std::string variable(const char* name) {
   const char* value = std::getenv(name);
   return value ? value : "";
-}
-
-Environment environment() {
-  Environment out;
-  for (char** entry = environ; *entry; ++entry) {
-    const std::string text = *entry;
-    if (const std::size_t equals = text.find('='); equals != std::string::npos)
-      out.emplace(text.substr(0, equals), text.substr(equals + 1));
-  }
-  return out;
 }
 
 // A random UUID (RFC 9562, version 4), as torchrun gives a standalone job.
@@ -75,22 +66,60 @@ int visible_gpus() {
   return found;
 }
 
+std::vector<std::string> network_interfaces() {
+  std::vector<std::string> names;
+  struct if_nameindex* all = if_nameindex();
+  for (auto* one = all; one && one->if_index != 0; ++one) names.push_back(one->if_name);
+  if (all) if_freenameindex(all);
+  return names;
+}
+
+// What workers inherit: ddprun's own environment and what the configuration file adds.
+Environment inherited(const Config& config) {
+  Environment out = own_environment();
+  for (const auto& [name, value] : config.env) out[name] = value;
+  return out;
+}
+
+std::string host_for_workers(const Config& config) {
+  const std::string named = master_host(config);
+  return named.empty() ? kLoopback : named;
+}
+
 AgentOptions agent_options(const Config& config, const Machine& machine, int keeper_pidfd) {
   Program program = find_program(config, surroundings());
   AgentOptions options;
   options.workers = worker_count(config.nproc_per_node, machine).value();
   const std::string run_id = config.rdzv_id.empty() ? random_run_id() : config.rdzv_id;
   const JobIdentity job{run_id, config.max_restarts, to_string(own_cookie(run_id))};
-  options.command = {config.program.front(), program.path, program.argv, environment(), job};
+  options.command = {config.program.front(), program.path, program.argv, inherited(config), job};
   options.named = !config.rdzv_id.empty();
-  options.stop.stop_grace = std::chrono::duration_cast<Duration>(std::chrono::duration<double>(config.stop_grace_s));
-  options.master_host = config.master_addr.empty() ? kLoopback : config.master_addr;
+  options.stop.stop_grace = config.stop_grace;
+  options.master_host = host_for_workers(config);
   options.store_address = options.master_host == kLoopback ? kLoopback : "";  // nobody else's business by default
-  options.master_port = static_cast<std::uint16_t>(config.master_port);
+  options.master_port = static_cast<std::uint16_t>(master_port(config));
   options.logs.log_dir = config.log_dir;
   options.keeper_pidfd = keeper_pidfd;
   options.verbose = config.verbose;
   return options;
+}
+
+PlannedWorker planned(const Config& config, const Program& program, const Round& round, int local_rank) {
+  const JobIdentity job{config.rdzv_id.empty() ? "(a random one)" : config.rdzv_id, config.max_restarts};
+  PlannedWorker worker{local_rank, local_rank, program.path, program.argv};
+  Environment all = inherited(config);
+  for (auto& [name, value] : worker_variables(job, round, round.nodes.front(), local_rank, "(a file of its own)", all))
+    all[name] = value;
+  if (round.master_port == 0) all["MASTER_PORT"] = "(a free one)";
+  worker.environment = difference(own_environment(), all);
+  worker.stdin_from = local_rank == 0 ? "ddprun's own" : "/dev/null";
+  worker.stdout_to = {"ddprun's own"}, worker.stderr_to = {"ddprun's own"};
+  if (!config.log_dir.empty() && config.log_dir != "/dev/null") {
+    const std::string folder = config.log_dir + "/" + job.run_id + "/round-1/rank-" + std::to_string(local_rank);
+    worker.stdout_to.push_back(folder + "/stdout.log");
+    worker.stderr_to.push_back(folder + "/stderr.log");
+  }
+  return worker;
 }
 
 int exit_code(const JobResult& result) {
@@ -111,7 +140,17 @@ int exit_code(const JobResult& result) {
 Machine this_machine() {
   cpu_set_t mask;
   const int cpus = sched_getaffinity(0, sizeof mask, &mask) == 0 ? CPU_COUNT(&mask) : 1;
-  return {std::max(cpus, 1), visible_gpus()};
+  return {std::max(cpus, 1), visible_gpus(), network_interfaces};
+}
+
+std::string dry_run(const Config& config, const Machine& machine) {
+  const Program program = find_program(config, surroundings());
+  const int workers = worker_count(config.nproc_per_node, machine).value();
+  const Round round{1, {{0, workers, 0}}, host_for_workers(config), static_cast<std::uint16_t>(master_port(config)), 0};
+  std::vector<PlannedWorker> plan;
+  for (int local_rank = 0; local_rank < workers; ++local_rank)
+    plan.push_back(planned(config, program, round, local_rank));
+  return dry_run_text(plan);
 }
 
 int launch(const Config& config, const Machine& machine, int keeper_pidfd) {

@@ -1,11 +1,16 @@
 // The only place where concrete classes are wired together: Config in, exit code out.
 #pragma once
+#include <string>
+
 #include "launcher/config.h"
 
 namespace ddprun {
 
 // What this machine has: CPUs this process may use, GPUs by /dev/nvidiaN and CUDA_VISIBLE_DEVICES.
 Machine this_machine();
+
+// What launch() would start, for people. Starts nothing and makes no folder. Throws UsageError.
+std::string dry_run(const Config& config, const Machine& machine);
 
 // Runs the job. `keeper_pidfd` as continue_under_keeper() gave it. Throws Error.
 int launch(const Config& config, const Machine& machine, int keeper_pidfd);

@@ -5,6 +5,8 @@
 #include "launcher/cli.h"
 #include "launcher/exit_codes.h"
 #include "launcher/launch.h"
+#include "launcher/outside.h"
+#include "launcher/print_config.h"
 #include "rendezvous/error.h"
 
 namespace ddprun {
@@ -15,13 +17,21 @@ int complain(const std::vector<std::string>& sentences, ExitCode code) {
   return code;
 }
 
+int say(const std::string& text) {
+  std::fputs(text.c_str(), stdout);
+  return kSuccess;
+}
+
 int run(const std::vector<std::string>& arguments, int keeper_pidfd) {
-  const auto parsed = parse(arguments);
-  if (const auto* answer = std::get_if<Answer>(&parsed)) return std::fputs(answer->text.c_str(), stdout), kSuccess;
-  if (const auto* mistakes = std::get_if<Mistakes>(&parsed)) return complain(mistakes->sentences, kUsage);
-  const auto& config = std::get<Config>(parsed);
+  Asked asked = parse(arguments, this_process());
+  if (!asked.answer.empty()) return say(asked.answer);
+  const Config& config = asked.config;
   const Machine machine = this_machine();
-  if (const auto sentences = problems(config, machine); !sentences.empty()) return complain(sentences, kUsage);
+  for (std::string& sentence : problems(config, machine)) asked.mistakes.push_back(std::move(sentence));
+  if (!asked.mistakes.empty()) return complain(asked.mistakes, kUsage);
+  if (config.print_config) return say(print_config(config));
+  if (config.dry_run) return say(dry_run(config, machine));
+  if (config.verbose) std::fputs(print_config(config).c_str(), stderr);
   return launch(config, machine, keeper_pidfd);
 }
 

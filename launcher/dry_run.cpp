@@ -1,0 +1,86 @@
+#include "launcher/dry_run.h"
+
+#include <algorithm>
+#include <cctype>
+#include <string_view>
+
+#include "launcher/spelling.h"
+
+namespace ddprun {
+namespace {
+
+constexpr std::size_t kLabelWidth = 14;
+
+std::string labelled(const char* label, const std::string& text) {
+  std::string out = std::string("  ") + label;
+  out.resize(kLabelWidth, ' ');
+  return out + text + "\n";
+}
+
+std::string command_line(const PlannedWorker& worker) {
+  std::string out;
+  for (const std::string& word : worker.argv) out += (out.empty() ? "" : " ") + shell_word(word);
+  return out;
+}
+
+std::string variables(const EnvironmentDifference& environment) {
+  std::string out;
+  for (const auto& [name, value] : environment)
+    out +=
+        labelled(out.empty() ? "environment" : "", value ? name + "=" + shell_word(*value) : name + " is taken away");
+  return out.empty() ? labelled("environment", "as ddprun's own") : out;
+}
+
+std::string described(const PlannedWorker& worker) {
+  std::string out = "rank " + std::to_string(worker.rank) + " (local rank " + std::to_string(worker.local_rank) + ")\n";
+  out += labelled("runs", command_line(worker));
+  if (worker.argv.empty() || worker.argv.front() != worker.program) out += labelled("program", worker.program);
+  out += variables(worker.environment);
+  out += labelled("CPUs", worker.cpus.empty() ? "as ddprun's own" : cpu_ranges(worker.cpus));
+  if (!worker.memory_nodes.empty()) out += labelled("memory", "node " + worker.memory_nodes);
+  out += labelled("stdin", worker.stdin_from);
+  out += labelled("stdout", listed(worker.stdout_to, "and"));
+  out += labelled("stderr", listed(worker.stderr_to, "and"));
+  return out;
+}
+
+bool plain(unsigned char c) {
+  return std::isalnum(c) || std::string_view("_-./:=@%+,").find(c) != std::string_view::npos;
+}
+
+}  // namespace
+
+EnvironmentDifference difference(const Environment& own, const Environment& workers) {
+  EnvironmentDifference out;
+  for (const auto& [name, value] : workers)
+    if (const auto found = own.find(name); found == own.end() || found->second != value) out[name] = value;
+  for (const auto& [name, ignored] : own)
+    if (!workers.count(name)) out[name] = std::nullopt;
+  return out;
+}
+
+std::string cpu_ranges(std::vector<int> cpus) {
+  std::sort(cpus.begin(), cpus.end());
+  std::string out;
+  for (std::size_t i = 0, last = 0; i < cpus.size(); i = last + 1) {
+    for (last = i; last + 1 < cpus.size() && cpus[last + 1] == cpus[last] + 1;) ++last;
+    out += (out.empty() ? "" : ",") + std::to_string(cpus[i]);
+    if (last > i) out += "-" + std::to_string(cpus[last]);
+  }
+  return out;
+}
+
+std::string shell_word(const std::string& word) {
+  if (!word.empty() && std::all_of(word.begin(), word.end(), plain)) return word;
+  std::string out = "'";
+  for (const char c : word) out += c == '\'' ? std::string("'\\''") : std::string(1, c);
+  return out + "'";
+}
+
+std::string dry_run_text(const std::vector<PlannedWorker>& workers) {
+  std::string out;
+  for (const PlannedWorker& worker : workers) out += (out.empty() ? "" : "\n") + described(worker);
+  return out;
+}
+
+}  // namespace ddprun

@@ -1,0 +1,37 @@
+// --dry-run: what each rank would get, for people to read. Pure: the plan comes from what would start the workers.
+#pragma once
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "agent/worker_env.h"
+
+namespace ddprun {
+
+// What differs from ddprun's own environment; nullopt: the variable is taken away.
+using EnvironmentDifference = std::map<std::string, std::optional<std::string>>;
+
+EnvironmentDifference difference(const Environment& own, const Environment& workers);
+
+struct PlannedWorker {
+  int rank = 0;
+  int local_rank = 0;
+  std::string program = {};  // the path to exec
+  std::vector<std::string> argv = {};
+  EnvironmentDifference environment = {};
+  std::vector<int> cpus = {};     // empty: those of ddprun
+  std::string memory_nodes = {};  // "0", empty: as ddprun
+  std::string stdin_from = {};
+  std::vector<std::string> stdout_to = {}, stderr_to = {};  // "logs/run/stdout.log", "the console"
+};
+
+std::string dry_run_text(const std::vector<PlannedWorker>& workers);
+
+// "0-3,8"
+std::string cpu_ranges(std::vector<int> cpus);
+
+// A word as a POSIX shell reads it back.
+std::string shell_word(const std::string& word);
+
+}  // namespace ddprun

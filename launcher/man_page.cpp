@@ -1,0 +1,162 @@
+#include "launcher/man_page.h"
+
+#include <cctype>
+
+#include "launcher/help.h"
+#include "launcher/options.h"
+#include "launcher/spelling.h"
+
+namespace ddprun {
+namespace {
+
+constexpr const char* kDescription = R"(.SH DESCRIPTION
+.B ddprun
+starts the workers of a distributed training job on this machine, tells each of them who it is in its environment
+(RANK, LOCAL_RANK, WORLD_SIZE, MASTER_ADDR, MASTER_PORT and the rest of torchrun's variables), gives them a store to
+meet in that speaks the protocol of PyTorch's TCPStore, and brings the group back when one of them dies.
+It takes torchrun's command line and environment as they are.
+.PP
+.I PROGRAM
+with a slash is a path; without one it is a file here that ends in .py or has no run permission, else a name in PATH,
+else a name beside ddprun itself.
+A .py file, or a file without run permission, is given to
+.I $PYTHON_EXEC \-u
+(python3 where that is not set); anything else is exec'd.
+Every word after it is the program's own; in each of them ${local_rank} is replaced.
+)";
+
+constexpr const char* kHowToWrite = R"(.SH OPTIONS
+A value follows after a blank or an equals sign.
+Dashes and underscores mean the same; a name may be shortened as long as it stays clear; of a repeated option the last
+one counts;
+.B \-\-
+ends the options.
+A
+.I TIME
+is seconds (25, 2.5) or has a unit: 500ms, 90s, 15m, 2h, 1d.
+Every option \-\-some\-name is also PET_SOME_NAME in the environment (flags: 1 or 0) and some\-name in a configuration
+file.
+The command line goes over the environment, the environment over the file.
+)";
+
+constexpr const char* kFile = R"(.SH CONFIGURATION FILE
+The TOML file of
+.B \-\-config
+holds options by their names, the program where the command line names none, and further variables for the workers:
+.PP
+.EX
+nproc\-per\-node = 4
+stop\-grace = "2m"
+local\-ranks\-filter = [0, 1]
+program = ["train", "\-\-lr", "0.1"]
+[env]
+NCCL_DEBUG = "INFO"
+.EE
+)";
+
+constexpr const char* kEnd = R"(.SH ENVIRONMENT
+.TP
+.B PET_<OPTION>
+stands for an option; an empty one sets nothing.
+.TP
+.B PYTHON_EXEC
+the Python that runs scripts.
+.TP
+.B LOGLEVEL
+INFO or DEBUG: as
+.BR \-\-verbose .
+.TP
+.B TORCH_ELASTIC_SHUTDOWN_TIMEOUT
+as
+.BR \-\-stop\-grace .
+.TP
+.B TORCHELASTIC_LOG_LINE_PREFIX_TEMPLATE
+as
+.BR \-\-log\-prefix .
+.TP
+.B CUDA_VISIBLE_DEVICES
+the GPUs that count for \-\-nproc\-per\-node=gpu and auto.
+.TP
+.B NO_COLOR
+no colours on the console.
+.SH EXIT STATUS
+.TP
+.B 0
+success
+.TP
+.B 1
+a worker failed, and no restart was left
+.TP
+.B 2
+usage: an option, a program or a folder that cannot be
+.TP
+.B 69
+the store's port cannot be had
+.TP
+.B 70
+an internal error
+.TP
+.B 75
+preempted, and every rank reported a complete snapshot: to be queued again
+.TP
+.B 128+N
+interrupted by signal N
+.SH EXAMPLES
+.EX
+ddprun \-\-nproc\-per\-node=4 train
+ddprun \-\-nproc\-per\-node=gpu your_script.py \-\-lr 0.1
+ddprun \-\-config job.toml \-\-max\-restarts=10 \-\-dry\-run
+.EE
+)";
+
+// roff reads '-' as a hyphen, '\' as its own, and a '.' or ''' at a line's start as a request.
+std::string roff(const std::string& text) {
+  std::string out;
+  for (const char c : text) {
+    if (c == '\\')
+      out += "\\e";
+    else if (c == '-')
+      out += "\\-";
+    else if ((c == '.' || c == '\'') && (out.empty() || out.back() == '\n'))
+      out += std::string("\\&") + c;
+    else
+      out += c;
+  }
+  return out;
+}
+
+std::string bold(const std::string& text) { return "\\fB" + roff(text) + "\\fR"; }
+
+std::string heading(const OptionRow& row) {
+  std::string out = row.letter ? bold(std::string("-") + row.letter) + ", " : "";
+  out += bold(std::string("--") + row.name);
+  if (*row.alias) out += ", " + bold(std::string("--") + row.alias);
+  return row.flag() ? out : out + " \\fI" + roff(row.value) + "\\fR";
+}
+
+std::string capital(std::string text) {
+  if (!text.empty()) text[0] = static_cast<char>(std::toupper(static_cast<unsigned char>(text[0])));
+  return text;
+}
+
+std::string entry(const OptionRow& row) {
+  const std::string sentence = *row.refusal ? std::string("It ") + row.refusal : capital(option_sentence(row)) + ".";
+  return ".TP\n" + heading(row) + "\n" + roff(sentence) + "\n" + (*row.more ? roff(row.more) + "\n" : "");
+}
+
+}  // namespace
+
+std::string man_page() {
+  std::string out = std::string(".TH DDPRUN 1 \"\" \"ddprun ") + version() + "\" \"User Commands\"\n" +
+                    ".SH NAME\nddprun \\- launcher and elastic agent for distributed training\n"
+                    ".SH SYNOPSIS\n.B ddprun\n[\\fIoptions\\fR] \\fIPROGRAM\\fR [\\fIarguments\\fR...]\n" +
+                    kDescription + kHowToWrite;
+  for (const GroupTitle& group : groups()) {
+    out += ".SS " + capital(group.name) + ": " + roff(group.title) + "\n";
+    for (const OptionRow& row : options())
+      if (row.group == group.group) out += entry(row);
+  }
+  return out + kFile + kEnd;
+}
+
+}  // namespace ddprun

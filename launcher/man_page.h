@@ -1,0 +1,9 @@
+// The manual page ddprun(1) in roff, made from the option table. Pure.
+#pragma once
+#include <string>
+
+namespace ddprun {
+
+std::string man_page();
+
+}  // namespace ddprun

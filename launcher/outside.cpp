@@ -1,0 +1,42 @@
+#include "launcher/outside.h"
+
+#include <cerrno>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <sstream>
+
+extern char** environ;
+
+namespace ddprun {
+namespace {
+
+constexpr std::size_t kFileMax = 1 << 20;  // a configuration is a page; a device without end shall not fill memory
+
+std::variant<FileText, Unreadable> read_file(const std::string& path) {
+  std::error_code ignored;
+  if (std::filesystem::is_directory(path, ignored)) return Unreadable{"it is a folder"};
+  std::ifstream file(path, std::ios::binary);
+  if (!file) return Unreadable{std::strerror(errno)};
+  std::string text(kFileMax + 1, '\0');
+  file.read(text.data(), static_cast<std::streamsize>(text.size()));
+  text.resize(static_cast<std::size_t>(file.gcount()));
+  if (text.size() > kFileMax) return Unreadable{"it is larger than 1 MiB"};
+  return FileText{std::move(text)};
+}
+
+}  // namespace
+
+Environment own_environment() {
+  Environment out;
+  for (char** entry = environ; *entry; ++entry) {
+    const std::string text = *entry;
+    if (const std::size_t equals = text.find('='); equals != std::string::npos)
+      out.emplace(text.substr(0, equals), text.substr(equals + 1));
+  }
+  return out;
+}
+
+Outside this_process() { return {own_environment(), read_file}; }
+
+}  // namespace ddprun

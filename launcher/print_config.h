@@ -1,0 +1,11 @@
+// --print-config: every value in force and where it came from, as TOML that --config reads back. Pure.
+#pragma once
+#include <string>
+
+#include "launcher/config.h"
+
+namespace ddprun {
+
+std::string print_config(const Config& config);
+
+}  // namespace ddprun

@@ -1,0 +1,30 @@
+// How words are spelled: dashes for underscores, the nearest right word, lists for people. Pure.
+#pragma once
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace ddprun {
+
+std::string with_dashes(std::string_view name);       // "max_restarts" → "max-restarts"
+std::string with_underscores(std::string_view name);  // "max-restarts" → "max_restarts"
+std::string upper_case(std::string_view text);
+
+std::vector<std::string> split(std::string_view text, char separator);  // of "" there is one part, ""
+
+// Levenshtein distance: how many letters to change, add or drop.
+std::size_t distance(std::string_view a, std::string_view b);
+
+// The one of `words` that `typed` was probably meant to be: a few letters off at most. Empty where none is near.
+std::string nearest(std::string_view typed, const std::vector<std::string>& words);
+
+// " Did you mean 'rank'?", or nothing.
+std::string did_you_mean(std::string_view typed, const std::vector<std::string>& words);
+
+// "auto, rank or group"
+std::string listed(const std::vector<std::string>& words, const char* last = "or");
+
+// `text` broken at blanks into lines of at most `width` characters.
+std::vector<std::string> wrapped(std::string_view text, std::size_t width);
+
+}  // namespace ddprun
