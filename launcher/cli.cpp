@@ -6,7 +6,7 @@
 #include "launcher/help.h"
 #include "launcher/man_page.h"
 #include "launcher/options.h"
-#include "launcher/spelling.h"
+#include "launcher/values.h"
 #include "launcher/words.h"
 
 namespace ddprun {
@@ -32,6 +32,8 @@ void answer(const std::vector<Setting>& settings, Asked& asked) {
 void read_file(const Outside& outside, Asked& asked) {
   const Setting* named = in_force(asked.config.settings, option("config"));
   if (!named || !outside.read_file) return;
+  if (named->text.empty())
+    return asked.mistakes.push_back(nonsense(subject(*named), "", "it takes the name of a file"));
   const auto content = outside.read_file(named->text);
   if (const auto* failed = std::get_if<Unreadable>(&content))
     return asked.mistakes.push_back(subject(*named) + " is '" + named->text +
@@ -45,10 +47,16 @@ void read_file(const Outside& outside, Asked& asked) {
   asked.config.program_place = file.program_place;
 }
 
+bool says_no(const std::string& flag) {
+  const auto read = read_flag(flag);
+  return std::holds_alternative<bool>(read) && !std::get<bool>(read);
+}
+
 void fill(Asked& asked) {
   for (const OptionRow& row : options()) {
     const Setting* setting = in_force(asked.config.settings, row);
     if (!setting || (!row.set && !*row.refusal)) continue;
+    if (*row.refusal && row.flag() && says_no(setting->text)) continue;
     const std::string complaint = row.set ? row.set(asked.config, row, setting->text) : row.refusal;
     if (!complaint.empty()) asked.mistakes.push_back(refusal(*setting, complaint));
   }

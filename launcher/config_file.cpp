@@ -32,14 +32,14 @@ constexpr const char* kOwnVariables[] = {"RANK",
                                          "TORCHELASTIC_USE_AGENT_STORE",
                                          "TORCHELASTIC_ERROR_FILE"};
 
-const char* type_name(toml::node_type type) {
-  switch (type) {
+std::string what_it_is(const toml::node& node) {
+  switch (node.type()) {
     case toml::node_type::table:
       return "a table";
     case toml::node_type::array:
       return "an array";
     case toml::node_type::boolean:
-      return "true or false";
+      return node.as_boolean()->get() ? "true" : "false";
     case toml::node_type::integer:
     case toml::node_type::floating_point:
       return "a number";
@@ -72,7 +72,7 @@ class Reader {
     try {
       for (const auto& [key, node] : toml::parse(text, name_)) read_entry(std::string(key.str()), node);
     } catch (const toml::parse_error& error) {
-      note(error.source().begin.line, syntax(error));
+      note(error.source().begin.line, syntax(error, text));
     }
     sort_by_line();
     return std::move(file_);
@@ -85,9 +85,15 @@ class Reader {
 
   std::string place(const toml::node& node) const { return name_ + ":" + std::to_string(node.source().begin.line); }
 
-  static std::string syntax(const toml::parse_error& error) {
-    std::string text(error.description());
-    return "this is no TOML: " + text + (text.ends_with('.') ? "" : ".");
+  // The parser's words behind its "Error while parsing string: ".
+  static std::string syntax(const toml::parse_error& error, const std::string& text) {
+    std::string why(error.description());
+    if (const std::size_t colon = why.find(": "); colon != std::string::npos) why.erase(0, colon + 2);
+    if (why.starts_with("unescaped control characters")) why = "a text has no closing quote";
+    const std::vector<std::string> lines = split(text, '\n');
+    const std::size_t line = error.source().begin.line;
+    return (line - 1 < lines.size() ? "'" + lines[line - 1] + "'" : std::string("this")) + " is no TOML: " + why +
+           ". A value is a number, true, false, a text in quotes, or an array of such.";
   }
 
   void read_entry(const std::string& key, const toml::node& node) {
@@ -116,7 +122,7 @@ class Reader {
   std::optional<std::string> value(const std::string& key, const OptionRow& row, const toml::node& node) {
     if (const auto text = scalar(node, row.flag())) return text;
     if (const auto* array = node.as_array(); array && row.list) return joined(key, row, *array);
-    note(line(node), key + " is " + type_name(node.type()) + "; it takes " +
+    note(line(node), key + " is " + what_it_is(node) + "; it takes " +
                          (row.flag() ? "true or false."
                           : row.list ? "a text, a number, or an array of them."
                                      : "a text or a number."));
@@ -129,8 +135,7 @@ class Reader {
     for (const toml::node& node : array) {
       const auto text = scalar(node, false);
       if (!text)
-        return note(line(node), key + " holds " + type_name(node.type()) + "; it takes texts or numbers."),
-               std::nullopt;
+        return note(line(node), key + " holds " + what_it_is(node) + "; it takes texts or numbers."), std::nullopt;
       if (!all.empty()) all += ',';
       for (const char c : *text) all += c == ',' && texts ? std::string(",,") : std::string(1, c);
     }
@@ -150,15 +155,14 @@ class Reader {
   }
 
   static std::string bad_program(const toml::node& node) {
-    return std::string("program holds ") + type_name(node.type()) +
-           R"(; it takes texts: program = ["train", "--lr", "1"].)";
+    return std::string("program holds ") + what_it_is(node) + R"(; it takes texts: program = ["train", "--lr", "1"].)";
   }
 
   void read_env(const toml::node& node) {
     const toml::table* table = node.as_table();
     if (!table)
-      return note(line(node), std::string("env is ") + type_name(node.type()) +
-                                  "; it is a table: [env], and NAME = \"value\" below.");
+      return note(line(node),
+                  std::string("env is ") + what_it_is(node) + "; it is a table: [env], and NAME = \"value\" below.");
     for (const auto& [key, value] : *table) read_variable(std::string(key.str()), value);
   }
 
@@ -166,8 +170,7 @@ class Reader {
     const auto text = scalar(value, false);
     if (name.empty() || name.find('=') != std::string::npos)
       return note(line(value), "'" + name + "' cannot be the name of a variable.");
-    if (!text)
-      return note(line(value), name + " is " + type_name(value.type()) + "; a variable is a text or a number.");
+    if (!text) return note(line(value), name + " is " + what_it_is(value) + "; a variable is a text or a number.");
     for (const char* own : kOwnVariables)
       if (name == own || name.starts_with("DDPRUN_"))
         return note(line(value), name + " is what ddprun tells each worker itself: leave it out.");

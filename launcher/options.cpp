@@ -80,7 +80,10 @@ std::string without_blanks(std::string text) {
 
 template <auto Member>
 std::string streams(Config& config, const OptionRow&, Text text) {
-  return store(parse_stream_spec(without_blanks(text)), config.*Member);
+  const std::string complaint = store(parse_stream_spec(without_blanks(text)), config.*Member);
+  if (text.empty() || !complaint.starts_with("'' is ")) return complaint;
+  return "a value is missing: it takes RANK:VALUE,RANK:VALUE, and VALUE is one of" +
+         complaint.substr(std::string_view("'' is none of").size());
 }
 
 std::string ranks(Config& config, const OptionRow&, Text text) {
@@ -93,7 +96,7 @@ std::string limit(Config& config, const OptionRow&, Text text) {
   config.*Member = std::nullopt;
   if (text == "off" || text == "0") return {};
   std::string complaint = store(read_duration(text), config.*Member);
-  return complaint.empty() ? "" : complaint + ", or off";
+  return complaint.empty() ? "" : complaint + ", or off for none";
 }
 
 std::string stop_grace(Config& config, const OptionRow&, Text text) {
@@ -145,7 +148,7 @@ std::string prefix(Config& config, const OptionRow&, Text text) {
 
 std::string events(Config& config, const OptionRow&, Text text) {
   const bool file = text.starts_with("file:");
-  if (file && text.size() == 5) return "no path stands behind file:";
+  if (file && text.size() == 5) return "it takes a path behind the colon, such as file:events.json";
   if (!file && text != "null" && text != "console")
     return "it takes null, console or file:PATH." + did_you_mean(text, {"null", "console"});
   config.events = file ? EventSink::file : text == "console" ? EventSink::console : EventSink::nowhere;

@@ -118,9 +118,14 @@ std::string joined(const std::vector<std::string>& parts, const char* between) {
 }  // namespace
 
 std::string nonsense(const std::string& subject, const std::string& text, const std::string& complaint) {
-  const std::string known = quoted(text), again = known + " is ";
-  std::string sentence = subject + " is " + known;
-  sentence += complaint.starts_with(again) ? ", which is " + complaint.substr(again.size()) : "; " + complaint;
+  const std::string known = quoted(text), none_of = "'' is none of ";
+  std::string sentence = subject + (text.empty() ? " is empty" : " is " + known);
+  if (text.empty() && complaint.starts_with(none_of))
+    sentence += "; it takes " + complaint.substr(none_of.size());
+  else if (complaint.starts_with(known + " is "))
+    sentence += ", which is " + complaint.substr(known.size() + 4);
+  else
+    sentence += "; " + complaint;
   return sentence.ends_with('?') ? sentence : sentence + ".";
 }
 
@@ -142,7 +147,7 @@ Read<Duration> read_duration(const std::string& text) {
   if (const auto parts = number_and_unit(text))
     if (const auto unit = seconds_of(parts->second); unit && parts->first * *unit <= kDurationMaxS)
       return std::chrono::duration_cast<Duration>(std::chrono::duration<double>(parts->first * *unit));
-  return Wrong{"it takes a time of at most a year: seconds such as 25 or 2.5, or 500ms, 90s, 15m, 2h, 1d"};
+  return Wrong{"it takes a time such as 25 (seconds), 2.5, 500ms, 90s, 15m, 2h or 1d, at most a year"};
 }
 
 Read<std::uint64_t> read_byte_size(const std::string& text) {
@@ -222,7 +227,7 @@ Read<std::map<std::string, std::string>> read_rdzv_conf(const std::string& text)
     const std::string key = trimmed(item.substr(0, equals));
     const std::string value = equals == std::string::npos ? "" : trimmed(item.substr(equals + 1));
     const std::string problem = rdzv_item_problem(key, value, equals != std::string::npos);
-    if (!problem.empty()) complaints.push_back(problem);
+    if (!problem.empty() && !one_of(problem, complaints)) complaints.push_back(problem);
     conf[key] = value;
   }
   if (complaints.empty()) return conf;

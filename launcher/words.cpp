@@ -11,28 +11,62 @@ namespace {
 
 using Arguments = std::vector<std::string>;
 
-// CLI11 with the names of the table; what was typed is asked from each CLI::Option afterwards.
+std::string name_part(const std::string& word) { return word.substr(0, word.find('=')); }
+bool is_long(const std::string& word) { return word.starts_with("--") && word.size() > 2; }
+bool is_letters(const std::string& word) { return word.size() > 1 && word[0] == '-' && word[1] != '-'; }
+
+bool looks_like_option(const std::string& word) { return word.size() > 1 && word[0] == '-' && word != "--"; }
+
+// What CLI11 makes of the words.
+struct Parsed {
+  bool complete = true;                     // false: the last word is an option whose value is missing
+  std::optional<std::size_t> unknown = {};  // the first word that looks like an option and is none
+  std::size_t ours = 0;                     // else: how many words are ours
+};
+
+// CLI11 with the names of the table; what was typed is asked from each CLI::Option afterwards. It learns those options
+// alone that a word names: to learn all of them takes longer than all the rest of a start.
 class Parser {
  public:
-  Parser() {
+  explicit Parser(const Arguments& words) : words_(words), typed_(options().size()) {
     app_.set_help_flag();
     app_.prefix_command();  // the first word that is no option of ours starts the program's part
-    for (const OptionRow& row : options()) typed_.push_back(add(row));
+    for (const std::string& word : words) learn(word);
   }
 
-  // How many of the words are ours; nothing where the last one is an option whose value is missing.
-  std::optional<std::size_t> parse(const Arguments& words) {
+  Parsed parse() {
     try {
-      app_.parse(Arguments(words.rbegin(), words.rend()));  // CLI11 takes them from the back
+      app_.parse(Arguments(words_.rbegin(), words_.rend()));  // CLI11 takes them from the back
     } catch (const CLI::ParseError&) {
-      return {};
+      return {.complete = false};
     }
-    return words.size() - app_.remaining_size();
+    const Arguments rest = app_.remaining();
+    if (!rest.empty() && looks_like_option(rest.front())) return {.unknown = position(rest.front())};
+    return {.ours = words_.size() - rest.size()};
   }
 
-  const CLI::Option& typed(std::size_t row) const { return *typed_[row]; }
+  // The values of an option of the table, in the order of the words.
+  CLI::results_t values(std::size_t row) const { return typed_[row] ? typed_[row]->results() : CLI::results_t(); }
 
  private:
+  // Of -mx CLI11 took the m and leaves -x.
+  std::size_t position(const std::string& unknown) const {
+    const auto same = [&](const std::string& word) {
+      return word == unknown || (is_letters(unknown) && is_letters(word) && word.ends_with(unknown.substr(1)));
+    };
+    return static_cast<std::size_t>(std::find_if(words_.begin(), words_.end(), same) - words_.begin());
+  }
+
+  void learn(const std::string& word) {
+    if (word.size() < 2 || word[0] != '-') return;
+    const OptionRow* by_name = is_long(word) ? find_option(name_part(word).substr(2)) : nullptr;
+    for (std::size_t i = 0; i < options().size(); ++i) {
+      const OptionRow& row = options()[i];
+      const bool named = is_long(word) ? &row == by_name : row.letter != 0;
+      if (named && !typed_[i]) typed_[i] = add(row);
+    }
+  }
+
   CLI::Option* add(const OptionRow& row) {
     const std::string names = spellings(row);
     if (row.flag()) return app_.add_flag(names)->multi_option_policy(CLI::MultiOptionPolicy::TakeLast);
@@ -51,13 +85,10 @@ class Parser {
     return row.letter ? all + ",-" + row.letter : all;
   }
 
+  const Arguments& words_;
   CLI::App app_;
-  std::vector<CLI::Option*> typed_;
+  std::vector<CLI::Option*> typed_;  // by row; null: no word names it
 };
-
-std::string name_part(const std::string& word) { return word.substr(0, word.find('=')); }
-bool is_long(const std::string& word) { return word.starts_with("--") && word.size() > 2; }
-bool is_letters(const std::string& word) { return word.size() > 1 && word[0] == '-' && word[1] != '-'; }
 
 const OptionRow* of_letter(char letter) {
   for (const OptionRow& row : options())
@@ -83,9 +114,13 @@ std::string one_dash(const std::string& word) {
   return row ? "There is no option " + name_part(word) + "; long ones begin with two dashes: --" + row->name + "." : "";
 }
 
+std::string without_dashes(const std::string& word) {
+  return word.substr(std::min(word.find_first_not_of('-'), word.size()));
+}
+
 std::string unknown(const std::string& word) {
   const std::string as = name_part(word);
-  if (const OptionRow* near = nearest_option(as.substr(as.find_first_not_of('-'))))
+  if (const OptionRow* near = nearest_option(without_dashes(as)))
     return "There is no option " + as + ". Did you mean --" + near->name + "?";
   return "There is no option " + as + "; ddprun --help lists them.";
 }
@@ -104,14 +139,18 @@ class Mender {
   const Arguments& words() const { return words_; }
   Arguments& mistakes() { return mistakes_; }
 
-  // Given what Parser::parse said of them: was anything changed, so that it is worth parsing again?
-  bool mend(std::optional<std::size_t> ours) { return ours ? mend_ours(*ours) || mend_next(*ours) : drop_last(); }
+  // Was anything changed, so that it is worth parsing again?
+  bool mend(const Parsed& parsed) {
+    if (!parsed.complete) return drop_last();
+    return parsed.unknown ? mend_unknown(*parsed.unknown) : mend_ours(parsed.ours);
+  }
 
  private:
   bool drop_last() {
     const std::string& word = words_.back();
     const OptionRow* row = is_letters(word) ? of_letter(word.back()) : named_by(word);
-    mistakes_.push_back(row ? value_missing(*row, word) : word + " needs a value.");
+    const std::string as = is_letters(word) ? std::string("-") + word.back() : word;
+    mistakes_.push_back(row ? value_missing(*row, as) : as + " needs a value.");
     words_.pop_back();
     return true;
   }
@@ -133,20 +172,18 @@ class Mender {
     return false;
   }
 
-  // The first word that is not ours, if it looks like an option.
-  bool mend_next(std::size_t ours) {
-    if (ours == words_.size() || words_[ours] == "--") return false;
-    std::string& word = words_[ours];
+  bool mend_unknown(std::size_t at) {
+    std::string& word = words_[at];
+    const std::string name = name_part(word);
     if (const std::string mistake = one_dash(word); !mistake.empty())
-      return drop(ours, mistake, find_option(name_part(word).substr(1)));
-    if (!is_long(word)) return is_letters(word) && drop_letters(ours);
-    const std::vector<const OptionRow*> rows = abbreviated(name_part(word).substr(2));
-    if (rows.size() == 1) {
-      word = std::string("--") + rows.front()->name + word.substr(name_part(word).size());
-      return true;
-    }
-    if (!rows.empty()) return drop(ours, ambiguous(word, rows), rows.front());
-    return drop(ours, unknown(word), nearest_option(name_part(word).substr(2)));
+      return drop(at, mistake, find_option(name.substr(1)));
+    if (!is_long(word)) return drop_letters(at);
+    const std::vector<const OptionRow*> rows =
+        name == "--" ? std::vector<const OptionRow*>() : abbreviated(name.substr(2));
+    if (rows.empty()) return drop(at, unknown(word), nearest_option(name.substr(2)));
+    if (rows.size() > 1) return drop(at, ambiguous(word, rows), rows.front());
+    word = std::string("--") + rows.front()->name + word.substr(name.size());
+    return true;
   }
 
   // -vx: CLI11 took the v.
@@ -158,11 +195,17 @@ class Mender {
                 nearest_option(name_part(word).substr(1)));
   }
 
+  // Is the word behind this one its value rather than the program? No program is called 3.
+  bool value_follows(std::size_t at, const OptionRow* meant) const {
+    if (words_[at].find('=') != std::string::npos || at + 2 >= words_.size()) return false;
+    const std::string& next = words_[at + 1];
+    return meant ? !meant->flag() && !next.starts_with("-") : next.find_first_not_of("0123456789") == std::string::npos;
+  }
+
   // Takes a word out, and the value behind it if it was meant to be an option that takes one.
   bool drop(std::size_t at, const std::string& mistake, const OptionRow* meant) {
     mistakes_.push_back(mistake);
-    const bool with_value = meant && !meant->flag() && words_[at].find('=') == std::string::npos &&
-                            at + 2 < words_.size() && !words_[at + 1].starts_with("-");
+    const bool with_value = value_follows(at, meant);
     const auto first = words_.begin() + static_cast<std::ptrdiff_t>(at);
     words_.erase(first, first + (with_value ? 2 : 1));
     return true;
@@ -171,11 +214,11 @@ class Mender {
   Arguments words_, mistakes_;
 };
 
-// The name by which an option was typed last.
-std::string typed_as(const OptionRow& row, const Arguments& words, std::size_t ours) {
+// The word by which an option was typed last, its value included where that hangs on it.
+std::string typed_word(const OptionRow& row, const Arguments& words, std::size_t ours) {
   for (std::size_t i = ours; i-- > 0;)
-    if (named_by(words[i]) == &row) return is_long(words[i]) ? name_part(words[i]) : words[i].substr(0, 2);
-  return std::string("--") + row.name;
+    if (named_by(words[i]) == &row) return words[i];
+  return std::string("--") + row.name;  // one of several letters
 }
 
 // An option of ours where a value should stand: the value was forgotten.
@@ -184,23 +227,24 @@ bool is_option(const std::string& value) { return value == "--" || (is_long(valu
 }  // namespace
 
 Words read_words(const Arguments& arguments) {
-  Parser parser;
   Mender mender(arguments);
-  std::optional<std::size_t> parsed = parser.parse(arguments);
-  while (mender.mend(parsed)) parsed = parser.parse(mender.words());
-  const std::size_t ours = parsed.value_or(0);
+  std::optional<Parser> parser(std::in_place, arguments);
+  Parsed parsed = parser->parse();
+  while (mender.mend(parsed)) parsed = parser.emplace(mender.words()).parse();
+  const std::size_t ours = parsed.ours;
   const Arguments& words = mender.words();
   Words read{{}, {words.begin() + static_cast<std::ptrdiff_t>(ours), words.end()}, {}};
   if (!read.program.empty() && read.program.front() == "--") read.program.erase(read.program.begin());
   read.mistakes = std::move(mender.mistakes());
   for (std::size_t i = 0; i < options().size(); ++i) {
-    const CLI::results_t& values = parser.typed(i).results();
+    const CLI::results_t values = parser->values(i);
     if (values.empty()) continue;
     const OptionRow& row = options()[i];
-    const std::string as = typed_as(row, words, ours);
+    const std::string word = typed_word(row, words, ours);
+    const std::string as = is_long(word) ? name_part(word) : word.substr(0, 2);
     std::string value = values.back();
     if (as.size() == 2 && value.starts_with('=')) value.erase(0, 1);  // -r=3, as Python's argparse reads it
-    if (!row.flag() && is_option(value))
+    if (!row.flag() && word == as && is_option(value))
       read.mistakes.push_back(value_missing(row, as));
     else
       read.settings.push_back({&row, value, Origin::command_line, as});

@@ -1,98 +1,281 @@
 #include "launcher/cli.h"
 
-#include <cstdlib>
-
+#include "launcher/options.h"
+#include "launcher/print_config.h"
 #include "tests/support/catch.h"
 
 using namespace ddprun;
+using namespace std::chrono_literals;
 
 namespace {
 
-using Words = std::vector<std::string>;
+using Arguments = std::vector<std::string>;
 const Machine kMachine{8, 0};
 
-Config parsed(const Words& words) {
-  const auto result = parse(words);
-  if (const auto* mistakes = std::get_if<Mistakes>(&result)) FAIL(mistakes->sentences.front());
-  return std::get<Config>(result);
+Asked asked(const Arguments& words, const Environment& environment = {}, const std::string& file = "") {
+  return parse(words, {environment, [file](const std::string&) { return FileText{file}; }});
 }
 
-std::string mistake(const Words& words) {
-  const auto result = parse(words);
-  REQUIRE(std::holds_alternative<Mistakes>(result));
-  return std::get<Mistakes>(result).sentences.front();
+Config parsed(const Arguments& words, const Environment& environment = {}, const std::string& file = "") {
+  Asked result = asked(words, environment, file);
+  INFO((result.mistakes.empty() ? "" : result.mistakes.front()));
+  CHECK(result.mistakes.empty());
+  return std::move(result.config);
 }
 
-struct Variable {
-  Variable(const char* name, const char* value) : name_(name) { setenv(name, value, 1); }
-  ~Variable() { unsetenv(name_); }
-  const char* name_;
-};
-
-Words complaints(Words words) {
-  words.push_back("true");
-  return problems(parsed(words), kMachine);
+std::string place_of(const Config& config, const std::string& name) {
+  const Setting* setting = in_force(config.settings, option(name));
+  return setting ? setting->place : "";
 }
 
 }  // namespace
 
 TEST_CASE("dashes and underscores, blanks and equal signs mean the same", "[cli]") {
-  for (const Words& words : {Words{"--nproc-per-node", "4", "p"}, Words{"--nproc_per_node=4", "p"},
-                             Words{"--nproc-per-node=4", "p"}, Words{"--nproc_per_node", "4", "p"}})
+  for (const Arguments& words : {Arguments{"--nproc-per-node", "4", "p"}, Arguments{"--nproc_per_node=4", "p"},
+                                 Arguments{"--nproc-per-node=4", "p"}, Arguments{"--nproc_per_node", "4", "p"}}) {
     CHECK(parsed(words).nproc_per_node == "4");
+    CHECK(parsed(words).program == Arguments{"p"});
+  }
+  for (const Arguments& words : {Arguments{"-r3", "p"}, Arguments{"-r", "3", "p"}, Arguments{"-r=3", "p"},
+                                 Arguments{"-vr3", "p"}, Arguments{"--redirects=3", "p"}})
+    CHECK(parsed(words).redirects.of(0, 0) == kBothStreams);
+}
+
+TEST_CASE("a name may be shortened as long as one option alone begins so", "[cli]") {
+  CHECK(parsed({"--standal", "p"}).standalone);
+  CHECK(parsed({"--nproc", "3", "p"}).nproc_per_node == "3");
+  CHECK(parsed({"--nproc_per=3", "p"}).nproc_per_node == "3");
+  CHECK(parsed({"--shutdown=3", "p"}).stop_grace == 3s);
+  CHECK(parsed({"--role", "x", "p"}).role == "x");
+  CHECK(asked({"--rdzv=1", "p"}).mistakes.size() == 1);
 }
 
 TEST_CASE("every option arrives", "[cli]") {
-  const Config config =
-      parsed({"--standalone", "--max-restarts=7", "--no-python", "--master-addr", "h", "--master_port=1", "--rdzv-id",
-              "id", "--log-dir=d", "--stop-grace", "2.5", "--nnodes=1", "-v", "p"});
-  CHECK(config.standalone);
-  CHECK(config.max_restarts == 7);
+  const Config config = parsed({"--nproc-per-node=2",
+                                "--role=actor",
+                                "--no-python",
+                                "--virtual-local-rank",
+                                "--numa-binding=core-complex",
+                                "--omp-threads=auto",
+                                "--nnodes=1",
+                                "--node-rank=0",
+                                "--standalone",
+                                "--rdzv-backend=c10d",
+                                "--rdzv-endpoint=[::1]:7",
+                                "--rdzv-id=id",
+                                "--rdzv-conf=join_timeout=3,is_host=y",
+                                "--master-addr=[fd00::1]",
+                                "--master_port=1",
+                                "--local-addr=10.0.0.4",
+                                "--interface=eth0",
+                                "--max-restarts=7",
+                                "--stop-grace=2.5",
+                                "--stop-scope=group",
+                                "--peer-exit-timeout=1m",
+                                "--max-run=2h",
+                                "--signals-to-handle=SIGTERM,int",
+                                "--preempt-signal=USR1",
+                                "--exit-code=worker",
+                                "--core-dumps",
+                                "--monitor-interval=5",
+                                "--log-dir=d",
+                                "-r",
+                                "0:1",
+                                "-t",
+                                "3",
+                                "--local-ranks-filter=0, 2-3",
+                                "--duplicate-stdout-filters=a,,b,c",
+                                "--duplicate-stderr-filters=x",
+                                "--log-prefix=${rank}>",
+                                "--log-size=1.5K",
+                                "--log-keep=9",
+                                "--log-layout=torchrun",
+                                "--event-log-handler=file:e.json",
+                                "-v",
+                                "--dry-run",
+                                "p"});
+  CHECK(config.nproc_per_node == "2");
+  CHECK(config.role == "actor");
   CHECK(config.no_python);
-  CHECK(config.master_addr == "h");
-  CHECK(config.master_port == 1);
+  CHECK(config.virtual_local_rank);
+  CHECK(config.numa_binding == NumaChoice::core_complex);
+  CHECK(config.omp_threads == kAutoThreads);
+  CHECK(config.standalone);
+  CHECK(config.rdzv_backend == Backend::c10d);
+  CHECK(config.rdzv_endpoint->host == "::1");
+  CHECK(config.rdzv_endpoint->port == 7);
   CHECK(config.rdzv_id == "id");
+  CHECK(config.rdzv_conf == std::map<std::string, std::string>{{"join_timeout", "3"}, {"is_host", "y"}});
+  CHECK(config.master_addr == "fd00::1");
+  CHECK(config.master_port == 1);
+  CHECK(config.local_addr == "10.0.0.4");
+  CHECK(config.interface == "eth0");
+  CHECK(config.max_restarts == 7);
+  CHECK(config.stop_grace == 2500ms);
+  CHECK(config.stop_scope == ScopeChoice::group);
+  CHECK(config.peer_exit_timeout == Duration(1min));
+  CHECK(config.max_run == Duration(2h));
+  CHECK(config.signals_to_handle == std::vector<int>{SIGTERM, SIGINT});
+  CHECK(config.preempt_signals == std::vector<int>{SIGUSR1});
+  CHECK(config.exit_code == ExitCodeChoice::worker);
+  CHECK(config.core_dumps);
   CHECK(config.log_dir == "d");
-  CHECK(config.stop_grace_s == 2.5);
+  CHECK(config.redirects.of(0, 0) == kStdout);
+  CHECK(config.redirects.of(1, 1) == kNoStream);
+  CHECK(config.tee.of(1, 1) == kBothStreams);
+  CHECK(config.local_ranks_filter.holds(3, 3));
+  CHECK_FALSE(config.local_ranks_filter.holds(1, 1));
+  CHECK(config.stdout_filters == Arguments{"a,b", "c"});
+  CHECK(config.stderr_filters == Arguments{"x"});
+  CHECK(config.log_prefix == "${rank}>");
+  CHECK(config.log_size_bytes_max == 1536);
+  CHECK(config.log_keep == 9);
+  CHECK(config.log_layout == LayoutChoice::torchrun);
+  CHECK(config.events == EventSink::file);
+  CHECK(config.event_file == "e.json");
   CHECK(config.verbose);
+  CHECK(config.dry_run);
   CHECK(parsed({"-m", "p"}).module);
-  CHECK(parsed({"--module", "p"}).module);
-  CHECK(parsed({"--shutdown_timeout=3", "p"}).stop_grace_s == 3);
+}
+
+TEST_CASE("every default of the table reads as the default of the Config", "[cli]") {
+  const Config config;
+  for (const OptionRow& row : options()) {
+    if (!row.set || !*row.normally) continue;
+    INFO(row.name);
+    Config changed;
+    CHECK(row.set(changed, row, row.normally).empty());
+    CHECK(changed.nproc_per_node == config.nproc_per_node);
+    CHECK(changed.stop_grace == config.stop_grace);
+    CHECK(changed.max_restarts == config.max_restarts);
+    CHECK(changed.signals_to_handle == config.signals_to_handle);
+    CHECK(changed.log_prefix == config.log_prefix);
+    CHECK(changed.log_keep == config.log_keep);
+    CHECK(changed.role == config.role);
+    CHECK(changed.nnodes == config.nnodes);
+    CHECK(changed.numa_binding == config.numa_binding);
+    CHECK(changed.stop_scope == config.stop_scope);
+    CHECK(changed.exit_code == config.exit_code);
+    CHECK(changed.rdzv_backend == config.rdzv_backend);
+    CHECK(changed.events == config.events);
+    CHECK_FALSE(changed.max_run);
+    CHECK_FALSE(changed.peer_exit_timeout);
+    CHECK_FALSE(changed.tee.any());
+  }
 }
 
 TEST_CASE("everything after the program is the program's own", "[cli]") {
-  CHECK(parsed({"--nproc-per-node=2", "train", "--nproc-per-node=9", "-m", "--", "x", "--help"}).program ==
-        Words{"train", "--nproc-per-node=9", "-m", "--", "x", "--help"});
-  CHECK(parsed({"--", "train", "-v"}).program == Words{"train", "-v"});
+  CHECK(parsed({"--nproc-per-node=2", "train", "--nproc-per-node=9", "-m", "--", "x", "--help", "--role="}).program ==
+        Arguments{"train", "--nproc-per-node=9", "-m", "--", "x", "--help", "--role="});
+  CHECK(parsed({"--", "train", "-v"}).program == Arguments{"train", "-v"});
+  CHECK(parsed({"--", "-v"}).program == Arguments{"-v"});
+  CHECK(parsed({"--stand", "train", "--stand", "--role="}).program == Arguments{"train", "--stand", "--role="});
+}
+
+TEST_CASE("a value may look like an option or be empty where it stands behind an equals sign", "[cli]") {
+  CHECK(parsed({"--role=--tee", "p"}).role == "--tee");
+  CHECK(parsed({"--log-dir=", "p"}).log_dir.empty());
+  CHECK(parsed({"--log-dir=", "p"}).program == Arguments{"p"});
+  CHECK(parsed({"--rdzv-conf=", "--role=r", "p"}).role == "r");
+  CHECK(parsed({"--log-prefix", "-> ", "p"}).log_prefix == "-> ");
 }
 
 TEST_CASE("the last one of a repeated option counts", "[cli]") {
   CHECK(parsed({"--nproc-per-node=2", "--nproc_per_node=5", "p"}).nproc_per_node == "5");
+  CHECK(parsed({"--stop-grace=2", "--shutdown-timeout", "5", "p"}).stop_grace == 5s);
 }
 
 TEST_CASE("the environment stands in for an option, the command line wins", "[cli]") {
-  const Variable nproc("PET_NPROC_PER_NODE", "6"), standalone("PET_STANDALONE", "1");
-  CHECK(parsed({"p"}).nproc_per_node == "6");
-  CHECK(parsed({"p"}).standalone);
-  CHECK(parsed({"--nproc-per-node=2", "p"}).nproc_per_node == "2");
+  const Environment environment{{"PET_NPROC_PER_NODE", "6"},
+                                {"PET_STANDALONE", "1"},
+                                {"PET_MODULE", "false"},
+                                {"PET_ROLE", ""},
+                                {"PET_OF_ANOTHER", "x"}};
+  const Config config = parsed({"p"}, environment);
+  CHECK(config.nproc_per_node == "6");
+  CHECK(config.standalone);
+  CHECK_FALSE(config.module);
+  CHECK(config.role == "default");
+  CHECK(parsed({"--nproc-per-node=2", "p"}, environment).nproc_per_node == "2");
+  CHECK(parsed({"--max-restarts=2", "p"}, {{"PET_MAX_RESTARTS", "many"}}).max_restarts == 2);
 }
 
-TEST_CASE("an unknown option is named with the nearest one", "[cli]") {
-  CHECK(mistake({"--nproc_per_nod=2", "p"}) == "There is no option --nproc_per_nod; did you mean --nproc-per-node?");
-  CHECK(mistake({"--frobnicate", "p"}) == "There is no option --frobnicate; ddprun --help lists them.");
+TEST_CASE("the variables that torchrun and its users know mean what they mean there", "[cli]") {
+  CHECK(parsed({"p"}, {{"TORCH_ELASTIC_SHUTDOWN_TIMEOUT", "7"}}).stop_grace == 7s);
+  CHECK(parsed({"p"}, {{"PET_SHUTDOWN_TIMEOUT", "8"}, {"TORCH_ELASTIC_SHUTDOWN_TIMEOUT", "7"}}).stop_grace == 8s);
+  CHECK(parsed({"p"}, {{"TORCHELASTIC_LOG_LINE_PREFIX_TEMPLATE", "<${foo}>"}}).log_prefix == "<${foo}>");
+  CHECK(parsed({"p"}, {{"LOGLEVEL", "INFO"}}).verbose);
+  CHECK(parsed({"p"}, {{"LOGLEVEL", "debug"}}).verbose);
+  CHECK_FALSE(parsed({"p"}, {{"LOGLEVEL", "WARNING"}}).verbose);
 }
 
-TEST_CASE("a value of the wrong kind names its option", "[cli]") {
-  CHECK(mistake({"--max_restarts=many", "p"}) == "--max-restarts is 'many'; it takes a number.");
-  const Variable bad("PET_MAX_RESTARTS", "many");
-  CHECK(mistake({"p"}) ==
-        "--max-restarts is 'many'; it takes a number. It comes from PET_MAX_RESTARTS in the environment.");
-  CHECK(std::holds_alternative<Config>(parse({"--max-restarts=2", "p"})));
+TEST_CASE("a file sets what neither the command line nor the environment does", "[cli]") {
+  const std::string file = "role = \"a\"\nmax_restarts = 9\nlog-dir = 'l'\nprogram = ['train', '--lr', '1']\n";
+  const Config config = parsed({"--config", "job.toml", "--max-restarts=1"}, {{"PET_LOG_DIR", "m"}}, file);
+  CHECK(config.role == "a");
+  CHECK(config.max_restarts == 1);
+  CHECK(config.log_dir == "m");
+  CHECK(config.program == Arguments{"train", "--lr", "1"});
+  CHECK(place_of(config, "role") == "job.toml:1");
+  CHECK(place_of(config, "max-restarts") == "--max-restarts");
+  CHECK(place_of(config, "log-dir") == "PET_LOG_DIR");
+  CHECK(parsed({"--config=x", "mine"}, {}, file).program == Arguments{"mine"});
+  CHECK(parsed({"p"}, {{"PET_CONFIG", "x"}}, file).role == "a");
 }
 
-TEST_CASE("option --help and --version answer, also without a program", "[cli]") {
-  CHECK(std::holds_alternative<Answer>(parse({"--help"})));
-  CHECK(std::get<Answer>(parse({"--version"})).text == "ddprun 0.1.0\n");
+TEST_CASE("what --print-config shows is read back by --config to the same values", "[cli]") {
+  const Arguments words{"--role=007",
+                        "--log-prefix=say \"${rank}\" \\ ",
+                        "--rdzv-id=7",
+                        "--max-run=2h",
+                        "-v",
+                        "--duplicate-stdout-filters=a,,b,c",
+                        "--local-ranks-filter=0,2-3",
+                        "--standalone=0",
+                        "a b",
+                        "tab\tnew\nline",
+                        "'"};
+  const Config first = parsed(words, {{"PET_TEE", "0:3"}}, "");
+  const std::string shown = print_config(first);
+  const Config again = parsed({"--config=c"}, {}, shown);
+  CHECK(again.role == "007");
+  CHECK(again.log_prefix == first.log_prefix);
+  CHECK(again.stdout_filters == first.stdout_filters);
+  CHECK(again.program == first.program);
+  CHECK(again.tee.of(0, 0) == kBothStreams);
+  CHECK(again.verbose);
+  const auto values = [](const std::string& text) {  // without the comments, which say where a value came from
+    std::string out;
+    for (std::size_t at = 0, end; at < text.size(); at = end + 1) {
+      end = std::min(text.find('\n', at), text.size());
+      out += text.substr(at, std::min(text.find("  #", at), end) - at) + "\n";
+    }
+    return out;
+  };
+  CHECK(values(print_config(again)).substr(60) == values(shown).substr(60));
+}
+
+TEST_CASE("option --print-config says where each value came from", "[cli]") {
+  const std::string shown = print_config(
+      parsed({"--max_restarts", "1", "p"}, {{"PET_TEE", "3"}, {"PET_CONFIG", "job.toml"}}, "\nrole = 'r'"));
+  const auto line = [&](const std::string& name) {
+    const std::size_t at = shown.find("\n" + name + " = ") + 1;
+    return shown.substr(at, shown.find('\n', at) - at);
+  };
+  CHECK(line("max-restarts").find("= 1 ") != std::string::npos);
+  CHECK(line("max-restarts").ends_with("  # --max_restarts"));
+  CHECK(line("tee").ends_with("  # PET_TEE"));
+  CHECK(line("role").ends_with("  # job.toml:2"));
+  CHECK(line("log-keep").ends_with("  # default"));
+}
+
+TEST_CASE("option --help and --version answer, also beside mistakes and without a program", "[cli]") {
+  CHECK(asked({"--version"}).answer == "ddprun 0.1.0\n");
+  CHECK(asked({"--help"}).answer.starts_with("usage: ddprun"));
+  CHECK(asked({"--tee=9", "--bogus", "-h"}).answer.starts_with("usage: ddprun"));
+  CHECK(asked({"--help", "logs"}).answer.starts_with("logs: "));
+  CHECK(asked({"--help=stop"}).answer.starts_with("stopping: "));
+  CHECK(asked({"train", "--help"}).answer.empty());
 }
 
 TEST_CASE("workers are counted as asked", "[config]") {
@@ -104,19 +287,26 @@ TEST_CASE("workers are counted as asked", "[config]") {
   for (const char* wrong : {"gpu", "0", "-1", "2x", "", "lots"}) CHECK_FALSE(worker_count(wrong, {8, 0}));
 }
 
-TEST_CASE("every mistake is one sentence, and all are told at once", "[config]") {
-  CHECK(complaints({}).empty());
-  CHECK(complaints({"--nnodes=1:1"}).empty());
-  CHECK(complaints({"--nnodes=2"}) ==
-        Words{"--nnodes is 2: jobs of several nodes are not supported yet; leave it out for this machine alone."});
-  CHECK(complaints({"--nnodes=1:4"}).size() == 1);
-  CHECK(complaints({"--nnodes=x"}) == Words{"--nnodes is 'x', which is neither a number of nodes nor MIN:MAX."});
-  CHECK(complaints({"--nproc-per-node=none"}) ==
-        Words{"--nproc-per-node is 'none'; it takes a number from 1 up, cpu, gpu, or auto."});
-  CHECK(complaints({"--nproc-per-node=gpu"}) ==
-        Words{"--nproc-per-node is 'gpu', but this machine shows no NVIDIA device; pass a number, or auto."});
-  CHECK(complaints({"--nproc-per-node=0", "--max-restarts=-1", "--master-port=70000", "--rdzv-id=a/b",
-                    "--stop-grace=-1", "-m", "--no-python"})
-            .size() == 6);
-  CHECK(problems(parsed({}), kMachine) == Words{"No program is named: ddprun [options] PROGRAM [its arguments]."});
+TEST_CASE("a static endpoint names master address and port, unless they are named or the job is standalone",
+          "[config]") {
+  const Config fixed = parsed({"--rdzv-endpoint=node7:29500", "p"});
+  CHECK(master_host(fixed) == "node7");
+  CHECK(master_port(fixed) == 29500);
+  CHECK(master_port(parsed({"--rdzv-endpoint=node7", "--master-port=3", "p"})) == 3);
+  CHECK(master_host(parsed({"--rdzv-endpoint=node7:1", "--standalone", "p"})).empty());
+  CHECK(master_host(parsed({"--rdzv-endpoint=node7:1", "--rdzv-backend=c10d", "p"})).empty());
+  CHECK(master_port(parsed({"--rdzv-endpoint=node7:1", "--rdzv-backend=c10d", "p"})) == 0);
+  CHECK(master_host(parsed({"--local-addr=10.0.0.4", "p"})) == "10.0.0.4");
+  CHECK(master_host(parsed({"--local-addr=10.0.0.4", "--master-addr=h", "p"})) == "h");
+  CHECK(problems(fixed, kMachine).empty());
+}
+
+TEST_CASE("what is typed for torchrun on one machine is right", "[config]") {
+  for (const Arguments& words :
+       {Arguments{"--standalone", "--nnodes=1", "--nproc_per_node=2", "t.py"},
+        Arguments{"--nnodes=1:1", "--rdzv_backend=c10d", "--rdzv_endpoint=localhost:0", "--rdzv_id=5", "t.py"},
+        Arguments{"--nproc-per-node", "auto", "--master_addr", "127.0.0.1", "--master_port", "29500", "t.py", "-x"},
+        Arguments{"--nnodes", "1", "--node_rank", "0", "--max_restarts", "0", "--monitor_interval", "0.1", "t.py"},
+        Arguments{"--role", "t", "-r", "3", "-t", "0:3", "--log_dir", "/dev/null", "-m", "pkg.t"}})
+    CHECK(problems(parsed(words), kMachine).empty());
 }

@@ -1,0 +1,91 @@
+// What a person gets who types something wrong, asks for help, or only wants to look.
+#include <filesystem>
+
+#include "tests/e2e/programs.h"
+#include "tests/support/catch.h"
+#include "tests/support/command.h"
+
+using namespace ddprun::test;
+using namespace std::chrono_literals;
+
+namespace {
+
+Ended ddprun_with(std::vector<std::string> words, CommandOptions options = {}) {
+  words.insert(words.begin(), ddprun_program());
+  return run(words, 20s, std::move(options));
+}
+
+bool holds(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
+
+}  // namespace
+
+TEST_CASE("every mistake is told at once, on stderr, with exit code 2", "[usage]") {
+  const TempFolder folder;
+  folder.write("job.toml", "tee = 9\n");
+  const Ended ended =
+      ddprun_with({"--config", "job.toml", "--nproc_pre_node=2", "--max-restarts=x", "-m", "--no-python"},
+                  {.env = {{"PET_STOP_GRACE", "soon"}}, .cwd = folder.path()});
+  CHECK(ended == exited(2));
+  CHECK(ended.out.empty());
+  CHECK(std::count(ended.err.begin(), ended.err.end(), '\n') == 6);
+  for (const char* part :
+       {"Did you mean --nproc-per-node?", "PET_STOP_GRACE in the environment is 'soon'", "--max-restarts is 'x'",
+        "job.toml:1: tee is '9'", "exclude each other", "No program is named"})
+    CHECK(holds(ended.err, part));
+}
+
+TEST_CASE("help, version and the values in force go to stdout with exit code 0", "[usage]") {
+  for (const std::vector<std::string>& words :
+       std::vector<std::vector<std::string>>{{"--help"},
+                                             {"-h", "logs"},
+                                             {"--version"},
+                                             {"--print-config"},
+                                             {"--print-config", "--tee=3", "no-such-program"}}) {
+    const Ended ended = ddprun_with(words);
+    CHECK(ended == exited(0));
+    CHECK(ended.err.empty());
+    CHECK_FALSE(ended.out.empty());
+  }
+}
+
+TEST_CASE("a dry run names each rank's program and environment, starts nothing and makes no folder", "[usage]") {
+  const TempFolder folder;
+  const Ended ended = ddprun_with(
+      {"--nproc-per-node=2", "--log-dir=logs", "--rdzv-id=j", "--dry-run", "touch", "started"}, {.cwd = folder.path()});
+  CHECK(ended == exited(0));
+  CHECK(ended.err.empty());
+  for (const char* part : {"rank 0", "rank 1", "touch started", "RANK=1", "WORLD_SIZE=2", "stdout.log"})
+    CHECK(holds(ended.out, part));
+  CHECK(std::filesystem::is_empty(folder.path()));
+}
+
+TEST_CASE("a dry run refuses a program that is not there", "[usage]") {
+  CHECK(ddprun_with({"--dry-run", "./no-such-program"}) == exited(2));
+}
+
+TEST_CASE("a configuration file starts the program it names with the variables it gives", "[usage]") {
+  const TempFolder folder;
+  folder.write(
+      "job.toml",
+      "nproc-per-node = 2\nprogram = ['sh', '-c', 'echo $COLOUR $RANK of $WORLD_SIZE']\n[env]\nCOLOUR = 'red'\n");
+  const Ended ended = ddprun_with({"--config", "job.toml"}, {.cwd = folder.path()});
+  CHECK(ended == exited(0));
+  CHECK(holds(ended.out, "red 0 of 2\n"));
+  CHECK(holds(ended.out, "red 1 of 2\n"));
+}
+
+TEST_CASE("a file that cannot be read is one sentence", "[usage]") {
+  const TempFolder folder;
+  for (const std::string& name : {std::string("gone.toml"), folder.path().string(), std::string("/dev/zero")}) {
+    const Ended ended = ddprun_with({"--config", name, "true"}, {.cwd = folder.path()});
+    CHECK(ended == exited(2));
+    CHECK(holds(ended.err, "which cannot be read: "));
+  }
+}
+
+TEST_CASE("option -v and LOGLEVEL=INFO show every value in force at the start", "[usage]") {
+  for (const CommandOptions& options :
+       {CommandOptions{.env = {{"PET_VERBOSE", "1"}}}, CommandOptions{.env = {{"LOGLEVEL", "INFO"}}}})
+    CHECK(holds(ddprun_with({"true"}, options).err, "max-restarts = 3"));
+  CHECK(ddprun_with({"true"}, {.env = {{"LOGLEVEL", "WARNING"}}}).err.empty());
+}

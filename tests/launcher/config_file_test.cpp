@@ -1,0 +1,65 @@
+#include "launcher/config_file.h"
+
+#include "launcher/options.h"
+#include "tests/support/catch.h"
+
+using namespace ddprun;
+
+namespace {
+
+ConfigFile file(const std::string& text) { return read_config_file("job.toml", text); }
+
+std::string text_of(const ConfigFile& read, const std::string& name) {
+  for (const Setting& setting : read.settings)
+    if (setting.option == &option(name)) return setting.text;
+  return "(not set)";
+}
+
+}  // namespace
+
+TEST_CASE("a file's keys are the options, with dashes or underscores", "[config_file]") {
+  const ConfigFile read =
+      file("nproc-per-node = 4\nmax_restarts = 2\nstandalone = true\nstop-grace = 2.5\nrole = 'a'\n");
+  CHECK(read.mistakes.empty());
+  CHECK(text_of(read, "nproc-per-node") == "4");
+  CHECK(text_of(read, "max-restarts") == "2");
+  CHECK(text_of(read, "standalone") == "true");
+  CHECK(text_of(read, "stop-grace") == "2.5");
+  CHECK(text_of(read, "role") == "a");
+  CHECK(read.settings.front().place.starts_with("job.toml:"));
+}
+
+TEST_CASE("an array in a file is a list, and a comma in a filter stays one", "[config_file]") {
+  const ConfigFile read = file(
+      "local-ranks-filter = [0, '2-3']\nduplicate-stdout-filters = ['a,b', 'c']\n"
+      "signals-to-handle = ['SIGTERM']\n");
+  CHECK(read.mistakes.empty());
+  CHECK(text_of(read, "local-ranks-filter") == "0,2-3");
+  CHECK(text_of(read, "duplicate-stdout-filters") == "a,,b,c");
+  CHECK(text_of(read, "signals-to-handle") == "SIGTERM");
+}
+
+TEST_CASE("a file may name the program and variables for the workers", "[config_file]") {
+  const ConfigFile read = file("program = ['train', '--lr', '1']\n[env]\nNCCL_DEBUG = 'INFO'\nOMP_NUM_THREADS = 4\n");
+  CHECK(read.mistakes.empty());
+  CHECK(read.program == std::vector<std::string>{"train", "--lr", "1"});
+  CHECK(read.program_place == "job.toml:1");
+  CHECK(read.env == std::map<std::string, std::string>{{"NCCL_DEBUG", "INFO"}, {"OMP_NUM_THREADS", "4"}});
+  CHECK(file("program = 'train'").program == std::vector<std::string>{"train"});
+}
+
+TEST_CASE("mistakes in a file come in the order of its lines", "[config_file]") {
+  const ConfigFile read = file("zzz = 1\nrole = []\naaa = 1\n");
+  REQUIRE(read.mistakes.size() == 3);
+  CHECK(read.mistakes[0].starts_with("job.toml:1: there is no key zzz"));
+  CHECK(read.mistakes[1].starts_with("job.toml:2: role is an array"));
+  CHECK(read.mistakes[2].starts_with("job.toml:3: there is no key aaa"));
+}
+
+TEST_CASE("any bytes in a file are told or read, never a crash", "[config_file]") {
+  for (const char* text : {"\xff\xfe", "= 1", "[", "[[env]]", "a.b = 1", "\"\" = 1", "[env]\n\"\" = 'x'", "role = 'a",
+                           "[env.x]\ny = 1", "program = []", "tee = {a = 1}", "role = 1979-05-27T07:32:00Z"})
+    CHECK_NOTHROW(file(text));
+  CHECK(file("").mistakes.empty());
+  CHECK(file("role.x = 1").mistakes.size() == 1);
+}

@@ -1,0 +1,102 @@
+#include "launcher/help.h"
+
+#include <sstream>
+
+#include "launcher/completion.h"
+#include "launcher/man_page.h"
+#include "launcher/options.h"
+#include "launcher/spelling.h"
+#include "tests/support/catch.h"
+#include "tests/support/command.h"
+
+using namespace ddprun;
+using namespace std::chrono_literals;
+
+namespace {
+
+void fits_a_screen(const std::string& text) {
+  std::istringstream in(text);
+  int lines = 0;
+  for (std::string line; std::getline(in, line); ++lines) {
+    INFO(line);
+    CHECK(line.size() <= 80);
+  }
+  CHECK(lines <= 24);
+}
+
+bool can_run(const std::string& program) { return test::run({"sh", "-c", "command -v " + program}, 10s).code == 0; }
+
+// What bash offers for a command line whose words are given, the cursor at the last.
+std::string offered(const test::TempFolder& folder, const std::vector<std::string>& words) {
+  folder.write("completion", completion("bash"));
+  std::string list;
+  for (const std::string& word : words) list += " '" + word + "'";
+  const std::string script = "source '" + (folder / "completion").string() + "'; COMP_WORDS=(" + list +
+                             "); COMP_CWORD=" + std::to_string(words.size() - 1) +
+                             "; compopt() { :; }; _ddprun; echo \"${COMPREPLY[*]}\"";
+  const test::Ended ended = test::run({"bash", "-c", script}, 10s, {.cwd = folder.path()});
+  CHECK(ended.err.empty());
+  return ended.out;
+}
+
+}  // namespace
+
+TEST_CASE("every screen of help fits 24 lines of 80 columns", "[help]") {
+  fits_a_screen(help_text());
+  for (const GroupTitle& group : groups()) fits_a_screen(help_text(group.name));
+}
+
+TEST_CASE("every option is on one screen of help, in the manual and in the completions", "[help]") {
+  std::string screens;
+  for (const GroupTitle& group : groups()) screens += help_text(group.name);
+  const std::string manual = man_page(), bash = completion("bash"), zsh = completion("zsh");
+  for (const OptionRow& row : options()) {
+    if (row.group == Group::hidden) continue;
+    const std::string name = std::string("--") + row.name;
+    INFO(name);
+    CHECK(screens.find(name) != std::string::npos);
+    if (row.group == Group::python) continue;
+    CHECK(bash.find(name) != std::string::npos);
+    CHECK(zsh.find("'" + name) != std::string::npos);
+    std::string in_roff;
+    for (const char c : name) in_roff += c == '-' ? std::string("\\-") : std::string(1, c);
+    CHECK(manual.find("\\fB" + in_roff + "\\fR") != std::string::npos);
+  }
+}
+
+TEST_CASE("names, letters and aliases of the options are all different", "[help]") {
+  for (const OptionRow& row : options())
+    for (const OptionRow& other : options()) {
+      if (&row == &other) continue;
+      CHECK(std::string(row.name) != other.name);
+      CHECK(std::string(row.name) != other.alias);
+      CHECK((row.letter == 0 || row.letter != other.letter));
+    }
+}
+
+TEST_CASE("the manual page is roff without a warning", "[help]") {
+  if (!can_run("groff")) return;
+  const test::Ended ended = test::run({"groff", "-man", "-Tutf8", "-ww", "-z"}, 20s, {.input = man_page()});
+  CHECK(ended.code == 0);
+  CHECK(ended.err.empty());
+}
+
+TEST_CASE("bash completes names, choices and files, and leaves the program's words alone", "[help]") {
+  if (!can_run("bash")) return;
+  const test::TempFolder folder;
+  folder.write("job.toml", "");
+  CHECK(offered(folder, {"ddprun", "--max-r"}) == "--max-restarts --max-run\n");
+  CHECK(offered(folder, {"ddprun", "--numa-binding", "so"}) == "socket\n");
+  CHECK(offered(folder, {"ddprun", "--numa_binding", "=", "so"}) == "socket\n");
+  CHECK(offered(folder, {"ddprun", "-r", ""}) == "0 1 2 3\n");
+  CHECK(offered(folder, {"ddprun", "--config", "jo"}) == "job.toml\n");
+  CHECK(offered(folder, {"ddprun", "--nproc-per-node", "2", "--standalone", "--tee", "=", "3", "--help"}) ==
+        "--help\n");
+  CHECK(offered(folder, {"ddprun", "--standalone", "train", "--max-r"}) == "\n");
+  CHECK(offered(folder, {"ddprun", "jo"}).starts_with("job.toml"));
+}
+
+TEST_CASE("zsh reads its completion", "[help]") {
+  if (!can_run("zsh")) return;
+  CHECK(test::run({"zsh", "-n"}, 10s, {.input = completion("zsh")}).code == 0);
+}

@@ -1,0 +1,91 @@
+#include "launcher/values.h"
+
+#include "launcher/spelling.h"
+#include "tests/support/catch.h"
+
+using namespace ddprun;
+using namespace std::chrono_literals;
+
+namespace {
+
+template <class Value>
+bool wrong(const Read<Value>& read) {
+  return std::holds_alternative<Wrong>(read);
+}
+
+Duration time(const std::string& text) { return std::get<Duration>(read_duration(text)); }
+std::uint64_t size(const std::string& text) { return std::get<std::uint64_t>(read_byte_size(text)); }
+
+}  // namespace
+
+TEST_CASE("a time is seconds or has a unit", "[values]") {
+  CHECK(time("25") == 25s);
+  CHECK(time("2.5") == 2500ms);
+  CHECK(time("0") == 0s);
+  CHECK(time("500ms") == 500ms);
+  CHECK(time("90s") == 90s);
+  CHECK(time("15m") == 15min);
+  CHECK(time("1.5h") == 90min);
+  CHECK(time("1d") == 24h);
+  for (const char* text :
+       {"", "s", "-1", "1x", "1 s", "nan", "inf", "1e3", "400d", "99999999999999999999", ".", "1.2.3"}) {
+    INFO(text);
+    CHECK(wrong(read_duration(text)));
+  }
+}
+
+TEST_CASE("a size is bytes or has a unit", "[values]") {
+  CHECK(size("0") == 0);
+  CHECK(size("4096") == 4096);
+  CHECK(size("1K") == 1024);
+  CHECK(size("100M") == 100u << 20);
+  CHECK(size("1.5GiB") == 3ull << 29);
+  CHECK(size("2GB") == 2ull << 30);
+  for (const char* text : {"", "M", "-1", "1X", "9999999999T", "1MM"}) {
+    INFO(text);
+    CHECK(wrong(read_byte_size(text)));
+  }
+}
+
+TEST_CASE("signals go by their names, with SIG or without, each once", "[values]") {
+  const auto signals = std::get<std::vector<int>>(read_signals("SIGTERM, int,TERM"));
+  CHECK(signals == std::vector<int>{SIGTERM, SIGINT});
+  CHECK(signal_names(signals) == "SIGTERM,SIGINT");
+  for (const char* text : {"", "SIGKILL", "15", "SIGTERM,", "SIGSEGV"}) CHECK(wrong(read_signals(text)));
+}
+
+TEST_CASE("an endpoint is a host with or without a port, IPv6 in brackets", "[values]") {
+  const auto read = [](const std::string& text) { return std::get<Endpoint>(read_endpoint(text)); };
+  CHECK(read("node7").host == "node7");
+  CHECK_FALSE(read("node7").port);
+  CHECK(read("node7:0").port == 0);
+  CHECK(read("[fd00::1]").host == "fd00::1");
+  CHECK(read("[fd00::1]:65535").port == 65535);
+  for (const char* text :
+       {"", ":1", "a:", "a:b", "a:65536", "a:-1", "[::1", "[::1]x", "[::1]:", "fd00::1", "a b:1", "[]:1"}) {
+    INFO(text);
+    CHECK(wrong(read_endpoint(text)));
+  }
+}
+
+TEST_CASE("two commas in a list of filters are a comma in one", "[values]") {
+  const auto read = [](const std::string& text) { return std::get<std::vector<std::string>>(read_filters(text)); };
+  CHECK(read("") == std::vector<std::string>{});
+  CHECK(read("a") == std::vector<std::string>{"a"});
+  CHECK(read("apple,orange") == std::vector<std::string>{"apple", "orange"});
+  CHECK(read("a,,b,c") == std::vector<std::string>{"a,b", "c"});
+  CHECK(read("a,,,b") == std::vector<std::string>{"a,", "b"});
+  CHECK(read(",,") == std::vector<std::string>{","});
+  for (const char* text : {",", "a,", ",a"}) CHECK(wrong(read_filters(text)));
+}
+
+TEST_CASE("the nearest word is near, or there is none", "[spelling]") {
+  CHECK(distance("kitten", "sitting") == 3);
+  CHECK(distance("", "abc") == 3);
+  CHECK(nearest("SIGTREM", {"SIGINT", "SIGTERM"}) == "SIGTERM");
+  CHECK(nearest("frobnicate", {"role", "redirects"}).empty());
+  CHECK(nearest("x", {"y"}).empty());
+  CHECK(did_you_mean("grup", {"rank", "group"}) == " Did you mean 'group'?");
+  CHECK(listed({"a", "b", "c"}) == "a, b or c");
+  CHECK(wrapped("a bc def", 4) == std::vector<std::string>{"a bc", "def"});
+}
