@@ -9,9 +9,6 @@ namespace ddprun {
 // What launch() would start, for people. Starts nothing and makes no folder. Throws UsageError.
 std::string dry_run(const Config& config, const Machine& machine);
 
-// What launch() would start, for people. Starts nothing and makes no folder. Throws UsageError.
-std::string dry_run(const Config& config, const Machine& machine);
-
 // Runs the job. `keeper_pidfd` as continue_under_keeper() gave it. Throws Error.
 int launch(const Config& config, const Machine& machine, int keeper_pidfd);
 
