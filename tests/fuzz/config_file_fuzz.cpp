@@ -1,0 +1,27 @@
+#include "launcher/cli.h"
+#include "launcher/config_file.h"
+#include "tests/fuzz/fuzz.h"
+
+using namespace ddprun;
+using namespace ddprun::fuzz;
+
+namespace {
+
+bool one_line(const std::string& sentence) {
+  return !sentence.empty() && sentence.find('\n') == std::string::npos && sentence.find('\0') == std::string::npos;
+}
+
+}  // namespace
+
+// A file of any bytes gives settings or sentences, alone and together with a command line.
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  const std::string text = text_of(data, size);
+  for (const std::string& sentence : read_config_file("job.toml", text).mistakes)
+    promise(sentence.starts_with("job.toml") && one_line(sentence), "a mistake is one line that names the file");
+
+  Outside outside;
+  outside.read_file = [&](const std::string&) { return FileText{text}; };
+  const Asked asked = parse({"--config", "job.toml", "true"}, outside);
+  for (const std::string& sentence : asked.mistakes) promise(one_line(sentence), "a mistake is one line");
+  return 0;
+}
