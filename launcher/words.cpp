@@ -5,6 +5,7 @@
 
 #include "launcher/options.h"
 #include "launcher/spelling.h"
+#include "rendezvous/error.h"
 
 namespace ddprun {
 namespace {
@@ -49,12 +50,15 @@ class Parser {
   CLI::results_t values(std::size_t row) const { return typed_[row] ? typed_[row]->results() : CLI::results_t(); }
 
  private:
-  // Of -mx CLI11 took the m and leaves -x.
+  // Of -mx CLI11 took the m and leaves -x, of -m-x it leaves --x.
   std::size_t position(const std::string& unknown) const {
-    const auto same = [&](const std::string& word) {
-      return word == unknown || (is_letters(unknown) && is_letters(word) && word.ends_with(unknown.substr(1)));
-    };
-    return static_cast<std::size_t>(std::find_if(words_.begin(), words_.end(), same) - words_.begin());
+    auto found = std::find(words_.begin(), words_.end(), unknown);
+    if (found == words_.end())
+      found = std::find_if(words_.begin(), words_.end(), [&](const std::string& word) {
+        return is_letters(word) && word.ends_with(unknown.substr(1));
+      });
+    check(found != words_.end(), "that what the parser leaves is one of the words");
+    return static_cast<std::size_t>(found - words_.begin());
   }
 
   void learn(const std::string& word) {

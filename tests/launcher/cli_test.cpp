@@ -1,5 +1,7 @@
 #include "launcher/cli.h"
 
+#include <random>
+
 #include "launcher/options.h"
 #include "launcher/print_config.h"
 #include "tests/support/catch.h"
@@ -276,6 +278,33 @@ TEST_CASE("option --help and --version answer, also beside mistakes and without 
   CHECK(asked({"--help", "logs"}).answer.starts_with("logs: "));
   CHECK(asked({"--help=stop"}).answer.starts_with("stopping: "));
   CHECK(asked({"train", "--help"}).answer.empty());
+}
+
+TEST_CASE("any words whatever are read or answered, never a crash or a wait without end", "[cli]") {
+  const Arguments pieces{"--",          "-",
+                         "-r",          "-vm",
+                         "--role",      "--role=",
+                         "--tee=3",     "-tee",
+                         "--rdzv",      "--standal",
+                         "=",           "",
+                         "--=",         "---",
+                         "-x",          "--bogus",
+                         "--bogus=1",   "3",
+                         "train",       "--help",
+                         "-r=3",        "-vr",
+                         "--no-python", "--config",
+                         "\xff",        "--log-dir",
+                         "-5",          "--nproc_per_node",
+                         "a b",         "--shutdown-timeout",
+                         "-=",          "%%"};
+  std::mt19937 random(7);
+  for (int round = 0; round < 5'000; ++round) {
+    Arguments words(random() % 7);
+    for (std::string& word : words)
+      word = pieces[random() % pieces.size()] + (random() % 9 ? "" : pieces[random() % pieces.size()]);
+    const Asked result = asked(words);
+    for (const std::string& sentence : result.mistakes) CHECK((sentence.ends_with('.') || sentence.ends_with('?')));
+  }
 }
 
 TEST_CASE("workers are counted as asked", "[config]") {
