@@ -62,11 +62,11 @@ std::size_t count(const std::string& text, const std::string& part) {
 }
 
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-constexpr long kMemoryKib = 512 * 1024;  // freed memory is kept for a while there
-constexpr int kSoakLines = 100'000;      // and all takes twenty times as long
+constexpr long kMemoryKib = 512 * 1024;               // freed memory is kept for a while there
+constexpr int kLines = 10'000, kSoakLines = 100'000;  // all takes fifty times as long
 #else
 constexpr long kMemoryKib = 16 * 1024;
-constexpr int kSoakLines = 1'000'000;
+constexpr int kLines = 100'000, kSoakLines = 1'000'000;
 #endif
 
 long status_value(pid_t pid, const std::string& name) {
@@ -101,7 +101,7 @@ void require_whole(const std::string& text, int workers, int lines_each) {
 }  // namespace
 
 TEST_CASE("tee loses and tears no line of eight workers that write at once", "[log]") {
-  const int lines = soaking() ? kSoakLines : 100'000;
+  const int lines = soaking() ? kSoakLines : kLines;
   const std::string where = GENERATE("> out", "| cat > out");
   Series("8 workers tee " + std::to_string(lines) + " lines each, console " + where, 1, 1).run([&](std::uint64_t) {
     Job job;
