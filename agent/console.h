@@ -35,6 +35,7 @@ class Console {
   bool terminal() const { return terminal_; }
   bool same_place(int fd) const;  // the same pipe, terminal or file: it must have one queue, or lines would be torn
   bool full() const { return queue_.size() - written_ >= kQueuedMax; }
+  bool busy() const { return flushing_; }
   void when_room(std::function<void()> then) { waiting_.push_back(std::move(then)); }
 
   // `compose` appends to the string it is given. `writer` tells apart who left a progress bar standing.

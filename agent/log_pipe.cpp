@@ -28,13 +28,14 @@
 namespace ddprun {
 namespace {
 
-constexpr std::size_t kReadBytes = 64 * 1024;      // as much as a pipe holds
-constexpr std::size_t kMuch = 16 * 1024;           // who has written so much is read again at once
-constexpr std::chrono::milliseconds kRest{1};      // others rest: lines that come singly share a read
-constexpr std::chrono::milliseconds kRedraw{100};  // a progress bar's text is complete by then
-constexpr std::chrono::milliseconds kResize{100};  // only a stuck disk takes longer
-constexpr std::uintmax_t kTailBytes = 64 * 1024;   // of a file, for its last lines
-const std::string kFreshLine = "\r\x1b[K";         // a worker's progress bar may stand there
+constexpr std::size_t kReadBytes = 64 * 1024;         // as much as a pipe holds
+constexpr std::size_t kMuch = 16 * 1024;              // who has written so much is read again at once
+constexpr std::chrono::milliseconds kRest{1};         // others rest: lines that come singly share a read
+constexpr std::chrono::milliseconds kRedraw{100};     // a progress bar's text is complete by then
+constexpr std::chrono::milliseconds kResize{100};     // only a stuck disk takes longer
+constexpr std::chrono::milliseconds kFilesOnly{500};  // between two steps, once no console is waited for
+constexpr std::uintmax_t kTailBytes = 64 * 1024;      // of a file, for its last lines
+const std::string kFreshLine = "\r\x1b[K";            // a worker's progress bar may stand there
 
 struct Ends {
   Fd read, write;
@@ -279,9 +280,9 @@ struct LogPipes::State {
     }
   }
 
-  void abandon_consoles() {
-    out.abandon();
-    err.abandon();
+  void abandon_stuck_consoles() {
+    for (Console* console : {&out, &err})
+      if (console->busy()) console->abandon();
   }
 
   void begin_one() {
@@ -382,8 +383,8 @@ void LogPipes::resize() {
 
 bool LogPipes::drain(std::chrono::milliseconds stuck) {
   if (state_->wait_until_idle(stuck)) return true;
-  asio::post(state_->io, [&state = *state_] { state.abandon_consoles(); });
-  state_->wait_until_idle(stuck);
+  asio::post(state_->io, [&state = *state_] { state.abandon_stuck_consoles(); });
+  state_->wait_until_idle(std::min(stuck, kFilesOnly));
   return false;
 }
 
