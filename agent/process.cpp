@@ -16,6 +16,7 @@
 #include <csignal>
 #include <cstdint>
 #include <cstring>
+#include <new>
 #include <utility>
 
 #include "agent/exit_status.h"
@@ -29,16 +30,35 @@ namespace {
 constexpr std::size_t kStackBytes = 64 * 1024;
 constexpr int kExtraOomScore = 300;
 
+constexpr int kStandardSignals = 31;  // nobody ignores a real-time one, and exec() ends all handlers
+constexpr int kPreferNodes = 5;       // MPOL_PREFERRED_MANY, Linux 5.15: a full node ends no worker
+
+using Bits = std::vector<unsigned long>;  // as the kernel wants CPUs and nodes
+
+// Written by the child, read by us after it has exec'd or gone.
+struct Reply {
+  int error = 0, binding_error = 0;
+};
+
 // What the child needs, made before it exists: it shares our memory and must not allocate.
 struct ChildPlan {
   const SpawnRequest* request;
   std::vector<char*> argv, environment;
   std::vector<PassedFd> descriptors;  // standard streams included, by number
+  Bits cpus, memory_nodes;
   pid_t parent;
+  Reply* reply;
   sigset_t mask;
   char oom_score[16];
-  int error = 0;  // written by the child, read by us after it has exec'd or gone
 };
+
+Bits bits(const std::vector<int>& numbers) {
+  constexpr int kPerWord = CHAR_BIT * sizeof(unsigned long);
+  Bits out(
+      numbers.empty() ? 0 : static_cast<std::size_t>(*std::max_element(numbers.begin(), numbers.end()) / kPerWord + 1));
+  for (const int n : numbers) out[static_cast<std::size_t>(n / kPerWord)] |= 1UL << n % kPerWord;
+  return out;
+}
 
 std::vector<char*> pointers(const std::vector<std::string>& strings) {
   std::vector<char*> out;
@@ -48,10 +68,15 @@ std::vector<char*> pointers(const std::vector<std::string>& strings) {
   return out;
 }
 
-int own_oom_score() {
+int read_own_oom_score() {
   char text[16] = {};
   const Fd file(open("/proc/self/oom_score_adj", O_RDONLY | O_CLOEXEC));
   return file && read(file.get(), text, sizeof text - 1) > 0 ? std::atoi(text) : 0;
+}
+
+int own_oom_score() {  // nobody changes it while we run
+  static const int score = read_own_oom_score();
+  return score;
 }
 
 void raise_oom_score(const ChildPlan& plan) {
@@ -73,7 +98,7 @@ struct KernelSigaction {
 // it. Past glibc, whose own tables we share with the agent.
 void default_signals() {
   const KernelSigaction dispose{};
-  for (int signal = 1; signal < NSIG; ++signal) {
+  for (int signal = 1; signal <= kStandardSignals; ++signal) {
     KernelSigaction old{};
     if (syscall(SYS_rt_sigaction, signal, nullptr, &old, sizeof old.mask) != 0) continue;
     if (signal == SIGHUP && old.handler == SIG_IGN) continue;
@@ -119,11 +144,20 @@ bool place_descriptors(std::vector<PassedFd>& all) {
   return close_all_but(all);
 }
 
-void no_core_dumps() {
+void limit_core_dumps(bool allowed) {
   rlimit limit{};
   if (getrlimit(RLIMIT_CORE, &limit) != 0) return;
-  limit.rlim_cur = 0;  // a dump delays every sign of a death by seconds; the hard limit stays, the program may raise it
+  limit.rlim_cur = allowed ? limit.rlim_max : 0;  // the hard limit stays: the program may raise its own
   setrlimit(RLIMIT_CORE, &limit);
+}
+
+// The memory's place is a wish: where the kernel cannot grant it, memory still comes from near the CPU that asks first.
+int bind(const ChildPlan& plan) {
+  constexpr std::size_t kWordBits = CHAR_BIT * sizeof(unsigned long);
+  if (!plan.memory_nodes.empty())
+    syscall(SYS_set_mempolicy, kPreferNodes, plan.memory_nodes.data(), plan.memory_nodes.size() * kWordBits + 1);
+  if (plan.cpus.empty()) return 0;
+  return syscall(SYS_sched_setaffinity, 0, plan.cpus.size() * sizeof(unsigned long), plan.cpus.data()) < 0 ? errno : 0;
 }
 
 int child_main(void* argument) {
@@ -133,18 +167,46 @@ int child_main(void* argument) {
   if (getppid() != plan.parent) _exit(127);  // the agent died before prctl took hold
   default_signals();
   raise_oom_score(plan);
-  no_core_dumps();
+  limit_core_dumps(request.core_dumps);
+  plan.reply->binding_error = bind(plan);
   if (join_session(request) && place_descriptors(plan.descriptors)) {
     syscall(SYS_rt_sigprocmask, SIG_SETMASK, &plan.mask, nullptr, sizeof KernelSigaction::mask);
     execve(request.program.c_str(), plan.argv.data(), plan.environment.data());
   }
-  plan.error = errno;
+  plan.reply->error = errno;
   _exit(127);
 }
 
+void* shared_memory(std::size_t bytes) {
+  void* const at = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+  if (at == MAP_FAILED) throw std::bad_alloc();
+  return at;
+}
+
 void* child_stack() {
-  static void* const stack = mmap(nullptr, kStackBytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  static void* const stack = shared_memory(kStackBytes);
   return static_cast<char*>(stack) + kStackBytes;  // one is enough: the parent waits until the child has exec'd
+}
+
+// clone() cannot take a cgroup, and clone3() with our memory shared would need a line of assembly for each machine. So
+// the child gets a copy of our page tables, which are small.
+int clone_into(int cgroup_fd, ChildPlan& plan, int& pidfd) {
+  clone_args args{};
+  args.flags = CLONE_VFORK | CLONE_PIDFD | CLONE_INTO_CGROUP;
+  args.pidfd = reinterpret_cast<std::uintptr_t>(&pidfd);
+  args.exit_signal = SIGCHLD;
+  args.cgroup = static_cast<std::uint64_t>(cgroup_fd);
+  const auto pid = static_cast<int>(syscall(SYS_clone3, &args, sizeof args));
+  if (pid == 0) child_main(&plan);
+  return pid;
+}
+
+int start_child(ChildPlan& plan, int& pidfd) {
+  if (const int cgroup = plan.request->cgroup_fd; cgroup >= 0) {
+    const int pid = clone_into(cgroup, plan, pidfd);
+    if (pid > 0) return pid;  // else the group has gone or is not ours to use: better outside than not at all
+  }
+  return __clone(child_main, child_stack(), CLONE_VM | CLONE_VFORK | CLONE_PIDFD | SIGCHLD, &plan, &pidfd);
 }
 
 }  // namespace
@@ -164,22 +226,32 @@ void Fd::reset() {
 }
 
 Spawned spawn(const SpawnRequest& request) {
-  ChildPlan plan{&request, pointers(request.argv), pointers(request.environment), descriptors_of(request), getpid(), {},
+  static auto* const reply = static_cast<Reply*>(shared_memory(sizeof(Reply)));
+  *reply = {};
+  ChildPlan plan{&request,
+                 pointers(request.argv),
+                 pointers(request.environment),
+                 descriptors_of(request),
+                 bits(request.cpus),
+                 bits(request.memory_nodes),
+                 getpid(),
+                 reply,
+                 {},
                  {}};
   std::snprintf(plan.oom_score, sizeof plan.oom_score, "%d", std::min(own_oom_score() + kExtraOomScore, 1000));
   sigset_t all;
   sigfillset(&all);
   sigprocmask(SIG_SETMASK, &all, &plan.mask);  // no handler of ours may run in the child: it shares our memory
   int pidfd = -1;
-  const int pid = __clone(child_main, child_stack(), CLONE_VM | CLONE_VFORK | CLONE_PIDFD | SIGCHLD, &plan, &pidfd);
+  const int pid = start_child(plan, pidfd);
   const int clone_error = errno;
   sigprocmask(SIG_SETMASK, &plan.mask, nullptr);
   if (pid < 0) return {0, Fd(), clone_error};
   Fd owned(pidfd);
-  if (plan.error == 0) return {pid, std::move(owned), 0};
+  if (reply->error == 0) return {pid, std::move(owned), 0, reply->binding_error};
   siginfo_t gone{};
   waitid(P_PIDFD, static_cast<id_t>(pidfd), &gone, WEXITED);  // it has let go of our memory, but may not be dead yet
-  return {0, Fd(), plan.error};
+  return {0, Fd(), reply->error};
 }
 
 std::optional<ExitStatus> reap(int pidfd, pid_t group) {

@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 #include <poll.h>
+#include <sched.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -20,11 +21,13 @@ std::optional<ExitStatus> wait_for_end(const Spawned& child) {
 }
 
 // What the command writes to its stdout.
-std::string output_of(const std::string& command) {
+std::string output_of(const std::string& command, SpawnRequest request = {}) {
   int ends[2];
   REQUIRE(pipe2(ends, O_CLOEXEC) == 0);
   Fd read_end(ends[0]), write_end(ends[1]);
-  SpawnRequest request{"/bin/sh", {"sh", "-c", command}, {"PATH=/usr/bin:/bin"}};
+  request.program = "/bin/sh";
+  request.argv = {"sh", "-c", command};
+  request.environment = {"PATH=/usr/bin:/bin"};
   request.stdout_fd = write_end.get();
   const Spawned child = spawn(request);
   REQUIRE(child.error == 0);
@@ -80,6 +83,47 @@ TEST_CASE("SIGHUP stays ignored under nohup", "[process]") {
 
 TEST_CASE("the kernel picks a worker before the agent, and no core is dumped unasked", "[process]") {
   CHECK(output_of("cat /proc/self/oom_score_adj; ulimit -Sc") == "300\n0\n");
+}
+
+TEST_CASE("core dumps are as large as the hard limit allows where they are wanted", "[process]") {
+  SpawnRequest request;
+  request.core_dumps = true;
+  CHECK(output_of("test $(ulimit -Sc) = $(ulimit -Hc) && echo same", std::move(request)) == "same\n");
+}
+
+TEST_CASE("descriptors are passed under their numbers, also where those are each other's", "[process]") {
+  int first[2], second[2];
+  REQUIRE((pipe2(first, O_CLOEXEC) == 0 && pipe2(second, O_CLOEXEC) == 0));
+  const Fd ends[] = {Fd(first[0]), Fd(first[1]), Fd(second[0]), Fd(second[1])};
+  SpawnRequest request;
+  request.passed = {{first[1], second[1]}, {second[1], first[1]}, {first[0], first[0]}, {second[0], 61}};
+  const std::string a = std::to_string(first[1]), b = std::to_string(second[1]), c = std::to_string(first[0]);
+  CHECK(output_of("exec 9>&" + b + "; echo one >&9; exec 8>&" + a + "; echo two >&8; read x <&" + c +
+                      "; exec 7</proc/self/fd/61; read y <&7; echo $x $y",
+                  std::move(request)) == "one two\n");
+}
+
+TEST_CASE("a worker runs on the CPUs it is given and takes its memory there", "[process]") {
+  cpu_set_t ours;
+  REQUIRE(sched_getaffinity(0, sizeof ours, &ours) == 0);
+  int last = 0;
+  for (int cpu = 0; cpu < CPU_SETSIZE; ++cpu)
+    if (CPU_ISSET(cpu, &ours)) last = cpu;
+  SpawnRequest request;
+  request.cpus = {last};
+  request.memory_nodes = {0};
+  const std::string output =
+      output_of("grep Cpus_allowed_list /proc/self/status | cut -f2; grep -om1 'prefer (many):0' /proc/self/numa_maps",
+                std::move(request));
+  CHECK(output == std::to_string(last) + "\nprefer (many):0\n");
+}
+
+TEST_CASE("a worker that cannot have its CPUs runs on ours, and it is said", "[process]") {
+  SpawnRequest request{"/bin/true", {"true"}, {}};
+  request.cpus = {4000};
+  const Spawned child = spawn(request);
+  CHECK(child.binding_error == EINVAL);
+  CHECK(wait_for_end(child)->ok());
 }
 
 TEST_CASE("what is left of a worker's group goes with it", "[process]") {

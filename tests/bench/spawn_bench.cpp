@@ -1,0 +1,80 @@
+// Starting workers beside a bare posix_spawn loop: microseconds until the last of N is started, the best of several
+// rounds in which both take turns (a busy machine only adds to a round). One line for each N: "N ours bare".
+//   spawn_bench [ROUNDS]
+#include <spawn.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdio>
+#include <cstdlib>
+#include <vector>
+
+#include "agent/channel_page.h"
+#include "agent/process.h"
+#include "rendezvous/time.h"
+
+using namespace ddprun;
+
+namespace {
+
+constexpr const char* kProgram = "/bin/sleep";
+const std::vector<std::string> kArguments{"sleep", "60"};
+
+double microseconds(Duration duration) { return std::chrono::duration<double, std::micro>(duration).count(); }
+
+void end_all(const std::vector<pid_t>& pids) {
+  for (const pid_t pid : pids) kill(pid, SIGKILL);
+  for (const pid_t pid : pids) waitpid(pid, nullptr, 0);
+}
+
+std::vector<std::string> environment() {
+  std::vector<std::string> out;
+  for (char** entry = environ; *entry; ++entry) out.emplace_back(*entry);
+  return out;
+}
+
+double ours(int count) {
+  static const std::vector<std::string> kEnvironment = environment();
+  std::vector<Spawned> workers;
+  std::vector<pid_t> pids;
+  const TimePoint begin = Clock::now();
+  for (int i = 0; i < count; ++i) {
+    const ChannelPage page = ChannelPage::create(Clock::now());
+    SpawnRequest request{kProgram, kArguments, kEnvironment};
+    request.passed = {{page.fd(), kChannelFd}};
+    workers.push_back(spawn(request));
+  }
+  const double took = microseconds(Clock::now() - begin);
+  for (const Spawned& worker : workers) pids.push_back(worker.pid);
+  end_all(pids);
+  return took;
+}
+
+double bare(int count) {
+  std::vector<pid_t> pids(static_cast<std::size_t>(count));
+  std::vector<char*> arguments;
+  for (const std::string& word : kArguments) arguments.push_back(const_cast<char*>(word.c_str()));
+  arguments.push_back(nullptr);
+  const TimePoint begin = Clock::now();
+  for (pid_t& pid : pids)
+    if (posix_spawn(&pid, kProgram, nullptr, nullptr, arguments.data(), environ) != 0) std::abort();
+  const double took = microseconds(Clock::now() - begin);
+  end_all(pids);
+  return took;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  const int rounds = argc > 1 ? std::atoi(argv[1]) : 20;
+  for (const int count : {1, 2, 8, 64, 256}) {
+    std::vector<double> our_times, bare_times;
+    for (int i = 0; i < rounds; ++i) {
+      our_times.push_back(ours(count));
+      bare_times.push_back(bare(count));
+    }
+    std::printf("%d %.1f %.1f\n", count, *std::min_element(our_times.begin(), our_times.end()),
+                *std::min_element(bare_times.begin(), bare_times.end()));
+  }
+}
