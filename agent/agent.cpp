@@ -6,12 +6,9 @@
 #include <set>
 #include <utility>
 
-#include <spdlog/sinks/stdout_sinks.h>
-#include <spdlog/spdlog.h>
 #include <sys/prctl.h>
 #include <unistd.h>
 
-#include "agent/exit_status.h"
 #include "agent/job_cookie.h"
 #include "agent/keeper.h"
 #include "rendezvous/overloaded.h"
@@ -40,9 +37,16 @@ bool is_ignored(int signal) {
   return sigaction(signal, nullptr, &now) == 0 && now.sa_handler == SIG_IGN;
 }
 
-spdlog::logger& logger() {
-  static const auto stderr_logger = spdlog::stderr_logger_st("ddprun");
-  return *stderr_logger;
+bool is_tick(const Event& event) { return std::holds_alternative<Tick>(event); }
+bool is_tick(const Action&) { return false; }
+
+ReporterOptions reporter_options(const AgentOptions& options) {
+  return {options.command.name, options.command.program, options.logs.host, options.own_error_file, options.core_dumps};
+}
+
+EventJob event_job(const AgentOptions& options) {
+  return {options.command.job.run_id, options.role, options.logs.host, options.rdzv_backend,
+          std::filesystem::path(options.command.program).filename().string()};
 }
 
 }  // namespace
@@ -61,7 +65,10 @@ Agent::Agent(AgentOptions options, const RoundPolicy& policy)
           [this](const WorkerEnd& end) {
             happened(WorkerDying{round_->number, end.local_rank, end.status});
           }),
-      reporter_(pipes_, layout_, workers_, options_.command.name) {
+      reporter_(pipes_, layout_, workers_, reporter_options(options_)),
+      log_(options_.log_level, [this](const std::string& line) { pipes_.print(line); }),
+      event_log_(options_.event_log, [this](const std::string& line) { pipes_.print(line); }),
+      job_events_(event_log_, workers_, options_.node, event_job(options_)) {
   choose_signals();
 }
 
@@ -75,7 +82,7 @@ void Agent::choose_signals() {
 
 JobResult Agent::run() {
   if (options_.named) end_leftovers_of_earlier_runs();
-  if (options_.verbose || isatty(STDERR_FILENO)) reporter_.logs_are_in(layout_.unnamed_folder());
+  if (log_.at(LogLevel::info) || isatty(STDERR_FILENO)) reporter_.logs_are_in(layout_.unnamed_folder());
   await_signal();
   watch_keeper();
   limit_run();
@@ -127,6 +134,7 @@ void Agent::watch_keeper() {
   keeper_.async_wait(asio::posix::stream_descriptor::wait_read, [this](const asio::error_code& error) {
     if (error) return;
     end_all_children(kSweepLimit);
+    file_timer_.reset();
     layout_.clean_up(false);
     _exit(kKeeperDied);
   });
@@ -134,6 +142,7 @@ void Agent::watch_keeper() {
 
 void Agent::collect_workers() {
   for (const WorkerEnd& end : workers_.collect()) {
+    job_events_.worker_ended(end.local_rank);
     // A worker in the terminal's foreground gets Ctrl-C itself, and may be gone before the keeper has told us.
     if (end.status.signal == SIGINT && terminal_group(options_)) happened(Signalled{SIGINT});
     happened(WorkerExited{round_->number, end.local_rank, end.status});
@@ -165,6 +174,7 @@ void Agent::obey(const Order& order) {
   std::visit(overloaded{
                  [&](const FormRound& o) {
                    round_ = o.round;
+                   job_events_.round_formed(o.round);
                    happened(RoundFormed{o.round});
                  },
                  [&](const EndRound& o) {
@@ -179,6 +189,8 @@ void Agent::obey(const Order& order) {
 // A fresh store for every round: the wire carries no round number, so the port is the fence between two of them.
 NodeReady Agent::ready() {
   store_.reset();
+  file_timer_.reset();
+  job_events_.waiting_for_round();
   store_ = std::make_unique<Server>(Server::Options{options_.store_address, options_.master_port});
   return {options_.node, {options_.workers, options_.master_host, store_->port(), options_.role}};
 }
@@ -224,23 +236,58 @@ void Agent::carry_out(const Action& action) {
 void Agent::start_workers(const Round& round) {
   const RoundNode& node = *round.find(options_.node);
   workers_.begin(round, node);
+  reporter_.round_begins();
+  offer_timers();
   for (int local_rank = 0; local_rank < node.workers; ++local_rank) {
     if (const int error = workers_.start(options_.command, local_rank)) {
+      job_events_.worker_ended(local_rank);
       happened(WorkerExited{round.number, local_rank, {.start_error = error}});
       return;
     }
+    job_events_.worker_started(local_rank);
     happened(WorkerStarted{round.number, local_rank});
+  }
+  reporter_.workers_run();
+}
+
+// A fresh pipe for every round, as the store: what an old round's processes still write reaches nobody.
+void Agent::offer_timers() {
+  if (!options_.timer_file) return;
+  const auto living = [this] {
+    std::vector<pid_t> pids;
+    for (const auto& [local_rank, worker] : workers_.records())
+      if (worker.pid && !worker.status) pids.push_back(worker.pid);
+    return pids;
+  };
+  file_timer_.reset();
+  file_timer_ = std::make_unique<FileTimer>(
+      io_, *options_.timer_file,
+      FileTimer::Surroundings{living, [this](const TimerExpiry& expiry) { on_timer_expiry(expiry); },
+                              [this](const std::string& words) { pipes_.print("ddprun: " + words + ".\n"); }});
+  options_.command.inherited["TORCHELASTIC_TIMER_FILE"] = file_timer_->path();
+}
+
+// Whatever the signal does to the worker: its timer ran out, so it has failed.
+void Agent::on_timer_expiry(const TimerExpiry& expiry) {
+  for (const auto& [local_rank, worker] : workers_.records()) {
+    if (worker.pid != expiry.worker) continue;
+    reporter_.timer_expired(local_rank, expiry.timer);
+    job_events_.timer_expired(local_rank, expiry.timer);
+    return happened(WorkerDying{round_->number, local_rank, {.signal = expiry.timer.signal}});
   }
 }
 
 void Agent::report_failure(const ReportFailure& report) {
   const int rank = round_->find(options_.node)->first_rank + report.local_rank;
   last_failure_ = Failure{report.round, options_.node, report.local_rank, rank, report.status};
+  reporter_.noticed(*last_failure_);
+  job_events_.failed(report.local_rank);
   tell_coordinator(WorkerFailed{*last_failure_, workers_.channels().progressed(Clock::now())});
 }
 
 // SIGKILL needs no scope: what is left of a worker's group goes when the worker is reaped.
 void Agent::signal_workers(int signal) {
+  job_events_.workers_signalled();
   if (options_.stop_scope == StopScope::group)
     workers_.signal_groups(signal);
   else
@@ -252,6 +299,8 @@ void Agent::sweep(int round) { reporter_.still_there(end_all_children(kSweepLimi
 void Agent::finish(const Outcome& outcome) {
   result_ = {outcome, workers_.channels().all_saved(Clock::now())};
   store_.reset();
+  file_timer_.reset();
+  job_events_.finished(outcome);
   pipes_.drain(kDrainLimit);
   if (outcome.cause) reporter_.failed(outcome);
   pipes_.drain(kDrainLimit);
@@ -260,9 +309,9 @@ void Agent::finish(const Outcome& outcome) {
 }
 
 template <class What>
-void Agent::log(const char* kind, const What& what) const {
-  if (!options_.verbose) return;
-  logger().info("{} {}", kind, to_string(what));
+void Agent::log(const char* kind, const What& what) {
+  const LogLevel level = is_tick(what) ? LogLevel::debug : LogLevel::info;
+  if (log_.at(level)) log_.write(level, kind + (" " + to_string(what)));
 }
 
 }  // namespace ddprun

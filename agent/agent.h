@@ -15,9 +15,13 @@
 #include <asio/signal_set.hpp>
 #include <asio/steady_timer.hpp>
 
+#include "agent/event_log.h"
 #include "agent/events.h"
+#include "agent/file_timer.h"
+#include "agent/job_events.h"
 #include "agent/log_layout.h"
 #include "agent/log_pipe.h"
+#include "agent/own_log.h"
 #include "agent/reporter.h"
 #include "agent/supervisor.h"
 #include "agent/worker_group.h"
@@ -46,7 +50,12 @@ struct AgentOptions {
   LogOptions logs;
   bool named = false;     // the run id is the person's: an earlier run of the job may have left something
   int keeper_pidfd = -1;  // readable once the keeper is dead
-  bool verbose = false;   // every event and action to stderr
+  LogLevel log_level = LogLevel::warning;
+  std::string event_log = "null";              // event_log.h
+  std::optional<std::string> timer_file = {};  // torchrun's file timers are on; empty text: a path of our choice
+  std::string own_error_file = {};             // gets the job's error; empty: none
+  std::string rdzv_backend = "static";         // as events name it
+  bool core_dumps = false;                     // workers may write core files
 };
 
 struct JobResult {
@@ -56,7 +65,7 @@ struct JobResult {
 
 class Agent {
  public:
-  // Throws Error where the store's port or the log folder cannot be had.
+  // Throws Error where the store's port, the log folder or the event log cannot be had.
   Agent(AgentOptions options, const RoundPolicy& policy);
   // Runs the job to its end. Nothing it started is left when it returns.
   JobResult run();
@@ -80,13 +89,15 @@ class Agent {
   void happened(const Event& event);
   void carry_out(const Action& action);
   void start_workers(const Round& round);
+  void offer_timers();
+  void on_timer_expiry(const TimerExpiry& expiry);
   void report_failure(const ReportFailure& report);
   void signal_workers(int signal);
   void sweep(int round);
   void finish(const Outcome& outcome);
 
   template <class What>  // Event or Action
-  void log(const char* kind, const What& what) const;
+  void log(const char* kind, const What& what);
 
   AgentOptions options_;
   Coordinator coordinator_;
@@ -99,7 +110,11 @@ class Agent {
   LogPipes pipes_;
   WorkerGroup workers_;
   Reporter reporter_;
-  std::unique_ptr<Server> store_;  // of the current or the coming round
+  OwnLog log_;
+  EventLog event_log_;
+  JobEvents job_events_;
+  std::unique_ptr<FileTimer> file_timer_;  // of the current round
+  std::unique_ptr<Server> store_;          // of the current or the coming round
   std::deque<Event> events_;
   bool handling_ = false;
   std::optional<Round> round_;

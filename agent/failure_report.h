@@ -1,4 +1,5 @@
-// The one screen a person sees when a job fails: which rank was first, how, when, its last lines, where its log is.
+// The one screen a person sees when a job fails: which rank was first, where, how, when, what that means, what became
+// of the others, its last lines, where its log is. Lines of ddprun's own fit 80 columns where their words do.
 //
 // Pure: values in, text out.
 #pragma once
@@ -6,9 +7,16 @@
 #include <string>
 #include <vector>
 
+#include "agent/error_file.h"
 #include "rendezvous/round.h"
 
 namespace ddprun {
+
+// A worker that was not the first to fail, and did not end well either.
+struct OtherEnd {
+  int rank = 0;
+  ExitStatus status;
+};
 
 struct FailureReport {
   Failure failure;
@@ -16,12 +24,14 @@ struct FailureReport {
   std::string host;
   std::string program;
   int pid = 0;  // 0: never started
-  std::chrono::system_clock::time_point when = {};
+  WallTime when = {};
   std::chrono::nanoseconds into_round = {};  // since the worker was started
-  std::string error_message = {};            // from its error file; empty: none
+  std::string meaning = {};                  // diagnosis.h; empty: none
+  std::string core = {};                     // where its core is, or why there is none; empty: not that kind of death
+  WorkerError error = {};                    // from its error file
   std::vector<std::string> last_lines = {};  // of its stderr
   std::string log = {};                      // its log file; empty: none
-  std::vector<std::string> others = {};      // "rank 1 exited with code 1", the ones not stopped by us
+  std::vector<OtherEnd> others = {};
 };
 
 // "rank 2 (local rank 2) was killed by SIGKILL, 3.2 s into round 1"
@@ -29,8 +39,7 @@ std::string headline(const Failure& failure, std::chrono::nanoseconds into_round
 // Several lines, the first one the headline, each ended by '\n'.
 std::string to_text(const FailureReport& report);
 
-// The message in what a worker wrote to TORCHELASTIC_ERROR_FILE: the traceback where there is one. Either form of
-// torchelastic's is read; what is not JSON is shown as it is, cut at 4 KiB.
-std::string error_message_of(const std::string& error_file_content);
+// "rank 0 exited with code 1; ranks 2-5 and 7 were killed by SIGSEGV": one phrase for all that ended alike.
+std::string ends_in_words(const std::vector<OtherEnd>& ends);
 
 }  // namespace ddprun

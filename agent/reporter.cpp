@@ -1,32 +1,34 @@
 #include "agent/reporter.h"
 
+#include <cerrno>
 #include <csignal>
+#include <cstring>
 #include <utility>
 
-#include <unistd.h>
-
+#include "agent/diagnosis.h"
+#include "agent/evidence.h"
 #include "agent/exit_status.h"
 #include "agent/failure_report.h"
-#include "agent/file_content.h"
 
 namespace ddprun {
 namespace {
 
-std::string host_name() {
-  char name[256] = {};
-  gethostname(name, sizeof name - 1);
-  return name;
-}
+constexpr std::size_t kErrorFileMax = 4 << 20;
+constexpr std::chrono::milliseconds kFileTimeSlack{100};  // files are stamped by a coarser clock
 
 // Whole seconds, rounded up: nobody is promised less than there is.
 std::string seconds(Duration time) { return std::to_string(std::chrono::ceil<std::chrono::seconds>(time).count()); }
 
-bool stopped_by_us(const ExitStatus& status) { return status.signal == SIGTERM || status.signal == SIGKILL; }
+std::string joined(const std::vector<std::string>& lines) {
+  std::string out;
+  for (const std::string& line : lines) out += line + "\n";
+  return out;
+}
 
 }  // namespace
 
-Reporter::Reporter(LogPipes& pipes, const LogLayout& layout, const WorkerGroup& workers, std::string program)
-    : pipes_(pipes), layout_(layout), workers_(workers), program_(std::move(program)) {}
+Reporter::Reporter(LogPipes& pipes, const LogLayout& layout, const WorkerGroup& workers, ReporterOptions options)
+    : pipes_(pipes), layout_(layout), workers_(workers), options_(std::move(options)) {}
 
 void Reporter::logs_are_in(const std::filesystem::path& folder) {
   if (!folder.empty()) pipes_.print("ddprun: the workers' logs are in " + folder.string() + "\n");
@@ -60,32 +62,96 @@ void Reporter::waiting(const std::vector<int>& local_ranks, Duration left) {
                " to leave; SIGKILL in " + seconds(left) + " s.\n");
 }
 
-void Reporter::restarting(const Failure& failure, const std::string& reason) {
-  const WorkerRecord& record = workers_.records().at(failure.local_rank);
-  pipes_.print("ddprun: " + headline(failure, record.ended_at - record.started_at) + "; " + reason + ".\n");
-}
-
 void Reporter::still_there(const std::vector<pid_t>& processes, int round) {
   for (const pid_t pid : processes)
     pipes_.print("ddprun: process " + std::to_string(pid) + " of round " + std::to_string(round) +
                  " is still there after SIGKILL: the kernel holds it, or it belongs to another user.\n");
 }
 
+void Reporter::round_begins() {
+  timers_.clear();
+  noticed_.reset();
+  memory_before_ = {};
+}
+
+void Reporter::workers_run() { memory_before_ = read_oom_counts(); }
+
+void Reporter::timer_expired(int local_rank, const ExpiredTimer& timer) { timers_.emplace(local_rank, timer); }
+
+void Reporter::noticed(const Failure& failure) {
+  noticed_ = Noticed{failure.round, Clock::now(), std::chrono::system_clock::now(), read_oom_counts()};
+}
+
+// A worker that is dying, or that has been given up, has not ended yet: what counts is when that was noticed.
+Reporter::Noticed Reporter::notice_of(const Failure& failure) const {
+  if (noticed_ && noticed_->round == failure.round) return *noticed_;
+  const WorkerRecord& record = workers_.records().at(failure.local_rank);
+  return {failure.round, record.ended_at, record.ended_at_wall, memory_before_};
+}
+
+void Reporter::restarting(const Failure& failure, const std::string& reason) {
+  const TimePoint started_at = workers_.records().at(failure.local_rank).started_at;
+  pipes_.print("ddprun: " + headline(failure, notice_of(failure).at - started_at) + "; " + reason + ".\n");
+}
+
 void Reporter::failed(const Outcome& outcome) {
+  const FailureReport report = report_of(outcome);
+  pipes_.print(to_text(report));
+  if (!options_.own_error_file.empty())
+    write_own_error_file(report, error_content(workers_.records().at(outcome.cause->local_rank)));
+}
+
+FailureReport Reporter::report_of(const Outcome& outcome) const {
   const Failure& failure = *outcome.cause;
   const WorkerRecord& record = workers_.records().at(failure.local_rank);
-  FailureReport report{failure, outcome.reason, host_name(), program_, record.pid};
-  report.when = record.ended_at_wall;
-  report.into_round = record.ended_at - record.started_at;
+  const Noticed notice = notice_of(failure);
+  FailureReport report{failure, outcome.reason, options_.host, options_.program, record.pid};
+  report.when = notice.at_wall;
+  report.into_round = notice.at - record.started_at;
   report.last_lines = pipes_.last_lines(failure.round, failure.rank);
-  if (const std::string content = file_content(record.folder / "error.json"); !content.empty())
-    report.error_message = error_message_of(content);
+  report.meaning = meaning(failure, report.last_lines);
+  report.core = core_in_words(failure, record);
+  if (const std::string content = error_content(record); !content.empty()) report.error = error_in(content);
   if (layout_.keeps_logs()) report.log = (record.stderr_log.empty() ? record.folder : record.stderr_log).string();
   for (const auto& [local_rank, other] : workers_.records())
-    if (local_rank != failure.local_rank && other.status && !other.status->ok() && !stopped_by_us(*other.status))
-      report.others.push_back("rank " + std::to_string(failure.rank - failure.local_rank + local_rank) + " " +
-                              in_words(*other.status));
-  pipes_.print(to_text(report));
+    if (local_rank != failure.local_rank && other.status)
+      report.others.push_back({workers_.rank_of(local_rank), *other.status});
+  return report;
+}
+
+std::string Reporter::meaning(const Failure& failure, const std::vector<std::string>& last_lines) const {
+  Clues clues{.status = failure.status, .memory_before = memory_before_, .memory_after = notice_of(failure).memory};
+  if (failure.status.start_error)
+    clues.why_not_started = why_not_started(failure.status.start_error, look_at_program(options_.program_path),
+                                            own_machine(), look_at_program);
+  if (const auto timer = timers_.find(failure.local_rank); timer != timers_.end()) clues.timer = timer->second;
+  clues.last_lines = last_lines;
+  return meaning_of(clues);
+}
+
+std::string Reporter::core_in_words(const Failure& failure, const WorkerRecord& record) const {
+  if (!dumps_core(failure.status.signal)) return {};
+  const CorePlace place = core_place(core_facts(record.pid, failure.status.signal, options_.host));
+  if (!place.handler.empty()) return handler_in_words(place.handler, record.pid);
+  const auto ran = std::chrono::duration_cast<WallTime::duration>(record.ended_at - record.started_at);
+  const FoundCore core = find_core(place, record.ended_at_wall - ran - kFileTimeSlack);
+  if (!core.path.empty()) return core.path + " (" + bytes_in_words(core.bytes) + ")";
+  return options_.core_dumps ? "none at " + place.path
+                             : "none, because workers start with a core limit of 0: pass --core-dumps for one";
+}
+
+std::string Reporter::error_content(const WorkerRecord& record) const {
+  return record.folder.empty() ? std::string() : beginning_of_file(record.folder / "error.json", kErrorFileMax);
+}
+
+void Reporter::write_own_error_file(const FailureReport& report, const std::string& worker_content) {
+  WorkerEndFacts end{report.failure.status, report.pid, report.when};
+  end.message = headline(report.failure, report.into_round) + " on " + report.host +
+                (report.meaning.empty() ? "" : ": " + report.meaning);
+  end.last_lines = joined(report.last_lines);
+  if (!replace_file(options_.own_error_file, parent_error_file(worker_content, end)))
+    pipes_.print("ddprun: cannot write TORCHELASTIC_ERROR_FILE " + options_.own_error_file + ": " +
+                 std::strerror(errno) + ".\n");
 }
 
 }  // namespace ddprun

@@ -6,21 +6,36 @@
 #include <sys/types.h>
 
 #include <filesystem>
+#include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
+#include "agent/error_file.h"
 #include "agent/log_layout.h"
 #include "agent/log_pipe.h"
+#include "agent/oom_count.h"
+#include "agent/timer_table.h"
 #include "agent/worker_group.h"
 #include "rendezvous/round.h"
 #include "rendezvous/time.h"
 
 namespace ddprun {
 
+struct FailureReport;
+
+struct ReporterOptions {
+  std::string program;              // as the person typed it
+  std::string program_path;         // what is exec'd
+  std::string host;                 // this machine's name
+  std::string own_error_file = {};  // gets the job's error, as torchrun's TORCHELASTIC_ERROR_FILE; empty: none
+  bool core_dumps = false;          // workers may write core files
+};
+
 class Reporter {
  public:
   // All must outlive it.
-  Reporter(LogPipes& pipes, const LogLayout& layout, const WorkerGroup& workers, std::string program);
+  Reporter(LogPipes& pipes, const LogLayout& layout, const WorkerGroup& workers, ReporterOptions options);
 
   // Empty: people know where.
   void logs_are_in(const std::filesystem::path& folder);
@@ -29,16 +44,37 @@ class Reporter {
   void run_is_over(Duration allowed);
   void stopping(int signal, Duration grace);
   void waiting(const std::vector<int>& local_ranks, Duration left);
-  void restarting(const Failure& failure, const std::string& reason);
   void still_there(const std::vector<pid_t>& processes, int round);
-  // The one screen at the end; `outcome` has a cause.
+
+  void round_begins();  // the previous one's workers are forgotten
+  void workers_run();   // all have been exec'd: it takes its time to look around, and they load meanwhile
+  void timer_expired(int local_rank, const ExpiredTimer& timer);
+  void noticed(const Failure& failure);  // the round's first
+  void restarting(const Failure& failure, const std::string& reason);
+  // The one screen at the end, and ddprun's own error file; `outcome` has a cause.
   void failed(const Outcome& outcome);
 
  private:
+  struct Noticed {
+    int round = 0;
+    TimePoint at;
+    WallTime at_wall;
+    OomCounts memory;
+  };
+  Noticed notice_of(const Failure& failure) const;
+  FailureReport report_of(const Outcome& outcome) const;
+  std::string meaning(const Failure& failure, const std::vector<std::string>& last_lines) const;
+  std::string core_in_words(const Failure& failure, const WorkerRecord& record) const;
+  void write_own_error_file(const FailureReport& report, const std::string& worker_content);
+  std::string error_content(const WorkerRecord& record) const;
+
   LogPipes& pipes_;
   const LogLayout& layout_;
   const WorkerGroup& workers_;
-  std::string program_;
+  ReporterOptions options_;
+  OomCounts memory_before_;             // of the round
+  std::map<int, ExpiredTimer> timers_;  // of the round, by local rank
+  std::optional<Noticed> noticed_;
 };
 
 }  // namespace ddprun

@@ -57,6 +57,16 @@ StopScope stop_scope(const Config& config, const Program& program) {
   return config.stop_scope == ScopeChoice::group ? StopScope::group : StopScope::rank;
 }
 
+std::string variable(const Place& place, const char* name) {
+  const auto found = place.environment.find(name);
+  return found == place.environment.end() ? std::string() : found->second;
+}
+
+std::string event_log(const Config& config) {
+  if (config.events == EventSink::file) return "file:" + config.event_file;
+  return config.events == EventSink::console ? "console" : "null";
+}
+
 std::vector<int> ending_signals(const Config& config) {
   std::vector<int> signals = config.signals_to_handle;
   signals.insert(signals.end(), config.preempt_signals.begin(), config.preempt_signals.end());
@@ -97,7 +107,13 @@ AgentOptions job_options(const Config& config, const Machine& machine, const Pro
   options.store_address = options.master_host == kLoopback ? kLoopback : "";  // nobody else's business by default
   options.master_port = static_cast<std::uint16_t>(master_port(config));
   options.logs = log_options(config, place);
-  options.verbose = config.verbose;
+  options.log_level = log_level(variable(place, "LOGLEVEL"), config.verbose);
+  options.event_log = event_log(config);
+  if (variable(place, "TORCHELASTIC_ENABLE_FILE_TIMER") == "1")
+    options.timer_file = variable(place, "TORCHELASTIC_TIMER_FILE");
+  options.own_error_file = variable(place, "TORCHELASTIC_ERROR_FILE");
+  options.rdzv_backend = config.rdzv_backend == Backend::fixed && !config.standalone ? "static" : "c10d";
+  options.core_dumps = config.core_dumps;
   return options;
 }
 

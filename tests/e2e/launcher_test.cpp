@@ -157,7 +157,7 @@ TEST_CASE("an executable that is none is told in words and not tried again") {
   folder.write("broken", "no interpreter line\n", true);
   const Ended ended = run(job_of({"./broken"}), kLimit, {.cwd = folder.path()});
   CHECK(ended == exited(1));
-  CHECK(has(ended.err, "could not be started (Exec format error)"));
+  CHECK(has(ended.err, "could not be started"));
   CHECK(has(ended.err, "#!/bin/sh"));
 }
 

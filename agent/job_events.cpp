@@ -1,0 +1,120 @@
+#include "agent/job_events.h"
+
+#include <utility>
+
+#include "agent/diagnosis.h"
+#include "agent/error_file.h"
+#include "agent/evidence.h"
+#include "agent/exit_status.h"
+
+namespace ddprun {
+namespace {
+
+constexpr std::size_t kErrorFileMax = 1 << 20;
+
+std::string end_state(const ExitStatus& status, bool stopping) {
+  if (status.ok()) return "SUCCEEDED";
+  return stopping && was_stopped(status) ? "TERMINATED" : "FAILED";
+}
+
+std::string error_of(const WorkerRecord& worker) {
+  const std::string content =
+      worker.folder.empty() ? std::string() : beginning_of_file(worker.folder / "error.json", kErrorFileMax);
+  return content.empty() ? in_words(*worker.status) : error_in(content).text;
+}
+
+std::string seconds(WallTime when) {
+  return std::to_string(std::chrono::duration<double>(when.time_since_epoch()).count());
+}
+
+}  // namespace
+
+JobEvents::JobEvents(EventLog& log, const WorkerGroup& workers, NodeId node, EventJob job)
+    : log_(log), workers_(workers), node_(node), job_(std::move(job)) {}
+
+JobEvent JobEvents::event(const std::string& state) const {
+  JobEvent out{.state = state, .when = std::chrono::system_clock::now(), .job = job_};
+  out.run_time = Clock::now() - began_;
+  if (round_.number == 0) return out;
+  out.group_rank = round_.group_rank(node_);
+  out.group_world_size = static_cast<int>(round_.nodes.size());
+  out.round = round_.number;
+  out.restarts = round_.restarts;
+  return out;
+}
+
+JobEvent JobEvents::event_of(int local_rank, const std::string& state) const {
+  JobEvent out = event(state);
+  const RoundNode& node = *round_.find(node_);
+  EventWorker worker{.rank = node.first_rank + local_rank, .local_rank = local_rank, .role_rank = local_rank};
+  worker.role_world_size = 0;
+  for (const RoundNode& other : round_.nodes) {
+    if (other.role != node.role) continue;
+    if (other.first_rank < node.first_rank) worker.role_rank += other.workers;
+    worker.role_world_size += other.workers;
+  }
+  worker.pid = workers_.records().at(local_rank).pid;
+  out.worker = worker;
+  return out;
+}
+
+void JobEvents::waiting_for_round() { waiting_since_ = Clock::now(); }
+
+void JobEvents::round_formed(const Round& round) {
+  round_ = round;
+  stopping_ = false;
+  failed_.clear();
+  if (!log_.on()) return;
+  JobEvent formed = event("RENDEZVOUS");
+  formed.duration = Clock::now() - waiting_since_;
+  log_.write(formed);
+  JobEvent ranks = event("ASSIGN_WORKER_RANKS");
+  ranks.duration = std::chrono::nanoseconds(0);  // decided together with the round
+  log_.write(ranks);
+}
+
+void JobEvents::worker_started(int local_rank) {
+  if (log_.on()) log_.write(event_of(local_rank, "START"));
+}
+
+void JobEvents::worker_ended(int local_rank) {
+  if (!log_.on()) return;
+  const WorkerRecord& record = workers_.records().at(local_rank);
+  if (!record.status) return;
+  const auto failed = failed_.find(local_rank);
+  const bool known = failed != failed_.end();
+  JobEvent ended = event_of(local_rank, known ? "FAILED" : end_state(*record.status, stopping_));
+  ended.when = record.ended_at_wall;
+  ended.duration = record.ended_at - record.started_at;
+  ended.worker->exit_code = torchrun_code(*record.status);
+  if (ended.state == "FAILED") ended.error = known && !failed->second.empty() ? failed->second : error_of(record);
+  log_.write(ended);
+}
+
+void JobEvents::timer_expired(int local_rank, const ExpiredTimer& timer) {
+  failed_.emplace(local_rank, in_words(timer));
+  if (!log_.on()) return;
+  JobEvent expired = event("RUNNING");
+  expired.name = "timer expired";
+  expired.more = {{"watchdog_event", "timer expired"},
+                  {"worker_pid", std::to_string(timer.pid)},
+                  {"scope_id", timer.scope},
+                  {"expiration_time", seconds(timer.expires)},
+                  {"signal", std::to_string(timer.signal)},
+                  {"local_rank", std::to_string(local_rank)}};
+  log_.write(expired);
+  expired.name = expired.more.front().second = "kill worker process";
+  log_.write(expired);
+}
+
+void JobEvents::finished(const Outcome& outcome) {
+  if (!log_.on()) return;
+  JobEvent end = event(outcome.verdict == Verdict::success ? "SUCCEEDED" : "FAILED");
+  if (outcome.verdict == Verdict::interrupted) end.error = "interrupted by " + signal_name(outcome.signal);
+  if (outcome.cause)
+    end.error =
+        "rank " + std::to_string(outcome.cause->rank) + " " + in_words(outcome.cause->status) + ": " + outcome.reason;
+  log_.write(end);
+}
+
+}  // namespace ddprun

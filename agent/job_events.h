@@ -1,0 +1,44 @@
+// A job's life as this node's agent sees it, told as events to whoever reads the event log.
+//
+// The agent calls it when the matching thing happens. Nothing is made where nobody reads.
+#pragma once
+#include <map>
+#include <string>
+
+#include "agent/event_log.h"
+#include "agent/file_timer.h"
+#include "agent/worker_group.h"
+#include "rendezvous/round.h"
+#include "rendezvous/time.h"
+
+namespace ddprun {
+
+class JobEvents {
+ public:
+  // `log` and `workers` must outlive it.
+  JobEvents(EventLog& log, const WorkerGroup& workers, NodeId node, EventJob job);
+
+  void waiting_for_round();
+  void round_formed(const Round& round);
+  void worker_started(int local_rank);
+  void failed(int local_rank) { failed_.emplace(local_rank, ""); }  // noticed, perhaps before it has ended
+  void workers_signalled() { stopping_ = true; }                    // from here on, whoever else is gone was stopped
+  void worker_ended(int local_rank);
+  void timer_expired(int local_rank, const ExpiredTimer& timer);
+  void finished(const Outcome& outcome);
+
+ private:
+  JobEvent event(const std::string& state) const;
+  JobEvent event_of(int local_rank, const std::string& state) const;
+
+  EventLog& log_;
+  const WorkerGroup& workers_;
+  NodeId node_;
+  EventJob job_;
+  TimePoint began_ = Clock::now(), waiting_since_ = Clock::now();
+  Round round_ = {};
+  bool stopping_ = false;
+  std::map<int, std::string> failed_;  // of the round, by local rank: which timer ran out, in words; empty: none
+};
+
+}  // namespace ddprun

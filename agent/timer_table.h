@@ -1,0 +1,60 @@
+// The timers that workers have set in torchrun's file-timer protocol: who wants to be signalled when.
+//
+// A value, not a service: it owns no clock and no pipe. Expiry times are of the wall clock, as the protocol has them.
+#pragma once
+#include <sys/types.h>
+
+#include <chrono>
+#include <map>
+#include <optional>
+#include <string>
+#include <utility>
+#include <variant>
+#include <vector>
+
+namespace ddprun {
+
+using WallTime = std::chrono::system_clock::time_point;
+
+struct TimerRequest {
+  pid_t pid = 0;
+  std::string scope = {};
+  std::optional<WallTime> expires = {};  // empty: the timer is released
+  int signal = 0;                        // to the process at expiry; 0 or less: none
+};
+
+// One line of the pipe: {"version": 1, "pid": 123, "scope_id": "step", "expiration_time": 1700000000.5, "signal": 9};
+// or why it is none.
+using TimerLine = std::variant<TimerRequest, std::string>;
+TimerLine parse_timer_line(const std::string& line);
+
+struct ExpiredTimer {
+  pid_t pid = 0;
+  std::string scope = {};
+  WallTime expires = {};
+  std::chrono::nanoseconds granted = {};  // from the request to the expiry
+  int signal = 0;
+};
+
+class TimerTable {
+ public:
+  static constexpr std::size_t kTimersMax = 65'536;  // a worker must not fill our memory
+  // False where the table is full: the request is not kept.
+  bool apply(const TimerRequest& request, WallTime now);
+  // The earliest expiry; nothing is polled.
+  std::optional<WallTime> next_expiry() const;
+  // Of every process with timers that have run out the first one that asks for a signal; where none does, the first of
+  // all. The timers of such a process are forgotten: it is about to end, or nothing is asked for.
+  std::vector<ExpiredTimer> expire(WallTime now);
+  // It has ended.
+  void forget(pid_t pid);
+
+ private:
+  struct Timer {
+    WallTime set, expires;
+    int signal;
+  };
+  std::map<std::pair<pid_t, std::string>, Timer> timers_;
+};
+
+}  // namespace ddprun

@@ -1,0 +1,353 @@
+// What ddprun says of a job that failed, and to whom: people, other programs, the launcher above it.
+#include <elf.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <csignal>
+#include <cstdio>
+#include <filesystem>
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <set>
+#include <sstream>
+
+#include "agent/oom_count.h"
+#include "tests/e2e/programs.h"
+#include "tests/support/catch.h"
+#include "tests/support/command.h"
+
+using namespace ddprun::test;
+using namespace std::chrono_literals;
+namespace fs = std::filesystem;
+using Json = nlohmann::json;
+
+namespace {
+
+constexpr auto kLimit = 20s;
+constexpr auto kPythonLimit = 60s;  // to import torch on a busy machine
+
+bool has(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
+
+// As one paragraph: the report breaks long lines.
+std::string unbroken(const std::string& text) {
+  std::string out;
+  for (const char c : text)
+    if (!std::isspace(static_cast<unsigned char>(c)))
+      out += c;
+    else if (!out.empty() && out.back() != ' ')
+      out += ' ';
+  return out;
+}
+
+std::vector<std::string> job(std::vector<std::string> options, const std::vector<std::string>& program) {
+  options.insert(options.begin(), ddprun_program());
+  options.insert(options.end(), program.begin(), program.end());
+  return options;
+}
+
+std::vector<std::string> once(const std::vector<std::string>& program) { return job({"--max-restarts=0"}, program); }
+
+std::string report_of(const std::vector<std::string>& program, const TempFolder& folder) {
+  const Ended ended = run(once(program), kLimit, {.cwd = folder.path()});
+  CHECK(ended == exited(1));
+  return unbroken(ended.err);
+}
+
+// /bin/true with some of its bytes changed.
+std::string changed_program(const TempFolder& folder, const std::string& from, const std::string& to) {
+  std::string bytes = read_file("/bin/true");
+  const auto at = bytes.find(from);
+  REQUIRE(at != std::string::npos);
+  REQUIRE(from.size() == to.size());
+  bytes.replace(at, from.size(), to);
+  folder.write("changed", bytes, true);
+  return "./changed";
+}
+
+// A memory control group of our own, below the one we are in; empty where none can be made.
+class SmallGroup {
+ public:
+  explicit SmallGroup(std::uint64_t bytes) {
+    const auto own = ddprun::memory_groups(read_file("/proc/self/cgroup"), read_file("/proc/self/mountinfo"));
+    if (own.empty()) return;
+    const fs::path folder = fs::path(own.front().folder) / ("ddprun-test-" + std::to_string(getpid()));
+    if (mkdir(folder.c_str(), 0755) != 0) return;
+    folder_ = folder;
+    const std::string limit = std::to_string(bytes);
+    usable_ = own.front().version1 ? put("memory.limit_in_bytes", limit) : put("memory.max", limit);
+    if (fs::exists(folder / "memory.swappiness")) put("memory.swappiness", "0");
+    if (fs::exists(folder / "memory.swap.max")) put("memory.swap.max", "0");
+  }
+  ~SmallGroup() {
+    if (!folder_.empty()) eventually([&] { return rmdir(folder_.c_str()) == 0; }, 5s);
+  }
+  bool usable() const { return usable_; }
+  std::string processes() const { return folder_ / "cgroup.procs"; }
+
+ private:
+  bool put(const char* file, const std::string& value) const {
+    std::ofstream out(folder_ / file);
+    return static_cast<bool>(out << value << std::flush);
+  }
+  fs::path folder_;
+  bool usable_ = false;
+};
+
+bool cores_are_files() { return !read_file("/proc/sys/kernel/core_pattern").starts_with("|"); }
+
+double now() { return std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count(); }
+
+// Writes a timer request as torchrun's client does, then hangs; deaf to SIGTERM where asked.
+std::string timer_script(const std::string& signal, const std::string& before = "") {
+  return before +
+         "echo \"{\\\"version\\\": 1, \\\"pid\\\": $$, \\\"scope_id\\\": \\\"step\\\", \\\"expiration_time\\\": " +
+         std::to_string(now() + 0.3) + ", \\\"signal\\\": " + signal +
+         "}\" > $TORCHELASTIC_TIMER_FILE; while :; do sleep 0.1; done";
+}
+
+}  // namespace
+
+TEST_CASE("the report names rank, host, time, end and last lines, and tells followers from those ddprun stopped") {
+  const TempFolder folder;
+  const Ended ended =
+      run(job({"--nproc_per_node=4", "--max-restarts=0", "--log-dir=logs"},
+              {"sh", "-c",
+               "case $RANK in "
+               "1) for i in $(seq 1 30); do echo line $i >&2; done; until [ -e ready ]; do :; done; exit 7;; "
+               "2) trap 'exit 5' TERM; touch ready; while :; do sleep 0.05; done;; "
+               "*) sleep 60;; esac"}),
+          kLimit, {.cwd = folder.path()});
+  CHECK(ended == exited(1));
+  const std::string report = ended.err.substr(ended.err.find("ddprun: the job failed"));
+  CHECK(has(report, "ddprun: the job failed: rank 1 (local rank 1) exited with code 7.\n"));
+  char host[256] = {};
+  gethostname(host, sizeof host - 1);
+  CHECK(has(report, std::string("  where:      ") + host + ", pid "));
+  CHECK(has(report, " s after its start, in round 1\n"));
+  CHECK(has(report, "  afterwards: rank 2 exited with code 5\n"));
+  CHECK(has(report, "  stopped:    2 other workers, by ddprun\n"));
+  CHECK(has(report, "/round-1/rank-1/stderr.log\n"));
+  CHECK_FALSE(has(report, "| line 10\n"));
+  CHECK(has(report, "    | line 11\n"));
+  CHECK(has(report, "    | line 30\n"));
+}
+
+TEST_CASE("a worker that the kernel killed for memory is reported so, with the limit") {
+  const SmallGroup group(64 << 20);
+  if (!group.usable()) {
+    WARN("skipped: no memory control group can be made here");
+    return;
+  }
+  const Ended ended = run({"sh", "-c",
+                           "echo $$ > " + group.processes() + " && exec " + ddprun_program() +
+                               " --max-restarts=0 dd if=/dev/zero of=/dev/null bs=200M count=1"},
+                          kLimit);
+  CHECK(ended == exited(1));
+  const std::string report = unbroken(ended.err);
+  INFO(report);
+  CHECK(has(report, "was killed by SIGKILL. "));
+  CHECK(has(report, "memory ran out: the kernel killed for memory in control group /"));
+  CHECK(has(report, "rose from 0 to 1): the group may use 64 MiB"));
+}
+
+TEST_CASE("a worker that was killed from outside is not taken for one that ran out of memory") {
+  const TempFolder folder;
+  const std::string report = report_of({"sh", "-c", "kill -KILL $$"}, folder);
+  CHECK(has(report, "was killed by SIGKILL. "));
+  CHECK_FALSE(has(report, "memory ran out"));
+}
+
+TEST_CASE("a crash's core file is named where there is one, and how to get one where there is none") {
+  if (!cores_are_files()) {
+    WARN("skipped: this machine gives cores to a program");
+    return;
+  }
+  const TempFolder folder;
+  CHECK(has(report_of({"sh", "-c", "kill -SEGV $$"}, folder), "core: none, because workers start with a core limit"));
+  const Ended limits = run({"sh", "-c", "ulimit -c unlimited"}, kLimit);
+  if (limits.code != 0) {
+    WARN("skipped: no core files are allowed here");
+    return;
+  }
+  const std::string report = report_of({"sh", "-c", "ulimit -c unlimited; kill -SEGV $$"}, folder);
+  CHECK(has(report, "was killed by SIGSEGV. "));
+  CHECK(has(report, "core: "));
+  CHECK_FALSE(has(report, "core: none"));
+}
+
+TEST_CASE("what could not be started says what to mend") {
+  const TempFolder folder;
+  folder.write("script", "#!/usr/bin/pythn\n", true);
+  CHECK(has(report_of({"./script"}, folder), "asks for the interpreter /usr/bin/pythn, which is not there"));
+  folder.write("script", "#!/bin/sh\r\necho\r\n", true);
+  CHECK(has(report_of({"./script"}, folder), "its first line ends in a carriage return, as Windows writes it"));
+  folder.write("script", "echo hello\n", true);
+  CHECK(has(report_of({"./script"}, folder), "it is neither a program nor a script"));
+  folder.write("script", "", true);
+  CHECK(has(report_of({"./script"}, folder), "the file is empty"));
+}
+
+TEST_CASE("a program for another machine, or for another system's loader, is named as such") {
+  const TempFolder folder;
+  std::string bytes = read_file("/bin/true");
+  const std::uint16_t other = EM_S390;
+  bytes.replace(offsetof(Elf64_Ehdr, e_machine), 2, reinterpret_cast<const char*>(&other), 2);
+  folder.write("other", bytes, true);
+  CHECK(has(report_of({"./other"}, folder), "it is built for s390x, and this machine is "));
+  CHECK(has(report_of({changed_program(folder, "/ld-linux", "/ld-nonsu")}, folder), "it needs the loader /lib"));
+}
+
+TEST_CASE("a missing shared library, module or command is named with its remedy") {
+  const TempFolder folder;
+  CHECK(has(report_of({changed_program(folder, "libc.so.6", "libX.so.6")}, folder),
+            "the shared library libX.so.6 is not found: install it"));
+  CHECK(has(report_of({"sh", "-c", "nonsuch-command"}, folder), "the command nonsuch-command is not found"));
+  CHECK(has(report_of({"python3", "-m", "nonsuch_module"}, folder), "the module nonsuch_module is not found"));
+  CHECK(has(report_of({"python3", "-c", "import nonsuch_module"}, folder), "the module nonsuch_module is not found"));
+}
+
+TEST_CASE("an error file is shown with its time, a broken one as text, and neither stops the report") {
+  const TempFolder folder;
+  const std::string recorded =
+      R"({"message": {"message": "E: boom", "extraInfo": {"py_callstack": "Traceback of boom", "timestamp": "17"}}})";
+  const std::string report =
+      report_of({"sh", "-c", "echo '" + recorded + "' > $TORCHELASTIC_ERROR_FILE; exit 3"}, folder);
+  CHECK(has(report, "its error file says, at 1970-01-01 "));
+  CHECK(has(report, "| Traceback of boom"));
+  CHECK(has(report_of({"sh", "-c", "echo '{\"message\": {\"mess' > $TORCHELASTIC_ERROR_FILE; exit 3"}, folder),
+            "| {\"message\": {\"mess"));
+  CHECK(has(report_of({"sh", "-c", "head -c 9000000 /dev/urandom > $TORCHELASTIC_ERROR_FILE; exit 3"}, folder),
+            "its error file says: "));
+  CHECK(has(report_of({"sh", "-c", "mkfifo $TORCHELASTIC_ERROR_FILE; exit 3"}, folder), "exited with code 3."));
+}
+
+TEST_CASE("the launcher above ddprun finds the root cause in the error file it asked for") {
+  const TempFolder folder;
+  const std::string above = folder / "above.json";
+  const auto with = [&](const std::string& script) {
+    CHECK(run(once({"sh", "-c", script}), kLimit, {.env = {{"TORCHELASTIC_ERROR_FILE", above}}}) == exited(1));
+    return Json::parse(read_file(above))["message"];
+  };
+  const Json recorded = with(
+      R"(echo '{"message": {"message": "E: boom", "extraInfo": {"timestamp": "17"}}}' > $TORCHELASTIC_ERROR_FILE; exit 3)");
+  CHECK(recorded["message"] == "E: boom");
+  CHECK(recorded["errorCode"] == 3);
+  const Json made = with("echo last words >&2; kill -SEGV $$");
+  CHECK(has(made["message"], "was killed by SIGSEGV"));
+  CHECK(made["errorCode"] == -SIGSEGV);
+  CHECK(made["extraInfo"]["py_callstack"] == "last words\n");
+  CHECK(std::stoll(made["extraInfo"]["timestamp"].get<std::string>()) > 1'700'000'000);
+}
+
+TEST_CASE("a worker whose file timer runs out has failed, and the job restarts with a fresh timer pipe") {
+  const Ended ended =
+      run(job({"--nproc_per_node=2"}, {"sh", "-c",
+                                       "echo pipe $TORCHELASTIC_TIMER_FILE; [ -p $TORCHELASTIC_TIMER_FILE ] || exit 8; "
+                                       "[ $DDPRUN_ROUND = 2 ] && exit 0; [ $RANK = 0 ] && sleep 60; " +
+                                           timer_script("9")}),
+          kLimit, {.env = {{"TORCHELASTIC_ENABLE_FILE_TIMER", "1"}}});
+  CHECK(ended == exited(0));
+  CHECK(has(ended.err, "rank 1 (local rank 1) was killed by SIGKILL"));
+  std::set<std::string> pipes;
+  std::istringstream lines(ended.out);
+  for (std::string line; std::getline(lines, line);) pipes.insert(line);
+  CHECK(pipes.size() == 2);
+  for (const std::string& pipe : pipes) CHECK_FALSE(fs::exists(pipe.substr(5)));
+}
+
+TEST_CASE("an expired timer is that worker's failure whatever its signal does, and the report says so") {
+  for (const char* trap : {"trap '' USR1; ", "trap 'exit 0' USR1; "}) {
+    const Ended ended =
+        run(once({"sh", "-c", timer_script("10", trap)}), kLimit, {.env = {{"TORCHELASTIC_ENABLE_FILE_TIMER", "1"}}});
+    CHECK(ended == exited(1));
+    const std::string report = unbroken(ended.err);
+    CHECK(has(report, "rank 0 (local rank 0) was killed by SIGUSR1."));
+    CHECK(has(report, "its timer 'step' ran out after 0."));
+    CHECK(has(report, "it was sent SIGUSR1"));
+  }
+}
+
+TEST_CASE("the timer pipe lies where TORCHELASTIC_TIMER_FILE says, and no other file is removed for it") {
+  const TempFolder folder;
+  const std::string path = folder / "timers";
+  const CommandOptions options{.env = {{"TORCHELASTIC_ENABLE_FILE_TIMER", "1"}, {"TORCHELASTIC_TIMER_FILE", path}}};
+  CHECK(run(once({"sh", "-c", "[ -p " + path + " ]"}), kLimit, options) == exited(0));
+  CHECK_FALSE(fs::exists(path));
+  folder.write("timers", "precious");
+  const Ended refused = run(once({"true"}), kLimit, options);
+  CHECK(refused == exited(2));
+  CHECK(has(refused.err, "ddprun: cannot make the timer pipe " + path + ": a file is there that is no pipe"));
+  CHECK(read_file(path) == "precious");
+}
+
+TEST_CASE("torch's own file timer client is served, its expiry is the worker's failure") {
+  if (!fs::exists(torch_python()) && !std::getenv("PYTHON_EXEC")) {
+    WARN("skipped: no Python with torch here");
+    return;
+  }
+  const Ended ended = run(once({torch_python(), DDPRUN_SOURCE_DIR "/tests/e2e/file_timer_worker.py", "0.5", "SIGKILL"}),
+                          kPythonLimit, {.env = {{"TORCHELASTIC_ENABLE_FILE_TIMER", "1"}}});
+  CHECK(ended == exited(1));
+  CHECK(has(ended.out, "armed\n"));
+  CHECK(has(unbroken(ended.err), "its timer 'step' ran out after 0.5 s; as it had asked, it was sent SIGKILL"));
+}
+
+TEST_CASE("events go to a file or to the console, and an event log that cannot be had stops the job before it starts") {
+  const TempFolder folder;
+  const auto with = [&](const std::string& handler) {
+    return run(
+        job({"--event-log-handler=" + handler, "--rdzv-id=seven", "--role=trainer"}, {"sh", "-c", "echo started"}),
+        kLimit);
+  };
+  CHECK(with("file:" + (folder / "events").string()) == exited(0));
+  std::istringstream lines(read_file(folder / "events"));
+  std::string states;
+  for (std::string line; std::getline(lines, line);) {
+    const Json event = Json::parse(line);
+    CHECK(event["metadata"]["run_id"] == "seven");
+    CHECK(event["metadata"]["role"] == "trainer");
+    states += event["metadata"]["state"].get<std::string>() + " ";
+  }
+  CHECK(states == "RENDEZVOUS ASSIGN_WORKER_RANKS START SUCCEEDED SUCCEEDED ");
+  const Ended console = with("console");
+  CHECK(std::count(console.err.begin(), console.err.end(), '\n') == 5);
+  CHECK(Json::parse(console.err.substr(0, console.err.find('\n')))["name"] == "torchelastic.worker.status.RENDEZVOUS");
+  const Ended refused = with("file:/nonsuch/events");
+  CHECK(refused == exited(2));
+  CHECK(refused.out.empty());
+  CHECK(has(refused.err, "ddprun: cannot open the event log /nonsuch/events: No such file or directory."));
+}
+
+TEST_CASE("torch's own event class reads ddprun's events") {
+  if (!fs::exists(torch_python()) && !std::getenv("PYTHON_EXEC")) {
+    WARN("skipped: no Python with torch here");
+    return;
+  }
+  const TempFolder folder;
+  const std::string log = folder / "events";
+  CHECK(run(job({"--event-log-handler=file:" + log}, {"true"}), kLimit) == exited(0));
+  const Ended read = run({torch_python(), "-c",
+                          "import sys\nfrom torch.distributed.elastic.events import Event\n"
+                          "for line in open(sys.argv[1]):\n"
+                          "    e = Event.deserialize(line)\n    print(e.name, e.source.name, e.metadata['state'])\n",
+                          log},
+                         kPythonLimit);
+  CHECK(has(read.out, "torchelastic.worker.status.START WORKER START\n"));
+}
+
+TEST_CASE("a job that goes well leaves ddprun silent on a pipe, and at most two lines on a terminal") {
+  CHECK(run(once({"true"}), kLimit).err.empty());
+  Command on_terminal(once({"true"}), {.terminal = true});
+  const Ended ended = on_terminal.wait_exit(kLimit);
+  CHECK(ended == exited(0));
+  CHECK(std::count(ended.out.begin(), ended.out.end(), '\n') <= 2);
+}
+
+TEST_CASE("LOGLEVEL says as much as -v") {
+  const auto lines = [](const char* level) { return run(once({"true"}), kLimit, {.env = {{"LOGLEVEL", level}}}).err; };
+  CHECK(lines("WARNING").empty());
+  CHECK(lines("ERROR").empty());
+  CHECK(has(lines("INFO"), " ddprun info: event  worker-started round=1 local_rank=0\n"));
+  CHECK(has(lines("DEBUG"), " ddprun info: event  worker-started round=1 local_rank=0\n"));
+}
