@@ -41,7 +41,8 @@ bool is_tick(const Event& event) { return std::holds_alternative<Tick>(event); }
 bool is_tick(const Action&) { return false; }
 
 ReporterOptions reporter_options(const AgentOptions& options) {
-  return {options.command.name, options.command.program, options.logs.host, options.own_error_file, options.core_dumps};
+  return {options.command.name, options.command.program, options.logs.host, options.own_error_file,
+          options.command.core_dumps};
 }
 
 EventJob event_job(const AgentOptions& options) {

@@ -55,7 +55,6 @@ struct AgentOptions {
   std::optional<std::string> timer_file = {};  // torchrun's file timers are on; empty text: a path of our choice
   std::string own_error_file = {};             // gets the job's error; empty: none
   std::string rdzv_backend = "static";         // as events name it
-  bool core_dumps = false;                     // workers may write core files
 };
 
 struct JobResult {

@@ -13,8 +13,8 @@ namespace {
 constexpr std::size_t kErrorFileMax = 1 << 20;
 
 std::string end_state(const ExitStatus& status, bool stopping) {
-  if (status.ok()) return "SUCCEEDED";
-  return stopping && was_stopped(status) ? "TERMINATED" : "FAILED";
+  if (stopping && (status.ok() || was_stopped(status))) return "TERMINATED";  // a polite one leaves with 0
+  return status.ok() ? "SUCCEEDED" : "FAILED";
 }
 
 std::string error_of(const WorkerRecord& worker) {

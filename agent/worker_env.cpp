@@ -1,6 +1,6 @@
 #include "agent/worker_env.h"
 
-#include <sstream>
+#include <string_view>
 
 namespace ddprun {
 namespace {
@@ -22,6 +22,12 @@ RoleRanks role_ranks(const Round& round, const RoundNode& self) {
     out.all += node.workers;
   }
   return out;
+}
+
+std::string_view trimmed(std::string_view text) {
+  const std::size_t first = text.find_first_not_of(" \t");
+  if (first == std::string_view::npos) return {};
+  return text.substr(first, text.find_last_not_of(" \t") - first + 1);
 }
 
 // What only some jobs ask for.
@@ -75,11 +81,13 @@ Environment worker_variables(const JobIdentity& job, const Round& round, const R
 std::optional<std::string> virtual_device(const Environment& inherited, int local_rank) {
   const auto found = inherited.find("CUDA_VISIBLE_DEVICES");
   if (found == inherited.end()) return std::to_string(local_rank);
-  std::istringstream list(found->second);
-  std::string device;
-  for (int i = 0; i <= local_rank; ++i)
-    if (!std::getline(list, device, ',')) return {};
-  return device;
+  std::string_view list = found->second;
+  for (int i = 0; i < local_rank; ++i) {
+    const std::size_t comma = list.find(',');
+    if (comma == std::string_view::npos) return {};
+    list.remove_prefix(comma + 1);
+  }
+  return std::string(trimmed(list.substr(0, list.find(','))));
 }
 
 std::vector<std::string> with_local_rank(std::vector<std::string> arguments, int local_rank) {

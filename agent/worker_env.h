@@ -30,7 +30,8 @@ Environment worker_variables(const JobIdentity& job, const Round& round, const R
                              const std::string& error_file, const Environment& inherited);
 
 // The device that a worker with a virtual local rank sees: the entry of CUDA_VISIBLE_DEVICES, or the number itself
-// where that is not set. Empty where the list is too short.
+// where that is not set. An empty list has one entry, the empty one, as under torchrun. Nothing where the list is too
+// short.
 std::optional<std::string> virtual_device(const Environment& inherited, int local_rank);
 
 // torchrun's one macro: every ${local_rank} in an argument becomes the number; other ${...} stay.

@@ -57,6 +57,7 @@ int WorkerGroup::start(const WorkerCommand& command, int local_rank) {
   request.stdin_fd = rank == 0 ? 0 : null_input().get();
   if (streams.out) request.stdout_fd = streams.out.get();
   if (streams.err) request.stderr_fd = streams.err.get();
+  request.core_dumps = command.core_dumps;
   if (alone) request.foreground_group = terminal_group_;
   if (const int page = channels_.open(local_rank, Clock::now()); page >= 0) {
     request.passed.push_back({page, kChannelFd});

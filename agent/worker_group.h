@@ -27,6 +27,7 @@ struct WorkerCommand {
   std::vector<std::string> argv;
   Environment inherited;
   JobIdentity job;
+  bool core_dumps = false;
 };
 
 // What is known of a worker of the current round; the report tells it.

@@ -76,7 +76,7 @@ std::vector<int> ending_signals(const Config& config) {
 void check_devices(const Config& config, const Environment& environment, int workers) {
   if (!config.virtual_local_rank || virtual_device(environment, workers - 1)) return;
   throw UsageError("cannot give every worker a device of its own (--virtual-local-rank)",
-                   "CUDA_VISIBLE_DEVICES is '" + environment.at("CUDA_VISIBLE_DEVICES") + "', and there are " +
+                   "CUDA_VISIBLE_DEVICES is '" + environment.at("CUDA_VISIBLE_DEVICES") + "', too short for " +
                        std::to_string(workers) + " workers",
                    "Name as many devices as workers, or pass a smaller --nproc-per-node.");
 }
@@ -89,6 +89,7 @@ AgentOptions job_options(const Config& config, const Machine& machine, const Pro
   options.workers = worker_count(config.nproc_per_node, machine).value();
   options.role = config.role;
   options.command = {config.program.front(), program.path, program.argv, inherited(config, place), {run_id}};
+  options.command.core_dumps = config.core_dumps;
   check_devices(config, options.command.inherited, options.workers);
   JobIdentity& job = options.command.job;
   job.max_restarts = config.max_restarts;
@@ -113,7 +114,6 @@ AgentOptions job_options(const Config& config, const Machine& machine, const Pro
     options.timer_file = variable(place, "TORCHELASTIC_TIMER_FILE");
   options.own_error_file = variable(place, "TORCHELASTIC_ERROR_FILE");
   options.rdzv_backend = config.rdzv_backend == Backend::fixed && !config.standalone ? "static" : "c10d";
-  options.core_dumps = config.core_dumps;
   return options;
 }
 

@@ -111,7 +111,9 @@ TEST_CASE("a virtual local rank is 0 for all, each with a device of its own", "[
   CHECK(env(2, {}).at("CUDA_VISIBLE_DEVICES") == "2");
   CHECK(env(2, {}).at("LOCAL_WORLD_SIZE") == "3");
   CHECK_FALSE(virtual_device(devices, 3));
-  CHECK_FALSE(virtual_device({{"CUDA_VISIBLE_DEVICES", ""}}, 0));
+  CHECK(virtual_device({{"CUDA_VISIBLE_DEVICES", " a , b "}}, 1) == "b");
+  CHECK(virtual_device({{"CUDA_VISIBLE_DEVICES", ""}}, 0) == "");
+  CHECK_FALSE(virtual_device({{"CUDA_VISIBLE_DEVICES", ""}}, 1));
 }
 
 TEST_CASE("${local_rank} in an argument becomes the number, other macros stay", "[worker_env]") {
