@@ -79,7 +79,8 @@ TEST_CASE("an event is one line of JSON with torchrun's name and fields, and a t
 }
 
 TEST_CASE("an event has one level: no value is a list, an object or a text of JSON", "[events]") {
-  for (const auto& [key, value] : Json::parse(event_line(failure()))["metadata"].items()) {
+  const Json event = Json::parse(event_line(failure()));
+  for (const auto& [key, value] : event["metadata"].items()) {
     CAPTURE(key);
     CHECK(value.is_primitive());
     CHECK((!value.is_string() || !Json::parse(value.get<std::string>(), nullptr, false).is_object()));

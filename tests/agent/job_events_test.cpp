@@ -1,6 +1,7 @@
 // The events of whole jobs, run by an agent in a process of its own, as a program that reads the log finds them.
 #include "agent/job_events.h"
 
+#include <fcntl.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -25,6 +26,7 @@ struct JobRun {
 };
 
 [[noreturn]] void be_agent(const JobRun& job, const std::string& log, int keeper) {
+  dup2(open("/dev/null", O_WRONLY), STDERR_FILENO);  // its report is not this test's
   AgentOptions options;
   options.workers = job.workers;
   options.command = {

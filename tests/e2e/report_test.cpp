@@ -134,21 +134,21 @@ TEST_CASE("the report names rank, host, time, end and last lines, and tells foll
 }
 
 TEST_CASE("a worker that the kernel killed for memory is reported so, with the limit") {
-  const SmallGroup group(64 << 20);
+  const SmallGroup group(512 << 20);  // enough for a ddprun that a sanitizer makes large
   if (!group.usable()) {
     WARN("skipped: no memory control group can be made here");
     return;
   }
   const Ended ended = run({"sh", "-c",
                            "echo $$ > " + group.processes() + " && exec " + ddprun_program() +
-                               " --max-restarts=0 dd if=/dev/zero of=/dev/null bs=200M count=1"},
+                               " --max-restarts=0 dd if=/dev/zero of=/dev/null bs=2G count=1"},
                           kLimit);
   CHECK(ended == exited(1));
   const std::string report = unbroken(ended.err);
   INFO(report);
   CHECK(has(report, "was killed by SIGKILL. "));
   CHECK(has(report, "memory ran out: the kernel killed for memory in control group /"));
-  CHECK(has(report, "rose from 0 to 1): the group may use 64 MiB"));
+  CHECK(has(report, "rose from 0 to 1): the group may use 512 MiB"));
 }
 
 TEST_CASE("a worker that was killed from outside is not taken for one that ran out of memory") {
