@@ -12,7 +12,7 @@ namespace {
 using Json = nlohmann::json;
 
 constexpr std::size_t kRawMax = 4096;
-constexpr double kLastSecond = 253402300799;  // of the year 9999: beyond it a number is no time
+constexpr double kLastSecond = 9223372036;  // in the year 2262, the last that a WallTime can hold
 
 Json parsed(const std::string& content) { return Json::parse(content, nullptr, /*allow_exceptions=*/false); }
 

@@ -6,6 +6,7 @@
 #include "launcher/help.h"
 #include "launcher/man_page.h"
 #include "launcher/options.h"
+#include "launcher/spelling.h"
 #include "launcher/values.h"
 #include "launcher/words.h"
 
@@ -77,6 +78,7 @@ Asked parse(const std::vector<std::string>& arguments, const Outside& outside) {
   append(asked.config.settings, twins.settings);
   read_file(outside, asked);
   fill(asked);
+  for (std::string& sentence : asked.mistakes) sentence = visible(sentence);
   return asked;
 }
 

@@ -6,6 +6,10 @@
 #include <optional>
 #include <sstream>
 
+// toml++ 3.3 asserts that a key begins with a key's letter before it checks it ("[?"): with NDEBUG it would even
+// promise that to the compiler. Without either it finds the mistake and says so.
+#undef NDEBUG
+#define TOML_ASSERT(expression) static_assert(true)
 #include <toml++/toml.h>
 
 #include "launcher/options.h"
@@ -181,7 +185,7 @@ class Reader {
   void sort_by_line() {
     std::stable_sort(mistakes_.begin(), mistakes_.end(),
                      [](const auto& a, const auto& b) { return a.first < b.first; });
-    for (auto& [ignored, sentence] : mistakes_) file_.mistakes.push_back(std::move(sentence));
+    for (auto& [ignored, sentence] : mistakes_) file_.mistakes.push_back(visible(sentence));
   }
 
   std::string name_;

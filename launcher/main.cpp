@@ -8,13 +8,14 @@
 #include "launcher/machine.h"
 #include "launcher/outside.h"
 #include "launcher/print_config.h"
+#include "launcher/spelling.h"
 #include "rendezvous/error.h"
 
 namespace ddprun {
 namespace {
 
 int complain(const std::vector<std::string>& sentences, ExitCode code) {
-  for (const std::string& sentence : sentences) std::fprintf(stderr, "ddprun: %s\n", sentence.c_str());
+  for (const std::string& sentence : sentences) std::fprintf(stderr, "ddprun: %s\n", visible(sentence).c_str());
   return code;
 }
 

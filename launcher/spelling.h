@@ -27,4 +27,7 @@ std::string listed(const std::vector<std::string>& words, const char* last = "or
 // `text` broken at blanks into lines of at most `width` characters.
 std::vector<std::string> wrapped(std::string_view text, std::size_t width);
 
+// Fit for a terminal: control characters as \x1b, so that what a file or a word holds cannot act.
+std::string visible(const std::string& text);
+
 }  // namespace ddprun

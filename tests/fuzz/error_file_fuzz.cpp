@@ -13,6 +13,6 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   const std::string copied = parent_error_file(text, {.status = {.code = 1}, .pid = 7, .message = text});
   promise(nlohmann::json::accept(copied), "ddprun's own error file is JSON, whatever the worker wrote");
   const std::string line = printable_line(text, 100);
-  promise(line.size() <= 100 + 3 && line.find('\n') == std::string::npos, "a printed line is one short line");
+  promise(line.size() <= 100 + 4 && line.find('\n') == std::string::npos, "a printed line is one short line");
   return 0;
 }
