@@ -58,7 +58,7 @@ struct Spawned {
 // Call it only from the agent's main thread: the worker gets SIGKILL when the thread that spawned it ends
 // (PR_SET_PDEATHSIG). The worker starts with default signal dispositions and an oom_score_adj 300 higher, so that
 // the kernel picks it before the agent. Costs 0.2 ms, little more than posix_spawn, and nothing that grows with our
-// size; 0.15 ms more with a cgroup.
+// size; 0.2 ms more with a cgroup.
 Spawned spawn(const SpawnRequest& request);
 
 // The end of a child that is known by its pidfd, if it has ended; it is reaped. `group`: SIGKILL what is left of its
