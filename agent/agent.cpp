@@ -84,6 +84,8 @@ void Agent::choose_signals() {
 JobResult Agent::run() {
   if (options_.named) end_leftovers_of_earlier_runs();
   if (log_.at(LogLevel::info) || isatty(STDERR_FILENO)) reporter_.logs_are_in(layout_.unnamed_folder());
+  reporter_.not_bound(options_.command.bindings);
+  if (options_.cgroup) make_cgroup();
   await_signal();
   watch_keeper();
   limit_run();
@@ -95,6 +97,13 @@ JobResult Agent::run() {
 void Agent::end_leftovers_of_earlier_runs() {
   if (const int ended = end_leftovers(own_cookie(options_.command.job.run_id)))
     reporter_.ended_leftovers(ended, options_.command.job.run_id);
+}
+
+void Agent::make_cgroup() {
+  std::optional<Cgroup> made = Cgroup::create();
+  if (!made) return reporter_.no_cgroup();
+  cgroup_.emplace(std::move(*made));
+  options_.command.cgroup_fd = cgroup_->fd();
 }
 
 void Agent::await_signal() {
@@ -295,7 +304,10 @@ void Agent::signal_workers(int signal) {
     workers_.signal(signal);
 }
 
-void Agent::sweep(int round) { reporter_.still_there(end_all_children(kSweepLimit), round); }
+void Agent::sweep(int round) {
+  if (cgroup_) cgroup_->kill();  // all at one moment; then they are ours to reap
+  reporter_.still_there(end_all_children(kSweepLimit), round);
+}
 
 void Agent::finish(const Outcome& outcome) {
   result_ = {outcome, workers_.channels().all_saved(Clock::now())};

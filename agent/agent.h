@@ -15,6 +15,7 @@
 #include <asio/signal_set.hpp>
 #include <asio/steady_timer.hpp>
 
+#include "agent/cgroup.h"
 #include "agent/event_log.h"
 #include "agent/events.h"
 #include "agent/file_timer.h"
@@ -53,6 +54,7 @@ struct AgentOptions {
   LogLevel log_level = LogLevel::warning;
   std::string event_log = "null";              // event_log.h
   std::optional<std::string> timer_file = {};  // torchrun's file timers are on; empty text: a path of our choice
+  bool cgroup = false;                         // keep the workers in a control group, where one may be made
   std::string own_error_file = {};             // gets the job's error; empty: none
   std::string rdzv_backend = "static";         // as events name it
 };
@@ -71,6 +73,7 @@ class Agent {
 
  private:
   void end_leftovers_of_earlier_runs();
+  void make_cgroup();
   void choose_signals();
   void await_signal();
   void on_signal(int signal);
@@ -107,6 +110,7 @@ class Agent {
   asio::posix::stream_descriptor keeper_;
   LogLayout layout_;
   LogPipes pipes_;
+  std::optional<Cgroup> cgroup_;
   WorkerGroup workers_;
   Reporter reporter_;
   OwnLog log_;

@@ -21,44 +21,44 @@ std::set<int> common(const std::set<int>& a, const std::set<int>& b) {
   return out;
 }
 
-Cpu cpu_of(const Machine& machine, int number) {
-  const auto found = machine.cpus.find(number);
-  return found == machine.cpus.end() ? Cpu{0, number, number} : found->second;
+Cpu cpu_of(const Topology& topology, int number) {
+  const auto found = topology.cpus.find(number);
+  return found == topology.cpus.end() ? Cpu{0, number, number} : found->second;
 }
 
-std::set<int> usable(const Machine& machine, int node) {
-  const auto found = machine.nodes.find(node);
-  return found == machine.nodes.end() ? std::set<int>() : common(found->second, machine.allowed_cpus);
+std::set<int> usable(const Topology& topology, int node) {
+  const auto found = topology.nodes.find(node);
+  return found == topology.nodes.end() ? std::set<int>() : common(found->second, topology.allowed_cpus);
 }
 
 // Groups of the node's usable CPUs by what `key` says of them.
-std::vector<std::vector<int>> groups(const Machine& machine, int node, int Cpu::*key) {
+std::vector<std::vector<int>> groups(const Topology& topology, int node, int Cpu::*key) {
   std::map<int, std::vector<int>> by_key;
-  for (const int cpu : usable(machine, node)) by_key[cpu_of(machine, cpu).*key].push_back(cpu);
+  for (const int cpu : usable(topology, node)) by_key[cpu_of(topology, cpu).*key].push_back(cpu);
   std::vector<std::vector<int>> out;
   for (auto& [first, cpus] : by_key) out.push_back(std::move(cpus));
   return out;
 }
 
-std::set<int> nodes_of_socket(const Machine& machine, int node) {
-  const int socket = cpu_of(machine, *usable(machine, node).begin()).socket;
+std::set<int> nodes_of_socket(const Topology& topology, int node) {
+  const int socket = cpu_of(topology, *usable(topology, node).begin()).socket;
   std::set<int> out;
-  for (const auto& [other, cpus] : machine.nodes) {
-    const std::set<int> some = usable(machine, other);
-    if (!some.empty() && cpu_of(machine, *some.begin()).socket == socket) out.insert(other);
+  for (const auto& [other, cpus] : topology.nodes) {
+    const std::set<int> some = usable(topology, other);
+    if (!some.empty() && cpu_of(topology, *some.begin()).socket == socket) out.insert(other);
   }
   return out;
 }
 
-std::vector<int> cpus_of(const Machine& machine, const std::set<int>& nodes) {
+std::vector<int> cpus_of(const Topology& topology, const std::set<int>& nodes) {
   std::set<int> all;
-  for (const int node : nodes) all.merge(usable(machine, node));
+  for (const int node : nodes) all.merge(usable(topology, node));
   return {all.begin(), all.end()};
 }
 
 // The node's cores in order; where they do not divide evenly, the first ones get one more.
-Binding share_of_cores(const Machine& machine, const Seat& seat) {
-  const auto cores = groups(machine, seat.node, &Cpu::core);
+Binding share_of_cores(const Topology& topology, const Seat& seat) {
+  const auto cores = groups(topology, seat.node, &Cpu::core);
   const int count = static_cast<int>(cores.size());
   if (count < seat.sharing)
     return {{},
@@ -76,19 +76,19 @@ Binding share_of_cores(const Machine& machine, const Seat& seat) {
 }
 
 // The larger complexes first.
-Binding complex_of_cores(const Machine& machine, const Seat& seat) {
-  auto complexes = groups(machine, seat.node, &Cpu::cache);
+Binding complex_of_cores(const Topology& topology, const Seat& seat) {
+  auto complexes = groups(topology, seat.node, &Cpu::cache);
   std::stable_sort(complexes.begin(), complexes.end(),
                    [](const auto& a, const auto& b) { return a.size() > b.size(); });
   return {complexes[static_cast<std::size_t>(seat.place) % complexes.size()], {}, {}};
 }
 
-Binding bind(NumaBinding kind, const Machine& machine, const Seat& seat) {
-  const std::set<int> near = kind == NumaBinding::socket ? nodes_of_socket(machine, seat.node) : std::set{seat.node};
-  Binding out = kind == NumaBinding::exclusive      ? share_of_cores(machine, seat)
-                : kind == NumaBinding::core_complex ? complex_of_cores(machine, seat)
-                                                    : Binding{cpus_of(machine, near), {}, {}};
-  const std::set<int> memory = common(near, machine.allowed_nodes);
+Binding bind(NumaBinding kind, const Topology& topology, const Seat& seat) {
+  const std::set<int> near = kind == NumaBinding::socket ? nodes_of_socket(topology, seat.node) : std::set{seat.node};
+  Binding out = kind == NumaBinding::exclusive      ? share_of_cores(topology, seat)
+                : kind == NumaBinding::core_complex ? complex_of_cores(topology, seat)
+                                                    : Binding{cpus_of(topology, near), {}, {}};
+  const std::set<int> memory = common(near, topology.allowed_nodes);
   if (!out.cpus.empty()) out.memory_nodes.assign(memory.begin(), memory.end());
   return out;
 }
@@ -107,23 +107,23 @@ Seat seat_on_nodes(const std::vector<int>& nodes, int local_rank, int workers) {
 }
 
 // As torchrun has it, all GPUs near a node share it, also those that no worker uses.
-Seat seat_at_device(const Machine& machine, std::size_t device) {
-  Seat out{*machine.devices[device].node, 0, 0};
-  for (std::size_t other = 0; other < machine.devices.size(); ++other) {
-    if (machine.devices[other].node != out.node) continue;
+Seat seat_at_device(const Topology& topology, std::size_t device) {
+  Seat out{*topology.devices[device].node, 0, 0};
+  for (std::size_t other = 0; other < topology.devices.size(); ++other) {
+    if (topology.devices[other].node != out.node) continue;
     out.place += other < device;
     ++out.sharing;
   }
   return out;
 }
 
-std::string why_unseated(const Machine& machine, std::size_t local_rank) {
-  if (local_rank >= machine.devices.size())
+std::string why_unseated(const Topology& topology, std::size_t local_rank) {
+  if (local_rank >= topology.devices.size())
     return "there is no GPU for local rank " + std::to_string(local_rank) + ": " +
-           std::to_string(machine.devices.size()) + " are visible.";
-  const Device& device = machine.devices[local_rank];
+           std::to_string(topology.devices.size()) + " are visible.";
+  const Device& device = topology.devices[local_rank];
   if (!device.node) return "the machine does not say to which memory node " + device.name + " belongs.";
-  if (usable(machine, *device.node).empty())
+  if (usable(topology, *device.node).empty())
     return "we may use no CPU of memory node " + std::to_string(*device.node) + ", to which " + device.name +
            " belongs.";
   return {};
@@ -140,20 +140,20 @@ std::optional<NumaBinding> numa_binding(const std::string& name) {
   return found == kNames.end() ? std::nullopt : std::optional(found->second);
 }
 
-std::vector<Binding> plan_bindings(NumaBinding kind, const Machine& machine, int workers) {
+std::vector<Binding> plan_bindings(NumaBinding kind, const Topology& topology, int workers) {
   std::vector<int> nodes;
-  for (const auto& [node, cpus] : machine.nodes)
-    if (!usable(machine, node).empty()) nodes.push_back(node);
+  for (const auto& [node, cpus] : topology.nodes)
+    if (!usable(topology, node).empty()) nodes.push_back(node);
   std::vector<Binding> out;
   for (int local_rank = 0; local_rank < workers; ++local_rank) {
     const auto device = static_cast<std::size_t>(local_rank);
-    if (machine.devices.empty()) {
+    if (topology.devices.empty()) {
       out.push_back(nodes.empty() ? Binding{{}, {}, "the machine does not say which CPUs it has."}
-                                  : bind(kind, machine, seat_on_nodes(nodes, local_rank, workers)));
-    } else if (std::string why = why_unseated(machine, device); !why.empty()) {
+                                  : bind(kind, topology, seat_on_nodes(nodes, local_rank, workers)));
+    } else if (std::string why = why_unseated(topology, device); !why.empty()) {
       out.push_back({{}, {}, std::move(why)});
     } else {
-      out.push_back(bind(kind, machine, seat_at_device(machine, device)));
+      out.push_back(bind(kind, topology, seat_at_device(topology, device)));
     }
   }
   return out;

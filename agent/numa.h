@@ -32,7 +32,7 @@ struct Device {
   std::optional<int> node = {};  // the machine may not say
 };
 
-struct Machine {
+struct Topology {
   std::map<int, std::set<int>> nodes = {};  // the CPUs of each memory node
   std::map<int, Cpu> cpus = {};
   std::set<int> allowed_cpus = {}, allowed_nodes = {};
@@ -47,7 +47,7 @@ struct Binding {
 std::optional<NumaBinding> numa_binding(const std::string& name);  // "core-complex"
 
 // One for each local rank.
-std::vector<Binding> plan_bindings(NumaBinding kind, const Machine& machine, int workers);
+std::vector<Binding> plan_bindings(NumaBinding kind, const Topology& machine, int workers);
 
 // "0-2,4" and back. What is no number ends the reading.
 std::set<int> parse_cpu_list(const std::string& text);

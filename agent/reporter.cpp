@@ -3,6 +3,7 @@
 #include <cerrno>
 #include <csignal>
 #include <cstring>
+#include <set>
 #include <utility>
 
 #include "agent/diagnosis.h"
@@ -32,6 +33,18 @@ Reporter::Reporter(LogPipes& pipes, const LogLayout& layout, const WorkerGroup& 
 
 void Reporter::logs_are_in(const std::filesystem::path& folder) {
   if (!folder.empty()) pipes_.print("ddprun: the workers' logs are in " + folder.string() + "\n");
+}
+
+void Reporter::not_bound(const std::vector<Binding>& bindings) {
+  std::set<std::string> said;
+  for (std::size_t local_rank = 0; local_rank < bindings.size(); ++local_rank)
+    if (const std::string& why = bindings[local_rank].why_not; !why.empty() && said.insert(why).second)
+      pipes_.print("ddprun: --numa-binding leaves local rank " + std::to_string(local_rank) + " where it is: " + why +
+                   "\n");
+}
+
+void Reporter::no_cgroup() {
+  pipes_.print("ddprun: no control group may be made here (--cgroup); what the workers start is ended all the same.\n");
 }
 
 void Reporter::ended_leftovers(int processes, const std::string& run_id) {
@@ -74,7 +87,14 @@ void Reporter::round_begins() {
   memory_before_ = {};
 }
 
-void Reporter::workers_run() { memory_before_ = read_oom_counts(); }
+void Reporter::workers_run() {
+  memory_before_ = read_oom_counts();
+  for (const auto& [local_rank, worker] : workers_.records())
+    if (worker.binding_error)
+      pipes_.print("ddprun: rank " + std::to_string(workers_.rank_of(local_rank)) +
+                   " runs on all CPUs: the kernel refuses those of --numa-binding (" +
+                   std::strerror(worker.binding_error) + ").\n");
+}
 
 void Reporter::timer_expired(int local_rank, const ExpiredTimer& timer) { timers_.emplace(local_rank, timer); }
 

@@ -39,6 +39,9 @@ class Reporter {
 
   // Empty: people know where.
   void logs_are_in(const std::filesystem::path& folder);
+  // What was asked for and cannot be: said once.
+  void not_bound(const std::vector<Binding>& bindings);
+  void no_cgroup();
   void ended_leftovers(int processes, const std::string& run_id);
   void preempted(int signal);
   void run_is_over(Duration allowed);

@@ -115,10 +115,10 @@ std::vector<std::size_t> visible_devices(const char* visible, const std::vector<
   return out;
 }
 
-Machine read_machine(NumaBinding kind, const char* visible, const fs::path& root) {
+Topology read_topology(NumaBinding kind, const char* visible, const fs::path& root) {
   const fs::path system = root / "sys/devices/system";
   const std::string status = file_content(root / "proc/self/status");
-  Machine out;
+  Topology out;
   out.nodes = read_nodes(system);
   out.allowed_cpus = parse_cpu_list(line_of(status, "Cpus_allowed_list"));
   out.allowed_nodes = parse_cpu_list(line_of(status, "Mems_allowed_list"));

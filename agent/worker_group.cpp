@@ -53,16 +53,20 @@ int WorkerGroup::start(const WorkerCommand& command, int local_rank) {
   record.folder = streams.folder;
   record.stderr_log = streams.stderr_log;
 
-  SpawnRequest request{command.program, with_local_rank(command.argv, local_rank), environment(command, local_rank)};
+  const int page = channels_.open(local_rank, Clock::now());
+  SpawnRequest request{command.program, with_local_rank(command.argv, local_rank),
+                       environment(command, local_rank, page >= 0)};
   request.stdin_fd = rank == 0 ? 0 : null_input().get();
   if (streams.out) request.stdout_fd = streams.out.get();
   if (streams.err) request.stderr_fd = streams.err.get();
   request.core_dumps = command.core_dumps;
-  if (alone) request.foreground_group = terminal_group_;
-  if (const int page = channels_.open(local_rank, Clock::now()); page >= 0) {
-    request.passed.push_back({page, kChannelFd});
-    request.environment.push_back(DDPRUN_CHANNEL_VARIABLE "=" + std::to_string(kChannelFd));
+  request.cgroup_fd = command.cgroup_fd;
+  if (const auto seat = static_cast<std::size_t>(local_rank); seat < command.bindings.size()) {
+    request.cpus = command.bindings[seat].cpus;
+    request.memory_nodes = command.bindings[seat].memory_nodes;
   }
+  if (alone) request.foreground_group = terminal_group_;
+  if (page >= 0) request.passed.push_back({page, kChannelFd});
   Spawned spawned = spawn(request);
   if (spawned.error) {
     record.status = ExitStatus{.start_error = spawned.error};
@@ -71,6 +75,7 @@ int WorkerGroup::start(const WorkerCommand& command, int local_rank) {
     return spawned.error;
   }
   record.pid = spawned.pid;
+  record.binding_error = spawned.binding_error;
   record.started_at = Clock::now();
   const auto [live, fresh] =
       live_.emplace(local_rank, Live{spawned.pid, asio::posix::stream_descriptor(io_, spawned.pidfd.release())});
@@ -94,11 +99,12 @@ void WorkerGroup::on_hint(int local_rank) {
   on_dying_({local_rank, *status});
 }
 
-std::vector<std::string> WorkerGroup::environment(const WorkerCommand& command, int local_rank) const {
+std::vector<std::string> WorkerGroup::environment(const WorkerCommand& command, int local_rank, bool channel) const {
   const auto& folder = records_.at(local_rank).folder;
   const std::string error_file = folder.empty() ? std::string() : (folder / "error.json").string();
-  return merged(command.inherited,
-                worker_variables(command.job, round_, node_, local_rank, error_file, command.inherited));
+  Environment own = worker_variables(command.job, round_, node_, local_rank, error_file, command.inherited);
+  own[DDPRUN_CHANNEL_VARIABLE] = channel ? std::to_string(kChannelFd) : "";  // never that of a ddprun around us
+  return merged(command.inherited, own);
 }
 
 void WorkerGroup::watch(Live& worker) {

@@ -13,6 +13,7 @@
 #include <asio/io_context.hpp>
 #include <asio/posix/stream_descriptor.hpp>
 
+#include "agent/numa.h"
 #include "agent/worker_channels.h"
 #include "agent/worker_env.h"
 #include "agent/worker_streams.h"
@@ -28,6 +29,8 @@ struct WorkerCommand {
   Environment inherited;
   JobIdentity job;
   bool core_dumps = false;
+  std::vector<Binding> bindings = {};  // by local rank; none: all run where we may
+  int cgroup_fd = -1;                  // cgroup.h; -1: ours
 };
 
 // What is known of a worker of the current round; the report tells it.
@@ -35,7 +38,8 @@ struct WorkerRecord {
   pid_t pid = 0;
   TimePoint started_at;
   std::optional<ExitStatus> status;
-  TimePoint ended_at;  // or began to die, where that was known before
+  int binding_error = 0;  // errno where its CPUs could not be set
+  TimePoint ended_at;     // or began to die, where that was known before
   std::chrono::system_clock::time_point ended_at_wall;
   std::filesystem::path folder;      // its error file is there; empty: none
   std::filesystem::path stderr_log;  // empty: none
@@ -80,7 +84,7 @@ class WorkerGroup {
   static void note_end(WorkerRecord& record);
   // A worker that stays in the terminal's foreground does not.
   bool leads_group() const { return node_.workers > 1 || !terminal_group_; }
-  std::vector<std::string> environment(const WorkerCommand& command, int local_rank) const;
+  std::vector<std::string> environment(const WorkerCommand& command, int local_rank, bool channel) const;
 
   asio::io_context& io_;
   WorkerStreams streams_;

@@ -68,6 +68,9 @@ struct Config {
   std::vector<int> preempt_signals = {};
   ExitCodeChoice exit_code = ExitCodeChoice::ddprun;
   bool core_dumps = false;
+  // A control group costs half a millisecond and needs rights; without one nothing escapes either, unless keeper and
+  // agent are killed at once.
+  bool cgroup = false;
 
   // Logs.
   std::string log_dir = {};  // empty: none

@@ -90,6 +90,8 @@ AgentOptions job_options(const Config& config, const Machine& machine, const Pro
   options.role = config.role;
   options.command = {config.program.front(), program.path, program.argv, inherited(config, place), {run_id}};
   options.command.core_dumps = config.core_dumps;
+  options.command.bindings = place.bindings;
+  options.cgroup = config.cgroup;
   check_devices(config, options.command.inherited, options.workers);
   JobIdentity& job = options.command.job;
   job.max_restarts = config.max_restarts;

@@ -13,6 +13,7 @@ struct Place {
   std::string host;               // this machine's name
   std::string interface_address;  // of --interface, where that is given
   Environment environment;        // ddprun's own
+  std::vector<Binding> bindings;  // by local rank, where --numa-binding asks for them
 };
 
 // All but what belongs to one process alone: cookie and keeper. Throws UsageError where the values do not fit the

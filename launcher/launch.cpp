@@ -12,6 +12,7 @@
 
 #include "agent/agent.h"
 #include "agent/job_cookie.h"
+#include "agent/topology.h"
 #include "launcher/dry_run.h"
 #include "launcher/exit_codes.h"
 #include "launcher/job.h"
@@ -60,8 +61,31 @@ Surroundings surroundings() {
   return {variable("PATH"), self.parent_path().string(), variable("PYTHON_EXEC"), kind_of, first_line_of};
 }
 
-Place place_of(const Config& config) {
-  Place place{host_name(), {}, own_environment()};
+std::optional<NumaBinding> kind_of(NumaChoice choice) {
+  switch (choice) {
+    case NumaChoice::node:
+      return NumaBinding::node;
+    case NumaChoice::socket:
+      return NumaBinding::socket;
+    case NumaChoice::exclusive:
+      return NumaBinding::exclusive;
+    case NumaChoice::core_complex:
+      return NumaBinding::core_complex;
+    case NumaChoice::none:
+      break;
+  }
+  return {};
+}
+
+std::vector<Binding> bindings(const Config& config, int workers) {
+  const auto kind = kind_of(config.numa_binding);
+  if (!kind) return {};
+  return plan_bindings(*kind, read_topology(*kind, std::getenv("CUDA_VISIBLE_DEVICES")), workers);
+}
+
+Place place_of(const Config& config, const Machine& machine) {
+  Place place{
+      host_name(), {}, own_environment(), bindings(config, worker_count(config.nproc_per_node, machine).value())};
   if (config.interface.empty()) return place;
   place.interface_address = address_of_interface(config.interface);
   if (place.interface_address.empty() && master_host(config).empty())
@@ -108,7 +132,7 @@ int exit_code(const JobResult& result, ExitCodeChoice choice) {
 }  // namespace
 
 std::string dry_run(const Config& config, const Machine& machine) {
-  const Place place = place_of(config);
+  const Place place = place_of(config, machine);
   const std::string run_id = config.rdzv_id.empty() ? "(a random one)" : config.rdzv_id;
   const AgentOptions options = job_options(config, machine, find_program(config, surroundings()), run_id, place);
   return dry_run_text(plan_of(options, place.environment));
@@ -116,7 +140,8 @@ std::string dry_run(const Config& config, const Machine& machine) {
 
 int launch(const Config& config, const Machine& machine, int keeper_pidfd) {
   const std::string run_id = config.rdzv_id.empty() ? random_run_id() : config.rdzv_id;
-  AgentOptions options = job_options(config, machine, find_program(config, surroundings()), run_id, place_of(config));
+  AgentOptions options =
+      job_options(config, machine, find_program(config, surroundings()), run_id, place_of(config, machine));
   options.command.job.cookie = to_string(own_cookie(run_id));
   options.keeper_pidfd = keeper_pidfd;
   raise_file_limit();

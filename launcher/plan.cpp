@@ -44,6 +44,11 @@ PlannedWorker planned(const AgentOptions& options, const Round& round, const Env
   all[DDPRUN_CHANNEL_VARIABLE] = std::to_string(kChannelFd);
   if (round.master_port == 0) all["MASTER_PORT"] = "(a free one)";
   worker.environment = difference(own, all);
+  if (const auto seat = static_cast<std::size_t>(local_rank); seat < command.bindings.size()) {
+    const Binding& binding = command.bindings[seat];
+    worker.cpus = binding.cpus;
+    worker.memory_nodes = cpu_list(binding.memory_nodes);
+  }
   worker.stdin_from = local_rank == 0 ? "ddprun's own" : "/dev/null";
   worker.stdout_to = destinations(options.logs, kStdout, local_rank, folder + "/stdout.log");
   worker.stderr_to = destinations(options.logs, kStderr, local_rank, folder + "/stderr.log");

@@ -20,8 +20,8 @@ std::set<int> range(int first, int last) {
 
 // Two sockets of two nodes each, eight CPUs a node: four cores of two threads (c and c + 32 share a core), two cores
 // share a cache.
-Machine large() {
-  Machine out;
+Topology large() {
+  Topology out;
   for (int node = 0; node < 4; ++node)
     for (int core = node * 4; core < node * 4 + 4; ++core)
       for (const int cpu : {core, core + 32}) {
@@ -33,14 +33,14 @@ Machine large() {
   return out;
 }
 
-Machine with_devices(Machine machine, const std::vector<int>& nodes) {
+Topology with_devices(Topology machine, const std::vector<int>& nodes) {
   for (const int node : nodes)
     machine.devices.push_back(
         {"GPU " + std::to_string(machine.devices.size()), node >= 0 ? std::optional(node) : std::nullopt});
   return machine;
 }
 
-std::vector<std::string> planned(NumaBinding kind, const Machine& machine, int workers) {
+std::vector<std::string> planned(NumaBinding kind, const Topology& machine, int workers) {
   std::vector<std::string> out;
   for (const Binding& one : plan_bindings(kind, machine, workers))
     out.push_back(one.cpus.empty() ? one.why_not : cpu_list(one.cpus) + " mem " + cpu_list(one.memory_nodes));
@@ -63,13 +63,13 @@ TEST_CASE("lists of CPUs are read and written as the kernel has them", "[numa]")
 }
 
 TEST_CASE("a worker is bound to the node, or to the socket, of the GPU with its local rank", "[numa]") {
-  const Machine machine = with_devices(large(), {2, 0});
+  const Topology machine = with_devices(large(), {2, 0});
   CHECK(planned(NumaBinding::node, machine, 2) == Lines{"8-11,40-43 mem 2", "0-3,32-35 mem 0"});
   CHECK(planned(NumaBinding::socket, machine, 2) == Lines{"8-15,40-47 mem 2-3", "0-7,32-39 mem 0-1"});
 }
 
 TEST_CASE("exclusive binding shares whole cores out among the GPUs near a node, the first getting one more", "[numa]") {
-  const Machine machine = with_devices(large(), {1, 1, 1, 3});
+  const Topology machine = with_devices(large(), {1, 1, 1, 3});
   CHECK(planned(NumaBinding::exclusive, machine, 4) ==
         Lines{"4-5,36-37 mem 1", "6,38 mem 1", "7,39 mem 1", "12-15,44-47 mem 3"});
   // Also GPUs that no worker uses have their share, as under torchrun.
@@ -82,7 +82,7 @@ TEST_CASE("exclusive binding is given up where a node has more GPUs than cores",
 }
 
 TEST_CASE("core-complex binding gives each GPU a cache of its own as long as there are some", "[numa]") {
-  Machine machine = with_devices(large(), {0, 0, 0});
+  Topology machine = with_devices(large(), {0, 0, 0});
   CHECK(planned(NumaBinding::core_complex, machine, 3) ==
         Lines{"0-1,32-33 mem 0", "2-3,34-35 mem 0", "0-1,32-33 mem 0"});
   machine.allowed_cpus.erase(0);  // the complex with more CPUs comes first
@@ -90,7 +90,7 @@ TEST_CASE("core-complex binding gives each GPU a cache of its own as long as the
 }
 
 TEST_CASE("only CPUs and nodes that we may use are given away", "[numa]") {
-  Machine machine = with_devices(large(), {0, 1});
+  Topology machine = with_devices(large(), {0, 1});
   machine.allowed_cpus = {2, 3, 34};
   machine.allowed_nodes = {1};
   CHECK(planned(NumaBinding::node, machine, 2) ==
@@ -108,13 +108,13 @@ TEST_CASE("without GPUs the workers are spread over the nodes", "[numa]") {
   CHECK(planned(NumaBinding::exclusive, large(), 8) == Lines{"0-1,32-33 mem 0", "2-3,34-35 mem 0", "4-5,36-37 mem 1",
                                                              "6-7,38-39 mem 1", "8-9,40-41 mem 2", "10-11,42-43 mem 2",
                                                              "12-13,44-45 mem 3", "14-15,46-47 mem 3"});
-  Machine one_node;
+  Topology one_node;
   one_node.nodes[0] = one_node.allowed_cpus = range(0, 3);
   one_node.allowed_nodes = {0};
   CHECK(planned(NumaBinding::node, one_node, 2) == Lines{"0-3 mem 0", "0-3 mem 0"});
   CHECK(planned(NumaBinding::socket, one_node, 1) == Lines{"0-3 mem 0"});
   CHECK(planned(NumaBinding::exclusive, one_node, 2) == Lines{"0-1 mem 0", "2-3 mem 0"});
-  CHECK(planned(NumaBinding::node, Machine{}, 1) == Lines{"the machine does not say which CPUs it has."});
+  CHECK(planned(NumaBinding::node, Topology{}, 1) == Lines{"the machine does not say which CPUs it has."});
 }
 
 TEST_CASE("devices are chosen as CUDA_VISIBLE_DEVICES has them", "[numa]") {
@@ -158,8 +158,8 @@ TEST_CASE("a machine is read from its files", "[numa]") {
           std::string("GPU UUID: \t GPU-") + address);
     write(std::string("sys/bus/pci/devices/") + address + "/numa_node", node);
   }
-  const auto read = [&](NumaBinding kind, const char* visible) { return read_machine(kind, visible, root.path()); };
-  const Machine machine = read(NumaBinding::socket, "1,0");
+  const auto read = [&](NumaBinding kind, const char* visible) { return read_topology(kind, visible, root.path()); };
+  const Topology machine = read(NumaBinding::socket, "1,0");
   CHECK(machine.nodes == std::map<int, std::set<int>>{{0, {0, 1}}, {1, {2, 3}}});
   CHECK(machine.cpus == std::map<int, Cpu>{{1, {0, 1, 1}}, {2, {1, 2, 2}}, {3, {1, 3, 3}}});
   CHECK(read(NumaBinding::exclusive, "").cpus.at(3) == Cpu{0, 2, 3});
@@ -174,5 +174,5 @@ TEST_CASE("a machine is read from its files", "[numa]") {
 
 TEST_CASE("this machine's CPUs can be given to workers", "[numa]") {
   for (const auto kind : {NumaBinding::node, NumaBinding::socket, NumaBinding::core_complex})
-    for (const Binding& one : plan_bindings(kind, read_machine(kind, ""), 2)) CHECK_FALSE(one.cpus.empty());
+    for (const Binding& one : plan_bindings(kind, read_topology(kind, ""), 2)) CHECK_FALSE(one.cpus.empty());
 }
