@@ -5,15 +5,17 @@ cd "$(dirname "$0")/.."
 
 usage() {
   cat <<'END'
-usage: scripts/bench.sh [launch] [restart] [step] [train] [tee]
+usage: scripts/bench.sh [launch] [spawn] [restart] [death] [step] [train] [tee]
 
   launch    start and end of two workers that do nothing: time and memory, beside torchrun and mpirun
+  spawn     starting 1 to 256 workers, beside a loop of posix_spawn
   restart   a worker's death to the new workers' first line, beside torchrun
+  death     a large worker's death to its peer's SIGTERM, with and without its channel
   step      a worker's death to the next training step
   train     training samples per second, beside Python DDP
   tee       eight workers' lines through the launcher into files and, prefixed, onto the console
 
-Without words: all five, in a few minutes. The samples go to build/bench/. A quiet machine gives the better figures.
+Without words: all seven, in a few minutes. The samples go to build/bench/. A quiet machine gives the better figures.
 END
 }
 
@@ -24,5 +26,5 @@ scripts/setup.sh --bench
 tests=()
 [ -e build/release/build.ninja ] || tests=(-DDDPRUN_TESTS=OFF)
 cmake --preset release -DDDPRUN_BENCH=ON "${tests[@]}" >/dev/null
-cmake --build --preset release --target ddprun train stamp_worker peak_memory line_writer -- -j"$(nproc)" --quiet
+cmake --build --preset release --target ddprun train stamp_worker peak_memory spawn_bench line_writer -- -j"$(nproc)" --quiet
 exec python3 tests/bench/bench.py "$@"

@@ -145,12 +145,22 @@ class Job:
                 raise RuntimeError(f"{self.process.args[:3]} ended without a line like {pattern}")
             self.text += data.decode()
 
+    def read_more(self):
+        data = os.read(self.process.stdout.fileno(), 65536)
+        if not data:
+            raise RuntimeError(f"{self.process.args[:3]} ended")
+        self.text += data.decode()
+
     def next_line(self):
         line, newline, rest = self.text.partition("\n")
         if not newline:
             return None
         self.text = rest
         return line
+
+
+def resident_mb(pid):
+    return int(pathlib.Path("/proc", str(pid), "statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE") >> 20
 
 
 def stamps(folder, count, limit=60):
@@ -181,6 +191,60 @@ def bench_restart():
     peer = [time_of_restart([TORCHRUN, "--standalone", "--no-python", "--max-restarts=3", "--nproc_per_node=2"])
             for _ in range(5)]
     yield Row("death -> new workers' first line", "ms", ours, "torchrun", peer, "<= 10 ms", lambda mine, ratio: mine <= 10)
+
+
+# ---- Starting workers
+
+def bench_spawn():
+    done = subprocess.run([str(BIN / "spawn_bench")], check=True, stdout=subprocess.PIPE, text=True)
+    for line in done.stdout.splitlines():
+        count, ours, bare, with_setsid = (float(word) for word in line.split())
+        goal, reached = (">= 0.67x", lambda mine, ratio: ratio >= 1 / 1.5) if count == 64 else ("", None)
+        yield Row(f"start {count:.0f} workers, best round", "us", [ours], "posix_spawn", [bare], goal, reached)
+        yield Row(f"start {count:.0f} workers, best round", "us", [ours], "posix_spawn, setsid", [with_setsid])
+
+
+# ---- Death of a large worker to its peer's SIGTERM
+
+SURVIVOR = """
+import signal, time
+def stop(*_):
+    print("stopped", time.monotonic_ns(), flush=True)
+    raise SystemExit
+signal.signal(signal.SIGTERM, stop)
+print("ready", flush=True)
+while True: signal.pause()
+"""
+
+
+def time_to_stop(megabytes, with_channel):
+    """From the SIGKILL of a worker of that size to the SIGTERM its peer gets, in ms."""
+    victim = [sys.executable, str(ROOT / "tests/agent/channel_worker.py"), str(ROOT / "rendezvous"), str(megabytes),
+              "sleep"]
+    with Job([DDPRUN, "--nproc_per_node=2", "--max-restarts=0", sys.executable, "-c",
+              "import os, sys\n"
+              "if sys.argv[1] == 'without': os.environ.pop('DDPRUN_CHANNEL_FD')\n"
+              f"os.execv(sys.executable, [sys.executable, '-c', {SURVIVOR!r}] if os.environ['RANK'] == '0' else sys.argv[2:])",
+              "with" if with_channel else "without", *victim]) as job:
+        job.wait_for_line("^ready")
+        while not (found := job.pids(RANK=1)) or resident_mb(found[0]) < megabytes:
+            time.sleep(0.01)
+        time.sleep(0.1)  # from its memory to its sleep
+        killed = time.monotonic_ns()
+        os.kill(found[0], signal.SIGKILL)
+        while (line := job.next_line()) is None or not line.startswith("stopped"):
+            if line is None:
+                job.read_more()
+        return (int(line.split()[1]) - killed) / 1e6
+
+
+def bench_death():
+    ours, peer = [], []
+    for _ in range(5):
+        ours.append(time_to_stop(2048, True))
+        peer.append(time_to_stop(2048, False))
+    yield Row("2 GB worker's death -> peer's SIGTERM", "ms", ours, "without its channel", peer, "<= 5 ms",
+              lambda mine, ratio: mine <= 5)
 
 
 # ---- Death to the next training step
@@ -247,8 +311,8 @@ def bench_train():
 
 # ---- All together
 
-BENCHES = {"launch": bench_launch, "restart": bench_restart, "step": bench_step, "train": bench_train,
-           "tee": lambda: tee.bench(Row, BIN, TORCHRUN)}
+BENCHES = {"launch": bench_launch, "spawn": bench_spawn, "restart": bench_restart, "death": bench_death,
+           "step": bench_step, "train": bench_train, "tee": lambda: tee.bench(Row, BIN, TORCHRUN)}
 
 
 def print_table(rows):
