@@ -19,7 +19,7 @@ END
 
 build_packages=(g++ cmake ninja-build ccache git ca-certificates python3-venv libcli11-dev libasio-dev libspdlog-dev
   nlohmann-json3-dev libtomlplusplus-dev zlib1g-dev libssl-dev)
-test_packages=(catch2)
+test_packages=(catch2 clang libclang-rt-dev)
 bench_packages=(hyperfine openmpi-bin)
 venv_gib=6  # 4.6 for the environment, the rest while pip unpacks
 

@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# Sets up, builds, and runs every test: everything in release, the torch-free part again under ASan and UBSan.
+# Sets up, builds, and runs every test: everything in release, the torch-free part again under ASan and UBSan and again
+# under TSan, and the fuzzers for half a minute.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -7,10 +8,10 @@ usage() {
   cat <<'END'
 usage: scripts/test.sh [--soak] [ctest options]
 
-Installs what is missing (scripts/setup.sh --test), builds both presets, and runs every test in one ctest.
+Installs what is missing (scripts/setup.sh --test), builds all presets, and runs every test in one ctest.
 -R, -L and ctest's other options reach it.
 
-  --soak    the full counts of the tests that kill workers; writes their table to docs/soak.md.
+  --soak    the full counts of the tests that kill workers, ten minutes of each fuzzer; writes their table to docs/soak.md.
             DDPRUN_SEED=<number> repeats an earlier soak (default: a new one)
 END
 }
@@ -29,20 +30,23 @@ done
 export RES_OPTIONS='timeout:1 attempts:1'
 
 scripts/setup.sh --test
-for preset in release dev; do
+for preset in release dev tsan; do
   cmake --preset "$preset" -DDDPRUN_TESTS=ON >/dev/null
   cmake --build --preset "$preset" -- -j"$(nproc)" --quiet
 done
 
-# One ctest over both build folders: one count, one list of failures at the end.
-echo 'subdirs(dev release)' >build/CTestTestfile.cmake
+cmake --preset fuzz >/dev/null
+cmake --build --preset fuzz -- -j"$(nproc)" --quiet
+
+# One ctest over all build folders: one count, one list of failures at the end.
+echo 'subdirs(dev tsan fuzz release)' >build/CTestTestfile.cmake
 run_tests() { ctest --test-dir build --output-on-failure -j"$(nproc)" --no-tests=error "${ctest_options[@]}"; }
 if ! $soak; then
   run_tests
   exit
 fi
 
-export DDPRUN_SOAK=1 DDPRUN_SEED="${DDPRUN_SEED:-$(date +%s)}" DDPRUN_SOAK_TABLE="$PWD/build/soak-table.md"
+export DDPRUN_SOAK=1 DDPRUN_FUZZ_SECONDS=600 DDPRUN_SEED="${DDPRUN_SEED:-$(date +%s)}" DDPRUN_SOAK_TABLE="$PWD/build/soak-table.md"
 : >"$DDPRUN_SOAK_TABLE"
 status=0
 run_tests || status=$?
