@@ -15,7 +15,7 @@ namespace ddprun {
 
 struct RestartPolicy {
   int max_restarts = 3;
-  // A round that lived this long after its last worker's exec counts as progress.
+  // A round that lived this long after its last worker's exec counts as progress, where no worker tells of its steps.
   Duration progress_after = std::chrono::seconds(10);
   Duration backoff_first = std::chrono::milliseconds(500);
   Duration backoff_max = std::chrono::seconds(30);

@@ -335,7 +335,7 @@ TEST_CASE("there is no news of a worker that was forgotten or never attached", "
   CHECK(news.items().size() == 1);
 }
 
-TEST_CASE("the death of a large worker is known within 5 ms", "[death][large]") {
+TEST_CASE("the death of a large worker is known within 5 ms", "[death][large][release-only]") {
   const auto language = GENERATE(Language::c, Language::python);
   double best = 1e9;
   for (int i = 0; i < 3; ++i) {

@@ -98,6 +98,14 @@ TEST_CASE("the same failure twice ends the job with its cause, unless the round 
     coordinator.on(NodeRunning{0, 2}, t0 + 2s);
     only<EndRound>(coordinator.on(failure(2, {.code = 3}), t0 + 12s));
   }
+  SECTION("it was young, and its workers had told of a step") {
+    coordinator.on(NodeRunning{0, 2}, t0 + 2s);
+    only<EndRound>(coordinator.on(WorkerFailed{{2, 0, 0, 0, {.code = 3}}, true}, t0 + 3s));
+  }
+  SECTION("it was old, and its workers, who would tell, had told of none") {
+    coordinator.on(NodeRunning{0, 2}, t0 + 2s);
+    only<EndJob>(coordinator.on(WorkerFailed{{2, 0, 0, 0, {.code = 3}}, false}, t0 + 60s));
+  }
   SECTION("its workers had not all been started") { only<EndJob>(coordinator.on(failure(2, {.code = 3}), t0 + 60s)); }
 }
 

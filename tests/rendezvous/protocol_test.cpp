@@ -132,7 +132,7 @@ TEST_CASE("a request of many parts is refused once they announce too much togeth
   CHECK(taken + pair.size() > kRequestBytesMax);
 }
 
-TEST_CASE("a large request in small pieces costs no more than its bytes", "[protocol]") {
+TEST_CASE("a large request in small pieces costs no more than its bytes", "[protocol][not-tsan]") {
   const Request check{Op::check, std::vector<std::string>(kCountMax, "/key")};
   const Request compare_set{
       Op::compare_set, {"k"}, {std::string(kValueBytesMax, 'a'), std::string(kValueBytesMax, 'b')}};

@@ -256,7 +256,7 @@ TEST_CASE("a deaf client holds up nobody, and is dropped when it has taken nothi
   CHECK(eventually(dropped, kSoon));
 }
 
-TEST_CASE("a client is read no faster than it reads", "[server]") {
+TEST_CASE("a client is read no faster than it reads", "[server][not-tsan]") {
   const Server server({.limits = {.output_bytes_pause = 64 << 10}});
   const long before = peak_memory_kib();
   RawPeer flooding(server.port());
@@ -287,7 +287,7 @@ TEST_CASE("a client that asks for much before it reads gets all of it", "[server
   }
 }
 
-TEST_CASE("a client that was deaf for a while and then heard all is no deaf one", "[server]") {
+TEST_CASE("a client that was deaf for a while and then heard all is no deaf one", "[server][not-tsan]") {
   const Server server({.limits = {.deaf_for_max = 200ms}});
   RawPeer peer(server.port());
   peer.greet().send(set("large", std::string(8 << 20, 'z'))).send(add("n", 1)).receive_number();
@@ -373,7 +373,7 @@ TEST_CASE("the store's thread takes no signal", "[server]") {
   }
 }
 
-TEST_CASE("a store ends at once, whatever its clients do", "[server]") {
+TEST_CASE("a store ends at once, whatever its clients do", "[server][not-tsan]") {
   std::chrono::milliseconds best = 1h;
   for (int i = 0; i < 3; ++i) {  // the best of three: the machine may be busy
     std::optional<Server> server(std::in_place, Server::Options{});
