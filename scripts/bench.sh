@@ -5,26 +5,46 @@ cd "$(dirname "$0")/.."
 
 usage() {
   cat <<'END'
-usage: scripts/bench.sh [launch] [spawn] [restart] [death] [step] [train] [tee]
+usage: scripts/bench.sh [--quick] [--keep] [part ...]
 
-  launch    start and end of two workers that do nothing: time and memory, beside torchrun and mpirun
-  spawn     starting 1 to 256 workers, beside a loop of posix_spawn
+  launch    start and end of 1, 2, 8, 64 and 256 workers that do nothing, beside a bare loop, mpirun and torchrun
+  death     a worker of 2 GB dies, until the other is told: with and without the worker channel, beside torchrun
   restart   a worker's death to the new workers' first line, beside torchrun
-  death     a large worker's death to its peer's SIGTERM, with and without its channel
+  tee       eight workers' lines through the launcher into files and, prefixed, onto the console
+  memory    the launcher's peak memory with 1, 8 and 64 workers, beside mpirun and torchrun
+  count     instructions of one launch, by callgrind, beside the last figure kept
   step      a worker's death to the next training step
   train     training samples per second, beside Python DDP
-  tee       eight workers' lines through the launcher into files and, prefixed, onto the console
 
-Without words: all seven, in a few minutes. The samples go to build/bench/. A quiet machine gives the better figures.
+  --quick   one sample of each: does it run?
+  --keep    write what was measured into docs/bench.md
+
+Without words: all of them, in about eight minutes. The samples go to build/bench/. A quiet machine gives the better
+figures.
 END
 }
 
-case " $* " in *' -h '* | *' --help '*) usage && exit ;; esac
+words=()
+for word in "$@"; do
+  case $word in
+    -h | --help) usage && exit ;;
+    --quick | --keep | launch | death | restart | tee | memory | count | step | train) words+=("$word") ;;
+    *) echo "bench.sh: there is no '$word'" >&2 && usage >&2 && exit 2 ;;
+  esac
+done
+parts=()
+for word in "${words[@]}"; do [[ $word == --* ]] || parts+=("$word"); done
+
 # The stock PyTorch resolves its peers' names; a slow resolver would be measured with it.
 export RES_OPTIONS='timeout:1 attempts:1'
 scripts/setup.sh --bench
-tests=()
-[ -e build/release/build.ninja ] || tests=(-DDDPRUN_TESTS=OFF)
-cmake --preset release -DDDPRUN_BENCH=ON "${tests[@]}" >/dev/null
-cmake --build --preset release --target ddprun train stamp_worker peak_memory spawn_bench line_writer -- -j"$(nproc)" --quiet
-exec python3 tests/bench/bench.py "$@"
+options=(-DDDPRUN_BENCH=ON)
+[ -e build/release/build.ninja ] || options+=(-DDDPRUN_TESTS=OFF)
+targets=(bench_programs)
+if [ ${#parts[@]} -eq 0 ] || [[ " ${parts[*]} " == *' step '* || " ${parts[*]} " == *' train '* ]]; then
+  options+=(-DDDPRUN_TRAINER=ON)
+  targets+=(train)
+fi
+cmake --preset release "${options[@]}" >/dev/null
+cmake --build --preset release --target "${targets[@]}" -- -j"$(nproc)" --quiet
+exec python3 tests/bench/bench.py "${words[@]}"

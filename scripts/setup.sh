@@ -11,7 +11,7 @@ Installs what the build needs: Debian 12 packages (as root, or with sudo) and a 
 torch==2.11.0, the LibTorch the trainer links. It says what it will install first, and does nothing where all is there.
 
   --test    also what only the tests need
-  --bench   also what only the benches need (hyperfine, and mpirun to compare with)
+  --bench   also what only the benches need (hyperfine, valgrind, and mpirun to compare with)
 
 DDPRUN_TORCH_DIR=<folder of another LibTorch>   the build needs no .venv then, only the tests do
 END
@@ -20,7 +20,7 @@ END
 build_packages=(g++ cmake ninja-build ccache git ca-certificates python3-venv libcli11-dev libasio-dev libspdlog-dev
   nlohmann-json3-dev libtomlplusplus-dev zlib1g-dev libssl-dev)
 test_packages=(catch2 clang libclang-rt-dev)
-bench_packages=(hyperfine openmpi-bin)
+bench_packages=(hyperfine openmpi-bin valgrind)
 venv_gib=6  # 4.6 for the environment, the rest while pip unpacks
 
 fail() {

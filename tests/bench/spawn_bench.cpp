@@ -1,13 +1,11 @@
-// Starting workers beside a bare posix_spawn loop: microseconds until the last of N is started, the best of several
-// rounds in which both take turns (a busy machine only adds to a round). One line for each N: "N ours bare
-// bare-with-setsid"; workers are sessions of their own, and on a busy machine the kernel shares the processor out by
-// session.
+// Starting workers beside a bare posix_spawn loop: microseconds until the last of N is started, in rounds in which both
+// take turns. One line for each round: "N ours bare bare-with-setsid"; workers are sessions of their own, and on a busy
+// machine the kernel shares the processor out by session.
 //   spawn_bench [ROUNDS]
 #include <spawn.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include <algorithm>
 #include <cstdio>
 #include <cstdlib>
 #include <vector>
@@ -73,13 +71,9 @@ double bare(int count, short flags) {
 
 int main(int argc, char** argv) {
   const int rounds = argc > 1 ? std::atoi(argv[1]) : 20;
-  for (const int count : {1, 2, 8, 64, 256}) {
-    double best[3] = {1e12, 1e12, 1e12};
+  for (const int count : {1, 2, 8, 64, 256})
     for (int i = 0; i < rounds; ++i) {
-      best[0] = std::min(best[0], ours(count));
-      best[1] = std::min(best[1], bare(count, 0));
-      best[2] = std::min(best[2], bare(count, POSIX_SPAWN_SETSID));
+      const double our_time = ours(count), bare_time = bare(count, 0);
+      std::printf("%d %.1f %.1f %.1f\n", count, our_time, bare_time, bare(count, POSIX_SPAWN_SETSID));
     }
-    std::printf("%d %.1f %.1f %.1f\n", count, best[0], best[1], best[2]);
-  }
 }

@@ -10,6 +10,9 @@ import subprocess
 import tempfile
 import time
 
+from table import Row
+from tools import BIN, DDPRUN, TORCHRUN
+
 LINES = 100_000
 WORKERS = 8
 
@@ -29,13 +32,12 @@ def run(launcher, writer, lines, how):
         return took, after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
 
 
-def bench(row, bin_folder, torchrun):
-    """Rows, made by `row`, bench.py's Row."""
-    writer = str(bin_folder / "line_writer")
-    launchers = {"ours": [str(bin_folder / "ddprun")], "peer": [torchrun, "--standalone", "--no-python"]}
+def bench(samples):
+    writer = str(BIN / "line_writer")
+    launchers = {"ours": [DDPRUN], "peer": [TORCHRUN, "--standalone", "--no-python"]}
     for how, text in (("buffered", "buffered by libc"), ("single", "a write each")):
         whole, net, cpu = ({"ours": [], "peer": []} for _ in range(3))
-        for _ in range(5):
+        for _ in range(samples(3)):
             for name, launcher in launchers.items():
                 empty, full = run(launcher, writer, 0, how), run(launcher, writer, LINES, how)
                 whole[name].append(full[0])
@@ -43,7 +45,7 @@ def bench(row, bin_folder, torchrun):
                 cpu[name].append(full[1] - empty[1])
         goal = (">= 5x", lambda mine, ratio: ratio >= 5)
         what = f"tee {WORKERS} x {LINES:,} lines, {text}"
-        yield row(what, "s", whole["ours"], "torchrun", whole["peer"], *goal)
-        yield row("the same, net of an empty run", "s", net["ours"], "torchrun", net["peer"],
+        yield Row(what, "s", whole["ours"], "torchrun", whole["peer"], *goal)
+        yield Row(f"{what}: net of an empty run", "s", net["ours"], "torchrun", net["peer"],
                   *(goal if how == "buffered" else ()))
-        yield row("the same, processor time", "s", cpu["ours"], "torchrun", cpu["peer"])
+        yield Row(f"{what}: processor time", "s", cpu["ours"], "torchrun", cpu["peer"])

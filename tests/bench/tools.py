@@ -1,0 +1,47 @@
+"""What the benches share: where the programs are, and how a command's time and memory are taken."""
+import json
+import pathlib
+import subprocess
+import tempfile
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+BIN = ROOT / "build/release/bin"
+DDPRUN = str(BIN / "ddprun")
+PYTHON = str(ROOT / ".venv/bin/python")
+TORCHRUN = str(ROOT / ".venv/bin/torchrun")
+TRUE = "/bin/true"
+
+
+def ddprun(workers, *words):
+    return [DDPRUN, f"--nproc_per_node={workers}", *words]
+
+
+def torchrun(workers, *words, restarts=0):
+    return [TORCHRUN, "--standalone", "--no-python", f"--max-restarts={restarts}", f"--nproc_per_node={workers}", *words]
+
+
+def mpirun(workers, *words):
+    return ["mpirun", "-n", str(workers), "--allow-run-as-root", "--oversubscribe", *words]
+
+
+def worker_for_mpirun(workers):
+    """mpirun 4.1 hangs where more than some 30 workers end while it still starts others: many live for a while."""
+    return (TRUE,) if workers < 30 else ("/bin/sleep", "1" if workers < 100 else "2")
+
+
+def milliseconds(command, runs, warmup=1):
+    """Whole runs of a command, by hyperfine."""
+    with tempfile.NamedTemporaryFile(suffix=".json") as result:
+        subprocess.run(["hyperfine", "-N", "--warmup", str(warmup), "--runs", str(runs), "--export-json", result.name,
+                        " ".join(command)], check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        return [seconds * 1000 for seconds in json.load(result)["results"][0]["times"]]
+
+
+def peak_mib(command, runs):
+    """The largest process of the command's tree."""
+    def once():
+        done = subprocess.run([str(BIN / "peak_memory"), *command], check=True, stdout=subprocess.PIPE,
+                              stderr=subprocess.DEVNULL, text=True)
+        return int(done.stdout.split()[-1]) / 1024
+
+    return [once() for _ in range(runs)]
