@@ -19,7 +19,7 @@ std::string end_state(const ExitStatus& status, bool stopping) {
 
 std::string error_of(const WorkerRecord& worker) {
   const std::string content =
-      worker.folder.empty() ? std::string() : beginning_of_file(worker.folder / "error.json", kErrorFileMax);
+      worker.error_file.empty() ? std::string() : beginning_of_file(worker.error_file, kErrorFileMax);
   return content.empty() ? in_words(*worker.status) : error_in(content).text;
 }
 

@@ -59,6 +59,9 @@ fs::path round_name(LogTree tree, const WorkerPlace& worker) {
                                    : "round-" + std::to_string(worker.round);
 }
 
+// Torchrun's tree is that of torchrun, whatever lies in it.
+bool is_flat(const LogOptions& options) { return options.tree == LogTree::ddprun && !keeps_logs(options); }
+
 }  // namespace
 
 std::string run_folder(LogTree tree, const std::string& run_id) {
@@ -71,8 +74,13 @@ fs::path worker_folder_in_run(LogTree tree, const WorkerPlace& worker) {
          (torchrun ? std::to_string(worker.local_rank) : "rank-" + std::to_string(worker.rank));
 }
 
+fs::path error_file_in_run(const LogOptions& options, const WorkerPlace& worker) {
+  if (!is_flat(options)) return worker_folder_in_run(options.tree, worker) / "error.json";
+  return "round-" + std::to_string(worker.round) + "-rank-" + std::to_string(worker.rank) + "-error.json";
+}
+
 LogLayout::LogLayout(const LogOptions& options, const std::string& run_id)
-    : tree_(options.tree),
+    : options_(options),
       run_(folder_name(run_id)),
       keeps_files_(!refuses_files(options)),
       keeps_logs_(ddprun::keeps_logs(options)),
@@ -84,7 +92,7 @@ LogLayout::LogLayout(const LogOptions& options, const std::string& run_id)
 
 void LogLayout::make_root() {
   if (temporary_) root_ = temporary_folder_ = make_temporary_folder();
-  if (tree_ == LogTree::torchrun) {
+  if (options_.tree == LogTree::torchrun) {
     root_ = make_unique_folder(root_ / (run_ + "_"), "Pass another --log-dir.");
   } else if (!temporary_) {
     make_folder(root_ /= run_);
@@ -93,15 +101,20 @@ void LogLayout::make_root() {
 }
 
 fs::path LogLayout::round_folder(const WorkerPlace& worker) const {
-  return root_.empty() ? fs::path() : root_ / round_name(tree_, worker);
+  return root_.empty() ? fs::path() : root_ / round_name(options_.tree, worker);
 }
 
 fs::path LogLayout::worker_folder(const WorkerPlace& worker) {
   if (!keeps_files_) return {};
   if (root_.empty()) make_root();
-  const fs::path folder = root_ / worker_folder_in_run(tree_, worker);
+  if (is_flat(options_)) return root_;
+  const fs::path folder = root_ / worker_folder_in_run(options_.tree, worker);
   make_folder(folder);
   return folder;
+}
+
+fs::path LogLayout::error_file(const WorkerPlace& worker) const {
+  return root_.empty() ? fs::path() : root_ / error_file_in_run(options_, worker);
 }
 
 void LogLayout::clean_up(bool success) {

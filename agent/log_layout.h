@@ -2,7 +2,8 @@
 // name, <log-dir>/latest pointing to the run; or torchrun's tree, <log-dir>/<run id>_<random>/attempt_<restarts>/<local
 // rank>/. Nothing is erased by a later round or a later run: logs are appended to.
 //
-// Without logs to keep, only error files lie there, in a temporary folder that goes away on success.
+// Without logs to keep there are only error files, <temporary folder>/round-N-rank-R-error.json: a folder for each
+// worker would be half of what its start costs. It goes away on success.
 #pragma once
 #include <filesystem>
 #include <string>
@@ -21,6 +22,7 @@ struct WorkerPlace {
 // "round-1/rank-3" or "attempt_0/3".
 std::string run_folder(LogTree tree, const std::string& run_id);
 std::filesystem::path worker_folder_in_run(LogTree tree, const WorkerPlace& worker);
+std::filesystem::path error_file_in_run(const LogOptions& options, const WorkerPlace& worker);
 
 class LogLayout {
  public:
@@ -28,6 +30,8 @@ class LogLayout {
   LogLayout(const LogOptions& options, const std::string& run_id);
   // Makes the folder. Empty where there are no files.
   std::filesystem::path worker_folder(const WorkerPlace& worker);
+  // In a folder that is there once worker_folder() has been called. Empty where there are no files.
+  std::filesystem::path error_file(const WorkerPlace& worker) const;
   // What all the ranks of a round share; it holds the workers' folders. Empty where there are no files.
   std::filesystem::path round_folder(const WorkerPlace& worker) const;
   bool keeps_logs() const { return keeps_logs_; }
@@ -39,7 +43,7 @@ class LogLayout {
  private:
   void make_root();
 
-  LogTree tree_;
+  LogOptions options_;
   std::string run_;  // a folder's name
   bool keeps_files_, keeps_logs_;
   bool temporary_;

@@ -161,7 +161,7 @@ std::string Reporter::core_in_words(const Failure& failure, const WorkerRecord& 
 }
 
 std::string Reporter::error_content(const WorkerRecord& record) const {
-  return record.folder.empty() ? std::string() : beginning_of_file(record.folder / "error.json", kErrorFileMax);
+  return record.error_file.empty() ? std::string() : beginning_of_file(record.error_file, kErrorFileMax);
 }
 
 void Reporter::write_own_error_file(const FailureReport& report, const std::string& worker_content) {

@@ -51,6 +51,7 @@ int WorkerGroup::start(const WorkerCommand& command, int local_rank) {
   const bool alone = node_.workers == 1;
   const WorkerStreams::Streams streams = streams_.open({round_.number, round_.restarts, rank, local_rank}, alone);
   record.folder = streams.folder;
+  record.error_file = streams.error_file;
   record.stderr_log = streams.stderr_log;
 
   const int page = channels_.open(local_rank, Clock::now());
@@ -100,8 +101,7 @@ void WorkerGroup::on_hint(int local_rank) {
 }
 
 std::vector<std::string> WorkerGroup::environment(const WorkerCommand& command, int local_rank, bool channel) const {
-  const auto& folder = records_.at(local_rank).folder;
-  const std::string error_file = folder.empty() ? std::string() : (folder / "error.json").string();
+  const std::string error_file = records_.at(local_rank).error_file.string();
   Environment own = worker_variables(command.job, round_, node_, local_rank, error_file, command.inherited);
   own[DDPRUN_CHANNEL_VARIABLE] = channel ? std::to_string(kChannelFd) : "";  // never that of a ddprun around us
   return merged(command.inherited, own);

@@ -41,8 +41,8 @@ struct WorkerRecord {
   int binding_error = 0;  // errno where its CPUs could not be set
   TimePoint ended_at;     // or began to die, where that was known before
   std::chrono::system_clock::time_point ended_at_wall;
-  std::filesystem::path folder;      // its error file is there; empty: none
-  std::filesystem::path stderr_log;  // empty: none
+  std::filesystem::path folder, error_file;  // empty: none
+  std::filesystem::path stderr_log;          // empty: none
 };
 
 struct WorkerEnd {

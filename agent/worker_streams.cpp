@@ -22,6 +22,7 @@ WorkerStreams::Streams WorkerStreams::open(const WorkerPlace& worker, bool alone
   Streams streams;
   try {
     streams.folder = layout_.worker_folder(worker);
+    streams.error_file = layout_.error_file(worker);
   } catch (const Error& error) {
     pipes_.warn("ddprun: " + std::string(error.what()) + " The job goes on without it.\n");
   }

@@ -15,8 +15,8 @@ class WorkerStreams {
   WorkerStreams(LogOptions options, LogLayout& layout, LogPipes& pipes);
 
   struct Streams {
-    Fd out = {}, err = {};              // empty: our own; close them once the worker has them
-    std::filesystem::path folder = {};  // for its error file; empty: none
+    Fd out = {}, err = {};                               // empty: our own; close them once the worker has them
+    std::filesystem::path folder = {}, error_file = {};  // empty: none
     std::filesystem::path stderr_log = {};
   };
   // `alone`: no other worker writes to the console. Throws Error where no pipe can be had. A folder or file that cannot

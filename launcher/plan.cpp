@@ -30,11 +30,11 @@ std::vector<std::string> destinations(const LogOptions& logs, StreamBits stream,
 PlannedWorker planned(const AgentOptions& options, const Round& round, const Environment& own, int local_rank) {
   const WorkerCommand& command = options.command;
   const std::string base = options.logs.log_dir.empty() ? "(a temporary folder)" : options.logs.log_dir;
-  const std::string folder =
-      (std::filesystem::path(base) / run_folder(options.logs.tree, command.job.run_id) /
-       worker_folder_in_run(options.logs.tree, {round.number, round.restarts, local_rank, local_rank}))
-          .string();
-  const std::string error_file = refuses_files(options.logs) ? "" : folder + "/error.json";
+  const std::filesystem::path run = std::filesystem::path(base) / run_folder(options.logs.tree, command.job.run_id);
+  const WorkerPlace place{round.number, round.restarts, local_rank, local_rank};
+  const std::string folder = (run / worker_folder_in_run(options.logs.tree, place)).string();
+  const std::string error_file =
+      refuses_files(options.logs) ? "" : (run / error_file_in_run(options.logs, place)).string();
   PlannedWorker worker{local_rank, local_rank, command.program, with_local_rank(command.argv, local_rank)};
   Environment all = command.inherited;
   for (auto& [name, value] :

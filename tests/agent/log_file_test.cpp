@@ -144,6 +144,23 @@ TEST_CASE("files without a log folder lie in a temporary one, which stays if the
   unsetenv("TMPDIR");
 }
 
+TEST_CASE("error files without logs lie side by side in one folder", "[log_layout]") {
+  const TempFolder folder;
+  setenv("TMPDIR", folder.path().c_str(), 1);
+  LogLayout errors({}, "run7");
+  const WorkerPlace place{.round = 2, .restarts = 1, .rank = 5, .local_rank = 1};
+  CHECK(errors.error_file(place).empty());  // nobody has needed a folder yet
+  const fs::path inside = errors.worker_folder(place);
+  CHECK(inside.parent_path() == folder.path());
+  CHECK(errors.error_file(place) == inside / "round-2-rank-5-error.json");
+  CHECK(fs::is_empty(inside));
+  LogLayout torchrun({.tree = LogTree::torchrun}, "run7");
+  const fs::path own = torchrun.worker_folder(place);
+  CHECK(torchrun.error_file(place) == own / "error.json");
+  CHECK(own.string().ends_with("/attempt_1/1"));
+  unsetenv("TMPDIR");
+}
+
 TEST_CASE("a log folder of /dev/null means no files, whatever else is asked for", "[log_layout]") {
   LogLayout layout({.log_dir = "/dev/null", .tee = both()}, "run7");
   CHECK(layout.worker_folder({.round = 1}).empty());
