@@ -80,6 +80,7 @@ class WorkerGroup {
     asio::posix::stream_descriptor pidfd;
   };
   void watch(Live& worker);
+  std::vector<int> ended();  // local ranks whose end waits to be reaped
   void on_hint(int local_rank);
   static void note_end(WorkerRecord& record);
   // A worker that stays in the terminal's foreground does not.
