@@ -47,4 +47,4 @@ if [ ${#parts[@]} -eq 0 ] || [[ " ${parts[*]} " == *' step '* || " ${parts[*]} "
 fi
 cmake --preset release "${options[@]}" >/dev/null
 cmake --build --preset release --target "${targets[@]}" -- -j"$(nproc)" --quiet
-exec python3 tests/bench/bench.py "${words[@]}"
+exec python3 -B tests/bench/bench.py "${words[@]}"
