@@ -125,8 +125,10 @@ std::vector<Action> Supervisor::peers_overdue(const Running& run, TimePoint now)
 }
 
 std::vector<Action> Supervisor::failed(const Running& run, int local_rank, const ExitStatus& status, TimePoint now) {
-  return Actions{ReportFailure{run.round, local_rank, status}} +
-         stop_running(run, AskToLeave{run.round}, Undecided{}, now);
+  const Actions report{ReportFailure{run.round, local_rank, status}};
+  if (run.alive.empty()) return report + after_stop(run.round, Undecided{});
+  // The others first: they should not wait until people and the coordinator have been told.
+  return stop_running(run, AskToLeave{run.round}, Undecided{}, now) + report;
 }
 
 std::vector<Action> Supervisor::interrupted(const Running& run, int signal, TimePoint now) {
