@@ -97,6 +97,15 @@ void reap_until_agent_ends(pid_t agent) {
   }
 }
 
+void become_agent() {
+  setpgid(0, 0);             // `kill -9 %1` in a shell goes to the group: it must not take both
+  signal(SIGTTOU, SIG_IGN);  // we write to the terminal from the background
+  must(prctl(PR_SET_CHILD_SUBREAPER, 1) == 0, "become child subreaper");
+  sigset_t none;
+  sigemptyset(&none);
+  sigprocmask(SIG_SETMASK, &none, nullptr);  // also what our parent had blocked: who cannot be told cannot be stopped
+}
+
 }  // namespace
 
 std::vector<pid_t> end_all_children(milliseconds limit) {
@@ -115,9 +124,10 @@ std::vector<pid_t> end_all_children(milliseconds limit) {
 }
 
 int continue_under_keeper() {
-  sigset_t all, before;
+  std::signal(SIGCHLD, SIG_DFL);  // ignored, as some parents leave it, it would tell of no end
+  sigset_t all;
   sigfillset(&all);
-  must(sigprocmask(SIG_SETMASK, &all, &before) == 0, "block signals");  // none may be lost between fork and sigwaitinfo
+  must(sigprocmask(SIG_SETMASK, &all, nullptr) == 0, "block signals");  // none may be lost between fork and sigwaitinfo
   must(prctl(PR_SET_CHILD_SUBREAPER, 1) == 0, "become child subreaper");
   const int keeper_pidfd = static_cast<int>(syscall(SYS_pidfd_open, getpid(), 0));  // inherited: no race with our death
   must(keeper_pidfd >= 0, "open the keeper's pidfd");
@@ -127,10 +137,7 @@ int continue_under_keeper() {
     close(keeper_pidfd);
     keep(agent);
   }
-  setpgid(0, 0);             // `kill -9 %1` in a shell goes to the group: it must not take both
-  signal(SIGTTOU, SIG_IGN);  // we write to the terminal from the background
-  must(prctl(PR_SET_CHILD_SUBREAPER, 1) == 0, "become child subreaper");
-  sigprocmask(SIG_SETMASK, &before, nullptr);
+  become_agent();
   return keeper_pidfd;
 }
 
