@@ -4,6 +4,7 @@
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
+#include <algorithm>
 #include <cerrno>
 #include <csignal>
 #include <cstdio>
@@ -73,23 +74,31 @@ void stop_job(pid_t agent) {
   raise(SIGSTOP);
 }
 
-void reap_until_agent_ends(pid_t agent) {
+void tell_of(const std::vector<pid_t>& left) {
+  for (const pid_t pid : left)
+    std::fprintf(stderr,
+                 "ddprun: process %d is still there after SIGKILL: the kernel holds it, or it is another user's.\n",
+                 pid);
+}
+
+void reap_until_agent_ends(pid_t agent, std::vector<pid_t>& strangers) {
   int status = 0;
   for (pid_t pid; (pid = waitpid(-1, &status, WNOHANG)) > 0;) {
+    std::erase(strangers, pid);  // its pid may now be anyone's
     if (pid != agent) continue;
-    end_all_children(kEndLimit);
+    tell_of(end_all_children(kEndLimit, std::move(strangers)));
     leave_as(status);
   }
 }
 
-[[noreturn]] void keep(pid_t agent) {
+[[noreturn]] void keep(pid_t agent, std::vector<pid_t> strangers) {
   prctl(PR_SET_NAME, "ddprun-keeper");  // killall by the agent's name must not take both
   sigset_t all;
   sigfillset(&all);
   for (;;) {
     const int signal = sigwaitinfo(&all, nullptr);
     if (signal == SIGCHLD)
-      reap_until_agent_ends(agent);
+      reap_until_agent_ends(agent, strangers);
     else if (signal == SIGTSTP)
       stop_job(agent);
     else if (signal > 0)
@@ -108,15 +117,16 @@ void become_agent() {
 
 }  // namespace
 
-std::vector<pid_t> end_all_children(milliseconds limit) {
+std::vector<pid_t> end_all_children(milliseconds limit, std::vector<pid_t> spared) {
   const auto deadline = steady_clock::now() + limit;
   for (useconds_t pause = kPauseUs;;) {
     pid_t reaped = 0;
     bool progress = false;
-    while ((reaped = waitpid(-1, nullptr, WNOHANG | __WALL)) > 0) progress = true;
+    for (; (reaped = waitpid(-1, nullptr, WNOHANG | __WALL)) > 0; progress = true) std::erase(spared, reaped);
     if (reaped < 0 && errno == ECHILD) return {};
-    const std::vector<pid_t> left = children();
-    if (steady_clock::now() > deadline) return left;
+    std::vector<pid_t> left = children();  // the dead are among them until they are reaped, so none is passed over
+    std::erase_if(left, [&](pid_t pid) { return std::find(spared.begin(), spared.end(), pid) != spared.end(); });
+    if ((left.empty() && !spared.empty()) || steady_clock::now() > deadline) return left;
     for (const pid_t child : left) kill(child, SIGKILL);
     pause = progress ? kPauseUs : std::min(pause * 2, kPauseUsMax);
     usleep(pause);
@@ -128,6 +138,7 @@ int continue_under_keeper() {
   sigset_t all;
   sigfillset(&all);
   must(sigprocmask(SIG_SETMASK, &all, nullptr) == 0, "block signals");  // none may be lost between fork and sigwaitinfo
+  const std::vector<pid_t> strangers = children();                      // of the shell that became us by exec
   must(prctl(PR_SET_CHILD_SUBREAPER, 1) == 0, "become child subreaper");
   const int keeper_pidfd = static_cast<int>(syscall(SYS_pidfd_open, getpid(), 0));  // inherited: no race with our death
   must(keeper_pidfd >= 0, "open the keeper's pidfd");
@@ -135,7 +146,7 @@ int continue_under_keeper() {
   must(agent >= 0, "fork");
   if (agent > 0) {
     close(keeper_pidfd);
-    keep(agent);
+    keep(agent, strangers);
   }
   become_agent();
   return keeper_pidfd;
