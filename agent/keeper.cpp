@@ -1,5 +1,6 @@
 #include "agent/keeper.h"
 
+#include <fcntl.h>
 #include <sys/prctl.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
@@ -91,6 +92,20 @@ void reap_until_agent_ends(pid_t agent, std::vector<pid_t>& strangers) {
   }
 }
 
+// A pipe whose end tells that the agent has died, by a signal that also wakes a process that somebody has stopped.
+struct DeathPipe {
+  int keepers = -1, agents = -1;
+};
+
+DeathPipe death_pipe() {
+  int ends[2];
+  must(pipe2(ends, O_CLOEXEC) == 0, "make a pipe");
+  const bool armed = fcntl(ends[0], F_SETOWN, getpid()) == 0 && fcntl(ends[0], F_SETSIG, SIGCONT) == 0 &&
+                     fcntl(ends[0], F_SETFL, O_ASYNC) == 0;
+  must(armed, "have a pipe's end told");
+  return {ends[0], ends[1]};
+}
+
 [[noreturn]] void keep(pid_t agent, std::vector<pid_t> strangers) {
   prctl(PR_SET_NAME, "ddprun-keeper");  // killall by the agent's name must not take both
   sigset_t all;
@@ -107,8 +122,9 @@ void reap_until_agent_ends(pid_t agent, std::vector<pid_t>& strangers) {
 }
 
 void become_agent() {
-  setpgid(0, 0);             // `kill -9 %1` in a shell goes to the group: it must not take both
-  signal(SIGTTOU, SIG_IGN);  // we write to the terminal from the background
+  prctl(PR_SET_PDEATHSIG, SIGCONT);  // wakes us at the keeper's death
+  setpgid(0, 0);                     // `kill -9 %1` in a shell goes to the group: it must not take both
+  signal(SIGTTOU, SIG_IGN);          // we write to the terminal from the background
   must(prctl(PR_SET_CHILD_SUBREAPER, 1) == 0, "become child subreaper");
   sigset_t none;
   sigemptyset(&none);
@@ -142,12 +158,15 @@ int continue_under_keeper() {
   must(prctl(PR_SET_CHILD_SUBREAPER, 1) == 0, "become child subreaper");
   const int keeper_pidfd = static_cast<int>(syscall(SYS_pidfd_open, getpid(), 0));  // inherited: no race with our death
   must(keeper_pidfd >= 0, "open the keeper's pidfd");
+  const DeathPipe death = death_pipe();
   const pid_t agent = fork();
   must(agent >= 0, "fork");
   if (agent > 0) {
     close(keeper_pidfd);
+    close(death.agents);
     keep(agent, strangers);
   }
+  close(death.keepers);  // the other end stays open as long as we live
   become_agent();
   return keeper_pidfd;
 }

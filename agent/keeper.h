@@ -3,8 +3,9 @@
 // The process that people and schedulers see stays outside as the keeper; the agent goes on in a child of it. Both are
 // child subreapers, so whatever loses its parent, setsid and double fork or not, becomes a child of the agent while
 // that lives, else of the keeper. Whichever of the two dies, the other ends every process below and leaves. (prctl(2),
-// PR_SET_CHILD_SUBREAPER.) Children that the process had before it became ddprun, by a shell's exec, are not the job's
-// and live on. The keeper forwards signals and job control and ends with the agent's status; it knows nothing else.
+// PR_SET_CHILD_SUBREAPER.) A death also wakes the other with SIGCONT, should somebody have stopped it. Children that
+// the process had before it became ddprun, by a shell's exec, are not the job's and live on. The keeper forwards
+// signals and job control and ends with the agent's status; it knows nothing else.
 #pragma once
 #include <sys/types.h>
 
