@@ -11,6 +11,7 @@
 
 #include "agent/job_cookie.h"
 #include "agent/keeper.h"
+#include "agent/leftovers.h"
 #include "rendezvous/overloaded.h"
 
 namespace ddprun {

@@ -1,19 +1,14 @@
 #include "agent/job_cookie.h"
 
 #include <sys/stat.h>
-#include <sys/syscall.h>
 #include <unistd.h>
 
-#include <csignal>
 #include <cstdlib>
-#include <filesystem>
 #include <sstream>
 
 #include "agent/file_content.h"
-#include "agent/process.h"
 
 namespace ddprun {
-namespace fs = std::filesystem;
 namespace {
 
 constexpr int kFlagsField = 9, kStartTimeField = 22;  // of /proc/<pid>/stat, proc(5)
@@ -40,18 +35,6 @@ unsigned long long pid_namespace() {
   return stat("/proc/self/ns/pid", &status) == 0 ? status.st_ino : 0;
 }
 
-std::optional<JobCookie> cookie_of(const fs::path& process) {
-  const std::string environment = '\0' + file_content(process / "environ");
-  const std::string name = std::string(1, '\0') + kCookieVariable + "=";
-  const std::size_t at = environment.find(name);
-  return at == std::string::npos ? std::nullopt : parse_cookie(environment.c_str() + at + name.size());
-}
-
-bool is_leftover(const JobCookie& found, const JobCookie& own) {
-  return found.run_id == own.run_id && found.pid_namespace == own.pid_namespace &&
-         start_time(found.agent) != found.agent_started;
-}
-
 }  // namespace
 
 std::string to_string(const JobCookie& cookie) {
@@ -72,18 +55,6 @@ std::optional<JobCookie> parse_cookie(const std::string& text) {
 
 JobCookie own_cookie(const std::string& run_id) { return {run_id, getpid(), start_time(getpid()), pid_namespace()}; }
 
-int end_leftovers(const JobCookie& own) {
-  int ended = 0;
-  std::error_code ignored;  // processes come and go while we look
-  for (const auto& entry : fs::directory_iterator("/proc", ignored)) {
-    const pid_t pid = std::atoi(entry.path().filename().c_str());
-    if (pid <= 0 || pid == own.agent) continue;
-    const Fd pidfd(static_cast<int>(syscall(SYS_pidfd_open, pid, 0)));  // before the look: what we read is what we end
-    const auto found = cookie_of(entry.path());
-    if (pidfd && found && is_leftover(*found, own))
-      ended += syscall(SYS_pidfd_send_signal, pidfd.get(), SIGKILL, nullptr, 0) == 0;
-  }
-  return ended;
-}
+bool agent_lives(const JobCookie& cookie) { return start_time(cookie.agent) == cookie.agent_started; }
 
 }  // namespace ddprun

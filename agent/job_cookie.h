@@ -2,7 +2,7 @@
 //
 // keeper.h ends everything as long as the keeper or the agent lives. Where both are SIGKILLed at once, workers die with
 // them but their descendants may not; the next agent of the same job on this node finds those by the mark and ends
-// them.
+// them (leftovers.h).
 #pragma once
 #include <sys/types.h>
 
@@ -28,8 +28,7 @@ std::optional<JobCookie> parse_cookie(const std::string& text);
 // This process's own.
 JobCookie own_cookie(const std::string& run_id);
 
-// SIGKILLs processes of the same job and pid namespace whose agent is dead. Returns how many. Reads /proc/*/environ,
-// some 20 us per process, so it is worth it only for a job that has a name.
-int end_leftovers(const JobCookie& own);
+// False also where it is dying or dead and not yet reaped.
+bool agent_lives(const JobCookie& cookie);
 
 }  // namespace ddprun

@@ -1,9 +1,11 @@
 #include "agent/keeper.h"
 
+#include <fcntl.h>
 #include <sys/prctl.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
+#include <algorithm>
 #include <cerrno>
 #include <csignal>
 #include <cstdio>
@@ -73,23 +75,45 @@ void stop_job(pid_t agent) {
   raise(SIGSTOP);
 }
 
-void reap_until_agent_ends(pid_t agent) {
+void tell_of(const std::vector<pid_t>& left) {
+  for (const pid_t pid : left)
+    std::fprintf(stderr,
+                 "ddprun: process %d is still there after SIGKILL: the kernel holds it, or it is another user's.\n",
+                 pid);
+}
+
+void reap_until_agent_ends(pid_t agent, std::vector<pid_t>& strangers) {
   int status = 0;
   for (pid_t pid; (pid = waitpid(-1, &status, WNOHANG)) > 0;) {
+    std::erase(strangers, pid);  // its pid may now be anyone's
     if (pid != agent) continue;
-    end_all_children(kEndLimit);
+    tell_of(end_all_children(kEndLimit, std::move(strangers)));
     leave_as(status);
   }
 }
 
-[[noreturn]] void keep(pid_t agent) {
+// A pipe whose end tells that the agent has died, by a signal that also wakes a process that somebody has stopped.
+struct DeathPipe {
+  int keepers = -1, agents = -1;
+};
+
+DeathPipe death_pipe() {
+  int ends[2];
+  must(pipe2(ends, O_CLOEXEC) == 0, "make a pipe");
+  const bool armed = fcntl(ends[0], F_SETOWN, getpid()) == 0 && fcntl(ends[0], F_SETSIG, SIGCONT) == 0 &&
+                     fcntl(ends[0], F_SETFL, O_ASYNC) == 0;
+  must(armed, "have a pipe's end told");
+  return {ends[0], ends[1]};
+}
+
+[[noreturn]] void keep(pid_t agent, std::vector<pid_t> strangers) {
   prctl(PR_SET_NAME, "ddprun-keeper");  // killall by the agent's name must not take both
   sigset_t all;
   sigfillset(&all);
   for (;;) {
     const int signal = sigwaitinfo(&all, nullptr);
     if (signal == SIGCHLD)
-      reap_until_agent_ends(agent);
+      reap_until_agent_ends(agent, strangers);
     else if (signal == SIGTSTP)
       stop_job(agent);
     else if (signal > 0)
@@ -97,17 +121,28 @@ void reap_until_agent_ends(pid_t agent) {
   }
 }
 
+void become_agent() {
+  prctl(PR_SET_PDEATHSIG, SIGCONT);  // wakes us at the keeper's death
+  setpgid(0, 0);                     // `kill -9 %1` in a shell goes to the group: it must not take both
+  signal(SIGTTOU, SIG_IGN);          // we write to the terminal from the background
+  must(prctl(PR_SET_CHILD_SUBREAPER, 1) == 0, "become child subreaper");
+  sigset_t none;
+  sigemptyset(&none);
+  sigprocmask(SIG_SETMASK, &none, nullptr);  // also what our parent had blocked: who cannot be told cannot be stopped
+}
+
 }  // namespace
 
-std::vector<pid_t> end_all_children(milliseconds limit) {
+std::vector<pid_t> end_all_children(milliseconds limit, std::vector<pid_t> spared) {
   const auto deadline = steady_clock::now() + limit;
   for (useconds_t pause = kPauseUs;;) {
     pid_t reaped = 0;
     bool progress = false;
-    while ((reaped = waitpid(-1, nullptr, WNOHANG | __WALL)) > 0) progress = true;
+    for (; (reaped = waitpid(-1, nullptr, WNOHANG | __WALL)) > 0; progress = true) std::erase(spared, reaped);
     if (reaped < 0 && errno == ECHILD) return {};
-    const std::vector<pid_t> left = children();
-    if (steady_clock::now() > deadline) return left;
+    std::vector<pid_t> left = children();  // the dead are among them until they are reaped, so none is passed over
+    std::erase_if(left, [&](pid_t pid) { return std::find(spared.begin(), spared.end(), pid) != spared.end(); });
+    if ((left.empty() && !spared.empty()) || steady_clock::now() > deadline) return left;
     for (const pid_t child : left) kill(child, SIGKILL);
     pause = progress ? kPauseUs : std::min(pause * 2, kPauseUsMax);
     usleep(pause);
@@ -115,22 +150,24 @@ std::vector<pid_t> end_all_children(milliseconds limit) {
 }
 
 int continue_under_keeper() {
-  sigset_t all, before;
+  std::signal(SIGCHLD, SIG_DFL);  // ignored, as some parents leave it, it would tell of no end
+  sigset_t all;
   sigfillset(&all);
-  must(sigprocmask(SIG_SETMASK, &all, &before) == 0, "block signals");  // none may be lost between fork and sigwaitinfo
+  must(sigprocmask(SIG_SETMASK, &all, nullptr) == 0, "block signals");  // none may be lost between fork and sigwaitinfo
+  const std::vector<pid_t> strangers = children();                      // of the shell that became us by exec
   must(prctl(PR_SET_CHILD_SUBREAPER, 1) == 0, "become child subreaper");
   const int keeper_pidfd = static_cast<int>(syscall(SYS_pidfd_open, getpid(), 0));  // inherited: no race with our death
   must(keeper_pidfd >= 0, "open the keeper's pidfd");
+  const DeathPipe death = death_pipe();
   const pid_t agent = fork();
   must(agent >= 0, "fork");
   if (agent > 0) {
     close(keeper_pidfd);
-    keep(agent);
+    close(death.agents);
+    keep(agent, strangers);
   }
-  setpgid(0, 0);             // `kill -9 %1` in a shell goes to the group: it must not take both
-  signal(SIGTTOU, SIG_IGN);  // we write to the terminal from the background
-  must(prctl(PR_SET_CHILD_SUBREAPER, 1) == 0, "become child subreaper");
-  sigprocmask(SIG_SETMASK, &before, nullptr);
+  close(death.keepers);  // the other end stays open as long as we live
+  become_agent();
   return keeper_pidfd;
 }
 

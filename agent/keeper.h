@@ -3,8 +3,9 @@
 // The process that people and schedulers see stays outside as the keeper; the agent goes on in a child of it. Both are
 // child subreapers, so whatever loses its parent, setsid and double fork or not, becomes a child of the agent while
 // that lives, else of the keeper. Whichever of the two dies, the other ends every process below and leaves. (prctl(2),
-// PR_SET_CHILD_SUBREAPER.) The keeper forwards signals and job control and ends with the agent's status; it knows
-// nothing else.
+// PR_SET_CHILD_SUBREAPER.) A death also wakes the other with SIGCONT, should somebody have stopped it. Children that
+// the process had before it became ddprun, by a shell's exec, are not the job's and live on. The keeper forwards
+// signals and job control and ends with the agent's status; it knows nothing else.
 #pragma once
 #include <sys/types.h>
 
@@ -19,7 +20,7 @@ int continue_under_keeper();
 
 // SIGKILLs children until none is left, reaping them; orphans come up to us one level at a time. Only own, unreaped
 // children are ever signalled, so no recycled pid can be hit. Returns those that were still there at the limit: stuck
-// in the kernel, or not ours to kill.
-std::vector<pid_t> end_all_children(std::chrono::milliseconds limit);
+// in the kernel, or not ours to kill. `spared`: children that live on.
+std::vector<pid_t> end_all_children(std::chrono::milliseconds limit, std::vector<pid_t> spared = {});
 
 }  // namespace ddprun

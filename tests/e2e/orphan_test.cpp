@@ -1,130 +1,182 @@
 // Whatever dies, nothing of the job is alive a second later: not the workers, not what they forked, whatever session or
-// parent it fled to.
+// parent it fled to. Each way to die meets each kind of descendant: all kinds at once in every test run, one by one and
+// in random pairings in a soak.
+#include <algorithm>
 #include <csignal>
-#include <cstdlib>
 #include <random>
 
+#include "tests/e2e/orphan_job.h"
+#include "tests/e2e/programs.h"
+#include "tests/e2e/ways_to_die.h"
 #include "tests/support/catch.h"
-#include "tests/support/command.h"
+#include "tests/support/soak.h"
 
 using namespace ddprun::test;
 using namespace std::chrono_literals;
 
 namespace {
 
-const std::string kDdprun = std::string(DDPRUN_BIN_DIR) + "/ddprun";
-constexpr auto kLimit = 20s;
-
-// Each worker leaves a deaf child in its group, a deaf one in a session of its own, and a double-forked one there.
-const std::string kNasty =
-    "trap '' TERM HUP INT; sleep 600 & setsid sleep 600 & (setsid sh -c 'trap \"\" TERM HUP; sleep 600 & sleep 600' &) "
-    "; ";
-
-std::vector<std::string> nasty_job(const std::string& then) {
-  return {kDdprun, "--nproc_per_node=2", "--stop-grace=0.2", "sh", "-c", kNasty + then};
+std::vector<std::string> without(std::vector<std::string> kinds, const std::vector<std::string>& missing) {
+  std::erase_if(kinds, [&](const auto& kind) { return std::count(missing.begin(), missing.end(), kind) > 0; });
+  return kinds;
 }
 
-// Waits until all that the workers start is there: per worker itself, its four sleepers and a shell.
-void wait_until_up(Command& job) {
+void leaves_nothing(const WayToDie& way, const std::vector<std::string>& kinds, int workers, Random& random) {
+  std::string shown = way.name + " with " + std::to_string(workers) + " workers and";
+  for (const std::string& kind : kinds) shown += " " + kind;
+  INFO(shown);
+  OrphanJob job({way.options, without(kinds, way.misses), way.then, way.terminal ? 1 : workers, {}, way.terminal});
+  way.happen(job, random);
+  const Ended ended = job.command().wait_exit(kLimit);
+  if (way.code >= 0 && !kSanitized) CHECK(ended == exited(way.code));  // sanitizers end by their own codes
+  CHECK(job.left() == "");
+}
+
+std::vector<WayToDie> ways_named(const std::string& begin) {
+  std::vector<WayToDie> ways = ways_to_die();
+  std::erase_if(ways, [&](const WayToDie& way) { return !way.name.starts_with(begin); });
+  REQUIRE_FALSE(ways.empty());
+  return ways;
+}
+
+// All ways whose names begin so, with all kinds at once; in a soak also with each kind alone.
+void leaves_nothing(const std::string& begin) {
+  Random random(first_seed());
+  for (const WayToDie& way : ways_named(begin)) {
+    leaves_nothing(way, kAllKinds, 2, random);
+    if (!soaking()) continue;
+    for (const std::string& kind : kAllKinds) leaves_nothing(way, {kind}, 2, random);
+  }
+}
+
+}  // namespace
+
+TEST_CASE("kill -9 of the pid a person sees leaves nothing") { leaves_nothing("the keeper gets signal 9"); }
+TEST_CASE("kill -9 of the agent leaves nothing, and ddprun's status tells it") {
+  leaves_nothing("the agent gets signal 9");
+}
+TEST_CASE("no signal to the pid a person sees leaves anything") { leaves_nothing("the keeper gets"); }
+TEST_CASE("no signal to the agent leaves anything") { leaves_nothing("the agent gets"); }
+TEST_CASE("SIGTERM leaves nothing") { leaves_nothing("SIGTERM"); }
+TEST_CASE("Ctrl-C twice leaves nothing, however long the grace") { leaves_nothing("Ctrl-C twice"); }
+TEST_CASE("option --max-run leaves nothing") { leaves_nothing("--max-run"); }
+TEST_CASE("workers that end well leave no children behind") { leaves_nothing("success"); }
+TEST_CASE("a job that fails leaves nothing") { leaves_nothing("failure"); }
+TEST_CASE("kill -9 of a worker leaves nothing") { leaves_nothing("worker killed"); }
+
+TEST_CASE("a worker's process group ends with it, while other ranks go on") { leaves_nothing("rank 0 leaves"); }
+
+TEST_CASE("a restart starts on a clean machine: what the old round left is gone before the new one starts") {
+  leaves_nothing("restart");
+}
+
+TEST_CASE("keeper or agent, stopped while the other is killed, wakes up and leaves nothing") {
+  leaves_nothing("the keeper stopped");
+  leaves_nothing("the agent stopped");
+}
+
+// The kernel itself wakes a group that is orphaned in its session; here it is not.
+TEST_CASE("a stopped agent wakes up when the keeper is killed, also under a shell that adopts it") {
+  const std::string shell =
+      "import ctypes, os, sys, time; ctypes.CDLL(None).prctl(36, 1); "  // PR_SET_CHILD_SUBREAPER
+      "os.spawnv(os.P_NOWAIT, sys.argv[1], sys.argv[1:]); time.sleep(600)";
+  Command job({"python3", "-c", shell, ddprun_program(), "sleep", "600"});
+  job.wait_for_process("DDPRUN_ROUND", "1", kLimit);
+  const pid_t keeper = first_child_of(job.pid());
+  kill(first_child_of(keeper), SIGSTOP);
+  kill(keeper, SIGKILL);
+  CHECK(eventually([&] { return job.processes("DDPRUN_ROUND", "1").empty(); }, kGoneWithin));
+}
+
+TEST_CASE("killed at any moment of its start, ddprun leaves nothing") {
+  for (const std::string who : {"the keeper", "the agent"}) {
+    const WayToDie way = ways_named(who + " killed while starting").at(0);
+    Series("orphans: " + way.name + ", at a random microsecond: nothing left", 8, 200).run([&](std::uint64_t seed) {
+      Random random(seed);
+      leaves_nothing(way, kAllKinds, 2, random);
+    });
+  }
+}
+
+TEST_CASE("any descendants, whatever their number and the job's way to die: nothing is left") {
+  const std::vector<WayToDie> all = ways_to_die();
+  Series("orphans: random way to die, random kinds of descendants, 1 to 4 workers: nothing left", 4, 200)
+      .run([&](std::uint64_t seed) {
+        Random random(seed);
+        std::vector<std::string> kinds = kAllKinds;
+        std::shuffle(kinds.begin(), kinds.end(), random);
+        kinds.resize(1 + random() % kinds.size());
+        const WayToDie& way = all[random() % all.size()];
+        leaves_nothing(way, kinds, 1 + static_cast<int>(random() % 4), random);
+      });
+}
+
+TEST_CASE("a worker killed before it has become its program fails the job and leaves nothing") {
+  const WayToDie way = ways_named("worker killed between fork and exec").at(0);
+  Series("orphans: " + way.name + ": exit 1, nothing left", 5, 200).run([&](std::uint64_t seed) {
+    Random random(seed);
+    leaves_nothing(way, kAllKinds, 4, random);
+  });
+}
+
+TEST_CASE("a worker in the terminal's foreground leaves nothing") { leaves_nothing("at a terminal"); }
+
+TEST_CASE("what outlives keeper and agent, both killed at once, is ended by the next run of the job") {
+  leaves_nothing("both killed at once");
+  const std::string id = "orphans-" + std::to_string(getpid());
+  const auto words = [&](const std::string& script) {
+    return std::vector<std::string>{ddprun_program(), "--rdzv-id=" + id, "sh", "-c", script};
+  };
   REQUIRE(eventually(
-      [&] {
-        std::size_t sleepers = 0;
-        for (const Process& process : job.processes()) sleepers += process.command_line.find("sleep") == 0;
-        return sleepers >= 2 * 4;
+      [&] {  // the second of the two may run again before it is killed, too: then nothing is left, and we try again
+        Command job(words("setsid sleep 600 & wait"));
+        const auto its_processes = [&] { return job.processes("DDPRUN_ROUND", "1").size(); };
+        REQUIRE(eventually([&] { return its_processes() == 2; }, kLimit));
+        kill_both(job.pid(), first_child_of(job.pid()));
+        REQUIRE(eventually([&] { return its_processes() < 2 && job.processes().size() < 2; }, kLimit));
+        if (its_processes() == 0) return false;
+        const Ended next = run(words("true"), kLimit);
+        CHECK(next == exited(0));
+        CHECK(next.err == "ddprun: ended 1 processes that an earlier run of job " + id + " had left behind.\n");
+        CHECK(job.all_gone(kGoneWithin));
+        return true;
       },
       kLimit));
 }
 
-pid_t agent_of(Command& job) {  // the keeper's only child
-  const std::string children =
-      read_file("/proc/" + std::to_string(job.pid()) + "/task/" + std::to_string(job.pid()) + "/children");
-  return std::atoi(children.c_str());
-}
-
-int repeats() { return std::getenv("DDPRUN_SOAK") ? 20 : 1; }
-
-}  // namespace
-
-TEST_CASE("kill -9 of the pid a person sees leaves nothing") {
-  for (int i = 0; i < repeats(); ++i) {
-    Command job(nasty_job("wait"));
-    wait_until_up(job);
-    job.kill(SIGKILL);
-    CHECK(job.all_gone(1s));
-  }
-}
-
-TEST_CASE("kill -9 of the agent leaves nothing, and ddprun's status tells it") {
-  for (int i = 0; i < repeats(); ++i) {
-    Command job(nasty_job("wait"));
-    wait_until_up(job);
-    kill(agent_of(job), SIGKILL);
-    CHECK(job.wait_exit(kLimit) == exited(137));
-    CHECK(job.all_gone(1s));
-  }
-}
-
-TEST_CASE("SIGTERM leaves nothing") {
-  for (int i = 0; i < repeats(); ++i) {
-    Command job(nasty_job("wait"));
-    wait_until_up(job);
-    job.kill(SIGTERM);
-    CHECK(job.wait_exit(kLimit) == exited(143));
-    CHECK(job.all_gone(1s));
-  }
-}
-
-TEST_CASE("workers that end well leave no children behind") {
-  for (int i = 0; i < repeats(); ++i) {
-    Command job(nasty_job("exit 0"));
-    CHECK(job.wait_exit(kLimit) == exited(0));
-    CHECK(job.all_gone(1s));
-  }
-}
-
-TEST_CASE("a restart starts on a clean machine: what the old round left is gone before the new one starts") {
-  Command job(nasty_job("[ $DDPRUN_ROUND = 2 ] || exit 3; echo second round; wait"));
-  job.wait_for_output("second round", kLimit);
-  wait_until_up(job);
-  for (const Process& process : job.processes())
-    if (const auto env = environment_of(process.pid); env.count("DDPRUN_ROUND")) CHECK(env.at("DDPRUN_ROUND") == "2");
-}
-
-TEST_CASE("killed at any moment of its start, ddprun leaves nothing") {
-  std::mt19937 random(1);
-  for (int i = 0; i < 10 * repeats(); ++i) {
-    Command job({kDdprun, "--nproc_per_node=8", "sleep", "600"});
-    const auto moment = std::chrono::microseconds(random() % 12'000);
-    const auto start = std::chrono::steady_clock::now();
-    while (std::chrono::steady_clock::now() - start < moment) continue;  // the moment is the test's subject
-    job.kill(SIGKILL);
-    CHECK(job.all_gone(1s));
-  }
-}
-
-TEST_CASE("what outlives keeper and agent, both killed at once, is ended by the next run of the job") {
-  const std::vector<std::string> named{kDdprun, "--rdzv-id=orphans", "sh", "-c"};
-  auto words = named;
-  words.push_back("setsid sleep 600 & wait");
-  Command job(words);
-  REQUIRE(eventually([&] { return job.processes("DDPRUN_ROUND", "1").size() == 2; }, kLimit));
-  const pid_t agent = agent_of(job);
-  job.kill(SIGSTOP);  // so that neither sees the other die
-  kill(agent, SIGSTOP);
-  job.kill(SIGKILL);
-  kill(agent, SIGKILL);
-  REQUIRE(eventually([&] { return job.processes("DDPRUN_ROUND", "1").size() == 1; }, kLimit));
-  words = named;
-  words.push_back("true");
-  const Ended next = run(words, kLimit);
-  CHECK(next == exited(0));
-  CHECK(next.err == "ddprun: ended 1 processes that an earlier run of job orphans had left behind.\n");
-  CHECK(job.all_gone(1s));
-}
-
 TEST_CASE("a run of the same name that is alive is left alone") {
-  Command job({kDdprun, "--rdzv-id=twins", "sleep", "600"});
+  Command job({ddprun_program(), "--rdzv-id=twins", "sleep", "600"});
   job.wait_for_process("DDPRUN_ROUND", "1", kLimit);
-  CHECK(run({kDdprun, "--rdzv-id=twins", "true"}, kLimit) == exited(0));
+  CHECK(run({ddprun_program(), "--rdzv-id=twins", "true"}, kLimit) == exited(0));
   CHECK(job.processes("DDPRUN_ROUND", "1").size() == 1);
+}
+
+TEST_CASE("started with SIGCHLD ignored, ddprun sees its workers end all the same") {
+  const std::string ignoring =
+      "import os, signal, sys; signal.signal(signal.SIGCHLD, signal.SIG_IGN); "
+      "os.execv(sys.argv[1], sys.argv[1:])";
+  OrphanJob job({.then = "exit:0", .before = {"python3", "-c", ignoring}});
+  CHECK(job.command().wait_exit(kLimit) == exited(0));
+  CHECK(job.left() == "");
+}
+
+TEST_CASE("started with signals blocked, ddprun can be stopped all the same") {
+  const std::string blocking =
+      "import os, signal, sys; signal.pthread_sigmask(signal.SIG_BLOCK, range(1, 32)); "
+      "os.execv(sys.argv[1], sys.argv[1:])";
+  OrphanJob job({.before = {"python3", "-c", blocking}});
+  job.wait_until("up");
+  job.command().kill(SIGTERM);
+  CHECK(job.command().wait_exit(kLimit) == exited(143));
+  CHECK(job.left() == "");
+}
+
+TEST_CASE("children of the shell that became ddprun are not the job's, and live on") {
+  const std::string own_child = "sleep 600 & exec \"$@\"";
+  OrphanJob job({.then = "exit:0", .before = {"sh", "-c", own_child, "sh"}});
+  CHECK(job.command().wait_exit(kLimit) == exited(0));
+  CHECK(job.left() == "");
+  const std::vector<Process> living = job.command().processes();
+  REQUIRE(living.size() == 1);
+  CHECK(living[0].command_line == "sleep 600 ");
 }
