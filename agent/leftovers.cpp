@@ -29,7 +29,7 @@ using std::chrono::steady_clock;
 constexpr int kLooksMax = 200;            // at /proc; where a program changes its pid all the time a dozen were needed
 constexpr milliseconds kEndLimit{5'000};  // a driver may hold a dying process for longer: go on
 constexpr unsigned long kKernelThread = 0x00200000;  // PF_KTHREAD, include/linux/sched.h
-constexpr int kFlagsField = 9;                       // of /proc/<pid>/stat, proc(5)
+constexpr int kFlagsField = 9, kThreadsField = 20;   // of /proc/<pid>/stat, proc(5)
 
 std::vector<pid_t> all_processes() {
   std::vector<pid_t> all;
@@ -39,12 +39,19 @@ std::vector<pid_t> all_processes() {
   return all;
 }
 
-bool is_kernel_thread(const fs::path& process) {
+struct Stat {
+  bool kernel_thread = false;
+  int threads = 0;
+};
+
+Stat stat_of(const fs::path& process) {
   const std::string stat = file_content(process / "stat");
   std::istringstream fields(stat.substr(std::min(stat.rfind(')') + 1, stat.size())));  // the name may hold anything
-  std::string field;
-  for (int i = 3; i <= kFlagsField; ++i) fields >> field;
-  return std::strtoul(field.c_str(), nullptr, 10) & kKernelThread;
+  std::vector<std::string> values(3);                                                  // counted from 1
+  for (std::string value; fields >> value;) values.push_back(value);
+  if (values.size() <= kThreadsField) return {};
+  return {(std::strtoul(values[kFlagsField].c_str(), nullptr, 10) & kKernelThread) != 0,
+          std::atoi(values[kThreadsField].c_str())};
 }
 
 // Where the main thread has ended, only those that run on show it.
@@ -71,19 +78,16 @@ class Hunt {
 
   // Whether another look is needed: somebody was ended, or gone before we had seen who it was, maybe under another pid.
   bool look() {
-    std::vector<pid_t> all = all_processes();
-    std::erase_if(all, [&](pid_t pid) { return done_.contains(pid); });
     std::set<pid_t> unseen;
     const std::size_t ended_before = ended_.size();
-    for (auto pid = all.rbegin(); pid != all.rend(); ++pid)  // the newest first: it may not be there for long
-      if (examine(*pid))
-        done_.insert(*pid);
-      else
-        unseen.insert(*pid);
-    const bool calm =
-        ended_.size() == ended_before && std::includes(unseen_.begin(), unseen_.end(), unseen.begin(), unseen.end());
+    const std::vector<pid_t> all = all_processes();
+    for (auto pid = all.rbegin(); pid != all.rend(); ++pid) {  // the newest first: it may not be there for long
+      if (done_.contains(*pid)) continue;
+      const bool seen = examine(*pid), before = unseen_.contains(*pid);
+      (seen || before ? done_ : unseen).insert(*pid);  // a zombie stays one
+    }
     unseen_ = std::move(unseen);
-    return !calm;
+    return ended_.size() > ended_before || !unseen_.empty();
   }
 
   // They may hold a port or a device that the job needs.
@@ -104,8 +108,11 @@ class Hunt {
     const fs::path process = "/proc/" + std::to_string(pid);
     Fd pidfd(static_cast<int>(syscall(SYS_pidfd_open, pid, 0)));  // before the look: what we read is what we end
     std::string environment = file_content(process / "environ");
-    if (environment.empty() && (is_another_users(process) || is_kernel_thread(process))) return true;
-    if (environment.empty()) environment = environment_of_a_thread(process);
+    if (environment.empty()) {
+      const Stat stat = stat_of(process);
+      if (stat.kernel_thread || is_another_users(process)) return true;
+      if (stat.threads > 1) environment = environment_of_a_thread(process);
+    }
     if (environment.empty()) return false;
     const auto cookie = cookie_in(environment);
     if (!cookie || !is_leftover(*cookie, own_)) return true;
