@@ -12,10 +12,10 @@ from case import Case
 from driver import Launcher, Run
 
 UUID = re.compile(r"\b[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}\b")
-# torchrun: .../attempt_0/1/error.json, local ranks; ddprun: .../round-1/rank-1/error.json, global ones. On one node they
-# are the same.
-WORKER_FILE = re.compile(r"(?:attempt_(?P<attempt>\d+)|round-(?P<round>\d+))/"
-                         r"(?:(?:rank-)?(?P<rank>\d+)/)?(?P<file>[^/]+)$")
+# torchrun: .../attempt_0/1/error.json, local ranks; ddprun: .../round-1/rank-1/error.json, or without logs
+# .../round-1-rank-1-error.json, global ones. On one node they are the same.
+WORKER_FILE = re.compile(r"(?:attempt_(?P<attempt>\d+)|round-(?P<round>\d+))[/-]"
+                         r"(?:(?:rank-)?(?P<rank>\d+)[/-])?(?P<file>[^/]+)$")
 WORKER_LINE = "said:"  # what probes write to stderr holds it, what launchers write themselves does not
 REPORTED = "    | "    # before ddprun's own quotation of a worker's last lines
 
