@@ -11,6 +11,9 @@ function(ddprun_target target)
   if(CMAKE_CXX_COMPILER_ID STREQUAL GNU AND CMAKE_CXX_COMPILER_VERSION VERSION_LESS 13)
     target_compile_options(${target} PRIVATE -Wno-restrict)  # false alarm on "literal" + string: gcc.gnu.org/PR105651
   endif()
+  if(DDPRUN_SANITIZE STREQUAL thread AND CMAKE_CXX_COMPILER_ID STREQUAL GNU)
+    target_compile_options(${target} PRIVATE -Wno-tsan)  # Asio's fences, which the sanitizer does not see; its mutexes it does
+  endif()
   target_include_directories(${target} PUBLIC ${PROJECT_SOURCE_DIR})
   if(DDPRUN_SANITIZE)
     target_compile_options(${target} PUBLIC -fsanitize=${DDPRUN_SANITIZE} -fno-omit-frame-pointer -fno-sanitize-recover=undefined)
