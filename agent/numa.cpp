@@ -131,15 +131,6 @@ std::string why_unseated(const Topology& topology, std::size_t local_rank) {
 
 }  // namespace
 
-std::optional<NumaBinding> numa_binding(const std::string& name) {
-  static const std::map<std::string, NumaBinding> kNames{{"node", NumaBinding::node},
-                                                         {"socket", NumaBinding::socket},
-                                                         {"exclusive", NumaBinding::exclusive},
-                                                         {"core-complex", NumaBinding::core_complex}};
-  const auto found = kNames.find(name);
-  return found == kNames.end() ? std::nullopt : std::optional(found->second);
-}
-
 std::vector<Binding> plan_bindings(NumaBinding kind, const Topology& topology, int workers) {
   std::vector<int> nodes;
   for (const auto& [node, cpus] : topology.nodes)
@@ -176,7 +167,8 @@ std::set<int> parse_cpu_list(const std::string& text) {
   return out;
 }
 
-std::string cpu_list(const std::vector<int>& cpus) {
+std::string cpu_list(std::vector<int> cpus) {
+  std::sort(cpus.begin(), cpus.end());
   std::string out;
   for (std::size_t i = 0; i < cpus.size();) {
     std::size_t last = i;

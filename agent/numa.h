@@ -13,6 +13,7 @@
 namespace ddprun {
 
 enum class NumaBinding {
+  none,
   node,          // all CPUs of the GPU's memory node
   socket,        // all CPUs of the nodes of the socket that node belongs to
   exclusive,     // the node's cores shared out among the GPUs that are near it
@@ -44,13 +45,11 @@ struct Binding {
   std::string why_not = {};  // a sentence where `cpus` is empty
 };
 
-std::optional<NumaBinding> numa_binding(const std::string& name);  // "core-complex"
-
-// One for each local rank.
+// One for each local rank. `kind` is not none.
 std::vector<Binding> plan_bindings(NumaBinding kind, const Topology& machine, int workers);
 
 // "0-2,4" and back. What is no number ends the reading.
 std::set<int> parse_cpu_list(const std::string& text);
-std::string cpu_list(const std::vector<int>& cpus);
+std::string cpu_list(std::vector<int> cpus);
 
 }  // namespace ddprun

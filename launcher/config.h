@@ -9,6 +9,8 @@
 #include <string>
 #include <vector>
 
+#include "agent/log_options.h"
+#include "agent/numa.h"
 #include "agent/rank_selection.h"
 #include "launcher/settings.h"
 #include "rendezvous/time.h"
@@ -16,11 +18,9 @@
 namespace ddprun {
 
 // The enumerators of each stand in the order of its option's choices (options.cpp).
-enum class NumaChoice { none, node, socket, exclusive, core_complex };
 enum class Backend { fixed, c10d };  // torchrun's "static" and "c10d"
 enum class ScopeChoice { automatic, rank, group };
 enum class ExitCodeChoice { ddprun, torchrun, worker };
-enum class LayoutChoice { ddprun, torchrun };
 enum class EventSink { nowhere, console, file };
 
 constexpr int kAutoThreads = 0;
@@ -37,7 +37,7 @@ struct Config {
   bool module = false;
   bool no_python = false;
   bool virtual_local_rank = false;
-  NumaChoice numa_binding = NumaChoice::none;
+  NumaBinding numa_binding = NumaBinding::none;
   // OMP_NUM_THREADS. Empty: as torchrun, 1 where it is unset and there are several workers; kAutoThreads: the CPUs this
   // process may use, divided by its workers.
   std::optional<int> omp_threads = {};
@@ -82,7 +82,7 @@ struct Config {
   std::string log_prefix = "[${role_name}${local_rank}]:";
   std::uint64_t log_size_bytes_max = 0;  // 0: no cap
   int log_keep = 3;
-  LayoutChoice log_layout = LayoutChoice::ddprun;
+  LogTree log_layout = LogTree::ddprun;
 
   // Reports.
   EventSink events = EventSink::nowhere;

@@ -4,6 +4,7 @@
 #include <cctype>
 #include <string_view>
 
+#include "agent/numa.h"
 #include "launcher/spelling.h"
 
 namespace ddprun {
@@ -36,7 +37,7 @@ std::string described(const PlannedWorker& worker) {
   out += labelled("runs", command_line(worker));
   if (worker.argv.empty() || worker.argv.front() != worker.program) out += labelled("program", worker.program);
   out += variables(worker.environment);
-  out += labelled("CPUs", worker.cpus.empty() ? "as ddprun's own" : cpu_ranges(worker.cpus));
+  out += labelled("CPUs", worker.cpus.empty() ? "as ddprun's own" : cpu_list(worker.cpus));
   if (!worker.memory_nodes.empty()) out += labelled("memory", "node " + worker.memory_nodes);
   out += labelled("stdin", worker.stdin_from);
   out += labelled("stdout", listed(worker.stdout_to, "and"));
@@ -56,17 +57,6 @@ EnvironmentDifference difference(const Environment& own, const Environment& work
     if (const auto found = own.find(name); found == own.end() || found->second != value) out[name] = value;
   for (const auto& [name, ignored] : own)
     if (!workers.count(name)) out[name] = std::nullopt;
-  return out;
-}
-
-std::string cpu_ranges(std::vector<int> cpus) {
-  std::sort(cpus.begin(), cpus.end());
-  std::string out;
-  for (std::size_t i = 0, last = 0; i < cpus.size(); i = last + 1) {
-    for (last = i; last + 1 < cpus.size() && cpus[last + 1] == cpus[last] + 1;) ++last;
-    out += (out.empty() ? "" : ",") + std::to_string(cpus[i]);
-    if (last > i) out += "-" + std::to_string(cpus[last]);
-  }
   return out;
 }
 

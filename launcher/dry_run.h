@@ -28,9 +28,6 @@ struct PlannedWorker {
 
 std::string dry_run_text(const std::vector<PlannedWorker>& workers);
 
-// "0-3,8"
-std::string cpu_ranges(std::vector<int> cpus);
-
 // A word as a POSIX shell reads it back.
 std::string shell_word(const std::string& word);
 

@@ -36,7 +36,7 @@ std::string host_for_workers(const Config& config, const Place& place) {
 LogOptions log_options(const Config& config, const Place& place) {
   LogOptions logs;
   logs.log_dir = config.log_dir;
-  logs.tree = config.log_layout == LayoutChoice::torchrun ? LogTree::torchrun : LogTree::ddprun;
+  logs.tree = config.log_layout;
   logs.redirects = config.redirects;
   logs.tee = config.tee;
   logs.console_ranks = config.local_ranks_filter;

@@ -61,31 +61,16 @@ Surroundings surroundings() {
   return {variable("PATH"), self.parent_path().string(), variable("PYTHON_EXEC"), kind_of, first_line_of};
 }
 
-std::optional<NumaBinding> kind_of(NumaChoice choice) {
-  switch (choice) {
-    case NumaChoice::node:
-      return NumaBinding::node;
-    case NumaChoice::socket:
-      return NumaBinding::socket;
-    case NumaChoice::exclusive:
-      return NumaBinding::exclusive;
-    case NumaChoice::core_complex:
-      return NumaBinding::core_complex;
-    case NumaChoice::none:
-      break;
-  }
-  return {};
-}
-
-std::vector<Binding> bindings(const Config& config, int workers) {
-  const auto kind = kind_of(config.numa_binding);
-  if (!kind) return {};
-  return plan_bindings(*kind, read_topology(*kind, std::getenv("CUDA_VISIBLE_DEVICES")), workers);
+std::vector<Binding> bindings(NumaBinding kind, int workers) {
+  if (kind == NumaBinding::none) return {};
+  return plan_bindings(kind, read_topology(kind, std::getenv("CUDA_VISIBLE_DEVICES")), workers);
 }
 
 Place place_of(const Config& config, const Machine& machine) {
-  Place place{
-      host_name(), {}, own_environment(), bindings(config, worker_count(config.nproc_per_node, machine).value())};
+  Place place{host_name(),
+              {},
+              own_environment(),
+              bindings(config.numa_binding, worker_count(config.nproc_per_node, machine).value())};
   if (config.interface.empty()) return place;
   place.interface_address = address_of_interface(config.interface);
   if (place.interface_address.empty() && master_host(config).empty())

@@ -12,7 +12,7 @@ using namespace std::chrono_literals;
 
 namespace {
 
-constexpr auto kLimit = 60s;
+constexpr auto kLargeLimit = 60s;  // to fill gigabytes on a busy machine
 const std::string kWorkerInC = DDPRUN_BIN_DIR "/channel_worker";
 const std::string kWorkerInPython =
     "python3 " DDPRUN_SOURCE_DIR "/tests/agent/channel_worker.py " DDPRUN_SOURCE_DIR "/rendezvous";
@@ -30,7 +30,7 @@ const std::string kSurvivor =
 
 CommandOptions quiet() { return {.env = {{"PYTHONDONTWRITEBYTECODE", "1"}}}; }
 
-Command job_of(const std::string& rank_0, const std::string& rank_1) {
+Command job_with(const std::string& rank_0, const std::string& rank_1) {
   return Command({ddprun_program(), "--nproc_per_node=2", "--max-restarts=0", "sh", "-c",
                   "if [ $RANK = 0 ]; then exec " + rank_0 + "; else echo pid $$; exec " + rank_1 + "; fi"},
                  quiet());
@@ -54,18 +54,18 @@ void wait_until_settled(Command& job, pid_t worker) {
         const bool filled = at != std::string::npos && std::stol(status.substr(at + 6)) / 1024 >= large_mb();
         return (filled && status.find("State:\tS") != std::string::npos) || job.ended();
       },
-      kLimit));
+      kLargeLimit));
 }
 
 double ms_from_kill_to_stop(const std::string& victim) {
-  Command job = job_of(kSurvivor, victim + " " + std::to_string(large_mb()) + " sleep");
-  job.wait_for_output("ready", kLimit);
-  const pid_t worker = std::stoi(job.wait_for_output("pid ([0-9]+)", kLimit)[1]);
+  Command job = job_with(kSurvivor, victim + " " + std::to_string(large_mb()) + " sleep");
+  job.wait_for_output("ready", kLargeLimit);
+  const pid_t worker = std::stoi(job.wait_for_output("pid ([0-9]+)", kLargeLimit)[1]);
   wait_until_settled(job, worker);
   const auto killed = std::chrono::steady_clock::now();
   REQUIRE(kill(worker, SIGKILL) == 0);
-  const auto stopped = std::stoll(job.wait_for_output("stopped at ([0-9]+)", kLimit)[1]);
-  CHECK(job.wait_exit(kLimit).code == 1);
+  const auto stopped = std::stoll(job.wait_for_output("stopped at ([0-9]+)", kLargeLimit)[1]);
+  CHECK(job.wait_exit(kLargeLimit).code == 1);
   CHECK(job.err().find("SIGKILL") != std::string::npos);
   const std::chrono::nanoseconds took = std::chrono::nanoseconds(stopped) - killed.time_since_epoch();
   return std::chrono::duration<double, std::milli>(took).count();
@@ -87,26 +87,26 @@ TEST_CASE("the survivors of a large worker's SIGKILL are stopped within 5 ms", "
 
 TEST_CASE("a large worker that ends well raises no alarm", "[channel][release-only]") {
   const std::string worker = GENERATE(kWorkerInC, kWorkerInPython);
-  Command job = job_of("sh -c 'sleep 0.5'", worker + " 500 thread exit-0");
-  CHECK(job.wait_exit(kLimit) == exited(0));
+  Command job = job_with("sh -c 'sleep 0.5'", worker + " 500 thread exit-0");
+  CHECK(job.wait_exit(kLargeLimit) == exited(0));
   CHECK(job.err().empty());
 }
 
 TEST_CASE("a worker whose main thread ends, or that execs itself, raises no alarm", "[channel]") {
   const std::string how = GENERATE("thread end-main-thread", "thread end-main-thread-with-3", "exec");
-  Command job = job_of(kSurvivor, kWorkerInC + " 0 " + how);
-  job.wait_for_output("ready", kLimit);
-  const pid_t worker = std::stoi(job.wait_for_output("pid ([0-9]+)", kLimit)[1]);
+  Command job = job_with(kSurvivor, kWorkerInC + " 0 " + how);
+  job.wait_for_output("ready", kLargeLimit);
+  const pid_t worker = std::stoi(job.wait_for_output("pid ([0-9]+)", kLargeLimit)[1]);
   const std::string proc = "/proc/" + std::to_string(worker);
   REQUIRE(eventually(
       [&] {
         if (how == "exec") return read_file(proc + "/cmdline").find("sleep") != std::string::npos;
         return read_file(proc + "/stat").find(") Z") != std::string::npos;  // the other thread lives on
       },
-      kLimit));
+      kLargeLimit));
   job.kill(SIGUSR1);  // the agent passes it on after all that came before; it is rank 1's end
-  job.wait_for_output("stopped at", kLimit);
-  CHECK(job.wait_exit(kLimit).code == 1);
+  job.wait_for_output("stopped at", kLargeLimit);
+  CHECK(job.wait_exit(kLargeLimit).code == 1);
   CHECK(job.out().find("passed on") < job.out().find("stopped at"));
   CHECK(job.err().find("SIGUSR1") != std::string::npos);
 }

@@ -10,6 +10,7 @@
 #include <set>
 #include <sstream>
 
+#include "tests/e2e/programs.h"
 #include "tests/support/catch.h"
 #include "tests/support/command.h"
 
@@ -18,20 +19,6 @@ using namespace std::chrono_literals;
 namespace fs = std::filesystem;
 
 namespace {
-
-const std::string kDdprun = std::string(DDPRUN_BIN_DIR) + "/ddprun";
-constexpr auto kLimit = 20s;
-
-std::vector<std::string> job_of(std::vector<std::string> words) {
-  words.insert(words.begin(), kDdprun);
-  return words;
-}
-
-// A shell worker.
-std::vector<std::string> shell_job(std::vector<std::string> options, const std::string& script) {
-  options.insert(options.end(), {"sh", "-c", script});
-  return job_of(std::move(options));
-}
 
 // A shell whose child was signalled says so, too.
 long lines_of_ours(const std::string& err) {
@@ -47,8 +34,6 @@ std::set<std::string> lines_of(const std::string& text) {
   for (std::string line; std::getline(in, line);) out.insert(line);
   return out;
 }
-
-bool has(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
 
 // A listening socket on loopback: a port that is taken.
 struct TakenPort {

@@ -10,6 +10,7 @@
 #include <set>
 #include <sstream>
 
+#include "tests/e2e/programs.h"
 #include "tests/support/catch.h"
 #include "tests/support/command.h"
 #include "tests/support/soak.h"
@@ -19,15 +20,6 @@ using namespace std::chrono_literals;
 namespace fs = std::filesystem;
 
 namespace {
-
-const std::string kDdprun = std::string(DDPRUN_BIN_DIR) + "/ddprun";
-constexpr auto kLimit = 20s;
-
-std::vector<std::string> shell_job(std::vector<std::string> options, const std::string& script) {
-  options.insert(options.begin(), kDdprun);
-  options.insert(options.end(), {"sh", "-c", script});
-  return options;
-}
 
 // Workers and everything else in a new folder, which is also the one for temporary files.
 struct Job {
@@ -52,8 +44,6 @@ std::multiset<std::string> sorted_lines(const std::string& text) {
   const auto lines = lines_of(text);
   return {lines.begin(), lines.end()};
 }
-
-bool has(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
 
 std::size_t count(const std::string& text, const std::string& part) {
   std::size_t found = 0;

@@ -1,5 +1,6 @@
 #include "tests/e2e/orphan_job.h"
 
+#include <algorithm>
 #include <csignal>
 #include <cstdlib>
 #include <regex>
@@ -27,6 +28,16 @@ OrphanJob::~OrphanJob() {
 }
 
 pid_t OrphanJob::agent() const { return first_child_of(keeper()); }
+
+pid_t OrphanJob::worker(int rank) const {
+  const std::vector<Process> of_rank = command_.processes("RANK", std::to_string(rank));
+  for (const Descendant& one : processes_of(folder())) {
+    if (std::count(one.words.begin(), one.words.end(), kDescendantWord)) continue;
+    if (std::any_of(of_rank.begin(), of_rank.end(), [&](const Process& process) { return process.pid == one.pid; }))
+      return one.pid;
+  }
+  return 0;
+}
 
 void OrphanJob::wait_until(const std::string& said) {
   for (int rank = 0; rank < plan_.workers; ++rank) {

@@ -14,8 +14,6 @@
 
 namespace ddprun::test {
 
-constexpr std::chrono::seconds kLimit{20};  // for all that comes before the end
-
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
 constexpr bool kSanitized = true;
 #else
@@ -46,6 +44,7 @@ class OrphanJob {
   std::string name() const { return folder_.path().filename(); }  // what % stands for
   pid_t keeper() const { return command_.pid(); }
   pid_t agent() const;  // 0 where it is not there yet
+  pid_t worker(int rank) const;  // itself, none of its descendants; 0 where it is not there yet
 
   // All workers of round 1 have said so; what they say: descendants.h.
   void wait_until(const std::string& said);

@@ -1,8 +1,11 @@
-// Where the programs under test are.
+// Where the programs under test are, and how the tests start jobs with them.
 #pragma once
 
+#include <chrono>
 #include <cstdlib>
 #include <string>
+#include <utility>
+#include <vector>
 
 namespace ddprun::test {
 
@@ -13,5 +16,21 @@ inline std::string torch_python() {
   const char* chosen = std::getenv("PYTHON_EXEC");
   return chosen ? chosen : DDPRUN_SOURCE_DIR "/.venv/bin/python";
 }
+
+inline const std::string kDdprun = ddprun_program();
+constexpr std::chrono::seconds kLimit{20};  // of every wait
+
+inline std::vector<std::string> job_of(std::vector<std::string> words) {
+  words.insert(words.begin(), kDdprun);
+  return words;
+}
+
+// Workers that are a shell script.
+inline std::vector<std::string> shell_job(std::vector<std::string> options, const std::string& script) {
+  options.insert(options.end(), {"sh", "-c", script});
+  return job_of(std::move(options));
+}
+
+inline bool has(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
 
 }  // namespace ddprun::test

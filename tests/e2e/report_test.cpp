@@ -24,10 +24,7 @@ using Json = nlohmann::json;
 
 namespace {
 
-constexpr auto kLimit = 20s;
 constexpr auto kPythonLimit = 60s;  // to import torch on a busy machine
-
-bool has(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
 
 // As one paragraph: the report breaks long lines.
 std::string unbroken(const std::string& text) {
@@ -41,9 +38,8 @@ std::string unbroken(const std::string& text) {
 }
 
 std::vector<std::string> job(std::vector<std::string> options, const std::vector<std::string>& program) {
-  options.insert(options.begin(), ddprun_program());
   options.insert(options.end(), program.begin(), program.end());
-  return options;
+  return job_of(std::move(options));
 }
 
 std::vector<std::string> once(const std::vector<std::string>& program) { return job({"--max-restarts=0"}, program); }

@@ -3,6 +3,7 @@
 #include <csignal>
 #include <sstream>
 
+#include "tests/e2e/programs.h"
 #include "tests/support/catch.h"
 #include "tests/support/command.h"
 
@@ -10,15 +11,6 @@ using namespace ddprun::test;
 using namespace std::chrono_literals;
 
 namespace {
-
-const std::string kDdprun = std::string(DDPRUN_BIN_DIR) + "/ddprun";
-constexpr auto kLimit = 20s;
-
-std::vector<std::string> job_of(std::vector<std::string> options, const std::string& script) {
-  options.insert(options.begin(), kDdprun);
-  options.insert(options.end(), {"sh", "-c", script});
-  return options;
-}
 
 // A Python worker that uses its channel.
 std::vector<std::string> channel_job(std::vector<std::string> options, const std::string& script) {
@@ -47,8 +39,6 @@ const std::string kObedient =
     "    say('saves', rank, 'at', asked.step); channel.snapshot(step); sys.exit(0)\n"
     "  step += 1\n"
     "  time.sleep(0.005)\n";
-
-bool has(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
 
 void wait_until_up(Command& job, int workers) {
   for (int rank = 0; rank < workers; ++rank) job.wait_for_output("up " + std::to_string(rank), kLimit);
@@ -103,8 +93,8 @@ TEST_CASE("steps told through the channel are progress: the same failure again i
 }
 
 TEST_CASE("while workers use their grace, people are told whom we wait for and how long") {
-  Command job(job_of({"--nproc_per_node=2", "--stop-grace=4"},
-                     "if [ $RANK = 1 ]; then trap '' TERM; fi; echo up $RANK; while :; do sleep 0.05; done"));
+  Command job(shell_job({"--nproc_per_node=2", "--stop-grace=4"},
+                        "if [ $RANK = 1 ]; then trap '' TERM; fi; echo up $RANK; while :; do sleep 0.05; done"));
   wait_until_up(job, 2);
   job.kill(SIGTERM);
   const Ended ended = job.wait_exit(kLimit);
@@ -114,7 +104,7 @@ TEST_CASE("while workers use their grace, people are told whom we wait for and h
 }
 
 TEST_CASE("a second SIGTERM changes nothing, as schedulers repeat it, and Ctrl-C after it means now") {
-  Command job(job_of({}, "trap '' TERM; echo up $RANK; while :; do sleep 0.05; done"));
+  Command job(shell_job({}, "trap '' TERM; echo up $RANK; while :; do sleep 0.05; done"));
   wait_until_up(job, 1);
   job.kill(SIGTERM);
   job.wait_for_output("SIGTERM: stopping", kLimit);
@@ -126,20 +116,20 @@ TEST_CASE("a second SIGTERM changes nothing, as schedulers repeat it, and Ctrl-C
 
 TEST_CASE("option --max-run ends the job politely") {
   const Ended ended =
-      run(job_of({"--max-run=0.3"}, "trap 'echo bye; exit 0' TERM; while :; do sleep 0.02; done"), kLimit);
+      run(shell_job({"--max-run=0.3"}, "trap 'echo bye; exit 0' TERM; while :; do sleep 0.02; done"), kLimit);
   CHECK(ended == exited(143));
   CHECK(has(ended.out, "bye"));
   CHECK(has(ended.err, "--max-run"));
 }
 
 TEST_CASE("a peer that ended well and leaves the others hanging fails the round after --peer-exit-timeout") {
-  const Ended ended = run(job_of({"--nproc_per_node=2", "--peer-exit-timeout=0.3", "--max-restarts=0"},
-                                 "[ $RANK = 0 ] || while :; do sleep 0.02; done"),
+  const Ended ended = run(shell_job({"--nproc_per_node=2", "--peer-exit-timeout=0.3", "--max-restarts=0"},
+                                    "[ $RANK = 0 ] || while :; do sleep 0.02; done"),
                           kLimit);
   CHECK(ended == exited(1));
   CHECK(has(ended.err, "rank 1"));
   CHECK(has(ended.err, "ended well"));
-  CHECK(run(job_of({"--nproc_per_node=2"}, "[ $RANK = 0 ] || sleep 0.5"), kLimit) == exited(0));  // off by default
+  CHECK(run(shell_job({"--nproc_per_node=2"}, "[ $RANK = 0 ] || sleep 0.5"), kLimit) == exited(0));  // off by default
 }
 
 TEST_CASE(
@@ -148,7 +138,7 @@ TEST_CASE(
       "python3 -c 'import signal, time; signal.signal(signal.SIGTERM, lambda *_: print(\"child told\", flush=True)); "
       "print(\"up 0\", flush=True); time.sleep(0.5)' & trap : TERM; wait; wait";
   const auto told = [&](std::vector<std::string> options) {
-    Command job(job_of(std::move(options), child));
+    Command job(shell_job(std::move(options), child));
     job.wait_for_output("up 0", kLimit);
     job.kill(SIGTERM);
     return has(job.wait_exit(kLimit).out, "child told");
@@ -159,8 +149,8 @@ TEST_CASE(
 }
 
 TEST_CASE("option --signals-to-handle replaces the signals that end the job, the others pass through") {
-  Command job(
-      job_of({"--signals-to-handle=SIGTERM"}, "trap 'echo interrupted' INT; echo up 0; while :; do sleep 0.02; done"));
+  Command job(shell_job({"--signals-to-handle=SIGTERM"},
+                        "trap 'echo interrupted' INT; echo up 0; while :; do sleep 0.02; done"));
   wait_until_up(job, 1);
   job.kill(SIGINT);
   job.wait_for_output("interrupted", kLimit);
@@ -170,7 +160,7 @@ TEST_CASE("option --signals-to-handle replaces the signals that end the job, the
 
 TEST_CASE("the exit code is torchrun's or the worker's own where that is asked for") {
   const auto code = [](const std::string& choice, const std::string& script) {
-    return run(job_of({"--max-restarts=0", "--exit-code=" + choice}, script), kLimit).code;
+    return run(shell_job({"--max-restarts=0", "--exit-code=" + choice}, script), kLimit).code;
   };
   CHECK(code("ddprun", "exit 7") == 1);
   CHECK(code("worker", "exit 7") == 7);

@@ -11,11 +11,8 @@ using namespace std::chrono_literals;
 namespace {
 
 Ended ddprun_with(std::vector<std::string> words, CommandOptions options = {}) {
-  words.insert(words.begin(), ddprun_program());
-  return run(words, 20s, std::move(options));
+  return run(job_of(std::move(words)), kLimit, std::move(options));
 }
-
-bool holds(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
 
 }  // namespace
 
@@ -31,7 +28,7 @@ TEST_CASE("every mistake is told at once, on stderr, with exit code 2", "[usage]
   for (const char* part :
        {"Did you mean --nproc-per-node?", "PET_STOP_GRACE in the environment is 'soon'", "--max-restarts is 'x'",
         "job.toml:1: tee is '9'", "exclude each other", "No program is named"})
-    CHECK(holds(ended.err, part));
+    CHECK(has(ended.err, part));
 }
 
 TEST_CASE("help, version and the values in force go to stdout with exit code 0", "[usage]") {
@@ -55,7 +52,7 @@ TEST_CASE("a dry run names each rank's program and environment, starts nothing a
   CHECK(ended == exited(0));
   CHECK(ended.err.empty());
   for (const char* part : {"rank 0", "rank 1", "touch started", "RANK=1", "WORLD_SIZE=2", "stdout.log"})
-    CHECK(holds(ended.out, part));
+    CHECK(has(ended.out, part));
   CHECK(std::filesystem::is_empty(folder.path()));
 }
 
@@ -70,8 +67,8 @@ TEST_CASE("a configuration file starts the program it names with the variables i
       "nproc-per-node = 2\nprogram = ['sh', '-c', 'echo $COLOUR $RANK of $WORLD_SIZE']\n[env]\nCOLOUR = 'red'\n");
   const Ended ended = ddprun_with({"--config", "job.toml"}, {.cwd = folder.path()});
   CHECK(ended == exited(0));
-  CHECK(holds(ended.out, "red 0 of 2\n"));
-  CHECK(holds(ended.out, "red 1 of 2\n"));
+  CHECK(has(ended.out, "red 0 of 2\n"));
+  CHECK(has(ended.out, "red 1 of 2\n"));
 }
 
 TEST_CASE("a file that cannot be read is one sentence", "[usage]") {
@@ -79,13 +76,13 @@ TEST_CASE("a file that cannot be read is one sentence", "[usage]") {
   for (const std::string& name : {std::string("gone.toml"), folder.path().string(), std::string("/dev/zero")}) {
     const Ended ended = ddprun_with({"--config", name, "true"}, {.cwd = folder.path()});
     CHECK(ended == exited(2));
-    CHECK(holds(ended.err, "which cannot be read: "));
+    CHECK(has(ended.err, "which cannot be read: "));
   }
 }
 
 TEST_CASE("option -v and LOGLEVEL=INFO show every value in force at the start", "[usage]") {
   for (const CommandOptions& options :
        {CommandOptions{.env = {{"PET_VERBOSE", "1"}}}, CommandOptions{.env = {{"LOGLEVEL", "INFO"}}}})
-    CHECK(holds(ddprun_with({"true"}, options).err, "max-restarts = 3"));
+    CHECK(has(ddprun_with({"true"}, options).err, "max-restarts = 3"));
   CHECK(ddprun_with({"true"}, {.env = {{"LOGLEVEL", "WARNING"}}}).err.empty());
 }

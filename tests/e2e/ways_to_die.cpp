@@ -64,8 +64,9 @@ void worker_killed_before_its_program_runs(OrphanJob& job, Random&) {
 
 void worker_killed(OrphanJob& job, Random& random) {
   job.wait_until("up");
-  const auto rank = random() % static_cast<unsigned>(job.workers());
-  kill(job.command().wait_for_process("RANK", std::to_string(rank), kLimit), SIGKILL);
+  const pid_t worker = job.worker(static_cast<int>(random() % static_cast<unsigned>(job.workers())));
+  REQUIRE(worker > 0);
+  kill(worker, SIGKILL);
 }
 
 void ctrl_c_twice(OrphanJob& job, Random&) {

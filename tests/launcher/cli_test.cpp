@@ -100,7 +100,7 @@ TEST_CASE("every option arrives", "[cli]") {
   CHECK(config.role == "actor");
   CHECK(config.no_python);
   CHECK(config.virtual_local_rank);
-  CHECK(config.numa_binding == NumaChoice::core_complex);
+  CHECK(config.numa_binding == NumaBinding::core_complex);
   CHECK(config.omp_threads == kAutoThreads);
   CHECK(config.standalone);
   CHECK(config.rdzv_backend == Backend::c10d);
@@ -132,7 +132,7 @@ TEST_CASE("every option arrives", "[cli]") {
   CHECK(config.log_prefix == "${rank}>");
   CHECK(config.log_size_bytes_max == 1536);
   CHECK(config.log_keep == 9);
-  CHECK(config.log_layout == LayoutChoice::torchrun);
+  CHECK(config.log_layout == LogTree::torchrun);
   CHECK(config.events == EventSink::file);
   CHECK(config.event_file == "e.json");
   CHECK(config.verbose);

@@ -1,5 +1,6 @@
 #include "launcher/dry_run.h"
 
+#include "agent/numa.h"
 #include "tests/support/catch.h"
 
 using namespace ddprun;
@@ -33,7 +34,7 @@ TEST_CASE("the environment of a dry run is what differs from ddprun's own", "[dr
 }
 
 TEST_CASE("CPU sets are shown as ranges", "[dry_run]") {
-  CHECK(cpu_ranges({}) == "");
-  CHECK(cpu_ranges({7}) == "7");
-  CHECK(cpu_ranges({3, 1, 2, 9, 11, 12}) == "1-3,9,11-12");
+  CHECK(cpu_list({}) == "");
+  CHECK(cpu_list({7}) == "7");
+  CHECK(cpu_list({3, 1, 2, 9, 11, 12}) == "1-3,9,11-12");
 }

@@ -141,10 +141,16 @@ std::string slurp(const std::string& path) {
   return out.str();
 }
 
-bool is_alive(const std::string& proc) {
+// Behind the name: state, parent and more (proc(5)); empty where the process has gone.
+std::string state_of(const std::string& proc) {
   const std::string stat = slurp(proc + "/stat");
   const auto name_end = stat.rfind(')');
-  return name_end != std::string::npos && name_end + 2 < stat.size() && !std::strchr("ZX", stat[name_end + 2]);
+  return name_end == std::string::npos || name_end + 4 > stat.size() ? "" : stat.substr(name_end + 2);
+}
+
+bool is_alive(const std::string& proc) {
+  const std::string state = state_of(proc);
+  return !state.empty() && !std::strchr("ZX", state[0]);
 }
 
 bool has_entry(const std::string& environment, const std::string& entry) {
@@ -161,10 +167,11 @@ std::vector<Process> processes_with(const std::vector<std::string>& entries) {
     if (!std::all_of(name.begin(), name.end(), [](unsigned char c) { return std::isdigit(c); })) continue;
     const std::string environment = slurp(proc + "/environ");
     const bool ours = std::all_of(entries.begin(), entries.end(), [&](auto& e) { return has_entry(environment, e); });
-    if (!ours || !is_alive(proc)) continue;
+    const std::string state = state_of(proc);
+    if (!ours || state.empty() || std::strchr("ZX", state[0])) continue;
     std::string command_line = slurp(proc + "/cmdline");
     std::replace(command_line.begin(), command_line.end(), '\0', ' ');
-    result.push_back({static_cast<pid_t>(std::stol(name)), command_line});
+    result.push_back({std::stoi(name), std::atoi(state.c_str() + 1), command_line});
   }
   return result;
 }
@@ -353,7 +360,9 @@ pid_t Command::wait_for_process(const std::string& variable, const std::string& 
   const auto until = Clock::now() + limit;
   for (;;) {
     pump(milliseconds{0});
-    if (const auto found = processes(variable, value); !found.empty()) return found.front().pid;
+    const auto found = processes(variable, value);
+    for (const Process& one : found)  // pids wrap around: the lowest may be a child's
+      if (std::none_of(found.begin(), found.end(), [&](auto& other) { return other.pid == one.parent; })) return one.pid;
     if (ended_) give_up("ended without a process with " + variable + "=" + value);
     if (Clock::now() >= until) give_up("has no process with " + variable + "=" + value);
     std::this_thread::sleep_for(milliseconds{2});

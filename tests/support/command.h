@@ -34,6 +34,7 @@ std::ostream& operator<<(std::ostream& to, const Ended& ended);
 
 struct Process {
   pid_t pid = 0;
+  pid_t parent = 0;
   std::string command_line = {};
 };
 std::ostream& operator<<(std::ostream& to, const Process& process);
@@ -76,7 +77,7 @@ class Command {
   // with that value, as in processes("RANK", "1").
   std::vector<Process> processes() const;
   std::vector<Process> processes(const std::string& variable, const std::string& value) const;
-  // One process picked that way, once it is there.
+  // One process picked that way, once it is there, and no child of another one.
   pid_t wait_for_process(const std::string& variable, const std::string& value, std::chrono::milliseconds limit);
   // True as soon as no process of this command is left.
   bool all_gone(std::chrono::milliseconds limit);
