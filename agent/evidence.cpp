@@ -21,6 +21,7 @@ namespace fs = std::filesystem;
 namespace {
 
 constexpr std::size_t kSettingMax = 1 << 20;
+constexpr std::uintmax_t kNewestBytes = 64 * 1024;
 
 // A file of /proc or /sys, by plain reads: this runs at the start of every round.
 std::string setting(const fs::path& path) { return beginning_of_file(path, kSettingMax); }
@@ -133,6 +134,17 @@ std::string beginning_of_file(const fs::path& path, std::size_t bytes_max) {
     out.append(piece.data(), static_cast<std::size_t>(size));
   }
   return out;
+}
+
+std::string newest_part(const fs::path& path, std::uintmax_t begin) {
+  const Fd file(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
+  struct stat status {};
+  if (!file || fstat(file.get(), &status) != 0 || static_cast<std::uintmax_t>(status.st_size) <= begin) return {};
+  const std::uintmax_t length = std::min(static_cast<std::uintmax_t>(status.st_size) - begin, kNewestBytes);
+  std::string content(length, '\0');
+  const ssize_t got = pread(file.get(), content.data(), length, status.st_size - static_cast<off_t>(length));
+  content.resize(got > 0 ? static_cast<std::size_t>(got) : 0);
+  return content;
 }
 
 bool replace_file(const fs::path& path, const std::string& content) {

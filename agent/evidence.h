@@ -33,6 +33,9 @@ FoundCore find_core(const CorePlace& place, WallTime since);
 
 // At most the first `bytes_max` of a plain file; whatever else a worker put there (a pipe, a folder) reads as empty.
 std::string beginning_of_file(const std::filesystem::path& path, std::size_t bytes_max);
+
+// The newest 64 KiB, at most, of what the file holds behind its byte `begin`; empty where that is nothing.
+std::string newest_part(const std::filesystem::path& path, std::uintmax_t begin);
 // In one step: a reader never sees half of it. A link, device or pipe at the path stays and is written to. False, with
 // errno: not possible.
 bool replace_file(const std::filesystem::path& path, const std::string& content);

@@ -1,9 +1,6 @@
 #include "agent/log_pipe.h"
 
 #include <fcntl.h>
-#include <pty.h>
-#include <sys/ioctl.h>
-#include <termios.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -22,8 +19,9 @@
 #include <utility>
 
 #include "agent/console.h"
+#include "agent/evidence.h"
 #include "agent/line_buffer.h"
-#include "rendezvous/error.h"
+#include "agent/stream_ends.h"
 
 namespace ddprun {
 namespace {
@@ -34,58 +32,11 @@ constexpr std::chrono::milliseconds kRest{1};         // others rest: lines that
 constexpr std::chrono::milliseconds kRedraw{100};     // a progress bar's text is complete by then
 constexpr std::chrono::milliseconds kResize{100};     // only a stuck disk takes longer
 constexpr std::chrono::milliseconds kFilesOnly{500};  // between two steps, once no console is waited for
-constexpr std::uintmax_t kTailBytes = 64 * 1024;      // of a file, for its last lines
 const std::string kFreshLine = "\r\x1b[K";            // a worker's progress bar may stand there
-
-struct Ends {
-  Fd read, write;
-};
-
-winsize size_of(int console_fd) {
-  winsize size{};
-  ioctl(console_fd, TIOCGWINSZ, &size);
-  return size;
-}
-
-// Raw, so that the worker's bytes reach our own terminal as they are; the size as ours has it.
-Ends open_terminal(int console_fd) {
-  winsize size = size_of(console_fd);
-  termios raw{};
-  tcgetattr(console_fd, &raw);
-  cfmakeraw(&raw);
-  int master = -1, slave = -1;
-  if (openpty(&master, &slave, nullptr, &raw, &size) != 0) return {};
-  fcntl(master, F_SETFD, FD_CLOEXEC);
-  fcntl(slave, F_SETFD, FD_CLOEXEC);
-  return {Fd(master), Fd(slave)};
-}
-
-Ends open_pipe() {
-  int ends[2];
-  if (pipe2(ends, O_CLOEXEC) != 0)
-    throw Error("cannot open a pipe for a worker's output", std::strerror(errno), "Raise the limit of open files.");
-  return {Fd(ends[0]), Fd(ends[1])};
-}
 
 std::string unwritable(const std::filesystem::path& path, const std::string& why) {
   return "ddprun: cannot write " + path.string() + ": " + why +
          ". The job goes on without what is missing there; other logs may lack something, too.\n";
-}
-
-// Where the newest part of a file of this size begins.
-std::uintmax_t tail_start(std::uintmax_t begin, std::uintmax_t size) {
-  return size - std::min(size, kTailBytes) > begin ? size - kTailBytes : begin;
-}
-
-std::string content_from(const std::filesystem::path& path, std::uintmax_t begin) {
-  std::error_code unknown;
-  const std::uintmax_t size = std::filesystem::file_size(path, unknown);
-  if (unknown || size <= begin) return {};
-  std::string content(kTailBytes, '\0');
-  const Fd file(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
-  const ssize_t got = pread(file.get(), content.data(), content.size(), static_cast<off_t>(tail_start(begin, size)));
-  content.resize(got > 0 ? static_cast<std::size_t>(got) : 0);
-  return content;
 }
 
 using Key = std::pair<int, int>;  // round, rank
@@ -273,11 +224,8 @@ struct LogPipes::State {
   }
 
   void resize() {
-    for (const StreamPtr& stream : streams) {
-      if (!stream->terminal) continue;
-      const winsize size = size_of(stream->wish.console_fd);
-      ioctl(stream->pipe.native_handle(), TIOCSWINSZ, &size);
-    }
+    for (const StreamPtr& stream : streams)
+      if (stream->terminal) copy_size(stream->wish.console_fd, stream->pipe.native_handle());
   }
 
   void abandon_stuck_consoles() {
@@ -323,12 +271,9 @@ LogPipes::LogPipes() : state_(std::make_shared<State>()) {
 LogPipes::~LogPipes() { state_->io.stop(); }
 
 Fd LogPipes::open(const LogStream& wish) {
-  Ends ends;
-  if (!wish.prefixed && wish.console_fd >= 0 && isatty(wish.console_fd)) ends = open_terminal(wish.console_fd);
-  const bool terminal = static_cast<bool>(ends.read);
-  if (!terminal) ends = open_pipe();
+  StreamEnds ends = wish.prefixed ? open_pipe() : open_like(wish.console_fd);
   fcntl(ends.read.get(), F_SETFL, O_NONBLOCK);
-  state_->open(wish, terminal, ends.read.release());
+  state_->open(wish, ends.terminal, ends.read.release());
   return std::move(ends.write);
 }
 
@@ -352,7 +297,7 @@ std::vector<std::string> LogPipes::last_lines(int round, int rank) const {
   const auto found = state_->memories.find({round, rank});
   if (found == state_->memories.end()) return {};
   Tail tail = found->second.tail;
-  if (!found->second.file.empty()) tail.add(content_from(found->second.file, found->second.begin));
+  if (!found->second.file.empty()) tail.add(newest_part(found->second.file, found->second.begin));
   return tail.lines();
 }
 

@@ -57,7 +57,7 @@ std::optional<std::pair<std::string, bool>> own_group(const std::string& cgroup)
 std::optional<Mount> mount_of(const std::string& mountinfo, bool version1) {
   std::istringstream lines(mountinfo);
   for (std::string line; std::getline(lines, line);) {
-    const auto dash = line.find(" - ");
+    const auto dash = line.find(" - cgroup");  // most lines are other file systems'
     if (dash == std::string::npos) continue;
     std::istringstream fields(line), after(line.substr(dash + 3));
     std::string id, parent, device, root, folder, type, source, options;
@@ -129,9 +129,9 @@ std::vector<MemoryGroupFolder> memory_groups(const std::string& cgroup, const st
 }
 
 std::optional<std::uint64_t> counter(const std::string& content, const std::string& key) {
-  std::istringstream lines(content);
-  for (std::string line; std::getline(lines, line);)
-    if (line.starts_with(key + " ")) return number(line.substr(key.size() + 1));
+  const std::string begin = key + " ";
+  for (std::size_t at = 0; (at = content.find(begin, at)) != std::string::npos; at += begin.size())
+    if (at == 0 || content[at - 1] == '\n') return number(content.substr(at + begin.size()));
   return {};
 }
 
