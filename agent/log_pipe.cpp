@@ -4,7 +4,6 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <array>
 #include <asio.hpp>
 #include <atomic>
 #include <cerrno>
@@ -77,7 +76,7 @@ struct LogPipes::State {
   std::map<std::filesystem::path, std::weak_ptr<LogFile>> filtered_files;  // the main thread's
   std::string scratch;
   bool warned = false;
-  std::array<char, kReadBytes> buffer;
+  const std::unique_ptr<char[]> buffer{new char[kReadBytes]};  // nothing to be zeroed at every start
 
   std::atomic<std::uint64_t> progress = 0;
   mutable std::mutex mutex;  // guards what follows
@@ -125,10 +124,10 @@ struct LogPipes::State {
 
   void read(const StreamPtr& stream) {
     if (stream->console && stream->console->full()) return stream->console->when_room([this, stream] { read(stream); });
-    const ssize_t size = ::read(stream->pipe.native_handle(), buffer.data(), buffer.size());
+    const ssize_t size = ::read(stream->pipe.native_handle(), buffer.get(), kReadBytes);
     if (size < 0 && (errno == EAGAIN || errno == EINTR)) return wait(stream);
     if (size <= 0) return close(stream);  // end of file, or EIO where a terminal's last writer has left
-    pass_on(*stream, {buffer.data(), static_cast<std::size_t>(size)});
+    pass_on(*stream, {buffer.get(), static_cast<std::size_t>(size)});
     if (stream->lines.holds_redraw()) show_later(stream);
     if (static_cast<std::size_t>(size) < kMuch) return rest(stream);
     asio::post(io, [this, stream] { read(stream); });

@@ -53,11 +53,11 @@ void Connection::await_input() {
 
 void Connection::on_readable() {
   std::error_code error;
-  const std::size_t n = socket_.read_some(asio::buffer(host_.scratch), error);
+  const std::size_t n = socket_.read_some(asio::buffer(host_.scratch.get(), ConnectionHost::kScratchBytes), error);
   if (try_again(error)) return await_input();
   if (error == asio::error::eof) return stop_input();
   if (error) return close();
-  take({host_.scratch.data(), n});
+  take({host_.scratch.get(), n});
 }
 
 void Connection::take(std::string_view bytes) {

@@ -26,10 +26,11 @@ namespace ddprun {
 // What all connections of a server share.
 struct ConnectionHost {
   ServerLimits limits;
-  std::vector<char> scratch;  // for reading: the loop reads one connection at a time
   std::function<void(ClientId, Request)> on_request;
   std::function<void(ClientId)> on_validated, on_input_over, on_closed;
   std::function<void()> on_turn_over;  // a batch of requests is done: time to flush
+  static constexpr std::size_t kScratchBytes = 64 << 10;
+  std::unique_ptr<char[]> scratch{new char[kScratchBytes]};  // for reading: the loop reads one connection at a time
 };
 
 class Connection : public std::enable_shared_from_this<Connection> {

@@ -26,7 +26,6 @@ namespace {
 
 using asio::ip::tcp;
 
-constexpr std::size_t kReadBytes = 64 << 10;
 constexpr int kAcceptsPerTurn = 64;
 // Out of descriptors or memory, newcomers stay in the kernel's queue and we look again so often.
 constexpr std::chrono::milliseconds kAcceptPause{50};
@@ -69,7 +68,6 @@ class Server::Impl {
 
 Server::Impl::Impl(const Options& options)
     : host_{options.limits,
-            std::vector<char>(kReadBytes),
             [this](ClientId id, Request request) { answer(id, std::move(request)); },
             [this](ClientId id) { unvalidated_.erase(id); },
             [this](ClientId id) { store_.forget(id); },
