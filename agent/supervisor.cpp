@@ -22,27 +22,39 @@ Action farewell(int round, int signal) {
   return signal == SIGINT ? Action(AskToLeave{round}) : Action(AskToSave{round});
 }
 
+Action farewell(const RoundEnded& end) {
+  return end.planned ? Action(AskToSave{end.round}) : Action(AskToLeave{end.round});
+}
+
 Action farewell(int round, const Outcome& outcome) {
   return outcome.verdict == Verdict::interrupted ? farewell(round, outcome.signal) : Action(AskToLeave{round});
 }
 
 }  // namespace
 
-Supervisor::Supervisor(NodeId self, const StopPolicy& policy) : self_(self), policy_(policy) {}
+Supervisor::Supervisor(const StopPolicy& policy) : policy_(policy) {}
 
 std::vector<Action> Supervisor::on(const Event& event, TimePoint now) {
   return std::visit(
       overloaded{
           [](Over&, const auto&) { return Actions{}; },
-          [&](Waiting&, const RoundFormed& e) { return start(e.round); },
+          [&](Waiting&, const RoundFormed& e) { return take(e.seat); },
           [&](Waiting&, const Signalled& e) { return Actions{ReportInterrupted{e.signal}}; },
           [&](Waiting&, const JobEnded& e) { return finish(e.outcome); },
+
+          [&](Seated&, const RoundFormed& e) { return take(e.seat); },
+          [&](Seated& seated, const RoundStarted& e) {
+            return e.round == seated.seat.round ? start(Seat(seated.seat)) : Actions{};
+          },
+          [&](Seated& seated, const RoundEnded& e) { return e.round == seated.seat.round ? rejoin() : Actions{}; },
+          [&](Seated&, const Signalled& e) { return Actions{ReportInterrupted{e.signal}}; },
+          [&](Seated&, const JobEnded& e) { return finish(e.outcome); },
 
           [&](Running& run, const WorkerStarted& e) { return worker_started(run, e); },
           [&](Running& run, const WorkerDying& e) { return worker_dying(run, e, now); },
           [&](Running& run, const WorkerExited& e) { return worker_exited(run, e, now); },
           [&](Running& run, const RoundEnded& e) {
-            return e.round == run.round ? stop_running(run, AskToLeave{run.round}, Regroup{}, now) : Actions{};
+            return e.round == run.round ? stop_running(run, farewell(e), Regroup{}, now) : Actions{};
           },
           [&](Running& run, const JobEnded& e) {
             return stop_running(run, farewell(run.round, e.outcome), End{e.outcome}, now);
@@ -58,10 +70,7 @@ std::vector<Action> Supervisor::on(const Event& event, TimePoint now) {
           [&](Stopping& stop, const Signalled& e) { return interrupted(stop, e, now); },
           [&](Stopping& stop, const Tick&) { return tick(stop, now); },
 
-          [&](Stopped&, const RoundEnded&) {
-            state_ = Waiting{};
-            return Actions{Rejoin{}};
-          },
+          [&](Stopped&, const RoundEnded&) { return rejoin(); },
           [&](Stopped&, const JobEnded& e) { return finish(e.outcome); },
           [&](Stopped&, const Signalled& e) { return Actions{ReportInterrupted{e.signal}}; },
           [](auto&, const auto&) { return Actions{}; },  // every such pair is listed in supervisor_table.txt
@@ -81,17 +90,20 @@ std::optional<TimePoint> Supervisor::next_deadline() const {
 }
 
 std::string Supervisor::state_name() const {
-  return std::visit(overloaded{[](const Waiting&) { return "waiting"; }, [](const Running&) { return "running"; },
-                               [](const Stopping&) { return "stopping"; }, [](const Stopped&) { return "stopped"; },
-                               [](const Over&) { return "over"; }},
+  return std::visit(overloaded{[](const Waiting&) { return "waiting"; }, [](const Seated&) { return "seated"; },
+                               [](const Running&) { return "running"; }, [](const Stopping&) { return "stopping"; },
+                               [](const Stopped&) { return "stopped"; }, [](const Over&) { return "over"; }},
                     state_);
 }
 
-std::vector<Action> Supervisor::start(const Round& round) {
-  const RoundNode* self = round.find(self_);
-  check(self != nullptr, "a round that reaches an agent names its node");
-  state_ = Running{round.number, self->workers, 0, 0, {}, {}};
-  return {StartWorkers{round}};
+std::vector<Action> Supervisor::take(const Seat& seat) {
+  state_ = Seated{seat};
+  return {ConfirmRound{seat.round}};
+}
+
+std::vector<Action> Supervisor::start(const Seat& seat) {
+  state_ = Running{seat.round, seat.workers, 0, 0, {}, {}};
+  return {StartWorkers{seat}};
 }
 
 std::vector<Action> Supervisor::worker_started(Running& run, const WorkerStarted& event) {
@@ -179,13 +191,15 @@ std::vector<Action> Supervisor::after_stop(int round, const Next& next) {
                                   state_ = Stopped{};
                                   return Actions{};
                                 },
-                                [&](const Regroup&) {
-                                  state_ = Waiting{};
-                                  return Actions{Rejoin{}};
-                                },
+                                [&](const Regroup&) { return rejoin(); },
                                 [&](const End& end) { return finish(end.outcome); },
                             },
                             next);
+}
+
+std::vector<Action> Supervisor::rejoin() {
+  state_ = Waiting{};
+  return {Rejoin{}};
 }
 
 std::vector<Action> Supervisor::finish(const Outcome& outcome) {

@@ -33,7 +33,7 @@ struct StopPolicy {
 
 class Supervisor {
  public:
-  Supervisor(NodeId self, const StopPolicy& policy);
+  explicit Supervisor(const StopPolicy& policy);
   // `now` never goes back. An empty answer means "wait". After Finish every answer is empty.
   std::vector<Action> on(const Event& event, TimePoint now);
   // When Tick is due; nothing is polled.
@@ -43,6 +43,9 @@ class Supervisor {
 
  private:
   struct Waiting {};  // no workers, the coordinator knows
+  struct Seated {     // confirmed, other nodes may not have yet
+    Seat seat;
+  };
   struct Running {
     int round = 0;
     int workers = 0;
@@ -69,7 +72,8 @@ class Supervisor {
   struct Over {};
 
   using Actions = std::vector<Action>;
-  Actions start(const Round& round);
+  Actions take(const Seat& seat);
+  Actions start(const Seat& seat);
   Actions worker_started(Running& run, const WorkerStarted& event);
   Actions worker_dying(const Running& run, const WorkerDying& event, TimePoint now);
   Actions worker_exited(Running& run, const WorkerExited& event, TimePoint now);
@@ -86,12 +90,12 @@ class Supervisor {
   Actions kill(Stopping& stop, TimePoint now);
 
   Actions after_stop(int round, const Next& next);
+  Actions rejoin();
   Actions finish(const Outcome& outcome);
 
-  NodeId self_;
   StopPolicy policy_;
   bool interrupted_ = false;
-  std::variant<Waiting, Running, Stopping, Stopped, Over> state_;
+  std::variant<Waiting, Seated, Running, Stopping, Stopped, Over> state_;
 };
 
 }  // namespace ddprun
