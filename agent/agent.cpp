@@ -192,6 +192,7 @@ void Agent::obey(const Order& order) {
                    happened(RoundEnded{o.round, o.planned});
                  },
                  [&](const EndJob& o) { happened(JobEnded{o.outcome}); },
+                 [&](const Recall& o) { happened(RoundEnded{o.round}); },
                  [&](const Dismiss& o) { happened(JobEnded{o.outcome}); },
              },
              order);

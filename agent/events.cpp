@@ -61,6 +61,7 @@ std::string to_string(const Event& event) {
                           return "round-ended" + round_only(e.round) + (e.planned ? " planned" : "");
                         },
                         [](const JobEnded& e) { return "job-ended " + verdict_name(e.outcome.verdict); },
+                        [](const Isolated&) { return std::string("isolated"); },
                         [](const Signalled& e) { return "signalled " + signal_name(e.signal); },
                         [](const Tick&) { return std::string("tick"); },
                     },

@@ -37,12 +37,14 @@ struct RoundEnded {  // by the coordinator: stop, another round follows
 struct JobEnded {  // by the coordinator: stop, nothing follows
   Outcome outcome;
 };
-struct Signalled {  // somebody wants ddprun to end
+struct Isolated {};  // no contact to the coordinator for a whole lease: others may start our ranks anew
+struct Signalled {   // somebody wants ddprun to end
   int signal = 0;
 };
 struct Tick {};  // next_deadline() has come
 using Event =
-    std::variant<RoundFormed, RoundStarted, WorkerStarted, WorkerDying, WorkerExited, RoundEnded, JobEnded, Signalled, Tick>;
+    std::variant<RoundFormed, RoundStarted, WorkerStarted, WorkerDying, WorkerExited, RoundEnded, JobEnded, Isolated,
+                           Signalled, Tick>;
 
 // Actions, to be carried out in order.
 struct ConfirmRound {  // its record is held here

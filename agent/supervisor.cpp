@@ -60,6 +60,7 @@ std::vector<Action> Supervisor::on(const Event& event, TimePoint now) {
             return stop_running(run, farewell(run.round, e.outcome), End{e.outcome}, now);
           },
           [&](Running& run, const Signalled& e) { return interrupted(run, e.signal, now); },
+          [&](Running& run, const Isolated&) { return isolated(run, now); },
           [&](Running& run, const Tick&) { return peers_overdue(run, now); },
 
           [&](Stopping& stop, const WorkerExited& e) { return worker_exited(stop, e); },
@@ -67,11 +68,14 @@ std::vector<Action> Supervisor::on(const Event& event, TimePoint now) {
             return e.round == stop.round ? decided(stop, Regroup{}) : Actions{};
           },
           [&](Stopping& stop, const JobEnded& e) { return decided(stop, End{e.outcome}); },
+          [&](Stopping& stop, const Isolated&) { return isolated(stop, now); },
           [&](Stopping& stop, const Signalled& e) { return interrupted(stop, e, now); },
           [&](Stopping& stop, const Tick&) { return tick(stop, now); },
 
+          [&](Stopped&, const RoundFormed& e) { return take(e.seat); },  // it lost sight of the coordinator meanwhile
           [&](Stopped&, const RoundEnded&) { return rejoin(); },
           [&](Stopped&, const JobEnded& e) { return finish(e.outcome); },
+          [&](Stopped&, const Isolated&) { return rejoin(); },
           [&](Stopped&, const Signalled& e) { return Actions{ReportInterrupted{e.signal}}; },
           [](auto&, const auto&) { return Actions{}; },  // every such pair is listed in supervisor_table.txt
       },
@@ -85,6 +89,15 @@ std::optional<TimePoint> Supervisor::next_deadline() const {
                           return std::optional(stop.killed ? stop.deadline : std::min(stop.deadline, stop.notice_at));
                         },
                         [](const auto&) { return std::optional<TimePoint>(); },
+                    },
+                    state_);
+}
+
+std::optional<int> Supervisor::round_with_workers() const {
+  return std::visit(overloaded{
+                        [](const Running& run) { return std::optional(run.round); },
+                        [](const Stopping& stop) { return std::optional(stop.round); },
+                        [](const auto&) { return std::optional<int>(); },
                     },
                     state_);
 }
@@ -182,6 +195,19 @@ std::vector<Action> Supervisor::kill(Stopping& stop, TimePoint now) {
   stop.killed = true;
   stop.deadline = now + policy_.kill_limit;
   return {SignalWorkers{SIGKILL}};
+}
+
+std::vector<Action> Supervisor::isolated(const Running& run, TimePoint now) {
+  if (run.alive.empty()) return after_stop(run.round, Regroup{});
+  Stopping stop{run.round, run.alive, now, now, false, Regroup{}};
+  Actions actions = kill(stop, now);
+  state_ = std::move(stop);
+  return actions;
+}
+
+std::vector<Action> Supervisor::isolated(Stopping& stop, TimePoint now) {
+  if (std::holds_alternative<Undecided>(stop.next)) stop.next = Regroup{};
+  return stop.killed ? Actions{} : kill(stop, now);
 }
 
 std::vector<Action> Supervisor::after_stop(int round, const Next& next) {

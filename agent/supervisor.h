@@ -4,7 +4,8 @@
 // carry out the actions it returns, in order. Equal events give equal actions, so a log replays a run.
 //
 // Whether a failure means another round or the end is the coordinator's to decide: the supervisor reports it, stops the
-// other workers at once, and waits for the answer. Not thread-safe: only the agent's event loop calls it. A worker's
+// other workers at once, and waits for the answer. Without the coordinator it ends its workers in time for others to take
+// their ranks: the one path without grace. Not thread-safe: only the agent's event loop calls it. A worker's
 // failure is an event, never an exception.
 #pragma once
 #include <optional>
@@ -38,6 +39,8 @@ class Supervisor {
   std::vector<Action> on(const Event& event, TimePoint now);
   // When Tick is due; nothing is polled.
   std::optional<TimePoint> next_deadline() const;
+  // Of which round there may be workers. Whoever comes back to a coordinator says so.
+  std::optional<int> round_with_workers() const;
   // For logs and the table of states: "running", ...
   std::string state_name() const;
 
@@ -88,6 +91,8 @@ class Supervisor {
   Actions decided(Stopping& stop, Next next);
   Actions tick(Stopping& stop, TimePoint now);
   Actions kill(Stopping& stop, TimePoint now);
+  Actions isolated(const Running& run, TimePoint now);
+  Actions isolated(Stopping& stop, TimePoint now);
 
   Actions after_stop(int round, const Next& next);
   Actions rejoin();

@@ -37,8 +37,9 @@ Coordinator::Coordinator(const RoundPolicy& policy, TimePoint now, std::uint64_t
 std::vector<Order> Coordinator::on(const Message& message, TimePoint now) {
   now_ = now;
   if (const auto* over = std::get_if<Over>(&state_)) {
-    const auto* late = std::get_if<NodeReady>(&message);
-    return late ? Orders{Dismiss{late->node, over->outcome}} : Orders{};
+    if (const auto* late = std::get_if<NodeReady>(&message)) return {Dismiss{late->node, over->outcome}};
+    if (const auto* late = std::get_if<NodeBack>(&message)) return {Dismiss{late->node, over->outcome}};
+    return {};
   }
   return std::visit([&](const auto& m) { return handle(m, now); }, message);
 }
@@ -73,15 +74,14 @@ std::optional<Attendance> Coordinator::attendance() const {
 
 Coordinator::Orders Coordinator::handle(const NodeReady& message, TimePoint now) {
   if (!members_.contains(message.node)) {
-    if (const std::string why = refusal(message); !why.empty())
-      return {Dismiss{message.node, {Verdict::refused, 0, why, std::nullopt}}};
+    if (auto refused = refusal(message.offer)) return {Dismiss{message.node, std::move(*refused)}};
     members_[message.node].arrival = ++arrivals_;
   }
   Member& member = members_[message.node];
   member.offer = message.offer;
   member.ready = true;
   lost_.erase(message.node);
-  if (member.leaving) return dismiss(message.node, interrupted(member.signal, "this node left")) + go_on(now);
+  if (member.farewell) return dismiss(message.node, now);
   const auto* running = std::get_if<Active>(&state_);
   if (!running) return go_on(now);
   if (active_with(message.node))
@@ -129,11 +129,10 @@ Coordinator::Orders Coordinator::handle(const NodeLeaves& message, TimePoint now
   const auto found = members_.find(message.node);
   if (found == members_.end()) return {};
   Member& member = found->second;
-  const bool again = std::exchange(member.leaving, true);
+  if (member.farewell) return {};
+  member.farewell = interrupted(message.signal, "this node left");
   if (staying() < policy_.nodes_min) return end_job(interrupted(message.signal));
-  if (again) return {};
-  member.signal = message.signal;
-  if (member.ready) return dismiss(message.node, interrupted(message.signal, "this node left")) + go_on(now);
+  if (member.ready) return dismiss(message.node, now);
   if (!active_with(message.node)) return {};  // it stops its workers
   ledger_.charge_preemption();
   return regroup(true, name_of(member.offer) + " leaves", now, now);
@@ -141,6 +140,20 @@ Coordinator::Orders Coordinator::handle(const NodeLeaves& message, TimePoint now
 
 Coordinator::Orders Coordinator::handle(const JobInterrupted& message, TimePoint) {
   return end_job(interrupted(message.signal));
+}
+
+// Between being lost and being back, its place may have gone to another.
+Coordinator::Orders Coordinator::handle(const NodeBack& message, TimePoint now) {
+  if (!members_.contains(message.node)) {
+    auto refused = refusal(message.offer);
+    members_[message.node] = {message.offer, false, ++arrivals_, std::move(refused)};
+  }
+  Member& member = members_[message.node];
+  member.offer = message.offer;
+  member.ready = false;
+  lost_.erase(message.node);
+  if (active(message.round)) return {};
+  return Orders{Recall{message.node, message.round}} + go_on(now);
 }
 
 Coordinator::Orders Coordinator::handle(const NodeLost& message, TimePoint now) {
@@ -175,22 +188,23 @@ Coordinator::Active* Coordinator::active_with(NodeId node) {
   return state && state->round.find(node) ? state : nullptr;
 }
 
-std::string Coordinator::refusal(const NodeReady& newcomer) const {
+std::optional<Outcome> Coordinator::refusal(const NodeOffer& newcomer) const {
+  const auto refused = [](std::string why) { return Outcome{Verdict::refused, 0, std::move(why), std::nullopt}; };
   if (!policy_.fixed_ranks) return {};
-  const int rank = newcomer.offer.wished_rank.value_or(0);
+  const int rank = newcomer.wished_rank.value_or(0);
   if (rank < 0 || rank >= policy_.nodes_max)
-    return "node rank " + std::to_string(rank) + " of " + name_of(newcomer.offer) + " is not one of the job's " +
-           std::to_string(policy_.nodes_max) + " (0 to " + std::to_string(policy_.nodes_max - 1) + ")";
+    return refused("node rank " + std::to_string(rank) + " of " + name_of(newcomer) + " is not one of the job's " +
+                   std::to_string(policy_.nodes_max) + " (0 to " + std::to_string(policy_.nodes_max - 1) + ")");
   for (const auto& [node, member] : members_)
     if (member.offer.wished_rank.value_or(0) == rank)
-      return "node rank " + std::to_string(rank) + " is wanted by " + name_of(newcomer.offer) + " and held by " +
-             name_of(member.offer) + "; give each node a --node-rank of its own";
+      return refused("node rank " + std::to_string(rank) + " is wanted by " + name_of(newcomer) + " and held by " +
+                     name_of(member.offer) + "; give each node a --node-rank of its own");
   return {};
 }
 
 int Coordinator::staying() const {
   return static_cast<int>(
-      std::count_if(members_.begin(), members_.end(), [](const auto& entry) { return !entry.second.leaving; }));
+      std::count_if(members_.begin(), members_.end(), [](const auto& entry) { return !entry.second.farewell; }));
 }
 
 int Coordinator::count_ready() const {
@@ -274,9 +288,9 @@ std::vector<NodeId> Coordinator::by_rank() const {
   return order;
 }
 
-Coordinator::Orders Coordinator::dismiss(NodeId node, Outcome outcome) {
-  members_.erase(node);
-  return {Dismiss{node, std::move(outcome)}};
+Coordinator::Orders Coordinator::dismiss(NodeId node, TimePoint now) {
+  auto member = members_.extract(node);
+  return Orders{Dismiss{node, std::move(*member.mapped().farewell)}} + go_on(now);
 }
 
 Coordinator::Orders Coordinator::end_job(Outcome outcome) {

@@ -53,6 +53,11 @@ struct JobInterrupted {  // somebody wants the job to end: Ctrl-C
   NodeId node = 0;
   int signal = 0;
 };
+struct NodeBack {  // it had been out of reach, and has workers of that round
+  NodeId node = 0;
+  int round = 0;
+  NodeOffer offer;
+};
 // From those who hold the connections.
 struct NodeLost {  // out of reach
   NodeId node = 0;
@@ -64,7 +69,7 @@ struct NodeGone {  // a lost node's workers are known to be dead
 };
 struct CoordinatorTick {};  // next_deadline() has come
 using Message = std::variant<NodeReady, NodeConfirmed, NodeRunning, NodeDone, WorkerFailed, NodeLeaves, JobInterrupted,
-                             NodeLost, NodeGone, CoordinatorTick>;
+                             NodeBack, NodeLost, NodeGone, CoordinatorTick>;
 
 // To the agents of the round.
 struct FormRound {  // hold the record, confirm
@@ -82,12 +87,17 @@ struct EndRound {  // stop the round's workers, then be ready for another
 struct EndJob {
   Outcome outcome;
 };
+// To one agent: its round is over.
+struct Recall {
+  NodeId node = 0;
+  int round = 0;
+};
 // To one agent: the job's end, for it alone.
 struct Dismiss {
   NodeId node = 0;
   Outcome outcome;
 };
-using Order = std::variant<FormRound, StartRound, EndRound, EndJob, Dismiss>;
+using Order = std::variant<FormRound, StartRound, EndRound, EndJob, Recall, Dismiss>;
 
 struct RoundPolicy {
   int nodes_min = 1, nodes_max = 1;
@@ -123,9 +133,8 @@ class Coordinator {
   struct Member {
     NodeOffer offer;     // its last one
     bool ready = false;  // without workers, for a round; else it is in one, or stops its workers
-    bool leaving = false;
-    int signal = 0;   // why it leaves
-    int arrival = 0;  // counts those who came
+    int arrival = 0;     // counts those who came
+    std::optional<Outcome> farewell = {};  // it leaves: what it is told once it has no workers
   };
   struct Lost {
     TimePoint workers_until;
@@ -151,14 +160,15 @@ class Coordinator {
   Orders handle(const WorkerFailed& message, TimePoint now);
   Orders handle(const NodeLeaves& message, TimePoint now);
   Orders handle(const JobInterrupted& message, TimePoint now);
+  Orders handle(const NodeBack& message, TimePoint now);
   Orders handle(const NodeLost& message, TimePoint now);
   Orders handle(const NodeGone& message, TimePoint now);
   Orders handle(const CoordinatorTick& message, TimePoint now);
 
   Active* active(int round);            // null: another one, or none
   Active* active_with(NodeId node);     // null: it is in no round
-  std::string refusal(const NodeReady& newcomer) const;  // empty: welcome
-  int staying() const;                  // members that do not leave
+  std::optional<Outcome> refusal(const NodeOffer& newcomer) const;  // empty: welcome
+  int staying() const;                                   // members that do not leave
   int count_ready() const;
   Orders regroup(bool planned, std::string reason, TimePoint now, TimePoint not_before);
   Orders go_on(TimePoint now);
@@ -166,7 +176,7 @@ class Coordinator {
   void call_last(Gathering& state, TimePoint now) const;
   Orders form();
   std::vector<NodeId> by_rank() const;
-  Orders dismiss(NodeId node, Outcome outcome);
+  Orders dismiss(NodeId node, TimePoint now);  // that leaves
   Orders end_job(Outcome outcome);
 
   RoundPolicy policy_;

@@ -69,6 +69,7 @@ class World {
     if (what == 0) return feed(Signalled{roll(2) ? SIGINT : SIGTERM});
     if (what == 1) return feed(RoundEnded{roll(2) ? round_ : round_ - 1, roll(2) == 0});
     if (what == 2) return feed(Tick{});
+    if (what == 3 && roll(4) == 0) return feed(Isolated{});
     if (running_.empty()) return;
     const int rank = *std::next(running_.begin(), roll(static_cast<int>(running_.size())));
     if (what < 8 && dying_.insert(rank).second) {  // early news: its end follows some time later

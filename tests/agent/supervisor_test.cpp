@@ -68,6 +68,7 @@ TEST_CASE("the table of every state and event is as reviewed", "[supervisor]") {
                                         "round-ended",
                                         "round-ended planned",
                                         "job-ended interrupted",
+                                        "isolated",
                                         "signalled SIGINT",
                                         "signalled SIGTERM",
                                         "tick"};

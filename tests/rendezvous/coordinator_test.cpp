@@ -221,11 +221,41 @@ TEST_CASE("a node that leaves is let go when its workers are gone, where enough 
   CHECK(end.reason == "host1 leaves");
   CHECK(job.on(NodeLeaves{1, SIGTERM}).empty());
   job.on(ready(0));
-  const Dismiss dismissed = job.only<Dismiss>(ready(1));
+  job.on(ready(2));
+  const std::vector<Order> orders = job.on(ready(1));
+  REQUIRE(orders.size() == 2);
+  const auto& dismissed = std::get<Dismiss>(orders[0]);
   CHECK(dismissed.node == 1);
   CHECK(dismissed.outcome.verdict == Verdict::interrupted);
   CHECK(dismissed.outcome.signal == SIGTERM);
-  CHECK(ids(job.only<FormRound>(ready(2)).round) == std::vector<NodeId>{0, 2});
+  CHECK(ids(std::get<FormRound>(orders[1]).round) == std::vector<NodeId>{0, 2});
+}
+
+TEST_CASE("a node that was out of reach is told that its round is over, and is waited for", "[coordinator]") {
+  Job job({.nodes_min = 1, .nodes_max = 2});
+  job.run({0, 1});
+  job.on(lost(1, job.now + 6s));
+  job.on(ready(0));
+  const Recall recall = job.only<Recall>(NodeBack{1, 1, ready(1).offer});
+  CHECK(recall.node == 1);
+  CHECK(recall.round == 1);
+  CHECK(job.on(CoordinatorTick{}, 7s).empty());  // its workers live: the fence is its own word now
+  CHECK(ids(job.only<FormRound>(ready(1)).round) == std::vector<NodeId>{0, 1});
+}
+
+TEST_CASE("a node whose rank went to another while it was away is let go once its workers are gone", "[coordinator]") {
+  Job job({.nodes_min = 2, .nodes_max = 2, .fixed_ranks = true});
+  job.on(wishing(0, 0));
+  job.start(job.only<FormRound>(wishing(1, 1)).round);
+  job.on(lost(1, job.now + 6s));
+  job.on(wishing(0, 0));
+  job.on(wishing(2, 1));  // in its place
+  job.only<Recall>(NodeBack{1, 1, wishing(1, 1).offer});
+  CHECK(job.on(CoordinatorTick{}, 7s).empty());
+  const std::vector<Order> orders = job.on(wishing(1, 1));
+  REQUIRE(orders.size() == 2);
+  CHECK(std::get<Dismiss>(orders[0]).outcome.verdict == Verdict::refused);
+  CHECK(ids(std::get<FormRound>(orders[1]).round) == std::vector<NodeId>{0, 2});
 }
 
 TEST_CASE("a node that leaves ends the job where too few would stay", "[coordinator]") {

@@ -82,6 +82,7 @@ Event parse_event(const std::string& line) {
   if (name == "worker-exited") return WorkerExited{round, local_rank, status_of(fields)};
   if (name == "round-ended") return RoundEnded{round, plain == "planned"};
   if (name == "job-ended") return JobEnded{outcome_of(plain, fields)};
+  if (name == "isolated") return Isolated{};
   if (name == "signalled") return Signalled{signal_number(plain)};
   if (name == "tick") return Tick{};
   throw std::invalid_argument("no event '" + line + "'");
