@@ -9,6 +9,7 @@
 #include "launcher/spelling.h"
 #include "launcher/values.h"
 #include "launcher/words.h"
+#include "rendezvous/token.h"
 
 namespace ddprun {
 namespace {
@@ -20,12 +21,14 @@ void append(std::vector<Setting>& to, const std::vector<Setting>& more) {
   to.insert(to.end(), more.begin(), more.end());
 }
 
-// --help, --version and --generate: what to print instead of doing anything.
-void answer(const std::vector<Setting>& settings, Asked& asked) {
+// --help, --version, --make-token and --generate: what to print instead of doing anything.
+void answer(const std::vector<Setting>& settings, const Outside& outside, Asked& asked) {
   if (const Setting* help = in_force(settings, option("help")))
     asked.answer = help_text(help->text);
   else if (in_force(settings, option("version")))
     asked.answer = version_text();
+  else if (in_force(settings, option("make-token")) && outside.make_token)
+    asked.answer = outside.make_token() + "\n";
   else if (const Setting* what = in_force(settings, option("generate")))
     asked.answer = what->text == "man" ? man_page() : completion(what->text);
 }
@@ -63,12 +66,59 @@ void fill(Asked& asked) {
   }
 }
 
+constexpr const char* kTokenVariable = "DDPRUN_TOKEN";
+
+// `who` is the subject of a complaint, which never holds the token.
+std::optional<Token> parse_token(const std::string& who, std::string_view text, Asked& asked) {
+  auto parsed = Token::parse(text);
+  if (auto* token = std::get_if<Token>(&parsed)) return std::move(*token);
+  asked.mistakes.push_back(who + " holds no token: " + std::get<NoToken>(parsed).complaint +
+                           ". ddprun --make-token prints one.");
+  return {};
+}
+
+std::optional<Token> token_of_file(const Outside& outside, Asked& asked) {
+  if (asked.config.token_file.empty() || !outside.read_file) return {};
+  const Setting* named = in_force(asked.config.settings, option("token-file"));
+  auto content = outside.read_file(named->text);
+  if (std::holds_alternative<Unreadable>(content) && std::holds_alternative<Token>(Token::parse(named->text))) {
+    asked.mistakes.push_back(subject(*named) +
+                             " takes the name of a file, and there is none of the name it has. A token "
+                             "itself belongs into such a file or into DDPRUN_TOKEN, as others see what is typed.");
+    return {};
+  }
+  const std::string who = subject(*named) + " is '" + named->text + "', which ";
+  if (const auto* failed = std::get_if<Unreadable>(&content)) {
+    asked.mistakes.push_back(who + "cannot be read: " + failed->why + ".");
+    return {};
+  }
+  auto& file = std::get<FileText>(content);
+  if (file.others_may_read)
+    asked.warnings.push_back(who + "others than its owner may read: chmod 600 it, or they may join the job.");
+  std::optional<Token> token = parse_token(subject(*named), file.text, asked);
+  wipe(file.text);
+  return token;
+}
+
+void read_token(const Outside& outside, Asked& asked) {
+  Config& config = asked.config;
+  config.token = token_of_file(outside, asked);
+  const auto variable = outside.environment.find(kTokenVariable);
+  if (variable == outside.environment.end() || variable->second.empty()) return;
+  config.token_in_environment = true;
+  const auto token = parse_token(std::string(kTokenVariable) + " in the environment", variable->second, asked);
+  if (token && config.token && *token != *config.token)
+    asked.mistakes.push_back(subject(*in_force(config.settings, option("token-file"))) + " and " + kTokenVariable +
+                             " in the environment hold different tokens: leave out one of them.");
+  if (token) config.token = token;
+}
+
 }  // namespace
 
 Asked parse(const std::vector<std::string>& arguments, const Outside& outside) {
   Asked asked;
   Words words = read_words(arguments);
-  answer(words.settings, asked);
+  answer(words.settings, outside, asked);
   if (!asked.answer.empty()) return asked;
   Twins twins = read_twins(outside.environment);
   asked.config.program = std::move(words.program);
@@ -78,6 +128,8 @@ Asked parse(const std::vector<std::string>& arguments, const Outside& outside) {
   append(asked.config.settings, twins.settings);
   read_file(outside, asked);
   fill(asked);
+  read_token(outside, asked);
+  for (std::string& sentence : asked.warnings) sentence = visible(sentence);
   for (std::string& sentence : asked.mistakes) sentence = visible(sentence);
   return asked;
 }

@@ -86,6 +86,25 @@ void check_address(const Config& config, Problems& out) {
             out.who("master-port") + " names " + std::to_string(config.master_port) + ": leave out one of them.");
 }
 
+void check_access(const Config& config, Problems& out) {
+  const std::pair<const char*, bool> files[] = {
+      {"tls-cert", !config.tls_cert.empty()}, {"tls-key", !config.tls_key.empty()}, {"tls-ca", !config.tls_ca.empty()}};
+  std::vector<std::string> given, missing;
+  for (const auto& [name, there] : files)
+    if (there)
+      given.push_back(out.who(name));
+    else
+      missing.push_back(std::string("--") + name);
+  if (given.empty()) return;
+  const std::string have = listed(given, "and"), verb = given.size() == 1 ? " is" : " are";
+  if (!missing.empty())
+    return out.add(have + verb + " given without " + listed(missing, "and") + ": pass all three, or none of them.");
+  if (config.token || config.token_in_environment || !config.token_file.empty())
+    out.add(have + " exclude a token, which " +
+            (config.token_file.empty() ? "DDPRUN_TOKEN in the environment" : out.who("token-file")) +
+            " gives: leave out one of the two.");
+}
+
 void check_program(const Config& config, Problems& out) {
   if (config.no_python && config.module)
     out.add(out.who("no-python") + " and " + out.who("module") + " exclude each other: leave out one of them.");
@@ -121,6 +140,7 @@ std::vector<std::string> problems(const Config& config, const Machine& machine) 
   check_workers(config, machine, out);
   check_interface(config, machine, out);
   check_address(config, out);
+  check_access(config, out);
   check_program(config, out);
   return out.take();
 }

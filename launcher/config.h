@@ -14,6 +14,7 @@
 #include "agent/rank_selection.h"
 #include "launcher/settings.h"
 #include "rendezvous/time.h"
+#include "rendezvous/token.h"
 
 namespace ddprun {
 
@@ -55,6 +56,12 @@ struct Config {
   int master_port = 0;                                // 0: a free one for every round
   std::string local_addr = {};
   std::string interface = {};
+
+  // Access: who may join. A token, or certificates, or (nothing of it) anybody.
+  std::string token_file = {};
+  std::optional<Token> token = {};  // from that file, or from DDPRUN_TOKEN
+  bool token_in_environment = false;
+  std::string tls_cert = {}, tls_key = {}, tls_ca = {};
 
   // Stopping and restarts. Unlike torchrun's 0: a job that comes back is why one uses a launcher. A failure that
   // repeats before any progress ends the job all the same.

@@ -26,7 +26,7 @@ std::string entry(const std::string& heading, const std::string& sentence, std::
 
 std::string overview() {
   std::string out =
-      "usage: ddprun [options] PROGRAM [its arguments]\n\n"
+      "usage: ddprun [options] PROGRAM [its arguments]\n"
       "Starts the workers of a distributed job and brings them back when one dies.\n"
       "PROGRAM is a .py file, any executable, or train, which comes along.\n\n";
   for (const OptionRow& row : options())

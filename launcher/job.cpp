@@ -21,9 +21,10 @@ std::optional<int> omp_threads(const Config& config, const Machine& machine, int
   return std::max(1, machine.cpus / workers);
 }
 
-// What workers inherit: ddprun's own environment and what the configuration file adds.
+// What workers inherit: ddprun's own environment without the job's secret, and what the configuration file adds.
 Environment inherited(const Config& config, const Place& place) {
   Environment out = place.environment;
+  out.erase("DDPRUN_TOKEN");
   for (const auto& [name, value] : config.env) out[name] = value;
   return out;
 }
@@ -82,6 +83,12 @@ void check_devices(const Config& config, const Environment& environment, int wor
 }
 
 }  // namespace
+
+Credentials credentials(const Config& config) {
+  if (config.token) return *config.token;
+  if (config.tls_cert.empty()) return NoCredentials{};
+  return CertificateFiles{config.tls_cert, config.tls_key, config.tls_ca};
+}
 
 AgentOptions job_options(const Config& config, const Machine& machine, const Program& program,
                          const std::string& run_id, const Place& place) {

@@ -5,6 +5,7 @@
 #include "agent/agent.h"
 #include "launcher/config.h"
 #include "launcher/program.h"
+#include "rendezvous/tls_context.h"
 
 namespace ddprun {
 
@@ -15,6 +16,9 @@ struct Place {
   Environment environment;        // ddprun's own
   std::vector<Binding> bindings;  // by local rank, where --numa-binding asks for them
 };
+
+// How the nodes of the job prove themselves to each other.
+Credentials credentials(const Config& config);
 
 // All but what belongs to one process alone: cookie and keeper. Throws UsageError where the values do not fit the
 // place.

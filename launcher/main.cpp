@@ -30,6 +30,7 @@ int run(const std::vector<std::string>& arguments, int keeper_pidfd) {
   const Config& config = asked.config;
   const Machine machine = this_machine();
   for (std::string& sentence : problems(config, machine)) asked.mistakes.push_back(std::move(sentence));
+  complain(asked.warnings, kSuccess);
   if (!asked.mistakes.empty()) return complain(asked.mistakes, kUsage);
   if (config.print_config) return say(print_config(config));
   if (config.dry_run) return say(dry_run(config, machine));

@@ -59,6 +59,12 @@ constexpr const char* kEnd = R"(.SH ENVIRONMENT
 .B PET_<OPTION>
 stands for an option; an empty one sets nothing.
 .TP
+.B DDPRUN_TOKEN
+the token itself, where
+.B \-\-token\-file
+names none.
+Workers do not inherit it.
+.TP
 .B PYTHON_EXEC
 the Python that runs scripts.
 .TP

@@ -285,6 +285,41 @@ constexpr OptionRow kOptions[] = {
              "heartbeat_timeout, keep_alive_interval, "
              "keep_alive_max_attempt, read_timeout, timeout, is_host, store_type, rank."},
 
+    // Access
+    {.name = "token-file",
+     .group = Group::access,
+     .value = "FILE",
+     .help = "the secret that all nodes share; DDPRUN_TOKEN in the environment holds the secret itself",
+     .set = text<&Config::token_file>,
+     .completes = Completes::file,
+     .meant = "token,secret,auth-token,token-path",
+     .more =
+         "At least 32 hex digits or 22 characters of base64, random; --make-token prints one. With it what nodes say "
+         "to each other is encrypted, and nobody without it may join. Workers never see it."},
+    {.name = "tls-cert",
+     .group = Group::access,
+     .value = "FILE",
+     .help = "this node's certificate (PEM), instead of a token",
+     .set = text<&Config::tls_cert>,
+     .completes = Completes::file,
+     .meant = "certificate,cert",
+     .more =
+         "Names in it do not matter: whoever has a certificate of the authority may join. Where it names key usages, "
+         "it must name both server and client authentication."},
+    {.name = "tls-key",
+     .group = Group::access,
+     .value = "FILE",
+     .help = "the key of that certificate (PEM, without a passphrase)",
+     .set = text<&Config::tls_key>,
+     .completes = Completes::file},
+    {.name = "tls-ca",
+     .group = Group::access,
+     .value = "FILE",
+     .help = "the authority that signed the certificates of all nodes, and of nobody else (PEM)",
+     .set = text<&Config::tls_ca>,
+     .completes = Completes::file,
+     .meant = "ca,cacert"},
+
     // Stopping and restarts
     {.name = "max-restarts",
      .group = Group::stopping,
@@ -486,12 +521,13 @@ constexpr OptionRow kOptions[] = {
      .help = "show every value and where it came from, as TOML that --config reads",
      .set = yes_or_no<&Config::print_config>,
      .meant = "show-config"},
+    {.name = "make-token", .group = Group::ddprun, .help = "print a new token for --token-file"},
     {.name = "help",
      .group = Group::ddprun,
      .value = "GROUP",
      .help = "the options most needed, or all of a group",
      .letter = 'h',
-     .choices = "workers|job|stopping|logs|reports|ddprun|python"},
+     .choices = "workers|job|access|stopping|logs|reports|ddprun|python"},
     {.name = "version", .group = Group::ddprun, .help = "say which ddprun this is", .letter = 'V'},
 
     // Of Python only
@@ -528,6 +564,7 @@ constexpr OptionRow kOptions[] = {
 constexpr GroupTitle kGroups[] = {
     {Group::workers, "workers", "how many, how they are started, on which CPUs"},
     {Group::job, "job", "its name, addresses and nodes"},
+    {Group::access, "access", "who may join the job: a token, or certificates"},
     {Group::stopping, "stopping", "restarts, grace, limits, signals, exit codes"},
     {Group::logs, "logs", "files, console, prefixes, filters, rotation"},
     {Group::reports, "reports", "events as JSON, verbosity"},
@@ -585,7 +622,7 @@ bool in_file(const OptionRow& row) { return row.group < Group::ddprun; }
 
 bool in_environment(const OptionRow& row) {
   const std::string name = row.name;
-  return row.group != Group::hidden && name != "help" && name != "version";
+  return row.group != Group::hidden && name != "help" && name != "version" && name != "make-token";
 }
 
 std::string environment_twin(const std::string& name) { return "PET_" + upper_case(with_underscores(name)); }

@@ -12,7 +12,7 @@
 namespace ddprun {
 
 // As --help shows them; `python` are torchrun's options that only make sense in Python, refused with a sentence.
-enum class Group { workers, job, stopping, logs, reports, ddprun, python, hidden };
+enum class Group { workers, job, access, stopping, logs, reports, ddprun, python, hidden };
 
 enum class Completes { nothing, file, folder };  // where an option has no choices
 

@@ -1,10 +1,14 @@
 #include "launcher/outside.h"
 
+#include <sys/stat.h>
+
 #include <cerrno>
 #include <cstring>
 #include <filesystem>
 #include <fstream>
 #include <sstream>
+
+#include "rendezvous/token.h"
 
 extern char** environ;
 
@@ -22,7 +26,9 @@ std::variant<FileText, Unreadable> read_file(const std::string& path) {
   file.read(text.data(), static_cast<std::streamsize>(text.size()));
   text.resize(static_cast<std::size_t>(file.gcount()));
   if (text.size() > kFileMax) return Unreadable{"it is larger than 1 MiB"};
-  return FileText{std::move(text)};
+  struct stat status {};
+  const bool others_may_read = stat(path.c_str(), &status) == 0 && (status.st_mode & (S_IRGRP | S_IROTH)) != 0;
+  return FileText{std::move(text), others_may_read};
 }
 
 }  // namespace
@@ -37,6 +43,6 @@ Environment own_environment() {
   return out;
 }
 
-Outside this_process() { return {own_environment(), read_file}; }
+Outside this_process() { return {own_environment(), read_file, make_token}; }
 
 }  // namespace ddprun

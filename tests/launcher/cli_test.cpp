@@ -2,6 +2,7 @@
 
 #include <random>
 
+#include "launcher/job.h"
 #include "launcher/options.h"
 #include "launcher/print_config.h"
 #include "tests/support/catch.h"
@@ -13,6 +14,7 @@ namespace {
 
 using Arguments = std::vector<std::string>;
 const Machine kMachine{8, 0};
+const std::string kToken = "00112233445566778899aabbccddeeff";
 
 Asked asked(const Arguments& words, const Environment& environment = {}, const std::string& file = "") {
   return parse(words, {environment, [file](const std::string&) { return FileText{file}; }});
@@ -70,6 +72,9 @@ TEST_CASE("every option arrives", "[cli]") {
                                 "--master_port=1",
                                 "--local-addr=10.0.0.4",
                                 "--interface=eth0",
+                                "--tls-cert=c.pem",
+                                "--tls-key=k.pem",
+                                "--tls-ca=a.pem",
                                 "--max-restarts=7",
                                 "--stop-grace=2.5",
                                 "--stop-scope=group",
@@ -112,6 +117,9 @@ TEST_CASE("every option arrives", "[cli]") {
   CHECK(config.master_port == 1);
   CHECK(config.local_addr == "10.0.0.4");
   CHECK(config.interface == "eth0");
+  CHECK(config.tls_cert == "c.pem");
+  CHECK(config.tls_key == "k.pem");
+  CHECK(config.tls_ca == "a.pem");
   CHECK(config.max_restarts == 7);
   CHECK(config.stop_grace == 2500ms);
   CHECK(config.stop_scope == ScopeChoice::group);
@@ -278,6 +286,62 @@ TEST_CASE("option --help and --version answer, also beside mistakes and without 
   CHECK(asked({"--help", "logs"}).answer.starts_with("logs: "));
   CHECK(asked({"--help=stop"}).answer.starts_with("stopping: "));
   CHECK(asked({"train", "--help"}).answer.empty());
+}
+
+TEST_CASE("a token comes in a file or in DDPRUN_TOKEN, and both may hold the same", "[cli]") {
+  CHECK(parsed({"--token-file=t", "p"}, {}, kToken + "\n").token->secret() == kToken);
+  CHECK(parsed({"p"}, {{"PET_TOKEN_FILE", "t"}}, kToken).token->secret() == kToken);
+  CHECK(parsed({"p"}, {{"DDPRUN_TOKEN", kToken}}).token->secret() == kToken);
+  CHECK(parsed({"--token-file=t", "p"}, {{"DDPRUN_TOKEN", kToken}}, kToken).token->secret() == kToken);
+  CHECK_FALSE(parsed({"p"}, {{"DDPRUN_TOKEN", ""}, {"PET_TOKEN_FILE", ""}}).token);
+}
+
+TEST_CASE("a token is in no sentence about it and in no print of the values", "[cli]") {
+  const std::string other = "ffeeddccbbaa99887766554433221100", secret = kToken.substr(4, 12);
+  std::string said;
+  for (const Asked& result : {asked({"--token-file=t", "p"}, {{"DDPRUN_TOKEN", kToken}}, other),
+                              asked({"--token-file=t", "p"}, {{"DDPRUN_TOKEN", kToken + "!"}}, kToken + "?"),
+                              asked({"--token-file=t", "--tls-cert=c", "--tls-key=k", "--tls-ca=a", "p"},
+                                    {{"DDPRUN_TOKEN", kToken}}, kToken)}) {
+    for (const std::string& sentence : result.mistakes) said += sentence;
+    for (const std::string& sentence : problems(result.config, kMachine)) said += sentence;
+    said += print_config(result.config);
+  }
+  INFO(said);
+  CHECK(said.find("different tokens") != std::string::npos);
+  CHECK(said.find("character 33") != std::string::npos);
+  CHECK(said.find("exclude a token") != std::string::npos);
+  CHECK(said.find("not shown") == std::string::npos);  // the file is shown, by its name
+  CHECK(said.find(secret) == std::string::npos);
+  CHECK(said.find(other.substr(4, 12)) == std::string::npos);
+  CHECK(print_config(parsed({"p"}, {{"DDPRUN_TOKEN", kToken}})).find("DDPRUN_TOKEN: set, not shown") !=
+        std::string::npos);
+}
+
+TEST_CASE("a token file that others may read is warned of, once, and serves", "[cli]") {
+  const Outside outside{{}, [](const std::string&) { return FileText{kToken, true}; }};
+  const Asked result = parse({"--token-file=t", "p"}, outside);
+  CHECK(result.mistakes.empty());
+  CHECK(result.config.token);
+  REQUIRE(result.warnings.size() == 1);
+  CHECK(result.warnings.front() ==
+        "--token-file is 't', which others than its owner may read: chmod 600 it, or they may join the job.");
+}
+
+TEST_CASE("option --make-token answers with a token", "[cli]") {
+  CHECK(parse({"--make-token"}, {{}, {}, [] { return kToken; }}).answer == kToken + "\n");
+  CHECK(asked({"p"}, {{"PET_MAKE_TOKEN", "1"}}).answer.empty());
+}
+
+TEST_CASE("workers do not inherit the token", "[cli]") {
+  const Config config = parsed({"p"}, {{"DDPRUN_TOKEN", kToken}});
+  const Place place{"host", "", {{"DDPRUN_TOKEN", kToken}, {"HOME", "/home/me"}}, {}};
+  const AgentOptions options = job_options(config, kMachine, {"/bin/p", {"p"}, false}, "run", place);
+  CHECK(options.command.inherited == Environment{{"HOME", "/home/me"}});
+  CHECK(std::holds_alternative<Token>(credentials(config)));
+  CHECK(std::holds_alternative<NoCredentials>(credentials(parsed({"p"}))));
+  CHECK(std::get<CertificateFiles>(credentials(parsed({"--tls-cert=c", "--tls-key=k", "--tls-ca=a", "p"}))).authority ==
+        "a");
 }
 
 TEST_CASE("any words whatever are read or answered, never a crash or a wait without end", "[cli]") {

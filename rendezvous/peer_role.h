@@ -1,0 +1,8 @@
+// The two parts in a connection between two agents: who listened, and who connected.
+#pragma once
+
+namespace ddprun {
+
+enum class PeerRole { server, client };
+
+}  // namespace ddprun

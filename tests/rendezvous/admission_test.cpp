@@ -1,0 +1,95 @@
+#include "rendezvous/admission.h"
+
+#include "rendezvous/refusal_log.h"
+#include "tests/support/catch.h"
+
+using namespace ddprun;
+using namespace std::chrono_literals;
+
+namespace {
+
+PeerSource ipv4(std::uint8_t last) { return source_of({0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff, 10, 0, 0, last}); }
+PeerSource ipv6(std::uint8_t network, std::uint8_t host) {
+  return source_of({0x20, 1, 0xd, 0xb8, 0, 0, 0, network, 0, 0, 0, 0, 0, 0, 0, host});
+}
+
+AdmissionLimits limits(std::size_t all, std::size_t of_a_source) {
+  AdmissionLimits limits;
+  limits.strangers_max = all;
+  limits.strangers_of_a_source_max = of_a_source;
+  return limits;
+}
+
+const TimePoint t0{};
+
+}  // namespace
+
+TEST_CASE("each IPv4 address is a source of its own, each IPv6 network of 64 bits, too", "[admission]") {
+  CHECK(ipv4(1) != ipv4(2));
+  CHECK(ipv6(1, 1) == ipv6(1, 2));
+  CHECK(ipv6(1, 1) != ipv6(2, 1));
+}
+
+TEST_CASE("a source that has too many strangers loses its oldest, and no other source loses any", "[admission]") {
+  Admission admission(limits(100, 2));
+  CHECK_FALSE(admission.arrived(1, ipv4(1)));
+  CHECK_FALSE(admission.arrived(2, ipv4(2)));
+  CHECK_FALSE(admission.arrived(3, ipv4(2)));
+  CHECK(admission.arrived(4, ipv4(2)) == 2);
+  CHECK(admission.arrived(5, ipv4(2)) == 3);
+  CHECK(admission.strangers() == 3);
+}
+
+TEST_CASE("when all places are taken, the source that has most loses its oldest", "[admission]") {
+  Admission admission(limits(4, 3));
+  admission.arrived(1, ipv4(1));
+  admission.arrived(2, ipv4(2));
+  admission.arrived(3, ipv4(2));
+  admission.arrived(4, ipv4(3));
+  CHECK(admission.arrived(5, ipv4(4)) == 2);
+  CHECK(admission.arrived(6, ipv4(5)) == 1);  // all have one: the oldest
+  CHECK(admission.strangers() == 4);
+}
+
+TEST_CASE("who has proved itself, or is gone, takes no place any more", "[admission]") {
+  Admission admission(limits(2, 2));
+  admission.arrived(1, ipv4(1));
+  admission.arrived(2, ipv4(1));
+  admission.settled(1);
+  admission.settled(1);
+  admission.settled(99);
+  CHECK_FALSE(admission.arrived(3, ipv4(1)));
+  CHECK(admission.arrived(4, ipv4(2)) == 2);
+}
+
+TEST_CASE("a member gets in however many silent strangers there are", "[admission]") {
+  Admission admission(limits(8, 4));
+  Admission::StrangerId id = 0;
+  for (int i = 0; i < 1000; ++i) admission.arrived(++id, ipv4(static_cast<std::uint8_t>(i % 50)));
+  const Admission::StrangerId member = ++id;
+  admission.arrived(member, ipv4(200));
+  for (int i = 0; i < 6; ++i) CHECK(admission.arrived(++id, ipv4(static_cast<std::uint8_t>(i))) != member);
+  CHECK(admission.strangers() == 8);
+}
+
+TEST_CASE("a refused source is told of once a minute, with what was not told since", "[admission]") {
+  RefusalLog log({});
+  CHECK(log.refused(ipv4(1), "10.0.0.1", "it shows no token", t0) == "refused 10.0.0.1: it shows no token");
+  for (int i = 0; i < 41; ++i) CHECK_FALSE(log.refused(ipv4(1), "10.0.0.1", "it shows no token", t0 + 59s));
+  CHECK(log.refused(ipv4(2), "10.0.0.2", "it is no ddprun", t0 + 59s) == "refused 10.0.0.2: it is no ddprun");
+  CHECK(log.refused(ipv4(1), "10.0.0.1", "it shows no token", t0 + 60s) ==
+        "refused 10.0.0.1: it shows no token, and 41 times more since the last such line");
+  CHECK_FALSE(log.refused(ipv4(1), "10.0.0.1", "it shows no token", t0 + 119s));
+  CHECK(log.refused(ipv4(1), "10.0.0.1", "x", t0 + 1h) ==
+        "refused 10.0.0.1: x, and 1 times more since the last such line");
+}
+
+TEST_CASE("refusals of many sources fill neither log nor memory", "[admission]") {
+  AdmissionLimits few;
+  few.refused_sources_max = 3;
+  RefusalLog log(few);
+  int lines = 0;
+  for (std::uint8_t i = 0; i < 200; ++i) lines += log.refused(ipv4(i), "x", "y", t0 + i * 100ms).has_value();
+  CHECK(lines == 3);
+  CHECK(log.refused(ipv4(201), "x", "y", t0 + 61s));
+}
