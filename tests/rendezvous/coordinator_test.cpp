@@ -281,7 +281,7 @@ TEST_CASE("who comes after the end is told of it", "[coordinator]") {
   CHECK(job.only<Dismiss>(ready(1)).outcome.verdict == Verdict::success);
 }
 
-TEST_CASE("a node that is done may go; group rank 0's, which has the store, may not", "[coordinator]") {
+TEST_CASE("a node that is done may go, but not group rank 0's, which has the store", "[coordinator]") {
   Job job({.nodes_min = 1, .nodes_max = 2});
   job.run({0, 1});
   const NodeId done = GENERATE(0, 1);

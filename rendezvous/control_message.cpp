@@ -1,0 +1,343 @@
+#include "rendezvous/control_message.h"
+
+#include <array>
+#include <csignal>
+#include <limits>
+#include <nlohmann/json.hpp>
+#include <utility>
+
+#include "rendezvous/overloaded.h"
+
+namespace ddprun {
+namespace {
+
+using Json = nlohmann::json;
+
+constexpr std::size_t kNameMax = 1024, kTextMax = 256 << 10, kListMax = 1 << 16;
+constexpr int kWorkersMax = 1 << 16, kRanksMax = 1 << 28, kAny = std::numeric_limits<int>::max();
+
+struct VerdictName {
+  Verdict verdict;
+  const char* name;
+};
+constexpr std::array<VerdictName, 5> kVerdicts{{{Verdict::success, "success"},
+                                                {Verdict::worker_failed, "worker-failed"},
+                                                {Verdict::interrupted, "interrupted"},
+                                                {Verdict::too_few_nodes, "too-few-nodes"},
+                                                {Verdict::refused, "refused"}}};
+
+// The members of an object, each there and in its range, or a BadMessage.
+class Fields {
+ public:
+  explicit Fields(const Json& object) : object_(object) {
+    if (!object.is_object()) throw BadMessage("an object is missing");
+  }
+
+  bool has(const char* name) const { return object_.contains(name); }
+
+  template <class Number>
+  Number number(const char* name, Number least, Number most) const {
+    const Json& value = member(name);
+    if (value.is_number_unsigned() && least <= most) {
+      const auto number = value.get<std::uint64_t>();
+      if (number <= static_cast<std::uint64_t>(most) && (least <= 0 || number >= static_cast<std::uint64_t>(least)))
+        return static_cast<Number>(number);
+    } else if (value.is_number_integer()) {
+      const auto number = value.get<std::int64_t>();
+      if (number >= static_cast<std::int64_t>(least) && number <= static_cast<std::int64_t>(most))
+        return static_cast<Number>(number);
+    }
+    throw BadMessage(std::string("'") + name + "' is out of its range");
+  }
+
+  int whole(const char* name, int least, int most = kAny) const { return number<int>(name, least, most); }
+  std::uint64_t large(const char* name) const {
+    return number<std::uint64_t>(name, 0, std::numeric_limits<std::uint64_t>::max());
+  }
+  std::uint16_t port(const char* name) const { return static_cast<std::uint16_t>(whole(name, 0, 65'535)); }
+
+  bool flag(const char* name) const {
+    const Json& value = member(name);
+    if (!value.is_boolean()) throw BadMessage(std::string("'") + name + "' is no truth value");
+    return value.get<bool>();
+  }
+
+  std::string text(const char* name, std::size_t most = kNameMax) const { return text(member(name), most); }
+
+  std::vector<std::string> texts(const char* name) const {
+    const Json& list = member(name);
+    if (!list.is_array() || list.size() > kListMax) throw BadMessage(std::string("'") + name + "' is no list");
+    std::vector<std::string> out;
+    for (const Json& item : list) out.push_back(text(item, kNameMax));
+    return out;
+  }
+
+  Fields object(const char* name) const { return Fields(member(name)); }
+
+ private:
+  const Json& member(const char* name) const {
+    const auto found = object_.find(name);
+    if (found == object_.end()) throw BadMessage(std::string("'") + name + "' is missing");
+    return *found;
+  }
+
+  static std::string text(const Json& value, std::size_t most) {
+    if (!value.is_string() || value.get_ref<const std::string&>().size() > most) throw BadMessage("a text is none");
+    return value.get<std::string>();
+  }
+
+  const Json& object_;
+};
+
+Json to_json(const NodeOffer& offer) {
+  Json out{{"workers", offer.workers}, {"host", offer.host}, {"port", offer.port}, {"role", offer.role}};
+  out["name"] = offer.name;
+  if (offer.wished_rank) out["rank"] = *offer.wished_rank;
+  return out;
+}
+
+NodeOffer offer_from(const Fields& fields) {
+  NodeOffer out{.workers = fields.whole("workers", 1, kWorkersMax),
+                .host = fields.text("host"),
+                .port = fields.port("port"),
+                .role = fields.text("role"),
+                .name = fields.text("name")};
+  if (fields.has("rank")) out.wished_rank = fields.whole("rank", std::numeric_limits<int>::min());
+  return out;
+}
+
+Json to_json(const ExitStatus& status) {
+  return {{"code", status.code}, {"signal", status.signal}, {"start_error", status.start_error}, {"hung", status.hung}};
+}
+
+ExitStatus status_from(const Fields& fields) {
+  return {fields.whole("code", 0, 255), fields.whole("signal", 0, NSIG), fields.whole("start_error", 0, 4095),
+          fields.flag("hung")};
+}
+
+Json to_json(const Failure& failure) {
+  return {{"round", failure.round},
+          {"node", failure.node},
+          {"local_rank", failure.local_rank},
+          {"rank", failure.rank},
+          {"status", to_json(failure.status)}};
+}
+
+Failure failure_from(const Fields& fields) {
+  return {fields.whole("round", 0), fields.large("node"), fields.whole("local_rank", 0, kWorkersMax),
+          fields.whole("rank", 0, kRanksMax), status_from(fields.object("status"))};
+}
+
+Json to_json(const Outcome& outcome) {
+  Json out{{"signal", outcome.signal}, {"reason", outcome.reason}};
+  for (const VerdictName& known : kVerdicts)
+    if (known.verdict == outcome.verdict) out["verdict"] = known.name;
+  if (outcome.cause) out["cause"] = to_json(*outcome.cause);
+  return out;
+}
+
+Outcome outcome_from(const Fields& fields) {
+  const std::string name = fields.text("verdict");
+  for (const VerdictName& known : kVerdicts) {
+    if (name != known.name) continue;
+    Outcome out{known.verdict, fields.whole("signal", 0, NSIG), fields.text("reason", kTextMax), {}};
+    if (fields.has("cause")) out.cause = failure_from(fields.object("cause"));
+    return out;
+  }
+  throw BadMessage("'verdict' is unknown");
+}
+
+Json to_json(const Seat& seat) {
+  return {{"round", seat.round},
+          {"group_rank", seat.group_rank},
+          {"group_world_size", seat.group_world_size},
+          {"workers", seat.workers},
+          {"first_rank", seat.first_rank},
+          {"world_size", seat.world_size},
+          {"role", seat.role},
+          {"first_role_rank", seat.first_role_rank},
+          {"role_world_size", seat.role_world_size},
+          {"master_host", seat.master_host},
+          {"master_port", seat.master_port},
+          {"restarts", seat.restarts}};
+}
+
+Seat seat_from(const Fields& fields) {
+  return {.round = fields.whole("round", 1),
+          .group_rank = fields.whole("group_rank", 0, kRanksMax),
+          .group_world_size = fields.whole("group_world_size", 1, kRanksMax),
+          .workers = fields.whole("workers", 1, kWorkersMax),
+          .first_rank = fields.whole("first_rank", 0, kRanksMax),
+          .world_size = fields.whole("world_size", 1, kRanksMax),
+          .role = fields.text("role"),
+          .first_role_rank = fields.whole("first_role_rank", 0, kRanksMax),
+          .role_world_size = fields.whole("role_world_size", 1, kRanksMax),
+          .master_host = fields.text("master_host"),
+          .master_port = fields.port("master_port"),
+          .restarts = fields.whole("restarts", 0)};
+}
+
+Json to_json(const Fingerprint& fingerprint) {
+  return {{"protocol", fingerprint.protocol},
+          {"version", fingerprint.version},
+          {"nodes", fingerprint.nodes},
+          {"program", fingerprint.program}};
+}
+
+Fingerprint fingerprint_from(const Fields& fields) {
+  return {fields.whole("protocol", 0), fields.text("version"), fields.text("nodes"), fields.text("program")};
+}
+
+Json to_json(const Attendance& attendance) {
+  return {{"nodes", attendance.nodes},
+          {"wanted", attendance.nodes_wanted},
+          {"workers", attendance.workers},
+          {"awaited", attendance.awaited}};
+}
+
+Attendance attendance_from(const Fields& fields) {
+  return {fields.whole("nodes", 0, kRanksMax), fields.whole("wanted", 0, kRanksMax),
+          fields.whole("workers", 0, kRanksMax), fields.texts("awaited")};
+}
+
+Json of_round(const char* type, int round) { return {{"type", type}, {"round", round}}; }
+
+std::string written(const Json& message) {
+  return message.dump(-1, ' ', false, Json::error_handler_t::replace);  // a host's name may be no UTF-8
+}
+
+Json parsed(std::string_view bytes) {
+  Json message = Json::parse(bytes, nullptr, false);
+  if (message.is_discarded()) throw BadMessage("it is no JSON");
+  return message;
+}
+
+[[noreturn]] void unknown_type() { throw BadMessage("'type' is unknown"); }
+
+}  // namespace
+
+std::string difference(const Fingerprint& coordinators, const Fingerprint& newcomers) {
+  const auto differ = [](const char* what, const std::string& theirs, const std::string& ours) {
+    return std::string(what) + " is " + theirs + " here and " + ours + " in the job";
+  };
+  if (coordinators.protocol != newcomers.protocol)
+    return differ("ddprun's control protocol", std::to_string(newcomers.protocol),
+                  std::to_string(coordinators.protocol)) +
+           " (version " + newcomers.version + " against " + coordinators.version + ")";
+  if (coordinators.version != newcomers.version)
+    return differ("ddprun's version", newcomers.version, coordinators.version);
+  if (coordinators.nodes != newcomers.nodes) return differ("--nnodes", newcomers.nodes, coordinators.nodes);
+  if (coordinators.program != newcomers.program) return differ("the program", newcomers.program, coordinators.program);
+  return "";
+}
+
+std::string encode(const FromAgent& message) {
+  return written(std::visit(
+      overloaded{
+          [](const Hello& m) {
+            return Json{{"type", "hello"}, {"job", to_json(m.fingerprint)}, {"control_port", m.control_port}};
+          },
+          [](const Heartbeat& m) {
+            return Json{{"type", "heartbeat"}, {"number", m.number}};
+          },
+          [](const FailureWords& m) {
+            return Json{{"type", "failure-words"}, {"text", m.text}};
+          },
+          [](const NodeReady& m) {
+            return Json{{"type", "ready"}, {"offer", to_json(m.offer)}};
+          },
+          [](const NodeConfirmed& m) { return of_round("confirmed", m.round); },
+          [](const NodeRunning& m) { return of_round("running", m.round); },
+          [](const NodeDone& m) { return of_round("done", m.round); },
+          [](const WorkerFailed& m) {
+            Json out{{"type", "failed"}, {"failure", to_json(m.failure)}};
+            if (m.progressed) out["progressed"] = *m.progressed;
+            return out;
+          },
+          [](const NodeLeaves& m) {
+            return Json{{"type", "leaves"}, {"signal", m.signal}};
+          },
+          [](const JobInterrupted& m) {
+            return Json{{"type", "interrupted"}, {"signal", m.signal}};
+          },
+          [](const NodeBack& m) {
+            return Json{{"type", "back"}, {"round", m.round}, {"offer", to_json(m.offer)}};
+          },
+      },
+      message));
+}
+
+std::string encode(const ToAgent& message) {
+  return written(std::visit(
+      overloaded{
+          [](const Welcome& m) {
+            const auto lease = std::chrono::duration_cast<std::chrono::milliseconds>(m.lease).count();
+            return Json{{"type", "welcome"}, {"your_address", m.your_address}, {"lease_ms", lease}};
+          },
+          [](const HeartbeatAnswer& m) {
+            Json out{{"type", "heartbeat"}, {"number", m.number}};
+            if (m.attendance) out["attendance"] = to_json(*m.attendance);
+            return out;
+          },
+          [](const FailureWords& m) {
+            return Json{{"type", "failure-words"}, {"text", m.text}};
+          },
+          [](const TakeSeat& m) {
+            return Json{{"type", "seat"}, {"seat", to_json(m.seat)}};
+          },
+          [](const StartRound& m) { return of_round("start", m.round); },
+          [](const EndRound& m) {
+            Json out = of_round("end-round", m.round);
+            out["planned"] = m.planned;
+            out["reason"] = m.reason;
+            return out;
+          },
+          [](const EndJob& m) {
+            return Json{{"type", "end-job"}, {"outcome", to_json(m.outcome)}};
+          },
+      },
+      message));
+}
+
+FromAgent decode_from_agent(std::string_view bytes, NodeId node) {
+  const Json message = parsed(bytes);
+  const Fields fields(message);
+  const std::string type = fields.text("type");
+  const auto round = [&] { return fields.whole("round", 0); };
+  const auto offer = [&] { return offer_from(fields.object("offer")); };
+  if (type == "hello") return Hello{fingerprint_from(fields.object("job")), fields.port("control_port")};
+  if (type == "heartbeat") return Heartbeat{fields.large("number")};
+  if (type == "failure-words") return FailureWords{fields.text("text", kTextMax)};
+  if (type == "ready") return NodeReady{node, offer()};
+  if (type == "confirmed") return NodeConfirmed{node, round()};
+  if (type == "running") return NodeRunning{node, round()};
+  if (type == "done") return NodeDone{node, round()};
+  if (type == "leaves") return NodeLeaves{node, fields.whole("signal", 1, NSIG)};
+  if (type == "interrupted") return JobInterrupted{node, fields.whole("signal", 1, NSIG)};
+  if (type == "back") return NodeBack{node, round(), offer()};
+  if (type != "failed") unknown_type();
+  WorkerFailed failed{failure_from(fields.object("failure")), {}};
+  failed.failure.node = node;
+  if (fields.has("progressed")) failed.progressed = fields.flag("progressed");
+  return failed;
+}
+
+ToAgent decode_to_agent(std::string_view bytes) {
+  const Json message = parsed(bytes);
+  const Fields fields(message);
+  const std::string type = fields.text("type");
+  const auto round = [&] { return fields.whole("round", 0); };
+  if (type == "welcome")
+    return Welcome{fields.text("your_address"), std::chrono::milliseconds(fields.whole("lease_ms", 1))};
+  if (type == "failure-words") return FailureWords{fields.text("text", kTextMax)};
+  if (type == "seat") return TakeSeat{seat_from(fields.object("seat"))};
+  if (type == "start") return StartRound{round()};
+  if (type == "end-round") return EndRound{round(), fields.flag("planned"), fields.text("reason", kTextMax)};
+  if (type == "end-job") return EndJob{outcome_from(fields.object("outcome"))};
+  if (type != "heartbeat") unknown_type();
+  HeartbeatAnswer answer{fields.large("number"), {}};
+  if (fields.has("attendance")) answer.attendance = attendance_from(fields.object("attendance"));
+  return answer;
+}
+
+}  // namespace ddprun
