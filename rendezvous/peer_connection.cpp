@@ -19,6 +19,13 @@ constexpr std::size_t kInputBytesAtFirst = 4 << 10;  // a whole handshake by tok
 constexpr std::size_t kInputBytes = 32 << 10;        // two TLS records
 constexpr std::size_t kOutputBytes = 32 << 10;       // what is encrypted at a time
 
+// A socket for both families gives IPv4 addresses as ::ffff:10.0.0.7.
+std::string numeric(const asio::ip::address& address) {
+  if (address.is_v6() && address.to_v6().is_v4_mapped())
+    return asio::ip::make_address_v4(asio::ip::v4_mapped, address.to_v6()).to_string();
+  return address.to_string();
+}
+
 }  // namespace
 
 class PeerConnection::Impl : public std::enable_shared_from_this<Impl> {
@@ -35,6 +42,7 @@ class PeerConnection::Impl : public std::enable_shared_from_this<Impl> {
   void write(asio::const_buffer bytes, Handler done);
   void close();
   const NodeIdentity& peer() const { return theirs_.from; }
+  const asio::ip::tcp::socket& socket() const { return socket_; }
 
  private:
   // Proving.
@@ -350,5 +358,17 @@ void PeerConnection::read_some(asio::mutable_buffer to, ReadHandler done) { impl
 void PeerConnection::write(asio::const_buffer bytes, Handler done) { impl_->write(bytes, std::move(done)); }
 void PeerConnection::close() { impl_->close(); }
 const NodeIdentity& PeerConnection::peer() const { return impl_->peer(); }
+
+std::string PeerConnection::remote_address() const {
+  std::error_code gone;
+  const auto endpoint = impl_->socket().remote_endpoint(gone);
+  return gone ? "" : numeric(endpoint.address());
+}
+
+std::string PeerConnection::local_address() const {
+  std::error_code gone;
+  const auto endpoint = impl_->socket().local_endpoint(gone);
+  return gone ? "" : numeric(endpoint.address());
+}
 
 }  // namespace ddprun

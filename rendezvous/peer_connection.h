@@ -56,6 +56,10 @@ class PeerConnection {
 
   // After a good handshake.
   const NodeIdentity& peer() const;
+  // Numeric, without the port; IPv4 addresses as such also where the socket is one for both families. Empty where the
+  // connection is gone.
+  std::string remote_address() const;
+  std::string local_address() const;
 
  private:
   class Impl;

@@ -15,7 +15,7 @@ using NodeId = std::uint64_t;  // drawn by the agent at its start: one that star
 // What a node brings to the next round: its workers, and a store that already listens, in case it becomes group rank 0.
 struct NodeOffer {
   int workers = 1;
-  std::string host;  // the address by which the others reach it
+  std::string host = {};  // the address by which the others reach it
   std::uint16_t port = 0;
   std::string role = "default";
   std::optional<int> wished_rank = {};  // --node-rank

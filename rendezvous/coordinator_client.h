@@ -1,0 +1,85 @@
+// An agent's way to the coordinator: connects, and connects anew, until its owner ends it.
+//
+// The names of the endpoints are looked up at every try, as a cluster's name service may lag behind its nodes. The
+// coordinator's signs of life are answers to ours: only what it heard of us counts, by the time at which we said it, so
+// that both sides' clocks agree on the order in which leases end without being compared.
+//
+// For the thread of its io_context. Handlers never run inside a call of ours, nor after our end.
+#pragma once
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include <asio/io_context.hpp>
+#include <asio/ip/tcp.hpp>
+#include <asio/steady_timer.hpp>
+
+#include "rendezvous/control_link.h"
+#include "rendezvous/control_message.h"
+
+namespace ddprun {
+
+struct CoordinatorPlace {
+  std::string host;
+  std::uint16_t port = 0;
+};
+
+class CoordinatorClient {
+ public:
+  struct Options {
+    std::vector<CoordinatorPlace> places;  // tried in turn
+    PeerTrust trust;
+    Hello hello;
+  };
+  struct Hooks {
+    std::function<void(const Welcome&)> on_connected;
+    std::function<void(const ToAgent&)> on_message;  // all but Welcome
+    std::function<void()> on_isolated;               // a lease without a sign of life; once, until we are connected
+    std::function<void(const std::string& why)> on_trouble;  // a try failed, or the connection: "connection refused"
+  };
+  CoordinatorClient(asio::io_context& io, Options options, Hooks hooks);
+  ~CoordinatorClient();
+
+  // False, and nothing is sent, while there is no connection.
+  bool send(const FromAgent& message);
+  bool connected() const { return welcomed_; }
+  // The address by which we are connected; empty: we are not.
+  std::string local_address() const;
+
+ private:
+  using Results = asio::ip::tcp::resolver::results_type;
+  void look_up();
+  void connect(const Results& addresses);
+  void prove(asio::ip::tcp::socket socket);
+  void greet();
+  void hear(const std::string& bytes);
+  void hear(const ToAgent& message);
+  void lose(const std::string& why);
+  void try_again(const std::string& why);
+  void beat();
+  void watch_lease();
+  template <class Function>
+  auto guarded(Function function);
+
+  asio::io_context& io_;
+  Options options_;
+  Hooks hooks_;
+  asio::ip::tcp::resolver resolver_;
+  asio::ip::tcp::socket socket_;
+  asio::steady_timer again_, beat_, lease_over_, try_over_;
+  std::unique_ptr<PeerConnection> proving_;
+  std::unique_ptr<ControlLink> link_;
+  std::size_t tries_ = 0;
+  Duration pause_;  // before the next try
+  bool welcomed_ = false;
+  Duration lease_ = {};
+  std::optional<TimePoint> contact_;  // what we said then has been heard
+  std::uint64_t beats_ = 0;
+  std::vector<std::pair<std::uint64_t, TimePoint>> unanswered_;
+  std::shared_ptr<const int> alive_ = std::make_shared<int>();  // what is queued when we end finds it gone
+};
+
+}  // namespace ddprun

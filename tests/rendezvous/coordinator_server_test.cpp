@@ -1,0 +1,254 @@
+#include "rendezvous/coordinator_server.h"
+
+#include <unistd.h>
+
+#include <deque>
+#include <memory>
+#include <utility>
+
+#include "rendezvous/coordinator_client.h"
+#include "tests/rendezvous/raw_peer.h"
+#include "tests/support/catch.h"
+#include "tests/support/command.h"
+
+using namespace ddprun;
+using namespace ddprun::test;
+using namespace std::chrono_literals;
+
+namespace {
+
+constexpr auto kLimit = 20s;
+const Fingerprint kJob{kControlProtocol, "1.0", "2", "train"};
+
+PeerTrust trust(const std::string& name, const std::string& token = "") {
+  Credentials credentials;
+  if (!token.empty()) credentials = std::get<Token>(Token::parse(token));
+  return {std::make_shared<TlsContext>(std::move(credentials), "my-job"), make_identity(name, "my-job"), {}};
+}
+
+// The server, and a port that it got.
+struct Place {
+  explicit Place(const RoundPolicy& policy, Duration lease = kLease, const std::string& token = "") {
+    const Listening listening = open_listener("127.0.0.1", 0);
+    port = listening.port;
+    server = std::make_unique<CoordinatorServer>(CoordinatorServer::Options{
+        listening, trust("coordinator", token), kJob, policy, lease, [](const std::string&) {}});
+  }
+
+  std::uint16_t port;
+  std::unique_ptr<CoordinatorServer> server;
+};
+
+// An agent without workers: says what a test wants it to say, and keeps what it hears. Its own listener shows that it
+// lives, as an agent's does.
+class Agent {
+ public:
+  explicit Agent(const Place& place, const std::string& name = "node", Fingerprint job = kJob,
+                 const std::string& token = "")
+      : listening_(open_listener("127.0.0.1", 0)), name_(name) {
+    client_ = std::make_unique<CoordinatorClient>(
+        io_,
+        CoordinatorClient::Options{{{"localhost", place.port}}, trust(name, token), Hello{std::move(job), listening_.port}},
+        CoordinatorClient::Hooks{[](const Welcome&) {},
+                                 [this](const ToAgent& message) { keep(message); },
+                                 [this] { isolated_ = true; },
+                                 [this](const std::string& why) { trouble_ = why; }});
+  }
+  ~Agent() { vanish(); }
+
+  template <class Done>
+  bool until(Done done) {
+    for (const auto end = Clock::now() + kLimit; !done();) {
+      if (Clock::now() > end) return false;
+      io_.restart();
+      io_.run_for(2ms);
+    }
+    return true;
+  }
+
+  // The next message, which must be of that kind.
+  template <class T>
+  T hear() {
+    INFO(name_ << " hears; last trouble: " << trouble_);
+    REQUIRE(until([&] { return !heard_.empty(); }));
+    const ToAgent message = heard_.front();
+    heard_.pop_front();
+    INFO(encode(message));
+    REQUIRE(std::holds_alternative<T>(message));
+    return std::get<T>(message);
+  }
+
+  Agent& join(int workers = 1) {
+    REQUIRE(until([&] { return client_->connected(); }));
+    say(NodeReady{0, {.workers = workers, .port = 1000, .name = name_}});
+    return *this;
+  }
+  void say(const FromAgent& message) { REQUIRE(client_->send(message)); }
+  void idle(Duration time) {
+    io_.restart();
+    io_.run_for(time);
+  }
+
+  // As a process that dies: its connection and its listener are closed.
+  void vanish() {
+    client_.reset();
+    if (listening_.fd >= 0) close(std::exchange(listening_.fd, -1));
+    idle(1ms);
+  }
+  void hang_up() { client_.reset(); }  // it lives, and does not come back
+
+  const std::optional<Attendance>& attendance() const { return attendance_; }
+  bool isolated() const { return isolated_; }
+  const std::string& trouble() const { return trouble_; }
+  bool connected() const { return client_->connected(); }
+
+ private:
+  void keep(const ToAgent& message) {
+    if (const auto* answer = std::get_if<HeartbeatAnswer>(&message))
+      attendance_ = answer->attendance;
+    else
+      heard_.push_back(message);
+  }
+
+  asio::io_context io_;
+  Listening listening_;
+  std::string name_;
+  std::deque<ToAgent> heard_;
+  std::optional<Attendance> attendance_;
+  bool isolated_ = false;
+  std::string trouble_;
+  std::unique_ptr<CoordinatorClient> client_;
+};
+
+RoundPolicy nodes(int least, int most) {
+  return {.nodes_min = least, .nodes_max = most, .last_call = 100ms};
+}
+
+}  // namespace
+
+TEST_CASE("agents meet at the coordinator, get their seats, and end together", "[control]") {
+  const std::string token = GENERATE("", "0123456789abcdef0123456789abcdef");
+  Place place(nodes(2, 2), kLease, token);
+  Agent one(place, "one", kJob, token), two(place, "two", kJob, token);
+  one.join(3);
+  two.join(2);
+  const Seat first = one.hear<TakeSeat>().seat, second = two.hear<TakeSeat>().seat;
+  CHECK(first.world_size == 5);
+  CHECK(first.first_rank + second.first_rank == (first.first_rank ? 2 : 3));
+  CHECK(first.master_host == "127.0.0.1");
+  one.say(NodeConfirmed{0, 1});
+  two.say(NodeConfirmed{0, 1});
+  CHECK(one.hear<StartRound>().round == 1);
+  CHECK(two.hear<StartRound>().round == 1);
+  one.say(NodeDone{0, 1});
+  two.say(NodeDone{0, 1});
+  CHECK(one.hear<EndJob>().outcome.verdict == Verdict::success);
+  CHECK(two.hear<EndJob>().outcome.verdict == Verdict::success);
+  CHECK_FALSE(place.server->wait_until_left(10ms));
+  one.vanish();
+  two.vanish();
+  CHECK(place.server->wait_until_left(kLimit));
+}
+
+TEST_CASE("a late agent finds the coordinator once it is there", "[control]") {
+  const Listening reserved = open_listener("127.0.0.1", 0);
+  close(reserved.fd);
+  Place nobody(nodes(1, 1));
+  nobody.port = reserved.port;
+  Agent agent(nobody);
+  REQUIRE(agent.until([&] { return !agent.trouble().empty(); }));
+  CHECK(agent.trouble() == "localhost:" + std::to_string(reserved.port) + ": Connection refused");
+  const CoordinatorServer server({open_listener("127.0.0.1", reserved.port), trust("coordinator"), kJob, nodes(1, 1),
+                                  kLease, [](const std::string&) {}});
+  agent.join();
+  agent.hear<TakeSeat>();
+}
+
+TEST_CASE("an agent of another job's kind is told the difference", "[control]") {
+  Place place(nodes(1, 1));
+  Agent other(place, "other", {kControlProtocol, "1.0", "3", "train"});
+  const Outcome outcome = other.hear<EndJob>().outcome;
+  CHECK(outcome.verdict == Verdict::refused);
+  CHECK(outcome.reason == "--nnodes is 3 here and 2 in the job");
+}
+
+TEST_CASE("without the token nobody joins, and the agent is told so", "[control]") {
+  Place place(nodes(1, 1), kLease, "0123456789abcdef0123456789abcdef");
+  Agent stranger(place, "stranger", kJob, GENERATE("", "f123456789abcdef0123456789abcdef"));
+  REQUIRE(stranger.until([&] { return !stranger.trouble().empty(); }));
+  CHECK_FALSE(stranger.connected());
+}
+
+TEST_CASE("an agent that dies is missed at once, and the others go on without its workers", "[control]") {
+  Place place(nodes(1, 2), 60s);
+  Agent one(place, "one"), two(place, "two");
+  one.join();
+  two.join();
+  one.hear<TakeSeat>();
+  two.hear<TakeSeat>();
+  two.vanish();
+  CHECK(one.hear<EndRound>().reason == "two (127.0.0.1) was lost: the other side closed the connection");
+  const auto before = Clock::now();
+  one.say(NodeReady{0, {.name = "one"}});
+  CHECK(one.hear<TakeSeat>().seat.group_world_size == 1);
+  CHECK(Clock::now() - before < 10s);  // not the fence of 61 s: nobody listens any more at its port
+}
+
+TEST_CASE("an agent that hangs up and lives on is waited for until its lease is over", "[control]") {
+  Place place(nodes(1, 2), 300ms);
+  Agent one(place, "one"), two(place, "two");
+  one.join();
+  two.join();
+  one.hear<TakeSeat>();
+  two.hear<TakeSeat>();
+  const auto last_heard = Clock::now();
+  two.hang_up();
+  one.hear<EndRound>();
+  one.say(NodeReady{0, {.name = "one"}});
+  CHECK(one.hear<TakeSeat>().seat.group_world_size == 1);
+  CHECK(Clock::now() - last_heard >= 1s);
+}
+
+TEST_CASE("silence for the lease loses a node, and isolates its agent", "[control]") {
+  Place place(nodes(1, 2), 500ms);
+  Agent one(place, "one"), two(place, "two");
+  one.join();
+  two.join();
+  one.hear<TakeSeat>();
+  two.hear<TakeSeat>();  // from here on its loop stands still
+  CHECK(one.hear<EndRound>().reason == "two (127.0.0.1) was lost: nothing was heard of it for 0 s");
+  REQUIRE(two.until([&] { return two.isolated(); }));
+  REQUIRE(two.until([&] { return two.connected(); }));  // it is back
+  two.say(NodeBack{0, 1, {.name = "two"}});
+  CHECK(two.hear<EndRound>().round == 1);
+  CHECK_FALSE(one.isolated());
+}
+
+TEST_CASE("who waits is told how many are there", "[control]") {
+  Place place(nodes(3, 3), 200ms);
+  Agent one(place, "one"), two(place, "two");
+  one.join(4);
+  two.join(4);
+  REQUIRE(one.until([&] { return one.attendance() && one.attendance()->nodes == 2; }));  // by its heartbeats
+  CHECK(one.attendance()->nodes_wanted == 3);
+  CHECK(one.attendance()->workers == 8);
+}
+
+TEST_CASE("a word of the one who failed reaches all", "[control]") {
+  Place place(nodes(2, 2));
+  Agent one(place, "one"), two(place, "two");
+  one.join();
+  two.join();
+  one.hear<TakeSeat>();
+  two.hear<TakeSeat>();
+  one.say(FailureWords{"rank 0 died"});
+  CHECK(two.hear<FailureWords>().text == "rank 0 died");
+}
+
+TEST_CASE("who does not say hello, or speaks no language, is dropped", "[control]") {
+  Place place(nodes(1, 1));
+  RawPeer peer(place.port);
+  peer.send(encode(Greeting{PeerRole::client, make_identity("stranger", "my-job")}));
+  peer.send(framed(GENERATE("{\"type\":\"done\",\"round\":1}", "nonsense", "[]")));
+  CHECK(peer.closed_within(kLimit));
+}
