@@ -22,7 +22,7 @@
 namespace ddprun {
 
 struct AdmissionLimits {
-  // A thousand nodes may start at the same moment; 40 KiB a stranger, at most.
+  // A thousand nodes may start at the same moment. In the middle of its handshake each takes some 50 KiB.
   std::size_t strangers_max = 1024;
   // Agents of one machine, or nodes behind one router, that start together.
   std::size_t strangers_of_a_source_max = 128;

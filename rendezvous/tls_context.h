@@ -1,6 +1,6 @@
 // How this agent proves itself to other agents, and they to it: not at all, by a token, or by certificates.
 //
-// Nothing is loaded or made before the first use, as OpenSSL takes some 10 ms to begin with: call prepare() once the
+// Nothing is loaded or made before the first use, as OpenSSL takes some 4 ms to begin with: call prepare() once the
 // workers are on their way. The module lies in ../lib/ddprun beside the folder of the program that runs.
 //
 // Not thread-safe. Sessions may not outlive it.

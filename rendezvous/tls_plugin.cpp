@@ -45,22 +45,14 @@ std::string token_words(int reason) {
     case SSL_R_NO_SUITABLE_SIGNATURE_ALGORITHM:  // what OpenSSL says where there is no PSK, and we have no certificate
     case SSL_R_NO_SHARED_CIPHER:
       return "it shows no token";
-    case SSL_R_CERTIFICATE_VERIFY_FAILED:
-      return "it shows a certificate instead of the token";
     default:
       return {};
   }
 }
 
-std::string certificate_words(int reason, SSL* ssl) {
-  switch (reason) {
-    case SSL_R_CERTIFICATE_VERIFY_FAILED:
-      return std::string("its certificate is refused: ") + X509_verify_cert_error_string(SSL_get_verify_result(ssl));
-    case SSL_R_PEER_DID_NOT_RETURN_A_CERTIFICATE:
-      return "it shows no certificate";
-    default:
-      return {};
-  }
+std::string refused_certificate(long why, Proof proof) {
+  if (proof == Proof::token) return "it shows a certificate instead of the token";
+  return std::string("its certificate is refused: ") + X509_verify_cert_error_string(why);
 }
 
 std::string common_words(int reason) {
@@ -69,6 +61,8 @@ std::string common_words(int reason) {
     case SSL_R_HTTP_REQUEST:
     case SSL_R_UNEXPECTED_MESSAGE:
       return "it does not speak TLS as we do";
+    case SSL_R_PEER_DID_NOT_RETURN_A_CERTIFICATE:
+      return "it shows no certificate";
     case SSL_R_UNSUPPORTED_PROTOCOL:
       return "it speaks a TLS older than 1.3";
     default:
@@ -78,11 +72,12 @@ std::string common_words(int reason) {
 
 std::string failure_words(SSL* ssl, Proof proof) {
   const unsigned long error = ERR_get_error();
-  if (error == 0) return "the connection ended";
+  const long verified = SSL_get_verify_result(ssl);
+  if (verified != X509_V_OK) return refused_certificate(verified, proof);
   const int reason = ERR_GET_REASON(error);
   if (ERR_GET_LIB(error) != ERR_LIB_SSL) return openssl_words(error);
   if (reason > SSL_AD_REASON_OFFSET) return alert_words(reason, proof);
-  std::string words = proof == Proof::token ? token_words(reason) : certificate_words(reason, ssl);
+  std::string words = proof == Proof::token ? token_words(reason) : "";
   if (words.empty()) words = common_words(reason);
   return words.empty() ? openssl_words(error) : words;
 }

@@ -71,7 +71,9 @@ Token& Token::operator=(Token other) noexcept {
   return *this;
 }
 
-Token::~Token() { explicit_bzero(characters_.data(), characters_.size()); }
+Token::~Token() {
+  if (!characters_.empty()) explicit_bzero(characters_.data(), characters_.size());  // a moved one has none
+}
 
 std::string make_token() {
   std::array<unsigned char, kMadeBytes> bytes{};

@@ -14,7 +14,7 @@ TEST_CASE("an installed tree trains, with its manual, completions and the channe
   REQUIRE(run({"cmake", "--install", DDPRUN_BIN_DIR "/..", "--prefix", tree}, 60s) == exited(0));
   for (const char* file :
        {"share/man/man1/ddprun.1", "share/bash-completion/completions/ddprun", "share/zsh/site-functions/_ddprun",
-        "include/ddprun/worker_channel.h", "share/ddprun/worker_channel.py"}) {
+        "lib/ddprun/libddprun_tls.so", "include/ddprun/worker_channel.h", "share/ddprun/worker_channel.py"}) {
     INFO(file);
     CHECK(fs::exists(fs::path(tree) / file));
   }

@@ -22,7 +22,7 @@ struct Certificate {
 };
 
 // Valid from yesterday until `days` from now, by a key on P-256. `issuer` nullptr: signed by itself, an authority.
-Certificate make_certificate(const TempFolder& folder, const std::string& name, const Certificate* issuer,
-                             int days = 1, const std::string& passphrase = "");
+Certificate make_certificate(const TempFolder& folder, const std::string& name, const Certificate* issuer, int days = 1,
+                             const std::string& passphrase = "");
 
 }  // namespace ddprun::test
