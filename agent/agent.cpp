@@ -21,6 +21,10 @@ using std::chrono::milliseconds;
 
 constexpr milliseconds kSweepLimit{10'000};  // the kernel may hold a dying process for seconds
 constexpr milliseconds kDrainLimit{2'000};   // a console that takes nothing for so long is stuck
+constexpr milliseconds kWordsLimit{3'000};   // for the words of another node's failure
+constexpr milliseconds kGoodbyeLimit{5'000};  // beyond the others' grace
+constexpr milliseconds kLook{20};
+constexpr std::chrono::seconds kAloneLimit{30};  // without the coordinator, once we have had one
 constexpr int kKeeperDied = 70;
 
 // The worker that is alone on a terminal stays in its foreground: it joins the keeper's process group.
@@ -55,11 +59,11 @@ EventJob event_job(const AgentOptions& options) {
 
 Agent::Agent(AgentOptions options, const RoundPolicy& policy)
     : options_(std::move(options)),
-      coordinator_(policy, Clock::now(), static_cast<std::uint64_t>(Clock::now().time_since_epoch().count())),
       supervisor_(options_.stop),
       signals_(io_),
       timer_(io_),
       run_limit_(io_),
+      words_due_(io_),
       keeper_(io_, options_.keeper_pidfd),
       layout_(options_.logs, options_.command.job.run_id),
       workers_(
@@ -70,8 +74,19 @@ Agent::Agent(AgentOptions options, const RoundPolicy& policy)
       reporter_(pipes_, layout_, workers_, reporter_options(options_)),
       log_(options_.log_level, [this](const std::string& line) { pipes_.print(line); }),
       event_log_(options_.event_log, [this](const std::string& line) { pipes_.print(line); }),
-      job_events_(event_log_, workers_, event_job(options_)) {
+      job_events_(event_log_, workers_, event_job(options_)),
+      coordination_(coordination(policy)) {
   choose_signals();
+}
+
+std::unique_ptr<Coordination> Agent::coordination(const RoundPolicy& policy) {
+  Coordination::Hooks hooks{[this] { connected(); },
+                            [this](const ToAgent& message) { hear(message); },
+                            [this] { happened(Isolated{}); },
+                            [this](const std::string& why) { disconnected(why); },
+                            [this](const std::string& line) { pipes_.print("ddprun: " + line + "\n"); }};
+  if (!options_.meeting) return coordinate_here(io_, policy, std::move(hooks));
+  return meet(io_, policy, *options_.meeting, std::move(hooks));
 }
 
 void Agent::choose_signals() {
@@ -90,9 +105,21 @@ JobResult Agent::run() {
   await_signal();
   watch_keeper();
   limit_run();
-  tell_coordinator(ready());
+  coordination_->start();
   io_.run();
+  wait_for_others();
   return result_;
+}
+
+// Where the coordinator runs here, the others are told of the end by it, and of why.
+void Agent::wait_for_others() {
+  coordination_->leave();
+  hurried_ = false;
+  const TimePoint until = Clock::now() + options_.stop.stop_grace + kGoodbyeLimit;
+  while (!hurried_ && Clock::now() < until && !coordination_->all_left(kLook)) {
+    io_.restart();
+    io_.poll();  // signals
+  }
 }
 
 void Agent::end_leftovers_of_earlier_runs() {
@@ -121,6 +148,7 @@ void Agent::on_signal(int signal) {
   if (signal == SIGCONT) return workers_.signal_groups(SIGCONT);
   if (signal == SIGWINCH) return resize_terminals();
   if (!contains(options_.ending_signals, signal)) return workers_.signal(signal);
+  hurried_ = true;
   if (!contains(options_.preempt_signals, signal)) return happened(Signalled{signal});
   reporter_.preempted(signal);
   happened(Signalled{SIGTERM});
@@ -162,40 +190,64 @@ void Agent::collect_workers() {
 }
 
 void Agent::arm_timer() {
-  const auto ours = supervisor_.next_deadline(), theirs = coordinator_.next_deadline();
-  if (!ours && !theirs) return void(timer_.cancel());
-  timer_.expires_at(std::min(ours.value_or(TimePoint::max()), theirs.value_or(TimePoint::max())));
+  const auto deadline = supervisor_.next_deadline();
+  if (!deadline) return void(timer_.cancel());
+  timer_.expires_at(*deadline);
   timer_.async_wait([this](const asio::error_code& error) {
-    if (!error) on_timer();
+    if (!error) happened(Tick{});
   });
 }
 
-void Agent::on_timer() {
-  happened(Tick{});
-  tell_coordinator(CoordinatorTick{});
-  arm_timer();
+// What had been said before may not have arrived.
+void Agent::connected() {
+  alone_since_ = TimePoint::max();
+  if (const auto round = supervisor_.round_with_workers())
+    coordination_->send(NodeBack{coordination_->node(), *round, offer()});
+  else
+    say_ready();
+  tell_of_signal();
 }
 
-void Agent::tell_coordinator(const Message& message) {
-  for (const Order& order : coordinator_.on(message, Clock::now())) obey(order);
-  arm_timer();
+// Again and again, as long as it lasts.
+void Agent::disconnected(const std::string& why) {
+  const TimePoint now = Clock::now();
+  if (alone_since_ == TimePoint::max()) alone_since_ = now;
+  log_.write(LogLevel::info, "the coordinator is out of reach: " + why);
+  if (supervisor_.round_with_workers()) return;
+  if (signal_ != 0) return happened(JobEnded{{Verdict::interrupted, signal_, "interrupted", {}}});
+  const Duration patience = seat_ ? Duration(kAloneLimit) : options_.join_timeout;
+  if (now - alone_since_ < patience) return reporter_.waiting_for_coordinator(why, now - alone_since_);
+  const Verdict verdict = seat_ ? Verdict::out_of_reach : Verdict::too_few_nodes;
+  happened(JobEnded{{verdict, 0, "the coordinator could not be reached (" + why + ")", {}}});
 }
 
-void Agent::obey(const Order& order) {
+void Agent::tell_of_signal() {
+  if (signal_ == SIGINT) coordination_->send(JobInterrupted{coordination_->node(), signal_});
+  if (signal_ != 0 && signal_ != SIGINT) coordination_->send(NodeLeaves{coordination_->node(), signal_});
+}
+
+void Agent::hear(const ToAgent& message) {
   std::visit(overloaded{
-                 [&](const FormRound& o) {
-                   take_seat(seats(o.round).at(static_cast<std::size_t>(o.round.group_rank(options_.node))));
+                 [](const Welcome&) {},
+                 [&](const HeartbeatAnswer& m) {
+                   if (m.attendance && !seat_) reporter_.waiting_for_nodes(*m.attendance);
                  },
-                 [&](const StartRound& o) { happened(RoundStarted{o.round}); },
-                 [&](const EndRound& o) {
-                   if (last_failure_ && last_failure_->round == o.round) reporter_.restarting(*last_failure_, o.reason);
-                   happened(RoundEnded{o.round, o.planned});
+                 [&](const FailureWords& m) {
+                   failure_words_ = m.text;
+                   words_due_.cancel();
                  },
-                 [&](const EndJob& o) { happened(JobEnded{o.outcome}); },
-                 [&](const Recall& o) { happened(RoundEnded{o.round}); },
-                 [&](const Dismiss& o) { happened(JobEnded{o.outcome}); },
+                 [&](const TakeSeat& m) { take_seat(m.seat); },
+                 [&](const StartRound& m) { happened(RoundStarted{m.round}); },
+                 [&](const EndRound& m) {
+                   if (last_failure_ && last_failure_->round == m.round)
+                     reporter_.restarting(*last_failure_, m.reason);
+                   else
+                     reporter_.regrouping(m);
+                   happened(RoundEnded{m.round, m.planned});
+                 },
+                 [&](const EndJob& m) { happened(JobEnded{m.outcome}); },
              },
-             order);
+             message);
 }
 
 void Agent::take_seat(const Seat& seat) {
@@ -205,17 +257,17 @@ void Agent::take_seat(const Seat& seat) {
 }
 
 // A fresh store for every round: the wire carries no round number, so the port is the fence between two of them.
-NodeReady Agent::ready() {
+void Agent::say_ready() {
   store_.reset();
   file_timer_.reset();
   job_events_.waiting_for_round();
   store_ = std::make_unique<Server>(Server::Options{options_.store_address, options_.master_port});
-  return {options_.node,
-          {.workers = options_.workers,
-           .host = options_.master_host,
-           .port = store_->port(),
-           .role = options_.role,
-           .name = options_.logs.host}};
+  coordination_->send(NodeReady{coordination_->node(), offer()});
+}
+
+NodeOffer Agent::offer() const {
+  return {options_.workers, options_.master_host, store_ ? store_->port() : std::uint16_t{0}, options_.role,
+          options_.wished_rank, options_.logs.host};
 }
 
 // Events that come up while an action is carried out wait for their turn.
@@ -234,7 +286,7 @@ void Agent::carry_out(const Action& action) {
   log("action", action);
   std::visit(overloaded{
                  [&](const ConfirmRound& a) {
-                   tell_coordinator(NodeConfirmed{options_.node, a.round});
+                   coordination_->send(NodeConfirmed{coordination_->node(), a.round});
                  },
                  [&](const StartWorkers& a) { start_workers(a.seat); },
                  [&](const AskToSave&) { workers_.channels().ask_to_save(Clock::now()); },
@@ -243,20 +295,21 @@ void Agent::carry_out(const Action& action) {
                  [&](const SignalWorkers& a) { signal_workers(a.signal); },
                  [&](const SweepLeftovers& a) { sweep(a.round); },
                  [&](const ReportRunning& a) {
-                   tell_coordinator(NodeRunning{options_.node, a.round});
+                   coordination_->send(NodeRunning{coordination_->node(), a.round});
                  },
                  [&](const ReportDone& a) {
-                   tell_coordinator(NodeDone{options_.node, a.round});
+                   coordination_->send(NodeDone{coordination_->node(), a.round});
                  },
                  [&](const ReportFailure& a) { report_failure(a); },
                  [&](const ReportInterrupted& a) {
-                   reporter_.stopping(a.signal, options_.stop.stop_grace);
-                   if (a.signal == SIGINT)
-                     tell_coordinator(JobInterrupted{options_.node, a.signal});
-                   else
-                     tell_coordinator(NodeLeaves{options_.node, a.signal});
+                   signal_ = a.signal;
+                   if (seat_) reporter_.stopping(a.signal, options_.stop.stop_grace);
+                   tell_of_signal();
+                   if (!coordination_->connected()) disconnected("somebody wants us to end");
                  },
-                 [&](const Rejoin&) { tell_coordinator(ready()); },
+                 [&](const Rejoin&) {
+                   if (coordination_->connected()) say_ready();
+                 },
                  [&](const Finish& a) { finish(a.outcome); },
              },
              action);
@@ -307,10 +360,11 @@ void Agent::on_timer_expiry(const TimerExpiry& expiry) {
 
 void Agent::report_failure(const ReportFailure& report) {
   const int rank = seat_->first_rank + report.local_rank;
-  last_failure_ = Failure{report.round, options_.node, report.local_rank, rank, report.status};
+  last_failure_ =
+      Failure{report.round, coordination_->node(), report.local_rank, rank, report.status, options_.logs.host};
   reporter_.noticed(*last_failure_);
   job_events_.failed(report.local_rank);
-  tell_coordinator(WorkerFailed{*last_failure_, workers_.channels().progressed(Clock::now())});
+  coordination_->send(WorkerFailed{*last_failure_, workers_.channels().progressed(Clock::now())});
 }
 
 // SIGKILL needs no scope: what is left of a worker's group goes when the worker is reaped.
@@ -333,7 +387,27 @@ void Agent::finish(const Outcome& outcome) {
   file_timer_.reset();
   job_events_.finished(outcome);
   pipes_.drain(kDrainLimit);
-  if (outcome.cause) reporter_.failed(outcome);
+  tell_why(outcome);
+}
+
+// All nodes print the same: the words of the one whose worker failed.
+void Agent::tell_why(const Outcome& outcome) {
+  if (!outcome.cause) {
+    if (options_.meeting && outcome.verdict != Verdict::success && signal_ == 0) reporter_.ended(outcome);
+    return end(outcome);
+  }
+  if (outcome.cause->node == coordination_->node()) {
+    coordination_->send(FailureWords{reporter_.failed(outcome)});
+    return end(outcome);
+  }
+  words_due_.expires_after(failure_words_ ? milliseconds(0) : kWordsLimit);
+  words_due_.async_wait([this, outcome](const asio::error_code&) {
+    reporter_.failed_elsewhere(outcome, failure_words_);
+    end(outcome);
+  });
+}
+
+void Agent::end(const Outcome& outcome) {
   pipes_.drain(kDrainLimit);
   layout_.clean_up(outcome.verdict == Verdict::success);
   io_.stop();

@@ -16,6 +16,7 @@
 #include <asio/steady_timer.hpp>
 
 #include "agent/cgroup.h"
+#include "agent/coordination.h"
 #include "agent/event_log.h"
 #include "agent/events.h"
 #include "agent/file_timer.h"
@@ -26,7 +27,6 @@
 #include "agent/reporter.h"
 #include "agent/supervisor.h"
 #include "agent/worker_group.h"
-#include "rendezvous/coordinator.h"
 #include "rendezvous/server.h"
 
 namespace ddprun {
@@ -35,7 +35,6 @@ namespace ddprun {
 enum class StopScope { rank, group };
 
 struct AgentOptions {
-  NodeId node = 0;
   int workers = 1;
   std::string role = "default";
   WorkerCommand command;
@@ -45,7 +44,7 @@ struct AgentOptions {
   std::vector<int> ending_signals = {SIGTERM, SIGINT, SIGHUP, SIGQUIT};
   std::vector<int> preempt_signals = {};  // of those: the scheduler's early notice, as good as SIGTERM
   std::optional<Duration> max_run = {};   // after so long the job ends as if SIGTERM had come
-  std::string master_host;                // what workers are told
+  std::string master_host;                // what workers are told; empty: the address by which other nodes reach us
   std::string store_address;              // where the store listens; empty: on all addresses
   std::uint16_t master_port = 0;          // 0: a fresh free one for every round
   LogOptions logs;
@@ -57,6 +56,9 @@ struct AgentOptions {
   bool cgroup = false;                         // keep the workers in a control group, where one may be made
   std::string own_error_file = {};             // gets the job's error; empty: none
   std::string rdzv_backend = "static";         // as events name it
+  std::optional<Meeting> meeting = {};         // with other nodes
+  std::optional<int> wished_rank = {};         // among them
+  Duration join_timeout = std::chrono::seconds(600);
 };
 
 struct JobResult {
@@ -66,7 +68,7 @@ struct JobResult {
 
 class Agent {
  public:
-  // Throws Error where the store's port, the log folder or the event log cannot be had.
+  // Throws Error where the store's or the coordinator's port, the log folder or the event log cannot be had.
   Agent(AgentOptions options, const RoundPolicy& policy);
   // Runs the job to its end. Nothing it started is left when it returns.
   JobResult run();
@@ -82,12 +84,15 @@ class Agent {
   void collect_workers();
   void limit_run();
   void arm_timer();
-  void on_timer();
 
-  void tell_coordinator(const Message& message);
-  void obey(const Order& order);
+  std::unique_ptr<Coordination> coordination(const RoundPolicy& policy);
+  void connected();
+  void disconnected(const std::string& why);
+  void tell_of_signal();
+  void hear(const ToAgent& message);
   void take_seat(const Seat& seat);
-  NodeReady ready();
+  void say_ready();
+  NodeOffer offer() const;
 
   void happened(const Event& event);
   void carry_out(const Action& action);
@@ -98,16 +103,18 @@ class Agent {
   void signal_workers(int signal);
   void sweep(int round);
   void finish(const Outcome& outcome);
+  void tell_why(const Outcome& outcome);
+  void end(const Outcome& outcome);
+  void wait_for_others();
 
   template <class What>  // Event or Action
   void log(const char* kind, const What& what);
 
   AgentOptions options_;
-  Coordinator coordinator_;
   Supervisor supervisor_;
   asio::io_context io_;
   asio::signal_set signals_;
-  asio::steady_timer timer_, run_limit_;
+  asio::steady_timer timer_, run_limit_, words_due_;
   asio::posix::stream_descriptor keeper_;
   LogLayout layout_;
   LogPipes pipes_;
@@ -119,6 +126,11 @@ class Agent {
   JobEvents job_events_;
   std::unique_ptr<FileTimer> file_timer_;  // of the current round
   std::unique_ptr<Server> store_;          // of the current or the coming round
+  std::unique_ptr<Coordination> coordination_;
+  TimePoint alone_since_ = Clock::now();  // no coordinator in reach
+  int signal_ = 0;                        // somebody wants ddprun to end
+  bool hurried_ = false;                  // somebody wants that now
+  std::optional<std::string> failure_words_;  // of the node whose worker failed
   std::deque<Event> events_;
   bool handling_ = false;
   std::optional<Seat> seat_;  // of the current round

@@ -34,6 +34,8 @@ std::string verdict_name(Verdict verdict) {
       return "too-few-nodes";
     case Verdict::refused:
       return "refused";
+    case Verdict::out_of_reach:
+      return "out-of-reach";
   }
   return "?";
 }

@@ -106,7 +106,7 @@ void JobEvents::finished(const Outcome& outcome) {
   if (!log_.on()) return;
   JobEvent end = event(outcome.verdict == Verdict::success ? "SUCCEEDED" : "FAILED");
   if (outcome.verdict == Verdict::interrupted) end.error = "interrupted by " + signal_name(outcome.signal);
-  if (outcome.verdict == Verdict::too_few_nodes || outcome.verdict == Verdict::refused) end.error = outcome.reason;
+  if (end.state == "FAILED" && !outcome.cause && end.error.empty()) end.error = outcome.reason;
   if (outcome.cause)
     end.error =
         "rank " + std::to_string(outcome.cause->rank) + " " + in_words(outcome.cause->status) + ": " + outcome.reason;

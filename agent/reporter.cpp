@@ -14,6 +14,16 @@
 namespace ddprun {
 namespace {
 
+constexpr std::chrono::seconds kPatience{3};  // nodes start at different times
+constexpr std::size_t kNamedNodesMax = 5;
+
+std::string listed(const std::vector<std::string>& names) {
+  std::string out;
+  for (std::size_t i = 0; i < names.size() && i < kNamedNodesMax; ++i) out += (i ? ", " : "") + names[i];
+  if (names.size() > kNamedNodesMax) out += " and " + std::to_string(names.size() - kNamedNodesMax) + " more";
+  return out;
+}
+
 constexpr std::size_t kErrorFileMax = 4 << 20;
 constexpr std::chrono::milliseconds kFileTimeSlack{100};  // files are stamped by a coarser clock
 
@@ -114,11 +124,41 @@ void Reporter::restarting(const Failure& failure, const std::string& reason) {
   pipes_.print("ddprun: " + headline(failure, notice_of(failure).at - started_at) + "; " + reason + ".\n");
 }
 
-void Reporter::failed(const Outcome& outcome) {
+std::string Reporter::failed(const Outcome& outcome) {
   const FailureReport report = report_of(outcome);
-  pipes_.print(to_text(report));
+  std::string text = to_text(report);
+  pipes_.print(text);
   if (!options_.own_error_file.empty())
     write_own_error_file(report, error_content(workers_.records().at(outcome.cause->local_rank)));
+  return text;
+}
+
+void Reporter::failed_elsewhere(const Outcome& outcome, const std::optional<std::string>& words) {
+  const Failure& failure = *outcome.cause;
+  pipes_.print(words.value_or("ddprun: the job failed: rank " + std::to_string(failure.rank) + " on " + failure.host +
+                              " " + in_words(failure.status) + "; " + outcome.reason + ".\n"));
+}
+
+void Reporter::ended(const Outcome& outcome) { pipes_.print("ddprun: the job ended: " + outcome.reason + ".\n"); }
+
+void Reporter::waiting_for_coordinator(const std::string& why, Duration since) {
+  if (since < kPatience || why == std::exchange(last_wait_, why)) return;
+  pipes_.print("ddprun: waiting for the coordinator: " + why + ".\n");
+}
+
+void Reporter::waiting_for_nodes(const Attendance& attendance) {
+  std::string text = std::to_string(attendance.nodes) + " of " + std::to_string(attendance.nodes_wanted) +
+                     " nodes are here, with " + std::to_string(attendance.workers) + " workers";
+  if (!attendance.awaited.empty()) text += "; waiting for " + listed(attendance.awaited);
+  if (text == std::exchange(last_wait_, text)) return;
+  pipes_.print("ddprun: " + text + ".\n");
+}
+
+void Reporter::regrouping(const EndRound& end) {
+  const std::string who =
+      end.cause ? "rank " + std::to_string(end.cause->rank) + " on " + end.cause->host + " " + in_words(end.cause->status) + "; "
+                : "";
+  pipes_.print("ddprun: " + who + end.reason + (end.cause ? ".\n" : ": a new round begins.\n"));
 }
 
 FailureReport Reporter::report_of(const Outcome& outcome) const {

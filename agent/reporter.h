@@ -17,6 +17,7 @@
 #include "agent/oom_count.h"
 #include "agent/timer_table.h"
 #include "agent/worker_group.h"
+#include "rendezvous/coordinator.h"
 #include "rendezvous/round.h"
 #include "rendezvous/time.h"
 
@@ -54,8 +55,17 @@ class Reporter {
   void timer_expired(int local_rank, const ExpiredTimer& timer);
   void noticed(const Failure& failure);  // the round's first
   void restarting(const Failure& failure, const std::string& reason);
-  // The one screen at the end, and ddprun's own error file; `outcome` has a cause.
-  void failed(const Outcome& outcome);
+  // The one screen at the end, which is the answer, and ddprun's own error file; `outcome` has a cause, on this node.
+  std::string failed(const Outcome& outcome);
+  // The cause is another node's; empty: its words have not come.
+  void failed_elsewhere(const Outcome& outcome, const std::optional<std::string>& words);
+  // Without a worker's failure.
+  void ended(const Outcome& outcome);
+
+  // While nodes meet. A line where it is new; on a terminal one that lives, with the time.
+  void waiting_for_coordinator(const std::string& why, Duration since);
+  void waiting_for_nodes(const Attendance& attendance);
+  void regrouping(const EndRound& end);  // not by a failure here
 
  private:
   struct Noticed {
@@ -78,6 +88,7 @@ class Reporter {
   OomCounts memory_before_;             // of the round
   std::map<int, ExpiredTimer> timers_;  // of the round, by local rank
   std::optional<Noticed> noticed_;
+  std::string last_wait_;  // what was said last of a wait
 };
 
 }  // namespace ddprun

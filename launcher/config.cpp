@@ -9,6 +9,7 @@
 namespace ddprun {
 namespace {
 
+constexpr int kStaticPort = 29500, kElasticPort = 29400;  // torchrun's
 constexpr int kWorkersMax = 4096;  // far above any node; a typo must not fork until the machine stands still
 
 std::optional<int> whole_number(const std::string& text) {
@@ -35,15 +36,25 @@ class Problems {
   std::vector<std::string> sentences_;
 };
 
+void check_meeting(const Config& config, const NodeCounts& nodes, Problems& out) {
+  const bool fixed = config.rdzv_backend == Backend::fixed;
+  if (fixed && nodes.least < nodes.most)
+    out.add(out.who("nnodes") + " is " + config.nnodes +
+            ", but a static job has a fixed number of nodes: pass --rdzv-backend c10d, or one number.");
+  if (fixed && config.node_rank >= nodes.most)
+    out.add(out.who("node-rank") + " is " + std::to_string(config.node_rank) + ", but the job's " +
+            std::to_string(nodes.most) + " nodes have the ranks 0 to " + std::to_string(nodes.most - 1) + ".");
+  if (meeting_place(config).host.empty())
+    out.add(out.who("nnodes") + " is " + config.nnodes + ", but nobody says where the nodes meet: pass " +
+            (fixed ? "--master-addr, the address of the node with rank 0." :
+                     "--rdzv-endpoint HOST:PORT, an address of one of them."));
+}
+
 void check_nnodes(const Config& config, Problems& out) {
-  const std::size_t colon = config.nnodes.find(':');
-  const auto min = whole_number(config.nnodes.substr(0, colon));
-  const auto max = colon == std::string::npos ? min : whole_number(config.nnodes.substr(colon + 1));
-  if (!min || !max || *min < 1 || *max < *min)
+  const auto nodes = node_counts(config.nnodes);
+  if (!nodes)
     return out.add(out.who("nnodes") + " is '" + config.nnodes + "', which is neither a number of nodes nor MIN:MAX.");
-  if (*max > 1)
-    return out.add(out.who("nnodes") + " is " + config.nnodes +
-                   ": jobs of several nodes are not supported yet; leave it out for this machine alone.");
+  if (several_nodes(config)) return check_meeting(config, *nodes, out);
   if (config.node_rank > 0)
     out.add(out.who("node-rank") + " is " + std::to_string(config.node_rank) +
             ", but the only node of this job has rank 0: leave it out.");
@@ -115,6 +126,29 @@ void check_program(const Config& config, Problems& out) {
 }
 
 }  // namespace
+
+std::optional<NodeCounts> node_counts(const std::string& nnodes) {
+  const std::size_t colon = nnodes.find(':');
+  const auto least = whole_number(nnodes.substr(0, colon));
+  const auto most = colon == std::string::npos ? least : whole_number(nnodes.substr(colon + 1));
+  if (!least || !most || *least < 1 || *most < *least) return {};
+  return NodeCounts{*least, *most};
+}
+
+bool several_nodes(const Config& config) {
+  const auto nodes = node_counts(config.nnodes);
+  return nodes && nodes->most > 1 && !config.standalone;
+}
+
+MeetingPlace meeting_place(const Config& config) {
+  if (config.rdzv_backend == Backend::fixed) {
+    const int port = master_port(config);
+    const bool by_endpoint = config.master_addr.empty() && config.rdzv_endpoint;
+    return {by_endpoint ? config.rdzv_endpoint->host : config.master_addr, port > 0 ? port : kStaticPort};
+  }
+  if (!config.rdzv_endpoint) return {};
+  return {config.rdzv_endpoint->host, config.rdzv_endpoint->port.value_or(kElasticPort)};
+}
 
 std::optional<int> worker_count(const std::string& nproc_per_node, const Machine& machine) {
   if (nproc_per_node == "cpu") return machine.cpus;

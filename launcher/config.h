@@ -43,17 +43,19 @@ struct Config {
   // process may use, divided by its workers.
   std::optional<int> omp_threads = {};
 
-  // Job. Nodes: one, until several are supported.
+  // Job. Nodes: "4", or "2:4" for the fewest and the most.
   std::string nnodes = "1";
   int node_rank = 0;
   bool standalone = false;
   Backend rdzv_backend = Backend::fixed;
   std::optional<Endpoint> rdzv_endpoint = {};
   // Empty: a fresh random one, so that two jobs never become one by accident.
+  // For several nodes: "none", as torchrun has it, so that they find each other.
   std::string rdzv_id = {};
   std::map<std::string, std::string> rdzv_conf = {};  // keys and values are checked
   std::string master_addr = {};                       // empty: see master_host()
   int master_port = 0;                                // 0: a free one for every round
+  int control_port = 0;  // where an agent that does not have the coordinator listens; 0: any free one
   std::string local_addr = {};
   std::string interface = {};
 
@@ -119,6 +121,21 @@ struct Machine {
 // The number that nproc_per_node stands for; empty where it is neither a positive number nor a known word, or "gpu"
 // where there is none.
 std::optional<int> worker_count(const std::string& nproc_per_node, const Machine& machine);
+
+// The fewest nodes and the most; empty where the text is neither a number nor MIN:MAX.
+struct NodeCounts {
+  int least = 1, most = 1;
+};
+std::optional<NodeCounts> node_counts(const std::string& nnodes);
+bool several_nodes(const Config& config);
+
+// Where the nodes of a job meet: a static job's --master-addr and --master-port, an elastic one's --rdzv-endpoint.
+// Empty host: nobody named it.
+struct MeetingPlace {
+  std::string host;
+  int port = 0;
+};
+MeetingPlace meeting_place(const Config& config);
 
 // What workers find as MASTER_ADDR, and the store's port (0: a free one): as --master-addr and --master-port say, else
 // a static --rdzv-endpoint, else --local-addr. Empty: nobody named an address. --standalone leaves endpoints out.

@@ -1,8 +1,11 @@
 #include "launcher/job.h"
 
 #include <algorithm>
+#include <filesystem>
 
 #include "agent/exit_status.h"
+#include "launcher/options.h"
+#include "launcher/values.h"
 #include "rendezvous/error.h"
 
 namespace ddprun {
@@ -29,7 +32,13 @@ Environment inherited(const Config& config, const Place& place) {
   return out;
 }
 
+// Among several nodes: empty where the others' way to us is to tell.
+std::string own_address(const Config& config, const Place& place) {
+  return config.local_addr.empty() ? place.interface_address : config.local_addr;
+}
+
 std::string host_for_workers(const Config& config, const Place& place) {
+  if (several_nodes(config)) return own_address(config, place);
   if (const std::string named = master_host(config); !named.empty()) return named;
   return config.interface.empty() ? kLoopback : place.interface_address;
 }
@@ -84,6 +93,54 @@ void check_devices(const Config& config, const Environment& environment, int wor
 
 }  // namespace
 
+namespace {
+
+Duration seconds_of(const Config& config, const char* key, Duration otherwise) {
+  const auto found = config.rdzv_conf.find(key);
+  return found == config.rdzv_conf.end() ? otherwise : std::chrono::seconds(std::stol(found->second));
+}
+
+// As torchrun, where --rdzv-conf is_host says so; else whose address it is, or who has rank 0 of a static job.
+bool hosts(const Config& config, const Place& place) {
+  if (const auto said = config.rdzv_conf.find("is_host"); said != config.rdzv_conf.end())
+    return std::get<bool>(read_flag(said->second));
+  if (config.rdzv_backend != Backend::fixed) return place.whose_meeting_place == Whose::ours;
+  if (config.node_rank == 0 && place.whose_meeting_place == Whose::anothers)
+    throw UsageError("cannot be the node with rank 0", meeting_place(config).host + " is no address of " + place.host,
+                     "Give --node-rank 0 to the node that has it, or name an address of this one by --master-addr.");
+  return config.node_rank == 0;
+}
+
+Meeting meeting(const Config& config, const Program& program, const std::string& run_id, const Place& place) {
+  const MeetingPlace where = meeting_place(config);
+  Meeting out;
+  out.places = {{where.host, static_cast<std::uint16_t>(where.port)}};
+  out.host = hosts(config, place);
+  out.others_may_host = config.rdzv_backend != Backend::fixed;
+  out.control_port = static_cast<std::uint16_t>(config.control_port);
+  out.run_id = run_id;
+  out.name = place.host;
+  out.fingerprint = {kControlProtocol, DDPRUN_VERSION, config.nnodes,
+                     std::filesystem::path(program.path).filename().string()};
+  out.credentials = credentials(config);
+  return out;
+}
+
+}  // namespace
+
+RoundPolicy round_policy(const Config& config) {
+  RoundPolicy policy;
+  policy.restarts.max_restarts = config.max_restarts;
+  if (!several_nodes(config)) return policy;
+  const NodeCounts nodes = *node_counts(config.nnodes);
+  policy.nodes_min = nodes.least;
+  policy.nodes_max = nodes.most;
+  policy.fixed_ranks = config.rdzv_backend == Backend::fixed;
+  policy.join_timeout = seconds_of(config, "join_timeout", policy.join_timeout);
+  policy.last_call = seconds_of(config, "last_call_timeout", policy.last_call);
+  return policy;
+}
+
 Credentials credentials(const Config& config) {
   if (config.token) return *config.token;
   if (config.tls_cert.empty()) return NoCredentials{};
@@ -115,7 +172,13 @@ AgentOptions job_options(const Config& config, const Machine& machine, const Pro
   options.max_run = config.max_run;
   options.master_host = host_for_workers(config, place);
   options.store_address = options.master_host == kLoopback ? kLoopback : "";  // nobody else's business by default
-  options.master_port = static_cast<std::uint16_t>(master_port(config));
+  options.master_port = static_cast<std::uint16_t>(several_nodes(config) ? 0 : master_port(config));
+  if (several_nodes(config)) {
+    options.meeting = meeting(config, program, run_id, place);
+    options.join_timeout = round_policy(config).join_timeout;
+    if (config.rdzv_backend == Backend::fixed || in_force(config.settings, option("node-rank")))
+      options.wished_rank = config.node_rank;
+  }
   options.logs = log_options(config, place);
   options.log_level = log_level(variable(place, "LOGLEVEL"), config.verbose);
   options.event_log = event_log(config);

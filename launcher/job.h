@@ -4,6 +4,7 @@
 
 #include "agent/agent.h"
 #include "launcher/config.h"
+#include "launcher/machine.h"
 #include "launcher/program.h"
 #include "rendezvous/tls_context.h"
 
@@ -15,6 +16,7 @@ struct Place {
   std::string interface_address;  // of --interface, where that is given
   Environment environment;        // ddprun's own
   std::vector<Binding> bindings;  // by local rank, where --numa-binding asks for them
+  Whose whose_meeting_place = Whose::unknown;  // where several nodes meet
 };
 
 // How the nodes of the job prove themselves to each other.
@@ -22,6 +24,7 @@ Credentials credentials(const Config& config);
 
 // All but what belongs to one process alone: cookie and keeper. Throws UsageError where the values do not fit the
 // place.
+RoundPolicy round_policy(const Config& config);
 AgentOptions job_options(const Config& config, const Machine& machine, const Program& program,
                          const std::string& run_id, const Place& place);
 

@@ -70,13 +70,20 @@ Place place_of(const Config& config, const Machine& machine) {
   Place place{host_name(),
               {},
               own_environment(),
-              bindings(config.numa_binding, worker_count(config.nproc_per_node, machine).value())};
+              bindings(config.numa_binding, worker_count(config.nproc_per_node, machine).value()),
+              Whose::unknown};
   if (config.interface.empty()) return place;
   place.interface_address = address_of_interface(config.interface);
   if (place.interface_address.empty() && master_host(config).empty())
     throw UsageError("cannot use the interface " + config.interface, "it has no address",
                      "Bring it up, or name an address by --master-addr.");
   return place;
+}
+
+// Nodes that find each other by an endpoint alone have to call the job by one name.
+std::string run_id_of(const Config& config) {
+  if (!config.rdzv_id.empty()) return config.rdzv_id;
+  return several_nodes(config) ? "none" : random_run_id();
 }
 
 // Data loaders and collectives open thousands; the soft limit is a relic of select(). Raised for the workers, too.
@@ -99,6 +106,8 @@ int own_exit_code(const JobResult& result) {
     case Verdict::too_few_nodes:
     case Verdict::refused:
       return kRendezvousImpossible;
+    case Verdict::out_of_reach:
+      return kRequeue;
   }
   return kInternalError;
 }
@@ -127,15 +136,14 @@ std::string dry_run(const Config& config, const Machine& machine) {
 }
 
 int launch(const Config& config, const Machine& machine, int keeper_pidfd) {
-  const std::string run_id = config.rdzv_id.empty() ? random_run_id() : config.rdzv_id;
-  AgentOptions options =
-      job_options(config, machine, find_program(config, surroundings()), run_id, place_of(config, machine));
+  const std::string run_id = run_id_of(config);
+  Place place = place_of(config, machine);
+  if (several_nodes(config)) place.whose_meeting_place = whose_address(meeting_place(config).host);
+  AgentOptions options = job_options(config, machine, find_program(config, surroundings()), run_id, place);
   options.command.job.cookie = to_string(own_cookie(run_id));
   options.keeper_pidfd = keeper_pidfd;
   raise_file_limit();
-  RoundPolicy policy;
-  policy.restarts.max_restarts = config.max_restarts;
-  return exit_code(Agent(std::move(options), policy).run(), config.exit_code);
+  return exit_code(Agent(std::move(options), round_policy(config)).run(), config.exit_code);
 }
 
 }  // namespace ddprun

@@ -5,11 +5,15 @@
 #include <net/if.h>
 #include <netinet/in.h>
 #include <sched.h>
+#include <netdb.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <cstdlib>
 #include <memory>
+
+#include "agent/process.h"
 
 namespace ddprun {
 namespace {
@@ -61,6 +65,20 @@ std::string address_of_interface(const std::string& name) {
       if (one->ifa_name == name && one->ifa_addr && one->ifa_addr->sa_family == family)
         if (std::string text = text_of(one->ifa_addr); !text.empty()) return text;
   return {};
+}
+
+// The kernel binds what is ours, and nothing else.
+Whose whose_address(const std::string& host) {
+  addrinfo hints{};
+  hints.ai_socktype = SOCK_STREAM;
+  addrinfo* found = nullptr;
+  if (getaddrinfo(host.c_str(), nullptr, &hints, &found) != 0) return Whose::unknown;
+  const std::unique_ptr<addrinfo, decltype(&freeaddrinfo)> owner(found, &freeaddrinfo);
+  for (const addrinfo* one = found; one; one = one->ai_next) {
+    const Fd socket(::socket(one->ai_family, SOCK_STREAM | SOCK_CLOEXEC, 0));
+    if (socket && bind(socket.get(), one->ai_addr, one->ai_addrlen) == 0) return Whose::ours;
+  }
+  return Whose::anothers;
 }
 
 std::string host_name() {

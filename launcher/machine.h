@@ -15,4 +15,8 @@ std::string address_of_interface(const std::string& name);
 
 std::string host_name();
 
+// Whose an address or name is.
+enum class Whose { ours, anothers, unknown };  // unknown: no such name, for the moment
+Whose whose_address(const std::string& host);
+
 }  // namespace ddprun

@@ -20,11 +20,12 @@ struct VerdictName {
   Verdict verdict;
   const char* name;
 };
-constexpr std::array<VerdictName, 5> kVerdicts{{{Verdict::success, "success"},
+constexpr std::array<VerdictName, 6> kVerdicts{{{Verdict::success, "success"},
                                                 {Verdict::worker_failed, "worker-failed"},
                                                 {Verdict::interrupted, "interrupted"},
                                                 {Verdict::too_few_nodes, "too-few-nodes"},
-                                                {Verdict::refused, "refused"}}};
+                                                {Verdict::refused, "refused"},
+                                                {Verdict::out_of_reach, "out-of-reach"}}};
 
 // The members of an object, each there and in its range, or a BadMessage.
 class Fields {
@@ -120,12 +121,13 @@ Json to_json(const Failure& failure) {
           {"node", failure.node},
           {"local_rank", failure.local_rank},
           {"rank", failure.rank},
-          {"status", to_json(failure.status)}};
+          {"status", to_json(failure.status)},
+          {"host", failure.host}};
 }
 
 Failure failure_from(const Fields& fields) {
   return {fields.whole("round", 0), fields.large("node"), fields.whole("local_rank", 0, kWorkersMax),
-          fields.whole("rank", 0, kRanksMax), status_from(fields.object("status"))};
+          fields.whole("rank", 0, kRanksMax), status_from(fields.object("status")), fields.text("host")};
 }
 
 Json to_json(const Outcome& outcome) {
@@ -290,6 +292,7 @@ std::string encode(const ToAgent& message) {
             Json out = of_round("end-round", m.round);
             out["planned"] = m.planned;
             out["reason"] = m.reason;
+            if (m.cause) out["cause"] = to_json(*m.cause);
             return out;
           },
           [](const EndJob& m) {
@@ -332,7 +335,11 @@ ToAgent decode_to_agent(std::string_view bytes) {
   if (type == "failure-words") return FailureWords{fields.text("text", kTextMax)};
   if (type == "seat") return TakeSeat{seat_from(fields.object("seat"))};
   if (type == "start") return StartRound{round()};
-  if (type == "end-round") return EndRound{round(), fields.flag("planned"), fields.text("reason", kTextMax)};
+  if (type == "end-round") {
+    EndRound end{round(), fields.flag("planned"), fields.text("reason", kTextMax)};
+    if (fields.has("cause")) end.cause = failure_from(fields.object("cause"));
+    return end;
+  }
   if (type == "end-job") return EndJob{outcome_from(fields.object("outcome"))};
   if (type != "heartbeat") unknown_type();
   HeartbeatAnswer answer{fields.large("number"), {}};

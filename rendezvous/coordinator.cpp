@@ -85,10 +85,10 @@ Coordinator::Orders Coordinator::handle(const NodeReady& message, TimePoint now)
   const auto* running = std::get_if<Active>(&state_);
   if (!running) return go_on(now);
   if (active_with(message.node))
-    return regroup(false, name_of(member.offer) + " came back without its workers", now, now);
+    return regroup({0, false, name_of(member.offer) + " came back without its workers"}, now, now);
   if (static_cast<int>(running->round.nodes.size()) >= policy_.nodes_max) return {};  // a spare
   ledger_.charge_resize();
-  return regroup(true, name_of(member.offer) + " joins", now, now);
+  return regroup({0, true, name_of(member.offer) + " joins"}, now, now);
 }
 
 Coordinator::Orders Coordinator::handle(const NodeConfirmed& message, TimePoint) {
@@ -121,7 +121,7 @@ Coordinator::Orders Coordinator::handle(const WorkerFailed& message, TimePoint n
   const bool lived = state->all_started_at && now - *state->all_started_at >= policy_.restarts.progress_after;
   const Ruling ruling = ledger_.charge_failure(failure.status, message.progressed.value_or(lived), now);
   if (!ruling.restart_at) return end_job({Verdict::worker_failed, 0, ruling.reason, failure});
-  return regroup(false, ruling.reason, now, *ruling.restart_at);
+  return regroup({0, false, ruling.reason, failure}, now, *ruling.restart_at);
 }
 
 // The others go on where enough of them stay.
@@ -131,15 +131,18 @@ Coordinator::Orders Coordinator::handle(const NodeLeaves& message, TimePoint now
   Member& member = found->second;
   if (member.farewell) return {};
   member.farewell = interrupted(message.signal, "this node left");
-  if (staying() < policy_.nodes_min) return end_job(interrupted(message.signal));
+  if (staying() < policy_.nodes_min)
+    return end_job(interrupted(message.signal, "interrupted, as " + name_of(member.offer) + " has to leave"));
   if (member.ready) return dismiss(message.node, now);
   if (!active_with(message.node)) return {};  // it stops its workers
   ledger_.charge_preemption();
-  return regroup(true, name_of(member.offer) + " leaves", now, now);
+  return regroup({0, true, name_of(member.offer) + " leaves"}, now, now);
 }
 
 Coordinator::Orders Coordinator::handle(const JobInterrupted& message, TimePoint) {
-  return end_job(interrupted(message.signal));
+  const auto found = members_.find(message.node);
+  if (found == members_.end()) return end_job(interrupted(message.signal));
+  return end_job(interrupted(message.signal, "interrupted on " + name_of(found->second.offer)));
 }
 
 // Between being lost and being back, its place may have gone to another.
@@ -168,7 +171,7 @@ Coordinator::Orders Coordinator::handle(const NodeLost& message, TimePoint now) 
   // Its workers have ended well; without group rank 0's node, however, the others have lost their store.
   if (state->done.contains(message.node) && state->round.nodes.front().id != message.node) return {};
   ledger_.charge_lost_node();
-  return regroup(false, name + " was lost: " + message.how, now, now);
+  return regroup({0, false, name + " was lost: " + message.how}, now, now);
 }
 
 Coordinator::Orders Coordinator::handle(const NodeGone& message, TimePoint now) {
@@ -212,10 +215,10 @@ int Coordinator::count_ready() const {
       std::count_if(members_.begin(), members_.end(), [](const auto& entry) { return entry.second.ready; }));
 }
 
-Coordinator::Orders Coordinator::regroup(bool planned, std::string reason, TimePoint now, TimePoint not_before) {
-  const int round = std::get<Active>(state_).round.number;
+Coordinator::Orders Coordinator::regroup(EndRound end, TimePoint now, TimePoint not_before) {
+  end.round = std::get<Active>(state_).round.number;
   state_ = Gathering{now, not_before};
-  return Orders{EndRound{round, planned, std::move(reason)}} + go_on(now);
+  return Orders{std::move(end)} + go_on(now);
 }
 
 Coordinator::Orders Coordinator::go_on(TimePoint now) {

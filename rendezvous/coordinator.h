@@ -82,6 +82,7 @@ struct EndRound {  // stop the round's workers, then be ready for another
   int round = 0;
   bool planned = false;  // no worker failed: all can save first
   std::string reason;
+  std::optional<Failure> cause = {};
 };
 // To all agents, spares among them.
 struct EndJob {
@@ -170,7 +171,7 @@ class Coordinator {
   std::optional<Outcome> refusal(const NodeOffer& newcomer) const;  // empty: welcome
   int staying() const;                                   // members that do not leave
   int count_ready() const;
-  Orders regroup(bool planned, std::string reason, TimePoint now, TimePoint not_before);
+  Orders regroup(EndRound end, TimePoint now, TimePoint not_before);
   Orders go_on(TimePoint now);
   bool can_form(const Gathering& state, TimePoint now) const;
   void call_last(Gathering& state, TimePoint now) const;

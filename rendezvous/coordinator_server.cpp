@@ -270,7 +270,7 @@ void CoordinatorServer::Impl::obey(const Order& order) {
                    note_presence();
                  },
                  [&](const Recall& o) {
-                   tell(o.node, EndRound{o.round, false, "another round was formed meanwhile"});
+                   tell(o.node, EndRound{o.round, false, "this node was out of reach, and the others regrouped"});
                  },
                  [&](const Dismiss& o) { tell(o.node, EndJob{o.outcome}); },
              },

@@ -93,6 +93,7 @@ struct Failure {
   int local_rank = 0;
   int rank = 0;
   ExitStatus status;
+  std::string host = {};  // the node's name
 };
 
 enum class Verdict {
@@ -101,6 +102,7 @@ enum class Verdict {
   interrupted,
   too_few_nodes,  // no round could be formed in time
   refused,        // this node cannot be part of the job
+  out_of_reach,   // this node had no contact to the coordinator for too long
 };
 
 // How the job ended, the same on every node.

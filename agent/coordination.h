@@ -1,0 +1,57 @@
+// An agent's way to its job's coordinator: in the same process where the job has one node, over the network else.
+//
+// Handlers may run inside start() and send(). For the thread of the io_context.
+#pragma once
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include <asio/io_context.hpp>
+
+#include "rendezvous/control_message.h"
+#include "rendezvous/coordinator.h"
+#include "rendezvous/coordinator_client.h"
+#include "rendezvous/tls_context.h"
+
+namespace ddprun {
+
+// Where and how the nodes of a job meet.
+struct Meeting {
+  std::vector<CoordinatorPlace> places;
+  bool host = false;                // the coordinator runs here, at the port of the first place
+  bool others_may_host = false;     // then: where that port is taken, by another agent of this machine
+  std::uint16_t control_port = 0;   // where an agent that does not host listens; 0: any free one
+  std::string run_id;
+  std::string name;                 // of this machine, for people
+  Fingerprint fingerprint;
+  Credentials credentials = {};
+};
+
+class Coordination {
+ public:
+  struct Hooks {
+    std::function<void()> on_connected;  // say what there is here: NodeReady, or NodeBack with a round's workers
+    std::function<void(const ToAgent&)> on_message;
+    std::function<void()> on_isolated;                       // Isolated, agent/events.h
+    std::function<void(const std::string& why)> on_trouble;  // the coordinator is out of reach, again and again
+    std::function<void(const std::string& line)> log;        // from any thread
+  };
+  virtual ~Coordination() = default;
+  virtual void start() = 0;
+  virtual bool send(const FromAgent& message) = 0;  // false: it is out of reach
+  virtual bool connected() const = 0;
+  virtual NodeId node() const = 0;
+  // The job is over here: no handler is called any more. Where the coordinator runs here, it goes on for the others.
+  virtual void leave() = 0;
+  // After leave(): all others have left, too. Waits for it so long.
+  virtual bool all_left(std::chrono::milliseconds most) = 0;
+};
+
+std::unique_ptr<Coordination> coordinate_here(asio::io_context& io, const RoundPolicy& policy,
+                                              Coordination::Hooks hooks);
+// Throws Error where a port cannot be listened on or the credentials cannot be used.
+std::unique_ptr<Coordination> meet(asio::io_context& io, const RoundPolicy& policy, const Meeting& meeting,
+                                   Coordination::Hooks hooks);
+
+}  // namespace ddprun

@@ -1,0 +1,251 @@
+// Jobs of several nodes, as agents on one machine: each has a keeper, an agent and workers of its own, and they meet
+// over loopback.
+#include <unistd.h>
+
+#include <csignal>
+#include <memory>
+
+#include "rendezvous/listen_socket.h"
+#include "tests/e2e/orphan_job.h"
+#include "tests/e2e/programs.h"
+#include "tests/support/catch.h"
+#include "tests/support/command.h"
+
+using namespace ddprun;
+using namespace ddprun::test;
+using namespace std::chrono_literals;
+
+namespace {
+
+// Says who it is, and then that it is told to stop; ends when the file is there.
+const std::string kWorker =
+    "trap 'echo told; exit 0' TERM; echo \"up $DDPRUN_ROUND/$RANK/$WORLD_SIZE/$TORCHELASTIC_RESTART_COUNT\"; "
+    "while [ ! -e go ]; do sleep 0.02; done";
+
+int free_port() {
+  const Listening listening = open_listener("127.0.0.1", 0);
+  close(listening.fd);
+  return listening.port;
+}
+
+struct Nodes {
+  explicit Nodes(std::vector<std::string> options) : options(std::move(options)) {}
+
+  // Another node; its own options come behind the job's.
+  Command& add(const std::vector<std::string>& own = {}, const std::string& script = kWorker) {
+    std::vector<std::string> words = options;
+    words.insert(words.end(), own.begin(), own.end());
+    agents.push_back(std::make_unique<Command>(shell_job(words, script), CommandOptions{.cwd = folder.path()}));
+    return *agents.back();
+  }
+  Command& operator[](std::size_t node) { return *agents.at(node); }
+
+  void wait_for_round(const std::string& round_rank_world, std::size_t node) {
+    agents.at(node)->wait_for_output("up " + round_rank_world + "/", kLimit);
+  }
+  void let_workers_end() const { folder.write("go", ""); }
+  void all_end_well() {
+    let_workers_end();
+    for (auto& agent : agents) CHECK(agent->wait_exit(kLimit).code == 0);
+  }
+
+  std::vector<std::string> options;
+  TempFolder folder;
+  std::vector<std::unique_ptr<Command>> agents;
+};
+
+std::vector<std::string> fixed(int nodes, int port) {
+  return {"--nnodes=" + std::to_string(nodes), "--master-addr=127.0.0.1", "--master-port=" + std::to_string(port)};
+}
+
+std::vector<std::string> elastic(const std::string& nodes) {
+  return {"--nnodes=" + nodes, "--rdzv-backend=c10d", "--rdzv-endpoint=localhost:" + std::to_string(free_port()),
+          "--rdzv-id=job"};
+}
+
+// All addresses here are one machine's: who has the coordinator is said, not found out.
+const std::vector<std::string> kHost{"--rdzv-conf=last_call_timeout=1,is_host=true"},
+    kGuest{"--rdzv-conf=is_host=false"};
+
+}  // namespace
+
+TEST_CASE("static nodes, started in any order, form one world by their node ranks", "[nodes]") {
+  Nodes nodes(fixed(3, free_port()));
+  nodes.add({"--node-rank=2", "--nproc-per-node=1"});
+  nodes.add({"--node-rank=0", "--nproc-per-node=2"});
+  nodes.add({"--node-rank=1", "--nproc-per-node=3"});
+  nodes.wait_for_round("1/5/6", 0);
+  for (const char* rank : {"0", "1"}) nodes.wait_for_round(std::string("1/") + rank + "/6", 1);
+  for (const char* rank : {"2", "3", "4"}) nodes.wait_for_round(std::string("1/") + rank + "/6", 2);
+  nodes.all_end_well();
+  for (auto& agent : nodes.agents) CHECK(agent->err().find("ddprun: the job") == std::string::npos);
+}
+
+TEST_CASE("workers of all nodes are told of one store, and of their own place", "[nodes]") {
+  Nodes nodes(fixed(2, free_port()));
+  const std::string script =
+      "echo \"$MASTER_ADDR:$MASTER_PORT $GROUP_RANK/$GROUP_WORLD_SIZE $LOCAL_RANK/$LOCAL_WORLD_SIZE "
+      "$ROLE_NAME $ROLE_RANK/$ROLE_WORLD_SIZE\"";
+  nodes.add({"--node-rank=0", "--role=actor", "--nproc-per-node=2"}, script);
+  nodes.add({"--node-rank=1", "--role=learner"}, script);
+  const Ended first = nodes[0].wait_exit(kLimit), second = nodes[1].wait_exit(kLimit);
+  const std::string place = second.out.substr(0, second.out.find(' '));
+  CHECK(has(place, "127.0.0.1:"));
+  CHECK(has(second.out, " 1/2 0/1 learner 0/1\n"));
+  CHECK(has(first.out, place + " 0/2 0/2 actor 0/2\n"));
+  CHECK(has(first.out, place + " 0/2 1/2 actor 1/2\n"));
+}
+
+TEST_CASE("a worker's failure on one node restarts all, and the final one is told alike everywhere", "[nodes]") {
+  Nodes nodes(fixed(2, free_port()));
+  nodes.options.push_back("--max-restarts=1");
+  nodes.add({"--node-rank=0"});
+  nodes.add({"--node-rank=1"}, "echo \"up $DDPRUN_ROUND/$RANK/$WORLD_SIZE/$TORCHELASTIC_RESTART_COUNT\"; sleep 0.1; "
+                               "echo no luck in round $DDPRUN_ROUND >&2; exit $((3 + DDPRUN_ROUND))");
+  const Ended first = nodes[0].wait_exit(kLimit), second = nodes[1].wait_exit(kLimit);
+  CHECK(first.code == 1);
+  CHECK(second.code == 1);
+  CHECK(has(first.out, "up 2/0/2/1"));
+  CHECK(has(second.out, "up 2/1/2/1"));
+  CHECK(has(first.err, "exited with code 4; restart 1 of 1.\n"));
+  for (const Ended& ended : {first, second}) {
+    CHECK(has(ended.err, "ddprun: the job failed: rank 1 (local rank 0) exited with code 5."));
+    CHECK(has(ended.err, "all restarts are used up (1 of 1)"));
+    CHECK(has(ended.err, "no luck in round 2"));
+  }
+}
+
+TEST_CASE("a node that is killed is missed at once: the survivors regroup, with new ranks", "[nodes]") {
+  Nodes nodes(elastic("2:3"));
+  nodes.add(kHost);
+  for (int i = 0; i < 2; ++i) nodes.add(kGuest);
+  for (std::size_t i = 0; i < 3; ++i) nodes[i].wait_for_output("up 1/[0-2]/3/0", kLimit);
+  const int victim = GENERATE(1, 2);
+  nodes[static_cast<std::size_t>(victim)].kill(SIGKILL);  // its keeper; the agent goes with it
+  const std::size_t other = 3 - static_cast<std::size_t>(victim);
+  nodes[0].wait_for_output("up 2/[01]/2/0", kLimit);
+  nodes[other].wait_for_output("up 2/[01]/2/0", kLimit);
+  CHECK(has(nodes[0].err(), "was lost: the other side closed the connection: a new round begins."));
+  nodes.let_workers_end();
+  CHECK(nodes[0].wait_exit(kLimit).code == 0);
+  CHECK(nodes[other].wait_exit(kLimit).code == 0);
+  CHECK(nodes[static_cast<std::size_t>(victim)].all_gone(kGoneWithin));
+}
+
+TEST_CASE("a node that joins ends the round politely and is in the next one", "[nodes]") {
+  Nodes nodes(elastic("1:3"));
+  nodes.add(kHost);
+  nodes.wait_for_round("1/0/1", 0);
+  nodes.add(kGuest);
+  nodes.wait_for_round("2/0/2", 0);
+  nodes.wait_for_round("2/1/2", 1);
+  CHECK(has(nodes[0].out(), "told"));
+  nodes.all_end_well();
+}
+
+TEST_CASE("SIGTERM lets one node go where enough stay, and ends the job where not", "[nodes]") {
+  Nodes nodes(elastic("2:3"));
+  nodes.add(kHost);
+  for (int i = 0; i < 2; ++i) nodes.add(kGuest);
+  for (std::size_t i = 0; i < 3; ++i) nodes[i].wait_for_output("up 1/[0-2]/3/0", kLimit);
+  nodes[2].kill(SIGTERM);
+  CHECK(nodes[2].wait_exit(kLimit).code == 143);
+  nodes[0].wait_for_output("up 2/[01]/2/0", kLimit);
+  nodes[1].wait_for_output("up 2/[01]/2/0", kLimit);
+  nodes[1].kill(SIGTERM);
+  CHECK(nodes[1].wait_exit(kLimit).code == 143);
+  CHECK(nodes[0].wait_exit(kLimit).code == 143);
+  CHECK(has(nodes[0].err(), "has to leave"));
+}
+
+TEST_CASE("Ctrl-C on one node ends the job on all", "[nodes]") {
+  Nodes nodes(fixed(2, free_port()));
+  nodes.add({"--node-rank=0"});
+  nodes.add({"--node-rank=1"});
+  for (std::size_t i = 0; i < 2; ++i) nodes[i].wait_for_output("up 1/", kLimit);
+  nodes[1].kill(SIGINT);
+  for (std::size_t i = 0; i < 2; ++i) CHECK(nodes[i].wait_exit(kLimit).code == 130);
+  CHECK(has(nodes[0].err(), "interrupted on "));
+}
+
+TEST_CASE("a node too many waits as a spare, and ends well when it was never needed", "[nodes]") {
+  Nodes nodes(elastic("2:2"));
+  nodes.add(kHost);
+  nodes.add(kGuest);
+  for (std::size_t i = 0; i < 2; ++i) nodes[i].wait_for_output("up 1/[01]/2/0", kLimit);
+  Command& spare = nodes.add(kGuest);
+  if (GENERATE(false, true)) {
+    nodes[1].kill(SIGKILL);
+    spare.wait_for_output("up 2/1/2/0", kLimit);
+    nodes.let_workers_end();
+  }
+  nodes.let_workers_end();
+  CHECK(nodes[0].wait_exit(kLimit).code == 0);
+  CHECK(spare.wait_exit(kLimit).code == 0);
+}
+
+TEST_CASE("what cannot be one job is refused with the difference, and the others go on", "[nodes]") {
+  Nodes nodes(fixed(2, free_port()));
+  nodes.add({"--node-rank=0"});
+  const auto refused = [&](const std::vector<std::string>& own, const std::string& why) {
+    const Ended ended = nodes.add(own).wait_exit(kLimit);
+    CHECK(ended.code == 69);
+    CHECK(has(ended.err, why));
+  };
+  refused({"--node-rank=1", "--nnodes=3"}, "--nnodes is 3 here and 2 in the job");
+  refused({"--node-rank=0", "--rdzv-conf=is_host=false"}, "node rank 0 is wanted by ");
+  nodes.add({"--node-rank=1"});
+  nodes.wait_for_round("1/0/2", 0);
+  nodes.let_workers_end();
+  CHECK(nodes[0].wait_exit(kLimit).code == 0);
+  CHECK(nodes.agents.back()->wait_exit(kLimit).code == 0);
+}
+
+TEST_CASE("one token, and nobody without it joins", "[nodes]") {
+  Nodes nodes(fixed(2, free_port()));
+  nodes.folder.write("token", "0123456789abcdef0123456789abcdef\n");
+  nodes.folder.write("wrong", "f123456789abcdef0123456789abcdef\n");
+  nodes.add({"--node-rank=0", "--token-file=token"});
+  Command& stranger = nodes.add({"--node-rank=1", "--token-file=wrong", "--rdzv-conf=join_timeout=1"});
+  CHECK(stranger.wait_exit(kLimit).code == 69);
+  nodes.add({"--node-rank=1", "--token-file=token"});
+  nodes.wait_for_round("1/1/2", 2);
+  nodes.let_workers_end();
+  CHECK(nodes[0].wait_exit(kLimit).code == 0);
+  CHECK(nodes[2].wait_exit(kLimit).code == 0);
+}
+
+TEST_CASE("without its coordinator a node ends its workers in time, and then the job, to be requeued", "[nodes]") {
+  Nodes nodes(fixed(2, free_port()));
+  nodes.add({"--node-rank=0"});
+  nodes.add({"--node-rank=1"});
+  for (std::size_t i = 0; i < 2; ++i) nodes[i].wait_for_output("up 1/", kLimit);
+  nodes[0].kill(SIGKILL);
+  CHECK(eventually([&] { return nodes[1].processes("DDPRUN_ROUND", "1").empty(); }, kLimit));
+  nodes[1].kill(SIGTERM);
+  CHECK(nodes[1].wait_exit(kLimit).code == 143);
+}
+
+TEST_CASE("nobody in time, a wrong name, somebody else's address: one sentence each", "[nodes]") {
+  const auto alone = [](const std::vector<std::string>& options) {
+    return run(shell_job(options, "true"), kLimit);
+  };
+  const std::string port = std::to_string(free_port());
+  const Ended nobody = alone({"--nnodes=2", "--node-rank=1", "--master-addr=127.0.0.1", "--master-port=" + port,
+                              "--rdzv-conf=join_timeout=1"});
+  CHECK(nobody.code == 69);
+  CHECK(has(nobody.err, "127.0.0.1:" + port + ": Connection refused"));
+  const Ended few = alone({"--nnodes=2", "--node-rank=0", "--master-addr=127.0.0.1", "--master-port=" + port,
+                           "--rdzv-conf=join_timeout=1"});
+  CHECK(few.code == 69);
+  CHECK(has(few.err, "only 1 of 2 nodes were there in time"));
+  const Ended wrong = alone({"--nnodes=2", "--node-rank=0", "--master-addr=192.0.2.1"});
+  CHECK(wrong.code == 2);
+  CHECK(has(wrong.err, "192.0.2.1 is no address of"));
+  const Listening taken = open_listener("", 0);
+  const Ended busy = alone({"--nnodes=2", "--node-rank=0", "--master-addr=127.0.0.1",
+                            "--master-port=" + std::to_string(taken.port)});
+  CHECK(busy.code == 69);
+  CHECK(has(busy.err, "ddress already in use"));
+  close(taken.fd);
+}
