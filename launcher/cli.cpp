@@ -105,7 +105,7 @@ void read_token(const Outside& outside, Asked& asked) {
   config.token = token_of_file(outside, asked);
   const auto variable = outside.environment.find(kTokenVariable);
   if (variable == outside.environment.end() || variable->second.empty()) return;
-  config.token_in_environment = true;
+  config.token_variable = kTokenVariable;
   const auto token = parse_token(std::string(kTokenVariable) + " in the environment", variable->second, asked);
   if (token && config.token && *token != *config.token)
     asked.mistakes.push_back(subject(*in_force(config.settings, option("token-file"))) + " and " + kTokenVariable +

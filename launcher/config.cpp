@@ -97,22 +97,22 @@ void check_address(const Config& config, Problems& out) {
             out.who("master-port") + " names " + std::to_string(config.master_port) + ": leave out one of them.");
 }
 
+// Certificates need all three files, and no token beside them.
 void check_access(const Config& config, Problems& out) {
-  const std::pair<const char*, bool> files[] = {
-      {"tls-cert", !config.tls_cert.empty()}, {"tls-key", !config.tls_key.empty()}, {"tls-ca", !config.tls_ca.empty()}};
+  if (config.tls_cert.empty() && config.tls_key.empty() && config.tls_ca.empty()) return;
   std::vector<std::string> given, missing;
-  for (const auto& [name, there] : files)
-    if (there)
-      given.push_back(out.who(name));
-    else
-      missing.push_back(std::string("--") + name);
-  if (given.empty()) return;
-  const std::string have = listed(given, "and"), verb = given.size() == 1 ? " is" : " are";
+  const auto sort = [&](const char* name, const std::string& file) {
+    file.empty() ? missing.push_back(std::string("--") + name) : given.push_back(out.who(name));
+  };
+  sort("tls-cert", config.tls_cert);
+  sort("tls-key", config.tls_key);
+  sort("tls-ca", config.tls_ca);
   if (!missing.empty())
-    return out.add(have + verb + " given without " + listed(missing, "and") + ": pass all three, or none of them.");
-  if (config.token || config.token_in_environment || !config.token_file.empty())
-    out.add(have + " exclude a token, which " +
-            (config.token_file.empty() ? "DDPRUN_TOKEN in the environment" : out.who("token-file")) +
+    return out.add(listed(given, "and") + (given.size() == 1 ? " is" : " are") + " given without " +
+                   listed(missing, "and") + ": pass all three, or none of them.");
+  if (!config.token_file.empty() || !config.token_variable.empty())
+    out.add(listed(given, "and") + " exclude a token, which " +
+            (config.token_file.empty() ? config.token_variable + " in the environment" : out.who("token-file")) +
             " gives: leave out one of the two.");
 }
 

@@ -61,8 +61,8 @@ struct Config {
 
   // Access: who may join. A token, or certificates, or (nothing of it) anybody.
   std::string token_file = {};
-  std::optional<Token> token = {};  // from that file, or from DDPRUN_TOKEN
-  bool token_in_environment = false;
+  std::optional<Token> token = {};  // from that file, or from the environment
+  std::string token_variable = {};  // DDPRUN_TOKEN, where it is set
   std::string tls_cert = {}, tls_key = {}, tls_ca = {};
 
   // Stopping and restarts. Unlike torchrun's 0: a job that comes back is why one uses a launcher. A failure that

@@ -42,8 +42,8 @@ std::string one_line(std::string text) {
 std::string line(const Config& config, const OptionRow& row) {
   if (const Setting* setting = in_force(config.settings, row))
     return commented(std::string(row.name) + " = " + toml_value(row, setting->text), one_line(setting->place));
-  if (row.name == std::string_view("token-file") && config.token_in_environment)
-    return commented("# token-file", "DDPRUN_TOKEN: set, not shown");
+  if (row.name == std::string_view("token-file") && !config.token_variable.empty())
+    return commented("# token-file", config.token_variable + ": set, not shown");
   if (row.flag()) return commented(std::string(row.name) + " = false", "default");
   if (*row.normally) return commented(std::string(row.name) + " = " + toml_value(row, row.normally), "default");
   return commented(std::string("# ") + row.name, "not set");

@@ -10,7 +10,6 @@
 #pragma once
 #include <array>
 #include <chrono>
-#include <compare>
 #include <cstddef>
 #include <cstdint>
 #include <map>
@@ -37,7 +36,8 @@ struct AdmissionLimits {
 
 struct PeerSource {
   std::array<std::uint8_t, 16> network{};
-  auto operator<=>(const PeerSource&) const = default;
+  bool operator==(const PeerSource&) const = default;
+  bool operator<(const PeerSource& other) const { return network < other.network; }
 };
 
 // An IPv6 address, or an IPv4 one as IPv6 writes it (::ffff:10.0.0.7).

@@ -45,6 +45,33 @@ TEST_CASE("help, version and the values in force go to stdout with exit code 0",
   }
 }
 
+TEST_CASE("a token is made, read from a file, warned of where others may read it, and kept from the workers",
+          "[usage]") {
+  const TempFolder folder;
+  const Ended made = ddprun_with({"--make-token"});
+  REQUIRE(made == exited(0));
+  REQUIRE(made.out.size() == 65);
+  const std::string secret = made.out.substr(0, 64), file = folder.write("job.token", made.out);
+  const std::vector<std::string> words{"--token-file", file, "sh", "-c", "env"};
+  std::filesystem::permissions(file, std::filesystem::perms::owner_read);
+  const Ended quiet = ddprun_with(words, {.env = {{"DDPRUN_TOKEN", secret}}});
+  CHECK(quiet == exited(0));
+  CHECK(quiet.err.empty());
+  CHECK(has(quiet.out, "WORLD_SIZE=1"));
+  CHECK_FALSE(has(quiet.out, "DDPRUN_TOKEN"));
+  CHECK_FALSE(has(quiet.out, secret));
+  std::filesystem::permissions(file, std::filesystem::perms::others_read, std::filesystem::perm_options::add);
+  const Ended warned = ddprun_with(words);
+  CHECK(warned == exited(0));
+  CHECK(std::count(warned.err.begin(), warned.err.end(), '\n') == 1);
+  CHECK(has(warned.err, "chmod 600"));
+  for (const char* look : {"--dry-run", "--print-config", "-v"}) {
+    const Ended ended = ddprun_with({look, "true"}, {.env = {{"DDPRUN_TOKEN", secret}}});
+    CHECK(ended == exited(0));
+    CHECK_FALSE(has(ended.out + ended.err, secret));
+  }
+}
+
 TEST_CASE("a dry run names each rank's program and environment, starts nothing and makes no folder", "[usage]") {
   const TempFolder folder;
   const Ended ended = ddprun_with(
