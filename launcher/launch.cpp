@@ -80,6 +80,16 @@ Place place_of(const Config& config, const Machine& machine) {
   return place;
 }
 
+void warn_where_open(const Config& config) {
+  const std::string host = meeting_place(config).host;
+  if (!std::holds_alternative<NoCredentials>(credentials(config))) return;
+  if (host == "localhost" || host == "::1" || host.starts_with("127.")) return;
+  std::fprintf(stderr,
+               "ddprun: there is no token: whoever reaches %s can join this job; --make-token makes one, and "
+               "--token-file reads it.\n",
+               host.c_str());
+}
+
 // Nodes that find each other by an endpoint alone have to call the job by one name.
 std::string run_id_of(const Config& config) {
   if (!config.rdzv_id.empty()) return config.rdzv_id;
@@ -140,6 +150,7 @@ int launch(const Config& config, const Machine& machine, int keeper_pidfd) {
   Place place = place_of(config, machine);
   if (several_nodes(config)) place.whose_meeting_place = whose_address(meeting_place(config).host);
   AgentOptions options = job_options(config, machine, find_program(config, surroundings()), run_id, place);
+  if (several_nodes(config)) warn_where_open(config);
   options.command.job.cookie = to_string(own_cookie(run_id));
   options.keeper_pidfd = keeper_pidfd;
   raise_file_limit();
