@@ -126,7 +126,7 @@ TEST_CASE("what cannot be started is one sentence and exit code 2") {
   for (const auto& [words, sentence] : std::vector<std::pair<std::vector<std::string>, std::string>>{
            {{"nonsense"}, "ddprun: cannot start nonsense: it is neither a file here, nor in PATH, nor beside ddprun."},
            {{"./gone.py"}, "ddprun: cannot start ./gone.py: there is no such file."},
-           {{"--nnodes=2", "true"}, "ddprun: --nnodes is 2: jobs of several nodes are not supported yet"},
+           {{"--nnodes=2", "true"}, "ddprun: --nnodes is 2, but nobody says where the nodes meet"},
            {{"--nproc_per_node=zero", "true"}, "ddprun: --nproc_per_node is 'zero'"},
            {{"--log-dir=/proc/none", "true"}, "ddprun: cannot make the log folder /proc/none"},
            {{}, "ddprun: No program is named"}}) {
