@@ -55,8 +55,8 @@ EventJob event_job(const AgentOptions& options) {
 
 Agent::Agent(AgentOptions options, const RoundPolicy& policy)
     : options_(std::move(options)),
-      coordinator_(policy, static_cast<std::uint64_t>(Clock::now().time_since_epoch().count())),
-      supervisor_(options_.node, options_.stop),
+      coordinator_(policy, Clock::now(), static_cast<std::uint64_t>(Clock::now().time_since_epoch().count())),
+      supervisor_(options_.stop),
       signals_(io_),
       timer_(io_),
       run_limit_(io_),
@@ -65,12 +65,12 @@ Agent::Agent(AgentOptions options, const RoundPolicy& policy)
       workers_(
           io_, {options_.logs, layout_, pipes_}, terminal_group(options_), [this] { collect_workers(); },
           [this](const WorkerEnd& end) {
-            happened(WorkerDying{round_->number, end.local_rank, end.status});
+            happened(WorkerDying{seat_->round, end.local_rank, end.status});
           }),
       reporter_(pipes_, layout_, workers_, reporter_options(options_)),
       log_(options_.log_level, [this](const std::string& line) { pipes_.print(line); }),
       event_log_(options_.event_log, [this](const std::string& line) { pipes_.print(line); }),
-      job_events_(event_log_, workers_, options_.node, event_job(options_)) {
+      job_events_(event_log_, workers_, event_job(options_)) {
   choose_signals();
 }
 
@@ -156,7 +156,7 @@ void Agent::collect_workers() {
     job_events_.worker_ended(end.local_rank);
     // A worker in the terminal's foreground gets Ctrl-C itself, and may be gone before the keeper has told us.
     if (end.status.signal == SIGINT && terminal_group(options_)) happened(Signalled{SIGINT});
-    happened(WorkerExited{round_->number, end.local_rank, end.status});
+    happened(WorkerExited{seat_->round, end.local_rank, end.status});
   }
   workers_.reap_strays();
 }
@@ -184,17 +184,24 @@ void Agent::tell_coordinator(const Message& message) {
 void Agent::obey(const Order& order) {
   std::visit(overloaded{
                  [&](const FormRound& o) {
-                   round_ = o.round;
-                   job_events_.round_formed(o.round);
-                   happened(RoundFormed{o.round});
+                   take_seat(seats(o.round).at(static_cast<std::size_t>(o.round.group_rank(options_.node))));
                  },
+                 [&](const StartRound& o) { happened(RoundStarted{o.round}); },
                  [&](const EndRound& o) {
                    if (last_failure_ && last_failure_->round == o.round) reporter_.restarting(*last_failure_, o.reason);
-                   happened(RoundEnded{o.round});
+                   happened(RoundEnded{o.round, o.planned});
                  },
                  [&](const EndJob& o) { happened(JobEnded{o.outcome}); },
+                 [&](const Recall& o) { happened(RoundEnded{o.round}); },
+                 [&](const Dismiss& o) { happened(JobEnded{o.outcome}); },
              },
              order);
+}
+
+void Agent::take_seat(const Seat& seat) {
+  seat_ = seat;
+  job_events_.round_formed(seat);
+  happened(RoundFormed{seat});
 }
 
 // A fresh store for every round: the wire carries no round number, so the port is the fence between two of them.
@@ -203,7 +210,12 @@ NodeReady Agent::ready() {
   file_timer_.reset();
   job_events_.waiting_for_round();
   store_ = std::make_unique<Server>(Server::Options{options_.store_address, options_.master_port});
-  return {options_.node, {options_.workers, options_.master_host, store_->port(), options_.role}};
+  return {options_.node,
+          {.workers = options_.workers,
+           .host = options_.master_host,
+           .port = store_->port(),
+           .role = options_.role,
+           .name = options_.logs.host}};
 }
 
 // Events that come up while an action is carried out wait for their turn.
@@ -221,7 +233,10 @@ void Agent::happened(const Event& event) {
 void Agent::carry_out(const Action& action) {
   log("action", action);
   std::visit(overloaded{
-                 [&](const StartWorkers& a) { start_workers(a.round); },
+                 [&](const ConfirmRound& a) {
+                   tell_coordinator(NodeConfirmed{options_.node, a.round});
+                 },
+                 [&](const StartWorkers& a) { start_workers(a.seat); },
                  [&](const AskToSave&) { workers_.channels().ask_to_save(Clock::now()); },
                  [&](const AskToLeave&) { workers_.channels().ask_to_leave(); },
                  [&](const AnnounceWait& a) { reporter_.waiting(a.local_ranks, a.left); },
@@ -236,7 +251,10 @@ void Agent::carry_out(const Action& action) {
                  [&](const ReportFailure& a) { report_failure(a); },
                  [&](const ReportInterrupted& a) {
                    reporter_.stopping(a.signal, options_.stop.stop_grace);
-                   tell_coordinator(NodeInterrupted{options_.node, a.signal});
+                   if (a.signal == SIGINT)
+                     tell_coordinator(JobInterrupted{options_.node, a.signal});
+                   else
+                     tell_coordinator(NodeLeaves{options_.node, a.signal});
                  },
                  [&](const Rejoin&) { tell_coordinator(ready()); },
                  [&](const Finish& a) { finish(a.outcome); },
@@ -244,19 +262,18 @@ void Agent::carry_out(const Action& action) {
              action);
 }
 
-void Agent::start_workers(const Round& round) {
-  const RoundNode& node = *round.find(options_.node);
-  workers_.begin(round, node);
+void Agent::start_workers(const Seat& seat) {
+  workers_.begin(seat);
   reporter_.round_begins();
   offer_timers();
-  for (int local_rank = 0; local_rank < node.workers; ++local_rank) {
+  for (int local_rank = 0; local_rank < seat.workers; ++local_rank) {
     if (const int error = workers_.start(options_.command, local_rank)) {
       job_events_.worker_ended(local_rank);
-      happened(WorkerExited{round.number, local_rank, {.start_error = error}});
+      happened(WorkerExited{seat.round, local_rank, {.start_error = error}});
       return;
     }
     job_events_.worker_started(local_rank);
-    happened(WorkerStarted{round.number, local_rank});
+    happened(WorkerStarted{seat.round, local_rank});
   }
   reporter_.workers_run();
 }
@@ -284,12 +301,12 @@ void Agent::on_timer_expiry(const TimerExpiry& expiry) {
     if (worker.pid != expiry.worker) continue;
     reporter_.timer_expired(local_rank, expiry.timer);
     job_events_.timer_expired(local_rank, expiry.timer);
-    return happened(WorkerDying{round_->number, local_rank, {.signal = expiry.timer.signal}});
+    return happened(WorkerDying{seat_->round, local_rank, {.signal = expiry.timer.signal}});
   }
 }
 
 void Agent::report_failure(const ReportFailure& report) {
-  const int rank = round_->find(options_.node)->first_rank + report.local_rank;
+  const int rank = seat_->first_rank + report.local_rank;
   last_failure_ = Failure{report.round, options_.node, report.local_rank, rank, report.status};
   reporter_.noticed(*last_failure_);
   job_events_.failed(report.local_rank);

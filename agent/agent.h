@@ -86,11 +86,12 @@ class Agent {
 
   void tell_coordinator(const Message& message);
   void obey(const Order& order);
+  void take_seat(const Seat& seat);
   NodeReady ready();
 
   void happened(const Event& event);
   void carry_out(const Action& action);
-  void start_workers(const Round& round);
+  void start_workers(const Seat& seat);
   void offer_timers();
   void on_timer_expiry(const TimerExpiry& expiry);
   void report_failure(const ReportFailure& report);
@@ -120,7 +121,7 @@ class Agent {
   std::unique_ptr<Server> store_;          // of the current or the coming round
   std::deque<Event> events_;
   bool handling_ = false;
-  std::optional<Round> round_;
+  std::optional<Seat> seat_;  // of the current round
   std::optional<Failure> last_failure_;
   JobResult result_;
 };

@@ -30,6 +30,10 @@ std::string verdict_name(Verdict verdict) {
       return "worker-failed";
     case Verdict::interrupted:
       return "interrupted";
+    case Verdict::too_few_nodes:
+      return "too-few-nodes";
+    case Verdict::refused:
+      return "refused";
   }
   return "?";
 }
@@ -44,7 +48,8 @@ std::string to_string(const ExitStatus& status) {
 
 std::string to_string(const Event& event) {
   return std::visit(overloaded{
-                        [](const RoundFormed& e) { return "round-formed" + round_only(e.round.number); },
+                        [](const RoundFormed& e) { return "round-formed" + round_only(e.seat.round); },
+                        [](const RoundStarted& e) { return "round-started" + round_only(e.round); },
                         [](const WorkerStarted& e) { return "worker-started" + round_and_rank(e.round, e.local_rank); },
                         [](const WorkerDying& e) {
                           return "worker-dying" + round_and_rank(e.round, e.local_rank) + " " + to_string(e.status);
@@ -52,8 +57,11 @@ std::string to_string(const Event& event) {
                         [](const WorkerExited& e) {
                           return "worker-exited" + round_and_rank(e.round, e.local_rank) + " " + to_string(e.status);
                         },
-                        [](const RoundEnded& e) { return "round-ended" + round_only(e.round); },
+                        [](const RoundEnded& e) {
+                          return "round-ended" + round_only(e.round) + (e.planned ? " planned" : "");
+                        },
                         [](const JobEnded& e) { return "job-ended " + verdict_name(e.outcome.verdict); },
+                        [](const Isolated&) { return std::string("isolated"); },
                         [](const Signalled& e) { return "signalled " + signal_name(e.signal); },
                         [](const Tick&) { return std::string("tick"); },
                     },
@@ -62,7 +70,8 @@ std::string to_string(const Event& event) {
 
 std::string to_string(const Action& action) {
   return std::visit(overloaded{
-                        [](const StartWorkers& a) { return "start-workers" + round_only(a.round.number); },
+                        [](const ConfirmRound& a) { return "confirm-round" + round_only(a.round); },
+                        [](const StartWorkers& a) { return "start-workers" + round_only(a.seat.round); },
                         [](const AskToSave& a) { return "ask-to-save" + round_only(a.round); },
                         [](const AskToLeave& a) { return "ask-to-leave" + round_only(a.round); },
                         [](const AnnounceWait& a) {

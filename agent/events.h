@@ -10,8 +10,11 @@
 namespace ddprun {
 
 // Events, in the order in which they happened.
-struct RoundFormed {  // by the coordinator: start your part of it
-  Round round;
+struct RoundFormed {  // by the coordinator: this is your part of it
+  Seat seat;
+};
+struct RoundStarted {  // by the coordinator: all nodes have confirmed it
+  int round = 0;
 };
 struct WorkerStarted {  // exec'd; nothing else happens in the round before all are, or one could not be
   int round = 0;
@@ -29,20 +32,26 @@ struct WorkerExited {  // reaped, or never started (status.start_error)
 };
 struct RoundEnded {  // by the coordinator: stop, another round follows
   int round = 0;
+  bool planned = false;  // all ranks are well, and can save first
 };
 struct JobEnded {  // by the coordinator: stop, nothing follows
   Outcome outcome;
 };
-struct Signalled {  // somebody wants ddprun to end
+struct Isolated {};  // no contact to the coordinator for a whole lease: others may start our ranks anew
+struct Signalled {   // somebody wants ddprun to end
   int signal = 0;
 };
 struct Tick {};  // next_deadline() has come
 using Event =
-    std::variant<RoundFormed, WorkerStarted, WorkerDying, WorkerExited, RoundEnded, JobEnded, Signalled, Tick>;
+    std::variant<RoundFormed, RoundStarted, WorkerStarted, WorkerDying, WorkerExited, RoundEnded, JobEnded, Isolated,
+                           Signalled, Tick>;
 
 // Actions, to be carried out in order.
+struct ConfirmRound {  // its record is held here
+  int round = 0;
+};
 struct StartWorkers {
-  Round round;
+  Seat seat;
 };
 struct AskToSave {  // through the worker channel: all at one step, before they leave
   int round = 0;
@@ -78,7 +87,7 @@ struct Rejoin {};  // tell the coordinator that this node is ready for a round
 struct Finish {
   Outcome outcome;
 };
-using Action = std::variant<StartWorkers, AskToSave, AskToLeave, SignalWorkers, AnnounceWait, SweepLeftovers,
+using Action = std::variant<ConfirmRound, StartWorkers, AskToSave, AskToLeave, SignalWorkers, AnnounceWait, SweepLeftovers,
                             ReportRunning, ReportDone, ReportFailure, ReportInterrupted, Rejoin, Finish>;
 
 // "worker-exited round=1 local_rank=2 signal=SIGSEGV"

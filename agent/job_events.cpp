@@ -29,30 +29,25 @@ std::string seconds(WallTime when) {
 
 }  // namespace
 
-JobEvents::JobEvents(EventLog& log, const WorkerGroup& workers, NodeId node, EventJob job)
-    : log_(log), workers_(workers), node_(node), job_(std::move(job)) {}
+JobEvents::JobEvents(EventLog& log, const WorkerGroup& workers, EventJob job)
+    : log_(log), workers_(workers), job_(std::move(job)) {}
 
 JobEvent JobEvents::event(const std::string& state) const {
   JobEvent out{.state = state, .when = std::chrono::system_clock::now(), .job = job_};
   out.run_time = Clock::now() - began_;
-  if (round_.number == 0) return out;
-  out.group_rank = round_.group_rank(node_);
-  out.group_world_size = static_cast<int>(round_.nodes.size());
-  out.round = round_.number;
-  out.restarts = round_.restarts;
+  if (!seat_) return out;
+  out.group_rank = seat_->group_rank;
+  out.group_world_size = seat_->group_world_size;
+  out.round = seat_->round;
+  out.restarts = seat_->restarts;
   return out;
 }
 
 JobEvent JobEvents::event_of(int local_rank, const std::string& state) const {
   JobEvent out = event(state);
-  const RoundNode& node = *round_.find(node_);
-  EventWorker worker{.rank = node.first_rank + local_rank, .local_rank = local_rank, .role_rank = local_rank};
-  worker.role_world_size = 0;
-  for (const RoundNode& other : round_.nodes) {
-    if (other.role != node.role) continue;
-    if (other.first_rank < node.first_rank) worker.role_rank += other.workers;
-    worker.role_world_size += other.workers;
-  }
+  EventWorker worker{.rank = seat_->first_rank + local_rank, .local_rank = local_rank};
+  worker.role_rank = seat_->first_role_rank + local_rank;
+  worker.role_world_size = seat_->role_world_size;
   worker.pid = workers_.records().at(local_rank).pid;
   out.worker = worker;
   return out;
@@ -60,8 +55,8 @@ JobEvent JobEvents::event_of(int local_rank, const std::string& state) const {
 
 void JobEvents::waiting_for_round() { waiting_since_ = Clock::now(); }
 
-void JobEvents::round_formed(const Round& round) {
-  round_ = round;
+void JobEvents::round_formed(const Seat& seat) {
+  seat_ = seat;
   stopping_ = false;
   failed_.clear();
   if (!log_.on()) return;
@@ -111,6 +106,7 @@ void JobEvents::finished(const Outcome& outcome) {
   if (!log_.on()) return;
   JobEvent end = event(outcome.verdict == Verdict::success ? "SUCCEEDED" : "FAILED");
   if (outcome.verdict == Verdict::interrupted) end.error = "interrupted by " + signal_name(outcome.signal);
+  if (outcome.verdict == Verdict::too_few_nodes || outcome.verdict == Verdict::refused) end.error = outcome.reason;
   if (outcome.cause)
     end.error =
         "rank " + std::to_string(outcome.cause->rank) + " " + in_words(outcome.cause->status) + ": " + outcome.reason;

@@ -3,6 +3,7 @@
 // The agent calls it when the matching thing happens. Nothing is made where nobody reads.
 #pragma once
 #include <map>
+#include <optional>
 #include <string>
 
 #include "agent/event_log.h"
@@ -16,10 +17,10 @@ namespace ddprun {
 class JobEvents {
  public:
   // `log` and `workers` must outlive it.
-  JobEvents(EventLog& log, const WorkerGroup& workers, NodeId node, EventJob job);
+  JobEvents(EventLog& log, const WorkerGroup& workers, EventJob job);
 
   void waiting_for_round();
-  void round_formed(const Round& round);
+  void round_formed(const Seat& seat);
   void worker_started(int local_rank);
   void failed(int local_rank) { failed_.emplace(local_rank, ""); }  // noticed, perhaps before it has ended
   void workers_signalled() { stopping_ = true; }                    // from here on, whoever else is gone was stopped
@@ -33,10 +34,9 @@ class JobEvents {
 
   EventLog& log_;
   const WorkerGroup& workers_;
-  NodeId node_;
   EventJob job_;
   TimePoint began_ = Clock::now(), waiting_since_ = Clock::now();
-  Round round_ = {};
+  std::optional<Seat> seat_;
   bool stopping_ = false;
   std::map<int, std::string> failed_;  // of the round, by local rank: which timer ran out, in words; empty: none
 };

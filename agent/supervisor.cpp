@@ -22,32 +22,45 @@ Action farewell(int round, int signal) {
   return signal == SIGINT ? Action(AskToLeave{round}) : Action(AskToSave{round});
 }
 
+Action farewell(const RoundEnded& end) {
+  return end.planned ? Action(AskToSave{end.round}) : Action(AskToLeave{end.round});
+}
+
 Action farewell(int round, const Outcome& outcome) {
   return outcome.verdict == Verdict::interrupted ? farewell(round, outcome.signal) : Action(AskToLeave{round});
 }
 
 }  // namespace
 
-Supervisor::Supervisor(NodeId self, const StopPolicy& policy) : self_(self), policy_(policy) {}
+Supervisor::Supervisor(const StopPolicy& policy) : policy_(policy) {}
 
 std::vector<Action> Supervisor::on(const Event& event, TimePoint now) {
   return std::visit(
       overloaded{
           [](Over&, const auto&) { return Actions{}; },
-          [&](Waiting&, const RoundFormed& e) { return start(e.round); },
+          [&](Waiting&, const RoundFormed& e) { return take(e.seat); },
           [&](Waiting&, const Signalled& e) { return Actions{ReportInterrupted{e.signal}}; },
           [&](Waiting&, const JobEnded& e) { return finish(e.outcome); },
+
+          [&](Seated&, const RoundFormed& e) { return take(e.seat); },
+          [&](Seated& seated, const RoundStarted& e) {
+            return e.round == seated.seat.round ? start(Seat(seated.seat)) : Actions{};
+          },
+          [&](Seated& seated, const RoundEnded& e) { return e.round == seated.seat.round ? rejoin() : Actions{}; },
+          [&](Seated&, const Signalled& e) { return Actions{ReportInterrupted{e.signal}}; },
+          [&](Seated&, const JobEnded& e) { return finish(e.outcome); },
 
           [&](Running& run, const WorkerStarted& e) { return worker_started(run, e); },
           [&](Running& run, const WorkerDying& e) { return worker_dying(run, e, now); },
           [&](Running& run, const WorkerExited& e) { return worker_exited(run, e, now); },
           [&](Running& run, const RoundEnded& e) {
-            return e.round == run.round ? stop_running(run, AskToLeave{run.round}, Regroup{}, now) : Actions{};
+            return e.round == run.round ? stop_running(run, farewell(e), Regroup{}, now) : Actions{};
           },
           [&](Running& run, const JobEnded& e) {
             return stop_running(run, farewell(run.round, e.outcome), End{e.outcome}, now);
           },
           [&](Running& run, const Signalled& e) { return interrupted(run, e.signal, now); },
+          [&](Running& run, const Isolated&) { return isolated(run, now); },
           [&](Running& run, const Tick&) { return peers_overdue(run, now); },
 
           [&](Stopping& stop, const WorkerExited& e) { return worker_exited(stop, e); },
@@ -55,14 +68,14 @@ std::vector<Action> Supervisor::on(const Event& event, TimePoint now) {
             return e.round == stop.round ? decided(stop, Regroup{}) : Actions{};
           },
           [&](Stopping& stop, const JobEnded& e) { return decided(stop, End{e.outcome}); },
+          [&](Stopping& stop, const Isolated&) { return isolated(stop, now); },
           [&](Stopping& stop, const Signalled& e) { return interrupted(stop, e, now); },
           [&](Stopping& stop, const Tick&) { return tick(stop, now); },
 
-          [&](Stopped&, const RoundEnded&) {
-            state_ = Waiting{};
-            return Actions{Rejoin{}};
-          },
+          [&](Stopped&, const RoundFormed& e) { return take(e.seat); },  // it lost sight of the coordinator meanwhile
+          [&](Stopped&, const RoundEnded&) { return rejoin(); },
           [&](Stopped&, const JobEnded& e) { return finish(e.outcome); },
+          [&](Stopped&, const Isolated&) { return rejoin(); },
           [&](Stopped&, const Signalled& e) { return Actions{ReportInterrupted{e.signal}}; },
           [](auto&, const auto&) { return Actions{}; },  // every such pair is listed in supervisor_table.txt
       },
@@ -80,18 +93,30 @@ std::optional<TimePoint> Supervisor::next_deadline() const {
                     state_);
 }
 
-std::string Supervisor::state_name() const {
-  return std::visit(overloaded{[](const Waiting&) { return "waiting"; }, [](const Running&) { return "running"; },
-                               [](const Stopping&) { return "stopping"; }, [](const Stopped&) { return "stopped"; },
-                               [](const Over&) { return "over"; }},
+std::optional<int> Supervisor::round_with_workers() const {
+  return std::visit(overloaded{
+                        [](const Running& run) { return std::optional(run.round); },
+                        [](const Stopping& stop) { return std::optional(stop.round); },
+                        [](const auto&) { return std::optional<int>(); },
+                    },
                     state_);
 }
 
-std::vector<Action> Supervisor::start(const Round& round) {
-  const RoundNode* self = round.find(self_);
-  check(self != nullptr, "a round that reaches an agent names its node");
-  state_ = Running{round.number, self->workers, 0, 0, {}, {}};
-  return {StartWorkers{round}};
+std::string Supervisor::state_name() const {
+  return std::visit(overloaded{[](const Waiting&) { return "waiting"; }, [](const Seated&) { return "seated"; },
+                               [](const Running&) { return "running"; }, [](const Stopping&) { return "stopping"; },
+                               [](const Stopped&) { return "stopped"; }, [](const Over&) { return "over"; }},
+                    state_);
+}
+
+std::vector<Action> Supervisor::take(const Seat& seat) {
+  state_ = Seated{seat};
+  return {ConfirmRound{seat.round}};
+}
+
+std::vector<Action> Supervisor::start(const Seat& seat) {
+  state_ = Running{seat.round, seat.workers, 0, 0, {}, {}};
+  return {StartWorkers{seat}};
 }
 
 std::vector<Action> Supervisor::worker_started(Running& run, const WorkerStarted& event) {
@@ -172,6 +197,19 @@ std::vector<Action> Supervisor::kill(Stopping& stop, TimePoint now) {
   return {SignalWorkers{SIGKILL}};
 }
 
+std::vector<Action> Supervisor::isolated(const Running& run, TimePoint now) {
+  if (run.alive.empty()) return after_stop(run.round, Regroup{});
+  Stopping stop{run.round, run.alive, now, now, false, Regroup{}};
+  Actions actions = kill(stop, now);
+  state_ = std::move(stop);
+  return actions;
+}
+
+std::vector<Action> Supervisor::isolated(Stopping& stop, TimePoint now) {
+  if (std::holds_alternative<Undecided>(stop.next)) stop.next = Regroup{};
+  return stop.killed ? Actions{} : kill(stop, now);
+}
+
 std::vector<Action> Supervisor::after_stop(int round, const Next& next) {
   const Actions swept{SweepLeftovers{round}};
   return swept + std::visit(overloaded{
@@ -179,13 +217,15 @@ std::vector<Action> Supervisor::after_stop(int round, const Next& next) {
                                   state_ = Stopped{};
                                   return Actions{};
                                 },
-                                [&](const Regroup&) {
-                                  state_ = Waiting{};
-                                  return Actions{Rejoin{}};
-                                },
+                                [&](const Regroup&) { return rejoin(); },
                                 [&](const End& end) { return finish(end.outcome); },
                             },
                             next);
+}
+
+std::vector<Action> Supervisor::rejoin() {
+  state_ = Waiting{};
+  return {Rejoin{}};
 }
 
 std::vector<Action> Supervisor::finish(const Outcome& outcome) {

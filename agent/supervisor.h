@@ -4,7 +4,8 @@
 // carry out the actions it returns, in order. Equal events give equal actions, so a log replays a run.
 //
 // Whether a failure means another round or the end is the coordinator's to decide: the supervisor reports it, stops the
-// other workers at once, and waits for the answer. Not thread-safe: only the agent's event loop calls it. A worker's
+// other workers at once, and waits for the answer. Without the coordinator it ends its workers in time for others to take
+// their ranks: the one path without grace. Not thread-safe: only the agent's event loop calls it. A worker's
 // failure is an event, never an exception.
 #pragma once
 #include <optional>
@@ -33,16 +34,21 @@ struct StopPolicy {
 
 class Supervisor {
  public:
-  Supervisor(NodeId self, const StopPolicy& policy);
+  explicit Supervisor(const StopPolicy& policy);
   // `now` never goes back. An empty answer means "wait". After Finish every answer is empty.
   std::vector<Action> on(const Event& event, TimePoint now);
   // When Tick is due; nothing is polled.
   std::optional<TimePoint> next_deadline() const;
+  // Of which round there may be workers. Whoever comes back to a coordinator says so.
+  std::optional<int> round_with_workers() const;
   // For logs and the table of states: "running", ...
   std::string state_name() const;
 
  private:
   struct Waiting {};  // no workers, the coordinator knows
+  struct Seated {     // confirmed, other nodes may not have yet
+    Seat seat;
+  };
   struct Running {
     int round = 0;
     int workers = 0;
@@ -69,7 +75,8 @@ class Supervisor {
   struct Over {};
 
   using Actions = std::vector<Action>;
-  Actions start(const Round& round);
+  Actions take(const Seat& seat);
+  Actions start(const Seat& seat);
   Actions worker_started(Running& run, const WorkerStarted& event);
   Actions worker_dying(const Running& run, const WorkerDying& event, TimePoint now);
   Actions worker_exited(Running& run, const WorkerExited& event, TimePoint now);
@@ -84,14 +91,16 @@ class Supervisor {
   Actions decided(Stopping& stop, Next next);
   Actions tick(Stopping& stop, TimePoint now);
   Actions kill(Stopping& stop, TimePoint now);
+  Actions isolated(const Running& run, TimePoint now);
+  Actions isolated(Stopping& stop, TimePoint now);
 
   Actions after_stop(int round, const Next& next);
+  Actions rejoin();
   Actions finish(const Outcome& outcome);
 
-  NodeId self_;
   StopPolicy policy_;
   bool interrupted_ = false;
-  std::variant<Waiting, Running, Stopping, Stopped, Over> state_;
+  std::variant<Waiting, Seated, Running, Stopping, Stopped, Over> state_;
 };
 
 }  // namespace ddprun

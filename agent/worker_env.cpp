@@ -10,20 +10,6 @@ std::string inherited_or(const Environment& inherited, const std::string& name, 
   return found == inherited.end() ? otherwise : found->second;
 }
 
-struct RoleRanks {
-  int before = 0, all = 0;  // workers of the same role on earlier nodes, and on all
-};
-
-RoleRanks role_ranks(const Round& round, const RoundNode& self) {
-  RoleRanks out;
-  for (const RoundNode& node : round.nodes) {
-    if (node.role != self.role) continue;
-    out.before += node.first_rank < self.first_rank ? node.workers : 0;
-    out.all += node.workers;
-  }
-  return out;
-}
-
 std::string_view trimmed(std::string_view text) {
   const std::size_t first = text.find_first_not_of(" \t");
   if (first == std::string_view::npos) return {};
@@ -31,11 +17,11 @@ std::string_view trimmed(std::string_view text) {
 }
 
 // What only some jobs ask for.
-void add_choices(Environment& env, const JobIdentity& job, const RoundNode& node, int local_rank,
+void add_choices(Environment& env, const JobIdentity& job, const Seat& seat, int local_rank,
                  const Environment& inherited) {
   if (job.omp_threads)
     env["OMP_NUM_THREADS"] = std::to_string(*job.omp_threads);
-  else if (node.workers > 1)
+  else if (seat.workers > 1)
     env["OMP_NUM_THREADS"] = inherited_or(inherited, "OMP_NUM_THREADS", "1");
   if (!job.interface.empty()) env["GLOO_SOCKET_IFNAME"] = env["NCCL_SOCKET_IFNAME"] = job.interface;
   if (job.virtual_local_rank) {
@@ -46,34 +32,31 @@ void add_choices(Environment& env, const JobIdentity& job, const RoundNode& node
 
 }  // namespace
 
-Environment worker_variables(const JobIdentity& job, const Round& round, const RoundNode& node, int local_rank,
-                             const std::string& error_file, const Environment& inherited) {
-  const std::string rank = std::to_string(node.first_rank + local_rank);
-  const std::string world_size = std::to_string(round.world_size());
-  const RoleRanks role = role_ranks(round, node);
+Environment worker_variables(const JobIdentity& job, const Seat& seat, int local_rank, const std::string& error_file,
+                             const Environment& inherited) {
   Environment env{
-      {"RANK", rank},
-      {"WORLD_SIZE", world_size},
+      {"RANK", std::to_string(seat.first_rank + local_rank)},
+      {"WORLD_SIZE", std::to_string(seat.world_size)},
       {"LOCAL_RANK", std::to_string(local_rank)},
-      {"LOCAL_WORLD_SIZE", std::to_string(node.workers)},
-      {"GROUP_RANK", std::to_string(round.group_rank(node.id))},
-      {"GROUP_WORLD_SIZE", std::to_string(round.nodes.size())},
-      {"ROLE_NAME", node.role},
-      {"ROLE_RANK", std::to_string(role.before + local_rank)},
-      {"ROLE_WORLD_SIZE", std::to_string(role.all)},
-      {"MASTER_ADDR", round.master_host},
-      {"MASTER_PORT", std::to_string(round.master_port)},
-      {"TORCHELASTIC_RESTART_COUNT", std::to_string(round.restarts)},
+      {"LOCAL_WORLD_SIZE", std::to_string(seat.workers)},
+      {"GROUP_RANK", std::to_string(seat.group_rank)},
+      {"GROUP_WORLD_SIZE", std::to_string(seat.group_world_size)},
+      {"ROLE_NAME", seat.role},
+      {"ROLE_RANK", std::to_string(seat.first_role_rank + local_rank)},
+      {"ROLE_WORLD_SIZE", std::to_string(seat.role_world_size)},
+      {"MASTER_ADDR", seat.master_host},
+      {"MASTER_PORT", std::to_string(seat.master_port)},
+      {"TORCHELASTIC_RESTART_COUNT", std::to_string(seat.restarts)},
       {"TORCHELASTIC_MAX_RESTARTS", std::to_string(job.max_restarts)},
       {"TORCHELASTIC_RUN_ID", job.run_id},
       {"TORCHELASTIC_USE_AGENT_STORE", "True"},  // every rank is a client of the store in the agent
       {"TORCHELASTIC_ERROR_FILE", error_file},
       {"TORCHELASTIC_SIGNALS_TO_HANDLE", job.signals_to_handle},
       {"TORCH_NCCL_ASYNC_ERROR_HANDLING", inherited_or(inherited, "TORCH_NCCL_ASYNC_ERROR_HANDLING", "1")},
-      {"DDPRUN_ROUND", std::to_string(round.number)},
+      {"DDPRUN_ROUND", std::to_string(seat.round)},
       {"DDPRUN_JOB", job.cookie},
   };
-  add_choices(env, job, node, local_rank, inherited);
+  add_choices(env, job, seat, local_rank, inherited);
   env.insert(job.extra.begin(), job.extra.end());  // insert keeps what is there
   return env;
 }

@@ -1,4 +1,4 @@
-// (job, round, local rank) → what a worker finds in its environment. The names and values are torchrun's; see its
+// (job, seat, local rank) → what a worker finds in its environment. The names and values are torchrun's; see its
 // documentation, "Environment Variables" (https://pytorch.org/docs/stable/elastic/run.html).
 #pragma once
 #include <map>
@@ -26,8 +26,8 @@ struct JobIdentity {
 
 // The variables that ddprun sets. `inherited` decides where torchrun keeps a value that is there already
 // (OMP_NUM_THREADS, TORCH_NCCL_ASYNC_ERROR_HANDLING).
-Environment worker_variables(const JobIdentity& job, const Round& round, const RoundNode& node, int local_rank,
-                             const std::string& error_file, const Environment& inherited);
+Environment worker_variables(const JobIdentity& job, const Seat& seat, int local_rank, const std::string& error_file,
+                             const Environment& inherited);
 
 // The device that a worker with a virtual local rank sees: the entry of CUDA_VISIBLE_DEVICES, or the number itself
 // where that is not set. An empty list has one entry, the empty one, as under torchrun. Nothing where the list is too

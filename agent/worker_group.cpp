@@ -38,19 +38,18 @@ WorkerGroup::WorkerGroup(asio::io_context& io, WorkerStreams streams, std::optio
       on_dying_(std::move(on_dying)),
       channels_(io, [this](int local_rank) { on_hint(local_rank); }) {}
 
-void WorkerGroup::begin(const Round& round, const RoundNode& node) {
+void WorkerGroup::begin(const Seat& seat) {
   live_.clear();
   records_.clear();
   channels_.begin();
-  round_ = round;
-  node_ = node;
+  seat_ = seat;
 }
 
 int WorkerGroup::start(const WorkerCommand& command, int local_rank) {
-  const int rank = node_.first_rank + local_rank;
+  const int rank = seat_.first_rank + local_rank;
   WorkerRecord& record = records_[local_rank];
-  const bool alone = node_.workers == 1;
-  const WorkerStreams::Streams streams = streams_.open({round_.number, round_.restarts, rank, local_rank}, alone);
+  const bool alone = seat_.workers == 1;
+  const WorkerStreams::Streams streams = streams_.open({seat_.round, seat_.restarts, rank, local_rank}, alone);
   record.folder = streams.folder;
   record.error_file = streams.error_file;
   record.stderr_log = streams.stderr_log;
@@ -63,9 +62,9 @@ int WorkerGroup::start(const WorkerCommand& command, int local_rank) {
   if (streams.err) request.stderr_fd = streams.err.get();
   request.core_dumps = command.core_dumps;
   request.cgroup_fd = command.cgroup_fd;
-  if (const auto seat = static_cast<std::size_t>(local_rank); seat < command.bindings.size()) {
-    request.cpus = command.bindings[seat].cpus;
-    request.memory_nodes = command.bindings[seat].memory_nodes;
+  if (const auto place = static_cast<std::size_t>(local_rank); place < command.bindings.size()) {
+    request.cpus = command.bindings[place].cpus;
+    request.memory_nodes = command.bindings[place].memory_nodes;
   }
   if (alone) request.foreground_group = terminal_group_;
   if (page >= 0) request.passed.push_back({page, kChannelFd});
@@ -103,7 +102,7 @@ void WorkerGroup::on_hint(int local_rank) {
 
 std::vector<std::string> WorkerGroup::environment(const WorkerCommand& command, int local_rank, bool channel) const {
   const std::string error_file = records_.at(local_rank).error_file.string();
-  Environment own = worker_variables(command.job, round_, node_, local_rank, error_file, command.inherited);
+  Environment own = worker_variables(command.job, seat_, local_rank, error_file, command.inherited);
   own[DDPRUN_CHANNEL_VARIABLE] = channel ? std::to_string(kChannelFd) : "";  // never that of a ddprun around us
   return merged(command.inherited, own);
 }

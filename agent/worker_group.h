@@ -58,7 +58,7 @@ class WorkerGroup {
   WorkerGroup(asio::io_context& io, WorkerStreams streams, std::optional<pid_t> terminal_group,
               std::function<void()> on_end, std::function<void(const WorkerEnd&)> on_dying);
   // Forgets the previous round. Its workers are gone.
-  void begin(const Round& round, const RoundNode& node);
+  void begin(const Seat& seat);
   // 0, or the errno that kept it from being exec'd.
   int start(const WorkerCommand& command, int local_rank);
   // The rank process alone; also wakes a stopped one, so that it can act on the signal.
@@ -71,7 +71,7 @@ class WorkerGroup {
   // Children of ours that are none of the workers: orphaned descendants.
   void reap_strays();
   WorkerChannels& channels() { return channels_; }
-  int rank_of(int local_rank) const { return node_.first_rank + local_rank; }
+  int rank_of(int local_rank) const { return seat_.first_rank + local_rank; }
   const std::map<int, WorkerRecord>& records() const { return records_; }  // by local rank
 
  private:
@@ -84,7 +84,7 @@ class WorkerGroup {
   void on_hint(int local_rank);
   static void note_end(WorkerRecord& record);
   // A worker that stays in the terminal's foreground does not.
-  bool leads_group() const { return node_.workers > 1 || !terminal_group_; }
+  bool leads_group() const { return seat_.workers > 1 || !terminal_group_; }
   std::vector<std::string> environment(const WorkerCommand& command, int local_rank, bool channel) const;
 
   asio::io_context& io_;
@@ -93,8 +93,7 @@ class WorkerGroup {
   std::function<void()> on_end_;
   std::function<void(const WorkerEnd&)> on_dying_;
   WorkerChannels channels_;
-  Round round_;
-  RoundNode node_;
+  Seat seat_;
   std::map<int, Live> live_;  // by local rank
   std::map<int, WorkerRecord> records_;
 };

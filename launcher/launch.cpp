@@ -96,6 +96,9 @@ int own_exit_code(const JobResult& result) {
       return kWorkerFailed;
     case Verdict::interrupted:
       return outcome.signal != SIGINT && result.saved ? kRequeue : kInterrupted + outcome.signal;
+    case Verdict::too_few_nodes:
+    case Verdict::refused:
+      return kRendezvousImpossible;
   }
   return kInternalError;
 }

@@ -27,25 +27,25 @@ std::vector<std::string> destinations(const LogOptions& logs, StreamBits stream,
   return out;
 }
 
-PlannedWorker planned(const AgentOptions& options, const Round& round, const Environment& own, int local_rank) {
+PlannedWorker planned(const AgentOptions& options, const Seat& seat, const Environment& own, int local_rank) {
   const WorkerCommand& command = options.command;
   const std::string base = options.logs.log_dir.empty() ? "(a temporary folder)" : options.logs.log_dir;
   const std::filesystem::path run = std::filesystem::path(base) / run_folder(options.logs.tree, command.job.run_id);
-  const WorkerPlace place{round.number, round.restarts, local_rank, local_rank};
+  const WorkerPlace place{seat.round, seat.restarts, local_rank, local_rank};
   const std::string folder = (run / worker_folder_in_run(options.logs.tree, place)).string();
   const std::string error_file =
       refuses_files(options.logs) ? "" : (run / error_file_in_run(options.logs, place)).string();
   PlannedWorker worker{local_rank, local_rank, command.program, with_local_rank(command.argv, local_rank)};
   Environment all = command.inherited;
   for (auto& [name, value] :
-       worker_variables(command.job, round, round.nodes.front(), local_rank, error_file, command.inherited))
+       worker_variables(command.job, seat, local_rank, error_file, command.inherited))
     all[name] = value;
   all["DDPRUN_JOB"] = "(a mark of the run)";
   all[DDPRUN_CHANNEL_VARIABLE] = std::to_string(kChannelFd);
-  if (round.master_port == 0) all["MASTER_PORT"] = "(a free one)";
+  if (seat.master_port == 0) all["MASTER_PORT"] = "(a free one)";
   worker.environment = difference(own, all);
-  if (const auto seat = static_cast<std::size_t>(local_rank); seat < command.bindings.size()) {
-    const Binding& binding = command.bindings[seat];
+  if (const auto place = static_cast<std::size_t>(local_rank); place < command.bindings.size()) {
+    const Binding& binding = command.bindings[place];
     worker.cpus = binding.cpus;
     worker.memory_nodes = cpu_list(binding.memory_nodes);
   }
@@ -58,11 +58,12 @@ PlannedWorker planned(const AgentOptions& options, const Round& round, const Env
 }  // namespace
 
 std::vector<PlannedWorker> plan_of(const AgentOptions& options, const Environment& own) {
-  Round round{1, {}, options.master_host, options.master_port, 0};
-  round.nodes.push_back({0, options.workers, 0, options.role});
+  Round round{.number = 1, .master_host = options.master_host, .master_port = options.master_port};
+  round.nodes.push_back({.workers = options.workers, .role = options.role});
+  const Seat seat = seats(round).front();
   std::vector<PlannedWorker> plan;
   for (int local_rank = 0; local_rank < options.workers; ++local_rank)
-    plan.push_back(planned(options, round, own, local_rank));
+    plan.push_back(planned(options, seat, own, local_rank));
   return plan;
 }
 

@@ -1,85 +1,300 @@
 #include "rendezvous/coordinator.h"
 
+#include <algorithm>
+#include <limits>
 #include <utility>
 
+#include "rendezvous/error.h"
 #include "rendezvous/overloaded.h"
 
 namespace ddprun {
+namespace {
 
-Coordinator::Coordinator(const RoundPolicy& policy, std::uint64_t jitter_seed)
-    : policy_(policy), ledger_(policy.restarts, jitter_seed), state_(Gathering{}) {}
+constexpr int kNoWish = std::numeric_limits<int>::max();
+
+int wish(const NodeOffer& offer) { return offer.wished_rank.value_or(kNoWish); }
+
+// For people: "gpu-7 (10.0.0.7)".
+std::string name_of(const NodeOffer& offer) {
+  if (offer.name.empty() || offer.name == offer.host) return offer.host;
+  return offer.name + " (" + offer.host + ")";
+}
+
+Outcome interrupted(int signal, std::string reason = "interrupted") {
+  return {Verdict::interrupted, signal, std::move(reason), std::nullopt};
+}
+
+std::vector<Order> operator+(std::vector<Order> first, std::vector<Order> then) {
+  for (Order& order : then) first.push_back(std::move(order));
+  return first;
+}
+
+}  // namespace
+
+Coordinator::Coordinator(const RoundPolicy& policy, TimePoint now, std::uint64_t jitter_seed)
+    : policy_(policy), ledger_(policy.restarts, jitter_seed), now_(now), state_(Gathering{now, now}) {}
 
 std::vector<Order> Coordinator::on(const Message& message, TimePoint now) {
-  if (std::holds_alternative<Over>(state_)) return {};
-  return std::visit(overloaded{
-                        [&](auto&, const NodeInterrupted& m) {
-                          return end_job({Verdict::interrupted, m.signal, "interrupted", std::nullopt});
-                        },
-                        [&](Gathering& gathering, const NodeReady& m) { return handle(gathering, m, now); },
-                        [&](Gathering& gathering, const CoordinatorTick&) { return form_if_complete(gathering, now); },
-                        [&](Running& running, const NodeRunning& m) { return handle(running, m, now); },
-                        [&](Running& running, const NodeDone& m) { return handle(running, m); },
-                        [&](Running& running, const WorkerFailed& m) { return handle(running, m, now); },
-                        [](auto&, const auto&) { return std::vector<Order>{}; },  // out of date: its round is over
-                    },
-                    state_, message);
+  now_ = now;
+  if (const auto* over = std::get_if<Over>(&state_)) {
+    if (const auto* late = std::get_if<NodeReady>(&message)) return {Dismiss{late->node, over->outcome}};
+    if (const auto* late = std::get_if<NodeBack>(&message)) return {Dismiss{late->node, over->outcome}};
+    return {};
+  }
+  return std::visit([&](const auto& m) { return handle(m, now); }, message);
 }
 
 std::optional<TimePoint> Coordinator::next_deadline() const {
-  const auto* gathering = std::get_if<Gathering>(&state_);
-  if (!gathering || static_cast<int>(gathering->offers.size()) < policy_.nodes) return {};
-  return gathering->not_before;
+  const auto* state = std::get_if<Gathering>(&state_);
+  if (!state) return {};
+  std::optional<TimePoint> next;
+  const auto consider = [&](TimePoint when) {
+    if (when > now_ && (!next || when < *next)) next = when;  // what is past waits for nodes
+  };
+  consider(state->not_before);
+  consider(state->since + policy_.join_timeout);
+  if (state->last_call_over) consider(*state->last_call_over);
+  for (const auto& [node, lost] : lost_) consider(lost.workers_until);
+  return next;
 }
 
-std::vector<Order> Coordinator::handle(Gathering& state, const NodeReady& message, TimePoint now) {
-  state.offers[message.node] = message.offer;
-  return form_if_complete(state, now);
-}
-
-std::vector<Order> Coordinator::form_if_complete(Gathering& state, TimePoint now) {
-  if (static_cast<int>(state.offers.size()) < policy_.nodes || now < state.not_before) return {};
-  Running running{next_round(state.offers), {}, {}, {}};
-  const Round round = running.round;
-  state_ = std::move(running);
-  return {FormRound{round}};
-}
-
-Round Coordinator::next_round(const std::map<NodeId, NodeOffer>& offers) {
-  Round round{++rounds_, {}, offers.begin()->second.host, offers.begin()->second.port, ledger_.restarts()};
-  int first_rank = 0;
-  for (const auto& [id, offer] : offers) {
-    round.nodes.push_back({id, offer.workers, first_rank, offer.role});
-    first_rank += offer.workers;
+std::optional<Attendance> Coordinator::attendance() const {
+  if (!std::holds_alternative<Gathering>(state_)) return {};
+  Attendance out{.nodes = count_ready()};
+  out.nodes_wanted = out.nodes < policy_.nodes_min ? policy_.nodes_min : policy_.nodes_max;
+  for (const auto& [node, member] : members_) {
+    if (member.ready)
+      out.workers += member.offer.workers;
+    else
+      out.awaited.push_back(name_of(member.offer));
   }
-  return round;
+  for (const auto& [node, lost] : lost_) out.awaited.push_back(lost.name);
+  return out;
 }
 
-std::vector<Order> Coordinator::handle(Running& state, const NodeRunning& message, TimePoint now) {
-  if (message.round != state.round.number) return {};
-  state.started.insert(message.node);
-  if (state.started.size() == state.round.nodes.size() && !state.all_started_at) state.all_started_at = now;
+Coordinator::Orders Coordinator::handle(const NodeReady& message, TimePoint now) {
+  if (!members_.contains(message.node)) {
+    if (auto refused = refusal(message.offer)) return {Dismiss{message.node, std::move(*refused)}};
+    members_[message.node].arrival = ++arrivals_;
+  }
+  Member& member = members_[message.node];
+  member.offer = message.offer;
+  member.ready = true;
+  lost_.erase(message.node);
+  if (member.farewell) return dismiss(message.node, now);
+  const auto* running = std::get_if<Active>(&state_);
+  if (!running) return go_on(now);
+  if (active_with(message.node))
+    return regroup(false, name_of(member.offer) + " came back without its workers", now, now);
+  if (static_cast<int>(running->round.nodes.size()) >= policy_.nodes_max) return {};  // a spare
+  ledger_.charge_resize();
+  return regroup(true, name_of(member.offer) + " joins", now, now);
+}
+
+Coordinator::Orders Coordinator::handle(const NodeConfirmed& message, TimePoint) {
+  Active* state = active(message.round);
+  if (!state || !state->confirmed.insert(message.node).second) return {};
+  if (state->confirmed.size() < state->round.nodes.size()) return {};
+  return {StartRound{message.round}};
+}
+
+Coordinator::Orders Coordinator::handle(const NodeRunning& message, TimePoint now) {
+  Active* state = active(message.round);
+  if (!state) return {};
+  state->started.insert(message.node);
+  if (state->started.size() == state->round.nodes.size() && !state->all_started_at) state->all_started_at = now;
   return {};
 }
 
-std::vector<Order> Coordinator::handle(Running& state, const NodeDone& message) {
-  if (message.round != state.round.number) return {};
-  state.done.insert(message.node);
-  if (state.done.size() < state.round.nodes.size()) return {};
+Coordinator::Orders Coordinator::handle(const NodeDone& message, TimePoint) {
+  Active* state = active(message.round);
+  if (!state) return {};
+  state->done.insert(message.node);
+  if (state->done.size() < state->round.nodes.size()) return {};
   return end_job({Verdict::success, 0, "all workers ended well", std::nullopt});
 }
 
-std::vector<Order> Coordinator::handle(Running& state, const WorkerFailed& message, TimePoint now) {
-  const Failure failure = message.failure;
-  if (failure.round != state.round.number) return {};
-  const bool lived = state.all_started_at && now - *state.all_started_at >= policy_.restarts.progress_after;
-  const Ruling ruling = ledger_.charge_crash(failure.status, message.progressed.value_or(lived), now);
+Coordinator::Orders Coordinator::handle(const WorkerFailed& message, TimePoint now) {
+  const Failure& failure = message.failure;
+  const Active* state = active(failure.round);
+  if (!state) return {};
+  const bool lived = state->all_started_at && now - *state->all_started_at >= policy_.restarts.progress_after;
+  const Ruling ruling = ledger_.charge_failure(failure.status, message.progressed.value_or(lived), now);
   if (!ruling.restart_at) return end_job({Verdict::worker_failed, 0, ruling.reason, failure});
-  state_ = Gathering{*ruling.restart_at, {}};
-  return {EndRound{failure.round, ruling.reason}};
+  return regroup(false, ruling.reason, now, *ruling.restart_at);
 }
 
-std::vector<Order> Coordinator::end_job(Outcome outcome) {
-  state_ = Over{};
+// The others go on where enough of them stay.
+Coordinator::Orders Coordinator::handle(const NodeLeaves& message, TimePoint now) {
+  const auto found = members_.find(message.node);
+  if (found == members_.end()) return {};
+  Member& member = found->second;
+  if (member.farewell) return {};
+  member.farewell = interrupted(message.signal, "this node left");
+  if (staying() < policy_.nodes_min) return end_job(interrupted(message.signal));
+  if (member.ready) return dismiss(message.node, now);
+  if (!active_with(message.node)) return {};  // it stops its workers
+  ledger_.charge_preemption();
+  return regroup(true, name_of(member.offer) + " leaves", now, now);
+}
+
+Coordinator::Orders Coordinator::handle(const JobInterrupted& message, TimePoint) {
+  return end_job(interrupted(message.signal));
+}
+
+// Between being lost and being back, its place may have gone to another.
+Coordinator::Orders Coordinator::handle(const NodeBack& message, TimePoint now) {
+  if (!members_.contains(message.node)) {
+    auto refused = refusal(message.offer);
+    members_[message.node] = {message.offer, false, ++arrivals_, std::move(refused)};
+  }
+  Member& member = members_[message.node];
+  member.offer = message.offer;
+  member.ready = false;
+  lost_.erase(message.node);
+  if (active(message.round)) return {};
+  return Orders{Recall{message.node, message.round}} + go_on(now);
+}
+
+Coordinator::Orders Coordinator::handle(const NodeLost& message, TimePoint now) {
+  const auto found = members_.find(message.node);
+  if (found == members_.end()) return {};
+  const Member member = std::move(found->second);
+  members_.erase(found);
+  const std::string name = name_of(member.offer);
+  if (!member.ready) lost_[message.node] = {message.workers_until, name};
+  const Active* state = active_with(message.node);
+  if (!state) return go_on(now);
+  // Its workers have ended well; without group rank 0's node, however, the others have lost their store.
+  if (state->done.contains(message.node) && state->round.nodes.front().id != message.node) return {};
+  ledger_.charge_lost_node();
+  return regroup(false, name + " was lost: " + message.how, now, now);
+}
+
+Coordinator::Orders Coordinator::handle(const NodeGone& message, TimePoint now) {
+  lost_.erase(message.node);
+  return go_on(now);
+}
+
+Coordinator::Orders Coordinator::handle(const CoordinatorTick&, TimePoint now) { return go_on(now); }
+
+Coordinator::Active* Coordinator::active(int round) {
+  auto* state = std::get_if<Active>(&state_);
+  return state && state->round.number == round ? state : nullptr;
+}
+
+Coordinator::Active* Coordinator::active_with(NodeId node) {
+  auto* state = std::get_if<Active>(&state_);
+  return state && state->round.find(node) ? state : nullptr;
+}
+
+std::optional<Outcome> Coordinator::refusal(const NodeOffer& newcomer) const {
+  const auto refused = [](std::string why) { return Outcome{Verdict::refused, 0, std::move(why), std::nullopt}; };
+  if (!policy_.fixed_ranks) return {};
+  const int rank = newcomer.wished_rank.value_or(0);
+  if (rank < 0 || rank >= policy_.nodes_max)
+    return refused("node rank " + std::to_string(rank) + " of " + name_of(newcomer) + " is not one of the job's " +
+                   std::to_string(policy_.nodes_max) + " (0 to " + std::to_string(policy_.nodes_max - 1) + ")");
+  for (const auto& [node, member] : members_)
+    if (member.offer.wished_rank.value_or(0) == rank)
+      return refused("node rank " + std::to_string(rank) + " is wanted by " + name_of(newcomer) + " and held by " +
+                     name_of(member.offer) + "; give each node a --node-rank of its own");
+  return {};
+}
+
+int Coordinator::staying() const {
+  return static_cast<int>(
+      std::count_if(members_.begin(), members_.end(), [](const auto& entry) { return !entry.second.farewell; }));
+}
+
+int Coordinator::count_ready() const {
+  return static_cast<int>(
+      std::count_if(members_.begin(), members_.end(), [](const auto& entry) { return entry.second.ready; }));
+}
+
+Coordinator::Orders Coordinator::regroup(bool planned, std::string reason, TimePoint now, TimePoint not_before) {
+  const int round = std::get<Active>(state_).round.number;
+  state_ = Gathering{now, not_before};
+  return Orders{EndRound{round, planned, std::move(reason)}} + go_on(now);
+}
+
+Coordinator::Orders Coordinator::go_on(TimePoint now) {
+  auto* state = std::get_if<Gathering>(&state_);
+  if (!state) return {};
+  std::erase_if(lost_, [&](const auto& entry) { return entry.second.workers_until <= now; });
+  call_last(*state, now);
+  if (can_form(*state, now)) return form();
+  if (now < state->since + policy_.join_timeout || staying() >= policy_.nodes_min) return {};
+  return end_job({Verdict::too_few_nodes, 0,
+                  "only " + std::to_string(count_ready()) + " of " + std::to_string(policy_.nodes_min) +
+                      " nodes were there in time (--rdzv-conf join_timeout=" +
+                      std::to_string(std::chrono::duration_cast<std::chrono::seconds>(policy_.join_timeout).count()) +
+                      ")",
+                  std::nullopt});
+}
+
+bool Coordinator::can_form(const Gathering& state, TimePoint now) const {
+  const int ready = count_ready();
+  if (ready < static_cast<int>(members_.size()) || !lost_.empty() || now < state.not_before) return false;
+  if (ready >= policy_.nodes_max) return true;
+  const bool nobody_else = rounds_ > 0 || (state.last_call_over && now >= *state.last_call_over);
+  return ready >= policy_.nodes_min && nobody_else;
+}
+
+void Coordinator::call_last(Gathering& state, TimePoint now) const {
+  if (count_ready() < policy_.nodes_min)
+    state.last_call_over.reset();
+  else if (!state.last_call_over)
+    state.last_call_over = now + policy_.last_call;
+}
+
+Coordinator::Orders Coordinator::form() {
+  Round round{.number = ++rounds_, .charged = ledger_.counts()};
+  last_by_rank_ = by_rank();
+  int first_rank = 0;
+  for (const NodeId id : last_by_rank_) {
+    Member& member = members_.at(id);
+    member.ready = false;
+    round.nodes.push_back({id, member.offer.workers, first_rank, member.offer.role, member.offer.name});
+    first_rank += member.offer.workers;
+  }
+  const NodeOffer& first = members_.at(last_by_rank_.front()).offer;
+  round.master_host = first.host;
+  round.master_port = first.port;
+  state_ = Active{round};
+  return {FormRound{std::move(round)}};
+}
+
+// Survivors keep their order, and their head stays the head. Newcomers come behind them, by wish and arrival; where a
+// survivor's wish is higher than theirs, before it.
+std::vector<NodeId> Coordinator::by_rank() const {
+  std::vector<NodeId> order;
+  for (const NodeId id : last_by_rank_)
+    if (const auto found = members_.find(id); found != members_.end() && found->second.ready) order.push_back(id);
+  std::vector<NodeId> newcomers;
+  for (const auto& [id, member] : members_)
+    if (member.ready && std::find(order.begin(), order.end(), id) == order.end()) newcomers.push_back(id);
+  const auto offer = [&](NodeId id) -> const NodeOffer& { return members_.at(id).offer; };
+  std::sort(newcomers.begin(), newcomers.end(), [&](NodeId a, NodeId b) {
+    return std::pair(wish(offer(a)), members_.at(a).arrival) < std::pair(wish(offer(b)), members_.at(b).arrival);
+  });
+  const std::size_t room = static_cast<std::size_t>(policy_.nodes_max) - std::min<std::size_t>(order.size(), policy_.nodes_max);
+  if (newcomers.size() > room) newcomers.resize(room);
+  const bool head_stays = !policy_.fixed_ranks && !order.empty();
+  for (const NodeId id : newcomers)
+    order.insert(std::find_if(order.begin() + (head_stays ? 1 : 0), order.end(),
+                              [&](NodeId other) { return wish(offer(other)) > wish(offer(id)); }),
+                 id);
+  return order;
+}
+
+Coordinator::Orders Coordinator::dismiss(NodeId node, TimePoint now) {
+  auto member = members_.extract(node);
+  return Orders{Dismiss{node, std::move(*member.mapped().farewell)}} + go_on(now);
+}
+
+Coordinator::Orders Coordinator::end_job(Outcome outcome) {
+  state_ = Over{outcome};
   return {EndJob{std::move(outcome)}};
 }
 

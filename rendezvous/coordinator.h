@@ -1,8 +1,12 @@
 // Decides for the whole job: who is in the next round with which ranks, when a round is over, whether there is another.
 //
 // A value, not a service: it owns no clock and no socket. Give it every message in the order of arrival; deliver the
-// orders it returns to all agents, in order. It alone holds the restart ledger. On one machine the agent calls it in
-// the same process; several nodes add only the wire between.
+// orders it returns to those they are for, in order. It alone holds the restart ledger. On one machine the agent calls
+// it in the same process; several nodes add only the wire between.
+//
+// A round forms when the most nodes are ready, or the fewest are and nobody else can be expected: the last call of the
+// first round is over, or every node of the previous round has answered. It never forms while workers of an older one
+// may live: nodes that stop theirs are waited for, lost ones until theirs are surely dead.
 //
 // Not thread-safe. A message that names another round than the current one is out of date and changes nothing.
 #pragma once
@@ -20,9 +24,13 @@
 namespace ddprun {
 
 // From an agent.
-struct NodeReady {  // it has no workers and waits for a round
+struct NodeReady {  // it has no workers and waits for a round; a node's first one makes it a member
   NodeId node = 0;
   NodeOffer offer;
+};
+struct NodeConfirmed {  // it holds the round's record and starts when told
+  NodeId node = 0;
+  int round = 0;
 };
 struct NodeRunning {  // all its workers of the round have been exec'd
   NodeId node = 0;
@@ -37,63 +45,148 @@ struct WorkerFailed {
   // A step or a snapshot since the round began. Empty: no worker there tells, so that the round's age decides.
   std::optional<bool> progressed = {};
 };
-struct NodeInterrupted {
+struct NodeLeaves {  // somebody wants this node to end: a scheduler, SIGTERM
   NodeId node = 0;
   int signal = 0;
 };
+struct JobInterrupted {  // somebody wants the job to end: Ctrl-C
+  NodeId node = 0;
+  int signal = 0;
+};
+struct NodeBack {  // it had been out of reach, and has workers of that round
+  NodeId node = 0;
+  int round = 0;
+  NodeOffer offer;
+};
+// From those who hold the connections.
+struct NodeLost {  // out of reach
+  NodeId node = 0;
+  TimePoint workers_until;  // by then they are dead, whatever happened there
+  std::string how;          // "its connection was closed"
+};
+struct NodeGone {  // a lost node's workers are known to be dead
+  NodeId node = 0;
+};
 struct CoordinatorTick {};  // next_deadline() has come
-using Message = std::variant<NodeReady, NodeRunning, NodeDone, WorkerFailed, NodeInterrupted, CoordinatorTick>;
+using Message = std::variant<NodeReady, NodeConfirmed, NodeRunning, NodeDone, WorkerFailed, NodeLeaves, JobInterrupted,
+                             NodeBack, NodeLost, NodeGone, CoordinatorTick>;
 
-// To all agents.
-struct FormRound {
+// To the agents of the round.
+struct FormRound {  // hold the record, confirm
   Round round;
+};
+struct StartRound {  // all have confirmed
+  int round = 0;
 };
 struct EndRound {  // stop the round's workers, then be ready for another
   int round = 0;
+  bool planned = false;  // no worker failed: all can save first
   std::string reason;
 };
+// To all agents, spares among them.
 struct EndJob {
   Outcome outcome;
 };
-using Order = std::variant<FormRound, EndRound, EndJob>;
+// To one agent: its round is over.
+struct Recall {
+  NodeId node = 0;
+  int round = 0;
+};
+// To one agent: the job's end, for it alone.
+struct Dismiss {
+  NodeId node = 0;
+  Outcome outcome;
+};
+using Order = std::variant<FormRound, StartRound, EndRound, EndJob, Recall, Dismiss>;
 
 struct RoundPolicy {
-  int nodes = 1;
+  int nodes_min = 1, nodes_max = 1;
+  bool fixed_ranks = false;  // static: a node's group rank is the one it wishes, and nobody else's
   RestartPolicy restarts = {};
+  // No round for so long: the job ends.
+  Duration join_timeout = std::chrono::seconds(600);
+  // How long the first round waits for more nodes once it could form.
+  Duration last_call = std::chrono::seconds(30);
+};
+
+// Who is there and who is waited for, for people.
+struct Attendance {
+  int nodes = 0, nodes_wanted = 0;  // ready; wanted: the fewest, or the most once those are there
+  int workers = 0;                  // of those that are ready
+  std::vector<std::string> awaited = {};  // names of nodes that still stop their workers, or that were lost
 };
 
 class Coordinator {
  public:
-  explicit Coordinator(const RoundPolicy& policy, std::uint64_t jitter_seed = 0);
-  // `now` never goes back. After EndJob every answer is empty.
+  // `now`: when waiting for nodes begins.
+  Coordinator(const RoundPolicy& policy, TimePoint now, std::uint64_t jitter_seed = 0);
+  // `now` never goes back. After EndJob, who comes is dismissed with the job's outcome, and every other answer is
+  // empty.
   std::vector<Order> on(const Message& message, TimePoint now);
   // When CoordinatorTick is due; nothing is polled.
   std::optional<TimePoint> next_deadline() const;
+  // Empty while a round is under way or the job is over.
+  std::optional<Attendance> attendance() const;
 
  private:
+  using Orders = std::vector<Order>;
+  struct Member {
+    NodeOffer offer;     // its last one
+    bool ready = false;  // without workers, for a round; else it is in one, or stops its workers
+    int arrival = 0;     // counts those who came
+    std::optional<Outcome> farewell = {};  // it leaves: what it is told once it has no workers
+  };
+  struct Lost {
+    TimePoint workers_until;
+    std::string name;
+  };
   struct Gathering {
-    TimePoint not_before;  // back-off
-    std::map<NodeId, NodeOffer> offers;
+    TimePoint since, not_before;  // back-off
+    std::optional<TimePoint> last_call_over = {};
   };
-  struct Running {
+  struct Active {  // formed; it runs once all have confirmed
     Round round;
-    std::set<NodeId> started, done;
-    std::optional<TimePoint> all_started_at;
+    std::set<NodeId> confirmed = {}, started = {}, done = {};
+    std::optional<TimePoint> all_started_at = {};
   };
-  struct Over {};
+  struct Over {
+    Outcome outcome;
+  };
 
-  std::vector<Order> handle(Gathering& state, const NodeReady& message, TimePoint now);
-  std::vector<Order> handle(Running& state, const NodeRunning& message, TimePoint now);
-  std::vector<Order> handle(Running& state, const NodeDone& message);
-  std::vector<Order> handle(Running& state, const WorkerFailed& message, TimePoint now);
-  std::vector<Order> form_if_complete(Gathering& state, TimePoint now);
-  std::vector<Order> end_job(Outcome outcome);
-  Round next_round(const std::map<NodeId, NodeOffer>& offers);
+  Orders handle(const NodeReady& message, TimePoint now);
+  Orders handle(const NodeConfirmed& message, TimePoint now);
+  Orders handle(const NodeRunning& message, TimePoint now);
+  Orders handle(const NodeDone& message, TimePoint now);
+  Orders handle(const WorkerFailed& message, TimePoint now);
+  Orders handle(const NodeLeaves& message, TimePoint now);
+  Orders handle(const JobInterrupted& message, TimePoint now);
+  Orders handle(const NodeBack& message, TimePoint now);
+  Orders handle(const NodeLost& message, TimePoint now);
+  Orders handle(const NodeGone& message, TimePoint now);
+  Orders handle(const CoordinatorTick& message, TimePoint now);
+
+  Active* active(int round);            // null: another one, or none
+  Active* active_with(NodeId node);     // null: it is in no round
+  std::optional<Outcome> refusal(const NodeOffer& newcomer) const;  // empty: welcome
+  int staying() const;                                   // members that do not leave
+  int count_ready() const;
+  Orders regroup(bool planned, std::string reason, TimePoint now, TimePoint not_before);
+  Orders go_on(TimePoint now);
+  bool can_form(const Gathering& state, TimePoint now) const;
+  void call_last(Gathering& state, TimePoint now) const;
+  Orders form();
+  std::vector<NodeId> by_rank() const;
+  Orders dismiss(NodeId node, TimePoint now);  // that leaves
+  Orders end_job(Outcome outcome);
 
   RoundPolicy policy_;
   Ledger ledger_;
-  int rounds_ = 0;
-  std::variant<Gathering, Running, Over> state_;
+  TimePoint now_;
+  int rounds_ = 0, arrivals_ = 0;
+  std::map<NodeId, Member> members_;
+  std::map<NodeId, Lost> lost_;       // their workers may live
+  std::vector<NodeId> last_by_rank_;  // of the last round
+  std::variant<Gathering, Active, Over> state_;
 };
 
 }  // namespace ddprun

@@ -19,17 +19,18 @@ std::string count_of(int used, int allowed) { return std::to_string(used) + " of
 
 Ledger::Ledger(const RestartPolicy& policy, std::uint64_t jitter_seed) : policy_(policy), jitter_state_(jitter_seed) {}
 
-Ruling Ledger::charge_crash(const ExitStatus& status, bool progressed, TimePoint now) {
+Ruling Ledger::charge_failure(const ExitStatus& status, bool progressed, TimePoint now) {
   const bool same_again = last_ && *last_ == status;
   repeats_ = same_again ? repeats_ + 1 : 0;
   last_ = status;
   if (policy_.max_restarts == 0) return {{}, "no restarts are allowed (--max-restarts 0)"};
   if (status.start_error != 0) return {{}, "it could not be started"};
   if (same_again && !progressed) return {{}, "the same failure twice in a row before any progress"};
-  if (restarts_ == policy_.max_restarts)
-    return {{}, "all restarts are used up (" + count_of(restarts_, policy_.max_restarts) + ")"};
-  ++restarts_;
-  return {now + (repeats_ > 0 ? backoff() : Duration::zero()), "restart " + count_of(restarts_, policy_.max_restarts)};
+  if (counts_.spent() == policy_.max_restarts)
+    return {{}, "all restarts are used up (" + count_of(counts_.spent(), policy_.max_restarts) + ")"};
+  ++(status.hung ? counts_.hangs : counts_.crashes);
+  return {now + (repeats_ > 0 ? backoff() : Duration::zero()),
+          "restart " + count_of(counts_.spent(), policy_.max_restarts)};
 }
 
 Duration Ledger::backoff() {

@@ -1,4 +1,4 @@
-// The job's restart ledger: what each restart was charged to, whether another one is allowed, and when.
+// The job's restart ledger: what each round's end was charged to, whether another round is allowed, and when.
 //
 // A value, held by the coordinator alone. The same failure twice (same exit code or signal, whatever the rank) before
 // any progress ends the job at once: a broken script shall fail fast. After progress the same failure again is waited
@@ -30,15 +30,19 @@ class Ledger {
  public:
   explicit Ledger(const RestartPolicy& policy, std::uint64_t jitter_seed = 0);
   // A worker failed. `progressed`: the round it ended had come further than its start.
-  Ruling charge_crash(const ExitStatus& status, bool progressed, TimePoint now);
-  int restarts() const { return restarts_; }
+  Ruling charge_failure(const ExitStatus& status, bool progressed, TimePoint now);
+  // A change of nodes ended a round; that is always allowed.
+  void charge_lost_node() { ++counts_.lost_nodes; }
+  void charge_preemption() { ++counts_.preemptions; }
+  void charge_resize() { ++counts_.resizes; }
+  const RestartCounts& counts() const { return counts_; }
 
  private:
   Duration backoff();
 
   RestartPolicy policy_;
   std::uint64_t jitter_state_;
-  int restarts_ = 0;
+  RestartCounts counts_ = {};
   int repeats_ = 0;  // of the same failure in a row
   std::optional<ExitStatus> last_;
 };

@@ -1,7 +1,7 @@
 // A round is one generation of the group: a fixed list of nodes and ranks, one master address, one store.
 //
-// Plain values that the coordinator decides and every agent receives. A round's number only grows; what names an old
-// round is out of date and refused.
+// Plain values that the coordinator decides. Every agent receives its own seat, and the whole round as a record. A
+// round's number only grows; what names an old round is out of date and refused.
 #pragma once
 #include <cstdint>
 #include <optional>
@@ -10,14 +10,16 @@
 
 namespace ddprun {
 
-using NodeId = int;  // the agent's place in the job, kept across rounds
+using NodeId = std::uint64_t;  // drawn by the agent at its start: one that starts again is a newcomer
 
 // What a node brings to the next round: its workers, and a store that already listens, in case it becomes group rank 0.
 struct NodeOffer {
   int workers = 1;
-  std::string host;
+  std::string host;  // the address by which the others reach it
   std::uint16_t port = 0;
   std::string role = "default";
+  std::optional<int> wished_rank = {};  // --node-rank
+  std::string name = {};                // its host name, for people
 };
 
 struct RoundNode {
@@ -25,14 +27,23 @@ struct RoundNode {
   int workers = 1;
   int first_rank = 0;  // the global rank of its local rank 0
   std::string role = "default";
+  std::string name = {};  // its host name, for people
+};
+
+// Why rounds of the job ended, so far. Only crashes and hangs spend --max-restarts.
+struct RestartCounts {
+  int crashes = 0, hangs = 0, lost_nodes = 0, preemptions = 0, resizes = 0;
+
+  int spent() const { return crashes + hangs; }
+  friend bool operator==(const RestartCounts&, const RestartCounts&) = default;
 };
 
 struct Round {
   int number = 0;                // the first one is 1
-  std::vector<RoundNode> nodes;  // by group rank
-  std::string master_host;       // where group rank 0's store listens
+  std::vector<RoundNode> nodes = {};  // by group rank
+  std::string master_host = {};  // where group rank 0's store listens
   std::uint16_t master_port = 0;
-  int restarts = 0;  // charged to the job so far, the same on all nodes
+  RestartCounts charged = {};
 
   int world_size() const { return nodes.empty() ? 0 : nodes.back().first_rank + nodes.back().workers; }
   // Null if the node is not part of this round.
@@ -46,6 +57,22 @@ struct Round {
     return node ? static_cast<int>(node - nodes.data()) : -1;
   }
 };
+
+// One node's place in a round: all that its agent has to know in order to start its workers.
+struct Seat {
+  int round = 0;
+  int group_rank = 0, group_world_size = 1;
+  int workers = 1;
+  int first_rank = 0, world_size = 1;  // the global rank of its local rank 0
+  std::string role = "default";
+  int first_role_rank = 0, role_world_size = 1;
+  std::string master_host = {};
+  std::uint16_t master_port = 0;
+  int restarts = 0;  // charged to the job so far, the same on all nodes
+};
+
+// By group rank.
+std::vector<Seat> seats(const Round& round);
 
 // How a worker ended. At most one of them tells; all zero is success.
 struct ExitStatus {
@@ -68,7 +95,13 @@ struct Failure {
   ExitStatus status;
 };
 
-enum class Verdict { success, worker_failed, interrupted };
+enum class Verdict {
+  success,
+  worker_failed,
+  interrupted,
+  too_few_nodes,  // no round could be formed in time
+  refused,        // this node cannot be part of the job
+};
 
 // How the job ended, the same on every node.
 struct Outcome {

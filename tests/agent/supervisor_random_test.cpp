@@ -23,7 +23,7 @@ class World {
   explicit World(unsigned seed) : random_(seed) {
     StopPolicy policy;
     if (roll(2)) policy.peer_exit_timeout = 60s;
-    supervisor_ = Supervisor(0, policy);
+    supervisor_ = Supervisor(policy);
   }
 
   // False: it is over.
@@ -51,7 +51,9 @@ class World {
     waiting_ = false;
     deaf_ = roll(4) == 0;
     dying_.clear();
-    feed(RoundFormed{round_of(kWorkers, ++round_)});
+    feed(RoundFormed{seat_of(kWorkers, ++round_)});
+    if (roll(8) == 0) return feed(RoundEnded{round_});  // another node did not confirm
+    feed(RoundStarted{round_});
   }
 
   void deliver() {
@@ -65,8 +67,9 @@ class World {
   void something_happens() {
     const int what = roll(30);
     if (what == 0) return feed(Signalled{roll(2) ? SIGINT : SIGTERM});
-    if (what == 1) return feed(RoundEnded{roll(2) ? round_ : round_ - 1});
+    if (what == 1) return feed(RoundEnded{roll(2) ? round_ : round_ - 1, roll(2) == 0});
     if (what == 2) return feed(Tick{});
+    if (what == 3 && roll(4) == 0) return feed(Isolated{});
     if (running_.empty()) return;
     const int rank = *std::next(running_.begin(), roll(static_cast<int>(running_.size())));
     if (what < 8 && dying_.insert(rank).second) {  // early news: its end follows some time later
@@ -89,7 +92,7 @@ class World {
 
   void obey(const Action& action) {
     std::visit(overloaded{
-                   [&](const StartWorkers& a) { start(a.round.number); },
+                   [&](const StartWorkers& a) { start(a.seat.round); },
                    [&](const SignalWorkers& a) { end_all(a.signal); },
                    [&](const SweepLeftovers&) { CHECK((running_.empty() || held_by_kernel_)); },
                    [&](const ReportFailure& a) { report(a); },
@@ -137,7 +140,7 @@ class World {
   }
 
   std::mt19937 random_;
-  Supervisor supervisor_{0, {}};
+  Supervisor supervisor_{{}};
   TimePoint now_{};
   std::deque<Event> due_;
   std::set<int> running_, dying_, started_, reported_;

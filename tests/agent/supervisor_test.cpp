@@ -30,12 +30,13 @@ std::string text(const std::vector<Action>& actions) {
 
 // A supervisor in each of its states, and the events that lead there.
 Supervisor after(const std::vector<std::string>& events) {
-  Supervisor supervisor(0, {});
+  Supervisor supervisor({});
   for (const std::string& event : events) supervisor.on(parse_event(event), t0);
   return supervisor;
 }
 
-const std::vector<std::string> kRunning{"round-formed", "worker-started local_rank=0", "worker-started local_rank=1"};
+const std::vector<std::string> kRunning{"round-formed", "round-started", "worker-started local_rank=0",
+                                        "worker-started local_rank=1"};
 
 std::vector<std::string> with(std::vector<std::string> events, const std::vector<std::string>& more) {
   events.insert(events.end(), more.begin(), more.end());
@@ -47,6 +48,7 @@ std::vector<std::string> with(std::vector<std::string> events, const std::vector
 TEST_CASE("the table of every state and event is as reviewed", "[supervisor]") {
   const std::vector<std::pair<std::string, std::vector<std::string>>> states{
       {"waiting", {}},
+      {"seated", {"round-formed"}},
       {"running", kRunning},
       {"running, one ended well", with(kRunning, {"worker-exited local_rank=0 code=0"})},
       {"stopping, undecided", with(kRunning, {"worker-exited local_rank=0 code=1"})},
@@ -58,12 +60,15 @@ TEST_CASE("the table of every state and event is as reviewed", "[supervisor]") {
       {"over", {"job-ended success"}},
   };
   const std::vector<std::string> events{"round-formed round=2",
+                                        "round-started",
                                         "worker-started local_rank=1 round=2",
                                         "worker-dying local_rank=1 signal=SIGKILL",
                                         "worker-exited local_rank=1 code=0",
                                         "worker-exited local_rank=1 code=1",
                                         "round-ended",
+                                        "round-ended planned",
                                         "job-ended interrupted",
+                                        "isolated",
                                         "signalled SIGINT",
                                         "signalled SIGTERM",
                                         "tick"};
@@ -86,7 +91,7 @@ TEST_CASE("transcripts play as written", "[supervisor]") {
 }
 
 TEST_CASE("a worker that ignores SIGTERM is killed once the grace period is over", "[supervisor]") {
-  Supervisor supervisor(0, {.stop_grace = 25s, .notice_first = 1h});
+  Supervisor supervisor({.stop_grace = 25s, .notice_first = 1h});
   for (const std::string& event : kRunning) supervisor.on(parse_event(event), t0);
   supervisor.on(WorkerExited{1, 0, {.signal = SIGSEGV}}, t0 + 5s);
   CHECK(supervisor.next_deadline() == t0 + 30s);

@@ -9,12 +9,15 @@ using namespace ddprun;
 namespace {
 
 const JobIdentity job{"my-job", 3, "1:2:3:my-job"};
-const Round two_nodes{5, {{0, 2, 0}, {1, 3, 2}}, "10.0.0.7", 41234, 1};
+// Of two nodes with two and three workers.
+std::vector<Seat> two_nodes() {
+  return seats({5, {{0, 2, 0}, {1, 3, 2}}, "10.0.0.7", 41234, {.crashes = 1}});
+}
 
 }  // namespace
 
 TEST_CASE("a worker is told who it is, in torchrun's names", "[worker_env]") {
-  const Environment env = worker_variables(job, two_nodes, two_nodes.nodes[1], 2, "/logs/error.json", {});
+  const Environment env = worker_variables(job, two_nodes()[1], 2, "/logs/error.json", {});
   const Environment expected{
       {"RANK", "4"},
       {"WORLD_SIZE", "5"},
@@ -41,21 +44,16 @@ TEST_CASE("a worker is told who it is, in torchrun's names", "[worker_env]") {
   CHECK(env == expected);
 }
 
-TEST_CASE("a copy of a round's node gets the same place as the node itself", "[worker_env]") {
-  const RoundNode copy = two_nodes.nodes[1];
-  CHECK(worker_variables(job, two_nodes, copy, 0, "", {}).at("GROUP_RANK") == "1");
-}
-
 TEST_CASE("one worker keeps all threads, several get one each unless the person said otherwise", "[worker_env]") {
-  const Round alone{1, {{0, 1, 0}}, "127.0.0.1", 1, 0};
-  CHECK(worker_variables(job, alone, alone.nodes[0], 0, "", {}).count("OMP_NUM_THREADS") == 0);
-  CHECK(worker_variables(job, two_nodes, two_nodes.nodes[0], 0, "", {{"OMP_NUM_THREADS", "7"}}).at("OMP_NUM_THREADS") ==
+  const Seat alone{.round = 1, .master_host = "127.0.0.1", .master_port = 1};
+  CHECK(worker_variables(job, alone, 0, "", {}).count("OMP_NUM_THREADS") == 0);
+  CHECK(worker_variables(job, two_nodes()[0], 0, "", {{"OMP_NUM_THREADS", "7"}}).at("OMP_NUM_THREADS") ==
         "7");
 }
 
 TEST_CASE("what the person set for NCCL's error handling is kept", "[worker_env]") {
   const Environment inherited{{"TORCH_NCCL_ASYNC_ERROR_HANDLING", "3"}};
-  CHECK(worker_variables(job, two_nodes, two_nodes.nodes[0], 0, "", inherited).at("TORCH_NCCL_ASYNC_ERROR_HANDLING") ==
+  CHECK(worker_variables(job, two_nodes()[0], 0, "", inherited).at("TORCH_NCCL_ASYNC_ERROR_HANDLING") ==
         "3");
 }
 
@@ -71,16 +69,16 @@ TEST_CASE("a job's cookie survives the environment, whatever the run is called",
 }
 
 TEST_CASE("ranks of a role are counted among the workers of that role", "[worker_env]") {
-  Round round{1, {}, "10.0.0.7", 41234, 0};
+  Round round{1, {}, "10.0.0.7", 41234, {}};
   for (const RoundNode& node :
        {RoundNode{0, 2, 0, "actor"}, RoundNode{1, 3, 2, "learner"}, RoundNode{2, 1, 5, "actor"}})
     round.nodes.push_back(node);
-  const Environment learner = worker_variables(job, round, round.nodes[1], 2, "", {});
+  const Environment learner = worker_variables(job, seats(round)[1], 2, "", {});
   CHECK(learner.at("ROLE_NAME") == "learner");
   CHECK(learner.at("ROLE_RANK") == "2");
   CHECK(learner.at("ROLE_WORLD_SIZE") == "3");
   CHECK(learner.at("RANK") == "4");
-  CHECK(worker_variables(job, round, round.nodes[2], 0, "", {}).at("ROLE_RANK") == "2");
+  CHECK(worker_variables(job, seats(round)[2], 0, "", {}).at("ROLE_RANK") == "2");
 }
 
 TEST_CASE("threads, interface and signals are what the person asked for", "[worker_env]") {
@@ -89,7 +87,7 @@ TEST_CASE("threads, interface and signals are what the person asked for", "[work
   chosen.interface = "eth7";
   chosen.signals_to_handle = "SIGTERM";
   chosen.extra = {{"LEARNING_RATE", "0.1"}, {"RANK", "never"}};
-  const Environment env = worker_variables(chosen, two_nodes, two_nodes.nodes[0], 0, "",
+  const Environment env = worker_variables(chosen, two_nodes()[0], 0, "",
                                            {{"OMP_NUM_THREADS", "7"}, {"LEARNING_RATE", "1"}});
   CHECK(env.at("OMP_NUM_THREADS") == "6");
   CHECK(env.at("GLOO_SOCKET_IFNAME") == "eth7");
@@ -104,7 +102,7 @@ TEST_CASE("a virtual local rank is 0 for all, each with a device of its own", "[
   chosen.virtual_local_rank = true;
   const Environment devices{{"CUDA_VISIBLE_DEVICES", "4,GPU-77,6"}};
   const auto env = [&](int local_rank, const Environment& inherited) {
-    return worker_variables(chosen, two_nodes, two_nodes.nodes[1], local_rank, "", inherited);
+    return worker_variables(chosen, two_nodes()[1], local_rank, "", inherited);
   };
   CHECK(env(1, devices).at("LOCAL_RANK") == "0");
   CHECK(env(1, devices).at("CUDA_VISIBLE_DEVICES") == "GPU-77");

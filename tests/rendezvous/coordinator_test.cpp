@@ -1,5 +1,6 @@
 #include "rendezvous/coordinator.h"
 
+#include <algorithm>
 #include <csignal>
 
 #include "tests/support/catch.h"
@@ -11,124 +12,417 @@ namespace {
 
 const TimePoint t0{};
 
-NodeReady ready(NodeId node, int workers, std::uint16_t port = 1000) {
-  return {node, {workers, "host" + std::to_string(node), port}};
+NodeReady ready(NodeId node, int workers = 1, std::uint16_t port = 1000) {
+  return {node, {.workers = workers, .host = "host" + std::to_string(node), .port = port}};
 }
 
-template <class T>
-T only(const std::vector<Order>& orders) {
-  REQUIRE(orders.size() == 1);
-  REQUIRE(std::holds_alternative<T>(orders.front()));
-  return std::get<T>(orders.front());
+NodeReady wishing(NodeId node, int rank) {
+  NodeReady message = ready(node);
+  message.offer.wished_rank = rank;
+  return message;
 }
 
 WorkerFailed failure(int round, ExitStatus status, NodeId node = 0) { return {{round, node, 0, 0, status}}; }
 
+NodeLost lost(NodeId node, TimePoint workers_until) { return {node, workers_until, "its connection was closed"}; }
+
+std::vector<NodeId> ids(const Round& round) {
+  std::vector<NodeId> out;
+  for (const RoundNode& node : round.nodes) out.push_back(node.id);
+  return out;
+}
+
+// A coordinator, and the time, which only grows.
+struct Job {
+  explicit Job(const RoundPolicy& policy) : coordinator(policy, t0) {}
+
+  std::vector<Order> on(const Message& message, Duration later = {}) { return coordinator.on(message, now += later); }
+
+  template <class T>
+  T only(const Message& message, Duration later = {}) {
+    const std::vector<Order> orders = on(message, later);
+    REQUIRE(orders.size() == 1);
+    REQUIRE(std::holds_alternative<T>(orders.front()));
+    return std::get<T>(orders.front());
+  }
+
+  // The round that these nodes form at once, running.
+  Round run(const std::vector<NodeId>& nodes) {
+    std::vector<Order> orders;
+    for (const NodeId node : nodes) orders = on(ready(node));
+    REQUIRE(orders.size() == 1);
+    return start(std::get<FormRound>(orders.front()).round);
+  }
+
+  Round start(const Round& round) {
+    for (const NodeId node : ids(round)) on(NodeConfirmed{node, round.number});
+    for (const NodeId node : ids(round)) on(NodeRunning{node, round.number});
+    return round;
+  }
+
+  TimePoint now = t0;
+  Coordinator coordinator;
+};
+
+RoundPolicy fixed(int nodes) { return {.nodes_min = nodes, .nodes_max = nodes}; }
+
+template <class T>
+bool has(const std::vector<Order>& orders) {
+  return std::any_of(orders.begin(), orders.end(), [](const Order& order) { return std::holds_alternative<T>(order); });
+}
+
 }  // namespace
 
 TEST_CASE("a job of one node forms its round at once", "[coordinator]") {
-  Coordinator coordinator({.nodes = 1});
-  const Round round = only<FormRound>(coordinator.on(ready(0, 4, 4711), t0)).round;
+  Job job({});
+  const Round round = job.only<FormRound>(ready(0, 4, 4711)).round;
   CHECK(round.number == 1);
   CHECK(round.world_size() == 4);
   CHECK(round.master_host == "host0");
   CHECK(round.master_port == 4711);
-  CHECK(round.restarts == 0);
+  CHECK(round.charged == RestartCounts{});
+  CHECK(job.only<StartRound>(NodeConfirmed{0, 1}).round == 1);
 }
 
-TEST_CASE("a round waits for all nodes and adds up what each brings, in node order", "[coordinator]") {
-  Coordinator coordinator({.nodes = 3});
-  CHECK(coordinator.on(ready(2, 4), t0).empty());
-  CHECK(coordinator.on(ready(0, 1, 99), t0).empty());
-  const Round round = only<FormRound>(coordinator.on(ready(1, 2), t0)).round;
+TEST_CASE("a round waits for all nodes and adds up what each brings", "[coordinator]") {
+  Job job(fixed(3));
+  CHECK(job.on(ready(2, 4)).empty());
+  CHECK(job.on(ready(0, 1, 99)).empty());
+  const Round round = job.only<FormRound>(ready(1, 2)).round;
   CHECK(round.world_size() == 7);
-  CHECK(round.master_port == 99);
-  REQUIRE(round.find(2));
-  CHECK(round.find(2)->first_rank == 3);
-  CHECK(round.group_rank(2) == 2);
+  CHECK(ids(round) == std::vector<NodeId>{2, 0, 1});  // as they came
+  CHECK(round.master_host == "host2");
+  REQUIRE(round.find(1));
+  CHECK(round.find(1)->first_rank == 5);
+  CHECK(round.group_rank(1) == 2);
+}
+
+TEST_CASE("workers start when every node holds the record, not before", "[coordinator]") {
+  Job job(fixed(2));
+  job.on(ready(0));
+  job.only<FormRound>(ready(1));
+  CHECK(job.on(NodeConfirmed{1, 1}).empty());
+  CHECK(job.on(NodeConfirmed{1, 1}).empty());
+  CHECK(job.only<StartRound>(NodeConfirmed{0, 1}).round == 1);
+  CHECK(job.on(NodeConfirmed{0, 1}).empty());
+}
+
+TEST_CASE("a node that is lost before it has confirmed costs the round, and no worker was started", "[coordinator]") {
+  Job job({.nodes_min = 1, .nodes_max = 2});
+  job.on(ready(0));
+  job.only<FormRound>(ready(1));
+  job.on(NodeConfirmed{0, 1});
+  CHECK(job.only<EndRound>(lost(1, job.now + 6s)).round == 1);
+  CHECK(job.on(NodeConfirmed{1, 1}).empty());
+  CHECK(job.on(NodeGone{1}).empty());
+  const Round next = job.only<FormRound>(ready(0)).round;
+  CHECK(next.number == 2);
+  CHECK(ids(next) == std::vector<NodeId>{0});
+}
+
+TEST_CASE("the first round waits for the last call where more nodes may come", "[coordinator]") {
+  Job job({.nodes_min = 2, .nodes_max = 4, .last_call = 30s});
+  CHECK(job.on(ready(0)).empty());
+  CHECK(job.on(ready(1), 5s).empty());
+  CHECK(job.coordinator.next_deadline() == job.now + 30s);
+  CHECK(job.on(ready(2), 10s).empty());
+  CHECK(job.coordinator.next_deadline() == job.now + 20s);  // who comes does not make the others wait longer
+  CHECK(ids(job.only<FormRound>(CoordinatorTick{}, 20s).round).size() == 3);
+  SECTION("and not where all are there") {
+    Job full({.nodes_min = 1, .nodes_max = 2});
+    full.on(ready(0));
+    full.only<FormRound>(ready(1));
+  }
+}
+
+TEST_CASE("too few nodes in time end the job with the count and the remedy", "[coordinator]") {
+  Job job({.nodes_min = 2, .nodes_max = 2, .join_timeout = 60s});
+  job.on(ready(0));
+  CHECK(job.coordinator.next_deadline() == t0 + 60s);
+  CHECK(job.on(CoordinatorTick{}, 59s).empty());
+  const Outcome outcome = job.only<EndJob>(CoordinatorTick{}, 1s).outcome;
+  CHECK(outcome.verdict == Verdict::too_few_nodes);
+  CHECK(outcome.reason == "only 1 of 2 nodes were there in time (--rdzv-conf join_timeout=60)");
+}
+
+TEST_CASE("survivors of a lost node regroup at once, with their ranks closed up", "[coordinator]") {
+  Job job({.nodes_min = 2, .nodes_max = 3});
+  CHECK(ids(job.run({7, 5, 9})) == std::vector<NodeId>{7, 5, 9});
+  const EndRound end = job.only<EndRound>(lost(5, job.now + 6s));
+  CHECK_FALSE(end.planned);
+  CHECK(end.reason == "host5 was lost: its connection was closed");
+  job.on(ready(9));
+  CHECK(job.on(ready(7)).empty());  // its workers may live
+  CHECK(job.coordinator.attendance()->awaited == std::vector<std::string>{"host5"});
+  SECTION("until they are known to be dead") {
+    const Round round = job.only<FormRound>(NodeGone{5}).round;
+    CHECK(ids(round) == std::vector<NodeId>{7, 9});
+    CHECK(round.charged == RestartCounts{.lost_nodes = 1});
+    CHECK(seats(round)[1].restarts == 0);
+  }
+  SECTION("or their time is over") {
+    CHECK(job.on(CoordinatorTick{}, 5s).empty());
+    CHECK(job.coordinator.next_deadline() == job.now + 1s);
+    CHECK(ids(job.only<FormRound>(CoordinatorTick{}, 1s).round) == std::vector<NodeId>{7, 9});
+  }
+  SECTION("or it is back without them") {
+    CHECK(ids(job.only<FormRound>(ready(5)).round) == std::vector<NodeId>{7, 5, 9});
+  }
+}
+
+TEST_CASE("too few survivors wait for others, and a newcomer takes the lost one's place", "[coordinator]") {
+  Job job(fixed(2));
+  job.run({0, 1});
+  job.on(lost(1, job.now));
+  CHECK(job.on(ready(0)).empty());
+  CHECK(ids(job.only<FormRound>(ready(4), 100s).round) == std::vector<NodeId>{0, 4});
+}
+
+TEST_CASE("too few survivors end the job when nobody comes in time", "[coordinator]") {
+  Job job({.nodes_min = 2, .nodes_max = 2, .join_timeout = 60s});
+  job.run({0, 1});
+  job.on(lost(1, job.now), 1000s);
+  job.on(ready(0));
+  CHECK(job.on(CoordinatorTick{}, 59s).empty());
+  CHECK(job.only<EndJob>(CoordinatorTick{}, 1s).outcome.verdict == Verdict::too_few_nodes);
+}
+
+TEST_CASE("a node that joins ends the round politely and is in the next one", "[coordinator]") {
+  Job job({.nodes_min = 1, .nodes_max = 3});
+  job.on(ready(0));
+  job.start(job.only<FormRound>(CoordinatorTick{}, 30s).round);
+  const EndRound end = job.only<EndRound>(ready(1), 100s);
+  CHECK(end.planned);
+  CHECK(end.reason == "host1 joins");
+  const Round round = job.only<FormRound>(ready(0)).round;
+  CHECK(ids(round) == std::vector<NodeId>{0, 1});
+  CHECK(round.charged == RestartCounts{.resizes = 1});
+}
+
+TEST_CASE("a node too many is a spare, takes over when one is lost, and ends with the job", "[coordinator]") {
+  Job job({.nodes_min = 2, .nodes_max = 2});
+  job.run({0, 1});
+  CHECK(job.on(ready(2)).empty());
+  SECTION("needed") {
+    job.only<EndRound>(lost(0, job.now));
+    CHECK(ids(job.only<FormRound>(ready(1)).round) == std::vector<NodeId>{1, 2});
+  }
+  SECTION("not needed") {
+    job.on(NodeDone{0, 1});
+    CHECK(job.only<EndJob>(NodeDone{1, 1}).outcome.verdict == Verdict::success);
+  }
+}
+
+TEST_CASE("a node that leaves is let go when its workers are gone, where enough others stay", "[coordinator]") {
+  Job job({.nodes_min = 2, .nodes_max = 3});
+  job.run({0, 1, 2});
+  const EndRound end = job.only<EndRound>(NodeLeaves{1, SIGTERM});
+  CHECK(end.planned);
+  CHECK(end.reason == "host1 leaves");
+  CHECK(job.on(NodeLeaves{1, SIGTERM}).empty());
+  job.on(ready(0));
+  job.on(ready(2));
+  const std::vector<Order> orders = job.on(ready(1));
+  REQUIRE(orders.size() == 2);
+  const auto& dismissed = std::get<Dismiss>(orders[0]);
+  CHECK(dismissed.node == 1);
+  CHECK(dismissed.outcome.verdict == Verdict::interrupted);
+  CHECK(dismissed.outcome.signal == SIGTERM);
+  CHECK(ids(std::get<FormRound>(orders[1]).round) == std::vector<NodeId>{0, 2});
+}
+
+TEST_CASE("a node that was out of reach is told that its round is over, and is waited for", "[coordinator]") {
+  Job job({.nodes_min = 1, .nodes_max = 2});
+  job.run({0, 1});
+  job.on(lost(1, job.now + 6s));
+  job.on(ready(0));
+  const Recall recall = job.only<Recall>(NodeBack{1, 1, ready(1).offer});
+  CHECK(recall.node == 1);
+  CHECK(recall.round == 1);
+  CHECK(job.on(CoordinatorTick{}, 7s).empty());  // its workers live: the fence is its own word now
+  CHECK(ids(job.only<FormRound>(ready(1)).round) == std::vector<NodeId>{0, 1});
+}
+
+TEST_CASE("a node whose rank went to another while it was away is let go once its workers are gone", "[coordinator]") {
+  Job job({.nodes_min = 2, .nodes_max = 2, .fixed_ranks = true});
+  job.on(wishing(0, 0));
+  job.start(job.only<FormRound>(wishing(1, 1)).round);
+  job.on(lost(1, job.now + 6s));
+  job.on(wishing(0, 0));
+  job.on(wishing(2, 1));  // in its place
+  job.only<Recall>(NodeBack{1, 1, wishing(1, 1).offer});
+  CHECK(job.on(CoordinatorTick{}, 7s).empty());
+  const std::vector<Order> orders = job.on(wishing(1, 1));
+  REQUIRE(orders.size() == 2);
+  CHECK(std::get<Dismiss>(orders[0]).outcome.verdict == Verdict::refused);
+  CHECK(ids(std::get<FormRound>(orders[1]).round) == std::vector<NodeId>{0, 2});
+}
+
+TEST_CASE("a node that leaves ends the job where too few would stay", "[coordinator]") {
+  Job job({.nodes_min = 2, .nodes_max = 3});
+  job.on(ready(0));
+  job.on(ready(1));
+  job.start(job.only<FormRound>(CoordinatorTick{}, 30s).round);
+  const Outcome outcome = job.only<EndJob>(NodeLeaves{1, SIGTERM}).outcome;
+  CHECK(outcome.verdict == Verdict::interrupted);
+  CHECK(outcome.signal == SIGTERM);
+}
+
+TEST_CASE("Ctrl-C on any node ends the job for all", "[coordinator]") {
+  Job job({.nodes_min = 1, .nodes_max = 3});
+  job.run({0, 1, 2});
+  CHECK(job.only<EndJob>(JobInterrupted{2, SIGINT}).outcome.signal == SIGINT);
+}
+
+TEST_CASE("who comes after the end is told of it", "[coordinator]") {
+  Job job({});
+  job.run({0});
+  job.on(NodeDone{0, 1});
+  CHECK(job.only<Dismiss>(ready(1)).outcome.verdict == Verdict::success);
+}
+
+TEST_CASE("a node that is done may go; group rank 0's, which has the store, may not", "[coordinator]") {
+  Job job({.nodes_min = 1, .nodes_max = 2});
+  job.run({0, 1});
+  const NodeId done = GENERATE(0, 1);
+  job.on(NodeDone{done, 1});
+  const auto orders = job.on(lost(done, job.now));
+  CHECK(has<EndRound>(orders) == (done == 0));
+  if (done == 1) CHECK(job.only<EndJob>(NodeDone{0, 1}).outcome.verdict == Verdict::success);
+}
+
+TEST_CASE("in a static job the node rank is the group rank", "[coordinator]") {
+  Job job({.nodes_min = 3, .nodes_max = 3, .fixed_ranks = true});
+  job.on(wishing(10, 2));
+  job.on(wishing(11, 0));
+  CHECK(ids(job.start(job.only<FormRound>(wishing(12, 1)).round)) == std::vector<NodeId>{11, 12, 10});
+  job.on(lost(11, job.now));
+  job.on(wishing(12, 1));
+  job.on(wishing(10, 2));
+  CHECK(ids(job.only<FormRound>(wishing(13, 0)).round) == std::vector<NodeId>{13, 12, 10});
+}
+
+TEST_CASE("a node rank that another node has, or that there is not, is refused with both names", "[coordinator]") {
+  Job job({.nodes_min = 2, .nodes_max = 2, .fixed_ranks = true});
+  job.on(wishing(0, 1));
+  const Outcome twice = job.only<Dismiss>(wishing(1, 1)).outcome;
+  CHECK(twice.verdict == Verdict::refused);
+  CHECK(twice.reason == "node rank 1 is wanted by host1 and held by host0; give each node a --node-rank of its own");
+  CHECK(job.only<Dismiss>(wishing(2, 2)).outcome.reason == "node rank 2 of host2 is not one of the job's 2 (0 to 1)");
+  CHECK(has<FormRound>(job.on(wishing(3, 0))));
+}
+
+TEST_CASE("in an elastic job the node rank is a wish: survivors keep their order, and their head stays", "[coordinator]") {
+  Job job({.nodes_min = 1, .nodes_max = 3});
+  job.on(wishing(30, 3));
+  job.on(wishing(20, 2));
+  CHECK(ids(job.start(job.only<FormRound>(wishing(10, 1)).round)) == std::vector<NodeId>{10, 20, 30});
+  SECTION("one from the middle comes back to it") {
+    job.on(lost(20, job.now));
+    job.on(wishing(21, 2));
+    job.on(wishing(10, 1));
+    CHECK(ids(job.only<FormRound>(wishing(30, 3)).round) == std::vector<NodeId>{10, 21, 30});
+  }
+  SECTION("the head's place is taken") {
+    job.on(lost(10, job.now));
+    job.on(wishing(11, 1));
+    job.on(wishing(20, 2));
+    CHECK(ids(job.only<FormRound>(wishing(30, 3)).round) == std::vector<NodeId>{20, 11, 30});
+  }
+}
+
+TEST_CASE("people can be told who is there and who is waited for", "[coordinator]") {
+  Job job(fixed(3));
+  job.on(ready(0, 4));
+  job.on(ready(1, 4));
+  const Attendance here = *job.coordinator.attendance();
+  CHECK(here.nodes == 2);
+  CHECK(here.nodes_wanted == 3);
+  CHECK(here.workers == 8);
+  job.on(ready(2, 4));
+  CHECK_FALSE(job.coordinator.attendance());
 }
 
 TEST_CASE("a failure ends the round, and the next one has a new number, a new store and the restart counted",
           "[coordinator]") {
-  Coordinator coordinator({.nodes = 1});
-  coordinator.on(ready(0, 2, 1000), t0);
-  const auto ended = only<EndRound>(coordinator.on(failure(1, {.signal = SIGKILL}), t0 + 1s));
-  CHECK(ended.round == 1);
-  const Round round = only<FormRound>(coordinator.on(ready(0, 2, 2000), t0 + 1s)).round;
+  Job job({});
+  job.start(job.only<FormRound>(ready(0, 2, 1000)).round);
+  const EndRound end = job.only<EndRound>(failure(1, {.signal = SIGKILL}), 1s);
+  CHECK(end.round == 1);
+  CHECK_FALSE(end.planned);
+  const Round round = job.only<FormRound>(ready(0, 2, 2000)).round;
   CHECK(round.number == 2);
   CHECK(round.master_port == 2000);
-  CHECK(round.restarts == 1);
+  CHECK(round.charged == RestartCounts{.crashes = 1});
+  job.start(round);
+  job.only<EndRound>(failure(2, {.hung = true}));
+  CHECK(job.only<FormRound>(ready(0)).round.charged == RestartCounts{.crashes = 1, .hangs = 1});
 }
 
 TEST_CASE("a failure of a round that is over changes nothing", "[coordinator]") {
-  Coordinator coordinator({.nodes = 1});
-  coordinator.on(ready(0, 2), t0);
-  coordinator.on(failure(1, {.signal = SIGKILL}), t0);
-  CHECK(coordinator.on(failure(1, {.code = 1}), t0).empty());  // between the rounds
-  coordinator.on(ready(0, 2), t0);
-  CHECK(coordinator.on(failure(1, {.code = 1}), t0).empty());  // in the next one
-  CHECK(coordinator.on(NodeDone{0, 1}, t0).empty());
+  Job job({});
+  job.run({0});
+  job.on(failure(1, {.signal = SIGKILL}));
+  CHECK(job.on(failure(1, {.code = 1})).empty());  // between the rounds
+  job.run({0});
+  CHECK(job.on(failure(1, {.code = 1})).empty());  // in the next one
+  CHECK(job.on(NodeDone{0, 1}).empty());
 }
 
 TEST_CASE("the job succeeds when every node is done, not before", "[coordinator]") {
-  Coordinator coordinator({.nodes = 2});
-  coordinator.on(ready(0, 1), t0);
-  coordinator.on(ready(1, 1), t0);
-  CHECK(coordinator.on(NodeDone{1, 1}, t0).empty());
-  CHECK(coordinator.on(NodeDone{1, 1}, t0).empty());
-  CHECK(only<EndJob>(coordinator.on(NodeDone{0, 1}, t0)).outcome.verdict == Verdict::success);
-  CHECK(coordinator.on(ready(0, 1), t0).empty());
+  Job job(fixed(2));
+  job.run({0, 1});
+  CHECK(job.on(NodeDone{1, 1}).empty());
+  CHECK(job.on(NodeDone{1, 1}).empty());
+  CHECK(job.only<EndJob>(NodeDone{0, 1}).outcome.verdict == Verdict::success);
 }
 
 TEST_CASE("the same failure twice ends the job with its cause, unless the round had lived long enough",
           "[coordinator]") {
-  Coordinator coordinator({.nodes = 1});
-  coordinator.on(ready(0, 1), t0);
-  coordinator.on(NodeRunning{0, 1}, t0);
-  only<EndRound>(coordinator.on(failure(1, {.code = 3}), t0 + 1s));
-  coordinator.on(ready(0, 1), t0 + 1s);
+  Job job({});
+  job.run({0});
+  job.only<EndRound>(failure(1, {.code = 3}), 1s);
+  const Round round = job.only<FormRound>(ready(0)).round;
   SECTION("it lived 9.9 s after its last exec") {
-    coordinator.on(NodeRunning{0, 2}, t0 + 2s);
-    const Outcome outcome = only<EndJob>(coordinator.on(failure(2, {.code = 3}), t0 + 11s + 900ms)).outcome;
+    job.start(round);
+    const Outcome outcome = job.only<EndJob>(failure(2, {.code = 3}), 9s + 900ms).outcome;
     CHECK(outcome.verdict == Verdict::worker_failed);
     REQUIRE(outcome.cause);
     CHECK(outcome.cause->round == 2);
   }
   SECTION("it lived 10 s") {
-    coordinator.on(NodeRunning{0, 2}, t0 + 2s);
-    only<EndRound>(coordinator.on(failure(2, {.code = 3}), t0 + 12s));
+    job.start(round);
+    job.only<EndRound>(failure(2, {.code = 3}), 10s);
   }
   SECTION("it was young, and its workers had told of a step") {
-    coordinator.on(NodeRunning{0, 2}, t0 + 2s);
-    only<EndRound>(coordinator.on(WorkerFailed{{2, 0, 0, 0, {.code = 3}}, true}, t0 + 3s));
+    job.start(round);
+    job.only<EndRound>(WorkerFailed{{2, 0, 0, 0, {.code = 3}}, true}, 1s);
   }
   SECTION("it was old, and its workers, who would tell, had told of none") {
-    coordinator.on(NodeRunning{0, 2}, t0 + 2s);
-    only<EndJob>(coordinator.on(WorkerFailed{{2, 0, 0, 0, {.code = 3}}, false}, t0 + 60s));
+    job.start(round);
+    job.only<EndJob>(WorkerFailed{{2, 0, 0, 0, {.code = 3}}, false}, 60s);
   }
-  SECTION("its workers had not all been started") { only<EndJob>(coordinator.on(failure(2, {.code = 3}), t0 + 60s)); }
+  SECTION("its workers had not all been started") { job.only<EndJob>(failure(2, {.code = 3}), 60s); }
 }
 
 TEST_CASE("a failure that repeats after progress is waited out before the next round", "[coordinator]") {
-  Coordinator coordinator({.nodes = 1, .restarts = {.max_restarts = 5}});
-  TimePoint now = t0;
+  Job job({.restarts = {.max_restarts = 5}});
   for (int round = 1; round <= 2; ++round) {
-    coordinator.on(ready(0, 1), now);
-    coordinator.on(NodeRunning{0, round}, now);
-    only<EndRound>(coordinator.on(failure(round, {.signal = SIGKILL}), now += 11s));
+    job.run({0});
+    job.only<EndRound>(failure(round, {.signal = SIGKILL}), 11s);
   }
-  CHECK_FALSE(coordinator.next_deadline());  // nobody is ready yet
-  CHECK(coordinator.on(ready(0, 1), now).empty());
-  REQUIRE(coordinator.next_deadline());
-  CHECK(*coordinator.next_deadline() > now);
-  CHECK(coordinator.on(CoordinatorTick{}, now).empty());
-  only<FormRound>(coordinator.on(CoordinatorTick{}, *coordinator.next_deadline()));
+  CHECK(job.on(ready(0)).empty());
+  const auto deadline = job.coordinator.next_deadline();
+  REQUIRE(deadline);
+  CHECK(*deadline > job.now);
+  CHECK(job.on(CoordinatorTick{}).empty());
+  job.only<FormRound>(CoordinatorTick{}, *deadline - job.now);
 }
 
 TEST_CASE("an interruption ends the job in every state", "[coordinator]") {
-  Coordinator coordinator({.nodes = 1});
-  if (GENERATE(false, true)) coordinator.on(ready(0, 1), t0);
-  const Outcome outcome = only<EndJob>(coordinator.on(NodeInterrupted{0, SIGINT}, t0)).outcome;
+  Job job({});
+  if (GENERATE(false, true)) job.on(ready(0));
+  const Outcome outcome = job.only<EndJob>(JobInterrupted{0, SIGINT}).outcome;
   CHECK(outcome.verdict == Verdict::interrupted);
   CHECK(outcome.signal == SIGINT);
 }

@@ -67,29 +67,29 @@ StopPolicy policy_of(const Line& line) {
 
 }  // namespace
 
-Round round_of(int workers, int number) {
-  Round round{number, {}, "127.0.0.1", 29500, 0};
-  round.nodes.push_back({.workers = workers});
-  return round;
+Seat seat_of(int workers, int round) {
+  return {.round = round, .workers = workers, .world_size = workers, .master_host = "127.0.0.1", .master_port = 29500};
 }
 
 Event parse_event(const std::string& line) {
   const Line parsed(line);
   const auto& [name, plain, fields] = parsed;
   const int round = number(fields, "round", 1), local_rank = number(fields, "local_rank", 0);
-  if (name == "round-formed") return RoundFormed{round_of(number(fields, "workers", 2), round)};
+  if (name == "round-formed") return RoundFormed{seat_of(number(fields, "workers", 2), round)};
+  if (name == "round-started") return RoundStarted{round};
   if (name == "worker-started") return WorkerStarted{round, local_rank};
   if (name == "worker-dying") return WorkerDying{round, local_rank, status_of(fields)};
   if (name == "worker-exited") return WorkerExited{round, local_rank, status_of(fields)};
-  if (name == "round-ended") return RoundEnded{round};
+  if (name == "round-ended") return RoundEnded{round, plain == "planned"};
   if (name == "job-ended") return JobEnded{outcome_of(plain, fields)};
+  if (name == "isolated") return Isolated{};
   if (name == "signalled") return Signalled{signal_number(plain)};
   if (name == "tick") return Tick{};
   throw std::invalid_argument("no event '" + line + "'");
 }
 
 std::string replay(const std::string& transcript) {
-  Supervisor supervisor(0, {});
+  Supervisor supervisor({});
   TimePoint now{};
   std::istringstream in(transcript);
   std::ostringstream out;
@@ -106,7 +106,7 @@ std::string replay(const std::string& transcript) {
       continue;
     }
     if (line.starts_with("policy ")) {
-      supervisor = Supervisor(0, policy_of(Line(line)));
+      supervisor = Supervisor(policy_of(Line(line)));
       continue;
     }
     if (line[0] == '+') {
