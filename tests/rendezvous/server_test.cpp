@@ -374,18 +374,14 @@ TEST_CASE("the store's thread takes no signal", "[server]") {
 }
 
 TEST_CASE("a store ends at once, whatever its clients do", "[server][not-tsan]") {
-  std::chrono::milliseconds best = 1h;
-  for (int i = 0; i < 3; ++i) {  // the best of three: the machine may be busy
-    std::optional<Server> server(std::in_place, Server::Options{});
-    RawPeer waiting(server->port()), silent(server->port()), deaf(server->port()), flooding(server->port());
-    waiting.greet().send({Op::wait, {"never"}});
-    deaf.greet().send(set("large", std::string(8 << 20, 'z')));
-    for (int n = 0; n < 10; ++n) deaf.send(get("large"));
-    flooding.greet().send_until_stuck(encode(get("large")), 20ms);
-    best = std::min(best, time_to_close(server));
-    CHECK(waiting.closed_within(kSoon));
-  }
-  CHECK(best < 50ms);
+  std::optional<Server> server(std::in_place, Server::Options{});
+  RawPeer waiting(server->port()), silent(server->port()), deaf(server->port()), flooding(server->port());
+  waiting.greet().send({Op::wait, {"never"}});
+  deaf.greet().send(set("large", std::string(8 << 20, 'z')));
+  for (int n = 0; n < 10; ++n) deaf.send(get("large"));
+  flooding.greet().send_until_stuck(encode(get("large")), 20ms);
+  CHECK(time_to_close(server) < 1s);  // none of its limits for slow clients is as short
+  CHECK(waiting.closed_within(kSoon));
 }
 
 TEST_CASE("out of descriptors the store waits for better times without burning a core", "[server]") {
