@@ -1,63 +1,59 @@
 #include "rendezvous/connection.h"
 
-#include <array>
-#include <cstdio>
-#include <utility>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <sys/epoll.h>
+#include <sys/socket.h>
 
-#include <asio/buffer.hpp>
-#include <asio/post.hpp>
+#include <array>
+#include <cerrno>
+#include <utility>
 
 namespace ddprun {
 namespace {
 
-bool try_again(const std::error_code& error) {
-  return error == asio::error::would_block || error == asio::error::try_again || error == asio::error::interrupted;
+constexpr std::size_t kPiecesPerWrite = 64;
+constexpr TimePoint kNever = TimePoint::max();
+
+bool try_again(int error) { return error == EAGAIN || error == EWOULDBLOCK || error == EINTR; }
+
+ssize_t send_front(int fd, const OutputQueue& output) {
+  std::array<iovec, kPiecesPerWrite> pieces;
+  const std::size_t count = output.next(pieces);
+  if (count == 1) return ::send(fd, pieces[0].iov_base, pieces[0].iov_len, MSG_NOSIGNAL);  // cheaper than sendmsg
+  msghdr message{};
+  message.msg_iov = pieces.data();
+  message.msg_iovlen = count;
+  return sendmsg(fd, &message, MSG_NOSIGNAL);
 }
 
 }  // namespace
 
-Connection::Connection(ClientId id, asio::ip::tcp::socket socket, ConnectionHost& host)
-    : id_(id), socket_(std::move(socket)), deadline_(socket_.get_executor()), host_(host) {}
-
-void Connection::start() {
-  std::error_code ignored;
-  socket_.set_option(asio::ip::tcp::no_delay(true), ignored);
-  socket_.non_blocking(true, ignored);
-  limit_next(host_.limits.validate_within);
-  await_input();
+Connection::Connection(ClientId id, OwnedFd socket, ConnectionHost& host)
+    : id_(id), socket_(std::move(socket)), host_(host), deadline_(Clock::now() + host.limits.validate_within) {
+  const int on = 1;
+  setsockopt(fd(), IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
 }
 
-void Connection::close() {
-  if (!socket_.is_open()) return;
-  std::error_code ignored;
-  socket_.close(ignored);
-  deadline_.cancel();
-  host_.on_closed(id_);
+std::uint32_t Connection::awaited() const {
+  const bool reading = !paused_ && !input_over_;
+  const bool going_on = writing_ || paused_;  // paused and all written, it goes on at the next event
+  return (reading ? std::uint32_t{EPOLLIN} : 0) | (going_on ? std::uint32_t{EPOLLOUT} : 0);
 }
 
-// Whatever goes wrong with one client, memory included, must not reach the others.
-void Connection::attempt(Step step) {
-  try {
-    (this->*step)();
-  } catch (const std::exception& error) {
-    std::fprintf(stderr, "ddprun: the store drops a client: %s\n", error.what());
-    close();
-  }
+void Connection::on_ready(std::uint32_t events) {
+  const bool broken = (events & (EPOLLERR | EPOLLHUP)) != 0;  // then the next call fails and says so
+  if (writing_ && (broken || (events & EPOLLOUT))) write_some();
+  if (over_ || input_over_) return;
+  if (paused_ && !over_full()) return take(std::exchange(unread_, {}));
+  if (!paused_ && (broken || (events & EPOLLIN))) read_some();
 }
 
-void Connection::await_input() {
-  socket_.async_wait(asio::socket_base::wait_read, [self = shared_from_this()](const std::error_code& error) {
-    if (!error) self->attempt(&Connection::on_readable);
-  });
-}
-
-void Connection::on_readable() {
-  std::error_code error;
-  const std::size_t n = socket_.read_some(asio::buffer(host_.scratch.get(), ConnectionHost::kScratchBytes), error);
-  if (try_again(error)) return await_input();
-  if (error == asio::error::eof) return stop_input();
-  if (error) return close();
-  take({host_.scratch.get(), n});
+void Connection::read_some() {
+  const ssize_t n = recv(fd(), host_.scratch.get(), ConnectionHost::kScratchBytes, 0);
+  if (n > 0) return take({host_.scratch.get(), static_cast<std::size_t>(n)});
+  if (n == 0) return stop_input();
+  if (!try_again(errno)) close();
 }
 
 void Connection::take(std::string_view bytes) {
@@ -65,27 +61,15 @@ void Connection::take(std::string_view bytes) {
   Parsed parsed = Parsed::complete;
   while (!input_over_ && !over_full() && (parsed = parser_.feed(bytes)) == Parsed::complete)
     host_.on_request(id_, parser_.take());
-  if (!was_validated && parser_.validated()) {
-    lift_limit();
-    host_.on_validated(id_);
-  }
+  if (!was_validated && parser_.validated()) deadline_ = kNever;
   if (parsed == Parsed::bad) stop_input();
   paused_ = !input_over_ && over_full();
   if (paused_) unread_.assign(bytes);
-  if (!paused_ && !input_over_ && socket_.is_open()) await_input();
-  host_.on_turn_over();
-}
-
-void Connection::go_on() {
-  if (!paused_ || !socket_.is_open()) return;
-  paused_ = false;
-  take(std::exchange(unread_, {}));
 }
 
 // Replies to what came before still go out.
 void Connection::stop_input() {
   input_over_ = true;
-  host_.on_input_over(id_);
   if (output_.empty()) close();
 }
 
@@ -95,50 +79,20 @@ void Connection::send(const Reply& reply) {
 }
 
 void Connection::flush() {
-  if (!writing_ && !output_.empty() && socket_.is_open()) attempt(&Connection::write_some);
+  if (!writing_ && !output_.empty() && !over_) write_some();
 }
 
 // One write a turn: a fast reader of large values must not keep the others waiting.
 void Connection::write_some() {
-  std::vector<asio::const_buffer> buffers;
-  for (const std::string_view piece : output_.next()) buffers.emplace_back(piece.data(), piece.size());
-  std::error_code error;
-  const std::size_t n = socket_.write_some(buffers, error);
-  if (error && !try_again(error)) return close();
-  output_.consume(n);
-  if (n > 0) lift_limit();
-  if (n > 0 || !writing_)
-    after_write();
-  else
-    await_room();
+  const ssize_t n = send_front(fd(), output_);
+  if (n < 0 && !try_again(errno)) return close();
+  if (n > 0) output_.consume(static_cast<std::size_t>(n));
+  const bool was_writing = std::exchange(writing_, !output_.empty());
+  if (!writing_)
+    deadline_ = kNever;
+  else if (n > 0 || !was_writing)
+    deadline_ = Clock::now() + host_.limits.deaf_for_max;
+  if (!writing_ && input_over_) close();
 }
-
-void Connection::after_write() {
-  writing_ = !output_.empty();
-  if (writing_) {
-    limit_next(host_.limits.deaf_for_max);
-    await_room();
-  } else if (input_over_) {
-    close();
-  }
-  if (paused_ && !over_full())
-    asio::post(socket_.get_executor(), [self = shared_from_this()] { self->attempt(&Connection::go_on); });
-}
-
-void Connection::await_room() {
-  socket_.async_wait(asio::socket_base::wait_write, [self = shared_from_this()](const std::error_code& error) {
-    if (!error) self->attempt(&Connection::write_some);
-  });
-}
-
-void Connection::limit_next(std::chrono::milliseconds limit) {
-  deadline_.expires_after(limit);
-  deadline_.async_wait([self = shared_from_this()](const std::error_code& error) {
-    const bool moved_on = self->deadline_.expiry() > std::chrono::steady_clock::now();  // since this was queued
-    if (!error && !moved_on) self->close();
-  });
-}
-
-void Connection::lift_limit() { deadline_.expires_at(std::chrono::steady_clock::time_point::max()); }
 
 }  // namespace ddprun

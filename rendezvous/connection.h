@@ -1,24 +1,22 @@
 // One client of the store: its socket, what it has sent so far, what it is still to be sent.
 //
 // It reads no faster than it is read from: while more than `output_bytes_pause` waits to be sent, no request is taken.
-// It closes itself when the peer is gone, breaks the protocol, does not say Op::validate in time, or has taken nothing
-// for `deaf_for_max`. What it throws ends it alone.
+// It is over when the peer is gone or broke the protocol and has got its replies, or fails to say Op::validate or to
+// take anything in time. After every call the server asks what is awaited now, until when, and whether it is over.
 //
-// Runs in the server's loop, in no other thread. Handlers hold it by shared_ptr, so that it outlives its removal.
+// Idle, it holds a few hundred bytes and nothing on the heap. Runs in the server's loop, in no other thread.
 #pragma once
-#include <chrono>
+#include <cstdint>
 #include <functional>
 #include <memory>
 #include <string>
 #include <string_view>
-#include <vector>
-
-#include <asio/ip/tcp.hpp>
-#include <asio/steady_timer.hpp>
 
 #include "rendezvous/output_queue.h"
+#include "rendezvous/owned_fd.h"
 #include "rendezvous/request_parser.h"
 #include "rendezvous/server_limits.h"
+#include "rendezvous/time.h"
 #include "rendezvous/waiting_clients.h"
 
 namespace ddprun {
@@ -27,49 +25,47 @@ namespace ddprun {
 struct ConnectionHost {
   ServerLimits limits;
   std::function<void(ClientId, Request)> on_request;
-  std::function<void(ClientId)> on_validated, on_input_over, on_closed;
-  std::function<void()> on_turn_over;  // a batch of requests is done: time to flush
   static constexpr std::size_t kScratchBytes = 64 << 10;
   std::unique_ptr<char[]> scratch{new char[kScratchBytes]};  // for reading: the loop reads one connection at a time
 };
 
-class Connection : public std::enable_shared_from_this<Connection> {
+class Connection {
  public:
-  Connection(ClientId id, asio::ip::tcp::socket socket, ConnectionHost& host);
-  void start();
+  // The socket is a non-blocking one.
+  Connection(ClientId id, OwnedFd socket, ConnectionHost& host);
+
+  // The poller found these; requests go to the host.
+  void on_ready(std::uint32_t events);
   // Queues it; flush() sends.
   void send(const Reply& reply);
   void flush();
-  void close();
+  void close() { over_ = true; }
+
+  int fd() const { return socket_.get(); }
+  std::uint32_t awaited() const;                    // EPOLLIN, EPOLLOUT
+  TimePoint deadline() const { return deadline_; }  // TimePoint::max(): none
+  bool validated() const { return parser_.validated(); }
+  bool input_over() const { return input_over_; }
+  bool over() const { return over_; }
 
  private:
-  using Step = void (Connection::*)();
-  void attempt(Step step);
-
-  void await_input();
-  void on_readable();
+  void read_some();
   void take(std::string_view bytes);
-  bool over_full() const { return output_.size() > host_.limits.output_bytes_pause; }
-  void go_on();
   void stop_input();
-
-  void await_room();
   void write_some();
-  void after_write();
-
-  void limit_next(std::chrono::milliseconds limit);
-  void lift_limit();
+  bool over_full() const { return output_.size() > host_.limits.output_bytes_pause; }
 
   const ClientId id_;
-  asio::ip::tcp::socket socket_;
-  asio::steady_timer deadline_;  // for Op::validate, later for a peer that takes nothing
+  const OwnedFd socket_;
   ConnectionHost& host_;
+  TimePoint deadline_;  // for Op::validate, later for a peer that takes nothing
   RequestParser parser_;
   OutputQueue output_;
   std::string unread_;  // read, but paused before it was taken
   bool paused_ = false;
   bool input_over_ = false;
   bool writing_ = false;  // waiting for room in the socket
+  bool over_ = false;
 };
 
 }  // namespace ddprun

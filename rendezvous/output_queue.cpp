@@ -1,7 +1,5 @@
 #include "rendezvous/output_queue.h"
 
-#include <algorithm>
-
 #include "rendezvous/overloaded.h"
 
 namespace ddprun {
@@ -9,7 +7,7 @@ namespace {
 
 constexpr std::size_t kSharedFrom = 16 << 10;  // below, a copy is cheaper than one more piece
 constexpr std::size_t kOwnBytesMax = 64 << 10;
-constexpr std::size_t kPiecesPerWrite = 64;  // what Asio hands to one sendmsg
+constexpr std::size_t kKeptBytesMax = 256;  // gloo's addresses and NCCL's ids fit
 
 }  // namespace
 
@@ -24,18 +22,32 @@ void OutputQueue::append(const Reply& reply) {
              reply);
 }
 
-std::vector<std::string_view> OutputQueue::next() const {
-  std::vector<std::string_view> views;
-  const std::size_t count = std::min(pieces_.size(), kPiecesPerWrite);
-  views.reserve(count);
-  for (std::size_t i = 0; i < count; ++i) views.push_back(pieces_[i].bytes().substr(i == 0 ? written_ : 0));
-  return views;
+std::size_t OutputQueue::next(std::span<iovec> pieces) const {
+  if (empty() || pieces.empty()) return 0;
+  const auto put = [](std::string_view bytes) { return iovec{const_cast<char*>(bytes.data()), bytes.size()}; };
+  pieces[0] = put(first_.bytes().substr(written_));
+  std::size_t count = 1;
+  for (auto piece = later_.begin(); piece != later_.end() && count < pieces.size(); ++piece)
+    pieces[count++] = put(piece->bytes());
+  return count;
 }
 
 void OutputQueue::consume(std::size_t count) {
   size_ -= count;
-  for (written_ += count; !pieces_.empty() && written_ >= pieces_.front().bytes().size(); pieces_.pop_front())
-    written_ -= pieces_.front().bytes().size();
+  written_ += count;
+  while (written_ > 0 && written_ >= first_.bytes().size()) drop_first();
+}
+
+void OutputQueue::drop_first() {
+  written_ -= first_.bytes().size();
+  if (!later_.empty()) {
+    first_ = std::move(later_.front());
+    later_.pop_front();
+  } else if (!first_.shared && first_.own.capacity() <= kKeptBytesMax) {
+    first_.own.clear();
+  } else {
+    first_ = {};
+  }
 }
 
 void OutputQueue::append_values(const Values& values) {
@@ -46,7 +58,7 @@ void OutputQueue::append_values(const Values& values) {
 void OutputQueue::append_value(const Value& value) {
   append_number(value->size(), 8);
   if (value->size() < kSharedFrom) return append_bytes(*value);
-  pieces_.push_back({{}, value});
+  later_.push_back({{}, value});  // its length is before it
   size_ += value->size();
 }
 
@@ -55,8 +67,9 @@ void OutputQueue::append_number(std::uint64_t number, std::size_t size) {
 }
 
 void OutputQueue::append_bytes(std::string_view bytes) {
-  if (pieces_.empty() || pieces_.back().shared || pieces_.back().own.size() >= kOwnBytesMax) pieces_.emplace_back();
-  pieces_.back().own.append(bytes);
+  if (bytes.empty()) return;
+  if (last().shared || last().own.size() >= kOwnBytesMax) later_.emplace_back();
+  last().own.append(bytes);
   size_ += bytes.size();
 }
 

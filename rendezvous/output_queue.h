@@ -1,13 +1,16 @@
 // The bytes one client is still to be sent.
 //
 // A value. Small pieces are copied together, so that many replies leave in one write; a large value is held by
-// reference, so that a thousand clients reading it cost no copy of it.
+// reference, so that a thousand clients reading it cost no copy of it. Empty, it keeps room for a small reply: idle
+// connections are many, and so are replies.
 #pragma once
+#include <sys/uio.h>
+
 #include <cstddef>
-#include <deque>
+#include <list>
+#include <span>
 #include <string>
 #include <string_view>
-#include <vector>
 
 #include "rendezvous/protocol.h"
 
@@ -19,8 +22,9 @@ class OutputQueue {
   void append(const Reply& reply);
   std::size_t size() const { return size_; }
   bool empty() const { return size_ == 0; }
-  // What to write next, as few pieces as one write takes.
-  std::vector<std::string_view> next() const;
+  // What to write next: fills `pieces` from the front, and says how many it filled. They hold until the next change,
+  // and are only to be read.
+  std::size_t next(std::span<iovec> pieces) const;
   // So many bytes of it have been written.
   void consume(std::size_t count);
 
@@ -30,12 +34,15 @@ class OutputQueue {
     Value shared;  // in its place, where set
     std::string_view bytes() const { return shared ? *shared : own; }
   };
+  Piece& last() { return later_.empty() ? first_ : later_.back(); }
+  void drop_first();
   void append_bytes(std::string_view bytes);
   void append_number(std::uint64_t number, std::size_t size);
   void append_values(const Values& values);
   void append_value(const Value& value);
 
-  std::deque<Piece> pieces_;
+  Piece first_;
+  std::list<Piece> later_;   // unlike a deque, it needs no memory while it is empty
   std::size_t written_ = 0;  // of the first piece
   std::size_t size_ = 0;
 };

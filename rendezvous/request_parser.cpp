@@ -5,6 +5,11 @@
 #include <utility>
 
 namespace ddprun {
+namespace {
+
+constexpr std::uint64_t kReservedMax = 64;  // keys for which room is made when they are announced
+
+}  // namespace
 
 Parsed RequestParser::feed(std::string_view& bytes) {
   while (!bad_) {
@@ -67,7 +72,9 @@ bool RequestParser::begin_request() {
 
 bool RequestParser::begin_items() {
   items_left_ = number();
-  return items_left_ <= kCountMax && expect_item();
+  if (items_left_ > kCountMax) return false;
+  request_.keys.reserve(std::min(items_left_, kReservedMax));
+  return expect_item();
 }
 
 bool RequestParser::begin_text() {

@@ -12,6 +12,7 @@ usage: scripts/bench.sh [--quick] [--keep] [part ...]
   restart   a worker's death to the new workers' first line, beside torchrun
   tee       eight workers' lines through the launcher into files and, prefixed, onto the console
   memory    the launcher's peak memory with 1, 8 and 64 workers, beside mpirun and torchrun
+  store     requests per processor second of the store's server, p99, memory of an idle client, beside PyTorch's libuv
   count     instructions of one launch, by callgrind, beside the last figure kept
   step      a worker's death to the next training step
   train     training samples per second, beside Python DDP
@@ -19,7 +20,7 @@ usage: scripts/bench.sh [--quick] [--keep] [part ...]
   --quick   one sample of each: does it run?
   --keep    write what was measured into docs/bench.md
 
-Without words: all of them, in about eight minutes. The samples go to build/bench/. A quiet machine gives the better
+Without words: all of them, in about ten minutes. The samples go to build/bench/. A quiet machine gives the better
 figures.
 END
 }
@@ -28,7 +29,7 @@ words=()
 for word in "$@"; do
   case $word in
     -h | --help) usage && exit ;;
-    --quick | --keep | launch | death | restart | tee | memory | count | step | train) words+=("$word") ;;
+    --quick | --keep | launch | death | restart | tee | memory | store | count | step | train) words+=("$word") ;;
     *) echo "bench.sh: there is no '$word'" >&2 && usage >&2 && exit 2 ;;
   esac
 done

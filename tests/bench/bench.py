@@ -16,6 +16,7 @@ import death
 import launch
 import memory
 import restart
+import store
 import table
 import tee
 import tools
@@ -28,6 +29,7 @@ PARTS = {  # word: (the section's title, what measures it)
     "restart": ("Restart", restart.bench),
     "tee": ("Tee", tee.bench),
     "memory": ("Memory", memory.bench),
+    "store": ("Store", store.bench),
     "count": ("Instructions", lambda samples: count.bench(samples, PAGE)),
     "step": ("Death to the next training step", trainer.bench_step),
     "train": ("Training", trainer.bench_train),

@@ -107,6 +107,8 @@ bool RawPeer::silent_for(milliseconds quiet) { return !ready(fd_, POLLIN, quiet)
 
 void RawPeer::receive_buffer(int bytes) { setsockopt(fd_, SOL_SOCKET, SO_RCVBUF, &bytes, sizeof bytes); }
 
+void RawPeer::end_input() { shutdown(fd_, SHUT_WR); }
+
 void RawPeer::reset() {
   const linger at_once{1, 0};
   setsockopt(fd_, SOL_SOCKET, SO_LINGER, &at_once, sizeof at_once);

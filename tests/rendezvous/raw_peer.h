@@ -31,7 +31,8 @@ class RawPeer {
   bool closed_within(std::chrono::milliseconds limit);
   bool silent_for(std::chrono::milliseconds quiet);
   void receive_buffer(int bytes);
-  void reset();  // RST
+  void end_input();  // FIN; replies can still be received
+  void reset();      // RST
 
  private:
   int fd_ = -1;

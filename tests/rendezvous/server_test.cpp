@@ -4,6 +4,7 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <chrono>
 #include <csignal>
 #include <ctime>
@@ -11,6 +12,8 @@
 #include <fstream>
 #include <optional>
 #include <set>
+#include <sstream>
+#include <thread>
 
 #include "rendezvous/error.h"
 #include "tests/rendezvous/raw_peer.h"
@@ -68,6 +71,40 @@ std::chrono::nanoseconds process_cpu_time() {
   timespec time{};
   clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &time);
   return std::chrono::seconds(time.tv_sec) + std::chrono::nanoseconds(time.tv_nsec);
+}
+
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+constexpr bool kSanitized = true;
+#else
+constexpr bool kSanitized = false;
+#endif
+
+// A store in a process of its own: its descriptors and its memory are no one else's.
+class StoreProcess {
+ public:
+  std::uint16_t port() const { return port_; }
+  long resident_bytes() const {
+    std::istringstream in(text_of("/proc/" + std::to_string(command_.pid()) + "/statm"));
+    long all = 0, resident = 0;
+    in >> all >> resident;
+    return resident * sysconf(_SC_PAGESIZE);
+  }
+
+ private:
+  Command command_{{DDPRUN_BIN_DIR "/store_main"}, {.terminal = true}};  // a stdin that does not end
+  std::uint16_t port_ = static_cast<std::uint16_t>(std::stoul(command_.wait_for_output("([0-9]+)\\s", 10s).at(1)));
+};
+
+// Raises this process's limit, and that of those it starts. False, with a word about it, where it may not.
+bool descriptors_for(std::size_t count) {
+  rlimit limit{};
+  getrlimit(RLIMIT_NOFILE, &limit);
+  if (limit.rlim_max < count) {
+    WARN("skipped: needs " << count << " descriptors, and the hard limit is " << limit.rlim_max << " (ulimit -Hn)");
+    return false;
+  }
+  limit.rlim_cur = std::max<rlim_t>(limit.rlim_cur, count);
+  return setrlimit(RLIMIT_NOFILE, &limit) == 0;
 }
 
 std::chrono::milliseconds time_to_close(std::optional<Server>& server) {
@@ -322,6 +359,53 @@ TEST_CASE("a client that broke the protocol waits for nothing, also while its re
   second.greet().send({Op::wait, {"q"}}).send(add("n", 1)).receive_number();
   pushing.greet().send({Op::queue_push, {"q"}, {"x"}});
   CHECK(second.receive(1) == std::string(1, '\0'));
+}
+
+TEST_CASE("a client that has said all it will say still gets its replies", "[server]") {
+  const Server server({.limits = {.output_bytes_pause = 4096}});
+  RawPeer peer(server.port());
+  peer.greet().send(set("k", std::string(1 << 20, 'v')));
+  for (int i = 0; i < 10; ++i) peer.send(get("k"));
+  peer.end_input();
+  for (int i = 0; i < 10; ++i) REQUIRE(peer.receive_value().size() == 1 << 20);
+  CHECK(peer.closed_within(kSoon));
+}
+
+TEST_CASE("a client that is reset while its replies wait is dropped at once, and burns no core", "[server]") {
+  const Server server({.limits = {.output_bytes_pause = 4096}});
+  const std::size_t without = open_fds().size();
+  RawPeer peer(server.port());
+  peer.greet().send(set("large", std::string(8 << 20, 'z')));
+  peer.send_until_stuck(encode(get("large")), 50ms);
+  peer.reset();
+  CHECK(eventually([&] { return open_fds().size() == without; }, kSoon));
+  const auto cpu_before = process_cpu_time();
+  std::this_thread::sleep_for(100ms);
+  CHECK(process_cpu_time() - cpu_before < 50ms);
+  CHECK(serves(server.port()));
+}
+
+TEST_CASE("thousands of clients are held at once, and each is still answered", "[server]") {
+  const std::size_t count = kSanitized ? 2'000 : 10'000;
+  if (!descriptors_for(count + 100)) return;
+  StoreProcess store;
+  std::vector<RawPeer> peers;
+  for (std::size_t i = 0; i < count; ++i) peers.emplace_back(store.port()).greet();
+  for (RawPeer& peer : peers) peer.send(add("n", 1));
+  std::int64_t last = 0;
+  for (RawPeer& peer : peers) last = std::max(last, peer.receive_number());
+  CHECK(last == static_cast<std::int64_t>(count));
+}
+
+TEST_CASE("an idle client costs the store at most 2 KiB", "[server][release-only]") {
+  constexpr std::size_t kClients = 4'000;
+  if (!descriptors_for(kClients + 100)) return;
+  StoreProcess store;
+  std::vector<RawPeer> peers;
+  for (std::size_t i = 0; i < 100; ++i) peers.emplace_back(store.port()).greet();  // what is allocated once
+  const long before = store.resident_bytes();
+  for (std::size_t i = 0; i < kClients; ++i) peers.emplace_back(store.port()).greet();
+  CHECK((store.resident_bytes() - before) / static_cast<long>(kClients) <= 2048);
 }
 
 TEST_CASE("connections that come and go leave no descriptor behind", "[server]") {
