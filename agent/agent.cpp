@@ -21,7 +21,8 @@ using std::chrono::milliseconds;
 
 constexpr milliseconds kSweepLimit{10'000};  // the kernel may hold a dying process for seconds
 constexpr milliseconds kDrainLimit{2'000};   // a console that takes nothing for so long is stuck
-constexpr milliseconds kWordsLimit{3'000};   // for the words of another node's failure
+constexpr milliseconds kLastWords{200};      // for what a worker that died wrote last to come through its pipe
+constexpr milliseconds kWordsLimit{3'000};   // for the words of a failure to come from the coordinator, our own too
 constexpr milliseconds kGoodbyeLimit{5'000};  // beyond the others' grace
 constexpr milliseconds kLook{20};
 constexpr std::chrono::seconds kAloneLimit{30};  // without the coordinator, once we have had one
@@ -245,7 +246,7 @@ void Agent::hear(const ToAgent& message) {
                      reporter_.regrouping(m);
                    happened(RoundEnded{m.round, m.planned});
                  },
-                 [&](const EndJob& m) { happened(JobEnded{m.outcome}); },
+                 [&](const EndJob& m) { job_ended(m.outcome); },
              },
              message);
 }
@@ -254,6 +255,21 @@ void Agent::take_seat(const Seat& seat) {
   seat_ = seat;
   job_events_.round_formed(seat);
   happened(RoundFormed{seat});
+}
+
+// The other nodes shall not wait for our workers to leave in order to know why theirs have to.
+void Agent::job_ended(const Outcome& outcome) {
+  if (options_.meeting && outcome.cause && outcome.cause->node == coordination_->node()) {
+    words_due_.expires_after(kLastWords);
+    words_due_.async_wait([this, outcome](const asio::error_code& error) {
+      if (!error) send_words(outcome);
+    });
+  }
+  happened(JobEnded{outcome});
+}
+
+void Agent::send_words(const Outcome& outcome) {
+  if (!std::exchange(words_sent_, true)) coordination_->send(FailureWords{reporter_.words_of(outcome)});
 }
 
 // A fresh store for every round: the wire carries no round number, so the port is the fence between two of them.
@@ -396,13 +412,13 @@ void Agent::tell_why(const Outcome& outcome) {
     if (options_.meeting && outcome.verdict != Verdict::success && signal_ == 0) reporter_.ended(outcome);
     return end(outcome);
   }
-  if (outcome.cause->node == coordination_->node()) {
-    coordination_->send(FailureWords{reporter_.failed(outcome)});
-    return end(outcome);
-  }
+  const bool here = outcome.cause->node == coordination_->node();
+  if (here) reporter_.failed(outcome);
+  if (!options_.meeting) return end(outcome);
+  if (here) send_words(outcome);
   words_due_.expires_after(failure_words_ ? milliseconds(0) : kWordsLimit);
-  words_due_.async_wait([this, outcome](const asio::error_code&) {
-    reporter_.failed_elsewhere(outcome, failure_words_);
+  words_due_.async_wait([this, outcome, here](const asio::error_code&) {
+    if (!here) reporter_.failed_elsewhere(outcome, failure_words_);
     end(outcome);
   });
 }

@@ -103,6 +103,8 @@ class Agent {
   void signal_workers(int signal);
   void sweep(int round);
   void finish(const Outcome& outcome);
+  void job_ended(const Outcome& outcome);
+  void send_words(const Outcome& outcome);
   void tell_why(const Outcome& outcome);
   void end(const Outcome& outcome);
   void wait_for_others();
@@ -130,7 +132,8 @@ class Agent {
   TimePoint alone_since_ = Clock::now();  // no coordinator in reach
   int signal_ = 0;                        // somebody wants ddprun to end
   bool hurried_ = false;                  // somebody wants that now
-  std::optional<std::string> failure_words_;  // of the node whose worker failed
+  bool words_sent_ = false;                   // of a failure here
+  std::optional<std::string> failure_words_;  // of the node whose worker failed, as the coordinator hands them on
   std::deque<Event> events_;
   bool handling_ = false;
   std::optional<Seat> seat_;  // of the current round

@@ -124,14 +124,14 @@ void Reporter::restarting(const Failure& failure, const std::string& reason) {
   pipes_.print("ddprun: " + headline(failure, notice_of(failure).at - started_at) + "; " + reason + ".\n");
 }
 
-std::string Reporter::failed(const Outcome& outcome) {
+void Reporter::failed(const Outcome& outcome) {
   const FailureReport report = report_of(outcome);
-  std::string text = to_text(report);
-  pipes_.print(text);
+  pipes_.print(to_text(report));
   if (!options_.own_error_file.empty())
     write_own_error_file(report, error_content(workers_.records().at(outcome.cause->local_rank)));
-  return text;
 }
+
+std::string Reporter::words_of(const Outcome& outcome) const { return to_text(report_of(outcome)); }
 
 void Reporter::failed_elsewhere(const Outcome& outcome, const std::optional<std::string>& words) {
   const Failure& failure = *outcome.cause;

@@ -43,6 +43,10 @@ PlannedWorker planned(const AgentOptions& options, const Seat& seat, const Envir
   all["DDPRUN_JOB"] = "(a mark of the run)";
   all[DDPRUN_CHANNEL_VARIABLE] = std::to_string(kChannelFd);
   if (seat.master_port == 0) all["MASTER_PORT"] = "(a free one)";
+  if (options.meeting)
+    for (const char* name : {"RANK", "WORLD_SIZE", "GROUP_RANK", "GROUP_WORLD_SIZE", "ROLE_RANK", "ROLE_WORLD_SIZE",
+                             "MASTER_ADDR", "MASTER_PORT"})
+      all[name] = "(known when the nodes have met)";
   worker.environment = difference(own, all);
   if (const auto place = static_cast<std::size_t>(local_rank); place < command.bindings.size()) {
     const Binding& binding = command.bindings[place];

@@ -93,7 +93,7 @@ void require_whole(const std::string& text, int workers, int lines_each) {
 TEST_CASE("tee loses and tears no line of eight workers that write at once", "[log]") {
   const int lines = soaking() ? kSoakLines : kLines;
   const std::string where = GENERATE("> out", "| cat > out");
-  Series("8 workers tee " + std::to_string(lines) + " lines each, console " + where, 1, 1).run([&](std::uint64_t) {
+  Series("8 workers tee " + std::to_string(lines) + " lines each, console " + (where[0] == '|' ? "through a pipe" : "into a file"), 1, 1).run([&](std::uint64_t) {
     Job job;
     const std::string script =
         "exec seq -f \"rank $RANK line %.0f abcdefghijklmnopqrstuvwxyz\" " + std::to_string(lines);

@@ -115,6 +115,22 @@ TEST_CASE("a worker's failure on one node restarts all, and the final one is tol
   }
 }
 
+TEST_CASE("the other nodes know why the job failed before the failed one's other workers have left", "[nodes]") {
+  Nodes nodes(fixed(2, free_port()));
+  nodes.options.insert(nodes.options.end(), {"--max-restarts=0", "--stop-grace=600"});
+  nodes.add({"--node-rank=0"});
+  nodes.add({"--node-rank=1", "--nproc-per-node=2"},
+            "if [ $LOCAL_RANK = 1 ]; then trap '' TERM; echo deaf; while :; do sleep 0.02; done; fi; "
+            "while ! ls deaf-too; do sleep 0.02; done 2> /dev/null; echo my last words >&2; exit 9");
+  nodes[1].wait_for_output("deaf", kLimit);
+  nodes.folder.write("deaf-too", "");
+  nodes[0].wait_for_output("my last words", kLimit);
+  nodes[1].kill(SIGINT);
+  nodes[1].wait_for_output("SIGINT: stopping", kLimit);
+  nodes[1].kill(SIGINT);  // now
+  for (auto& agent : nodes.agents) CHECK(agent->wait_exit(kLimit).code == 1);
+}
+
 TEST_CASE("a node that is killed is missed at once: the survivors regroup, with new ranks", "[nodes]") {
   Nodes nodes(elastic("2:3"));
   nodes.add(kHost);

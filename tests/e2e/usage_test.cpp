@@ -113,3 +113,10 @@ TEST_CASE("option -v and LOGLEVEL=INFO show every value in force at the start", 
     CHECK(has(ddprun_with({"true"}, options).err, "max-restarts = 3"));
   CHECK(ddprun_with({"true"}, {.env = {{"LOGLEVEL", "WARNING"}}}).err.empty());
 }
+
+TEST_CASE("a dry run of one of several nodes says what is known before they have met", "[usage]") {
+  const Ended ended = ddprun_with({"--nnodes=2", "--master-addr=127.0.0.1", "--dry-run", "true"});
+  CHECK(ended == exited(0));
+  CHECK(has(ended.out, "RANK='(known when the nodes have met)'"));
+  CHECK(has(ended.out, "LOCAL_RANK=0"));
+}
