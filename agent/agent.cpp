@@ -19,10 +19,10 @@ namespace {
 
 using std::chrono::milliseconds;
 
-constexpr milliseconds kSweepLimit{10'000};  // the kernel may hold a dying process for seconds
-constexpr milliseconds kDrainLimit{2'000};   // a console that takes nothing for so long is stuck
-constexpr milliseconds kLastWords{200};      // for what a worker that died wrote last to come through its pipe
-constexpr milliseconds kWordsLimit{3'000};   // for the words of a failure to come from the coordinator, our own too
+constexpr milliseconds kSweepLimit{10'000};   // the kernel may hold a dying process for seconds
+constexpr milliseconds kDrainLimit{2'000};    // a console that takes nothing for so long is stuck
+constexpr milliseconds kLastWords{200};       // for what a worker that died wrote last to come through its pipe
+constexpr milliseconds kWordsLimit{3'000};    // for the words of a failure to come from the coordinator, our own too
 constexpr milliseconds kGoodbyeLimit{5'000};  // beyond the others' grace
 constexpr milliseconds kLook{20};
 constexpr std::chrono::seconds kAloneLimit{30};  // without the coordinator, once we have had one
@@ -81,10 +81,8 @@ Agent::Agent(AgentOptions options, const RoundPolicy& policy)
 }
 
 std::unique_ptr<Coordination> Agent::coordination(const RoundPolicy& policy) {
-  Coordination::Hooks hooks{[this] { connected(); },
-                            [this](const ToAgent& message) { hear(message); },
-                            [this] { happened(Isolated{}); },
-                            [this](const std::string& why) { disconnected(why); },
+  Coordination::Hooks hooks{[this] { connected(); }, [this](const ToAgent& message) { hear(message); },
+                            [this] { happened(Isolated{}); }, [this](const std::string& why) { disconnected(why); },
                             [this](const std::string& line) { pipes_.print("ddprun: " + line + "\n"); }};
   if (!options_.meeting) return coordinate_here(io_, policy, std::move(hooks));
   return meet(io_, policy, *options_.meeting, std::move(hooks));
@@ -282,8 +280,8 @@ void Agent::say_ready() {
 }
 
 NodeOffer Agent::offer() const {
-  return {options_.workers, options_.master_host, store_ ? store_->port() : std::uint16_t{0}, options_.role,
-          options_.wished_rank, options_.logs.host};
+  return {options_.workers, options_.master_host, store_ ? store_->port() : std::uint16_t{0},
+          options_.role,    options_.wished_rank, options_.logs.host};
 }
 
 // Events that come up while an action is carried out wait for their turn.

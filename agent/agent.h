@@ -129,9 +129,9 @@ class Agent {
   std::unique_ptr<FileTimer> file_timer_;  // of the current round
   std::unique_ptr<Server> store_;          // of the current or the coming round
   std::unique_ptr<Coordination> coordination_;
-  TimePoint alone_since_ = Clock::now();  // no coordinator in reach
-  int signal_ = 0;                        // somebody wants ddprun to end
-  bool hurried_ = false;                  // somebody wants that now
+  TimePoint alone_since_ = Clock::now();      // no coordinator in reach
+  int signal_ = 0;                            // somebody wants ddprun to end
+  bool hurried_ = false;                      // somebody wants that now
   bool words_sent_ = false;                   // of a failure here
   std::optional<std::string> failure_words_;  // of the node whose worker failed, as the coordinator hands them on
   std::deque<Event> events_;

@@ -20,7 +20,9 @@ std::uint64_t clock_seed() { return static_cast<std::uint64_t>(Clock::now().time
 ToAgent as_message(const Order& order) {
   return std::visit(overloaded{
                         [](const FormRound& o) -> ToAgent { return TakeSeat{seats(o.round).front()}; },
-                        [](const Recall& o) -> ToAgent { return EndRound{o.round, false, ""}; },
+                        [](const Recall& o) -> ToAgent {
+                          return EndRound{o.round, false, ""};
+                        },
                         [](const Dismiss& o) -> ToAgent { return EndJob{o.outcome}; },
                         [](const auto& o) -> ToAgent { return o; },
                     },
@@ -71,7 +73,8 @@ class There : public Coordination {
   There(asio::io_context& io, const RoundPolicy& policy, const Meeting& meeting, Hooks hooks)
       : io_(io),
         trust_{std::make_shared<TlsContext>(meeting.credentials, meeting.run_id),
-               make_identity(meeting.name, meeting.run_id), {}},
+               make_identity(meeting.name, meeting.run_id),
+               {}},
         meeting_(meeting),
         hooks_(std::move(hooks)) {
     if (!trust_.tls->plain()) trust_.tls->prepare();
@@ -108,12 +111,14 @@ class There : public Coordination {
     }
     control_port_ = listening.port;
     if (!meeting_.host) {
-      listener_.emplace(io_, listening, trust_,
-                        PeerListener::Hooks{[](PeerConnection) {}, [this](const std::string& line) { hooks_.log(line); }});
+      listener_.emplace(
+          io_, listening, trust_,
+          PeerListener::Hooks{[](PeerConnection) {}, [this](const std::string& line) { hooks_.log(line); }});
       return;
     }
     const PeerTrust trust{std::make_shared<TlsContext>(meeting_.credentials, meeting_.run_id),
-                          make_identity(meeting_.name, meeting_.run_id), {}};
+                          make_identity(meeting_.name, meeting_.run_id),
+                          {}};
     server_ = std::make_unique<CoordinatorServer>(
         CoordinatorServer::Options{listening, trust, meeting_.fingerprint, policy, kLease, hooks_.log});
   }

@@ -19,11 +19,11 @@ namespace ddprun {
 // Where and how the nodes of a job meet.
 struct Meeting {
   std::vector<CoordinatorPlace> places;
-  bool host = false;                // the coordinator runs here, at the port of the first place
-  bool others_may_host = false;     // then: where that port is taken, by another agent of this machine
-  std::uint16_t control_port = 0;   // where an agent that does not host listens; 0: any free one
+  bool host = false;               // the coordinator runs here, at the port of the first place
+  bool others_may_host = false;    // then: where that port is taken, by another agent of this machine
+  std::uint16_t control_port = 0;  // where an agent that does not host listens; 0: any free one
   std::string run_id;
-  std::string name;                 // of this machine, for people
+  std::string name;  // of this machine, for people
   Fingerprint fingerprint;
   Credentials credentials = {};
 };

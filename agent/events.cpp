@@ -49,25 +49,24 @@ std::string to_string(const ExitStatus& status) {
 }
 
 std::string to_string(const Event& event) {
-  return std::visit(overloaded{
-                        [](const RoundFormed& e) { return "round-formed" + round_only(e.seat.round); },
-                        [](const RoundStarted& e) { return "round-started" + round_only(e.round); },
-                        [](const WorkerStarted& e) { return "worker-started" + round_and_rank(e.round, e.local_rank); },
-                        [](const WorkerDying& e) {
-                          return "worker-dying" + round_and_rank(e.round, e.local_rank) + " " + to_string(e.status);
-                        },
-                        [](const WorkerExited& e) {
-                          return "worker-exited" + round_and_rank(e.round, e.local_rank) + " " + to_string(e.status);
-                        },
-                        [](const RoundEnded& e) {
-                          return "round-ended" + round_only(e.round) + (e.planned ? " planned" : "");
-                        },
-                        [](const JobEnded& e) { return "job-ended " + verdict_name(e.outcome.verdict); },
-                        [](const Isolated&) { return std::string("isolated"); },
-                        [](const Signalled& e) { return "signalled " + signal_name(e.signal); },
-                        [](const Tick&) { return std::string("tick"); },
-                    },
-                    event);
+  return std::visit(
+      overloaded{
+          [](const RoundFormed& e) { return "round-formed" + round_only(e.seat.round); },
+          [](const RoundStarted& e) { return "round-started" + round_only(e.round); },
+          [](const WorkerStarted& e) { return "worker-started" + round_and_rank(e.round, e.local_rank); },
+          [](const WorkerDying& e) {
+            return "worker-dying" + round_and_rank(e.round, e.local_rank) + " " + to_string(e.status);
+          },
+          [](const WorkerExited& e) {
+            return "worker-exited" + round_and_rank(e.round, e.local_rank) + " " + to_string(e.status);
+          },
+          [](const RoundEnded& e) { return "round-ended" + round_only(e.round) + (e.planned ? " planned" : ""); },
+          [](const JobEnded& e) { return "job-ended " + verdict_name(e.outcome.verdict); },
+          [](const Isolated&) { return std::string("isolated"); },
+          [](const Signalled& e) { return "signalled " + signal_name(e.signal); },
+          [](const Tick&) { return std::string("tick"); },
+      },
+      event);
 }
 
 std::string to_string(const Action& action) {

@@ -42,9 +42,8 @@ struct Signalled {   // somebody wants ddprun to end
   int signal = 0;
 };
 struct Tick {};  // next_deadline() has come
-using Event =
-    std::variant<RoundFormed, RoundStarted, WorkerStarted, WorkerDying, WorkerExited, RoundEnded, JobEnded, Isolated,
-                           Signalled, Tick>;
+using Event = std::variant<RoundFormed, RoundStarted, WorkerStarted, WorkerDying, WorkerExited, RoundEnded, JobEnded,
+                           Isolated, Signalled, Tick>;
 
 // Actions, to be carried out in order.
 struct ConfirmRound {  // its record is held here
@@ -87,8 +86,9 @@ struct Rejoin {};  // tell the coordinator that this node is ready for a round
 struct Finish {
   Outcome outcome;
 };
-using Action = std::variant<ConfirmRound, StartWorkers, AskToSave, AskToLeave, SignalWorkers, AnnounceWait, SweepLeftovers,
-                            ReportRunning, ReportDone, ReportFailure, ReportInterrupted, Rejoin, Finish>;
+using Action =
+    std::variant<ConfirmRound, StartWorkers, AskToSave, AskToLeave, SignalWorkers, AnnounceWait, SweepLeftovers,
+                 ReportRunning, ReportDone, ReportFailure, ReportInterrupted, Rejoin, Finish>;
 
 // "worker-exited round=1 local_rank=2 signal=SIGSEGV"
 std::string to_string(const Event& event);

@@ -211,20 +211,6 @@ int start_child(ChildPlan& plan, int& pidfd) {
 
 }  // namespace
 
-Fd& Fd::operator=(Fd&& other) noexcept {
-  if (this != &other) {
-    reset();
-    fd_ = other.release();
-  }
-  return *this;
-}
-
-int Fd::release() { return std::exchange(fd_, -1); }
-
-void Fd::reset() {
-  if (fd_ >= 0) close(std::exchange(fd_, -1));
-}
-
 Spawned spawn(const SpawnRequest& request) {
   static auto* const reply = static_cast<Reply*>(shared_memory(sizeof(Reply)));
   *reply = {};

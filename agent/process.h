@@ -6,26 +6,10 @@
 #include <string>
 #include <vector>
 
+#include "rendezvous/fd.h"
 #include "rendezvous/round.h"
 
 namespace ddprun {
-
-// A file descriptor that is closed with its owner.
-class Fd {
- public:
-  Fd() = default;
-  explicit Fd(int fd) : fd_(fd) {}
-  Fd(Fd&& other) noexcept : fd_(other.release()) {}
-  Fd& operator=(Fd&& other) noexcept;
-  ~Fd() { reset(); }
-  int get() const { return fd_; }
-  int release();
-  void reset();
-  explicit operator bool() const { return fd_ >= 0; }
-
- private:
-  int fd_ = -1;
-};
 
 struct PassedFd {
   int fd = -1;     // stays the caller's

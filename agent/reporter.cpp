@@ -155,9 +155,9 @@ void Reporter::waiting_for_nodes(const Attendance& attendance) {
 }
 
 void Reporter::regrouping(const EndRound& end) {
-  const std::string who =
-      end.cause ? "rank " + std::to_string(end.cause->rank) + " on " + end.cause->host + " " + in_words(end.cause->status) + "; "
-                : "";
+  const std::string who = end.cause ? "rank " + std::to_string(end.cause->rank) + " on " + end.cause->host + " " +
+                                          in_words(end.cause->status) + "; "
+                                    : "";
   pipes_.print("ddprun: " + who + end.reason + (end.cause ? ".\n" : ": a new round begins.\n"));
 }
 

@@ -1,6 +1,6 @@
 // What a worker writes to and the agent reads from: a pipe, or a terminal of its own where our console is one.
 #pragma once
-#include "agent/process.h"
+#include "rendezvous/fd.h"
 
 namespace ddprun {
 

@@ -4,8 +4,8 @@
 // carry out the actions it returns, in order. Equal events give equal actions, so a log replays a run.
 //
 // Whether a failure means another round or the end is the coordinator's to decide: the supervisor reports it, stops the
-// other workers at once, and waits for the answer. Without the coordinator it ends its workers in time for others to take
-// their ranks: the one path without grace. Not thread-safe: only the agent's event loop calls it. A worker's
+// other workers at once, and waits for the answer. Without the coordinator it ends its workers in time for others to
+// take their ranks: the one path without grace. Not thread-safe: only the agent's event loop calls it. A worker's
 // failure is an event, never an exception.
 #pragma once
 #include <optional>

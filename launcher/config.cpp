@@ -46,8 +46,8 @@ void check_meeting(const Config& config, const NodeCounts& nodes, Problems& out)
             std::to_string(nodes.most) + " nodes have the ranks 0 to " + std::to_string(nodes.most - 1) + ".");
   if (meeting_place(config).host.empty())
     out.add(out.who("nnodes") + " is " + config.nnodes + ", but nobody says where the nodes meet: pass " +
-            (fixed ? "--master-addr, the address of the node with rank 0." :
-                     "--rdzv-endpoint HOST:PORT, an address of one of them."));
+            (fixed ? "--master-addr, the address of the node with rank 0."
+                   : "--rdzv-endpoint HOST:PORT, an address of one of them."));
 }
 
 void check_nnodes(const Config& config, Problems& out) {

@@ -3,9 +3,9 @@
 #include <arpa/inet.h>
 #include <ifaddrs.h>
 #include <net/if.h>
+#include <netdb.h>
 #include <netinet/in.h>
 #include <sched.h>
-#include <netdb.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -13,7 +13,7 @@
 #include <cstdlib>
 #include <memory>
 
-#include "agent/process.h"
+#include "rendezvous/fd.h"
 
 namespace ddprun {
 namespace {

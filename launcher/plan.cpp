@@ -37,8 +37,7 @@ PlannedWorker planned(const AgentOptions& options, const Seat& seat, const Envir
       refuses_files(options.logs) ? "" : (run / error_file_in_run(options.logs, place)).string();
   PlannedWorker worker{local_rank, local_rank, command.program, with_local_rank(command.argv, local_rank)};
   Environment all = command.inherited;
-  for (auto& [name, value] :
-       worker_variables(command.job, seat, local_rank, error_file, command.inherited))
+  for (auto& [name, value] : worker_variables(command.job, seat, local_rank, error_file, command.inherited))
     all[name] = value;
   all["DDPRUN_JOB"] = "(a mark of the run)";
   all[DDPRUN_CHANNEL_VARIABLE] = std::to_string(kChannelFd);

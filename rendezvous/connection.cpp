@@ -29,7 +29,7 @@ ssize_t send_front(int fd, const OutputQueue& output) {
 
 }  // namespace
 
-Connection::Connection(ClientId id, OwnedFd socket, ConnectionHost& host)
+Connection::Connection(ClientId id, Fd socket, ConnectionHost& host)
     : id_(id), socket_(std::move(socket)), host_(host), deadline_(Clock::now() + host.limits.validate_within) {
   const int on = 1;
   setsockopt(fd(), IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);

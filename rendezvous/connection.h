@@ -12,8 +12,8 @@
 #include <string>
 #include <string_view>
 
+#include "rendezvous/fd.h"
 #include "rendezvous/output_queue.h"
-#include "rendezvous/owned_fd.h"
 #include "rendezvous/request_parser.h"
 #include "rendezvous/server_limits.h"
 #include "rendezvous/time.h"
@@ -32,7 +32,7 @@ struct ConnectionHost {
 class Connection {
  public:
   // The socket is a non-blocking one.
-  Connection(ClientId id, OwnedFd socket, ConnectionHost& host);
+  Connection(ClientId id, Fd socket, ConnectionHost& host);
 
   // The poller found these; requests go to the host.
   void on_ready(std::uint32_t events);
@@ -56,7 +56,7 @@ class Connection {
   bool over_full() const { return output_.size() > host_.limits.output_bytes_pause; }
 
   const ClientId id_;
-  const OwnedFd socket_;
+  const Fd socket_;
   ConnectionHost& host_;
   TimePoint deadline_;  // for Op::validate, later for a peer that takes nothing
   RequestParser parser_;

@@ -126,8 +126,12 @@ Json to_json(const Failure& failure) {
 }
 
 Failure failure_from(const Fields& fields) {
-  return {fields.whole("round", 0), fields.large("node"), fields.whole("local_rank", 0, kWorkersMax),
-          fields.whole("rank", 0, kRanksMax), status_from(fields.object("status")), fields.text("host")};
+  return {fields.whole("round", 0),
+          fields.large("node"),
+          fields.whole("local_rank", 0, kWorkersMax),
+          fields.whole("rank", 0, kRanksMax),
+          status_from(fields.object("status")),
+          fields.text("host")};
 }
 
 Json to_json(const Outcome& outcome) {
@@ -270,36 +274,36 @@ std::string encode(const FromAgent& message) {
 }
 
 std::string encode(const ToAgent& message) {
-  return written(std::visit(
-      overloaded{
-          [](const Welcome& m) {
-            const auto lease = std::chrono::duration_cast<std::chrono::milliseconds>(m.lease).count();
-            return Json{{"type", "welcome"}, {"your_address", m.your_address}, {"lease_ms", lease}};
-          },
-          [](const HeartbeatAnswer& m) {
-            Json out{{"type", "heartbeat"}, {"number", m.number}};
-            if (m.attendance) out["attendance"] = to_json(*m.attendance);
-            return out;
-          },
-          [](const FailureWords& m) {
-            return Json{{"type", "failure-words"}, {"text", m.text}};
-          },
-          [](const TakeSeat& m) {
-            return Json{{"type", "seat"}, {"seat", to_json(m.seat)}};
-          },
-          [](const StartRound& m) { return of_round("start", m.round); },
-          [](const EndRound& m) {
-            Json out = of_round("end-round", m.round);
-            out["planned"] = m.planned;
-            out["reason"] = m.reason;
-            if (m.cause) out["cause"] = to_json(*m.cause);
-            return out;
-          },
-          [](const EndJob& m) {
-            return Json{{"type", "end-job"}, {"outcome", to_json(m.outcome)}};
-          },
-      },
-      message));
+  return written(
+      std::visit(overloaded{
+                     [](const Welcome& m) {
+                       const auto lease = std::chrono::duration_cast<std::chrono::milliseconds>(m.lease).count();
+                       return Json{{"type", "welcome"}, {"your_address", m.your_address}, {"lease_ms", lease}};
+                     },
+                     [](const HeartbeatAnswer& m) {
+                       Json out{{"type", "heartbeat"}, {"number", m.number}};
+                       if (m.attendance) out["attendance"] = to_json(*m.attendance);
+                       return out;
+                     },
+                     [](const FailureWords& m) {
+                       return Json{{"type", "failure-words"}, {"text", m.text}};
+                     },
+                     [](const TakeSeat& m) {
+                       return Json{{"type", "seat"}, {"seat", to_json(m.seat)}};
+                     },
+                     [](const StartRound& m) { return of_round("start", m.round); },
+                     [](const EndRound& m) {
+                       Json out = of_round("end-round", m.round);
+                       out["planned"] = m.planned;
+                       out["reason"] = m.reason;
+                       if (m.cause) out["cause"] = to_json(*m.cause);
+                       return out;
+                     },
+                     [](const EndJob& m) {
+                       return Json{{"type", "end-job"}, {"outcome", to_json(m.outcome)}};
+                     },
+                 },
+                 message));
 }
 
 FromAgent decode_from_agent(std::string_view bytes, NodeId node) {

@@ -281,7 +281,8 @@ std::vector<NodeId> Coordinator::by_rank() const {
   std::sort(newcomers.begin(), newcomers.end(), [&](NodeId a, NodeId b) {
     return std::pair(wish(offer(a)), members_.at(a).arrival) < std::pair(wish(offer(b)), members_.at(b).arrival);
   });
-  const std::size_t room = static_cast<std::size_t>(policy_.nodes_max) - std::min<std::size_t>(order.size(), policy_.nodes_max);
+  const std::size_t room =
+      static_cast<std::size_t>(policy_.nodes_max) - std::min<std::size_t>(order.size(), policy_.nodes_max);
   if (newcomers.size() > room) newcomers.resize(room);
   const bool head_stays = !policy_.fixed_ranks && !order.empty();
   for (const NodeId id : newcomers)

@@ -112,8 +112,8 @@ struct RoundPolicy {
 
 // Who is there and who is waited for, for people.
 struct Attendance {
-  int nodes = 0, nodes_wanted = 0;  // ready; wanted: the fewest, or the most once those are there
-  int workers = 0;                  // of those that are ready
+  int nodes = 0, nodes_wanted = 0;        // ready; wanted: the fewest, or the most once those are there
+  int workers = 0;                        // of those that are ready
   std::vector<std::string> awaited = {};  // names of nodes that still stop their workers, or that were lost
 };
 
@@ -132,9 +132,9 @@ class Coordinator {
  private:
   using Orders = std::vector<Order>;
   struct Member {
-    NodeOffer offer;     // its last one
-    bool ready = false;  // without workers, for a round; else it is in one, or stops its workers
-    int arrival = 0;     // counts those who came
+    NodeOffer offer;                       // its last one
+    bool ready = false;                    // without workers, for a round; else it is in one, or stops its workers
+    int arrival = 0;                       // counts those who came
     std::optional<Outcome> farewell = {};  // it leaves: what it is told once it has no workers
   };
   struct Lost {
@@ -166,10 +166,10 @@ class Coordinator {
   Orders handle(const NodeGone& message, TimePoint now);
   Orders handle(const CoordinatorTick& message, TimePoint now);
 
-  Active* active(int round);            // null: another one, or none
-  Active* active_with(NodeId node);     // null: it is in no round
+  Active* active(int round);                                        // null: another one, or none
+  Active* active_with(NodeId node);                                 // null: it is in no round
   std::optional<Outcome> refusal(const NodeOffer& newcomer) const;  // empty: welcome
-  int staying() const;                                   // members that do not leave
+  int staying() const;                                              // members that do not leave
   int count_ready() const;
   Orders regroup(EndRound end, TimePoint now, TimePoint not_before);
   Orders go_on(TimePoint now);

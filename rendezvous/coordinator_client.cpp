@@ -87,9 +87,9 @@ void CoordinatorClient::prove(tcp::socket socket) {
 }
 
 void CoordinatorClient::greet() {
-  link_ = std::make_unique<ControlLink>(
-      std::move(*proving_), ControlLink::Hooks{[this](const std::string& message) { hear(message); },
-                                               [this](const std::string& why) { lose(why); }});
+  link_ = std::make_unique<ControlLink>(std::move(*proving_),
+                                        ControlLink::Hooks{[this](const std::string& message) { hear(message); },
+                                                           [this](const std::string& why) { lose(why); }});
   proving_.reset();
   const TimePoint now = Clock::now();
   link_->send(encode(FromAgent(options_.hello)));
@@ -113,8 +113,8 @@ void CoordinatorClient::hear(const ToAgent& message) {
     pause_ = kPauseFirst;
     try_over_.cancel();
   }
-  const auto heard = std::find_if(unanswered_.begin(), unanswered_.end(),
-                                  [&](const auto& beat) { return beat.first == answered; });
+  const auto heard =
+      std::find_if(unanswered_.begin(), unanswered_.end(), [&](const auto& beat) { return beat.first == answered; });
   if (heard != unanswered_.end() && welcomed_) {
     contact_ = heard->second;
     unanswered_.erase(unanswered_.begin(), heard + 1);

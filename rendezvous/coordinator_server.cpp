@@ -56,7 +56,6 @@ class Probe : public std::enable_shared_from_this<Probe> {
   }
 
  private:
-
   tcp::socket socket_;
   asio::steady_timer again_;
   tcp::endpoint agent_;
@@ -69,7 +68,8 @@ class CoordinatorServer::Impl {
  public:
   explicit Impl(Options options)
       : options_(std::move(options)),
-        coordinator_(options_.policy, Clock::now(), static_cast<std::uint64_t>(Clock::now().time_since_epoch().count())),
+        coordinator_(options_.policy, Clock::now(),
+                     static_cast<std::uint64_t>(Clock::now().time_since_epoch().count())),
         listener_(io_, options_.listening, options_.trust,
                   {[this](PeerConnection peer) { welcome(std::move(peer)); }, options_.log}),
         decision_(io_),
@@ -123,8 +123,8 @@ class CoordinatorServer::Impl {
   Coordinator coordinator_;
   std::map<NodeId, Agent> agents_;
   std::map<NodeId, std::shared_ptr<Probe>> probes_;
-  std::vector<NodeId> round_;        // by group rank
-  std::string reached_by_;           // an address of ours by which another host reached us
+  std::vector<NodeId> round_;  // by group rank
+  std::string reached_by_;     // an address of ours by which another host reached us
   bool over_ = false;
   PeerListener listener_;
   asio::steady_timer decision_, look_;
@@ -232,9 +232,9 @@ void CoordinatorServer::Impl::look_around() {
   std::vector<std::pair<NodeId, std::string>> lost;
   for (const auto& [id, agent] : agents_) {
     if (now - agent.heard >= options_.lease)
-      lost.emplace_back(id, "nothing was heard of it for " +
-                                std::to_string(std::chrono::duration_cast<std::chrono::seconds>(options_.lease).count()) +
-                                " s");
+      lost.emplace_back(
+          id, "nothing was heard of it for " +
+                  std::to_string(std::chrono::duration_cast<std::chrono::seconds>(options_.lease).count()) + " s");
     else if (agent.link->stuck())
       lost.emplace_back(id, "it does not read what it is told");
   }

@@ -11,7 +11,7 @@
 #include <cstdint>
 #include <span>
 
-#include "rendezvous/owned_fd.h"
+#include "rendezvous/fd.h"
 #include "rendezvous/time.h"
 
 namespace ddprun {
@@ -36,7 +36,7 @@ class Poller {
 
   void control(int operation, int fd, std::uint32_t events, std::uint64_t tag);
 
-  const OwnedFd epoll_, wake_;
+  const Fd epoll_, wake_;
   std::array<epoll_event, kEventsMax> events_{};
 };
 

@@ -39,9 +39,9 @@ struct RestartCounts {
 };
 
 struct Round {
-  int number = 0;                // the first one is 1
+  int number = 0;                     // the first one is 1
   std::vector<RoundNode> nodes = {};  // by group rank
-  std::string master_host = {};  // where group rank 0's store listens
+  std::string master_host = {};       // where group rank 0's store listens
   std::uint16_t master_port = 0;
   RestartCounts charged = {};
 

@@ -35,7 +35,7 @@ bool none_left(int error) { return error == EAGAIN || error == EWOULDBLOCK; }
 
 // A client, and what the loop knows of it.
 struct Client {
-  Client(ClientId id, OwnedFd socket, ConnectionHost& host) : connection(id, std::move(socket), host) {}
+  Client(ClientId id, Fd socket, ConnectionHost& host) : connection(id, std::move(socket), host) {}
   Connection connection;
   std::uint32_t awaited = EPOLLIN;
   TimePoint deadline = kNever;
@@ -55,7 +55,7 @@ class Server::Impl {
   void turn();
   void accept_some();
   void pause_accepting();
-  void admit(OwnedFd socket);
+  void admit(Fd socket);
   void serve(ClientId id, std::uint32_t events);
   void answer(ClientId from, Request request);
   void touch(ClientId id, Client& client);
@@ -67,7 +67,7 @@ class Server::Impl {
   void remove_the_late();
 
   const Listening listening_;
-  const OwnedFd listener_{listening_.fd};
+  const Fd listener_{listening_.fd};
   Poller poller_;
   TimePoint accept_again_ = kNever;
   ConnectionHost host_;
@@ -123,7 +123,7 @@ void Server::Impl::accept_some() {
     const int fd = accept4(listener_.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK);
     if (fd < 0 && none_left(errno)) break;
     if (fd < 0 && out_of_resources(errno)) return pause_accepting();
-    if (fd >= 0) admit(OwnedFd(fd));
+    if (fd >= 0) admit(Fd(fd));
   }
 }
 
@@ -132,7 +132,7 @@ void Server::Impl::pause_accepting() {
   accept_again_ = Clock::now() + kAcceptPause;
 }
 
-void Server::Impl::admit(OwnedFd socket) try {
+void Server::Impl::admit(Fd socket) try {
   if (clients_.size() >= host_.limits.connections_max) return;
   if (unvalidated_.size() >= host_.limits.unvalidated_max) remove(*unvalidated_.begin());
   const ClientId id = next_id_++;

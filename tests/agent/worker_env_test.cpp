@@ -10,9 +10,7 @@ namespace {
 
 const JobIdentity job{"my-job", 3, "1:2:3:my-job"};
 // Of two nodes with two and three workers.
-std::vector<Seat> two_nodes() {
-  return seats({5, {{0, 2, 0}, {1, 3, 2}}, "10.0.0.7", 41234, {.crashes = 1}});
-}
+std::vector<Seat> two_nodes() { return seats({5, {{0, 2, 0}, {1, 3, 2}}, "10.0.0.7", 41234, {.crashes = 1}}); }
 
 }  // namespace
 
@@ -47,14 +45,12 @@ TEST_CASE("a worker is told who it is, in torchrun's names", "[worker_env]") {
 TEST_CASE("one worker keeps all threads, several get one each unless the person said otherwise", "[worker_env]") {
   const Seat alone{.round = 1, .master_host = "127.0.0.1", .master_port = 1};
   CHECK(worker_variables(job, alone, 0, "", {}).count("OMP_NUM_THREADS") == 0);
-  CHECK(worker_variables(job, two_nodes()[0], 0, "", {{"OMP_NUM_THREADS", "7"}}).at("OMP_NUM_THREADS") ==
-        "7");
+  CHECK(worker_variables(job, two_nodes()[0], 0, "", {{"OMP_NUM_THREADS", "7"}}).at("OMP_NUM_THREADS") == "7");
 }
 
 TEST_CASE("what the person set for NCCL's error handling is kept", "[worker_env]") {
   const Environment inherited{{"TORCH_NCCL_ASYNC_ERROR_HANDLING", "3"}};
-  CHECK(worker_variables(job, two_nodes()[0], 0, "", inherited).at("TORCH_NCCL_ASYNC_ERROR_HANDLING") ==
-        "3");
+  CHECK(worker_variables(job, two_nodes()[0], 0, "", inherited).at("TORCH_NCCL_ASYNC_ERROR_HANDLING") == "3");
 }
 
 TEST_CASE("ddprun's variables replace inherited ones of the same name, the others stay", "[worker_env]") {
@@ -87,8 +83,8 @@ TEST_CASE("threads, interface and signals are what the person asked for", "[work
   chosen.interface = "eth7";
   chosen.signals_to_handle = "SIGTERM";
   chosen.extra = {{"LEARNING_RATE", "0.1"}, {"RANK", "never"}};
-  const Environment env = worker_variables(chosen, two_nodes()[0], 0, "",
-                                           {{"OMP_NUM_THREADS", "7"}, {"LEARNING_RATE", "1"}});
+  const Environment env =
+      worker_variables(chosen, two_nodes()[0], 0, "", {{"OMP_NUM_THREADS", "7"}, {"LEARNING_RATE", "1"}});
   CHECK(env.at("OMP_NUM_THREADS") == "6");
   CHECK(env.at("GLOO_SOCKET_IFNAME") == "eth7");
   CHECK(env.at("NCCL_SOCKET_IFNAME") == "eth7");

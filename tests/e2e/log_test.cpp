@@ -93,16 +93,20 @@ void require_whole(const std::string& text, int workers, int lines_each) {
 TEST_CASE("tee loses and tears no line of eight workers that write at once", "[log]") {
   const int lines = soaking() ? kSoakLines : kLines;
   const std::string where = GENERATE("> out", "| cat > out");
-  Series("8 workers tee " + std::to_string(lines) + " lines each, console " + (where[0] == '|' ? "through a pipe" : "into a file"), 1, 1).run([&](std::uint64_t) {
-    Job job;
-    const std::string script =
-        "exec seq -f \"rank $RANK line %.0f abcdefghijklmnopqrstuvwxyz\" " + std::to_string(lines);
-    const std::string words = kDdprun + " --nproc_per_node=8 --log-dir=logs --tee=3 sh -c '" + script + "' " + where;
-    REQUIRE(run({"sh", "-c", words}, 100s, job.options) == exited(0));
-    require_whole(read_file(job.folder / "out"), 8, lines);
-    const std::string file = job.log("rank-5/stdout.log");
-    REQUIRE(std::count(file.begin(), file.end(), '\n') == lines);
-  });
+  Series("8 workers tee " + std::to_string(lines) + " lines each, console " +
+             (where[0] == '|' ? "through a pipe" : "into a file"),
+         1, 1)
+      .run([&](std::uint64_t) {
+        Job job;
+        const std::string script =
+            "exec seq -f \"rank $RANK line %.0f abcdefghijklmnopqrstuvwxyz\" " + std::to_string(lines);
+        const std::string words =
+            kDdprun + " --nproc_per_node=8 --log-dir=logs --tee=3 sh -c '" + script + "' " + where;
+        REQUIRE(run({"sh", "-c", words}, 100s, job.options) == exited(0));
+        require_whole(read_file(job.folder / "out"), 8, lines);
+        const std::string file = job.log("rank-5/stdout.log");
+        REQUIRE(std::count(file.begin(), file.end(), '\n') == lines);
+      });
 }
 
 TEST_CASE("tee prints what torchrun prints, and the file has the bytes as they came", "[log]") {

@@ -100,8 +100,9 @@ TEST_CASE("a worker's failure on one node restarts all, and the final one is tol
   Nodes nodes(fixed(2, free_port()));
   nodes.options.push_back("--max-restarts=1");
   nodes.add({"--node-rank=0"});
-  nodes.add({"--node-rank=1"}, "echo \"up $DDPRUN_ROUND/$RANK/$WORLD_SIZE/$TORCHELASTIC_RESTART_COUNT\"; sleep 0.1; "
-                               "echo no luck in round $DDPRUN_ROUND >&2; exit $((3 + DDPRUN_ROUND))");
+  nodes.add({"--node-rank=1"},
+            "echo \"up $DDPRUN_ROUND/$RANK/$WORLD_SIZE/$TORCHELASTIC_RESTART_COUNT\"; sleep 0.1; "
+            "echo no luck in round $DDPRUN_ROUND >&2; exit $((3 + DDPRUN_ROUND))");
   const Ended first = nodes[0].wait_exit(kLimit), second = nodes[1].wait_exit(kLimit);
   CHECK(first.code == 1);
   CHECK(second.code == 1);
@@ -243,9 +244,7 @@ TEST_CASE("without its coordinator a node ends its workers in time, and then the
 }
 
 TEST_CASE("nobody in time, a wrong name, somebody else's address: one sentence each", "[nodes]") {
-  const auto alone = [](const std::vector<std::string>& options) {
-    return run(shell_job(options, "true"), kLimit);
-  };
+  const auto alone = [](const std::vector<std::string>& options) { return run(shell_job(options, "true"), kLimit); };
   const std::string port = std::to_string(free_port());
   const Ended nobody = alone({"--nnodes=2", "--node-rank=1", "--master-addr=127.0.0.1", "--master-port=" + port,
                               "--rdzv-conf=join_timeout=1"});
@@ -259,8 +258,8 @@ TEST_CASE("nobody in time, a wrong name, somebody else's address: one sentence e
   CHECK(wrong.code == 2);
   CHECK(has(wrong.err, "192.0.2.1 is no address of"));
   const Listening taken = open_listener("", 0);
-  const Ended busy = alone({"--nnodes=2", "--node-rank=0", "--master-addr=127.0.0.1",
-                            "--master-port=" + std::to_string(taken.port)});
+  const Ended busy =
+      alone({"--nnodes=2", "--node-rank=0", "--master-addr=127.0.0.1", "--master-port=" + std::to_string(taken.port)});
   CHECK(busy.code == 69);
   CHECK(has(busy.err, "ddress already in use"));
   close(taken.fd);

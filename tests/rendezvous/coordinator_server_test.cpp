@@ -48,11 +48,10 @@ class Agent {
       : listening_(open_listener("127.0.0.1", 0)), name_(name) {
     client_ = std::make_unique<CoordinatorClient>(
         io_,
-        CoordinatorClient::Options{{{"localhost", place.port}}, trust(name, token), Hello{std::move(job), listening_.port}},
-        CoordinatorClient::Hooks{[](const Welcome&) {},
-                                 [this](const ToAgent& message) { keep(message); },
-                                 [this] { isolated_ = true; },
-                                 [this](const std::string& why) { trouble_ = why; }});
+        CoordinatorClient::Options{
+            {{"localhost", place.port}}, trust(name, token), Hello{std::move(job), listening_.port}},
+        CoordinatorClient::Hooks{[](const Welcome&) {}, [this](const ToAgent& message) { keep(message); },
+                                 [this] { isolated_ = true; }, [this](const std::string& why) { trouble_ = why; }});
   }
   ~Agent() { vanish(); }
 
@@ -120,9 +119,7 @@ class Agent {
   std::unique_ptr<CoordinatorClient> client_;
 };
 
-RoundPolicy nodes(int least, int most) {
-  return {.nodes_min = least, .nodes_max = most, .last_call = 100ms};
-}
+RoundPolicy nodes(int least, int most) { return {.nodes_min = least, .nodes_max = most, .last_call = 100ms}; }
 
 }  // namespace
 

@@ -312,7 +312,8 @@ TEST_CASE("a node rank that another node has, or that there is not, is refused w
   CHECK(has<FormRound>(job.on(wishing(3, 0))));
 }
 
-TEST_CASE("in an elastic job the node rank is a wish: survivors keep their order, and their head stays", "[coordinator]") {
+TEST_CASE("in an elastic job the node rank is a wish: survivors keep their order, and their head stays",
+          "[coordinator]") {
   Job job({.nodes_min = 1, .nodes_max = 3});
   job.on(wishing(30, 3));
   job.on(wishing(20, 2));

@@ -277,18 +277,26 @@ void Cluster::carry_out(NodeId id, const Action& action) {
   invariant(!self.finished, "nothing is done after Finish");
   std::visit(
       overloaded{
-          [&](const ConfirmRound& a) { to_coordinator(id, NodeConfirmed{id, a.round}); },
+          [&](const ConfirmRound& a) {
+            to_coordinator(id, NodeConfirmed{id, a.round});
+          },
           [&](const StartWorkers& a) { start(id, a.seat); },
           [&](const SignalWorkers& a) { signal_workers(id, a.signal); },
           [&](const SweepLeftovers&) { invariant(self.running.empty(), "a round is swept when its workers are gone"); },
-          [&](const ReportRunning& a) { to_coordinator(id, NodeRunning{id, a.round}); },
-          [&](const ReportDone& a) { to_coordinator(id, NodeDone{id, a.round}); },
+          [&](const ReportRunning& a) {
+            to_coordinator(id, NodeRunning{id, a.round});
+          },
+          [&](const ReportDone& a) {
+            to_coordinator(id, NodeDone{id, a.round});
+          },
           [&](const ReportFailure& a) {
             note(name(id) + ": a worker fails");
             to_coordinator(id, WorkerFailed{{a.round, id, a.local_rank, 0, a.status}});
           },
           [&](const ReportInterrupted&) { tell_of_signal(id); },
-          [&](const Rejoin&) { to_coordinator(id, NodeReady{id, self.offer}); },
+          [&](const Rejoin&) {
+            to_coordinator(id, NodeReady{id, self.offer});
+          },
           [&](const Finish& a) {
             invariant(self.running.empty(), "an agent that finishes has no workers");
             self.finished = true;

@@ -29,12 +29,12 @@ struct ClusterOptions {
   double interrupt = 0.05;  // chance that somebody presses Ctrl-C at some time
   int max_restarts = 3;
   // So many of each in the first five minutes.
-  int kills = 0;       // SIGKILL to an agent
-  int cuts = 0;        // a node is out of reach, for up to 20 s
-  int leaves = 0;      // SIGTERM to a node
-  int joins = 0;       // another node comes
-  bool fence = true;   // false breaks the code: a lost node's workers are taken for dead at once
-  bool lease = true;   // false breaks the code: a node out of reach lets its workers live
+  int kills = 0;      // SIGKILL to an agent
+  int cuts = 0;       // a node is out of reach, for up to 20 s
+  int leaves = 0;     // SIGTERM to a node
+  int joins = 0;      // another node comes
+  bool fence = true;  // false breaks the code: a lost node's workers are taken for dead at once
+  bool lease = true;  // false breaks the code: a node out of reach lets its workers live
 };
 
 class Cluster {
@@ -59,8 +59,8 @@ class Cluster {
     int connection = 0;      // counts them; 0: none yet
     bool connected = false;  // as the node sees it
     bool reachable = true;
-    int signal = 0;  // somebody wants it to end
-    TimePoint last_up, last_down;  // arrival of the last message, per direction
+    int signal = 0;                 // somebody wants it to end
+    TimePoint last_up, last_down;   // arrival of the last message, per direction
     std::deque<Event> events = {};  // those that come up while an action is carried out wait for their turn
     bool handling = false;
   };
