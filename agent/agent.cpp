@@ -229,7 +229,7 @@ void Agent::hear(const ToAgent& message) {
   std::visit(overloaded{
                  [](const Welcome&) {},
                  [&](const HeartbeatAnswer& m) {
-                   if (m.attendance && !seat_) reporter_.waiting_for_nodes(*m.attendance);
+                   if (!seat_) reporter_.waiting_for_nodes(m.attendance);
                  },
                  [&](const FailureWords& m) {
                    failure_words_ = m.text;

@@ -146,10 +146,12 @@ void Reporter::waiting_for_coordinator(const std::string& why, Duration since) {
   pipes_.print("ddprun: waiting for the coordinator: " + why + ".\n");
 }
 
-void Reporter::waiting_for_nodes(const Attendance& attendance) {
-  std::string text = std::to_string(attendance.nodes) + " of " + std::to_string(attendance.nodes_wanted) +
-                     " nodes are here, with " + std::to_string(attendance.workers) + " workers";
-  if (!attendance.awaited.empty()) text += "; waiting for " + listed(attendance.awaited);
+void Reporter::waiting_for_nodes(const std::optional<Attendance>& attendance) {
+  std::string text = "the job has as many nodes as it may have; this one is a spare";
+  if (attendance)
+    text = std::to_string(attendance->nodes) + " of " + std::to_string(attendance->nodes_wanted) +
+           " nodes are here, with " + std::to_string(attendance->workers) + " workers";
+  if (attendance && !attendance->awaited.empty()) text += "; waiting for " + listed(attendance->awaited);
   if (text == std::exchange(last_wait_, text)) return;
   pipes_.print("ddprun: " + text + ".\n");
 }

@@ -64,8 +64,7 @@ std::vector<std::string> elastic(const std::string& nodes) {
 }
 
 // All addresses here are one machine's: who has the coordinator is said, not found out.
-const std::vector<std::string> kHost{"--rdzv-conf=last_call_timeout=1,is_host=true"},
-    kGuest{"--rdzv-conf=is_host=false"};
+const std::vector<std::string> kHost{"--rdzv-conf=is_host=true"}, kGuest{"--rdzv-conf=is_host=false"};
 
 }  // namespace
 
@@ -151,7 +150,7 @@ TEST_CASE("a node that is killed is missed at once: the survivors regroup, with 
 
 TEST_CASE("a node that joins ends the round politely and is in the next one", "[nodes]") {
   Nodes nodes(elastic("1:3"));
-  nodes.add(kHost);
+  nodes.add({"--rdzv-conf=last_call_timeout=1,is_host=true"});
   nodes.wait_for_round("1/0/1", 0);
   nodes.add(kGuest);
   nodes.wait_for_round("2/0/2", 0);
@@ -191,6 +190,7 @@ TEST_CASE("a node too many waits as a spare, and ends well when it was never nee
   nodes.add(kGuest);
   for (std::size_t i = 0; i < 2; ++i) nodes[i].wait_for_output("up 1/[01]/2/0", kLimit);
   Command& spare = nodes.add(kGuest);
+  spare.wait_for_output("this one is a spare", kLimit);
   if (GENERATE(false, true)) {
     nodes[1].kill(SIGKILL);
     spare.wait_for_output("up 2/1/2/0", kLimit);
