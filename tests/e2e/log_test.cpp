@@ -93,16 +93,20 @@ void require_whole(const std::string& text, int workers, int lines_each) {
 TEST_CASE("tee loses and tears no line of eight workers that write at once", "[log]") {
   const int lines = soaking() ? kSoakLines : kLines;
   const std::string where = GENERATE("> out", "| cat > out");
-  Series("8 workers tee " + std::to_string(lines) + " lines each, console " + where, 1, 1).run([&](std::uint64_t) {
-    Job job;
-    const std::string script =
-        "exec seq -f \"rank $RANK line %.0f abcdefghijklmnopqrstuvwxyz\" " + std::to_string(lines);
-    const std::string words = kDdprun + " --nproc_per_node=8 --log-dir=logs --tee=3 sh -c '" + script + "' " + where;
-    REQUIRE(run({"sh", "-c", words}, 100s, job.options) == exited(0));
-    require_whole(read_file(job.folder / "out"), 8, lines);
-    const std::string file = job.log("rank-5/stdout.log");
-    REQUIRE(std::count(file.begin(), file.end(), '\n') == lines);
-  });
+  Series("8 workers tee " + std::to_string(lines) + " lines each, console " +
+             (where[0] == '|' ? "through a pipe" : "into a file"),
+         1, 1)
+      .run([&](std::uint64_t) {
+        Job job;
+        const std::string script =
+            "exec seq -f \"rank $RANK line %.0f abcdefghijklmnopqrstuvwxyz\" " + std::to_string(lines);
+        const std::string words =
+            kDdprun + " --nproc_per_node=8 --log-dir=logs --tee=3 sh -c '" + script + "' " + where;
+        REQUIRE(run({"sh", "-c", words}, 100s, job.options) == exited(0));
+        require_whole(read_file(job.folder / "out"), 8, lines);
+        const std::string file = job.log("rank-5/stdout.log");
+        REQUIRE(std::count(file.begin(), file.end(), '\n') == lines);
+      });
 }
 
 TEST_CASE("tee prints what torchrun prints, and the file has the bytes as they came", "[log]") {
@@ -170,8 +174,10 @@ TEST_CASE("the report shows the last lines of a redirected stderr, and only of t
   CHECK(has(ended.err, "    | the reason\n"));
   CHECK(has(ended.err, "    | 12\n"));
   CHECK_FALSE(has(ended.err, "    | 11\n"));
-  CHECK_FALSE(has(ended.err, "an old reason"));
   CHECK(has(ended.err, "logs/r/round-1/rank-0/stderr.log\n"));
+  const Ended short_one = job.run(words, "echo 'a new reason' >&2; exit 1");
+  CHECK(has(short_one.err, "    | a new reason\n"));
+  CHECK_FALSE(has(short_one.err, "    | the reason\n"));
 }
 
 TEST_CASE("ranks that the console leaves out are silent, yet the report has their last lines", "[log]") {
@@ -362,9 +368,10 @@ TEST_CASE("workers learn that the terminal has another size", "[log]") {
   Job job;
   job.options.terminal = true;
   Command command(shell_job({"--nproc_per_node=2"},
-                            "trap 'echo size $(stty size <&2)' WINCH; echo up; until [ -e done ]; do sleep 0.02; done"),
+                            "trap 'echo size $(stty size <&2)' WINCH; echo up with $(stty size <&2); "
+                            "until [ -e done ]; do sleep 0.02; done"),
                   job.options);
-  command.wait_for_output("up[^]*up", kLimit);
+  command.wait_for_output("up with 24 80[^]*up with 24 80", kLimit);
   const winsize size{.ws_row = 33, .ws_col = 111, .ws_xpixel = 0, .ws_ypixel = 0};
   const int terminal = ::open(("/proc/" + std::to_string(command.pid()) + "/fd/0").c_str(), O_RDWR | O_NOCTTY);
   REQUIRE(ioctl(terminal, TIOCSWINSZ, &size) == 0);

@@ -43,7 +43,7 @@ class OrphanJob {
   std::string folder() const { return folder_.path(); }
   std::string name() const { return folder_.path().filename(); }  // what % stands for
   pid_t keeper() const { return command_.pid(); }
-  pid_t agent() const;  // 0 where it is not there yet
+  pid_t agent() const;           // 0 where it is not there yet
   pid_t worker(int rank) const;  // itself, none of its descendants; 0 where it is not there yet
 
   // All workers of round 1 have said so; what they say: descendants.h.

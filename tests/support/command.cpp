@@ -362,7 +362,8 @@ pid_t Command::wait_for_process(const std::string& variable, const std::string& 
     pump(milliseconds{0});
     const auto found = processes(variable, value);
     for (const Process& one : found)  // pids wrap around: the lowest may be a child's
-      if (std::none_of(found.begin(), found.end(), [&](auto& other) { return other.pid == one.parent; })) return one.pid;
+      if (std::none_of(found.begin(), found.end(), [&](auto& other) { return other.pid == one.parent; }))
+        return one.pid;
     if (ended_) give_up("ended without a process with " + variable + "=" + value);
     if (Clock::now() >= until) give_up("has no process with " + variable + "=" + value);
     std::this_thread::sleep_for(milliseconds{2});
