@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Sets up, builds, and runs every test: everything in release, the torch-free part again under ASan and UBSan and again
-# under TSan, and the fuzzers for half a minute.
+# under TSan, and each fuzzer for half a minute.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 

@@ -94,6 +94,7 @@ TEST_CASE("inside a container the group's files lie at the mount's root, whateve
 
 TEST_CASE("counters and limits are read as the kernel writes them", "[oom_count]") {
   CHECK(counter("oom_kill_disable 0\nunder_oom 0\noom_kill 3\n", "oom_kill") == 3u);
+  CHECK(counter("a_group_oom_kill 7\noom_kill 3\n", "oom_kill") == 3u);
   CHECK_FALSE(counter("low 0\n", "oom_kill"));
   CHECK(memory_limit("67108864\n") == 67108864u);
   CHECK_FALSE(memory_limit("max\n"));
