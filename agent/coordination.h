@@ -18,8 +18,8 @@ namespace ddprun {
 
 // Where and how the nodes of a job meet.
 struct Meeting {
-  std::vector<CoordinatorPlace> places;
-  bool host = false;               // the coordinator runs here, at the port of the first place
+  std::vector<ControlAddress> places;
+  bool host = false;               // the job's first coordinator runs here, at the port of the first place
   bool others_may_host = false;    // then: where that port is taken, by another agent of this machine
   std::uint16_t control_port = 0;  // where an agent that does not host listens; 0: any free one
   std::string run_id;
@@ -35,7 +35,8 @@ class Coordination {
     std::function<void(const ToAgent&)> on_message;
     std::function<void()> on_isolated;                       // Isolated, agent/events.h
     std::function<void(const std::string& why)> on_trouble;  // the coordinator is out of reach, again and again
-    std::function<void(const std::string& line)> log;        // from any thread
+    std::function<void(const std::string& why)> on_hopeless;  // no coordinator can be elected any more
+    std::function<void(const std::string& line)> log;         // from any thread
   };
   virtual ~Coordination() = default;
   virtual void start() = 0;

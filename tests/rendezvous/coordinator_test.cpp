@@ -80,7 +80,7 @@ TEST_CASE("a job of one node forms its round at once", "[coordinator]") {
   CHECK(round.world_size() == 4);
   CHECK(round.master_host == "host0");
   CHECK(round.master_port == 4711);
-  CHECK(round.charged == RestartCounts{});
+  CHECK(round.ledger.counts == RestartCounts{});
   CHECK(job.only<StartRound>(NodeConfirmed{0, 1}).round == 1);
 }
 
@@ -157,7 +157,7 @@ TEST_CASE("survivors of a lost node regroup at once, with their ranks closed up"
   SECTION("until they are known to be dead") {
     const Round round = job.only<FormRound>(NodeGone{5}).round;
     CHECK(ids(round) == std::vector<NodeId>{7, 9});
-    CHECK(round.charged == RestartCounts{.lost_nodes = 1});
+    CHECK(round.ledger.counts == RestartCounts{.lost_nodes = 1});
     CHECK(seats(round)[1].restarts == 0);
   }
   SECTION("or their time is over") {
@@ -196,7 +196,7 @@ TEST_CASE("a node that joins ends the round politely and is in the next one", "[
   CHECK(end.reason == "host1 joins");
   const Round round = job.only<FormRound>(ready(0)).round;
   CHECK(ids(round) == std::vector<NodeId>{0, 1});
-  CHECK(round.charged == RestartCounts{.resizes = 1});
+  CHECK(round.ledger.counts == RestartCounts{.resizes = 1});
 }
 
 TEST_CASE("a node too many is a spare, takes over when one is lost, and ends with the job", "[coordinator]") {
@@ -354,10 +354,10 @@ TEST_CASE("a failure ends the round, and the next one has a new number, a new st
   const Round round = job.only<FormRound>(ready(0, 2, 2000)).round;
   CHECK(round.number == 2);
   CHECK(round.master_port == 2000);
-  CHECK(round.charged == RestartCounts{.crashes = 1});
+  CHECK(round.ledger.counts == RestartCounts{.crashes = 1});
   job.start(round);
   job.only<EndRound>(failure(2, {.hung = true}));
-  CHECK(job.only<FormRound>(ready(0)).round.charged == RestartCounts{.crashes = 1, .hangs = 1});
+  CHECK(job.only<FormRound>(ready(0)).round.ledger.counts == RestartCounts{.crashes = 1, .hangs = 1});
 }
 
 TEST_CASE("a failure of a round that is over changes nothing", "[coordinator]") {
