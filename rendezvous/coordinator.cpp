@@ -16,6 +16,7 @@ int wish(const NodeOffer& offer) { return offer.wished_rank.value_or(kNoWish); }
 
 // For people: "gpu-7 (10.0.0.7)".
 std::string name_of(const std::string& name, const std::string& host) {
+  if (host.empty()) return name;
   if (name.empty() || name == host) return host;
   return name + " (" + host + ")";
 }

@@ -185,7 +185,7 @@ void CoordinatorServer::Impl::lead() {
 
 void CoordinatorServer::Impl::lead(const Succession& succession, TimePoint asked_at) {
   stop_leading({});
-  coordinator_.emplace(options_.policy, Clock::now(), clock_seed(), options_.self, succession);
+  coordinator_.emplace(options_.policy, Clock::now(), clock_seed(), options_.self.value_or(0), succession);
   contact_ = {};
   contact_known_at_ = {};
   newest_ = {succession.term, succession.record.number};
@@ -328,7 +328,7 @@ void CoordinatorServer::Impl::beat(NodeId id, const Heartbeat& message) {
 Duration CoordinatorServer::Impl::quorum_age() {
   const TimePoint now = Clock::now();
   if (now - contact_known_at_ >= kContactEvery) {
-    contact_at_ = contact_.latest(coordinator_->electorates(), options_.self, now);
+    contact_at_ = contact_.latest(coordinator_->electorates(), options_.self.value_or(0), now);
     contact_known_at_ = now;
   }
   return now - std::max(contact_at_, now - 2 * options_.lease);

@@ -30,7 +30,7 @@ class CoordinatorServer {
     PeerTrust trust;      // with an instance of its own
     Fingerprint fingerprint;
     RoundPolicy policy;
-    NodeId self = 0;  // the agent's
+    std::optional<NodeId> self = {};  // the agent's; empty: this one coordinates without being a node
     Duration lease = kLease;
     std::function<void(const std::string& line)> log = {};
     // Another agent stands for election; to be answered, from any thread.

@@ -42,7 +42,8 @@ std::vector<ElectionAction> Election::handle(const OutOfTouch& event, TimePoint 
   if (!record_ || candidacy_) return {};
   if (event.gone && !can_win()) return {GiveUp{}};
   const bool chosen = record_->coordinator == self_;  // handed over to us
-  const TimePoint then = now + (event.gone ? Duration::zero() : timing_.breath) + (chosen ? Duration::zero() : turn());
+  const Duration wait = (event.gone ? Duration::zero() : timing_.breath) + turn();
+  const TimePoint then = chosen ? now : now + wait;
   if (news || then < *next_try_) next_try_ = then;
   return {};
 }

@@ -12,7 +12,7 @@ void QuorumContact::answered(NodeId node, TimePoint said_at) {
 
 TimePoint QuorumContact::latest(const std::vector<Electorate>& electorates, NodeId self, TimePoint now) const {
   TimePoint least = now;
-  for (const Electorate& electorate : electorates) least = std::min(least, latest(electorate, self, now));
+  for (const Electorate& electorate : electorates) least = std::min(least, latest_of(electorate, self, now));
   return least;
 }
 
@@ -23,7 +23,7 @@ TimePoint QuorumContact::of(NodeId node, NodeId self, TimePoint now) const {
 }
 
 // Half of them are enough with their coordinator.
-TimePoint QuorumContact::latest(const Electorate& electorate, NodeId self, TimePoint now) const {
+TimePoint QuorumContact::latest_of(const Electorate& electorate, NodeId self, TimePoint now) const {
   std::vector<TimePoint> times;
   for (const NodeId node : electorate.nodes) times.push_back(of(node, self, now));
   std::sort(times.begin(), times.end(), std::greater<>());

@@ -22,7 +22,7 @@ class QuorumContact {
 
  private:
   TimePoint of(NodeId node, NodeId self, TimePoint now) const;
-  TimePoint latest(const Electorate& electorate, NodeId self, TimePoint now) const;
+  TimePoint latest_of(const Electorate& electorate, NodeId self, TimePoint now) const;
 
   std::map<NodeId, TimePoint> answered_;
 };
