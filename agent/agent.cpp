@@ -88,8 +88,10 @@ Agent::Agent(AgentOptions options, const RoundPolicy& policy)
 }
 
 std::unique_ptr<Coordination> Agent::coordination(const RoundPolicy& policy) {
-  Coordination::Hooks hooks{[this] { connected(); }, [this](const ToAgent& message) { hear(message); },
-                            [this] { happened(Isolated{}); }, [this](const std::string& why) { disconnected(why); },
+  Coordination::Hooks hooks{[this] { connected(); },
+                            [this](const ToAgent& message) { hear(message); },
+                            [this] { happened(Isolated{}); },
+                            [this](const std::string& why) { disconnected(why); },
                             [this](const std::string& why) {
                               happened(JobEnded{{Verdict::out_of_reach, 0, why, {}}});
                             },

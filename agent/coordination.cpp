@@ -96,14 +96,14 @@ class There : public Coordination {
   void start() override {
     client_ = std::make_unique<CoordinatorClient>(
         io_, CoordinatorClient::Options{meeting_.places, trust_, {meeting_.fingerprint, control_port_}},
-        CoordinatorClient::Hooks{[this](const Welcome& welcome) { connected(welcome); },
-                                 [this](const ToAgent& message) { hear(message); },
-                                 [this](const Elsewhere& told) { look_elsewhere(told); },
-                                 [this] { hooks_.on_isolated(); },
-                                 [this](const CoordinatorClient::Trouble& trouble) { trouble_with(trouble); }});
-    calls_ = std::make_unique<Calls>(io_, trust_,
-                                     [this](NodeId voter, const Vote& vote) { elect(VoteGiven{voter, vote}); });
-    if (meeting_.host && meeting_.places.size() == 1) server_->lead();
+        CoordinatorClient::Hooks{
+            [this](const Welcome& welcome) { connected(welcome); }, [this](const ToAgent& message) { hear(message); },
+            [this](const Elsewhere& told) { look_elsewhere(told); }, [this] { hooks_.on_isolated(); },
+            [this](const CoordinatorClient::Trouble& trouble) { trouble_with(trouble); }});
+    calls_ = std::make_unique<Calls>(io_, trust_, [this](NodeId voter, const Vote& vote) {
+      elect(VoteGiven{voter, vote});
+    });
+    if (at_place_ == 0u && meeting_.places.size() == 1) server_->lead();
   }
 
   bool send(const FromAgent& message) override { return client_ && client_->send(message); }
@@ -122,15 +122,7 @@ class There : public Coordination {
 
   // The server has a loop and a context of its own: TLS contexts are for one thread.
   void listen(const RoundPolicy& policy) {
-    const std::uint16_t port = meeting_.host ? meeting_.places.front().port : meeting_.control_port;
-    Listening listening;
-    try {
-      listening = open_listener("", port);
-    } catch (const Error&) {
-      if (!meeting_.host || !meeting_.others_may_host) throw;
-      meeting_.host = false;
-      listening = open_listener("", meeting_.control_port);
-    }
+    const Listening listening = listen_at_own_place();
     control_port_ = listening.port;
     const PeerTrust trust{std::make_shared<TlsContext>(meeting_.credentials, meeting_.run_id),
                           make_identity(meeting_.name, meeting_.run_id),
@@ -143,6 +135,23 @@ class There : public Coordination {
         [this](const CoordinatorCall& call, const ControlAddress& caller) {
           asio::post(io_, [this, call, caller] { called(call, caller); });
         }});
+  }
+
+  Listening listen_at_own_place() {
+    for (const std::size_t place : meeting_.own_places) try {
+        const Listening listening = open_listener("", meeting_.places[place].port);
+        at_place_ = place;
+        return listening;
+      } catch (const Error&) {
+        if (!meeting_.others_may_host) throw;
+      }
+    return open_listener("", meeting_.control_port);
+  }
+
+  std::vector<ControlAddress> others_places() const {
+    std::vector<ControlAddress> out = meeting_.places;
+    if (at_place_) out.erase(out.begin() + static_cast<std::ptrdiff_t>(*at_place_));
+    return out;
   }
 
   void connected(const Welcome& welcome) {
@@ -187,7 +196,7 @@ class There : public Coordination {
 
   // A job goes on under another node's lead while the first place's was away.
   void lead_if_nobody_does() {
-    if (!meeting_.host || meeting_.places.size() == 1 || ++places_tried_ != meeting_.places.size()) return;
+    if (at_place_ != 0u || meeting_.places.size() == 1 || ++places_tried_ != meeting_.places.size()) return;
     if (election_.term() == 0 && !job_elsewhere_) server_->lead();
   }
 
@@ -210,8 +219,9 @@ class There : public Coordination {
                      [&](const Lead& a) { lead(a); },
                      [&](const Follow&) { follow(caller); },
                      [&](const GiveUp&) {
-                       hooks_.on_hopeless("the node that coordinated the job is gone, and of two nodes one cannot know "
-                                          "whether the other lives");
+                       hooks_.on_hopeless(
+                           "the node that coordinated the job is gone, and of two nodes one cannot know "
+                           "whether the other lives");
                      },
                  },
                  action);
@@ -230,7 +240,7 @@ class There : public Coordination {
   void lead(const Lead& won) {
     server_->lead({won.term, won.record, Clock::now() + kLease + kBeyondLease}, won.asked_at);
     client_->go_to({"localhost", control_port_});
-    calls_->call({won.term, control_port_}, meeting_.host ? std::vector<ControlAddress>{} : meeting_.places);
+    calls_->call({won.term, control_port_}, others_places());
   }
 
   void follow(const ControlAddress& coordinator) {
@@ -243,6 +253,7 @@ class There : public Coordination {
   PeerTrust trust_;
   Meeting meeting_;
   Hooks hooks_;
+  std::optional<std::size_t> at_place_;  // of the meeting's
   std::uint16_t control_port_ = 0;
   Election election_;
   asio::steady_timer election_timer_;

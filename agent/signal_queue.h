@@ -1,5 +1,5 @@
-// The signals that ddprun acts on, as events of its loop: blocked, and read from a file, so that no handler ever runs in
-// the middle of anything (signalfd(2)).
+// The signals that ddprun acts on, as events of its loop: blocked, and read from a file, so that no handler ever runs
+// in the middle of anything (signalfd(2)).
 //
 // Threads made from now on inherit the mask, and so would children. For the main thread, once in a process.
 #pragma once

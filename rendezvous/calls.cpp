@@ -77,17 +77,15 @@ class Calls::Call : public std::enable_shared_from_this<Calls::Call> {
 
   void prove() {
     proving_.emplace(std::move(socket_), PeerRole::client, trust_);
-    proving_->handshake(Clock::now() + kTryLimit, guarded([this](const std::string& refusal) {
-                          refusal.empty() ? speak() : fail();
-                        }));
+    proving_->handshake(Clock::now() + kTryLimit,
+                        guarded([this](const std::string& refusal) { refusal.empty() ? speak() : fail(); }));
   }
 
   void speak() {
     limit_.cancel();
-    link_ = std::make_unique<ControlLink>(
-        std::move(*proving_),
-        ControlLink::Hooks{guarded([this](const std::string& bytes) { hear(bytes); }),
-                           guarded([this](const std::string&) { fail(); })});
+    link_ = std::make_unique<ControlLink>(std::move(*proving_),
+                                          ControlLink::Hooks{guarded([this](const std::string& bytes) { hear(bytes); }),
+                                                             guarded([this](const std::string&) { fail(); })});
     proving_.reset();
     link_->send(*message_);
     again_ = aim_.always;  // it has been told, unless another one starts there

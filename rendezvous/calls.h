@@ -1,8 +1,8 @@
 // What an agent says to many others' control ports in an election: asks for their votes, then, elected, calls them.
 //
-// One connection for each, made for the purpose. Whoever cannot be reached is asked once, but called again and again for
-// `kCallAgainFor`, as it may be out of reach for a time; a place of the job's rendezvous endpoint for ever, as a node may
-// start there anew and take itself for the first.
+// One connection for each, made for the purpose. Whoever cannot be reached is asked once, but called again and again
+// for `kCallAgainFor`, as it may be out of reach for a time; a place of the job's rendezvous endpoint for ever, as a
+// node may start there anew and take itself for the first.
 //
 // For the thread of its io_context; no handler runs inside a call of ours, nor after our end.
 #pragma once

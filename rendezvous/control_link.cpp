@@ -18,7 +18,9 @@ std::string reason(const std::error_code& error) {
 }  // namespace
 
 ControlLink::ControlLink(PeerConnection connection, Hooks hooks)
-    : connection_(std::move(connection)), hooks_(std::make_shared<Hooks>(std::move(hooks))), input_(new char[kInputBytes]) {
+    : connection_(std::move(connection)),
+      hooks_(std::make_shared<Hooks>(std::move(hooks))),
+      input_(new char[kInputBytes]) {
   read();
 }
 

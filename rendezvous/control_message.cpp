@@ -214,12 +214,8 @@ Json to_json(const ControlAddress& address) { return {{"host", address.host}, {"
 ControlAddress address_from(const Fields& fields) { return {fields.text("host"), fields.port("port")}; }
 
 Json to_json(const RoundNode& node) {
-  return {{"id", node.id},
-          {"workers", node.workers},
-          {"first_rank", node.first_rank},
-          {"role", node.role},
-          {"name", node.name},
-          {"control", to_json(node.control)}};
+  return {{"id", node.id},     {"workers", node.workers}, {"first_rank", node.first_rank},
+          {"role", node.role}, {"name", node.name},       {"control", to_json(node.control)}};
 }
 
 RoundNode node_from(const Fields& fields) {
@@ -232,18 +228,18 @@ RoundNode node_from(const Fields& fields) {
 }
 
 Json to_json(const LedgerRecord& ledger) {
-  Json out{{"crashes", ledger.counts.crashes},         {"hangs", ledger.counts.hangs},
-           {"lost_nodes", ledger.counts.lost_nodes},   {"preemptions", ledger.counts.preemptions},
-           {"resizes", ledger.counts.resizes},         {"repeats", ledger.repeats}};
+  Json out{{"crashes", ledger.counts.crashes},       {"hangs", ledger.counts.hangs},
+           {"lost_nodes", ledger.counts.lost_nodes}, {"preemptions", ledger.counts.preemptions},
+           {"resizes", ledger.counts.resizes},       {"repeats", ledger.repeats}};
   if (ledger.last_failure) out["last_failure"] = to_json(*ledger.last_failure);
   return out;
 }
 
 LedgerRecord ledger_from(const Fields& fields) {
   const auto count = [&](const char* name) { return fields.whole(name, 0); };
-  LedgerRecord out{.counts = {count("crashes"), count("hangs"), count("lost_nodes"), count("preemptions"),
-                              count("resizes")},
-                   .repeats = count("repeats")};
+  LedgerRecord out{
+      .counts = {count("crashes"), count("hangs"), count("lost_nodes"), count("preemptions"), count("resizes")},
+      .repeats = count("repeats")};
   if (fields.has("last_failure")) out.last_failure = status_from(fields.object("last_failure"));
   return out;
 }
@@ -289,9 +285,7 @@ Round round_from(const Fields& fields) {
   return out;
 }
 
-std::int64_t milliseconds(Duration duration) {
-  return std::chrono::ceil<std::chrono::milliseconds>(duration).count();
-}
+std::int64_t milliseconds(Duration duration) { return std::chrono::ceil<std::chrono::milliseconds>(duration).count(); }
 
 Duration milliseconds_from(const Fields& fields, const char* name, int least = 0) {
   return std::chrono::milliseconds(fields.whole(name, least));
@@ -329,97 +323,96 @@ std::string difference(const Fingerprint& coordinators, const Fingerprint& newco
 }
 
 std::string encode(const FromAgent& message) {
-  return written(std::visit(
-      overloaded{
-          [](const Hello& m) {
-            return Json{{"type", "hello"},
-                        {"job", to_json(m.fingerprint)},
-                        {"control_port", m.control_port},
-                        {"term", m.record.term},
-                        {"round", m.record.round}};
-          },
-          [](const Heartbeat& m) {
-            return Json{{"type", "heartbeat"}, {"number", m.number}, {"answered", m.answered}};
-          },
-          [](const FailureWords& m) {
-            return Json{{"type", "failure-words"}, {"text", m.text}};
-          },
-          [](const NodeReady& m) {
-            return Json{{"type", "ready"}, {"offer", to_json(m.offer)}};
-          },
-          [](const NodeConfirmed& m) { return of_round("confirmed", m.round); },
-          [](const NodeRunning& m) { return of_round("running", m.round); },
-          [](const NodeDone& m) { return of_round("done", m.round); },
-          [](const WorkerFailed& m) {
-            Json out{{"type", "failed"}, {"failure", to_json(m.failure)}};
-            if (m.progressed) out["progressed"] = *m.progressed;
-            return out;
-          },
-          [](const NodeLeaves& m) {
-            return Json{{"type", "leaves"}, {"signal", m.signal}};
-          },
-          [](const JobInterrupted& m) {
-            return Json{{"type", "interrupted"}, {"signal", m.signal}};
-          },
-          [](const NodeBack& m) {
-            return Json{{"type", "back"}, {"round", m.round}, {"offer", to_json(m.offer)}};
-          },
-          [](const VoteRequest& m) {
-            return Json{{"type", "vote-request"}, {"term", m.term}, {"record", to_json(m.record)}};
-          },
-          [](const CoordinatorCall& m) {
-            return Json{{"type", "call"}, {"term", m.term}, {"control_port", m.control_port}};
-          },
-      },
-      message));
-}
-
-std::string encode(const ToAgent& message) {
   return written(
       std::visit(overloaded{
-                     [](const Welcome& m) {
-                       return Json{{"type", "welcome"},
-                                   {"your_address", m.your_address},
-                                   {"lease_ms", milliseconds(m.lease)},
-                                   {"term", m.term},
-                                   {"quorum_age_ms", milliseconds(m.quorum_age)}};
+                     [](const Hello& m) {
+                       return Json{{"type", "hello"},
+                                   {"job", to_json(m.fingerprint)},
+                                   {"control_port", m.control_port},
+                                   {"term", m.record.term},
+                                   {"round", m.record.round}};
                      },
-                     [](const Elsewhere& m) {
-                       Json out{{"type", "elsewhere"}, {"term", m.term}};
-                       if (m.coordinator) out["coordinator"] = to_json(*m.coordinator);
-                       return out;
-                     },
-                     [](const HeartbeatAnswer& m) {
-                       Json out{
-                           {"type", "heartbeat"}, {"number", m.number}, {"quorum_age_ms", milliseconds(m.quorum_age)}};
-                       if (m.attendance) out["attendance"] = to_json(*m.attendance);
-                       return out;
+                     [](const Heartbeat& m) {
+                       return Json{{"type", "heartbeat"}, {"number", m.number}, {"answered", m.answered}};
                      },
                      [](const FailureWords& m) {
                        return Json{{"type", "failure-words"}, {"text", m.text}};
                      },
-                     [](const KeepRecord& m) {
-                       return Json{{"type", "record"}, {"record", to_json(m.record)}};
+                     [](const NodeReady& m) {
+                       return Json{{"type", "ready"}, {"offer", to_json(m.offer)}};
                      },
-                     [](const TakeSeat& m) {
-                       return Json{{"type", "seat"}, {"seat", to_json(m.seat)}, {"term", m.term}};
-                     },
-                     [](const StartRound& m) { return of_round("start", m.round); },
-                     [](const EndRound& m) {
-                       Json out = of_round("end-round", m.round);
-                       out["planned"] = m.planned;
-                       out["reason"] = m.reason;
-                       if (m.cause) out["cause"] = to_json(*m.cause);
+                     [](const NodeConfirmed& m) { return of_round("confirmed", m.round); },
+                     [](const NodeRunning& m) { return of_round("running", m.round); },
+                     [](const NodeDone& m) { return of_round("done", m.round); },
+                     [](const WorkerFailed& m) {
+                       Json out{{"type", "failed"}, {"failure", to_json(m.failure)}};
+                       if (m.progressed) out["progressed"] = *m.progressed;
                        return out;
                      },
-                     [](const EndJob& m) {
-                       return Json{{"type", "end-job"}, {"outcome", to_json(m.outcome)}};
+                     [](const NodeLeaves& m) {
+                       return Json{{"type", "leaves"}, {"signal", m.signal}};
                      },
-                     [](const Vote& m) {
-                       return Json{{"type", "vote"}, {"term", m.term}, {"granted", m.granted}};
+                     [](const JobInterrupted& m) {
+                       return Json{{"type", "interrupted"}, {"signal", m.signal}};
+                     },
+                     [](const NodeBack& m) {
+                       return Json{{"type", "back"}, {"round", m.round}, {"offer", to_json(m.offer)}};
+                     },
+                     [](const VoteRequest& m) {
+                       return Json{{"type", "vote-request"}, {"term", m.term}, {"record", to_json(m.record)}};
+                     },
+                     [](const CoordinatorCall& m) {
+                       return Json{{"type", "call"}, {"term", m.term}, {"control_port", m.control_port}};
                      },
                  },
                  message));
+}
+
+std::string encode(const ToAgent& message) {
+  return written(std::visit(
+      overloaded{
+          [](const Welcome& m) {
+            return Json{{"type", "welcome"},
+                        {"your_address", m.your_address},
+                        {"lease_ms", milliseconds(m.lease)},
+                        {"term", m.term},
+                        {"quorum_age_ms", milliseconds(m.quorum_age)}};
+          },
+          [](const Elsewhere& m) {
+            Json out{{"type", "elsewhere"}, {"term", m.term}};
+            if (m.coordinator) out["coordinator"] = to_json(*m.coordinator);
+            return out;
+          },
+          [](const HeartbeatAnswer& m) {
+            Json out{{"type", "heartbeat"}, {"number", m.number}, {"quorum_age_ms", milliseconds(m.quorum_age)}};
+            if (m.attendance) out["attendance"] = to_json(*m.attendance);
+            return out;
+          },
+          [](const FailureWords& m) {
+            return Json{{"type", "failure-words"}, {"text", m.text}};
+          },
+          [](const KeepRecord& m) {
+            return Json{{"type", "record"}, {"record", to_json(m.record)}};
+          },
+          [](const TakeSeat& m) {
+            return Json{{"type", "seat"}, {"seat", to_json(m.seat)}, {"term", m.term}};
+          },
+          [](const StartRound& m) { return of_round("start", m.round); },
+          [](const EndRound& m) {
+            Json out = of_round("end-round", m.round);
+            out["planned"] = m.planned;
+            out["reason"] = m.reason;
+            if (m.cause) out["cause"] = to_json(*m.cause);
+            return out;
+          },
+          [](const EndJob& m) {
+            return Json{{"type", "end-job"}, {"outcome", to_json(m.outcome)}};
+          },
+          [](const Vote& m) {
+            return Json{{"type", "vote"}, {"term", m.term}, {"granted", m.granted}};
+          },
+      },
+      message));
 }
 
 FromAgent decode_from_agent(std::string_view bytes, NodeId node) {
@@ -428,7 +421,9 @@ FromAgent decode_from_agent(std::string_view bytes, NodeId node) {
   const std::string type = fields.text("type");
   const auto round = [&] { return fields.whole("round", 0); };
   const auto offer = [&] { return offer_from(fields.object("offer")); };
-  if (type == "hello") return Hello{fingerprint_from(fields.object("job")), fields.port("control_port"), {fields.whole("term", 0), round()}};
+  if (type == "hello")
+    return Hello{
+        fingerprint_from(fields.object("job")), fields.port("control_port"), {fields.whole("term", 0), round()}};
   if (type == "heartbeat") return Heartbeat{fields.large("number"), fields.large("answered")};
   if (type == "failure-words") return FailureWords{fields.text("text", kTextMax)};
   if (type == "ready") return NodeReady{node, offer()};

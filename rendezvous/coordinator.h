@@ -6,8 +6,8 @@
 //
 // A round forms when the most nodes are ready, or the fewest are and nobody else can be expected: the last call of the
 // first round is over, or every node of the previous round has answered. It never forms while workers of an older one
-// may live: nodes that stop theirs are waited for, lost ones until theirs are surely dead. And never without a quorum of
-// every round that another coordinator could be elected by: who has lost it is to step down.
+// may live: nodes that stop theirs are waited for, lost ones until theirs are surely dead. And never without a quorum
+// of every round that another coordinator could be elected by: who has lost it is to step down.
 //
 // Not thread-safe. A message that names another round than the current one is out of date and changes nothing.
 #pragma once
@@ -100,8 +100,8 @@ struct Dismiss {
   NodeId node = 0;
   Outcome outcome;
 };
-// This coordinator's node is not in the round that all have confirmed: it has ceased to be one, and the agents elect that
-// round's, who cannot but win.
+// This coordinator's node is not in the round that all have confirmed: it has ceased to be one, and the agents elect
+// that round's, who cannot but win.
 struct HandOver {
   NodeId successor = 0;
 };
@@ -133,8 +133,8 @@ struct Succession {
 
 class Coordinator {
  public:
-  // `now`: when waiting for nodes begins. `self`: the node of the agent that this coordinator lives and dies with; empty:
-  // of none. Hands over once that has left.
+  // `now`: when waiting for nodes begins. `self`: the node of the agent that this coordinator lives and dies with;
+  // empty: of none. Hands over once that has left.
   Coordinator(const RoundPolicy& policy, TimePoint now, std::uint64_t jitter_seed = 0, std::optional<NodeId> self = {});
   Coordinator(const RoundPolicy& policy, TimePoint now, std::uint64_t jitter_seed, NodeId self,
               const Succession& succession);
@@ -143,8 +143,8 @@ class Coordinator {
   std::vector<Order> on(const Message& message, TimePoint now);
   // When CoordinatorTick is due; nothing is polled.
   std::optional<TimePoint> next_deadline() const;
-  // Those by which another coordinator could be elected; whoever is known to be gone is left out. Contact to a quorum of
-  // each is what the coordinator lives by.
+  // Those by which another coordinator could be elected; whoever is known to be gone is left out. Contact to a quorum
+  // of each is what the coordinator lives by.
   std::vector<Electorate> electorates() const;
   int term() const { return term_; }
   // Empty while a round is under way or the job is over.
@@ -214,7 +214,7 @@ class Coordinator {
   std::set<NodeId> gone_;             // they will never vote again
   std::vector<NodeId> last_by_rank_;  // of the last round
   std::vector<Electorate> electorates_;
-  std::string taken_over_;            // why a round of the coordinator before us is over
+  std::string taken_over_;  // why a round of the coordinator before us is over
   std::variant<Gathering, Active, Over, HandedOver> state_;
 };
 

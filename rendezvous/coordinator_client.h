@@ -1,8 +1,9 @@
 // An agent's way to the coordinator: connects, and connects anew, until its owner ends it.
 //
-// Where it is told that the coordinator is elsewhere, it goes there. The names of the endpoints are looked up at every try, as a cluster's name service may lag behind its nodes. The
-// coordinator's signs of life are answers to ours: only what it heard of us counts, by the time at which we said it, so
-// that both sides' clocks agree on the order in which leases end without being compared.
+// Where it is told that the coordinator is elsewhere, it goes there. The names of the endpoints are looked up at every
+// try, as a cluster's name service may lag behind its nodes. The coordinator's signs of life are answers to ours: only
+// what it heard of us counts, by the time at which we said it, so that both sides' clocks agree on the order in which
+// leases end without being compared.
 //
 // For the thread of its io_context. Handlers never run inside a call of ours, nor after our end.
 #pragma once

@@ -144,7 +144,7 @@ class CoordinatorServer::Impl {
   void note_presence();
 
   Options options_;
-  asio::io_context io_{1};  // one thread
+  asio::io_context io_{1};                  // one thread
   std::optional<Coordinator> coordinator_;  // while we lead
   Elsewhere elsewhere_;                     // while we do not
   RecordId newest_;                         // of what we lead

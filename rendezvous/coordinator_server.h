@@ -1,10 +1,11 @@
-// An agent's control port: other agents connect, prove who they are, and say what they want. Where the job's coordinator
-// is, they stay connected; elsewhere they are told where it is, ask for votes, or tell that they have been elected.
+// An agent's control port: other agents connect, prove who they are, and say what they want. Where the job's
+// coordinator is, they stay connected; elsewhere they are told where it is, ask for votes, or tell that they have been
+// elected.
 //
-// While it leads, what agents say goes to the Coordinator, its orders go to them. A node whose connection closes, or that
-// gives no sign of life for the lease, is lost: its workers are taken for dead once nobody listens any more where its
-// agent did, or the lease and a second are over, by which time it has ended them itself. It stops leading when it has had
-// no contact to a quorum for the lease, when it hands over, and when an agent knows a later round than it does.
+// While it leads, what agents say goes to the Coordinator, its orders go to them. A node whose connection closes, or
+// that gives no sign of life for the lease, is lost: its workers are taken for dead once nobody listens any more where
+// its agent did, or the lease and a second are over, by which time it has ended them itself. It stops leading when it
+// has had no contact to a quorum for the lease, when it hands over, and when an agent knows a later round than it does.
 //
 // A thread of its own runs it, so that neither handshakes nor a thousand agents hold up the supervisor of this node.
 #pragma once
@@ -48,8 +49,8 @@ class CoordinatorServer {
   // Whoever looks for the coordinator is told so. Ends leading.
   void refer_to(int term, const std::optional<ControlAddress>& coordinator);
 
-  // Waits until every agent, told of the job's end or of another coordinator, has closed its connection; false where that
-  // takes longer.
+  // Waits until every agent, told of the job's end or of another coordinator, has closed its connection; false where
+  // that takes longer.
   bool wait_until_left(std::chrono::milliseconds most);
 
  private:

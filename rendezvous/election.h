@@ -2,9 +2,9 @@
 //
 // A value, not a service: it owns no clock and no socket. Give it every event in the order of arrival; carry out its
 // actions in order. Who holds the whole record of the last round may stand for election. It wins by a quorum of every
-// electorate of that record. An agent gives one vote in a term, never while it is in touch with a coordinator, and never
-// for a record older than its own: it takes over a newer one with its vote. So two coordinators cannot both have a
-// quorum of what either was elected by. (Terms and votes: Ongaro and Ousterhout, In Search of an Understandable
+// electorate of that record. An agent gives one vote in a term, never while it is in touch with a coordinator, and
+// never for a record older than its own: it takes over a newer one with its vote. So two coordinators cannot both have
+// a quorum of what either was elected by. (Terms and votes: Ongaro and Ousterhout, In Search of an Understandable
 // Consensus Algorithm, 2014.) An agent that starts again is another node, so nothing has to outlive the process.
 //
 // A coordinator stays one as long as it has contact to a quorum (quorum_contact.h). Not thread-safe.
@@ -77,8 +77,9 @@ struct GiveUp {};  // without the coordinator's node there is no quorum, whoever
 using ElectionAction = std::variant<AskForVotes, GiveVote, Lead, Follow, GiveUp>;
 
 struct ElectionTiming {
-  Duration breath = std::chrono::milliseconds(100);  // a broken connection may be made anew meanwhile, and a chosen one goes first
-  Duration step = std::chrono::milliseconds(30);     // between the nodes' tries, by rank: the first one mostly wins
+  Duration breath =
+      std::chrono::milliseconds(100);  // a broken connection may be made anew meanwhile, and a chosen one goes first
+  Duration step = std::chrono::milliseconds(30);  // between the nodes' tries, by rank: the first one mostly wins
   Duration step_most = std::chrono::milliseconds(600);
   Duration votes_within = std::chrono::milliseconds(500);
   Duration pause_most = std::chrono::milliseconds(500);  // after a vain try; a random part of it

@@ -35,13 +35,12 @@ struct Place {
                  std::uint16_t wanted = 0) {
     const Listening listening = open_listener("127.0.0.1", wanted);
     port = listening.port;
-    server = std::make_unique<CoordinatorServer>(
-        CoordinatorServer::Options{.listening = listening,
-                                   .trust = trust("coordinator", token),
-                                   .fingerprint = kJob,
-                                   .policy = policy,
-                                   .lease = lease,
-                                   .log = [](const std::string&) {}});
+    server = std::make_unique<CoordinatorServer>(CoordinatorServer::Options{.listening = listening,
+                                                                            .trust = trust("coordinator", token),
+                                                                            .fingerprint = kJob,
+                                                                            .policy = policy,
+                                                                            .lease = lease,
+                                                                            .log = [](const std::string&) {}});
     server->lead();
   }
 

@@ -434,7 +434,8 @@ namespace {
 Round record_of(const std::vector<NodeId>& nodes, NodeId coordinator, int number) {
   Round round{.number = number, .coordinator = coordinator};
   for (const NodeId id : nodes)
-    round.nodes.push_back({.id = id, .first_rank = static_cast<int>(round.nodes.size()), .name = "n" + std::to_string(id)});
+    round.nodes.push_back(
+        {.id = id, .first_rank = static_cast<int>(round.nodes.size()), .name = "n" + std::to_string(id)});
   return round;
 }
 

@@ -111,7 +111,8 @@ TEST_CASE("an agent that is in touch with its coordinator votes for nobody", "[e
   CHECK(job.ask(3, request).granted);
 }
 
-TEST_CASE("nobody votes for a candidate whose record is older, and a newer one is taken over with the vote", "[election]") {
+TEST_CASE("nobody votes for a candidate whose record is older, and a newer one is taken over with the vote",
+          "[election]") {
   const Round older = record_of({1, 2, 3}, 1, 1), newer = record_of({1, 2, 3}, 1, 2);
   Agents job(older);
   job.on(3, RecordKept{newer.id(), newer});

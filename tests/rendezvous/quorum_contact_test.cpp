@@ -11,7 +11,8 @@ const TimePoint t0{};
 
 }  // namespace
 
-TEST_CASE("a coordinator was in contact with a quorum when enough had answered what it had said by then", "[election]") {
+TEST_CASE("a coordinator was in contact with a quorum when enough had answered what it had said by then",
+          "[election]") {
   QuorumContact contact;
   contact.answered(2, t0 + 1s);
   contact.answered(3, t0 + 2s);

@@ -45,7 +45,8 @@ Cluster::Cluster(const ClusterOptions& options) : options_(options), net_(option
 NodeId Cluster::add_node(Duration when) {
   const NodeId id = nodes_.size() + 1;
   nodes_[id] = std::make_unique<Node>(id, options_.seed);
-  node(id).offer = {.workers = 1 + net_.up_to(options_.workers_max - 1), .host = "node" + std::to_string(id), .port = 1000};
+  node(id).offer = {
+      .workers = 1 + net_.up_to(options_.workers_max - 1), .host = "node" + std::to_string(id), .port = 1000};
   net_.after(when, [this, id] { connect(id); });
   return id;
 }
@@ -349,33 +350,32 @@ void Cluster::elect(NodeId id, const ElectionEvent& event, NodeId from) {
 }
 
 void Cluster::carry_out(NodeId id, const ElectionAction& action, NodeId from) {
-  std::visit(overloaded{
-                 [&](const AskForVotes& a) {
-                   note(id, "stands for term " + std::to_string(a.request.term));
-                   for (const RoundNode& voter : a.request.record.nodes) {
-                     if (voter.id == id) continue;
-                     net_.post(id, voter.id, [this, voter = voter.id, a, id] {
-                       elect(voter, VoteRequested{a.request}, id);
-                     });
-                   }
-                 },
-                 [&](const GiveVote& a) {
-                   net_.post(id, from, [this, from, id, vote = a.vote] {
-                     elect(from, VoteGiven{id, vote});
-                     if (options_.broken == Break::count_twice) elect(from, VoteGiven{id + 1'000'000, vote});
-                   });
-                 },
-                 [&](const Lead& a) { take_the_lead(id, a); },
-                 [&](const Follow&) {
-                   node(id).calling.reset();
-                   stop_leading(id, {node(id).election.term(), {}}, from);
-                   go_to(id, from);
-                 },
-                 [&](const GiveUp&) {
-                   happen(id, JobEnded{{Verdict::out_of_reach, 0, "the other node, which coordinated the job, is gone", {}}});
-                 },
-             },
-             action);
+  std::visit(
+      overloaded{
+          [&](const AskForVotes& a) {
+            note(id, "stands for term " + std::to_string(a.request.term));
+            for (const RoundNode& voter : a.request.record.nodes) {
+              if (voter.id == id) continue;
+              net_.post(id, voter.id, [this, voter = voter.id, a, id] { elect(voter, VoteRequested{a.request}, id); });
+            }
+          },
+          [&](const GiveVote& a) {
+            net_.post(id, from, [this, from, id, vote = a.vote] {
+              elect(from, VoteGiven{id, vote});
+              if (options_.broken == Break::count_twice) elect(from, VoteGiven{id + 1'000'000, vote});
+            });
+          },
+          [&](const Lead& a) { take_the_lead(id, a); },
+          [&](const Follow&) {
+            node(id).calling.reset();
+            stop_leading(id, {node(id).election.term(), {}}, from);
+            go_to(id, from);
+          },
+          [&](const GiveUp&) {
+            happen(id, JobEnded{{Verdict::out_of_reach, 0, "the other node, which coordinated the job, is gone", {}}});
+          },
+      },
+      action);
 }
 
 void Cluster::plan_election(NodeId id) {
@@ -404,8 +404,7 @@ void Cluster::call(NodeId id, int term, TimePoint until) {
   if (net_.now() < until)
     for (const RoundNode& other : self.calling->record.nodes) called.insert(other.id);
   called.erase(id);
-  for (const NodeId other : called)
-    net_.post(id, other, [this, other, term, id] { elect(other, Called{term}, id); });
+  for (const NodeId other : called) net_.post(id, other, [this, other, term, id] { elect(other, Called{term}, id); });
   net_.after(kCallAgain, [this, id, term, until] { call(id, term, until); });
 }
 

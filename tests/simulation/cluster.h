@@ -1,6 +1,7 @@
 // A job of many nodes in one thread: the real supervisors, elections and coordinators, a clock that only the simulation
-// moves, and a seed that decides who fails, when, and how long every message takes. What holds connections and leases is
-// written down here once more, without sockets, as agent/coordination.cpp and rendezvous/coordinator_server.cpp have it.
+// moves, and a seed that decides who fails, when, and how long every message takes. What holds connections and leases
+// is written down here once more, without sockets, as agent/coordination.cpp and rendezvous/coordinator_server.cpp have
+// it.
 #pragma once
 #include <cstdint>
 #include <deque>
@@ -41,12 +42,12 @@ struct ClusterOptions {
   double interrupt = 0.05;  // chance that somebody presses Ctrl-C at some time
   int max_restarts = 3;
   // So many of each. The first node is where the others look for the job.
-  int kills = 0;     // SIGKILL to an agent
+  int kills = 0;             // SIGKILL to an agent
   int trouble_ms = 300'000;  // when these happen, from the start
-  int cuts = 0;      // some nodes are out of the others' reach, for up to 20 s
-  int leaves = 0;    // SIGTERM to a node
-  int joins = 0;     // another node comes; the first place's, where that is dead
-  int beheads = 0;   // of kills, cuts and leaves: those that choose the coordinator's node
+  int cuts = 0;              // some nodes are out of the others' reach, for up to 20 s
+  int leaves = 0;            // SIGTERM to a node
+  int joins = 0;             // another node comes; the first place's, where that is dead
+  int beheads = 0;           // of kills, cuts and leaves: those that choose the coordinator's node
   Break broken = Break::none;
 };
 
@@ -85,7 +86,7 @@ class Cluster {
     Election election;
     NodeOffer offer;
     RecordId round;
-    std::set<int> running, deaf;  // local ranks
+    std::set<int> running, deaf;                          // local ranks
     bool alive = true, finished = false, exited = false;  // finished: it is there for the others only
     bool left = false, seated = false, told = false;
     int signal = 0;  // somebody wants it to end

@@ -55,7 +55,7 @@ ClusterOptions torn(std::uint64_t seed) {
 }
 
 bool is_noticed_among(int seeds, ClusterOptions (*options)(std::uint64_t),
-                 const std::function<void(ClusterOptions&)>& how) {
+                      const std::function<void(ClusterOptions&)>& how) {
   for (int seed = 0; seed < seeds; ++seed) {
     ClusterOptions changed = options(static_cast<std::uint64_t>(seed));
     how(changed);

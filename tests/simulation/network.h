@@ -1,5 +1,5 @@
-// A clock that only the simulation moves, and a network between its nodes: links that keep the order of what they carry,
-// single messages that may be lost, late or doubled, and partitions. All chance comes from one seed.
+// A clock that only the simulation moves, and a network between its nodes: links that keep the order of what they
+// carry, single messages that may be lost, late or doubled, and partitions. All chance comes from one seed.
 #pragma once
 #include <cstdint>
 #include <deque>
