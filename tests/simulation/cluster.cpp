@@ -138,7 +138,8 @@ void Cluster::leave(NodeId id) {
   signal(id, SIGTERM);
 }
 
-// Where nobody lives at the place at which the others look for the job, the newcomer takes it, and the job for new.
+// Where nobody lives at the first place, the newcomer takes that. The job goes on at another one: who cannot know that, as
+// there is one place only or the others are out of its reach, would begin another job.
 void Cluster::join() {
   const auto all = living();
   const bool remembered = std::any_of(all.begin(), all.end(), [&](NodeId id) { return node(id).seated; });
@@ -148,7 +149,6 @@ void Cluster::join() {
   note(id, vacant ? "comes, to the first place" : "comes");
   if (!vacant) return;
   first_place_ = id;
-  lead(id, {}, {});
 }
 
 void Cluster::signal(NodeId id, int signal) {
@@ -161,6 +161,11 @@ std::vector<NodeId> Cluster::places(NodeId id) {
   std::vector<NodeId> out;
   if (self.coordinator) out.push_back(*self.coordinator);
   out.push_back(first_place_);
+  for (const auto& [other, one] : nodes_)  // the job's second place
+    if (one->seated && here(other)) {
+      out.push_back(other);
+      break;
+    }
   for (std::size_t i = 0; self.kept && i < std::min<std::size_t>(8, self.kept->nodes.size()); ++i)
     out.push_back(self.kept->nodes[i].id);
   return out;
