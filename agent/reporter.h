@@ -67,7 +67,7 @@ class Reporter {
   // While nodes meet. A line where it is new; on a terminal one that lives, with the time.
   void waiting_for_coordinator(const std::string& why, Duration since);
   void waiting_for_nodes(const std::optional<Attendance>& attendance);  // empty: a round runs without this node
-  void regrouping(const EndRound& end);  // not by a failure here
+  void regrouping(const EndRound& end);                                 // not by a failure here
 
  private:
   struct Noticed {

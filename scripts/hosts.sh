@@ -7,7 +7,9 @@ usage() {
 usage: scripts/hosts.sh up SET N              makes host0 .. hostN-1, at most 10
        scripts/hosts.sh exec SET I COMMAND    runs COMMAND on host I
        scripts/hosts.sh switch SET COMMAND    runs COMMAND on the switch, whose bridge br0 sees what all hosts say
-       scripts/hosts.sh cut SET I             takes host I off the network; mend SET I brings it back
+       scripts/hosts.sh cut SET I             takes host I off the network
+       scripts/hosts.sh part SET I ...        takes these hosts off the network; they still see each other
+       scripts/hosts.sh mend SET I ...        brings hosts back
        scripts/hosts.sh down SET              removes them all, with what still runs there
 
 Hosts for jobs of several nodes on one machine, for tests and to try things by hand: each has its own network, name
@@ -61,8 +63,8 @@ up() {
     for ((i = 0; i < n; ++i)); do echo "netns add $(namespace "$set" "$i")"; done
   } | ip -batch -
   {
-    echo "link add br0 type bridge"
-    echo "link set br0 up"
+    printf 'link add %s type bridge\n' br0 br1
+    printf 'link set %s up\n' br0 br1
     for ((i = 0; i < n; ++i)); do
       echo "link add port$i type veth peer name eth0 netns $(namespace "$set" "$i")"
       echo "link set port$i master br0 up"
@@ -101,7 +103,8 @@ case $command in
     ;;
   switch) exec ip netns exec "$(namespace "$set" switch)" "$@" ;;
   cut) ip -n "$(namespace "$set" switch)" link set "port${1:?which host}" down ;;
-  mend) ip -n "$(namespace "$set" switch)" link set "port${1:?which host}" up ;;
+  part) printf 'link set port%s master br1\n' "$@" | ip -n "$(namespace "$set" switch)" -batch - ;;
+  mend) printf 'link set port%s master br0 up\n' "$@" | ip -n "$(namespace "$set" switch)" -batch - ;;
   down) remove "$set" ;;
   *) usage >&2 && exit 2 ;;
 esac

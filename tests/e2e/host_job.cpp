@@ -140,6 +140,17 @@ double milliseconds_between(Instant from, Instant to) {
   return std::chrono::duration<double, std::milli>(to - from).count();
 }
 
+Training change(HostJob& job, const std::string& what, int world, std::chrono::milliseconds limit,
+                const std::function<void()>& make) {
+  INFO(what);
+  const Instant before = std::chrono::steady_clock::now();
+  make();
+  const Training training = job.wait_for_new_world(world, before);
+  tell_figure(what, milliseconds_between(before, training.since));
+  CHECK(training.since - before <= limit);
+  return training;
+}
+
 void tell_figure(const std::string& what, double milliseconds) {
   std::printf("measured: %s: %.0f ms\n", what.c_str(), milliseconds);
 }

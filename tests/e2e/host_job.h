@@ -2,6 +2,7 @@
 #pragma once
 
 #include <chrono>
+#include <functional>
 #include <ios>
 #include <map>
 #include <memory>
@@ -25,7 +26,7 @@ struct Beat {
 // A round in which all ranks trained.
 struct Training {
   int round = 0;
-  Instant since = {};                   // the first beat of the last of its ranks
+  Instant since = {};                     // the first beat of the last of its ranks
   std::map<int, std::string> hosts = {};  // of each rank
 };
 
@@ -41,7 +42,7 @@ class HostJob {
   Command& operator[](int host) { return *nodes_.at(host); }  // the last one started there
 
   pid_t agent(int host);
-  pid_t worker(int host);  // of its only rank
+  pid_t worker(int host);    // of its only rank
   void kill_node(int host);  // as a power cut: keeper, agent and workers at once
 
   const std::vector<Beat>& beats();  // so far
@@ -74,6 +75,9 @@ std::vector<std::string> elastic_over_hosts(const std::string& nodes, const std:
 std::vector<std::string> static_over_hosts(int nodes, const std::string& master = "host0");
 
 double milliseconds_between(Instant from, Instant to);
+// Makes the change, and returns the training of the world that it must lead to, within the limit.
+Training change(HostJob& job, const std::string& what, int world, std::chrono::milliseconds limit,
+                const std::function<void()>& make);
 // A line with what a test measured, for those who run it with its output shown.
 void tell_figure(const std::string& what, double milliseconds);
 

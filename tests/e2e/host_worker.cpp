@@ -1,6 +1,6 @@
-// A worker that trains: it meets the others in the store, as any framework does, and from then on leaves a beat every few
-// milliseconds in the file "beats" of its folder, a line "ns round rank world host". The clock is CLOCK_MONOTONIC, which
-// all test hosts of a machine share, so beats of different hosts can be compared.
+// A worker that trains: it meets the others in the store, as any framework does, and from then on leaves a beat every
+// few milliseconds in the file "beats" of its folder, a line "ns round rank world host". The clock is CLOCK_MONOTONIC,
+// which all test hosts of a machine share, so beats of different hosts can be compared.
 //
 // SIGTERM ends it with 0, as does the file "go".
 #include <fcntl.h>

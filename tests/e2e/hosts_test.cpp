@@ -1,7 +1,5 @@
 // Jobs of several nodes over test hosts (support/hosts.h): how nodes find each other, and what they say where they
 // cannot. What happens to a job under way is in hosts_fault_test.cpp.
-#include <set>
-
 #include "tests/e2e/host_job.h"
 #include "tests/e2e/programs.h"
 #include "tests/support/catch.h"
@@ -39,10 +37,8 @@ TEST_CASE("static nodes on hosts of their own, started in any order, form one wo
 TEST_CASE("elastic nodes wait for the node at the endpoint, which may come last", "[hosts]") {
   if (!hosts_or_skip()) return;
   HostJob job(3, elastic_over_hosts("3:3"));
-  for (const int host : {2, 1}) {
-    job.start(host);
-    job[host].wait_for_output("host0:29400: Connection refused", 30s);
-  }
+  for (const int host : {2, 1}) job.start(host);
+  for (const int host : {2, 1}) job[host].wait_for_output("host0:29400: Connection refused", 30s);
   job.start(0);
   CHECK(job.wait_for_world(3).round == 1);
   job.all_end_well({0, 1, 2});
@@ -61,7 +57,7 @@ TEST_CASE("workers are given an address of rank 0's node by which the others rea
   INFO(endpoint << " " << option);
   HostJob job(2, elastic_over_hosts("2:2", endpoint));
   for (const int host : {0, 1}) {
-    const std::string value = option == "--local-addr6" ? "--local-addr=" + Hosts::address6(host)
+    const std::string value = option == "--local-addr6"  ? "--local-addr=" + Hosts::address6(host)
                               : option == "--local-addr" ? "--local-addr=" + Hosts::address(host)
                                                          : option;
     job.start(host, value.empty() ? Words{} : Words{value});
@@ -113,7 +109,8 @@ TEST_CASE("a port that another program holds is named", "[hosts]") {
   CHECK_THAT(busy.err, Catch::Contains("29500") && Catch::Contains("ddress already in use"));
 }
 
-TEST_CASE("a node that cannot belong to the job is told the difference within seconds, and the job goes on", "[hosts]") {
+TEST_CASE("a node that cannot belong to the job is told the difference within seconds, and the job goes on",
+          "[hosts]") {
   if (!hosts_or_skip()) return;
   HostJob job(3, elastic_over_hosts("2:3"));
   for (const int host : {0, 1}) job.start(host, {"--rdzv-conf=last_call_timeout=1"});

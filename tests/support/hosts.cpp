@@ -32,10 +32,17 @@ std::vector<std::string> operator+(std::vector<std::string> first, const std::ve
   return first;
 }
 
+std::vector<std::string> numbers(const std::vector<int>& hosts) {
+  std::vector<std::string> words;
+  for (const int host : hosts) words.push_back(std::to_string(host));
+  return words;
+}
+
 }  // namespace
 
 bool hosts_or_skip() {
-  static const bool possible = geteuid() == 0 && run({"unshare", "--net", "--uts", "--mount", "true"}, kScriptLimit).code == 0;
+  static const bool possible =
+      geteuid() == 0 && run({"unshare", "--net", "--uts", "--mount", "true"}, kScriptLimit).code == 0;
   if (!possible) WARN("skipped: network namespaces need root, and a machine that allows them");
   return possible;
 }
@@ -58,6 +65,11 @@ std::vector<std::string> Hosts::on_switch(const std::vector<std::string>& comman
 }
 
 void Hosts::cut(int host) const { script({"cut", set_, std::to_string(host)}); }
-void Hosts::mend(int host) const { script({"mend", set_, std::to_string(host)}); }
+void Hosts::part(const std::vector<int>& hosts) const {
+  script(std::vector<std::string>{"part", set_} + numbers(hosts));
+}
+void Hosts::mend(const std::vector<int>& hosts) const {
+  script(std::vector<std::string>{"mend", set_} + numbers(hosts));
+}
 
 }  // namespace ddprun::test

@@ -29,7 +29,9 @@ class Hosts {
   std::vector<std::string> on_switch(const std::vector<std::string>& command) const;
   // Nothing reaches the host or leaves it, and no connection is closed by that.
   void cut(int host) const;
-  void mend(int host) const;
+  // As cut, but these still reach each other.
+  void part(const std::vector<int>& hosts) const;
+  void mend(const std::vector<int>& hosts) const;
 
  private:
   std::string set_;
