@@ -1,7 +1,7 @@
 """A stranger on the network, for tests of who may join a job.
 
-  attacker.py attack HOST PORT           every attempt at once; a line each: "NAME: closed, 0 bytes", or "NAME: refused"
-                                         where nobody listens; bytes are what it was answered, TLS alerts apart
+  attacker.py attack HOST PORT [NAME]    every attempt at once, or one of them; a line each: "NAME: closed, 0 bytes", or
+                                         "NAME: refused" where nobody listens; bytes are the answer, TLS alerts apart
   attacker.py crowd HOST PORT COUNT      holds so many silent connections until it is ended
   attacker.py relay PORT HOST TO FILE    passes connections on, and keeps what the first one says in FILE
   attacker.py replay HOST PORT FILE      says it again: "replay: closed, N bytes", and "first answer: M bytes", the
@@ -211,13 +211,13 @@ def attempt(name, host, port):
     tell(name, state, data)
 
 
-def attack(host, port):
-    threads = [threading.Thread(target=attempt, args=(name, host, port)) for name in ATTEMPTS]
+def attack(host, port, *names):
+    threads = [threading.Thread(target=attempt, args=(name, host, port)) for name in names or ATTEMPTS]
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join()
-    say(f"all {len(ATTEMPTS)} attempts made")
+    say(f"all {len(threads)} attempts made")
 
 
 def crowd(host, port, count):
@@ -236,9 +236,13 @@ def pass_on(source, to, kept):
         while data := source.recv(65536):
             kept.append(data)
             to.sendall(data)
-        to.shutdown(socket.SHUT_WR)
     except OSError:
         pass
+    for end in source, to:
+        try:
+            end.shutdown(socket.SHUT_RDWR)
+        except OSError:
+            pass
 
 
 def relay(port, host, to, file):
