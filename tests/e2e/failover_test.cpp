@@ -28,9 +28,9 @@ std::string endpoints(int hosts) {
 }
 
 void start_all(HostJob& job, int hosts) {
-  job.start(0);
+  job.start(0, {"--node-rank=0"});
   job[0].wait_for_output("1 of ", 30s);  // the first one there: it has the coordinator
-  for (int host = 1; host < hosts; ++host) job.start(host);
+  for (int host = 1; host < hosts; ++host) job.start(host, {"--node-rank=" + std::to_string(host)});
   CHECK(job.wait_for_world(hosts).round == 1);
 }
 

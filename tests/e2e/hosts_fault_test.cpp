@@ -26,16 +26,16 @@ Training change(HostJob& job, const std::string& what, int world, const std::fun
 TEST_CASE("whatever is killed on a host, the job trains on in a new round", "[hosts]") {
   if (!hosts_or_skip()) return;
   HostJob job(3, elastic_over_hosts("2:3"));
-  for (const int host : {0, 1, 2}) job.start(host);
+  for (const int host : {0, 1, 2}) job.start(host, {"--node-rank=" + std::to_string(host)});
   CHECK(job.wait_for_world(3).round == 1);
 
   const Training second = change(job, "a worker killed", 3, [&] { ::kill(job.worker(1), SIGKILL); });
   CHECK(second.round == 2);
   const Training third = change(job, "an agent killed", 2, [&] { ::kill(job.agent(2), SIGKILL); });
   CHECK(third.round == 3);
-  CHECK(third.hosts.at(0) == "host0");
+  CHECK(third.hosts == std::map<int, std::string>{{0, "host0"}, {1, "host1"}});
   CHECK(job[2].all_gone(10s));
-  CHECK(change(job, "the killed agent's node started again", 3, [&] { job.start(2); }).round == 4);
+  CHECK(change(job, "the killed agent's node started again", 3, [&] { job.start(2); }).hosts.at(2) == "host2");
   CHECK(change(job, "a node killed", 2, [&] { job.kill_node(1); }).round == 5);
   CHECK_THAT(job[0].err(), Catch::Contains("was lost: the other side closed the connection"));
   job.all_end_well({0, 2});

@@ -70,6 +70,24 @@ TEST_CASE("workers are given an address of rank 0's node by which the others rea
   job.all_end_well({0, 1});
 }
 
+// As Debian's installer writes it: the host's own name is an address of its loopback.
+TEST_CASE("where the coordinator's host knows itself as 127.0.1.1, the others are still given an address they reach",
+          "[hosts]") {
+  if (!hosts_or_skip()) return;
+  const std::vector<std::string> options = GENERATE(elastic_over_hosts("2:2"), static_over_hosts(2));
+  HostJob job(2, options);
+  const auto names = job.folder.write("names", "127.0.0.1 localhost\n127.0.1.1 host0\n10.99.0.11 host1\n");
+  Words node{"sh", "-c", "mount --bind \"$0\" /etc/hosts && exec \"$@\"", names, kDdprun};
+  node.insert(node.end(), options.begin(), options.end());
+  node.insert(node.end(), {"--node-rank=0", DDPRUN_BIN_DIR "/host_worker"});
+  job.start_command(0, node);
+  job.start(1, {"--node-rank=1"});
+  CHECK(job.wait_for_world(2).hosts.at(0) == "host0");
+  const std::string address = master_address(job, 1);
+  CHECK((address == Hosts::address(0) || address == Hosts::address6(0)));
+  job.all_end_well({0, 1});
+}
+
 TEST_CASE("a host name that means addresses of both kinds leads to the coordinator", "[hosts]") {
   if (!hosts_or_skip()) return;
   HostJob job(3, elastic_over_hosts("3:3", "host0:29400"));
