@@ -14,8 +14,9 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-// The goal of a change in peace is 2 s (tests/bench/regroup.py shows the figures); a busy machine gets more.
-constexpr auto kRegroupLimit = 10s;
+// The goal of a change is 2 s (tests/bench/regroup.py shows the figures). A busy machine gets more, but less than the
+// lease, so that a change that waits for it shows. Behind a mended link a SYN may just have been lost.
+constexpr auto kRegroupLimit = 4500ms, kMendLimit = 10'000ms;
 
 Training change(HostJob& job, const std::string& what, int world, const std::function<void()>& make) {
   return change(job, what, world, kRegroupLimit, make);
@@ -66,7 +67,7 @@ TEST_CASE("a host out of reach ends its workers within the lease, and takes part
   tell_figure("a link cut, to the last beat behind it", milliseconds_between(cut, job.last_beat("host2", 1)));
   tell_figure("a link cut, to the others' training", milliseconds_between(cut, without.since));
   job[2].wait_for_output("host0:29400", 30s);
-  CHECK(change(job, "the link mended", 3, [&] { job.hosts.mend({2}); }).round == 3);
+  CHECK(change(job, "the link mended", 3, kMendLimit, [&] { job.hosts.mend({2}); }).round == 3);
   job.all_end_well({0, 1, 2});
 }
 
