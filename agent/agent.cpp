@@ -43,6 +43,13 @@ bool is_ignored(int signal) {
   return sigaction(signal, nullptr, &now) == 0 && now.sa_handler == SIG_IGN;
 }
 
+std::set<int> signals_of(const AgentOptions& options) {
+  std::set<int> signals(options.ending_signals.begin(), options.ending_signals.end());
+  signals.insert({SIGTERM, SIGINT, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2, SIGTSTP, SIGCONT, SIGCHLD, SIGWINCH});
+  if (is_ignored(SIGHUP)) signals.erase(SIGHUP);  // under nohup it stays ignored
+  return signals;
+}
+
 bool is_tick(const Event& event) { return std::holds_alternative<Tick>(event); }
 bool is_tick(const Action&) { return false; }
 
@@ -61,7 +68,7 @@ EventJob event_job(const AgentOptions& options) {
 Agent::Agent(AgentOptions options, const RoundPolicy& policy)
     : options_(std::move(options)),
       supervisor_(options_.stop),
-      signals_(io_),
+      signals_(io_, signals_of(options_)),
       timer_(io_),
       run_limit_(io_),
       words_due_(io_),
@@ -77,23 +84,20 @@ Agent::Agent(AgentOptions options, const RoundPolicy& policy)
       event_log_(options_.event_log, [this](const std::string& line) { pipes_.print(line); }),
       job_events_(event_log_, workers_, event_job(options_)),
       coordination_(coordination(policy)) {
-  choose_signals();
+  std::signal(SIGPIPE, SIG_IGN);
 }
 
 std::unique_ptr<Coordination> Agent::coordination(const RoundPolicy& policy) {
-  Coordination::Hooks hooks{[this] { connected(); }, [this](const ToAgent& message) { hear(message); },
-                            [this] { happened(Isolated{}); }, [this](const std::string& why) { disconnected(why); },
+  Coordination::Hooks hooks{[this] { connected(); },
+                            [this](const ToAgent& message) { hear(message); },
+                            [this] { happened(Isolated{}); },
+                            [this](const std::string& why) { disconnected(why); },
+                            [this](const std::string& why) {
+                              happened(JobEnded{{Verdict::out_of_reach, 0, why, {}}});
+                            },
                             [this](const std::string& line) { pipes_.print("ddprun: " + line + "\n"); }};
   if (!options_.meeting) return coordinate_here(io_, policy, std::move(hooks));
   return meet(io_, policy, *options_.meeting, std::move(hooks));
-}
-
-void Agent::choose_signals() {
-  std::set<int> signals(options_.ending_signals.begin(), options_.ending_signals.end());
-  signals.insert({SIGTERM, SIGINT, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2, SIGTSTP, SIGCONT, SIGCHLD, SIGWINCH});
-  if (is_ignored(SIGHUP)) signals.erase(SIGHUP);  // under nohup it stays ignored
-  for (const int signal : signals) signals_.add(signal);
-  std::signal(SIGPIPE, SIG_IGN);
 }
 
 JobResult Agent::run() {
@@ -101,7 +105,7 @@ JobResult Agent::run() {
   if (log_.at(LogLevel::info) || isatty(STDERR_FILENO)) reporter_.logs_are_in(layout_.unnamed_folder());
   reporter_.not_bound(options_.command.bindings);
   if (options_.cgroup) make_cgroup();
-  await_signal();
+  signals_.on_signal([this](int signal) { on_signal(signal); });
   watch_keeper();
   limit_run();
   coordination_->start();
@@ -131,14 +135,6 @@ void Agent::make_cgroup() {
   if (!made) return reporter_.no_cgroup();
   cgroup_.emplace(std::move(*made));
   options_.command.cgroup_fd = cgroup_->fd();
-}
-
-void Agent::await_signal() {
-  signals_.async_wait([this](const asio::error_code& error, int signal) {
-    if (error) return;
-    on_signal(signal);
-    await_signal();
-  });
 }
 
 void Agent::on_signal(int signal) {
@@ -228,6 +224,9 @@ void Agent::tell_of_signal() {
 void Agent::hear(const ToAgent& message) {
   std::visit(overloaded{
                  [](const Welcome&) {},
+                 [](const Elsewhere&) {},
+                 [](const KeepRecord&) {},
+                 [](const Vote&) {},
                  [&](const HeartbeatAnswer& m) {
                    if (!seat_) reporter_.waiting_for_nodes(m.attendance);
                  },

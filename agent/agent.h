@@ -12,7 +12,6 @@
 
 #include <asio/io_context.hpp>
 #include <asio/posix/stream_descriptor.hpp>
-#include <asio/signal_set.hpp>
 #include <asio/steady_timer.hpp>
 
 #include "agent/cgroup.h"
@@ -25,6 +24,7 @@
 #include "agent/log_pipe.h"
 #include "agent/own_log.h"
 #include "agent/reporter.h"
+#include "agent/signal_queue.h"
 #include "agent/supervisor.h"
 #include "agent/worker_group.h"
 #include "rendezvous/server.h"
@@ -76,8 +76,6 @@ class Agent {
  private:
   void end_leftovers_of_earlier_runs();
   void make_cgroup();
-  void choose_signals();
-  void await_signal();
   void on_signal(int signal);
   void resize_terminals();
   void watch_keeper();
@@ -115,7 +113,7 @@ class Agent {
   AgentOptions options_;
   Supervisor supervisor_;
   asio::io_context io_;
-  asio::signal_set signals_;
+  SignalQueue signals_;
   asio::steady_timer timer_, run_limit_, words_due_;
   asio::posix::stream_descriptor keeper_;
   LogLayout layout_;

@@ -1,29 +1,36 @@
 #include "agent/coordination.h"
 
+#include <algorithm>
 #include <optional>
 #include <utility>
 
+#include <asio/post.hpp>
 #include <asio/steady_timer.hpp>
 
+#include "rendezvous/calls.h"
 #include "rendezvous/coordinator_server.h"
 #include "rendezvous/error.h"
 #include "rendezvous/listen_socket.h"
 #include "rendezvous/overloaded.h"
-#include "rendezvous/peer_listener.h"
 
 namespace ddprun {
 namespace {
+
+constexpr std::size_t kOthersToAsk = 8;  // for the coordinator, where it is not where it was
 
 std::uint64_t clock_seed() { return static_cast<std::uint64_t>(Clock::now().time_since_epoch().count()); }
 
 // What an order of the coordinator means to the only node.
 ToAgent as_message(const Order& order) {
   return std::visit(overloaded{
-                        [](const FormRound& o) -> ToAgent { return TakeSeat{seats(o.round).front()}; },
+                        [](const FormRound& o) -> ToAgent {
+                          return TakeSeat{seats(o.round).front(), o.round.term};
+                        },
                         [](const Recall& o) -> ToAgent {
                           return EndRound{o.round, false, ""};
                         },
                         [](const Dismiss& o) -> ToAgent { return EndJob{o.outcome}; },
+                        [](const HandOver&) -> ToAgent { return Elsewhere{}; },
                         [](const auto& o) -> ToAgent { return o; },
                     },
                     order);
@@ -41,6 +48,8 @@ class Here : public Coordination {
                    [](const Hello&) {},
                    [](const Heartbeat&) {},
                    [](const FailureWords&) {},
+                   [](const VoteRequest&) {},
+                   [](const CoordinatorCall&) {},
                    [&](const auto& m) { tell(m); },
                },
                message);
@@ -68,6 +77,7 @@ class Here : public Coordination {
   Hooks hooks_;
 };
 
+// Every agent listens for the others, and may come to coordinate them.
 class There : public Coordination {
  public:
   There(asio::io_context& io, const RoundPolicy& policy, const Meeting& meeting, Hooks hooks)
@@ -76,7 +86,9 @@ class There : public Coordination {
                make_identity(meeting.name, meeting.run_id),
                {}},
         meeting_(meeting),
-        hooks_(std::move(hooks)) {
+        hooks_(std::move(hooks)),
+        election_(trust_.own.instance, clock_seed()),
+        election_timer_(io) {
     if (!trust_.tls->plain()) trust_.tls->prepare();
     listen(policy);
   }
@@ -84,53 +96,173 @@ class There : public Coordination {
   void start() override {
     client_ = std::make_unique<CoordinatorClient>(
         io_, CoordinatorClient::Options{meeting_.places, trust_, {meeting_.fingerprint, control_port_}},
-        CoordinatorClient::Hooks{[this](const Welcome&) { hooks_.on_connected(); },
-                                 [this](const ToAgent& message) { hooks_.on_message(message); },
-                                 [this] { hooks_.on_isolated(); },
-                                 [this](const std::string& why) { hooks_.on_trouble(why); }});
+        CoordinatorClient::Hooks{
+            [this](const Welcome& welcome) { connected(welcome); }, [this](const ToAgent& message) { hear(message); },
+            [this](const Elsewhere& told) { look_elsewhere(told); }, [this] { hooks_.on_isolated(); },
+            [this](const CoordinatorClient::Trouble& trouble) { trouble_with(trouble); }});
+    calls_ = std::make_unique<Calls>(io_, trust_, [this](NodeId voter, const Vote& vote) {
+      elect(VoteGiven{voter, vote});
+    });
+    if (at_place_ == 0u && meeting_.places.size() == 1) server_->lead();
   }
 
   bool send(const FromAgent& message) override { return client_ && client_->send(message); }
   bool connected() const override { return client_ && client_->connected(); }
   NodeId node() const override { return trust_.own.instance; }
 
-  void leave() override { client_.reset(); }
-  bool all_left(std::chrono::milliseconds most) override { return !server_ || server_->wait_until_left(most); }
+  void leave() override {
+    client_.reset();
+    calls_.reset();
+    election_timer_.cancel();
+  }
+  bool all_left(std::chrono::milliseconds most) override { return server_->wait_until_left(most); }
 
  private:
+  using Answer = std::function<void(const Vote&)>;
+
   // The server has a loop and a context of its own: TLS contexts are for one thread.
   void listen(const RoundPolicy& policy) {
-    const std::uint16_t port = meeting_.host ? meeting_.places.front().port : meeting_.control_port;
-    Listening listening;
-    try {
-      listening = open_listener("", port);
-    } catch (const Error&) {
-      if (!meeting_.host || !meeting_.others_may_host) throw;
-      meeting_.host = false;
-      listening = open_listener("", meeting_.control_port);
-    }
+    const Listening listening = listen_at_own_place();
     control_port_ = listening.port;
-    if (!meeting_.host) {
-      listener_.emplace(
-          io_, listening, trust_,
-          PeerListener::Hooks{[](PeerConnection) {}, [this](const std::string& line) { hooks_.log(line); }});
-      return;
-    }
     const PeerTrust trust{std::make_shared<TlsContext>(meeting_.credentials, meeting_.run_id),
                           make_identity(meeting_.name, meeting_.run_id),
                           {}};
-    server_ = std::make_unique<CoordinatorServer>(
-        CoordinatorServer::Options{listening, trust, meeting_.fingerprint, policy, kLease, hooks_.log});
+    server_ = std::make_unique<CoordinatorServer>(CoordinatorServer::Options{
+        listening, trust, meeting_.fingerprint, policy, node(), kLease, hooks_.log,
+        [this](const VoteRequest& request, const Answer& answer) {
+          asio::post(io_, [this, request, answer] { elect(VoteRequested{request}, answer); });
+        },
+        [this](const CoordinatorCall& call, const ControlAddress& caller) {
+          asio::post(io_, [this, call, caller] { called(call, caller); });
+        }});
+  }
+
+  Listening listen_at_own_place() {
+    for (const std::size_t place : meeting_.own_places) try {
+        const Listening listening = open_listener("", meeting_.places[place].port);
+        at_place_ = place;
+        return listening;
+      } catch (const Error&) {
+        if (!meeting_.others_may_host) throw;
+      }
+    return open_listener("", meeting_.control_port);
+  }
+
+  std::vector<ControlAddress> others_places() const {
+    std::vector<ControlAddress> out = meeting_.places;
+    if (at_place_) out.erase(out.begin() + static_cast<std::ptrdiff_t>(*at_place_));
+    return out;
+  }
+
+  void connected(const Welcome& welcome) {
+    elect(InTouch{welcome.term});
+    if (!with_ourselves()) {
+      calls_->hang_up();
+      server_->refer_to(welcome.term, client_->coordinator());
+    }
+    hooks_.on_connected();
+  }
+
+  bool with_ourselves() const {
+    return client_->coordinator()->port == control_port_ && client_->coordinator()->host == client_->local_address();
+  }
+
+  void hear(const ToAgent& message) {
+    if (const auto* kept = std::get_if<KeepRecord>(&message)) {
+      record_ = kept->record;
+      return;
+    }
+    if (const auto* seat = std::get_if<TakeSeat>(&message)) keep_record({seat->term, seat->seat.round});
+    if (const auto* start = std::get_if<StartRound>(&message)) elect(RoundBegan{start->round});
+    hooks_.on_message(message);
+  }
+
+  // Before the seat is confirmed.
+  void keep_record(const RecordId& id) {
+    if (record_ && record_->id() != id) record_.reset();
+    elect(RecordKept{id, record_});
+    client_->set_record(id);
+    std::vector<ControlAddress> others;
+    for (std::size_t i = 0; record_ && i < std::min(record_->nodes.size(), kOthersToAsk); ++i)
+      others.push_back(record_->nodes[i].control);
+    client_->also_try(std::move(others));
+  }
+
+  void trouble_with(const CoordinatorClient::Trouble& trouble) {
+    elect(OutOfTouch{trouble.gone});
+    lead_if_nobody_does();
+    if (client_) hooks_.on_trouble(trouble.why);
+  }
+
+  // A job goes on under another node's lead while the first place's was away.
+  void lead_if_nobody_does() {
+    if (at_place_ != 0u || meeting_.places.size() == 1 || ++places_tried_ != meeting_.places.size()) return;
+    if (election_.term() == 0 && !job_elsewhere_) server_->lead();
+  }
+
+  void look_elsewhere(const Elsewhere& told) {
+    job_elsewhere_ = job_elsewhere_ || told.term > 0 || told.coordinator;
+    if (told.coordinator && told.term >= election_.term() && told.coordinator != client_->coordinator())
+      client_->go_to(*told.coordinator);
+  }
+
+  void called(const CoordinatorCall& call, const ControlAddress& caller) {
+    if (client_) elect(Called{call.term}, {}, caller);
+  }
+
+  void elect(const ElectionEvent& event, const Answer& answer = {}, const ControlAddress& caller = {}) {
+    if (!client_) return;  // we have left
+    for (const ElectionAction& action : election_.on(event, Clock::now()))
+      std::visit(overloaded{
+                     [&](const AskForVotes& a) { calls_->ask(a.request); },
+                     [&](const GiveVote& a) { answer(a.vote); },
+                     [&](const Lead& a) { lead(a); },
+                     [&](const Follow&) { follow(caller); },
+                     [&](const GiveUp&) {
+                       hooks_.on_hopeless(
+                           "the node that coordinated the job is gone, and of two nodes one cannot know "
+                           "whether the other lives");
+                     },
+                 },
+                 action);
+    plan_election();
+  }
+
+  void plan_election() {
+    const auto due = election_.next_deadline();
+    if (!due) return void(election_timer_.cancel());
+    election_timer_.expires_at(*due);
+    election_timer_.async_wait([this](const asio::error_code& error) {
+      if (!error) elect(ElectionTick{});
+    });
+  }
+
+  void lead(const Lead& won) {
+    server_->lead({won.term, won.record, Clock::now() + kLease + kBeyondLease}, won.asked_at);
+    client_->go_to({"localhost", control_port_});
+    calls_->call({won.term, control_port_}, others_places());
+  }
+
+  void follow(const ControlAddress& coordinator) {
+    calls_->hang_up();
+    server_->refer_to(election_.term(), coordinator);
+    client_->go_to(coordinator);
   }
 
   asio::io_context& io_;
   PeerTrust trust_;
   Meeting meeting_;
   Hooks hooks_;
+  std::optional<std::size_t> at_place_;  // of the meeting's
   std::uint16_t control_port_ = 0;
-  std::optional<PeerListener> listener_;  // of an agent that does not host: that it answers shows that it lives
+  Election election_;
+  asio::steady_timer election_timer_;
+  std::optional<Round> record_;  // the coordinator's last one
+  std::size_t places_tried_ = 0;
+  bool job_elsewhere_ = false;
   std::unique_ptr<CoordinatorServer> server_;
   std::unique_ptr<CoordinatorClient> client_;
+  std::unique_ptr<Calls> calls_;
 };
 
 }  // namespace

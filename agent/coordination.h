@@ -18,10 +18,12 @@ namespace ddprun {
 
 // Where and how the nodes of a job meet.
 struct Meeting {
-  std::vector<CoordinatorPlace> places;
-  bool host = false;               // the coordinator runs here, at the port of the first place
-  bool others_may_host = false;    // then: where that port is taken, by another agent of this machine
-  std::uint16_t control_port = 0;  // where an agent that does not host listens; 0: any free one
+  std::vector<ControlAddress> places;
+  // Those that are this machine's: the agent listens at the first whose port is free. The job's first coordinator is
+  // the agent at places[0].
+  std::vector<std::size_t> own_places = {};
+  bool others_may_host = false;    // where no such port is free, other agents of this machine have them
+  std::uint16_t control_port = 0;  // where an agent without such a place listens; 0: any free one
   std::string run_id;
   std::string name;  // of this machine, for people
   Fingerprint fingerprint;
@@ -33,9 +35,10 @@ class Coordination {
   struct Hooks {
     std::function<void()> on_connected;  // say what there is here: NodeReady, or NodeBack with a round's workers
     std::function<void(const ToAgent&)> on_message;
-    std::function<void()> on_isolated;                       // Isolated, agent/events.h
-    std::function<void(const std::string& why)> on_trouble;  // the coordinator is out of reach, again and again
-    std::function<void(const std::string& line)> log;        // from any thread
+    std::function<void()> on_isolated;                        // Isolated, agent/events.h
+    std::function<void(const std::string& why)> on_trouble;   // the coordinator is out of reach, again and again
+    std::function<void(const std::string& why)> on_hopeless;  // no coordinator can be elected any more
+    std::function<void(const std::string& line)> log;         // from any thread
   };
   virtual ~Coordination() = default;
   virtual void start() = 0;

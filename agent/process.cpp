@@ -48,7 +48,6 @@ struct ChildPlan {
   Bits cpus, memory_nodes;
   pid_t parent;
   Reply* reply;
-  sigset_t mask;
   char oom_score[16];
 };
 
@@ -170,7 +169,8 @@ int child_main(void* argument) {
   limit_core_dumps(request.core_dumps);
   plan.reply->binding_error = bind(plan);
   if (join_session(request) && place_descriptors(plan.descriptors)) {
-    syscall(SYS_rt_sigprocmask, SIG_SETMASK, &plan.mask, nullptr, sizeof KernelSigaction::mask);
+    const std::uint64_t none = 0;  // what the agent blocks, or had blocked before, is its own habit
+    syscall(SYS_rt_sigprocmask, SIG_SETMASK, &none, nullptr, sizeof none);
     execve(request.program.c_str(), plan.argv.data(), plan.environment.data());
   }
   plan.reply->error = errno;
@@ -222,16 +222,15 @@ Spawned spawn(const SpawnRequest& request) {
                  bits(request.memory_nodes),
                  getpid(),
                  reply,
-                 {},
                  {}};
   std::snprintf(plan.oom_score, sizeof plan.oom_score, "%d", std::min(own_oom_score() + kExtraOomScore, 1000));
-  sigset_t all;
+  sigset_t all, before;
   sigfillset(&all);
-  sigprocmask(SIG_SETMASK, &all, &plan.mask);  // no handler of ours may run in the child: it shares our memory
+  sigprocmask(SIG_SETMASK, &all, &before);  // no handler of ours may run in the child: it shares our memory
   int pidfd = -1;
   const int pid = start_child(plan, pidfd);
   const int clone_error = errno;
-  sigprocmask(SIG_SETMASK, &plan.mask, nullptr);
+  sigprocmask(SIG_SETMASK, &before, nullptr);
   if (pid < 0) return {0, Fd(), clone_error};
   Fd owned(pidfd);
   if (reply->error == 0) return {pid, std::move(owned), 0, reply->binding_error};

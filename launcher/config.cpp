@@ -44,6 +44,10 @@ void check_meeting(const Config& config, const NodeCounts& nodes, Problems& out)
   if (fixed && config.node_rank >= nodes.most)
     out.add(out.who("node-rank") + " is " + std::to_string(config.node_rank) + ", but the job's " +
             std::to_string(nodes.most) + " nodes have the ranks 0 to " + std::to_string(nodes.most - 1) + ".");
+  if (fixed && !config.further_endpoints.empty())
+    out.add(
+        out.who("rdzv-endpoint") +
+        " names several places, but the nodes of a static job meet at one: pass --rdzv-backend c10d, or one place.");
   if (meeting_place(config).host.empty())
     out.add(out.who("nnodes") + " is " + config.nnodes + ", but nobody says where the nodes meet: pass " +
             (fixed ? "--master-addr, the address of the node with rank 0."
@@ -148,6 +152,12 @@ MeetingPlace meeting_place(const Config& config) {
   }
   if (!config.rdzv_endpoint) return {};
   return {config.rdzv_endpoint->host, config.rdzv_endpoint->port.value_or(kElasticPort)};
+}
+
+std::vector<MeetingPlace> meeting_places(const Config& config) {
+  std::vector<MeetingPlace> out{meeting_place(config)};
+  for (const Endpoint& other : config.further_endpoints) out.push_back({other.host, other.port.value_or(kElasticPort)});
+  return out;
 }
 
 std::optional<int> worker_count(const std::string& nproc_per_node, const Machine& machine) {

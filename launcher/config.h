@@ -48,7 +48,8 @@ struct Config {
   int node_rank = 0;
   bool standalone = false;
   Backend rdzv_backend = Backend::fixed;
-  std::optional<Endpoint> rdzv_endpoint = {};
+  std::optional<Endpoint> rdzv_endpoint = {};    // the first one
+  std::vector<Endpoint> further_endpoints = {};  // where the coordinator may be, once a job is under way
   // Empty: a fresh random one, so that two jobs never become one by accident.
   // For several nodes: "none", as torchrun has it, so that they find each other.
   std::string rdzv_id = {};
@@ -136,6 +137,7 @@ struct MeetingPlace {
   int port = 0;
 };
 MeetingPlace meeting_place(const Config& config);
+std::vector<MeetingPlace> meeting_places(const Config& config);  // an elastic job may have several; the first is first
 
 // What workers find as MASTER_ADDR, and the store's port (0: a free one): as --master-addr and --master-port say, else
 // a static --rdzv-endpoint, else --local-addr. Empty: nobody named an address. --standalone leaves endpoints out.

@@ -12,11 +12,11 @@ namespace ddprun {
 
 // What a job finds around it.
 struct Place {
-  std::string host;                            // this machine's name
-  std::string interface_address;               // of --interface, where that is given
-  Environment environment;                     // ddprun's own
-  std::vector<Binding> bindings;               // by local rank, where --numa-binding asks for them
-  Whose whose_meeting_place = Whose::unknown;  // where several nodes meet
+  std::string host;                              // this machine's name
+  std::string interface_address;                 // of --interface, where that is given
+  Environment environment;                       // ddprun's own
+  std::vector<Binding> bindings;                 // by local rank, where --numa-binding asks for them
+  std::vector<Whose> whose_meeting_places = {};  // where several nodes meet
 };
 
 // How the nodes of the job prove themselves to each other.

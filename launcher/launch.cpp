@@ -71,7 +71,7 @@ Place place_of(const Config& config, const Machine& machine) {
               {},
               own_environment(),
               bindings(config.numa_binding, worker_count(config.nproc_per_node, machine).value()),
-              Whose::unknown};
+              {}};
   if (config.interface.empty()) return place;
   place.interface_address = address_of_interface(config.interface);
   if (place.interface_address.empty() && master_host(config).empty())
@@ -148,7 +148,9 @@ std::string dry_run(const Config& config, const Machine& machine) {
 int launch(const Config& config, const Machine& machine, int keeper_pidfd) {
   const std::string run_id = run_id_of(config);
   Place place = place_of(config, machine);
-  if (several_nodes(config)) place.whose_meeting_place = whose_address(meeting_place(config).host);
+  if (several_nodes(config))
+    for (const MeetingPlace& where : meeting_places(config))
+      place.whose_meeting_places.push_back(whose_address(where.host));
   AgentOptions options = job_options(config, machine, find_program(config, surroundings()), run_id, place);
   if (several_nodes(config)) warn_where_open(config);
   options.command.job.cookie = to_string(own_cookie(run_id));

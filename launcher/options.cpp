@@ -135,7 +135,14 @@ std::string host(Config& config, const OptionRow&, Text text) {
 
 std::string endpoint(Config& config, const OptionRow&, Text text) {
   config.rdzv_endpoint = std::nullopt;
-  return text.empty() ? "" : store(read_endpoint(text), config.rdzv_endpoint);
+  config.further_endpoints.clear();
+  if (text.empty()) return "";
+  std::string complaint = store(read_endpoint(text.substr(0, text.find(','))), config.rdzv_endpoint);
+  for (std::size_t comma = text.find(','); complaint.empty() && comma != text.npos; comma = text.find(',', comma + 1)) {
+    const std::size_t end = std::min(text.find(',', comma + 1), text.size());
+    complaint = store(read_endpoint(text.substr(comma + 1, end - comma - 1)), config.further_endpoints.emplace_back());
+  }
+  return complaint;
 }
 
 std::string rdzv_conf(Config& config, const OptionRow&, Text text) {
@@ -273,7 +280,7 @@ constexpr OptionRow kOptions[] = {
      .choices = "static|c10d"},
     {.name = "rdzv-endpoint",
      .group = Group::job,
-     .value = "HOST[:PORT]",
+     .value = "HOST[:PORT],...",
      .help = "where nodes meet; with static: master-addr and master-port",
      .set = endpoint},
     {.name = "control-port",

@@ -18,7 +18,9 @@ std::string reason(const std::error_code& error) {
 }  // namespace
 
 ControlLink::ControlLink(PeerConnection connection, Hooks hooks)
-    : connection_(std::move(connection)), hooks_(std::move(hooks)), input_(new char[kInputBytes]) {
+    : connection_(std::move(connection)),
+      hooks_(std::make_shared<Hooks>(std::move(hooks))),
+      input_(new char[kInputBytes]) {
   read();
 }
 
@@ -30,13 +32,16 @@ void ControlLink::read() {
                           if (error) return fail(reason(error));
                           reader_.add({input_.get(), count});
                           while (auto message = reader_.next()) {
-                            hooks_.on_message(std::move(*message));
+                            const auto hooks = hooks_;
+                            hooks->on_message(std::move(*message));
                             if (closed_) return;
                           }
                           if (reader_.broken()) return fail("the other side sent a message that is too long");
                           read();
                         });
 }
+
+void ControlLink::set_hooks(Hooks hooks) { hooks_ = std::make_shared<Hooks>(std::move(hooks)); }
 
 void ControlLink::send(const std::string& message) {
   if (closed_ || stuck()) return;
@@ -62,7 +67,8 @@ void ControlLink::close() {
 void ControlLink::fail(const std::string& why) {
   if (closed_) return;
   close();
-  hooks_.on_closed(why);
+  const auto hooks = hooks_;
+  hooks->on_closed(why);
 }
 
 }  // namespace ddprun

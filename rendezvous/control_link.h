@@ -29,6 +29,8 @@ class ControlLink {
   ControlLink(const ControlLink&) = delete;
   ControlLink& operator=(const ControlLink&) = delete;
 
+  // Also inside a handler: for the next message.
+  void set_hooks(Hooks hooks);
   void send(const std::string& message);
   // The peer takes nothing, and so much waits for it that no more is sent: its owner should give it up.
   bool stuck() const { return unsent_.size() > kUnsentBytesMax; }
@@ -46,7 +48,7 @@ class ControlLink {
   void fail(const std::string& why);
 
   PeerConnection connection_;
-  Hooks hooks_;
+  std::shared_ptr<const Hooks> hooks_;  // stays while it is called
   FrameReader reader_;
   std::unique_ptr<char[]> input_;
   std::string unsent_, sending_;

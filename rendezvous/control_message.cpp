@@ -66,14 +66,17 @@ class Fields {
   std::string text(const char* name, std::size_t most = kNameMax) const { return text(member(name), most); }
 
   std::vector<std::string> texts(const char* name) const {
-    const Json& list = member(name);
-    if (!list.is_array() || list.size() > kListMax) throw BadMessage(std::string("'") + name + "' is no list");
     std::vector<std::string> out;
-    for (const Json& item : list) out.push_back(text(item, kNameMax));
+    for (const Json& item : list(name)) out.push_back(text(item, kNameMax));
     return out;
   }
 
   Fields object(const char* name) const { return Fields(member(name)); }
+  const Json& list(const char* name) const {
+    const Json& list = member(name);
+    if (!list.is_array() || list.size() > kListMax) throw BadMessage(std::string("'") + name + "' is no list");
+    return list;
+  }
 
  private:
   const Json& member(const char* name) const {
@@ -206,6 +209,88 @@ Attendance attendance_from(const Fields& fields) {
           fields.whole("workers", 0, kRanksMax), fields.texts("awaited")};
 }
 
+Json to_json(const ControlAddress& address) { return {{"host", address.host}, {"port", address.port}}; }
+
+ControlAddress address_from(const Fields& fields) { return {fields.text("host"), fields.port("port")}; }
+
+Json to_json(const RoundNode& node) {
+  return {{"id", node.id},     {"workers", node.workers}, {"first_rank", node.first_rank},
+          {"role", node.role}, {"name", node.name},       {"control", to_json(node.control)}};
+}
+
+RoundNode node_from(const Fields& fields) {
+  return {.id = fields.large("id"),
+          .workers = fields.whole("workers", 1, kWorkersMax),
+          .first_rank = fields.whole("first_rank", 0, kRanksMax),
+          .role = fields.text("role"),
+          .name = fields.text("name"),
+          .control = address_from(fields.object("control"))};
+}
+
+Json to_json(const LedgerRecord& ledger) {
+  Json out{{"crashes", ledger.counts.crashes},       {"hangs", ledger.counts.hangs},
+           {"lost_nodes", ledger.counts.lost_nodes}, {"preemptions", ledger.counts.preemptions},
+           {"resizes", ledger.counts.resizes},       {"repeats", ledger.repeats}};
+  if (ledger.last_failure) out["last_failure"] = to_json(*ledger.last_failure);
+  return out;
+}
+
+LedgerRecord ledger_from(const Fields& fields) {
+  const auto count = [&](const char* name) { return fields.whole(name, 0); };
+  LedgerRecord out{
+      .counts = {count("crashes"), count("hangs"), count("lost_nodes"), count("preemptions"), count("resizes")},
+      .repeats = count("repeats")};
+  if (fields.has("last_failure")) out.last_failure = status_from(fields.object("last_failure"));
+  return out;
+}
+
+Json to_json(const Electorate& electorate) {
+  return {{"coordinator", electorate.coordinator}, {"nodes", electorate.nodes}};
+}
+
+Electorate electorate_from(const Fields& fields) {
+  Electorate out{.coordinator = fields.large("coordinator")};
+  for (const Json& node : fields.list("nodes")) {
+    if (!node.is_number_unsigned()) throw BadMessage("a node is no number");
+    out.nodes.push_back(node.get<NodeId>());
+  }
+  if (out.nodes.empty()) throw BadMessage("an electorate is empty");
+  return out;
+}
+
+Json to_json(const Round& round) {
+  Json nodes = Json::array(), before = Json::array();
+  for (const RoundNode& node : round.nodes) nodes.push_back(to_json(node));
+  for (const Electorate& electorate : round.before) before.push_back(to_json(electorate));
+  return {{"round", round.number},
+          {"nodes", std::move(nodes)},
+          {"master_host", round.master_host},
+          {"master_port", round.master_port},
+          {"ledger", to_json(round.ledger)},
+          {"term", round.term},
+          {"coordinator", round.coordinator},
+          {"before", std::move(before)}};
+}
+
+Round round_from(const Fields& fields) {
+  Round out{.number = fields.whole("round", 1),
+            .master_host = fields.text("master_host"),
+            .master_port = fields.port("master_port"),
+            .ledger = ledger_from(fields.object("ledger")),
+            .term = fields.whole("term", 0),
+            .coordinator = fields.large("coordinator")};
+  for (const Json& node : fields.list("nodes")) out.nodes.push_back(node_from(Fields(node)));
+  for (const Json& electorate : fields.list("before")) out.before.push_back(electorate_from(Fields(electorate)));
+  if (!out.find(out.coordinator)) throw BadMessage("the record's coordinator is none of its nodes");
+  return out;
+}
+
+std::int64_t milliseconds(Duration duration) { return std::chrono::ceil<std::chrono::milliseconds>(duration).count(); }
+
+Duration milliseconds_from(const Fields& fields, const char* name, int least = 0) {
+  return std::chrono::milliseconds(fields.whole(name, least));
+}
+
 Json of_round(const char* type, int round) { return {{"type", type}, {"round", round}}; }
 
 std::string written(const Json& message) {
@@ -238,72 +323,96 @@ std::string difference(const Fingerprint& coordinators, const Fingerprint& newco
 }
 
 std::string encode(const FromAgent& message) {
-  return written(std::visit(
-      overloaded{
-          [](const Hello& m) {
-            return Json{{"type", "hello"}, {"job", to_json(m.fingerprint)}, {"control_port", m.control_port}};
-          },
-          [](const Heartbeat& m) {
-            return Json{{"type", "heartbeat"}, {"number", m.number}};
-          },
-          [](const FailureWords& m) {
-            return Json{{"type", "failure-words"}, {"text", m.text}};
-          },
-          [](const NodeReady& m) {
-            return Json{{"type", "ready"}, {"offer", to_json(m.offer)}};
-          },
-          [](const NodeConfirmed& m) { return of_round("confirmed", m.round); },
-          [](const NodeRunning& m) { return of_round("running", m.round); },
-          [](const NodeDone& m) { return of_round("done", m.round); },
-          [](const WorkerFailed& m) {
-            Json out{{"type", "failed"}, {"failure", to_json(m.failure)}};
-            if (m.progressed) out["progressed"] = *m.progressed;
-            return out;
-          },
-          [](const NodeLeaves& m) {
-            return Json{{"type", "leaves"}, {"signal", m.signal}};
-          },
-          [](const JobInterrupted& m) {
-            return Json{{"type", "interrupted"}, {"signal", m.signal}};
-          },
-          [](const NodeBack& m) {
-            return Json{{"type", "back"}, {"round", m.round}, {"offer", to_json(m.offer)}};
-          },
-      },
-      message));
-}
-
-std::string encode(const ToAgent& message) {
   return written(
       std::visit(overloaded{
-                     [](const Welcome& m) {
-                       const auto lease = std::chrono::duration_cast<std::chrono::milliseconds>(m.lease).count();
-                       return Json{{"type", "welcome"}, {"your_address", m.your_address}, {"lease_ms", lease}};
+                     [](const Hello& m) {
+                       return Json{{"type", "hello"},
+                                   {"job", to_json(m.fingerprint)},
+                                   {"control_port", m.control_port},
+                                   {"term", m.record.term},
+                                   {"round", m.record.round}};
                      },
-                     [](const HeartbeatAnswer& m) {
-                       Json out{{"type", "heartbeat"}, {"number", m.number}};
-                       if (m.attendance) out["attendance"] = to_json(*m.attendance);
-                       return out;
+                     [](const Heartbeat& m) {
+                       return Json{{"type", "heartbeat"}, {"number", m.number}, {"answered", m.answered}};
                      },
                      [](const FailureWords& m) {
                        return Json{{"type", "failure-words"}, {"text", m.text}};
                      },
-                     [](const TakeSeat& m) {
-                       return Json{{"type", "seat"}, {"seat", to_json(m.seat)}};
+                     [](const NodeReady& m) {
+                       return Json{{"type", "ready"}, {"offer", to_json(m.offer)}};
                      },
-                     [](const StartRound& m) { return of_round("start", m.round); },
-                     [](const EndRound& m) {
-                       Json out = of_round("end-round", m.round);
-                       out["planned"] = m.planned;
-                       out["reason"] = m.reason;
-                       if (m.cause) out["cause"] = to_json(*m.cause);
+                     [](const NodeConfirmed& m) { return of_round("confirmed", m.round); },
+                     [](const NodeRunning& m) { return of_round("running", m.round); },
+                     [](const NodeDone& m) { return of_round("done", m.round); },
+                     [](const WorkerFailed& m) {
+                       Json out{{"type", "failed"}, {"failure", to_json(m.failure)}};
+                       if (m.progressed) out["progressed"] = *m.progressed;
                        return out;
                      },
-                     [](const EndJob& m) {
-                       return Json{{"type", "end-job"}, {"outcome", to_json(m.outcome)}};
+                     [](const NodeLeaves& m) {
+                       return Json{{"type", "leaves"}, {"signal", m.signal}};
+                     },
+                     [](const JobInterrupted& m) {
+                       return Json{{"type", "interrupted"}, {"signal", m.signal}};
+                     },
+                     [](const NodeBack& m) {
+                       return Json{{"type", "back"}, {"round", m.round}, {"offer", to_json(m.offer)}};
+                     },
+                     [](const VoteRequest& m) {
+                       return Json{{"type", "vote-request"}, {"term", m.term}, {"record", to_json(m.record)}};
+                     },
+                     [](const CoordinatorCall& m) {
+                       return Json{{"type", "call"}, {"term", m.term}, {"control_port", m.control_port}};
                      },
                  },
                  message));
+}
+
+std::string encode(const ToAgent& message) {
+  return written(std::visit(
+      overloaded{
+          [](const Welcome& m) {
+            return Json{{"type", "welcome"},
+                        {"your_address", m.your_address},
+                        {"lease_ms", milliseconds(m.lease)},
+                        {"term", m.term},
+                        {"quorum_age_ms", milliseconds(m.quorum_age)}};
+          },
+          [](const Elsewhere& m) {
+            Json out{{"type", "elsewhere"}, {"term", m.term}};
+            if (m.coordinator) out["coordinator"] = to_json(*m.coordinator);
+            return out;
+          },
+          [](const HeartbeatAnswer& m) {
+            Json out{{"type", "heartbeat"}, {"number", m.number}, {"quorum_age_ms", milliseconds(m.quorum_age)}};
+            if (m.attendance) out["attendance"] = to_json(*m.attendance);
+            return out;
+          },
+          [](const FailureWords& m) {
+            return Json{{"type", "failure-words"}, {"text", m.text}};
+          },
+          [](const KeepRecord& m) {
+            return Json{{"type", "record"}, {"record", to_json(m.record)}};
+          },
+          [](const TakeSeat& m) {
+            return Json{{"type", "seat"}, {"seat", to_json(m.seat)}, {"term", m.term}};
+          },
+          [](const StartRound& m) { return of_round("start", m.round); },
+          [](const EndRound& m) {
+            Json out = of_round("end-round", m.round);
+            out["planned"] = m.planned;
+            out["reason"] = m.reason;
+            if (m.cause) out["cause"] = to_json(*m.cause);
+            return out;
+          },
+          [](const EndJob& m) {
+            return Json{{"type", "end-job"}, {"outcome", to_json(m.outcome)}};
+          },
+          [](const Vote& m) {
+            return Json{{"type", "vote"}, {"term", m.term}, {"granted", m.granted}};
+          },
+      },
+      message));
 }
 
 FromAgent decode_from_agent(std::string_view bytes, NodeId node) {
@@ -312,8 +421,10 @@ FromAgent decode_from_agent(std::string_view bytes, NodeId node) {
   const std::string type = fields.text("type");
   const auto round = [&] { return fields.whole("round", 0); };
   const auto offer = [&] { return offer_from(fields.object("offer")); };
-  if (type == "hello") return Hello{fingerprint_from(fields.object("job")), fields.port("control_port")};
-  if (type == "heartbeat") return Heartbeat{fields.large("number")};
+  if (type == "hello")
+    return Hello{
+        fingerprint_from(fields.object("job")), fields.port("control_port"), {fields.whole("term", 0), round()}};
+  if (type == "heartbeat") return Heartbeat{fields.large("number"), fields.large("answered")};
   if (type == "failure-words") return FailureWords{fields.text("text", kTextMax)};
   if (type == "ready") return NodeReady{node, offer()};
   if (type == "confirmed") return NodeConfirmed{node, round()};
@@ -322,6 +433,8 @@ FromAgent decode_from_agent(std::string_view bytes, NodeId node) {
   if (type == "leaves") return NodeLeaves{node, fields.whole("signal", 1, NSIG)};
   if (type == "interrupted") return JobInterrupted{node, fields.whole("signal", 1, NSIG)};
   if (type == "back") return NodeBack{node, round(), offer()};
+  if (type == "vote-request") return VoteRequest{fields.whole("term", 1), node, round_from(fields.object("record"))};
+  if (type == "call") return CoordinatorCall{fields.whole("term", 0), fields.port("control_port")};
   if (type != "failed") unknown_type();
   WorkerFailed failed{failure_from(fields.object("failure")), {}};
   failed.failure.node = node;
@@ -335,9 +448,17 @@ ToAgent decode_to_agent(std::string_view bytes) {
   const std::string type = fields.text("type");
   const auto round = [&] { return fields.whole("round", 0); };
   if (type == "welcome")
-    return Welcome{fields.text("your_address"), std::chrono::milliseconds(fields.whole("lease_ms", 1))};
+    return Welcome{fields.text("your_address"), milliseconds_from(fields, "lease_ms", 1), fields.whole("term", 0),
+                   milliseconds_from(fields, "quorum_age_ms")};
+  if (type == "elsewhere") {
+    Elsewhere out{fields.whole("term", 0)};
+    if (fields.has("coordinator")) out.coordinator = address_from(fields.object("coordinator"));
+    return out;
+  }
+  if (type == "record") return KeepRecord{round_from(fields.object("record"))};
+  if (type == "vote") return Vote{fields.whole("term", 0), fields.flag("granted")};
   if (type == "failure-words") return FailureWords{fields.text("text", kTextMax)};
-  if (type == "seat") return TakeSeat{seat_from(fields.object("seat"))};
+  if (type == "seat") return TakeSeat{seat_from(fields.object("seat")), fields.whole("term", 0)};
   if (type == "start") return StartRound{round()};
   if (type == "end-round") {
     EndRound end{round(), fields.flag("planned"), fields.text("reason", kTextMax)};
@@ -346,7 +467,7 @@ ToAgent decode_to_agent(std::string_view bytes) {
   }
   if (type == "end-job") return EndJob{outcome_from(fields.object("outcome"))};
   if (type != "heartbeat") unknown_type();
-  HeartbeatAnswer answer{fields.large("number"), {}};
+  HeartbeatAnswer answer{fields.large("number"), milliseconds_from(fields, "quorum_age_ms")};
   if (fields.has("attendance")) answer.attendance = attendance_from(fields.object("attendance"));
   return answer;
 }

@@ -11,6 +11,7 @@
 #include <variant>
 
 #include "rendezvous/coordinator.h"
+#include "rendezvous/election.h"
 #include "rendezvous/round.h"
 
 namespace ddprun {
@@ -34,31 +35,54 @@ std::string difference(const Fingerprint& coordinators, const Fingerprint& newco
 struct Hello {
   Fingerprint fingerprint;
   std::uint16_t control_port = 0;  // where this agent listens
+  RecordId record = {};            // the newest it has seen: who knows less of the job cannot coordinate it
 };
 // Any message is a sign of life; this one comes where there is no other, and is answered.
 struct Heartbeat {
-  std::uint64_t number = 0;
+  std::uint64_t number = 0;    // 1, 2, ...
+  std::uint64_t answered = 0;  // the last one whose answer has come; 0: the welcome
 };
 // What people are told of the worker that failed, by the agent that had it.
 struct FailureWords {
   std::string text;
 };
+// Instead of a hello, to an agent that may follow: the sender has been elected.
+struct CoordinatorCall {
+  int term = 0;
+  std::uint16_t control_port = 0;
+};
+// VoteRequest comes instead of a hello, too.
 using FromAgent = std::variant<Hello, Heartbeat, FailureWords, NodeReady, NodeConfirmed, NodeRunning, NodeDone,
-                               WorkerFailed, NodeLeaves, JobInterrupted, NodeBack>;
+                               WorkerFailed, NodeLeaves, JobInterrupted, NodeBack, VoteRequest, CoordinatorCall>;
 
 // The first message to an agent.
 struct Welcome {
   std::string your_address;  // by which its connection reached us
-  Duration lease = {};       // without a sign of the coordinator for so long, its workers have to be dead
+  Duration lease = {};       // without contact to a quorum for so long, its workers have to be dead
+  int term = 0;              // the coordinator's
+  Duration quorum_age = {};  // so long ago the coordinator was in contact with a quorum
+};
+// The answer to a hello where no coordinator is, and the last word of one that stops being it.
+struct Elsewhere {
+  int term = 0;
+  std::optional<ControlAddress> coordinator = {};  // empty: not known here either
 };
 struct HeartbeatAnswer {
   std::uint64_t number = 0;
+  Duration quorum_age = {};                   // as in Welcome
   std::optional<Attendance> attendance = {};  // while nodes are waited for
 };
+// Before TakeSeat, to the first `kHeirs` nodes by rank: what each of them could coordinate the job by.
+struct KeepRecord {
+  Round record;
+};
+constexpr std::size_t kHeirs = 64;
 struct TakeSeat {  // hold it, confirm
   Seat seat;
+  int term = 0;  // the record's is this and the seat's round
 };
-using ToAgent = std::variant<Welcome, HeartbeatAnswer, FailureWords, TakeSeat, StartRound, EndRound, EndJob>;
+using ToAgent = std::variant<Welcome, Elsewhere, HeartbeatAnswer, FailureWords, KeepRecord, TakeSeat, StartRound,
+                             EndRound, EndJob, Vote>;
 
 class BadMessage : public std::runtime_error {
  public:

@@ -15,10 +15,13 @@ constexpr int kNoWish = std::numeric_limits<int>::max();
 int wish(const NodeOffer& offer) { return offer.wished_rank.value_or(kNoWish); }
 
 // For people: "gpu-7 (10.0.0.7)".
-std::string name_of(const NodeOffer& offer) {
-  if (offer.name.empty() || offer.name == offer.host) return offer.host;
-  return offer.name + " (" + offer.host + ")";
+std::string name_of(const std::string& name, const std::string& host) {
+  if (host.empty()) return name;
+  if (name.empty() || name == host) return host;
+  return name + " (" + host + ")";
 }
+
+std::string name_of(const NodeOffer& offer) { return name_of(offer.name, offer.host); }
 
 Outcome interrupted(int signal, std::string reason = "interrupted") {
   return {Verdict::interrupted, signal, std::move(reason), std::nullopt};
@@ -31,11 +34,35 @@ std::vector<Order> operator+(std::vector<Order> first, std::vector<Order> then) 
 
 }  // namespace
 
-Coordinator::Coordinator(const RoundPolicy& policy, TimePoint now, std::uint64_t jitter_seed)
-    : policy_(policy), ledger_(policy.restarts, jitter_seed), now_(now), state_(Gathering{now, now}) {}
+Coordinator::Coordinator(const RoundPolicy& policy, TimePoint now, std::uint64_t jitter_seed,
+                         std::optional<NodeId> self)
+    : policy_(policy), ledger_(policy.restarts, jitter_seed), self_(self), now_(now), state_(Gathering{now, now}) {}
+
+Coordinator::Coordinator(const RoundPolicy& policy, TimePoint now, std::uint64_t jitter_seed, NodeId self,
+                         const Succession& succession)
+    : policy_(policy),
+      ledger_(policy.restarts, jitter_seed, succession.record.ledger),
+      self_(self),
+      term_(succession.term),
+      now_(now),
+      rounds_(succession.record.number),
+      electorates_(succession.record.electorates()),
+      taken_over_("another node coordinates the job"),
+      state_(Gathering{now, now}) {
+  const Round& record = succession.record;
+  for (const RoundNode& node : record.nodes) {
+    last_by_rank_.push_back(node.id);
+    lost_[node.id] = {succession.workers_until, name_of(node.name, node.control.host)};
+  }
+  if (record.coordinator == self) return;  // handed over
+  ledger_.charge_lost_node();
+  if (const RoundNode* before = record.find(record.coordinator))
+    taken_over_ = name_of(before->name, before->control.host) + " was lost, which coordinated the job";
+}
 
 std::vector<Order> Coordinator::on(const Message& message, TimePoint now) {
   now_ = now;
+  if (std::holds_alternative<HandedOver>(state_)) return {};
   if (const auto* over = std::get_if<Over>(&state_)) {
     if (const auto* late = std::get_if<NodeReady>(&message)) return {Dismiss{late->node, over->outcome}};
     if (const auto* late = std::get_if<NodeBack>(&message)) return {Dismiss{late->node, over->outcome}};
@@ -56,6 +83,13 @@ std::optional<TimePoint> Coordinator::next_deadline() const {
   if (state->last_call_over) consider(*state->last_call_over);
   for (const auto& [node, lost] : lost_) consider(lost.workers_until);
   return next;
+}
+
+std::vector<Electorate> Coordinator::electorates() const {
+  std::vector<Electorate> out = electorates_;
+  for (Electorate& one : out) std::erase_if(one.nodes, [&](NodeId node) { return gone_.contains(node); });
+  std::erase_if(out, [](const Electorate& one) { return one.nodes.empty(); });
+  return out;
 }
 
 std::optional<Attendance> Coordinator::attendance() const {
@@ -81,6 +115,7 @@ Coordinator::Orders Coordinator::handle(const NodeReady& message, TimePoint now)
   member.offer = message.offer;
   member.ready = true;
   lost_.erase(message.node);
+  gone_.erase(message.node);
   if (member.farewell) return dismiss(message.node, now);
   const auto* running = std::get_if<Active>(&state_);
   if (!running) return go_on(now);
@@ -95,7 +130,11 @@ Coordinator::Orders Coordinator::handle(const NodeConfirmed& message, TimePoint)
   Active* state = active(message.round);
   if (!state || !state->confirmed.insert(message.node).second) return {};
   if (state->confirmed.size() < state->round.nodes.size()) return {};
-  return {StartRound{message.round}};
+  electorates_ = {electorates_.back()};
+  if (!self_ || state->round.find(*self_)) return {StartRound{message.round}};
+  const NodeId successor = state->round.coordinator;
+  state_ = HandedOver{};
+  return {HandOver{successor}};
 }
 
 Coordinator::Orders Coordinator::handle(const NodeRunning& message, TimePoint now) {
@@ -155,8 +194,9 @@ Coordinator::Orders Coordinator::handle(const NodeBack& message, TimePoint now) 
   member.offer = message.offer;
   member.ready = false;
   lost_.erase(message.node);
+  gone_.erase(message.node);
   if (active(message.round)) return {};
-  return Orders{Recall{message.node, message.round}} + go_on(now);
+  return Orders{Recall{message.node, message.round, taken_over_}} + go_on(now);
 }
 
 Coordinator::Orders Coordinator::handle(const NodeLost& message, TimePoint now) {
@@ -175,7 +215,9 @@ Coordinator::Orders Coordinator::handle(const NodeLost& message, TimePoint now) 
 }
 
 Coordinator::Orders Coordinator::handle(const NodeGone& message, TimePoint now) {
+  if (members_.contains(message.node)) return {};  // it has come back since
   lost_.erase(message.node);
+  gone_.insert(message.node);
   return go_on(now);
 }
 
@@ -239,9 +281,17 @@ Coordinator::Orders Coordinator::go_on(TimePoint now) {
 bool Coordinator::can_form(const Gathering& state, TimePoint now) const {
   const int ready = count_ready();
   if (ready < static_cast<int>(members_.size()) || !lost_.empty() || now < state.not_before) return false;
+  if (!has_quorum()) return false;
   if (ready >= policy_.nodes_max) return true;
   const bool nobody_else = rounds_ > 0 || (state.last_call_over && now >= *state.last_call_over);
   return ready >= policy_.nodes_min && nobody_else;
+}
+
+bool Coordinator::has_quorum() const {
+  std::set<NodeId> present;
+  for (const auto& [id, member] : members_) present.insert(id);
+  const std::vector<Electorate> all = electorates();
+  return std::all_of(all.begin(), all.end(), [&](const Electorate& one) { return one.has_quorum(present); });
 }
 
 void Coordinator::call_last(Gathering& state, TimePoint now) const {
@@ -252,18 +302,22 @@ void Coordinator::call_last(Gathering& state, TimePoint now) const {
 }
 
 Coordinator::Orders Coordinator::form() {
-  Round round{.number = ++rounds_, .charged = ledger_.counts()};
+  Round round{.number = ++rounds_, .ledger = ledger_.record(), .term = term_, .before = electorates()};
   last_by_rank_ = by_rank();
   int first_rank = 0;
   for (const NodeId id : last_by_rank_) {
     Member& member = members_.at(id);
     member.ready = false;
-    round.nodes.push_back({id, member.offer.workers, first_rank, member.offer.role, member.offer.name});
+    const NodeOffer& offer = member.offer;
+    round.nodes.push_back({id, offer.workers, first_rank, offer.role, offer.name, offer.control});
     first_rank += member.offer.workers;
   }
   const NodeOffer& first = members_.at(last_by_rank_.front()).offer;
   round.master_host = first.host;
   round.master_port = first.port;
+  round.coordinator = self_ && round.find(*self_) ? *self_ : last_by_rank_.front();
+  electorates_ = round.before;
+  electorates_.push_back({round.coordinator, last_by_rank_});
   state_ = Active{round};
   return {FormRound{std::move(round)}};
 }
@@ -294,6 +348,7 @@ std::vector<NodeId> Coordinator::by_rank() const {
 
 Coordinator::Orders Coordinator::dismiss(NodeId node, TimePoint now) {
   auto member = members_.extract(node);
+  gone_.insert(node);
   return Orders{Dismiss{node, std::move(*member.mapped().farewell)}} + go_on(now);
 }
 

@@ -6,7 +6,8 @@
 //
 // A round forms when the most nodes are ready, or the fewest are and nobody else can be expected: the last call of the
 // first round is over, or every node of the previous round has answered. It never forms while workers of an older one
-// may live: nodes that stop theirs are waited for, lost ones until theirs are surely dead.
+// may live: nodes that stop theirs are waited for, lost ones until theirs are surely dead. And never without a quorum
+// of every round that another coordinator could be elected by: who has lost it is to step down.
 //
 // Not thread-safe. A message that names another round than the current one is out of date and changes nothing.
 #pragma once
@@ -64,7 +65,7 @@ struct NodeLost {  // out of reach
   TimePoint workers_until;  // by then they are dead, whatever happened there
   std::string how;          // "its connection was closed"
 };
-struct NodeGone {  // a lost node's workers are known to be dead
+struct NodeGone {  // a lost node's agent and workers are known to be dead
   NodeId node = 0;
 };
 struct CoordinatorTick {};  // next_deadline() has come
@@ -92,13 +93,19 @@ struct EndJob {
 struct Recall {
   NodeId node = 0;
   int round = 0;
+  std::string reason = {};
 };
 // To one agent: the job's end, for it alone.
 struct Dismiss {
   NodeId node = 0;
   Outcome outcome;
 };
-using Order = std::variant<FormRound, StartRound, EndRound, EndJob, Recall, Dismiss>;
+// This coordinator's node is not in the round that all have confirmed: it has ceased to be one, and the agents elect
+// that round's, who cannot but win.
+struct HandOver {
+  NodeId successor = 0;
+};
+using Order = std::variant<FormRound, StartRound, EndRound, EndJob, Recall, Dismiss, HandOver>;
 
 struct RoundPolicy {
   int nodes_min = 1, nodes_max = 1;
@@ -117,15 +124,29 @@ struct Attendance {
   std::vector<std::string> awaited = {};  // names of nodes that still stop their workers, or that were lost
 };
 
+// How an elected coordinator goes on where another one stopped.
+struct Succession {
+  int term = 0;
+  Round record;             // that it was elected by
+  TimePoint workers_until;  // by then the record's workers are dead, on every node that has not said so before
+};
+
 class Coordinator {
  public:
-  // `now`: when waiting for nodes begins.
-  Coordinator(const RoundPolicy& policy, TimePoint now, std::uint64_t jitter_seed = 0);
+  // `now`: when waiting for nodes begins. `self`: the node of the agent that this coordinator lives and dies with;
+  // empty: of none. Hands over once that has left.
+  Coordinator(const RoundPolicy& policy, TimePoint now, std::uint64_t jitter_seed = 0, std::optional<NodeId> self = {});
+  Coordinator(const RoundPolicy& policy, TimePoint now, std::uint64_t jitter_seed, NodeId self,
+              const Succession& succession);
   // `now` never goes back. After EndJob, who comes is dismissed with the job's outcome, and every other answer is
   // empty.
   std::vector<Order> on(const Message& message, TimePoint now);
   // When CoordinatorTick is due; nothing is polled.
   std::optional<TimePoint> next_deadline() const;
+  // Those by which another coordinator could be elected; whoever is known to be gone is left out. Contact to a quorum
+  // of each is what the coordinator lives by.
+  std::vector<Electorate> electorates() const;
+  int term() const { return term_; }
   // Empty while a round is under way or the job is over.
   std::optional<Attendance> attendance() const;
 
@@ -153,6 +174,7 @@ class Coordinator {
   struct Over {
     Outcome outcome;
   };
+  struct HandedOver {};
 
   Orders handle(const NodeReady& message, TimePoint now);
   Orders handle(const NodeConfirmed& message, TimePoint now);
@@ -174,6 +196,7 @@ class Coordinator {
   Orders regroup(EndRound end, TimePoint now, TimePoint not_before);
   Orders go_on(TimePoint now);
   bool can_form(const Gathering& state, TimePoint now) const;
+  bool has_quorum() const;
   void call_last(Gathering& state, TimePoint now) const;
   Orders form();
   std::vector<NodeId> by_rank() const;
@@ -182,12 +205,17 @@ class Coordinator {
 
   RoundPolicy policy_;
   Ledger ledger_;
+  std::optional<NodeId> self_;
+  int term_ = 0;
   TimePoint now_;
   int rounds_ = 0, arrivals_ = 0;
   std::map<NodeId, Member> members_;
   std::map<NodeId, Lost> lost_;       // their workers may live
+  std::set<NodeId> gone_;             // they will never vote again
   std::vector<NodeId> last_by_rank_;  // of the last round
-  std::variant<Gathering, Active, Over> state_;
+  std::vector<Electorate> electorates_;
+  std::string taken_over_;  // why a round of the coordinator before us is over
+  std::variant<Gathering, Active, Over, HandedOver> state_;
 };
 
 }  // namespace ddprun

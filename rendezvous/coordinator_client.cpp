@@ -17,7 +17,7 @@ constexpr std::chrono::milliseconds kPauseFirst{50}, kPauseMost{1'000};
 constexpr std::chrono::seconds kTryLimit{5};  // a try that hangs, on a firewall perhaps, makes room for the next place
 constexpr int kBeatsPerLease = 4;
 
-std::string place_in_words(const CoordinatorPlace& place) {
+std::string place_in_words(const ControlAddress& place) {
   const bool brackets = place.host.find(':') != std::string::npos;
   return (brackets ? "[" + place.host + "]" : place.host) + ":" + std::to_string(place.port);
 }
@@ -56,8 +56,28 @@ bool CoordinatorClient::send(const FromAgent& message) {
 
 std::string CoordinatorClient::local_address() const { return link_ ? link_->local_address() : ""; }
 
+std::size_t CoordinatorClient::count_places() const {
+  return (coordinator_ ? 1 : 0) + options_.places.size() + more_places_.size();
+}
+
+// The one that was the coordinator's comes up in every turn, as the first.
+ControlAddress CoordinatorClient::place() const {
+  std::size_t turn = tries_ % count_places();
+  if (coordinator_ && turn-- == 0) return *coordinator_;
+  if (turn < options_.places.size()) return options_.places[turn];
+  return more_places_[turn - options_.places.size()];
+}
+
+void CoordinatorClient::go_to(const ControlAddress& coordinator) {
+  hang_up();
+  coordinator_ = coordinator;
+  tries_ += count_places() - tries_ % count_places();
+  pause_ = kPauseFirst;
+  pause({});
+}
+
 void CoordinatorClient::look_up() {
-  const CoordinatorPlace& place = options_.places[tries_ % options_.places.size()];
+  const ControlAddress place = this->place();
   try_over_.expires_after(kTryLimit);
   try_over_.async_wait(guarded([this](const std::error_code& error) {
     if (!error && !welcomed_) try_again("it does not answer");
@@ -74,7 +94,8 @@ void CoordinatorClient::connect(const Results& addresses) {
   asio::async_connect(socket_, addresses,
                       guarded([this, attempt = tries_](const std::error_code& error, const tcp::endpoint&) {
                         if (attempt != tries_) return;
-                        error ? try_again(error.message()) : prove(std::move(socket_));
+                        if (error) return try_again(error.message(), error == asio::error::connection_refused);
+                        prove(std::move(socket_));
                       }));
 }
 
@@ -89,7 +110,7 @@ void CoordinatorClient::prove(tcp::socket socket) {
 void CoordinatorClient::greet() {
   link_ = std::make_unique<ControlLink>(std::move(*proving_),
                                         ControlLink::Hooks{[this](const std::string& message) { hear(message); },
-                                                           [this](const std::string& why) { lose(why); }});
+                                                           [this](const std::string& why) { try_again(why); }});
   proving_.reset();
   const TimePoint now = Clock::now();
   link_->send(encode(FromAgent(options_.hello)));
@@ -100,14 +121,27 @@ void CoordinatorClient::hear(const std::string& bytes) {
   try {
     hear(decode_to_agent(bytes));
   } catch (const BadMessage& bad) {
-    lose(std::string("the coordinator sent what is no message: ") + bad.what());
+    try_again(std::string("the coordinator sent what is no message: ") + bad.what());
   }
 }
 
 void CoordinatorClient::hear(const ToAgent& message) {
   std::uint64_t answered = 0;
-  if (const auto* answer = std::get_if<HeartbeatAnswer>(&message)) answered = answer->number;
+  Duration quorum_age{};
+  if (const auto* elsewhere = std::get_if<Elsewhere>(&message)) {
+    const Elsewhere told = *elsewhere;
+    try_again("the coordinator is not there");
+    return hooks_.on_elsewhere(told);
+  }
+  if (const auto* answer = std::get_if<HeartbeatAnswer>(&message)) {
+    answered = answer->number;
+    quorum_age = answer->quorum_age;
+    last_answer_ = answered;
+  }
   if (const auto* welcome = std::get_if<Welcome>(&message)) {
+    quorum_age = welcome->quorum_age;
+    last_answer_ = 0;
+    coordinator_ = {link_->remote_address(), place().port};
     welcomed_ = true;
     lease_ = welcome->lease;
     pause_ = kPauseFirst;
@@ -116,7 +150,7 @@ void CoordinatorClient::hear(const ToAgent& message) {
   const auto heard =
       std::find_if(unanswered_.begin(), unanswered_.end(), [&](const auto& beat) { return beat.first == answered; });
   if (heard != unanswered_.end() && welcomed_) {
-    contact_ = heard->second;
+    contact_ = std::max(contact_.value_or(TimePoint::min()), heard->second - quorum_age);
     unanswered_.erase(unanswered_.begin(), heard + 1);
     watch_lease();
   }
@@ -127,34 +161,38 @@ void CoordinatorClient::hear(const ToAgent& message) {
   hooks_.on_message(message);
 }
 
-void CoordinatorClient::lose(const std::string& why) {
+// Without a word, and without another try.
+void CoordinatorClient::hang_up() {
   if (link_) {
     link_->close();
     asio::post(io_, [link = std::move(link_)] {});  // we may be in one of its handlers
   }
-  welcomed_ = false;
-  unanswered_.clear();
-  beat_.cancel();
-  try_again(why);
-}
-
-void CoordinatorClient::try_again(const std::string& why) {
-  if (link_) return lose(why);
   if (proving_) {
     proving_->close();
     asio::post(io_, [proving = std::move(proving_)] {});
   }
-  const std::string place = place_in_words(options_.places[tries_ % options_.places.size()]);
-  ++tries_;
+  ++tries_;  // what is on its way belongs to an old one
   std::error_code ignored;
   socket_.close(ignored);
+  welcomed_ = false;
+  unanswered_.clear();
+  beat_.cancel();
   try_over_.cancel();
-  again_.expires_after(pause_);
+}
+
+void CoordinatorClient::try_again(const std::string& why, bool refused) {
+  const ControlAddress tried = place();
+  hang_up();
+  pause(pause_);
   pause_ = std::min<Duration>(2 * pause_, kPauseMost);
+  hooks_.on_trouble({place_in_words(tried) + ": " + why, refused && tried == coordinator_});
+}
+
+void CoordinatorClient::pause(Duration time) {
+  again_.expires_after(time);
   again_.async_wait(guarded([this](const std::error_code& error) {
     if (!error) look_up();
   }));
-  hooks_.on_trouble(place + ": " + why);
 }
 
 void CoordinatorClient::beat() {
@@ -162,7 +200,7 @@ void CoordinatorClient::beat() {
   beat_.async_wait(guarded([this](const std::error_code& error) {
     if (error || !welcomed_) return;
     unanswered_.emplace_back(++beats_, Clock::now());
-    link_->send(encode(FromAgent(Heartbeat{beats_})));
+    link_->send(encode(FromAgent(Heartbeat{beats_, last_answer_})));
     beat();
   }));
 }
@@ -173,7 +211,7 @@ void CoordinatorClient::watch_lease() {
     if (error) return;
     contact_.reset();
     hooks_.on_isolated();
-    if (link_) lose("nothing was heard for the lease");
+    if (link_) try_again("nothing was heard for the lease");
   }));
 }
 

@@ -1,8 +1,9 @@
 // An agent's way to the coordinator: connects, and connects anew, until its owner ends it.
 //
-// The names of the endpoints are looked up at every try, as a cluster's name service may lag behind its nodes. The
-// coordinator's signs of life are answers to ours: only what it heard of us counts, by the time at which we said it, so
-// that both sides' clocks agree on the order in which leases end without being compared.
+// Where it is told that the coordinator is elsewhere, it goes there. The names of the endpoints are looked up at every
+// try, as a cluster's name service may lag behind its nodes. The coordinator's signs of life are answers to ours: only
+// what it heard of us counts, by the time at which we said it, so that both sides' clocks agree on the order in which
+// leases end without being compared.
 //
 // For the thread of its io_context. Handlers never run inside a call of ours, nor after our end.
 #pragma once
@@ -22,23 +23,24 @@
 
 namespace ddprun {
 
-struct CoordinatorPlace {
-  std::string host;
-  std::uint16_t port = 0;
-};
-
 class CoordinatorClient {
  public:
   struct Options {
-    std::vector<CoordinatorPlace> places;  // tried in turn
+    std::vector<ControlAddress> places;  // tried in turn
     PeerTrust trust;
     Hello hello;
   };
+  // Why there is no connection. `gone`: nobody listens any more where the coordinator was.
+  struct Trouble {
+    std::string why;  // "10.0.0.7:29400: connection refused"
+    bool gone = false;
+  };
   struct Hooks {
     std::function<void(const Welcome&)> on_connected;
-    std::function<void(const ToAgent&)> on_message;  // all but Welcome
-    std::function<void()> on_isolated;               // a lease without a sign of life; once, until we are connected
-    std::function<void(const std::string& why)> on_trouble;  // a try failed, or the connection: "connection refused"
+    std::function<void(const ToAgent&)> on_message;  // all but Welcome and Elsewhere
+    std::function<void(const Elsewhere&)> on_elsewhere;
+    std::function<void()> on_isolated;  // a lease without contact to a quorum; once, until we are connected
+    std::function<void(const Trouble&)> on_trouble;  // a try failed, or the connection
   };
   CoordinatorClient(asio::io_context& io, Options options, Hooks hooks);
   ~CoordinatorClient();
@@ -48,6 +50,14 @@ class CoordinatorClient {
   bool connected() const { return welcomed_; }
   // The address by which we are connected; empty: we are not.
   std::string local_address() const;
+  // Where the coordinator is, or was last.
+  const std::optional<ControlAddress>& coordinator() const { return coordinator_; }
+  // It is there now: leaves the place where it was.
+  void go_to(const ControlAddress& coordinator);
+  // Where somebody may know where it is; tried after the job's places.
+  void also_try(std::vector<ControlAddress> places) { more_places_ = std::move(places); }
+  // What the next hello says.
+  void set_record(const RecordId& newest) { options_.hello.record = newest; }
 
  private:
   using Results = asio::ip::tcp::resolver::results_type;
@@ -57,8 +67,11 @@ class CoordinatorClient {
   void greet();
   void hear(const std::string& bytes);
   void hear(const ToAgent& message);
-  void lose(const std::string& why);
-  void try_again(const std::string& why);
+  void try_again(const std::string& why, bool refused = false);
+  void hang_up();
+  void pause(Duration time);
+  ControlAddress place() const;
+  std::size_t count_places() const;
   void beat();
   void watch_lease();
   template <class Function>
@@ -73,11 +86,13 @@ class CoordinatorClient {
   std::unique_ptr<PeerConnection> proving_;
   std::unique_ptr<ControlLink> link_;
   std::size_t tries_ = 0;
+  std::optional<ControlAddress> coordinator_;  // before the places
+  std::vector<ControlAddress> more_places_;
   Duration pause_;  // before the next try
   bool welcomed_ = false;
   Duration lease_ = {};
   std::optional<TimePoint> contact_;  // what we said then has been heard
-  std::uint64_t beats_ = 0;
+  std::uint64_t beats_ = 0, last_answer_ = 0;
   std::vector<std::pair<std::uint64_t, TimePoint>> unanswered_;
   std::shared_ptr<const int> alive_ = std::make_shared<int>();  // what is queued when we end finds it gone
 };

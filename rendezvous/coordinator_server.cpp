@@ -4,6 +4,7 @@
 
 #include <condition_variable>
 #include <cstdio>
+#include <deque>
 #include <map>
 #include <mutex>
 #include <optional>
@@ -19,6 +20,7 @@
 #include "rendezvous/control_link.h"
 #include "rendezvous/overloaded.h"
 #include "rendezvous/peer_listener.h"
+#include "rendezvous/quorum_contact.h"
 #include "rendezvous/signals_blocked.h"
 
 namespace ddprun {
@@ -27,8 +29,13 @@ namespace {
 using asio::ip::tcp;
 
 constexpr int kLooksPerLease = 10;
+constexpr std::size_t kCallersMax = 8192;  // proved, but not of the job so far
+constexpr std::chrono::seconds kCallerLimit{30};
+constexpr std::size_t kAnswersKept = 8;
+constexpr std::chrono::milliseconds kContactEvery{100};
 constexpr std::chrono::milliseconds kProbeEvery{50};
-constexpr Duration kBeyondLease = std::chrono::seconds(1);  // for the kernel to end workers, and for slow clocks
+
+std::uint64_t clock_seed() { return static_cast<std::uint64_t>(Clock::now().time_since_epoch().count()); }
 
 bool is_loopback(const std::string& address) {
   std::error_code no_address;
@@ -68,14 +75,11 @@ class CoordinatorServer::Impl {
  public:
   explicit Impl(Options options)
       : options_(std::move(options)),
-        coordinator_(options_.policy, Clock::now(),
-                     static_cast<std::uint64_t>(Clock::now().time_since_epoch().count())),
         listener_(io_, options_.listening, options_.trust,
                   {[this](PeerConnection peer) { welcome(std::move(peer)); }, options_.log}),
         decision_(io_),
         look_(io_) {
     look_around();
-    decide_in_time();
     const SignalsBlocked blocked;
     thread_ = std::thread([this] { run(); });
   }
@@ -85,30 +89,51 @@ class CoordinatorServer::Impl {
     thread_.join();
   }
 
+  template <class Function>
+  void post(Function function) {
+    asio::post(io_, std::move(function));
+  }
+
+  void lead();
+  void lead(const Succession& succession, TimePoint asked_at);
+  void refer_to(int term, const std::optional<ControlAddress>& coordinator);
+
   bool wait_until_left(std::chrono::milliseconds most) {
     std::unique_lock lock(mutex_);
     return left_.wait_for(lock, most, [this] { return nobody_; });
   }
 
  private:
-  struct Agent {
+  struct Agent {  // that has said hello
     std::unique_ptr<ControlLink> link;
     std::string address;  // of its end
     TimePoint heard;
-    bool belongs = false;  // it has said hello
     std::uint16_t control_port = 0;
+    std::deque<std::pair<std::uint64_t, TimePoint>> answers = {};  // when they were given
   };
+  struct Caller {  // that has not, or wants something else
+    std::unique_ptr<ControlLink> link;
+    TimePoint since;
+  };
+  using CallerId = std::uint64_t;
 
   void run();
   void welcome(PeerConnection peer);
+  void hear_caller(CallerId id, const std::string& bytes);
+  void hello(CallerId id, const Hello& message);
+  void end_caller(CallerId id);
+  void admit(std::unique_ptr<ControlLink> link, const Hello& message);
   void hear(NodeId id, const std::string& bytes);
   void hear(NodeId id, const FromAgent& message);
-  void hello(NodeId id, const Hello& message);
+  void beat(NodeId id, const Heartbeat& message);
   void lose(NodeId id, const std::string& how);
   void drop(NodeId id, const std::string& why);
   void probe(NodeId id, const std::string& address, std::uint16_t port);
   void look_around();
   void decide_in_time();
+  Duration quorum_age();
+  void stop_leading(const Elsewhere& told);
+  Elsewhere where_else(const ControlLink& asker) const;
 
   void coordinate(const Message& message);
   void obey(const Order& order);
@@ -119,8 +144,14 @@ class CoordinatorServer::Impl {
   void note_presence();
 
   Options options_;
-  asio::io_context io_{1};  // one thread
-  Coordinator coordinator_;
+  asio::io_context io_{1};                  // one thread
+  std::optional<Coordinator> coordinator_;  // while we lead
+  Elsewhere elsewhere_;                     // while we do not
+  RecordId newest_;                         // of what we lead
+  QuorumContact contact_;
+  TimePoint contact_at_, contact_known_at_;
+  CallerId last_caller_ = 0;
+  std::map<CallerId, Caller> callers_;
   std::map<NodeId, Agent> agents_;
   std::map<NodeId, std::shared_ptr<Probe>> probes_;
   std::vector<NodeId> round_;  // by group rank
@@ -130,7 +161,7 @@ class CoordinatorServer::Impl {
   asio::steady_timer decision_, look_;
   std::mutex mutex_;
   std::condition_variable left_;
-  bool nobody_ = false;  // the job is over and no agent is connected
+  bool nobody_ = true;  // no agent is left that we lead, or we led
   std::thread thread_;
 };
 
@@ -143,21 +174,118 @@ void CoordinatorServer::Impl::run() {
     }
 }
 
+void CoordinatorServer::Impl::lead() {
+  coordinator_.emplace(options_.policy, Clock::now(), clock_seed(), options_.self);
+  contact_ = {};
+  newest_ = {};
+  over_ = false;
+  note_presence();
+  decide_in_time();
+}
+
+void CoordinatorServer::Impl::lead(const Succession& succession, TimePoint asked_at) {
+  stop_leading({});
+  coordinator_.emplace(options_.policy, Clock::now(), clock_seed(), options_.self.value_or(0), succession);
+  contact_ = {};
+  contact_known_at_ = {};
+  newest_ = {succession.term, succession.record.number};
+  over_ = false;
+  for (const RoundNode& node : succession.record.nodes) {
+    contact_.answered(node.id, asked_at);
+    if (node.id != options_.self) probe(node.id, node.control.host, node.control.port);
+  }
+  note_presence();
+  decide_in_time();
+}
+
+void CoordinatorServer::Impl::refer_to(int term, const std::optional<ControlAddress>& coordinator) {
+  stop_leading({term, coordinator});
+}
+
+// Those we led see the end of their connections once they have been told.
+void CoordinatorServer::Impl::stop_leading(const Elsewhere& told) {
+  elsewhere_ = told;
+  coordinator_.reset();
+  decision_.cancel();
+  probes_.clear();
+  for (auto& [id, agent] : agents_) agent.link->send(encode(ToAgent(where_else(*agent.link))));
+  note_presence();
+}
+
+Elsewhere CoordinatorServer::Impl::where_else(const ControlLink& asker) const {
+  Elsewhere out = elsewhere_;
+  if (out.coordinator && is_loopback(out.coordinator->host) && !is_loopback(asker.remote_address()))
+    out.coordinator->host = asker.local_address();  // it is on this host
+  return out;
+}
+
 void CoordinatorServer::Impl::welcome(PeerConnection peer) {
-  const NodeId id = peer.peer().instance;
+  if (callers_.size() >= kCallersMax) return;
+  const CallerId id = ++last_caller_;
+  Caller& caller = callers_[id];
+  caller.since = Clock::now();
+  caller.link = std::make_unique<ControlLink>(
+      std::move(peer), ControlLink::Hooks{[this, id](const std::string& message) { hear_caller(id, message); },
+                                          [this, id](const std::string&) { end_caller(id); }});
+  if (const std::string local = caller.link->local_address(); !is_loopback(local)) reached_by_ = local;
+}
+
+void CoordinatorServer::Impl::hear_caller(CallerId id, const std::string& bytes) {
+  const ControlLink& link = *callers_.at(id).link;
+  try {
+    const FromAgent message = decode_from_agent(bytes, link.peer().instance);
+    if (const auto* hello = std::get_if<Hello>(&message)) return this->hello(id, *hello);
+    if (const auto* request = std::get_if<VoteRequest>(&message))
+      return options_.on_vote_request(*request, [this, id](const Vote& vote) {
+        post([this, id, vote] {
+          if (const auto found = callers_.find(id); found != callers_.end())
+            found->second.link->send(encode(ToAgent(vote)));
+        });
+      });
+    if (const auto* call = std::get_if<CoordinatorCall>(&message))
+      return options_.on_call(*call, {link.remote_address(), call->control_port});
+    options_.log("dropped the connection of " + link.peer().name + ": it did not say hello");
+  } catch (const BadMessage& bad) {
+    options_.log("dropped the connection of " + link.peer().name + ": it sent what is no message: " + bad.what());
+  }
+  end_caller(id);
+}
+
+void CoordinatorServer::Impl::end_caller(CallerId id) {
+  auto caller = callers_.extract(id);
+  if (caller.empty()) return;
+  caller.mapped().link->close();
+  asio::post(io_, [link = std::move(caller.mapped().link)] {});  // we may be in one of its handlers
+}
+
+// Who cannot belong to the job is told why, and closes the connection itself.
+void CoordinatorServer::Impl::hello(CallerId id, const Hello& message) {
+  ControlLink& link = *callers_.at(id).link;
+  if (const std::string why = difference(options_.fingerprint, message.fingerprint); !why.empty())
+    return link.send(encode(ToAgent(EndJob{{Verdict::refused, 0, why, std::nullopt}})));
+  if (coordinator_ && message.record > newest_) stop_leading({message.record.term, {}});
+  if (!coordinator_) return link.send(encode(ToAgent(where_else(link))));
+  admit(std::move(callers_.extract(id).mapped().link), message);
+}
+
+void CoordinatorServer::Impl::admit(std::unique_ptr<ControlLink> link, const Hello& message) {
+  const NodeId id = link->peer().instance;
   if (agents_.contains(id)) lose(id, "it connected anew");
+  link->set_hooks({[this, id](const std::string& bytes) { hear(id, bytes); },
+                   [this, id](const std::string& why) { lose(id, why); }});
+  const TimePoint now = Clock::now();
   Agent& agent = agents_[id];
-  agent.heard = Clock::now();
-  agent.link = std::make_unique<ControlLink>(
-      std::move(peer), ControlLink::Hooks{[this, id](const std::string& message) { hear(id, message); },
-                                          [this, id](const std::string& why) { lose(id, why); }});
+  agent = {std::move(link), "", now, message.control_port};
   agent.address = agent.link->remote_address();
-  if (const std::string local = agent.link->local_address(); !is_loopback(local)) reached_by_ = local;
+  agent.answers = {{0, now}};
+  probes_.erase(id);
+  contact_.answered(id, now);
+  note_presence();
+  tell(id, Welcome{agent.address, options_.lease, coordinator_->term(), quorum_age()});
 }
 
 void CoordinatorServer::Impl::hear(NodeId id, const std::string& bytes) {
-  Agent& agent = agents_.at(id);
-  agent.heard = Clock::now();
+  agents_.at(id).heard = Clock::now();
   try {
     hear(id, decode_from_agent(bytes, id));
   } catch (const BadMessage& bad) {
@@ -166,37 +294,44 @@ void CoordinatorServer::Impl::hear(NodeId id, const std::string& bytes) {
 }
 
 void CoordinatorServer::Impl::hear(NodeId id, const FromAgent& message) {
-  if (!agents_.at(id).belongs && !std::holds_alternative<Hello>(message)) return drop(id, "it did not say hello");
+  const auto completed = [&](auto m) {
+    const Agent& agent = agents_.at(id);
+    if (m.offer.host.empty()) m.offer.host = agent.address;
+    m.offer.control = {agent.address, agent.control_port};
+    coordinate(m);
+  };
   std::visit(overloaded{
-                 [&](const Hello& m) { hello(id, m); },
-                 [&](const Heartbeat& m) {
-                   tell(id, HeartbeatAnswer{m.number, coordinator_.attendance()});
-                 },
+                 [&](const Hello&) { drop(id, "it said hello twice"); },
+                 [&](const VoteRequest&) { drop(id, "it asked for a vote where it had said hello"); },
+                 [&](const CoordinatorCall&) { drop(id, "it called where it had said hello"); },
+                 [&](const Heartbeat& m) { beat(id, m); },
                  [&](const FailureWords& m) { tell_all(m); },
-                 [&](NodeReady m) {
-                   if (m.offer.host.empty()) m.offer.host = agents_.at(id).address;
-                   coordinate(m);
-                 },
-                 [&](NodeBack m) {
-                   if (m.offer.host.empty()) m.offer.host = agents_.at(id).address;
-                   coordinate(m);
-                 },
+                 [&](const NodeReady& m) { completed(m); },
+                 [&](const NodeBack& m) { completed(m); },
                  [&](const auto& m) { coordinate(m); },
              },
              message);
 }
 
-// Who cannot belong to the job is told why, and closes the connection itself.
-void CoordinatorServer::Impl::hello(NodeId id, const Hello& message) {
+void CoordinatorServer::Impl::beat(NodeId id, const Heartbeat& message) {
+  if (!coordinator_) return;
   Agent& agent = agents_.at(id);
-  if (const std::string why = difference(options_.fingerprint, message.fingerprint); !why.empty()) {
-    tell(id, EndJob{{Verdict::refused, 0, why, std::nullopt}});
-    return;
+  while (!agent.answers.empty() && agent.answers.front().first < message.answered) agent.answers.pop_front();
+  if (!agent.answers.empty() && agent.answers.front().first == message.answered)
+    contact_.answered(id, agent.answers.front().second);
+  if (agent.answers.size() >= kAnswersKept) agent.answers.pop_front();
+  agent.answers.emplace_back(message.number, Clock::now());
+  tell(id, HeartbeatAnswer{message.number, quorum_age(), coordinator_->attendance()});
+}
+
+// Sorting a thousand nodes' times for each of their messages would be waste: an older time is only more careful.
+Duration CoordinatorServer::Impl::quorum_age() {
+  const TimePoint now = Clock::now();
+  if (now - contact_known_at_ >= kContactEvery) {
+    contact_at_ = contact_.latest(coordinator_->electorates(), options_.self.value_or(0), now);
+    contact_known_at_ = now;
   }
-  agent.belongs = true;
-  agent.control_port = message.control_port;
-  probes_.erase(id);
-  tell(id, Welcome{agent.address, options_.lease});
+  return now - std::max(contact_at_, now - 2 * options_.lease);
 }
 
 void CoordinatorServer::Impl::drop(NodeId id, const std::string& why) {
@@ -208,7 +343,7 @@ void CoordinatorServer::Impl::lose(NodeId id, const std::string& how) {
   Agent agent = std::move(agents_.extract(id).mapped());
   agent.link->close();
   asio::post(io_, [link = std::move(agent.link)] {});  // we may be in one of its handlers
-  if (!agent.belongs) return note_presence();
+  if (!coordinator_) return note_presence();
   coordinate(NodeLost{id, agent.heard + options_.lease + kBeyondLease, how});
   probe(id, agent.address, agent.control_port);
   note_presence();
@@ -229,6 +364,14 @@ void CoordinatorServer::Impl::probe(NodeId id, const std::string& address, std::
 
 void CoordinatorServer::Impl::look_around() {
   const TimePoint now = Clock::now();
+  if (coordinator_ && !over_ && quorum_age() > options_.lease) {
+    options_.log("this node no longer coordinates the job: too many nodes are out of its reach");
+    stop_leading({coordinator_->term(), {}});
+  }
+  std::vector<CallerId> idle;
+  for (const auto& [id, caller] : callers_)
+    if (now - caller.since >= kCallerLimit) idle.push_back(id);
+  for (const CallerId id : idle) end_caller(id);
   std::vector<std::pair<NodeId, std::string>> lost;
   for (const auto& [id, agent] : agents_) {
     if (now - agent.heard >= options_.lease)
@@ -246,7 +389,7 @@ void CoordinatorServer::Impl::look_around() {
 }
 
 void CoordinatorServer::Impl::decide_in_time() {
-  const auto deadline = coordinator_.next_deadline();
+  const auto deadline = coordinator_ ? coordinator_->next_deadline() : std::nullopt;
   if (!deadline) return void(decision_.cancel());
   decision_.expires_at(*deadline);
   decision_.async_wait([this](const std::error_code& error) {
@@ -255,7 +398,8 @@ void CoordinatorServer::Impl::decide_in_time() {
 }
 
 void CoordinatorServer::Impl::coordinate(const Message& message) {
-  for (const Order& order : coordinator_.on(message, Clock::now())) obey(order);
+  if (!coordinator_) return;
+  for (const Order& order : coordinator_->on(message, Clock::now())) obey(order);
   decide_in_time();
 }
 
@@ -270,9 +414,13 @@ void CoordinatorServer::Impl::obey(const Order& order) {
                    note_presence();
                  },
                  [&](const Recall& o) {
-                   tell(o.node, EndRound{o.round, false, "this node was out of reach, and the others regrouped"});
+                   const char* missed = "this node was out of reach, and the others regrouped";
+                   tell(o.node, EndRound{o.round, false, o.reason.empty() ? missed : o.reason});
                  },
                  [&](const Dismiss& o) { tell(o.node, EndJob{o.outcome}); },
+                 [&](const HandOver&) {
+                   stop_leading({coordinator_->term(), {}});
+                 },
              },
              order);
 }
@@ -281,9 +429,19 @@ void CoordinatorServer::Impl::form(const Round& decided) {
   Round round = decided;
   if (is_loopback(round.master_host) && !reached_by_.empty()) round.master_host = reached_by_;
   round_.clear();
-  for (const RoundNode& node : round.nodes) round_.push_back(node.id);
+  for (RoundNode& node : round.nodes) {
+    round_.push_back(node.id);
+    if (is_loopback(node.control.host) && !reached_by_.empty()) node.control.host = reached_by_;
+  }
+  newest_ = round.id();
+  const std::string record = encode(ToAgent(KeepRecord{round}));
   const std::vector<Seat> all = seats(round);
-  for (std::size_t i = 0; i < all.size(); ++i) tell(round_[i], TakeSeat{all[i]});
+  for (std::size_t i = 0; i < all.size(); ++i) {
+    const auto found = agents_.find(round_[i]);
+    if (found == agents_.end()) continue;
+    if (i < kHeirs) found->second.link->send(record);
+    found->second.link->send(encode(ToAgent(TakeSeat{all[i], round.term})));
+  }
 }
 
 void CoordinatorServer::Impl::tell(NodeId id, const ToAgent& message) {
@@ -298,18 +456,26 @@ void CoordinatorServer::Impl::tell_round(const ToAgent& message) {
 
 void CoordinatorServer::Impl::tell_all(const ToAgent& message) {
   const std::string bytes = encode(message);
-  for (auto& [id, agent] : agents_)
-    if (agent.belongs) agent.link->send(bytes);
+  for (auto& [id, agent] : agents_) agent.link->send(bytes);
 }
 
 void CoordinatorServer::Impl::note_presence() {
   const std::lock_guard lock(mutex_);
-  nobody_ = over_ && agents_.empty();
+  nobody_ = agents_.empty() && (over_ || !coordinator_);
   left_.notify_all();
 }
 
 CoordinatorServer::CoordinatorServer(Options options) : impl_(std::make_unique<Impl>(std::move(options))) {}
 CoordinatorServer::~CoordinatorServer() = default;
+void CoordinatorServer::lead() {
+  impl_->post([this] { impl_->lead(); });
+}
+void CoordinatorServer::lead(const Succession& succession, TimePoint asked_at) {
+  impl_->post([this, succession, asked_at] { impl_->lead(succession, asked_at); });
+}
+void CoordinatorServer::refer_to(int term, const std::optional<ControlAddress>& coordinator) {
+  impl_->post([this, term, coordinator] { impl_->refer_to(term, coordinator); });
+}
 bool CoordinatorServer::wait_until_left(std::chrono::milliseconds most) { return impl_->wait_until_left(most); }
 
 }  // namespace ddprun

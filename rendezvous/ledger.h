@@ -28,23 +28,23 @@ struct Ruling {
 
 class Ledger {
  public:
-  explicit Ledger(const RestartPolicy& policy, std::uint64_t jitter_seed = 0);
+  // `record`: of the coordinator before us.
+  explicit Ledger(const RestartPolicy& policy, std::uint64_t jitter_seed = 0, const LedgerRecord& record = {});
   // A worker failed. `progressed`: the round it ended had come further than its start.
   Ruling charge_failure(const ExitStatus& status, bool progressed, TimePoint now);
   // A change of nodes ended a round; that is always allowed.
-  void charge_lost_node() { ++counts_.lost_nodes; }
-  void charge_preemption() { ++counts_.preemptions; }
-  void charge_resize() { ++counts_.resizes; }
-  const RestartCounts& counts() const { return counts_; }
+  void charge_lost_node() { ++record_.counts.lost_nodes; }
+  void charge_preemption() { ++record_.counts.preemptions; }
+  void charge_resize() { ++record_.counts.resizes; }
+  const LedgerRecord& record() const { return record_; }
+  const RestartCounts& counts() const { return record_.counts; }
 
  private:
   Duration backoff();
 
   RestartPolicy policy_;
   std::uint64_t jitter_state_;
-  RestartCounts counts_ = {};
-  int repeats_ = 0;  // of the same failure in a row
-  std::optional<ExitStatus> last_;
+  LedgerRecord record_;
 };
 
 }  // namespace ddprun

@@ -38,6 +38,7 @@ class PeerConnection::Impl : public std::enable_shared_from_this<Impl> {
         bytes_before_proof_max_(trust.limits.bytes_before_proof_max) {}
 
   void handshake(TimePoint deadline, ProofHandler done);
+  bool left_silently() const { return left_silently_; }
   void read_some(asio::mutable_buffer to, ReadHandler done);
   void write(asio::const_buffer bytes, Handler done);
   void close();
@@ -89,6 +90,7 @@ class PeerConnection::Impl : public std::enable_shared_from_this<Impl> {
   Greeting theirs_;
   const std::size_t bytes_before_proof_max_;
   std::size_t bytes_before_proof_ = 0;
+  bool left_silently_ = false;
   bool tls_proved_ = false, greeted_ = false, proved_ = false;
   bool abandoned_ = false;  // by its owner, who wants to hear no more
   std::string heard_;       // the peer's greeting so far; later what came right behind it
@@ -194,6 +196,7 @@ void PeerConnection::Impl::await_proof() {
   const auto room = asio::buffer(input_.data(), std::min(input_.size(), left));
   socket_.async_read_some(room, [self = shared_from_this()](const std::error_code& error, std::size_t count) {
     if (!self->on_proof_) return;  // it is over
+    self->left_silently_ = error && self->bytes_before_proof_ == 0;
     if (error) return self->refuse(error == asio::error::eof ? "it closed the connection" : error.message());
     self->bytes_before_proof_ += count;
     self->attempt([&] { self->take_proof({self->input_.data(), count}); });
@@ -354,6 +357,7 @@ PeerConnection::~PeerConnection() {
 }
 
 void PeerConnection::handshake(TimePoint deadline, ProofHandler done) { impl_->handshake(deadline, std::move(done)); }
+bool PeerConnection::left_silently() const { return impl_->left_silently(); }
 void PeerConnection::read_some(asio::mutable_buffer to, ReadHandler done) { impl_->read_some(to, std::move(done)); }
 void PeerConnection::write(asio::const_buffer bytes, Handler done) { impl_->write(bytes, std::move(done)); }
 void PeerConnection::close() { impl_->close(); }

@@ -54,6 +54,8 @@ class PeerConnection {
   // At once. What the peer has not read yet may be lost.
   void close();
 
+  // After a refused handshake: the peer went before it had sent a byte, as who only looks whether somebody listens.
+  bool left_silently() const;
   // After a good handshake.
   const NodeIdentity& peer() const;
   // Numeric, without the port; IPv4 addresses as such also where the socket is one for both families. Empty where the

@@ -47,6 +47,7 @@ void PeerListener::settle(Admission::StrangerId id, const std::string& refusal) 
   admission_.settled(id);
   Stranger stranger = std::move(strangers_.extract(id).mapped());
   if (refusal.empty()) return hooks_.on_peer(std::move(stranger.connection));
+  if (stranger.connection.left_silently()) return;
   const auto line = refusals_.refused(stranger.source, stranger.address, refusal, Clock::now());
   if (line) hooks_.on_refusal(*line);
 }

@@ -1,8 +1,22 @@
 #include "rendezvous/round.h"
 
+#include <algorithm>
 #include <map>
 
 namespace ddprun {
+
+bool Electorate::has_quorum(const std::set<NodeId>& present) const {
+  const auto count = static_cast<std::size_t>(
+      std::count_if(nodes.begin(), nodes.end(), [&](NodeId node) { return present.contains(node); }));
+  return 2 * count > nodes.size() || (2 * count == nodes.size() && present.contains(coordinator));
+}
+
+std::vector<Electorate> Round::electorates() const {
+  std::vector<Electorate> out{{coordinator, {}}};
+  for (const RoundNode& node : nodes) out.front().nodes.push_back(node.id);
+  out.insert(out.end(), before.begin(), before.end());
+  return out;
+}
 
 std::vector<Seat> seats(const Round& round) {
   std::map<std::string, int> workers_of_role;
@@ -19,7 +33,7 @@ std::vector<Seat> seats(const Round& round) {
     seat.first_role_rank = workers_of_role[node.role];
     seat.master_host = round.master_host;
     seat.master_port = round.master_port;
-    seat.restarts = round.charged.spent();
+    seat.restarts = round.ledger.counts.spent();
     workers_of_role[node.role] += node.workers;
     out.push_back(std::move(seat));
   }

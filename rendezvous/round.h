@@ -1,16 +1,27 @@
 // A round is one generation of the group: a fixed list of nodes and ranks, one master address, one store.
 //
-// Plain values that the coordinator decides. Every agent receives its own seat, and the whole round as a record. A
-// round's number only grows; what names an old round is out of date and refused.
+// Plain values that the coordinator decides. Every agent receives its own seat, and the first ones by rank the whole
+// round as a record, by which each of them could coordinate in its turn. A round's number only grows; what names an old
+// round is out of date and refused.
 #pragma once
+#include <compare>
 #include <cstdint>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
 namespace ddprun {
 
 using NodeId = std::uint64_t;  // drawn by the agent at its start: one that starts again is a newcomer
+
+// Where an agent listens for other agents.
+struct ControlAddress {
+  std::string host = {};  // a name or a number
+  std::uint16_t port = 0;
+
+  friend bool operator==(const ControlAddress&, const ControlAddress&) = default;
+};
 
 // What a node brings to the next round: its workers, and a store that already listens, in case it becomes group rank 0.
 struct NodeOffer {
@@ -20,6 +31,7 @@ struct NodeOffer {
   std::string role = "default";
   std::optional<int> wished_rank = {};  // --node-rank
   std::string name = {};                // its host name, for people
+  ControlAddress control = {};
 };
 
 struct RoundNode {
@@ -28,6 +40,19 @@ struct RoundNode {
   int first_rank = 0;  // the global rank of its local rank 0
   std::string role = "default";
   std::string name = {};  // its host name, for people
+  ControlAddress control = {};
+};
+
+// How a worker ended. At most one of them tells; all zero is success.
+struct ExitStatus {
+  int code = 0;
+  int signal = 0;
+  int start_error = 0;  // errno of the exec that failed: the worker never ran
+
+  bool hung = false;  // it had not ended, we gave it up: it waited for peers that had ended well
+
+  bool ok() const { return code == 0 && signal == 0 && start_error == 0 && !hung; }
+  friend bool operator==(const ExitStatus&, const ExitStatus&) = default;
 };
 
 // Why rounds of the job ended, so far. Only crashes and hangs spend --max-restarts.
@@ -38,13 +63,46 @@ struct RestartCounts {
   friend bool operator==(const RestartCounts&, const RestartCounts&) = default;
 };
 
+// What the restart ledger knows, in order to go on elsewhere.
+struct LedgerRecord {
+  RestartCounts counts = {};
+  std::optional<ExitStatus> last_failure = {};
+  int repeats = 0;  // of it, in a row
+
+  friend bool operator==(const LedgerRecord&, const LedgerRecord&) = default;
+};
+
+// Those who decide together which agent coordinates: the nodes of a round.
+struct Electorate {
+  NodeId coordinator = 0;
+  std::vector<NodeId> nodes = {};
+
+  // More than half of them, or exactly half with their coordinator. Two quorums of an electorate have a node in common.
+  bool has_quorum(const std::set<NodeId>& present) const;
+  friend bool operator==(const Electorate&, const Electorate&) = default;
+};
+
+// Which record of the job is the newer one: that of the later term, and within a term that of the later round.
+struct RecordId {
+  int term = 0;
+  int round = 0;
+
+  friend auto operator<=>(const RecordId&, const RecordId&) = default;
+};
+
 struct Round {
   int number = 0;                     // the first one is 1
   std::vector<RoundNode> nodes = {};  // by group rank
   std::string master_host = {};       // where group rank 0's store listens
   std::uint16_t master_port = 0;
-  RestartCounts charged = {};
+  LedgerRecord ledger = {};
+  int term = 0;            // of the coordinator that formed it; every election begins a new one
+  NodeId coordinator = 0;  // always one of the nodes
+  // Earlier electorates that count, too, until every node has confirmed this round.
+  std::vector<Electorate> before = {};
 
+  RecordId id() const { return {term, number}; }
+  std::vector<Electorate> electorates() const;  // all that count; this round's first
   int world_size() const { return nodes.empty() ? 0 : nodes.back().first_rank + nodes.back().workers; }
   // Null if the node is not part of this round.
   const RoundNode* find(NodeId id) const {
@@ -73,18 +131,6 @@ struct Seat {
 
 // By group rank.
 std::vector<Seat> seats(const Round& round);
-
-// How a worker ended. At most one of them tells; all zero is success.
-struct ExitStatus {
-  int code = 0;
-  int signal = 0;
-  int start_error = 0;  // errno of the exec that failed: the worker never ran
-
-  bool hung = false;  // it had not ended, we gave it up: it waited for peers that had ended well
-
-  bool ok() const { return code == 0 && signal == 0 && start_error == 0 && !hung; }
-  friend bool operator==(const ExitStatus&, const ExitStatus&) = default;
-};
 
 // A worker's end that ends its round.
 struct Failure {

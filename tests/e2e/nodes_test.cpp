@@ -5,6 +5,7 @@
 #include <csignal>
 #include <memory>
 
+#include "rendezvous/error.h"
 #include "rendezvous/listen_socket.h"
 #include "tests/e2e/orphan_job.h"
 #include "tests/e2e/programs.h"
@@ -232,15 +233,73 @@ TEST_CASE("one token, and nobody without it joins", "[nodes]") {
   CHECK(nodes[2].wait_exit(kLimit).code == 0);
 }
 
-TEST_CASE("without its coordinator a node ends its workers in time, and then the job, to be requeued", "[nodes]") {
+TEST_CASE("of two nodes, without the one that coordinates, the other ends the job, to be requeued", "[nodes]") {
   Nodes nodes(fixed(2, free_port()));
   nodes.add({"--node-rank=0"});
   nodes.add({"--node-rank=1"});
   for (std::size_t i = 0; i < 2; ++i) nodes[i].wait_for_output("up 1/", kLimit);
   nodes[0].kill(SIGKILL);
-  CHECK(eventually([&] { return nodes[1].processes("DDPRUN_ROUND", "1").empty(); }, kLimit));
-  nodes[1].kill(SIGTERM);
-  CHECK(nodes[1].wait_exit(kLimit).code == 143);
+  const Ended left = nodes[1].wait_exit(kLimit);
+  CHECK(left.code == 75);
+  CHECK(has(left.err, "the node that coordinated the job is gone"));
+}
+
+TEST_CASE("three nodes lose the one that coordinates: the others go on, and it joins again where it was", "[nodes]") {
+  Nodes nodes(elastic("2:3"));
+  nodes.add(kHost);
+  nodes.add(kGuest);
+  nodes.add(kGuest);
+  for (std::size_t i = 0; i < 3; ++i) nodes[i].wait_for_output("up 1/\\d/3/0", kLimit);
+  nodes[0].kill(SIGKILL);
+  for (std::size_t i = 1; i < 3; ++i) nodes[i].wait_for_output("up 2/\\d/2/0", kLimit);
+  CHECK(has(nodes[1].err(), "was lost, which coordinated the job: a new round begins."));
+  nodes.add(kHost);  // it takes itself for the first, until it is called
+  nodes.wait_for_round("3/2/3", 3);
+  nodes.let_workers_end();
+  for (std::size_t i = 1; i < 4; ++i) CHECK(nodes[i].wait_exit(kLimit).code == 0);
+}
+
+TEST_CASE("a node that coordinates and leaves hands over, to the last one that is left", "[nodes]") {
+  Nodes nodes(elastic("1:3"));
+  nodes.add(kHost);
+  nodes.add(kGuest);
+  nodes.add(kGuest);
+  for (std::size_t i = 0; i < 3; ++i) nodes[i].wait_for_output("up 1/\\d/3/0", kLimit);
+  nodes[0].kill(SIGTERM);
+  CHECK(nodes[0].wait_exit(kLimit).code == 143);  // its worker tells of no snapshot
+  for (std::size_t i = 1; i < 3; ++i) nodes[i].wait_for_output("up \\d/\\d/2/0", kLimit);
+  const std::size_t second = has(nodes[1].out(), "/0/2/0") ? 1 : 2, last = 3 - second;
+  nodes[second].kill(SIGTERM);
+  CHECK(nodes[second].wait_exit(kLimit).code == 143);
+  nodes[last].wait_for_output("up \\d/0/1/0", kLimit);
+  nodes.let_workers_end();
+  CHECK(nodes[last].wait_exit(kLimit).code == 0);
+}
+
+TEST_CASE("late nodes find the coordinator at any of the places named", "[nodes]") {
+  const auto place = [](int port) { return "127.0.0.1:" + std::to_string(port); };
+  const auto is_taken = [](int port) {
+    try {
+      close(open_listener("", static_cast<std::uint16_t>(port)).fd);
+      return false;
+    } catch (const Error&) {
+      return true;
+    }
+  };
+  const int ports[] = {free_port(), free_port(), free_port()};
+  Nodes nodes({"--nnodes=2:4", "--rdzv-backend=c10d", "--rdzv-id=places", "--rdzv-conf=last_call_timeout=1",
+               "--rdzv-endpoint=" + place(ports[0]) + "," + place(ports[1]) + "," + place(ports[2])});
+  for (const int port : ports) {  // each agent takes the first place that is free
+    nodes.add();
+    REQUIRE(eventually([&] { return is_taken(port); }, kLimit));
+  }
+  for (std::size_t i = 0; i < 3; ++i) nodes[i].wait_for_output("up \\d/\\d/3/0", kLimit);
+  nodes[0].kill(SIGKILL);
+  for (std::size_t i = 1; i < 3; ++i) nodes[i].wait_for_output("up \\d/\\d/2/0", kLimit);
+  nodes.add();  // at the first place, where the job would begin anew if it did not go on at the others
+  nodes[3].wait_for_output("up \\d/2/3/0", kLimit);
+  nodes.let_workers_end();
+  for (std::size_t i = 1; i < 4; ++i) CHECK(nodes[i].wait_exit(kLimit).code == 0);
 }
 
 TEST_CASE("nobody in time, a wrong name, somebody else's address: one sentence each", "[nodes]") {

@@ -11,6 +11,14 @@ using namespace std::chrono_literals;
 namespace {
 
 const NodeOffer offer{8, "10.0.0.7", 41234, "actor", 3, "gpu-7"};
+const Round record{.number = 3,
+                   .nodes = {{77, 8, 0, "actor", "gpu-7", {"10.0.0.7", 29500}}, {UINT64_MAX, 4, 8, "default", "", {}}},
+                   .master_host = "10.0.0.7",
+                   .master_port = 41234,
+                   .ledger = {{.crashes = 2, .lost_nodes = 1}, ExitStatus{.signal = SIGSEGV}, 1},
+                   .term = 5,
+                   .coordinator = 77,
+                   .before = {{9, {9, 77}}}};
 const Failure failure{4, 77, 2, 10, {.signal = SIGSEGV}};
 
 std::string why_bad(const std::string& bytes) {
@@ -67,8 +75,9 @@ TEST_CASE("what an agent says arrives as it was said, by the connection's node",
 TEST_CASE("what the coordinator says arrives as it was said", "[control]") {
   CHECK(told(Welcome{"10.0.0.7", 5s}).lease == 5s);
   CHECK(told(Welcome{"10.0.0.7", 5s}).your_address == "10.0.0.7");
-  CHECK_FALSE(told(HeartbeatAnswer{3, {}}).attendance);
-  const HeartbeatAnswer answer = told(HeartbeatAnswer{3, Attendance{2, 3, 16, {"gpu-7"}}});
+  CHECK_FALSE(told(HeartbeatAnswer{3, {}, {}}).attendance);
+  const HeartbeatAnswer answer = told(HeartbeatAnswer{3, 7ms, Attendance{2, 3, 16, {"gpu-7"}}});
+  CHECK(answer.quorum_age == 7ms);
   CHECK(answer.attendance->nodes == 2);
   CHECK(answer.attendance->nodes_wanted == 3);
   CHECK(answer.attendance->workers == 16);
@@ -89,6 +98,30 @@ TEST_CASE("what the coordinator says arrives as it was said", "[control]") {
   CHECK(outcome.reason == "why");
   CHECK(outcome.cause->node == 77);
   CHECK(outcome.cause->status == failure.status);
+}
+
+TEST_CASE("a round's record arrives as it was written, for whoever has to go on by it", "[control]") {
+  const Round kept = told(KeepRecord{record}).record;
+  CHECK(encode(ToAgent(KeepRecord{kept})) == encode(ToAgent(KeepRecord{record})));
+  CHECK(kept.id() == RecordId{5, 3});
+  CHECK(kept.world_size() == 12);
+  CHECK(kept.nodes.front().control == ControlAddress{"10.0.0.7", 29500});
+  CHECK(kept.nodes.back().id == UINT64_MAX);
+  CHECK(kept.ledger == record.ledger);
+  CHECK(kept.electorates() == std::vector<Electorate>{{77, {77, UINT64_MAX}}, {9, {9, 77}}});
+  const VoteRequest request = said(VoteRequest{6, 1, record});
+  CHECK(request.candidate == 77);  // the connection's
+  CHECK(request.term == 6);
+  CHECK(request.record.id() == record.id());
+  CHECK(said(CoordinatorCall{6, 29500}).control_port == 29500);
+  CHECK(told(Vote{6, true}).granted);
+  CHECK(told(Elsewhere{6, ControlAddress{"10.0.0.7", 29500}}).coordinator == ControlAddress{"10.0.0.7", 29500});
+  CHECK_FALSE(told(Elsewhere{6, {}}).coordinator);
+  CHECK(said(Hello{{}, 1, {5, 3}}).record == RecordId{5, 3});
+  CHECK(said(Heartbeat{8, 7}).answered == 7);
+  Round stranger = record;
+  stranger.coordinator = 1;
+  CHECK_THROWS_WITH(told(KeepRecord{stranger}), "the record's coordinator is none of its nodes");
 }
 
 TEST_CASE("what is no message is refused with the reason", "[control]") {

@@ -3,9 +3,12 @@
 #include <unistd.h>
 
 #include <deque>
+#include <functional>
 #include <memory>
+#include <mutex>
 #include <utility>
 
+#include "rendezvous/calls.h"
 #include "rendezvous/coordinator_client.h"
 #include "tests/rendezvous/raw_peer.h"
 #include "tests/support/catch.h"
@@ -28,11 +31,17 @@ PeerTrust trust(const std::string& name, const std::string& token = "") {
 
 // The server, and a port that it got.
 struct Place {
-  explicit Place(const RoundPolicy& policy, Duration lease = kLease, const std::string& token = "") {
-    const Listening listening = open_listener("127.0.0.1", 0);
+  explicit Place(const RoundPolicy& policy, Duration lease = kLease, const std::string& token = "",
+                 std::uint16_t wanted = 0) {
+    const Listening listening = open_listener("127.0.0.1", wanted);
     port = listening.port;
-    server = std::make_unique<CoordinatorServer>(CoordinatorServer::Options{
-        listening, trust("coordinator", token), kJob, policy, lease, [](const std::string&) {}});
+    server = std::make_unique<CoordinatorServer>(CoordinatorServer::Options{.listening = listening,
+                                                                            .trust = trust("coordinator", token),
+                                                                            .fingerprint = kJob,
+                                                                            .policy = policy,
+                                                                            .lease = lease,
+                                                                            .log = [](const std::string&) {}});
+    server->lead();
   }
 
   std::uint16_t port;
@@ -49,9 +58,10 @@ class Agent {
     client_ = std::make_unique<CoordinatorClient>(
         io_,
         CoordinatorClient::Options{
-            {{"localhost", place.port}}, trust(name, token), Hello{std::move(job), listening_.port}},
+            {{"localhost", place.port}}, trust(name, token), Hello{std::move(job), listening_.port, {}}},
         CoordinatorClient::Hooks{[](const Welcome&) {}, [this](const ToAgent& message) { keep(message); },
-                                 [this] { isolated_ = true; }, [this](const std::string& why) { trouble_ = why; }});
+                                 [](const Elsewhere&) {}, [this] { isolated_ = true; },
+                                 [this](const CoordinatorClient::Trouble& trouble) { trouble_ = trouble.why; }});
   }
   ~Agent() { vanish(); }
 
@@ -105,6 +115,8 @@ class Agent {
   void keep(const ToAgent& message) {
     if (const auto* answer = std::get_if<HeartbeatAnswer>(&message))
       attendance_ = answer->attendance;
+    else if (const auto* record = std::get_if<KeepRecord>(&message))
+      record_ = record->record;
     else
       heard_.push_back(message);
   }
@@ -114,6 +126,7 @@ class Agent {
   std::string name_;
   std::deque<ToAgent> heard_;
   std::optional<Attendance> attendance_;
+  std::optional<Round> record_;
   bool isolated_ = false;
   std::string trouble_;
   std::unique_ptr<CoordinatorClient> client_;
@@ -155,8 +168,7 @@ TEST_CASE("a late agent finds the coordinator once it is there", "[control]") {
   Agent agent(nobody);
   REQUIRE(agent.until([&] { return !agent.trouble().empty(); }));
   CHECK(agent.trouble() == "localhost:" + std::to_string(reserved.port) + ": Connection refused");
-  const CoordinatorServer server({open_listener("127.0.0.1", reserved.port), trust("coordinator"), kJob, nodes(1, 1),
-                                  kLease, [](const std::string&) {}});
+  const Place there(nodes(1, 1), kLease, "", reserved.port);
   agent.join();
   agent.hear<TakeSeat>();
 }
@@ -248,4 +260,130 @@ TEST_CASE("who does not say hello, or speaks no language, is dropped", "[control
   peer.send(encode(Greeting{PeerRole::client, make_identity("stranger", "my-job")}));
   peer.send(framed(GENERATE("{\"type\":\"done\",\"round\":1}", "nonsense", "[]")));
   CHECK(peer.closed_within(kLimit));
+}
+
+namespace {
+
+Round record_of(int number, int term) {
+  return {.number = number, .nodes = {{.id = 1}}, .term = term, .coordinator = 1};
+}
+
+// An agent's control port that does not lead.
+struct Port {
+  explicit Port(std::function<Vote(const VoteRequest&)> vote = {}, std::function<void(int term)> called = {}) {
+    const Listening listening = open_listener("127.0.0.1", 0);
+    place = {"127.0.0.1", listening.port};
+    server = std::make_unique<CoordinatorServer>(CoordinatorServer::Options{
+        .listening = listening,
+        .trust = trust("agent"),
+        .fingerprint = kJob,
+        .policy = nodes(1, 3),
+        .self = 1,
+        .log = [](const std::string&) {},
+        .on_vote_request = [vote](const VoteRequest& request, const auto& answer) { answer(vote(request)); },
+        .on_call = [called](const CoordinatorCall& call, const ControlAddress&) { called(call.term); }});
+  }
+
+  ControlAddress place;
+  std::unique_ptr<CoordinatorServer> server;
+};
+
+// What a client at these places is told first.
+struct Seeker {
+  Seeker(const ControlAddress& place, const RecordId& record) {
+    Hello hello{kJob, 1, record};
+    client = std::make_unique<CoordinatorClient>(
+        io, CoordinatorClient::Options{{place}, trust("seeker"), hello},
+        CoordinatorClient::Hooks{[this](const Welcome& m) { welcome = m; }, [](const ToAgent&) {},
+                                 [this](const Elsewhere& m) { elsewhere = m; }, [] {},
+                                 [](const CoordinatorClient::Trouble&) {}});
+  }
+  template <class Done>
+  bool until(Done done) {
+    for (const auto end = Clock::now() + kLimit; !done() && Clock::now() < end;) {
+      io.restart();
+      io.run_for(2ms);
+    }
+    return done();
+  }
+
+  asio::io_context io;
+  std::optional<Welcome> welcome;
+  std::optional<Elsewhere> elsewhere;
+  std::unique_ptr<CoordinatorClient> client;
+};
+
+}  // namespace
+
+TEST_CASE("who looks for the coordinator at another agent is told where it is", "[control]") {
+  const Place place(nodes(1, 1));
+  const Port port;
+  port.server->refer_to(3, ControlAddress{"127.0.0.1", place.port});
+  Seeker seeker(port.place, {});
+  REQUIRE(seeker.until([&] { return seeker.elsewhere.has_value(); }));
+  CHECK(seeker.elsewhere->term == 3);
+  seeker.client->go_to(*seeker.elsewhere->coordinator);
+  CHECK(seeker.until([&] { return seeker.welcome.has_value(); }));
+  CHECK(seeker.client->coordinator()->port == place.port);
+}
+
+TEST_CASE("who knows less of the job than an agent does not coordinate it any longer", "[control]") {
+  const Place place(nodes(2, 2));
+  Seeker newcomer({"localhost", place.port}, {});
+  REQUIRE(newcomer.until([&] { return newcomer.welcome.has_value(); }));
+  Seeker survivor({"localhost", place.port}, {2, 7});
+  REQUIRE(survivor.until([&] { return survivor.elsewhere.has_value(); }));
+  CHECK_FALSE(survivor.welcome);
+  CHECK(newcomer.until([&] { return newcomer.elsewhere.has_value(); }));
+}
+
+TEST_CASE("a candidate asks the agents of its record, and calls them once it is elected", "[control]") {
+  std::mutex mutex;
+  std::vector<int> asked, called;
+  const auto note = [&](std::vector<int>& list, int term) {
+    const std::lock_guard lock(mutex);
+    list.push_back(term);
+  };
+  const Port port(
+      [&](const VoteRequest& request) {
+        note(asked, request.record.number);
+        return Vote{request.term, true};
+      },
+      [&](int term) { note(called, term); });
+  Round record = record_of(4, 1);
+  record.nodes.push_back({.id = 2, .first_rank = 1, .control = port.place});
+  record.nodes.push_back({.id = 3, .first_rank = 2, .control = {"127.0.0.1", 1}});  // nobody is there
+  asio::io_context io;
+  std::vector<NodeId> voters;
+  Calls calls(io, trust("candidate"), [&](NodeId voter, const Vote& vote) {
+    if (vote.granted && vote.term == 5) voters.push_back(voter);
+  });
+  const auto until = [&](auto done) {
+    for (const auto end = Clock::now() + kLimit; !done() && Clock::now() < end;) {
+      io.restart();
+      io.run_for(2ms);
+    }
+    return done();
+  };
+  calls.ask({5, 1, record});
+  REQUIRE(until([&] { return !voters.empty(); }));
+  CHECK(voters == std::vector<NodeId>{2});
+  calls.call({5, 4711}, {});
+  CHECK(until([&] {
+    const std::lock_guard lock(mutex);
+    return called == std::vector<int>{5};
+  }));
+  CHECK(asked == std::vector<int>{4});
+}
+
+TEST_CASE("an elected coordinator goes on with who comes to it", "[control]") {
+  const Port port;
+  Seeker seeker(port.place, {0, 3});
+  Round record = record_of(3, 0);
+  record.nodes.front().id = 99;  // was lost
+  record.coordinator = 99;
+  record.nodes.push_back({.id = 98, .first_rank = 1});
+  port.server->lead({1, record, Clock::now()}, Clock::now());
+  REQUIRE(seeker.until([&] { return seeker.welcome.has_value(); }));
+  CHECK(seeker.welcome->term == 1);
 }

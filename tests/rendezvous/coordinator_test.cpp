@@ -80,7 +80,7 @@ TEST_CASE("a job of one node forms its round at once", "[coordinator]") {
   CHECK(round.world_size() == 4);
   CHECK(round.master_host == "host0");
   CHECK(round.master_port == 4711);
-  CHECK(round.charged == RestartCounts{});
+  CHECK(round.ledger.counts == RestartCounts{});
   CHECK(job.only<StartRound>(NodeConfirmed{0, 1}).round == 1);
 }
 
@@ -157,7 +157,7 @@ TEST_CASE("survivors of a lost node regroup at once, with their ranks closed up"
   SECTION("until they are known to be dead") {
     const Round round = job.only<FormRound>(NodeGone{5}).round;
     CHECK(ids(round) == std::vector<NodeId>{7, 9});
-    CHECK(round.charged == RestartCounts{.lost_nodes = 1});
+    CHECK(round.ledger.counts == RestartCounts{.lost_nodes = 1});
     CHECK(seats(round)[1].restarts == 0);
   }
   SECTION("or their time is over") {
@@ -196,7 +196,7 @@ TEST_CASE("a node that joins ends the round politely and is in the next one", "[
   CHECK(end.reason == "host1 joins");
   const Round round = job.only<FormRound>(ready(0)).round;
   CHECK(ids(round) == std::vector<NodeId>{0, 1});
-  CHECK(round.charged == RestartCounts{.resizes = 1});
+  CHECK(round.ledger.counts == RestartCounts{.resizes = 1});
 }
 
 TEST_CASE("a node too many is a spare, takes over when one is lost, and ends with the job", "[coordinator]") {
@@ -205,6 +205,7 @@ TEST_CASE("a node too many is a spare, takes over when one is lost, and ends wit
   CHECK(job.on(ready(2)).empty());
   SECTION("needed") {
     job.only<EndRound>(lost(0, job.now));
+    job.on(NodeGone{0});
     CHECK(ids(job.only<FormRound>(ready(1)).round) == std::vector<NodeId>{1, 2});
   }
   SECTION("not needed") {
@@ -354,10 +355,10 @@ TEST_CASE("a failure ends the round, and the next one has a new number, a new st
   const Round round = job.only<FormRound>(ready(0, 2, 2000)).round;
   CHECK(round.number == 2);
   CHECK(round.master_port == 2000);
-  CHECK(round.charged == RestartCounts{.crashes = 1});
+  CHECK(round.ledger.counts == RestartCounts{.crashes = 1});
   job.start(round);
   job.only<EndRound>(failure(2, {.hung = true}));
-  CHECK(job.only<FormRound>(ready(0)).round.charged == RestartCounts{.crashes = 1, .hangs = 1});
+  CHECK(job.only<FormRound>(ready(0)).round.ledger.counts == RestartCounts{.crashes = 1, .hangs = 1});
 }
 
 TEST_CASE("a failure of a round that is over changes nothing", "[coordinator]") {
@@ -426,4 +427,109 @@ TEST_CASE("an interruption ends the job in every state", "[coordinator]") {
   const Outcome outcome = job.only<EndJob>(JobInterrupted{0, SIGINT}).outcome;
   CHECK(outcome.verdict == Verdict::interrupted);
   CHECK(outcome.signal == SIGINT);
+}
+
+namespace {
+
+Round record_of(const std::vector<NodeId>& nodes, NodeId coordinator, int number) {
+  Round round{.number = number, .coordinator = coordinator};
+  for (const NodeId id : nodes)
+    round.nodes.push_back(
+        {.id = id, .first_rank = static_cast<int>(round.nodes.size()), .name = "n" + std::to_string(id)});
+  return round;
+}
+
+NodeBack back(NodeId node, int round) { return {node, round, ready(node).offer}; }
+
+// Elected by what the one before left behind.
+struct Successor : Job {
+  Successor(const RoundPolicy& policy, NodeId self, const Round& record) : Job(policy) {
+    coordinator = Coordinator(policy, t0, 0, self, {1, record, t0 + 6s});
+  }
+};
+
+}  // namespace
+
+TEST_CASE("an elected coordinator calls back who still works for the one before, and goes on in the ranks they had",
+          "[coordinator]") {
+  Round record = record_of({1, 2, 3}, 1, 4);
+  record.ledger.counts.crashes = 2;
+  Successor job({.nodes_min = 2, .nodes_max = 3}, 2, record);
+  CHECK(job.only<Recall>(back(3, 4)).reason == "n1 was lost, which coordinated the job");
+  CHECK(job.only<Recall>(back(2, 4)).round == 4);
+  CHECK(job.on(ready(3)).empty());
+  CHECK(job.on(ready(2)).empty());  // node 1's workers may live
+  const Round round = job.only<FormRound>(NodeGone{1}).round;
+  CHECK(round.number == 5);
+  CHECK(round.term == 1);
+  CHECK(round.coordinator == 2);
+  CHECK(ids(round) == std::vector<NodeId>{2, 3});
+  CHECK(round.ledger.counts == RestartCounts{.crashes = 2, .lost_nodes = 1});
+  CHECK(round.before == std::vector<Electorate>{{1, {2, 3}}});  // of round 4, without the one that is gone
+}
+
+TEST_CASE("an elected coordinator waits as long as workers out of its reach may live", "[coordinator]") {
+  Successor job({.nodes_min = 2, .nodes_max = 3}, 2, record_of({1, 2, 3}, 1, 4));
+  job.on(ready(2));
+  CHECK(job.on(ready(3)).empty());
+  REQUIRE(job.coordinator.next_deadline() == t0 + 6s);
+  CHECK(job.only<FormRound>(CoordinatorTick{}, 6s).round.number == 5);
+}
+
+TEST_CASE("no round forms without a quorum of the last one, except of those that are known to be gone",
+          "[coordinator]") {
+  Job job({.nodes_min = 2, .nodes_max = 5});
+  job.coordinator = Coordinator({.nodes_min = 2, .nodes_max = 5}, t0, 0, 1);
+  job.run({1, 2, 3, 4, 5});
+  for (const NodeId node : {3, 4, 5}) job.on(lost(node, job.now + 6s));
+  job.on(ready(1));
+  CHECK(job.on(ready(2)).empty());
+  CHECK(job.on(CoordinatorTick{}, 7s).empty());  // their workers are dead; they may have elected another coordinator
+  CHECK(job.on(ready(8)).empty());               // who was not there cannot help
+  const Round round = job.only<FormRound>(NodeGone{3}).round;  // now half of four, with the coordinator
+  CHECK(ids(round) == std::vector<NodeId>{1, 2, 8});
+  CHECK(round.before == std::vector<Electorate>{{1, {1, 2, 4, 5}}});
+}
+
+TEST_CASE("until all have confirmed a round, those before it count, too", "[coordinator]") {
+  Job job({.nodes_min = 1, .nodes_max = 4});
+  job.coordinator = Coordinator({.nodes_min = 1, .nodes_max = 4}, t0, 0, 1);
+  const auto electorates = [&] { return job.coordinator.electorates(); };
+  CHECK(electorates().empty());
+  job.on(ready(1));
+  job.on(ready(2));
+  job.start(job.only<FormRound>(CoordinatorTick{}, 30s).round);
+  CHECK(electorates() == std::vector<Electorate>{{1, {1, 2}}});
+  job.on(ready(3));  // joins
+  job.on(ready(1));
+  job.only<FormRound>(ready(2));
+  CHECK(electorates() == std::vector<Electorate>{{1, {1, 2}}, {1, {1, 2, 3}}});
+  for (const NodeId node : {1, 2, 3}) job.on(NodeConfirmed{node, 2});
+  CHECK(electorates() == std::vector<Electorate>{{1, {1, 2, 3}}});
+}
+
+TEST_CASE("a coordinator whose node leaves forms the next round for another one, and hands over to it",
+          "[coordinator]") {
+  const RoundPolicy policy{.nodes_min = 1, .nodes_max = 3};
+  Job job(policy);
+  job.coordinator = Coordinator(policy, t0, 0, 1);
+  job.run({1, 2, 3});
+  CHECK(job.only<EndRound>(NodeLeaves{1, SIGTERM}).planned);
+  job.on(ready(2));
+  job.on(ready(3));
+  const std::vector<Order> orders = job.on(ready(1));
+  REQUIRE(orders.size() == 2);
+  CHECK(std::get<Dismiss>(orders[0]).node == 1);
+  const Round round = std::get<FormRound>(orders[1]).round;
+  CHECK(ids(round) == std::vector<NodeId>{2, 3});
+  CHECK(round.coordinator == 2);
+  job.on(NodeConfirmed{2, 2});
+  CHECK(job.only<HandOver>(NodeConfirmed{3, 2}).successor == 2);
+  CHECK(job.on(ready(9)).empty());  // it is no coordinator any more
+
+  Successor next(policy, 2, round);
+  next.on(ready(2));
+  const Round after = next.only<FormRound>(ready(3)).round;  // nobody is missing
+  CHECK(after.number == 3);
+  CHECK(after.ledger.counts == RestartCounts{.preemptions = 1});
 }

@@ -13,8 +13,8 @@ namespace {
 
 using namespace std::chrono_literals;
 
-constexpr Duration kLease = 5s, kFence = kLease + 1s;
-constexpr int kTroubleMs = 300'000;
+constexpr Duration kLease = 5s, kBeyondLease = 1s, kBeat = kLease / 4, kLook = kLease / 10, kContactEvery = 100ms;
+constexpr Duration kPause = 200ms, kTryLimit = 5s, kCallAgain = 1s, kCallAgainFor = 60s, kAlone = 30s, kGoodbye = 30s;
 
 void invariant(bool holds, const std::string& words) {
   if (!holds) throw std::logic_error("broken: " + words);
@@ -27,135 +27,277 @@ RoundPolicy policy_of(const ClusterOptions& options) {
           .restarts = {.max_restarts = options.max_restarts}};
 }
 
-std::string name(NodeId id) { return "node" + std::to_string(id); }
+std::string in_words(const RecordId& id) {
+  return "round " + std::to_string(id.round) + " of term " + std::to_string(id.term);
+}
 
 }  // namespace
 
-Cluster::Cluster(const ClusterOptions& options)
-    : options_(options), random_(options.seed), coordinator_(policy_of(options), TimePoint{}, options.seed) {
+Cluster::Cluster(const ClusterOptions& options) : options_(options), net_(options.seed) {
   for (int i = 0; i < options.agents; ++i) {
-    const NodeId id = add_node(milliseconds(60'000));
+    const NodeId id = add_node(net_.milliseconds(60'000));
     if (options.fixed_ranks) node(id).offer.wished_rank = i;
   }
+  lead(first_place_, {}, {});
   plan_troubles();
 }
 
 NodeId Cluster::add_node(Duration when) {
   const NodeId id = nodes_.size() + 1;
-  NodeOffer offer{.workers = 1 + static_cast<int>(random_() % static_cast<unsigned>(options_.workers_max)),
-                  .host = name(id),
-                  .port = 1000};
-  nodes_.emplace(id, Node{Supervisor({}), offer, 0, {}, {}, true, false, false, 0, false, true, 0, {}, {}});
-  after(when, [this, id] { connect(id); });
+  nodes_[id] = std::make_unique<Node>(id, options_.seed);
+  node(id).offer = {
+      .workers = 1 + net_.up_to(options_.workers_max - 1), .host = "node" + std::to_string(id), .port = 1000};
+  net_.after(when, [this, id] { connect(id); });
   return id;
 }
 
 void Cluster::plan_troubles() {
-  if (chance(options_.interrupt))
-    after(milliseconds(600'000), [this] {
+  if (net_.chance(options_.interrupt))
+    net_.after(net_.milliseconds(600'000), [this] {
       const auto all = living();
-      if (!all.empty()) signal(all[random_() % all.size()], SIGINT);
+      if (!all.empty()) signal(all[net_.draw() % all.size()], SIGINT);
     });
-  for (int i = 0; i < options_.kills; ++i) some_time(&Cluster::kill_agent);
-  for (int i = 0; i < options_.cuts; ++i) some_time(&Cluster::cut);
-  for (int i = 0; i < options_.leaves; ++i) some_time(&Cluster::leave);
-  for (int i = 0; i < options_.joins; ++i) add_node(milliseconds(kTroubleMs));
+  for (int i = 0; i < options_.kills; ++i) some_time(&Cluster::kill_agent, i < options_.beheads);
+  for (int i = 0; i < options_.cuts; ++i) some_time(&Cluster::cut, i < options_.beheads);
+  for (int i = 0; i < options_.leaves; ++i) some_time(&Cluster::leave, i < options_.beheads);
+  for (int i = 0; i < options_.joins; ++i) net_.after(net_.milliseconds(options_.trouble_ms), [this] { join(); });
 }
 
-void Cluster::some_time(void (Cluster::*trouble)(NodeId)) {
-  after(milliseconds(kTroubleMs), [this, trouble] {
+void Cluster::some_time(void (Cluster::*trouble)(NodeId), bool behead) {
+  net_.after(net_.milliseconds(options_.trouble_ms), [this, trouble, behead] {
     const auto all = living();
-    if (!all.empty()) (this->*trouble)(all[random_() % all.size()]);
+    if (all.empty()) return;
+    const auto head = leader();
+    (this->*trouble)(behead && head ? *head : all[net_.draw() % all.size()]);
   });
 }
 
 void Cluster::run() {
-  for (int events = 0; !future_.empty(); ++events) {
-    invariant(events < 20'000'000, "the job comes to an end");
-    const Happening next = future_.top();
-    future_.pop();
-    now_ = next.when;
-    next.what();
-  }
+  for (int events = 0; net_.step(); ++events) invariant(events < 20'000'000, "the job comes to an end");
   for (const auto& [id, node] : nodes_) {
-    invariant(node.finished || !node.alive, "every agent finishes, " + name(id) + " too");
-    invariant(node.running.empty(), "no worker is left at the end");
+    invariant(node->finished || !node->alive, "every agent finishes, node" + std::to_string(id) + " too");
+    invariant(node->running.empty(), "no worker is left at the end");
   }
 }
-
-void Cluster::after(Duration delay, std::function<void()> what) {
-  future_.push({now_ + delay, order_++, std::move(what)});
-}
-
-Duration Cluster::milliseconds(int max) { return std::chrono::milliseconds(random_() % static_cast<unsigned>(max)); }
-
-bool Cluster::chance(double probability) { return std::uniform_real_distribution<>()(random_) < probability; }
 
 void Cluster::note(const std::string& line) {
-  const auto ms = std::chrono::duration_cast<std::chrono::milliseconds>(now_.time_since_epoch()).count();
+  const auto ms = std::chrono::duration_cast<std::chrono::milliseconds>(net_.now().time_since_epoch()).count();
   transcript_ += std::to_string(ms) + " ms  " + line + "\n";
 }
 
-std::vector<NodeId> Cluster::living() const {
+std::vector<NodeId> Cluster::living() {
   std::vector<NodeId> out;
   for (const auto& [id, node] : nodes_)
-    if (node.alive && !node.finished) out.push_back(id);
+    if (here(id)) out.push_back(id);
   return out;
 }
 
-// The other end learns of it at once, and soon that nobody listens there any more.
+std::optional<NodeId> Cluster::leader() {
+  for (const NodeId id : living())
+    if (node(id).office && !node(id).office->over) return id;
+  return {};
+}
+
 void Cluster::kill_agent(NodeId id) {
-  note(name(id) + ": its agent is killed");
+  note(id, "its agent is killed");
   Node& victim = node(id);
   victim.alive = false;
-  const int round = victim.round;
-  after(milliseconds(20), [this, id, round] {  // its keeper's work
-    if (node(id).round == round) node(id).running.clear();
-  });
-  if (victim.reachable) find_closed(id);
+  net_.after(20ms, [this, id] { node(id).running.clear(); });  // its keeper's work
+  vanish(id);
 }
 
-void Cluster::find_closed(NodeId id) {
-  if (!node(id).connected) return;
-  disconnect(id, now_ + kFence, "its connection was closed");
-  after(20ms + milliseconds(200), [this, id] { coordinate(NodeGone{id}); });
-}
-
-// Both sides wait for a lease; one that is out of reach for less time only sees its messages late.
-void Cluster::cut(NodeId id) {
-  Node& victim = node(id);
-  if (!victim.reachable) return;
-  const Duration length = milliseconds(20'000);
-  note(name(id) + ": out of reach");
-  victim.reachable = false;
-  victim.last_up = std::max(victim.last_up, now_ + length);
-  victim.last_down = std::max(victim.last_down, now_ + length);
-  if (length > kLease && victim.connected) {
-    after(kLease, [this, id, connection = victim.connection] {
-      Node& lost = node(id);
-      if (lost.connection != connection) return;
-      disconnect(id, now_ + 1s, "nothing was heard for 5 s");
-      // What the node heard last came later than what was heard of it.
-      if (options_.lease) after(milliseconds(900), [this, id] { happen(id, Isolated{}); });
+// Its links close where the other end can see it; soon nobody listens there any more.
+void Cluster::vanish(NodeId id) {
+  node(id).office.reset();
+  for (const auto& [other, one] : nodes_) {
+    if (other == id || !one->alive || !net_.reaches(id, other)) continue;
+    net_.after(5ms, [this, id, other = other] {
+      const Node& peer = node(other);
+      if (!listens(other)) return;
+      if (peer.office && peer.office->peers.contains(id)) lose(other, id, "its connection was closed", true);
+      if (peer.link && peer.coordinator == id) try_again(other, kPause, false);
     });
   }
-  after(length, [this, id] {
-    note(name(id) + ": in reach again");
-    node(id).reachable = true;
-    if (!node(id).alive) return find_closed(id);
-    connect(id);
+}
+
+// Some nodes on one side, the rest on the other.
+void Cluster::cut(NodeId id) {
+  std::vector<NodeId> apart{id};
+  for (const NodeId other : living())
+    if (other != id && net_.chance(0.3)) apart.push_back(other);
+  const int side = ++sides_;
+  for (const NodeId one : apart) net_.put(one, side), note(one, "out of the others' reach");
+  net_.after(net_.milliseconds(20'000), [this, apart] {
+    for (const NodeId one : apart) net_.put(one, 0), note(one, "in reach again");
   });
 }
 
 void Cluster::leave(NodeId id) {
-  note(name(id) + ": SIGTERM");
+  note(id, "SIGTERM");
   node(id).left = true;
   signal(id, SIGTERM);
+}
+
+// Where nobody lives at the place at which the others look for the job, the newcomer takes it, and the job for new.
+void Cluster::join() {
+  const auto all = living();
+  const bool remembered = std::any_of(all.begin(), all.end(), [&](NodeId id) { return node(id).seated; });
+  if (ended_ || (!started_.empty() && !remembered)) return;  // it would be another job
+  const bool vacant = !here(first_place_);
+  const NodeId id = add_node({});
+  note(id, vacant ? "comes, to the first place" : "comes");
+  if (!vacant) return;
+  first_place_ = id;
+  lead(id, {}, {});
 }
 
 void Cluster::signal(NodeId id, int signal) {
   node(id).signal = signal;
   happen(id, Signalled{signal});
+}
+
+std::vector<NodeId> Cluster::places(NodeId id) {
+  const Node& self = node(id);
+  std::vector<NodeId> out;
+  if (self.coordinator) out.push_back(*self.coordinator);
+  out.push_back(first_place_);
+  for (std::size_t i = 0; self.kept && i < std::min<std::size_t>(8, self.kept->nodes.size()); ++i)
+    out.push_back(self.kept->nodes[i].id);
+  return out;
+}
+
+void Cluster::connect(NodeId id) {
+  Node& self = node(id);
+  if (!here(id) || self.link) return;
+  const auto all = places(id);
+  const NodeId at = all[static_cast<std::size_t>(self.turn) % all.size()];
+  const int attempt = ++self.attempt;
+  if (!net_.reaches(id, at))
+    return net_.after(kTryLimit, [this, id, attempt] {
+      if (node(id).attempt == attempt) try_again(id, kPause, false);
+    });
+  net_.after(net_.milliseconds(10), [this, id, at, attempt] { reach(id, at, attempt); });
+}
+
+void Cluster::reach(NodeId id, NodeId at, int attempt) {
+  Node& self = node(id);
+  if (!here(id) || self.attempt != attempt) return;
+  if (!listens(at)) return try_again(id, kPause, self.coordinator == at);
+  self.link = net_.open(id, at);
+  self.beats_out = {{0, net_.now()}};
+  net_.send(self.link, at, [this, id, at, link = self.link, record = self.newest] { hello(at, id, link, record); });
+  net_.after(kTryLimit, [this, id, attempt] {
+    if (node(id).attempt == attempt && !node(id).welcome) try_again(id, kPause, false);
+  });
+}
+
+void Cluster::hang_up(NodeId id) {
+  Node& self = node(id);
+  const Network::LinkId link = std::exchange(self.link, 0);
+  ++self.attempt;
+  self.welcome = false;
+  self.beats_out.clear();
+  net_.close(link);
+  for (const auto& [other, one] : nodes_) {  // the other end sees it, if it can
+    if (!one->office || !one->office->peers.contains(id) || one->office->peers.at(id).link != link) continue;
+    if (net_.reaches(id, other))
+      net_.after(5ms, [this, id, other = other, link] {
+        Node& at = node(other);
+        if (at.alive && at.office && at.office->peers.contains(id) && at.office->peers.at(id).link == link)
+          lose(other, id, "its connection was closed", true);
+      });
+  }
+}
+
+void Cluster::try_again(NodeId id, Duration pause, bool gone) {
+  Node& self = node(id);
+  if (!here(id)) return;
+  hang_up(id);
+  ++self.turn;
+  net_.after(pause, [this, id, attempt = self.attempt] {
+    if (node(id).attempt == attempt) connect(id);
+  });
+  elect(id, OutOfTouch{gone});
+  if (!here(id)) return;
+  // As the agent does without a coordinator.
+  if (!self.alone_since) self.alone_since = net_.now();
+  if (self.supervisor.round_with_workers()) return;
+  if (self.signal != 0) return happen(id, JobEnded{{Verdict::interrupted, self.signal, "interrupted", {}}});
+  if (net_.now() - *self.alone_since < (self.seated ? kAlone : Duration(600s))) return;
+  happen(id, JobEnded{{Verdict::out_of_reach, 0, "the coordinator could not be reached", {}}});
+}
+
+void Cluster::go_to(NodeId id, NodeId coordinator) {
+  hang_up(id);
+  node(id).coordinator = coordinator;
+  node(id).turn = 0;
+  connect(id);
+}
+
+void Cluster::welcomed(NodeId id, const Welcome& welcome) {
+  Node& self = node(id);
+  self.welcome = true;
+  self.answered = 0;
+  heard_of_quorum(id, 0, welcome.quorum_age);
+  elect(id, InTouch{welcome.term});
+  if (self.coordinator != id) {
+    self.calling.reset();
+    stop_leading(id, {welcome.term, {}}, self.coordinator);
+  }
+  self.alone_since.reset();
+  beat(id, self.attempt);
+  if (const auto round = self.supervisor.round_with_workers())
+    to_coordinator(id, NodeBack{id, *round, self.offer});
+  else
+    to_coordinator(id, NodeReady{id, self.offer});
+  tell_of_signal(id);
+}
+
+void Cluster::heard_of_quorum(NodeId id, std::uint64_t answered, Duration age) {
+  Node& self = node(id);
+  const auto beat = self.beats_out.find(answered);
+  if (beat == self.beats_out.end()) return;
+  self.answered = answered;
+  self.contact = std::max(self.contact.value_or(TimePoint::min()), beat->second - age);
+  self.beats_out.erase(self.beats_out.begin(), std::next(beat));
+  watch_lease(id);
+}
+
+void Cluster::beat(NodeId id, int attempt) {
+  net_.after(kBeat, [this, id, attempt] {
+    Node& self = node(id);
+    if (!here(id) || self.attempt != attempt || !self.welcome) return;
+    self.beats_out[++self.beats] = net_.now();
+    to_coordinator(id, Heartbeat{self.beats, self.answered});
+    beat(id, attempt);
+  });
+}
+
+void Cluster::watch_lease(NodeId id) {
+  const TimePoint due = *node(id).contact + kLease;
+  net_.after(std::max(due - net_.now(), Duration::zero()), [this, id, due] {
+    Node& self = node(id);
+    if (!here(id) || !self.contact || *self.contact + kLease != due) return;
+    self.contact.reset();
+    note(id, "no contact to a quorum for the lease");
+    if (options_.broken != Break::no_lease) happen(id, Isolated{});
+    if (self.link) try_again(id, kPause, false);
+  });
+}
+
+void Cluster::told_elsewhere(NodeId id, const Elsewhere& told, std::optional<NodeId> at) {
+  try_again(id, kPause, false);
+  const Node& self = node(id);
+  if (here(id) && at && told.term >= self.election.term() && at != self.coordinator) go_to(id, *at);
+}
+
+void Cluster::to_coordinator(NodeId id, const FromAgent& message) {
+  const Node& self = node(id);
+  if (!self.welcome) return;
+  const NodeId at = *self.coordinator;
+  net_.send(self.link, at, [this, at, id, message] {
+    if (listens(at)) take(at, id, message);
+  });
 }
 
 // Whoever comes back says so again.
@@ -165,87 +307,283 @@ void Cluster::tell_of_signal(NodeId id) {
   if (signal == SIGTERM) to_coordinator(id, NodeLeaves{id, signal});
 }
 
-void Cluster::connect(NodeId id) {
+void Cluster::hear(NodeId id, const ToAgent& message) {
   Node& self = node(id);
-  if (!self.alive || self.finished || self.connected || !self.reachable) return;
-  ++self.connection;
-  self.connected = true;
-  self.last_up = self.last_down = now_;
-  if (const auto round = self.supervisor.round_with_workers())
-    to_coordinator(id, NodeBack{id, *round, self.offer});
-  else
-    to_coordinator(id, NodeReady{id, self.offer});
-  tell_of_signal(id);
-}
-
-void Cluster::disconnect(NodeId id, TimePoint workers_until, const std::string& how) {
-  Node& self = node(id);
-  self.connected = false;
-  ++self.connection;  // what is on its way is lost
-  after(milliseconds(5), [this, id, workers_until, how] {
-    coordinate(NodeLost{id, options_.fence ? workers_until : now_, how});
-  });
-}
-
-void Cluster::to_coordinator(NodeId id, const Message& message) {
-  Node& self = node(id);
-  if (!self.connected) return;
-  self.last_up = std::max(self.last_up, now_ + milliseconds(20));
-  after(self.last_up - now_, [this, id, message, connection = self.connection] {
-    if (node(id).connection == connection) coordinate(message);
-  });
-}
-
-void Cluster::coordinate(const Message& message) {
-  for (const Order& order : coordinator_.on(message, now_)) obey(order);
-  plan_coordinator_tick();
-}
-
-void Cluster::to_node(NodeId id, const Event& event) {
-  Node& to = node(id);
-  if (!to.connected) return;
-  to.last_down = std::max(to.last_down, now_ + milliseconds(20));
-  after(to.last_down - now_, [this, id, event, connection = to.connection] {
-    if (node(id).connection == connection) happen(id, event);
-  });
-}
-
-void Cluster::to_round(const Event& event) {
-  for (const RoundNode& member : round_.nodes) to_node(member.id, event);
-}
-
-void Cluster::to_all(const Event& event) {
-  for (const auto& [id, node] : nodes_) to_node(id, event);
-}
-
-void Cluster::obey(const Order& order) {
+  if (!here(id)) return;
   std::visit(overloaded{
-                 [&](const FormRound& o) { form(o.round); },
+                 [&](const HeartbeatAnswer& m) { heard_of_quorum(id, m.number, m.quorum_age); },
+                 [&](const KeepRecord& m) { self.kept = m.record; },
+                 [&](const TakeSeat& m) {
+                   const RecordId record{m.term, m.seat.round};
+                   if (self.kept && self.kept->id() != record) self.kept.reset();
+                   elect(id, RecordKept{record, self.kept});
+                   self.newest = record;
+                   self.seated = true;
+                   happen(id, RoundFormed{m.seat});
+                 },
+                 [&](const StartRound& m) {
+                   elect(id, RoundBegan{m.round});
+                   happen(id, RoundStarted{m.round});
+                 },
+                 [&](const EndRound& m) {
+                   happen(id, RoundEnded{m.round, m.planned});
+                 },
+                 [&](const EndJob& m) {
+                   self.told = true;
+                   happen(id, JobEnded{m.outcome});
+                 },
+                 [](const auto&) {},
+             },
+             message);
+}
+
+void Cluster::elect(NodeId id, const ElectionEvent& event, NodeId from) {
+  if (!here(id)) return;
+  Election& election = node(id).election;
+  if (options_.broken == Break::vote_twice && std::holds_alternative<VoteRequested>(event)) {
+    Election before = election;
+    for (const ElectionAction& action : before.on(event, net_.now())) carry_out(id, action, from);
+    return;
+  }
+  for (const ElectionAction& action : election.on(event, net_.now())) carry_out(id, action, from);
+  plan_election(id);
+}
+
+void Cluster::carry_out(NodeId id, const ElectionAction& action, NodeId from) {
+  std::visit(
+      overloaded{
+          [&](const AskForVotes& a) {
+            note(id, "stands for term " + std::to_string(a.request.term));
+            for (const RoundNode& voter : a.request.record.nodes) {
+              if (voter.id == id) continue;
+              net_.post(id, voter.id, [this, voter = voter.id, a, id] { elect(voter, VoteRequested{a.request}, id); });
+            }
+          },
+          [&](const GiveVote& a) {
+            net_.post(id, from, [this, from, id, vote = a.vote] {
+              elect(from, VoteGiven{id, vote});
+              if (options_.broken == Break::count_twice) elect(from, VoteGiven{id + 1'000'000, vote});
+            });
+          },
+          [&](const Lead& a) { take_the_lead(id, a); },
+          [&](const Follow&) {
+            node(id).calling.reset();
+            stop_leading(id, {node(id).election.term(), {}}, from);
+            go_to(id, from);
+          },
+          [&](const GiveUp&) {
+            happen(id, JobEnded{{Verdict::out_of_reach, 0, "the other node, which coordinated the job, is gone", {}}});
+          },
+      },
+      action);
+}
+
+void Cluster::plan_election(NodeId id) {
+  if (const auto deadline = node(id).election.next_deadline())
+    net_.after(std::max(*deadline - net_.now(), Duration::zero()), [this, id, due = *deadline] {
+      if (node(id).election.next_deadline() == due) elect(id, ElectionTick{});
+    });
+}
+
+void Cluster::take_the_lead(NodeId id, const Lead& won) {
+  note(id, "is elected for term " + std::to_string(won.term) + " by " + in_words(won.record.id()));
+  ++elections_;
+  invariant(terms_.insert(won.term).second, "one coordinator is elected in a term");
+  const Duration fence = options_.broken == Break::no_fence ? Duration::zero() : kLease + kBeyondLease;
+  lead(id, Succession{won.term, won.record, net_.now() + fence}, won.asked_at);
+  node(id).calling = won;
+  go_to(id, id);
+  call(id, won.term, net_.now() + kCallAgainFor);
+}
+
+// The record's nodes for a while, the first place as long as it leads.
+void Cluster::call(NodeId id, int term, TimePoint until) {
+  Node& self = node(id);
+  if (!here(id) || !self.calling || self.calling->term != term) return;
+  std::set<NodeId> called{first_place_};
+  if (net_.now() < until)
+    for (const RoundNode& other : self.calling->record.nodes) called.insert(other.id);
+  called.erase(id);
+  for (const NodeId other : called) net_.post(id, other, [this, other, term, id] { elect(other, Called{term}, id); });
+  net_.after(kCallAgain, [this, id, term, until] { call(id, term, until); });
+}
+
+void Cluster::lead(NodeId id, std::optional<Succession> succession, TimePoint asked_at) {
+  stop_leading(id, {}, {});
+  Node& self = node(id);
+  const TimePoint now = net_.now();
+  if (!succession) {
+    self.office.emplace(
+        Office{Coordinator(policy_of(options_), now, options_.seed, id), ++serials_, RecordId{}, QuorumContact{}});
+  } else {
+    const RecordId newest{succession->term, succession->record.number};
+    self.office.emplace(Office{Coordinator(policy_of(options_), now, options_.seed, id, *succession), ++serials_,
+                               newest, QuorumContact{}});
+    for (const RoundNode& member : succession->record.nodes) {
+      self.office->contact.answered(member.id, asked_at);
+      if (member.id != id) probe(id, serials_, member.id);
+    }
+  }
+  look_around(id, serials_);
+  plan_coordinator_tick(id);
+}
+
+void Cluster::stop_leading(NodeId id, const Elsewhere& told, std::optional<NodeId> at) {
+  Node& self = node(id);
+  self.elsewhere = told;
+  self.elsewhere_at = at;
+  if (!self.office) return;
+  const Office office = std::move(*self.office);
+  self.office.reset();
+  for (const auto& [peer, one] : office.peers)
+    net_.send(one.link, peer, [this, peer = peer, link = one.link, told, at] {
+      if (here(peer) && node(peer).link == link) told_elsewhere(peer, told, at);
+    });
+}
+
+void Cluster::hello(NodeId at, NodeId id, Network::LinkId link, const RecordId& record) {
+  Node& host = node(at);
+  if (!listens(at)) return;
+  if (host.office && record > host.office->newest) stop_leading(at, {record.term, {}}, {});
+  if (!host.office)
+    return net_.send(link, id, [this, id, link, told = host.elsewhere, where = host.elsewhere_at] {
+      if (here(id) && node(id).link == link) told_elsewhere(id, told, where);
+    });
+  Office& office = *host.office;
+  if (office.peers.contains(id)) lose(at, id, "it connected anew", false);
+  const TimePoint now = net_.now();
+  office.peers[id] = {link, now, {{0, now}}};
+  office.contact.answered(id, now);
+  const Welcome welcome{"", kLease, office.coordinator.term(), quorum_age(office, at)};
+  net_.send(link, id, [this, id, link, at, welcome] {
+    if (!here(id) || node(id).link != link) return;
+    node(id).coordinator = at;
+    node(id).turn = 0;
+    welcomed(id, welcome);
+  });
+}
+
+void Cluster::take(NodeId at, NodeId id, const FromAgent& message) {
+  Node& host = node(at);
+  if (!host.office || !host.office->peers.contains(id)) return;
+  Office& office = *host.office;
+  Peer& peer = office.peers.at(id);
+  peer.heard = net_.now();
+  std::visit(overloaded{
+                 [](const Hello&) {},
+                 [](const FailureWords&) {},
+                 [](const VoteRequest&) {},
+                 [](const CoordinatorCall&) {},
+                 [&](const Heartbeat& m) {
+                   if (const auto said = peer.answers.find(m.answered); said != peer.answers.end())
+                     office.contact.answered(id, said->second);
+                   peer.answers[m.number] = net_.now();
+                   if (peer.answers.size() > 8) peer.answers.erase(peer.answers.begin());
+                   to_node(at, id, HeartbeatAnswer{m.number, quorum_age(office, at)});
+                 },
+                 [&](const auto& m) { coordinate(at, m); },
+             },
+             message);
+}
+
+void Cluster::lose(NodeId at, NodeId id, const std::string& how, bool closed) {
+  Office& office = *node(at).office;
+  const Peer peer = office.peers.extract(id).mapped();
+  net_.close(peer.link);
+  if (!closed && here(id) && node(id).link == peer.link && net_.reaches(at, id))
+    net_.after(5ms, [this, id, link = peer.link] {
+      if (here(id) && node(id).link == link) try_again(id, kPause, false);
+    });
+  const int serial = office.serial;
+  const bool fence = options_.broken != Break::no_fence;
+  coordinate(at, NodeLost{id, fence ? peer.heard + kLease + kBeyondLease : net_.now(), how});
+  probe(at, serial, id);
+}
+
+// Until it is refused, or the node is back.
+void Cluster::probe(NodeId at, int serial, NodeId id) {
+  net_.after(net_.milliseconds(100), [this, at, serial, id] {
+    Node& host = node(at);
+    if (!listens(at) || !host.office || host.office->serial != serial || host.office->over) return;
+    if (host.office->peers.contains(id)) return;
+    if (node(id).running.empty() && !listens(id) && net_.reaches(at, id)) return coordinate(at, NodeGone{id});
+    net_.after(1s, [this, at, serial, id] { probe(at, serial, id); });
+  });
+}
+
+void Cluster::look_around(NodeId at, int serial) {
+  Node& host = node(at);
+  if (!listens(at) || !host.office || host.office->serial != serial) return;
+  if (!host.office->over && quorum_age(*host.office, at) > kLease) {
+    note(at, "stops coordinating: too many nodes are out of its reach");
+    return stop_leading(at, {host.office->coordinator.term(), {}}, {});
+  }
+  std::vector<NodeId> silent;
+  for (const auto& [id, peer] : host.office->peers)
+    if (net_.now() - peer.heard >= kLease) silent.push_back(id);
+  for (const NodeId id : silent)
+    if (host.office && host.office->serial == serial) lose(at, id, "nothing was heard of it for 5 s", false);
+  net_.after(kLook, [this, at, serial] { look_around(at, serial); });
+}
+
+Duration Cluster::quorum_age(Office& office, NodeId self) {
+  const TimePoint now = net_.now();
+  if (now >= office.contact_known_at + kContactEvery) {
+    office.contact_at = office.contact.latest(office.coordinator.electorates(), self, now);
+    office.contact_known_at = now;
+  }
+  return now - std::max(office.contact_at, now - 2 * kLease);
+}
+
+void Cluster::coordinate(NodeId at, const Message& message) {
+  Node& host = node(at);
+  if (!host.office) return;
+  for (const Order& order : host.office->coordinator.on(message, net_.now())) obey(at, order);
+  plan_coordinator_tick(at);
+}
+
+void Cluster::obey(NodeId at, const Order& order) {
+  Office& office = *node(at).office;
+  const auto to_round = [&](const ToAgent& message) {
+    for (const NodeId id : office.round) to_node(at, id, message);
+  };
+  std::visit(overloaded{
+                 [&](const FormRound& o) { form(at, o.round); },
                  [&](const StartRound& o) {
-                   note("round " + std::to_string(o.round) + " starts");
-                   to_round(RoundStarted{o.round});
+                   note(in_words(office.newest) + " starts");
+                   to_round(o);
                  },
                  [&](const EndRound& o) {
-                   note("round " + std::to_string(o.round) + " ends: " + o.reason);
-                   to_round(RoundEnded{o.round, o.planned});
+                   note(in_words(office.newest) + " ends: " + o.reason);
+                   to_round(o);
                  },
                  [&](const EndJob& o) {
                    note("the job ends: " + o.outcome.reason);
-                   to_all(JobEnded{o.outcome});
+                   ended_ = office.over = true;
+                   for (const auto& [id, peer] : office.peers) to_node(at, id, o);
                  },
-                 [&](const Recall& o) { to_node(o.node, RoundEnded{o.round}); },
+                 [&](const Recall& o) {
+                   to_node(at, o.node, EndRound{o.round, false, o.reason});
+                 },
                  [&](const Dismiss& o) {
-                   note(name(o.node) + " is dismissed: " + o.outcome.reason);
-                   to_node(o.node, JobEnded{o.outcome});
+                   note(o.node, "is dismissed: " + o.outcome.reason);
+                   to_node(at, o.node, EndJob{o.outcome});
+                 },
+                 [&](const HandOver& o) {
+                   note(at, "hands over to node" + std::to_string(o.successor));
+                   stop_leading(at, {office.coordinator.term(), {}}, {});
                  },
              },
              order);
 }
 
-void Cluster::form(const Round& round) {
-  note("round " + std::to_string(round.number) + " forms of " + std::to_string(round.nodes.size()) + " nodes");
-  invariant(round.number == ++rounds_, "round numbers grow by one");
-  invariant(round.charged.spent() <= options_.max_restarts, "never more restarts than allowed");
+void Cluster::form(NodeId at, const Round& decided) {
+  Office& office = *node(at).office;
+  const Round& round = decided;
+  office.newest = round.id();
+  note(in_words(round.id()) + " forms of " + std::to_string(round.nodes.size()) + " nodes, at node" +
+       std::to_string(at));
+  invariant(round.ledger.counts.spent() <= options_.max_restarts, "never more restarts than allowed");
   const int nodes = static_cast<int>(round.nodes.size());
   invariant(nodes >= options_.nodes_min && nodes <= options_.nodes_max, "no round has too few nodes or too many");
   std::set<NodeId> seen;
@@ -254,20 +592,47 @@ void Cluster::form(const Round& round) {
     invariant(seen.insert(member.id).second && member.first_rank == rank, "every rank is held once");
     rank += member.workers;
   }
-  round_ = round;
-  charged_ = round.charged;
-  failing_node_ = chance(options_.failure) ? round.nodes[random_() % round.nodes.size()].id : 0;
+  charged_ = round.ledger.counts;
+  for (const RoundNode& member : round.nodes) to_confirm_[round.id()].insert(member.id);
+  office.round.clear();
+  for (const RoundNode& member : round.nodes) office.round.push_back(member.id);
+  if (net_.chance(options_.failure)) failing_[round.id()] = round.nodes[net_.draw() % round.nodes.size()].id;
   const std::vector<Seat> all = seats(round);
-  for (std::size_t i = 0; i < all.size(); ++i) to_node(round.nodes[i].id, RoundFormed{all[i]});
+  for (std::size_t i = 0; i < all.size(); ++i) {
+    if (i < kHeirs) to_node(at, round.nodes[i].id, KeepRecord{round});
+    to_node(at, round.nodes[i].id, TakeSeat{all[i], round.term});
+    if (options_.broken == Break::no_confirmation) to_node(at, round.nodes[i].id, StartRound{round.number});
+  }
+}
+
+void Cluster::to_node(NodeId at, NodeId id, const ToAgent& message) {
+  const Office& office = *node(at).office;
+  const auto found = office.peers.find(id);
+  if (found == office.peers.end()) return;
+  net_.send(found->second.link, id, [this, id, link = found->second.link, message] {
+    if (node(id).link == link) hear(id, message);
+  });
+}
+
+void Cluster::plan_coordinator_tick(NodeId at) {
+  const auto& office = node(at).office;
+  if (!office) return;
+  if (const auto deadline = office->coordinator.next_deadline())
+    net_.after(std::max(*deadline - net_.now(), Duration::zero()),
+               [this, at, due = *deadline, serial = office->serial] {
+                 const auto& then = node(at).office;
+                 if (then && then->serial == serial && then->coordinator.next_deadline() == due)
+                   coordinate(at, CoordinatorTick{});
+               });
 }
 
 void Cluster::happen(NodeId id, const Event& event) {
   Node& self = node(id);
-  if (!self.alive) return;
+  if (!here(id)) return;
   self.events.push_back(event);
   if (std::exchange(self.handling, true)) return;
   for (; !self.events.empty(); self.events.pop_front())
-    for (const Action& action : self.supervisor.on(self.events.front(), now_)) carry_out(id, action);
+    for (const Action& action : self.supervisor.on(self.events.front(), net_.now())) carry_out(id, action);
   self.handling = false;
   plan_tick(id);
 }
@@ -278,6 +643,7 @@ void Cluster::carry_out(NodeId id, const Action& action) {
   std::visit(
       overloaded{
           [&](const ConfirmRound& a) {
+            to_confirm_[self.newest].erase(id);
             to_coordinator(id, NodeConfirmed{id, a.round});
           },
           [&](const StartWorkers& a) { start(id, a.seat); },
@@ -290,74 +656,89 @@ void Cluster::carry_out(NodeId id, const Action& action) {
             to_coordinator(id, NodeDone{id, a.round});
           },
           [&](const ReportFailure& a) {
-            note(name(id) + ": a worker fails");
+            note(id, "a worker fails");
             to_coordinator(id, WorkerFailed{{a.round, id, a.local_rank, 0, a.status}});
           },
           [&](const ReportInterrupted&) { tell_of_signal(id); },
           [&](const Rejoin&) {
             to_coordinator(id, NodeReady{id, self.offer});
           },
-          [&](const Finish& a) {
-            invariant(self.running.empty(), "an agent that finishes has no workers");
-            self.finished = true;
-            if (!self.left && a.outcome.verdict != Verdict::refused) outcomes_.push_back(a.outcome);
-          },
+          [&](const Finish& a) { finish(id, a.outcome); },
           [](const auto&) {},
       },
       action);
+}
+
+// It stays for the others where it coordinates: until they have been told.
+void Cluster::finish(NodeId id, const Outcome& outcome) {
+  Node& self = node(id);
+  invariant(self.running.empty(), "an agent that finishes has no workers");
+  note(id, "finishes: " + outcome.reason);
+  if (self.told && !self.left && outcome.verdict != Verdict::refused) outcomes_.push_back(outcome);
+  hang_up(id);
+  self.finished = true;
+  exit_when_left(id, net_.now() + kGoodbye);
+}
+
+void Cluster::exit_when_left(NodeId id, TimePoint at_last) {
+  Node& self = node(id);
+  const bool left = !self.office || (self.office->over && self.office->peers.empty());
+  if (!left && net_.now() < at_last) return net_.after(100ms, [this, id, at_last] { exit_when_left(id, at_last); });
+  self.exited = true;
+  vanish(id);
 }
 
 void Cluster::signal_workers(NodeId id, int signal) {
   const Node& self = node(id);
   for (const int rank : self.running) {
     if (signal != SIGKILL && self.deaf.contains(rank)) continue;
-    after(signal == SIGKILL ? milliseconds(20) : milliseconds(500),
-          [this, id, round = self.round, rank, signal] { end_worker(id, round, rank, {.signal = signal}); });
+    net_.after(signal == SIGKILL ? net_.milliseconds(20) : net_.milliseconds(500),
+               [this, id, round = self.round, rank, signal] { end_worker(id, round, rank, {.signal = signal}); });
   }
 }
 
 void Cluster::start(NodeId id, const Seat& seat) {
   Node& self = node(id);
   invariant(self.running.empty(), "no local rank is started twice");
-  hold_invariants(seat.round);
-  self.round = seat.round;
+  self.round = self.newest;
+  invariant(to_confirm_[self.round].empty(), "workers start once every agent has confirmed the round");
+  hold_invariants(id, self.round);
   self.deaf.clear();
+  const auto failing = failing_.find(self.round);
   for (int rank = 0; rank < seat.workers; ++rank) {
     self.running.insert(rank);
-    if (chance(options_.deaf)) self.deaf.insert(rank);
+    if (net_.chance(options_.deaf)) self.deaf.insert(rank);
     happen(id, WorkerStarted{seat.round, rank});
     ExitStatus status;
-    if (id == failing_node_ && rank == 0) status = chance(0.5) ? ExitStatus{.signal = SIGKILL} : ExitStatus{.code = 1};
-    after(30s + milliseconds(60'000),
-          [this, id, number = seat.round, rank, status] { end_worker(id, number, rank, status); });
+    if (failing != failing_.end() && failing->second == id && rank == 0)
+      status = net_.chance(0.5) ? ExitStatus{.signal = SIGKILL} : ExitStatus{.code = 1};
+    net_.after(30s + net_.milliseconds(60'000),
+               [this, id, round = self.round, rank, status] { end_worker(id, round, rank, status); });
   }
 }
 
-void Cluster::end_worker(NodeId id, int round, int local_rank, const ExitStatus& status) {
+void Cluster::end_worker(NodeId id, const RecordId& round, int local_rank, const ExitStatus& status) {
   Node& self = node(id);
   if (self.round != round || !self.running.erase(local_rank)) return;  // it had ended before
-  happen(id, WorkerExited{round, local_rank, status});
-}
-
-void Cluster::plan_coordinator_tick() {
-  if (const auto deadline = coordinator_.next_deadline())
-    after(std::max(*deadline - now_, Duration::zero()), [this, due = *deadline] {
-      if (coordinator_.next_deadline() == due) coordinate(CoordinatorTick{});
-    });
+  happen(id, WorkerExited{round.round, local_rank, status});
 }
 
 void Cluster::plan_tick(NodeId id) {
   if (const auto deadline = node(id).supervisor.next_deadline())
-    after(std::max(*deadline - now_, Duration::zero()), [this, id, due = *deadline] {
+    net_.after(std::max(*deadline - net_.now(), Duration::zero()), [this, id, due = *deadline] {
       if (node(id).supervisor.next_deadline() == due) happen(id, Tick{});
     });
 }
 
 // Ranks are decided once per round, so no rank is held twice while all that runs belongs to one round.
-void Cluster::hold_invariants(int starting) const {
-  for (const auto& [id, node] : nodes_)
-    invariant(node.running.empty() || node.round == starting,
-              "no worker of an older round runs when a new one starts, on " + name(id));
+void Cluster::hold_invariants(NodeId id, const RecordId& starting) {
+  for (const auto& [other, one] : nodes_)
+    if (!one->running.empty() && one->round != starting)
+      invariant(false, "no worker of another round runs when one starts: " + in_words(starting) + " on node" +
+                           std::to_string(id) + ", " + in_words(one->round) + " on node" + std::to_string(other));
+  if (!started_.insert(starting).second) return;
+  invariant(starting.round > last_started_, "round numbers grow");
+  last_started_ = starting.round;
 }
 
 }  // namespace ddprun::test

@@ -1,22 +1,35 @@
-// A job of many nodes in one thread: the real coordinator and supervisors, a clock that only the simulation moves, and
-// a seed that decides who fails, when, and how long every message takes. Messages on one connection keep their order;
-// those of different nodes overtake each other. What breaks a connection loses what was on its way.
+// A job of many nodes in one thread: the real supervisors, elections and coordinators, a clock that only the simulation
+// moves, and a seed that decides who fails, when, and how long every message takes. What holds connections and leases
+// is written down here once more, without sockets, as agent/coordination.cpp and rendezvous/coordinator_server.cpp have
+// it.
 #pragma once
 #include <cstdint>
 #include <deque>
-#include <functional>
 #include <map>
-#include <queue>
-#include <random>
+#include <memory>
+#include <optional>
 #include <set>
 #include <string>
-#include <tuple>
 #include <vector>
 
 #include "agent/supervisor.h"
+#include "rendezvous/control_message.h"
 #include "rendezvous/coordinator.h"
+#include "rendezvous/election.h"
+#include "rendezvous/quorum_contact.h"
+#include "tests/simulation/network.h"
 
 namespace ddprun::test {
+
+// Ways in which the code could be wrong.
+enum class Break {
+  none,
+  no_fence,        // a lost node's workers are taken for dead at once
+  no_lease,        // a node out of reach lets its workers live
+  vote_twice,      // an agent forgets whom it has given its vote
+  count_twice,     // a candidate counts every vote for two
+  no_confirmation  // workers start as soon as their agent has its seat
+};
 
 struct ClusterOptions {
   int agents = 10;  // at the start
@@ -28,13 +41,14 @@ struct ClusterOptions {
   double deaf = 0.1;        // chance that a worker ignores SIGTERM
   double interrupt = 0.05;  // chance that somebody presses Ctrl-C at some time
   int max_restarts = 3;
-  // So many of each in the first five minutes.
-  int kills = 0;      // SIGKILL to an agent
-  int cuts = 0;       // a node is out of reach, for up to 20 s
-  int leaves = 0;     // SIGTERM to a node
-  int joins = 0;      // another node comes
-  bool fence = true;  // false breaks the code: a lost node's workers are taken for dead at once
-  bool lease = true;  // false breaks the code: a node out of reach lets its workers live
+  // So many of each. The first node is where the others look for the job.
+  int kills = 0;             // SIGKILL to an agent
+  int trouble_ms = 300'000;  // when these happen, from the start
+  int cuts = 0;              // some nodes are out of the others' reach, for up to 20 s
+  int leaves = 0;            // SIGTERM to a node
+  int joins = 0;             // another node comes; the first place's, where that is dead
+  int beheads = 0;           // of kills, cuts and leaves: those that choose the coordinator's node
+  Break broken = Break::none;
 };
 
 class Cluster {
@@ -43,80 +57,137 @@ class Cluster {
   // Until nothing is left to happen. Throws std::logic_error naming the invariant that broke.
   void run();
 
-  int rounds() const { return rounds_; }
+  int rounds() const { return static_cast<int>(started_.size()); }
+  int elections() const { return elections_; }
   const RestartCounts& charged() const { return charged_; }
-  // Of those that were there to the end: neither killed, nor refused, nor asked to leave.
+  // Of those that were told the job's end: neither killed, nor refused, nor asked to leave, nor out of reach then.
   const std::vector<Outcome>& outcomes() const { return outcomes_; }
   const std::string& transcript() const { return transcript_; }  // what happened, a line each
 
  private:
+  struct Peer {  // of a coordinator
+    Network::LinkId link = 0;
+    TimePoint heard;
+    std::map<std::uint64_t, TimePoint> answers = {};
+  };
+  struct Office {  // an agent that coordinates
+    Coordinator coordinator;
+    int serial;
+    RecordId newest;
+    QuorumContact contact;
+    TimePoint contact_at = {}, contact_known_at = TimePoint() - std::chrono::hours(1);
+    std::map<NodeId, Peer> peers = {};
+    std::vector<NodeId> round = {};
+    bool over = false;
+  };
   struct Node {
+    Node(NodeId id, std::uint64_t seed) : supervisor({}), election(id, seed) {}
     Supervisor supervisor;
+    Election election;
     NodeOffer offer;
-    int round = 0;
-    std::set<int> running, deaf;  // local ranks
-    bool alive = true, finished = false, left = false;
-    int connection = 0;      // counts them; 0: none yet
-    bool connected = false;  // as the node sees it
-    bool reachable = true;
-    int signal = 0;                 // somebody wants it to end
-    TimePoint last_up, last_down;   // arrival of the last message, per direction
-    std::deque<Event> events = {};  // those that come up while an action is carried out wait for their turn
+    RecordId round;
+    std::set<int> running, deaf;                          // local ranks
+    bool alive = true, finished = false, exited = false;  // finished: it is there for the others only
+    bool left = false, seated = false, told = false;
+    int signal = 0;  // somebody wants it to end
+    // Its way to the coordinator.
+    Network::LinkId link = 0;
+    int attempt = 0;                    // counts them: what is on its way belongs to one
+    int turn = 0;                       // of the places to look
+    std::optional<NodeId> coordinator;  // who is, or was last
+    std::optional<Round> kept;
+    RecordId newest;
+    bool welcome = false;
+    std::optional<TimePoint> contact, alone_since;
+    std::uint64_t beats = 0, answered = 0;
+    std::map<std::uint64_t, TimePoint> beats_out;
+    std::optional<Lead> calling;
+    std::optional<Office> office;
+    Elsewhere elsewhere;  // what it tells those who look for the coordinator
+    std::optional<NodeId> elsewhere_at;
+    std::deque<Event> events;  // those that come up while an action is carried out wait for their turn
     bool handling = false;
   };
-  struct Happening {
-    TimePoint when;
-    std::uint64_t order;
-    std::function<void()> what;
-    bool operator<(const Happening& other) const { return std::tie(other.when, other.order) < std::tie(when, order); }
-  };
 
-  void after(Duration delay, std::function<void()> what);
-  Duration milliseconds(int max);
-  bool chance(double probability);
   void note(const std::string& line);
-  Node& node(NodeId id) { return nodes_.at(id); }
-  std::vector<NodeId> living() const;
+  void note(NodeId id, const std::string& line) { note("node" + std::to_string(id) + ": " + line); }
+  Node& node(NodeId id) { return *nodes_.at(id); }
+  bool here(NodeId id) { return node(id).alive && !node(id).finished; }
+  bool listens(NodeId id) { return node(id).alive && !node(id).exited; }
+  std::vector<NodeId> living();
+  std::optional<NodeId> leader();
 
   NodeId add_node(Duration when);
   void plan_troubles();
-  void some_time(void (Cluster::*trouble)(NodeId));
+  void some_time(void (Cluster::*trouble)(NodeId), bool behead);
   void kill_agent(NodeId id);
+  void vanish(NodeId id);
   void cut(NodeId id);
   void leave(NodeId id);
+  void join();
   void signal(NodeId id, int signal);
-  void tell_of_signal(NodeId id);
-  void connect(NodeId id);
-  void disconnect(NodeId id, TimePoint workers_until, const std::string& how);
-  void find_closed(NodeId id);
 
-  void to_coordinator(NodeId id, const Message& message);
-  void coordinate(const Message& message);
-  void to_node(NodeId id, const Event& event);
-  void to_round(const Event& event);
-  void to_all(const Event& event);
-  void obey(const Order& order);
-  void form(const Round& round);
+  // An agent's way to the coordinator.
+  std::vector<NodeId> places(NodeId id);
+  void connect(NodeId id);
+  void reach(NodeId id, NodeId at, int attempt);
+  void hang_up(NodeId id);
+  void try_again(NodeId id, Duration pause, bool gone);
+  void go_to(NodeId id, NodeId coordinator);
+  void welcomed(NodeId id, const Welcome& welcome);
+  void heard_of_quorum(NodeId id, std::uint64_t answered, Duration age);
+  void beat(NodeId id, int attempt);
+  void watch_lease(NodeId id);
+  void told_elsewhere(NodeId id, const Elsewhere& told, std::optional<NodeId> at);
+  void to_coordinator(NodeId id, const FromAgent& message);
+  void tell_of_signal(NodeId id);
+  void hear(NodeId id, const ToAgent& message);
+
+  // Elections.
+  void elect(NodeId id, const ElectionEvent& event, NodeId from = 0);
+  void carry_out(NodeId id, const ElectionAction& action, NodeId from);
+  void plan_election(NodeId id);
+  void take_the_lead(NodeId id, const Lead& won);
+  void call(NodeId id, int term, TimePoint until);
+
+  // The coordinator's side.
+  void lead(NodeId id, std::optional<Succession> succession, TimePoint asked_at);
+  void stop_leading(NodeId id, const Elsewhere& told, std::optional<NodeId> at);
+  void hello(NodeId at, NodeId id, Network::LinkId link, const RecordId& record);
+  void take(NodeId at, NodeId id, const FromAgent& message);
+  void lose(NodeId at, NodeId id, const std::string& how, bool closed);
+  void probe(NodeId at, int serial, NodeId id);
+  void look_around(NodeId at, int serial);
+  Duration quorum_age(Office& office, NodeId self);
+  void coordinate(NodeId at, const Message& message);
+  void obey(NodeId at, const Order& order);
+  void form(NodeId at, const Round& round);
+  void to_node(NodeId at, NodeId id, const ToAgent& message);
+  void plan_coordinator_tick(NodeId at);
+
+  // The node's workers.
   void happen(NodeId id, const Event& event);
   void carry_out(NodeId id, const Action& action);
   void signal_workers(NodeId id, int signal);
   void start(NodeId id, const Seat& seat);
-  void end_worker(NodeId id, int round, int local_rank, const ExitStatus& status);
-  void plan_coordinator_tick();
+  void end_worker(NodeId id, const RecordId& round, int local_rank, const ExitStatus& status);
   void plan_tick(NodeId id);
-  void hold_invariants(int starting) const;
+  void finish(NodeId id, const Outcome& outcome);
+  void exit_when_left(NodeId id, TimePoint at_last);
+  void hold_invariants(NodeId id, const RecordId& starting);
 
   ClusterOptions options_;
-  std::mt19937_64 random_;
-  Coordinator coordinator_;
-  std::map<NodeId, Node> nodes_;
-  std::priority_queue<Happening> future_;
-  TimePoint now_;
-  std::uint64_t order_ = 0;
-  int rounds_ = 0;
+  Network net_;
+  std::map<NodeId, std::unique_ptr<Node>> nodes_;
+  NodeId first_place_ = 1;  // who is where the others look first
+  bool ended_ = false;      // some coordinator has decided so
+  int sides_ = 0, serials_ = 0, elections_ = 0;
+  std::set<int> terms_;  // in which somebody was elected
+  std::map<RecordId, std::set<NodeId>> to_confirm_;
+  std::set<RecordId> started_;
+  int last_started_ = 0;  // number
   RestartCounts charged_;
-  Round round_;
-  NodeId failing_node_ = 0;  // of the current round; 0: none
+  std::map<RecordId, NodeId> failing_;  // the node whose worker is to fail
   std::vector<Outcome> outcomes_;
   std::string transcript_;
 };

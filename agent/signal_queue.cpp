@@ -1,0 +1,48 @@
+#include "agent/signal_queue.h"
+
+#include <sys/signalfd.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <csignal>
+#include <cstring>
+#include <utility>
+
+#include "rendezvous/error.h"
+
+namespace ddprun {
+namespace {
+
+int open_queue(const std::set<int>& signals) {
+  sigset_t set;
+  sigemptyset(&set);
+  for (const int signal : signals) sigaddset(&set, signal);
+  sigprocmask(SIG_BLOCK, &set, nullptr);
+  const int fd = signalfd(-1, &set, SFD_NONBLOCK | SFD_CLOEXEC);
+  if (fd < 0) throw Error("cannot wait for signals", std::strerror(errno));
+  return fd;
+}
+
+}  // namespace
+
+SignalQueue::SignalQueue(asio::io_context& io, const std::set<int>& signals) : file_(io, open_queue(signals)) {}
+
+void SignalQueue::on_signal(std::function<void(int signal)> handler) {
+  handler_ = std::move(handler);
+  await();
+}
+
+void SignalQueue::await() {
+  file_.async_wait(asio::posix::stream_descriptor::wait_read, [this](const asio::error_code& error) {
+    if (error) return;
+    read_all();
+    await();
+  });
+}
+
+void SignalQueue::read_all() {
+  signalfd_siginfo info{};
+  while (read(file_.native_handle(), &info, sizeof info) == sizeof info) handler_(static_cast<int>(info.ssi_signo));
+}
+
+}  // namespace ddprun

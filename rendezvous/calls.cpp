@@ -1,0 +1,162 @@
+#include "rendezvous/calls.h"
+
+#include <algorithm>
+#include <optional>
+#include <string>
+#include <utility>
+
+#include <asio/connect.hpp>
+#include <asio/ip/tcp.hpp>
+#include <asio/post.hpp>
+#include <asio/steady_timer.hpp>
+
+#include "rendezvous/control_link.h"
+
+namespace ddprun {
+namespace {
+
+using asio::ip::tcp;
+
+constexpr std::chrono::seconds kTryLimit{5};
+constexpr std::chrono::milliseconds kPauseFirst{100};
+constexpr std::chrono::seconds kPauseMost{2};
+
+}  // namespace
+
+// Lives as long as somebody holds it; its handlers hold it weakly.
+class Calls::Call : public std::enable_shared_from_this<Calls::Call> {
+ public:
+  struct Aim {
+    ControlAddress place;
+    NodeId node = 0;
+    bool always = false;
+  };
+  Call(asio::io_context& io, const PeerTrust& trust, Aim aim, const OnVote& on_vote)
+      : io_(io),
+        trust_(trust),
+        aim_(std::move(aim)),
+        on_vote_(on_vote),
+        resolver_(io),
+        socket_(io),
+        pause_(io),
+        limit_(io) {}
+
+  // Says it as soon as the other listens. `again`: until it has been said.
+  void say(const FromAgent& message, bool again) {
+    message_ = encode(message);
+    again_ = again;
+    began_ = Clock::now();
+    if (link_) return link_->send(*message_);
+    if (!trying_) connect();
+  }
+
+ private:
+  template <class Function>
+  auto guarded(Function function) {
+    return [held = weak_from_this(), function = std::move(function)](auto&&... arguments) mutable {
+      if (const auto self = held.lock()) function(std::forward<decltype(arguments)>(arguments)...);
+    };
+  }
+
+  void connect() {
+    trying_ = true;
+    limit_.expires_after(kTryLimit);
+    limit_.async_wait(guarded([this](const std::error_code& error) {
+      if (!error) fail();
+    }));
+    resolver_.async_resolve(aim_.place.host, std::to_string(aim_.place.port),
+                            guarded([this](const std::error_code& error, const tcp::resolver::results_type& found) {
+                              if (error) return fail();
+                              socket_ = tcp::socket(io_);
+                              asio::async_connect(socket_, found,
+                                                  guarded([this](const std::error_code& failed, const tcp::endpoint&) {
+                                                    failed ? fail() : prove();
+                                                  }));
+                            }));
+  }
+
+  void prove() {
+    proving_.emplace(std::move(socket_), PeerRole::client, trust_);
+    proving_->handshake(Clock::now() + kTryLimit,
+                        guarded([this](const std::string& refusal) { refusal.empty() ? speak() : fail(); }));
+  }
+
+  void speak() {
+    limit_.cancel();
+    link_ = std::make_unique<ControlLink>(std::move(*proving_),
+                                          ControlLink::Hooks{guarded([this](const std::string& bytes) { hear(bytes); }),
+                                                             guarded([this](const std::string&) { fail(); })});
+    proving_.reset();
+    link_->send(*message_);
+    again_ = aim_.always;  // it has been told, unless another one starts there
+  }
+
+  void hear(const std::string& bytes) {
+    try {
+      if (const auto message = decode_to_agent(bytes); const auto* vote = std::get_if<Vote>(&message))
+        on_vote_(aim_.node, *vote);
+    } catch (const BadMessage&) {
+      fail();
+    }
+  }
+
+  void fail() {
+    trying_ = false;
+    limit_.cancel();
+    resolver_.cancel();
+    std::error_code ignored;
+    socket_.close(ignored);
+    if (proving_) proving_->close();
+    if (link_) {
+      link_->close();
+      asio::post(io_, [link = std::move(link_)] {});  // we may be in one of its handlers
+    }
+    if (!again_ || (!aim_.always && Clock::now() - began_ > kCallAgainFor)) return;
+    trying_ = true;
+    pause_.expires_after(next_pause_);
+    next_pause_ = std::min<Duration>(2 * next_pause_, kPauseMost);
+    pause_.async_wait(guarded([this](const std::error_code& error) {
+      if (!error) connect();
+    }));
+  }
+
+  asio::io_context& io_;
+  const PeerTrust& trust_;
+  Aim aim_;
+  const OnVote& on_vote_;
+  tcp::resolver resolver_;
+  tcp::socket socket_;
+  asio::steady_timer pause_, limit_;
+  std::optional<PeerConnection> proving_;
+  std::unique_ptr<ControlLink> link_;
+  std::optional<std::string> message_;
+  bool again_ = false, trying_ = false;
+  TimePoint began_;
+  Duration next_pause_ = kPauseFirst;
+};
+
+Calls::Calls(asio::io_context& io, PeerTrust trust, OnVote on_vote)
+    : io_(io), trust_(std::move(trust)), on_vote_(std::move(on_vote)) {}
+
+Calls::~Calls() = default;
+
+void Calls::ask(const VoteRequest& request) {
+  hang_up();
+  for (const RoundNode& node : request.record.nodes) {
+    if (node.id == request.candidate) continue;
+    calls_.push_back(std::make_shared<Call>(io_, trust_, Call::Aim{node.control, node.id, false}, on_vote_));
+    calls_.back()->say(request, false);
+  }
+}
+
+void Calls::call(const CoordinatorCall& call, const std::vector<ControlAddress>& always) {
+  for (const auto& one : calls_) one->say(call, true);
+  for (const ControlAddress& place : always) {
+    calls_.push_back(std::make_shared<Call>(io_, trust_, Call::Aim{place, 0, true}, on_vote_));
+    calls_.back()->say(call, true);
+  }
+}
+
+void Calls::hang_up() { calls_.clear(); }
+
+}  // namespace ddprun

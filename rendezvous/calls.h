@@ -1,0 +1,43 @@
+// What an agent says to many others' control ports in an election: asks for their votes, then, elected, calls them.
+//
+// One connection for each, made for the purpose. Whoever cannot be reached is asked once, but called again and again
+// for `kCallAgainFor`, as it may be out of reach for a time; a place of the job's rendezvous endpoint for ever, as a
+// node may start there anew and take itself for the first.
+//
+// For the thread of its io_context; no handler runs inside a call of ours, nor after our end.
+#pragma once
+#include <functional>
+#include <map>
+#include <memory>
+#include <vector>
+
+#include <asio/io_context.hpp>
+
+#include "rendezvous/control_message.h"
+#include "rendezvous/peer_connection.h"
+
+namespace ddprun {
+
+constexpr std::chrono::seconds kCallAgainFor{60};
+
+class Calls {
+ public:
+  using OnVote = std::function<void(NodeId voter, const Vote& vote)>;
+  Calls(asio::io_context& io, PeerTrust trust, OnVote on_vote);
+  ~Calls();  // hangs up
+
+  // All nodes of the request's record but the candidate. Ends what was before.
+  void ask(const VoteRequest& request);
+  // Who has been asked, and these places.
+  void call(const CoordinatorCall& call, const std::vector<ControlAddress>& always);
+  void hang_up();
+
+ private:
+  class Call;
+  asio::io_context& io_;
+  PeerTrust trust_;
+  OnVote on_vote_;
+  std::vector<std::shared_ptr<Call>> calls_;
+};
+
+}  // namespace ddprun

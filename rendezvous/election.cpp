@@ -1,0 +1,144 @@
+#include "rendezvous/election.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "rendezvous/random.h"
+
+namespace ddprun {
+
+Election::Election(NodeId self, std::uint64_t seed, const ElectionTiming& timing)
+    : self_(self), random_(seed ^ self), timing_(timing) {}
+
+std::vector<ElectionAction> Election::on(const ElectionEvent& event, TimePoint now) {
+  return std::visit([&](const auto& e) { return handle(e, now); }, event);
+}
+
+std::optional<TimePoint> Election::next_deadline() const { return next_try_; }
+
+std::vector<ElectionAction> Election::handle(const RecordKept& event, TimePoint) {
+  if (event.id < newest_) return {};
+  newest_ = event.id;
+  record_ = event.record;
+  return {};
+}
+
+std::vector<ElectionAction> Election::handle(const RoundBegan& event, TimePoint) {
+  if (record_ && record_->number == event.round) record_->before.clear();
+  return {};
+}
+
+std::vector<ElectionAction> Election::handle(const InTouch& event, TimePoint) {
+  if (event.term > term_) voted_for_.reset();
+  term_ = std::max(term_, event.term);
+  in_touch_ = true;
+  candidacy_.reset();
+  next_try_.reset();
+  return {};
+}
+
+std::vector<ElectionAction> Election::handle(const OutOfTouch& event, TimePoint now) {
+  const bool news = std::exchange(in_touch_, false) || !next_try_;
+  if (!record_ || candidacy_) return {};
+  if (event.gone && !can_win()) return {GiveUp{}};
+  const bool chosen = record_->coordinator == self_;  // handed over to us
+  const Duration wait = (event.gone ? Duration::zero() : timing_.breath) + turn();
+  const TimePoint then = chosen ? now : now + wait;
+  if (news || then < *next_try_) next_try_ = then;
+  return {};
+}
+
+std::vector<ElectionAction> Election::handle(const VoteRequested& event, TimePoint now) {
+  const VoteRequest& request = event.request;
+  if (in_touch_) return {GiveVote{{term_, false}}};
+  if (request.term > term_) {
+    term_ = request.term;
+    voted_for_.reset();
+    candidacy_.reset();
+  }
+  if (!may_vote_for(request)) return {GiveVote{{term_, false}}};
+  voted_for_ = request.candidate;
+  if (request.record.id() > newest_ || !record_) record_ = request.record;
+  newest_ = request.record.id();
+  next_try_ = now + timing_.votes_within + random_part_of(timing_.pause_most);  // in case it does not win
+  return {GiveVote{{term_, true}}};
+}
+
+bool Election::may_vote_for(const VoteRequest& request) const {
+  if (request.term < term_ || request.record.id() < newest_) return false;
+  return !voted_for_ || voted_for_ == request.candidate;
+}
+
+std::vector<ElectionAction> Election::handle(const VoteGiven& event, TimePoint now) {
+  if (event.vote.term > term_) {
+    term_ = event.vote.term;
+    voted_for_.reset();
+    if (std::exchange(candidacy_, std::nullopt)) next_try_ = now + random_part_of(timing_.pause_most);
+    return {};
+  }
+  if (!candidacy_ || event.vote.term < term_ || !event.vote.granted) return {};
+  candidacy_->votes.insert(event.voter);
+  return count();
+}
+
+std::vector<ElectionAction> Election::handle(const Called& event, TimePoint) {
+  if (event.term < term_ || (event.term == term_ && in_touch_)) return {};
+  if (event.term > term_) voted_for_.reset();
+  term_ = event.term;
+  candidacy_.reset();
+  next_try_.reset();  // until it is out of touch, too
+  return {Follow{}};
+}
+
+std::vector<ElectionAction> Election::handle(const ElectionTick&, TimePoint now) {
+  if (!next_try_ || now < *next_try_) return {};
+  return stand(now);
+}
+
+std::vector<ElectionAction> Election::stand(TimePoint now) {
+  next_try_.reset();
+  if (in_touch_ || !record_) return {};
+  if (!can_win()) return {GiveUp{}};
+  ++term_;
+  voted_for_ = self_;
+  candidacy_ = Candidacy{{self_}, now};
+  next_try_ = now + timing_.votes_within + random_part_of(timing_.pause_most);
+  Actions asked{AskForVotes{{term_, self_, *record_}}};
+  const Actions won = count();
+  return won.empty() ? asked : won;
+}
+
+// Everybody else may be there, the coordinator is not.
+bool Election::can_win() const {
+  for (const Electorate& electorate : record_->electorates()) {
+    std::set<NodeId> others(electorate.nodes.begin(), electorate.nodes.end());
+    if (record_->coordinator != self_) others.erase(record_->coordinator);
+    if (!electorate.has_quorum(others)) return false;
+  }
+  return true;
+}
+
+std::vector<ElectionAction> Election::count() {
+  for (const Electorate& electorate : record_->electorates())
+    if (!electorate.has_quorum(candidacy_->votes)) return {};
+  const Lead lead{term_, *record_, candidacy_->asked_at};
+  candidacy_.reset();
+  next_try_.reset();
+  in_touch_ = true;  // with ourselves
+  return {lead};
+}
+
+Duration Election::turn() const {
+  int place = 0;
+  for (const RoundNode& node : record_->nodes) {
+    if (node.id == self_) break;
+    place += node.id != record_->coordinator;
+  }
+  return std::min<Duration>(place * timing_.step, timing_.step_most);
+}
+
+Duration Election::random_part_of(Duration most) {
+  return Duration(static_cast<Duration::rep>(next_random(random_) % static_cast<std::uint64_t>(most.count())));
+}
+
+}  // namespace ddprun

@@ -1,0 +1,134 @@
+// Which agent coordinates, once the coordinator is gone: one agent's part in finding out.
+//
+// A value, not a service: it owns no clock and no socket. Give it every event in the order of arrival; carry out its
+// actions in order. Who holds the whole record of the last round may stand for election. It wins by a quorum of every
+// electorate of that record. An agent gives one vote in a term, never while it is in touch with a coordinator, and
+// never for a record older than its own: it takes over a newer one with its vote. So two coordinators cannot both have
+// a quorum of what either was elected by. (Terms and votes: Ongaro and Ousterhout, In Search of an Understandable
+// Consensus Algorithm, 2014.) An agent that starts again is another node, so nothing has to outlive the process.
+//
+// A coordinator stays one as long as it has contact to a quorum (quorum_contact.h). Not thread-safe.
+#pragma once
+#include <cstdint>
+#include <optional>
+#include <set>
+#include <variant>
+#include <vector>
+
+#include "rendezvous/coordinator.h"
+#include "rendezvous/round.h"
+#include "rendezvous/time.h"
+
+namespace ddprun {
+
+// What a candidate asks for.
+struct VoteRequest {
+  int term = 0;
+  NodeId candidate = 0;
+  Round record;
+};
+struct Vote {
+  int term = 0;  // the voter's, so that a candidate who lags behind catches up
+  bool granted = false;
+};
+
+// From the connection to the coordinator.
+struct RecordKept {  // before it is confirmed
+  RecordId id;
+  std::optional<Round> record = {};  // empty: this agent may vote, but not stand
+};
+struct RoundBegan {  // all nodes have confirmed the record
+  int round = 0;
+};
+struct InTouch {
+  int term = 0;  // the coordinator's
+};
+struct OutOfTouch {
+  bool gone = false;  // its process is dead: it will not be back
+};
+// From other agents.
+struct VoteRequested {
+  VoteRequest request;
+};
+struct VoteGiven {
+  NodeId voter = 0;
+  Vote vote;
+};
+struct Called {  // by one that says it coordinates
+  int term = 0;
+};
+struct ElectionTick {};  // next_deadline() has come
+using ElectionEvent =
+    std::variant<RecordKept, RoundBegan, InTouch, OutOfTouch, VoteRequested, VoteGiven, Called, ElectionTick>;
+
+struct AskForVotes {  // all other nodes of the record's electorates
+  VoteRequest request;
+};
+struct GiveVote {  // to the candidate that asked
+  Vote vote;
+};
+struct Lead {  // coordinate the job, and call all nodes of the record
+  int term = 0;
+  Round record;
+  TimePoint asked_at;  // who voted has followed nobody else since
+};
+struct Follow {};  // the one that called
+struct GiveUp {};  // without the coordinator's node there is no quorum, whoever else is there
+using ElectionAction = std::variant<AskForVotes, GiveVote, Lead, Follow, GiveUp>;
+
+struct ElectionTiming {
+  Duration breath =
+      std::chrono::milliseconds(100);  // a broken connection may be made anew meanwhile, and a chosen one goes first
+  Duration step = std::chrono::milliseconds(30);  // between the nodes' tries, by rank: the first one mostly wins
+  Duration step_most = std::chrono::milliseconds(600);
+  Duration votes_within = std::chrono::milliseconds(500);
+  Duration pause_most = std::chrono::milliseconds(500);  // after a vain try; a random part of it
+};
+
+class Election {
+ public:
+  explicit Election(NodeId self, std::uint64_t seed = 0, const ElectionTiming& timing = {});
+  std::vector<ElectionAction> on(const ElectionEvent& event, TimePoint now);
+  // When ElectionTick is due.
+  std::optional<TimePoint> next_deadline() const;
+
+  int term() const { return term_; }
+  bool in_touch() const { return in_touch_; }
+  const std::optional<Round>& record() const { return record_; }
+
+ private:
+  using Actions = std::vector<ElectionAction>;
+  struct Candidacy {
+    std::set<NodeId> votes;
+    TimePoint asked_at;
+  };
+
+  Actions handle(const RecordKept& event, TimePoint now);
+  Actions handle(const RoundBegan& event, TimePoint now);
+  Actions handle(const InTouch& event, TimePoint now);
+  Actions handle(const OutOfTouch& event, TimePoint now);
+  Actions handle(const VoteRequested& event, TimePoint now);
+  Actions handle(const VoteGiven& event, TimePoint now);
+  Actions handle(const Called& event, TimePoint now);
+  Actions handle(const ElectionTick& event, TimePoint now);
+
+  bool may_vote_for(const VoteRequest& request) const;
+  bool can_win() const;
+  Duration turn() const;
+  Duration random_part_of(Duration most);
+  Actions stand(TimePoint now);
+  Actions count();
+
+  NodeId self_;
+  std::uint64_t random_;
+  ElectionTiming timing_;
+  int term_ = 0;
+  std::optional<NodeId> voted_for_;  // in this term
+  RecordId newest_;
+  std::optional<Round> record_;  // the newest one
+  bool in_touch_ = false;
+  std::optional<Candidacy> candidacy_;
+  std::optional<TimePoint> next_try_;
+};
+
+}  // namespace ddprun

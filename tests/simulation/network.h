@@ -1,0 +1,70 @@
+// A clock that only the simulation moves, and a network between its nodes: links that keep the order of what they
+// carry, single messages that may be lost, late or doubled, and partitions. All chance comes from one seed.
+#pragma once
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <map>
+#include <queue>
+#include <random>
+#include <tuple>
+#include <vector>
+
+#include "rendezvous/round.h"
+#include "rendezvous/time.h"
+
+namespace ddprun::test {
+
+class Network {
+ public:
+  using LinkId = int;
+  explicit Network(std::uint64_t seed) : random_(seed) {}
+
+  TimePoint now() const { return now_; }
+  void after(Duration delay, std::function<void()> what);
+  // The next thing that happens; false: nothing is left to happen.
+  bool step();
+
+  std::uint64_t draw() { return random_(); }
+  int up_to(int most) { return static_cast<int>(random_() % static_cast<unsigned>(most + 1)); }
+  Duration milliseconds(int max) { return std::chrono::milliseconds(random_() % static_cast<unsigned>(max)); }
+  bool chance(double probability) { return std::uniform_real_distribution<>()(random_) < probability; }
+
+  // From now on only those of one side reach each other. Everybody begins on side 0.
+  void put(NodeId node, int side) { sides_[node] = side; }
+  bool reaches(NodeId one, NodeId other) const { return side(one) == side(other); }
+
+  // Carries in order; what the other side does not get for a partition comes when that is over.
+  LinkId open(NodeId one, NodeId other);
+  bool is_open(LinkId link) const { return links_.contains(link); }
+  void send(LinkId link, NodeId to, std::function<void()> what);
+  void close(LinkId link) { links_.erase(link); }  // what is on its way is lost
+
+  // A message of its own.
+  void post(NodeId from, NodeId to, const std::function<void()>& what);
+
+ private:
+  struct Happening {
+    TimePoint when;
+    std::uint64_t order;
+    std::function<void()> what;
+    bool operator<(const Happening& other) const { return std::tie(other.when, other.order) < std::tie(when, order); }
+  };
+  struct Link {
+    NodeId ends[2];
+    std::deque<std::function<void()>> waiting[2];  // by end that gets them
+    TimePoint last[2];                             // arrival
+  };
+  int side(NodeId node) const;
+  void deliver(LinkId link, int end);
+
+  std::mt19937_64 random_;
+  std::priority_queue<Happening> future_;
+  TimePoint now_;
+  std::uint64_t order_ = 0;
+  std::map<NodeId, int> sides_;
+  std::map<LinkId, Link> links_;
+  LinkId last_link_ = 0;
+};
+
+}  // namespace ddprun::test
