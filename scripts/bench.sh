@@ -10,6 +10,7 @@ usage: scripts/bench.sh [--quick] [--keep] [part ...]
   launch    start and end of 1, 2, 8, 64 and 256 workers that do nothing, beside a bare loop, mpirun and torchrun
   death     a worker of 2 GB dies, until the other is told: with and without the worker channel, beside torchrun
   restart   a worker's death to the new workers' first line, beside torchrun
+  regroup   nodes join, leave, die and are cut off over three hosts, until all ranks train again
   tee       eight workers' lines through the launcher into files and, prefixed, onto the console
   memory    the launcher's peak memory with 1, 8 and 64 workers, beside mpirun and torchrun
   store     requests per processor second of the store's server, p99, memory of an idle client, beside PyTorch's libuv
@@ -29,7 +30,7 @@ words=()
 for word in "$@"; do
   case $word in
     -h | --help) usage && exit ;;
-    --quick | --keep | launch | death | restart | tee | memory | store | count | step | train) words+=("$word") ;;
+    --quick | --keep | launch | death | restart | regroup | tee | memory | store | count | step | train) words+=("$word") ;;
     *) echo "bench.sh: there is no '$word'" >&2 && usage >&2 && exit 2 ;;
   esac
 done

@@ -19,8 +19,8 @@ END
 
 build_packages=(g++ cmake ninja-build ccache git ca-certificates python3-venv libcli11-dev libasio-dev libspdlog-dev
   nlohmann-json3-dev libtomlplusplus-dev zlib1g-dev libssl-dev)
-test_packages=(catch2 clang libclang-rt-dev)
-bench_packages=(hyperfine openmpi-bin valgrind)
+test_packages=(catch2 clang iproute2 libclang-rt-dev openssl util-linux)
+bench_packages=(hyperfine iproute2 openmpi-bin util-linux valgrind)
 venv_gib=6  # 4.6 for the environment, the rest while pip unpacks
 
 fail() {

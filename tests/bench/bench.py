@@ -15,6 +15,7 @@ import count
 import death
 import launch
 import memory
+import regroup
 import restart
 import store
 import table
@@ -27,6 +28,7 @@ PARTS = {  # word: (the section's title, what measures it)
     "launch": ("Launch", launch.bench),
     "death": ("News of a death", death.bench),
     "restart": ("Restart", restart.bench),
+    "regroup": ("Nodes come and go", regroup.bench),
     "tee": ("Tee", tee.bench),
     "memory": ("Memory", memory.bench),
     "store": ("Store", store.bench),

@@ -1,0 +1,108 @@
+"""Nodes join, leave and die: from the change until all ranks of the next world train, over three hosts (scripts/hosts.sh)."""
+import os
+import pathlib
+import shutil
+import signal
+import subprocess
+import tempfile
+import time
+
+from table import Row
+from tools import BIN, DDPRUN, ROOT
+
+HOSTS = str(ROOT / "scripts/hosts.sh")
+LIMIT = 30  # seconds, of every wait
+OPTIONS = ["--nnodes=1:3", "--rdzv-backend=c10d", "--rdzv-endpoint=host0:29400", "--rdzv-id=bench",
+           "--rdzv-conf=last_call_timeout=1"]
+
+
+class HostJob:
+    def __init__(self):
+        self.set = f"{os.getpid()}-bench"
+        self.folder = tempfile.mkdtemp(prefix="ddprun-bench-")
+        self.nodes = {}
+        self.hosts("up", 3)
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        pathlib.Path(self.folder, "go").touch()
+        for node in self.nodes.values():
+            try:
+                node.wait(10)
+            except subprocess.TimeoutExpired:
+                node.kill()
+                node.wait()
+        self.hosts("down")
+        shutil.rmtree(self.folder, ignore_errors=True)
+
+    def hosts(self, command, *words):
+        subprocess.run([HOSTS, command, self.set, *map(str, words)], check=True)
+
+    def start(self, host):
+        if host in self.nodes:
+            self.nodes[host].wait(LIMIT)
+        self.nodes[host] = subprocess.Popen([HOSTS, "exec", self.set, str(host), DDPRUN, *OPTIONS, str(BIN / "host_worker")],
+                                            cwd=self.folder, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
+                                            stderr=subprocess.DEVNULL)
+
+    def child(self, pid):
+        return int(pathlib.Path(f"/proc/{pid}/task/{pid}/children").read_text().split()[0])
+
+    def kill(self, host, who):
+        keeper = self.nodes[host].pid
+        agent = self.child(keeper)
+        worker = self.child(agent)
+        for pid in {"worker": [worker], "agent": [agent], "node": [keeper, agent, worker]}[who]:
+            os.kill(pid, signal.SIGKILL)
+
+    def world_after(self, size, since):
+        """When the last rank of a new round of that size began to train."""
+        path, end = pathlib.Path(self.folder, "beats"), time.monotonic() + LIMIT
+        while time.monotonic() < end:
+            first, world = {}, {}
+            for line in path.read_text().splitlines(keepends=True) if path.exists() else []:
+                if not line.endswith("\n"):
+                    break
+                when, round_, rank, ranks, _ = line.split()
+                first.setdefault((int(round_), rank), int(when))
+                world[int(round_)] = int(ranks)
+            last = max(world, default=0)
+            ranks = [when for (round_, _), when in first.items() if round_ == last]
+            if last and world[last] == size == len(ranks) and min(ranks) > since:
+                return max(ranks)
+            time.sleep(0.005)
+        raise RuntimeError(f"no world of {size} within {LIMIT} s")
+
+    def change(self, size, make):
+        since = time.monotonic_ns()
+        make()
+        return (self.world_after(size, since) - since) / 1e6
+
+
+def story(figures):
+    with HostJob() as job:
+        def note(what, size, make):
+            figures.setdefault(what, []).append(job.change(size, make))
+
+        job.change(1, lambda: job.start(0))  # after the last call
+        note("two nodes join one", 3, lambda: [job.start(host) for host in (1, 2)])
+        note("a node of three leaves (SIGTERM)", 2, lambda: job.nodes[1].terminate())
+        note("a node joins two", 3, lambda: job.start(1))
+        note("a worker is killed", 3, lambda: job.kill(1, "worker"))
+        note("an agent is killed", 2, lambda: job.kill(1, "agent"))
+        job.change(3, lambda: job.start(1))
+        note("a node is killed", 2, lambda: job.kill(1, "node"))
+        job.change(3, lambda: job.start(1))
+        note("a node is cut off: the lease of 5 s and a second", 2, lambda: job.hosts("cut", 2))
+        note("its link is mended", 3, lambda: job.hosts("mend", 2))
+
+
+def bench(samples):
+    figures = {}
+    for _ in range(samples(10)):
+        story(figures)
+    for what, times in figures.items():
+        goal = 7_000 if "lease" in what else 2_000
+        yield Row(f"{what} -> all ranks train", "ms", times, goal=f"<= {goal:,} ms", reached=lambda mine, _, goal=goal: mine <= goal)

@@ -1,0 +1,61 @@
+// A stock Python DDP script (stock_ddp.py) over test hosts: gloo between them, no word of ddprun in it.
+#include <signal.h>
+
+#include "tests/e2e/host_job.h"
+#include "tests/e2e/programs.h"
+#include "tests/support/catch.h"
+
+using namespace ddprun::test;
+using namespace std::chrono_literals;
+
+namespace {
+
+constexpr int kEpochs = 150;       // many, so that all that happens finds the job at work
+constexpr auto kTorchLimit = 60s;  // importing torch takes seconds
+
+void start(HostJob& job, int host) {
+  std::vector<std::string> words{"env", "PYTHON_EXEC=" + torch_python(), kDdprun};
+  for (const std::string& word : elastic_over_hosts("1:2")) words.push_back(word);
+  words.insert(words.end(), {"--rdzv-conf=last_call_timeout=1", DDPRUN_SOURCE_DIR "/tests/e2e/stock_ddp.py",
+                             std::to_string(kEpochs), "1"});
+  job.start_command(host, words);
+}
+
+// Every one of these hosts trains, as one of these ranks; the first of them goes on from a snapshot.
+void wait_until_trained(HostJob& job, const std::vector<int>& hosts, const std::map<int, Mark>& after) {
+  const std::string ranks = "[0-" + std::to_string(hosts.size() - 1) + "]";
+  for (const int host : hosts) {
+    job[host].wait_for_output("Resuming training from snapshot at Epoch [1-9]", kTorchLimit, after.at(host));
+    job[host].wait_for_output("\\[RANK " + ranks + "\\] Epoch ", kTorchLimit, after.at(host));
+  }
+}
+
+std::map<int, Mark> marks(HostJob& job, const std::vector<int>& hosts) {
+  std::map<int, Mark> result;
+  for (const int host : hosts) result[host] = job[host].mark();
+  return result;
+}
+
+}  // namespace
+
+TEST_CASE("a stock Python DDP script grows from one host to two, is restarted, and finishes its epochs", "[hosts]") {
+  if (!hosts_or_skip()) return;
+  HostJob job(2, {});
+  start(job, 0);
+  job[0].wait_for_output("\\[RANK 0\\] Epoch 3 \\| Steps: 64", kTorchLimit);
+
+  auto before = marks(job, {0});
+  start(job, 1);
+  before[1] = {};
+  wait_until_trained(job, {0, 1}, before);
+
+  before = marks(job, {0, 1});
+  ::kill(job.worker(1), SIGKILL);
+  wait_until_trained(job, {0, 1}, before);
+
+  for (const int host : {0, 1}) {
+    const Ended ended = job[host].wait_exit(kTorchLimit);
+    CHECK(ended == exited(0));
+    CHECK_THAT(ended.out, Catch::Contains("Epoch " + std::to_string(kEpochs - 1) + " | Steps: 32"));  // a half each
+  }
+}

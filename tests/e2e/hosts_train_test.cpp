@@ -1,0 +1,145 @@
+// `train` over three test hosts loses workers, agents, nodes and links, and ends with the very weights of an
+// undisturbed run: all rounds have three ranks, so every sum is the same.
+#include <signal.h>
+
+#include <random>
+#include <regex>
+#include <stdexcept>
+
+#include "tests/e2e/host_job.h"
+#include "tests/e2e/programs.h"
+#include "tests/support/catch.h"
+#include "tests/support/soak.h"
+
+using namespace ddprun::test;
+using namespace std::chrono_literals;
+
+namespace {
+
+constexpr int kHosts = 3;
+constexpr int kEpochs = 12, kSteps = 16;     // 1,500 digits, 3 ranks, 32 a step
+constexpr int kFaults = 2, kEpochsEach = 4;  // the rest is what a run still has to do after the last fault
+constexpr auto kTrainLimit = 60s;
+
+class TrainJob : public HostJob {
+ public:
+  TrainJob() : HostJob(kHosts, {}) { start_all(); }
+
+  // Said by any host since the last fault: rank 0, which alone talks, moves where its node is lost.
+  void wait_for_words(const std::string& pattern) {
+    const std::regex regex(pattern, std::regex::ECMAScript | std::regex::multiline);
+    const auto said = [&] {
+      for (int host = 0; host < kHosts; ++host)
+        if (std::regex_search((*this)[host].out().substr(heard_[host]), regex)) return true;
+      return false;
+    };
+    if (eventually(said, kTrainLimit)) return;
+    std::string words = "nobody said /" + pattern + "/";
+    for (int host = 0; host < kHosts; ++host) words += "\n" + Hosts::name(host) + ":\n" + (*this)[host].err();
+    throw std::runtime_error(words);
+  }
+  void wait_for_step(int epoch, int step) {
+    wait_for_words("^epoch " + std::to_string(epoch) + " step " + std::to_string(step) + " ");
+  }
+  void forget_words() {
+    for (int host = 0; host < kHosts; ++host) heard_[host] = (*this)[host].out().size();
+  }
+  std::string snapshot() const { return folder / "snapshot.pt"; }
+  void start_all() {
+    for (int host = 0; host < kHosts; ++host) start_train(host);
+  }
+  void start_train(int host) {
+    std::vector<std::string> words{"env", "OMP_NUM_THREADS=1", kDdprun};
+    for (const std::string& word : elastic_over_hosts("3:3", "host0:29400,host1:29400,host2:29400"))
+      words.push_back(word);
+    words.insert(words.end(),
+                 {"--node-rank=" + std::to_string(host), "--max-restarts=10", train_program(), std::to_string(kEpochs),
+                  "1", "--log-every=1", "--device=cpu", "--snapshot=snapshot.pt"});
+    start_command(host, words);
+    heard_[host] = 0;
+  }
+
+ private:
+  std::map<int, std::size_t> heard_;
+};
+
+// Each leads to a new round of all three.
+struct Fault {
+  std::string what;
+  void (*strike)(TrainJob&, int host);
+};
+
+const std::vector<Fault> kAllFaults{
+    {"a worker killed", [](TrainJob& job, int host) { REQUIRE(::kill(job.worker(host), SIGKILL) == 0); }},
+    {"an agent killed",
+     [](TrainJob& job, int host) {
+       REQUIRE(::kill(job.agent(host), SIGKILL) == 0);
+       job[host].wait_exit(kTrainLimit);
+       job.start_train(host);
+     }},
+    {"a node killed",
+     [](TrainJob& job, int host) {
+       job.kill_node(host);
+       job.start_train(host);
+     }},
+    {"a link cut and mended",
+     [](TrainJob& job, int host) {
+       job.hosts.cut(host);
+       const auto isolated = [&] { return job[host].mark(), job[host].processes("LOCAL_RANK", "0").empty(); };
+       REQUIRE(eventually(isolated, kTrainLimit));
+       job.hosts.mend({host});
+     }},
+    {"SIGTERM to a node, which ends the job, and the job started again",
+     [](TrainJob& job, int host) {
+       job[host].kill(SIGTERM);
+       for (int each = 0; each < kHosts; ++each) REQUIRE(job[each].wait_exit(kTrainLimit) == exited(143));
+       job.start_all();
+     }},
+};
+
+// Run once, compared with many times.
+std::string undisturbed_snapshot() {
+  static const TempFolder kept;
+  static const bool once = [] {
+    TrainJob job;
+    for (int host = 0; host < kHosts; ++host) REQUIRE(job[host].wait_exit(kTrainLimit) == exited(0));
+    std::filesystem::copy_file(job.snapshot(), kept / "snapshot.pt");
+    return true;
+  }();
+  return once ? kept / "snapshot.pt" : "";
+}
+
+void strike_and_finish(std::uint64_t seed) {
+  std::mt19937_64 random(seed);
+  std::vector<Fault> faults = kAllFaults;  // no kind twice: the same failure twice before any progress ends a job
+  std::shuffle(faults.begin(), faults.end(), random);
+  TrainJob job;
+  std::string story;
+  for (int i = 0; i < kFaults; ++i) {
+    const Fault& fault = faults.at(static_cast<std::size_t>(i));
+    const int host = static_cast<int>(random() % kHosts);
+    const int epoch = 1 + i * kEpochsEach + static_cast<int>(random() % kEpochsEach);
+    const int step = 1 + static_cast<int>(random() % kSteps);
+    story += fault.what + " on " + Hosts::name(host) + " at epoch " + std::to_string(epoch) + " step " +
+             std::to_string(step) + "; ";
+    INFO(story);
+    job.wait_for_step(epoch, step);
+    job.forget_words();
+    fault.strike(job, host);
+    if (epoch > 1) job.wait_for_words("resuming from");
+  }
+  INFO(story);
+  for (int host = 0; host < kHosts; ++host) REQUIRE(job[host].wait_exit(kTrainLimit) == exited(0));
+  REQUIRE(run({torch_python(), DDPRUN_SOURCE_DIR "/tests/e2e/same_weights.py", undisturbed_snapshot(), job.snapshot()},
+              kTrainLimit) == exited(0));
+}
+
+}  // namespace
+
+TEST_CASE("train over three hosts with random faults ends with the weights of an undisturbed run", "[hosts]") {
+  if (!hosts_or_skip()) return;
+  Series series(
+      "`train` on 3 hosts, two random faults each (worker, agent, node, link, SIGTERM): exit 0, weights bit-identical",
+      5, 100);
+  series.run(strike_and_finish);
+}
