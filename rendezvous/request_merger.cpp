@@ -78,7 +78,7 @@ std::string RequestMerger::take_batch() {
     out += encode_ask_head(static_cast<std::uint32_t>(entry.askers.size())) += entry.bytes;
     for (const ClientId client : entry.askers) {
       ++last_ticket_;
-      if (entry.answered) asked_.emplace(last_ticket_, Asked{client});
+      if (entry.answered) asked_.emplace(on_its_way_ = last_ticket_, Asked{client});
     }
   }
   shared_.clear();
@@ -99,6 +99,8 @@ RequestMerger::Receivers RequestMerger::on(const LinkReplyPart& part) {
       receivers.of_bytes.push_back(found->second.client);
     if (part.last) settle(part, ticket, receivers);
   }
+  // A first answer, that somebody waits at least, comes in the order of the tickets.
+  if (part.last && part.head.first + part.head.tickets - 1 >= on_its_way_) on_its_way_ = 0;
   return receivers;
 }
 

@@ -31,7 +31,9 @@ class RequestMerger {
   void forget(ClientId client);
 
   std::size_t unsent_bytes() const { return unsent_bytes_; }
-  bool empty() const { return batch_.empty(); }
+  // Whether a batch is to be taken now. While the last one is not answered yet, the next one gathers: the busier the
+  // store, the more travels together, and nothing is asked for twice at a time.
+  bool has_batch() const { return !batch_.empty() && !on_its_way_; }
   // To be sent, in this order.
   std::string take_batch();
 
@@ -80,6 +82,7 @@ class RequestMerger {
   Position last_position_ = 0;
   Ticket last_ticket_ = 0;
   std::unordered_map<Ticket, Asked> asked_;
+  Ticket on_its_way_ = 0;  // the last one of the last batch to be answered; 0: it was
   std::size_t unsent_bytes_ = 0;
   Counts counts_;
 };

@@ -40,6 +40,7 @@ class StoreProxy::Impl {
   void hand_on(const LinkReplyPart& part);
   void settle_store();
   void send_batch();
+  void flush();
   void let_go_on();
   bool over_full() const;
 
@@ -155,15 +156,21 @@ void StoreProxy::Impl::settle_store() {
 
 // A batch grows while the one before it is not sent yet: the slower the store, the more travels together.
 void StoreProxy::Impl::send_batch() {
-  if (!why_lost_.empty()) return;
   const std::size_t before = store_->output().size();
   const bool was_writing = store_->writing();
-  if (before == 0 && !merger_.empty()) store_->output().append_bytes(merger_.take_batch());
-  if (!store_->flush()) why_lost_ = store_->why();
+  flush();
+  if (store_->output().empty() && merger_.has_batch()) {
+    store_->output().append_bytes(merger_.take_batch());
+    flush();
+  }
   if (!store_->writing())
     deadline_ = kNever;
   else if (!was_writing || store_->output().size() < before)
     deadline_ = Clock::now() + limits_.store_deaf_for_max;
+}
+
+void StoreProxy::Impl::flush() {
+  if (why_lost_.empty() && !store_->flush()) why_lost_ = store_->why();
 }
 
 void StoreProxy::Impl::let_go_on() {

@@ -26,7 +26,7 @@ TEST_CASE("who waits for the same in one batch is asked for once, and each is an
   RequestMerger merger;
   for (ClientId client = 1; client <= 1000; ++client) CHECK(merger.ask(client, wait("k")));
   CHECK(merger.take_batch() == sent(wait("k"), 1000));
-  CHECK(merger.empty());
+  CHECK_FALSE(merger.has_batch());
   CHECK(merger.counts().asked == 1000);
   CHECK(merger.counts().sent == 1);
   const auto parked = merger.on(reply(LinkReplyKind::parked, 1, 1000));
@@ -38,12 +38,28 @@ TEST_CASE("who waits for the same in one batch is asked for once, and each is an
   CHECK(merger.unanswered() == 0);
 }
 
-TEST_CASE("what was sent is closed: the next asker is asked for anew", "[request_merger]") {
+TEST_CASE("what was sent is closed: the next askers are asked for anew, when it is answered", "[request_merger]") {
   RequestMerger merger;
   merger.ask(1, get("k"));
+  merger.ask(2, wait("other"));
   merger.take_batch();
-  merger.ask(2, get("k"));
-  CHECK(merger.take_batch() == sent(get("k")));
+  merger.ask(3, get("k"));
+  merger.ask(4, get("k"));
+  CHECK_FALSE(merger.has_batch());
+  merger.on(reply(LinkReplyKind::answer, 1, 1, "x"));
+  merger.on({{LinkReplyKind::answer, 2, 1, 2}, "x", false});
+  CHECK_FALSE(merger.has_batch());
+  merger.on(reply(LinkReplyKind::parked, 2));
+  CHECK(merger.has_batch());
+  CHECK(merger.take_batch() == sent(get("k"), 2));
+}
+
+TEST_CASE("what nobody is answered holds up no other", "[request_merger]") {
+  RequestMerger merger;
+  merger.ask(1, set("a"));
+  merger.take_batch();
+  merger.ask(2, get("a"));
+  CHECK(merger.has_batch());
 }
 
 TEST_CASE("different requests stay apart, and in order", "[request_merger]") {
@@ -164,7 +180,7 @@ TEST_CASE("the wait of a client that is gone is ended, whenever that is heard", 
   CHECK(merger.on(reply(LinkReplyKind::forgotten, 1)).known);
   CHECK(merger.unanswered() == 0);
   merger.forget(1);
-  CHECK(merger.empty());
+  CHECK_FALSE(merger.has_batch());
 }
 
 TEST_CASE("what a client asked before it was gone still counts", "[request_merger]") {

@@ -439,6 +439,20 @@ TEST_CASE("large values pass a proxy whole, plain and by token", "[store_proxy]"
   }
 }
 
+TEST_CASE("what is asked while a large value is on its way follows it", "[store_proxy]") {
+  for (const Credentials& credentials : {Credentials{}, Credentials{token()}}) {
+    StoreRig rig({.credentials = credentials});
+    RawPeer setting(rig.proxy().port()), asking(rig.proxy().port());
+    setting.greet();
+    asking.greet();
+    const std::string large = encode(set("large", std::string(3 << 20, 'x')));
+    for (int i = 1; i <= 40; ++i) {
+      setting.send(large);
+      REQUIRE(asking.send(add("n", 1)).receive_number() == i);
+    }
+  }
+}
+
 TEST_CASE("a deaf client of a proxy holds up nobody, and is dropped", "[store_proxy]") {
   StoreRig rig({.proxy = {.limits = {.deaf_for_max = 500ms}}});
   RawPeer setting(rig.proxy().port()), deaf(rig.proxy().port());
