@@ -17,7 +17,7 @@ bool changes_keys(Op op) { return !can_be_shared(op); }
 
 }  // namespace
 
-bool RequestMerger::ask(ClientId client, Request request) {
+bool RequestMerger::ask(ClientId client, const Request& request) {
   ++counts_.asked;
   std::string bytes = encode(request);
   if (begins_or_ends_wait(request.op)) end_wait(clients_[client]);

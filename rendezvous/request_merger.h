@@ -24,7 +24,7 @@ namespace ddprun {
 class RequestMerger {
  public:
   // True: the client must not ask again before settled() names it. No client before its last request is settled.
-  bool ask(ClientId client, Request request);
+  bool ask(ClientId client, const Request& request);
   // The client has nothing more to say: its wait ends, and it still hears what it asked.
   void end_wait(ClientId client);
   // The client is gone.

@@ -34,7 +34,7 @@ class StoreProxy::Impl {
 
  private:
   void turn();
-  void ask(ClientId from, Request request);
+  void ask(ClientId from, const Request& request);
   void serve(std::uint32_t events);
   void hear(std::string_view bytes);
   void hand_on(const LinkReplyPart& part);
@@ -65,7 +65,7 @@ StoreProxy::Impl::Impl(const Options& options)
       on_lost_(options.on_lost),
       listening_(open_listener(options.address, options.port)),
       front_(listening_, options.own_user_only, options.limits, loop_.poller(),
-             {[this](ClientId id, Request request) { ask(id, std::move(request)); },
+             {[this](ClientId id, const Request& request) { ask(id, request); },
               [this](ClientId id) { merger_.end_wait(id); }, [this](ClientId id) { merger_.forget(id); },
               options.on_refusal ? options.on_refusal : tell}),
       deadline_(Clock::now() + limits_.connected_within) {
@@ -86,9 +86,9 @@ bool StoreProxy::Impl::over_full() const {
   return merger_.unsent_bytes() + (store_ ? store_->output().size() : 0) > limits_.unsent_bytes_max;
 }
 
-void StoreProxy::Impl::ask(ClientId from, Request request) {
+void StoreProxy::Impl::ask(ClientId from, const Request& request) {
   if (lost_) return;
-  const bool answered = merger_.ask(from, std::move(request));
+  const bool answered = merger_.ask(from, request);
   if (!answered && over_full()) stalled_.push_back(from);
   if (answered || over_full()) front_.hold(from);
 }

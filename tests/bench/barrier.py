@@ -32,8 +32,8 @@ class Store:
         self.process.stdin.close()
         self.process.wait(timeout=20)
 
-    def load(self, how, ports, turns):
-        done = subprocess.run([str(BIN / "barrier_load"), how, str(RANKS), str(turns), str(self.process.pid), *ports],
+    def load(self, how, ports, turns, ranks=RANKS):
+        done = subprocess.run([str(BIN / "barrier_load"), how, str(ranks), str(turns), str(self.process.pid), *ports],
                               check=True, stdout=subprocess.PIPE, text=True, timeout=120)
         return json.loads(done.stdout)
 
@@ -57,8 +57,12 @@ def bench(samples):
             with Store(*options) as store:
                 proxied = store.load(how, store.proxy_ports, samples(TURNS))
                 direct = store.load(how, [store.own_port], samples(TURNS))
+                one = store.load(how, store.proxy_ports[:1], samples(TURNS), RANKS // PROXIES)
+                alone = store.load(how, [store.own_port], samples(TURNS), RANKS // PROXIES)
             what = f"barrier of {RANKS:,} ranks behind {PROXIES} proxies{words}: {name}"
             yield Row(what, "s", values(proxied, "seconds"), "without proxies", values(direct, "seconds"), "<= 0.5 s",
                       lambda mine, ratio: mine <= 0.5)
             yield Row(f"{what}: processor time of the store's thread", "s", values(proxied, "store_cpu_seconds"),
                       "without proxies", values(direct, "store_cpu_seconds"))
+            yield Row(f"barrier of {RANKS // PROXIES:,} ranks behind one proxy{words}: {name}", "s", values(one, "seconds"),
+                      "without a proxy", values(alone, "seconds"))
