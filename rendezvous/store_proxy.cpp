@@ -5,6 +5,7 @@
 #include <cstdio>
 #include <exception>
 #include <optional>
+#include <thread>
 #include <utility>
 #include <vector>
 
@@ -34,6 +35,7 @@ class StoreProxy::Impl {
 
  private:
   void turn();
+  void hear_all(TimePoint until);
   void ask(ClientId from, const Request& request);
   void serve(std::uint32_t events);
   void hear(std::string_view bytes);
@@ -73,13 +75,19 @@ StoreProxy::Impl::Impl(const Options& options)
 }
 
 void StoreProxy::Impl::turn() {
-  for (const epoll_event& event : loop_.poller().wait(std::min(front_.next_deadline(), deadline_)))
+  hear_all(std::min(front_.next_deadline(), deadline_));
+  std::this_thread::yield();  // on a busy machine, others have something to add to the batch
+  hear_all({});               // does not wait
+  settle_store();
+  front_.settle();
+}
+
+void StoreProxy::Impl::hear_all(TimePoint until) {
+  for (const epoll_event& event : loop_.poller().wait(until))
     if (StoreFront::owns(event.data.u64))
       front_.on_ready(event);
     else
       serve(event.events);
-  settle_store();
-  front_.settle();
 }
 
 bool StoreProxy::Impl::over_full() const {
