@@ -112,7 +112,7 @@ void StoreProxy::Impl::connect(ReleasedPeer peer) {
 }
 
 void StoreProxy::Impl::serve(std::uint32_t events) {
-  if (!store_ || (events & ~std::uint32_t{EPOLLOUT}) == 0) return;
+  if (!store_ || !why_lost_.empty() || (events & ~std::uint32_t{EPOLLOUT}) == 0) return;
   try {
     if (!store_->read([this](std::string_view bytes) { hear(bytes); })) why_lost_ = store_->why();
   } catch (const std::exception& error) {  // no memory for a reply, say: what is left of it has no meaning
