@@ -228,7 +228,8 @@ void Agent::hear(const ToAgent& message) {
                  [](const KeepRecord&) {},
                  [](const Vote&) {},
                  [&](const HeartbeatAnswer& m) {
-                   if (!seat_) reporter_.waiting_for_nodes(m.attendance);
+                   const bool waits = m.attendance && !supervisor_.round_with_workers();
+                   if (!seat_ || waits) reporter_.waiting_for_nodes(m.attendance);
                  },
                  [&](const FailureWords& m) {
                    failure_words_ = m.text;

@@ -156,15 +156,11 @@ class There : public Coordination {
 
   void connected(const Welcome& welcome) {
     elect(InTouch{welcome.term});
-    if (!with_ourselves()) {
+    if (welcome.coordinator != node()) {
       calls_->hang_up();
       server_->refer_to(welcome.term, client_->coordinator());
     }
     hooks_.on_connected();
-  }
-
-  bool with_ourselves() const {
-    return client_->coordinator()->port == control_port_ && client_->coordinator()->host == client_->local_address();
   }
 
   void hear(const ToAgent& message) {
@@ -189,7 +185,7 @@ class There : public Coordination {
   }
 
   void trouble_with(const CoordinatorClient::Trouble& trouble) {
-    elect(OutOfTouch{trouble.gone});
+    elect(OutOfTouch{trouble.gone, client_->heard_at()});
     lead_if_nobody_does();
     if (client_) hooks_.on_trouble(trouble.why);
   }
@@ -238,7 +234,7 @@ class There : public Coordination {
   }
 
   void lead(const Lead& won) {
-    server_->lead({won.term, won.record, Clock::now() + kLease + kBeyondLease}, won.asked_at);
+    server_->lead({won.term, won.record, won.heard_at + kLease + kBeyondLease}, won.asked_at);
     client_->go_to({"localhost", control_port_});
     calls_->call({won.term, control_port_}, others_places());
   }

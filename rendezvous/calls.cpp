@@ -18,6 +18,7 @@ namespace {
 using asio::ip::tcp;
 
 constexpr std::chrono::seconds kTryLimit{5};
+constexpr std::chrono::milliseconds kConnectLimit{1'500};
 constexpr std::chrono::milliseconds kPauseFirst{100};
 constexpr std::chrono::seconds kPauseMost{2};
 
@@ -60,10 +61,7 @@ class Calls::Call : public std::enable_shared_from_this<Calls::Call> {
 
   void connect() {
     trying_ = true;
-    limit_.expires_after(kTryLimit);
-    limit_.async_wait(guarded([this](const std::error_code& error) {
-      if (!error) fail();
-    }));
+    limit_to(kConnectLimit);
     resolver_.async_resolve(aim_.place.host, std::to_string(aim_.place.port),
                             guarded([this](const std::error_code& error, const tcp::resolver::results_type& found) {
                               if (error) return fail();
@@ -75,7 +73,15 @@ class Calls::Call : public std::enable_shared_from_this<Calls::Call> {
                             }));
   }
 
+  void limit_to(Duration time) {
+    limit_.expires_after(time);
+    limit_.async_wait(guarded([this](const std::error_code& error) {
+      if (!error) fail();
+    }));
+  }
+
   void prove() {
+    limit_to(kTryLimit);
     proving_.emplace(std::move(socket_), PeerRole::client, trust_);
     proving_->handshake(Clock::now() + kTryLimit,
                         guarded([this](const std::string& refusal) { refusal.empty() ? speak() : fail(); }));

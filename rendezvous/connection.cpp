@@ -37,15 +37,16 @@ Connection::Connection(ClientId id, Fd socket, ConnectionHost& host)
 
 std::uint32_t Connection::awaited() const {
   const bool reading = !paused_ && !input_over_;
-  const bool going_on = writing_ || paused_;  // paused and all written, it goes on at the next event
+  const bool going_on = writing_ || (paused_ && !held_);  // paused and all written, it goes on at the next event
   return (reading ? std::uint32_t{EPOLLIN} : 0) | (going_on ? std::uint32_t{EPOLLOUT} : 0);
 }
 
 void Connection::on_ready(std::uint32_t events) {
   const bool broken = (events & (EPOLLERR | EPOLLHUP)) != 0;  // then the next call fails and says so
   if (writing_ && (broken || (events & EPOLLOUT))) write_some();
+  if (broken && held_) return close();  // it cannot take the answer
   if (over_ || input_over_) return;
-  if (paused_ && !over_full()) return take(std::exchange(unread_, {}));
+  if (paused_ && !held_ && !over_full()) return take(std::exchange(unread_, {}));
   if (!paused_ && (broken || (events & EPOLLIN))) read_some();
 }
 
@@ -59,18 +60,31 @@ void Connection::read_some() {
 void Connection::take(std::string_view bytes) {
   const bool was_validated = parser_.validated();
   Parsed parsed = Parsed::complete;
-  while (!input_over_ && !over_full() && (parsed = parser_.feed(bytes)) == Parsed::complete)
+  while (!input_over_ && !held_ && !over_full() && (parsed = parser_.feed(bytes)) == Parsed::complete)
     host_.on_request(id_, parser_.take());
   if (!was_validated && parser_.validated()) deadline_ = kNever;
   if (parsed == Parsed::bad) stop_input();
-  paused_ = !input_over_ && over_full();
+  paused_ = !input_over_ && (over_full() || (held_ && !bytes.empty()));
   if (paused_) unread_.assign(bytes);
+}
+
+void Connection::go_on() {
+  held_ = false;
+  if (over_) return;
+  if (input_over_) return output_.empty() ? close() : void();
+  if (paused_ && !over_full()) take(std::exchange(unread_, {}));
+}
+
+void Connection::hang_up() {
+  held_ = paused_ = false;
+  unread_.clear();
+  if (!over_) stop_input();
 }
 
 // Replies to what came before still go out.
 void Connection::stop_input() {
   input_over_ = true;
-  if (output_.empty()) close();
+  if (output_.empty() && !held_) close();
 }
 
 void Connection::send(const Reply& reply) {
@@ -92,7 +106,7 @@ void Connection::write_some() {
     deadline_ = kNever;
   else if (n > 0 || !was_writing)
     deadline_ = Clock::now() + host_.limits.deaf_for_max;
-  if (!writing_ && input_over_) close();
+  if (!writing_ && input_over_ && !held_) close();
 }
 
 }  // namespace ddprun

@@ -38,7 +38,13 @@ class Connection {
   void on_ready(std::uint32_t events);
   // Queues it; flush() sends.
   void send(const Reply& reply);
+  void send(const Value& bytes) { output_.append_bytes(bytes); }
   void flush();
+  // No further request is taken, until go_on(): the answer to the last one has to be fetched.
+  void hold() { held_ = true; }
+  void go_on();
+  // As Hangup does: what was sent before it still goes out.
+  void hang_up();
   void close() { over_ = true; }
 
   int fd() const { return socket_.get(); }
@@ -61,8 +67,9 @@ class Connection {
   TimePoint deadline_;  // for Op::validate, later for a peer that takes nothing
   RequestParser parser_;
   OutputQueue output_;
-  std::string unread_;  // read, but paused before it was taken
+  std::string unread_;  // read, but paused or held before it was taken
   bool paused_ = false;
+  bool held_ = false;
   bool input_over_ = false;
   bool writing_ = false;  // waiting for room in the socket
   bool over_ = false;

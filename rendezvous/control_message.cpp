@@ -376,10 +376,11 @@ std::string encode(const ToAgent& message) {
                         {"your_address", m.your_address},
                         {"lease_ms", milliseconds(m.lease)},
                         {"term", m.term},
-                        {"quorum_age_ms", milliseconds(m.quorum_age)}};
+                        {"quorum_age_ms", milliseconds(m.quorum_age)},
+                        {"coordinator", m.coordinator}};
           },
           [](const Elsewhere& m) {
-            Json out{{"type", "elsewhere"}, {"term", m.term}};
+            Json out{{"type", "elsewhere"}, {"term", m.term}, {"agent", m.agent}};
             if (m.coordinator) out["coordinator"] = to_json(*m.coordinator);
             return out;
           },
@@ -409,7 +410,9 @@ std::string encode(const ToAgent& message) {
             return Json{{"type", "end-job"}, {"outcome", to_json(m.outcome)}};
           },
           [](const Vote& m) {
-            return Json{{"type", "vote"}, {"term", m.term}, {"granted", m.granted}};
+            // told as later than it was, if anything
+            const auto age = std::chrono::duration_cast<std::chrono::milliseconds>(m.heard_age).count();
+            return Json{{"type", "vote"}, {"term", m.term}, {"granted", m.granted}, {"heard_age_ms", age}};
           },
       },
       message));
@@ -449,14 +452,15 @@ ToAgent decode_to_agent(std::string_view bytes) {
   const auto round = [&] { return fields.whole("round", 0); };
   if (type == "welcome")
     return Welcome{fields.text("your_address"), milliseconds_from(fields, "lease_ms", 1), fields.whole("term", 0),
-                   milliseconds_from(fields, "quorum_age_ms")};
+                   milliseconds_from(fields, "quorum_age_ms"), fields.large("coordinator")};
   if (type == "elsewhere") {
-    Elsewhere out{fields.whole("term", 0)};
+    Elsewhere out{fields.whole("term", 0), {}, fields.large("agent")};
     if (fields.has("coordinator")) out.coordinator = address_from(fields.object("coordinator"));
     return out;
   }
   if (type == "record") return KeepRecord{round_from(fields.object("record"))};
-  if (type == "vote") return Vote{fields.whole("term", 0), fields.flag("granted")};
+  if (type == "vote")
+    return Vote{fields.whole("term", 0), fields.flag("granted"), milliseconds_from(fields, "heard_age_ms")};
   if (type == "failure-words") return FailureWords{fields.text("text", kTextMax)};
   if (type == "seat") return TakeSeat{seat_from(fields.object("seat")), fields.whole("term", 0)};
   if (type == "start") return StartRound{round()};

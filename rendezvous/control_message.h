@@ -61,11 +61,13 @@ struct Welcome {
   Duration lease = {};       // without contact to a quorum for so long, its workers have to be dead
   int term = 0;              // the coordinator's
   Duration quorum_age = {};  // so long ago the coordinator was in contact with a quorum
+  NodeId coordinator = 0;    // whose agent it lives in; 0: of none
 };
 // The answer to a hello where no coordinator is, and the last word of one that stops being it.
 struct Elsewhere {
   int term = 0;
   std::optional<ControlAddress> coordinator = {};  // empty: not known here either
+  NodeId agent = 0;                                // who says so
 };
 struct HeartbeatAnswer {
   std::uint64_t number = 0;

@@ -14,7 +14,8 @@ namespace {
 using asio::ip::tcp;
 
 constexpr std::chrono::milliseconds kPauseFirst{50}, kPauseMost{1'000};
-constexpr std::chrono::seconds kTryLimit{5};  // a try that hangs, on a firewall perhaps, makes room for the next place
+constexpr std::chrono::seconds kTryLimit{5};
+constexpr std::chrono::milliseconds kConnectLimit{1'500};  // a try that hangs, on a firewall or on a link that was cut
 constexpr int kBeatsPerLease = 4;
 
 std::string place_in_words(const ControlAddress& place) {
@@ -78,15 +79,19 @@ void CoordinatorClient::go_to(const ControlAddress& coordinator) {
 
 void CoordinatorClient::look_up() {
   const ControlAddress place = this->place();
-  try_over_.expires_after(kTryLimit);
-  try_over_.async_wait(guarded([this](const std::error_code& error) {
-    if (!error && !welcomed_) try_again("it does not answer");
-  }));
+  limit_try(kConnectLimit);
   resolver_.async_resolve(place.host, std::to_string(place.port),
                           guarded([this, attempt = tries_](const std::error_code& error, const Results& addresses) {
                             if (attempt != tries_) return;
                             error ? try_again("no such host: " + error.message()) : connect(addresses);
                           }));
+}
+
+void CoordinatorClient::limit_try(Duration limit) {
+  try_over_.expires_after(limit);
+  try_over_.async_wait(guarded([this](const std::error_code& error) {
+    if (!error && !welcomed_) try_again("it does not answer");
+  }));
 }
 
 void CoordinatorClient::connect(const Results& addresses) {
@@ -100,6 +105,7 @@ void CoordinatorClient::connect(const Results& addresses) {
 }
 
 void CoordinatorClient::prove(tcp::socket socket) {
+  limit_try(kTryLimit);
   proving_ = std::make_unique<PeerConnection>(std::move(socket), PeerRole::client, options_.trust);
   proving_->handshake(Clock::now() + kTryLimit, [this](const std::string& refusal) {
     if (!refusal.empty()) return try_again(refusal);
@@ -130,9 +136,10 @@ void CoordinatorClient::hear(const ToAgent& message) {
   Duration quorum_age{};
   if (const auto* elsewhere = std::get_if<Elsewhere>(&message)) {
     const Elsewhere told = *elsewhere;
-    try_again("the coordinator is not there");
+    try_again(told.agent == options_.trust.own.instance ? "it is this very agent" : "the coordinator is not there");
     return hooks_.on_elsewhere(told);
   }
+  heard_at_ = Clock::now();
   if (const auto* answer = std::get_if<HeartbeatAnswer>(&message)) {
     answered = answer->number;
     quorum_age = answer->quorum_age;

@@ -50,6 +50,8 @@ class CoordinatorClient {
   bool connected() const { return welcomed_; }
   // The address by which we are connected; empty: we are not.
   std::string local_address() const;
+  // When anything was heard of a coordinator last; this agent's answers name no later word of it.
+  TimePoint heard_at() const { return heard_at_; }
   // Where the coordinator is, or was last.
   const std::optional<ControlAddress>& coordinator() const { return coordinator_; }
   // It is there now: leaves the place where it was.
@@ -62,6 +64,7 @@ class CoordinatorClient {
  private:
   using Results = asio::ip::tcp::resolver::results_type;
   void look_up();
+  void limit_try(Duration limit);
   void connect(const Results& addresses);
   void prove(asio::ip::tcp::socket socket);
   void greet();
@@ -91,6 +94,7 @@ class CoordinatorClient {
   Duration pause_;  // before the next try
   bool welcomed_ = false;
   Duration lease_ = {};
+  TimePoint heard_at_ = {};
   std::optional<TimePoint> contact_;  // what we said then has been heard
   std::uint64_t beats_ = 0, last_answer_ = 0;
   std::vector<std::pair<std::uint64_t, TimePoint>> unanswered_;

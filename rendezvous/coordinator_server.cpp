@@ -214,6 +214,7 @@ void CoordinatorServer::Impl::stop_leading(const Elsewhere& told) {
 
 Elsewhere CoordinatorServer::Impl::where_else(const ControlLink& asker) const {
   Elsewhere out = elsewhere_;
+  out.agent = options_.self.value_or(0);
   if (out.coordinator && is_loopback(out.coordinator->host) && !is_loopback(asker.remote_address()))
     out.coordinator->host = asker.local_address();  // it is on this host
   return out;
@@ -281,7 +282,7 @@ void CoordinatorServer::Impl::admit(std::unique_ptr<ControlLink> link, const Hel
   probes_.erase(id);
   contact_.answered(id, now);
   note_presence();
-  tell(id, Welcome{agent.address, options_.lease, coordinator_->term(), quorum_age()});
+  tell(id, Welcome{agent.address, options_.lease, coordinator_->term(), quorum_age(), options_.self.value_or(0)});
 }
 
 void CoordinatorServer::Impl::hear(NodeId id, const std::string& bytes) {

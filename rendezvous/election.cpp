@@ -7,6 +7,12 @@
 
 namespace ddprun {
 
+namespace {
+
+constexpr std::chrono::hours kHeardAgeMost{1};  // longer than any lease
+
+}  // namespace
+
 Election::Election(NodeId self, std::uint64_t seed, const ElectionTiming& timing)
     : self_(self), random_(seed ^ self), timing_(timing) {}
 
@@ -38,6 +44,7 @@ std::vector<ElectionAction> Election::handle(const InTouch& event, TimePoint) {
 }
 
 std::vector<ElectionAction> Election::handle(const OutOfTouch& event, TimePoint now) {
+  heard_at_ = std::max(heard_at_, event.heard_at);
   const bool news = std::exchange(in_touch_, false) || !next_try_;
   if (!record_ || candidacy_) return {};
   if (event.gone && !can_win()) return {GiveUp{}};
@@ -50,18 +57,18 @@ std::vector<ElectionAction> Election::handle(const OutOfTouch& event, TimePoint 
 
 std::vector<ElectionAction> Election::handle(const VoteRequested& event, TimePoint now) {
   const VoteRequest& request = event.request;
-  if (in_touch_) return {GiveVote{{term_, false}}};
+  if (in_touch_) return {GiveVote{vote(false, now)}};
   if (request.term > term_) {
     term_ = request.term;
     voted_for_.reset();
     candidacy_.reset();
   }
-  if (!may_vote_for(request)) return {GiveVote{{term_, false}}};
+  if (!may_vote_for(request)) return {GiveVote{vote(false, now)}};
   voted_for_ = request.candidate;
   if (request.record.id() > newest_ || !record_) record_ = request.record;
   newest_ = request.record.id();
   next_try_ = now + timing_.votes_within + random_part_of(timing_.pause_most);  // in case it does not win
-  return {GiveVote{{term_, true}}};
+  return {GiveVote{vote(true, now)}};
 }
 
 bool Election::may_vote_for(const VoteRequest& request) const {
@@ -78,6 +85,7 @@ std::vector<ElectionAction> Election::handle(const VoteGiven& event, TimePoint n
   }
   if (!candidacy_ || event.vote.term < term_ || !event.vote.granted) return {};
   candidacy_->votes.insert(event.voter);
+  candidacy_->heard_at = std::max(candidacy_->heard_at, now - event.vote.heard_age);
   return count();
 }
 
@@ -101,7 +109,7 @@ std::vector<ElectionAction> Election::stand(TimePoint now) {
   if (!can_win()) return {GiveUp{}};
   ++term_;
   voted_for_ = self_;
-  candidacy_ = Candidacy{{self_}, now};
+  candidacy_ = Candidacy{{self_}, now, heard_at_};
   next_try_ = now + timing_.votes_within + random_part_of(timing_.pause_most);
   Actions asked{AskForVotes{{term_, self_, *record_}}};
   const Actions won = count();
@@ -121,11 +129,15 @@ bool Election::can_win() const {
 std::vector<ElectionAction> Election::count() {
   for (const Electorate& electorate : record_->electorates())
     if (!electorate.has_quorum(candidacy_->votes)) return {};
-  const Lead lead{term_, *record_, candidacy_->asked_at};
+  const Lead lead{term_, *record_, candidacy_->asked_at, candidacy_->heard_at};
   candidacy_.reset();
   next_try_.reset();
   in_touch_ = true;  // with ourselves
   return {lead};
+}
+
+Vote Election::vote(bool granted, TimePoint now) const {
+  return {term_, granted, std::min<Duration>(now - heard_at_, kHeardAgeMost)};
 }
 
 Duration Election::turn() const {

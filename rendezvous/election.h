@@ -30,6 +30,7 @@ struct VoteRequest {
 struct Vote {
   int term = 0;  // the voter's, so that a candidate who lags behind catches up
   bool granted = false;
+  Duration heard_age = {};  // so long ago the voter last heard of a coordinator
 };
 
 // From the connection to the coordinator.
@@ -44,7 +45,8 @@ struct InTouch {
   int term = 0;  // the coordinator's
 };
 struct OutOfTouch {
-  bool gone = false;  // its process is dead: it will not be back
+  bool gone = false;        // its process is dead: it will not be back
+  TimePoint heard_at = {};  // when anything was heard of it last
 };
 // From other agents.
 struct VoteRequested {
@@ -71,6 +73,8 @@ struct Lead {  // coordinate the job, and call all nodes of the record
   int term = 0;
   Round record;
   TimePoint asked_at;  // who voted has followed nobody else since
+  // No voter has answered another coordinator's words of a later time, so none was in contact with a quorum later.
+  TimePoint heard_at;
 };
 struct Follow {};  // the one that called
 struct GiveUp {};  // without the coordinator's node there is no quorum, whoever else is there
@@ -100,7 +104,7 @@ class Election {
   using Actions = std::vector<ElectionAction>;
   struct Candidacy {
     std::set<NodeId> votes;
-    TimePoint asked_at;
+    TimePoint asked_at, heard_at;
   };
 
   Actions handle(const RecordKept& event, TimePoint now);
@@ -115,6 +119,7 @@ class Election {
   bool may_vote_for(const VoteRequest& request) const;
   bool can_win() const;
   Duration turn() const;
+  Vote vote(bool granted, TimePoint now) const;
   Duration random_part_of(Duration most);
   Actions stand(TimePoint now);
   Actions count();
@@ -127,6 +132,7 @@ class Election {
   RecordId newest_;
   std::optional<Round> record_;  // the newest one
   bool in_touch_ = false;
+  TimePoint heard_at_ = {};  // of any coordinator, last
   std::optional<Candidacy> candidacy_;
   std::optional<TimePoint> next_try_;
 };

@@ -57,9 +57,16 @@ void OutputQueue::append_values(const Values& values) {
 
 void OutputQueue::append_value(const Value& value) {
   append_number(value->size(), 8);
-  if (value->size() < kSharedFrom) return append_bytes(*value);
-  later_.push_back({{}, value});  // its length is before it
-  size_ += value->size();
+  append_bytes(value);
+}
+
+void OutputQueue::append_bytes(const Value& bytes) {
+  if (bytes->size() < kSharedFrom) return append_bytes(std::string_view(*bytes));
+  if (empty())
+    first_ = {{}, bytes};
+  else
+    later_.push_back({{}, bytes});
+  size_ += bytes->size();
 }
 
 void OutputQueue::append_number(std::uint64_t number, std::size_t size) {

@@ -20,6 +20,9 @@ class OutputQueue {
  public:
   // Not for Hangup, which has no bytes.
   void append(const Reply& reply);
+  // Bytes as they are.
+  void append_bytes(std::string_view bytes);
+  void append_bytes(const Value& bytes);
   std::size_t size() const { return size_; }
   bool empty() const { return size_ == 0; }
   // What to write next: fills `pieces` from the front, and says how many it filled. They hold until the next change,
@@ -36,7 +39,6 @@ class OutputQueue {
   };
   Piece& last() { return later_.empty() ? first_ : later_.back(); }
   void drop_first();
-  void append_bytes(std::string_view bytes);
   void append_number(std::uint64_t number, std::size_t size);
   void append_values(const Values& values);
   void append_value(const Value& value);

@@ -41,6 +41,7 @@ class PeerConnection::Impl : public std::enable_shared_from_this<Impl> {
   bool left_silently() const { return left_silently_; }
   void read_some(asio::mutable_buffer to, ReadHandler done);
   void write(asio::const_buffer bytes, Handler done);
+  void release(std::function<void(ReleasedPeer)> done);
   void close();
   const NodeIdentity& peer() const { return theirs_.from; }
   const asio::ip::tcp::socket& socket() const { return socket_; }
@@ -73,6 +74,8 @@ class PeerConnection::Impl : public std::enable_shared_from_this<Impl> {
   void finish_write(const std::error_code& error);
   void send_last_words();
 
+  void finish_release();
+  ReleasedPeer take_apart();
   void shut();
   // Handlers are posted: whatever they do to us, nothing of ours stands below them.
   template <class Function, class... Arguments>
@@ -104,6 +107,7 @@ class PeerConnection::Impl : public std::enable_shared_from_this<Impl> {
   asio::mutable_buffer read_to_;
   ReadHandler on_read_;
   Handler on_written_;
+  std::function<void(ReleasedPeer)> on_released_;
 };
 
 // Whatever goes wrong with one peer, memory included, must not reach the others.
@@ -308,6 +312,7 @@ void PeerConnection::Impl::send(asio::const_buffer bytes, bool unwritten) {
       self->unwritten_ = {};
     else
       self->output_.clear();
+    if (self->on_released_) return self->finish_release();
     if (error) return self->finish_write(error);  // where nobody writes, the next read tells
     self->pump();
   });
@@ -316,6 +321,24 @@ void PeerConnection::Impl::send(asio::const_buffer bytes, bool unwritten) {
 void PeerConnection::Impl::finish_write(const std::error_code& error) {
   unwritten_ = {};
   if (on_written_) call(on_written_, error);
+}
+
+void PeerConnection::Impl::release(std::function<void(ReleasedPeer)> done) {
+  check(proved_ && !on_read_ && !on_written_,
+        "that a released connection is proved, and that nobody reads or writes it");
+  on_released_ = std::move(done);
+  if (!sending_) finish_release();
+}
+
+void PeerConnection::Impl::finish_release() {
+  asio::post(socket_.get_executor(),
+             [self = shared_from_this(), done = std::exchange(on_released_, {})] { done(self->take_apart()); });
+}
+
+ReleasedPeer PeerConnection::Impl::take_apart() {
+  std::error_code error;
+  const int fd = socket_.release(error);  // where that fails, it is the socket's to close
+  return {theirs_.from, Fd(error ? -1 : fd), tls_, std::move(session_), std::move(heard_)};
 }
 
 // An alert or a good-bye, as far as the socket takes it.
@@ -360,6 +383,9 @@ void PeerConnection::handshake(TimePoint deadline, ProofHandler done) { impl_->h
 bool PeerConnection::left_silently() const { return impl_->left_silently(); }
 void PeerConnection::read_some(asio::mutable_buffer to, ReadHandler done) { impl_->read_some(to, std::move(done)); }
 void PeerConnection::write(asio::const_buffer bytes, Handler done) { impl_->write(bytes, std::move(done)); }
+void PeerConnection::release(std::function<void(ReleasedPeer)> done) && {
+  std::exchange(impl_, {})->release(std::move(done));
+}
 void PeerConnection::close() { impl_->close(); }
 const NodeIdentity& PeerConnection::peer() const { return impl_->peer(); }
 

@@ -21,6 +21,7 @@
 
 #include "rendezvous/admission.h"
 #include "rendezvous/greeting.h"
+#include "rendezvous/peer_stream.h"
 #include "rendezvous/tls_context.h"
 
 namespace ddprun {
@@ -51,6 +52,9 @@ class PeerConnection {
   void read_some(asio::mutable_buffer to, ReadHandler done);
   // All of it. The bytes must stay until `done`.
   void write(asio::const_buffer bytes, Handler done);
+  // Takes it from its executor, for a loop of another kind; a proved one that nobody reads or writes. `done` comes in
+  // the executor, when what we last sent has left. Of no more use here afterwards.
+  void release(std::function<void(ReleasedPeer)> done) &&;
   // At once. What the peer has not read yet may be lost.
   void close();
 

@@ -1,232 +1,219 @@
 #include "rendezvous/server.h"
 
-#include <pthread.h>
-#include <sys/socket.h>
-
 #include <algorithm>
 #include <atomic>
-#include <cerrno>
 #include <cstdio>
 #include <exception>
+#include <map>
 #include <set>
-#include <thread>
-#include <unordered_map>
 #include <utility>
 #include <vector>
 
-#include "rendezvous/connection.h"
-#include "rendezvous/listen_socket.h"
-#include "rendezvous/poller.h"
-#include "rendezvous/signals_blocked.h"
+#include "rendezvous/loop_thread.h"
+#include "rendezvous/node_link.h"
 #include "rendezvous/store.h"
+#include "rendezvous/store_front.h"
 
 namespace ddprun {
 namespace {
 
-constexpr int kAcceptsPerTurn = 64;
-// Out of descriptors or memory, newcomers stay in the kernel's queue and we look again so often.
-constexpr std::chrono::milliseconds kAcceptPause{50};
-constexpr ClientId kListener = 0;  // as a tag; clients count from 1
-constexpr TimePoint kNever = TimePoint::max();
+// A link's number, and in the store's eyes the upper bits of its clients' ids.
+using LinkId = std::uint64_t;
+constexpr LinkId kLinkIdMax = 0xffff;
+constexpr unsigned kLinkShift = 48;
+static_assert(StoreFront::kClientsEnd == ClientId{1} << kLinkShift);
 
-bool out_of_resources(int error) { return error == EMFILE || error == ENFILE || error == ENOBUFS || error == ENOMEM; }
+ClientId client_of(LinkId link, Ticket ticket) { return link << kLinkShift | ticket; }
+LinkId link_of(ClientId client) { return client >> kLinkShift; }
+Ticket ticket_of(ClientId client) { return client & kTicketMax; }
 
-bool none_left(int error) { return error == EAGAIN || error == EWOULDBLOCK; }
-
-// A client, and what the loop knows of it.
-struct Client {
-  Client(ClientId id, Fd socket, ConnectionHost& host) : connection(id, std::move(socket), host) {}
-  Connection connection;
+// A node's proxy, and what the loop knows of it.
+struct Link {
+  Link(ReleasedPeer peer, const ServerLimits& limits, NodeLink::AskHandler on_ask, NodeLink::ForgetHandler on_forget)
+      : node(std::move(peer), limits, std::move(on_ask), std::move(on_forget)) {}
+  NodeLink node;
   std::uint32_t awaited = EPOLLIN;
-  TimePoint deadline = kNever;
+  TimePoint deadline = TimePoint::max();
   bool touched = false;
 };
+
+void tell(const std::string& line) { std::fprintf(stderr, "ddprun: the store %s\n", line.c_str()); }
 
 }  // namespace
 
 class Server::Impl {
  public:
   explicit Impl(const Options& options);
-  ~Impl();
+  ~Impl() { loop_.stop(); }
   std::uint16_t port() const { return listening_.port; }
+  const std::shared_ptr<Mailbox>& mailbox() { return loop_.mailbox(); }
+  void admit(ReleasedPeer peer);
+  LinkCounts link_counts() const { return {link_count_, link_requests_, link_askers_}; }
 
  private:
-  void run();
   void turn();
-  void accept_some();
-  void pause_accepting();
-  void admit(Fd socket);
-  void serve(ClientId id, std::uint32_t events);
+  void settle();
+  TimePoint next_deadline() const;
   void answer(ClientId from, Request request);
-  void touch(ClientId id, Client& client);
-  void settle_all();
-  template <class Step>
-  void attempt(ClientId id, Client& client, Step step);
-  void settle(ClientId id, Client& client);
-  void remove(ClientId id);
-  void remove_the_late();
+  void route(const Answers& answers);
+  void answer(LinkId id, Ticket first, LinkAsk ask);
+  void let_wait(LinkId id, Ticket ticket, Request request);
+  void serve(LinkId id, std::uint32_t events);
+  Link& touch(LinkId id, Link& link);
+  void settle_links();
+  void settle(LinkId id, Link& link);
+  void remove(LinkId id);
 
+  const ServerLimits limits_;
+  LoopThread loop_{"ddprun-store", "the store"};
   const Listening listening_;
-  const Fd listener_{listening_.fd};
-  Poller poller_;
-  TimePoint accept_again_ = kNever;
-  ConnectionHost host_;
+  StoreFront front_;
   Store store_;
-  ClientId next_id_ = kListener + 1;
-  std::unordered_map<ClientId, Client> clients_;
-  std::set<ClientId> unvalidated_;                      // oldest first: ids grow
-  std::set<std::pair<TimePoint, ClientId>> deadlines_;  // of the few that have one
-  Client* served_ = nullptr;
-  std::vector<ClientId> touched_;  // in this turn: to be flushed and settled
-  std::atomic<bool> stopping_ = false;
-  std::thread thread_;
+  LinkId last_link_ = 0;
+  std::map<LinkId, Link> links_;
+  std::set<std::pair<TimePoint, LinkId>> deadlines_;  // of the few that have one
+  std::vector<LinkId> touched_;
+  std::atomic<std::size_t> link_count_ = 0;
+  std::atomic<std::uint64_t> link_requests_ = 0, link_askers_ = 0;
 };
 
 Server::Impl::Impl(const Options& options)
-    : listening_(open_listener(options.address, options.port)),
-      host_{options.limits, [this](ClientId id, Request request) { answer(id, std::move(request)); }} {
-  poller_.add(listener_.get(), EPOLLIN, kListener);
-  const SignalsBlocked blocked;
-  thread_ = std::thread([this] { run(); });
-}
-
-Server::Impl::~Impl() {
-  stopping_ = true;
-  poller_.wake();
-  thread_.join();
-}
-
-void Server::Impl::run() {
-  pthread_setname_np(pthread_self(), "ddprun-store");
-  while (!stopping_) try {
-      turn();
-    } catch (const std::exception& error) {
-      std::fprintf(stderr, "ddprun: the store goes on after an internal error: %s\n", error.what());
-    }
+    : limits_(options.limits),
+      listening_(open_listener(options.address, options.port)),
+      front_(listening_, options.own_user_only, options.limits, loop_.poller(),
+             {[this](ClientId id, Request request) { answer(id, std::move(request)); },
+              [this](ClientId id) { store_.forget(id); }, [this](ClientId id) { store_.forget(id); },
+              options.on_refusal ? options.on_refusal : tell}) {
+  loop_.start([this] { turn(); });
 }
 
 void Server::Impl::turn() {
-  const TimePoint first_deadline = deadlines_.empty() ? kNever : deadlines_.begin()->first;
-  for (const epoll_event event : poller_.wait(std::min(first_deadline, accept_again_)))
-    if (event.data.u64 == kListener)
-      accept_some();
+  for (const epoll_event& event : loop_.poller().wait(next_deadline()))
+    if (StoreFront::owns(event.data.u64))
+      front_.on_ready(event);
     else
-      serve(event.data.u64, event.events);
-  settle_all();
-  if (!deadlines_.empty()) remove_the_late();
-  if (accept_again_ != kNever && accept_again_ <= Clock::now()) accept_some();
+      serve(link_of(event.data.u64), event.events);
+  settle();
 }
 
-void Server::Impl::accept_some() {
-  if (std::exchange(accept_again_, kNever) != kNever) poller_.change(listener_.get(), EPOLLIN, kListener);
-  for (int i = 0; i < kAcceptsPerTurn; ++i) {
-    const int fd = accept4(listener_.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK);
-    if (fd < 0 && none_left(errno)) break;
-    if (fd < 0 && out_of_resources(errno)) return pause_accepting();
-    if (fd >= 0) admit(Fd(fd));
+void Server::Impl::settle() {
+  front_.settle();
+  settle_links();
+}
+
+TimePoint Server::Impl::next_deadline() const {
+  return std::min(front_.next_deadline(), deadlines_.empty() ? TimePoint::max() : deadlines_.begin()->first);
+}
+
+void Server::Impl::answer(ClientId from, Request request) { route(store_.on(from, std::move(request))); }
+
+void Server::Impl::route(const Answers& answers) {
+  for (const Answer& answer : answers) {
+    if (StoreFront::owns(answer.to))
+      front_.send(answer.to, answer.reply);
+    else if (const auto link = links_.find(link_of(answer.to)); link != links_.end())
+      touch(link->first, link->second).node.answer(ticket_of(answer.to), 1, answer.reply);
   }
 }
 
-void Server::Impl::pause_accepting() {
-  poller_.change(listener_.get(), 0, kListener);
-  accept_again_ = Clock::now() + kAcceptPause;
+// A shared read is done once; of those who wait for the same, each waits by itself.
+void Server::Impl::answer(LinkId id, Ticket first, LinkAsk ask) {
+  ++link_requests_;
+  link_askers_ += ask.askers;
+  const Op op = ask.request.op;
+  if (op == Op::wait || op == Op::barrier) {
+    for (Ticket ticket = first; ticket < first + ask.askers - 1; ++ticket) let_wait(id, ticket, ask.request);
+    return let_wait(id, first + ask.askers - 1, std::move(ask.request));
+  }
+  if (ask.askers == 1) return route(store_.on(client_of(id, first), std::move(ask.request)));
+  for (const Answer& answer : store_.on(client_of(id, first), std::move(ask.request)))
+    links_.at(id).node.answer(first, ask.askers, answer.reply);
 }
 
-void Server::Impl::admit(Fd socket) try {
-  if (clients_.size() >= host_.limits.connections_max) return;
-  if (unvalidated_.size() >= host_.limits.unvalidated_max) remove(*unvalidated_.begin());
-  const ClientId id = next_id_++;
-  const int fd = socket.get();
-  Client& client = clients_.try_emplace(id, id, std::move(socket), host_).first->second;
-  attempt(id, client, [&](Connection&) {
-    unvalidated_.insert(id);
-    poller_.add(fd, client.awaited, id);
-    settle(id, client);
-  });
-} catch (const std::exception& error) {
-  std::fprintf(stderr, "ddprun: the store turns a client away: %s\n", error.what());
+void Server::Impl::let_wait(LinkId id, Ticket ticket, Request request) {
+  const ClientId client = client_of(id, ticket);
+  const Answers answers = store_.on(client, std::move(request));
+  const bool answered =
+      std::any_of(answers.begin(), answers.end(), [&](const Answer& answer) { return answer.to == client; });
+  if (!answered) links_.at(id).node.park(ticket);
+  route(answers);
 }
 
-void Server::Impl::serve(ClientId id, std::uint32_t events) {
-  const auto found = clients_.find(id);
-  if (found == clients_.end()) return;  // removed earlier in this turn
-  served_ = &found->second;
-  touch(id, *served_);
-  attempt(id, *served_, [&](Connection& connection) {
-    connection.on_ready(events);
-    if (connection.input_over() || connection.over()) store_.forget(id);  // before the next one is served
-  });
+void Server::Impl::admit(ReleasedPeer peer) {
+  if (links_.size() >= limits_.links_max || last_link_ == kLinkIdMax) return tell("has too many links to other nodes");
+  const LinkId id = ++last_link_;
+  Link& link = links_
+                   .try_emplace(
+                       id, std::move(peer), limits_,
+                       [this, id](Ticket first, LinkAsk ask) { answer(id, first, std::move(ask)); },
+                       [this, id](Ticket ticket) { store_.forget(client_of(id, ticket)); })
+                   .first->second;
+  link_count_ = links_.size();
+  loop_.poller().add(link.node.fd(), link.awaited, id << kLinkShift);
+  serve(id, EPOLLIN);  // the poller knows nothing of what was received before
+  settle();
 }
 
-// Whatever goes wrong with one client, memory included, must not reach the others.
-template <class Step>
-void Server::Impl::attempt(ClientId id, Client& client, Step step) try {
-  step(client.connection);
-} catch (const std::exception& error) {
-  std::fprintf(stderr, "ddprun: the store drops a client: %s\n", error.what());
-  remove(id);
-}
-
-void Server::Impl::answer(ClientId from, Request request) {
-  for (const Answer& answer : store_.on(from, std::move(request))) {
-    if (answer.to == from) {
-      served_->connection.send(answer.reply);
-    } else if (const auto to = clients_.find(answer.to); to != clients_.end()) {
-      touch(answer.to, to->second);
-      to->second.connection.send(answer.reply);
-    }
+void Server::Impl::serve(LinkId id, std::uint32_t events) {
+  const auto found = links_.find(id);
+  if (found == links_.end()) return;  // removed earlier in this turn
+  try {
+    touch(id, found->second).node.on_ready(events);
+  } catch (const std::exception& error) {
+    tell(std::string("drops a node's link: ") + error.what());
+    remove(id);
   }
 }
 
-void Server::Impl::touch(ClientId id, Client& client) {
-  if (client.touched) return;
-  touched_.push_back(id);
-  client.touched = true;
+Link& Server::Impl::touch(LinkId id, Link& link) {
+  if (!std::exchange(link.touched, true)) touched_.push_back(id);
+  return link;
 }
 
-// First all is read, then all is written: each half of the way through the kernel stays warm.
-void Server::Impl::settle_all() {
-  for (const ClientId id : touched_)
-    if (const auto found = clients_.find(id); found != clients_.end())
-      attempt(id, found->second, [&](Connection& connection) {
-        connection.flush();
-        settle(id, found->second);
-      });
-  touched_.clear();
+void Server::Impl::settle_links() {
+  for (const LinkId id : std::exchange(touched_, {}))
+    if (const auto found = links_.find(id); found != links_.end()) settle(id, found->second);
+  while (!deadlines_.empty() && deadlines_.begin()->first <= Clock::now()) remove(deadlines_.begin()->second);
 }
 
-// After all calls into a connection: what it awaits now, until when, and whether it is still there.
-void Server::Impl::settle(ClientId id, Client& client) {
-  const Connection& connection = client.connection;
-  client.touched = false;
-  if (connection.over()) return remove(id);
-  if (connection.awaited() != client.awaited) {
-    client.awaited = connection.awaited();
-    poller_.change(connection.fd(), client.awaited, id);
+void Server::Impl::settle(LinkId id, Link& link) {
+  link.touched = false;
+  link.node.flush();
+  if (link.node.over()) return remove(id);
+  if (link.awaited != link.node.awaited()) {
+    link.awaited = link.node.awaited();
+    loop_.poller().change(link.node.fd(), link.awaited, id << kLinkShift);
   }
-  if (connection.deadline() == client.deadline) return;
-  if (connection.validated()) unvalidated_.erase(id);
-  deadlines_.erase({client.deadline, id});
-  client.deadline = connection.deadline();
-  if (client.deadline != kNever) deadlines_.emplace(client.deadline, id);
+  if (link.deadline == link.node.deadline()) return;
+  deadlines_.erase({link.deadline, id});
+  link.deadline = link.node.deadline();
+  if (link.deadline != TimePoint::max()) deadlines_.emplace(link.deadline, id);
 }
 
-void Server::Impl::remove(ClientId id) {
-  store_.forget(id);
-  unvalidated_.erase(id);
-  const auto found = clients_.find(id);
+void Server::Impl::remove(LinkId id) {
+  const auto found = links_.find(id);
+  for (const Ticket ticket : found->second.node.parked()) store_.forget(client_of(id, ticket));
+  loop_.poller().remove(found->second.node.fd());
   deadlines_.erase({found->second.deadline, id});
-  poller_.remove(found->second.connection.fd());
-  clients_.erase(found);
+  links_.erase(found);
+  link_count_ = links_.size();
 }
 
-void Server::Impl::remove_the_late() {
-  for (const TimePoint now = Clock::now(); !deadlines_.empty() && deadlines_.begin()->first <= now;)
-    remove(deadlines_.begin()->second);
+void StoreGateway::serve(ReleasedPeer peer) const {
+  auto shared = std::make_shared<ReleasedPeer>(std::move(peer));
+  mailbox_->post([admit = admit_, shared] { admit(std::move(*shared)); });
 }
 
 Server::Server(const Options& options) : impl_(std::make_unique<Impl>(options)) {}
 Server::~Server() = default;
 std::uint16_t Server::port() const { return impl_->port(); }
+Server::LinkCounts Server::link_counts() const { return impl_->link_counts(); }
+
+StoreGateway Server::gateway() const {
+  StoreGateway gateway;
+  gateway.mailbox_ = impl_->mailbox();
+  gateway.admit_ = [impl = impl_.get()](ReleasedPeer peer) { impl->admit(std::move(peer)); };
+  return gateway;
+}
 
 }  // namespace ddprun

@@ -16,6 +16,8 @@ struct ServerLimits {
   std::size_t unvalidated_max = 1024;
   // One more is turned away; its client tries again later.
   std::size_t connections_max = 65'536;
+  // Nodes whose proxies carry their workers' requests; one more is turned away.
+  std::size_t links_max = 16'384;
 };
 
 }  // namespace ddprun

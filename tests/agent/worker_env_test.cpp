@@ -10,7 +10,9 @@ namespace {
 
 const JobIdentity job{"my-job", 3, "1:2:3:my-job"};
 // Of two nodes with two and three workers.
-std::vector<Seat> two_nodes() { return seats({5, {{0, 2, 0}, {1, 3, 2}}, "10.0.0.7", 41234, {.counts = {.crashes = 1}}}); }
+std::vector<Seat> two_nodes() {
+  return seats({5, {{0, 2, 0}, {1, 3, 2}}, "10.0.0.7", 41234, {.counts = {.crashes = 1}}});
+}
 
 }  // namespace
 

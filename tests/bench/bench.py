@@ -11,6 +11,7 @@ import sys
 import time
 import traceback
 
+import barrier
 import count
 import death
 import launch
@@ -32,6 +33,7 @@ PARTS = {  # word: (the section's title, what measures it)
     "tee": ("Tee", tee.bench),
     "memory": ("Memory", memory.bench),
     "store": ("Store", store.bench),
+    "barrier": ("Barrier through store proxies", barrier.bench),
     "count": ("Instructions", lambda samples: count.bench(samples, PAGE)),
     "step": ("Death to the next training step", trainer.bench_step),
     "train": ("Training", trainer.bench_train),

@@ -197,3 +197,17 @@ TEST_CASE("an agent without the record votes, and does not stand", "[election]")
   job.lose({2});
   CHECK(job.one<GiveVote>(voter.on(VoteRequested{job.stand(2)}, job.now))->vote.granted);
 }
+
+TEST_CASE("who is elected knows when any of its voters last heard of the coordinator before", "[election]") {
+  Agents job(record_of({1, 2, 3, 4, 5}, 1));
+  job.now = TimePoint{} + 100s;
+  job.on(2, OutOfTouch{false, job.now - 5s});
+  job.on(3, OutOfTouch{false, job.now - 3s});
+  job.on(4, OutOfTouch{false, job.now - 4s});
+  const TimePoint lost_at = job.now;
+  const VoteRequest request = job.stand(2);
+  CHECK_FALSE(job.poll(request, 4));
+  const auto won = job.poll(request, 3);
+  REQUIRE(won);
+  CHECK(won->heard_at == lost_at - 3s);
+}

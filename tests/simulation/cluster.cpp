@@ -138,12 +138,12 @@ void Cluster::leave(NodeId id) {
   signal(id, SIGTERM);
 }
 
-// Where nobody lives at the first place, the newcomer takes that. The job goes on at another one: who cannot know that, as
-// there is one place only or the others are out of its reach, would begin another job.
+// Where nobody lives at the first place, the newcomer takes that. The job goes on at another one: who cannot know that,
+// as there is one place only or the others are out of its reach, would begin another job.
 void Cluster::join() {
   const auto all = living();
   const bool remembered = std::any_of(all.begin(), all.end(), [&](NodeId id) { return node(id).seated; });
-  if (ended_ || (!started_.empty() && !remembered)) return;  // it would be another job
+  if (ended_by_ || (!started_.empty() && !remembered)) return;  // it would be another job
   const bool vacant = !here(first_place_);
   const NodeId id = add_node({});
   note(id, vacant ? "comes, to the first place" : "comes");
@@ -222,7 +222,7 @@ void Cluster::try_again(NodeId id, Duration pause, bool gone) {
   net_.after(pause, [this, id, attempt = self.attempt] {
     if (node(id).attempt == attempt) connect(id);
   });
-  elect(id, OutOfTouch{gone});
+  elect(id, OutOfTouch{gone, self.heard_at});
   if (!here(id)) return;
   // As the agent does without a coordinator.
   if (!self.alone_since) self.alone_since = net_.now();
@@ -242,6 +242,7 @@ void Cluster::go_to(NodeId id, NodeId coordinator) {
 void Cluster::welcomed(NodeId id, const Welcome& welcome) {
   Node& self = node(id);
   self.welcome = true;
+  self.heard_at = net_.now();
   self.answered = 0;
   heard_of_quorum(id, 0, welcome.quorum_age);
   elect(id, InTouch{welcome.term});
@@ -315,6 +316,7 @@ void Cluster::tell_of_signal(NodeId id) {
 void Cluster::hear(NodeId id, const ToAgent& message) {
   Node& self = node(id);
   if (!here(id)) return;
+  self.heard_at = net_.now();
   std::visit(overloaded{
                  [&](const HeartbeatAnswer& m) { heard_of_quorum(id, m.number, m.quorum_age); },
                  [&](const KeepRecord& m) { self.kept = m.record; },
@@ -395,7 +397,7 @@ void Cluster::take_the_lead(NodeId id, const Lead& won) {
   ++elections_;
   invariant(terms_.insert(won.term).second, "one coordinator is elected in a term");
   const Duration fence = options_.broken == Break::no_fence ? Duration::zero() : kLease + kBeyondLease;
-  lead(id, Succession{won.term, won.record, net_.now() + fence}, won.asked_at);
+  lead(id, Succession{won.term, won.record, won.heard_at + fence}, won.asked_at);
   node(id).calling = won;
   go_to(id, id);
   call(id, won.term, net_.now() + kCallAgainFor);
@@ -564,8 +566,12 @@ void Cluster::obey(NodeId at, const Order& order) {
                  },
                  [&](const EndJob& o) {
                    note("the job ends: " + o.outcome.reason);
-                   ended_ = office.over = true;
-                   for (const auto& [id, peer] : office.peers) to_node(at, id, o);
+                   office.over = true;
+                   if (!ended_by_) ended_by_ = office.serial;
+                   for (const auto& [id, peer] : office.peers) {
+                     node(id).counts = ended_by_ == office.serial;
+                     to_node(at, id, o);
+                   }
                  },
                  [&](const Recall& o) {
                    to_node(at, o.node, EndRound{o.round, false, o.reason});
@@ -679,7 +685,7 @@ void Cluster::finish(NodeId id, const Outcome& outcome) {
   Node& self = node(id);
   invariant(self.running.empty(), "an agent that finishes has no workers");
   note(id, "finishes: " + outcome.reason);
-  if (self.told && !self.left && outcome.verdict != Verdict::refused) outcomes_.push_back(outcome);
+  if (self.told && self.counts && !self.left && outcome.verdict != Verdict::refused) outcomes_.push_back(outcome);
   hang_up(id);
   self.finished = true;
   exit_when_left(id, net_.now() + kGoodbye);

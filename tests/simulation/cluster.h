@@ -60,7 +60,8 @@ class Cluster {
   int rounds() const { return static_cast<int>(started_.size()); }
   int elections() const { return elections_; }
   const RestartCounts& charged() const { return charged_; }
-  // Of those that were told the job's end: neither killed, nor refused, nor asked to leave, nor out of reach then.
+  // Of those that were told the job's end: neither killed, nor refused, nor asked to leave, nor out of the reach of the
+  // coordinator that decided it first.
   const std::vector<Outcome>& outcomes() const { return outcomes_; }
   const std::string& transcript() const { return transcript_; }  // what happened, a line each
 
@@ -88,7 +89,7 @@ class Cluster {
     RecordId round;
     std::set<int> running, deaf;                          // local ranks
     bool alive = true, finished = false, exited = false;  // finished: it is there for the others only
-    bool left = false, seated = false, told = false;
+    bool left = false, seated = false, told = false, counts = false;
     int signal = 0;  // somebody wants it to end
     // Its way to the coordinator.
     Network::LinkId link = 0;
@@ -98,6 +99,7 @@ class Cluster {
     std::optional<Round> kept;
     RecordId newest;
     bool welcome = false;
+    TimePoint heard_at;
     std::optional<TimePoint> contact, alone_since;
     std::uint64_t beats = 0, answered = 0;
     std::map<std::uint64_t, TimePoint> beats_out;
@@ -180,7 +182,7 @@ class Cluster {
   Network net_;
   std::map<NodeId, std::unique_ptr<Node>> nodes_;
   NodeId first_place_ = 1;  // who is where the others look first
-  bool ended_ = false;      // some coordinator has decided so
+  int ended_by_ = 0;        // the first coordinator that decided so; 0: none yet
   int sides_ = 0, serials_ = 0, elections_ = 0;
   std::set<int> terms_;  // in which somebody was elected
   std::map<RecordId, std::set<NodeId>> to_confirm_;

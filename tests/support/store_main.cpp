@@ -1,20 +1,46 @@
 // A store of its own for tests in other languages: `store_main [port]` prints its port and serves until stdin ends.
+// `store_main --proxies N [--token]` has N store proxies before it, and prints their ports, too: the store's first, all
+// on one line. With a token they reach it by TLS.
 #include <unistd.h>
 
 #include <cstdio>
-#include <cstdlib>
+#include <string>
+#include <vector>
 
-#include "rendezvous/error.h"
-#include "rendezvous/server.h"
+#include "tests/support/store_rig.h"
 
-int main(int argc, char** argv) try {
-  const auto port = static_cast<std::uint16_t>(argc > 1 ? std::strtoul(argv[1], nullptr, 10) : 0);
-  const ddprun::Server server({{}, port});
-  std::printf("%u\n", server.port());
+using namespace ddprun;
+
+namespace {
+
+void serve_until_the_end() {
   std::fflush(stdout);
   char ignored[256];
   while (read(STDIN_FILENO, ignored, sizeof ignored) > 0) continue;
-} catch (const ddprun::Error& error) {
+}
+
+void serve_through_proxies(std::size_t count, bool by_token) {
+  test::StoreRig::Options options{.proxies = count};
+  if (by_token) options.credentials = std::get<Token>(Token::parse("00112233445566778899aabbccddeeff"));
+  test::StoreRig rig(options);
+  std::printf("%u", rig.store().port());
+  for (std::size_t i = 0; i < count; ++i) std::printf(" %u", rig.proxy(i).port());
+  std::printf("\n");
+  serve_until_the_end();
+}
+
+}  // namespace
+
+int main(int argc, char** argv) try {
+  const std::vector<std::string> words(argv + 1, argv + argc);
+  if (words.size() >= 2 && words[0] == "--proxies") {
+    serve_through_proxies(std::stoul(words[1]), words.back() == "--token");
+    return 0;
+  }
+  const Server server({{}, static_cast<std::uint16_t>(words.empty() ? 0 : std::stoul(words[0]))});
+  std::printf("%u\n", server.port());
+  serve_until_the_end();
+} catch (const std::exception& error) {
   std::fprintf(stderr, "store_main: %s\n", error.what());
   return 1;
 }

@@ -1,0 +1,92 @@
+// What the clients of a store meet: a listening socket, and a connection for each that keeps to the protocol and to the
+// limits. Who answers their requests is behind the hooks: the store itself (server.h), or one far away (store_proxy.h).
+//
+// Replies that are sent in a turn of the loop leave at its end, in settle(). For the thread of its loop; the hooks are
+// called in it, and may call back.
+#pragma once
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <set>
+#include <string>
+#include <unordered_map>
+#include <utility>
+#include <vector>
+
+#include "rendezvous/connection.h"
+#include "rendezvous/listen_socket.h"
+#include "rendezvous/poller.h"
+#include "rendezvous/refusal_log.h"
+#include "rendezvous/same_user.h"
+
+namespace ddprun {
+
+class StoreFront {
+ public:
+  struct Hooks {
+    std::function<void(ClientId, Request)> on_request;
+    std::function<void(ClientId)> on_input_over;              // it says no more: its wait ends; perhaps more than once
+    std::function<void(ClientId)> on_gone;                    // and it hears no more; perhaps more than once
+    std::function<void(const std::string& line)> on_refusal;  // "refused 127.0.0.1: ...", as refusal_log.h says
+  };
+  // The descriptors of the poller that are ours: the listener has the tag 0, clients theirs from 1.
+  static constexpr ClientId kClientsEnd = ClientId{1} << 48;
+  static bool owns(std::uint64_t tag) { return tag < kClientsEnd; }
+
+  // `listening`: of open_listener(), ours from now on. With `own_user_only` it has to be on loopback (same_user.h).
+  StoreFront(const Listening& listening, bool own_user_only, const ServerLimits& limits, Poller& poller, Hooks hooks);
+
+  void on_ready(const epoll_event& event);
+  // All that was touched in this turn is written, and who is late or over goes.
+  void settle();
+  TimePoint next_deadline() const;  // TimePoint::max(): none
+  // Every client is closed at once, and nobody listens any more.
+  void close();
+
+  // Of no effect on a client that is gone.
+  void send(ClientId to, const Reply& reply);
+  void send(ClientId to, const Value& bytes);
+  // No further request of this client comes, until go_on().
+  void hold(ClientId client);
+  void go_on(ClientId client);
+  void hang_up(ClientId client);
+
+ private:
+  // A client, and what the loop knows of it.
+  struct Client {
+    Client(ClientId id, Fd socket, ConnectionHost& host) : connection(id, std::move(socket), host) {}
+    Connection connection;
+    std::uint32_t awaited = EPOLLIN;
+    TimePoint deadline = TimePoint::max();
+    bool touched = false;
+  };
+
+  void accept_some();
+  void pause_accepting();
+  bool is_welcome(int socket);
+  void admit(Fd socket);
+  Client* find(ClientId id);
+  void touch(ClientId id, Client& client);
+  template <class Step>
+  void attempt(ClientId id, Client& client, Step step);
+  void watch_end(ClientId id, const Connection& connection);
+  void settle(ClientId id, Client& client);
+  void remove(ClientId id);
+  void remove_the_late();
+
+  Poller& poller_;
+  const Hooks hooks_;
+  Fd listener_;
+  std::optional<SameUser> same_user_;
+  RefusalLog refusals_{AdmissionLimits{}};
+  TimePoint accept_again_ = TimePoint::max();
+  ConnectionHost host_;
+  ClientId next_id_ = 1;
+  std::unordered_map<ClientId, Client> clients_;
+  std::set<ClientId> unvalidated_;                      // oldest first: ids grow
+  std::set<std::pair<TimePoint, ClientId>> deadlines_;  // of the few that have one
+  std::pair<ClientId, Client*> served_ = {};            // it is asked for most
+  std::vector<ClientId> touched_;                       // in this turn: to be flushed and settled
+};
+
+}  // namespace ddprun

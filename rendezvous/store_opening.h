@@ -1,0 +1,21 @@
+// The first messages on a connection that carries a round's store to another node, before it is handed to the store's
+// server and to the store proxy: "store of round 7, please", and "here it is". JSON, framed (frame.h), as what agents
+// else begin with.
+//
+// After its opening the proxy's side is silent until it is welcome, and then the binary protocol begins
+// (link_protocol.h). Where the round is not, or not yet, the store's side closes, and the other one tries again.
+#pragma once
+#include <optional>
+#include <string>
+#include <string_view>
+
+namespace ddprun {
+
+std::string encode_store_opening(int round);
+// The round; nothing where it is another message.
+std::optional<int> parse_store_opening(std::string_view message);
+
+std::string store_welcome();
+bool is_store_welcome(std::string_view message);
+
+}  // namespace ddprun

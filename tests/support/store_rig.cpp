@@ -1,0 +1,58 @@
+#include "tests/support/store_rig.h"
+
+#include <utility>
+
+#include <asio/post.hpp>
+
+#include "rendezvous/store_opening.h"
+
+namespace ddprun::test {
+
+StoreRig::StoreRig(const Options& options)
+    : options_(options), store_(std::make_unique<Server>(options.store)), gateway_(store_->gateway()) {
+  listener_ = std::make_unique<PeerListener>(
+      io_, open_listener("127.0.0.1", 0), trust("node0"),
+      PeerListener::Hooks{[this](PeerConnection peer) { greet(std::move(peer)); }, [](const std::string&) {}});
+  thread_ = std::thread([this] { io_.run(); });
+  for (std::size_t i = 0; i < options.proxies; ++i) {
+    proxies_.push_back(std::make_unique<StoreProxy>(options.proxy));
+    if (options.dial) dial(i);
+  }
+}
+
+StoreRig::~StoreRig() {
+  asio::post(io_, [this] {
+    dialers_.clear();
+    newcomers_.clear();
+    listener_.reset();
+    work_.reset();
+  });
+  thread_.join();
+}
+
+PeerTrust StoreRig::trust(const std::string& name) const {
+  return {std::make_shared<TlsContext>(options_.credentials, "job"), make_identity(name, "job"), {}};
+}
+
+void StoreRig::dial(std::size_t number) {
+  StoreDialer::Options dial{"127.0.0.1", control_port(), kRound, trust("node" + std::to_string(number + 1))};
+  asio::post(io_, [this, dial, upstream = proxy(number).upstream()] { dialers_.emplace_back(io_, dial, upstream); });
+}
+
+void StoreRig::greet(PeerConnection connection) {
+  newcomers_.push_back({std::move(connection)});
+  read(std::prev(newcomers_.end()));
+}
+
+void StoreRig::read(std::list<Newcomer>::iterator newcomer) {
+  const auto room = asio::buffer(newcomer->input);
+  newcomer->connection.read_some(room, [this, newcomer](const std::error_code& error, std::size_t count) {
+    newcomer->reader.add({newcomer->input.data(), count});
+    const auto message = newcomer->reader.next();
+    if (!error && !message) return read(newcomer);
+    if (message && parse_store_opening(*message) == kRound) serve_store(std::move(newcomer->connection), gateway_);
+    newcomers_.erase(newcomer);
+  });
+}
+
+}  // namespace ddprun::test

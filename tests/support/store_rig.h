@@ -1,0 +1,67 @@
+// A store, and store proxies that reach it as those of other nodes do: over a control listener, each by a proved
+// connection of its own. All in this process, over loopback.
+#pragma once
+#include <chrono>
+#include <list>
+#include <memory>
+#include <optional>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include <asio/executor_work_guard.hpp>
+#include <asio/io_context.hpp>
+
+#include "rendezvous/frame.h"
+#include "rendezvous/peer_listener.h"
+#include "rendezvous/store_links.h"
+
+namespace ddprun::test {
+
+class StoreRig {
+ public:
+  struct Options {
+    Credentials credentials = NoCredentials{};
+    std::size_t proxies = 1;
+    Server::Options store = {.address = "127.0.0.1"};
+    StoreProxy::Options proxy = {};
+    bool dial = true;  // else by dial()
+  };
+  StoreRig() : StoreRig(Options()) {}
+  explicit StoreRig(const Options& options);
+  ~StoreRig();
+
+  Server& store() { return *store_; }
+  StoreProxy& proxy(std::size_t number = 0) { return *proxies_.at(number); }
+  std::uint16_t control_port() const { return listener_->port(); }
+  // As a node's end would: its proxy, or the store, is gone.
+  void end_proxy(std::size_t number) { proxies_.at(number).reset(); }
+  void end_store() { store_.reset(); }
+  // Connects the proxy with the store.
+  void dial(std::size_t number);
+
+ private:
+  struct Newcomer {
+    PeerConnection connection;
+    FrameReader reader = {};
+    std::array<char, 4096> input = {};
+  };
+  static constexpr int kRound = 7;
+
+  void greet(PeerConnection connection);
+  void read(std::list<Newcomer>::iterator newcomer);
+  PeerTrust trust(const std::string& name) const;
+
+  const Options options_;
+  asio::io_context io_;
+  asio::executor_work_guard<asio::io_context::executor_type> work_{io_.get_executor()};
+  std::unique_ptr<Server> store_;
+  StoreGateway gateway_;
+  std::list<Newcomer> newcomers_;
+  std::unique_ptr<PeerListener> listener_;
+  std::vector<std::unique_ptr<StoreProxy>> proxies_;
+  std::list<StoreDialer> dialers_;
+  std::thread thread_;
+};
+
+}  // namespace ddprun::test
