@@ -361,15 +361,21 @@ void Cluster::carry_out(NodeId id, const ElectionAction& action, NodeId from) {
       overloaded{
           [&](const AskForVotes& a) {
             note(id, "stands for term " + std::to_string(a.request.term));
-            for (const RoundNode& voter : a.request.record.nodes) {
+            const auto request = std::make_shared<const VoteRequest>(a.request);
+            for (const RoundNode& voter : request->record.nodes) {
               if (voter.id == id) continue;
-              net_.post(id, voter.id, [this, voter = voter.id, a, id] { elect(voter, VoteRequested{a.request}, id); });
+              net_.post(id, voter.id, [this, voter = voter.id, request, id] {
+                if (here(voter)) elect(voter, VoteRequested{*request}, id);
+              });
             }
           },
           [&](const GiveVote& a) {
+            if (a.vote.granted) votes_[{a.vote.term, from}].insert(id);
             net_.post(id, from, [this, from, id, vote = a.vote] {
               elect(from, VoteGiven{id, vote});
-              if (options_.broken == Break::count_twice) elect(from, VoteGiven{id + 1'000'000, vote});
+              if (options_.broken != Break::count_twice || !node(from).election.record()) return;
+              for (const RoundNode& other : Round(*node(from).election.record()).nodes)
+                if (other.id != id && other.id != from) return elect(from, VoteGiven{other.id, vote});
             });
           },
           [&](const Lead& a) { take_the_lead(id, a); },
@@ -396,6 +402,10 @@ void Cluster::take_the_lead(NodeId id, const Lead& won) {
   note(id, "is elected for term " + std::to_string(won.term) + " by " + in_words(won.record.id()));
   ++elections_;
   invariant(terms_.insert(won.term).second, "one coordinator is elected in a term");
+  std::set<NodeId>& votes = votes_[{won.term, id}];
+  votes.insert(id);
+  for (const Electorate& electorate : won.record.electorates())
+    invariant(electorate.has_quorum(votes), "who is elected was given the votes of a quorum");
   const Duration fence = options_.broken == Break::no_fence ? Duration::zero() : kLease + kBeyondLease;
   lead(id, Succession{won.term, won.record, won.heard_at + fence}, won.asked_at);
   node(id).calling = won;
@@ -535,6 +545,7 @@ void Cluster::look_around(NodeId at, int serial) {
 
 Duration Cluster::quorum_age(Office& office, NodeId self) {
   const TimePoint now = net_.now();
+  if (options_.broken == Break::no_quorum) return {};
   if (now >= office.contact_known_at + kContactEvery) {
     office.contact_at = office.contact.latest(office.coordinator.electorates(), self, now);
     office.contact_known_at = now;

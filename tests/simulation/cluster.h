@@ -28,6 +28,7 @@ enum class Break {
   no_lease,        // a node out of reach lets its workers live
   vote_twice,      // an agent forgets whom it has given its vote
   count_twice,     // a candidate counts every vote for two
+  no_quorum,       // a coordinator believes itself in contact with a quorum, whoever is out of its reach
   no_confirmation  // workers start as soon as their agent has its seat
 };
 
@@ -184,7 +185,8 @@ class Cluster {
   NodeId first_place_ = 1;  // who is where the others look first
   int ended_by_ = 0;        // the first coordinator that decided so; 0: none yet
   int sides_ = 0, serials_ = 0, elections_ = 0;
-  std::set<int> terms_;  // in which somebody was elected
+  std::set<int> terms_;                                       // in which somebody was elected
+  std::map<std::pair<int, NodeId>, std::set<NodeId>> votes_;  // by term and candidate
   std::map<RecordId, std::set<NodeId>> to_confirm_;
   std::set<RecordId> started_;
   int last_started_ = 0;  // number

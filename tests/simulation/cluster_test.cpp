@@ -57,10 +57,28 @@ ClusterOptions torn(std::uint64_t seed) {
   options.nodes_min = 1;
   options.nodes_max = options.agents;
   options.trouble_ms = 90'000;
-  options.kills = 1;
-  options.cuts = 8;
+  options.kills = 2;
+  options.cuts = 12;
   options.beheads = 4;
   return options;
+}
+
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+constexpr int kMany = 200;  // ten times as slow
+#else
+constexpr int kMany = 1000;
+#endif
+
+ClusterOptions large(std::uint64_t seed) {
+  return {.agents = kMany,
+          .nodes_min = kMany * 9 / 10,
+          .nodes_max = kMany,
+          .seed = seed,
+          .kills = 3,
+          .cuts = 1,
+          .leaves = 2,
+          .joins = 3,
+          .beheads = 2};
 }
 
 bool is_noticed_among(int seeds, ClusterOptions (*options)(std::uint64_t),
@@ -90,7 +108,7 @@ TEST_CASE("whatever fails when, every agent ends with the same outcome and no wo
   // the seeds reach every kind of end
   CHECK(ends[Verdict::success] > 30);
   CHECK(ends[Verdict::worker_failed] > 3);
-  CHECK(ends[Verdict::interrupted] > 1);
+  CHECK(ends[Verdict::interrupted] > 0);
   CHECK(restarts > 30);
 }
 
@@ -100,12 +118,18 @@ TEST_CASE("one round runs at a time while nodes and coordinators are killed, cut
       .run([](std::uint64_t seed) { all_is_well(troubled(seed)); });
 }
 
+TEST_CASE("one round runs at a time among a thousand agents in trouble", "[cluster]") {
+  Series("simulation: 1,000 agents, and the coordinator in trouble: invariants hold", kMany == 1000 ? 5 : 1, 100)
+      .run([](std::uint64_t seed) { all_is_well(large(seed)); });
+}
+
 TEST_CASE("the simulation notices code that is wrong in one of these ways", "[cluster]") {
   const auto [what, broken] = GENERATE(table<std::string, Break>({
       {"a lost node's workers are not waited for", Break::no_fence},
       {"a node out of reach lets its workers live", Break::no_lease},
       {"an agent votes twice in a term", Break::vote_twice},
       {"a candidate counts votes twice", Break::count_twice},
+      {"a coordinator goes on without a quorum", Break::no_quorum},
       {"workers start before all nodes have confirmed the round", Break::no_confirmation},
   }));
   INFO(what);
@@ -113,15 +137,15 @@ TEST_CASE("the simulation notices code that is wrong in one of these ways", "[cl
 }
 
 TEST_CASE("a thousand agents take a second of ours for an hour of theirs", "[cluster]") {
-  Cluster cluster({.agents = 1000,
-                   .nodes_min = 1000,
-                   .nodes_max = 1000,
+  Cluster cluster({.agents = kMany,
+                   .nodes_min = kMany,
+                   .nodes_max = kMany,
                    .seed = 1,
                    .failure = 0.9,
                    .interrupt = 0,
                    .max_restarts = 5});
   REQUIRE_NOTHROW(cluster.run());
-  CHECK(cluster.outcomes().size() == 1000);
+  CHECK(cluster.outcomes().size() == kMany);
   CHECK(cluster.charged().spent() > 0);
 }
 
