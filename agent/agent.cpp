@@ -27,6 +27,7 @@ constexpr milliseconds kGoodbyeLimit{5'000};  // beyond the others' grace
 constexpr milliseconds kLook{20};
 constexpr std::chrono::seconds kAloneLimit{30};  // without the coordinator, once we have had one
 constexpr int kKeeperDied = 70;
+constexpr const char* kLoopback = "127.0.0.1";
 
 // The worker that is alone on a terminal stays in its foreground: it joins the keeper's process group.
 std::optional<pid_t> terminal_group(const AgentOptions& options) {
@@ -252,7 +253,38 @@ void Agent::hear(const ToAgent& message) {
 void Agent::take_seat(const Seat& seat) {
   seat_ = seat;
   job_events_.round_formed(seat);
+  if (options_.store_proxy) bring_store_near();
   happened(RoundFormed{seat});
+}
+
+// Before the round is confirmed, so that workers never wait for it. A lost store ends all its clients; what becomes of
+// the round then is the coordinator's to say.
+void Agent::bring_store_near() {
+  dialer_.reset();
+  proxy_.reset();
+  if (seat_->group_rank == 0) return coordination_->offer_store(seat_->round, store_->gateway());
+  const auto print = [this](const std::string& line) { pipes_.print("ddprun: " + line + ".\n"); };
+  proxy_ = std::make_unique<StoreProxy>(StoreProxy::Options{
+      .on_lost = [print](const std::string& why) { print("the round's store is out of reach: " + why); },
+      .on_refusal = print});
+  dialer_ = coordination_->dial_store(*seat_, proxy_->upstream());
+}
+
+void Agent::close_store() {
+  dialer_.reset();
+  proxy_.reset();
+  store_.reset();
+}
+
+Seat Agent::as_workers_see(const Seat& seat) {
+  if (!options_.meeting) return seat;
+  options_.command.inherited["DDPRUN_MASTER_ADDR"] = seat.master_host;
+  options_.command.inherited["DDPRUN_MASTER_PORT"] = std::to_string(seat.master_port);
+  Seat near = seat;
+  if (!options_.store_proxy) return near;
+  near.master_host = kLoopback;
+  near.master_port = proxy_ ? proxy_->port() : store_->port();
+  return near;
 }
 
 // The other nodes shall not wait for our workers to leave in order to know why theirs have to.
@@ -272,10 +304,16 @@ void Agent::send_words(const Outcome& outcome) {
 
 // A fresh store for every round: the wire carries no round number, so the port is the fence between two of them.
 void Agent::say_ready() {
-  store_.reset();
+  close_store();
   file_timer_.reset();
   job_events_.waiting_for_round();
-  store_ = std::make_unique<Server>(Server::Options{options_.store_address, options_.master_port});
+  Server::Options store{.address = options_.store_address, .port = options_.master_port};
+  if (options_.store_proxy) {
+    store.address = kLoopback;
+    store.own_user_only = true;
+    store.on_refusal = [this](const std::string& line) { pipes_.print("ddprun: " + line + ".\n"); };
+  }
+  store_ = std::make_unique<Server>(store);
   coordination_->send(NodeReady{coordination_->node(), offer()});
 }
 
@@ -330,7 +368,7 @@ void Agent::carry_out(const Action& action) {
 }
 
 void Agent::start_workers(const Seat& seat) {
-  workers_.begin(seat);
+  workers_.begin(as_workers_see(seat));
   reporter_.round_begins();
   offer_timers();
   for (int local_rank = 0; local_rank < seat.workers; ++local_rank) {
@@ -397,7 +435,7 @@ void Agent::sweep(int round) {
 
 void Agent::finish(const Outcome& outcome) {
   result_ = {outcome, workers_.channels().all_saved(Clock::now())};
-  store_.reset();
+  close_store();
   file_timer_.reset();
   job_events_.finished(outcome);
   pipes_.drain(kDrainLimit);

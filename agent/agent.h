@@ -58,6 +58,7 @@ struct AgentOptions {
   std::string rdzv_backend = "static";         // as events name it
   std::optional<Meeting> meeting = {};         // with other nodes
   std::optional<int> wished_rank = {};         // among them
+  bool store_proxy = false;                    // workers reach the store through their own agent, on loopback only
   Duration join_timeout = std::chrono::seconds(600);
 };
 
@@ -89,6 +90,9 @@ class Agent {
   void tell_of_signal();
   void hear(const ToAgent& message);
   void take_seat(const Seat& seat);
+  void bring_store_near();
+  void close_store();
+  Seat as_workers_see(const Seat& seat);
   void say_ready();
   NodeOffer offer() const;
 
@@ -126,6 +130,8 @@ class Agent {
   JobEvents job_events_;
   std::unique_ptr<FileTimer> file_timer_;  // of the current round
   std::unique_ptr<Server> store_;          // of the current or the coming round
+  std::unique_ptr<StoreProxy> proxy_;      // to the round's store on another node
+  std::unique_ptr<StoreDialer> dialer_;
   std::unique_ptr<Coordination> coordination_;
   TimePoint alone_since_ = Clock::now();      // no coordinator in reach
   int signal_ = 0;                            // somebody wants ddprun to end

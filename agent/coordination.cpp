@@ -58,6 +58,8 @@ class Here : public Coordination {
 
   bool connected() const override { return true; }
   NodeId node() const override { return 0; }
+  void offer_store(int, const StoreGateway&) override {}
+  std::unique_ptr<StoreDialer> dial_store(const Seat&, const StoreUpstream&) override { return {}; }
   void leave() override {}
   bool all_left(std::chrono::milliseconds) override { return true; }
 
@@ -109,6 +111,11 @@ class There : public Coordination {
   bool send(const FromAgent& message) override { return client_ && client_->send(message); }
   bool connected() const override { return client_ && client_->connected(); }
   NodeId node() const override { return trust_.own.instance; }
+  void offer_store(int round, const StoreGateway& store) override { server_->offer_store(round, store); }
+  std::unique_ptr<StoreDialer> dial_store(const Seat& seat, const StoreUpstream& proxy) override {
+    const auto& [host, port] = seat.store_agent;
+    return std::make_unique<StoreDialer>(io_, StoreDialer::Options{host, port, seat.round, trust_}, proxy);
+  }
 
   void leave() override {
     client_.reset();

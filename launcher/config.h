@@ -77,6 +77,7 @@ struct Config {
   std::vector<int> signals_to_handle = {SIGTERM, SIGINT, SIGHUP, SIGQUIT};
   std::vector<int> preempt_signals = {};
   ExitCodeChoice exit_code = ExitCodeChoice::ddprun;
+  bool store_proxy = false;  // also without a token
   bool core_dumps = false;
   // A control group costs half a millisecond and needs rights; without one nothing escapes either, unless keeper and
   // agent are killed at once.

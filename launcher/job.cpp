@@ -182,6 +182,7 @@ AgentOptions job_options(const Config& config, const Machine& machine, const Pro
   if (several_nodes(config)) {
     options.meeting = meeting(config, program, run_id, place);
     options.join_timeout = round_policy(config).join_timeout;
+    options.store_proxy = config.store_proxy || !std::holds_alternative<NoCredentials>(options.meeting->credentials);
     if (config.rdzv_backend == Backend::fixed || in_force(config.settings, option("node-rank")))
       options.wished_rank = config.node_rank;
   }

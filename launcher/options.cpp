@@ -280,8 +280,8 @@ constexpr OptionRow kOptions[] = {
      .choices = "static|c10d"},
     {.name = "rdzv-endpoint",
      .group = Group::job,
-     .value = "HOST[:PORT],...",
-     .help = "where nodes meet; with static: master-addr and master-port",
+     .value = "PLACE,...",
+     .help = "HOST[:PORT], where nodes meet; with static: master-addr",
      .set = endpoint},
     {.name = "control-port",
      .group = Group::job,
@@ -299,6 +299,10 @@ constexpr OptionRow kOptions[] = {
              "keep_alive_max_attempt, read_timeout, timeout, is_host, store_type, rank."},
 
     // Access
+    {.name = "store-proxy",
+     .group = Group::access,
+     .help = "reach the store through each node's own agent, as with a token",
+     .set = yes_or_no<&Config::store_proxy>},
     {.name = "token-file",
      .group = Group::access,
      .value = "FILE",

@@ -59,6 +59,11 @@ void ControlLink::write() {
   });
 }
 
+PeerConnection ControlLink::release() {
+  closed_ = true;
+  return std::move(connection_);
+}
+
 void ControlLink::close() {
   if (std::exchange(closed_, true)) return;
   connection_.close();

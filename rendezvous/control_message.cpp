@@ -156,6 +156,10 @@ Outcome outcome_from(const Fields& fields) {
   throw BadMessage("'verdict' is unknown");
 }
 
+Json to_json(const ControlAddress& address) { return {{"host", address.host}, {"port", address.port}}; }
+
+ControlAddress address_from(const Fields& fields) { return {fields.text("host"), fields.port("port")}; }
+
 Json to_json(const Seat& seat) {
   return {{"round", seat.round},
           {"group_rank", seat.group_rank},
@@ -168,7 +172,8 @@ Json to_json(const Seat& seat) {
           {"role_world_size", seat.role_world_size},
           {"master_host", seat.master_host},
           {"master_port", seat.master_port},
-          {"restarts", seat.restarts}};
+          {"restarts", seat.restarts},
+          {"store_agent", to_json(seat.store_agent)}};
 }
 
 Seat seat_from(const Fields& fields) {
@@ -183,7 +188,8 @@ Seat seat_from(const Fields& fields) {
           .role_world_size = fields.whole("role_world_size", 1, kRanksMax),
           .master_host = fields.text("master_host"),
           .master_port = fields.port("master_port"),
-          .restarts = fields.whole("restarts", 0)};
+          .restarts = fields.whole("restarts", 0),
+          .store_agent = address_from(fields.object("store_agent"))};
 }
 
 Json to_json(const Fingerprint& fingerprint) {
@@ -208,10 +214,6 @@ Attendance attendance_from(const Fields& fields) {
   return {fields.whole("nodes", 0, kRanksMax), fields.whole("wanted", 0, kRanksMax),
           fields.whole("workers", 0, kRanksMax), fields.texts("awaited")};
 }
-
-Json to_json(const ControlAddress& address) { return {{"host", address.host}, {"port", address.port}}; }
-
-ControlAddress address_from(const Fields& fields) { return {fields.text("host"), fields.port("port")}; }
 
 Json to_json(const RoundNode& node) {
   return {{"id", node.id},     {"workers", node.workers}, {"first_rank", node.first_rank},

@@ -22,6 +22,8 @@
 #include "rendezvous/peer_listener.h"
 #include "rendezvous/quorum_contact.h"
 #include "rendezvous/signals_blocked.h"
+#include "rendezvous/store_links.h"
+#include "rendezvous/store_opening.h"
 
 namespace ddprun {
 namespace {
@@ -97,6 +99,7 @@ class CoordinatorServer::Impl {
   void lead();
   void lead(const Succession& succession, TimePoint asked_at);
   void refer_to(int term, const std::optional<ControlAddress>& coordinator);
+  void offer_store(int round, const StoreGateway& store) { store_.emplace(round, store); }
 
   bool wait_until_left(std::chrono::milliseconds most) {
     std::unique_lock lock(mutex_);
@@ -120,6 +123,7 @@ class CoordinatorServer::Impl {
   void run();
   void welcome(PeerConnection peer);
   void hear_caller(CallerId id, const std::string& bytes);
+  void hand_to_store(CallerId id, int round);
   void hello(CallerId id, const Hello& message);
   void end_caller(CallerId id);
   void admit(std::unique_ptr<ControlLink> link, const Hello& message);
@@ -150,6 +154,7 @@ class CoordinatorServer::Impl {
   RecordId newest_;                         // of what we lead
   QuorumContact contact_;
   TimePoint contact_at_, contact_known_at_;
+  std::optional<std::pair<int, StoreGateway>> store_;  // the newest round's, where it is here
   CallerId last_caller_ = 0;
   std::map<CallerId, Caller> callers_;
   std::map<NodeId, Agent> agents_;
@@ -233,6 +238,7 @@ void CoordinatorServer::Impl::welcome(PeerConnection peer) {
 
 void CoordinatorServer::Impl::hear_caller(CallerId id, const std::string& bytes) {
   const ControlLink& link = *callers_.at(id).link;
+  if (const auto round = parse_store_opening(bytes)) return hand_to_store(id, *round);
   try {
     const FromAgent message = decode_from_agent(bytes, link.peer().instance);
     if (const auto* hello = std::get_if<Hello>(&message)) return this->hello(id, *hello);
@@ -249,6 +255,11 @@ void CoordinatorServer::Impl::hear_caller(CallerId id, const std::string& bytes)
   } catch (const BadMessage& bad) {
     options_.log("dropped the connection of " + link.peer().name + ": it sent what is no message: " + bad.what());
   }
+  end_caller(id);
+}
+
+void CoordinatorServer::Impl::hand_to_store(CallerId id, int round) {
+  if (store_ && store_->first == round) serve_store(callers_.at(id).link->release(), store_->second);
   end_caller(id);
 }
 
@@ -476,6 +487,9 @@ void CoordinatorServer::lead(const Succession& succession, TimePoint asked_at) {
 }
 void CoordinatorServer::refer_to(int term, const std::optional<ControlAddress>& coordinator) {
   impl_->post([this, term, coordinator] { impl_->refer_to(term, coordinator); });
+}
+void CoordinatorServer::offer_store(int round, const StoreGateway& store) {
+  impl_->post([this, round, store] { impl_->offer_store(round, store); });
 }
 bool CoordinatorServer::wait_until_left(std::chrono::milliseconds most) { return impl_->wait_until_left(most); }
 

@@ -18,6 +18,7 @@
 #include "rendezvous/coordinator.h"
 #include "rendezvous/listen_socket.h"
 #include "rendezvous/peer_connection.h"
+#include "rendezvous/server.h"
 
 namespace ddprun {
 
@@ -48,6 +49,9 @@ class CoordinatorServer {
   void lead(const Succession& succession, TimePoint asked_at);  // elected: who voted has followed nobody else since
   // Whoever looks for the coordinator is told so. Ends leading.
   void refer_to(int term, const std::optional<ControlAddress>& coordinator);
+
+  // Proxies of other nodes that come for that round's store get it; of an older one they do not.
+  void offer_store(int round, const StoreGateway& store);
 
   // Waits until every agent, told of the job's end or of another coordinator, has closed its connection; false where
   // that takes longer.

@@ -17,7 +17,7 @@ namespace {
 constexpr auto kAttackLimit = 60s;
 constexpr const char* kToken = "0123456789abcdef0123456789abcdef";
 // To be turned on as soon as the store of a job with a token is open to its own host only.
-constexpr bool kStoreIsClosed = false;
+constexpr bool kStoreIsClosed = true;
 const std::set<int> kControlPorts{29400, 29500};
 
 std::vector<std::string> python(const std::string& program, std::vector<std::string> words) {

@@ -3,6 +3,7 @@
 #include <unistd.h>
 
 #include <csignal>
+#include <filesystem>
 #include <memory>
 
 #include "rendezvous/error.h"
@@ -231,6 +232,24 @@ TEST_CASE("one token, and nobody without it joins", "[nodes]") {
   nodes.let_workers_end();
   CHECK(nodes[0].wait_exit(kLimit).code == 0);
   CHECK(nodes[2].wait_exit(kLimit).code == 0);
+}
+
+TEST_CASE("with --store-proxy, and with a token, workers find the round's store at their own agent", "[nodes]") {
+  const bool by_token = GENERATE(false, true);
+  Nodes nodes(fixed(2, free_port()));
+  nodes.folder.write("token", "0123456789abcdef0123456789abcdef\n");
+  std::filesystem::permissions(nodes.folder.path() / "token", std::filesystem::perms::owner_read);
+  const std::string way = by_token ? "--token-file=token" : "--store-proxy";
+  const std::string worker = "echo \"store $MASTER_ADDR $MASTER_PORT $DDPRUN_MASTER_PORT\"; "
+                             "exec " DDPRUN_BIN_DIR "/host_worker";  // meets the others in the store
+  nodes.add({"--node-rank=0", "--nproc-per-node=2", way}, worker);
+  nodes.add({"--node-rank=1", "--nproc-per-node=2", way}, worker);
+  nodes.all_end_well();
+  const auto there = nodes[0].wait_for_output("store 127.0.0.1 (\\d+) (\\d+)\n", 0ms);
+  const auto far = nodes[1].wait_for_output("store 127.0.0.1 (\\d+) (\\d+)\n", 0ms);
+  CHECK(there.at(1) == there.at(2));
+  CHECK(far.at(2) == there.at(2));
+  CHECK(far.at(1) != there.at(1));
 }
 
 TEST_CASE("of two nodes, without the one that coordinates, the other ends the job, to be requeued", "[nodes]") {
