@@ -123,7 +123,7 @@ TEST_CASE("one round runs at a time among a thousand agents in trouble", "[clust
       .run([](std::uint64_t seed) { all_is_well(large(seed)); });
 }
 
-TEST_CASE("the simulation notices code that is wrong in one of these ways", "[cluster]") {
+TEST_CASE("the simulation notices code that is wrong in one of these ways", "[cluster][release-only]") {
   const auto [what, broken] = GENERATE(table<std::string, Break>({
       {"a lost node's workers are not waited for", Break::no_fence},
       {"a node out of reach lets its workers live", Break::no_lease},
