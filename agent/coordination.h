@@ -46,8 +46,8 @@ class Coordination {
   virtual bool send(const FromAgent& message) = 0;  // false: it is out of reach
   virtual bool connected() const = 0;
   virtual NodeId node() const = 0;
-  // Where workers reach the store through their own agents only: the round's store, for the other nodes' proxies; and this
-  // node's proxy's way to it, which is given up with the dialer.
+  // Where workers reach the store through their own agents only: the round's store, for the other nodes' proxies; and
+  // this node's proxy's way to it, which is given up with the dialer.
   virtual void offer_store(int round, const StoreGateway& store) = 0;
   virtual std::unique_ptr<StoreDialer> dial_store(const Seat& seat, const StoreUpstream& proxy) = 0;
   // The job is over here: no handler is called any more. Where the coordinator runs here, it goes on for the others.

@@ -31,7 +31,8 @@ class ControlLink {
 
   // Also inside a handler: for the next message.
   void set_hooks(Hooks hooks);
-  // Inside on_message, where nothing has been sent and nothing is read behind that message: the connection is another's.
+  // Inside on_message, where nothing has been sent and nothing is read behind that message: the connection is
+  // another's.
   PeerConnection release();
   void send(const std::string& message);
   // The peer takes nothing, and so much waits for it that no more is sent: its owner should give it up.

@@ -126,7 +126,7 @@ struct Seat {
   int first_role_rank = 0, role_world_size = 1;
   std::string master_host = {};
   std::uint16_t master_port = 0;
-  int restarts = 0;  // charged to the job so far, the same on all nodes
+  int restarts = 0;                 // charged to the job so far, the same on all nodes
   ControlAddress store_agent = {};  // where the agent of group rank 0 listens, which has the store
 };
 

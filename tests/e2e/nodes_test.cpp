@@ -240,8 +240,9 @@ TEST_CASE("with --store-proxy, and with a token, workers find the round's store 
   nodes.folder.write("token", "0123456789abcdef0123456789abcdef\n");
   std::filesystem::permissions(nodes.folder.path() / "token", std::filesystem::perms::owner_read);
   const std::string way = by_token ? "--token-file=token" : "--store-proxy";
-  const std::string worker = "echo \"store $MASTER_ADDR $MASTER_PORT $DDPRUN_MASTER_PORT\"; "
-                             "exec " DDPRUN_BIN_DIR "/host_worker";  // meets the others in the store
+  const std::string worker =
+      "echo \"store $MASTER_ADDR $MASTER_PORT $DDPRUN_MASTER_PORT\"; "
+      "exec " DDPRUN_BIN_DIR "/host_worker";  // meets the others in the store
   nodes.add({"--node-rank=0", "--nproc-per-node=2", way}, worker);
   nodes.add({"--node-rank=1", "--nproc-per-node=2", way}, worker);
   nodes.all_end_well();
