@@ -37,6 +37,7 @@ std::vector<ElectionAction> Election::handle(const RoundBegan& event, TimePoint)
 std::vector<ElectionAction> Election::handle(const InTouch& event, TimePoint) {
   if (event.term > term_) voted_for_.reset();
   term_ = std::max(term_, event.term);
+  followed_ = event.term;
   in_touch_ = true;
   candidacy_.reset();
   next_try_.reset();
@@ -90,9 +91,9 @@ std::vector<ElectionAction> Election::handle(const VoteGiven& event, TimePoint n
 }
 
 std::vector<ElectionAction> Election::handle(const Called& event, TimePoint) {
-  if (event.term < term_ || (event.term == term_ && in_touch_)) return {};
+  if (!would_follow(event.term)) return {};
   if (event.term > term_) voted_for_.reset();
-  term_ = event.term;
+  term_ = std::max(term_, event.term);
   candidacy_.reset();
   next_try_.reset();  // until it is out of touch, too
   return {Follow{}};
@@ -133,6 +134,7 @@ std::vector<ElectionAction> Election::count() {
   candidacy_.reset();
   next_try_.reset();
   in_touch_ = true;  // with ourselves
+  followed_ = term_;
   return {lead};
 }
 

@@ -97,6 +97,8 @@ class Election {
   std::optional<TimePoint> next_deadline() const;
 
   int term() const { return term_; }
+  // Whether one of this term is to be followed. What we stood for in vain does not count: nobody followed us.
+  bool would_follow(int term) const { return in_touch_ ? term > followed_ : term >= newest_.term; }
   bool in_touch() const { return in_touch_; }
   const std::optional<Round>& record() const { return record_; }
 
@@ -128,6 +130,7 @@ class Election {
   std::uint64_t random_;
   ElectionTiming timing_;
   int term_ = 0;
+  int followed_ = 0;  // the term of the coordinator that we are, or were last, in touch with
   std::optional<NodeId> voted_for_;  // in this term
   RecordId newest_;
   std::optional<Round> record_;  // the newest one

@@ -211,3 +211,16 @@ TEST_CASE("who is elected knows when any of its voters last heard of the coordin
   REQUIRE(won);
   CHECK(won->heard_at == lost_at - 3s);
 }
+
+TEST_CASE("an agent that stood in vain follows the one that was elected meanwhile, whatever its own term is now",
+          "[election]") {
+  Agents job(record_of({1, 2, 3}, 1));
+  job.lose({3});
+  for (int i = 0; i < 5; ++i) job.stand(3);
+  CHECK(job.agents.at(3).term() == 5);
+  CHECK(job.one<Follow>(job.on(3, Called{1})));
+  job.on(3, InTouch{1});
+  CHECK(job.on(3, Called{1}).empty());
+  CHECK(job.one<Follow>(job.on(3, Called{2})));
+  CHECK(job.agents.at(3).term() == 5);  // and votes for nobody of an earlier one
+}

@@ -294,7 +294,7 @@ void Cluster::watch_lease(NodeId id) {
 void Cluster::told_elsewhere(NodeId id, const Elsewhere& told, std::optional<NodeId> at) {
   try_again(id, kPause, false);
   const Node& self = node(id);
-  if (here(id) && at && told.term >= self.election.term() && at != self.coordinator) go_to(id, *at);
+  if (here(id) && at && self.election.would_follow(told.term) && at != self.coordinator) go_to(id, *at);
 }
 
 void Cluster::to_coordinator(NodeId id, const FromAgent& message) {
