@@ -130,7 +130,7 @@ class Election {
   std::uint64_t random_;
   ElectionTiming timing_;
   int term_ = 0;
-  int followed_ = 0;  // the term of the coordinator that we are, or were last, in touch with
+  int followed_ = 0;                 // the term of the coordinator that we are, or were last, in touch with
   std::optional<NodeId> voted_for_;  // in this term
   RecordId newest_;
   std::optional<Round> record_;  // the newest one
