@@ -12,6 +12,7 @@
 #include "agent/job_cookie.h"
 #include "agent/keeper.h"
 #include "agent/leftovers.h"
+#include "agent/waiting_words.h"
 #include "rendezvous/overloaded.h"
 
 namespace ddprun {
@@ -25,6 +26,7 @@ constexpr milliseconds kLastWords{200};       // for what a worker that died wro
 constexpr milliseconds kWordsLimit{3'000};    // for the words of a failure to come from the coordinator, our own too
 constexpr milliseconds kGoodbyeLimit{5'000};  // beyond the others' grace
 constexpr milliseconds kLook{20};
+constexpr std::chrono::seconds kPatience{3};     // nodes start at different times
 constexpr std::chrono::seconds kAloneLimit{30};  // without the coordinator, once we have had one
 constexpr int kKeeperDied = 70;
 constexpr const char* kLoopback = "127.0.0.1";
@@ -81,6 +83,7 @@ Agent::Agent(AgentOptions options, const RoundPolicy& policy)
             happened(WorkerDying{seat_->round, end.local_rank, end.status});
           }),
       reporter_(pipes_, layout_, workers_, reporter_options(options_)),
+      wait_(io_, pipes_),
       log_(options_.log_level, [this](const std::string& line) { pipes_.print(line); }),
       event_log_(options_.event_log, [this](const std::string& line) { pipes_.print(line); }),
       job_events_(event_log_, workers_, event_job(options_)),
@@ -212,7 +215,10 @@ void Agent::disconnected(const std::string& why) {
   if (supervisor_.round_with_workers()) return;
   if (signal_ != 0) return happened(JobEnded{{Verdict::interrupted, signal_, "interrupted", {}}});
   const Duration patience = seat_ ? Duration(kAloneLimit) : options_.join_timeout;
-  if (now - alone_since_ < patience) return reporter_.waiting_for_coordinator(why, now - alone_since_);
+  if (now - alone_since_ < patience) {
+    if (now - alone_since_ >= kPatience) wait_.tell_trouble("waiting for the coordinator: " + why);
+    return warn_where_alone();
+  }
   const Verdict verdict = seat_ ? Verdict::out_of_reach : Verdict::too_few_nodes;
   happened(JobEnded{{verdict, 0, "the coordinator could not be reached (" + why + ")", {}}});
 }
@@ -230,7 +236,7 @@ void Agent::hear(const ToAgent& message) {
                  [](const Vote&) {},
                  [&](const HeartbeatAnswer& m) {
                    const bool waits = m.attendance && !supervisor_.round_with_workers();
-                   if (!seat_ || waits) reporter_.waiting_for_nodes(m.attendance);
+                   if (!seat_ || waits) tell_of_wait(m.attendance);
                  },
                  [&](const FailureWords& m) {
                    failure_words_ = m.text;
@@ -250,7 +256,19 @@ void Agent::hear(const ToAgent& message) {
              message);
 }
 
+void Agent::tell_of_wait(const std::optional<Attendance>& attendance) {
+  wait_.tell(waiting_words(attendance, options_.workers));
+  if (attendance && attendance->nodes == 1) warn_where_alone();
+}
+
+void Agent::warn_where_alone() {
+  const std::string& host = options_.meeting->places.front().host;
+  if (wait_.so_far() < kPatience || !is_own_loopback(host) || std::exchange(warned_where_alone_, true)) return;
+  reporter_.only_here(host, options_.rdzv_backend == "static" ? "--master-addr" : "--rdzv-endpoint");
+}
+
 void Agent::take_seat(const Seat& seat) {
+  wait_.over();
   seat_ = seat;
   job_events_.round_formed(seat);
   if (options_.store_proxy) bring_store_near();
@@ -289,6 +307,7 @@ Seat Agent::as_workers_see(const Seat& seat) {
 
 // The other nodes shall not wait for our workers to leave in order to know why theirs have to.
 void Agent::job_ended(const Outcome& outcome) {
+  wait_.over();
   if (options_.meeting && outcome.cause && outcome.cause->node == coordination_->node()) {
     words_due_.expires_after(kLastWords);
     words_due_.async_wait([this, outcome](const asio::error_code& error) {
@@ -307,13 +326,17 @@ void Agent::say_ready() {
   close_store();
   file_timer_.reset();
   job_events_.waiting_for_round();
-  Server::Options store{.address = options_.store_address, .port = options_.master_port};
+  Server::Options store{.address = options_.store_address,
+                        .port = options_.master_port,
+                        .ports = options_.store_ports,
+                        .port_before = last_store_port_};
   if (options_.store_proxy) {
     store.address = kLoopback;
     store.own_user_only = true;
     store.on_refusal = [this](const std::string& line) { pipes_.print("ddprun: " + line + ".\n"); };
   }
   store_ = std::make_unique<Server>(store);
+  last_store_port_ = store_->port();
   coordination_->send(NodeReady{coordination_->node(), offer()});
 }
 

@@ -26,6 +26,7 @@
 #include "agent/reporter.h"
 #include "agent/signal_queue.h"
 #include "agent/supervisor.h"
+#include "agent/waiting_line.h"
 #include "agent/worker_group.h"
 #include "rendezvous/server.h"
 
@@ -47,6 +48,7 @@ struct AgentOptions {
   std::string master_host;                // what workers are told; empty: the address by which other nodes reach us
   std::string store_address;              // where the store listens; empty: on all addresses
   std::uint16_t master_port = 0;          // 0: a fresh free one for every round
+  PortRange store_ports = {};             // of those it may be
   LogOptions logs;
   bool named = false;     // the run id is the person's: an earlier run of the job may have left something
   int keeper_pidfd = -1;  // readable once the keeper is dead
@@ -88,6 +90,8 @@ class Agent {
   void connected();
   void disconnected(const std::string& why);
   void tell_of_signal();
+  void tell_of_wait(const std::optional<Attendance>& attendance);
+  void warn_where_alone();
   void hear(const ToAgent& message);
   void take_seat(const Seat& seat);
   void bring_store_near();
@@ -125,15 +129,18 @@ class Agent {
   std::optional<Cgroup> cgroup_;
   WorkerGroup workers_;
   Reporter reporter_;
+  WaitingLine wait_;
   OwnLog log_;
   EventLog event_log_;
   JobEvents job_events_;
   std::unique_ptr<FileTimer> file_timer_;  // of the current round
   std::unique_ptr<Server> store_;          // of the current or the coming round
-  std::unique_ptr<StoreProxy> proxy_;      // to the round's store on another node
+  std::uint16_t last_store_port_ = 0;
+  std::unique_ptr<StoreProxy> proxy_;  // to the round's store on another node
   std::unique_ptr<StoreDialer> dialer_;
   std::unique_ptr<Coordination> coordination_;
-  TimePoint alone_since_ = Clock::now();      // no coordinator in reach
+  TimePoint alone_since_ = Clock::now();  // no coordinator in reach
+  bool warned_where_alone_ = false;
   int signal_ = 0;                            // somebody wants ddprun to end
   bool hurried_ = false;                      // somebody wants that now
   bool words_sent_ = false;                   // of a failure here

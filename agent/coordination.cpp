@@ -16,6 +16,8 @@
 namespace ddprun {
 namespace {
 
+constexpr ListenPurpose kAtPlace{"the coordinator", "--master-port or another port in --rdzv-endpoint", false};
+constexpr ListenPurpose kElsewhere{"the agent", "--control-port"};
 constexpr std::size_t kOthersToAsk = 8;  // for the coordinator, where it is not where it was
 
 std::uint64_t clock_seed() { return static_cast<std::uint64_t>(Clock::now().time_since_epoch().count()); }
@@ -146,13 +148,13 @@ class There : public Coordination {
 
   Listening listen_at_own_place() {
     for (const std::size_t place : meeting_.own_places) try {
-        const Listening listening = open_listener("", meeting_.places[place].port);
+        const Listening listening = open_listener("", meeting_.places[place].port, kAtPlace);
         at_place_ = place;
         return listening;
       } catch (const Error&) {
         if (!meeting_.others_may_host) throw;
       }
-    return open_listener("", meeting_.control_port);
+    return open_listener("", meeting_.control_port, kElsewhere);
   }
 
   std::vector<ControlAddress> others_places() const {
@@ -162,7 +164,7 @@ class There : public Coordination {
   }
 
   void connected(const Welcome& welcome) {
-    elect(InTouch{welcome.term});
+    elect(InTouch{welcome.term, welcome.coordinator});
     if (welcome.coordinator != node()) {
       calls_->hang_up();
       server_->refer_to(welcome.term, client_->coordinator());

@@ -193,6 +193,14 @@ struct LogPipes::State {
     to.add(this, to.terminal() ? kFreshLine + text : text);
   }
 
+  // Cut, as one that wraps could not be taken back.
+  void show(const std::string& line) {
+    Console& to = console(STDERR_FILENO);
+    if (!to.terminal()) return;
+    const std::string cut = line.substr(0, columns_of(STDERR_FILENO) - 1);
+    to.add(this, cut.empty() ? kFreshLine : kFreshLine + cut + "\r");
+  }
+
   void show_later(const StreamPtr& stream) {
     redraws.insert(stream);
     if (redraws.size() > 1) return;
@@ -304,6 +312,14 @@ void LogPipes::print(const std::string& text) {
   state_->begin_one();
   asio::post(state_->io, [&state = *state_, text] {
     state.print(text);
+    state.end_one();
+  });
+}
+
+void LogPipes::show(const std::string& line) {
+  state_->begin_one();
+  asio::post(state_->io, [&state = *state_, line] {
+    state.show(line);
     state.end_one();
   });
 }

@@ -44,6 +44,8 @@ class LogPipes {
   std::vector<std::string> last_lines(int round, int rank) const;
   // A line of our own to stderr, after what has been written before.
   void print(const std::string& text);
+  // On a terminal, a line without an end: the next one, and whatever else is printed, takes its place. Empty: none.
+  void show(const std::string& line);
   // A line about a file that cannot be written; only the first one in our life, as a full disk is full for all files.
   void warn(const std::string& text);
   // Our terminal has another size: the workers' get it too. It sends them no signal.

@@ -14,16 +14,6 @@
 namespace ddprun {
 namespace {
 
-constexpr std::chrono::seconds kPatience{3};  // nodes start at different times
-constexpr std::size_t kNamedNodesMax = 5;
-
-std::string listed(const std::vector<std::string>& names) {
-  std::string out;
-  for (std::size_t i = 0; i < names.size() && i < kNamedNodesMax; ++i) out += (i ? ", " : "") + names[i];
-  if (names.size() > kNamedNodesMax) out += " and " + std::to_string(names.size() - kNamedNodesMax) + " more";
-  return out;
-}
-
 constexpr std::size_t kErrorFileMax = 4 << 20;
 constexpr std::chrono::milliseconds kFileTimeSlack{100};  // files are stamped by a coarser clock
 
@@ -139,21 +129,9 @@ void Reporter::failed_elsewhere(const Outcome& outcome, const std::optional<std:
                               " " + in_words(failure.status) + "; " + outcome.reason + ".\n"));
 }
 
-void Reporter::ended(const Outcome& outcome) { pipes_.print("ddprun: the job ended: " + outcome.reason + ".\n"); }
-
-void Reporter::waiting_for_coordinator(const std::string& why, Duration since) {
-  if (since < kPatience || why == std::exchange(last_wait_, why)) return;
-  pipes_.print("ddprun: waiting for the coordinator: " + why + ".\n");
-}
-
-void Reporter::waiting_for_nodes(const std::optional<Attendance>& attendance) {
-  std::string text = "the job has as many nodes as it may have; this one is a spare";
-  if (attendance)
-    text = std::to_string(attendance->nodes) + " of " + std::to_string(attendance->nodes_wanted) +
-           " nodes are here, with " + std::to_string(attendance->workers) + " workers";
-  if (attendance && !attendance->awaited.empty()) text += "; waiting for " + listed(attendance->awaited);
-  if (text == std::exchange(last_wait_, text)) return;
-  pipes_.print("ddprun: " + text + ".\n");
+void Reporter::ended(const Outcome& outcome) {
+  const bool refused = outcome.verdict == Verdict::refused;
+  pipes_.print((refused ? "ddprun: the job refuses this node: " : "ddprun: the job ended: ") + outcome.reason + ".\n");
 }
 
 void Reporter::regrouping(const EndRound& end) {
@@ -161,6 +139,11 @@ void Reporter::regrouping(const EndRound& end) {
                                           in_words(end.cause->status) + "; "
                                     : "";
   pipes_.print("ddprun: " + who + end.reason + (end.cause ? ".\n" : ": a new round begins.\n"));
+}
+
+void Reporter::only_here(const std::string& host, const std::string& option) {
+  pipes_.print("ddprun: the nodes are to meet at " + host + ", which is every machine's own: name an address by " +
+               option + " that all of them reach.\n");
 }
 
 FailureReport Reporter::report_of(const Outcome& outcome) const {

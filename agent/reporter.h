@@ -64,10 +64,8 @@ class Reporter {
   // Without a worker's failure.
   void ended(const Outcome& outcome);
 
-  // While nodes meet. A line where it is new; on a terminal one that lives, with the time.
-  void waiting_for_coordinator(const std::string& why, Duration since);
-  void waiting_for_nodes(const std::optional<Attendance>& attendance);  // empty: a round runs without this node
-  void regrouping(const EndRound& end);                                 // not by a failure here
+  void regrouping(const EndRound& end);                                // not by a failure here
+  void only_here(const std::string& host, const std::string& option);  // where the nodes are to meet, as it names it
 
  private:
   struct Noticed {
@@ -90,7 +88,6 @@ class Reporter {
   OomCounts memory_before_;             // of the round
   std::map<int, ExpiredTimer> timers_;  // of the round, by local rank
   std::optional<Noticed> noticed_;
-  std::string last_wait_;  // what was said last of a wait
 };
 
 }  // namespace ddprun

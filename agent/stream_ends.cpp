@@ -36,4 +36,9 @@ void copy_size(int from_terminal, int to_terminal) {
   if (ioctl(from_terminal, TIOCGWINSZ, &size) == 0) ioctl(to_terminal, TIOCSWINSZ, &size);
 }
 
+std::size_t columns_of(int terminal) {
+  winsize size{};
+  return ioctl(terminal, TIOCGWINSZ, &size) == 0 && size.ws_col > 0 ? size.ws_col : 80;
+}
+
 }  // namespace ddprun

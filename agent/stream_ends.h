@@ -1,5 +1,7 @@
 // What a worker writes to and the agent reads from: a pipe, or a terminal of its own where our console is one.
 #pragma once
+#include <cstddef>
+
 #include "rendezvous/fd.h"
 
 namespace ddprun {
@@ -18,5 +20,6 @@ StreamEnds open_like(int console_fd);
 
 // Of the window, from one terminal to another.
 void copy_size(int from_terminal, int to_terminal);
+std::size_t columns_of(int terminal);  // 80 where it has no size
 
 }  // namespace ddprun

@@ -85,6 +85,12 @@ void check_interface(const Config& config, const Machine& machine, Problems& out
           did_you_mean(config.interface, here));
 }
 
+void check_store_ports(const Config& config, Problems& out) {
+  if (config.store_ports.first > 0 && !several_nodes(config) && master_port(config) > 0)
+    out.add(out.who("store-ports") + " and " + out.who("master-port") +
+            " both name the store's port: leave out one of them.");
+}
+
 bool endpoint_counts(const Config& config) {
   return config.rdzv_endpoint && config.rdzv_backend == Backend::fixed && !config.standalone;
 }
@@ -184,6 +190,7 @@ std::vector<std::string> problems(const Config& config, const Machine& machine) 
   check_workers(config, machine, out);
   check_interface(config, machine, out);
   check_address(config, out);
+  check_store_ports(config, out);
   check_access(config, out);
   check_program(config, out);
   return out.take();

@@ -13,6 +13,7 @@
 #include "agent/numa.h"
 #include "agent/rank_selection.h"
 #include "launcher/settings.h"
+#include "rendezvous/listen_socket.h"
 #include "rendezvous/time.h"
 #include "rendezvous/token.h"
 
@@ -56,7 +57,8 @@ struct Config {
   std::map<std::string, std::string> rdzv_conf = {};  // keys and values are checked
   std::string master_addr = {};                       // empty: see master_host()
   int master_port = 0;                                // 0: a free one for every round
-  int control_port = 0;  // where an agent that does not have the coordinator listens; 0: any free one
+  int control_port = 0;        // where an agent that does not have the coordinator listens; 0: any free one
+  PortRange store_ports = {};  // of which each round's store takes another one
   std::string local_addr = {};
   std::string interface = {};
 

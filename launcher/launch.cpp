@@ -13,6 +13,7 @@
 #include "agent/agent.h"
 #include "agent/job_cookie.h"
 #include "agent/topology.h"
+#include "agent/waiting_words.h"
 #include "launcher/dry_run.h"
 #include "launcher/exit_codes.h"
 #include "launcher/job.h"
@@ -83,11 +84,19 @@ Place place_of(const Config& config, const Machine& machine) {
 void warn_where_open(const Config& config) {
   const std::string host = meeting_place(config).host;
   if (!std::holds_alternative<NoCredentials>(credentials(config))) return;
-  if (host == "localhost" || host == "::1" || host.starts_with("127.")) return;
+  if (is_own_loopback(host)) return;
   std::fprintf(stderr,
                "ddprun: there is no token: whoever reaches %s can join this job; --make-token makes one, and "
                "--token-file reads it.\n",
                host.c_str());
+}
+
+// It may be one that others know this machine by, such as a container's host.
+void warn_where_no_address_of_ours(const Config& config, const std::string& host) {
+  if (config.local_addr.empty() || whose_address(config.local_addr) == Whose::ours) return;
+  std::fprintf(stderr,
+               "ddprun: %s (--local-addr) is no address of %s, yet the other nodes' workers will look for it there.\n",
+               config.local_addr.c_str(), host.c_str());
 }
 
 // Nodes that find each other by an endpoint alone have to call the job by one name.
@@ -152,7 +161,10 @@ int launch(const Config& config, const Machine& machine, int keeper_pidfd) {
     for (const MeetingPlace& where : meeting_places(config))
       place.whose_meeting_places.push_back(whose_address(where.host));
   AgentOptions options = job_options(config, machine, find_program(config, surroundings()), run_id, place);
-  if (several_nodes(config)) warn_where_open(config);
+  if (several_nodes(config)) {
+    warn_where_open(config);
+    warn_where_no_address_of_ours(config, place.host);
+  }
   options.command.job.cookie = to_string(own_cookie(run_id));
   options.keeper_pidfd = keeper_pidfd;
   raise_file_limit();

@@ -145,6 +145,10 @@ std::string endpoint(Config& config, const OptionRow&, Text text) {
   return complaint;
 }
 
+std::string store_ports(Config& config, const OptionRow&, Text text) {
+  return store(read_port_range(text), config.store_ports);
+}
+
 std::string rdzv_conf(Config& config, const OptionRow&, Text text) {
   return store(read_rdzv_conf(text), config.rdzv_conf);
 }
@@ -299,6 +303,13 @@ constexpr OptionRow kOptions[] = {
              "keep_alive_max_attempt, read_timeout, timeout, is_host, store_type, rank."},
 
     // Access
+    {.name = "store-ports",
+     .group = Group::access,
+     .value = "A-B",
+     .help = "ports that the rounds' stores may take, behind a firewall",
+     .set = store_ports,
+     .meant = "port-range,ports",
+     .more = "Each round takes another one of them, so name at least two. --master-port names the only one."},
     {.name = "store-proxy",
      .group = Group::access,
      .help = "reach the store through each node's own agent, as with a token",

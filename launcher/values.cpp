@@ -202,6 +202,16 @@ Read<Endpoint> read_endpoint(const std::string& text) {
   return endpoint;
 }
 
+Read<PortRange> read_port_range(const std::string& text) {
+  if (text.empty()) return PortRange{};
+  const std::size_t dash = text.find('-');
+  const auto first = number<int>(text.substr(0, dash));
+  const auto last = dash == std::string::npos ? first : number<int>(text.substr(dash + 1));
+  if (!first || !last || *first < 1 || *last < *first || *last > kPortMax)
+    return Wrong{"it takes the first port and the last, from 1 to 65535, such as 29600-29609"};
+  return PortRange{static_cast<std::uint16_t>(*first), static_cast<std::uint16_t>(*last)};
+}
+
 Read<std::vector<std::string>> read_filters(const std::string& text) {
   std::vector<std::string> filters;
   if (text.empty()) return filters;

@@ -207,12 +207,13 @@ Json to_json(const Attendance& attendance) {
   return {{"nodes", attendance.nodes},
           {"wanted", attendance.nodes_wanted},
           {"workers", attendance.workers},
-          {"awaited", attendance.awaited}};
+          {"awaited", attendance.awaited},
+          {"awaited_in_all", attendance.awaited_in_all}};
 }
 
 Attendance attendance_from(const Fields& fields) {
   return {fields.whole("nodes", 0, kRanksMax), fields.whole("wanted", 0, kRanksMax),
-          fields.whole("workers", 0, kRanksMax), fields.texts("awaited")};
+          fields.whole("workers", 0, kRanksMax), fields.texts("awaited"), fields.whole("awaited_in_all", 0, kRanksMax)};
 }
 
 Json to_json(const RoundNode& node) {
@@ -310,15 +311,16 @@ Json parsed(std::string_view bytes) {
 }  // namespace
 
 std::string difference(const Fingerprint& coordinators, const Fingerprint& newcomers) {
-  const auto differ = [](const char* what, const std::string& theirs, const std::string& ours) {
-    return std::string(what) + " is " + theirs + " here and " + ours + " in the job";
+  const auto differ = [](const char* what, const std::string& theirs, const std::string& ours,
+                         const char* remedy = "start every node with the same one") {
+    return std::string(what) + " is " + theirs + " here and " + ours + " in the job; " + remedy;
   };
+  const char* one_version = "install one version on all nodes";
   if (coordinators.protocol != newcomers.protocol)
-    return differ("ddprun's control protocol", std::to_string(newcomers.protocol),
-                  std::to_string(coordinators.protocol)) +
-           " (version " + newcomers.version + " against " + coordinators.version + ")";
+    return differ("ddprun's control protocol", std::to_string(newcomers.protocol) + " (" + newcomers.version + ")",
+                  std::to_string(coordinators.protocol) + " (" + coordinators.version + ")", one_version);
   if (coordinators.version != newcomers.version)
-    return differ("ddprun's version", newcomers.version, coordinators.version);
+    return differ("ddprun's version", newcomers.version, coordinators.version, one_version);
   if (coordinators.nodes != newcomers.nodes) return differ("--nnodes", newcomers.nodes, coordinators.nodes);
   if (coordinators.program != newcomers.program) return differ("the program", newcomers.program, coordinators.program);
   return "";

@@ -10,6 +10,7 @@
 namespace ddprun {
 namespace {
 
+constexpr int kAwaitedNamed = 8;  // by name, as every agent is told with every heartbeat
 constexpr int kNoWish = std::numeric_limits<int>::max();
 
 int wish(const NodeOffer& offer) { return offer.wished_rank.value_or(kNoWish); }
@@ -96,13 +97,28 @@ std::optional<Attendance> Coordinator::attendance() const {
   if (!std::holds_alternative<Gathering>(state_)) return {};
   Attendance out{.nodes = count_ready()};
   out.nodes_wanted = out.nodes < policy_.nodes_min ? policy_.nodes_min : policy_.nodes_max;
+  const auto await = [&](const std::string& name) {
+    if (out.awaited_in_all++ < kAwaitedNamed) out.awaited.push_back(name);
+  };
   for (const auto& [node, member] : members_) {
     if (member.ready)
       out.workers += member.offer.workers;
     else
-      out.awaited.push_back(name_of(member.offer));
+      await(name_of(member.offer));
   }
-  for (const auto& [node, lost] : lost_) out.awaited.push_back(lost.name);
+  for (const auto& [node, lost] : lost_) await(lost.name);
+  for (const int rank : ranks_to_come()) await("node " + std::to_string(rank));
+  return out;
+}
+
+// Of a static job, those that no node has, nor one that was lost.
+std::vector<int> Coordinator::ranks_to_come() const {
+  std::vector<int> out;
+  if (!policy_.fixed_ranks || !lost_.empty()) return out;
+  std::set<int> taken;
+  for (const auto& [node, member] : members_) taken.insert(member.offer.wished_rank.value_or(0));
+  for (int rank = 0; rank < policy_.nodes_max; ++rank)
+    if (!taken.contains(rank)) out.push_back(rank);
   return out;
 }
 

@@ -119,9 +119,11 @@ struct RoundPolicy {
 
 // Who is there and who is waited for, for people.
 struct Attendance {
-  int nodes = 0, nodes_wanted = 0;        // ready; wanted: the fewest, or the most once those are there
-  int workers = 0;                        // of those that are ready
-  std::vector<std::string> awaited = {};  // names of nodes that still stop their workers, or that were lost
+  int nodes = 0, nodes_wanted = 0;  // ready; wanted: the fewest, or the most once those are there
+  int workers = 0;                  // of those that are ready
+  // Nodes that still stop their workers or were lost, and the ranks of a static job that nobody has: the first few.
+  std::vector<std::string> awaited = {};
+  int awaited_in_all = 0;
 };
 
 // How an elected coordinator goes on where another one stopped.
@@ -191,7 +193,8 @@ class Coordinator {
   Active* active(int round);                                        // null: another one, or none
   Active* active_with(NodeId node);                                 // null: it is in no round
   std::optional<Outcome> refusal(const NodeOffer& newcomer) const;  // empty: welcome
-  int staying() const;                                              // members that do not leave
+  std::vector<int> ranks_to_come() const;
+  int staying() const;  // members that do not leave
   int count_ready() const;
   Orders regroup(EndRound end, TimePoint now, TimePoint not_before);
   Orders go_on(TimePoint now);

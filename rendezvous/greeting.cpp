@@ -95,6 +95,8 @@ ParsedGreeting parse_greeting(std::string_view bytes) {
 
 bool is_plain_greeting(std::string_view bytes) { return bytes.starts_with(kMagic); }
 
+Greeting without_a_job() { return {PeerRole::server, {}}; }
+
 std::string complaint_about(const Greeting& theirs, const Greeting& ours) {
   if (theirs.from.instance == ours.from.instance)
     return "it is this very agent: somebody leads our connection back to us";

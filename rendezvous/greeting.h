@@ -45,6 +45,9 @@ ParsedGreeting parse_greeting(std::string_view bytes);
 // Whether a connection that should begin with TLS begins with a greeting.
 bool is_plain_greeting(std::string_view bytes);
 
+// What a server answers to another job's client, for whom it is no server of its own job either.
+Greeting without_a_job();
+
 // Why a greeting from the other side is not to be answered; empty: all is well. Holds nothing that the peer wrote.
 std::string complaint_about(const Greeting& theirs, const Greeting& ours);
 

@@ -58,24 +58,49 @@ std::uint16_t port_of(int fd) {
                                              : reinterpret_cast<const sockaddr_in&>(address).sin_port);
 }
 
-[[noreturn]] void refuse(const std::string& host, std::uint16_t port, int error) {
-  const std::string place = host.empty()                          ? "port " + std::to_string(port)
-                            : host.find(':') == std::string::npos ? host + ":" + std::to_string(port)
-                                                                  : "[" + host + "]:" + std::to_string(port);
+std::string place_in_words(const std::string& host, const std::string& ports) {
+  if (host.empty()) return "port " + ports;
+  return (host.find(':') == std::string::npos ? host : "[" + host + "]") + ":" + ports;
+}
+
+[[noreturn]] void refuse(const std::string& host, std::uint16_t port, int error, const ListenPurpose& purpose) {
+  const std::string or_any = purpose.zero_is_any ? ", or 0 for any free one." : ".";
   std::string remedy;
-  if (error == EADDRINUSE) remedy = "Pass another --master-port, or 0 for any free one.";
-  if (error == EACCES) remedy = "Pass a --master-port above 1023, or 0 for any free one.";
+  if (error == EADDRINUSE) remedy = std::string("Pass another ") + purpose.option + or_any;
+  if (error == EACCES) remedy = std::string("Pass a ") + purpose.option + " above 1023" + or_any;
   if (error == EADDRNOTAVAIL) remedy = "Pass a numeric address of this machine.";
-  throw Error("cannot bind the store to " + place, std::generic_category().message(error), remedy);
+  throw Error(std::string("cannot bind ") + purpose.what + " to " + place_in_words(host, std::to_string(port)),
+              std::generic_category().message(error), remedy);
+}
+
+// A socket that listens, or -errno.
+int listen_anywhere_or_on(const std::string& address, std::uint16_t port) {
+  const int fd = listen_on(address.empty() ? "::" : address, port);
+  return address.empty() && no_ipv6_here(fd) ? listen_on("0.0.0.0", port) : fd;
 }
 
 }  // namespace
 
-Listening open_listener(const std::string& address, std::uint16_t port) {
-  int fd = listen_on(address.empty() ? "::" : address, port);
-  if (address.empty() && no_ipv6_here(fd)) fd = listen_on("0.0.0.0", port);
-  if (fd < 0) refuse(address, port, -fd);
+Listening open_listener(const std::string& address, std::uint16_t port, const ListenPurpose& purpose) {
+  const int fd = listen_anywhere_or_on(address, port);
+  if (fd < 0) refuse(address, port, -fd, purpose);
   return {fd, port_of(fd)};
+}
+
+Listening open_listener(const std::string& address, const PortRange& ports, std::uint16_t before,
+                        const ListenPurpose& purpose) {
+  const unsigned count = ports.last - ports.first + 1u;
+  const bool goes_on = before >= ports.first && before <= ports.last;
+  const unsigned start = goes_on ? before - ports.first + 1u : 0;
+  for (unsigned i = 0; i < count; ++i) {
+    const auto port = static_cast<std::uint16_t>(ports.first + (start + i) % count);
+    const int fd = listen_anywhere_or_on(address, port);
+    if (fd >= 0) return {fd, port_of(fd)};
+    if (fd != -EADDRINUSE) refuse(address, port, -fd, purpose);
+  }
+  throw Error(std::string("cannot bind ") + purpose.what + " to " +
+                  place_in_words(address, std::to_string(ports.first) + " to " + std::to_string(ports.last)),
+              "all these ports are in use", std::string("Name more of them by ") + purpose.option + ".");
 }
 
 }  // namespace ddprun

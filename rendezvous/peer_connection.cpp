@@ -52,11 +52,12 @@ class PeerConnection::Impl : public std::enable_shared_from_this<Impl> {
   void attempt(Step step);
   void begin_proof();
   void go_on_proving();
+  std::string closed_in_words() const;
   void take_proof(std::string_view bytes);
   bool tls_proves();
   bool hear();
   void judge(const ParsedGreeting& parsed);
-  void greet();
+  void greet(const Greeting& greeting);
   void await_proof();
   void be_proved();
   void refuse(const std::string& why);
@@ -142,7 +143,7 @@ void PeerConnection::Impl::begin_proof() {
 
 void PeerConnection::Impl::go_on_proving() {
   if (!tls_proved_ && !tls_proves()) return;
-  if (own_.role == PeerRole::client && !greeted_) greet();
+  if (own_.role == PeerRole::client && !greeted_) greet(own_);
   if (!hear()) return;
   const ParsedGreeting parsed = parse_greeting(heard_);
   if (parsed.state == GreetingState::need_more) return await_proof();
@@ -176,20 +177,22 @@ bool PeerConnection::Impl::hear() {
 
 void PeerConnection::Impl::judge(const ParsedGreeting& parsed) {
   if (parsed.state == GreetingState::bad) return refuse(parsed.complaint);
-  if (const std::string complaint = complaint_about(parsed.greeting, own_); !complaint.empty())
+  if (const std::string complaint = complaint_about(parsed.greeting, own_); !complaint.empty()) {
+    if (parsed.greeting.role == PeerRole::client && own_.role == PeerRole::server) greet(without_a_job());
     return refuse(complaint);
+  }
   theirs_ = parsed.greeting;
   heard_.erase(0, parsed.size);
-  if (!greeted_) greet();
+  if (!greeted_) greet(own_);
   be_proved();
 }
 
-void PeerConnection::Impl::greet() {
+void PeerConnection::Impl::greet(const Greeting& greeting) {
   greeted_ = true;
-  const std::string greeting = encode(own_);
+  const std::string bytes = encode(greeting);
   if (!session_)
-    output_ += greeting;
-  else if (session_->write(greeting) != TlsResult::done)
+    output_ += bytes;
+  else if (session_->write(bytes) != TlsResult::done)
     return refuse(session_->why());
   pump();
 }
@@ -201,10 +204,18 @@ void PeerConnection::Impl::await_proof() {
   socket_.async_read_some(room, [self = shared_from_this()](const std::error_code& error, std::size_t count) {
     if (!self->on_proof_) return;  // it is over
     self->left_silently_ = error && self->bytes_before_proof_ == 0;
-    if (error) return self->refuse(error == asio::error::eof ? "it closed the connection" : error.message());
+    if (error) return self->refuse(error == asio::error::eof ? self->closed_in_words() : error.message());
     self->bytes_before_proof_ += count;
     self->attempt([&] { self->take_proof({self->input_.data(), count}); });
   });
+}
+
+// To a client whose words it cannot read a server says nothing.
+std::string PeerConnection::Impl::closed_in_words() const {
+  const std::string closed = "it closed the connection";
+  if (own_.role == PeerRole::server || bytes_before_proof_ > 0) return closed;
+  return closed + (tls_->plain() ? ": perhaps the job has a token or certificates, and this node has none"
+                                 : ": perhaps the job has neither token nor certificates, and this node has");
 }
 
 void PeerConnection::Impl::take_proof(std::string_view bytes) {

@@ -10,6 +10,7 @@
 #include <memory>
 #include <string>
 
+#include "rendezvous/listen_socket.h"
 #include "rendezvous/peer_stream.h"
 #include "rendezvous/server_limits.h"
 
@@ -34,7 +35,9 @@ class Server {
  public:
   struct Options {
     std::string address = {};  // a numeric one; empty: every address of this machine, IPv6 and IPv4
-    std::uint16_t port = 0;    // 0: any free one
+    std::uint16_t port = 0;    // 0: any free one of `ports`
+    PortRange ports = {};
+    std::uint16_t port_before = 0;  // taken last, so that another one is taken now where there is one
     ServerLimits limits = {};
     // On a host that others share: clients are processes of our own user, or root's. With an address on loopback only.
     bool own_user_only = false;

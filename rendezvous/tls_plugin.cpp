@@ -34,6 +34,8 @@ std::string openssl_words(unsigned long error) {
 
 // The other side's alert, RFC 8446 section 6: that it refused us, and why.
 std::string alert_words(int reason, Proof proof) {
+  if (proof == Proof::token && reason == SSL_R_SSLV3_ALERT_ILLEGAL_PARAMETER)  // the binder did not verify
+    return "it has another token, or another job (--rdzv-id)";
   const std::string what = proof == Proof::token ? "our token" : "our certificate";
   return "it refused " + what + " (" + SSL_alert_desc_string_long(reason - SSL_AD_REASON_OFFSET) + ")";
 }

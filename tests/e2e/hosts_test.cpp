@@ -143,7 +143,8 @@ TEST_CASE("a node that cannot belong to the job is told the difference within se
   };
   refused({"--nnodes=2:4"}, DDPRUN_BIN_DIR "/host_worker", "--nnodes is 2:4 here and 2:3 in the job");
   refused({}, "/bin/true", "host_worker");
-  refused({"--rdzv-id=other", "--rdzv-conf=join_timeout=1"}, DDPRUN_BIN_DIR "/host_worker", "host0:29400");
+  refused({"--rdzv-id=other", "--rdzv-conf=join_timeout=1"}, DDPRUN_BIN_DIR "/host_worker",
+          "host0:29400: it belongs to another job (--rdzv-id)");
   const auto before = job.beats().back().when;
   CHECK(job.wait_for_world(2, before).round == 1);
   job.all_end_well({0, 1});

@@ -40,6 +40,13 @@ struct Nodes {
     agents.push_back(std::make_unique<Command>(shell_job(words, script), CommandOptions{.cwd = folder.path()}));
     return *agents.back();
   }
+  Command& add_on_terminal(const std::vector<std::string>& own) {
+    std::vector<std::string> words = options;
+    words.insert(words.end(), own.begin(), own.end());
+    agents.push_back(
+        std::make_unique<Command>(shell_job(words, kWorker), CommandOptions{.cwd = folder.path(), .terminal = true}));
+    return *agents.back();
+  }
   Command& operator[](std::size_t node) { return *agents.at(node); }
 
   void wait_for_round(const std::string& round_rank_world, std::size_t node) {
@@ -220,6 +227,45 @@ TEST_CASE("what cannot be one job is refused with the difference, and the others
   CHECK(nodes.agents.back()->wait_exit(kLimit).code == 0);
 }
 
+TEST_CASE("on a terminal one line lives while nodes are waited for, and is gone when they are here", "[nodes]") {
+  Nodes nodes(fixed(2, free_port()));
+  nodes.options.push_back("--nproc-per-node=2");
+  Command& waiting = nodes.add_on_terminal({"--node-rank=0"});
+  waiting.wait_for_output("\\r\x1b\\[Kddprun: 1 of 2 nodes, 2 of 4 workers, waiting for node 1, 2 s\r", kLimit);
+  CHECK(waiting.out().find('\n') == std::string::npos);
+  nodes.add({"--node-rank=1"});
+  nodes.wait_for_round("1/0/4", 0);
+  CHECK_FALSE(has(waiting.out(), " s\n"));
+  nodes.all_end_well();
+}
+
+TEST_CASE("in a log who is waited for is a line for each change", "[nodes]") {
+  Nodes nodes(fixed(3, free_port()));
+  nodes.add({"--node-rank=0"});
+  nodes[0].wait_for_output("ddprun: 1 of 3 nodes, 1 of 3 workers, waiting for node 1, node 2.\n", kLimit);
+  nodes.add({"--node-rank=2"});
+  nodes[0].wait_for_output("ddprun: 2 of 3 nodes, 2 of 3 workers, waiting for node 1.\n", kLimit);
+  nodes.add({"--node-rank=1"});
+  for (std::size_t i = 0; i < 3; ++i) nodes[i].wait_for_output("up 1/", kLimit);
+  nodes.all_end_well();
+}
+
+TEST_CASE("the store of every round is at another of the ports that it may have", "[nodes]") {
+  const int first = free_port();
+  Nodes nodes(fixed(2, free_port()));
+  nodes.options.push_back("--store-ports=" + std::to_string(first) + "-" + std::to_string(first + 20));
+  const std::string script = "echo \"port $MASTER_PORT\"; [ $DDPRUN_ROUND = 2 ] || { sleep 0.1; exit 3; }";
+  nodes.add({"--node-rank=0"}, script);
+  nodes.add({"--node-rank=1"}, script);
+  for (auto& agent : nodes.agents) CHECK(agent->wait_exit(kLimit).code == 0);
+  const auto ports = nodes[1].wait_for_output("port (\\d+)\nport (\\d+)\n", 0ms);
+  CHECK(std::stoi(ports.at(1)) != std::stoi(ports.at(2)));
+  for (const std::size_t i : {1u, 2u}) {
+    CHECK(std::stoi(ports.at(i)) >= first);
+    CHECK(std::stoi(ports.at(i)) <= first + 20);
+  }
+}
+
 TEST_CASE("one token, and nobody without it joins", "[nodes]") {
   Nodes nodes(fixed(2, free_port()));
   nodes.folder.write("token", "0123456789abcdef0123456789abcdef\n");
@@ -330,9 +376,10 @@ TEST_CASE("nobody in time, a wrong name, somebody else's address: one sentence e
   CHECK(nobody.code == 69);
   CHECK(has(nobody.err, "127.0.0.1:" + port + ": Connection refused"));
   const Ended few = alone({"--nnodes=2", "--node-rank=0", "--master-addr=127.0.0.1", "--master-port=" + port,
-                           "--rdzv-conf=join_timeout=1"});
+                           "--rdzv-conf=join_timeout=6"});
   CHECK(few.code == 69);
   CHECK(has(few.err, "only 1 of 2 nodes were there in time"));
+  CHECK(has(few.err, "the nodes are to meet at 127.0.0.1, which is every machine's own"));
   const Ended wrong = alone({"--nnodes=2", "--node-rank=0", "--master-addr=192.0.2.1"});
   CHECK(wrong.code == 2);
   CHECK(has(wrong.err, "192.0.2.1 is no address of"));
@@ -340,6 +387,7 @@ TEST_CASE("nobody in time, a wrong name, somebody else's address: one sentence e
   const Ended busy =
       alone({"--nnodes=2", "--node-rank=0", "--master-addr=127.0.0.1", "--master-port=" + std::to_string(taken.port)});
   CHECK(busy.code == 69);
-  CHECK(has(busy.err, "ddress already in use"));
+  CHECK(
+      has(busy.err, "cannot bind the coordinator to port " + std::to_string(taken.port) + ": Address already in use"));
   close(taken.fd);
 }

@@ -76,12 +76,13 @@ TEST_CASE("what the coordinator says arrives as it was said", "[control]") {
   CHECK(told(Welcome{"10.0.0.7", 5s}).lease == 5s);
   CHECK(told(Welcome{"10.0.0.7", 5s}).your_address == "10.0.0.7");
   CHECK_FALSE(told(HeartbeatAnswer{3, {}, {}}).attendance);
-  const HeartbeatAnswer answer = told(HeartbeatAnswer{3, 7ms, Attendance{2, 3, 16, {"gpu-7"}}});
+  const HeartbeatAnswer answer = told(HeartbeatAnswer{3, 7ms, Attendance{2, 3, 16, {"gpu-7"}, 9}});
   CHECK(answer.quorum_age == 7ms);
   CHECK(answer.attendance->nodes == 2);
   CHECK(answer.attendance->nodes_wanted == 3);
   CHECK(answer.attendance->workers == 16);
   CHECK(answer.attendance->awaited == std::vector<std::string>{"gpu-7"});
+  CHECK(answer.attendance->awaited_in_all == 9);
   const Seat seat{3, 1, 2, 4, 8, 12, "actor", 6, 10, "10.0.0.1", 41234, 2};
   const Seat taken = told(TakeSeat{seat}).seat;
   CHECK(encode(ToAgent(TakeSeat{taken})) == encode(ToAgent(TakeSeat{seat})));
@@ -151,11 +152,14 @@ TEST_CASE("names that are no UTF-8 arrive mended", "[control]") {
 TEST_CASE("agents that cannot belong to one job are told the difference, both values named", "[control]") {
   const Fingerprint ours{1, "1.0", "2:4", "train"};
   CHECK(difference(ours, ours) == "");
-  CHECK(difference(ours, {1, "1.0", "2:5", "train"}) == "--nnodes is 2:5 here and 2:4 in the job");
-  CHECK(difference(ours, {1, "1.0", "2:4", "eval"}) == "the program is eval here and train in the job");
-  CHECK(difference(ours, {1, "1.1", "2:4", "train"}) == "ddprun's version is 1.1 here and 1.0 in the job");
+  CHECK(difference(ours, {1, "1.0", "2:5", "train"}) ==
+        "--nnodes is 2:5 here and 2:4 in the job; start every node with the same one");
+  CHECK(difference(ours, {1, "1.0", "2:4", "eval"}) ==
+        "the program is eval here and train in the job; start every node with the same one");
+  CHECK(difference(ours, {1, "1.1", "2:4", "train"}) ==
+        "ddprun's version is 1.1 here and 1.0 in the job; install one version on all nodes");
   CHECK(difference(ours, {2, "2.0", "2:4", "train"}) ==
-        "ddprun's control protocol is 2 here and 1 in the job (version 2.0 against 1.0)");
+        "ddprun's control protocol is 2 (2.0) here and 1 (1.0) in the job; install one version on all nodes");
 }
 
 TEST_CASE("frames come out whole, however their bytes are cut", "[control]") {

@@ -178,7 +178,7 @@ TEST_CASE("an agent of another job's kind is told the difference", "[control]") 
   Agent other(place, "other", {kControlProtocol, "1.0", "3", "train"});
   const Outcome outcome = other.hear<EndJob>().outcome;
   CHECK(outcome.verdict == Verdict::refused);
-  CHECK(outcome.reason == "--nnodes is 3 here and 2 in the job");
+  CHECK(outcome.reason == "--nnodes is 3 here and 2 in the job; start every node with the same one");
 }
 
 TEST_CASE("without the token nobody joins, and the agent is told so", "[control]") {

@@ -341,8 +341,19 @@ TEST_CASE("people can be told who is there and who is waited for", "[coordinator
   CHECK(here.nodes == 2);
   CHECK(here.nodes_wanted == 3);
   CHECK(here.workers == 8);
+  CHECK(here.awaited.empty());
   job.on(ready(2, 4));
   CHECK_FALSE(job.coordinator.attendance());
+}
+
+TEST_CASE("of a static job the ranks that nobody has are named, the first of them", "[coordinator]") {
+  Job job({.nodes_min = 20, .nodes_max = 20, .fixed_ranks = true});
+  job.on(wishing(1, 0));
+  job.on(wishing(2, 3));
+  const Attendance here = *job.coordinator.attendance();
+  CHECK(here.awaited ==
+        std::vector<std::string>{"node 1", "node 2", "node 4", "node 5", "node 6", "node 7", "node 8", "node 9"});
+  CHECK(here.awaited_in_all == 18);
 }
 
 TEST_CASE("a failure ends the round, and the next one has a new number, a new store and the restart counted",

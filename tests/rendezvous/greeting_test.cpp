@@ -63,3 +63,9 @@ TEST_CASE("every agent is an instance of its own, and long texts are cut", "[gre
   const NodeIdentity longest = make_identity(std::string(1000, 'n'), std::string(1000, 'j'));
   CHECK(parse_greeting(encode({PeerRole::server, longest})).greeting.from.name == std::string(255, 'n'));
 }
+
+TEST_CASE("another job's client is told that it is one, and not which one ours is", "[greeting]") {
+  const std::string bytes = encode(without_a_job());
+  CHECK(complaint_about(parse_greeting(bytes).greeting, kClient) == "it belongs to another job (--rdzv-id)");
+  CHECK(bytes.find("job") == std::string::npos);
+}

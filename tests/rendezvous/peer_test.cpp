@@ -249,7 +249,9 @@ TEST_CASE("sides that do not fit together part, and each says why", "[peer]") {
   const auto own = [](Credentials credentials, const char* job = "job") {
     return trust("node", std::move(credentials), job);
   };
-  const std::string other = "ffeeddccbbaa99887766554433221100", closed = "it closed the connection";
+  const std::string other = "ffeeddccbbaa99887766554433221100",
+                    closed = "it closed the connection: perhaps the job has ",
+                    another_job = "it belongs to another job (--rdzv-id)";
   const Token wrong = token(other);
   const auto check = [](const Answers& said, const std::string& host, const std::string& guest) {
     CHECK(said.host == "refused 127.0.0.1: " + host);
@@ -258,14 +260,15 @@ TEST_CASE("sides that do not fit together part, and each says why", "[peer]") {
     CHECK((said.host + said.guest).find("ffee") == std::string::npos);
   };
   check(answers(own(token()), own(wrong)), "its token is not ours, or its job is another one (--rdzv-id)",
-        "it refused our token (illegal parameter)");
+        "it has another token, or another job (--rdzv-id)");
   check(answers(own(token()), own(token(), "x")), "its token is not ours, or its job is another one (--rdzv-id)",
-        "it refused our token (illegal parameter)");
-  check(answers(own(token()), own({})), "it has no token and no certificate, and we have", closed);
-  check(answers(own({}), own(token())), "it has a token or a certificate, and we have none", closed);
-  check(answers(own({}), own({}, "x")), "it belongs to another job (--rdzv-id)", closed);
-  check(answers(own(files.credentials()), own(files.credentials(), "x")), "it belongs to another job (--rdzv-id)",
-        closed);
+        "it has another token, or another job (--rdzv-id)");
+  check(answers(own(token()), own({})), "it has no token and no certificate, and we have",
+        closed + "a token or certificates, and this node has none");
+  check(answers(own({}), own(token())), "it has a token or a certificate, and we have none",
+        closed + "neither token nor certificates, and this node has");
+  check(answers(own({}), own({}, "x")), another_job, another_job);
+  check(answers(own(files.credentials()), own(files.credentials(), "x")), another_job, another_job);
   check(answers(own(files.credentials()), own(others.credentials())), "it refused our certificate (decrypt error)",
         "its certificate is refused: certificate signature failure");
   check(answers(own(token()), own(files.credentials())), "it shows no token",

@@ -113,7 +113,7 @@ TEST_CASE("another token, or the token of another job, is refused on both sides"
     CHECK(meeting.server == TlsResult::failed);
     CHECK(meeting.client == TlsResult::failed);
     CHECK(us->why() == std::string("its token is not ours, or its job is another one (--rdzv-id)"));
-    CHECK(them->why() == std::string("it refused our token (illegal parameter)"));
+    CHECK(them->why() == std::string("it has another token, or another job (--rdzv-id)"));
   }
 }
 

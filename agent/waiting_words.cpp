@@ -1,0 +1,38 @@
+#include "agent/waiting_words.h"
+
+#include <algorithm>
+
+namespace ddprun {
+namespace {
+
+constexpr std::size_t kNamedMax = 5;
+
+std::string amount(int here, int wanted, const std::string& what) {
+  if (here >= wanted) return std::to_string(here) + " " + what + (here == 1 ? "" : "s");
+  return std::to_string(here) + " of " + std::to_string(wanted) + " " + what + "s";
+}
+
+std::string awaited_in_words(const Attendance& attendance) {
+  std::string out;
+  for (std::size_t i = 0; i < attendance.awaited.size() && i < kNamedMax; ++i)
+    out += (i ? ", " : "") + attendance.awaited[i];
+  const int unnamed = attendance.awaited_in_all - static_cast<int>(std::min(attendance.awaited.size(), kNamedMax));
+  return unnamed > 0 ? out + " and " + std::to_string(unnamed) + " more" : out;
+}
+
+}  // namespace
+
+std::string waiting_words(const std::optional<Attendance>& attendance, int own_workers) {
+  if (!attendance) return "the job has as many nodes as it may have; this one is a spare";
+  const auto& [nodes, wanted, workers, awaited, awaited_in_all] = *attendance;
+  const bool alike = workers == nodes * own_workers;
+  std::string out =
+      amount(nodes, wanted, "node") + ", " + amount(workers, alike ? wanted * own_workers : workers, "worker");
+  return awaited.empty() ? out : out + ", waiting for " + awaited_in_words(*attendance);
+}
+
+bool is_own_loopback(const std::string& host) {
+  return host == "localhost" || host == "::1" || host.starts_with("127.");
+}
+
+}  // namespace ddprun
