@@ -164,7 +164,7 @@ class There : public Coordination {
   }
 
   void connected(const Welcome& welcome) {
-    elect(InTouch{welcome.term, welcome.coordinator});
+    elect(InTouch{welcome.term});
     if (welcome.coordinator != node()) {
       calls_->hang_up();
       server_->refer_to(welcome.term, client_->coordinator());

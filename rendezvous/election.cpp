@@ -38,7 +38,6 @@ std::vector<ElectionAction> Election::handle(const InTouch& event, TimePoint) {
   if (event.term > term_) voted_for_.reset();
   term_ = std::max(term_, event.term);
   followed_ = event.term;
-  followed_node_ = event.coordinator;
   in_touch_ = true;
   candidacy_.reset();
   next_try_.reset();
@@ -47,11 +46,9 @@ std::vector<ElectionAction> Election::handle(const InTouch& event, TimePoint) {
 
 std::vector<ElectionAction> Election::handle(const OutOfTouch& event, TimePoint now) {
   heard_at_ = std::max(heard_at_, event.heard_at);
-  const bool was_in_touch = std::exchange(in_touch_, false), news = was_in_touch || !next_try_;
+  const bool news = std::exchange(in_touch_, false) || !next_try_;
   if (!record_ || candidacy_) return {};
-  const bool handed_over = followed_node_ && followed_node_ != record_->coordinator;
-  if (handed_over && was_in_touch) chosen_may_call_until_ = now + timing_.hand_over_within;
-  if (event.gone && !can_win()) return give_up(now);
+  if (event.gone && !can_win()) return {GiveUp{}};
   const bool chosen = record_->coordinator == self_;  // handed over to us
   const Duration wait = (event.gone ? Duration::zero() : timing_.breath) + turn();
   const TimePoint then = chosen ? now : now + wait;
@@ -110,7 +107,7 @@ std::vector<ElectionAction> Election::handle(const ElectionTick&, TimePoint now)
 std::vector<ElectionAction> Election::stand(TimePoint now) {
   next_try_.reset();
   if (in_touch_ || !record_) return {};
-  if (!can_win()) return give_up(now);
+  if (!can_win()) return {GiveUp{}};
   ++term_;
   voted_for_ = self_;
   candidacy_ = Candidacy{{self_}, now, heard_at_};
@@ -118,13 +115,6 @@ std::vector<ElectionAction> Election::stand(TimePoint now) {
   Actions asked{AskForVotes{{term_, self_, *record_}}};
   const Actions won = count();
   return won.empty() ? asked : won;
-}
-
-// Who handed over may well be gone: it is the chosen one without whom there is no quorum.
-std::vector<ElectionAction> Election::give_up(TimePoint now) {
-  if (now >= chosen_may_call_until_) return {GiveUp{}};
-  next_try_ = chosen_may_call_until_;
-  return {};
 }
 
 // Everybody else may be there, the coordinator is not.
@@ -145,7 +135,6 @@ std::vector<ElectionAction> Election::count() {
   next_try_.reset();
   in_touch_ = true;  // with ourselves
   followed_ = term_;
-  followed_node_ = self_;
   return {lead};
 }
 

@@ -42,11 +42,10 @@ struct RoundBegan {  // all nodes have confirmed the record
   int round = 0;
 };
 struct InTouch {
-  int term = 0;                            // the coordinator's
-  std::optional<NodeId> coordinator = {};  // empty: the record's
+  int term = 0;  // the coordinator's
 };
 struct OutOfTouch {
-  bool gone = false;        // its process, whom we were in touch with last, is dead: it will not be back
+  bool gone = false;        // its process is dead: it will not be back
   TimePoint heard_at = {};  // when anything was heard of it last
 };
 // From other agents.
@@ -88,7 +87,6 @@ struct ElectionTiming {
   Duration step_most = std::chrono::milliseconds(600);
   Duration votes_within = std::chrono::milliseconds(500);
   Duration pause_most = std::chrono::milliseconds(500);  // after a vain try; a random part of it
-  Duration hand_over_within = std::chrono::seconds(5);   // who was chosen has called by then, or is lost
 };
 
 class Election {
@@ -120,7 +118,6 @@ class Election {
   Actions handle(const Called& event, TimePoint now);
   Actions handle(const ElectionTick& event, TimePoint now);
 
-  Actions give_up(TimePoint now);
   bool may_vote_for(const VoteRequest& request) const;
   bool can_win() const;
   Duration turn() const;
@@ -133,10 +130,8 @@ class Election {
   std::uint64_t random_;
   ElectionTiming timing_;
   int term_ = 0;
-  int followed_ = 0;  // the term of the coordinator that we are, or were last, in touch with
-  std::optional<NodeId> followed_node_;
-  TimePoint chosen_may_call_until_ = {};  // after a hand-over
-  std::optional<NodeId> voted_for_;       // in this term
+  int followed_ = 0;                 // the term of the coordinator that we are, or were last, in touch with
+  std::optional<NodeId> voted_for_;  // in this term
   RecordId newest_;
   std::optional<Round> record_;  // the newest one
   bool in_touch_ = false;

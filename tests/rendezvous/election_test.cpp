@@ -169,36 +169,6 @@ TEST_CASE("who is chosen by a coordinator that hands over wins at once, by itsel
   CHECK(*three.agents.at(2).next_deadline() < *three.agents.at(3).next_deadline());
 }
 
-TEST_CASE("of two nodes that a third one hands over to, the other waits for the chosen one, and gives up in the end",
-          "[election]") {
-  Round handed = record_of({1, 2}, 1, 2);
-  Agents job(handed);
-  handed.number = 3;
-  handed.before = {{3, {1, 2}}};
-  for (const NodeId id : {1, 2}) {
-    job.on(id, InTouch{0, 3});
-    job.on(id, RecordKept{handed.id(), handed});
-  }
-  const TimePoint left = job.now;
-  CHECK(job.on(2, OutOfTouch{}).empty());
-  job.now += 50ms;
-  CHECK(job.on(2, OutOfTouch{true}).empty());  // 3 is gone, not 1
-  SECTION("it votes for it and follows it") {
-    job.lose({1});
-    const VoteRequest asked = job.stand(1);
-    CHECK(job.ask(2, asked).granted);
-    job.now = *job.agents.at(2).next_deadline();
-    CHECK(job.on(2, ElectionTick{}).empty());  // the machine is busy
-    CHECK(job.one<Follow>(job.on(2, Called{asked.term})));
-    CHECK_FALSE(job.agents.at(2).next_deadline());
-  }
-  SECTION("which never comes") {
-    job.now = *job.agents.at(2).next_deadline();
-    CHECK(job.now == left + 5s);
-    CHECK(job.one<GiveUp>(job.on(2, ElectionTick{})));
-  }
-}
-
 TEST_CASE("a coordinator of a later term is followed, one of an earlier term is not", "[election]") {
   Agents job(record_of({1, 2, 3}, 1, 1, 4));
   CHECK(job.on(2, Called{4}).empty());
