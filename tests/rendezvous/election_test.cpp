@@ -119,7 +119,7 @@ TEST_CASE("nobody votes for a candidate whose record is older, and a newer one i
   job.lose({2, 3});
   CHECK_FALSE(job.ask(3, job.stand(2)).granted);
   const VoteRequest request = job.stand(3);
-  CHECK(request.record.number == 2);
+  CHECK(request.record->number == 2);
   CHECK(job.poll(request, 2));
   CHECK(job.agents.at(2).record()->number == 2);
 }

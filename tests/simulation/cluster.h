@@ -80,10 +80,12 @@ class Cluster {
     TimePoint contact_at = {}, contact_known_at = TimePoint() - std::chrono::hours(1);
     std::map<NodeId, Peer> peers = {};
     std::vector<NodeId> round = {};
+    std::optional<TimePoint> tick_at = {};  // planned
     bool over = false;
   };
   struct Node {
-    Node(NodeId id, std::uint64_t seed) : supervisor({}), election(id, seed) {}
+    Node(NodeId own, std::uint64_t seed) : id(own), supervisor({}), election(own, seed) {}
+    NodeId id;
     Supervisor supervisor;
     Election election;
     NodeOffer offer;
@@ -104,6 +106,7 @@ class Cluster {
     std::optional<TimePoint> contact, alone_since;
     std::uint64_t beats = 0, answered = 0;
     std::map<std::uint64_t, TimePoint> beats_out;
+    std::optional<TimePoint> election_tick_at;  // planned
     std::optional<Lead> calling;
     std::optional<Office> office;
     Elsewhere elsewhere;  // what it tells those who look for the coordinator
@@ -114,11 +117,12 @@ class Cluster {
 
   void note(const std::string& line);
   void note(NodeId id, const std::string& line) { note("node" + std::to_string(id) + ": " + line); }
-  Node& node(NodeId id) { return *nodes_.at(id); }
+  Node& node(NodeId id) { return *nodes_[id - 1]; }
   bool here(NodeId id) { return node(id).alive && !node(id).finished; }
   bool listens(NodeId id) { return node(id).alive && !node(id).exited; }
   std::vector<NodeId> living();
   std::optional<NodeId> leader();
+  std::optional<NodeId> first_seated();  // of those that are here
 
   NodeId add_node(Duration when);
   void plan_troubles();
@@ -173,6 +177,7 @@ class Cluster {
   void carry_out(NodeId id, const Action& action);
   void signal_workers(NodeId id, int signal);
   void start(NodeId id, const Seat& seat);
+  void count_running(const RecordId& round, int change);
   void end_worker(NodeId id, const RecordId& round, int local_rank, const ExitStatus& status);
   void plan_tick(NodeId id);
   void finish(NodeId id, const Outcome& outcome);
@@ -181,9 +186,11 @@ class Cluster {
 
   ClusterOptions options_;
   Network net_;
-  std::map<NodeId, std::unique_ptr<Node>> nodes_;
-  NodeId first_place_ = 1;  // who is where the others look first
-  int ended_by_ = 0;        // the first coordinator that decided so; 0: none yet
+  std::vector<std::unique_ptr<Node>> nodes_;  // node 1 first
+  std::set<NodeId> seated_;                   // some may be here no more
+  std::map<RecordId, int> running_;           // workers, by their round
+  NodeId first_place_ = 1;                    // who is where the others look first
+  int ended_by_ = 0;                          // the first coordinator that decided so; 0: none yet
   int sides_ = 0, serials_ = 0, elections_ = 0;
   std::set<int> terms_;                                       // in which somebody was elected
   std::map<std::pair<int, NodeId>, std::set<NodeId>> votes_;  // by term and candidate
