@@ -25,12 +25,15 @@ std::optional<TimePoint> Election::next_deadline() const { return next_try_; }
 std::vector<ElectionAction> Election::handle(const RecordKept& event, TimePoint) {
   if (event.id < newest_) return {};
   newest_ = event.id;
+  begun_ = false;
   record_ = event.record ? std::make_shared<const Round>(*event.record) : nullptr;
   return {};
 }
 
 std::vector<ElectionAction> Election::handle(const RoundBegan& event, TimePoint) {
-  if (!record_ || record_->number != event.round || record_->before.empty()) return {};
+  if (!record_ || record_->number != event.round) return {};
+  begun_ = true;
+  if (record_->before.empty()) return {};
   Round confirmed = *record_;
   confirmed.before.clear();
   record_ = std::make_shared<const Round>(std::move(confirmed));
@@ -69,7 +72,10 @@ std::vector<ElectionAction> Election::handle(const VoteRequested& event, TimePoi
   }
   if (!may_vote_for(request)) return {GiveVote{vote(false, now)}};
   voted_for_ = request.candidate;
-  if (request.record->id() > newest_ || !record_) record_ = request.record;
+  if (request.record->id() > newest_ || !record_) {
+    record_ = request.record;
+    begun_ = false;
+  }
   newest_ = request.record->id();
   next_try_ = now + timing_.votes_within + random_part_of(timing_.pause_most);  // in case it does not win
   return {GiveVote{vote(true, now)}};
@@ -120,11 +126,12 @@ std::vector<ElectionAction> Election::stand(TimePoint now) {
   return won.empty() ? asked : won;
 }
 
-// Everybody else may be there, the coordinator is not.
+// Everybody else may be there, the coordinator is not. Who hands over names another one, which will lead: the record
+// has not begun.
 bool Election::can_win() const {
   for (const Electorate& electorate : record_->electorates()) {
     std::set<NodeId> others(electorate.nodes.begin(), electorate.nodes.end());
-    if (record_->coordinator != self_) others.erase(record_->coordinator);
+    if (begun_ && record_->coordinator != self_) others.erase(record_->coordinator);
     if (!electorate.has_quorum(others)) return false;
   }
   return true;

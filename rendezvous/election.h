@@ -139,6 +139,7 @@ class Election {
   std::shared_ptr<const Round> record_;  // the newest one; null: none is held
   bool in_touch_ = false;
   TimePoint heard_at_ = {};  // of any coordinator, last
+  bool begun_ = false;       // all have confirmed that record: its coordinator has led
   std::optional<Candidacy> candidacy_;
   std::optional<TimePoint> next_try_;
 };

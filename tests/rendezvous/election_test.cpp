@@ -169,6 +169,23 @@ TEST_CASE("who is chosen by a coordinator that hands over wins at once, by itsel
   CHECK(*three.agents.at(2).next_deadline() < *three.agents.at(3).next_deadline());
 }
 
+TEST_CASE("of two nodes the other one waits for the one that is chosen, however late that calls", "[election]") {
+  for (const bool gone : {false, true}) {
+    const Round record = record_of({2, 3}, 2, 2);
+    Election other(3);
+    TimePoint now = TimePoint{} + 100s;
+    other.on(InTouch{}, now);
+    other.on(RecordKept{record.id(), record}, now);  // its coordinator is not part of it: no round begins
+    CHECK(other.on(OutOfTouch{gone, now}, now).empty());
+    for (int tries = 0; tries < 5; ++tries) {
+      REQUIRE(other.next_deadline());
+      now = *other.next_deadline();
+      CHECK_FALSE(std::holds_alternative<GiveUp>(other.on(ElectionTick{}, now).at(0)));
+    }
+    CHECK(std::holds_alternative<Follow>(other.on(Called{1}, now).at(0)));
+  }
+}
+
 TEST_CASE("a coordinator of a later term is followed, one of an earlier term is not", "[election]") {
   Agents job(record_of({1, 2, 3}, 1, 1, 4));
   CHECK(job.on(2, Called{4}).empty());
