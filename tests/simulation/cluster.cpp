@@ -15,6 +15,7 @@ using namespace std::chrono_literals;
 
 constexpr Duration kLease = 5s, kBeyondLease = 1s, kBeat = kLease / 4, kLook = kLease / 10, kContactEvery = 100ms;
 constexpr Duration kPause = 200ms, kTryLimit = 5s, kCallAgain = 1s, kCallAgainFor = 60s, kAlone = 30s, kGoodbye = 30s;
+constexpr Duration kAloneUnseated = 600s, kSettled = 15s;
 
 // A million times a second: the words are put together where it does not hold.
 void invariant(bool holds, const char* words) {
@@ -40,6 +41,7 @@ Cluster::Cluster(const ClusterOptions& options) : options_(options), net_(option
     if (options.fixed_ranks) node(id).offer.wished_rank = i;
   }
   lead(first_place_, {}, {});
+  disturbed();
   plan_troubles();
 }
 
@@ -114,6 +116,7 @@ void Cluster::kill_agent(NodeId id) {
     dead.running.clear();
   });
   vanish(id);
+  disturbed();
 }
 
 // Its links close where the other end can see it; soon nobody listens there any more.
@@ -138,9 +141,13 @@ void Cluster::cut(NodeId id) {
   for (const NodeId other : living())
     if (other != id && net_.chance(0.3)) apart.push_back(other);
   const int side = ++sides_;
+  ++cuts_;
   for (const NodeId one : apart) net_.put(one, side), note(one, "out of the others' reach");
+  disturbed();
   net_.after(net_.milliseconds(20'000), [this, apart] {
     for (const NodeId one : apart) net_.put(one, 0), note(one, "in reach again");
+    --cuts_;
+    disturbed();
   });
 }
 
@@ -164,6 +171,56 @@ void Cluster::join() {
 void Cluster::signal(NodeId id, int signal) {
   node(id).signal = signal;
   happen(id, Signalled{signal});
+  disturbed();
+}
+
+void Cluster::disturbed() {
+  calm_since_.reset();
+  if (cuts_ > 0) return;
+  calm_since_ = net_.now();
+  quorum_at_calm_ = quorum_in_reach();
+}
+
+// Of those who are there and will be for a while: somebody coordinates, or can be elected by its record. Nobody votes
+// for a record older than its own.
+bool Cluster::quorum_in_reach() {
+  std::vector<NodeId> there;
+  for (const NodeId id : living()) {
+    const Node& one = node(id);
+    const Duration patience = one.seated ? kAlone : kAloneUnseated;
+    if (!one.left && (!one.alone_since || *one.alone_since + patience >= net_.now() + kSettled)) there.push_back(id);
+  }
+  const auto have_quorum = [&](const std::vector<Electorate>& electorates, const RecordId& record) {
+    std::set<NodeId> voters;
+    for (const NodeId id : there)
+      if (node(id).newest <= record) voters.insert(id);
+    return std::all_of(electorates.begin(), electorates.end(),
+                       [&](const Electorate& one) { return one.has_quorum(voters); });
+  };
+  std::set<RecordId> tried;
+  return std::any_of(there.begin(), there.end(), [&](NodeId id) {
+    const auto& office = node(id).office;
+    if (office && !office->over && have_quorum(office->coordinator.electorates(), office->newest)) return true;
+    const auto& record = node(id).election.record();
+    return record && tried.insert(record->id()).second && have_quorum(record->electorates(), record->id());
+  });
+}
+
+bool Cluster::enough_are_there() {
+  if (!calm_since_ || !quorum_at_calm_ || net_.now() < *calm_since_ + kSettled) return false;
+  const auto all = living();
+  return std::count_if(all.begin(), all.end(), [&](NodeId id) { return !node(id).left; }) >= options_.nodes_min;
+}
+
+// Where faults have stopped with a quorum in reach, nobody gives up: neither who looks for the coordinator, nor the
+// coordinator that waits for nodes.
+void Cluster::hold_progress(NodeId id, const Outcome& outcome) {
+  const Node& self = node(id);
+  if (!calm_since_ || !quorum_at_calm_ || self.left || (ended_at_ && *ended_at_ < *calm_since_ + kSettled)) return;
+  const Duration patience = self.seated ? kAlone : kAloneUnseated;
+  if (outcome.verdict == Verdict::out_of_reach && net_.now() >= *calm_since_ + patience)
+    throw std::logic_error("broken: an agent in reach of a quorum ends with the job's verdict, node" +
+                           std::to_string(id) + " too");
 }
 
 std::vector<NodeId> Cluster::places(NodeId id) {
@@ -236,7 +293,7 @@ void Cluster::try_again(NodeId id, Duration pause, bool gone) {
   if (!self.alone_since) self.alone_since = net_.now();
   if (self.supervisor.round_with_workers()) return;
   if (self.signal != 0) return happen(id, JobEnded{{Verdict::interrupted, self.signal, "interrupted", {}}});
-  if (net_.now() - *self.alone_since < (self.seated ? kAlone : Duration(600s))) return;
+  if (net_.now() - *self.alone_since < (self.seated ? kAlone : kAloneUnseated)) return;
   happen(id, JobEnded{{Verdict::out_of_reach, 0, "the coordinator could not be reached", {}}});
 }
 
@@ -355,6 +412,7 @@ void Cluster::hear(NodeId id, const ToAgent& message) {
 
 void Cluster::elect(NodeId id, const ElectionEvent& event, NodeId from) {
   if (!here(id)) return;
+  if (options_.broken == Break::no_standing && std::holds_alternative<ElectionTick>(event)) return;
   Election& election = node(id).election;
   if (options_.broken == Break::vote_twice && std::holds_alternative<VoteRequested>(event)) {
     Election before = election;
@@ -592,6 +650,9 @@ void Cluster::obey(NodeId at, const Order& order) {
                    note("the job ends: " + o.outcome.reason);
                    office.over = true;
                    if (!ended_by_) ended_by_ = office.serial;
+                   if (!ended_at_) ended_at_ = net_.now();
+                   if (o.outcome.verdict == Verdict::too_few_nodes)
+                     invariant(!enough_are_there(), "nobody times out waiting for nodes that are there");
                    for (const auto& [id, peer] : office.peers) {
                      node(id).counts = ended_by_ == office.serial;
                      to_node(at, id, o);
@@ -711,9 +772,11 @@ void Cluster::finish(NodeId id, const Outcome& outcome) {
   Node& self = node(id);
   invariant(self.running.empty(), "an agent that finishes has no workers");
   note(id, "finishes: " + outcome.reason);
+  hold_progress(id, outcome);
   if (self.told && self.counts && !self.left && outcome.verdict != Verdict::refused) outcomes_.push_back(outcome);
   hang_up(id);
   self.finished = true;
+  if (self.office && !self.office->over) disturbed();  // the coordinator goes with it
   exit_when_left(id, net_.now() + kGoodbye);
 }
 

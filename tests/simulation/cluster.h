@@ -24,12 +24,13 @@ namespace ddprun::test {
 // Ways in which the code could be wrong.
 enum class Break {
   none,
-  no_fence,        // a lost node's workers are taken for dead at once
-  no_lease,        // a node out of reach lets its workers live
-  vote_twice,      // an agent forgets whom it has given its vote
-  count_twice,     // a candidate counts every vote for two
-  no_quorum,       // a coordinator believes itself in contact with a quorum, whoever is out of its reach
-  no_confirmation  // workers start as soon as their agent has its seat
+  no_fence,         // a lost node's workers are taken for dead at once
+  no_lease,         // a node out of reach lets its workers live
+  vote_twice,       // an agent forgets whom it has given its vote
+  count_twice,      // a candidate counts every vote for two
+  no_quorum,        // a coordinator believes itself in contact with a quorum, whoever is out of its reach
+  no_confirmation,  // workers start as soon as their agent has its seat
+  no_standing       // nobody stands for election
 };
 
 struct ClusterOptions {
@@ -134,6 +135,12 @@ class Cluster {
   void join();
   void signal(NodeId id, int signal);
 
+  // Progress.
+  void disturbed();
+  bool quorum_in_reach();
+  bool enough_are_there();
+  void hold_progress(NodeId id, const Outcome& outcome);
+
   // An agent's way to the coordinator.
   std::vector<NodeId> places(NodeId id);
   void connect(NodeId id);
@@ -190,7 +197,11 @@ class Cluster {
   std::set<NodeId> seated_;                   // some may be here no more
   std::map<RecordId, int> running_;           // workers, by their round
   NodeId first_place_ = 1;                    // who is where the others look first
-  int ended_by_ = 0;                          // the first coordinator that decided so; 0: none yet
+  int cuts_ = 0;                              // in force
+  std::optional<TimePoint> calm_since_;       // nobody was killed, cut off or asked to end since
+  bool quorum_at_calm_ = false;               // by then, of those who can be waited for
+  std::optional<TimePoint> ended_at_;
+  int ended_by_ = 0;  // the first coordinator that decided so; 0: none yet
   int sides_ = 0, serials_ = 0, elections_ = 0;
   std::set<int> terms_;                                       // in which somebody was elected
   std::map<std::pair<int, NodeId>, std::set<NodeId>> votes_;  // by term and candidate
