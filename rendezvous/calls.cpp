@@ -43,8 +43,8 @@ class Calls::Call : public std::enable_shared_from_this<Calls::Call> {
         limit_(io) {}
 
   // Says it as soon as the other listens. `again`: until it has been said.
-  void say(const FromAgent& message, bool again) {
-    message_ = encode(message);
+  void say(std::shared_ptr<const std::string> message, bool again) {
+    message_ = std::move(message);
     again_ = again;
     began_ = Clock::now();
     if (link_) return link_->send(*message_);
@@ -135,7 +135,7 @@ class Calls::Call : public std::enable_shared_from_this<Calls::Call> {
   asio::steady_timer pause_, limit_;
   std::optional<PeerConnection> proving_;
   std::unique_ptr<ControlLink> link_;
-  std::optional<std::string> message_;
+  std::shared_ptr<const std::string> message_;  // encoded once for all
   bool again_ = false, trying_ = false;
   TimePoint began_;
   Duration next_pause_ = kPauseFirst;
@@ -148,18 +148,20 @@ Calls::~Calls() = default;
 
 void Calls::ask(const VoteRequest& request) {
   hang_up();
-  for (const RoundNode& node : request.record.nodes) {
+  const auto message = std::make_shared<const std::string>(encode(FromAgent(request)));
+  for (const RoundNode& node : request.record->nodes) {
     if (node.id == request.candidate) continue;
     calls_.push_back(std::make_shared<Call>(io_, trust_, Call::Aim{node.control, node.id, false}, on_vote_));
-    calls_.back()->say(request, false);
+    calls_.back()->say(message, false);
   }
 }
 
 void Calls::call(const CoordinatorCall& call, const std::vector<ControlAddress>& always) {
-  for (const auto& one : calls_) one->say(call, true);
+  const auto message = std::make_shared<const std::string>(encode(FromAgent(call)));
+  for (const auto& one : calls_) one->say(message, true);
   for (const ControlAddress& place : always) {
     calls_.push_back(std::make_shared<Call>(io_, trust_, Call::Aim{place, 0, true}, on_vote_));
-    calls_.back()->say(call, true);
+    calls_.back()->say(message, true);
   }
 }
 

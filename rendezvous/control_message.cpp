@@ -363,7 +363,7 @@ std::string encode(const FromAgent& message) {
                        return Json{{"type", "back"}, {"round", m.round}, {"offer", to_json(m.offer)}};
                      },
                      [](const VoteRequest& m) {
-                       return Json{{"type", "vote-request"}, {"term", m.term}, {"record", to_json(m.record)}};
+                       return Json{{"type", "vote-request"}, {"term", m.term}, {"record", to_json(*m.record)}};
                      },
                      [](const CoordinatorCall& m) {
                        return Json{{"type", "call"}, {"term", m.term}, {"control_port", m.control_port}};
@@ -440,7 +440,9 @@ FromAgent decode_from_agent(std::string_view bytes, NodeId node) {
   if (type == "leaves") return NodeLeaves{node, fields.whole("signal", 1, NSIG)};
   if (type == "interrupted") return JobInterrupted{node, fields.whole("signal", 1, NSIG)};
   if (type == "back") return NodeBack{node, round(), offer()};
-  if (type == "vote-request") return VoteRequest{fields.whole("term", 1), node, round_from(fields.object("record"))};
+  if (type == "vote-request")
+    return VoteRequest{fields.whole("term", 1), node,
+                       std::make_shared<const Round>(round_from(fields.object("record")))};
   if (type == "call") return CoordinatorCall{fields.whole("term", 0), fields.port("control_port")};
   if (type != "failed") unknown_type();
   WorkerFailed failed{failure_from(fields.object("failure")), {}};

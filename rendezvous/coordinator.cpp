@@ -283,8 +283,9 @@ Coordinator::Orders Coordinator::go_on(TimePoint now) {
   auto* state = std::get_if<Gathering>(&state_);
   if (!state) return {};
   std::erase_if(lost_, [&](const auto& entry) { return entry.second.workers_until <= now; });
-  call_last(*state, now);
-  if (can_form(*state, now)) return form();
+  const int ready = count_ready();
+  call_last(*state, ready, now);
+  if (can_form(*state, ready, now)) return form();
   if (now < state->since + policy_.join_timeout || staying() >= policy_.nodes_min) return {};
   return end_job({Verdict::too_few_nodes, 0,
                   "only " + std::to_string(count_ready()) + " of " + std::to_string(policy_.nodes_min) +
@@ -294,8 +295,7 @@ Coordinator::Orders Coordinator::go_on(TimePoint now) {
                   std::nullopt});
 }
 
-bool Coordinator::can_form(const Gathering& state, TimePoint now) const {
-  const int ready = count_ready();
+bool Coordinator::can_form(const Gathering& state, int ready, TimePoint now) const {
   if (ready < static_cast<int>(members_.size()) || !lost_.empty() || now < state.not_before) return false;
   if (!has_quorum()) return false;
   if (ready >= policy_.nodes_max) return true;
@@ -310,8 +310,8 @@ bool Coordinator::has_quorum() const {
   return std::all_of(all.begin(), all.end(), [&](const Electorate& one) { return one.has_quorum(present); });
 }
 
-void Coordinator::call_last(Gathering& state, TimePoint now) const {
-  if (count_ready() < policy_.nodes_min)
+void Coordinator::call_last(Gathering& state, int ready, TimePoint now) const {
+  if (ready < policy_.nodes_min)
     state.last_call_over.reset();
   else if (!state.last_call_over)
     state.last_call_over = now + policy_.last_call;

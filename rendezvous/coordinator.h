@@ -198,9 +198,9 @@ class Coordinator {
   int count_ready() const;
   Orders regroup(EndRound end, TimePoint now, TimePoint not_before);
   Orders go_on(TimePoint now);
-  bool can_form(const Gathering& state, TimePoint now) const;
+  bool can_form(const Gathering& state, int ready, TimePoint now) const;
   bool has_quorum() const;
-  void call_last(Gathering& state, TimePoint now) const;
+  void call_last(Gathering& state, int ready, TimePoint now) const;
   Orders form();
   std::vector<NodeId> by_rank() const;
   Orders dismiss(NodeId node, TimePoint now);  // that leaves

@@ -25,12 +25,18 @@ std::optional<TimePoint> Election::next_deadline() const { return next_try_; }
 std::vector<ElectionAction> Election::handle(const RecordKept& event, TimePoint) {
   if (event.id < newest_) return {};
   newest_ = event.id;
-  record_ = event.record;
+  begun_ = false;
+  record_ = event.record ? std::make_shared<const Round>(*event.record) : nullptr;
   return {};
 }
 
 std::vector<ElectionAction> Election::handle(const RoundBegan& event, TimePoint) {
-  if (record_ && record_->number == event.round) record_->before.clear();
+  if (!record_ || record_->number != event.round) return {};
+  begun_ = true;
+  if (record_->before.empty()) return {};
+  Round confirmed = *record_;
+  confirmed.before.clear();
+  record_ = std::make_shared<const Round>(std::move(confirmed));
   return {};
 }
 
@@ -66,14 +72,17 @@ std::vector<ElectionAction> Election::handle(const VoteRequested& event, TimePoi
   }
   if (!may_vote_for(request)) return {GiveVote{vote(false, now)}};
   voted_for_ = request.candidate;
-  if (request.record.id() > newest_ || !record_) record_ = request.record;
-  newest_ = request.record.id();
+  if (request.record->id() > newest_ || !record_) {
+    record_ = request.record;
+    begun_ = false;
+  }
+  newest_ = request.record->id();
   next_try_ = now + timing_.votes_within + random_part_of(timing_.pause_most);  // in case it does not win
   return {GiveVote{vote(true, now)}};
 }
 
 bool Election::may_vote_for(const VoteRequest& request) const {
-  if (request.term < term_ || request.record.id() < newest_) return false;
+  if (request.term < term_ || request.record->id() < newest_) return false;
   return !voted_for_ || voted_for_ == request.candidate;
 }
 
@@ -110,27 +119,30 @@ std::vector<ElectionAction> Election::stand(TimePoint now) {
   if (!can_win()) return {GiveUp{}};
   ++term_;
   voted_for_ = self_;
-  candidacy_ = Candidacy{{self_}, now, heard_at_};
+  candidacy_ = Candidacy{record_, record_->electorates(), {self_}, now, heard_at_};
   next_try_ = now + timing_.votes_within + random_part_of(timing_.pause_most);
-  Actions asked{AskForVotes{{term_, self_, *record_}}};
+  Actions asked{AskForVotes{{term_, self_, record_}}};
   const Actions won = count();
   return won.empty() ? asked : won;
 }
 
-// Everybody else may be there, the coordinator is not.
+// Everybody else may be there, the coordinator is not. Who hands over names another one, which will lead: the record
+// has not begun.
 bool Election::can_win() const {
   for (const Electorate& electorate : record_->electorates()) {
     std::set<NodeId> others(electorate.nodes.begin(), electorate.nodes.end());
-    if (record_->coordinator != self_) others.erase(record_->coordinator);
+    if (begun_ && record_->coordinator != self_) others.erase(record_->coordinator);
     if (!electorate.has_quorum(others)) return false;
   }
   return true;
 }
 
 std::vector<ElectionAction> Election::count() {
-  for (const Electorate& electorate : record_->electorates())
+  for (const Electorate& electorate : candidacy_->electorates) {
+    if (2 * candidacy_->votes.size() < electorate.nodes.size()) return {};  // spares a look at each node
     if (!electorate.has_quorum(candidacy_->votes)) return {};
-  const Lead lead{term_, *record_, candidacy_->asked_at, candidacy_->heard_at};
+  }
+  const Lead lead{term_, *candidacy_->record, candidacy_->asked_at, candidacy_->heard_at};
   candidacy_.reset();
   next_try_.reset();
   in_touch_ = true;  // with ourselves

@@ -10,6 +10,7 @@
 // A coordinator stays one as long as it has contact to a quorum (quorum_contact.h). Not thread-safe.
 #pragma once
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <set>
 #include <variant>
@@ -25,7 +26,7 @@ namespace ddprun {
 struct VoteRequest {
   int term = 0;
   NodeId candidate = 0;
-  Round record;
+  std::shared_ptr<const Round> record = {};  // never null; shared, as it goes to every node of it
 };
 struct Vote {
   int term = 0;  // the voter's, so that a candidate who lags behind catches up
@@ -100,11 +101,13 @@ class Election {
   // Whether one of this term is to be followed. What we stood for in vain does not count: nobody followed us.
   bool would_follow(int term) const { return in_touch_ ? term > followed_ : term >= newest_.term; }
   bool in_touch() const { return in_touch_; }
-  const std::optional<Round>& record() const { return record_; }
+  const std::shared_ptr<const Round>& record() const { return record_; }  // null: none is held
 
  private:
   using Actions = std::vector<ElectionAction>;
   struct Candidacy {
+    std::shared_ptr<const Round> record;
+    std::vector<Electorate> electorates;  // the record's
     std::set<NodeId> votes;
     TimePoint asked_at, heard_at;
   };
@@ -133,9 +136,10 @@ class Election {
   int followed_ = 0;                 // the term of the coordinator that we are, or were last, in touch with
   std::optional<NodeId> voted_for_;  // in this term
   RecordId newest_;
-  std::optional<Round> record_;  // the newest one
+  std::shared_ptr<const Round> record_;  // the newest one; null: none is held
   bool in_touch_ = false;
   TimePoint heard_at_ = {};  // of any coordinator, last
+  bool begun_ = false;       // all have confirmed that record: its coordinator has led
   std::optional<Candidacy> candidacy_;
   std::optional<TimePoint> next_try_;
 };

@@ -110,10 +110,10 @@ TEST_CASE("a round's record arrives as it was written, for whoever has to go on 
   CHECK(kept.nodes.back().id == UINT64_MAX);
   CHECK(kept.ledger == record.ledger);
   CHECK(kept.electorates() == std::vector<Electorate>{{77, {77, UINT64_MAX}}, {9, {9, 77}}});
-  const VoteRequest request = said(VoteRequest{6, 1, record});
+  const VoteRequest request = said(VoteRequest{6, 1, std::make_shared<const Round>(record)});
   CHECK(request.candidate == 77);  // the connection's
   CHECK(request.term == 6);
-  CHECK(request.record.id() == record.id());
+  CHECK(request.record->id() == record.id());
   CHECK(said(CoordinatorCall{6, 29500}).control_port == 29500);
   CHECK(told(Vote{6, true, 7ms}).granted);
   CHECK(told(Vote{6, true, 7ms}).heard_age == 7ms);

@@ -346,7 +346,7 @@ TEST_CASE("a candidate asks the agents of its record, and calls them once it is 
   };
   const Port port(
       [&](const VoteRequest& request) {
-        note(asked, request.record.number);
+        note(asked, request.record->number);
         return Vote{request.term, true};
       },
       [&](int term) { note(called, term); });
@@ -365,7 +365,7 @@ TEST_CASE("a candidate asks the agents of its record, and calls them once it is 
     }
     return done();
   };
-  calls.ask({5, 1, record});
+  calls.ask({5, 1, std::make_shared<const Round>(record)});
   REQUIRE(until([&] { return !voters.empty(); }));
   CHECK(voters == std::vector<NodeId>{2});
   calls.call({5, 4711}, {});

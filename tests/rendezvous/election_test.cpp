@@ -119,7 +119,7 @@ TEST_CASE("nobody votes for a candidate whose record is older, and a newer one i
   job.lose({2, 3});
   CHECK_FALSE(job.ask(3, job.stand(2)).granted);
   const VoteRequest request = job.stand(3);
-  CHECK(request.record.number == 2);
+  CHECK(request.record->number == 2);
   CHECK(job.poll(request, 2));
   CHECK(job.agents.at(2).record()->number == 2);
 }
@@ -167,6 +167,23 @@ TEST_CASE("who is chosen by a coordinator that hands over wins at once, by itsel
   Agents three(record_of({2, 3, 4}, 2, 2));
   three.lose({2, 3, 4});
   CHECK(*three.agents.at(2).next_deadline() < *three.agents.at(3).next_deadline());
+}
+
+TEST_CASE("of two nodes the other one waits for the one that is chosen, however late that calls", "[election]") {
+  for (const bool gone : {false, true}) {
+    const Round record = record_of({2, 3}, 2, 2);
+    Election other(3);
+    TimePoint now = TimePoint{} + 100s;
+    other.on(InTouch{}, now);
+    other.on(RecordKept{record.id(), record}, now);  // its coordinator is not part of it: no round begins
+    CHECK(other.on(OutOfTouch{gone, now}, now).empty());
+    for (int tries = 0; tries < 5; ++tries) {
+      REQUIRE(other.next_deadline());
+      now = *other.next_deadline();
+      CHECK_FALSE(std::holds_alternative<GiveUp>(other.on(ElectionTick{}, now).at(0)));
+    }
+    CHECK(std::holds_alternative<Follow>(other.on(Called{1}, now).at(0)));
+  }
 }
 
 TEST_CASE("a coordinator of a later term is followed, one of an earlier term is not", "[election]") {

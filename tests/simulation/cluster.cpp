@@ -15,9 +15,11 @@ using namespace std::chrono_literals;
 
 constexpr Duration kLease = 5s, kBeyondLease = 1s, kBeat = kLease / 4, kLook = kLease / 10, kContactEvery = 100ms;
 constexpr Duration kPause = 200ms, kTryLimit = 5s, kCallAgain = 1s, kCallAgainFor = 60s, kAlone = 30s, kGoodbye = 30s;
+constexpr Duration kAloneUnseated = 600s, kSettled = 15s;
 
-void invariant(bool holds, const std::string& words) {
-  if (!holds) throw std::logic_error("broken: " + words);
+// A million times a second: the words are put together where it does not hold.
+void invariant(bool holds, const char* words) {
+  if (!holds) throw std::logic_error(std::string("broken: ") + words);
 }
 
 RoundPolicy policy_of(const ClusterOptions& options) {
@@ -39,12 +41,13 @@ Cluster::Cluster(const ClusterOptions& options) : options_(options), net_(option
     if (options.fixed_ranks) node(id).offer.wished_rank = i;
   }
   lead(first_place_, {}, {});
+  disturbed();
   plan_troubles();
 }
 
 NodeId Cluster::add_node(Duration when) {
   const NodeId id = nodes_.size() + 1;
-  nodes_[id] = std::make_unique<Node>(id, options_.seed);
+  nodes_.push_back(std::make_unique<Node>(id, options_.seed));
   node(id).offer = {
       .workers = 1 + net_.up_to(options_.workers_max - 1), .host = "node" + std::to_string(id), .port = 1000};
   net_.after(when, [this, id] { connect(id); });
@@ -74,9 +77,9 @@ void Cluster::some_time(void (Cluster::*trouble)(NodeId), bool behead) {
 
 void Cluster::run() {
   for (int events = 0; net_.step(); ++events) invariant(events < 20'000'000, "the job comes to an end");
-  for (const auto& [id, node] : nodes_) {
-    invariant(node->finished || !node->alive, "every agent finishes, node" + std::to_string(id) + " too");
-    invariant(node->running.empty(), "no worker is left at the end");
+  for (const auto& one : nodes_) {
+    invariant(one->finished || !one->alive, "every agent finishes");
+    invariant(one->running.empty(), "no worker is left at the end");
   }
 }
 
@@ -87,8 +90,8 @@ void Cluster::note(const std::string& line) {
 
 std::vector<NodeId> Cluster::living() {
   std::vector<NodeId> out;
-  for (const auto& [id, node] : nodes_)
-    if (here(id)) out.push_back(id);
+  for (const auto& one : nodes_)
+    if (here(one->id)) out.push_back(one->id);
   return out;
 }
 
@@ -98,26 +101,38 @@ std::optional<NodeId> Cluster::leader() {
   return {};
 }
 
+std::optional<NodeId> Cluster::first_seated() {
+  while (!seated_.empty() && !here(*seated_.begin())) seated_.erase(seated_.begin());
+  return seated_.empty() ? std::nullopt : std::optional(*seated_.begin());
+}
+
 void Cluster::kill_agent(NodeId id) {
   note(id, "its agent is killed");
   Node& victim = node(id);
   victim.alive = false;
-  net_.after(20ms, [this, id] { node(id).running.clear(); });  // its keeper's work
+  net_.after(20ms, [this, id] {  // its keeper's work
+    Node& dead = node(id);
+    count_running(dead.round, -static_cast<int>(dead.running.size()));
+    dead.running.clear();
+  });
   vanish(id);
+  disturbed();
 }
 
 // Its links close where the other end can see it; soon nobody listens there any more.
 void Cluster::vanish(NodeId id) {
   node(id).office.reset();
-  for (const auto& [other, one] : nodes_) {
-    if (other == id || !one->alive || !net_.reaches(id, other)) continue;
-    net_.after(5ms, [this, id, other = other] {
+  std::vector<NodeId> others;
+  for (const auto& one : nodes_)
+    if (one->id != id && one->alive && net_.reaches(id, one->id)) others.push_back(one->id);
+  net_.after(5ms, [this, id, others = std::move(others)] {
+    for (const NodeId other : others) {
       const Node& peer = node(other);
-      if (!listens(other)) return;
+      if (!listens(other)) continue;
       if (peer.office && peer.office->peers.contains(id)) lose(other, id, "its connection was closed", true);
       if (peer.link && peer.coordinator == id) try_again(other, kPause, false);
-    });
-  }
+    }
+  });
 }
 
 // Some nodes on one side, the rest on the other.
@@ -126,9 +141,13 @@ void Cluster::cut(NodeId id) {
   for (const NodeId other : living())
     if (other != id && net_.chance(0.3)) apart.push_back(other);
   const int side = ++sides_;
+  ++cuts_;
   for (const NodeId one : apart) net_.put(one, side), note(one, "out of the others' reach");
+  disturbed();
   net_.after(net_.milliseconds(20'000), [this, apart] {
     for (const NodeId one : apart) net_.put(one, 0), note(one, "in reach again");
+    --cuts_;
+    disturbed();
   });
 }
 
@@ -141,9 +160,7 @@ void Cluster::leave(NodeId id) {
 // Where nobody lives at the first place, the newcomer takes that. The job goes on at another one: who cannot know that,
 // as there is one place only or the others are out of its reach, would begin another job.
 void Cluster::join() {
-  const auto all = living();
-  const bool remembered = std::any_of(all.begin(), all.end(), [&](NodeId id) { return node(id).seated; });
-  if (ended_by_ || (!started_.empty() && !remembered)) return;  // it would be another job
+  if (ended_by_ || (!started_.empty() && !first_seated())) return;  // it would be another job
   const bool vacant = !here(first_place_);
   const NodeId id = add_node({});
   note(id, vacant ? "comes, to the first place" : "comes");
@@ -154,6 +171,56 @@ void Cluster::join() {
 void Cluster::signal(NodeId id, int signal) {
   node(id).signal = signal;
   happen(id, Signalled{signal});
+  disturbed();
+}
+
+void Cluster::disturbed() {
+  calm_since_.reset();
+  if (cuts_ > 0) return;
+  calm_since_ = net_.now();
+  quorum_at_calm_ = quorum_in_reach();
+}
+
+// Of those who are there and will be for a while: somebody coordinates, or can be elected by its record. Nobody votes
+// for a record older than its own.
+bool Cluster::quorum_in_reach() {
+  std::vector<NodeId> there;
+  for (const NodeId id : living()) {
+    const Node& one = node(id);
+    const Duration patience = one.seated ? kAlone : kAloneUnseated;
+    if (!one.left && (!one.alone_since || *one.alone_since + patience >= net_.now() + kSettled)) there.push_back(id);
+  }
+  const auto have_quorum = [&](const std::vector<Electorate>& electorates, const RecordId& record) {
+    std::set<NodeId> voters;
+    for (const NodeId id : there)
+      if (node(id).newest <= record) voters.insert(id);
+    return std::all_of(electorates.begin(), electorates.end(),
+                       [&](const Electorate& one) { return one.has_quorum(voters); });
+  };
+  std::set<RecordId> tried;
+  return std::any_of(there.begin(), there.end(), [&](NodeId id) {
+    const auto& office = node(id).office;
+    if (office && !office->over && have_quorum(office->coordinator.electorates(), office->newest)) return true;
+    const auto& record = node(id).election.record();
+    return record && tried.insert(record->id()).second && have_quorum(record->electorates(), record->id());
+  });
+}
+
+bool Cluster::enough_are_there() {
+  if (!calm_since_ || !quorum_at_calm_ || net_.now() < *calm_since_ + kSettled) return false;
+  const auto all = living();
+  return std::count_if(all.begin(), all.end(), [&](NodeId id) { return !node(id).left; }) >= options_.nodes_min;
+}
+
+// Where faults have stopped with a quorum in reach, nobody gives up: neither who looks for the coordinator, nor the
+// coordinator that waits for nodes.
+void Cluster::hold_progress(NodeId id, const Outcome& outcome) {
+  const Node& self = node(id);
+  if (!calm_since_ || !quorum_at_calm_ || self.left || (ended_at_ && *ended_at_ < *calm_since_ + kSettled)) return;
+  const Duration patience = self.seated ? kAlone : kAloneUnseated;
+  if (outcome.verdict == Verdict::out_of_reach && net_.now() >= *calm_since_ + patience)
+    throw std::logic_error("broken: an agent in reach of a quorum ends with the job's verdict, node" +
+                           std::to_string(id) + " too");
 }
 
 std::vector<NodeId> Cluster::places(NodeId id) {
@@ -161,11 +228,7 @@ std::vector<NodeId> Cluster::places(NodeId id) {
   std::vector<NodeId> out;
   if (self.coordinator) out.push_back(*self.coordinator);
   out.push_back(first_place_);
-  for (const auto& [other, one] : nodes_)  // the job's second place
-    if (one->seated && here(other)) {
-      out.push_back(other);
-      break;
-    }
+  if (const auto second = first_seated()) out.push_back(*second);  // the job's second place
   for (std::size_t i = 0; self.kept && i < std::min<std::size_t>(8, self.kept->nodes.size()); ++i)
     out.push_back(self.kept->nodes[i].id);
   return out;
@@ -202,16 +265,18 @@ void Cluster::hang_up(NodeId id) {
   ++self.attempt;
   self.welcome = false;
   self.beats_out.clear();
+  const NodeId other = net_.other_end(link, id);
   net_.close(link);
-  for (const auto& [other, one] : nodes_) {  // the other end sees it, if it can
-    if (!one->office || !one->office->peers.contains(id) || one->office->peers.at(id).link != link) continue;
-    if (net_.reaches(id, other))
-      net_.after(5ms, [this, id, other = other, link] {
-        Node& at = node(other);
-        if (at.alive && at.office && at.office->peers.contains(id) && at.office->peers.at(id).link == link)
-          lose(other, id, "its connection was closed", true);
-      });
-  }
+  const auto holds_it = [this, id, other, link] {
+    const Node& at = node(other);
+    if (!at.alive || !at.office) return false;
+    const auto peer = at.office->peers.find(id);
+    return peer != at.office->peers.end() && peer->second.link == link;
+  };
+  if (other == 0 || !holds_it() || !net_.reaches(id, other)) return;
+  net_.after(5ms, [this, id, other, holds_it] {  // the other end sees it, if it can
+    if (holds_it()) lose(other, id, "its connection was closed", true);
+  });
 }
 
 void Cluster::try_again(NodeId id, Duration pause, bool gone) {
@@ -228,7 +293,7 @@ void Cluster::try_again(NodeId id, Duration pause, bool gone) {
   if (!self.alone_since) self.alone_since = net_.now();
   if (self.supervisor.round_with_workers()) return;
   if (self.signal != 0) return happen(id, JobEnded{{Verdict::interrupted, self.signal, "interrupted", {}}});
-  if (net_.now() - *self.alone_since < (self.seated ? kAlone : Duration(600s))) return;
+  if (net_.now() - *self.alone_since < (self.seated ? kAlone : kAloneUnseated)) return;
   happen(id, JobEnded{{Verdict::out_of_reach, 0, "the coordinator could not be reached", {}}});
 }
 
@@ -326,6 +391,7 @@ void Cluster::hear(NodeId id, const ToAgent& message) {
                    elect(id, RecordKept{record, self.kept});
                    self.newest = record;
                    self.seated = true;
+                   seated_.insert(id);
                    happen(id, RoundFormed{m.seat});
                  },
                  [&](const StartRound& m) {
@@ -346,6 +412,7 @@ void Cluster::hear(NodeId id, const ToAgent& message) {
 
 void Cluster::elect(NodeId id, const ElectionEvent& event, NodeId from) {
   if (!here(id)) return;
+  if (options_.broken == Break::no_standing && std::holds_alternative<ElectionTick>(event)) return;
   Election& election = node(id).election;
   if (options_.broken == Break::vote_twice && std::holds_alternative<VoteRequested>(event)) {
     Election before = election;
@@ -362,7 +429,7 @@ void Cluster::carry_out(NodeId id, const ElectionAction& action, NodeId from) {
           [&](const AskForVotes& a) {
             note(id, "stands for term " + std::to_string(a.request.term));
             const auto request = std::make_shared<const VoteRequest>(a.request);
-            for (const RoundNode& voter : request->record.nodes) {
+            for (const RoundNode& voter : request->record->nodes) {
               if (voter.id == id) continue;
               net_.post(id, voter.id, [this, voter = voter.id, request, id] {
                 if (here(voter)) elect(voter, VoteRequested{*request}, id);
@@ -374,7 +441,7 @@ void Cluster::carry_out(NodeId id, const ElectionAction& action, NodeId from) {
             net_.post(id, from, [this, from, id, vote = a.vote] {
               elect(from, VoteGiven{id, vote});
               if (options_.broken != Break::count_twice || !node(from).election.record()) return;
-              for (const RoundNode& other : Round(*node(from).election.record()).nodes)
+              for (const auto record = node(from).election.record(); const RoundNode& other : record->nodes)
                 if (other.id != id && other.id != from) return elect(from, VoteGiven{other.id, vote});
             });
           },
@@ -392,10 +459,14 @@ void Cluster::carry_out(NodeId id, const ElectionAction& action, NodeId from) {
 }
 
 void Cluster::plan_election(NodeId id) {
-  if (const auto deadline = node(id).election.next_deadline())
-    net_.after(std::max(*deadline - net_.now(), Duration::zero()), [this, id, due = *deadline] {
-      if (node(id).election.next_deadline() == due) elect(id, ElectionTick{});
-    });
+  const auto deadline = node(id).election.next_deadline();
+  if (!deadline || node(id).election_tick_at == deadline) return;
+  node(id).election_tick_at = deadline;
+  net_.after(std::max(*deadline - net_.now(), Duration::zero()), [this, id, due = *deadline] {
+    Node& self = node(id);
+    if (self.election_tick_at == due) self.election_tick_at.reset();
+    if (self.election.next_deadline() == due) elect(id, ElectionTick{});
+  });
 }
 
 void Cluster::take_the_lead(NodeId id, const Lead& won) {
@@ -579,6 +650,9 @@ void Cluster::obey(NodeId at, const Order& order) {
                    note("the job ends: " + o.outcome.reason);
                    office.over = true;
                    if (!ended_by_) ended_by_ = office.serial;
+                   if (!ended_at_) ended_at_ = net_.now();
+                   if (o.outcome.verdict == Verdict::too_few_nodes)
+                     invariant(!enough_are_there(), "nobody times out waiting for nodes that are there");
                    for (const auto& [id, peer] : office.peers) {
                      node(id).counts = ended_by_ == office.serial;
                      to_node(at, id, o);
@@ -637,15 +711,17 @@ void Cluster::to_node(NodeId at, NodeId id, const ToAgent& message) {
 }
 
 void Cluster::plan_coordinator_tick(NodeId at) {
-  const auto& office = node(at).office;
+  auto& office = node(at).office;
   if (!office) return;
-  if (const auto deadline = office->coordinator.next_deadline())
-    net_.after(std::max(*deadline - net_.now(), Duration::zero()),
-               [this, at, due = *deadline, serial = office->serial] {
-                 const auto& then = node(at).office;
-                 if (then && then->serial == serial && then->coordinator.next_deadline() == due)
-                   coordinate(at, CoordinatorTick{});
-               });
+  const auto deadline = office->coordinator.next_deadline();
+  if (!deadline || office->tick_at == deadline) return;
+  office->tick_at = deadline;
+  net_.after(std::max(*deadline - net_.now(), Duration::zero()), [this, at, due = *deadline, serial = office->serial] {
+    auto& then = node(at).office;
+    if (!then || then->serial != serial) return;
+    if (then->tick_at == due) then->tick_at.reset();
+    if (then->coordinator.next_deadline() == due) coordinate(at, CoordinatorTick{});
+  });
 }
 
 void Cluster::happen(NodeId id, const Event& event) {
@@ -696,9 +772,11 @@ void Cluster::finish(NodeId id, const Outcome& outcome) {
   Node& self = node(id);
   invariant(self.running.empty(), "an agent that finishes has no workers");
   note(id, "finishes: " + outcome.reason);
+  hold_progress(id, outcome);
   if (self.told && self.counts && !self.left && outcome.verdict != Verdict::refused) outcomes_.push_back(outcome);
   hang_up(id);
   self.finished = true;
+  if (self.office && !self.office->over) disturbed();  // the coordinator goes with it
   exit_when_left(id, net_.now() + kGoodbye);
 }
 
@@ -729,6 +807,7 @@ void Cluster::start(NodeId id, const Seat& seat) {
   const auto failing = failing_.find(self.round);
   for (int rank = 0; rank < seat.workers; ++rank) {
     self.running.insert(rank);
+    count_running(self.round, 1);
     if (net_.chance(options_.deaf)) self.deaf.insert(rank);
     happen(id, WorkerStarted{seat.round, rank});
     ExitStatus status;
@@ -739,9 +818,14 @@ void Cluster::start(NodeId id, const Seat& seat) {
   }
 }
 
+void Cluster::count_running(const RecordId& round, int change) {
+  if ((running_[round] += change) == 0) running_.erase(round);
+}
+
 void Cluster::end_worker(NodeId id, const RecordId& round, int local_rank, const ExitStatus& status) {
   Node& self = node(id);
   if (self.round != round || !self.running.erase(local_rank)) return;  // it had ended before
+  count_running(round, -1);
   happen(id, WorkerExited{round.round, local_rank, status});
 }
 
@@ -754,10 +838,10 @@ void Cluster::plan_tick(NodeId id) {
 
 // Ranks are decided once per round, so no rank is held twice while all that runs belongs to one round.
 void Cluster::hold_invariants(NodeId id, const RecordId& starting) {
-  for (const auto& [other, one] : nodes_)
-    if (!one->running.empty() && one->round != starting)
-      invariant(false, "no worker of another round runs when one starts: " + in_words(starting) + " on node" +
-                           std::to_string(id) + ", " + in_words(one->round) + " on node" + std::to_string(other));
+  for (const auto& [round, workers] : running_)
+    if (round != starting)
+      throw std::logic_error("broken: no worker of another round runs when one starts: " + in_words(starting) +
+                             " on node" + std::to_string(id) + ", " + in_words(round) + " elsewhere");
   if (!started_.insert(starting).second) return;
   invariant(starting.round > last_started_, "round numbers grow");
   last_started_ = starting.round;

@@ -24,12 +24,13 @@ namespace ddprun::test {
 // Ways in which the code could be wrong.
 enum class Break {
   none,
-  no_fence,        // a lost node's workers are taken for dead at once
-  no_lease,        // a node out of reach lets its workers live
-  vote_twice,      // an agent forgets whom it has given its vote
-  count_twice,     // a candidate counts every vote for two
-  no_quorum,       // a coordinator believes itself in contact with a quorum, whoever is out of its reach
-  no_confirmation  // workers start as soon as their agent has its seat
+  no_fence,         // a lost node's workers are taken for dead at once
+  no_lease,         // a node out of reach lets its workers live
+  vote_twice,       // an agent forgets whom it has given its vote
+  count_twice,      // a candidate counts every vote for two
+  no_quorum,        // a coordinator believes itself in contact with a quorum, whoever is out of its reach
+  no_confirmation,  // workers start as soon as their agent has its seat
+  no_standing       // nobody stands for election
 };
 
 struct ClusterOptions {
@@ -80,10 +81,12 @@ class Cluster {
     TimePoint contact_at = {}, contact_known_at = TimePoint() - std::chrono::hours(1);
     std::map<NodeId, Peer> peers = {};
     std::vector<NodeId> round = {};
+    std::optional<TimePoint> tick_at = {};  // planned
     bool over = false;
   };
   struct Node {
-    Node(NodeId id, std::uint64_t seed) : supervisor({}), election(id, seed) {}
+    Node(NodeId own, std::uint64_t seed) : id(own), supervisor({}), election(own, seed) {}
+    NodeId id;
     Supervisor supervisor;
     Election election;
     NodeOffer offer;
@@ -104,6 +107,7 @@ class Cluster {
     std::optional<TimePoint> contact, alone_since;
     std::uint64_t beats = 0, answered = 0;
     std::map<std::uint64_t, TimePoint> beats_out;
+    std::optional<TimePoint> election_tick_at;  // planned
     std::optional<Lead> calling;
     std::optional<Office> office;
     Elsewhere elsewhere;  // what it tells those who look for the coordinator
@@ -114,11 +118,12 @@ class Cluster {
 
   void note(const std::string& line);
   void note(NodeId id, const std::string& line) { note("node" + std::to_string(id) + ": " + line); }
-  Node& node(NodeId id) { return *nodes_.at(id); }
+  Node& node(NodeId id) { return *nodes_[id - 1]; }
   bool here(NodeId id) { return node(id).alive && !node(id).finished; }
   bool listens(NodeId id) { return node(id).alive && !node(id).exited; }
   std::vector<NodeId> living();
   std::optional<NodeId> leader();
+  std::optional<NodeId> first_seated();  // of those that are here
 
   NodeId add_node(Duration when);
   void plan_troubles();
@@ -129,6 +134,12 @@ class Cluster {
   void leave(NodeId id);
   void join();
   void signal(NodeId id, int signal);
+
+  // Progress.
+  void disturbed();
+  bool quorum_in_reach();
+  bool enough_are_there();
+  void hold_progress(NodeId id, const Outcome& outcome);
 
   // An agent's way to the coordinator.
   std::vector<NodeId> places(NodeId id);
@@ -173,6 +184,7 @@ class Cluster {
   void carry_out(NodeId id, const Action& action);
   void signal_workers(NodeId id, int signal);
   void start(NodeId id, const Seat& seat);
+  void count_running(const RecordId& round, int change);
   void end_worker(NodeId id, const RecordId& round, int local_rank, const ExitStatus& status);
   void plan_tick(NodeId id);
   void finish(NodeId id, const Outcome& outcome);
@@ -181,9 +193,15 @@ class Cluster {
 
   ClusterOptions options_;
   Network net_;
-  std::map<NodeId, std::unique_ptr<Node>> nodes_;
-  NodeId first_place_ = 1;  // who is where the others look first
-  int ended_by_ = 0;        // the first coordinator that decided so; 0: none yet
+  std::vector<std::unique_ptr<Node>> nodes_;  // node 1 first
+  std::set<NodeId> seated_;                   // some may be here no more
+  std::map<RecordId, int> running_;           // workers, by their round
+  NodeId first_place_ = 1;                    // who is where the others look first
+  int cuts_ = 0;                              // in force
+  std::optional<TimePoint> calm_since_;       // nobody was killed, cut off or asked to end since
+  bool quorum_at_calm_ = false;               // by then, of those who can be waited for
+  std::optional<TimePoint> ended_at_;
+  int ended_by_ = 0;  // the first coordinator that decided so; 0: none yet
   int sides_ = 0, serials_ = 0, elections_ = 0;
   std::set<int> terms_;                                       // in which somebody was elected
   std::map<std::pair<int, NodeId>, std::set<NodeId>> votes_;  // by term and candidate

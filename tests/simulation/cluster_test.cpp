@@ -131,6 +131,7 @@ TEST_CASE("the simulation notices code that is wrong in one of these ways", "[cl
       {"a candidate counts votes twice", Break::count_twice},
       {"a coordinator goes on without a quorum", Break::no_quorum},
       {"workers start before all nodes have confirmed the round", Break::no_confirmation},
+      {"nobody stands for election where the coordinator is gone", Break::no_standing},
   }));
   INFO(what);
   CHECK(is_noticed_among(400, torn, [how = broken](ClusterOptions& options) { options.broken = how; }));

@@ -15,21 +15,36 @@ constexpr double kLost = 0.05, kLate = 0.05, kTwice = 0.1;
 }  // namespace
 
 void Network::after(Duration delay, std::function<void()> what) {
-  future_.push({now_ + delay, order_++, std::move(what)});
+  std::size_t place = whats_.size();
+  if (free_.empty()) {
+    whats_.push_back(std::move(what));
+  } else {
+    place = free_.back();
+    free_.pop_back();
+    whats_[place] = std::move(what);
+  }
+  future_.push({now_ + delay, order_++, place});
 }
 
 bool Network::step() {
   if (future_.empty()) return false;
-  const auto what = std::move(const_cast<Happening&>(future_.top()).what);  // its order does not depend on it
-  now_ = future_.top().when;
+  const Happening next = future_.top();
   future_.pop();
+  now_ = next.when;
+  const auto what = std::exchange(whats_[next.what], nullptr);
+  free_.push_back(next.what);
   what();
   return true;
 }
 
-int Network::side(NodeId node) const {
-  const auto found = sides_.find(node);
-  return found == sides_.end() ? 0 : found->second;
+void Network::put(NodeId node, int side) {
+  if (node >= sides_.size()) sides_.resize(node + 1);
+  sides_[node] = side;
+}
+
+NodeId Network::other_end(LinkId link, NodeId one) const {
+  const auto found = links_.find(link);
+  return found == links_.end() ? 0 : found->second.ends[found->second.ends[0] == one ? 1 : 0];
 }
 
 Network::LinkId Network::open(NodeId one, NodeId other) {
@@ -42,7 +57,7 @@ void Network::send(LinkId id, NodeId to, std::function<void()> what) {
   if (found == links_.end()) return;
   Link& link = found->second;
   const int end = link.ends[0] == to ? 0 : 1;
-  link.waiting[end].push_back(std::move(what));
+  link.waiting[end].items.push_back(std::move(what));
   link.last[end] = std::max(link.last[end], now_ + milliseconds(kDelayMs));
   after(link.last[end] - now_, [this, id, end] { deliver(id, end); });
 }
@@ -52,8 +67,12 @@ void Network::deliver(LinkId id, int end) {
   if (found == links_.end()) return;
   Link& link = found->second;
   if (!reaches(link.ends[0], link.ends[1])) return after(kTryAgain, [this, id, end] { deliver(id, end); });
-  const auto what = std::move(link.waiting[end].front());
-  link.waiting[end].pop_front();
+  Queue& queue = link.waiting[end];
+  const auto what = std::move(queue.items[queue.first]);
+  if (++queue.first == queue.items.size()) {
+    queue.items.clear();
+    queue.first = 0;
+  }
   what();
 }
 

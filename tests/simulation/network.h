@@ -2,12 +2,10 @@
 // carry, single messages that may be lost, late or doubled, and partitions. All chance comes from one seed.
 #pragma once
 #include <cstdint>
-#include <deque>
 #include <functional>
-#include <map>
 #include <queue>
 #include <random>
-#include <tuple>
+#include <unordered_map>
 #include <vector>
 
 #include "rendezvous/round.h"
@@ -31,12 +29,13 @@ class Network {
   bool chance(double probability) { return std::uniform_real_distribution<>()(random_) < probability; }
 
   // From now on only those of one side reach each other. Everybody begins on side 0.
-  void put(NodeId node, int side) { sides_[node] = side; }
+  void put(NodeId node, int side);
   bool reaches(NodeId one, NodeId other) const { return side(one) == side(other); }
 
   // Carries in order; what the other side does not get for a partition comes when that is over.
   LinkId open(NodeId one, NodeId other);
-  bool is_open(LinkId link) const { return links_.contains(link); }
+  // Who is at the other end; 0: the link is closed.
+  NodeId other_end(LinkId link, NodeId one) const;
   void send(LinkId link, NodeId to, std::function<void()> what);
   void close(LinkId link) { links_.erase(link); }  // what is on its way is lost
 
@@ -44,26 +43,34 @@ class Network {
   void post(NodeId from, NodeId to, const std::function<void()>& what);
 
  private:
-  struct Happening {
+  struct Happening {  // what: in whats_, so that a heap of them moves little
     TimePoint when;
     std::uint64_t order;
-    std::function<void()> what;
-    bool operator<(const Happening& other) const { return std::tie(other.when, other.order) < std::tie(when, order); }
+    std::size_t what;
+    bool operator<(const Happening& other) const {
+      return when != other.when ? when > other.when : order > other.order;
+    }
+  };
+  struct Queue {
+    std::vector<std::function<void()>> items = {};
+    std::size_t first = 0;
   };
   struct Link {
     NodeId ends[2];
-    std::deque<std::function<void()>> waiting[2];  // by end that gets them
-    TimePoint last[2];                             // arrival
+    Queue waiting[2];   // by end that gets them
+    TimePoint last[2];  // arrival
   };
-  int side(NodeId node) const;
+  int side(NodeId node) const { return node < sides_.size() ? sides_[node] : 0; }
   void deliver(LinkId link, int end);
 
   std::mt19937_64 random_;
   std::priority_queue<Happening> future_;
+  std::vector<std::function<void()>> whats_;
+  std::vector<std::size_t> free_;  // of whats_
   TimePoint now_;
   std::uint64_t order_ = 0;
-  std::map<NodeId, int> sides_;
-  std::map<LinkId, Link> links_;
+  std::vector<int> sides_;  // by node
+  std::unordered_map<LinkId, Link> links_;
   LinkId last_link_ = 0;
 };
 
