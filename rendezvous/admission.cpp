@@ -37,6 +37,27 @@ void Admission::settled(StrangerId id) {
   sources_by_stranger_.erase(found);
 }
 
+Duration Admission::price() const {
+  return Duration(std::chrono::seconds(1)) / static_cast<Duration::rep>(limits_.failures_of_a_source_a_second);
+}
+
+bool Admission::turns_away(const PeerSource& source, TimePoint now) const {
+  const auto found = paid_by_.find(source);
+  return found != paid_by_.end() &&
+         found->second - now > price() * (static_cast<Duration::rep>(limits_.failures_of_a_source_max) - 1);
+}
+
+void Admission::failed(const PeerSource& source, TimePoint now) {
+  const auto found = paid_by_.find(source);
+  if (found != paid_by_.end()) {
+    found->second = std::max(found->second, now) + price();
+    return;
+  }
+  if (paid_by_.size() >= limits_.failed_sources_max)
+    std::erase_if(paid_by_, [&](const auto& one) { return one.second <= now; });
+  if (paid_by_.size() < limits_.failed_sources_max) paid_by_.emplace(source, now + price());
+}
+
 std::optional<Admission::StrangerId> Admission::in_excess(const PeerSource& newcomer) const {
   const auto same = strangers_by_source_.find(newcomer);
   if (same != strangers_by_source_.end() && same->second.size() >= limits_.strangers_of_a_source_max)

@@ -29,6 +29,12 @@ struct AdmissionLimits {
   Duration prove_within = std::chrono::seconds(5);
   // A handshake by token takes some 600 bytes, one by certificates the chain of them.
   std::size_t bytes_before_proof_max = 16 << 10;
+  // A failed handshake may have cost us 0.3 ms: so many of a source may fail at once, and so many a second after that,
+  // until one of it proves itself. Beyond that it is turned away unheard.
+  std::size_t failures_of_a_source_max = 256;
+  std::size_t failures_of_a_source_a_second = 32;
+  // Of so many sources failures are remembered.
+  std::size_t failed_sources_max = 4096;
   // "refused" is told once in this time for each source, and of so many sources.
   Duration refusals_told_every = std::chrono::minutes(1);
   std::size_t refused_sources_max = 256;
@@ -48,19 +54,25 @@ class Admission {
   using StrangerId = std::uint64_t;
   explicit Admission(const AdmissionLimits& limits) : limits_(limits) {}
 
+  // Before arrived(): whether so many of this source failed that the next one is not to be heard.
+  bool turns_away(const PeerSource& source, TimePoint now) const;
   // The stranger that has to go for this one, if any; it counts no more.
   std::optional<StrangerId> arrived(StrangerId id, const PeerSource& source);
   // It proved who it is, or is gone. No harm where it is not known.
   void settled(StrangerId id);
+  void failed(const PeerSource& source, TimePoint now);
+  void proved(const PeerSource& source) { paid_by_.erase(source); }
   std::size_t strangers() const { return sources_by_stranger_.size(); }
 
  private:
   using Strangers = std::set<StrangerId>;
   std::optional<StrangerId> in_excess(const PeerSource& newcomer) const;
+  Duration price() const;  // of a failure, in time
 
   const AdmissionLimits limits_;
   std::map<PeerSource, Strangers> strangers_by_source_;
   std::map<StrangerId, PeerSource> sources_by_stranger_;
+  std::map<PeerSource, TimePoint> paid_by_;  // when the last failure of a source will be forgotten, one after the other
 };
 
 }  // namespace ddprun

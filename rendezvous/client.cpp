@@ -172,6 +172,26 @@ bool Client::cancel_wait() {
   return crossed;
 }
 
+bool Client::are_there(const Keys& named, TimePoint deadline) {
+  send({Op::check, named}, deadline);
+  return stream_->read_byte(deadline) == static_cast<std::uint8_t>(Flag::ready);
+}
+
+// An empty value may also mean that the key is not there: another client was faster and deleted it, or PyTorch's libuv
+// server ended the wait for nothing. Then the wait goes on.
+std::vector<std::string> Client::take_what_is_there(const Request& wait, Op op, TimePoint deadline) {
+  for (;;) {
+    await_flag(wait, deadline);
+    const TimePoint answer_deadline = answer_by(deadline);
+    send({op, wait.keys}, answer_deadline);
+    std::vector<std::string> values;
+    for (std::size_t i = 0; i < wait.keys.size(); ++i) values.push_back(take_value(answer_deadline));
+    const bool some_empty = std::any_of(values.begin(), values.end(), [](const auto& value) { return value.empty(); });
+    if (!some_empty || are_there(wait.keys, answer_deadline)) return values;
+    if (Clock::now() >= deadline) throw NotThere();
+  }
+}
+
 std::string Client::take_value(TimePoint deadline) { return stream_->read_text(kReplyValueBytesMax, deadline); }
 
 std::optional<std::string> Client::take_popped(const Request& pop, TimePoint deadline) {
@@ -197,11 +217,8 @@ void Client::set(std::string_view key, std::string_view value, Limit limit) {
 
 std::string Client::get(std::string_view key, Limit limit) {
   const Request wait = about(Op::wait, key);
-  return call("get", wait.keys, limit, [&](TimePoint deadline) {
-    await_flag(wait, deadline);
-    send({Op::get, wait.keys}, answer_by(deadline));
-    return take_value(answer_by(deadline));
-  });
+  return call("get", wait.keys, limit,
+              [&](TimePoint deadline) { return take_what_is_there(wait, Op::get, deadline).front(); });
 }
 
 std::int64_t Client::add(std::string_view key, std::int64_t delta, Limit limit) {
@@ -234,22 +251,13 @@ void Client::multi_set(const Keys& keys, const std::vector<std::string>& values,
 
 std::vector<std::string> Client::multi_get(const Keys& keys, Limit limit) {
   const Request wait{Op::wait, wire_keys(keys)};
-  return call("get", wait.keys, limit, [&](TimePoint deadline) {
-    await_flag(wait, deadline);
-    const TimePoint answer_deadline = answer_by(deadline);
-    send({Op::multi_get, wait.keys}, answer_deadline);
-    std::vector<std::string> values;
-    for (std::size_t i = 0; i < keys.size(); ++i) values.push_back(take_value(answer_deadline));
-    return values;
-  });
+  return call("get", wait.keys, limit,
+              [&](TimePoint deadline) { return take_what_is_there(wait, Op::multi_get, deadline); });
 }
 
 bool Client::check(const Keys& keys, Limit limit) {
-  const Request request{Op::check, wire_keys(keys)};
-  return call("check", request.keys, limit, [&](TimePoint deadline) {
-    send(request, deadline);
-    return stream_->read_byte(deadline) == static_cast<std::uint8_t>(Flag::ready);
-  });
+  const Keys named = wire_keys(keys);
+  return call("check", named, limit, [&](TimePoint deadline) { return are_there(named, deadline); });
 }
 
 void Client::wait(const Keys& keys, Limit limit) {

@@ -44,7 +44,7 @@ class Client {
   explicit Client(Options options);
 
   void set(std::string_view key, std::string_view value, Limit limit = {});
-  // Waits for the key. Empty too where another client deletes it at that moment.
+  // Waits for the key; where another client deletes it at that moment, again.
   std::string get(std::string_view key, Limit limit = {});
   std::int64_t add(std::string_view key, std::int64_t delta, Limit limit = {});
   void append(std::string_view key, std::string_view value, Limit limit = {});
@@ -79,6 +79,8 @@ class Client {
   void send(const Request& request, TimePoint deadline);
   void await_flag(const Request& request, TimePoint deadline);
   bool cancel_wait();
+  bool are_there(const Keys& named, TimePoint deadline);
+  std::vector<std::string> take_what_is_there(const Request& wait, Op op, TimePoint deadline);
   std::string take_value(TimePoint deadline);
   std::optional<std::string> take_popped(const Request& pop, TimePoint deadline);
   std::string describe(const char* what, const Keys& keys) const;

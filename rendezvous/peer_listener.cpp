@@ -34,6 +34,7 @@ void PeerListener::admit(tcp::socket socket) {
   if (error) return;  // it is gone already
   const address_v6 address = as_v6(remote.address());
   const PeerSource source = source_of(address.to_bytes());
+  if (admission_.turns_away(source, Clock::now())) return tell(source, text_of(address), "it failed too often of late");
   const Admission::StrangerId id = ++last_id_;
   if (const auto dropped = admission_.arrived(id, source))
     settle(*dropped, "too many connections at a time that prove nothing");
@@ -46,9 +47,17 @@ void PeerListener::admit(tcp::socket socket) {
 void PeerListener::settle(Admission::StrangerId id, const std::string& refusal) {
   admission_.settled(id);
   Stranger stranger = std::move(strangers_.extract(id).mapped());
-  if (refusal.empty()) return hooks_.on_peer(std::move(stranger.connection));
+  if (refusal.empty()) {
+    admission_.proved(stranger.source);
+    return hooks_.on_peer(std::move(stranger.connection));
+  }
   if (stranger.connection.left_silently()) return;
-  const auto line = refusals_.refused(stranger.source, stranger.address, refusal, Clock::now());
+  admission_.failed(stranger.source, Clock::now());
+  tell(stranger.source, stranger.address, refusal);
+}
+
+void PeerListener::tell(const PeerSource& source, const std::string& address, const std::string& refusal) {
+  const auto line = refusals_.refused(source, address, refusal, Clock::now());
   if (line) hooks_.on_refusal(*line);
 }
 

@@ -36,6 +36,7 @@ class PeerListener {
   };
   void admit(asio::ip::tcp::socket socket);
   void settle(Admission::StrangerId id, const std::string& refusal);
+  void tell(const PeerSource& source, const std::string& address, const std::string& refusal);
 
   const PeerTrust trust_;
   const Hooks hooks_;

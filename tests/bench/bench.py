@@ -11,6 +11,7 @@ import sys
 import time
 import traceback
 
+import attack
 import barrier
 import count
 import death
@@ -34,6 +35,7 @@ PARTS = {  # word: (the section's title, what measures it)
     "memory": ("Memory", memory.bench),
     "store": ("Store", store.bench),
     "barrier": ("Barrier through store proxies", barrier.bench),
+    "attack": ("Store under attack", attack.bench),
     "count": ("Instructions", lambda samples: count.bench(samples, PAGE)),
     "step": ("Death to the next training step", trainer.bench_step),
     "train": ("Training", trainer.bench_train),

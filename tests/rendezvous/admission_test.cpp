@@ -72,6 +72,51 @@ TEST_CASE("a member gets in however many silent strangers there are", "[admissio
   CHECK(admission.strangers() == 8);
 }
 
+TEST_CASE("a source that fails over and over is turned away, until a while has passed", "[admission]") {
+  AdmissionLimits limits;
+  limits.failures_of_a_source_max = 10;
+  limits.failures_of_a_source_a_second = 4;
+  Admission admission(limits);
+  for (int i = 0; i < 10; ++i) {
+    CHECK_FALSE(admission.turns_away(ipv4(1), t0));
+    admission.failed(ipv4(1), t0);
+  }
+  CHECK(admission.turns_away(ipv4(1), t0));
+  CHECK_FALSE(admission.turns_away(ipv4(2), t0));
+  CHECK_FALSE(admission.turns_away(ipv4(1), t0 + 250ms));  // one is forgotten
+  admission.failed(ipv4(1), t0 + 250ms);
+  CHECK(admission.turns_away(ipv4(1), t0 + 499ms));
+  int heard = 0;  // of a flood that lasts a minute
+  for (TimePoint now = t0 + 1s; now < t0 + 61s; now += 1ms)
+    if (!admission.turns_away(ipv4(1), now)) {
+      admission.failed(ipv4(1), now);
+      ++heard;
+    }
+  CHECK(heard <= 60 * 4 + 10);
+  CHECK(heard >= 60 * 4 - 1);
+}
+
+TEST_CASE("where a member comes from, failures count from nothing", "[admission]") {
+  Admission admission(AdmissionLimits{});
+  for (int i = 0; i < 300; ++i) admission.failed(ipv4(1), t0);
+  CHECK(admission.turns_away(ipv4(1), t0));
+  admission.proved(ipv4(1));
+  CHECK_FALSE(admission.turns_away(ipv4(1), t0));
+}
+
+TEST_CASE("failures of more sources than are remembered turn nobody else away", "[admission]") {
+  AdmissionLimits limits;
+  limits.failures_of_a_source_max = 1;
+  limits.failures_of_a_source_a_second = 1;
+  limits.failed_sources_max = 3;
+  Admission admission(limits);
+  for (std::uint8_t i = 0; i < 200; ++i) admission.failed(ipv4(i), t0);
+  CHECK(admission.turns_away(ipv4(0), t0));
+  CHECK_FALSE(admission.turns_away(ipv4(100), t0));
+  admission.failed(ipv4(100), t0 + 2s);  // the first three are forgotten
+  CHECK(admission.turns_away(ipv4(100), t0 + 2s));
+}
+
 TEST_CASE("a refused source is told of once a minute, with what was not told since", "[admission]") {
   RefusalLog log({});
   CHECK(log.refused(ipv4(1), "10.0.0.1", "it shows no token", t0) == "refused 10.0.0.1: it shows no token");

@@ -260,6 +260,22 @@ TEST_CASE("no answer, half an answer or nonsense ends in an error, not in a wait
   }
 }
 
+TEST_CASE("a get that finds no key after its wait waits again", "[client]") {
+  const std::string woken(1, '\0'), nothing(8, '\0'), not_there = "\1", value("\1\0\0\0\0\0\0\0v", 9);
+  {
+    Impostor store(woken + nothing + not_there + woken + value);
+    CHECK(Client(at(store.port(), 3s)).get("k") == "v");
+  }
+  {
+    Impostor store(woken + value + nothing + not_there + woken + value + value);
+    CHECK(Client(at(store.port(), 3s)).multi_get({"k", "l"}) == std::vector<std::string>{"v", "v"});
+  }
+  {
+    Impostor store(woken + nothing + not_there);
+    CHECK_THROWS_AS(Client(at(store.port(), 3s)).get("k", 0ms), TimeoutError);
+  }
+}
+
 TEST_CASE("what the store would refuse is not sent", "[client]") {
   const Server server({});
   Client client(at(server.port()));

@@ -1,8 +1,10 @@
 // A store of its own for tests in other languages: `store_main [port]` prints its port and serves until stdin ends.
-// `store_main --proxies N [--token]` has N store proxies before it, and prints their ports, too: the store's first, all
-// on one line. With a token they reach it by TLS.
+// `store_main --proxies N [--token] [--control]` has N store proxies before it, and prints their ports, too: the
+// store's first, all on one line. With a token they reach it by TLS. With --control the last one is where they connect
+// to.
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstdio>
 #include <string>
 #include <vector>
@@ -19,12 +21,13 @@ void serve_until_the_end() {
   while (read(STDIN_FILENO, ignored, sizeof ignored) > 0) continue;
 }
 
-void serve_through_proxies(std::size_t count, bool by_token) {
+void serve_through_proxies(std::size_t count, bool by_token, bool tells_control) {
   test::StoreRig::Options options{.proxies = count};
   if (by_token) options.credentials = std::get<Token>(Token::parse("00112233445566778899aabbccddeeff"));
   test::StoreRig rig(options);
   std::printf("%u", rig.store().port());
   for (std::size_t i = 0; i < count; ++i) std::printf(" %u", rig.proxy(i).port());
+  if (tells_control) std::printf(" %u", rig.control_port());
   std::printf("\n");
   serve_until_the_end();
 }
@@ -34,7 +37,8 @@ void serve_through_proxies(std::size_t count, bool by_token) {
 int main(int argc, char** argv) try {
   const std::vector<std::string> words(argv + 1, argv + argc);
   if (words.size() >= 2 && words[0] == "--proxies") {
-    serve_through_proxies(std::stoul(words[1]), words.back() == "--token");
+    const auto has = [&](const char* word) { return std::find(words.begin(), words.end(), word) != words.end(); };
+    serve_through_proxies(std::stoul(words[1]), has("--token"), has("--control"));
     return 0;
   }
   const Server server({{}, static_cast<std::uint16_t>(words.empty() ? 0 : std::stoul(words[0]))});

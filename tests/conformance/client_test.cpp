@@ -1,0 +1,539 @@
+// Our client asks PyTorch's servers, of both kinds, all that PyTorch's client asks ours (store_conformance.py), and our
+// own server for comparison. Where the three differ, the case says how:
+//   - PyTorch's plain server has no queues; neither of PyTorch's has BARRIER: both close the connection instead
+//   - a compare_set that creates a key wakes nobody on the plain one; one that stores nothing wakes all on libuv's
+//   - libuv's forgets to end a wait for a queue that is filled and a key that comes later
+//   - libuv's still wakes a client for a queue whose item it has popped, whatever that waits for by then
+#include <atomic>
+#include <csignal>
+#include <filesystem>
+#include <functional>
+#include <limits>
+#include <set>
+#include <thread>
+
+#include "rendezvous/client.h"
+#include "rendezvous/server.h"
+#include "tests/support/catch.h"
+#include "tests/support/command.h"
+
+using namespace ddprun;
+using namespace ddprun::test;
+using namespace std::chrono_literals;
+using Catch::Matchers::Contains;
+
+namespace {
+
+enum class Kind { ours, libuv, plain };
+using Texts = std::vector<std::string>;
+
+constexpr auto kStartLimit = 60s;  // a Python that imports torch
+constexpr auto kInVain = 60ms;     // what is waited for does not come
+const std::string kAllBytes = [] {
+  std::string bytes;
+  for (int i = 0; i < 768; ++i) bytes += static_cast<char>(i);
+  return bytes;
+}();
+
+Texts stock_command(Texts words) {
+  words.insert(words.begin(),
+               {DDPRUN_SOURCE_DIR "/.venv/bin/python", "-B", DDPRUN_SOURCE_DIR "/tests/conformance/stock_stores.py"});
+  return words;
+}
+
+std::uint16_t port_of(const std::string& text) { return static_cast<std::uint16_t>(std::stoul(text)); }
+
+class StockStores {
+ public:
+  StockStores() : command_(stock_command({}), {.env = environment()}) {
+    const Texts found = command_.wait_for_output("ports (\\d+) (\\d+)", kStartLimit);
+    libuv_ = port_of(found.at(1));
+    plain_ = port_of(found.at(2));
+  }
+  std::uint16_t port(Kind kind) const { return kind == Kind::libuv ? libuv_ : plain_; }
+  Command& command() { return command_; }
+  // They resolve the names of their clients; a slow resolver would be tested with them.
+  static std::map<std::string, std::optional<std::string>> environment() {
+    return {{"RES_OPTIONS", "timeout:1 attempts:1"}, {"TORCH_CPP_LOG_LEVEL", "ERROR"}};
+  }
+
+ private:
+  Command command_;
+  std::uint16_t libuv_ = 0, plain_ = 0;
+};
+
+StockStores& stock() {
+  static StockStores stores;  // for all three runs of a case
+  return stores;
+}
+
+std::uint16_t port_of(Kind kind) {
+  static const Server ours({.address = "127.0.0.1"});
+  return kind == Kind::ours ? ours.port() : stock().port(kind);
+}
+
+// Says in a failure's message which store it was.
+struct Store {
+  explicit Store(Kind of) : kind(of), port(port_of(of)) {}
+  Client client(Duration timeout = 20s) const {
+    return Client({.host = "127.0.0.1", .port = port, .timeout = timeout});
+  }
+  const char* name() const {
+    return kind == Kind::ours    ? "our server"
+           : kind == Kind::libuv ? "PyTorch's libuv server"
+                                 : "PyTorch's plain server";
+  }
+  Kind kind;
+  std::uint16_t port;
+};
+
+// SIGSTOP takes effect a moment after it was sent, thread by thread.
+bool all_stopped(pid_t pid) {
+  for (const auto& task : std::filesystem::directory_iterator("/proc/" + std::to_string(pid) + "/task")) {
+    const std::string stat = read_file(task.path() / "stat");
+    if (stat.compare(stat.rfind(')') + 2, 1, "T") != 0) return false;
+  }
+  return true;
+}
+
+class Threads {
+ public:
+  ~Threads() {
+    for (std::thread& thread : threads_) thread.join();
+  }
+  void run(std::function<void()> body) { threads_.emplace_back(std::move(body)); }
+
+ private:
+  std::vector<std::thread> threads_;
+};
+
+std::set<std::string> as_set(const Texts& texts) { return {texts.begin(), texts.end()}; }
+
+// Whether `act`, of another client, ends a wait for the key.
+bool wakes(const Store& store, const std::string& key, const std::function<void(Client&)>& act, Duration limit = 20s) {
+  Client waiting = store.client(), acting = store.client();
+  std::atomic<bool> woken = false;
+  {
+    Threads threads;
+    threads.run([&] {
+      try {
+        waiting.wait({key}, limit);
+        woken = true;
+      } catch (const TimeoutError&) {
+      }
+    });
+    std::this_thread::sleep_for(kInVain);  // it waits by now, most likely; if not, it is no harm
+    act(acting);
+  }
+  CHECK(waiting.add("in step", 0) == 0);
+  return woken;
+}
+
+// A wait that comes late finds all there, and says nothing about waking: a few times, with a new key each.
+bool every_time(const std::string& key, const std::function<bool(const std::string& key)>& ends) {
+  for (int i = 0; i < 5; ++i)
+    if (!ends(key + std::to_string(i))) return false;
+  return true;
+}
+
+#define ON_EACH_STORE()                                              \
+  const Store store(GENERATE(Kind::ours, Kind::libuv, Kind::plain)); \
+  INFO("on " << store.name())
+
+}  // namespace
+
+TEST_CASE("our client and PyTorch's know each other's keys", "[conformance]") {
+  for (const Kind kind : {Kind::libuv, Kind::plain}) {
+    Client client = Store(kind).client();
+    CHECK(client.get("here") == "PyTorch");
+    client.set("ours", kind == Kind::libuv ? "by libuv" : "in plain");
+  }
+  stock().command().wait_for_output("heard by libuv", 20s);
+  stock().command().wait_for_output("heard in plain", 20s);
+}
+
+TEST_CASE("PyTorch's rank 0 counts our client among those it waits for", "[conformance]") {
+  const std::uint16_t port = Server({.address = "127.0.0.1"}).port();  // free now, and nobody else's for a while
+  Command first(stock_command({"count", std::to_string(port)}), {.env = StockStores::environment()});
+  const Client client({.host = "127.0.0.1", .port = port, .timeout = kStartLimit, .count_me = true});
+  first.wait_for_output("counted", kStartLimit);
+}
+
+TEST_CASE("what our client sets it gets from any store, whatever the bytes", "[conformance]") {
+  ON_EACH_STORE();
+  Client client = store.client(), other = store.client();
+  client.set("k", "one");
+  CHECK(client.get("k") == "one");
+  client.set("k", "two!");
+  CHECK(other.get("k") == "two!");
+  for (const std::string& value : {std::string(), std::string(1, '\0'), std::string("\0\xff\x80\n", 4), kAllBytes,
+                                   std::string(1439, '\xff'), std::string(1441, '\0')}) {
+    client.set("value", value);
+    CHECK(client.get("value") == value);
+  }
+  CHECK(client.check({"value"}));
+  client.set("value", "");
+  CHECK(client.check({"value"}));  // an empty value is one
+  for (const std::string& key :
+       {std::string("a\0b", 3), std::string("\xff\xfe"), std::string("\xc3\xa9"), std::string(" \t\r\n"),
+        std::string("//"), std::string(), std::string(kKeyBytesMax - 1, 'k')}) {
+    client.set(key, "of " + key);
+    CHECK(other.get(key) == "of " + key);
+    CHECK(client.delete_key(key));
+  }
+}
+
+TEST_CASE("our client counts in any store, in decimal text", "[conformance]") {
+  ON_EACH_STORE();
+  constexpr auto kMax = std::numeric_limits<std::int64_t>::max(), kMin = std::numeric_limits<std::int64_t>::min();
+  Client client = store.client(), other = store.client();
+  CHECK(client.add("n", 5) == 5);
+  CHECK(client.add("n", -7) == -2);
+  CHECK(client.get("n") == "-2");
+  CHECK(client.add("zero", 0) == 0);
+  CHECK(client.get("zero") == "0");
+  CHECK(client.add("high", kMax) == kMax);
+  CHECK(client.add("low", kMin) == kMin);
+  CHECK(client.get("low") == std::to_string(kMin));
+  client.set("text", "41");
+  CHECK(client.add("text", 1) == 42);
+  client.set("words", "not a number");
+  CHECK_THROWS_AS(client.add("words", 1), Error);  // the store hangs up
+  CHECK(other.get("words") == "not a number");
+  CHECK(client.add("n", 0) == -2);  // by a new connection
+}
+
+TEST_CASE("our client compares and sets in any store", "[conformance]") {
+  ON_EACH_STORE();
+  Client client = store.client();
+  CHECK(client.compare_set("c", "x", "new") == "x");  // nothing there: what was expected comes back ...
+  CHECK_FALSE(client.check({"c"}));                   // ... and nothing is stored
+  CHECK(client.compare_set("c", "", "first") == "first");
+  CHECK(client.compare_set("c", "", "nope") == "first");
+  CHECK(client.compare_set("c", "first", "second") == "second");
+  CHECK(client.compare_set("c", "first", "third") == "second");
+  CHECK(client.get("c") == "second");
+  client.set("e", "");
+  CHECK(client.compare_set("e", "", kAllBytes) == kAllBytes);
+  CHECK(client.compare_set("e", kAllBytes, "") == "");
+}
+
+TEST_CASE("our client checks, counts, lists, appends and deletes keys in any store", "[conformance]") {
+  ON_EACH_STORE();
+  Client client = store.client();
+  const std::int64_t before = client.num_keys();
+  CHECK_FALSE(client.delete_key("d/a"));
+  client.set("d/a", "1");
+  client.add("d/b", 1);
+  client.append("d/c", "ab");
+  client.append("d/c", std::string("\0\xff", 2));
+  client.append("d/c", "");
+  CHECK(client.get("d/c") == std::string("ab\0\xff", 4));
+  client.append("d/d", "");
+  client.compare_set("d/e", "", "x");
+  client.compare_set("d/f", "something", "x");
+  CHECK(client.num_keys() == before + 5);
+  CHECK(client.check({"d/a", "d/b", "d/c", "d/d", "d/e"}));
+  CHECK(client.check({"d/a", "d/a"}));
+  CHECK(client.check({}));
+  CHECK_FALSE(client.check({"d/a", "d/f"}));
+  const auto keys = as_set(client.list_keys());
+  for (const char* key : {"d/a", "d/b", "d/c", "d/d", "d/e"}) CHECK(keys.contains(key));
+  CHECK_FALSE(keys.contains("d/f"));
+  CHECK(client.delete_key("d/c"));
+  CHECK_FALSE(client.delete_key("d/c"));
+  CHECK_FALSE(client.check({"d/c"}));
+  client.append("d/c", "again");
+  CHECK(client.get("d/c") == "again");
+  CHECK(client.num_keys() == before + 5);
+}
+
+TEST_CASE("our client sets and gets many keys at once in any store", "[conformance]") {
+  ON_EACH_STORE();
+  Client client = store.client();
+  client.multi_set({"m/a", "m/b", "m/c"}, {"1", "", kAllBytes});
+  CHECK(client.multi_get({"m/c", "m/b", "m/a", "m/a"}) == Texts{kAllBytes, "", "1", "1"});
+  client.multi_set({}, {});
+  CHECK(client.multi_get({}).empty());
+  client.multi_set({"m/d", "m/d"}, {"first", "last"});
+  CHECK(client.get("m/d") == "last");
+  Texts keys, values;
+  for (int i = 0; i < 2000; ++i) {
+    keys.push_back("many/" + std::to_string(i));
+    values.push_back(std::string(static_cast<std::size_t>(i % 300), 'v'));
+  }
+  client.multi_set(keys, values);
+  CHECK((client.multi_get(keys) == values));
+  CHECK(client.check(keys));
+  client.wait(keys);
+}
+
+TEST_CASE("values of 8 MiB, and larger ones made by appending, pass between our client and any store",
+          "[conformance]") {
+  ON_EACH_STORE();
+  Client client = store.client(60s);
+  std::string largest(kValueBytesMax, 'x');
+  for (std::size_t i = 0; i < largest.size(); i += 997) largest[i] = static_cast<char>(i);
+  client.set("large", largest);
+  CHECK((client.get("large") == largest));
+  CHECK((client.compare_set("large", "x", "y") == largest));
+  client.append("large", "and more");
+  CHECK((client.multi_get({"large", "large"}) == Texts(2, largest + "and more")));
+  client.delete_key("large");
+}
+
+TEST_CASE("our client pushes to and pops from the queues of any store that has them", "[conformance]") {
+  ON_EACH_STORE();
+  Client client = store.client(), other = store.client();
+  if (store.kind == Kind::plain) {  // it hangs up, and is as good as before by a new connection
+    CHECK_THROWS_AS(client.queue_len("q"), Error);
+    CHECK_THROWS_AS(client.queue_try_pop("q"), Error);
+    CHECK_FALSE(client.check({"q"}));
+    return;
+  }
+  CHECK(client.queue_len("q") == 0);
+  CHECK_FALSE(client.queue_try_pop("q"));
+  for (const std::string& item : {std::string("1"), std::string(), kAllBytes}) client.queue_push("q", item);
+  CHECK(client.queue_len("q") == 3);
+  CHECK(other.check({"q"}));
+  CHECK(other.queue_pop("q") == "1");
+  CHECK(other.queue_try_pop("q") == "");
+  CHECK(other.queue_pop("q") == kAllBytes);
+  CHECK_THROWS_AS(client.queue_pop("q", kInVain), TimeoutError);
+  CHECK(client.queue_len("q") == 0);
+  constexpr int kItems = 200;
+  std::atomic<int> sum = 0;
+  {
+    Threads threads;
+    for (int taker = 0; taker < 4; ++taker)
+      threads.run([&] {
+        Client taking = store.client();
+        for (int i = 0; i < kItems / 4; ++i) sum += std::stoi(taking.queue_pop("race"));
+      });
+    for (int i = 1; i <= kItems; ++i) client.queue_push("race", std::to_string(i));
+  }
+  CHECK(sum == kItems * (kItems + 1) / 2);
+}
+
+TEST_CASE("our client's wait in any store ends by all that makes a key", "[conformance]") {
+  ON_EACH_STORE();
+  CHECK(wakes(store, "w/set", [](Client& by) { by.set("w/set", ""); }));
+  CHECK(wakes(store, "w/add", [](Client& by) { by.add("w/add", 5); }));
+  CHECK(wakes(store, "w/append", [](Client& by) { by.append("w/append", "5"); }));
+  CHECK(wakes(store, "w/multi", [](Client& by) { by.multi_set({"w/x", "w/multi"}, {"", ""}); }));
+  const bool plain = store.kind == Kind::plain;
+  const auto by_compare_set = [&](const std::string& key) {
+    return wakes(
+        store, key, [&](Client& by) { by.compare_set(key, "", "5"); }, plain ? 1s : 20s);
+  };
+  CHECK(every_time("w/compare", by_compare_set) == !plain);
+  if (!plain) CHECK(wakes(store, "w/push", [](Client& by) { by.queue_push("w/push", "5"); }));
+}
+
+TEST_CASE("our client's wait in any store ends when the last of its keys comes, each named once or more",
+          "[conformance]") {
+  ON_EACH_STORE();
+  Client waiting = store.client(), setting = store.client();
+  Texts keys;
+  for (int i = 0; i < 50; ++i) keys.push_back("all/" + std::to_string(i));
+  keys.insert(keys.end(), {"all/9", "all/9"});
+  setting.set("all/7", "early");
+  std::atomic<bool> complete = false;
+  Threads threads;
+  threads.run([&] {
+    for (int i = 0; i < 49; ++i) setting.set("all/" + std::to_string(i), "");
+    std::this_thread::sleep_for(kInVain);
+    complete = true;
+    setting.set("all/49", "");
+  });
+  waiting.wait(keys);
+  CHECK(complete);
+  CHECK(waiting.check(keys));
+}
+
+TEST_CASE("our client's waits in vain end in time in any store, and nothing is left of them", "[conformance]") {
+  ON_EACH_STORE();
+  Client client = store.client(), other = store.client();
+  const auto start = Clock::now();
+  CHECK_THROWS_WITH(client.get("lost", 200ms), Contains("cannot get '/lost': not there after"));
+  CHECK(Clock::now() - start >= 200ms);
+  CHECK(Clock::now() - start < 5s);
+  CHECK_THROWS_AS(client.multi_get({"lost"}, 5ms), TimeoutError);
+  CHECK_THROWS_AS(client.wait({"lost"}, 0ms), TimeoutError);
+  for (int i = 0; i < 30; ++i) {
+    CHECK_THROWS_AS(client.wait({"lost", "lost/" + std::to_string(i)}, 3ms), TimeoutError);
+    REQUIRE(client.add("steps", 1) == i + 1);
+  }
+  other.set("lost", "found");  // wakes nobody: every wait was taken back
+  CHECK(client.add("steps", 1) == 31);
+  CHECK(client.get("lost", 0ms) == "found");
+  CHECK(client.get("lost", Client::kNoLimit) == "found");
+}
+
+TEST_CASE("a key that comes just when our client gives up waiting upsets nothing in any store", "[conformance]") {
+  ON_EACH_STORE();
+  Client waiting = store.client(), setting = store.client();
+  int late = 0;
+  for (int i = 0; i < 100; ++i) {
+    const std::string key = "race/" + std::to_string(i);
+    Threads threads;
+    const auto moment = Clock::now() + 1500us + i * 10us;
+    threads.run([&] {
+      while (Clock::now() < moment) continue;
+      setting.set(key, "v");
+    });
+    try {
+      waiting.wait({key}, 2ms);
+    } catch (const TimeoutError&) {
+      ++late;
+    }
+    REQUIRE(waiting.add("races", 1) == i + 1);
+    REQUIRE(waiting.get(key) == "v");
+  }
+  INFO(late << " of 100 came too late");
+}
+
+TEST_CASE("one set ends the waits of a hundred of our clients in any store", "[conformance]") {
+  ON_EACH_STORE();
+  Client setting = store.client(60s);
+  std::atomic<int> told = 0;
+  {
+    Threads threads;
+    for (int i = 0; i < 100; ++i)
+      threads.run([&] {
+        Client client = store.client(60s);
+        client.add("crowd/ready", 1);
+        told += client.get("crowd/go") == "go";
+      });
+    while (setting.add("crowd/ready", 0) < 100) std::this_thread::sleep_for(1ms);
+    setting.set("crowd/go", "go");
+  }
+  CHECK(told == 100);
+}
+
+TEST_CASE("our clients count together and meet in barriers of their making in any store", "[conformance]") {
+  ON_EACH_STORE();
+  constexpr int kClients = 12, kRounds = 10;
+  std::atomic<bool> early = false;
+  {
+    Threads threads;
+    for (int i = 0; i < kClients; ++i)
+      threads.run([&] {
+        Client client = store.client(60s);
+        for (int round = 0; round < kRounds; ++round) {
+          const std::string key = "meet/" + std::to_string(round);
+          if (client.add(key, 1) == kClients) client.set(key + "/go", "");
+          client.wait({key + "/go"});
+          if (client.get(key) != std::to_string(kClients)) early = true;
+        }
+      });
+  }
+  CHECK_FALSE(early);
+}
+
+TEST_CASE("what only our server has ends in an error at PyTorch's, and the client goes on", "[conformance]") {
+  ON_EACH_STORE();
+  Client client = store.client();
+  client.ping();
+  if (store.kind == Kind::ours)
+    client.barrier("b", 1);
+  else
+    CHECK_THROWS_WITH(client.barrier("b", 1), Contains("it closed the connection") || Contains("reset"));
+  client.ping();
+}
+
+TEST_CASE("where libuv's server wakes a client for nothing, a get goes on waiting", "[conformance]") {
+  ON_EACH_STORE();
+  Client getting = store.client(), other = store.client();
+  std::string got;
+  {
+    Threads threads;
+    threads.run([&] { got = getting.get("spurious"); });
+    std::this_thread::sleep_for(kInVain);
+    CHECK(other.compare_set("spurious", "never", "x") == "never");  // stores nothing, and wakes
+    std::this_thread::sleep_for(kInVain);
+    other.set("spurious", "the value");
+  }
+  CHECK(got == "the value");
+  if (store.kind == Kind::plain) return;
+  {
+    Threads threads;
+    threads.run([&] {
+      CHECK(getting.queue_pop("left behind") == "1");
+      got = getting.get("after the queue");
+    });
+    std::this_thread::sleep_for(kInVain);
+    other.queue_push("left behind", "1");
+    std::this_thread::sleep_for(kInVain);
+    other.queue_push("left behind", "2");  // wakes again who has popped before
+    std::this_thread::sleep_for(kInVain);
+    other.set("after the queue", "the value");
+  }
+  CHECK(got == "the value");
+}
+
+TEST_CASE("a wait for a filled queue and a key ends when the key comes, but for libuv's server", "[conformance]") {
+  const Store store(GENERATE(Kind::ours, Kind::libuv));
+  INFO("on " << store.name());
+  Client waiting = store.client(), other = store.client();
+  other.queue_push("filled", "1");
+  const auto ends = [&](const std::string& key) {
+    std::atomic<bool> ended = false;
+    {
+      Threads threads;
+      threads.run([&] {
+        try {
+          waiting.wait({"filled", key}, store.kind == Kind::ours ? 20s : 1s);
+          ended = true;
+        } catch (const TimeoutError&) {
+        }
+      });
+      std::this_thread::sleep_for(kInVain);
+      other.set(key, "");
+    }
+    waiting.wait({"filled", key});  // both are there now
+    return ended.load();
+  };
+  CHECK(every_time("mixed", ends) == (store.kind == Kind::ours));
+}
+
+TEST_CASE("a PyTorch server that hangs costs our client its limit, and serves it again later", "[conformance]") {
+  StockStores stores;
+  for (const Kind kind : {Kind::libuv, Kind::plain}) {
+    Client client({.host = "127.0.0.1", .port = stores.port(kind), .timeout = 20s});
+    client.set("k", "v");
+    stores.command().kill(SIGSTOP);
+    REQUIRE(eventually([&] { return all_stopped(stores.command().pid()); }, 20s));
+    const auto start = Clock::now();
+    CHECK_THROWS_AS(client.num_keys(100ms), TimeoutError);
+    CHECK_THROWS_AS(client.add("n", 1, 100ms), TimeoutError);
+    CHECK(Clock::now() - start < 10s);
+    stores.command().kill(SIGCONT);
+    CHECK(client.get("k") == "v");
+  }
+}
+
+TEST_CASE("the end of a PyTorch server ends our client's waits at once, with an error", "[conformance]") {
+  StockStores stores;
+  std::atomic<int> broken = 0;
+  {
+    Threads threads;
+    std::atomic<int> waiting = 0;
+    for (const Kind kind : {Kind::libuv, Kind::plain})
+      for (int i = 0; i < 4; ++i)
+        threads.run([&, kind] {
+          Client client({.host = "127.0.0.1", .port = stores.port(kind), .timeout = 60s});
+          ++waiting;
+          try {
+            client.wait({"never"});
+          } catch (const TimeoutError&) {  // not this one
+          } catch (const Error&) {
+            ++broken;
+          }
+        });
+    while (waiting < 8) std::this_thread::sleep_for(1ms);
+    std::this_thread::sleep_for(kInVain);
+    stores.command().kill(SIGKILL);
+  }
+  CHECK(broken == 8);
+}
