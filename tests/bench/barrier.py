@@ -5,11 +5,10 @@ nodes are not at hand. So both sides are as fast as that load on these cores let
 the other row: the processor time of its own thread, which is all that 16 nodes would share.
 """
 import json
-import resource
 import subprocess
 
 from table import Row
-from tools import BIN
+from tools import BIN, raise_descriptor_limit
 
 RANKS = 16_000
 PROXIES = 16
@@ -42,16 +41,8 @@ def values(turns, name):
     return [turn[name] for turn in turns]
 
 
-def raise_descriptor_limit():
-    """For the store and the load, which inherit it."""
-    hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
-    if hard != resource.RLIM_INFINITY and hard < RANKS + 200:
-        raise RuntimeError(f"{RANKS:,} connections need as many descriptors; the hard limit is {hard:,} (ulimit -Hn)")
-    resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
-
-
 def bench(samples):
-    raise_descriptor_limit()
+    raise_descriptor_limit(RANKS)
     for options, words in ((), ""), (("--token",), ", by token"):
         for how, name in WAYS.items():
             with Store(*options) as store:

@@ -6,8 +6,6 @@
 // store proxies. `barrier` is the store's own operation; `add_wait` is PyTorch's _store_based_barrier: each adds one,
 // the last one sets a key, all wait for it. A turn lasts from the first rank's request to the last one's answer. The
 // store's processor time is that of its thread, "ddprun-store", in that process.
-#include <arpa/inet.h>
-#include <netinet/tcp.h>
 #include <sys/epoll.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
@@ -27,30 +25,16 @@
 #include <vector>
 
 #include "rendezvous/protocol.h"
+#include "tests/bench/loopback.h"
 
 using namespace ddprun;
+using namespace ddprun::bench;
 
 namespace {
 
 constexpr int kSilentMsMax = 20'000;
 
-[[noreturn]] void fail(const char* what) { throw std::system_error(errno, std::generic_category(), what); }
-
 double now() { return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count(); }
-
-int connected(std::uint16_t port) {
-  const int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0), on = 1;
-  if (fd < 0) fail("socket");
-  const linger reset_at_end{1, 0};  // or thousands of ports would stay taken for a minute
-  setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
-  setsockopt(fd, SOL_SOCKET, SO_LINGER, &reset_at_end, sizeof reset_at_end);
-  sockaddr_in to{};
-  to.sin_family = AF_INET;
-  to.sin_port = htons(port);
-  to.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-  if (connect(fd, reinterpret_cast<const sockaddr*>(&to), sizeof to) != 0) fail("connect");
-  return fd;
-}
 
 class Ranks {
  public:

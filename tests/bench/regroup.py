@@ -12,8 +12,10 @@ from tools import BIN, DDPRUN, ROOT
 
 HOSTS = str(ROOT / "scripts/hosts.sh")
 LIMIT = 30  # seconds, of every wait
+KILLS = 100
+BEAT_MS = 10  # a worker's beats, by host_worker.cpp: it may have been told so long after its last one
 OPTIONS = ["--nnodes=1:3", "--rdzv-backend=c10d", "--rdzv-endpoint=host0:29400", "--rdzv-id=bench",
-           "--rdzv-conf=last_call_timeout=1"]
+           "--rdzv-conf=last_call_timeout=1", f"--max-restarts={KILLS}"]
 
 
 class HostJob:
@@ -57,17 +59,20 @@ class HostJob:
         for pid in {"worker": [worker], "agent": [agent], "node": [keeper, agent, worker]}[who]:
             os.kill(pid, signal.SIGKILL)
 
+    def beats(self):
+        """[(ns, round, rank, world)], of whole lines."""
+        path = pathlib.Path(self.folder, "beats")
+        text = path.read_text() if path.exists() else ""
+        return [tuple(map(int, line.split()[:4])) for line in text[:text.rfind("\n") + 1].splitlines()]
+
     def world_after(self, size, since):
         """When the last rank of a new round of that size began to train."""
-        path, end = pathlib.Path(self.folder, "beats"), time.monotonic() + LIMIT
+        end = time.monotonic() + LIMIT
         while time.monotonic() < end:
             first, world = {}, {}
-            for line in path.read_text().splitlines(keepends=True) if path.exists() else []:
-                if not line.endswith("\n"):
-                    break
-                when, round_, rank, ranks, _ = line.split()
-                first.setdefault((int(round_), rank), int(when))
-                world[int(round_)] = int(ranks)
+            for when, round_, rank, ranks in self.beats():
+                first.setdefault((round_, rank), when)
+                world[round_] = ranks
             last = max(world, default=0)
             ranks = [when for (round_, _), when in first.items() if round_ == last]
             if last and world[last] == size == len(ranks) and min(ranks) > since:
@@ -99,7 +104,27 @@ def story(figures):
         note("its link is mended", 3, lambda: job.hosts("mend", 2))
 
 
+def told_of_deaths(samples):
+    """From a worker's SIGKILL until the last of the other hosts' workers is told: at the latest, in ms."""
+    times = []
+    with HostJob() as job:
+        job.change(3, lambda: [job.start(host) for host in range(3)])
+        for kill in range(samples(KILLS)):
+            since = time.monotonic_ns()
+            job.kill(kill % 3, "worker")
+            job.world_after(3, since)
+            beats = job.beats()
+            ended = max(round_ for when, round_, *_ in beats if when < since)
+            times.append((max(when for when, round_, *_ in beats if round_ == ended) - since) / 1e6 + BEAT_MS)
+    return times
+
+
 def bench(samples):
+    times = sorted(told_of_deaths(samples))
+    p99 = times[int(0.99 * (len(times) - 1))]
+    what = "a worker is killed -> the other hosts' workers are told to stop, the last of them"
+    yield Row(what, "ms", times)
+    yield Row(f"{what}: p99 of {len(times)}", "ms", [p99], goal="<= 50 ms", reached=lambda mine, _: mine <= 50)
     figures = {}
     for _ in range(samples(10)):
         story(figures)

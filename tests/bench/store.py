@@ -6,11 +6,10 @@ second.
 """
 import json
 import os
-import resource
 import subprocess
 
 from table import Row
-from tools import BIN, PYTHON
+from tools import BIN, PYTHON, raise_descriptor_limit
 
 OPS = ("get", "set", "add", "wait", "multi_get")  # store_load.cpp says what each is
 CONNECTIONS = (4, 64, 256, 1000)
@@ -85,16 +84,8 @@ def memory():
               "libuv", held[1], "<= 2,048 bytes", lambda mine, ratio: mine <= 2048)
 
 
-def raise_descriptor_limit():
-    """For the servers and the load, which inherit it."""
-    hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
-    if hard != resource.RLIM_INFINITY and hard < HELD + 100:
-        raise RuntimeError(f"{HELD:,} connections need as many descriptors; the hard limit is {hard:,} (ulimit -Hn)")
-    resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
-
-
 def bench(samples):
-    raise_descriptor_limit()
+    raise_descriptor_limit(HELD)
     with ours() as mine, peer() as theirs:
         for how in OPS:
             for connections in CONNECTIONS:

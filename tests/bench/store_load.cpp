@@ -7,8 +7,6 @@
 // One thread. Every connection is a client that asks again as soon as it is answered, but for `wait`: there all wait
 // for one key, which the last one sets when all have asked and deletes when all were told. A SET has no reply: the PING
 // sent with it says when it is done, and both are counted. The server's processor time is its process's own clock.
-#include <arpa/inet.h>
-#include <netinet/tcp.h>
 #include <sys/epoll.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
@@ -30,8 +28,10 @@
 #include <vector>
 
 #include "rendezvous/protocol.h"
+#include "tests/bench/loopback.h"
 
 using namespace ddprun;
+using namespace ddprun::bench;
 
 namespace {
 
@@ -40,8 +40,6 @@ constexpr std::size_t kValueBytes = 170;  // what gloo stores for each rank
 constexpr int kKeysPerMultiGet = 16;
 constexpr double kWarmUpSeconds = 0.03;
 constexpr int kSilentMsMax = 10'000;
-
-[[noreturn]] void fail(const char* what) { throw std::system_error(errno, std::generic_category(), what); }
 
 double seconds_of(clockid_t clock) {
   timespec time{};
@@ -101,20 +99,6 @@ class Clients {
   std::array<epoll_event, 1024> events_{};
   std::array<char, 64 << 10> scratch_{};
 };
-
-int connected(std::uint16_t port) {
-  const int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0), on = 1;
-  if (fd < 0) fail("socket");
-  const linger reset_at_end{1, 0};  // or thousands of ports would stay taken for a minute
-  setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
-  setsockopt(fd, SOL_SOCKET, SO_LINGER, &reset_at_end, sizeof reset_at_end);
-  sockaddr_in to{};
-  to.sin_family = AF_INET;
-  to.sin_port = htons(port);
-  to.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-  if (connect(fd, reinterpret_cast<const sockaddr*>(&to), sizeof to) != 0) fail("connect");
-  return fd;
-}
 
 Clients::Clients(std::uint16_t port, std::size_t count) {
   const Exchange hello{encode({Op::validate, {}, {}, kMagic}) + ping().request, ping().reply_bytes};

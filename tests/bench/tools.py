@@ -1,6 +1,7 @@
 """What the benches share: where the programs are, and how a command's time and memory are taken."""
 import json
 import pathlib
+import resource
 import subprocess
 import tempfile
 
@@ -35,6 +36,14 @@ def milliseconds(command, runs, warmup=1):
         subprocess.run(["hyperfine", "-N", "--warmup", str(warmup), "--runs", str(runs), "--export-json", result.name,
                         " ".join(command)], check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
         return [seconds * 1000 for seconds in json.load(result)["results"][0]["times"]]
+
+
+def raise_descriptor_limit(connections):
+    """For servers and loads, which inherit it."""
+    hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
+    if hard != resource.RLIM_INFINITY and hard < connections + 200:
+        raise RuntimeError(f"{connections:,} connections need as many descriptors; the hard limit is {hard:,} (ulimit -Hn)")
+    resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
 
 
 def peak_mib(command, runs):

@@ -1,34 +1,13 @@
 #include "rendezvous/link_protocol.h"
 #include "rendezvous/request_merger.h"
 #include "tests/fuzz/fuzz.h"
+#include "tests/rendezvous/link_streams.h"
 
 using namespace ddprun;
 using namespace ddprun::fuzz;
+using namespace ddprun::test;
 
 namespace {
-
-std::string written_again(const LinkRequest& request) {
-  if (const auto* forget = std::get_if<LinkForget>(&request)) return encode(*forget);
-  const auto& ask = std::get<LinkAsk>(request);
-  return encode_ask_head(ask.askers) + encode(ask.request);
-}
-
-// Requests, as they are written, until the bytes end or turn bad. `step`: how many bytes come at once.
-std::string requests_in(std::string_view all, std::size_t step) {
-  LinkRequestReader reader;
-  std::string found;
-  while (!all.empty()) {
-    std::string_view piece = all.substr(0, step);
-    all.remove_prefix(piece.size());
-    while (!piece.empty()) {
-      const Parsed parsed = reader.feed(piece);
-      if (parsed == Parsed::bad) return found;
-      if (parsed == Parsed::need_more) break;
-      found += written_again(reader.take());
-    }
-  }
-  return found;
-}
 
 // Replies, as they are written, the last one perhaps half. A proxy with some clients gets them all.
 std::string replies_in(std::string_view all, std::size_t step) {
@@ -57,8 +36,9 @@ std::string replies_in(std::string_view all, std::size_t step) {
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   const std::string_view all(reinterpret_cast<const char*>(data), size);
-  const std::string requests = requests_in(all, all.size()), replies = replies_in(all, all.size());
-  promise(requests == requests_in(all, 1) && replies == replies_in(all, 1), "how the bytes are cut changes nothing");
+  const std::string requests = requests_in(all, all.size()).bytes, replies = replies_in(all, all.size());
+  promise(requests == requests_in(all, 1).bytes && replies == replies_in(all, 1),
+          "how the bytes are cut changes nothing");
   promise(all.starts_with(requests) && all.starts_with(replies), "what was read was written so");
   return 0;
 }

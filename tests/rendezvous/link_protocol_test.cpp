@@ -1,6 +1,7 @@
 #include "rendezvous/link_protocol.h"
 
 #include "rendezvous/output_queue.h"
+#include "tests/rendezvous/link_streams.h"
 #include "tests/rendezvous/random_requests.h"
 #include "tests/support/catch.h"
 
@@ -11,25 +12,9 @@ namespace {
 
 std::string ask(const Request& request, std::uint32_t askers = 1) { return encode_ask_head(askers) + encode(request); }
 
-// Feeds the bytes in pieces of at most `step`; what was read, in words, and "bad" where it ends so.
-std::string requests_in(std::string_view all, std::size_t step) {
-  LinkRequestReader reader;
-  std::string found;
-  while (!all.empty()) {
-    std::string_view piece = all.substr(0, step);
-    all.remove_prefix(piece.size());
-    while (!piece.empty()) {
-      const Parsed parsed = reader.feed(piece);
-      if (parsed == Parsed::bad) return found + "bad";
-      if (parsed == Parsed::need_more) break;
-      const LinkRequest request = reader.take();
-      if (const auto* forget = std::get_if<LinkForget>(&request))
-        found += encode(*forget);
-      else
-        found += ask(std::get<LinkAsk>(request).request, std::get<LinkAsk>(request).askers);
-    }
-  }
-  return found;
+std::string requests_in_words(std::string_view all, std::size_t step) {
+  const auto [bytes, bad] = requests_in(all, step);
+  return bad ? bytes + "bad" : bytes;
 }
 
 // The same of replies: heads, their bytes, and where each ends.
@@ -72,20 +57,20 @@ TEST_CASE("requests on a link are read as they were written, however they are cu
     if (i % 7 == 0) all += encode(LinkForget{1 + random.below(kTicketMax)});
   }
   for (const std::size_t step : {std::size_t{1}, std::size_t{2}, std::size_t{13}, std::size_t{4096}, all.size()})
-    CHECK(requests_in(all, step) == all);
+    CHECK(requests_in_words(all, step) == all);
 }
 
 TEST_CASE("what is no request on a link is bad", "[link_protocol]") {
   const Request get{Op::get, {"k"}}, add{Op::add, {"k"}, {}, 1};
-  CHECK(requests_in("B", 1) == "bad");
-  CHECK(requests_in(ask(get, 0), 1000) == "bad");
-  CHECK(requests_in(ask(get, kAskersMax), 1000) == ask(get, kAskersMax));
-  CHECK(requests_in(ask(get, kAskersMax + 1), 1000) == "bad");
-  CHECK(requests_in(ask(add, 2), 1000) == "bad");
-  CHECK(requests_in(ask({Op::validate, {}, {}, kMagic}), 1000) == "bad");
-  CHECK(requests_in(encode_ask_head(1) + "\x7f", 1000) == "bad");
-  CHECK(requests_in(encode(LinkForget{0}), 1000) == "bad");
-  CHECK(requests_in(encode(LinkForget{kTicketMax + 1}), 1000) == "bad");
+  CHECK(requests_in_words("B", 1) == "bad");
+  CHECK(requests_in_words(ask(get, 0), 1000) == "bad");
+  CHECK(requests_in_words(ask(get, kAskersMax), 1000) == ask(get, kAskersMax));
+  CHECK(requests_in_words(ask(get, kAskersMax + 1), 1000) == "bad");
+  CHECK(requests_in_words(ask(add, 2), 1000) == "bad");
+  CHECK(requests_in_words(ask({Op::validate, {}, {}, kMagic}), 1000) == "bad");
+  CHECK(requests_in_words(encode_ask_head(1) + "\x7f", 1000) == "bad");
+  CHECK(requests_in_words(encode(LinkForget{0}), 1000) == "bad");
+  CHECK(requests_in_words(encode(LinkForget{kTicketMax + 1}), 1000) == "bad");
 }
 
 TEST_CASE("replies on a link are read as they were written, however they are cut", "[link_protocol]") {

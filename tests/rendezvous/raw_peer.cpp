@@ -103,6 +103,16 @@ bool RawPeer::closed_within(milliseconds limit) {
   return false;
 }
 
+bool RawPeer::refuses_writes_within(milliseconds limit) {
+  for (const auto until = Clock::now() + limit; Clock::now() < until;) try {
+      send({Op::num_keys});
+      ready(fd_, 0, milliseconds(5));
+    } catch (const std::system_error&) {
+      return true;
+    }
+  return false;
+}
+
 bool RawPeer::silent_for(milliseconds quiet) { return !ready(fd_, POLLIN, quiet); }
 
 void RawPeer::receive_buffer(int bytes) { setsockopt(fd_, SOL_SOCKET, SO_RCVBUF, &bytes, sizeof bytes); }

@@ -29,6 +29,8 @@ class RawPeer {
   std::int64_t receive_number();
   // Whether it is closed, by EOF or reset, before `limit`; bytes that come first are dropped.
   bool closed_within(std::chrono::milliseconds limit);
+  // By the other side, though bytes of it were not read: a write fails in the end.
+  bool refuses_writes_within(std::chrono::milliseconds limit);
   bool silent_for(std::chrono::milliseconds quiet);
   void receive_buffer(int bytes);
   void end_input();  // FIN; replies can still be received
