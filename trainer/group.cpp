@@ -14,6 +14,7 @@
 
 #include "rendezvous/error.h"
 #include "trainer/gpu.h"
+#include "trainer/store_adapter.h"
 
 namespace ddprun {
 namespace {
@@ -45,21 +46,37 @@ std::string own_address_towards(const std::string& host, std::uint16_t port) {
 
 std::string first_line(const std::string& text) { return text.substr(0, text.find('\n')); }
 
-Store meet_in_store(const RankEnv& env) {
-  if (env.world_size == 1) return make_intrusive<c10d::HashStore>();
+// Where no launcher serves a store, rank 0 does, with PyTorch's.
+Store serve_store(const RankEnv& env) {
   c10d::TCPStoreOptions options;
   options.port = env.master_port;
-  options.isServer = env.rank == 0 && !env.agent_store;
+  options.isServer = true;
   options.waitWorkers = false;  // every key that matters is waited for anyway
   options.timeout = kTimeout;
+  return make_intrusive<c10d::TCPStore>(env.master_addr, options);
+}
+
+Store reach_store(const RankEnv& env) {
+  return make_intrusive<StoreAdapter>(
+      Client::Options{.host = env.master_addr, .port = env.master_port, .timeout = kTimeout});
+}
+
+Error no_store(const RankEnv& env, const std::string& verb, const std::string& why) {
+  return Error("rank " + std::to_string(env.rank) + " cannot " + verb + " the store at " + env.master_addr + ":" +
+                   std::to_string(env.master_port),
+               why, "MASTER_ADDR and MASTER_PORT must name rank 0's machine and a free port of it.");
+}
+
+Store meet_in_store(const RankEnv& env) {
+  if (env.world_size == 1) return make_intrusive<c10d::HashStore>();
+  const bool serves = env.rank == 0 && !env.agent_store;
   try {
     return make_intrusive<c10d::PrefixStore>("train/" + std::to_string(env.round),
-                                             make_intrusive<c10d::TCPStore>(env.master_addr, options));
+                                             serves ? serve_store(env) : reach_store(env));
   } catch (const c10::Error& error) {
-    throw Error("rank " + std::to_string(env.rank) + " cannot " + (options.isServer ? "open" : "reach") +
-                    " the store at " + env.master_addr + ":" + std::to_string(env.master_port),
-                first_line(error.what_without_backtrace()),
-                "MASTER_ADDR and MASTER_PORT must name rank 0's machine and a free port of it.");
+    throw no_store(env, "open", first_line(error.what_without_backtrace()));
+  } catch (const TimeoutError& late) {
+    throw no_store(env, "reach", late.what());
   }
 }
 
