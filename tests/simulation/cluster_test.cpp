@@ -132,6 +132,7 @@ TEST_CASE("the simulation notices code that is wrong in one of these ways", "[cl
       {"a coordinator goes on without a quorum", Break::no_quorum},
       {"workers start before all nodes have confirmed the round", Break::no_confirmation},
       {"nobody stands for election where the coordinator is gone", Break::no_standing},
+      {"workers see the keys that an earlier round left in the store", Break::old_keys},
   }));
   INFO(what);
   CHECK(is_noticed_among(400, torn, [how = broken](ClusterOptions& options) { options.broken = how; }));
