@@ -184,6 +184,14 @@ void Cluster::disturbed() {
   quorum_at_calm_ = quorum_in_reach();
 }
 
+// Two heartbeats can tell it that a quorum is back before it has to stop. (It alone knows who is gone for ever: whom
+// its record has is more, so another one may lack a quorum that it had.)
+bool Cluster::stays_coordinator(NodeId id) {
+  const Office& office = *node(id).office;
+  const TimePoint contact = office.contact.latest(office.coordinator.electorates(), id, net_.now());
+  return contact > net_.now() - kLease + 2 * kBeat + 500ms;
+}
+
 // Of those who are there and will be for a while: somebody coordinates, or can be elected by its record. Nobody votes
 // for a record older than its own.
 bool Cluster::quorum_in_reach() {
@@ -203,7 +211,10 @@ bool Cluster::quorum_in_reach() {
   std::set<RecordId> tried;
   return std::any_of(there.begin(), there.end(), [&](NodeId id) {
     const auto& office = node(id).office;
-    if (office && !office->over && have_quorum(office->coordinator.electorates(), office->newest)) return true;
+    if (office && !office->over && stays_coordinator(id)) {
+      const auto electorates = office->coordinator.electorates();
+      if (have_quorum(electorates, office->newest)) return true;
+    }
     const auto& record = node(id).election.record();
     return record && tried.insert(record->id()).second && have_quorum(record->electorates(), record->id());
   });

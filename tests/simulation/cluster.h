@@ -157,6 +157,7 @@ class Cluster {
 
   // Progress.
   void disturbed();
+  bool stays_coordinator(NodeId id);
   bool quorum_in_reach();
   bool enough_are_there();
   void hold_progress(NodeId id, const Outcome& outcome);

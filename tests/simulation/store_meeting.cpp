@@ -16,7 +16,7 @@ using namespace std::chrono_literals;
 
 constexpr Duration kConnectAgain = 200ms, kMeetWithin = 60s;
 constexpr int kStartUpMs = 10'000;  // a worker loads its libraries
-constexpr double kBroken = 0.5;  // chance that a cut breaks a connection across it, which may outlive it as well
+constexpr double kBroken = 0.5;     // chance that a cut breaks a connection across it, which may outlive it as well
 const std::string kArrived = "arrived", kAll = "all";
 
 std::string key_of(int group_rank) { return "node " + std::to_string(group_rank); }
