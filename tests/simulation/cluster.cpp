@@ -114,6 +114,7 @@ void Cluster::kill_agent(NodeId id) {
     Node& dead = node(id);
     count_running(dead.round, -static_cast<int>(dead.running.size()));
     dead.running.clear();
+    leave_store(id);
   });
   vanish(id);
   disturbed();
@@ -131,6 +132,7 @@ void Cluster::vanish(NodeId id) {
       if (!listens(other)) continue;
       if (peer.office && peer.office->peers.contains(id)) lose(other, id, "its connection was closed", true);
       if (peer.link && peer.coordinator == id) try_again(other, kPause, false);
+      close_store(id, other);
     }
   });
 }
@@ -143,6 +145,7 @@ void Cluster::cut(NodeId id) {
   const int side = ++sides_;
   ++cuts_;
   for (const NodeId one : apart) net_.put(one, side), note(one, "out of the others' reach");
+  break_visits();
   disturbed();
   net_.after(net_.milliseconds(20'000), [this, apart] {
     for (const NodeId one : apart) net_.put(one, 0), note(one, "in reach again");
@@ -181,6 +184,14 @@ void Cluster::disturbed() {
   quorum_at_calm_ = quorum_in_reach();
 }
 
+// Two heartbeats can tell it that a quorum is back before it has to stop. (It alone knows who is gone for ever: whom
+// its record has is more, so another one may lack a quorum that it had.)
+bool Cluster::stays_coordinator(NodeId id) {
+  const Office& office = *node(id).office;
+  const TimePoint contact = office.contact.latest(office.coordinator.electorates(), id, net_.now());
+  return contact > net_.now() - kLease + 2 * kBeat + 500ms;
+}
+
 // Of those who are there and will be for a while: somebody coordinates, or can be elected by its record. Nobody votes
 // for a record older than its own.
 bool Cluster::quorum_in_reach() {
@@ -200,7 +211,10 @@ bool Cluster::quorum_in_reach() {
   std::set<RecordId> tried;
   return std::any_of(there.begin(), there.end(), [&](NodeId id) {
     const auto& office = node(id).office;
-    if (office && !office->over && have_quorum(office->coordinator.electorates(), office->newest)) return true;
+    if (office && !office->over && stays_coordinator(id)) {
+      const auto electorates = office->coordinator.electorates();
+      if (have_quorum(electorates, office->newest)) return true;
+    }
     const auto& record = node(id).election.record();
     return record && tried.insert(record->id()).second && have_quorum(record->electorates(), record->id());
   });
@@ -390,6 +404,7 @@ void Cluster::hear(NodeId id, const ToAgent& message) {
                    if (self.kept && self.kept->id() != record) self.kept.reset();
                    elect(id, RecordKept{record, self.kept});
                    self.newest = record;
+                   if (m.seat.group_rank == 0) open_store(id, record);
                    self.seated = true;
                    seated_.insert(id);
                    happen(id, RoundFormed{m.seat});
@@ -804,18 +819,13 @@ void Cluster::start(NodeId id, const Seat& seat) {
   invariant(to_confirm_[self.round].empty(), "workers start once every agent has confirmed the round");
   hold_invariants(id, self.round);
   self.deaf.clear();
-  const auto failing = failing_.find(self.round);
   for (int rank = 0; rank < seat.workers; ++rank) {
     self.running.insert(rank);
     count_running(self.round, 1);
     if (net_.chance(options_.deaf)) self.deaf.insert(rank);
     happen(id, WorkerStarted{seat.round, rank});
-    ExitStatus status;
-    if (failing != failing_.end() && failing->second == id && rank == 0)
-      status = net_.chance(0.5) ? ExitStatus{.signal = SIGKILL} : ExitStatus{.code = 1};
-    net_.after(30s + net_.milliseconds(60'000),
-               [this, id, round = self.round, rank, status] { end_worker(id, round, rank, status); });
   }
+  meet(id, seat);
 }
 
 void Cluster::count_running(const RecordId& round, int change) {
@@ -826,6 +836,7 @@ void Cluster::end_worker(NodeId id, const RecordId& round, int local_rank, const
   Node& self = node(id);
   if (self.round != round || !self.running.erase(local_rank)) return;  // it had ended before
   count_running(round, -1);
+  if (self.running.empty()) leave_store(id);
   happen(id, WorkerExited{round.round, local_rank, status});
 }
 

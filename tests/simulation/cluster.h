@@ -1,7 +1,7 @@
-// A job of many nodes in one thread: the real supervisors, elections and coordinators, a clock that only the simulation
-// moves, and a seed that decides who fails, when, and how long every message takes. What holds connections and leases
-// is written down here once more, without sockets, as agent/coordination.cpp and rendezvous/coordinator_server.cpp have
-// it.
+// A job of many nodes in one thread: the real supervisors, elections, coordinators and stores, a clock that only the
+// simulation moves, and a seed that decides who fails, when, and how long every message takes. What holds connections
+// and leases is written down here once more, without sockets, as agent/coordination.cpp and
+// rendezvous/coordinator_server.cpp have it.
 #pragma once
 #include <cstdint>
 #include <deque>
@@ -16,7 +16,9 @@
 #include "rendezvous/control_message.h"
 #include "rendezvous/coordinator.h"
 #include "rendezvous/election.h"
+#include "rendezvous/protocol.h"
 #include "rendezvous/quorum_contact.h"
+#include "rendezvous/store.h"
 #include "tests/simulation/network.h"
 
 namespace ddprun::test {
@@ -30,7 +32,8 @@ enum class Break {
   count_twice,      // a candidate counts every vote for two
   no_quorum,        // a coordinator believes itself in contact with a quorum, whoever is out of its reach
   no_confirmation,  // workers start as soon as their agent has its seat
-  no_standing       // nobody stands for election
+  no_standing,      // nobody stands for election
+  old_keys          // a node's store keeps the keys of the round before
 };
 
 struct ClusterOptions {
@@ -84,6 +87,21 @@ class Cluster {
     std::optional<TimePoint> tick_at = {};  // planned
     bool over = false;
   };
+  struct RoundStore {
+    int serial = 0;
+    RecordId round = {};
+    Store keys = {};
+    std::map<Network::LinkId, NodeId> clients = {};
+  };
+  struct Visit {  // of a node's workers at their round's store
+    int serial = 0;
+    NodeId at = 0;
+    RecordId round = {};
+    Seat seat = {};
+    Network::LinkId link = 0;  // 0: the store is not found yet
+    int store = 0;             // its serial
+    bool met = false;          // all have come; they train
+  };
   struct Node {
     Node(NodeId own, std::uint64_t seed) : id(own), supervisor({}), election(own, seed) {}
     NodeId id;
@@ -112,6 +130,8 @@ class Cluster {
     std::optional<Office> office;
     Elsewhere elsewhere;  // what it tells those who look for the coordinator
     std::optional<NodeId> elsewhere_at;
+    std::optional<RoundStore> store;  // of the newest round in which it was the first node
+    std::optional<Visit> visit;
     std::deque<Event> events;  // those that come up while an action is carried out wait for their turn
     bool handling = false;
   };
@@ -137,6 +157,7 @@ class Cluster {
 
   // Progress.
   void disturbed();
+  bool stays_coordinator(NodeId id);
   bool quorum_in_reach();
   bool enough_are_there();
   void hold_progress(NodeId id, const Outcome& outcome);
@@ -184,6 +205,19 @@ class Cluster {
   void carry_out(NodeId id, const Action& action);
   void signal_workers(NodeId id, int signal);
   void start(NodeId id, const Seat& seat);
+  void train(NodeId id);
+
+  // Their store.
+  void open_store(NodeId id, const RecordId& round);
+  void meet(NodeId id, const Seat& seat);
+  bool visits(NodeId id, int serial);
+  void look_for_store(NodeId id, int serial);
+  void ask_store(NodeId id, std::vector<Request> requests);
+  void hear_store(NodeId id, const Reply& reply);
+  void store_lost(NodeId id, const std::string& why);
+  void leave_store(NodeId id);
+  void close_store(NodeId at, NodeId client);
+  void break_visits();
   void count_running(const RecordId& round, int change);
   void end_worker(NodeId id, const RecordId& round, int local_rank, const ExitStatus& status);
   void plan_tick(NodeId id);
@@ -202,7 +236,7 @@ class Cluster {
   bool quorum_at_calm_ = false;               // by then, of those who can be waited for
   std::optional<TimePoint> ended_at_;
   int ended_by_ = 0;  // the first coordinator that decided so; 0: none yet
-  int sides_ = 0, serials_ = 0, elections_ = 0;
+  int sides_ = 0, serials_ = 0, elections_ = 0, stores_ = 0, visits_ = 0;
   std::set<int> terms_;                                       // in which somebody was elected
   std::map<std::pair<int, NodeId>, std::set<NodeId>> votes_;  // by term and candidate
   std::map<RecordId, std::set<NodeId>> to_confirm_;

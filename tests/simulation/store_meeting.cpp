@@ -1,0 +1,159 @@
+// How a round's workers meet at the store of its first node, before they train: as a stock program does, and over the
+// same network as everything else. A node's workers share one connection and one arrival, so that a thousand nodes
+// are cheap.
+#include <csignal>
+#include <stdexcept>
+#include <string>
+#include <utility>
+#include <variant>
+
+#include "tests/simulation/cluster.h"
+
+namespace ddprun::test {
+namespace {
+
+using namespace std::chrono_literals;
+
+constexpr Duration kConnectAgain = 200ms, kMeetWithin = 60s;
+constexpr int kStartUpMs = 10'000;  // a worker loads its libraries
+constexpr double kBroken = 0.5;     // chance that a cut breaks a connection across it, which may outlive it as well
+const std::string kArrived = "arrived", kAll = "all";
+
+std::string key_of(int group_rank) { return "node " + std::to_string(group_rank); }
+
+std::string value_of(const RecordId& round, int world_size) {
+  return std::to_string(round.term) + "." + std::to_string(round.round) + " " + std::to_string(world_size);
+}
+
+}  // namespace
+
+// Before its seat is confirmed, so before anybody's workers look for it.
+void Cluster::open_store(NodeId id, const RecordId& round) {
+  auto& store = node(id).store;
+  if (options_.broken != Break::old_keys || !store) store.emplace();
+  for (const auto& [link, client] : store->clients) store->keys.forget(static_cast<ClientId>(link));
+  store->clients.clear();
+  store->serial = ++stores_;
+  store->round = round;
+}
+
+void Cluster::meet(NodeId id, const Seat& seat) {
+  const auto at = static_cast<NodeId>(std::stoull(seat.master_host.substr(4)));  // "node12"
+  node(id).visit = Visit{.serial = ++visits_, .at = at, .round = node(id).round, .seat = seat};
+  net_.after(kMeetWithin, [this, id, serial = visits_] {
+    if (visits(id, serial) && !node(id).visit->met) store_lost(id, "the others did not come to the store in time");
+  });
+  net_.after(net_.milliseconds(kStartUpMs), [this, id, serial = visits_] { look_for_store(id, serial); });
+}
+
+bool Cluster::visits(NodeId id, int serial) {
+  const auto& visit = node(id).visit;
+  return visit && visit->serial == serial;
+}
+
+void Cluster::look_for_store(NodeId id, int serial) {
+  if (!visits(id, serial)) return;
+  Visit& visit = *node(id).visit;
+  const Node& host = node(visit.at);
+  if (!net_.reaches(id, visit.at) || !listens(visit.at) || !host.store)
+    return net_.after(kConnectAgain, [this, id, serial] { look_for_store(id, serial); });
+  visit.link = net_.open(id, visit.at);
+  visit.store = host.store->serial;
+  node(visit.at).store->clients[visit.link] = id;
+  ask_store(id, {{.op = Op::set,
+                  .keys = {key_of(visit.seat.group_rank)},
+                  .values = {value_of(visit.round, visit.seat.world_size)}},
+                 {.op = Op::add, .keys = {kArrived}, .number = visit.seat.workers}});
+}
+
+void Cluster::ask_store(NodeId id, std::vector<Request> requests) {
+  const Visit& visit = *node(id).visit;
+  net_.send(visit.link, visit.at, [this, at = visit.at, link = visit.link, store = visit.store, requests] {
+    for (const Request& request : requests) {
+      Node& host = node(at);
+      if (!listens(at) || !host.store || host.store->serial != store) return;  // its end closes the connection
+      for (Answer& answer : host.store->keys.on(static_cast<ClientId>(link), request)) {
+        const auto client = static_cast<Network::LinkId>(answer.to);
+        const NodeId to = host.store->clients.at(client);
+        net_.send(client, to, [this, to, client, reply = std::move(answer.reply)] {
+          if (node(to).visit && node(to).visit->link == client) hear_store(to, reply);
+        });
+      }
+    }
+  });
+}
+
+void Cluster::hear_store(NodeId id, const Reply& reply) {
+  Visit& visit = *node(id).visit;
+  const int world_size = visit.seat.world_size;
+  if (const auto* arrived = std::get_if<Number>(&reply)) {
+    if (arrived->value > world_size)
+      throw std::logic_error("broken: no more workers come to a store than are in a round");
+    std::vector<Request> requests;
+    if (arrived->value == world_size)  // the last one
+      requests.push_back({.op = Op::set, .keys = {kAll}, .values = {value_of(visit.round, world_size)}});
+    requests.push_back({.op = Op::wait, .keys = {kAll}});
+    return ask_store(id, std::move(requests));
+  }
+  if (std::holds_alternative<Flag>(reply)) {
+    const int neighbour = (visit.seat.group_rank + 1) % visit.seat.group_world_size;
+    return ask_store(id, {{.op = Op::multi_get, .keys = {kAll, key_of(neighbour)}}});
+  }
+  for (const Value& value : std::get<Values>(reply).values)
+    if (*value != value_of(visit.round, world_size))
+      throw std::logic_error("broken: workers see the keys of their own round, and one world size: node" +
+                             std::to_string(id) + " is in " + value_of(visit.round, world_size) + " and sees \"" +
+                             *value + "\"");
+  visit.met = true;
+  train(id);
+}
+
+void Cluster::train(NodeId id) {
+  Node& self = node(id);
+  const auto failing = failing_.find(self.round);
+  for (const int rank : self.running) {
+    ExitStatus status;
+    if (failing != failing_.end() && failing->second == id && rank == 0)
+      status = net_.chance(0.5) ? ExitStatus{.signal = SIGKILL} : ExitStatus{.code = 1};
+    net_.after(30s + net_.milliseconds(60'000),
+               [this, id, round = self.round, rank, status] { end_worker(id, round, rank, status); });
+  }
+}
+
+// Its workers fail, and do not wait for ever: one of them first.
+void Cluster::store_lost(NodeId id, const std::string& why) {
+  leave_store(id);
+  const Node& self = node(id);
+  if (self.running.empty()) return;
+  note(id, why);
+  end_worker(id, RecordId(self.round), *self.running.begin(), {.code = 1});
+}
+
+// With the last of its workers.
+void Cluster::leave_store(NodeId id) {
+  const auto visit = std::exchange(node(id).visit, std::nullopt);
+  if (!visit || visit->link == 0) return;
+  net_.close(visit->link);
+  net_.after(5ms, [this, at = visit->at, link = visit->link, store = visit->store] {
+    auto& there = node(at).store;
+    if (there && there->serial == store && there->clients.erase(link)) there->keys.forget(static_cast<ClientId>(link));
+  });
+}
+
+// Who waits there sees its connection end, if it can.
+void Cluster::close_store(NodeId at, NodeId client) {
+  if (const auto& visit = node(client).visit; visit && visit->at == at && visit->link != 0 && !visit->met)
+    store_lost(client, "the store is gone");
+}
+
+// Some connections to stores end with the cut, the others when they are needed or not at all.
+void Cluster::break_visits() {
+  for (const auto& one : nodes_)
+    if (one->visit && one->visit->link != 0 && !one->visit->met && !net_.reaches(one->id, one->visit->at) &&
+        net_.chance(kBroken))
+      net_.after(net_.milliseconds(2'000), [this, id = one->id, serial = one->visit->serial] {
+        if (visits(id, serial) && !node(id).visit->met) store_lost(id, "its connection to the store broke");
+      });
+}
+
+}  // namespace ddprun::test
