@@ -113,6 +113,9 @@ TEST_CASE("a round's record arrives as it was written, for whoever has to go on 
   CHECK(request.candidate == 77);  // the connection's
   CHECK(request.term == 6);
   CHECK(request.record.id() == record.id());
+  const VoteRequest brief = said(VoteRequest{6, 1, only_id(record.id())});
+  CHECK(brief.record.id() == record.id());
+  CHECK(brief.record.nodes.empty());
   CHECK(said(CoordinatorCall{6, 29500}).control_port == 29500);
   CHECK(told(Vote{6, true, 7ms}).granted);
   CHECK(told(Vote{6, true, 7ms}).heard_age == 7ms);

@@ -345,6 +345,18 @@ TEST_CASE("people can be told who is there and who is waited for", "[coordinator
   CHECK_FALSE(job.coordinator.attendance());
 }
 
+TEST_CASE("of many nodes that are waited for some are named and the others counted", "[coordinator]") {
+  const int many = static_cast<int>(kAwaitedNamesMax) + 10;
+  Job job(fixed(many));
+  std::vector<NodeId> nodes;
+  for (int i = 0; i < many; ++i) nodes.push_back(static_cast<NodeId>(i));
+  job.run(nodes);
+  job.on(failure(1, {.code = 1}));
+  const Attendance here = *job.coordinator.attendance();
+  CHECK(here.awaited.size() == kAwaitedNamesMax);
+  CHECK(here.awaited_more == 10);
+}
+
 TEST_CASE("a failure ends the round, and the next one has a new number, a new store and the restart counted",
           "[coordinator]") {
   Job job({});
