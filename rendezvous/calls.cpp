@@ -170,8 +170,8 @@ void Calls::ask(const VoteRequest& request) {
   }
   if (others_.empty()) return;
   others_in_.expires_after(kHeirsFirst);
-  others_in_.async_wait([this](const std::error_code& error) {
-    if (!error && granted_ >= refused_) ask_others();
+  others_in_.async_wait([this, alive = std::weak_ptr(alive_)](const std::error_code& error) {
+    if (!error && !alive.expired() && granted_ >= refused_) ask_others();
   });
 }
 

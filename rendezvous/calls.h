@@ -51,6 +51,7 @@ class Calls {
   Text others_text_;
   asio::steady_timer others_in_;
   std::size_t granted_ = 0, refused_ = 0;
+  std::shared_ptr<const int> alive_ = std::make_shared<int>();  // what is queued when we end finds it gone
 };
 
 }  // namespace ddprun

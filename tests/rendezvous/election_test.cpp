@@ -170,7 +170,8 @@ TEST_CASE("who has voted gives its candidate time: neither bad news nor a later 
   CHECK(job.ask(4, later).granted);
 }
 
-TEST_CASE("a vote for a newer record of which only the id is told is given, and its owner stands no more", "[election]") {
+TEST_CASE("a vote for a newer record of which only the id is told is given, and its owner stands no more",
+          "[election]") {
   Agents job(record_of({1, 2, 3}, 1));
   job.lose({2, 3});
   VoteRequest request = job.stand(2);
