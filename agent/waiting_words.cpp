@@ -16,7 +16,8 @@ std::string awaited_in_words(const Attendance& attendance) {
   std::string out;
   for (std::size_t i = 0; i < attendance.awaited.size() && i < kNamedMax; ++i)
     out += (i ? ", " : "") + attendance.awaited[i];
-  const int unnamed = attendance.awaited_in_all - static_cast<int>(std::min(attendance.awaited.size(), kNamedMax));
+  const std::size_t named = std::min(attendance.awaited.size(), kNamedMax);
+  const std::size_t unnamed = attendance.awaited.size() - named + static_cast<std::size_t>(attendance.awaited_more);
   return unnamed > 0 ? out + " and " + std::to_string(unnamed) + " more" : out;
 }
 
@@ -24,7 +25,7 @@ std::string awaited_in_words(const Attendance& attendance) {
 
 std::string waiting_words(const std::optional<Attendance>& attendance, int own_workers) {
   if (!attendance) return "the job has as many nodes as it may have; this one is a spare";
-  const auto& [nodes, wanted, workers, awaited, awaited_in_all] = *attendance;
+  const auto& [nodes, wanted, workers, awaited, awaited_more] = *attendance;
   const bool alike = workers == nodes * own_workers;
   std::string out =
       amount(nodes, wanted, "node") + ", " + amount(workers, alike ? wanted * own_workers : workers, "worker");

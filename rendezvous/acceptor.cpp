@@ -10,7 +10,7 @@ namespace {
 
 using asio::ip::tcp;
 
-constexpr int kAcceptsPerTurn = 8;  // then others in the loop have their turn: each costs some 15 us
+constexpr int kAcceptsPerTurn = 8;  // then others in the loop have their turn: who came before proves itself first
 constexpr std::chrono::milliseconds kPause{50};
 
 bool out_of_resources(int error) { return error == EMFILE || error == ENFILE || error == ENOBUFS || error == ENOMEM; }

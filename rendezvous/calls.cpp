@@ -21,6 +21,11 @@ constexpr std::chrono::seconds kTryLimit{5};
 constexpr std::chrono::milliseconds kConnectLimit{1'500};
 constexpr std::chrono::milliseconds kPauseFirst{100};
 constexpr std::chrono::seconds kPauseMost{2};
+constexpr std::chrono::milliseconds kHeirsFirst{300};
+
+std::shared_ptr<const std::string> shared_text(const FromAgent& message) {
+  return std::make_shared<const std::string>(encode(message));
+}
 
 }  // namespace
 
@@ -135,36 +140,73 @@ class Calls::Call : public std::enable_shared_from_this<Calls::Call> {
   asio::steady_timer pause_, limit_;
   std::optional<PeerConnection> proving_;
   std::unique_ptr<ControlLink> link_;
-  std::shared_ptr<const std::string> message_;  // encoded once for all
+  std::shared_ptr<const std::string> message_;  // encoded
   bool again_ = false, trying_ = false;
   TimePoint began_;
   Duration next_pause_ = kPauseFirst;
 };
 
 Calls::Calls(asio::io_context& io, PeerTrust trust, OnVote on_vote)
-    : io_(io), trust_(std::move(trust)), on_vote_(std::move(on_vote)) {}
+    : io_(io),
+      trust_(std::move(trust)),
+      on_vote_(std::move(on_vote)),
+      on_any_vote_([this](NodeId voter, const Vote& vote) { hear(voter, vote); }),
+      others_in_(io) {}
 
 Calls::~Calls() = default;
 
+// The whole record is for those who could take it over, the others' votes are for its id.
 void Calls::ask(const VoteRequest& request) {
   hang_up();
-  const auto message = std::make_shared<const std::string>(encode(FromAgent(request)));
-  for (const RoundNode& node : request.record->nodes) {
-    if (node.id == request.candidate) continue;
-    calls_.push_back(std::make_shared<Call>(io_, trust_, Call::Aim{node.control, node.id, false}, on_vote_));
-    calls_.back()->say(message, false);
+  const Text whole = shared_text(request);
+  others_text_ = shared_text(VoteRequest{request.term, request.candidate, only_id(request.record->id())});
+  const std::vector<RoundNode>& nodes = request.record->nodes;
+  for (std::size_t i = 0; i < nodes.size(); ++i) {
+    if (nodes[i].id == request.candidate) continue;
+    if (i < kHeirs)
+      say(nodes[i], whole, false);
+    else
+      others_.push_back(nodes[i]);
   }
+  if (others_.empty()) return;
+  others_in_.expires_after(kHeirsFirst);
+  others_in_.async_wait([this, alive = std::weak_ptr(alive_)](const std::error_code& error) {
+    if (!error && !alive.expired() && granted_ >= refused_) ask_others();
+  });
+}
+
+void Calls::say(const RoundNode& node, const Text& text, bool again) {
+  calls_.push_back(std::make_shared<Call>(io_, trust_, Call::Aim{node.control, node.id, false}, on_any_vote_));
+  calls_.back()->say(text, again);
+}
+
+void Calls::hear(NodeId voter, const Vote& vote) {
+  ++(vote.granted ? granted_ : refused_);
+  if (2 * granted_ >= std::min(calls_.size(), kHeirs)) ask_others();
+  on_vote_(voter, vote);
+}
+
+void Calls::ask_others() {
+  others_in_.cancel();
+  for (const RoundNode& node : std::exchange(others_, {})) say(node, others_text_, false);
 }
 
 void Calls::call(const CoordinatorCall& call, const std::vector<ControlAddress>& always) {
-  const auto message = std::make_shared<const std::string>(encode(FromAgent(call)));
-  for (const auto& one : calls_) one->say(message, true);
+  const Text text = shared_text(call);
+  for (const auto& one : calls_) one->say(text, true);
+  others_in_.cancel();
+  for (const RoundNode& node : std::exchange(others_, {})) say(node, text, true);
   for (const ControlAddress& place : always) {
-    calls_.push_back(std::make_shared<Call>(io_, trust_, Call::Aim{place, 0, true}, on_vote_));
-    calls_.back()->say(message, true);
+    calls_.push_back(std::make_shared<Call>(io_, trust_, Call::Aim{place, 0, true}, on_any_vote_));
+    calls_.back()->say(text, true);
   }
 }
 
-void Calls::hang_up() { calls_.clear(); }
+void Calls::hang_up() {
+  calls_.clear();
+  others_.clear();
+  others_in_.cancel();
+  granted_ = refused_ = 0;
+}
 
 }  // namespace ddprun

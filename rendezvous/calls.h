@@ -4,6 +4,9 @@
 // for `kCallAgainFor`, as it may be out of reach for a time; a place of the job's rendezvous endpoint for ever, as a
 // node may start there anew and take itself for the first.
 //
+// The record's heirs are asked first, the others once half of those have given their vote, or after a moment in which
+// not more have refused it than given: of many candidates only one then asks a thousand nodes.
+//
 // For the thread of its io_context; no handler runs inside a call of ours, nor after our end.
 #pragma once
 #include <functional>
@@ -12,6 +15,7 @@
 #include <vector>
 
 #include <asio/io_context.hpp>
+#include <asio/steady_timer.hpp>
 
 #include "rendezvous/control_message.h"
 #include "rendezvous/peer_connection.h"
@@ -34,10 +38,20 @@ class Calls {
 
  private:
   class Call;
+  using Text = std::shared_ptr<const std::string>;  // encoded once for all
+  void say(const RoundNode& node, const Text& text, bool again);
+  void hear(NodeId voter, const Vote& vote);
+  void ask_others();
+
   asio::io_context& io_;
   PeerTrust trust_;
-  OnVote on_vote_;
+  OnVote on_vote_, on_any_vote_;
   std::vector<std::shared_ptr<Call>> calls_;
+  std::vector<RoundNode> others_;  // not asked yet
+  Text others_text_;
+  asio::steady_timer others_in_;
+  std::size_t granted_ = 0, refused_ = 0;
+  std::shared_ptr<const int> alive_ = std::make_shared<int>();  // what is queued when we end finds it gone
 };
 
 }  // namespace ddprun

@@ -7,7 +7,7 @@
 namespace ddprun {
 namespace {
 
-constexpr std::size_t kInputBytes = 16 << 10;
+constexpr std::size_t kInputBytes = 8 << 10;
 
 std::string reason(const std::error_code& error) {
   if (error == asio::error::eof || error == asio::error::connection_reset)

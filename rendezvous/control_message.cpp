@@ -14,7 +14,7 @@ namespace {
 using Json = nlohmann::json;
 
 constexpr std::size_t kNameMax = 1024, kTextMax = 256 << 10, kListMax = 1 << 16;
-constexpr int kWorkersMax = 1 << 16, kRanksMax = 1 << 28, kAny = std::numeric_limits<int>::max();
+constexpr int kPortMax = 65'535, kWorkersMax = 1 << 16, kRanksMax = 1 << 28, kAny = std::numeric_limits<int>::max();
 
 struct VerdictName {
   Verdict verdict;
@@ -27,6 +27,25 @@ constexpr std::array<VerdictName, 6> kVerdicts{{{Verdict::success, "success"},
                                                 {Verdict::refused, "refused"},
                                                 {Verdict::out_of_reach, "out-of-reach"}}};
 
+template <class Number>
+Number number_from(const Json& value, const char* name, Number least, Number most) {
+  if (value.is_number_unsigned() && least <= most) {
+    const auto number = value.get<std::uint64_t>();
+    if (number <= static_cast<std::uint64_t>(most) && (least <= 0 || number >= static_cast<std::uint64_t>(least)))
+      return static_cast<Number>(number);
+  } else if (value.is_number_integer()) {
+    const auto number = value.get<std::int64_t>();
+    if (number >= static_cast<std::int64_t>(least) && number <= static_cast<std::int64_t>(most))
+      return static_cast<Number>(number);
+  }
+  throw BadMessage(std::string("'") + name + "' is out of its range");
+}
+
+std::string text_from(const Json& value, std::size_t most) {
+  if (!value.is_string() || value.get_ref<const std::string&>().size() > most) throw BadMessage("a text is none");
+  return value.get<std::string>();
+}
+
 // The members of an object, each there and in its range, or a BadMessage.
 class Fields {
  public:
@@ -38,24 +57,14 @@ class Fields {
 
   template <class Number>
   Number number(const char* name, Number least, Number most) const {
-    const Json& value = member(name);
-    if (value.is_number_unsigned() && least <= most) {
-      const auto number = value.get<std::uint64_t>();
-      if (number <= static_cast<std::uint64_t>(most) && (least <= 0 || number >= static_cast<std::uint64_t>(least)))
-        return static_cast<Number>(number);
-    } else if (value.is_number_integer()) {
-      const auto number = value.get<std::int64_t>();
-      if (number >= static_cast<std::int64_t>(least) && number <= static_cast<std::int64_t>(most))
-        return static_cast<Number>(number);
-    }
-    throw BadMessage(std::string("'") + name + "' is out of its range");
+    return number_from(member(name), name, least, most);
   }
 
   int whole(const char* name, int least, int most = kAny) const { return number<int>(name, least, most); }
   std::uint64_t large(const char* name) const {
     return number<std::uint64_t>(name, 0, std::numeric_limits<std::uint64_t>::max());
   }
-  std::uint16_t port(const char* name) const { return static_cast<std::uint16_t>(whole(name, 0, 65'535)); }
+  std::uint16_t port(const char* name) const { return static_cast<std::uint16_t>(whole(name, 0, kPortMax)); }
 
   bool flag(const char* name) const {
     const Json& value = member(name);
@@ -63,11 +72,11 @@ class Fields {
     return value.get<bool>();
   }
 
-  std::string text(const char* name, std::size_t most = kNameMax) const { return text(member(name), most); }
+  std::string text(const char* name, std::size_t most = kNameMax) const { return text_from(member(name), most); }
 
   std::vector<std::string> texts(const char* name) const {
     std::vector<std::string> out;
-    for (const Json& item : list(name)) out.push_back(text(item, kNameMax));
+    for (const Json& item : list(name)) out.push_back(text_from(item, kNameMax));
     return out;
   }
 
@@ -83,11 +92,6 @@ class Fields {
     const auto found = object_.find(name);
     if (found == object_.end()) throw BadMessage(std::string("'") + name + "' is missing");
     return *found;
-  }
-
-  static std::string text(const Json& value, std::size_t most) {
-    if (!value.is_string() || value.get_ref<const std::string&>().size() > most) throw BadMessage("a text is none");
-    return value.get<std::string>();
   }
 
   const Json& object_;
@@ -208,26 +212,32 @@ Json to_json(const Attendance& attendance) {
           {"wanted", attendance.nodes_wanted},
           {"workers", attendance.workers},
           {"awaited", attendance.awaited},
-          {"awaited_in_all", attendance.awaited_in_all}};
+          {"awaited_more", attendance.awaited_more}};
 }
 
 Attendance attendance_from(const Fields& fields) {
   return {fields.whole("nodes", 0, kRanksMax), fields.whole("wanted", 0, kRanksMax),
-          fields.whole("workers", 0, kRanksMax), fields.texts("awaited"), fields.whole("awaited_in_all", 0, kRanksMax)};
+          fields.whole("workers", 0, kRanksMax), fields.texts("awaited"), fields.whole("awaited_more", 0, kRanksMax)};
 }
 
+// A list, without the names of its members: a record has thousands of nodes. Their first ranks follow from their order.
 Json to_json(const RoundNode& node) {
-  return {{"id", node.id},     {"workers", node.workers}, {"first_rank", node.first_rank},
-          {"role", node.role}, {"name", node.name},       {"control", to_json(node.control)}};
+  return Json::array({node.id, node.workers, node.role, node.name, node.control.host, node.control.port});
 }
 
-RoundNode node_from(const Fields& fields) {
-  return {.id = fields.large("id"),
-          .workers = fields.whole("workers", 1, kWorkersMax),
-          .first_rank = fields.whole("first_rank", 0, kRanksMax),
-          .role = fields.text("role"),
-          .name = fields.text("name"),
-          .control = address_from(fields.object("control"))};
+RoundNode node_from(const Json& list, int first_rank) {
+  constexpr std::array<const char*, 6> kNames{"id", "workers", "role", "name", "host", "port"};
+  if (!list.is_array() || list.size() != kNames.size()) throw BadMessage("a node is no list of six");
+  const auto number = [&](std::size_t i, auto least, auto most) {
+    return number_from(list[i], kNames[i], least, most);
+  };
+  const auto text = [&](std::size_t i) { return text_from(list[i], kNameMax); };
+  return {.id = number(0, NodeId{0}, std::numeric_limits<NodeId>::max()),
+          .workers = number(1, 1, kWorkersMax),
+          .first_rank = first_rank,
+          .role = text(2),
+          .name = text(3),
+          .control = {text(4), static_cast<std::uint16_t>(number(5, 0, kPortMax))}};
 }
 
 Json to_json(const LedgerRecord& ledger) {
@@ -262,6 +272,7 @@ Electorate electorate_from(const Fields& fields) {
 }
 
 Json to_json(const Round& round) {
+  if (round.nodes.empty()) return {{"round", round.number}, {"term", round.term}};
   Json nodes = Json::array(), before = Json::array();
   for (const RoundNode& node : round.nodes) nodes.push_back(to_json(node));
   for (const Electorate& electorate : round.before) before.push_back(to_json(electorate));
@@ -275,6 +286,8 @@ Json to_json(const Round& round) {
           {"before", std::move(before)}};
 }
 
+RecordId record_id_from(const Fields& fields) { return {fields.whole("term", 0), fields.whole("round", 1)}; }
+
 Round round_from(const Fields& fields) {
   Round out{.number = fields.whole("round", 1),
             .master_host = fields.text("master_host"),
@@ -282,7 +295,8 @@ Round round_from(const Fields& fields) {
             .ledger = ledger_from(fields.object("ledger")),
             .term = fields.whole("term", 0),
             .coordinator = fields.large("coordinator")};
-  for (const Json& node : fields.list("nodes")) out.nodes.push_back(node_from(Fields(node)));
+  for (const Json& node : fields.list("nodes")) out.nodes.push_back(node_from(node, out.world_size()));
+  if (out.world_size() > kRanksMax) throw BadMessage("a record has too many ranks");
   for (const Json& electorate : fields.list("before")) out.before.push_back(electorate_from(Fields(electorate)));
   if (!out.find(out.coordinator)) throw BadMessage("the record's coordinator is none of its nodes");
   return out;
@@ -440,9 +454,12 @@ FromAgent decode_from_agent(std::string_view bytes, NodeId node) {
   if (type == "leaves") return NodeLeaves{node, fields.whole("signal", 1, NSIG)};
   if (type == "interrupted") return JobInterrupted{node, fields.whole("signal", 1, NSIG)};
   if (type == "back") return NodeBack{node, round(), offer()};
-  if (type == "vote-request")
+  if (type == "vote-request") {
+    const Fields record = fields.object("record");
+    const bool whole = record.has("nodes");
     return VoteRequest{fields.whole("term", 1), node,
-                       std::make_shared<const Round>(round_from(fields.object("record")))};
+                       whole ? std::make_shared<const Round>(round_from(record)) : only_id(record_id_from(record))};
+  }
   if (type == "call") return CoordinatorCall{fields.whole("term", 0), fields.port("control_port")};
   if (type != "failed") unknown_type();
   WorkerFailed failed{failure_from(fields.object("failure")), {}};

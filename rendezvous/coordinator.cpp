@@ -10,7 +10,6 @@
 namespace ddprun {
 namespace {
 
-constexpr int kAwaitedNamed = 8;  // by name, as every agent is told with every heartbeat
 constexpr int kNoWish = std::numeric_limits<int>::max();
 
 int wish(const NodeOffer& offer) { return offer.wished_rank.value_or(kNoWish); }
@@ -53,7 +52,7 @@ Coordinator::Coordinator(const RoundPolicy& policy, TimePoint now, std::uint64_t
   const Round& record = succession.record;
   for (const RoundNode& node : record.nodes) {
     last_by_rank_.push_back(node.id);
-    lost_[node.id] = {succession.workers_until, name_of(node.name, node.control.host)};
+    lose(node.id, {succession.workers_until, name_of(node.name, node.control.host)});
   }
   if (record.coordinator == self) return;  // handed over
   ledger_.charge_lost_node();
@@ -69,6 +68,7 @@ std::vector<Order> Coordinator::on(const Message& message, TimePoint now) {
     if (const auto* late = std::get_if<NodeBack>(&message)) return {Dismiss{late->node, over->outcome}};
     return {};
   }
+  forget_lost(now);
   return std::visit([&](const auto& m) { return handle(m, now); }, message);
 }
 
@@ -82,7 +82,7 @@ std::optional<TimePoint> Coordinator::next_deadline() const {
   consider(state->not_before);
   consider(state->since + policy_.join_timeout);
   if (state->last_call_over) consider(*state->last_call_over);
-  for (const auto& [node, lost] : lost_) consider(lost.workers_until);
+  if (!lost_.empty()) consider(lost_until_);
   return next;
 }
 
@@ -95,10 +95,13 @@ std::vector<Electorate> Coordinator::electorates() const {
 
 std::optional<Attendance> Coordinator::attendance() const {
   if (!std::holds_alternative<Gathering>(state_)) return {};
-  Attendance out{.nodes = count_ready()};
+  Attendance out{.nodes = ready_};
   out.nodes_wanted = out.nodes < policy_.nodes_min ? policy_.nodes_min : policy_.nodes_max;
   const auto await = [&](const std::string& name) {
-    if (out.awaited_in_all++ < kAwaitedNamed) out.awaited.push_back(name);
+    if (out.awaited.size() < kAwaitedNamesMax)
+      out.awaited.push_back(name);
+    else
+      ++out.awaited_more;
   };
   for (const auto& [node, member] : members_) {
     if (member.ready)
@@ -125,11 +128,11 @@ std::vector<int> Coordinator::ranks_to_come() const {
 Coordinator::Orders Coordinator::handle(const NodeReady& message, TimePoint now) {
   if (!members_.contains(message.node)) {
     if (auto refused = refusal(message.offer)) return {Dismiss{message.node, std::move(*refused)}};
-    members_[message.node].arrival = ++arrivals_;
+    add(message.node, {message.offer, false, ++arrivals_});
   }
-  Member& member = members_[message.node];
+  Member& member = members_.at(message.node);
   member.offer = message.offer;
-  member.ready = true;
+  set_ready(member, true);
   lost_.erase(message.node);
   gone_.erase(message.node);
   if (member.farewell) return dismiss(message.node, now);
@@ -204,11 +207,11 @@ Coordinator::Orders Coordinator::handle(const JobInterrupted& message, TimePoint
 Coordinator::Orders Coordinator::handle(const NodeBack& message, TimePoint now) {
   if (!members_.contains(message.node)) {
     auto refused = refusal(message.offer);
-    members_[message.node] = {message.offer, false, ++arrivals_, std::move(refused)};
+    add(message.node, {message.offer, false, ++arrivals_, std::move(refused)});
   }
-  Member& member = members_[message.node];
+  Member& member = members_.at(message.node);
   member.offer = message.offer;
-  member.ready = false;
+  set_ready(member, false);
   lost_.erase(message.node);
   gone_.erase(message.node);
   if (active(message.round)) return {};
@@ -218,10 +221,9 @@ Coordinator::Orders Coordinator::handle(const NodeBack& message, TimePoint now) 
 Coordinator::Orders Coordinator::handle(const NodeLost& message, TimePoint now) {
   const auto found = members_.find(message.node);
   if (found == members_.end()) return {};
-  const Member member = std::move(found->second);
-  members_.erase(found);
+  const Member member = remove(found);
   const std::string name = name_of(member.offer);
-  if (!member.ready) lost_[message.node] = {message.workers_until, name};
+  if (!member.ready) lose(message.node, {message.workers_until, name});
   const Active* state = active_with(message.node);
   if (!state) return go_on(now);
   // Its workers have ended well; without group rank 0's node, however, the others have lost their store.
@@ -256,21 +258,33 @@ std::optional<Outcome> Coordinator::refusal(const NodeOffer& newcomer) const {
   if (rank < 0 || rank >= policy_.nodes_max)
     return refused("node rank " + std::to_string(rank) + " of " + name_of(newcomer) + " is not one of the job's " +
                    std::to_string(policy_.nodes_max) + " (0 to " + std::to_string(policy_.nodes_max - 1) + ")");
-  for (const auto& [node, member] : members_)
-    if (member.offer.wished_rank.value_or(0) == rank)
-      return refused("node rank " + std::to_string(rank) + " is wanted by " + name_of(newcomer) + " and held by " +
-                     name_of(member.offer) + "; give each node a --node-rank of its own");
+  if (const auto held = rank_held_.find(rank); held != rank_held_.end())
+    return refused("node rank " + std::to_string(rank) + " is wanted by " + name_of(newcomer) + " and held by " +
+                   name_of(members_.at(held->second).offer) + "; give each node a --node-rank of its own");
   return {};
+}
+
+void Coordinator::add(NodeId node, Member member) {
+  if (policy_.fixed_ranks) rank_held_.emplace(member.offer.wished_rank.value_or(0), node);
+  members_.emplace(node, std::move(member));
+}
+
+Coordinator::Member Coordinator::remove(std::map<NodeId, Member>::iterator member) {
+  std::erase_if(rank_held_, [&](const auto& held) { return held.second == member->first; });
+  ready_ -= member->second.ready;
+  return std::move(members_.extract(member).mapped());
+}
+
+void Coordinator::set_ready(Member& member, bool ready) { ready_ += ready - std::exchange(member.ready, ready); }
+
+void Coordinator::lose(NodeId node, Lost lost) {
+  lost_until_ = lost_.empty() ? lost.workers_until : std::min(lost_until_, lost.workers_until);
+  lost_[node] = std::move(lost);
 }
 
 int Coordinator::staying() const {
   return static_cast<int>(
       std::count_if(members_.begin(), members_.end(), [](const auto& entry) { return !entry.second.farewell; }));
-}
-
-int Coordinator::count_ready() const {
-  return static_cast<int>(
-      std::count_if(members_.begin(), members_.end(), [](const auto& entry) { return entry.second.ready; }));
 }
 
 Coordinator::Orders Coordinator::regroup(EndRound end, TimePoint now, TimePoint not_before) {
@@ -282,25 +296,30 @@ Coordinator::Orders Coordinator::regroup(EndRound end, TimePoint now, TimePoint 
 Coordinator::Orders Coordinator::go_on(TimePoint now) {
   auto* state = std::get_if<Gathering>(&state_);
   if (!state) return {};
-  std::erase_if(lost_, [&](const auto& entry) { return entry.second.workers_until <= now; });
-  const int ready = count_ready();
-  call_last(*state, ready, now);
-  if (can_form(*state, ready, now)) return form();
+  call_last(*state, now);
+  if (can_form(*state, now)) return form();
   if (now < state->since + policy_.join_timeout || staying() >= policy_.nodes_min) return {};
   return end_job({Verdict::too_few_nodes, 0,
-                  "only " + std::to_string(count_ready()) + " of " + std::to_string(policy_.nodes_min) +
+                  "only " + std::to_string(ready_) + " of " + std::to_string(policy_.nodes_min) +
                       " nodes were there in time (--rdzv-conf join_timeout=" +
                       std::to_string(std::chrono::duration_cast<std::chrono::seconds>(policy_.join_timeout).count()) +
                       ")",
                   std::nullopt});
 }
 
-bool Coordinator::can_form(const Gathering& state, int ready, TimePoint now) const {
-  if (ready < static_cast<int>(members_.size()) || !lost_.empty() || now < state.not_before) return false;
-  if (!has_quorum()) return false;
-  if (ready >= policy_.nodes_max) return true;
+// Looks through them only when the workers of one of them are dead: a thousand nodes come back one after the other.
+void Coordinator::forget_lost(TimePoint now) {
+  if (lost_.empty() || now < lost_until_) return;
+  std::erase_if(lost_, [&](const auto& entry) { return entry.second.workers_until <= now; });
+  lost_until_ = TimePoint::max();
+  for (const auto& [node, lost] : lost_) lost_until_ = std::min(lost_until_, lost.workers_until);
+}
+
+bool Coordinator::can_form(const Gathering& state, TimePoint now) const {
+  if (ready_ < static_cast<int>(members_.size()) || !lost_.empty() || now < state.not_before) return false;
   const bool nobody_else = rounds_ > 0 || (state.last_call_over && now >= *state.last_call_over);
-  return ready >= policy_.nodes_min && nobody_else;
+  const bool enough = ready_ >= policy_.nodes_max || (ready_ >= policy_.nodes_min && nobody_else);
+  return enough && has_quorum();  // which looks at every node: last
 }
 
 bool Coordinator::has_quorum() const {
@@ -310,8 +329,8 @@ bool Coordinator::has_quorum() const {
   return std::all_of(all.begin(), all.end(), [&](const Electorate& one) { return one.has_quorum(present); });
 }
 
-void Coordinator::call_last(Gathering& state, int ready, TimePoint now) const {
-  if (ready < policy_.nodes_min)
+void Coordinator::call_last(Gathering& state, TimePoint now) const {
+  if (ready_ < policy_.nodes_min)
     state.last_call_over.reset();
   else if (!state.last_call_over)
     state.last_call_over = now + policy_.last_call;
@@ -323,7 +342,7 @@ Coordinator::Orders Coordinator::form() {
   int first_rank = 0;
   for (const NodeId id : last_by_rank_) {
     Member& member = members_.at(id);
-    member.ready = false;
+    set_ready(member, false);
     const NodeOffer& offer = member.offer;
     round.nodes.push_back({id, offer.workers, first_rank, offer.role, offer.name, offer.control});
     first_rank += member.offer.workers;
@@ -341,31 +360,46 @@ Coordinator::Orders Coordinator::form() {
 // Survivors keep their order, and their head stays the head. Newcomers come behind them, by wish and arrival; where a
 // survivor's wish is higher than theirs, before it.
 std::vector<NodeId> Coordinator::by_rank() const {
-  std::vector<NodeId> order;
-  for (const NodeId id : last_by_rank_)
-    if (const auto found = members_.find(id); found != members_.end() && found->second.ready) order.push_back(id);
-  std::vector<NodeId> newcomers;
+  struct Place {
+    NodeId id;
+    int wish, arrival;
+  };
+  std::vector<Place> order, newcomers;
+  std::set<NodeId> survivors;
+  for (const NodeId id : last_by_rank_) {
+    const auto found = members_.find(id);
+    if (found == members_.end() || !found->second.ready) continue;
+    order.push_back({id, wish(found->second.offer), 0});
+    survivors.insert(id);
+  }
   for (const auto& [id, member] : members_)
-    if (member.ready && std::find(order.begin(), order.end(), id) == order.end()) newcomers.push_back(id);
-  const auto offer = [&](NodeId id) -> const NodeOffer& { return members_.at(id).offer; };
-  std::sort(newcomers.begin(), newcomers.end(), [&](NodeId a, NodeId b) {
-    return std::pair(wish(offer(a)), members_.at(a).arrival) < std::pair(wish(offer(b)), members_.at(b).arrival);
-  });
+    if (member.ready && !survivors.contains(id)) newcomers.push_back({id, wish(member.offer), member.arrival});
+  std::sort(newcomers.begin(), newcomers.end(),
+            [](const Place& a, const Place& b) { return std::pair(a.wish, a.arrival) < std::pair(b.wish, b.arrival); });
   const std::size_t room =
       static_cast<std::size_t>(policy_.nodes_max) - std::min<std::size_t>(order.size(), policy_.nodes_max);
   if (newcomers.size() > room) newcomers.resize(room);
   const bool head_stays = !policy_.fixed_ranks && !order.empty();
-  for (const NodeId id : newcomers)
-    order.insert(std::find_if(order.begin() + (head_stays ? 1 : 0), order.end(),
-                              [&](NodeId other) { return wish(offer(other)) > wish(offer(id)); }),
-                 id);
-  return order;
+  // Newcomers come by rising wishes: once none before them is higher, none is for those behind.
+  bool to_the_end = false;
+  for (const Place& place : newcomers) {
+    auto before = order.end();
+    if (!to_the_end)
+      before = std::find_if(order.begin() + (head_stays ? 1 : 0), order.end(),
+                            [&](const Place& other) { return other.wish > place.wish; });
+    to_the_end = before == order.end();
+    order.insert(before, place);
+  }
+  std::vector<NodeId> out;
+  out.reserve(order.size());
+  for (const Place& place : order) out.push_back(place.id);
+  return out;
 }
 
 Coordinator::Orders Coordinator::dismiss(NodeId node, TimePoint now) {
-  auto member = members_.extract(node);
+  Member member = remove(members_.find(node));
   gone_.insert(node);
-  return Orders{Dismiss{node, std::move(*member.mapped().farewell)}} + go_on(now);
+  return Orders{Dismiss{node, std::move(*member.farewell)}} + go_on(now);
 }
 
 Coordinator::Orders Coordinator::end_job(Outcome outcome) {

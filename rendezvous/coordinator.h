@@ -121,10 +121,11 @@ struct RoundPolicy {
 struct Attendance {
   int nodes = 0, nodes_wanted = 0;  // ready; wanted: the fewest, or the most once those are there
   int workers = 0;                  // of those that are ready
-  // Nodes that still stop their workers or were lost, and the ranks of a static job that nobody has: the first few.
+  // Nodes that still stop their workers or were lost, and the ranks of a static job that nobody has.
   std::vector<std::string> awaited = {};
-  int awaited_in_all = 0;
+  int awaited_more = 0;  // beyond the first kAwaitedNamesMax: every node is told at every heartbeat
 };
+constexpr std::size_t kAwaitedNamesMax = 8;
 
 // How an elected coordinator goes on where another one stopped.
 struct Succession {
@@ -194,13 +195,17 @@ class Coordinator {
   Active* active_with(NodeId node);                                 // null: it is in no round
   std::optional<Outcome> refusal(const NodeOffer& newcomer) const;  // empty: welcome
   std::vector<int> ranks_to_come() const;
+  void add(NodeId node, Member member);
+  Member remove(std::map<NodeId, Member>::iterator member);
+  void set_ready(Member& member, bool ready);
+  void lose(NodeId node, Lost lost);
+  void forget_lost(TimePoint now);
   int staying() const;  // members that do not leave
-  int count_ready() const;
   Orders regroup(EndRound end, TimePoint now, TimePoint not_before);
   Orders go_on(TimePoint now);
-  bool can_form(const Gathering& state, int ready, TimePoint now) const;
+  bool can_form(const Gathering& state, TimePoint now) const;
   bool has_quorum() const;
-  void call_last(Gathering& state, int ready, TimePoint now) const;
+  void call_last(Gathering& state, TimePoint now) const;
   Orders form();
   std::vector<NodeId> by_rank() const;
   Orders dismiss(NodeId node, TimePoint now);  // that leaves
@@ -213,7 +218,10 @@ class Coordinator {
   TimePoint now_;
   int rounds_ = 0, arrivals_ = 0;
   std::map<NodeId, Member> members_;
+  int ready_ = 0;                     // of them
+  std::map<int, NodeId> rank_held_;   // by whom, where ranks are fixed
   std::map<NodeId, Lost> lost_;       // their workers may live
+  TimePoint lost_until_ = {};         // no earlier are the workers of one of them dead
   std::set<NodeId> gone_;             // they will never vote again
   std::vector<NodeId> last_by_rank_;  // of the last round
   std::vector<Electorate> electorates_;

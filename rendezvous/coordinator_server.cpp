@@ -36,6 +36,7 @@ constexpr std::chrono::seconds kCallerLimit{30};
 constexpr std::size_t kAnswersKept = 8;
 constexpr std::chrono::milliseconds kContactEvery{100};
 constexpr std::chrono::milliseconds kProbeEvery{50};
+constexpr int kProbesPerSecond = 1000;  // of all together
 
 std::uint64_t clock_seed() { return static_cast<std::uint64_t>(Clock::now().time_since_epoch().count()); }
 
@@ -48,19 +49,29 @@ bool is_loopback(const std::string& address) {
 // Asks until it is refused whether an agent still listens: then its process is dead. Or until nobody holds it.
 class Probe : public std::enable_shared_from_this<Probe> {
  public:
-  Probe(asio::io_context& io, const tcp::endpoint& agent, std::function<void()> on_refused)
-      : socket_(io), again_(io), agent_(agent), on_refused_(std::move(on_refused)) {}
+  struct Hooks {
+    std::function<void()> on_refused;
+    std::function<Duration()> pause;  // until it asks again
+  };
+  Probe(asio::io_context& io, const tcp::endpoint& agent, Hooks hooks)
+      : socket_(io), again_(io), agent_(agent), hooks_(std::move(hooks)) {}
+
+  void ask_in(Duration time) {
+    again_.expires_after(time);
+    again_.async_wait([held = weak_from_this()](const std::error_code&) {
+      if (const auto self = held.lock()) self->ask();
+    });
+  }
 
   void ask() {
     socket_ = tcp::socket(socket_.get_executor());
     socket_.async_connect(agent_, [held = weak_from_this()](const std::error_code& error) {
       const auto self = held.lock();
       if (!self) return;
-      if (error == asio::error::connection_refused) return self->on_refused_();
-      self->again_.expires_after(kProbeEvery);
-      self->again_.async_wait([held](const std::error_code&) {
-        if (const auto waiting = held.lock()) waiting->ask();
-      });
+      if (error == asio::error::connection_refused) return self->hooks_.on_refused();
+      std::error_code ignored;
+      self->socket_.close(ignored);  // it costs the agent a place for strangers
+      self->ask_in(self->hooks_.pause());
     });
   }
 
@@ -68,7 +79,7 @@ class Probe : public std::enable_shared_from_this<Probe> {
   tcp::socket socket_;
   asio::steady_timer again_;
   tcp::endpoint agent_;
-  std::function<void()> on_refused_;
+  Hooks hooks_;
 };
 
 }  // namespace
@@ -81,7 +92,6 @@ class CoordinatorServer::Impl {
                   {[this](PeerConnection peer) { welcome(std::move(peer)); }, options_.log}),
         decision_(io_),
         look_(io_) {
-    look_around();
     const SignalsBlocked blocked;
     thread_ = std::thread([this] { run(); });
   }
@@ -132,10 +142,12 @@ class CoordinatorServer::Impl {
   void beat(NodeId id, const Heartbeat& message);
   void lose(NodeId id, const std::string& how);
   void drop(NodeId id, const std::string& why);
-  void probe(NodeId id, const std::string& address, std::uint16_t port);
+  void probe(NodeId id, const std::string& address, std::uint16_t port, Duration in = {});
+  Duration probe_pause() const;
   void look_around();
   void decide_in_time();
   Duration quorum_age();
+  const std::optional<Attendance>& attendance();
   void stop_leading(const Elsewhere& told);
   Elsewhere where_else(const ControlLink& asker) const;
 
@@ -154,6 +166,9 @@ class CoordinatorServer::Impl {
   RecordId newest_;                         // of what we lead
   QuorumContact contact_;
   TimePoint contact_at_, contact_known_at_;
+  std::optional<Attendance> attendance_;
+  TimePoint attendance_known_at_;
+  bool looking_ = false;
   std::optional<std::pair<int, StoreGateway>> store_;  // the newest round's, where it is here
   CallerId last_caller_ = 0;
   std::map<CallerId, Caller> callers_;
@@ -164,6 +179,7 @@ class CoordinatorServer::Impl {
   bool over_ = false;
   PeerListener listener_;
   asio::steady_timer decision_, look_;
+  std::optional<TimePoint> decide_at_;
   std::mutex mutex_;
   std::condition_variable left_;
   bool nobody_ = true;  // no agent is left that we lead, or we led
@@ -181,26 +197,31 @@ void CoordinatorServer::Impl::run() {
 
 void CoordinatorServer::Impl::lead() {
   coordinator_.emplace(options_.policy, Clock::now(), clock_seed(), options_.self);
+  attendance_known_at_ = {};
   contact_ = {};
   newest_ = {};
   over_ = false;
   note_presence();
   decide_in_time();
+  if (!looking_) look_around();
 }
 
 void CoordinatorServer::Impl::lead(const Succession& succession, TimePoint asked_at) {
   stop_leading({});
   coordinator_.emplace(options_.policy, Clock::now(), clock_seed(), options_.self.value_or(0), succession);
   contact_ = {};
-  contact_known_at_ = {};
+  contact_known_at_ = attendance_known_at_ = {};
   newest_ = {succession.term, succession.record.number};
   over_ = false;
+  Duration in{};  // most will have come by themselves when it is their turn
   for (const RoundNode& node : succession.record.nodes) {
     contact_.answered(node.id, asked_at);
-    if (node.id != options_.self) probe(node.id, node.control.host, node.control.port);
+    if (node.id != options_.self) probe(node.id, node.control.host, node.control.port, in);
+    in += std::chrono::seconds(1) / kProbesPerSecond;
   }
   note_presence();
   decide_in_time();
+  if (!looking_) look_around();
 }
 
 void CoordinatorServer::Impl::refer_to(int term, const std::optional<ControlAddress>& coordinator) {
@@ -211,7 +232,7 @@ void CoordinatorServer::Impl::refer_to(int term, const std::optional<ControlAddr
 void CoordinatorServer::Impl::stop_leading(const Elsewhere& told) {
   elsewhere_ = told;
   coordinator_.reset();
-  decision_.cancel();
+  decide_in_time();
   probes_.clear();
   for (auto& [id, agent] : agents_) agent.link->send(encode(ToAgent(where_else(*agent.link))));
   note_presence();
@@ -234,6 +255,7 @@ void CoordinatorServer::Impl::welcome(PeerConnection peer) {
       std::move(peer), ControlLink::Hooks{[this, id](const std::string& message) { hear_caller(id, message); },
                                           [this, id](const std::string&) { end_caller(id); }});
   if (const std::string local = caller.link->local_address(); !is_loopback(local)) reached_by_ = local;
+  if (!looking_) look_around();
 }
 
 void CoordinatorServer::Impl::hear_caller(CallerId id, const std::string& bytes) {
@@ -333,7 +355,17 @@ void CoordinatorServer::Impl::beat(NodeId id, const Heartbeat& message) {
     contact_.answered(id, agent.answers.front().second);
   if (agent.answers.size() >= kAnswersKept) agent.answers.pop_front();
   agent.answers.emplace_back(message.number, Clock::now());
-  tell(id, HeartbeatAnswer{message.number, quorum_age(), coordinator_->attendance()});
+  tell(id, HeartbeatAnswer{message.number, quorum_age(), attendance()});
+}
+
+// As with quorum_age(): the count of a thousand nodes is not made anew for each of them.
+const std::optional<Attendance>& CoordinatorServer::Impl::attendance() {
+  const TimePoint now = Clock::now();
+  if (now - attendance_known_at_ >= kContactEvery) {
+    attendance_ = coordinator_->attendance();
+    attendance_known_at_ = now;
+  }
+  return attendance_;
 }
 
 // Sorting a thousand nodes' times for each of their messages would be waste: an older time is only more careful.
@@ -362,16 +394,24 @@ void CoordinatorServer::Impl::lose(NodeId id, const std::string& how) {
 }
 
 // Its agent answered by name and port before, so who refuses there now is its kernel: the process is gone.
-void CoordinatorServer::Impl::probe(NodeId id, const std::string& address, std::uint16_t port) {
+void CoordinatorServer::Impl::probe(NodeId id, const std::string& address, std::uint16_t port, Duration in) {
   std::error_code no_address;
   const auto parsed = asio::ip::make_address(address, no_address);
   if (no_address || port == 0 || over_) return;
-  const auto probe = std::make_shared<Probe>(io_, tcp::endpoint(parsed, port), [this, id] {
+  const auto on_refused = [this, id] {
     probes_.erase(id);
     coordinate(NodeGone{id});
-  });
+  };
+  const auto probe = std::make_shared<Probe>(io_, tcp::endpoint(parsed, port),
+                                             Probe::Hooks{on_refused, [this] { return probe_pause(); }});
   probes_[id] = probe;
-  probe->ask();
+  probe->ask_in(in);
+}
+
+// Where many are lost they take turns.
+Duration CoordinatorServer::Impl::probe_pause() const {
+  const auto turns = static_cast<Duration::rep>(probes_.size());
+  return std::max<Duration>(kProbeEvery, turns * Duration(std::chrono::seconds(1)) / kProbesPerSecond);
 }
 
 void CoordinatorServer::Impl::look_around() {
@@ -394,6 +434,8 @@ void CoordinatorServer::Impl::look_around() {
       lost.emplace_back(id, "it does not read what it is told");
   }
   for (const auto& [id, how] : lost) lose(id, how);
+  looking_ = coordinator_ || !agents_.empty() || !callers_.empty();
+  if (!looking_) return;  // until somebody comes
   look_.expires_after(options_.lease / kLooksPerLease);
   look_.async_wait([this](const std::error_code& error) {
     if (!error) look_around();
@@ -402,10 +444,14 @@ void CoordinatorServer::Impl::look_around() {
 
 void CoordinatorServer::Impl::decide_in_time() {
   const auto deadline = coordinator_ ? coordinator_->next_deadline() : std::nullopt;
+  if (deadline == decide_at_) return;  // mostly
+  decide_at_ = deadline;
   if (!deadline) return void(decision_.cancel());
   decision_.expires_at(*deadline);
   decision_.async_wait([this](const std::error_code& error) {
-    if (!error) coordinate(CoordinatorTick{});
+    if (error) return;
+    decide_at_.reset();
+    coordinate(CoordinatorTick{});
   });
 }
 

@@ -13,6 +13,10 @@ constexpr std::chrono::hours kHeardAgeMost{1};  // longer than any lease
 
 }  // namespace
 
+std::shared_ptr<const Round> only_id(const RecordId& record) {
+  return std::make_shared<const Round>(Round{.number = record.round, .term = record.term});
+}
+
 Election::Election(NodeId self, std::uint64_t seed, const ElectionTiming& timing)
     : self_(self), random_(seed ^ self), timing_(timing) {}
 
@@ -47,6 +51,7 @@ std::vector<ElectionAction> Election::handle(const InTouch& event, TimePoint) {
   in_touch_ = true;
   candidacy_.reset();
   next_try_.reset();
+  patient_until_ = {};
   return {};
 }
 
@@ -58,13 +63,16 @@ std::vector<ElectionAction> Election::handle(const OutOfTouch& event, TimePoint 
   const bool chosen = record_->coordinator == self_;  // handed over to us
   const Duration wait = (event.gone ? Duration::zero() : timing_.breath) + turn();
   const TimePoint then = chosen ? now : now + wait;
-  if (news || then < *next_try_) next_try_ = then;
+  if (now >= patient_until_ && (news || then < *next_try_)) next_try_ = then;
   return {};
 }
 
 std::vector<ElectionAction> Election::handle(const VoteRequested& event, TimePoint now) {
   const VoteRequest& request = event.request;
   if (in_touch_) return {GiveVote{vote(false, now)}};
+  // Later terms of others would take its votes from whoever asks a thousand nodes.
+  if (now < patient_until_ && voted_for_ != request.candidate && request.record->id() <= newest_)
+    return {GiveVote{vote(false, now)}};
   if (request.term > term_) {
     term_ = request.term;
     voted_for_.reset();
@@ -73,11 +81,12 @@ std::vector<ElectionAction> Election::handle(const VoteRequested& event, TimePoi
   if (!may_vote_for(request)) return {GiveVote{vote(false, now)}};
   voted_for_ = request.candidate;
   if (request.record->id() > newest_ || !record_) {
-    record_ = request.record;
-    begun_ = false;
+    const bool whole = !request.record->nodes.empty();
+    if (whole || request.record->id() > newest_) record_ = whole ? request.record : nullptr;
+    if (record_) begun_ = false;
   }
   newest_ = request.record->id();
-  next_try_ = now + timing_.votes_within + random_part_of(timing_.pause_most);  // in case it does not win
+  be_patient(now);
   return {GiveVote{vote(true, now)}};
 }
 
@@ -90,7 +99,10 @@ std::vector<ElectionAction> Election::handle(const VoteGiven& event, TimePoint n
   if (event.vote.term > term_) {
     term_ = event.vote.term;
     voted_for_.reset();
-    if (std::exchange(candidacy_, std::nullopt)) next_try_ = now + random_part_of(timing_.pause_most);
+    if (std::exchange(candidacy_, std::nullopt)) {
+      patient_until_ = {};
+      next_try_ = now + random_part_of(timing_.pause_most);
+    }
     return {};
   }
   if (!candidacy_ || event.vote.term < term_ || !event.vote.granted) return {};
@@ -105,6 +117,7 @@ std::vector<ElectionAction> Election::handle(const Called& event, TimePoint) {
   term_ = std::max(term_, event.term);
   candidacy_.reset();
   next_try_.reset();  // until it is out of touch, too
+  patient_until_ = {};
   return {Follow{}};
 }
 
@@ -120,7 +133,7 @@ std::vector<ElectionAction> Election::stand(TimePoint now) {
   ++term_;
   voted_for_ = self_;
   candidacy_ = Candidacy{record_, record_->electorates(), {self_}, now, heard_at_};
-  next_try_ = now + timing_.votes_within + random_part_of(timing_.pause_most);
+  be_patient(now);
   Actions asked{AskForVotes{{term_, self_, record_}}};
   const Actions won = count();
   return won.empty() ? asked : won;
@@ -145,6 +158,7 @@ std::vector<ElectionAction> Election::count() {
   const Lead lead{term_, *candidacy_->record, candidacy_->asked_at, candidacy_->heard_at};
   candidacy_.reset();
   next_try_.reset();
+  patient_until_ = {};
   in_touch_ = true;  // with ourselves
   followed_ = term_;
   return {lead};
@@ -160,7 +174,16 @@ Duration Election::turn() const {
     if (node.id == self_) break;
     place += node.id != record_->coordinator;
   }
-  return std::min<Duration>(place * timing_.step, timing_.step_most);
+  return place * (timing_.step + static_cast<Duration::rep>(record_->nodes.size()) * timing_.step_each);
+}
+
+// In case whoever stands does not win.
+void Election::be_patient(TimePoint now) {
+  next_try_.reset();
+  if (!record_) return;
+  const Duration for_all = static_cast<Duration::rep>(record_->nodes.size()) * timing_.votes_within_each;
+  patient_until_ = now + timing_.votes_within + for_all + random_part_of(timing_.pause_most + 4 * for_all);
+  next_try_ = patient_until_;
 }
 
 Duration Election::random_part_of(Duration most) {

@@ -26,8 +26,11 @@ namespace ddprun {
 struct VoteRequest {
   int term = 0;
   NodeId candidate = 0;
-  std::shared_ptr<const Round> record = {};  // never null; shared, as it goes to every node of it
+  // Shared, as it goes to many, and never null. To who is none of its heirs, only_id(): a thousand records of a
+  // thousand nodes would be on their way.
+  std::shared_ptr<const Round> record = {};
 };
+std::shared_ptr<const Round> only_id(const RecordId& record);
 struct Vote {
   int term = 0;  // the voter's, so that a candidate who lags behind catches up
   bool granted = false;
@@ -84,10 +87,12 @@ using ElectionAction = std::variant<AskForVotes, GiveVote, Lead, Follow, GiveUp>
 struct ElectionTiming {
   Duration breath =
       std::chrono::milliseconds(100);  // a broken connection may be made anew meanwhile, and a chosen one goes first
-  Duration step = std::chrono::milliseconds(30);  // between the nodes' tries, by rank: the first one mostly wins
-  Duration step_most = std::chrono::milliseconds(600);
+  // Between the nodes' tries, by rank: the first one mostly wins, if it has asked the others by then.
+  Duration step = std::chrono::milliseconds(30);
+  Duration step_each = std::chrono::microseconds(250);  // and so much for each node
   Duration votes_within = std::chrono::milliseconds(500);
-  Duration pause_most = std::chrono::milliseconds(500);  // after a vain try; a random part of it
+  Duration votes_within_each = std::chrono::milliseconds(1);  // and so much for each node: connections, handshakes
+  Duration pause_most = std::chrono::milliseconds(500);       // after a vain try; a random part of it
 };
 
 class Election {
@@ -124,6 +129,7 @@ class Election {
   bool may_vote_for(const VoteRequest& request) const;
   bool can_win() const;
   Duration turn() const;
+  void be_patient(TimePoint now);
   Vote vote(bool granted, TimePoint now) const;
   Duration random_part_of(Duration most);
   Actions stand(TimePoint now);
@@ -142,6 +148,7 @@ class Election {
   bool begun_ = false;       // all have confirmed that record: its coordinator has led
   std::optional<Candidacy> candidacy_;
   std::optional<TimePoint> next_try_;
+  TimePoint patient_until_ = {};  // somebody, or we, may be winning: no bad news makes us stand earlier
 };
 
 }  // namespace ddprun

@@ -16,7 +16,7 @@ namespace ddprun {
 namespace {
 
 constexpr std::size_t kInputBytesAtFirst = 4 << 10;  // a whole handshake by token
-constexpr std::size_t kInputBytes = 32 << 10;        // two TLS records
+constexpr std::size_t kInputBytes = 8 << 10;         // a coordinator holds one for each of thousands of agents
 constexpr std::size_t kOutputBytes = 32 << 10;       // what is encrypted at a time
 
 // A socket for both families gives IPv4 addresses as ::ffff:10.0.0.7.

@@ -16,6 +16,7 @@ usage: scripts/bench.sh [--quick] [--keep] [part ...]
   store     requests per processor second of the store's server, p99, memory of an idle client, beside PyTorch's libuv
   barrier   16,000 simulated ranks pass a barrier behind 16 store proxies, beside clients of the store itself
   attack    the store's p99 beside strangers that connect, send garbage or begin TLS as fast as they can
+  world     16 to 4,000 simulated agents meet, start again after a failure, and lose their coordinator
   count     instructions of one launch, by callgrind, beside the last figure kept
   step      a worker's death to the next training step
   train     training samples per second, beside Python DDP
@@ -32,7 +33,7 @@ words=()
 for word in "$@"; do
   case $word in
     -h | --help) usage && exit ;;
-    --quick | --keep | launch | death | restart | regroup | tee | memory | store | barrier | attack | count | step | train) words+=("$word") ;;
+    --quick | --keep | launch | death | restart | regroup | tee | memory | store | barrier | attack | world | count | step | train) words+=("$word") ;;
     *) echo "bench.sh: there is no '$word'" >&2 && usage >&2 && exit 2 ;;
   esac
 done

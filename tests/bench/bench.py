@@ -24,6 +24,7 @@ import table
 import tee
 import tools
 import trainer
+import world
 
 PAGE = table.Page(tools.ROOT / "docs/bench.md")
 PARTS = {  # word: (the section's title, what measures it)
@@ -36,6 +37,7 @@ PARTS = {  # word: (the section's title, what measures it)
     "store": ("Store", store.bench),
     "barrier": ("Barrier through store proxies", barrier.bench),
     "attack": ("Store under attack", attack.bench),
+    "world": ("A world of many agents", world.bench),
     "count": ("Instructions", lambda samples: count.bench(samples, PAGE)),
     "step": ("Death to the next training step", trainer.bench_step),
     "train": ("Training", trainer.bench_train),

@@ -82,7 +82,7 @@ TEST_CASE("what the coordinator says arrives as it was said", "[control]") {
   CHECK(answer.attendance->nodes_wanted == 3);
   CHECK(answer.attendance->workers == 16);
   CHECK(answer.attendance->awaited == std::vector<std::string>{"gpu-7"});
-  CHECK(answer.attendance->awaited_in_all == 9);
+  CHECK(answer.attendance->awaited_more == 9);
   const Seat seat{3, 1, 2, 4, 8, 12, "actor", 6, 10, "10.0.0.1", 41234, 2};
   const Seat taken = told(TakeSeat{seat}).seat;
   CHECK(encode(ToAgent(TakeSeat{taken})) == encode(ToAgent(TakeSeat{seat})));
@@ -114,6 +114,9 @@ TEST_CASE("a round's record arrives as it was written, for whoever has to go on 
   CHECK(request.candidate == 77);  // the connection's
   CHECK(request.term == 6);
   CHECK(request.record->id() == record.id());
+  const VoteRequest brief = said(VoteRequest{6, 1, only_id(record.id())});
+  CHECK(brief.record->id() == record.id());
+  CHECK(brief.record->nodes.empty());
   CHECK(said(CoordinatorCall{6, 29500}).control_port == 29500);
   CHECK(told(Vote{6, true, 7ms}).granted);
   CHECK(told(Vote{6, true, 7ms}).heard_age == 7ms);

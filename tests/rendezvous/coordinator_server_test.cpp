@@ -376,6 +376,40 @@ TEST_CASE("a candidate asks the agents of its record, and calls them once it is 
   CHECK(asked == std::vector<int>{4});
 }
 
+TEST_CASE("a candidate asks the record's heirs first, and the others by the record's id alone", "[control]") {
+  std::mutex mutex;
+  std::size_t heirs = 0, others = 0, whole_to_others = 0;
+  const auto voter = [&](std::size_t& asked, std::size_t& whole) {
+    return [&](const VoteRequest& request) {
+      const std::lock_guard lock(mutex);
+      ++asked;
+      whole += !request.record->nodes.empty();
+      return Vote{request.term, true};
+    };
+  };
+  std::size_t whole_to_heirs = 0;
+  const Port heir(voter(heirs, whole_to_heirs)), other(voter(others, whole_to_others));
+  Round record = record_of(4, 1);
+  for (NodeId id = 2; id <= kHeirs + 2; ++id)
+    record.nodes.push_back({.id = id, .control = id <= kHeirs ? heir.place : other.place});
+  asio::io_context io;
+  Calls calls(io, trust("candidate"), [](NodeId, const Vote&) {});
+  calls.ask({5, 1, std::make_shared<const Round>(record)});
+  const auto asked = [&] {
+    const std::lock_guard lock(mutex);
+    return others == 2;
+  };
+  for (const auto end = Clock::now() + kLimit; !asked() && Clock::now() < end;) {
+    io.restart();
+    io.run_for(2ms);
+  }
+  const std::lock_guard lock(mutex);
+  CHECK(others == 2);
+  CHECK(whole_to_others == 0);
+  CHECK(heirs >= (kHeirs - 1) / 2);
+  CHECK(whole_to_heirs == heirs);
+}
+
 TEST_CASE("an elected coordinator goes on with who comes to it", "[control]") {
   const Port port;
   Seeker seeker(port.place, {0, 3});

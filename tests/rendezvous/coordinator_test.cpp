@@ -353,7 +353,19 @@ TEST_CASE("of a static job the ranks that nobody has are named, the first of the
   const Attendance here = *job.coordinator.attendance();
   CHECK(here.awaited ==
         std::vector<std::string>{"node 1", "node 2", "node 4", "node 5", "node 6", "node 7", "node 8", "node 9"});
-  CHECK(here.awaited_in_all == 18);
+  CHECK(here.awaited_more == 10);
+}
+
+TEST_CASE("of many nodes that are waited for some are named and the others counted", "[coordinator]") {
+  const int many = static_cast<int>(kAwaitedNamesMax) + 10;
+  Job job(fixed(many));
+  std::vector<NodeId> nodes;
+  for (int i = 0; i < many; ++i) nodes.push_back(static_cast<NodeId>(i));
+  job.run(nodes);
+  job.on(failure(1, {.code = 1}));
+  const Attendance here = *job.coordinator.attendance();
+  CHECK(here.awaited.size() == kAwaitedNamesMax);
+  CHECK(here.awaited_more == 10);
 }
 
 TEST_CASE("a failure ends the round, and the next one has a new number, a new store and the restart counted",

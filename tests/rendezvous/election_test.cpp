@@ -152,6 +152,44 @@ TEST_CASE("a split vote is tried again at other times", "[election]") {
   CHECK_FALSE(job.one<Lead>(job.on(2, VoteGiven{4, {first.term, true}})));  // what came late counts no more
 }
 
+TEST_CASE("who has voted gives its candidate time: neither bad news nor a later term of an equal one counts",
+          "[election]") {
+  Agents job(record_of({1, 2, 3, 4, 5}, 1));
+  job.lose({2, 3, 4, 5});
+  const VoteRequest first = job.stand(2);
+  REQUIRE(job.ask(4, first).granted);
+  const auto until = *job.agents.at(4).next_deadline();
+  CHECK(until >= job.now + 500ms);
+  job.lose({4}, true);  // its connection to the old coordinator is refused once more
+  CHECK(job.agents.at(4).next_deadline() == until);
+  VoteRequest later = first;
+  later.term += 1;
+  later.candidate = 3;
+  CHECK_FALSE(job.ask(4, later).granted);
+  job.now = until;
+  CHECK(job.ask(4, later).granted);
+}
+
+TEST_CASE("a vote for a newer record of which only the id is told is given, and its owner stands no more",
+          "[election]") {
+  Agents job(record_of({1, 2, 3}, 1));
+  job.lose({2, 3});
+  VoteRequest request = job.stand(2);
+  request.record = only_id({0, 2});
+  REQUIRE(job.ask(3, request).granted);
+  CHECK_FALSE(job.agents.at(3).record());
+  CHECK_FALSE(job.agents.at(3).next_deadline());
+}
+
+TEST_CASE("the more nodes there are the longer an agent waits for those before it", "[election]") {
+  std::vector<NodeId> ids;
+  for (NodeId id = 1; id <= 1000; ++id) ids.push_back(id);
+  Agents job(record_of(ids, 1));
+  job.lose({2, 3}, true);
+  CHECK(*job.agents.at(2).next_deadline() == job.now);
+  CHECK(*job.agents.at(3).next_deadline() >= job.now + 200ms);
+}
+
 TEST_CASE("of two nodes the one that coordinates goes on alone, the other gives up", "[election]") {
   Agents job(record_of({1, 2}, 1));
   job.lose({2});
