@@ -212,7 +212,7 @@ class Cluster {
   void meet(NodeId id, const Seat& seat);
   bool visits(NodeId id, int serial);
   void look_for_store(NodeId id, int serial);
-  void ask_store(NodeId id, std::vector<Request> requests);
+  void ask_store(NodeId id, const std::vector<Request>& requests);
   void hear_store(NodeId id, const Reply& reply);
   void store_lost(NodeId id, const std::string& why);
   void leave_store(NodeId id);
