@@ -143,7 +143,7 @@ class Cluster {
   bool listens(NodeId id) { return node(id).alive && !node(id).exited; }
   std::vector<NodeId> living();
   std::optional<NodeId> leader();
-  std::optional<NodeId> first_seated();  // of those that are here
+  std::optional<NodeId> first_seated(NodeId but = 0);  // of those that are here
 
   NodeId add_node(Duration when);
   void plan_troubles();
