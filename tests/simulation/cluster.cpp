@@ -101,9 +101,11 @@ std::optional<NodeId> Cluster::leader() {
   return {};
 }
 
-std::optional<NodeId> Cluster::first_seated() {
+std::optional<NodeId> Cluster::first_seated(NodeId but) {
   while (!seated_.empty() && !here(*seated_.begin())) seated_.erase(seated_.begin());
-  return seated_.empty() ? std::nullopt : std::optional(*seated_.begin());
+  for (const NodeId id : seated_)
+    if (id != but && here(id)) return id;
+  return {};
 }
 
 void Cluster::kill_agent(NodeId id) {
@@ -242,7 +244,7 @@ std::vector<NodeId> Cluster::places(NodeId id) {
   std::vector<NodeId> out;
   if (self.coordinator) out.push_back(*self.coordinator);
   out.push_back(first_place_);
-  if (const auto second = first_seated()) out.push_back(*second);  // the job's second place
+  if (const auto second = first_seated(id)) out.push_back(*second);  // the job's second place
   for (std::size_t i = 0; self.kept && i < std::min<std::size_t>(8, self.kept->nodes.size()); ++i)
     out.push_back(self.kept->nodes[i].id);
   return out;

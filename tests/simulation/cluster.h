@@ -143,7 +143,7 @@ class Cluster {
   bool listens(NodeId id) { return node(id).alive && !node(id).exited; }
   std::vector<NodeId> living();
   std::optional<NodeId> leader();
-  std::optional<NodeId> first_seated();  // of those that are here
+  std::optional<NodeId> first_seated(NodeId but = 0);  // of those that are here
 
   NodeId add_node(Duration when);
   void plan_troubles();
@@ -212,7 +212,7 @@ class Cluster {
   void meet(NodeId id, const Seat& seat);
   bool visits(NodeId id, int serial);
   void look_for_store(NodeId id, int serial);
-  void ask_store(NodeId id, std::vector<Request> requests);
+  void ask_store(NodeId id, const std::vector<Request>& requests);
   void hear_store(NodeId id, const Reply& reply);
   void store_lost(NodeId id, const std::string& why);
   void leave_store(NodeId id);

@@ -30,7 +30,7 @@ std::string value_of(const RecordId& round, int world_size) {
 // Before its seat is confirmed, so before anybody's workers look for it.
 void Cluster::open_store(NodeId id, const RecordId& round) {
   auto& store = node(id).store;
-  if (options_.broken != Break::old_keys || !store) store.emplace();
+  if (options_.broken != Break::old_keys || !store) store = RoundStore{};
   for (const auto& [link, client] : store->clients) store->keys.forget(static_cast<ClientId>(link));
   store->clients.clear();
   store->serial = ++stores_;
@@ -66,7 +66,7 @@ void Cluster::look_for_store(NodeId id, int serial) {
                  {.op = Op::add, .keys = {kArrived}, .number = visit.seat.workers}});
 }
 
-void Cluster::ask_store(NodeId id, std::vector<Request> requests) {
+void Cluster::ask_store(NodeId id, const std::vector<Request>& requests) {
   const Visit& visit = *node(id).visit;
   net_.send(visit.link, visit.at, [this, at = visit.at, link = visit.link, store = visit.store, requests] {
     for (const Request& request : requests) {
@@ -93,7 +93,7 @@ void Cluster::hear_store(NodeId id, const Reply& reply) {
     if (arrived->value == world_size)  // the last one
       requests.push_back({.op = Op::set, .keys = {kAll}, .values = {value_of(visit.round, world_size)}});
     requests.push_back({.op = Op::wait, .keys = {kAll}});
-    return ask_store(id, std::move(requests));
+    return ask_store(id, requests);
   }
   if (std::holds_alternative<Flag>(reply)) {
     const int neighbour = (visit.seat.group_rank + 1) % visit.seat.group_world_size;
