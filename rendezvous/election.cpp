@@ -9,6 +9,7 @@ namespace ddprun {
 
 namespace {
 
+constexpr int kDoubledMost = 3;
 constexpr std::chrono::hours kHeardAgeMost{1};  // longer than any lease
 
 }  // namespace
@@ -52,6 +53,7 @@ std::vector<ElectionAction> Election::handle(const InTouch& event, TimePoint) {
   candidacy_.reset();
   next_try_.reset();
   patient_until_ = {};
+  vain_tries_ = 0;
   return {};
 }
 
@@ -60,10 +62,10 @@ std::vector<ElectionAction> Election::handle(const OutOfTouch& event, TimePoint 
   const bool news = std::exchange(in_touch_, false) || !next_try_;
   if (!record_ || candidacy_) return {};
   if (event.gone && !can_win()) return {GiveUp{}};
-  const bool chosen = record_->coordinator == self_;  // handed over to us
   const Duration wait = (event.gone ? Duration::zero() : timing_.breath) + turn();
-  const TimePoint then = chosen ? now : now + wait;
-  if (now >= patient_until_ && (news || then < *next_try_)) next_try_ = then;
+  const TimePoint then = chosen() ? now : now + wait;
+  const bool sooner = vain_tries_ == 0 && now >= patient_until_ && then < next_try_;
+  if (news || sooner) next_try_ = then;
   return {};
 }
 
@@ -101,7 +103,7 @@ std::vector<ElectionAction> Election::handle(const VoteGiven& event, TimePoint n
     voted_for_.reset();
     if (std::exchange(candidacy_, std::nullopt)) {
       patient_until_ = {};
-      next_try_ = now + random_part_of(timing_.pause_most);
+      next_try_ = chosen() ? now : now + pause();
     }
     return {};
   }
@@ -133,6 +135,7 @@ std::vector<ElectionAction> Election::stand(TimePoint now) {
   ++term_;
   voted_for_ = self_;
   candidacy_ = Candidacy{record_, record_->electorates(), {self_}, now, heard_at_};
+  ++vain_tries_;
   be_patient(now);
   Actions asked{AskForVotes{{term_, self_, record_}}};
   const Actions won = count();
@@ -182,9 +185,17 @@ void Election::be_patient(TimePoint now) {
   next_try_.reset();
   if (!record_) return;
   const Duration for_all = static_cast<Duration::rep>(record_->nodes.size()) * timing_.votes_within_each;
-  patient_until_ = now + timing_.votes_within + for_all + random_part_of(timing_.pause_most + 4 * for_all);
-  next_try_ = patient_until_;
+  patient_until_ = now + timing_.votes_within + for_all;
+  next_try_ = patient_until_ + random_part_of(4 * for_all) + pause();
 }
+
+Duration Election::pause() {
+  const int doubled = std::clamp(vain_tries_ - 1, 0, kDoubledMost);
+  return random_part_of(timing_.pause_most * (1 << doubled));
+}
+
+// Handed over to us.
+bool Election::chosen() const { return record_->coordinator == self_; }
 
 Duration Election::random_part_of(Duration most) {
   return Duration(static_cast<Duration::rep>(next_random(random_) % static_cast<std::uint64_t>(most.count())));

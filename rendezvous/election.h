@@ -92,7 +92,9 @@ struct ElectionTiming {
   Duration step_each = std::chrono::microseconds(250);  // and so much for each node
   Duration votes_within = std::chrono::milliseconds(500);
   Duration votes_within_each = std::chrono::milliseconds(1);  // and so much for each node: connections, handshakes
-  Duration pause_most = std::chrono::milliseconds(500);       // after a vain try; a random part of it
+  // After a vain try; a random part of it, and of twice as much after each further one, so that of many candidates one
+  // has the time it takes.
+  Duration pause_most = std::chrono::milliseconds(500);
 };
 
 class Election {
@@ -128,8 +130,10 @@ class Election {
 
   bool may_vote_for(const VoteRequest& request) const;
   bool can_win() const;
+  bool chosen() const;
   Duration turn() const;
   void be_patient(TimePoint now);
+  Duration pause();
   Vote vote(bool granted, TimePoint now) const;
   Duration random_part_of(Duration most);
   Actions stand(TimePoint now);
@@ -149,6 +153,7 @@ class Election {
   std::optional<Candidacy> candidacy_;
   std::optional<TimePoint> next_try_;
   TimePoint patient_until_ = {};  // somebody, or we, may be winning: no bad news makes us stand earlier
+  int vain_tries_ = 0;            // since we were in touch
 };
 
 }  // namespace ddprun
