@@ -208,7 +208,7 @@ class There : public Coordination {
   void look_elsewhere(const Elsewhere& told) {
     job_elsewhere_ = job_elsewhere_ || told.term > 0 || told.coordinator;
     if (told.coordinator && election_.would_follow(told.term) && told.coordinator != client_->coordinator())
-      client_->go_to(*told.coordinator);
+      client_->be_referred_to(*told.coordinator);
   }
 
   void called(const CoordinatorCall& call, const ControlAddress& caller) {

@@ -17,6 +17,7 @@ constexpr std::chrono::milliseconds kPauseFirst{50}, kPauseMost{1'000};
 constexpr std::chrono::seconds kTryLimit{5};
 constexpr std::chrono::milliseconds kConnectLimit{1'500};  // a try that hangs, on a firewall or on a link that was cut
 constexpr int kBeatsPerLease = 4;
+constexpr int kReferralsAtOnce = 4;
 
 std::string place_in_words(const ControlAddress& place) {
   const bool brackets = place.host.find(':') != std::string::npos;
@@ -70,11 +71,20 @@ ControlAddress CoordinatorClient::place() const {
 }
 
 void CoordinatorClient::go_to(const ControlAddress& coordinator) {
+  pause_ = kPauseFirst;
+  referrals_ = 0;
+  turn_to(coordinator, {});
+}
+
+void CoordinatorClient::be_referred_to(const ControlAddress& coordinator) {
+  turn_to(coordinator, ++referrals_ > kReferralsAtOnce ? pause_ : Duration::zero());
+}
+
+void CoordinatorClient::turn_to(const ControlAddress& coordinator, Duration wait) {
   hang_up();
   coordinator_ = coordinator;
   tries_ += count_places() - tries_ % count_places();
-  pause_ = kPauseFirst;
-  pause({});
+  pause(wait);
 }
 
 void CoordinatorClient::look_up() {
@@ -152,6 +162,7 @@ void CoordinatorClient::hear(const ToAgent& message) {
     welcomed_ = true;
     lease_ = welcome->lease;
     pause_ = kPauseFirst;
+    referrals_ = 0;
     try_over_.cancel();
   }
   const auto heard =

@@ -327,6 +327,27 @@ TEST_CASE("who looks for the coordinator at another agent is told where it is", 
   CHECK(seeker.client->coordinator()->port == place.port);
 }
 
+TEST_CASE("two agents that name each other do not keep who asks them running", "[control]") {
+  const Port one, other;
+  one.server->refer_to(3, other.place);
+  other.server->refer_to(3, one.place);
+  Seeker seeker(one.place, {});
+  int referrals = 0;
+  const auto follow = [&] {
+    if (const auto told = std::exchange(seeker.elsewhere, std::nullopt)) {
+      ++referrals;
+      seeker.client->be_referred_to(*told->coordinator);
+    }
+    return referrals;
+  };
+  CHECK(seeker.until([&] { return follow() >= 4; }));
+  for (const auto end = Clock::now() + 300ms; Clock::now() < end; follow()) {
+    seeker.io.restart();
+    seeker.io.run_for(2ms);
+  }
+  CHECK(referrals < 10);
+}
+
 TEST_CASE("who knows less of the job than an agent does not coordinate it any longer", "[control]") {
   const Place place(nodes(2, 2));
   Seeker newcomer({"localhost", place.port}, {});
