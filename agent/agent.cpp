@@ -391,6 +391,7 @@ void Agent::carry_out(const Action& action) {
 }
 
 void Agent::start_workers(const Seat& seat) {
+  wait_.over();
   workers_.begin(as_workers_see(seat));
   reporter_.round_begins();
   offer_timers();

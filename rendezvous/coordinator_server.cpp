@@ -492,6 +492,7 @@ void CoordinatorServer::Impl::form(const Round& decided) {
     if (is_loopback(node.control.host) && !reached_by_.empty()) node.control.host = reached_by_;
   }
   newest_ = round.id();
+  attendance_known_at_ = {};  // nobody is waited for any more
   const std::string record = encode(ToAgent(KeepRecord{round}));
   const std::vector<Seat> all = seats(round);
   for (std::size_t i = 0; i < all.size(); ++i) {
