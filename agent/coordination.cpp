@@ -175,7 +175,7 @@ class There : public Coordination {
   void hear(const ToAgent& message) {
     if (const auto* kept = std::get_if<KeepRecord>(&message)) {
       record_ = kept->record;
-      return;
+      return ask_also(*record_);
     }
     if (const auto* seat = std::get_if<TakeSeat>(&message)) keep_record({seat->term, seat->seat.round});
     if (const auto* start = std::get_if<StartRound>(&message)) elect(RoundBegan{start->round});
@@ -187,9 +187,13 @@ class There : public Coordination {
     if (record_ && record_->id() != id) record_.reset();
     elect(RecordKept{id, record_});
     client_->set_record(id);
+    if (!record_) client_->also_try({});
+  }
+
+  void ask_also(const Round& record) {
     std::vector<ControlAddress> others;
-    for (std::size_t i = 0; record_ && i < std::min(record_->nodes.size(), kOthersToAsk); ++i)
-      others.push_back(record_->nodes[i].control);
+    for (std::size_t i = 0; i < std::min(record.nodes.size(), kOthersToAsk); ++i)
+      others.push_back(record.nodes[i].control);
     client_->also_try(std::move(others));
   }
 

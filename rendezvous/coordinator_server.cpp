@@ -2,6 +2,7 @@
 
 #include <pthread.h>
 
+#include <algorithm>
 #include <condition_variable>
 #include <cstdio>
 #include <deque>
@@ -154,6 +155,7 @@ class CoordinatorServer::Impl {
   void coordinate(const Message& message);
   void obey(const Order& order);
   void form(const Round& round);
+  void tell_spare(NodeId id);
   void tell(NodeId id, const ToAgent& message);
   void tell_round(const ToAgent& message);
   void tell_all(const ToAgent& message);
@@ -175,6 +177,7 @@ class CoordinatorServer::Impl {
   std::map<NodeId, Agent> agents_;
   std::map<NodeId, std::shared_ptr<Probe>> probes_;
   std::vector<NodeId> round_;  // by group rank
+  std::string record_;         // of it, as it is told; empty: there was none
   std::string reached_by_;     // an address of ours by which another host reached us
   bool over_ = false;
   PeerListener listener_;
@@ -200,6 +203,7 @@ void CoordinatorServer::Impl::lead() {
   attendance_known_at_ = {};
   contact_ = {};
   newest_ = {};
+  record_.clear();
   over_ = false;
   note_presence();
   decide_in_time();
@@ -212,6 +216,7 @@ void CoordinatorServer::Impl::lead(const Succession& succession, TimePoint asked
   contact_ = {};
   contact_known_at_ = attendance_known_at_ = {};
   newest_ = {succession.term, succession.record.number};
+  record_.clear();
   over_ = false;
   Duration in{};  // most will have come by themselves when it is their turn
   for (const RoundNode& node : succession.record.nodes) {
@@ -340,7 +345,10 @@ void CoordinatorServer::Impl::hear(NodeId id, const FromAgent& message) {
                  [&](const CoordinatorCall&) { drop(id, "it called where it had said hello"); },
                  [&](const Heartbeat& m) { beat(id, m); },
                  [&](const FailureWords& m) { tell_all(m); },
-                 [&](const NodeReady& m) { completed(m); },
+                 [&](const NodeReady& m) {
+                   completed(m);
+                   tell_spare(id);
+                 },
                  [&](const NodeBack& m) { completed(m); },
                  [&](const auto& m) { coordinate(m); },
              },
@@ -493,14 +501,24 @@ void CoordinatorServer::Impl::form(const Round& decided) {
   }
   newest_ = round.id();
   attendance_known_at_ = {};  // nobody is waited for any more
-  const std::string record = encode(ToAgent(KeepRecord{round}));
+  record_ = encode(ToAgent(KeepRecord{round}));
+  const std::set<NodeId> seated(round_.begin(), round_.end());
+  for (auto& [id, agent] : agents_)
+    if (!seated.contains(id)) agent.link->send(record_);
   const std::vector<Seat> all = seats(round);
   for (std::size_t i = 0; i < all.size(); ++i) {
     const auto found = agents_.find(round_[i]);
     if (found == agents_.end()) continue;
-    if (i < kHeirs) found->second.link->send(record);
+    if (i < kHeirs) found->second.link->send(record_);
     found->second.link->send(encode(ToAgent(TakeSeat{all[i], round.term})));
   }
+}
+
+// A spare has to find whoever is elected, too.
+void CoordinatorServer::Impl::tell_spare(NodeId id) {
+  const auto found = agents_.find(id);
+  if (record_.empty() || found == agents_.end()) return;
+  if (std::find(round_.begin(), round_.end(), id) == round_.end()) found->second.link->send(record_);
 }
 
 void CoordinatorServer::Impl::tell(NodeId id, const ToAgent& message) {

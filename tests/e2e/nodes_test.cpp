@@ -210,6 +210,19 @@ TEST_CASE("a node too many waits as a spare, and ends well when it was never nee
   CHECK(spare.wait_exit(kLimit).code == 0);
 }
 
+TEST_CASE("a spare finds the coordinator that is elected, and takes the lost node's place", "[nodes]") {
+  Nodes nodes(elastic("2:3"));
+  nodes.add(kHost);
+  for (int i = 0; i < 2; ++i) nodes.add(kGuest);
+  for (std::size_t i = 0; i < 3; ++i) nodes[i].wait_for_output("up 1/[0-2]/3/0", kLimit);
+  Command& spare = nodes.add(kGuest);
+  spare.wait_for_output("this one is a spare", kLimit);
+  nodes[0].kill(SIGKILL);  // the only place that the spare was named
+  spare.wait_for_output("up \\d/2/3/0", kLimit);
+  nodes.let_workers_end();
+  for (std::size_t i = 1; i < 4; ++i) CHECK(nodes[i].wait_exit(kLimit).code == 0);
+}
+
 TEST_CASE("what cannot be one job is refused with the difference, and the others go on", "[nodes]") {
   Nodes nodes(fixed(2, free_port()));
   nodes.add({"--node-rank=0"});
