@@ -14,10 +14,6 @@ constexpr std::chrono::hours kHeardAgeMost{1};  // longer than any lease
 
 }  // namespace
 
-std::shared_ptr<const Round> only_id(const RecordId& record) {
-  return std::make_shared<const Round>(Round{.number = record.round, .term = record.term});
-}
-
 Election::Election(NodeId self, std::uint64_t seed, const ElectionTiming& timing)
     : self_(self), random_(seed ^ self), timing_(timing) {}
 

@@ -30,7 +30,6 @@ struct VoteRequest {
   // thousand nodes would be on their way.
   std::shared_ptr<const Round> record = {};
 };
-std::shared_ptr<const Round> only_id(const RecordId& record);
 struct Vote {
   int term = 0;  // the voter's, so that a candidate who lags behind catches up
   bool granted = false;

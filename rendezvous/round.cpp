@@ -18,6 +18,10 @@ std::vector<Electorate> Round::electorates() const {
   return out;
 }
 
+std::shared_ptr<const Round> only_id(const RecordId& record) {
+  return std::make_shared<const Round>(Round{.number = record.round, .term = record.term});
+}
+
 std::vector<Seat> seats(const Round& round) {
   std::map<std::string, int> workers_of_role;
   std::vector<Seat> out;

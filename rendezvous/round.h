@@ -6,6 +6,7 @@
 #pragma once
 #include <compare>
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <set>
 #include <string>
@@ -132,6 +133,9 @@ struct Seat {
 
 // By group rank.
 std::vector<Seat> seats(const Round& round);
+
+// A record of which only the id is told.
+std::shared_ptr<const Round> only_id(const RecordId& record);
 
 // A worker's end that ends its round.
 struct Failure {
