@@ -11,7 +11,7 @@ usage: scripts/test.sh [--soak] [ctest options]
 Installs what is missing (scripts/setup.sh --test), builds all presets, and runs every test in one ctest.
 -R, -L and ctest's other options reach it.
 
-  --soak    the full counts of the tests that kill workers, ten minutes of each fuzzer; writes their table to docs/soak.md.
+  --soak    the full counts of tests with chance in them, ten minutes of each fuzzer; writes their table to docs/soak.md.
             DDPRUN_SEED=<number> repeats an earlier soak (default: a new one)
 END
 }
@@ -50,16 +50,20 @@ export DDPRUN_SOAK=1 DDPRUN_FUZZ_SECONDS=600 DDPRUN_SEED="${DDPRUN_SEED:-$(date 
 : >"$DDPRUN_SOAK_TABLE"
 status=0
 run_tests || status=$?
+# Rows of an earlier soak stay until theirs are run again.
+place="$(git describe --always --dirty), $(date -u +%Y-%m-%d)$([ $status -eq 0 ] || echo ", FAILED")"
+sed "s/$/ $place |/" "$DDPRUN_SOAK_TABLE" >"$DDPRUN_SOAK_TABLE.new"
+awk -F'|' 'FILENAME == ARGV[1] { again[$2]; next } /^\| / && !/^\| what / && !($2 in again)' "$DDPRUN_SOAK_TABLE.new" docs/soak.md \
+  >"$DDPRUN_SOAK_TABLE.kept"
 {
-  echo "# The last soak"
+  echo "# Soaks"
   echo
-  echo "Written by \`scripts/test.sh --soak\`: the tests that kill workers, at their full counts."
+  echo "Written by \`scripts/test.sh --soak\`: tests with chance in them, at their full counts, the last time each was run, on" \
+    "$(nproc) cores. A row for each build that runs it. FAILED: some test of that soak failed, of this row or another one."
   echo
-  echo "Commit $(git describe --always --dirty), $(date -u +%Y-%m-%d), seed $DDPRUN_SEED, $(nproc) cores;" \
-    "ctest ${ctest_options[*]:-over all tests}: $([ $status -eq 0 ] && echo passed || echo FAILED)."
-  echo
-  echo "| what | seeds | runs | as promised |"
-  echo "|---|---|---|---|"
-  sort "$DDPRUN_SOAK_TABLE"
-} >docs/soak.md
+  echo "| what | seeds | runs | as promised | when |"
+  echo "|---|---|---|---|---|"
+  sort "$DDPRUN_SOAK_TABLE.kept" "$DDPRUN_SOAK_TABLE.new"
+} >"$DDPRUN_SOAK_TABLE.page"
+mv "$DDPRUN_SOAK_TABLE.page" docs/soak.md
 exit $status
