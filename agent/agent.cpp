@@ -199,6 +199,7 @@ void Agent::arm_timer() {
 
 // What had been said before may not have arrived.
 void Agent::connected() {
+  wait_.over();
   alone_since_ = TimePoint::max();
   if (const auto round = supervisor_.round_with_workers())
     coordination_->send(NodeBack{coordination_->node(), *round, offer()});
@@ -459,6 +460,7 @@ void Agent::sweep(int round) {
 
 void Agent::finish(const Outcome& outcome) {
   result_ = {outcome, workers_.channels().all_saved(Clock::now())};
+  wait_.over();
   close_store();
   file_timer_.reset();
   job_events_.finished(outcome);

@@ -196,8 +196,10 @@ struct LogPipes::State {
   // Cut, as one that wraps could not be taken back.
   void show(const std::string& line) {
     Console& to = console(STDERR_FILENO);
-    if (!to.terminal()) return;
-    const std::string cut = line.substr(0, columns_of(STDERR_FILENO) - 1);
+    if (!to.terminal() || to.full()) return;
+    std::size_t size = std::min(line.size(), columns_of(STDERR_FILENO) - 1);
+    while (size > 0 && size < line.size() && (line[size] & 0xC0) == 0x80) --size;  // between two characters of UTF-8
+    const std::string cut = line.substr(0, size);
     to.add(this, cut.empty() ? kFreshLine : kFreshLine + cut + "\r");
   }
 

@@ -30,8 +30,8 @@ struct AdmissionLimits {
   // A handshake by token takes some 600 bytes, one by certificates the chain of them.
   std::size_t bytes_before_proof_max = 16 << 10;
   // A failed handshake may have cost us 0.3 ms: so many of a source may fail at once, and so many a second after that,
-  // until one of it proves itself. Beyond that it is turned away unheard; members at the same address still get
-  // through.
+  // until one of it proves itself. Beyond that it is turned away unheard; a member at the same address then
+  // gets in by chance, if it tries again.
   std::size_t failures_of_a_source_max = 256;
   std::size_t failures_of_a_source_a_second = 256;
   // Of so many sources failures are remembered.

@@ -105,7 +105,7 @@ class Calls::Call : public std::enable_shared_from_this<Calls::Call> {
   void hear(const std::string& bytes) {
     try {
       if (const auto message = decode_to_agent(bytes); const auto* vote = std::get_if<Vote>(&message))
-        on_vote_(aim_.node, *vote);
+        on_vote_(vote->voter, *vote);  // another agent may have that address by now
     } catch (const BadMessage&) {
       fail();
     }

@@ -430,7 +430,8 @@ std::string encode(const ToAgent& message) {
           [](const Vote& m) {
             // told as later than it was, if anything
             const auto age = std::chrono::duration_cast<std::chrono::milliseconds>(m.heard_age).count();
-            return Json{{"type", "vote"}, {"term", m.term}, {"granted", m.granted}, {"heard_age_ms", age}};
+            return Json{
+                {"type", "vote"}, {"term", m.term}, {"granted", m.granted}, {"heard_age_ms", age}, {"voter", m.voter}};
           },
       },
       message));
@@ -483,7 +484,8 @@ ToAgent decode_to_agent(std::string_view bytes) {
   }
   if (type == "record") return KeepRecord{round_from(fields.object("record"))};
   if (type == "vote")
-    return Vote{fields.whole("term", 0), fields.flag("granted"), milliseconds_from(fields, "heard_age_ms")};
+    return Vote{fields.whole("term", 0), fields.flag("granted"), milliseconds_from(fields, "heard_age_ms"),
+                fields.large("voter")};
   if (type == "failure-words") return FailureWords{fields.text("text", kTextMax)};
   if (type == "seat") return TakeSeat{seat_from(fields.object("seat")), fields.whole("term", 0)};
   if (type == "start") return StartRound{round()};

@@ -16,7 +16,7 @@
 
 namespace ddprun {
 
-constexpr int kControlProtocol = 1;
+constexpr int kControlProtocol = 2;
 
 // What all agents of one job have in common. Its run id is in the greeting already.
 struct Fingerprint {

@@ -97,9 +97,9 @@ std::optional<Attendance> Coordinator::attendance() const {
   if (!std::holds_alternative<Gathering>(state_)) return {};
   Attendance out{.nodes = ready_};
   out.nodes_wanted = out.nodes < policy_.nodes_min ? policy_.nodes_min : policy_.nodes_max;
-  const auto await = [&](const std::string& name) {
+  const auto await = [&](const auto& name) {
     if (out.awaited.size() < kAwaitedNamesMax)
-      out.awaited.push_back(name);
+      out.awaited.push_back(name());
     else
       ++out.awaited_more;
   };
@@ -107,21 +107,12 @@ std::optional<Attendance> Coordinator::attendance() const {
     if (member.ready)
       out.workers += member.offer.workers;
     else
-      await(name_of(member.offer));
+      await([&] { return name_of(member.offer); });
   }
-  for (const auto& [node, lost] : lost_) await(lost.name);
-  for (const int rank : ranks_to_come()) await("node " + std::to_string(rank));
-  return out;
-}
-
-// Of a static job, those that no node has, nor one that was lost.
-std::vector<int> Coordinator::ranks_to_come() const {
-  std::vector<int> out;
-  if (!policy_.fixed_ranks || !lost_.empty()) return out;
-  std::set<int> taken;
-  for (const auto& [node, member] : members_) taken.insert(member.offer.wished_rank.value_or(0));
-  for (int rank = 0; rank < policy_.nodes_max; ++rank)
-    if (!taken.contains(rank)) out.push_back(rank);
+  for (const auto& [node, lost] : lost_) await([&] { return lost.name; });
+  const bool knows_ranks = policy_.fixed_ranks && lost_.empty();  // one of them may be a lost node's
+  for (int rank = 0; knows_ranks && rank < policy_.nodes_max; ++rank)
+    if (!rank_held_.contains(rank)) await([&] { return "node " + std::to_string(rank); });
   return out;
 }
 
@@ -270,7 +261,7 @@ void Coordinator::add(NodeId node, Member member) {
 }
 
 Coordinator::Member Coordinator::remove(std::map<NodeId, Member>::iterator member) {
-  std::erase_if(rank_held_, [&](const auto& held) { return held.second == member->first; });
+  if (policy_.fixed_ranks) std::erase_if(rank_held_, [&](const auto& held) { return held.second == member->first; });
   ready_ -= member->second.ready;
   return std::move(members_.extract(member).mapped());
 }
@@ -296,6 +287,7 @@ Coordinator::Orders Coordinator::regroup(EndRound end, TimePoint now, TimePoint 
 Coordinator::Orders Coordinator::go_on(TimePoint now) {
   auto* state = std::get_if<Gathering>(&state_);
   if (!state) return {};
+  forget_lost(now);
   call_last(*state, now);
   if (can_form(*state, now)) return form();
   if (now < state->since + policy_.join_timeout || staying() >= policy_.nodes_min) return {};

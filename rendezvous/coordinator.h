@@ -194,7 +194,6 @@ class Coordinator {
   Active* active(int round);                                        // null: another one, or none
   Active* active_with(NodeId node);                                 // null: it is in no round
   std::optional<Outcome> refusal(const NodeOffer& newcomer) const;  // empty: welcome
-  std::vector<int> ranks_to_come() const;
   void add(NodeId node, Member member);
   Member remove(std::map<NodeId, Member>::iterator member);
   void set_ready(Member& member, bool ready);

@@ -73,18 +73,20 @@ ControlAddress CoordinatorClient::place() const {
 void CoordinatorClient::go_to(const ControlAddress& coordinator) {
   pause_ = kPauseFirst;
   referrals_ = 0;
-  turn_to(coordinator, {});
+  turn_to(coordinator);
 }
 
+// Another try is planned already, at the next place.
 void CoordinatorClient::be_referred_to(const ControlAddress& coordinator) {
-  turn_to(coordinator, ++referrals_ > kReferralsAtOnce ? pause_ : Duration::zero());
+  if (referrals_ < kReferralsAtOnce) return ++referrals_, turn_to(coordinator);
+  if (tries_ % count_places() == 0) referrals_ = 0;
 }
 
-void CoordinatorClient::turn_to(const ControlAddress& coordinator, Duration wait) {
+void CoordinatorClient::turn_to(const ControlAddress& coordinator) {
   hang_up();
   coordinator_ = coordinator;
   tries_ += count_places() - tries_ % count_places();
-  pause(wait);
+  pause({});
 }
 
 void CoordinatorClient::look_up() {

@@ -56,7 +56,7 @@ class CoordinatorClient {
   const std::optional<ControlAddress>& coordinator() const { return coordinator_; }
   // It is there now: leaves the place where it was.
   void go_to(const ControlAddress& coordinator);
-  // Another agent says so. Who is referred over and over takes longer and longer: two may name each other.
+  // Another agent says so. After some of these in a row all other places are asked first: two may name each other.
   void be_referred_to(const ControlAddress& coordinator);
   // Where somebody may know where it is; tried after the job's places.
   void also_try(std::vector<ControlAddress> places) { more_places_ = std::move(places); }
@@ -74,7 +74,7 @@ class CoordinatorClient {
   void hear(const ToAgent& message);
   void try_again(const std::string& why, bool refused = false);
   void hang_up();
-  void turn_to(const ControlAddress& coordinator, Duration wait);
+  void turn_to(const ControlAddress& coordinator);
   void pause(Duration time);
   ControlAddress place() const;
   std::size_t count_places() const;
@@ -94,8 +94,8 @@ class CoordinatorClient {
   std::size_t tries_ = 0;
   std::optional<ControlAddress> coordinator_;  // before the places
   std::vector<ControlAddress> more_places_;
-  Duration pause_;  // before the next try
-  int referrals_ = 0;
+  Duration pause_;     // before the next try
+  int referrals_ = 0;  // in a row
   bool welcomed_ = false;
   Duration lease_ = {};
   TimePoint heard_at_ = {};

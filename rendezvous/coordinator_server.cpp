@@ -473,7 +473,10 @@ void CoordinatorServer::Impl::obey(const Order& order) {
   std::visit(overloaded{
                  [&](const FormRound& o) { form(o.round); },
                  [&](const StartRound& o) { tell_round(o); },
-                 [&](const EndRound& o) { tell_round(o); },
+                 [&](const EndRound& o) {
+                   attendance_known_at_ = {};
+                   tell_round(o);
+                 },
                  [&](const EndJob& o) {
                    over_ = true;
                    tell_all(o);
@@ -517,7 +520,7 @@ void CoordinatorServer::Impl::form(const Round& decided) {
 // A spare has to find whoever is elected, too.
 void CoordinatorServer::Impl::tell_spare(NodeId id) {
   const auto found = agents_.find(id);
-  if (record_.empty() || found == agents_.end()) return;
+  if (!coordinator_ || attendance() || record_.empty() || found == agents_.end()) return;  // no round is under way
   if (std::find(round_.begin(), round_.end(), id) == round_.end()) found->second.link->send(record_);
 }
 

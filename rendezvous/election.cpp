@@ -97,8 +97,8 @@ std::vector<ElectionAction> Election::handle(const VoteGiven& event, TimePoint n
   if (event.vote.term > term_) {
     term_ = event.vote.term;
     voted_for_.reset();
+    patient_until_ = {};
     if (std::exchange(candidacy_, std::nullopt)) {
-      patient_until_ = {};
       next_try_ = chosen() ? now : now + pause();
     }
     return {};
@@ -164,16 +164,17 @@ std::vector<ElectionAction> Election::count() {
 }
 
 Vote Election::vote(bool granted, TimePoint now) const {
-  return {term_, granted, std::min<Duration>(now - heard_at_, kHeardAgeMost)};
+  return {term_, granted, std::min<Duration>(now - heard_at_, kHeardAgeMost), self_};
 }
 
-Duration Election::turn() const {
+Duration Election::turn() {
   int place = 0;
   for (const RoundNode& node : record_->nodes) {
     if (node.id == self_) break;
     place += node.id != record_->coordinator;
   }
-  return place * (timing_.step + static_cast<Duration::rep>(record_->nodes.size()) * timing_.step_each);
+  const Duration turn = place * (timing_.step + static_cast<Duration::rep>(record_->nodes.size()) * timing_.step_each);
+  return turn < timing_.turn_most ? turn : timing_.turn_most + random_part_of(timing_.turn_most);
 }
 
 // In case whoever stands does not win.

@@ -34,6 +34,7 @@ struct Vote {
   int term = 0;  // the voter's, so that a candidate who lags behind catches up
   bool granted = false;
   Duration heard_age = {};  // so long ago the voter last heard of a coordinator
+  NodeId voter = 0;         // an agent that was started again has its address, and is another one
 };
 
 // From the connection to the coordinator.
@@ -66,7 +67,7 @@ struct ElectionTick {};  // next_deadline() has come
 using ElectionEvent =
     std::variant<RecordKept, RoundBegan, InTouch, OutOfTouch, VoteRequested, VoteGiven, Called, ElectionTick>;
 
-struct AskForVotes {  // all other nodes of the record's electorates
+struct AskForVotes {  // all other nodes of the record
   VoteRequest request;
 };
 struct GiveVote {  // to the candidate that asked
@@ -89,6 +90,7 @@ struct ElectionTiming {
   // Between the nodes' tries, by rank: the first one mostly wins, if it has asked the others by then.
   Duration step = std::chrono::milliseconds(30);
   Duration step_each = std::chrono::microseconds(250);  // and so much for each node
+  Duration turn_most = std::chrono::seconds(5);  // whose turn is later stands at a random time after it, as long again
   Duration votes_within = std::chrono::milliseconds(500);
   Duration votes_within_each = std::chrono::milliseconds(1);  // and so much for each node: connections, handshakes
   // After a vain try; a random part of it, and of twice as much after each further one, so that of many candidates one
@@ -130,7 +132,7 @@ class Election {
   bool may_vote_for(const VoteRequest& request) const;
   bool can_win() const;
   bool chosen() const;
-  Duration turn() const;
+  Duration turn();
   void be_patient(TimePoint now);
   Duration pause();
   Vote vote(bool granted, TimePoint now) const;

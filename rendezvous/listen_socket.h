@@ -27,6 +27,6 @@ struct PortRange {
 Listening open_listener(const std::string& address, std::uint16_t port, const ListenPurpose& purpose = {});
 // At the first free port behind `before`, from the range's beginning where that is no port of it. Throws Error.
 Listening open_listener(const std::string& address, const PortRange& ports, std::uint16_t before,
-                        const ListenPurpose& purpose = {.option = "--store-ports"});
+                        const ListenPurpose& purpose = {.option = "--store-ports", .zero_is_any = false});
 
 }  // namespace ddprun

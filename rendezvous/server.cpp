@@ -79,8 +79,8 @@ class Server::Impl {
 
 Server::Impl::Impl(const Options& options)
     : limits_(options.limits),
-      listening_(options.port ? open_listener(options.address, options.port)
-                              : open_listener(options.address, options.ports, options.port_before)),
+      listening_(options.ports.first ? open_listener(options.address, options.ports, options.port_before)
+                                     : open_listener(options.address, options.port)),
       front_(listening_, options.own_user_only, options.limits, loop_.poller(),
              {[this](ClientId id, Request request) { answer(id, std::move(request)); },
               [this](ClientId id) { store_.forget(id); }, [this](ClientId id) { store_.forget(id); },

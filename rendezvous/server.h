@@ -34,9 +34,9 @@ class StoreGateway {
 class Server {
  public:
   struct Options {
-    std::string address = {};  // a numeric one; empty: every address of this machine, IPv6 and IPv4
-    std::uint16_t port = 0;    // 0: any free one of `ports`
-    PortRange ports = {};
+    std::string address = {};       // a numeric one; empty: every address of this machine, IPv6 and IPv4
+    std::uint16_t port = 0;         // 0: any free one
+    PortRange ports = {};           // or one of these
     std::uint16_t port_before = 0;  // taken last, so that another one is taken now where there is one
     ServerLimits limits = {};
     // On a host that others share: clients are processes of our own user, or root's. With an address on loopback only.

@@ -2,7 +2,7 @@
 //
 // LibTorch's own client has deadlines on its waits alone: a store that hangs would hold a rank for ever. What is not
 // there in time, or not answered, is a c10::DistStoreError; a store that is gone is a c10::DistNetworkError, and the
-// next call connects anew. A time-out below zero is none.
+// next call connects anew. A time-out below zero is none; zero asks once.
 //
 // Any thread may call; calls take turns, so a thread that waits long has a clone() of its own: another connection.
 #pragma once

@@ -120,6 +120,7 @@ TEST_CASE("a round's record arrives as it was written, for whoever has to go on 
   CHECK(said(CoordinatorCall{6, 29500}).control_port == 29500);
   CHECK(told(Vote{6, true, 7ms}).granted);
   CHECK(told(Vote{6, true, 7ms}).heard_age == 7ms);
+  CHECK(told(Vote{6, true, 7ms, 5}).voter == 5);
   CHECK(told(Elsewhere{6, ControlAddress{"10.0.0.7", 29500}}).coordinator == ControlAddress{"10.0.0.7", 29500});
   CHECK_FALSE(told(Elsewhere{6, {}}).coordinator);
   CHECK(said(Hello{{}, 1, {5, 3}}).record == RecordId{5, 3});

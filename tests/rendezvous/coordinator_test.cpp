@@ -333,6 +333,15 @@ TEST_CASE("in an elastic job the node rank is a wish: survivors keep their order
   }
 }
 
+TEST_CASE("a loss that is noticed when its workers are long dead holds nobody up", "[coordinator]") {
+  Job job({.nodes_min = 2, .nodes_max = 3});
+  job.run({7, 5, 9});
+  job.only<EndRound>(failure(1, {.code = 1}));
+  job.now += 5min;
+  for (const NodeId node : {7, 9}) job.on(ready(node));
+  CHECK(ids(job.only<FormRound>(lost(5, job.now - 1s)).round) == std::vector<NodeId>{7, 9});
+}
+
 TEST_CASE("people can be told who is there and who is waited for", "[coordinator]") {
   Job job(fixed(3));
   job.on(ready(0, 4));

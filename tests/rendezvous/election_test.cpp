@@ -190,6 +190,17 @@ TEST_CASE("the more nodes there are the longer an agent waits for those before i
   CHECK(*job.agents.at(3).next_deadline() >= job.now + 200ms);
 }
 
+TEST_CASE("however many nodes are dead that come first, the next one stands within ten seconds", "[election]") {
+  std::vector<NodeId> ids;
+  for (NodeId id = 1; id <= 4000; ++id) ids.push_back(id);
+  Agents job(record_of(ids, 1));
+  job.lose({60, 61}, true);
+  const TimePoint first = *job.agents.at(60).next_deadline(), second = *job.agents.at(61).next_deadline();
+  CHECK(std::max(first, second) <= job.now + 10s);
+  CHECK(std::min(first, second) >= job.now + 5s);
+  CHECK(first != second);
+}
+
 TEST_CASE("of two nodes the one that coordinates goes on alone, the other gives up", "[election]") {
   Agents job(record_of({1, 2}, 1));
   job.lose({2});
