@@ -346,6 +346,7 @@ void Command::kill(int signal) const {
 }
 
 void Command::type(std::string_view text) const {
+  if (out_fd_ < 0) return;  // it has ended, and its terminal with it: what is typed now reaches nobody
   if (::write(out_fd_, text.data(), text.size()) != static_cast<ssize_t>(text.size()))
     throw std::system_error(errno, std::generic_category(), "write to the terminal");
 }
