@@ -308,7 +308,6 @@ Seat Agent::as_workers_see(const Seat& seat) {
 
 // The other nodes shall not wait for our workers to leave in order to know why theirs have to.
 void Agent::job_ended(const Outcome& outcome) {
-  wait_.over();
   if (options_.meeting && outcome.cause && outcome.cause->node == coordination_->node()) {
     words_due_.expires_after(kLastWords);
     words_due_.async_wait([this, outcome](const asio::error_code& error) {
@@ -392,7 +391,6 @@ void Agent::carry_out(const Action& action) {
 }
 
 void Agent::start_workers(const Seat& seat) {
-  wait_.over();
   workers_.begin(as_workers_see(seat));
   reporter_.round_begins();
   offer_timers();

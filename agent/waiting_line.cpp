@@ -5,11 +5,8 @@
 #include <utility>
 
 namespace ddprun {
-namespace {
 
 using std::chrono::seconds;
-
-}  // namespace
 
 WaitingLine::WaitingLine(asio::io_context& io, LogPipes& pipes)
     : pipes_(pipes), lives_(isatty(STDERR_FILENO)), second_(io) {}

@@ -385,8 +385,9 @@ TEST_CASE("nobody in time, a wrong name, somebody else's address: one sentence e
   const auto alone = [](const std::vector<std::string>& options) { return run(shell_job(options, "true"), kLimit); };
   const std::string port = std::to_string(free_port());
   const Ended nobody = alone({"--nnodes=2", "--node-rank=1", "--master-addr=127.0.0.1", "--master-port=" + port,
-                              "--rdzv-conf=join_timeout=1"});
+                              "--rdzv-conf=join_timeout=1", "--local-addr=192.0.2.7"});
   CHECK(nobody.code == 69);
+  CHECK(has(nobody.err, "192.0.2.7 (--local-addr) is no address of "));
   CHECK(has(nobody.err, "127.0.0.1:" + port + ": Connection refused"));
   const Ended few = alone({"--nnodes=2", "--node-rank=0", "--master-addr=127.0.0.1", "--master-port=" + port,
                            "--rdzv-conf=join_timeout=6"});
