@@ -12,10 +12,11 @@ constexpr std::size_t kNetworkBytes = 8;
 
 }  // namespace
 
+bool PeerSource::is_ipv4() const { return std::equal(kIpv4.begin(), kIpv4.end(), network.begin()); }
+
 PeerSource source_of(const std::array<std::uint8_t, 16>& address) {
   PeerSource source{address};
-  if (!std::equal(kIpv4.begin(), kIpv4.end(), address.begin()))
-    std::fill(source.network.begin() + kNetworkBytes, source.network.end(), std::uint8_t{0});
+  if (!source.is_ipv4()) std::fill(source.network.begin() + kNetworkBytes, source.network.end(), std::uint8_t{0});
   return source;
 }
 
@@ -35,27 +36,6 @@ void Admission::settled(StrangerId id) {
   source->second.erase(id);
   if (source->second.empty()) strangers_by_source_.erase(source);
   sources_by_stranger_.erase(found);
-}
-
-Duration Admission::price() const {
-  return Duration(std::chrono::seconds(1)) / static_cast<Duration::rep>(limits_.failures_of_a_source_a_second);
-}
-
-bool Admission::turns_away(const PeerSource& source, TimePoint now) const {
-  const auto found = paid_by_.find(source);
-  return found != paid_by_.end() &&
-         found->second - now > price() * (static_cast<Duration::rep>(limits_.failures_of_a_source_max) - 1);
-}
-
-void Admission::failed(const PeerSource& source, TimePoint now) {
-  const auto found = paid_by_.find(source);
-  if (found != paid_by_.end()) {
-    found->second = std::max(found->second, now) + price();
-    return;
-  }
-  if (paid_by_.size() >= limits_.failed_sources_max)
-    std::erase_if(paid_by_, [&](const auto& one) { return one.second <= now; });
-  if (paid_by_.size() < limits_.failed_sources_max) paid_by_.emplace(source, now + price());
 }
 
 std::optional<Admission::StrangerId> Admission::in_excess(const PeerSource& newcomer) const {

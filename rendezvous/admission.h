@@ -30,10 +30,14 @@ struct AdmissionLimits {
   // A handshake by token takes some 600 bytes, one by certificates the chain of them.
   std::size_t bytes_before_proof_max = 16 << 10;
   // A failed handshake may have cost us 0.3 ms: so many of a source may fail at once, and so many a second after that,
-  // until one of it proves itself. Beyond that it is turned away unheard; a member at the same address then
-  // gets in by chance, if it tries again.
+  // until one of it proves itself. Beyond that it is not heard for a while; a member at the same address then gets in
+  // by chance, if it tries again.
   std::size_t failures_of_a_source_max = 256;
-  std::size_t failures_of_a_source_a_second = 256;
+  std::size_t failures_of_a_source_a_second = 4;
+  // At the first time, then twice as long each time, until its failures are forgotten. The longest is what a member
+  // may have to wait that has the attacker's address.
+  Duration source_is_out_for = std::chrono::seconds(1);
+  Duration source_is_out_for_max = std::chrono::seconds(8);
   // Of so many sources failures are remembered.
   std::size_t failed_sources_max = 4096;
   // "refused" is told once in this time for each source, and of so many sources.
@@ -45,6 +49,7 @@ struct PeerSource {
   std::array<std::uint8_t, 16> network{};
   bool operator==(const PeerSource&) const = default;
   bool operator<(const PeerSource& other) const { return network < other.network; }
+  bool is_ipv4() const;
 };
 
 // An IPv6 address, or an IPv4 one as IPv6 writes it (::ffff:10.0.0.7).
@@ -55,25 +60,19 @@ class Admission {
   using StrangerId = std::uint64_t;
   explicit Admission(const AdmissionLimits& limits) : limits_(limits) {}
 
-  // Before arrived(): whether so many of this source failed that the next one is not to be heard.
-  bool turns_away(const PeerSource& source, TimePoint now) const;
   // The stranger that has to go for this one, if any; it counts no more.
   std::optional<StrangerId> arrived(StrangerId id, const PeerSource& source);
   // It proved who it is, or is gone. No harm where it is not known.
   void settled(StrangerId id);
-  void failed(const PeerSource& source, TimePoint now);
-  void proved(const PeerSource& source) { paid_by_.erase(source); }
   std::size_t strangers() const { return sources_by_stranger_.size(); }
 
  private:
   using Strangers = std::set<StrangerId>;
   std::optional<StrangerId> in_excess(const PeerSource& newcomer) const;
-  Duration price() const;  // of a failure, in time
 
   const AdmissionLimits limits_;
   std::map<PeerSource, Strangers> strangers_by_source_;
   std::map<StrangerId, PeerSource> sources_by_stranger_;
-  std::map<PeerSource, TimePoint> paid_by_;  // when the last failure of a source will be forgotten, one after the other
 };
 
 }  // namespace ddprun

@@ -59,6 +59,7 @@ void Connection::read_some() {
 
 void Connection::take(std::string_view bytes) {
   const bool was_validated = parser_.validated();
+  said_nothing_ = false;
   Parsed parsed = Parsed::complete;
   while (!input_over_ && !held_ && !over_full() && (parsed = parser_.feed(bytes)) == Parsed::complete)
     host_.on_request(id_, parser_.take());

@@ -51,6 +51,7 @@ class Connection {
   std::uint32_t awaited() const;                    // EPOLLIN, EPOLLOUT
   TimePoint deadline() const { return deadline_; }  // TimePoint::max(): none
   bool validated() const { return parser_.validated(); }
+  bool said_nothing() const { return said_nothing_; }
   bool input_over() const { return input_over_; }
   bool over() const { return over_; }
 
@@ -71,6 +72,7 @@ class Connection {
   bool paused_ = false;
   bool held_ = false;
   bool input_over_ = false;
+  bool said_nothing_ = true;
   bool writing_ = false;  // waiting for room in the socket
   bool over_ = false;
 };

@@ -25,6 +25,8 @@ PeerListener::PeerListener(asio::io_context& io, const Listening& listening, Pee
       hooks_(std::move(hooks)),
       port_(listening.port),
       admission_(trust_.limits),
+      gate_(listening.fd, trust_.limits),
+      gate_opens_(io),
       refusals_(trust_.limits),
       acceptor_(io, listening.fd, [this](tcp::socket socket) { admit(std::move(socket)); }) {}
 
@@ -34,7 +36,7 @@ void PeerListener::admit(tcp::socket socket) {
   if (error) return;  // it is gone already
   const address_v6 address = as_v6(remote.address());
   const PeerSource source = source_of(address.to_bytes());
-  if (admission_.turns_away(source, Clock::now())) return tell(source, text_of(address), "it failed too often of late");
+  if (gate_.turns_away(source)) return tell(source, text_of(address), "it failed too often of late");
   const Admission::StrangerId id = ++last_id_;
   if (const auto dropped = admission_.arrived(id, source))
     settle(*dropped, "too many connections at a time that prove nothing");
@@ -48,12 +50,23 @@ void PeerListener::settle(Admission::StrangerId id, const std::string& refusal) 
   admission_.settled(id);
   Stranger stranger = std::move(strangers_.extract(id).mapped());
   if (refusal.empty()) {
-    admission_.proved(stranger.source);
+    gate_.proved(stranger.source);
     return hooks_.on_peer(std::move(stranger.connection));
   }
   if (stranger.connection.left_silently()) return;
-  admission_.failed(stranger.source, Clock::now());
+  gate_.failed(stranger.source, Clock::now());
+  await_gate();
   tell(stranger.source, stranger.address, refusal);
+}
+
+void PeerListener::await_gate() {
+  if (gate_.next_deadline() == gate_opens_.expiry() || gate_.next_deadline() == TimePoint::max()) return;
+  gate_opens_.expires_at(gate_.next_deadline());
+  gate_opens_.async_wait([this, alive = std::weak_ptr(alive_)](const std::error_code& error) {
+    if (error || alive.expired()) return;
+    gate_.let_in(Clock::now());
+    await_gate();
+  });
 }
 
 void PeerListener::tell(const PeerSource& source, const std::string& address, const std::string& refusal) {

@@ -6,13 +6,17 @@
 #include <cstdint>
 #include <functional>
 #include <map>
+#include <memory>
 #include <string>
+
+#include <asio/steady_timer.hpp>
 
 #include "rendezvous/acceptor.h"
 #include "rendezvous/admission.h"
 #include "rendezvous/listen_socket.h"
 #include "rendezvous/peer_connection.h"
 #include "rendezvous/refusal_log.h"
+#include "rendezvous/source_gate.h"
 
 namespace ddprun {
 
@@ -36,16 +40,20 @@ class PeerListener {
   };
   void admit(asio::ip::tcp::socket socket);
   void settle(Admission::StrangerId id, const std::string& refusal);
+  void await_gate();
   void tell(const PeerSource& source, const std::string& address, const std::string& refusal);
 
   const PeerTrust trust_;
   const Hooks hooks_;
   const std::uint16_t port_;
   Admission admission_;
+  SourceGate gate_;
+  asio::steady_timer gate_opens_;
   RefusalLog refusals_;
   Admission::StrangerId last_id_ = 0;
   std::map<Admission::StrangerId, Stranger> strangers_;
   Acceptor acceptor_;
+  std::shared_ptr<const int> alive_ = std::make_shared<int>();  // what is queued when we end finds it gone
 };
 
 }  // namespace ddprun

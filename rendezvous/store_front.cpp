@@ -33,7 +33,10 @@ PeerSource source_by(const std::string& complaint) {
 StoreFront::StoreFront(const Listening& listening, bool own_user_only, const ServerLimits& limits, Poller& poller,
                        Hooks hooks)
     : poller_(poller), hooks_(std::move(hooks)), listener_(listening.fd), host_{limits, hooks_.on_request} {
-  if (own_user_only) same_user_.emplace();
+  if (own_user_only)
+    same_user_.emplace();
+  else
+    gate_.emplace(listener_.get(), AdmissionLimits{});
   poller_.add(listener_.get(), EPOLLIN, kListener);
 }
 
@@ -53,10 +56,12 @@ void StoreFront::accept_some() {
   if (!listener_) return;
   if (std::exchange(accept_again_, kNever) != kNever) poller_.change(listener_.get(), EPOLLIN, kListener);
   for (int i = 0; i < kAcceptsPerTurn; ++i) {
-    const int fd = accept4(listener_.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK);
+    sockaddr_storage from{};
+    socklen_t size = sizeof from;
+    const int fd = accept4(listener_.get(), reinterpret_cast<sockaddr*>(&from), &size, SOCK_CLOEXEC | SOCK_NONBLOCK);
     if (fd < 0 && none_left(errno)) break;
     if (fd < 0 && out_of_resources(errno)) return pause_accepting();
-    if (fd >= 0) admit(Fd(fd));
+    if (fd >= 0) admit(Fd(fd), source_of(from));
   }
 }
 
@@ -74,14 +79,19 @@ bool StoreFront::is_welcome(int socket) {
   return false;
 }
 
-void StoreFront::admit(Fd socket) try {
+void StoreFront::admit(Fd socket, const PeerSource& source) try {
+  if (gate_ && gate_->turns_away(source)) return;
   if (clients_.size() >= host_.limits.connections_max || !is_welcome(socket.get())) return;
-  if (unvalidated_.size() >= host_.limits.unvalidated_max) remove(*unvalidated_.begin());
+  if (unvalidated_.size() >= host_.limits.unvalidated_max) {
+    const ClientId oldest = unvalidated_.begin()->first;
+    failed(oldest);
+    remove(oldest);
+  }
   const ClientId id = next_id_++;
   const int fd = socket.get();
   Client& client = clients_.try_emplace(id, id, std::move(socket), host_).first->second;
   attempt(id, client, [&](Connection&) {
-    unvalidated_.insert(id);
+    unvalidated_.emplace(id, source);
     poller_.add(fd, client.awaited, id);
     settle(id, client);
   });
@@ -166,19 +176,23 @@ void StoreFront::settle() {
   touched_.clear();
   if (!deadlines_.empty()) remove_the_late();
   if (accept_again_ != kNever && accept_again_ <= Clock::now()) accept_some();
+  if (gate_ && gate_->next_deadline() != kNever) gate_->let_in(Clock::now());
 }
 
 // After all calls into a connection: what it awaits now, until when, and whether it is still there.
 void StoreFront::settle(ClientId id, Client& client) {
   const Connection& connection = client.connection;
   client.touched = false;
-  if (connection.over()) return remove(id);
+  if (connection.over()) {
+    if (!connection.validated() && !connection.said_nothing()) failed(id);
+    return remove(id);
+  }
   if (connection.awaited() != client.awaited) {
     client.awaited = connection.awaited();
     poller_.change(connection.fd(), client.awaited, id);
   }
   if (connection.deadline() == client.deadline) return;
-  if (connection.validated()) unvalidated_.erase(id);
+  if (connection.validated()) proved(id);
   deadlines_.erase({client.deadline, id});
   client.deadline = connection.deadline();
   if (client.deadline != kNever) deadlines_.emplace(client.deadline, id);
@@ -194,17 +208,34 @@ void StoreFront::remove(ClientId id) {
   clients_.erase(found);
 }
 
+void StoreFront::proved(ClientId id) {
+  const auto found = unvalidated_.find(id);
+  if (found == unvalidated_.end()) return;
+  if (gate_) gate_->proved(found->second);
+  unvalidated_.erase(found);
+}
+
+void StoreFront::failed(ClientId id) {
+  const auto found = unvalidated_.find(id);
+  if (gate_ && found != unvalidated_.end()) gate_->failed(found->second, Clock::now());
+}
+
 void StoreFront::remove_the_late() {
-  for (const TimePoint now = Clock::now(); !deadlines_.empty() && deadlines_.begin()->first <= now;)
-    remove(deadlines_.begin()->second);
+  for (const TimePoint now = Clock::now(); !deadlines_.empty() && deadlines_.begin()->first <= now;) {
+    const ClientId late = deadlines_.begin()->second;
+    failed(late);
+    remove(late);
+  }
 }
 
 TimePoint StoreFront::next_deadline() const {
-  return std::min(deadlines_.empty() ? kNever : deadlines_.begin()->first, accept_again_);
+  return std::min({deadlines_.empty() ? kNever : deadlines_.begin()->first, accept_again_,
+                   gate_ ? gate_->next_deadline() : kNever});
 }
 
 void StoreFront::close() {
   if (listener_) poller_.remove(listener_.get());
+  gate_.reset();
   listener_.reset();
   accept_again_ = kNever;
   while (!clients_.empty()) remove(clients_.begin()->first);

@@ -6,6 +6,7 @@
 #pragma once
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <optional>
 #include <set>
 #include <string>
@@ -18,6 +19,7 @@
 #include "rendezvous/poller.h"
 #include "rendezvous/refusal_log.h"
 #include "rendezvous/same_user.h"
+#include "rendezvous/source_gate.h"
 
 namespace ddprun {
 
@@ -64,7 +66,7 @@ class StoreFront {
   void accept_some();
   void pause_accepting();
   bool is_welcome(int socket);
-  void admit(Fd socket);
+  void admit(Fd socket, const PeerSource& source);
   Client* find(ClientId id);
   void touch(ClientId id, Client& client);
   template <class Step>
@@ -72,18 +74,21 @@ class StoreFront {
   void watch_end(ClientId id, const Connection& connection);
   void settle(ClientId id, Client& client);
   void remove(ClientId id);
+  void proved(ClientId id);
+  void failed(ClientId id);
   void remove_the_late();
 
   Poller& poller_;
   const Hooks hooks_;
   Fd listener_;
   std::optional<SameUser> same_user_;
+  std::optional<SourceGate> gate_;  // not where all come from loopback, and one could shut out the others
   RefusalLog refusals_{AdmissionLimits{}};
   TimePoint accept_again_ = TimePoint::max();
   ConnectionHost host_;
   ClientId next_id_ = 1;
   std::unordered_map<ClientId, Client> clients_;
-  std::set<ClientId> unvalidated_;                      // oldest first: ids grow
+  std::map<ClientId, PeerSource> unvalidated_;          // oldest first: ids grow
   std::set<std::pair<TimePoint, ClientId>> deadlines_;  // of the few that have one
   std::pair<ClientId, Client*> served_ = {};            // it is asked for most
   std::vector<ClientId> touched_;                       // in this turn: to be flushed and settled

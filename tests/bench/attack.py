@@ -16,7 +16,7 @@ from tools import BIN
 
 CONNECTIONS = 64
 RATE = 2000
-SECONDS = 1
+SECONDS = 2
 RUNS = 5
 GOAL = 2  # times the quiet p99
 OPEN = ("close", "garbage", "half", "hello")

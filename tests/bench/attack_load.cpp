@@ -25,6 +25,7 @@
 #include <deque>
 #include <map>
 #include <memory>
+#include <optional>
 #include <random>
 #include <stdexcept>
 #include <string>
@@ -46,8 +47,9 @@ namespace {
 constexpr std::size_t kValueBytes = 170;  // what gloo stores for each rank
 constexpr std::size_t kKeys = 256;
 constexpr auto kSilentMax = 10s;
-constexpr std::size_t kConnectionsHeld = 2000;                      // by strangers that wait for nothing
-constexpr std::size_t kConnectionsAtATime = 256;                    // by those that are answered
+constexpr std::size_t kConnectionsHeld = 2000;        // by strangers that wait for nothing
+constexpr std::size_t kConnectionsAtATime = 256;      // by those that are answered
+constexpr in_addr_t kStranger = INADDR_LOOPBACK + 1;  // another source than the load, as on another machine
 constexpr const char* kToken = "00112233445566778899aabbccddeeff";  // store_main's
 constexpr const char* kOtherToken = "ffeeddccbbaa99887766554433221100";
 
@@ -56,13 +58,21 @@ constexpr const char* kOtherToken = "ffeeddccbbaa99887766554433221100";
 bool try_later(int error) { return error == EAGAIN || error == EINPROGRESS || error == EINTR; }
 
 // Connected, or about to be.
-Fd connecting(std::uint16_t port) {
+Fd connecting(std::uint16_t port, std::optional<in_addr_t> from = {}) {
   Fd fd(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
   if (fd.get() < 0) fail("socket");
   const int on = 1;
   const linger reset_at_end{1, 0};  // or thousands of ports would stay taken for a minute
   setsockopt(fd.get(), IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
   setsockopt(fd.get(), SOL_SOCKET, SO_LINGER, &reset_at_end, sizeof reset_at_end);
+  if (from) {
+    sockaddr_in own{};
+    own.sin_family = AF_INET;
+    own.sin_addr.s_addr = htonl(*from);
+    const int no_port_yet = 1;
+    setsockopt(fd.get(), SOL_IP, IP_BIND_ADDRESS_NO_PORT, &no_port_yet, sizeof no_port_yet);
+    if (bind(fd.get(), reinterpret_cast<const sockaddr*>(&own), sizeof own) != 0) fail("bind");
+  }
   sockaddr_in to{};
   to.sin_family = AF_INET;
   to.sin_port = htons(port);
@@ -261,7 +271,7 @@ class Strangers {
 
  private:
   void come(std::size_t number) {
-    held_[number] = connecting(port_);
+    held_[number] = connecting(port_, kStranger);
     ++count_;
     if (attack_.closes) return;
     poll_.add(held_[number].get(), EPOLLIN | EPOLLOUT | EPOLLET, number);

@@ -1,5 +1,6 @@
 #include "rendezvous/admission.h"
 
+#include "rendezvous/failed_sources.h"
 #include "rendezvous/refusal_log.h"
 #include "tests/support/catch.h"
 
@@ -72,49 +73,89 @@ TEST_CASE("a member gets in however many silent strangers there are", "[admissio
   CHECK(admission.strangers() == 8);
 }
 
-TEST_CASE("a source that fails over and over is turned away, until a while has passed", "[admission]") {
+TEST_CASE("a source that fails over and over is shut out, for a while at a time", "[admission]") {
   AdmissionLimits limits;
   limits.failures_of_a_source_max = 10;
   limits.failures_of_a_source_a_second = 4;
-  Admission admission(limits);
-  for (int i = 0; i < 10; ++i) {
-    CHECK_FALSE(admission.turns_away(ipv4(1), t0));
-    admission.failed(ipv4(1), t0);
-  }
-  CHECK(admission.turns_away(ipv4(1), t0));
-  CHECK_FALSE(admission.turns_away(ipv4(2), t0));
-  CHECK_FALSE(admission.turns_away(ipv4(1), t0 + 250ms));  // one is forgotten
-  admission.failed(ipv4(1), t0 + 250ms);
-  CHECK(admission.turns_away(ipv4(1), t0 + 499ms));
+  limits.source_is_out_for = limits.source_is_out_for_max = 500ms;
+  FailedSources failed(limits);
+  for (int i = 0; i < 9; ++i) CHECK_FALSE(failed.failed(ipv4(1), t0));
+  CHECK_FALSE(failed.is_shut_out(ipv4(1)));
+  CHECK(failed.next_deadline() == TimePoint::max());
+  CHECK(failed.failed(ipv4(1), t0));
+  CHECK(failed.is_shut_out(ipv4(1)));
+  CHECK_FALSE(failed.is_shut_out(ipv4(2)));
+  CHECK_FALSE(failed.failed(ipv4(1), t0));  // it was in its handshake when its source was shut out
+  CHECK(failed.next_deadline() == t0 + 500ms);
+  CHECK_FALSE(failed.let_in(t0 + 499ms));
+  CHECK(failed.let_in(t0 + 500ms));
+  CHECK(failed.shut_out().empty());
+  CHECK_FALSE(failed.failed(ipv4(1), t0 + 500ms));  // two of ten are forgotten
+  CHECK(failed.failed(ipv4(1), t0 + 500ms));
   int heard = 0;  // of a flood that lasts a minute
-  for (TimePoint now = t0 + 1s; now < t0 + 61s; now += 1ms)
-    if (!admission.turns_away(ipv4(1), now)) {
-      admission.failed(ipv4(1), now);
-      ++heard;
-    }
+  for (TimePoint now = t0 + 1s; now < t0 + 61s; now += 1ms) {
+    failed.let_in(now);
+    if (failed.is_shut_out(ipv4(1))) continue;
+    failed.failed(ipv4(1), now);
+    ++heard;
+  }
   CHECK(heard <= 60 * 4 + 10);
-  CHECK(heard >= 60 * 4 - 1);
+  CHECK(heard >= 60 * 4 - 2);
+}
+
+TEST_CASE("a source is shut out for twice as long each time, up to a limit, until its failures are forgotten",
+          "[admission]") {
+  AdmissionLimits limits;
+  limits.failures_of_a_source_max = 40;
+  limits.failures_of_a_source_a_second = 1;
+  FailedSources failed(limits);
+  TimePoint now = t0;
+  const auto shut_out_for = [&] {
+    while (!failed.failed(ipv4(1), now)) continue;
+    const Duration time = failed.next_deadline() - now;
+    now = failed.next_deadline();
+    REQUIRE(failed.let_in(now));
+    return time;
+  };
+  for (const Duration time : {1s, 2s, 4s, 8s, 8s}) CHECK(shut_out_for() == time);
+  now += 31s;
+  CHECK(shut_out_for() == 8s);
+  now += 32s;
+  CHECK(shut_out_for() == 1s);
+}
+
+TEST_CASE("sources are let in in the order in which they were shut out", "[admission]") {
+  AdmissionLimits limits;
+  limits.failures_of_a_source_max = 1;
+  FailedSources failed(limits);
+  for (std::uint8_t i = 0; i < 3; ++i) CHECK(failed.failed(ipv4(i), t0 + i * 100ms));
+  CHECK(failed.shut_out() == std::vector{ipv4(2), ipv4(1), ipv4(0)});
+  CHECK(failed.let_in(t0 + 1100ms));
+  CHECK(failed.shut_out() == std::vector{ipv4(2)});
+  CHECK(failed.next_deadline() == t0 + 1200ms);
 }
 
 TEST_CASE("where a member comes from, failures count from nothing", "[admission]") {
-  Admission admission(AdmissionLimits{});
-  for (int i = 0; i < 300; ++i) admission.failed(ipv4(1), t0);
-  CHECK(admission.turns_away(ipv4(1), t0));
-  admission.proved(ipv4(1));
-  CHECK_FALSE(admission.turns_away(ipv4(1), t0));
+  FailedSources failed(AdmissionLimits{});
+  for (int i = 0; i < 300; ++i) failed.failed(ipv4(1), t0);
+  CHECK(failed.is_shut_out(ipv4(1)));
+  CHECK(failed.proved(ipv4(1)));
+  CHECK_FALSE(failed.is_shut_out(ipv4(1)));
+  CHECK_FALSE(failed.failed(ipv4(1), t0));
+  CHECK_FALSE(failed.proved(ipv4(1)));
 }
 
-TEST_CASE("failures of more sources than are remembered turn nobody else away", "[admission]") {
+TEST_CASE("failures of more sources than are remembered shut nobody else out", "[admission]") {
   AdmissionLimits limits;
   limits.failures_of_a_source_max = 1;
   limits.failures_of_a_source_a_second = 1;
   limits.failed_sources_max = 3;
-  Admission admission(limits);
-  for (std::uint8_t i = 0; i < 200; ++i) admission.failed(ipv4(i), t0);
-  CHECK(admission.turns_away(ipv4(0), t0));
-  CHECK_FALSE(admission.turns_away(ipv4(100), t0));
-  admission.failed(ipv4(100), t0 + 2s);  // the first three are forgotten
-  CHECK(admission.turns_away(ipv4(100), t0 + 2s));
+  FailedSources failed(limits);
+  for (std::uint8_t i = 0; i < 200; ++i) failed.failed(ipv4(i), t0);
+  CHECK(failed.is_shut_out(ipv4(0)));
+  CHECK_FALSE(failed.is_shut_out(ipv4(100)));
+  failed.failed(ipv4(100), t0 + 2s);  // the first three are forgotten
+  CHECK(failed.is_shut_out(ipv4(100)));
 }
 
 TEST_CASE("a refused source is told of once a minute, with what was not told since", "[admission]") {

@@ -1,5 +1,6 @@
 #include "tests/rendezvous/raw_peer.h"
 
+#include <arpa/inet.h>
 #include <netdb.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
@@ -29,7 +30,7 @@ bool ready(int fd, short events, milliseconds limit) {
 
 }  // namespace
 
-RawPeer::RawPeer(std::uint16_t port, const std::string& address) {
+RawPeer::RawPeer(std::uint16_t port, const std::string& address, const char* source) {
   addrinfo hints{}, *found = nullptr;
   hints.ai_flags = AI_NUMERICHOST;
   hints.ai_socktype = SOCK_STREAM;
@@ -37,6 +38,12 @@ RawPeer::RawPeer(std::uint16_t port, const std::string& address) {
   fd_ = socket(found->ai_family, SOCK_STREAM | SOCK_CLOEXEC, 0);
   const int on = 1;
   setsockopt(fd_, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
+  if (source) {
+    sockaddr_in own{};
+    own.sin_family = AF_INET;
+    inet_pton(AF_INET, source, &own.sin_addr);
+    if (bind(fd_, reinterpret_cast<const sockaddr*>(&own), sizeof own) != 0) fail("bind");
+  }
   const int result = connect(fd_, found->ai_addr, found->ai_addrlen);
   freeaddrinfo(found);
   if (result == 0) return;

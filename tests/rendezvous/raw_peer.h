@@ -14,7 +14,8 @@ namespace ddprun::test {
 
 class RawPeer {
  public:
-  explicit RawPeer(std::uint16_t port, const std::string& address = "127.0.0.1");
+  // `source`: our own address, where it matters.
+  explicit RawPeer(std::uint16_t port, const std::string& address = "127.0.0.1", const char* source = nullptr);
   RawPeer(RawPeer&& other) noexcept : fd_(std::exchange(other.fd_, -1)) {}
   RawPeer& operator=(RawPeer&&) = delete;
   ~RawPeer();

@@ -253,6 +253,32 @@ TEST_CASE("the silent cannot take the place of those who talk", "[server]") {
   CHECK(talking.send(add("n", 1)).receive_number() == 1);
 }
 
+TEST_CASE("a source whose strangers talk nonsense over and over is shut out, and others are not", "[server]") {
+  const Server server({.address = GENERATE("", "127.0.0.1")});
+  RawPeer before(server.port());
+  before.greet();
+  const auto nonsense_takes = [&] {
+    const auto start = std::chrono::steady_clock::now();
+    RawPeer nonsense(server.port(), "127.0.0.1", "127.0.0.2");
+    nonsense.send("\xff\xff\xff\xff\xff");
+    REQUIRE(nonsense.closed_within(kSoon));
+    return std::chrono::steady_clock::now() - start;
+  };
+  bool shut_out = false;
+  for (int i = 0; i < 1000 && !shut_out; ++i) shut_out = nonsense_takes() > 500ms;  // the kernel asks again after 1 s
+  CHECK(shut_out);
+  CHECK(serves(server.port()));
+  CHECK(before.send(add("n", 1)).receive_number() == 1);
+}
+
+TEST_CASE("who connects and leaves without a word is not shut out", "[server]") {
+  const Server server({});
+  for (int i = 0; i < 600; ++i) RawPeer(server.port());
+  CHECK(serves(server.port()));
+  for (int i = 0; i < 600; ++i) RawPeer(server.port()).reset();
+  CHECK(serves(server.port()));
+}
+
 TEST_CASE("one client too many is turned away at once, and let in when another goes", "[server]") {
   const Server server({.limits = {.connections_max = 2}});
   RawPeer first(server.port());
