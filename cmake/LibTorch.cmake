@@ -2,10 +2,14 @@
 #   ddprun::torch      c10d, gloo, autograd: all that `train` links. Loads in two thirds of the time of the whole of LibTorch.
 #   ddprun::torch_gpu  the same with CUDA and NCCL; there is none where these cannot be compiled against.
 #
-# Looked at, in this order: -DDDPRUN_TORCH_DIR, the environment's DDPRUN_TORCH_DIR, the project's .venv. It names a folder "torch" of
+# Looked at, in this order: -DDDPRUN_TORCH_DIR, the environment's DDPRUN_TORCH_DIR, the one that an installed ddprun was built with,
+# the project's .venv. It names a folder "torch" of
 # a wheel or an unpacked libtorch: whatever holds share/cmake/Torch. Python is never started: `import torch` costs two seconds.
 set(DDPRUN_TORCH_DIR "$ENV{DDPRUN_TORCH_DIR}" CACHE PATH "LibTorch: a wheel's torch folder or an unpacked libtorch (default: the .venv)")
 set(torch_dir ${DDPRUN_TORCH_DIR})
+if(NOT torch_dir)
+  set(torch_dir ${ddprun_built_with_torch})
+endif()
 if(NOT torch_dir)
   file(GLOB candidates ${PROJECT_SOURCE_DIR}/.venv/lib/python3*/site-packages/torch)
   list(POP_BACK candidates torch_dir)
@@ -39,7 +43,7 @@ unset(CMAKE_FIND_PACKAGE_TARGETS_GLOBAL)
 
 add_library(ddprun_torch INTERFACE)
 add_library(ddprun::torch ALIAS ddprun_torch)
-target_include_directories(ddprun_torch SYSTEM INTERFACE ${PROJECT_SOURCE_DIR}/trainer/gloo_shim ${TORCH_INCLUDE_DIRS})
+target_include_directories(ddprun_torch SYSTEM INTERFACE ${TORCH_INCLUDE_DIRS})
 target_link_libraries(ddprun_torch INTERFACE torch_cpu_library)
 
 if(NOT TARGET torch_cuda_library)
@@ -56,13 +60,17 @@ else()
                  "all here, so the trainer speaks gloo only; the wheels nvidia-cuda-crt and nvidia-cuda-cccl or a CUDA toolkit bring them.")
 endif()
 
-# For a target that includes LibTorch. Its headers are precompiled once, for ddprun_trainer, and used by all (20 s a file otherwise);
+# For a target that includes LibTorch. Its headers are precompiled once, for ddprun_ddp, and used by all (20 s a file otherwise);
 # ccache takes precompiled headers only when told that defines and the time of day do not matter in them.
 function(ddprun_torch_headers target)
-  if(target STREQUAL ddprun_trainer)
-    target_precompile_headers(${target} PRIVATE ${PROJECT_SOURCE_DIR}/trainer/torch_pch.h)
+  # They fit only code that is compiled in the same way: with ddprun_ddp's -fPIC, and without a name for its export.
+  set_target_properties(${target} PROPERTIES DEFINE_SYMBOL "" POSITION_INDEPENDENT_CODE OFF)
+  target_compile_options(${target} PRIVATE -fPIC)
+  target_include_directories(${target} SYSTEM PRIVATE ${PROJECT_SOURCE_DIR}/trainer/ddp/gloo_shim)
+  if(target STREQUAL ddprun_ddp)
+    target_precompile_headers(${target} PRIVATE ${PROJECT_SOURCE_DIR}/trainer/ddp/torch_pch.h)
   else()
-    target_precompile_headers(${target} REUSE_FROM ddprun_trainer)
+    target_precompile_headers(${target} REUSE_FROM ddprun_ddp)
   endif()
   if(CMAKE_CXX_COMPILER_LAUNCHER MATCHES "ccache$")
     set_target_properties(${target} PROPERTIES CXX_COMPILER_LAUNCHER

@@ -10,7 +10,7 @@
 #include <memory>
 #include <vector>
 
-#include "trainer/group.h"
+#include "trainer/ddp/group.h"
 #include "trainer/models.h"
 
 namespace ddprun {

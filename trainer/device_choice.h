@@ -4,7 +4,7 @@
 #include <variant>
 
 #include "trainer/options.h"
-#include "trainer/rank_env.h"
+#include "trainer/ddp/rank_env.h"
 
 namespace ddprun {
 

@@ -3,7 +3,7 @@
 #include <torch/torch.h>
 
 #include "trainer/run.h"
-#include "trainer/sampler.h"
+#include "ddprun/sampler.h"
 
 namespace ddprun {
 namespace {

@@ -7,11 +7,11 @@
 
 #include "rendezvous/error.h"
 #include "trainer/device_choice.h"
-#include "trainer/gpu.h"
-#include "trainer/group.h"
+#include "trainer/ddp/gpu.h"
+#include "trainer/ddp/group.h"
 #include "trainer/loop.h"
 #include "trainer/options.h"
-#include "trainer/rank_env.h"
+#include "trainer/ddp/rank_env.h"
 
 namespace ddprun {
 namespace {

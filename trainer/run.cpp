@@ -7,8 +7,8 @@
 #include <optional>
 
 #include "rendezvous/error.h"
-#include "trainer/snapshot.h"
-#include "trainer/snapshot_file.h"
+#include "trainer/ddp/snapshot.h"
+#include "trainer/ddp/snapshot_file.h"
 
 namespace ddprun {
 namespace {

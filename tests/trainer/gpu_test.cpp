@@ -1,5 +1,5 @@
 // `train` over NCCL, where there are GPUs. Without one every test says so and is skipped.
-#include "trainer/gpu.h"
+#include "trainer/ddp/gpu.h"
 #include "tests/support/catch.h"
 #include "tests/trainer/ranks.h"
 #include "tests/trainer/snapshot_compare.h"

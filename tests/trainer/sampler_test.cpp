@@ -1,4 +1,4 @@
-#include "trainer/sampler.h"
+#include "ddprun/sampler.h"
 
 #include <fstream>
 #include <numeric>

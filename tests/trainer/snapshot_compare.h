@@ -2,7 +2,7 @@
 #pragma once
 #include <string>
 
-#include "trainer/snapshot.h"
+#include "trainer/ddp/snapshot.h"
 
 namespace ddprun::test {
 

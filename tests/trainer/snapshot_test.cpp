@@ -1,4 +1,4 @@
-#include "trainer/snapshot.h"
+#include "trainer/ddp/snapshot.h"
 
 #include <torch/torch.h>
 
@@ -6,8 +6,8 @@
 #include "tests/support/catch.h"
 #include "tests/support/command.h"
 #include "tests/trainer/snapshot_compare.h"
-#include "trainer/sampler.h"
-#include "trainer/torch_file.h"
+#include "ddprun/sampler.h"
+#include "trainer/ddp/torch_file.h"
 
 using namespace ddprun;
 using namespace ddprun::test;

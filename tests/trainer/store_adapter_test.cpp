@@ -1,5 +1,5 @@
 // Our client as LibTorch's callers use it, beside LibTorch's own: on our server and on theirs.
-#include "trainer/store_adapter.h"
+#include "trainer/ddp/store_adapter.h"
 
 #include <c10/util/Exception.h>
 

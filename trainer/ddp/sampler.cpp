@@ -1,4 +1,4 @@
-#include "trainer/sampler.h"
+#include "ddprun/sampler.h"
 
 #include <numeric>
 #include <random>

@@ -1,4 +1,4 @@
-#include "trainer/snapshot_file.h"
+#include "trainer/ddp/snapshot_file.h"
 
 #include <fcntl.h>
 #include <sys/stat.h>

@@ -1,4 +1,4 @@
-#include "trainer/rank_env.h"
+#include "trainer/ddp/rank_env.h"
 
 #include <unistd.h>
 

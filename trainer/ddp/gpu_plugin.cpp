@@ -1,5 +1,5 @@
 // Built into a library of its own, with LibTorch's CUDA half behind it. See gpu.h.
-#include "trainer/gpu_plugin.h"
+#include "trainer/ddp/gpu_plugin.h"
 
 #ifdef USE_C10D_NCCL
 #include <c10/cuda/CUDAFunctions.h>

@@ -1,4 +1,4 @@
-#include "trainer/store_adapter.h"
+#include "trainer/ddp/store_adapter.h"
 
 #include <c10/util/Exception.h>
 

@@ -1,4 +1,4 @@
-#include "trainer/unpickler.h"
+#include "trainer/ddp/unpickler.h"
 
 #include <torch/torch.h>
 

@@ -1,9 +1,9 @@
-#include "trainer/gpu.h"
+#include "trainer/ddp/gpu.h"
 
 #include <dlfcn.h>
 
 #include "rendezvous/error.h"
-#include "trainer/gpu_plugin.h"
+#include "trainer/ddp/gpu_plugin.h"
 
 namespace ddprun {
 namespace {

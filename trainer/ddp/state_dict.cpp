@@ -1,4 +1,4 @@
-#include "trainer/state_dict.h"
+#include "trainer/ddp/state_dict.h"
 
 #include <torch/torch.h>
 

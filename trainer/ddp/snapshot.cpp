@@ -1,10 +1,10 @@
-#include "trainer/snapshot.h"
+#include "trainer/ddp/snapshot.h"
 
 #include <ATen/CPUGeneratorImpl.h>
 #include <torch/torch.h>
 
 #include "rendezvous/error.h"
-#include "trainer/torch_file.h"
+#include "trainer/ddp/torch_file.h"
 
 namespace ddprun {
 namespace {

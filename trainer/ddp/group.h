@@ -11,7 +11,7 @@
 #include <string>
 #include <vector>
 
-#include "trainer/rank_env.h"
+#include "trainer/ddp/rank_env.h"
 
 namespace ddprun {
 

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "trainer/ddp.h"
-#include "trainer/state_dict.h"
+#include "trainer/ddp/state_dict.h"
 
 namespace ddprun {
 

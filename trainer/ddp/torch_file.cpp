@@ -1,4 +1,4 @@
-#include "trainer/torch_file.h"
+#include "trainer/ddp/torch_file.h"
 
 #include <caffe2/serialize/in_memory_adapter.h>
 #include <caffe2/serialize/inline_container.h>
@@ -9,7 +9,7 @@
 #include <memory>
 
 #include "rendezvous/error.h"
-#include "trainer/unpickler.h"
+#include "trainer/ddp/unpickler.h"
 
 namespace ddprun {
 namespace {

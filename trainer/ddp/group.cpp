@@ -1,4 +1,4 @@
-#include "trainer/group.h"
+#include "trainer/ddp/group.h"
 
 #include <netdb.h>
 #include <sys/socket.h>
@@ -13,8 +13,8 @@
 #include <torch/csrc/distributed/c10d/TCPStore.hpp>
 
 #include "rendezvous/error.h"
-#include "trainer/gpu.h"
-#include "trainer/store_adapter.h"
+#include "trainer/ddp/gpu.h"
+#include "trainer/ddp/store_adapter.h"
 
 namespace ddprun {
 namespace {
