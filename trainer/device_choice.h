@@ -3,8 +3,8 @@
 #include <string>
 #include <variant>
 
-#include "trainer/options.h"
 #include "trainer/ddp/rank_env.h"
+#include "trainer/options.h"
 
 namespace ddprun {
 

@@ -2,8 +2,8 @@
 
 #include <torch/torch.h>
 
-#include "trainer/run.h"
 #include "ddprun/sampler.h"
+#include "trainer/run.h"
 
 namespace ddprun {
 namespace {

@@ -2,9 +2,9 @@
 #pragma once
 #include <ATen/core/Tensor.h>
 
+#include "trainer/ddp/rank_env.h"
 #include "trainer/options.h"
 #include "trainer/progress.h"
-#include "trainer/ddp/rank_env.h"
 
 namespace ddprun {
 

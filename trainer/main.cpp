@@ -6,12 +6,12 @@
 #include <cstdio>
 
 #include "rendezvous/error.h"
-#include "trainer/device_choice.h"
 #include "trainer/ddp/gpu.h"
 #include "trainer/ddp/group.h"
+#include "trainer/ddp/rank_env.h"
+#include "trainer/device_choice.h"
 #include "trainer/loop.h"
 #include "trainer/options.h"
-#include "trainer/ddp/rank_env.h"
 
 namespace ddprun {
 namespace {

@@ -2,11 +2,11 @@
 
 #include <torch/torch.h>
 
+#include "ddprun/sampler.h"
 #include "rendezvous/error.h"
 #include "tests/support/catch.h"
 #include "tests/support/command.h"
 #include "tests/trainer/snapshot_compare.h"
-#include "ddprun/sampler.h"
 #include "trainer/ddp/torch_file.h"
 
 using namespace ddprun;

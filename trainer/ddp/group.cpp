@@ -112,14 +112,16 @@ bool is_loss_of_peer(const std::exception& error) {
   return dynamic_cast<const c10::DistError*>(&error) || std::strstr(error.what(), "gloo/");
 }
 
-std::string broadcast_bytes(const Group& group, std::string bytes) {
+std::string broadcast_bytes(const Group& group, std::string bytes, int from) {
+  c10d::BroadcastOptions options;
+  options.rootRank = from;
   std::vector<at::Tensor> size{torch::tensor(static_cast<std::int64_t>(bytes.size()))};
-  group->broadcast(size)->wait();
+  group->broadcast(size, options)->wait();
   bytes.resize(static_cast<std::size_t>(size[0].item<std::int64_t>()));
   if (bytes.empty()) return bytes;
   std::vector<at::Tensor> content{
       torch::from_blob(bytes.data(), static_cast<std::int64_t>(bytes.size()), torch::kUInt8)};
-  group->broadcast(content)->wait();
+  group->broadcast(content, options)->wait();
   return bytes;
 }
 

@@ -23,8 +23,8 @@ Group join_group(const RankEnv& env, at::Device device);
 
 bool is_loss_of_peer(const std::exception& error);
 
-// Rank 0's bytes, on every rank.
-std::string broadcast_bytes(const Group& group, std::string bytes);
+// The bytes of rank `from`, on every rank.
+std::string broadcast_bytes(const Group& group, std::string bytes, int from = 0);
 
 // Every rank's tensor in rank order, on rank 0; nothing elsewhere. CPU tensors, equal in shape and type everywhere.
 std::vector<at::Tensor> gather_to_first(const Group& group, const at::Tensor& tensor);

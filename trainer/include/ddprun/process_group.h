@@ -30,8 +30,8 @@ struct InitOptions {
   // file:///path      a file that all ranks share; it must not be there before, and rank 0 removes it at the end
   std::string init_method = "env://";
   Backend backend = Backend::automatic;
-  int rank = -1;        // for tcp://, file:// and `store`; -1: from RANK
-  int world_size = -1;  // -1: from WORLD_SIZE
+  int rank = -1;                          // for tcp://, file:// and `store`; -1: from RANK
+  int world_size = -1;                    // -1: from WORLD_SIZE
   c10::intrusive_ptr<c10d::Store> store;  // in place of init_method
   // For the others to join, and for each collective.
   std::chrono::milliseconds timeout = std::chrono::minutes(30);

@@ -1,0 +1,86 @@
+// The library `ddp` by real processes: ddp_worker has the scenarios.
+#include <sstream>
+
+#include "tests/support/catch.h"
+#include "tests/support/command.h"
+#include "tests/trainer/ranks.h"
+
+using namespace ddprun::test;
+using Catch::Matchers::Contains;
+
+namespace {
+
+std::vector<std::string> worker(const std::vector<std::string>& words) {
+  std::vector<std::string> argv{DDPRUN_BIN_DIR "/ddp_worker"};
+  argv.insert(argv.end(), words.begin(), words.end());
+  return argv;
+}
+
+void works(int ranks, const char* scenario) {
+  INFO(ranks << " ranks");
+  Ranks(ranks, worker({scenario})).wait_all_good();
+}
+
+}  // namespace
+
+TEST_CASE("DistributedDataParallel has Python's bits in each of its modes, at 1, 2 and 4 ranks", "[ddp]") {
+  for (const int ranks : {1, 2, 4}) {
+    INFO(ranks << " ranks");
+    const std::string ours = Ranks(ranks, worker({"parity"})).wait_all_good().out;
+    const std::string theirs =
+        Ranks(ranks, {DDPRUN_SOURCE_DIR "/.venv/bin/python", DDPRUN_SOURCE_DIR "/tests/trainer/ddp_parity.py"})
+            .wait_all_good()
+            .out;
+    CHECK(ours == theirs);
+    CHECK_THAT(ours, Contains("bf16 weights "));
+  }
+}
+
+TEST_CASE("a rank with another model is named, with where it differs, on every rank", "[ddp]") {
+  const auto [how, why] = GENERATE(table<const char*, const char*>({
+      {"shape",
+       "it has parameter 'first.weight' of Float [5, 4] where rank 0 has parameter 'first.weight' of Float [3, 4]"},
+      {"name",
+       "it has parameter 'head.weight' of Float [3, 4] where rank 0 has parameter 'first.weight' of Float [3, 4]"},
+      {"layer", "it has parameter 'more.weight' of Float [2, 2] where rank 0 has nothing more"},
+      {"missing", "it has no parameter 'more.weight' where rank 0 has parameter 'more.weight' of Float [2, 2]"},
+      {"type",
+       "it has parameter 'last.weight' of Double [2, 3] where rank 0 has parameter 'last.weight' of Float [2, 3]"},
+      {"frozen",
+       "it has parameter 'last.bias' of Float [2], frozen where rank 0 has parameter 'last.bias' of Float [2]"},
+      {"buffer", "it has buffer 'count' of Float [2], frozen where rank 0 has buffer 'count' of Float [1], frozen"},
+  }));
+  Ranks ranks(3, worker({"other-model", how}));
+  for (int rank = 0; rank < 3; ++rank) {
+    const Ended ended = ranks[rank].wait();
+    CHECK(ended == exited(1));
+    CHECK(ended.err ==
+          std::string("rank 1's model is not rank 0's: ") + why + ". All ranks must build the same model.\n");
+  }
+}
+
+TEST_CASE("a layer that gets no gradient is named before the next step", "[ddp]") {
+  Ranks ranks(2, worker({"layer-left-out"}));
+  for (int rank = 0; rank < 2; ++rank) {
+    const Ended ended = ranks[rank].wait();
+    CHECK(ended == exited(1));
+    CHECK_THAT(ended.err, Contains("the last step gave no gradient to unused.weight, unused.bias: the loss does not "
+                                   "depend on what they compute. Set find_unused_parameters"));
+  }
+}
+
+TEST_CASE("outputs of all kinds reach backward, and those outside the loss give no gradient", "[ddp]") {
+  for (const int ranks : {1, 2}) works(ranks, "outputs");
+}
+
+TEST_CASE("gradients are summed under no_sync, and forgotten also where they lie in the buckets", "[ddp]") {
+  for (const int ranks : {1, 2}) works(ranks, "gradients");
+}
+
+TEST_CASE("SyncBatchNorm computes what BatchNorm does on the whole batch, at 1, 2 and 4 ranks", "[ddp]") {
+  for (const int ranks : {1, 2, 4}) works(ranks, "sync-batch-norm");
+}
+
+TEST_CASE("BatchNorm layers are converted in place, and one that cannot be is named", "[ddp]") {
+  for (const int ranks : {1, 2}) works(ranks, "conversion");
+}

@@ -1,0 +1,160 @@
+#include "tests/trainer/ddp_worker.h"
+
+#include <torch/torch.h>
+
+#include <cstdio>
+#include <map>
+
+#include "ddprun/distributed_data_parallel.h"
+
+namespace ddprun::test {
+namespace {
+
+namespace nn = torch::nn;
+
+struct TwoLayers : nn::Module {
+  at::Tensor forward(const at::Tensor& input) { return second(torch::relu(first(input))); }
+  nn::Linear first = register_module("first", nn::Linear(4, 3));
+  nn::Linear second = register_module("second", nn::Linear(3, 2));
+};
+
+struct OneUsed : nn::Module {
+  at::Tensor forward(const at::Tensor& input) { return used(input); }
+  nn::Linear used = register_module("used", nn::Linear(4, 2));
+  nn::Linear unused = register_module("unused", nn::Linear(4, 2));
+};
+
+struct OtherModel : nn::Module {
+  OtherModel(const std::string& how, bool other) {
+    const bool named = how == "name" && other;
+    register_module(named ? "head" : "first", nn::Linear(4, how == "shape" && other ? 5 : 3));
+    const auto last = register_module("last", nn::Linear(3, 2));
+    if (how == "layer" && other) register_module("more", nn::Linear(2, 2));
+    if (how == "missing" && !other) register_module("more", nn::Linear(2, 2));
+    if (how == "type" && other) last->to(torch::kDouble);
+    if (how == "frozen" && other) last->bias.set_requires_grad(false);
+    if (how == "buffer") register_buffer("count", torch::zeros({other ? 2 : 1}));
+  }
+  at::Tensor forward(const at::Tensor& input) { return input; }
+};
+
+struct Outputs : nn::Module {
+  using Many = std::tuple<at::Tensor, std::map<std::string, std::vector<at::Tensor>>, std::optional<at::Tensor>>;
+  Many forward(const at::Tensor& input) {
+    const at::Tensor output = layer(input);
+    return {output, {{"twice", {output * 2, other(input)}}}, std::nullopt};
+  }
+  nn::Linear layer = register_module("layer", nn::Linear(2, 2));
+  nn::Linear other = register_module("other", nn::Linear(2, 2));
+};
+
+at::Tensor input_of(const ProcessGroup& group, std::int64_t features) {
+  torch::manual_seed(100 + group.rank());
+  return torch::randn({3, features});
+}
+
+// The mean over the ranks of what each gives.
+at::Tensor mean_over(const ProcessGroup& group, const at::Tensor& own) {
+  std::vector<at::Tensor> sum{own.clone()};
+  group.c10d()->allreduce(sum)->wait();
+  return sum[0] / group.world_size();
+}
+
+std::vector<at::Tensor> gradients_of(const nn::Module& module) {
+  std::vector<at::Tensor> gradients;
+  for (const at::Tensor& parameter : module.parameters()) gradients.push_back(parameter.grad());
+  return gradients;
+}
+
+}  // namespace
+
+void require(bool condition, const std::string& what) {
+  if (!condition) throw std::runtime_error(what);
+}
+
+void build_another_model(const ProcessGroup& group, const Words& words) {
+  auto model = std::make_shared<OtherModel>(words.at(0), group.rank() == 1);
+  const DistributedDataParallel<OtherModel> ddp(model, {}, group);
+}
+
+void leave_a_layer_out(const ProcessGroup& group, const Words&) {
+  DistributedDataParallel ddp(std::make_shared<OneUsed>(), {}, group);
+  for (int step = 0; step < 2; ++step) ddp.forward(input_of(group, 4)).sum().backward();
+}
+
+void check_outputs(const ProcessGroup& group, const Words&) {
+  DdpOptions options;
+  options.find_unused_parameters = true;
+  DistributedDataParallel ddp(std::make_shared<Outputs>(), options, group);
+  for (int step = 0; step < 3; ++step) {
+    ddp.zero_grad();
+    auto [output, lists, nothing] = ddp(input_of(group, 2));
+    output.add_(1);  // it is ours to change
+    lists.at("twice")[0].sum().backward();
+    const auto gradients = gradients_of(ddp.module());
+    require(gradients[0].defined() && gradients[1].defined(), "the layer in the loss has gradients");
+    require(!gradients[2].defined() && !gradients[3].defined(), "an output outside the loss gives none");
+    const at::Tensor expected = mean_over(group, input_of(group, 2).sum(0) * 2).expand({2, 2});
+    require(torch::allclose(gradients[0], expected), "they are the mean over the ranks");
+  }
+}
+
+void check_gradients(const ProcessGroup& group, const Words&) {
+  for (const bool views : {false, true}) {
+    DdpOptions options;
+    options.gradient_as_bucket_view = views;
+    torch::manual_seed(1);
+    auto model = std::make_shared<TwoLayers>();
+    DistributedDataParallel ddp(model, options, group);
+    const auto alone = std::dynamic_pointer_cast<TwoLayers>(std::make_shared<TwoLayers>());
+    {
+      const torch::NoGradGuard no_grad;
+      for (std::size_t i = 0; i < 4; ++i) alone->parameters()[i].copy_(model->parameters()[i]);
+    }
+    for (int step = 0; step < 4; ++step) {
+      ddp.zero_grad();
+      for (const at::Tensor& parameter : alone->parameters()) parameter.mutable_grad().reset();
+      const at::Tensor input = input_of(group, 4) + step;
+      {
+        const auto pause = ddp.no_sync();
+        ddp.forward(input).square().sum().backward();
+      }
+      alone->forward(input).square().sum().backward();
+      const auto own = gradients_of(*alone), paused = gradients_of(*model);
+      for (std::size_t i = 0; i < own.size(); ++i)
+        require(torch::equal(own[i], paused[i]), "under no_sync a rank has its own gradients");
+      ddp.forward(input * 2).square().sum().backward();
+      alone->forward(input * 2).square().sum().backward();
+      const auto sums = gradients_of(*alone), synced = gradients_of(*model);
+      for (std::size_t i = 0; i < own.size(); ++i)
+        require(torch::allclose(mean_over(group, sums[i]), synced[i]), "then all have the mean of the sums");
+    }
+    const torch::NoGradGuard no_grad;
+    ddp.forward(input_of(group, 4));  // an evaluation is no collective but for the buffers, of which there are none
+  }
+}
+
+}  // namespace ddprun::test
+
+int main(int argc, char** argv) try {
+  using namespace ddprun;
+  using namespace ddprun::test;
+  const std::map<std::string, void (*)(const ProcessGroup&, const Words&)> scenarios{
+      {"parity", print_parity},
+      {"sync-batch-norm", check_sync_batch_norm},
+      {"conversion", check_conversion},
+      {"other-model", build_another_model},
+      {"layer-left-out", leave_a_layer_out},
+      {"outputs", check_outputs},
+      {"gradients", check_gradients}};
+  torch::set_num_threads(1);
+  const ProcessGroup group = init_process_group();
+  scenarios.at(argv[1])(group, Words(argv + 2, argv + argc));
+  std::vector<at::Tensor> all_are_done{torch::zeros(1)};
+  group.c10d()->allreduce(all_are_done)->wait();
+  destroy_process_group();
+} catch (const std::exception& error) {
+  std::fprintf(stderr, "%s\n", error.what());
+  std::fflush(nullptr);
+  std::_Exit(1);  // the group's threads may wait for peers
+}

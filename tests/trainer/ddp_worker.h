@@ -1,0 +1,29 @@
+// A rank of the tests of the library `ddp`: `ddp_worker SCENARIO [WORD ...]` joins the group of its environment and
+// does what the scenario says. What does not hold is an exception, told on stderr with exit code 1.
+#pragma once
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+#include "ddprun/process_group.h"
+
+namespace ddprun::test {
+
+using Words = std::vector<std::string>;
+
+void require(bool condition, const std::string& what);
+
+// Losses and weights of each mode (the words; none: all), the same lines as ddp_parity.py.
+void print_parity(const ProcessGroup& group, const Words& modes);
+// SyncBatchNorm on the parts of a batch against BatchNorm on the whole of it.
+void check_sync_batch_norm(const ProcessGroup& group, const Words& words);
+void check_conversion(const ProcessGroup& group, const Words& words);
+// A rank's model differs: in a shape, a type, a name, a layer, what is frozen (the word).
+void build_another_model(const ProcessGroup& group, const Words& words);
+// A layer that the loss does not depend on, without find_unused_parameters.
+void leave_a_layer_out(const ProcessGroup& group, const Words& words);
+// Outputs of all kinds reach backward; gradients can be forgotten and accumulated in every way.
+void check_outputs(const ProcessGroup& group, const Words& words);
+void check_gradients(const ProcessGroup& group, const Words& words);
+
+}  // namespace ddprun::test

@@ -1,0 +1,77 @@
+// Mixed precision: autocast for the forward pass, and the scaler that fp16 needs for the backward pass.
+//
+//   ddprun::GradScaler scaler;
+//   at::Tensor loss;
+//   {
+//     const ddprun::Autocast autocast(at::kCUDA, at::kHalf);
+//     loss = loss_of(ddp.forward(images), labels);
+//   }
+//   scaler.scale(loss).backward();
+//   scaler.unscale(optimizer);          // only where gradients are looked at before the step, as by clip_grad_norm
+//   scaler.step(optimizer);             // or not, where one of them is not finite
+//   scaler.update();
+//
+// bfloat16 has float's range and needs no scaler. Values are those of torch.amp in PyTorch 2.11.
+#pragma once
+#include <ATen/core/Tensor.h>
+#include <torch/optim/optimizer.h>
+
+#include <cstdint>
+#include <map>
+
+namespace ddprun {
+
+// While it lives, operations of this thread that gain by it compute in `type`. Weights and gradients stay float.
+class Autocast {
+ public:
+  Autocast(at::DeviceType device, at::ScalarType type, bool enabled = true);
+  ~Autocast();
+  Autocast(const Autocast&) = delete;
+  Autocast& operator=(const Autocast&) = delete;
+
+ private:
+  const at::DeviceType device_;
+  const bool was_enabled_;
+  const at::ScalarType was_type_;
+};
+
+struct ScalerOptions {
+  double init_scale = 65536;
+  double growth_factor = 2;
+  double backoff_factor = 0.5;
+  std::int64_t growth_interval = 2000;  // steps without an infinite gradient before the scale grows
+};
+
+// What of a scaler a snapshot has to hold.
+struct ScalerState {
+  double scale = 0;
+  std::int64_t growth_tracker = 0;  // steps since the scale changed
+};
+
+// Gradients are already the mean over all ranks, so every rank decides alike. On the gradients' device; nothing is
+// waited for but in step(), which has to know.
+class GradScaler {
+ public:
+  explicit GradScaler(const ScalerOptions& options = {}) : options_(options), loaded_{options.init_scale, 0} {}
+
+  at::Tensor scale(const at::Tensor& loss);
+  // At most once a step for each optimizer.
+  void unscale(torch::optim::Optimizer& optimizer);
+  // Whether the step was taken.
+  bool step(torch::optim::Optimizer& optimizer);
+  // After the step of all optimizers.
+  void update();
+
+  ScalerState state() const;
+  void load(const ScalerState& state);
+
+ private:
+  void move_to(at::Device device);
+
+  const ScalerOptions options_;
+  ScalerState loaded_;  // until there is a device
+  at::Tensor scale_, growth_tracker_;
+  std::map<const torch::optim::Optimizer*, at::Tensor> found_inf_;  // of those that are unscaled
+};
+
+}  // namespace ddprun
