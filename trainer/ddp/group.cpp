@@ -1,12 +1,7 @@
 #include "trainer/ddp/group.h"
 
-#include <netdb.h>
-#include <sys/socket.h>
 #include <torch/torch.h>
-#include <unistd.h>
 
-#include <cstring>
-#include <memory>
 #include <torch/csrc/distributed/c10d/HashStore.hpp>
 #include <torch/csrc/distributed/c10d/PrefixStore.hpp>
 #include <torch/csrc/distributed/c10d/ProcessGroupGloo.hpp>
@@ -14,6 +9,7 @@
 
 #include "rendezvous/error.h"
 #include "trainer/ddp/gpu.h"
+#include "trainer/ddp/own_address.h"
 #include "trainer/ddp/store_adapter.h"
 
 namespace ddprun {
@@ -25,24 +21,6 @@ using Store = c10::intrusive_ptr<c10d::Store>;
 // How long a rank waits for the others at the start, and for a collective. The launcher ends a worker whose peers are
 // dead long before; without one this is PyTorch's own limit.
 constexpr std::chrono::minutes kTimeout{30};
-
-// Our address on the way to `host`, as a number: gloo would otherwise resolve this machine's name, which slow resolvers
-// make seconds. No packet is sent. Empty where there is no way.
-std::string own_address_towards(const std::string& host, std::uint16_t port) {
-  addrinfo hints{}, *found = nullptr;
-  hints.ai_socktype = SOCK_DGRAM;
-  if (getaddrinfo(host.c_str(), std::to_string(port).c_str(), &hints, &found) != 0) return "";
-  const std::unique_ptr<addrinfo, decltype(&freeaddrinfo)> owner(found, freeaddrinfo);
-  const int fd = socket(found->ai_family, SOCK_DGRAM | SOCK_CLOEXEC, 0);
-  sockaddr_storage own{};
-  socklen_t size = sizeof own;
-  auto* address = reinterpret_cast<sockaddr*>(&own);
-  char text[NI_MAXHOST] = "";
-  if (fd >= 0 && connect(fd, found->ai_addr, found->ai_addrlen) == 0 && getsockname(fd, address, &size) == 0)
-    getnameinfo(address, size, text, sizeof text, nullptr, 0, NI_NUMERICHOST);
-  if (fd >= 0) close(fd);
-  return text;
-}
 
 std::string first_line(const std::string& text) { return text.substr(0, text.find('\n')); }
 
@@ -105,11 +83,6 @@ Group join_group(const RankEnv& env, at::Device device) {
   }
   group->setGroupName("train");
   return group;
-}
-
-// Gloo throws std::runtime_error with its source's place in the text, NCCL and the store DistError.
-bool is_loss_of_peer(const std::exception& error) {
-  return dynamic_cast<const c10::DistError*>(&error) || std::strstr(error.what(), "gloo/");
 }
 
 std::string broadcast_bytes(const Group& group, std::string bytes, int from) {

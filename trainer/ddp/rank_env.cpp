@@ -52,7 +52,6 @@ void read_store(Reader& reader, RankEnv& env) {
   env.master_addr = reader.text("MASTER_ADDR").value_or("");
   env.master_port = static_cast<std::uint16_t>(reader.number("MASTER_PORT", 0, 1, kPortMax));
   env.route_addr = reader.text("DDPRUN_MASTER_ADDR").value_or(env.master_addr);
-  env.network_interface = reader.text("GLOO_SOCKET_IFNAME").value_or("");
   env.agent_store = reader.text("TORCHELASTIC_USE_AGENT_STORE") == "True";
   for (const char* name : {"MASTER_ADDR", "MASTER_PORT"})
     if (!reader.text(name))
@@ -62,7 +61,7 @@ void read_store(Reader& reader, RankEnv& env) {
 
 }  // namespace
 
-RankEnvResult read_rank_env(const Environment& environment) {
+RankEnvResult read_rank_env(const Environment& environment, bool store_in_it) {
   Reader reader(environment);
   RankEnv env;
   if (reader.text("RANK").has_value() != reader.text("WORLD_SIZE").has_value())
@@ -74,7 +73,10 @@ RankEnvResult read_rank_env(const Environment& environment) {
   env.local_rank = reader.number("LOCAL_RANK", env.rank, 0, kWorldSizeMax - 1);
   env.local_world_size = reader.number("LOCAL_WORLD_SIZE", env.world_size, 1, kWorldSizeMax);
   if (reader.problems.empty()) check_ranks(env, reader.problems);
-  if (env.world_size > 1) read_store(reader, env);
+  env.local_given = reader.text("LOCAL_RANK") && reader.text("LOCAL_WORLD_SIZE");
+  env.group_rank = reader.number("GROUP_RANK", -1, 0, kWorldSizeMax - 1);
+  env.network_interface = reader.text("GLOO_SOCKET_IFNAME").value_or("");
+  if (env.world_size > 1 && store_in_it) read_store(reader, env);
   env.under_agent = reader.text("TORCHELASTIC_RUN_ID").has_value();
   const int restarts = reader.number("TORCHELASTIC_RESTART_COUNT", 0, 0, kRoundMax);
   env.round = reader.number("DDPRUN_ROUND", restarts + 1, 1, kRoundMax);

@@ -17,6 +17,8 @@ struct RankEnv {
   int world_size = 1;
   int local_rank = 0;  // among the workers of this machine
   int local_world_size = 1;
+  bool local_given = false;  // by the launcher; else the two above take all ranks to be on one machine
+  int group_rank = -1;       // the node's number, as a launcher counts them; -1: not told
   std::string master_addr;  // where the store listens; empty in a world of one
   std::uint16_t master_port = 0;
   // The master's routable address: our own address is the one from which we reach it. Differs from master_addr where
@@ -35,7 +37,8 @@ struct RankEnvResult {
   RankEnv env;
   std::vector<std::string> problems;
 };
-RankEnvResult read_rank_env(const Environment& environment);
+// Without `store_in_it` the ranks meet elsewhere: MASTER_ADDR and MASTER_PORT may be missing.
+RankEnvResult read_rank_env(const Environment& environment, bool store_in_it = true);
 
 // The environment of this process.
 Environment process_environment();

@@ -2,15 +2,18 @@
 //
 // init_process_group() blocks until all ranks have joined; where that takes too long it says which ranks are missing.
 // Collectives (collectives.h) must be called by every rank of a group in the same order. A peer that dies makes them
-// throw, over gloo within milliseconds; the group is of no use afterwards: leave, and let the launcher start again.
+// throw PeerLost, over gloo within milliseconds; the group is of no use afterwards: leave, and let the launcher start
+// again.
 //
 // Errors are exceptions whose what() is one sentence for a person: what, where, how to mend.
+// Any thread may call, but one at a time for each group: what two threads of a rank call has no order.
 #pragma once
 #include <torch/csrc/distributed/c10d/ProcessGroup.hpp>
 #include <torch/csrc/distributed/c10d/Store.hpp>
 
 #include <chrono>
 #include <memory>
+#include <stdexcept>
 #include <string>
 #include <vector>
 
@@ -18,40 +21,55 @@ namespace ddprun {
 
 enum class Backend {
   automatic,  // nccl where each rank of a machine has a GPU of its own, else gloo
-  gloo,
-  nccl,  // CPU tensors still travel by gloo
-  mpi,   // refused: LibTorch is built without it
+  gloo,       // CPU tensors
+  nccl,       // GPU tensors; CPU tensors still travel by gloo
+  mpi,        // refused: LibTorch is built without it
 };
 
 struct InitOptions {
   // env://            MASTER_ADDR, MASTER_PORT, RANK, WORLD_SIZE as a launcher exports them; without RANK and
-  //                   WORLD_SIZE this process is a world of its own
+  //                   WORLD_SIZE this process is a world of its own. Rank 0 serves a store, unless the launcher does
   // tcp://host:port   rank 0 serves a store there
-  // file:///path      a file that all ranks share; it must not be there before, and rank 0 removes it at the end
+  // file:///path      a file that all ranks share; it must not be there before. The last rank that destroys its group
+  //                   removes it; it stays where a rank dies
   std::string init_method = "env://";
-  Backend backend = Backend::automatic;
-  int rank = -1;                          // for tcp://, file:// and `store`; -1: from RANK
-  int world_size = -1;                    // -1: from WORLD_SIZE
-  c10::intrusive_ptr<c10d::Store> store;  // in place of init_method
-  // For the others to join, and for each collective.
+  Backend backend = Backend::automatic;  // the same on all ranks; auto and nccl look for GPUs
+  int rank = -1;                         // -1: from RANK
+  int world_size = -1;                   // -1: from WORLD_SIZE
+  // In place of init_method. Nothing else may use the keys below "ddp/" in it.
+  c10::intrusive_ptr<c10d::Store> store;
+  // For the others to join, and for each collective over gloo and NCCL. A tenth of a second at least.
   std::chrono::milliseconds timeout = std::chrono::minutes(30);
+  // Before each collective the ranks tell each other what they are about to do: other shapes, types, or even calls, are
+  // an exception with a sentence on every rank instead of a hang or wrong numbers. Costs a message of 384 bytes from
+  // each rank to each. The same on all ranks. DistributedDataParallel's gradients travel without it.
+  bool check_calls = true;
 };
 
-// A handle; copies are the same group. Empty until assigned.
+// A peer has died, or has not come within the time-out. The group is of no use any more.
+class PeerLost : public std::runtime_error {
+ public:
+  using std::runtime_error::runtime_error;
+};
+
+// PeerLost, and what LibTorch throws itself for the same reason, as out of backward().
+bool is_loss_of_peer(const std::exception& error);
+
+// A handle; copies are the same group. Empty until assigned: then every member but operator bool throws.
 class ProcessGroup {
  public:
   ProcessGroup() = default;
 
   int rank() const;
   int world_size() const;
-  int local_rank() const;        // among this job's processes of this machine
+  int local_rank() const;        // among this group's processes of this machine
   int local_world_size() const;  // how many they are
   bool is_main_process() const { return rank() == 0; }
   // Where this rank's model belongs: its GPU under nccl, else the CPU.
   at::Device device() const;
   Backend backend() const;  // gloo or nccl
   std::chrono::milliseconds timeout() const;
-  // The ranks of the default group, in this group's order.
+  // This group's ranks as they are counted in the group that init_process_group() or make_process_group() gave.
   const std::vector<int>& global_ranks() const;
 
   explicit operator bool() const { return state_ != nullptr; }
@@ -62,22 +80,30 @@ class ProcessGroup {
 
   struct State;
   explicit ProcessGroup(std::shared_ptr<State> state) : state_(std::move(state)) {}
+  // For the library's own use. Throws where the handle is empty or its group was destroyed.
+  State& state() const;
 
  private:
   std::shared_ptr<State> state_;
 };
 
-// Makes the default group. Once per process, until destroy_process_group().
+// Makes the default group. Once per process, until destroy_process_group(); all ranks do it the same number of times.
 ProcessGroup init_process_group(const InitOptions& options = {});
 bool is_initialized();
 ProcessGroup default_group();  // throws where there is none
-// Waits for nobody. Groups made from it are of no use afterwards.
+// Waits for nobody. The group and those made from it are of no use afterwards, whoever holds a handle. Call it before
+// main ends: where rank 0 serves the store, the others' last collective must be over.
 void destroy_process_group();
 
-// A group of some ranks (of the default group, ascending). All ranks of the default group call it, in the same order;
-// it is empty on those that are not in it.
-ProcessGroup new_group(const std::vector<int>& ranks);
-// The ranks of this machine. All ranks call it.
-ProcessGroup machine_group();
+// The same, but not the default one: it lives until destroy(), or until its last handle goes. A process may be several
+// ranks, one per thread.
+ProcessGroup make_process_group(const InitOptions& options);
+void destroy(ProcessGroup& group);
+
+// A group of some of `parent`'s ranks (ascending). All ranks of `parent` call it, in the same order, with the same
+// ranks; it is empty on those that are not in it.
+ProcessGroup new_group(const std::vector<int>& ranks, const ProcessGroup& parent = default_group());
+// The ranks of this machine; under ddprun or torchrun, of this node. All ranks of `parent` call it.
+ProcessGroup machine_group(const ProcessGroup& parent = default_group());
 
 }  // namespace ddprun

@@ -1,0 +1,488 @@
+#include "ddprun/process_group.h"
+
+#include <torch/torch.h>
+
+#include <algorithm>
+#include <cstring>
+#include <mutex>
+#include <torch/csrc/distributed/c10d/FileStore.hpp>
+#include <torch/csrc/distributed/c10d/HashStore.hpp>
+#include <torch/csrc/distributed/c10d/PrefixStore.hpp>
+#include <torch/csrc/distributed/c10d/ProcessGroupGloo.hpp>
+#include <torch/csrc/distributed/c10d/TCPStore.hpp>
+#include <utility>
+
+#include "rendezvous/error.h"
+#include "trainer/ddp/gpu.h"
+#include "trainer/ddp/group_state.h"
+#include "trainer/ddp/init_method.h"
+#include "trainer/ddp/own_address.h"
+#include "trainer/ddp/rank_env.h"
+#include "trainer/ddp/store_adapter.h"
+
+namespace ddprun {
+namespace {
+
+using c10::make_intrusive;
+using Store = c10::intrusive_ptr<c10d::Store>;
+using Milliseconds = std::chrono::milliseconds;
+
+constexpr Milliseconds kTimeoutMin{100};
+constexpr std::size_t kCallShown = 150;  // characters of a call, in a record and in errors
+constexpr const char* kAnyoneOutside = "192.0.2.1";  // an address of no machine (RFC 5737), on the default route's way
+
+// The default group, and how often it was made. Never destroyed by the program's end: by then LibTorch's own statics,
+// which a group needs, may be gone.
+struct Default {
+  std::mutex mutex;
+  std::shared_ptr<ProcessGroup::State> state;
+  int made = 0;
+};
+Default& the_default() {
+  static auto* group = new Default;
+  return *group;
+}
+
+std::string of_world(int rank, int world_size) {
+  return "rank " + std::to_string(rank) + " of " + std::to_string(world_size);
+}
+
+// Without the backtrace that LibTorch adds and the line of source that gloo begins with.
+std::string reason(const std::exception& error) {
+  const auto* torch = dynamic_cast<const c10::Error*>(&error);
+  std::string text = torch ? torch->what_without_backtrace() : error.what();
+  text.resize(std::min(text.find('\n'), text.size()));
+  const auto place = text.starts_with('[') ? text.find("] ") : std::string::npos;
+  if (place != std::string::npos && place + 2 < text.size()) text.erase(0, place + 2);
+  while (!text.empty() && (text.back() == '.' || text.back() == ' ')) text.pop_back();
+  return text;
+}
+
+std::string name_of(Backend backend) {
+  switch (backend) {
+    case Backend::automatic: return "auto";
+    case Backend::gloo: return "gloo";
+    case Backend::nccl: return "nccl";
+    case Backend::mpi: break;
+  }
+  return "mpi";
+}
+
+// Who we are and where the others are, from the options and the environment.
+struct Place {
+  RankEnv env;
+  InitMethod method;
+  std::string words;  // where the ranks meet
+};
+
+[[noreturn]] void refuse(const std::vector<std::string>& problems) {
+  std::string text;
+  for (const auto& problem : problems) text += (text.empty() ? "" : " ") + problem;
+  if (!text.empty() && text.back() == '.') text.pop_back();  // Error ends it
+  throw UsageError("cannot make a process group", text);
+}
+
+Place place_of(const InitOptions& options) {
+  Place place{.env = {}, .method = parse_init_method(options.init_method), .words = options.init_method};
+  if (options.store) {
+    place.method = InFile{};
+    place.words = "the store it was given";
+  }
+  if (const auto* problem = std::get_if<std::string>(&place.method)) refuse({*problem});
+  Environment environment = process_environment();
+  if (options.rank >= 0) environment["RANK"] = std::to_string(options.rank);
+  if (options.world_size >= 0) environment["WORLD_SIZE"] = std::to_string(options.world_size);
+  if (const auto* address = std::get_if<AtAddress>(&place.method)) {
+    environment["MASTER_ADDR"] = environment["DDPRUN_MASTER_ADDR"] = address->host;
+    environment["MASTER_PORT"] = std::to_string(address->port);
+    environment.erase("TORCHELASTIC_USE_AGENT_STORE");
+  }
+  const bool by_env = std::holds_alternative<FromEnvironment>(place.method);
+  if (!by_env && (environment["RANK"].empty() || environment["WORLD_SIZE"].empty()))
+    refuse({"with " + place.words + " each process needs its rank and the world size, in the options or in RANK and "
+            "WORLD_SIZE."});
+  if (options.rank >= 0 && !by_env)  // LOCAL_RANK belongs to another rank
+    for (const char* name : {"LOCAL_RANK", "LOCAL_WORLD_SIZE"}) environment.erase(name);
+  auto [env, problems] = read_rank_env(environment, !std::holds_alternative<InFile>(place.method));
+  if (!problems.empty()) refuse(problems);
+  place.env = env;
+  if (by_env) place.words = env.world_size == 1 ? "a world of one" : env.master_addr + ":" + std::to_string(env.master_port);
+  return place;
+}
+
+// Where no launcher serves a store, rank 0 does, with PyTorch's.
+Store serve_store(const RankEnv& env, Milliseconds timeout) {
+  c10d::TCPStoreOptions options;
+  options.port = env.master_port;
+  options.isServer = true;
+  options.waitWorkers = false;  // every key that matters is waited for anyway
+  options.timeout = timeout;
+  return make_intrusive<c10d::TCPStore>(env.master_addr, options);
+}
+
+Store open_file(const std::string& path, int world_size, Milliseconds timeout) {
+  Store store = make_intrusive<c10d::FileStore>(path, world_size);
+  store->setTimeout(timeout);
+  return store;
+}
+
+Store open_store(const Place& place, const InitOptions& options) {
+  const RankEnv& env = place.env;
+  if (options.store) return options.store;
+  if (env.world_size == 1) return make_intrusive<c10d::HashStore>();
+  const auto* file = std::get_if<InFile>(&place.method);
+  const bool serves = env.rank == 0 && !env.agent_store;
+  try {
+    if (file) return open_file(file->path, env.world_size, options.timeout);
+    if (serves) return serve_store(env, options.timeout);
+    return make_intrusive<StoreAdapter>(
+        Client::Options{.host = env.master_addr, .port = env.master_port, .timeout = options.timeout});
+  } catch (const std::exception& error) {
+    const std::string who = of_world(env.rank, env.world_size) + " cannot ";
+    if (file) throw Error(who + "use " + file->path + " as a store", reason(error), "All ranks must be able to write there.");
+    throw Error(who + (serves ? "open" : "reach") + " the store at " + place.words, reason(error),
+                serves ? "The address must be this machine's, and the port free."
+                       : "Rank 0 serves it, or the launcher: does that one run, and is this its address?");
+  }
+}
+
+Member member_of(const RankEnv& env, Backend backend) {
+  const auto environment = process_environment();
+  const auto visible = environment.find("CUDA_VISIBLE_DEVICES");
+  Member member{.machine = machine_identity(),
+                .gpus = backend == Backend::gloo ? 0 : count_gpus(),
+                .visible_gpus = visible == environment.end() ? "" : visible->second,
+                .backend = name_of(backend)};
+  if (env.group_rank >= 0) member.machine += " node " + std::to_string(env.group_rank);
+  return member;
+}
+
+// Tells the store that we are here, and waits for the others. The last to come writes the roster for all.
+class Meeting {
+ public:
+  Meeting(const Place& place, Store store, Milliseconds timeout)
+      : place_(place), store_(std::move(store)), timeout_(timeout) {}
+
+  Roster join(const Member& self) {
+    try {
+      if (store_->add(joined(place_.env.rank), 1) > 1) throw Error(
+          who() + " cannot join at " + place_.words, "another process has joined as this rank",
+          std::holds_alternative<InFile>(place_.method) && !place_.words.starts_with("the ")
+              ? "The file must not be left from an earlier run, and each process needs a rank of its own."
+              : "Each process needs a RANK of its own.");
+      set("member/" + std::to_string(place_.env.rank), to_text({self}));
+      if (store_->add("joined", 1) == place_.env.world_size) set("roster", to_text(gather_members()));
+      wait_for_roster();
+      return roster_from_text(get("roster"));
+    } catch (const c10::Error& error) {
+      throw Error(who() + " cannot join at " + place_.words, reason(error),
+                  "Rank 0, or the launcher, serves the store there: see why it is gone.");
+    }
+  }
+
+ private:
+  static std::string joined(int rank) { return "joined/" + std::to_string(rank); }
+  std::string who() const { return of_world(place_.env.rank, place_.env.world_size); }
+  void set(const std::string& key, const std::string& text) {
+    store_->set(key, std::vector<std::uint8_t>(text.begin(), text.end()));
+  }
+  std::string get(const std::string& key) { return store_->get_to_str(key); }
+
+  Roster gather_members() {
+    Roster roster;
+    for (int rank = 0; rank < place_.env.world_size; ++rank)
+      roster.push_back(roster_from_text(get("member/" + std::to_string(rank))).front());
+    return roster;
+  }
+
+  void wait_for_roster() {
+    try {
+      store_->wait({"roster"}, timeout_);
+    } catch (const c10::DistStoreError&) {
+      std::vector<int> missing;
+      for (int rank = 0; rank < place_.env.world_size; ++rank)
+        if (!store_->check({joined(rank)})) missing.push_back(rank);
+      const bool all = missing.empty();
+      throw Error(who() + " waited in vain at " + place_.words,
+                  all ? "all ranks have joined, but the last of them ended before it said so"
+                      : name_ranks(missing) + " of " + std::to_string(place_.env.world_size) +
+                            (missing.size() == 1 ? " has" : " have") + " not joined within " + in_words(timeout_),
+                  all ? "Start them again."
+                      : "Start them, see why they ended, or give them longer (InitOptions::timeout).");
+    }
+  }
+
+  const Place& place_;
+  Store store_;
+  Milliseconds timeout_;
+};
+
+c10::intrusive_ptr<c10d::Backend> make_gloo(const ProcessGroup::State& state) {
+  using Gloo = c10d::ProcessGroupGloo;
+  auto options = Gloo::Options::create(state.timeout);
+  if (!state.interface.empty())
+    options->devices.push_back(Gloo::createDeviceForInterface(state.interface));
+  else if (!state.address.empty())
+    options->devices.push_back(Gloo::createDeviceForHostname(state.address));
+  else
+    options->devices.push_back(Gloo::createDefaultDevice());
+  return make_intrusive<Gloo>(make_intrusive<c10d::PrefixStore>("gloo", state.store), state.rank, state.world_size,
+                              options);
+}
+
+void connect(ProcessGroup::State& state, const std::string& name) {
+  try {
+    auto group = make_intrusive<c10d::ProcessGroup>(state.store, state.rank, state.world_size);
+    group->setBackend(at::kCPU, c10d::ProcessGroup::GLOO, make_gloo(state));
+    group->setDefaultBackend(c10d::ProcessGroup::GLOO);
+    if (state.backend == Backend::nccl) {
+      auto nccl = make_nccl(make_intrusive<c10d::PrefixStore>("nccl", state.store), state.rank, state.world_size,
+                            state.device);
+      nccl->setTimeout(state.timeout);
+      group->setBackend(at::kCUDA, c10d::ProcessGroup::NCCL, nccl);
+      group->setDefaultBackend(c10d::ProcessGroup::NCCL);
+    }
+    group->setGroupName(name);
+    state.c10d = group;
+  } catch (const Error&) {
+    throw;
+  } catch (const std::exception& error) {
+    throw PeerLost(Error(of_world(state.rank, state.world_size) + " cannot connect to the others", reason(error),
+                         "See whether they live, and whether this machine reaches them.")
+                       .what());
+  }
+}
+
+// Ranks on one machine need no other way; else the one towards the store's machine, or the default route's.
+std::string address_of(const Place& place, const Roster& roster) {
+  const RankEnv& env = place.env;
+  if (env.world_size == 1) return "127.0.0.1";
+  if (!std::holds_alternative<InFile>(place.method)) return own_address_towards(env.route_addr, env.master_port);
+  if (ranks_beside(roster, 0).size() == roster.size()) return "127.0.0.1";
+  return own_address_towards(kAnyoneOutside, 9);
+}
+
+void take_device(ProcessGroup::State& state) {
+  const BackendChoice choice = choose_backend(state.roster);
+  if (!choice.problem.empty()) throw Error("cannot make a process group", choice.problem);
+  if (!choice.nccl) return;
+  load_gpu_support();
+  state.backend = Backend::nccl;
+  state.device = at::Device(at::kCUDA, static_cast<at::DeviceIndex>(gpu_of(state.roster, state.rank)));
+}
+
+void take_local_rank(ProcessGroup::State& state) {
+  const auto beside = ranks_beside(state.roster, state.rank);
+  state.local_world_size = static_cast<int>(beside.size());
+  state.local_rank = static_cast<int>(std::find(beside.begin(), beside.end(), state.rank) - beside.begin());
+}
+
+std::shared_ptr<ProcessGroup::State> make_state(const InitOptions& options, const std::string& name) {
+  if (options.backend == Backend::mpi)
+    throw UsageError("cannot make a process group", "LibTorch is built without the backend mpi",
+                     "Use gloo for CPU tensors, nccl for GPU tensors, or auto.");
+  if (options.timeout < kTimeoutMin)
+    refuse({"a time-out of " + in_words(options.timeout) + " is too short: the least is " + in_words(kTimeoutMin) + "."});
+  const Place place = place_of(options);
+  const RankEnv& env = place.env;
+  const auto start = std::chrono::steady_clock::now();
+  const Store base = open_store(place, options);
+  const auto spent = std::chrono::duration_cast<Milliseconds>(std::chrono::steady_clock::now() - start);
+
+  auto state = std::make_shared<ProcessGroup::State>();
+  state->rank = env.rank;
+  state->world_size = env.world_size;
+  state->timeout = options.timeout;
+  state->check_calls = options.check_calls;
+  state->interface = env.network_interface;
+  state->store = make_intrusive<c10d::PrefixStore>("ddp/" + std::to_string(env.round) + "/" + name, base);
+  Meeting meeting(place, state->store, std::max(options.timeout - spent, kTimeoutMin));
+  state->roster = meeting.join(member_of(env, options.backend));
+  for (int rank = 0; rank < env.world_size; ++rank) state->global_ranks.push_back(rank);
+  take_local_rank(*state);
+  if (env.local_given) {
+    state->local_rank = env.local_rank;
+    state->local_world_size = env.local_world_size;
+  }
+  take_device(*state);
+  state->address = address_of(place, state->roster);
+  connect(*state, name);
+  return state;
+}
+
+void destroy_state(ProcessGroup::State& state) {
+  for (const auto& child : std::exchange(state.children, {}))
+    if (const auto living = child.lock()) destroy_state(*living);
+  state.c10d.reset();
+  state.store.reset();
+}
+
+std::vector<Record> exchange_records(const ProcessGroup& group, Record mine) {
+  std::vector<Record> all(static_cast<std::size_t>(group.world_size()));
+  if (all.size() == 1) return {mine};
+  const auto bytes = [](Record* at, std::size_t count) {
+    return torch::from_blob(at, static_cast<std::int64_t>(count * sizeof(Record)), torch::kUInt8);
+  };
+  auto in = bytes(&mine, 1), out = bytes(all.data(), all.size());
+  travel(group, mine.call, [&](c10d::ProcessGroup& c10d) { return c10d._allgather_base(out, in); });
+  return all;
+}
+
+// Among the groups that were made in this call, those of other ranks have other names.
+ProcessGroup make_child(ProcessGroup::State& from, const std::vector<int>& ranks) {
+  const auto at = std::find(ranks.begin(), ranks.end(), from.rank);
+  if (at == ranks.end()) return {};
+  const std::string name = "group" + std::to_string(from.groups_made) + "/" + std::to_string(ranks.front());
+  auto state = std::make_shared<ProcessGroup::State>();
+  state->rank = static_cast<int>(at - ranks.begin());
+  state->world_size = static_cast<int>(ranks.size());
+  state->backend = from.backend;
+  state->device = from.device;
+  state->timeout = from.timeout;
+  state->check_calls = from.check_calls;
+  state->interface = from.interface;
+  state->address = from.address;
+  for (const int rank : ranks) {
+    state->global_ranks.push_back(from.global_ranks[static_cast<std::size_t>(rank)]);
+    state->roster.push_back(from.roster[static_cast<std::size_t>(rank)]);
+  }
+  take_local_rank(*state);
+  state->store = make_intrusive<c10d::PrefixStore>(name, from.store);
+  connect(*state, name);
+  from.children.push_back(state);
+  return ProcessGroup(state);
+}
+
+}  // namespace
+
+bool is_loss_of_peer(const std::exception& error) {
+  if (dynamic_cast<const PeerLost*>(&error) || dynamic_cast<const c10::DistError*>(&error)) return true;
+  // Gloo throws std::runtime_error with its source's place in the text.
+  const auto* torch = dynamic_cast<const c10::Error*>(&error);
+  return std::strstr(torch ? torch->what_without_backtrace() : error.what(), "gloo/") != nullptr;
+}
+
+Record record_of(const std::string& call, const std::string& problem) {
+  Record record;
+  record.refused = !problem.empty();
+  const std::string text = problem.empty() ? call : "cannot " + call + ": " + problem;
+  text.copy(record.call, sizeof record.call - 1);
+  return record;
+}
+
+std::vector<Record> agree(const ProcessGroup& group, const Record& mine) {
+  const auto records = exchange_records(group, mine);
+  const auto same = [&](const Record& other) {
+    std::vector<int> ranks;
+    for (std::size_t i = 0; i < records.size(); ++i)
+      if (std::strcmp(records[i].call, other.call) == 0) ranks.push_back(static_cast<int>(i));
+    return ranks;
+  };
+  for (const Record& record : records) {
+    if (!record.refused) continue;
+    const auto refusing = same(record);
+    const std::string words = record.call;
+    const auto colon = words.find(": ");
+    const std::string who = refusing.size() == records.size() ? "" : name_ranks(refusing) + " ";
+    throw UsageError(who + words.substr(0, colon), words.substr(colon + 2));
+  }
+  for (const Record& record : records)
+    if (std::strcmp(record.call, records[0].call) != 0)
+      throw Error("the ranks do not agree on a collective",
+                  name_ranks(same(records[0])) + ": " + records[0].call + "; " + name_ranks(same(record)) + ": " +
+                      record.call,
+                  "All ranks must make the same calls in the same order.");
+  return records;
+}
+
+void travel(const ProcessGroup& group, const std::string& call,
+            const std::function<c10::intrusive_ptr<c10d::Work>(c10d::ProcessGroup&)>& start) {
+  const ProcessGroup::State& state = group.state();
+  try {
+    start(*state.c10d)->wait();
+  } catch (const std::exception& error) {
+    const std::string what = of_world(state.rank, state.world_size) + " failed in " + call;
+    if (is_loss_of_peer(error))
+      throw PeerLost(Error(what, reason(error), "A peer has ended, or has not come in time.").what());
+    throw Error(what, reason(error));
+  }
+}
+
+ProcessGroup::State& ProcessGroup::state() const {
+  if (!state_) throw Error("no process group", "this handle is empty", "Call init_process_group() first.");
+  if (!state_->c10d) throw Error("no process group", "this one was destroyed");
+  return *state_;
+}
+
+int ProcessGroup::rank() const { return state().rank; }
+int ProcessGroup::world_size() const { return state().world_size; }
+int ProcessGroup::local_rank() const { return state().local_rank; }
+int ProcessGroup::local_world_size() const { return state().local_world_size; }
+at::Device ProcessGroup::device() const { return state().device; }
+Backend ProcessGroup::backend() const { return state().backend; }
+Milliseconds ProcessGroup::timeout() const { return state().timeout; }
+const std::vector<int>& ProcessGroup::global_ranks() const { return state().global_ranks; }
+const c10::intrusive_ptr<c10d::ProcessGroup>& ProcessGroup::c10d() const { return state().c10d; }
+Store ProcessGroup::store() const { return make_intrusive<c10d::PrefixStore>("user", state().store); }
+
+ProcessGroup make_process_group(const InitOptions& options) { return ProcessGroup(make_state(options, "made")); }
+
+void destroy(ProcessGroup& group) {
+  if (group) destroy_state(group.state());
+  group = {};
+}
+
+ProcessGroup init_process_group(const InitOptions& options) {
+  Default& current = the_default();
+  const std::lock_guard lock(current.mutex);
+  if (current.state)
+    throw UsageError("cannot make the default process group", "there is one already", "Destroy it first.");
+  current.state = make_state(options, "default" + std::to_string(++current.made));
+  return ProcessGroup(current.state);
+}
+
+bool is_initialized() {
+  Default& current = the_default();
+  const std::lock_guard lock(current.mutex);
+  return current.state != nullptr;
+}
+
+ProcessGroup default_group() {
+  Default& current = the_default();
+  const std::lock_guard lock(current.mutex);
+  if (!current.state) throw UsageError("no default process group", "there is none yet", "Call init_process_group() first.");
+  return ProcessGroup(current.state);
+}
+
+void destroy_process_group() {
+  Default& current = the_default();
+  const std::lock_guard lock(current.mutex);
+  if (current.state) destroy_state(*current.state);
+  current.state.reset();
+}
+
+ProcessGroup new_group(const std::vector<int>& ranks, const ProcessGroup& parent) {
+  ProcessGroup::State& from = parent.state();
+  std::string call = "new_group(", problem = ranks.empty() ? "it would be empty" : "";
+  for (std::size_t i = 0; i < ranks.size(); ++i) {
+    call += (i ? ", " : "") + std::to_string(ranks[i]);
+    if (ranks[i] < 0 || ranks[i] >= from.world_size || (i > 0 && ranks[i] <= ranks[i - 1]))
+      problem = "its ranks must ascend, from 0 to " + std::to_string(from.world_size - 1);
+  }
+  agree(parent, record_of(call.substr(0, kCallShown) + ")", problem));
+  ++from.groups_made;
+  ProcessGroup group = make_child(from, ranks);
+  agree(parent, record_of("new_group: made", ""));  // until then its members need the store
+  return group;
+}
+
+ProcessGroup machine_group(const ProcessGroup& parent) {
+  ProcessGroup::State& from = parent.state();
+  agree(parent, record_of("machine_group", ""));
+  ++from.groups_made;
+  ProcessGroup group = make_child(from, ranks_beside(from.roster, from.rank));
+  agree(parent, record_of("machine_group: made", ""));
+  return group;
+}
+
+}  // namespace ddprun

@@ -1,0 +1,29 @@
+// The collectives that move bytes, under the name by which the ranks know the call: tensors and objects share them.
+#pragma once
+#include <ATen/core/Tensor.h>
+
+#include <string>
+#include <vector>
+
+#include "ddprun/collectives.h"
+
+namespace ddprun::moves {
+
+// Tells the others (where calls are checked) what comes; `problem`: why this rank cannot, as a sentence's end.
+void announce(const ProcessGroup& group, const std::string& call, const std::string& problem);
+
+std::string problem_of_root(int root, const ProcessGroup& group);
+
+void all_reduce(const std::string& call, const at::Tensor& tensor, ReduceOp op, const std::string& problem,
+                const ProcessGroup& group);
+std::vector<at::Tensor> all_gather(const std::string& call, const at::Tensor& tensor, const std::string& problem,
+                                   const ProcessGroup& group);
+std::vector<at::Tensor> gather(const std::string& call, const at::Tensor& tensor, int root, const std::string& problem,
+                               const ProcessGroup& group);
+at::Tensor scatter(const std::string& call, const std::vector<at::Tensor>& tensors, int root,
+                   const std::string& problem, const ProcessGroup& group);
+// Root's bytes, a tensor of uint8; those of the others are ignored.
+at::Tensor broadcast_bytes(const std::string& call, const at::Tensor& bytes, int root, const std::string& problem,
+                           const ProcessGroup& group);
+
+}  // namespace ddprun::moves
