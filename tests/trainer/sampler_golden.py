@@ -5,6 +5,7 @@
 One line per case: samples, seed, epoch, ranks, shuffle, drop_last, indices per rank, FNV-1a of all indices, rank by rank, as 8 little-endian bytes.
 """
 import itertools
+import random
 
 from torch.utils.data import DistributedSampler
 
@@ -33,3 +34,7 @@ for samples, ranks, drop_last in itertools.product((1, 2, 3, 7, 10, 100), (1, 2,
 for ranks, drop_last in itertools.product((2, 3), (False, True)):  # the digits, and larger than what PyTorch does in parallel
     print(line(1500, 7, 3, ranks, True, drop_last))
     print(line(40000, 7, 3, ranks, True, drop_last))
+draw = random.Random(6)
+for _ in range(500):
+    samples, ranks = draw.randrange(1, 1000), draw.randrange(1, 33)
+    print(line(samples, draw.randrange(2**62), draw.randrange(1000), ranks, draw.random() < 0.8, draw.random() < 0.5))

@@ -1,0 +1,12 @@
+// A schedule's rate into LibTorch's optimizers.
+#pragma once
+#include <torch/optim/optimizer.h>
+
+namespace ddprun {
+
+// Of all its parameter groups, from the next step on.
+inline void set_lr(torch::optim::Optimizer& optimizer, double lr) {
+  for (auto& group : optimizer.param_groups()) group.options().set_lr(lr);
+}
+
+}  // namespace ddprun
