@@ -1,5 +1,7 @@
 // The library `ddp` by real processes: ddp_worker has the scenarios.
-#include <sstream>
+#include <chrono>
+#include <string>
+#include <vector>
 
 #include "tests/support/catch.h"
 #include "tests/support/command.h"
@@ -7,6 +9,7 @@
 
 using namespace ddprun::test;
 using Catch::Matchers::Contains;
+using namespace std::chrono_literals;
 
 namespace {
 
@@ -52,7 +55,7 @@ TEST_CASE("a rank with another model is named, with where it differs, on every r
   }));
   Ranks ranks(3, worker({"other-model", how}));
   for (int rank = 0; rank < 3; ++rank) {
-    const Ended ended = ranks[rank].wait();
+    const Ended ended = ranks[rank].wait_exit(60s);
     CHECK(ended == exited(1));
     CHECK(ended.err ==
           std::string("rank 1's model is not rank 0's: ") + why + ". All ranks must build the same model.\n");
@@ -62,7 +65,7 @@ TEST_CASE("a rank with another model is named, with where it differs, on every r
 TEST_CASE("a layer that gets no gradient is named before the next step", "[ddp]") {
   Ranks ranks(2, worker({"layer-left-out"}));
   for (int rank = 0; rank < 2; ++rank) {
-    const Ended ended = ranks[rank].wait();
+    const Ended ended = ranks[rank].wait_exit(60s);
     CHECK(ended == exited(1));
     CHECK_THAT(ended.err, Contains("the last step gave no gradient to unused.weight, unused.bias: the loss does not "
                                    "depend on what they compute. Set find_unused_parameters"));
