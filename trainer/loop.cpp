@@ -2,6 +2,7 @@
 
 #include <torch/torch.h>
 
+#include "ddprun/collectives.h"
 #include "ddprun/sampler.h"
 #include "trainer/run.h"
 
@@ -24,7 +25,7 @@ at::Tensor train_epoch(Run& run) {
   run.model->train();
   for (std::int64_t step = 1; step <= steps; ++step) {
     const at::Tensor& batch = batches[static_cast<std::size_t>(step - 1)];
-    run.optimizer->zero_grad();
+    run.ddp->zero_grad();
     const at::Tensor scores = run.ddp->forward(split.images.index_select(0, batch));
     const at::Tensor loss = torch::cross_entropy_loss(scores, split.labels.index_select(0, batch));
     loss.backward();
@@ -60,7 +61,8 @@ at::Tensor count_correct(Run& run) {
 // Rank 0's answer is the one over all ranks; `samples` are theirs, too.
 EpochReport report_epoch(Run& run, const at::Tensor& loss_sum, std::int64_t samples, TimePoint began) {
   const at::Tensor correct = count_correct(run);
-  const at::Tensor sums = sum_to_first(run.group, torch::stack({loss_sum, correct})).cpu();
+  const at::Tensor sums = torch::stack({loss_sum, correct});
+  reduce(sums, 0, ReduceOp::sum, run.group);
   const std::chrono::duration<double> seconds = Clock::now() - began;
   return {.epoch = run.at.epochs_run,
           .epochs = run.options.total_epochs,
@@ -89,7 +91,7 @@ void train(const Options& options, const RankEnv& env, at::Device device, Progre
     progress.line(line_of(last));
     if (run.at.epochs_run % options.save_every == 0 || run.at.epochs_run == options.total_epochs) save_run(run);
   }
-  broadcast_bytes(run.group, "saved");  // no rank reports success before rank 0 has the last snapshot on disk
+  barrier(run.group);  // no rank reports success before rank 0 has the last snapshot on disk
   progress.line(line_of(RunReport{.epochs = run.at.epochs_run,
                                   .correct = last.correct,
                                   .tested = last.tested,

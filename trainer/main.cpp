@@ -5,9 +5,9 @@
 
 #include <cstdio>
 
+#include "ddprun/process_group.h"
 #include "rendezvous/error.h"
 #include "trainer/ddp/gpu.h"
-#include "trainer/ddp/group.h"
 #include "trainer/ddp/rank_env.h"
 #include "trainer/device_choice.h"
 #include "trainer/loop.h"

@@ -6,7 +6,9 @@
 #include <cstdio>
 #include <optional>
 
+#include "ddprun/collectives.h"
 #include "rendezvous/error.h"
+#include "trainer/ddp/broadcast_bytes.h"
 #include "trainer/ddp/snapshot.h"
 #include "trainer/ddp/snapshot_file.h"
 
@@ -28,7 +30,7 @@ std::optional<Snapshot> find_resumable(const Run& run) {
         [](const std::string& sentence) { std::fprintf(stderr, "train: %s\n", sentence.c_str()); });
     if (found) bytes = found->bytes;
   }
-  bytes = broadcast_bytes(run.group, std::move(bytes));
+  bytes = broadcast_bytes(run.group.c10d(), std::move(bytes));
   return bytes.empty() ? std::nullopt : std::optional(decode(bytes, "the snapshot " + path));
 }
 
@@ -61,8 +63,8 @@ BucketOrder usable_order(const Snapshot& snapshot, const Model& model) {
 
 std::vector<RngState> gather_rng(const Run& run) {
   const RngState own = rng_state(run.device);
-  const auto cpu = gather_to_first(run.group, own.cpu);
-  const auto cuda = own.cuda.defined() ? gather_to_first(run.group, own.cuda) : std::vector<at::Tensor>(cpu.size());
+  const auto cpu = gather(own.cpu, 0, run.group);
+  const auto cuda = own.cuda.defined() ? gather(own.cuda, 0, run.group) : std::vector<at::Tensor>(cpu.size());
   std::vector<RngState> result;
   for (std::size_t rank = 0; rank < cpu.size(); ++rank) result.push_back({cpu[rank], cuda[rank]});
   return result;
@@ -76,7 +78,7 @@ Run begin_run(const Options& options, const RankEnv& env, at::Device device, Pro
           device,
           progress,
           load_dataset(find_data_folder(options.dataset, options.data), device),
-          join_group(env, device),
+          init_process_group({.backend = device.is_cuda() ? Backend::nccl : Backend::gloo}),
           {},
           {},
           {},
@@ -98,7 +100,8 @@ Run begin_run(const Options& options, const RankEnv& env, at::Device device, Pro
   } else {
     load_first_weights(run);
   }
-  run.ddp = std::make_unique<Ddp>(run.model, run.group, order);
+  const DdpOptions ddp{.broadcast_buffers = run.model->training_reads_buffers(), .bucket_order = order};
+  run.ddp = std::make_unique<DistributedDataParallel<Model>>(run.model, ddp, run.group);
   return run;
 }
 

@@ -4,8 +4,10 @@
 
 #include <memory>
 
+#include "ddprun/distributed_data_parallel.h"
 #include "trainer/dataset.h"
-#include "trainer/ddp.h"
+#include "trainer/ddp/rank_env.h"
+#include "trainer/models.h"
 #include "trainer/options.h"
 #include "trainer/progress.h"
 
@@ -22,10 +24,10 @@ struct Run {
   at::Device device;
   Progress& progress;
   Dataset data;
-  Group group;
+  ProcessGroup group;
   std::shared_ptr<Model> model;
   std::unique_ptr<torch::optim::SGD> optimizer;
-  std::unique_ptr<Ddp> ddp;
+  std::unique_ptr<DistributedDataParallel<Model>> ddp;
   Position at;
   bool is_first() const { return env.rank == 0; }
 };

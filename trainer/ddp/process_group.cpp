@@ -28,7 +28,7 @@ using Store = c10::intrusive_ptr<c10d::Store>;
 using Milliseconds = std::chrono::milliseconds;
 
 constexpr Milliseconds kTimeoutMin{100};
-constexpr std::size_t kCallShown = 150;  // characters of a call, in a record and in errors
+constexpr std::size_t kCallShown = 150;              // characters of a call, in a record and in errors
 constexpr const char* kAnyoneOutside = "192.0.2.1";  // an address of no machine (RFC 5737), on the default route's way
 
 // The default group, and how often it was made. Never destroyed by the program's end: by then LibTorch's own statics,
@@ -60,10 +60,14 @@ std::string reason(const std::exception& error) {
 
 std::string name_of(Backend backend) {
   switch (backend) {
-    case Backend::automatic: return "auto";
-    case Backend::gloo: return "gloo";
-    case Backend::nccl: return "nccl";
-    case Backend::mpi: break;
+    case Backend::automatic:
+      return "auto";
+    case Backend::gloo:
+      return "gloo";
+    case Backend::nccl:
+      return "nccl";
+    case Backend::mpi:
+      break;
   }
   return "mpi";
 }
@@ -99,14 +103,16 @@ Place place_of(const InitOptions& options) {
   }
   const bool by_env = std::holds_alternative<FromEnvironment>(place.method);
   if (!by_env && (environment["RANK"].empty() || environment["WORLD_SIZE"].empty()))
-    refuse({"with " + place.words + " each process needs its rank and the world size, in the options or in RANK and "
+    refuse({"with " + place.words +
+            " each process needs its rank and the world size, in the options or in RANK and "
             "WORLD_SIZE."});
   if (options.rank >= 0 && !by_env)  // LOCAL_RANK belongs to another rank
     for (const char* name : {"LOCAL_RANK", "LOCAL_WORLD_SIZE"}) environment.erase(name);
   auto [env, problems] = read_rank_env(environment, !std::holds_alternative<InFile>(place.method));
   if (!problems.empty()) refuse(problems);
   place.env = env;
-  if (by_env) place.words = env.world_size == 1 ? "a world of one" : env.master_addr + ":" + std::to_string(env.master_port);
+  if (by_env)
+    place.words = env.world_size == 1 ? "a world of one" : env.master_addr + ":" + std::to_string(env.master_port);
   return place;
 }
 
@@ -139,7 +145,8 @@ Store open_store(const Place& place, const InitOptions& options) {
         Client::Options{.host = env.master_addr, .port = env.master_port, .timeout = options.timeout});
   } catch (const std::exception& error) {
     const std::string who = of_world(env.rank, env.world_size) + " cannot ";
-    if (file) throw Error(who + "use " + file->path + " as a store", reason(error), "All ranks must be able to write there.");
+    if (file)
+      throw Error(who + "use " + file->path + " as a store", reason(error), "All ranks must be able to write there.");
     throw Error(who + (serves ? "open" : "reach") + " the store at " + place.words, reason(error),
                 serves ? "The address must be this machine's, and the port free."
                        : "Rank 0 serves it, or the launcher: does that one run, and is this its address?");
@@ -165,11 +172,11 @@ class Meeting {
 
   Roster join(const Member& self) {
     try {
-      if (store_->add(joined(place_.env.rank), 1) > 1) throw Error(
-          who() + " cannot join at " + place_.words, "another process has joined as this rank",
-          std::holds_alternative<InFile>(place_.method) && !place_.words.starts_with("the ")
-              ? "The file must not be left from an earlier run, and each process needs a rank of its own."
-              : "Each process needs a RANK of its own.");
+      if (store_->add(joined(place_.env.rank), 1) > 1)
+        throw Error(who() + " cannot join at " + place_.words, "another process has joined as this rank",
+                    std::holds_alternative<InFile>(place_.method) && !place_.words.starts_with("the ")
+                        ? "The file must not be left from an earlier run, and each process needs a rank of its own."
+                        : "Each process needs a RANK of its own.");
       set("member/" + std::to_string(place_.env.rank), to_text({self}));
       if (store_->add("joined", 1) == place_.env.world_size) set("roster", to_text(gather_members()));
       wait_for_roster();
@@ -203,12 +210,12 @@ class Meeting {
       for (int rank = 0; rank < place_.env.world_size; ++rank)
         if (!store_->check({joined(rank)})) missing.push_back(rank);
       const bool all = missing.empty();
-      throw Error(who() + " waited in vain at " + place_.words,
-                  all ? "all ranks have joined, but the last of them ended before it said so"
-                      : name_ranks(missing) + " of " + std::to_string(place_.env.world_size) +
-                            (missing.size() == 1 ? " has" : " have") + " not joined within " + in_words(timeout_),
-                  all ? "Start them again."
-                      : "Start them, see why they ended, or give them longer (InitOptions::timeout).");
+      throw Error(
+          who() + " waited in vain at " + place_.words,
+          all ? "all ranks have joined, but the last of them ended before it said so"
+              : name_ranks(missing) + " of " + std::to_string(place_.env.world_size) +
+                    (missing.size() == 1 ? " has" : " have") + " not joined within " + in_words(timeout_),
+          all ? "Start them again." : "Start them, see why they ended, or give them longer (InitOptions::timeout).");
     }
   }
 
@@ -236,8 +243,8 @@ void connect(ProcessGroup::State& state, const std::string& name) {
     group->setBackend(at::kCPU, c10d::ProcessGroup::GLOO, make_gloo(state));
     group->setDefaultBackend(c10d::ProcessGroup::GLOO);
     if (state.backend == Backend::nccl) {
-      auto nccl = make_nccl(make_intrusive<c10d::PrefixStore>("nccl", state.store), state.rank, state.world_size,
-                            state.device);
+      auto nccl =
+          make_nccl(make_intrusive<c10d::PrefixStore>("nccl", state.store), state.rank, state.world_size, state.device);
       nccl->setTimeout(state.timeout);
       group->setBackend(at::kCUDA, c10d::ProcessGroup::NCCL, nccl);
       group->setDefaultBackend(c10d::ProcessGroup::NCCL);
@@ -282,7 +289,8 @@ std::shared_ptr<ProcessGroup::State> make_state(const InitOptions& options, cons
     throw UsageError("cannot make a process group", "LibTorch is built without the backend mpi",
                      "Use gloo for CPU tensors, nccl for GPU tensors, or auto.");
   if (options.timeout < kTimeoutMin)
-    refuse({"a time-out of " + in_words(options.timeout) + " is too short: the least is " + in_words(kTimeoutMin) + "."});
+    refuse(
+        {"a time-out of " + in_words(options.timeout) + " is too short: the least is " + in_words(kTimeoutMin) + "."});
   const Place place = place_of(options);
   const RankEnv& env = place.env;
   const auto start = std::chrono::steady_clock::now();
@@ -388,10 +396,10 @@ std::vector<Record> agree(const ProcessGroup& group, const Record& mine) {
   }
   for (const Record& record : records)
     if (std::strcmp(record.call, records[0].call) != 0)
-      throw Error("the ranks do not agree on a collective",
-                  name_ranks(same(records[0])) + ": " + records[0].call + "; " + name_ranks(same(record)) + ": " +
-                      record.call,
-                  "All ranks must make the same calls in the same order.");
+      throw Error(
+          "the ranks do not agree on a collective",
+          name_ranks(same(records[0])) + ": " + records[0].call + "; " + name_ranks(same(record)) + ": " + record.call,
+          "All ranks must make the same calls in the same order.");
   return records;
 }
 
@@ -450,7 +458,8 @@ bool is_initialized() {
 ProcessGroup default_group() {
   Default& current = the_default();
   const std::lock_guard lock(current.mutex);
-  if (!current.state) throw UsageError("no default process group", "there is none yet", "Call init_process_group() first.");
+  if (!current.state)
+    throw UsageError("no default process group", "there is none yet", "Call init_process_group() first.");
   return ProcessGroup(current.state);
 }
 

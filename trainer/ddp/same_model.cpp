@@ -6,7 +6,7 @@
 #include <sstream>
 
 #include "rendezvous/error.h"
-#include "trainer/ddp/group.h"
+#include "trainer/ddp/broadcast_bytes.h"
 
 namespace ddprun {
 namespace {

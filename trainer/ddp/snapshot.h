@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "trainer/ddp.h"
+#include "ddprun/distributed_data_parallel.h"
 #include "trainer/ddp/state_dict.h"
 
 namespace ddprun {

@@ -50,7 +50,7 @@ using BucketOrder = std::vector<std::vector<std::size_t>>;
 struct DdpOptions {
   // How much of the gradients travels at once. Nothing: PyTorch's sizes, 1 MiB for the first bucket that is ready and
   // 25 MiB for the others.
-  std::optional<std::size_t> bucket_bytes;
+  std::optional<std::size_t> bucket_bytes = {};
   // Gradients lie in the buckets themselves: saves a copy of all of them. Then Optimizer::zero_grad() throws; ours
   // (below) works.
   bool gradient_as_bucket_view = false;
@@ -63,7 +63,7 @@ struct DdpOptions {
   // not read them it may be left out, see broadcast_buffers(): weights stay the same bits.
   bool broadcast_buffers = true;
   // Of a snapshot. Empty: found in the first step.
-  BucketOrder bucket_order;
+  BucketOrder bucket_order = {};
 };
 
 // Reduces one bucket: the future's value is the mean of its buffer over all ranks, in a tensor of the buffer's shape

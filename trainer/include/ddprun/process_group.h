@@ -37,7 +37,7 @@ struct InitOptions {
   int rank = -1;                         // -1: from RANK
   int world_size = -1;                   // -1: from WORLD_SIZE
   // In place of init_method. Nothing else may use the keys below "ddp/" in it.
-  c10::intrusive_ptr<c10d::Store> store;
+  c10::intrusive_ptr<c10d::Store> store = {};
   // For the others to join, and for each collective over gloo and NCCL. A tenth of a second at least.
   std::chrono::milliseconds timeout = std::chrono::minutes(30);
   // Before each collective the ranks tell each other what they are about to do: other shapes, types, or even calls, are
