@@ -28,8 +28,8 @@ List to_value(const std::vector<RngState>& rng) {
   List ranks = make_list();
   for (const auto& state : rng) {
     Dict entry = make_dict();
-    entry.insert("cpu", state.cpu);
-    if (state.cuda.defined()) entry.insert("cuda", state.cuda);
+    entry.insert("cpu", state.cpu.clone());  // of a part of a larger storage, the whole would be written
+    if (state.cuda.defined()) entry.insert("cuda", state.cuda.clone());
     ranks.push_back(entry);
   }
   return ranks;
@@ -152,7 +152,7 @@ RngState rng_state(at::Device device) {
 
 void set_rng_state(const RngState& state, at::Device device) {
   at::Generator cpu = at::detail::getDefaultCPUGenerator();
-  if (state.cpu.defined()) cpu.set_state(state.cpu);
+  if (state.cpu.defined()) cpu.set_state(state.cpu.clone());  // it wants memory aligned as its own
   if (!device.is_cuda() || !state.cuda.defined()) return;
   at::Generator cuda = at::globalContext().defaultGenerator(device);
   cuda.set_state(state.cuda);
