@@ -1,5 +1,8 @@
 // The tree that `cmake --install` makes, away from source and build.
+#include <cmath>
+#include <cstdio>
 #include <filesystem>
+#include <fstream>
 
 #include "tests/support/catch.h"
 #include "tests/support/command.h"
@@ -22,4 +25,37 @@ TEST_CASE("an installed tree trains, with its manual, completions and the channe
                             {.env = {{"PATH", "/usr/bin:/bin"}}, .cwd = folder.path()});
   CHECK(trained == exited(0));
   CHECK(trained.out.find("accuracy") != std::string::npos);
+}
+
+TEST_CASE("a project of one's own builds on the installed library, and trains under the installed ddprun") {
+  const TempFolder folder;
+  const std::string tree = folder / "tree", build = folder / "build";
+  REQUIRE(run({"cmake", "--install", DDPRUN_BIN_DIR "/..", "--prefix", tree}, 60s) == exited(0));
+  const Ended configured = run({"cmake", "-S", DDPRUN_SOURCE_DIR "/tests/e2e/own_project", "-B", build,
+                                "-DCMAKE_PREFIX_PATH=" + tree, "-DCMAKE_BUILD_TYPE=Debug"},
+                               60s);
+  CAPTURE(configured.out, configured.err);
+  REQUIRE(configured == exited(0));
+  const Ended built = run({"cmake", "--build", build}, 300s);
+  CAPTURE(built.out);
+  REQUIRE(built == exited(0));
+  const Ended trained = run({tree + "/bin/ddprun", "--nproc_per_node=2", build + "/own_training"}, 60s);
+  CAPTURE(trained.err);
+  CHECK(trained == exited(0));
+  double bias = 0;
+  REQUIRE(std::sscanf(trained.out.c_str(), "[{\"bias\":%lf,\"rank\":0},", &bias) == 1);
+  CHECK(std::abs(bias + 1) < 0.01);
+  CHECK(trained.out.find("\"rank\":1}]") != std::string::npos);
+}
+
+TEST_CASE("a component that the installed package does not have is named") {
+  const TempFolder folder;
+  const std::string tree = folder / "tree";
+  REQUIRE(run({"cmake", "--install", DDPRUN_BIN_DIR "/..", "--prefix", tree}, 60s) == exited(0));
+  std::ofstream(folder / "CMakeLists.txt") << "cmake_minimum_required(VERSION 3.24)\nproject(p LANGUAGES CXX)\n"
+                                              "find_package(ddprun REQUIRED COMPONENTS dpp)\n";
+  const Ended configured =
+      run({"cmake", "-S", folder.path(), "-B", folder / "build", "-DCMAKE_PREFIX_PATH=" + tree}, 60s);
+  CHECK(configured == exited(1));
+  CHECK(configured.err.find("ddprun has no component 'dpp': there is ddp.") != std::string::npos);
 }

@@ -1,0 +1,40 @@
+// Learns y = 3x - 1 on all ranks of a job: `ddprun --nproc_per_node=2 own_training`.
+#include <ddprun/collectives.h>
+#include <ddprun/distributed_data_parallel.h>
+#include <ddprun/sampler.h>
+#include <torch/torch.h>
+
+#include <iostream>
+#include <nlohmann/json.hpp>
+
+struct Line : torch::nn::Module {
+  at::Tensor forward(const at::Tensor& x) { return linear(x); }
+  torch::nn::Linear linear = register_module("linear", torch::nn::Linear(1, 1));
+};
+
+int main() try {
+  const auto group = ddprun::init_process_group();
+  torch::manual_seed(group.rank());  // DistributedDataParallel begins with rank 0's weights
+  auto line = std::make_shared<Line>();
+  line->to(group.device());
+  ddprun::DistributedDataParallel ddp(line, {}, group);
+  torch::optim::SGD optimizer(line->parameters(), 0.1);
+
+  const at::Tensor x = torch::linspace(-1, 1, 200, group.device()).unsqueeze(1), y = 3 * x - 1;
+  for (int epoch = 0; epoch < 30; ++epoch) {
+    const auto indices = ddprun::epoch_indices(
+        {.dataset_size = x.size(0), .rank = group.rank(), .world_size = group.world_size()}, epoch);
+    for (const at::Tensor& batch : torch::tensor(indices).to(group.device()).split(10)) {
+      ddp.zero_grad();
+      torch::mse_loss(ddp.forward(x.index_select(0, batch)), y.index_select(0, batch)).backward();
+      optimizer.step();
+    }
+  }
+  const double bias = line->linear->bias.item<double>();
+  const auto biases = ddprun::all_gather_object({{"rank", group.rank()}, {"bias", bias}}, group);
+  if (group.is_main_process()) std::cout << nlohmann::json(biases) << "\n";
+  ddprun::destroy_process_group();
+} catch (const std::exception& error) {
+  std::cerr << error.what() << "\n";
+  return 1;
+}
