@@ -171,11 +171,15 @@ std::optional<at::ScalarType> wire_integer(at::ScalarType type) {
     case at::kByte:
     case at::kChar:
     case at::kInt:
-    case at::kLong: return type;
+    case at::kLong:
+      return type;
     case at::kShort:
-    case at::kUInt16: return at::kInt;
-    case at::kUInt32: return at::kLong;
-    default: return std::nullopt;
+    case at::kUInt16:
+      return at::kInt;
+    case at::kUInt32:
+      return at::kLong;
+    default:
+      return std::nullopt;
   }
 }
 
@@ -231,7 +235,8 @@ c10d::ReduceOp backend_op(const Wire& wire, const at::Tensor& tensor) {
   return to_c10d(divides_after(wire, tensor) ? ReduceOp::sum : wire.op);
 }
 
-void all_reduce_on_wire(const std::string& call, const at::Tensor& tensor, const Wire& wire, const ProcessGroup& group) {
+void all_reduce_on_wire(const std::string& call, const at::Tensor& tensor, const Wire& wire,
+                        const ProcessGroup& group) {
   if (tensor.numel() == 0 || group.world_size() == 1) return;
   Tensors values{to_wire(tensor, wire)};
   c10d::AllreduceOptions options;
@@ -443,7 +448,8 @@ at::Tensor reduce_scatter(const Tensors& tensors, ReduceOp op, const ProcessGrou
   if (stride == 0) return result;
 
   const std::int64_t values = wire.complex ? 2 : 1;
-  at::Tensor in = at::zeros({group.world_size(), stride * values}, mine.options().dtype(wire.type).requires_grad(false));
+  at::Tensor in =
+      at::zeros({group.world_size(), stride * values}, mine.options().dtype(wire.type).requires_grad(false));
   for (std::int64_t i = 0; i < in.size(0); ++i) {
     const at::Tensor part = to_wire(tensors[static_cast<std::size_t>(i)], wire);
     in[i].narrow(0, 0, part.numel()).copy_(part);

@@ -140,8 +140,8 @@ Dict reduce_dict(const Dict& values, bool average, const ProcessGroup& group) {
   std::int64_t at = 0;
   for (const auto& [name, tensor] : values) {
     const at::Tensor part = all.narrow(0, at, tensor.numel()).view(tensor.sizes());
-    result[name] = keeps_type(tensor.scalar_type(), average) ? part.to(tensor.scalar_type(), false, /*copy=*/true)
-                                                             : part.clone();
+    result[name] =
+        keeps_type(tensor.scalar_type(), average) ? part.to(tensor.scalar_type(), false, /*copy=*/true) : part.clone();
     at += tensor.numel();
   }
   return result;

@@ -19,7 +19,7 @@ struct RankEnv {
   int local_world_size = 1;
   bool local_given = false;  // by the launcher; else the two above take all ranks to be on one machine
   int group_rank = -1;       // the node's number, as a launcher counts them; -1: not told
-  std::string master_addr;  // where the store listens; empty in a world of one
+  std::string master_addr;   // where the store listens; empty in a world of one
   std::uint16_t master_port = 0;
   // The master's routable address: our own address is the one from which we reach it. Differs from master_addr where
   // the store is reached through the launcher on this machine.

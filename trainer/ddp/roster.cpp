@@ -16,8 +16,7 @@ std::string to_text(const Roster& roster) {
     if (at == kinds.end()) kinds.push_back(member);
   }
   nlohmann::json json{{"kinds", nlohmann::json::array()}, {"of", kind_of}};
-  for (const Member& kind : kinds)
-    json["kinds"].push_back({kind.machine, kind.gpus, kind.visible_gpus, kind.backend});
+  for (const Member& kind : kinds) json["kinds"].push_back({kind.machine, kind.gpus, kind.visible_gpus, kind.backend});
   return json.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
 }
 

@@ -6,9 +6,9 @@
 // of at most 16 dimensions. Autograd does not see these calls.
 //
 // Before anything is sent the ranks tell each other what they are about to do (InitOptions::check_calls): what does not
-// fit together, or what one of them cannot do, is one sentence that all ranks throw, and the group stays usable. Without
-// the check, shapes and types that differ where they must not are wrong numbers or a wait until the time-out. send,
-// recv and sendrecv are not checked.
+// fit together, or what one of them cannot do, is one sentence that all ranks throw, and the group stays usable.
+// Without the check, shapes and types that differ where they must not are wrong numbers or a wait until the time-out.
+// send, recv and sendrecv are not checked.
 //
 // PeerLost: a peer is gone, or has not come in time; the group is of no use any more. Other errors are std::exceptions,
 // too.
@@ -55,8 +55,8 @@ at::Tensor all_gather_stacked(const at::Tensor& tensor, const ProcessGroup& grou
 // As all_gather(), on `root`; the others get an empty vector.
 std::vector<at::Tensor> gather(const at::Tensor& tensor, int root = 0, const ProcessGroup& group = default_group());
 
-// This rank's one of `tensors`, which root gives, one per rank, and the others leave empty. Shapes and types may differ.
-// It comes on the CPU, or on group.device() where root's was on a GPU.
+// This rank's one of `tensors`, which root gives, one per rank, and the others leave empty. Shapes and types may
+// differ. It comes on the CPU, or on group.device() where root's was on a GPU.
 at::Tensor scatter(const std::vector<at::Tensor>& tensors, int root = 0, const ProcessGroup& group = default_group());
 
 // The reduction of all ranks' tensors[rank]. One per rank, all of one type; shapes may differ within `tensors`, and are
@@ -65,11 +65,10 @@ at::Tensor reduce_scatter(const std::vector<at::Tensor>& tensors, ReduceOp op = 
                           const ProcessGroup& group = default_group());
 
 // Sends tensors[r] to rank r; gives what each rank has sent here. Shapes and types may differ. All on one device.
-std::vector<at::Tensor> all_to_all(const std::vector<at::Tensor>& tensors,
-                                   const ProcessGroup& group = default_group());
+std::vector<at::Tensor> all_to_all(const std::vector<at::Tensor>& tensors, const ProcessGroup& group = default_group());
 
-// Messages between two ranks. The receiver's tensor has the sender's shape and type: a longer message than expected ends
-// the group. Messages with one tag, from one rank to one other, arrive in their order. To oneself: sendrecv only.
+// Messages between two ranks. The receiver's tensor has the sender's shape and type: a longer message than expected
+// ends the group. Messages with one tag, from one rank to one other, arrive in their order. To oneself: sendrecv only.
 inline constexpr int kAnySource = -1;  // gloo only
 void send(const at::Tensor& tensor, int to, int tag = 0, const ProcessGroup& group = default_group());
 int recv(const at::Tensor& tensor, int from = kAnySource, int tag = 0,
