@@ -63,6 +63,20 @@ TEST_CASE("ddprun says more than torchrun does", "[rank_env]") {
   CHECK(env.route_addr == "10.0.0.5");
 }
 
+TEST_CASE("whether local ranks and nodes were told is known", "[rank_env]") {
+  CHECK(read_rank_env(kRankThree).env.local_given);
+  CHECK_FALSE(read_rank_env(with("LOCAL_RANK", "")).env.local_given);
+  CHECK(read_rank_env(kRankThree).env.group_rank == -1);
+  CHECK(read_rank_env(with("GROUP_RANK", "2")).env.group_rank == 2);
+}
+
+TEST_CASE("ranks that meet elsewhere need no address of a store", "[rank_env]") {
+  const Environment ranks{{"RANK", "1"}, {"WORLD_SIZE", "2"}};
+  CHECK(read_rank_env(ranks).problems.size() == 2);
+  CHECK(read_rank_env(ranks, /*store_in_it=*/false).problems.empty());
+  CHECK(read_rank_env(ranks, /*store_in_it=*/false).env.world_size == 2);
+}
+
 TEST_CASE("rank 0 serves the store unless the launcher does", "[rank_env]") {
   CHECK_FALSE(read_rank_env(with("TORCHELASTIC_USE_AGENT_STORE", "False")).env.agent_store);
 }

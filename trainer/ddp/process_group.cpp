@@ -1,10 +1,13 @@
 #include "ddprun/process_group.h"
 
 #include <torch/torch.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cstring>
+#include <map>
 #include <mutex>
+#include <system_error>
 #include <torch/csrc/distributed/c10d/FileStore.hpp>
 #include <torch/csrc/distributed/c10d/HashStore.hpp>
 #include <torch/csrc/distributed/c10d/PrefixStore.hpp>
@@ -31,16 +34,24 @@ constexpr Milliseconds kTimeoutMin{100};
 constexpr std::size_t kCallShown = 150;              // characters of a call, in a record and in errors
 constexpr const char* kAnyoneOutside = "192.0.2.1";  // an address of no machine (RFC 5737), on the default route's way
 
-// The default group, and how often it was made. Never destroyed by the program's end: by then LibTorch's own statics,
-// which a group needs, may be gone.
-struct Default {
+// Never destroyed by the program's end: by then LibTorch's own statics, which a group needs, may be gone.
+struct Process {
   std::mutex mutex;
-  std::shared_ptr<ProcessGroup::State> state;
-  int made = 0;
+  std::shared_ptr<ProcessGroup::State> default_group;
+  // How often this process has joined somewhere as some rank: each time has keys of its own.
+  std::map<std::pair<std::string, int>, int> joined;
+  // What it serves, by address, to its end: another rank may begin the next group before we have left the last one.
+  std::map<std::string, Store> served;
 };
-Default& the_default() {
-  static auto* group = new Default;
-  return *group;
+Process& the_process() {
+  static auto* process = new Process;
+  return *process;
+}
+
+int times_joined(const std::string& where, int rank) {
+  Process& process = the_process();
+  const std::lock_guard lock(process.mutex);
+  return ++process.joined[{where, rank}];
 }
 
 std::string of_world(int rank, int world_size) {
@@ -76,7 +87,8 @@ std::string name_of(Backend backend) {
 struct Place {
   RankEnv env;
   InitMethod method;
-  std::string words;  // where the ranks meet
+  std::string words;                                                     // where the ranks meet
+  std::string freshness = "no group may have met in this store before";  // what else is asked for there
 };
 
 [[noreturn]] void refuse(const std::vector<std::string>& problems) {
@@ -91,7 +103,10 @@ Place place_of(const InitOptions& options) {
   if (options.store) {
     place.method = InFile{};
     place.words = "the store it was given";
+    place.freshness = "each group a store, or a PrefixStore, of its own";
   }
+  if (!options.store && std::holds_alternative<InFile>(place.method))
+    place.freshness = "the file must not be left from an earlier run";
   if (const auto* problem = std::get_if<std::string>(&place.method)) refuse({*problem});
   Environment environment = process_environment();
   if (options.rank >= 0) environment["RANK"] = std::to_string(options.rank);
@@ -117,16 +132,26 @@ Place place_of(const InitOptions& options) {
 }
 
 // Where no launcher serves a store, rank 0 does, with PyTorch's.
-Store serve_store(const RankEnv& env, Milliseconds timeout) {
+Store serve_store(const RankEnv& env, const std::string& where, Milliseconds timeout) {
+  Process& process = the_process();
+  const std::lock_guard lock(process.mutex);
+  Store& served = process.served[where];
+  if (served) {
+    served->setTimeout(timeout);
+    return served;
+  }
   c10d::TCPStoreOptions options;
   options.port = env.master_port;
   options.isServer = true;
   options.waitWorkers = false;  // every key that matters is waited for anyway
   options.timeout = timeout;
-  return make_intrusive<c10d::TCPStore>(env.master_addr, options);
+  return served = make_intrusive<c10d::TCPStore>(env.master_addr, options);
 }
 
 Store open_file(const std::string& path, int world_size, Milliseconds timeout) {
+  const std::string folder = path.substr(0, path.rfind('/') + 1);
+  if (access(folder.c_str(), W_OK) != 0)  // LibTorch would wait for it to come
+    throw std::system_error(errno, std::generic_category(), folder);
   Store store = make_intrusive<c10d::FileStore>(path, world_size);
   store->setTimeout(timeout);
   return store;
@@ -140,7 +165,7 @@ Store open_store(const Place& place, const InitOptions& options) {
   const bool serves = env.rank == 0 && !env.agent_store;
   try {
     if (file) return open_file(file->path, env.world_size, options.timeout);
-    if (serves) return serve_store(env, options.timeout);
+    if (serves) return serve_store(env, place.words, options.timeout);
     return make_intrusive<StoreAdapter>(
         Client::Options{.host = env.master_addr, .port = env.master_port, .timeout = options.timeout});
   } catch (const std::exception& error) {
@@ -174,9 +199,7 @@ class Meeting {
     try {
       if (store_->add(joined(place_.env.rank), 1) > 1)
         throw Error(who() + " cannot join at " + place_.words, "another process has joined as this rank",
-                    std::holds_alternative<InFile>(place_.method) && !place_.words.starts_with("the ")
-                        ? "The file must not be left from an earlier run, and each process needs a rank of its own."
-                        : "Each process needs a RANK of its own.");
+                    "Each process needs a RANK of its own, and " + place_.freshness + ".");
       set("member/" + std::to_string(place_.env.rank), to_text({self}));
       if (store_->add("joined", 1) == place_.env.world_size) set("roster", to_text(gather_members()));
       wait_for_roster();
@@ -205,7 +228,9 @@ class Meeting {
   void wait_for_roster() {
     try {
       store_->wait({"roster"}, timeout_);
-    } catch (const c10::DistStoreError&) {
+    } catch (const c10::DistNetworkError&) {
+      throw;
+    } catch (const c10::Error&) {  // the time is over: each kind of store says so in its own way
       std::vector<int> missing;
       for (int rank = 0; rank < place_.env.world_size; ++rank)
         if (!store_->check({joined(rank)})) missing.push_back(rank);
@@ -284,7 +309,7 @@ void take_local_rank(ProcessGroup::State& state) {
   state.local_rank = static_cast<int>(std::find(beside.begin(), beside.end(), state.rank) - beside.begin());
 }
 
-std::shared_ptr<ProcessGroup::State> make_state(const InitOptions& options, const std::string& name) {
+std::shared_ptr<ProcessGroup::State> make_state(const InitOptions& options, const std::string& kind) {
   if (options.backend == Backend::mpi)
     throw UsageError("cannot make a process group", "LibTorch is built without the backend mpi",
                      "Use gloo for CPU tensors, nccl for GPU tensors, or auto.");
@@ -294,6 +319,8 @@ std::shared_ptr<ProcessGroup::State> make_state(const InitOptions& options, cons
   const Place place = place_of(options);
   const RankEnv& env = place.env;
   const auto start = std::chrono::steady_clock::now();
+  const std::string name =
+      options.store ? kind : kind + std::to_string(times_joined(kind + " " + place.words, env.rank));
   const Store base = open_store(place, options);
   const auto spent = std::chrono::duration_cast<Milliseconds>(std::chrono::steady_clock::now() - start);
 
@@ -373,7 +400,11 @@ bool is_loss_of_peer(const std::exception& error) {
 Record record_of(const std::string& call, const std::string& problem) {
   Record record;
   record.refused = !problem.empty();
-  const std::string text = problem.empty() ? call : "cannot " + call + ": " + problem;
+  std::string text = problem.empty() ? call : "cannot " + call + ": " + problem;
+  if (text.size() >= sizeof record.call) {  // what is cut off still counts
+    const std::string rest = " ... #" + std::to_string(std::hash<std::string>()(text));
+    text = text.substr(0, sizeof record.call - 1 - rest.size()) + rest;
+  }
   text.copy(record.call, sizeof record.call - 1);
   return record;
 }
@@ -441,33 +472,42 @@ void destroy(ProcessGroup& group) {
 }
 
 ProcessGroup init_process_group(const InitOptions& options) {
-  Default& current = the_default();
-  const std::lock_guard lock(current.mutex);
-  if (current.state)
-    throw UsageError("cannot make the default process group", "there is one already", "Destroy it first.");
-  current.state = make_state(options, "default" + std::to_string(++current.made));
-  return ProcessGroup(current.state);
+  Process& process = the_process();
+  const auto check_none = [&] {
+    const std::lock_guard lock(process.mutex);
+    if (process.default_group)
+      throw UsageError("cannot make the default process group", "there is one already", "Destroy it first.");
+  };
+  check_none();
+  auto state = make_state(options, "default");
+  check_none();
+  const std::lock_guard lock(process.mutex);
+  process.default_group = std::move(state);
+  return ProcessGroup(process.default_group);
 }
 
 bool is_initialized() {
-  Default& current = the_default();
-  const std::lock_guard lock(current.mutex);
-  return current.state != nullptr;
+  Process& process = the_process();
+  const std::lock_guard lock(process.mutex);
+  return process.default_group != nullptr;
 }
 
 ProcessGroup default_group() {
-  Default& current = the_default();
-  const std::lock_guard lock(current.mutex);
-  if (!current.state)
+  Process& process = the_process();
+  const std::lock_guard lock(process.mutex);
+  if (!process.default_group)
     throw UsageError("no default process group", "there is none yet", "Call init_process_group() first.");
-  return ProcessGroup(current.state);
+  return ProcessGroup(process.default_group);
 }
 
 void destroy_process_group() {
-  Default& current = the_default();
-  const std::lock_guard lock(current.mutex);
-  if (current.state) destroy_state(*current.state);
-  current.state.reset();
+  std::shared_ptr<ProcessGroup::State> state;
+  {
+    Process& process = the_process();
+    const std::lock_guard lock(process.mutex);
+    state = std::move(process.default_group);
+  }
+  if (state) destroy_state(*state);
 }
 
 ProcessGroup new_group(const std::vector<int>& ranks, const ProcessGroup& parent) {

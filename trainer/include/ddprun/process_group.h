@@ -29,14 +29,14 @@ enum class Backend {
 struct InitOptions {
   // env://            MASTER_ADDR, MASTER_PORT, RANK, WORLD_SIZE as a launcher exports them; without RANK and
   //                   WORLD_SIZE this process is a world of its own. Rank 0 serves a store, unless the launcher does
-  // tcp://host:port   rank 0 serves a store there
+  // tcp://host:port   rank 0 serves a store there, until its process ends
   // file:///path      a file that all ranks share; it must not be there before. The last rank that destroys its group
   //                   removes it; it stays where a rank dies
   std::string init_method = "env://";
   Backend backend = Backend::automatic;  // the same on all ranks; auto and nccl look for GPUs
   int rank = -1;                         // -1: from RANK
   int world_size = -1;                   // -1: from WORLD_SIZE
-  // In place of init_method. Nothing else may use the keys below "ddp/" in it.
+  // In place of init_method. A group takes the keys below "ddp/": each needs a store, or a PrefixStore, of its own.
   c10::intrusive_ptr<c10d::Store> store = {};
   // For the others to join, and for each collective over gloo and NCCL. A tenth of a second at least.
   std::chrono::milliseconds timeout = std::chrono::minutes(30);
@@ -87,12 +87,12 @@ class ProcessGroup {
   std::shared_ptr<State> state_;
 };
 
-// Makes the default group. Once per process, until destroy_process_group(); all ranks do it the same number of times.
+// Makes the default group: one at a time. A process may destroy it and make another one, if all ranks do.
 ProcessGroup init_process_group(const InitOptions& options = {});
 bool is_initialized();
 ProcessGroup default_group();  // throws where there is none
 // Waits for nobody. The group and those made from it are of no use afterwards, whoever holds a handle. Call it before
-// main ends: where rank 0 serves the store, the others' last collective must be over.
+// main ends; of peers that are still in a collective it is the loss.
 void destroy_process_group();
 
 // The same, but not the default one: it lives until destroy(), or until its last handle goes. A process may be several

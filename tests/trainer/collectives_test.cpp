@@ -1,0 +1,631 @@
+// Every collective against a dumb twin that sees all ranks' tensors at once, on 1, 2 and 4 ranks.
+#include "ddprun/collectives.h"
+
+#include <torch/torch.h>
+
+#include <chrono>
+#include <complex>
+#include <cstdlib>
+#include <fstream>
+#include <map>
+#include <mutex>
+#include <nlohmann/json.hpp>
+#include <set>
+#include <sstream>
+
+#include "tests/support/catch.h"
+#include "tests/trainer/crew.h"
+
+using namespace ddprun;
+using namespace ddprun::test;
+using namespace std::chrono_literals;
+using Catch::Matchers::Contains;
+using nlohmann::json;
+using Tensors = std::vector<at::Tensor>;
+
+namespace {
+
+const std::string kGolden = DDPRUN_SOURCE_DIR "/tests/trainer/testdata/collectives_gloo.txt";
+
+const std::vector<at::ScalarType> kTypes{at::kFloat, at::kDouble,       at::kHalf,          at::kBFloat16,
+                                         at::kChar,  at::kShort,        at::kInt,           at::kLong,
+                                         at::kByte,  at::kUInt16,       at::kUInt32,        at::kUInt64,
+                                         at::kBool,  at::kComplexFloat, at::kComplexDouble, at::kFloat8_e4m3fn};
+const std::vector<std::pair<ReduceOp, std::string>> kOps{
+    {ReduceOp::sum, "sum"}, {ReduceOp::product, "product"}, {ReduceOp::min, "min"}, {ReduceOp::max, "max"},
+    {ReduceOp::avg, "avg"}, {ReduceOp::band, "band"},       {ReduceOp::bor, "bor"}, {ReduceOp::bxor, "bxor"}};
+
+enum class Layout { plain, transposed, sliced };
+
+// What is found in a thread; looked at when all of them are done.
+class Findings {
+ public:
+  void expect(bool holds, const std::string& what) {
+    const std::lock_guard lock(mutex_);
+    ++checked_;
+    if (!holds) wrong_.insert(what);
+  }
+  void check_none() const {
+    std::string all;
+    for (const auto& what : wrong_) all += what + "\n";
+    CHECK(all == "");
+    CHECK(checked_ > 0);
+  }
+
+ private:
+  std::mutex mutex_;
+  std::set<std::string> wrong_;
+  int checked_ = 0;
+};
+
+// Values whose sums, products and quarters are exact in every type, and in integers now and then too large for it.
+at::Tensor values(at::ScalarType type, at::IntArrayRef sizes, int rank) {
+  constexpr double kFractions[]{-2, 3, 0.5, 1, -1, 2};
+  const auto count = c10::multiply_integers(sizes);
+  if (at::isComplexType(type)) {
+    const auto part = at::toRealValueType(type);
+    return at::complex(values(part, sizes, rank), values(part, sizes, rank + 3));
+  }
+  if (at::isFloatingType(type)) {
+    std::vector<double> elements;
+    for (std::int64_t i = 0; i < count; ++i) elements.push_back(kFractions[(i + 4 * rank + i * rank) % 6]);
+    return torch::tensor(elements, torch::kFloat64).to(type).view(sizes);
+  }
+  const std::int64_t unit = type == at::kBool ? 1 : type == at::kShort || type == at::kUInt16 ? 301 : 7;
+  std::vector<std::int64_t> elements;
+  for (std::int64_t i = 0; i < count; ++i) {
+    const std::int64_t value = (i * 5 + rank * 3 + i * rank) % 13;
+    elements.push_back((type == at::kBool ? value % 2 : c10::isSignedType(type) ? value - 6 : value) * unit);
+  }
+  return torch::tensor(elements, torch::kInt64).to(type).view(sizes);
+}
+
+// The same elements at other places in memory.
+at::Tensor laid_out(const at::Tensor& tensor, Layout layout) {
+  if (layout == Layout::plain || tensor.dim() < 2) return tensor.clone();
+  if (layout == Layout::transposed) return tensor.transpose(0, 1).clone(at::MemoryFormat::Contiguous).transpose(0, 1);
+  auto sizes = tensor.sizes().vec();
+  sizes[1] *= 2;
+  const auto wide = torch::zeros(sizes, tensor.options());
+  auto every_second = wide.slice(1, 0, sizes[1], 2);
+  every_second.copy_(tensor);
+  return every_second;
+}
+
+// What lies between the elements of a sliced one.
+at::Tensor gaps_of(const at::Tensor& sliced) {
+  auto sizes = sliced.sizes().vec(), strides = sliced.strides().vec();
+  return sliced.as_strided(sizes, strides, sliced.storage_offset() + 1);
+}
+
+bool alike(const at::Tensor& a, const at::Tensor& b) {
+  if (a.scalar_type() != b.scalar_type() || a.sizes() != b.sizes()) return false;
+  const auto bits = [](const at::Tensor& t) {
+    return t.numel() == 0 ? at::zeros({0}, at::kByte) : t.resolve_conj().contiguous().view({-1}).view(at::kByte);
+  };
+  return at::equal(bits(a), bits(b)) ||
+         (at::isFloatingType(a.scalar_type()) && a.element_size() > 1 && at::equal(a, b)) ||
+         (a.is_complex() && at::equal(a, b));
+}
+
+template <class T>
+T fold(ReduceOp op, const std::vector<T>& all) {
+  T result = all[0];
+  for (std::size_t i = 1; i < all.size(); ++i) {
+    const T value = all[i];
+    if (op == ReduceOp::sum || op == ReduceOp::avg) result += value;
+    if (op == ReduceOp::product) result *= value;
+    if constexpr (!std::is_same_v<T, std::complex<double>>) {
+      if (op == ReduceOp::min) result = std::min(result, value);
+      if (op == ReduceOp::max) result = std::max(result, value);
+    }
+    if constexpr (std::is_integral_v<T>) {
+      if (op == ReduceOp::band) result &= value;
+      if (op == ReduceOp::bor) result |= value;
+      if (op == ReduceOp::bxor) result ^= value;
+    }
+  }
+  if (op == ReduceOp::avg) result /= static_cast<T>(static_cast<double>(all.size()));
+  return result;
+}
+
+template <class T>
+at::Tensor fold_as(ReduceOp op, const Tensors& all, at::ScalarType wide) {
+  Tensors flat;
+  for (const auto& tensor : all) flat.push_back(tensor.to(wide).contiguous().view({-1}));
+  auto result = torch::empty_like(flat[0]);
+  for (std::int64_t i = 0; i < result.numel(); ++i) {
+    std::vector<T> at_i;
+    for (const auto& tensor : flat) at_i.push_back(static_cast<const T*>(tensor.const_data_ptr())[i]);
+    static_cast<T*>(result.data_ptr())[i] = fold(op, at_i);
+  }
+  const auto type = all[0].scalar_type();
+  // true is whatever is not 0, and a sum of two trues is true.
+  return (type == at::kBool ? result.ne(0) : result.to(type)).view(all[0].sizes());
+}
+
+at::Tensor reduced(ReduceOp op, const Tensors& all) {
+  const auto type = all[0].scalar_type();
+  if (at::isComplexType(type)) return fold_as<std::complex<double>>(op, all, at::kComplexDouble);
+  if (at::isFloatingType(type)) return fold_as<double>(op, all, at::kDouble);
+  return fold_as<std::int64_t>(op, all, at::kLong);
+}
+
+Tensors of_all_ranks(at::ScalarType type, at::IntArrayRef sizes, int world) {
+  Tensors all;
+  for (int rank = 0; rank < world; ++rank) all.push_back(values(type, sizes, rank));
+  return all;
+}
+
+// The sentence with which an operation is refused; "" where it is not.
+std::string refusal(const std::function<void()>& call) {
+  try {
+    call();
+    return "";
+  } catch (const PeerLost&) {
+    throw;
+  } catch (const std::exception& error) {
+    return error.what();
+  }
+}
+
+// How gloo answers, by type and operation: "" or a sentence without the call and its shape.
+using Table = std::map<std::pair<int, int>, std::string>;
+
+std::string after_colon(const std::string& text) { return text.empty() ? "" : text.substr(text.find(": ") + 2); }
+
+void reduce_everything(const ProcessGroup& group, Findings& findings, Table* table) {
+  const int world = group.world_size(), me = group.rank(), root = world - 1;
+  for (const auto type : kTypes) {
+    const auto all = of_all_ranks(type, {3, 4}, world);
+    for (const auto& [op, op_name] : kOps)
+      for (const auto layout : {Layout::plain, Layout::transposed, Layout::sliced}) {
+        const std::string name = std::string(toString(type)) + " " + op_name + " on " + std::to_string(world) +
+                                 " ranks, layout " + std::to_string(static_cast<int>(layout));
+        const auto own = laid_out(all[static_cast<std::size_t>(me)], layout), same = own.clone();
+        std::string refused = refusal([&] { all_reduce(own, op, group); });
+        findings.expect(refused.empty() ? alike(own, reduced(op, all)) : alike(own, same), "all_reduce " + name);
+        if (layout == Layout::sliced) findings.expect(gaps_of(own).ne(0).sum().item<int>() == 0, "gaps " + name);
+        if (table) (*table)[{static_cast<int>(type), static_cast<int>(op)}] = after_colon(refused);
+
+        const auto at_root = laid_out(all[static_cast<std::size_t>(me)], layout);
+        const std::string again = refusal([&] { reduce(at_root, root, op, group); });
+        findings.expect(alike(at_root, refused.empty() && me == root ? reduced(op, all) : same), "reduce " + name);
+        findings.expect(after_colon(again) == after_colon(refused), "reduce's refusal " + name);
+
+        Tensors parts;  // each rank's share has a shape of its own
+        for (int to = 0; to < world; ++to) parts.push_back(laid_out(values(type, {to + 1, 3}, me + to), layout));
+        at::Tensor share;
+        const std::string thrice = refusal([&] { share = reduce_scatter(parts, op, group); });
+        findings.expect(after_colon(thrice) == after_colon(refused), "reduce_scatter's refusal " + name);
+        if (!refused.empty()) continue;
+        Tensors mine;
+        for (int from = 0; from < world; ++from) mine.push_back(values(type, {me + 1, 3}, from + me));
+        findings.expect(alike(share, reduced(op, mine)), "reduce_scatter " + name);
+      }
+  }
+}
+
+std::string describe(const Table& table) {
+  std::ostringstream out;
+  out << "# What gloo reduces (+) and what is refused (-), by element type. Made by collectives_test.cpp; "
+         "DDPRUN_UPDATE=1\n"
+         "# rewrites it. A refusal reads: cannot all_reduce(band) of Float [2]: gloo has no band of Float. Gathers,\n"
+         "# broadcast, scatter, all_to_all and messages move every type of this list.\n";
+  for (const auto type : kTypes) {
+    out << std::left << std::setw(16) << toString(type);
+    for (const auto& [op, name] : kOps) {
+      const std::string& refused = table.at({static_cast<int>(type), static_cast<int>(op)});
+      out << " " << (refused.empty() ? "+" : "-") << name;
+      CHECK((refused.empty() || refused == "gloo has no " + name + " of " + toString(type) + "."));
+    }
+    out << "\n";
+  }
+  return out.str();
+}
+
+// DDPRUN_UPDATE=1 rewrites the file.
+std::string golden(const std::string& path, const std::string& actual) {
+  if (std::getenv("DDPRUN_UPDATE")) std::ofstream(path) << actual;
+  std::ostringstream text;
+  text << std::ifstream(path).rdbuf();
+  return text.str();
+}
+
+// Shapes that differ from rank to rank, one of them without elements and one without dimensions.
+std::vector<std::int64_t> uneven_shape(int rank) {
+  const std::vector<std::vector<std::int64_t>> shapes{{2, 3}, {0, 3}, {}, {5, 1}};
+  return shapes[static_cast<std::size_t>(rank) % shapes.size()];
+}
+
+void move_everything(const ProcessGroup& group, Findings& findings) {
+  const int world = group.world_size(), me = group.rank(), root = world / 2;
+  const auto next = (me + 1) % world, before = (me + world - 1) % world;
+  const auto at = [](const Tensors& all, int rank) { return all[static_cast<std::size_t>(rank)]; };
+  for (const auto type : kTypes)
+    for (const auto layout : {Layout::plain, Layout::transposed, Layout::sliced}) {
+      const std::string name = std::string(toString(type)) + " on " + std::to_string(world) + " ranks, layout " +
+                               std::to_string(static_cast<int>(layout));
+      const auto all = of_all_ranks(type, {3, 4}, world);
+      const auto own = laid_out(at(all, me), layout);
+      const auto blank = [&] { return laid_out(torch::zeros({3, 4}, own.options()), layout); };
+      const auto expect_all = [&](const Tensors& got, const Tensors& expected, const std::string& what) {
+        findings.expect(got.size() == expected.size(), what + " count " + name);
+        for (std::size_t i = 0; i < std::min(got.size(), expected.size()); ++i)
+          findings.expect(alike(got[i], expected[i]), what + " " + name);
+      };
+
+      const auto copy = own.clone(at::MemoryFormat::Preserve);
+      broadcast(copy, root, group);
+      findings.expect(alike(copy, at(all, root)), "broadcast " + name);
+      expect_all(all_gather(own, group), all, "all_gather");
+      findings.expect(alike(all_gather_stacked(own, group), torch::stack(all)), "all_gather_stacked " + name);
+      expect_all(gather(own, root, group), me == root ? all : Tensors{}, "gather");
+      Tensors laid;
+      for (const auto& tensor : all) laid.push_back(laid_out(tensor, layout));
+      findings.expect(alike(scatter(me == root ? laid : Tensors{}, root, group), at(all, me)), "scatter " + name);
+
+      const auto received = blank();
+      sendrecv(own, next, received, before, 0, group);
+      findings.expect(alike(received, at(all, before)), "sendrecv " + name);
+      if (world > 1) {
+        const auto message = blank();
+        if (me == 0) send(own, world - 1, 3, group);
+        if (me == world - 1) {
+          findings.expect(recv(message, 0, 3, group) == 0, "recv's sender " + name);
+          findings.expect(alike(message, all[0]), "recv " + name);
+        }
+      }
+
+      Tensors uneven, to_each, from_each;
+      for (int rank = 0; rank < world; ++rank) {
+        uneven.push_back(values(type, uneven_shape(rank), rank));
+        to_each.push_back(laid_out(values(type, uneven_shape(me + rank), me + 2 * rank), layout));
+        from_each.push_back(values(type, uneven_shape(me + rank), rank + 2 * me));
+      }
+      const auto mine = laid_out(at(uneven, me), layout);
+      expect_all(all_gather(mine, group), uneven, "uneven all_gather");
+      expect_all(gather(mine, root, group), me == root ? uneven : Tensors{}, "uneven gather");
+      findings.expect(alike(scatter(me == root ? uneven : Tensors{}, root, group), mine), "uneven scatter " + name);
+      expect_all(all_to_all(to_each, group), from_each, "all_to_all");
+    }
+}
+
+std::set<std::string> distinct(const std::vector<std::string>& texts) { return {texts.begin(), texts.end()}; }
+
+// Every rank says the same thing, and the group lives on.
+std::string common_complaint(Crew& crew, const std::function<void(ProcessGroup&)>& part) {
+  const auto said = distinct(crew.complaints(part));
+  crew.each([](ProcessGroup& group) {
+    const auto one = torch::ones({1});
+    all_reduce(one, ReduceOp::sum, group);
+    if (one.item<int>() != group.world_size()) throw std::runtime_error("the group is broken");
+  });
+  CHECK(said.size() == 1);
+  return *said.begin();
+}
+
+}  // namespace
+
+TEST_CASE("every reduction of every type gives what one process would, on 1, 2 and 4 ranks", "[collectives]") {
+  Table table;
+  for (const int world : {1, 2, 4}) {
+    Findings findings;
+    Crew(world).each([&](ProcessGroup& group) {
+      reduce_everything(group, findings, world == 4 && group.rank() == 1 ? &table : nullptr);
+    });
+    findings.check_none();
+  }
+  CHECK(describe(table) == golden(kGolden, describe(table)));
+}
+
+TEST_CASE("every type and layout of tensor arrives as it was sent, on 1, 2 and 4 ranks", "[collectives]") {
+  for (const int world : {1, 2, 4}) {
+    Findings findings;
+    Crew(world).each([&](ProcessGroup& group) { move_everything(group, findings); });
+    findings.check_none();
+  }
+}
+
+TEST_CASE("without the check of calls the numbers are the same, and refusals still come before anything is sent",
+          "[collectives]") {
+  Findings findings;
+  Crew(3, {.check_calls = false}).each([&](ProcessGroup& group) {
+    move_everything(group, findings);
+    reduce_everything(group, findings, nullptr);
+    barrier(group);
+  });
+  findings.check_none();
+}
+
+TEST_CASE("large tensors are reduced and moved as small ones are", "[collectives]") {
+  Findings findings;
+  constexpr std::int64_t kElements = 3'000'001;  // more than a socket holds, and no multiple of anything
+  Crew(2).each([&](ProcessGroup& group) {
+    const auto own = torch::full({kElements}, group.rank() + 1, torch::kInt32);
+    const auto sum = own.clone(), received = torch::empty_like(own);
+    all_reduce(sum, ReduceOp::sum, group);
+    findings.expect(sum.eq(3).all().item<bool>(), "all_reduce");
+    sendrecv(own, 1 - group.rank(), received, 1 - group.rank(), 0, group);
+    findings.expect(received.eq(2 - group.rank()).all().item<bool>(), "sendrecv");
+    const auto all = all_gather(own.narrow(0, 0, kElements - group.rank()), group);
+    findings.expect(all[1].numel() == kElements - 1 && all[1].eq(2).all().item<bool>(), "all_gather");
+  });
+  findings.check_none();
+}
+
+TEST_CASE("parameters that require a gradient are reduced in place, and autograd does not see it", "[collectives]") {
+  Crew(2).each([&](ProcessGroup& group) {
+    const auto parameter = torch::ones({2, 3}).t().requires_grad_();
+    all_reduce(parameter, ReduceOp::sum, group);
+    broadcast(parameter, 0, group);
+    if (!parameter.is_leaf() || !parameter.detach().eq(2).all().item<bool>()) throw std::runtime_error("not in place");
+    if (all_gather(parameter, group)[0].requires_grad()) throw std::runtime_error("autograd saw it");
+  });
+}
+
+TEST_CASE("a message from any rank says who sent it", "[collectives]") {
+  Findings findings;
+  Crew(4).each([&](ProcessGroup& group) {
+    const auto text = torch::full({2}, group.rank());
+    if (group.rank() != 0) return send(text, 0, 7, group);
+    std::set<int> senders;
+    for (int i = 1; i < 4; ++i) {
+      const int from = recv(text, kAnySource, 7, group);
+      findings.expect(text.eq(from).all().item<bool>(), "the message is its sender's");
+      senders.insert(from);
+    }
+    findings.expect(senders == std::set<int>{1, 2, 3}, "one from each");
+  });
+  findings.check_none();
+}
+
+TEST_CASE("a barrier lets nobody through before the last has come", "[collectives]") {
+  const bool check_calls = GENERATE(true, false);
+  std::atomic<int> came = 0;
+  Findings findings;
+  Crew(4, {.check_calls = check_calls}).each([&](ProcessGroup& group) {
+    for (int round = 1; round <= 20; ++round) {
+      ++came;
+      barrier(group);
+      findings.expect(came >= 4 * round, "all have come");
+      barrier(group);
+    }
+  });
+  findings.check_none();
+}
+
+TEST_CASE("calls that do not fit together are one sentence on every rank, and the group lives on", "[collectives]") {
+  Crew crew(3);
+  CHECK(
+      common_complaint(crew,
+                       [](auto& group) { all_reduce(torch::ones({2 + group.rank() / 2}), ReduceOp::sum, group); }) ==
+      "the ranks do not agree on a collective: ranks 0 and 1: all_reduce(sum) of Float [2]; rank 2: all_reduce(sum) of "
+      "Float [3]. All ranks must make the same calls in the same order.");
+  CHECK_THAT(
+      common_complaint(
+          crew, [](auto& group) { broadcast(torch::ones({2}, group.rank() ? torch::kInt : torch::kFloat), 0, group); }),
+      Contains("rank 0: broadcast(root 0) of Float [2]; ranks 1 and 2: broadcast(root 0) of Int [2]"));
+  CHECK_THAT(common_complaint(crew, [](auto& group) { broadcast(torch::ones({2}), group.rank() % 2, group); }),
+             Contains("ranks 0 and 2: broadcast(root 0) of Float [2]; rank 1: broadcast(root 1)"));
+  CHECK_THAT(
+      common_complaint(
+          crew, [](auto& group) { group.rank() == 1 ? barrier(group) : (void)all_gather(torch::ones({2}), group); }),
+      Contains("ranks 0 and 2: all_gather; rank 1: barrier"));
+  CHECK_THAT(common_complaint(crew,
+                              [](auto& group) {
+                                Tensors parts(3, torch::ones({2}));
+                                if (group.rank() == 2) parts[0] = torch::ones({1000});
+                                reduce_scatter(parts, ReduceOp::sum, group);
+                              }),
+             Contains("rank 2: reduce_scatter(sum) of Float [1000] [2] [2]"));
+  CHECK_THAT(common_complaint(crew,  // what is too long to be sent counts, too
+                              [](auto& group) {
+                                std::map<std::string, double> values{{group.rank() ? "z" : "zz", 1.0}};
+                                for (int i = 0; i < 100; ++i) values["name" + std::to_string(i)] = 1.0;
+                                reduce_dict(values, true, group);
+                              }),
+             Contains("do not agree"));
+}
+
+TEST_CASE("what one rank cannot do, no rank begins", "[collectives]") {
+  Crew crew(3);
+  const auto from_one = [&](const at::Tensor& bad) {
+    return common_complaint(crew, [&](auto& group) {
+      all_reduce(group.rank() == 1 ? bad : torch::ones({2, 2}), ReduceOp::sum, group);
+    });
+  };
+  CHECK(from_one({}) == "rank 1 cannot all_reduce(sum) of no tensor: the tensor is undefined.");
+  CHECK_THAT(from_one(torch::ones({2, 2}).to_sparse()), Contains("the tensor is not a dense one"));
+  CHECK_THAT(from_one(torch::ones({2, 1}).expand({2, 2})), Contains("elements of the tensor share memory"));
+  CHECK_THAT(from_one(torch::ones(std::vector<std::int64_t>(17, 1))), Contains("more than 16 dimensions"));
+  CHECK_THAT(from_one(torch::ones({2}, torch::kMeta)), Contains("the tensor is on meta, but this group moves"));
+  CHECK(common_complaint(crew, [](auto& group) { reduce(torch::ones({2}), 3, ReduceOp::sum, group); }) ==
+        "cannot reduce(sum, root 3) of Float [2]: its root is 3, but ranks count from 0 to 2.");
+  CHECK_THAT(common_complaint(crew, [](auto& group) { scatter(Tensors(2, torch::ones({2})), 1, group); }),
+             Contains("rank 1 cannot scatter(root 1): it takes one tensor for each of the 3 ranks, not 2"));
+  CHECK_THAT(common_complaint(
+                 crew, [](auto& group) { all_to_all(Tensors(group.rank() == 2 ? 4 : 3, torch::ones({2})), group); }),
+             Contains("rank 2 cannot all_to_all: it takes one tensor for each"));
+  CHECK_THAT(
+      common_complaint(
+          crew,
+          [](auto& group) {
+            reduce_scatter({torch::ones({2}), torch::ones({2}), torch::ones({2}, torch::kInt)}, ReduceOp::sum, group);
+          }),
+      Contains("its tensors are not of one type"));
+  const auto messages = crew.complaints([](auto& group) {
+    const auto text = torch::ones({2});
+    if (group.rank() == 0) send(text, 0, 0, group);
+    if (group.rank() == 1) recv(text, 5, 0, group);
+    if (group.rank() == 2) send(text, 0, -1, group);
+  });
+  CHECK(messages[0] == "cannot send to rank 0: that is this rank itself.");
+  CHECK(messages[1] == "cannot recv from rank 5: the sender is 5, but ranks count from 0 to 2.");
+  CHECK(messages[2] == "cannot send to rank 0: its tag is below 0.");
+}
+
+TEST_CASE("objects arrive as they were, whatever JSON holds", "[collectives]") {
+  const bool check_calls = GENERATE(true, false);
+  const auto object_of = [](int rank) {
+    json object{
+        {"rank", rank}, {"text", std::string(static_cast<std::size_t>(rank) * 1000, 'x')}, {"list", {1, 2.5, nullptr}}};
+    if (rank == 1) object = nullptr;
+    return object;
+  };
+  for (const int world : {1, 2, 4}) {
+    std::vector<json> all;
+    for (int rank = 0; rank < world; ++rank) all.push_back(object_of(rank));
+    Findings findings;
+    Crew(world, {.check_calls = check_calls}).each([&](ProcessGroup& group) {
+      const int me = group.rank(), root = world - 1;
+      findings.expect(all_gather_object(object_of(me), group) == all, "all_gather_object");
+      findings.expect(gather_object(object_of(me), root, group) == (me == root ? all : std::vector<json>{}),
+                      "gather_object");
+      findings.expect(broadcast_object(object_of(me), root, group) == object_of(root), "broadcast_object");
+      findings.expect(scatter_object(me == root ? all : std::vector<json>{}, root, group) == object_of(me),
+                      "scatter_object");
+      const auto numbers = all_gather_object(json{{"nan", NAN}, {"bytes", "\xff\xfe"}}, group);
+      findings.expect(std::isnan(numbers.back()["nan"].get<double>()) && numbers.back()["bytes"] == "\xff\xfe",
+                      "what JSON's text cannot say");
+      if (world == 1) return;
+      if (me == 0) send_object(object_of(3), 1, 2, group);
+      if (me == 1) findings.expect(recv_object(world == 2 ? 0 : kAnySource, 2, group) == object_of(3), "recv_object");
+    });
+    findings.check_none();
+  }
+  Crew crew(2);
+  CHECK_THAT(common_complaint(crew,
+                              [](auto& group) {
+                                group.rank() ? (void)all_gather_object(1, group) : (void)gather_object(1, 0, group);
+                              }),
+             Contains("rank 0: gather_object(root 0); rank 1: all_gather_object"));
+  CHECK_THAT(common_complaint(crew,
+                              [](auto& group) {
+                                scatter_object({1, 2, 3}, 0, group);
+                              }),
+             Contains("rank 0 cannot scatter_object(root 0): it takes one object for each of the 2 ranks, not 3"));
+}
+
+TEST_CASE("a dictionary is averaged or added up name by name, and must have the same names", "[collectives]") {
+  Findings findings;
+  Crew crew(4);
+  crew.each([&](ProcessGroup& group) {
+    const double rank = group.rank();
+    using Numbers = std::map<std::string, double>;
+    findings.expect(reduce_dict({{"loss", rank}, {"seen", 8.0}}, true, group) == Numbers{{"loss", 1.5}, {"seen", 8}},
+                    "mean");
+    findings.expect(reduce_dict(Numbers{{"loss", rank}}, false, group) == Numbers{{"loss", 6}}, "sum");
+    findings.expect(reduce_dict(Numbers{}, true, group).empty(), "nothing");
+    const std::map<std::string, at::Tensor> tensors{{"count", torch::tensor(group.rank() * 3)},
+                                                    {"half", torch::full({2, 2}, rank, torch::kHalf).t()}};
+    const auto mean = reduce_dict(tensors, true, group), sum = reduce_dict(tensors, false, group);
+    findings.expect(alike(mean.at("count"), torch::tensor(4.5, torch::kDouble)), "mean of integers");
+    findings.expect(alike(mean.at("half"), torch::full({2, 2}, 1.5, torch::kHalf)), "mean of halfs");
+    findings.expect(alike(sum.at("count"), torch::tensor(18)), "sum of integers");
+    findings.expect(tensors.at("half").eq(rank).all().item<bool>(), "what was given stays");
+  });
+  findings.check_none();
+  CHECK_THAT(common_complaint(crew,
+                              [](auto& group) {
+                                reduce_dict({{group.rank() == 2 ? "lost" : "loss", 1.0}}, true, group);
+                              }),
+             Contains("ranks 0, 1 and 3: reduce_dict of loss; rank 2: reduce_dict of lost"));
+}
+
+TEST_CASE("some ranks make a group of their own, and so do those of a machine", "[collectives]") {
+  Findings findings;
+  Crew crew(4);
+  crew.each([&](ProcessGroup& world) {
+    findings.expect(world.local_rank() == world.rank() && world.local_world_size() == 4, "one machine");
+    const auto odd = new_group({1, 3}, world), last = new_group({2, 3}, world), here = machine_group(world);
+    findings.expect(static_cast<bool>(odd) == (world.rank() % 2 == 1), "members only");
+    if (odd) {
+      findings.expect(odd.rank() == world.rank() / 2 && odd.world_size() == 2, "its own ranks");
+      findings.expect(odd.global_ranks() == std::vector<int>{1, 3}, "and the world's");
+      const auto inner = new_group({1}, odd);
+      findings.expect(!inner || (world.rank() == 3 && inner.global_ranks() == std::vector<int>{3}), "a group's group");
+      const auto sum = torch::tensor(world.rank());
+      all_reduce(sum, ReduceOp::sum, odd);
+      findings.expect(sum.item<int>() == 4, "sum of the odd ones");
+    }
+    findings.expect(here.world_size() == 4 && here.rank() == world.rank(), "all of us are on this machine");
+    barrier(here);
+    barrier(world);
+  });
+  findings.check_none();
+  CHECK_THAT(common_complaint(crew,
+                              [](auto& group) {
+                                new_group({0, 4}, group);
+                              }),
+             Contains("cannot new_group(0, 4): its ranks must ascend, from 0 to 3"));
+  CHECK_THAT(common_complaint(crew, [](auto& group) { new_group({group.rank() / 2}, group); }),
+             Contains("ranks 0 and 1: new_group(0); ranks 2 and 3: new_group(1)"));
+}
+
+TEST_CASE("a peer that leaves is PeerLost for the others, at once", "[collectives]") {
+  const bool check_calls = GENERATE(true, false);
+  Crew crew(3, {.check_calls = check_calls});
+  const auto start = std::chrono::steady_clock::now();
+  const auto said = crew.complaints([](ProcessGroup& group) {
+    if (group.rank() == 2) return destroy(group);
+    try {
+      all_reduce(torch::ones({2}), ReduceOp::sum, group);
+    } catch (const PeerLost& lost) {
+      destroy(group);  // or who waits for us would not know
+      if (is_loss_of_peer(lost)) throw std::runtime_error(std::string("lost: ") + lost.what());
+    }
+  });
+  CHECK(std::chrono::steady_clock::now() - start < 20s);  // and not at the time-out of a minute
+  CHECK_THAT(said[0], Contains("lost: rank 0 of 3 failed in all_reduce(sum) of Float [2]: ") &&
+                          Contains("A peer has ended, or has not come in time."));
+  CHECK(said[2] == "");
+}
+
+TEST_CASE("a peer that does not come is PeerLost when the time is over", "[collectives]") {
+  Crew crew(2, {.timeout = 300ms});
+  const auto said = crew.complaints([](ProcessGroup& group) {
+    if (group.rank() == 1) return;
+    try {
+      barrier(group);
+    } catch (const PeerLost& lost) {
+      throw std::runtime_error(std::string("lost: ") + lost.what());
+    }
+  });
+  CHECK_THAT(said[0], Contains("lost: rank 0 of 2 failed in barrier: Timed out"));
+}
+
+TEST_CASE("a group that was destroyed, and a handle that never was one, are named", "[collectives]") {
+  ProcessGroup none;
+  CHECK_THROWS_WITH(barrier(none), Contains("this handle is empty. Call init_process_group() first."));
+  Crew(1).each([](ProcessGroup& group) {
+    ProcessGroup copy = group, child = new_group({0}, group);
+    destroy(group);
+    if (group || !copy) throw std::runtime_error("the handle is not empty, or its copy is");
+    for (const auto& handle : {copy, child})
+      if (refusal([&] { barrier(handle); }) != "no process group: this one was destroyed.")
+        throw std::runtime_error("usable");
+  });
+}
+
+TEST_CASE("without a group a process is a world of its own", "[collectives]") {
+  CHECK(rank() == 0);
+  CHECK(world_size() == 1);
+  CHECK(local_rank() == 0);
+  CHECK(local_world_size() == 1);
+  CHECK(is_main_process());
+  CHECK_NOTHROW(synchronize());
+  CHECK_THROWS_WITH(barrier(), Contains("Call init_process_group() first."));
+}
+
+TEST_CASE("what a checked call costs", "[.][bench]") {
+  for (const bool check_calls : {true, false}) {
+    Crew(2, {.check_calls = check_calls}).each([&](ProcessGroup& group) {
+      const auto one = torch::ones({1000});
+      const auto start = std::chrono::steady_clock::now();
+      for (int i = 0; i < 2000; ++i) all_reduce(one, ReduceOp::max, group);
+      const std::chrono::duration<double, std::micro> spent = std::chrono::steady_clock::now() - start;
+      if (group.rank() == 0) std::printf("checked %d: %.1f us a call\n", check_calls, spent.count() / 2000);
+    });
+  }
+}

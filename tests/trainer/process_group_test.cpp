@@ -1,0 +1,212 @@
+// How real processes find each other, and what they say where they do not.
+#include "ddprun/process_group.h"
+
+#include <torch/torch.h>
+
+#include <filesystem>
+#include <torch/csrc/distributed/c10d/HashStore.hpp>
+
+#include "ddprun/collectives.h"
+#include "rendezvous/listen_socket.h"
+#include "rendezvous/server.h"
+#include "tests/support/catch.h"
+#include "tests/trainer/ranks.h"
+
+using namespace ddprun;
+using namespace ddprun::test;
+using namespace std::chrono_literals;
+using Catch::Matchers::Contains;
+
+namespace {
+
+constexpr auto kLimit = 60s;
+
+std::vector<std::string> worker(const std::string& method, std::chrono::milliseconds timeout = 60s, int times = 1) {
+  return {DDPRUN_BIN_DIR "/group_worker", method, std::to_string(timeout.count()), std::to_string(times)};
+}
+
+// Ranks by options, without a launcher's environment.
+class ByHand {
+ public:
+  ByHand(const std::vector<std::string>& argv, const std::vector<int>& ranks, int world_size) {
+    CommandOptions options{.env = {{"OMP_NUM_THREADS", "1"}}};
+    for (const char* name : {"RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT"})
+      options.env[name] = std::nullopt;
+    for (const int rank : ranks) {
+      auto own = argv;
+      own.insert(own.end(), {std::to_string(rank), std::to_string(world_size)});
+      commands_.push_back(std::make_unique<Command>(own, options));
+    }
+  }
+  std::vector<Ended> wait() {
+    std::vector<Ended> ends;
+    for (auto& command : commands_) ends.push_back(command->wait_exit(kLimit));
+    return ends;
+  }
+
+ private:
+  std::vector<std::unique_ptr<Command>> commands_;
+};
+
+int free_port() {
+  const Listening listening = open_listener("127.0.0.1", 0);
+  close(listening.fd);
+  return listening.port;
+}
+
+std::string address_at(int port) { return "tcp://127.0.0.1:" + std::to_string(port); }
+
+void check_good(const std::vector<Ended>& ends) {
+  const int world = static_cast<int>(ends.size());
+  for (int rank = 0; rank < world; ++rank) {
+    const Ended& end = ends[static_cast<std::size_t>(rank)];
+    CHECK(end == exited(0));
+    CHECK(end.out == "rank " + std::to_string(rank) + " of " + std::to_string(world) + ", local rank " +
+                         std::to_string(rank) + " of " + std::to_string(world) + ", " + std::to_string(world) +
+                         " here, sum " + std::to_string(world * (world + 1) / 2) + "\n");
+  }
+}
+
+}  // namespace
+
+TEST_CASE("ranks find each other by a launcher's environment", "[process_group]") {
+  Ranks ranks(3, worker("env://"));
+  check_good({ranks[0].wait_exit(kLimit), ranks[1].wait_exit(kLimit), ranks[2].wait_exit(kLimit)});
+}
+
+TEST_CASE("without RANK and WORLD_SIZE a process is a world of its own", "[process_group]") {
+  auto options = CommandOptions{.env = {{"RANK", std::nullopt}, {"WORLD_SIZE", std::nullopt}}};
+  check_good({test::run(worker("env://"), kLimit, options)});
+}
+
+TEST_CASE("ranks find each other at an address, and know who shares their machine", "[process_group]") {
+  check_good(ByHand(worker(address_at(free_port())), {0, 1}, 2).wait());
+}
+
+TEST_CASE("ranks find each other in a file, which the last of them removes", "[process_group]") {
+  const TempFolder folder;
+  const std::string file = folder / "meet";
+  check_good(ByHand(worker("file://" + file), {0, 1, 2}, 3).wait());
+  CHECK_FALSE(std::filesystem::exists(file));
+}
+
+TEST_CASE("a group can be made again, by whatever way", "[process_group]") {
+  const TempFolder folder;
+  for (const std::string& method : {address_at(free_port()), "file://" + std::string(folder / "meet")}) {
+    const auto ends = ByHand(worker(method, 60s, 3), {0, 1}, 2).wait();
+    for (const auto& end : ends) CHECK(end == exited(0));
+    CHECK_THAT(ends[1].out, Contains("sum 3\nrank 1 of 2, local rank 1 of 2, 2 here, sum 3\nrank 1"));
+  }
+}
+
+TEST_CASE("under ddprun the launcher's store serves every round, and every group of it", "[process_group]") {
+  const TempFolder folder;
+  const auto once = folder.write("once",
+                                 "#!/bin/sh\n"
+                                 "\"$@\" || exit 1\n"
+                                 "[ \"$RANK\" = 1 ] && [ \"$TORCHELASTIC_RESTART_COUNT\" = 0 ] && exit 3\n"
+                                 "exit 0\n",
+                                 true);
+  std::vector<std::string> argv{DDPRUN_BIN_DIR "/ddprun", "--nproc-per-node=2", "--max-restarts=1", "--no-python",
+                                once};
+  for (const auto& word : worker("env://", 60s, 2)) argv.push_back(word);
+  const auto end = test::run(argv, kLimit, {.env = {{"OMP_NUM_THREADS", "1"}}});
+  CHECK(end == exited(0));
+  CHECK_THAT(end.out, Contains("rank 0 of 2, local rank 0 of 2, 2 here, sum 3"));
+}
+
+TEST_CASE("who has not joined in time is named, by every rank that waits", "[process_group]") {
+  const TempFolder folder;
+  for (const std::string& method : {address_at(free_port()), "file://" + std::string(folder / "meet")}) {
+    const auto ends = ByHand(worker(method, 2s), {0, 1, 4}, 5).wait();
+    for (const auto& end : ends) CHECK(end == exited(1));
+    CHECK_THAT(ends[0].err,
+               Contains("rank 0 of 5 waited in vain at " + method + ": ranks 2 and 3 of 5 have not joined") &&
+                   Contains("Start them, see why they ended, or give them longer"));
+    if (method.starts_with("file")) CHECK_THAT(ends[2].err, Contains("ranks 2 and 3 of 5 have not joined"));
+  }
+}
+
+TEST_CASE("a store that nobody serves is named, with who should", "[process_group]") {
+  const auto end = ByHand(worker(address_at(free_port()), 1s), {1}, 2).wait()[0];
+  CHECK(end == exited(1));
+  CHECK_THAT(end.err, Contains("rank 1 of 2 cannot reach the store at tcp://127.0.0.1:") &&
+                          Contains("Rank 0 serves it, or the launcher: does that one run, and is this its address?"));
+}
+
+TEST_CASE("a port that is taken is named", "[process_group]") {
+  const Listening taken = open_listener("127.0.0.1", 0);
+  const auto end = ByHand(worker(address_at(taken.port), 1s), {0}, 2).wait()[0];
+  close(taken.fd);
+  CHECK(end == exited(1));
+  CHECK_THAT(end.err, Contains("rank 0 of 2 cannot open the store at " + address_at(taken.port)));
+}
+
+TEST_CASE("two processes of one rank are told apart from a rank that is missing", "[process_group]") {
+  const Server server({.address = "127.0.0.1"});
+  std::map<std::string, std::optional<std::string>> env{{"MASTER_PORT", std::to_string(server.port())},
+                                                        {"TORCHELASTIC_USE_AGENT_STORE", "True"}};
+  Ranks first(1, worker("env://", 3s), [&] {
+    env["WORLD_SIZE"] = "2";
+    return env;
+  }());
+  Ranks second(1, worker("env://", 3s), env);
+  const auto ends = {first[0].wait_exit(kLimit), second[0].wait_exit(kLimit)};
+  std::string both;
+  for (const auto& end : ends) {
+    CHECK(end == exited(1));
+    both += end.err;
+  }
+  CHECK_THAT(both, Contains("another process has joined as this rank. Each process needs a RANK of its own, and"));
+  CHECK_THAT(both, Contains("rank 1 of 2 has not joined within"));
+}
+
+TEST_CASE("a file that was left by an earlier run is named", "[process_group]") {
+  const TempFolder folder;
+  const std::string method = "file://" + std::string(folder / "meet");
+  CHECK(ByHand(worker(method, 200ms), {0}, 2).wait()[0] == exited(1));  // alone, in vain: a file is left
+  const auto end = ByHand(worker(method, 1s), {0}, 2).wait()[0];
+  CHECK_THAT(end.err, Contains("the file must not be left from an earlier run"));
+}
+
+TEST_CASE("options that cannot be are sentences", "[process_group]") {
+  CHECK_THROWS_WITH(init_process_group({.backend = Backend::mpi}),
+                    "cannot make a process group: LibTorch is built without the backend mpi. Use gloo for CPU tensors, "
+                    "nccl for GPU tensors, or auto.");
+  CHECK_THROWS_WITH(init_process_group({.init_method = "tcp://nowhere"}), Contains("must be tcp://host:port"));
+  CHECK_THROWS_WITH(
+      init_process_group({.init_method = "tcp://127.0.0.1:1"}),
+      Contains("each process needs its rank and the world size, in the options or in RANK and WORLD_SIZE."));
+  CHECK_THROWS_WITH(init_process_group({.init_method = "file:///x", .rank = 2, .world_size = 2}),
+                    Contains("RANK is 2 but WORLD_SIZE is 2"));
+  CHECK_THROWS_WITH(init_process_group({.init_method = "file:///nowhere/x", .rank = 0, .world_size = 2}),
+                    Contains("rank 0 of 2 cannot use /nowhere/x as a store"));
+  CHECK_THROWS_WITH(init_process_group({.timeout = 5ms}), Contains("a time-out of 5 ms is too short"));
+  const auto store = c10::make_intrusive<c10d::HashStore>();
+  const auto alone = make_process_group({.rank = 0, .world_size = 1, .store = store});
+  CHECK_THROWS_WITH(make_process_group({.rank = 0, .world_size = 1, .store = store}),
+                    Contains("another process has joined as this rank") && Contains("a PrefixStore, of its own"));
+  CHECK_FALSE(is_initialized());
+}
+
+TEST_CASE("nccl where there is no GPU is refused with the ranks that lack one", "[process_group]") {
+  setenv("CUDA_VISIBLE_DEVICES", "", 1);
+  CHECK_THROWS_WITH(init_process_group({.backend = Backend::nccl, .rank = 0, .world_size = 1}),
+                    Contains("the backend nccl needs a GPU of its own for each rank, and rank 0 has none"));
+}
+
+TEST_CASE("there is one default group at a time", "[process_group]") {
+  init_process_group({.backend = Backend::gloo, .rank = 0, .world_size = 1});
+  CHECK(is_initialized());
+  CHECK_THROWS_WITH(init_process_group(), Contains("there is one already. Destroy it first."));
+  const ProcessGroup group = default_group();
+  CHECK(group.device() == at::kCPU);
+  CHECK(group.backend() == Backend::gloo);
+  CHECK(group.timeout() == 30min);
+  group.store()->set("k", "v");
+  CHECK(default_group().store()->get_to_str("k") == "v");
+  destroy_process_group();
+  CHECK_FALSE(is_initialized());
+  CHECK_THROWS_WITH(group.rank(), Contains("this one was destroyed"));
+  CHECK_THROWS_WITH(default_group(), Contains("Call init_process_group() first."));
+}

@@ -1,0 +1,56 @@
+#include "trainer/ddp/roster.h"
+
+#include "tests/support/catch.h"
+
+using namespace ddprun;
+using Catch::Matchers::Contains;
+
+namespace {
+
+Member on(const std::string& machine, int gpus = 0, const std::string& visible = "",
+          const std::string& backend = "auto") {
+  return {.machine = machine, .gpus = gpus, .visible_gpus = visible, .backend = backend};
+}
+
+}  // namespace
+
+TEST_CASE("a roster is read as it was written, and equal members take no place", "[roster]") {
+  const Roster roster{on("a", 2), on("b", 2, "0,1"), on("a", 2), on("\xff", 0)};
+  const Roster back = roster_from_text(to_text(roster));
+  CHECK(Roster(back.begin(), back.begin() + 3) == Roster(roster.begin(), roster.begin() + 3));
+  CHECK(to_text(Roster(1000, on("a"))).size() < 3000);
+  CHECK_THROWS(roster_from_text("{}"));
+  CHECK_THROWS(roster_from_text("no roster"));
+}
+
+TEST_CASE("local ranks are those of one machine, wherever the ranks lie", "[roster]") {
+  const Roster roster{on("a"), on("b"), on("a"), on("b"), on("b")};
+  CHECK(ranks_beside(roster, 2) == std::vector<int>{0, 2});
+  CHECK(ranks_beside(roster, 1) == std::vector<int>{1, 3, 4});
+}
+
+TEST_CASE("each rank has a GPU of its own, or none", "[roster]") {
+  const Roster two{on("a", 2), on("b", 2), on("a", 2), on("a", 2)};
+  CHECK(gpu_of(two, 0) == 0);
+  CHECK(gpu_of(two, 1) == 0);
+  CHECK(gpu_of(two, 2) == 1);
+  CHECK(gpu_of(two, 3) == -1);
+  // Shown one GPU each, all of them call it 0.
+  const Roster apart{on("a", 1, "0"), on("a", 1, "1")};
+  CHECK(gpu_of(apart, 0) == 0);
+  CHECK(gpu_of(apart, 1) == 0);
+}
+
+TEST_CASE("all ranks choose the same backend", "[roster]") {
+  CHECK(choose_backend({on("a", 2), on("a", 2)}).nccl);
+  CHECK_FALSE(choose_backend({on("a", 1), on("a", 1)}).nccl);
+  CHECK_FALSE(choose_backend({on("a", 1), on("b", 0)}).nccl);
+  CHECK_FALSE(choose_backend({on("a", 2, "", "gloo")}).nccl);
+  CHECK(choose_backend({on("a", 1, "", "nccl")}).nccl);
+  CHECK(choose_backend({on("a", 1, "", "nccl"), on("a", 1, "", "nccl"), on("a", 1, "", "nccl")}).problem ==
+        "the backend nccl needs a GPU of its own for each rank, and ranks 1 and 2 have none: rank 1 sees 1 for 3 ranks "
+        "on "
+        "its machine");
+  CHECK(choose_backend({on("a", 0, "", "gloo"), on("a", 0, "", "auto")}).problem ==
+        "rank 0 asks for the backend gloo, but rank 1 for another one");
+}
