@@ -80,10 +80,12 @@ TEST_CASE("a shard is laid out as its page says", "[shards]") {
         "DDPSHRD1abc123456789"s
         "\x08\0\0\0\0\0\0\0\x03\0\0\0\xc2\x41\x24\x35"s
         "\x0b\0\0\0\0\0\0\0\x09\0\0\0\x26\x39\xf4\xcb"s
-        "\x14\0\0\0\0\0\0\0\x02\0\0\0\0\0\0\0"s +
-            shard.substr(68, 4) + "\0\0\0\0DDPSHEND"s);
+        "\x14\0\0\0\0\0\0\0\x02\0\0\0\0\0\0\0"s
+        "\xc0\x3b\x8e\xa0"s
+        "\0\0\0\0DDPSHEND"s);
   CHECK_THAT(test::read_file(folder / "data" / "manifest.json"),
-             Contains("\"format\": \"ddprun-shards\"") && Contains("\"records\": 2") && Contains("\"bytes\": 84"));
+             Contains("\"format\": \"ddprun-shards\"") && Contains("\"records\": 2") && Contains("\"bytes\": 84") &&
+                 Contains("\"index_crc32\": 2693675968"));
 }
 
 TEST_CASE("a rank opens only the shards whose records it reads", "[shards]") {
@@ -127,7 +129,7 @@ TEST_CASE("a flipped bit anywhere in a shard is noticed, and its file named", "[
   write_data(folder / "data", example_records(5), {});
   const std::string path = folder / "data" / "shard-000000.bin";
   const std::string bytes = test::read_file(path);
-  for (std::size_t at = 0; at < bytes.size(); ++at) {
+  for (std::size_t at = 0; at < bytes.size(); at += at < 8 || at > bytes.size() - 120 ? 1 : 5) {
     if (at >= bytes.size() - 12 && at < bytes.size() - 8) continue;  // four zeros without a meaning
     std::string altered = bytes;
     altered[at] = static_cast<char>(altered[at] ^ 1 << at % 8);
