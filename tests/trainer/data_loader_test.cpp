@@ -252,8 +252,8 @@ TEST_CASE("options that cannot be are refused", "[loader]") {
 // A changed number would change the training of everybody who resumes with a newer ddprun.
 TEST_CASE("a sample's random numbers stay what they are", "[loader]") {
   SampleRng rng(1, 2, 3);
-  std::vector<std::uint64_t> numbers;
-  for (int i = 0; i < 3; ++i) numbers.push_back(rng());
+  std::vector<std::uint64_t> numbers(3);
+  for (auto& number : numbers) number = rng();
   CHECK(numbers == std::vector<std::uint64_t>{0xb534339048927417, 0x4e0990f2bfdc91ee, 0xf0362447af87e1d9});
 }
 

@@ -184,7 +184,7 @@ TEST_CASE("a place among other shards is refused", "[shards]") {
   using Catch::Matchers::Contains;
   ShardSampler saved({5, 6, 7}, {.seed = 1});
   saved.advance(2);
-  const auto resumed = [&](Shards shards, const ShardSampling& s, ShardSamplerState state) {
+  const auto resumed = [&](Shards shards, const ShardSampling& s, const ShardSamplerState& state) {
     ShardSampler(std::move(shards), s).resume(state);
   };
   CHECK_NOTHROW(resumed({5, 6, 7}, {.seed = 1}, saved.state()));

@@ -77,11 +77,16 @@ std::string read_at(int fd, std::int64_t offset, std::size_t size, const std::st
   return bytes;
 }
 
-std::pair<Fd, std::int64_t> open_sized(const std::string& path) {
+Fd open_to_read(const std::string& path) {
   Fd file(open(path.c_str(), O_RDONLY | O_CLOEXEC));
+  if (!file) throw unreadable(path, std::strerror(errno));
+  return file;
+}
+
+std::int64_t size_of(const Fd& file, const std::string& path) {
   struct stat status {};
-  if (!file || fstat(file.get(), &status) != 0) throw unreadable(path, std::strerror(errno));
-  return {std::move(file), status.st_size};
+  if (fstat(file.get(), &status) != 0) throw unreadable(path, std::strerror(errno));
+  return status.st_size;
 }
 
 void write_all(int fd, std::string_view bytes, const std::string& path) {
@@ -125,7 +130,8 @@ std::vector<Shard> read_manifest(const std::string& folder) {
   if (access(path.c_str(), F_OK) != 0 && errno == ENOENT)
     throw Error("cannot read the data set " + folder, "there is no manifest.json in it",
                 "Its writer may have ended early: write it again.");
-  const auto [file, bytes] = open_sized(path);
+  const Fd file = open_to_read(path);
+  const std::int64_t bytes = size_of(file, path);
   if (bytes > kManifestBytesMax) throw unreadable(path, "it has " + std::to_string(bytes) + " bytes");
   try {
     const auto json = nlohmann::json::parse(read_at(file.get(), 0, static_cast<std::size_t>(bytes), path));
@@ -147,9 +153,8 @@ std::vector<Shard> read_manifest(const std::string& folder) {
 // A shard whose index is in memory and as it was written.
 class OpenShard {
  public:
-  OpenShard(std::string path, const Shard& shard) : path_(std::move(path)) {
-    std::int64_t bytes = 0;
-    std::tie(file_, bytes) = open_sized(path_);
+  OpenShard(std::string path, const Shard& shard) : path_(std::move(path)), file_(open_to_read(path_)) {
+    const std::int64_t bytes = size_of(file_, path_);
     if (bytes != shard.bytes)
       throw unreadable(path_, "it has " + std::to_string(bytes) + " bytes and the manifest says " +
                                   std::to_string(shard.bytes) + ": it is torn, or another data set's");
