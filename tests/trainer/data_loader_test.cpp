@@ -79,6 +79,19 @@ TEST_CASE("batches are the same whatever the number of threads and of batches ah
   CHECK(load(2, 0, 6, 3) != expected);
 }
 
+TEST_CASE("a sample is the same in batches of any size, and in any order", "[loader]") {
+  auto indices = up_to(100);
+  for (const std::int64_t size : {1, 7, 100}) {
+    std::reverse(indices.begin(), indices.end());
+    const DataLoader loader(transformed, as_they_are, {.batch_size = size, .threads = 2, .seed = 3});
+    for (const auto& batch : all_of(loader, indices, 5))
+      for (const auto& sample : batch) {
+        SampleRng rng(3, 5, sample.first);
+        REQUIRE(sample == transformed(sample.first, rng));
+      }
+  }
+}
+
 TEST_CASE("batches hold the sampler's samples in its order, the last one what is left", "[loader]") {
   const DistributedSampler sampler({.dataset_size = 50, .seed = 2});
   for (const bool drop_last : {false, true}) {
@@ -239,8 +252,8 @@ TEST_CASE("options that cannot be are refused", "[loader]") {
 // A changed number would change the training of everybody who resumes with a newer ddprun.
 TEST_CASE("a sample's random numbers stay what they are", "[loader]") {
   SampleRng rng(1, 2, 3);
-  std::vector<std::uint64_t> numbers;
-  for (int i = 0; i < 3; ++i) numbers.push_back(rng());
+  std::vector<std::uint64_t> numbers(3);
+  for (auto& number : numbers) number = rng();
   CHECK(numbers == std::vector<std::uint64_t>{0xb534339048927417, 0x4e0990f2bfdc91ee, 0xf0362447af87e1d9});
 }
 

@@ -68,7 +68,7 @@ class LrSchedule {
   double lr() const { return lr_; }              // for the step that comes next
   std::int64_t steps() const { return steps_; }  // made so far: all that a snapshot needs
   void step();                                   // after the optimizer's
-  // To where `steps` calls of step() lead from the beginning. Takes them all, some 20 ns each.
+  // To where `steps` calls of step() lead from the beginning. Takes them all, 20 to 60 ns each.
   void resume(std::int64_t steps);
 
  private:
