@@ -338,6 +338,33 @@ TEST_CASE("without the check of calls the numbers are the same, and refusals sti
   findings.check_none();
 }
 
+TEST_CASE("tensors of different types travel side by side", "[collectives]") {
+  Findings findings;
+  Crew(4).each([&](ProcessGroup& group) {
+    const int world = group.world_size(), me = group.rank();
+    const auto of = [](int rank) {
+      const std::vector<at::ScalarType> types{at::kChar, at::kDouble, at::kShort, at::kComplexDouble};
+      // The longest is of single bytes, of an odd count: what follows it must not begin there.
+      return values(types[static_cast<std::size_t>(rank) % 4], {rank % 4 == 0 ? 67 : rank + 1, 3}, rank);
+    };
+    Tensors all, to_each, from_each;
+    for (int rank = 0; rank < world; ++rank) {
+      all.push_back(of(rank));
+      to_each.push_back(of(me + rank));
+      from_each.push_back(of(rank + me));
+    }
+    const auto expect = [&](const Tensors& got, const Tensors& expected, const std::string& what) {
+      findings.expect(got.size() == expected.size(), what);
+      for (std::size_t i = 0; i < got.size(); ++i) findings.expect(alike(got[i], expected[i]), what);
+    };
+    expect(all_gather(of(me), group), all, "all_gather");
+    expect(gather(of(me), 1, group), me == 1 ? all : Tensors{}, "gather");
+    expect({scatter(me == 1 ? all : Tensors{}, 1, group)}, {of(me)}, "scatter");
+    expect(all_to_all(to_each, group), from_each, "all_to_all");
+  });
+  findings.check_none();
+}
+
 TEST_CASE("large tensors are reduced and moved as small ones are", "[collectives]") {
   Findings findings;
   constexpr std::int64_t kElements = 3'000'001;  // more than a socket holds, and no multiple of anything

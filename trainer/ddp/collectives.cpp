@@ -524,6 +524,7 @@ void sendrecv(const at::Tensor& sent, int to, const at::Tensor& received, int fr
   std::string problem = first_of(problem_of_message(sent, "the receiver", to, tag, group),
                                  problem_of_message(received, "the sender", from, tag, group));
   problem = first_of(problem, problem_of_written(received, group));
+  if (problem.empty() && sent.device() != received.device()) problem = "its tensors are not on one device";
   const bool to_self = to == group.rank(), from_self = from == group.rank();
   if (problem.empty() && to_self != from_self) problem = "what a rank sends to itself it must receive from itself";
   refuse(call, problem);
@@ -532,15 +533,15 @@ void sendrecv(const at::Tensor& sent, int to, const at::Tensor& received, int fr
     return;
   }
   Tensors out{message_of(sent)}, in{message_of(received)};
-  travel(group, call, [&](c10d::ProcessGroup& c10d) -> c10::intrusive_ptr<c10d::Work> {
+  c10::intrusive_ptr<c10d::Work> sending;
+  travel(group, call, [&](c10d::ProcessGroup& c10d) {
     const bool gpu = sent.is_cuda();
     if (gpu) c10d.startCoalescing(at::kCUDA);  // NCCL starts both at once, or the ranks wait for each other
-    const auto receiving = c10d.recv(in, from, tag);
-    const auto sending = c10d.send(out, to, tag);
-    if (gpu) return c10d.endCoalescing(at::kCUDA);
-    sending->wait();
-    return receiving;
+    auto receiving = c10d.recv(in, from, tag);
+    sending = c10d.send(out, to, tag);
+    return gpu ? sending = c10d.endCoalescing(at::kCUDA) : receiving;
   });
+  travel(group, call, [&](c10d::ProcessGroup&) { return sending; });
   if (received.numel() > 0) take_bytes(received, in[0]);
 }
 

@@ -262,6 +262,21 @@ c10::intrusive_ptr<c10d::Backend> make_gloo(const ProcessGroup::State& state) {
                               options);
 }
 
+// One at a time in a process: LibTorch notes a group's first call in a map that no lock guards (FlightRecorder), and
+// two threads that began calls of two groups at once would break it.
+c10::intrusive_ptr<c10d::Work> begin(c10d::ProcessGroup& group,
+                                     const std::function<c10::intrusive_ptr<c10d::Work>(c10d::ProcessGroup&)>& start) {
+  static auto* beginning = new std::mutex;
+  const std::lock_guard lock(*beginning);
+  return start(group);
+}
+
+// The first call, made here, so that callers who do not come through begin(), as the Reducer, find the group noted.
+void greet(c10d::ProcessGroup& group) {
+  auto own = torch::zeros({1}), all = torch::zeros({group.getSize()});
+  begin(group, [&](c10d::ProcessGroup& c10d) { return c10d._allgather_base(all, own); })->wait();
+}
+
 void connect(ProcessGroup::State& state, const std::string& name) {
   try {
     auto group = make_intrusive<c10d::ProcessGroup>(state.store, state.rank, state.world_size);
@@ -275,6 +290,7 @@ void connect(ProcessGroup::State& state, const std::string& name) {
       group->setDefaultBackend(c10d::ProcessGroup::NCCL);
     }
     group->setGroupName(name);
+    greet(*group);
     state.c10d = group;
   } catch (const Error&) {
     throw;
@@ -438,7 +454,7 @@ void travel(const ProcessGroup& group, const std::string& call,
             const std::function<c10::intrusive_ptr<c10d::Work>(c10d::ProcessGroup&)>& start) {
   const ProcessGroup::State& state = group.state();
   try {
-    start(*state.c10d)->wait();
+    begin(*state.c10d, start)->wait();
   } catch (const std::exception& error) {
     const std::string what = of_world(state.rank, state.world_size) + " failed in " + call;
     if (is_loss_of_peer(error))
