@@ -91,17 +91,19 @@ void SourceGate::let_in(TimePoint now) {
   if (failed_.let_in(now)) tell_kernel();
 }
 
-void SourceGate::tell_kernel() const {
+void SourceGate::tell_kernel() {
   std::vector<PeerSource> sources = failed_.shut_out();
   sources.resize(std::min(sources.size(), kSourcesMax));
-  if (sources.empty()) {
-    const int ignored = 0;
-    setsockopt(listener_, SOL_SOCKET, SO_DETACH_FILTER, &ignored, sizeof ignored);
-    return;
-  }
-  Program program = dropping(sources);
+  if (sources == told_) return;
+  // First without any: the kernel may have no memory for two programs, and an old one must not stay. Where it takes
+  // none, we turn them away.
+  const int ignored = 0;
+  setsockopt(listener_, SOL_SOCKET, SO_DETACH_FILTER, &ignored, sizeof ignored);
+  told_ = std::move(sources);
+  if (told_.empty()) return;
+  Program program = dropping(told_);
   const sock_fprog filter{static_cast<unsigned short>(program.size()), program.data()};
-  setsockopt(listener_, SOL_SOCKET, SO_ATTACH_FILTER, &filter, sizeof filter);  // without it, we turn them away
+  setsockopt(listener_, SOL_SOCKET, SO_ATTACH_FILTER, &filter, sizeof filter);
 }
 
 }  // namespace ddprun

@@ -25,10 +25,11 @@ class SourceGate {
   TimePoint next_deadline() const { return failed_.next_deadline(); }  // of let_in()
 
  private:
-  void tell_kernel() const;
+  void tell_kernel();
 
   const int listener_;
   FailedSources failed_;
+  std::vector<PeerSource> told_;  // to the kernel, which drops them
 };
 
 }  // namespace ddprun

@@ -51,6 +51,9 @@ TEST_CASE("a rank with another model is named, with where it differs, on every r
        "it has parameter 'last.weight' of Double [2, 3] where rank 0 has parameter 'last.weight' of Float [2, 3]"},
       {"frozen",
        "it has parameter 'last.bias' of Float [2], frozen where rank 0 has parameter 'last.bias' of Float [2]"},
+      {"all-frozen",
+       "it has parameter 'first.weight' of Float [3, 4], frozen where rank 0 has parameter 'first.weight' of Float [3, "
+       "4]"},
       {"buffer", "it has buffer 'count' of Float [2], frozen where rank 0 has buffer 'count' of Float [1], frozen"},
   }));
   Ranks ranks(3, worker({"other-model", how}));
@@ -79,6 +82,12 @@ TEST_CASE("outputs of all kinds reach backward, and those outside the loss give 
 TEST_CASE("gradients are summed under no_sync, and forgotten also where they lie in the buckets", "[ddp]") {
   for (const int ranks : {1, 2}) works(ranks, "gradients");
 }
+
+TEST_CASE("every forward pass begins with rank 0's buffers, unless that is left out", "[ddp]") {
+  for (const int ranks : {1, 3}) works(ranks, "buffers");
+}
+
+TEST_CASE("a scaled step is the unscaled one, and none where a gradient is infinite", "[ddp]") { works(1, "scaler"); }
 
 TEST_CASE("SyncBatchNorm computes what BatchNorm does on the whole batch, at 1, 2 and 4 ranks", "[ddp]") {
   for (const int ranks : {1, 2, 4}) works(ranks, "sync-batch-norm");

@@ -3,8 +3,10 @@
 #include <torch/torch.h>
 
 #include <cstdio>
+#include <limits>
 #include <map>
 
+#include "ddprun/amp.h"
 #include "ddprun/distributed_data_parallel.h"
 
 namespace ddprun::test {
@@ -33,16 +35,19 @@ struct OtherModel : nn::Module {
     if (how == "missing" && !other) register_module("more", nn::Linear(2, 2));
     if (how == "type" && other) last->to(torch::kDouble);
     if (how == "frozen" && other) last->bias.set_requires_grad(false);
+    if (how == "all-frozen" && other)
+      for (const at::Tensor& parameter : parameters()) parameter.set_requires_grad(false);
     if (how == "buffer") register_buffer("count", torch::zeros({other ? 2 : 1}));
   }
   at::Tensor forward(const at::Tensor& input) { return input; }
 };
 
 struct Outputs : nn::Module {
-  using Many = std::tuple<at::Tensor, std::map<std::string, std::vector<at::Tensor>>, std::optional<at::Tensor>>;
+  using Many =
+      std::tuple<at::Tensor, std::map<std::string, std::vector<at::Tensor>>, std::optional<at::Tensor>, at::Tensor>;
   Many forward(const at::Tensor& input) {
     const at::Tensor output = layer(input);
-    return {output, {{"twice", {output * 2, other(input)}}}, std::nullopt};
+    return {output, {{"twice", {output * 2, other(input)}}}, std::nullopt, at::Tensor()};
   }
   nn::Linear layer = register_module("layer", nn::Linear(2, 2));
   nn::Linear other = register_module("other", nn::Linear(2, 2));
@@ -88,7 +93,7 @@ void check_outputs(const ProcessGroup& group, const Words&) {
   DistributedDataParallel ddp(std::make_shared<Outputs>(), options, group);
   for (int step = 0; step < 3; ++step) {
     ddp.zero_grad();
-    auto [output, lists, nothing] = ddp(input_of(group, 2));
+    auto [output, lists, nothing, undefined] = ddp(input_of(group, 2));
     output.add_(1);  // it is ours to change
     lists.at("twice")[0].sum().backward();
     const auto gradients = gradients_of(ddp.module());
@@ -134,6 +139,82 @@ void check_gradients(const ProcessGroup& group, const Words&) {
   }
 }
 
+void check_buffers(const ProcessGroup& group, const Words&) {
+  struct Counting : nn::Module {
+    explicit Counting(int rank) : count(register_buffer("count", torch::full({1}, 10.0 * rank + 1))) {}
+    at::Tensor forward(const at::Tensor& input) {
+      const at::Tensor output = layer(input) * 0 + count;
+      count += rank + 1;
+      return output;
+    }
+    nn::Linear layer = register_module("layer", nn::Linear(2, 1));
+    at::Tensor count;
+    int rank = 0;
+  };
+  for (const bool sent : {true, false}) {
+    DdpOptions options;
+    options.broadcast_buffers = sent;
+    auto model = std::make_shared<Counting>(group.rank());
+    model->rank = group.rank();
+    DistributedDataParallel ddp(model, options, group);
+    require(model->count.item<float>() == 1, "all begin with rank 0's buffers");
+    for (int step = 0; step < 3; ++step) {
+      const at::Tensor seen = ddp.forward(input_of(group, 2));
+      const float expected =
+          sent ? 1.0F + static_cast<float>(step) : 1.0F + static_cast<float>(step * (group.rank() + 1));
+      require(seen[0].item<float>() == expected, "a forward pass sees rank 0's buffers, or its own");
+      seen.sum().backward();
+    }
+    ddp.broadcast_buffers();
+    require(model->count.item<float>() == 4, "they are there for an evaluation");
+  }
+}
+
+void check_scaler(const ProcessGroup&, const Words&) {
+  const at::Tensor weight = torch::ones({2}).requires_grad_(),
+                   other = torch::ones({1}, torch::kDouble).requires_grad_();
+  torch::optim::SGD optimizer({weight, other}, torch::optim::SGDOptions(0.5));
+  ScalerOptions options;
+  options.init_scale = 8;
+  options.growth_interval = 2;
+  GradScaler scaler(options);
+  const auto step = [&](double factor) {
+    optimizer.zero_grad();
+    scaler.scale((weight * factor).sum() + (other * factor).sum().to(torch::kFloat)).backward();
+    const bool taken = scaler.step(optimizer);
+    scaler.update();
+    return taken;
+  };
+  const double infinite = std::numeric_limits<double>::infinity();
+  require(step(1) && weight[0].item<float>() == 0.5F && other.item<double>() == 0.5, "steps are by unscaled gradients");
+  require(scaler.state().scale == 8 && scaler.state().growth_tracker == 1, "a good step is counted");
+  require(step(0) && scaler.state().scale == 16 && scaler.state().growth_tracker == 0, "after two the scale grows");
+  require(!step(infinite) && weight[0].item<float>() == 0.5F, "an infinite gradient is no step");
+  require(scaler.state().scale == 8, "and the scale falls");
+  require(step(0), "then it goes on");
+  GradScaler resumed(options);
+  resumed.load(scaler.state());
+  require(resumed.state().growth_tracker == 1, "a state is loaded");
+  optimizer.zero_grad();
+  resumed.scale((weight * 2).sum()).backward();
+  resumed.unscale(optimizer);
+  require(weight.grad()[0].item<float>() == 2, "unscaled gradients can be looked at");
+  require(resumed.step(optimizer), "before the step");
+  resumed.update();
+  require(resumed.state().scale == 16, "it goes on where the other one was");
+  const auto refused = [](const auto& call) {
+    try {
+      call();
+    } catch (const std::exception&) {
+      return true;
+    }
+    return false;
+  };
+  require(refused([&] { resumed.update(); }), "no update without a step");
+  optimizer.zero_grad();
+  require(refused([&] { resumed.step(optimizer); }), "no step without gradients");
+}
+
 }  // namespace ddprun::test
 
 int main(int argc, char** argv) try {
@@ -146,7 +227,9 @@ int main(int argc, char** argv) try {
       {"other-model", build_another_model},
       {"layer-left-out", leave_a_layer_out},
       {"outputs", check_outputs},
-      {"gradients", check_gradients}};
+      {"gradients", check_gradients},
+      {"buffers", check_buffers},
+      {"scaler", check_scaler}};
   torch::set_num_threads(1);
   const ProcessGroup group = init_process_group();
   scenarios.at(argv[1])(group, Words(argv + 2, argv + argc));

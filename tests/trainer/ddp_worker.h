@@ -25,5 +25,8 @@ void leave_a_layer_out(const ProcessGroup& group, const Words& words);
 // Outputs of all kinds reach backward; gradients can be forgotten and accumulated in every way.
 void check_outputs(const ProcessGroup& group, const Words& words);
 void check_gradients(const ProcessGroup& group, const Words& words);
+// Every forward pass begins with rank 0's buffers, or with one's own where that is left out.
+void check_buffers(const ProcessGroup& group, const Words& words);
+void check_scaler(const ProcessGroup& group, const Words& words);
 
 }  // namespace ddprun::test

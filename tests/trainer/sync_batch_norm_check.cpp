@@ -103,14 +103,16 @@ void check(const Case& one, const ProcessGroup& group) {
   ours->eval();
   alone->eval();
   const at::Tensor whole = whole_batch(one, group.world_size(), 7);
-  if (one.options.track_running_stats()) same(ours->forward(whole), alone->forward(whole), one, "an evaluation");
+  same(ours->forward(whole), alone->forward(whole), one, "an evaluation");
+  if (group.rank() == 0) ours->forward(whole);  // it is each rank's own
 }
 
 struct Layers : nn::Module {
   at::Tensor forward(const at::Tensor& images) { return last(second->forward(first->forward(images))); }
   nn::Sequential first =
       register_module("first", nn::Sequential(nn::Conv2d(1, 4, 3), nn::BatchNorm2d(4), nn::ReLU(), nn::Flatten()));
-  nn::Sequential second = register_module("second", nn::Sequential(nn::BatchNorm1d(16), nn::Linear(16, 2)));
+  nn::BatchNorm1d twice{16};
+  nn::Sequential second = register_module("second", nn::Sequential(twice, nn::ReLU(), twice, nn::Linear(16, 2)));
   SyncBatchNorm last = register_module("last", SyncBatchNorm(2));
 };
 
@@ -143,7 +145,10 @@ void check_conversion(const ProcessGroup& group, const Words&) {
   const auto names = model->named_parameters().keys();
   const at::Tensor weight = model->named_parameters()["first.1.weight"];
   const at::Tensor mean = model->named_buffers()["first.1.running_mean"];
-  require(convert_sync_batchnorm(*model, group) == 3, "three layers are converted");
+  require(convert_sync_batchnorm(*model, group) == 4, "the layers are converted, one of them in two places");
+  require(model->named_children()["second"]->named_children()["0"] ==
+              model->named_children()["second"]->named_children()["2"],
+          "which stays one");
   require(model->named_parameters().keys() == names, "parameters keep their names");
   require(model->named_parameters()["first.1.weight"].is_same(weight), "and stay the optimizer's own");
   torch::manual_seed(group.rank());

@@ -3,6 +3,8 @@
 #include <ATen/autocast_mode.h>
 #include <torch/torch.h>
 
+#include <string>
+#include <utility>
 #include <vector>
 
 #include "rendezvous/error.h"
@@ -37,41 +39,55 @@ at::Tensor GradScaler::scale(const at::Tensor& loss) {
 
 // torch/amp/grad_scaler.py, _unscale_grads_
 void GradScaler::unscale(torch::optim::Optimizer& optimizer) {
-  if (found_inf_.contains(&optimizer))
+  if (unscaled_.contains(&optimizer))
     throw Error("GradScaler::unscale()", "it was called for this optimizer already since the last update()",
-                "Call it once a step.");
+                "Call it once a step, before step().");
   if (!scale_.defined())
     throw Error("GradScaler::unscale()", "no loss has been scaled yet", "Call scale(loss).backward() first.");
   const torch::NoGradGuard no_grad;
-  std::vector<at::Tensor> gradients;
+  std::map<std::pair<std::string, at::ScalarType>, std::vector<at::Tensor>> gradients;  // one kernel takes one kind
   for (const auto& group : optimizer.param_groups())
     for (const at::Tensor& parameter : group.params()) {
-      if (!parameter.grad().defined()) continue;
-      if (parameter.grad().scalar_type() == at::kHalf)
+      at::Tensor gradient = parameter.grad();
+      if (!gradient.defined()) continue;
+      if (gradient.scalar_type() == at::kHalf)
         throw Error("GradScaler::unscale()", "the gradients are fp16", "Keep the weights float: autocast casts them.");
-      gradients.push_back(parameter.grad());
+      if (gradient.is_sparse()) gradient = gradient._values();
+      gradients[{gradient.device().str(), gradient.scalar_type()}].push_back(gradient);
     }
-  at::Tensor& found = found_inf_[&optimizer] = torch::zeros({1}, scale_.options());
-  if (gradients.empty()) return;
-  at::_amp_foreach_non_finite_check_and_unscale_(gradients, found,
-                                                 scale_.to(torch::kDouble).reciprocal().to(torch::kFloat));
+  const at::Tensor inverse = scale_.to(torch::kDouble).reciprocal().to(torch::kFloat);
+  Unscaled& unscaled = unscaled_[&optimizer];
+  for (auto& [kind, tensors] : gradients) {
+    at::Tensor found = torch::zeros({1}, scale_.options().device(tensors[0].device()));
+    at::_amp_foreach_non_finite_check_and_unscale_(tensors, found, inverse.to(found.device()));
+    unscaled.found_inf.push_back(found);
+  }
 }
 
 bool GradScaler::step(torch::optim::Optimizer& optimizer) {
-  if (!found_inf_.contains(&optimizer)) unscale(optimizer);
-  if (found_inf_.at(&optimizer).item<float>() != 0) return false;
+  if (!unscaled_.contains(&optimizer)) unscale(optimizer);
+  Unscaled& unscaled = unscaled_.at(&optimizer);
+  if (unscaled.stepped)
+    throw Error("GradScaler::step()", "it was called for this optimizer already since the last update()",
+                "Call update() after each step.");
+  if (unscaled.found_inf.empty())
+    throw Error("GradScaler::step()", "the optimizer has no gradients", "Call scale(loss).backward() first.");
+  unscaled.stepped = true;
+  for (const at::Tensor& found : unscaled.found_inf)
+    if (found.item<float>() != 0) return false;
   optimizer.step();
   return true;
 }
 
 void GradScaler::update() {
-  if (found_inf_.empty())
+  if (unscaled_.empty())
     throw Error("GradScaler::update()", "no optimizer has been stepped since the last one", "Call step() first.");
-  at::Tensor found = torch::zeros({1}, scale_.options());
-  for (const auto& [optimizer, one] : found_inf_) found += one;
-  at::_amp_update_scale_(scale_, growth_tracker_, found, options_.growth_factor, options_.backoff_factor,
+  at::Tensor all = torch::zeros({1}, scale_.options());
+  for (const auto& [optimizer, unscaled] : unscaled_)
+    for (const at::Tensor& found : unscaled.found_inf) all += found.to(all.device());
+  at::_amp_update_scale_(scale_, growth_tracker_, all, options_.growth_factor, options_.backoff_factor,
                          options_.growth_interval);
-  found_inf_.clear();
+  unscaled_.clear();
 }
 
 ScalerState GradScaler::state() const {
@@ -81,7 +97,7 @@ ScalerState GradScaler::state() const {
 void GradScaler::load(const ScalerState& state) {
   loaded_ = state;
   scale_ = growth_tracker_ = at::Tensor();
-  found_inf_.clear();
+  unscaled_.clear();
 }
 
 }  // namespace ddprun

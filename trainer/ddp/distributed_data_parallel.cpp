@@ -182,10 +182,10 @@ void lead_through(const std::shared_ptr<Sink>& sink, const std::vector<at::Tenso
 
 DdpCore::Impl::Impl(torch::nn::Module& the_module, const DdpOptions& the_options, const ProcessGroup& the_group)
     : module(the_module), options(the_options), group(the_group), parameters(the_module) {
+  require_same_model(group, module);  // before anything that a rank could find alone
   if (parameters.tensors.empty())
     throw Error("DistributedDataParallel has nothing to do", "no parameter of the module requires a gradient",
                 "Use the module as it is.");
-  require_same_model(group, module);
   auto state = detached(module.parameters());
   const auto buffers = detached(module.buffers());
   state.insert(state.end(), buffers.begin(), buffers.end());
@@ -213,7 +213,7 @@ DdpCore::Impl::Impl(torch::nn::Module& the_module, const DdpOptions& the_options
 void DdpCore::Impl::explain(const c10::Error& error) const {
   const std::string text = error.what_without_backtrace();
   std::smatch found;
-  static const std::regex without_gradient("did not receive grad for rank [0-9]+: ([0-9 ]+)");
+  static const std::regex without_gradient("Parameter indices which did not receive grad for rank [0-9]+: ([0-9 ]+)");
   if (!std::regex_search(text, found, without_gradient)) throw Error("DistributedDataParallel", first_line(text));
   std::vector<std::string> names;
   std::istringstream places(found[1].str());
@@ -255,7 +255,8 @@ void DdpCore::after_forward(const std::vector<at::Tensor*>& outputs) try {
   if (impl_->syncs()) {
     std::vector<at::Tensor> tensors;
     if (walks)
-      for (const at::Tensor* output : outputs) tensors.push_back(*output);
+      for (const at::Tensor* output : outputs)
+        if (output->defined()) tensors.push_back(*output);
     impl_->reducer->prepare_for_backward(tensors);
   }
   if (walks || (options.static_graph && !*impl_->reduction_asked_for))

@@ -31,7 +31,6 @@ using Store = c10::intrusive_ptr<c10d::Store>;
 using Milliseconds = std::chrono::milliseconds;
 
 constexpr Milliseconds kTimeoutMin{100};
-constexpr std::size_t kCallShown = 150;              // characters of a call, in a record and in errors
 constexpr const char* kAnyoneOutside = "192.0.2.1";  // an address of no machine (RFC 5737), on the default route's way
 
 // Never destroyed by the program's end: by then LibTorch's own statics, which a group needs, may be gone.
@@ -203,7 +202,12 @@ class Meeting {
       set("member/" + std::to_string(place_.env.rank), to_text({self}));
       if (store_->add("joined", 1) == place_.env.world_size) set("roster", to_text(gather_members()));
       wait_for_roster();
-      return roster_from_text(get("roster"));
+      const Roster roster = roster_from_text(get("roster"));
+      if (roster.size() != static_cast<std::size_t>(place_.env.world_size))
+        throw Error(who() + " cannot join at " + place_.words,
+                    "the others say that there are " + std::to_string(roster.size()) + " ranks",
+                    "WORLD_SIZE must be the same on all ranks.");
+      return roster;
     } catch (const c10::Error& error) {
       throw Error(who() + " cannot join at " + place_.words, reason(error),
                   "Rank 0, or the launcher, serves the store there: see why it is gone.");
@@ -534,7 +538,7 @@ ProcessGroup new_group(const std::vector<int>& ranks, const ProcessGroup& parent
     if (ranks[i] < 0 || ranks[i] >= from.world_size || (i > 0 && ranks[i] <= ranks[i - 1]))
       problem = "its ranks must ascend, from 0 to " + std::to_string(from.world_size - 1);
   }
-  agree(parent, record_of(call.substr(0, kCallShown) + ")", problem));
+  agree(parent, record_of(call + ")", problem));
   ++from.groups_made;
   ProcessGroup group = make_child(from, ranks);
   agree(parent, record_of("new_group: made", ""));  // until then its members need the store

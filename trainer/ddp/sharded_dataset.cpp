@@ -200,7 +200,13 @@ struct ShardWriter::State {
   std::vector<Shard> shards;
   Fd file;  // of shards.back(), while it is written
   std::string buffer, index;
+  bool closed = false;  // finished, or a write has failed: then what is on disk is not what we hold
 
+  void require_open() const {
+    if (closed)
+      throw Error("cannot go on with the data set " + folder, "it is finished, or an earlier write has failed",
+                  "Write it anew, into an empty folder.");
+  }
   std::string path() const { return folder + "/" + shards.back().file; }
 
   void append(std::string_view bytes) {
@@ -251,7 +257,7 @@ struct ShardWriter::State {
 };
 
 ShardWriter::ShardWriter(std::string folder, ShardWriterOptions options)
-    : state_(new State{std::move(folder), options, {}, {}, {}, {}}) {
+    : state_(new State{std::move(folder), options, {}, {}, {}, {}, false}) {
   if (options.shard_bytes < 1 || options.shard_records < 1 || options.shard_records > kShardRecordsMax)
     throw Error("cannot write the data set " + state_->folder,
                 "shards of " + std::to_string(options.shard_bytes) + " bytes and " +
@@ -269,6 +275,8 @@ void ShardWriter::add(std::string_view record) {
   if (record.size() > static_cast<std::size_t>(kRecordBytesMax))
     throw Error("cannot add a record of " + std::to_string(record.size()) + " bytes to the data set " + s.folder,
                 "at most " + std::to_string(kRecordBytesMax) + " are possible");
+  s.require_open();
+  s.closed = true;  // until all of it is done
   if (!s.file) s.begin_shard();
   Shard& shard = s.shards.back();
   put(s.index, static_cast<std::uint64_t>(shard.bytes));
@@ -276,10 +284,13 @@ void ShardWriter::add(std::string_view record) {
   put(s.index, crc_of(record));
   s.append(record);
   if (++shard.records == s.options.shard_records || shard.bytes >= s.options.shard_bytes) s.end_shard();
+  s.closed = false;
 }
 
 void ShardWriter::finish() {
   State& s = *state_;
+  s.require_open();
+  s.closed = true;
   if (s.file) s.end_shard();
   const std::string path = manifest_path(s.folder), temporary = path + ".writing";
   const Fd file = create(temporary);

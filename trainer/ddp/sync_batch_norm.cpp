@@ -3,6 +3,7 @@
 #include <torch/torch.h>
 
 #include <numeric>
+#include <unordered_map>
 
 #include "rendezvous/error.h"
 
@@ -133,12 +134,16 @@ void require_convertible(const torch::nn::Module& root) {
   }
 }
 
-void replace_in(torch::nn::SequentialImpl& layers) {
+// The same layer in two places stays one.
+using Made = std::unordered_map<const torch::nn::Module*, std::shared_ptr<SyncBatchNormImpl>>;
+
+void replace_in(torch::nn::SequentialImpl& layers, Made& all) {
   const auto children = layers.named_children();
   for (std::size_t i = 0; i < layers.size(); ++i) {
     const auto layer = (layers.begin() + static_cast<std::ptrdiff_t>(i))->ptr();
     if (!is_batch_norm(*layer)) continue;
-    const auto made = in_place_of(*layer);
+    auto& made = all[layer.get()];
+    if (!made) made = in_place_of(*layer);
     for (const auto& child : children)
       if (child.value() == layer) layers.replace_module(child.key(), made);
     *(layers.begin() + static_cast<std::ptrdiff_t>(i)) = torch::nn::AnyModule(made);
@@ -176,8 +181,7 @@ void SyncBatchNormImpl::update_running(const at::Tensor& mean, const at::Tensor&
 }
 
 at::Tensor SyncBatchNormImpl::forward(const at::Tensor& input) {
-  const bool by_batch = is_training() || !options.track_running_stats();
-  if (!group_ || group_.world_size() == 1 || !by_batch) return BatchNormImplBase::forward(input);
+  if (!group_ || group_.world_size() == 1 || !is_training()) return BatchNormImplBase::forward(input);
   _check_input_dim(input);
   Statistics all;
   {
@@ -187,7 +191,7 @@ at::Tensor SyncBatchNormImpl::forward(const at::Tensor& input) {
   if (all.count < 2)
     throw Error("SyncBatchNorm cannot train on " + std::to_string(static_cast<int>(all.count)) + " value per channel",
                 "a variance needs two, over all ranks together");
-  if (is_training() && options.track_running_stats()) update_running(all.mean, all.squares / (all.count - 1));
+  if (options.track_running_stats()) update_running(all.mean, all.squares / (all.count - 1));
   const at::Tensor inverse_deviation = (all.squares / all.count + options.eps()).rsqrt();
   const auto given = [](const at::Tensor& tensor) { return tensor.defined() ? std::optional(tensor) : std::nullopt; };
   return Normalise::apply(input, given(weight), given(bias), all.mean.to(torch::kFloat),
@@ -201,9 +205,10 @@ void SyncBatchNormImpl::pretty_print(std::ostream& stream) const {
 
 std::size_t convert_sync_batchnorm(torch::nn::Module& root, const ProcessGroup& group) {
   require_convertible(root);
-  if (auto* layers = root.as<torch::nn::SequentialImpl>()) replace_in(*layers);
+  Made made;
+  if (auto* layers = root.as<torch::nn::SequentialImpl>()) replace_in(*layers, made);
   for (const auto& module : root.modules(/*include_self=*/false))
-    if (auto* layers = module->as<torch::nn::SequentialImpl>()) replace_in(*layers);
+    if (auto* layers = module->as<torch::nn::SequentialImpl>()) replace_in(*layers, made);
   std::size_t count = 0;
   ProcessGroup shared = group;
   if (!shared) {

@@ -18,6 +18,7 @@
 
 #include <cstdint>
 #include <map>
+#include <vector>
 
 namespace ddprun {
 
@@ -57,7 +58,7 @@ class GradScaler {
   at::Tensor scale(const at::Tensor& loss);
   // At most once a step for each optimizer.
   void unscale(torch::optim::Optimizer& optimizer);
-  // Whether the step was taken.
+  // Whether the step was taken. Once for each optimizer, which has gradients.
   bool step(torch::optim::Optimizer& optimizer);
   // After the step of all optimizers.
   void update();
@@ -71,7 +72,11 @@ class GradScaler {
   const ScalerOptions options_;
   ScalerState loaded_;  // until there is a device
   at::Tensor scale_, growth_tracker_;
-  std::map<const torch::optim::Optimizer*, at::Tensor> found_inf_;  // of those that are unscaled
+  struct Unscaled {
+    std::vector<at::Tensor> found_inf;  // by device and type of the gradients
+    bool stepped = false;
+  };
+  std::map<const torch::optim::Optimizer*, Unscaled> unscaled_;  // since the last update()
 };
 
 }  // namespace ddprun

@@ -14,10 +14,11 @@
 // computes. Calls and their order follow torch/nn/parallel/distributed.py of PyTorch 2.11, so losses and weights equal
 // Python's bit for bit.
 //
-// Construction, and every forward and backward pass in training, is a collective: all ranks do the same in the same
-// order. A model that differs from rank 0's is refused on all ranks by one sentence that names the rank and the
-// parameter. A lost peer makes them throw (process_group.h). The module stays the caller's: change its parameters in
-// place only, and neither add nor remove any, nor change requires_grad.
+// Construction, every forward and backward pass in training, and the first forward pass without gradients after one are
+// collectives: all ranks do the same in the same order. To evaluate on one rank alone, call the module itself. A model
+// that differs from rank 0's is refused on all ranks by one sentence that names the rank and the parameter. A lost peer
+// makes them throw (process_group.h). The module stays the caller's: change its parameters in place only, and neither
+// add nor remove any, nor change requires_grad.
 //
 // For one thread. Destroy it before its process group.
 #pragma once

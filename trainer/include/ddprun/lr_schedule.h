@@ -42,7 +42,7 @@ struct PolynomialLR {  // down to 0 in total_iters steps
   std::int64_t total_iters = 5;
   double power = 1;
 };
-struct LambdaLR {  // lr * factor(step); pure, for a resumed schedule asks for the current step alone
+struct LambdaLR {  // lr * factor(step); pure: resume() asks for all steps again
   std::function<double(std::int64_t step)> factor;
 };
 using LrRule =
