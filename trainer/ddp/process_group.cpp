@@ -148,6 +148,14 @@ Store serve_store(const RankEnv& env, const std::string& where, Milliseconds tim
   return served = make_intrusive<c10d::TCPStore>(env.master_addr, options);
 }
 
+// A file for each time: the last to leave one would remove it from under who has come for the next group already.
+void take_file_of(Place& place, int times) {
+  auto* file = std::get_if<InFile>(&place.method);
+  if (!file || file->path.empty() || times == 1) return;
+  file->path += "." + std::to_string(times);
+  place.words = "file://" + file->path;
+}
+
 Store open_file(const std::string& path, int world_size, Milliseconds timeout) {
   const std::string folder = path.substr(0, path.rfind('/') + 1);
   if (access(folder.c_str(), W_OK) != 0)  // LibTorch would wait for it to come
@@ -332,11 +340,12 @@ std::shared_ptr<ProcessGroup::State> make_state(const InitOptions& options, cons
   if (options.timeout < kTimeoutMin)
     refuse(
         {"a time-out of " + in_words(options.timeout) + " is too short: the least is " + in_words(kTimeoutMin) + "."});
-  const Place place = place_of(options);
+  Place place = place_of(options);
   const RankEnv& env = place.env;
+  const int times = options.store ? 1 : times_joined(place.words, env.rank);
+  take_file_of(place, times);
   const auto start = std::chrono::steady_clock::now();
-  const std::string name =
-      options.store ? kind : kind + std::to_string(times_joined(kind + " " + place.words, env.rank));
+  const std::string name = kind + std::to_string(times);
   const Store base = open_store(place, options);
   const auto spent = std::chrono::duration_cast<Milliseconds>(std::chrono::steady_clock::now() - start);
 
