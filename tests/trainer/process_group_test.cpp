@@ -95,6 +95,7 @@ TEST_CASE("a group can be made again, by whatever way", "[process_group]") {
   for (const std::string& method : {address_at(free_port()), "file://" + std::string(folder / "meet")}) {
     const auto ends = ByHand(worker(method, 60s, 3), {0, 1}, 2).wait();
     for (const auto& end : ends) CHECK(end == exited(0));
+    CHECK(std::filesystem::is_empty(folder.path()));
     CHECK_THAT(ends[1].out, Contains("sum 3\nrank 1 of 2, local rank 1 of 2, 2 here, sum 3\nrank 1"));
   }
 }

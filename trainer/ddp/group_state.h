@@ -24,6 +24,7 @@ struct ProcessGroup::State {
   std::string address;    // ours, for gloo; empty: gloo finds one
   c10::intrusive_ptr<c10d::Store> store;
   c10::intrusive_ptr<c10d::ProcessGroup> c10d;  // null: destroyed
+  std::shared_ptr<void> at_end;                 // tidies up when the group goes
   int groups_made = 0;
   std::vector<std::weak_ptr<State>> children;
 };

@@ -31,6 +31,7 @@ using Store = c10::intrusive_ptr<c10d::Store>;
 using Milliseconds = std::chrono::milliseconds;
 
 constexpr Milliseconds kTimeoutMin{100};
+constexpr int kNotItsMatter = -1;  // FileStore's number of workers, after which it would remove the file
 constexpr const char* kAnyoneOutside = "192.0.2.1";  // an address of no machine (RFC 5737), on the default route's way
 
 // Never destroyed by the program's end: by then LibTorch's own statics, which a group needs, may be gone.
@@ -147,13 +148,32 @@ Store serve_store(const RankEnv& env, const std::string& where, Milliseconds tim
   return served = make_intrusive<c10d::TCPStore>(env.master_addr, options);
 }
 
-Store open_file(const std::string& path, int world_size, Milliseconds timeout) {
+// A file for each time: the last to leave one would remove it from under who has come for the next group already.
+void take_file_of(Place& place, int times) {
+  auto* file = std::get_if<InFile>(&place.method);
+  if (!file || file->path.empty() || times == 1) return;
+  file->path += "." + std::to_string(times);
+  place.words = "file://" + file->path;
+}
+
+Store open_file(const std::string& path, Milliseconds timeout) {
   const std::string folder = path.substr(0, path.rfind('/') + 1);
   if (access(folder.c_str(), W_OK) != 0)  // LibTorch would wait for it to come
     throw std::system_error(errno, std::generic_category(), folder);
-  Store store = make_intrusive<c10d::FileStore>(path, world_size);
+  Store store = make_intrusive<c10d::FileStore>(path, kNotItsMatter);
+  c10::raw::intrusive_ptr::incref(store.get());  // never destroyed: then it would write, and make a removed file anew
   store->setTimeout(timeout);
   return store;
+}
+
+// The last rank to leave removes the file. LibTorch's own count of them leaves it there when two leave at once.
+std::shared_ptr<void> leaving_file(const std::string& path, int world_size, const Store& store) {
+  return {nullptr, [=](void*) {
+            try {
+              if (store->add("left", 1) == world_size) unlink(path.c_str());
+            } catch (const std::exception&) {  // the folder is gone: so is the file
+            }
+          }};
 }
 
 Store open_store(const Place& place, const InitOptions& options) {
@@ -163,7 +183,7 @@ Store open_store(const Place& place, const InitOptions& options) {
   const auto* file = std::get_if<InFile>(&place.method);
   const bool serves = env.rank == 0 && !env.agent_store;
   try {
-    if (file) return open_file(file->path, env.world_size, options.timeout);
+    if (file) return open_file(file->path, options.timeout);
     if (serves) return serve_store(env, place.words, options.timeout);
     return make_intrusive<StoreAdapter>(
         Client::Options{.host = env.master_addr, .port = env.master_port, .timeout = options.timeout});
@@ -336,11 +356,12 @@ std::shared_ptr<ProcessGroup::State> make_state(const InitOptions& options, cons
   if (options.timeout < kTimeoutMin)
     refuse(
         {"a time-out of " + in_words(options.timeout) + " is too short: the least is " + in_words(kTimeoutMin) + "."});
-  const Place place = place_of(options);
+  Place place = place_of(options);
   const RankEnv& env = place.env;
+  const int times = options.store ? 1 : times_joined(place.words, env.rank);
+  take_file_of(place, times);
   const auto start = std::chrono::steady_clock::now();
-  const std::string name =
-      options.store ? kind : kind + std::to_string(times_joined(kind + " " + place.words, env.rank));
+  const std::string name = kind + std::to_string(times);
   const Store base = open_store(place, options);
   const auto spent = std::chrono::duration_cast<Milliseconds>(std::chrono::steady_clock::now() - start);
 
@@ -353,6 +374,8 @@ std::shared_ptr<ProcessGroup::State> make_state(const InitOptions& options, cons
   state->store = make_intrusive<c10d::PrefixStore>("ddp/" + std::to_string(env.round) + "/" + name, base);
   Meeting meeting(place, state->store, std::max(options.timeout - spent, kTimeoutMin));
   state->roster = meeting.join(member_of(env, options.backend));
+  if (const auto* file = std::get_if<InFile>(&place.method); file && !options.store && env.world_size > 1)
+    state->at_end = leaving_file(file->path, env.world_size, state->store);
   for (int rank = 0; rank < env.world_size; ++rank) state->global_ranks.push_back(rank);
   take_local_rank(*state);
   if (env.local_given) {
@@ -370,6 +393,7 @@ void destroy_state(ProcessGroup::State& state) {
     if (const auto living = child.lock()) destroy_state(*living);
   state.c10d.reset();
   state.store.reset();
+  state.at_end.reset();
 }
 
 std::vector<Record> exchange_records(const ProcessGroup& group, Record mine) {

@@ -31,7 +31,7 @@ struct InitOptions {
   //                   WORLD_SIZE this process is a world of its own. Rank 0 serves a store, unless the launcher does
   // tcp://host:port   rank 0 serves a store there, until its process ends
   // file:///path      a file that all ranks share; it must not be there before. The last rank that destroys its group
-  //                   removes it; it stays where a rank dies
+  //                   removes it; it stays where a rank dies. The second group made there meets in path.2, and so on
   std::string init_method = "env://";
   Backend backend = Backend::automatic;  // the same on all ranks; auto and nccl look for GPUs
   int rank = -1;                         // -1: from RANK
