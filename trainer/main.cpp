@@ -3,7 +3,9 @@
 #include <torch/utils.h>
 #include <unistd.h>
 
+#include <chrono>
 #include <cstdio>
+#include <thread>
 
 #include "ddprun/process_group.h"
 #include "rendezvous/error.h"
@@ -17,6 +19,8 @@ namespace ddprun {
 namespace {
 
 constexpr int kFailed = 1, kUsage = 2;
+
+constexpr std::chrono::seconds kLauncherEndsUsWithin{1};
 
 int complain(const std::vector<std::string>& sentences) {
   for (const auto& sentence : sentences) std::fprintf(stderr, "train: %s\n", sentence.c_str());
@@ -55,6 +59,9 @@ int report(const std::exception& error, const RankEnv& env) {
     std::fprintf(stderr, "train: rank %d: %s\n", env.rank, why.c_str());
   else if (timed_out || !env.under_agent)
     std::fprintf(stderr, "train: rank %d lost a peer and cannot go on without it: %s\n", env.rank, why.c_str());
+  // A peer's sockets close before its launcher hears of its death: an end of ours now might come first, and be taken
+  // for the cause. The launcher ends us when it knows.
+  if (is_loss_of_peer(error) && env.under_agent) std::this_thread::sleep_for(kLauncherEndsUsWithin);
   return kFailed;
 }
 
