@@ -3,8 +3,7 @@
 #   ddprun::torch_gpu  the same with CUDA and NCCL; there is none where these cannot be compiled against.
 #
 # Looked at, in this order: -DDDPRUN_TORCH_DIR, the environment's DDPRUN_TORCH_DIR, the one that an installed ddprun was built with,
-# the project's .venv. It names a folder "torch" of
-# a wheel or an unpacked libtorch: whatever holds share/cmake/Torch. Python is never started: `import torch` costs two seconds.
+# the project's .venv. It names a folder "torch" of a wheel or an unpacked libtorch: whatever holds share/cmake/Torch. Python is never started: `import torch` costs two seconds.
 set(DDPRUN_TORCH_DIR "$ENV{DDPRUN_TORCH_DIR}" CACHE PATH "LibTorch: a wheel's torch folder or an unpacked libtorch (default: the .venv)")
 set(torch_dir ${DDPRUN_TORCH_DIR})
 if(NOT torch_dir)
