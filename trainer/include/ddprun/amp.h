@@ -63,6 +63,7 @@ class GradScaler {
   // After the step of all optimizers.
   void update();
 
+  const ScalerOptions& options() const { return options_; }
   ScalerState state() const;
   void load(const ScalerState& state);
 
