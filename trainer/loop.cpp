@@ -13,32 +13,38 @@ at::Tensor index_tensor(const std::vector<std::int64_t>& indices, at::Device dev
   return torch::tensor(indices, torch::kLong).to(device);
 }
 
-// Returns the sum of the losses over this rank's samples, on its device: nothing is waited for.
-at::Tensor train_epoch(Run& run) {
+void train_batch(Run& run, const at::Tensor& batch, std::int64_t steps) {
   const Split& split = run.data.train;
-  const auto indices = epoch_indices(
-      {.dataset_size = split.size(), .rank = run.env.rank, .world_size = run.env.world_size, .seed = run.options.seed},
-      run.at.epochs_run);
-  const auto batches = index_tensor(indices, run.device).split(run.options.batch_size);
-  const auto steps = static_cast<std::int64_t>(batches.size());
-  at::Tensor loss_sum = torch::zeros({}, torch::device(run.device).dtype(torch::kDouble));
+  run.ddp->zero_grad();
+  const at::Tensor scores = run.ddp->forward(split.images.index_select(0, batch));
+  const at::Tensor loss = torch::cross_entropy_loss(scores, split.labels.index_select(0, batch));
+  loss.backward();
+  run.optimizer->step();
+  const std::int64_t samples = batch.size(0) * run.group.world_size();
+  run.sampler->advance(batch.size(0));
+  run.at.step += 1;
+  run.at.samples_seen += samples;
+  run.epoch.steps += 1;
+  run.epoch.samples += samples;
+  run.epoch.loss_sum += loss.detach() * batch.size(0);  // on its device: nothing is waited for
+  const TimePoint now = Clock::now();
+  if (run.progress.wants(run.epoch.steps, steps, now))
+    run.progress.step({run.at.epochs_run + 1, run.epoch.steps, steps, loss.item<double>()}, now);
+}
+
+// The rest of the epoch, from where the sampler is.
+void train_epoch(Run& run) {
+  run.sampler->set_epoch(run.at.epochs_run);
+  const auto batches = index_tensor(run.sampler->indices(), run.device).split(run.options.batch_size);
+  const std::int64_t steps = run.epoch.steps + static_cast<std::int64_t>(batches.size());
   run.model->train();
-  for (std::int64_t step = 1; step <= steps; ++step) {
-    const at::Tensor& batch = batches[static_cast<std::size_t>(step - 1)];
-    run.ddp->zero_grad();
-    const at::Tensor scores = run.ddp->forward(split.images.index_select(0, batch));
-    const at::Tensor loss = torch::cross_entropy_loss(scores, split.labels.index_select(0, batch));
-    loss.backward();
-    run.optimizer->step();
-    loss_sum += loss.detach() * batch.size(0);
-    const TimePoint now = Clock::now();
-    if (run.progress.wants(step, steps, now))
-      run.progress.step({run.at.epochs_run + 1, step, steps, loss.item<double>()}, now);
+  for (const at::Tensor& batch : batches) {
+    train_batch(run, batch, steps);
+    const bool is_last = run.epoch.steps == steps;
+    if (!is_last && run.options.save_steps > 0 && run.at.step % run.options.save_steps == 0) save_run(run);
   }
-  run.at.step += steps;
-  run.at.samples_seen += static_cast<std::int64_t>(indices.size()) * run.env.world_size;
   run.at.epochs_run += 1;
-  return loss_sum;
+  run.sampler->set_epoch(run.at.epochs_run);
 }
 
 // How many of this rank's part of the test set the model gets right, on its device.
@@ -58,18 +64,18 @@ at::Tensor count_correct(Run& run) {
   return correct;
 }
 
-// Rank 0's answer is the one over all ranks; `samples` are theirs, too.
-EpochReport report_epoch(Run& run, const at::Tensor& loss_sum, std::int64_t samples, TimePoint began) {
+// Rank 0's answer is the one over all ranks; `seen` samples of theirs have passed since `began`.
+EpochReport report_epoch(Run& run, std::int64_t seen, TimePoint began) {
   const at::Tensor correct = count_correct(run);
-  const at::Tensor sums = torch::stack({loss_sum, correct});
+  const at::Tensor sums = torch::stack({run.epoch.loss_sum, correct});
   reduce(sums, 0, ReduceOp::sum, run.group);
   const std::chrono::duration<double> seconds = Clock::now() - began;
   return {.epoch = run.at.epochs_run,
           .epochs = run.options.total_epochs,
-          .loss = sums[0].item<double>() / static_cast<double>(samples),
+          .loss = sums[0].item<double>() / static_cast<double>(run.epoch.samples),
           .correct = static_cast<std::int64_t>(sums[1].item<double>()),
           .tested = run.data.test.size(),
-          .samples_per_second = static_cast<double>(samples) / seconds.count()};
+          .samples_per_second = static_cast<double>(seen) / seconds.count()};
 }
 
 }  // namespace
@@ -86,12 +92,13 @@ void train(const Options& options, const RankEnv& env, at::Device device, Progre
   while (run.at.epochs_run < options.total_epochs) {
     const TimePoint epoch_began = Clock::now();
     const std::int64_t seen = run.at.samples_seen;
-    const at::Tensor loss_sum = train_epoch(run);
-    last = report_epoch(run, loss_sum, run.at.samples_seen - seen, epoch_began);
+    train_epoch(run);
+    last = report_epoch(run, run.at.samples_seen - seen, epoch_began);
     progress.line(line_of(last));
+    run.epoch = new_epoch(device);
     if (run.at.epochs_run % options.save_every == 0 || run.at.epochs_run == options.total_epochs) save_run(run);
   }
-  barrier(run.group);  // no rank reports success before rank 0 has the last snapshot on disk
+  run.snapshots->finish();  // no rank reports success before the last one is on disk
   progress.line(line_of(RunReport{.epochs = run.at.epochs_run,
                                   .correct = last.correct,
                                   .tested = last.tested,

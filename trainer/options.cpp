@@ -27,10 +27,16 @@ void add_run(CLI::App& app, Options& o) {
   app.add_option("total_epochs", o.total_epochs, "Epochs the run has in all, those before a resume included")
       ->capture_default_str();
   app.add_option("save_every", o.save_every, "Write the snapshot after every so many epochs")->capture_default_str();
-  app.add_option(
-         "--snapshot", o.snapshot,
-         "File to resume from and to write; the one before it stays as FILE.previous, in case FILE is found damaged")
+  app.add_option("--snapshot", o.snapshot,
+                 "File to resume from and to write; those before it stay beside it as snapshot-g1-s120.pt (step 120)")
       ->type_name("FILE")
+      ->capture_default_str();
+  app.add_option("--save-steps", o.save_steps,
+                 "Write it also after every so many steps, in the midst of an epoch; 0: no")
+      ->type_name("N")
+      ->capture_default_str();
+  app.add_option("--keep", o.keep, "How many snapshots stay, the newest among them")
+      ->type_name("N")
       ->capture_default_str();
   app.add_flag("--fresh", o.fresh,
                "Begin anew: an existing snapshot is put aside as FILE.old. A restart by the launcher still resumes "
@@ -101,6 +107,8 @@ std::vector<std::string> problems(const Options& o) {
   };
   at_least("total_epochs", o.total_epochs, 1);
   at_least("save_every", o.save_every, 1);
+  at_least("--save-steps", o.save_steps, 0);
+  at_least("--keep", o.keep, 1);
   at_least("--batch-size", o.batch_size, 1);
   at_least("--log-every", o.log_every, 0);
   at_least("--threads", o.threads, 0);

@@ -13,6 +13,8 @@ struct Options {
   int total_epochs = 10;
   // In epochs. A snapshot costs a few milliseconds here and spares the restarted run everything before it.
   int save_every = 1;
+  int save_steps = 0;  // and after every so many steps; 0: after epochs only
+  int keep = 2;        // snapshots; one may be damaged
   std::string model = "convnet";
   std::string dataset = "digits";
   std::string data;  // folder; empty: found by the data set's name

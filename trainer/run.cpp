@@ -2,87 +2,72 @@
 
 #include <torch/torch.h>
 
-#include <algorithm>
 #include <cstdio>
 #include <optional>
 
 #include "ddprun/collectives.h"
 #include "rendezvous/error.h"
-#include "trainer/ddp/broadcast_bytes.h"
-#include "trainer/ddp/snapshot.h"
-#include "trainer/ddp/snapshot_file.h"
+#include "trainer/ddp/files.h"
+#include "trainer/ddp/snapshot_format.h"
 
 namespace ddprun {
 namespace {
 
-// Rank 0 looks and every rank gets the same bytes: nobody can resume from another file, and only rank 0's disk needs to
-// have it.
-std::optional<Snapshot> find_resumable(const Run& run) {
-  std::string bytes;
-  const std::string& path = run.options.snapshot;
-  if (run.is_first()) {
-    check_writable(path);
-    // --fresh means the job, not each of its rounds: a restarted worker goes on from what the first round wrote.
-    if (run.options.fresh && run.env.round == 1 && retire_snapshots(path))
-      run.progress.line("starting over: the snapshot of an earlier run is now " + path + ".old");
-    const auto found = find_snapshot(
-        path, [](const std::string& b, const std::string& name) { decode(b, name); },
-        [](const std::string& sentence) { std::fprintf(stderr, "train: %s\n", sentence.c_str()); });
-    if (found) bytes = found->bytes;
-  }
-  bytes = broadcast_bytes(run.group.c10d(), std::move(bytes));
-  return bytes.empty() ? std::nullopt : std::optional(decode(bytes, "the snapshot " + path));
+TrainingState state_of(Run& run) {
+  return {.model = *run.model, .optimizer = run.optimizer.get(), .sampler = run.sampler.get()};
+}
+
+SnapshotOptions snapshot_options(const Run& run) {
+  return {.path = run.options.snapshot,
+          .keep_last = run.options.keep,
+          // --fresh means the job, not each of its rounds: a restarted worker goes on from what the first round wrote.
+          .fresh = run.options.fresh && run.env.round == 1,
+          .say = [](const std::string& sentence) { std::fprintf(stderr, "train: %s\n", sentence.c_str()); }};
 }
 
 void load_first_weights(Run& run) {
   const std::string& path = run.options.init;
-  if (path.empty() || !run.is_first()) return;  // DDP gives them to the others
+  if (path.empty() || run.group.rank() != 0) return;  // DDP gives them to the others
   const std::string name = "the first weights in " + path;
-  load_model_state(*run.model, decode_weights(read_whole_file(path, "the first weights in"), name), name);
+  const auto bytes = disk().read(path);
+  if (!bytes) throw Error("cannot read " + name, "No such file or directory");
+  load_model_state(*run.model, decode_weights(*bytes, name), name);
 }
 
-void resume(Run& run, const Snapshot& snapshot) {
-  const std::string name = "the snapshot " + run.options.snapshot;
-  load_model_state(*run.model, snapshot.model_state, name);
-  if (snapshot.optimizer_state) load_optimizer_state(*run.optimizer, *snapshot.optimizer_state, name);
-  if (static_cast<int>(snapshot.rng.size()) == run.env.world_size)
-    set_rng_state(snapshot.rng[static_cast<std::size_t>(run.env.rank)], run.device);
-  run.at = {snapshot.epochs_run, snapshot.step, snapshot.samples_seen};
+std::string percent_of(const Run& run) {
+  return std::to_string(100 * run.epoch.samples / (run.epoch.samples + run.sampler->size() * run.group.world_size()));
 }
 
-// A bucket order that does not fit the model would break the reducer; the model's state fitted, so only a foreign file
-// has one.
-BucketOrder usable_order(const Snapshot& snapshot, const Model& model) {
-  std::vector<std::size_t> seen;
-  for (const auto& bucket : snapshot.bucket_order) seen.insert(seen.end(), bucket.begin(), bucket.end());
-  std::sort(seen.begin(), seen.end());
-  for (std::size_t i = 0; i < seen.size(); ++i)
-    if (seen[i] != i) return {};
-  return seen.size() == model.parameters().size() ? snapshot.bucket_order : BucketOrder{};
+// 3 of 10 epochs done, and 40 % of the next
+std::string how_far(const Run& run) {
+  return std::to_string(run.at.epochs_run) + " of " + std::to_string(run.options.total_epochs) + " epochs done" +
+         (run.epoch.steps > 0 ? ", and " + percent_of(run) + " % of the next" : "");
 }
 
-std::vector<RngState> gather_rng(const Run& run) {
-  const RngState own = rng_state(run.device);
-  const auto cpu = gather(own.cpu, 0, run.group);
-  const auto cuda = own.cuda.defined() ? gather(own.cuda, 0, run.group) : std::vector<at::Tensor>(cpu.size());
-  std::vector<RngState> result;
-  for (std::size_t rank = 0; rank < cpu.size(); ++rank) result.push_back({cpu[rank], cuda[rank]});
-  return result;
+void go_on_from(Run& run, const Resumed& resumed) {
+  run.at = resumed.at;
+  if (resumed.extra.is_object() && resumed.extra.contains("epoch_steps")) {
+    run.epoch.steps = resumed.extra["epoch_steps"];
+    run.epoch.samples = resumed.extra["epoch_samples"];
+    if (run.group.rank() == 0) run.epoch.loss_sum += resumed.extra["loss_sum"].get<double>();
+  }
+  if (run.at.epochs_run < run.options.total_epochs)
+    run.progress.line("resuming from " + resumed.path + ": " + how_far(run));
 }
 
 }  // namespace
 
+EpochSoFar new_epoch(at::Device device) {
+  return {.loss_sum = torch::zeros({}, torch::device(device).dtype(torch::kDouble))};
+}
+
 Run begin_run(const Options& options, const RankEnv& env, at::Device device, Progress& progress) {
-  Run run{options,
-          env,
-          device,
-          progress,
-          load_dataset(find_data_folder(options.dataset, options.data), device),
-          init_process_group({.backend = device.is_cuda() ? Backend::nccl : Backend::gloo}),
-          {},
-          {},
-          {},
-          {}};
+  Run run{.options = options,
+          .env = env,
+          .device = device,
+          .progress = progress,
+          .data = load_dataset(find_data_folder(options.dataset, options.data), device),
+          .group = init_process_group({.backend = device.is_cuda() ? Backend::nccl : Backend::gloo})};
   torch::manual_seed(options.seed);
   at::globalContext().setDeterministicCuDNN(true);  // runs that begin alike end alike
   const auto size = run.data.train.images.sizes();
@@ -90,34 +75,32 @@ Run begin_run(const Options& options, const RankEnv& env, at::Device device, Pro
   run.model->to(device);
   run.optimizer = std::make_unique<torch::optim::SGD>(run.model->parameters(),
                                                       torch::optim::SGDOptions(options.lr).momentum(options.momentum));
-  BucketOrder order;
-  if (const auto snapshot = find_resumable(run)) {
-    resume(run, *snapshot);
-    order = usable_order(*snapshot, *run.model);
-    if (run.at.epochs_run < options.total_epochs)
-      progress.line("resuming from " + options.snapshot + ": " + std::to_string(run.at.epochs_run) + " of " +
-                    std::to_string(options.total_epochs) + " epochs done");
-  } else {
+  run.sampler = std::make_unique<DistributedSampler>(Sampling{.dataset_size = run.data.train.size(),
+                                                              .rank = run.group.rank(),
+                                                              .world_size = run.group.world_size(),
+                                                              .seed = options.seed});
+  run.epoch = new_epoch(device);
+  run.snapshots = std::make_unique<Snapshots>(snapshot_options(run), run.group);
+  const auto resumed = run.snapshots->resume(state_of(run));
+  if (resumed)
+    go_on_from(run, *resumed);
+  else
     load_first_weights(run);
-  }
-  const DdpOptions ddp{.broadcast_buffers = run.model->training_reads_buffers(), .bucket_order = order};
+  const DdpOptions ddp{.broadcast_buffers = run.model->training_reads_buffers(),
+                       .bucket_order = resumed ? resumed->bucket_order : BucketOrder{}};
   run.ddp = std::make_unique<DistributedDataParallel<Model>>(run.model, ddp, run.group);
   return run;
 }
 
 void save_run(Run& run) {
-  Snapshot snapshot;
-  snapshot.rng = gather_rng(run);
-  snapshot.bucket_order = run.ddp->bucket_order();  // may talk to the other ranks: all of them ask
-  if (!run.is_first()) return;
-  snapshot.model_state = model_state(*run.model);
-  snapshot.optimizer_state = optimizer_state(*run.optimizer);
-  snapshot.epochs_run = run.at.epochs_run;
-  snapshot.step = run.at.step;
-  snapshot.samples_seen = run.at.samples_seen;
-  snapshot.world_size = run.env.world_size;
-  snapshot.round = run.env.round;
-  write_snapshot(run.options.snapshot, encode(snapshot));
+  SaveRequest request{.at = run.at, .bucket_order = run.ddp->bucket_order()};
+  if (run.epoch.steps > 0) {
+    const at::Tensor loss_sum = run.epoch.loss_sum.clone();
+    all_reduce(loss_sum, ReduceOp::sum, run.group);
+    request.extra = {
+        {"epoch_steps", run.epoch.steps}, {"epoch_samples", run.epoch.samples}, {"loss_sum", loss_sum.item<double>()}};
+  }
+  run.snapshots->save(state_of(run), request);
 }
 
 }  // namespace ddprun

@@ -5,6 +5,8 @@
 #include <memory>
 
 #include "ddprun/distributed_data_parallel.h"
+#include "ddprun/sampler.h"
+#include "ddprun/snapshot.h"
 #include "trainer/dataset.h"
 #include "trainer/ddp/rank_env.h"
 #include "trainer/models.h"
@@ -13,9 +15,11 @@
 
 namespace ddprun {
 
-// How far the run has come.
-struct Position {
-  std::int64_t epochs_run = 0, step = 0, samples_seen = 0;
+// Of the epoch that is under way.
+struct EpochSoFar {
+  std::int64_t steps = 0;
+  std::int64_t samples = 0;  // over all ranks
+  at::Tensor loss_sum;       // over this rank's samples, a double on its device; before a resume they are all rank 0's
 };
 
 struct Run {
@@ -25,18 +29,23 @@ struct Run {
   Progress& progress;
   Dataset data;
   ProcessGroup group;
-  std::shared_ptr<Model> model;
-  std::unique_ptr<torch::optim::SGD> optimizer;
-  std::unique_ptr<DistributedDataParallel<Model>> ddp;
-  Position at;
-  bool is_first() const { return env.rank == 0; }
+  std::shared_ptr<Model> model = {};
+  std::unique_ptr<torch::optim::SGD> optimizer = {};
+  std::unique_ptr<DistributedSampler> sampler = {};
+  std::unique_ptr<Snapshots> snapshots = {};
+  std::unique_ptr<DistributedDataParallel<Model>> ddp = {};
+  Position at = {};
+  EpochSoFar epoch = {};
 };
 
 // Loads the data, meets the other ranks, and resumes from the newest good snapshot if there is one. Every rank calls
 // it.
 Run begin_run(const Options& options, const RankEnv& env, at::Device device, Progress& progress);
 
-// Rank 0 writes; every rank calls it, for each has its generators to add. Between two epochs only.
+// Between two steps. Every rank calls it.
 void save_run(Run& run);
+
+// A new epoch's account.
+EpochSoFar new_epoch(at::Device device);
 
 }  // namespace ddprun

@@ -229,7 +229,10 @@ int main(int argc, char** argv) try {
       {"outputs", check_outputs},
       {"gradients", check_gradients},
       {"buffers", check_buffers},
-      {"scaler", check_scaler}};
+      {"scaler", check_scaler},
+      {"train", train_with_snapshots},
+      {"save", save_again_and_again},
+      {"save-another", save_another_model}};
   torch::set_num_threads(1);
   const ProcessGroup group = init_process_group();
   scenarios.at(argv[1])(group, Words(argv + 2, argv + argc));

@@ -28,5 +28,12 @@ void check_gradients(const ProcessGroup& group, const Words& words);
 // Every forward pass begins with rank 0's buffers, or with one's own where that is left out.
 void check_buffers(const ProcessGroup& group, const Words& words);
 void check_scaler(const ProcessGroup& group, const Words& words);
+// PATH OPTIMIZER STEPS [every-step]: trains until the run has so many steps, from a snapshot if there is one, and saves
+// one at the end; or, as fast as it can, after every step. Each step is a line with the samples it saw.
+void train_with_snapshots(const ProcessGroup& group, const Words& words);
+// PATH [STEPS]: all 4 MiB of a model are the step's number; they are saved step by step, and looked at after a resume.
+void save_again_and_again(const ProcessGroup& group, const Words& words);
+// PATH: saves a model of another shape.
+void save_another_model(const ProcessGroup& group, const Words& words);
 
 }  // namespace ddprun::test

@@ -5,6 +5,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include <regex>
 #include <sstream>
 
 #include "tests/support/catch.h"
@@ -26,6 +27,10 @@ int free_port() {
   return ntohs(address.sin_port);
 }
 
+std::string with_rank(const std::string& text, int rank) {
+  return std::regex_replace(text, std::regex("\\{rank\\}"), std::to_string(rank));
+}
+
 }  // namespace
 
 Ranks::Ranks(int count, std::vector<std::string> argv, std::map<std::string, std::optional<std::string>> env) {
@@ -33,10 +38,15 @@ Ranks::Ranks(int count, std::vector<std::string> argv, std::map<std::string, std
               {"LOCAL_WORLD_SIZE", std::to_string(count)},
               {"MASTER_ADDR", "127.0.0.1"},
               {"MASTER_PORT", std::to_string(free_port())},
-              {"OMP_NUM_THREADS", "1"}});
+              {"OMP_NUM_THREADS", "1"},
+              {"RANK", "{rank}"},
+              {"LOCAL_RANK", "{rank}"}});
   for (int rank = 0; rank < count; ++rank) {
-    env["RANK"] = env["LOCAL_RANK"] = std::to_string(rank);
-    commands_.push_back(std::make_unique<Command>(argv, CommandOptions{.env = env, .cwd = {}, .input = {}}));
+    std::vector<std::string> own_argv;
+    for (const auto& word : argv) own_argv.push_back(with_rank(word, rank));
+    std::map<std::string, std::optional<std::string>> own_env;
+    for (const auto& [name, value] : env) own_env[name] = value ? std::optional(with_rank(*value, rank)) : std::nullopt;
+    commands_.push_back(std::make_unique<Command>(own_argv, CommandOptions{.env = own_env, .cwd = {}, .input = {}}));
   }
 }
 

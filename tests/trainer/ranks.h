@@ -8,7 +8,8 @@
 
 namespace ddprun::test {
 
-// `count` processes of one command on this machine; rank 0 serves the store. One thread each.
+// `count` processes of one command on this machine; rank 0 serves the store. One thread each. "{rank}" in a word or in
+// a variable becomes the rank.
 class Ranks {
  public:
   Ranks(int count, std::vector<std::string> argv, std::map<std::string, std::optional<std::string>> env = {});

@@ -50,9 +50,19 @@ std::string differences(const Snapshot& one, const Snapshot& other) {
     found += "OPTIMIZER_STATE ";
   else if (one.optimizer_state)
     compare(*one.optimizer_state, *other.optimizer_state, "OPTIMIZER_STATE", found);
-  if (one.epochs_run != other.epochs_run) found += "EPOCHS_RUN ";
-  if (one.step != other.step) found += "STEP ";
-  if (one.samples_seen != other.samples_seen) found += "SAMPLES_SEEN ";
+  if (one.at.epochs_run != other.at.epochs_run) found += "EPOCHS_RUN ";
+  if (one.at.step != other.at.step) found += "STEP ";
+  if (one.at.samples_seen != other.at.samples_seen) found += "SAMPLES_SEEN ";
+  if (one.sampler != other.sampler) found += "SAMPLER_STATE ";
+  if (one.schedule.has_value() != other.schedule.has_value() ||
+      (one.schedule && one.schedule->steps != other.schedule->steps))
+    found += "SCHEDULER_STATE ";
+  if (one.scaler.has_value() != other.scaler.has_value() ||
+      (one.scaler && (one.scaler->state.scale != other.scaler->state.scale ||
+                      one.scaler->state.growth_tracker != other.scaler->state.growth_tracker)))
+    found += "SCALER_STATE ";
+  if (one.metric != other.metric) found += "METRIC ";
+  if (one.extra != other.extra) found += "EXTRA ";
   if (one.world_size != other.world_size) found += "WORLD_SIZE ";
   if (one.bucket_order != other.bucket_order) found += "BUCKET_ORDER ";
   if (one.rng.size() != other.rng.size()) return found + "RNG";

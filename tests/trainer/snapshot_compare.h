@@ -2,13 +2,13 @@
 #pragma once
 #include <string>
 
-#include "trainer/ddp/snapshot.h"
+#include "trainer/ddp/snapshot_format.h"
 
 namespace ddprun::test {
 
 Snapshot load_snapshot(const std::string& path);
 
-// The names of all tensors and numbers that differ in their bits; the round is left out. Empty: the same.
+// The names of all tensors and numbers that differ in their bits; round and generation are left out. Empty: the same.
 std::string differences(const Snapshot& one, const Snapshot& other);
 
 bool same_bits(const at::Tensor& one, const at::Tensor& other);

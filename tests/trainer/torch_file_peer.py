@@ -21,6 +21,27 @@ torch.set_rng_state(ours["RNG"][1]["cpu"])
 assert (ours["EPOCHS_RUN"], ours["STEP"], ours["SAMPLES_SEEN"], ours["WORLD_SIZE"], ours["ROUND"]) == (3, 2**40, 96, 2, 7)
 assert ours["BUCKET_ORDER"] == [[9, 8], [7, 6, 5, 4, 3, 2, 1, 0]]
 
+assert (ours["GENERATION"], ours["METRIC"], ours["EXTRA"]) == (9, 0.75, '{"losses":[1.5,2],"note":"grün"}')
+schedule = torch.optim.lr_scheduler.StepLR(optimizer, 3)
+schedule.load_state_dict(ours["SCHEDULER_STATE"])
+assert schedule.last_epoch == 5 and schedule.get_last_lr() == [0.025]
+scaler = torch.amp.GradScaler("cpu")
+scaler.load_state_dict(ours["SCALER_STATE"])
+assert (scaler.get_scale(), scaler.get_growth_interval(), scaler._get_growth_tracker()) == (1024, 7, 3)
+
+for name, kind in (("adam", torch.optim.Adam), ("adamw", torch.optim.AdamW)):
+    parts = torch.nn.Linear(3, 2), torch.nn.Linear(2, 1)
+    groups = [{"params": part.parameters()} for part in parts]
+    optimizer = kind(groups)
+    state = torch.load(f"{folder}/{name}.pt", weights_only=True)["OPTIMIZER_STATE"]
+    assert all(set(group) == set(mine) for group, mine in zip(state["param_groups"], optimizer.state_dict()["param_groups"]))
+    optimizer.load_state_dict(state)
+    assert [group["lr"] for group in optimizer.param_groups] == [0.1, 0.01]
+    torch.save({"MODEL_STATE": {}, "OPTIMIZER_STATE": optimizer.state_dict()}, f"{folder}/{name}_again.pt")
+    parts[1](parts[0](torch.ones(1, 3))).sum().backward()
+    optimizer.step()
+    assert all(state["step"] == 4 for state in optimizer.state.values())
+
 torch.manual_seed(5)
 model = ConvNet(8, 8)
 torch.save({"MODEL_STATE": model.state_dict(), "EPOCHS_RUN": 3}, f"{folder}/tutorial.pt")

@@ -159,7 +159,9 @@ TEST_CASE("a finished run says so and ends with 0, and --fresh begins anew in th
   CHECK_THAT(finished.out, Contains("nothing to do: " + path + " has all of the 1 epochs"));
   auto fresh = arguments;
   fresh.push_back("--fresh");
-  CHECK_THAT(run_alone(fresh).out, Contains("now " + path + ".old") && Contains("done: 1 epochs"));
+  const Ended anew = run_alone(fresh);
+  CHECK_THAT(anew.err, Contains("now " + path + ".old"));
+  CHECK_THAT(anew.out, Contains("done: 1 epochs"));
   const Ended restarted = test::run(train_with(fresh), 60s, {.env = {{"DDPRUN_ROUND", "2"}}, .cwd = {}, .input = {}});
   CHECK_THAT(restarted.out, Contains("nothing to do"));
 }

@@ -6,6 +6,7 @@
 #include <torch/csrc/jit/serialization/pickler.h>
 
 #include <array>
+#include <exception>
 #include <memory>
 
 #include "rendezvous/error.h"
@@ -48,24 +49,40 @@ class Digest {
 
 class Writer {
  public:
+  using Append = std::function<void(const void* data, std::size_t size)>;
+  explicit Writer(const Append& append) : append_(append) {}
+
   void record(const std::string& name, const void* data, std::size_t size) {
     digest_.add(name, data, size);
     out_.writeRecord(name, data, size);
+    rethrow();
   }
   std::string finish() {
     const std::string hex = digest_.hex();
     out_.writeRecord(kDigestRecord, hex.data(), hex.size());
     out_.writeEndOfFile();
-    return std::move(bytes_);
+    rethrow();
+    return hex;
   }
 
  private:
-  std::string bytes_;
-  Digest digest_;
-  PyTorchStreamWriter out_{[this](const void* data, std::size_t size) {
-    bytes_.append(static_cast<const char*>(data), size);
+  // What append throws must not pass through LibTorch's archive, and says more than its own complaint would.
+  std::size_t take(const void* data, std::size_t size) {
+    try {
+      if (!failure_) append_(data, size);
+    } catch (...) {
+      failure_ = std::current_exception();
+    }
     return size;
-  }};
+  }
+  void rethrow() {
+    if (failure_) std::rethrow_exception(failure_);
+  }
+
+  const Append& append_;
+  std::exception_ptr failure_;
+  Digest digest_;
+  PyTorchStreamWriter out_{[this](const void* data, std::size_t size) { return take(data, size); }};
 };
 
 std::string record(PyTorchStreamReader& in, const std::string& name) {
@@ -74,8 +91,8 @@ std::string record(PyTorchStreamReader& in, const std::string& name) {
 }
 
 // Records come in the order they were written in; LibTorch's own bookkeeping comes after the digest.
-bool check_digest(PyTorchStreamReader& in) {
-  if (!in.hasRecord(kDigestRecord)) return false;
+std::string check_digest(PyTorchStreamReader& in) {
+  if (!in.hasRecord(kDigestRecord)) return "";
   Digest digest;
   for (const auto& name : in.getAllRecords()) {
     if (name == kDigestRecord) break;
@@ -83,23 +100,31 @@ bool check_digest(PyTorchStreamReader& in) {
     const auto [data, size] = in.getRecord(name);
     digest.add(name, data.get(), size);
   }
-  if (record(in, kDigestRecord) != digest.hex()) throw std::runtime_error("its content does not match its SHA-256");
-  return true;
+  const std::string hex = digest.hex();
+  if (record(in, kDigestRecord) != hex) throw std::runtime_error("its content does not match its SHA-256");
+  return hex;
 }
 
 Unpacked unpack(const std::string& bytes) {
   PyTorchStreamReader in(
       std::make_shared<caffe2::serialize::MemoryReadAdapter>(bytes.data(), static_cast<off_t>(bytes.size())));
-  const bool has_digest = check_digest(in);
+  const std::string digest = check_digest(in);
   if (in.hasRecord("byteorder") && record(in, "byteorder") != kByteOrder)
     throw std::runtime_error("its byte order is not this machine's");
   return {unpickle(record(in, "data.pkl"), [&](const std::string& key) { return in.getRecord("data/" + key); }),
-          has_digest};
+          digest};
 }
 
 }  // namespace
 
 std::string pack_torch_file(const c10::IValue& value) {
+  std::string bytes;
+  write_torch_file(value,
+                   [&](const void* data, std::size_t size) { bytes.append(static_cast<const char*>(data), size); });
+  return bytes;
+}
+
+std::string write_torch_file(const c10::IValue& value, const std::function<void(const void*, std::size_t)>& append) {
   std::string pickle;
   std::size_t tensors = 0;
   torch::jit::Pickler pickler([&](const char* data, std::size_t size) { pickle.append(data, size); }, nullptr, nullptr,
@@ -108,7 +133,7 @@ std::string pack_torch_file(const c10::IValue& value) {
   pickler.protocol();
   pickler.pushIValue(value);
   pickler.stop();
-  Writer out;
+  Writer out(append);
   std::size_t number = 0;
   for (const auto& tensor : pickler.tensorData()) {
     const auto data = torch::jit::getWriteableTensorData(tensor);

@@ -6,15 +6,20 @@
 #pragma once
 #include <ATen/core/ivalue.h>
 
+#include <cstddef>
+#include <functional>
 #include <string>
 
 namespace ddprun {
 
+// Piece by piece, in the file's order; tensors may be on any device. Returns the digest, 64 hexadecimal digits.
+std::string write_torch_file(const c10::IValue& value,
+                             const std::function<void(const void* data, std::size_t size)>& append);
 std::string pack_torch_file(const c10::IValue& value);
 
 struct Unpacked {
   c10::IValue value;
-  bool has_digest = false;  // then it was right
+  std::string digest;  // empty: it has none; else it was right
 };
 
 // Error, with `name` in it, for bytes that are torn, altered or something else altogether.

@@ -1,4 +1,4 @@
-#include "trainer/ddp/snapshot.h"
+#include "trainer/ddp/snapshot_format.h"
 
 #include <torch/torch.h>
 
@@ -7,7 +7,9 @@
 #include "tests/support/catch.h"
 #include "tests/support/command.h"
 #include "tests/trainer/snapshot_compare.h"
+#include "trainer/ddp/optimizer_state.h"
 #include "trainer/ddp/torch_file.h"
+#include "trainer/models.h"
 
 using namespace ddprun;
 using namespace ddprun::test;
@@ -29,14 +31,43 @@ Snapshot example(const std::shared_ptr<Model>& model) {
   Snapshot s;
   s.model_state = model_state(*model);
   s.optimizer_state = optimizer_state(optimizer);
-  s.epochs_run = 3;
-  s.step = std::int64_t{1} << 40;
-  s.samples_seen = 96;
+  s.schedule = ScheduleState{5, 0.025};
+  s.scaler = SavedScaler{{.growth_interval = 7}, {1024, 3}};
+  s.sampler = SamplerState{.epoch = 3, .consumed = 40, .dataset_size = 1500, .seed = ~0ULL, .shuffle = false};
+  s.at = {.epochs_run = 3, .step = std::int64_t{1} << 40, .samples_seen = 96};
   s.rng = {rng_state(at::kCPU), rng_state(at::kCPU)};
   s.world_size = 2;
   s.round = 7;
+  s.generation = 9;
+  s.metric = 0.75;
   s.bucket_order = {{9, 8}, {7, 6, 5, 4, 3, 2, 1, 0}};
+  s.extra = {{"note", "grün"}, {"losses", {1.5, 2}}};
   return s;
+}
+
+// Three steps of an optimizer on a model of two parts, each a group of its own settings.
+template <class Optimizer, class Options>
+struct Trained {
+  torch::nn::Linear one{3, 2}, two{2, 1};
+  Optimizer optimizer{groups(), Options(0.1)};
+
+  explicit Trained(int steps) {
+    for (int step = 0; step < steps; ++step) {
+      optimizer.zero_grad();
+      two(torch::tanh(one(torch::full({4, 3}, 0.1 + step)))).sum().backward();
+      optimizer.step();
+    }
+  }
+  std::vector<torch::optim::OptimizerParamGroup> groups() {
+    return {{one->parameters(), std::make_unique<Options>(0.1)}, {two->parameters(), std::make_unique<Options>(0.01)}};
+  }
+  Dict state() const { return optimizer_state(optimizer); }
+};
+
+Snapshot with_optimizer(const Dict& state) {
+  Snapshot snapshot;
+  snapshot.optimizer_state = state;
+  return snapshot;
 }
 
 std::string write_example(const TempFolder& folder) {
@@ -62,6 +93,8 @@ TEST_CASE("a snapshot comes back as it was written", "[snapshot]") {
   const Snapshot after = decode(encode(before), "the file");
   CHECK(differences(before, after) == "");
   CHECK(after.round == 7);
+  CHECK(after.generation == 9);
+  CHECK(after.digest.size() == 64);
 }
 
 TEST_CASE("weights, momentum and generators go on where they stopped", "[snapshot]") {
@@ -80,6 +113,58 @@ TEST_CASE("weights, momentum and generators go on where they stopped", "[snapsho
   CHECK(differences(snapshot, again) == "");
   set_rng_state(snapshot.rng[0], at::kCPU);
   CHECK(same_bits(torch::rand({3}), next));
+}
+
+TEST_CASE("a place in a sharded data set comes back as it was written", "[snapshot]") {
+  Snapshot before;
+  before.sampler =
+      ShardSamplerState{.epoch = 2,
+                        .deals = {{.world_size = 4, .taken = 10}, {.world_size = 3, .taken = 7, .drop_last = true}},
+                        .data_digest = ~1ULL,
+                        .seed = 5,
+                        .mixed_shards = 2};
+  CHECK(differences(before, decode(encode(before), "the file")) == "");
+}
+
+TEST_CASE("every optimizer that is known goes on where it stopped, in all its groups", "[snapshot]") {
+  const auto check = [](auto&& before, auto&& after) {
+    const Snapshot saved = with_optimizer(before.state());
+    CHECK(differences(saved, with_optimizer(after.state())) != "");
+    load_optimizer_state(after.optimizer, *decode(encode(saved), "the file").optimizer_state, "the file");
+    CHECK(differences(saved, with_optimizer(after.state())) == "");
+  };
+  using namespace torch::optim;
+  check(Trained<Adam, AdamOptions>(3), Trained<Adam, AdamOptions>(0));
+  check(Trained<Adam, AdamOptions>(3), Trained<Adam, AdamOptions>(2));
+  check(Trained<AdamW, AdamWOptions>(3), Trained<AdamW, AdamWOptions>(0));
+  Trained<SGD, SGDOptions> without_momentum(3);
+  CHECK_NOTHROW(load_optimizer_state(without_momentum.optimizer, without_momentum.state(), "the file"));
+}
+
+TEST_CASE("an optimizer's state that does not fit is a sentence, and leaves the optimizer as it was", "[snapshot]") {
+  using namespace torch::optim;
+  Trained<Adam, AdamOptions> adam(2);
+  const Snapshot before = with_optimizer(decode(encode(with_optimizer(adam.state())), "it").optimizer_state->copy());
+  const auto refused = [&](const Dict& state, const std::string& why) {
+    CHECK_THROWS_WITH(load_optimizer_state(adam.optimizer, state, "run.pt"),
+                      Contains("cannot load the optimizer's state from run.pt: " + why));
+    CHECK(differences(before, with_optimizer(adam.state())) == "");
+  };
+  Trained<SGD, SGDOptions> sgd(0);
+  static_cast<SGDOptions&>(sgd.optimizer.param_groups()[0].options()).momentum(0.9);
+  sgd.one(torch::ones({1, 3})).sum().backward();
+  sgd.optimizer.step();
+  refused(sgd.state(), "it is another optimizer's: it has no step");
+  CHECK_THROWS_WITH(load_optimizer_state(sgd.optimizer, adam.state(), "run.pt"), Contains("it has no momentum_buffer"));
+  Dict state = adam.state();
+  Dict parameters = state.at("state").toGenericDict();
+  parameters.insert(9, make_dict());
+  refused(state, "it names a parameter that the optimizer does not have");
+  REQUIRE(parameters.erase(9) == 1);
+  parameters.at(3).toGenericDict().insert_or_assign("exp_avg", torch::zeros({5}));
+  refused(state, "its exp_avg has other shapes than the model");
+  torch::optim::RMSprop other(adam.one->parameters());
+  CHECK_THROWS_WITH(optimizer_state(other), Contains("it is none of SGD, Adam and AdamW"));
 }
 
 TEST_CASE("a flipped bit anywhere in a snapshot is noticed, or changes nothing", "[snapshot]") {
@@ -112,17 +197,31 @@ TEST_CASE("a snapshot cut short anywhere is refused", "[snapshot]") {
 TEST_CASE("the stock PyTorch reads our snapshots, and we read its files", "[snapshot]") {
   const TempFolder folder;
   write_example(folder);
+  using namespace torch::optim;
+  const Trained<Adam, AdamOptions> adam(3);
+  const Trained<AdamW, AdamWOptions> adamw(3);
+  folder.write("adam.pt", encode(with_optimizer(adam.state())));
+  folder.write("adamw.pt", encode(with_optimizer(adamw.state())));
   REQUIRE(test::run({kPython, DDPRUN_SOURCE_DIR "/tests/trainer/torch_file_peer.py", folder.path()},
                     std::chrono::seconds(60)) == exited(0));
 
   const Snapshot tutorial = load_snapshot(folder / "tutorial.pt");
-  CHECK(tutorial.epochs_run == 3);
+  CHECK(tutorial.at.epochs_run == 3);
   CHECK_FALSE(tutorial.optimizer_state);
   torch::manual_seed(5);
   const auto model = make_model("convnet", kDigits);  // from the same seed as PyTorch's
   Snapshot expected = tutorial;
   expected.model_state = model_state(*model);
   CHECK(differences(tutorial, expected) == "");
+
+  // What Python's optimizers say of the state that they have loaded from ours, we load again.
+  Trained<Adam, AdamOptions> adam_again(0);
+  load_optimizer_state(adam_again.optimizer, *load_snapshot(folder / "adam_again.pt").optimizer_state, "adam_again.pt");
+  CHECK(differences(with_optimizer(adam.state()), with_optimizer(adam_again.state())) == "");
+  Trained<AdamW, AdamWOptions> adamw_again(0);
+  load_optimizer_state(adamw_again.optimizer, *load_snapshot(folder / "adamw_again.pt").optimizer_state,
+                       "adamw_again.pt");
+  CHECK(differences(with_optimizer(adamw.state()), with_optimizer(adamw_again.state())) == "");
 
   for (const char* name : {"ddp.pt", "state_dict.pt", "parameters.pt"}) {
     const auto other = make_model("convnet", kDigits);

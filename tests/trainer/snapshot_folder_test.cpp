@@ -1,0 +1,287 @@
+#include "trainer/ddp/snapshot_folder.h"
+
+#include <cerrno>
+#include <sstream>
+
+#include "tests/support/catch.h"
+#include "tests/support/command.h"
+#include "tests/trainer/fake_files.h"
+
+using namespace ddprun;
+using Catch::Matchers::Contains;
+using test::FakeFiles;
+using Survives = FakeFiles::Survives;
+
+namespace {
+
+using Names = std::vector<std::string>;
+
+// In these tests a snapshot is "GENERATION STEP METRIC end".
+std::string content_of(const SnapshotStamp& stamp) {
+  return std::to_string(stamp.generation) + " " + std::to_string(stamp.step) + " " +
+         std::to_string(stamp.metric.value_or(0)) + " end";
+}
+
+SnapshotStamp verify(const std::string& bytes, const std::string& name) {
+  std::istringstream words(bytes);
+  SnapshotStamp stamp;
+  std::string end;
+  double metric = 0;
+  if (!(words >> stamp.generation >> stamp.step >> metric >> end) || end != "end")
+    throw Error("cannot read " + name, "it is torn");
+  stamp.metric = metric;
+  return stamp;
+}
+
+// One process after the other works in one folder.
+struct Run {
+  FakeFiles files;
+  SnapshotPolicy policy{.path = "runs/a.pt"};
+  Names warnings;
+  std::optional<SnapshotFolder> folder;
+
+  // A new process. Where it goes on from; begins the next generation.
+  std::optional<SnapshotFolder::Found> start() {
+    folder.emplace(policy, files);
+    const auto found = look();
+    folder->begin(folder->last_generation() + 1);
+    return found;
+  }
+  std::optional<SnapshotFolder::Found> look() {
+    return folder->find(verify, [&](const std::string& sentence) { warnings.push_back(sentence); });
+  }
+  void save(const SnapshotStamp& stamp) {
+    folder->write(stamp, [&](NewFile& file) {
+      const std::string bytes = content_of(stamp);
+      file.append(bytes.data(), bytes.size() / 2);
+      file.append(bytes.data() + bytes.size() / 2, bytes.size() - bytes.size() / 2);
+    });
+  }
+  void save(std::int64_t step, double metric = 0) { save({folder->last_generation(), step, "", metric}); }
+  std::string at(const std::string& path) { return files.read("runs/" + path).value_or("nothing"); }
+  Names names() { return files.names("runs"); }
+};
+
+}  // namespace
+
+TEST_CASE("without a snapshot there is nothing to find and nothing to say", "[snapshot_folder]") {
+  Run run;
+  CHECK_FALSE(run.start());
+  CHECK(run.warnings.empty());
+}
+
+TEST_CASE("the newest snapshot is found, and as many are kept as the policy says", "[snapshot_folder]") {
+  Run run;
+  run.policy.keep_last = 3;
+  run.start();
+  for (int step = 1; step <= 5; ++step) run.save(step * 10);
+  CHECK(run.names() == Names{"a-g1-s30.pt", "a-g1-s40.pt", "a.pt", "a.pt.generation"});
+  const auto found = run.start();
+  CHECK(found->path == "runs/a.pt");
+  CHECK(found->stamp.step == 50);
+  run.save(60);
+  CHECK(run.names() == Names{"a-g1-s40.pt", "a-g1-s50.pt", "a.pt", "a.pt.generation"});
+  CHECK(run.at("a.pt") == content_of({2, 60, "", 0}));
+}
+
+TEST_CASE("one snapshot alone can be kept, too", "[snapshot_folder]") {
+  Run run;
+  run.policy = {.path = "runs/a", .keep_last = 1};
+  run.start();
+  for (int step = 1; step <= 3; ++step) run.save(step);
+  CHECK(run.names() == Names{"a", "a.generation"});
+  CHECK(run.start()->stamp.step == 3);
+}
+
+TEST_CASE("the best snapshot by its metric stays, over restarts", "[snapshot_folder]") {
+  const bool highest = GENERATE(true, false);
+  const double sign = highest ? 1 : -1;
+  Run run;
+  run.policy.keep_last = 1;
+  run.policy.best = highest ? BestMetric::highest : BestMetric::lowest;
+  run.start();
+  run.save(1, sign * 0.5);
+  run.save(2, sign * 0.9);
+  run.save(3, sign * 0.7);
+  run.save(4, std::nan(""));
+  CHECK(run.at("a-best.pt") == content_of({1, 2, "", sign * 0.9}));
+  run.start();
+  run.save(5, sign * 0.8);
+  CHECK(run.at("a-best.pt") == content_of({1, 2, "", sign * 0.9}));
+  run.save(6, sign * 0.91);
+  CHECK(run.at("a-best.pt") == content_of({2, 6, "", sign * 0.91}));
+}
+
+TEST_CASE("what a person gave another name is never touched", "[snapshot_folder]") {
+  Run run;
+  run.policy.keep_last = 1;
+  const Names pinned{"a-before.pt", "a-g1-s2.pt.pin", "a-g1-s2.txt", "a-g1.pt", "a-gx-s2.pt", "b-g1-s1.pt"};
+  for (const auto& name : pinned) run.files.put("runs/" + name, "mine");
+  run.start();
+  for (int step = 1; step <= 3; ++step) run.save(step);
+  for (const auto& name : pinned) CHECK(run.at(name) == "mine");
+}
+
+TEST_CASE("a damaged snapshot is named, put aside and passed over", "[snapshot_folder]") {
+  Run run;
+  run.start();
+  run.save(1);
+  run.save(2);
+  run.files.put("runs/a.pt", "1 2");
+  const auto found = run.start();
+  REQUIRE(found);
+  CHECK(found->stamp.step == 1);
+  REQUIRE(run.warnings.size() == 1);
+  CHECK_THAT(run.warnings[0], Contains("runs/a.pt: it is torn") && Contains("runs/a.pt.damaged"));
+  CHECK(run.at("a.pt.damaged") == "1 2");
+  run.save(2);  // the good one stays, the damaged one does not take its place
+  CHECK(run.at("a-g1-s1.pt") == content_of({1, 1}));
+}
+
+TEST_CASE("where all others are damaged the best one counts, and with none left the run begins anew",
+          "[snapshot_folder]") {
+  Run run;
+  run.policy.best = BestMetric::highest;
+  run.start();
+  run.save(1, 0.5);
+  run.save(2, 0.4);
+  for (const char* name : {"a.pt", "a-g1-s1.pt"}) run.files.put(std::string("runs/") + name, "no");
+  CHECK(run.start()->stamp.step == 1);
+  CHECK(run.warnings.size() == 2);
+  run.files.put("runs/a-best.pt", "no");
+  CHECK_FALSE(run.start());
+  CHECK(run.warnings.size() == 3);
+}
+
+TEST_CASE("a snapshot that another program put in place counts", "[snapshot_folder]") {
+  Run run;
+  run.start();
+  run.save(7);
+  run.files.put("runs/a.pt", content_of({0, 0}));
+  CHECK(run.start()->stamp.step == 0);
+  run.save(1);
+  CHECK(run.names() == Names{"a-g0-s0.pt", "a.pt", "a.pt.generation"});
+}
+
+TEST_CASE("starting over keeps the earlier run's newest snapshot as .old", "[snapshot_folder]") {
+  Run run;
+  run.policy.best = BestMetric::highest;
+  run.start();
+  CHECK_FALSE(run.folder->retire());
+  run.save(1, 1);
+  run.save(2, 2);
+  run.start();
+  CHECK(run.folder->retire());
+  CHECK_FALSE(run.look());
+  CHECK(run.names() == Names{"a.pt.generation", "a.pt.old"});
+  CHECK(run.at("a.pt.old") == content_of({1, 2, "", 2}));
+}
+
+TEST_CASE("a writer of an older generation writes no more, and hurts nobody", "[snapshot_folder]") {
+  Run run;
+  run.start();
+  run.save(1);
+  SnapshotFolder old = *std::exchange(run.folder, std::nullopt);
+  CHECK(run.start()->stamp.generation == 1);
+  const auto write = [&] { old.write({1, 2}, [](NewFile& file) { file.append("1 2 0 end", 9); }); };
+  CHECK_THROWS_WITH(write(), Contains("generation 2 has begun there, and this is generation 1"));
+  CHECK(run.at("a.pt") == content_of({1, 1}));
+  CHECK(run.names() == Names{"a.pt", "a.pt.generation"});
+}
+
+TEST_CASE("of those that claim one folder the last one has it", "[snapshot_folder]") {
+  Run run;
+  SnapshotFolder one(run.policy, run.files), other(run.policy, run.files);
+  one.claim("1 0");
+  other.claim("1 4");
+  CHECK(one.claimed_by() == "1 4");
+  run.start();
+  CHECK(run.names() == Names{"a.pt.generation"});
+}
+
+TEST_CASE("a full disk is one sentence, loses nothing, and the next write may succeed", "[snapshot_folder]") {
+  Run run;
+  run.start();
+  run.save(1);
+  run.files.errno_of_next = ENOSPC;
+  CHECK_THROWS_WITH(run.save(2),
+                    Contains("cannot write the snapshot runs/a.pt: No space left on device. Free some space"));
+  CHECK(run.names() == Names{"a.pt", "a.pt.generation"});
+  CHECK(run.at("a.pt") == content_of({1, 1}));
+  run.save(3);
+  CHECK(run.at("a.pt") == content_of({1, 3}));
+}
+
+TEST_CASE("a writing that was cut off is tidied up by the next generation", "[snapshot_folder]") {
+  Run run;
+  run.files.put("runs/a.pt.writing.g7.123", "1 ");
+  run.start();
+  CHECK(run.names() == Names{"a.pt.generation"});
+}
+
+// The power goes at every operation in turn; of what was not synced nothing, everything or a part is there afterwards.
+TEST_CASE("whenever the power goes, the newest snapshot that was told to be safe is found, or a newer one",
+          "[snapshot_folder]") {
+  const int keep_last = GENERATE(1, 2, 3);
+  const auto best = GENERATE(BestMetric::none, BestMetric::lowest);
+  constexpr int kSteps = 4;
+  std::vector<std::pair<Survives, unsigned>> ways{{Survives::nothing, 0}, {Survives::everything, 0}};
+  for (unsigned seed = 0; seed < 20; ++seed) ways.push_back({Survives::some, seed});
+  for (const auto& [survives, seed] : ways) {
+    bool all_done = false;
+    for (int cut = 0; !all_done; ++cut) {
+      INFO("keep " << keep_last << ", cut at operation " << cut << ", survives " << static_cast<int>(survives)
+                   << " seed " << seed);
+      Run run;
+      run.policy.keep_last = keep_last;
+      run.policy.best = best;
+      run.files.cut_at = cut;
+      int safe = 0;
+      try {
+        run.start();
+        for (int step = 1; step <= kSteps; ++step, ++safe) run.save(step, 1.0 / step);
+        all_done = true;
+      } catch (const test::PowerCut&) {
+      }
+      run.files.restart(survives, seed);
+      const auto found = run.start();
+      REQUIRE((found ? found->stamp.step : 0) >= safe);
+      REQUIRE((found ? found->stamp.step : 0) <= safe + 1);
+      if (survives != Survives::some) REQUIRE(run.warnings.empty());
+      if (found && best != BestMetric::none)
+        REQUIRE(run.at("a-best.pt") == found->bytes);  // each is better than before
+      run.save(kSteps + 1, 0.1);
+      REQUIRE(run.at("a.pt") == content_of({run.folder->last_generation(), kSteps + 1, "", 0.1}));
+      REQUIRE(run.names().size() <=
+              static_cast<std::size_t>(keep_last) + 1 + (best != BestMetric::none) + run.warnings.size());
+    }
+  }
+}
+
+TEST_CASE("on a real disk, too, a snapshot that cannot be written is one sentence and leaves nothing half done",
+          "[snapshot_folder]") {
+  const test::TempFolder folder;
+  const auto write = [](SnapshotFolder& to) { to.write({1, 1}, [](NewFile& file) { file.append("1 1 0 end", 9); }); };
+  SnapshotFolder nowhere({.path = folder / "none/a.pt"});
+  CHECK_THROWS_WITH(nowhere.check_writable(),
+                    Contains("cannot write the snapshot") && Contains("No such file or directory"));
+  CHECK_THROWS_WITH(write(nowhere), Contains("No such file or directory"));
+  CHECK_FALSE(nowhere.find(verify, [](const std::string&) {}));
+
+  SnapshotFolder good({.path = folder / "a.pt", .best = BestMetric::highest});
+  CHECK_NOTHROW(good.check_writable());
+  good.begin(1);
+  good.write({1, 1, "", 0.5}, [](NewFile& file) { file.append("1 1 .5 end", 10); });
+  write(good);
+  CHECK(test::read_file(folder / "a.pt") == "1 1 0 end");
+  CHECK(test::read_file(folder / "a-best.pt") == "1 1 .5 end");
+  CHECK(std::filesystem::hard_link_count(folder / "a-best.pt") == 2);
+
+  for (const char* name : {"a.pt", "a-g1-s1.pt"}) std::filesystem::remove(folder / name);
+  std::filesystem::create_directory(folder / "a.pt");  // a file cannot take its place
+  std::filesystem::create_directory(folder / "a-g1-s1.pt");
+  folder.write("a-g1-s1.pt/file", "");
+  CHECK_THROWS_AS(write(good), Error);
+  for (const auto& entry : std::filesystem::directory_iterator(folder.path()))
+    CHECK(entry.path().string().find(".writing.") == std::string::npos);
+}

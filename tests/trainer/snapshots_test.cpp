@@ -1,0 +1,286 @@
+// Snapshots by real processes, through whatever can happen to them: ddp_worker has the scenarios.
+#include <signal.h>
+#include <sys/mount.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <random>
+#include <regex>
+#include <set>
+#include <sstream>
+#include <thread>
+
+#include "tests/support/catch.h"
+#include "tests/support/command.h"
+#include "tests/support/soak.h"
+#include "tests/trainer/ranks.h"
+#include "tests/trainer/snapshot_compare.h"
+
+using namespace ddprun;
+using namespace ddprun::test;
+using namespace std::chrono_literals;
+using Catch::Matchers::Contains;
+namespace fs = std::filesystem;
+
+namespace {
+
+using Words = std::vector<std::string>;
+
+Words worker(Words words) {
+  words.insert(words.begin(), DDPRUN_BIN_DIR "/ddp_worker");
+  return words;
+}
+
+// Two machines as far as the ranks can tell: each has a node number of its own.
+const std::map<std::string, std::optional<std::string>> kMachineEach{
+    {"GROUP_RANK", "{rank}"}, {"LOCAL_RANK", "0"}, {"LOCAL_WORLD_SIZE", "1"}};
+
+std::set<std::string> names_in(const fs::path& folder) {
+  std::set<std::string> names;
+  for (const auto& entry : fs::directory_iterator(folder)) names.insert(entry.path().filename());
+  return names;
+}
+
+// What "PATTERN NUMBER" said last; `nothing` where it was not said.
+std::int64_t last_number(const std::string& text, const std::string& word, std::int64_t nothing = 0) {
+  const std::regex pattern("^" + word + " ([0-9]+)$", std::regex::ECMAScript | std::regex::multiline);
+  std::int64_t last = nothing;
+  for (auto it = std::sregex_iterator(text.begin(), text.end(), pattern); it != std::sregex_iterator(); ++it)
+    last = std::stol((*it)[1]);
+  return last;
+}
+
+void flip_a_byte(const std::string& path) {
+  std::string bytes = read_file(path);
+  bytes[bytes.size() / 3] ^= 1;
+  std::ofstream(path, std::ios::binary) << bytes;
+}
+
+// A file system of so many bytes, mounted at a folder; root's alone to make.
+class SmallDisk {
+ public:
+  explicit SmallDisk(const std::string& folder, const std::string& size) : folder_(folder) {
+    fs::create_directory(folder);
+    mounted_ = mount("tmpfs", folder.c_str(), "tmpfs", 0, ("size=" + size).c_str()) == 0;
+  }
+  ~SmallDisk() { umount2(folder_.c_str(), MNT_DETACH); }
+  bool mounted() const { return mounted_; }
+  void make_read_only() { REQUIRE(mount("tmpfs", folder_.c_str(), "tmpfs", MS_REMOUNT | MS_RDONLY, "") == 0); }
+
+ private:
+  std::string folder_;
+  bool mounted_ = false;
+};
+
+}  // namespace
+
+// The kill comes at a random step, while the snapshots of all steps before it are being written.
+TEST_CASE("a run killed at random steps and resumed ends with the bits of an undisturbed one", "[snapshots]") {
+  constexpr int kSteps = 40;
+  struct Kind {
+    int ranks;
+    std::string optimizer;
+  };
+  const std::vector<Kind> kinds{{2, "sgd"}, {2, "adam"}, {4, "adamw"}, {4, "sgd"}};
+  std::map<std::string, Snapshot> undisturbed;
+  const TempFolder folder;
+  Series("snapshots: killed at a random step, then the bits of an undisturbed run", 4, 30).run([&](std::uint64_t seed) {
+    const auto& [ranks, optimizer] = kinds[seed % kinds.size()];
+    INFO(ranks << " ranks, " << optimizer);
+    const std::string name = optimizer + std::to_string(ranks);
+    if (!undisturbed.count(name)) {
+      Ranks(ranks, worker({"train", folder / name, optimizer, std::to_string(kSteps)})).wait_all_good();
+      undisturbed[name] = load_snapshot(folder / name);
+      REQUIRE(undisturbed[name].rng.size() == static_cast<std::size_t>(ranks));
+    }
+    const std::string path = folder / ("killed" + std::to_string(seed));
+    const Words words = worker({"train", path, optimizer, std::to_string(kSteps), "every-step"});
+    const int stop = 5 + static_cast<int>(std::mt19937_64(seed)() % (kSteps - 6));
+    {
+      Ranks killed(ranks, words);
+      killed[0].wait_for_output("^step " + std::to_string(stop) + " ", 60s);
+      for (int rank = 0; rank < ranks; ++rank) killed[rank].kill(SIGKILL);
+      for (int rank = 0; rank < ranks; ++rank) killed[rank].wait_exit(10s);
+    }
+    const std::string rest = Ranks(ranks, words).wait_all_good().out;
+    const Snapshot resumed = load_snapshot(path);
+    REQUIRE(differences(undisturbed[name], resumed) == "");
+    REQUIRE(resumed.generation == 2);
+    // From a snapshot just before the kill, not from the beginning.
+    REQUIRE(rest.find("step " + std::to_string(stop - 3) + " ") == std::string::npos);
+  });
+}
+
+TEST_CASE("over 2, then 3, then 1 ranks every sample of an epoch is seen once, but for the padding at its end",
+          "[snapshots]") {
+  const TempFolder folder;
+  const std::string path = folder / "run.pt";
+  std::multiset<int> seen;
+  int first = 0;
+  // 5 samples a step each: 4 x 10, 3 x 15 and 6 x 5 + 2 of 117 samples.
+  for (const auto& [ranks, until] : std::vector<std::pair<int, int>>{{2, 4}, {3, 7}, {1, 14}}) {
+    Ranks run(ranks, worker({"train", path, "adam", std::to_string(until)}));
+    run.wait_all_good();
+    for (int rank = 0; rank < ranks; ++rank) {
+      std::istringstream lines(run[rank].out());
+      int step = first;
+      for (std::string line; std::getline(lines, line);) {
+        INFO(line);
+        std::smatch match;
+        REQUIRE(std::regex_match(line, match, std::regex("step ([0-9]+) of epoch 0 saw(( [0-9]+)+)")));
+        CHECK(std::stoi(match[1]) == ++step);
+        std::istringstream samples(match[2]);
+        for (int sample; samples >> sample;) seen.insert(sample);
+      }
+      CHECK(step == until);
+    }
+    first = until;
+  }
+  CHECK(seen.size() == 117);
+  CHECK(std::set<int>(seen.begin(), seen.end()).size() == 117);
+  CHECK(load_snapshot(path).at == Position{.epochs_run = 1, .step = 14, .samples_seen = 117});
+}
+
+TEST_CASE(
+    "killed at any moment of saving, a run resumes from the last snapshot that was told to be safe, or a newer one",
+    "[snapshots]") {
+  const TempFolder folder;
+  std::int64_t safe = 0;
+  Series("snapshots: killed while saving, then resumed from the newest", 10, 200).run([&](std::uint64_t seed) {
+    Command run(worker({"save", folder / "run.pt"}), {.env = {{"OMP_NUM_THREADS", "1"}}, .cwd = {}, .input = {}});
+    run.wait_for_output("^saved ", 60s);
+    std::this_thread::sleep_for(std::chrono::microseconds(std::mt19937_64(seed)() % 40000));  // any moment
+    run.kill(SIGKILL);
+    const Ended end = run.wait_exit(10s);
+    const std::int64_t resumed = last_number(end.out, "resumed", -1), safe_before = safe;
+    safe = last_number(end.out, "saved");
+    INFO(end.out);
+    REQUIRE(end.err == "");
+    REQUIRE(resumed >= safe_before);
+    REQUIRE(resumed <= safe_before + 1);
+  });
+  const auto names = names_in(folder.path());
+  CHECK(names.size() <= 4);  // the newest, the one before, the generation, and what the last kill left half done
+}
+
+TEST_CASE("flipped bytes and cut files are named and passed over for the newest one that is good", "[snapshots]") {
+  const TempFolder folder;
+  const std::string path = folder / "run.pt";
+  const auto run = [&](const std::string& steps) {
+    return test::run(worker({"save", path, steps}), 60s, {.env = {{"OMP_NUM_THREADS", "1"}}, .cwd = {}, .input = {}});
+  };
+  REQUIRE(run("3") == exited(0));
+  flip_a_byte(path);
+  const Ended second = run("4");
+  CHECK(second == exited(0));
+  CHECK(last_number(second.out, "resumed") == 2);
+  CHECK(second.err == "cannot read the snapshot " + path +
+                          ": its content does not match its SHA-256. It is passed over and kept as " + path +
+                          ".damaged.\n");
+  fs::resize_file(path, fs::file_size(path) / 2);
+  const Ended third = run("5");
+  CHECK(last_number(third.out, "resumed") == 3);
+  CHECK_THAT(third.err, Contains("it is torn or no file of torch.save"));
+  for (const auto& name : names_in(folder.path()))
+    if (name.find(".generation") == std::string::npos) fs::resize_file(folder / name, 10);
+  const Ended last = run("1");
+  CHECK(last == exited(0));
+  CHECK(last_number(last.out, "resumed", -1) == 0);
+  CHECK(std::count(last.err.begin(), last.err.end(), '\n') == 2);
+}
+
+TEST_CASE("on a full disk the last good snapshot stays, training goes on, and its end says what failed",
+          "[snapshots]") {
+  const TempFolder folder;
+  SmallDisk disk(folder / "disk", "6m");  // one of 4 MiB
+  if (!disk.mounted()) {
+    WARN("skipped: only root can mount a small disk");
+    return;
+  }
+  const std::string path = folder / "disk/run.pt";
+  const Ended end = run(worker({"save", path, "3"}), 60s);
+  CHECK(end == exited(1));
+  CHECK(last_number(end.out, "saved") == 3);
+  CHECK_THAT(end.err, Contains("cannot write the snapshot " + path + ": No space left on device. Free some space"));
+  CHECK(names_in(folder / "disk") == std::set<std::string>{"run.pt", "run.pt.generation"});
+  CHECK(last_number(run(worker({"save", path, "1"}), 60s).out, "resumed") == 1);
+}
+
+TEST_CASE("a folder that cannot be written is told before the first step, and a snapshot there stays readable",
+          "[snapshots]") {
+  const TempFolder folder;
+  SmallDisk disk(folder / "disk", "20m");
+  if (!disk.mounted()) {
+    WARN("skipped: only root can mount a small disk");
+    return;
+  }
+  const std::string path = folder / "disk/run.pt";
+  REQUIRE(run(worker({"save", path, "2"}), 60s) == exited(0));
+  disk.make_read_only();
+  const Ended end = run(worker({"save", path, "3"}), 60s);
+  CHECK(end == exited(1));
+  CHECK(end.out == "");
+  CHECK(end.err == "cannot write the snapshot " + path +
+                       ": Read-only file system. Free some space there, or name another place for it.\n");
+  CHECK(load_snapshot(path).at.step == 2);
+}
+
+TEST_CASE("machines with disks of their own keep a copy each, and who lacks the newest receives it", "[snapshots]") {
+  const TempFolder folder;
+  for (const char* machine : {"0", "1"}) fs::create_directory(folder / machine);
+  const auto train = [&](int steps) {
+    Ranks(2, worker({"train", folder / "{rank}/run.pt", "adam", std::to_string(steps)}), kMachineEach).wait_all_good();
+    CHECK(read_file(folder / "0/run.pt") == read_file(folder / "1/run.pt"));  // though their statistics differ
+    return load_snapshot(folder / "1/run.pt");
+  };
+  CHECK(train(3).at.step == 3);
+  Ranks(2, worker({"train", folder / "undisturbed.pt", "adam", "9"})).wait_all_good();
+
+  const int loser = GENERATE(0, 1);
+  INFO("machine " << loser << " has lost its disk");
+  fs::remove_all(folder / std::to_string(loser));
+  fs::create_directory(folder / std::to_string(loser));
+  CHECK(train(6).at.step == 6);
+  CHECK(names_in(folder / "0").count("run-g1-s3.pt") + names_in(folder / "1").count("run-g1-s3.pt") == 2);
+
+  flip_a_byte(folder / std::to_string(loser) / "run.pt");
+  const Snapshot end = train(9);
+  CHECK(differences(load_snapshot(folder / "undisturbed.pt"), end) == "");
+  CHECK(end.generation == 3);
+  CHECK(end.extra == nlohmann::json{{"rank", 0}});
+}
+
+TEST_CASE("machines that share a disk write one copy", "[snapshots]") {
+  const TempFolder folder;
+  const Words words = worker({"train", folder / "run.pt", "sgd", "5", "every-step"});
+  Ranks(3, words, kMachineEach).wait_all_good();
+  CHECK(names_in(folder.path()) == std::set<std::string>{"run-g1-s4.pt", "run.pt", "run.pt.generation"});
+}
+
+TEST_CASE("what one rank cannot do is the same sentence on all of them", "[snapshots]") {
+  const TempFolder folder;
+  const auto all_say = [](Ranks& ranks, const std::string& sentence) {
+    for (int rank = 0; rank < 2; ++rank) {
+      const Ended end = ranks[rank].wait_exit(60s);
+      CHECK(end == exited(1));
+      CHECK_THAT(end.err, Contains(sentence));
+      CHECK(std::count(end.err.begin(), end.err.end(), '\n') == 1);
+    }
+  };
+  fs::create_directory(folder / "0");  // and no other
+  Ranks half(2, worker({"train", folder / "{rank}/run.pt", "sgd", "5"}), kMachineEach);
+  all_say(half, "cannot write the snapshot " + (folder / "1/run.pt").string() + ": No such file or directory");
+
+  REQUIRE(run(worker({"save-another", folder / "other.pt"}), 60s) == exited(0));
+  Ranks other(2, worker({"train", folder / "other.pt", "sgd", "5"}));
+  all_say(other, "cannot load the snapshot " + (folder / "other.pt").string() +
+                     ": it has 1 tensors where the model has 9. It belongs to another model");
+
+  Ranks(2, worker({"train", folder / "sgd.pt", "sgd", "2"})).wait_all_good();
+  Ranks adam(2, worker({"train", folder / "sgd.pt", "adam", "5"}));
+  all_say(adam, "it is another optimizer's: it has no step");
+}

@@ -1,0 +1,192 @@
+#include "trainer/ddp/optimizer_state.h"
+
+#include <torch/torch.h>
+
+#include <memory>
+#include <tuple>
+#include <utility>
+#include <vector>
+
+#include "rendezvous/error.h"
+
+namespace ddprun {
+namespace {
+
+using List = c10::impl::GenericList;
+using torch::optim::Adam;
+using torch::optim::AdamW;
+using torch::optim::Optimizer;
+using torch::optim::OptimizerOptions;
+using torch::optim::OptimizerParamState;
+using torch::optim::SGD;
+
+Error misfit(const std::string& source, const std::string& why) {
+  return Error("cannot load the optimizer's state from " + source, why,
+               "Name the optimizer and the model that it was written with, or begin anew.");
+}
+
+// What one parameter's state is made of. `find` gives a tensor of the parameter's shape; an undefined one where the
+// state has none by that name.
+struct Entry {
+  const Dict& dict;
+  const at::Tensor& parameter;
+  const std::string& source;
+
+  at::Tensor find(const char* key) const {
+    const auto it = dict.find(key);
+    if (it == dict.end() || !it->value().isTensor()) return {};
+    const at::Tensor tensor = it->value().toTensor();
+    if (tensor.sizes() != parameter.sizes())
+      throw misfit(source, std::string("its ") + key + " has other shapes than the model");
+    return tensor.to(parameter.device(), parameter.scalar_type(), /*non_blocking=*/false, /*copy=*/true);
+  }
+  at::Tensor get(const char* key) const {
+    const at::Tensor tensor = find(key);
+    if (!tensor.defined()) throw misfit(source, std::string("it is another optimizer's: it has no ") + key);
+    return tensor;
+  }
+  // Python counts in a float tensor; older ones counted in an int.
+  std::int64_t steps() const {
+    const auto it = dict.find("step");
+    if (it != dict.end() && it->value().isInt()) return it->value().toInt();
+    if (it == dict.end() || !it->value().isTensor() || it->value().toTensor().numel() != 1)
+      throw misfit(source, "it is another optimizer's: it has no step");
+    return static_cast<std::int64_t>(it->value().toTensor().item<double>());
+  }
+};
+
+// One of these per optimizer: its settings, the state of a parameter, and the way back.
+struct OfSgd {
+  static void describe(const OptimizerOptions& base, Dict& group) {
+    const auto& options = static_cast<const torch::optim::SGDOptions&>(base);
+    group.insert("lr", options.lr());
+    group.insert("momentum", options.momentum());
+    group.insert("dampening", options.dampening());
+    group.insert("weight_decay", options.weight_decay());
+    group.insert("nesterov", options.nesterov());
+    group.insert("maximize", false);
+    group.insert("foreach", c10::IValue());
+    group.insert("differentiable", false);
+    group.insert("fused", c10::IValue());
+  }
+  static void write(const OptimizerParamState& base, Dict& entry) {
+    const at::Tensor momentum = static_cast<const torch::optim::SGDParamState&>(base).momentum_buffer();
+    if (momentum.defined()) entry.insert("momentum_buffer", momentum);
+  }
+  static std::unique_ptr<OptimizerParamState> read(const Entry& entry) {
+    auto state = std::make_unique<torch::optim::SGDParamState>();
+    const auto it = entry.dict.find("momentum_buffer");
+    const bool none = entry.dict.empty() || (it != entry.dict.end() && it->value().isNone());  // without momentum
+    state->momentum_buffer(none ? at::Tensor() : entry.get("momentum_buffer"));
+    return state;
+  }
+};
+
+template <class Options, class State, bool decoupled>
+struct OfAdam {
+  static void describe(const OptimizerOptions& base, Dict& group) {
+    const auto& options = static_cast<const Options&>(base);
+    group.insert("lr", options.lr());
+    group.insert("betas", c10::ivalue::Tuple::create(std::get<0>(options.betas()), std::get<1>(options.betas())));
+    group.insert("eps", options.eps());
+    group.insert("weight_decay", options.weight_decay());
+    group.insert("amsgrad", options.amsgrad());
+    group.insert("maximize", false);
+    group.insert("foreach", c10::IValue());
+    group.insert("capturable", false);
+    group.insert("differentiable", false);
+    group.insert("fused", c10::IValue());
+    group.insert("decoupled_weight_decay", decoupled);
+  }
+  static void write(const OptimizerParamState& base, Dict& entry) {
+    const auto& state = static_cast<const State&>(base);
+    entry.insert("step", torch::tensor(static_cast<float>(state.step())));
+    entry.insert("exp_avg", state.exp_avg());
+    entry.insert("exp_avg_sq", state.exp_avg_sq());
+    if (state.max_exp_avg_sq().defined()) entry.insert("max_exp_avg_sq", state.max_exp_avg_sq());
+  }
+  static std::unique_ptr<OptimizerParamState> read(const Entry& entry) {
+    auto state = std::make_unique<State>();
+    state->step(entry.steps());
+    state->exp_avg(entry.get("exp_avg"));
+    state->exp_avg_sq(entry.get("exp_avg_sq"));
+    state->max_exp_avg_sq(entry.find("max_exp_avg_sq"));
+    return state;
+  }
+};
+
+struct Kind {
+  void (*describe)(const OptimizerOptions& options, Dict& group);
+  void (*write)(const OptimizerParamState& state, Dict& entry);
+  std::unique_ptr<OptimizerParamState> (*read)(const Entry& entry);
+};
+
+template <class Of>
+constexpr Kind kind_from() {
+  return {Of::describe, Of::write, Of::read};
+}
+
+Kind kind_of(const Optimizer& optimizer) {
+  if (dynamic_cast<const SGD*>(&optimizer)) return kind_from<OfSgd>();
+  if (dynamic_cast<const Adam*>(&optimizer))
+    return kind_from<OfAdam<torch::optim::AdamOptions, torch::optim::AdamParamState, false>>();
+  if (dynamic_cast<const AdamW*>(&optimizer))
+    return kind_from<OfAdam<torch::optim::AdamWOptions, torch::optim::AdamWParamState, true>>();
+  throw Error("cannot save this optimizer's state", "it is none of SGD, Adam and AdamW");
+}
+
+std::vector<at::Tensor> parameters_of(const Optimizer& optimizer) {
+  std::vector<at::Tensor> result;
+  for (const auto& group : optimizer.param_groups())
+    result.insert(result.end(), group.params().begin(), group.params().end());
+  return result;
+}
+
+}  // namespace
+
+Dict optimizer_state(const Optimizer& optimizer) {
+  const Kind kind = kind_of(optimizer);
+  Dict state = make_dict();
+  std::int64_t number = 0;
+  List groups(c10::AnyType::get());
+  for (const auto& group : optimizer.param_groups()) {
+    Dict described = make_dict();
+    kind.describe(group.options(), described);
+    List numbers(c10::AnyType::get());
+    for (const at::Tensor& parameter : group.params()) {
+      numbers.push_back(number);
+      const auto it = optimizer.state().find(parameter.unsafeGetTensorImpl());
+      if (it != optimizer.state().end()) {
+        Dict entry = make_dict();
+        kind.write(*it->second, entry);
+        state.insert(number, entry);
+      }
+      ++number;
+    }
+    described.insert("params", numbers);
+    groups.push_back(described);
+  }
+  Dict result = make_dict();
+  result.insert("state", state);
+  result.insert("param_groups", groups);
+  return result;
+}
+
+void load_optimizer_state(Optimizer& optimizer, const Dict& saved, const std::string& source) {
+  const Kind kind = kind_of(optimizer);
+  const auto it = saved.find("state");
+  if (it == saved.end() || !it->value().isGenericDict()) throw misfit(source, "it has no 'state'");
+  const auto parameters = parameters_of(optimizer);
+  std::vector<std::pair<void*, std::unique_ptr<OptimizerParamState>>> states;
+  for (const auto& item : it->value().toGenericDict()) {
+    const auto number = item.key().isInt() ? item.key().toInt() : -1;
+    if (number < 0 || number >= static_cast<std::int64_t>(parameters.size()) || !item.value().isGenericDict())
+      throw misfit(source, "it names a parameter that the optimizer does not have");
+    const at::Tensor& parameter = parameters[static_cast<std::size_t>(number)];
+    const Dict entry = item.value().toGenericDict();
+    states.emplace_back(parameter.unsafeGetTensorImpl(), kind.read({entry, parameter, source}));
+  }
+  for (auto& [parameter, state] : states) optimizer.state()[parameter] = std::move(state);
+}
+
+}  // namespace ddprun
