@@ -152,11 +152,16 @@ TEST_CASE("a program that is killed takes ddprun and its workers along", "[launc
 
 TEST_CASE("Ctrl-C at a terminal ends the job once, and politely", "[launch]") {
   const TempFolder folder;
-  Command job({DDPRUN_BIN_DIR "/launch_worker", "wait"},
+  Command job({DDPRUN_BIN_DIR "/launch_worker", "slow"},
               {.env = {{"OMP_NUM_THREADS", "1"}, {"TMPDIR", folder.path().string()}}, .terminal = true});
   job.wait_for_output("up 0", kLimit);
   job.wait_for_output("up 1", kLimit);
   job.type("\x03");
+  job.wait_for_output("told 0", kLimit);
+  job.wait_for_output("told 1", kLimit);
+  folder.write("go", "");
+  job.wait_for_output("bye 0", kLimit);  // a second one would have killed it
+  job.wait_for_output("bye 1", kLimit);
   CHECK(job.wait_exit(kLimit) == exited(128 + SIGINT));
   CHECK(job.all_gone(kLimit));
 }
