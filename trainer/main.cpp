@@ -43,8 +43,7 @@ int run(const Options& options, const RankEnv& env, const Environment& environme
   if (const int threads = choose_threads(options.threads, environment.count("OMP_NUM_THREADS")))
     torch::set_num_threads(threads);
   Progress progress(stdout, style_of(env), options.log_every);
-  train(options, env, device, progress);
-  return 0;
+  return train(options, env, device, progress) == Ending::left ? kFailed : 0;
 }
 
 std::string first_line(const std::string& text) { return text.substr(0, text.find('\n')); }

@@ -55,19 +55,26 @@ void go_on_from(Run& run, const Resumed& resumed) {
     run.progress.line("resuming from " + resumed.path + ": " + how_far(run));
 }
 
+ProcessGroup meet(Worker& worker, at::Device device) {
+  worker.phase(Phase::meeting);
+  return init_process_group({.backend = device.is_cuda() ? Backend::nccl : Backend::gloo});
+}
+
 }  // namespace
 
 EpochSoFar new_epoch(at::Device device) {
   return {.loss_sum = torch::zeros({}, torch::device(device).dtype(torch::kDouble))};
 }
 
-Run begin_run(const Options& options, const RankEnv& env, at::Device device, Progress& progress) {
+Run begin_run(const Options& options, const RankEnv& env, at::Device device, Progress& progress, Worker& worker) {
+  worker.phase(Phase::loading);
   Run run{.options = options,
           .env = env,
           .device = device,
           .progress = progress,
+          .worker = worker,
           .data = load_dataset(find_data_folder(options.dataset, options.data), device),
-          .group = init_process_group({.backend = device.is_cuda() ? Backend::nccl : Backend::gloo})};
+          .group = meet(worker, device)};
   torch::manual_seed(options.seed);
   at::globalContext().setDeterministicCuDNN(true);  // runs that begin alike end alike
   const auto size = run.data.train.images.sizes();

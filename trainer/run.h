@@ -7,6 +7,7 @@
 #include "ddprun/distributed_data_parallel.h"
 #include "ddprun/sampler.h"
 #include "ddprun/snapshot.h"
+#include "ddprun/worker.h"
 #include "trainer/dataset.h"
 #include "trainer/ddp/rank_env.h"
 #include "trainer/models.h"
@@ -27,6 +28,7 @@ struct Run {
   const RankEnv& env;
   at::Device device;
   Progress& progress;
+  Worker& worker;
   Dataset data;
   ProcessGroup group;
   std::shared_ptr<Model> model = {};
@@ -40,7 +42,7 @@ struct Run {
 
 // Loads the data, meets the other ranks, and resumes from the newest good snapshot if there is one. Every rank calls
 // it.
-Run begin_run(const Options& options, const RankEnv& env, at::Device device, Progress& progress);
+Run begin_run(const Options& options, const RankEnv& env, at::Device device, Progress& progress, Worker& worker);
 
 // Between two steps. Every rank calls it.
 void save_run(Run& run);

@@ -46,6 +46,9 @@ TEST_CASE("a project of one's own builds on the installed library, and trains un
   REQUIRE(std::sscanf(trained.out.c_str(), "[{\"bias\":%lf,\"rank\":0},", &bias) == 1);
   CHECK(std::abs(bias + 1) < 0.01);
   CHECK(trained.out.find("\"rank\":1}]") != std::string::npos);
+  const Ended launched = run({build + "/own_launch"}, 60s, {.env = {{"PATH", "/usr/bin:/bin"}}});
+  CHECK(launched == exited(0));
+  CHECK(launched.out == "{\"question\":\"how many?\",\"world\":\"2\"}\n");
 }
 
 TEST_CASE("a component that the installed package does not have is named") {

@@ -1,0 +1,135 @@
+// How launch() calls ddprun, and what it reads from ddprun's words.
+#include "trainer/ddp/launch_plan.h"
+
+#include <nlohmann/json.hpp>
+
+#include "tests/support/catch.h"
+
+using namespace ddprun;
+using namespace std::chrono_literals;
+using Texts = std::vector<std::string>;
+
+namespace {
+
+const std::string kReport = "ddprun: the job failed: rank 1 exited with code 3.\n  program: x\n";
+
+LauncherWords all_taken(const std::string& text, std::size_t piece, std::string& passed_on) {
+  LauncherWords words;
+  passed_on.clear();
+  for (std::size_t at = 0; at < text.size(); at += piece) passed_on += words.take(text.substr(at, piece));
+  passed_on += words.rest();
+  return words;
+}
+
+}  // namespace
+
+TEST_CASE("a launch becomes a command line of ddprun", "[launch]") {
+  CHECK(launcher_command("/bin/ddprun", {.processes_per_machine = 4}, "/a/program", {"--lr", "0.1"}) ==
+        Texts{"/bin/ddprun", "--nproc-per-node=4", "--nnodes=1", "--node-rank=0", "--max-restarts=0", "--stop-grace=25",
+              "--standalone", "--no-python", "/a/program", "--lr", "0.1"});
+  const LaunchOptions several{.machines = 2,
+                              .machine_rank = 1,
+                              .dist_url = "tcp://[::1]:29400",
+                              .stop_grace = 5s,
+                              .max_restarts = 3,
+                              .ddprun_arguments = {"--tee=3"}};
+  CHECK(launcher_command("/bin/ddprun", several, "/a/program", {}) ==
+        Texts{"/bin/ddprun", "--nproc-per-node=1", "--nnodes=2", "--node-rank=1", "--max-restarts=3", "--stop-grace=5",
+              "--master-addr=::1", "--master-port=29400", "--tee=3", "--no-python", "/a/program"});
+}
+
+TEST_CASE("options of a launch that cannot be are sentences, all at once", "[launch]") {
+  CHECK(problems(LaunchOptions{}).empty());
+  CHECK(problems({.machines = 2, .machine_rank = 1, .dist_url = "tcp://a:1", .timeout = 1ms}).empty());
+  CHECK(problems({.processes_per_machine = 0,
+                  .machines = 2,
+                  .machine_rank = 2,
+                  .timeout = 0ms,
+                  .stop_grace = -1s,
+                  .max_restarts = -1,
+                  .ddprun_arguments = {"--tee", "3", "--"}}) ==
+        Texts{"processes_per_machine is 0 but must be from 1 to 4096.", "machine_rank is 2 but must be from 0 to 1.",
+              "max_restarts is -1 but must be from 0 to 1048576.", "timeout must be more than nothing.",
+              "stop_grace must not be less than nothing.",
+              "dist_url is auto, which is for one machine: name tcp://host:port of machine 0.",
+              "ddprun_arguments has '3' but takes options as --name or --name=value.",
+              "ddprun_arguments has '--' but takes options as --name or --name=value."});
+  CHECK(problems({.dist_url = "env://"}) == Texts{"dist_url is 'env://' but must be auto or tcp://host:port."});
+  CHECK(problems({.dist_url = "tcp://nowhere"}).size() == 1);
+}
+
+TEST_CASE("one process that asks for nothing else needs no launcher", "[launch]") {
+  CHECK(needs_no_launcher({}));
+  CHECK_FALSE(needs_no_launcher({.processes_per_machine = 2}));
+  CHECK_FALSE(needs_no_launcher({.machines = 2}));
+  CHECK_FALSE(needs_no_launcher({.timeout = 1s}));
+  CHECK_FALSE(needs_no_launcher({.max_restarts = 1}));
+  CHECK_FALSE(needs_no_launcher({.ddprun_arguments = {"-v"}}));
+}
+
+TEST_CASE("a process that belongs to a job launches none", "[launch]") {
+  CHECK(in_a_job_already({}).empty());
+  CHECK(in_a_job_already({{"RANK", "0"}}).empty());
+  CHECK(in_a_job_already({{"RANK", "3"}, {"WORLD_SIZE", "4"}}) ==
+        "this process is rank 3 of a job already, and a worker launches no other job");
+  CHECK_FALSE(in_a_job_already({{"TORCHELASTIC_RUN_ID", "x"}}).empty());
+}
+
+TEST_CASE("ddprun is looked for where it is named, beside the library, and in PATH", "[launch]") {
+  const Environment path{{"PATH", "/usr/bin::/bin"}};
+  CHECK(launcher_places({}, path, "/opt/d/lib/libddprun_ddp.so") ==
+        Texts{"/opt/d/lib/ddprun", "/opt/d/lib/../bin/ddprun", "/opt/d/lib/../../bin/ddprun", "/usr/bin/ddprun",
+              "/bin/ddprun"});
+  CHECK(launcher_places({}, {{"DDPRUN_LAUNCHER", "/x"}, {"PATH", "/bin"}}, "/l/l.so") == Texts{"/x"});
+  CHECK(launcher_places({.ddprun = "/y"}, {{"DDPRUN_LAUNCHER", "/x"}}, "/l/l.so") == Texts{"/y"});
+}
+
+TEST_CASE("ddprun's report is for the exception, all else goes on as it comes", "[launch]") {
+  const std::string before = "loss 1\nddprun: the jocular\rx\nddprun: one\nddprun: two\nhalf ";
+  const std::size_t piece = GENERATE(1, 2, 7, 1000);
+  std::string passed_on;
+  const auto words = all_taken(before + "line\n" + kReport, piece, passed_on);
+  CHECK(passed_on == before + "line\n");
+  CHECK(words.report() == kReport);
+  CHECK(words.last_lines() == Texts{"the jocular\rx", "one", "two"});
+  all_taken(before, piece, passed_on);
+  CHECK(passed_on == before);
+  all_taken("ddprun: the job fai", piece, passed_on);
+  CHECK(passed_on == "ddprun: the job fai");
+  const std::string endless(10'000, 'x');
+  all_taken(endless + "\n" + endless, piece, passed_on);
+  CHECK(passed_on == endless + "\n" + endless);
+}
+
+TEST_CASE("of what ddprun says without a line's end nothing waits", "[launch]") {
+  LauncherWords words;
+  CHECK(words.take("10 %") == "10 %");
+  CHECK(words.take("\r20 %") == "\r20 %");
+  CHECK(words.take("\nddprun: w") == "\nddprun: w");
+  CHECK(words.take("\nddprun: the job f").size() == 1);
+  CHECK(words.take("lies") == "ddprun: the job flies");
+}
+
+TEST_CASE("a failed launch is told by the report, else by ddprun's last lines", "[launch]") {
+  CHECK(failure_words({.exit_code = 1, .report = kReport, .last_lines = {"z"}}, {}) ==
+        "the job failed: rank 1 exited with code 3.\n  program: x");
+  CHECK(failure_words({.exit_code = 143, .last_lines = {"a", "b"}}, {}) == "a\nb");
+  CHECK(failure_words({.exit_code = 137}, {}) == "ddprun ended with exit code 137, without a word.");
+  CHECK(failure_words({.late = true, .report = kReport}, {.timeout = 1500ms}) ==
+        "the launched job was ended: it ran longer than 1500 ms (LaunchOptions::timeout).");
+}
+
+TEST_CASE("a worker knows its call again", "[launch]") {
+  const auto by = launched_by_from(to_text({.call = 3, .folder = "/tmp/a:b"}));
+  REQUIRE(by);
+  CHECK(by->call == 3);
+  CHECK(by->folder == "/tmp/a:b");
+  for (const char* text : {"", "3", "3:", ":/tmp", "x:/tmp", "3:tmp"}) CHECK_FALSE(launched_by_from(text));
+}
+
+TEST_CASE("an exception is written as torchelastic writes it", "[launch]") {
+  const auto file = nlohmann::json::parse(
+      error_file("std::out_of_range", "no \xff such", std::chrono::system_clock::time_point(1700000000s)));
+  CHECK(file["message"]["message"] == "std::out_of_range: no \xEF\xBF\xBD such");
+  CHECK(file["message"]["extraInfo"]["timestamp"] == "1700000000");
+}

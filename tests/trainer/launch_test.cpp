@@ -1,0 +1,176 @@
+// A program that launches itself under the real ddprun: what it gets back, what it is told, and that nothing stays.
+#include <unistd.h>
+
+#include <csignal>
+#include <filesystem>
+
+#include "rendezvous/listen_socket.h"
+#include "tests/support/catch.h"
+#include "tests/support/command.h"
+
+using namespace ddprun;
+using namespace ddprun::test;
+using namespace std::chrono_literals;
+using Catch::Matchers::Contains;
+
+namespace {
+
+constexpr auto kLimit = 60s;
+
+// The program, with a place of its own for temporary files.
+class Launching {
+ public:
+  explicit Launching(std::vector<std::string> words, std::map<std::string, std::optional<std::string>> env = {}) {
+    words.insert(words.begin(), DDPRUN_BIN_DIR "/launch_worker");
+    env["OMP_NUM_THREADS"] = "1";
+    env["TMPDIR"] = folder_.path().string();
+    command_ = std::make_unique<Command>(std::move(words), CommandOptions{.env = std::move(env)});
+  }
+  Command* operator->() { return command_.get(); }
+  // To its end; neither a process nor a file may be left.
+  Ended end() {
+    const Ended ended = command_->wait_exit(kLimit);
+    CHECK(command_->all_gone(kLimit));
+    for (const auto& left : std::filesystem::directory_iterator(folder_.path()))  // ddprun keeps a failure's files
+      CHECK_THAT(left.path().filename().string(), !Catch::Matchers::StartsWith("ddprun-launch-"));
+    return ended;
+  }
+  const std::filesystem::path& folder() const { return folder_.path(); }
+
+ private:
+  TempFolder folder_;
+  std::unique_ptr<Command> command_;
+};
+
+Ended launched(std::vector<std::string> words, std::map<std::string, std::optional<std::string>> env = {}) {
+  return Launching(std::move(words), std::move(env)).end();
+}
+
+std::size_t times(const std::string& text, const std::string& part) {
+  std::size_t count = 0;
+  for (auto at = text.find(part); at != std::string::npos; at = text.find(part, at + 1)) ++count;
+  return count;
+}
+
+}  // namespace
+
+TEST_CASE("a function runs in several processes, and rank 0's result comes back", "[launch]") {
+  const Ended ended = launched({"sum"});
+  CHECK(ended == exited(0));
+  CHECK(ended.out == "returned {\"rank\":0,\"sum\":30,\"world\":2}\n");
+  CHECK(ended.err.empty());
+}
+
+TEST_CASE("the files between program and workers are the user's alone", "[launch]") {
+  Launching job({"wait"});
+  job->wait_for_output("up 1", kLimit);
+  const auto folder = std::filesystem::directory_iterator(job.folder())->path();
+  CHECK((std::filesystem::status(folder).permissions() & std::filesystem::perms(0777)) == std::filesystem::perms(0700));
+  job->kill(SIGTERM);
+  job.end();
+}
+
+TEST_CASE("arguments and results may be large, and hold what JSON's text does not", "[launch]") {
+  const Ended ended = launched({"large"});
+  CHECK(ended.out == "returned {\"infinity\":true,\"nan\":true,\"same\":true}\n");
+}
+
+TEST_CASE("an exception in a rank is told with the rank, its type and its words", "[launch]") {
+  const Ended ended = launched({"throw"});
+  CHECK(ended == exited(1));
+  CHECK_THAT(ended.out, Contains("failed with 1\nthe job failed: rank 1") &&
+                            Contains("std::out_of_range: no such luck") && Contains("rank 1's last words"));
+  CHECK_THAT(ended.err, !Contains("the job failed"));  // the exception has it
+}
+
+TEST_CASE("a rank that is killed is told with its signal", "[launch]") {
+  const Ended ended = launched({"kill"});
+  CHECK(ended == exited(1));
+  CHECK_THAT(ended.out, Contains("failed with 1\nthe job failed: rank 1") && Contains("SIGKILL"));
+}
+
+TEST_CASE("a job that takes too long is ended, with one sentence", "[launch]") {
+  const Ended ended = launched({"wait", "timeout_ms=1500"});
+  CHECK(ended == exited(124));
+  CHECK_THAT(ended.out, Contains("failed with 124\nthe launched job was ended: it ran longer than 1500 ms "
+                                 "(LaunchOptions::timeout).\n"));
+}
+
+TEST_CASE("options that cannot be and a ddprun that is not there are sentences", "[launch]") {
+  CHECK(launched({"sum", "machines=2"}).out ==
+        "error: cannot launch: dist_url is auto, which is for one machine: name tcp://host:port of machine 0.\n");
+  CHECK(launched({"sum", "ddprun=/nowhere/ddprun"}).out ==
+        "error: cannot launch: the launcher /nowhere/ddprun is no program that we may execute.\n");
+  CHECK(launched({"sum"}, {{"DDPRUN_LAUNCHER", "/tmp"}}).out ==
+        "error: cannot launch: the launcher /tmp is no program that we may execute.\n");
+  CHECK_THAT(launched({"sum", "argument=--no-such-option"}).out,
+             Contains("failed with 2\n") && Contains("no-such-option"));
+}
+
+TEST_CASE("a program may launch several times: later workers get the earlier results", "[launch]") {
+  const Ended ended = launched({"twice"});
+  CHECK(ended == exited(0));
+  CHECK_THAT(ended.out,
+             Contains("returned {\"failed\":true,\"first\":7,\"third\":{\"rank\":0,\"sum\":21,\"world\":2}}"));
+  CHECK(times(ended.out, "the first one runs") == 2);  // once on each rank
+}
+
+TEST_CASE("a worker launches nothing itself", "[launch]") {
+  CHECK_THAT(launched({"nested"}).out, Contains("cannot launch: this is in a function that launch() runs."));
+  CHECK(launched({"sum"}, {{"RANK", "1"}, {"WORLD_SIZE", "2"}}).out ==
+        "error: cannot launch: this process is rank 1 of a job already, and a worker launches no other job. Call the "
+        "function itself, or start this program without a launcher.\n");
+}
+
+TEST_CASE("one process runs the function itself, unless it is to be watched", "[launch]") {
+  CHECK(launched({"alone", "processes=1"}).out == "returned \"here\"\n");
+  CHECK(launched({"alone", "processes=1", "timeout_ms=60000"}).out == "returned \"elsewhere\"\n");
+}
+
+TEST_CASE("a function that ends the process has no result, which is said", "[launch]") {
+  CHECK_THAT(launched({"exit"}).out, Contains("rank 0 has left no result"));
+}
+
+TEST_CASE("SIGTERM at the program stops the job first, and then launch() throws", "[launch]") {
+  Launching job({"wait"});
+  job->wait_for_output("up 0", kLimit);
+  job->wait_for_output("up 1", kLimit);
+  job->kill(SIGTERM);
+  const Ended ended = job.end();
+  CHECK(ended == exited(128 + SIGTERM));
+  CHECK_THAT(ended.out, Contains("failed with 143\n") && Contains("SIGTERM"));
+}
+
+TEST_CASE("a program that is killed takes ddprun and its workers along", "[launch]") {
+  Launching job({"wait"});
+  job->wait_for_output("up 0", kLimit);
+  job->wait_for_output("up 1", kLimit);
+  job->kill(SIGKILL);
+  CHECK(job->wait_exit(kLimit) == killed_by(SIGKILL));
+  CHECK(job->all_gone(kLimit));
+}
+
+TEST_CASE("Ctrl-C at a terminal ends the job once, and politely", "[launch]") {
+  const TempFolder folder;
+  Command job({DDPRUN_BIN_DIR "/launch_worker", "slow"},
+              {.env = {{"OMP_NUM_THREADS", "1"}, {"TMPDIR", folder.path().string()}}, .terminal = true});
+  job.wait_for_output("up 0", kLimit);
+  job.wait_for_output("up 1", kLimit);
+  job.type("\x03");
+  job.wait_for_output("told 0", kLimit);
+  job.wait_for_output("told 1", kLimit);
+  folder.write("go", "");
+  job.wait_for_output("bye 0", kLimit);  // a second one would have killed it
+  job.wait_for_output("bye 1", kLimit);
+  CHECK(job.wait_exit(kLimit) == exited(128 + SIGINT));
+  CHECK(job.all_gone(kLimit));
+}
+
+TEST_CASE("machines meet where dist_url says, and machine 0 gets the result", "[launch]") {
+  const Listening listening = open_listener("127.0.0.1", 0);
+  close(listening.fd);
+  const std::string url = "dist_url=tcp://127.0.0.1:" + std::to_string(listening.port);
+  Launching first({"sum", "machines=2", "machine_rank=0", url}), second({"sum", "machines=2", "machine_rank=1", url});
+  CHECK(first.end().out == "returned {\"rank\":0,\"sum\":100,\"world\":4}\n");
+  CHECK(second.end().out == "returned null\n");
+}

@@ -1,0 +1,127 @@
+// Ranks that are asked to save stop at one step, whatever the distance between them and whenever they hear of it.
+#include "trainer/ddp/save_gate.h"
+
+#include <algorithm>
+#include <memory>
+#include <random>
+#include <thread>
+
+#include "rendezvous/server.h"
+#include "tests/support/catch.h"
+
+using namespace ddprun;
+using namespace std::chrono_literals;
+using Catch::Matchers::Contains;
+
+namespace {
+
+constexpr auto kLimit = 20s;
+
+// Ranks whose steps hold together: none is further than `ahead` steps before the last one, as collectives do it.
+class Job {
+ public:
+  Job(int ranks, std::uint64_t first_step, std::uint64_t ahead, unsigned seed)
+      : first_(first_step), ahead_(ahead), seed_(seed), ranks_(static_cast<std::size_t>(ranks)) {}
+
+  // At which step each of them saved.
+  std::vector<std::uint64_t> run() {
+    std::vector<std::thread> threads;
+    for (std::size_t rank = 0; rank < ranks_.size(); ++rank) {
+      ranks_[rank].done = first_ - 1;
+      threads.emplace_back([this, rank] { train(rank); });
+      threads.emplace_back([this, rank] { agree(rank); });
+    }
+    for (auto& thread : threads) thread.join();
+    std::vector<std::uint64_t> saved;
+    for (const Rank& rank : ranks_) saved.push_back(rank.saved_at);
+    return saved;
+  }
+
+ private:
+  struct Rank {
+    SaveGate gate;
+    std::atomic<std::uint64_t> done = 0;
+    std::uint64_t saved_at = 0;
+  };
+  std::mt19937 random(std::size_t rank, unsigned what) const {
+    return std::mt19937(seed_ * 1000 + static_cast<unsigned>(rank) * 10 + what);
+  }
+  std::uint64_t slowest() const {
+    std::uint64_t least = UINT64_MAX;
+    for (const Rank& rank : ranks_) least = std::min(least, rank.done.load());
+    return least;
+  }
+  void train(std::size_t rank) {
+    auto chance = random(rank, 1);
+    Rank& self = ranks_[rank];
+    for (std::uint64_t step = first_; self.saved_at == 0; ++step) {
+      while (step > slowest() + ahead_) std::this_thread::yield();
+      if (chance() % 4 == 0) std::this_thread::sleep_for(std::chrono::microseconds(chance() % 100));
+      self.done = step;
+      if (self.gate.reached(step, kLimit)) self.saved_at = step;
+    }
+    self.done = UINT64_MAX;
+  }
+  void agree(std::size_t rank) {
+    auto chance = random(rank, 2);
+    std::this_thread::sleep_for(std::chrono::microseconds(chance() % 5000));
+    Client store({.host = "127.0.0.1", .port = server_.port(), .timeout = kLimit});
+    const std::uint64_t stop = ranks_[rank].gate.close();
+    ranks_[rank].gate.open_up_to(
+        agree_on_step(store, "t/", static_cast<int>(rank), static_cast<int>(ranks_.size()), stop));
+  }
+
+  Server server_{{.address = "127.0.0.1"}};
+  std::uint64_t first_, ahead_;
+  unsigned seed_;
+  std::vector<Rank> ranks_;
+};
+
+}  // namespace
+
+TEST_CASE("ranks save at one step, however far apart they are and whenever each of them hears of it", "[save]") {
+  const std::uint64_t ahead = GENERATE(1, 5);  // 1: a collective in every step
+  for (unsigned seed = 0; seed < 20; ++seed) {
+    const auto saved = Job(4, 101, ahead, seed).run();
+    CAPTURE(seed, saved);
+    CHECK(std::count(saved.begin(), saved.end(), saved[0]) == 4);
+    CHECK(saved[0] >= 101);
+  }
+}
+
+TEST_CASE("ranks that have told no step yet save at the first one", "[save]") {
+  SaveGate gate;
+  CHECK(gate.close() == 0);
+  gate.open_up_to(1);
+  CHECK(gate.reached(70, 0s));
+}
+
+TEST_CASE("the training thread waits while the ranks agree, and goes on to the agreed step", "[save]") {
+  SaveGate gate;
+  CHECK_FALSE(gate.reached(7, 0s));
+  CHECK(gate.close() == 8);  // it is in that step
+  std::atomic<bool> agreed = false;
+  std::thread others([&] {
+    agreed = true;
+    gate.open_up_to(9);
+  });
+  CHECK_FALSE(gate.reached(8, kLimit));
+  CHECK(agreed);
+  others.join();
+  CHECK(gate.reached(9, 0s));
+  CHECK(gate.reached(9, 0s));
+}
+
+TEST_CASE("ranks that cannot agree say why, and none waits for ever", "[save]") {
+  SaveGate lonely, refused;
+  lonely.close();
+  CHECK_THROWS_WITH(lonely.reached(1, 10ms),
+                    "cannot save before the job stops: the ranks have not agreed in time at "
+                    "which step. What was done since the last snapshot is lost.");
+  refused.close();
+  refused.fail("the store is gone");
+  CHECK_THROWS_WITH(refused.reached(1, kLimit), Contains("cannot save before the job stops: the store is gone."));
+  const Server server({.address = "127.0.0.1"});
+  Client store({.host = "127.0.0.1", .port = server.port(), .timeout = 50ms});
+  CHECK_THROWS_AS(agree_on_step(store, "t/", 0, 2, 5), TimeoutError);  // rank 1 is dead
+}

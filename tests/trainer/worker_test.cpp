@@ -1,0 +1,181 @@
+// The trainer's side of the worker channel, with a page of our own in the agent's place.
+#include "ddprun/worker.h"
+
+#include <sys/wait.h>
+
+#include <csignal>
+#include <cstdlib>
+#include <functional>
+#include <iostream>
+
+#include "agent/channel_page.h"
+#include "tests/support/catch.h"
+
+using namespace ddprun;
+using namespace std::chrono_literals;
+
+namespace {
+
+// As a launcher would have left us: the page, and who we are. A child of fork() is the worker.
+class Launched {
+ public:
+  explicit Launched(int world_size = 1) : page_(ChannelPage::create(Clock::now())) {
+    setenv(DDPRUN_CHANNEL_VARIABLE, std::to_string(page_.fd()).c_str(), 1);
+    for (const auto& [name, value] :
+         std::initializer_list<std::pair<const char*, std::string>>{{"RANK", "0"},
+                                                                    {"WORLD_SIZE", std::to_string(world_size)},
+                                                                    {"LOCAL_RANK", "0"},
+                                                                    {"LOCAL_WORLD_SIZE", std::to_string(world_size)},
+                                                                    {"MASTER_ADDR", "127.0.0.1"},
+                                                                    {"MASTER_PORT", "1"}})  // nobody serves there
+      setenv(name, value.c_str(), 1);
+  }
+  ~Launched() {
+    unsetenv(DDPRUN_CHANNEL_VARIABLE);
+    for (const char* name : {"RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT"})
+      unsetenv(name);
+  }
+  ChannelPage& page() { return page_; }
+  Progress progress() { return page_.progress(Clock::now()); }
+
+  // Exit code, or minus the signal, of a process that does this.
+  static int in_a_process(const std::function<int()>& work) {
+    std::cout.flush();
+    const pid_t child = fork();
+    if (child == 0) {
+      std::signal(SIGTERM, SIG_DFL);  // not Catch's
+      int code = 99;
+      try {
+        code = work();
+      } catch (const std::exception& error) {
+        std::cerr << error.what() << "\n";
+      }
+      std::cout.flush();
+      _exit(code);
+    }
+    int status = 0;
+    waitpid(child, &status, 0);
+    return WIFEXITED(status) ? WEXITSTATUS(status) : -WTERMSIG(status);
+  }
+
+ private:
+  ChannelPage page_;
+};
+
+int as_code(Asked asked) { return static_cast<int>(asked); }
+
+}  // namespace
+
+TEST_CASE("without a launcher a Worker does nothing", "[worker]") {
+  unsetenv("DDPRUN_CHANNEL_FD");
+  CHECK(Launched::in_a_process([] {
+          const Worker worker;
+          struct sigaction action = {};
+          sigaction(SIGTERM, nullptr, &action);
+          return action.sa_handler == SIG_DFL ? 0 : 1;
+        }) == 0);
+  Worker worker;
+  CHECK_FALSE(worker.has_launcher());
+  worker.phase(Phase::training);
+  CHECK(worker.step_done(1) == Asked::nothing);
+  worker.saved(1);
+  worker.throughput(10);
+  CHECK_THROWS_WITH(Worker(), "cannot make a Worker: there is one already. One is enough.");
+}
+
+TEST_CASE("what a Worker tells is in its page", "[worker]") {
+  Launched launched;
+  CHECK(Launched::in_a_process([] {
+          Worker worker;
+          worker.phase(Phase::evaluating);
+          for (std::uint64_t step = 41; step <= 43; ++step) worker.step_done(step);
+          worker.saved(42);
+          worker.throughput(1234.5);
+          return worker.has_launcher() ? 0 : 1;
+        }) == 0);
+  const Progress told = launched.progress();
+  CHECK(told.phase == DDPRUN_PHASE_EVALUATING);
+  CHECK(told.step == 43u);
+  CHECK(told.steps_done == 3);
+  CHECK(told.snapshot_step == 42u);
+  CHECK(told.samples_per_second == 1234.5);
+}
+
+TEST_CASE("alone, a Worker that is asked to save does it after the step that it is in", "[worker]") {
+  Launched launched;
+  launched.page().request_save_at(1000);  // what the agent of one node takes for the step
+  CHECK(Launched::in_a_process([] { return as_code(Worker().step_done(7)); }) == as_code(Asked::to_save));
+}
+
+TEST_CASE("asked to leave, no rank asks the others", "[worker]") {
+  Launched launched(2);
+  launched.page().request_leave_without_saving();
+  CHECK(Launched::in_a_process([] { return as_code(Worker().step_done(7)); }) == as_code(Asked::to_leave));
+}
+
+TEST_CASE("SIGTERM ends a Worker's process, unless it is asked to save", "[worker]") {
+  Launched launched;
+  const auto told_to_stop = [] {
+    Worker worker;
+    raise(SIGTERM);
+    return as_code(worker.step_done(1));
+  };
+  CHECK(Launched::in_a_process(told_to_stop) == -SIGTERM);
+  launched.page().request_save_at(1);
+  CHECK(Launched::in_a_process(told_to_stop) == as_code(Asked::to_save));
+  launched.page().request_leave_without_saving();
+  CHECK(Launched::in_a_process(told_to_stop) == -SIGTERM);
+  launched.page().request_save_at(1);
+  CHECK(Launched::in_a_process([] {
+          { Worker worker; }
+          raise(SIGTERM);  // nobody is there to obey any more
+          return 0;
+        }) == -SIGTERM);
+}
+
+TEST_CASE("a program's own handler of SIGTERM stays", "[worker]") {
+  Launched launched;
+  CHECK(Launched::in_a_process([] {
+          static volatile std::sig_atomic_t told = 0;
+          std::signal(SIGTERM, [](int) { told = 1; });
+          Worker worker;
+          raise(SIGTERM);
+          return told ? 0 : 1;
+        }) == 0);
+}
+
+TEST_CASE("a Worker whose peers cannot be asked says so", "[worker]") {
+  Launched launched(2);
+  launched.page().request_save_at(1);
+  CHECK(Launched::in_a_process([] {
+          Worker worker;
+          try {
+            for (std::uint64_t step = 1; worker.step_done(step) == Asked::nothing;) ++step;
+          } catch (const std::exception& error) {
+            return std::string(error.what()).find("cannot save before the job stops: ") == 0 ? 0 : 1;
+          }
+          return 2;
+        }) == 0);
+}
+
+TEST_CASE("a step costs a Worker less than 100 ns", "[worker]") {
+  Launched launched(2);
+  CHECK(Launched::in_a_process([] {
+          constexpr std::uint64_t kSteps = 200'000;
+          Worker worker;
+          double best = 1e9;
+          for (std::uint64_t round = 0; round < 20; ++round) {  // the machine has other work, too
+            const auto began = Clock::now();
+            for (std::uint64_t step = 1; step <= kSteps; ++step)
+              if (worker.step_done(round * kSteps + step) != Asked::nothing) return 1;
+            const std::chrono::duration<double, std::nano> took = Clock::now() - began;
+            best = std::min(best, took.count() / kSteps);
+          }
+          std::cout << "one step_done() takes " << best << " ns\n";
+#ifdef NDEBUG
+          return best < 100 ? 0 : 2;
+#else
+          return 0;
+#endif
+        }) == 0);
+}
