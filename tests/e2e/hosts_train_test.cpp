@@ -92,7 +92,7 @@ const std::vector<Fault> kAllFaults{
     {"SIGTERM to a node, which ends the job, and the job started again",
      [](TrainJob& job, int host) {
        job[host].kill(SIGTERM);
-       for (int each = 0; each < kHosts; ++each) REQUIRE(job[each].wait_exit(kTrainLimit) == exited(143));
+       for (int each = 0; each < kHosts; ++each) REQUIRE(job[each].wait_exit(kTrainLimit) == exited(75));
        job.start_all();
      }},
 };
@@ -135,6 +135,38 @@ void strike_and_finish(std::uint64_t seed) {
 }
 
 }  // namespace
+
+TEST_CASE("hosts without a shared disk keep a snapshot each, and one that has lost its own goes on with the others'",
+          "[hosts]") {
+  if (!hosts_or_skip()) return;
+  HostJob job(2, {});
+  const auto place = [&](int host) { return job.folder / Hosts::name(host); };
+  const auto train = [&](const std::string& epochs) {
+    for (int host = 0; host < 2; ++host) {
+      std::filesystem::create_directory(place(host));
+      std::vector<std::string> words{"env", "-C", place(host), "OMP_NUM_THREADS=1", kDdprun};
+      for (const std::string& word : static_over_hosts(2)) words.push_back(word);
+      words.insert(words.end(), {"--node-rank=" + std::to_string(host), train_program(), epochs, "1", "--device=cpu"});
+      job.start_command(host, words);
+    }
+    for (int host = 0; host < 2; ++host) REQUIRE(job[host].wait_exit(kTrainLimit) == exited(0));
+    CHECK((read_file(place(0) / "snapshot.pt") == read_file(place(1) / "snapshot.pt")));  // too long to be printed
+    return job[0].out();
+  };
+  const std::filesystem::path undisturbed = job.folder / "undisturbed.pt";
+  train("3");
+  std::filesystem::rename(place(0) / "snapshot.pt", undisturbed);
+  for (int host = 0; host < 2; ++host) std::filesystem::remove_all(place(host));
+  for (const int loser : {0, 1}) {
+    train("2");
+    std::filesystem::remove_all(place(loser));
+    CHECK(train("3").find("2 of 3 epochs done") != std::string::npos);
+    CHECK(
+        run({torch_python(), DDPRUN_SOURCE_DIR "/tests/e2e/same_weights.py", undisturbed, place(loser) / "snapshot.pt"},
+            kTrainLimit) == exited(0));
+    for (int host = 0; host < 2; ++host) std::filesystem::remove_all(place(host));
+  }
+}
 
 TEST_CASE("train over three hosts with random faults ends with the weights of an undisturbed run", "[hosts]") {
   if (!hosts_or_skip()) return;

@@ -32,9 +32,11 @@ exit 1
 
 struct Job {
   explicit Job(const std::string& option = "--max-restarts=3", const std::string& worker = train_program())
-      : command({ddprun_program(), "--nproc_per_node=" + std::to_string(kRanks), option, worker,
-                 std::to_string(kEpochs), "1", "--log-every=1", "--device=cpu", "--snapshot=snapshot.pt"},
-                {.env = {{"TRAIN", train_program()}, {"OMP_NUM_THREADS", "1"}}, .cwd = prepared()}) {}
+      : command(words(option, worker), options(prepared())) {}
+
+  // Goes on with what an earlier one left.
+  explicit Job(const TempFolder& earlier)
+      : command(words("--max-restarts=3", train_program()), options(earlier.path())) {}
 
   void wait_for_step(int epoch, int step, Mark after = {}) {
     command.wait_for_output("^epoch " + std::to_string(epoch) + " step " + std::to_string(step) + " ", 60s, after);
@@ -46,6 +48,20 @@ struct Job {
   Command command;
 
  private:
+  static std::vector<std::string> words(const std::string& option, const std::string& worker) {
+    return {ddprun_program(),
+            "--nproc_per_node=" + std::to_string(kRanks),
+            option,
+            worker,
+            std::to_string(kEpochs),
+            "1",
+            "--log-every=1",
+            "--device=cpu",
+            "--snapshot=snapshot.pt"};
+  }
+  static CommandOptions options(const std::filesystem::path& folder) {
+    return {.env = {{"TRAIN", train_program()}, {"OMP_NUM_THREADS", "1"}}, .cwd = folder};
+  }
   std::filesystem::path prepared() const {
     folder.write("failing_train", kFailingTrain, /*executable=*/true);
     REQUIRE(mkfifo((folder / "fail").c_str(), 0600) == 0);
@@ -134,14 +150,27 @@ TEST_CASE("train that fails more often than it may be restarted ends with 1 and 
   CHECK(job.command.all_gone(1s));
 }
 
-TEST_CASE("train that dies of the same signal twice within seconds is not restarted a second time", "[kill]") {
+TEST_CASE("train that gets on between two deaths of the same kind is started again each time", "[kill]") {
   Job job;
-  const Mark second_round = end_rank(job, SIGKILL, 1, 2, 3);
-  job.command.wait_for_output("resuming", 60s, second_round);
-  end_rank(job, SIGKILL, 0, 5, 1, job.command.mark());
-  const Ended end = job.command.wait_exit(60s);
-  CHECK(end == exited(1));
-  CHECK(says(end, "rank 0 (local rank 0) was killed by SIGKILL"));
-  CHECK(says(end, "the same failure twice"));
-  CHECK(job.command.all_gone(1s));
+  Mark round = end_rank(job, SIGKILL, 1, 2, 3);
+  job.command.wait_for_output("resuming", 60s, round);
+  round = end_rank(job, SIGKILL, 0, 5, 1, job.command.mark());
+  require_finished_alike(job);
+}
+
+TEST_CASE("train under a ddprun that is told to leave saves in the midst of an epoch, and later goes on from there",
+          "[kill]") {
+  Job job;
+  job.wait_for_step(3, 4);
+  job.command.kill(SIGTERM);
+  const Ended left = job.command.wait_exit(60s);
+  CHECK(left == exited(75));  // to be requeued: every rank has said that its snapshot is safe
+  CHECK(left.out.find("to go on from there later") != std::string::npos);
+  Job again(job.folder);
+  const Ended end = again.command.wait_exit(60s);
+  REQUIRE(end == exited(0));
+  CHECK(end.out.find(" % of the next") != std::string::npos);
+  CHECK(end.out.find("epoch 2 step") == std::string::npos);
+  CHECK(run({torch_python(), DDPRUN_SOURCE_DIR "/tests/e2e/same_weights.py", undisturbed_snapshot(), job.snapshot()},
+            60s) == exited(0));
 }

@@ -234,7 +234,7 @@ TEST_CASE("machines with disks of their own keep a copy each, and who lacks the 
   for (const char* machine : {"0", "1"}) fs::create_directory(folder / machine);
   const auto train = [&](int steps) {
     Ranks(2, worker({"train", folder / "{rank}/run.pt", "adam", std::to_string(steps)}), kMachineEach).wait_all_good();
-    CHECK(read_file(folder / "0/run.pt") == read_file(folder / "1/run.pt"));  // though their statistics differ
+    CHECK((read_file(folder / "0/run.pt") == read_file(folder / "1/run.pt")));  // though their statistics differ
     return load_snapshot(folder / "1/run.pt");
   };
   CHECK(train(3).at.step == 3);
@@ -256,9 +256,11 @@ TEST_CASE("machines with disks of their own keep a copy each, and who lacks the 
 
 TEST_CASE("machines that share a disk write one copy", "[snapshots]") {
   const TempFolder folder;
-  const Words words = worker({"train", folder / "run.pt", "sgd", "5", "every-step"});
-  Ranks(3, words, kMachineEach).wait_all_good();
-  CHECK(names_in(folder.path()) == std::set<std::string>{"run-g1-s4.pt", "run.pt", "run.pt.generation"});
+  fs::create_directory(folder / "shared");
+  Ranks(3, worker({"train", folder / "shared/run.pt", "sgd", "5", "every-step"}), kMachineEach).wait_all_good();
+  CHECK(names_in(folder / "shared") == std::set<std::string>{"run-g1-s4.pt", "run.pt", "run.pt.generation"});
+  Ranks(3, worker({"train", folder / "alone.pt", "sgd", "5"})).wait_all_good();
+  CHECK(differences(load_snapshot(folder / "shared/run.pt"), load_snapshot(folder / "alone.pt")) == "");
 }
 
 TEST_CASE("what one rank cannot do is the same sentence on all of them", "[snapshots]") {

@@ -129,6 +129,7 @@ struct Snapshots::Impl {
   Snapshot fetch();
   Snapshot describe(const TrainingState& state, const SaveRequest& request) const;
   void share_rank_0s(Snapshot& snapshot, const torch::nn::Module& model) const;
+  void store(const SnapshotStamp& stamp, const IValue& value);
   void write(const Snapshot& snapshot);
   void await_writing();
   void tell_what_is_safe();
@@ -137,7 +138,7 @@ struct Snapshots::Impl {
   const ProcessGroup group;
   SnapshotFolder folder;
   bool writes = false;  // this rank, for its folder
-  bool alone = true;    // one folder, one writer
+  bool alone = true;    // rank 0 is the only one that writes
   std::int64_t generation = 0;
   int holder = -1;       // the rank that has what is resumed from; -1: there is none
   SnapshotStamp agreed;  // the holder's
@@ -162,7 +163,10 @@ bool Snapshots::Impl::claim_folder() {
   all_or_none(group, [&] {
     if (!first_of_machine) return;
     folder.check_writable();
-    folder.claim(mark);
+    if (group.rank() != 0) folder.claim(mark);
+  });
+  all_or_none(group, [&] {
+    if (group.rank() == 0) folder.claim(mark);  // its own folder is always its own
   });
   return first_of_machine && folder.claimed_by() == mark;  // of those that share it, the last one
 }
@@ -183,10 +187,9 @@ void Snapshots::Impl::agree(const std::optional<Found>& found) {
     own["path"] = found->path;
   }
   const auto said = all_gather_object(own, group);
-  int writers = 0;
   for (std::size_t rank = 0; rank < said.size(); ++rank) {
     const json& theirs = said[rank];
-    writers += theirs["writes"].get<bool>();
+    alone = alone && (rank == 0 || !theirs["writes"].get<bool>());
     generation = std::max(generation, theirs["last_generation"].get<std::int64_t>() + 1);
     if (!theirs.contains("found")) continue;
     const SnapshotStamp stamp{theirs["found"][0], theirs["found"][1], theirs["found"][2]};
@@ -195,7 +198,6 @@ void Snapshots::Impl::agree(const std::optional<Found>& found) {
     agreed = stamp;
     agreed_path = theirs["path"];
   }
-  alone = writers == 1;
 }
 
 void Snapshots::Impl::open() {
@@ -269,23 +271,23 @@ void Snapshots::Impl::share_rank_0s(Snapshot& snapshot, const torch::nn::Module&
   for (std::size_t i = 0; i < names.size(); ++i) snapshot.model_state.insert_or_assign(names[i], buffers[i]);
 }
 
+void Snapshots::Impl::store(const SnapshotStamp& stamp, const IValue& value) {
+  folder.write(stamp, [&](NewFile& file) {
+    write_torch_file(value, [&](const void* data, std::size_t size) { file.append(data, size); });
+  });
+  safe_step = stamp.step;
+  ddprun_channel_snapshot(static_cast<std::uint64_t>(stamp.step));
+}
+
+// LibTorch pickles what has one owner in other bytes than what has several. So that the machines' copies are equal,
+// each is made from a value of one shape, which the thread alone owns.
 void Snapshots::Impl::write(const Snapshot& snapshot) {
-  const SnapshotStamp stamp = stamp_of(snapshot);
-  const IValue copy = options.asynchronous ? staging.copy(to_value(snapshot)) : to_value(snapshot);
-  const auto store = [this, stamp, copy] {
-    folder.write(stamp, [&](NewFile& file) {
-      write_torch_file(copy, [&](const void* data, std::size_t size) { file.append(data, size); });
-    });
-    safe_step = stamp.step;
-    ddprun_channel_snapshot(static_cast<std::uint64_t>(stamp.step));
-  };
-  writing = options.asynchronous
-                ? std::async(std::launch::async,
-                             [store] {
-                               setpriority(PRIO_PROCESS, static_cast<id_t>(gettid()), kWritersNiceness);
-                               store();
-                             })
-                : std::async(std::launch::deferred, store);
+  IValue value = options.asynchronous || !alone ? staging.copy(to_value(snapshot)) : to_value(snapshot);
+  const auto policy = options.asynchronous ? std::launch::async : std::launch::deferred;
+  writing = std::async(policy, [this, stamp = stamp_of(snapshot), value = std::move(value)] {
+    if (options.asynchronous) setpriority(PRIO_PROCESS, static_cast<id_t>(gettid()), kWritersNiceness);
+    store(stamp, value);
+  });
   if (!options.asynchronous) await_writing();
 }
 

@@ -26,7 +26,12 @@ c10::IValue Staging::copy_part(const c10::IValue& value) {
     for (const c10::IValue& item : value.toListRef()) result.push_back(copy_part(item));
     return result;
   }
-  return value;
+  if (value.isTuple()) {
+    std::vector<c10::IValue> elements;
+    for (const c10::IValue& item : value.toTupleRef().elements()) elements.push_back(copy_part(item));
+    return c10::ivalue::Tuple::create(std::move(elements));
+  }
+  return value;  // numbers, strings, None
 }
 
 c10::IValue Staging::copy(const c10::IValue& value) {

@@ -10,7 +10,7 @@ namespace ddprun {
 
 class Staging {
  public:
-  // The same value on tensors of ours, valid until the next call. Tensors in dicts and lists are copied.
+  // The same value on tensors of ours, valid until the next call. Nothing in it is shared with the original but strings.
   c10::IValue copy(const c10::IValue& value);
 
  private:
