@@ -32,7 +32,6 @@ using Milliseconds = std::chrono::milliseconds;
 
 constexpr Milliseconds kTimeoutMin{100};
 constexpr int kNotItsMatter = -1;  // FileStore's number of workers, after which it would remove the file
-constexpr const char* kAnyoneOutside = "192.0.2.1";  // an address of no machine (RFC 5737), on the default route's way
 
 // Never destroyed by the program's end: by then LibTorch's own statics, which a group needs, may be gone.
 struct Process {
@@ -200,11 +199,10 @@ Store open_store(const Place& place, const InitOptions& options) {
 Member member_of(const RankEnv& env, Backend backend) {
   const auto environment = process_environment();
   const auto visible = environment.find("CUDA_VISIBLE_DEVICES");
-  Member member{.machine = machine_identity(),
+  Member member{.machine = machine_name(machine_identity(), env.group_rank),
                 .gpus = backend == Backend::gloo ? 0 : count_gpus(),
                 .visible_gpus = visible == environment.end() ? "" : visible->second,
                 .backend = name_of(backend)};
-  if (env.group_rank >= 0) member.machine += " node " + std::to_string(env.group_rank);
   return member;
 }
 
@@ -325,13 +323,13 @@ void connect(ProcessGroup::State& state, const std::string& name) {
   }
 }
 
-// Ranks on one machine need no other way; else the one towards the store's machine, or the default route's.
+// Ranks on one machine need no other way than the one to the store; else it must be one for all.
 std::string address_of(const Place& place, const Roster& roster) {
   const RankEnv& env = place.env;
   if (env.world_size == 1) return "127.0.0.1";
-  if (!std::holds_alternative<InFile>(place.method)) return own_address_towards(env.route_addr, env.master_port);
-  if (ranks_beside(roster, 0).size() == roster.size()) return "127.0.0.1";
-  return own_address_towards(kAnyoneOutside, 9);
+  const bool in_file = std::holds_alternative<InFile>(place.method);
+  if (!on_one_machine(roster)) return own_address_for_other_machines(in_file ? "" : env.route_addr, env.master_port);
+  return in_file ? "127.0.0.1" : own_address_towards(env.route_addr, env.master_port);
 }
 
 void take_device(ProcessGroup::State& state) {
