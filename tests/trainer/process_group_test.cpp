@@ -10,6 +10,7 @@
 #include "rendezvous/listen_socket.h"
 #include "rendezvous/server.h"
 #include "tests/support/catch.h"
+#include "tests/support/hosts.h"
 #include "tests/trainer/ranks.h"
 
 using namespace ddprun;
@@ -81,6 +82,29 @@ TEST_CASE("without RANK and WORLD_SIZE a process is a world of its own", "[proce
 
 TEST_CASE("ranks find each other at an address, and know who shares their machine", "[process_group]") {
   check_good(ByHand(worker(address_at(free_port())), {0, 1}, 2).wait());
+}
+
+// Debian's installer writes such a line, which makes the store's address, seen from its own machine, the loopback's.
+// Of two ranks gloo lets the one with the lower address listen: here the one whose address that would be.
+TEST_CASE("a rank whose machine takes its own name for the loopback is reached by the others", "[process_group]") {
+  if (!hosts_or_skip()) return;
+  const Hosts hosts(2);
+  const TempFolder folder;
+  const auto rank = [&](int own, const std::string& address) {
+    const std::string number = std::to_string(own);
+    const auto names = folder.write("hosts" + number, "127.0.0.1 localhost\n" + address + " meeting\n").string();
+    return hosts.on(own, {"unshare", "--mount", "sh", "-c",
+                          "mount --bind " + names + " /etc/hosts && ip addr add 192.168.99.1" + number +
+                              "/24 dev eth0 && OMP_NUM_THREADS=1 exec " DDPRUN_BIN_DIR
+                              "/group_worker tcp://meeting:29500 10000 1 " +
+                              number + " 2"});
+  };
+  Command first(rank(0, "127.0.1.1")), second(rank(1, "192.168.99.10"));
+  for (Command* command : {&first, &second}) {
+    const Ended end = command->wait_exit(kLimit);
+    CHECK(end == exited(0));
+    CHECK_THAT(end.out, Contains("1 here, sum 3"));
+  }
 }
 
 TEST_CASE("ranks find each other in a file, which the last of them removes", "[process_group]") {

@@ -29,6 +29,15 @@ TEST_CASE("local ranks are those of one machine, wherever the ranks lie", "[rost
   CHECK(ranks_beside(roster, 1) == std::vector<int>{1, 3, 4});
 }
 
+TEST_CASE("nodes of one machine are machines of their own, yet on one", "[roster]") {
+  const Roster nodes{on(machine_name("a", 0)), on(machine_name("a", 1))};
+  CHECK(ranks_beside(nodes, 0) == std::vector<int>{0});
+  CHECK(on_one_machine(nodes));
+  CHECK(on_one_machine({on(machine_name("a", -1))}));
+  CHECK_FALSE(on_one_machine({on(machine_name("a", 0)), on(machine_name("b", 0))}));
+  CHECK_FALSE(on_one_machine({on("a"), on("b")}));
+}
+
 TEST_CASE("each rank has a GPU of its own, or none", "[roster]") {
   const Roster two{on("a", 2), on("b", 2), on("a", 2), on("a", 2)};
   CHECK(gpu_of(two, 0) == 0);

@@ -12,7 +12,7 @@ namespace {
 
 constexpr int kProcessesMax = 4096, kMachinesMax = 1 << 16, kRestartsMax = 1 << 20;
 constexpr std::string_view kOwnLine = "ddprun: ", kReport = "ddprun: the job failed: ";
-constexpr std::size_t kLineMax = 4096, kReportMax = 256 * 1024, kLastLinesMax = 5;
+constexpr std::size_t kLineMax = 4096, kReportMax = std::size_t{256} * 1024, kLastLinesMax = 5;
 
 std::string parent_folder(const std::string& path) {
   const auto slash = path.rfind('/');

@@ -6,6 +6,21 @@
 #include "trainer/ddp/init_method.h"
 
 namespace ddprun {
+namespace {
+
+constexpr const char* kNode = " node ";
+
+}  // namespace
+
+std::string machine_name(const std::string& identity, int node) {
+  return node < 0 ? identity : identity + kNode + std::to_string(node);
+}
+
+bool on_one_machine(const Roster& roster) {
+  const auto identity = [](const Member& member) { return member.machine.substr(0, member.machine.rfind(kNode)); };
+  return std::all_of(roster.begin(), roster.end(),
+                     [&](const Member& member) { return identity(member) == identity(roster.front()); });
+}
 
 std::string to_text(const Roster& roster) {
   Roster kinds;

@@ -17,6 +17,11 @@ struct Member {
 
 using Roster = std::vector<Member>;  // by rank
 
+// Member::machine. A launcher's nodes count as machines, also where several of them share one.
+std::string machine_name(const std::string& identity, int node);  // -1: no launcher has told
+// All ranks, whatever nodes they are of.
+bool on_one_machine(const Roster& roster);
+
 // Equal members are written once: a thousand ranks are some kilobytes. Throws std::exception on what is no roster.
 std::string to_text(const Roster& roster);
 Roster roster_from_text(const std::string& text);

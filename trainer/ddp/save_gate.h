@@ -11,6 +11,7 @@
 #include <condition_variable>
 #include <cstdint>
 #include <mutex>
+#include <optional>
 #include <string>
 
 #include "rendezvous/client.h"
@@ -42,8 +43,9 @@ class SaveGate {
   std::string failure_;
 };
 
-// The highest of all ranks' numbers, 1 at least. Every rank calls it once; throws where one has not within the store's
-// time-out.
-std::uint64_t agree_on_step(Client& store, const std::string& prefix, int rank, int world_size, std::uint64_t mine);
+// Tells the others where this rank would stop; once for each rank.
+void offer_stop(Client& store, const std::string& prefix, int rank, int world_size, std::uint64_t stop);
+// The highest that any rank has offered, 1 at least, once all have. Empty: they have not within `limit`.
+std::optional<std::uint64_t> agreed_stop(Client& store, const std::string& prefix, Duration limit);
 
 }  // namespace ddprun

@@ -20,7 +20,9 @@ namespace ddprun {
 namespace {
 
 constexpr std::chrono::seconds kAgreementLimit{10};
-constexpr long kLookEveryNs = 100'000'000;  // at the page, should nobody wake us: a program may block SIGTERM
+constexpr std::chrono::seconds kStoreLimit{3};  // of each call: the store is there, or we are lost as well
+// At the page, should nobody wake us, as a program may block SIGTERM; and whether the Worker's end waits for us.
+constexpr std::chrono::milliseconds kLookEvery{100};
 
 std::atomic<bool> taken = false;
 sem_t news;  // there may be a request in the page; a signal handler may post it
@@ -93,17 +95,21 @@ struct Worker::Channel {
     while (ddprun_channel_request().what != DDPRUN_ASKED_TO_SAVE) {
       timespec until = {};
       clock_gettime(CLOCK_REALTIME, &until);
-      until.tv_nsec += kLookEveryNs;
+      until.tv_nsec += std::chrono::nanoseconds(kLookEvery).count();
       until.tv_sec += until.tv_nsec / 1'000'000'000;
       until.tv_nsec %= 1'000'000'000;
       sem_timedwait(&news, &until);
       if (ending) return;
     }
     const std::uint64_t stop = gate.close();
+    const std::string prefix = "ddprun/save/" + std::to_string(env.round) + "/";
     try {
-      Client store({.host = env.master_addr, .port = env.master_port, .timeout = kAgreementLimit});
-      gate.open_up_to(
-          agree_on_step(store, "ddprun/save/" + std::to_string(env.round) + "/", env.rank, env.world_size, stop));
+      Client store({.host = env.master_addr, .port = env.master_port, .timeout = kStoreLimit});
+      offer_stop(store, prefix, env.rank, env.world_size, stop);
+      std::optional<std::uint64_t> agreed;
+      for (const TimePoint end = Clock::now() + kAgreementLimit; !agreed && Clock::now() < end && !ending;)
+        agreed = agreed_stop(store, prefix, kLookEvery);
+      if (agreed) gate.open_up_to(*agreed);
     } catch (const std::exception& error) {
       std::string reason = error.what();
       while (!reason.empty() && reason.back() == '.') reason.pop_back();

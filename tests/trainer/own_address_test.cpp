@@ -1,0 +1,20 @@
+// Which address a rank offers to its peers.
+#include "trainer/ddp/own_address.h"
+
+#include "tests/support/catch.h"
+
+using namespace ddprun;
+
+TEST_CASE("loopback addresses are told from others", "[own_address]") {
+  for (const char* own : {"127.0.0.1", "127.0.1.1", "::1", "::ffff:127.0.0.1"}) CHECK(is_loopback(own));
+  for (const char* other : {"", "10.0.0.127", "::2", "fd99::1", "128.0.0.1"}) CHECK_FALSE(is_loopback(other));
+}
+
+TEST_CASE("a name that means the loopback here gives other machines another address, where there is one",
+          "[own_address]") {
+  CHECK(is_loopback(own_address_towards("127.0.1.1", 1)));
+  const std::string outside = own_address_towards("192.0.2.1", 9);
+  const std::string offered = own_address_for_other_machines("127.0.1.1", 1);
+  CHECK_FALSE(offered.empty());
+  if (!outside.empty()) CHECK(offered == outside);
+}
