@@ -1,4 +1,6 @@
 // The tree that `cmake --install` makes, away from source and build.
+#include <signal.h>
+
 #include <cmath>
 #include <cstdio>
 #include <filesystem>
@@ -39,11 +41,19 @@ TEST_CASE("a project of one's own builds on the installed library, and trains un
   const Ended built = run({"cmake", "--build", build}, 300s);
   CAPTURE(built.out);
   REQUIRE(built == exited(0));
-  const Ended trained = run({tree + "/bin/ddprun", "--nproc_per_node=2", build + "/own_training"}, 60s);
-  CAPTURE(trained.err);
+  const std::vector<std::string> words{tree + "/bin/ddprun", "--nproc_per_node=2", build + "/own_training"};
+  Command training(words, {.cwd = folder.path()});
+  training.wait_for_output("^epoch 20$", 60s);
+  REQUIRE(::kill(training.wait_for_process("RANK", "1", 10s), SIGKILL) == 0);
+  const Ended trained = training.wait_exit(60s);
   CHECK(trained == exited(0));
+  CHECK(trained.err.find("rank 1 (local rank 1) was killed by SIGKILL") != std::string::npos);
+  const auto second_round = trained.out.rfind("from epoch ");
+  int from = 0;
   double bias = 0;
-  REQUIRE(std::sscanf(trained.out.c_str(), "[{\"bias\":%lf,\"rank\":0},", &bias) == 1);
+  REQUIRE(std::sscanf(trained.out.c_str() + second_round, "from epoch %d", &from) == 1);
+  CHECK(from >= 19);
+  REQUIRE(std::sscanf(trained.out.c_str() + trained.out.find("[{"), "[{\"bias\":%lf,\"rank\":0},", &bias) == 1);
   CHECK(std::abs(bias + 1) < 0.01);
   CHECK(trained.out.find("\"rank\":1}]") != std::string::npos);
   const Ended launched = run({build + "/own_launch"}, 60s, {.env = {{"PATH", "/usr/bin:/bin"}}});

@@ -10,7 +10,8 @@ namespace ddprun {
 
 class Staging {
  public:
-  // The same value on tensors of ours, valid until the next call. Nothing in it is shared with the original but strings.
+  // The same value on tensors of ours, valid until the next call. Nothing in it is shared with the original but
+  // strings.
   c10::IValue copy(const c10::IValue& value);
 
  private:
