@@ -42,6 +42,8 @@ int main(int argc, char** argv) try {
     if (asked == ddprun::Asked::to_leave) return say("leaves " + who), 0;
     meet("save");  // a collective: it returns only where all save
     worker.saved(step);
+    if (store.add("done", 1) == env.world_size) store.set("all_done", "");
+    if (env.group_rank == 0) store.wait({"all_done"});  // the store goes with its node's workers
     return say("rank " + who + " saves at " + std::to_string(step) + "."), 0;
   }
 } catch (const std::exception& error) {

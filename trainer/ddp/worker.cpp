@@ -109,12 +109,30 @@ struct Worker::Channel {
       std::optional<std::uint64_t> agreed;
       for (const TimePoint end = Clock::now() + kAgreementLimit; !agreed && Clock::now() < end && !ending;)
         agreed = agreed_stop(store, prefix, kLookEvery);
-      if (agreed) gate.open_up_to(*agreed);
+      if (!agreed) return;
+      gate.open_up_to(*agreed);
+      wait_until_all_know(store, prefix);
     } catch (const std::exception& error) {
       std::string reason = error.what();
       while (!reason.empty() && reason.back() == '.') reason.pop_back();
       gate.fail(reason);
     }
+  }
+
+  // Who leaves early takes the store along, if it is its node's.
+  void wait_until_all_know(Client& store, const std::string& prefix) const {
+    try {
+      if (store.add(prefix + "knowing", 1) == env.world_size) store.set(prefix + "all_know", "");
+      store.wait({prefix + "all_know"});
+    } catch (const Error&) {  // a peer has died, or left already, and so knew
+    }
+  }
+
+  // True: this is where the ranks save, and all of them know it.
+  bool reached(std::uint64_t step) {
+    if (!gate.reached(step, kAgreementLimit)) return false;
+    if (agreeing.joinable()) agreeing.join();
+    return true;
   }
 
   RankEnv env = rank_env();
@@ -148,7 +166,7 @@ Asked Worker::step_done(std::uint64_t step) {
   if (asked == DDPRUN_ASKED_TO_LEAVE) return Asked::to_leave;
   if (channel_->env.world_size == 1) return asked == DDPRUN_ASKED_TO_SAVE ? Asked::to_save : Asked::nothing;
   if (asked == DDPRUN_ASKED_TO_SAVE && !std::exchange(channel_->woken, true)) sem_post(&news);
-  return channel_->gate.reached(step, kAgreementLimit) ? Asked::to_save : Asked::nothing;
+  return channel_->reached(step) ? Asked::to_save : Asked::nothing;
 }
 
 void Worker::saved(std::uint64_t step) { ddprun_channel_snapshot(step); }
