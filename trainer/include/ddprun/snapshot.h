@@ -18,6 +18,8 @@
 // Then each machine keeps a copy, so that the loss of one loses nothing; all agree on the newest, and who lacks it
 // receives it. One process of each machine writes.
 //
+// Under ddprun each rank tells its agent what is safe: Worker::saved() (worker.h) is not needed beside it.
+//
 // Every rank calls the same functions in the same order; a lost peer makes them throw (process_group.h). What a rank
 // cannot do is one sentence that all ranks throw. For one thread. Destroy it before its process group.
 #pragma once
@@ -59,7 +61,7 @@ struct SnapshotOptions {
 // How far a run has come.
 struct Position {
   std::int64_t epochs_run = 0;    // epochs finished
-  std::int64_t step = 0;          // optimizer steps since the beginning
+  std::int64_t step = 0;          // optimizer steps since the beginning; of two snapshots the higher one is newer
   std::int64_t samples_seen = 0;  // over all ranks, the sampler's padding included
   bool operator==(const Position&) const = default;
 };
