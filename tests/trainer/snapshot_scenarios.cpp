@@ -68,7 +68,7 @@ void train_with_snapshots(const ProcessGroup& group, const Words& words) {
   Snapshots snapshots({.path = words.at(0)}, group);
   const auto resumed = snapshots.resume(state);
   Position at = resumed ? resumed->at : Position{};
-  set_lr(*optimizer, schedule.lr());
+  if (!resumed) set_lr(*optimizer, schedule.lr());
   DistributedDataParallel ddp(
       net, {.bucket_bytes = 64, .bucket_order = resumed ? resumed->bucket_order : BucketOrder{}}, group);
   while (at.step < steps) {
