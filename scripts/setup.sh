@@ -8,7 +8,8 @@ usage() {
 usage: scripts/setup.sh [--test] [--bench]
 
 Installs what the build needs: Debian 12 packages (as root, or with sudo) and a Python environment in .venv that holds
-torch==2.11.0, the LibTorch the trainer links. It says what it will install first, and does nothing where all is there.
+torch==2.11.0, the LibTorch the trainer links, and safetensors, a peer of the tests. It says what it will install first,
+and does nothing where all is there.
 
   --test    also what only the tests need
   --bench   also what only the benches need (hyperfine, valgrind, and mpirun to compare with)
@@ -72,7 +73,7 @@ has_cuda_toolkit() {
 }
 
 install_venv() {
-  local requirements=(torch==2.11.0) free_gib
+  local requirements=(torch==2.11.0 safetensors==0.8.0) free_gib
   has_cuda_toolkit || requirements+=('nvidia-cuda-crt==13.0.*' 'nvidia-cuda-cccl==13.0.*')
   # The stamp says what is there; the marker, that an installation began and did not end.
   venv_is_complete() { [ "$(cat .venv/ddprun-installed 2>/dev/null)" = "${requirements[*]}" ]; }

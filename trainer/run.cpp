@@ -6,9 +6,7 @@
 #include <optional>
 
 #include "ddprun/collectives.h"
-#include "rendezvous/error.h"
-#include "trainer/ddp/files.h"
-#include "trainer/ddp/snapshot_format.h"
+#include "ddprun/weights.h"
 
 namespace ddprun {
 namespace {
@@ -28,10 +26,7 @@ SnapshotOptions snapshot_options(const Run& run) {
 void load_first_weights(Run& run) {
   const std::string& path = run.options.init;
   if (path.empty() || run.group.rank() != 0) return;  // DDP gives them to the others
-  const std::string name = "the first weights in " + path;
-  const auto bytes = disk().read(path);
-  if (!bytes) throw Error("cannot read " + name, "No such file or directory");
-  load_model_state(*run.model, decode_weights(*bytes, name), name);
+  load_weights(*run.model, path);
 }
 
 std::string percent_of(const Run& run) {

@@ -238,6 +238,7 @@ TEST_CASE("machines with disks of their own keep a copy each, and who lacks the 
     return load_snapshot(folder / "1/run.pt");
   };
   CHECK(train(3).at.step == 3);
+  fs::copy_file(folder / "0/run.pt", folder / "older.pt");
   Ranks(2, worker({"train", folder / "undisturbed.pt", "adam", "9"})).wait_all_good();
 
   const int loser = GENERATE(0, 1);
@@ -247,10 +248,13 @@ TEST_CASE("machines with disks of their own keep a copy each, and who lacks the 
   CHECK(train(6).at.step == 6);
   CHECK(names_in(folder / "0").count("run-g1-s3.pt") + names_in(folder / "1").count("run-g1-s3.pt") == 2);
 
+  fs::copy_file(folder / "older.pt", folder / std::to_string(loser) / "run.pt", fs::copy_options::overwrite_existing);
+  CHECK(train(8).at.step == 8);  // its own was good, but older
+
   flip_a_byte(folder / std::to_string(loser) / "run.pt");
   const Snapshot end = train(9);
   CHECK(differences(load_snapshot(folder / "undisturbed.pt"), end) == "");
-  CHECK(end.generation == 3);
+  CHECK(end.generation == 4);
   CHECK(end.extra == nlohmann::json{{"rank", 0}});
 }
 

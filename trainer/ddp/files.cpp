@@ -9,6 +9,9 @@
 #include <cstdio>
 #include <memory>
 #include <system_error>
+#include <utility>
+
+#include "rendezvous/error.h"
 
 namespace ddprun {
 namespace {
@@ -129,11 +132,20 @@ std::string folder_of(const std::string& path) {
   return slash == std::string::npos ? "." : slash == 0 ? "/" : path.substr(0, slash);
 }
 
-void replace_file(Files& files, const std::string& path, const std::string& temporary, const std::string& bytes) {
+void put_in_place(Files& files, const std::string& path, const std::string& temporary, const std::string& bytes) {
   const auto file = files.create(temporary);
   file->append(bytes.data(), bytes.size());
   file->sync();
   files.rename(temporary, path);
+}
+
+std::string read_whole_file(const std::string& path, const std::string& what) {
+  try {
+    if (auto bytes = disk().read(path)) return std::move(*bytes);
+    throw std::system_error(ENOENT, std::generic_category());
+  } catch (const std::system_error& error) {
+    throw Error("cannot read " + what + " " + path, error.code().message());
+  }
 }
 
 }  // namespace ddprun

@@ -46,6 +46,9 @@ std::string folder_of(const std::string& path);
 
 // Writes a synced file and gives it its name; `path` is what it was, or the whole of the new content. `temporary` is in
 // the same folder. Its name lasts once the folder is synced.
-void replace_file(Files& files, const std::string& path, const std::string& temporary, const std::string& bytes);
+void put_in_place(Files& files, const std::string& path, const std::string& temporary, const std::string& bytes);
+
+// The bytes of a file on disk that must be there; `what` says in the Error what it is for.
+std::string read_whole_file(const std::string& path, const std::string& what);
 
 }  // namespace ddprun

@@ -169,7 +169,7 @@ void SnapshotFolder::begin(std::int64_t generation) {
     const std::string half = policy_.path.substr(policy_.path.rfind('/') + 1) + ".writing.";
     for (const std::string& name : files_.names(folder_))
       if (name.starts_with(half)) files_.remove(folder_ + "/" + name);
-    replace_file(files_, policy_.path + ".generation", temporary(), std::to_string(generation) + "\n");
+    put_in_place(files_, policy_.path + ".generation", temporary(), std::to_string(generation) + "\n");
     files_.sync_folder(folder_);
     if (newest_) keep_as_best(*newest_);  // killed before it could
   } catch (const std::system_error& error) {
@@ -180,7 +180,7 @@ void SnapshotFolder::begin(std::int64_t generation) {
 void SnapshotFolder::claim(const std::string& mark) {
   const std::string path = policy_.path + ".writing.claim";
   try {
-    replace_file(files_, path, path + "." + mark, mark);
+    put_in_place(files_, path, path + "." + mark, mark);
   } catch (const std::system_error& error) {
     throw unwritable(policy_.path, error);
   }

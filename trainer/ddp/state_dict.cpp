@@ -3,28 +3,10 @@
 #include <torch/torch.h>
 
 #include "rendezvous/error.h"
+#include "trainer/ddp/named_tensors.h"
 
 namespace ddprun {
 namespace {
-
-struct NamedTensor {
-  std::string name;
-  at::Tensor tensor;
-};
-
-// Not by named_modules(), which wants the model itself in a shared_ptr.
-void collect(const torch::nn::Module& module, const std::string& prefix, std::vector<NamedTensor>& into) {
-  for (const auto& item : module.named_parameters(/*recurse=*/false))
-    into.push_back({prefix + item.key(), item.value()});
-  for (const auto& item : module.named_buffers(/*recurse=*/false)) into.push_back({prefix + item.key(), item.value()});
-  for (const auto& item : module.named_children()) collect(*item.value(), prefix + item.key() + ".", into);
-}
-
-std::vector<NamedTensor> named_tensors(const torch::nn::Module& model) {
-  std::vector<NamedTensor> result;
-  collect(model, "", result);
-  return result;
-}
 
 Error misfit(const std::string& source, const std::string& why) {
   return Error("cannot load " + source, why,

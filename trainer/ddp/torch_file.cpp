@@ -1,11 +1,13 @@
 #include "trainer/ddp/torch_file.h"
 
-#include <caffe2/serialize/in_memory_adapter.h>
 #include <caffe2/serialize/inline_container.h>
+#include <caffe2/serialize/read_adapter_interface.h>
 #include <openssl/evp.h>
 #include <torch/csrc/jit/serialization/pickler.h>
 
+#include <algorithm>
 #include <array>
+#include <cstring>
 #include <exception>
 #include <memory>
 
@@ -85,6 +87,22 @@ class Writer {
   PyTorchStreamWriter out_{[this](const void* data, std::size_t size) { return take(data, size); }};
 };
 
+// LibTorch's own MemoryReadAdapter reads beyond the end where a torn archive asks for it.
+class Bytes final : public caffe2::serialize::ReadAdapterInterface {
+ public:
+  explicit Bytes(const std::string& bytes) : bytes_(bytes) {}
+  size_t size() const override { return bytes_.size(); }
+  size_t read(uint64_t at, void* to, size_t count, const char*) const override {
+    if (at >= bytes_.size()) return 0;
+    count = std::min(count, bytes_.size() - at);
+    std::memcpy(to, bytes_.data() + at, count);
+    return count;
+  }
+
+ private:
+  const std::string& bytes_;
+};
+
 std::string record(PyTorchStreamReader& in, const std::string& name) {
   const auto [data, size] = in.getRecord(name);
   return std::string(static_cast<const char*>(data.get()), size);
@@ -106,8 +124,7 @@ std::string check_digest(PyTorchStreamReader& in) {
 }
 
 Unpacked unpack(const std::string& bytes) {
-  PyTorchStreamReader in(
-      std::make_shared<caffe2::serialize::MemoryReadAdapter>(bytes.data(), static_cast<off_t>(bytes.size())));
+  PyTorchStreamReader in(std::make_shared<Bytes>(bytes));
   const std::string digest = check_digest(in);
   if (in.hasRecord("byteorder") && record(in, "byteorder") != kByteOrder)
     throw std::runtime_error("its byte order is not this machine's");

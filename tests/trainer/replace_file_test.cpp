@@ -1,0 +1,38 @@
+#include "trainer/ddp/replace_file.h"
+
+#include "rendezvous/error.h"
+#include "tests/support/catch.h"
+#include "tests/support/command.h"
+
+using namespace ddprun;
+using Catch::Matchers::Contains;
+
+namespace {
+
+std::size_t files_in(const std::string& folder) {
+  const std::filesystem::directory_iterator files(folder);
+  return static_cast<std::size_t>(std::distance(begin(files), end(files)));
+}
+
+}  // namespace
+
+TEST_CASE("a file is replaced by its pieces, and nothing else is left", "[replace_file]") {
+  const test::TempFolder folder;
+  for (const char* first : {"one ", "two "}) {
+    replace_file(folder / "file", {first, "", "piece"}, "the weights");
+    CHECK(test::read_file(folder / "file") == std::string(first) + "piece");
+  }
+  CHECK(files_in(folder.path()) == 1);
+}
+
+TEST_CASE("a file that cannot be replaced stays as it was", "[replace_file]") {
+  const test::TempFolder folder;
+  std::filesystem::create_directory(folder / "taken");
+  folder.write("taken/by", "a file");
+  CHECK_THROWS_WITH(replace_file(folder / "taken", {"bytes"}, "the weights"),
+                    Contains("cannot write the weights " + (folder / "taken").string() + ": "));
+  CHECK(test::read_file(folder / "taken/by") == "a file");
+  CHECK(files_in(folder.path()) == 1);
+  CHECK_THROWS_WITH(replace_file(folder / "nowhere/file", {"bytes"}, "the weights"),
+                    Contains("No such file or directory"));
+}

@@ -1,0 +1,120 @@
+#include "trainer/ddp/weights_match.h"
+
+#include "rendezvous/error.h"
+#include "tests/support/catch.h"
+
+using namespace ddprun;
+using Names = std::vector<std::string>;
+using Pairs = std::vector<std::pair<std::size_t, std::size_t>>;
+
+namespace {
+
+// A tensor each, of two numbers.
+std::vector<TensorShape> tensors(const Names& names) {
+  std::vector<TensorShape> result;
+  for (const auto& name : names) result.push_back({name, {2}, result.size()});
+  return result;
+}
+
+std::string complaint(const std::vector<TensorShape>& file, const std::vector<TensorShape>& model,
+                      const LoadOptions& options = {}) {
+  try {
+    match_weights(file, model, options, "the file");
+    return "";
+  } catch (const Error& error) {
+    return error.what();
+  }
+}
+
+}  // namespace
+
+TEST_CASE("weights go by their names, in whatever order the file has them", "[weights]") {
+  const auto match = match_weights(tensors({"b", "c", "a"}), tensors({"a", "b", "c"}), {}, "the file");
+  CHECK(match.pairs == Pairs{{2, 0}, {0, 1}, {1, 2}});
+  CHECK(match.report.loaded == Names{"a", "b", "c"});
+  CHECK(match.report.text() == "loaded 3 of 3 tensors");
+}
+
+TEST_CASE("weights that do not all fit are refused by one sentence that names the first of each kind", "[weights]") {
+  auto file = tensors({"a", "x", "y", "fc"});
+  file[3].shape = {10, 512};
+  auto model = tensors({"a", "b1", "b2", "b3", "b4", "b5", "fc"});
+  model[6].shape = {};
+  CHECK(
+      complaint(file, model) ==
+      "cannot load the file: it lacks b1, b2, b3 and 2 more; the model does not have its x, y; other shapes: fc (10 x "
+      "512 there, one number in the model). Load it into the model it was saved from, or set LoadOptions::partial to "
+      "take what fits.");
+}
+
+TEST_CASE("what fits is taken, and the rest told, where that is asked for", "[weights]") {
+  auto file = tensors({"a", "x", "fc"});
+  file[2].shape = {10, 512};
+  auto model = tensors({"a", "b", "fc"});
+  model[2].shape = {3, 512};
+  const auto match = match_weights(file, model, {.partial = true}, "the file");
+  CHECK(match.pairs == Pairs{{0, 0}});
+  CHECK(match.report.loaded == Names{"a"});
+  CHECK(match.report.missing == Names{"b"});
+  CHECK(match.report.unexpected == Names{"x"});
+  CHECK(match.report.mismatched == std::vector<ShapeMismatch>{{"fc", {10, 512}, {3, 512}}});
+  CHECK(match.report.text() ==
+        "loaded 1 of 3 tensors; missing: b; not in the model: x; of other shapes: fc (10 x 512 there, 3 x 512 in the "
+        "model)");
+}
+
+TEST_CASE("a report names eight tensors of a kind and counts the others", "[weights]") {
+  Names names{"fits"};
+  for (int i = 0; i < 10; ++i) names.push_back("t" + std::to_string(i));
+  const auto match = match_weights(tensors({"fits"}), tensors(names), {.partial = true}, "the file");
+  CHECK(match.report.text() == "loaded 1 of 11 tensors; missing: t0, t1, t2, t3, t4, t5, t6, t7 and 2 more");
+}
+
+TEST_CASE("a file none of whose tensors fits is refused even where parts are enough", "[weights]") {
+  CHECK(complaint(tensors({"net.a"}), tensors({"a"}), {.partial = true}) ==
+        "cannot load the file: none of its tensors fits the model: it lacks a; the model does not have its net.a. "
+        "LoadOptions::rename makes names fit.");
+}
+
+TEST_CASE("the first prefix that fits is replaced, once", "[weights]") {
+  const LoadOptions options{.rename = {{"backbone.", ""}, {"head.", "fc."}, {"back", "never"}}};
+  const auto match = match_weights(tensors({"backbone.head.w", "head.w", "other"}),
+                                   tensors({"head.w", "fc.w", "other"}), options, "the file");
+  CHECK(match.pairs == Pairs{{0, 0}, {1, 1}, {2, 2}});
+  CHECK(complaint(tensors({"a.w", "w"}), tensors({"w"}), {.partial = true, .rename = {{"a.", ""}}}) ==
+        "cannot load the file: two of its tensors would be w, one of them w. Change LoadOptions::rename.");
+}
+
+TEST_CASE("what is skipped is neither loaded nor missed", "[weights]") {
+  auto file = tensors({"a", "fc.w", "fc.old"});
+  file[1].shape = {1000};
+  const auto match = match_weights(file, tensors({"a", "fc.w", "fc.b"}), {.skip = {"fc."}}, "the file");
+  CHECK(match.pairs == Pairs{{0, 0}});
+  CHECK(match.report.skipped == Names{"fc.w", "fc.b"});
+  CHECK(match.report.text() == "loaded 1 of 3 tensors (2 skipped)");
+}
+
+TEST_CASE("the prefix of Python's DistributedDataParallel is taken off, and a child of that name keeps it",
+          "[weights]") {
+  const auto fits = [](const Names& file, const Names& model, const LoadOptions& options = {}) {
+    return complaint(tensors(file), tensors(model), options).empty();
+  };
+  CHECK(fits({"module.a", "module.b"}, {"a", "b"}));
+  CHECK(fits({"module.a", "module.b"}, {"module.a", "module.b"}));
+  CHECK(fits({"module.module.a"}, {"module.a"}));
+  CHECK(fits({"module.backbone.a"}, {"a"}, {.rename = {{"backbone.", ""}}}));
+  CHECK_FALSE(fits({"module.a", "b"}, {"a", "b"}));
+}
+
+TEST_CASE("a tensor of two names is loaded by one of them", "[weights]") {
+  auto model = tensors({"embedding", "a", "head"});
+  model[2].identity = model[0].identity;
+  const auto match = match_weights(tensors({"a", "head"}), model, {}, "the file");
+  CHECK(match.pairs == Pairs{{0, 1}, {1, 2}});
+  CHECK(match.report.loaded == Names{"a", "head", "embedding"});
+}
+
+TEST_CASE("a name out of a file cannot write into a terminal, nor fill a log", "[weights]") {
+  CHECK(printable("a\x1b[2J\n") == "a?[2J?");
+  CHECK(printable(std::string(1000, 'n')) == std::string(120, 'n') + "...");
+}
