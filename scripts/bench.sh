@@ -20,12 +20,13 @@ usage: scripts/bench.sh [--quick] [--keep] [part ...]
   count     instructions of one launch, by callgrind, beside the last figure kept
   step      a worker's death to the next training step
   train     training samples per second, beside Python DDP
+  ddp       the library: training, first step, snapshots, overlap, loader, beside Python DDP
 
   --quick   one sample of each: does it run?
   --keep    write what was measured into docs/bench.md
 
-Without words: all of them, in about ten minutes. The samples go to build/bench/. A quiet machine gives the better
-figures.
+Without words: all of them, in about a quarter of an hour. The samples go to build/bench/. A quiet machine gives the
+better figures.
 END
 }
 
@@ -33,7 +34,7 @@ words=()
 for word in "$@"; do
   case $word in
     -h | --help) usage && exit ;;
-    --quick | --keep | launch | death | restart | regroup | tee | memory | store | barrier | attack | world | count | step | train) words+=("$word") ;;
+    --quick | --keep | launch | death | restart | regroup | tee | memory | store | barrier | attack | world | count | step | train | ddp) words+=("$word") ;;
     *) echo "bench.sh: there is no '$word'" >&2 && usage >&2 && exit 2 ;;
   esac
 done
@@ -46,10 +47,10 @@ scripts/setup.sh --bench
 options=(-DDDPRUN_BENCH=ON)
 [ -e build/release/build.ninja ] || options+=(-DDDPRUN_TESTS=OFF)
 targets=(bench_programs)
-if [ ${#parts[@]} -eq 0 ] || [[ " ${parts[*]} " == *' step '* || " ${parts[*]} " == *' train '* ]]; then
-  options+=(-DDDPRUN_TRAINER=ON)
-  targets+=(train)
-fi
+wants() { [ ${#parts[@]} -eq 0 ] || [[ " ${parts[*]} " == *" $1 "* ]]; }
+if wants step || wants train; then targets+=(train); fi
+if wants ddp; then targets+=(ddp_load); fi
+if [ ${#targets[@]} -gt 1 ]; then options+=(-DDDPRUN_TRAINER=ON); fi
 cmake --preset release "${options[@]}" >/dev/null
 cmake --build --preset release --target "${targets[@]}" -- -j"$(nproc)" --quiet
 exec python3 -B tests/bench/bench.py "${words[@]}"

@@ -6,13 +6,12 @@ cannot push aside. Quiet and attacked runs take turns. With a token the load goe
 through a store proxy and a TLS link; listener, store and proxy are threads of one process, as in ddprun.
 """
 import json
-import pathlib
 import subprocess
 import time
 
 from store import cores
 from table import Row
-from tools import BIN
+from tools import BIN, before_others
 
 CONNECTIONS = 64
 RATE = 2000
@@ -30,14 +29,6 @@ WORDS = {  # attack_load.cpp says what each is
     "wrong": "begin TLS with a wrong token",
     "replay": "say a member's TLS hello again",
 }
-
-
-def before_others():
-    """Whatever else runs on this machine weighs less than a process of ours, where that may be asked for."""
-    try:
-        pathlib.Path("/proc/self/autogroup").write_text("-20")
-    except OSError:
-        pass
 
 
 def start(core, *command):

@@ -14,6 +14,7 @@ import traceback
 import attack
 import barrier
 import count
+import ddp
 import death
 import launch
 import memory
@@ -41,6 +42,7 @@ PARTS = {  # word: (the section's title, what measures it)
     "count": ("Instructions", lambda samples: count.bench(samples, PAGE)),
     "step": ("Death to the next training step", trainer.bench_step),
     "train": ("Training", trainer.bench_train),
+    "ddp": ("DistributedDataParallel", ddp.bench),
 }
 
 

@@ -2,6 +2,7 @@
 import json
 import pathlib
 import resource
+import socket
 import subprocess
 import tempfile
 
@@ -30,6 +31,12 @@ def worker_for_mpirun(workers):
     return (TRUE,) if workers < 30 else ("/bin/sleep", "1" if workers < 100 else "2")
 
 
+def free_port():
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return probe.getsockname()[1]
+
+
 def milliseconds(command, runs, warmup=1):
     """Whole runs of a command, by hyperfine."""
     with tempfile.NamedTemporaryFile(suffix=".json") as result:
@@ -44,6 +51,14 @@ def raise_descriptor_limit(connections):
     if hard != resource.RLIM_INFINITY and hard < connections + 200:
         raise RuntimeError(f"{connections:,} connections need as many descriptors; the hard limit is {hard:,} (ulimit -Hn)")
     resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+
+
+def before_others():
+    """For the beginning of a session (preexec_fn): whatever else runs on this machine weighs less, where that may be asked for."""
+    try:
+        pathlib.Path("/proc/self/autogroup").write_text("-20")
+    except OSError:
+        pass
 
 
 def peak_mib(command, runs):

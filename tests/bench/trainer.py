@@ -2,24 +2,17 @@
 import os
 import re
 import signal
-import socket
 import subprocess
 import tempfile
 import time
 
 from job import Job
 from table import Row
-from tools import BIN, PYTHON, ROOT, TORCHRUN, ddprun
+from tools import BIN, PYTHON, ROOT, TORCHRUN, ddprun, free_port
 
 TRAIN = str(BIN / "train")
 PEER_SCRIPT = str(ROOT / "tests/trainer/python_ddp.py")
 CAME_BACK_LIMIT = 25  # s; who comes back needs 7
-
-
-def free_port():
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]
 
 
 def time_to_next_step(command, came_back):
