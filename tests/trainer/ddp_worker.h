@@ -28,5 +28,7 @@ void check_gradients(const ProcessGroup& group, const Words& words);
 // Every forward pass begins with rank 0's buffers, or with one's own where that is left out.
 void check_buffers(const ProcessGroup& group, const Words& words);
 void check_scaler(const ProcessGroup& group, const Words& words);
+// One rank's loss is not finite: a step less on all ranks, or the end on all of them (the word: skip, stop).
+void meet_a_bad_loss(const ProcessGroup& group, const Words& words);
 
 }  // namespace ddprun::test
