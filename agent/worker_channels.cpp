@@ -61,6 +61,7 @@ void WorkerChannels::ask_to_save(TimePoint now) {
   std::optional<std::uint64_t> last;
   for (auto& [local_rank, channel] : channels_) last = std::max(last, channel.page.progress(now).step);
   if (!last) return;
+  step_when_asked_ = *last;
   for (auto& [local_rank, channel] : channels_) channel.page.request_save_at(*last + kStepsAhead);
 }
 
@@ -72,7 +73,10 @@ bool WorkerChannels::all_saved(TimePoint now) {
   return !channels_.empty() && std::all_of(channels_.begin(), channels_.end(), [&](auto& entry) {
     const Progress progress = entry.second.page.progress(now);
     if (!progress.snapshot_at) return false;
-    return (asked_to_save_ && *progress.snapshot_at >= *asked_to_save_) || progress.snapshot_step >= progress.step;
+    // One that was being written when we asked may be told later, and is older.
+    const bool as_asked =
+        asked_to_save_ && *progress.snapshot_at >= *asked_to_save_ && progress.snapshot_step >= step_when_asked_;
+    return as_asked || progress.snapshot_step >= progress.step;
   });
 }
 

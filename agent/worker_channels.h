@@ -32,7 +32,7 @@ class WorkerChannels {
   // All ranks at one step. Ranks differ by the step they are in, so it is the second one to come.
   void ask_to_save(TimePoint now);
   void ask_to_leave();
-  // Every worker's snapshot is younger than ask_to_save(), or holds its last step.
+  // Every worker's snapshot was made for ask_to_save(), or holds its last step.
   bool all_saved(TimePoint now);
 
  private:
@@ -46,6 +46,7 @@ class WorkerChannels {
   std::map<int, Channel> channels_;  // by local rank
   DeathWatch::Token last_token_ = 0;
   std::optional<TimePoint> asked_to_save_;
+  std::uint64_t step_when_asked_ = 0;  // the highest that a worker had told
 };
 
 }  // namespace ddprun

@@ -18,8 +18,7 @@ TrainingState state_of(Run& run) {
 SnapshotOptions snapshot_options(const Run& run) {
   return {.path = run.options.snapshot,
           .keep_last = run.options.keep,
-          // --fresh means the job, not each of its rounds: a restarted worker goes on from what the first round wrote.
-          .fresh = run.options.fresh && run.env.round == 1,
+          .fresh = run.options.fresh,
           .say = [](const std::string& sentence) { std::fprintf(stderr, "train: %s\n", sentence.c_str()); }};
 }
 

@@ -52,7 +52,7 @@ TEST_CASE("a project of one's own builds on the installed library, and trains un
   int from = 0;
   double bias = 0;
   REQUIRE(std::sscanf(trained.out.c_str() + second_round, "from epoch %d", &from) == 1);
-  CHECK(from >= 19);
+  CHECK(from >= 18);  // epoch 20 is told before it is saved, and 19 may still be in the making
   REQUIRE(std::sscanf(trained.out.c_str() + trained.out.find("[{"), "[{\"bias\":%lf,\"rank\":0},", &bias) == 1);
   CHECK(std::abs(bias + 1) < 0.01);
   CHECK(trained.out.find("\"rank\":1}]") != std::string::npos);

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "ddprun/amp.h"
+#include "ddprun/clip_grad.h"
 #include "ddprun/distributed_data_parallel.h"
 #include "tests/trainer/ddp_worker.h"
 
@@ -14,6 +15,7 @@ namespace {
 
 constexpr int kSteps = 20;
 constexpr int kBatch = 6;
+constexpr double kMaxNorm = 0.5;
 
 struct NetImpl : torch::nn::Module {
   at::Tensor forward(const at::Tensor& images, int extra_times) {
@@ -32,7 +34,7 @@ TORCH_MODULE(Net);
 
 const std::vector<std::string> kModes{"plain",     "small-buckets", "bucket-views", "accumulate",    "accumulate-views",
                                       "unused",    "unused-views",  "static",       "static-unused", "no-buffers",
-                                      "fp16-hook", "bf16-hook",     "bf16"};
+                                      "fp16-hook", "bf16-hook",     "bf16",         "clip"};
 
 bool begins(const std::string& text, const char* with) { return text.rfind(with, 0) == 0; }
 bool ends(const std::string& text, const std::string& with) {
@@ -77,6 +79,10 @@ void train(const std::string& mode, const ddprun::ProcessGroup& group) {
       }
       loss = torch::cross_entropy_loss(scores.to(torch::kFloat), labels);
       loss.backward();
+    }
+    if (mode == "clip") {
+      const double norm = ddprun::clip_grad_norm(net->parameters(), kMaxNorm).item<double>();
+      if (rank == 0) std::printf("%s step %d norm %.9g\n", mode.c_str(), step, norm);
     }
     optimizer.step();
     if (rank == 0) std::printf("%s step %d loss %.9g\n", mode.c_str(), step, loss.item<double>());

@@ -15,6 +15,7 @@ from torch.nn.parallel import DistributedDataParallel
 
 STEPS = 20
 BATCH = 6
+MAX_NORM = 0.5
 
 
 class Net(nn.Module):
@@ -54,6 +55,7 @@ MODES = {
     "fp16-hook": {},
     "bf16-hook": {},
     "bf16": {},
+    "clip": {},
 }
 
 
@@ -82,6 +84,10 @@ def train(mode, rank):
                     scores = model(images, extra_of(mode, step, rank))
                 loss = F.cross_entropy(scores.float(), labels)
                 loss.backward()
+        if mode == "clip":
+            norm = nn.utils.clip_grad_norm_(net.parameters(), MAX_NORM)
+            if rank == 0:
+                print(f"{mode} step {step} norm {norm.item():.9g}")
         optimizer.step()
         if rank == 0:
             print(f"{mode} step {step} loss {loss.item():.9g}")

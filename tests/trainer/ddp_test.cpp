@@ -35,7 +35,7 @@ TEST_CASE("DistributedDataParallel has Python's bits in each of its modes, at 1,
             .wait_all_good()
             .out;
     CHECK(ours == theirs);
-    CHECK_THAT(ours, Contains("bf16 weights "));
+    CHECK_THAT(ours, Contains("clip weights "));
   }
 }
 
@@ -88,6 +88,22 @@ TEST_CASE("every forward pass begins with rank 0's buffers, unless that is left 
 }
 
 TEST_CASE("a scaled step is the unscaled one, and none where a gradient is infinite", "[ddp]") { works(1, "scaler"); }
+
+TEST_CASE("a loss that is not finite on one rank costs all of them one step, in each mode", "[ddp]") {
+  for (const int ranks : {2, 3}) Ranks(ranks, worker({"bad-loss", "skip"})).wait_all_good();
+}
+
+TEST_CASE("a loss that is not finite ends the run by the same sentence on every rank", "[ddp]") {
+  Ranks ranks(3, worker({"bad-loss", "stop"}));
+  for (int rank = 0; rank < 3; ++rank) {
+    const Ended ended = ranks[rank].wait_exit(60s);
+    CHECK(ended == exited(1));
+    CHECK(
+        ended.err ==
+        "training ends at step 1: the loss of rank 1 is not a number. Lower the learning rate, clip the gradients, or "
+        "look at that rank's samples.\n");
+  }
+}
 
 TEST_CASE("SyncBatchNorm computes what BatchNorm does on the whole batch, at 1, 2 and 4 ranks", "[ddp]") {
   for (const int ranks : {1, 2, 4}) works(ranks, "sync-batch-norm");

@@ -7,7 +7,9 @@
 #include <map>
 
 #include "ddprun/amp.h"
+#include "ddprun/collectives.h"
 #include "ddprun/distributed_data_parallel.h"
+#include "ddprun/loss_guard.h"
 
 namespace ddprun::test {
 namespace {
@@ -215,6 +217,53 @@ void check_scaler(const ProcessGroup&, const Words&) {
   require(refused([&] { resumed.step(optimizer); }), "no step without gradients");
 }
 
+void meet_a_bad_loss(const ProcessGroup& group, const Words& words) {
+  const bool stop = words.at(0) == "stop";
+  for (const std::string mode : {"plain", "bucket-views", "unused", "static"}) {
+    DdpOptions options;
+    options.gradient_as_bucket_view = mode == "bucket-views";
+    options.find_unused_parameters = mode == "unused";
+    options.static_graph = mode == "static";
+    auto model = std::make_shared<TwoLayers>();
+    DistributedDataParallel ddp(model, options, group);
+    torch::optim::SGD optimizer(model->parameters(), torch::optim::SGDOptions(0.1).momentum(0.9));
+    LossGuard guard({.skips_in_a_row_max = stop ? 0 : 2}, group);
+    const auto weights = [&] { return torch::cat({model->first->weight.flatten(), model->second->weight.flatten()}); };
+    const auto step = [&](int number, double bad) {
+      ddp.zero_grad();
+      at::Tensor loss = ddp.forward(input_of(group, 4)).square().sum();
+      if (group.rank() == 1) loss = loss * bad;
+      loss.backward();
+      const at::Tensor before = weights().clone();
+      const bool admitted = guard.admits(loss, number);
+      if (admitted) optimizer.step();
+      require(admitted != torch::equal(before, weights()),
+              "weights change in steps that are admitted, and in no others");
+      return admitted;
+    };
+    const double nan = std::numeric_limits<double>::quiet_NaN(), infinite = std::numeric_limits<double>::infinity();
+    require(step(0, 1), "finite losses are admitted");
+    if (stop) step(1, nan);
+    require(!step(1, nan) && !step(2, infinite) && guard.skipped_in_a_row() == 2, "bad ones are skipped on all ranks");
+    require(step(3, 1) && guard.skipped_in_a_row() == 0, "then it goes on");
+    require(!step(4, -infinite) && guard.skipped() == 3, "and counts anew");
+    require(step(5, 1) && weights().isfinite().all().item<bool>(), "what was skipped left nothing behind");
+    const at::Tensor all = all_gather_stacked(weights().detach(), group);
+    require(torch::equal(all[0], all[group.world_size() - 1]), "the ranks have the same weights");
+    for (int number = 6; number < 8; ++number) step(number, nan);
+    std::string why;
+    try {
+      step(8, infinite);
+    } catch (const std::exception& error) {
+      why = error.what();
+    }
+    require(why.find("training ends at step 8: the loss of rank 1 is infinite, and 2 steps before this one were "
+                     "skipped.") == 0,
+            "too many in a row end it, not: " + why);
+    barrier(group);  // the group is as good as before
+  }
+}
+
 }  // namespace ddprun::test
 
 int main(int argc, char** argv) try {
@@ -232,7 +281,8 @@ int main(int argc, char** argv) try {
       {"scaler", check_scaler},
       {"train", train_with_snapshots},
       {"save", save_again_and_again},
-      {"save-another", save_another_model}};
+      {"save-another", save_another_model},
+      {"bad-loss", meet_a_bad_loss}};
   torch::set_num_threads(1);
   const ProcessGroup group = init_process_group();
   scenarios.at(argv[1])(group, Words(argv + 2, argv + argc));

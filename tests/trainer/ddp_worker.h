@@ -35,5 +35,7 @@ void train_with_snapshots(const ProcessGroup& group, const Words& words);
 void save_again_and_again(const ProcessGroup& group, const Words& words);
 // PATH: saves a model of another shape.
 void save_another_model(const ProcessGroup& group, const Words& words);
+// One rank's loss is not finite: a step less on all ranks, or the end on all of them (the word: skip, stop).
+void meet_a_bad_loss(const ProcessGroup& group, const Words& words);
 
 }  // namespace ddprun::test

@@ -61,6 +61,7 @@ std::vector<std::string> FakeFiles::names(const std::string& folder) {
 }
 
 std::optional<std::string> FakeFiles::read(const std::string& path) {
+  if (const int error = std::exchange(errno_of_read, 0)) throw std::system_error(error, std::generic_category());
   const auto it = now_.find(path);
   return it == now_.end() ? std::nullopt : std::optional(it->second->now);
 }
@@ -82,9 +83,12 @@ void FakeFiles::rename(const std::string& from, const std::string& to) {
   });
 }
 
-void FakeFiles::link(const std::string& from, const std::string& to) {
+bool FakeFiles::link(const std::string& from, const std::string& to) {
   operation();
+  if (!has_links) return false;
+  if (now_.count(to)) throw std::system_error(EEXIST, std::generic_category());
   change([=, content = now_.at(from)](Folder& folder) { folder[to] = content; });
+  return true;
 }
 
 void FakeFiles::remove(const std::string& path) {

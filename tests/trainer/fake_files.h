@@ -20,6 +20,8 @@ class FakeFiles : public Files {
   int operations = 0;
   // The next operation throws a std::system_error with this number.
   int errno_of_next = 0;
+  int errno_of_read = 0;  // the same of the next read()
+  bool has_links = true;
 
   enum class Survives { nothing, everything, some };
   // The power is back. Of what was not synced, so much is there: names, and heads of contents.
@@ -31,7 +33,7 @@ class FakeFiles : public Files {
   std::optional<std::string> read(const std::string& path) override;
   std::unique_ptr<NewFile> create(const std::string& path) override;
   void rename(const std::string& from, const std::string& to) override;
-  void link(const std::string& from, const std::string& to) override;
+  bool link(const std::string& from, const std::string& to) override;
   void remove(const std::string& path) override;
   void sync_folder(const std::string& folder) override;
   void check_writable(const std::string&) override {}

@@ -212,6 +212,40 @@ TEST_CASE("a full disk is one sentence, loses nothing, and the next write may su
   CHECK(run.at("a.pt") == content_of({1, 3}));
 }
 
+TEST_CASE("what the disk cannot give at the moment is no reason to begin anew", "[snapshot_folder]") {
+  Run run;
+  run.start();
+  run.save(1);
+  run.save(2);
+  run.files.errno_of_read = EIO;
+  CHECK_THROWS_WITH(run.look(), Contains("cannot read the snapshot runs/a.pt: Input/output error"));
+  CHECK(run.start()->stamp.step == 2);
+}
+
+TEST_CASE("the newest snapshot is there at every moment, also where a disk has no links", "[snapshot_folder]") {
+  Run run;
+  run.policy.keep_last = 3;
+  run.policy.best = BestMetric::highest;
+  run.files.has_links = GENERATE(true, false);
+  run.start();
+  for (int step = 1; step <= 5; ++step) run.save(step, step < 4 ? step : 0);
+  CHECK(run.names() == Names{"a-best.pt", "a-g1-s3.pt", "a-g1-s4.pt", "a.pt", "a.pt.generation"});
+  CHECK(run.at("a-best.pt") == content_of({1, 3, "", 3}));
+  CHECK(run.at("a-g1-s4.pt") == content_of({1, 4, "", 0}));
+}
+
+TEST_CASE("what another machine knows to be better stays the best", "[snapshot_folder]") {
+  Run run;
+  run.policy.best = BestMetric::lowest;
+  run.start();
+  run.folder->know_best(0.5);
+  run.folder->know_best(0.7);
+  run.save(1, 0.6);
+  CHECK(run.at("a-best.pt") == "nothing");
+  run.save(2, 0.4);
+  CHECK(run.at("a-best.pt") == content_of({1, 2, "", 0.4}));
+}
+
 TEST_CASE("a writing that was cut off is tidied up by the next generation", "[snapshot_folder]") {
   Run run;
   run.files.put("runs/a.pt.writing.g7.123", "1 ");

@@ -41,7 +41,9 @@ Snapshot example(const std::shared_ptr<Model>& model) {
   s.generation = 9;
   s.metric = 0.75;
   s.bucket_order = {{9, 8}, {7, 6, 5, 4, 3, 2, 1, 0}};
-  s.extra = {{"note", "grün"}, {"losses", {1.5, 2}}};
+  s.extra = {{"note", "grün"},
+             {"losses", {1.5, 2, std::numeric_limits<double>::infinity()}},
+             {"more", {{"none", nullptr}, {"yes", true}}}};
   return s;
 }
 

@@ -21,7 +21,8 @@ torch.set_rng_state(ours["RNG"][1]["cpu"])
 assert (ours["EPOCHS_RUN"], ours["STEP"], ours["SAMPLES_SEEN"], ours["WORLD_SIZE"], ours["ROUND"]) == (3, 2**40, 96, 2, 7)
 assert ours["BUCKET_ORDER"] == [[9, 8], [7, 6, 5, 4, 3, 2, 1, 0]]
 
-assert (ours["GENERATION"], ours["METRIC"], ours["EXTRA"]) == (9, 0.75, '{"losses":[1.5,2],"note":"grün"}')
+assert (ours["GENERATION"], ours["METRIC"]) == (9, 0.75)
+assert ours["EXTRA"] == {"note": "grün", "losses": [1.5, 2, float("inf")], "more": {"none": None, "yes": True}}
 schedule = torch.optim.lr_scheduler.StepLR(optimizer, 3)
 schedule.load_state_dict(ours["SCHEDULER_STATE"])
 assert schedule.last_epoch == 5 and schedule.get_last_lr() == [0.025]

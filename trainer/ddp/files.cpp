@@ -88,21 +88,19 @@ class Disk : public Files {
   }
 
   std::unique_ptr<NewFile> create(const std::string& path) override {
-    return std::make_unique<NewDiskFile>(open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666));
+    remove(path);
+    return std::make_unique<NewDiskFile>(
+        open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0666));
   }
 
   void rename(const std::string& from, const std::string& to) override {
     if (std::rename(from.c_str(), to.c_str()) != 0) throw refused();
   }
 
-  void link(const std::string& from, const std::string& to) override {
-    if (::link(from.c_str(), to.c_str()) == 0) return;
-    if (errno != EPERM && errno != EOPNOTSUPP && errno != ENOSYS && errno != EMLINK && errno != EACCES) throw refused();
-    const auto bytes = read(from);
-    if (!bytes) throw std::system_error(ENOENT, std::generic_category());
-    const auto copy = create(to);
-    copy->append(bytes->data(), bytes->size());
-    copy->sync();
+  bool link(const std::string& from, const std::string& to) override {
+    if (::link(from.c_str(), to.c_str()) == 0) return true;
+    if (errno == EPERM || errno == EOPNOTSUPP || errno == ENOSYS || errno == EMLINK) return false;
+    throw refused();
   }
 
   void remove(const std::string& path) override {

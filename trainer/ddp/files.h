@@ -26,11 +26,11 @@ class Files {
   virtual std::vector<std::string> names(const std::string& folder) = 0;
   // Empty where there is no such file.
   virtual std::optional<std::string> read(const std::string& path) = 0;
-  // Empty; what was there is gone.
+  // A new file, empty; what was there is gone, or whatever it was a link to is left alone.
   virtual std::unique_ptr<NewFile> create(const std::string& path) = 0;
   virtual void rename(const std::string& from, const std::string& to) = 0;
-  // One more name of the same file; where the file system has no such thing, a synced copy.
-  virtual void link(const std::string& from, const std::string& to) = 0;
+  // One more name of the same file; false where the file system has no such thing.
+  virtual bool link(const std::string& from, const std::string& to) = 0;
   // Gone already is as good.
   virtual void remove(const std::string& path) = 0;
   virtual void sync_folder(const std::string& folder) = 0;

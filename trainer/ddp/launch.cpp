@@ -90,7 +90,7 @@ Program& the_program() {
 class Folder {
  public:
   Folder() {
-    std::string path = (fs::temp_directory_path() / "ddprun-launch-XXXXXX").string();
+    std::string path = fs::absolute(fs::temp_directory_path() / "ddprun-launch-XXXXXX").string();
     if (!mkdtemp(path.data()))
       throw Error("cannot make a folder " + path, std::strerror(errno), "TMPDIR names another place.");
     path_ = path;

@@ -30,6 +30,7 @@ Error misfit(const std::string& source, const std::string& why) {
 struct Entry {
   const Dict& dict;
   const at::Tensor& parameter;
+  const OptimizerOptions& options;  // of its group
   const std::string& source;
 
   at::Tensor find(const char* key) const {
@@ -110,7 +111,8 @@ struct OfAdam {
     state->step(entry.steps());
     state->exp_avg(entry.get("exp_avg"));
     state->exp_avg_sq(entry.get("exp_avg_sq"));
-    state->max_exp_avg_sq(entry.find("max_exp_avg_sq"));
+    state->max_exp_avg_sq(static_cast<const Options&>(entry.options).amsgrad() ? entry.get("max_exp_avg_sq")
+                                                                               : at::Tensor());
     return state;
   }
 };
@@ -135,11 +137,46 @@ Kind kind_of(const Optimizer& optimizer) {
   throw Error("cannot save this optimizer's state", "it is none of SGD, Adam and AdamW");
 }
 
-std::vector<at::Tensor> parameters_of(const Optimizer& optimizer) {
-  std::vector<at::Tensor> result;
+struct Parameter {
+  at::Tensor tensor;
+  const OptimizerOptions* options;
+};
+
+std::vector<Parameter> parameters_of(const Optimizer& optimizer) {
+  std::vector<Parameter> result;
   for (const auto& group : optimizer.param_groups())
-    result.insert(result.end(), group.params().begin(), group.params().end());
+    for (const at::Tensor& tensor : group.params()) result.push_back({tensor, &group.options()});
   return result;
+}
+
+// How many parameters each group has; and what makes an AdamW of an Adam.
+std::vector<std::pair<std::size_t, bool>> groups_of(const Dict& state, const std::string& source) {
+  std::vector<std::pair<std::size_t, bool>> result;
+  const auto it = state.find("param_groups");
+  if (it == state.end() || !it->value().isList()) throw misfit(source, "it has no 'param_groups'");
+  for (const c10::IValue& group : it->value().toListRef()) {
+    if (!group.isGenericDict() || !group.toGenericDict().contains("params") ||
+        !group.toGenericDict().at("params").isList())
+      throw misfit(source, "one of its groups has no parameters");
+    const auto decoupled = group.toGenericDict().find("decoupled_weight_decay");  // older ones do not say
+    const bool is_decoupled =
+        decoupled != group.toGenericDict().end() && decoupled->value().isBool() && decoupled->value().toBool();
+    result.emplace_back(group.toGenericDict().at("params").toListRef().size(), is_decoupled);
+  }
+  return result;
+}
+
+void require_same_groups(const Dict& saved, const Dict& own, const std::string& source) {
+  const auto theirs = groups_of(saved, source), ours = groups_of(own, source);
+  if (theirs.size() != ours.size())
+    throw misfit(source, "it is of " + std::to_string(theirs.size()) + " groups of parameters, not of " +
+                             std::to_string(ours.size()));
+  for (std::size_t i = 0; i < ours.size(); ++i) {
+    if (theirs[i].first != ours[i].first)
+      throw misfit(source, "its group " + std::to_string(i) + " has " + std::to_string(theirs[i].first) +
+                               " parameters, not " + std::to_string(ours[i].first));
+    if (theirs[i].second != ours[i].second) throw misfit(source, "it is another optimizer's: one is Adam, one AdamW");
+  }
 }
 
 }  // namespace
@@ -176,15 +213,16 @@ void load_optimizer_state(Optimizer& optimizer, const Dict& saved, const std::st
   const Kind kind = kind_of(optimizer);
   const auto it = saved.find("state");
   if (it == saved.end() || !it->value().isGenericDict()) throw misfit(source, "it has no 'state'");
+  require_same_groups(saved, optimizer_state(optimizer), source);
   const auto parameters = parameters_of(optimizer);
   std::vector<std::pair<void*, std::unique_ptr<OptimizerParamState>>> states;
   for (const auto& item : it->value().toGenericDict()) {
     const auto number = item.key().isInt() ? item.key().toInt() : -1;
     if (number < 0 || number >= static_cast<std::int64_t>(parameters.size()) || !item.value().isGenericDict())
       throw misfit(source, "it names a parameter that the optimizer does not have");
-    const at::Tensor& parameter = parameters[static_cast<std::size_t>(number)];
+    const auto& [tensor, options] = parameters[static_cast<std::size_t>(number)];
     const Dict entry = item.value().toGenericDict();
-    states.emplace_back(parameter.unsafeGetTensorImpl(), kind.read({entry, parameter, source}));
+    states.emplace_back(tensor.unsafeGetTensorImpl(), kind.read({entry, tensor, *options, source}));
   }
   for (auto& [parameter, state] : states) optimizer.state()[parameter] = std::move(state);
 }

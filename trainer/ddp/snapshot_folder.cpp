@@ -104,17 +104,24 @@ void SnapshotFolder::put_aside(const std::string& path, const std::string& why, 
   }
 }
 
+// What the disk cannot give at the moment is no reason to begin anew: only what is bad is passed over.
+std::optional<std::string> SnapshotFolder::read(const std::string& path) const {
+  try {
+    return files_.read(path);
+  } catch (const std::system_error& error) {
+    throw Error("cannot read the snapshot " + path, error.code().message());
+  }
+}
+
 std::optional<SnapshotFolder::Found> SnapshotFolder::try_read(const std::string& path, const Verify& verify,
                                                               const Warn& warn) {
+  auto bytes = read(path);
+  if (!bytes) return std::nullopt;
   try {
-    auto bytes = files_.read(path);
-    if (!bytes) return std::nullopt;
     const SnapshotStamp stamp = verify(*bytes, "the snapshot " + path);
     return Found{path, std::move(*bytes), stamp};
   } catch (const Error& error) {
     put_aside(path, error.what(), warn);
-  } catch (const std::system_error& error) {
-    warn("cannot read the snapshot " + path + ": " + error.code().message() + ". It is passed over.");
   }
   return std::nullopt;
 }
@@ -139,7 +146,7 @@ bool SnapshotFolder::retire() {
     if (is_there || !before.empty())
       files_.rename(is_there ? policy_.path : before.front().path, policy_.path + ".old");
     for (const Older& file : before) files_.remove(file.path);
-    files_.remove(name_with("best"));
+    if (policy_.best != BestMetric::none) files_.remove(name_with("best"));
     files_.sync_folder(folder_);
     newest_.reset();
     best_metric_.reset();
@@ -151,7 +158,7 @@ bool SnapshotFolder::retire() {
 
 // Garbage counts as nothing: the snapshots' own generations are known, too.
 std::int64_t SnapshotFolder::fence() const {
-  const auto text = files_.read(policy_.path + ".generation");
+  const auto text = read(policy_.path + ".generation");
   if (!text) return 0;
   std::string_view rest = *text;
   return take_number(rest).value_or(0);
@@ -186,7 +193,15 @@ void SnapshotFolder::claim(const std::string& mark) {
   }
 }
 
-std::string SnapshotFolder::claimed_by() const { return files_.read(policy_.path + ".writing.claim").value_or(""); }
+std::string SnapshotFolder::claimed_by() const { return read(policy_.path + ".writing.claim").value_or(""); }
+
+bool SnapshotFolder::is_better(double metric, double than) const {
+  return policy_.best == BestMetric::highest ? metric > than : metric < than;
+}
+
+void SnapshotFolder::know_best(std::optional<double> metric) {
+  if (is_best(metric)) best_metric_ = metric;
+}
 
 void SnapshotFolder::check_writable() const {
   try {
@@ -203,9 +218,12 @@ void SnapshotFolder::write_temporary(const std::string& path, const Produce& pro
 }
 
 void SnapshotFolder::give_name(const std::string& temporary, const SnapshotStamp& stamp) {
-  if (policy_.keep_last > 1 && exists(policy_.path))
-    files_.rename(policy_.path, older_name(newest_.value_or(SnapshotStamp{})));
-  newest_.reset();  // until the next line has succeeded
+  if (policy_.keep_last > 1 && exists(policy_.path)) {
+    // What is not known was put there while the run went on, by a person.
+    const std::string older = newest_ ? older_name(*newest_) : policy_.path + ".old";
+    files_.remove(older);
+    if (!files_.link(policy_.path, older)) files_.rename(policy_.path, older);
+  }
   files_.rename(temporary, policy_.path);
   newest_ = stamp;
   files_.sync_folder(folder_);
@@ -214,14 +232,21 @@ void SnapshotFolder::give_name(const std::string& temporary, const SnapshotStamp
 bool SnapshotFolder::is_best(const std::optional<double>& metric) const {
   if (policy_.best == BestMetric::none || !metric || std::isnan(*metric)) return false;
   if (!best_metric_ || std::isnan(*best_metric_)) return true;
-  return policy_.best == BestMetric::highest ? *metric > *best_metric_ : *metric < *best_metric_;
+  return is_better(*metric, *best_metric_);
+}
+
+void SnapshotFolder::copy(const std::string& from, const std::string& to) {
+  const auto bytes = read(from);
+  write_temporary(to, [&](NewFile& file) {
+    if (bytes) file.append(bytes->data(), bytes->size());
+  });
 }
 
 void SnapshotFolder::keep_as_best(const SnapshotStamp& stamp) {
   if (!is_best(stamp.metric)) return;
   const std::string link = temporary() + ".best";
   files_.remove(link);
-  files_.link(policy_.path, link);
+  if (!files_.link(policy_.path, link)) copy(policy_.path, link);
   files_.rename(link, name_with("best"));
   files_.sync_folder(folder_);
   best_metric_ = stamp.metric;

@@ -60,11 +60,17 @@ class SnapshotFolder {
 
   explicit SnapshotFolder(SnapshotPolicy policy, Files& files = disk());
 
-  // The newest one that is good; a sentence for each that is passed over. Before the first write().
+  // The newest one that is good; a sentence for each bad one, which is put aside. Before the first write(). An Error
+  // where the disk cannot give what is there.
   std::optional<Found> find(const Verify& verify, const Warn& warn);
-  // Puts all of them aside, so that find() finds none: the newest becomes PATH.old, the others go. Whether there was
-  // one.
+  // After find(): puts all of them aside, so that the next one finds none. The newest becomes PATH.old, the others go.
+  // Whether there was one.
   bool retire();
+
+  // The metric of the best one here. Another folder of the run may know of a better one: from then on only what is
+  // better still becomes the best.
+  std::optional<double> best_metric() const { return best_metric_; }
+  void know_best(std::optional<double> metric);
 
   // The highest generation that left a trace; 0: none.
   std::int64_t last_generation() const;
@@ -91,9 +97,12 @@ class SnapshotFolder {
   std::vector<Older> older() const;  // the newest first
   std::string temporary() const;
   bool exists(const std::string& path) const;
+  std::optional<std::string> read(const std::string& path) const;
   std::optional<Found> try_read(const std::string& path, const Verify& verify, const Warn& warn);
   void put_aside(const std::string& path, const std::string& why, const Warn& warn);
+  bool is_better(double metric, double than) const;
   bool is_best(const std::optional<double>& metric) const;
+  void copy(const std::string& from, const std::string& to);
   void write_temporary(const std::string& path, const Produce& produce);
   void give_name(const std::string& temporary, const SnapshotStamp& stamp);
   void keep_as_best(const SnapshotStamp& stamp);

@@ -4,6 +4,7 @@
 #include <torch/torch.h>
 
 #include <charconv>
+#include <limits>
 
 #include "rendezvous/error.h"
 #include "trainer/ddp/torch_file.h"
@@ -13,6 +14,7 @@ namespace {
 
 using c10::IValue;
 using List = c10::impl::GenericList;
+using nlohmann::json;
 
 List make_list() { return List(c10::AnyType::get()); }
 
@@ -86,6 +88,37 @@ Dict to_value(const ShardSamplerState& state) {
   return dict;
 }
 
+// As Python's own values: JSON's text has no NaN.
+IValue value_of(const json& extra) {
+  switch (extra.type()) {
+    case json::value_t::null:
+      return IValue();
+    case json::value_t::boolean:
+      return extra.get<bool>();
+    case json::value_t::number_integer:
+    case json::value_t::number_unsigned:
+      if (extra > std::numeric_limits<std::int64_t>::max())
+        throw Error("cannot save the snapshot", "its extra values have a number above 2^63");
+      return extra.get<std::int64_t>();
+    case json::value_t::number_float:
+      return extra.get<double>();
+    case json::value_t::string:
+      return extra.get<std::string>();
+    case json::value_t::array: {
+      List list = make_list();
+      for (const json& item : extra) list.push_back(value_of(item));
+      return list;
+    }
+    case json::value_t::object: {
+      Dict dict = make_dict();
+      for (const auto& [key, item] : extra.items()) dict.insert(key, value_of(item));
+      return dict;
+    }
+    default:
+      throw Error("cannot save the snapshot", "its extra values are more than JSON");
+  }
+}
+
 // Reads the parts of one snapshot; whatever is there but of another kind than it should be is an Error.
 class Parts {
  public:
@@ -157,11 +190,9 @@ class Parts {
     shards.mixed_shards = static_cast<int>(state->number("mixed_shards"));
     return shards;
   }
-  nlohmann::json json(const char* key) const {
-    if (!find(key)) return nullptr;
-    const auto value = nlohmann::json::parse(text(key), nullptr, /*allow_exceptions=*/false);
-    if (value.is_discarded()) throw strange(key);
-    return value;
+  json extra() const {
+    const auto value = find("EXTRA");
+    return value ? extra_of(*value) : json();
   }
   std::optional<Dict> dict(const char* key) const {
     const auto value = find(key);
@@ -191,6 +222,27 @@ class Parts {
   }
 
  private:
+  json extra_of(const IValue& value) const {
+    if (value.isNone()) return nullptr;
+    if (value.isBool()) return value.toBool();
+    if (value.isInt()) return value.toInt();
+    if (value.isDouble()) return value.toDouble();
+    if (value.isString()) return value.toStringRef();
+    json result;
+    if (value.isList()) {
+      result = json::array();
+      for (const IValue& item : value.toListRef()) result.push_back(extra_of(item));
+    } else if (value.isGenericDict()) {
+      result = json::object();
+      for (const auto& item : value.toGenericDict()) {
+        if (!item.key().isString()) throw strange("EXTRA");
+        result[item.key().toStringRef()] = extra_of(item.value());
+      }
+    } else {
+      throw strange("EXTRA");
+    }
+    return result;
+  }
   Error strange(const char* key) const {
     return Error("cannot read " + name_, std::string("its ") + key + " is not what it should be");
   }
@@ -233,7 +285,7 @@ IValue to_value(const Snapshot& s) {
   dict.insert("GENERATION", s.generation);
   if (s.metric) dict.insert("METRIC", *s.metric);
   dict.insert("BUCKET_ORDER", to_value(s.bucket_order));
-  if (!s.extra.is_null()) dict.insert("EXTRA", s.extra.dump());
+  if (!s.extra.is_null()) dict.insert("EXTRA", value_of(s.extra));
   return dict;
 }
 
@@ -260,7 +312,7 @@ Snapshot decode(const std::string& bytes, const std::string& name) {
   s.generation = parts.number("GENERATION");
   if (parts.find("METRIC")) s.metric = parts.real("METRIC");
   s.bucket_order = parts.bucket_order();
-  s.extra = parts.json("EXTRA");
+  s.extra = parts.extra();
   s.digest = unpacked.digest;
   return s;
 }

@@ -47,6 +47,11 @@ SnapshotStamp stamp_of(const Snapshot& snapshot) {
   return {snapshot.generation, snapshot.at.step, snapshot.digest, snapshot.metric};
 }
 
+std::string sentence_of(const std::exception& error) {
+  const auto* torch_error = dynamic_cast<const c10::Error*>(&error);
+  return torch_error ? torch_error->what_without_backtrace() : error.what();
+}
+
 // Every rank does its part, or all ranks throw what the first of them could not do.
 void all_or_none(const ProcessGroup& group, const std::function<void()>& part) {
   std::string problem;
@@ -54,14 +59,14 @@ void all_or_none(const ProcessGroup& group, const std::function<void()>& part) {
     part();
   } catch (const PeerLost&) {
     throw;
-  } catch (const c10::Error& error) {
-    problem = error.what_without_backtrace();
   } catch (const std::exception& error) {
-    problem = error.what();
+    problem = sentence_of(error);
   }
   for (const json& said : all_gather_object(problem, group))
     if (said != "") throw std::runtime_error(said.get<std::string>());
 }
+
+RankEnv rank_env() { return read_rank_env(process_environment(), /*store_in_it=*/false).env; }
 
 bool on_several_machines(const ProcessGroup& group) { return group.local_world_size() < group.world_size(); }
 
@@ -100,7 +105,8 @@ void load(const Snapshot& snapshot, const std::string& name, const TrainingState
     load_optimizer_state(*state.optimizer, *snapshot.optimizer_state, name);
   if (state.schedule && snapshot.schedule) {
     state.schedule->resume(snapshot.schedule->steps);
-    if (state.optimizer) set_lr(*state.optimizer, state.schedule->lr());
+    // Groups with rates of their own have a schedule each, and are the program's matter.
+    if (state.optimizer && state.optimizer->param_groups().size() == 1) set_lr(*state.optimizer, state.schedule->lr());
   }
   if (state.scaler && snapshot.scaler) state.scaler->load(snapshot.scaler->state);
   if (const auto* saved = std::get_if<SamplerState>(&snapshot.sampler); saved && state.sampler)
@@ -131,6 +137,7 @@ struct Snapshots::Impl {
   void share_rank_0s(Snapshot& snapshot, const torch::nn::Module& model) const;
   void store(const SnapshotStamp& stamp, const IValue& value);
   void write(const Snapshot& snapshot);
+  void write_or_say(const Snapshot& snapshot);
   void await_writing();
   void tell_what_is_safe();
 
@@ -149,6 +156,7 @@ struct Snapshots::Impl {
   std::future<void> writing;
   std::string failure;  // of the last save; empty: none so far
   std::atomic<std::int64_t> safe_step{-1};
+  std::int64_t told_step = -1;  // by a rank that does not write
 };
 
 bool Snapshots::Impl::claim_folder() {
@@ -168,20 +176,24 @@ bool Snapshots::Impl::claim_folder() {
   all_or_none(group, [&] {
     if (group.rank() == 0) folder.claim(mark);  // its own folder is always its own
   });
-  return first_of_machine && folder.claimed_by() == mark;  // of those that share it, the last one
+  bool is_ours = false;
+  all_or_none(group, [&] { is_ours = first_of_machine && folder.claimed_by() == mark; });
+  return is_ours;  // of those that share it, the last one's
 }
 
 std::optional<Found> Snapshots::Impl::look() {
   if (!writes) return std::nullopt;
-  if (options.fresh && folder.retire())
-    options.say("starting over: the snapshot of an earlier run is now " + options.path + ".old");
-  return folder.find([](const std::string& bytes, const std::string& name) { return stamp_of(decode(bytes, name)); },
-                     options.say);
+  auto found = folder.find(
+      [](const std::string& bytes, const std::string& name) { return stamp_of(decode(bytes, name)); }, options.say);
+  if (!options.fresh || rank_env().round > 1) return found;
+  if (folder.retire()) options.say("starting over: the snapshot of an earlier run is now " + options.path + ".old");
+  return std::nullopt;
 }
 
 // Each rank tells what its folder has; from the same words all draw the same conclusion.
 void Snapshots::Impl::agree(const std::optional<Found>& found) {
-  json own{{"writes", writes}, {"last_generation", writes ? folder.last_generation() : 0}};
+  json own{{"writes", writes}, {"last_generation", generation}};
+  if (const auto best = folder.best_metric()) own["best"] = *best;
   if (found) {
     own["found"] = {found->stamp.generation, found->stamp.step, found->stamp.digest};
     own["path"] = found->path;
@@ -191,6 +203,7 @@ void Snapshots::Impl::agree(const std::optional<Found>& found) {
     const json& theirs = said[rank];
     alone = alone && (rank == 0 || !theirs["writes"].get<bool>());
     generation = std::max(generation, theirs["last_generation"].get<std::int64_t>() + 1);
+    if (theirs.contains("best")) folder.know_best(theirs["best"].get<double>());
     if (!theirs.contains("found")) continue;
     const SnapshotStamp stamp{theirs["found"][0], theirs["found"][1], theirs["found"][2]};
     if (holder >= 0 && !stamp.is_newer_than(agreed)) continue;
@@ -203,7 +216,10 @@ void Snapshots::Impl::agree(const std::optional<Found>& found) {
 void Snapshots::Impl::open() {
   writes = claim_folder();
   std::optional<Found> found;
-  all_or_none(group, [&] { found = look(); });
+  all_or_none(group, [&] {
+    found = look();
+    generation = writes ? folder.last_generation() : 0;
+  });
   agree(found);
   all_or_none(group, [&] {
     if (writes) folder.begin(generation);
@@ -217,9 +233,10 @@ void Snapshots::Impl::open() {
 std::optional<Snapshot> Snapshots::Impl::read_here() const {
   try {
     const std::string path = folder_of(options.path) + "/" + agreed_path.substr(agreed_path.rfind('/') + 1);
-    const auto bytes = writes && own_digest == agreed.digest ? own_bytes : disk().read(path);
-    if (!bytes) return std::nullopt;
-    Snapshot snapshot = decode(*bytes, path);
+    const bool is_known = writes && own_digest == agreed.digest;
+    const auto read = is_known ? std::nullopt : disk().read(path);
+    if (!is_known && !read) return std::nullopt;
+    Snapshot snapshot = decode(is_known ? own_bytes : *read, path);
     return has_agreed(snapshot) ? std::optional(std::move(snapshot)) : std::nullopt;
   } catch (const std::exception&) {
     return std::nullopt;
@@ -249,7 +266,7 @@ Snapshot Snapshots::Impl::describe(const TrainingState& state, const SaveRequest
   if (state.shard_sampler) s.sampler = state.shard_sampler->state();
   s.at = request.at;
   s.world_size = group.world_size();
-  s.round = read_rank_env(process_environment(), /*store_in_it=*/false).env.round;
+  s.round = rank_env().round;
   s.generation = generation;
   s.metric = request.metric;
   s.bucket_order = request.bucket_order;
@@ -279,10 +296,11 @@ void Snapshots::Impl::store(const SnapshotStamp& stamp, const IValue& value) {
   ddprun_channel_snapshot(static_cast<std::uint64_t>(stamp.step));
 }
 
-// LibTorch pickles what has one owner in other bytes than what has several. So that the machines' copies are equal,
-// each is made from a value of one shape, which the thread alone owns.
+// LibTorch pickles what has one owner in other bytes than what has several, and of a view the whole that it is a part
+// of. So that the machines' copies are equal, and no larger than they must be, each is made from a value of one shape,
+// which the thread alone owns.
 void Snapshots::Impl::write(const Snapshot& snapshot) {
-  IValue value = options.asynchronous || !alone ? staging.copy(to_value(snapshot)) : to_value(snapshot);
+  IValue value = staging.copy(to_value(snapshot));
   const auto policy = options.asynchronous ? std::launch::async : std::launch::deferred;
   writing = std::async(policy, [this, stamp = stamp_of(snapshot), value = std::move(value)] {
     if (options.asynchronous) setpriority(PRIO_PROCESS, static_cast<id_t>(gettid()), kWritersNiceness);
@@ -291,22 +309,38 @@ void Snapshots::Impl::write(const Snapshot& snapshot) {
   if (!options.asynchronous) await_writing();
 }
 
+// The other ranks train on: what fails here is not to stop them.
+void Snapshots::Impl::write_or_say(const Snapshot& snapshot) {
+  const auto say_failure = [&] {
+    if (!failure.empty()) options.say(failure + " Training goes on; the next snapshot is tried again.");
+  };
+  await_writing();
+  say_failure();
+  try {
+    write(snapshot);
+  } catch (const std::exception& error) {
+    failure = sentence_of(error);
+  }
+  if (!writing.valid()) say_failure();
+}
+
 void Snapshots::Impl::await_writing() {
   if (!writing.valid()) return;
   try {
     writing.get();
     failure.clear();
   } catch (const std::exception& error) {
-    failure = error.what();
-    options.say(failure + " Training goes on; the next snapshot is tried again.");
+    failure = sentence_of(error);
   }
 }
 
-// The launcher asks every rank.
+// The launcher asks every rank; a snapshot that was told before it asked is not to look like a new one.
 void Snapshots::Impl::tell_what_is_safe() {
   const std::int64_t own = writes ? safe_step.load() : std::numeric_limits<std::int64_t>::max();
   const std::int64_t safe = all_gather_stacked(torch::tensor(own), group).min().item<std::int64_t>();
-  if (!writes && safe >= 0) ddprun_channel_snapshot(static_cast<std::uint64_t>(safe));
+  if (writes || safe <= told_step) return;
+  told_step = safe;
+  ddprun_channel_snapshot(static_cast<std::uint64_t>(safe));
 }
 
 Snapshots::Snapshots(const SnapshotOptions& options, const ProcessGroup& group) {
@@ -336,9 +370,7 @@ void Snapshots::save(const TrainingState& state, const SaveRequest& request) {
   Snapshot snapshot = impl_->describe(state, request);
   snapshot.rng = gather_rng(impl_->group);
   if (!impl_->alone) impl_->share_rank_0s(snapshot, state.model);
-  if (!impl_->writes) return;
-  impl_->await_writing();
-  impl_->write(snapshot);
+  if (impl_->writes) impl_->write_or_say(snapshot);
 }
 
 void Snapshots::finish() {

@@ -10,6 +10,7 @@
 #include <cstring>
 #include <exception>
 #include <memory>
+#include <new>
 
 #include "rendezvous/error.h"
 #include "trainer/ddp/unpickler.h"
@@ -123,8 +124,15 @@ std::string check_digest(PyTorchStreamReader& in) {
   return hex;
 }
 
+// What a torn directory says of sizes would be allocated first.
+void require_sizes_within(PyTorchStreamReader& in, std::size_t size) {
+  for (const auto& name : in.getAllRecords())
+    if (in.getRecordSize(name) > size) throw std::runtime_error("it is torn: a part of it is larger than the whole");
+}
+
 Unpacked unpack(const std::string& bytes) {
   PyTorchStreamReader in(std::make_shared<Bytes>(bytes));
+  require_sizes_within(in, bytes.size());
   const std::string digest = check_digest(in);
   if (in.hasRecord("byteorder") && record(in, "byteorder") != kByteOrder)
     throw std::runtime_error("its byte order is not this machine's");
@@ -164,8 +172,12 @@ std::string write_torch_file(const c10::IValue& value, const std::function<void(
 Unpacked unpack_torch_file(const std::string& bytes, const std::string& name) {
   try {
     return unpack(bytes);
+  } catch (const std::bad_alloc&) {
+    throw NoMemory("cannot read " + name + ": there is no memory left for it");
   } catch (const c10::Error& error) {
     const std::string text = error.what_without_backtrace();
+    if (text.find("allocate memory") != std::string::npos || text.find("enough memory") != std::string::npos)
+      throw NoMemory("cannot read " + name + ": there is no memory left for it");
     throw Error("cannot read " + name, "it is torn or no file of torch.save (" + text.substr(0, text.find('\n')) + ")");
   } catch (const std::exception& error) {
     throw Error("cannot read " + name, error.what());

@@ -8,6 +8,7 @@
 
 #include <cstddef>
 #include <functional>
+#include <stdexcept>
 #include <string>
 
 namespace ddprun {
@@ -22,7 +23,13 @@ struct Unpacked {
   std::string digest;  // empty: it has none; else it was right
 };
 
-// Error, with `name` in it, for bytes that are torn, altered or something else altogether.
+// The file may be good; it is this machine that cannot.
+class NoMemory : public std::runtime_error {
+ public:
+  using std::runtime_error::runtime_error;
+};
+
+// NoMemory, or Error, with `name` in it, for bytes that are torn, altered or something else altogether.
 Unpacked unpack_torch_file(const std::string& bytes, const std::string& name);
 
 }  // namespace ddprun

@@ -109,7 +109,7 @@ struct Worker::Channel {
       std::optional<std::uint64_t> agreed;
       for (const TimePoint end = Clock::now() + kAgreementLimit; !agreed && Clock::now() < end && !ending;)
         agreed = agreed_stop(store, prefix, kLookEvery);
-      if (!agreed) return;
+      if (!agreed) return gate.fail("not all of them have answered");
       gate.open_up_to(*agreed);
       wait_until_all_know(store, prefix);
     } catch (const std::exception& error) {

@@ -1,14 +1,18 @@
 // Snapshots of a training run: saved while it goes on, found again after whatever happened, the same one on every rank.
 //
 //   ddprun::Snapshots snapshots({.path = "run.pt"}, group);
-//   const ddprun::TrainingState state{.model = *model, .optimizer = &optimizer, .schedule = &schedule, .sampler =
-//   &sampler}; const auto resumed = snapshots.resume(state);              // nothing: a new run ddprun::Position at =
-//   resumed ? resumed->at : ddprun::Position{}; ddprun::DistributedDataParallel ddp(model, {.bucket_order = resumed ?
-//   resumed->bucket_order : {}}, group); for (...) {
-//     ...                                                      // a step
-//     if (++at.step % 100 == 0) snapshots.save(state, {.at = at, .bucket_order = ddp.bucket_order()});
+//   const ddprun::TrainingState state{.model = *model, .optimizer = &optimizer, .sampler = &sampler};
+//
+//   const auto resumed = snapshots.resume(state).value_or(ddprun::Resumed{});  // nothing there: a new run
+//
+//   auto at = resumed.at;
+//
+//   ddprun::DistributedDataParallel ddp(model, {.bucket_order = resumed.bucket_order}, group);
+//
+//   for (...) {  // a step each, ++at.step
+//     if (at.step % 100 == 0) snapshots.save(state, {.at = at, .bucket_order = ddp.bucket_order()});
 //   }
-//   snapshots.finish();                                        // the last one is on disk, or an exception says why not
+//   snapshots.finish();  // the last one is on disk, or an exception says why not
 //
 // A run resumed at the same number of ranks, with the same threads, goes on with the bits of one that was never
 // stopped. The file is one that torch.load(weights_only=True) reads (docs/snapshot-format.md), safe against a power cut
@@ -44,14 +48,17 @@ namespace ddprun {
 
 struct SnapshotOptions {
   // The newest. Those before it are run-g2-s120.pt (generation 2, step 120), the best is run-best.pt. To keep one for
-  // good, give it a name of your own: a further link will do.
+  // good, give it a name of your own: a further link will do. Of machines with disks of their own each has the best of
+  // those that it wrote itself.
   std::string path = "snapshot.pt";
   int keep_last = 2;  // the newest among them; two, so that one may be damaged
   // Which of them is the best, by what save() is told.
   enum class Best { none, highest, lowest } best = Best::none;
-  // Training goes on as soon as everything is copied to host memory, while a thread writes the copy. Costs that memory.
+  // Training goes on as soon as everything is copied to host memory, while a thread writes the copy. Such a copy is
+  // made, and kept for the next one, in any case.
   bool asynchronous = true;
-  // Puts what an earlier run left aside, the newest as PATH.old.
+  // In the first round of a job (or without a launcher): puts aside what an earlier run left, the newest as PATH.old.
+  // A restarted worker goes on with what the first round wrote.
   bool fresh = false;
   // Gets a sentence for each snapshot that was passed over, put aside or could not be written, on the rank that did so.
   // By default it goes to stderr.
@@ -81,7 +88,7 @@ struct SaveRequest {
   Position at;
   BucketOrder bucket_order = {};      // DistributedDataParallel::bucket_order()
   std::optional<double> metric = {};  // the same on all ranks; NaN is never the best
-  nlohmann::json extra = {};          // whatever else the program wants back; rank 0's counts
+  nlohmann::json extra = {};          // whatever else the program wants back, NaN too; in UTF-8; rank 0's counts
 };
 
 struct Resumed {
@@ -102,8 +109,9 @@ class Snapshots {
   Snapshots(const Snapshots&) = delete;
   Snapshots& operator=(const Snapshots&) = delete;
 
-  // Loads the newest good snapshot, if there is one, into all that `state` names. Before the first save(). Throws where
-  // it is another model's or another optimizer's.
+  // Loads the newest good snapshot, if there is one, into all that `state` names; a schedule's rate into an optimizer
+  // of one group. Before the first save(). Throws where it is another model's or another optimizer's. Takes memory for
+  // twice the file, on each rank.
   std::optional<Resumed> resume(const TrainingState& state);
 
   // Between two steps. Waits for the file before it, should that still be in the making. What the disk refuses is a

@@ -1,0 +1,57 @@
+#include "tests/trainer/golden.h"
+
+#include <zlib.h>
+
+#include <charconv>
+#include <cmath>
+#include <cstdio>
+#include <sstream>
+
+#include "tests/support/catch.h"
+#include "tests/support/command.h"
+
+namespace ddprun::test {
+
+std::string crc(const std::vector<at::Tensor>& tensors) {
+  uLong checksum = 0;
+  for (const at::Tensor& tensor : tensors) {
+    const at::Tensor own = tensor.detach().contiguous();
+    if (own.nbytes() == 0) continue;  // zlib takes a null pointer for a wish to begin anew
+    checksum = crc32(checksum, static_cast<const Bytef*>(own.const_data_ptr()), static_cast<uInt>(own.nbytes()));
+  }
+  char text[9];
+  std::snprintf(text, sizeof text, "%08lx", checksum);
+  return text;
+}
+
+// float.hex() always has 13 hexadecimal digits but for 0.
+std::string number(double value) {
+  if (!std::isfinite(value)) return std::isnan(value) ? "nan" : value > 0 ? "inf" : "-inf";
+  char text[40];
+  std::snprintf(text, sizeof text, value == 0 ? "%.1a" : "%.13a", value);
+  return text;
+}
+
+std::vector<at::Tensor> gradients_of(const std::vector<at::Tensor>& parameters) {
+  std::vector<at::Tensor> gradients;
+  for (const at::Tensor& parameter : parameters)
+    if (parameter.grad().defined()) gradients.push_back(parameter.grad());
+  return gradients;
+}
+
+std::string difference_to_python(const std::string& what, const std::string& ours) {
+  const Ended python =
+      run({DDPRUN_SOURCE_DIR "/.venv/bin/python", DDPRUN_SOURCE_DIR "/tests/trainer/numbers_golden.py", what},
+          std::chrono::seconds(60), {.env = {{"OMP_NUM_THREADS", "1"}}});
+  REQUIRE(python == exited(0));
+  std::istringstream a(ours), b(python.out);
+  std::string mine, theirs;
+  while (true) {
+    const bool more = static_cast<bool>(std::getline(a, mine)), more_there = static_cast<bool>(std::getline(b, theirs));
+    if (!more && !more_there) return "";
+    if (more != more_there || mine != theirs)
+      return "ours: " + (more ? mine : "-") + "\nPython's: " + (more_there ? theirs : "-");
+  }
+}
+
+}  // namespace ddprun::test
