@@ -30,7 +30,7 @@ using Found = SnapshotFolder::Found;
 using nlohmann::json;
 
 constexpr int kBroadcastBytes = 25 << 20;  // PyTorch's, for buffers
-constexpr int kWritersNiceness = 10;       // training comes first
+constexpr int kWritersNiceness = 19;       // training comes first
 
 SnapshotPolicy policy_of(const SnapshotOptions& options) {
   if (options.path.empty()) throw Error("cannot keep snapshots", "their path is empty");
