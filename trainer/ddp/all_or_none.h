@@ -1,0 +1,17 @@
+// What one rank cannot do is an exception on all of them, with the same sentence: none waits for one that has left.
+#pragma once
+#include <exception>
+#include <functional>
+#include <string>
+
+#include "ddprun/process_group.h"
+
+namespace ddprun {
+
+// Every rank does its part, or all ranks throw what the first of them could not do. A collective.
+void all_or_none(const ProcessGroup& group, const std::function<void()>& part);
+
+// what(), without the lines that LibTorch adds for its developers.
+std::string sentence_of(const std::exception& error);
+
+}  // namespace ddprun
