@@ -124,6 +124,8 @@ void strike_and_finish(std::uint64_t seed) {
              std::to_string(step) + "; ";
     INFO(story);
     job.wait_for_step(epoch, step);
+    // It is written beside the training, and may come steps later.
+    if (epoch > 1) REQUIRE(eventually([&] { return std::filesystem::exists(job.snapshot()); }, kTrainLimit));
     job.forget_words();
     fault.strike(job, host);
     if (epoch > 1) job.wait_for_words("resuming from");

@@ -98,6 +98,8 @@ Mark end_rank(Job& job, int signal, int rank, int epoch, int step, Mark after = 
   job.command.wait_for_output("^epoch ", 60s, after);
   const pid_t victim = job.rank(rank);
   job.wait_for_step(epoch, step, after);
+  // It is written beside the training, and may come steps later.
+  if (epoch > 1) REQUIRE(eventually([&] { return std::filesystem::exists(job.snapshot()); }, 10s));
   REQUIRE(::kill(victim, signal) == 0);
   return job.command.mark();
 }
