@@ -31,7 +31,8 @@ void check_scaler(const ProcessGroup& group, const Words& words);
 // PATH OPTIMIZER STEPS [every-step]: trains until the run has so many steps, from a snapshot if there is one, and saves
 // one at the end; or, as fast as it can, after every step. Each step is a line with the samples it saw.
 void train_with_snapshots(const ProcessGroup& group, const Words& words);
-// PATH [STEPS]: all 4 MiB of a model are the step's number; they are saved step by step, and looked at after a resume.
+// PATH [STEPS [best]]: all 4 MiB of a model are the step's number; they are saved step by step, and looked at after a
+// resume. The best is that of step 2.
 void save_again_and_again(const ProcessGroup& group, const Words& words);
 // PATH: saves a model of another shape.
 void save_another_model(const ProcessGroup& group, const Words& words);

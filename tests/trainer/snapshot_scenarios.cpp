@@ -98,7 +98,11 @@ void train_with_snapshots(const ProcessGroup& group, const Words& words) {
 void save_again_and_again(const ProcessGroup& group, const Words& words) {
   Big model(1 << 20);
   const TrainingState state{.model = model};
-  Snapshots snapshots({.path = words.at(0), .asynchronous = false}, group);
+  const bool wants_best = words.size() > 2;
+  Snapshots snapshots({.path = words.at(0),
+                       .best = wants_best ? SnapshotOptions::Best::lowest : SnapshotOptions::Best::none,
+                       .asynchronous = false},
+                      group);
   const auto resumed = snapshots.resume(state);
   std::int64_t step = resumed ? resumed->at.step : 0;
   require(model.weight.eq(static_cast<double>(step)).all().item<bool>(), "the weights are of the step that was saved");
@@ -110,7 +114,7 @@ void save_again_and_again(const ProcessGroup& group, const Words& words) {
       const torch::NoGradGuard no_grad;
       model.weight.fill_(static_cast<double>(step));
     }
-    snapshots.save(state, {.at = {.step = step}});
+    snapshots.save(state, {.at = {.step = step}, .metric = std::abs(static_cast<double>(step - 2))});
     std::printf("saved %ld\n", static_cast<long>(step));
     std::fflush(stdout);
   }

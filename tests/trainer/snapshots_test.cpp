@@ -193,6 +193,16 @@ TEST_CASE("flipped bytes and cut files are named and passed over for the newest 
   CHECK(std::count(last.err.begin(), last.err.end(), '\n') == 2);
 }
 
+TEST_CASE("the best snapshot stays beside the newest, over a resume", "[snapshots]") {
+  const TempFolder folder;
+  for (const char* steps : {"4", "6"}) {
+    REQUIRE(run(worker({"save", folder / "run.pt", steps, "best"}), 60s) == exited(0));
+    CHECK(load_snapshot(folder / "run-best.pt").at.step == 2);
+    CHECK(load_snapshot(folder / "run-best.pt").metric == 0.0);
+  }
+  CHECK(names_in(folder.path()) == std::set<std::string>{"run-best.pt", "run-g2-s5.pt", "run.pt", "run.pt.generation"});
+}
+
 TEST_CASE("on a full disk the last good snapshot stays, training goes on, and its end says what failed",
           "[snapshots]") {
   const TempFolder folder;

@@ -137,6 +137,19 @@ TEST_CASE("a rank killed in the middle of an epoch ends the others at once, and 
   CHECK(differences(undisturbed(folder, 2, "3", "32"), load_snapshot(folder / "killed.pt")) == "");
 }
 
+TEST_CASE("a snapshot that Python wrote is gone on from, on every rank", "[train]") {
+  const TempFolder folder;
+  const std::string path = folder / "snapshot.pt";
+  run_ranks(2, {"1", "--snapshot", path});
+  const std::string as_the_tutorial =
+      "import sys, torch; s = torch.load(sys.argv[1], weights_only=True); "
+      "torch.save({'MODEL_STATE': s['MODEL_STATE'], 'EPOCHS_RUN': s['EPOCHS_RUN']}, sys.argv[1])";
+  REQUIRE(test::run({kPython, "-c", as_the_tutorial, path}, 60s) == exited(0));
+  const Ended end = run_ranks(2, {"2", "--snapshot", path});
+  CHECK_THAT(end.out, Contains("1 of 2 epochs done"));
+  CHECK(load_snapshot(path).at.epochs_run == 2);
+}
+
 TEST_CASE("a damaged snapshot is named and passed over, and the run still ends with the same bits", "[train]") {
   const TempFolder folder;
   const std::string path = folder / "snapshot.pt";
