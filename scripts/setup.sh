@@ -8,7 +8,7 @@ usage() {
 usage: scripts/setup.sh [--test] [--bench]
 
 Installs what the build needs: Debian 12 packages (as root, or with sudo) and a Python environment in .venv that holds
-torch==2.11.0, the LibTorch the trainer links, and safetensors, a peer of the tests. It says what it will install first,
+torch==2.11.0, the LibTorch the trainer links, and the tests' peers safetensors, torchvision and tensorboard. It says what it will install first,
 and does nothing where all is there.
 
   --test    also what only the tests need
@@ -20,7 +20,7 @@ END
 
 build_packages=(g++ cmake ninja-build ccache git ca-certificates python3-venv libcli11-dev libasio-dev libspdlog-dev
   nlohmann-json3-dev libtomlplusplus-dev zlib1g-dev libssl-dev)
-test_packages=(catch2 clang iproute2 libclang-rt-dev openssl util-linux)
+test_packages=(catch2 clang fonts-dejavu-core iproute2 libclang-rt-dev librsvg2-bin openssl util-linux)
 bench_packages=(hyperfine iproute2 openmpi-bin util-linux valgrind)
 venv_gib=6  # 4.6 for the environment, the rest while pip unpacks
 
@@ -73,7 +73,7 @@ has_cuda_toolkit() {
 }
 
 install_venv() {
-  local requirements=(torch==2.11.0 safetensors==0.8.0) free_gib
+  local requirements=(torch==2.11.0 safetensors==0.8.0 torchvision==0.26.0 tensorboard==2.20.0) free_gib
   has_cuda_toolkit || requirements+=('nvidia-cuda-crt==13.0.*' 'nvidia-cuda-cccl==13.0.*')
   # The stamp says what is there; the marker, that an installation began and did not end.
   venv_is_complete() { [ "$(cat .venv/ddprun-installed 2>/dev/null)" = "${requirements[*]}" ]; }
