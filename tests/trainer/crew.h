@@ -13,9 +13,9 @@ namespace ddprun::test {
 
 class Crew {
  public:
-  // `options` but for ranks and store.
+  // `options` but for ranks and store; over gloo unless they ask for nccl.
   explicit Crew(int world_size, InitOptions options = {}) : groups_(static_cast<std::size_t>(world_size)) {
-    options.backend = Backend::gloo;
+    if (options.backend == Backend::automatic) options.backend = Backend::gloo;
     options.store = c10::make_intrusive<c10d::HashStore>();
     options.world_size = world_size;
     if (options.timeout > std::chrono::minutes(1)) options.timeout = std::chrono::minutes(1);

@@ -89,6 +89,12 @@ TEST_CASE("every forward pass begins with rank 0's buffers, unless that is left 
 
 TEST_CASE("a scaled step is the unscaled one, and none where a gradient is infinite", "[ddp]") { works(1, "scaler"); }
 
+TEST_CASE("half precision learns what float does, and a step that overflows on one rank is left out on all", "[ddp]") {
+  for (const int ranks : {1, 2}) works(ranks, "half");
+}
+
+TEST_CASE("a loader gives each rank its batches whole", "[ddp]") { works(2, "batches"); }
+
 TEST_CASE("a loss that is not finite on one rank costs all of them one step, in each mode", "[ddp]") {
   for (const int ranks : {2, 3}) Ranks(ranks, worker({"bad-loss", "skip"})).wait_all_good();
 }

@@ -8,8 +8,11 @@
 
 #include "ddprun/amp.h"
 #include "ddprun/collectives.h"
+#include "ddprun/data_loader.h"
 #include "ddprun/distributed_data_parallel.h"
 #include "ddprun/loss_guard.h"
+#include "ddprun/sampler.h"
+#include "ddprun/tensor_batch.h"
 
 namespace ddprun::test {
 namespace {
@@ -55,9 +58,17 @@ struct Outputs : nn::Module {
   nn::Linear other = register_module("other", nn::Linear(2, 2));
 };
 
+// A module where the group computes.
+template <class Module, class... Arguments>
+std::shared_ptr<Module> make_on(const ProcessGroup& group, const Arguments&... arguments) {
+  auto module = std::make_shared<Module>(arguments...);
+  module->to(group.device());
+  return module;
+}
+
 at::Tensor input_of(const ProcessGroup& group, std::int64_t features) {
   torch::manual_seed(100 + group.rank());
-  return torch::randn({3, features});
+  return torch::randn({3, features}).to(group.device());
 }
 
 // The mean over the ranks of what each gives.
@@ -80,19 +91,19 @@ void require(bool condition, const std::string& what) {
 }
 
 void build_another_model(const ProcessGroup& group, const Words& words) {
-  auto model = std::make_shared<OtherModel>(words.at(0), group.rank() == 1);
+  auto model = make_on<OtherModel>(group, words.at(0), group.rank() == 1);
   const DistributedDataParallel<OtherModel> ddp(model, {}, group);
 }
 
 void leave_a_layer_out(const ProcessGroup& group, const Words&) {
-  DistributedDataParallel ddp(std::make_shared<OneUsed>(), {}, group);
+  DistributedDataParallel ddp(make_on<OneUsed>(group), {}, group);
   for (int step = 0; step < 2; ++step) ddp.forward(input_of(group, 4)).sum().backward();
 }
 
 void check_outputs(const ProcessGroup& group, const Words&) {
   DdpOptions options;
   options.find_unused_parameters = true;
-  DistributedDataParallel ddp(std::make_shared<Outputs>(), options, group);
+  DistributedDataParallel ddp(make_on<Outputs>(group), options, group);
   for (int step = 0; step < 3; ++step) {
     ddp.zero_grad();
     auto [output, lists, nothing, undefined] = ddp(input_of(group, 2));
@@ -111,9 +122,9 @@ void check_gradients(const ProcessGroup& group, const Words&) {
     DdpOptions options;
     options.gradient_as_bucket_view = views;
     torch::manual_seed(1);
-    auto model = std::make_shared<TwoLayers>();
+    auto model = make_on<TwoLayers>(group);
     DistributedDataParallel ddp(model, options, group);
-    const auto alone = std::dynamic_pointer_cast<TwoLayers>(std::make_shared<TwoLayers>());
+    const auto alone = make_on<TwoLayers>(group);
     {
       const torch::NoGradGuard no_grad;
       for (std::size_t i = 0; i < 4; ++i) alone->parameters()[i].copy_(model->parameters()[i]);
@@ -156,7 +167,7 @@ void check_buffers(const ProcessGroup& group, const Words&) {
   for (const bool sent : {true, false}) {
     DdpOptions options;
     options.broadcast_buffers = sent;
-    auto model = std::make_shared<Counting>(group.rank());
+    auto model = make_on<Counting>(group, group.rank());
     model->rank = group.rank();
     DistributedDataParallel ddp(model, options, group);
     require(model->count.item<float>() == 1, "all begin with rank 0's buffers");
@@ -172,9 +183,10 @@ void check_buffers(const ProcessGroup& group, const Words&) {
   }
 }
 
-void check_scaler(const ProcessGroup&, const Words&) {
-  const at::Tensor weight = torch::ones({2}).requires_grad_(),
-                   other = torch::ones({1}, torch::kDouble).requires_grad_();
+void check_scaler(const ProcessGroup& group, const Words&) {
+  const auto there = torch::device(group.device());
+  const at::Tensor weight = torch::ones({2}, there).requires_grad_(),
+                   other = torch::ones({1}, there.dtype(torch::kDouble)).requires_grad_();
   torch::optim::SGD optimizer({weight, other}, torch::optim::SGDOptions(0.5));
   ScalerOptions options;
   options.init_scale = 8;
@@ -217,6 +229,68 @@ void check_scaler(const ProcessGroup&, const Words&) {
   require(refused([&] { resumed.step(optimizer); }), "no step without gradients");
 }
 
+void check_half_precision(const ProcessGroup& group, const Words&) {
+  torch::manual_seed(5);
+  const at::Tensor weight = torch::randn({4, 2});
+  const auto train = [&](bool half) {
+    torch::manual_seed(6);
+    auto model = make_on<TwoLayers>(group);
+    DistributedDataParallel ddp(model, {}, group);
+    torch::optim::SGD optimizer(model->parameters(), torch::optim::SGDOptions(0.05));
+    GradScaler scaler({.init_scale = 1 << 14, .growth_interval = 8});
+    double loss_now = 0;
+    int skipped = 0;
+    for (int step = 0; step < 60; ++step) {
+      torch::manual_seed(1000 + 10 * step + group.rank());
+      const at::Tensor input = torch::randn({16, 4});
+      const at::Tensor target = torch::matmul(input, weight).to(group.device());
+      ddp.zero_grad();
+      at::Tensor loss;
+      {
+        const Autocast autocast(group.device().type(), torch::kHalf, half);
+        const at::Tensor output = ddp.forward(input.to(group.device()));
+        require(output.scalar_type() == (half ? torch::kHalf : torch::kFloat), "the forward pass is in half precision");
+        loss = torch::mse_loss(output.to(torch::kFloat), target);
+      }
+      // One rank's gradient overflows: all of them leave the step out.
+      const bool overflows = half && step == 20 && group.rank() == group.world_size() - 1;
+      scaler.scale(overflows ? loss * std::numeric_limits<float>::infinity() : loss).backward();
+      if (!scaler.step(optimizer)) ++skipped;
+      scaler.update();
+      loss_now = loss.item<double>();
+    }
+    require(model->first->weight.scalar_type() == torch::kFloat, "weights stay float");
+    require(half ? skipped >= 1 : skipped == 0, "a step whose gradients overflow on one rank is left out");
+    const at::Tensor all = all_gather_stacked(model->first->weight.detach(), group);
+    require(torch::equal(all[0], all[group.world_size() - 1]), "the ranks have the same weights");
+    return std::pair{loss_now, model->first->weight.detach().clone()};
+  };
+  const auto [half_loss, half_weights] = train(true);
+  const auto [loss, weights] = train(false);
+  require(half_loss < 1.5 * loss + 0.05, "it learns as float does");
+  require(torch::allclose(half_weights, weights, 0.1, 0.1), "to about the same weights");
+}
+
+void check_batches(const ProcessGroup& group, const Words&) {
+  const at::Tensor images = torch::arange(40 * 6).view({40, 2, 3}).to(torch::kFloat);
+  DataLoader<Tensors, Tensors> loader(
+      [&](std::int64_t index, SampleRng&) {
+        return Tensors{images[index], torch::tensor(index)};
+      },
+      Collate{.pin_memory = true}, {.batch_size = 7, .threads = 2});
+  const DistributedSampler sampler({.dataset_size = 40, .rank = group.rank(), .world_size = group.world_size()});
+  auto batches = loader.epoch(sampler);
+  std::int64_t seen = 0;
+  while (const auto batch = batches.next()) {
+    const auto& [image, index] = std::tie((*batch)[0], (*batch)[1]);
+    require(image.is_pinned() == group.device().is_cuda(), "batches are pinned where there is a GPU");
+    const at::Tensor there = image.to(group.device(), /*non_blocking=*/true);
+    require(torch::equal(there.cpu(), images.index_select(0, index)), "and arrive there whole");
+    seen += index.size(0);
+  }
+  require(seen == sampler.size(), "all of them");
+}
+
 void meet_a_bad_loss(const ProcessGroup& group, const Words& words) {
   const bool stop = words.at(0) == "stop";
   for (const std::string mode : {"plain", "bucket-views", "unused", "static"}) {
@@ -224,7 +298,7 @@ void meet_a_bad_loss(const ProcessGroup& group, const Words& words) {
     options.gradient_as_bucket_view = mode == "bucket-views";
     options.find_unused_parameters = mode == "unused";
     options.static_graph = mode == "static";
-    auto model = std::make_shared<TwoLayers>();
+    auto model = make_on<TwoLayers>(group);
     DistributedDataParallel ddp(model, options, group);
     torch::optim::SGD optimizer(model->parameters(), torch::optim::SGDOptions(0.1).momentum(0.9));
     LossGuard guard({.skips_in_a_row_max = stop ? 0 : 2}, group);
@@ -279,14 +353,18 @@ int main(int argc, char** argv) try {
       {"gradients", check_gradients},
       {"buffers", check_buffers},
       {"scaler", check_scaler},
+      {"half", check_half_precision},
+      {"batches", check_batches},
       {"train", train_with_snapshots},
       {"save", save_again_and_again},
       {"save-another", save_another_model},
       {"bad-loss", meet_a_bad_loss}};
   torch::set_num_threads(1);
-  const ProcessGroup group = init_process_group();
+  // Over gloo, but for the tests that ask for GPUs.
+  const bool on_gpu = std::getenv("DDP_WORKER_ON_GPU") != nullptr;
+  const ProcessGroup group = init_process_group({.backend = on_gpu ? Backend::nccl : Backend::gloo});
   scenarios.at(argv[1])(group, Words(argv + 2, argv + argc));
-  std::vector<at::Tensor> all_are_done{torch::zeros(1)};
+  std::vector<at::Tensor> all_are_done{torch::zeros(1).to(group.device())};
   group.c10d()->allreduce(all_are_done)->wait();
   destroy_process_group();
 } catch (const std::exception& error) {

@@ -28,6 +28,10 @@ void check_gradients(const ProcessGroup& group, const Words& words);
 // Every forward pass begins with rank 0's buffers, or with one's own where that is left out.
 void check_buffers(const ProcessGroup& group, const Words& words);
 void check_scaler(const ProcessGroup& group, const Words& words);
+// fp16 autocast with the scaler learns what float does, and all ranks leave out a step that overflows on one.
+void check_half_precision(const ProcessGroup& group, const Words& words);
+// A loader's batches, in pinned memory where there is a GPU.
+void check_batches(const ProcessGroup& group, const Words& words);
 // PATH OPTIMIZER STEPS [every-step]: trains until the run has so many steps, from a snapshot if there is one, and saves
 // one at the end; or, as fast as it can, after every step. Each step is a line with the samples it saw.
 void train_with_snapshots(const ProcessGroup& group, const Words& words);

@@ -1,6 +1,8 @@
-// `train` over NCCL, where there are GPUs. Without one every test says so and is skipped.
+// `train` and the library over NCCL, where there are GPUs. Without one every test says so and is skipped.
 #include "trainer/ddp/gpu.h"
 #include "tests/support/catch.h"
+#include "tests/trainer/collectives_check.h"
+#include "tests/trainer/crew.h"
 #include "tests/trainer/ranks.h"
 #include "tests/trainer/snapshot_compare.h"
 
@@ -21,7 +23,67 @@ Ended run_on_gpus(int ranks, std::vector<std::string> arguments) {
   return Ranks(ranks, arguments).wait_all_good();
 }
 
+// A scenario of ddp_worker on one GPU, and on two where there are two.
+void works_on_gpus(int gpus, const std::vector<std::string>& words) {
+  std::vector<std::string> argv{DDPRUN_BIN_DIR "/ddp_worker"};
+  argv.insert(argv.end(), words.begin(), words.end());
+  for (int ranks = 1; ranks <= std::min(gpus, 2); ++ranks) {
+    INFO(ranks << " ranks");
+    Ranks(ranks, argv, {{"DDP_WORKER_ON_GPU", "1"}}).wait_all_good();
+  }
+}
+
 }  // namespace
+
+TEST_CASE("the library's promises hold on GPUs, over NCCL", "[gpu]") {
+  const int gpus = gpus_or_skip();
+  if (gpus == 0) return;
+  const std::string scenario =
+      GENERATE("sync-batch-norm", "conversion", "outputs", "gradients", "buffers", "scaler", "half", "batches");
+  INFO(scenario);
+  works_on_gpus(gpus, {scenario});
+}
+
+TEST_CASE("a bad loss on one of two GPUs costs both of them a step", "[gpu]") {
+  const int gpus = gpus_or_skip();
+  if (gpus == 0) return;
+  if (gpus == 1) {
+    WARN("skipped: this machine shows one GPU, and this takes two");
+    return;
+  }
+  Ranks(2, {DDPRUN_BIN_DIR "/ddp_worker", "bad-loss", "skip"}, {{"DDP_WORKER_ON_GPU", "1"}}).wait_all_good();
+}
+
+TEST_CASE("training on GPUs that is stopped and resumed ends with the same bits, dropout included", "[gpu]") {
+  const int gpus = gpus_or_skip();
+  if (gpus == 0) return;
+  const std::string optimizer = GENERATE("sgd", "adam", "adamw");
+  const int ranks = std::min(gpus, 2);
+  const TempFolder folder;
+  const auto run = [&](const std::string& name, const std::string& steps) {
+    Ranks(ranks, {DDPRUN_BIN_DIR "/ddp_worker", "train", folder / name, optimizer, steps}, {{"DDP_WORKER_ON_GPU", "1"}})
+        .wait_all_good();
+  };
+  run("undisturbed.pt", "19");
+  run("stopped.pt", "8");
+  run("stopped.pt", "19");
+  const Snapshot undisturbed = load_snapshot(folder / "undisturbed.pt");
+  CHECK(differences(undisturbed, load_snapshot(folder / "stopped.pt")) == "");
+  CHECK(undisturbed.rng.at(0).cuda.defined());
+}
+
+TEST_CASE("collectives over NCCL give what one process would, and move every type", "[gpu]") {
+  const int gpus = gpus_or_skip();
+  if (gpus == 0) return;
+  for (int world = 1; world <= std::min(gpus, 2); ++world) {
+    Findings findings;
+    Crew(world, {.backend = Backend::nccl}).each([&](ProcessGroup& group) {
+      reduce_everything(group, findings, nullptr);
+      move_everything(group, findings);
+    });
+    findings.check_none();
+  }
+}
 
 TEST_CASE("train takes the GPUs there are and stops and resumes with the same bits", "[gpu]") {
   const int gpus = gpus_or_skip();

@@ -54,9 +54,11 @@ void train_with_snapshots(const ProcessGroup& group, const Words& words) {
   const std::int64_t steps = std::stol(words.at(2));
   const bool every_step = words.size() > 3;
   torch::manual_seed(7);
-  const at::Tensor inputs = torch::randn({kSamples, 6}), targets = torch::randn({kSamples, 3});
+  const at::Tensor inputs = torch::randn({kSamples, 6}).to(group.device()),
+                   targets = torch::randn({kSamples, 3}).to(group.device());
   torch::manual_seed(100 + group.rank());
   auto net = std::make_shared<Net>();
+  net->to(group.device());
   const auto optimizer = optimizer_of(words.at(1), net->parameters());
   LrSchedule schedule(0.05, StepLR{.step_size = 3, .gamma = 0.7});
   GradScaler scaler({.init_scale = 8, .growth_interval = 3});
@@ -74,9 +76,10 @@ void train_with_snapshots(const ProcessGroup& group, const Words& words) {
   while (at.step < steps) {
     sampler.set_epoch(at.epochs_run);
     for (const at::Tensor& batch : torch::tensor(sampler.indices()).split(kBatch)) {
+      const at::Tensor there = batch.to(group.device());
       ddp.zero_grad();
       const at::Tensor loss =
-          torch::mse_loss(ddp.forward(inputs.index_select(0, batch)), targets.index_select(0, batch));
+          torch::mse_loss(ddp.forward(inputs.index_select(0, there)), targets.index_select(0, there));
       scaler.scale(loss).backward();
       scaler.step(*optimizer);
       scaler.update();

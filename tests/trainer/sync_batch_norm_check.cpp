@@ -42,13 +42,14 @@ std::int64_t samples_of(const Case& one, int rank) {
   return one.samples[std::min(static_cast<std::size_t>(rank), one.samples.size() - 1)];
 }
 
-at::Tensor whole_batch(const Case& one, int ranks, int step) {
+at::Tensor whole_batch(const Case& one, const ProcessGroup& group, int step) {
+  const int ranks = group.world_size();
   std::vector<std::int64_t> shape = one.shape;
   std::int64_t samples = 0;
   for (int rank = 0; rank < ranks; ++rank) samples += samples_of(one, rank);
   shape.insert(shape.begin(), samples);
   torch::manual_seed(50 + step);
-  return torch::randn(shape) * (step + 1) + one.offset;
+  return (torch::randn(shape) * (step + 1) + one.offset).to(group.device());
 }
 
 at::Tensor part_of(const at::Tensor& whole, const Case& one, int rank) {
@@ -75,6 +76,8 @@ void check(const Case& one, const ProcessGroup& group) {
   SyncBatchNorm ours(one.options);
   ours->synchronize(group);
   SyncBatchNorm alone(one.options);  // without a group it is BatchNorm
+  ours->to(group.device());
+  alone->to(group.device());
   if (one.options.affine())
     for (const auto& layer : {ours, alone}) {
       const torch::NoGradGuard no_grad;
@@ -83,7 +86,7 @@ void check(const Case& one, const ProcessGroup& group) {
       layer->bias.uniform_(-1, 1);
     }
   for (int step = 0; step < 3; ++step) {
-    const at::Tensor whole = whole_batch(one, group.world_size(), step).requires_grad_();
+    const at::Tensor whole = whole_batch(one, group, step).requires_grad_();
     const at::Tensor part = part_of(whole.detach(), one, group.rank()).clone().requires_grad_();
     const at::Tensor weights_of_loss = torch::rand_like(whole.detach());
     const at::Tensor expected = alone->forward(whole), output = ours->forward(part);
@@ -102,7 +105,7 @@ void check(const Case& one, const ProcessGroup& group) {
     require(ours->num_batches_tracked.item<int>() == 3, one.name + ": batches are counted");
   ours->eval();
   alone->eval();
-  const at::Tensor whole = whole_batch(one, group.world_size(), 7);
+  const at::Tensor whole = whole_batch(one, group, 7);
   same(ours->forward(whole), alone->forward(whole), one, "an evaluation");
   if (group.rank() == 0) ours->forward(whole);  // it is each rank's own
 }
@@ -136,12 +139,14 @@ void check_sync_batch_norm(const ProcessGroup& group, const Words&) {
   for (const Case& one : cases()) check(one, group);
   SyncBatchNorm layer(5);
   layer->synchronize(group);
-  const at::Tensor half = torch::randn({4, 5}).to(torch::kBFloat16);
+  layer->to(group.device());
+  const at::Tensor half = torch::randn({4, 5}).to(group.device(), torch::kBFloat16);
   require(layer->forward(half).scalar_type() == torch::kBFloat16, "bfloat16 stays bfloat16");
 }
 
 void check_conversion(const ProcessGroup& group, const Words&) {
   auto model = std::make_shared<Layers>();
+  model->to(group.device());
   const auto names = model->named_parameters().keys();
   const at::Tensor weight = model->named_parameters()["first.1.weight"];
   const at::Tensor mean = model->named_buffers()["first.1.running_mean"];
@@ -152,8 +157,8 @@ void check_conversion(const ProcessGroup& group, const Words&) {
   require(model->named_parameters().keys() == names, "parameters keep their names");
   require(model->named_parameters()["first.1.weight"].is_same(weight), "and stay the optimizer's own");
   torch::manual_seed(group.rank());
-  model->forward(torch::randn({3, 1, 4, 4})).sum().backward();
-  require(!torch::equal(mean, torch::zeros(4)), "buffers are the old layer's");
+  model->forward(torch::randn({3, 1, 4, 4}).to(group.device())).sum().backward();
+  require(!torch::equal(mean, torch::zeros_like(mean)), "buffers are the old layer's");
   require(torch::equal(mean, model->named_buffers()["first.1.running_mean"]), "and go on");
   require(torch::allclose(sum_over(group, mean) / group.world_size(), mean), "the statistics are those of all ranks");
   const auto holder = std::make_shared<Holder>();
