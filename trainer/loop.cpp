@@ -3,134 +3,308 @@
 #include <torch/torch.h>
 
 #include "ddprun/collectives.h"
-#include "ddprun/sampler.h"
-#include "trainer/run.h"
+#include "ddprun/weights.h"
+#include "trainer/ddp/all_or_none.h"
+#include "trainer/evaluate.h"
+#include "trainer/first_weights.h"
+#include "trainer/metrics/metrics.h"
+#include "trainer/result_file.h"
+#include "trainer/step.h"
+#include "trainer/stop_signal.h"
 
 namespace ddprun {
 namespace {
 
-at::Tensor index_tensor(const std::vector<std::int64_t>& indices, at::Device device) {
-  return torch::tensor(indices, torch::kLong).to(device);
+using Seconds = std::chrono::duration<double>;
+
+// Why training does not go on.
+enum class Stop { none, save, leave };
+
+double wall_time() { return Seconds(std::chrono::system_clock::now().time_since_epoch()).count(); }
+
+// What one rank's loop has beside the run itself.
+struct Loop {
+  Run& run;
+  std::optional<StopSignal> signal = {};
+  std::unique_ptr<MetricsLog> metrics = {};  // rank 0's, where they are asked for
+  TimePoint began = Clock::now();
+  Position from = {};
+  EpochReport last = {};
+  Evaluation evaluation = {};
+  bool early = false;  // ended
+};
+
+bool wants_metrics(const Options& o) { return !o.logging.metrics.empty() || !o.logging.tensorboard.empty(); }
+
+// What rank 0 cannot write at the end is told before the beginning.
+void open_records(Loop& loop) {
+  const Options& o = loop.run.options;
+  all_or_none(loop.run.group, [&] {
+    if (loop.run.group.rank() != 0) return;
+    if (!o.logging.result.empty()) check_result_file(o.logging.result);
+    if (!wants_metrics(o)) return;
+    MetricsOptions metrics{.jsonl = o.logging.metrics, .tensorboard = o.logging.tensorboard};
+    if (loop.run.at.step > 0) metrics.resumed_step = loop.run.at.step;
+    metrics.say = [](const std::string& sentence) { std::fprintf(stderr, "train: %s\n", sentence.c_str()); };
+    loop.metrics = std::make_unique<MetricsLog>(metrics, wall_time());
+  });
 }
 
-// Says what the launcher asks after it.
-Asked train_batch(Run& run, const at::Tensor& batch, std::int64_t steps) {
-  const Split& split = run.data.train;
-  run.ddp->zero_grad();
-  const at::Tensor scores = run.ddp->forward(split.images.index_select(0, batch));
-  const at::Tensor loss = torch::cross_entropy_loss(scores, split.labels.index_select(0, batch));
-  loss.backward();
-  run.optimizer->step();
-  const std::int64_t samples = batch.size(0) * run.group.world_size();
-  run.sampler->advance(batch.size(0));
+// The mean over all ranks, for the record; the line for people has rank 0's own.
+void record_step(Loop& loop, const at::Tensor& loss) {
+  Run& run = loop.run;
+  const auto every = run.options.logging.every;
+  if (every == 0 || run.epoch.steps % every != 0 || !wants_metrics(run.options)) return;
+  const at::Tensor mean = loss.to(torch::kDouble) / run.group.world_size();
+  reduce(mean, 0, ReduceOp::sum, run.group);
+  if (loop.metrics)
+    loop.metrics->write({.step = run.at.step,
+                         .epoch = run.at.epochs_run + 1,
+                         .values = {{"loss", mean.item<double>()}, {"lr", run.schedule->lr()}},
+                         .wall_time = wall_time()});
+}
+
+void record_epoch(Loop& loop) {
+  if (!loop.metrics) return;
+  const Run& run = loop.run;
+  MetricsRow row{.step = run.at.step, .epoch = run.at.epochs_run, .wall_time = wall_time()};
+  row.values = {{"epoch_loss", loop.last.loss}, {"samples_per_second", loop.last.samples_per_second}};
+  if (loop.last.evaluated) {
+    row.values.emplace_back("test_loss", loop.evaluation.loss);
+    if (run.data.task != Task::regress) row.values.emplace_back("accuracy", loop.evaluation.accuracy());
+  }
+  loop.metrics->write(row);
+}
+
+// Until the last epoch ends, as fast as this one went so far.
+double seconds_left(const Run& run, std::int64_t steps, double seconds_per_step) {
+  const std::int64_t epochs_after = run.options.training.epochs - run.at.epochs_run - 1;
+  return seconds_per_step * static_cast<double>(steps - run.epoch.steps + epochs_after * steps_per_epoch(run));
+}
+
+struct EpochClock {
+  TimePoint began = Clock::now();
+  std::int64_t steps = 0, samples = 0;  // since then, over all ranks
+};
+
+void show_step(Run& run, const StepDone& done, std::int64_t steps, const EpochClock& clock) {
+  const TimePoint now = Clock::now();
+  if (!run.progress.wants(run.epoch.steps, steps, now)) return;
+  const double seconds = std::max(Seconds(now - clock.began).count(), 1e-9);
+  run.progress.step({.epoch = run.at.epochs_run + 1,
+                     .step = run.epoch.steps,
+                     .steps = steps,
+                     .loss = done.loss.item<double>(),
+                     .samples_per_second = static_cast<double>(clock.samples) / seconds,
+                     .seconds_left = seconds_left(run, steps, seconds / static_cast<double>(clock.steps))},
+                    now);
+}
+
+void account(Run& run, const StepDone& done) {
+  const std::int64_t samples = done.samples * run.group.world_size();
   run.at.step += 1;
   run.at.samples_seen += samples;
   run.epoch.steps += 1;
   run.epoch.samples += samples;
-  run.epoch.loss_sum += loss.detach() * batch.size(0);  // on its device: nothing is waited for
-  const TimePoint now = Clock::now();
-  if (run.progress.wants(run.epoch.steps, steps, now))
-    run.progress.step({run.at.epochs_run + 1, run.epoch.steps, steps, loss.item<double>()}, now);
-  return run.worker.step_done(static_cast<std::uint64_t>(run.at.step));
+  run.epoch.loss_sum += done.loss * done.samples;  // on its device: nothing is waited for
 }
 
-std::vector<at::Tensor> batches_left(const Run& run) {
-  const auto indices = run.sampler->indices();
-  if (indices.empty()) return {};
-  return index_tensor(indices, run.device).split(run.options.batch_size);
+Stop asked_after_step(Loop& loop) {
+  const auto step = static_cast<std::uint64_t>(loop.run.at.step);
+  const Asked asked = loop.run.worker.step_done(step);
+  if (asked == Asked::to_leave) return Stop::leave;
+  return asked == Asked::to_save || (loop.signal && loop.signal->reached(step)) ? Stop::save : Stop::none;
 }
 
-// The rest of the epoch, from where the sampler is, unless the launcher asks for an end.
-Asked train_epoch(Run& run) {
+// The rest of the epoch, from where the sampler is, unless somebody asks for an end.
+Stop train_epoch(Loop& loop) {
+  Run& run = loop.run;
   run.worker.phase(Phase::training);
-  run.model->train();
+  train_mode(*run.model);
   run.sampler->set_epoch(run.at.epochs_run);
-  const auto batches = batches_left(run);
-  const std::int64_t steps = run.epoch.steps + static_cast<std::int64_t>(batches.size());
-  for (const at::Tensor& batch : batches) {
-    if (const Asked asked = train_batch(run, batch, steps); asked != Asked::nothing) return asked;
-    const bool is_last = run.epoch.steps == steps;
-    if (!is_last && run.options.save_steps > 0 && run.at.step % run.options.save_steps == 0) save_run(run);
+  EpochBatches batches(run);
+  const std::int64_t passes = run.options.training.accumulate;
+  const std::int64_t steps = run.epoch.steps + (batches.left() + passes - 1) / passes;
+  EpochClock clock;
+  while (batches.left() > 0) {
+    const StepDone done = train_step(run, batches);
+    account(run, done);
+    clock.steps += 1;
+    clock.samples += done.samples * run.group.world_size();
+    show_step(run, done, steps, clock);
+    record_step(loop, done.loss);
+    if (const Stop stop = asked_after_step(loop); stop != Stop::none) return stop;
+    const std::int64_t every = run.options.snapshot.every_steps;
+    if (batches.left() > 0 && every > 0 && run.at.step % every == 0) save_run(run);
   }
   run.at.epochs_run += 1;
   run.sampler->set_epoch(run.at.epochs_run);
-  return Asked::nothing;
+  if (run.options.schedule.unit == "epoch") step_schedule(run);
+  return Stop::none;
 }
 
-// How many of this rank's part of the test set the model gets right, on its device.
-at::Tensor count_correct(Run& run) {
-  constexpr std::int64_t kTestBatch = 1000;
-  const torch::NoGradGuard no_grad;
-  const Split& split = run.data.test;
-  run.worker.phase(Phase::evaluating);
-  run.ddp->broadcast_buffers();
-  run.model->eval();
-  at::Tensor correct = torch::zeros({}, torch::device(run.device).dtype(torch::kDouble));
-  const auto indices = evaluation_indices(split.size(), run.env.rank, run.env.world_size);
-  if (indices.empty()) return correct;
-  for (const at::Tensor& batch : index_tensor(indices, run.device).split(kTestBatch)) {
-    const at::Tensor guesses = run.model->forward(split.images.index_select(0, batch)).argmax(1);
-    correct += guesses.eq(split.labels.index_select(0, batch)).sum();
+// Rank 0 knows how good the model is; what follows from it, all must know.
+struct Judgement {
+  double metric = 0;  // of --best
+  bool stop = false;
+};
+
+Judgement judge(Loop& loop) {
+  Run& run = loop.run;
+  const Options& o = run.options;
+  const auto metric = [&](const std::string& by) {
+    return by == "accuracy" ? loop.evaluation.accuracy() : loop.evaluation.loss;
+  };
+  const at::Tensor news = torch::tensor({metric(o.snapshot.best), metric(o.evaluation.by)}, torch::kDouble);
+  const at::Tensor there = news.to(run.device);
+  broadcast(there, 0, run.group);
+  const at::Tensor here = there.cpu();
+  const Verdict verdict = run.judge.judge(run.at.epochs_run, here[1].item<double>());
+  return {.metric = here[0].item<double>(), .stop = verdict.stop};
+}
+
+bool is_due(const Run& run, std::int64_t every) {
+  return run.at.epochs_run % every == 0 || run.at.epochs_run >= run.options.training.epochs;
+}
+
+// `seen` samples of all ranks have passed since `began`.
+void end_epoch(Loop& loop, std::int64_t seen, TimePoint began) {
+  Run& run = loop.run;
+  const Options& o = run.options;
+  const bool last = run.at.epochs_run >= o.training.epochs, looks = is_due(run, o.evaluation.every);
+  std::optional<Judgement> judgement;
+  if (looks) {
+    loop.evaluation = evaluate(run, !o.evaluation.predictions.empty() && (last || o.evaluation.patience > 0));
+    if (o.evaluation.patience > 0 || o.snapshot.best != "none") judgement = judge(loop);
+  } else {
+    const at::Tensor sum = run.epoch.loss_sum.clone();
+    reduce(sum, 0, ReduceOp::sum, run.group);
+    loop.evaluation.train_loss = sum.item<double>() / static_cast<double>(run.epoch.samples);
   }
-  return correct;
+  const double seconds = Seconds(Clock::now() - began).count();
+  run.worker.throughput(static_cast<double>(seen) / run.group.world_size() / seconds);
+  loop.last = {.epoch = run.at.epochs_run,
+               .epochs = o.training.epochs,
+               .loss = loop.evaluation.train_loss,
+               .evaluated = looks,
+               .correct = loop.evaluation.correct,
+               .tested = run.data.task == Task::regress ? 0 : loop.evaluation.observed,
+               .samples_per_second = static_cast<double>(seen) / seconds};
+  if (run.data.task != Task::classify) loop.last.test_loss = loop.evaluation.loss;
+  run.progress.line(line_of(loop.last));
+  record_epoch(loop);
+  run.epoch = new_epoch(run.device);
+  loop.early = judgement && judgement->stop && !last;
+  if (!is_due(run, o.snapshot.every_epochs) && !loop.early) return;
+  const bool has_metric = judgement && o.snapshot.best != "none";
+  save_run(run, has_metric ? std::optional(judgement->metric) : std::nullopt);
 }
 
-// Rank 0's answer is the one over all ranks; `seen` samples of theirs have passed since `began`.
-EpochReport report_epoch(Run& run, std::int64_t seen, TimePoint began) {
-  const at::Tensor correct = count_correct(run);
-  const at::Tensor sums = torch::stack({run.epoch.loss_sum, correct});
-  reduce(sums, 0, ReduceOp::sum, run.group);
-  const std::chrono::duration<double> seconds = Clock::now() - began;
-  run.worker.throughput(static_cast<double>(seen) / run.group.world_size() / seconds.count());
-  return {.epoch = run.at.epochs_run,
-          .epochs = run.options.total_epochs,
-          .loss = sums[0].item<double>() / static_cast<double>(run.epoch.samples),
-          .correct = static_cast<std::int64_t>(sums[1].item<double>()),
-          .tested = run.data.test.size(),
-          .samples_per_second = static_cast<double>(seen) / seconds.count()};
+void write_result(const Loop& loop, const char* ended, double seconds) {
+  const Run& run = loop.run;
+  const Options& o = run.options;
+  if (run.group.rank() != 0 || o.logging.result.empty()) return;
+  const std::int64_t samples = run.at.samples_seen - loop.from.samples_seen;
+  nlohmann::ordered_json result{{"ended", ended},
+                                {"model", o.model.name},
+                                {"data", o.data.name},
+                                {"world_size", run.group.world_size()},
+                                {"epochs", run.at.epochs_run},
+                                {"steps", run.at.step},
+                                {"loss", loop.last.loss}};
+  if (loop.last.evaluated) {
+    result["test_loss"] = loop.evaluation.loss;
+    if (run.data.task != Task::regress) {
+      result["accuracy"] = loop.evaluation.accuracy();
+      result["correct"] = loop.evaluation.correct;
+      result["tested"] = loop.evaluation.observed;
+    }
+  }
+  if (const JudgeState& judge = run.judge.state(); judge.best_epoch > 0)
+    result["best"] = {{"by", o.evaluation.by}, {"value", judge.best}, {"epoch", judge.best_epoch}};
+  result["samples"] = samples;
+  result["seconds"] = seconds;
+  result["samples_per_second"] = static_cast<double>(samples) / std::max(seconds, 1e-9);
+  result["snapshot"] = o.snapshot.path;
+  write_result_file(o.logging.result, result);
 }
 
 // No collective may follow where it is to leave without saving: its peers may be dead.
-Ending leave(Run& run, Asked asked) {
-  if (asked == Asked::to_leave) return Ending::left;
+Ending leave(Loop& loop, Stop stop) {
+  Run& run = loop.run;
+  if (stop == Stop::leave) return Ending::left;
   run.worker.phase(Phase::saving);
   save_run(run);
   run.snapshots->finish();
+  write_result(loop, "saved", Seconds(Clock::now() - loop.began).count());
   run.progress.line("saved at step " + std::to_string(run.at.step) + ", to go on from there later");
-  return Ending::saved;
+  return run.worker.has_launcher() ? Ending::saved : Ending::requeue;
+}
+
+// The weights alone; of the best snapshot where one is kept.
+void publish_weights(Run& run) {
+  const SavingOptions& o = run.options.snapshot;
+  if (o.publish.empty()) return;
+  all_or_none(run.group, [&] {
+    if (run.group.rank() != 0) return;
+    if (o.best != "none") load_weights(*run.model, best_snapshot_path(o.path));
+    publish(*run.model, o.publish);
+  });
+}
+
+bool is_over(const Run& run) {
+  return run.at.epochs_run >= run.options.training.epochs || run.judge.has_stopped();
+}
+
+void tell_nothing_to_do(Run& run) {
+  const std::string path = run.options.snapshot.path;
+  if (run.judge.has_stopped() && run.at.epochs_run < run.options.training.epochs)
+    run.progress.line("nothing to do: " + path + " ended early, after " + std::to_string(run.at.epochs_run) +
+                      " epochs. Pass a longer --patience to go on, or begin anew with --fresh.");
+  else
+    run.progress.line("nothing to do: " + path + " has all of the " + std::to_string(run.options.training.epochs) +
+                      " epochs. Ask for more of them, or begin anew with --fresh.");
+}
+
+Ending finish(Loop& loop) {
+  Run& run = loop.run;
+  run.worker.phase(Phase::finishing);
+  run.snapshots->finish();  // no rank reports success before the last one is on disk
+  publish_weights(run);
+  const Seconds time = Clock::now() - loop.began;
+  all_or_none(run.group, [&] { write_result(loop, loop.early ? "early" : "done", time.count()); });
+  if (loop.early)
+    run.progress.line("ends early: the last " + std::to_string(run.options.evaluation.patience) +
+                      " evaluations were no better than epoch " + std::to_string(run.judge.state().best_epoch));
+  run.progress.line(line_of(RunReport{.epochs = run.at.epochs_run,
+                                      .correct = loop.last.correct,
+                                      .tested = loop.last.tested,
+                                      .test_loss = loop.last.test_loss,
+                                      .samples = run.at.samples_seen - loop.from.samples_seen,
+                                      .time = time}));
+  return Ending::done;
 }
 
 }  // namespace
 
-Ending train(const Options& options, const RankEnv& env, at::Device device, Progress& progress) {
+Ending train(const CommandLine& config, const RankEnv& env, std::optional<at::Device> device, Progress& progress) {
   Worker worker;
-  Run run = begin_run(options, env, device, progress, worker);
-  if (run.at.epochs_run >= options.total_epochs) {
-    progress.line("nothing to do: " + options.snapshot + " has all of the " + std::to_string(options.total_epochs) +
-                  " epochs. Ask for more of them, or begin anew with --fresh.");
+  Run run = begin_run(config, env, device, progress, worker);
+  if (is_over(run)) {
+    tell_nothing_to_do(run);
+    publish_weights(run);
     return Ending::done;
   }
-  const TimePoint began = Clock::now();
-  const Position from = run.at;
-  EpochReport last;
-  while (run.at.epochs_run < options.total_epochs) {
+  Loop loop{.run = run, .from = run.at};
+  open_records(loop);
+  if (!worker.has_launcher() && !env.under_agent) loop.signal.emplace(run.group);
+  while (!is_over(run)) {
     const TimePoint epoch_began = Clock::now();
     const std::int64_t seen = run.at.samples_seen;
-    const Asked asked = train_epoch(run);
-    if (asked != Asked::nothing) return leave(run, asked);
-    last = report_epoch(run, run.at.samples_seen - seen, epoch_began);
-    progress.line(line_of(last));
-    run.epoch = new_epoch(device);
-    if (run.at.epochs_run % options.save_every == 0 || run.at.epochs_run == options.total_epochs) save_run(run);
+    if (const Stop stop = train_epoch(loop); stop != Stop::none) return leave(loop, stop);
+    end_epoch(loop, run.at.samples_seen - seen, epoch_began);
   }
-  worker.phase(Phase::finishing);
-  run.snapshots->finish();  // no rank reports success before the last one is on disk
-  progress.line(line_of(RunReport{.epochs = run.at.epochs_run,
-                                  .correct = last.correct,
-                                  .tested = last.tested,
-                                  .samples = run.at.samples_seen - from.samples_seen,
-                                  .time = Clock::now() - began}));
-  return Ending::done;
+  return finish(loop);
 }
 
 }  // namespace ddprun

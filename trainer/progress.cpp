@@ -1,12 +1,13 @@
 #include "trainer/progress.h"
 
 #include <algorithm>
+#include <cmath>
 
 namespace ddprun {
 namespace {
 
 constexpr std::chrono::milliseconds kBarPeriod{50};  // as often as an eye follows
-constexpr int kBarWidth = 30;
+constexpr int kBarWidth = 24;
 
 template <class... Arguments>
 std::string format(const char* pattern, Arguments... arguments) {
@@ -21,6 +22,20 @@ double accuracy(std::int64_t correct, std::int64_t tested) {
 
 long long wide(std::int64_t number) { return number; }
 
+// "test loss 1.2345, accuracy 0.9529 (283 of 297), ", as far as it is known
+std::string found(std::optional<double> test_loss, std::int64_t correct, std::int64_t tested) {
+  return (test_loss ? format("test loss %.4f, ", *test_loss) : "") +
+         (tested ? format("accuracy %.4f (%lld of %lld), ", accuracy(correct, tested), wide(correct), wide(tested))
+                 : "");
+}
+
+// 1:05, 2:03:59
+std::string in_minutes(double seconds) {
+  const long long all = std::llround(std::min(seconds, 3.6e8));
+  return all < 3600 ? format("%lld:%02lld", all / 60, all % 60)
+                    : format("%lld:%02lld:%02lld", all / 3600, all / 60 % 60, all % 60);
+}
+
 }  // namespace
 
 // Nine digits tell any two floats apart, so that logs can be compared bit for bit.
@@ -29,22 +44,21 @@ std::string line_of(const StepReport& s) {
 }
 
 std::string line_of(const EpochReport& e) {
-  return format("epoch %lld of %lld: loss %.4f, accuracy %.4f (%lld of %lld), %.0f samples/s", wide(e.epoch),
-                wide(e.epochs), e.loss, accuracy(e.correct, e.tested), wide(e.correct), wide(e.tested),
-                e.samples_per_second);
+  return format("epoch %lld of %lld: loss %.4f, %s%.0f samples/s", wide(e.epoch), wide(e.epochs), e.loss,
+                e.evaluated ? found(e.test_loss, e.correct, e.tested).c_str() : "", e.samples_per_second);
 }
 
 std::string line_of(const RunReport& r) {
-  return format("done: %lld epochs, accuracy %.4f (%lld of %lld), %lld samples in %.3f s: %.0f samples/s",
-                wide(r.epochs), accuracy(r.correct, r.tested), wide(r.correct), wide(r.tested), wide(r.samples),
-                r.time.count(), static_cast<double>(r.samples) / std::max(r.time.count(), 1e-9));
+  return format("done: %lld epochs, %s%lld samples in %.3f s: %.0f samples/s", wide(r.epochs),
+                found(r.test_loss, r.correct, r.tested).c_str(), wide(r.samples), r.time.count(),
+                static_cast<double>(r.samples) / std::max(r.time.count(), 1e-9));
 }
 
 std::string bar_of(const StepReport& s, int width) {
   const auto filled = static_cast<std::size_t>(width * s.step / s.steps);
-  return format("epoch %lld [%s%s] %lld/%lld loss %.4f", wide(s.epoch), std::string(filled, '=').c_str(),
-                std::string(static_cast<std::size_t>(width) - filled, ' ').c_str(), wide(s.step), wide(s.steps),
-                s.loss);
+  return format("epoch %lld [%s%s] %lld/%lld loss %.4f, %.0f samples/s, %s left", wide(s.epoch),
+                std::string(filled, '=').c_str(), std::string(static_cast<std::size_t>(width) - filled, ' ').c_str(),
+                wide(s.step), wide(s.steps), s.loss, s.samples_per_second, in_minutes(s.seconds_left).c_str());
 }
 
 bool Progress::wants(std::int64_t step, std::int64_t steps, TimePoint now) const {

@@ -7,6 +7,7 @@
 #include <chrono>
 #include <cstdint>
 #include <cstdio>
+#include <optional>
 #include <string>
 
 #include "rendezvous/time.h"
@@ -16,26 +17,31 @@ namespace ddprun {
 struct StepReport {
   std::int64_t epoch, step, steps;  // all from 1; `steps` in this epoch
   double loss;                      // this rank's own
+  double samples_per_second = 0;    // all ranks
+  double seconds_left = 0;          // of the run, as fast as this epoch went so far
 };
 
 struct EpochReport {
   std::int64_t epoch, epochs;
-  double loss;                           // mean over the samples of all ranks
-  std::int64_t correct = 0, tested = 0;  // over all ranks
+  double loss = 0;                       // mean over the samples of all ranks
+  bool evaluated = true;                 // whether what follows is known
+  std::int64_t correct = 0, tested = 0;  // over all ranks; none where there is no right and wrong
+  std::optional<double> test_loss = {};  // where it says more than that
   double samples_per_second = 0;         // all ranks, training and testing
 };
 
 struct RunReport {
-  std::int64_t epochs, correct, tested;
-  std::int64_t samples;  // trained on, all ranks
-  std::chrono::duration<double> time;
+  std::int64_t epochs = 0, correct = 0, tested = 0;
+  std::optional<double> test_loss = {};
+  std::int64_t samples = 0;  // trained on, all ranks
+  std::chrono::duration<double> time{};
 };
 
 std::string line_of(const StepReport& step);  // epoch 2 step 17 loss 0.123456789
 std::string line_of(
     const EpochReport& epoch);  // epoch 2 of 10: loss 0.1235, accuracy 0.9529 (283 of 297), 20,000 samples/s
 std::string line_of(const RunReport& run);
-std::string bar_of(const StepReport& step, int width);
+std::string bar_of(const StepReport& step, int width);  // epoch 2 [====    ] 17/24 loss 0.1235, 20000 samples/s, 1:05 left
 
 class Progress {
  public:

@@ -2,30 +2,95 @@
 
 #include <torch/torch.h>
 
+#include <cmath>
 #include <cstdio>
-#include <optional>
 
 #include "ddprun/collectives.h"
-#include "ddprun/weights.h"
+#include "ddprun/deterministic.h"
+#include "ddprun/set_lr.h"
+#include "ddprun/sync_batch_norm.h"
+#include "rendezvous/error.h"
+#include "trainer/ddp/all_or_none.h"
+#include "trainer/first_weights.h"
+#include "trainer/rate.h"
 
 namespace ddprun {
 namespace {
 
 TrainingState state_of(Run& run) {
-  return {.model = *run.model, .optimizer = run.optimizer.get(), .sampler = run.sampler.get()};
+  return {.model = *run.model,
+          .optimizer = run.optimizer.get(),
+          .schedule = &*run.schedule,
+          .scaler = run.scaler.get(),
+          .sampler = run.sampler.get()};
 }
 
 SnapshotOptions snapshot_options(const Run& run) {
-  return {.path = run.options.snapshot,
-          .keep_last = run.options.keep,
-          .fresh = run.options.fresh,
+  using Best = SnapshotOptions::Best;
+  const SavingOptions& o = run.options.snapshot;
+  return {.path = o.path,
+          .keep_last = static_cast<int>(o.keep),
+          .best = o.best == "accuracy" ? Best::highest
+                  : o.best == "loss"   ? Best::lowest
+                                       : Best::none,
+          .fresh = o.fresh,
           .say = [](const std::string& sentence) { std::fprintf(stderr, "train: %s\n", sentence.c_str()); }};
 }
 
-void load_first_weights(Run& run) {
-  const std::string& path = run.options.init;
-  if (path.empty() || run.group.rank() != 0) return;  // DDP gives them to the others
-  load_weights(*run.model, path);
+DataSpec data_spec(const Options& options) {
+  const DataOptions& o = options.data;
+  return {.name = o.name,
+          .folder = o.folder,
+          .augment = o.augment,
+          .normalise = o.normalise,
+          .context = o.context,
+          .stride = o.stride,
+          .seed = options.training.seed,
+          .samples = o.samples,
+          .channels = o.channels,
+          .height = o.height,
+          .width = o.width,
+          .classes = o.classes};
+}
+
+ModelSpec model_spec(const Options& options, const Dataset& data) {
+  const ModelOptions& o = options.model;
+  return {.name = o.name,
+          .channels = data.channels,
+          .height = data.height,
+          .width = data.width,
+          .classes = data.classes,
+          .vocabulary = static_cast<std::int64_t>(data.vocabulary.size()),
+          .context = data.context,
+          .layers = o.layers,
+          .heads = o.heads,
+          .embedding = o.embedding,
+          .dropout = o.dropout,
+          .features = data.features,
+          .head = o.head,
+          .width_divisor = o.width_divisor};
+}
+
+std::unique_ptr<torch::optim::Optimizer> make_optimizer(const OptimizerOptions& o,
+                                                        const std::vector<at::Tensor>& parameters) {
+  namespace optim = torch::optim;
+  const auto betas = std::make_tuple(o.beta1, o.beta2);
+  if (o.name == "adam")
+    return std::make_unique<optim::Adam>(
+        parameters, optim::AdamOptions(o.lr).betas(betas).eps(o.eps).weight_decay(o.weight_decay));
+  if (o.name == "adamw")
+    return std::make_unique<optim::AdamW>(
+        parameters, optim::AdamWOptions(o.lr).betas(betas).eps(o.eps).weight_decay(o.weight_decay));
+  return std::make_unique<optim::SGD>(
+      parameters,
+      optim::SGDOptions(o.lr).momentum(o.momentum).nesterov(o.nesterov).weight_decay(o.weight_decay));
+}
+
+// A snapshot brings the settings of its own run; what the command line says now counts.
+void take_optimizer_settings(Run& run) {
+  const auto fresh = make_optimizer(run.options.optimizer, {torch::zeros(1)});
+  for (auto& group : run.optimizer->param_groups()) group.set_options(fresh->param_groups()[0].options().clone());
+  set_lr(*run.optimizer, run.schedule->lr());
 }
 
 std::string percent_of(const Run& run) {
@@ -34,24 +99,72 @@ std::string percent_of(const Run& run) {
 
 // 3 of 10 epochs done, and 40 % of the next
 std::string how_far(const Run& run) {
-  return std::to_string(run.at.epochs_run) + " of " + std::to_string(run.options.total_epochs) + " epochs done" +
+  return std::to_string(run.at.epochs_run) + " of " + std::to_string(run.options.training.epochs) + " epochs done" +
          (run.epoch.steps > 0 ? ", and " + percent_of(run) + " % of the next" : "");
+}
+
+nlohmann::json config_of(const Run& run) {
+  nlohmann::json all = nlohmann::json::object();
+  for (const SettingRow& row : setting_rows()) all[row.key] = text_of(row, run.options);
+  return all;
+}
+
+// What makes it another run than the one that wrote the snapshot is worth a line.
+void tell_changes(const Run& run, const nlohmann::json& before) {
+  std::string changes;
+  for (const SettingRow& row : setting_rows()) {
+    if (!row.same_run || !before.contains(row.key)) continue;
+    const std::string was = before[row.key], is = text_of(row, run.options);
+    if (was != is) changes += std::string(changes.empty() ? "" : ", ") + row.key + " " + was + " -> " + is;
+  }
+  if (!changes.empty()) run.progress.line("going on with other settings than the snapshot's: " + changes);
 }
 
 void go_on_from(Run& run, const Resumed& resumed) {
   run.at = resumed.at;
-  if (resumed.extra.is_object() && resumed.extra.contains("epoch_steps")) {
-    run.epoch.steps = resumed.extra["epoch_steps"];
-    run.epoch.samples = resumed.extra["epoch_samples"];
-    if (run.group.rank() == 0) run.epoch.loss_sum += resumed.extra["loss_sum"].get<double>();
+  const auto& extra = resumed.extra;
+  if (!extra.is_object()) return;
+  if (extra.contains("epoch_steps")) {
+    run.epoch.steps = extra["epoch_steps"];
+    run.epoch.samples = extra["epoch_samples"];
+    if (run.group.rank() == 0) run.epoch.loss_sum += extra["loss_sum"].get<double>();
   }
-  if (run.at.epochs_run < run.options.total_epochs)
-    run.progress.line("resuming from " + resumed.path + ": " + how_far(run));
+  if (extra.contains("judge")) {
+    const auto& judge = extra["judge"];
+    run.judge.resume({.best = judge["best"],
+                      .best_epoch = judge["best_epoch"],
+                      .worse_in_a_row = judge["worse_in_a_row"]});
+  }
 }
 
-ProcessGroup meet(Worker& worker, at::Device device) {
+ProcessGroup meet(Worker& worker, const Options& options, const RankEnv& env, std::optional<at::Device> device) {
   worker.phase(Phase::meeting);
-  return init_process_group({.backend = device.is_cuda() ? Backend::nccl : Backend::gloo});
+  InitOptions init{.init_method = options.group.init_method,
+                   .backend = !device           ? Backend::automatic
+                              : device->is_cuda() ? Backend::nccl
+                                                  : Backend::gloo,
+                   .timeout = std::chrono::seconds(options.group.timeout)};
+  if (options.machine.device == "cpu") init.backend = Backend::gloo;
+  if (options.machine.device == "cuda") init.backend = Backend::nccl;
+  if (options.group.rank >= 0) {
+    init.rank = env.rank;
+    init.world_size = env.world_size;
+  }
+  return init_process_group(init);
+}
+
+void make_parts(Run& run) {
+  const Options& o = run.options;
+  torch::manual_seed(o.training.seed);
+  run.model = make_model(model_spec(o, run.data));
+  if (o.model.sync_batch_norm && run.model->buffers().empty())
+    throw Error("cannot synchronise batch norm", "the model " + o.model.name + " has none", "Leave out --sync-bn.");
+  freeze_all_but(*run.model, o.model.train_only);
+  run.sampler = std::make_unique<DistributedSampler>(Sampling{.dataset_size = run.data.train.size(),
+                                                              .rank = run.group.rank(),
+                                                              .world_size = run.group.world_size(),
+                                                              .seed = o.training.seed});
+  run.schedule = make_schedule(o, steps_per_epoch(run));
 }
 
 }  // namespace
@@ -60,46 +173,89 @@ EpochSoFar new_epoch(at::Device device) {
   return {.loss_sum = torch::zeros({}, torch::device(device).dtype(torch::kDouble))};
 }
 
-Run begin_run(const Options& options, const RankEnv& env, at::Device device, Progress& progress, Worker& worker) {
-  worker.phase(Phase::loading);
-  Run run{.options = options,
+void step_schedule(Run& run) {
+  run.schedule->step();
+  set_lr(*run.optimizer, run.schedule->lr());
+}
+
+void check_loss(const Run& run, double sum) {
+  if (std::isfinite(sum)) return;
+  throw Error("training ends at step " + std::to_string(run.at.step),
+              std::string("a loss is ") + (std::isnan(sum) ? "not a number" : "infinite"),
+              "Lower the learning rate, clip the gradients (--clip-norm), or leave such steps out (--skip-bad-losses).");
+}
+
+std::int64_t steps_per_epoch(const Run& run) {
+  const std::int64_t ranks = run.group.world_size(), samples = (run.data.train.size() + ranks - 1) / ranks,
+                     batches = (samples + run.options.data.batch_size - 1) / run.options.data.batch_size;
+  return (batches + run.options.training.accumulate - 1) / run.options.training.accumulate;
+}
+
+Run begin_run(const CommandLine& config, const RankEnv& env, std::optional<at::Device> device, Progress& progress,
+              Worker& worker) {
+  const Options& o = config.options;
+  ProcessGroup group = meet(worker, o, env, device);
+  Run run{.config = config,
+          .options = o,
           .env = env,
-          .device = device,
           .progress = progress,
           .worker = worker,
-          .data = load_dataset(find_data_folder(options.dataset, options.data), device),
-          .group = meet(worker, device)};
-  torch::manual_seed(options.seed);
+          .group = group,
+          .device = group.device(),
+          .judge = Judge(o.evaluation.by == "accuracy", o.evaluation.patience)};
+  worker.phase(Phase::loading);
   at::globalContext().setDeterministicCuDNN(true);  // runs that begin alike end alike
-  const auto size = run.data.train.images.sizes();
-  run.model = make_model(options.model, {size[1], size[2], size[3], run.data.classes});
-  run.model->to(device);
-  run.optimizer = std::make_unique<torch::optim::SGD>(run.model->parameters(),
-                                                      torch::optim::SGDOptions(options.lr).momentum(options.momentum));
-  run.sampler = std::make_unique<DistributedSampler>(Sampling{.dataset_size = run.data.train.size(),
-                                                              .rank = run.group.rank(),
-                                                              .world_size = run.group.world_size(),
-                                                              .seed = options.seed});
-  run.epoch = new_epoch(device);
-  run.snapshots = std::make_unique<Snapshots>(snapshot_options(run), run.group);
+  all_or_none(group, [&] {
+    run.data = load_dataset(data_spec(o), run.device);
+    make_parts(run);
+  });
+  if (o.model.sync_batch_norm && group.world_size() > 1) convert_sync_batchnorm(*run.model);
+  run.model->to(run.device);
+  run.optimizer = make_optimizer(o.optimizer, run.model->parameters());
+  if (o.training.precision == "fp16")
+    run.scaler = std::make_unique<GradScaler>(ScalerOptions{.init_scale = o.training.init_scale});
+  if (o.training.skip_bad_losses > 0)
+    run.guard = std::make_unique<LossGuard>(
+        LossGuardOptions{.skips_in_a_row_max = static_cast<int>(o.training.skip_bad_losses)}, group);
+  run.epoch = new_epoch(run.device);
+  seed_everything(o.training.seed, group.rank());
+  run.snapshots = std::make_unique<Snapshots>(snapshot_options(run), group);
   const auto resumed = run.snapshots->resume(state_of(run));
-  if (resumed)
+  if (resumed) {
     go_on_from(run, *resumed);
-  else
-    load_first_weights(run);
-  const DdpOptions ddp{.broadcast_buffers = run.model->training_reads_buffers(),
-                       .bucket_order = resumed ? resumed->bucket_order : BucketOrder{}};
+    if (run.at.epochs_run < o.training.epochs && !run.judge.has_stopped()) {
+      progress.line("resuming from " + resumed->path + ": " + how_far(run));
+      if (resumed->extra.is_object() && resumed->extra.contains("config")) tell_changes(run, resumed->extra["config"]);
+    }
+  } else {
+    std::string report;
+    all_or_none(group, [&] {
+      if (group.rank() == 0) report = load_first_weights(*run.model, o.model);  // DDP gives them to the others
+    });
+    if (!report.empty()) progress.line(report);
+  }
+  take_optimizer_settings(run);
+  DdpOptions ddp{.broadcast_buffers = run.model->training_reads_buffers(),
+                 .bucket_order = resumed ? resumed->bucket_order : BucketOrder{}};
+  if (o.group.bucket_mib > 0) ddp.bucket_bytes = static_cast<std::size_t>(o.group.bucket_mib * (1 << 20));
   run.ddp = std::make_unique<DistributedDataParallel<Model>>(run.model, ddp, run.group);
   return run;
 }
 
-void save_run(Run& run) {
-  SaveRequest request{.at = run.at, .bucket_order = run.ddp->bucket_order()};
+void save_run(Run& run, std::optional<double> metric) {
+  SaveRequest request{.at = run.at, .bucket_order = run.ddp->bucket_order(), .metric = metric};
+  request.extra = {{"config", config_of(run)}};
+  const JudgeState& judge = run.judge.state();
+  if (judge.best_epoch > 0)
+    request.extra["judge"] = {
+        {"best", judge.best}, {"best_epoch", judge.best_epoch}, {"worse_in_a_row", judge.worse_in_a_row}};
   if (run.epoch.steps > 0) {
     const at::Tensor loss_sum = run.epoch.loss_sum.clone();
     all_reduce(loss_sum, ReduceOp::sum, run.group);
-    request.extra = {
-        {"epoch_steps", run.epoch.steps}, {"epoch_samples", run.epoch.samples}, {"loss_sum", loss_sum.item<double>()}};
+    request.extra["epoch_steps"] = run.epoch.steps;
+    request.extra["epoch_samples"] = run.epoch.samples;
+    request.extra["loss_sum"] = loss_sum.item<double>();
+    check_loss(run, request.extra["loss_sum"]);
   }
   run.snapshots->save(state_of(run), request);
 }

@@ -36,12 +36,32 @@ TEST_CASE("a step's line tells any two losses apart", "[progress]") {
 }
 
 TEST_CASE("an epoch's line has the accuracy and what it is made of", "[progress]") {
-  CHECK(line_of(EpochReport{2, 10, 0.5, 283, 297, 12345.6}) ==
+  CHECK(line_of(EpochReport{.epoch = 2, .epochs = 10, .loss = 0.5, .correct = 283, .tested = 297, .samples_per_second = 12345.6}) ==
         "epoch 2 of 10: loss 0.5000, accuracy 0.9529 (283 of 297), 12346 samples/s");
 }
 
+TEST_CASE("text has a test loss beside its accuracy, numbers have it alone, and an epoch that was not judged neither",
+          "[progress]") {
+  CHECK(line_of(EpochReport{.epoch = 1, .epochs = 2, .loss = 3, .correct = 1, .tested = 4, .test_loss = 2.5}) ==
+        "epoch 1 of 2: loss 3.0000, test loss 2.5000, accuracy 0.2500 (1 of 4), 0 samples/s");
+  CHECK(line_of(RunReport{.epochs = 2, .test_loss = 0.25, .samples = 10, .time = 1s}) ==
+        "done: 2 epochs, test loss 0.2500, 10 samples in 1.000 s: 10 samples/s");
+  CHECK(line_of(EpochReport{.epoch = 1, .epochs = 2, .loss = 3, .evaluated = false, .correct = 1, .tested = 4}) ==
+        "epoch 1 of 2: loss 3.0000, 0 samples/s");
+}
+
+TEST_CASE("the time left is told in minutes, and in hours where it takes them", "[progress]") {
+  const auto left = [](double seconds) {
+    const std::string bar = bar_of({.epoch = 1, .step = 1, .steps = 2, .loss = 0, .seconds_left = seconds}, 2);
+    return bar.substr(bar.rfind(", ") + 2);
+  };
+  CHECK(left(0.4) == "0:00 left");
+  CHECK(left(605) == "10:05 left");
+  CHECK(left(3661) == "1:01:01 left");
+}
+
 TEST_CASE("the last line sums the run up", "[progress]") {
-  CHECK(line_of(RunReport{10, 283, 297, 15000, 2s}) ==
+  CHECK(line_of(RunReport{.epochs = 10, .correct = 283, .tested = 297, .samples = 15000, .time = 2s}) ==
         "done: 10 epochs, accuracy 0.9529 (283 of 297), 15000 samples in 2.000 s: 7500 samples/s");
 }
 
@@ -59,12 +79,12 @@ TEST_CASE("a rank that is not to print prints nothing", "[progress]") {
 
 TEST_CASE("a terminal has a bar that gives way to a line", "[progress]") {
   const std::string text = printed(Progress::Style::terminal, 0, [](Progress& progress) {
-    progress.step({1, 1, 3, 0.5}, t0 + 1s);
+    progress.step({1, 1, 3, 0.5, 4000, 65}, t0 + 1s);
     progress.step({1, 2, 3, 0.5}, t0 + 1s + 1ms);  // too soon to be drawn
     progress.step({1, 3, 3, 0.5}, t0 + 1s + 2ms);  // the last one always is
     progress.line("epoch 1");
   });
-  CHECK_THAT(text, Contains("epoch 1 [==========                    ] 1/3 loss 0.5000") && !Contains(" 2/3 ") &&
+  CHECK_THAT(text, Contains("epoch 1 [========                ] 1/3 loss 0.5000, 4000 samples/s, 1:05 left") && !Contains(" 2/3 ") &&
                        Contains(" 3/3 "));
   CHECK_THAT(text, Catch::Matchers::EndsWith("\r\x1b[Kepoch 1\n"));
 }

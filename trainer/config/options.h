@@ -1,0 +1,111 @@
+// What a run of `train` is to do: one plain struct, section by section as in a configuration file (settings.h has the
+// names, the flags and the ranges).
+#pragma once
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace ddprun {
+
+struct ModelOptions {
+  std::string name = "";  // model_names.h; empty: what goes with the data
+  std::string head = "small";
+  std::int64_t width_divisor = 1;
+  std::int64_t layers = 2, heads = 2, embedding = 64;
+  double dropout = 0;
+  bool sync_batch_norm = false;
+  std::string init = "";                     // weights to begin with, all of them
+  std::string transfer = "";                 // weights of which those that fit are taken
+  std::vector<std::string> skip = {};        // of these files: names that begin so
+  std::vector<std::string> train_only = {};  // all other parameters are frozen
+};
+
+struct DataOptions {
+  std::string name = "";  // data_spec.h; empty: what goes with the model
+  std::string folder = "";
+  std::int64_t batch_size = 32;  // samples of each rank and pass, as in PyTorch
+  std::int64_t workers = 0;      // threads that make batches ahead
+  bool augment = false, normalise = false;
+  std::int64_t context = 64, stride = 0;
+  std::int64_t samples = 2048, channels = 3, height = 32, width = 32, classes = 10;
+};
+
+struct OptimizerOptions {
+  std::string name = "sgd";
+  double lr = 0.05;  // with momentum 0.9 the digits reach 0.95 in ten epochs, at one to four ranks
+  double momentum = 0.9;
+  bool nesterov = false;
+  double weight_decay = 0;
+  double beta1 = 0.9, beta2 = 0.999, eps = 1e-8;
+};
+
+struct ScheduleOptions {
+  std::string name = "constant";
+  std::string unit = "epoch";  // or step; of the numbers below
+  std::int64_t warmup = 0;
+  std::int64_t step_size = 10;
+  double gamma = 0.1;
+  double min_lr = 0;
+};
+
+struct TrainingOptions {
+  std::int64_t epochs = 10;
+  std::int64_t accumulate = 1;  // passes of a step
+  double clip_norm = 0, clip_value = 0;
+  std::int64_t skip_bad_losses = 0;
+  std::string precision = "float";
+  double init_scale = 65536;
+  std::uint64_t seed = 0;
+  bool deterministic = false;
+};
+
+struct SavingOptions {
+  std::string path = "snapshot.pt";
+  std::int64_t every_epochs = 1;  // it costs a few milliseconds here and spares the restarted run all before it
+  std::int64_t every_steps = 0;
+  std::int64_t keep = 2;  // one may be damaged
+  bool fresh = false;
+  std::string best = "none";
+  std::string publish = "";
+};
+
+struct EvaluationOptions {
+  std::int64_t every = 1;       // epochs
+  std::int64_t patience = 0;    // epochs without a better one; 0: no early stop
+  std::string by = "";          // accuracy or loss; empty: what the task is about
+  std::string predictions = "";
+};
+
+struct LoggingOptions {
+  std::int64_t every = 0;  // steps; 0: a line per epoch only
+  std::string metrics = "";
+  std::string tensorboard = "";
+  std::string result = "";
+};
+
+struct MachineOptions {
+  std::string device = "auto";
+  std::int64_t threads = 0;  // of each worker; 0: OMP_NUM_THREADS, else 1
+};
+
+struct GroupOptions {
+  std::string init_method = "env://";
+  std::int64_t rank = -1, world_size = -1;  // -1: RANK, WORLD_SIZE
+  std::int64_t timeout = 1800;              // seconds
+  double bucket_mib = 0;                    // of gradients that travel at once; 0: PyTorch's
+};
+
+struct Options {
+  ModelOptions model = {};
+  DataOptions data = {};
+  OptimizerOptions optimizer = {};
+  ScheduleOptions schedule = {};
+  TrainingOptions training = {};
+  SavingOptions snapshot = {};
+  EvaluationOptions evaluation = {};
+  LoggingOptions logging = {};
+  MachineOptions machine = {};
+  GroupOptions group = {};
+};
+
+}  // namespace ddprun

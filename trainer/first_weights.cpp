@@ -1,0 +1,46 @@
+#include "trainer/first_weights.h"
+
+#include <torch/torch.h>
+
+#include <algorithm>
+
+#include "ddprun/weights.h"
+#include "rendezvous/error.h"
+
+namespace ddprun {
+
+std::string load_first_weights(torch::nn::Module& model, const ModelOptions& options) {
+  const bool partial = !options.transfer.empty();
+  const std::string& path = partial ? options.transfer : options.init;
+  if (path.empty()) return "";
+  const LoadReport report = load_weights(model, path, {.partial = partial, .skip = options.skip});
+  return partial ? "weights of " + path + ": " + report.text() : "";
+}
+
+void freeze_all_but(torch::nn::Module& model, const std::vector<std::string>& prefixes) {
+  if (prefixes.empty()) return;
+  const auto parameters = model.named_parameters();
+  for (const std::string& prefix : prefixes) {
+    const auto is_its = [&](const auto& one) { return one.key().starts_with(prefix); };
+    if (std::none_of(parameters.begin(), parameters.end(), is_its))
+      throw Error("cannot train only '" + prefix + "'", "no weight's name begins so",
+                  "The last one is " + parameters.back().key() + ".");
+  }
+  for (const auto& one : parameters) {
+    const auto begins = [&](const std::string& prefix) { return one.key().starts_with(prefix); };
+    one.value().set_requires_grad(std::any_of(prefixes.begin(), prefixes.end(), begins));
+  }
+}
+
+void train_mode(torch::nn::Module& model) {
+  model.train();
+  for (const auto& module : model.modules()) {
+    const auto parameters = module->parameters(/*recurse=*/false);
+    const bool has_statistics = !module->buffers(/*recurse=*/false).empty();
+    const auto is_frozen = [](const at::Tensor& one) { return !one.requires_grad(); };
+    if (has_statistics && !parameters.empty() && std::all_of(parameters.begin(), parameters.end(), is_frozen))
+      module->eval();
+  }
+}
+
+}  // namespace ddprun

@@ -1,0 +1,13 @@
+// The learning rate of a run, from its settings. Pure.
+#pragma once
+#include <cstdint>
+
+#include "ddprun/lr_schedule.h"
+#include "trainer/config/options.h"
+
+namespace ddprun {
+
+// `steps_per_epoch` counts where the unit is the step. Error where the warm-up takes the whole run.
+LrSchedule make_schedule(const Options& options, std::int64_t steps_per_epoch);
+
+}  // namespace ddprun

@@ -1,0 +1,102 @@
+#include "trainer/step.h"
+
+#include <torch/torch.h>
+
+#include <algorithm>
+
+#include "ddprun/clip_grad.h"
+
+namespace ddprun {
+namespace {
+
+std::optional<at::ScalarType> half_type(const std::string& precision) {
+  if (precision == "bf16") return at::kBFloat16;
+  if (precision == "fp16") return at::kHalf;
+  return {};
+}
+
+at::Tensor loss_of_pass(Run& run, const Batch& batch) {
+  const auto type = half_type(run.options.training.precision);
+  if (!type) return loss_of(run.data.task, run.ddp->forward(batch.inputs), batch.targets);
+  const Autocast autocast(run.device.type(), *type);
+  return loss_of(run.data.task, run.ddp->forward(batch.inputs), batch.targets);
+}
+
+void clip(const Run& run) {
+  const TrainingOptions& o = run.options.training;
+  if (o.clip_norm > 0) clip_grad_norm(run.model->parameters(), o.clip_norm);
+  if (o.clip_value > 0) clip_grad_value(run.model->parameters(), o.clip_value);
+}
+
+void update_weights(Run& run) {
+  if (!run.scaler) {
+    clip(run);
+    run.optimizer->step();
+    return;
+  }
+  const TrainingOptions& o = run.options.training;
+  if (o.clip_norm > 0 || o.clip_value > 0) run.scaler->unscale(*run.optimizer);
+  clip(run);
+  run.scaler->step(*run.optimizer);
+  run.scaler->update();
+}
+
+}  // namespace
+
+at::Tensor loss_of(Task task, const at::Tensor& scores, const at::Tensor& targets) {
+  if (task == Task::regress) return torch::mse_loss(scores, targets);
+  if (task == Task::predict_next) return torch::cross_entropy_loss(scores.flatten(0, 1), targets.flatten());
+  return torch::cross_entropy_loss(scores, targets);
+}
+
+EpochBatches::EpochBatches(const Run& run) : run_(run) {
+  const auto indices = run.sampler->indices();
+  const std::int64_t size = run.options.data.batch_size;
+  left_ = (static_cast<std::int64_t>(indices.size()) + size - 1) / size;
+  if (indices.empty()) return;
+  if (run.options.data.workers == 0 && !run.data.train.augmented()) {
+    indices_ = torch::tensor(indices, torch::kLong).to(run.device).split(size);
+    return;
+  }
+  loader_ = make_loader(run.data.train,
+                        {.batch_size = size,
+                         .threads = static_cast<int>(run.options.data.workers),
+                         .thread_begins = [] { torch::set_num_threads(1); }},
+                        run.device.is_cuda());
+  made_ = loader_->epoch(*run.sampler);
+}
+
+Batch EpochBatches::next() {
+  --left_;
+  if (made_) {
+    Batch batch = *made_->next();
+    samples_ = made_->samples();
+    return {batch.inputs.to(run_.device, /*non_blocking=*/true), batch.targets.to(run_.device, /*non_blocking=*/true)};
+  }
+  const at::Tensor& indices = indices_[at_++];
+  samples_ = indices.size(0);
+  return run_.data.train.batch(indices, run_.at.epochs_run);
+}
+
+StepDone train_step(Run& run, EpochBatches& batches) {
+  const std::int64_t passes = std::min(run.options.training.accumulate, batches.left());
+  StepDone done;
+  at::Tensor losses;
+  run.ddp->zero_grad();
+  for (std::int64_t pass = 1; pass <= passes; ++pass) {
+    const Batch batch = batches.next();
+    const auto pause = run.ddp->no_sync(pass < passes);
+    at::Tensor loss = loss_of_pass(run, batch);
+    if (passes > 1) loss = loss / passes;
+    (run.scaler ? run.scaler->scale(loss) : loss).backward();
+    losses = pass == 1 ? loss.detach() : losses + loss.detach();
+    done.samples += batches.samples();
+  }
+  if (!run.guard || run.guard->admits(losses, run.at.step + 1)) update_weights(run);
+  run.sampler->advance(done.samples);
+  if (run.options.schedule.unit == "step") step_schedule(run);
+  done.loss = losses;
+  return done;
+}
+
+}  // namespace ddprun

@@ -1,0 +1,40 @@
+// One step of training: passes, gradients, the optimizer; and what a loss is for each task.
+#pragma once
+#include <ATen/core/Tensor.h>
+
+#include <memory>
+#include <optional>
+
+#include "trainer/run.h"
+
+namespace ddprun {
+
+// Scores of the model against what is right: a number, the mean over all that was to be told.
+at::Tensor loss_of(Task task, const at::Tensor& scores, const at::Tensor& targets);
+
+// The rest of one epoch's batches, in the sampler's order: made ahead by threads, or taken from the device.
+class EpochBatches {
+ public:
+  explicit EpochBatches(const Run& run);
+  std::int64_t left() const { return left_; }  // batches
+  Batch next();
+  std::int64_t samples() const { return samples_; }  // of the last one
+
+ private:
+  const Run& run_;
+  std::int64_t left_ = 0, samples_ = 0;
+  std::vector<at::Tensor> indices_ = {};
+  std::size_t at_ = 0;
+  std::optional<BatchLoader> loader_ = {};
+  std::optional<Batches<Batch>> made_ = {};
+};
+
+struct StepDone {
+  std::int64_t samples = 0;  // of this rank
+  at::Tensor loss;           // the mean over them, on the device, without its graph
+};
+
+// Takes a batch for each pass. A collective. Every rank has as many left.
+StepDone train_step(Run& run, EpochBatches& batches);
+
+}  // namespace ddprun
