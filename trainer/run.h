@@ -8,7 +8,7 @@
 #include "ddprun/sampler.h"
 #include "ddprun/snapshot.h"
 #include "ddprun/worker.h"
-#include "trainer/dataset.h"
+#include "trainer/data/dataset.h"
 #include "trainer/ddp/rank_env.h"
 #include "trainer/models.h"
 #include "trainer/options.h"
