@@ -10,7 +10,7 @@ inline constexpr const char* kDatasetNames[] = {"digits", "mnist", "cifar10", "t
 
 struct DataSpec {
   std::string name = "digits";
-  // With the data set's files; of text also the file itself. Empty: found by the name, as find_data (data_folder.h)
+  // With the data set's files; of text also the file itself. Empty: found by the name, as find_data (data_file.h)
   // says. Synthetic and toy have no files.
   std::string folder = {};
   // Images to train on: a random crop out of a frame of zeros, and but for digits a random flip (augment.h).

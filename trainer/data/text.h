@@ -30,8 +30,8 @@ class Vocabulary {
 };
 
 struct Text {
-  Vocabulary vocabulary;
-  std::vector<std::int32_t> train, test;  // ids; the test part is the last tenth of the text
+  Vocabulary vocabulary = {};
+  std::vector<std::int32_t> train = {}, test = {};  // ids; the test part is the last tenth of the text
 };
 
 // Sample i has the ids from i * stride on, `context` of them; its target is the same, one further.
