@@ -24,13 +24,13 @@ class Launched {
  public:
   explicit Launched(int world_size = 1) : page_(ChannelPage::create(Clock::now())) {
     setenv(DDPRUN_CHANNEL_VARIABLE, std::to_string(page_.fd()).c_str(), 1);
-    for (const auto& [name, value] : std::initializer_list<std::pair<const char*, std::string>>{
-             {"RANK", "0"},
-             {"WORLD_SIZE", std::to_string(world_size)},
-             {"LOCAL_RANK", "0"},
-             {"LOCAL_WORLD_SIZE", std::to_string(world_size)},
-             {"MASTER_ADDR", "127.0.0.1"},
-             {"MASTER_PORT", "1"}})  // nobody serves there
+    for (const auto& [name, value] :
+         std::initializer_list<std::pair<const char*, std::string>>{{"RANK", "0"},
+                                                                    {"WORLD_SIZE", std::to_string(world_size)},
+                                                                    {"LOCAL_RANK", "0"},
+                                                                    {"LOCAL_WORLD_SIZE", std::to_string(world_size)},
+                                                                    {"MASTER_ADDR", "127.0.0.1"},
+                                                                    {"MASTER_PORT", "1"}})  // nobody serves there
       setenv(name, value.c_str(), 1);
   }
   ~Launched() {

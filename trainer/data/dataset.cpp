@@ -1,71 +1,113 @@
-#include "trainer/dataset.h"
+#include "trainer/data/dataset.h"
 
 #include <torch/torch.h>
 
-#include <algorithm>
 #include <filesystem>
+#include <map>
 
 #include "rendezvous/error.h"
-#include "trainer/idx.h"
-
-#ifndef DDPRUN_SHARE_DIR  // relative to the program, as installed
-#define DDPRUN_SHARE_DIR "../share/ddprun"
-#endif
+#include "trainer/data/cifar10.h"
+#include "trainer/data/data_file.h"
+#include "trainer/data/mnist.h"
+#include "trainer/data/split.h"
+#include "trainer/data/synthetic.h"
 
 namespace ddprun {
 namespace {
 
 namespace fs = std::filesystem;
 
-Error unusable(const std::string& path, const std::string& why) {
-  return Error("cannot use the data file " + path, why, "Name a folder with MNIST's four IDX files with --data.");
+// A data set of images: how it is read, and what is usual with it.
+struct ImageSet {
+  ImageSplits (*read)(const DataSpec& spec);
+  MeanStd mean_std;  // of the images to train on, all pixels of a channel
+  bool flips;        // the mirrored image is of the same class
+};
+
+ImageSplits read_idx_files(const DataSpec& spec) { return read_mnist(find_data(spec.name, spec.folder)); }
+ImageSplits read_cifar10_files(const DataSpec& spec) { return read_cifar10(find_data(spec.name, spec.folder)); }
+
+const std::map<std::string, ImageSet> kImageSets{
+    // Of the files in data/digits.
+    {"digits", {read_idx_files, {{0.3060F}, {0.3759F}}, false}},
+    // As in pytorch/examples, mnist/main.py.
+    {"mnist", {read_idx_files, {{0.1307F}, {0.3081F}}, false}},
+    // The 50,000 images' own, as torchvision's users write them.
+    {"cifar10", {read_cifar10_files, {{0.4914F, 0.4822F, 0.4465F}, {0.2470F, 0.2435F, 0.2616F}}, true}},
+    // Made so, whatever the number of channels (synthetic.cpp).
+    {"synthetic", {make_synthetic, {{0.5F}, {0.2F}}, true}},
+};
+
+// The usual 4 of CIFAR-10's 32 pixels, for other sizes.
+std::int64_t usual_padding(const Images& images) { return (std::min(images.height, images.width) + 7) / 8; }
+
+MeanStd for_channels(MeanStd mean_std, std::int64_t channels) {
+  mean_std.mean.resize(static_cast<std::size_t>(channels), mean_std.mean.back());
+  mean_std.std.resize(static_cast<std::size_t>(channels), mean_std.std.back());
+  return mean_std;
 }
 
-at::Tensor tensor_of(const IdxArray& array) {
-  auto result = torch::empty(array.shape, torch::kUInt8);
-  std::copy(array.values.begin(), array.values.end(), result.data_ptr<std::uint8_t>());
-  return result;
+Dataset load_images(const ImageSet& set, const DataSpec& spec, at::Device device) {
+  ImageSplits images = set.read(spec);
+  Dataset data{.task = Task::classify,
+               .channels = images.train.channels,
+               .height = images.train.height,
+               .width = images.train.width,
+               .classes = images.train.classes};
+  const ImageRule rule{.mean_std = spec.normalise ? for_channels(set.mean_std, data.channels) : MeanStd{},
+                       .crop = {.padding = usual_padding(images.train), .flips = set.flips},
+                       .seed = spec.seed};
+  data.test = Split(stored_images(images.test, rule, device));
+  data.train = Split(spec.augment ? augmented_images(std::move(images.train), rule, device)
+                                  : stored_images(images.train, rule, device));
+  return data;
 }
 
-Split load_split(const std::string& folder, const std::string& prefix) {
-  const std::string images_path = folder + "/" + prefix + "-images-idx3-ubyte",
-                    labels_path = folder + "/" + prefix + "-labels-idx1-ubyte";
-  const IdxArray images = read_idx(images_path), labels = read_idx(labels_path);
-  if (images.shape.size() != 3)
-    throw unusable(images_path, "it has " + std::to_string(images.shape.size()) + " dimensions instead of 3");
-  if (labels.shape.size() != 1)
-    throw unusable(labels_path, "it has " + std::to_string(labels.shape.size()) + " dimensions instead of 1");
-  if (labels.shape[0] != images.shape[0])
-    throw unusable(labels_path, "it has " + std::to_string(labels.shape[0]) + " labels for " +
-                                    std::to_string(images.shape[0]) + " images");
-  return {tensor_of(images).unsqueeze(1).to(torch::kFloat).div_(255), tensor_of(labels).to(torch::kLong)};
+void refuse_image_rules(const DataSpec& spec) {
+  if (!spec.augment && !spec.normalise) return;
+  throw UsageError("cannot " + std::string(spec.augment ? "augment" : "normalise") + " the data set " + spec.name,
+                   "it has no images", "Leave that out, or choose a data set of images.");
 }
 
-Split to_device(const Split& split, at::Device device) { return {split.images.to(device), split.labels.to(device)}; }
+std::string text_file(const DataSpec& spec) {
+  const std::string place = find_data(spec.name, spec.folder);
+  return fs::is_directory(place) ? place + "/input.txt" : place;
+}
+
+Dataset load_text(const DataSpec& spec, at::Device device) {
+  refuse_image_rules(spec);
+  const Windows windows{.context = spec.context, .stride = spec.stride == 0 ? spec.context : spec.stride};
+  Text text = read_text(text_file(spec), windows);
+  return {.train = Split(text_windows(text.train, windows, device)),
+          .test = Split(text_windows(text.test, windows, device)),
+          .task = Task::predict_next,
+          .context = spec.context,
+          .vocabulary = std::move(text.vocabulary)};
+}
+
+Split toy_split(const ToySamples& samples, at::Device device) {
+  return Split(stored_tensors(tensor_of(samples.features).view({-1, kToyFeatures}).to(device),
+                              tensor_of(samples.targets).view({-1, 1}).to(device)));
+}
+
+Dataset load_toy(const DataSpec& spec, at::Device device) {
+  refuse_image_rules(spec);
+  const ToySplits samples = make_toy(spec.seed);
+  return {.train = toy_split(samples.train, device),
+          .test = toy_split(samples.test, device),
+          .task = Task::regress,
+          .features = kToyFeatures};
+}
 
 }  // namespace
 
-std::string find_data_folder(const std::string& dataset, const std::string& data) {
-  if (!data.empty()) return data;
-  std::error_code none;
-  const fs::path program = fs::read_symlink("/proc/self/exe", none).parent_path();
-  const std::vector<fs::path> places{program / DDPRUN_SHARE_DIR / "data" / dataset,
-                                     fs::path(DDPRUN_SOURCE_DIR) / "data" / dataset, fs::path("data") / dataset};
-  std::string looked;
-  for (const auto& place : places) {
-    if (fs::is_directory(place, none)) return place;
-    looked += (looked.empty() ? "" : ", ") + place.lexically_normal().string();
-  }
-  throw Error("cannot find the data set " + dataset, "there is no " + looked,
-              "Name the folder with its four IDX files with --data.");
-}
-
-Dataset load_dataset(const std::string& folder, at::Device device) {
-  const Split train = load_split(folder, "train"), test = load_split(folder, "t10k");
-  if (train.images.sizes().slice(1) != test.images.sizes().slice(1))
-    throw unusable(folder + "/t10k-images-idx3-ubyte", "its images differ in size from those to train on");
-  const auto classes = std::max(train.labels.max().item<std::int64_t>(), test.labels.max().item<std::int64_t>()) + 1;
-  return {to_device(train, device), to_device(test, device), classes};
+Dataset load_dataset(const DataSpec& spec, at::Device device) {
+  if (const auto it = kImageSets.find(spec.name); it != kImageSets.end()) return load_images(it->second, spec, device);
+  if (spec.name == "text") return load_text(spec, device);
+  if (spec.name == "toy") return load_toy(spec, device);
+  std::string known;
+  for (const char* name : kDatasetNames) known += (known.empty() ? "" : ", ") + std::string(name);
+  throw UsageError("cannot load the data set " + spec.name, "there is none of that name", "There are " + known + ".");
 }
 
 }  // namespace ddprun

@@ -25,7 +25,8 @@ enum class Task {
 };
 
 struct Batch {
-  at::Tensor inputs;   // images [n, channels, height, width] float, text [n, context] int64, features [n, features] float
+  at::Tensor
+      inputs;  // images [n, channels, height, width] float, text [n, context] int64, features [n, features] float
   at::Tensor targets;  // classes [n] int64, each next character [n, context] int64, numbers [n, 1] float
 };
 
@@ -66,7 +67,7 @@ class Split {
 BatchLoader make_loader(const Split& split, LoaderOptions options, bool pin_memory = false);
 
 struct Dataset {
-  Split train, test;
+  Split train = {}, test = {};
   Task task = Task::classify;
   // Those that are not the task's are 0.
   std::int64_t channels = 0, height = 0, width = 0, classes = 0;  // classify
