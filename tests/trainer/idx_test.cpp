@@ -1,4 +1,4 @@
-#include "trainer/idx.h"
+#include "trainer/data/idx.h"
 
 #include <zlib.h>
 

@@ -1,0 +1,82 @@
+#include "trainer/data/augment.h"
+
+#include <algorithm>
+
+#include "rendezvous/error.h"
+
+namespace ddprun {
+namespace {
+
+// Along one side of the window: so many zeros of the frame, then [first, last) of the image, then zeros again.
+struct Span {
+  std::int64_t before, first, last;
+};
+
+Span visible(std::int64_t offset, std::int64_t padding, std::int64_t size) {
+  const std::int64_t begin = offset - padding;  // in the image's own coordinates
+  const std::int64_t first = std::clamp<std::int64_t>(begin, 0, size);
+  return {std::clamp<std::int64_t>(-begin, 0, size), first, std::clamp(begin + size, first, size)};
+}
+
+const std::uint8_t* image_at(const Images& images, std::int64_t index) {
+  check(index >= 0 && index < images.size(), "a sample's index is below the number of samples");
+  return images.pixels.data() + index * images.image_bytes();
+}
+
+float* write_bytes(const std::uint8_t* from, const std::uint8_t* end, const std::array<float, 256>& floats, float* to) {
+  return std::transform(from, end, to, [&](std::uint8_t byte) { return floats[byte]; });
+}
+
+void write_row(const std::uint8_t* row, std::int64_t width, const Span& span, bool flipped,
+               const std::array<float, 256>& floats, float* to) {
+  float* const begin = to;
+  to = std::fill_n(to, span.before, floats[0]);
+  to = write_bytes(row + span.first, row + span.last, floats, to);
+  std::fill(to, begin + width, floats[0]);
+  if (flipped) std::reverse(begin, begin + width);
+}
+
+}  // namespace
+
+Crop draw_crop(const CropRule& rule, SampleRng& rng) {
+  Crop crop;
+  crop.top = rng.below(2 * rule.padding + 1);
+  crop.left = rng.below(2 * rule.padding + 1);
+  if (rule.flips) crop.flipped = rng.uniform() < 0.5;
+  return crop;
+}
+
+PixelTable::PixelTable(std::int64_t channels) : floats_(static_cast<std::size_t>(channels)) {
+  for (auto& floats : floats_)
+    for (std::size_t byte = 0; byte < floats.size(); ++byte) floats[byte] = static_cast<float>(byte) / 255.0F;
+}
+
+PixelTable::PixelTable(const MeanStd& mean_std) : PixelTable(static_cast<std::int64_t>(mean_std.mean.size())) {
+  for (std::size_t c = 0; c < floats_.size(); ++c)
+    for (float& value : floats_[c]) value = (value - mean_std.mean[c]) / mean_std.std[c];
+}
+
+void write_image(const Images& images, std::int64_t index, const PixelTable& table, float* to) {
+  const std::int64_t plane = images.height * images.width;
+  const std::uint8_t* from = image_at(images, index);
+  for (std::int64_t c = 0; c < images.channels; ++c, from += plane)
+    to = write_bytes(from, from + plane, table.channel(c), to);
+}
+
+void write_crop(const Images& images, std::int64_t index, const PixelTable& table, const CropRule& rule,
+                const Crop& crop, float* to) {
+  const std::int64_t height = images.height, width = images.width;
+  const Span rows = visible(crop.top, rule.padding, height), columns = visible(crop.left, rule.padding, width);
+  const std::uint8_t* plane = image_at(images, index);
+  for (std::int64_t c = 0; c < images.channels; ++c, plane += height * width) {
+    const auto& floats = table.channel(c);
+    float* const end = to + height * width;
+    to = std::fill_n(to, rows.before * width, floats[0]);
+    for (std::int64_t y = rows.first; y < rows.last; ++y, to += width)
+      write_row(plane + y * width, width, columns, crop.flipped, floats, to);
+    std::fill(to, end, floats[0]);
+    to = end;
+  }
+}
+
+}  // namespace ddprun

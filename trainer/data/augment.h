@@ -1,0 +1,55 @@
+// Images of bytes as floats: cropped out of a frame of zeros, flipped, normalised.
+//
+// The values are those of torchvision for the same places: RandomCrop(the image's own size, padding),
+// RandomHorizontalFlip(0.5), ToTensor and Normalize(mean, std), to the bit. The random numbers are our own
+// (ddprun/sample_rng.h): they follow from (seed, epoch, index), whichever thread or rank loads the sample.
+// Source: torchvision/transforms/transforms.py and _functional_tensor.py.
+#pragma once
+#include <array>
+#include <cstdint>
+#include <vector>
+
+#include "ddprun/sample_rng.h"
+#include "trainer/data/images.h"
+
+namespace ddprun {
+
+// How to crop: a frame of `padding` zeros all around the image, and in the result a window of the image's own size.
+struct CropRule {
+  std::int64_t padding = 0;
+  bool flips = false;  // with probability 1/2, left and right change places
+};
+
+struct Crop {
+  std::int64_t top = 0, left = 0;  // of the window in the framed image, 0 .. 2 * padding
+  bool flipped = false;
+};
+
+// Three draws in this order: top, left, flipped (that one only where the rule flips).
+Crop draw_crop(const CropRule& rule, SampleRng& rng);
+
+// By channel.
+struct MeanStd {
+  std::vector<float> mean, std;
+};
+
+// The float of each byte, by channel: byte / 255, and with a mean and deviation (byte / 255 - mean) / std.
+class PixelTable {
+ public:
+  explicit PixelTable(std::int64_t channels);
+  explicit PixelTable(const MeanStd& mean_std);
+
+  std::int64_t channels() const { return static_cast<std::int64_t>(floats_.size()); }
+  const std::array<float, 256>& channel(std::int64_t c) const { return floats_[static_cast<std::size_t>(c)]; }
+
+ private:
+  std::vector<std::array<float, 256>> floats_;
+};
+
+// Image `index`, whole, into `to` (images.image_bytes() floats).
+void write_image(const Images& images, std::int64_t index, const PixelTable& table, float* to);
+// The same, cropped.
+void write_crop(const Images& images, std::int64_t index, const PixelTable& table, const CropRule& rule,
+                const Crop& crop, float* to);
+
+}  // namespace ddprun

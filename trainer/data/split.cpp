@@ -1,0 +1,206 @@
+#include "trainer/data/split.h"
+
+#include <torch/torch.h>
+
+#include <algorithm>
+
+#include "rendezvous/error.h"
+
+namespace ddprun {
+namespace {
+
+template <class Value>
+at::Tensor tensor_copy(const std::vector<Value>& values) {
+  at::Tensor result = torch::empty({static_cast<std::int64_t>(values.size())}, c10::CppTypeToScalarType<Value>::value);
+  std::copy(values.begin(), values.end(), result.data_ptr<Value>());
+  return result;
+}
+
+PixelTable table_of(const Images& images, const ImageRule& rule) {
+  return rule.mean_std.mean.empty() ? PixelTable(images.channels) : PixelTable(rule.mean_std);
+}
+
+std::vector<std::int64_t> batch_shape(const Images& images, std::int64_t size) {
+  return {size, images.channels, images.height, images.width};
+}
+
+at::Tensor float_images(const Images& images, const ImageRule& rule) {
+  const PixelTable table = table_of(images, rule);
+  at::Tensor result = torch::empty(batch_shape(images, images.size()));
+  float* to = result.data_ptr<float>();
+  for (std::int64_t i = 0; i < images.size(); ++i) write_image(images, i, table, to + i * images.image_bytes());
+  return result;
+}
+
+class StoredTensors : public Source {
+ public:
+  StoredTensors(at::Tensor inputs, at::Tensor targets) : inputs_(std::move(inputs)), targets_(std::move(targets)) {}
+
+  std::int64_t size() const override { return inputs_.size(0); }
+  Batch batch(const at::Tensor& indices, std::int64_t) const override {
+    const at::Tensor here = indices.to(inputs_.device());
+    return {inputs_.index_select(0, here), targets_.index_select(0, here)};
+  }
+
+ private:
+  at::Tensor inputs_, targets_;
+};
+
+// The same values as PixelTable's: float division and subtraction round alike everywhere. Each operand is a tensor, as
+// LibTorch's GPU kernels multiply by the reciprocal of a number instead of dividing by it.
+class StoredBytes : public Source {
+ public:
+  StoredBytes(const Images& images, const ImageRule& rule, at::Device at, at::Device device)
+      : pixels_(tensor_copy(images.pixels).view(batch_shape(images, images.size())).to(at)),
+        labels_(tensor_copy(images.labels).to(at)),
+        byte_max_(torch::full({}, 255.0F, torch::device(device))) {
+    if (rule.mean_std.mean.empty()) return;
+    mean_ = tensor_copy(rule.mean_std.mean).view({-1, 1, 1}).to(device);
+    std_ = tensor_copy(rule.mean_std.std).view({-1, 1, 1}).to(device);
+  }
+
+  std::int64_t size() const override { return labels_.size(0); }
+  Batch batch(const at::Tensor& indices, std::int64_t) const override {
+    const at::Tensor here = indices.to(pixels_.device());
+    const at::Device device = byte_max_.device();
+    at::Tensor floats = pixels_.index_select(0, here).to(device).to(torch::kFloat).div_(byte_max_);
+    if (mean_.defined()) floats.sub_(mean_).div_(std_);
+    return {floats, labels_.index_select(0, here).to(device)};
+  }
+
+ private:
+  at::Tensor pixels_, labels_;
+  at::Tensor byte_max_, mean_, std_;  // where batches are wanted
+};
+
+class TextWindows : public Source {
+ public:
+  TextWindows(const std::vector<std::int32_t>& ids, const Windows& windows, at::Device device)
+      : ids_(tensor_copy(ids).to(device)),
+        steps_(torch::arange(windows.context + 1, torch::device(device).dtype(torch::kLong))),
+        windows_(windows) {}
+
+  std::int64_t size() const override { return windows_.count(ids_.size(0)); }
+  Batch batch(const at::Tensor& indices, std::int64_t) const override {
+    check_range(indices);
+    const at::Tensor places = indices.to(ids_.device()).mul(windows_.stride).unsqueeze(1) + steps_;
+    const at::Tensor rows = ids_.index_select(0, places.flatten()).view_as(places).to(torch::kLong);
+    return {rows.slice(1, 0, windows_.context).contiguous(), rows.slice(1, 1).contiguous()};
+  }
+
+ private:
+  // A window past the last may still lie within the text's rest, where index_select finds nothing wrong.
+  void check_range(const at::Tensor& indices) const {
+    if (indices.is_cpu() && indices.numel() > 0)
+      TORCH_CHECK_INDEX(indices.min().item<std::int64_t>() >= 0 && indices.max().item<std::int64_t>() < size(),
+                        "index out of range in a text of ", size(), " samples");
+  }
+
+  at::Tensor ids_, steps_;
+  Windows windows_;
+};
+
+class AugmentedImages : public Source {
+ public:
+  AugmentedImages(Images images, const ImageRule& rule, at::Device device)
+      : images_(std::move(images)), rule_(rule), table_(table_of(images_, rule)), device_(device) {}
+
+  std::int64_t size() const override { return images_.size(); }
+  bool augmented() const override { return true; }
+  std::uint64_t seed() const override { return rule_.seed; }
+
+  Batch batch(const at::Tensor& indices, std::int64_t epoch) const override {
+    const at::Tensor here = indices.to(torch::kCPU).contiguous();
+    std::vector<Pick> picks;
+    for (std::int64_t i = 0; i < here.numel(); ++i) {
+      const std::int64_t index = here.const_data_ptr<std::int64_t>()[i];
+      SampleRng rng(rule_.seed, epoch, index);
+      picks.push_back(pick(index, rng));
+    }
+    const Batch batch = collate(picks, false);
+    return {batch.inputs.to(device_), batch.targets.to(device_)};
+  }
+
+  Pick pick(std::int64_t index, SampleRng& rng) const override {
+    TORCH_CHECK_INDEX(index >= 0 && index < size(), "index ", index, " out of range: there are ", size(), " images");
+    return {index, draw_crop(rule_.crop, rng)};
+  }
+
+  Batch collate(const std::vector<Pick>& picks, bool pin_memory) const override {
+    const auto count = static_cast<std::int64_t>(picks.size());
+    const auto memory = at::TensorOptions().pinned_memory(pin_memory);
+    at::Tensor inputs = at::empty(batch_shape(images_, count), memory.dtype(torch::kFloat));
+    at::Tensor targets = at::empty({count}, memory.dtype(torch::kLong));
+    float* image = inputs.data_ptr<float>();
+    std::int64_t* label = targets.data_ptr<std::int64_t>();
+    for (const Pick& pick : picks) {
+      write_crop(images_, pick.index, table_, rule_.crop, pick.crop, image);
+      image += images_.image_bytes();
+      *label++ = images_.labels[static_cast<std::size_t>(pick.index)];
+    }
+    return {inputs, targets};
+  }
+
+ private:
+  Images images_;
+  ImageRule rule_;
+  PixelTable table_;
+  at::Device device_;
+};
+
+}  // namespace
+
+Batch Source::collate(const std::vector<Pick>& picks, bool) const {
+  std::vector<std::int64_t> indices;
+  for (const Pick& pick : picks) indices.push_back(pick.index);
+  return batch(tensor_copy(indices), 0);
+}
+
+std::shared_ptr<const Source> stored_images(const Images& images, const ImageRule& rule, at::Device device,
+                                            std::int64_t bytes_on_device_max) {
+  const auto bytes = static_cast<std::int64_t>(images.pixels.size());
+  const auto floats = bytes * static_cast<std::int64_t>(sizeof(float));
+  if (floats > bytes_on_device_max)
+    return std::make_shared<StoredBytes>(images, rule, bytes > bytes_on_device_max ? at::Device(at::kCPU) : device,
+                                         device);
+  return stored_tensors(float_images(images, rule).to(device), tensor_copy(images.labels).to(device));
+}
+
+std::shared_ptr<const Source> augmented_images(Images images, const ImageRule& rule, at::Device device) {
+  return std::make_shared<AugmentedImages>(std::move(images), rule, device);
+}
+
+std::shared_ptr<const Source> stored_tensors(const at::Tensor& inputs, const at::Tensor& targets) {
+  return std::make_shared<StoredTensors>(inputs, targets);
+}
+
+std::shared_ptr<const Source> text_windows(const std::vector<std::int32_t>& ids, const Windows& windows,
+                                           at::Device device) {
+  return std::make_shared<TextWindows>(ids, windows, device);
+}
+
+at::Tensor tensor_of(const std::vector<float>& values) { return tensor_copy(values); }
+
+std::int64_t Split::size() const { return source_ ? source_->size() : 0; }
+
+bool Split::augmented() const { return source_ && source_->augmented(); }
+
+Batch Split::batch(const at::Tensor& indices, std::int64_t epoch) const {
+  check(source_ != nullptr, "a split that batches are taken of has samples");
+  return source_->batch(indices, epoch);
+}
+
+Batch Split::batch(const std::vector<std::int64_t>& indices, std::int64_t epoch) const {
+  return batch(tensor_copy(indices), epoch);
+}
+
+BatchLoader make_loader(const Split& split, LoaderOptions options, bool pin_memory) {
+  const auto source = split.source_;
+  check(source != nullptr, "a split that batches are taken of has samples");
+  options.seed = source->seed();
+  const bool pin = pin_memory && torch::cuda::is_available();
+  return {[source](std::int64_t index, SampleRng& rng) { return source->pick(index, rng); },
+          [source, pin](const std::vector<Pick>& picks) { return source->collate(picks, pin); }, std::move(options)};
+}
+
+}  // namespace ddprun
