@@ -6,9 +6,9 @@
 #include "launcher/help.h"
 #include "launcher/man_page.h"
 #include "launcher/options.h"
-#include "launcher/spelling.h"
 #include "launcher/values.h"
 #include "launcher/words.h"
+#include "rendezvous/spelling.h"
 #include "rendezvous/token.h"
 
 namespace ddprun {

@@ -4,7 +4,7 @@
 #include <charconv>
 
 #include "launcher/options.h"
-#include "launcher/spelling.h"
+#include "rendezvous/spelling.h"
 
 namespace ddprun {
 namespace {

@@ -13,7 +13,7 @@
 #include <toml++/toml.h>
 
 #include "launcher/options.h"
-#include "launcher/spelling.h"
+#include "rendezvous/spelling.h"
 
 namespace ddprun {
 namespace {

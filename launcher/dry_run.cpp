@@ -5,7 +5,7 @@
 #include <string_view>
 
 #include "agent/numa.h"
-#include "launcher/spelling.h"
+#include "rendezvous/spelling.h"
 
 namespace ddprun {
 namespace {

@@ -1,7 +1,7 @@
 #include "launcher/environment_twins.h"
 
 #include "launcher/options.h"
-#include "launcher/spelling.h"
+#include "rendezvous/spelling.h"
 
 namespace ddprun {
 namespace {

@@ -1,7 +1,7 @@
 #include "launcher/help.h"
 
 #include "launcher/options.h"
-#include "launcher/spelling.h"
+#include "rendezvous/spelling.h"
 
 namespace ddprun {
 namespace {

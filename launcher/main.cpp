@@ -8,8 +8,8 @@
 #include "launcher/machine.h"
 #include "launcher/outside.h"
 #include "launcher/print_config.h"
-#include "launcher/spelling.h"
 #include "rendezvous/error.h"
+#include "rendezvous/spelling.h"
 
 namespace ddprun {
 namespace {

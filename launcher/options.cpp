@@ -3,9 +3,9 @@
 #include <algorithm>
 #include <limits>
 
-#include "launcher/spelling.h"
 #include "launcher/values.h"
 #include "rendezvous/error.h"
+#include "rendezvous/spelling.h"
 
 namespace ddprun {
 namespace {

@@ -5,8 +5,8 @@
 #include "launcher/config_file.h"
 #include "launcher/help.h"
 #include "launcher/options.h"
-#include "launcher/spelling.h"
 #include "launcher/values.h"
+#include "rendezvous/spelling.h"
 
 namespace ddprun {
 namespace {

@@ -7,7 +7,7 @@
 #include <limits>
 
 #include "agent/exit_status.h"
-#include "launcher/spelling.h"
+#include "rendezvous/spelling.h"
 
 namespace ddprun {
 namespace {

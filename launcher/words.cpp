@@ -4,8 +4,8 @@
 #include <algorithm>
 
 #include "launcher/options.h"
-#include "launcher/spelling.h"
 #include "rendezvous/error.h"
+#include "rendezvous/spelling.h"
 
 namespace ddprun {
 namespace {

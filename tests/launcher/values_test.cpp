@@ -1,6 +1,6 @@
 #include "launcher/values.h"
 
-#include "launcher/spelling.h"
+#include "rendezvous/spelling.h"
 #include "tests/support/catch.h"
 
 using namespace ddprun;

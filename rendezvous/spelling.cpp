@@ -1,4 +1,4 @@
-#include "launcher/spelling.h"
+#include "rendezvous/spelling.h"
 
 #include <algorithm>
 #include <cctype>
