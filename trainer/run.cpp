@@ -72,7 +72,8 @@ Run begin_run(const Options& options, const RankEnv& env, at::Device device, Pro
   torch::manual_seed(options.seed);
   at::globalContext().setDeterministicCuDNN(true);  // runs that begin alike end alike
   const auto size = run.data.train.images.sizes();
-  run.model = make_model(options.model, {size[1], size[2], size[3], run.data.classes});
+  run.model = make_model(
+      {.name = options.model, .channels = size[1], .height = size[2], .width = size[3], .classes = run.data.classes});
   run.model->to(device);
   run.optimizer = std::make_unique<torch::optim::SGD>(run.model->parameters(),
                                                       torch::optim::SGDOptions(options.lr).momentum(options.momentum));

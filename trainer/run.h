@@ -10,7 +10,7 @@
 #include "ddprun/worker.h"
 #include "trainer/dataset.h"
 #include "trainer/ddp/rank_env.h"
-#include "trainer/models.h"
+#include "trainer/models/models.h"
 #include "trainer/options.h"
 #include "trainer/progress.h"
 
