@@ -4,7 +4,7 @@
 #include <variant>
 
 #include "trainer/ddp/rank_env.h"
-#include "trainer/options.h"
+#include "trainer/config/options.h"
 
 namespace ddprun {
 

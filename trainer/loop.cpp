@@ -6,7 +6,7 @@
 #include "ddprun/weights.h"
 #include "trainer/ddp/all_or_none.h"
 #include "trainer/evaluate.h"
-#include "trainer/first_weights.h"
+#include "trainer/transfer.h"
 #include "trainer/metrics/metrics.h"
 #include "trainer/result_file.h"
 #include "trainer/step.h"

@@ -11,7 +11,7 @@
 #include "ddprun/sync_batch_norm.h"
 #include "rendezvous/error.h"
 #include "trainer/ddp/all_or_none.h"
-#include "trainer/first_weights.h"
+#include "trainer/transfer.h"
 #include "trainer/rate.h"
 
 namespace ddprun {

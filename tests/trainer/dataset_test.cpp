@@ -4,7 +4,7 @@
 
 #include "tests/support/catch.h"
 #include "tests/support/command.h"
-#include "trainer/models.h"
+#include "trainer/models/models.h"
 
 using namespace ddprun;
 using Catch::Matchers::Contains;
@@ -48,9 +48,10 @@ TEST_CASE("images are floats from 0 to 1 with a channel, labels whole numbers", 
 
 TEST_CASE("the ConvNet takes images of any size from 4 by 4 on", "[models]") {
   for (const auto& [height, width] : std::vector<std::pair<int, int>>{{4, 4}, {8, 8}, {28, 28}, {30, 17}})
-    CHECK(make_model("convnet", {1, height, width, 10})->forward(torch::zeros({2, 1, height, width})).sizes() ==
-          at::IntArrayRef{2, 10});
-  CHECK_THROWS_WITH(make_model("convnet", {1, 3, 8, 10}), Contains("only 3 by 8 pixels"));
+    CHECK(make_model({.name = "convnet", .height = height, .width = width})
+              ->forward(torch::zeros({2, 1, height, width}))
+              .sizes() == at::IntArrayRef{2, 10});
+  CHECK_THROWS_WITH(make_model({.name = "convnet", .height = 3}), Contains("only 3 by 8 pixels"));
 }
 
 TEST_CASE("data files that do not fit each other are told by name", "[dataset]") {

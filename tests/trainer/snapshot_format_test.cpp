@@ -9,7 +9,7 @@
 #include "tests/trainer/snapshot_compare.h"
 #include "trainer/ddp/optimizer_state.h"
 #include "trainer/ddp/torch_file.h"
-#include "trainer/models.h"
+#include "trainer/models/models.h"
 
 using namespace ddprun;
 using namespace ddprun::test;
@@ -18,7 +18,7 @@ using Catch::Matchers::Contains;
 namespace {
 
 constexpr const char* kPython = DDPRUN_SOURCE_DIR "/.venv/bin/python";
-constexpr ImageShape kDigits{1, 8, 8, 10};
+const ModelSpec kDigits{.name = "convnet"};
 
 // As after a run: every momentum is its parameter's number.
 Snapshot example(const std::shared_ptr<Model>& model) {
@@ -73,7 +73,7 @@ Snapshot with_optimizer(const Dict& state) {
 }
 
 std::string write_example(const TempFolder& folder) {
-  const std::string bytes = encode(example(make_model("convnet", kDigits)));
+  const std::string bytes = encode(example(make_model(kDigits)));
   folder.write("ours.pt", bytes);
   return bytes;
 }
@@ -91,7 +91,7 @@ std::string complaint(const std::string& bytes) {
 }  // namespace
 
 TEST_CASE("a snapshot comes back as it was written", "[snapshot]") {
-  const Snapshot before = example(make_model("convnet", kDigits));
+  const Snapshot before = example(make_model(kDigits));
   const Snapshot after = decode(encode(before), "the file");
   CHECK(differences(before, after) == "");
   CHECK(after.round == 7);
@@ -101,10 +101,10 @@ TEST_CASE("a snapshot comes back as it was written", "[snapshot]") {
 
 TEST_CASE("weights, momentum and generators go on where they stopped", "[snapshot]") {
   torch::manual_seed(1);
-  const auto written = make_model("convnet", kDigits);
+  const auto written = make_model(kDigits);
   const Snapshot snapshot = decode(encode(example(written)), "the file");
   const at::Tensor next = torch::rand({3});
-  const auto read = make_model("convnet", kDigits);
+  const auto read = make_model(kDigits);
   CHECK_FALSE(same_bits(read->parameters()[0], written->parameters()[0]));
   load_model_state(*read, snapshot.model_state, "the file");
   CHECK(same_bits(read->parameters()[0], written->parameters()[0]));
@@ -170,7 +170,7 @@ TEST_CASE("an optimizer's state that does not fit is a sentence, and leaves the 
 }
 
 TEST_CASE("a flipped bit anywhere in a snapshot is noticed, or changes nothing", "[snapshot]") {
-  const Snapshot before = example(make_model("convnet", kDigits));
+  const Snapshot before = example(make_model(kDigits));
   const std::string bytes = encode(before);
   std::size_t noticed = 0, tried = 0;
   // Every byte of the pickle and the archive's directory at the end, a sample of the rest.
@@ -188,7 +188,7 @@ TEST_CASE("a flipped bit anywhere in a snapshot is noticed, or changes nothing",
 }
 
 TEST_CASE("a snapshot cut short anywhere is refused", "[snapshot]") {
-  const std::string bytes = encode(example(make_model("convnet", kDigits)));
+  const std::string bytes = encode(example(make_model(kDigits)));
   for (std::size_t size = 0; size < bytes.size(); size += 1 + bytes.size() / 200) {
     INFO(size << " of " << bytes.size() << " bytes");
     REQUIRE_THAT(complaint(bytes.substr(0, size)), Contains("cannot read the file: "));
@@ -211,7 +211,7 @@ TEST_CASE("the stock PyTorch reads our snapshots, and we read its files", "[snap
   CHECK(tutorial.at.epochs_run == 3);
   CHECK_FALSE(tutorial.optimizer_state);
   torch::manual_seed(5);
-  const auto model = make_model("convnet", kDigits);  // from the same seed as PyTorch's
+  const auto model = make_model(kDigits);  // from the same seed as PyTorch's
   Snapshot expected = tutorial;
   expected.model_state = model_state(*model);
   CHECK(differences(tutorial, expected) == "");
@@ -226,7 +226,7 @@ TEST_CASE("the stock PyTorch reads our snapshots, and we read its files", "[snap
   CHECK(differences(with_optimizer(adamw.state()), with_optimizer(adamw_again.state())) == "");
 
   for (const char* name : {"ddp.pt", "state_dict.pt", "parameters.pt"}) {
-    const auto other = make_model("convnet", kDigits);
+    const auto other = make_model(kDigits);
     load_model_state(*other, decode_weights(read_file(folder / name), name), name);
     expected.model_state = model_state(*other);
     CHECK(differences(tutorial, expected) == "");

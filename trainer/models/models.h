@@ -1,27 +1,24 @@
-// Models by name. To add one: a class in models.cpp and its line in the table there.
+// The models of `train` by name. To add one: its file here, its maker in makers.h and in the table of models.cpp, its
+// line in model_names.cpp, and what its sizes must be in model_spec.cpp.
 #pragma once
 #include <torch/nn/module.h>
 
 #include <memory>
-#include <string>
-#include <vector>
+
+#include "trainer/models/model_spec.h"
 
 namespace ddprun {
 
 class Model : public torch::nn::Module {
  public:
-  // images [n, channels, height, width] float -> scores [n, classes]
-  virtual at::Tensor forward(const at::Tensor& images) = 0;
+  // inputs -> scores, in the shapes of the model's ModelInput (model_names.h)
+  virtual at::Tensor forward(const at::Tensor& inputs) = 0;
   // Whether a forward pass in training depends on buffers. If not, nobody looks at them between two evaluations.
   virtual bool training_reads_buffers() const { return true; }
 };
 
-struct ImageShape {
-  std::int64_t channels, height, width, classes;
-};
-
-// Weights are drawn from the default generator as PyTorch's own modules draw them: torch::manual_seed decides them.
-// An unknown name or an image too small for the model is an Error.
-std::shared_ptr<Model> make_model(const std::string& name, const ImageShape& shape);
+// On the CPU, in training mode. Weights are drawn from the default generator as Python's modules of the same shape draw
+// them: torch::manual_seed decides them, bit for bit. What problem_with(spec) says is thrown.
+std::shared_ptr<Model> make_model(const ModelSpec& spec);
 
 }  // namespace ddprun

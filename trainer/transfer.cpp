@@ -1,4 +1,4 @@
-#include "trainer/first_weights.h"
+#include "trainer/transfer.h"
 
 #include <torch/torch.h>
 

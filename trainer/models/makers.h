@@ -1,0 +1,15 @@
+// One maker for each model. The spec has no problem.
+#pragma once
+#include <memory>
+
+#include "trainer/models/models.h"
+
+namespace ddprun {
+
+std::shared_ptr<Model> make_convnet(const ModelSpec& spec);
+std::shared_ptr<Model> make_vgg11_bn(const ModelSpec& spec);
+std::shared_ptr<Model> make_resnet18(const ModelSpec& spec);
+std::shared_ptr<Model> make_linear(const ModelSpec& spec);
+std::shared_ptr<Model> make_gpt(const ModelSpec& spec);
+
+}  // namespace ddprun

@@ -1,0 +1,58 @@
+#include "trainer/models/model_names.h"
+
+#include <algorithm>
+#include <cctype>
+
+#include "rendezvous/spelling.h"
+
+namespace ddprun {
+namespace {
+
+std::string lower_case(std::string text) {
+  std::transform(text.begin(), text.end(), text.begin(), [](unsigned char c) { return std::tolower(c); });
+  return text;
+}
+
+// Fewer letters begin too many words.
+constexpr std::size_t kTellingLetters = 3;
+
+// "vgg11" and "vgg_bn" are no typos, but what they mean is plain.
+std::string probably(const std::string& typed, const std::vector<std::string>& names) {
+  const std::string near = nearest(lower_case(typed), names);
+  if (!near.empty() || typed.size() < kTellingLetters) return near;
+  const std::string beginning = lower_case(typed).substr(0, kTellingLetters);
+  for (const std::string& name : names)
+    if (name.compare(0, kTellingLetters, beginning) == 0) return name;
+  return "";
+}
+
+}  // namespace
+
+const std::vector<ModelName>& model_names() {
+  static const std::vector<ModelName> names{
+      {"convnet", ModelInput::images,
+       "two 5x5 convolutions (16, 32 channels) with batch norm and pooling, one linear layer"},
+      {"vgg11_bn", ModelInput::images,
+       "torchvision's: eight 3x3 convolutions with batch norm; images of 32x32 and more"},
+      {"resnet18", ModelInput::images, "torchvision's: eight residual blocks of two 3x3 convolutions with batch norm"},
+      {"linear", ModelInput::features, "one linear layer, for regression or as the smallest model there is"},
+      {"gpt", ModelInput::tokens, "a small transformer as GPT-2 is built, that writes text character by character"},
+  };
+  return names;
+}
+
+const ModelName* find_model(std::string_view name) {
+  for (const ModelName& model : model_names())
+    if (model.name == name) return &model;
+  return nullptr;
+}
+
+std::string no_such_model(const std::string& name) {
+  std::vector<std::string> names;
+  for (const ModelName& model : model_names()) names.emplace_back(model.name);
+  const std::string meant = probably(name, names);
+  return "there is no model '" + visible(name) + "'." + (meant.empty() ? "" : " Did you mean '" + meant + "'?") +
+         " There are " + listed(names, "and");
+}
+
+}  // namespace ddprun

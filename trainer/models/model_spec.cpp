@@ -1,0 +1,93 @@
+#include "trainer/models/model_spec.h"
+
+#include <bit>
+#include <initializer_list>
+#include <limits>
+#include <utility>
+
+#include "trainer/models/model_names.h"
+
+namespace ddprun {
+namespace {
+
+// What is wrong and how to mend it; nothing wrong: an empty `why`.
+struct Problem {
+  std::string why = {}, remedy = {};
+};
+
+using Sizes = std::initializer_list<std::pair<const char*, std::int64_t>>;
+
+// Above it a product of two sizes may not be an int64; no machine has so much.
+constexpr std::int64_t kSizeMax = std::numeric_limits<std::int32_t>::max();
+
+Problem out_of_range(const Sizes& sizes) {
+  for (const auto& [name, size] : sizes)
+    if (size < 1 || size > kSizeMax)
+      return {std::string("its ") + name + " would be " + std::to_string(size), "It must be at least 1, and sensible."};
+  return {};
+}
+
+Problem too_small(const ModelSpec& spec, std::int64_t least, const char* halvings) {
+  if (spec.height >= least && spec.width >= least) return {};
+  return {std::string("it halves its images ") + halvings + " and these are only " + std::to_string(spec.height) +
+              " by " + std::to_string(spec.width) + " pixels",
+          "Give it images of at least " + std::to_string(least) + " by " + std::to_string(least) + "."};
+}
+
+Problem bad_variant(const ModelSpec& spec) {
+  if (spec.head != "small" && spec.head != "imagenet")
+    return {"there is no head '" + spec.head + "'", "It is small or imagenet."};
+  constexpr std::int64_t kNarrowest = 64;  // of its layers
+  if (spec.width_divisor < 1 || spec.width_divisor > kNarrowest ||
+      !std::has_single_bit(static_cast<std::uint64_t>(spec.width_divisor)))
+    return {"its channels cannot be divided by " + std::to_string(spec.width_divisor),
+            "The divisor is 1, 2, 4, 8, 16, 32 or 64."};
+  return {};
+}
+
+Problem of_images(const ModelSpec& spec) {
+  if (Problem problem = out_of_range({{"number of channels", spec.channels},
+                                      {"images' height", spec.height},
+                                      {"images' width", spec.width},
+                                      {"number of classes", spec.classes}});
+      !problem.why.empty())
+    return problem;
+  if (spec.name == "convnet") return too_small(spec, 4, "twice");
+  if (Problem problem = bad_variant(spec); !problem.why.empty()) return problem;
+  return spec.name == "vgg11_bn" ? too_small(spec, 32, "five times") : Problem{};
+}
+
+Problem of_tokens(const ModelSpec& spec) {
+  if (Problem problem = out_of_range({{"vocabulary", spec.vocabulary},
+                                      {"context", spec.context},
+                                      {"number of layers", spec.layers},
+                                      {"number of heads", spec.heads},
+                                      {"embedding", spec.embedding}});
+      !problem.why.empty())
+    return problem;
+  if (spec.embedding % spec.heads != 0)
+    return {"an embedding of " + std::to_string(spec.embedding) + " cannot be divided among " +
+                std::to_string(spec.heads) + " heads",
+            "Make it a multiple of them."};
+  if (!(spec.dropout >= 0 && spec.dropout < 1))
+    return {"its dropout would be " + std::to_string(spec.dropout), "It must be at least 0 and below 1."};
+  return {};
+}
+
+Problem problem_of(const ModelSpec& spec, ModelInput input) {
+  if (input == ModelInput::images) return of_images(spec);
+  if (input == ModelInput::tokens) return of_tokens(spec);
+  return out_of_range({{"number of features", spec.features}, {"number of outputs", spec.outputs}});
+}
+
+}  // namespace
+
+std::optional<Error> problem_with(const ModelSpec& spec) {
+  const ModelName* model = find_model(spec.name);
+  if (model == nullptr) return Error("cannot build a model", no_such_model(spec.name));
+  const Problem problem = problem_of(spec, model->input);
+  if (problem.why.empty()) return std::nullopt;
+  return Error("cannot build the model " + spec.name, problem.why, problem.remedy);
+}
+
+}  // namespace ddprun
