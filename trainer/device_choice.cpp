@@ -2,6 +2,12 @@
 
 namespace ddprun {
 
+DeviceChoice device_choice(const std::string& name) {
+  return name == "cpu"    ? DeviceChoice::cpu
+         : name == "cuda" ? DeviceChoice::cuda
+                          : DeviceChoice::automatic;
+}
+
 std::variant<UseCpu, UseGpu, std::string> choose_device(DeviceChoice choice, int gpu_count, const RankEnv& env) {
   if (choice == DeviceChoice::cpu || (choice == DeviceChoice::automatic && gpu_count == 0)) return UseCpu{};
   if (gpu_count == 0)

@@ -4,9 +4,12 @@
 #include <variant>
 
 #include "trainer/ddp/rank_env.h"
-#include "trainer/config/options.h"
 
 namespace ddprun {
+
+enum class DeviceChoice { automatic, cpu, cuda };
+// auto, cpu or cuda, as the settings have it.
+DeviceChoice device_choice(const std::string& name);
 
 struct UseCpu {};
 struct UseGpu {

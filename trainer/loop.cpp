@@ -7,8 +7,7 @@
 #include "trainer/ddp/all_or_none.h"
 #include "trainer/evaluate.h"
 #include "trainer/transfer.h"
-#include "trainer/metrics/metrics.h"
-#include "trainer/result_file.h"
+#include "trainer/records.h"
 #include "trainer/step.h"
 #include "trainer/stop_signal.h"
 
@@ -20,61 +19,17 @@ using Seconds = std::chrono::duration<double>;
 // Why training does not go on.
 enum class Stop { none, save, leave };
 
-double wall_time() { return Seconds(std::chrono::system_clock::now().time_since_epoch()).count(); }
-
 // What one rank's loop has beside the run itself.
 struct Loop {
   Run& run;
+  Records records;
   std::optional<StopSignal> signal = {};
-  std::unique_ptr<MetricsLog> metrics = {};  // rank 0's, where they are asked for
   TimePoint began = Clock::now();
   Position from = {};
   EpochReport last = {};
   Evaluation evaluation = {};
   bool early = false;  // ended
 };
-
-bool wants_metrics(const Options& o) { return !o.logging.metrics.empty() || !o.logging.tensorboard.empty(); }
-
-// What rank 0 cannot write at the end is told before the beginning.
-void open_records(Loop& loop) {
-  const Options& o = loop.run.options;
-  all_or_none(loop.run.group, [&] {
-    if (loop.run.group.rank() != 0) return;
-    if (!o.logging.result.empty()) check_result_file(o.logging.result);
-    if (!wants_metrics(o)) return;
-    MetricsOptions metrics{.jsonl = o.logging.metrics, .tensorboard = o.logging.tensorboard};
-    if (loop.run.at.step > 0) metrics.resumed_step = loop.run.at.step;
-    metrics.say = [](const std::string& sentence) { std::fprintf(stderr, "train: %s\n", sentence.c_str()); };
-    loop.metrics = std::make_unique<MetricsLog>(metrics, wall_time());
-  });
-}
-
-// The mean over all ranks, for the record; the line for people has rank 0's own.
-void record_step(Loop& loop, const at::Tensor& loss) {
-  Run& run = loop.run;
-  const auto every = run.options.logging.every;
-  if (every == 0 || run.epoch.steps % every != 0 || !wants_metrics(run.options)) return;
-  const at::Tensor mean = loss.to(torch::kDouble) / run.group.world_size();
-  reduce(mean, 0, ReduceOp::sum, run.group);
-  if (loop.metrics)
-    loop.metrics->write({.step = run.at.step,
-                         .epoch = run.at.epochs_run + 1,
-                         .values = {{"loss", mean.item<double>()}, {"lr", run.schedule->lr()}},
-                         .wall_time = wall_time()});
-}
-
-void record_epoch(Loop& loop) {
-  if (!loop.metrics) return;
-  const Run& run = loop.run;
-  MetricsRow row{.step = run.at.step, .epoch = run.at.epochs_run, .wall_time = wall_time()};
-  row.values = {{"epoch_loss", loop.last.loss}, {"samples_per_second", loop.last.samples_per_second}};
-  if (loop.last.evaluated) {
-    row.values.emplace_back("test_loss", loop.evaluation.loss);
-    if (run.data.task != Task::regress) row.values.emplace_back("accuracy", loop.evaluation.accuracy());
-  }
-  loop.metrics->write(row);
-}
 
 // Until the last epoch ends, as fast as this one went so far.
 double seconds_left(const Run& run, std::int64_t steps, double seconds_per_step) {
@@ -132,7 +87,7 @@ Stop train_epoch(Loop& loop) {
     clock.steps += 1;
     clock.samples += done.samples * run.group.world_size();
     show_step(run, done, steps, clock);
-    record_step(loop, done.loss);
+    loop.records.step(done.loss);
     if (const Stop stop = asked_after_step(loop); stop != Stop::none) return stop;
     const std::int64_t every = run.options.snapshot.every_steps;
     if (batches.left() > 0 && every > 0 && run.at.step % every == 0) save_run(run);
@@ -192,7 +147,7 @@ void end_epoch(Loop& loop, std::int64_t seen, TimePoint began) {
                .samples_per_second = static_cast<double>(seen) / seconds};
   if (run.data.task != Task::classify) loop.last.test_loss = loop.evaluation.loss;
   run.progress.line(line_of(loop.last));
-  record_epoch(loop);
+  loop.records.epoch(loop.last, loop.evaluation);
   run.epoch = new_epoch(run.device);
   loop.early = judgement && judgement->stop && !last;
   if (!is_due(run, o.snapshot.every_epochs) && !loop.early) return;
@@ -200,33 +155,12 @@ void end_epoch(Loop& loop, std::int64_t seen, TimePoint began) {
   save_run(run, has_metric ? std::optional(judgement->metric) : std::nullopt);
 }
 
-void write_result(const Loop& loop, const char* ended, double seconds) {
-  const Run& run = loop.run;
-  const Options& o = run.options;
-  if (run.group.rank() != 0 || o.logging.result.empty()) return;
-  const std::int64_t samples = run.at.samples_seen - loop.from.samples_seen;
-  nlohmann::ordered_json result{{"ended", ended},
-                                {"model", o.model.name},
-                                {"data", o.data.name},
-                                {"world_size", run.group.world_size()},
-                                {"epochs", run.at.epochs_run},
-                                {"steps", run.at.step},
-                                {"loss", loop.last.loss}};
-  if (loop.last.evaluated) {
-    result["test_loss"] = loop.evaluation.loss;
-    if (run.data.task != Task::regress) {
-      result["accuracy"] = loop.evaluation.accuracy();
-      result["correct"] = loop.evaluation.correct;
-      result["tested"] = loop.evaluation.observed;
-    }
-  }
-  if (const JudgeState& judge = run.judge.state(); judge.best_epoch > 0)
-    result["best"] = {{"by", o.evaluation.by}, {"value", judge.best}, {"epoch", judge.best_epoch}};
-  result["samples"] = samples;
-  result["seconds"] = seconds;
-  result["samples_per_second"] = static_cast<double>(samples) / std::max(seconds, 1e-9);
-  result["snapshot"] = o.snapshot.path;
-  write_result_file(o.logging.result, result);
+void write_result(const Loop& loop, const char* ended) {
+  loop.records.result({.ended = ended,
+                       .last = loop.last,
+                       .evaluation = loop.evaluation,
+                       .samples = loop.run.at.samples_seen - loop.from.samples_seen,
+                       .seconds = Seconds(Clock::now() - loop.began).count()});
 }
 
 // No collective may follow where it is to leave without saving: its peers may be dead.
@@ -236,7 +170,7 @@ Ending leave(Loop& loop, Stop stop) {
   run.worker.phase(Phase::saving);
   save_run(run);
   run.snapshots->finish();
-  write_result(loop, "saved", Seconds(Clock::now() - loop.began).count());
+  write_result(loop, "saved");
   run.progress.line("saved at step " + std::to_string(run.at.step) + ", to go on from there later");
   return run.worker.has_launcher() ? Ending::saved : Ending::requeue;
 }
@@ -272,7 +206,7 @@ Ending finish(Loop& loop) {
   run.snapshots->finish();  // no rank reports success before the last one is on disk
   publish_weights(run);
   const Seconds time = Clock::now() - loop.began;
-  all_or_none(run.group, [&] { write_result(loop, loop.early ? "early" : "done", time.count()); });
+  all_or_none(run.group, [&] { write_result(loop, loop.early ? "early" : "done"); });
   if (loop.early)
     run.progress.line("ends early: the last " + std::to_string(run.options.evaluation.patience) +
                       " evaluations were no better than epoch " + std::to_string(run.judge.state().best_epoch));
@@ -295,8 +229,7 @@ Ending train(const CommandLine& config, const RankEnv& env, std::optional<at::De
     publish_weights(run);
     return Ending::done;
   }
-  Loop loop{.run = run, .from = run.at};
-  open_records(loop);
+  Loop loop{.run = run, .records = Records(run), .from = run.at};
   if (!worker.has_launcher() && !env.under_agent) loop.signal.emplace(run.group);
   while (!is_over(run)) {
     const TimePoint epoch_began = Clock::now();

@@ -5,20 +5,23 @@
 
 #include <chrono>
 #include <cstdio>
+#include <fstream>
+#include <sstream>
 #include <thread>
 
+#include "ddprun/deterministic.h"
 #include "ddprun/process_group.h"
 #include "rendezvous/error.h"
 #include "trainer/ddp/gpu.h"
 #include "trainer/ddp/rank_env.h"
+#include "trainer/config/command_line.h"
 #include "trainer/device_choice.h"
 #include "trainer/loop.h"
-#include "trainer/options.h"
 
 namespace ddprun {
 namespace {
 
-constexpr int kFailed = 1, kUsage = 2;
+constexpr int kFailed = 1, kUsage = 2, kRequeue = 75;  // the last: as ddprun's own, EX_TEMPFAIL
 
 constexpr std::chrono::seconds kLauncherEndsUsWithin{1};
 
@@ -32,18 +35,36 @@ Progress::Style style_of(const RankEnv& env) {
   return isatty(STDOUT_FILENO) ? Progress::Style::terminal : Progress::Style::lines;
 }
 
-int run(const Options& options, const RankEnv& env, const Environment& environment) {
-  const auto choice = choose_device(options.device, options.device == DeviceChoice::cpu ? 0 : count_gpus(), env);
-  if (const auto* problem = std::get_if<std::string>(&choice)) return complain({*problem});
-  at::Device device = at::kCPU;
+// Where this worker computes, as far as that is known before it meets the others: who was started by hand does not know
+// who shares its machine. Nothing, with a sentence in `problem`, where it cannot be.
+std::optional<at::Device> choose(const Options& options, const RankEnv& env, std::string& problem) {
+  const DeviceChoice asked = device_choice(options.machine.device);
+  if (asked == DeviceChoice::cpu) return at::kCPU;
+  if (!env.local_given && env.world_size > 1) return {};
+  const auto choice = choose_device(asked, count_gpus(), env);
+  if (const auto* sentence = std::get_if<std::string>(&choice)) problem = *sentence;
   if (const auto* gpu = std::get_if<UseGpu>(&choice)) {
     load_gpu_support();
-    device = at::Device(at::kCUDA, static_cast<c10::DeviceIndex>(gpu->index));
+    return at::Device(at::kCUDA, static_cast<c10::DeviceIndex>(gpu->index));
   }
-  if (const int threads = choose_threads(options.threads, environment.count("OMP_NUM_THREADS")))
-    torch::set_num_threads(threads);
-  Progress progress(stdout, style_of(env), options.log_every);
-  return train(options, env, device, progress) == Ending::left ? kFailed : 0;
+  return at::kCPU;
+}
+
+int code_of(Ending ending) {
+  if (ending == Ending::requeue) return kRequeue;
+  return ending == Ending::left ? kFailed : 0;
+}
+
+int run(const CommandLine& config, const RankEnv& env, const Environment& environment) {
+  const Options& options = config.options;
+  if (options.training.deterministic) use_deterministic_algorithms();
+  std::string problem;
+  const auto device = choose(options, env, problem);
+  if (!problem.empty()) return complain({problem});
+  const auto threads = static_cast<int>(options.machine.threads);
+  if (const int chosen = choose_threads(threads, environment.count("OMP_NUM_THREADS"))) torch::set_num_threads(chosen);
+  Progress progress(stdout, style_of(env), static_cast<int>(options.logging.every));
+  return code_of(train(config, env, device, progress));
 }
 
 std::string first_line(const std::string& text) { return text.substr(0, text.find('\n')); }
@@ -64,19 +85,35 @@ int report(const std::exception& error, const RankEnv& env) {
   return kFailed;
 }
 
+std::string read_text(const std::string& path) {
+  std::ifstream file(path, std::ios::binary);
+  std::ostringstream text;
+  text << file.rdbuf();
+  if (!file) throw std::system_error(errno, std::generic_category(), "");
+  return text.str();
+}
+
+// Ranks that were started by hand are told on the command line what a launcher tells in the environment.
+Environment with_given_rank(Environment environment, const GroupOptions& group) {
+  if (group.rank < 0) return environment;
+  environment["RANK"] = std::to_string(group.rank);
+  environment["WORLD_SIZE"] = std::to_string(group.world_size);
+  return environment;
+}
+
+int leave(const Leave& leave) {
+  std::fputs(leave.text.c_str(), leave.code ? stderr : stdout);
+  return leave.code;
+}
+
 int main(std::vector<std::string> arguments) {
-  const auto parsed = parse_options(std::move(arguments));
-  if (parsed.leave) {
-    std::fputs(parsed.leave->text.c_str(), parsed.leave->code ? stderr : stdout);
-    return parsed.leave->code;
-  }
-  const Environment environment = process_environment();
-  const auto [env, env_problems] = read_rank_env(environment);
-  auto all_problems = problems(parsed.options);
-  all_problems.insert(all_problems.end(), env_problems.begin(), env_problems.end());
-  if (!all_problems.empty()) return complain(all_problems);
+  const CommandLine config = read_command_line(std::move(arguments), read_text);
+  if (config.leave) return leave(*config.leave);
+  const Environment environment = with_given_rank(process_environment(), config.options.group);
+  const auto [env, problems] = read_rank_env(environment, config.options.group.init_method == "env://");
+  if (!problems.empty()) return complain(problems);
   try {
-    return run(parsed.options, env, environment);
+    return run(config, env, environment);
   } catch (const Error& error) {
     std::fprintf(stderr, "train: %s\n", error.what());
     return kFailed;

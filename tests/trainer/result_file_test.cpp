@@ -1,0 +1,30 @@
+#include "trainer/result_file.h"
+
+#include <limits>
+#include <nlohmann/json.hpp>
+
+#include "rendezvous/error.h"
+#include "tests/support/catch.h"
+#include "tests/support/command.h"
+
+using namespace ddprun;
+using Catch::Matchers::Contains;
+
+TEST_CASE("a result file holds one JSON object, in the order of its making", "[result_file]") {
+  const test::TempFolder folder;
+  const auto path = folder.write("result.json", "an older one, longer than what comes");
+  check_result_file(path);
+  write_result_file(path, {{"steps", 20}, {"accuracy", 0.5}, {"best", std::numeric_limits<double>::quiet_NaN()}});
+  CHECK(test::read_file(path) == "{\n  \"steps\": 20,\n  \"accuracy\": 0.5,\n  \"best\": null\n}\n");
+}
+
+TEST_CASE("a result file that cannot be made is known before the training", "[result_file]") {
+  const test::TempFolder folder;
+  CHECK_THROWS_WITH(
+      check_result_file(folder.path()),
+      Contains("cannot write the result file " + folder.path().string() + ": it is a folder. Name another place."));
+  CHECK_THROWS_WITH(check_result_file(folder / "nowhere/result.json"),
+                    Contains("nowhere/result.json: No such file or directory. Name another place."));
+  CHECK_THROWS_WITH(write_result_file(folder / "nowhere/result.json", {{"steps", 1}}),
+                    Contains("cannot write the result file "));
+}
