@@ -196,6 +196,8 @@ std::vector<std::string> settle(Options& o, const std::vector<Setting>& given) {
     problems.push_back("--nesterov is a way of sgd's momentum: pass --optimizer sgd and a --momentum above 0.");
   if (o.data.name == "toy" && (o.snapshot.best == "accuracy" || o.evaluation.by == "accuracy"))
     problems.push_back("the data toy have no accuracy: judge by loss.");
+  if (o.data.name == "text" && !o.evaluation.predictions.empty())
+    problems.push_back("--predictions has a line for each image or number, and a text has none: leave it out.");
   if ((o.group.rank >= 0) != (o.group.world_size >= 0))
     problems.push_back("--rank and --world-size belong together: give both, or neither.");
   else if (o.group.rank >= 0 && o.group.rank >= o.group.world_size)

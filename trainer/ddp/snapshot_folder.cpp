@@ -56,10 +56,12 @@ SnapshotFolder::SnapshotFolder(SnapshotPolicy policy, Files& files)
   check(policy_.keep_last >= 1, "at least one snapshot is kept");
 }
 
-std::string SnapshotFolder::name_with(const std::string& ending) const {
-  const std::size_t dot = ending_of(policy_.path);
-  return policy_.path.substr(0, dot) + "-" + ending + policy_.path.substr(dot);
+std::string path_beside(const std::string& path, const std::string& ending) {
+  const std::size_t dot = ending_of(path);
+  return path.substr(0, dot) + "-" + ending + path.substr(dot);
 }
+
+std::string SnapshotFolder::name_with(const std::string& ending) const { return path_beside(policy_.path, ending); }
 
 std::string SnapshotFolder::older_name(const SnapshotStamp& stamp) const {
   return name_with("g" + std::to_string(stamp.generation) + "-s" + std::to_string(stamp.step));

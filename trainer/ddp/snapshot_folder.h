@@ -38,6 +38,9 @@ struct SnapshotStamp {
 
 enum class BestMetric { none, highest, lowest };
 
+// run-ENDING.pt of run.pt
+std::string path_beside(const std::string& path, const std::string& ending);
+
 struct SnapshotPolicy {
   std::string path;
   int keep_last = 2;  // the newest among them; at least 1

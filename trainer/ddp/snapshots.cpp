@@ -202,6 +202,8 @@ void Snapshots::Impl::tell_what_is_safe() {
   ddprun_channel_snapshot(static_cast<std::uint64_t>(safe));
 }
 
+std::string best_snapshot_path(const std::string& path) { return path_beside(path, "best"); }
+
 Snapshots::Snapshots(const SnapshotOptions& options, const ProcessGroup& group) {
   SnapshotOptions complete = options;
   if (!complete.say) complete.say = [](const std::string& sentence) { std::fprintf(stderr, "%s\n", sentence.c_str()); };

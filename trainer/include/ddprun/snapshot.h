@@ -101,6 +101,9 @@ struct Resumed {
   int world_size = 0;
 };
 
+// Where the best of a run's snapshots lies: run-best.pt for run.pt.
+std::string best_snapshot_path(const std::string& path);
+
 class Snapshots {
  public:
   // Looks for snapshots on all machines. Throws where one of them could not write there.

@@ -1,0 +1,242 @@
+#include "trainer/config/command_line.h"
+
+#include <fstream>
+
+#include "tests/support/catch.h"
+#include "trainer/config/config_file.h"
+#include "trainer/device_choice.h"
+
+using namespace ddprun;
+using Catch::Matchers::Contains;
+using Catch::Matchers::EndsWith;
+
+namespace {
+
+// As if job.toml held `file`.
+CommandLine read(std::vector<std::string> arguments, const std::string& file = "") {
+  return read_command_line(std::move(arguments), [&](const std::string& path) {
+    if (path != "job.toml") throw std::runtime_error("No such file or directory");
+    return file;
+  });
+}
+
+Options parsed(std::vector<std::string> arguments, const std::string& file = "") {
+  const auto result = read(std::move(arguments), file);
+  if (result.leave) FAIL(result.leave->text);
+  return result.options;
+}
+
+// What is said of a command line that cannot work.
+std::string refused(std::vector<std::string> arguments, const std::string& file = "") {
+  const auto leave = read(std::move(arguments), file).leave;
+  REQUIRE(leave);
+  CHECK(leave->code == 2);
+  return leave->text;
+}
+
+RankEnv worker(int local_rank, int local_world_size) {
+  RankEnv env;
+  env.local_rank = env.rank = local_rank;
+  env.local_world_size = env.world_size = local_world_size;
+  return env;
+}
+
+std::string refusal(DeviceChoice choice, int gpus, const RankEnv& env) {
+  return std::get<std::string>(choose_device(choice, gpus, env));
+}
+
+}  // namespace
+
+TEST_CASE("train 50 10 means 50 epochs and a snapshot after every tenth", "[command_line]") {
+  const Options options = parsed({"50", "10"});
+  CHECK(options.training.epochs == 50);
+  CHECK(options.snapshot.every_epochs == 10);
+}
+
+TEST_CASE("options are read, with a space or with =, and switches without a value", "[command_line]") {
+  const Options options = parsed({"--model", "resnet18", "--dataset=cifar10", "--data", "d", "--batch-size=5", "--lr",
+                                  "0.5", "--momentum=0.1", "--snapshot", "s", "--fresh", "--seed=18446744073709551615",
+                                  "--device", "cuda", "--log-every=3", "--threads", "2", "--init=w", "--skip=fc.,x"});
+  CHECK(options.model.name == "resnet18");
+  CHECK(options.data.name == "cifar10");
+  CHECK(options.data.folder == "d");
+  CHECK(options.data.batch_size == 5);
+  CHECK(options.optimizer.lr == 0.5);
+  CHECK(options.optimizer.momentum == 0.1);
+  CHECK(options.snapshot.path == "s");
+  CHECK(options.snapshot.fresh);
+  CHECK(options.training.seed == 18446744073709551615u);
+  CHECK(options.machine.device == "cuda");
+  CHECK(options.logging.every == 3);
+  CHECK(options.machine.threads == 2);
+  CHECK(options.model.init == "w");
+  CHECK(options.model.skip == std::vector<std::string>{"fc.", "x"});
+}
+
+TEST_CASE("every setting can be written in a file, printed, and read again", "[command_line]") {
+  // A value that is not the standard one, for each.
+  std::string file, section;
+  for (const SettingRow& row : setting_rows()) {
+    const std::string key = row.key, of = key.substr(0, key.find('.'));
+    if (of != section) file += "[" + (section = of) + "]\n";
+    Options scratch;
+    const Place place = row.place(scratch);
+    std::string text = "0.5";
+    if (std::holds_alternative<bool*>(place)) text = "true";
+    if (std::holds_alternative<std::int64_t*>(place) || std::holds_alternative<std::uint64_t*>(place)) text = "4";
+    if (std::holds_alternative<std::string*>(place)) text = "\"" + (row.choices.empty() ? "x" : row.choices.back()) + "\"";
+    if (std::holds_alternative<std::vector<std::string>*>(place)) text = "[\"a\", \"b.c\"]";
+    if (key == "group.rank") text = "2";
+    if (key == "model.init") text = "\"\"";     // not beside a transfer
+    if (key == "model.name") text = "\"linear\"";  // with the last data set, toy
+    file += key.substr(of.size() + 1) + " = " + text + "\n";
+  }
+  file += "[other]\n";
+  const std::string readable = file.substr(0, file.size() - 8);
+  // What goes together where everything is set.
+  const std::vector<std::string> mends{"--config=job.toml", "--set=optimizer.name=sgd", "--set=snapshot.best=loss",
+                                       "--set=evaluation.by=loss"};
+  const Options options = parsed(mends, readable);
+  const Options standard = parsed({});
+  for (const SettingRow& row : setting_rows()) {
+    INFO(row.key);
+    if (std::string("model.init optimizer.name").find(row.key) == std::string::npos)
+      CHECK(text_of(row, options) != text_of(row, standard));
+  }
+  auto asked = mends;
+  asked.push_back("--print-config");
+  const auto printed = read(asked, readable).leave;
+  REQUIRE(printed);
+  CHECK(printed->code == 0);
+  CHECK_THAT(printed->text, Contains("# job.toml:") && Contains("# --set evaluation.by"));
+  const Options again = parsed({"--config=job.toml"}, printed->text);
+  for (const SettingRow& row : setting_rows()) CHECK(text_of(row, again) == text_of(row, options));
+}
+
+TEST_CASE("what is printed without any file is a file, too", "[command_line]") {
+  const auto printed = read({"--print-config"}).leave;
+  REQUIRE(printed);
+  const Options again = parsed({"--config=job.toml"}, printed->text), standard = parsed({});
+  for (const SettingRow& row : setting_rows()) {
+    INFO(row.key);
+    CHECK_THAT(printed->text, Contains(std::string(row.key).substr(std::string(row.key).find('.') + 1)));
+    CHECK(text_of(row, again) == text_of(row, standard));
+  }
+}
+
+TEST_CASE("the command line wins over the file, and --set is the command line", "[command_line]") {
+  const std::string file = "[optimizer]\nlr = 1\nmomentum = 0.5\n";
+  CHECK(parsed({"--config=job.toml"}, file).optimizer.lr == 1);
+  CHECK(parsed({"--config=job.toml", "--lr=2"}, file).optimizer.lr == 2);
+  CHECK(parsed({"--set", "optimizer.lr=3", "--config=job.toml"}, file).optimizer.lr == 3);
+  CHECK(parsed({"--set", "optimizer.lr=3", "--config=job.toml"}, file).optimizer.momentum == 0.5);
+  CHECK_THAT(refused({"--lr=2", "--set", "optimizer.lr=3"}),
+             Contains("--set optimizer.lr and --lr are one value: leave out one of them."));
+}
+
+TEST_CASE("??? in a file must be given", "[command_line]") {
+  const std::string file = "[training]\nepochs = \"???\"\n[optimizer]\nlr = \"???\"\n";
+  const std::string text = refused({"--config=job.toml"}, file);
+  CHECK_THAT(text, Contains("train: job.toml:4: optimizer.lr is ???, a value that must be given: pass --lr X or --set "
+                            "optimizer.lr=VALUE."));
+  CHECK_THAT(text, Contains("job.toml:2: training.epochs is ???"));
+  CHECK(parsed({"--config=job.toml", "7", "--set=optimizer.lr=0.5"}, file).training.epochs == 7);
+}
+
+TEST_CASE("a file that cannot be used is told line by line", "[command_line]") {
+  const auto says = [](const std::string& file, const std::string& sentence) {
+    CHECK_THAT(refused({"--config=job.toml"}, file), Contains("train: job.toml:" + sentence));
+  };
+  says("[optimizer]\nlr = \"fast\"\n", "2: optimizer.lr is the text 'fast' but takes a number.");
+  says("[training]\nepochs = 1.5\n", "2: training.epochs is 1.5 but takes a whole number.");
+  says("[optimizer]\nnesterov = 1\n", "2: optimizer.nesterov is 1 but takes true or false.");
+  says("[model]\nskip = \"fc.\"\n", "2: model.skip is the text 'fc.' but takes an array of texts.");
+  says("[optimizer]\nlrr = 1\n", "2: there is no setting optimizer.lrr. Did you mean optimizer.lr?");
+  says("[training]\nlr = 1\n", "2: there is no setting training.lr. Did you mean optimizer.lr?");
+  says("lr = 1\n", "1: lr stands outside a section, as [training] begins one. Did you mean optimizer.lr?");
+  says("[optimizer]\nlr = \n", "2: 'lr = ' is no TOML: ");
+  says("[model]\nname = \"resnet\"\n", "2: model.name is 'resnet' but takes convnet, ");
+  says("[model]\nname = \"resnet\"\n", "2: model.name is 'resnet' but takes convnet, vgg11_bn, resnet18, linear or gpt; "
+       "did you mean resnet18?");
+  says("[data]\nbatch_size = 0\n", "2: data.batch_size is 0 but must be at least 1.");
+  CHECK_THAT(refused({"--config=none.toml"}),
+             Contains("cannot read the configuration none.toml: No such file or directory."));
+}
+
+TEST_CASE("option --help names every option and leaves with 0", "[command_line]") {
+  const auto help = read({"--help"}).leave;
+  REQUIRE(help);
+  CHECK(help->code == 0);
+  for (const SettingRow& row : setting_rows()) CHECK_THAT(help->text, Contains(row.flag));
+  CHECK_THAT(help->text, Contains("--config") && Contains("--set") && Contains("--print-config"));
+}
+
+TEST_CASE("a command line that cannot be read leaves with 2 and a sentence", "[command_line]") {
+  const std::vector<std::vector<std::string>> lines{{"--epochs=3"}, {"--lr"}, {"1", "2", "3"}};
+  for (const auto& line : lines) CHECK_THAT(refused(line), Contains("train: ") && Contains("train --help"));
+  CHECK(refused({"ten"}) == "train: total_epochs is 'ten' but takes a whole number.\n");
+  CHECK(refused({"--device=quantum"}) == "train: --device is 'quantum' but takes auto, cpu or cuda.\n");
+  CHECK(refused({"--set", "lr"}) == "train: --set lr has no value: write --set lr=VALUE.\n");
+  CHECK(refused({"--set", "lr=1"}) == "train: --set lr: there is no setting lr. Did you mean optimizer.lr?\n");
+  CHECK(refused({"--seed=99999999999999999999"}) == "train: --seed is 99999999999999999999 but that is too large.\n");
+}
+
+TEST_CASE("all values that cannot work are told at once", "[command_line]") {
+  const std::string text =
+      refused({"0", "0", "--batch-size=0", "--lr=0", "--momentum=1", "--log-every=-1", "--threads=-1", "--lr", "nan"});
+  CHECK_THAT(text, Contains("lr"));
+  const std::string all =
+      refused({"0", "0", "--batch-size=0", "--lr=0", "--momentum=1", "--log-every=-1", "--threads=-1"});
+  CHECK(std::count(all.begin(), all.end(), '\n') == 7);
+  CHECK_THAT(all, Contains("--lr is 0 but must be above 0."));
+  CHECK(refused({"--lr=nan"}) == "train: --lr is nan but must be a number.\n");
+}
+
+TEST_CASE("model and data follow from each other, and the rate from the optimizer", "[command_line]") {
+  CHECK(parsed({}).model.name == "convnet");
+  CHECK(parsed({}).data.name == "digits");
+  CHECK(parsed({"--model=gpt"}).data.name == "text");
+  CHECK(parsed({"--dataset=text"}).model.name == "gpt");
+  CHECK(parsed({"--dataset=toy"}).model.name == "linear");
+  CHECK(parsed({"--model=resnet18"}).data.name == "digits");
+  CHECK(parsed({"--optimizer=adam"}).optimizer.lr == 0.001);
+  CHECK(parsed({"--optimizer=adam", "--lr=0.05"}).optimizer.lr == 0.05);
+  CHECK(parsed({}).evaluation.by == "accuracy");
+  CHECK(parsed({"--model=gpt"}).evaluation.by == "loss");
+}
+
+TEST_CASE("what does not go together is one sentence", "[command_line]") {
+  CHECK(refused({"--model=gpt", "--dataset=mnist"}) ==
+        "train: the model gpt takes text, and the data mnist are something else: pass another --model or another "
+        "--dataset.\n");
+  CHECK_THAT(refused({"--snapshot", ""}), Contains("--snapshot needs the name of a file."));
+  CHECK_THAT(refused({"--init=a", "--transfer=b"}), Contains("leave out one of them"));
+  CHECK_THAT(refused({"--skip=fc."}), Contains("--skip belongs to --init or --transfer"));
+  CHECK_THAT(refused({"--nesterov", "--optimizer=adam"}), Contains("--nesterov is a way of sgd's momentum"));
+  CHECK_THAT(refused({"--dataset=toy", "--best=accuracy"}), Contains("the data toy have no accuracy"));
+  CHECK_THAT(refused({"--rank=1"}), Contains("--rank and --world-size belong together"));
+  CHECK_THAT(refused({"--rank=2", "--world-size=2"}), Contains("--rank is 2 but --world-size is 2"));
+  CHECK_THAT(refused({"--dataset=text", "--predictions=p"}), Contains("--predictions"));
+}
+
+TEST_CASE("auto takes a GPU per worker where there are GPUs", "[device]") {
+  CHECK(std::holds_alternative<UseCpu>(choose_device(DeviceChoice::automatic, 0, worker(0, 4))));
+  CHECK(std::get<UseGpu>(choose_device(DeviceChoice::automatic, 4, worker(3, 4))).index == 3);
+  CHECK(std::holds_alternative<UseCpu>(choose_device(DeviceChoice::cpu, 4, worker(0, 8))));
+  CHECK(device_choice("cuda") == DeviceChoice::cuda);
+  CHECK(device_choice("auto") == DeviceChoice::automatic);
+}
+
+TEST_CASE("more workers than GPUs is one sentence", "[device]") {
+  CHECK_THAT(refusal(DeviceChoice::automatic, 1, worker(0, 4)),
+             Contains("4 workers on this machine but only 1 GPU: start at most one worker per GPU "
+                      "(--nproc_per_node=1), or pass --device cpu."));
+  CHECK_THAT(refusal(DeviceChoice::cuda, 2, worker(1, 3)), Contains("only 2 GPUs"));
+  CHECK_THAT(refusal(DeviceChoice::cuda, 0, worker(0, 1)), Contains("sees no GPU"));
+}
+
+TEST_CASE("threads are what was asked, else OMP_NUM_THREADS, else one", "[device]") {
+  CHECK(choose_threads(3, true) == 3);
+  CHECK(choose_threads(0, true) == 0);
+  CHECK(choose_threads(0, false) == 1);
+}
