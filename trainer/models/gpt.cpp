@@ -3,7 +3,7 @@
 // token embedding: a tensor of two names would be a parameter twice). First weights are normal(0, 0.02); those that end
 // a residual branch are smaller by sqrt(2 * layers) (Radford et al. 2019, section 2.3).
 //
-// tests/trainer/models_peer.py has it in Python.
+// tests/trainer/gpt_peer.py has it in Python.
 #include <torch/torch.h>
 
 #include <cmath>

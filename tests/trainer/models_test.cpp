@@ -1,0 +1,144 @@
+// The models of `train` against PyTorch's and torchvision's own, by two programs that print the same lines:
+// model_worker, and model_peer.py.
+#include "trainer/models/models.h"
+
+#include <torch/torch.h>
+
+#include <cmath>
+#include <sstream>
+
+#include "tests/support/catch.h"
+#include "tests/support/command.h"
+#include "tests/trainer/ranks.h"
+
+using namespace ddprun;
+using namespace ddprun::test;
+using Catch::Matchers::Contains;
+
+namespace {
+
+using Words = std::vector<std::string>;
+
+const Words kConvnet{"convnet", "channels=3", "height=9", "width=14", "classes=7"};
+const Words kVgg{"vgg11_bn", "channels=3", "height=32", "width=40", "classes=7", "width_divisor=16"};
+const Words kVggImagenet{"vgg11_bn", "channels=3", "height=32", "width=32", "width_divisor=32", "head=imagenet"};
+const Words kResnet{"resnet18", "channels=2", "height=12", "width=16", "classes=7", "width_divisor=8"};
+const Words kResnetImagenet{"resnet18", "channels=3", "height=40", "width=32", "width_divisor=8", "head=imagenet"};
+const Words kLinear{"linear", "features=5", "outputs=2"};
+const Words kGpt{"gpt", "vocabulary=11", "context=9", "layers=3", "heads=4", "embedding=24"};
+const Words kGptDropout{"gpt", "vocabulary=11", "context=6", "heads=1", "embedding=16", "dropout=0.2"};
+const std::vector<Words> kModels{kConvnet, kVgg, kVggImagenet, kResnet, kResnetImagenet, kLinear, kGpt, kGptDropout};
+
+const std::string kOurs = DDPRUN_BIN_DIR "/model_worker";
+const std::string kPython = DDPRUN_SOURCE_DIR "/.venv/bin/python";
+const Words kTheirs{kPython, DDPRUN_SOURCE_DIR "/tests/trainer/model_peer.py"};
+
+// One task for each model, with `more` words.
+Words for_each(const std::string& task, const std::vector<Words>& models, const Words& more = {}) {
+  Words words;
+  for (const Words& model : models) {
+    if (!words.empty()) words.emplace_back("+");
+    words.push_back(task);
+    words.insert(words.end(), model.begin(), model.end());
+    words.insert(words.end(), more.begin(), more.end());
+  }
+  return words;
+}
+
+// What rank 0 prints.
+std::string output(int ranks, Words program, const Words& words) {
+  program.insert(program.end(), words.begin(), words.end());
+  return Ranks(ranks, program).wait_all_good().out;
+}
+
+std::string first_difference(const std::string& ours, const std::string& theirs) {
+  std::istringstream a(ours), b(theirs);
+  std::string mine, other;
+  for (int line = 1;; ++line) {
+    const bool more = static_cast<bool>(std::getline(a, mine)), more_there = static_cast<bool>(std::getline(b, other));
+    if (!more && !more_there) return "";
+    if (more != more_there || mine != other)
+      return "line " + std::to_string(line) + ": ours '" + (more ? mine : "") + "', Python's '" +
+             (more_there ? other : "") + "'";
+  }
+}
+
+void check_same(int ranks, const Words& words, const std::string& last) {
+  const std::string ours = output(ranks, {kOurs}, words);
+  CHECK(first_difference(ours, output(ranks, kTheirs, words)) == "");
+  CHECK_THAT(ours, Contains(last));
+}
+
+Words with(Words words, const Words& more) {
+  words.insert(words.end(), more.begin(), more.end());
+  return words;
+}
+
+std::vector<double> losses(const std::string& text) {
+  std::vector<double> all;
+  std::istringstream in(text);
+  for (std::string line; std::getline(in, line);)
+    if (const auto at = line.find(" loss "); at != std::string::npos) all.push_back(std::stod(line.substr(at + 6)));
+  return all;
+}
+
+}  // namespace
+
+TEST_CASE("one seed draws the weights that Python draws, under the same names, in the same order", "[models]") {
+  check_same(1, for_each("weights", kModels), "lm_head.weight [11x16] ");
+}
+
+// The whole of them: 129 million weights.
+TEST_CASE("vgg11_bn and resnet18 are torchvision's own in names, shapes, order and first weights", "[models]") {
+  const Words size{"channels=3", "height=224", "width=224", "head=imagenet"};
+  check_same(1, for_each("weights", {with({"resnet18", "classes=1000"}, size), with({"vgg11_bn", "classes=10"}, size)}),
+             "classifier.6.weight [10x4096] ");
+}
+
+TEST_CASE("ten steps on two ranks have the losses and weights of Python's DDP bit for bit, each model", "[models]") {
+  check_same(2, for_each("train", kModels), "step 9 loss ");
+}
+
+TEST_CASE("weights that Python trained give its scores here, and ours give them there", "[models]") {
+  const TempFolder folder;
+  Words ours_train, theirs_train, score;
+  const auto add = [](Words& to, const Words& words) {
+    if (!to.empty()) to.emplace_back("+");
+    to.insert(to.end(), words.begin(), words.end());
+  };
+  for (std::size_t i = 0; i < kModels.size(); ++i) {
+    const std::string ours = folder / ("ours" + std::to_string(i) + ".pt"), theirs = ours + "h";
+    add(ours_train, for_each("train", {kModels[i]}, {"steps=2", "save=" + ours}));
+    add(theirs_train, for_each("train", {kModels[i]}, {"steps=2", "seed=3", "save=" + theirs}));
+    for (const std::string& path : {ours, theirs}) add(score, for_each("scores", {kModels[i]}, {"load=" + path}));
+  }
+  output(1, {kOurs}, ours_train);
+  output(1, kTheirs, theirs_train);
+  check_same(1, score, "scores gpt");
+}
+
+// Sums over a batch in two parts round differently, and training makes more of it step by step.
+TEST_CASE("with synchronized batch norm two ranks train as one does on the whole batch", "[models]") {
+  constexpr double kRounding = 1e-5;
+  for (const Words& model : {kConvnet, kVgg, kResnet, kResnetImagenet}) {
+    INFO(model[0] << " " << model.back());
+    const auto trained = [&](int ranks, const Words& words) {
+      return losses(output(ranks, {kOurs}, for_each("train", {model}, with({"lr=0.01", "steps=4"}, words))));
+    };
+    const auto synchronized = trained(2, {"sync=1", "batch=4"}), whole = trained(1, {"batch=8"}),
+               alone = trained(2, {"batch=4"});
+    REQUIRE(synchronized.size() == 4);
+    for (std::size_t i = 0; i < 4; ++i) CHECK(std::abs(synchronized[i] / whole[i] - 1) < kRounding);
+    CHECK(std::abs(alone[3] / whole[3] - 1) > 10 * kRounding);
+  }
+}
+
+TEST_CASE("what cannot be built is thrown, and a text too long for the model is refused", "[models]") {
+  CHECK_THROWS_WITH(make_model({.name = "resnet"}), Contains("Did you mean 'resnet18'?"));
+  CHECK_THROWS_WITH(make_model({.name = "vgg11_bn"}), Contains("only 8 by 8 pixels"));
+  const auto gpt = make_model({.name = "gpt", .vocabulary = 5, .context = 4});
+  CHECK(gpt->forward(torch::zeros({2, 3}, torch::kLong)).sizes() == at::IntArrayRef{2, 3, 5});
+  CHECK_THROWS_WITH(gpt->forward(torch::zeros({2, 5}, torch::kLong)),
+                    "the model gpt cannot read tokens of the shape [2, 5]: it looks back on 4 of them. Give it [n, 1 "
+                    "to 4].");
+}
