@@ -1,69 +1,276 @@
-#include "trainer/dataset.h"
+#include "trainer/data/dataset.h"
 
 #include <torch/torch.h>
 
+#include <numeric>
+
+#include "ddprun/sampler.h"
+#include "rendezvous/error.h"
 #include "tests/support/catch.h"
 #include "tests/support/command.h"
-#include "trainer/models/models.h"
+#include "tests/trainer/made_data.h"
+#include "trainer/data/cifar10.h"
+#include "trainer/data/split.h"
 
 using namespace ddprun;
 using Catch::Matchers::Contains;
 
 namespace {
 
-std::string idx(std::vector<int> shape) {
-  std::string bytes{0, 0, 8, static_cast<char>(shape.size())};
-  std::size_t count = 1;
-  for (const int size : shape) {
-    bytes += {static_cast<char>(size >> 24), static_cast<char>(size >> 16), static_cast<char>(size >> 8),
-              static_cast<char>(size)};
-    count *= static_cast<std::size_t>(size);
-  }
-  for (std::size_t i = 0; i < count; ++i) bytes += static_cast<char>(i * 255 / (count - 1));  // 0 .. 255
-  return bytes;
+std::vector<std::int64_t> up_to(std::int64_t n) {
+  std::vector<std::int64_t> result(static_cast<std::size_t>(n));
+  std::iota(result.begin(), result.end(), 0);
+  return result;
 }
 
-// A small MNIST: five images to train on, three to test, as the real files lie in their folder.
-struct Folder : test::TempFolder {
-  Folder() {
-    write("train-images-idx3-ubyte", idx({5, 28, 28}));
-    write("train-labels-idx1-ubyte", idx({5}));
-    write("t10k-images-idx3-ubyte", idx({3, 28, 28}));
-    write("t10k-labels-idx1-ubyte", idx({3}));
-  }
-};
+Batch whole(const Split& split, std::int64_t epoch = 0) { return split.batch(up_to(split.size()), epoch); }
+
+bool same(const Batch& a, const Batch& b) {
+  return torch::equal(a.inputs, b.inputs) && torch::equal(a.targets, b.targets);
+}
+
+at::Tensor pixels_of(const Images& images) {
+  return torch::tensor(images.pixels, torch::kUInt8)
+      .view({images.size(), images.channels, images.height, images.width});
+}
 
 }  // namespace
 
-TEST_CASE("images are floats from 0 to 1 with a channel, labels whole numbers", "[dataset]") {
-  const Folder folder;
-  const Dataset data = load_dataset(folder.path(), at::kCPU);
-  CHECK(data.train.images.sizes() == at::IntArrayRef{5, 1, 28, 28});
-  CHECK(data.train.images.min().item<float>() == 0);
-  CHECK(data.train.images.max().item<float>() == 1);
-  CHECK(data.test.size() == 3);
-  CHECK(data.train.labels.scalar_type() == at::kLong);
-  CHECK(data.classes == 256);
+TEST_CASE("the digits are floats from 0 to 1, bit for bit what PyTorch divides", "[dataset]") {
+  const Dataset data = load_dataset({}, at::kCPU);
+  CHECK(data.task == Task::classify);
+  CHECK(data.channels == 1);
+  CHECK(data.height == 8);
+  CHECK(data.width == 8);
+  CHECK(data.classes == 10);
+  CHECK(data.train.size() == 1500);
+  CHECK(data.test.size() == 297);
+  const Batch batch = whole(data.train);
+  CHECK(batch.inputs.sizes() == at::IntArrayRef{1500, 1, 8, 8});
+  CHECK(batch.inputs.scalar_type() == torch::kFloat);
+  CHECK(batch.inputs.max().item<float>() == 1);
+  CHECK(batch.targets.scalar_type() == torch::kLong);
+  CHECK(torch::equal(batch.inputs, (batch.inputs * 255).round().to(torch::kUInt8).to(torch::kFloat).div_(255)));
 }
 
-TEST_CASE("the ConvNet takes images of any size from 4 by 4 on", "[models]") {
-  for (const auto& [height, width] : std::vector<std::pair<int, int>>{{4, 4}, {8, 8}, {28, 28}, {30, 17}})
-    CHECK(make_model({.name = "convnet", .height = height, .width = width})
-              ->forward(torch::zeros({2, 1, height, width}))
-              .sizes() == at::IntArrayRef{2, 10});
-  CHECK_THROWS_WITH(make_model({.name = "convnet", .height = 3}), Contains("only 3 by 8 pixels"));
+TEST_CASE("MNIST and CIFAR-10 are read from the folder that is named", "[dataset]") {
+  const test::TempFolder folder;
+  test::make_mnist(folder / "mnist", 7, 3, 1);
+  test::make_cifar10(folder / "cifar-10-batches-bin", 12, 5, 1, 2);
+  const Dataset mnist = load_dataset({.name = "mnist", .folder = folder / "mnist"}, at::kCPU);
+  CHECK(whole(mnist.train).inputs.sizes() == at::IntArrayRef{7, 1, 28, 28});
+  CHECK(mnist.classes == 10);
+  const Dataset cifar = load_dataset({.name = "cifar10", .folder = folder.path()}, at::kCPU);
+  CHECK(cifar.channels == 3);
+  CHECK(cifar.test.size() == 5);
+  const ImageSplits files = read_cifar10(folder.path());
+  CHECK(torch::equal(whole(cifar.train).inputs, pixels_of(files.train).to(torch::kFloat).div_(255)));
+  CHECK(torch::equal(whole(cifar.train).targets, torch::tensor(files.train.labels)));
 }
 
-TEST_CASE("data files that do not fit each other are told by name", "[dataset]") {
-  const Folder folder;
-  const auto fails = [&](const char* name, std::vector<int> shape, const std::string& why) {
-    const std::string good = test::read_file(folder / name);
-    folder.write(name, idx(std::move(shape)));
-    CHECK_THROWS_WITH(load_dataset(folder.path(), at::kCPU), Contains((folder / name).string()) && Contains(why));
-    folder.write(name, good);
+TEST_CASE("a batch has the samples of its indices in their order, from a tensor or a list", "[dataset]") {
+  const test::TempFolder folder;
+  test::make_text(folder / "text", 2000, 1);
+  test::make_cifar10(folder.path(), 20, 5, 1);
+  const std::vector<DataSpec> specs{{},
+                                    {.name = "cifar10", .folder = folder.path(), .augment = true, .normalise = true},
+                                    {.name = "text", .folder = folder / "text", .context = 8},
+                                    {.name = "toy"}};
+  for (const DataSpec& spec : specs) {
+    INFO(spec.name);
+    const Dataset data = load_dataset(spec, at::kCPU);
+    const Batch all = whole(data.train, 3);
+    const std::vector<std::int64_t> indices{5, 0, 19, 5};
+    const at::Tensor tensor = torch::tensor(indices);
+    const Batch batch = data.train.batch(indices, 3);
+    CHECK(same(batch, {all.inputs.index_select(0, tensor), all.targets.index_select(0, tensor)}));
+    CHECK(same(data.train.batch(tensor, 3), batch));
+    CHECK(same(data.train.batch(torch::tensor({5, 7, 0, 7, 19, 7, 5}).slice(0, 0, 7, 2), 3), batch));  // strided
+    CHECK_THROWS(data.train.batch({data.train.size()}, 0));
+    CHECK_THROWS(data.train.batch({-1}, 0));
+    CHECK_FALSE(batch.inputs.requires_grad());
+  }
+}
+
+TEST_CASE("a large split kept as bytes gives the same floats as one kept as floats", "[dataset]") {
+  const ImageRule plain, normal{.mean_std = {{0.4914F, 0.4822F, 0.4465F}, {0.2470F, 0.2435F, 0.2616F}}};
+  Images images{.channels = 3, .height = 16, .width = 16, .classes = 10, .labels = {3, 1, 4, 1, 5}};
+  images.pixels.resize(768 * 5);
+  std::iota(images.pixels.begin(), images.pixels.end(), std::uint8_t{0});  // every byte in every channel
+  for (const ImageRule& rule : {plain, normal}) {
+    const Split floats(stored_images(images, rule, at::kCPU));
+    for (const std::int64_t limit : {0, 768 * 5, 768 * 5 * 4 - 1})
+      CHECK(same(whole(Split(stored_images(images, rule, at::kCPU, limit))), whole(floats)));
+  }
+}
+
+TEST_CASE("a split of floats is taken from in place: its batches are index_selects of one tensor", "[dataset]") {
+  const at::Tensor inputs = torch::rand({4, 2}), targets = torch::rand({4, 1});
+  const Split split(stored_tensors(inputs, targets));
+  inputs[2].fill_(7);  // shared, not copied
+  CHECK(split.batch({2}, 0).inputs.min().item<float>() == 7);
+}
+
+TEST_CASE("normalised images are those of torchvision's Normalize", "[dataset]") {
+  const test::TempFolder folder;
+  test::make_cifar10(folder.path(), 6, 4, 1);
+  test::make_mnist(folder.path(), 6, 4, 1);
+  const auto check = [&](const std::string& name, const at::Tensor& mean, const at::Tensor& std) {
+    const DataSpec spec{.name = name, .folder = name == "digits" ? "" : folder.path().string()};
+    DataSpec normal = spec;
+    normal.normalise = true;
+    const Dataset plain = load_dataset(spec, at::kCPU), data = load_dataset(normal, at::kCPU);
+    for (const auto& [a, b] : {std::pair{plain.train, data.train}, std::pair{plain.test, data.test}})
+      CHECK(torch::equal(whole(b).inputs, whole(a).inputs.sub(mean).div(std)));
   };
-  fails("train-labels-idx1-ubyte", {4}, "it has 4 labels for 5 images");
-  fails("train-images-idx3-ubyte", {5, 28}, "it has 2 dimensions instead of 3");
-  fails("t10k-labels-idx1-ubyte", {3, 1}, "it has 2 dimensions instead of 1");
-  fails("t10k-images-idx3-ubyte", {3, 8, 8}, "differ in size");
+  const auto channel = [](std::vector<float> values) { return torch::tensor(values).view({-1, 1, 1}); };
+  check("cifar10", channel({0.4914F, 0.4822F, 0.4465F}), channel({0.2470F, 0.2435F, 0.2616F}));
+  check("mnist", channel({0.1307F}), channel({0.3081F}));
+  check("digits", channel({0.3060F}), channel({0.3759F}));
+  check("synthetic", channel({0.5F}), channel({0.2F}));
+  const at::Tensor digits = whole(load_dataset({.normalise = true}, at::kCPU).train).inputs;
+  CHECK(std::abs(digits.mean().item<double>()) < 0.001);
+  CHECK(std::abs(digits.std().item<double>() - 1) < 0.001);
+}
+
+TEST_CASE("augmented images differ by epoch and seed, and those to test on are left alone", "[dataset]") {
+  const test::TempFolder folder;
+  test::make_cifar10(folder.path(), 30, 10, 1);
+  DataSpec spec{.name = "cifar10", .folder = folder.path(), .seed = 5};
+  const Dataset plain = load_dataset(spec, at::kCPU);
+  spec.augment = true;
+  const Dataset data = load_dataset(spec, at::kCPU);
+  CHECK(data.train.augmented());
+  CHECK_FALSE(data.test.augmented());
+  CHECK_FALSE(plain.train.augmented());
+  CHECK(same(whole(data.test, 1), whole(plain.test)));
+  const Batch first = whole(data.train, 1);
+  CHECK(same(whole(data.train, 1), first));
+  CHECK_FALSE(torch::equal(whole(data.train, 2).inputs, first.inputs));
+  CHECK_FALSE(torch::equal(first.inputs, whole(plain.train).inputs));
+  CHECK(torch::equal(first.targets, whole(plain.train).targets));
+  spec.seed = 6;
+  CHECK_FALSE(torch::equal(whole(load_dataset(spec, at::kCPU).train, 1).inputs, first.inputs));
+}
+
+TEST_CASE("each augmented image is a crop of the padded one, flipped but for digits", "[dataset]") {
+  const auto flips_of = [](const Dataset& data, const Dataset& plain, std::int64_t padding) {
+    const Batch made = whole(data.train, 1);
+    const at::Tensor framed = torch::constant_pad_nd(whole(plain.train).inputs, {padding, padding, padding, padding});
+    int flips = 0, found = 0;
+    for (std::int64_t i = 0; i < 40; ++i)
+      for (const bool flipped : {false, true})
+        for (std::int64_t top = 0; top <= 2 * padding; ++top)
+          for (std::int64_t left = 0; left <= 2 * padding; ++left) {
+            at::Tensor crop = framed[i].slice(1, top, top + data.height).slice(2, left, left + data.width);
+            if (flipped) crop = crop.flip(2);
+            if (!torch::equal(made.inputs[i], crop)) continue;
+            ++found;
+            flips += flipped;
+          }
+    CHECK(found == 40);
+    return flips;
+  };
+  const test::TempFolder folder;
+  test::make_cifar10(folder.path(), 40, 1, 1);
+  const auto both = [&](DataSpec spec, std::int64_t padding) {
+    const Dataset plain = load_dataset(spec, at::kCPU);
+    spec.augment = true;
+    return flips_of(load_dataset(spec, at::kCPU), plain, padding);
+  };
+  const int flips = both({.name = "cifar10", .folder = folder.path()}, 4);
+  CHECK((flips > 5 && flips < 35));
+  CHECK(both({.name = "digits"}, 1) == 0);
+}
+
+TEST_CASE("a loader's batches are the split's own, whatever threads and ranks there are", "[dataset]") {
+  const test::TempFolder folder;
+  test::make_cifar10(folder.path(), 50, 10, 1);
+  test::make_text(folder / "text", 3000, 1);
+  for (const DataSpec& spec :
+       {DataSpec{.name = "cifar10", .folder = folder.path(), .augment = true, .normalise = true, .seed = 9},
+        DataSpec{.name = "text", .folder = folder / "text", .context = 20}}) {
+    INFO(spec.name);
+    const Dataset data = load_dataset(spec, at::kCPU);
+    for (const int threads : {0, 3})
+      for (const int world_size : {1, 2}) {
+        DistributedSampler sampler(
+            {.dataset_size = data.train.size(), .rank = world_size - 1, .world_size = world_size, .seed = 2});
+        sampler.set_epoch(4);
+        const auto indices = torch::tensor(sampler.indices()).split(8);
+        const BatchLoader loader = make_loader(data.train, {.batch_size = 8, .threads = threads}, true);
+        auto batches = loader.epoch(sampler);
+        std::size_t count = 0;
+        while (const auto batch = batches.next()) {
+          REQUIRE(count < indices.size());
+          REQUIRE(same(*batch, data.train.batch(indices[count++], 4)));
+          if (data.train.augmented()) REQUIRE(batch->inputs.is_pinned() == torch::cuda::is_available());
+        }
+        CHECK(count == indices.size());
+      }
+  }
+}
+
+TEST_CASE("a sample out of range is told by the loader", "[dataset]") {
+  const Dataset data = load_dataset({.name = "synthetic", .augment = true, .samples = 4}, at::kCPU);
+  auto batches = make_loader(data.train, {.batch_size = 2}).epoch({1, 4}, 0);
+  CHECK_THROWS_WITH(batches.next(), Contains("cannot load sample 4 of epoch 0"));
+}
+
+TEST_CASE("the shipped text is found by its name, as folder or file", "[dataset]") {
+  const Dataset data = load_dataset({.name = "text"}, at::kCPU);
+  const Dataset folder = load_dataset({.name = "text", .folder = DDPRUN_SOURCE_DIR "/data/text"}, at::kCPU);
+  CHECK(same(whole(data.test), whole(folder.test)));
+  const Batch batch = data.train.batch(up_to(1), 0);
+  const auto* ids = batch.inputs.const_data_ptr<std::int64_t>();
+  CHECK_THAT(data.vocabulary.text_of({ids, 64}), Contains("HOW A RIVER WORKS\n\nA river begins"));
+}
+
+TEST_CASE("the toy data is 20 features and a number", "[dataset]") {
+  const Dataset data = load_dataset({.name = "toy", .seed = 1}, at::kCPU);
+  CHECK(data.task == Task::regress);
+  CHECK(data.features == 20);
+  CHECK(data.train.size() == 2048);
+  const Batch batch = data.test.batch({1, 2, 3}, 0);
+  CHECK(batch.inputs.sizes() == at::IntArrayRef{3, 20});
+  CHECK(batch.targets.sizes() == at::IntArrayRef{3, 1});
+  CHECK(batch.inputs.scalar_type() == torch::kFloat);
+  // Least squares finds the map: what is left is the noise.
+  const Batch train = whole(data.train), test = whole(data.test);
+  const auto with_one = [](const at::Tensor& x) { return torch::cat({x, torch::ones({x.size(0), 1})}, 1); };
+  const at::Tensor map = std::get<0>(torch::linalg_lstsq(with_one(train.inputs), train.targets));
+  CHECK((with_one(test.inputs).matmul(map) - test.targets).std().item<double>() < 0.012);
+}
+
+TEST_CASE("synthetic images have the shape of the spec", "[dataset]") {
+  const Dataset data = load_dataset(
+      {.name = "synthetic", .normalise = true, .samples = 20, .channels = 4, .height = 5, .width = 6, .classes = 3},
+      at::kCPU);
+  CHECK(whole(data.train).inputs.sizes() == at::IntArrayRef{20, 4, 5, 6});
+  CHECK(data.test.size() == 5);
+  CHECK(data.classes == 3);
+}
+
+TEST_CASE("data that cannot be is refused in a sentence", "[dataset]") {
+  const test::TempFolder folder;
+  const auto refusal = [](const DataSpec& spec) {
+    try {
+      load_dataset(spec, at::kCPU);
+      return std::string();
+    } catch (const Error& error) {
+      return std::string(error.what());
+    }
+  };
+  CHECK(refusal({.name = "imagenet"}) ==
+        "cannot load the data set imagenet: there is none of that name. There are digits, mnist, cifar10, text, "
+        "synthetic, toy.");
+  CHECK_THAT(refusal({.name = "text", .augment = true}),
+             Contains("cannot augment the data set text: it has no images"));
+  CHECK_THAT(refusal({.name = "toy", .normalise = true}), Contains("cannot normalise the data set toy"));
+  CHECK_THAT(refusal({.name = "text", .folder = folder.path()}), Contains((folder / "input.txt").string()));
+  CHECK_THAT(refusal({.name = "text", .context = -3}), Contains("the context is -3"));
+  CHECK_THAT(refusal({.name = "text", .context = 5000}), Contains("are to test on"));
+  CHECK_THAT(refusal({.name = "mnist", .folder = folder.path()}), Contains("train-images-idx3-ubyte"));
+  CHECK_THAT(refusal({.name = "cifar10"}), Contains("cannot find the data set cifar10") && Contains("--data"));
+  CHECK_THAT(refusal({.name = "synthetic", .samples = 0}), Contains("samples is 0"));
 }

@@ -19,7 +19,7 @@ ImageSplits make_synthetic(const DataSpec& spec);
 // follows from the features by a fixed linear map, with a little noise, so that there is something to learn.
 // Source: pytorch/examples, distributed/ddp-tutorial-series/datautils.py.
 inline constexpr std::int64_t kToyFeatures = 20, kToyTrain = 2048, kToyTest = 512;
-inline constexpr double kToyNoise = 0.01;  // the noise's standard deviation; that of the targets is 1.7
+inline constexpr double kToyNoise = 0.01;  // the noise's standard deviation; that of the targets is 1.5
 
 struct ToySamples {
   std::vector<float> features;  // [size, kToyFeatures], 0 .. 1

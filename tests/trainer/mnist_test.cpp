@@ -1,0 +1,82 @@
+#include "trainer/data/mnist.h"
+
+#include <filesystem>
+
+#include "tests/support/catch.h"
+#include "tests/support/command.h"
+#include "tests/trainer/made_data.h"
+
+using namespace ddprun;
+using Catch::Matchers::Contains;
+
+namespace {
+
+struct Folder : test::TempFolder {
+  Folder() { test::make_mnist(path(), 5, 3, 1); }
+
+  std::string refusal() const {
+    try {
+      read_mnist(path());
+      return "";
+    } catch (const std::exception& error) {
+      return error.what();
+    }
+  }
+  // The refusal with one file other than it should be.
+  std::string with(const std::string& name, const std::string& bytes) const {
+    const std::string good = test::read_file(*this / name);
+    write(name, bytes);
+    const std::string sentence = refusal();
+    CHECK_THAT(sentence, Contains((*this / name).string()));
+    write(name, good);
+    return sentence;
+  }
+  std::string bytes(const std::string& name) const { return test::read_file(*this / name); }
+};
+
+}  // namespace
+
+TEST_CASE("MNIST's files are images of one channel and ten classes", "[mnist]") {
+  const Folder folder;
+  const ImageSplits data = read_mnist(folder.path());
+  CHECK(data.train.size() == 5);
+  CHECK(data.test.size() == 3);
+  CHECK(data.train.channels == 1);
+  CHECK(data.train.height == 28);
+  CHECK(data.train.width == 28);
+  CHECK(data.train.classes == 10);
+  CHECK(data.train.labels[4] == folder.bytes("train-labels-idx1-ubyte")[8 + 4]);
+  CHECK(data.test.pixels[2 * 784 + 5] ==
+        static_cast<std::uint8_t>(folder.bytes("t10k-images-idx3-ubyte")[16 + 2 * 784 + 5]));
+}
+
+TEST_CASE("MNIST's files that do not fit each other are told by name", "[mnist]") {
+  const Folder folder, others;
+  test::make_mnist(others.path(), 4, 3, 2, 8);
+  const std::string labels = "train-labels-idx1-ubyte", images = "train-images-idx3-ubyte";
+  CHECK_THAT(folder.with(labels, others.bytes(labels)), Contains("it has 4 labels for 5 images"));
+  CHECK_THAT(folder.with(images, folder.bytes(labels)), Contains("it has 1 dimensions instead of 3"));
+  CHECK_THAT(folder.with(labels, folder.bytes(images)), Contains("it has 3 dimensions instead of 1"));
+  CHECK_THAT(folder.with("t10k-images-idx3-ubyte", others.bytes("t10k-images-idx3-ubyte")), Contains("differ in size"));
+}
+
+TEST_CASE("a label of MNIST above 9 is told by file and place", "[mnist]") {
+  const Folder folder;
+  std::string labels = folder.bytes("t10k-labels-idx1-ubyte");
+  labels[8 + 2] = 10;
+  CHECK_THAT(folder.with("t10k-labels-idx1-ubyte", labels), Contains("label 2 is 10 and has to be from 0 to 9"));
+  labels[8 + 2] = 9;
+  folder.write("t10k-labels-idx1-ubyte", labels);
+  CHECK(folder.refusal().empty());
+}
+
+TEST_CASE("a missing or torn file of MNIST is named", "[mnist]") {
+  const Folder folder;
+  for (const std::string name : {"train-images-idx3-ubyte", "t10k-labels-idx1-ubyte"}) {
+    const std::string whole = folder.bytes(name);
+    CHECK_THAT(folder.with(name, whole.substr(0, whole.size() - 1)), Contains("but"));
+    std::filesystem::remove(folder / name);
+    CHECK_THAT(folder.refusal(), Contains("cannot find the data file " + (folder / name).string()));
+    folder.write(name, whole);
+  }
+}
