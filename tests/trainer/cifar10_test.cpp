@@ -99,6 +99,7 @@ TEST_CASE("a missing file of CIFAR-10 is named", "[cifar10]") {
   refused((folder / "data_batch_1.bin").string() + ": neither it nor");
   test::make_cifar10(folder.path(), 10, 2, 3, 5);
   fs::remove(folder / "data_batch_3.bin");
+  refused((folder / "data_batch_3.bin").string() + ": it is missing, but " + (folder / "data_batch_4.bin").string());
   fs::remove(folder / "data_batch_4.bin");
   refused((folder / "data_batch_3.bin").string() + ": it is missing, but " + (folder / "data_batch_5.bin").string());
   fs::remove(folder / "data_batch_5.bin");

@@ -1,0 +1,69 @@
+// Data sets on a GPU, where there is one.
+#include <torch/torch.h>
+
+#include <numeric>
+
+#include "tests/support/catch.h"
+#include "tests/support/command.h"
+#include "tests/trainer/made_data.h"
+#include "trainer/data/dataset.h"
+#include "trainer/data/split.h"
+
+using namespace ddprun;
+
+namespace {
+
+bool has_gpu() {
+  const bool has = torch::cuda::is_available();
+  if (!has) WARN("skipped: this machine shows no GPU, or the trainer was built without NCCL");
+  return has;
+}
+
+bool same_on_gpu(const Split& gpu, const Split& cpu) {
+  std::vector<std::int64_t> all(static_cast<std::size_t>(cpu.size()));
+  std::iota(all.begin(), all.end(), 0);
+  const Batch here = cpu.batch(all, 2), there = gpu.batch(torch::tensor(all).cuda(), 2);
+  CHECK((there.inputs.is_cuda() && there.targets.is_cuda()));
+  return torch::equal(there.inputs.cpu(), here.inputs) && torch::equal(there.targets.cpu(), here.targets);
+}
+
+}  // namespace
+
+TEST_CASE("a GPU's batches have the bits of the CPU's, each data set", "[gpu]") {
+  if (!has_gpu()) return;
+  const test::TempFolder folder;
+  test::make_cifar10(folder.path(), 40, 10, 1);
+  for (const DataSpec& spec : {DataSpec{}, DataSpec{.name = "cifar10", .folder = folder.path(), .normalise = true},
+                               DataSpec{.name = "cifar10", .folder = folder.path(), .augment = true, .normalise = true},
+                               DataSpec{.name = "text"}, DataSpec{.name = "toy"}}) {
+    INFO(spec.name);
+    const Dataset gpu = load_dataset(spec, at::kCUDA), cpu = load_dataset(spec, at::kCPU);
+    CHECK(same_on_gpu(gpu.train, cpu.train));
+    CHECK(same_on_gpu(gpu.test, cpu.test));
+  }
+}
+
+TEST_CASE("a split kept as bytes, on the GPU or beside it, has the bits of floats", "[gpu]") {
+  if (!has_gpu()) return;
+  Images images{.channels = 3, .height = 16, .width = 16, .classes = 10, .labels = {3, 1, 4, 1, 5}};
+  images.pixels.resize(768 * 5);
+  std::iota(images.pixels.begin(), images.pixels.end(), std::uint8_t{0});  // every byte in every channel
+  const ImageRule plain, normal{.mean_std = {{0.4914F, 0.4822F, 0.4465F}, {0.2470F, 0.2435F, 0.2616F}}};
+  for (const ImageRule& rule : {plain, normal})
+    for (const std::int64_t limit : {0, 768 * 5}) {
+      INFO(limit);
+      CHECK(same_on_gpu(Split(stored_images(images, rule, at::kCUDA, limit)),
+                        Split(stored_images(images, rule, at::kCPU))));
+    }
+}
+
+TEST_CASE("a loader pins its batches where a GPU is", "[gpu]") {
+  if (!has_gpu()) return;
+  const Dataset data = load_dataset({.name = "synthetic", .augment = true, .samples = 8}, at::kCUDA);
+  for (const bool pin : {false, true}) {
+    auto batches = make_loader(data.train, {.batch_size = 8, .threads = 1}, pin).epoch({0, 1, 2}, 0);
+    const auto batch = batches.next();
+    CHECK(batch->inputs.is_pinned() == pin);
+    CHECK(batch->targets.is_pinned() == pin);
+  }
+}
