@@ -3,9 +3,7 @@
 namespace ddprun {
 
 DeviceChoice device_choice(const std::string& name) {
-  return name == "cpu"    ? DeviceChoice::cpu
-         : name == "cuda" ? DeviceChoice::cuda
-                          : DeviceChoice::automatic;
+  return name == "cpu" ? DeviceChoice::cpu : name == "cuda" ? DeviceChoice::cuda : DeviceChoice::automatic;
 }
 
 std::variant<UseCpu, UseGpu, std::string> choose_device(DeviceChoice choice, int gpu_count, const RankEnv& env) {

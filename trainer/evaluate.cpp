@@ -15,7 +15,7 @@ namespace {
 constexpr std::int64_t kSmallBatch = 1000, kLargeBatch = 100, kSmallSample = 1024;
 
 struct Seen {
-  at::Tensor correct, loss_sum, observed;         // one number each, on the run's device
+  at::Tensor correct, loss_sum, observed;             // one number each, on the run's device
   std::vector<at::Tensor> targets, predictions = {};  // where they are asked for
 };
 

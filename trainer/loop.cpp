@@ -6,10 +6,10 @@
 #include "ddprun/weights.h"
 #include "trainer/ddp/all_or_none.h"
 #include "trainer/evaluate.h"
-#include "trainer/transfer.h"
 #include "trainer/records.h"
 #include "trainer/step.h"
 #include "trainer/stop_signal.h"
+#include "trainer/transfer.h"
 
 namespace ddprun {
 namespace {
@@ -186,9 +186,7 @@ void publish_weights(Run& run) {
   });
 }
 
-bool is_over(const Run& run) {
-  return run.at.epochs_run >= run.options.training.epochs || run.judge.has_stopped();
-}
+bool is_over(const Run& run) { return run.at.epochs_run >= run.options.training.epochs || run.judge.has_stopped(); }
 
 void tell_nothing_to_do(Run& run) {
   const std::string path = run.options.snapshot.path;

@@ -12,9 +12,9 @@
 #include "ddprun/deterministic.h"
 #include "ddprun/process_group.h"
 #include "rendezvous/error.h"
+#include "trainer/config/command_line.h"
 #include "trainer/ddp/gpu.h"
 #include "trainer/ddp/rank_env.h"
-#include "trainer/config/command_line.h"
 #include "trainer/device_choice.h"
 #include "trainer/loop.h"
 

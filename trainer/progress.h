@@ -41,7 +41,8 @@ std::string line_of(const StepReport& step);  // epoch 2 step 17 loss 0.12345678
 std::string line_of(
     const EpochReport& epoch);  // epoch 2 of 10: loss 0.1235, accuracy 0.9529 (283 of 297), 20,000 samples/s
 std::string line_of(const RunReport& run);
-std::string bar_of(const StepReport& step, int width);  // epoch 2 [====    ] 17/24 loss 0.1235, 20000 samples/s, 1:05 left
+std::string bar_of(const StepReport& step,
+                   int width);  // epoch 2 [====    ] 17/24 loss 0.1235, 20000 samples/s, 1:05 left
 
 class Progress {
  public:

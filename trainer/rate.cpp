@@ -31,7 +31,8 @@ LrSchedule make_schedule(const Options& options, std::int64_t steps_per_epoch) {
   const LrRule rule = rule_of(o, lr, units - o.warmup);
   if (o.warmup == 0) return {lr, rule};
   // From one part in so many, as the first of them.
-  const LinearLR rise{.start_factor = 1.0 / static_cast<double>(o.warmup + 1), .end_factor = 1, .total_iters = o.warmup};
+  const LinearLR rise{
+      .start_factor = 1.0 / static_cast<double>(o.warmup + 1), .end_factor = 1, .total_iters = o.warmup};
   return {lr, SequentialLR{.rules = {rise, rule}, .milestones = {o.warmup}}};
 }
 

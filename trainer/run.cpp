@@ -11,8 +11,8 @@
 #include "ddprun/sync_batch_norm.h"
 #include "rendezvous/error.h"
 #include "trainer/ddp/all_or_none.h"
-#include "trainer/transfer.h"
 #include "trainer/rate.h"
+#include "trainer/transfer.h"
 
 namespace ddprun {
 namespace {
@@ -76,14 +76,13 @@ std::unique_ptr<torch::optim::Optimizer> make_optimizer(const OptimizerOptions& 
   namespace optim = torch::optim;
   const auto betas = std::make_tuple(o.beta1, o.beta2);
   if (o.name == "adam")
-    return std::make_unique<optim::Adam>(
-        parameters, optim::AdamOptions(o.lr).betas(betas).eps(o.eps).weight_decay(o.weight_decay));
+    return std::make_unique<optim::Adam>(parameters,
+                                         optim::AdamOptions(o.lr).betas(betas).eps(o.eps).weight_decay(o.weight_decay));
   if (o.name == "adamw")
     return std::make_unique<optim::AdamW>(
         parameters, optim::AdamWOptions(o.lr).betas(betas).eps(o.eps).weight_decay(o.weight_decay));
   return std::make_unique<optim::SGD>(
-      parameters,
-      optim::SGDOptions(o.lr).momentum(o.momentum).nesterov(o.nesterov).weight_decay(o.weight_decay));
+      parameters, optim::SGDOptions(o.lr).momentum(o.momentum).nesterov(o.nesterov).weight_decay(o.weight_decay));
 }
 
 // A snapshot brings the settings of its own run; what the command line says now counts.
@@ -131,16 +130,15 @@ void go_on_from(Run& run, const Resumed& resumed) {
   }
   if (extra.contains("judge")) {
     const auto& judge = extra["judge"];
-    run.judge.resume({.best = judge["best"],
-                      .best_epoch = judge["best_epoch"],
-                      .worse_in_a_row = judge["worse_in_a_row"]});
+    run.judge.resume(
+        {.best = judge["best"], .best_epoch = judge["best_epoch"], .worse_in_a_row = judge["worse_in_a_row"]});
   }
 }
 
 ProcessGroup meet(Worker& worker, const Options& options, const RankEnv& env, std::optional<at::Device> device) {
   worker.phase(Phase::meeting);
   InitOptions init{.init_method = options.group.init_method,
-                   .backend = !device           ? Backend::automatic
+                   .backend = !device             ? Backend::automatic
                               : device->is_cuda() ? Backend::nccl
                                                   : Backend::gloo,
                    .timeout = std::chrono::seconds(options.group.timeout)};
@@ -180,9 +178,10 @@ void step_schedule(Run& run) {
 
 void check_loss(const Run& run, double sum) {
   if (std::isfinite(sum)) return;
-  throw Error("training ends at step " + std::to_string(run.at.step),
-              std::string("a loss is ") + (std::isnan(sum) ? "not a number" : "infinite"),
-              "Lower the learning rate, clip the gradients (--clip-norm), or leave such steps out (--skip-bad-losses).");
+  throw Error(
+      "training ends at step " + std::to_string(run.at.step),
+      std::string("a loss is ") + (std::isnan(sum) ? "not a number" : "infinite"),
+      "Lower the learning rate, clip the gradients (--clip-norm), or leave such steps out (--skip-bad-losses).");
 }
 
 std::int64_t steps_per_epoch(const Run& run) {

@@ -54,9 +54,26 @@ TEST_CASE("train 50 10 means 50 epochs and a snapshot after every tenth", "[comm
 }
 
 TEST_CASE("options are read, with a space or with =, and switches without a value", "[command_line]") {
-  const Options options = parsed({"--model", "resnet18", "--dataset=cifar10", "--data", "d", "--batch-size=5", "--lr",
-                                  "0.5", "--momentum=0.1", "--snapshot", "s", "--fresh", "--seed=18446744073709551615",
-                                  "--device", "cuda", "--log-every=3", "--threads", "2", "--init=w", "--skip=fc.,x"});
+  const Options options = parsed({"--model",
+                                  "resnet18",
+                                  "--dataset=cifar10",
+                                  "--data",
+                                  "d",
+                                  "--batch-size=5",
+                                  "--lr",
+                                  "0.5",
+                                  "--momentum=0.1",
+                                  "--snapshot",
+                                  "s",
+                                  "--fresh",
+                                  "--seed=18446744073709551615",
+                                  "--device",
+                                  "cuda",
+                                  "--log-every=3",
+                                  "--threads",
+                                  "2",
+                                  "--init=w",
+                                  "--skip=fc.,x"});
   CHECK(options.model.name == "resnet18");
   CHECK(options.data.name == "cifar10");
   CHECK(options.data.folder == "d");
@@ -84,10 +101,11 @@ TEST_CASE("every setting can be written in a file, printed, and read again", "[c
     std::string text = "0.5";
     if (std::holds_alternative<bool*>(place)) text = "true";
     if (std::holds_alternative<std::int64_t*>(place) || std::holds_alternative<std::uint64_t*>(place)) text = "4";
-    if (std::holds_alternative<std::string*>(place)) text = "\"" + (row.choices.empty() ? "x" : row.choices.back()) + "\"";
+    if (std::holds_alternative<std::string*>(place))
+      text = "\"" + (row.choices.empty() ? "x" : row.choices.back()) + "\"";
     if (std::holds_alternative<std::vector<std::string>*>(place)) text = "[\"a\", \"b.c\"]";
     if (key == "group.rank") text = "2";
-    if (key == "model.init") text = "\"\"";     // not beside a transfer
+    if (key == "model.init") text = "\"\"";        // not beside a transfer
     if (key == "model.name") text = "\"linear\"";  // with the last data set, toy
     file += key.substr(of.size() + 1) + " = " + text + "\n";
   }
@@ -156,7 +174,8 @@ TEST_CASE("a file that cannot be used is told line by line", "[command_line]") {
   says("lr = 1\n", "1: lr stands outside a section, as [training] begins one. Did you mean optimizer.lr?");
   says("[optimizer]\nlr = \n", "2: 'lr = ' is no TOML: ");
   says("[model]\nname = \"resnet\"\n", "2: model.name is 'resnet' but takes convnet, ");
-  says("[model]\nname = \"resnet\"\n", "2: model.name is 'resnet' but takes convnet, vgg11_bn, resnet18, linear or gpt; "
+  says("[model]\nname = \"resnet\"\n",
+       "2: model.name is 'resnet' but takes convnet, vgg11_bn, resnet18, linear or gpt; "
        "did you mean resnet18?");
   says("[data]\nbatch_size = 0\n", "2: data.batch_size is 0 but must be at least 1.");
   CHECK_THAT(refused({"--config=none.toml"}),

@@ -36,7 +36,8 @@ TEST_CASE("a step's line tells any two losses apart", "[progress]") {
 }
 
 TEST_CASE("an epoch's line has the accuracy and what it is made of", "[progress]") {
-  CHECK(line_of(EpochReport{.epoch = 2, .epochs = 10, .loss = 0.5, .correct = 283, .tested = 297, .samples_per_second = 12345.6}) ==
+  CHECK(line_of(EpochReport{
+            .epoch = 2, .epochs = 10, .loss = 0.5, .correct = 283, .tested = 297, .samples_per_second = 12345.6}) ==
         "epoch 2 of 10: loss 0.5000, accuracy 0.9529 (283 of 297), 12346 samples/s");
 }
 
@@ -84,7 +85,7 @@ TEST_CASE("a terminal has a bar that gives way to a line", "[progress]") {
     progress.step({1, 3, 3, 0.5}, t0 + 1s + 2ms);  // the last one always is
     progress.line("epoch 1");
   });
-  CHECK_THAT(text, Contains("epoch 1 [========                ] 1/3 loss 0.5000, 4000 samples/s, 1:05 left") && !Contains(" 2/3 ") &&
-                       Contains(" 3/3 "));
+  CHECK_THAT(text, Contains("epoch 1 [========                ] 1/3 loss 0.5000, 4000 samples/s, 1:05 left") &&
+                       !Contains(" 2/3 ") && Contains(" 3/3 "));
   CHECK_THAT(text, Catch::Matchers::EndsWith("\r\x1b[Kepoch 1\n"));
 }

@@ -18,7 +18,8 @@ constexpr const char* kDescription =
     "  ddprun --nproc_per_node=4 train      four, brought back from the last snapshot when one of them dies\n"
     "  train 50 10                          50 epochs, a snapshot after every 10th (and after the last)\n"
     "  train tour                           lists short demonstrations of what the ranks do\n\n"
-    "Runs that begin alike end alike, bit for bit: same settings, same number of ranks, same threads, killed in between "
+    "Runs that begin alike end alike, bit for bit: same settings, same number of ranks, same threads, killed in "
+    "between "
     "or not.\n";
 
 constexpr const char* kFooter =
@@ -27,15 +28,16 @@ constexpr const char* kFooter =
     "--config. ??? in a file stands for a value that must be given. The command line wins over the file.\n"
     "Only rank 0 prints. The snapshot is an ordinary PyTorch file: torch.load(\"snapshot.pt\", "
     "weights_only=True)[\"MODEL_STATE\"].\n"
-    "Ends with 0 when all epochs are done (or a launcher wanted it saved), 75 when SIGTERM came and all is saved, 2 for a "
+    "Ends with 0 when all epochs are done (or a launcher wanted it saved), 75 when SIGTERM came and all is saved, 2 "
+    "for a "
     "command\n"
     "line that cannot work, 1 for everything else.";
 
 const char* title_of(const std::string& section) {
   static const std::map<std::string, const char*> kTitles{
-      {"training", "Training"},     {"data", "Data"},         {"model", "Model"},
-      {"optimizer", "Optimizer"},   {"schedule", "Schedule"}, {"snapshot", "Snapshots"},
-      {"evaluation", "Evaluation"}, {"logging", "Logging"},   {"machine", "Machine"},
+      {"training", "Training"},          {"data", "Data"},         {"model", "Model"},
+      {"optimizer", "Optimizer"},        {"schedule", "Schedule"}, {"snapshot", "Snapshots"},
+      {"evaluation", "Evaluation"},      {"logging", "Logging"},   {"machine", "Machine"},
       {"group", "Ranks started by hand"}};
   return kTitles.at(section);
 }
@@ -59,7 +61,8 @@ void add_row(CLI::App& app, const SettingRow& row, Words& words) {
   const std::string name = row.flag, section = std::string(row.key).substr(0, std::string(row.key).find('.'));
   if (name.empty()) return;
   if (!*row.value) {
-    app.add_flag_callback(name, [&words, &row] { words.flags.emplace_back(&row, true); }, help_of(row))
+    app.add_flag_callback(
+           name, [&words, &row] { words.flags.emplace_back(&row, true); }, help_of(row))
         ->group(title_of(section));
     return;
   }
@@ -176,7 +179,10 @@ CommandLine read_command_line(std::vector<std::string> arguments, const ReadFile
 std::vector<std::string> settle(Options& o, const std::vector<Setting>& given) {
   std::vector<std::string> problems;
   choose_model_and_data(o);
-  if (!is_given(given, "optimizer.lr") && o.optimizer.name != "sgd") o.optimizer.lr = 0.001;
+  if (!is_given(given, "optimizer.name") && o.model.name == "gpt") o.optimizer.name = "adamw";
+  if (!is_given(given, "optimizer.lr") && o.optimizer.name != "sgd")
+    o.optimizer.lr = o.model.name == "gpt" ? 0.003 : 0.001;
+  if (o.data.stride == 0) o.data.stride = std::max<std::int64_t>(o.data.context / 4, 1);
   if (o.evaluation.by.empty()) o.evaluation.by = o.data.name == "text" || o.data.name == "toy" ? "loss" : "accuracy";
 
   const ModelInput input = find_model(o.model.name)->input;

@@ -111,8 +111,8 @@ class Reader {
     if (why.starts_with("unescaped control characters")) why = "a text has no closing quote";
     const std::vector<std::string> lines = split(text, '\n');
     const std::size_t line = error.source().begin.line;
-    return (line - 1 < lines.size() ? "'" + visible(lines[line - 1]) + "'" : std::string("this")) + " is no TOML: " +
-           why + ".";
+    return (line - 1 < lines.size() ? "'" + visible(lines[line - 1]) + "'" : std::string("this")) +
+           " is no TOML: " + why + ".";
   }
 
   void read_section(const std::string& section, const toml::node& node) {

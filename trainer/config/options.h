@@ -70,9 +70,9 @@ struct SavingOptions {
 };
 
 struct EvaluationOptions {
-  std::int64_t every = 1;       // epochs
-  std::int64_t patience = 0;    // epochs without a better one; 0: no early stop
-  std::string by = "";          // accuracy or loss; empty: what the task is about
+  std::int64_t every = 1;     // epochs
+  std::int64_t patience = 0;  // epochs without a better one; 0: no early stop
+  std::string by = "";        // accuracy or loss; empty: what the task is about
   std::string predictions = "";
 };
 

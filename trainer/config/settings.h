@@ -1,5 +1,5 @@
-// The one table of what can be set: its name in a file, its flag, its help, what it takes, and where it lies in Options.
-// And the reading of a text for it. Pure.
+// The one table of what can be set: its name in a file, its flag, its help, what it takes, and where it lies in
+// Options. And the reading of a text for it. Pure.
 #pragma once
 #include <cstdint>
 #include <limits>
@@ -23,9 +23,9 @@ struct SettingRow {
   Place (*place)(Options&);
   double min = -std::numeric_limits<double>::infinity();
   double max = std::numeric_limits<double>::infinity();
-  bool above_min = false;                       // min itself is too small
-  std::vector<std::string> choices = {};        // nothing else
-  bool same_run = true;                         // another value makes another run: told when it is resumed
+  bool above_min = false;                 // min itself is too small
+  std::vector<std::string> choices = {};  // nothing else
+  bool same_run = true;                   // another value makes another run: told when it is resumed
 };
 
 const std::vector<SettingRow>& setting_rows();
