@@ -15,6 +15,12 @@ namespace {
 
 constexpr std::chrono::seconds kLimit{60};
 
+std::string with_rank(const std::string& text, int rank) {
+  return std::regex_replace(text, std::regex("\\{rank\\}"), std::to_string(rank));
+}
+
+}  // namespace
+
 int free_port() {
   const int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
   sockaddr_in address{};
@@ -26,12 +32,6 @@ int free_port() {
   close(fd);
   return ntohs(address.sin_port);
 }
-
-std::string with_rank(const std::string& text, int rank) {
-  return std::regex_replace(text, std::regex("\\{rank\\}"), std::to_string(rank));
-}
-
-}  // namespace
 
 Ranks::Ranks(int count, std::vector<std::string> argv, std::map<std::string, std::optional<std::string>> env) {
   env.insert({{"WORLD_SIZE", std::to_string(count)},

@@ -21,6 +21,9 @@ class Ranks {
   std::vector<std::unique_ptr<Command>> commands_;
 };
 
+// A TCP port of the loopback that nobody has just now.
+int free_port();
+
 // `train` with these arguments, on the CPU.
 std::vector<std::string> train_with(std::vector<std::string> arguments);
 

@@ -1,0 +1,406 @@
+// What a course on distributed training shows, done with `train`: whole runs, by their numbers.
+#include <signal.h>
+
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <regex>
+#include <set>
+#include <sstream>
+
+#include "tests/support/catch.h"
+#include "tests/trainer/made_data.h"
+#include "tests/trainer/ranks.h"
+
+using namespace ddprun::test;
+using namespace std::chrono_literals;
+using Catch::Matchers::Contains;
+
+namespace {
+
+using Words = std::vector<std::string>;
+
+constexpr auto kLimit = 60s;
+constexpr const char* kPython = DDPRUN_SOURCE_DIR "/.venv/bin/python";
+
+Words with(Words words, const Words& more) {
+  words.insert(words.end(), more.begin(), more.end());
+  return words;
+}
+
+Ended ranks_do(int count, const Words& words) { return Ranks(count, train_with(words)).wait_all_good(); }
+
+Words under_ddprun(int workers, const Words& words) {
+  return with({DDPRUN_BIN_DIR "/ddprun", "--standalone", "--nproc_per_node=" + std::to_string(workers),
+               DDPRUN_BIN_DIR "/train", "--device=cpu"},
+              words);
+}
+
+CommandOptions alone() { return {.env = {{"OMP_NUM_THREADS", "1"}}}; }
+
+// The run's own lines, without how fast it was.
+Words lines_of(const std::string& text) {
+  static const std::regex kSpeed(", [0-9]+ samples/s$");
+  std::istringstream in(text);
+  Words lines;
+  for (std::string line; std::getline(in, line);)
+    if (line.starts_with("epoch ")) lines.push_back(std::regex_replace(line, kSpeed, ""));
+  return lines;
+}
+
+Words from_line(const Words& lines, const std::string& beginning) {
+  auto it = lines.begin();
+  while (it != lines.end() && !it->starts_with(beginning)) ++it;
+  return {it, lines.end()};
+}
+
+nlohmann::json json_in(const std::string& path) { return nlohmann::json::parse(read_file(path)); }
+
+// What Python says of some files.
+std::string python_says(const std::string& program, const Words& files) {
+  const Ended end = run(with({kPython, "-c", "import sys, torch\n" + program}, files), kLimit);
+  CHECK(end == exited(0));
+  return end.out;
+}
+
+// The names of two files' weights that have equal bits.
+constexpr const char* kEqualWeights = R"(
+def weights(path):
+    file = torch.load(path, weights_only=True)
+    return file.get("MODEL_STATE", file)
+a, b = (weights(path) for path in sys.argv[1:])
+print(*(name for name in a if name in b and a[name].shape == b[name].shape and torch.equal(a[name], b[name])))
+)";
+
+}  // namespace
+
+TEST_CASE("VGG11 on CIFAR-10 with Adam on two ranks, saved and resumed, goes on with its very curve", "[stories]") {
+  const TempFolder folder;
+  make_cifar10(folder / "cifar", 96, 20, 1);
+  const Words settings{"--model=vgg11_bn",  "--set=model.width_divisor=16",
+                       "--dataset=cifar10", "--data",
+                       folder / "cifar",    "--optimizer=adam",
+                       "--batch-size=8",    "--augment",
+                       "--normalise",       "--log-every=1"};
+  const auto run_of = [&](const std::string& epochs, const std::string& file) {
+    return lines_of(ranks_do(2, with({epochs, "--snapshot", folder / file}, settings)).out);
+  };
+  const Words undisturbed = run_of("3", "undisturbed.pt");
+  CHECK(undisturbed.size() == 3 * 7);
+  const Words first = run_of("1", "stopped.pt");
+  CHECK(first.size() == 7);
+  CHECK(Words(undisturbed.begin(), undisturbed.begin() + 6) == Words(first.begin(), first.begin() + 6));
+  CHECK(from_line(run_of("3", "stopped.pt"), "epoch 2 step 1 ") == from_line(undisturbed, "epoch 2 step 1 "));
+}
+
+TEST_CASE("MNIST with SyncBatchNorm: all ranks see the test set once, together, and only rank 0 prints", "[stories]") {
+  const TempFolder folder;
+  make_mnist(folder / "mnist", 300, 51, 1);  // 51: no multiple of the ranks
+  Ranks ranks(2, train_with({"2", "--dataset=mnist", "--data", folder / "mnist", "--sync-bn", "--snapshot",
+                             folder / "s.pt", "--predictions", folder / "seen.csv", "--result", folder / "r.json"}));
+  const Ended first = ranks[0].wait_exit(kLimit), second = ranks[1].wait_exit(kLimit);
+  CHECK(first == exited(0));
+  CHECK(second == exited(0));
+  CHECK_THAT(first.out, Contains("epoch 2 of 2: loss ") && Contains(" of 51)"));
+  CHECK(second.out == "");
+  CHECK(second.err == "");
+
+  std::istringstream seen(read_file(folder / "seen.csv"));
+  std::string line;
+  std::getline(seen, line);
+  CHECK(line == "sample,target,prediction");
+  int samples = 0, correct = 0;
+  while (std::getline(seen, line)) {
+    std::istringstream words(line);
+    int sample = -1, target = -1, prediction = -1;
+    char comma = 0;
+    words >> sample >> comma >> target >> comma >> prediction;
+    CHECK(sample == samples++);
+    correct += target == prediction;
+  }
+  CHECK(samples == 51);
+  const auto result = json_in(folder / "r.json");
+  CHECK(result["correct"] == correct);
+  CHECK(result["tested"] == 51);
+  CHECK(result["world_size"] == 2);
+}
+
+TEST_CASE("the tutorial's job, 50 epochs and a snapshot after every tenth, is killed and comes back", "[stories]") {
+  const TempFolder folder;
+  Command job(under_ddprun(4, {"50", "10", "--log-every=5", "--snapshot", folder / "snapshot.pt"}), alone());
+  job.wait_for_output("^epoch 10 of 50", kLimit);
+  REQUIRE(eventually([&] { return std::filesystem::exists(folder / "snapshot.pt"); }, kLimit));
+  kill(job.wait_for_process("RANK", "2", 10s), SIGKILL);
+  const Ended end = job.wait_exit(kLimit);
+  CHECK(end == exited(0));
+  CHECK_THAT(end.err, Contains("rank 2 (local rank 2) was killed by SIGKILL"));
+  CHECK_THAT(end.out,
+             Contains("resuming from " + (folder / "snapshot.pt").string()) && Contains("0 of 50 epochs done"));
+  CHECK_THAT(end.out, Contains("done: 50 epochs, accuracy 0.9"));
+}
+
+TEST_CASE("a worker that dies in the midst of an epoch costs no step: optimizer, schedule and loader go on",
+          "[stories]") {
+  const TempFolder folder;
+  const Words settings{"3",
+                       "--save-steps=3",
+                       "--log-every=1",
+                       "--optimizer=adamw",
+                       "--schedule=cosine",
+                       "--warmup=5",
+                       "--schedule-unit=step",
+                       "--augment",
+                       "--workers=2",
+                       "--batch-size=50",
+                       "--clip-norm=1"};
+  const Words undisturbed = lines_of(ranks_do(2, with({"--snapshot", folder / "undisturbed.pt"}, settings)).out);
+  Command job(under_ddprun(2, with({"--snapshot", folder / "killed.pt"}, settings)), alone());
+  job.wait_for_output("^epoch 1 step 7 ", kLimit);
+  REQUIRE(eventually([&] { return std::filesystem::exists(folder / "killed.pt"); }, kLimit));
+  kill(job.wait_for_process("RANK", "1", 10s), SIGKILL);
+  const Ended end = job.wait_exit(kLimit);
+  CHECK(end == exited(0));
+  CHECK_THAT(end.out, Contains("epochs done, and ") && Contains(" % of the next"));
+  const std::string resumed = end.out.substr(end.out.find("resuming from "));
+  const Words after = lines_of(resumed);
+  REQUIRE(after.size() > 20);
+  CHECK(after == from_line(undisturbed, after.front().substr(0, after.front().find(" loss"))));
+}
+
+TEST_CASE("transfer learning trains a new head on a frozen body", "[stories]") {
+  const TempFolder folder;
+  ranks_do(2, {"2", "--snapshot", folder / "body.pt", "--publish", folder / "body_weights.pt"});
+  const Words transfer{"--transfer", folder / "body_weights.pt", "--skip=fc.", "--train-only=fc.", "--seed=5"};
+  const Ended end =
+      ranks_do(2, with({"2", "--snapshot", folder / "head.pt", "--publish", folder / "head_weights.pt"}, transfer));
+  CHECK_THAT(end.out, Contains("weights of " + (folder / "body_weights.pt").string() +
+                               ": loaded 14 of 16 tensors (2 "
+                               "skipped)"));
+  CHECK(python_says(kEqualWeights, {folder / "body_weights.pt", folder / "head_weights.pt"}) ==
+        "layer1.0.weight layer1.0.bias layer1.1.weight layer1.1.bias layer1.1.running_mean layer1.1.running_var "
+        "layer1.1.num_batches_tracked layer2.0.weight layer2.0.bias layer2.1.weight layer2.1.bias "
+        "layer2.1.running_mean layer2.1.running_var layer2.1.num_batches_tracked\n");
+  // A model of another size: what fits is taken, and the rest named.
+  make_mnist(folder / "mnist", 64, 16, 1);
+  const Ended other = ranks_do(1, {"1", "--dataset=mnist", "--data", folder / "mnist", "--snapshot", folder / "m.pt",
+                                   "--transfer", folder / "body_weights.pt"});
+  CHECK_THAT(other.out, Contains("loaded 15 of 16 tensors") && Contains("fc.weight"));
+}
+
+TEST_CASE("a script gets the results of a run", "[stories]") {
+  const TempFolder folder;
+  const auto script = folder.write("sweep.sh", R"(#!/bin/sh
+for lr in 0.01 0.1; do
+  "$1/ddprun" --nproc_per_node=2 "$1/train" 2 --lr $lr --snapshot run-$lr.pt --result run-$lr.json >/dev/null || exit 1
+done
+"$2" -c 'import json; print(*sorted(json.load(open(f"run-{lr}.json"))["accuracy"] > 0.5 for lr in ("0.01", "0.1")))'
+)",
+                                   /*executable=*/true);
+  CommandOptions options = alone();
+  options.cwd = folder.path();
+  const Ended end = run({script, DDPRUN_BIN_DIR, kPython}, kLimit, options);
+  CHECK(end == exited(0));
+  CHECK(end.out == "True True\n");
+  const auto result = json_in(folder / "run-0.1.json");
+  CHECK(result["ended"] == "done");
+  CHECK(result["epochs"] == 2);
+  CHECK(result["steps"] == 48);
+  CHECK(result["samples"] == 3000);
+  CHECK(result["world_size"] == 2);
+  CHECK(result["model"] == "convnet");
+  CHECK(result["seconds"] > 0);
+}
+
+namespace {
+
+// Ranks that nobody but a person has started.
+Ranks by_hand(int count, const std::string& url, const Words& words) {
+  const Words place{"--init-method=" + url, "--rank={rank}", "--world-size=" + std::to_string(count)};
+  std::map<std::string, std::optional<std::string>> none;
+  for (const char* name : {"RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT"})
+    none[name] = std::nullopt;
+  return {count, train_with(with(place, words)), none};
+}
+
+}  // namespace
+
+TEST_CASE("ranks that are started by hand, over tcp and over a file, end with a launcher's weights", "[stories]") {
+  const TempFolder folder;
+  ranks_do(2, {"2", "--snapshot", folder / "launched.pt"});
+  const auto weights = [&](const std::string& file) {
+    return python_says(kEqualWeights, {folder / "launched.pt", folder / file});
+  };
+  const std::string all = weights("launched.pt");
+  by_hand(2, "tcp://127.0.0.1:" + std::to_string(free_port()), {"2", "--snapshot", folder / "tcp.pt"}).wait_all_good();
+  CHECK(weights("tcp.pt") == all);
+  by_hand(2, "file://" + (folder / "meeting").string(), {"2", "--snapshot", folder / "file.pt"}).wait_all_good();
+  CHECK(weights("file.pt") == all);
+}
+
+TEST_CASE("SIGTERM to one rank that was started by hand makes all save after the same step and ask to be started again",
+          "[stories]") {
+  const TempFolder folder;
+  const Words settings{"3", "--log-every=1", "--batch-size=5"};
+  ranks_do(2, with({"--snapshot", folder / "undisturbed.pt"}, settings));
+  const std::string url = "file://" + (folder / "meeting").string();
+  Ranks ranks = by_hand(2, url, with({"--snapshot", folder / "stopped.pt"}, settings));
+  ranks[0].wait_for_output("^epoch 1 step 20 ", kLimit);
+  ranks[1].kill(SIGTERM);
+  const Ended first = ranks[0].wait_exit(kLimit), second = ranks[1].wait_exit(kLimit);
+  CHECK(first == exited(75));
+  CHECK(second == exited(75));
+  CHECK_THAT(first.out, Contains("saved at step ") && Contains(", to go on from there later"));
+  std::filesystem::remove(folder / "meeting");
+  by_hand(2, url, with({"--snapshot", folder / "stopped.pt"}, settings)).wait_all_good();
+  CHECK(python_says(kEqualWeights, {folder / "undisturbed.pt", folder / "stopped.pt"}) ==
+        python_says(kEqualWeights, {folder / "undisturbed.pt", folder / "undisturbed.pt"}));
+}
+
+TEST_CASE("SIGTERM to a run of one process saves it, with 75", "[stories]") {
+  const TempFolder folder;
+  Command job(train_with({"1000", "--log-every=1", "--snapshot", folder / "s.pt"}), alone());
+  job.wait_for_output("^epoch 2 step 3 ", kLimit);
+  job.kill(SIGTERM);
+  const Ended end = job.wait_exit(kLimit);
+  CHECK(end == exited(75));
+  const std::string saved = end.out.substr(end.out.find("saved at step "));
+  Command again(train_with({"1000", "--log-every=1", "--snapshot", folder / "s.pt"}), alone());
+  again.wait_for_output("^resuming from .*: [0-9]+ of 1000 epochs done", kLimit);
+  again.kill(SIGTERM);
+  CHECK(again.wait_exit(kLimit) == exited(75));
+}
+
+TEST_CASE("a run that no longer gets better ends early, keeps its best, and publishes that", "[stories]") {
+  const TempFolder folder;
+  const Words settings{"30",       "--patience=2",    "--best=accuracy", "--judge-by=accuracy",
+                       "--lr=3",   "--clip-norm=100", "--snapshot",      folder / "s.pt",
+                       "--result", folder / "r.json", "--publish",       folder / "best.safetensors"};
+  const Ended end = ranks_do(2, settings);
+  CHECK_THAT(end.out, Contains("ends early: the last 2 evaluations were no better than epoch "));
+  const auto result = json_in(folder / "r.json");
+  CHECK(result["ended"] == "early");
+  CHECK(result["epochs"] == result["best"]["epoch"].get<int>() + 2);
+  CHECK(python_says("from safetensors.torch import load_file\n"
+                    "best = torch.load(sys.argv[1], weights_only=True)['MODEL_STATE']\n"
+                    "published = load_file(sys.argv[2])\n"
+                    "print(all(torch.equal(best[name], published[name]) for name in best), "
+                    "torch.load(sys.argv[1], weights_only=True)['EPOCHS_RUN'])\n",
+                    {folder / "s-best.pt", folder / "best.safetensors"}) ==
+        "True " + result["best"]["epoch"].dump() + "\n");
+  CHECK_THAT(ranks_do(2, settings).out, Contains("nothing to do: ") && Contains(" ended early, after "));
+}
+
+TEST_CASE("metrics of a run that is killed and resumed have each step once, for JSON and for TensorBoard",
+          "[stories]") {
+  const TempFolder folder;
+  const Words settings{"2",         "--save-steps=4",   "--log-every=2", "--snapshot",    folder / "s.pt",
+                       "--metrics", folder / "m.jsonl", "--tensorboard", folder / "board"};
+  Command job(under_ddprun(2, settings), alone());
+  job.wait_for_output("^epoch 1 step 14 ", kLimit);
+  REQUIRE(eventually([&] { return std::filesystem::exists(folder / "s.pt"); }, kLimit));
+  kill(job.wait_for_process("RANK", "0", 10s), SIGKILL);
+  CHECK(job.wait_exit(kLimit) == exited(0));
+  std::istringstream lines(read_file(folder / "m.jsonl"));
+  std::vector<int> steps;
+  int epochs = 0;
+  for (std::string line; std::getline(lines, line);) {
+    const auto row = nlohmann::json::parse(line);
+    if (row.contains("accuracy"))
+      ++epochs;
+    else
+      steps.push_back(row["step"]);
+  }
+  std::vector<int> expected;
+  for (int step = 2; step <= 48; step += 2) expected.push_back(step);
+  CHECK(steps == expected);
+  CHECK(epochs == 2);
+  const Ended board = run({kPython, "-c",
+                           "import sys\n"
+                           "from tensorboard.backend.event_processing.event_accumulator import EventAccumulator\n"
+                           "events = EventAccumulator(sys.argv[1]); events.Reload()\n"
+                           "print([event.step for event in events.Scalars('loss')] == list(range(2, 50, 2)))",
+                           folder / "board"},
+                          kLimit);
+  CHECK(board.out == "True\n");
+}
+
+TEST_CASE("each model trains on its data, from a file of settings, in each precision", "[stories]") {
+  const TempFolder folder;
+  make_text(folder / "text.txt", 3000, 1);
+  folder.write(
+      "gpt.toml",
+      "[model]\nname = \"gpt\"\ndropout = 0.1\n[data]\nfolder = \"text.txt\"\ncontext = 16\n[training]\nepochs "
+      "= \"???\"\nprecision = \"bf16\"\n[schedule]\nname = \"cosine\"\nwarmup = 1\n");
+  folder.write(
+      "resnet.toml",
+      "[model]\nname = \"resnet18\"\nwidth_divisor = 16\nsync_batch_norm = true\n[data]\nname = "
+      "\"synthetic\"\nsamples = 64\nheight = 16\nwidth = 16\naugment = true\n[training]\nepochs = 2\naccumulate "
+      "= 2\nprecision = \"fp16\"\n[optimizer]\nname = \"adam\"\n");
+  folder.write("toy.toml", "[data]\nname = \"toy\"\n[training]\nepochs = 2\nskip_bad_losses = 3\n");
+  const auto trains = [&](const std::string& file, const Words& more, const std::string& line) {
+    INFO(file);
+    Ranks ranks(2, train_with(with({"--config", folder / file, "--snapshot", folder / (file + ".pt")}, more)));
+    CHECK_THAT(ranks.wait_all_good().out, Contains(line));
+  };
+  trains("gpt.toml", {"--set", "training.epochs=2", "--data", folder / "text.txt"}, "done: 2 epochs, test loss ");
+  trains("resnet.toml", {}, "done: 2 epochs, accuracy ");
+  trains("toy.toml", {}, "done: 2 epochs, test loss ");
+}
+
+TEST_CASE("settings that a resumed run changes are told", "[stories]") {
+  const TempFolder folder;
+  ranks_do(2, {"1", "--snapshot", folder / "s.pt"});
+  const Ended same = ranks_do(2, {"2", "--snapshot", folder / "s.pt", "--log-every=20"});
+  CHECK_THAT(same.out, !Contains("other settings"));
+  const Ended end = ranks_do(2, {"3", "--snapshot", folder / "s.pt", "--lr=0.01", "--batch-size=16"});
+  CHECK_THAT(end.out,
+             Contains("going on with other settings than the snapshot's: data.batch_size 32 -> 16, optimizer.lr "
+                      "0.05 -> 0.01\n"));
+}
+
+TEST_CASE("data that one rank cannot use are one sentence, and no rank waits", "[stories]") {
+  const TempFolder folder;
+  make_mnist(folder / "mnist", 50, 10, 1);
+  make_cifar10(folder / "cifar", 20, 5, 1);
+  std::filesystem::create_directory(folder / "none");
+  const auto ends = [&](const Words& words, const std::string& sentence) {
+    INFO(sentence);
+    Ranks ranks(2, train_with(with({"1", "--snapshot", folder / "s.pt"}, words)));
+    for (int rank = 0; rank < 2; ++rank) {
+      const Ended end = ranks[rank].wait_exit(20s);
+      CHECK(end == exited(1));
+      CHECK_THAT(end.err, Contains(sentence));
+      CHECK(std::count(end.err.begin(), end.err.end(), '\n') == 1);
+    }
+  };
+  const std::string mnist = (folder / "mnist").string(), cifar = (folder / "cifar").string();
+  // Only rank 1 lacks them.
+  std::filesystem::create_directory_symlink(folder / "mnist", folder / "data0");
+  std::filesystem::create_directory(folder / "data1");
+  ends({"--dataset=mnist", "--data", (folder / "data{rank}").string()}, "data1");
+  std::filesystem::resize_file(folder / "mnist/train-images-idx3-ubyte", 1000);
+  ends({"--dataset=mnist", "--data", mnist}, "train-images-idx3-ubyte");
+  std::filesystem::resize_file(folder / "cifar/test_batch.bin", 5 * 3073 - 1);
+  ends({"--dataset=cifar10", "--data", cifar}, "test_batch.bin");
+  make_cifar10(folder / "cifar", 20, 5, 1);
+  {
+    std::fstream file(folder / "cifar/data_batch_1.bin", std::ios::in | std::ios::out | std::ios::binary);
+    file.seekp(3 * 3073);
+    file.put(10);
+  }
+  ends({"--dataset=cifar10", "--data", cifar}, "data_batch_1.bin");
+  ends({"--dataset=text", "--data", (folder / "none").string()}, "none");
+  ends({"--model=vgg11_bn"}, "only 8 by 8 pixels");
+  ends({"--train-only=fcc."}, "cannot train only 'fcc.': no weight's name begins so.");
+  ends({"--result", (folder / "no/r.json").string()}, "no/r.json");
+}
+
+TEST_CASE("a loss that explodes ends the run on all ranks, by one sentence, and leaves no snapshot of it",
+          "[stories]") {
+  const TempFolder folder;
+  Ranks ranks(2, train_with({"5", "--dataset=toy", "--lr=1e30", "--save-steps=1", "--snapshot", folder / "s.pt"}));
+  for (int rank = 0; rank < 2; ++rank) {
+    const Ended end = ranks[rank].wait_exit(kLimit);
+    CHECK(end == exited(1));
+    CHECK_THAT(end.err, Contains("training ends at step ") && Contains("--skip-bad-losses"));
+  }
+}
