@@ -90,6 +90,18 @@ bool overlap(const Box& a, const Box& b) {
   return a.x < b.x + b.width && b.x < a.x + a.width && a.y < b.y + b.height && b.y < a.y + a.height;
 }
 
+// Of vertical lines.
+std::vector<Box> dashed_lines_of(const std::string& svg) {
+  static const std::regex pattern(
+      "<line x1=\"([0-9.]+)\" y1=\"([0-9.]+)\" x2=\"\\1\" y2=\"([0-9.]+)\"[^>]*stroke-dasharray");
+  std::vector<Box> lines;
+  for (std::sregex_iterator match(svg.begin(), svg.end(), pattern), end; match != end; ++match) {
+    const auto number = [&](std::size_t group) { return std::stod((*match)[group]); };
+    lines.push_back({number(1), number(2), 0, number(3) - number(2)});
+  }
+  return lines;
+}
+
 std::size_t count(const std::string& text, const std::string& part) {
   std::size_t result = 0;
   for (std::size_t at = 0; (at = text.find(part, at)) != std::string::npos; ++at) ++result;
@@ -101,12 +113,16 @@ void check_texts(const std::string& svg) {
   const auto size = size_of(svg);
   CHECK(texts.size() > 5);
   CHECK(texts.size() == count(svg, "<text "));
+  const auto lines = dashed_lines_of(svg);
+  CHECK(lines.size() == count(svg, "stroke-dasharray"));
   for (std::size_t i = 0; i < texts.size(); ++i) {
     const Box& box = texts[i].box;
     INFO(texts[i].words);
     CHECK((box.x >= 0 && box.x + box.width <= size.width && box.y >= 0 && box.y + box.height <= size.height));
     for (std::size_t k = i + 1; k < texts.size(); ++k)
       if (overlap(box, texts[k].box)) FAIL_CHECK(texts[i].words + " covers " + texts[k].words);
+    for (const Box& line : lines)
+      if (overlap(box, line)) FAIL_CHECK("a line cuts " + texts[i].words);
   }
 }
 
@@ -147,6 +163,15 @@ TEST_CASE("meetings close to each other have names that can be read", "[tour]") 
     for (Lane& lane : lanes) lane.push_back({Activity::barrier, 100.0 + static_cast<double>(i) / 10, 101});
     meetings.push_back({"meeting " + std::to_string(i), i});
   }
+  check_texts(picture_of(lanes, meetings));
+  lanes[0].push_back({Activity::work, 101, 130});  // a line between them and the next names
+  lanes[1].push_back({Activity::work, 101, 200});
+  for (Lane& lane : lanes) {
+    lane.push_back({Activity::barrier, 112, 113});
+    lane.push_back({Activity::barrier, 200, 200});
+  }
+  meetings.push_back({"another meeting", 7});
+  meetings.push_back({"the last meeting", 8});
   check_texts(picture_of(lanes, meetings));
 }
 

@@ -155,9 +155,8 @@ class DpVsDdp {
       stage_.wrong("the ranks' weights differ by " + scientific(between_ranks) + ".");
     stage_.say("");
     stage_.say(table({{"ms per step", name, "DDP"}, {"", decimal(whole.ms_per_step, 2), decimal(ddp.ms_per_step, 2)}}) +
-               "  The net is small, and messages are a large part of a step of DDP: it gains with larger ones, and "
-               "where each\n"
-               "  rank has a GPU or cores of its own.");
+               "  The net is small: what DDP gains shows with larger ones, and where each rank has a GPU or cores of "
+               "its own.");
   }
 
   static std::string scientific(double value) {

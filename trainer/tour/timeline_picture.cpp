@@ -11,7 +11,8 @@ namespace ddprun {
 namespace {
 
 constexpr std::size_t kRanksDrawnMax = 32;
-constexpr double kWidth = 900, kLeft = 84, kRight = 30, kMargin = 20, kLane = 30, kLaneGap = 10;
+constexpr double kWidth = 960, kLeft = 84, kRightMin = 30, kMargin = 20, kLane = 30, kLaneGap = 10;
+constexpr double kNameGap = 5;            // between a line and its name
 constexpr double kSize = 12, kLine = 18;  // of texts, and from one to the next
 constexpr std::string_view kQuiet = "#555555", kGrid = "#d9d9d9", kDark = "#1a1a1a";
 using Anchor = TextStyle::Anchor;
@@ -61,6 +62,7 @@ class Drawing {
       : lanes_(lanes),
         end_(end_of(lanes)),
         drawn_(std::min(lanes.size(), kRanksDrawnMax)),
+        right_(right_margin(meetings)),
         names_(place_names(meetings)),
         top_(74 + kLine * rows_of_names()),
         bottom_(top_ + (kLane + kLaneGap) * static_cast<double>(drawn_)),
@@ -80,26 +82,29 @@ class Drawing {
     std::string text;
     double x;
     int row;
-    bool leftwards;
   };
 
-  double x_of(double time) const { return kLeft + (kWidth - kLeft - kRight) * time / end_; }
+  double x_of(double time) const { return kLeft + (kWidth - kLeft - right_) * time / end_; }
 
-  // When the last rank comes. Names that would cover each other get rows of their own.
+  // Room for the name of a meeting at the very end.
+  static double right_margin(const std::vector<Meeting>& meetings) {
+    double margin = kRightMin;
+    for (const Meeting& meeting : meetings) margin = std::max(margin, kNameGap + text_width(meeting.name, kSize));
+    return margin;
+  }
+
+  // Each right of its line, which is where the last rank comes. A line begins below all names that would be in its way,
+  // so that no line cuts a name, and no name covers another one.
   std::vector<Name> place_names(const std::vector<Meeting>& meetings) const {
     std::vector<Name> names;
-    std::vector<double> filled;  // by row: up to where
-    for (const Meeting& meeting : meetings) {
+    for (const Meeting& meeting : meetings) {  // from left to right, as a rank does one thing after the other
       double at = 0;
       for (const Lane& lane : lanes_) at = std::max(at, lane.at(meeting.span).begin);
-      const double x = x_of(at), width = text_width(meeting.name, kSize);
-      const bool leftwards = x + 5 + width > kWidth;
-      const double begin = leftwards ? x - 5 - width : x;
-      const auto free = std::find_if(filled.begin(), filled.end(), [&](double up_to) { return up_to + 8 < begin; });
-      const auto row = free - filled.begin();
-      if (free == filled.end()) filled.push_back(0);
-      filled[static_cast<std::size_t>(row)] = leftwards ? x : x + 5 + width;
-      names.push_back({meeting.name, x, static_cast<int>(row), leftwards});
+      Name name{meeting.name, x_of(at), 0};
+      for (const Name& before : names)
+        if (name.x < before.x + kNameGap + text_width(before.text, kSize) + kNameGap)
+          name.row = std::max(name.row, before.row + 1);
+      names.push_back(name);
     }
     return names;
   }
@@ -128,7 +133,7 @@ class Drawing {
       svg_.text(x, bottom_ + 20, decimal(i * tick, tick < 1 ? 2 : 0),
                 {.size = kSize, .anchor = Anchor::middle, .colour = kQuiet});
     }
-    svg_.text((kLeft + kWidth - kRight) / 2, bottom_ + 42, "milliseconds",
+    svg_.text((kLeft + kWidth - right_) / 2, bottom_ + 42, "milliseconds",
               {.size = kSize, .anchor = Anchor::middle, .colour = kQuiet});
     if (drawn_ < lanes_.size())
       svg_.text(kLeft, bottom_ + 42 + kLine, "and " + counted(lanes_.size() - drawn_, "more rank"),
@@ -142,23 +147,33 @@ class Drawing {
       const std::string_view colour = look_of(span.what).colour;
       const double x = x_of(span.begin), width = x_of(span.end) - x;
       svg_.rect({x, y, width, kLane}, colour);
-      const std::string text = decimal(span.end - span.begin, 0);
-      if (text_width(text, kSize) + 8 <= width)
-        svg_.text(x + width / 2, y + kLane / 2 + 4.5, text,
-                  {.size = kSize, .anchor = Anchor::middle, .colour = ink_on(colour)});
+      write_in_bar(x, width, y + kLane / 2 + 4.5, decimal(span.end - span.begin, 0), ink_on(colour));
     }
+  }
+
+  // In the widest part of the bar that no meeting's line cuts, if it is wide enough.
+  void write_in_bar(double x, double width, double y, const std::string& text, std::string_view ink) {
+    std::vector<double> cuts{x, x + width};
+    for (const Name& name : names_)
+      if (name.x > x && name.x < x + width) cuts.push_back(name.x);
+    std::sort(cuts.begin(), cuts.end());
+    double from = x, widest = 0;
+    for (std::size_t i = 1; i < cuts.size(); ++i)
+      if (cuts[i] - cuts[i - 1] > widest) from = cuts[i - 1], widest = cuts[i] - cuts[i - 1];
+    if (text_width(text, kSize) + 8 <= widest)
+      svg_.text(from + widest / 2, y, text, {.size = kSize, .anchor = Anchor::middle, .colour = ink});
   }
 
   void draw_meeting(const Name& name) {
     const double y = 74 + kLine * name.row + kSize - 2;
     svg_.line(name.x, y - kSize + 2, name.x, bottom_ + 4, kDark, 1.2, /*dashed=*/true);
-    svg_.text(name.x + (name.leftwards ? -5 : 5), y, name.text,
-              {.size = kSize, .anchor = name.leftwards ? Anchor::end : Anchor::start});
+    svg_.text(name.x + kNameGap, y, name.text, {.size = kSize});
   }
 
   const std::vector<Lane>& lanes_;
   const double end_;
   const std::size_t drawn_;
+  const double right_;
   const std::vector<Name> names_;
   const double top_, bottom_;
   Svg svg_;
