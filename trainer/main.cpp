@@ -6,6 +6,7 @@
 #include <chrono>
 #include <cstdio>
 #include <fstream>
+#include <functional>
 #include <sstream>
 #include <thread>
 
@@ -17,6 +18,8 @@
 #include "trainer/ddp/rank_env.h"
 #include "trainer/device_choice.h"
 #include "trainer/loop.h"
+#include "trainer/tour/tour.h"
+#include "trainer/tour/tour_line.h"
 
 namespace ddprun {
 namespace {
@@ -37,8 +40,8 @@ Progress::Style style_of(const RankEnv& env) {
 
 // Where this worker computes, as far as that is known before it meets the others: who was started by hand does not know
 // who shares its machine. Nothing, with a sentence in `problem`, where it cannot be.
-std::optional<at::Device> choose(const Options& options, const RankEnv& env, std::string& problem) {
-  const DeviceChoice asked = device_choice(options.machine.device);
+std::optional<at::Device> choose(const std::string& name, const RankEnv& env, std::string& problem) {
+  const DeviceChoice asked = device_choice(name);
   if (asked == DeviceChoice::cpu) return at::kCPU;
   if (!env.local_given && env.world_size > 1) return {};
   const auto choice = choose_device(asked, count_gpus(), env);
@@ -59,12 +62,20 @@ int run(const CommandLine& config, const RankEnv& env, const Environment& enviro
   const Options& options = config.options;
   if (options.training.deterministic) use_deterministic_algorithms();
   std::string problem;
-  const auto device = choose(options, env, problem);
+  const auto device = choose(options.machine.device, env, problem);
   if (!problem.empty()) return complain({problem});
   const auto threads = static_cast<int>(options.machine.threads);
   if (const int chosen = choose_threads(threads, environment.count("OMP_NUM_THREADS"))) torch::set_num_threads(chosen);
   Progress progress(stdout, style_of(env), static_cast<int>(options.logging.every));
   return code_of(train(config, env, device, progress));
+}
+
+int tour(const TourLine& line, const RankEnv& env) {
+  std::string problem;
+  const auto device = choose(line.device, env, problem);
+  if (!problem.empty()) return complain({problem});
+  torch::set_num_threads(1);  // of a machine that the ranks share
+  return run_tour(line.name, {.svg = line.svg}, device.value_or(at::kCPU));
 }
 
 std::string first_line(const std::string& text) { return text.substr(0, text.find('\n')); }
@@ -106,20 +117,30 @@ int leave(const Leave& leave) {
   return leave.code;
 }
 
+// Runs what was asked for, and says why where it cannot be.
+int guarded(const RankEnv& env, const std::function<int()>& work) try { return work(); } catch (const Error& error) {
+  std::fprintf(stderr, "train: %s\n", error.what());
+  return kFailed;
+} catch (const std::exception& error) {
+  return report(error, env);
+}
+
+int main_of_tour(std::vector<std::string> arguments) {
+  const TourLine line = read_tour_line(std::move(arguments));
+  if (line.leave) return leave(*line.leave);
+  const auto [env, problems] = read_rank_env(process_environment());
+  if (!problems.empty()) return complain(problems);
+  return guarded(env, [&, &own = env] { return tour(line, own); });
+}
+
 int main(std::vector<std::string> arguments) {
+  if (!arguments.empty() && arguments.front() == "tour") return main_of_tour({arguments.begin() + 1, arguments.end()});
   const CommandLine config = read_command_line(std::move(arguments), read_text);
   if (config.leave) return leave(*config.leave);
   const Environment environment = with_given_rank(process_environment(), config.options.group);
   const auto [env, problems] = read_rank_env(environment, config.options.group.init_method == "env://");
   if (!problems.empty()) return complain(problems);
-  try {
-    return run(config, env, environment);
-  } catch (const Error& error) {
-    std::fprintf(stderr, "train: %s\n", error.what());
-    return kFailed;
-  } catch (const std::exception& error) {
-    return report(error, env);
-  }
+  return guarded(env, [&, &own = env] { return run(config, own, environment); });
 }
 
 }  // namespace

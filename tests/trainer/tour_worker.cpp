@@ -1,0 +1,28 @@
+// One rank of tour_test: tour_worker NAME [SVG]. As `train tour` does it, on the CPU. The name "wrong" is a tour of its
+// own, with a collective that fails rank 1.
+#include <cstdio>
+#include <string>
+
+#include "rendezvous/error.h"
+#include "trainer/tour/stage.h"
+
+namespace {
+
+void show_wrong(ddprun::Stage& stage) {
+  stage.show("half_reduce", "rank 1 is forgotten.", {"[1]", stage.rank() == 1 ? "[1]" : "[2]", "[2]"});
+}
+
+}  // namespace
+
+int main(int argc, char** argv) try {
+  const std::string name = argc > 1 ? argv[1] : "";
+  const ddprun::TourOptions options{.svg = argc > 2 ? argv[2] : ""};
+  return name == "wrong" ? ddprun::perform(show_wrong, name, options, at::kCPU)
+                         : ddprun::run_tour(name, options, at::kCPU);
+} catch (const ddprun::UsageError& error) {
+  std::fprintf(stderr, "%s\n", error.what());
+  return 2;
+} catch (const std::exception& error) {
+  std::fprintf(stderr, "%s\n", error.what());
+  return 1;
+}

@@ -1,0 +1,31 @@
+// What an operation did to each rank's values, as a table for people, and whether it did what it promises. Pure.
+#pragma once
+#include <string>
+#include <vector>
+
+namespace ddprun {
+
+// Of one rank. Values are compared as what people see of them.
+struct Shown {
+  std::string before, after;
+  std::string expected;  // what `after` should be
+};
+
+struct Account {
+  std::string text;
+  bool right = false;
+};
+
+// "all_reduce(sum): each tensor becomes the sum." and one row per rank; then whether all are right.
+Account account_of(const std::string& name, const std::string& what, const std::vector<Shown>& by_rank);
+
+// Columns as wide as their widest cell, two blanks between them and two before each row. The first row is the heads'.
+std::string table(const std::vector<std::vector<std::string>>& rows);
+
+// "1 rank", "4 ranks"
+std::string counted(std::size_t count, const std::string& thing);
+
+// 12.3, with so many decimals; never by the locale's rules.
+std::string decimal(double value, int decimals);
+
+}  // namespace ddprun

@@ -1,0 +1,11 @@
+// Built into a library of its own, with LibTorch's GPU half behind it. See data_parallel.h.
+#include <torch/torch.h>
+
+#include <torch/nn/parallel/data_parallel.h>
+
+#include "trainer/tour/data_parallel.h"
+
+extern "C" void ddprun_data_parallel_forward(const std::shared_ptr<ddprun::TourNet>& net, const at::Tensor& input,
+                                             const std::vector<at::Device>& devices, at::Tensor& output) {
+  output = torch::nn::parallel::data_parallel(net, input, devices, devices.front());
+}

@@ -1,0 +1,115 @@
+#include "trainer/tour/deal.h"
+
+#include <algorithm>
+#include <numeric>
+#include <set>
+
+#include "ddprun/sampler.h"
+#include "trainer/tour/account.h"
+
+namespace ddprun {
+namespace {
+
+std::int64_t samples_in(const Shares& shares) {
+  std::int64_t count = 0;
+  for (const auto& share : shares) count += static_cast<std::int64_t>(share.size());
+  return count;
+}
+
+std::int64_t different_in(const Shares& shares) {
+  std::set<std::int64_t> all;
+  for (const auto& share : shares) all.insert(share.begin(), share.end());
+  return static_cast<std::int64_t>(all.size());
+}
+
+std::string sum_of(const Shares& shares) {
+  const std::int64_t all = samples_in(shares), different = different_in(shares), left_out = kTourSamples - different;
+  std::string text = std::to_string(different) + " different samples";
+  if (all > different) text += ", and " + std::to_string(all - different) + " dealt again";
+  if (left_out > 0) text += ", and " + std::to_string(left_out) + " left out";
+  return text + ".";
+}
+
+Deal deal(const std::string& title, const std::string& meaning, std::vector<std::int64_t> share,
+          std::int64_t promised = kTourSamples) {
+  return {.title = title, .meaning = meaning, .promised = promised, .shares = {std::move(share)}};
+}
+
+}  // namespace
+
+std::vector<Deal> deals_of_rank(int rank, int world_size) {
+  const Sampling in_order{.dataset_size = kTourSamples, .rank = rank, .world_size = world_size, .shuffle = false};
+  Sampling shuffled = in_order, dropping = in_order;
+  shuffled.shuffle = true;
+  dropping.drop_last = kTourSamples >= world_size;  // fewer samples than ranks: nothing would be left
+  std::vector<std::int64_t> everything(kTourSamples);
+  std::iota(everything.begin(), everything.end(), 0);
+
+  DistributedSampler forgotten(shuffled), told(shuffled);
+  told.set_epoch(1);
+  return {
+      deal("without a DistributedSampler", "every rank goes through the whole data set.", everything),
+      deal("in order", "every rank takes each world_size-th sample.", DistributedSampler(in_order).indices()),
+      deal("shuffled, epoch 0", "all ranks draw the same order from the same seed, and deal it out.",
+           DistributedSampler(shuffled).indices()),
+      deal("shuffled, epoch 1, after set_epoch(1)", "the order follows from seed + epoch: another one.",
+           told.indices()),
+      deal("shuffled, epoch 1, set_epoch() forgotten", "the order of epoch 0 again.", forgotten.indices()),
+      deal("in order, drop_last",
+           dropping.drop_last ? "the tail that does not fill every rank is left out instead of padded."
+                              : "there are fewer samples than ranks: drop_last would leave none, so it is off here.",
+           DistributedSampler(dropping).indices(),
+           dropping.drop_last ? kTourSamples - kTourSamples % world_size : kTourSamples)};
+}
+
+std::vector<Deal> gathered(std::vector<Deal> deals, const std::vector<Shares>& by_rank) {
+  for (std::size_t i = 0; i < deals.size(); ++i) {
+    deals[i].shares.clear();
+    for (const Shares& shares : by_rank) deals[i].shares.push_back(shares.at(i));
+  }
+  return deals;
+}
+
+std::vector<std::vector<bool>> dealt_before(const Shares& shares) {
+  std::vector<std::vector<bool>> result;
+  std::size_t longest = 0;
+  for (const auto& share : shares) {
+    result.emplace_back(share.size(), false);
+    longest = std::max(longest, share.size());
+  }
+  std::set<std::int64_t> dealt;
+  for (std::size_t position = 0; position < longest; ++position)
+    for (std::size_t rank = 0; rank < shares.size(); ++rank)
+      if (position < shares[rank].size()) result[rank][position] = !dealt.insert(shares[rank][position]).second;
+  return result;
+}
+
+std::string text_of(const Deal& deal) {
+  const auto again = dealt_before(deal.shares);
+  std::vector<std::vector<std::string>> rows;
+  for (std::size_t rank = 0; rank < deal.shares.size(); ++rank) {
+    rows.push_back({"rank " + std::to_string(rank)});
+    for (std::size_t i = 0; i < deal.shares[rank].size(); ++i)
+      rows.back().push_back(std::to_string(deal.shares[rank][i]) + (again[rank][i] ? "*" : ""));
+  }
+  return deal.title + ": " + deal.meaning + "\n" + table(rows) + "  " + sum_of(deal.shares) + "\n";
+}
+
+std::vector<std::string> wrongs_of(const std::vector<Deal>& deals) {
+  std::vector<std::string> result;
+  for (const Deal& deal : deals) {
+    const std::size_t length = deal.shares.front().size();
+    for (std::size_t rank = 0; rank < deal.shares.size(); ++rank)
+      if (deal.shares[rank].size() != length)
+        result.push_back(deal.title + ": rank " + std::to_string(rank) + " has " +
+                         counted(deal.shares[rank].size(), "sample") + " where rank 0 has " + std::to_string(length) +
+                         ".");
+    const std::int64_t different = different_in(deal.shares);
+    if (different != deal.promised)
+      result.push_back(deal.title + ": " + std::to_string(different) + " different samples were dealt, and not " +
+                       std::to_string(deal.promised) + ".");
+  }
+  return result;
+}
+
+}  // namespace ddprun

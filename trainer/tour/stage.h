@@ -1,0 +1,60 @@
+// What the tours are made of: a group, and a voice that only rank 0 has.
+#pragma once
+#include <ATen/core/Tensor.h>
+
+#include <functional>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
+
+#include "ddprun/process_group.h"
+#include "trainer/tour/account.h"
+#include "trainer/tour/tour.h"
+
+namespace ddprun {
+
+class Stage {
+ public:
+  Stage(const ProcessGroup& group, at::Device device, const TourOptions& options)
+      : group(group), device(device), options_(options) {}
+
+  const ProcessGroup group;
+  const at::Device device;
+  int rank() const { return group.rank(); }
+  int world() const { return group.world_size(); }
+  bool is_main() const { return rank() == 0; }
+
+  // On rank 0; on the others nothing.
+  void say(const std::string& text) const;
+  // Where a picture is asked for. One that cannot be written counts as wrong().
+  void draw(const std::function<std::string()>& svg);
+  // Rank 0 says the account of all ranks. Every rank calls it.
+  void show(const std::string& name, const std::string& what, const Shown& shown);
+  // Counts on rank 0 for the exit code, and is said there.
+  void wrong(const std::string& sentence);
+
+  int shown() const { return shown_; }
+  int wrongs() const { return wrongs_; }  // rank 0 knows
+
+ private:
+  const TourOptions& options_;
+  int shown_ = 0, wrongs_ = 0;
+};
+
+// [1, 2.5], with six digits; nested where the tensor is.
+std::string text_of(const at::Tensor& tensor);
+std::string text_of(const std::vector<at::Tensor>& tensors);  // [1], [2]; (nothing)
+
+using Show = void (*)(Stage& stage);
+
+// What run_tour() does once it has found the tour.
+int perform(Show show, const std::string& name, const TourOptions& options, at::Device device);
+
+// The tours. Every rank calls them.
+void show_collectives(Stage& stage);
+void show_sampler(Stage& stage);
+void show_sync(Stage& stage);
+void show_reduce(Stage& stage);
+void show_dp_vs_ddp(Stage& stage);
+
+}  // namespace ddprun

@@ -1,0 +1,95 @@
+#include "trainer/tour/tour.h"
+
+#include <map>
+
+#include "ddprun/collectives.h"
+#include "rendezvous/error.h"
+#include "trainer/ddp/replace_file.h"
+#include "trainer/tour/stage.h"
+
+namespace ddprun {
+namespace {
+
+const std::map<std::string, Show> kShows{{"collectives", show_collectives},
+                                         {"sampler", show_sampler},
+                                         {"sync", show_sync},
+                                         {"reduce", show_reduce},
+                                         {"dp-vs-ddp", show_dp_vs_ddp}};
+
+void check_asked(const std::string& name, const TourOptions& options) {
+  const Tour* tour = find_tour(name);
+  if (!tour) throw UsageError("cannot run the tour " + name, "there is none", "The tours are:\n" + list_of_tours());
+  if (!options.svg.empty() && !tour->draws)
+    throw UsageError("cannot draw the tour " + name, "it has no picture", "Leave the picture out.");
+}
+
+std::string number_text(double value) {
+  char text[32];
+  std::snprintf(text, sizeof text, "%.6g", value);
+  return text;
+}
+
+std::string nested_text(const at::Tensor& tensor) {  // of doubles, on the CPU
+  if (tensor.dim() == 0) return number_text(tensor.item<double>());
+  std::string text;
+  for (std::int64_t i = 0; i < tensor.size(0); ++i) text += (i ? ", " : "") + nested_text(tensor[i]);
+  return "[" + text + "]";
+}
+
+}  // namespace
+
+std::string text_of(const at::Tensor& tensor) { return nested_text(tensor.detach().to(at::kCPU).to(at::kDouble)); }
+
+std::string text_of(const std::vector<at::Tensor>& tensors) {
+  std::string text;
+  for (const at::Tensor& tensor : tensors) text += (text.empty() ? "" : ", ") + text_of(tensor);
+  return text.empty() ? "(nothing)" : text;
+}
+
+void Stage::say(const std::string& text) const {
+  if (!is_main()) return;
+  std::fprintf(options_.out, "%s\n", text.c_str());
+  std::fflush(options_.out);
+}
+
+// The other ranks wait for the end: it comes also where the disk refuses.
+void Stage::draw(const std::function<std::string()>& svg) try {
+  if (!is_main() || options_.svg.empty()) return;
+  replace_file(options_.svg, {svg()}, "the picture");
+  say("The picture is in " + options_.svg + ".");
+} catch (const Error& error) {
+  wrong(error.what());
+}
+
+void Stage::show(const std::string& name, const std::string& what, const Shown& shown) {
+  const auto facts = all_gather_object({shown.before, shown.after, shown.expected}, group);
+  std::vector<Shown> by_rank;
+  for (const auto& fact : facts) by_rank.push_back({fact.at(0), fact.at(1), fact.at(2)});
+  const Account account = account_of(name, what, by_rank);
+  ++shown_;
+  if (!account.right) ++wrongs_;
+  say(account.text);
+}
+
+void Stage::wrong(const std::string& sentence) {
+  if (!is_main()) return;
+  ++wrongs_;
+  say("WRONG: " + sentence);
+}
+
+int perform(Show show, const std::string& name, const TourOptions& options, at::Device device) {
+  Stage stage(init_process_group({.backend = device.is_cuda() ? Backend::nccl : Backend::gloo}), device, options);
+  stage.say("The tour " + name + ", by " + counted(static_cast<std::size_t>(stage.world()), "rank") + " over " +
+            (device.is_cuda() ? "NCCL" : "gloo") + ".\n");
+  show(stage);
+  const int code = broadcast_object(stage.wrongs() ? 1 : 0, 0, stage.group);
+  destroy_process_group();
+  return code;
+}
+
+int run_tour(const std::string& name, const TourOptions& options, at::Device device) {
+  check_asked(name, options);
+  return perform(kShows.at(name), name, options, device);
+}
+
+}  // namespace ddprun

@@ -1,0 +1,57 @@
+#include "trainer/tour/tour_line.h"
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <sstream>
+
+#include "rendezvous/spelling.h"
+#include "trainer/tour/tours.h"
+
+namespace ddprun {
+namespace {
+
+std::string complaint(const std::string& name) {
+  std::vector<std::string> names;
+  for (const Tour& tour : tours()) names.push_back(tour.name);
+  const std::string near = nearest(name, names);
+  return "train: there is no tour '" + visible(name) + "'" + (near.empty() ? "" : "; did you mean " + near + "?") +
+         (near.empty() ? ". There are " + listed(names, "and") + "." : "") + "\n";
+}
+
+}  // namespace
+
+TourLine read_tour_line(std::vector<std::string> arguments) {
+  TourLine line;
+  CLI::App app(
+      "Shows what the ranks of a job do together, by a small run; best seen by several of them:\n\n"
+      "  ddprun --nproc_per_node=4 train tour NAME\n\n" +
+          list_of_tours(),
+      "train tour");
+  app.add_option("NAME", line.name, "Which tour");
+  app.add_option("--svg", line.svg, "Draws a picture of it, where the tour has one")->type_name("FILE");
+  app.add_option("--device", line.device, "auto, cpu or cuda")
+      ->type_name("DEVICE")
+      ->capture_default_str()
+      ->check(CLI::IsMember({"auto", "cpu", "cuda"}).description(""));
+  std::reverse(arguments.begin(), arguments.end());  // CLI11 takes a vector from its end
+  try {
+    app.parse(arguments);
+  } catch (const CLI::ParseError& error) {
+    std::ostringstream out, err;
+    if (app.exit(error, out, err) == 0)
+      line.leave = Leave{0, out.str()};
+    else
+      line.leave = Leave{2, std::string("train: ") + error.what() + ". `train tour --help` lists what there is.\n"};
+    return line;
+  }
+  const Tour* tour = find_tour(line.name);
+  if (line.name.empty())
+    line.leave = Leave{0, app.help()};
+  else if (!tour)
+    line.leave = Leave{2, complaint(line.name)};
+  else if (!line.svg.empty() && !tour->draws)
+    line.leave = Leave{2, "train: the tour " + line.name + " draws no picture: leave out --svg.\n"};
+  return line;
+}
+
+}  // namespace ddprun

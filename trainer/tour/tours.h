@@ -1,0 +1,20 @@
+// The tours there are: `train tour NAME`. Each shows by a small run what the ranks of a group do together.
+#pragma once
+#include <string>
+#include <vector>
+
+namespace ddprun {
+
+struct Tour {
+  std::string name;
+  std::string help;    // one line
+  bool draws = false;  // takes a file for a picture
+};
+
+const std::vector<Tour>& tours();
+const Tour* find_tour(const std::string& name);  // null: there is none
+
+// One line per tour, indented by two.
+std::string list_of_tours();
+
+}  // namespace ddprun
