@@ -262,9 +262,10 @@ TEST_CASE("SIGTERM to a run of one process saves it, with 75", "[stories]") {
   job.kill(SIGTERM);
   const Ended end = job.wait_exit(kLimit);
   CHECK(end == exited(75));
-  const std::string saved = end.out.substr(end.out.find("saved at step "));
+  CHECK_THAT(end.out, Contains("saved at step "));
   Command again(train_with({"1000", "--log-every=1", "--snapshot", folder / "s.pt"}), alone());
   again.wait_for_output("^resuming from .*: [0-9]+ of 1000 epochs done", kLimit);
+  again.wait_for_output("^epoch [0-9]+ step ", kLimit);
   again.kill(SIGTERM);
   CHECK(again.wait_exit(kLimit) == exited(75));
 }
