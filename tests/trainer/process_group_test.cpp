@@ -49,12 +49,6 @@ class ByHand {
   std::vector<std::unique_ptr<Command>> commands_;
 };
 
-int free_port() {
-  const Listening listening = open_listener("127.0.0.1", 0);
-  close(listening.fd);
-  return listening.port;
-}
-
 std::string address_at(int port) { return "tcp://127.0.0.1:" + std::to_string(port); }
 
 void check_good(const std::vector<Ended>& ends) {
