@@ -5,6 +5,8 @@
 #include "tests/support/catch.h"
 #include "trainer/config/config_file.h"
 #include "trainer/device_choice.h"
+#include "trainer/tour/tour_line.h"
+#include "trainer/tour/tours.h"
 
 using namespace ddprun;
 using Catch::Matchers::Contains;
@@ -236,6 +238,30 @@ TEST_CASE("what does not go together is one sentence", "[command_line]") {
   CHECK_THAT(refused({"--rank=1"}), Contains("--rank and --world-size belong together"));
   CHECK_THAT(refused({"--rank=2", "--world-size=2"}), Contains("--rank is 2 but --world-size is 2"));
   CHECK_THAT(refused({"--dataset=text", "--predictions=p"}), Contains("--predictions"));
+}
+
+TEST_CASE("train tour lists the tours, and a wrong one is told", "[command_line]") {
+  const auto list = read_tour_line({}).leave;
+  REQUIRE(list);
+  CHECK(list->code == 0);
+  for (const Tour& tour : tours()) {
+    CHECK_THAT(list->text, Contains(tour.name) && Contains(tour.help));
+    const TourLine line = read_tour_line({tour.name, "--device=cpu"});
+    CHECK_FALSE(line.leave);
+    CHECK(line.name == tour.name);
+    CHECK(line.device == "cpu");
+    CHECK(read_tour_line({tour.name, "--svg=f.svg"}).leave.has_value() != tour.draws);
+  }
+  const auto says = [](std::vector<std::string> words) {
+    const auto leave = read_tour_line(std::move(words)).leave;
+    REQUIRE(leave);
+    CHECK(leave->code == 2);
+    return leave->text;
+  };
+  CHECK(says({"sampeler"}) == "train: there is no tour 'sampeler'; did you mean sampler?\n");
+  CHECK_THAT(says({"everything"}), Contains("There are collectives, ") && Contains(" and dp-vs-ddp."));
+  CHECK(says({"reduce", "--svg=f"}) == "train: the tour reduce draws no picture: leave out --svg.\n");
+  CHECK_THAT(says({"reduce", "--lr=1"}), Contains("train tour --help"));
 }
 
 TEST_CASE("auto takes a GPU per worker where there are GPUs", "[device]") {

@@ -43,13 +43,15 @@ void load_model_state(torch::nn::Module& model, const Dict& state, const std::st
   if (state.size() != tensors.size())
     throw misfit(source, "it has " + std::to_string(state.size()) + " tensors where the model has " +
                              std::to_string(tensors.size()));
-  for (auto& [name, tensor] : tensors) {
-    const at::Tensor saved = find(state, name, source);
+  std::vector<at::Tensor> all;  // first looked at, then loaded: a misfit leaves the model as it was
+  for (const auto& [name, tensor] : tensors) {
+    const at::Tensor& saved = all.emplace_back(find(state, name, source));
     if (saved.sizes() != tensor.sizes())
       throw misfit(source,
                    name + " is " + words(saved.sizes()) + " there and " + words(tensor.sizes()) + " in the model");
-    tensor.detach().copy_(saved);
   }
+  auto saved = all.begin();
+  for (const auto& [name, tensor] : tensors) tensor.detach().copy_(*saved++);
 }
 
 }  // namespace ddprun

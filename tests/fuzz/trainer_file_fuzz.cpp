@@ -1,0 +1,74 @@
+// The files that the trainer reads, and others wrote. The first byte says which kind the rest is.
+#include "rendezvous/error.h"
+#include "tests/fuzz/fuzz.h"
+#include "trainer/config/command_line.h"
+#include "trainer/data/cifar10.h"
+#include "trainer/data/idx.h"
+#include "trainer/data/text.h"
+#include "trainer/ddp/safetensors.h"
+
+using namespace ddprun;
+using namespace ddprun::fuzz;
+
+namespace {
+
+void read_settings(const std::string& text) {
+  const auto line =
+      read_command_line({"--config=job.toml", "--print-config"}, [&](const std::string&) { return text; });
+  promise(line.leave.has_value(), "what is asked for is printed, or refused");
+  if (line.leave->code != 0) return;
+  const auto again = read_command_line({"--config=job.toml"}, [&](const std::string&) { return line.leave->text; });
+  promise(!again.leave, "what is printed is a file");
+  for (const SettingRow& row : setting_rows())
+    promise(text_of(row, again.options) == text_of(row, line.options), "and holds the same values");
+}
+
+void read_tensors(const std::string& text) {
+  for (const SafeTensor& tensor : parse_safetensors(text, "file")) {
+    promise(tensor.begin + tensor.bytes <= text.size(), "a tensor lies in its file");
+    std::size_t bytes = safetensors_element_bytes(tensor.dtype);
+    for (const auto size : tensor.shape) bytes *= static_cast<std::size_t>(size);
+    promise(bytes == tensor.bytes, "and is as long as its shape");
+  }
+}
+
+void read_images(const std::vector<std::uint8_t>& bytes) {
+  const IdxArray array = decode_idx(bytes, "file");
+  std::size_t values = 1;
+  for (const auto size : array.shape) values *= static_cast<std::size_t>(size);
+  promise(values == array.values.size(), "an array is as long as its shape");
+}
+
+void read_records(const std::vector<std::uint8_t>& bytes) {
+  Images images{.channels = 3, .height = 32, .width = 32, .classes = 10};
+  append_cifar10(images, bytes, "file");
+  promise(images.pixels.size() == images.labels.size() * 3072, "each label has its image");
+  for (const auto label : images.labels) promise(label >= 0 && label < 10, "and is one of ten");
+}
+
+}  // namespace
+
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) try {
+  if (size == 0) return 0;
+  const std::string text = fuzz::text_of(data + 1, size - 1);
+  const std::vector<std::uint8_t> bytes(data + 1, data + size);
+  switch (data[0] % 5) {
+    case 0:
+      read_settings(text);
+      break;
+    case 1:
+      read_tensors(text);
+      break;
+    case 2:
+      read_images(bytes);
+      break;
+    case 3:
+      read_records(bytes);
+      break;
+    default:
+      decode_utf8(text, "file");
+  }
+  return 0;
+} catch (const Error&) {  // one sentence for a person
+  return 0;
+}
