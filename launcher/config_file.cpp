@@ -2,18 +2,11 @@
 
 #include <algorithm>
 #include <cctype>
-#include <charconv>
 #include <optional>
-#include <sstream>
-
-// toml++ 3.3 asserts that a key begins with a key's letter before it checks it ("[?"): with NDEBUG it would even
-// promise that to the compiler. Without either it finds the mistake and says so.
-#undef NDEBUG
-#define TOML_ASSERT(expression) static_assert(true)
-#include <toml++/toml.h>
 
 #include "launcher/options.h"
 #include "rendezvous/spelling.h"
+#include "rendezvous/toml.h"
 
 namespace ddprun {
 namespace {
@@ -54,16 +47,11 @@ std::string what_it_is(const toml::node& node) {
   }
 }
 
-std::string number_text(double value) {
-  char text[32];
-  return {text, std::to_chars(text, text + sizeof text, value).ptr};
-}
-
 // A string, number or, where asked for, a truth as text.
 std::optional<std::string> scalar(const toml::node& node, bool truth) {
   if (const auto* text = node.as_string()) return text->get();
   if (const auto* number = node.as_integer()) return std::to_string(number->get());
-  if (const auto* number = node.as_floating_point()) return number_text(number->get());
+  if (const auto* number = node.as_floating_point()) return toml_number(number->get());
   if (const auto* yes = node.as_boolean(); yes && truth) return yes->get() ? "true" : "false";
   return {};
 }
@@ -76,7 +64,8 @@ class Reader {
     try {
       for (const auto& [key, node] : toml::parse(text, name_)) read_entry(std::string(key.str()), node);
     } catch (const toml::parse_error& error) {
-      note(error.source().begin.line, syntax(error, text));
+      note(error.source().begin.line,
+           not_toml(error, text) + ". A value is a number, true, false, a text in quotes, or an array of such.");
     }
     sort_by_line();
     return std::move(file_);
@@ -88,17 +77,6 @@ class Reader {
   }
 
   std::string place(const toml::node& node) const { return name_ + ":" + std::to_string(node.source().begin.line); }
-
-  // The parser's words behind its "Error while parsing string: ".
-  static std::string syntax(const toml::parse_error& error, const std::string& text) {
-    std::string why(error.description());
-    if (const std::size_t colon = why.find(": "); colon != std::string::npos) why.erase(0, colon + 2);
-    if (why.starts_with("unescaped control characters")) why = "a text has no closing quote";
-    const std::vector<std::string> lines = split(text, '\n');
-    const std::size_t line = error.source().begin.line;
-    return (line - 1 < lines.size() ? "'" + lines[line - 1] + "'" : std::string("this")) + " is no TOML: " + why +
-           ". A value is a number, true, false, a text in quotes, or an array of such.";
-  }
 
   void read_entry(const std::string& key, const toml::node& node) {
     if (key == "program") return read_program(node);
@@ -196,12 +174,6 @@ class Reader {
 }  // namespace
 
 ConfigFile read_config_file(const std::string& name, const std::string& text) { return Reader(name).read(text); }
-
-std::string toml_string(const std::string& text) {
-  std::ostringstream out;
-  out << toml::toml_formatter{toml::value<std::string>(text), toml::format_flags::none};
-  return out.str();
-}
 
 std::string toml_array(const std::vector<std::string>& texts) {
   std::string out;

@@ -28,8 +28,7 @@ struct ConfigFile {
 // `name` is the file's, for "job.toml:3: ...".
 ConfigFile read_config_file(const std::string& name, const std::string& text);
 
-// A text as a TOML string, an array of such, and a key.
-std::string toml_string(const std::string& text);
+// Texts as a TOML array, and a key.
 std::string toml_array(const std::vector<std::string>& texts);
 std::string toml_key(const std::string& name);
 

@@ -7,6 +7,7 @@
 #include "launcher/options.h"
 #include "launcher/values.h"
 #include "rendezvous/spelling.h"
+#include "rendezvous/toml.h"
 
 namespace ddprun {
 namespace {

@@ -1,26 +1,15 @@
 #include "trainer/config/config_file.h"
 
 #include <algorithm>
-#include <charconv>
 #include <optional>
 
-// toml++ 3.3 asserts that a key begins with a key's letter before it checks it; without that it finds the mistake and
-// says so.
-#undef NDEBUG
-#define TOML_ASSERT(expression) static_assert(true)
-#include <toml++/toml.h>
-
 #include "rendezvous/spelling.h"
+#include "rendezvous/toml.h"
 
 namespace ddprun {
 namespace {
 
 constexpr std::size_t kCommentColumn = 40;
-
-std::string number_text(double value) {
-  char text[32];
-  return {text, std::to_chars(text, text + sizeof text, value).ptr};
-}
 
 std::string what_it_is(const toml::node& node) {
   switch (node.type()) {
@@ -33,7 +22,7 @@ std::string what_it_is(const toml::node& node) {
     case toml::node_type::integer:
       return std::to_string(node.as_integer()->get());
     case toml::node_type::floating_point:
-      return number_text(node.as_floating_point()->get());
+      return toml_number(node.as_floating_point()->get());
     case toml::node_type::string:
       return "the text '" + visible(node.as_string()->get()) + "'";
     default:
@@ -64,7 +53,7 @@ struct Value {
   }
   std::optional<std::string> operator()(std::uint64_t*) const { return (*this)(static_cast<std::int64_t*>(nullptr)); }
   std::optional<std::string> operator()(double*) const {
-    if (const auto* number = node.as_floating_point()) return number_text(number->get());
+    if (const auto* number = node.as_floating_point()) return toml_number(number->get());
     return (*this)(static_cast<std::int64_t*>(nullptr));
   }
   std::optional<std::string> operator()(std::string*) const {
@@ -92,7 +81,7 @@ class Reader {
     try {
       for (const auto& [key, node] : toml::parse(text, name_)) read_section(std::string(key.str()), node);
     } catch (const toml::parse_error& error) {
-      note(error.source().begin.line, syntax(error, text));
+      note(error.source().begin.line, not_toml(error, text) + ".");
     }
     std::stable_sort(mistakes_.begin(), mistakes_.end(),
                      [](const auto& a, const auto& b) { return a.first < b.first; });
@@ -103,17 +92,6 @@ class Reader {
  private:
   std::string place(std::uint32_t line) const { return name_ + ":" + std::to_string(line) + ": "; }
   void note(std::uint32_t line, const std::string& sentence) { mistakes_.emplace_back(line, place(line) + sentence); }
-
-  // The parser's words behind its "Error while parsing string: ".
-  static std::string syntax(const toml::parse_error& error, const std::string& text) {
-    std::string why(error.description());
-    if (const std::size_t colon = why.find(": "); colon != std::string::npos) why.erase(0, colon + 2);
-    if (why.starts_with("unescaped control characters")) why = "a text has no closing quote";
-    const std::vector<std::string> lines = split(text, '\n');
-    const std::size_t line = error.source().begin.line;
-    return (line - 1 < lines.size() ? "'" + visible(lines[line - 1]) + "'" : std::string("this")) +
-           " is no TOML: " + why + ".";
-  }
 
   void read_section(const std::string& section, const toml::node& node) {
     if (const auto* table = node.as_table()) {
@@ -141,23 +119,6 @@ class Reader {
   ConfigFile file_;
   std::vector<std::pair<std::uint32_t, std::string>> mistakes_;
 };
-
-std::string toml_string(const std::string& text) {
-  std::string out = "\"";
-  for (const char c : text) {
-    const auto byte = static_cast<unsigned char>(c);
-    char escaped[8];
-    if (c == '"' || c == '\\') {
-      out += {'\\', c};
-    } else if (byte < 0x20 || byte == 0x7f) {
-      std::snprintf(escaped, sizeof escaped, "\\u%04x", byte);
-      out += escaped;
-    } else {
-      out += c;
-    }
-  }
-  return out + "\"";
-}
 
 struct InToml {
   const std::string& text;

@@ -1,0 +1,32 @@
+#include "rendezvous/toml.h"
+
+#include <charconv>
+#include <sstream>
+#include <vector>
+
+#include "rendezvous/spelling.h"
+
+namespace ddprun {
+
+std::string not_toml(const toml::parse_error& error, const std::string& text) {
+  std::string why(error.description());
+  // The parser's words behind its "Error while parsing string: ".
+  if (const std::size_t colon = why.find(": "); colon != std::string::npos) why.erase(0, colon + 2);
+  if (why.starts_with("unescaped control characters")) why = "a text has no closing quote";
+  const std::vector<std::string> lines = split(text, '\n');
+  const std::size_t line = error.source().begin.line;
+  return (line - 1 < lines.size() ? "'" + visible(lines[line - 1]) + "'" : std::string("this")) + " is no TOML: " + why;
+}
+
+std::string toml_string(const std::string& text) {
+  std::ostringstream out;
+  out << toml::toml_formatter{toml::value<std::string>(text), toml::format_flags::none};
+  return out.str();
+}
+
+std::string toml_number(double value) {
+  char text[32];
+  return {text, std::to_chars(text, text + sizeof text, value).ptr};
+}
+
+}  // namespace ddprun

@@ -1,0 +1,21 @@
+// toml++, and what launcher and trainer both say of it.
+#pragma once
+
+// toml++ 3.3 asserts that a key begins with a key's letter before it checks it ("[?"): with NDEBUG it would even
+// promise that to the compiler. Without either it finds the mistake and says so.
+#undef NDEBUG
+#define TOML_ASSERT(expression) static_assert(true)
+#include <toml++/toml.h>
+
+#include <string>
+
+namespace ddprun {
+
+// "'lr = ' is no TOML: key has no value", without a full stop; `text` is the whole file's.
+std::string not_toml(const toml::parse_error& error, const std::string& text);
+
+// A text and a number as TOML writes them.
+std::string toml_string(const std::string& text);
+std::string toml_number(double value);
+
+}  // namespace ddprun
