@@ -138,4 +138,5 @@ TEST_CASE("docs/resume.md does what it says", "[docs]") { check_page("resume.md"
 TEST_CASE("docs/checkpoints.md does what it says", "[docs]") { check_page("checkpoints.md"); }
 TEST_CASE("docs/transfer.md does what it says", "[docs]") { check_page("transfer.md"); }
 TEST_CASE("docs/own-model.md does what it says", "[docs]") { check_page("own-model.md"); }
+TEST_CASE("docs/containers.md does what it says", "[docs]") { check_page("containers.md"); }
 TEST_CASE("docs/gpu.md does what it says", "[docs]") { check_page("gpu.md"); }
