@@ -1,0 +1,37 @@
+// What a page of docs/ promises in its fenced blocks. Pure.
+//
+//   ```sh        commands that a test runs, all of a page's in one folder and in their order
+//   ```text      directly behind them: what they print
+//   ```console   commands behind a prompt ("$ ", "node0$ ") that cannot run here; those of ddprun are tried with
+//   --dry-run
+//   ```bash      a job script of Slurm, which a test runs with ddprun's dry run
+//   ```cpp FILE  lines of that file of the repository
+#pragma once
+#include <string>
+#include <vector>
+
+namespace ddprun::test {
+
+struct Block {
+  std::string language = {}, file = {};  // the words behind the fence
+  std::string text = {};
+  int line = 0;          // of its fence in the page, from 1
+  bool follows = false;  // nothing but empty lines since the block before
+};
+// Throws std::runtime_error where a block has no end.
+std::vector<Block> blocks_of(const std::string& page);
+
+// A script for bash that ends with 0 where each command ends with 0, or with the code that a comment "# exits with 75"
+// behind it names. stderr goes where stdout goes.
+std::string script_of(const std::string& commands);
+
+// The commands of ddprun in a ```console block, without their prompts.
+std::vector<std::string> ddprun_commands(const std::string& console);
+
+// Whether these are the lines that a page shows: numbers are all alike, and a line "..." stands for any lines.
+bool shows(const std::string& page, const std::string& output);
+
+// The files that a page links to, as it writes them; no addresses of the web.
+std::vector<std::string> links_of(const std::string& page);
+
+}  // namespace ddprun::test

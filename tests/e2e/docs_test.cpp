@@ -1,0 +1,142 @@
+// The pages of docs/ for people who train: each command in them runs, and prints what the page shows.
+#include <algorithm>
+#include <filesystem>
+
+#include "tests/e2e/doc_page.h"
+#include "tests/e2e/programs.h"
+#include "tests/support/catch.h"
+#include "tests/support/command.h"
+#include "tests/support/hosts.h"
+
+using namespace ddprun::test;
+using namespace std::chrono_literals;
+namespace fs = std::filesystem;
+
+namespace {
+
+constexpr auto kBlockLimit = 60s;
+
+// What Slurm would be and do, and ddprun in its dry run.
+constexpr const char* kSlurm = R"(
+ddprun() { command ddprun --dry-run "$@"; }
+srun() { "$@"; }
+scontrol() { if [ "$1" = show ]; then echo node0; fi; }
+export SLURM_NNODES=4 SLURM_NODEID=1 SLURM_JOB_ID=17 SLURM_JOB_NODELIST='node[0-3]'
+)";
+
+CommandOptions in_folder(const TempFolder& folder) {
+  const std::string python = fs::path(torch_python()).parent_path();
+  return {
+      .env = {{"PATH", DDPRUN_BIN_DIR ":" + python + ":/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"},
+              {"RES_OPTIONS", "timeout:1 attempts:1"}},
+      .cwd = folder.path()};
+}
+
+std::string words(const std::string& page, const Block& block) {
+  return page + ":" + std::to_string(block.line) + ":\n" + block.text;
+}
+
+Ended bash(const TempFolder& folder, const std::string& script, const std::vector<std::string>& before = {}) {
+  std::vector<std::string> argv = before;
+  argv.insert(argv.end(), {"bash", "-c", script});
+  return run(argv, kBlockLimit, in_folder(folder));
+}
+
+// A host of its own, so that ports that a page names are free.
+void run_blocks(const std::string& page, const std::vector<Block>& blocks) {
+  const TempFolder folder;
+  const Hosts hosts(1);
+  std::string said;
+  for (const Block& block : blocks) {
+    INFO(words(page, block));
+    if (block.language == "text" && block.follows) {
+      INFO("it printed:\n" << said);
+      CHECK(shows(block.text, said));
+    }
+    said.clear();
+    if (block.language != "sh") continue;
+    const Ended ended = bash(folder, script_of(block.text), hosts.on(0, {}));
+    REQUIRE(ended == exited(0));
+    said = ended.out;
+  }
+}
+
+void try_dry(const std::string& page, const std::vector<Block>& blocks) {
+  const TempFolder folder;
+  REQUIRE(bash(folder, "umask 077 && ddprun --make-token > job.token") == exited(0));
+  for (const Block& block : blocks) {
+    INFO(words(page, block));
+    if (block.language == "bash") CHECK(bash(folder, kSlurm + script_of(block.text)) == exited(0));
+    if (block.language != "console") continue;
+    for (const std::string& command : ddprun_commands(block.text)) {
+      INFO(command);
+      CHECK(bash(folder, kSlurm + command) == exited(0));
+    }
+  }
+}
+
+void check_files(const std::string& page, const std::string& text, const std::vector<Block>& blocks) {
+  for (const std::string& link : links_of(text)) {
+    INFO(page << " links to " << link);
+    CHECK(fs::exists(fs::path(DDPRUN_SOURCE_DIR "/docs") / link));
+  }
+  for (const Block& block : blocks) {
+    if (block.language != "cpp") continue;
+    INFO(words(page, block));
+    CHECK(has(read_file(fs::path(DDPRUN_SOURCE_DIR) / block.file), block.text));
+  }
+}
+
+void check_page(const std::string& page) {
+  if (!hosts_or_skip()) return;
+  const std::string text = read_file(fs::path(DDPRUN_SOURCE_DIR "/docs") / page);
+  REQUIRE_FALSE(text.empty());
+  const std::vector<Block> blocks = blocks_of(text);
+  check_files(page, text, blocks);
+  try_dry(page, blocks);
+  run_blocks(page, blocks);
+}
+
+}  // namespace
+
+TEST_CASE("a page's blocks, their exit codes and their output are read as written", "[docs]") {
+  const auto blocks = blocks_of("words\n```sh\na\n```\n\n```text\nb 1\n```\nmore\n```cpp x.cpp\n```\n");
+  REQUIRE(blocks.size() == 3);
+  CHECK(blocks[0].language == "sh");
+  CHECK(blocks[0].text == "a\n");
+  CHECK(blocks[0].line == 2);
+  CHECK(blocks[1].follows);
+  CHECK_FALSE(blocks[2].follows);
+  CHECK(blocks[2].file == "x.cpp");
+  CHECK_THROWS(blocks_of("```sh\n"));
+
+  const TempFolder folder;
+  CHECK(bash(folder, script_of("true\nsh -c 'exit 75'  # exits with 75\ntrue")) == exited(0));
+  CHECK(bash(folder, script_of("true  # exits with 75")) == exited(1));
+  CHECK(bash(folder, script_of("false\ntrue")) == exited(1));
+  CHECK(bash(folder, script_of("sh -c \\\n  'exit 2'  # exits with 2\nls /none  # exits with 2"))
+            .out.starts_with("ls: "));
+
+  CHECK(ddprun_commands("node0$ ddprun a \\\n  b\n$ train\nddprun c\n$ A=1 ddprun d\n") ==
+        std::vector<std::string>{"ddprun a \\\n  b", "A=1 ddprun d"});
+  CHECK(links_of("[a](b.md) [c](https://d) [e](f.md)") == std::vector<std::string>{"b.md", "f.md"});
+}
+
+TEST_CASE("a page shows an output whose numbers are others, and no other one", "[docs]") {
+  CHECK(shows("epoch 1: loss 0.25\n", "epoch 2: loss 1e-05\n"));
+  CHECK_FALSE(shows("epoch 1: loss 0.25\n", "epoch 1: cost 0.25\n"));
+  CHECK_FALSE(shows("a\n", "a\nb\n"));
+  CHECK_FALSE(shows("a\nb\n", "a\n"));
+  CHECK(shows("a\n...\nd\n", "a\nb\nc\nd\n"));
+  CHECK(shows("...\nd\n...\n", "d\n"));
+  CHECK_FALSE(shows("a\n...\nd\n", "a\nb\n"));
+}
+
+TEST_CASE("docs/quick-start.md does what it says", "[docs]") { check_page("quick-start.md"); }
+TEST_CASE("docs/several-nodes.md does what it says", "[docs]") { check_page("several-nodes.md"); }
+TEST_CASE("docs/resume.md does what it says", "[docs]") { check_page("resume.md"); }
+TEST_CASE("docs/checkpoints.md does what it says", "[docs]") { check_page("checkpoints.md"); }
+TEST_CASE("docs/transfer.md does what it says", "[docs]") { check_page("transfer.md"); }
+TEST_CASE("docs/own-model.md does what it says", "[docs]") { check_page("own-model.md"); }
+TEST_CASE("docs/containers.md does what it says", "[docs]") { check_page("containers.md"); }
+TEST_CASE("docs/gpu.md does what it says", "[docs]") { check_page("gpu.md"); }
