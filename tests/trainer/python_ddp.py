@@ -1,25 +1,27 @@
 """What `train` does, in Python: the peer of its tests and benches. Same command line, same lines, same snapshot, as the PyTorch tutorial writes it
-(torchrun's environment, DistributedSampler, DataLoader, DistributedDataParallel, SGD); only what those need is taken from the command line.
+(torchrun's environment, DistributedSampler, DataLoader, DistributedDataParallel); only what those need is taken from the command line.
 
-  python_ddp.py [total_epochs] [save_every] [--batch-size N] [--lr X] [--momentum X] [--seed N] [--init FILE] [--snapshot FILE]
-                [--log-every N] [--threads N] [--data FOLDER] [--loader dataloader|tensor]
+  python_ddp.py [total_epochs] [save_every] [--model NAME] [--dataset NAME] [--batch-size N] [--optimizer NAME] [--lr X] [--momentum X]
+                [--weight-decay X] [--seed N] [--init FILE] [--snapshot FILE] [--log-every N] [--threads N] [--data FOLDER]
+                [--set SECTION.KEY=VALUE] [--loader dataloader|tensor]
 
 --loader tensor takes each batch from the whole data set by one index_select, as `train` does, instead of through a DataLoader: then what differs
-between the two is Python itself. --weights FILE saves the weights after --weights-after N steps, too.
+between the two is Python itself. --weights FILE saves the weights after --weights-after N steps, too. The models but ConvNet, the data but digits
+and the optimizers are course_peer.py's.
 """
 import argparse
 import gzip
 import os
-import pathlib
 import time
 
 import torch
 import torch.distributed as dist
+import torch.nn.functional as F
 from torch import nn
 from torch.nn.parallel import DistributedDataParallel
 from torch.utils.data import DataLoader, DistributedSampler, TensorDataset
 
-HERE = pathlib.Path(__file__).resolve().parent
+import course_peer
 
 
 class ConvNet(nn.Module):
@@ -46,44 +48,83 @@ def load(folder, part):
 
 
 def batches_by_tensor(dataset, sampler, size):
-    images, labels = dataset.tensors
+    inputs, targets = dataset.tensors
     for batch in torch.tensor(list(sampler)).split(size):
-        yield images.index_select(0, batch), labels.index_select(0, batch)
+        yield inputs.index_select(0, batch), targets.index_select(0, batch)
 
 
-def count_correct(model, dataset, rank, world):
-    """As the tutorial does it: every rank a part of the test set, on rank 0's batch norm statistics, none counted twice."""
+def loss_of(scores, targets):
+    """Of images one guess for each, of texts one for each of its characters."""
+    return F.cross_entropy(scores.flatten(0, -2), targets.flatten())
+
+
+def evaluate(model, dataset, rank, world):
+    """How many guesses were right, of how many, and their mean loss, on rank 0. As the tutorial does it: every rank a part of the test set, on rank
+    0's batch norm statistics, none counted twice."""
     for buffer in model.module.buffers():
         dist.broadcast(buffer, 0)
     model.eval()
-    images, labels = (tensor[rank::world] for tensor in dataset.tensors)
+    inputs, targets = (tensor[rank::world] for tensor in dataset.tensors)
+    size = 100 if targets.dim() > 1 else 1000  # texts, images: as many at once as `train` takes
+    sums = torch.zeros(3, dtype=torch.double)
     with torch.no_grad():
-        correct = (model.module(images).argmax(1) == labels).sum()
+        for some, wanted in zip(inputs.split(size), targets.split(size)):
+            scores = model.module(some)
+            correct = (scores.argmax(-1) == wanted).sum().item()
+            sums += torch.tensor([correct, wanted.numel(), loss_of(scores, wanted).item() * wanted.numel()])
     model.train()
-    dist.reduce(correct, 0)
-    return correct.item()
+    dist.reduce(sums, 0)
+    correct, tested, loss = sums.tolist()
+    return int(correct), int(tested), loss / tested
+
+
+def found(dataset_name, correct, tested, loss):
+    test_loss = f"test loss {loss:.4f}, " if dataset_name == "text" else ""
+    return f"{test_loss}accuracy {correct / tested:.4f} ({correct} of {tested})"
 
 
 def parse():
     parser = argparse.ArgumentParser()
     parser.add_argument("total_epochs", type=int, nargs="?", default=10)
     parser.add_argument("save_every", type=int, nargs="?", default=1)
+    parser.add_argument("--model", choices=["convnet", *course_peer.MODELS], default="convnet")
+    parser.add_argument("--dataset", choices=["digits", *course_peer.DATASETS])
     parser.add_argument("--batch-size", type=int, default=32)
+    parser.add_argument("--optimizer", choices=course_peer.OPTIMIZERS, default="sgd")
     parser.add_argument("--lr", type=float, default=0.05)
     parser.add_argument("--momentum", type=float, default=0.9)
+    parser.add_argument("--weight-decay", type=float, default=0)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--init")
     parser.add_argument("--init-to", help="saves the first weights, drawn from another seed")
     parser.add_argument("--snapshot", default="snapshot.pt")
     parser.add_argument("--log-every", type=int, default=0)
     parser.add_argument("--threads", type=int, default=0)
-    parser.add_argument("--data", default=HERE.parent.parent / "data" / "digits")
+    parser.add_argument("--data", help="the folder of the data set")
+    parser.add_argument("--context", type=int, default=64)
+    parser.add_argument("--set", action="append", default=[], metavar="SECTION.KEY=VALUE", help="of " + ", ".join(course_peer.SETTINGS))
     parser.add_argument("--loader", choices=["dataloader", "tensor"], default="dataloader")
     parser.add_argument("--weights-after", type=int, default=0)
     parser.add_argument("--weights")
     parser.add_argument("--device", default="cpu", choices=["cpu"])
     parser.add_argument("--fresh", action="store_true", help="always so: it never resumes")
-    return parser.parse_args()
+    args = parser.parse_args()
+    args.set = course_peer.settings(args.set)
+    args.dataset = args.dataset or ("text" if args.model == "gpt" else "digits")
+    args.data = args.data or course_peer.DATA_FOLDER / args.dataset
+    return args
+
+
+def load_data(args):
+    """To train on, and to test on."""
+    if args.dataset == "digits":
+        return load(args.data, "train"), load(args.data, "t10k")
+    return course_peer.load(args)
+
+
+def make_net(args, train, seed):
+    torch.manual_seed(seed)
+    return ConvNet(*train.tensors[0].shape[2:]) if args.model == "convnet" else course_peer.make_net(args, train)
 
 
 def main():
@@ -92,28 +133,25 @@ def main():
         torch.set_num_threads(args.threads)
     dist.init_process_group("gloo")
     rank, world = dist.get_rank(), dist.get_world_size()
-    train, test = load(args.data, "train"), load(args.data, "t10k")
-    torch.manual_seed(args.seed)
-    net = ConvNet(*train.tensors[0].shape[2:])
+    train, test = load_data(args)
+    net = make_net(args, train, args.seed)
     if args.init:
         net.load_state_dict(torch.load(args.init, weights_only=True))
     if args.init_to:
-        torch.manual_seed(args.seed + 1)
-        net = ConvNet(*train.tensors[0].shape[2:])
+        net = make_net(args, train, args.seed + 1)
         if rank == 0:
             torch.save(net.state_dict(), args.init_to)
     model = DistributedDataParallel(net)
-    optimizer = torch.optim.SGD(model.parameters(), lr=args.lr, momentum=args.momentum)
-    loss_of = nn.CrossEntropyLoss()
+    optimizer = course_peer.make_optimizer(args, model.parameters())
     sampler = DistributedSampler(train, seed=args.seed)
     loader = DataLoader(train, batch_size=args.batch_size, sampler=sampler)
     began, steps = time.perf_counter(), 0
     for epoch in range(args.total_epochs):
         sampler.set_epoch(epoch)
         batches = loader if args.loader == "dataloader" else batches_by_tensor(train, sampler, args.batch_size)
-        for step, (images, labels) in enumerate(batches, 1):
+        for step, (inputs, targets) in enumerate(batches, 1):
             optimizer.zero_grad()
-            loss = loss_of(model(images), labels)
+            loss = loss_of(model(inputs), targets)
             loss.backward()
             optimizer.step()
             steps += 1
@@ -121,17 +159,17 @@ def main():
                 print(f"epoch {epoch + 1} step {step} loss {loss.item():.9g}", flush=True)
             if steps == args.weights_after and args.weights and rank == 0:
                 torch.save(net.state_dict(), args.weights)
-        correct = count_correct(model, test, rank, world)
+        seen = evaluate(model, test, rank, world)
         if rank == 0:
-            print(f"epoch {epoch + 1} of {args.total_epochs}: accuracy {correct / len(test):.4f} ({correct} of {len(test)})", flush=True)
+            print(f"epoch {epoch + 1} of {args.total_epochs}: {found(args.dataset, *seen)}", flush=True)
             if (epoch + 1) % args.save_every == 0 or epoch + 1 == args.total_epochs:
                 snapshot = {"MODEL_STATE": net.state_dict(), "OPTIMIZER_STATE": optimizer.state_dict(), "EPOCHS_RUN": epoch + 1}
                 torch.save(snapshot, args.snapshot + ".new")
                 os.replace(args.snapshot + ".new", args.snapshot)
     if rank == 0:
         seconds, samples = time.perf_counter() - began, args.total_epochs * sampler.total_size
-        print(f"done: {args.total_epochs} epochs, accuracy {correct / len(test):.4f} ({correct} of {len(test)}), {samples} samples in "
-              f"{seconds:.3f} s: {samples / seconds:.0f} samples/s", flush=True)
+        print(f"done: {args.total_epochs} epochs, {found(args.dataset, *seen)}, {samples} samples in {seconds:.3f} s: "
+              f"{samples / seconds:.0f} samples/s", flush=True)
     dist.barrier()
     dist.destroy_process_group()
 

@@ -19,6 +19,10 @@ namespace nn = torch::nn;
 
 constexpr double kDeviation = 0.02;
 
+// As Python's nn.Linear: one pass adds the bias with the product. LibTorch's own makes a second one, which rounds
+// otherwise.
+at::Tensor linear(const nn::Linear& layer, const at::Tensor& x) { return at::linear(x, layer->weight, layer->bias); }
+
 class AttentionImpl : public nn::Module {
  public:
   explicit AttentionImpl(const ModelSpec& spec) : heads_(spec.heads), dropout_(spec.dropout) {
@@ -29,12 +33,12 @@ class AttentionImpl : public nn::Module {
   // [n, length, embedding] -> the same; no place sees those after it
   at::Tensor forward(const at::Tensor& x) {
     const std::int64_t n = x.size(0), length = x.size(1), embedding = x.size(2);
-    std::vector<at::Tensor> parts = c_attn_->forward(x).split(embedding, 2);  // queries, keys, values
+    std::vector<at::Tensor> parts = linear(c_attn_, x).split(embedding, 2);  // queries, keys, values
     for (at::Tensor& part : parts) part = part.view({n, length, heads_, embedding / heads_}).transpose(1, 2);
     const at::Tensor seen = at::scaled_dot_product_attention(parts[0], parts[1], parts[2], {},
                                                              is_training() ? dropout_ : 0, /*is_causal=*/true);
     const at::Tensor joined = seen.transpose(1, 2).contiguous().view({n, length, embedding});
-    return torch::dropout(c_proj_->forward(joined), dropout_, is_training());
+    return torch::dropout(linear(c_proj_, joined), dropout_, is_training());
   }
 
  private:
@@ -52,7 +56,7 @@ class MlpImpl : public nn::Module {
   }
 
   at::Tensor forward(const at::Tensor& x) {
-    return torch::dropout(c_proj_->forward(at::gelu(c_fc_->forward(x), "tanh")), dropout_, is_training());
+    return torch::dropout(linear(c_proj_, at::gelu(linear(c_fc_, x), "tanh")), dropout_, is_training());
   }
 
  private:
@@ -126,7 +130,7 @@ class Gpt : public Model {
       throw Error("the model gpt cannot read tokens of the shape " + c10::str(tokens.sizes()),
                   "it looks back on " + std::to_string(context_) + " of them",
                   "Give it [n, 1 to " + std::to_string(context_) + "].");
-    return lm_head_->forward(transformer_->forward(tokens));
+    return linear(lm_head_, transformer_->forward(tokens));
   }
 
   bool training_reads_buffers() const override { return false; }  // there are none
