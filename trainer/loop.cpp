@@ -122,6 +122,20 @@ bool is_due(const Run& run, std::int64_t every) {
   return run.at.epochs_run % every == 0 || run.at.epochs_run >= run.options.training.epochs;
 }
 
+// `seen` samples of all ranks took so many seconds.
+EpochReport report_of(const Loop& loop, bool looked, std::int64_t seen, double seconds) {
+  const Run& run = loop.run;
+  EpochReport report{.epoch = run.at.epochs_run,
+                     .epochs = run.options.training.epochs,
+                     .loss = loop.evaluation.train_loss,
+                     .evaluated = looked,
+                     .correct = loop.evaluation.correct,
+                     .tested = run.data.task == Task::regress ? 0 : loop.evaluation.observed,
+                     .samples_per_second = static_cast<double>(seen) / seconds};
+  if (run.data.task != Task::classify) report.test_loss = loop.evaluation.loss;
+  return report;
+}
+
 // `seen` samples of all ranks have passed since `began`.
 void end_epoch(Loop& loop, std::int64_t seen, TimePoint began) {
   Run& run = loop.run;
@@ -138,14 +152,7 @@ void end_epoch(Loop& loop, std::int64_t seen, TimePoint began) {
   }
   const double seconds = Seconds(Clock::now() - began).count();
   run.worker.throughput(static_cast<double>(seen) / run.group.world_size() / seconds);
-  loop.last = {.epoch = run.at.epochs_run,
-               .epochs = o.training.epochs,
-               .loss = loop.evaluation.train_loss,
-               .evaluated = looks,
-               .correct = loop.evaluation.correct,
-               .tested = run.data.task == Task::regress ? 0 : loop.evaluation.observed,
-               .samples_per_second = static_cast<double>(seen) / seconds};
-  if (run.data.task != Task::classify) loop.last.test_loss = loop.evaluation.loss;
+  loop.last = report_of(loop, looks, seen, seconds);
   run.progress.line(line_of(loop.last));
   loop.records.epoch(loop.last, loop.evaluation);
   run.epoch = new_epoch(run.device);
@@ -188,6 +195,7 @@ void publish_weights(Run& run) {
 
 bool is_over(const Run& run) { return run.at.epochs_run >= run.options.training.epochs || run.judge.has_stopped(); }
 
+// Where the run's snapshot has all of it already.
 void tell_nothing_to_do(Run& run) {
   const std::string path = run.options.snapshot.path;
   if (run.judge.has_stopped() && run.at.epochs_run < run.options.training.epochs)
@@ -196,6 +204,21 @@ void tell_nothing_to_do(Run& run) {
   else
     run.progress.line("nothing to do: " + path + " has all of the " + std::to_string(run.options.training.epochs) +
                       " epochs. Ask for more of them, or begin anew with --fresh.");
+}
+
+// What a script asked for it gets all the same: the numbers of the model as it is.
+Ending end_at_once(Run& run) {
+  tell_nothing_to_do(run);
+  const Options& o = run.options;
+  if (!o.logging.result.empty() || !o.evaluation.predictions.empty()) {
+    run.epoch.samples = 1;  // of no epoch: its loss is 0
+    Loop loop{.run = run, .records = Records(run), .from = run.at, .early = run.judge.has_stopped()};
+    loop.evaluation = evaluate(run, !o.evaluation.predictions.empty());
+    loop.last = report_of(loop, /*looked=*/true, 0, 1);
+    all_or_none(run.group, [&] { write_result(loop, loop.early ? "early" : "done"); });
+  }
+  publish_weights(run);
+  return Ending::done;
 }
 
 Ending finish(Loop& loop) {
@@ -222,11 +245,7 @@ Ending finish(Loop& loop) {
 Ending train(const CommandLine& config, const RankEnv& env, std::optional<at::Device> device, Progress& progress) {
   Worker worker;
   Run run = begin_run(config, env, device, progress, worker);
-  if (is_over(run)) {
-    tell_nothing_to_do(run);
-    publish_weights(run);
-    return Ending::done;
-  }
+  if (is_over(run)) return end_at_once(run);
   Loop loop{.run = run, .records = Records(run), .from = run.at};
   if (!worker.has_launcher() && !env.under_agent) loop.signal.emplace(run.group);
   while (!is_over(run)) {

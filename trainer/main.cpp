@@ -67,7 +67,10 @@ int run(const CommandLine& config, const RankEnv& env, const Environment& enviro
   const auto threads = static_cast<int>(options.machine.threads);
   if (const int chosen = choose_threads(threads, environment.count("OMP_NUM_THREADS"))) torch::set_num_threads(chosen);
   Progress progress(stdout, style_of(env), static_cast<int>(options.logging.every));
-  return code_of(train(config, env, device, progress));
+  const Ending ending = train(config, env, device, progress);
+  // The last rank removes the file they met in; elsewhere the process's end is as good.
+  if (options.group.init_method.starts_with("file://") && ending != Ending::left) destroy_process_group();
+  return code_of(ending);
 }
 
 int tour(const TourLine& line, const RankEnv& env) {

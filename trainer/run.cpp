@@ -224,6 +224,8 @@ Run begin_run(const CommandLine& config, const RankEnv& env, std::optional<at::D
     go_on_from(run, *resumed);
     if (run.at.epochs_run < o.training.epochs && !run.judge.has_stopped()) {
       progress.line("resuming from " + resumed->path + ": " + how_far(run));
+      const std::string unused = !o.model.init.empty() ? "--init" : !o.model.transfer.empty() ? "--transfer" : "";
+      if (!unused.empty()) progress.line(unused + " is for a run's beginning, and not looked at; --fresh begins anew");
       if (resumed->extra.is_object() && resumed->extra.contains("config")) tell_changes(run, resumed->extra["config"]);
     }
   } else {

@@ -13,8 +13,12 @@ std::string load_first_weights(torch::nn::Module& model, const ModelOptions& opt
   const bool partial = !options.transfer.empty();
   const std::string& path = partial ? options.transfer : options.init;
   if (path.empty()) return "";
-  const LoadReport report = load_weights(model, path, {.partial = partial, .skip = options.skip});
-  return partial ? "weights of " + path + ": " + report.text() : "";
+  if (partial) {
+    const LoadReport report = load_weights(model, path, {.partial = true, .skip = options.skip});
+    return "weights of " + path + ": " + report.text();
+  }
+  load_weights(model, path, {.skip = options.skip, .remedy = "Name weights of this model, or take what fits with --transfer."});
+  return "";
 }
 
 void freeze_all_but(torch::nn::Module& model, const std::vector<std::string>& prefixes) {

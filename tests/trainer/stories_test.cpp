@@ -249,7 +249,7 @@ TEST_CASE("SIGTERM to one rank that was started by hand makes all save after the
   CHECK(first == exited(75));
   CHECK(second == exited(75));
   CHECK_THAT(first.out, Contains("saved at step ") && Contains(", to go on from there later"));
-  std::filesystem::remove(folder / "meeting");
+  CHECK_FALSE(std::filesystem::exists(folder / "meeting"));  // the same command works again
   by_hand(2, url, with({"--snapshot", folder / "stopped.pt"}, settings)).wait_all_good();
   CHECK(python_says(kEqualWeights, {folder / "undisturbed.pt", folder / "stopped.pt"}) ==
         python_says(kEqualWeights, {folder / "undisturbed.pt", folder / "undisturbed.pt"}));
@@ -287,7 +287,12 @@ TEST_CASE("a run that no longer gets better ends early, keeps its best, and publ
                     "torch.load(sys.argv[1], weights_only=True)['EPOCHS_RUN'])\n",
                     {folder / "s-best.pt", folder / "best.safetensors"}) ==
         "True " + result["best"]["epoch"].dump() + "\n");
+  std::filesystem::remove(folder / "r.json");
   CHECK_THAT(ranks_do(2, settings).out, Contains("nothing to do: ") && Contains(" ended early, after "));
+  const auto again = json_in(folder / "r.json");  // a script gets its answer all the same
+  CHECK(again["ended"] == "early");
+  CHECK(again["epochs"] == result["epochs"]);
+  CHECK(again["accuracy"] == result["accuracy"]);
 }
 
 TEST_CASE("metrics of a run that is killed and resumed have each step once, for JSON and for TensorBoard",

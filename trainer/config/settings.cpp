@@ -377,8 +377,10 @@ std::string unknown_setting(const std::string& key) {
 std::optional<std::string> apply(const Setting& setting, Options& options) {
   if (setting.text == kMustBeGiven) {
     const std::string flag = setting.row->flag;
-    return setting.origin + " is ???, a value that must be given: pass " +
-           (flag.starts_with("--") ? flag + " " + setting.row->value + " or " : "") + "--set " + setting.row->key +
+    const std::string word = flag.starts_with("--") ? flag + " " + setting.row->value + " or "
+                             : flag.empty()         ? ""
+                                                    : "the word " + flag + " or ";
+    return setting.origin + " is ???, a value that must be given: pass " + word + "--set " + setting.row->key +
            "=VALUE.";
   }
   const auto why = read(*setting.row, setting.text, setting.row->place(options));

@@ -118,7 +118,9 @@ WeightsMatch match_weights(const std::vector<TensorShape>& file, const std::vect
   const std::string why = misfits(match.report);
   if (!options.partial && !why.empty())
     throw Error("cannot load " + source, why,
-                "Load it into the model it was saved from, or set LoadOptions::partial to take what fits.");
+                options.remedy.empty()
+                    ? "Load it into the model it was saved from, or set LoadOptions::partial to take what fits."
+                    : options.remedy);
   if (match.pairs.empty() && !why.empty())
     throw Error("cannot load " + source, "none of its tensors fits the model: " + why,
                 "LoadOptions::rename makes names fit.");

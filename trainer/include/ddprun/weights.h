@@ -42,6 +42,8 @@ struct LoadOptions {
   std::vector<std::pair<std::string, std::string>> rename = {};
   // The module's tensors whose names begin so stay as they are, and the file's of such names are passed over: "fc.".
   std::vector<std::string> skip = {};
+  // How a misfit is to be mended, for programs whose users know nothing of LoadOptions; empty: in its words.
+  std::string remedy = {};
 };
 
 struct ShapeMismatch {
