@@ -21,11 +21,12 @@ usage: scripts/bench.sh [--quick] [--keep] [part ...]
   step      a worker's death to the next training step
   train     training samples per second, beside Python DDP
   ddp       the library: training, first step, snapshots, overlap, loader, beside Python DDP
+  models    ConvNet, VGG11_bn and GPT: samples per second, and from the command to the first step, beside Python DDP
 
   --quick   one sample of each: does it run?
   --keep    write what was measured into docs/bench.md
 
-Without words: all of them, in about a quarter of an hour. The samples go to build/bench/. A quiet machine gives the
+Without words: all of them, in about twenty minutes. The samples go to build/bench/. A quiet machine gives the
 better figures.
 END
 }
@@ -34,7 +35,7 @@ words=()
 for word in "$@"; do
   case $word in
     -h | --help) usage && exit ;;
-    --quick | --keep | launch | death | restart | regroup | tee | memory | store | barrier | attack | world | count | step | train | ddp) words+=("$word") ;;
+    --quick | --keep | launch | death | restart | regroup | tee | memory | store | barrier | attack | world | count | step | train | ddp | models) words+=("$word") ;;
     *) echo "bench.sh: there is no '$word'" >&2 && usage >&2 && exit 2 ;;
   esac
 done
@@ -48,8 +49,9 @@ options=(-DDDPRUN_BENCH=ON)
 [ -e build/release/build.ninja ] || options+=(-DDDPRUN_TESTS=OFF)
 targets=(bench_programs)
 wants() { [ ${#parts[@]} -eq 0 ] || [[ " ${parts[*]} " == *" $1 "* ]]; }
-if wants step || wants train; then targets+=(train); fi
+if wants step || wants train || wants models; then targets+=(train); fi
 if wants ddp; then targets+=(ddp_load); fi
+if wants models; then targets+=(model_worker); fi
 if [ ${#targets[@]} -gt 1 ]; then options+=(-DDDPRUN_TRAINER=ON); fi
 cmake --preset release "${options[@]}" >/dev/null
 cmake --build --preset release --target "${targets[@]}" -- -j"$(nproc)" --quiet

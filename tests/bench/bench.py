@@ -18,6 +18,7 @@ import ddp
 import death
 import launch
 import memory
+import models
 import regroup
 import restart
 import store
@@ -43,6 +44,7 @@ PARTS = {  # word: (the section's title, what measures it)
     "step": ("Death to the next training step", trainer.bench_step),
     "train": ("Training", trainer.bench_train),
     "ddp": ("DistributedDataParallel", ddp.bench),
+    "models": ("Models", models.bench),
 }
 
 

@@ -19,6 +19,7 @@ class Job:
         self.folder = tempfile.mkdtemp(prefix="ddprun-bench-")
         command = [word.replace("FOLDER", self.folder) for word in command]
         self.mark = os.path.basename(self.folder)
+        self.began = time.monotonic_ns()
         self.process = subprocess.Popen(command, cwd=self.folder, env={**os.environ, **(env or {}), MARK: self.mark},
                                         stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
         self.text = ""
