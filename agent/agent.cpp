@@ -283,9 +283,14 @@ void Agent::bring_store_near() {
   proxy_.reset();
   if (seat_->group_rank == 0) return coordination_->offer_store(seat_->round, store_->gateway());
   const auto print = [this](const std::string& line) { pipes_.print("ddprun: " + line + ".\n"); };
-  proxy_ = std::make_unique<StoreProxy>(StoreProxy::Options{
-      .on_lost = [print](const std::string& why) { print("the round's store is out of reach: " + why); },
-      .on_refusal = print});
+  // At a round's end the store goes before we are told of it; that is worth a line to those alone who still need it.
+  const auto lost = [this, print, round = seat_->round](const std::string& why) {
+    asio::post(io_, [this, print, round, why] {
+      if (seat_ && seat_->round == round && !living_workers().empty())
+        print("the round's store is out of reach: " + why);
+    });
+  };
+  proxy_ = std::make_unique<StoreProxy>(StoreProxy::Options{.on_lost = lost, .on_refusal = print});
   dialer_ = coordination_->dial_store(*seat_, proxy_->upstream());
 }
 
@@ -406,19 +411,21 @@ void Agent::start_workers(const Seat& seat) {
   reporter_.workers_run();
 }
 
+std::vector<pid_t> Agent::living_workers() const {
+  std::vector<pid_t> pids;
+  for (const auto& [local_rank, worker] : workers_.records())
+    if (worker.pid && !worker.status) pids.push_back(worker.pid);
+  return pids;
+}
+
 // A fresh pipe for every round, as the store: what an old round's processes still write reaches nobody.
 void Agent::offer_timers() {
   if (!options_.timer_file) return;
-  const auto living = [this] {
-    std::vector<pid_t> pids;
-    for (const auto& [local_rank, worker] : workers_.records())
-      if (worker.pid && !worker.status) pids.push_back(worker.pid);
-    return pids;
-  };
   file_timer_.reset();
   file_timer_ = std::make_unique<FileTimer>(
       io_, *options_.timer_file,
-      FileTimer::Surroundings{living, [this](const TimerExpiry& expiry) { on_timer_expiry(expiry); },
+      FileTimer::Surroundings{[this] { return living_workers(); },
+                              [this](const TimerExpiry& expiry) { on_timer_expiry(expiry); },
                               [this](const std::string& words) { pipes_.print("ddprun: " + words + ".\n"); }});
   options_.command.inherited["TORCHELASTIC_TIMER_FILE"] = file_timer_->path();
 }

@@ -103,6 +103,7 @@ class Agent {
   void happened(const Event& event);
   void carry_out(const Action& action);
   void start_workers(const Seat& seat);
+  std::vector<pid_t> living_workers() const;
   void offer_timers();
   void on_timer_expiry(const TimerExpiry& expiry);
   void report_failure(const ReportFailure& report);

@@ -17,7 +17,8 @@ std::string load_first_weights(torch::nn::Module& model, const ModelOptions& opt
     const LoadReport report = load_weights(model, path, {.partial = true, .skip = options.skip});
     return "weights of " + path + ": " + report.text();
   }
-  load_weights(model, path, {.skip = options.skip, .remedy = "Name weights of this model, or take what fits with --transfer."});
+  load_weights(model, path,
+               {.skip = options.skip, .remedy = "Name weights of this model, or take what fits with --transfer."});
   return "";
 }
 

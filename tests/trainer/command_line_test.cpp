@@ -159,8 +159,9 @@ TEST_CASE("??? in a file must be given", "[command_line]") {
   const std::string text = refused({"--config=job.toml"}, file);
   CHECK_THAT(text, Contains("train: job.toml:4: optimizer.lr is ???, a value that must be given: pass --lr X or --set "
                             "optimizer.lr=VALUE."));
-  CHECK_THAT(text, Contains("job.toml:2: training.epochs is ???, a value that must be given: pass the word total_epochs or "
-                            "--set training.epochs=VALUE."));
+  CHECK_THAT(text,
+             Contains("job.toml:2: training.epochs is ???, a value that must be given: pass the word total_epochs or "
+                      "--set training.epochs=VALUE."));
   CHECK(parsed({"--config=job.toml", "7", "--set=optimizer.lr=0.5"}, file).training.epochs == 7);
 }
 
