@@ -8,6 +8,8 @@
 
 namespace ddprun {
 
+static constexpr std::size_t kShownBytes = 80;  // of a line
+
 std::string not_toml(const toml::parse_error& error, const std::string& text) {
   std::string why(error.description());
   // The parser's words behind its "Error while parsing string: ".
@@ -15,7 +17,11 @@ std::string not_toml(const toml::parse_error& error, const std::string& text) {
   if (why.starts_with("unescaped control characters")) why = "a text has no closing quote";
   const std::vector<std::string> lines = split(text, '\n');
   const std::size_t line = error.source().begin.line;
-  return (line - 1 < lines.size() ? "'" + visible(lines[line - 1]) + "'" : std::string("this")) + " is no TOML: " + why;
+  const std::string shown = line - 1 < lines.size() ? lines[line - 1] : "";
+  const bool cut = shown.size() > kShownBytes;
+  return (!shown.empty() ? "'" + visible(shown.substr(0, kShownBytes)) + (cut ? "..." : "") + "'"
+                         : std::string("this")) +
+         " is no TOML: " + why;
 }
 
 std::string toml_string(const std::string& text) {

@@ -2,6 +2,8 @@
 
 #include <torch/torch.h>
 
+#include <cmath>
+
 #include "ddprun/collectives.h"
 #include "rendezvous/error.h"
 #include "trainer/ddp/all_or_none.h"
@@ -92,11 +94,11 @@ void write_all_predictions(Run& run, const Seen& seen) {
 Evaluation evaluate(Run& run, bool write_predictions) {
   const Seen seen = see_my_part(run, write_predictions);
   const at::Tensor sums = torch::stack({run.epoch.loss_sum, seen.correct, seen.loss_sum, seen.observed});
-  reduce(sums, 0, ReduceOp::sum, run.group);
+  all_reduce(sums, ReduceOp::sum, run.group);
   if (write_predictions) write_all_predictions(run, seen);
   const at::Tensor numbers = sums.cpu();
   const auto at = [&](std::int64_t i) { return numbers[i].item<double>(); };
-  return {.train_loss = at(0) / static_cast<double>(run.epoch.samples),
+  return {.train_loss = run.epoch.steps > 0 ? run.epoch.loss_of(at(0)) : std::nan(""),
           .loss = at(2) / std::max(at(3), 1.0),
           .correct = static_cast<std::int64_t>(at(1)),
           .observed = static_cast<std::int64_t>(at(3))};

@@ -7,14 +7,13 @@
 namespace ddprun {
 
 struct Evaluation {
-  double train_loss = 0;  // mean over the samples of the epoch
+  double train_loss = 0;  // mean over the samples of the epoch; NaN where there was none
   double loss = 0;        // mean over what was to be told: classes, characters, numbers
   std::int64_t correct = 0, observed = 0;
   double accuracy() const { return observed ? static_cast<double>(correct) / static_cast<double>(observed) : 0; }
 };
 
-// After an epoch. A collective; rank 0's answer counts, the others' is its own part. `write_predictions`: rank 0 also
-// writes --predictions.
+// After an epoch. A collective; all ranks have the same answer. `write_predictions`: rank 0 also writes --predictions.
 Evaluation evaluate(Run& run, bool write_predictions);
 
 }  // namespace ddprun

@@ -61,7 +61,10 @@ void account(Run& run, const StepDone& done) {
   run.at.samples_seen += samples;
   run.epoch.steps += 1;
   run.epoch.samples += samples;
-  run.epoch.loss_sum += done.loss * done.samples;  // on its device: nothing is waited for
+  if (done.taken)
+    run.epoch.loss_sum += done.loss_sum;  // on its device: nothing is waited for
+  else
+    run.epoch.skipped += samples;
 }
 
 Stop asked_after_step(Loop& loop) {
@@ -98,9 +101,10 @@ Stop train_epoch(Loop& loop) {
   return Stop::none;
 }
 
-// Rank 0 knows how good the model is; what follows from it, all must know.
+// What follows from an evaluation, the same on all ranks.
 struct Judgement {
-  double metric = 0;  // of --best
+  std::optional<double> metric = {};  // of --best
+  bool best = false;                  // so far, by it
   bool stop = false;
 };
 
@@ -110,12 +114,11 @@ Judgement judge(Loop& loop) {
   const auto metric = [&](const std::string& by) {
     return by == "accuracy" ? loop.evaluation.accuracy() : loop.evaluation.loss;
   };
-  const at::Tensor news = torch::tensor({metric(o.snapshot.best), metric(o.evaluation.by)}, torch::kDouble);
-  const at::Tensor there = news.to(run.device);
-  broadcast(there, 0, run.group);
-  const at::Tensor here = there.cpu();
-  const Verdict verdict = run.judge.judge(run.at.epochs_run, here[1].item<double>());
-  return {.metric = here[0].item<double>(), .stop = verdict.stop};
+  Judgement judgement{.stop = run.judge.judge(run.at.epochs_run, metric(o.evaluation.by)).stop};
+  if (o.snapshot.best == "none") return judgement;
+  judgement.metric = metric(o.snapshot.best);
+  judgement.best = run.best.judge(run.at.epochs_run, *judgement.metric).better;
+  return judgement;
 }
 
 bool is_due(const Run& run, std::int64_t every) {
@@ -141,25 +144,25 @@ void end_epoch(Loop& loop, std::int64_t seen, TimePoint began) {
   Run& run = loop.run;
   const Options& o = run.options;
   const bool last = run.at.epochs_run >= o.training.epochs, looks = is_due(run, o.evaluation.every);
-  std::optional<Judgement> judgement;
+  Judgement judgement;
   if (looks) {
     loop.evaluation = evaluate(run, !o.evaluation.predictions.empty() && (last || o.evaluation.patience > 0));
-    if (o.evaluation.patience > 0 || o.snapshot.best != "none") judgement = judge(loop);
+    judgement = judge(loop);
   } else {
     const at::Tensor sum = run.epoch.loss_sum.clone();
-    reduce(sum, 0, ReduceOp::sum, run.group);
-    loop.evaluation.train_loss = sum.item<double>() / static_cast<double>(run.epoch.samples);
+    all_reduce(sum, ReduceOp::sum, run.group);
+    loop.evaluation.train_loss = run.epoch.loss_of(sum.item<double>());
   }
+  check_loss(run, loop.evaluation.train_loss);
   const double seconds = Seconds(Clock::now() - began).count();
   run.worker.throughput(static_cast<double>(seen) / run.group.world_size() / seconds);
   loop.last = report_of(loop, looks, seen, seconds);
   run.progress.line(line_of(loop.last));
   loop.records.epoch(loop.last, loop.evaluation);
   run.epoch = new_epoch(run.device);
-  loop.early = judgement && judgement->stop && !last;
-  if (!is_due(run, o.snapshot.every_epochs) && !loop.early) return;
-  const bool has_metric = judgement && o.snapshot.best != "none";
-  save_run(run, has_metric ? std::optional(judgement->metric) : std::nullopt);
+  loop.early = judgement.stop && !last;
+  const bool by_steps = o.snapshot.every_steps > 0 && run.at.step % o.snapshot.every_steps == 0;
+  if (is_due(run, o.snapshot.every_epochs) || by_steps || judgement.best || loop.early) save_run(run, judgement.metric);
 }
 
 void write_result(const Loop& loop, const char* ended) {
@@ -177,7 +180,11 @@ Ending leave(Loop& loop, Stop stop) {
   run.worker.phase(Phase::saving);
   save_run(run);
   run.snapshots->finish();
-  write_result(loop, "saved");
+  try {
+    write_result(loop, "saved");
+  } catch (const std::exception& error) {  // what counts is saved
+    std::fprintf(stderr, "train: %s\n", error.what());
+  }
   run.progress.line("saved at step " + std::to_string(run.at.step) + ", to go on from there later");
   return run.worker.has_launcher() ? Ending::saved : Ending::requeue;
 }
@@ -188,7 +195,7 @@ void publish_weights(Run& run) {
   if (o.publish.empty()) return;
   all_or_none(run.group, [&] {
     if (run.group.rank() != 0) return;
-    if (o.best != "none") load_weights(*run.model, best_snapshot_path(o.path));
+    if (o.best != "none" && run.best.state().best_epoch > 0) load_weights(*run.model, best_snapshot_path(o.path));
     publish(*run.model, o.publish);
   });
 }
@@ -211,7 +218,6 @@ Ending end_at_once(Run& run) {
   tell_nothing_to_do(run);
   const Options& o = run.options;
   if (!o.logging.result.empty() || !o.evaluation.predictions.empty()) {
-    run.epoch.samples = 1;  // of no epoch: its loss is 0
     Loop loop{.run = run, .records = Records(run), .from = run.at, .early = run.judge.has_stopped()};
     loop.evaluation = evaluate(run, !o.evaluation.predictions.empty());
     loop.last = report_of(loop, /*looked=*/true, 0, 1);

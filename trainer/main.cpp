@@ -5,9 +5,11 @@
 
 #include <chrono>
 #include <cstdio>
+#include <cstring>
+#include <filesystem>
 #include <fstream>
 #include <functional>
-#include <sstream>
+#include <iterator>
 #include <thread>
 
 #include "ddprun/deterministic.h"
@@ -101,10 +103,9 @@ int report(const std::exception& error, const RankEnv& env) {
 
 std::string read_text(const std::string& path) {
   std::ifstream file(path, std::ios::binary);
-  std::ostringstream text;
-  text << file.rdbuf();
-  if (!file) throw std::system_error(errno, std::generic_category(), "");
-  return text.str();
+  if (!file) throw std::runtime_error(std::strerror(errno));
+  if (std::filesystem::is_directory(path)) throw std::runtime_error("it is a folder");
+  return {std::istreambuf_iterator<char>(file), {}};
 }
 
 // Ranks that were started by hand are told on the command line what a launcher tells in the environment.

@@ -22,9 +22,9 @@ struct StepReport {
 };
 
 struct EpochReport {
-  std::int64_t epoch, epochs;
+  std::int64_t epoch = 0, epochs = 0;
   double loss = 0;                       // mean over the samples of all ranks
-  bool evaluated = true;                 // whether what follows is known
+  bool evaluated = false;                // whether what follows is known
   std::int64_t correct = 0, tested = 0;  // over all ranks; none where there is no right and wrong
   std::optional<double> test_loss = {};  // where it says more than that
   double samples_per_second = 0;         // all ranks, training and testing

@@ -3,6 +3,7 @@
 #include <torch/torch.h>
 
 #include <chrono>
+#include <cmath>
 #include <nlohmann/json.hpp>
 
 #include "ddprun/collectives.h"
@@ -31,7 +32,6 @@ Records::Records(Run& run) : run_(run) {
   const LoggingOptions& o = run.options.logging;
   all_or_none(run.group, [&] {
     if (run.group.rank() != 0) return;
-    if (!o.result.empty()) check_result_file(o.result);
     if (wants_metrics(o)) metrics_ = std::make_unique<MetricsLog>(metrics_options(run), wall_time());
   });
 }
@@ -67,8 +67,8 @@ void Records::result(const Result& r) const {
                                 {"data", o.data.name},
                                 {"world_size", run_.group.world_size()},
                                 {"epochs", run_.at.epochs_run},
-                                {"steps", run_.at.step},
-                                {"loss", r.last.loss}};
+                                {"steps", run_.at.step}};
+  if (r.last.epoch > 0 && std::isfinite(r.last.loss)) result["loss"] = r.last.loss;
   if (r.last.evaluated) result["test_loss"] = r.evaluation.loss;
   if (r.last.evaluated && r.last.tested > 0) {
     result["accuracy"] = r.evaluation.accuracy();
@@ -79,7 +79,7 @@ void Records::result(const Result& r) const {
     result["best"] = {{"by", o.evaluation.by}, {"value", judge.best}, {"epoch", judge.best_epoch}};
   result["samples"] = r.samples;
   result["seconds"] = r.seconds;
-  result["samples_per_second"] = static_cast<double>(r.samples) / std::max(r.seconds, 1e-9);
+  if (r.samples > 0) result["samples_per_second"] = static_cast<double>(r.samples) / std::max(r.seconds, 1e-9);
   result["snapshot"] = o.snapshot.path;
   write_result_file(o.logging.result, result);
 }

@@ -11,11 +11,11 @@
 namespace ddprun {
 
 void check_result_file(const std::string& path) {
-  const auto refuse = [&](const std::string& why) {
-    throw Error("cannot write the result file " + path, why, "Name another place.");
-  };
+  const auto refuse = [&](const std::string& why) { throw Error("cannot write " + path, why, "Name another place."); };
   std::error_code ignored;
-  if (std::filesystem::is_directory(path, ignored)) refuse("it is a folder");
+  const auto status = std::filesystem::status(path, ignored);
+  if (std::filesystem::is_directory(status)) refuse("it is a folder");
+  if (std::filesystem::exists(status) && !std::filesystem::is_regular_file(status)) refuse("it is no regular file");
   try {
     disk().check_writable(folder_of(path));
   } catch (const std::system_error& error) {

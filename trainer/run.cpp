@@ -4,6 +4,8 @@
 
 #include <cmath>
 #include <cstdio>
+#include <numeric>
+#include <set>
 
 #include "ddprun/collectives.h"
 #include "ddprun/deterministic.h"
@@ -12,6 +14,7 @@
 #include "rendezvous/error.h"
 #include "trainer/ddp/all_or_none.h"
 #include "trainer/rate.h"
+#include "trainer/result_file.h"
 #include "trainer/transfer.h"
 
 namespace ddprun {
@@ -109,14 +112,53 @@ nlohmann::json config_of(const Run& run) {
 }
 
 // What makes it another run than the one that wrote the snapshot is worth a line.
-void tell_changes(const Run& run, const nlohmann::json& before) {
+void tell_changes(const Run& run, const nlohmann::json& before, int ranks_before) {
   std::string changes;
+  if (ranks_before != 0 && ranks_before != run.group.world_size())
+    changes = "ranks " + std::to_string(ranks_before) + " -> " + std::to_string(run.group.world_size());
   for (const SettingRow& row : setting_rows()) {
     if (!row.same_run || !before.contains(row.key)) continue;
     const std::string was = before[row.key], is = text_of(row, run.options);
     if (was != is) changes += std::string(changes.empty() ? "" : ", ") + row.key + " " + was + " -> " + is;
   }
   if (!changes.empty()) run.progress.line("going on with other settings than the snapshot's: " + changes);
+}
+
+JudgeState judge_in(const nlohmann::json& saved) {
+  return {.best = saved["best"], .best_epoch = saved["best_epoch"], .worse_in_a_row = saved["worse_in_a_row"]};
+}
+
+nlohmann::json judge_for(const Judge& judge) {
+  const JudgeState& state = judge.state();
+  return {{"best", state.best}, {"best_epoch", state.best_epoch}, {"worse_in_a_row", state.worse_in_a_row}};
+}
+
+// The characters that a model of text knows, in the order of their ids.
+std::string alphabet_of(const Dataset& data) {
+  std::vector<std::int64_t> ids(static_cast<std::size_t>(data.vocabulary.size()));
+  std::iota(ids.begin(), ids.end(), 0);
+  return data.vocabulary.text_of(ids);
+}
+
+void check_alphabet(const Run& run, const nlohmann::json& extra) {
+  if (!extra.contains("alphabet") || extra["alphabet"] == alphabet_of(run.data)) return;
+  throw Error("cannot go on with this text", "the model was trained on one of other characters",
+              "Name the text of before with --data, or begin anew with --fresh.");
+}
+
+// Where an epoch has another number of steps than before, by ranks, batches or passes, the schedule goes on from the
+// same share of the run.
+void place_schedule(Run& run) {
+  const std::int64_t steps = steps_per_epoch(run), done = run.at.epochs_run * steps + run.epoch.steps;
+  if (run.options.schedule.unit == "epoch") {
+    if (run.schedule->steps() != run.at.epochs_run) run.schedule->resume(run.at.epochs_run);
+    return;
+  }
+  if (run.schedule->steps() == done) return;
+  const std::int64_t left = run.sampler->size() * run.group.world_size();
+  const double share =
+      run.epoch.steps == 0 ? 0 : static_cast<double>(run.epoch.samples) / static_cast<double>(run.epoch.samples + left);
+  run.schedule->resume(run.at.epochs_run * steps + std::llround(share * static_cast<double>(steps)));
 }
 
 void go_on_from(Run& run, const Resumed& resumed) {
@@ -126,13 +168,23 @@ void go_on_from(Run& run, const Resumed& resumed) {
   if (extra.contains("epoch_steps")) {
     run.epoch.steps = extra["epoch_steps"];
     run.epoch.samples = extra["epoch_samples"];
+    run.epoch.skipped = extra.value("epoch_skipped", 0);
     if (run.group.rank() == 0) run.epoch.loss_sum += extra["loss_sum"].get<double>();
   }
-  if (extra.contains("judge")) {
-    const auto& judge = extra["judge"];
-    run.judge.resume(
-        {.best = judge["best"], .best_epoch = judge["best_epoch"], .worse_in_a_row = judge["worse_in_a_row"]});
+  const auto before = [&](const char* key) {
+    return extra.contains("config") ? extra["config"].value(key, std::string()) : std::string();
+  };
+  // Another measure begins anew: an accuracy is no loss.
+  if (extra.contains("judge") && before("evaluation.by") == run.options.evaluation.by)
+    run.judge.resume(judge_in(extra["judge"]));
+  if (extra.contains("best")) {
+    const std::string by = before("snapshot.best"), now = run.options.snapshot.best;
+    if (now != "none" && by != now)
+      throw Error("cannot keep the best snapshot by " + now, "this run keeps it by " + by,
+                  "Go on with --best " + by + ", or begin anew with --fresh.");
+    run.best.resume(judge_in(extra["best"]));
   }
+  check_alphabet(run, extra);
 }
 
 ProcessGroup meet(Worker& worker, const Options& options, const RankEnv& env, std::optional<at::Device> device) {
@@ -149,6 +201,39 @@ ProcessGroup meet(Worker& worker, const Options& options, const RankEnv& env, st
     init.world_size = env.world_size;
   }
   return init_process_group(init);
+}
+
+// Ranks that do other things wait for each other for ever; those of a launcher have one command line.
+void check_same_settings(const Run& run) {
+  static const std::set<std::string> kOwn{"group.rank",      "data.folder",   "machine.device",
+                                          "machine.threads", "snapshot.path", "model.init",
+                                          "model.transfer",  "data.workers",  "group.init_method"};
+  const auto all = all_gather_object(config_of(run), run.group);
+  for (std::size_t rank = 1; rank < all.size(); ++rank)
+    for (const auto& [key, value] : all[rank].items())
+      if (!kOwn.contains(key) && value != all[0][key])
+        throw Error("the ranks are not of one run",
+                    "rank " + std::to_string(rank) + " has " + key + " = " + value.get<std::string>() +
+                        " and rank 0 has " + all[0][key].get<std::string>(),
+                    "Start all of them with the same settings.");
+}
+
+void check_same_data(const Run& run) {
+  const nlohmann::json own{run.data.train.size(), run.data.test.size()};
+  const auto all = all_gather_object(own, run.group);
+  for (std::size_t rank = 1; rank < all.size(); ++rank)
+    if (all[rank] != all[0])
+      throw Error("the ranks have different data",
+                  "rank " + std::to_string(rank) + " has " + all[rank][0].dump() + " samples to train on and " +
+                      all[rank][1].dump() + " to test on, and rank 0 has " + all[0][0].dump() + " and " +
+                      all[0][1].dump(),
+                  "Give each machine the same files.");
+}
+
+// What can only be written at the end is looked at before anything is trained, or put aside.
+void check_places(const Options& o) {
+  for (const std::string& path : {o.logging.result, o.evaluation.predictions, o.snapshot.publish})
+    if (!path.empty()) check_result_file(path);
 }
 
 void make_parts(Run& run) {
@@ -201,13 +286,17 @@ Run begin_run(const CommandLine& config, const RankEnv& env, std::optional<at::D
           .worker = worker,
           .group = group,
           .device = group.device(),
-          .judge = Judge(o.evaluation.by == "accuracy", o.evaluation.patience)};
+          .judge = Judge(o.evaluation.by == "accuracy", o.evaluation.patience),
+          .best = Judge(o.snapshot.best == "accuracy", 0)};
   worker.phase(Phase::loading);
+  check_same_settings(run);
   at::globalContext().setDeterministicCuDNN(true);  // runs that begin alike end alike
   all_or_none(group, [&] {
+    check_places(o);
     run.data = load_dataset(data_spec(o), run.device);
     make_parts(run);
   });
+  check_same_data(run);
   if (o.model.sync_batch_norm && group.world_size() > 1) convert_sync_batchnorm(*run.model);
   run.model->to(run.device);
   run.optimizer = make_optimizer(o.optimizer, run.model->parameters());
@@ -222,11 +311,13 @@ Run begin_run(const CommandLine& config, const RankEnv& env, std::optional<at::D
   const auto resumed = run.snapshots->resume(state_of(run));
   if (resumed) {
     go_on_from(run, *resumed);
+    place_schedule(run);
     if (run.at.epochs_run < o.training.epochs && !run.judge.has_stopped()) {
       progress.line("resuming from " + resumed->path + ": " + how_far(run));
       const std::string unused = !o.model.init.empty() ? "--init" : !o.model.transfer.empty() ? "--transfer" : "";
       if (!unused.empty()) progress.line(unused + " is for a run's beginning, and not looked at; --fresh begins anew");
-      if (resumed->extra.is_object() && resumed->extra.contains("config")) tell_changes(run, resumed->extra["config"]);
+      if (resumed->extra.is_object() && resumed->extra.contains("config"))
+        tell_changes(run, resumed->extra["config"], resumed->world_size);
     }
   } else {
     std::string report;
@@ -246,15 +337,15 @@ Run begin_run(const CommandLine& config, const RankEnv& env, std::optional<at::D
 void save_run(Run& run, std::optional<double> metric) {
   SaveRequest request{.at = run.at, .bucket_order = run.ddp->bucket_order(), .metric = metric};
   request.extra = {{"config", config_of(run)}};
-  const JudgeState& judge = run.judge.state();
-  if (judge.best_epoch > 0)
-    request.extra["judge"] = {
-        {"best", judge.best}, {"best_epoch", judge.best_epoch}, {"worse_in_a_row", judge.worse_in_a_row}};
+  if (run.judge.state().best_epoch > 0) request.extra["judge"] = judge_for(run.judge);
+  if (run.options.snapshot.best != "none") request.extra["best"] = judge_for(run.best);
+  if (run.data.task == Task::predict_next) request.extra["alphabet"] = alphabet_of(run.data);
   if (run.epoch.steps > 0) {
     const at::Tensor loss_sum = run.epoch.loss_sum.clone();
     all_reduce(loss_sum, ReduceOp::sum, run.group);
     request.extra["epoch_steps"] = run.epoch.steps;
     request.extra["epoch_samples"] = run.epoch.samples;
+    request.extra["epoch_skipped"] = run.epoch.skipped;
     request.extra["loss_sum"] = loss_sum.item<double>();
     check_loss(run, request.extra["loss_sum"]);
   }

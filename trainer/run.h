@@ -2,6 +2,7 @@
 #pragma once
 #include <torch/optim/optimizer.h>
 
+#include <algorithm>
 #include <memory>
 #include <optional>
 
@@ -25,7 +26,11 @@ namespace ddprun {
 struct EpochSoFar {
   std::int64_t steps = 0;
   std::int64_t samples = 0;  // over all ranks
-  at::Tensor loss_sum;       // over this rank's samples, a double on its device; before a resume they are all rank 0's
+  std::int64_t skipped = 0;  // of these, in steps that were left out
+  // Over this rank's samples but the skipped ones, a double on its device; before a resume they are all rank 0's.
+  at::Tensor loss_sum;
+
+  double loss_of(double sum) const { return sum / static_cast<double>(std::max<std::int64_t>(samples - skipped, 1)); }
 };
 
 struct Run {
@@ -36,7 +41,7 @@ struct Run {
   Worker& worker;
   ProcessGroup group;
   at::Device device;
-  Judge judge;
+  Judge judge, best;  // by evaluation.by, and by snapshot.best
   Dataset data = {};
   std::shared_ptr<Model> model = {};
   std::unique_ptr<torch::optim::Optimizer> optimizer = {};

@@ -87,12 +87,15 @@ StepDone train_step(Run& run, EpochBatches& batches) {
     const Batch batch = batches.next();
     const auto pause = run.ddp->no_sync(pass < passes);
     at::Tensor loss = loss_of_pass(run, batch);
+    const at::Tensor sum = loss.detach() * batches.samples();
+    done.loss_sum = pass == 1 ? sum : done.loss_sum + sum;
     if (passes > 1) loss = loss / passes;
     (run.scaler ? run.scaler->scale(loss) : loss).backward();
     losses = pass == 1 ? loss.detach() : losses + loss.detach();
     done.samples += batches.samples();
   }
-  if (!run.guard || run.guard->admits(losses, run.at.step + 1)) update_weights(run);
+  done.taken = !run.guard || run.guard->admits(losses, run.at.step + 1);
+  if (done.taken) update_weights(run);
   run.sampler->advance(done.samples);
   if (run.options.schedule.unit == "step") step_schedule(run);
   done.loss = losses;

@@ -31,7 +31,9 @@ class EpochBatches {
 
 struct StepDone {
   std::int64_t samples = 0;  // of this rank
-  at::Tensor loss;           // the mean over them, on the device, without its graph
+  at::Tensor loss;           // the mean over the passes, on the device, without its graph
+  at::Tensor loss_sum;       // over the samples
+  bool taken = true;         // false: some rank's loss was not finite, and the weights are as they were
 };
 
 // Takes a batch for each pass. A collective. Every rank has as many left.

@@ -8,6 +8,8 @@
 #include <string>
 #include <thread>
 
+#include <unistd.h>
+
 #include "rendezvous/signals_blocked.h"
 #include "trainer/ddp/save_gate.h"
 
@@ -22,6 +24,14 @@ constexpr auto kAgreementLimit = 10s;
 std::atomic<bool> told = false;
 static_assert(std::atomic<bool>::is_always_lock_free);  // a signal handler writes it
 
+// As if nobody had taken the signal.
+void end_now() {
+  struct sigaction standard = {};
+  standard.sa_handler = SIG_DFL;
+  sigaction(SIGTERM, &standard, nullptr);
+  kill(getpid(), SIGTERM);
+}
+
 std::string text_of(const std::vector<std::uint8_t>& bytes) { return {bytes.begin(), bytes.end()}; }
 
 }  // namespace
@@ -30,7 +40,9 @@ struct StopSignal::Impl {
   explicit Impl(const ProcessGroup& the_group) : group(the_group) {
     told = false;
     struct sigaction ours = {};
-    ours.sa_handler = [](int) { told = true; };
+    ours.sa_handler = [](int) {
+      if (told.exchange(true)) end_now();  // who says it twice does not want to wait
+    };
     ours.sa_flags = SA_RESTART;
     sigaction(SIGTERM, &ours, &before);
     if (group.world_size() == 1) return;
@@ -64,7 +76,8 @@ struct StopSignal::Impl {
     offer(*store, stop);
     const auto limit = std::chrono::steady_clock::now() + kAgreementLimit;
     while (!store->check({"stop/at"})) {
-      if (std::chrono::steady_clock::now() > limit) return gate.fail("not all of them have answered");
+      // The training thread may wait for the very rank that does not answer.
+      if (std::chrono::steady_clock::now() > limit) return end_now();
       if (pause()) return;
     }
     gate.open_up_to(std::stoull(text_of(store->get("stop/at"))));

@@ -36,18 +36,24 @@ TEST_CASE("a step's line tells any two losses apart", "[progress]") {
 }
 
 TEST_CASE("an epoch's line has the accuracy and what it is made of", "[progress]") {
-  CHECK(line_of(EpochReport{
-            .epoch = 2, .epochs = 10, .loss = 0.5, .correct = 283, .tested = 297, .samples_per_second = 12345.6}) ==
+  CHECK(line_of(EpochReport{.epoch = 2,
+                            .epochs = 10,
+                            .loss = 0.5,
+                            .evaluated = true,
+                            .correct = 283,
+                            .tested = 297,
+                            .samples_per_second = 12345.6}) ==
         "epoch 2 of 10: loss 0.5000, accuracy 0.9529 (283 of 297), 12346 samples/s");
 }
 
 TEST_CASE("text has a test loss beside its accuracy, numbers have it alone, and an epoch that was not judged neither",
           "[progress]") {
-  CHECK(line_of(EpochReport{.epoch = 1, .epochs = 2, .loss = 3, .correct = 1, .tested = 4, .test_loss = 2.5}) ==
+  CHECK(line_of(EpochReport{
+            .epoch = 1, .epochs = 2, .loss = 3, .evaluated = true, .correct = 1, .tested = 4, .test_loss = 2.5}) ==
         "epoch 1 of 2: loss 3.0000, test loss 2.5000, accuracy 0.2500 (1 of 4), 0 samples/s");
   CHECK(line_of(RunReport{.epochs = 2, .test_loss = 0.25, .samples = 10, .time = 1s}) ==
         "done: 2 epochs, test loss 0.2500, 10 samples in 1.000 s: 10 samples/s");
-  CHECK(line_of(EpochReport{.epoch = 1, .epochs = 2, .loss = 3, .evaluated = false, .correct = 1, .tested = 4}) ==
+  CHECK(line_of(EpochReport{.epoch = 1, .epochs = 2, .loss = 3, .correct = 1, .tested = 4}) ==
         "epoch 1 of 2: loss 3.0000, 0 samples/s");
 }
 

@@ -1,5 +1,7 @@
 #include "trainer/ddp/replace_file.h"
 
+#include <sys/stat.h>
+
 #include "rendezvous/error.h"
 #include "tests/support/catch.h"
 #include "tests/support/command.h"
@@ -23,6 +25,20 @@ TEST_CASE("a file is replaced by its pieces, and nothing else is left", "[replac
     CHECK(test::read_file(folder / "file") == std::string(first) + "piece");
   }
   CHECK(files_in(folder.path()) == 1);
+}
+
+TEST_CASE("where a link leads is replaced, and a pipe or a device is not", "[replace_file]") {
+  const test::TempFolder folder;
+  folder.write("real", "old");
+  std::filesystem::create_symlink(folder / "real", folder / "link");
+  replace_file(folder / "link", {"new"}, "the file");
+  CHECK(std::filesystem::is_symlink(folder / "link"));
+  CHECK(test::read_file(folder / "real") == "new");
+  REQUIRE(mkfifo((folder / "pipe").c_str(), 0600) == 0);
+  CHECK_THROWS_WITH(
+      replace_file(folder / "pipe", {"new"}, "the file"),
+      "cannot write the file " + (folder / "pipe").string() + ": it is no regular file. Name another place.");
+  CHECK(std::filesystem::is_fifo(folder / "pipe"));
 }
 
 TEST_CASE("a file that cannot be replaced stays as it was", "[replace_file]") {

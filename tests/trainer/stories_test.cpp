@@ -403,10 +403,105 @@ TEST_CASE("data that one rank cannot use are one sentence, and no rank waits", "
 TEST_CASE("a loss that explodes ends the run on all ranks, by one sentence, and leaves no snapshot of it",
           "[stories]") {
   const TempFolder folder;
-  Ranks ranks(2, train_with({"5", "--dataset=toy", "--lr=1e30", "--save-steps=1", "--snapshot", folder / "s.pt"}));
-  for (int rank = 0; rank < 2; ++rank) {
-    const Ended end = ranks[rank].wait_exit(kLimit);
-    CHECK(end == exited(1));
-    CHECK_THAT(end.err, Contains("training ends at step ") && Contains("--skip-bad-losses"));
+  ranks_do(2, {"1", "--snapshot", folder / "s.pt"});
+  for (const char* saves : {"--save-steps=0", "--save-steps=1"}) {
+    Ranks ranks(2, train_with({"5", "--lr=1e30", saves, "--snapshot", folder / "s.pt"}));
+    for (int rank = 0; rank < 2; ++rank) {
+      const Ended end = ranks[rank].wait_exit(kLimit);
+      CHECK(end == exited(1));
+      CHECK_THAT(end.err, Contains("training ends at step ") && Contains("--skip-bad-losses"));
+    }
+    if (std::string(saves) == "--save-steps=0")
+      CHECK(python_says(
+                "print(torch.load(sys.argv[1], weights_only=True)['EPOCHS_RUN'], all(tensor.isfinite().all().item() "
+                "for tensor in torch.load(sys.argv[1], weights_only=True)['MODEL_STATE'].values()))",
+                {folder / "s.pt"}) == "1 True\n");
   }
+}
+
+TEST_CASE("steps whose losses are not finite are left out, and a run with such steps is saved and resumed",
+          "[stories]") {
+  const TempFolder folder;
+  const Words settings{"--lr=1e30", "--skip-bad-losses=1000", "--save-steps=5", "--snapshot", folder / "s.pt"};
+  const Ended end = ranks_do(2, with({"1"}, settings));
+  CHECK_THAT(end.out, Contains("done: 1 epochs") && !Contains("loss nan") && !Contains("loss -nan"));
+  CHECK_THAT(ranks_do(2, with({"2"}, settings)).out, Contains("resuming from "));
+}
+
+TEST_CASE("ranks that were started with different settings or data say so, and none waits", "[stories]") {
+  const TempFolder folder;
+  make_mnist(folder / "data0", 40, 10, 1);
+  make_mnist(folder / "data1", 50, 10, 1);
+  const auto ends = [&](const Words& words, const std::string& sentence) {
+    const std::string meeting = folder / ("meeting" + std::to_string(sentence.size()));
+    Ranks ranks = by_hand(2, "file://" + meeting, with({"1", "--snapshot", folder / "s.pt"}, words));
+    for (int rank = 0; rank < 2; ++rank) {
+      const Ended end = ranks[rank].wait_exit(20s);
+      CHECK(end == exited(1));
+      CHECK_THAT(end.err, Contains(sentence));
+    }
+  };
+  ends({"--batch-size=1{rank}"},
+       "the ranks are not of one run: rank 1 has data.batch_size = 11 and rank 0 has 10. Start all of "
+       "them with the same settings.");
+  ends({"--dataset=mnist", "--data", folder / "data{rank}"},
+       "rank 1 has 50 samples to train on and 10 to test on, and rank 0 has 40 and 10.");
+}
+
+TEST_CASE("snapshots are written at the steps that are asked for, and of the best epoch, whatever ends with them",
+          "[stories]") {
+  const TempFolder folder;
+  const auto saved = [&] {
+    int count = 0;
+    for (const auto& entry : std::filesystem::directory_iterator(folder.path()))
+      count += entry.path().filename().string().starts_with("s-g");
+    return count;
+  };
+  // 10 steps an epoch: each tenth is an epoch's last one.
+  ranks_do(1, {"4", "4", "--batch-size=150", "--save-steps=10", "--keep=10", "--snapshot", folder / "s.pt"});
+  CHECK(saved() == 3);
+  // The tenth epoch alone would be saved, and the best one is kept all the same.
+  ranks_do(1, {"10", "10", "--best=accuracy", "--patience=10", "--lr=0.3", "--snapshot", folder / "b.pt", "--result",
+               folder / "r.json"});
+  CHECK(python_says("print(torch.load(sys.argv[1], weights_only=True)['EPOCHS_RUN'])", {folder / "b-best.pt"}) ==
+        json_in(folder / "r.json")["best"]["epoch"].dump() + "\n");
+  Ranks other(1, train_with({"12", "--best=loss", "--snapshot", folder / "b.pt"}));
+  CHECK_THAT(other[0].wait_exit(kLimit).err,
+             Contains("cannot keep the best snapshot by loss: this run keeps it by accuracy."));
+}
+
+TEST_CASE("a schedule by steps goes on from the same share of the run where an epoch has other steps", "[stories]") {
+  const TempFolder folder;
+  const Words settings{"--schedule=cosine", "--schedule-unit=step", "--log-every=1", "--metrics",
+                       folder / "m.jsonl",  "--snapshot",           folder / "s.pt"};
+  ranks_do(1, with({"4", "--batch-size=50"}, settings));
+  // Half way of eight epochs, with a third of the steps.
+  const Ended end = ranks_do(2, with({"8", "--batch-size=75"}, settings));
+  CHECK_THAT(end.out, Contains("ranks 1 -> 2, data.batch_size 50 -> 75"));
+  std::istringstream lines(read_file(folder / "m.jsonl"));
+  std::vector<double> rates;
+  for (std::string line; std::getline(lines, line);)
+    if (const auto row = nlohmann::json::parse(line); row["epoch"] > 4 && row.contains("lr"))
+      rates.push_back(row["lr"]);
+  REQUIRE(rates.size() == 40);
+  CHECK(rates.front() < 0.026);  // half of 0.05, but a little
+  CHECK(rates.front() > 0.023);
+  CHECK(std::is_sorted(rates.rbegin(), rates.rend()));
+  CHECK(rates.back() < 0.0005);
+}
+
+TEST_CASE("more than one SIGTERM ends a rank that waits for one that does not answer", "[stories]") {
+  const TempFolder folder;
+  Ranks ranks =
+      by_hand(2, "file://" + (folder / "meeting").string(), {"1000", "--log-every=1", "--snapshot", folder / "s.pt"});
+  ranks[0].wait_for_output("^epoch 1 step 5 ", kLimit);
+  ranks[1].kill(SIGSTOP);
+  CHECK(eventually(
+      [&] {
+        if (!ranks[0].ended()) ranks[0].kill(SIGTERM);
+        return ranks[0].ended();
+      },
+      kLimit));
+  CHECK(ranks[0].wait_exit(kLimit) == killed_by(SIGTERM));
+  ranks[1].kill(SIGKILL);
 }

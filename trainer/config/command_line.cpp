@@ -5,6 +5,7 @@
 #include <list>
 #include <sstream>
 
+#include "rendezvous/spelling.h"
 #include "trainer/config/config_file.h"
 #include "trainer/models/model_names.h"
 #include "trainer/models/model_spec.h"
@@ -157,12 +158,13 @@ CommandLine read_command_line(std::vector<std::string> arguments, const ReadFile
   if ((result.leave = parse(app, std::move(arguments)))) return result;
 
   std::vector<std::string> mistakes;
-  if (!words.config.empty()) try {
+  if (app.count("--config") > 0) try {
       ConfigFile file = read_config_file(words.config, read_file(words.config));
       result.given = std::move(file.settings);
       mistakes = std::move(file.mistakes);
     } catch (const std::exception& error) {
-      mistakes.push_back("cannot read the configuration " + words.config + ": " + error.what() + ".");
+      mistakes.push_back("cannot read the configuration " + words.config + ": " + error.what() +
+                         ". Name a TOML file, such as `train --print-config` prints.");
     }
   read_words(app, words, result.given, mistakes);
   result.given = in_force(result.given);
@@ -193,6 +195,17 @@ std::vector<std::string> settle(Options& o, const std::vector<Setting>& given) {
   if (input != has)
     problems.push_back("the model " + o.model.name + " takes " + kinds[static_cast<int>(input)] + ", and the data " +
                        o.data.name + " are something else: pass another --model or another --dataset.");
+  if (input != ModelInput::images && o.model.sync_batch_norm)
+    problems.push_back("--sync-bn is for models of images, and " + o.model.name + " has no batch norm: leave it out.");
+  if (has != ModelInput::images && (o.data.augment || o.data.normalise))
+    problems.push_back("--augment and --normalise are for images, and the data " + o.data.name +
+                       " have none: leave them out.");
+  if (o.model.name == "gpt" && o.model.embedding % o.model.heads != 0)
+    problems.push_back("--embedding is " + std::to_string(o.model.embedding) + " and cannot be divided among " +
+                       std::to_string(o.model.heads) + " --heads: make it a multiple of them.");
+  const std::string& url = o.group.init_method;
+  if (url != "env://" && !url.starts_with("tcp://") && !url.starts_with("file:///"))
+    problems.push_back("--init-method is '" + visible(url) + "' but takes tcp://HOST:PORT or file:///PATH.");
   if (o.snapshot.path.empty()) problems.push_back("--snapshot needs the name of a file.");
   if (!o.model.init.empty() && !o.model.transfer.empty())
     problems.push_back("--init and --transfer both say which weights to begin with: leave out one of them.");
