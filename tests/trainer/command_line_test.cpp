@@ -107,8 +107,10 @@ TEST_CASE("every setting can be written in a file, printed, and read again", "[c
       text = "\"" + (row.choices.empty() ? "x" : row.choices.back()) + "\"";
     if (std::holds_alternative<std::vector<std::string>*>(place)) text = "[\"a\", \"b.c\"]";
     if (key == "group.rank") text = "2";
-    if (key == "model.init") text = "\"\"";        // not beside a transfer
-    if (key == "model.name") text = "\"linear\"";  // with the last data set, toy
+    if (key == "model.init") text = "\"\"";  // not beside a transfer
+    if (key == "model.name") text = "\"resnet18\"";
+    if (key == "data.name") text = "\"synthetic\"";
+    if (key == "group.init_method") text = "\"tcp://localhost:1\"";
     file += key.substr(of.size() + 1) + " = " + text + "\n";
   }
   file += "[other]\n";
@@ -237,6 +239,10 @@ TEST_CASE("what does not go together is one sentence", "[command_line]") {
   CHECK_THAT(refused({"--skip=fc."}), Contains("--skip belongs to --init or --transfer"));
   CHECK_THAT(refused({"--nesterov", "--optimizer=adam"}), Contains("--nesterov is a way of sgd's momentum"));
   CHECK_THAT(refused({"--dataset=toy", "--best=accuracy"}), Contains("the data toy have no accuracy"));
+  CHECK_THAT(refused({"--model=gpt", "--sync-bn"}), Contains("gpt has no batch norm"));
+  CHECK_THAT(refused({"--dataset=text", "--augment"}), Contains("--augment and --normalise are for images"));
+  CHECK_THAT(refused({"--model=gpt", "--heads=3"}), Contains("cannot be divided among 3 --heads"));
+  CHECK_THAT(refused({"--init-method=udp://h:1"}), Contains("--init-method is 'udp://h:1' but takes tcp://HOST:PORT"));
   CHECK_THAT(refused({"--rank=1"}), Contains("--rank and --world-size belong together"));
   CHECK_THAT(refused({"--rank=2", "--world-size=2"}), Contains("--rank is 2 but --world-size is 2"));
   CHECK_THAT(refused({"--dataset=text", "--predictions=p"}), Contains("--predictions"));
