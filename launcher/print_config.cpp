@@ -28,21 +28,15 @@ std::string toml_value(const OptionRow& row, const std::string& text) {
   return whole_number(text) ? text : toml_string(text);
 }
 
+// A file's name may hold anything, but a comment ends with its line.
 std::string commented(std::string line, const std::string& comment) {
   if (line.size() < kCommentColumn) line.resize(kCommentColumn, ' ');
-  return line + "  # " + comment + "\n";
-}
-
-// A file's name may hold anything, but a comment ends with its line.
-std::string one_line(std::string text) {
-  for (char& c : text)
-    if (static_cast<unsigned char>(c) < ' ') c = '?';
-  return text;
+  return line + "  # " + visible(comment) + "\n";
 }
 
 std::string line(const Config& config, const OptionRow& row) {
   if (const Setting* setting = in_force(config.settings, row))
-    return commented(std::string(row.name) + " = " + toml_value(row, setting->text), one_line(setting->place));
+    return commented(std::string(row.name) + " = " + toml_value(row, setting->text), setting->place);
   if (row.name == std::string_view("token-file") && !config.token_variable.empty())
     return commented("# token-file", config.token_variable + ": set, not shown");
   if (row.flag()) return commented(std::string(row.name) + " = false", "default");
@@ -53,7 +47,7 @@ std::string line(const Config& config, const OptionRow& row) {
 std::string program_line(const Config& config) {
   if (config.program.empty()) return commented("# program", "not set");
   return commented("program = " + toml_array(config.program),
-                   config.program_place.empty() ? "command line" : one_line(config.program_place));
+                   config.program_place.empty() ? "command line" : config.program_place);
 }
 
 }  // namespace

@@ -68,7 +68,7 @@ TEST_CASE("options are read, with a space or with =, and switches without a valu
                                   "--snapshot",
                                   "s",
                                   "--fresh",
-                                  "--seed=18446744073709551615",
+                                  "--seed=9223372036854774784",
                                   "--device",
                                   "cuda",
                                   "--log-every=3",
@@ -84,7 +84,7 @@ TEST_CASE("options are read, with a space or with =, and switches without a valu
   CHECK(options.optimizer.momentum == 0.1);
   CHECK(options.snapshot.path == "s");
   CHECK(options.snapshot.fresh);
-  CHECK(options.training.seed == 18446744073709551615u);
+  CHECK(options.training.seed == 9223372036854774784u);
   CHECK(options.machine.device == "cuda");
   CHECK(options.logging.every == 3);
   CHECK(options.machine.threads == 2);
@@ -144,6 +144,18 @@ TEST_CASE("what is printed without any file is a file, too", "[command_line]") {
     CHECK_THAT(printed->text, Contains(std::string(row.key).substr(std::string(row.key).find('.') + 1)));
     CHECK(text_of(row, again) == text_of(row, standard));
   }
+}
+
+TEST_CASE("a number is printed as TOML can hold it", "[command_line]") {
+  const std::vector<std::string> words{"--lr=12345678901234567000", "--clip-norm=-0.0", "--weight-decay=1e-30",
+                                       "--seed=9223372036854774784"};
+  auto asked = words;
+  asked.push_back("--print-config");
+  const auto printed = read(asked).leave;
+  REQUIRE(printed);
+  const Options again = parsed({"--config=job.toml"}, printed->text), options = parsed(words);
+  for (const SettingRow& row : setting_rows()) CHECK(text_of(row, again) == text_of(row, options));
+  CHECK_THAT(refused({"--seed=18446744073709551615"}), Contains("--seed is 18446744073709551615 but must be at most"));
 }
 
 TEST_CASE("the command line wins over the file, and --set is the command line", "[command_line]") {

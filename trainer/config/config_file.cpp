@@ -129,17 +129,14 @@ struct InToml {
       out += (out.empty() ? "" : ", ") + toml_string(one);
     return "[" + out + "]";
   }
-  template <class Number>
-  std::string operator()(Number*) const {
+  std::string operator()(double*) const {  // never a whole number: those have no -0 and end at 2^63
+    return text.find_first_of(".en") == std::string::npos ? text + ".0" : text;
+  }
+  template <class Other>
+  std::string operator()(Other*) const {
     return text;
   }
 };
-
-std::string one_line(std::string text) {
-  for (char& c : text)
-    if (static_cast<unsigned char>(c) < ' ') c = '?';
-  return text;
-}
 
 }  // namespace
 
@@ -157,7 +154,7 @@ std::string print_config(const Options& options, const std::vector<Setting>& giv
     std::string line = (means_none ? "# " : "") + key.substr(of.size() + 1);
     if (!means_none) line += " = " + std::visit(InToml{text}, row.place(scratch));
     line.resize(std::max(line.size(), kCommentColumn), ' ');
-    out += line + "  # " + (from != given.rend() ? one_line(from->origin) : means_none ? "not set" : "default") + "\n";
+    out += line + "  # " + (from != given.rend() ? visible(from->origin) : means_none ? "not set" : "default") + "\n";
   }
   return out;
 }

@@ -14,6 +14,7 @@ namespace {
 constexpr double kAnything = -std::numeric_limits<double>::infinity();
 constexpr double kNoEnd = std::numeric_limits<double>::infinity();
 constexpr double kIndexMax = 2147483647;
+constexpr double kSeedMax = 9223372036854774784.;  // a TOML file's numbers end at 2^63
 
 // A member of a section.
 #define AT(section, member) [](Options& o) -> Place { return &o.section.member; }
@@ -186,7 +187,7 @@ std::vector<SettingRow> training_rows() {
       {"training.init_scale", "", "X", "Of fp16: the scale that the scaler begins with", AT(training, init_scale), 0,
        kNoEnd, true},
       {"training.seed", "--seed", "N", "Decides the first weights, the order of the samples, crops and dropout",
-       AT(training, seed)},
+       AT(training, seed), 0, kSeedMax},
       {"training.deterministic",
        "--deterministic",
        "",
