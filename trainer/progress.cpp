@@ -49,9 +49,9 @@ std::string line_of(const EpochReport& e) {
 }
 
 std::string line_of(const RunReport& r) {
-  return format("done: %lld epochs, %s%lld samples in %.3f s: %.0f samples/s", wide(r.epochs),
-                found(r.test_loss, r.correct, r.tested).c_str(), wide(r.samples), r.time.count(),
-                static_cast<double>(r.samples) / std::max(r.time.count(), 1e-9));
+  return format("done: %lld %s, %s%lld samples in %.3f s: %.0f samples/s", wide(r.epochs),
+                r.epochs == 1 ? "epoch" : "epochs", found(r.test_loss, r.correct, r.tested).c_str(), wide(r.samples),
+                r.time.count(), static_cast<double>(r.samples) / std::max(r.time.count(), 1e-9));
 }
 
 std::string bar_of(const StepReport& s, int width) {

@@ -223,5 +223,5 @@ TEST_CASE(
   const Ended trained = run({tree + "/bin/ddprun", "--nproc-per-node=2", "train", "1"}, kJobLimit,
                             {.env = {{"PATH", "/usr/bin:/bin"}}, .cwd = folder.path()});
   CHECK(trained == exited(0));
-  CHECK(has(trained.out, "done: 1 epochs"));
+  CHECK(has(trained.out, "done: 1 epoch,"));
 }

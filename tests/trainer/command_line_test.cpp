@@ -168,6 +168,15 @@ TEST_CASE("the command line wins over the file, and --set is the command line", 
              Contains("--set optimizer.lr and --lr are one value: leave out one of them."));
 }
 
+TEST_CASE("a switch can be taken back, and takes no word that follows it", "[command_line]") {
+  const std::string file = "[snapshot]\nfresh = true\n";
+  CHECK(parsed({"--config=job.toml"}, file).snapshot.fresh);
+  CHECK(!parsed({"--config=job.toml", "--fresh=false"}, file).snapshot.fresh);
+  const Options options = parsed({"--fresh", "50"});
+  CHECK(options.snapshot.fresh);
+  CHECK(options.training.epochs == 50);
+}
+
 TEST_CASE("??? in a file must be given", "[command_line]") {
   const std::string file = "[training]\nepochs = \"???\"\n[optimizer]\nlr = \"???\"\n";
   const std::string text = refused({"--config=job.toml"}, file);
@@ -209,8 +218,13 @@ TEST_CASE("option --help names every option and leaves with 0", "[command_line]"
 }
 
 TEST_CASE("a command line that cannot be read leaves with 2 and a sentence", "[command_line]") {
-  const std::vector<std::vector<std::string>> lines{{"--epochs=3"}, {"--lr"}, {"1", "2", "3"}};
+  const std::vector<std::vector<std::string>> lines{{"--rabbit=3"}, {"--lr"}, {"1", "2", "3"}};
   for (const auto& line : lines) CHECK_THAT(refused(line), Contains("train: ") && Contains("train --help"));
+  CHECK(refused({"--optimzer=adam"}) == "train: there is no option --optimzer. Did you mean '--optimizer'?\n");
+  CHECK(refused({"--epochs", "3"}) == "train: there is no option --epochs. Did you mean --set training.epochs=N?\n");
+  CHECK(refused({"--lr=1", "--lr=2"}) == "train: --lr is given twice: leave out one of them.\n");
+  CHECK(refused({"--fresh=maybe"}) == "train: --fresh is 'maybe' but takes true or false.\n");
+  CHECK(refused({"tuor"}) == "train: total_epochs is 'tuor' but takes a whole number. Did you mean 'tour'?\n");
   CHECK(refused({"ten"}) == "train: total_epochs is 'ten' but takes a whole number.\n");
   CHECK(refused({"--device=quantum"}) == "train: --device is 'quantum' but takes auto, cpu or cuda.\n");
   CHECK(refused({"--set", "lr"}) == "train: --set lr has no value: write --set lr=VALUE.\n");

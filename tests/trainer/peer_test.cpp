@@ -29,7 +29,7 @@ Course course_of(const Ended& ended) {
   Course course{.step_lines = step_lines(ended.out)};
   for (const std::string& line : course.step_lines) course.losses.push_back(std::stod(line.substr(line.rfind(' '))));
   std::smatch match;
-  REQUIRE(std::regex_search(ended.out, match, std::regex("done: .* epochs, (.*accuracy ([0-9.]+) .*\\)), ")));
+  REQUIRE(std::regex_search(ended.out, match, std::regex("done: .* epochs?, (.*accuracy ([0-9.]+) .*\\)), ")));
   course.end = match[1];
   course.accuracy = std::stod(match[2]);
   return course;

@@ -424,7 +424,7 @@ TEST_CASE("steps whose losses are not finite are left out, and a run with such s
   const TempFolder folder;
   const Words settings{"--lr=1e30", "--skip-bad-losses=1000", "--save-steps=5", "--snapshot", folder / "s.pt"};
   const Ended end = ranks_do(2, with({"1"}, settings));
-  CHECK_THAT(end.out, Contains("done: 1 epochs") && !Contains("loss nan") && !Contains("loss -nan"));
+  CHECK_THAT(end.out, Contains("done: 1 epoch,") && !Contains("loss nan") && !Contains("loss -nan"));
   CHECK_THAT(ranks_do(2, with({"2"}, settings)).out, Contains("resuming from "));
 }
 

@@ -166,7 +166,7 @@ TEST_CASE("a finished run says so and ends with 0, and --fresh begins anew in th
   const TempFolder folder;
   const std::string path = folder / "snapshot.pt";
   const std::vector<std::string> arguments{"1", "--snapshot", path, "--batch-size=500"};
-  CHECK_THAT(run_alone(arguments).out, Contains("done: 1 epochs"));
+  CHECK_THAT(run_alone(arguments).out, Contains("done: 1 epoch,"));
   const Ended finished = run_alone(arguments);
   CHECK(finished == exited(0));
   CHECK_THAT(finished.out, Contains("nothing to do: " + path + " has all of the 1 epochs"));
@@ -174,7 +174,7 @@ TEST_CASE("a finished run says so and ends with 0, and --fresh begins anew in th
   fresh.push_back("--fresh");
   const Ended anew = run_alone(fresh);
   CHECK_THAT(anew.err, Contains("now " + path + ".old"));
-  CHECK_THAT(anew.out, Contains("done: 1 epochs"));
+  CHECK_THAT(anew.out, Contains("done: 1 epoch,"));
   const Ended restarted = test::run(train_with(fresh), 60s, {.env = {{"DDPRUN_ROUND", "2"}}, .cwd = {}, .input = {}});
   CHECK_THAT(restarted.out, Contains("nothing to do"));
 }

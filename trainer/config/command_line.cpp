@@ -51,8 +51,7 @@ std::string help_of(const SettingRow& row) {
 
 // What the words say, before any value is read.
 struct Words {
-  std::list<std::pair<const SettingRow*, std::string>> texts;
-  std::vector<std::pair<const SettingRow*, bool>> flags;
+  std::list<std::pair<const SettingRow*, std::vector<std::string>>> texts;
   std::vector<std::string> sets;
   std::string config;
   bool print_config = false;
@@ -61,16 +60,31 @@ struct Words {
 void add_row(CLI::App& app, const SettingRow& row, Words& words) {
   const std::string name = row.flag, section = std::string(row.key).substr(0, std::string(row.key).find('.'));
   if (name.empty()) return;
-  if (!*row.value) {
-    app.add_flag_callback(
-           name, [&words, &row] { words.flags.emplace_back(&row, true); }, help_of(row))
-        ->group(title_of(section));
-    return;
+  auto& [at, texts] = words.texts.emplace_back(&row, std::vector<std::string>{});
+  auto* option =
+      *row.value ? app.add_option(name, texts, help_of(row))->expected(1) : app.add_flag(name, texts, help_of(row));
+  option->type_name(row.value)->allow_extra_args(false);
+  if (!name.starts_with("--")) return;
+  option->group(title_of(section));
+  option->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);  // one that is given twice is told of by its name
+}
+
+// A demonstration's name stands where a number of epochs does.
+std::string did_you_mean_tour(const Setting& setting) {
+  return setting.origin == "total_epochs" && distance(setting.text, "tour") <= 2 ? " Did you mean 'tour'?" : "";
+}
+
+// Of what nothing was expected of.
+std::string unknown_word(const std::string& word) {
+  if (!word.starts_with("-")) return "there is nothing that the word '" + visible(word) + "' could mean.";
+  const std::string name = word.substr(0, word.find('=')), none = "there is no option " + visible(name) + ".";
+  const std::string as_key = "." + with_underscores(name.substr(std::min<std::size_t>(2, name.size())));
+  std::vector<std::string> flags;
+  for (const SettingRow& row : setting_rows()) {
+    if (std::string(row.flag).starts_with("--")) flags.emplace_back(row.flag);
+    if (std::string(row.key).ends_with(as_key)) return none + " Did you mean --set " + row.key + "=" + row.value + "?";
   }
-  auto& [at, text] = words.texts.emplace_back(&row, "");
-  auto* option = app.add_option(name, text, help_of(row));
-  option->type_name(row.value);
-  if (name.starts_with("--")) option->group(title_of(section));
+  return none + did_you_mean(name, flags);
 }
 
 std::optional<Leave> parse(CLI::App& app, std::vector<std::string> arguments) {
@@ -81,7 +95,9 @@ std::optional<Leave> parse(CLI::App& app, std::vector<std::string> arguments) {
   } catch (const CLI::ParseError& error) {
     std::ostringstream out, err;
     if (app.exit(error, out, err) == 0) return Leave{0, out.str()};
-    return Leave{2, std::string("train: ") + error.what() + ". `train --help` lists what there is.\n"};
+    const auto rest = app.remaining();
+    const std::string why = !rest.empty() ? unknown_word(rest.front()) : std::string(error.what()) + ".";
+    return Leave{2, "train: " + why + (why.ends_with("?") ? "" : " `train --help` lists what there is.") + "\n"};
   }
 }
 
@@ -100,17 +116,18 @@ void read_sets(const Words& words, std::vector<Setting>& given, std::vector<std:
 }
 
 // Of the command line; its options have no order among each other, so a value can be given once.
-void read_words(const CLI::App& app, const Words& words, std::vector<Setting>& given,
-                std::vector<std::string>& mistakes) {
+void read_words(const Words& words, std::vector<Setting>& given, std::vector<std::string>& mistakes) {
   const std::size_t from = given.size();
-  for (const auto& [row, text] : words.texts)
-    if (app.count(row->flag) > 0) given.push_back({row, text, row->flag});
-  for (const auto& [row, on] : words.flags) given.push_back({row, on ? "true" : "false", row->flag});
+  for (const auto& [row, texts] : words.texts)
+    for (const std::string& text : texts) given.push_back({row, text, row->flag});
   read_sets(words, given, mistakes);
   for (std::size_t i = from; i < given.size(); ++i)
     for (std::size_t j = from; j < i; ++j)
       if (given[j].row == given[i].row)
-        mistakes.push_back(given[i].origin + " and " + given[j].origin + " are one value: leave out one of them.");
+        mistakes.push_back(
+            given[i].origin +
+            (given[i].origin == given[j].origin ? " is given twice" : " and " + given[j].origin + " are one value") +
+            ": leave out one of them.");
 }
 
 // A later value replaces an earlier one, also where that cannot be: a file may hold ???.
@@ -166,10 +183,10 @@ CommandLine read_command_line(std::vector<std::string> arguments, const ReadFile
       mistakes.push_back("cannot read the configuration " + words.config + ": " + error.what() +
                          ". Name a TOML file, such as `train --print-config` prints.");
     }
-  read_words(app, words, result.given, mistakes);
+  read_words(words, result.given, mistakes);
   result.given = in_force(result.given);
   for (const Setting& setting : result.given)
-    if (const auto why = apply(setting, result.options)) mistakes.push_back(*why);
+    if (const auto why = apply(setting, result.options)) mistakes.push_back(*why + did_you_mean_tour(setting));
   if (mistakes.empty()) mistakes = settle(result.options, result.given);
   if (!mistakes.empty())
     result.leave = refusal(mistakes);
