@@ -91,8 +91,9 @@ int report(const std::exception& error, const RankEnv& env) {
   const auto* torch_error = dynamic_cast<const c10::Error*>(&error);
   const std::string why = first_line(torch_error ? torch_error->what_without_backtrace() : error.what());
   const bool timed_out = why.find("imed out") != std::string::npos;
+  const std::string speaker = env.world_size > 1 ? "rank " + std::to_string(env.rank) + ": " : "";
   if (!is_loss_of_peer(error))
-    std::fprintf(stderr, "train: rank %d: %s\n", env.rank, why.c_str());
+    std::fprintf(stderr, "train: %s%s\n", speaker.c_str(), why.c_str());
   else if (timed_out || !env.under_agent)
     std::fprintf(stderr, "train: rank %d lost a peer and cannot go on without it: %s\n", env.rank, why.c_str());
   // A peer's sockets close before its launcher hears of its death: an end of ours now might come first, and be taken

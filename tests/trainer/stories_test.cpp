@@ -14,6 +14,7 @@
 using namespace ddprun::test;
 using namespace std::chrono_literals;
 using Catch::Matchers::Contains;
+using Catch::Matchers::StartsWith;
 
 namespace {
 
@@ -270,6 +271,43 @@ TEST_CASE("SIGTERM to a run of one process saves it, with 75", "[stories]") {
   CHECK(again.wait_exit(kLimit) == exited(75));
 }
 
+TEST_CASE("half precision's scaler and an epoch's shorter last step are the same in a run that was stopped",
+          "[stories]") {
+  const TempFolder folder;
+  const Words settings{
+      "2", "--precision=fp16", "--set=training.init_scale=1e10", "--accumulate=4", "--batch-size=7", "--log-every=1"};
+  const auto in = [&](const std::string& file) { return with({"--snapshot", folder / file}, settings); };
+  const Words undisturbed = lines_of(run(train_with(in("undisturbed.pt")), kLimit, alone()).out);
+  CHECK(undisturbed.size() == 2 * (54 + 1));  // 1500 samples: 53 steps of 28, one of the 16 that are left
+  Command job(train_with(in("stopped.pt")), alone());
+  job.wait_for_output("^epoch 1 step 30 ", kLimit);
+  job.kill(SIGTERM);
+  CHECK(job.wait_exit(kLimit) == exited(75));
+  const Words resumed = lines_of(run(train_with(in("stopped.pt")), kLimit, alone()).out);
+  REQUIRE(!resumed.empty());
+  CHECK(from_line(undisturbed, "epoch 2 ") == from_line(resumed, "epoch 2 "));
+  CHECK(python_says(
+            "a, b = (torch.load(path, weights_only=True) for path in sys.argv[1:])\n"
+            "print(a['SCALER_STATE'] == b['SCALER_STATE'], a['SCALER_STATE']['scale'] < 1e10, a['STEP'] == b['STEP'])",
+            {folder / "undisturbed.pt", folder / "stopped.pt"}) == "True True True\n");
+}
+
+TEST_CASE("SIGTERM while the test set is looked at saves the epoch", "[stories]") {
+  const TempFolder folder;
+  make_mnist(folder / "mnist", 64, 6000, 1);
+  const Words settings{"2",          "--dataset=mnist", "--data", folder / "mnist", "--log-every=1",
+                       "--snapshot", folder / "s.pt"};
+  Command job(train_with(settings), alone());
+  job.wait_for_output("^epoch 1 step 2 ", kLimit);  // its last
+  job.kill(SIGTERM);
+  const Ended end = job.wait_exit(kLimit);
+  CHECK(end == exited(75));
+  CHECK_THAT(end.out, Contains("saved at step 2, ") && !Contains("epoch 2"));
+  const Ended again = run(train_with(settings), kLimit, alone());
+  CHECK(again == exited(0));
+  CHECK_THAT(again.out, Contains("epoch 2 step 2 ") && !Contains("epoch 1 step"));
+}
+
 TEST_CASE("a run that no longer gets better ends early, keeps its best, and publishes that", "[stories]") {
   const TempFolder folder;
   const Words settings{"30",       "--patience=2",    "--best=accuracy", "--judge-by=accuracy",
@@ -361,6 +399,28 @@ TEST_CASE("settings that a resumed run changes are told", "[stories]") {
   CHECK_THAT(end.out,
              Contains("going on with other settings than the snapshot's: data.batch_size 32 -> 16, optimizer.lr "
                       "0.05 -> 0.01\n"));
+}
+
+TEST_CASE("a text of other characters than the snapshot's is refused by one sentence", "[stories]") {
+  const TempFolder folder;
+  const auto run_on = [&](const std::string& text) {
+    std::ofstream(folder / "text.txt") << text;
+    return run(train_with({"1", "--model=gpt", "--layers=1", "--heads=1", "--embedding=8", "--context=4", "--data",
+                           folder / "text.txt", "--snapshot", folder / "s.pt"}),
+               kLimit, alone());
+  };
+  std::string text, other;
+  for (int i = 0; i < 200; ++i) text += "some words ", other += "zome wordz ";
+  CHECK(run_on(text) == exited(0));
+  const std::string snapshot = read_file(folder / "s.pt");
+  for (const std::string& changed : {text + "and XYZ", other}) {
+    const Ended end = run_on(changed);
+    CHECK(end == exited(1));
+    CHECK_THAT(end.err, StartsWith("train: cannot ") && Contains(", or begin anew"));
+    CHECK(std::count(end.err.begin(), end.err.end(), '\n') == 1);
+    INFO(end.err);
+    CHECK(read_file(folder / "s.pt") == snapshot);
+  }
 }
 
 TEST_CASE("data that one rank cannot use are one sentence, and no rank waits", "[stories]") {
