@@ -5,6 +5,7 @@
 #include <cstdio>
 #include <filesystem>
 #include <fstream>
+#include <regex>
 
 #include "tests/support/catch.h"
 #include "tests/support/command.h"
@@ -61,14 +62,41 @@ TEST_CASE("a project of one's own builds on the installed library, and trains un
   CHECK(launched.out == "{\"question\":\"how many?\",\"world\":\"2\"}\n");
 }
 
-TEST_CASE("a component that the installed package does not have is named") {
-  const TempFolder folder;
+namespace {
+
+// What find_package says to a project that wants this component.
+Ended configure(const TempFolder& folder, const std::string& component, const std::vector<std::string>& more = {}) {
   const std::string tree = folder / "tree";
   REQUIRE(run({"cmake", "--install", DDPRUN_BIN_DIR "/..", "--prefix", tree}, 60s) == exited(0));
   std::ofstream(folder / "CMakeLists.txt") << "cmake_minimum_required(VERSION 3.24)\nproject(p LANGUAGES CXX)\n"
-                                              "find_package(ddprun REQUIRED COMPONENTS dpp)\n";
-  const Ended configured =
-      run({"cmake", "-S", folder.path(), "-B", folder / "build", "-DCMAKE_PREFIX_PATH=" + tree}, 60s);
+                                              "find_package(ddprun REQUIRED COMPONENTS "
+                                           << component << ")\n";
+  std::vector<std::string> words{"cmake", "-S", folder.path(), "-B", folder / "build", "-DCMAKE_PREFIX_PATH=" + tree};
+  words.insert(words.end(), more.begin(), more.end());
+  return run(words, 60s);
+}
+
+}  // namespace
+
+TEST_CASE("a component that the installed package does not have is named") {
+  const TempFolder folder;
+  const Ended configured = configure(folder, "dpp");
   CHECK(configured == exited(1));
   CHECK(configured.err.find("ddprun has no component 'dpp': there is ddp.") != std::string::npos);
+}
+
+TEST_CASE("another LibTorch than the one it was built with is refused, with both versions") {
+  const TempFolder folder;
+  const fs::path other = folder / "torch", config = other / "share/cmake/Torch";
+  fs::create_directories(config);
+  std::ofstream(config / "TorchConfig.cmake") << "add_library(torch_cpu_library INTERFACE IMPORTED GLOBAL)\n";
+  std::ofstream(config / "TorchConfigVersion.cmake")
+      << "set(PACKAGE_VERSION 1.13.1)\nset(PACKAGE_VERSION_COMPATIBLE TRUE)\n";
+  const Ended configured = configure(folder, "ddp", {"-DDDPRUN_TORCH_DIR=" + other.string()});
+  CHECK(configured == exited(1));
+  std::string said = configured.err;  // broken into lines by CMake
+  said = std::regex_replace(said, std::regex("\\s+"), " ");
+  CAPTURE(said);
+  CHECK(said.find("ddprun was built with LibTorch 2.") != std::string::npos);
+  CHECK(said.find(", but " + other.string() + " has 1.13.1: pass") != std::string::npos);
 }
