@@ -4,12 +4,11 @@
 #include <torch/torch.h>
 
 #include <algorithm>
-#include <array>
 #include <numeric>
-#include <optional>
 
 #include "rendezvous/error.h"
 #include "trainer/ddp/group_state.h"
+#include "trainer/ddp/reduce_wire.h"
 #include "trainer/ddp/tensor_moves.h"
 
 namespace ddprun {
@@ -19,17 +18,6 @@ using moves::announce;
 using Tensors = std::vector<at::Tensor>;
 
 constexpr std::int64_t kAligned = 16;  // bytes: every element type may begin there
-
-const char* name_of(ReduceOp op) {
-  constexpr std::array names{"sum", "product", "min", "max", "avg", "band", "bor", "bxor"};
-  return names.at(static_cast<std::size_t>(op));
-}
-
-c10d::ReduceOp to_c10d(ReduceOp op) {
-  using To = c10d::ReduceOp;
-  constexpr std::array ops{To::SUM, To::PRODUCT, To::MIN, To::MAX, To::AVG, To::BAND, To::BOR, To::BXOR};
-  return ops.at(static_cast<std::size_t>(op));
-}
 
 std::string to_text(at::IntArrayRef sizes) {
   std::string text = "[";
@@ -148,92 +136,7 @@ at::Tensor bytes_of(std::vector<Record>& records) {
   return torch::from_blob(records.data(), static_cast<std::int64_t>(records.size() * sizeof(Record)), at::kByte);
 }
 
-// --- Reducing: in a type that the backend adds up, without a loss of meaning.
-
-struct Wire {
-  at::ScalarType type = at::kFloat;
-  ReduceOp op = ReduceOp::sum;
-  bool complex = false;
-  std::string problem = {};
-};
-
-bool is_bitwise(ReduceOp op) { return op == ReduceOp::band || op == ReduceOp::bor || op == ReduceOp::bxor; }
-
-// false and true as 0 and 1: what comes out is 0 or 1 again.
-ReduceOp of_bool(ReduceOp op) {
-  if (op == ReduceOp::sum || op == ReduceOp::bor) return ReduceOp::max;
-  if (op == ReduceOp::product || op == ReduceOp::band) return ReduceOp::min;
-  return op;
-}
-
-std::optional<at::ScalarType> wire_integer(at::ScalarType type) {
-  switch (type) {
-    case at::kByte:
-    case at::kChar:
-    case at::kInt:
-    case at::kLong:
-      return type;
-    case at::kShort:
-    case at::kUInt16:
-      return at::kInt;
-    case at::kUInt32:
-      return at::kLong;
-    default:
-      return std::nullopt;
-  }
-}
-
-bool is_added_float(at::ScalarType type) {
-  return type == at::kFloat || type == at::kDouble || type == at::kHalf || type == at::kBFloat16;
-}
-
-// Depends on what is the same on all ranks only, so that all of them refuse alike.
-Wire wire_for(at::ScalarType type, ReduceOp op, bool nccl) {
-  Wire wire{.type = type, .op = op};
-  bool fits = false;
-  if (type == at::kBool) {
-    wire.type = at::kByte;
-    wire.op = of_bool(op);
-    fits = op != ReduceOp::avg && !(nccl && op == ReduceOp::bxor);
-  } else if (at::isComplexType(type)) {
-    wire.type = c10::toRealValueType(type);
-    wire.complex = true;
-    fits = is_added_float(wire.type) && (op == ReduceOp::sum || op == ReduceOp::avg);
-  } else if (const auto integer = wire_integer(type)) {
-    wire.type = *integer;
-    fits = op != ReduceOp::avg && !(nccl && is_bitwise(op));
-  } else {
-    fits = is_added_float(type) && !is_bitwise(op);
-  }
-  if (!fits) wire.problem = std::string(nccl ? "nccl" : "gloo") + " has no " + name_of(op) + " of " + toString(type);
-  return wire;
-}
-
-Wire wire_for(const at::Tensor& tensor, ReduceOp op) {
-  return tensor.defined() ? wire_for(tensor.scalar_type(), op, tensor.is_cuda()) : Wire{};
-}
-
-// One dimension; the tensor's own memory where that fits.
-at::Tensor to_wire(const at::Tensor& tensor, const Wire& wire) {
-  at::Tensor own = tensor.detach().resolve_conj().resolve_neg();
-  if (wire.complex) own = at::view_as_real(own);
-  return own.to(wire.type).contiguous().view({-1});
-}
-
-void from_wire(const at::Tensor& tensor, const at::Tensor& reduced, const Wire& wire) {
-  if (reduced.is_alias_of(tensor)) return;
-  auto sizes = tensor.sizes().vec();
-  if (wire.complex) sizes.push_back(2);
-  const at::Tensor shaped = reduced.view(sizes);
-  tensor.detach().copy_(wire.complex ? at::view_as_complex(shaped) : shaped);
-}
-
-// Gloo has no avg of its own that works for every call: it is the sum, divided.
-bool divides_after(const Wire& wire, const at::Tensor& tensor) { return wire.op == ReduceOp::avg && !tensor.is_cuda(); }
-
-c10d::ReduceOp backend_op(const Wire& wire, const at::Tensor& tensor) {
-  return to_c10d(divides_after(wire, tensor) ? ReduceOp::sum : wire.op);
-}
+// --- Reducing.
 
 void all_reduce_on_wire(const std::string& call, const at::Tensor& tensor, const Wire& wire,
                         const ProcessGroup& group) {
