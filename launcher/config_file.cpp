@@ -29,24 +29,6 @@ constexpr const char* kOwnVariables[] = {"RANK",
                                          "TORCHELASTIC_USE_AGENT_STORE",
                                          "TORCHELASTIC_ERROR_FILE"};
 
-std::string what_it_is(const toml::node& node) {
-  switch (node.type()) {
-    case toml::node_type::table:
-      return "a table";
-    case toml::node_type::array:
-      return "an array";
-    case toml::node_type::boolean:
-      return node.as_boolean()->get() ? "true" : "false";
-    case toml::node_type::integer:
-    case toml::node_type::floating_point:
-      return "a number";
-    case toml::node_type::string:
-      return "a text";
-    default:
-      return "a date or time";
-  }
-}
-
 // A string, number or, where asked for, a truth as text.
 std::optional<std::string> scalar(const toml::node& node, bool truth) {
   if (const auto* text = node.as_string()) return text->get();

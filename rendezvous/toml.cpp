@@ -24,6 +24,25 @@ std::string not_toml(const toml::parse_error& error, const std::string& text) {
          " is no TOML: " + why;
 }
 
+std::string what_it_is(const toml::node& node) {
+  switch (node.type()) {
+    case toml::node_type::table:
+      return "a table";
+    case toml::node_type::array:
+      return "an array";
+    case toml::node_type::boolean:
+      return node.as_boolean()->get() ? "true" : "false";
+    case toml::node_type::integer:
+      return std::to_string(node.as_integer()->get());
+    case toml::node_type::floating_point:
+      return toml_number(node.as_floating_point()->get());
+    case toml::node_type::string:
+      return "the text '" + visible(node.as_string()->get()) + "'";
+    default:
+      return "a date or time";
+  }
+}
+
 std::string toml_string(const std::string& text) {
   std::ostringstream out;
   out << toml::toml_formatter{toml::value<std::string>(text), toml::format_flags::none};

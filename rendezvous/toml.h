@@ -14,6 +14,9 @@ namespace ddprun {
 // "'lr = ' is no TOML: key has no value", without a full stop; `text` is the whole file's.
 std::string not_toml(const toml::parse_error& error, const std::string& text);
 
+// "a table", "5" or "the text 'five'": of something else than what was asked for.
+std::string what_it_is(const toml::node& node);
+
 // A text and a number as TOML writes them.
 std::string toml_string(const std::string& text);
 std::string toml_number(double value);

@@ -11,25 +11,6 @@ namespace {
 
 constexpr std::size_t kCommentColumn = 40;
 
-std::string what_it_is(const toml::node& node) {
-  switch (node.type()) {
-    case toml::node_type::table:
-      return "a table";
-    case toml::node_type::array:
-      return "an array";
-    case toml::node_type::boolean:
-      return node.as_boolean()->get() ? "true" : "false";
-    case toml::node_type::integer:
-      return std::to_string(node.as_integer()->get());
-    case toml::node_type::floating_point:
-      return toml_number(node.as_floating_point()->get());
-    case toml::node_type::string:
-      return "the text '" + visible(node.as_string()->get()) + "'";
-    default:
-      return "a date or time";
-  }
-}
-
 // What a row takes, for a person.
 struct Kind {
   std::string operator()(bool*) const { return "true or false"; }
