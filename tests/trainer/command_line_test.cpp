@@ -168,6 +168,17 @@ TEST_CASE("the command line wins over the file, and --set is the command line", 
              Contains("--set optimizer.lr and --lr are one value: leave out one of them."));
 }
 
+TEST_CASE("what has no effect is refused on the command line, and left alone in a file", "[command_line]") {
+  CHECK(refused({"--heads=2"}) == "train: --heads is for the model gpt only: leave it out.\n");
+  CHECK(refused({"--optimizer=adam", "--momentum=0.5"}) ==
+        "train: --momentum is for the optimizer sgd only: leave it out.\n");
+  CHECK_THAT(refused({"--set=data.width=9", "--set=training.init_scale=2", "--set=schedule.min_lr=0"}),
+             Contains("--set data.width is for the data synthetic only") && Contains("for --precision fp16 only") &&
+                 Contains("for the schedules cosine and linear only"));
+  CHECK(parsed({"--model=gpt", "--heads=2"}).model.heads == 2);
+  CHECK(parsed({"--config=job.toml"}, "[model]\nheads = 2\n").model.heads == 2);
+}
+
 TEST_CASE("a switch can be taken back, and takes no word that follows it", "[command_line]") {
   const std::string file = "[snapshot]\nfresh = true\n";
   CHECK(parsed({"--config=job.toml"}, file).snapshot.fresh);

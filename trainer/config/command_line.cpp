@@ -158,6 +158,51 @@ void choose_model_and_data(Options& o) {
   if (o.model.name.empty()) o.model.name = o.data.name == "text" ? "gpt" : o.data.name == "toy" ? "linear" : "convnet";
 }
 
+// Settings that only some runs look at. A file may hold them for others, as --print-config's do; on the command line
+// they are mistakes.
+struct Effect {
+  std::vector<std::string> keys;
+  bool (*in)(const Options&);
+  const char* of;
+};
+
+const std::vector<Effect>& effects() {
+  static const std::vector<Effect> kEffects{
+      {{"model.layers", "model.heads", "model.embedding", "model.dropout"},
+       [](const Options& o) { return o.model.name == "gpt"; },
+       "the model gpt"},
+      {{"model.head", "model.width_divisor"},
+       [](const Options& o) { return o.model.name == "vgg11_bn" || o.model.name == "resnet18"; },
+       "the models vgg11_bn and resnet18"},
+      {{"data.context", "data.stride"}, [](const Options& o) { return o.data.name == "text"; }, "the data text"},
+      {{"data.samples", "data.channels", "data.height", "data.width", "data.classes"},
+       [](const Options& o) { return o.data.name == "synthetic"; },
+       "the data synthetic"},
+      {{"optimizer.momentum"}, [](const Options& o) { return o.optimizer.name == "sgd"; }, "the optimizer sgd"},
+      {{"optimizer.beta1", "optimizer.beta2", "optimizer.eps"},
+       [](const Options& o) { return o.optimizer.name != "sgd"; },
+       "the optimizers adam and adamw"},
+      {{"schedule.step_size"}, [](const Options& o) { return o.schedule.name == "step"; }, "the schedule step"},
+      {{"schedule.gamma"},
+       [](const Options& o) { return o.schedule.name == "step" || o.schedule.name == "exponential"; },
+       "the schedules step and exponential"},
+      {{"schedule.min_lr"},
+       [](const Options& o) { return o.schedule.name == "cosine" || o.schedule.name == "linear"; },
+       "the schedules cosine and linear"},
+      {{"training.init_scale"}, [](const Options& o) { return o.training.precision == "fp16"; }, "--precision fp16"},
+  };
+  return kEffects;
+}
+
+void find_without_effect(const Options& options, const std::vector<Setting>& given,
+                         std::vector<std::string>& problems) {
+  for (const Setting& one : given)
+    for (const Effect& effect : effects())
+      if (one.origin.starts_with("--") && !effect.in(options) &&
+          std::find(effect.keys.begin(), effect.keys.end(), one.row->key) != effect.keys.end())
+        problems.push_back(one.origin + " is for " + effect.of + " only: leave it out.");
+}
+
 }  // namespace
 
 CommandLine read_command_line(std::vector<std::string> arguments, const ReadFile& read_file) {
@@ -223,6 +268,7 @@ std::vector<std::string> settle(Options& o, const std::vector<Setting>& given) {
   const std::string& url = o.group.init_method;
   if (url != "env://" && !url.starts_with("tcp://") && !url.starts_with("file:///"))
     problems.push_back("--init-method is '" + visible(url) + "' but takes tcp://HOST:PORT or file:///PATH.");
+  find_without_effect(o, given, problems);
   if (o.snapshot.path.empty()) problems.push_back("--snapshot needs the name of a file.");
   if (!o.model.init.empty() && !o.model.transfer.empty())
     problems.push_back("--init and --transfer both say which weights to begin with: leave out one of them.");
