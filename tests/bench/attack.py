@@ -16,7 +16,7 @@ from tools import BIN, before_others
 CONNECTIONS = 64
 RATE = 2000
 SECONDS = 2
-RUNS = 5
+RUNS = 15
 GOAL = 2  # times the quiet p99
 OPEN = ("close", "garbage", "half", "hello")
 BY_TOKEN = ("close", "garbage", "half", "plain", "hello", "wrong", "replay")
