@@ -4,7 +4,6 @@
 
 #include <cmath>
 #include <cstdio>
-#include <numeric>
 #include <set>
 
 #include "ddprun/collectives.h"
@@ -15,6 +14,7 @@
 #include "trainer/ddp/all_or_none.h"
 #include "trainer/rate.h"
 #include "trainer/result_file.h"
+#include "trainer/snapshot_extra.h"
 #include "trainer/transfer.h"
 
 namespace ddprun {
@@ -105,12 +105,6 @@ std::string how_far(const Run& run) {
          (run.epoch.steps > 0 ? ", and " + percent_of(run) + " % of the next" : "");
 }
 
-nlohmann::json config_of(const Run& run) {
-  nlohmann::json all = nlohmann::json::object();
-  for (const SettingRow& row : setting_rows()) all[row.key] = text_of(row, run.options);
-  return all;
-}
-
 // What makes it another run than the one that wrote the snapshot is worth a line.
 void tell_changes(const Run& run, const nlohmann::json& before, int ranks_before) {
   std::string changes;
@@ -122,28 +116,6 @@ void tell_changes(const Run& run, const nlohmann::json& before, int ranks_before
     if (was != is) changes += std::string(changes.empty() ? "" : ", ") + row.key + " " + was + " -> " + is;
   }
   if (!changes.empty()) run.progress.line("going on with other settings than the snapshot's: " + changes);
-}
-
-JudgeState judge_in(const nlohmann::json& saved) {
-  return {.best = saved["best"], .best_epoch = saved["best_epoch"], .worse_in_a_row = saved["worse_in_a_row"]};
-}
-
-nlohmann::json judge_for(const Judge& judge) {
-  const JudgeState& state = judge.state();
-  return {{"best", state.best}, {"best_epoch", state.best_epoch}, {"worse_in_a_row", state.worse_in_a_row}};
-}
-
-// The characters that a model of text knows, in the order of their ids.
-std::string alphabet_of(const Dataset& data) {
-  std::vector<std::int64_t> ids(static_cast<std::size_t>(data.vocabulary.size()));
-  std::iota(ids.begin(), ids.end(), 0);
-  return data.vocabulary.text_of(ids);
-}
-
-void check_alphabet(const Run& run, const nlohmann::json& extra) {
-  if (!extra.contains("alphabet") || extra["alphabet"] == alphabet_of(run.data)) return;
-  throw Error("cannot go on with this text", "the model was trained on one of other characters",
-              "Name the text of before with --data, or begin anew with --fresh.");
 }
 
 // Where an epoch has another number of steps than before, by ranks, batches or passes, the schedule goes on from the
@@ -159,32 +131,6 @@ void place_schedule(Run& run) {
   const double share =
       run.epoch.steps == 0 ? 0 : static_cast<double>(run.epoch.samples) / static_cast<double>(run.epoch.samples + left);
   run.schedule->resume(run.at.epochs_run * steps + std::llround(share * static_cast<double>(steps)));
-}
-
-void go_on_from(Run& run, const Resumed& resumed) {
-  run.at = resumed.at;
-  const auto& extra = resumed.extra;
-  if (!extra.is_object()) return;
-  if (extra.contains("epoch_steps")) {
-    run.epoch.steps = extra["epoch_steps"];
-    run.epoch.samples = extra["epoch_samples"];
-    run.epoch.skipped = extra.value("epoch_skipped", 0);
-    if (run.group.rank() == 0) run.epoch.loss_sum += extra["loss_sum"].get<double>();
-  }
-  const auto before = [&](const char* key) {
-    return extra.contains("config") ? extra["config"].value(key, std::string()) : std::string();
-  };
-  // Another measure begins anew: an accuracy is no loss.
-  if (extra.contains("judge") && before("evaluation.by") == run.options.evaluation.by)
-    run.judge.resume(judge_in(extra["judge"]));
-  if (extra.contains("best")) {
-    const std::string by = before("snapshot.best"), now = run.options.snapshot.best;
-    if (now != "none" && by != now)
-      throw Error("cannot keep the best snapshot by " + now, "this run keeps it by " + by,
-                  "Go on with --best " + by + ", or begin anew with --fresh.");
-    run.best.resume(judge_in(extra["best"]));
-  }
-  check_alphabet(run, extra);
 }
 
 ProcessGroup meet(Worker& worker, const Options& options, const RankEnv& env, std::optional<at::Device> device) {
@@ -310,7 +256,8 @@ Run begin_run(const CommandLine& config, const RankEnv& env, std::optional<at::D
   run.snapshots = std::make_unique<Snapshots>(snapshot_options(run), group);
   const auto resumed = run.snapshots->resume(state_of(run));
   if (resumed) {
-    go_on_from(run, *resumed);
+    run.at = resumed->at;
+    take_extra(run, resumed->extra);
     place_schedule(run);
     if (run.at.epochs_run < o.training.epochs && !run.judge.has_stopped()) {
       progress.line("resuming from " + resumed->path + ": " + how_far(run));
@@ -335,21 +282,8 @@ Run begin_run(const CommandLine& config, const RankEnv& env, std::optional<at::D
 }
 
 void save_run(Run& run, std::optional<double> metric) {
-  SaveRequest request{.at = run.at, .bucket_order = run.ddp->bucket_order(), .metric = metric};
-  request.extra = {{"config", config_of(run)}};
-  if (run.judge.state().best_epoch > 0) request.extra["judge"] = judge_for(run.judge);
-  if (run.options.snapshot.best != "none") request.extra["best"] = judge_for(run.best);
-  if (run.data.task == Task::predict_next) request.extra["alphabet"] = alphabet_of(run.data);
-  if (run.epoch.steps > 0) {
-    const at::Tensor loss_sum = run.epoch.loss_sum.clone();
-    all_reduce(loss_sum, ReduceOp::sum, run.group);
-    request.extra["epoch_steps"] = run.epoch.steps;
-    request.extra["epoch_samples"] = run.epoch.samples;
-    request.extra["epoch_skipped"] = run.epoch.skipped;
-    request.extra["loss_sum"] = loss_sum.item<double>();
-    check_loss(run, request.extra["loss_sum"]);
-  }
-  run.snapshots->save(state_of(run), request);
+  run.snapshots->save(
+      state_of(run), {.at = run.at, .bucket_order = run.ddp->bucket_order(), .metric = metric, .extra = extra_of(run)});
 }
 
 }  // namespace ddprun

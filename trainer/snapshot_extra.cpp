@@ -1,0 +1,83 @@
+#include "trainer/snapshot_extra.h"
+
+#include <torch/torch.h>
+
+#include <numeric>
+
+#include "ddprun/collectives.h"
+#include "rendezvous/error.h"
+
+namespace ddprun {
+namespace {
+
+JudgeState judge_in(const nlohmann::json& saved) {
+  return {.best = saved["best"], .best_epoch = saved["best_epoch"], .worse_in_a_row = saved["worse_in_a_row"]};
+}
+
+nlohmann::json judge_for(const Judge& judge) {
+  const JudgeState& state = judge.state();
+  return {{"best", state.best}, {"best_epoch", state.best_epoch}, {"worse_in_a_row", state.worse_in_a_row}};
+}
+
+// The characters that a model of text knows, in the order of their ids.
+std::string alphabet_of(const Dataset& data) {
+  std::vector<std::int64_t> ids(static_cast<std::size_t>(data.vocabulary.size()));
+  std::iota(ids.begin(), ids.end(), 0);
+  return data.vocabulary.text_of(ids);
+}
+
+void check_alphabet(const Run& run, const nlohmann::json& extra) {
+  if (!extra.contains("alphabet") || extra["alphabet"] == alphabet_of(run.data)) return;
+  throw Error("cannot go on with this text", "the model was trained on one of other characters",
+              "Name the text of before with --data, or begin anew with --fresh.");
+}
+
+}  // namespace
+
+nlohmann::json config_of(const Run& run) {
+  nlohmann::json all = nlohmann::json::object();
+  for (const SettingRow& row : setting_rows()) all[row.key] = text_of(row, run.options);
+  return all;
+}
+
+nlohmann::json extra_of(const Run& run) {
+  nlohmann::json extra{{"config", config_of(run)}};
+  if (run.judge.state().best_epoch > 0) extra["judge"] = judge_for(run.judge);
+  if (run.options.snapshot.best != "none") extra["best"] = judge_for(run.best);
+  if (run.data.task == Task::predict_next) extra["alphabet"] = alphabet_of(run.data);
+  if (run.epoch.steps == 0) return extra;
+  const at::Tensor loss_sum = run.epoch.loss_sum.clone();
+  all_reduce(loss_sum, ReduceOp::sum, run.group);
+  extra["epoch_steps"] = run.epoch.steps;
+  extra["epoch_samples"] = run.epoch.samples;
+  extra["epoch_skipped"] = run.epoch.skipped;
+  extra["loss_sum"] = loss_sum.item<double>();
+  check_loss(run, extra["loss_sum"]);
+  return extra;
+}
+
+void take_extra(Run& run, const nlohmann::json& extra) {
+  if (!extra.is_object()) return;
+  if (extra.contains("epoch_steps")) {
+    run.epoch.steps = extra["epoch_steps"];
+    run.epoch.samples = extra["epoch_samples"];
+    run.epoch.skipped = extra.value("epoch_skipped", 0);
+    if (run.group.rank() == 0) run.epoch.loss_sum += extra["loss_sum"].get<double>();
+  }
+  const auto before = [&](const char* key) {
+    return extra.contains("config") ? extra["config"].value(key, std::string()) : std::string();
+  };
+  // Another measure begins anew: an accuracy is no loss.
+  if (extra.contains("judge") && before("evaluation.by") == run.options.evaluation.by)
+    run.judge.resume(judge_in(extra["judge"]));
+  if (extra.contains("best")) {
+    const std::string by = before("snapshot.best"), now = run.options.snapshot.best;
+    if (now != "none" && by != now)
+      throw Error("cannot keep the best snapshot by " + now, "this run keeps it by " + by,
+                  "Go on with --best " + by + ", or begin anew with --fresh.");
+    run.best.resume(judge_in(extra["best"]));
+  }
+  check_alphabet(run, extra);
+}
+
+}  // namespace ddprun
