@@ -285,7 +285,7 @@ TEST_CASE("half precision's scaler and an epoch's shorter last step are the same
   CHECK(job.wait_exit(kLimit) == exited(75));
   const Words resumed = lines_of(run(train_with(in("stopped.pt")), kLimit, alone()).out);
   REQUIRE(!resumed.empty());
-  CHECK(from_line(undisturbed, "epoch 2 ") == from_line(resumed, "epoch 2 "));
+  CHECK(from_line(undisturbed, resumed.front()) == resumed);
   CHECK(python_says(
             "a, b = (torch.load(path, weights_only=True) for path in sys.argv[1:])\n"
             "print(a['SCALER_STATE'] == b['SCALER_STATE'], a['SCALER_STATE']['scale'] < 1e10, a['STEP'] == b['STEP'])",
