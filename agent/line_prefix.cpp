@@ -42,7 +42,7 @@ std::optional<std::string> value_of(std::string_view name, const PrefixNames& na
   if (name == "$") return "$";
   if (name == "rank") return std::to_string(names.rank);
   if (name == "local_rank") return std::to_string(names.local_rank);
-  if (name == "host") return names.host;
+  if (name == "host" || name == "hostname") return names.host;
   if (name == "role" || name == "role_name") return names.role;
   return {};
 }

@@ -16,6 +16,9 @@ std::string_view trimmed(std::string_view text) {
   return text.substr(first, text.find_last_not_of(" \t") - first + 1);
 }
 
+constexpr const char* kCuda = "CUDA_VISIBLE_DEVICES";
+constexpr const char* kHip = "HIP_VISIBLE_DEVICES";
+
 // What only some jobs ask for.
 void add_choices(Environment& env, const JobIdentity& job, const Seat& seat, int local_rank,
                  const Environment& inherited) {
@@ -26,7 +29,8 @@ void add_choices(Environment& env, const JobIdentity& job, const Seat& seat, int
   if (!job.interface.empty()) env["GLOO_SOCKET_IFNAME"] = env["NCCL_SOCKET_IFNAME"] = job.interface;
   if (job.virtual_local_rank) {
     env["LOCAL_RANK"] = "0";
-    env["CUDA_VISIBLE_DEVICES"] = virtual_device(inherited, local_rank).value_or("");
+    env[kCuda] = virtual_device(inherited, local_rank).value_or("");
+    if (const std::string device = devices_variable(inherited); device == kHip) env[kHip] = env[kCuda];
   }
 }
 
@@ -61,8 +65,12 @@ Environment worker_variables(const JobIdentity& job, const Seat& seat, int local
   return env;
 }
 
+const char* devices_variable(const Environment& inherited) {
+  return inherited_or(inherited, kHip, "").empty() ? kCuda : kHip;
+}
+
 std::optional<std::string> virtual_device(const Environment& inherited, int local_rank) {
-  const auto found = inherited.find("CUDA_VISIBLE_DEVICES");
+  const auto found = inherited.find(devices_variable(inherited));
   if (found == inherited.end()) return std::to_string(local_rank);
   std::string_view list = found->second;
   for (int i = 0; i < local_rank; ++i) {

@@ -29,8 +29,12 @@ struct JobIdentity {
 Environment worker_variables(const JobIdentity& job, const Seat& seat, int local_rank, const std::string& error_file,
                              const Environment& inherited);
 
-// The device that a worker with a virtual local rank sees: the entry of CUDA_VISIBLE_DEVICES, or the number itself
-// where that is not set. An empty list has one entry, the empty one, as under torchrun. Nothing where the list is too
+// The variable that lists the devices: HIP_VISIBLE_DEVICES where it is set, as ROCm looks there first, else
+// CUDA_VISIBLE_DEVICES.
+const char* devices_variable(const Environment& inherited);
+
+// The device that a worker with a virtual local rank sees: the entry of that variable, or the number itself where none
+// is set. An empty list has one entry, the empty one, as under torchrun. Nothing where the list is too
 // short.
 std::optional<std::string> virtual_device(const Environment& inherited, int local_rank);
 

@@ -21,7 +21,7 @@ void append(std::vector<Setting>& to, const std::vector<Setting>& more) {
   to.insert(to.end(), more.begin(), more.end());
 }
 
-// --help, --version, --make-token and --generate: what to print instead of doing anything.
+// --help, --version, --make-token, --print-completion and --generate: what to print instead of doing anything.
 void answer(const std::vector<Setting>& settings, const Outside& outside, Asked& asked) {
   if (const Setting* help = in_force(settings, option("help")))
     asked.answer = help_text(help->text);
@@ -29,8 +29,10 @@ void answer(const std::vector<Setting>& settings, const Outside& outside, Asked&
     asked.answer = version_text();
   else if (in_force(settings, option("make-token")) && outside.make_token)
     asked.answer = outside.make_token() + "\n";
-  else if (const Setting* what = in_force(settings, option("generate")))
-    asked.answer = what->text == "man" ? man_page() : completion(what->text);
+  else if (const Setting* shell = in_force(settings, option("print-completion")))
+    asked.answer = completion(shell->text);
+  else if (const Setting* what = in_force(settings, option("generate")); what && what->text == "man")
+    asked.answer = man_page();
 }
 
 void read_file(const Outside& outside, Asked& asked) {

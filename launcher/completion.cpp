@@ -118,8 +118,33 @@ std::string zsh() {
   return out + "  '1:program:_command_names -e' \\\n  '*::argument:_files'\n";
 }
 
+// What tcsh's `complete` offers for the value of an option.
+std::string tcsh_action(const OptionRow& row) {
+  if (*row.choices) return "(" + choices(row) + ")";
+  if (row.completes == Completes::file) return "f";
+  return row.completes == Completes::folder ? "d" : "n";
+}
+
+// n/WORD/: what follows that word; c/WORD/: what completes a word that begins so. The first that fits counts.
+std::string tcsh() {
+  std::string values, words;
+  for (const OptionRow& row : options()) {
+    if (!shown(row)) continue;
+    const std::string name = std::string("--") + row.name, action = "/" + tcsh_action(row) + "/";
+    if (!row.flag()) values += "  'n/" + name + action + "' 'c/" + name + "=" + action + "' \\\n";
+    if (!row.flag() && row.letter) values += std::string("  'n/-") + row.letter + action + "' \\\n";
+    words += (words.empty() ? "" : " ") + std::string(row.name);
+  }
+  return "# Completion of ddprun for tcsh, made from its option table.\ncomplete ddprun \\\n" + values + "  'c/--/(" +
+         words + ")/' \\\n  'p/1/c/' 'p/*/f/'\n";
+}
+
 }  // namespace
 
-std::string completion(const std::string& shell) { return shell == "bash" ? bash() : shell == "zsh" ? zsh() : ""; }
+std::string completion(const std::string& shell) {
+  if (shell == "bash") return bash();
+  if (shell == "zsh") return zsh();
+  return shell == "tcsh" ? tcsh() : "";
+}
 
 }  // namespace ddprun

@@ -127,9 +127,10 @@ void check_access(const Config& config, Problems& out) {
 }
 
 void check_program(const Config& config, Problems& out) {
-  if (config.no_python && config.module)
+  if (config.no_python && config.module && !config.run_path)
     out.add(out.who("no-python") + " and " + out.who("module") + " exclude each other: leave out one of them.");
-  if (config.program.empty() && !config.print_config)
+  const bool wrong_question = in_force(config.settings, option("print-completion")) != nullptr;
+  if (config.program.empty() && !config.print_config && !wrong_question)
     out.add("No program is named: ddprun [options] PROGRAM [its arguments].");
   else if (!config.program.empty() && config.program.front().empty())
     out.add("The program's name is empty: ddprun [options] PROGRAM [its arguments].");
@@ -156,6 +157,10 @@ MeetingPlace meeting_place(const Config& config) {
     const bool by_endpoint = config.master_addr.empty() && config.rdzv_endpoint;
     return {by_endpoint ? config.rdzv_endpoint->host : config.master_addr, port > 0 ? port : kStaticPort};
   }
+  // As torchrun: agents of one machine find each other without an endpoint. Where every node has to come (--nnodes=4)
+  // it was forgotten.
+  const auto nodes = node_counts(config.nnodes);
+  if (!config.rdzv_endpoint && nodes && nodes->least < nodes->most) return {"localhost", kElasticPort};
   if (!config.rdzv_endpoint) return {};
   return {config.rdzv_endpoint->host, config.rdzv_endpoint->port.value_or(kElasticPort)};
 }

@@ -38,6 +38,7 @@ struct Config {
   std::string role = "default";
   bool module = false;
   bool no_python = false;
+  bool run_path = false;  // by Python, whatever it is; goes before `module` and `no_python`
   bool virtual_local_rank = false;
   NumaBinding numa_binding = NumaBinding::none;
   // OMP_NUM_THREADS. Empty: as torchrun, 1 where it is unset and there are several workers; kAutoThreads: the CPUs this

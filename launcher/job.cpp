@@ -85,8 +85,9 @@ std::vector<int> ending_signals(const Config& config) {
 
 void check_devices(const Config& config, const Environment& environment, int workers) {
   if (!config.virtual_local_rank || virtual_device(environment, workers - 1)) return;
+  const char* variable = devices_variable(environment);
   throw UsageError("cannot give every worker a device of its own (--virtual-local-rank)",
-                   "CUDA_VISIBLE_DEVICES is '" + environment.at("CUDA_VISIBLE_DEVICES") + "', too short for " +
+                   std::string(variable) + " is '" + environment.at(variable) + "', too short for " +
                        std::to_string(workers) + " workers",
                    "Name as many devices as workers, or pass a smaller --nproc-per-node.");
 }

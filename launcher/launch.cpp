@@ -91,6 +91,15 @@ void warn_where_open(const Config& config) {
                host.c_str());
 }
 
+void warn_where_nobody_else_comes(const Config& config) {
+  if (config.rdzv_backend != Backend::c10d || config.rdzv_endpoint) return;
+  const MeetingPlace here = meeting_place(config);
+  std::fprintf(stderr,
+               "ddprun: no --rdzv-endpoint is given: only agents of this machine can join (at %s:%d). For others pass "
+               "--rdzv-endpoint HOST:PORT, an address of one node.\n",
+               here.host.c_str(), here.port);
+}
+
 // It may be one that others know this machine by, such as a container's host.
 void warn_where_no_address_of_ours(const Config& config, const std::string& host) {
   if (config.local_addr.empty() || whose_address(config.local_addr) == Whose::ours) return;
@@ -163,6 +172,7 @@ int launch(const Config& config, const Machine& machine, int keeper_pidfd) {
   AgentOptions options = job_options(config, machine, find_program(config, surroundings()), run_id, place);
   if (several_nodes(config)) {
     warn_where_open(config);
+    warn_where_nobody_else_comes(config);
     warn_where_no_address_of_ours(config, place.host);
   }
   options.command.job.cookie = to_string(own_cookie(run_id));

@@ -44,17 +44,21 @@ std::string whole(Config& config, const OptionRow&, Text text) {
   return store(read_whole_number(text, Min, Max), config.*Member);
 }
 
+// Where the text stands among the row's choices, or what is wrong with it.
+std::variant<std::size_t, std::string> place_among_choices(const OptionRow& row, Text text) {
+  const std::vector<std::string> choices = split(row.choices, '|');
+  const auto found = std::find(choices.begin(), choices.end(), text);
+  if (found != choices.end()) return static_cast<std::size_t>(found - choices.begin());
+  const std::string hint = did_you_mean(text, choices);
+  return "it takes " + listed(choices) + (hint.empty() ? "" : "." + hint);
+}
+
 // One of the row's choices; the enumerators stand in their order.
 template <auto Member>
 std::string choice(Config& config, const OptionRow& row, Text text) {
-  const std::vector<std::string> choices = split(row.choices, '|');
-  const auto found = std::find(choices.begin(), choices.end(), text);
-  if (found == choices.end()) {
-    const std::string hint = did_you_mean(text, choices);
-    return "it takes " + listed(choices) + (hint.empty() ? "" : "." + hint);
-  }
-  using Enum = std::remove_reference_t<decltype(config.*Member)>;
-  config.*Member = static_cast<Enum>(found - choices.begin());
+  std::size_t place = 0;
+  if (std::string complaint = store(place_among_choices(row, text), place); !complaint.empty()) return complaint;
+  config.*Member = static_cast<std::remove_reference_t<decltype(config.*Member)>>(place);
   return {};
 }
 
@@ -113,6 +117,17 @@ std::string monitor_interval(Config&, const OptionRow&, Text text) {
   return ignored > Duration::zero() ? "" : "it takes a time above 0";
 }
 
+// Options of torchrun's that change nothing here: a value that torchrun would refuse is refused all the same.
+std::string choice_without_effect(Config&, const OptionRow& row, Text text) {
+  std::size_t ignored = 0;
+  return store(place_among_choices(row, text), ignored);
+}
+
+std::string flag_without_effect(Config&, const OptionRow&, Text text) {
+  bool ignored = false;
+  return store(read_flag(text), ignored);
+}
+
 std::string omp_threads(Config& config, const OptionRow&, Text text) {
   if (text == "auto") return config.omp_threads = kAutoThreads, "";
   std::string complaint = store(read_whole_number(text, 1, kThreadsMax), config.omp_threads);
@@ -154,7 +169,8 @@ std::string rdzv_conf(Config& config, const OptionRow&, Text text) {
 }
 
 std::string prefix(Config& config, const OptionRow&, Text text) {
-  return store(read_template(text, {"rank", "local_rank", "host", "role", "role_name", "time"}), config.log_prefix);
+  return store(read_template(text, {"rank", "local_rank", "host", "hostname", "role", "role_name", "time"}),
+               config.log_prefix);
 }
 
 std::string events(Config& config, const OptionRow&, Text text) {
@@ -196,9 +212,13 @@ constexpr OptionRow kOptions[] = {
      .group = Group::workers,
      .help = "exec PROGRAM as it is, even a .py file",
      .set = yes_or_no<&Config::no_python>,
-
      .more = "Without it a .py file, or a file without run permission, is given to python3 -u, and anything else is "
              "exec'd."},
+    {.name = "run-path",
+     .group = Group::workers,
+     .help = "give PROGRAM to Python, whatever its name and permissions",
+     .set = yes_or_no<&Config::run_path>,
+     .more = "Each worker gets an interpreter of its own. It goes before --module and --no-python, as under torchrun."},
     {.name = "role",
      .group = Group::workers,
      .value = "NAME",
@@ -208,7 +228,8 @@ constexpr OptionRow kOptions[] = {
     {.name = "virtual-local-rank",
      .group = Group::workers,
      .help = "LOCAL_RANK is 0 for all, and each sees one GPU: its entry of CUDA_VISIBLE_DEVICES",
-     .set = yes_or_no<&Config::virtual_local_rank>},
+     .set = yes_or_no<&Config::virtual_local_rank>,
+     .more = "Where HIP_VISIBLE_DEVICES is set, its entry counts, in both variables."},
     {.name = "numa-binding",
      .group = Group::workers,
      .value = "KIND",
@@ -486,6 +507,7 @@ constexpr OptionRow kOptions[] = {
      .help = "before each tee'd line; ${rank}, ${local_rank}, ${host}, ${role}, ${role_name} and ${time} are known",
      .set = prefix,
      .normally = "[${role_name}${local_rank}]:",
+     .alias = "log-line-prefix-template",
      .also_in = "TORCHELASTIC_LOG_LINE_PREFIX_TEMPLATE",
      .meant = "prefix"},
     {.name = "log-size",
@@ -550,6 +572,13 @@ constexpr OptionRow kOptions[] = {
      .set = yes_or_no<&Config::print_config>,
      .meant = "show-config"},
     {.name = "make-token", .group = Group::ddprun, .help = "print a new token for --token-file"},
+    {.name = "print-completion",
+     .group = Group::ddprun,
+     .value = "SHELL",
+     .help = "print the completion of ddprun for bash, zsh or tcsh",
+     .set = choice_without_effect,
+     .choices = "bash|zsh|tcsh",
+     .meant = "completion,shell-completion"},
     {.name = "help",
      .group = Group::ddprun,
      .value = "GROUP",
@@ -562,31 +591,24 @@ constexpr OptionRow kOptions[] = {
     {.name = "start-method",
      .group = Group::python,
      .value = "HOW",
-     .help = "how Python's multiprocessing starts workers",
-     .choices = "spawn|fork|forkserver",
-     .refusal = "chooses how Python's multiprocessing starts workers, and ddprun execs them, as torchrun does without "
-                "--run-path: leave it out."},
-    {.name = "run-path",
+     .help = "accepted, without effect: ddprun execs each worker, as torchrun does with scripts",
+     .set = choice_without_effect,
+     .choices = "spawn|fork|forkserver"},
+    {.name = "use-env",
      .group = Group::python,
-     .help = "run the script inside the launcher's own Python",
-     .refusal = "runs the script inside the launcher's own Python, and there is no Python in ddprun: leave it out, and "
-                "each worker gets an interpreter of its own."},
+     .help = "accepted, without effect: ranks are always in the environment, never an argument --local-rank",
+     .set = flag_without_effect},
     {.name = "logs-specs",
      .group = Group::python,
      .value = "NAME",
      .help = "a plug-in of Python's for the layout of logs",
-     .refusal = "names a plug-in of Python's for logs, and there is no Python in ddprun: use --log-dir, --log-layout, "
-                "--redirects and --tee instead."},
-    {.name = "use-env",
-     .group = Group::python,
-     .help = "give ranks in the environment, not as --local-rank",
-     .refusal = "asks for what ddprun always does, to give ranks in the environment: leave it out."},
+     .set = choice_without_effect,
+     .choices = "default",
+     .refusal =
+         "names a plug-in of Python's for logs, and there is no Python in ddprun, only 'default': use --log-dir, "
+         "--log-layout, --redirects and --tee instead."},
 
-    {.name = "generate",
-     .group = Group::hidden,
-     .value = "WHAT",
-     .help = "man, bash or zsh",
-     .choices = "man|bash|zsh"},
+    {.name = "generate", .group = Group::hidden, .value = "WHAT", .help = "man", .choices = "man"},
 };
 
 constexpr GroupTitle kGroups[] = {
@@ -597,7 +619,7 @@ constexpr GroupTitle kGroups[] = {
     {Group::logs, "logs", "files, console, prefixes, filters, rotation"},
     {Group::reports, "reports", "events as JSON, verbosity"},
     {Group::ddprun, "ddprun", "configuration file, dry run, help"},
-    {Group::python, "python", "what torchrun has for Python only, and ddprun does not"},
+    {Group::python, "python", "what torchrun has for Python only"},
 };
 
 bool has_name(const OptionRow& row, const std::string& dashed) {
@@ -650,7 +672,8 @@ bool in_file(const OptionRow& row) { return row.group < Group::ddprun; }
 
 bool in_environment(const OptionRow& row) {
   const std::string name = row.name;
-  return row.group != Group::hidden && name != "help" && name != "version" && name != "make-token";
+  return row.group != Group::hidden && name != "help" && name != "version" && name != "make-token" &&
+         name != "print-completion";
 }
 
 std::string environment_twin(const std::string& name) { return "PET_" + upper_case(with_underscores(name)); }

@@ -11,7 +11,8 @@
 
 namespace ddprun {
 
-// As --help shows them; `python` are torchrun's options that only make sense in Python, refused with a sentence.
+// As --help shows them; `python` are torchrun's options that only make sense in Python: they change nothing, or are
+// refused.
 enum class Group { workers, job, access, stopping, logs, reports, ddprun, python, hidden };
 
 enum class Completes { nothing, file, folder };  // where an option has no choices

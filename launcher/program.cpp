@@ -87,6 +87,10 @@ Program look_up(const Config& config, const Surroundings& here) {
     words.insert(words.begin(), {interpreter, "-u"});
     return with_arguments(interpreter, std::move(words), config);
   };
+  if (config.run_path) {
+    must_be_file(word, here);
+    return by_python({word});
+  }
   if (config.module) return by_python({"-m", word});
 
   if (has_slash(word)) {

@@ -31,6 +31,12 @@ std::string trimmed(std::string_view text) {
   return first == std::string_view::npos ? "" : std::string(text.substr(first, last - first + 1));
 }
 
+// --rdzv-conf='a=1' in a list of arguments, where no shell takes the quotes away.
+std::string without_quotes(const std::string& text) {
+  const bool quoted = text.size() > 1 && text.front() == text.back() && (text.front() == '\'' || text.front() == '"');
+  return quoted ? trimmed(std::string_view(text).substr(1, text.size() - 2)) : text;
+}
+
 bool one_of(const std::string& word, const std::vector<std::string>& words) {
   return std::find(words.begin(), words.end(), word) != words.end();
 }
@@ -231,8 +237,9 @@ Read<std::vector<std::string>> read_filters(const std::string& text) {
 Read<std::map<std::string, std::string>> read_rdzv_conf(const std::string& text) {
   std::map<std::string, std::string> conf;
   std::vector<std::string> complaints;
-  if (trimmed(text).empty()) return conf;
-  for (const std::string& item : split(text, ',')) {
+  const std::string items = without_quotes(trimmed(text));
+  if (items.empty()) return conf;
+  for (const std::string& item : split(items, ',')) {
     const std::size_t equals = item.find('=');
     const std::string key = trimmed(item.substr(0, equals));
     const std::string value = equals == std::string::npos ? "" : trimmed(item.substr(equals + 1));

@@ -97,6 +97,7 @@ TEST_CASE("a prefix names rank, host, role and time, and leaves other text alone
   const auto filled = [&](const std::string& pattern) { return LinePrefix(pattern, names).text({}); };
   CHECK(filled(LogOptions().prefix) == "[trainer4]:");
   CHECK(filled("${role} ${host}/${rank}|") == "trainer node3/12|");
+  CHECK(filled("${hostname}:${rank}: ") == "node3:12: ");
   CHECK(filled("$rank-$local_rank ") == "12-4 ");
   CHECK(filled("$$rank ${unknown} ${rank $ $5 ${} $rankle") == "$rank ${unknown} ${rank $ $5 ${} $rankle");
   CHECK(filled("") == "");

@@ -110,6 +110,11 @@ TEST_CASE("a virtual local rank is 0 for all, each with a device of its own", "[
   CHECK(virtual_device({{"CUDA_VISIBLE_DEVICES", " a , b "}}, 1) == "b");
   CHECK(virtual_device({{"CUDA_VISIBLE_DEVICES", ""}}, 0) == "");
   CHECK_FALSE(virtual_device({{"CUDA_VISIBLE_DEVICES", ""}}, 1));
+  const Environment rocm{{"CUDA_VISIBLE_DEVICES", "4,5"}, {"HIP_VISIBLE_DEVICES", "7,8"}};
+  CHECK(env(1, rocm).at("HIP_VISIBLE_DEVICES") == "8");
+  CHECK(env(1, rocm).at("CUDA_VISIBLE_DEVICES") == "8");
+  CHECK_FALSE(env(1, devices).contains("HIP_VISIBLE_DEVICES"));
+  CHECK(env(1, {{"HIP_VISIBLE_DEVICES", ""}, {"CUDA_VISIBLE_DEVICES", "4,5"}}).at("CUDA_VISIBLE_DEVICES") == "5");
 }
 
 TEST_CASE("${local_rank} in an argument becomes the number, other macros stay", "[worker_env]") {

@@ -219,6 +219,28 @@ TEST_CASE("the variables that torchrun and its users know mean what they mean th
   CHECK_FALSE(parsed({"p"}, {{"LOGLEVEL", "WARNING"}}).verbose);
 }
 
+TEST_CASE("torchrun's options for Python change nothing, and a wrong value of theirs is refused as there", "[cli]") {
+  for (const char* how : {"spawn", "fork", "forkserver"}) {
+    const Config config = parsed({"--start-method", how, "p"});
+    CHECK(config.program == Arguments{"p"});
+    CHECK(parsed({"p"}, {{"PET_START_METHOD", how}}).program == Arguments{"p"});
+  }
+  CHECK(parsed({"--use_env", "--use-env", "p"}).program == Arguments{"p"});
+  CHECK(parsed({"--logs-specs=default", "p"}).program == Arguments{"p"});
+  CHECK(parsed({"--run-path", "p.py"}).run_path);
+  CHECK(parsed({"p.py"}, {{"PET_RUN_PATH", "1"}}).run_path);
+  for (const char* word : {"--start-method=vfork", "--logs-specs=mine", "--use-env=perhaps"})
+    CHECK(asked({word, "p"}).mistakes.size() == 1);
+}
+
+TEST_CASE("a template for lines goes by torchrun's name, too", "[cli]") {
+  const std::string text = "${hostname}:${rank}: ";
+  CHECK(parsed({"--log-line-prefix-template", text, "p"}).log_prefix == text);
+  CHECK(parsed({"--log_line_prefix_template=" + text, "p"}, {{"TORCHELASTIC_LOG_LINE_PREFIX_TEMPLATE", "x"}})
+            .log_prefix == text);
+  CHECK(parsed({"p"}, {{"PET_LOG_LINE_PREFIX_TEMPLATE", text}}).log_prefix == text);
+}
+
 TEST_CASE("a file sets what neither the command line nor the environment does", "[cli]") {
   const std::string file = "role = \"a\"\nmax_restarts = 9\nlog-dir = 'l'\nprogram = ['train', '--lr', '1']\n";
   const Config config = parsed({"--config", "job.toml", "--max-restarts=1"}, {{"PET_LOG_DIR", "m"}}, file);
@@ -328,6 +350,13 @@ TEST_CASE("a token file that others may read is warned of, once, and serves", "[
         "--token-file is 't', which others than its owner may read: chmod 600 it, or they may join the job.");
 }
 
+TEST_CASE("option --print-completion answers with a script for the shells that it names, and refuses others", "[cli]") {
+  for (const char* shell : {"bash", "zsh", "tcsh"})
+    CHECK(asked({"--print-completion", shell}).answer.find("--max-restarts") != std::string::npos);
+  CHECK(asked({"--print_completion=bash", "--bogus", "p"}).answer.starts_with("# Completion of ddprun for bash"));
+  CHECK(asked({"p"}, {{"PET_PRINT_COMPLETION", "bash"}}).answer.empty());
+}
+
 TEST_CASE("option --make-token answers with a token", "[cli]") {
   CHECK(parse({"--make-token"}, {{}, {}, [] { return kToken; }}).answer == kToken + "\n");
   CHECK(asked({"p"}, {{"PET_MAKE_TOKEN", "1"}}).answer.empty());
@@ -394,12 +423,25 @@ TEST_CASE("a static endpoint names master address and port, unless they are name
   CHECK(problems(fixed, kMachine).empty());
 }
 
+TEST_CASE("an elastic job without an endpoint meets on this machine, a job of so many nodes wants one", "[config]") {
+  for (const char* nodes : {"1:2", "2:4"}) {
+    const Config config = parsed({"--rdzv-backend=c10d", std::string("--nnodes=") + nodes, "p"});
+    CHECK(problems(config, kMachine).empty());
+    CHECK(meeting_place(config).host == "localhost");
+    CHECK(meeting_place(config).port == 29400);
+  }
+  CHECK(problems(parsed({"--rdzv-backend=c10d", "--nnodes=2", "p"}), kMachine).size() == 1);
+}
+
 TEST_CASE("what is typed for torchrun on one machine is right", "[config]") {
   for (const Arguments& words :
        {Arguments{"--standalone", "--nnodes=1", "--nproc_per_node=2", "t.py"},
         Arguments{"--nnodes=1:1", "--rdzv_backend=c10d", "--rdzv_endpoint=localhost:0", "--rdzv_id=5", "t.py"},
         Arguments{"--nproc-per-node", "auto", "--master_addr", "127.0.0.1", "--master_port", "29500", "t.py", "-x"},
         Arguments{"--nnodes", "1", "--node_rank", "0", "--max_restarts", "0", "--monitor_interval", "0.1", "t.py"},
+        Arguments{"--nnodes=1", "--monitor-interval=1", "--start-method=spawn", "--redirect=3", "--tee=3", "t.py"},
+        Arguments{"--run-path", "--logs_specs=default", "--nnodes=1", "t.py"},
+        Arguments{"--nnodes=1:2", "--rdzv-backend=c10d", "--rdzv-conf='join_timeout=5,timeout=5'", "t.py"},
         Arguments{"--role", "t", "-r", "3", "-t", "0:3", "--log_dir", "/dev/null", "-m", "pkg.t"}})
     CHECK(problems(parsed(words), kMachine).empty());
 }

@@ -49,7 +49,7 @@ TEST_CASE("every screen of help fits 24 lines of 80 columns", "[help]") {
 TEST_CASE("every option is on one screen of help, in the manual and in the completions", "[help]") {
   std::string screens;
   for (const GroupTitle& group : groups()) screens += help_text(group.name);
-  const std::string manual = man_page(), bash = completion("bash"), zsh = completion("zsh");
+  const std::string manual = man_page(), bash = completion("bash"), zsh = completion("zsh"), tcsh = completion("tcsh");
   for (const OptionRow& row : options()) {
     if (row.group == Group::hidden) continue;
     const std::string name = std::string("--") + row.name;
@@ -58,6 +58,7 @@ TEST_CASE("every option is on one screen of help, in the manual and in the compl
     if (row.group == Group::python) continue;
     CHECK(bash.find(name) != std::string::npos);
     CHECK(zsh.find("'" + name) != std::string::npos);
+    CHECK(tcsh.find(std::string(row.flag() ? "" : "'n/--") + row.name) != std::string::npos);
     std::string in_roff;
     for (const char c : name) in_roff += c == '-' ? std::string("\\-") : std::string(1, c);
     CHECK(manual.find("\\fB" + in_roff + "\\fR") != std::string::npos);
@@ -94,6 +95,19 @@ TEST_CASE("bash completes names, choices and files, and leaves the program's wor
         "--help\n");
   CHECK(offered(folder, {"ddprun", "--standalone", "train", "--max-r"}) == "\n");
   CHECK(offered(folder, {"ddprun", "jo"}).starts_with("job.toml"));
+}
+
+TEST_CASE("tcsh completes names, choices and files", "[help]") {
+  const std::string script = completion("tcsh");
+  for (const char* part : {"complete ddprun \\\n", "  'n/--numa-binding/(none node socket exclusive core-complex)/' ",
+                           "'c/--tee=/(0 1 2 3)/'", "'n/-t/(0 1 2 3)/'", "'n/--config/f/'", "'n/--log-dir/d/'",
+                           "'n/--role/n/'", " max-restarts "})
+    CHECK(script.find(part) != std::string::npos);
+  if (!can_run("tcsh")) return;
+  const test::Ended ended = test::run({"tcsh", "-f"}, 10s, {.input = script + "complete ddprun\n"});
+  CHECK(ended.code == 0);
+  CHECK(ended.err.empty());
+  CHECK(ended.out.find("n/--numa-binding/(none node") != std::string::npos);
 }
 
 TEST_CASE("zsh reads its completion", "[help]") {

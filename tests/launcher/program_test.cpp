@@ -86,6 +86,13 @@ TEST_CASE("option --module and --no-python choose how it is started", "[program]
   CHECK(find_program(config, files({{"./a.py", kProgram}})).path == "./a.py");
 }
 
+TEST_CASE("option --run-path gives any file to Python, and goes before --module and --no-python", "[program]") {
+  Config config = asked({"./job", "7"});
+  config.run_path = config.module = config.no_python = true;
+  CHECK(find_program(config, files({{"./job", kProgram}})).argv == Words{"/bin/python3", "-u", "./job", "7"});
+  CHECK(refusal(config, files({})) == "cannot start ./job: there is no such file. Check the path of the program.");
+}
+
 TEST_CASE("what cannot be started is one sentence", "[program]") {
   CHECK(refusal(asked({"nonsense"}), files({})) ==
         "cannot start nonsense: it is neither a file here, nor in PATH, nor beside ddprun. Give its path, such as "

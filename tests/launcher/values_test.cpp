@@ -68,6 +68,17 @@ TEST_CASE("an endpoint is a host with or without a port, IPv6 in brackets", "[va
   }
 }
 
+TEST_CASE("settings of the rendezvous may stand in quotes that no shell took away", "[values]") {
+  using Conf = std::map<std::string, std::string>;
+  const auto read = [](const std::string& text) { return std::get<Conf>(read_rdzv_conf(text)); };
+  const Conf both{{"join_timeout", "5"}, {"timeout", "6"}};
+  CHECK(read("join_timeout=5,timeout=6") == both);
+  CHECK(read("'join_timeout=5,timeout=6'") == both);
+  CHECK(read(" \" join_timeout=5, timeout=6 \" ") == both);
+  CHECK(read("''").empty());
+  for (const char* text : {"'", "'timeout=5", "timeout=5'", "'timeout=5\""}) CHECK(wrong(read_rdzv_conf(text)));
+}
+
 TEST_CASE("two commas in a list of filters are a comma in one", "[values]") {
   const auto read = [](const std::string& text) { return std::get<std::vector<std::string>>(read_filters(text)); };
   CHECK(read("") == std::vector<std::string>{});
