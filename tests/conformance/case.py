@@ -40,6 +40,7 @@ class Case:
     mentions: list[str] = field(default_factory=list)     # words that stderr may hold
     ignored: list[str] = field(default_factory=list)      # signals the launcher is started with as ignored
     default_port: bool = False  # torchrun gets no free port from us, but takes its own 29500
+    launchers: int = 1          # so many side by side, all with the same words
     cpus: bool = False          # as many workers as CPUs: only their number is looked at
     ddprun_options: list[str] = field(default_factory=list)
     differs: list[Difference] = field(default_factory=list)

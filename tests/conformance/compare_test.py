@@ -4,7 +4,7 @@ import unittest
 
 from case import Case, Difference
 from compare import Judge, unfounded
-from record import compact
+from record import compact, others
 
 
 def complaints(torchrun: dict, ddprun: dict, *rules: Difference) -> list[str]:
@@ -53,6 +53,11 @@ class Comparison(unittest.TestCase):
         self.assertEqual(unfounded(rules, {"codes": "tell them apart"}, "so that one can tell\nthem apart"), [])
         self.assertEqual(len(unfounded(rules, {"codes": "tell them apart"}, "nothing of it")), 1)
         self.assertEqual(len(unfounded(rules, {}, "")), 1)
+
+    def test_of_an_older_torchrun_only_what_it_answers_otherwise_is_kept(self):
+        newest = {"a": {"exit": 0, "workers": {}}, "b": {"exit": 0}}
+        self.assertEqual(others({"a": {"exit": 0}, "b": {"exit": 1}, "c": {"exit": 0}}, newest),
+                         {"b": {"exit": 1}, "c": {"exit": 0}})
 
     def test_the_recording_is_json_on_lines_that_fit(self):
         self.assertEqual(compact({"a": [1, {"b": "ä"}]}), '{"a": [1, {"b": "ä"}]}')

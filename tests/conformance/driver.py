@@ -32,7 +32,7 @@ class Launcher:
 class Run:
     """One run, not yet normalised."""
     folder: Path
-    exit: int | None                   # None: it had to be killed
+    exit: int | None                   # of several launchers the first that is not 0; None: it had to be killed
     stdout: bytes
     stderr: bytes
     diaries: list[list[dict]]
@@ -149,6 +149,15 @@ def ignore(names: list[str]) -> None:
         signal.signal(getattr(signal, name), signal.SIG_IGN)
 
 
+def ended(process: subprocess.Popen) -> int | None:
+    try:
+        return process.wait(LIMIT_S)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        process.wait()
+        return None
+
+
 def run(case: Case, launcher: Launcher, folder: Path) -> Run:
     values = placeholders(folder)
     prepare(case, folder, values)
@@ -158,19 +167,16 @@ def run(case: Case, launcher: Launcher, folder: Path) -> Run:
     handed_down = limits()
     with open(folder / "out", "wb") as out, open(folder / "err", "wb") as err:
         stdin = subprocess.DEVNULL if case.stdin is None else subprocess.PIPE
-        process = subprocess.Popen(command, stdin=stdin, stdout=out, stderr=err, env=env, cwd=folder / "cwd",
-                                   start_new_session=True, preexec_fn=partial(ignore, case.ignored) if case.ignored else None)
+        start = partial(subprocess.Popen, command, stdin=stdin, stdout=out, stderr=err, env=env, cwd=folder / "cwd",
+                        start_new_session=True, preexec_fn=partial(ignore, case.ignored) if case.ignored else None)
+        process, *further = [start() for _ in range(case.launchers)]
         if case.stdin is not None:
             process.stdin.write(case.stdin.encode())
             process.stdin.close()
         for step in case.scenario:
             carry_out(step, process, folder)
-        try:
-            code = process.wait(LIMIT_S)
-        except subprocess.TimeoutExpired:
-            code = None
-            process.kill()
-            process.wait()
+        codes = [ended(one) for one in (process, *further)]
+        code = None if None in codes else next((one for one in codes if one != 0), 0)
     left = end_what_is_left(folder)
     return Run(folder, code, (folder / "out").read_bytes(), (folder / "err").read_bytes(),
                list(diaries(folder).values()), left, values, env, handed_down)
