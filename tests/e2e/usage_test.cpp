@@ -1,5 +1,7 @@
 // What a person gets who types something wrong, asks for help, or only wants to look.
 #include <filesystem>
+#include <regex>
+#include <set>
 
 #include "tests/e2e/programs.h"
 #include "tests/support/catch.h"
@@ -7,8 +9,25 @@
 
 using namespace ddprun::test;
 using namespace std::chrono_literals;
+namespace fs = std::filesystem;
 
 namespace {
+
+// The files of the build folder that `cmake --install` copies, by their names there.
+std::set<std::string> installed_files(const fs::path& build) {
+  std::set<std::string> out;
+  const std::regex listed("\"" + build.string() + "/([^\"$]+)\"");
+  for (const auto& entry : fs::recursive_directory_iterator(build)) {
+    if (entry.path().filename() != "cmake_install.cmake") continue;
+    const std::string script = read_file(entry.path());
+    const std::regex file_lines("FILES ((?:\"[^\"]+\" ?)+)");
+    for (std::sregex_iterator line(script.begin(), script.end(), file_lines), end; line != end; ++line) {
+      const std::string names = (*line)[1];
+      for (std::sregex_iterator name(names.begin(), names.end(), listed); name != end; ++name) out.insert((*name)[1]);
+    }
+  }
+  return out;
+}
 
 Ended ddprun_with(std::vector<std::string> words, CommandOptions options = {}) {
   return run(job_of(std::move(words)), kLimit, std::move(options));
@@ -81,6 +100,26 @@ TEST_CASE("a dry run names each rank's program and environment, starts nothing a
   for (const char* part : {"rank 0", "rank 1", "touch started", "RANK=1", "WORLD_SIZE=2", "stdout.log"})
     CHECK(has(ended.out, part));
   CHECK(std::filesystem::is_empty(folder.path()));
+}
+
+TEST_CASE("what is installed is built with ddprun and train, as scripts/quickstart.sh builds them, or needs no build",
+          "[usage]") {
+  const fs::path build = fs::path(DDPRUN_BIN_DIR).parent_path();
+  if (!fs::exists(build / "build.ninja")) return;
+  const auto ninja = [&](std::vector<std::string> words) {
+    words.insert(words.begin(), {"ninja", "-C", build.string(), "-t"});
+    return run(words, kLimit);
+  };
+  std::vector<std::string> inputs_of{"inputs", "ddprun"};
+  if (ninja({"query", "train"}) == exited(0)) inputs_of.push_back("train");
+  const std::string built = "\n" + ninja(inputs_of).out;
+  const std::set<std::string> files = installed_files(build);
+  CHECK(files.contains("bin/ddprun"));
+  for (const std::string& file : files) {
+    CAPTURE(file);
+    const bool target = file == "bin/ddprun" || file == "bin/train";
+    CHECK((target || has(built, "\n" + file + "\n") || !(ninja({"query", file}) == exited(0))));
+  }
 }
 
 TEST_CASE("a dry run refuses a program that is not there", "[usage]") {
