@@ -464,13 +464,20 @@ void Agent::sweep(int round) {
 }
 
 void Agent::finish(const Outcome& outcome) {
-  result_ = {outcome, workers_.channels().all_saved(Clock::now())};
+  result_ = {outcome, workers_.channels().all_saved(Clock::now()), workers_finished()};
   wait_.over();
   close_store();
   file_timer_.reset();
   job_events_.finished(outcome);
   pipes_.drain(kDrainLimit);
   tell_why(outcome);
+}
+
+bool Agent::workers_finished() {
+  const auto& records = workers_.records();
+  return workers_.channels().all_finishing(Clock::now()) &&
+         std::all_of(records.begin(), records.end(),
+                     [](const auto& entry) { return entry.second.status && entry.second.status->ok(); });
 }
 
 // All nodes print the same: the words of the one whose worker failed.

@@ -66,7 +66,8 @@ struct AgentOptions {
 
 struct JobResult {
   Outcome outcome;
-  bool saved = false;  // every worker of the last round here told of a snapshot that holds all it had done
+  bool saved = false;     // every worker of the last round here told of a snapshot that holds all it had done
+  bool finished = false;  // every one of them told that it had done all there was to do, and exited with 0
 };
 
 class Agent {
@@ -110,6 +111,7 @@ class Agent {
   void signal_workers(int signal);
   void sweep(int round);
   void finish(const Outcome& outcome);
+  bool workers_finished();
   void job_ended(const Outcome& outcome);
   void send_words(const Outcome& outcome);
   void tell_why(const Outcome& outcome);

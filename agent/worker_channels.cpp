@@ -80,4 +80,10 @@ bool WorkerChannels::all_saved(TimePoint now) {
   });
 }
 
+bool WorkerChannels::all_finishing(TimePoint now) {
+  return !channels_.empty() && std::all_of(channels_.begin(), channels_.end(), [&](auto& entry) {
+    return entry.second.page.progress(now).phase == DDPRUN_PHASE_FINISHING;
+  });
+}
+
 }  // namespace ddprun

@@ -34,6 +34,7 @@ class WorkerChannels {
   void ask_to_leave();
   // Every worker's snapshot was made for ask_to_save(), or holds its last step.
   bool all_saved(TimePoint now);
+  bool all_finishing(TimePoint now);  // every worker has nothing left to do but to end
 
  private:
   struct Channel {

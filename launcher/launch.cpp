@@ -130,6 +130,7 @@ int own_exit_code(const JobResult& result) {
     case Verdict::worker_failed:
       return kWorkerFailed;
     case Verdict::interrupted:
+      if (result.finished) return kSuccess;  // what was stopped had nothing left to do: not to be started again
       return outcome.signal != SIGINT && result.saved ? kRequeue : kInterrupted + outcome.signal;
     case Verdict::too_few_nodes:
     case Verdict::refused:

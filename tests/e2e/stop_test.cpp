@@ -56,6 +56,25 @@ TEST_CASE("preempted, all ranks save at one step and the job is to be requeued")
   CHECK(has(ended.out, "saves 1 at " + step));
 }
 
+TEST_CASE("a job whose workers had done everything when they were stopped has succeeded, one that only left has not") {
+  const auto stopped = [](const std::string& phase, const std::string& last_exit) {
+    Command job(channel_job({"--nproc_per_node=2"},
+                            "signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGTERM])\n"
+                            "channel.step(7); channel.phase(channel." +
+                                phase +
+                                "); say('up', rank)\n"
+                                "signal.sigwait([signal.SIGTERM])\n"
+                                "say('done'); sys.exit(" +
+                                last_exit + " if rank == 1 else 0)\n"));
+    wait_until_up(job, 2);
+    job.kill(SIGTERM);
+    return job.wait_exit(kLimit);
+  };
+  CHECK(stopped("FINISHING", "0") == exited(0));
+  CHECK(stopped("FINISHING", "1") == exited(143));
+  CHECK(stopped("TRAINING", "0") == exited(143));
+}
+
 TEST_CASE("a rank that did not save makes the exit code say so") {
   Command job(channel_job({"--nproc_per_node=2"},
                           "if rank == 1:\n"
