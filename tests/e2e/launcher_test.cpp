@@ -284,6 +284,20 @@ TEST_CASE("a failure, a port in use and kill -9 leave no empty folders behind") 
   CHECK(eventually([&] { return fs::is_empty(folder.path()); }, 1s));
 }
 
+// In a network of its own, where nobody else has the port.
+TEST_CASE("two agents of one machine form an elastic job without an endpoint, and say that no others can join") {
+  const std::string network = "ip link set lo up && ";
+  if (run({"unshare", "-rn", "sh", "-c", network + "true"}, kLimit).code != 0) return;
+  const std::string agent = kDdprun +
+                            " --nnodes=1:2 --rdzv-backend=c10d --rdzv-conf=\"'last_call_timeout=20'\" "
+                            "sh -c 'echo rank $RANK of $WORLD_SIZE'";
+  const Ended ended =
+      run({"unshare", "-rn", "sh", "-c", network + "{ " + agent + " & " + agent + " && wait; }"}, 2 * kLimit);
+  CHECK(ended == exited(0));
+  CHECK(lines_of(ended.out) == std::set<std::string>{"rank 0 of 2", "rank 1 of 2"});
+  CHECK(has(ended.err, "only agents of this machine can join (at localhost:29400)"));
+}
+
 TEST_CASE("a fixed --master-port serves every round") {
   int port = 0;
   { port = TakenPort().port; }
