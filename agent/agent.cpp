@@ -498,8 +498,8 @@ void Agent::tell_why(const Outcome& outcome) {
 }
 
 void Agent::end(const Outcome& outcome) {
+  reporter_.error_files_are_in(layout_.clean_up(outcome.verdict == Verdict::success));
   pipes_.drain(kDrainLimit);
-  layout_.clean_up(outcome.verdict == Verdict::success);
   io_.stop();
 }
 

@@ -1,11 +1,14 @@
 #include "agent/keeper.h"
 
 #include <fcntl.h>
+#include <limits.h>
+#include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 #include <algorithm>
+#include <atomic>
 #include <cerrno>
 #include <csignal>
 #include <cstdio>
@@ -15,6 +18,7 @@
 #include <fstream>
 #include <string>
 
+#include "agent/log_layout.h"
 #include "rendezvous/error.h"
 
 namespace ddprun {
@@ -27,6 +31,24 @@ using std::chrono::steady_clock;
 constexpr milliseconds kEndLimit{10'000};  // a driver may hold a dying process for seconds
 constexpr useconds_t kPauseUs = 50;        // between two looks: the dying need the core more than we do
 constexpr useconds_t kPauseUsMax = 5'000;
+
+// A page that both processes see: where the agent's folder of error files is, as long as the agent has not removed it.
+struct Legacy {
+  std::atomic<bool> there;
+  char folder[PATH_MAX];
+};
+Legacy* legacy = nullptr;
+
+void share_legacy() {
+  void* const at = mmap(nullptr, sizeof(Legacy), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+  if (at != MAP_FAILED) legacy = static_cast<Legacy*>(at);  // of zeros, which is an empty one
+}
+
+void remove_legacy() {
+  if (!legacy || !legacy->there) return;
+  if (remove_without_error_files(legacy->folder))
+    std::fprintf(stderr, "ddprun: the workers' error files are in %s\n", legacy->folder);
+}
 
 // The kernel lists children per thread: one thread's list is not the process's. False without CONFIG_PROC_CHILDREN.
 bool list_children(std::vector<pid_t>& out) {
@@ -88,6 +110,7 @@ void reap_until_agent_ends(pid_t agent, std::vector<pid_t>& strangers) {
     std::erase(strangers, pid);  // its pid may now be anyone's
     if (pid != agent) continue;
     tell_of(end_all_children(kEndLimit, std::move(strangers)));
+    remove_legacy();
     leave_as(status);
   }
 }
@@ -149,6 +172,14 @@ std::vector<pid_t> end_all_children(milliseconds limit, std::vector<pid_t> spare
   }
 }
 
+void leave_to_keeper(const fs::path& folder) {
+  if (!legacy) return;
+  legacy->there = false;
+  if (folder.empty() || folder.native().size() >= sizeof legacy->folder) return;
+  std::strcpy(legacy->folder, folder.c_str());
+  legacy->there = true;
+}
+
 int continue_under_keeper() {
   std::signal(SIGCHLD, SIG_DFL);  // ignored, as some parents leave it, it would tell of no end
   sigset_t all;
@@ -159,6 +190,7 @@ int continue_under_keeper() {
   const int keeper_pidfd = static_cast<int>(syscall(SYS_pidfd_open, getpid(), 0));  // inherited: no race with our death
   must(keeper_pidfd >= 0, "open the keeper's pidfd");
   const DeathPipe death = death_pipe();
+  share_legacy();
   const pid_t agent = fork();
   must(agent >= 0, "fork");
   if (agent > 0) {

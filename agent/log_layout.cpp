@@ -5,6 +5,7 @@
 #include <cstdlib>
 #include <cstring>
 
+#include "agent/keeper.h"
 #include "agent/stream_plan.h"
 #include "rendezvous/error.h"
 
@@ -64,6 +65,13 @@ bool is_flat(const LogOptions& options) { return options.tree == LogTree::ddprun
 
 }  // namespace
 
+bool remove_without_error_files(const fs::path& folder) {
+  if (holds_files(folder)) return true;
+  std::error_code ignored;
+  fs::remove_all(folder, ignored);
+  return false;
+}
+
 std::string run_folder(LogTree tree, const std::string& run_id) {
   return folder_name(run_id) + (tree == LogTree::torchrun ? "_XXXXXX" : "");
 }
@@ -92,6 +100,7 @@ LogLayout::LogLayout(const LogOptions& options, const std::string& run_id)
 
 void LogLayout::make_root() {
   if (temporary_) root_ = temporary_folder_ = make_temporary_folder();
+  if (!keeps_logs_) leave_to_keeper(temporary_folder_);
   if (options_.tree == LogTree::torchrun) {
     root_ = make_unique_folder(root_ / (run_ + "_"), "Pass another --log-dir.");
   } else if (!temporary_) {
@@ -117,11 +126,14 @@ fs::path LogLayout::error_file(const WorkerPlace& worker) const {
   return root_.empty() ? fs::path() : root_ / error_file_in_run(options_, worker);
 }
 
-void LogLayout::clean_up(bool success) {
-  if (root_.empty() || keeps_logs_ || (!success && holds_files(root_))) return;
+fs::path LogLayout::clean_up(bool success) {
+  if (root_.empty() || keeps_logs_) return {};
+  leave_to_keeper({});
+  if (!success && remove_without_error_files(temporary_folder_)) return temporary_folder_;
   std::error_code ignored;
   fs::remove_all(temporary_folder_, ignored);
   root_.clear();
+  return {};
 }
 
 }  // namespace ddprun

@@ -24,6 +24,9 @@ std::string run_folder(LogTree tree, const std::string& run_id);
 std::filesystem::path worker_folder_in_run(LogTree tree, const WorkerPlace& worker);
 std::filesystem::path error_file_in_run(const LogOptions& options, const WorkerPlace& worker);
 
+// Removes such a temporary folder, unless a worker left an error file in it. Does it stay?
+bool remove_without_error_files(const std::filesystem::path& folder);
+
 class LogLayout {
  public:
   // Throws Error where a folder cannot be made.
@@ -37,8 +40,9 @@ class LogLayout {
   bool keeps_logs() const { return keeps_logs_; }
   // Of logs that are kept in a folder that nobody named: people must be told. Else empty.
   std::filesystem::path unnamed_folder() const { return temporary_ && keeps_logs_ ? root_ : std::filesystem::path(); }
-  // Removes the temporary folder without logs, unless a worker left an error file in it and `success` is false.
-  void clean_up(bool success);
+  // Removes the temporary folder without logs, unless a worker left an error file in it and `success` is false: then
+  // people must be told of it.
+  std::filesystem::path clean_up(bool success);
 
  private:
   void make_root();

@@ -2,6 +2,7 @@
 
 #include <cerrno>
 #include <csignal>
+#include <cstdio>
 #include <cstring>
 #include <set>
 #include <utility>
@@ -20,6 +21,15 @@ constexpr std::chrono::milliseconds kFileTimeSlack{100};  // files are stamped b
 // Whole seconds, rounded up: nobody is promised less than there is.
 std::string seconds(Duration time) { return std::to_string(std::chrono::ceil<std::chrono::seconds>(time).count()); }
 
+// As it was asked for: 90, 1.5.
+std::string exact_seconds(Duration time) {
+  char text[32];
+  std::snprintf(text, sizeof text, "%.3f", std::chrono::duration<double>(time).count());
+  std::string out = text;
+  out.erase(out.find_last_not_of('0') + 1);
+  return out.ends_with('.') ? out.substr(0, out.size() - 1) : out;
+}
+
 std::string joined(const std::vector<std::string>& lines) {
   std::string out;
   for (const std::string& line : lines) out += line + "\n";
@@ -33,6 +43,10 @@ Reporter::Reporter(LogPipes& pipes, const LogLayout& layout, const WorkerGroup& 
 
 void Reporter::logs_are_in(const std::filesystem::path& folder) {
   if (!folder.empty()) pipes_.print("ddprun: the workers' logs are in " + folder.string() + "\n");
+}
+
+void Reporter::error_files_are_in(const std::filesystem::path& folder) {
+  if (!folder.empty()) pipes_.print("ddprun: the workers' error files are in " + folder.string() + "\n");
 }
 
 void Reporter::not_bound(const std::vector<Binding>& bindings) {
@@ -57,11 +71,11 @@ void Reporter::preempted(int signal) {
 }
 
 void Reporter::run_is_over(Duration allowed) {
-  pipes_.print("ddprun: the job has run for " + seconds(allowed) + " s, as long as --max-run allows.\n");
+  pipes_.print("ddprun: the job has run for " + exact_seconds(allowed) + " s, as long as --max-run allows.\n");
 }
 
 void Reporter::stopping(int signal, Duration grace) {
-  pipes_.print("ddprun: " + signal_name(signal) + ": stopping the workers; SIGKILL in " + seconds(grace) +
+  pipes_.print("ddprun: " + signal_name(signal) + ": stopping the workers; SIGKILL in " + exact_seconds(grace) +
                " s, or at the next Ctrl-C.\n");
 }
 

@@ -40,6 +40,7 @@ class Reporter {
 
   // Empty: people know where.
   void logs_are_in(const std::filesystem::path& folder);
+  void error_files_are_in(const std::filesystem::path& folder);  // what a job that failed leaves; empty: nothing
   // What was asked for and cannot be: said once.
   void not_bound(const std::vector<Binding>& bindings);
   void no_cgroup();

@@ -298,6 +298,38 @@ TEST_CASE("two agents of one machine form an elastic job without an endpoint, an
   CHECK(has(ended.err, "only agents of this machine can join (at localhost:29400)"));
 }
 
+TEST_CASE("a failed job that leaves error files says where they are, and one that leaves none says nothing of them") {
+  const TempFolder folder;
+  const CommandOptions here{.env = {{"TMPDIR", folder.path().string()}}};
+  const auto failing = [&](const std::string& before) {
+    return run(shell_job({"--max-restarts=0", "--nproc_per_node=2"}, before + "[ $RANK = 0 ] && sleep 60; exit 3"),
+               kLimit, here);
+  };
+  CHECK_FALSE(has(failing("").err, "error files"));
+  CHECK(fs::is_empty(folder.path()));
+  const Ended ended = failing("echo '{\"message\": \"boom\"}' > $TORCHELASTIC_ERROR_FILE; ");
+  CHECK(ended == exited(1));
+  REQUIRE_FALSE(fs::is_empty(folder.path()));
+  const std::string left = fs::directory_iterator(folder.path())->path();
+  CHECK(has(ended.err, "ddprun: the workers' error files are in " + left + "\n"));
+}
+
+TEST_CASE("an agent that is killed leaves no folder behind, unless an error file lies in it") {
+  const TempFolder folder;
+  const auto killed = [&](const std::string& script) {
+    Command job(shell_job({}, script + "echo up; sleep 60"), {.env = {{"TMPDIR", folder.path().string()}}});
+    job.wait_for_output("up", kLimit);
+    for (const Process& process : job.processes())
+      if (process.parent == job.pid()) REQUIRE(::kill(process.pid, SIGKILL) == 0);
+    return job.wait_exit(kLimit);
+  };
+  CHECK(killed("") == exited(128 + SIGKILL));
+  CHECK(fs::is_empty(folder.path()));
+  const Ended ended = killed("echo x > $TORCHELASTIC_ERROR_FILE; ");
+  REQUIRE_FALSE(fs::is_empty(folder.path()));
+  CHECK(has(ended.err, "the workers' error files are in " + folder.path().string()));
+}
+
 TEST_CASE("a fixed --master-port serves every round") {
   int port = 0;
   { port = TakenPort().port; }
