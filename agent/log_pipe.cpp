@@ -31,7 +31,8 @@ constexpr std::chrono::milliseconds kRest{1};         // others rest: lines that
 constexpr std::chrono::milliseconds kRedraw{100};     // a progress bar's text is complete by then
 constexpr std::chrono::milliseconds kResize{100};     // only a stuck disk takes longer
 constexpr std::chrono::milliseconds kFilesOnly{500};  // between two steps, once no console is waited for
-const std::string kFreshLine = "\r\x1b[K";            // a worker's progress bar may stand there
+constexpr std::chrono::milliseconds kLeave{500};      // for the thread to end, where no disk is stuck
+constexpr std::string_view kFreshLine = "\r\x1b[K";   // a worker's progress bar may stand there
 
 std::string unwritable(const std::filesystem::path& path, const std::string& why) {
   return "ddprun: cannot write " + path.string() + ": " + why +
@@ -190,7 +191,7 @@ struct LogPipes::State {
 
   void print(const std::string& text) {
     Console& to = console(STDERR_FILENO);
-    to.add(this, to.terminal() ? kFreshLine + text : text);
+    to.add(this, to.terminal() ? std::string(kFreshLine) + text : text);
   }
 
   // Cut, as one that wraps could not be taken back.
@@ -200,7 +201,7 @@ struct LogPipes::State {
     std::size_t size = std::min(line.size(), columns_of(STDERR_FILENO) - 1);
     while (size > 0 && size < line.size() && (line[size] & 0xC0) == 0x80) --size;  // between two characters of UTF-8
     const std::string cut = line.substr(0, size);
-    to.add(this, cut.empty() ? kFreshLine : kFreshLine + cut + "\r");
+    to.add(this, std::string(kFreshLine) + (cut.empty() ? "" : cut + "\r"));
   }
 
   void show_later(const StreamPtr& stream) {
@@ -273,11 +274,21 @@ LogPipes::LogPipes() : state_(std::make_shared<State>()) {
   sigset_t all, before;
   sigfillset(&all);
   pthread_sigmask(SIG_SETMASK, &all, &before);  // signals are the main thread's
-  std::thread([state = state_] { state->io.run(); }).detach();
+  std::promise<void> ended;
+  thread_ended_ = ended.get_future();
+  std::thread([state = state_, ended = std::move(ended)]() mutable {
+    ended.set_value_at_thread_exit();
+    state->io.run();
+  }).detach();
   pthread_sigmask(SIG_SETMASK, &before, nullptr);
 }
 
-LogPipes::~LogPipes() { state_->io.stop(); }
+// A thread that a stuck disk holds must not hold us, too; any other one is gone before the process takes itself apart.
+LogPipes::~LogPipes() {
+  state_->io.stop();
+  state_.reset();
+  thread_ended_.wait_for(kLeave);
+}
 
 Fd LogPipes::open(const LogStream& wish) {
   StreamEnds ends = wish.prefixed ? open_pipe() : open_like(wish.console_fd);

@@ -6,6 +6,7 @@
 #pragma once
 #include <chrono>
 #include <filesystem>
+#include <future>
 #include <memory>
 #include <string>
 #include <vector>
@@ -57,6 +58,7 @@ class LogPipes {
  private:
   struct State;
   std::shared_ptr<State> state_;  // shared with the thread, which may outlive us where a disk is stuck
+  std::future<void> thread_ended_;
 };
 
 }  // namespace ddprun
