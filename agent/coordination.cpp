@@ -18,6 +18,7 @@ namespace {
 
 constexpr ListenPurpose kAtPlace{"the coordinator", "--master-port or another port in --rdzv-endpoint", false};
 constexpr ListenPurpose kElsewhere{"the agent", "--control-port"};
+constexpr const char* kThisHost = "127.0.0.1";
 constexpr std::size_t kOthersToAsk = 8;  // for the coordinator, where it is not where it was
 
 std::uint64_t clock_seed() { return static_cast<std::uint64_t>(Clock::now().time_since_epoch().count()); }
@@ -104,7 +105,7 @@ class There : public Coordination {
             [this](const Welcome& welcome) { connected(welcome); }, [this](const ToAgent& message) { hear(message); },
             [this](const Elsewhere& told) { look_elsewhere(told); }, [this] { hooks_.on_isolated(); },
             [this](const CoordinatorClient::Trouble& trouble) { trouble_with(trouble); }});
-    calls_ = std::make_unique<Calls>(io_, trust_, [this](NodeId voter, const Vote& vote) {
+    calls_ = std::make_unique<Calls>(io_, names_, trust_, [this](NodeId voter, const Vote& vote) {
       elect(VoteGiven{voter, vote});
     });
     if (at_place_ == 0u && meeting_.places.size() == 1) server_->lead();
@@ -116,7 +117,9 @@ class There : public Coordination {
   void offer_store(int round, const StoreGateway& store) override { server_->offer_store(round, store); }
   std::unique_ptr<StoreDialer> dial_store(const Seat& seat, const StoreUpstream& proxy) override {
     const auto& [host, port] = seat.store_agent;
-    return std::make_unique<StoreDialer>(io_, StoreDialer::Options{host, port, seat.round, trust_}, proxy);
+    return std::make_unique<StoreDialer>(
+        io_, StoreDialer::Options{.host = host, .port = port, .round = seat.round, .trust = trust_, .names = names_},
+        proxy);
   }
 
   void leave() override {
@@ -248,7 +251,7 @@ class There : public Coordination {
 
   void lead(const Lead& won) {
     server_->lead({won.term, won.record, won.heard_at + kLease + kBeyondLease}, won.asked_at);
-    client_->go_to({"localhost", control_port_});
+    client_->go_to({kThisHost, control_port_});
     calls_->call({won.term, control_port_}, others_places());
   }
 
@@ -259,6 +262,7 @@ class There : public Coordination {
   }
 
   asio::io_context& io_;
+  const std::shared_ptr<Resolver> names_ = std::make_shared<Resolver>(io_);
   PeerTrust trust_;
   Meeting meeting_;
   Hooks hooks_;

@@ -5,11 +5,11 @@
 #include <string>
 #include <utility>
 
-#include <asio/connect.hpp>
 #include <asio/ip/tcp.hpp>
 #include <asio/post.hpp>
 #include <asio/steady_timer.hpp>
 
+#include "rendezvous/connector.h"
 #include "rendezvous/control_link.h"
 
 namespace ddprun {
@@ -18,7 +18,6 @@ namespace {
 using asio::ip::tcp;
 
 constexpr std::chrono::seconds kTryLimit{5};
-constexpr std::chrono::milliseconds kConnectLimit{1'500};
 constexpr std::chrono::milliseconds kPauseFirst{100};
 constexpr std::chrono::seconds kPauseMost{2};
 constexpr std::chrono::milliseconds kHeirsFirst{300};
@@ -37,13 +36,15 @@ class Calls::Call : public std::enable_shared_from_this<Calls::Call> {
     NodeId node = 0;
     bool always = false;
   };
-  Call(asio::io_context& io, const PeerTrust& trust, Aim aim, const OnVote& on_vote)
+  Call(asio::io_context& io, const std::shared_ptr<Resolver>& names, const PeerTrust& trust, Aim aim,
+       const OnVote& on_vote)
       : io_(io),
         trust_(trust),
         aim_(std::move(aim)),
         on_vote_(on_vote),
-        resolver_(io),
-        socket_(io),
+        connector_(
+            io, names,
+            {[this](tcp::socket socket) { prove(std::move(socket)); }, [this](const Connector::Failure&) { fail(); }}),
         pause_(io),
         limit_(io) {}
 
@@ -66,16 +67,7 @@ class Calls::Call : public std::enable_shared_from_this<Calls::Call> {
 
   void connect() {
     trying_ = true;
-    limit_to(kConnectLimit);
-    resolver_.async_resolve(aim_.place.host, std::to_string(aim_.place.port),
-                            guarded([this](const std::error_code& error, const tcp::resolver::results_type& found) {
-                              if (error) return fail();
-                              socket_ = tcp::socket(io_);
-                              asio::async_connect(socket_, found,
-                                                  guarded([this](const std::error_code& failed, const tcp::endpoint&) {
-                                                    failed ? fail() : prove();
-                                                  }));
-                            }));
+    connector_.start(aim_.place);
   }
 
   void limit_to(Duration time) {
@@ -85,9 +77,9 @@ class Calls::Call : public std::enable_shared_from_this<Calls::Call> {
     }));
   }
 
-  void prove() {
+  void prove(tcp::socket socket) {
     limit_to(kTryLimit);
-    proving_.emplace(std::move(socket_), PeerRole::client, trust_);
+    proving_.emplace(std::move(socket), PeerRole::client, trust_);
     proving_->handshake(Clock::now() + kTryLimit,
                         guarded([this](const std::string& refusal) { refusal.empty() ? speak() : fail(); }));
   }
@@ -114,9 +106,7 @@ class Calls::Call : public std::enable_shared_from_this<Calls::Call> {
   void fail() {
     trying_ = false;
     limit_.cancel();
-    resolver_.cancel();
-    std::error_code ignored;
-    socket_.close(ignored);
+    connector_.stop();
     if (proving_) proving_->close();
     if (link_) {
       link_->close();
@@ -135,8 +125,7 @@ class Calls::Call : public std::enable_shared_from_this<Calls::Call> {
   const PeerTrust& trust_;
   Aim aim_;
   const OnVote& on_vote_;
-  tcp::resolver resolver_;
-  tcp::socket socket_;
+  Connector connector_;
   asio::steady_timer pause_, limit_;
   std::optional<PeerConnection> proving_;
   std::unique_ptr<ControlLink> link_;
@@ -146,8 +135,9 @@ class Calls::Call : public std::enable_shared_from_this<Calls::Call> {
   Duration next_pause_ = kPauseFirst;
 };
 
-Calls::Calls(asio::io_context& io, PeerTrust trust, OnVote on_vote)
+Calls::Calls(asio::io_context& io, std::shared_ptr<Resolver> names, PeerTrust trust, OnVote on_vote)
     : io_(io),
+      names_(std::move(names)),
       trust_(std::move(trust)),
       on_vote_(std::move(on_vote)),
       on_any_vote_([this](NodeId voter, const Vote& vote) { hear(voter, vote); }),
@@ -176,7 +166,7 @@ void Calls::ask(const VoteRequest& request) {
 }
 
 void Calls::say(const RoundNode& node, const Text& text, bool again) {
-  calls_.push_back(std::make_shared<Call>(io_, trust_, Call::Aim{node.control, node.id, false}, on_any_vote_));
+  calls_.push_back(std::make_shared<Call>(io_, names_, trust_, Call::Aim{node.control, node.id, false}, on_any_vote_));
   calls_.back()->say(text, again);
 }
 
@@ -197,7 +187,7 @@ void Calls::call(const CoordinatorCall& call, const std::vector<ControlAddress>&
   others_in_.cancel();
   for (const RoundNode& node : std::exchange(others_, {})) say(node, text, true);
   for (const ControlAddress& place : always) {
-    calls_.push_back(std::make_shared<Call>(io_, trust_, Call::Aim{place, 0, true}, on_any_vote_));
+    calls_.push_back(std::make_shared<Call>(io_, names_, trust_, Call::Aim{place, 0, true}, on_any_vote_));
     calls_.back()->say(text, true);
   }
 }

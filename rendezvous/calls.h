@@ -19,6 +19,7 @@
 
 #include "rendezvous/control_message.h"
 #include "rendezvous/peer_connection.h"
+#include "rendezvous/resolver.h"
 
 namespace ddprun {
 
@@ -27,7 +28,7 @@ constexpr std::chrono::seconds kCallAgainFor{60};
 class Calls {
  public:
   using OnVote = std::function<void(NodeId voter, const Vote& vote)>;
-  Calls(asio::io_context& io, PeerTrust trust, OnVote on_vote);
+  Calls(asio::io_context& io, std::shared_ptr<Resolver> names, PeerTrust trust, OnVote on_vote);
   ~Calls();  // hangs up
 
   // All nodes of the request's record but the candidate. Ends what was before.
@@ -44,6 +45,7 @@ class Calls {
   void ask_others();
 
   asio::io_context& io_;
+  std::shared_ptr<Resolver> names_;
   PeerTrust trust_;
   OnVote on_vote_, on_any_vote_;
   std::vector<std::shared_ptr<Call>> calls_;

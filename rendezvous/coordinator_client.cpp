@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <utility>
 
-#include <asio/connect.hpp>
 #include <asio/post.hpp>
 
 #include "rendezvous/overloaded.h"
@@ -15,7 +14,6 @@ using asio::ip::tcp;
 
 constexpr std::chrono::milliseconds kPauseFirst{50}, kPauseMost{1'000};
 constexpr std::chrono::seconds kTryLimit{5};
-constexpr std::chrono::milliseconds kConnectLimit{1'500};  // a try that hangs, on a firewall or on a link that was cut
 constexpr int kBeatsPerLease = 4;
 constexpr int kReferralsAtOnce = 4;
 
@@ -38,14 +36,15 @@ CoordinatorClient::CoordinatorClient(asio::io_context& io, Options options, Hook
     : io_(io),
       options_(std::move(options)),
       hooks_(std::move(hooks)),
-      resolver_(io),
-      socket_(io),
+      connector_(io, options_.names ? options_.names : std::make_shared<Resolver>(io),
+                 {[this](tcp::socket socket) { prove(std::move(socket)); },
+                  [this](const Connector::Failure& failure) { try_again(failure.why, failure.refused); }}),
       again_(io),
       beat_(io),
       lease_over_(io),
       try_over_(io),
       pause_(kPauseFirst) {
-  asio::post(io_, guarded([this] { look_up(); }));
+  asio::post(io_, guarded([this] { connector_.start(place()); }));
 }
 
 CoordinatorClient::~CoordinatorClient() = default;
@@ -89,31 +88,11 @@ void CoordinatorClient::turn_to(const ControlAddress& coordinator) {
   pause({});
 }
 
-void CoordinatorClient::look_up() {
-  const ControlAddress place = this->place();
-  limit_try(kConnectLimit);
-  resolver_.async_resolve(place.host, std::to_string(place.port),
-                          guarded([this, attempt = tries_](const std::error_code& error, const Results& addresses) {
-                            if (attempt != tries_) return;
-                            error ? try_again("no such host: " + error.message()) : connect(addresses);
-                          }));
-}
-
 void CoordinatorClient::limit_try(Duration limit) {
   try_over_.expires_after(limit);
   try_over_.async_wait(guarded([this](const std::error_code& error) {
     if (!error && !welcomed_) try_again("it does not answer");
   }));
-}
-
-void CoordinatorClient::connect(const Results& addresses) {
-  socket_ = tcp::socket(io_);
-  asio::async_connect(socket_, addresses,
-                      guarded([this, attempt = tries_](const std::error_code& error, const tcp::endpoint&) {
-                        if (attempt != tries_) return;
-                        if (error) return try_again(error.message(), error == asio::error::connection_refused);
-                        prove(std::move(socket_));
-                      }));
 }
 
 void CoordinatorClient::prove(tcp::socket socket) {
@@ -191,9 +170,8 @@ void CoordinatorClient::hang_up() {
     proving_->close();
     asio::post(io_, [proving = std::move(proving_)] {});
   }
-  ++tries_;  // what is on its way belongs to an old one
-  std::error_code ignored;
-  socket_.close(ignored);
+  ++tries_;
+  connector_.stop();
   welcomed_ = false;
   unanswered_.clear();
   beat_.cancel();
@@ -211,7 +189,7 @@ void CoordinatorClient::try_again(const std::string& why, bool refused) {
 void CoordinatorClient::pause(Duration time) {
   again_.expires_after(time);
   again_.async_wait(guarded([this](const std::error_code& error) {
-    if (!error) look_up();
+    if (!error) connector_.start(place());
   }));
 }
 

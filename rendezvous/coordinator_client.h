@@ -1,9 +1,8 @@
 // An agent's way to the coordinator: connects, and connects anew, until its owner ends it.
 //
-// Where it is told that the coordinator is elsewhere, it goes there. The names of the endpoints are looked up at every
-// try, as a cluster's name service may lag behind its nodes. The coordinator's signs of life are answers to ours: only
-// what it heard of us counts, by the time at which we said it, so that both sides' clocks agree on the order in which
-// leases end without being compared.
+// Where it is told that the coordinator is elsewhere, it goes there. The coordinator's signs of life are answers to
+// ours: only what it heard of us counts, by the time at which we said it, so that both sides' clocks agree on the order
+// in which leases end without being compared.
 //
 // For the thread of its io_context. Handlers never run inside a call of ours, nor after our end.
 #pragma once
@@ -18,6 +17,7 @@
 #include <asio/ip/tcp.hpp>
 #include <asio/steady_timer.hpp>
 
+#include "rendezvous/connector.h"
 #include "rendezvous/control_link.h"
 #include "rendezvous/control_message.h"
 
@@ -29,6 +29,7 @@ class CoordinatorClient {
     std::vector<ControlAddress> places;  // tried in turn
     PeerTrust trust;
     Hello hello;
+    std::shared_ptr<Resolver> names = {};  // empty: one of its own
   };
   // Why there is no connection. `gone`: nobody listens any more where the coordinator was.
   struct Trouble {
@@ -64,10 +65,7 @@ class CoordinatorClient {
   void set_record(const RecordId& newest) { options_.hello.record = newest; }
 
  private:
-  using Results = asio::ip::tcp::resolver::results_type;
-  void look_up();
   void limit_try(Duration limit);
-  void connect(const Results& addresses);
   void prove(asio::ip::tcp::socket socket);
   void greet();
   void hear(const std::string& bytes);
@@ -86,8 +84,7 @@ class CoordinatorClient {
   asio::io_context& io_;
   Options options_;
   Hooks hooks_;
-  asio::ip::tcp::resolver resolver_;
-  asio::ip::tcp::socket socket_;
+  Connector connector_;
   asio::steady_timer again_, beat_, lease_over_, try_over_;
   std::unique_ptr<PeerConnection> proving_;
   std::unique_ptr<ControlLink> link_;

@@ -1,17 +1,13 @@
 #include "rendezvous/store_links.h"
 
-#include <sys/socket.h>
-#include <unistd.h>
-
 #include <algorithm>
 #include <array>
-#include <cerrno>
-#include <iterator>
 #include <optional>
 #include <utility>
 
 #include <asio/steady_timer.hpp>
 
+#include "rendezvous/connector.h"
 #include "rendezvous/frame.h"
 #include "rendezvous/store_opening.h"
 
@@ -52,18 +48,18 @@ class StoreDialer::Impl : public std::enable_shared_from_this<Impl> {
       : options_(std::move(options)),
         proxy_(std::move(proxy)),
         deadline_(Clock::now() + options_.within),
-        resolver_(io),
-        socket_(io),
+        connector_(io, options_.names ? options_.names : std::make_shared<Resolver>(io),
+                   {[this](tcp::socket socket) { prove(std::move(socket)); },
+                    [this](const Connector::Failure& failure) { try_again(failure.why); }}),
         timer_(io) {}
 
-  void look_up();
+  void connect();
   void stop();
 
  private:
   template <class Function>
   auto guarded(Function function);
-  void connect(const tcp::resolver::results_type& addresses, const tcp::resolver::results_type::const_iterator& to);
-  void prove();
+  void prove(tcp::socket socket);
   void open();
   void await_welcome();
   void hear(std::size_t count);
@@ -73,8 +69,7 @@ class StoreDialer::Impl : public std::enable_shared_from_this<Impl> {
   const Options options_;
   const StoreUpstream proxy_;
   const TimePoint deadline_;
-  tcp::resolver resolver_;
-  tcp::socket socket_;
+  Connector connector_;
   asio::steady_timer timer_;
   Duration pause_ = kPauseFirst;
   std::uint64_t attempt_ = 0;  // what comes of an older one comes too late
@@ -91,38 +86,16 @@ auto StoreDialer::Impl::guarded(Function function) {
   };
 }
 
-void StoreDialer::Impl::look_up() {
+void StoreDialer::Impl::connect() {
   timer_.expires_at(deadline_);
   timer_.async_wait(guarded([this](const std::error_code& error) {
     if (!error) try_again("it does not answer");
   }));
-  const auto found = guarded([this](const std::error_code& error, const tcp::resolver::results_type& addresses) {
-    error ? try_again(error.message()) : connect(addresses, addresses.begin());
-  });
-  resolver_.async_resolve(options_.host, std::to_string(options_.port), found);
+  connector_.start({options_.host, options_.port});
 }
 
-// One address after the other.
-void StoreDialer::Impl::connect(const tcp::resolver::results_type& addresses,
-                                const tcp::resolver::results_type::const_iterator& to) {
-  const tcp::endpoint endpoint = to->endpoint();
-  std::error_code failed;
-  // Not opened by Asio, which cannot set close-on-exec before another thread may exec.
-  const int fd = ::socket(endpoint.protocol().family(), SOCK_STREAM | SOCK_CLOEXEC, 0);
-  if (fd < 0) return try_again(std::generic_category().message(errno));
-  socket_.close(failed);
-  socket_.assign(endpoint.protocol(), fd, failed);
-  if (failed) ::close(fd);
-  if (failed) return try_again(failed.message());
-  socket_.async_connect(endpoint, guarded([this, addresses, to](const std::error_code& error) {
-                          const auto next = std::next(to);
-                          if (!error) return prove();
-                          next == addresses.end() ? try_again(error.message()) : connect(addresses, next);
-                        }));
-}
-
-void StoreDialer::Impl::prove() {
-  connection_.emplace(std::move(socket_), PeerRole::client, options_.trust);
+void StoreDialer::Impl::prove(tcp::socket socket) {
+  connection_.emplace(std::move(socket), PeerRole::client, options_.trust);
   connection_->handshake(
       deadline_, guarded([this](const std::string& refusal) { refusal.empty() ? open() : try_again(refusal); }));
 }
@@ -157,9 +130,7 @@ void StoreDialer::Impl::hand_over() {
 
 void StoreDialer::Impl::try_again(const std::string& why) {
   ++attempt_;
-  std::error_code ignored;
-  socket_.close(ignored);
-  resolver_.cancel();
+  connector_.stop();
   connection_.reset();
   if (Clock::now() + pause_ >= deadline_) {
     over_ = true;
@@ -169,22 +140,20 @@ void StoreDialer::Impl::try_again(const std::string& why) {
   timer_.expires_after(pause_);
   pause_ = std::min<Duration>(2 * pause_, kPauseMost);
   timer_.async_wait(guarded([this](const std::error_code& error) {
-    if (!error) look_up();
+    if (!error) connect();
   }));
 }
 
 void StoreDialer::Impl::stop() {
   over_ = true;
   timer_.cancel();
-  resolver_.cancel();
-  std::error_code ignored;
-  socket_.close(ignored);
+  connector_.stop();
   connection_.reset();
 }
 
 StoreDialer::StoreDialer(asio::io_context& io, Options options, StoreUpstream proxy)
     : impl_(std::make_shared<Impl>(io, std::move(options), std::move(proxy))) {
-  impl_->look_up();
+  impl_->connect();
 }
 
 StoreDialer::~StoreDialer() { impl_->stop(); }

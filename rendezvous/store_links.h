@@ -10,6 +10,7 @@
 #include <asio/io_context.hpp>
 
 #include "rendezvous/peer_connection.h"
+#include "rendezvous/resolver.h"
 #include "rendezvous/server.h"
 #include "rendezvous/store_proxy.h"
 
@@ -29,6 +30,7 @@ class StoreDialer {
     int round = 0;
     PeerTrust trust = {};
     Duration within = std::chrono::seconds(10);
+    std::shared_ptr<Resolver> names = {};  // empty: one of its own
   };
   StoreDialer(asio::io_context& io, Options options, StoreUpstream proxy);
   ~StoreDialer();  // gives up; what was handed over goes on

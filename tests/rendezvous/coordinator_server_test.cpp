@@ -4,6 +4,7 @@
 
 #include <deque>
 #include <functional>
+#include <future>
 #include <memory>
 #include <mutex>
 #include <utility>
@@ -135,6 +136,33 @@ class Agent {
 RoundPolicy nodes(int least, int most) { return {.nodes_min = least, .nodes_max = most}; }
 
 }  // namespace
+
+// The look-up ends once the client has complained of it.
+TEST_CASE("an agent joins however long the look-up of the coordinator's name takes", "[control]") {
+  Place place(nodes(1, 1));
+  const auto complained = std::make_shared<std::promise<void>>();
+  const auto look_up = [wait = complained->get_future().share()](const std::string&) {
+    wait.wait_for(kLimit);
+    return LookUp{.addresses = numeric_addresses("127.0.0.1")};
+  };
+  asio::io_context io;
+  std::vector<std::string> troubles;
+  CoordinatorClient client(io,
+                           {.places = {{"node0.cluster", place.port}},
+                            .trust = trust("node"),
+                            .hello = {kJob, 1, {}},
+                            .names = std::make_shared<Resolver>(io, look_up)},
+                           {[](const Welcome&) {}, [](const ToAgent&) {}, [](const Elsewhere&) {}, [] {},
+                            [&](const CoordinatorClient::Trouble& trouble) {
+                              if (troubles.empty()) complained->set_value();
+                              troubles.push_back(trouble.why);
+                            }});
+  for (const auto end = Clock::now() + kLimit; !client.connected() && Clock::now() < end;) io.run_for(10ms);
+  CHECK(client.connected());
+  REQUIRE(troubles.size() == 1);
+  CHECK_THAT(troubles.front(), Catch::Contains("node0.cluster:" + std::to_string(place.port)) &&
+                                   Catch::Contains("no name server has answered"));
+}
 
 TEST_CASE("agents meet at the coordinator, get their seats, and end together", "[control]") {
   const std::string token = GENERATE("", "0123456789abcdef0123456789abcdef");
@@ -376,7 +404,7 @@ TEST_CASE("a candidate asks the agents of its record, and calls them once it is 
   record.nodes.push_back({.id = 3, .first_rank = 2, .control = {"127.0.0.1", 1}});  // nobody is there
   asio::io_context io;
   std::vector<NodeId> voters;
-  Calls calls(io, trust("candidate"), [&](NodeId voter, const Vote& vote) {
+  Calls calls(io, std::make_shared<Resolver>(io), trust("candidate"), [&](NodeId voter, const Vote& vote) {
     if (vote.granted && vote.term == 5) voters.push_back(voter);
   });
   const auto until = [&](auto done) {
@@ -403,7 +431,7 @@ TEST_CASE("a vote counts for the agent that gives it, not for the one that had i
   record.nodes.push_back({.id = 2, .first_rank = 1, .control = port.place});  // it has started again
   asio::io_context io;
   std::optional<NodeId> voter;
-  Calls calls(io, trust("candidate"), [&](NodeId id, const Vote&) { voter = id; });
+  Calls calls(io, std::make_shared<Resolver>(io), trust("candidate"), [&](NodeId id, const Vote&) { voter = id; });
   calls.ask({5, 1, std::make_shared<const Round>(record)});
   for (const auto end = Clock::now() + kLimit; !voter && Clock::now() < end;) {
     io.restart();
@@ -429,7 +457,7 @@ TEST_CASE("a candidate asks the record's heirs first, and the others by the reco
   for (NodeId id = 2; id <= kHeirs + 2; ++id)
     record.nodes.push_back({.id = id, .control = id <= kHeirs ? heir.place : other.place});
   asio::io_context io;
-  Calls calls(io, trust("candidate"), [](NodeId, const Vote&) {});
+  Calls calls(io, std::make_shared<Resolver>(io), trust("candidate"), [](NodeId, const Vote&) {});
   calls.ask({5, 1, std::make_shared<const Round>(record)});
   const auto asked = [&] {
     const std::lock_guard lock(mutex);
