@@ -95,7 +95,7 @@ std::unique_ptr<Coordination> Agent::coordination(const RoundPolicy& policy) {
   Coordination::Hooks hooks{[this] { connected(); },
                             [this](const ToAgent& message) { hear(message); },
                             [this] { happened(Isolated{}); },
-                            [this](const std::string& why) { disconnected(why); },
+                            [this](const std::string& why, bool certain) { disconnected(why, certain); },
                             [this](const std::string& why) {
                               happened(JobEnded{{Verdict::out_of_reach, 0, why, {}}});
                             },
@@ -209,7 +209,7 @@ void Agent::connected() {
 }
 
 // Again and again, as long as it lasts.
-void Agent::disconnected(const std::string& why) {
+void Agent::disconnected(const std::string& why, bool certain) {
   const TimePoint now = Clock::now();
   if (alone_since_ == TimePoint::max()) alone_since_ = now;
   log_.write(LogLevel::info, "the coordinator is out of reach: " + why);
@@ -217,7 +217,7 @@ void Agent::disconnected(const std::string& why) {
   if (signal_ != 0) return happened(JobEnded{{Verdict::interrupted, signal_, "interrupted", {}}});
   const Duration patience = seat_ ? Duration(kAloneLimit) : options_.join_timeout;
   if (now - alone_since_ < patience) {
-    if (now - alone_since_ >= kPatience) wait_.tell_trouble("waiting for the coordinator: " + why);
+    if (certain || now - alone_since_ >= kPatience) wait_.tell_trouble("waiting for the coordinator: " + why);
     return warn_where_alone();
   }
   const Verdict verdict = seat_ ? Verdict::out_of_reach : Verdict::too_few_nodes;
@@ -385,7 +385,7 @@ void Agent::carry_out(const Action& action) {
                    signal_ = a.signal;
                    if (seat_) reporter_.stopping(a.signal, options_.stop.stop_grace);
                    tell_of_signal();
-                   if (!coordination_->connected()) disconnected("somebody wants us to end");
+                   if (!coordination_->connected()) disconnected("somebody wants us to end", false);
                  },
                  [&](const Rejoin&) {
                    if (coordination_->connected()) say_ready();

@@ -89,7 +89,7 @@ class Agent {
 
   std::unique_ptr<Coordination> coordination(const RoundPolicy& policy);
   void connected();
-  void disconnected(const std::string& why);
+  void disconnected(const std::string& why, bool certain);
   void tell_of_signal();
   void tell_of_wait(const std::optional<Attendance>& attendance);
   void warn_where_alone();

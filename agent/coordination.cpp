@@ -7,6 +7,7 @@
 #include <asio/post.hpp>
 #include <asio/steady_timer.hpp>
 
+#include "agent/own_place.h"
 #include "rendezvous/calls.h"
 #include "rendezvous/coordinator_server.h"
 #include "rendezvous/error.h"
@@ -16,10 +17,10 @@
 namespace ddprun {
 namespace {
 
-constexpr ListenPurpose kAtPlace{"the coordinator", "--master-port or another port in --rdzv-endpoint", false};
 constexpr ListenPurpose kElsewhere{"the agent", "--control-port"};
 constexpr const char* kThisHost = "127.0.0.1";
-constexpr std::size_t kOthersToAsk = 8;  // for the coordinator, where it is not where it was
+constexpr std::chrono::seconds kOwnPlaceLimit{2};  // for another agent that has our place to answer
+constexpr std::size_t kOthersToAsk = 8;            // for the coordinator, where it is not where it was
 
 std::uint64_t clock_seed() { return static_cast<std::uint64_t>(Clock::now().time_since_epoch().count()); }
 
@@ -92,6 +93,8 @@ class There : public Coordination {
                {}},
         meeting_(meeting),
         hooks_(std::move(hooks)),
+        own_place_(io, {meeting.places, meeting.whose, meeting.others_may_host, names_},
+                   {[this](const Listening& listening) { listen_also(listening); }, [this] { tell_of_held_place(); }}),
         election_(trust_.own.instance, clock_seed()),
         election_timer_(io) {
     if (!trust_.tls->plain()) trust_.tls->prepare();
@@ -108,7 +111,8 @@ class There : public Coordination {
     calls_ = std::make_unique<Calls>(io_, names_, trust_, [this](NodeId voter, const Vote& vote) {
       elect(VoteGiven{voter, vote});
     });
-    if (at_place_ == 0u && meeting_.places.size() == 1) server_->lead();
+    if (own_place_.place() == 0u && meeting_.places.size() == 1) server_->lead();
+    own_place_.keep_trying();
   }
 
   bool send(const FromAgent& message) override { return client_ && client_->send(message); }
@@ -123,6 +127,7 @@ class There : public Coordination {
   }
 
   void leave() override {
+    own_place_.stop();
     client_.reset();
     calls_.reset();
     election_timer_.cancel();
@@ -134,7 +139,8 @@ class There : public Coordination {
 
   // The server has a loop and a context of its own: TLS contexts are for one thread.
   void listen(const RoundPolicy& policy) {
-    const Listening listening = listen_at_own_place();
+    const std::optional<Listening> at_own_place = own_place_.listen();
+    const Listening listening = at_own_place ? *at_own_place : open_listener("", meeting_.control_port, kElsewhere);
     control_port_ = listening.port;
     const PeerTrust trust{std::make_shared<TlsContext>(meeting_.credentials, meeting_.run_id),
                           make_identity(meeting_.name, meeting_.run_id),
@@ -149,24 +155,32 @@ class There : public Coordination {
         }});
   }
 
-  Listening listen_at_own_place() {
-    for (const std::size_t place : meeting_.own_places) try {
-        const Listening listening = open_listener("", meeting_.places[place].port, kAtPlace);
-        at_place_ = place;
-        return listening;
-      } catch (const Error&) {
-        if (!meeting_.others_may_host) throw;
-      }
-    return open_listener("", meeting_.control_port, kElsewhere);
+  void listen_also(const Listening& listening) {
+    server_->listen_also(listening);
+    places_tried_ = 0;
+    if (own_place_.place() == 0u && meeting_.places.size() == 1) server_->lead();
+  }
+
+  // Only once nobody else of the job seems to have it.
+  void tell_of_held_place() {
+    if (client_->connected() || met_) return;
+    if (last_trouble_.empty() && Clock::now() - own_place_.held_since() < kOwnPlaceLimit) return;
+    hooks_.on_trouble(in_words(last_trouble_.empty() ? "nobody answers" : last_trouble_), true);
+  }
+
+  std::string in_words(const std::string& trouble) const {
+    if (own_place_.why_not().empty()) return trouble;
+    return trouble + "; this node would listen there, but " + own_place_.why_not() + ", and tries again";
   }
 
   std::vector<ControlAddress> others_places() const {
     std::vector<ControlAddress> out = meeting_.places;
-    if (at_place_) out.erase(out.begin() + static_cast<std::ptrdiff_t>(*at_place_));
+    if (const auto own = own_place_.place()) out.erase(out.begin() + static_cast<std::ptrdiff_t>(*own));
     return out;
   }
 
   void connected(const Welcome& welcome) {
+    own_place_.stop();
     elect(InTouch{welcome.term});
     if (welcome.coordinator != node()) {
       calls_->hang_up();
@@ -203,17 +217,20 @@ class There : public Coordination {
   void trouble_with(const CoordinatorClient::Trouble& trouble) {
     elect(OutOfTouch{trouble.gone, client_->heard_at()});
     lead_if_nobody_does();
-    if (client_) hooks_.on_trouble(trouble.why);
+    last_trouble_ = trouble.why;
+    if (client_) hooks_.on_trouble(in_words(trouble.why), false);
   }
 
   // A job goes on under another node's lead while the first place's was away.
   void lead_if_nobody_does() {
-    if (at_place_ != 0u || meeting_.places.size() == 1 || ++places_tried_ != meeting_.places.size()) return;
+    if (own_place_.place() != 0u || meeting_.places.size() == 1 || ++places_tried_ != meeting_.places.size()) return;
     if (election_.term() == 0 && !job_elsewhere_) server_->lead();
   }
 
   void look_elsewhere(const Elsewhere& told) {
+    met_ = true;
     job_elsewhere_ = job_elsewhere_ || told.term > 0 || told.coordinator;
+    if (job_elsewhere_) own_place_.stop();
     if (told.coordinator && election_.would_follow(told.term) && told.coordinator != client_->coordinator())
       client_->be_referred_to(*told.coordinator);
   }
@@ -266,13 +283,15 @@ class There : public Coordination {
   PeerTrust trust_;
   Meeting meeting_;
   Hooks hooks_;
-  std::optional<std::size_t> at_place_;  // of the meeting's
+  OwnPlace own_place_;
   std::uint16_t control_port_ = 0;
   Election election_;
   asio::steady_timer election_timer_;
   std::optional<Round> record_;  // the coordinator's last one
   std::size_t places_tried_ = 0;
   bool job_elsewhere_ = false;
+  bool met_ = false;  // another agent of the job, at a place
+  std::string last_trouble_;
   std::unique_ptr<CoordinatorServer> server_;
   std::unique_ptr<CoordinatorClient> client_;
   std::unique_ptr<Calls> calls_;

@@ -12,6 +12,7 @@
 #include "rendezvous/control_message.h"
 #include "rendezvous/coordinator.h"
 #include "rendezvous/coordinator_client.h"
+#include "rendezvous/resolver.h"
 #include "rendezvous/store_links.h"
 #include "rendezvous/tls_context.h"
 
@@ -19,10 +20,10 @@ namespace ddprun {
 
 // Where and how the nodes of a job meet.
 struct Meeting {
+  // The agent listens at the first that is this machine's and whose port is free. The job's first coordinator is the
+  // agent at places[0].
   std::vector<ControlAddress> places;
-  // Those that are this machine's: the agent listens at the first whose port is free. The job's first coordinator is
-  // the agent at places[0].
-  std::vector<std::size_t> own_places = {};
+  std::vector<Whose> whose = {};   // of each place
   bool others_may_host = false;    // where no such port is free, other agents of this machine have them
   std::uint16_t control_port = 0;  // where an agent without such a place listens; 0: any free one
   std::string run_id;
@@ -36,8 +37,9 @@ class Coordination {
   struct Hooks {
     std::function<void()> on_connected;  // say what there is here: NodeReady, or NodeBack with a round's workers
     std::function<void(const ToAgent&)> on_message;
-    std::function<void()> on_isolated;                        // Isolated, agent/events.h
-    std::function<void(const std::string& why)> on_trouble;   // the coordinator is out of reach, again and again
+    std::function<void()> on_isolated;  // Isolated, agent/events.h
+    // The coordinator is out of reach, again and again. `certain`: and not because it is late.
+    std::function<void(const std::string& why, bool certain)> on_trouble;
     std::function<void(const std::string& why)> on_hopeless;  // no coordinator can be elected any more
     std::function<void(const std::string& line)> log;         // from any thread
   };

@@ -105,24 +105,26 @@ Whose whose_first(const Place& place) {
   return place.whose_meeting_places.empty() ? Whose::unknown : place.whose_meeting_places.front();
 }
 
-// As torchrun, where --rdzv-conf is_host says so; else whose address it is, or who has rank 0 of a static job.
-bool hosts(const Config& config, const Place& place) {
+// Whether the first place is this node's: as torchrun, where --rdzv-conf is_host says so; else whose address it is, or
+// who has rank 0 of a static job.
+Whose host_of_first(const Config& config, const Place& place) {
+  const auto ours_if = [](bool ours) { return ours ? Whose::ours : Whose::anothers; };
   if (const auto said = config.rdzv_conf.find("is_host"); said != config.rdzv_conf.end())
-    return std::get<bool>(read_flag(said->second));
-  if (config.rdzv_backend != Backend::fixed) return whose_first(place) == Whose::ours;
+    return ours_if(std::get<bool>(read_flag(said->second)));
+  if (config.rdzv_backend != Backend::fixed) return whose_first(place);
   if (config.node_rank == 0 && whose_first(place) == Whose::anothers)
     throw UsageError("cannot be the node with rank 0", meeting_place(config).host + " is no address of " + place.host,
                      "Give --node-rank 0 to the node that has it, or name an address of this one by --master-addr.");
-  return config.node_rank == 0;
+  return ours_if(config.node_rank == 0);
 }
 
 Meeting meeting(const Config& config, const Program& program, const std::string& run_id, const Place& place) {
   Meeting out;
   for (const MeetingPlace& where : meeting_places(config))
     out.places.push_back({where.host, static_cast<std::uint16_t>(where.port)});
-  if (hosts(config, place)) out.own_places.push_back(0);
-  for (std::size_t i = 1; i < place.whose_meeting_places.size(); ++i)
-    if (place.whose_meeting_places[i] == Whose::ours) out.own_places.push_back(i);
+  out.whose = place.whose_meeting_places;
+  out.whose.resize(out.places.size(), Whose::unknown);
+  out.whose.front() = host_of_first(config, place);
   out.others_may_host = config.rdzv_backend != Backend::fixed;
   out.control_port = static_cast<std::uint16_t>(config.control_port);
   out.run_id = run_id;

@@ -26,6 +26,8 @@
 namespace ddprun {
 namespace {
 
+constexpr std::chrono::seconds kLookUpLimit{1};  // whose names could not be looked up by then, the agent finds out
+
 std::string variable(const char* name) {
   const char* value = std::getenv(name);
   return value ? value : "";
@@ -102,10 +104,17 @@ void warn_where_nobody_else_comes(const Config& config) {
 
 // It may be one that others know this machine by, such as a container's host.
 void warn_where_no_address_of_ours(const Config& config, const std::string& host) {
-  if (config.local_addr.empty() || whose_address(config.local_addr) == Whose::ours) return;
+  if (config.local_addr.empty()) return;
+  if (whose_addresses({config.local_addr}, kLookUpLimit).front() == Whose::ours) return;
   std::fprintf(stderr,
                "ddprun: %s (--local-addr) is no address of %s, yet the other nodes' workers will look for it there.\n",
                config.local_addr.c_str(), host.c_str());
+}
+
+std::vector<std::string> meeting_hosts(const Config& config) {
+  std::vector<std::string> out;
+  for (const MeetingPlace& where : meeting_places(config)) out.push_back(where.host);
+  return out;
 }
 
 // Nodes that find each other by an endpoint alone have to call the job by one name.
@@ -167,9 +176,7 @@ std::string dry_run(const Config& config, const Machine& machine) {
 int launch(const Config& config, const Machine& machine, int keeper_pidfd) {
   const std::string run_id = run_id_of(config);
   Place place = place_of(config, machine);
-  if (several_nodes(config))
-    for (const MeetingPlace& where : meeting_places(config))
-      place.whose_meeting_places.push_back(whose_address(where.host));
+  if (several_nodes(config)) place.whose_meeting_places = whose_addresses(meeting_hosts(config), kLookUpLimit);
   AgentOptions options = job_options(config, machine, find_program(config, surroundings()), run_id, place);
   if (several_nodes(config)) {
     warn_where_open(config);

@@ -3,7 +3,6 @@
 #include <arpa/inet.h>
 #include <ifaddrs.h>
 #include <net/if.h>
-#include <netdb.h>
 #include <netinet/in.h>
 #include <sched.h>
 #include <sys/socket.h>
@@ -11,9 +10,8 @@
 
 #include <algorithm>
 #include <cstdlib>
+#include <future>
 #include <memory>
-
-#include "rendezvous/fd.h"
 
 namespace ddprun {
 namespace {
@@ -67,18 +65,19 @@ std::string address_of_interface(const std::string& name) {
   return {};
 }
 
-// The kernel binds what is ours, and nothing else.
-Whose whose_address(const std::string& host) {
-  addrinfo hints{};
-  hints.ai_socktype = SOCK_STREAM;
-  addrinfo* found = nullptr;
-  if (getaddrinfo(host.c_str(), nullptr, &hints, &found) != 0) return Whose::unknown;
-  const std::unique_ptr<addrinfo, decltype(&freeaddrinfo)> owner(found, &freeaddrinfo);
-  for (const addrinfo* one = found; one; one = one->ai_next) {
-    const Fd socket(::socket(one->ai_family, SOCK_STREAM | SOCK_CLOEXEC, 0));
-    if (socket && bind(socket.get(), one->ai_addr, one->ai_addrlen) == 0) return Whose::ours;
-  }
-  return Whose::anothers;
+std::vector<Whose> whose_addresses(const std::vector<std::string>& hosts, Duration limit) {
+  const TimePoint deadline = Clock::now() + limit;
+  std::vector<std::future<LookUp>> coming;
+  for (const std::string& host : hosts)
+    coming.push_back(numeric_addresses(host).empty() ? look_up_aside(host) : std::future<LookUp>());
+  std::vector<Whose> out;
+  for (std::size_t i = 0; i < hosts.size(); ++i)
+    if (!coming[i].valid())
+      out.push_back(whose({.addresses = numeric_addresses(hosts[i])}));
+    else
+      out.push_back(coming[i].wait_until(deadline) == std::future_status::ready ? whose(coming[i].get())
+                                                                                : Whose::unknown);
+  return out;
 }
 
 std::string host_name() {

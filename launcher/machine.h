@@ -1,8 +1,11 @@
 // What this machine has that a job asks for: CPUs, GPUs, network interfaces and their addresses.
 #pragma once
 #include <string>
+#include <vector>
 
 #include "launcher/config.h"
+#include "rendezvous/resolve.h"
+#include "rendezvous/time.h"
 
 namespace ddprun {
 
@@ -15,8 +18,7 @@ std::string address_of_interface(const std::string& name);
 
 std::string host_name();
 
-// Whose an address or name is.
-enum class Whose { ours, anothers, unknown };  // unknown: no such name, for the moment
-Whose whose_address(const std::string& host);
+// Whose these addresses and names are; unknown: no such name, or nobody has answered within the limit.
+std::vector<Whose> whose_addresses(const std::vector<std::string>& hosts, Duration limit);
 
 }  // namespace ddprun

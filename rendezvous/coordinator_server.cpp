@@ -6,6 +6,7 @@
 #include <condition_variable>
 #include <cstdio>
 #include <deque>
+#include <list>
 #include <map>
 #include <mutex>
 #include <optional>
@@ -87,12 +88,8 @@ class Probe : public std::enable_shared_from_this<Probe> {
 
 class CoordinatorServer::Impl {
  public:
-  explicit Impl(Options options)
-      : options_(std::move(options)),
-        listener_(io_, options_.listening, options_.trust,
-                  {[this](PeerConnection peer) { welcome(std::move(peer)); }, options_.log}),
-        decision_(io_),
-        look_(io_) {
+  explicit Impl(Options options) : options_(std::move(options)), decision_(io_), look_(io_) {
+    listen(options_.listening);
     const SignalsBlocked blocked;
     thread_ = std::thread([this] { run(); });
   }
@@ -110,6 +107,11 @@ class CoordinatorServer::Impl {
   void lead();
   void lead(const Succession& succession, TimePoint asked_at);
   void refer_to(int term, const std::optional<ControlAddress>& coordinator);
+  void listen(const Listening& listening) {
+    listeners_.emplace_back(
+        io_, listening, options_.trust,
+        PeerListener::Hooks{[this](PeerConnection peer) { welcome(std::move(peer)); }, options_.log});
+  }
   void offer_store(int round, const StoreGateway& store) { store_.emplace(round, store); }
 
   bool wait_until_left(std::chrono::milliseconds most) {
@@ -180,7 +182,7 @@ class CoordinatorServer::Impl {
   std::string record_;         // of it, as it is told; empty: there was none
   std::string reached_by_;     // an address of ours by which another host reached us
   bool over_ = false;
-  PeerListener listener_;
+  std::list<PeerListener> listeners_;
   asio::steady_timer decision_, look_;
   std::optional<TimePoint> decide_at_;
   std::mutex mutex_;
@@ -555,6 +557,9 @@ void CoordinatorServer::lead(const Succession& succession, TimePoint asked_at) {
 }
 void CoordinatorServer::refer_to(int term, const std::optional<ControlAddress>& coordinator) {
   impl_->post([this, term, coordinator] { impl_->refer_to(term, coordinator); });
+}
+void CoordinatorServer::listen_also(const Listening& listening) {
+  impl_->post([this, listening] { impl_->listen(listening); });
 }
 void CoordinatorServer::offer_store(int round, const StoreGateway& store) {
   impl_->post([this, round, store] { impl_->offer_store(round, store); });

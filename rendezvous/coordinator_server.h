@@ -50,6 +50,8 @@ class CoordinatorServer {
   // Whoever looks for the coordinator is told so. Ends leading.
   void refer_to(int term, const std::optional<ControlAddress>& coordinator);
 
+  void listen_also(const Listening& listening);  // as well; of open_listener(), ours from now on
+
   // Proxies of other nodes that come for that round's store get it; of an older one they do not.
   void offer_store(int round, const StoreGateway& store);
 

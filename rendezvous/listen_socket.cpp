@@ -87,6 +87,13 @@ Listening open_listener(const std::string& address, std::uint16_t port, const Li
   return {fd, port_of(fd)};
 }
 
+Listening try_listener(const std::string& address, std::uint16_t port, std::error_code& failed) {
+  const int fd = listen_anywhere_or_on(address, port);
+  if (fd >= 0) return {fd, port_of(fd)};
+  failed = {-fd, std::generic_category()};
+  return {};
+}
+
 Listening open_listener(const std::string& address, const PortRange& ports, std::uint16_t before,
                         const ListenPurpose& purpose) {
   const unsigned count = ports.last - ports.first + 1u;

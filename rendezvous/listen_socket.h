@@ -2,6 +2,7 @@
 #pragma once
 #include <cstdint>
 #include <string>
+#include <system_error>
 
 namespace ddprun {
 
@@ -25,6 +26,8 @@ struct PortRange {
 // `address`: a numeric one, never looked up; empty: every address of this machine, IPv6 and IPv4. Port 0: any free one.
 // Throws Error.
 Listening open_listener(const std::string& address, std::uint16_t port, const ListenPurpose& purpose = {});
+// Where it cannot be had, fd is -1 and `failed` says why.
+Listening try_listener(const std::string& address, std::uint16_t port, std::error_code& failed);
 // At the first free port behind `before`, from the range's beginning where that is no port of it. Throws Error.
 Listening open_listener(const std::string& address, const PortRange& ports, std::uint16_t before,
                         const ListenPurpose& purpose = {.option = "--store-ports", .zero_is_any = false});

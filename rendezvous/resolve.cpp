@@ -7,6 +7,7 @@
 #include <thread>
 #include <utility>
 
+#include "rendezvous/fd.h"
 #include "rendezvous/signals_blocked.h"
 #include "rendezvous/stream.h"
 
@@ -44,6 +45,16 @@ std::future<LookUp> look_up_aside(const std::string& host) {
   const SignalsBlocked blocked;
   std::thread(std::move(task)).detach();
   return result;
+}
+
+// The kernel binds what is ours, and nothing else.
+Whose whose(const LookUp& found) {
+  if (found.addresses.empty()) return Whose::unknown;
+  for (const Address& address : found.addresses) {
+    const Fd socket(::socket(address.storage.ss_family, SOCK_STREAM | SOCK_CLOEXEC, 0));
+    if (socket && bind(socket.get(), address.get(), address.size) == 0) return Whose::ours;
+  }
+  return Whose::anothers;
 }
 
 Address with_port(Address address, std::uint16_t port) {

@@ -31,6 +31,10 @@ LookUp look_up(const std::string& host);
 // In a thread that is left behind where nobody waits for it, because the C library's look-up cannot be stopped.
 std::future<LookUp> look_up_aside(const std::string& host);
 
+// Whose an address or name is.
+enum class Whose { ours, anothers, unknown };  // unknown: no such name, for the moment
+Whose whose(const LookUp& found);
+
 Address with_port(Address address, std::uint16_t port);
 
 // With a deadline. Never empty. Throws Late, or Broken (stream.h) where there is no such host.

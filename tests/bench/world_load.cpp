@@ -163,7 +163,7 @@ class Node {
                     .run_id = "world",
                     .name = name_,
                     .fingerprint = {kControlProtocol, "1.0", std::to_string(plan.agents), "train"}};
-    if (index == 0) meeting.own_places = {0};
+    meeting.whose = {index == 0 ? Whose::ours : Whose::anothers};
     if (plan.token) meeting.credentials = std::get<Token>(Token::parse(kToken));
     if (plan.fixed_ranks || index < kHeirs) wished_rank_ = static_cast<int>(index);
     coordination_ =

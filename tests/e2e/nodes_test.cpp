@@ -1,5 +1,7 @@
 // Jobs of several nodes, as agents on one machine: each has a keeper, an agent and workers of its own, and they meet
 // over loopback.
+#include <netinet/in.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
 #include <csignal>
@@ -7,6 +9,7 @@
 #include <memory>
 
 #include "rendezvous/error.h"
+#include "rendezvous/fd.h"
 #include "rendezvous/listen_socket.h"
 #include "tests/e2e/orphan_job.h"
 #include "tests/e2e/programs.h"
@@ -379,6 +382,29 @@ TEST_CASE("late nodes find the coordinator at any of the places named", "[nodes]
   nodes[3].wait_for_output("up \\d/2/3/0", kLimit);
   nodes.let_workers_end();
   for (std::size_t i = 1; i < 4; ++i) CHECK(nodes[i].wait_exit(kLimit).code == 0);
+}
+
+// The first as a connection holds it that ended a moment ago, the second as a program that never answers.
+TEST_CASE("where the meeting place's port is held the nodes say so at once, and meet when it is free", "[nodes]") {
+  const bool listens = GENERATE(false, true);
+  Fd holder(socket(AF_INET6, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  sockaddr_in6 place{};
+  place.sin6_family = AF_INET6;
+  socklen_t size = sizeof place;
+  auto* address = reinterpret_cast<sockaddr*>(&place);
+  REQUIRE(bind(holder.get(), address, size) == 0);
+  REQUIRE(getsockname(holder.get(), address, &size) == 0);
+  if (listens) REQUIRE(listen(holder.get(), 16) == 0);
+  const std::string port = std::to_string(ntohs(place.sin6_port));
+  Nodes nodes({"--nnodes=2", "--rdzv-backend=c10d", "--rdzv-endpoint=localhost:" + port, "--rdzv-id=job"});
+  for (int i = 0; i < 2; ++i) nodes.add();
+  for (std::size_t i = 0; i < 2; ++i)
+    nodes[i].wait_for_output("localhost:" + port + ": .*this node would listen there, but cannot bind port " + port +
+                                 " \\(Address already in use\\), and tries again",
+                             kLimit);
+  holder.reset();
+  for (std::size_t i = 0; i < 2; ++i) nodes[i].wait_for_output("up 1/\\d/2/0", kLimit);
+  nodes.all_end_well();
 }
 
 TEST_CASE("nobody in time, a wrong name, somebody else's address: one sentence each", "[nodes]") {

@@ -1,0 +1,154 @@
+#include "agent/own_place.h"
+
+#include <unistd.h>
+
+#include <functional>
+#include <list>
+#include <memory>
+#include <mutex>
+
+#include "rendezvous/error.h"
+#include "rendezvous/fd.h"
+#include "tests/support/catch.h"
+
+using namespace ddprun;
+using namespace std::chrono_literals;
+
+namespace {
+
+constexpr auto kLimit = 20s;
+const std::string kName = "node0.cluster";
+
+std::uint16_t free_port() {
+  const Listening listening = open_listener("", 0);
+  close(listening.fd);
+  return listening.port;
+}
+
+// A name server; its threads may outlive the test.
+class NameService {
+ public:
+  std::function<LookUp(const std::string&)> look_up() {
+    return [state = state_](const std::string&) {
+      const std::lock_guard lock(state->mutex);
+      return state->answer;
+    };
+  }
+  void answers(const LookUp& answer) {
+    const std::lock_guard lock(state_->mutex);
+    state_->answer = answer;
+  }
+
+ private:
+  struct State {
+    std::mutex mutex;
+    LookUp answer = {.error = "Temporary failure in name resolution"};
+  };
+  std::shared_ptr<State> state_ = std::make_shared<State>();
+};
+
+// An agent's places; what is listened on stays so until the end.
+struct Rig {
+  explicit Rig(std::vector<ControlAddress> places, std::vector<Whose> whose, bool others_may_host = true)
+      : own(io, {std::move(places), std::move(whose), others_may_host, std::make_shared<Resolver>(io, names.look_up())},
+            {[this](const Listening& listening) { fds.emplace_back(listening.fd); }, [this] { ++told; }}) {}
+
+  bool listen() {
+    const auto listening = own.listen();
+    if (listening) fds.emplace_back(listening->fd);
+    return listening.has_value();
+  }
+  template <class Done>
+  bool until(Done done) {
+    for (const auto end = Clock::now() + kLimit; !done() && Clock::now() < end;) {
+      io.restart();
+      io.run_for(2ms);
+    }
+    return done();
+  }
+
+  asio::io_context io;
+  NameService names;
+  std::list<Fd> fds;
+  int told = 0;
+  OwnPlace own;
+};
+
+}  // namespace
+
+TEST_CASE("an agent listens at the first free place that is its machine's", "[own-place]") {
+  const Listening held = open_listener("", 0);
+  const Fd holder(held.fd);
+  const std::uint16_t other = free_port();
+  Rig rig({{"a", free_port()}, {"b", held.port}, {"c", other}}, {Whose::anothers, Whose::ours, Whose::ours});
+  CHECK(rig.listen());
+  CHECK(rig.own.place() == 2u);
+}
+
+TEST_CASE("a port that is held is told of, and taken when it is free", "[own-place]") {
+  const Listening held = open_listener("", 0);
+  Fd holder(held.fd);
+  Rig rig({{"a", held.port}}, {Whose::ours});
+  CHECK_FALSE(rig.listen());
+  CHECK(rig.own.why_not() == "cannot bind port " + std::to_string(held.port) + " (Address already in use)");
+  rig.own.keep_trying();
+  REQUIRE(rig.until([&] { return rig.told >= 2; }));
+  CHECK_FALSE(rig.own.place());
+  holder = Fd();
+  REQUIRE(rig.until([&] { return rig.own.place().has_value(); }));
+  CHECK(rig.fds.size() == 1);
+  CHECK(rig.own.why_not() == "");
+}
+
+TEST_CASE("who listens at a later place goes on to try the earlier ones", "[own-place]") {
+  const Listening held = open_listener("", 0);
+  Fd holder(held.fd);
+  Rig rig({{"a", held.port}, {"b", free_port()}}, {Whose::ours, Whose::ours});
+  CHECK(rig.listen());
+  CHECK(rig.own.place() == 1u);
+  rig.own.keep_trying();
+  holder = Fd();
+  REQUIRE(rig.until([&] { return rig.own.place() == 0u; }));
+  CHECK(rig.fds.size() == 2);
+}
+
+TEST_CASE("a place whose name is found late is the machine's then", "[own-place]") {
+  Rig rig({{kName, free_port()}}, {Whose::unknown});
+  CHECK_FALSE(rig.listen());
+  rig.own.keep_trying();
+  rig.io.run_for(10ms);
+  CHECK_FALSE(rig.own.place());
+  rig.names.answers({.addresses = numeric_addresses("127.0.0.1")});
+  CHECK(rig.until([&] { return rig.own.place() == 0u; }));
+  CHECK(rig.told == 0);
+}
+
+TEST_CASE("another machine's place is left to it", "[own-place]") {
+  const bool late = GENERATE(true, false);
+  Rig rig({{kName, free_port()}}, {late ? Whose::unknown : Whose::anothers});
+  rig.names.answers({.addresses = numeric_addresses("192.0.2.1")});
+  rig.own.keep_trying();
+  CHECK(rig.until([&] { return rig.own.whose(0) == Whose::anothers; }));
+  rig.io.restart();
+  CHECK(rig.io.run_for(kLimit) < 10);  // there is nothing to wait for
+  CHECK_FALSE(rig.own.place());
+}
+
+TEST_CASE("nothing is tried after the stop", "[own-place]") {
+  const Listening held = open_listener("", 0);
+  Fd holder(held.fd);
+  Rig rig({{"a", held.port}}, {Whose::ours});
+  CHECK_FALSE(rig.listen());
+  rig.own.keep_trying();
+  rig.own.stop();
+  holder = Fd();
+  rig.io.run_for(300ms);
+  CHECK_FALSE(rig.own.place());
+}
+
+TEST_CASE("where no other agent may have the place, a port that is held is an error", "[own-place]") {
+  const Listening held = open_listener("", 0);
+  const Fd holder(held.fd);
+  Rig rig({{"a", held.port}}, {Whose::ours}, false);
+  CHECK_THROWS_AS(rig.own.listen(), Error);
+}

@@ -1,0 +1,67 @@
+// Hosts whose names are known to a name server alone, and that one is slow, or silent.
+#include <csignal>
+
+#include "tests/e2e/host_job.h"
+#include "tests/e2e/programs.h"
+#include "tests/support/catch.h"
+
+using namespace ddprun::test;
+using namespace std::chrono_literals;
+
+namespace {
+
+using Words = std::vector<std::string>;
+
+// Of the name server on the last host. Its name is no number, and is in no /etc/hosts.
+class NamedJob : public HostJob {
+ public:
+  NamedJob(int nodes, const Words& options, const std::string& delay)
+      : HostJob(nodes + 1, options),
+        resolv_conf_(folder.write("resolv.conf",
+                                  "nameserver " + Hosts::address(nodes) + "\noptions timeout:30 attempts:5 ndots:0\n")),
+        switch_conf_(folder.write("nsswitch.conf", "hosts: files dns\n")) {
+    Command& server =
+        start_command(nodes, {"python3", DDPRUN_SOURCE_DIR "/tests/e2e/name_server.py", Hosts::address(0), delay});
+    server.wait_for_output("serves", 30s);
+  }
+  Command& start_node(int host, const Words& options) {
+    Words words{
+        "sh",
+        "-c",
+        "mount --bind \"$0\" /etc/resolv.conf && mount --bind \"$1\" /etc/nsswitch.conf && shift && exec \"$@\"",
+        resolv_conf_,
+        switch_conf_,
+        kDdprun};
+    words.insert(words.end(), options.begin(), options.end());
+    words.push_back(DDPRUN_BIN_DIR "/host_worker");
+    return start_command(host, words);
+  }
+
+ private:
+  std::string resolv_conf_, switch_conf_;
+};
+
+}  // namespace
+
+TEST_CASE("nodes meet although every look-up of the meeting place takes seconds", "[hosts]") {
+  if (!hosts_or_skip()) return;
+  const Words options = GENERATE(elastic_over_hosts("2:2", "head.cluster:29400"), static_over_hosts(2, "head.cluster"));
+  NamedJob job(2, options, "2.5");
+  for (const int host : {0, 1}) {
+    Words words = options;
+    words.push_back("--node-rank=" + std::to_string(host));
+    job.start_node(host, words);
+  }
+  CHECK(job.wait_for_world(2).hosts.at(0) == "host0");
+  job.all_end_well({0, 1});
+}
+
+// A look-up would take minutes here.
+TEST_CASE("a node that waits for a name server says so, and ends at once when it is asked to", "[hosts]") {
+  if (!hosts_or_skip()) return;
+  NamedJob job(1, {}, "never");
+  Command& node = job.start_node(0, {"--nnodes=2", "--node-rank=1", "--master-addr=head.cluster"});
+  node.wait_for_output("head.cluster:29500: its name cannot be looked up: no name server has answered", kLimit);
+  node.kill(SIGTERM);
+  CHECK(node.wait_exit(kLimit).code == 128 + SIGTERM);
+}
