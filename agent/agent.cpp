@@ -498,6 +498,7 @@ void Agent::tell_why(const Outcome& outcome) {
 }
 
 void Agent::end(const Outcome& outcome) {
+  pipes_.show_tracebacks("");  // of a job that ended without a report
   reporter_.error_files_are_in(layout_.clean_up(outcome.verdict == Verdict::success));
   pipes_.drain(kDrainLimit);
   io_.stop();

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "agent/exit_status.h"
+#include "agent/traceback_hold.h"
 
 namespace ddprun {
 namespace {
@@ -63,8 +64,10 @@ void labelled(std::ostringstream& out, const std::string& label, const std::stri
   out << line << '\n';
 }
 
+constexpr std::string_view kQuoted = "    | ";
+
 void quoted(std::ostringstream& out, const std::vector<std::string>& lines) {
-  for (const std::string& line : lines) out << "    | " << line << '\n';
+  for (const std::string& line : lines) out << kQuoted << line << '\n';
 }
 
 std::vector<std::string> printable(const std::vector<std::string>& lines) {
@@ -171,6 +174,15 @@ std::string ends_in_words(const std::vector<OtherEnd>& ends) {
     out += (i ? "; " : "") + ranges(kinds[i].second) + " " +
            (kinds[i].second.size() > 1 ? of_many(kinds[i].first) : kinds[i].first);
   return kinds.size() > kKindsMax ? out + "; others in other ways" : out;
+}
+
+bool quotes(const std::string& report, const std::string& lines) {
+  std::vector<std::string> said, asked;
+  for (const std::string& line : lines_of(report))
+    if (line.starts_with(kQuoted)) said.emplace_back(without_rank(std::string_view(line).substr(kQuoted.size())));
+  for (const std::string& line : lines_of(lines))
+    if (!line.empty()) asked.push_back(printable_line(std::string(without_rank(line)), kLineBytesMax));
+  return all_among(asked, said);
 }
 
 std::string to_text(const FailureReport& report) {

@@ -39,6 +39,9 @@ std::string headline(const Failure& failure, std::chrono::nanoseconds into_round
 // Several lines, the first one the headline, each ended by '\n'.
 std::string to_text(const FailureReport& report);
 
+// Does such a text quote every line of this one? Which rank it was does not matter.
+bool quotes(const std::string& report, const std::string& lines);
+
 // "rank 0 exited with code 1; ranks 2-5 and 7 were killed by SIGSEGV": one phrase for all that ended alike.
 std::string ends_in_words(const std::vector<OtherEnd>& ends);
 

@@ -13,14 +13,17 @@
 #include <future>
 #include <map>
 #include <mutex>
+#include <optional>
 #include <set>
 #include <thread>
 #include <utility>
 
 #include "agent/console.h"
 #include "agent/evidence.h"
+#include "agent/kept_tracebacks.h"
 #include "agent/line_buffer.h"
 #include "agent/stream_ends.h"
+#include "agent/traceback_hold.h"
 
 namespace ddprun {
 namespace {
@@ -31,6 +34,7 @@ constexpr std::chrono::milliseconds kRest{1};         // others rest: lines that
 constexpr std::chrono::milliseconds kRedraw{100};     // a progress bar's text is complete by then
 constexpr std::chrono::milliseconds kResize{100};     // only a stuck disk takes longer
 constexpr std::chrono::milliseconds kFilesOnly{500};  // between two steps, once no console is waited for
+constexpr std::chrono::seconds kDying{2};             // so long an interpreter may need to end after its traceback
 constexpr std::chrono::milliseconds kLeave{500};      // for the thread to end, where no disk is stuck
 constexpr std::string_view kFreshLine = "\r\x1b[K";   // a worker's progress bar may stand there
 
@@ -59,6 +63,8 @@ struct LogPipes::State {
     Console* console = nullptr;
     LinePrefix shown_prefix = {};
     LineBuffer lines = {};
+    TracebackHold hold = {};
+    std::optional<asio::steady_timer> give_up_hold = {};
     std::unique_ptr<LogFile> file = {};
     LineBuffer file_lines = {};
     std::shared_ptr<LogFile> filtered = {};
@@ -72,6 +78,7 @@ struct LogPipes::State {
   Console out{io, STDOUT_FILENO, listener}, err{io, STDERR_FILENO, listener};
   bool one_console = out.same_place(STDERR_FILENO);
   asio::steady_timer rest_timer{io}, redraw_timer{io};
+  KeptTracebacks kept{io};
   std::vector<StreamPtr> resting;
   std::set<StreamPtr> streams, redraws;
   std::map<std::filesystem::path, std::weak_ptr<LogFile>> filtered_files;  // the main thread's
@@ -129,6 +136,7 @@ struct LogPipes::State {
     if (size < 0 && (errno == EAGAIN || errno == EINTR)) return wait(stream);
     if (size <= 0) return close(stream);  // end of file, or EIO where a terminal's last writer has left
     pass_on(*stream, {buffer.get(), static_cast<std::size_t>(size)});
+    show_hold_later(stream);
     if (stream->lines.holds_redraw()) show_later(stream);
     if (static_cast<std::size_t>(size) < kMuch) return rest(stream);
     asio::post(io, [this, stream] { read(stream); });
@@ -149,13 +157,46 @@ struct LogPipes::State {
     to_file(stream, bytes);
     to_filtered(stream, [&](LineBuffer& lines, const std::string& prefix) { lines.take(bytes, prefix, scratch); });
     if (!stream.console) return;
+    if (!stream.wish.hold_tracebacks) return to_console(stream, bytes);
+    to_console(stream, stream.hold.take(bytes));
+  }
+
+  static void to_console(Stream& stream, std::string_view bytes) {
+    if (bytes.empty()) return;
     if (!stream.wish.whole_lines) return stream.console->add(&stream, bytes);
     const std::string& prefix = prefix_of(stream);
     stream.console->compose(&stream, [&](std::string& queue) { stream.lines.take(bytes, prefix, queue); });
   }
 
+  // A program may print a traceback and go on: then its line comes late, but comes.
+  void show_hold_later(const StreamPtr& stream) {
+    if (!stream->hold.holds()) return void(stream->give_up_hold.reset());
+    if (stream->give_up_hold) return;
+    stream->give_up_hold.emplace(io, kDying);
+    stream->give_up_hold->async_wait([this, stream](const asio::error_code& error) {
+      if (error || !streams.count(stream)) return;
+      stream->give_up_hold.reset();
+      to_console(*stream, stream->hold.release());
+    });
+  }
+
+  static void end_lines(Stream& stream) {
+    const std::string& prefix = prefix_of(stream);
+    stream.console->compose(&stream, [&](std::string& queue) { stream.lines.take_rest(prefix, queue, true); });
+  }
+
   static const std::string& prefix_of(Stream& stream) {
     return stream.shown_prefix.text(std::chrono::system_clock::now());
+  }
+
+  // Its descriptor need not wait with it.
+  void keep(const StreamPtr& stream) {
+    stream->give_up_hold.reset();
+    stream->pipe.close();
+    kept.keep({stream->wish.round, stream->wish.rank}, stream->hold.release(), [stream](const std::string& text) {
+      to_console(*stream, text);
+      end_lines(*stream);
+    });
   }
 
   void remember(const Stream& stream, std::string_view bytes) {
@@ -226,9 +267,12 @@ struct LogPipes::State {
     scratch.clear();
     stream->file_lines.take_rest({}, scratch, false);
     if (stream->file) write(*stream->file, scratch);
-    const std::string& prefix = prefix_of(*stream);
-    if (stream->console)
-      stream->console->compose(stream.get(), [&](std::string& queue) { stream->lines.take_rest(prefix, queue, true); });
+    if (stream->hold.holds_traceback())
+      keep(stream);
+    else if (stream->console) {
+      to_console(*stream, stream->hold.release());
+      end_lines(*stream);
+    }
     streams.erase(stream);
     end_one();
   }
@@ -313,6 +357,7 @@ Fd LogPipes::own_file(const LogStream& wish) {
 }
 
 std::vector<std::string> LogPipes::last_lines(int round, int rank) const {
+  if (std::vector<std::string> traceback = state_->kept.lines_of({round, rank}); !traceback.empty()) return traceback;
   const std::lock_guard lock(state_->mutex);
   const auto found = state_->memories.find({round, rank});
   if (found == state_->memories.end()) return {};
@@ -325,6 +370,14 @@ void LogPipes::print(const std::string& text) {
   state_->begin_one();
   asio::post(state_->io, [&state = *state_, text] {
     state.print(text);
+    state.end_one();
+  });
+}
+
+void LogPipes::show_tracebacks(const std::string& report) {
+  state_->begin_one();
+  asio::post(state_->io, [&state = *state_, report] {
+    state.kept.show_unless_quoted(report);
     state.end_one();
   });
 }

@@ -26,6 +26,7 @@ struct LogStream {
   bool prefixed = false;
   bool colour = false;              // of the console's prefix, where that is a terminal
   bool remember_tail = false;       // for last_lines()
+  bool hold_tracebacks = false;     // off the console until show_tracebacks()
   std::filesystem::path file = {};  // appended, unaltered; empty: nowhere
   LogLimit limit = {};
   std::filesystem::path filtered_file = {};  // shared: the lines, with their prefix, that contain any of `needles`
@@ -41,10 +42,14 @@ class LogPipes {
   Fd open(const LogStream& stream);
   // stream.file itself, which the worker then writes without us. Empty, after a warning, where it cannot be opened.
   Fd own_file(const LogStream& stream);
-  // Of a stream with remember_tail: oldest first, at most 20, without line ends.
+  // Of a stream with remember_tail: oldest first, at most 20, without line ends; of one that ended with a traceback,
+  // the traceback.
   std::vector<std::string> last_lines(int round, int rank) const;
   // A line of our own to stderr, after what has been written before.
   void print(const std::string& text);
+  // The tracebacks with which workers ended and that no console has shown, but those that this report quotes. Without
+  // it they are shown 15 s later.
+  void show_tracebacks(const std::string& report);
   // On a terminal, a line without an end: the next one, and whatever else is printed, takes its place. Empty: none.
   void show(const std::string& line);
   // A line about a file that cannot be written; only the first one in our life, as a full disk is full for all files.

@@ -60,6 +60,7 @@ LogStream WorkerStreams::through_us(const WorkerPlace& worker, const Wanted& wan
   stream.prefixed = plan.prefixed;
   stream.colour = options_.colour;
   stream.remember_tail = !out;
+  stream.hold_tracebacks = !out && plan.console;
   if (plan.file || plan.way == Way::own_file) stream.file = wanted.folder / log_name(wanted.stream);
   stream.limit = {options_.size_max, options_.size_keep};
   if (!plan.filtered) return stream;

@@ -172,6 +172,61 @@ TEST_CASE("a crash's core file is named where there is one, and how to get one w
   CHECK_FALSE(has(report, "core: none"));
 }
 
+namespace {
+
+// A shell's function that writes a traceback, the words after it in its last line.
+const std::string kTraceback =
+    "tb() { printf 'Traceback (most recent call last):\\n  File \"t.py\", line 1, in f\\nNameError: %s\\n' \"$*\" >&2; "
+    "}; ";
+
+std::size_t count(const std::string& text, const std::string& part) {
+  std::size_t found = 0;
+  for (std::size_t at = text.find(part); at != text.npos; at = text.find(part, at + 1)) ++found;
+  return found;
+}
+
+}  // namespace
+
+TEST_CASE("a broken script's traceback is shown once, in the report, whatever number of ranks and rounds had it") {
+  const Ended ended = run(shell_job({"--nproc_per_node=2"}, kTraceback + "tb no x; exit 1"), kLimit);
+  CHECK(ended == exited(1));
+  CHECK(has(ended.err, "the same failure twice"));
+  CHECK(count(ended.err, "NameError") == 1);
+  CHECK(has(ended.err,
+            "    | Traceback (most recent call last):\n    |   File \"t.py\", line 1, in f\n    | NameError: no x\n"));
+}
+
+TEST_CASE("a traceback that the report does not have is on the console before it") {
+  const TempFolder folder;
+  const std::string until = "until_there() { while [ ! -e $1 ]; do sleep 0.02; done; }; trap '' TERM; ";
+  const std::string turns = "if [ $RANK = 1 ]; then touch up; until_there gone; else until_there up; fi; ";
+  const Ended ended = run(shell_job({"--nproc_per_node=2", "--max-restarts=0", "--stop-scope=rank"},
+                                    until + kTraceback + turns + "tb no x on $RANK; touch gone; exit 1"),
+                          kLimit, {.cwd = folder.path()});
+  CHECK(ended == exited(1));
+  const std::size_t report = ended.err.find("ddprun: the job failed");
+  REQUIRE(report != ended.err.npos);
+  for (const char* rank : {"NameError: no x on 0\n", "NameError: no x on 1\n"}) CHECK(count(ended.err, rank) == 1);
+  const bool zero_is_quoted = has(ended.err, "    | NameError: no x on 0");
+  CHECK(ended.err.find(zero_is_quoted ? "\nNameError: no x on 1" : "\nNameError: no x on 0") < report);
+}
+
+TEST_CASE("a traceback longer than a report is on the console as a whole") {
+  const Ended ended = run(shell_job({"--max-restarts=0"}, kTraceback + "tb; seq -f 'line %g' 100 >&2; exit 1"), kLimit);
+  CHECK(count(ended.err, "line 50\n") == 1);
+  CHECK(count(ended.err, "line 99\n") == 2);
+}
+
+TEST_CASE("a traceback after which the worker goes on is shown while it does, and one of an earlier round by the end") {
+  Command job(shell_job({}, kTraceback + "tb tried; echo went on >&2; while :; do sleep 0.02; done"));
+  job.wait_for_output("NameError: tried\nwent on", kLimit);
+  job.kill(SIGTERM);
+  CHECK(job.wait_exit(kLimit) == exited(143));
+  const Ended ended = run(shell_job({}, kTraceback + "[ $DDPRUN_ROUND = 2 ] || { tb first; exit 1; }"), kLimit);
+  CHECK(ended == exited(0));
+  CHECK(count(ended.err, "NameError: first\n") == 1);
+}
+
 TEST_CASE("what could not be started says what to mend") {
   const TempFolder folder;
   folder.write("script", "#!/usr/bin/pythn\n", true);

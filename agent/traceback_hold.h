@@ -1,0 +1,32 @@
+// Keeps back what a worker writes to stderr from the start of a Python traceback on: if the worker dies of it, the
+// report quotes it, and it need not be on the console as well.
+//
+// Pure. Whoever holds it decides when to give up waiting for the worker's end: release().
+#pragma once
+#include <cstddef>
+#include <string>
+#include <string_view>
+
+namespace ddprun {
+
+class TracebackHold {
+ public:
+  static constexpr std::size_t kBytesMax = 64 * 1024;  // whoever writes more is not about to die
+
+  // What may be shown now; the rest is held.
+  std::string take(std::string_view bytes);
+  bool holds() const { return !held_.empty(); }
+  bool holds_traceback() const { return started_; }  // and not only what may become one
+  // All that is held; the next traceback is held again.
+  std::string release();
+
+ private:
+  std::string held_;
+  bool started_ = false;
+  bool line_start_ = true;  // does a line begin with what is held, or comes next?
+};
+
+// Without the "[rank3]: " that PyTorch puts before each line of a traceback.
+std::string_view without_rank(std::string_view line);
+
+}  // namespace ddprun
