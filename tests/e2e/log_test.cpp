@@ -109,6 +109,15 @@ TEST_CASE("tee loses and tears no line of eight workers that write at once", "[l
       });
 }
 
+TEST_CASE("plain stdout of several workers is ddprun's own, as under torchrun: nothing stands between", "[log]") {
+  const Ended ended = run(
+      {"sh", "-c", "readlink /proc/$$/fd/1; exec " + kDdprun + " --nproc-per-node=3 sh -c 'readlink /proc/$$/fd/1'"},
+      kLimit);
+  const std::string pipe = ended.out.substr(0, ended.out.find('\n') + 1);
+  CHECK(pipe.starts_with("pipe:"));
+  CHECK(ended.out == pipe + pipe + pipe + pipe);
+}
+
 TEST_CASE("tee prints what torchrun prints, and the file has the bytes as they came", "[log]") {
   Job job;
   const Ended ended = job.run({"--nproc_per_node=2", "--log-dir=logs", "-t3"},
