@@ -44,7 +44,7 @@ class Reader {
 
   ConfigFile read(const std::string& text) {
     try {
-      for (const auto& [key, node] : toml::parse(text, name_)) read_entry(std::string(key.str()), node);
+      for (const auto& [key, node] : parse_toml(text, name_)) read_entry(std::string(key.str()), node);
     } catch (const toml::parse_error& error) {
       note(error.source().begin.line,
            not_toml(error, text) + ". A value is a number, true, false, a text in quotes, or an array of such.");

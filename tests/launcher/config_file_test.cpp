@@ -56,6 +56,29 @@ TEST_CASE("mistakes in a file come in the order of its lines", "[config_file]") 
   CHECK(read.mistakes[2].starts_with("job.toml:3: there is no key aaa"));
 }
 
+TEST_CASE("a key of 200,000 parts in a file is told, never a crash", "[config_file]") {
+  std::string key = "a";
+  for (int i = 1; i < 200'000; ++i) key += ".a";
+  for (const std::string& text : {key + " = 1", "[" + key + "]\nb = 1", "x = {" + key + " = 1}", key}) {
+    const ConfigFile read = file("role = 'b'\n" + text + "\n");
+    REQUIRE(read.mistakes.size() == 1);
+    CHECK(read.mistakes[0].starts_with("job.toml:2: "));
+    CHECK(read.mistakes[0].find("a key has more than 8 parts") != std::string::npos);
+  }
+}
+
+TEST_CASE("dots in texts, comments and numbers are no parts of a key", "[config_file]") {
+  const std::string dots(100, '.');
+  for (const std::string& text :
+       {"role = '" + dots + "'", R"(role = "\")" + dots + "\"", "role = '''a\n" + dots + "'''",
+        "role = \"\"\"\n" + dots + "\\\"\"\" " + dots + "\"\"\"", "role = 'a' # " + dots, "'" + dots + "' = 1",
+        std::string("local-ranks-filter = [0.5, 1.5, 2.5, 3.5, 4.5, 5.5, 6.5, 7.5, 8.5, 9.5]")}) {
+    INFO(text);
+    for (const std::string& mistake : file(text).mistakes)
+      CHECK(mistake.find("more than 8 parts") == std::string::npos);
+  }
+}
+
 TEST_CASE("any bytes in a file are told or read, never a crash", "[config_file]") {
   for (const char* text : {"\xff\xfe", "= 1", "[", "[[env]]", "a.b = 1", "\"\" = 1", "[env]\n\"\" = 'x'", "role = 'a",
                            "[env.x]\ny = 1", "program = []", "tee = {a = 1}", "role = 1979-05-27T07:32:00Z"})

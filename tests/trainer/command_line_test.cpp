@@ -220,6 +220,12 @@ TEST_CASE("a file that cannot be used is told line by line", "[command_line]") {
              Contains("cannot read the configuration none.toml: No such file or directory."));
 }
 
+TEST_CASE("a key of 200,000 parts in a file is told, never a crash", "[command_line]") {
+  std::string key = "a";
+  for (int i = 1; i < 200'000; ++i) key += ".a";
+  CHECK_THAT(refused({"--config=job.toml"}, key + " = 1\n"), Contains("job.toml:1: ") && Contains("more than 8 parts"));
+}
+
 TEST_CASE("option --help names every option and leaves with 0", "[command_line]") {
   const auto help = read({"--help"}).leave;
   REQUIRE(help);

@@ -60,7 +60,7 @@ class Reader {
 
   ConfigFile read(const std::string& text) {
     try {
-      for (const auto& [key, node] : toml::parse(text, name_)) read_section(std::string(key.str()), node);
+      for (const auto& [key, node] : parse_toml(text, name_)) read_section(std::string(key.str()), node);
     } catch (const toml::parse_error& error) {
       note(error.source().begin.line, not_toml(error, text) + ".");
     }
