@@ -14,6 +14,11 @@ namespace {
 constexpr int kFlagsField = 9, kStartTimeField = 22;  // of /proc/<pid>/stat, proc(5)
 constexpr unsigned long kExiting = 0x4;               // PF_EXITING, include/linux/sched.h
 
+long long own_shift() {  // an agent stays in its time namespace: only what it starts may be in another one
+  static const long long shift = shift_of_start_times(file_content("/proc/self/timens_offsets"), sysconf(_SC_CLK_TCK));
+  return shift;
+}
+
 // 0 where there is no such process, or one that is dying or dead and not yet reaped.
 unsigned long long start_time(pid_t pid) {
   const std::string stat = file_content("/proc/" + std::to_string(pid) + "/stat");
@@ -27,7 +32,7 @@ unsigned long long start_time(pid_t pid) {
     fields >> field;
     if (i == kFlagsField && (std::strtoul(field.c_str(), nullptr, 10) & kExiting)) return 0;
   }
-  return std::strtoull(field.c_str(), nullptr, 10);
+  return static_cast<unsigned long long>(std::strtoll(field.c_str(), nullptr, 10) - own_shift());
 }
 
 unsigned long long pid_namespace() {
@@ -53,8 +58,22 @@ std::optional<JobCookie> parse_cookie(const std::string& text) {
   return cookie;
 }
 
+long long shift_of_start_times(const std::string& timens_offsets, long ticks_a_second) {
+  constexpr long long kNanosecondsInSecond = 1'000'000'000;
+  std::istringstream lines(timens_offsets);
+  std::string clock;
+  for (long long seconds = 0, nanoseconds = 0; lines >> clock >> seconds >> nanoseconds;)
+    if (clock == "boottime") return seconds * ticks_a_second + nanoseconds / (kNanosecondsInSecond / ticks_a_second);
+  return 0;  // a kernel without time namespaces
+}
+
 JobCookie own_cookie(const std::string& run_id) { return {run_id, getpid(), start_time(getpid()), pid_namespace()}; }
 
-bool agent_lives(const JobCookie& cookie) { return start_time(cookie.agent) == cookie.agent_started; }
+// An offset of a part of a tick shows a start one tick off.
+bool agent_lives(const JobCookie& cookie) {
+  if (cookie.agent_started == 0) return true;  // it had no /proc, and nobody can tell
+  const unsigned long long started = start_time(cookie.agent);
+  return started != 0 && started + 1 >= cookie.agent_started && started <= cookie.agent_started + 1;
+}
 
 }  // namespace ddprun

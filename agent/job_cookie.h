@@ -16,7 +16,8 @@ constexpr const char* kCookieVariable = "DDPRUN_JOB";
 struct JobCookie {
   std::string run_id;
   pid_t agent = 0;
-  unsigned long long agent_started = 0;  // clock ticks since boot, as /proc/<pid>/stat has it: tells reused pids apart
+  // Clock ticks since boot, the same in every time namespace: tells reused pids apart.
+  unsigned long long agent_started = 0;
   unsigned long long pid_namespace = 0;  // its inode: pids mean nothing in another one
 
   friend bool operator==(const JobCookie&, const JobCookie&) = default;
@@ -25,10 +26,13 @@ struct JobCookie {
 std::string to_string(const JobCookie& cookie);
 std::optional<JobCookie> parse_cookie(const std::string& text);
 
+// By how many clock ticks /proc/<pid>/stat shows later starts here than they are, as /proc/self/timens_offsets tells.
+long long shift_of_start_times(const std::string& timens_offsets, long ticks_a_second);
+
 // This process's own.
 JobCookie own_cookie(const std::string& run_id);
 
-// False also where it is dying or dead and not yet reaped.
+// False also where it is dying or dead and not yet reaped; true where nobody can tell.
 bool agent_lives(const JobCookie& cookie);
 
 }  // namespace ddprun

@@ -60,6 +60,13 @@ TEST_CASE("ddprun's variables replace inherited ones of the same name, the other
   CHECK(strings == std::vector<std::string>{"HOME=/home/me", "RANK=1"});
 }
 
+TEST_CASE("a start time is the same in every time namespace", "[job_cookie]") {
+  CHECK(shift_of_start_times("", 100) == 0);  // a kernel without them
+  CHECK(shift_of_start_times("monotonic           0         0\nboottime            0         0\n", 100) == 0);
+  CHECK(shift_of_start_times("monotonic          7         0\nboottime       100000 500000000\n", 100) == 10'000'050);
+  CHECK(shift_of_start_times("monotonic   0    0\nboottime   -3    250000000\n", 100) == -275);
+}
+
 TEST_CASE("a job's cookie survives the environment, whatever the run is called", "[job_cookie]") {
   const JobCookie cookie{"night run: 7", 4711, 123456789012, 4026531836};
   CHECK(parse_cookie(to_string(cookie)) == cookie);

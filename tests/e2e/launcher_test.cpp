@@ -64,6 +64,27 @@ TEST_CASE("every worker learns its place, and a run that goes well prints nothin
   CHECK(ended.err.empty());
 }
 
+TEST_CASE("a job in another time namespace leaves a living one of the same id alone") {
+  const std::vector<std::string> in_another{"unshare", "-T", "--boottime=100000", "-f"};
+  std::vector<std::string> look = in_another;
+  look.push_back("true");
+  if (run(look, kLimit) != exited(0)) {
+    WARN("skipped: no time namespace may be made here");
+    return;
+  }
+  const auto words = shell_job({"--rdzv-id=same"}, "echo here; read line");
+  Command living(words, {.terminal = true});
+  living.wait_for_output("here", kLimit);
+  std::vector<std::string> other = in_another;
+  const auto short_job = shell_job({"--rdzv-id=same"}, "true");
+  other.insert(other.end(), short_job.begin(), short_job.end());
+  const Ended ended = run(other, kLimit);
+  CHECK(ended == exited(0));
+  CHECK(ended.err.empty());
+  living.type("\n");
+  CHECK(living.wait_exit(kLimit) == exited(0));
+}
+
 TEST_CASE("two jobs at once on one machine take ports of their own") {
   const auto words = shell_job({"--nproc_per_node=2"}, "echo port $MASTER_PORT; [ $RANK = 1 ] || read line");
   Command one(words, {.terminal = true}), two(words, {.terminal = true});
