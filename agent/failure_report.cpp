@@ -8,6 +8,7 @@
 
 #include "agent/exit_status.h"
 #include "agent/traceback_hold.h"
+#include "rendezvous/spelling.h"
 
 namespace ddprun {
 namespace {
@@ -44,7 +45,7 @@ std::string margin(const std::string& label) {
 
 // A name or path: as it is, so that it can be copied.
 void exactly(std::ostringstream& out, const std::string& label, const std::string& text) {
-  if (!text.empty()) out << margin(label) << text << '\n';
+  if (!text.empty()) out << margin(label) << visible(text) << '\n';
 }
 
 // Broken between words where a line would be longer than the screen is wide.

@@ -56,7 +56,7 @@ std::string event_line(const JobEvent& event) {
   out["source"] = event.worker ? "WORKER" : "AGENT";
   out["timestamp"] = std::chrono::duration_cast<milliseconds>(event.when.time_since_epoch()).count();
   out["metadata"] = metadata_of(event);
-  return out.dump(-1, ' ', false, Json::error_handler_t::replace) + "\n";
+  return out.dump(-1, ' ', true, Json::error_handler_t::replace) + "\n";
 }
 
 }  // namespace ddprun

@@ -24,6 +24,7 @@
 #include "agent/line_buffer.h"
 #include "agent/stream_ends.h"
 #include "agent/traceback_hold.h"
+#include "rendezvous/spelling.h"
 
 namespace ddprun {
 namespace {
@@ -230,13 +231,19 @@ struct LogPipes::State {
     if (!std::exchange(warned, true)) print(text);
   }
 
-  void print(const std::string& text) {
+  void print(std::string line) {
+    if (line.ends_with('\n')) line.pop_back();
+    put(visible(line) + "\n");
+  }
+
+  void put(const std::string& text) {
     Console& to = console(STDERR_FILENO);
     to.add(this, to.terminal() ? std::string(kFreshLine) + text : text);
   }
 
   // Cut, as one that wraps could not be taken back.
-  void show(const std::string& line) {
+  void show(const std::string& text) {
+    const std::string line = visible(text);
     Console& to = console(STDERR_FILENO);
     if (!to.terminal() || to.full()) return;
     std::size_t size = std::min(line.size(), columns_of(STDERR_FILENO) - 1);
@@ -366,10 +373,18 @@ std::vector<std::string> LogPipes::last_lines(int round, int rank) const {
   return tail.lines();
 }
 
-void LogPipes::print(const std::string& text) {
+void LogPipes::print(const std::string& line) {
+  state_->begin_one();
+  asio::post(state_->io, [&state = *state_, line] {
+    state.print(line);
+    state.end_one();
+  });
+}
+
+void LogPipes::print_lines(const std::string& text) {
   state_->begin_one();
   asio::post(state_->io, [&state = *state_, text] {
-    state.print(text);
+    state.put(visible_lines(text));
     state.end_one();
   });
 }

@@ -45,8 +45,11 @@ class LogPipes {
   // Of a stream with remember_tail: oldest first, at most 20, without line ends; of one that ended with a traceback,
   // the traceback.
   std::vector<std::string> last_lines(int round, int rank) const;
-  // A line of our own to stderr, after what has been written before.
-  void print(const std::string& text);
+  // A line of our own to stderr, after what has been written before; with or without its end. This, print_lines(),
+  // show() and warn() make visible what would act on a terminal, wherever it came from.
+  void print(const std::string& line);
+  // Several of them, as a report has.
+  void print_lines(const std::string& text);
   // The tracebacks with which workers ended and that no console has shown, but those that this report quotes. Without
   // it they are shown 15 s later.
   void show_tracebacks(const std::string& report);

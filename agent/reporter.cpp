@@ -132,7 +132,7 @@ void Reporter::failed(const Outcome& outcome) {
   const FailureReport report = report_of(outcome);
   const std::string text = to_text(report);
   pipes_.show_tracebacks(text);
-  pipes_.print(text);
+  pipes_.print_lines(text);
   if (!options_.own_error_file.empty())
     write_own_error_file(report, error_content(workers_.records().at(outcome.cause->local_rank)));
 }
@@ -142,8 +142,8 @@ std::string Reporter::words_of(const Outcome& outcome) const { return to_text(re
 void Reporter::failed_elsewhere(const Outcome& outcome, const std::optional<std::string>& words) {
   const Failure& failure = *outcome.cause;
   pipes_.show_tracebacks(words.value_or(""));
-  pipes_.print(words.value_or("ddprun: the job failed: rank " + std::to_string(failure.rank) + " on " + failure.host +
-                              " " + in_words(failure.status) + "; " + outcome.reason + ".\n"));
+  pipes_.print_lines(words.value_or("ddprun: the job failed: rank " + std::to_string(failure.rank) + " on " +
+                                    failure.host + " " + in_words(failure.status) + "; " + outcome.reason + ".\n"));
 }
 
 void Reporter::ended(const Outcome& outcome) {

@@ -23,6 +23,7 @@
 #include "launcher/program.h"
 #include "rendezvous/error.h"
 
+#include "rendezvous/print_line.h"
 namespace ddprun {
 namespace {
 
@@ -87,28 +88,24 @@ void warn_where_open(const Config& config) {
   const std::string host = meeting_place(config).host;
   if (!std::holds_alternative<NoCredentials>(credentials(config))) return;
   if (is_own_loopback(host)) return;
-  std::fprintf(stderr,
-               "ddprun: there is no token: whoever reaches %s can join this job; --make-token makes one, and "
-               "--token-file reads it.\n",
-               host.c_str());
+  print_line(stderr, "ddprun: there is no token: whoever reaches " + host +
+                         " can join this job; --make-token makes one, and --token-file reads it.");
 }
 
 void warn_where_nobody_else_comes(const Config& config) {
   if (config.rdzv_backend != Backend::c10d || config.rdzv_endpoint) return;
   const MeetingPlace here = meeting_place(config);
-  std::fprintf(stderr,
-               "ddprun: no --rdzv-endpoint is given: only agents of this machine can join (at %s:%d). For others pass "
-               "--rdzv-endpoint HOST:PORT, an address of one node.\n",
-               here.host.c_str(), here.port);
+  print_line(stderr, "ddprun: no --rdzv-endpoint is given: only agents of this machine can join (at " + here.host + ":" +
+                         std::to_string(here.port) +
+                         "). For others pass --rdzv-endpoint HOST:PORT, an address of one node.");
 }
 
 // It may be one that others know this machine by, such as a container's host.
 void warn_where_no_address_of_ours(const Config& config, const std::string& host) {
   if (config.local_addr.empty()) return;
   if (whose_addresses({config.local_addr}, kLookUpLimit).front() == Whose::ours) return;
-  std::fprintf(stderr,
-               "ddprun: %s (--local-addr) is no address of %s, yet the other nodes' workers will look for it there.\n",
-               config.local_addr.c_str(), host.c_str());
+  print_line(stderr, "ddprun: " + config.local_addr + " (--local-addr) is no address of " + host +
+                         ", yet the other nodes' workers will look for it there.");
 }
 
 std::vector<std::string> meeting_hosts(const Config& config) {

@@ -9,13 +9,14 @@
 #include "launcher/outside.h"
 #include "launcher/print_config.h"
 #include "rendezvous/error.h"
+#include "rendezvous/print_line.h"
 #include "rendezvous/spelling.h"
 
 namespace ddprun {
 namespace {
 
 int complain(const std::vector<std::string>& sentences, ExitCode code) {
-  for (const std::string& sentence : sentences) std::fprintf(stderr, "ddprun: %s\n", visible(sentence).c_str());
+  for (const std::string& sentence : sentences) print_line(stderr, "ddprun: " + visible(sentence));
   return code;
 }
 
@@ -33,7 +34,7 @@ int run(const std::vector<std::string>& arguments, int keeper_pidfd) {
   complain(asked.warnings, kSuccess);
   if (!asked.mistakes.empty()) return complain(asked.mistakes, kUsage);
   if (config.print_config) return say(print_config(config));
-  if (config.dry_run) return say(dry_run(config, machine));
+  if (config.dry_run) return say(visible_lines(dry_run(config, machine)));
   if (config.verbose) std::fputs(print_config(config).c_str(), stderr);
   return launch(config, machine, keeper_pidfd);
 }

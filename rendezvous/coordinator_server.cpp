@@ -22,6 +22,7 @@
 #include "rendezvous/control_link.h"
 #include "rendezvous/overloaded.h"
 #include "rendezvous/peer_listener.h"
+#include "rendezvous/print_line.h"
 #include "rendezvous/quorum_contact.h"
 #include "rendezvous/signals_blocked.h"
 #include "rendezvous/store_links.h"
@@ -196,7 +197,7 @@ void CoordinatorServer::Impl::run() {
   while (!io_.stopped()) try {
       io_.run();
     } catch (const std::exception& error) {
-      std::fprintf(stderr, "ddprun: the coordinator goes on after an internal error: %s\n", error.what());
+      print_line(stderr, std::string("ddprun: the coordinator goes on after an internal error: ") + error.what());
     }
 }
 

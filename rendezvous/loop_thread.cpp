@@ -10,6 +10,7 @@
 #include <exception>
 #include <utility>
 
+#include "rendezvous/print_line.h"
 #include "rendezvous/signals_blocked.h"
 
 namespace ddprun {
@@ -81,7 +82,7 @@ void LoopThread::run(const Work& turn) {
 }
 
 void LoopThread::attempt(const Work& work) const try { work(); } catch (const std::exception& error) {
-  std::fprintf(stderr, "ddprun: %s goes on after an internal error: %s\n", what_, error.what());
+  print_line(stderr, std::string("ddprun: ") + what_ + " goes on after an internal error: " + error.what());
 }
 
 }  // namespace ddprun

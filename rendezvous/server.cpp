@@ -11,6 +11,7 @@
 
 #include "rendezvous/loop_thread.h"
 #include "rendezvous/node_link.h"
+#include "rendezvous/print_line.h"
 #include "rendezvous/store.h"
 #include "rendezvous/store_front.h"
 
@@ -37,7 +38,7 @@ struct Link {
   bool touched = false;
 };
 
-void tell(const std::string& line) { std::fprintf(stderr, "ddprun: the store %s\n", line.c_str()); }
+void tell(const std::string& line) { print_line(stderr, "ddprun: the store " + line); }
 
 }  // namespace
 

@@ -82,17 +82,55 @@ std::vector<std::string> wrapped(std::string_view text, std::size_t width) {
   return lines;
 }
 
-std::string visible(const std::string& text) {
+namespace {
+
+// Of the character of UTF-8 at the text's beginning; 0: there is none.
+std::size_t utf8_size(std::string_view text) {
+  const auto byte = [&](std::size_t i) { return i < text.size() ? static_cast<unsigned char>(text[i]) : 0u; };
+  const unsigned first = byte(0);
+  if (first < 0x80) return 1;
+  const std::size_t size = first >= 0xf0 ? 4 : first >= 0xe0 ? 3 : 2;
+  if (first < 0xc2 || first > 0xf4) return 0;  // a later byte, one for a longer way to write ASCII, or none at all
+  for (std::size_t i = 1; i < size; ++i)
+    if ((byte(i) & 0xc0) != 0x80) return 0;
+  const unsigned lead = first << 8 | byte(1);
+  const bool too_long = (size == 3 && lead < 0xe0a0) || (size == 4 && lead < 0xf090);
+  const bool no_character = (lead >= 0xeda0 && lead <= 0xedbf) || lead >= 0xf490;  // a surrogate, or beyond Unicode
+  return too_long || no_character ? 0 : size;
+}
+
+bool is_control(std::string_view character) {
+  const auto first = static_cast<unsigned char>(character[0]);
+  if (character.size() == 1) return first < 0x20 || first == 0x7f;
+  return first == 0xc2 && static_cast<unsigned char>(character[1]) < 0xa0;
+}
+
+void append_visible(std::string& out, std::string_view bytes) {
   constexpr const char* kDigits = "0123456789abcdef";
-  std::string out;
-  for (const char c : text) {
+  for (const char c : bytes) {
     const auto byte = static_cast<unsigned char>(c);
-    if (byte >= 0x20 && byte != 0x7f)
-      out += c;
+    out += {'\\', 'x', kDigits[byte >> 4], kDigits[byte & 15]};
+  }
+}
+
+std::string visible_but(std::string_view text, std::string_view kept) {
+  std::string out;
+  while (!text.empty()) {
+    const std::size_t size = utf8_size(text);
+    const std::string_view character = text.substr(0, size ? size : 1);
+    const bool acts = !size || is_control(character);
+    if (acts && kept.find(character) == kept.npos)
+      append_visible(out, character);
     else
-      out += {'\\', 'x', kDigits[byte >> 4], kDigits[byte & 15]};
+      out += character;
+    text.remove_prefix(character.size());
   }
   return out;
 }
+
+}  // namespace
+
+std::string visible(const std::string& text) { return visible_but(text, ""); }
+std::string visible_lines(const std::string& text) { return visible_but(text, "\n\t"); }
 
 }  // namespace ddprun

@@ -27,7 +27,10 @@ std::string listed(const std::vector<std::string>& words, const char* last = "or
 // `text` broken at blanks into lines of at most `width` characters.
 std::vector<std::string> wrapped(std::string_view text, std::size_t width);
 
-// Fit for a terminal: control characters as \x1b, so that what a file or a word holds cannot act.
+// Fit for a terminal: control characters as \x1b, those from U+0080 to U+009F and bytes that are no UTF-8 likewise, so
+// that what a file, a peer or a worker wrote cannot act, nor look like a line of ours.
 std::string visible(const std::string& text);
+// The same for a text of several lines: line ends and tabs stay.
+std::string visible_lines(const std::string& text);
 
 }  // namespace ddprun

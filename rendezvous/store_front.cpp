@@ -7,6 +7,8 @@
 #include <cstdio>
 #include <exception>
 
+#include "rendezvous/print_line.h"
+
 namespace ddprun {
 namespace {
 
@@ -118,7 +120,7 @@ template <class Step>
 void StoreFront::attempt(ClientId id, Client& client, Step step) try {
   step(client.connection);
 } catch (const std::exception& error) {
-  std::fprintf(stderr, "ddprun: the store drops a client: %s\n", error.what());
+  print_line(stderr, std::string("ddprun: the store drops a client: ") + error.what());
   remove(id);
 }
 

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "rendezvous/loop_thread.h"
+#include "rendezvous/print_line.h"
 #include "rendezvous/request_merger.h"
 #include "rendezvous/store_front.h"
 
@@ -19,7 +20,7 @@ namespace {
 constexpr std::uint64_t kStore = StoreFront::kClientsEnd;  // as a tag
 constexpr TimePoint kNever = TimePoint::max();
 
-void tell(const std::string& line) { std::fprintf(stderr, "ddprun: the store proxy %s\n", line.c_str()); }
+void tell(const std::string& line) { print_line(stderr, "ddprun: the store proxy " + line); }
 
 }  // namespace
 

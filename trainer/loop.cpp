@@ -4,6 +4,7 @@
 
 #include "ddprun/collectives.h"
 #include "ddprun/weights.h"
+#include "rendezvous/print_line.h"
 #include "trainer/ddp/all_or_none.h"
 #include "trainer/evaluate.h"
 #include "trainer/records.h"
@@ -183,7 +184,7 @@ Ending leave(Loop& loop, Stop stop) {
   try {
     write_result(loop, "saved");
   } catch (const std::exception& error) {  // what counts is saved
-    std::fprintf(stderr, "train: %s\n", error.what());
+    print_line(stderr, std::string("train: ") + error.what());
   }
   run.progress.line("saved at step " + std::to_string(run.at.step) + ", to go on from there later");
   return run.worker.has_launcher() ? Ending::saved : Ending::requeue;

@@ -15,6 +15,7 @@
 #include "ddprun/deterministic.h"
 #include "ddprun/process_group.h"
 #include "rendezvous/error.h"
+#include "rendezvous/print_line.h"
 #include "trainer/config/command_line.h"
 #include "trainer/ddp/gpu.h"
 #include "trainer/ddp/rank_env.h"
@@ -31,7 +32,7 @@ constexpr int kFailed = 1, kUsage = 2, kRequeue = 75;  // the last: as ddprun's 
 constexpr std::chrono::seconds kLauncherEndsUsWithin{1};
 
 int complain(const std::vector<std::string>& sentences) {
-  for (const auto& sentence : sentences) std::fprintf(stderr, "train: %s\n", sentence.c_str());
+  for (const auto& sentence : sentences) print_line(stderr, "train: " + sentence);
   return kUsage;
 }
 
@@ -93,9 +94,9 @@ int report(const std::exception& error, const RankEnv& env) {
   const bool timed_out = why.find("imed out") != std::string::npos;
   const std::string speaker = env.world_size > 1 ? "rank " + std::to_string(env.rank) + ": " : "";
   if (!is_loss_of_peer(error))
-    std::fprintf(stderr, "train: %s%s\n", speaker.c_str(), why.c_str());
+    print_line(stderr, "train: " + speaker + why);
   else if (timed_out || !env.under_agent)
-    std::fprintf(stderr, "train: rank %d lost a peer and cannot go on without it: %s\n", env.rank, why.c_str());
+    print_line(stderr, "train: rank " + std::to_string(env.rank) + " lost a peer and cannot go on without it: " + why);
   // A peer's sockets close before its launcher hears of its death: an end of ours now might come first, and be taken
   // for the cause. The launcher ends us when it knows.
   if (is_loss_of_peer(error) && env.under_agent) std::this_thread::sleep_for(kLauncherEndsUsWithin);
@@ -118,13 +119,13 @@ Environment with_given_rank(Environment environment, const GroupOptions& group) 
 }
 
 int leave(const Leave& leave) {
-  std::fputs(leave.text.c_str(), leave.code ? stderr : stdout);
+  std::fputs(visible_lines(leave.text).c_str(), leave.code ? stderr : stdout);
   return leave.code;
 }
 
 // Runs what was asked for, and says why where it cannot be.
 int guarded(const RankEnv& env, const std::function<int()>& work) try { return work(); } catch (const Error& error) {
-  std::fprintf(stderr, "train: %s\n", error.what());
+  print_line(stderr, std::string("train: ") + error.what());
   return kFailed;
 } catch (const std::exception& error) {
   return report(error, env);

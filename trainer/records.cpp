@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 
 #include "ddprun/collectives.h"
+#include "rendezvous/print_line.h"
 #include "trainer/ddp/all_or_none.h"
 #include "trainer/result_file.h"
 
@@ -22,7 +23,7 @@ bool wants_metrics(const LoggingOptions& o) { return !o.metrics.empty() || !o.te
 MetricsOptions metrics_options(const Run& run) {
   MetricsOptions options{.jsonl = run.options.logging.metrics, .tensorboard = run.options.logging.tensorboard};
   if (run.at.step > 0) options.resumed_step = run.at.step;
-  options.say = [](const std::string& sentence) { std::fprintf(stderr, "train: %s\n", sentence.c_str()); };
+  options.say = [](const std::string& sentence) { print_line(stderr, "train: " + sentence); };
   return options;
 }
 

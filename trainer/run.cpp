@@ -11,6 +11,7 @@
 #include "ddprun/set_lr.h"
 #include "ddprun/sync_batch_norm.h"
 #include "rendezvous/error.h"
+#include "rendezvous/print_line.h"
 #include "trainer/ddp/all_or_none.h"
 #include "trainer/rate.h"
 #include "trainer/result_file.h"
@@ -37,7 +38,7 @@ SnapshotOptions snapshot_options(const Run& run) {
                   : o.best == "loss"   ? Best::lowest
                                        : Best::none,
           .fresh = o.fresh,
-          .say = [](const std::string& sentence) { std::fprintf(stderr, "train: %s\n", sentence.c_str()); }};
+          .say = [](const std::string& sentence) { print_line(stderr, "train: " + sentence); }};
 }
 
 DataSpec data_spec(const Options& options) {

@@ -402,3 +402,31 @@ TEST_CASE("LOGLEVEL says as much as -v") {
   CHECK(has(lines("INFO"), " ddprun info: event  worker-started round=1 local_rank=0\n"));
   CHECK(has(lines("DEBUG"), " ddprun info: event  worker-started round=1 local_rank=0\n"));
 }
+
+TEST_CASE("nothing that a worker wrote acts on the terminal that shows the report") {
+  const TempFolder folder;
+  const std::string escape = "\\033]0;title\\007 \\302\\23331m \\23331m";  // as printf has them
+  for (const std::string& line :
+       {"x: error while loading shared libraries: lib" + escape + ": cannot open shared object file",
+        "sh: 1: cmd" + escape + ": not found", "No module named '" + escape + "'"}) {
+    const Ended ended = run(once({"sh", "-c", "printf \"" + line + "\\n\" >&2; exit 127"}), kLimit,
+                            {.env = {{"LC_ALL", "C.UTF-8"}}, .cwd = folder.path()});
+    CHECK(ended == exited(1));
+    const std::string report = ended.err.substr(ended.err.find("ddprun: "));  // behind the worker's own line
+    CHECK(has(report, "meaning:"));
+    for (const char* acts : {"\x1b", "\x07", "\xc2\x9b", " \x9b"}) CHECK_FALSE(has(report, acts));
+  }
+}
+
+TEST_CASE("a program's name acts on no terminal") {
+  const TempFolder folder;
+  const std::string name = "a\x1b[31m\nddprun: b\xc2\x9b";
+  folder.write(name, "#!/bin/sh\nexit 3\n", true);
+  const Ended ended = run(once({(folder / name).string()}), kLimit, {.cwd = folder.path()});
+  CHECK(ended == exited(1));
+  CHECK(has(ended.err, R"(/a\x1b[31m\x0addprun: b\xc2\x9b)"));
+  CHECK_FALSE(has(ended.err, "\x1b"));
+  const Ended look = run(job({"--dry-run"}, {(folder / name).string()}), kLimit);
+  CHECK(look == exited(0));
+  CHECK_FALSE(has(look.out, "\x1b"));
+}

@@ -12,6 +12,7 @@
 #include "ddprun/set_lr.h"
 #include "ddprun/snapshot.h"
 #include "rendezvous/error.h"
+#include "rendezvous/print_line.h"
 #include "rendezvous/worker_channel.h"
 #include "trainer/ddp/all_or_none.h"
 #include "trainer/ddp/optimizer_state.h"
@@ -206,7 +207,7 @@ std::string best_snapshot_path(const std::string& path) { return path_beside(pat
 
 Snapshots::Snapshots(const SnapshotOptions& options, const ProcessGroup& group) {
   SnapshotOptions complete = options;
-  if (!complete.say) complete.say = [](const std::string& sentence) { std::fprintf(stderr, "%s\n", sentence.c_str()); };
+  if (!complete.say) complete.say = [](const std::string& sentence) { print_line(stderr, sentence); };
   impl_ = std::make_unique<Impl>(complete, group);
 }
 
