@@ -290,7 +290,8 @@ void Agent::bring_store_near() {
         print("the round's store is out of reach: " + why);
     });
   };
-  proxy_ = std::make_unique<StoreProxy>(StoreProxy::Options{.on_lost = lost, .on_refusal = print});
+  proxy_ = std::make_unique<StoreProxy>(
+      StoreProxy::Options{.own_user_only = !options_.store_for_any_user, .on_lost = lost, .on_refusal = print});
   dialer_ = coordination_->dial_store(*seat_, proxy_->upstream());
 }
 
@@ -334,12 +335,10 @@ void Agent::say_ready() {
   Server::Options store{.address = options_.store_address,
                         .port = options_.master_port,
                         .ports = options_.store_ports,
-                        .port_before = last_store_port_};
-  if (options_.store_proxy) {
-    store.address = kLoopback;
-    store.own_user_only = true;
-    store.on_refusal = [this](const std::string& line) { pipes_.print("ddprun: " + line + ".\n"); };
-  }
+                        .port_before = last_store_port_,
+                        .own_user_only = !options_.store_for_any_user,
+                        .on_refusal = [this](const std::string& line) { pipes_.print("ddprun: " + line + ".\n"); }};
+  if (options_.store_proxy) store.address = kLoopback;
   store_ = std::make_unique<Server>(store);
   last_store_port_ = store_->port();
   coordination_->send(NodeReady{coordination_->node(), offer()});

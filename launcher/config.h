@@ -23,6 +23,7 @@ namespace ddprun {
 enum class Backend { fixed, c10d };  // torchrun's "static" and "c10d"
 enum class ScopeChoice { automatic, rank, group };
 enum class ExitCodeChoice { ddprun, torchrun, worker };
+enum class StoreUsers { own, any };
 enum class EventSink { nowhere, console, file };
 
 constexpr int kAutoThreads = 0;
@@ -63,7 +64,10 @@ struct Config {
   std::string local_addr = {};
   std::string interface = {};
 
-  // Access: who may join. A token, or certificates, or (nothing of it) anybody.
+  // Access. Whose processes on this machine may use the store: the user's own and root's, or anybody's. Elsewhere
+  // nobody tells whose a process is.
+  StoreUsers store_users = StoreUsers::own;
+  // Who may join: a token, or certificates, or (nothing of it) anybody.
   std::string token_file = {};
   std::optional<Token> token = {};  // from that file, or from the environment
   std::string token_variable = {};  // DDPRUN_TOKEN, where it is set

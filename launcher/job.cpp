@@ -183,6 +183,7 @@ AgentOptions job_options(const Config& config, const Machine& machine, const Pro
   options.store_address = options.master_host == kLoopback ? kLoopback : "";  // nobody else's business by default
   options.master_port = static_cast<std::uint16_t>(several_nodes(config) ? 0 : master_port(config));
   options.store_ports = config.store_ports;
+  options.store_for_any_user = config.store_users == StoreUsers::any;
   if (several_nodes(config)) {
     options.meeting = meeting(config, program, run_id, place);
     options.join_timeout = round_policy(config).join_timeout;

@@ -39,10 +39,11 @@ class Server {
     PortRange ports = {};           // or one of these
     std::uint16_t port_before = 0;  // taken last, so that another one is taken now where there is one
     ServerLimits limits = {};
-    // On a host that others share: clients are processes of our own user, or root's. With an address on loopback only.
-    bool own_user_only = false;
-    // In the server's thread: "refused a client on loopback: its process belongs to user 1001, ours to 1000". Empty: to
-    // stderr.
+    // Of the processes on this machine those of our own user and root's alone (same_user.h); others reach it all the
+    // same from elsewhere, where it listens on more than loopback.
+    bool own_user_only = true;
+    // In the server's thread: "refused a client on this machine: its process belongs to user 1001, ours to 1000".
+    // Empty: to stderr.
     std::function<void(const std::string& line)> on_refusal = {};
   };
   // Listens when it returns. Throws Error where the port cannot be had.

@@ -35,10 +35,8 @@ PeerSource source_by(const std::string& complaint) {
 StoreFront::StoreFront(const Listening& listening, bool own_user_only, const ServerLimits& limits, Poller& poller,
                        Hooks hooks)
     : poller_(poller), hooks_(std::move(hooks)), listener_(listening.fd), host_{limits, hooks_.on_request} {
-  if (own_user_only)
-    same_user_.emplace();
-  else
-    gate_.emplace(listener_.get(), AdmissionLimits{});
+  if (own_user_only) same_user_.emplace();
+  gate_.emplace(listener_.get(), AdmissionLimits{});
   poller_.add(listener_.get(), EPOLLIN, kListener);
 }
 
@@ -72,18 +70,24 @@ void StoreFront::pause_accepting() {
   accept_again_ = Clock::now() + kAcceptPause;
 }
 
-bool StoreFront::is_welcome(int socket) {
-  if (!same_user_) return true;
-  const std::string complaint = same_user_->complaint_about(socket);
-  if (complaint.empty()) return true;
-  const auto line = refusals_.refused(source_by(complaint), "a client on loopback", complaint, Clock::now());
+void StoreFront::refuse(const std::string& complaint) {
+  const auto line = refusals_.refused(source_by(complaint), "a client on this machine", complaint, Clock::now());
   if (line) hooks_.on_refusal(*line);
-  return false;
 }
 
 void StoreFront::admit(Fd socket, const PeerSource& source) try {
   if (gate_ && gate_->turns_away(source)) return;
-  if (clients_.size() >= host_.limits.connections_max || !is_welcome(socket.get())) return;
+  if (clients_.size() >= host_.limits.connections_max) return;
+  if (!same_user_) return take_in(std::move(socket), source);
+  const SameUser::Finding peer = same_user_->look_at(socket.get());
+  if (peer.gone) return;
+  if (!peer.complaint.empty()) return refuse(peer.complaint);
+  take_in(std::move(socket), peer.on_this_machine ? std::nullopt : std::optional(source));
+} catch (const std::exception& error) {
+  print_line(stderr, std::string("ddprun: the store turns a client away: ") + error.what());
+}
+
+void StoreFront::take_in(Fd socket, const std::optional<PeerSource>& counted) {
   if (unvalidated_.size() >= host_.limits.unvalidated_max) {
     const ClientId oldest = unvalidated_.begin()->first;
     failed(oldest);
@@ -93,12 +97,10 @@ void StoreFront::admit(Fd socket, const PeerSource& source) try {
   const int fd = socket.get();
   Client& client = clients_.try_emplace(id, id, std::move(socket), host_).first->second;
   attempt(id, client, [&](Connection&) {
-    unvalidated_.emplace(id, source);
+    unvalidated_.emplace(id, counted);
     poller_.add(fd, client.awaited, id);
     settle(id, client);
   });
-} catch (const std::exception& error) {
-  std::fprintf(stderr, "ddprun: the store turns a client away: %s\n", error.what());
 }
 
 StoreFront::Client* StoreFront::find(ClientId id) {
@@ -213,13 +215,13 @@ void StoreFront::remove(ClientId id) {
 void StoreFront::proved(ClientId id) {
   const auto found = unvalidated_.find(id);
   if (found == unvalidated_.end()) return;
-  if (gate_) gate_->proved(found->second);
+  if (gate_ && found->second) gate_->proved(*found->second);
   unvalidated_.erase(found);
 }
 
 void StoreFront::failed(ClientId id) {
   const auto found = unvalidated_.find(id);
-  if (gate_ && found != unvalidated_.end()) gate_->failed(found->second, Clock::now());
+  if (gate_ && found != unvalidated_.end() && found->second) gate_->failed(*found->second, Clock::now());
 }
 
 void StoreFront::remove_the_late() {

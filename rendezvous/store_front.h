@@ -35,7 +35,7 @@ class StoreFront {
   static constexpr ClientId kClientsEnd = ClientId{1} << 48;
   static bool owns(std::uint64_t tag) { return tag < kClientsEnd; }
 
-  // `listening`: of open_listener(), ours from now on. With `own_user_only` it has to be on loopback (same_user.h).
+  // `listening`: of open_listener(), ours from now on. `own_user_only`: of the peers on this machine (same_user.h).
   StoreFront(const Listening& listening, bool own_user_only, const ServerLimits& limits, Poller& poller, Hooks hooks);
 
   void on_ready(const epoll_event& event);
@@ -65,8 +65,9 @@ class StoreFront {
 
   void accept_some();
   void pause_accepting();
-  bool is_welcome(int socket);
+  void refuse(const std::string& complaint);
   void admit(Fd socket, const PeerSource& source);
+  void take_in(Fd socket, const std::optional<PeerSource>& counted);
   Client* find(ClientId id);
   void touch(ClientId id, Client& client);
   template <class Step>
@@ -82,13 +83,15 @@ class StoreFront {
   const Hooks hooks_;
   Fd listener_;
   std::optional<SameUser> same_user_;
-  std::optional<SourceGate> gate_;  // not where all come from loopback, and one could shut out the others
+  std::optional<SourceGate> gate_;
   RefusalLog refusals_{AdmissionLimits{}};
   TimePoint accept_again_ = TimePoint::max();
   ConnectionHost host_;
   ClientId next_id_ = 1;
   std::unordered_map<ClientId, Client> clients_;
-  std::map<ClientId, PeerSource> unvalidated_;          // oldest first: ids grow
+  // Oldest first, as ids grow. The source: where its failures count; not those of processes whose user is known, as
+  // one of them could shut out the others.
+  std::map<ClientId, std::optional<PeerSource>> unvalidated_;
   std::set<std::pair<TimePoint, ClientId>> deadlines_;  // of the few that have one
   std::pair<ClientId, Client*> served_ = {};            // it is asked for most
   std::vector<ClientId> touched_;                       // in this turn: to be flushed and settled

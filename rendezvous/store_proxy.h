@@ -44,11 +44,11 @@ class StoreProxy {
     std::uint16_t port = 0;             // 0: any free one
     ServerLimits limits = {};
     ProxyLimits proxy_limits = {};
-    bool own_user_only = true;  // same_user.h; only for an address on loopback
+    bool own_user_only = true;  // same_user.h
     // In the proxy's thread, once: the store is out of reach, "the other side closed the connection".
     std::function<void(const std::string& why)> on_lost = {};
-    // In the proxy's thread: "refused a client on loopback: its process belongs to user 1001, ours to 1000". Empty: to
-    // stderr.
+    // In the proxy's thread: "refused a client on this machine: its process belongs to user 1001, ours to 1000". Empty:
+    // to stderr.
     std::function<void(const std::string& line)> on_refusal = {};
   };
   // Listens when it returns; clients' requests wait for the store. Throws Error where the port cannot be had.

@@ -1,17 +1,22 @@
-// Processes of other users connect to us over loopback. Only root can start them.
+// Processes of other users connect to us. Only root can start them.
 #include "rendezvous/same_user.h"
 
 #include <arpa/inet.h>
+#include <linux/filter.h>
+#include <linux/seccomp.h>
 #include <netinet/in.h>
+#include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <cerrno>
-#include <functional>
+#include <cstddef>
+#include <thread>
 
 #include "rendezvous/listen_socket.h"
+#include "rendezvous/socket_table.h"
 #include "tests/support/catch.h"
 
 using namespace ddprun;
@@ -20,6 +25,7 @@ using Catch::Matchers::Contains;
 namespace {
 
 constexpr uid_t kStranger = 65'534;
+constexpr const char* kOfStranger = "its process belongs to user 65534, ours to 0 (--store-users any lets it in)";
 
 struct Address {
   sockaddr_storage bytes{};
@@ -100,6 +106,25 @@ Fd accepted(const Listening& listening) {
 struct Place {
   const char *listener, *client;
 };
+
+// In a thread of its own, which has no netlink sockets from now on.
+template <class What>
+void without_netlink(What what) {
+  std::thread([&] {
+    sock_filter steps[] = {BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(seccomp_data, nr)),
+                           BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_socket, 0, 3),
+                           BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(seccomp_data, args)),
+                           BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, AF_NETLINK, 0, 1),
+                           BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | EPROTONOSUPPORT),
+                           BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW)};
+    const sock_fprog filter{std::size(steps), steps};
+    REQUIRE(prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0);
+    REQUIRE(prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &filter) == 0);
+    REQUIRE_FALSE(Fd(socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC, 0)));
+    what();
+  }).join();
+}
+
 constexpr Place kPlaces[] = {{"127.0.0.1", "127.0.0.1"},
                              {"127.0.0.1", "::ffff:127.0.0.1"},
                              {"::1", "::1"},
@@ -115,7 +140,7 @@ TEST_CASE("a process of our own user is welcome over IPv4, IPv6 and both in one"
     const Listening listening = open_listener(place.listener, 0);
     const Fd listener(listening.fd), client(connected(address_of(place.client, listening.port)));
     REQUIRE(client);
-    CHECK(same_user.complaint_about(accepted(listening).get()).empty());
+    CHECK(same_user.look_at(accepted(listening).get()).complaint.empty());
   }
 }
 
@@ -127,7 +152,7 @@ TEST_CASE("a process of another user is named over IPv4, IPv6 and both in one", 
     const Listening listening = open_listener(place.listener, 0);
     const Fd listener(listening.fd);
     const Visitor visitor(kStranger, address_of(place.client, listening.port));
-    CHECK(same_user.complaint_about(accepted(listening).get()) == "its process belongs to user 65534, ours to 0");
+    CHECK(same_user.look_at(accepted(listening).get()).complaint == kOfStranger);
   }
 }
 
@@ -140,7 +165,7 @@ TEST_CASE("who closed its socket is nobody's, and not root's", "[same_user]") {
   const Fd socket = accepted(listening);
   char end = 0;
   CHECK(recv(socket.get(), &end, 1, 0) == 0);
-  CHECK(same_user.complaint_about(socket.get()) == "its socket has no process any more");
+  CHECK(same_user.look_at(socket.get()).complaint == "its socket has no process any more");
 }
 
 TEST_CASE("a connection that was reset is nobody's", "[same_user]") {
@@ -152,5 +177,52 @@ TEST_CASE("a connection that was reset is nobody's", "[same_user]") {
   const linger at_once{1, 0};
   setsockopt(client.get(), SOL_SOCKET, SO_LINGER, &at_once, sizeof at_once);
   client.reset();
-  CHECK_FALSE(same_user.complaint_about(socket.get()).empty());
+  CHECK_FALSE(same_user.look_at(socket.get()).complaint.empty());
+}
+
+TEST_CASE("where the kernel answers no netlink question, its table of sockets tells whose a process is",
+          "[same_user]") {
+  if (!is_root()) return;
+  for (const Place& place : kPlaces) {
+    INFO(place.listener << " " << place.client);
+    const Listening listening = open_listener(place.listener, 0);
+    const Fd listener(listening.fd), client(connected(address_of(place.client, listening.port)));
+    const Fd ours = accepted(listening);
+    const Visitor visitor(kStranger, address_of(place.client, listening.port));
+    const Fd strangers = accepted(listening);
+    without_netlink([&] {
+      SameUser same_user;
+      CHECK(same_user.look_at(ours.get()).complaint.empty());
+      CHECK(same_user.look_at(strangers.get()).complaint == kOfStranger);
+    });
+  }
+}
+
+TEST_CASE("who closed its socket is nobody's in the kernel's table, too", "[same_user]") {
+  const Listening listening = open_listener("127.0.0.1", 0);
+  const Fd listener(listening.fd);
+  Fd client(connected(address_of("127.0.0.1", listening.port)));
+  const Fd socket = accepted(listening);
+  client.reset();
+  char end = 0;
+  CHECK(recv(socket.get(), &end, 1, 0) == 0);
+  without_netlink([&] { CHECK(SameUser().look_at(socket.get()).complaint == "its socket has no process any more"); });
+}
+
+TEST_CASE("a socket is found in the kernel's table by both its ends", "[same_user]") {
+  const std::string table =
+      "  sl  local_address rem_address   st tx_queue rx_queue tr tm->when retrnsmt   uid  timeout inode\n"
+      "   0: 0100007F:1F90 00000000:0000 0A 00000000:00000000 00:00000000 00000000     0        0 1076 1 0 100 0 0 10 "
+      "0\n"
+      "   1: 0100007F:A1B2 0100007F:1F90 01 00000000:00000000 00:00000000 00000000  1001        0 2077 1 0 20 4 30 10 "
+      "-1\n"
+      "   2: 0100007F:A1B3 0100007F:1F90 06 00000000:00000000 03:000001E9 00000000     0        0 0 3 0\n";
+  const auto end = [](std::uint16_t port) { return SocketEnd{false, {htonl(INADDR_LOOPBACK)}, port}; };
+  const auto found = find_in_table(table, text_of_ends(end(0xa1b2), end(0x1f90), false));
+  REQUIRE(found);
+  CHECK(found->user == 1001);
+  CHECK(found->inode == 2077);
+  CHECK(find_in_table(table, text_of_ends(end(0xa1b3), end(0x1f90), false))->inode == 0);
+  CHECK_FALSE(find_in_table(table, text_of_ends(end(0x1f90), end(0xa1b2), false)));
+  CHECK_FALSE(find_in_table("", text_of_ends(end(1), end(2), false)));
 }

@@ -254,7 +254,8 @@ TEST_CASE("the silent cannot take the place of those who talk", "[server]") {
 }
 
 TEST_CASE("a source whose strangers talk nonsense over and over is shut out, and others are not", "[server]") {
-  const Server server({.address = GENERATE("", "127.0.0.1")});
+  // As if they were elsewhere: whose processes on this machine are, the kernel tells.
+  const Server server({.address = GENERATE("", "127.0.0.1"), .own_user_only = false});
   RawPeer before(server.port());
   before.greet();
   const auto nonsense_takes = [&] {
@@ -269,6 +270,16 @@ TEST_CASE("a source whose strangers talk nonsense over and over is shut out, and
   CHECK(shut_out);
   CHECK(serves(server.port()));
   CHECK(before.send(add("n", 1)).receive_number() == 1);
+}
+
+TEST_CASE("a process of our own that talks nonsense shuts out nobody on this machine", "[server]") {
+  const Server server({});
+  for (int i = 0; i < 600; ++i) {
+    RawPeer nonsense(server.port());
+    nonsense.send("\xff\xff\xff\xff\xff");
+    REQUIRE(nonsense.closed_within(kSoon));
+  }
+  CHECK(serves(server.port()));
 }
 
 TEST_CASE("who connects and leaves without a word is not shut out", "[server]") {

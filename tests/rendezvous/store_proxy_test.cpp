@@ -667,20 +667,24 @@ int asked_as(uid_t user, std::uint16_t port) {
 
 }  // namespace
 
-TEST_CASE("processes of other users get nothing from a store or a proxy on loopback, told once", "[store_proxy]") {
+TEST_CASE("processes of other users get nothing from a store or a proxy, told once", "[store_proxy]") {
   if (geteuid() != 0) {
     WARN("skipped: only root can start a process of another user");
     return;
   }
   Heard refused;
-  StoreRig rig({.store = {.address = "127.0.0.1", .own_user_only = true, .on_refusal = refused.hook()},
-                .proxy = {.on_refusal = refused.hook()}});
+  StoreRig rig(
+      {.store = {.address = "127.0.0.1", .on_refusal = refused.hook()}, .proxy = {.on_refusal = refused.hook()}});
   for (const std::uint16_t port : {rig.proxy().port(), rig.store().port()}) {
     CHECK(asked_as(0, port) == 0);
     for (int i = 0; i < 3; ++i) CHECK(asked_as(65'534, port) == 1);
   }
-  const std::string line = "refused a client on loopback: its process belongs to user 65534, ours to 0";
+  const std::string line =
+      "refused a client on this machine: its process belongs to user 65534, ours to 0 "
+      "(--store-users any lets it in)";
   CHECK(refused.all() == std::vector<std::string>{line, line});  // one of each
-  const Server open({.address = "127.0.0.1"});
+  const Server on_all_addresses({.on_refusal = refused.hook()});
+  CHECK(asked_as(65'534, on_all_addresses.port()) == 1);
+  const Server open({.address = "127.0.0.1", .own_user_only = false});
   CHECK(asked_as(65'534, open.port()) == 0);
 }
