@@ -20,6 +20,7 @@
 
 #include "agent/log_layout.h"
 #include "rendezvous/error.h"
+#include "rendezvous/print_line.h"
 
 namespace ddprun {
 namespace {
@@ -47,7 +48,7 @@ void share_legacy() {
 void remove_legacy() {
   if (!legacy || !legacy->there) return;
   if (remove_without_error_files(legacy->folder))
-    std::fprintf(stderr, "ddprun: the workers' error files are in %s\n", legacy->folder);
+    print_line(stderr, std::string("ddprun: the workers' error files are in ") + legacy->folder);
 }
 
 // The kernel lists children per thread: one thread's list is not the process's. False without CONFIG_PROC_CHILDREN.
@@ -180,7 +181,7 @@ void leave_to_keeper(const fs::path& folder) {
   legacy->there = true;
 }
 
-int continue_under_keeper() {
+int continue_under_keeper(void (*in_keeper)()) {
   std::signal(SIGCHLD, SIG_DFL);  // ignored, as some parents leave it, it would tell of no end
   sigset_t all;
   sigfillset(&all);
@@ -196,6 +197,7 @@ int continue_under_keeper() {
   if (agent > 0) {
     close(keeper_pidfd);
     close(death.agents);
+    in_keeper();
     keep(agent, strangers);
   }
   close(death.keepers);  // the other end stays open as long as we live

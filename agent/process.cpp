@@ -38,6 +38,7 @@ using Bits = std::vector<unsigned long>;  // as the kernel wants CPUs and nodes
 // Written by the child, read by us after it has exec'd or gone.
 struct Reply {
   int error = 0, binding_error = 0;
+  bool oom_score_raised = false;
 };
 
 // What the child needs, made before it exists: it shares our memory and must not allocate.
@@ -78,11 +79,13 @@ int own_oom_score() {  // nobody changes it while we run
   return score;
 }
 
-void raise_oom_score(const ChildPlan& plan) {
-  const int file = open("/proc/self/oom_score_adj", O_WRONLY | O_CLOEXEC);
-  if (file < 0) return;  // no /proc here: the kernel's own choice will do
+// False where the file is not ours to write, as that of an agent whose memory nobody may see is not; or without /proc.
+bool raise_oom_score(const char* file_name, const ChildPlan& plan) {
+  const int file = open(file_name, O_WRONLY | O_CLOEXEC);
+  if (file < 0) return false;
   [[maybe_unused]] const auto written = write(file, plan.oom_score, std::strlen(plan.oom_score));
   close(file);
+  return true;
 }
 
 // What the kernel's rt_sigaction takes; glibc's struct has another order.
@@ -165,7 +168,7 @@ int child_main(void* argument) {
   prctl(PR_SET_PDEATHSIG, SIGKILL);
   if (getppid() != plan.parent) _exit(127);  // the agent died before prctl took hold
   default_signals();
-  raise_oom_score(plan);
+  plan.reply->oom_score_raised = raise_oom_score("/proc/self/oom_score_adj", plan);
   limit_core_dumps(request.core_dumps);
   plan.reply->binding_error = bind(plan);
   if (join_session(request) && place_descriptors(plan.descriptors)) {
@@ -233,6 +236,8 @@ Spawned spawn(const SpawnRequest& request) {
   sigprocmask(SIG_SETMASK, &before, nullptr);
   if (pid < 0) return {0, Fd(), clone_error};
   Fd owned(pidfd);
+  if (reply->error == 0 && !reply->oom_score_raised)  // once it has exec'd its file is its user's again
+    raise_oom_score(("/proc/" + std::to_string(pid) + "/oom_score_adj").c_str(), plan);
   if (reply->error == 0) return {pid, std::move(owned), 0, reply->binding_error};
   siginfo_t gone{};
   waitid(P_PIDFD, static_cast<id_t>(pidfd), &gone, WEXITED);  // it has let go of our memory, but may not be dead yet

@@ -68,8 +68,6 @@ void fill(Asked& asked) {
   }
 }
 
-constexpr const char* kTokenVariable = "DDPRUN_TOKEN";
-
 // `who` is the subject of a complaint, which never holds the token.
 std::optional<Token> parse_token(const std::string& who, std::string_view text, Asked& asked) {
   auto parsed = Token::parse(text);

@@ -27,7 +27,7 @@ std::optional<int> omp_threads(const Config& config, const Machine& machine, int
 // What workers inherit: ddprun's own environment without the job's secret, and what the configuration file adds.
 Environment inherited(const Config& config, const Place& place) {
   Environment out = place.environment;
-  out.erase("DDPRUN_TOKEN");
+  out.erase(kTokenVariable);
   for (const auto& [name, value] : config.env) out[name] = value;
   return out;
 }

@@ -1,5 +1,6 @@
 #include "launcher/launch.h"
 
+#include <sys/prctl.h>
 #include <sys/random.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
@@ -22,8 +23,8 @@
 #include "launcher/plan.h"
 #include "launcher/program.h"
 #include "rendezvous/error.h"
-
 #include "rendezvous/print_line.h"
+
 namespace ddprun {
 namespace {
 
@@ -82,6 +83,12 @@ Place place_of(const Config& config, const Machine& machine) {
     throw UsageError("cannot use the interface " + config.interface, "it has no address",
                      "Bring it up, or name an address by --master-addr.");
   return place;
+}
+
+// Of a job with a secret, a token or a certificate's key: neither a core dump holds it nor can processes of our user,
+// workers too, read it from our memory.
+void hide_memory(const Config& config) {
+  if (!std::holds_alternative<NoCredentials>(credentials(config))) prctl(PR_SET_DUMPABLE, 0);
 }
 
 void warn_where_open(const Config& config) {
@@ -171,6 +178,7 @@ std::string dry_run(const Config& config, const Machine& machine) {
 }
 
 int launch(const Config& config, const Machine& machine, int keeper_pidfd) {
+  hide_memory(config);
   const std::string run_id = run_id_of(config);
   Place place = place_of(config, machine);
   if (several_nodes(config)) place.whose_meeting_places = whose_addresses(meeting_hosts(config), kLookUpLimit);

@@ -26,7 +26,11 @@ int say(const std::string& text) {
 }
 
 int run(const std::vector<std::string>& arguments, int keeper_pidfd) {
-  Asked asked = parse(arguments, this_process());
+  Outside outside = this_process();
+  wipe_token_variable();
+  Asked asked = parse(arguments, outside);
+  if (const auto token = outside.environment.find(kTokenVariable); token != outside.environment.end())
+    wipe(token->second);
   if (!asked.answer.empty()) return say(asked.answer);
   const Config& config = asked.config;
   const Machine machine = this_machine();
@@ -44,7 +48,7 @@ int run(const std::vector<std::string>& arguments, int keeper_pidfd) {
 
 int main(int argc, char** argv) {
   try {
-    const int keeper_pidfd = ddprun::continue_under_keeper();
+    const int keeper_pidfd = ddprun::continue_under_keeper(ddprun::wipe_token_variable);
     return ddprun::run({argv + 1, argv + argc}, keeper_pidfd);
   } catch (const ddprun::UsageError& error) {
     return ddprun::complain({error.what()}, ddprun::kUsage);

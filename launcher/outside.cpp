@@ -1,8 +1,10 @@
 #include "launcher/outside.h"
 
+#include <string.h>  // explicit_bzero
 #include <sys/stat.h>
 
 #include <cerrno>
+#include <cstdlib>
 #include <cstring>
 #include <filesystem>
 #include <fstream>
@@ -36,11 +38,16 @@ std::variant<FileText, Unreadable> read_file(const std::string& path) {
 Environment own_environment() {
   Environment out;
   for (char** entry = environ; *entry; ++entry) {
-    const std::string text = *entry;
-    if (const std::size_t equals = text.find('='); equals != std::string::npos)
+    const std::string_view text = *entry;  // no copy more than need be: it may hold the token
+    if (const std::size_t equals = text.find('='); equals != std::string_view::npos)
       out.emplace(text.substr(0, equals), text.substr(equals + 1));
   }
   return out;
+}
+
+void wipe_token_variable() {
+  if (char* const token = std::getenv(kTokenVariable)) explicit_bzero(token, std::strlen(token));
+  unsetenv(kTokenVariable);
 }
 
 Outside this_process() { return {own_environment(), read_file, make_token}; }

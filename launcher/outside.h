@@ -6,5 +6,8 @@ namespace ddprun {
 
 Environment own_environment();
 Outside this_process();
+// Overwrites the token where /proc/<pid>/environ shows it to every process of our user, workers too. Who needs it takes
+// it before.
+void wipe_token_variable();
 
 }  // namespace ddprun

@@ -18,6 +18,8 @@ struct NoToken {
   std::string complaint;
 };
 
+constexpr const char* kTokenVariable = "DDPRUN_TOKEN";  // of the environment, with the token itself
+
 class Token {
  public:
   // White space around it, a file's last newline for one, is left out.

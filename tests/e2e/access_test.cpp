@@ -37,3 +37,60 @@ TEST_CASE("the store of a job on one machine serves processes of our own user an
   CHECK(asked_as_nobody({"--master-addr=localhost"}) == "closed\n");  // which listens on every address
   CHECK(asked_as_nobody({"--store-users=any"}) == "served\n");
 }
+
+namespace {
+
+constexpr const char* kSecret = "c4f1e07b6a5d43e29f80b1c2d3e4f5a6";
+
+// All files in a folder.
+std::string contents_of(const fs::path& folder) {
+  std::string all;
+  for (const auto& file : fs::directory_iterator(folder)) all += read_file(file.path());
+  return all;
+}
+
+}  // namespace
+
+TEST_CASE("no process of the job shows the token in its environment") {
+  const Ended ended = run(shell_job({},
+                                    "for pid in $$ $PPID $(ps -o ppid= -p $PPID); do "
+                                    "tr '\\0' '\\n' < /proc/$pid/environ | grep -c ^PATH=; "
+                                    "tr '\\0' '\\n' < /proc/$pid/environ | grep TOKEN=.; done; true"),
+                          kLimit, {.env = {{"DDPRUN_TOKEN", kSecret}}});
+  CHECK(ended == exited(0));
+  CHECK(ended.out == "1\n1\n1\n");
+}
+
+TEST_CASE("with a token the agent's memory is hidden from its own user, and the workers are as without") {
+  const std::vector<std::string> as_nobody{"setpriv", "--reuid=65534", "--regid=65534", "--clear-groups"};
+  std::vector<std::string> look = as_nobody, words = as_nobody;
+  look.insert(look.end(), {kDdprun, "--version"});
+  if (geteuid() != 0 || run(look, kLimit) != exited(0)) {
+    WARN("skipped: ddprun cannot be started as another user here");
+    return;
+  }
+  const auto job = shell_job({},
+                             "until [ $(cat /proc/$$/oom_score_adj) = 300 ]; do sleep 0.01; done; "
+                             "stat -c %u /proc/$PPID/mem /proc/$$/mem");
+  words.insert(words.end(), job.begin(), job.end());
+  CHECK(run(words, kLimit, {.env = {{"DDPRUN_TOKEN", kSecret}}, .cwd = "/"}).out == "0\n65534\n");
+  CHECK(run(words, kLimit, {.cwd = "/"}).out == "65534\n65534\n");
+}
+
+TEST_CASE("a core dump of the agent does not hold the token, and there is one without a token") {
+  const std::string pattern = read_file("/proc/sys/kernel/core_pattern");
+  if (pattern.starts_with("|") || pattern.starts_with("/")) {
+    WARN("skipped: core dumps go elsewhere here");
+    return;
+  }
+  for (const char* token : {kSecret, ""}) {
+    const TempFolder folder;
+    std::vector<std::string> words{"sh", "-c", "ulimit -c unlimited; exec \"$@\"", "sh"};
+    const auto job = shell_job({}, "kill -SEGV $PPID; read line");
+    words.insert(words.end(), job.begin(), job.end());
+    CHECK(run(words, kLimit, {.env = {{"DDPRUN_TOKEN", token}}, .cwd = folder.path(), .terminal = true}).code == 139);
+    const std::string core = contents_of(folder.path());
+    CHECK_FALSE(has(core, kSecret));
+    CHECK(core.empty() == (*token != 0));
+  }
+}
