@@ -409,6 +409,14 @@ TEST_CASE("workers are counted as asked", "[config]") {
   for (const char* wrong : {"gpu", "0", "-1", "2x", "", "lots"}) CHECK_FALSE(worker_count(wrong, {8, 0}));
 }
 
+TEST_CASE("nodes are a number, or the fewest and the most", "[config]") {
+  CHECK(node_counts("1")->least == 1);
+  CHECK(node_counts("1")->most == 1);
+  CHECK(node_counts("2:20")->least == 2);
+  CHECK(node_counts("2:20")->most == 20);
+  for (const char* wrong : {"2:20:30", "20:2", "0", "0:1", ":", "2:", "", "two"}) CHECK_FALSE(node_counts(wrong));
+}
+
 TEST_CASE("a static endpoint names master address and port, unless they are named or the job is standalone",
           "[config]") {
   const Config fixed = parsed({"--rdzv-endpoint=node7:29500", "p"});
