@@ -29,6 +29,12 @@ constexpr milliseconds kLook{20};
 constexpr std::chrono::seconds kPatience{3};     // nodes start at different times
 constexpr std::chrono::seconds kAloneLimit{30};  // without the coordinator, once we have had one
 constexpr int kKeeperDied = 70;
+ServerLimits store_limits(const AgentOptions& options) {
+  ServerLimits limits;
+  if (options.store_bytes_max) limits.memory_bytes_max = options.store_bytes_max;
+  return limits;
+}
+
 constexpr const char* kLoopback = "127.0.0.1";
 
 // The worker that is alone on a terminal stays in its foreground: it joins the keeper's process group.
@@ -290,8 +296,10 @@ void Agent::bring_store_near() {
         print("the round's store is out of reach: " + why);
     });
   };
-  proxy_ = std::make_unique<StoreProxy>(
-      StoreProxy::Options{.own_user_only = !options_.store_for_any_user, .on_lost = lost, .on_refusal = print});
+  proxy_ = std::make_unique<StoreProxy>(StoreProxy::Options{.limits = store_limits(options_),
+                                                            .own_user_only = !options_.store_for_any_user,
+                                                            .on_lost = lost,
+                                                            .on_refusal = print});
   dialer_ = coordination_->dial_store(*seat_, proxy_->upstream());
 }
 
@@ -336,6 +344,7 @@ void Agent::say_ready() {
                         .port = options_.master_port,
                         .ports = options_.store_ports,
                         .port_before = last_store_port_,
+                        .limits = store_limits(options_),
                         .own_user_only = !options_.store_for_any_user,
                         .on_refusal = [this](const std::string& line) { pipes_.print("ddprun: " + line + ".\n"); }};
   if (options_.store_proxy) store.address = kLoopback;

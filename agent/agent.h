@@ -60,6 +60,7 @@ struct AgentOptions {
   std::string rdzv_backend = "static";         // as events name it
   std::optional<Meeting> meeting = {};         // with other nodes
   std::optional<int> wished_rank = {};         // among them
+  std::uint64_t store_bytes_max = 0;           // of its keys and queues; 0: any
   bool store_for_any_user = false;             // of this machine; else for our own and root
   bool store_proxy = false;                    // workers reach the store through their own agent, on loopback only
   Duration join_timeout = std::chrono::seconds(600);

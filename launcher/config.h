@@ -67,6 +67,8 @@ struct Config {
   // Access. Whose processes on this machine may use the store: the user's own and root's, or anybody's. Elsewhere
   // nobody tells whose a process is.
   StoreUsers store_users = StoreUsers::own;
+  std::optional<std::uint64_t> store_memory =
+      {};  // its keys and queues may take; 0: any. Empty: an eighth of the memory
   // Who may join: a token, or certificates, or (nothing of it) anybody.
   std::string token_file = {};
   std::optional<Token> token = {};  // from that file, or from the environment
@@ -125,6 +127,8 @@ struct Machine {
   int cpus = 1;                                               // that this process may run on
   int gpus = 0;                                               // NVIDIA devices that CUDA_VISIBLE_DEVICES leaves
   std::function<std::vector<std::string>()> interfaces = {};  // its network interfaces; asked only where one is named
+  std::uint64_t memory_bytes =
+      0;  // that this process may have: of the machine, its control groups, ulimit -v; 0: unknown
 };
 
 // The number that nproc_per_node stands for; empty where it is neither a positive number nor a known word, or "gpu"

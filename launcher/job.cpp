@@ -12,6 +12,9 @@ namespace ddprun {
 namespace {
 
 constexpr const char* kLoopback = "127.0.0.1";
+// A store of more is no meeting place any more, and what is under way may take as much again: the workers have the
+// rest.
+constexpr std::uint64_t kStoreShare = 8;
 
 std::string names_of(const std::vector<int>& signals) {
   std::string out;
@@ -183,6 +186,7 @@ AgentOptions job_options(const Config& config, const Machine& machine, const Pro
   options.store_address = options.master_host == kLoopback ? kLoopback : "";  // nobody else's business by default
   options.master_port = static_cast<std::uint16_t>(several_nodes(config) ? 0 : master_port(config));
   options.store_ports = config.store_ports;
+  options.store_bytes_max = config.store_memory.value_or(machine.memory_bytes / kStoreShare);
   options.store_for_any_user = config.store_users == StoreUsers::any;
   if (several_nodes(config)) {
     options.meeting = meeting(config, program, run_id, place);

@@ -5,6 +5,7 @@
 #include <net/if.h>
 #include <netinet/in.h>
 #include <sched.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -12,6 +13,8 @@
 #include <cstdlib>
 #include <future>
 #include <memory>
+
+#include "agent/evidence.h"
 
 namespace ddprun {
 namespace {
@@ -46,12 +49,25 @@ std::string text_of(const sockaddr* address) {
   return text;
 }
 
+// The lowest of the limits on this process.
+std::uint64_t memory_for_us() {
+  const auto pages = static_cast<std::uint64_t>(sysconf(_SC_PHYS_PAGES));
+  std::uint64_t bytes = pages * static_cast<std::uint64_t>(sysconf(_SC_PAGESIZE));
+  for (const MemoryGroup& group : read_oom_counts().groups) bytes = std::min(bytes, group.limit_bytes.value_or(bytes));
+  for (const auto resource : {RLIMIT_AS, RLIMIT_DATA}) {
+    rlimit limit{};
+    if (getrlimit(resource, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY)
+      bytes = std::min<std::uint64_t>(bytes, limit.rlim_cur);
+  }
+  return bytes;
+}
+
 }  // namespace
 
 Machine this_machine() {
   cpu_set_t mask;
   const int cpus = sched_getaffinity(0, sizeof mask, &mask) == 0 ? CPU_COUNT(&mask) : 1;
-  return {std::max(cpus, 1), visible_gpus(), network_interfaces};
+  return {std::max(cpus, 1), visible_gpus(), network_interfaces, memory_for_us()};
 }
 
 std::string address_of_interface(const std::string& name) {

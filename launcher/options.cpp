@@ -39,6 +39,10 @@ std::string yes_or_no(Config& config, const OptionRow&, Text text) {
   return store(read_flag(text), config.*Member);
 }
 
+std::string store_memory(Config& config, const OptionRow&, Text text) {
+  return store(read_byte_size(text), config.store_memory);
+}
+
 template <auto Member, int Min, int Max>
 std::string whole(Config& config, const OptionRow&, Text text) {
   return store(read_whole_number(text, Min, Max), config.*Member);
@@ -335,6 +339,14 @@ constexpr OptionRow kOptions[] = {
      .group = Group::access,
      .help = "reach the store through each node's own agent, as with a token",
      .set = yes_or_no<&Config::store_proxy>},
+    {.name = "store-memory",
+     .group = Group::access,
+     .value = "SIZE",
+     .help = "how much the store's keys and queues may hold: 512M, 4G, 0 any (left out: an eighth of the memory)",
+     .set = store_memory,
+     .more =
+         "Of the machine's memory, or its control group's limit or ulimit -v where they are lower. A client that wants "
+         "to add more is closed."},
     {.name = "store-users",
      .group = Group::access,
      .value = "WHOSE",

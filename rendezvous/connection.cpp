@@ -30,7 +30,11 @@ ssize_t send_front(int fd, const OutputQueue& output) {
 }  // namespace
 
 Connection::Connection(ClientId id, Fd socket, ConnectionHost& host)
-    : id_(id), socket_(std::move(socket)), host_(host), deadline_(Clock::now() + host.limits.validate_within) {
+    : id_(id),
+      socket_(std::move(socket)),
+      host_(host),
+      deadline_(Clock::now() + host.limits.validate_within),
+      charge_(host.memory) {
   const int on = 1;
   setsockopt(fd(), IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
 }
@@ -48,6 +52,18 @@ void Connection::on_ready(std::uint32_t events) {
   if (over_ || input_over_) return;
   if (paused_ && !held_ && !over_full()) return take(std::exchange(unread_, {}));
   if (!paused_ && (broken || (events & EPOLLIN))) read_some();
+}
+
+void Connection::count() {
+  const std::size_t sent_later = host_.values_are_counted_elsewhere ? output_.own_bytes() : output_.size();
+  charge_.set(parser_.held_bytes() + unread_.size() + sent_later);
+}
+
+bool Connection::closed_for_memory() {
+  count();
+  if (over_ || charge_.bytes() <= kAlwaysAllowedBytes || host_.memory.has_room()) return false;
+  close();
+  return true;
 }
 
 void Connection::read_some() {
@@ -91,6 +107,12 @@ void Connection::stop_input() {
 void Connection::send(const Reply& reply) {
   if (std::holds_alternative<Hangup>(reply)) return stop_input();
   output_.append(reply);
+  count();
+}
+
+void Connection::send(const Value& bytes) {
+  output_.append_bytes(bytes);
+  count();
 }
 
 void Connection::flush() {
@@ -102,6 +124,7 @@ void Connection::write_some() {
   const ssize_t n = send_front(fd(), output_);
   if (n < 0 && !try_again(errno)) return close();
   if (n > 0) output_.consume(static_cast<std::size_t>(n));
+  count();
   const bool was_writing = std::exchange(writing_, !output_.empty());
   if (!writing_)
     deadline_ = kNever;

@@ -16,6 +16,7 @@
 #include "rendezvous/output_queue.h"
 #include "rendezvous/request_parser.h"
 #include "rendezvous/server_limits.h"
+#include "rendezvous/store_memory.h"
 #include "rendezvous/time.h"
 #include "rendezvous/waiting_clients.h"
 
@@ -25,6 +26,8 @@ namespace ddprun {
 struct ConnectionHost {
   ServerLimits limits;
   std::function<void(ClientId, Request)> on_request;
+  MemoryBudget& memory;                      // for what is under way
+  bool values_are_counted_elsewhere = true;  // those that wait to be sent: by the store
   static constexpr std::size_t kScratchBytes = 64 << 10;
   std::unique_ptr<char[]> scratch{new char[kScratchBytes]};  // for reading: the loop reads one connection at a time
 };
@@ -38,7 +41,7 @@ class Connection {
   void on_ready(std::uint32_t events);
   // Queues it; flush() sends.
   void send(const Reply& reply);
-  void send(const Value& bytes) { output_.append_bytes(bytes); }
+  void send(const Value& bytes);
   void flush();
   // No further request is taken, until go_on(): the answer to the last one has to be fetched.
   void hold() { held_ = true; }
@@ -46,6 +49,8 @@ class Connection {
   // As Hangup does: what was sent before it still goes out.
   void hang_up();
   void close() { over_ = true; }
+  // It has more under way than there is memory for: closed.
+  bool closed_for_memory();
 
   int fd() const { return socket_.get(); }
   std::uint32_t awaited() const;                    // EPOLLIN, EPOLLOUT
@@ -56,6 +61,7 @@ class Connection {
   bool over() const { return over_; }
 
  private:
+  void count();
   void read_some();
   void take(std::string_view bytes);
   void stop_input();
@@ -75,6 +81,7 @@ class Connection {
   bool said_nothing_ = true;
   bool writing_ = false;  // waiting for room in the socket
   bool over_ = false;
+  MemoryBudget::Charge charge_;
 };
 
 }  // namespace ddprun

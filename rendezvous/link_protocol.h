@@ -50,6 +50,7 @@ class LinkRequestReader {
   // As RequestParser does.
   Parsed feed(std::string_view& bytes);
   LinkRequest take();
+  std::size_t held_bytes() const { return parser_.held_bytes(); }
 
  private:
   bool fill_head(std::string_view& bytes);

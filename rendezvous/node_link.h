@@ -40,6 +40,9 @@ class NodeLink {
   std::uint32_t awaited() const;                    // EPOLLIN, EPOLLOUT
   TimePoint deadline() const { return deadline_; }  // TimePoint::max(): none
   bool over() const { return over_; }
+  void close() { over_ = true; }
+  // In memory of its own.
+  std::size_t held_bytes() const { return reader_.held_bytes() + unread_.size() + stream_.output().own_bytes(); }
 
  private:
   // A reply not yet queued: the next one may have its ticket right behind.

@@ -5,7 +5,6 @@
 namespace ddprun {
 namespace {
 
-constexpr std::size_t kSharedFrom = 16 << 10;  // below, a copy is cheaper than one more piece
 constexpr std::size_t kOwnBytesMax = 64 << 10;
 constexpr std::size_t kKeptBytesMax = 256;  // gloo's addresses and NCCL's ids fit
 
@@ -40,6 +39,7 @@ void OutputQueue::consume(std::size_t count) {
 
 void OutputQueue::drop_first() {
   written_ -= first_.bytes().size();
+  own_bytes_ -= first_.own.size();
   if (!later_.empty()) {
     first_ = std::move(later_.front());
     later_.pop_front();
@@ -78,6 +78,7 @@ void OutputQueue::append_bytes(std::string_view bytes) {
   if (last().shared || last().own.size() >= kOwnBytesMax) later_.emplace_back();
   last().own.append(bytes);
   size_ += bytes.size();
+  own_bytes_ += bytes.size();
 }
 
 }  // namespace ddprun

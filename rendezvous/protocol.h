@@ -80,7 +80,9 @@ struct Values {
   std::optional<std::int64_t> count = {};  // sent before the values, where the op says so
   std::vector<Value> values = {};
 };
-struct Hangup {};  // the protocol's only way to say no: close the connection
+struct Hangup {  // the protocol's only way to say no: close the connection
+  enum class Why { bad_request, store_full, too_much_under_way } why = Why::bad_request;
+};
 
 using Reply = std::variant<Flag, Number, Nonce, Values, Hangup>;
 

@@ -7,6 +7,7 @@
 namespace ddprun {
 namespace {
 
+constexpr std::size_t kTextBytes = 64;      // that a text takes besides its own
 constexpr std::uint64_t kReservedMax = 64;  // keys for which room is made when they are announced
 
 }  // namespace
@@ -21,6 +22,7 @@ Parsed RequestParser::feed(std::string_view& bytes) {
 }
 
 Request RequestParser::take() {
+  held_bytes_ = 0;
   expect(Field::op, 1);
   return std::move(request_);
 }
@@ -38,6 +40,7 @@ bool RequestParser::fill_text(std::string_view& bytes) {
   std::string& text = shape_of(request_.op).item[part_] == 'k' ? request_.keys.back() : request_.values.back();
   const std::size_t n = std::min(bytes.size(), field_size_ - text.size());
   text.append(bytes.substr(0, n));
+  held_bytes_ += n;
   bytes.remove_prefix(n);
   return text.size() == field_size_;
 }
@@ -83,6 +86,7 @@ bool RequestParser::begin_text() {
   request_bytes_ += sizeof length + length;
   if (request_bytes_ > kRequestBytesMax) return false;
   (shape_of(request_.op).item[part_] == 'k' ? request_.keys : request_.values).emplace_back();
+  held_bytes_ += kTextBytes;
   return expect(Field::text, length);
 }
 

@@ -21,6 +21,8 @@ class RequestParser {
   Parsed feed(std::string_view& bytes);
   Request take();
   bool validated() const { return validated_; }
+  // Of the request that has not come whole.
+  std::size_t held_bytes() const { return held_bytes_; }
 
  private:
   enum class Field { op, count, length, text, number, none };
@@ -47,6 +49,7 @@ class RequestParser {
   std::array<char, 8> scratch_{};
   Request request_;
   std::uint64_t request_bytes_ = 0;  // announced so far
+  std::size_t held_bytes_ = 0;
   std::uint64_t items_left_ = 0;
   std::size_t part_ = 0;  // of the item
 };

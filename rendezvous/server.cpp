@@ -22,6 +22,7 @@ namespace {
 using LinkId = std::uint64_t;
 constexpr LinkId kLinkIdMax = 0xffff;
 constexpr unsigned kLinkShift = 48;
+constexpr std::size_t kLinkAlwaysAllowedBytes = 1 << 20;  // as a client's: it carries those of a node
 static_assert(StoreFront::kClientsEnd == ClientId{1} << kLinkShift);
 
 ClientId client_of(LinkId link, Ticket ticket) { return link << kLinkShift | ticket; }
@@ -30,9 +31,11 @@ Ticket ticket_of(ClientId client) { return client & kTicketMax; }
 
 // A node's proxy, and what the loop knows of it.
 struct Link {
-  Link(ReleasedPeer peer, const ServerLimits& limits, NodeLink::AskHandler on_ask, NodeLink::ForgetHandler on_forget)
-      : node(std::move(peer), limits, std::move(on_ask), std::move(on_forget)) {}
+  Link(ReleasedPeer peer, const ServerLimits& limits, MemoryBudget& memory, NodeLink::AskHandler on_ask,
+       NodeLink::ForgetHandler on_forget)
+      : node(std::move(peer), limits, std::move(on_ask), std::move(on_forget)), charge(memory) {}
   NodeLink node;
+  MemoryBudget::Charge charge;
   std::uint32_t awaited = EPOLLIN;
   TimePoint deadline = TimePoint::max();
   bool touched = false;
@@ -58,6 +61,7 @@ class Server::Impl {
   void answer(ClientId from, Request request);
   void route(const Answers& answers);
   void answer(LinkId id, Ticket first, LinkAsk ask);
+  void tell_where_refused(const Reply& reply);
   void let_wait(LinkId id, Ticket ticket, Request request);
   void serve(LinkId id, std::uint32_t events);
   Link& touch(LinkId id, Link& link);
@@ -68,8 +72,9 @@ class Server::Impl {
   const ServerLimits limits_;
   LoopThread loop_{"ddprun-store", "the store"};
   const Listening listening_;
+  const std::shared_ptr<StoreMemory> memory_;
   StoreFront front_;
-  Store store_;
+  Store store_{memory_};
   LinkId last_link_ = 0;
   std::map<LinkId, Link> links_;
   std::set<std::pair<TimePoint, LinkId>> deadlines_;  // of the few that have one
@@ -82,7 +87,8 @@ Server::Impl::Impl(const Options& options)
     : limits_(options.limits),
       listening_(options.ports.first ? open_listener(options.address, options.ports, options.port_before)
                                      : open_listener(options.address, options.port)),
-      front_(listening_, options.own_user_only, options.limits, loop_.poller(),
+      memory_(std::make_shared<StoreMemory>(options.limits.memory_bytes_max)),
+      front_(listening_, options.own_user_only, options.limits, memory_->under_way, loop_.poller(),
              {[this](ClientId id, Request request) { answer(id, std::move(request)); },
               [this](ClientId id) { store_.forget(id); }, [this](ClientId id) { store_.forget(id); },
               options.on_refusal ? options.on_refusal : tell}) {
@@ -111,6 +117,7 @@ void Server::Impl::answer(ClientId from, Request request) { route(store_.on(from
 
 void Server::Impl::route(const Answers& answers) {
   for (const Answer& answer : answers) {
+    tell_where_refused(answer.reply);
     if (StoreFront::owns(answer.to))
       front_.send(answer.to, answer.reply);
     else if (const auto link = links_.find(link_of(answer.to)); link != links_.end())
@@ -128,8 +135,16 @@ void Server::Impl::answer(LinkId id, Ticket first, LinkAsk ask) {
     return let_wait(id, first + ask.askers - 1, std::move(ask.request));
   }
   if (ask.askers == 1) return route(store_.on(client_of(id, first), std::move(ask.request)));
-  for (const Answer& answer : store_.on(client_of(id, first), std::move(ask.request)))
+  for (const Answer& answer : store_.on(client_of(id, first), std::move(ask.request))) {
+    tell_where_refused(answer.reply);
     links_.at(id).node.answer(first, ask.askers, answer.reply);
+  }
+}
+
+void Server::Impl::tell_where_refused(const Reply& reply) {
+  const auto* hangup = std::get_if<Hangup>(&reply);
+  if (!hangup || hangup->why == Hangup::Why::bad_request) return;
+  front_.tell_of_lack(hangup->why, hangup->why == Hangup::Why::store_full ? memory_->kept : memory_->under_way);
 }
 
 void Server::Impl::let_wait(LinkId id, Ticket ticket, Request request) {
@@ -146,7 +161,7 @@ void Server::Impl::admit(ReleasedPeer peer) {
   const LinkId id = ++last_link_;
   Link& link = links_
                    .try_emplace(
-                       id, std::move(peer), limits_,
+                       id, std::move(peer), limits_, memory_->under_way,
                        [this, id](Ticket first, LinkAsk ask) { answer(id, first, std::move(ask)); },
                        [this, id](Ticket ticket) { store_.forget(client_of(id, ticket)); })
                    .first->second;
@@ -181,6 +196,11 @@ void Server::Impl::settle_links() {
 void Server::Impl::settle(LinkId id, Link& link) {
   link.touched = false;
   link.node.flush();
+  link.charge.set(link.node.held_bytes());
+  if (link.charge.bytes() > kLinkAlwaysAllowedBytes && !memory_->under_way.has_room()) {
+    front_.tell_of_lack(Hangup::Why::too_much_under_way, memory_->under_way);
+    link.node.close();
+  }
   if (link.node.over()) return remove(id);
   if (link.awaited != link.node.awaited()) {
     link.awaited = link.node.awaited();

@@ -2,6 +2,7 @@
 #pragma once
 #include <chrono>
 #include <cstddef>
+#include <limits>
 
 namespace ddprun {
 
@@ -16,6 +17,8 @@ struct ServerLimits {
   std::size_t unvalidated_max = 1024;
   // One more is turned away; its client tries again later.
   std::size_t connections_max = 65'536;
+  // Of keys and queues; beyond it nothing is added. Requests, replies and waits under way may take as much again.
+  std::size_t memory_bytes_max = std::numeric_limits<std::size_t>::max();
   // Nodes whose proxies carry their workers' requests; one more is turned away.
   std::size_t links_max = 16'384;
 };

@@ -32,9 +32,9 @@ PeerSource source_by(const std::string& complaint) {
 
 }  // namespace
 
-StoreFront::StoreFront(const Listening& listening, bool own_user_only, const ServerLimits& limits, Poller& poller,
-                       Hooks hooks)
-    : poller_(poller), hooks_(std::move(hooks)), listener_(listening.fd), host_{limits, hooks_.on_request} {
+StoreFront::StoreFront(const Listening& listening, bool own_user_only, const ServerLimits& limits,
+                       MemoryBudget& under_way, Poller& poller, Hooks hooks)
+    : poller_(poller), hooks_(std::move(hooks)), listener_(listening.fd), host_{limits, hooks_.on_request, under_way} {
   if (own_user_only) same_user_.emplace();
   gate_.emplace(listener_.get(), AdmissionLimits{});
   poller_.add(listener_.get(), EPOLLIN, kListener);
@@ -185,8 +185,9 @@ void StoreFront::settle() {
 
 // After all calls into a connection: what it awaits now, until when, and whether it is still there.
 void StoreFront::settle(ClientId id, Client& client) {
-  const Connection& connection = client.connection;
+  Connection& connection = client.connection;
   client.touched = false;
+  if (connection.closed_for_memory()) tell_of_lack(Hangup::Why::too_much_under_way, host_.memory);
   if (connection.over()) {
     if (!connection.validated() && !connection.said_nothing()) failed(id);
     return remove(id);
@@ -222,6 +223,15 @@ void StoreFront::proved(ClientId id) {
 void StoreFront::failed(ClientId id) {
   const auto found = unvalidated_.find(id);
   if (gate_ && found != unvalidated_.end() && found->second) gate_->failed(*found->second, Clock::now());
+}
+
+void StoreFront::tell_of_lack(Hangup::Why why, const MemoryBudget& memory) {
+  const bool full = why == Hangup::Why::store_full;
+  const std::string complaint = std::string(full ? "keys and queues" : "requests and replies under way") +
+                                " take all the memory that they may, " + std::to_string(memory.max() >> 20) +
+                                " MiB (--store-memory)";
+  if (const auto line = refusals_.refused(source_by(full ? "full" : "under way"), "a client", complaint, Clock::now()))
+    hooks_.on_refusal(*line);
 }
 
 void StoreFront::remove_the_late() {

@@ -36,7 +36,8 @@ class StoreFront {
   static bool owns(std::uint64_t tag) { return tag < kClientsEnd; }
 
   // `listening`: of open_listener(), ours from now on. `own_user_only`: of the peers on this machine (same_user.h).
-  StoreFront(const Listening& listening, bool own_user_only, const ServerLimits& limits, Poller& poller, Hooks hooks);
+  StoreFront(const Listening& listening, bool own_user_only, const ServerLimits& limits, MemoryBudget& under_way,
+             Poller& poller, Hooks hooks);
 
   void on_ready(const epoll_event& event);
   // All that was touched in this turn is written, and who is late or over goes.
@@ -44,6 +45,10 @@ class StoreFront {
   TimePoint next_deadline() const;  // TimePoint::max(): none
   // Every client is closed at once, and nobody listens any more.
   void close();
+  // A client is closed because there is no memory for what it asks; told once a minute for each reason.
+  void tell_of_lack(Hangup::Why why, const MemoryBudget& memory);
+  // Values that wait to be sent are counted here alone.
+  void count_values() { host_.values_are_counted_elsewhere = false; }
 
   // Of no effect on a client that is gone.
   void send(ClientId to, const Reply& reply);

@@ -52,6 +52,7 @@ class StoreProxy::Impl {
   LoopThread loop_{"ddprun-proxy", "the store proxy"};
   const Listening listening_;
   RequestMerger merger_;
+  MemoryBudget memory_;
   StoreFront front_;
   std::optional<PeerStream> store_;
   std::uint32_t awaited_ = EPOLLIN;
@@ -67,11 +68,13 @@ StoreProxy::Impl::Impl(const Options& options)
     : limits_(options.proxy_limits),
       on_lost_(options.on_lost),
       listening_(open_listener(options.address, options.port)),
-      front_(listening_, options.own_user_only, options.limits, loop_.poller(),
+      memory_(options.limits.memory_bytes_max),
+      front_(listening_, options.own_user_only, options.limits, memory_, loop_.poller(),
              {[this](ClientId id, const Request& request) { ask(id, request); },
               [this](ClientId id) { merger_.end_wait(id); }, [this](ClientId id) { merger_.forget(id); },
               options.on_refusal ? options.on_refusal : tell}),
       deadline_(Clock::now() + limits_.connected_within) {
+  front_.count_values();
   loop_.start([this] { turn(); });
 }
 

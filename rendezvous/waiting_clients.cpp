@@ -6,11 +6,21 @@
 
 namespace ddprun {
 
+std::size_t WaitingClients::cost_of(const std::vector<std::string>& names) {
+  constexpr std::size_t kWaitBytes = 128,
+                        kNameBytes = 224;  // a name: twice a string, a line of clients, its place there
+  std::size_t bytes = kWaitBytes;
+  for (const std::string& name : names) bytes += kNameBytes + 2 * name.capacity();
+  return bytes;
+}
+
 void WaitingClients::park(ClientId client, std::vector<std::string> names) {
   check(!names.empty(), "a wait has at least one name");
   cancel(client);
   Wait& wait = waits_[client];
-  wait = {next_ticket_++, 0, std::move(names)};
+  const std::size_t bytes = cost_of(names);
+  bytes_ += bytes;
+  wait = {next_ticket_++, 0, std::move(names), bytes};
   for (const std::string& name : wait.names)
     if (by_name_[name].emplace(wait.ticket, client).second) ++wait.missing;  // a repeated name counts once
 }
@@ -42,13 +52,18 @@ void WaitingClients::cancel(ClientId client) {
     line->second.erase(found->second.ticket);
     if (line->second.empty()) by_name_.erase(line);
   }
-  waits_.erase(found);
+  erase(found);
+}
+
+void WaitingClients::erase(std::unordered_map<ClientId, Wait>::iterator wait) {
+  bytes_ -= wait->second.bytes;
+  waits_.erase(wait);
 }
 
 bool WaitingClients::tick_off(ClientId client) {
   const auto wait = waits_.find(client);
   if (--wait->second.missing > 0) return false;
-  waits_.erase(wait);
+  erase(wait);
   return true;
 }
 

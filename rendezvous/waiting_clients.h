@@ -24,6 +24,9 @@ class WaitingClients {
   std::vector<ClientId> arrived_for_one(const std::string& name);
   void cancel(ClientId client);
   bool empty() const { return waits_.empty() && by_name_.empty(); }
+  // That its waits hold, and that one for these names would.
+  std::size_t bytes() const { return bytes_; }
+  static std::size_t cost_of(const std::vector<std::string>& names);
 
  private:
   using Ticket = std::uint64_t;
@@ -32,10 +35,14 @@ class WaitingClients {
     Ticket ticket = 0;
     std::size_t missing = 0;
     std::vector<std::string> names;  // also those that have arrived
+    std::size_t bytes = 0;
   };
   bool tick_off(ClientId client);  // true: it was the last one
 
+  void erase(std::unordered_map<ClientId, Wait>::iterator wait);
+
   Ticket next_ticket_ = 0;
+  std::size_t bytes_ = 0;
   std::unordered_map<std::string, Line> by_name_;
   std::unordered_map<ClientId, Wait> waits_;
 };

@@ -94,3 +94,18 @@ TEST_CASE("a core dump of the agent does not hold the token, and there is one wi
     CHECK(core.empty() == (*token != 0));
   }
 }
+
+TEST_CASE("a worker that fills the store is closed, and the job goes on") {
+  const Ended ended = run(job_of({"--store-memory=1M", "bash", "-c",
+                                  "exec 3<>/dev/tcp/$MASTER_ADDR/$MASTER_PORT; "
+                                  "printf '\\x00\\xce\\xf7\\x85\\x3c' >&3; "
+                                  "for i in 1 2; do "
+                                  "printf '\\x0e\\x01\\0\\0\\0\\0\\0\\0\\0q\\x40\\x42\\x0a\\0\\0\\0\\0\\0' >&3; "
+                                  "head -c 672320 /dev/zero >&3; done; "
+                                  "head -c 1 <&3 2>&- | wc -c"}),
+                          kLimit);
+  CHECK(ended == exited(0));
+  CHECK(ended.out == "0\n");
+  CHECK(ended.err ==
+        "ddprun: refused a client: keys and queues take all the memory that they may, 1 MiB (--store-memory).\n");
+}

@@ -340,6 +340,18 @@ TEST_CASE("a token is in no sentence about it and in no print of the values", "[
         std::string::npos);
 }
 
+TEST_CASE("the store may take an eighth of the memory, unless told otherwise", "[cli]") {
+  const auto bytes = [](const std::vector<std::string>& words, std::uint64_t memory) {
+    Machine machine = kMachine;
+    machine.memory_bytes = memory;
+    return job_options(parsed(words), machine, {"p", {"p"}}, "id", {"host", "", {}, {}}).store_bytes_max;
+  };
+  CHECK(bytes({"p"}, 8ull << 30) == 1ull << 30);
+  CHECK(bytes({"p"}, 0) == 0);  // unknown: no limit
+  CHECK(bytes({"--store-memory=512M", "p"}, 8ull << 30) == 512u << 20);
+  CHECK(bytes({"--store-memory=0", "p"}, 8ull << 30) == 0);
+}
+
 TEST_CASE("a token file that others may read is warned of, once, and serves", "[cli]") {
   const Outside outside{{}, [](const std::string&) { return FileText{kToken, true}; }};
   const Asked result = parse({"--token-file=t", "p"}, outside);

@@ -16,7 +16,7 @@ class Front {
  public:
   explicit Front(const ServerLimits& limits = {})
       : listening_(open_listener("127.0.0.1", 0)),
-        front_(listening_, false, limits, poller_,
+        front_(listening_, false, limits, memory_, poller_,
                {[this](ClientId id, const Request& request) { answer(id, request); }, [](ClientId) {}, [](ClientId) {},
                 [](const std::string&) {}}) {}
   std::uint16_t port() const { return listening_.port; }
@@ -37,6 +37,7 @@ class Front {
   }
 
   Listening listening_;
+  MemoryBudget memory_;
   Poller poller_;
   int answered_ = 0;
   StoreFront front_;
