@@ -11,7 +11,9 @@
 namespace ddprun {
 
 void check_result_file(const std::string& path) {
-  const auto refuse = [&](const std::string& why) { throw Error("cannot write " + path, why, "Name another place."); };
+  const auto refuse = [&](const std::string& why, const std::string& remedy = "Name another place.") {
+    throw Error("cannot write " + path, why, remedy);
+  };
   std::error_code ignored;
   const auto status = std::filesystem::status(path, ignored);
   if (std::filesystem::is_directory(status)) refuse("it is a folder");
@@ -19,7 +21,8 @@ void check_result_file(const std::string& path) {
   try {
     disk().check_writable(folder_of(path));
   } catch (const std::system_error& error) {
-    refuse(error.code().message());
+    const Refusal refusal = refusal_of(path, error.code().value());
+    refuse(refusal.why, refusal.remedy);
   }
 }
 

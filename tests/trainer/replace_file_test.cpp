@@ -49,6 +49,7 @@ TEST_CASE("a file that cannot be replaced stays as it was", "[replace_file]") {
                     Contains("cannot write the weights " + (folder / "taken").string() + ": "));
   CHECK(test::read_file(folder / "taken/by") == "a file");
   CHECK(files_in(folder.path()) == 1);
-  CHECK_THROWS_WITH(replace_file(folder / "nowhere/file", {"bytes"}, "the weights"),
-                    Contains("No such file or directory"));
+  CHECK_THROWS_WITH(
+      replace_file(folder / "nowhere/file", {"bytes"}, "the weights"),
+      Contains("there is no folder " + (folder / "nowhere").string() + ". Create it, or name another place."));
 }

@@ -23,6 +23,6 @@ TEST_CASE("a result file that cannot be made is known before the training", "[re
   CHECK_THROWS_WITH(check_result_file(folder.path()),
                     Contains("cannot write " + folder.path().string() + ": it is a folder. Name another place."));
   CHECK_THROWS_WITH(check_result_file(folder / "nowhere/result.json"),
-                    Contains("nowhere/result.json: No such file or directory. Name another place."));
+                    Contains("nowhere/result.json: there is no folder ") && Contains("nowhere. Create it"));
   CHECK_THROWS_WITH(write_result_file(folder / "nowhere/result.json", {{"steps", 1}}), Contains("cannot write "));
 }

@@ -298,8 +298,12 @@ TEST_CASE("on a real disk, too, a snapshot that cannot be written is one sentenc
   const auto write = [](SnapshotFolder& to) { to.write({1, 1}, [](NewFile& file) { file.append("1 1 0 end", 9); }); };
   SnapshotFolder nowhere({.path = folder / "none/a.pt"});
   CHECK_THROWS_WITH(nowhere.check_writable(),
-                    Contains("cannot write the snapshot") && Contains("No such file or directory"));
-  CHECK_THROWS_WITH(write(nowhere), Contains("No such file or directory"));
+                    Contains("cannot write the snapshot " + (folder / "none/a.pt").string() + ": there is no folder " +
+                             (folder / "none").string() + ". Create it, or name another place."));
+  CHECK_THROWS_WITH(write(nowhere), Contains("there is no folder"));
+  folder.write("file", "");
+  SnapshotFolder in_file({.path = folder / "file/a.pt"});
+  CHECK_THROWS_WITH(in_file.check_writable(), Contains("is not a folder. Name another place."));
   CHECK_FALSE(nowhere.find(verify, [](const std::string&) {}));
 
   SnapshotFolder good({.path = folder / "a.pt", .best = BestMetric::highest});

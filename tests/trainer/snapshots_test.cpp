@@ -235,7 +235,7 @@ TEST_CASE("a folder that cannot be written is told before the first step, and a 
   CHECK(end == exited(1));
   CHECK(end.out == "");
   CHECK(end.err == "cannot write the snapshot " + path +
-                       ": Read-only file system. Free some space there, or name another place for it.\n");
+                       ": Read-only file system. Name another place, or see to it that files can be written there.\n");
   CHECK(load_snapshot(path).at.step == 2);
 }
 
@@ -289,7 +289,7 @@ TEST_CASE("what one rank cannot do is the same sentence on all of them", "[snaps
   };
   fs::create_directory(folder / "0");  // and no other
   Ranks half(2, worker({"train", folder / "{rank}/run.pt", "sgd", "5"}), kMachineEach);
-  all_say(half, "cannot write the snapshot " + (folder / "1/run.pt").string() + ": No such file or directory");
+  all_say(half, "cannot write the snapshot " + (folder / "1/run.pt").string() + ": there is no folder");
 
   REQUIRE(run(worker({"save-another", folder / "other.pt"}), 60s) == exited(0));
   Ranks other(2, worker({"train", folder / "other.pt", "sgd", "5"}));

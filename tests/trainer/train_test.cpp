@@ -195,7 +195,8 @@ TEST_CASE("what cannot work is one sentence and the right exit code", "[train]")
   fails({snapshot, "--dataset=mnist"}, 1, "cannot find the data set mnist");
   fails({snapshot, "--model=resnet8"}, 2, "did you mean resnet18?");
   fails({snapshot, "--init=" + (folder / "none.pt").string()}, 1, "No such file");
-  fails({"--snapshot=" + (folder / "none/snapshot.pt").string()}, 1, "cannot write the snapshot");
+  fails({"--snapshot=" + (folder / "none/snapshot.pt").string()}, 1,
+        "there is no folder " + (folder / "none").string() + ". Create it, or name another place.");
   const Ended env =
       test::run(train_with({}), 60s, {.env = {{"RANK", "2"}, {"WORLD_SIZE", "2"}}, .cwd = {}, .input = {}});
   CHECK(env == exited(2));

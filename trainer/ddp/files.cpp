@@ -7,6 +7,7 @@
 
 #include <cerrno>
 #include <cstdio>
+#include <filesystem>
 #include <memory>
 #include <system_error>
 #include <utility>
@@ -128,6 +129,20 @@ Files& disk() {
 std::string folder_of(const std::string& path) {
   const auto slash = path.rfind('/');
   return slash == std::string::npos ? "." : slash == 0 ? "/" : path.substr(0, slash);
+}
+
+Refusal refusal_of(const std::string& path, int error) {
+  const std::string folder = folder_of(path);
+  std::error_code ignored;
+  const auto status = std::filesystem::status(folder, ignored);
+  if (error == ENOENT && !std::filesystem::exists(status))
+    return {"there is no folder " + folder, "Create it, or name another place."};
+  if (std::filesystem::exists(status) && !std::filesystem::is_directory(status))
+    return {folder + " is not a folder", "Name another place."};
+  const std::string why = std::generic_category().message(error);
+  if (error == ENOSPC || error == EDQUOT || error == EFBIG)
+    return {why, "Free some space there, or name another place."};
+  return {why, "Name another place, or see to it that files can be written there."};
 }
 
 void put_in_place(Files& files, const std::string& path, const std::string& temporary, const std::string& bytes) {

@@ -44,6 +44,12 @@ Files& disk();
 // "." for a name without one.
 std::string folder_of(const std::string& path);
 
+// For a person whom a folder refused: what it lacks, and what helps.
+struct Refusal {
+  std::string why, remedy;
+};
+Refusal refusal_of(const std::string& path, int error);
+
 // Writes a synced file and gives it its name; `path` is what it was, or the whole of the new content. `temporary` is in
 // the same folder. Its name lasts once the folder is synced.
 void put_in_place(Files& files, const std::string& path, const std::string& temporary, const std::string& bytes);

@@ -43,8 +43,8 @@ void replace_file(const std::string& name, const std::vector<std::string_view>& 
     disk().sync_folder(folder_of(path));
   } catch (const std::system_error& error) {
     remove_if_possible(temporary);
-    throw Error("cannot write " + what + " " + path, error.code().message(),
-                "Free some space there, or name another place.");
+    const Refusal refusal = refusal_of(path, error.code().value());
+    throw Error("cannot write " + what + " " + path, refusal.why, refusal.remedy);
   }
 }
 

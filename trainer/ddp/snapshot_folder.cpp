@@ -15,8 +15,8 @@ namespace ddprun {
 namespace {
 
 Error unwritable(const std::string& path, const std::system_error& error) {
-  return Error("cannot write the snapshot " + path, error.code().message(),
-               "Free some space there, or name another place for it.");
+  const Refusal refusal = refusal_of(path, error.code().value());
+  return Error("cannot write the snapshot " + path, refusal.why, refusal.remedy);
 }
 
 // What hindered the writing may hinder this, too; the next generation tidies up.
