@@ -62,6 +62,7 @@ std::vector<std::string> FakeFiles::names(const std::string& folder) {
 
 std::optional<std::string> FakeFiles::read(const std::string& path) {
   if (const int error = std::exchange(errno_of_read, 0)) throw std::system_error(error, std::generic_category());
+  if (std::exchange(no_memory_for_next_read, false)) throw std::bad_alloc();
   const auto it = now_.find(path);
   return it == now_.end() ? std::nullopt : std::optional(it->second->now);
 }

@@ -21,6 +21,7 @@ class FakeFiles : public Files {
   // The next operation throws a std::system_error with this number.
   int errno_of_next = 0;
   int errno_of_read = 0;  // the same of the next read()
+  bool no_memory_for_next_read = false;
   bool has_links = true;
 
   enum class Survives { nothing, everything, some };

@@ -1,11 +1,15 @@
 #include "trainer/ddp/snapshot_folder.h"
 
 #include <cerrno>
+#include <functional>
+#include <new>
 #include <sstream>
+#include <system_error>
 
 #include "tests/support/catch.h"
 #include "tests/support/command.h"
 #include "tests/trainer/fake_files.h"
+#include "trainer/ddp/damaged.h"
 
 using namespace ddprun;
 using Catch::Matchers::Contains;
@@ -28,7 +32,7 @@ SnapshotStamp verify(const std::string& bytes, const std::string& name) {
   std::string end;
   double metric = 0;
   if (!(words >> stamp.generation >> stamp.step >> metric >> end) || end != "end")
-    throw Error("cannot read " + name, "it is torn");
+    throw DamagedFile("cannot read " + name, "it is torn");
   stamp.metric = metric;
   return stamp;
 }
@@ -219,6 +223,33 @@ TEST_CASE("what the disk cannot give at the moment is no reason to begin anew", 
   run.save(2);
   run.files.errno_of_read = EIO;
   CHECK_THROWS_WITH(run.look(), Contains("cannot read the snapshot runs/a.pt: Input/output error"));
+  CHECK(run.start()->stamp.step == 2);
+}
+
+TEST_CASE("only what its bytes prove makes a snapshot damaged: whatever else fails leaves every file as it is",
+          "[snapshot_folder]") {
+  Run run;
+  run.policy.best = BestMetric::highest;
+  run.start();
+  run.save(1, 0.5);
+  run.save(2, 0.4);
+  const Names before = run.names();
+  const auto look = [&](const std::function<void()>& what) {
+    run.folder.emplace(run.policy, run.files);
+    run.folder->find(
+        [&](const std::string& bytes, const std::string& name) {
+          what();
+          return verify(bytes, name);
+        },
+        [&](const std::string& sentence) { run.warnings.push_back(sentence); });
+  };
+  CHECK_THROWS_AS(look([] { throw std::bad_alloc(); }), std::bad_alloc);
+  CHECK_THROWS_AS(look([] { throw std::system_error(EAGAIN, std::generic_category()); }), std::system_error);
+  CHECK_THROWS_AS(look([] { throw Error("cannot read it", "there is too little memory for it"); }), Error);
+  run.files.no_memory_for_next_read = true;
+  CHECK_THROWS_WITH(look([] {}), Contains("cannot read the snapshot runs/a.pt: there is too little memory for it"));
+  CHECK(run.warnings.empty());
+  CHECK(run.names() == before);
   CHECK(run.start()->stamp.step == 2);
 }
 

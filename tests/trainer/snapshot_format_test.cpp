@@ -196,6 +196,22 @@ TEST_CASE("a snapshot cut short anywhere is refused", "[snapshot]") {
   CHECK_THAT(complaint("hello"), Contains("it is torn or no file of torch.save"));
 }
 
+TEST_CASE("extra values that could not be read again are not written", "[snapshot]") {
+  const auto refused = [](nlohmann::json extra, const std::string& why) {
+    Snapshot snapshot;
+    snapshot.extra = std::move(extra);
+    CHECK_THROWS_WITH(encode(snapshot), Contains("cannot save the snapshot: its extra values " + why));
+  };
+  nlohmann::json deep = 1;
+  for (int i = 0; i < 125; ++i) deep = nlohmann::json::array({std::move(deep)});
+  Snapshot snapshot;
+  snapshot.extra = deep;
+  CHECK(decode(encode(snapshot), "the file").extra == deep);
+  refused(nlohmann::json::array({deep}), "are nested more than 126 deep");
+  refused(nlohmann::json(std::vector<int>((2 << 20) + 1)), "are more than 2097152");
+  refused(std::string((128 << 20) + 1, 'x'), "have more than 134217728 bytes of text");
+}
+
 TEST_CASE("the stock PyTorch reads our snapshots, and we read its files", "[snapshot]") {
   const TempFolder folder;
   write_example(folder);

@@ -10,6 +10,7 @@
 namespace ddprun {
 
 std::string sentence_of(const std::exception& error) {
+  if (dynamic_cast<const std::bad_alloc*>(&error)) return "there is too little memory (std::bad_alloc)";
   const auto* torch_error = dynamic_cast<const c10::Error*>(&error);
   return torch_error ? torch_error->what_without_backtrace() : error.what();
 }

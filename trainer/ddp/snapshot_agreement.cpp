@@ -1,14 +1,18 @@
 #include "trainer/ddp/snapshot_agreement.h"
 
 #include <algorithm>
+#include <new>
 #include <nlohmann/json.hpp>
 #include <random>
+#include <system_error>
 #include <utility>
 
 #include "ddprun/collectives.h"
 #include "trainer/ddp/all_or_none.h"
 #include "trainer/ddp/broadcast_bytes.h"
+#include "trainer/ddp/damaged.h"
 #include "trainer/ddp/rank_env.h"
+#include "trainer/ddp/torch_file.h"
 
 namespace ddprun {
 namespace {
@@ -112,14 +116,19 @@ std::optional<Snapshot> SnapshotAgreement::read_here() const {
     Snapshot snapshot = decode(is_known ? own_bytes_ : *read, path);
     const bool has_agreed = snapshot.digest == agreed_.digest && !agreed_.digest.empty();  // Python's have none
     return has_agreed ? std::optional(std::move(snapshot)) : std::nullopt;
-  } catch (const std::exception&) {
+  } catch (const DamagedFile&) {
     return std::nullopt;
+  } catch (const std::system_error&) {
+    return std::nullopt;
+  } catch (const std::bad_alloc&) {
+    throw NoMemory("the snapshot " + path_);
   }
 }
 
 std::optional<Snapshot> SnapshotAgreement::fetch() {
   if (holder_ < 0) return std::nullopt;
-  auto here = read_here();
+  std::optional<Snapshot> here;
+  all_or_none(group_, [&] { here = read_here(); });
   bool all_have_it = true;
   for (const json& said : all_gather_object(here.has_value(), group_)) all_have_it = all_have_it && said.get<bool>();
   if (all_have_it) return here;
@@ -128,8 +137,10 @@ std::optional<Snapshot> SnapshotAgreement::fetch() {
   all_or_none(group_, [&] {
     if (writes_ && group_.rank() != holder_ && !here)
       folder_.write(agreed_, [&](NewFile& file) { file.append(bytes.data(), bytes.size()); });
+    here.reset();
+    here = decode(bytes, "the snapshot " + path_);
   });
-  return decode(bytes, "the snapshot " + path_);
+  return here;
 }
 
 }  // namespace ddprun

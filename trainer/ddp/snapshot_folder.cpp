@@ -5,11 +5,13 @@
 #include <algorithm>
 #include <charconv>
 #include <cmath>
+#include <new>
 #include <system_error>
 #include <tuple>
 #include <utility>
 
 #include "rendezvous/error.h"
+#include "trainer/ddp/damaged.h"
 
 namespace ddprun {
 namespace {
@@ -106,10 +108,12 @@ void SnapshotFolder::put_aside(const std::string& path, const std::string& why, 
   }
 }
 
-// What the disk cannot give at the moment is no reason to begin anew: only what is bad is passed over.
+// What the disk or the memory cannot give at the moment is no reason to begin anew: only what is bad is passed over.
 std::optional<std::string> SnapshotFolder::read(const std::string& path) const {
   try {
     return files_.read(path);
+  } catch (const std::bad_alloc&) {
+    throw Error("cannot read the snapshot " + path, "there is too little memory for it", "It is left as it is.");
   } catch (const std::system_error& error) {
     throw Error("cannot read the snapshot " + path, error.code().message());
   }
@@ -122,7 +126,7 @@ std::optional<SnapshotFolder::Found> SnapshotFolder::try_read(const std::string&
   try {
     const SnapshotStamp stamp = verify(*bytes, "the snapshot " + path);
     return Found{path, std::move(*bytes), stamp};
-  } catch (const Error& error) {
+  } catch (const DamagedFile& error) {
     put_aside(path, error.what(), warn);
   }
   return std::nullopt;

@@ -49,7 +49,8 @@ struct SnapshotPolicy {
 
 class SnapshotFolder {
  public:
-  // Throws an Error for bytes that are no good; `name` is for its message.
+  // Throws a DamagedFile (damaged.h) for bytes that are no good; `name` is for its message. Anything else it throws
+  // ends the search, and every file stays what it is.
   using Verify = std::function<SnapshotStamp(const std::string& bytes, const std::string& name)>;
   using Warn = std::function<void(const std::string& sentence)>;
   // Appends a snapshot's content to the file.
@@ -64,7 +65,7 @@ class SnapshotFolder {
   explicit SnapshotFolder(SnapshotPolicy policy, Files& files = disk());
 
   // The newest one that is good; a sentence for each bad one, which is put aside. Before the first write(). An Error
-  // where the disk cannot give what is there.
+  // where the disk, or the memory, cannot hold what is there.
   std::optional<Found> find(const Verify& verify, const Warn& warn);
   // After find(): puts all of them aside, so that the next one finds none. The newest becomes PATH.old, the others go.
   // Whether there was one.

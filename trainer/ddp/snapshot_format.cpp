@@ -7,6 +7,8 @@
 #include <limits>
 
 #include "rendezvous/error.h"
+#include "trainer/ddp/damaged.h"
+#include "trainer/ddp/pickle.h"
 #include "trainer/ddp/torch_file.h"
 
 namespace ddprun {
@@ -88,8 +90,29 @@ Dict to_value(const ShardSamplerState& state) {
   return dict;
 }
 
+constexpr std::size_t kExtraValuesMax = kPickleNodesMax / 2;  // the rest is for the tensors
+constexpr std::size_t kExtraTextMax = kPickleTextMax / 2;
+constexpr std::size_t kExtraDepthMax = kPickleDepthMax - 2;  // it is a value in a dict
+
+Error too_much_extra(const std::string& why) { return Error("cannot save the snapshot", "its extra values " + why); }
+
+// What could not be read again is not written.
+struct ExtraRoom {
+  std::size_t values = kExtraValuesMax, text = kExtraTextMax;
+
+  void take(std::size_t bytes, std::size_t depth) {
+    if (depth > kExtraDepthMax)
+      throw too_much_extra("are nested more than " + std::to_string(kExtraDepthMax) + " deep");
+    if (values == 0) throw too_much_extra("are more than " + std::to_string(kExtraValuesMax));
+    if (text < bytes) throw too_much_extra("have more than " + std::to_string(kExtraTextMax) + " bytes of text");
+    --values;
+    text -= bytes;
+  }
+};
+
 // As Python's own values: JSON's text has no NaN.
-IValue value_of(const json& extra) {
+IValue value_of(const json& extra, ExtraRoom& room, std::size_t depth = 1) {
+  room.take(extra.is_string() ? extra.get_ref<const std::string&>().size() : 0, depth);
   switch (extra.type()) {
     case json::value_t::null:
       return IValue();
@@ -97,8 +120,7 @@ IValue value_of(const json& extra) {
       return extra.get<bool>();
     case json::value_t::number_integer:
     case json::value_t::number_unsigned:
-      if (extra > std::numeric_limits<std::int64_t>::max())
-        throw Error("cannot save the snapshot", "its extra values have a number above 2^63");
+      if (extra > std::numeric_limits<std::int64_t>::max()) throw too_much_extra("have a number above 2^63");
       return extra.get<std::int64_t>();
     case json::value_t::number_float:
       return extra.get<double>();
@@ -106,16 +128,19 @@ IValue value_of(const json& extra) {
       return extra.get<std::string>();
     case json::value_t::array: {
       List list = make_list();
-      for (const json& item : extra) list.push_back(value_of(item));
+      for (const json& item : extra) list.push_back(value_of(item, room, depth + 1));
       return list;
     }
     case json::value_t::object: {
       Dict dict = make_dict();
-      for (const auto& [key, item] : extra.items()) dict.insert(key, value_of(item));
+      for (const auto& [key, item] : extra.items()) {
+        room.take(key.size(), depth + 1);
+        dict.insert(key, value_of(item, room, depth + 1));
+      }
       return dict;
     }
     default:
-      throw Error("cannot save the snapshot", "its extra values are more than JSON");
+      throw too_much_extra("are more than JSON");
   }
 }
 
@@ -243,8 +268,8 @@ class Parts {
     }
     return result;
   }
-  Error strange(const char* key) const {
-    return Error("cannot read " + name_, std::string("its ") + key + " is not what it should be");
+  DamagedFile strange(const char* key) const {
+    return DamagedFile("cannot read " + name_, std::string("its ") + key + " is not what it should be");
   }
   std::vector<IValue> list(const char* key) const {
     const auto value = find(key);
@@ -263,7 +288,7 @@ class Parts {
 
 Dict as_dict(const Unpacked& unpacked, const std::string& name) {
   if (unpacked.value.isGenericDict()) return unpacked.value.toGenericDict();
-  throw Error("cannot read " + name, "it holds something else than a dict");
+  throw DamagedFile("cannot read " + name, "it holds something else than a dict");
 }
 
 }  // namespace
@@ -285,7 +310,8 @@ IValue to_value(const Snapshot& s) {
   dict.insert("GENERATION", s.generation);
   if (s.metric) dict.insert("METRIC", *s.metric);
   dict.insert("BUCKET_ORDER", to_value(s.bucket_order));
-  if (!s.extra.is_null()) dict.insert("EXTRA", value_of(s.extra));
+  ExtraRoom room;
+  if (!s.extra.is_null()) dict.insert("EXTRA", value_of(s.extra, room));
   return dict;
 }
 
@@ -295,10 +321,10 @@ Snapshot decode(const std::string& bytes, const std::string& name) {
   const Unpacked unpacked = unpack_torch_file(bytes, name);
   const Parts parts(as_dict(unpacked, name), name);
   const auto model_state = parts.dict("MODEL_STATE");
-  if (!model_state) throw Error("cannot read " + name, "it has no MODEL_STATE, so it is no snapshot");
+  if (!model_state) throw DamagedFile("cannot read " + name, "it has no MODEL_STATE, so it is no snapshot");
   // Ours always has a digest; Python's tutorial writes neither.
   if (parts.find("BUCKET_ORDER") && unpacked.digest.empty())
-    throw Error("cannot read " + name, "its SHA-256 is missing");
+    throw DamagedFile("cannot read " + name, "its SHA-256 is missing");
   Snapshot s;
   s.model_state = *model_state;
   s.optimizer_state = parts.dict("OPTIMIZER_STATE");

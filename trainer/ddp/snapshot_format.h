@@ -58,7 +58,8 @@ struct Snapshot {
 c10::IValue to_value(const Snapshot& snapshot);
 std::string encode(const Snapshot& snapshot);
 
-// Error, with `name` in it, for bytes that are torn, altered or no snapshot.
+// DamagedFile (damaged.h), with `name` in it, for bytes that are torn, altered or no snapshot; what else it throws says
+// nothing about them.
 Snapshot decode(const std::string& bytes, const std::string& name);
 
 // The weights alone, from a snapshot or from a state_dict saved as it is.

@@ -1,28 +1,29 @@
 #include "trainer/ddp/torch_file.h"
 
 #include <caffe2/serialize/inline_container.h>
-#include <caffe2/serialize/read_adapter_interface.h>
 #include <openssl/evp.h>
 #include <torch/csrc/jit/serialization/pickler.h>
 
-#include <algorithm>
 #include <array>
-#include <cstring>
 #include <exception>
 #include <memory>
 #include <new>
+#include <string_view>
 
 #include "rendezvous/error.h"
+#include "rendezvous/spelling.h"
+#include "trainer/ddp/archive.h"
+#include "trainer/ddp/damaged.h"
 #include "trainer/ddp/unpickler.h"
 
 namespace ddprun {
 namespace {
 
-using caffe2::serialize::PyTorchStreamReader;
 using caffe2::serialize::PyTorchStreamWriter;
 
 constexpr const char* kDigestRecord = "ddprun.sha256";
-constexpr const char* kByteOrder = "little";
+constexpr std::string_view kByteOrder = "little";
+constexpr const char* kNoMemoryInTorch = "allocate memory";  // of its allocator's sentence
 
 // Over each record's name, size and bytes, so that nothing can move from one to the next.
 class Digest {
@@ -88,56 +89,33 @@ class Writer {
   PyTorchStreamWriter out_{[this](const void* data, std::size_t size) { return take(data, size); }};
 };
 
-// LibTorch's own MemoryReadAdapter reads beyond the end where a torn archive asks for it.
-class Bytes final : public caffe2::serialize::ReadAdapterInterface {
- public:
-  explicit Bytes(const std::string& bytes) : bytes_(bytes) {}
-  size_t size() const override { return bytes_.size(); }
-  size_t read(uint64_t at, void* to, size_t count, const char*) const override {
-    if (at >= bytes_.size()) return 0;
-    count = std::min(count, bytes_.size() - at);
-    std::memcpy(to, bytes_.data() + at, count);
-    return count;
-  }
-
- private:
-  const std::string& bytes_;
-};
-
-std::string record(PyTorchStreamReader& in, const std::string& name) {
-  const auto [data, size] = in.getRecord(name);
-  return std::string(static_cast<const char*>(data.get()), size);
-}
-
 // Records come in the order they were written in; LibTorch's own bookkeeping comes after the digest.
-std::string check_digest(PyTorchStreamReader& in) {
-  if (!in.hasRecord(kDigestRecord)) return "";
+std::string check_digest(const Archive& archive) {
+  const auto* expected = archive.find(kDigestRecord);
+  if (!expected) return "";
   Digest digest;
-  for (const auto& name : in.getAllRecords()) {
+  for (const auto& [name, bytes] : archive.records()) {
     if (name == kDigestRecord) break;
-    if (name.rfind('.', 0) == 0) continue;  // LibTorch's own: .format_version, .storage_alignment
-    const auto [data, size] = in.getRecord(name);
-    digest.add(name, data.get(), size);
+    if (!name.starts_with('.'))  // LibTorch's own: .format_version, .storage_alignment
+      digest.add(std::string(name), bytes.data(), bytes.size());
   }
   const std::string hex = digest.hex();
-  if (record(in, kDigestRecord) != hex) throw std::runtime_error("its content does not match its SHA-256");
+  if (expected->bytes != hex) throw Malformed("its content does not match its SHA-256");
   return hex;
 }
 
-// What a torn directory says of sizes would be allocated first.
-void require_sizes_within(PyTorchStreamReader& in, std::size_t size) {
-  for (const auto& name : in.getAllRecords())
-    if (in.getRecordSize(name) > size) throw std::runtime_error("it is torn: a part of it is larger than the whole");
+std::string_view record(const Archive& archive, const std::string& name) {
+  if (const auto* found = archive.find(name)) return found->bytes;
+  throw Malformed("it is torn or no file of torch.save (it has no " + visible(name) + ")");
 }
 
-Unpacked unpack(const std::string& bytes) {
-  PyTorchStreamReader in(std::make_shared<Bytes>(bytes));
-  require_sizes_within(in, bytes.size());
-  const std::string digest = check_digest(in);
-  if (in.hasRecord("byteorder") && record(in, "byteorder") != kByteOrder)
-    throw std::runtime_error("its byte order is not this machine's");
-  return {unpickle(record(in, "data.pkl"), [&](const std::string& key) { return in.getRecord("data/" + key); }),
-          digest};
+Unpacked unpack(const std::string& bytes, const std::string& name) {
+  const Archive archive(bytes);
+  const std::string digest = check_digest(archive);
+  if (const auto* order = archive.find("byteorder"); order && order->bytes != kByteOrder)
+    throw Error("cannot read " + name, "its byte order is not this machine's");
+  const Pickle pickle = read_pickle(record(archive, "data.pkl"));
+  return {to_ivalue(pickle, [&](const std::string& key) { return record(archive, "data/" + key); }), digest};
 }
 
 }  // namespace
@@ -165,22 +143,20 @@ std::string write_torch_file(const c10::IValue& value, const std::function<void(
     out.record("data/" + std::to_string(number++), data.data(), data.sizeInBytes());
   }
   out.record("data.pkl", pickle.data(), pickle.size());
-  out.record("byteorder", kByteOrder, std::string(kByteOrder).size());
+  out.record("byteorder", kByteOrder.data(), kByteOrder.size());
   return out.finish();
 }
 
 Unpacked unpack_torch_file(const std::string& bytes, const std::string& name) {
   try {
-    return unpack(bytes);
+    return unpack(bytes, name);
+  } catch (const Malformed& error) {
+    throw DamagedFile("cannot read " + name, error.what());
   } catch (const std::bad_alloc&) {
-    throw NoMemory("cannot read " + name + ": there is no memory left for it");
+    throw NoMemory(name);
   } catch (const c10::Error& error) {
-    const std::string text = error.what_without_backtrace();
-    if (text.find("allocate memory") != std::string::npos || text.find("enough memory") != std::string::npos)
-      throw NoMemory("cannot read " + name + ": there is no memory left for it");
-    throw Error("cannot read " + name, "it is torn or no file of torch.save (" + text.substr(0, text.find('\n')) + ")");
-  } catch (const std::exception& error) {
-    throw Error("cannot read " + name, error.what());
+    if (std::string(error.what_without_backtrace()).find(kNoMemoryInTorch) != std::string::npos) throw NoMemory(name);
+    throw;
   }
 }
 

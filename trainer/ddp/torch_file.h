@@ -2,14 +2,15 @@
 //
 // Written: dicts, lists, strings, whole numbers, floats, bools, None and tensors, so that torch.load(weights_only=True)
 // reads them. A record "ddprun.sha256" of the archive holds the SHA-256 of all records before it (torch.load reads a
-// flipped byte in silence). Read: what weights_only accepts, see unpickler.h; the digest is checked where there is one.
+// flipped byte in silence). Read: what weights_only accepts, see pickle.h; the digest is checked where there is one.
 #pragma once
 #include <ATen/core/ivalue.h>
 
 #include <cstddef>
 #include <functional>
-#include <stdexcept>
 #include <string>
+
+#include "rendezvous/error.h"
 
 namespace ddprun {
 
@@ -24,12 +25,14 @@ struct Unpacked {
 };
 
 // The file may be good; it is this machine that cannot.
-class NoMemory : public std::runtime_error {
+class NoMemory : public Error {
  public:
-  using std::runtime_error::runtime_error;
+  explicit NoMemory(const std::string& name)
+      : Error("cannot read " + name, "there is too little memory for it", "It is left as it is.") {}
 };
 
-// NoMemory, or Error, with `name` in it, for bytes that are torn, altered or something else altogether.
+// `name` is for its errors: DamagedFile (damaged.h) for bytes that are torn, altered or something else altogether. Any
+// other exception, such as NoMemory, says nothing about the file.
 Unpacked unpack_torch_file(const std::string& bytes, const std::string& name);
 
 }  // namespace ddprun

@@ -1,22 +1,19 @@
-// Reads the pickle of a torch.save() file into values. Data only: it knows the few names that tensors and state dicts
-// are made of, refuses every other, and calls nothing.
-//
-// Known: dict, OrderedDict (read as a dict), list, tuple, str, int up to 64 bits, float, bool, None, torch.Size,
-// tensors and parameters. An object's attributes (BUILD, such as state_dict()._metadata) are dropped. Everything
-// malformed is a std::runtime_error; no length is trusted.
+// A pickle's graph (pickle.h) as LibTorch's values. What is used in several places there is one value here, too.
 #pragma once
 #include <ATen/core/ivalue.h>
-#include <c10/core/Allocator.h>
 
 #include <functional>
 #include <string>
-#include <tuple>
+#include <string_view>
+
+#include "trainer/ddp/pickle.h"
 
 namespace ddprun {
 
-// The bytes of the storage with this key.
-using StorageReader = std::function<std::tuple<at::DataPtr, std::size_t>(const std::string& key)>;
+// The bytes of the storage with this key; Malformed where there is none.
+using StorageReader = std::function<std::string_view(const std::string& key)>;
 
-c10::IValue unpickle(const std::string& pickle, const StorageReader& storage);
+// Malformed (damaged.h) where a storage is too small; whatever else it throws says nothing about the file.
+c10::IValue to_ivalue(const Pickle& pickle, const StorageReader& storage);
 
 }  // namespace ddprun
