@@ -28,6 +28,8 @@ std::string verdict_name(Verdict verdict) {
       return "success";
     case Verdict::worker_failed:
       return "worker-failed";
+    case Verdict::worker_final:
+      return "worker-final";
     case Verdict::interrupted:
       return "interrupted";
     case Verdict::too_few_nodes:

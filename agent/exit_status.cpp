@@ -3,6 +3,8 @@
 #include <csignal>
 #include <cstring>
 
+#include "rendezvous/worker_exit.h"
+
 namespace ddprun {
 namespace {
 
@@ -43,6 +45,8 @@ std::string signal_hint(int signal) {
 }
 
 std::string code_hint(int code) {
+  if (code == kWorkerFinal)
+    return "its work is done, but something of it could not be written; a restart would do it all again";
   if (code == kShellNotRunnable) return "the usual code of a shell that may not run a command it found";
   if (code == kShellNotFound) return "the usual code of a shell that did not find a command";
   if (const int signal = code - kShellSignal; signal > 0 && sigabbrev_np(signal))

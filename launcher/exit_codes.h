@@ -9,6 +9,7 @@ enum ExitCode : int {
   kUsage = 2,
   kRendezvousImpossible = 69,  // EX_UNAVAILABLE: no store, no port
   kInternalError = 70,         // EX_SOFTWARE
+  kFinal = 73,                 // EX_CANTCREAT: a worker says that no restart would help; do not start it again
   kRequeue = 75,               // EX_TEMPFAIL: preempted, and every rank has saved: start it again
   kInterrupted = 128,          // plus the signal's number
 };

@@ -142,6 +142,8 @@ int own_exit_code(const JobResult& result) {
       return kSuccess;
     case Verdict::worker_failed:
       return kWorkerFailed;
+    case Verdict::worker_final:
+      return outcome.cause->status.code;
     case Verdict::interrupted:
       if (result.finished) return kSuccess;  // what was stopped had nothing left to do: not to be started again
       return outcome.signal != SIGINT && result.saved ? kRequeue : kInterrupted + outcome.signal;

@@ -94,13 +94,16 @@ success
 a worker failed, and no restart was left
 .TP
 .B 2
-usage: an option, a program or a folder that cannot be
+usage: an option, a program or a folder that cannot be; or a worker ended with 2 before any progress
 .TP
 .B 69
 the store's port cannot be had
 .TP
 .B 70
 an internal error
+.TP
+.B 73
+a worker ended with 73: its work is done, but something of it could not be written; not to be started again
 .TP
 .B 75
 preempted, and every rank reported a complete snapshot: to be queued again

@@ -20,8 +20,9 @@ struct VerdictName {
   Verdict verdict;
   const char* name;
 };
-constexpr std::array<VerdictName, 6> kVerdicts{{{Verdict::success, "success"},
+constexpr std::array<VerdictName, 7> kVerdicts{{{Verdict::success, "success"},
                                                 {Verdict::worker_failed, "worker-failed"},
+                                                {Verdict::worker_final, "worker-final"},
                                                 {Verdict::interrupted, "interrupted"},
                                                 {Verdict::too_few_nodes, "too-few-nodes"},
                                                 {Verdict::refused, "refused"},

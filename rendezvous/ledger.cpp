@@ -1,13 +1,26 @@
 #include "rendezvous/ledger.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "rendezvous/random.h"
+#include "rendezvous/worker_exit.h"
 
 namespace ddprun {
 namespace {
 
 std::string count_of(int used, int allowed) { return std::to_string(used) + " of " + std::to_string(allowed); }
+
+// Empty where its exit code leaves it to us.
+std::string why_final(const ExitStatus& status, bool progressed) {
+  if (status.signal != 0 || status.start_error != 0 || status.hung) return {};
+  if (status.code == kWorkerFinal)
+    return "exit code " + std::to_string(kWorkerFinal) + " says that a restart would only do the same again";
+  if (status.code == kWorkerUsage && !progressed)
+    return "exit code " + std::to_string(kWorkerUsage) +
+           " before any progress is a usage error, which no restart mends";
+  return {};
+}
 
 }  // namespace
 
@@ -18,6 +31,7 @@ Ruling Ledger::charge_failure(const ExitStatus& status, bool progressed, TimePoi
   const bool same_again = record_.last_failure == status;
   record_.repeats = same_again ? record_.repeats + 1 : 0;
   record_.last_failure = status;
+  if (std::string why = why_final(status, progressed); !why.empty()) return {{}, std::move(why), true};
   if (policy_.max_restarts == 0) return {{}, "no restarts are allowed (--max-restarts 0)"};
   if (status.start_error != 0) return {{}, "it could not be started"};
   if (same_again && !progressed) return {{}, "the same failure twice in a row before any progress"};

@@ -24,6 +24,7 @@ struct RestartPolicy {
 struct Ruling {
   std::optional<TimePoint> restart_at;  // empty: the job ends
   std::string reason;
+  bool final = false;  // the worker's exit code says that no restart would help
 };
 
 class Ledger {

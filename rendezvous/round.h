@@ -150,6 +150,7 @@ struct Failure {
 enum class Verdict {
   success,
   worker_failed,
+  worker_final,  // it failed, and its exit code says that no restart would help (worker_exit.h)
   interrupted,
   too_few_nodes,  // no round could be formed in time
   refused,        // this node cannot be part of the job

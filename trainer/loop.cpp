@@ -2,6 +2,8 @@
 
 #include <torch/torch.h>
 
+#include <functional>
+
 #include "ddprun/collectives.h"
 #include "ddprun/weights.h"
 #include "rendezvous/print_line.h"
@@ -16,6 +18,8 @@ namespace ddprun {
 namespace {
 
 using Seconds = std::chrono::duration<double>;
+
+void say(const std::string& sentence) { print_line(stderr, "train: " + sentence); }
 
 // Why training does not go on.
 enum class Stop { none, save, leave };
@@ -147,7 +151,7 @@ void end_epoch(Loop& loop, std::int64_t seen, TimePoint began) {
   const bool last = run.at.epochs_run >= o.training.epochs, looks = is_due(run, o.evaluation.every);
   Judgement judgement;
   if (looks) {
-    loop.evaluation = evaluate(run, !o.evaluation.predictions.empty() && (last || o.evaluation.patience > 0));
+    loop.evaluation = evaluate(run, run.wanted.predictions && (last || o.evaluation.patience > 0));
     judgement = judge(loop);
   } else {
     const at::Tensor sum = run.epoch.loss_sum.clone();
@@ -166,8 +170,9 @@ void end_epoch(Loop& loop, std::int64_t seen, TimePoint began) {
   if (is_due(run, o.snapshot.every_epochs) || by_steps || judgement.best || loop.early) save_run(run, judgement.metric);
 }
 
-void write_result(const Loop& loop, const char* ended) {
+void write_result(const Loop& loop, const char* ended, const std::string& unsaved = {}) {
   loop.records.result({.ended = ended,
+                       .unsaved = unsaved,
                        .last = loop.last,
                        .evaluation = loop.evaluation,
                        .samples = loop.run.at.samples_seen - loop.from.samples_seen,
@@ -184,20 +189,31 @@ Ending leave(Loop& loop, Stop stop) {
   try {
     write_result(loop, "saved");
   } catch (const std::exception& error) {  // what counts is saved
-    print_line(stderr, std::string("train: ") + error.what());
+    say(error.what());
   }
   run.progress.line("saved at step " + std::to_string(run.at.step) + ", to go on from there later");
   return run.worker.has_launcher() ? Ending::saved : Ending::requeue;
 }
 
+// Where the last snapshot could not be written, the best one may be missing, too, or an earlier one than it should be.
+void load_best(Run& run, bool unsaved) {
+  const JudgeState& best = run.best.state();
+  if (run.options.snapshot.best == "none" || best.best_epoch == 0) return;
+  const std::string path = best_snapshot_path(run.options.snapshot.path);
+  if (!unsaved || run.snapshots->best_metric() == best.best)
+    load_weights(*run.model, path);
+  else if (best.best_epoch != run.at.epochs_run)
+    say("the best weights, of epoch " + std::to_string(best.best_epoch) + ", are not in " + path +
+        ": those of the last epoch are published instead.");
+}
+
 // The weights alone; of the best snapshot where one is kept.
-void publish_weights(Run& run) {
-  const SavingOptions& o = run.options.snapshot;
-  if (o.publish.empty()) return;
+void publish_weights(Run& run, bool unsaved = false) {
+  if (!run.wanted.publish) return;
   all_or_none(run.group, [&] {
     if (run.group.rank() != 0) return;
-    if (o.best != "none" && run.best.state().best_epoch > 0) load_weights(*run.model, best_snapshot_path(o.path));
-    publish(*run.model, o.publish);
+    load_best(run, unsaved);
+    publish(*run.model, run.options.snapshot.publish);
   });
 }
 
@@ -217,10 +233,9 @@ void tell_nothing_to_do(Run& run) {
 // What a script asked for it gets all the same: the numbers of the model as it is.
 Ending end_at_once(Run& run) {
   tell_nothing_to_do(run);
-  const Options& o = run.options;
-  if (!o.logging.result.empty() || !o.evaluation.predictions.empty()) {
+  if (run.wanted.result || run.wanted.predictions) {
     Loop loop{.run = run, .records = Records(run), .from = run.at, .early = run.judge.has_stopped()};
-    loop.evaluation = evaluate(run, !o.evaluation.predictions.empty());
+    loop.evaluation = evaluate(run, run.wanted.predictions);
     loop.last = report_of(loop, /*looked=*/true, 0, 1);
     all_or_none(run.group, [&] { write_result(loop, loop.early ? "early" : "done"); });
   }
@@ -228,13 +243,28 @@ Ending end_at_once(Run& run) {
   return Ending::done;
 }
 
+// What is asked for at the end. Where there is no snapshot to come back to, one part that cannot be had does not
+// withhold the others.
+void write_results(Loop& loop, const std::string& unsaved) {
+  Run& run = loop.run;
+  const auto attempt = [&](const std::function<void()>& part) {
+    try {
+      part();
+    } catch (const AgreedError& error) {
+      if (unsaved.empty()) throw;
+      if (run.group.rank() == 0) say(error.what());
+    }
+  };
+  attempt([&] { publish_weights(run, !unsaved.empty()); });
+  attempt([&] { all_or_none(run.group, [&] { write_result(loop, loop.early ? "early" : "done", unsaved); }); });
+}
+
 Ending finish(Loop& loop) {
   Run& run = loop.run;
   run.worker.phase(Phase::finishing);
-  run.snapshots->finish();  // no rank reports success before the last one is on disk
-  publish_weights(run);
+  const std::string unsaved = run.snapshots->try_finish();  // no rank reports success before the last one is on disk
   const Seconds time = Clock::now() - loop.began;
-  all_or_none(run.group, [&] { write_result(loop, loop.early ? "early" : "done"); });
+  write_results(loop, unsaved);
   if (loop.early)
     run.progress.line("ends early: the last " + std::to_string(run.options.evaluation.patience) +
                       " evaluations were no better than epoch " + std::to_string(run.judge.state().best_epoch));
@@ -244,7 +274,10 @@ Ending finish(Loop& loop) {
                                       .test_loss = loop.last.test_loss,
                                       .samples = run.at.samples_seen - loop.from.samples_seen,
                                       .time = time}));
-  return Ending::done;
+  if (unsaved.empty()) return Ending::done;
+  if (run.group.rank() == 0)
+    say(unsaved + " The training is complete but for this last snapshot: another start would repeat its last steps.");
+  return Ending::unsaved;
 }
 
 }  // namespace

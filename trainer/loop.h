@@ -12,6 +12,7 @@ namespace ddprun {
 
 enum class Ending {
   done,     // all epochs, or as many as brought anything
+  unsaved,  // the same, but the last snapshot could not be written
   saved,    // the launcher asked for a snapshot and an end
   requeue,  // SIGTERM did, and there is no launcher
   left,     // it asked for an end, as the job has failed elsewhere

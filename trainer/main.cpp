@@ -1,5 +1,4 @@
 // `train`: parse, check, run, exit code.
-#include <c10/util/Exception.h>
 #include <torch/utils.h>
 #include <unistd.h>
 
@@ -16,7 +15,9 @@
 #include "ddprun/process_group.h"
 #include "rendezvous/error.h"
 #include "rendezvous/print_line.h"
+#include "rendezvous/worker_exit.h"
 #include "trainer/config/command_line.h"
+#include "trainer/ddp/all_or_none.h"
 #include "trainer/ddp/gpu.h"
 #include "trainer/ddp/rank_env.h"
 #include "trainer/device_choice.h"
@@ -27,11 +28,21 @@
 namespace ddprun {
 namespace {
 
-constexpr int kFailed = 1, kUsage = 2, kRequeue = 75;  // the last: as ddprun's own, EX_TEMPFAIL
+constexpr int kFailed = 1, kUsage = kWorkerUsage, kUnsaved = kWorkerFinal,
+              kRequeue = 75;  // as ddprun's own, EX_TEMPFAIL
 
 constexpr std::chrono::seconds kLauncherEndsUsWithin{1};
+// A node's first rank may have other words on its command line than rank 0, its other ranks have not.
+constexpr std::chrono::seconds kRank0SpeaksWithin{3};
 
-int complain(const std::vector<std::string>& sentences) {
+// Before a rank says what all ranks find: where rank 0 says so, and ends, the launcher ends us meanwhile.
+void let_rank_0_speak(const RankEnv& env) {
+  if (env.rank == 0 || !env.under_agent) return;
+  std::this_thread::sleep_for(env.local_rank == 0 ? kRank0SpeaksWithin : 2 * kRank0SpeaksWithin);
+}
+
+int complain(const std::vector<std::string>& sentences, const RankEnv& env) {
+  let_rank_0_speak(env);
   for (const auto& sentence : sentences) print_line(stderr, "train: " + sentence);
   return kUsage;
 }
@@ -58,6 +69,7 @@ std::optional<at::Device> choose(const std::string& name, const RankEnv& env, st
 
 int code_of(Ending ending) {
   if (ending == Ending::requeue) return kRequeue;
+  if (ending == Ending::unsaved) return kUnsaved;
   return ending == Ending::left ? kFailed : 0;
 }
 
@@ -66,20 +78,21 @@ int run(const CommandLine& config, const RankEnv& env, const Environment& enviro
   if (options.training.deterministic) use_deterministic_algorithms();
   std::string problem;
   const auto device = choose(options.machine.device, env, problem);
-  if (!problem.empty()) return complain({problem});
+  if (!problem.empty()) return complain({problem}, env);
   const auto threads = static_cast<int>(options.machine.threads);
   if (const int chosen = choose_threads(threads, environment.count("OMP_NUM_THREADS"))) torch::set_num_threads(chosen);
   Progress progress(stdout, style_of(env), static_cast<int>(options.logging.every));
   const Ending ending = train(config, env, device, progress);
   // The last rank removes the file they met in; elsewhere the process's end is as good.
   if (options.group.init_method.starts_with("file://") && ending != Ending::left) destroy_process_group();
+  if (ending == Ending::unsaved) let_rank_0_speak(env);
   return code_of(ending);
 }
 
 int tour(const TourLine& line, const RankEnv& env) {
   std::string problem;
   const auto device = choose(line.device, env, problem);
-  if (!problem.empty()) return complain({problem});
+  if (!problem.empty()) return complain({problem}, env);
   torch::set_num_threads(1);  // of a machine that the ranks share
   return run_tour(line.name, {.svg = line.svg}, device.value_or(at::kCPU));
 }
@@ -89,8 +102,7 @@ std::string first_line(const std::string& text) { return text.substr(0, text.fin
 // Which of the ranks failed first is for the launcher to say: when one dies the others leave at once, without a word. A
 // peer that is alive but did not come in time is worth one.
 int report(const std::exception& error, const RankEnv& env) {
-  const auto* torch_error = dynamic_cast<const c10::Error*>(&error);
-  const std::string why = first_line(torch_error ? torch_error->what_without_backtrace() : error.what());
+  const std::string why = first_line(sentence_of(error));
   const bool timed_out = why.find("imed out") != std::string::npos;
   const std::string speaker = env.world_size > 1 ? "rank " + std::to_string(env.rank) + ": " : "";
   if (!is_loss_of_peer(error))
@@ -119,6 +131,8 @@ Environment with_given_rank(Environment environment, const GroupOptions& group) 
 }
 
 int leave(const Leave& leave) {
+  const RankEnv env = read_rank_env(process_environment(), /*store_in_it=*/false).env;
+  if (leave.code != 0) let_rank_0_speak(env);
   std::fputs(visible_lines(leave.text).c_str(), leave.code ? stderr : stdout);
   return leave.code;
 }
@@ -126,6 +140,10 @@ int leave(const Leave& leave) {
 // Runs what was asked for, and says why where it cannot be.
 int guarded(const RankEnv& env, const std::function<int()>& work) try { return work(); } catch (const Error& error) {
   print_line(stderr, std::string("train: ") + error.what());
+  return kFailed;
+} catch (const AgreedError& error) {
+  let_rank_0_speak(env);
+  print_line(stderr, "train: " + first_line(error.what()));
   return kFailed;
 } catch (const std::exception& error) {
   return report(error, env);
@@ -135,7 +153,7 @@ int main_of_tour(std::vector<std::string> arguments) {
   const TourLine line = read_tour_line(std::move(arguments));
   if (line.leave) return leave(*line.leave);
   const auto [env, problems] = read_rank_env(process_environment());
-  if (!problems.empty()) return complain(problems);
+  if (!problems.empty()) return complain(problems, env);
   return guarded(env, [&, &own = env] { return tour(line, own); });
 }
 
@@ -145,7 +163,7 @@ int main(std::vector<std::string> arguments) {
   if (config.leave) return leave(*config.leave);
   const Environment environment = with_given_rank(process_environment(), config.options.group);
   const auto [env, problems] = read_rank_env(environment, config.options.group.init_method == "env://");
-  if (!problems.empty()) return complain(problems);
+  if (!problems.empty()) return complain(problems, env);
   return guarded(env, [&, &own = env] { return run(config, own, environment); });
 }
 

@@ -18,8 +18,6 @@ double wall_time() {
   return std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count();
 }
 
-bool wants_metrics(const LoggingOptions& o) { return !o.metrics.empty() || !o.tensorboard.empty(); }
-
 MetricsOptions metrics_options(const Run& run) {
   MetricsOptions options{.jsonl = run.options.logging.metrics, .tensorboard = run.options.logging.tensorboard};
   if (run.at.step > 0) options.resumed_step = run.at.step;
@@ -30,16 +28,15 @@ MetricsOptions metrics_options(const Run& run) {
 }  // namespace
 
 Records::Records(Run& run) : run_(run) {
-  const LoggingOptions& o = run.options.logging;
   all_or_none(run.group, [&] {
     if (run.group.rank() != 0) return;
-    if (wants_metrics(o)) metrics_ = std::make_unique<MetricsLog>(metrics_options(run), wall_time());
+    if (run.wanted.metrics) metrics_ = std::make_unique<MetricsLog>(metrics_options(run), wall_time());
   });
 }
 
 void Records::step(const at::Tensor& loss) {
-  const LoggingOptions& o = run_.options.logging;
-  if (!wants_metrics(o) || o.every == 0 || run_.epoch.steps % o.every != 0) return;
+  const std::int64_t every = run_.options.logging.every;
+  if (!run_.wanted.metrics || every == 0 || run_.epoch.steps % every != 0) return;
   const at::Tensor mean = loss.to(torch::kDouble) / run_.group.world_size();
   reduce(mean, 0, ReduceOp::sum, run_.group);
   if (!metrics_) return;
@@ -82,6 +79,7 @@ void Records::result(const Result& r) const {
   result["seconds"] = r.seconds;
   if (r.samples > 0) result["samples_per_second"] = static_cast<double>(r.samples) / std::max(r.seconds, 1e-9);
   result["snapshot"] = o.snapshot.path;
+  if (!r.unsaved.empty()) result["snapshot_error"] = r.unsaved;
   write_result_file(o.logging.result, result);
 }
 

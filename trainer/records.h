@@ -9,7 +9,8 @@
 namespace ddprun {
 
 struct Result {
-  const char* ended;  // done, early, saved
+  const char* ended;    // done, early, saved
+  std::string unsaved;  // why the last snapshot is not there; empty: it is
   const EpochReport& last;
   const Evaluation& evaluation;  // the last one
   std::int64_t samples;          // of this process's part of the run, over all ranks

@@ -150,19 +150,32 @@ ProcessGroup meet(Worker& worker, const Options& options, const RankEnv& env, st
   return init_process_group(init);
 }
 
+// What every rank finds, and throws, from the same words of all.
+AgreedError agreed(const std::string& what, const std::string& why, const std::string& remedy) {
+  return AgreedError(Error(what, why, remedy).what());
+}
+
 // Ranks that do other things wait for each other for ever; those of a launcher have one command line.
-void check_same_settings(const Run& run) {
-  static const std::set<std::string> kOwn{"group.rank",      "data.folder",   "machine.device",
-                                          "machine.threads", "snapshot.path", "model.init",
-                                          "model.transfer",  "data.workers",  "group.init_method"};
+// What rank 0 alone does may be asked of it alone.
+void check_same_settings(Run& run) {
+  static const std::set<std::string> kOwn{
+      "group.rank",          "data.folder",      "machine.device",         "machine.threads",
+      "snapshot.path",       "model.init",       "model.transfer",         "data.workers",
+      "group.init_method",   "snapshot.publish", "evaluation.predictions", "logging.metrics",
+      "logging.tensorboard", "logging.result"};
   const auto all = all_gather_object(config_of(run), run.group);
   for (std::size_t rank = 1; rank < all.size(); ++rank)
     for (const auto& [key, value] : all[rank].items())
       if (!kOwn.contains(key) && value != all[0][key])
-        throw Error("the ranks are not of one run",
-                    "rank " + std::to_string(rank) + " has " + key + " = " + value.get<std::string>() +
-                        " and rank 0 has " + all[0][key].get<std::string>(),
-                    "Start all of them with the same settings.");
+        throw agreed("the ranks are not of one run",
+                     "rank " + std::to_string(rank) + " has " + key + " = " + value.get<std::string>() +
+                         " and rank 0 has " + all[0][key].get<std::string>(),
+                     "Start all of them with the same settings.");
+  const auto wants = [&](const char* key) { return all[0][key] != ""; };
+  run.wanted = {.publish = wants("snapshot.publish"),
+                .predictions = wants("evaluation.predictions"),
+                .metrics = wants("logging.metrics") || wants("logging.tensorboard"),
+                .result = wants("logging.result")};
 }
 
 void check_same_data(const Run& run) {
@@ -170,15 +183,17 @@ void check_same_data(const Run& run) {
   const auto all = all_gather_object(own, run.group);
   for (std::size_t rank = 1; rank < all.size(); ++rank)
     if (all[rank] != all[0])
-      throw Error("the ranks have different data",
-                  "rank " + std::to_string(rank) + " has " + all[rank][0].dump() + " samples to train on and " +
-                      all[rank][1].dump() + " to test on, and rank 0 has " + all[0][0].dump() + " and " +
-                      all[0][1].dump(),
-                  "Give each machine the same files.");
+      throw agreed("the ranks have different data",
+                   "rank " + std::to_string(rank) + " has " + all[rank][0].dump() + " samples to train on and " +
+                       all[rank][1].dump() + " to test on, and rank 0 has " + all[0][0].dump() + " and " +
+                       all[0][1].dump(),
+                   "Give each machine the same files.");
 }
 
 // What can only be written at the end is looked at before anything is trained, or put aside.
-void check_places(const Options& o) {
+void check_places(const Run& run) {
+  const Options& o = run.options;
+  if (run.group.rank() != 0) return;
   for (const std::string& path : {o.logging.result, o.evaluation.predictions, o.snapshot.publish})
     if (!path.empty()) check_result_file(path);
 }
@@ -239,7 +254,7 @@ Run begin_run(const CommandLine& config, const RankEnv& env, std::optional<at::D
   check_same_settings(run);
   at::globalContext().setDeterministicCuDNN(true);  // runs that begin alike end alike
   all_or_none(group, [&] {
-    check_places(o);
+    check_places(run);
     run.data = load_dataset(data_spec(o), run.device);
     make_parts(run);
   });

@@ -33,6 +33,11 @@ struct EpochSoFar {
   double loss_of(double sum) const { return sum / static_cast<double>(std::max<std::int64_t>(samples - skipped, 1)); }
 };
 
+// What rank 0 is to write, as all ranks know: some of it takes a part of each.
+struct Wanted {
+  bool publish = false, predictions = false, metrics = false, result = false;
+};
+
 struct Run {
   const CommandLine& config;
   const Options& options;
@@ -53,6 +58,7 @@ struct Run {
   std::unique_ptr<DistributedDataParallel<Model>> ddp = {};
   Position at = {};
   EpochSoFar epoch = {};
+  Wanted wanted = {};
 };
 
 // Meets the other ranks, loads the data, and resumes from the newest good snapshot if there is one. Every rank calls

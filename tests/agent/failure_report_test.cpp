@@ -116,6 +116,8 @@ TEST_CASE("every deadly signal has a meaning, and a shell's codes have theirs", 
   }
   CHECK(hint({.code = 127}) == "the usual code of a shell that did not find a command");
   CHECK(hint({.code = 137}) == "the usual code of a shell whose command was killed by SIGKILL");
+  CHECK(hint({.code = 73}) ==
+        "its work is done, but something of it could not be written; a restart would do it all again");
   CHECK(hint({.code = 3}).empty());
   CHECK(hint({.code = 255}).empty());
 }

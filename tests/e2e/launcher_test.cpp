@@ -133,10 +133,26 @@ TEST_CASE("a script that fails at once is tried twice, not until all restarts ar
   CHECK(has(ended.err, "the same failure twice in a row before any progress"));
 }
 
+TEST_CASE("a worker that says that no restart helps is not started again, and ddprun ends with its code") {
+  const TempFolder folder;
+  const auto end_with = [&](const std::string& code) {
+    return run(shell_job({"--max-restarts=9"}, "echo x >> tries" + code + "; exit " + code), kLimit,
+               {.cwd = folder.path()});
+  };
+  const Ended final = end_with("73");
+  CHECK(final == exited(73));
+  CHECK(has(final.err, "exit code 73 says that a restart would only do the same again"));
+  CHECK(read_file(folder / "tries73") == "x\n");
+  const Ended usage = end_with("2");
+  CHECK(usage == exited(2));
+  CHECK(has(usage.err, "exit code 2 before any progress is a usage error"));
+  CHECK(read_file(folder / "tries2") == "x\n");
+}
+
 TEST_CASE("restarts that are used up end the job") {
   const TempFolder folder;
   const Ended ended =
-      run(shell_job({"--max-restarts=2"}, "echo x >> tries; exit $(wc -l < tries)"), kLimit, {.cwd = folder.path()});
+      run(shell_job({"--max-restarts=2"}, "echo x >> tries; exit 1$(wc -l < tries)"), kLimit, {.cwd = folder.path()});
   CHECK(ended == exited(1));
   CHECK(read_file(folder / "tries") == "x\nx\nx\n");
   CHECK(has(ended.err, "all restarts are used up (2 of 2)"));

@@ -91,8 +91,8 @@ TEST_CASE("what the coordinator says arrives as it was said", "[control]") {
   CHECK(told(StartRound{3}).round == 3);
   CHECK(told(EndRound{3, true, "host7 joins"}).planned);
   CHECK(told(EndRound{3, true, "host7 joins"}).reason == "host7 joins");
-  const Verdict verdict = GENERATE(Verdict::success, Verdict::worker_failed, Verdict::interrupted,
-                                   Verdict::too_few_nodes, Verdict::refused);
+  const Verdict verdict = GENERATE(Verdict::success, Verdict::worker_failed, Verdict::worker_final,
+                                   Verdict::interrupted, Verdict::too_few_nodes, Verdict::refused);
   const Outcome outcome = told(EndJob{{verdict, SIGINT, "why", failure}}).outcome;
   CHECK(outcome.verdict == verdict);
   CHECK(outcome.signal == SIGINT);

@@ -411,6 +411,17 @@ TEST_CASE("the job succeeds when every node is done, not before", "[coordinator]
   CHECK(job.only<EndJob>(NodeDone{0, 1}).outcome.verdict == Verdict::success);
 }
 
+TEST_CASE("a worker's exit code that says so ends the job for good", "[coordinator]") {
+  for (const int code : {73, 2}) {
+    Job job({});
+    job.run({0});
+    const Outcome outcome = job.only<EndJob>(failure(1, {.code = code}), 1s).outcome;
+    CHECK(outcome.verdict == Verdict::worker_final);
+    REQUIRE(outcome.cause);
+    CHECK(outcome.cause->status.code == code);
+  }
+}
+
 TEST_CASE("the same failure twice ends the job with its cause, unless the round had lived long enough",
           "[coordinator]") {
   Job job({});

@@ -61,6 +61,27 @@ TEST_CASE("a program that cannot be started is not tried again", "[ledger]") {
   CHECK_FALSE(ledger.charge_failure({.start_error = ENOENT}, false, t0).restart_at);
 }
 
+TEST_CASE("a worker whose work is done but could not be kept is not started again", "[ledger]") {
+  Ledger ledger({.max_restarts = 3});
+  const Ruling ruling = ledger.charge_failure({.code = 73}, true, t0);
+  CHECK_FALSE(ruling.restart_at);
+  CHECK(ruling.final);
+  CHECK(ruling.reason == "exit code 73 says that a restart would only do the same again");
+  CHECK(ledger.counts().spent() == 0);
+}
+
+TEST_CASE("a usage error ends the job at once, but the same code after progress is a failure like any other",
+          "[ledger]") {
+  Ledger ledger({.max_restarts = 3});
+  CHECK(ledger.charge_failure({.code = 2}, true, t0).restart_at);
+  const Ruling ruling = ledger.charge_failure({.code = 2}, false, t0);
+  CHECK_FALSE(ruling.restart_at);
+  CHECK(ruling.final);
+  CHECK(ruling.reason == "exit code 2 before any progress is a usage error, which no restart mends");
+  CHECK(Ledger({.max_restarts = 3}).charge_failure({.signal = 2}, false, t0).restart_at);
+  CHECK(Ledger({.max_restarts = 0}).charge_failure({.code = 73}, true, t0).final);
+}
+
 TEST_CASE("the same failure again and again is waited out ever longer, up to a limit, with jitter", "[ledger]") {
   Ledger ledger({.max_restarts = 100, .backoff_first = 1s, .backoff_max = 8s}, 7);
   CHECK(ledger.charge_failure(killed, true, t0).restart_at == t0);

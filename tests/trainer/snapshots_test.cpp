@@ -1,6 +1,8 @@
 // Snapshots by real processes, through whatever can happen to them: ddp_worker has the scenarios.
 #include <signal.h>
 #include <sys/mount.h>
+#include <sys/resource.h>
+#include <torch/torch.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -19,6 +21,8 @@
 #include "tests/support/soak.h"
 #include "tests/trainer/ranks.h"
 #include "tests/trainer/snapshot_compare.h"
+#include "trainer/ddp/snapshot_folder.h"
+#include "trainer/ddp/snapshot_format.h"
 
 using namespace ddprun;
 using namespace ddprun::test;
@@ -74,6 +78,22 @@ class SmallDisk {
  private:
   std::string folder_;
   bool mounted_ = false;
+};
+
+// Of this process: so much more than it has may be mapped.
+class AddressSpaceLimit {
+ public:
+  explicit AddressSpaceLimit(std::size_t spare) {
+    getrlimit(RLIMIT_AS, &before_);
+    std::size_t pages = 0;
+    std::ifstream("/proc/self/statm") >> pages;
+    const rlimit limit{pages * static_cast<std::size_t>(getpagesize()) + spare, before_.rlim_max};
+    setrlimit(RLIMIT_AS, &limit);
+  }
+  ~AddressSpaceLimit() { setrlimit(RLIMIT_AS, &before_); }
+
+ private:
+  rlimit before_{};
 };
 
 }  // namespace
@@ -218,6 +238,67 @@ TEST_CASE("on a full disk the last good snapshot stays, training goes on, and it
   CHECK_THAT(end.err, Contains("cannot write the snapshot " + path + ": No space left on device. Free some space"));
   CHECK(names_in(folder / "disk") == std::set<std::string>{"run.pt", "run.pt.generation"});
   CHECK(last_number(run(worker({"save", path, "1"}), 60s).out, "resumed") == 1);
+}
+
+TEST_CASE("a run whose last snapshot cannot be written gives its results all the same, and is not started again",
+          "[snapshots]") {
+  const TempFolder folder;
+  SmallDisk disk(folder / "disk", "64k");  // the generation fits, a snapshot does not
+  if (!disk.mounted()) {
+    WARN("skipped: only root can mount a small disk");
+    return;
+  }
+  const std::string path = folder / "disk/run.pt", weights = folder / "weights.pt", result = folder / "result.json";
+  const Words train = train_with(
+      {"2", "--snapshot", path, "--batch-size=500", "--best=loss", "--publish", weights, "--result", result});
+  Words job{DDPRUN_BIN_DIR "/ddprun", "--nproc_per_node=2"};
+  job.insert(job.end(), train.begin(), train.end());
+  for (const Words& command : {train, job}) {
+    for (const std::string& file : {weights, result}) fs::remove(file);
+    const Ended end = run(command, 60s, {.env = {{"OMP_NUM_THREADS", "1"}}, .cwd = {}, .input = {}});
+    CHECK(end == exited(73));
+    const std::regex again("complete but for this last snapshot");
+    CHECK(std::distance(std::sregex_iterator(end.err.begin(), end.err.end(), again), {}) <=
+          (command == train ? 1 : 2));  // and in the report
+    CHECK_THAT(end.err, Contains("cannot write the snapshot " + path + ": No space left on device"));
+    CHECK_THAT(end.out, Contains("done: 2 epochs"));
+    const std::regex first_epoch("epoch 1 ");
+    CHECK(std::distance(std::sregex_iterator(end.out.begin(), end.out.end(), first_epoch), {}) == 1);
+    CHECK_FALSE(decode_weights(read_file(weights), weights).empty());
+    const auto numbers = nlohmann::json::parse(read_file(result));
+    CHECK(numbers["ended"] == "done");
+    CHECK(numbers["epochs"] == 2);
+    CHECK_THAT(numbers["snapshot_error"].get<std::string>(), Contains("No space left on device"));
+  }
+}
+
+// By less and less memory that is left, from more than enough to nearly none.
+TEST_CASE("with too little memory a good snapshot is not taken for a damaged one", "[snapshots][release-only]") {
+  const TempFolder folder;
+  const std::string path = folder / "run.pt";
+  Snapshot snapshot;
+  // Each larger than what malloc may keep for itself.
+  for (int i = 0; i < 2; ++i) snapshot.model_state.insert(std::to_string(i), torch::ones({9 << 20}));
+  const std::string bytes = encode(snapshot);
+  SnapshotFolder({.path = path}).write({1, 1}, [&](NewFile& file) { file.append(bytes.data(), bytes.size()); });
+  int found = 0, refused = 0, damaged = 0;
+  for (int spare = 240; spare >= 0; spare -= 10) {
+    const AddressSpaceLimit limit(static_cast<std::size_t>(spare) << 20);
+    try {
+      SnapshotFolder look({.path = path});
+      const auto verify = [](const std::string& content, const std::string& name) {
+        decode(content, name);
+        return SnapshotStamp{};
+      };
+      ++(look.find(verify, [&](const std::string&) { ++damaged; }) ? found : refused);
+    } catch (const std::exception&) {
+      ++refused;
+    }
+  }
+  CHECK(found > 0);
+  CHECK(refused > 5);
+  CHECK(damaged == 0);
+  CHECK(names_in(folder.path()) == std::set<std::string>{"run.pt"});
 }
 
 TEST_CASE("a folder that cannot be written is told before the first step, and a snapshot there stays readable",

@@ -2,8 +2,10 @@
 // run end with.
 #include <signal.h>
 
+#include <filesystem>
 #include <fstream>
 #include <regex>
+#include <sstream>
 
 #include "tests/support/catch.h"
 #include "tests/trainer/ranks.h"
@@ -201,4 +203,40 @@ TEST_CASE("what cannot work is one sentence and the right exit code", "[train]")
       test::run(train_with({}), 60s, {.env = {{"RANK", "2"}, {"WORLD_SIZE", "2"}}, .cwd = {}, .input = {}});
   CHECK(env == exited(2));
   CHECK_THAT(env.err, Contains("RANK is 2 but WORLD_SIZE is 2"));
+}
+
+TEST_CASE("what every rank finds is said once, and a usage error is not tried again", "[train]") {
+  const TempFolder folder;
+  const auto said_once = [&](const std::string& argument, int code, const std::string& sentence) {
+    std::vector<std::string> words{DDPRUN_BIN_DIR "/ddprun", "--nproc_per_node=3"};
+    for (const std::string& word : train_with({argument})) words.push_back(word);
+    const Ended end = test::run(words, 60s, {.env = {{"OMP_NUM_THREADS", "1"}}, .cwd = folder.path(), .input = {}});
+    CHECK(end == exited(code));
+    int lines = 0;
+    std::istringstream text(end.err);
+    for (std::string line; std::getline(text, line);)
+      lines += line.find(sentence) != std::string::npos && !line.starts_with("    | ");  // as the report quotes it
+    INFO(end.err);
+    return lines;
+  };
+  CHECK(said_once("--epochs=3", 2, "--epochs") <= 1);
+  CHECK(said_once("--model=resnet8", 2, "did you mean resnet18?") <= 1);
+  CHECK(said_once("--snapshot=none/run.pt", 1, "there is no folder none") <= 2);  // once in each of two rounds
+}
+
+TEST_CASE("ranks may differ in what rank 0 alone is to write", "[train]") {
+  const TempFolder folder;
+  folder.write("0.toml", "[snapshot]\npublish = \"" + (folder / "weights.pt").string() + "\"\n[logging]\nresult = \"" +
+                             (folder / "result.json").string() + "\"\nmetrics = \"" +
+                             (folder / "metrics.jsonl").string() + "\"\n[evaluation]\npredictions = \"" +
+                             (folder / "predictions.csv").string() + "\"\n");
+  folder.write("1.toml", "[snapshot]\npublish = \"\"\n");
+  const std::vector<std::string> settings{"1",          "--config",       folder / "{rank}.toml", "--batch-size=500",
+                                          "--snapshot", folder / "run.pt"};
+  run_ranks(2, settings);
+  for (const char* name : {"weights.pt", "result.json", "metrics.jsonl", "predictions.csv"})
+    CHECK(std::filesystem::file_size(folder / name) > 0);
+  std::filesystem::remove(folder / "weights.pt");
+  run_ranks(2, settings);  // nothing to do but that
+  CHECK(std::filesystem::exists(folder / "weights.pt"));
 }

@@ -2,8 +2,8 @@
 
 #include <c10/util/Exception.h>
 
+#include <new>
 #include <nlohmann/json.hpp>
-#include <stdexcept>
 
 #include "ddprun/collectives.h"
 
@@ -25,7 +25,7 @@ void all_or_none(const ProcessGroup& group, const std::function<void()>& part) {
     problem = sentence_of(error);
   }
   for (const nlohmann::json& said : all_gather_object(problem, group))
-    if (said != "") throw std::runtime_error(said.get<std::string>());
+    if (said != "") throw AgreedError(said.get<std::string>());
 }
 
 }  // namespace ddprun

@@ -2,13 +2,20 @@
 #pragma once
 #include <exception>
 #include <functional>
+#include <stdexcept>
 #include <string>
 
 #include "ddprun/process_group.h"
 
 namespace ddprun {
 
-// Every rank does its part, or all ranks throw what the first of them could not do. A collective.
+// The same sentence on all ranks: one of them is enough to say it.
+class AgreedError : public std::runtime_error {
+ public:
+  using std::runtime_error::runtime_error;
+};
+
+// Every rank does its part, or all ranks throw an AgreedError: what the first of them could not do. A collective.
 void all_or_none(const ProcessGroup& group, const std::function<void()>& part);
 
 // what(), without the lines that LibTorch adds for its developers.

@@ -237,11 +237,17 @@ void Snapshots::save(const TrainingState& state, const SaveRequest& request) {
 }
 
 void Snapshots::finish() {
-  all_or_none(impl_->group, [&] {
-    impl_->await_writing();
-    if (!impl_->failure.empty()) throw std::runtime_error(impl_->failure);
-  });
-  impl_->tell_what_is_safe();
+  if (const std::string why = try_finish(); !why.empty()) throw AgreedError(why);
 }
+
+std::string Snapshots::try_finish() {
+  impl_->await_writing();
+  for (const auto& said : all_gather_object(impl_->failure, impl_->group))
+    if (said != "") return said;
+  impl_->tell_what_is_safe();
+  return {};
+}
+
+std::optional<double> Snapshots::best_metric() const { return impl_->folder.best_metric(); }
 
 }  // namespace ddprun

@@ -123,6 +123,10 @@ class Snapshots {
 
   // Returns once the last save() is safe on all machines that keep a copy; throws where it is not.
   void finish();
+  // The same, for who has more to do: returns why it is not, the same sentence on all ranks; empty where it is.
+  std::string try_finish();
+  // Of the best one in this rank's folder; empty where there is none, or none is kept. After finish() or try_finish().
+  std::optional<double> best_metric() const;
 
  private:
   struct Impl;
