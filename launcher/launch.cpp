@@ -23,6 +23,7 @@
 #include "launcher/plan.h"
 #include "launcher/program.h"
 #include "rendezvous/error.h"
+#include "rendezvous/loopback.h"
 #include "rendezvous/print_line.h"
 
 namespace ddprun {
@@ -115,6 +116,10 @@ void warn_where_no_address_of_ours(const Config& config, const std::string& host
                          ", yet the other nodes' workers will look for it there.");
 }
 
+void warn_where_loopback_is_down() {
+  if (!loopback_is_up()) print_line(stderr, std::string("ddprun: ") + kLoopbackIsDown + ". " + kBringLoopbackUp);
+}
+
 std::vector<std::string> meeting_hosts(const Config& config) {
   std::vector<std::string> out;
   for (const MeetingPlace& where : meeting_places(config)) out.push_back(where.host);
@@ -185,6 +190,7 @@ int launch(const Config& config, const Machine& machine, int keeper_pidfd) {
   Place place = place_of(config, machine);
   if (several_nodes(config)) place.whose_meeting_places = whose_addresses(meeting_hosts(config), kLookUpLimit);
   AgentOptions options = job_options(config, machine, find_program(config, surroundings()), run_id, place);
+  warn_where_loopback_is_down();
   if (several_nodes(config)) {
     warn_where_open(config);
     warn_where_nobody_else_comes(config);

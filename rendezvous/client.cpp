@@ -5,6 +5,9 @@
 #include <thread>
 #include <utility>
 
+#include "rendezvous/loopback.h"
+#include "rendezvous/resolve.h"
+
 namespace ddprun {
 namespace {
 
@@ -85,6 +88,10 @@ std::string quoted(const std::vector<std::string>& keys) {
   return out;
 }
 
+bool is_this_machine(const std::string& host) {
+  return host == "localhost" || whose({.addresses = numeric_addresses(host)}) == Whose::ours;
+}
+
 }  // namespace
 
 // Every operation runs in here: one at a time, connected, with a deadline, its failures in words.
@@ -127,6 +134,8 @@ void Client::connect(TimePoint deadline) {
       return connect_once(deadline);
     } catch (const Broken& broken) {
       stream_.reset();
+      if (is_this_machine(options_.host) && !loopback_is_up())
+        throw Error(describe("connect", {}), kLoopbackIsDown, kBringLoopbackUp);
       const TimePoint again = Clock::now() + with_jitter(pause);
       if (again >= deadline) throw Late(broken.what());
       std::this_thread::sleep_until(again);

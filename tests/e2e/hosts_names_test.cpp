@@ -65,3 +65,21 @@ TEST_CASE("a node that waits for a name server says so, and ends at once when it
   node.kill(SIGTERM);
   CHECK(node.wait_exit(kLimit).code == 128 + SIGTERM);
 }
+
+namespace {
+
+// A machine that begins a network namespace, so that lo is down.
+Words without_loopback(Words command) {
+  command.insert(command.begin(), {"unshare", "--net"});
+  return command;
+}
+
+}  // namespace
+
+TEST_CASE("where the interface lo is down ddprun and whoever needs the store say so", "[hosts]") {
+  if (!hosts_or_skip()) return;
+  const Ended ended = run(without_loopback(job_of({"--max-restarts=0", DDPRUN_BIN_DIR "/host_worker"})), kLimit);
+  CHECK(ended.code == 1);
+  CHECK_THAT(ended.err, Catch::Contains("ddprun: the network interface lo is down. ") &&
+                            Catch::Contains("cannot connect: the network interface lo is down. "));
+}

@@ -12,6 +12,7 @@
 #include <utility>
 
 #include "rendezvous/error.h"
+#include "rendezvous/loopback.h"
 #include "trainer/ddp/gpu.h"
 #include "trainer/ddp/own_address.h"
 #include "trainer/ddp/store_adapter.h"
@@ -220,6 +221,8 @@ Place place_of(const InitOptions& options) {
 Store open_store(const Place& place, const InitOptions& options) {
   const RankEnv& env = place.env;
   if (options.store) return options.store;
+  if (!std::holds_alternative<InFile>(place.method) && !loopback_is_up())
+    throw Error(of_world(env.rank, env.world_size) + " cannot make a process group", kLoopbackIsDown, kBringLoopbackUp);
   if (env.world_size == 1) return make_intrusive<c10d::HashStore>();
   const auto* file = std::get_if<InFile>(&place.method);
   const bool serves = env.rank == 0 && !env.agent_store;
