@@ -26,7 +26,6 @@ constexpr milliseconds kLastWords{200};       // for what a worker that died wro
 constexpr milliseconds kWordsLimit{3'000};    // for the words of a failure to come from the coordinator, our own too
 constexpr milliseconds kGoodbyeLimit{5'000};  // beyond the others' grace
 constexpr milliseconds kLook{20};
-constexpr std::chrono::seconds kPatience{3};     // nodes start at different times
 constexpr std::chrono::seconds kAloneLimit{30};  // without the coordinator, once we have had one
 constexpr int kKeeperDied = 70;
 ServerLimits store_limits(const AgentOptions& options) {
@@ -118,6 +117,7 @@ JobResult Agent::run() {
   signals_.on_signal([this](int signal) { on_signal(signal); });
   watch_keeper();
   limit_run();
+  if (options_.meeting) wait_.tell_trouble("waiting for the coordinator at " + options_.meeting->places.front().host);
   coordination_->start();
   io_.run();
   wait_for_others();
@@ -223,7 +223,7 @@ void Agent::disconnected(const std::string& why, bool certain) {
   if (signal_ != 0) return happened(JobEnded{{Verdict::interrupted, signal_, "interrupted", {}}});
   const Duration patience = seat_ ? Duration(kAloneLimit) : options_.join_timeout;
   if (now - alone_since_ < patience) {
-    if (certain || now - alone_since_ >= kPatience) wait_.tell_trouble("waiting for the coordinator: " + why);
+    wait_.tell_trouble("waiting for the coordinator: " + why, certain);
     return warn_where_alone();
   }
   const Verdict verdict = seat_ ? Verdict::out_of_reach : Verdict::too_few_nodes;
@@ -304,6 +304,7 @@ void Agent::bring_store_near() {
 }
 
 void Agent::close_store() {
+  reach_.reset();
   dialer_.reset();
   proxy_.reset();
   store_.reset();
@@ -350,7 +351,17 @@ void Agent::say_ready() {
   if (options_.store_proxy) store.address = kLoopback;
   store_ = std::make_unique<Server>(store);
   last_store_port_ = store_->port();
+  check_reach();
   coordination_->send(NodeReady{coordination_->node(), offer()});
+}
+
+// Of several nodes the others' way to the store is none of ours.
+void Agent::check_reach() {
+  if (options_.meeting || is_own_loopback(options_.master_host)) return;
+  const ControlAddress store{options_.master_host, store_->port()};
+  reach_ = std::make_unique<StoreReach>(io_, std::make_shared<Resolver>(io_), store, [this, store](const auto& why) {
+    reporter_.store_out_of_reach(store.host, store.port, why);
+  });
 }
 
 NodeOffer Agent::offer() const {

@@ -25,6 +25,7 @@
 #include "agent/own_log.h"
 #include "agent/reporter.h"
 #include "agent/signal_queue.h"
+#include "agent/store_reach.h"
 #include "agent/supervisor.h"
 #include "agent/waiting_line.h"
 #include "agent/worker_group.h"
@@ -101,6 +102,7 @@ class Agent {
   void close_store();
   Seat as_workers_see(const Seat& seat);
   void say_ready();
+  void check_reach();
   NodeOffer offer() const;
 
   void happened(const Event& event);
@@ -141,6 +143,7 @@ class Agent {
   std::unique_ptr<FileTimer> file_timer_;  // of the current round
   std::unique_ptr<Server> store_;          // of the current or the coming round
   std::uint16_t last_store_port_ = 0;
+  std::unique_ptr<StoreReach> reach_;  // where the workers are told a name or address of ours
   std::unique_ptr<StoreProxy> proxy_;  // to the round's store on another node
   std::unique_ptr<StoreDialer> dialer_;
   std::unique_ptr<Coordination> coordination_;

@@ -169,8 +169,9 @@ class There : public Coordination {
   }
 
   std::string in_words(const std::string& trouble) const {
-    if (own_place_.why_not().empty()) return trouble;
-    return trouble + "; this node would listen there, but " + own_place_.why_not() + ", and tries again";
+    if (!own_place_.why_not().empty())
+      return trouble + "; this node would listen there, but " + own_place_.why_not() + ", and tries again";
+    return meeting_.odd.empty() || met_ ? trouble : trouble + "; " + meeting_.odd;
   }
 
   std::vector<ControlAddress> others_places() const {

@@ -24,6 +24,7 @@ struct Meeting {
   // agent at places[0].
   std::vector<ControlAddress> places;
   std::vector<Whose> whose = {};   // of each place
+  std::string odd = {};            // about them: "192.168.1.250 is no address of node7"; empty: nothing
   bool others_may_host = false;    // where no such port is free, other agents of this machine have them
   std::uint16_t control_port = 0;  // where an agent without such a place listens; 0: any free one
   std::string run_id;

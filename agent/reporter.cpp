@@ -163,6 +163,11 @@ void Reporter::only_here(const std::string& host, const std::string& option) {
                option + " that all of them reach.\n");
 }
 
+void Reporter::store_out_of_reach(const std::string& host, std::uint16_t port, const std::string& why) {
+  pipes_.print("ddprun: the workers are told to meet at " + host + ":" + std::to_string(port) +
+               " (--master-addr), and cannot: " + why + ". A job with one node needs no --master-addr.\n");
+}
+
 FailureReport Reporter::report_of(const Outcome& outcome) const {
   const Failure& failure = *outcome.cause;
   const WorkerRecord& record = workers_.records().at(failure.local_rank);

@@ -67,6 +67,7 @@ class Reporter {
 
   void regrouping(const EndRound& end);                                // not by a failure here
   void only_here(const std::string& host, const std::string& option);  // where the nodes are to meet, as it names it
+  void store_out_of_reach(const std::string& host, std::uint16_t port, const std::string& why);
 
  private:
   struct Noticed {

@@ -4,27 +4,31 @@
 
 #include <utility>
 
+#include "agent/waiting_words.h"
+
 namespace ddprun {
 
+using std::chrono::duration_cast;
 using std::chrono::seconds;
 
 WaitingLine::WaitingLine(asio::io_context& io, LogPipes& pipes)
-    : pipes_(pipes), lives_(isatty(STDERR_FILENO)), second_(io) {}
+    : pipes_(pipes), lives_(isatty(STDERR_FILENO)), due_(io) {}
 
 void WaitingLine::tell(const std::string& text) {
-  const bool known = text == text_;
+  if (text == text_) return;
   change(text);
-  if (!known && !lives_) pipes_.print("ddprun: " + text + ".\n");
+  told_.erase(text);  // what was so before is so again
+  print_once(text);
 }
 
-void WaitingLine::tell_trouble(const std::string& text) {
+void WaitingLine::tell_trouble(const std::string& text, bool certain) {
   change(text);
-  if (troubles_.insert(text).second && !lives_) pipes_.print("ddprun: " + text + ".\n");
+  if (certain || so_far() >= kPatience) print_once(text);
 }
 
 void WaitingLine::over() {
-  second_.cancel();
-  troubles_.clear();
+  due_.cancel();
+  told_.clear();
   if (!std::exchange(text_, {}).empty() && lives_) pipes_.show({});
 }
 
@@ -35,15 +39,31 @@ void WaitingLine::change(const std::string& text) {
   text_ = text;
   if (!begins) return;
   since_ = Clock::now();
-  if (lives_) count_seconds();
+  lives_ ? count_seconds() : tell_again_in_time();
+}
+
+void WaitingLine::print_once(const std::string& text) {
+  if (!lives_ && told_.insert(text).second) pipes_.print("ddprun: " + text + ".\n");
+}
+
+void WaitingLine::tell_again_in_time() {
+  const Duration next = next_reminder(so_far());
+  due_.expires_at(since_ + next);
+  due_.async_wait([this, next](const asio::error_code& error) {
+    if (error || text_.empty()) return;
+    if (next > kPatience && told_.contains(text_))
+      pipes_.print("ddprun: " + text_ + ", " + std::to_string(duration_cast<seconds>(next).count()) + " s so far.\n");
+    print_once(text_);
+    tell_again_in_time();
+  });
 }
 
 // Not before the first second is over: most waits are shorter.
 void WaitingLine::count_seconds() {
   const auto so_far = std::chrono::duration_cast<seconds>(Clock::now() - since_);
   if (so_far > seconds(0)) pipes_.show("ddprun: " + text_ + ", " + std::to_string(so_far.count()) + " s");
-  second_.expires_at(since_ + so_far + seconds(1));
-  second_.async_wait([this](const asio::error_code& error) {
+  due_.expires_at(since_ + so_far + seconds(1));
+  due_.async_wait([this](const asio::error_code& error) {
     if (!error && !text_.empty()) count_seconds();
   });
 }

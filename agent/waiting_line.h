@@ -1,4 +1,5 @@
-// The line about a wait for other nodes: on a terminal one that lives, with the time; in a log one for each change.
+// The line about a wait for other nodes: on a terminal one that lives, with the time; in a log one for each change, and
+// one now and then while nothing changes.
 //
 // For the thread of the io_context.
 #pragma once
@@ -18,21 +19,24 @@ class WaitingLine {
   WaitingLine(asio::io_context& io, LogPipes& pipes);
   // What is waited for now.
   void tell(const std::string& text);
-  // Why it lasts. Told once of each reason, as those of several places come in turn.
-  void tell_trouble(const std::string& text);
+  // Why it lasts. Told once of each reason, as those of several places come in turn; and not before kPatience, unless
+  // it is certain that time alone does not help.
+  void tell_trouble(const std::string& text, bool certain = false);
   void over();
   Duration so_far() const;
 
  private:
   void change(const std::string& text);
   void count_seconds();
+  void tell_again_in_time();
+  void print_once(const std::string& text);
 
   LogPipes& pipes_;
-  const bool lives_;  // on a terminal
-  asio::steady_timer second_;
-  std::string text_;  // empty: nothing is waited for
+  const bool lives_;        // on a terminal
+  asio::steady_timer due_;  // of the next second, or of the next line in a log
+  std::string text_;        // empty: nothing is waited for
   TimePoint since_;
-  std::set<std::string> troubles_;  // that were told of
+  std::set<std::string> told_;
 };
 
 }  // namespace ddprun

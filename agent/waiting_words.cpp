@@ -6,6 +6,7 @@ namespace ddprun {
 namespace {
 
 constexpr std::size_t kNamedMax = 5;
+constexpr int kReminderGrowth = 3;
 
 std::string amount(int here, int wanted, const std::string& what) {
   if (here >= wanted) return std::to_string(here) + " " + what + (here == 1 ? "" : "s");
@@ -30,6 +31,12 @@ std::string waiting_words(const std::optional<Attendance>& attendance, int own_w
   std::string out =
       amount(nodes, wanted, "node") + ", " + amount(workers, alike ? wanted * own_workers : workers, "worker");
   return awaited.empty() ? out : out + ", waiting for " + awaited_in_words(*attendance);
+}
+
+Duration next_reminder(Duration so_far) {
+  Duration next = kPatience;
+  while (next <= so_far) next *= kReminderGrowth;
+  return next;
 }
 
 bool is_own_loopback(const std::string& host) {

@@ -121,6 +121,14 @@ Whose host_of_first(const Config& config, const Place& place) {
   return ours_if(config.node_rank == 0);
 }
 
+// Where no node has the address, each says so.
+std::string odd_about_places(const Meeting& meeting, const Place& place) {
+  const auto& whose = place.whose_meeting_places;
+  if (whose.empty() || std::count(whose.begin(), whose.end(), Whose::anothers) != std::ssize(whose)) return {};
+  if (meeting.places.size() > 1) return "none of the job's endpoints is an address of " + place.host;
+  return meeting.places.front().host + " is no address of " + place.host;
+}
+
 Meeting meeting(const Config& config, const Program& program, const std::string& run_id, const Place& place) {
   Meeting out;
   for (const MeetingPlace& where : meeting_places(config))
@@ -128,6 +136,7 @@ Meeting meeting(const Config& config, const Program& program, const std::string&
   out.whose = place.whose_meeting_places;
   out.whose.resize(out.places.size(), Whose::unknown);
   out.whose.front() = host_of_first(config, place);
+  out.odd = odd_about_places(out, place);
   out.others_may_host = config.rdzv_backend != Backend::fixed;
   out.control_port = static_cast<std::uint16_t>(config.control_port);
   out.run_id = run_id;

@@ -1,5 +1,7 @@
 #include "agent/waiting_words.h"
 
+#include <vector>
+
 #include "tests/support/catch.h"
 
 using namespace ddprun;
@@ -24,4 +26,13 @@ TEST_CASE("of many missing nodes the first are named and the rest counted", "[wa
 TEST_CASE("a name that every machine calls its own is known", "[waiting]") {
   for (const char* own : {"localhost", "127.0.0.1", "127.1.2.3", "::1"}) CHECK(is_own_loopback(own));
   for (const char* other : {"10.0.0.1", "localhost.example", "gpu-7", "::2", ""}) CHECK_FALSE(is_own_loopback(other));
+}
+
+TEST_CASE("a wait is told of within three seconds, and then at growing intervals", "[waiting]") {
+  using namespace std::chrono_literals;
+  CHECK(next_reminder(0s) <= 3s);
+  std::vector<Duration> told;
+  for (Duration so_far{}; so_far < 1h; so_far = next_reminder(so_far)) told.push_back(so_far);
+  for (std::size_t i = 2; i < told.size(); ++i) CHECK(told[i] - told[i - 1] > told[i - 1] - told[i - 2]);
+  CHECK(told.size() < 10);
 }

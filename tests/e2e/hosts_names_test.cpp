@@ -76,6 +76,35 @@ Words without_loopback(Words command) {
 
 }  // namespace
 
+TEST_CASE("a meeting place that nobody has, or whose name nobody knows, is told of within seconds, and again",
+          "[hosts]") {
+  if (!hosts_or_skip()) return;
+  HostJob job(1, {});
+  const auto [options, why] = GENERATE(table<Words, std::string>(
+      {{{"--nnodes=2", "--node-rank=1", "--master-addr=10.99.0.77"}, "10.99.0.77 is no address of host0"},
+       {{"--nnodes=2", "--rdzv-backend=c10d", "--rdzv-endpoint=10.99.0.77:29400"}, "10.99.0.77 is no address of host0"},
+       {{"--nnodes=2", "--node-rank=0", "--master-addr=nosuchhost"}, "nosuchhost:29500: its name cannot be looked up"},
+       {{"--nnodes=2", "--rdzv-backend=c10d", "--rdzv-endpoint=nosuchhost:29400"},
+        "nosuchhost:29400: its name cannot be looked up"},
+       {{"--nnodes=1", "--master-addr=10.99.0.77"}, "10.99.0.77 is no address of this machine"},
+       {{"--nnodes=1", "--master-addr=nosuchhost"}, "its name cannot be looked up"}}));
+  Words words = options;
+  words.insert(words.end(), {"sleep", "60"});
+  Command& node = job.start_command(0, job_of(words));
+  node.wait_for_output("(waiting for the coordinator|told to meet at).*" + why, kLimit);
+  node.wait_for_output("(waiting for the coordinator|told to meet at).*" + why, kLimit, node.mark());
+}
+
+TEST_CASE("an address by which other machines know this one is nothing to tell of", "[hosts]") {
+  if (!hosts_or_skip()) return;
+  HostJob job(1, {});
+  const std::string address = GENERATE(std::string("host0"), Hosts::address(0));
+  const Ended ended =
+      job.start_command(0, job_of({"--nnodes=1", "--master-addr=" + address, "sleep", "3"})).wait_exit(kLimit);
+  CHECK(ended.code == 0);
+  CHECK(ended.err == "");
+}
+
 TEST_CASE("where the interface lo is down ddprun and whoever needs the store say so", "[hosts]") {
   if (!hosts_or_skip()) return;
   const Ended ended = run(without_loopback(job_of({"--max-restarts=0", DDPRUN_BIN_DIR "/host_worker"})), kLimit);
