@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <condition_variable>
 #include <cstdio>
+#include <cstdlib>
 #include <deque>
 #include <list>
 #include <map>
@@ -135,6 +136,7 @@ class CoordinatorServer::Impl {
   using CallerId = std::uint64_t;
 
   void run();
+  void end_after(const std::exception& error);
   void welcome(PeerConnection peer);
   void hear_caller(CallerId id, const std::string& bytes);
   void hand_to_store(CallerId id, int round);
@@ -182,7 +184,7 @@ class CoordinatorServer::Impl {
   std::vector<NodeId> round_;  // by group rank
   std::string record_;         // of it, as it is told; empty: there was none
   std::string reached_by_;     // an address of ours by which another host reached us
-  bool over_ = false;
+  bool over_ = false, failed_ = false;
   std::list<PeerListener> listeners_;
   asio::steady_timer decision_, look_;
   std::optional<TimePoint> decide_at_;
@@ -197,8 +199,22 @@ void CoordinatorServer::Impl::run() {
   while (!io_.stopped()) try {
       io_.run();
     } catch (const std::exception& error) {
-      print_line(stderr, std::string("ddprun: the coordinator goes on after an internal error: ") + error.what());
+      end_after(error);
     }
+}
+
+// Its state has advanced by half a step, and orders are lost: what it led is taken over by an election, from the record.
+// An error that comes again would do so in every state.
+void CoordinatorServer::Impl::end_after(const std::exception& error) {
+  const std::string what = std::string("an internal error: ") + error.what();
+  if (std::exchange(failed_, true)) {
+    print_line(stderr, "ddprun: " + what + ", the second one in the coordinator; ddprun ends. Please report this.");
+    std::abort();
+  }
+  options_.log("this node no longer coordinates the job, after " + what + ". Please report this.");
+  stop_leading({coordinator_ ? coordinator_->term() : elsewhere_.term, {}});
+  while (!callers_.empty()) end_caller(callers_.begin()->first);
+  look_around();  // its timer may be what failed
 }
 
 void CoordinatorServer::Impl::lead() {

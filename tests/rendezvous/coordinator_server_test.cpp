@@ -7,6 +7,7 @@
 #include <future>
 #include <memory>
 #include <mutex>
+#include <stdexcept>
 #include <utility>
 
 #include "rendezvous/calls.h"
@@ -384,6 +385,22 @@ TEST_CASE("who knows less of the job than an agent does not coordinate it any lo
   REQUIRE(survivor.until([&] { return survivor.elsewhere.has_value(); }));
   CHECK_FALSE(survivor.welcome);
   CHECK(newcomer.until([&] { return newcomer.elsewhere.has_value(); }));
+}
+
+TEST_CASE("an internal error ends the coordinator, and its agents look for another one", "[control]") {
+  bool failed = false;
+  const Port port({}, [&](int) {
+    if (!std::exchange(failed, true)) throw std::out_of_range("a bug");
+  });
+  port.server->lead();
+  Seeker agent({"localhost", port.place.port}, {});
+  REQUIRE(agent.until([&] { return agent.welcome.has_value(); }));
+  Calls calls(agent.io, trust("candidate"), [](NodeId, const Vote&) {});
+  calls.call({5, 4711}, {port.place});
+  CHECK(agent.until([&] { return agent.elsewhere.has_value(); }));
+  Seeker newcomer({"localhost", port.place.port}, {});
+  CHECK(newcomer.until([&] { return newcomer.elsewhere.has_value(); }));
+  CHECK_FALSE(newcomer.welcome);
 }
 
 TEST_CASE("a candidate asks the agents of its record, and calls them once it is elected", "[control]") {
