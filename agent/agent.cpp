@@ -13,6 +13,7 @@
 #include "agent/keeper.h"
 #include "agent/leftovers.h"
 #include "agent/waiting_words.h"
+#include "rendezvous/first_place.h"
 #include "rendezvous/overloaded.h"
 
 namespace ddprun {
@@ -26,7 +27,7 @@ constexpr milliseconds kLastWords{200};       // for what a worker that died wro
 constexpr milliseconds kWordsLimit{3'000};    // for the words of a failure to come from the coordinator, our own too
 constexpr milliseconds kGoodbyeLimit{5'000};  // beyond the others' grace
 constexpr milliseconds kLook{20};
-constexpr std::chrono::seconds kAloneLimit{30};  // without the coordinator, once we have had one
+constexpr std::chrono::seconds kNewJobLimit{5};  // for the others to be started again, where the job cannot go on
 constexpr int kKeeperDied = 70;
 ServerLimits store_limits(const AgentOptions& options) {
   ServerLimits limits;
@@ -75,6 +76,7 @@ EventJob event_job(const AgentOptions& options) {
 
 Agent::Agent(AgentOptions options, const RoundPolicy& policy)
     : options_(std::move(options)),
+      policy_(policy),
       supervisor_(options_.stop),
       signals_(io_, signals_of(options_)),
       timer_(io_),
@@ -92,21 +94,22 @@ Agent::Agent(AgentOptions options, const RoundPolicy& policy)
       log_(options_.log_level, [this](const std::string& line) { pipes_.print(line); }),
       event_log_(options_.event_log, [this](const std::string& line) { pipes_.print(line); }),
       job_events_(event_log_, workers_, event_job(options_)),
-      coordination_(coordination(policy)) {
+      coordination_(coordination()) {
   std::signal(SIGPIPE, SIG_IGN);
 }
 
-std::unique_ptr<Coordination> Agent::coordination(const RoundPolicy& policy) {
+std::unique_ptr<Coordination> Agent::coordination() {
   Coordination::Hooks hooks{[this] { connected(); },
                             [this](const ToAgent& message) { hear(message); },
                             [this] { happened(Isolated{}); },
                             [this](const std::string& why, bool certain) { disconnected(why, certain); },
-                            [this](const std::string& why) {
+                            [this](const std::string& why, bool certain) {
+                              if (certain) return begin_anew(why);
                               happened(JobEnded{{Verdict::out_of_reach, 0, why, {}}});
                             },
                             [this](const std::string& line) { pipes_.print("ddprun: " + line + "\n"); }};
-  if (!options_.meeting) return coordinate_here(io_, policy, std::move(hooks));
-  return meet(io_, policy, *options_.meeting, std::move(hooks));
+  if (!options_.meeting) return coordinate_here(io_, policy_, std::move(hooks));
+  return meet(io_, policy_, *options_.meeting, std::move(hooks));
 }
 
 JobResult Agent::run() {
@@ -207,6 +210,7 @@ void Agent::arm_timer() {
 void Agent::connected() {
   wait_.over();
   alone_since_ = TimePoint::max();
+  job_is_over_.clear();
   if (const auto round = supervisor_.round_with_workers())
     coordination_->send(NodeBack{coordination_->node(), *round, offer()});
   else
@@ -221,13 +225,39 @@ void Agent::disconnected(const std::string& why, bool certain) {
   log_.write(LogLevel::info, "the coordinator is out of reach: " + why);
   if (supervisor_.round_with_workers()) return;
   if (signal_ != 0) return happened(JobEnded{{Verdict::interrupted, signal_, "interrupted", {}}});
-  const Duration patience = seat_ ? Duration(kAloneLimit) : options_.join_timeout;
+  if (!job_is_over_.empty() && now - alone_since_ >= kNewJobLimit)
+    return happened(JobEnded{{Verdict::out_of_reach, 0, job_is_over_, {}}});
+  const Duration patience = seat_ ? Duration(kLooksForJob) : options_.join_timeout;
   if (now - alone_since_ < patience) {
     wait_.tell_trouble("waiting for the coordinator: " + why, certain);
     return warn_where_alone();
   }
   const Verdict verdict = seat_ ? Verdict::out_of_reach : Verdict::too_few_nodes;
   happened(JobEnded{{verdict, 0, "the coordinator could not be reached (" + why + ")", {}}});
+}
+
+// As if it had been started again, and not for long: whatever starts the others again may start this one, too.
+void Agent::begin_anew(const std::string& why) {
+  job_is_over_ = why;
+  alone_since_ = Clock::now();
+  pipes_.print("ddprun: " + why + "; this node ends its workers, and looks for " +
+               std::to_string(kNewJobLimit.count()) + " s whether the job begins anew.\n");
+  gives_up_ = true;
+  happened(Isolated{});
+  if (!supervisor_.round_with_workers()) meet_anew();
+}
+
+// Only now: where nobody listens any more the others take its workers for dead.
+void Agent::meet_anew() {
+  if (!std::exchange(gives_up_, false)) return;
+  asio::post(io_, [this] {
+    alone_since_ = Clock::now();
+    options_.meeting->instead_of = coordination_->node();
+    coordination_->leave();
+    coordination_.reset();
+    coordination_ = coordination();
+    coordination_->start();
+  });
 }
 
 void Agent::tell_of_signal() {
@@ -365,8 +395,14 @@ void Agent::check_reach() {
 }
 
 NodeOffer Agent::offer() const {
-  return {options_.workers, options_.master_host, store_ ? store_->port() : std::uint16_t{0},
-          options_.role,    options_.wished_rank, options_.logs.host};
+  return {options_.workers,
+          options_.master_host,
+          store_ ? store_->port() : std::uint16_t{0},
+          options_.role,
+          options_.wished_rank,
+          options_.logs.host,
+          {},
+          seat_ ? seat_->round : 0};
 }
 
 // Events that come up while an action is carried out wait for their turn.
@@ -407,7 +443,8 @@ void Agent::carry_out(const Action& action) {
                    if (!coordination_->connected()) disconnected("somebody wants us to end", false);
                  },
                  [&](const Rejoin&) {
-                   if (coordination_->connected()) say_ready();
+                   if (coordination_->connected()) return say_ready();
+                   meet_anew();
                  },
                  [&](const Finish& a) { finish(a.outcome); },
              },
@@ -502,7 +539,8 @@ bool Agent::workers_finished() {
 // All nodes print the same: the words of the one whose worker failed.
 void Agent::tell_why(const Outcome& outcome) {
   if (!outcome.cause) {
-    if (options_.meeting && outcome.verdict != Verdict::success && signal_ == 0) reporter_.ended(outcome);
+    const bool worth_words = outcome.verdict != Verdict::success || outcome.late;
+    if (options_.meeting && worth_words && signal_ == 0) reporter_.ended(outcome);
     return end(outcome);
   }
   const bool here = outcome.cause->node == coordination_->node();

@@ -90,9 +90,11 @@ class Agent {
   void limit_run();
   void arm_timer();
 
-  std::unique_ptr<Coordination> coordination(const RoundPolicy& policy);
+  std::unique_ptr<Coordination> coordination();
   void connected();
   void disconnected(const std::string& why, bool certain);
+  void begin_anew(const std::string& why);
+  void meet_anew();
   void tell_of_signal();
   void tell_of_wait(const std::optional<Attendance>& attendance);
   void warn_where_alone();
@@ -126,6 +128,7 @@ class Agent {
   void log(const char* kind, const What& what);
 
   AgentOptions options_;
+  RoundPolicy policy_;
   Supervisor supervisor_;
   asio::io_context io_;
   SignalQueue signals_;
@@ -148,6 +151,8 @@ class Agent {
   std::unique_ptr<StoreDialer> dialer_;
   std::unique_ptr<Coordination> coordination_;
   TimePoint alone_since_ = Clock::now();  // no coordinator in reach
+  std::string job_is_over_;               // why the job cannot go on here; this node looks whether it begins anew
+  bool gives_up_ = false;                 // it still ends its workers
   bool warned_where_alone_ = false;
   int signal_ = 0;                            // somebody wants ddprun to end
   bool hurried_ = false;                      // somebody wants that now

@@ -11,6 +11,7 @@
 #include "rendezvous/calls.h"
 #include "rendezvous/coordinator_server.h"
 #include "rendezvous/error.h"
+#include "rendezvous/first_place.h"
 #include "rendezvous/listen_socket.h"
 #include "rendezvous/overloaded.h"
 
@@ -95,6 +96,7 @@ class There : public Coordination {
         hooks_(std::move(hooks)),
         own_place_(io, {meeting.places, meeting.whose, meeting.others_may_host, names_},
                    {[this](const Listening& listening) { listen_also(listening); }, [this] { tell_of_held_place(); }}),
+        first_place_(meeting.places.size()),
         election_(trust_.own.instance, clock_seed()),
         election_timer_(io) {
     if (!trust_.tls->plain()) trust_.tls->prepare();
@@ -103,16 +105,21 @@ class There : public Coordination {
 
   void start() override {
     client_ = std::make_unique<CoordinatorClient>(
-        io_, CoordinatorClient::Options{meeting_.places, trust_, {meeting_.fingerprint, control_port_}},
+        io_,
+        CoordinatorClient::Options{
+            meeting_.places, trust_, {meeting_.fingerprint, control_port_, {}, meeting_.instead_of}},
         CoordinatorClient::Hooks{
             [this](const Welcome& welcome) { connected(welcome); }, [this](const ToAgent& message) { hear(message); },
             [this](const Elsewhere& told) { look_elsewhere(told); }, [this] { hooks_.on_isolated(); },
             [this](const CoordinatorClient::Trouble& trouble) { trouble_with(trouble); }});
-    calls_ = std::make_unique<Calls>(io_, names_, trust_, [this](NodeId voter, const Vote& vote) {
-      elect(VoteGiven{voter, vote});
-    });
-    if (own_place_.place() == 0u && meeting_.places.size() == 1) server_->lead();
-    own_place_.keep_trying();
+    calls_ = std::make_unique<Calls>(
+        io_, names_, trust_,
+        [this](NodeId voter, const Vote& vote) {
+          elect(VoteGiven{voter, vote});
+        },
+        [this](NodeId node) { elect(NodeDead{node}); });
+    lead_if_first();
+    look_for_own_place();
   }
 
   bool send(const FromAgent& message) override { return client_ && client_->send(message); }
@@ -128,8 +135,7 @@ class There : public Coordination {
 
   void leave() override {
     own_place_.stop();
-    client_.reset();
-    calls_.reset();
+    client_.reset();  // whom we call can still be told of the end
     election_timer_.cancel();
   }
   bool all_left(std::chrono::milliseconds most) override { return server_->wait_until_left(most); }
@@ -137,10 +143,19 @@ class There : public Coordination {
  private:
   using Answer = std::function<void(const Vote&)>;
 
+  // What the server has posted may run after our end.
+  template <class Function>
+  auto while_alive(Function function) {
+    return [alive = std::weak_ptr<const int>(alive_), function = std::move(function)] {
+      if (!alive.expired()) function();
+    };
+  }
+
   // The server has a loop and a context of its own: TLS contexts are for one thread.
   void listen(const RoundPolicy& policy) {
     const std::optional<Listening> at_own_place = own_place_.listen();
     const Listening listening = at_own_place ? *at_own_place : open_listener("", meeting_.control_port, kElsewhere);
+    if (own_place_.place() == 0u) first_place_.take();
     control_port_ = listening.port;
     const PeerTrust trust{std::make_shared<TlsContext>(meeting_.credentials, meeting_.run_id),
                           make_identity(meeting_.name, meeting_.run_id),
@@ -148,17 +163,17 @@ class There : public Coordination {
     server_ = std::make_unique<CoordinatorServer>(CoordinatorServer::Options{
         listening, trust, meeting_.fingerprint, policy, node(), kLease, hooks_.log,
         [this](const VoteRequest& request, const Answer& answer) {
-          asio::post(io_, [this, request, answer] { elect(VoteRequested{request}, answer); });
+          asio::post(io_, while_alive([this, request, answer] { elect(VoteRequested{request}, answer); }));
         },
         [this](const CoordinatorCall& call, const ControlAddress& caller) {
-          asio::post(io_, [this, call, caller] { called(call, caller); });
+          asio::post(io_, while_alive([this, call, caller] { called(call, caller); }));
         }});
   }
 
   void listen_also(const Listening& listening) {
     server_->listen_also(listening);
-    places_tried_ = 0;
-    if (own_place_.place() == 0u && meeting_.places.size() == 1) server_->lead();
+    if (own_place_.place() == 0u) first_place_.take();
+    lead_if_first();
   }
 
   // Only once nobody else of the job seems to have it.
@@ -182,6 +197,8 @@ class There : public Coordination {
 
   void connected(const Welcome& welcome) {
     own_place_.stop();
+    wants_place_ = false;
+    first_place_.connected();
     elect(InTouch{welcome.term});
     if (welcome.coordinator != node()) {
       calls_->hang_up();
@@ -217,21 +234,24 @@ class There : public Coordination {
 
   void trouble_with(const CoordinatorClient::Trouble& trouble) {
     elect(OutOfTouch{trouble.gone, client_->heard_at()});
-    lead_if_nobody_does();
+    first_place_.asked(trouble.known, Clock::now());
+    lead_if_first();
+    look_for_own_place();
     last_trouble_ = trouble.why;
     if (client_) hooks_.on_trouble(in_words(trouble.why), false);
   }
 
-  // A job goes on under another node's lead while the first place's was away.
-  void lead_if_nobody_does() {
-    if (own_place_.place() != 0u || meeting_.places.size() == 1 || ++places_tried_ != meeting_.places.size()) return;
-    if (election_.term() == 0 && !job_elsewhere_) server_->lead();
+  void lead_if_first() {
+    if (first_place_.begins(election_.newest(), Clock::now())) server_->lead();
+  }
+
+  // Until we are connected.
+  void look_for_own_place() {
+    if (client_ && !std::exchange(wants_place_, true)) own_place_.keep_trying();
   }
 
   void look_elsewhere(const Elsewhere& told) {
     met_ = true;
-    job_elsewhere_ = job_elsewhere_ || told.term > 0 || told.coordinator;
-    if (job_elsewhere_) own_place_.stop();
     if (told.coordinator && election_.would_follow(told.term) && told.coordinator != client_->coordinator())
       client_->be_referred_to(*told.coordinator);
   }
@@ -248,14 +268,19 @@ class There : public Coordination {
                      [&](const GiveVote& a) { answer(a.vote); },
                      [&](const Lead& a) { lead(a); },
                      [&](const Follow&) { follow(caller); },
-                     [&](const GiveUp&) {
-                       hooks_.on_hopeless(
-                           "the node that coordinated the job is gone, and of two nodes one cannot know "
-                           "whether the other lives");
-                     },
+                     [&](const GiveUp& a) { give_up(a.certain); },
                  },
                  action);
+    if (std::exchange(told_, election_.newest()) != election_.newest()) server_->knows(election_.newest());
     plan_election();
+  }
+
+  void give_up(bool certain) {
+    if (std::exchange(given_up_, true)) return;
+    const char* certainly =
+        "the node that coordinated the job is gone, and those that are left cannot elect another one";
+    const char* maybe = "the node that coordinated the job is gone, or out of reach: the others alone cannot know";
+    hooks_.on_hopeless(certain ? certainly : maybe, certain);
   }
 
   void plan_election() {
@@ -286,16 +311,19 @@ class There : public Coordination {
   Hooks hooks_;
   OwnPlace own_place_;
   std::uint16_t control_port_ = 0;
+  FirstPlace first_place_;
   Election election_;
+  RecordId told_;  // of the newest round that the server knows of
+  bool given_up_ = false;
   asio::steady_timer election_timer_;
   std::optional<Round> record_;  // the coordinator's last one
-  std::size_t places_tried_ = 0;
-  bool job_elsewhere_ = false;
+  bool wants_place_ = false;
   bool met_ = false;  // another agent of the job, at a place
   std::string last_trouble_;
   std::unique_ptr<CoordinatorServer> server_;
   std::unique_ptr<CoordinatorClient> client_;
   std::unique_ptr<Calls> calls_;
+  std::shared_ptr<const int> alive_ = std::make_shared<int>();
 };
 
 }  // namespace

@@ -31,6 +31,7 @@ struct Meeting {
   std::string name;  // of this machine, for people
   Fingerprint fingerprint;
   Credentials credentials = {};
+  NodeId instead_of = 0;  // this agent was that node, in a job that could not go on
 };
 
 class Coordination {
@@ -41,8 +42,9 @@ class Coordination {
     std::function<void()> on_isolated;  // Isolated, agent/events.h
     // The coordinator is out of reach, again and again. `certain`: and not because it is late.
     std::function<void(const std::string& why, bool certain)> on_trouble;
-    std::function<void(const std::string& why)> on_hopeless;  // no coordinator can be elected any more
-    std::function<void(const std::string& line)> log;         // from any thread
+    // The job cannot go on here, as no coordinator is elected. `certain`: nor elsewhere, as far as this node knows.
+    std::function<void(const std::string& why, bool certain)> on_hopeless;
+    std::function<void(const std::string& line)> log;  // from any thread
   };
   virtual ~Coordination() = default;
   virtual void start() = 0;

@@ -34,6 +34,8 @@ std::string verdict_name(Verdict verdict) {
       return "interrupted";
     case Verdict::too_few_nodes:
       return "too-few-nodes";
+    case Verdict::too_few_left:
+      return "too-few-left";
     case Verdict::refused:
       return "refused";
     case Verdict::out_of_reach:

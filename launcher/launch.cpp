@@ -155,6 +155,7 @@ int own_exit_code(const JobResult& result) {
     case Verdict::too_few_nodes:
     case Verdict::refused:
       return kRendezvousImpossible;
+    case Verdict::too_few_left:
     case Verdict::out_of_reach:
       return kRequeue;
   }

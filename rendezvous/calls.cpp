@@ -37,14 +37,18 @@ class Calls::Call : public std::enable_shared_from_this<Calls::Call> {
     bool always = false;
   };
   Call(asio::io_context& io, const std::shared_ptr<Resolver>& names, const PeerTrust& trust, Aim aim,
-       const OnVote& on_vote)
+       const OnVote& on_vote, const OnDead& on_dead)
       : io_(io),
         trust_(trust),
         aim_(std::move(aim)),
         on_vote_(on_vote),
-        connector_(
-            io, names,
-            {[this](tcp::socket socket) { prove(std::move(socket)); }, [this](const Connector::Failure&) { fail(); }}),
+        on_dead_(on_dead),
+        connector_(io, names,
+                   {[this](tcp::socket socket) { prove(std::move(socket)); },
+                    [this](const Connector::Failure& failure) {
+                      fail();
+                      if (failure.refused) dead();
+                    }}),
         pause_(io),
         limit_(io) {}
 
@@ -94,10 +98,17 @@ class Calls::Call : public std::enable_shared_from_this<Calls::Call> {
     again_ = aim_.always;  // it has been told, unless another one starts there
   }
 
+  void dead() {
+    if (aim_.node != 0 && on_dead_) on_dead_(aim_.node);
+  }
+
   void hear(const std::string& bytes) {
     try {
-      if (const auto message = decode_to_agent(bytes); const auto* vote = std::get_if<Vote>(&message))
-        on_vote_(vote->voter, *vote);  // another agent may have that address by now
+      const auto message = decode_to_agent(bytes);
+      const auto* vote = std::get_if<Vote>(&message);
+      if (!vote) return;
+      if (vote->voter != aim_.node) return dead();  // another agent has that address by now
+      on_vote_(vote->voter, *vote);
     } catch (const BadMessage&) {
       fail();
     }
@@ -125,6 +136,7 @@ class Calls::Call : public std::enable_shared_from_this<Calls::Call> {
   const PeerTrust& trust_;
   Aim aim_;
   const OnVote& on_vote_;
+  const OnDead& on_dead_;
   Connector connector_;
   asio::steady_timer pause_, limit_;
   std::optional<PeerConnection> proving_;
@@ -135,12 +147,13 @@ class Calls::Call : public std::enable_shared_from_this<Calls::Call> {
   Duration next_pause_ = kPauseFirst;
 };
 
-Calls::Calls(asio::io_context& io, std::shared_ptr<Resolver> names, PeerTrust trust, OnVote on_vote)
+Calls::Calls(asio::io_context& io, std::shared_ptr<Resolver> names, PeerTrust trust, OnVote on_vote, OnDead on_dead)
     : io_(io),
       names_(std::move(names)),
       trust_(std::move(trust)),
       on_vote_(std::move(on_vote)),
       on_any_vote_([this](NodeId voter, const Vote& vote) { hear(voter, vote); }),
+      on_dead_(std::move(on_dead)),
       others_in_(io) {}
 
 Calls::~Calls() = default;
@@ -166,7 +179,8 @@ void Calls::ask(const VoteRequest& request) {
 }
 
 void Calls::say(const RoundNode& node, const Text& text, bool again) {
-  calls_.push_back(std::make_shared<Call>(io_, names_, trust_, Call::Aim{node.control, node.id, false}, on_any_vote_));
+  calls_.push_back(
+      std::make_shared<Call>(io_, names_, trust_, Call::Aim{node.control, node.id, false}, on_any_vote_, on_dead_));
   calls_.back()->say(text, again);
 }
 
@@ -187,7 +201,7 @@ void Calls::call(const CoordinatorCall& call, const std::vector<ControlAddress>&
   others_in_.cancel();
   for (const RoundNode& node : std::exchange(others_, {})) say(node, text, true);
   for (const ControlAddress& place : always) {
-    calls_.push_back(std::make_shared<Call>(io_, names_, trust_, Call::Aim{place, 0, true}, on_any_vote_));
+    calls_.push_back(std::make_shared<Call>(io_, names_, trust_, Call::Aim{place, 0, true}, on_any_vote_, on_dead_));
     calls_.back()->say(text, true);
   }
 }

@@ -28,7 +28,9 @@ constexpr std::chrono::seconds kCallAgainFor{60};
 class Calls {
  public:
   using OnVote = std::function<void(NodeId voter, const Vote& vote)>;
-  Calls(asio::io_context& io, std::shared_ptr<Resolver> names, PeerTrust trust, OnVote on_vote);
+  // Nobody listens any more where that node did, or another agent does.
+  using OnDead = std::function<void(NodeId node)>;
+  Calls(asio::io_context& io, std::shared_ptr<Resolver> names, PeerTrust trust, OnVote on_vote, OnDead on_dead = {});
   ~Calls();  // hangs up
 
   // All nodes of the request's record but the candidate. Ends what was before.
@@ -48,6 +50,7 @@ class Calls {
   std::shared_ptr<Resolver> names_;
   PeerTrust trust_;
   OnVote on_vote_, on_any_vote_;
+  OnDead on_dead_;
   std::vector<std::shared_ptr<Call>> calls_;
   std::vector<RoundNode> others_;  // not asked yet
   Text others_text_;

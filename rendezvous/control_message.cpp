@@ -14,17 +14,19 @@ namespace {
 using Json = nlohmann::json;
 
 constexpr std::size_t kNameMax = 1024, kTextMax = 256 << 10, kListMax = 1 << 16;
-constexpr int kPortMax = 65'535, kWorkersMax = 1 << 16, kRanksMax = 1 << 28, kAny = std::numeric_limits<int>::max();
+constexpr int kPortMax = 65'535, kWorkersMax = 1 << 16, kRanksMax = 1 << 28, kRoundsMax = 1 << 30,
+              kAny = std::numeric_limits<int>::max();
 
 struct VerdictName {
   Verdict verdict;
   const char* name;
 };
-constexpr std::array<VerdictName, 7> kVerdicts{{{Verdict::success, "success"},
+constexpr std::array<VerdictName, 8> kVerdicts{{{Verdict::success, "success"},
                                                 {Verdict::worker_failed, "worker-failed"},
                                                 {Verdict::worker_final, "worker-final"},
                                                 {Verdict::interrupted, "interrupted"},
                                                 {Verdict::too_few_nodes, "too-few-nodes"},
+                                                {Verdict::too_few_left, "too-few-left"},
                                                 {Verdict::refused, "refused"},
                                                 {Verdict::out_of_reach, "out-of-reach"}}};
 
@@ -101,6 +103,7 @@ class Fields {
 Json to_json(const NodeOffer& offer) {
   Json out{{"workers", offer.workers}, {"host", offer.host}, {"port", offer.port}, {"role", offer.role}};
   out["name"] = offer.name;
+  out["rounds"] = offer.rounds;
   if (offer.wished_rank) out["rank"] = *offer.wished_rank;
   return out;
 }
@@ -110,7 +113,8 @@ NodeOffer offer_from(const Fields& fields) {
                 .host = fields.text("host"),
                 .port = fields.port("port"),
                 .role = fields.text("role"),
-                .name = fields.text("name")};
+                .name = fields.text("name"),
+                .rounds = fields.whole("rounds", 0, kRoundsMax)};
   if (fields.has("rank")) out.wished_rank = fields.whole("rank", std::numeric_limits<int>::min());
   return out;
 }
@@ -147,6 +151,7 @@ Json to_json(const Outcome& outcome) {
   for (const VerdictName& known : kVerdicts)
     if (known.verdict == outcome.verdict) out["verdict"] = known.name;
   if (outcome.cause) out["cause"] = to_json(*outcome.cause);
+  if (outcome.late) out["late"] = true;
   return out;
 }
 
@@ -156,6 +161,7 @@ Outcome outcome_from(const Fields& fields) {
     if (name != known.name) continue;
     Outcome out{known.verdict, fields.whole("signal", 0, NSIG), fields.text("reason", kTextMax), {}};
     if (fields.has("cause")) out.cause = failure_from(fields.object("cause"));
+    out.late = fields.has("late") && fields.flag("late");
     return out;
   }
   throw BadMessage("'verdict' is unknown");
@@ -342,49 +348,46 @@ std::string difference(const Fingerprint& coordinators, const Fingerprint& newco
 }
 
 std::string encode(const FromAgent& message) {
-  return written(
-      std::visit(overloaded{
-                     [](const Hello& m) {
-                       return Json{{"type", "hello"},
-                                   {"job", to_json(m.fingerprint)},
-                                   {"control_port", m.control_port},
-                                   {"term", m.record.term},
-                                   {"round", m.record.round}};
-                     },
-                     [](const Heartbeat& m) {
-                       return Json{{"type", "heartbeat"}, {"number", m.number}, {"answered", m.answered}};
-                     },
-                     [](const FailureWords& m) {
-                       return Json{{"type", "failure-words"}, {"text", m.text}};
-                     },
-                     [](const NodeReady& m) {
-                       return Json{{"type", "ready"}, {"offer", to_json(m.offer)}};
-                     },
-                     [](const NodeConfirmed& m) { return of_round("confirmed", m.round); },
-                     [](const NodeRunning& m) { return of_round("running", m.round); },
-                     [](const NodeDone& m) { return of_round("done", m.round); },
-                     [](const WorkerFailed& m) {
-                       Json out{{"type", "failed"}, {"failure", to_json(m.failure)}};
-                       if (m.progressed) out["progressed"] = *m.progressed;
-                       return out;
-                     },
-                     [](const NodeLeaves& m) {
-                       return Json{{"type", "leaves"}, {"signal", m.signal}};
-                     },
-                     [](const JobInterrupted& m) {
-                       return Json{{"type", "interrupted"}, {"signal", m.signal}};
-                     },
-                     [](const NodeBack& m) {
-                       return Json{{"type", "back"}, {"round", m.round}, {"offer", to_json(m.offer)}};
-                     },
-                     [](const VoteRequest& m) {
-                       return Json{{"type", "vote-request"}, {"term", m.term}, {"record", to_json(*m.record)}};
-                     },
-                     [](const CoordinatorCall& m) {
-                       return Json{{"type", "call"}, {"term", m.term}, {"control_port", m.control_port}};
-                     },
-                 },
-                 message));
+  return written(std::visit(
+      overloaded{
+          [](const Hello& m) {
+            return Json{{"type", "hello"},       {"job", to_json(m.fingerprint)}, {"control_port", m.control_port},
+                        {"term", m.record.term}, {"round", m.record.round},       {"instead_of", m.instead_of}};
+          },
+          [](const Heartbeat& m) {
+            return Json{{"type", "heartbeat"}, {"number", m.number}, {"answered", m.answered}};
+          },
+          [](const FailureWords& m) {
+            return Json{{"type", "failure-words"}, {"text", m.text}};
+          },
+          [](const NodeReady& m) {
+            return Json{{"type", "ready"}, {"offer", to_json(m.offer)}};
+          },
+          [](const NodeConfirmed& m) { return of_round("confirmed", m.round); },
+          [](const NodeRunning& m) { return of_round("running", m.round); },
+          [](const NodeDone& m) { return of_round("done", m.round); },
+          [](const WorkerFailed& m) {
+            Json out{{"type", "failed"}, {"failure", to_json(m.failure)}};
+            if (m.progressed) out["progressed"] = *m.progressed;
+            return out;
+          },
+          [](const NodeLeaves& m) {
+            return Json{{"type", "leaves"}, {"signal", m.signal}};
+          },
+          [](const JobInterrupted& m) {
+            return Json{{"type", "interrupted"}, {"signal", m.signal}};
+          },
+          [](const NodeBack& m) {
+            return Json{{"type", "back"}, {"round", m.round}, {"offer", to_json(m.offer)}};
+          },
+          [](const VoteRequest& m) {
+            return Json{{"type", "vote-request"}, {"term", m.term}, {"record", to_json(*m.record)}};
+          },
+          [](const CoordinatorCall& m) {
+            return Json{{"type", "call"}, {"term", m.term}, {"control_port", m.control_port}};
+          },
+      },
+      message));
 }
 
 std::string encode(const ToAgent& message) {
@@ -399,7 +402,11 @@ std::string encode(const ToAgent& message) {
                         {"coordinator", m.coordinator}};
           },
           [](const Elsewhere& m) {
-            Json out{{"type", "elsewhere"}, {"term", m.term}, {"agent", m.agent}};
+            Json out{{"type", "elsewhere"},
+                     {"term", m.term},
+                     {"agent", m.agent},
+                     {"record_term", m.record.term},
+                     {"round", m.record.round}};
             if (m.coordinator) out["coordinator"] = to_json(*m.coordinator);
             return out;
           },
@@ -445,8 +452,10 @@ FromAgent decode_from_agent(std::string_view bytes, NodeId node) {
   const auto round = [&] { return fields.whole("round", 0); };
   const auto offer = [&] { return offer_from(fields.object("offer")); };
   if (type == "hello")
-    return Hello{
-        fingerprint_from(fields.object("job")), fields.port("control_port"), {fields.whole("term", 0), round()}};
+    return Hello{fingerprint_from(fields.object("job")),
+                 fields.port("control_port"),
+                 {fields.whole("term", 0), round()},
+                 fields.large("instead_of")};
   if (type == "heartbeat") return Heartbeat{fields.large("number"), fields.large("answered")};
   if (type == "failure-words") return FailureWords{fields.text("text", kTextMax)};
   if (type == "ready") return NodeReady{node, offer()};
@@ -479,7 +488,7 @@ ToAgent decode_to_agent(std::string_view bytes) {
     return Welcome{fields.text("your_address"), milliseconds_from(fields, "lease_ms", 1), fields.whole("term", 0),
                    milliseconds_from(fields, "quorum_age_ms"), fields.large("coordinator")};
   if (type == "elsewhere") {
-    Elsewhere out{fields.whole("term", 0), {}, fields.large("agent")};
+    Elsewhere out{fields.whole("term", 0), {}, fields.large("agent"), {fields.whole("record_term", 0), round()}};
     if (fields.has("coordinator")) out.coordinator = address_from(fields.object("coordinator"));
     return out;
   }

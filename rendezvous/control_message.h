@@ -16,7 +16,7 @@
 
 namespace ddprun {
 
-constexpr int kControlProtocol = 2;
+constexpr int kControlProtocol = 3;
 
 // What all agents of one job have in common. Its run id is in the greeting already.
 struct Fingerprint {
@@ -36,6 +36,7 @@ struct Hello {
   Fingerprint fingerprint;
   std::uint16_t control_port = 0;  // where this agent listens
   RecordId record = {};            // the newest it has seen: who knows less of the job cannot coordinate it
+  NodeId instead_of = 0;           // this agent was that node, whose job could not go on
 };
 // Any message is a sign of life; this one comes where there is no other, and is answered.
 struct Heartbeat {
@@ -68,6 +69,7 @@ struct Elsewhere {
   int term = 0;
   std::optional<ControlAddress> coordinator = {};  // empty: not known here either
   NodeId agent = 0;                                // who says so
+  RecordId record = {};                            // the newest it has seen
 };
 struct HeartbeatAnswer {
   std::uint64_t number = 0;

@@ -64,10 +64,12 @@ std::vector<Order> Coordinator::on(const Message& message, TimePoint now) {
   now_ = now;
   if (std::holds_alternative<HandedOver>(state_)) return {};
   if (const auto* over = std::get_if<Over>(&state_)) {
-    if (const auto* late = std::get_if<NodeReady>(&message)) return {Dismiss{late->node, over->outcome}};
+    if (const auto* late = std::get_if<NodeReady>(&message))
+      return {Dismiss{late->node, outcome_for(late->node, over->outcome)}};
     if (const auto* late = std::get_if<NodeBack>(&message)) return {Dismiss{late->node, over->outcome}};
     return {};
   }
+  std::erase_if(look_elsewhere_, [&](const auto& entry) { return entry.second <= now; });
   forget_lost(now);
   return std::visit([&](const auto& m) { return handle(m, now); }, message);
 }
@@ -83,6 +85,7 @@ std::optional<TimePoint> Coordinator::next_deadline() const {
   consider(state->since + policy_.join_timeout);
   if (state->last_call_over) consider(*state->last_call_over);
   if (!lost_.empty()) consider(lost_until_);
+  for (const auto& [node, until] : look_elsewhere_) consider(until);
   return next;
 }
 
@@ -123,7 +126,9 @@ Coordinator::Orders Coordinator::handle(const NodeReady& message, TimePoint now)
   }
   Member& member = members_.at(message.node);
   member.offer = message.offer;
+  rounds_seen_ = std::max(rounds_seen_, message.offer.rounds);
   set_ready(member, true);
+  look_elsewhere_.erase(message.node);
   lost_.erase(message.node);
   gone_.erase(message.node);
   if (member.farewell) return dismiss(message.node, now);
@@ -137,7 +142,7 @@ Coordinator::Orders Coordinator::handle(const NodeReady& message, TimePoint now)
 }
 
 Coordinator::Orders Coordinator::handle(const NodeConfirmed& message, TimePoint) {
-  Active* state = active(message.round);
+  Active* state = active(message.round, message.node);
   if (!state || !state->confirmed.insert(message.node).second) return {};
   if (state->confirmed.size() < state->round.nodes.size()) return {};
   electorates_ = {electorates_.back()};
@@ -148,7 +153,7 @@ Coordinator::Orders Coordinator::handle(const NodeConfirmed& message, TimePoint)
 }
 
 Coordinator::Orders Coordinator::handle(const NodeRunning& message, TimePoint now) {
-  Active* state = active(message.round);
+  Active* state = active(message.round, message.node);
   if (!state) return {};
   state->started.insert(message.node);
   if (state->started.size() == state->round.nodes.size() && !state->all_started_at) state->all_started_at = now;
@@ -156,7 +161,7 @@ Coordinator::Orders Coordinator::handle(const NodeRunning& message, TimePoint no
 }
 
 Coordinator::Orders Coordinator::handle(const NodeDone& message, TimePoint) {
-  Active* state = active(message.round);
+  Active* state = active(message.round, message.node);
   if (!state) return {};
   state->done.insert(message.node);
   if (state->done.size() < state->round.nodes.size()) return {};
@@ -165,7 +170,7 @@ Coordinator::Orders Coordinator::handle(const NodeDone& message, TimePoint) {
 
 Coordinator::Orders Coordinator::handle(const WorkerFailed& message, TimePoint now) {
   const Failure& failure = message.failure;
-  const Active* state = active(failure.round);
+  const Active* state = active(failure.round, failure.node);
   if (!state) return {};
   const bool lived = state->all_started_at && now - *state->all_started_at >= policy_.restarts.progress_after;
   const Ruling ruling = ledger_.charge_failure(failure.status, message.progressed.value_or(lived), now);
@@ -204,9 +209,10 @@ Coordinator::Orders Coordinator::handle(const NodeBack& message, TimePoint now) 
   Member& member = members_.at(message.node);
   member.offer = message.offer;
   set_ready(member, false);
+  look_elsewhere_.erase(message.node);
   lost_.erase(message.node);
   gone_.erase(message.node);
-  if (active(message.round)) return {};
+  if (active(message.round, message.node)) return {};
   return Orders{Recall{message.node, message.round, taken_over_}} + go_on(now);
 }
 
@@ -231,10 +237,22 @@ Coordinator::Orders Coordinator::handle(const NodeGone& message, TimePoint now) 
   return go_on(now);
 }
 
+// Who finds its coordinator there asks no more, and that one calls ours.
+Coordinator::Orders Coordinator::handle(const JobElsewhere& message, TimePoint now) {
+  look_elsewhere_[message.node] = now + kAsksAgainWithin;
+  rounds_seen_ = std::max(rounds_seen_, message.round);
+  return {};
+}
+
+Coordinator::Orders Coordinator::handle(const JobAbandoned& message, TimePoint now) {
+  look_elsewhere_.erase(message.node);
+  return handle(NodeLost{message.node, now, "it gave up its part"}, now) + handle(NodeGone{message.node}, now);
+}
+
 Coordinator::Orders Coordinator::handle(const CoordinatorTick&, TimePoint now) { return go_on(now); }
 
-Coordinator::Active* Coordinator::active(int round) {
-  auto* state = std::get_if<Active>(&state_);
+Coordinator::Active* Coordinator::active(int round, NodeId node) {
+  Active* state = active_with(node);
   return state && state->round.number == round ? state : nullptr;
 }
 
@@ -292,7 +310,8 @@ Coordinator::Orders Coordinator::go_on(TimePoint now) {
   call_last(*state, now);
   if (can_form(*state, now)) return form();
   if (now < state->since + policy_.join_timeout || staying() >= policy_.nodes_min) return {};
-  return end_job({Verdict::too_few_nodes, 0,
+  const bool had_enough = rounds_ > 0 || rounds_seen_ > 0;
+  return end_job({had_enough ? Verdict::too_few_left : Verdict::too_few_nodes, 0,
                   "only " + std::to_string(ready_) + " of " + std::to_string(policy_.nodes_min) +
                       " nodes were there in time (--rdzv-conf join_timeout=" +
                       std::to_string(std::chrono::duration_cast<std::chrono::seconds>(policy_.join_timeout).count()) +
@@ -310,6 +329,7 @@ void Coordinator::forget_lost(TimePoint now) {
 
 bool Coordinator::can_form(const Gathering& state, TimePoint now) const {
   if (ready_ < static_cast<int>(members_.size()) || !lost_.empty() || now < state.not_before) return false;
+  if (rounds_ == 0 && !look_elsewhere_.empty()) return false;
   const bool nobody_else = rounds_ > 0 || (state.last_call_over && now >= *state.last_call_over);
   const bool enough = ready_ >= policy_.nodes_max || (ready_ >= policy_.nodes_min && nobody_else);
   return enough && has_quorum();  // which looks at every node: last
@@ -330,7 +350,8 @@ void Coordinator::call_last(Gathering& state, TimePoint now) const {
 }
 
 Coordinator::Orders Coordinator::form() {
-  Round round{.number = ++rounds_, .ledger = ledger_.record(), .term = term_, .before = electorates()};
+  rounds_ = std::max(rounds_, rounds_seen_) + 1;
+  Round round{.number = rounds_, .ledger = ledger_.record(), .term = term_, .before = electorates()};
   last_by_rank_ = by_rank();
   int first_rank = 0;
   for (const NodeId id : last_by_rank_) {
@@ -393,6 +414,12 @@ Coordinator::Orders Coordinator::dismiss(NodeId node, TimePoint now) {
   Member member = remove(members_.find(node));
   gone_.insert(node);
   return Orders{Dismiss{node, std::move(*member.farewell)}} + go_on(now);
+}
+
+Outcome Coordinator::outcome_for(NodeId node, Outcome outcome) const {
+  outcome.late = !members_.contains(node);
+  if (outcome.late) outcome.reason = "it had ended before this node came: " + outcome.reason;
+  return outcome;
 }
 
 Coordinator::Orders Coordinator::end_job(Outcome outcome) {

@@ -7,7 +7,9 @@
 // A round forms when the most nodes are ready, or the fewest are and nobody else can be expected: the last call of the
 // first round is over, or every node of the previous round has answered. It never forms while workers of an older one
 // may live: nodes that stop theirs are waited for, lost ones until theirs are surely dead. And never without a quorum
-// of every round that another coordinator could be elected by: who has lost it is to step down.
+// of every round that another coordinator could be elected by: who has lost it is to step down. A coordinator that
+// begins a job waits, too, where a node knows of a round and looks for its own coordinator: the job may go on
+// elsewhere.
 //
 // Not thread-safe. A message that names another round than the current one is out of date and changes nothing.
 #pragma once
@@ -68,9 +70,16 @@ struct NodeLost {  // out of reach
 struct NodeGone {  // a lost node's agent and workers are known to be dead
   NodeId node = 0;
 };
+struct JobElsewhere {  // it knows a round of a job that we did not coordinate, and looks for who does
+  NodeId node = 0;
+  int round = 0;
+};
+struct JobAbandoned {  // it has given up its part, has no workers, and is another node by now
+  NodeId node = 0;
+};
 struct CoordinatorTick {};  // next_deadline() has come
 using Message = std::variant<NodeReady, NodeConfirmed, NodeRunning, NodeDone, WorkerFailed, NodeLeaves, JobInterrupted,
-                             NodeBack, NodeLost, NodeGone, CoordinatorTick>;
+                             NodeBack, NodeLost, NodeGone, JobElsewhere, JobAbandoned, CoordinatorTick>;
 
 // To the agents of the round.
 struct FormRound {  // hold the record, confirm
@@ -116,6 +125,9 @@ struct RoundPolicy {
   // How long the first round waits for more nodes once it could form.
   Duration last_call = std::chrono::seconds(30);
 };
+
+// A node that looks for its coordinator asks again within this time.
+constexpr std::chrono::seconds kAsksAgainWithin{10};
 
 // Who is there and who is waited for, for people.
 struct Attendance {
@@ -189,9 +201,11 @@ class Coordinator {
   Orders handle(const NodeBack& message, TimePoint now);
   Orders handle(const NodeLost& message, TimePoint now);
   Orders handle(const NodeGone& message, TimePoint now);
+  Orders handle(const JobElsewhere& message, TimePoint now);
+  Orders handle(const JobAbandoned& message, TimePoint now);
   Orders handle(const CoordinatorTick& message, TimePoint now);
 
-  Active* active(int round);                                        // null: another one, or none
+  Active* active(int round, NodeId node);                           // null: another one, or none, or not with it
   Active* active_with(NodeId node);                                 // null: it is in no round
   std::optional<Outcome> refusal(const NodeOffer& newcomer) const;  // empty: welcome
   void add(NodeId node, Member member);
@@ -207,7 +221,8 @@ class Coordinator {
   void call_last(Gathering& state, TimePoint now) const;
   Orders form();
   std::vector<NodeId> by_rank() const;
-  Orders dismiss(NodeId node, TimePoint now);  // that leaves
+  Orders dismiss(NodeId node, TimePoint now);               // that leaves
+  Outcome outcome_for(NodeId node, Outcome outcome) const;  // that comes after the end
   Orders end_job(Outcome outcome);
 
   RoundPolicy policy_;
@@ -216,13 +231,15 @@ class Coordinator {
   int term_ = 0;
   TimePoint now_;
   int rounds_ = 0, arrivals_ = 0;
+  int rounds_seen_ = 0;  // by nodes of a job that could not go on
   std::map<NodeId, Member> members_;
-  int ready_ = 0;                     // of them
-  std::map<int, NodeId> rank_held_;   // by whom, where ranks are fixed
-  std::map<NodeId, Lost> lost_;       // their workers may live
-  TimePoint lost_until_ = {};         // no earlier are the workers of one of them dead
-  std::set<NodeId> gone_;             // they will never vote again
-  std::vector<NodeId> last_by_rank_;  // of the last round
+  int ready_ = 0;                               // of them
+  std::map<int, NodeId> rank_held_;             // by whom, where ranks are fixed
+  std::map<NodeId, Lost> lost_;                 // their workers may live
+  TimePoint lost_until_ = {};                   // no earlier are the workers of one of them dead
+  std::set<NodeId> gone_;                       // they will never vote again
+  std::map<NodeId, TimePoint> look_elsewhere_;  // until when
+  std::vector<NodeId> last_by_rank_;            // of the last round
   std::vector<Electorate> electorates_;
   std::string taken_over_;  // why a round of the coordinator before us is over
   std::variant<Gathering, Active, Over, HandedOver> state_;

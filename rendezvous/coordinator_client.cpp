@@ -84,6 +84,7 @@ void CoordinatorClient::be_referred_to(const ControlAddress& coordinator) {
 void CoordinatorClient::turn_to(const ControlAddress& coordinator) {
   hang_up();
   coordinator_ = coordinator;
+  coordinator_id_ = 0;
   tries_ += count_places() - tries_ % count_places();
   pause({});
 }
@@ -127,7 +128,9 @@ void CoordinatorClient::hear(const ToAgent& message) {
   Duration quorum_age{};
   if (const auto* elsewhere = std::get_if<Elsewhere>(&message)) {
     const Elsewhere told = *elsewhere;
-    try_again(told.agent == options_.trust.own.instance ? "it is this very agent" : "the coordinator is not there");
+    const bool replaced = coordinator_id_ != 0 && told.agent != coordinator_id_;
+    try_again(told.agent == options_.trust.own.instance ? "it is this very agent" : "the coordinator is not there",
+              replaced, told.record);
     return hooks_.on_elsewhere(told);
   }
   heard_at_ = Clock::now();
@@ -140,6 +143,7 @@ void CoordinatorClient::hear(const ToAgent& message) {
     quorum_age = welcome->quorum_age;
     last_answer_ = 0;
     coordinator_ = {link_->remote_address(), place().port};
+    coordinator_id_ = welcome->coordinator;
     welcomed_ = true;
     lease_ = welcome->lease;
     pause_ = kPauseFirst;
@@ -178,12 +182,12 @@ void CoordinatorClient::hang_up() {
   try_over_.cancel();
 }
 
-void CoordinatorClient::try_again(const std::string& why, bool refused) {
+void CoordinatorClient::try_again(const std::string& why, bool nobody, const RecordId& known) {
   const ControlAddress tried = place();
   hang_up();
   pause(pause_);
   pause_ = std::min<Duration>(2 * pause_, kPauseMost);
-  hooks_.on_trouble({place_in_words(tried) + ": " + why, refused && tried == coordinator_});
+  hooks_.on_trouble({place_in_words(tried) + ": " + why, nobody && tried == coordinator_, known});
 }
 
 void CoordinatorClient::pause(Duration time) {

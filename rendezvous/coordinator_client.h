@@ -35,6 +35,7 @@ class CoordinatorClient {
   struct Trouble {
     std::string why;  // "10.0.0.7:29400: connection refused"
     bool gone = false;
+    RecordId known = {};  // the newest round that whoever is there has seen; round 0: none, or nobody is
   };
   struct Hooks {
     std::function<void(const Welcome&)> on_connected;
@@ -70,7 +71,7 @@ class CoordinatorClient {
   void greet();
   void hear(const std::string& bytes);
   void hear(const ToAgent& message);
-  void try_again(const std::string& why, bool refused = false);
+  void try_again(const std::string& why, bool nobody = false, const RecordId& known = {});
   void hang_up();
   void turn_to(const ControlAddress& coordinator);
   void pause(Duration time);
@@ -90,6 +91,7 @@ class CoordinatorClient {
   std::unique_ptr<ControlLink> link_;
   std::size_t tries_ = 0;
   std::optional<ControlAddress> coordinator_;  // before the places
+  NodeId coordinator_id_ = 0;                  // 0: it was not met there
   std::vector<ControlAddress> more_places_;
   Duration pause_;     // before the next try
   int referrals_ = 0;  // in a row

@@ -67,6 +67,8 @@ class Probe : public std::enable_shared_from_this<Probe> {
     });
   }
 
+  const tcp::endpoint& agent() const { return agent_; }
+
   void ask() {
     socket_ = tcp::socket(socket_.get_executor());
     socket_.async_connect(agent_, [held = weak_from_this()](const std::error_code& error) {
@@ -114,6 +116,7 @@ class CoordinatorServer::Impl {
         io_, listening, options_.trust,
         PeerListener::Hooks{[this](PeerConnection peer) { welcome(std::move(peer)); }, options_.log});
   }
+  void knows(const RecordId& newest) { elsewhere_.record = newest; }
   void offer_store(int round, const StoreGateway& store) { store_.emplace(round, store); }
 
   bool wait_until_left(std::chrono::milliseconds most) {
@@ -150,6 +153,7 @@ class CoordinatorServer::Impl {
   void drop(NodeId id, const std::string& why);
   void probe(NodeId id, const std::string& address, std::uint16_t port, Duration in = {});
   Duration probe_pause() const;
+  void replace(const ControlAddress& place);
   void look_around();
   void decide_in_time();
   Duration quorum_age();
@@ -203,8 +207,8 @@ void CoordinatorServer::Impl::run() {
     }
 }
 
-// Its state has advanced by half a step, and orders are lost: what it led is taken over by an election, from the record.
-// An error that comes again would do so in every state.
+// Its state has advanced by half a step, and orders are lost: what it led is taken over by an election, from the
+// record. An error that comes again would do so in every state.
 void CoordinatorServer::Impl::end_after(const std::exception& error) {
   const std::string what = std::string("an internal error: ") + error.what();
   if (std::exchange(failed_, true)) {
@@ -218,6 +222,7 @@ void CoordinatorServer::Impl::end_after(const std::exception& error) {
 }
 
 void CoordinatorServer::Impl::lead() {
+  if (coordinator_) return;
   coordinator_.emplace(options_.policy, Clock::now(), clock_seed(), options_.self);
   attendance_known_at_ = {};
   contact_ = {};
@@ -254,7 +259,8 @@ void CoordinatorServer::Impl::refer_to(int term, const std::optional<ControlAddr
 
 // Those we led see the end of their connections once they have been told.
 void CoordinatorServer::Impl::stop_leading(const Elsewhere& told) {
-  elsewhere_ = told;
+  elsewhere_.term = told.term;
+  elsewhere_.coordinator = told.coordinator;
   coordinator_.reset();
   decide_in_time();
   probes_.clear();
@@ -321,7 +327,17 @@ void CoordinatorServer::Impl::hello(CallerId id, const Hello& message) {
   ControlLink& link = *callers_.at(id).link;
   if (const std::string why = difference(options_.fingerprint, message.fingerprint); !why.empty())
     return link.send(encode(ToAgent(EndJob{{Verdict::refused, 0, why, std::nullopt}})));
-  if (coordinator_ && message.record > newest_) stop_leading({message.record.term, {}});
+  if (message.instead_of != 0) {
+    coordinate(JobAbandoned{message.instead_of});
+    if (agents_.contains(message.instead_of)) lose(message.instead_of, "it gave up its part");
+    probes_.erase(message.instead_of);
+  }
+  const bool knows_more = coordinator_ && message.record > newest_;
+  if (knows_more && newest_ == RecordId{}) {
+    coordinate(JobElsewhere{link.peer().instance, message.record.round});
+    return link.send(encode(ToAgent(where_else(link))));
+  }
+  if (knows_more) stop_leading({message.record.term, {}});
   if (!coordinator_) return link.send(encode(ToAgent(where_else(link))));
   admit(std::move(callers_.extract(id).mapped().link), message);
 }
@@ -337,6 +353,7 @@ void CoordinatorServer::Impl::admit(std::unique_ptr<ControlLink> link, const Hel
   agent.address = agent.link->remote_address();
   agent.answers = {{0, now}};
   probes_.erase(id);
+  replace({agent.address, agent.control_port});
   contact_.answered(id, now);
   note_presence();
   tell(id, Welcome{agent.address, options_.lease, coordinator_->term(), quorum_age(), options_.self.value_or(0)});
@@ -433,6 +450,20 @@ void CoordinatorServer::Impl::probe(NodeId id, const std::string& address, std::
                                              Probe::Hooks{on_refused, [this] { return probe_pause(); }});
   probes_[id] = probe;
   probe->ask_in(in);
+}
+
+// An agent that listens where a lost one did has taken its port from the dead.
+void CoordinatorServer::Impl::replace(const ControlAddress& place) {
+  std::error_code no_address;
+  const tcp::endpoint taken(asio::ip::make_address(place.host, no_address), place.port);
+  if (no_address || place.port == 0) return;
+  std::vector<NodeId> dead;
+  for (const auto& [id, probe] : probes_)
+    if (probe->agent() == taken) dead.push_back(id);
+  for (const NodeId id : dead) {
+    probes_.erase(id);
+    coordinate(NodeGone{id});
+  }
 }
 
 // Where many are lost they take turns.
@@ -536,10 +567,10 @@ void CoordinatorServer::Impl::form(const Round& decided) {
   }
 }
 
-// A spare has to find whoever is elected, too.
+// Who is in no round yet has to find whoever is elected, too.
 void CoordinatorServer::Impl::tell_spare(NodeId id) {
   const auto found = agents_.find(id);
-  if (!coordinator_ || attendance() || record_.empty() || found == agents_.end()) return;  // no round is under way
+  if (!coordinator_ || record_.empty() || found == agents_.end()) return;
   if (std::find(round_.begin(), round_.end(), id) == round_.end()) found->second.link->send(record_);
 }
 
@@ -577,6 +608,9 @@ void CoordinatorServer::refer_to(int term, const std::optional<ControlAddress>& 
 }
 void CoordinatorServer::listen_also(const Listening& listening) {
   impl_->post([this, listening] { impl_->listen(listening); });
+}
+void CoordinatorServer::knows(const RecordId& newest) {
+  impl_->post([this, newest] { impl_->knows(newest); });
 }
 void CoordinatorServer::offer_store(int round, const StoreGateway& store) {
   impl_->post([this, round, store] { impl_->offer_store(round, store); });

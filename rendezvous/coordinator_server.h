@@ -6,6 +6,8 @@
 // that gives no sign of life for the lease, is lost: its workers are taken for dead once nobody listens any more where
 // its agent did, or the lease and a second are over, by which time it has ended them itself. It stops leading when it
 // has had no contact to a quorum for the lease, when it hands over, and when an agent knows a later round than it does.
+// One that begins a job, and has formed no round yet, waits instead: whoever knows a round may be all that is left of
+// it.
 //
 // A thread of its own runs it, so that neither handshakes nor a thousand agents hold up the supervisor of this node.
 #pragma once
@@ -45,10 +47,12 @@ class CoordinatorServer {
   ~CoordinatorServer();  // at once
 
   // From any thread, each carried out in order.
-  void lead();                                                  // a job's first coordinator
+  void lead();                                                  // a job's first coordinator; it may lead already
   void lead(const Succession& succession, TimePoint asked_at);  // elected: who voted has followed nobody else since
   // Whoever looks for the coordinator is told so. Ends leading.
   void refer_to(int term, const std::optional<ControlAddress>& coordinator);
+  // The newest round that our agent has seen, for those who look for the coordinator.
+  void knows(const RecordId& newest);
 
   void listen_also(const Listening& listening);  // as well; of open_listener(), ours from now on
 

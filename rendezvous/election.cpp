@@ -26,7 +26,8 @@ std::optional<TimePoint> Election::next_deadline() const { return next_try_; }
 std::vector<ElectionAction> Election::handle(const RecordKept& event, TimePoint) {
   if (event.id < newest_) return {};
   newest_ = event.id;
-  begun_ = false;
+  begun_ = gone_ = false;
+  dead_.clear();
   record_ = event.record ? std::make_shared<const Round>(*event.record) : nullptr;
   return {};
 }
@@ -46,6 +47,7 @@ std::vector<ElectionAction> Election::handle(const InTouch& event, TimePoint) {
   term_ = std::max(term_, event.term);
   followed_ = event.term;
   in_touch_ = true;
+  gone_ = false;
   candidacy_.reset();
   next_try_.reset();
   patient_until_ = {};
@@ -56,13 +58,22 @@ std::vector<ElectionAction> Election::handle(const InTouch& event, TimePoint) {
 std::vector<ElectionAction> Election::handle(const OutOfTouch& event, TimePoint now) {
   heard_at_ = std::max(heard_at_, event.heard_at);
   const bool news = std::exchange(in_touch_, false) || !next_try_;
+  gone_ = gone_ || event.gone;
+  if (event.gone && record_ && begun_ && followed_ == record_->term) dead_.insert(record_->coordinator);
   if (!record_ || candidacy_) return {};
-  if (event.gone && !can_win()) return {GiveUp{}};
+  if (!can_win(is_absent(now))) return give_up();
   const Duration wait = (event.gone ? Duration::zero() : timing_.breath) + turn();
   const TimePoint then = chosen() ? now : now + wait;
   const bool sooner = vain_tries_ == 0 && now >= patient_until_ && then < next_try_;
   if (news || sooner) next_try_ = then;
   return {};
+}
+
+std::vector<ElectionAction> Election::handle(const NodeDead& event, TimePoint now) {
+  if (!record_) return {};
+  dead_.insert(event.node);
+  if (event.node == record_->coordinator) gone_ = true;
+  return in_touch_ || can_win(is_absent(now)) ? Actions{} : give_up();
 }
 
 std::vector<ElectionAction> Election::handle(const VoteRequested& event, TimePoint now) {
@@ -81,6 +92,7 @@ std::vector<ElectionAction> Election::handle(const VoteRequested& event, TimePoi
   if (request.record->id() > newest_ || !record_) {
     const bool whole = !request.record->nodes.empty();
     if (whole || request.record->id() > newest_) record_ = whole ? request.record : nullptr;
+    dead_.clear();
     if (record_) begun_ = false;
   }
   newest_ = request.record->id();
@@ -90,7 +102,15 @@ std::vector<ElectionAction> Election::handle(const VoteRequested& event, TimePoi
 
 bool Election::may_vote_for(const VoteRequest& request) const {
   if (request.term < term_ || request.record->id() < newest_) return false;
+  if (!request.record->nodes.empty() && !counts_for(*request.record)) return false;  // another one had our address
   return !voted_for_ || voted_for_ == request.candidate;
+}
+
+bool Election::counts_for(const Round& record) const {
+  const std::vector<Electorate> all = record.electorates();
+  return std::any_of(all.begin(), all.end(), [&](const Electorate& one) {
+    return std::find(one.nodes.begin(), one.nodes.end(), self_) != one.nodes.end();
+  });
 }
 
 std::vector<ElectionAction> Election::handle(const VoteGiven& event, TimePoint now) {
@@ -127,7 +147,11 @@ std::vector<ElectionAction> Election::handle(const ElectionTick&, TimePoint now)
 std::vector<ElectionAction> Election::stand(TimePoint now) {
   next_try_.reset();
   if (in_touch_ || !record_) return {};
-  if (!can_win()) return {GiveUp{}};
+  if (!can_win(is_absent(now))) return give_up();
+  if (!can_win(true)) {  // it may be back before that
+    next_try_ = heard_at_ + timing_.absent_after;
+    return {};
+  }
   ++term_;
   voted_for_ = self_;
   candidacy_ = Candidacy{record_, record_->electorates(), {self_}, now, heard_at_};
@@ -138,15 +162,24 @@ std::vector<ElectionAction> Election::stand(TimePoint now) {
   return won.empty() ? asked : won;
 }
 
-// Everybody else may be there, the coordinator is not. Who hands over names another one, which will lead: the record
-// has not begun.
-bool Election::can_win() const {
+// Everybody may be there who is not known to be dead. Who hands over names another one, which will lead: the record has
+// not begun.
+bool Election::can_win(bool without_coordinator) const {
   for (const Electorate& electorate : record_->electorates()) {
-    std::set<NodeId> others(electorate.nodes.begin(), electorate.nodes.end());
-    if (begun_ && record_->coordinator != self_) others.erase(record_->coordinator);
-    if (!electorate.has_quorum(others)) return false;
+    std::set<NodeId> there(electorate.nodes.begin(), electorate.nodes.end());
+    for (const NodeId node : dead_) there.erase(node);
+    if (without_coordinator && begun_ && record_->coordinator != self_) there.erase(record_->coordinator);
+    if (!electorate.has_quorum(there)) return false;
   }
   return true;
+}
+
+bool Election::is_absent(TimePoint now) const { return gone_ || now - heard_at_ >= timing_.absent_after; }
+
+std::vector<ElectionAction> Election::give_up() {
+  candidacy_.reset();
+  next_try_.reset();
+  return {GiveUp{!can_win(false)}};
 }
 
 std::vector<ElectionAction> Election::count() {

@@ -7,7 +7,9 @@
 // a quorum of what either was elected by. (Terms and votes: Ongaro and Ousterhout, In Search of an Understandable
 // Consensus Algorithm, 2014.) An agent that starts again is another node, so nothing has to outlive the process.
 //
-// A coordinator stays one as long as it has contact to a quorum (quorum_contact.h). Not thread-safe.
+// Where so many of the record's nodes are known to be dead that no quorum can come together any more, the agent gives
+// up: its part in the job is over, and the record worthless. A coordinator stays one as long as it has contact to a
+// quorum (quorum_contact.h). Not thread-safe.
 #pragma once
 #include <cstdint>
 #include <memory>
@@ -52,6 +54,9 @@ struct OutOfTouch {
   bool gone = false;        // its process is dead: it will not be back
   TimePoint heard_at = {};  // when anything was heard of it last
 };
+struct NodeDead {  // nobody listens any more where it did, or another agent does
+  NodeId node = 0;
+};
 // From other agents.
 struct VoteRequested {
   VoteRequest request;
@@ -65,7 +70,7 @@ struct Called {  // by one that says it coordinates
 };
 struct ElectionTick {};  // next_deadline() has come
 using ElectionEvent =
-    std::variant<RecordKept, RoundBegan, InTouch, OutOfTouch, VoteRequested, VoteGiven, Called, ElectionTick>;
+    std::variant<RecordKept, RoundBegan, InTouch, OutOfTouch, NodeDead, VoteRequested, VoteGiven, Called, ElectionTick>;
 
 struct AskForVotes {  // all other nodes of the record
   VoteRequest request;
@@ -81,7 +86,9 @@ struct Lead {  // coordinate the job, and call all nodes of the record
   TimePoint heard_at;
 };
 struct Follow {};  // the one that called
-struct GiveUp {};  // without the coordinator's node there is no quorum, whoever else is there
+struct GiveUp {    // those of the record's nodes that may be there are no quorum: nobody is elected by it any more
+  bool certain = false;  // as so many are dead; else the coordinator may live, out of reach
+};
 using ElectionAction = std::variant<AskForVotes, GiveVote, Lead, Follow, GiveUp>;
 
 struct ElectionTiming {
@@ -96,6 +103,8 @@ struct ElectionTiming {
   // After a vain try; a random part of it, and of twice as much after each further one, so that of many candidates one
   // has the time it takes.
   Duration pause_most = std::chrono::milliseconds(500);
+  // A coordinator that was not heard of for so long is not there any more; before, its connection may only have broken.
+  Duration absent_after = std::chrono::seconds(5);
 };
 
 class Election {
@@ -109,6 +118,7 @@ class Election {
   // Whether one of this term is to be followed. What we stood for in vain does not count: nobody followed us.
   bool would_follow(int term) const { return in_touch_ ? term > followed_ : term >= newest_.term; }
   bool in_touch() const { return in_touch_; }
+  const RecordId& newest() const { return newest_; }                      // that it has seen; round 0: none
   const std::shared_ptr<const Round>& record() const { return record_; }  // null: none is held
 
  private:
@@ -124,13 +134,17 @@ class Election {
   Actions handle(const RoundBegan& event, TimePoint now);
   Actions handle(const InTouch& event, TimePoint now);
   Actions handle(const OutOfTouch& event, TimePoint now);
+  Actions handle(const NodeDead& event, TimePoint now);
   Actions handle(const VoteRequested& event, TimePoint now);
   Actions handle(const VoteGiven& event, TimePoint now);
   Actions handle(const Called& event, TimePoint now);
   Actions handle(const ElectionTick& event, TimePoint now);
 
   bool may_vote_for(const VoteRequest& request) const;
-  bool can_win() const;
+  bool counts_for(const Round& record) const;
+  bool can_win(bool without_coordinator) const;
+  bool is_absent(TimePoint now) const;
+  Actions give_up();
   bool chosen() const;
   Duration turn();
   void be_patient(TimePoint now);
@@ -151,6 +165,8 @@ class Election {
   bool in_touch_ = false;
   TimePoint heard_at_ = {};  // of any coordinator, last
   bool begun_ = false;       // all have confirmed that record: its coordinator has led
+  bool gone_ = false;        // whoever coordinated last
+  std::set<NodeId> dead_;    // of the record
   std::optional<Candidacy> candidacy_;
   std::optional<TimePoint> next_try_;
   TimePoint patient_until_ = {};  // somebody, or we, may be winning: no bad news makes us stand earlier

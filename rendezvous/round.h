@@ -33,6 +33,7 @@ struct NodeOffer {
   std::optional<int> wished_rank = {};  // --node-rank
   std::string name = {};                // its host name, for people
   ControlAddress control = {};
+  int rounds = 0;  // the number of the last round that it has been in, also of a job that could not go on
 };
 
 struct RoundNode {
@@ -153,6 +154,7 @@ enum class Verdict {
   worker_final,  // it failed, and its exit code says that no restart would help (worker_exit.h)
   interrupted,
   too_few_nodes,  // no round could be formed in time
+  too_few_left,   // no further round could be: it may be started again
   refused,        // this node cannot be part of the job
   out_of_reach,   // this node had no contact to the coordinator for too long
 };
@@ -163,6 +165,7 @@ struct Outcome {
   int signal = 0;  // of the interruption
   std::string reason;
   std::optional<Failure> cause;  // the failure that ended the job
+  bool late = false;             // this node came after the end
 };
 
 }  // namespace ddprun

@@ -326,6 +326,38 @@ TEST_CASE("of two nodes, without the one that coordinates, the other ends the jo
   CHECK(has(left.err, "the node that coordinated the job is gone"));
 }
 
+TEST_CASE("two of three static nodes are killed and started again: the third one begins anew with them", "[nodes]") {
+  Nodes nodes(fixed(3, free_port()));
+  for (const char* rank : {"0", "1", "2"}) nodes.add({"--node-rank", rank});
+  for (std::size_t i = 0; i < 3; ++i) nodes[i].wait_for_output("up 1/", kLimit);
+  for (std::size_t i = 0; i < 2; ++i) nodes[i].kill(SIGKILL);
+  nodes[2].wait_for_output("this node ends its workers, and looks for 5 s", kLimit);
+  for (const char* rank : {"0", "1"}) nodes.add({"--node-rank", rank});
+  for (std::size_t i = 2; i < 5; ++i) nodes[i].wait_for_output("up 2/\\d/3/0", kLimit);
+  nodes.let_workers_end();
+  for (std::size_t i = 2; i < 5; ++i) CHECK(nodes[i].wait_exit(kLimit).code == 0);
+}
+
+TEST_CASE("of three nodes the last one that is left ends soon, to be requeued", "[nodes]") {
+  Nodes nodes(fixed(3, free_port()));
+  for (const char* rank : {"0", "1", "2"}) nodes.add({"--node-rank", rank});
+  for (std::size_t i = 0; i < 3; ++i) nodes[i].wait_for_output("up 1/", kLimit);
+  for (std::size_t i = 0; i < 2; ++i) nodes[i].kill(SIGKILL);
+  CHECK(nodes[2].wait_exit(20s).code == 75);  // before it would give up looking
+}
+
+TEST_CASE("a static job whose lost node does not return ends with the code that asks for another start", "[nodes]") {
+  Nodes nodes(fixed(2, free_port()));
+  nodes.options.push_back("--rdzv-conf=join_timeout=3");
+  nodes.add({"--node-rank=0"});
+  nodes.add({"--node-rank=1"});
+  for (std::size_t i = 0; i < 2; ++i) nodes[i].wait_for_output("up 1/", kLimit);
+  nodes[1].kill(SIGKILL);
+  const Ended left = nodes[0].wait_exit(kLimit);
+  CHECK(left.code == 75);
+  CHECK(has(left.err, "only 1 of 2 nodes were there in time"));
+}
+
 TEST_CASE("three nodes lose the one that coordinates: the others go on, and it joins again where it was", "[nodes]") {
   Nodes nodes(elastic("2:3"));
   nodes.add(kHost);

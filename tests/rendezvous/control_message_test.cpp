@@ -10,7 +10,7 @@ using namespace std::chrono_literals;
 
 namespace {
 
-const NodeOffer offer{8, "10.0.0.7", 41234, "actor", 3, "gpu-7"};
+const NodeOffer offer{8, "10.0.0.7", 41234, "actor", 3, "gpu-7", {}, 6};
 const Round record{.number = 3,
                    .nodes = {{77, 8, 0, "actor", "gpu-7", {"10.0.0.7", 29500}}, {UINT64_MAX, 4, 8, "default", "", {}}},
                    .master_host = "10.0.0.7",
@@ -56,6 +56,7 @@ TEST_CASE("what an agent says arrives as it was said, by the connection's node",
   CHECK(ready.offer.role == "actor");
   CHECK(ready.offer.wished_rank == 3);
   CHECK(ready.offer.name == "gpu-7");
+  CHECK(ready.offer.rounds == 6);
   CHECK_FALSE(said(NodeReady{1, {}}).offer.wished_rank);
   CHECK(said(NodeConfirmed{1, 4}).round == 4);
   CHECK(said(NodeRunning{1, 4}).round == 4);
@@ -91,9 +92,12 @@ TEST_CASE("what the coordinator says arrives as it was said", "[control]") {
   CHECK(told(StartRound{3}).round == 3);
   CHECK(told(EndRound{3, true, "host7 joins"}).planned);
   CHECK(told(EndRound{3, true, "host7 joins"}).reason == "host7 joins");
-  const Verdict verdict = GENERATE(Verdict::success, Verdict::worker_failed, Verdict::worker_final,
-                                   Verdict::interrupted, Verdict::too_few_nodes, Verdict::refused);
-  const Outcome outcome = told(EndJob{{verdict, SIGINT, "why", failure}}).outcome;
+  const Verdict verdict =
+      GENERATE(Verdict::success, Verdict::worker_failed, Verdict::worker_final, Verdict::interrupted,
+               Verdict::too_few_nodes, Verdict::too_few_left, Verdict::refused);
+  const Outcome outcome = told(EndJob{{verdict, SIGINT, "why", failure, true}}).outcome;
+  CHECK(outcome.late);
+  CHECK_FALSE(told(EndJob{{verdict, SIGINT, "why", failure}}).outcome.late);
   CHECK(outcome.verdict == verdict);
   CHECK(outcome.signal == SIGINT);
   CHECK(outcome.reason == "why");
@@ -124,6 +128,8 @@ TEST_CASE("a round's record arrives as it was written, for whoever has to go on 
   CHECK(told(Elsewhere{6, ControlAddress{"10.0.0.7", 29500}}).coordinator == ControlAddress{"10.0.0.7", 29500});
   CHECK_FALSE(told(Elsewhere{6, {}}).coordinator);
   CHECK(said(Hello{{}, 1, {5, 3}}).record == RecordId{5, 3});
+  CHECK(said(Hello{{}, 1, {}, 8}).instead_of == 8);
+  CHECK(told(Elsewhere{6, {}, 7, {5, 3}}).record == RecordId{5, 3});
   CHECK(said(Heartbeat{8, 7}).answered == 7);
   Round stranger = record;
   stranger.coordinator = 1;

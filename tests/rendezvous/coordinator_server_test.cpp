@@ -7,6 +7,7 @@
 #include <future>
 #include <memory>
 #include <mutex>
+#include <set>
 #include <stdexcept>
 #include <utility>
 
@@ -109,6 +110,7 @@ class Agent {
   void hang_up() { client_.reset(); }  // it lives, and does not come back
 
   const std::optional<Attendance>& attendance() const { return attendance_; }
+  bool has_heard_nothing() const { return heard_.empty(); }
   bool isolated() const { return isolated_; }
   const std::string& trouble() const { return trouble_; }
   bool connected() const { return client_->connected(); }
@@ -319,10 +321,12 @@ struct Port {
 
 // What a client at these places is told first.
 struct Seeker {
-  Seeker(const ControlAddress& place, const RecordId& record) {
-    Hello hello{kJob, 1, record};
+  Seeker(const ControlAddress& place, const RecordId& record, NodeId instead_of = 0) {
+    Hello hello{kJob, 1, record, instead_of};
+    const PeerTrust own = trust("seeker");
+    id = own.own.instance;
     client = std::make_unique<CoordinatorClient>(
-        io, CoordinatorClient::Options{{place}, trust("seeker"), hello},
+        io, CoordinatorClient::Options{{place}, own, hello},
         CoordinatorClient::Hooks{[this](const Welcome& m) { welcome = m; }, [](const ToAgent&) {},
                                  [this](const Elsewhere& m) { elsewhere = m; }, [] {},
                                  [](const CoordinatorClient::Trouble&) {}});
@@ -337,6 +341,7 @@ struct Seeker {
   }
 
   asio::io_context io;
+  NodeId id = 0;
   std::optional<Welcome> welcome;
   std::optional<Elsewhere> elsewhere;
   std::unique_ptr<CoordinatorClient> client;
@@ -378,13 +383,44 @@ TEST_CASE("two agents that name each other do not keep who asks them running", "
 }
 
 TEST_CASE("who knows less of the job than an agent does not coordinate it any longer", "[control]") {
-  const Place place(nodes(2, 2));
-  Seeker newcomer({"localhost", place.port}, {});
+  const Port port;
+  port.server->lead({1, record_of(3, 0), Clock::now()}, Clock::now());
+  Seeker newcomer({"localhost", port.place.port}, {});
   REQUIRE(newcomer.until([&] { return newcomer.welcome.has_value(); }));
-  Seeker survivor({"localhost", place.port}, {2, 7});
+  Seeker survivor({"localhost", port.place.port}, {2, 7});
   REQUIRE(survivor.until([&] { return survivor.elsewhere.has_value(); }));
   CHECK_FALSE(survivor.welcome);
   CHECK(newcomer.until([&] { return newcomer.elsewhere.has_value(); }));
+}
+
+TEST_CASE("a coordinator that begins a job waits while an agent of another round looks for it", "[control]") {
+  const Place place(nodes(1, 1));
+  Seeker survivor({"localhost", place.port}, {2, 7});
+  REQUIRE(survivor.until([&] { return survivor.elsewhere.has_value(); }));
+  Agent newcomer(place);
+  newcomer.join();
+  REQUIRE(newcomer.until([&] { return newcomer.attendance().has_value(); }));
+  CHECK(newcomer.has_heard_nothing());
+  Seeker anew({"localhost", place.port}, {}, survivor.id);
+  CHECK(newcomer.hear<TakeSeat>().seat.round == 8);
+}
+
+TEST_CASE("whoever refuses to be asked for a vote, or is another agent by now, is dead", "[control]") {
+  const Port port([](const VoteRequest& request) { return Vote{request.term, true, {}, 5}; });
+  Round record = record_of(4, 1);
+  record.nodes.push_back({.id = 2, .first_rank = 1, .control = port.place});  // it has started again
+  record.nodes.push_back({.id = 3, .first_rank = 2, .control = {"127.0.0.1", 1}});
+  asio::io_context io;
+  std::set<NodeId> dead;
+  Calls calls(
+      io, std::make_shared<Resolver>(io), trust("candidate"), [](NodeId, const Vote&) { FAIL("the dead do not vote"); },
+      [&](NodeId node) { dead.insert(node); });
+  calls.ask({5, 1, std::make_shared<const Round>(record)});
+  for (const auto end = Clock::now() + kLimit; dead.size() < 2 && Clock::now() < end;) {
+    io.restart();
+    io.run_for(2ms);
+  }
+  CHECK(dead == std::set<NodeId>{2, 3});
 }
 
 TEST_CASE("an internal error ends the coordinator, and its agents look for another one", "[control]") {
@@ -395,7 +431,7 @@ TEST_CASE("an internal error ends the coordinator, and its agents look for anoth
   port.server->lead();
   Seeker agent({"localhost", port.place.port}, {});
   REQUIRE(agent.until([&] { return agent.welcome.has_value(); }));
-  Calls calls(agent.io, trust("candidate"), [](NodeId, const Vote&) {});
+  Calls calls(agent.io, std::make_shared<Resolver>(agent.io), trust("candidate"), [](NodeId, const Vote&) {});
   calls.call({5, 4711}, {port.place});
   CHECK(agent.until([&] { return agent.elsewhere.has_value(); }));
   Seeker newcomer({"localhost", port.place.port}, {});
@@ -442,21 +478,6 @@ TEST_CASE("a candidate asks the agents of its record, and calls them once it is 
   CHECK(asked == std::vector<int>{4});
 }
 
-TEST_CASE("a vote counts for the agent that gives it, not for the one that had its address before", "[control]") {
-  const Port port([](const VoteRequest& request) { return Vote{request.term, true, {}, 5}; });
-  Round record = record_of(4, 1);
-  record.nodes.push_back({.id = 2, .first_rank = 1, .control = port.place});  // it has started again
-  asio::io_context io;
-  std::optional<NodeId> voter;
-  Calls calls(io, std::make_shared<Resolver>(io), trust("candidate"), [&](NodeId id, const Vote&) { voter = id; });
-  calls.ask({5, 1, std::make_shared<const Round>(record)});
-  for (const auto end = Clock::now() + kLimit; !voter && Clock::now() < end;) {
-    io.restart();
-    io.run_for(2ms);
-  }
-  CHECK(voter == 5);
-}
-
 TEST_CASE("a candidate asks the record's heirs first, and the others by the record's id alone", "[control]") {
   std::mutex mutex;
   std::size_t heirs = 0, others = 0, whole_to_others = 0;
@@ -465,14 +486,14 @@ TEST_CASE("a candidate asks the record's heirs first, and the others by the reco
       const std::lock_guard lock(mutex);
       ++asked;
       whole += !request.record->nodes.empty();
-      return Vote{request.term, true};
+      return Vote{request.term, true, {}, 2};
     };
   };
   std::size_t whole_to_heirs = 0;
   const Port heir(voter(heirs, whole_to_heirs)), other(voter(others, whole_to_others));
   Round record = record_of(4, 1);
   for (NodeId id = 2; id <= kHeirs + 2; ++id)
-    record.nodes.push_back({.id = id, .control = id <= kHeirs ? heir.place : other.place});
+    record.nodes.push_back({.id = 2, .control = id <= kHeirs ? heir.place : other.place});
   asio::io_context io;
   Calls calls(io, std::make_shared<Resolver>(io), trust("candidate"), [](NodeId, const Vote&) {});
   calls.ask({5, 1, std::make_shared<const Round>(record)});

@@ -184,7 +184,44 @@ TEST_CASE("too few survivors end the job when nobody comes in time", "[coordinat
   job.on(lost(1, job.now), 1000s);
   job.on(ready(0));
   CHECK(job.on(CoordinatorTick{}, 59s).empty());
-  CHECK(job.only<EndJob>(CoordinatorTick{}, 1s).outcome.verdict == Verdict::too_few_nodes);
+  CHECK(job.only<EndJob>(CoordinatorTick{}, 1s).outcome.verdict == Verdict::too_few_left);
+}
+
+TEST_CASE("a coordinator that begins waits for who looks for another one, until it gives up or asks no more",
+          "[coordinator]") {
+  Job job(fixed(2));
+  CHECK(job.on(JobElsewhere{7, 4}).empty());
+  job.on(ready(0));
+  CHECK(job.on(ready(1)).empty());
+  SECTION("it gives up") { CHECK(job.only<FormRound>(JobAbandoned{7}).round.number == 5); }
+  SECTION("it asks no more") {
+    CHECK(job.coordinator.next_deadline() == t0 + kAsksAgainWithin);
+    CHECK(job.only<FormRound>(CoordinatorTick{}, kAsksAgainWithin).round.number == 5);
+  }
+}
+
+TEST_CASE("a job that had a round before asks to be started again where too few come", "[coordinator]") {
+  Job job({.nodes_min = 2, .nodes_max = 2, .join_timeout = 60s});
+  NodeReady survivor = ready(0);
+  survivor.offer.rounds = 3;
+  job.on(survivor);
+  CHECK(job.only<EndJob>(CoordinatorTick{}, 60s).outcome.verdict == Verdict::too_few_left);
+}
+
+TEST_CASE("a node that gave up its part comes as another one, and takes its own place", "[coordinator]") {
+  Job job({.nodes_min = 2, .nodes_max = 2, .fixed_ranks = true});
+  job.on(wishing(10, 0));
+  job.start(job.only<FormRound>(wishing(11, 1)).round);
+  CHECK(has<EndRound>(job.on(JobAbandoned{11})));
+  job.on(wishing(10, 0));
+  CHECK(ids(job.only<FormRound>(wishing(12, 1)).round) == std::vector<NodeId>{10, 12});
+}
+
+TEST_CASE("workers of another job's round of the same number are called back", "[coordinator]") {
+  Job job({.nodes_min = 1, .nodes_max = 2});
+  job.on(ready(0));
+  job.start(job.only<FormRound>(CoordinatorTick{}, 30s).round);
+  CHECK(job.only<Recall>(NodeBack{7, 1, ready(7).offer}).node == 7);
 }
 
 TEST_CASE("a node that joins ends the round politely and is in the next one", "[coordinator]") {
@@ -279,7 +316,11 @@ TEST_CASE("who comes after the end is told of it", "[coordinator]") {
   Job job({});
   job.run({0});
   job.on(NodeDone{0, 1});
-  CHECK(job.only<Dismiss>(ready(1)).outcome.verdict == Verdict::success);
+  const Outcome late = job.only<Dismiss>(ready(1)).outcome;
+  CHECK(late.verdict == Verdict::success);
+  CHECK(late.late);
+  CHECK(late.reason == "it had ended before this node came: all workers ended well");
+  CHECK_FALSE(job.only<Dismiss>(ready(0)).outcome.late);
 }
 
 TEST_CASE("a node that is done may go, but not group rank 0's, which has the store", "[coordinator]") {
@@ -336,7 +377,7 @@ TEST_CASE("in an elastic job the node rank is a wish: survivors keep their order
 TEST_CASE("a loss that is noticed when its workers are long dead holds nobody up", "[coordinator]") {
   Job job({.nodes_min = 2, .nodes_max = 3});
   job.run({7, 5, 9});
-  job.only<EndRound>(failure(1, {.code = 1}));
+  job.only<EndRound>(failure(1, {.code = 1}, 7));
   job.now += 5min;
   for (const NodeId node : {7, 9}) job.on(ready(node));
   CHECK(ids(job.only<FormRound>(lost(5, job.now - 1s)).round) == std::vector<NodeId>{7, 9});

@@ -210,10 +210,53 @@ TEST_CASE("however many nodes are dead that come first, the next one stands with
 }
 
 TEST_CASE("of two nodes the one that coordinates goes on alone, the other gives up", "[election]") {
+  Agents gone(record_of({1, 2}, 1));
+  const auto given_up = gone.one<GiveUp>(gone.on(2, OutOfTouch{true}));
+  REQUIRE(given_up);
+  CHECK(given_up->certain);
+}
+
+TEST_CASE("of two nodes the other gives up once the one that coordinates was silent for long, not before",
+          "[election]") {
   Agents job(record_of({1, 2}, 1));
+  job.now = TimePoint{} + 100s;
+  job.on(2, OutOfTouch{false, job.now});
+  for (const auto lost = job.now; job.now < lost + 5s;) {
+    job.now = *job.agents.at(2).next_deadline();
+    if (job.now < lost + 5s) CHECK(job.on(2, ElectionTick{}).empty());
+  }
+  const auto given_up = job.one<GiveUp>(job.on(2, ElectionTick{}));
+  REQUIRE(given_up);
+  CHECK_FALSE(given_up->certain);
+}
+
+TEST_CASE("who is left gives up when so many are known to be dead that nobody can be elected", "[election]") {
+  Agents job(record_of({1, 2, 3}, 1));
+  job.lose({3}, true);
+  job.stand(3);
+  CHECK(job.on(3, NodeDead{1}).empty());  // the coordinator was not there anyway
+  CHECK(job.one<GiveUp>(job.on(3, NodeDead{2})));
+  CHECK_FALSE(job.agents.at(3).next_deadline());
+}
+
+TEST_CASE("nobody gives up who is in touch with a coordinator, or whose coordinator may be back", "[election]") {
+  Agents job(record_of({1, 2, 3}, 1));
+  CHECK(job.on(3, NodeDead{2}).empty());
+  job.now = TimePoint{} + 100s;
+  CHECK(job.on(3, OutOfTouch{false, job.now}).empty());
+  job.now += 1s;
+  CHECK(job.on(3, ElectionTick{}).empty());
+  job.on(3, InTouch{0});
+  CHECK_FALSE(job.agents.at(3).next_deadline());
+}
+
+TEST_CASE("who is none of a record's nodes gives no vote for it: the one before had its address", "[election]") {
+  Agents job(record_of({1, 2, 3}, 1));
   job.lose({2});
-  job.now = *job.agents.at(2).next_deadline();
-  CHECK(job.one<GiveUp>(job.on(2, ElectionTick{})));
+  const VoteRequest request = job.stand(2);
+  job.agents.emplace(7, Election(7, 1));
+  CHECK_FALSE(job.ask(7, request).granted);
+  CHECK(job.agents.at(7).newest() == RecordId{});
 }
 
 TEST_CASE("who is chosen by a coordinator that hands over wins at once, by itself where it is alone", "[election]") {

@@ -15,7 +15,8 @@ using namespace std::chrono_literals;
 
 constexpr Duration kLease = 5s, kBeyondLease = 1s, kBeat = kLease / 4, kLook = kLease / 10, kContactEvery = 100ms;
 constexpr Duration kPause = 200ms, kTryLimit = 5s, kCallAgain = 1s, kCallAgainFor = 60s, kAlone = 30s, kGoodbye = 30s;
-constexpr Duration kAloneUnseated = 600s, kSettled = 15s;
+constexpr Duration kAloneUnseated = 600s, kSettled = 15s, kNewJobLimit = 5s, kHealthy = 90s;
+constexpr int kStartsMax = 60, kReturnsWithinMs = 10'000, kSlowNameMs = 8'000, kBusyMs = 60'000;
 
 // A million times a second: the words are put together where it does not hold.
 void invariant(bool holds, const char* words) {
@@ -29,6 +30,10 @@ RoundPolicy policy_of(const ClusterOptions& options) {
           .restarts = {.max_restarts = options.max_restarts}};
 }
 
+// A seat names its job, too, for the simulation alone.
+std::string store_host(NodeId id, int job) { return "node" + std::to_string(id) + " " + std::to_string(job); }
+int job_of(const std::string& store_host) { return std::stoi(store_host.substr(store_host.find(' '))); }
+
 std::string in_words(const RecordId& id) {
   return "round " + std::to_string(id.round) + " of term " + std::to_string(id.term);
 }
@@ -36,22 +41,54 @@ std::string in_words(const RecordId& id) {
 }  // namespace
 
 Cluster::Cluster(const ClusterOptions& options) : options_(options), net_(options.seed) {
-  for (int i = 0; i < options.agents; ++i) {
-    const NodeId id = add_node(net_.milliseconds(60'000));
-    if (options.fixed_ranks) node(id).offer.wished_rank = i;
-  }
-  lead(first_place_, {}, {});
+  for (int i = 0; i < options.agents; ++i) add_node(net_.milliseconds(60'000), slots_.size());
   disturbed();
   plan_troubles();
 }
 
-NodeId Cluster::add_node(Duration when) {
+NodeId Cluster::add_node(Duration when, std::size_t slot) {
   const NodeId id = nodes_.size() + 1;
-  nodes_.push_back(std::make_unique<Node>(id, options_.seed));
+  nodes_.push_back(std::make_unique<Node>(id, slot, options_));
+  if (slot == slots_.size())
+    slots_.push_back(0);
+  else
+    net_.put(id, net_.side(slots_[slot]));
+  slots_[slot] = id;
   node(id).offer = {
       .workers = 1 + net_.up_to(options_.workers_max - 1), .host = "node" + std::to_string(id), .port = 1000};
+  if (options_.fixed_ranks) node(id).offer.wished_rank = static_cast<int>(slot);
+  if (slot < static_cast<std::size_t>(options_.places)) {
+    const bool busy = options_.busy_ports > 0 && net_.chance(options_.busy_ports);
+    net_.after(busy ? net_.milliseconds(kBusyMs) : Duration::zero(), [this, id] { take_place(id); });
+  }
   net_.after(when, [this, id] { connect(id); });
   return id;
+}
+
+void Cluster::take_place(NodeId id) {
+  if (!here(id)) return;
+  Node& self = node(id);
+  self.at_place = true;
+  if (self.slot != 0) return;
+  self.first_place.take();
+  lead_if_first(id);
+}
+
+void Cluster::lead_if_first(NodeId id) {
+  Node& self = node(id);
+  if (!self.office && self.first_place.begins(self.election.newest(), net_.now())) lead(id, {}, {});
+}
+
+// By whatever starts nodes again: a person, a scheduler.
+void Cluster::start_again(std::size_t slot) {
+  if (!options_.returns || ended_by_ || ++starts_ > kStartsMax) return;
+  net_.after(net_.milliseconds(kReturnsWithinMs), [this, slot] {
+    if (ended_by_ || here(slots_[slot])) return;
+    node(slots_[slot]).host_down = false;
+    close_links(slots_[slot]);
+    note(add_node({}, slot), "is started again, in the place of node" + std::to_string(slots_[slot]));
+    disturbed();
+  });
 }
 
 void Cluster::plan_troubles() {
@@ -109,8 +146,9 @@ std::optional<NodeId> Cluster::first_seated(NodeId but) {
 }
 
 void Cluster::kill_agent(NodeId id) {
-  note(id, "its agent is killed");
   Node& victim = node(id);
+  victim.host_down = options_.silent > 0 && net_.chance(options_.silent);
+  note(id, victim.host_down ? "its host is gone" : "its agent is killed");
   victim.alive = false;
   net_.after(20ms, [this, id] {  // its keeper's work
     Node& dead = node(id);
@@ -120,11 +158,16 @@ void Cluster::kill_agent(NodeId id) {
   });
   vanish(id);
   disturbed();
+  start_again(victim.slot);
 }
 
 // Its links close where the other end can see it; soon nobody listens there any more.
 void Cluster::vanish(NodeId id) {
   node(id).office.reset();
+  if (!node(id).host_down) close_links(id);
+}
+
+void Cluster::close_links(NodeId id) {
   std::vector<NodeId> others;
   for (const auto& one : nodes_)
     if (one->id != id && one->alive && net_.reaches(id, one->id)) others.push_back(one->id);
@@ -150,7 +193,11 @@ void Cluster::cut(NodeId id) {
   break_visits();
   disturbed();
   net_.after(net_.milliseconds(20'000), [this, apart] {
-    for (const NodeId one : apart) net_.put(one, 0), note(one, "in reach again");
+    for (const NodeId one : apart) {
+      net_.put(one, 0);
+      net_.put(slots_[node(one).slot], 0);
+      note(one, "in reach again");
+    }
     --cuts_;
     disturbed();
   });
@@ -162,15 +209,39 @@ void Cluster::leave(NodeId id) {
   signal(id, SIGTERM);
 }
 
-// Where nobody lives at the first place, the newcomer takes that. The job goes on at another one: who cannot know that,
-// as there is one place only or the others are out of its reach, would begin another job.
+// In the first slot that nobody lives in; but not at the first place where newcomers alone could form a round, and begin
+// another job before they are told that this one goes on.
 void Cluster::join() {
   if (ended_by_ || (!started_.empty() && !first_seated())) return;  // it would be another job
-  const bool vacant = !here(first_place_);
-  const NodeId id = add_node({});
-  note(id, vacant ? "comes, to the first place" : "comes");
-  if (!vacant) return;
-  first_place_ = id;
+  std::size_t slot = options_.fixed_ranks || options_.nodes_max > options_.joins ? 0 : 1;
+  while (slot < slots_.size() && here(slots_[slot])) ++slot;
+  note(add_node({}, slot), slot == 0 ? "comes, to the first place" : "comes");
+}
+
+// The job cannot go on here.
+void Cluster::begin_anew(NodeId id) {
+  Node& self = node(id);
+  if (std::exchange(self.abandons, true)) return;
+  note(id, "gives up the job");
+  hang_up(id);
+  happen(id, Isolated{});
+  succeed_itself(id);
+}
+
+// Once its workers are gone.
+void Cluster::succeed_itself(NodeId id) {
+  Node& self = node(id);
+  if (!here(id)) return;
+  if (self.supervisor.round_with_workers()) return net_.after(50ms, [this, id] { succeed_itself(id); });
+  self.finished = self.exited = true;
+  vanish(id);
+  if (self.signal != 0) return;
+  const NodeId next = add_node({}, self.slot);
+  node(next).instead_of = id;
+  node(next).begins_anew = node(next).seated = true;
+  node(next).offer.rounds = node(id).newest.round;
+  node(next).alone_since = net_.now();
+  note(next, "begins anew, instead of node" + std::to_string(id));
 }
 
 void Cluster::signal(NodeId id, int signal) {
@@ -181,7 +252,9 @@ void Cluster::signal(NodeId id, int signal) {
 
 void Cluster::disturbed() {
   calm_since_.reset();
+  whole_since_.reset();
   if (cuts_ > 0) return;
+  if (is_whole()) whole_since_ = net_.now();
   calm_since_ = net_.now();
   quorum_at_calm_ = quorum_in_reach();
 }
@@ -222,6 +295,10 @@ bool Cluster::quorum_in_reach() {
   });
 }
 
+bool Cluster::is_whole() {
+  return std::all_of(slots_.begin(), slots_.end(), [&](NodeId id) { return here(id) && !node(id).left; });
+}
+
 bool Cluster::enough_are_there() {
   if (!calm_since_ || !quorum_at_calm_ || net_.now() < *calm_since_ + kSettled) return false;
   const auto all = living();
@@ -232,6 +309,10 @@ bool Cluster::enough_are_there() {
 // coordinator that waits for nodes.
 void Cluster::hold_progress(NodeId id, const Outcome& outcome) {
   const Node& self = node(id);
+  const bool without_round = outcome.verdict == Verdict::out_of_reach || outcome.verdict == Verdict::too_few_nodes ||
+                             outcome.verdict == Verdict::too_few_left;
+  if (without_round && !ended_by_ && whole_since_ && net_.now() >= *whole_since_ + kHealthy)
+    throw std::logic_error("broken: healthy nodes always form a round, node" + std::to_string(id) + " among them");
   if (!calm_since_ || !quorum_at_calm_ || self.left || (ended_at_ && *ended_at_ < *calm_since_ + kSettled)) return;
   const Duration patience = self.seated ? kAlone : kAloneUnseated;
   if (outcome.verdict == Verdict::out_of_reach && net_.now() >= *calm_since_ + patience)
@@ -243,8 +324,8 @@ std::vector<NodeId> Cluster::places(NodeId id) {
   const Node& self = node(id);
   std::vector<NodeId> out;
   if (self.coordinator) out.push_back(*self.coordinator);
-  out.push_back(first_place_);
-  if (const auto second = first_seated(id)) out.push_back(*second);  // the job's second place
+  for (std::size_t i = 0; i < count_places(); ++i) out.push_back(slots_[i]);
+  if (const auto second = first_seated(id); second && !options_.returns) out.push_back(*second);  // another place
   for (std::size_t i = 0; self.kept && i < std::min<std::size_t>(8, self.kept->nodes.size()); ++i)
     out.push_back(self.kept->nodes[i].id);
   return out;
@@ -254,19 +335,33 @@ void Cluster::connect(NodeId id) {
   Node& self = node(id);
   if (!here(id) || self.link) return;
   const auto all = places(id);
-  const NodeId at = all[static_cast<std::size_t>(self.turn) % all.size()];
+  const std::size_t turn = static_cast<std::size_t>(self.turn) % all.size();
+  const NodeId at = all[turn];
+  const bool by_place = turn >= (self.coordinator ? 1u : 0u) && turn < (self.coordinator ? 1u : 0u) + count_places();
   const int attempt = ++self.attempt;
-  if (!net_.reaches(id, at))
-    return net_.after(kTryLimit, [this, id, attempt] {
+  Duration look_up{};
+  if (by_place && options_.slow_names > 0 && net_.chance(options_.slow_names)) look_up = net_.milliseconds(kSlowNameMs);
+  if (!net_.reaches(id, at) || node(at).host_down)
+    return net_.after(look_up + kTryLimit, [this, id, attempt] {
       if (node(id).attempt == attempt) try_again(id, kPause, false);
     });
-  net_.after(net_.milliseconds(10), [this, id, at, attempt] { reach(id, at, attempt); });
+  net_.after(look_up + net_.milliseconds(10), [this, id, at, attempt, by_place] { reach(id, at, attempt, by_place); });
 }
 
-void Cluster::reach(NodeId id, NodeId at, int attempt) {
+// A place's port is its slot's: whoever took it after a dead one.
+NodeId Cluster::who_answers(NodeId at) {
+  if (listens(at) || !node(at).at_place) return at;
+  const NodeId now = slots_[node(at).slot];
+  return listens(now) && node(now).at_place ? now : at;
+}
+
+bool Cluster::answers(NodeId at) { return listens(at) && !node(at).host_down; }
+
+void Cluster::reach(NodeId id, NodeId at, int attempt, bool by_place) {
   Node& self = node(id);
   if (!here(id) || self.attempt != attempt) return;
-  if (!listens(at)) return try_again(id, kPause, self.coordinator == at);
+  const NodeId wanted = std::exchange(at, who_answers(at));
+  if (!answers(at) || (by_place && !node(at).at_place)) return try_again(id, kPause, self.coordinator == wanted);
   self.link = net_.open(id, at);
   self.beats_out = {{0, net_.now()}};
   net_.send(self.link, at, [this, id, at, link = self.link, record = self.newest] { hello(at, id, link, record); });
@@ -295,7 +390,7 @@ void Cluster::hang_up(NodeId id) {
   });
 }
 
-void Cluster::try_again(NodeId id, Duration pause, bool gone) {
+void Cluster::try_again(NodeId id, Duration pause, bool gone, const RecordId& known) {
   Node& self = node(id);
   if (!here(id)) return;
   hang_up(id);
@@ -303,13 +398,16 @@ void Cluster::try_again(NodeId id, Duration pause, bool gone) {
   net_.after(pause, [this, id, attempt = self.attempt] {
     if (node(id).attempt == attempt) connect(id);
   });
+  self.first_place.asked(known, net_.now());
   elect(id, OutOfTouch{gone, self.heard_at});
-  if (!here(id)) return;
+  if (!here(id) || self.abandons) return;
+  lead_if_first(id);
   // As the agent does without a coordinator.
   if (!self.alone_since) self.alone_since = net_.now();
   if (self.supervisor.round_with_workers()) return;
   if (self.signal != 0) return happen(id, JobEnded{{Verdict::interrupted, self.signal, "interrupted", {}}});
-  if (net_.now() - *self.alone_since < (self.seated ? kAlone : kAloneUnseated)) return;
+  const Duration patience = self.begins_anew ? kNewJobLimit : self.seated ? kAlone : kAloneUnseated;
+  if (net_.now() - *self.alone_since < patience) return;
   happen(id, JobEnded{{Verdict::out_of_reach, 0, "the coordinator could not be reached", {}}});
 }
 
@@ -323,6 +421,8 @@ void Cluster::go_to(NodeId id, NodeId coordinator) {
 void Cluster::welcomed(NodeId id, const Welcome& welcome) {
   Node& self = node(id);
   self.welcome = true;
+  self.begins_anew = false;
+  self.first_place.connected();
   self.heard_at = net_.now();
   self.answered = 0;
   heard_of_quorum(id, 0, welcome.quorum_age);
@@ -372,8 +472,8 @@ void Cluster::watch_lease(NodeId id) {
   });
 }
 
-void Cluster::told_elsewhere(NodeId id, const Elsewhere& told, std::optional<NodeId> at) {
-  try_again(id, kPause, false);
+void Cluster::told_elsewhere(NodeId id, const Elsewhere& told, std::optional<NodeId> at, bool replaced) {
+  try_again(id, kPause, replaced, told.record);
   const Node& self = node(id);
   if (here(id) && at && self.election.would_follow(told.term) && at != self.coordinator) go_to(id, *at);
 }
@@ -406,7 +506,9 @@ void Cluster::hear(NodeId id, const ToAgent& message) {
                    if (self.kept && self.kept->id() != record) self.kept.reset();
                    elect(id, RecordKept{record, self.kept});
                    self.newest = record;
-                   if (m.seat.group_rank == 0) open_store(id, record);
+                   self.job = job_of(m.seat.master_host);
+                   self.offer.rounds = record.round;
+                   if (m.seat.group_rank == 0) open_store(id, {self.job, record});
                    self.seated = true;
                    seated_.insert(id);
                    happen(id, RoundFormed{m.seat});
@@ -428,7 +530,7 @@ void Cluster::hear(NodeId id, const ToAgent& message) {
 }
 
 void Cluster::elect(NodeId id, const ElectionEvent& event, NodeId from) {
-  if (!here(id)) return;
+  if (!here(id) || node(id).abandons) return;
   if (options_.broken == Break::no_standing && std::holds_alternative<ElectionTick>(event)) return;
   Election& election = node(id).election;
   if (options_.broken == Break::vote_twice && std::holds_alternative<VoteRequested>(event)) {
@@ -441,38 +543,44 @@ void Cluster::elect(NodeId id, const ElectionEvent& event, NodeId from) {
 }
 
 void Cluster::carry_out(NodeId id, const ElectionAction& action, NodeId from) {
-  std::visit(
-      overloaded{
-          [&](const AskForVotes& a) {
-            note(id, "stands for term " + std::to_string(a.request.term));
-            const auto request = std::make_shared<const VoteRequest>(a.request);
-            for (const RoundNode& voter : request->record->nodes) {
-              if (voter.id == id) continue;
-              net_.post(id, voter.id, [this, voter = voter.id, request, id] {
-                if (here(voter)) elect(voter, VoteRequested{*request}, id);
-              });
-            }
-          },
-          [&](const GiveVote& a) {
-            if (a.vote.granted) votes_[{a.vote.term, from}].insert(id);
-            net_.post(id, from, [this, from, id, vote = a.vote] {
-              elect(from, VoteGiven{id, vote});
-              if (options_.broken != Break::count_twice || !node(from).election.record()) return;
-              for (const auto record = node(from).election.record(); const RoundNode& other : record->nodes)
-                if (other.id != id && other.id != from) return elect(from, VoteGiven{other.id, vote});
-            });
-          },
-          [&](const Lead& a) { take_the_lead(id, a); },
-          [&](const Follow&) {
-            node(id).calling.reset();
-            stop_leading(id, {node(id).election.term(), {}}, from);
-            go_to(id, from);
-          },
-          [&](const GiveUp&) {
-            happen(id, JobEnded{{Verdict::out_of_reach, 0, "the other node, which coordinated the job, is gone", {}}});
-          },
-      },
-      action);
+  std::visit(overloaded{
+                 [&](const AskForVotes& a) {
+                   note(id, "stands for term " + std::to_string(a.request.term));
+                   const auto request = std::make_shared<const VoteRequest>(a.request);
+                   for (const RoundNode& voter : request->record->nodes) {
+                     if (voter.id != id) ask_for_vote(id, voter.id, request);
+                   }
+                 },
+                 [&](const GiveVote& a) {
+                   if (a.vote.granted) votes_[{node(from).job, a.vote.term, from}].insert(id);
+                   net_.post(id, from, [this, from, id, vote = a.vote] {
+                     elect(from, VoteGiven{id, vote});
+                     if (options_.broken != Break::count_twice || !node(from).election.record()) return;
+                     for (const auto record = node(from).election.record(); const RoundNode& other : record->nodes)
+                       if (other.id != id && other.id != from) return elect(from, VoteGiven{other.id, vote});
+                   });
+                 },
+                 [&](const Lead& a) { take_the_lead(id, a); },
+                 [&](const Follow&) {
+                   node(id).calling.reset();
+                   stop_leading(id, {node(id).election.term(), {}}, from);
+                   go_to(id, from);
+                 },
+                 [&](const GiveUp& a) {
+                   if (a.certain) return begin_anew(id);
+                   happen(id, JobEnded{{Verdict::out_of_reach, 0, "the coordinator is gone, or out of reach", {}}});
+                 },
+             },
+             action);
+}
+
+// Or finds nobody there, or another one.
+void Cluster::ask_for_vote(NodeId id, NodeId voter, const std::shared_ptr<const VoteRequest>& request) {
+  net_.post(id, voter, [this, voter, request, id] {
+    if (here(voter)) return elect(voter, VoteRequested{*request}, id);
+    if (node(voter).host_down || (listens(voter) && who_answers(voter) == voter)) return;
+    net_.post(voter, id, [this, id, voter] { elect(id, NodeDead{voter}); });
+  });
 }
 
 void Cluster::plan_election(NodeId id) {
@@ -489,8 +597,9 @@ void Cluster::plan_election(NodeId id) {
 void Cluster::take_the_lead(NodeId id, const Lead& won) {
   note(id, "is elected for term " + std::to_string(won.term) + " by " + in_words(won.record.id()));
   ++elections_;
-  invariant(terms_.insert(won.term).second, "one coordinator is elected in a term");
-  std::set<NodeId>& votes = votes_[{won.term, id}];
+  const int job = job_of(won.record.master_host);
+  invariant(terms_.insert({job, won.term}).second, "one coordinator is elected in a term");
+  std::set<NodeId>& votes = votes_[{node(id).job, won.term, id}];
   votes.insert(id);
   for (const Electorate& electorate : won.record.electorates())
     invariant(electorate.has_quorum(votes), "who is elected was given the votes of a quorum");
@@ -505,7 +614,9 @@ void Cluster::take_the_lead(NodeId id, const Lead& won) {
 void Cluster::call(NodeId id, int term, TimePoint until) {
   Node& self = node(id);
   if (!here(id) || !self.calling || self.calling->term != term) return;
-  std::set<NodeId> called{first_place_};
+  std::set<NodeId> called;
+  for (std::size_t i = 0; i < count_places(); ++i)
+    if (node(slots_[i]).at_place) called.insert(slots_[i]);
   if (net_.now() < until)
     for (const RoundNode& other : self.calling->record.nodes) called.insert(other.id);
   called.erase(id);
@@ -518,12 +629,13 @@ void Cluster::lead(NodeId id, std::optional<Succession> succession, TimePoint as
   Node& self = node(id);
   const TimePoint now = net_.now();
   if (!succession) {
-    self.office.emplace(
-        Office{Coordinator(policy_of(options_), now, options_.seed, id), ++serials_, RecordId{}, QuorumContact{}});
+    note(id, "begins to coordinate");
+    self.office.emplace(Office{Coordinator(policy_of(options_), now, options_.seed, id), ++serials_, ++jobs_,
+                               RecordId{}, QuorumContact{}});
   } else {
     const RecordId newest{succession->term, succession->record.number};
     self.office.emplace(Office{Coordinator(policy_of(options_), now, options_.seed, id, *succession), ++serials_,
-                               newest, QuorumContact{}});
+                               job_of(succession->record.master_host), newest, QuorumContact{}});
     for (const RoundNode& member : succession->record.nodes) {
       self.office->contact.answered(member.id, asked_at);
       if (member.id != id) probe(id, serials_, member.id);
@@ -536,28 +648,50 @@ void Cluster::lead(NodeId id, std::optional<Succession> succession, TimePoint as
 void Cluster::stop_leading(NodeId id, const Elsewhere& told, std::optional<NodeId> at) {
   Node& self = node(id);
   self.elsewhere = told;
+  self.elsewhere.record = self.election.newest();
   self.elsewhere_at = at;
   if (!self.office) return;
   const Office office = std::move(*self.office);
   self.office.reset();
   for (const auto& [peer, one] : office.peers)
-    net_.send(one.link, peer, [this, peer = peer, link = one.link, told, at] {
-      if (here(peer) && node(peer).link == link) told_elsewhere(peer, told, at);
+    net_.send(one.link, peer, [this, peer = peer, link = one.link, told = self.elsewhere, at] {
+      if (here(peer) && node(peer).link == link) told_elsewhere(peer, told, at, false);
     });
+}
+
+void Cluster::answer_elsewhere(NodeId at, NodeId id, Network::LinkId link) {
+  Elsewhere told = node(at).elsewhere;
+  told.record = node(at).election.newest();
+  net_.send(link, id, [this, at, id, link, told, where = node(at).elsewhere_at] {
+    const auto before = node(id).coordinator;
+    if (here(id) && node(id).link == link)
+      told_elsewhere(id, told, where, before && *before != at && who_answers(*before) == at);
+  });
 }
 
 void Cluster::hello(NodeId at, NodeId id, Network::LinkId link, const RecordId& record) {
   Node& host = node(at);
   if (!listens(at)) return;
-  if (host.office && record > host.office->newest) stop_leading(at, {record.term, {}}, {});
-  if (!host.office)
-    return net_.send(link, id, [this, id, link, told = host.elsewhere, where = host.elsewhere_at] {
-      if (here(id) && node(id).link == link) told_elsewhere(id, told, where);
-    });
+  if (const NodeId before = node(id).instead_of; host.office && before != 0) {
+    coordinate(at, JobAbandoned{before});
+    if (host.office && host.office->peers.contains(before)) lose(at, before, "it gave up its part", false);
+  }
+  if (host.office && record > host.office->newest) {
+    const bool may_wait = host.office->newest == RecordId{} && options_.broken != Break::no_patience;
+    if (!may_wait) stop_leading(at, {record.term, {}}, {});
+    if (may_wait) coordinate(at, JobElsewhere{id, record.round});
+    if (options_.broken == Break::no_patience) host.first_place = FirstPlace(1);
+    return answer_elsewhere(at, id, link);
+  }
+  if (!host.office) return answer_elsewhere(at, id, link);
   Office& office = *host.office;
   if (office.peers.contains(id)) lose(at, id, "it connected anew", false);
   const TimePoint now = net_.now();
   office.peers[id] = {link, now, {{0, now}}};
+  for (const auto& other : nodes_)  // it has taken the port of a dead one
+    if (other->id != id && other->at_place && !listens(other->id) && who_answers(other->id) == id)
+      coordinate(at, NodeGone{other->id});
+  if (!host.office) return;
   office.contact.answered(id, now);
   const Welcome welcome{"", kLease, office.coordinator.term(), quorum_age(office, at)};
   net_.send(link, id, [this, id, link, at, welcome] {
@@ -586,9 +720,18 @@ void Cluster::take(NodeId at, NodeId id, const FromAgent& message) {
                    if (peer.answers.size() > 8) peer.answers.erase(peer.answers.begin());
                    to_node(at, id, HeartbeatAnswer{m.number, quorum_age(office, at)});
                  },
+                 [&](const NodeReady& m) {
+                   coordinate(at, m);
+                   tell_spare(at, id);
+                 },
                  [&](const auto& m) { coordinate(at, m); },
              },
              message);
+}
+
+void Cluster::tell_spare(NodeId at, NodeId id) {
+  const auto& office = node(at).office;
+  if (office && office->record && !office->record->find(id)) to_node(at, id, KeepRecord{*office->record});
 }
 
 void Cluster::lose(NodeId at, NodeId id, const std::string& how, bool closed) {
@@ -611,7 +754,9 @@ void Cluster::probe(NodeId at, int serial, NodeId id) {
     Node& host = node(at);
     if (!listens(at) || !host.office || host.office->serial != serial || host.office->over) return;
     if (host.office->peers.contains(id)) return;
-    if (node(id).running.empty() && !listens(id) && net_.reaches(at, id)) return coordinate(at, NodeGone{id});
+    const Node& other = node(id);
+    if (other.running.empty() && !listens(id) && !other.host_down && who_answers(id) == id && net_.reaches(at, id))
+      return coordinate(at, NodeGone{id});
     net_.after(1s, [this, at, serial, id] { probe(at, serial, id); });
   });
 }
@@ -668,7 +813,7 @@ void Cluster::obey(NodeId at, const Order& order) {
                    office.over = true;
                    if (!ended_by_) ended_by_ = office.serial;
                    if (!ended_at_) ended_at_ = net_.now();
-                   if (o.outcome.verdict == Verdict::too_few_nodes)
+                   if (o.outcome.verdict == Verdict::too_few_nodes || o.outcome.verdict == Verdict::too_few_left)
                      invariant(!enough_are_there(), "nobody times out waiting for nodes that are there");
                    for (const auto& [id, peer] : office.peers) {
                      node(id).counts = ended_by_ == office.serial;
@@ -692,7 +837,9 @@ void Cluster::obey(NodeId at, const Order& order) {
 
 void Cluster::form(NodeId at, const Round& decided) {
   Office& office = *node(at).office;
-  const Round& round = decided;
+  Round round = decided;
+  round.master_host = store_host(round.nodes.front().id, office.job);
+  const JobRound key{office.job, round.id()};
   office.newest = round.id();
   note(in_words(round.id()) + " forms of " + std::to_string(round.nodes.size()) + " nodes, at node" +
        std::to_string(at));
@@ -706,10 +853,12 @@ void Cluster::form(NodeId at, const Round& decided) {
     rank += member.workers;
   }
   charged_ = round.ledger.counts;
-  for (const RoundNode& member : round.nodes) to_confirm_[round.id()].insert(member.id);
+  for (const RoundNode& member : round.nodes) to_confirm_[key].insert(member.id);
   office.round.clear();
   for (const RoundNode& member : round.nodes) office.round.push_back(member.id);
-  if (net_.chance(options_.failure)) failing_[round.id()] = round.nodes[net_.draw() % round.nodes.size()].id;
+  if (net_.chance(options_.failure)) failing_[key] = round.nodes[net_.draw() % round.nodes.size()].id;
+  office.record = round;
+  for (const auto& [id, peer] : office.peers) tell_spare(at, id);
   const std::vector<Seat> all = seats(round);
   for (std::size_t i = 0; i < all.size(); ++i) {
     if (i < kHeirs) to_node(at, round.nodes[i].id, KeepRecord{round});
@@ -758,7 +907,7 @@ void Cluster::carry_out(NodeId id, const Action& action) {
   std::visit(
       overloaded{
           [&](const ConfirmRound& a) {
-            to_confirm_[self.newest].erase(id);
+            to_confirm_[{self.job, self.newest}].erase(id);
             to_coordinator(id, NodeConfirmed{id, a.round});
           },
           [&](const StartWorkers& a) { start(id, a.seat); },
@@ -790,10 +939,13 @@ void Cluster::finish(NodeId id, const Outcome& outcome) {
   invariant(self.running.empty(), "an agent that finishes has no workers");
   note(id, "finishes: " + outcome.reason);
   hold_progress(id, outcome);
-  if (self.told && self.counts && !self.left && outcome.verdict != Verdict::refused) outcomes_.push_back(outcome);
+  if (self.told && self.counts && !self.left && !outcome.late && outcome.verdict != Verdict::refused)
+    outcomes_.push_back(outcome);
   hang_up(id);
   self.finished = true;
   if (self.office && !self.office->over) disturbed();  // the coordinator goes with it
+  whole_since_.reset();
+  if (outcome.verdict == Verdict::out_of_reach || outcome.verdict == Verdict::too_few_left) start_again(self.slot);
   exit_when_left(id, net_.now() + kGoodbye);
 }
 
@@ -817,7 +969,7 @@ void Cluster::signal_workers(NodeId id, int signal) {
 void Cluster::start(NodeId id, const Seat& seat) {
   Node& self = node(id);
   invariant(self.running.empty(), "no local rank is started twice");
-  self.round = self.newest;
+  self.round = {self.job, self.newest};
   invariant(to_confirm_[self.round].empty(), "workers start once every agent has confirmed the round");
   hold_invariants(id, self.round);
   self.deaf.clear();
@@ -830,16 +982,16 @@ void Cluster::start(NodeId id, const Seat& seat) {
   meet(id, seat);
 }
 
-void Cluster::count_running(const RecordId& round, int change) {
+void Cluster::count_running(const JobRound& round, int change) {
   if ((running_[round] += change) == 0) running_.erase(round);
 }
 
-void Cluster::end_worker(NodeId id, const RecordId& round, int local_rank, const ExitStatus& status) {
+void Cluster::end_worker(NodeId id, const JobRound& round, int local_rank, const ExitStatus& status) {
   Node& self = node(id);
   if (self.round != round || !self.running.erase(local_rank)) return;  // it had ended before
   count_running(round, -1);
   if (self.running.empty()) leave_store(id);
-  happen(id, WorkerExited{round.round, local_rank, status});
+  happen(id, WorkerExited{round.id.round, local_rank, status});
 }
 
 void Cluster::plan_tick(NodeId id) {
@@ -850,14 +1002,14 @@ void Cluster::plan_tick(NodeId id) {
 }
 
 // Ranks are decided once per round, so no rank is held twice while all that runs belongs to one round.
-void Cluster::hold_invariants(NodeId id, const RecordId& starting) {
+void Cluster::hold_invariants(NodeId id, const JobRound& starting) {
   for (const auto& [round, workers] : running_)
     if (round != starting)
-      throw std::logic_error("broken: no worker of another round runs when one starts: " + in_words(starting) +
-                             " on node" + std::to_string(id) + ", " + in_words(round) + " elsewhere");
+      throw std::logic_error("broken: no worker of another round runs when one starts: " + in_words(starting.id) +
+                             " on node" + std::to_string(id) + ", " + in_words(round.id) + " elsewhere");
   if (!started_.insert(starting).second) return;
-  invariant(starting.round > last_started_, "round numbers grow");
-  last_started_ = starting.round;
+  invariant(starting.id.round > last_started_[starting.job], "round numbers grow");
+  last_started_[starting.job] = starting.id.round;
 }
 
 }  // namespace ddprun::test

@@ -3,6 +3,7 @@
 // and leases is written down here once more, without sockets, as agent/coordination.cpp and
 // rendezvous/coordinator_server.cpp have it.
 #pragma once
+#include <algorithm>
 #include <cstdint>
 #include <deque>
 #include <map>
@@ -10,12 +11,14 @@
 #include <optional>
 #include <set>
 #include <string>
+#include <tuple>
 #include <vector>
 
 #include "agent/supervisor.h"
 #include "rendezvous/control_message.h"
 #include "rendezvous/coordinator.h"
 #include "rendezvous/election.h"
+#include "rendezvous/first_place.h"
 #include "rendezvous/protocol.h"
 #include "rendezvous/quorum_contact.h"
 #include "rendezvous/store.h"
@@ -33,7 +36,8 @@ enum class Break {
   no_quorum,        // a coordinator believes itself in contact with a quorum, whoever is out of its reach
   no_confirmation,  // workers start as soon as their agent has its seat
   no_standing,      // nobody stands for election
-  old_keys          // a node's store keeps the keys of the round before
+  old_keys,         // a node's store keeps the keys of the round before
+  no_patience       // a coordinator without a round stops for good where a node knows of one
 };
 
 struct ClusterOptions {
@@ -51,7 +55,12 @@ struct ClusterOptions {
   int trouble_ms = 300'000;  // when these happen, from the start
   int cuts = 0;              // some nodes are out of the others' reach, for up to 20 s
   int leaves = 0;            // SIGTERM to a node
-  int joins = 0;             // another node comes; the first place's, where that is dead
+  int joins = 0;             // another node comes; in a dead one's place, the job's first place before all others
+  int places = 1;            // the first nodes' are where the others look for the job
+  bool returns = false;      // who is killed, or ends in order to be started again, is: empty, in the same place
+  double silent = 0;         // chance that who is killed goes with its host, which answers nothing until it is back
+  double slow_names = 0;     // chance that the look-up of a place takes up to 8 s
+  double busy_ports = 0;     // chance that a place's port is busy for up to a minute when its node starts
   int beheads = 0;           // of kills, cuts and leaves: those that choose the coordinator's node
   Break broken = Break::none;
 };
@@ -76,49 +85,69 @@ class Cluster {
     TimePoint heard;
     std::map<std::uint64_t, TimePoint> answers = {};
   };
+  struct JobRound {  // jobs count terms and rounds for themselves
+    int job = 0;
+    RecordId id = {};
+    friend auto operator<=>(const JobRound&, const JobRound&) = default;
+  };
   struct Office {  // an agent that coordinates
     Coordinator coordinator;
     int serial;
+    int job;
     RecordId newest;
     QuorumContact contact;
     TimePoint contact_at = {}, contact_known_at = TimePoint() - std::chrono::hours(1);
     std::map<NodeId, Peer> peers = {};
     std::vector<NodeId> round = {};
+    std::optional<Round> record = {};
     std::optional<TimePoint> tick_at = {};  // planned
     bool over = false;
   };
   struct RoundStore {
     int serial = 0;
-    RecordId round = {};
+    JobRound round = {};
     Store keys = {};
     std::map<Network::LinkId, NodeId> clients = {};
   };
   struct Visit {  // of a node's workers at their round's store
     int serial = 0;
     NodeId at = 0;
-    RecordId round = {};
+    JobRound round = {};
     Seat seat = {};
     Network::LinkId link = 0;  // 0: the store is not found yet
     int store = 0;             // its serial
     bool met = false;          // all have come; they train
   };
   struct Node {
-    Node(NodeId own, std::uint64_t seed) : id(own), supervisor({}), election(own, seed) {}
+    Node(NodeId own, std::size_t its_slot, const ClusterOptions& options)
+        : id(own),
+          slot(its_slot),
+          supervisor({}),
+          election(own, options.seed),
+          first_place(static_cast<std::size_t>(options.places)) {}
     NodeId id;
+    std::size_t slot;  // of those that start one after the other in a node's place, one lives
     Supervisor supervisor;
     Election election;
+    FirstPlace first_place;
     NodeOffer offer;
-    RecordId round;
+    JobRound round;
     std::set<int> running, deaf;                          // local ranks
     bool alive = true, finished = false, exited = false;  // finished: it is there for the others only
     bool left = false, seated = false, told = false, counts = false;
-    int signal = 0;  // somebody wants it to end
+    bool at_place = false;   // it listens at its slot's place
+    bool host_down = false;  // nothing there answers
+    bool abandons = false;   // it ends its workers, then another one begins anew
+    NodeId instead_of = 0;
+    bool begins_anew = false;  // and not for long, if nobody else does
+    int signal = 0;            // somebody wants it to end
     // Its way to the coordinator.
     Network::LinkId link = 0;
     int attempt = 0;                    // counts them: what is on its way belongs to one
     int turn = 0;                       // of the places to look
     std::optional<NodeId> coordinator;  // who is, or was last
     std::optional<Round> kept;
+    int job = 0;  // that it is in
     RecordId newest;
     bool welcome = false;
     TimePoint heard_at;
@@ -145,11 +174,17 @@ class Cluster {
   std::optional<NodeId> leader();
   std::optional<NodeId> first_seated(NodeId but = 0);  // of those that are here
 
-  NodeId add_node(Duration when);
+  NodeId add_node(Duration when, std::size_t slot);
+  void take_place(NodeId id);
+  void start_again(std::size_t slot);
+  void begin_anew(NodeId id);
+  void succeed_itself(NodeId id);
+  bool is_whole();
   void plan_troubles();
   void some_time(void (Cluster::*trouble)(NodeId), bool behead);
   void kill_agent(NodeId id);
   void vanish(NodeId id);
+  void close_links(NodeId id);
   void cut(NodeId id);
   void leave(NodeId id);
   void join();
@@ -164,16 +199,20 @@ class Cluster {
 
   // An agent's way to the coordinator.
   std::vector<NodeId> places(NodeId id);
+  std::size_t count_places() const { return std::min(slots_.size(), static_cast<std::size_t>(options_.places)); }
+  NodeId who_answers(NodeId at);
+  bool answers(NodeId at);
   void connect(NodeId id);
-  void reach(NodeId id, NodeId at, int attempt);
+  void reach(NodeId id, NodeId at, int attempt, bool by_place);
   void hang_up(NodeId id);
-  void try_again(NodeId id, Duration pause, bool gone);
+  void try_again(NodeId id, Duration pause, bool gone, const RecordId& known = {});
+  void lead_if_first(NodeId id);
   void go_to(NodeId id, NodeId coordinator);
   void welcomed(NodeId id, const Welcome& welcome);
   void heard_of_quorum(NodeId id, std::uint64_t answered, Duration age);
   void beat(NodeId id, int attempt);
   void watch_lease(NodeId id);
-  void told_elsewhere(NodeId id, const Elsewhere& told, std::optional<NodeId> at);
+  void told_elsewhere(NodeId id, const Elsewhere& told, std::optional<NodeId> at, bool replaced);
   void to_coordinator(NodeId id, const FromAgent& message);
   void tell_of_signal(NodeId id);
   void hear(NodeId id, const ToAgent& message);
@@ -187,8 +226,10 @@ class Cluster {
 
   // The coordinator's side.
   void lead(NodeId id, std::optional<Succession> succession, TimePoint asked_at);
+  void ask_for_vote(NodeId id, NodeId voter, const std::shared_ptr<const VoteRequest>& request);
   void stop_leading(NodeId id, const Elsewhere& told, std::optional<NodeId> at);
   void hello(NodeId at, NodeId id, Network::LinkId link, const RecordId& record);
+  void answer_elsewhere(NodeId at, NodeId id, Network::LinkId link);
   void take(NodeId at, NodeId id, const FromAgent& message);
   void lose(NodeId at, NodeId id, const std::string& how, bool closed);
   void probe(NodeId at, int serial, NodeId id);
@@ -197,6 +238,7 @@ class Cluster {
   void coordinate(NodeId at, const Message& message);
   void obey(NodeId at, const Order& order);
   void form(NodeId at, const Round& round);
+  void tell_spare(NodeId at, NodeId id);
   void to_node(NodeId at, NodeId id, const ToAgent& message);
   void plan_coordinator_tick(NodeId at);
 
@@ -208,7 +250,7 @@ class Cluster {
   void train(NodeId id);
 
   // Their store.
-  void open_store(NodeId id, const RecordId& round);
+  void open_store(NodeId id, const JobRound& round);
   void meet(NodeId id, const Seat& seat);
   bool visits(NodeId id, int serial);
   void look_for_store(NodeId id, int serial);
@@ -218,32 +260,34 @@ class Cluster {
   void leave_store(NodeId id);
   void close_store(NodeId at, NodeId client);
   void break_visits();
-  void count_running(const RecordId& round, int change);
-  void end_worker(NodeId id, const RecordId& round, int local_rank, const ExitStatus& status);
+  void count_running(const JobRound& round, int change);
+  void end_worker(NodeId id, const JobRound& round, int local_rank, const ExitStatus& status);
   void plan_tick(NodeId id);
   void finish(NodeId id, const Outcome& outcome);
   void exit_when_left(NodeId id, TimePoint at_last);
-  void hold_invariants(NodeId id, const RecordId& starting);
+  void hold_invariants(NodeId id, const JobRound& starting);
 
   ClusterOptions options_;
   Network net_;
   std::vector<std::unique_ptr<Node>> nodes_;  // node 1 first
   std::set<NodeId> seated_;                   // some may be here no more
-  std::map<RecordId, int> running_;           // workers, by their round
-  NodeId first_place_ = 1;                    // who is where the others look first
+  std::vector<NodeId> slots_;                 // who was the last to start there
+  std::map<JobRound, int> running_;           // workers, by their round
   int cuts_ = 0;                              // in force
   std::optional<TimePoint> calm_since_;       // nobody was killed, cut off or asked to end since
   bool quorum_at_calm_ = false;               // by then, of those who can be waited for
+  std::optional<TimePoint> whole_since_;      // calm, and somebody lives in every slot
   std::optional<TimePoint> ended_at_;
   int ended_by_ = 0;  // the first coordinator that decided so; 0: none yet
   int sides_ = 0, serials_ = 0, elections_ = 0, stores_ = 0, visits_ = 0;
-  std::set<int> terms_;                                       // in which somebody was elected
-  std::map<std::pair<int, NodeId>, std::set<NodeId>> votes_;  // by term and candidate
-  std::map<RecordId, std::set<NodeId>> to_confirm_;
-  std::set<RecordId> started_;
-  int last_started_ = 0;  // number
+  int jobs_ = 0, starts_ = 0;                                       // starts: of nodes, again
+  std::set<std::pair<int, int>> terms_;                             // jobs and terms in which somebody was elected
+  std::map<std::tuple<int, int, NodeId>, std::set<NodeId>> votes_;  // by job, term and candidate
+  std::map<JobRound, std::set<NodeId>> to_confirm_;
+  std::set<JobRound> started_;
+  std::map<int, int> last_started_;  // number, by job
   RestartCounts charged_;
-  std::map<RecordId, NodeId> failing_;  // the node whose worker is to fail
+  std::map<JobRound, NodeId> failing_;  // the node whose worker is to fail
   std::vector<Outcome> outcomes_;
   std::string transcript_;
 };

@@ -55,11 +55,31 @@ ClusterOptions torn(std::uint64_t seed) {
   options.agents = 3 + static_cast<int>(seed % 4);
   options.fixed_ranks = false;
   options.nodes_min = 1;
-  options.nodes_max = options.agents;
+  options.nodes_max = options.agents + options.joins;  // a newcomer at the first place waits for more, and is called
   options.trouble_ms = 90'000;
   options.kills = 2;
   options.cuts = 12;
   options.beheads = 4;
+  return options;
+}
+
+// Nodes are lost together with what they knew and come back empty, names are looked up slowly, ports are busy.
+ClusterOptions returning(std::uint64_t seed) {
+  std::mt19937_64 random(seed);
+  const auto up_to = [&](int most) { return static_cast<int>(random() % static_cast<unsigned>(most + 1)); };
+  ClusterOptions options{.agents = 2 + up_to(5), .seed = seed, .interrupt = 0};
+  options.fixed_ranks = up_to(1) == 0;
+  options.nodes_max = options.agents;
+  options.nodes_min = options.fixed_ranks ? options.agents : 1 + up_to(options.agents - 1);
+  options.kills = 1 + up_to(5);
+  options.beheads = up_to(3);
+  options.cuts = up_to(1) * up_to(3);
+  options.trouble_ms = 60'000 + up_to(1) * up_to(240'000);
+  options.places = 1 + up_to(2);
+  options.returns = true;
+  options.silent = 0.3;
+  options.slow_names = 0.2;
+  options.busy_ports = 0.3;
   return options;
 }
 
@@ -118,6 +138,13 @@ TEST_CASE("one round runs at a time while nodes and coordinators are killed, cut
       .run([](std::uint64_t seed) { all_is_well(troubled(seed)); });
 }
 
+TEST_CASE("healthy nodes always form a round, whoever is lost and returns empty, however late names and ports are",
+          "[cluster]") {
+  Series("simulation: 2 to 7 agents, who dies returns empty, names and ports are late: healthy nodes form a round", 200,
+         10'000)
+      .run([](std::uint64_t seed) { all_is_well(returning(seed)); });
+}
+
 TEST_CASE("one round runs at a time among a thousand agents in trouble", "[cluster]") {
   Series("simulation: 1,000 agents, and the coordinator in trouble: invariants hold", kMany == 1000 ? 5 : 1, 100)
       .run([](std::uint64_t seed) { all_is_well(large(seed)); });
@@ -133,9 +160,12 @@ TEST_CASE("the simulation notices code that is wrong in one of these ways", "[cl
       {"workers start before all nodes have confirmed the round", Break::no_confirmation},
       {"nobody stands for election where the coordinator is gone", Break::no_standing},
       {"workers see the keys that an earlier round left in the store", Break::old_keys},
+      {"a coordinator that begins stops for good where a node knows of a round", Break::no_patience},
   }));
   INFO(what);
-  const auto options = broken == Break::no_standing ? troubled : torn;  // who is torn may well give up
+  const auto options = broken == Break::no_patience   ? returning
+                       : broken == Break::no_standing ? troubled  // who is torn may well give up
+                                                      : torn;
   CHECK(is_noticed_among(400, options, [how = broken](ClusterOptions& changed) { changed.broken = how; }));
 }
 

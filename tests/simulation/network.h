@@ -30,6 +30,7 @@ class Network {
 
   // From now on only those of one side reach each other. Everybody begins on side 0.
   void put(NodeId node, int side);
+  int side(NodeId node) const { return node < sides_.size() ? sides_[node] : 0; }
   bool reaches(NodeId one, NodeId other) const { return side(one) == side(other); }
 
   // Carries in order; what the other side does not get for a partition comes when that is over.
@@ -60,7 +61,6 @@ class Network {
     Queue waiting[2];   // by end that gets them
     TimePoint last[2];  // arrival
   };
-  int side(NodeId node) const { return node < sides_.size() ? sides_[node] : 0; }
   void deliver(LinkId link, int end);
 
   std::mt19937_64 random_;

@@ -21,14 +21,16 @@ const std::string kArrived = "arrived", kAll = "all";
 
 std::string key_of(int group_rank) { return "node " + std::to_string(group_rank); }
 
-std::string value_of(const RecordId& round, int world_size) {
-  return std::to_string(round.term) + "." + std::to_string(round.round) + " " + std::to_string(world_size);
+template <class JobRound>
+std::string value_of(const JobRound& round, int world_size) {
+  return std::to_string(round.job) + "." + std::to_string(round.id.term) + "." + std::to_string(round.id.round) + " " +
+         std::to_string(world_size);
 }
 
 }  // namespace
 
 // Before its seat is confirmed, so before anybody's workers look for it.
-void Cluster::open_store(NodeId id, const RecordId& round) {
+void Cluster::open_store(NodeId id, const JobRound& round) {
   auto& store = node(id).store;
   if (options_.broken != Break::old_keys || !store) store.emplace();
   for (const auto& [link, client] : store->clients) store->keys.forget(static_cast<ClientId>(link));
@@ -126,7 +128,7 @@ void Cluster::store_lost(NodeId id, const std::string& why) {
   const Node& self = node(id);
   if (self.running.empty()) return;
   note(id, why);
-  end_worker(id, RecordId(self.round), *self.running.begin(), {.code = 1});
+  end_worker(id, JobRound(self.round), *self.running.begin(), {.code = 1});
 }
 
 // With the last of its workers.
