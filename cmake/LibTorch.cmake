@@ -3,14 +3,14 @@
 #   ddprun::torch_gpu  the same with CUDA and NCCL; there is none where these cannot be compiled against.
 #
 # Looked at, in this order: -DDDPRUN_TORCH_DIR, the environment's DDPRUN_TORCH_DIR, the one that an installed ddprun was built with,
-# the project's .venv. It names a folder "torch" of a wheel or an unpacked libtorch: whatever holds share/cmake/Torch. Python is never started: `import torch` costs two seconds.
+# DDPRUN_VENV, the project's .venv. It names a folder "torch" of a wheel or an unpacked libtorch: whatever holds share/cmake/Torch. Python is never started: `import torch` costs two seconds.
 set(DDPRUN_TORCH_DIR "$ENV{DDPRUN_TORCH_DIR}" CACHE PATH "LibTorch: a wheel's torch folder or an unpacked libtorch (default: the .venv)")
 set(torch_dir ${DDPRUN_TORCH_DIR})
 if(NOT torch_dir)
   set(torch_dir ${ddprun_built_with_torch})
 endif()
 if(NOT torch_dir)
-  file(GLOB candidates ${PROJECT_SOURCE_DIR}/.venv/lib/python3*/site-packages/torch)
+  file(GLOB candidates ${DDPRUN_VENV}/lib/python3*/site-packages/torch)
   list(POP_BACK candidates torch_dir)
 endif()
 if(NOT EXISTS "${torch_dir}/share/cmake/Torch/TorchConfig.cmake")
@@ -65,6 +65,9 @@ function(ddprun_torch_headers target)
   # They fit only code that is compiled in the same way: with ddprun_ddp's -fPIC, and without a name for its export.
   set_target_properties(${target} PROPERTIES DEFINE_SYMBOL "" POSITION_INDEPENDENT_CODE OFF)
   target_compile_options(${target} PRIVATE -fPIC)
+  if(CMAKE_CXX_COMPILER_ID STREQUAL Clang)  # a time in it would hide equal headers from ccache
+    target_compile_options(${target} PRIVATE "SHELL:-Xclang -fno-pch-timestamp")
+  endif()
   target_include_directories(${target} SYSTEM PRIVATE ${PROJECT_SOURCE_DIR}/trainer/ddp/gloo_shim)
   if(target STREQUAL ddprun_ddp)
     target_precompile_headers(${target} PRIVATE ${PROJECT_SOURCE_DIR}/trainer/ddp/torch_pch.h)

@@ -110,9 +110,9 @@ std::optional<Attendance> Coordinator::attendance() const {
     if (member.ready)
       out.workers += member.offer.workers;
     else
-      await([&] { return name_of(member.offer); });
+      await([&offer = member.offer] { return name_of(offer); });
   }
-  for (const auto& [node, lost] : lost_) await([&] { return lost.name; });
+  for (const auto& [node, lost] : lost_) await([&lost = lost] { return lost.name; });
   const bool knows_ranks = policy_.fixed_ranks && lost_.empty();  // one of them may be a lost node's
   for (int rank = 0; knows_ranks && rank < policy_.nodes_max; ++rank)
     if (!rank_held_.contains(rank)) await([&] { return "node " + std::to_string(rank); });

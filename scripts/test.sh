@@ -1,50 +1,80 @@
 #!/usr/bin/env bash
-# Sets up, builds, and runs every test: everything in release, the torch-free part again under ASan and UBSan and again
-# under TSan, and each fuzzer for half a minute.
+# Sets up, builds, and runs the tests: everything in release, what gains from it again under ASan and UBSan and under TSan,
+# and the fuzzers over their corpus. Says at the end which part took how long.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
 usage() {
   cat <<'END'
-usage: scripts/test.sh [--soak] [ctest options]
+usage: scripts/test.sh [--fast | --soak] [ctest options]
 
-Installs what is missing (scripts/setup.sh --test), builds all presets, and runs every test in one ctest.
+Installs what is missing (scripts/setup.sh --test), builds all presets, and runs the tests in one ctest.
 -R, -L and ctest's other options reach it.
 
-  --soak    the full counts of tests with chance in them, ten minutes of each fuzzer; writes their table to docs/soak.md.
-            DDPRUN_SEED=<number> repeats an earlier soak (default: a new one)
+  --fast    the release build alone, and of its tests those that answer within two minutes: unit tests, simulation, one of each kind
+            of job
+  --soak    every test in every build, those of LibTorch 2.11, too; the full counts of tests with chance in them, ten minutes of each fuzzer; writes their table
+            to docs/soak.md. DDPRUN_SEED=<number> repeats an earlier soak (default: a new one)
 END
 }
 
-soak=false
+tier=default
 ctest_options=()
 for option in "$@"; do
   case $option in
-    --soak) soak=true ;;
+    --fast | --soak) tier=${option#--} ;;
     -h | --help) usage && exit ;;
     *) ctest_options+=("$option") ;;
   esac
 done
 
+parts=()
+# timed <name> <command...>: its name and seconds are in the last line.
+timed() {
+  local name=$1 begin=$SECONDS status=0
+  shift
+  "$@" || status=$?
+  parts+=("$name $((SECONDS - begin)) s")
+  return $status
+}
+trap 'echo "test.sh: $(IFS=,; echo "${parts[*]/#/ }")"' EXIT
+
+configured_with=(-DDDPRUN_TESTS=ON -DDDPRUN_ALL_SANITIZED=$([ $tier = soak ] && echo ON || echo OFF))
+presets=(release dev tsan fuzz)
+if [ $tier = fast ]; then presets=(release); fi
+build() {
+  if [ "$1" = fuzz ]; then cmake --preset fuzz >/dev/null; else cmake --preset "$1" "${configured_with[@]}" >/dev/null; fi
+  cmake --build --preset "$1" -- -j"$(nproc)" --quiet
+}
+
 # The stock PyTorch resolves its peers' names; a slow resolver would stall every test that uses it.
 export RES_OPTIONS='timeout:1 attempts:1'
 
-scripts/setup.sh --test
-for preset in release dev tsan; do
-  cmake --preset "$preset" -DDDPRUN_TESTS=ON >/dev/null
-  cmake --build --preset "$preset" -- -j"$(nproc)" --quiet
-done
-
-cmake --preset fuzz >/dev/null
-cmake --build --preset fuzz -- -j"$(nproc)" --quiet
-
-# One ctest over all build folders: one count, one list of failures at the end.
-echo 'subdirs(dev tsan fuzz release)' >build/CTestTestfile.cmake
-run_tests() { ctest --test-dir build --output-on-failure -j"$(nproc)" --no-tests=error "${ctest_options[@]}"; }
-if ! $soak; then
-  run_tests
-  exit
+timed set-up scripts/setup.sh --test
+for preset in "${presets[@]}"; do timed "build $preset" build "$preset"; done
+if [ $tier = soak ]; then  # what links LibTorch, with the oldest one, too
+  timed 'set-up torch 2.11' scripts/setup.sh --test --torch 2.11
+  presets+=(torch-2.11)
+  cmake --preset release -B build/torch-2.11 -DDDPRUN_VENV="$PWD/.venv-2.11" -DDDPRUN_TEST_PREFIX=torch-2.11/ >/dev/null
+  timed 'build torch-2.11' cmake --build build/torch-2.11 -- -j"$(nproc)" --quiet
 fi
+
+# One ctest over all build folders: one count, one list of failures at the end. Most tests wait more than they compute, so there are
+# two for a core; those that compute say so (PROCESSORS).
+echo "subdirs(${presets[*]})" >build/CTestTestfile.cmake
+run_tests() { timed tests ctest --test-dir build --output-on-failure -j"$((2 * $(nproc)))" --no-tests=error "${ctest_options[@]}"; }
+case $tier in
+  fast)
+    ctest_options=(-L '^(unit|simulation|fast)$' "${ctest_options[@]}")
+    run_tests
+    exit
+    ;;
+  default)
+    ctest_options=(-LE '^fast$' "${ctest_options[@]}")  # tests that run anyway
+    run_tests
+    exit
+    ;;
+esac
 
 export DDPRUN_SOAK=1 DDPRUN_FUZZ_SECONDS=600 DDPRUN_SEED="${DDPRUN_SEED:-$(date +%s)}" DDPRUN_SOAK_TABLE="$PWD/build/soak-table.md"
 : >"$DDPRUN_SOAK_TABLE"

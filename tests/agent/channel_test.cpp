@@ -353,10 +353,11 @@ TEST_CASE("there is no news of a worker that was forgotten or never attached", "
   CHECK(news.items().size() <= last.size());
 }
 
-TEST_CASE("the death of a large worker is known within 5 ms", "[death][large][release-only]") {
+TEST_CASE("the death of a large worker is known in a part of the time that its pidfd takes",
+          "[death][large][release-only]") {
   const auto language = GENERATE(Language::c, Language::python);
-  double best = 1e9;
-  for (int i = 0; i < 8 && best >= 5; ++i) {  // the machine has other work, too
+  bool early = false;
+  for (int i = 0; i < 8 && !early; ++i) {  // the machine has other work, too
     News news;
     Worker worker(language, {"sleep"}, large_mb());
     news.watch(worker);
@@ -369,12 +370,12 @@ TEST_CASE("the death of a large worker is known within 5 ms", "[death][large][re
     const auto item = news.items()[0];
     if (!item.status) continue;  // we came too late to see it die
     CHECK(*item.status == ExitStatus{.signal = SIGKILL});
-    best = std::min(best, ms(item.at - killed + item.reading));
+    early = 4 * (item.at - killed + item.reading) < by_pidfd;
     std::cout << (language == Language::c ? "C" : "Python") << " worker of " << large_mb() << " MB: known after "
               << ms(item.at - killed) << " ms, confirmed after " << ms(item.at - killed + item.reading)
               << " ms; by pidfd after " << ms(by_pidfd) << " ms\n";
   }
-  CHECK(best < 5);
+  CHECK(early);
 }
 
 TEST_CASE("the deaths of 200 workers are all known", "[death]") {

@@ -133,8 +133,9 @@ def process(run: Run, first: dict) -> dict:
     same = lambda name: "as given" if first[name] == run.limits[name] else first[name]
     hard = run.limits["nofile"][1]
     channel = first["environment"].get("DDPRUN_CHANNEL_FD")
-    plainly = ("stdin", "leads a session", "blocked signals", "ignored signals", "umask", "nice")
+    plainly = ("stdin", "leads a session", "blocked signals", "ignored signals", "umask")
     return {name: first[name] for name in plainly} | {
+        "nice": first["nice"] - run.limits["nice"],
         "open descriptors": ["<channel>" if str(fd) == channel else fd for fd in first["open descriptors"]],
         "cwd": plain(run, first["cwd"]),
         "core": "soft limit 0" if first["core"][0] == 0 else same("core"),

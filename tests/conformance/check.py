@@ -17,7 +17,7 @@ from pathlib import Path
 from answer import answer, text
 from case import HERE, Case, Difference, all_cases, themes
 from compare import Judge, unfounded
-from driver import Launcher, Run, in_a_folder_of_its_own
+from driver import Launcher, Run, begin_as_from_a_shell, in_a_folder_of_its_own
 from record import compact, recorded
 
 HOME = "environment"  # the theme in which every rule of differences.toml is needed
@@ -69,6 +69,7 @@ def main() -> int:
     parser.add_argument("-k", metavar="TEXT", default="")
     parser.add_argument("--show", action="store_true")
     asked = parser.parse_args()
+    begin_as_from_a_shell()
     every = all_cases()
     cases = [case for case in every if case.theme in (asked.themes or themes()) and asked.k in case.name]
     reasons, everywhere = differences()

@@ -37,7 +37,7 @@ const std::string kAllBytes = [] {
 
 Texts stock_command(Texts words) {
   words.insert(words.begin(),
-               {DDPRUN_SOURCE_DIR "/.venv/bin/python", "-B", DDPRUN_SOURCE_DIR "/tests/conformance/stock_stores.py"});
+               {DDPRUN_PYTHON, "-B", DDPRUN_SOURCE_DIR "/tests/conformance/stock_stores.py"});
   return words;
 }
 

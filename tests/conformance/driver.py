@@ -135,13 +135,22 @@ def end_what_is_left(folder: Path) -> list[str]:
 
 def limits() -> dict:
     """Those of a person's shell, so that a change of them shows; children inherit ours."""
-    out = {"oom_score_adj": int(Path("/proc/self/oom_score_adj").read_text())}
+    out = {"oom_score_adj": int(Path("/proc/self/oom_score_adj").read_text()), "nice": os.nice(0)}
     for name, soft_max in (("core", resource.RLIM_INFINITY), ("nofile", 1024)):
         kind = getattr(resource, f"RLIMIT_{name.upper()}")
         hard = resource.getrlimit(kind)[1]
         out[name] = [hard if soft_max == resource.RLIM_INFINITY else min(soft_max, hard), hard]
         resource.setrlimit(kind, out[name])
     return out
+
+
+def begin_as_from_a_shell() -> None:
+    """Whoever starts a test run (nohup, cron, a script's background job) may ignore or block signals and set a umask; the
+    recordings are of a person's shell. Call it before any thread starts."""
+    for name in ("SIGHUP", "SIGINT", "SIGQUIT", "SIGTERM", "SIGUSR1", "SIGUSR2"):
+        signal.signal(getattr(signal, name), signal.SIG_DFL)
+    signal.pthread_sigmask(signal.SIG_SETMASK, [])
+    os.umask(0o022)
 
 
 def ignore(names: list[str]) -> None:

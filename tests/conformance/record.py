@@ -23,7 +23,7 @@ from pathlib import Path
 from answer import answer
 from case import HERE, Case, all_cases, themes
 from compare import flat, leaf, unequal
-from driver import Launcher, in_a_folder_of_its_own
+from driver import Launcher, begin_as_from_a_shell, in_a_folder_of_its_own
 
 NEWEST = "2.15"
 TORCHRUN = HERE.parents[1] / ".venv" / "bin" / "torchrun"
@@ -116,6 +116,7 @@ def main() -> int:
     parser.add_argument("--compare", metavar="N", type=int)
     parser.add_argument("--torchrun", type=Path, default=TORCHRUN)
     asked = parser.parse_args()
+    begin_as_from_a_shell()
     if not asked.torchrun.exists():
         sys.exit(f"record.py: there is no {asked.torchrun}; scripts/setup.sh --test makes it.")
     cases = [case for case in all_cases() if asked.k in f"{case.theme}: {case.name}"]

@@ -53,7 +53,7 @@ struct TakenPort {
 
 }  // namespace
 
-TEST_CASE("every worker learns its place, and a run that goes well prints nothing of ddprun's own") {
+TEST_CASE("every worker learns its place, and a run that goes well prints nothing of ddprun's own", "[fast]") {
   const Ended ended = run(shell_job({"--nproc_per_node=3", "--rdzv-id=abc"},
                                     "echo $RANK $LOCAL_RANK $WORLD_SIZE $LOCAL_WORLD_SIZE $GROUP_RANK $MASTER_ADDR "
                                     "$TORCHELASTIC_RUN_ID $TORCHELASTIC_RESTART_COUNT $DDPRUN_ROUND"),
@@ -97,7 +97,8 @@ TEST_CASE("two jobs at once on one machine take ports of their own") {
   CHECK(two.wait_exit(kLimit) == exited(0));
 }
 
-TEST_CASE("after a failure the whole group starts anew, with a fresh store on a new port and the restart counted") {
+TEST_CASE("after a failure the whole group starts anew, with a fresh store on a new port and the restart counted",
+          "[fast]") {
   const Ended ended = run(shell_job({"--nproc_per_node=2"},
                                     "echo round $DDPRUN_ROUND restarts $TORCHELASTIC_RESTART_COUNT port $MASTER_PORT; "
                                     "[ $DDPRUN_ROUND = 2 ] || { [ $RANK = 1 ] && exit 9; sleep 60; }"),
@@ -114,7 +115,7 @@ TEST_CASE("after a failure the whole group starts anew, with a fresh store on a 
   CHECK(has(ended.err, "restart 1 of 3.\n"));
 }
 
-TEST_CASE("the job's failure is one screen: which rank, how, its last lines, and exit code 1") {
+TEST_CASE("the job's failure is one screen: which rank, how, its last lines, and exit code 1", "[fast]") {
   const Ended ended = run(shell_job({"--nproc_per_node=2", "--max-restarts=0"},
                                     "[ $RANK = 1 ] && { echo the reason >&2; kill -SEGV $$; }; sleep 60"),
                           kLimit);
@@ -125,7 +126,7 @@ TEST_CASE("the job's failure is one screen: which rank, how, its last lines, and
   CHECK_FALSE(has(ended.err, "rank 0"));  // stopped by us: no failure of its own
 }
 
-TEST_CASE("a script that fails at once is tried twice, not until all restarts are burnt") {
+TEST_CASE("a script that fails at once is tried twice, not until all restarts are burnt", "[fast]") {
   const TempFolder folder;
   const Ended ended = run(shell_job({"--max-restarts=9"}, "echo x >> tries; exit 5"), kLimit, {.cwd = folder.path()});
   CHECK(ended == exited(1));
@@ -158,7 +159,7 @@ TEST_CASE("restarts that are used up end the job") {
   CHECK(has(ended.err, "all restarts are used up (2 of 2)"));
 }
 
-TEST_CASE("what cannot be started is one sentence and exit code 2") {
+TEST_CASE("what cannot be started is one sentence and exit code 2", "[fast]") {
   const TempFolder folder;
   for (const auto& [words, sentence] : std::vector<std::pair<std::vector<std::string>, std::string>>{
            {{"nonsense"}, "ddprun: cannot start nonsense: it is neither a file here, nor in PATH, nor beside ddprun."},
@@ -195,7 +196,7 @@ TEST_CASE("a Python file runs unbuffered with its arguments, a module by -m, PYT
         "python -u hello.py x\n");
 }
 
-TEST_CASE("SIGINT and SIGTERM stop politely and are told by the exit code") {
+TEST_CASE("SIGINT and SIGTERM stop politely and are told by the exit code", "[fast]") {
   const auto [signal, code] = GENERATE(std::pair{SIGINT, 130}, std::pair{SIGTERM, 143}, std::pair{SIGHUP, 129});
   Command job(shell_job({"--nproc_per_node=2"},
                         "trap 'echo rank $RANK saves; exit 0' TERM; echo up $RANK; while :; do sleep 0.02; done"));
@@ -210,7 +211,7 @@ TEST_CASE("SIGINT and SIGTERM stop politely and are told by the exit code") {
   CHECK(job.all_gone(1s));
 }
 
-TEST_CASE("a worker deaf to SIGTERM is killed after --stop-grace") {
+TEST_CASE("a worker deaf to SIGTERM is killed after --stop-grace", "[fast]") {
   Command job(shell_job({"--stop-grace=0.3"}, "trap '' TERM; echo up; while :; do sleep 0.02; done"));
   job.wait_for_output("up", kLimit);
   job.kill(SIGTERM);
@@ -266,7 +267,7 @@ TEST_CASE("stderr passes through whole: bytes, long lines, and a last line witho
     CHECK(has(ended.err, "end " + std::to_string(rank) + std::string("\0\377\n", 3)));
 }
 
-TEST_CASE("option --log-dir keeps every round's output, and nothing is erased by a later one") {
+TEST_CASE("option --log-dir keeps every round's output, and nothing is erased by a later one", "[fast]") {
   const TempFolder folder;
   const std::string script =
       "echo out $RANK; echo err $RANK >&2; echo \"{}\" > $TORCHELASTIC_ERROR_FILE; "
@@ -376,7 +377,7 @@ TEST_CASE("a fixed --master-port serves every round") {
   CHECK(lines_of(ended.out) == std::set<std::string>{std::to_string(port)});
 }
 
-TEST_CASE("a port in use is one sentence with its number and a way out, exit code 69") {
+TEST_CASE("a port in use is one sentence with its number and a way out, exit code 69", "[fast]") {
   const TakenPort taken;
   const Ended ended = run(job_of({"--master-port=" + std::to_string(taken.port), "true"}), kLimit);
   CHECK(ended == exited(69));

@@ -80,7 +80,7 @@ const std::vector<std::string> kHost{"--rdzv-conf=is_host=true"}, kGuest{"--rdzv
 
 }  // namespace
 
-TEST_CASE("static nodes, started in any order, form one world by their node ranks", "[nodes]") {
+TEST_CASE("static nodes, started in any order, form one world by their node ranks", "[nodes][fast]") {
   Nodes nodes(fixed(3, free_port()));
   nodes.add({"--node-rank=2", "--nproc-per-node=1"});
   nodes.add({"--node-rank=0", "--nproc-per-node=2"});
@@ -107,7 +107,7 @@ TEST_CASE("workers of all nodes are told of one store, and of their own place", 
   CHECK(has(first.out, place + " 0/2 1/2 actor 1/2\n"));
 }
 
-TEST_CASE("a worker's failure on one node restarts all, and the final one is told alike everywhere", "[nodes]") {
+TEST_CASE("a worker's failure on one node restarts all, and the final one is told alike everywhere", "[nodes][fast]") {
   Nodes nodes(fixed(2, free_port()));
   nodes.options.push_back("--max-restarts=1");
   nodes.add({"--node-rank=0"});
@@ -143,7 +143,7 @@ TEST_CASE("the other nodes know why the job failed before the failed one's other
   for (auto& agent : nodes.agents) CHECK(agent->wait_exit(kLimit).code == 1);
 }
 
-TEST_CASE("a node that is killed is missed at once: the survivors regroup, with new ranks", "[nodes]") {
+TEST_CASE("a node that is killed is missed at once: the survivors regroup, with new ranks", "[nodes][fast]") {
   Nodes nodes(elastic("2:3"));
   nodes.add(kHost);
   for (int i = 0; i < 2; ++i) nodes.add(kGuest);
@@ -186,7 +186,7 @@ TEST_CASE("SIGTERM lets one node go where enough stay, and ends the job where no
   CHECK(has(nodes[0].err(), "has to leave"));
 }
 
-TEST_CASE("Ctrl-C on one node ends the job on all", "[nodes]") {
+TEST_CASE("Ctrl-C on one node ends the job on all", "[nodes][fast]") {
   Nodes nodes(fixed(2, free_port()));
   nodes.add({"--node-rank=0"});
   nodes.add({"--node-rank=1"});
@@ -296,7 +296,7 @@ TEST_CASE("one token, and nobody without it joins", "[nodes]") {
   CHECK(nodes[2].wait_exit(kLimit).code == 0);
 }
 
-TEST_CASE("with --store-proxy, and with a token, workers find the round's store at their own agent", "[nodes]") {
+TEST_CASE("with --store-proxy, and with a token, workers find the round's store at their own agent", "[nodes][fast]") {
   const bool by_token = GENERATE(false, true);
   Nodes nodes(fixed(2, free_port()));
   nodes.folder.write("token", "0123456789abcdef0123456789abcdef\n");
@@ -358,7 +358,8 @@ TEST_CASE("a static job whose lost node does not return ends with the code that 
   CHECK(has(left.err, "only 1 of 2 nodes were there in time"));
 }
 
-TEST_CASE("three nodes lose the one that coordinates: the others go on, and it joins again where it was", "[nodes]") {
+TEST_CASE("three nodes lose the one that coordinates: the others go on, and it joins again where it was",
+          "[nodes][fast]") {
   Nodes nodes(elastic("2:3"));
   nodes.add(kHost);
   nodes.add(kGuest);

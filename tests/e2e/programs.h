@@ -14,7 +14,7 @@ inline std::string train_program() { return DDPRUN_BIN_DIR "/train"; }
 // A Python with torch: the .venv of scripts/setup.sh, or PYTHON_EXEC's.
 inline std::string torch_python() {
   const char* chosen = std::getenv("PYTHON_EXEC");
-  return chosen ? chosen : DDPRUN_SOURCE_DIR "/.venv/bin/python";
+  return chosen ? chosen : DDPRUN_PYTHON;
 }
 
 inline const std::string kDdprun = ddprun_program();

@@ -104,7 +104,8 @@ std::string timer_script(const std::string& signal, const std::string& before = 
 
 }  // namespace
 
-TEST_CASE("the report names rank, host, time, end and last lines, and tells followers from those ddprun stopped") {
+TEST_CASE("the report names rank, host, time, end and last lines, and tells followers from those ddprun stopped",
+          "[fast]") {
   const TempFolder folder;
   const Ended ended =
       run(job({"--nproc_per_node=4", "--max-restarts=0", "--log-dir=logs"},
@@ -344,7 +345,8 @@ TEST_CASE("torch's own file timer client is served, its expiry is the worker's f
   CHECK(has(unbroken(ended.err), "its timer 'step' ran out after 0.5 s; as it had asked, it was sent SIGKILL"));
 }
 
-TEST_CASE("events go to a file or to the console, and an event log that cannot be had stops the job before it starts") {
+TEST_CASE("events go to a file or to the console, and an event log that cannot be had stops the job before it starts",
+          "[fast]") {
   const TempFolder folder;
   const auto with = [&](const std::string& handler) {
     return run(

@@ -36,7 +36,7 @@ std::string saved_at(Command& job, int rank) {
 
 }  // namespace
 
-TEST_CASE("preempted, C++ workers save at one step, and the job is to be requeued", "[save]") {
+TEST_CASE("preempted, C++ workers save at one step, and the job is to be requeued", "[save][fast]") {
   const int signal = GENERATE(SIGTERM, SIGUSR1);
   Command job(stepping({"--nproc_per_node=4", "--preempt-signal=USR1", "--stop-grace=60"}));
   wait_until_up(job, {0, 1, 2, 3});

@@ -46,7 +46,7 @@ void wait_until_up(Command& job, int workers) {
 
 }  // namespace
 
-TEST_CASE("preempted, all ranks save at one step and the job is to be requeued") {
+TEST_CASE("preempted, all ranks save at one step and the job is to be requeued", "[fast]") {
   Command job(channel_job({"--nproc_per_node=2"}, kObedient));
   wait_until_up(job, 2);
   job.kill(SIGTERM);
@@ -133,7 +133,7 @@ TEST_CASE("a second SIGTERM changes nothing, as schedulers repeat it, and Ctrl-C
   CHECK(job.wait_exit(5s) == exited(143));
 }
 
-TEST_CASE("option --max-run ends the job politely") {
+TEST_CASE("option --max-run ends the job politely", "[fast]") {
   const Ended ended =
       run(shell_job({"--max-run=0.3"}, "trap 'echo bye; exit 0' TERM; while :; do sleep 0.02; done"), kLimit);
   CHECK(ended == exited(143));

@@ -138,8 +138,9 @@ void reduce_everything(const ProcessGroup& group, Findings& findings, Table* tab
   const int world = group.world_size(), me = group.rank(), root = world - 1;
   for (const auto type : kTypes) {
     const auto all = of_all_ranks(type, {3, 4}, world);
-    for (const auto& [op, op_name] : kOps)
+    for (const auto& [op_of_table, op_name] : kOps)
       for (const auto layout : {Layout::plain, Layout::transposed, Layout::sliced}) {
+        const auto op = op_of_table;  // no structured binding: lambdas take it
         const std::string name = std::string(toString(type)) + " " + op_name + " on " + std::to_string(world) +
                                  " ranks, layout " + std::to_string(static_cast<int>(layout));
         const auto here = [&](const at::Tensor& tensor) { return laid_out(tensor.to(group.device()), layout); };

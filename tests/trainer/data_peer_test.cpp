@@ -20,7 +20,7 @@ namespace {
 // What Python prints for these lines.
 std::string peer(const std::string& lines) {
   const test::Ended python =
-      test::run({DDPRUN_SOURCE_DIR "/.venv/bin/python", DDPRUN_SOURCE_DIR "/tests/trainer/data_peer.py"},
+      test::run({DDPRUN_PYTHON, DDPRUN_SOURCE_DIR "/tests/trainer/data_peer.py"},
                 std::chrono::seconds(100), {.input = lines});
   REQUIRE(python == test::exited(0));
   return python.out;

@@ -50,7 +50,7 @@ std::string steps_in(const std::string& path) {
 
 std::string as_tensorboard_reads(const std::string& folder) {
   const auto ended =
-      test::run({DDPRUN_SOURCE_DIR "/.venv/bin/python", DDPRUN_SOURCE_DIR "/tests/trainer/tensorboard_peer.py", folder},
+      test::run({DDPRUN_PYTHON, DDPRUN_SOURCE_DIR "/tests/trainer/tensorboard_peer.py", folder},
                 std::chrono::seconds(60));
   CHECK(ended == test::exited(0));
   return ended.out;

@@ -33,7 +33,7 @@ const std::vector<Words> kModels{kConvnet, kVgg, kVggImagenet, kResnet, kResnetI
                                  kLinear,  kGpt, kGptDropout,  kGptWide};
 
 const std::string kOurs = DDPRUN_BIN_DIR "/model_worker";
-const std::string kPython = DDPRUN_SOURCE_DIR "/.venv/bin/python";
+const std::string kPython = DDPRUN_PYTHON;
 const Words kTheirs{kPython, DDPRUN_SOURCE_DIR "/tests/trainer/model_peer.py"};
 
 // One task for each model, with `more` words.

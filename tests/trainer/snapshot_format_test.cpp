@@ -17,7 +17,7 @@ using Catch::Matchers::Contains;
 
 namespace {
 
-constexpr const char* kPython = DDPRUN_SOURCE_DIR "/.venv/bin/python";
+constexpr const char* kPython = DDPRUN_PYTHON;
 const ModelSpec kDigits{.name = "convnet"};
 
 // As after a run: every momentum is its parameter's number.

@@ -12,7 +12,7 @@ using Catch::Matchers::Contains;
 
 namespace {
 
-constexpr DataSpec kSmall{
+const DataSpec kSmall{
     .name = "synthetic", .seed = 3, .samples = 200, .channels = 2, .height = 9, .width = 13, .classes = 7};
 
 DataSpec with(void (*change)(DataSpec&)) {
