@@ -5,22 +5,23 @@ cd "$(dirname "$0")/.."
 
 usage() {
   cat <<'END'
-usage: scripts/setup.sh [--test] [--bench]
+usage: scripts/setup.sh [--test] [--bench] [--torch VERSION]
 
 Installs what the build needs: Debian 12 packages (as root, or with sudo) and a Python environment in .venv that holds
-torch==2.11.0, the LibTorch the trainer links, and the tests' peers safetensors, torchvision and tensorboard. It says what it will install first,
-and does nothing where all is there.
+torch 2.15, the LibTorch the trainer links, and the tests' peers safetensors, torchvision and tensorboard. It says what it will
+install first, and does nothing where all is there.
 
   --test    also what only the tests need
   --bench   also what only the benches need (hyperfine, valgrind, and mpirun to compare with)
+  --torch VERSION   2.15 (default), or 2.11 in .venv-2.11: cmake -DDDPRUN_VENV=$PWD/.venv-2.11
 
 DDPRUN_TORCH_DIR=<folder of another LibTorch>   the build needs no .venv then, only the tests do
 END
 }
 
-build_packages=(g++ cmake ninja-build ccache git ca-certificates python3-venv libcli11-dev libasio-dev libspdlog-dev
+build_packages=(g++ clang cmake ninja-build ccache git ca-certificates python3-venv libcli11-dev libasio-dev libspdlog-dev
   nlohmann-json3-dev libtomlplusplus-dev zlib1g-dev libssl-dev)
-test_packages=(catch2 clang fonts-dejavu-core iproute2 libclang-rt-dev librsvg2-bin openssl util-linux)
+test_packages=(catch2 fonts-dejavu-core iproute2 libclang-rt-dev librsvg2-bin openssl util-linux)
 bench_packages=(hyperfine iproute2 openmpi-bin util-linux valgrind)
 venv_gib=6  # 4.6 for the environment, the rest while pip unpacks
 
@@ -73,41 +74,59 @@ has_cuda_toolkit() {
 }
 
 install_venv() {
-  local requirements=(torch==2.11.0 safetensors==0.8.0 torchvision==0.26.0 tensorboard==2.20.0) free_gib
-  has_cuda_toolkit || requirements+=('nvidia-cuda-crt==13.0.*' 'nvidia-cuda-cccl==13.0.*')
+  local requirements=(safetensors==0.8.0 tensorboard==2.20.0) free_gib
+  # Headers of the same CUDA as the wheel's; torch 2.15 brings those of cccl itself.
+  case $torch in
+    2.15)
+      requirements+=(torch==2.15.0 torchvision==0.29.2)
+      has_cuda_toolkit || requirements+=('nvidia-cuda-crt==13.2.*')
+      ;;
+    2.11)
+      requirements+=(torch==2.11.0 torchvision==0.26.0)
+      has_cuda_toolkit || requirements+=('nvidia-cuda-crt==13.0.*' 'nvidia-cuda-cccl==13.0.*')
+      ;;
+    *) fail "no torch $torch here: --torch takes $torch_newest and 2.11; any other LibTorch from 2.11 to 2.15 is taken by DDPRUN_TORCH_DIR" ;;
+  esac
   # The stamp says what is there; the marker, that an installation began and did not end.
-  venv_is_complete() { [ "$(cat .venv/ddprun-installed 2>/dev/null)" = "${requirements[*]}" ]; }
+  venv_is_complete() { [ "$(cat "$venv/ddprun-installed" 2>/dev/null)" = "${requirements[*]}" ]; }
   if venv_is_complete; then return; fi
-  mkdir -p .venv
-  exec 9<.venv
+  mkdir -p "$venv"
+  exec 9<"$venv"
   flock -n 9 || { echo "setup: waiting for another setup.sh here" && flock 9; }
   if venv_is_complete; then return; fi
-  if [ -e .venv/ddprun-installing ]; then find .venv -mindepth 1 -delete; fi
-  echo "setup: installing into .venv (up to 3 GB to download): ${requirements[*]}"
-  if [ ! -d .venv/lib/python3*/site-packages/torch ]; then
+  if [ -e "$venv/ddprun-installing" ]; then find "$venv" -mindepth 1 -delete; fi
+  echo "setup: installing into $venv (up to 3 GB to download): ${requirements[*]}"
+  if [ ! -d "$venv"/lib/python3*/site-packages/torch ]; then
     free_gib=$(($(df -Pk . | awk 'END {print $4}') / 1024 / 1024))
     [ "$free_gib" -ge "$venv_gib" ] ||
-      fail "$PWD has $free_gib GiB free, and .venv needs $venv_gib; make room, or set DDPRUN_TORCH_DIR to a LibTorch you have"
+      fail "$PWD has $free_gib GiB free, and $venv needs $venv_gib; make room, or set DDPRUN_TORCH_DIR to a LibTorch you have"
   fi
-  touch .venv/ddprun-installing
-  rm -f .venv/ddprun-installed
-  /usr/bin/python3 -m venv .venv >"$log" 2>&1 || { cat "$log" >&2; fail "python3 -m venv failed, see above"; }
-  retry .venv/bin/python -m pip --disable-pip-version-check --no-input install -q --retries 5 "${requirements[@]}" ||
+  touch "$venv/ddprun-installing"
+  rm -f "$venv/ddprun-installed"
+  /usr/bin/python3 -m venv "$venv" >"$log" 2>&1 || { cat "$log" >&2; fail "python3 -m venv failed, see above"; }
+  retry "$venv/bin/python" -m pip --disable-pip-version-check --no-input install -q --retries 5 "${requirements[@]}" ||
     fail "pip failed, see above; run it again once the cause is gone"
-  rm .venv/ddprun-installing
-  echo "${requirements[*]}" >.venv/ddprun-installed
+  rm "$venv/ddprun-installing"
+  echo "${requirements[*]}" >"$venv/ddprun-installed"
 }
 
 packages=("${build_packages[@]}")
-tests=false
-for option in "$@"; do
+tests=false torch_newest=2.15
+torch=$torch_newest
+while [ $# -gt 0 ]; do
+  option=$1
+  shift
   case $option in
+    --torch=*) torch=${option#*=} ;;
+    --torch) torch=${1:-} && shift ;;
     --test) packages+=("${test_packages[@]}") tests=true ;;
     --bench) packages+=("${bench_packages[@]}") tests=true ;;
     -h | --help) usage && exit ;;
     *) echo "setup.sh: unknown option $option" >&2 && usage >&2 && exit 2 ;;
   esac
 done
+venv=.venv
+if [ "$torch" != $torch_newest ]; then venv=.venv-$torch; fi
 
 log=$(mktemp)
 trap 'rm -f "$log"' EXIT

@@ -10,8 +10,10 @@
 #include <torch/csrc/distributed/c10d/comm.hpp>
 #include <torch/csrc/distributed/c10d/logger.hpp>
 #include <torch/csrc/distributed/c10d/reducer.hpp>
+#include <type_traits>
 #include <unordered_map>
 #include <unordered_set>
+#include <utility>
 
 #include "rendezvous/error.h"
 #include "trainer/ddp/same_model.h"
@@ -163,7 +165,18 @@ class Sink : public torch::autograd::Node {
   const bool asks_;
 };
 
-void lead_through(const std::shared_ptr<Sink>& sink, const std::vector<at::Tensor*>& outputs) {
+// PyTorch holds the graph's nodes by std::shared_ptr up to 2.11, by c10::intrusive_ptr in 2.15.
+using NodePtr = decltype(torch::autograd::Edge::function);
+
+template <class Pointer, class... Arguments>
+Pointer make_sink(Arguments&&... arguments) {
+  if constexpr (std::is_same_v<Pointer, std::shared_ptr<torch::autograd::Node>>)
+    return std::make_shared<Sink>(std::forward<Arguments>(arguments)...);
+  else
+    return c10::make_intrusive<Sink>(std::forward<Arguments>(arguments)...);
+}
+
+void lead_through(const NodePtr& sink, const std::vector<at::Tensor*>& outputs) {
   std::vector<at::Tensor*> with_history;
   torch::autograd::variable_list before;
   for (at::Tensor* const output : outputs) {
@@ -260,7 +273,7 @@ void DdpCore::after_forward(const std::vector<at::Tensor*>& outputs) try {
     impl_->reducer->prepare_for_backward(tensors);
   }
   if (walks || (options.static_graph && !*impl_->reduction_asked_for))
-    lead_through(std::make_shared<Sink>(impl_->reducer, impl_->reduction_asked_for, options.static_graph), outputs);
+    lead_through(make_sink<NodePtr>(impl_->reducer, impl_->reduction_asked_for, options.static_graph), outputs);
 } catch (const c10::DistError&) {
   throw;
 } catch (const c10::Error& error) {
