@@ -321,15 +321,22 @@ struct LogPipes::State {
   }
 };
 
-LogPipes::LogPipes() : state_(std::make_shared<State>()) {
+struct LogPipes::End {
+  std::mutex mutex;
+  std::condition_variable told;
+  bool reached = false;
+};
+
+LogPipes::LogPipes() : state_(std::make_shared<State>()), end_(std::make_shared<End>()) {
   sigset_t all, before;
   sigfillset(&all);
   pthread_sigmask(SIG_SETMASK, &all, &before);  // signals are the main thread's
-  std::promise<void> ended;
-  thread_ended_ = ended.get_future();
-  std::thread([state = state_, ended = std::move(ended)]() mutable {
-    ended.set_value_at_thread_exit();
+  std::thread([state = state_, end = end_]() mutable {
     state->io.run();
+    state.reset();
+    const std::lock_guard lock(end->mutex);
+    end->reached = true;
+    end->told.notify_all();
   }).detach();
   pthread_sigmask(SIG_SETMASK, &before, nullptr);
 }
@@ -338,7 +345,8 @@ LogPipes::LogPipes() : state_(std::make_shared<State>()) {
 LogPipes::~LogPipes() {
   state_->io.stop();
   state_.reset();
-  thread_ended_.wait_for(kLeave);
+  std::unique_lock lock(end_->mutex);
+  end_->told.wait_for(lock, kLeave, [this] { return end_->reached; });
 }
 
 Fd LogPipes::open(const LogStream& wish) {

@@ -6,7 +6,6 @@
 #pragma once
 #include <chrono>
 #include <filesystem>
-#include <future>
 #include <memory>
 #include <string>
 #include <vector>
@@ -66,7 +65,8 @@ class LogPipes {
  private:
   struct State;
   std::shared_ptr<State> state_;  // shared with the thread, which may outlive us where a disk is stuck
-  std::future<void> thread_ended_;
+  struct End;
+  std::shared_ptr<End> end_;  // of that thread
 };
 
 }  // namespace ddprun
