@@ -104,6 +104,7 @@ class Cluster {
     bool over = false;
   };
   struct RoundStore {
+    RoundStore();
     int serial = 0;
     JobRound round = {};
     Store keys = {};

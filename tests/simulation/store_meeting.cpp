@@ -29,10 +29,12 @@ std::string value_of(const JobRound& round, int world_size) {
 
 }  // namespace
 
+Cluster::RoundStore::RoundStore() = default;
+
 // Before its seat is confirmed, so before anybody's workers look for it.
 void Cluster::open_store(NodeId id, const JobRound& round) {
   auto& store = node(id).store;
-  if (options_.broken != Break::old_keys || !store) store = RoundStore{};
+  if (options_.broken != Break::old_keys || !store) store.emplace();
   for (const auto& [link, client] : store->clients) store->keys.forget(static_cast<ClientId>(link));
   store->clients.clear();
   store->serial = ++stores_;
