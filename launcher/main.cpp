@@ -2,6 +2,7 @@
 #include <exception>
 
 #include "agent/keeper.h"
+#include "agent/standard_streams.h"
 #include "launcher/cli.h"
 #include "launcher/exit_codes.h"
 #include "launcher/launch.h"
@@ -47,6 +48,7 @@ int run(const std::vector<std::string>& arguments, int keeper_pidfd) {
 }  // namespace ddprun
 
 int main(int argc, char** argv) {
+  ddprun::open_missing_standard_streams();
   try {
     const int keeper_pidfd = ddprun::continue_under_keeper(ddprun::wipe_token_variable);
     return ddprun::run({argv + 1, argv + argc}, keeper_pidfd);
