@@ -10,7 +10,7 @@
 #include <unistd.h>
 
 #include "agent/job_cookie.h"
-#include "agent/keeper.h"
+#include "agent/keeper_watch.h"
 #include "agent/leftovers.h"
 #include "agent/waiting_words.h"
 #include "rendezvous/first_place.h"
@@ -21,7 +21,7 @@ namespace {
 
 using std::chrono::milliseconds;
 
-constexpr milliseconds kSweepLimit{10'000};   // the kernel may hold a dying process for seconds
+constexpr milliseconds kEndLimit{10'000};     // the kernel may hold a dying process for seconds
 constexpr milliseconds kDrainLimit{2'000};    // a console that takes nothing for so long is stuck
 constexpr milliseconds kLastWords{200};       // for what a worker that died wrote last to come through its pipe
 constexpr milliseconds kWordsLimit{3'000};    // for the words of a failure to come from the coordinator, our own too
@@ -82,6 +82,7 @@ Agent::Agent(AgentOptions options, const RoundPolicy& policy)
       timer_(io_),
       run_limit_(io_),
       words_due_(io_),
+      sweep_timer_(io_),
       keeper_(io_, options_.keeper_pidfd),
       layout_(options_.logs, options_.command.job.run_id),
       workers_(
@@ -180,7 +181,8 @@ void Agent::limit_run() {
 void Agent::watch_keeper() {
   keeper_.async_wait(asio::posix::stream_descriptor::wait_read, [this](const asio::error_code& error) {
     if (error) return;
-    end_all_children(kSweepLimit);
+    main_has_noticed_keepers_death();
+    end_all_children(kEndLimit);
     file_timer_.reset();
     layout_.clean_up(false);
     _exit(kKeeperDied);
@@ -223,7 +225,7 @@ void Agent::disconnected(const std::string& why, bool certain) {
   const TimePoint now = Clock::now();
   if (alone_since_ == TimePoint::max()) alone_since_ = now;
   log_.write(LogLevel::info, "the coordinator is out of reach: " + why);
-  if (supervisor_.round_with_workers()) return;
+  if (supervisor_.round_with_workers() && !supervisor_.held_by_kernel()) return;
   if (signal_ != 0) return happened(JobEnded{{Verdict::interrupted, signal_, "interrupted", {}}});
   if (!job_is_over_.empty() && now - alone_since_ >= kNewJobLimit)
     return happened(JobEnded{{Verdict::out_of_reach, 0, job_is_over_, {}}});
@@ -428,7 +430,12 @@ void Agent::carry_out(const Action& action) {
                  [&](const AskToLeave&) { workers_.channels().ask_to_leave(); },
                  [&](const AnnounceWait& a) { reporter_.waiting(a.local_ranks, a.left); },
                  [&](const SignalWorkers& a) { signal_workers(a.signal); },
-                 [&](const SweepLeftovers& a) { sweep(a.round); },
+                 [&](const AnnounceHeld& a) { reporter_.held(a.local_ranks); },
+                 [&](const SweepLeftovers& a) { begin_sweep(a.round); },
+                 [&](const EndSweep& a) {
+                   sweeping_ = 0;
+                   reporter_.still_there(sweep_.left(), a.round);
+                 },
                  [&](const ReportRunning& a) {
                    coordination_->send(NodeRunning{coordination_->node(), a.round});
                  },
@@ -514,9 +521,21 @@ void Agent::signal_workers(int signal) {
     workers_.signal(signal);
 }
 
-void Agent::sweep(int round) {
+void Agent::begin_sweep(int round) {
   if (cgroup_) cgroup_->kill();  // all at one moment; then they are ours to reap
-  reporter_.still_there(end_all_children(kSweepLimit), round);
+  sweep_ = ChildSweep();
+  sweeping_ = round;
+  sweep(round);
+}
+
+// Between two looks the loop goes on: heartbeats and signals shall not wait for what the kernel holds.
+void Agent::sweep(int round) {
+  if (sweeping_ != round) return;  // the next look would meet the next round's workers
+  if (sweep_.step()) return happened(Swept{round});
+  sweep_timer_.expires_after(sweep_.pause());
+  sweep_timer_.async_wait([this, round](const asio::error_code& error) {
+    if (!error) sweep(round);
+  });
 }
 
 void Agent::finish(const Outcome& outcome) {

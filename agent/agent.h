@@ -15,6 +15,7 @@
 #include <asio/steady_timer.hpp>
 
 #include "agent/cgroup.h"
+#include "agent/children.h"
 #include "agent/coordination.h"
 #include "agent/event_log.h"
 #include "agent/events.h"
@@ -115,6 +116,7 @@ class Agent {
   void on_timer_expiry(const TimerExpiry& expiry);
   void report_failure(const ReportFailure& report);
   void signal_workers(int signal);
+  void begin_sweep(int round);
   void sweep(int round);
   void finish(const Outcome& outcome);
   bool workers_finished();
@@ -132,11 +134,13 @@ class Agent {
   Supervisor supervisor_;
   asio::io_context io_;
   SignalQueue signals_;
-  asio::steady_timer timer_, run_limit_, words_due_;
+  asio::steady_timer timer_, run_limit_, words_due_, sweep_timer_;
   asio::posix::stream_descriptor keeper_;
   LogLayout layout_;
   LogPipes pipes_;
   std::optional<Cgroup> cgroup_;
+  ChildSweep sweep_;
+  int sweeping_ = 0;  // the round whose leftovers it ends; 0: none
   WorkerGroup workers_;
   Reporter reporter_;
   WaitingLine wait_;

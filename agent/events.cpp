@@ -64,6 +64,7 @@ std::string to_string(const Event& event) {
           [](const WorkerExited& e) {
             return "worker-exited" + round_and_rank(e.round, e.local_rank) + " " + to_string(e.status);
           },
+          [](const Swept& e) { return "swept" + round_only(e.round); },
           [](const RoundEnded& e) { return "round-ended" + round_only(e.round) + (e.planned ? " planned" : ""); },
           [](const JobEnded& e) { return "job-ended " + verdict_name(e.outcome.verdict); },
           [](const Isolated&) { return std::string("isolated"); },
@@ -83,7 +84,9 @@ std::string to_string(const Action& action) {
                           return "announce-wait local_ranks=" + listed(a.local_ranks) + " left=" + seconds(a.left);
                         },
                         [](const SignalWorkers& a) { return "signal-workers " + signal_name(a.signal); },
+                        [](const AnnounceHeld& a) { return "announce-held local_ranks=" + listed(a.local_ranks); },
                         [](const SweepLeftovers& a) { return "sweep-leftovers" + round_only(a.round); },
+                        [](const EndSweep& a) { return "end-sweep" + round_only(a.round); },
                         [](const ReportRunning& a) { return "report-running" + round_only(a.round); },
                         [](const ReportDone& a) { return "report-done" + round_only(a.round); },
                         [](const ReportFailure& a) {

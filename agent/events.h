@@ -30,6 +30,9 @@ struct WorkerExited {  // reaped, or never started (status.start_error)
   int local_rank = 0;
   ExitStatus status;
 };
+struct Swept {  // nothing is left of the round's processes
+  int round = 0;
+};
 struct RoundEnded {  // by the coordinator: stop, another round follows
   int round = 0;
   bool planned = false;  // all ranks are well, and can save first
@@ -42,8 +45,8 @@ struct Signalled {   // somebody wants ddprun to end
   int signal = 0;
 };
 struct Tick {};  // next_deadline() has come
-using Event = std::variant<RoundFormed, RoundStarted, WorkerStarted, WorkerDying, WorkerExited, RoundEnded, JobEnded,
-                           Isolated, Signalled, Tick>;
+using Event = std::variant<RoundFormed, RoundStarted, WorkerStarted, WorkerDying, WorkerExited, Swept, RoundEnded,
+                           JobEnded, Isolated, Signalled, Tick>;
 
 // Actions, to be carried out in order.
 struct ConfirmRound {  // its record is held here
@@ -65,7 +68,13 @@ struct AnnounceWait {  // to people: who still runs, and for how long we wait
   std::vector<int> local_ranks;
   Duration left = {};
 };
-struct SweepLeftovers {  // SIGKILL whatever descends from the round's workers, all of which have ended
+struct AnnounceHeld {  // to people: who is still there after SIGKILL, and keeps this node out of every round
+  std::vector<int> local_ranks;
+};
+struct SweepLeftovers {  // SIGKILL whatever descends from the round's workers, until nothing is left: then say Swept
+  int round = 0;
+};
+struct EndSweep {  // go on without its end, and tell people what is left
   int round = 0;
 };
 struct ReportRunning {
@@ -87,8 +96,8 @@ struct Finish {
   Outcome outcome;
 };
 using Action =
-    std::variant<ConfirmRound, StartWorkers, AskToSave, AskToLeave, SignalWorkers, AnnounceWait, SweepLeftovers,
-                 ReportRunning, ReportDone, ReportFailure, ReportInterrupted, Rejoin, Finish>;
+    std::variant<ConfirmRound, StartWorkers, AskToSave, AskToLeave, SignalWorkers, AnnounceWait, AnnounceHeld,
+                 SweepLeftovers, EndSweep, ReportRunning, ReportDone, ReportFailure, ReportInterrupted, Rejoin, Finish>;
 
 // "worker-exited round=1 local_rank=2 signal=SIGSEGV"
 std::string to_string(const Event& event);

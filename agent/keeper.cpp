@@ -12,12 +12,11 @@
 #include <cerrno>
 #include <csignal>
 #include <cstdio>
-#include <cstdlib>
 #include <cstring>
-#include <filesystem>
-#include <fstream>
 #include <string>
 
+#include "agent/children.h"
+#include "agent/keeper_watch.h"
 #include "agent/log_layout.h"
 #include "rendezvous/error.h"
 #include "rendezvous/print_line.h"
@@ -25,13 +24,9 @@
 namespace ddprun {
 namespace {
 
-namespace fs = std::filesystem;
 using std::chrono::milliseconds;
-using std::chrono::steady_clock;
 
 constexpr milliseconds kEndLimit{10'000};  // a driver may hold a dying process for seconds
-constexpr useconds_t kPauseUs = 50;        // between two looks: the dying need the core more than we do
-constexpr useconds_t kPauseUsMax = 5'000;
 
 // A page that both processes see: where the agent's folder of error files is, as long as the agent has not removed it.
 struct Legacy {
@@ -49,41 +44,6 @@ void remove_legacy() {
   if (!legacy || !legacy->there) return;
   if (remove_without_error_files(legacy->folder))
     print_line(stderr, std::string("ddprun: the workers' error files are in ") + legacy->folder);
-}
-
-// The kernel lists children per thread: one thread's list is not the process's. False without CONFIG_PROC_CHILDREN.
-bool list_children(std::vector<pid_t>& out) {
-  bool listed = false;
-  std::error_code ignored;  // a thread may end while we look
-  for (const auto& task : fs::directory_iterator("/proc/self/task", ignored)) {
-    std::ifstream children(task.path() / "children");
-    listed |= children.is_open();
-    for (pid_t pid; children >> pid;) out.push_back(pid);
-  }
-  return listed;
-}
-
-pid_t parent_of(const fs::path& proc_entry) {
-  std::ifstream file(proc_entry / "stat");
-  std::string line;
-  if (!std::getline(file, line)) return 0;
-  pid_t parent = 0;  // the name may hold anything, also ')': the last one counts
-  if (const auto end = line.rfind(')'); end != line.npos) std::sscanf(line.c_str() + end + 1, " %*c %d", &parent);
-  return parent;
-}
-
-void scan_for_children(std::vector<pid_t>& out) {
-  std::error_code ignored;
-  for (const auto& entry : fs::directory_iterator("/proc", ignored)) {
-    const pid_t pid = std::atoi(entry.path().filename().c_str());
-    if (pid > 0 && parent_of(entry.path()) == getpid()) out.push_back(pid);
-  }
-}
-
-std::vector<pid_t> children() {
-  std::vector<pid_t> out;
-  if (!list_children(out)) scan_for_children(out);
-  return out;
 }
 
 void must(bool done, const char* what) {
@@ -145,11 +105,12 @@ DeathPipe death_pipe() {
   }
 }
 
-void become_agent() {
+void become_agent(int keeper_pidfd) {
   prctl(PR_SET_PDEATHSIG, SIGCONT);  // wakes us at the keeper's death
   setpgid(0, 0);                     // `kill -9 %1` in a shell goes to the group: it must not take both
   signal(SIGTTOU, SIG_IGN);          // we write to the terminal from the background
   must(prctl(PR_SET_CHILD_SUBREAPER, 1) == 0, "become child subreaper");
+  watch_keeper_beside_main(keeper_pidfd);
   sigset_t none;
   sigemptyset(&none);
   sigprocmask(SIG_SETMASK, &none, nullptr);  // also what our parent had blocked: who cannot be told cannot be stopped
@@ -157,23 +118,7 @@ void become_agent() {
 
 }  // namespace
 
-std::vector<pid_t> end_all_children(milliseconds limit, std::vector<pid_t> spared) {
-  const auto deadline = steady_clock::now() + limit;
-  for (useconds_t pause = kPauseUs;;) {
-    pid_t reaped = 0;
-    bool progress = false;
-    for (; (reaped = waitpid(-1, nullptr, WNOHANG | __WALL)) > 0; progress = true) std::erase(spared, reaped);
-    if (reaped < 0 && errno == ECHILD) return {};
-    std::vector<pid_t> left = children();  // the dead are among them until they are reaped, so none is passed over
-    std::erase_if(left, [&](pid_t pid) { return std::find(spared.begin(), spared.end(), pid) != spared.end(); });
-    if ((left.empty() && !spared.empty()) || steady_clock::now() > deadline) return left;
-    for (const pid_t child : left) kill(child, SIGKILL);
-    pause = progress ? kPauseUs : std::min(pause * 2, kPauseUsMax);
-    usleep(pause);
-  }
-}
-
-void leave_to_keeper(const fs::path& folder) {
+void leave_to_keeper(const std::filesystem::path& folder) {
   if (!legacy) return;
   legacy->there = false;
   if (folder.empty() || folder.native().size() >= sizeof legacy->folder) return;
@@ -201,7 +146,7 @@ int continue_under_keeper(void (*in_keeper)()) {
     keep(agent, strangers);
   }
   close(death.keepers);  // the other end stays open as long as we live
-  become_agent();
+  become_agent(keeper_pidfd);
   return keeper_pidfd;
 }
 

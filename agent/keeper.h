@@ -7,26 +7,17 @@
 // the process had before it became ddprun, by a shell's exec, are not the job's and live on. The keeper forwards
 // signals and job control and ends with the agent's status; it knows nothing else but one folder to remove.
 #pragma once
-#include <sys/types.h>
-
-#include <chrono>
 #include <filesystem>
-#include <vector>
 
 namespace ddprun {
 
 // Call it at the first line of main, before any thread exists. Returns in the agent, with the pidfd of the keeper: when
-// it becomes readable the keeper is dead, then call end_all_children() and leave. Never returns in the keeper, which
-// calls `in_keeper` once.
+// it becomes readable the keeper is dead, then call end_all_children() (children.h) and leave. Never returns in the
+// keeper, which calls `in_keeper` once.
 int continue_under_keeper(void (*in_keeper)() = [] {});
 
 // What the keeper sees to should the agent die before it can: this folder of error files, which goes unless one lies in
 // it. Empty: none any more. Without a keeper it does nothing.
 void leave_to_keeper(const std::filesystem::path& folder);
-
-// SIGKILLs children until none is left, reaping them; orphans come up to us one level at a time. Only own, unreaped
-// children are ever signalled, so no recycled pid can be hit. Returns those that were still there at the limit: stuck
-// in the kernel, or not ours to kill. `spared`: children that live on.
-std::vector<pid_t> end_all_children(std::chrono::milliseconds limit, std::vector<pid_t> spared = {});
 
 }  // namespace ddprun

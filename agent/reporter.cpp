@@ -11,6 +11,7 @@
 #include "agent/evidence.h"
 #include "agent/exit_status.h"
 #include "agent/failure_report.h"
+#include "agent/process_state.h"
 
 namespace ddprun {
 namespace {
@@ -89,10 +90,22 @@ void Reporter::waiting(const std::vector<int>& local_ranks, Duration left) {
                " to leave; SIGKILL in " + seconds(left) + " s.\n");
 }
 
+void Reporter::held(const std::vector<int>& local_ranks) {
+  for (const int local_rank : local_ranks) {
+    const pid_t pid = workers_.records().at(local_rank).pid;
+    pipes_.print("ddprun: rank " + std::to_string(workers_.rank_of(local_rank)) + " (process " + std::to_string(pid) +
+                 ") is still there after SIGKILL: " + survival_in_words(process_state(pid)) +
+                 ". No round begins until it is gone.\n");
+  }
+}
+
 void Reporter::still_there(const std::vector<pid_t>& processes, int round) {
+  if (processes.empty())  // there are some, or the sweep would have ended
+    pipes_.print("ddprun: processes of round " + std::to_string(round) +
+                 " are still there, and cannot be found, as /proc is not mounted.\n");
   for (const pid_t pid : processes)
     pipes_.print("ddprun: process " + std::to_string(pid) + " of round " + std::to_string(round) +
-                 " is still there after SIGKILL: the kernel holds it, or it belongs to another user.\n");
+                 " is still there after SIGKILL: " + survival_in_words(process_state(pid)) + ".\n");
 }
 
 void Reporter::round_begins() {

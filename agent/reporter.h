@@ -49,6 +49,8 @@ class Reporter {
   void run_is_over(Duration allowed);
   void stopping(int signal, Duration grace);
   void waiting(const std::vector<int>& local_ranks, Duration left);
+  // SIGKILL did not end them.
+  void held(const std::vector<int>& local_ranks);
   void still_there(const std::vector<pid_t>& processes, int round);
 
   void round_begins();  // the previous one's workers are forgotten

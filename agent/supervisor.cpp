@@ -63,14 +63,34 @@ std::vector<Action> Supervisor::on(const Event& event, TimePoint now) {
           [&](Running& run, const Isolated&) { return isolated(run, now); },
           [&](Running& run, const Tick&) { return peers_overdue(run, now); },
 
-          [&](Stopping& stop, const WorkerExited& e) { return worker_exited(stop, e); },
+          [&](Stopping& stop, const WorkerExited& e) { return worker_exited(stop, e, now); },
           [&](Stopping& stop, const RoundEnded& e) {
-            return e.round == stop.round ? decided(stop, Regroup{}) : Actions{};
+            return e.round == stop.round ? decided(stop, Regroup{}, now) : Actions{};
           },
-          [&](Stopping& stop, const JobEnded& e) { return decided(stop, End{e.outcome}); },
+          [&](Stopping& stop, const JobEnded& e) { return decided(stop, End{e.outcome}, now); },
           [&](Stopping& stop, const Isolated&) { return isolated(stop, now); },
           [&](Stopping& stop, const Signalled& e) { return interrupted(stop, e, now); },
           [&](Stopping& stop, const Tick&) { return tick(stop, now); },
+
+          [&](Sweeping& sweep, const Swept& e) {
+            return e.round == sweep.round ? after_sweep(Next(sweep.next)) : Actions{};
+          },
+          [&](Sweeping& sweep, const RoundEnded& e) {
+            if (e.round == sweep.round) decide(sweep.next, Regroup{});
+            return Actions{};
+          },
+          [&](Sweeping& sweep, const JobEnded& e) {
+            decide(sweep.next, End{e.outcome});
+            return Actions{};
+          },
+          [&](Sweeping& sweep, const Isolated&) {
+            if (std::holds_alternative<Undecided>(sweep.next)) sweep.next = Regroup{};
+            return Actions{};
+          },
+          [&](Sweeping&, const Signalled& e) {
+            return std::exchange(interrupted_, true) ? Actions{} : Actions{ReportInterrupted{e.signal}};
+          },
+          [&](Sweeping& sweep, const Tick&) { return tick(Sweeping(sweep), now); },
 
           [&](Stopped&, const RoundFormed& e) { return take(e.seat); },  // it lost sight of the coordinator meanwhile
           [&](Stopped&, const RoundEnded&) { return rejoin(); },
@@ -88,6 +108,7 @@ std::optional<TimePoint> Supervisor::next_deadline() const {
                         [](const Stopping& stop) {
                           return std::optional(stop.killed ? stop.deadline : std::min(stop.deadline, stop.notice_at));
                         },
+                        [](const Sweeping& sweep) { return std::optional(sweep.deadline); },
                         [](const auto&) { return std::optional<TimePoint>(); },
                     },
                     state_);
@@ -97,15 +118,22 @@ std::optional<int> Supervisor::round_with_workers() const {
   return std::visit(overloaded{
                         [](const Running& run) { return std::optional(run.round); },
                         [](const Stopping& stop) { return std::optional(stop.round); },
+                        [](const Sweeping& sweep) { return std::optional(sweep.round); },
                         [](const auto&) { return std::optional<int>(); },
                     },
                     state_);
 }
 
+bool Supervisor::held_by_kernel() const {
+  const auto* stop = std::get_if<Stopping>(&state_);
+  return stop && stop->held;
+}
+
 std::string Supervisor::state_name() const {
   return std::visit(overloaded{[](const Waiting&) { return "waiting"; }, [](const Seated&) { return "seated"; },
                                [](const Running&) { return "running"; }, [](const Stopping&) { return "stopping"; },
-                               [](const Stopped&) { return "stopped"; }, [](const Over&) { return "over"; }},
+                               [](const Sweeping&) { return "sweeping"; }, [](const Stopped&) { return "stopped"; },
+                               [](const Over&) { return "over"; }},
                     state_);
 }
 
@@ -151,7 +179,7 @@ std::vector<Action> Supervisor::peers_overdue(const Running& run, TimePoint now)
 
 std::vector<Action> Supervisor::failed(const Running& run, int local_rank, const ExitStatus& status, TimePoint now) {
   const Actions report{ReportFailure{run.round, local_rank, status}};
-  if (run.alive.empty()) return report + after_stop(run.round, Undecided{});
+  if (run.alive.empty()) return report + sweep(run.round, Undecided{}, now);
   // The others first: they should not wait until people and the coordinator have been told.
   return stop_running(run, AskToLeave{run.round}, Undecided{}, now) + report;
 }
@@ -162,15 +190,19 @@ std::vector<Action> Supervisor::interrupted(const Running& run, int signal, Time
 }
 
 std::vector<Action> Supervisor::stop_running(const Running& run, Action ask, Next next, TimePoint now) {
-  if (run.alive.empty()) return after_stop(run.round, next);
-  state_ = Stopping{run.round, run.alive, now + policy_.stop_grace, now + policy_.notice_first, false, std::move(next)};
+  if (run.alive.empty()) return sweep(run.round, std::move(next), now);
+  state_ = Stopping{.round = run.round,
+                    .alive = run.alive,
+                    .deadline = now + policy_.stop_grace,
+                    .notice_at = now + policy_.notice_first,
+                    .next = std::move(next)};
   return {std::move(ask), SignalWorkers{SIGTERM}};
 }
 
-std::vector<Action> Supervisor::worker_exited(Stopping& stop, const WorkerExited& event) {
+std::vector<Action> Supervisor::worker_exited(Stopping& stop, const WorkerExited& event, TimePoint now) {
   if (event.round != stop.round) return {};
   stop.alive.erase(event.local_rank);
-  return stop.alive.empty() ? after_stop(stop.round, Next(stop.next)) : Actions{};
+  return stop.alive.empty() ? sweep(stop.round, Next(stop.next), now) : Actions{};
 }
 
 // The first wish to end is polite and keeps the deadline; a Ctrl-C after it means now. Schedulers repeat SIGTERM.
@@ -179,13 +211,17 @@ std::vector<Action> Supervisor::interrupted(Stopping& stop, const Signalled& eve
   return event.signal == SIGINT && !stop.killed ? kill(stop, now) : Actions{};
 }
 
-std::vector<Action> Supervisor::decided(Stopping& stop, Next next) {
-  if (!std::holds_alternative<End>(stop.next)) stop.next = std::move(next);  // the end is final
-  return {};
+void Supervisor::decide(Next& next, Next what) {
+  if (!std::holds_alternative<End>(next)) next = std::move(what);  // the end is final
+}
+
+std::vector<Action> Supervisor::decided(Stopping& stop, Next next, TimePoint now) {
+  decide(stop.next, std::move(next));
+  return stop.held ? survived(stop, now) : Actions{};
 }
 
 std::vector<Action> Supervisor::tick(Stopping& stop, TimePoint now) {
-  if (now >= stop.deadline) return stop.killed ? after_stop(stop.round, Next(stop.next)) : kill(stop, now);
+  if (now >= stop.deadline) return stop.killed ? survived(stop, now) : kill(stop, now);
   if (stop.killed || now < stop.notice_at) return {};
   stop.notice_at = now + policy_.notice_every;
   return {AnnounceWait{{stop.alive.begin(), stop.alive.end()}, stop.deadline - now}};
@@ -197,9 +233,18 @@ std::vector<Action> Supervisor::kill(Stopping& stop, TimePoint now) {
   return {SignalWorkers{SIGKILL}};
 }
 
+// Nothing follows the job's end that such a worker could disturb.
+std::vector<Action> Supervisor::survived(Stopping& stop, TimePoint now) {
+  if (std::holds_alternative<End>(stop.next)) return sweep(stop.round, Next(stop.next), now);
+  if (stop.held && now < stop.deadline) return {};
+  stop.held = true;
+  stop.deadline = now + policy_.held_again;
+  return {AnnounceHeld{{stop.alive.begin(), stop.alive.end()}}};
+}
+
 std::vector<Action> Supervisor::isolated(const Running& run, TimePoint now) {
-  if (run.alive.empty()) return after_stop(run.round, Regroup{});
-  Stopping stop{run.round, run.alive, now, now, false, Regroup{}};
+  if (run.alive.empty()) return sweep(run.round, Regroup{}, now);
+  Stopping stop{.round = run.round, .alive = run.alive, .deadline = now, .notice_at = now, .next = Regroup{}};
   Actions actions = kill(stop, now);
   state_ = std::move(stop);
   return actions;
@@ -210,17 +255,26 @@ std::vector<Action> Supervisor::isolated(Stopping& stop, TimePoint now) {
   return stop.killed ? Actions{} : kill(stop, now);
 }
 
-std::vector<Action> Supervisor::after_stop(int round, const Next& next) {
-  const Actions swept{SweepLeftovers{round}};
-  return swept + std::visit(overloaded{
-                                [&](const Undecided&) {
-                                  state_ = Stopped{};
-                                  return Actions{};
-                                },
-                                [&](const Regroup&) { return rejoin(); },
-                                [&](const End& end) { return finish(end.outcome); },
-                            },
-                            next);
+std::vector<Action> Supervisor::sweep(int round, Next next, TimePoint now) {
+  state_ = Sweeping{round, now + policy_.sweep_limit, std::move(next)};
+  return {SweepLeftovers{round}};
+}
+
+std::vector<Action> Supervisor::tick(const Sweeping& sweep, TimePoint now) {
+  if (now < sweep.deadline) return {};
+  return Actions{EndSweep{sweep.round}} + after_sweep(sweep.next);
+}
+
+std::vector<Action> Supervisor::after_sweep(const Next& next) {
+  return std::visit(overloaded{
+                        [&](const Undecided&) {
+                          state_ = Stopped{};
+                          return Actions{};
+                        },
+                        [&](const Regroup&) { return rejoin(); },
+                        [&](const End& end) { return finish(end.outcome); },
+                    },
+                    next);
 }
 
 std::vector<Action> Supervisor::rejoin() {

@@ -23,8 +23,12 @@ namespace ddprun {
 struct StopPolicy {
   // How long a worker may take to leave after SIGTERM. Longer lets it finish a snapshot; shorter restarts sooner.
   Duration stop_grace = std::chrono::seconds(25);
-  // How long the kernel may take to end a worker after SIGKILL (a driver may hold it) before we go on without it.
+  // How long the kernel may take to end a worker after SIGKILL (a driver may hold it) before people are told. The node
+  // joins no round until it is gone: two workers of one rank would write the same files. A job that ends does not wait.
   Duration kill_limit = std::chrono::seconds(10);
+  Duration held_again = std::chrono::seconds(60);  // when they are told again
+  // How long what the workers left behind may take to go after SIGKILL before we go on without it.
+  Duration sweep_limit = std::chrono::seconds(10);
   // How long the others may go on once a worker has ended well; then the round has failed. Empty: as long as they like.
   std::optional<Duration> peer_exit_timeout = {};
   // When people are told first, and then again, whom we wait for.
@@ -41,6 +45,8 @@ class Supervisor {
   std::optional<TimePoint> next_deadline() const;
   // Of which round there may be workers. Whoever comes back to a coordinator says so.
   std::optional<int> round_with_workers() const;
+  // All that is left of it are workers that SIGKILL does not end.
+  bool held_by_kernel() const;
   // For logs and the table of states: "running", ...
   std::string state_name() const;
 
@@ -69,6 +75,12 @@ class Supervisor {
     TimePoint deadline;
     TimePoint notice_at;
     bool killed = false;  // SIGKILL is out, `deadline` is the kernel's
+    bool held = false;    // which was missed; `deadline` is that of the next notice
+    Next next;
+  };
+  struct Sweeping {  // no workers, but maybe descendants of theirs
+    int round = 0;
+    TimePoint deadline;
     Next next;
   };
   struct Stopped {};  // no workers, the coordinator's answer is still out
@@ -86,21 +98,25 @@ class Supervisor {
   Actions interrupted(const Running& run, int signal, TimePoint now);
   Actions stop_running(const Running& run, Action ask, Next next, TimePoint now);
 
-  Actions worker_exited(Stopping& stop, const WorkerExited& event);
+  Actions worker_exited(Stopping& stop, const WorkerExited& event, TimePoint now);
   Actions interrupted(Stopping& stop, const Signalled& event, TimePoint now);
-  Actions decided(Stopping& stop, Next next);
+  static void decide(Next& next, Next what);
+  Actions decided(Stopping& stop, Next next, TimePoint now);
   Actions tick(Stopping& stop, TimePoint now);
   Actions kill(Stopping& stop, TimePoint now);
+  Actions survived(Stopping& stop, TimePoint now);
   Actions isolated(const Running& run, TimePoint now);
   Actions isolated(Stopping& stop, TimePoint now);
 
-  Actions after_stop(int round, const Next& next);
+  Actions sweep(int round, Next next, TimePoint now);
+  Actions tick(const Sweeping& sweep, TimePoint now);
+  Actions after_sweep(const Next& next);
   Actions rejoin();
   Actions finish(const Outcome& outcome);
 
   StopPolicy policy_;
   bool interrupted_ = false;
-  std::variant<Waiting, Seated, Running, Stopping, Stopped, Over> state_;
+  std::variant<Waiting, Seated, Running, Stopping, Sweeping, Stopped, Over> state_;
 };
 
 }  // namespace ddprun

@@ -4,6 +4,7 @@
 #include <deque>
 #include <random>
 #include <set>
+#include <utility>
 
 #include "agent/supervisor.h"
 #include "rendezvous/overloaded.h"
@@ -28,7 +29,7 @@ class World {
 
   // False: it is over.
   bool step() {
-    if (!killed_ || held_by_kernel_) now_ += std::chrono::seconds(roll(10));  // SIGKILL takes no time
+    if (!killed_ || held_by_kernel_ || sweeping_) now_ += std::chrono::seconds(roll(10));  // SIGKILL takes no time
     const auto deadline = supervisor_.next_deadline();
     const bool starting = !due_.empty() && std::holds_alternative<WorkerStarted>(due_.front());
     if (starting || (!due_.empty() && roll(4)))
@@ -59,6 +60,7 @@ class World {
   void deliver() {
     const Event event = due_.front();
     due_.pop_front();
+    if (std::holds_alternative<Swept>(event) && !std::exchange(sweeping_, false)) return;  // it was given up
     const auto* exited = std::get_if<WorkerExited>(&event);
     if (exited && (exited->round != round_ || !running_.erase(exited->local_rank))) return;  // it had died before
     feed(event);
@@ -94,19 +96,26 @@ class World {
     std::visit(overloaded{
                    [&](const StartWorkers& a) { start(a.seat.round); },
                    [&](const SignalWorkers& a) { end_all(a.signal); },
-                   [&](const SweepLeftovers&) { CHECK((running_.empty() || held_by_kernel_)); },
+                   [&](const SweepLeftovers& a) {
+                     CHECK((running_.empty() || held_by_kernel_));
+                     sweeping_ = true;
+                     if (roll(4)) due_.push_back(Swept{a.round});  // else something is left for ever
+                   },
+                   [&](const EndSweep&) { CHECK(std::exchange(sweeping_, false)); },
+                   [&](const AnnounceHeld&) { CHECK(held_by_kernel_); },
                    [&](const ReportFailure& a) { report(a); },
                    [&](const ReportInterrupted& a) {
                      due_.push_back(JobEnded{{Verdict::interrupted, a.signal, "", {}}});
                    },
                    [&](const ReportDone&) { due_.push_back(JobEnded{}); },
                    [&](const Rejoin&) {
-                     CHECK((running_.empty() || held_by_kernel_));
-                     running_.clear();
+                     CHECK(running_.empty());
+                     CHECK_FALSE(sweeping_);
                      waiting_ = true;
                    },
                    [&](const Finish&) {
                      CHECK((running_.empty() || held_by_kernel_));
+                     CHECK_FALSE(sweeping_);
                      finished_ = true;
                    },
                    [](const auto&) {},
@@ -145,7 +154,7 @@ class World {
   std::deque<Event> due_;
   std::set<int> running_, dying_, started_, reported_;
   int round_ = 0;
-  bool deaf_ = false, killed_ = false, held_by_kernel_ = false, waiting_ = true, finished_ = false;
+  bool deaf_ = false, killed_ = false, held_by_kernel_ = false, sweeping_ = false, waiting_ = true, finished_ = false;
 };
 
 }  // namespace

@@ -31,12 +31,18 @@ std::string text(const std::vector<Action>& actions) {
 // A supervisor in each of its states, and the events that lead there.
 Supervisor after(const std::vector<std::string>& events) {
   Supervisor supervisor({});
-  for (const std::string& event : events) supervisor.on(parse_event(event), t0);
+  TimePoint now = t0;
+  for (const std::string& event : events) {
+    if (event == "tick") now += 1min;  // beyond every deadline
+    supervisor.on(parse_event(event), now);
+  }
   return supervisor;
 }
 
 const std::vector<std::string> kRunning{"round-formed", "round-started", "worker-started local_rank=0",
                                         "worker-started local_rank=1"};
+
+const std::vector<std::string> kBothExited{"worker-exited local_rank=0 code=0", "worker-exited local_rank=1 code=1"};
 
 std::vector<std::string> with(std::vector<std::string> events, const std::vector<std::string>& more) {
   events.insert(events.end(), more.begin(), more.end());
@@ -56,7 +62,11 @@ TEST_CASE("the table of every state and event is as reviewed", "[supervisor]") {
       {"stopping, end", with(kRunning, {"worker-exited local_rank=0 code=1", "job-ended worker-failed"})},
       {"stopping, dying", with(kRunning, {"worker-dying local_rank=1 signal=SIGKILL"})},
       {"stopping, interrupted", with(kRunning, {"signalled SIGTERM"})},
-      {"stopped", with(kRunning, {"worker-exited local_rank=0 code=0", "worker-exited local_rank=1 code=1"})},
+      {"held", with(kRunning, {"worker-exited local_rank=0 code=1", "tick", "tick"})},
+      {"sweeping, undecided", with(kRunning, kBothExited)},
+      {"sweeping, regroup", with(kRunning, with(kBothExited, {"round-ended"}))},
+      {"sweeping, end", with(kRunning, with(kBothExited, {"job-ended worker-failed"}))},
+      {"stopped", with(kRunning, with(kBothExited, {"swept"}))},
       {"over", {"job-ended success"}},
   };
   const std::vector<std::string> events{"round-formed round=2",
@@ -65,6 +75,8 @@ TEST_CASE("the table of every state and event is as reviewed", "[supervisor]") {
                                         "worker-dying local_rank=1 signal=SIGKILL",
                                         "worker-exited local_rank=1 code=0",
                                         "worker-exited local_rank=1 code=1",
+                                        "swept",
+                                        "swept round=2",
                                         "round-ended",
                                         "round-ended planned",
                                         "job-ended interrupted",

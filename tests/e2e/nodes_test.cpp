@@ -19,6 +19,7 @@
 using namespace ddprun;
 using namespace ddprun::test;
 using namespace std::chrono_literals;
+namespace fs = std::filesystem;
 
 namespace {
 
@@ -158,6 +159,36 @@ TEST_CASE("a node that is killed is missed at once: the survivors regroup, with 
   CHECK(nodes[0].wait_exit(kLimit).code == 0);
   CHECK(nodes[other].wait_exit(kLimit).code == 0);
   CHECK(nodes[static_cast<std::size_t>(victim)].all_gone(kGoneWithin));
+}
+
+// What is left behind belongs to another user, and cannot be ended: the sweep takes all its ten seconds, the lease is
+// five.
+TEST_CASE("a node goes on saying that it lives while it ends what its workers left behind", "[nodes]") {
+  if (geteuid() != 0) {
+    WARN("skipped: it needs to be root");
+    return;
+  }
+  Nodes nodes(elastic("1:2"));
+  const TempFolder folder;
+  fs::copy_file("/usr/bin/setpriv", folder / "become");
+  fs::permissions(folder.path(), fs::perms(0755));
+  fs::permissions(folder / "become", fs::perms(04755));
+  const auto start = [&](const std::vector<std::string>& own, const std::string& script) {
+    std::vector<std::string> options = nodes.options,
+                             words{"setpriv", "--reuid=65534", "--regid=65534", "--clear-groups"};
+    options.insert(options.end(), own.begin(), own.end());
+    const auto job = shell_job(options, "[ $DDPRUN_ROUND = 1 ] || exec echo up $DDPRUN_ROUND/$WORLD_SIZE; " + script);
+    words.insert(words.end(), job.begin(), job.end());
+    nodes.agents.push_back(std::make_unique<Command>(words, CommandOptions{.cwd = folder.path()}));
+  };
+  start(kHost, "exec sleep 600");
+  start(kGuest, "setsid ./become --reuid=0 sleep 600 & sleep 1; exit 3");
+  for (auto& agent : nodes.agents) {
+    const Ended ended = agent->wait_exit(3 * kLimit);
+    CHECK(ended == exited(0));
+    CHECK(ended.out == "up 2/2\n");  // not one of them alone before
+  }
+  CHECK(has(nodes[1].err(), "of round 1 is still there after SIGKILL"));
 }
 
 TEST_CASE("a node that joins ends the round politely and is in the next one", "[nodes]") {

@@ -1,6 +1,9 @@
 // Whatever dies, nothing of the job is alive a second later: not the workers, not what they forked, whatever session or
 // parent it fled to. Each way to die meets each kind of descendant: all kinds at once in every test run, one by one and
 // in random pairings in a soak.
+#include <sys/ptrace.h>
+#include <sys/wait.h>
+
 #include <algorithm>
 #include <csignal>
 #include <random>
@@ -86,6 +89,21 @@ TEST_CASE("a stopped agent wakes up when the keeper is killed, also under a shel
   kill(first_child_of(keeper), SIGSTOP);
   kill(keeper, SIGKILL);
   CHECK(eventually([&] { return job.processes("DDPRUN_ROUND", "1").empty(); }, kGoneWithin));
+}
+
+// Its main thread alone is held, as by a file system that does not answer.
+TEST_CASE("a stuck agent ends with its workers when the keeper is killed") {
+  Command job({ddprun_program(), "sleep", "600"});
+  job.wait_for_process("DDPRUN_ROUND", "1", kLimit);
+  const pid_t agent = first_child_of(job.pid());
+  if (ptrace(PTRACE_SEIZE, agent, 0, 0) != 0 || ptrace(PTRACE_INTERRUPT, agent, 0, 0) != 0) {
+    WARN("skipped: no process may be traced here");
+    return;
+  }
+  waitpid(agent, nullptr, __WALL);
+  kill(job.pid(), SIGKILL);
+  CHECK(eventually([&] { return job.processes("DDPRUN_ROUND", "1").empty(); }, kLimit));
+  CHECK(eventually([&] { return waitpid(agent, nullptr, WNOHANG | __WALL) == agent; }, kLimit));
 }
 
 TEST_CASE("killed at any moment of its start, ddprun leaves nothing") {

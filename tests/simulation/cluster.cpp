@@ -912,7 +912,7 @@ void Cluster::carry_out(NodeId id, const Action& action) {
           },
           [&](const StartWorkers& a) { start(id, a.seat); },
           [&](const SignalWorkers& a) { signal_workers(id, a.signal); },
-          [&](const SweepLeftovers&) { invariant(self.running.empty(), "a round is swept when its workers are gone"); },
+          [&](const SweepLeftovers& a) { sweep(id, a.round); },
           [&](const ReportRunning& a) {
             to_coordinator(id, NodeRunning{id, a.round});
           },
@@ -992,6 +992,14 @@ void Cluster::end_worker(NodeId id, const JobRound& round, int local_rank, const
   count_running(round, -1);
   if (self.running.empty()) leave_store(id);
   happen(id, WorkerExited{round.id.round, local_rank, status});
+}
+
+// What a driver holds of a round goes late, or is given up.
+void Cluster::sweep(NodeId id, int round) {
+  invariant(node(id).running.empty(), "a round is swept when its workers are gone");
+  if (!net_.chance(options_.slow_sweep)) return happen(id, Swept{round});
+  note(id, "the kernel holds what is left of its workers");
+  net_.after(net_.milliseconds(12'000), [this, id, round] { happen(id, Swept{round}); });
 }
 
 void Cluster::plan_tick(NodeId id) {

@@ -48,6 +48,7 @@ struct ClusterOptions {
   std::uint64_t seed = 0;
   double failure = 0.3;     // chance that a round sees a worker fail
   double deaf = 0.1;        // chance that a worker ignores SIGTERM
+  double slow_sweep = 0.1;  // chance that what workers left behind is not gone at once
   double interrupt = 0.05;  // chance that somebody presses Ctrl-C at some time
   int max_restarts = 3;
   // So many of each. The first node is where the others look for the job.
@@ -263,6 +264,7 @@ class Cluster {
   void break_visits();
   void count_running(const JobRound& round, int change);
   void end_worker(NodeId id, const JobRound& round, int local_rank, const ExitStatus& status);
+  void sweep(NodeId id, int round);
   void plan_tick(NodeId id);
   void finish(NodeId id, const Outcome& outcome);
   void exit_when_left(NodeId id, TimePoint at_last);

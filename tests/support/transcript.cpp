@@ -80,6 +80,7 @@ Event parse_event(const std::string& line) {
   if (name == "worker-started") return WorkerStarted{round, local_rank};
   if (name == "worker-dying") return WorkerDying{round, local_rank, status_of(fields)};
   if (name == "worker-exited") return WorkerExited{round, local_rank, status_of(fields)};
+  if (name == "swept") return Swept{round};
   if (name == "round-ended") return RoundEnded{round, plain == "planned"};
   if (name == "job-ended") return JobEnded{outcome_of(plain, fields)};
   if (name == "isolated") return Isolated{};
