@@ -13,6 +13,7 @@
 #include <cstddef>
 #include <cstdio>
 #include <cstring>
+#include <utility>
 
 #include "agent/process.h"
 
@@ -42,6 +43,19 @@ MemoryGroup read_group(const MemoryGroupFolder& group, const fs::path& root) {
 WallTime changed_at(const struct stat& status) {
   return WallTime(std::chrono::duration_cast<WallTime::duration>(std::chrono::seconds(status.st_mtim.tv_sec) +
                                                                  std::chrono::nanoseconds(status.st_mtim.tv_nsec)));
+}
+
+struct PlainFile {
+  Fd fd = {};  // empty: there is none
+  std::uintmax_t bytes = 0;
+};
+
+PlainFile open_plain(const fs::path& path, Links links) {
+  const int follow = links == Links::followed ? 0 : O_NOFOLLOW;
+  Fd file(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY | follow));
+  struct stat status {};
+  if (!file || fstat(file.get(), &status) != 0 || !S_ISREG(status.st_mode)) return {};
+  return {std::move(file), static_cast<std::uintmax_t>(status.st_size)};
 }
 
 bool write_to(int descriptor, const std::string& content) {
@@ -121,14 +135,13 @@ FoundCore find_core(const CorePlace& place, WallTime since) {
   return found;
 }
 
-std::string beginning_of_file(const fs::path& path, std::size_t bytes_max) {
-  const Fd file(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY));
-  struct stat status {};
-  if (!file || fstat(file.get(), &status) != 0 || !S_ISREG(status.st_mode)) return {};
+std::string beginning_of_file(const fs::path& path, std::size_t bytes_max, Links links) {
+  const PlainFile file = open_plain(path, links);
+  if (!file.fd) return {};
   std::string out;
   std::array<char, 16'384> piece;
   while (out.size() < bytes_max) {
-    const ssize_t size = ::read(file.get(), piece.data(), std::min(piece.size(), bytes_max - out.size()));
+    const ssize_t size = ::read(file.fd.get(), piece.data(), std::min(piece.size(), bytes_max - out.size()));
     if (size < 0 && errno == EINTR) continue;
     if (size <= 0) break;
     out.append(piece.data(), static_cast<std::size_t>(size));
@@ -137,12 +150,11 @@ std::string beginning_of_file(const fs::path& path, std::size_t bytes_max) {
 }
 
 std::string newest_part(const fs::path& path, std::uintmax_t begin) {
-  const Fd file(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
-  struct stat status {};
-  if (!file || fstat(file.get(), &status) != 0 || static_cast<std::uintmax_t>(status.st_size) <= begin) return {};
-  const std::uintmax_t length = std::min(static_cast<std::uintmax_t>(status.st_size) - begin, kNewestBytes);
+  const PlainFile file = open_plain(path, Links::refused);
+  if (!file.fd || file.bytes <= begin) return {};
+  const std::uintmax_t length = std::min(file.bytes - begin, kNewestBytes);
   std::string content(length, '\0');
-  const ssize_t got = pread(file.get(), content.data(), length, status.st_size - static_cast<off_t>(length));
+  const ssize_t got = pread(file.fd.get(), content.data(), length, static_cast<off_t>(file.bytes - length));
   content.resize(got > 0 ? static_cast<std::size_t>(got) : 0);
   return content;
 }

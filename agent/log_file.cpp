@@ -7,11 +7,14 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstdio>
+#include <cstring>
 #include <string>
 #include <utility>
 
 namespace ddprun {
 namespace {
+
+constexpr int kNoPlainFile = EMEDIUMTYPE;  // open() itself never says so
 
 std::string numbered(const std::filesystem::path& path, int number) {
   return number == 0 ? path.string() : path.string() + "." + std::to_string(number);
@@ -27,8 +30,28 @@ std::size_t whole_lines_within(std::string_view bytes, std::uint64_t room) {
 
 }  // namespace
 
+// A pipe that nobody reads, or reads slowly, would stop us; a link would lead our bytes into any file of this user's.
 Fd open_to_append(const std::filesystem::path& path) {
-  return Fd(::open(path.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0666));
+  Fd file(::open(path.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY, 0666));
+  if (!file) {
+    if (errno == ENXIO) errno = kNoPlainFile;
+    return file;
+  }
+  struct stat status {};
+  if (fstat(file.get(), &status) == 0 && S_ISREG(status.st_mode)) {
+    fcntl(file.get(), F_SETFL, O_APPEND);  // a worker gets it
+    return file;
+  }
+  file.reset();
+  errno = kNoPlainFile;
+  return file;
+}
+
+std::string why_unwritable(int error) {
+  if (error == ELOOP)
+    return "a symbolic link is there, which ddprun does not follow: remove it, or pass another --log-dir";
+  if (error == kNoPlainFile) return "what is there is no plain file: remove it, or pass another --log-dir";
+  return std::strerror(error);
 }
 
 LogFile::LogFile(std::filesystem::path path, LogLimit limit) : path_(std::move(path)), limit_(limit) { open(); }

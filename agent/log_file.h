@@ -6,6 +6,7 @@
 #pragma once
 #include <cstdint>
 #include <filesystem>
+#include <string>
 #include <string_view>
 
 #include "agent/process.h"
@@ -40,7 +41,9 @@ class LogFile {
   std::uint64_t missing_ = 0;  // bytes since the last one that was written
 };
 
-// For a process that writes the file itself; errno says why there is none.
+// For a process that writes the file itself; errno says why there is none: also where a link or a pipe is there.
 Fd open_to_append(const std::filesystem::path& path);
+// Of that errno, and of LogFile::write's answers.
+std::string why_unwritable(int error);
 
 }  // namespace ddprun

@@ -13,6 +13,8 @@ namespace ddprun {
 namespace fs = std::filesystem;
 namespace {
 
+constexpr const char* kLatest = "latest";
+
 void make_folder(const fs::path& folder) {
   std::error_code error;
   fs::create_directories(folder, error);
@@ -38,6 +40,7 @@ fs::path make_temporary_folder() {
 // The run id as one folder's name, wherever its slashes and dots would lead.
 std::string folder_name(std::string run_id) {
   std::replace(run_id.begin(), run_id.end(), '/', '_');
+  if (run_id == kLatest) return run_id + "_";  // the name of the link that points to the newest run
   return run_id == "." || run_id == ".." ? "_" : run_id;
 }
 
@@ -45,7 +48,7 @@ void point_latest_to(const fs::path& log_dir, const std::string& run_id) {
   std::error_code ignored;  // a convenience: a job must not fail for it
   const fs::path fresh = log_dir / (".latest-" + run_id);
   fs::create_directory_symlink(run_id, fresh, ignored);
-  fs::rename(fresh, log_dir / "latest", ignored);
+  fs::rename(fresh, log_dir / kLatest, ignored);
 }
 
 bool holds_files(const fs::path& folder) {

@@ -224,7 +224,7 @@ struct LogPipes::State {
 
   void write(LogFile& file, std::string_view bytes) {
     if (bytes.empty()) return;
-    if (const int error = file.write(bytes)) warn(unwritable(file.path(), std::strerror(error)));
+    if (const int error = file.write(bytes)) warn(unwritable(file.path(), why_unwritable(error)));
   }
 
   void warn(const std::string& text) {
@@ -359,7 +359,7 @@ Fd LogPipes::open(const LogStream& wish) {
 Fd LogPipes::own_file(const LogStream& wish) {
   Fd file = open_to_append(wish.file);
   if (!file) {
-    warn(unwritable(wish.file, std::strerror(errno)));
+    warn(unwritable(wish.file, why_unwritable(errno)));
     return file;
   }
   if (wish.remember_tail) {

@@ -221,7 +221,8 @@ std::string Reporter::core_in_words(const Failure& failure, const WorkerRecord& 
 }
 
 std::string Reporter::error_content(const WorkerRecord& record) const {
-  return record.error_file.empty() ? std::string() : beginning_of_file(record.error_file, kErrorFileMax);
+  return record.error_file.empty() ? std::string()
+                                   : beginning_of_file(record.error_file, kErrorFileMax, Links::refused);
 }
 
 void Reporter::write_own_error_file(const FailureReport& report, const std::string& worker_content) {

@@ -1,15 +1,18 @@
 #include "launcher/outside.h"
 
+#include <fcntl.h>
+#include <poll.h>
 #include <string.h>  // explicit_bzero
 #include <sys/stat.h>
+#include <unistd.h>
 
+#include <array>
 #include <cerrno>
 #include <cstdlib>
 #include <cstring>
-#include <filesystem>
-#include <fstream>
-#include <sstream>
+#include <optional>
 
+#include "rendezvous/fd.h"
 #include "rendezvous/token.h"
 
 extern char** environ;
@@ -17,20 +20,33 @@ extern char** environ;
 namespace ddprun {
 namespace {
 
+constexpr int kWriterLimitMs = 10'000;
 constexpr std::size_t kFileMax = 1 << 20;  // a configuration is a page; a device without end shall not fill memory
 
+// Of a pipe, as a shell's <(command) makes one, all that is written until its end. Empty: nobody writes.
+std::optional<std::string> text_of(const Fd& file) {
+  std::string text;
+  std::array<char, 16'384> piece;
+  while (text.size() <= kFileMax) {
+    pollfd ready{file.get(), POLLIN, 0};
+    if (poll(&ready, 1, kWriterLimitMs) == 0) return {};
+    const ssize_t size = ::read(file.get(), piece.data(), piece.size());
+    if (size < 0 && (errno == EINTR || errno == EAGAIN)) continue;
+    if (size <= 0) break;
+    text.append(piece.data(), static_cast<std::size_t>(size));
+  }
+  return text;
+}
+
 std::variant<FileText, Unreadable> read_file(const std::string& path) {
-  std::error_code ignored;
-  if (std::filesystem::is_directory(path, ignored)) return Unreadable{"it is a folder"};
-  std::ifstream file(path, std::ios::binary);
-  if (!file) return Unreadable{std::strerror(errno)};
-  std::string text(kFileMax + 1, '\0');
-  file.read(text.data(), static_cast<std::streamsize>(text.size()));
-  text.resize(static_cast<std::size_t>(file.gcount()));
-  if (text.size() > kFileMax) return Unreadable{"it is larger than 1 MiB"};
+  const Fd file(::open(path.c_str(), O_RDONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC));
   struct stat status {};
-  const bool others_may_read = stat(path.c_str(), &status) == 0 && (status.st_mode & (S_IRGRP | S_IROTH)) != 0;
-  return FileText{std::move(text), others_may_read};
+  if (!file || fstat(file.get(), &status) != 0) return Unreadable{std::strerror(errno)};
+  if (S_ISDIR(status.st_mode)) return Unreadable{"it is a folder"};
+  std::optional<std::string> text = text_of(file);
+  if (!text) return Unreadable{"it is a pipe, and for 10 s nobody has written to it"};
+  if (text->size() > kFileMax) return Unreadable{"it is larger than 1 MiB"};
+  return FileText{std::move(*text), (status.st_mode & (S_IRGRP | S_IROTH)) != 0};
 }
 
 }  // namespace

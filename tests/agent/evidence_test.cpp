@@ -106,6 +106,18 @@ TEST_CASE("an error file that is a pipe, a folder or endless does not stop ddpru
   CHECK(beginning_of_file(folder / "long", 50'000).size() == 50'000);
 }
 
+TEST_CASE("a link is followed only where it may lead anywhere", "[evidence]") {
+  const test::TempFolder folder;
+  const auto secret = folder.write("secret", "mine");
+  fs::create_symlink(secret, folder / "link");
+  CHECK(beginning_of_file(folder / "link", 10) == "mine");
+  CHECK(beginning_of_file(folder / "link", 10, Links::refused).empty());
+  CHECK(newest_part(folder / "link", 0).empty());
+  CHECK(newest_part(secret, 1) == "ine");
+  REQUIRE(mkfifo((folder / "pipe").c_str(), 0600) == 0);
+  CHECK(newest_part(folder / "pipe", 0).empty());
+}
+
 TEST_CASE("ddprun's own error file is replaced as a whole, and a link or device at its place stays", "[evidence]") {
   const test::TempFolder folder;
   CHECK(replace_file(folder / "error.json", "one"));

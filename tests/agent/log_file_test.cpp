@@ -1,5 +1,7 @@
 // Log files on the disk: appended to, turned over when full, and where they lie.
+#include <fcntl.h>
 #include <sys/resource.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <csignal>
@@ -15,6 +17,8 @@ using namespace ddprun::test;
 namespace fs = std::filesystem;
 
 namespace {
+
+bool has(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
 
 StreamSpec both() { return {.everyone = kBothStreams, .items = {}}; }
 
@@ -39,6 +43,29 @@ TEST_CASE("a log file is appended to", "[log_file]") {
   const TempFolder folder;
   for (int run = 1; run <= 2; ++run) CHECK(LogFile(folder / "a.log").write("run\n") == 0);
   CHECK(read_file(folder / "a.log") == "run\nrun\n");
+}
+
+TEST_CASE("neither a link nor a pipe at a log file's place is written to, and neither stops us", "[log_file]") {
+  const TempFolder folder;
+  const fs::path secret = folder.write("secret", "mine\n");
+  fs::create_symlink(secret, folder / "link.log");
+  REQUIRE(mkfifo((folder / "pipe.log").c_str(), 0600) == 0);
+  CHECK(has(why_unwritable(LogFile(folder / "link.log").write("run\n")), "symbolic link"));
+  CHECK(has(why_unwritable(LogFile(folder / "pipe.log").write("run\n")), "no plain file"));
+  CHECK_FALSE(open_to_append(folder / "pipe.log"));
+  const Fd reader(::open((folder / "pipe.log").c_str(), O_RDONLY | O_NONBLOCK));
+  CHECK(has(why_unwritable(LogFile(folder / "pipe.log").write("run\n")), "no plain file"));  // one that is read, too
+  CHECK(read_file(secret) == "mine\n");
+  const Fd plain = open_to_append(folder / "plain.log");
+  CHECK((fcntl(plain.get(), F_GETFL) & O_NONBLOCK) == 0);  // a worker gets it
+}
+
+TEST_CASE("a run called latest has a folder beside the link of that name", "[log_layout]") {
+  const TempFolder folder;
+  LogLayout layout({.log_dir = folder.path()}, "latest");
+  layout.worker_folder({1, 0, 0, 0});
+  CHECK(fs::read_symlink(folder / "latest") == "latest_");
+  CHECK(fs::is_directory(folder / "latest" / "round-1" / "rank-0"));
 }
 
 TEST_CASE("a full log file makes room at a line's end, and the oldest goes", "[log_file]") {
