@@ -11,7 +11,9 @@
 
 #include "agent/job_cookie.h"
 #include "agent/keeper_watch.h"
+#include "agent/last_words.h"
 #include "agent/leftovers.h"
+#include "agent/process_state.h"
 #include "agent/waiting_words.h"
 #include "rendezvous/first_place.h"
 #include "rendezvous/overloaded.h"
@@ -83,6 +85,7 @@ Agent::Agent(AgentOptions options, const RoundPolicy& policy)
       run_limit_(io_),
       words_due_(io_),
       sweep_timer_(io_),
+      stuck_timer_(io_),
       keeper_(io_, options_.keeper_pidfd),
       layout_(options_.logs, options_.command.job.run_id),
       workers_(
@@ -472,6 +475,20 @@ void Agent::start_workers(const Seat& seat) {
     happened(WorkerStarted{seat.round, local_rank});
   }
   reporter_.workers_run();
+  if (options_.stuck_limit) watch_for_stuck_workers(StuckWatch(*options_.stuck_limit), seat.round);
+}
+
+void Agent::watch_for_stuck_workers(StuckWatch watch, int round) {
+  stuck_timer_.expires_after(watch.pause());
+  stuck_timer_.async_wait([this, watch, round](const asio::error_code& error) mutable {
+    if (error || supervisor_.round_with_workers() != round) return;
+    std::set<int> asleep;
+    for (const auto& [local_rank, worker] : workers_.records())
+      if (worker.pid && !worker.status && process_state(worker.pid).letter == 'D') asleep.insert(local_rank);
+    if (const auto stuck = watch.look(asleep, Clock::now()))
+      return happened(WorkerDying{round, *stuck, {.stuck = true}});
+    watch_for_stuck_workers(std::move(watch), round);
+  });
 }
 
 std::vector<pid_t> Agent::living_workers() const {
@@ -509,7 +526,12 @@ void Agent::report_failure(const ReportFailure& report) {
       Failure{report.round, coordination_->node(), report.local_rank, rank, report.status, options_.logs.host};
   reporter_.noticed(*last_failure_);
   job_events_.failed(report.local_rank);
-  coordination_->send(WorkerFailed{*last_failure_, workers_.channels().progressed(Clock::now())});
+  const std::optional<bool> progressed = workers_.channels().progressed(Clock::now());
+  if (!progressed && report.status.code) {  // our own workers have been signalled, and heartbeats can wait so long
+    pipes_.await_end(report.round, rank, kLastWords);
+    last_failure_->last_line = last_line_to_compare(pipes_.last_lines(report.round, rank));
+  }
+  coordination_->send(WorkerFailed{*last_failure_, progressed});
 }
 
 // SIGKILL needs no scope: what is left of a worker's group goes when the worker is reaped.

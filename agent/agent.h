@@ -27,6 +27,7 @@
 #include "agent/reporter.h"
 #include "agent/signal_queue.h"
 #include "agent/store_reach.h"
+#include "agent/stuck_watch.h"
 #include "agent/supervisor.h"
 #include "agent/waiting_line.h"
 #include "agent/worker_group.h"
@@ -45,12 +46,13 @@ struct AgentOptions {
   StopScope stop_scope = StopScope::rank;
   // End the job politely; SIGUSR1, SIGUSR2 and the rest of these four pass through to the workers.
   std::vector<int> ending_signals = {SIGTERM, SIGINT, SIGHUP, SIGQUIT};
-  std::vector<int> preempt_signals = {};  // of those: the scheduler's early notice, as good as SIGTERM
-  std::optional<Duration> max_run = {};   // after so long the job ends as if SIGTERM had come
-  std::string master_host;                // what workers are told; empty: the address by which other nodes reach us
-  std::string store_address;              // where the store listens; empty: on all addresses
-  std::uint16_t master_port = 0;          // 0: a fresh free one for every round
-  PortRange store_ports = {};             // of those it may be
+  std::vector<int> preempt_signals = {};     // of those: the scheduler's early notice, as good as SIGTERM
+  std::optional<Duration> stuck_limit = {};  // a worker in uninterruptible sleep for so long has failed
+  std::optional<Duration> max_run = {};      // after so long the job ends as if SIGTERM had come
+  std::string master_host;                   // what workers are told; empty: the address by which other nodes reach us
+  std::string store_address;                 // where the store listens; empty: on all addresses
+  std::uint16_t master_port = 0;             // 0: a fresh free one for every round
+  PortRange store_ports = {};                // of those it may be
   LogOptions logs;
   bool named = false;     // the run id is the person's: an earlier run of the job may have left something
   int keeper_pidfd = -1;  // readable once the keeper is dead
@@ -112,6 +114,7 @@ class Agent {
   void carry_out(const Action& action);
   void start_workers(const Seat& seat);
   std::vector<pid_t> living_workers() const;
+  void watch_for_stuck_workers(StuckWatch watch, int round);
   void offer_timers();
   void on_timer_expiry(const TimerExpiry& expiry);
   void report_failure(const ReportFailure& report);
@@ -134,7 +137,7 @@ class Agent {
   Supervisor supervisor_;
   asio::io_context io_;
   SignalQueue signals_;
-  asio::steady_timer timer_, run_limit_, words_due_, sweep_timer_;
+  asio::steady_timer timer_, run_limit_, words_due_, sweep_timer_, stuck_timer_;
   asio::posix::stream_descriptor keeper_;
   LogLayout layout_;
   LogPipes pipes_;

@@ -48,6 +48,7 @@ std::string verdict_name(Verdict verdict) {
 
 std::string to_string(const ExitStatus& status) {
   if (status.hung) return "hung";
+  if (status.stuck) return "stuck";
   if (status.start_error) return "start_error=" + std::to_string(status.start_error);
   return status.signal ? "signal=" + signal_name(status.signal) : "code=" + std::to_string(status.code);
 }

@@ -67,19 +67,21 @@ std::string signal_name(int signal) {
 
 std::string in_words(const ExitStatus& status) {
   if (status.hung) return "hung after others had ended well";
+  if (status.stuck) return "is stuck in the kernel, where no signal reaches it";
   if (status.start_error) return std::string("could not be started (") + std::strerror(status.start_error) + ")";
   if (status.signal) return "was killed by " + signal_name(status.signal);
   return status.code ? "exited with code " + std::to_string(status.code) : "ended well";
 }
 
 std::string hint(const ExitStatus& status) {
+  if (status.stuck) return "it waits for a driver, or for a file server that does not answer; dmesg may name it";
   if (status.start_error || status.hung) return {};
   return status.signal ? signal_hint(status.signal) : code_hint(status.code);
 }
 
 int torchrun_code(const ExitStatus& status) {
   if (status.signal) return -status.signal;
-  return status.start_error || status.hung ? 1 : status.code;
+  return status.start_error || status.hung || status.stuck ? 1 : status.code;
 }
 
 bool dumps_core(int signal) {

@@ -5,6 +5,8 @@
 #include <optional>
 #include <string_view>
 
+#include "agent/error_file.h"
+
 namespace ddprun {
 namespace {
 
@@ -97,7 +99,23 @@ std::string uncaught(const std::vector<std::string>& lines, std::size_t i) {
   return "nobody caught its exception " + *type + (what ? ": " + *what : "");
 }
 
+std::string without_rank(const std::string& line) {
+  constexpr std::string_view kBefore = "[rank";
+  if (!line.starts_with(kBefore)) return line;
+  const std::size_t end = line.find_first_not_of("0123456789", kBefore.size());
+  return end != line.npos && end > kBefore.size() && line.compare(end, 3, "]: ") == 0 ? line.substr(end + 3) : line;
+}
+
 }  // namespace
+
+std::string last_line_to_compare(const std::vector<std::string>& last_lines) {
+  constexpr std::size_t kCutMark = 4;  // " ..."
+  for (std::size_t i = last_lines.size(); i-- > 0;) {
+    const std::string line = without_rank(printable_line(last_lines[i], kLastLineMax - kCutMark));
+    if (line.find_first_not_of(' ') != line.npos) return line;
+  }
+  return {};
+}
 
 std::string meaning_of_lines(const ExitStatus& status, const std::vector<std::string>& lines) {
   for (std::size_t i = lines.size(); i-- > 0;) {

@@ -51,6 +51,7 @@ struct Memory {
   Tail tail;
   std::filesystem::path file = {};
   std::uintmax_t begin = 0;
+  bool passing = false;  // through us: more may come
 };
 
 }  // namespace
@@ -110,7 +111,7 @@ struct LogPipes::State {
     begin_one();
     if (wish.remember_tail) {
       const std::lock_guard lock(mutex);
-      memory_of(wish) = {};
+      memory_of(wish).passing = true;
     }
     asio::post(io, [this, stream] {
       streams.insert(stream);
@@ -281,6 +282,7 @@ struct LogPipes::State {
       end_lines(*stream);
     }
     streams.erase(stream);
+    nothing_more(stream->wish);
     end_one();
   }
 
@@ -303,6 +305,13 @@ struct LogPipes::State {
     const std::lock_guard lock(mutex);
     --pending;
     idle.notify_all();
+  }
+
+  void nothing_more(const LogStream& wish) {
+    if (!wish.remember_tail) return;
+    const std::lock_guard lock(mutex);
+    if (const auto memory = memories.find({wish.round, wish.rank}); memory != memories.end())
+      memory->second.passing = false;  // end_one() tells of it
   }
 
   // Memories of older rounds go.
@@ -379,6 +388,14 @@ std::vector<std::string> LogPipes::last_lines(int round, int rank) const {
   Tail tail = found->second.tail;
   if (!found->second.file.empty()) tail.add(newest_part(found->second.file, found->second.begin));
   return tail.lines();
+}
+
+void LogPipes::await_end(int round, int rank, std::chrono::milliseconds limit) const {
+  std::unique_lock lock(state_->mutex);
+  state_->idle.wait_for(lock, limit, [&] {
+    const auto found = state_->memories.find({round, rank});
+    return found == state_->memories.end() || !found->second.passing;
+  });
 }
 
 void LogPipes::print(const std::string& line) {

@@ -44,6 +44,9 @@ class LogPipes {
   // Of a stream with remember_tail: oldest first, at most 20, without line ends; of one that ended with a traceback,
   // the traceback.
   std::vector<std::string> last_lines(int round, int rank) const;
+  // Waits until all its writers are gone, so that these are the very last ones; at most so long: a descendant may go
+  // on.
+  void await_end(int round, int rank, std::chrono::milliseconds limit) const;
   // A line of our own to stderr, after what has been written before; with or without its end. This, print_lines(),
   // show() and warn() make visible what would act on a terminal, wherever it came from.
   void print(const std::string& line);

@@ -147,6 +147,16 @@ Meeting meeting(const Config& config, const Program& program, const std::string&
   return out;
 }
 
+// As torchrun reads it: what is no positive number turns it off.
+std::optional<Duration> stuck_limit(const std::string& seconds) {
+  constexpr double kLongest = 1e9;
+  const char* const begin = seconds.c_str();
+  char* end = nullptr;
+  const double value = std::strtod(begin, &end);
+  if (end == begin || *end != '\0' || !(value > 0)) return {};
+  return std::chrono::duration_cast<Duration>(std::chrono::duration<double>(std::min(value, kLongest)));
+}
+
 }  // namespace
 
 RoundPolicy round_policy(const Config& config) {
@@ -209,6 +219,7 @@ AgentOptions job_options(const Config& config, const Machine& machine, const Pro
   options.event_log = event_log(config);
   if (variable(place, "TORCHELASTIC_ENABLE_FILE_TIMER") == "1")
     options.timer_file = variable(place, "TORCHELASTIC_TIMER_FILE");
+  options.stuck_limit = stuck_limit(variable(place, "TORCHELASTIC_UNINTERRUPTIBLE_STATE_TIMEOUT"));
   options.own_error_file = variable(place, "TORCHELASTIC_ERROR_FILE");
   options.rdzv_backend = config.rdzv_backend == Backend::fixed && !config.standalone ? "static" : "c10d";
   return options;

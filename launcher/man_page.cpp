@@ -80,6 +80,10 @@ as
 as
 .BR \-\-log\-prefix .
 .TP
+.B TORCHELASTIC_UNINTERRUPTIBLE_STATE_TIMEOUT
+a worker that has been in uninterruptible sleep (state D) for so many seconds ends the job as a failure; off where it is
+not set.
+.TP
 .B CUDA_VISIBLE_DEVICES
 the GPUs that count for \-\-nproc\-per\-node=gpu and auto.
 .TP

@@ -120,12 +120,16 @@ NodeOffer offer_from(const Fields& fields) {
 }
 
 Json to_json(const ExitStatus& status) {
-  return {{"code", status.code}, {"signal", status.signal}, {"start_error", status.start_error}, {"hung", status.hung}};
+  return {{"code", status.code},
+          {"signal", status.signal},
+          {"start_error", status.start_error},
+          {"hung", status.hung},
+          {"stuck", status.stuck}};
 }
 
 ExitStatus status_from(const Fields& fields) {
   return {fields.whole("code", 0, 255), fields.whole("signal", 0, NSIG), fields.whole("start_error", 0, 4095),
-          fields.flag("hung")};
+          fields.flag("hung"), fields.has("stuck") && fields.flag("stuck")};
 }
 
 Json to_json(const Failure& failure) {
@@ -134,7 +138,8 @@ Json to_json(const Failure& failure) {
           {"local_rank", failure.local_rank},
           {"rank", failure.rank},
           {"status", to_json(failure.status)},
-          {"host", failure.host}};
+          {"host", failure.host},
+          {"last_line", failure.last_line}};
 }
 
 Failure failure_from(const Fields& fields) {
@@ -143,7 +148,8 @@ Failure failure_from(const Fields& fields) {
           fields.whole("local_rank", 0, kWorkersMax),
           fields.whole("rank", 0, kRanksMax),
           status_from(fields.object("status")),
-          fields.text("host")};
+          fields.text("host"),
+          fields.has("last_line") ? fields.text("last_line", kLastLineMax) : std::string()};
 }
 
 Json to_json(const Outcome& outcome) {
@@ -252,6 +258,7 @@ Json to_json(const LedgerRecord& ledger) {
            {"lost_nodes", ledger.counts.lost_nodes}, {"preemptions", ledger.counts.preemptions},
            {"resizes", ledger.counts.resizes},       {"repeats", ledger.repeats}};
   if (ledger.last_failure) out["last_failure"] = to_json(*ledger.last_failure);
+  if (!ledger.last_line.empty()) out["last_line"] = ledger.last_line;
   return out;
 }
 
@@ -261,6 +268,7 @@ LedgerRecord ledger_from(const Fields& fields) {
       .counts = {count("crashes"), count("hangs"), count("lost_nodes"), count("preemptions"), count("resizes")},
       .repeats = count("repeats")};
   if (fields.has("last_failure")) out.last_failure = status_from(fields.object("last_failure"));
+  if (fields.has("last_line")) out.last_line = fields.text("last_line", kLastLineMax);
   return out;
 }
 

@@ -173,7 +173,8 @@ Coordinator::Orders Coordinator::handle(const WorkerFailed& message, TimePoint n
   const Active* state = active(failure.round, failure.node);
   if (!state) return {};
   const bool lived = state->all_started_at && now - *state->all_started_at >= policy_.restarts.progress_after;
-  const Ruling ruling = ledger_.charge_failure(failure.status, message.progressed.value_or(lived), now);
+  const Ruling ruling =
+      ledger_.charge_failure(failure.status, message.progressed.value_or(lived), now, failure.last_line);
   if (!ruling.restart_at)
     return end_job({ruling.final ? Verdict::worker_final : Verdict::worker_failed, 0, ruling.reason, failure});
   return regroup({0, false, ruling.reason, failure}, now, *ruling.restart_at);

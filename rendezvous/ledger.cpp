@@ -27,14 +27,18 @@ std::string why_final(const ExitStatus& status, bool progressed) {
 Ledger::Ledger(const RestartPolicy& policy, std::uint64_t jitter_seed, const LedgerRecord& record)
     : policy_(policy), jitter_state_(jitter_seed), record_(record) {}
 
-Ruling Ledger::charge_failure(const ExitStatus& status, bool progressed, TimePoint now) {
+Ruling Ledger::charge_failure(const ExitStatus& status, bool progressed, TimePoint now, const std::string& last_line) {
   const bool same_again = record_.last_failure == status;
+  const bool same_line = same_again && !last_line.empty() && record_.last_line == last_line;
   record_.repeats = same_again ? record_.repeats + 1 : 0;
   record_.last_failure = status;
+  record_.last_line = last_line;
   if (std::string why = why_final(status, progressed); !why.empty()) return {{}, std::move(why), true};
   if (policy_.max_restarts == 0) return {{}, "no restarts are allowed (--max-restarts 0)"};
   if (status.start_error != 0) return {{}, "it could not be started"};
+  if (status.stuck) return {{}, "new workers would wait for the same device or file server"};
   if (same_again && !progressed) return {{}, "the same failure twice in a row before any progress"};
+  if (same_line) return {{}, "the same failure twice in a row, with the same last line of stderr"};
   if (record_.counts.spent() == policy_.max_restarts)
     return {{}, "all restarts are used up (" + count_of(record_.counts.spent(), policy_.max_restarts) + ")"};
   ++(status.hung ? record_.counts.hangs : record_.counts.crashes);

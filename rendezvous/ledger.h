@@ -1,7 +1,8 @@
 // The job's restart ledger: what each round's end was charged to, whether another round is allowed, and when.
 //
 // A value, held by the coordinator alone. The same failure twice (same exit code or signal, whatever the rank) before
-// any progress ends the job at once: a broken script shall fail fast. After progress the same failure again is waited
+// any progress ends the job at once: a broken script shall fail fast. So it does after hours, where nothing tells how
+// far the workers had come and both left the same last line of stderr. After progress the same failure again is waited
 // out with exponential back-off and jitter, so that a flapping cause (a full disk, a lost mount) is not hammered.
 #pragma once
 #include <cstdint>
@@ -31,8 +32,8 @@ class Ledger {
  public:
   // `record`: of the coordinator before us.
   explicit Ledger(const RestartPolicy& policy, std::uint64_t jitter_seed = 0, const LedgerRecord& record = {});
-  // A worker failed. `progressed`: the round it ended had come further than its start.
-  Ruling charge_failure(const ExitStatus& status, bool progressed, TimePoint now);
+  // A worker failed. `progressed`: the round it ended had come further than its start. `last_line`: as Failure has it.
+  Ruling charge_failure(const ExitStatus& status, bool progressed, TimePoint now, const std::string& last_line = {});
   // A change of nodes ended a round; that is always allowed.
   void charge_lost_node() { ++record_.counts.lost_nodes; }
   void charge_preemption() { ++record_.counts.preemptions; }

@@ -53,7 +53,9 @@ struct ExitStatus {
 
   bool hung = false;  // it had not ended, we gave it up: it waited for peers that had ended well
 
-  bool ok() const { return code == 0 && signal == 0 && start_error == 0 && !hung; }
+  bool stuck = false;  // it had not ended, we gave it up: the kernel held it, and no signal could end it
+
+  bool ok() const { return code == 0 && signal == 0 && start_error == 0 && !hung && !stuck; }
   friend bool operator==(const ExitStatus&, const ExitStatus&) = default;
 };
 
@@ -69,7 +71,8 @@ struct RestartCounts {
 struct LedgerRecord {
   RestartCounts counts = {};
   std::optional<ExitStatus> last_failure = {};
-  int repeats = 0;  // of it, in a row
+  std::string last_line = {};  // of its stderr, as Failure has it
+  int repeats = 0;             // of it, in a row
 
   friend bool operator==(const LedgerRecord&, const LedgerRecord&) = default;
 };
@@ -146,7 +149,11 @@ struct Failure {
   int rank = 0;
   ExitStatus status;
   std::string host = {};  // the node's name
+  // Of its stderr, where it exited with a code and nothing tells how far it had come: the same one twice is the same
+  // failure. Else empty.
+  std::string last_line = {};
 };
+constexpr std::size_t kLastLineMax = 512;  // bytes
 
 enum class Verdict {
   success,

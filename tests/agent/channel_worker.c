@@ -76,6 +76,7 @@ static void obey(const char* word, char** argv) {
   if (!strcmp(word, "scribble")) scribble();
   if (!strcmp(word, "thread")) start_thread();
   if (!strcmp(word, "sleep")) sleep(60);
+  if (!strcmp(word, "sleep-uninterruptibly") && vfork() == 0) _exit((int)pause()); /* its parent waits in the kernel */
   if (!strcmp(word, "exit-0")) exit(0);
   if (!strcmp(word, "exit-3")) exit(3);
   if (!strcmp(word, "crash")) signal(SIGSEGV, SIG_DFL), raise(SIGSEGV); /* a sanitizer would catch it */

@@ -271,6 +271,16 @@ TEST_CASE("well-known last lines are told with their remedy", "[last_words]") {
   CHECK(meaning({.code = 1}, {"OSError: [Errno 28] No space left on device"}).starts_with("a disk is full"));
 }
 
+TEST_CASE("failures are compared by the last line that says something, whichever rank it is", "[last_words]") {
+  CHECK(last_line_to_compare({}).empty());
+  CHECK(last_line_to_compare({"", "  "}).empty());
+  CHECK(last_line_to_compare({"Traceback", "KeyError: 'lr'", ""}) == "KeyError: 'lr'");
+  CHECK(last_line_to_compare({"[rank3]: KeyError: 'lr'"}) == last_line_to_compare({"[rank11]: KeyError: 'lr'"}));
+  for (const char* other : {"[rank]: x", "[rank3] x", "[rank3]:x", "[rank"})
+    CHECK(last_line_to_compare({other}) == other);
+  CHECK(last_line_to_compare({std::string(2000, 'x')}).size() <= kLastLineMax);
+}
+
 TEST_CASE("unknown last lines mean nothing", "[last_words]") {
   CHECK(meaning({.code = 1}, {}).empty());
   CHECK(meaning({.code = 1}, {"", "step 17", "sh: 1: nonsuch: not found"}).empty());

@@ -1,6 +1,9 @@
 // How a job ends that somebody or something stops: who is told, how long it may take, what the exit code says, and what
 // workers learn through their channel.
+#include <unistd.h>
+
 #include <csignal>
+#include <filesystem>
 #include <sstream>
 
 #include "tests/e2e/programs.h"
@@ -9,6 +12,7 @@
 
 using namespace ddprun::test;
 using namespace std::chrono_literals;
+namespace fs = std::filesystem;
 
 namespace {
 
@@ -131,6 +135,38 @@ TEST_CASE("a second SIGTERM changes nothing, as schedulers repeat it, and Ctrl-C
   job.wait_for_output("waiting for rank 0", kLimit);  // alive after that
   job.kill(SIGINT);
   CHECK(job.wait_exit(5s) == exited(143));
+}
+
+TEST_CASE("a worker that sleeps in the kernel ends the job after TORCHELASTIC_UNINTERRUPTIBLE_STATE_TIMEOUT") {
+  const Ended ended =
+      run(job_of({"--stop-grace=0.1", "--no-python", DDPRUN_BIN_DIR "/channel_worker", "0", "sleep-uninterruptibly"}),
+          kLimit, {.env = {{"TORCHELASTIC_UNINTERRUPTIBLE_STATE_TIMEOUT", "0.2"}}});
+  CHECK(ended == exited(1));
+  CHECK(has(ended.err, "rank 0 (local rank 0) is stuck in the kernel, where no signal reaches it"));
+  CHECK(has(ended.err, "new workers would wait for the same device or file server"));
+}
+
+// Rank 1 becomes another user's, whom this one may not kill: the kernel's refusal stands for a driver's.
+TEST_CASE("a worker that survives SIGKILL keeps its node out of rounds, with a sentence, until it is gone") {
+  if (geteuid() != 0) {
+    WARN("skipped: it needs to be root");
+    return;
+  }
+  const TempFolder folder;
+  fs::copy_file("/usr/bin/setpriv", folder / "become");
+  fs::permissions(folder.path(), fs::perms(0755));
+  fs::permissions(folder / "become", fs::perms(04755));
+  Command job({"setpriv", "--reuid=65534", "--regid=65534", "--clear-groups", kDdprun, "--nproc_per_node=2",
+               "--stop-grace=0.1", "sh", "-c",
+               "echo up $DDPRUN_ROUND/$RANK; [ $DDPRUN_ROUND = 2 ] && exit 0; [ $RANK = 0 ] && sleep 1 && exit 3; "
+               "exec ./become --reuid=0 sleep 600"},
+              {.cwd = folder.path()});
+  const std::string pid =
+      job.wait_for_output("rank 1 \\(process (\\d+)\\) is still there after SIGKILL", 2 * kLimit).at(1);
+  CHECK_FALSE(has(job.out(), "up 2/"));
+  kill(std::stoi(pid), SIGKILL);
+  CHECK(job.wait_exit(kLimit) == exited(0));
+  CHECK(has(job.out(), "up 2/0"));
 }
 
 TEST_CASE("option --max-run ends the job politely", "[fast]") {

@@ -15,7 +15,7 @@ const Round record{.number = 3,
                    .nodes = {{77, 8, 0, "actor", "gpu-7", {"10.0.0.7", 29500}}, {UINT64_MAX, 4, 8, "default", "", {}}},
                    .master_host = "10.0.0.7",
                    .master_port = 41234,
-                   .ledger = {{.crashes = 2, .lost_nodes = 1}, ExitStatus{.signal = SIGSEGV}, 1},
+                   .ledger = {{.crashes = 2, .lost_nodes = 1}, ExitStatus{.signal = SIGSEGV}, "KeyError: 'lr'", 1},
                    .term = 5,
                    .coordinator = 77,
                    .before = {{9, {9, 77}}}};
@@ -68,6 +68,13 @@ TEST_CASE("what an agent says arrives as it was said, by the connection's node",
   CHECK(failed.failure.status == failure.status);
   CHECK(failed.progressed == false);
   CHECK_FALSE(said(WorkerFailed{failure, {}}).progressed);
+  Failure told = failure;
+  told.status = {.stuck = true};
+  told.last_line = "KeyError: 'lr'";
+  CHECK(said(WorkerFailed{told, {}}).failure.status == told.status);
+  CHECK(said(WorkerFailed{told, {}}).failure.last_line == told.last_line);
+  told.last_line = std::string(kLastLineMax + 1, 'x');
+  CHECK_THROWS_AS(said(WorkerFailed{told, {}}), BadMessage);
   CHECK(said(NodeLeaves{1, SIGTERM}).signal == SIGTERM);
   CHECK(said(JobInterrupted{1, SIGINT}).signal == SIGINT);
   CHECK(said(NodeBack{1, 4, offer}).round == 4);

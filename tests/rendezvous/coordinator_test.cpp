@@ -463,6 +463,18 @@ TEST_CASE("a worker's exit code that says so ends the job for good", "[coordinat
   }
 }
 
+TEST_CASE("the same exit code with the same last line, twice in a row, ends the job however long the rounds lived",
+          "[coordinator]") {
+  Job job({});
+  WorkerFailed failed = failure(1, {.code = 3});
+  failed.failure.last_line = "KeyError: 'lr'";
+  job.run({0});
+  job.only<EndRound>(failed, 1h);
+  job.start(job.only<FormRound>(ready(0)).round);
+  failed.failure.round = 2;
+  CHECK(job.only<EndJob>(failed, 1h).outcome.reason.ends_with("with the same last line of stderr"));
+}
+
 TEST_CASE("the same failure twice ends the job with its cause, unless the round had lived long enough",
           "[coordinator]") {
   Job job({});

@@ -41,6 +41,36 @@ TEST_CASE("another failure, or the same one after progress, is restarted", "[led
   CHECK(ledger.charge_failure(code_1, true, t0).restart_at);
 }
 
+TEST_CASE("the same exit code with the same last line ends the job after progress, too", "[ledger]") {
+  Ledger ledger({.max_restarts = 9});
+  CHECK(ledger.charge_failure(code_1, true, t0, "KeyError: 'lr'").restart_at);
+  const Ruling second = ledger.charge_failure(code_1, true, t0 + 1h, "KeyError: 'lr'");
+  CHECK_FALSE(second.restart_at);
+  CHECK(second.reason == "the same failure twice in a row, with the same last line of stderr");
+}
+
+TEST_CASE("after progress, another last line, another code or none to compare is another failure", "[ledger]") {
+  Ledger ledger({.max_restarts = 9});
+  CHECK(ledger.charge_failure(code_1, true, t0, "KeyError: 'lr'").restart_at);
+  CHECK(ledger.charge_failure(code_1, true, t0, "ConnectionError: reset").restart_at);
+  CHECK(ledger.charge_failure({.code = 2}, true, t0, "ConnectionError: reset").restart_at);
+  CHECK(ledger.charge_failure(code_1, true, t0, "ConnectionError: reset").restart_at);  // not twice in a row
+  CHECK(ledger.charge_failure(code_1, true, t0).restart_at);
+  CHECK(ledger.charge_failure(code_1, true, t0).restart_at);
+}
+
+TEST_CASE("another coordinator knows the last line, too", "[ledger]") {
+  Ledger before({.max_restarts = 9});
+  CHECK(before.charge_failure(code_1, true, t0, "KeyError: 'lr'").restart_at);
+  Ledger after({.max_restarts = 9}, 0, before.record());
+  CHECK_FALSE(after.charge_failure(code_1, true, t0, "KeyError: 'lr'").restart_at);
+}
+
+TEST_CASE("a worker that is stuck in the kernel is not started again", "[ledger]") {
+  Ledger ledger({.max_restarts = 3});
+  CHECK_FALSE(ledger.charge_failure({.stuck = true}, true, t0).restart_at);
+}
+
 TEST_CASE("restarts end when the budget is spent", "[ledger]") {
   Ledger ledger({.max_restarts = 2});
   CHECK(ledger.charge_failure(code_1, true, t0).restart_at);
