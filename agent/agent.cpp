@@ -120,6 +120,7 @@ JobResult Agent::run() {
   if (options_.named) end_leftovers_of_earlier_runs();
   if (log_.at(LogLevel::info) || isatty(STDERR_FILENO)) reporter_.logs_are_in(layout_.unnamed_folder());
   reporter_.not_bound(options_.command.bindings);
+  if (!children_can_be_found()) reporter_.no_proc();
   if (options_.cgroup) make_cgroup();
   signals_.on_signal([this](int signal) { on_signal(signal); });
   watch_keeper();

@@ -2,6 +2,8 @@
 
 #include <fcntl.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <bit>
@@ -45,6 +47,13 @@ TimePoint since_boot(std::uint64_t ns) {  // steady_clock is CLOCK_MONOTONIC
 
 ChannelPage::ChannelPage(std::shared_ptr<ddprun_channel_page> page, Fd fd, TimePoint made)
     : page_(std::move(page)), fd_(std::move(fd)), made_(made) {}
+
+int channel_number() {
+  rlimit limit{};
+  if (getrlimit(RLIMIT_NOFILE, &limit) != 0 || limit.rlim_cur > kChannelFd) return kChannelFd;
+  const int highest = static_cast<int>(limit.rlim_cur) - 1;
+  return highest > STDERR_FILENO ? highest : -1;
+}
 
 ChannelPage ChannelPage::create(TimePoint now) {
   Fd fd = shared_memory();

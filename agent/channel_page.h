@@ -16,6 +16,8 @@ namespace ddprun {
 // The descriptor's number in the worker. Below 64, so that the kernel needs no larger table for it; above those that
 // shells and people take.
 constexpr int kChannelFd = 61;
+// That, or the highest that the limit of open files leaves; -1: it leaves none.
+int channel_number();
 
 // What a worker has told. All empty: it does not use the channel.
 struct Progress {
@@ -33,7 +35,7 @@ class ChannelPage {
   // Where the kernel refuses one, the page is there for us alone and fd() is -1: the worker does without.
   static ChannelPage create(TimePoint now);
 
-  // To be passed to the worker as kChannelFd, with its number in the variable DDPRUN_CHANNEL_VARIABLE.
+  // To be passed to the worker as channel_number(), with its number in the variable DDPRUN_CHANNEL_VARIABLE.
   int fd() const { return fd_.get(); }
   // Not needed after the worker's start.
   void close_fd() { fd_.reset(); }

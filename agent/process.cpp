@@ -137,9 +137,11 @@ bool place_descriptors(std::vector<PassedFd>& all) {
   const auto is_given = [&](int fd) {
     return std::any_of(all.begin(), all.end(), [&](const PassedFd& one) { return one.number == fd; });
   };
-  for (PassedFd& one : all)
-    if (one.fd != one.number && is_given(one.fd) && (one.fd = fcntl(one.fd, F_DUPFD, all.back().number + 1)) < 0)
-      return false;
+  for (PassedFd& one : all) {
+    if (one.fd == one.number) continue;
+    while (is_given(one.fd))  // the number may be the highest that there can be
+      if ((one.fd = fcntl(one.fd, F_DUPFD, STDERR_FILENO + 1)) < 0) return false;
+  }
   for (const PassedFd& one : all) {
     if (one.fd == one.number ? fcntl(one.fd, F_SETFD, 0) < 0 : dup2(one.fd, one.number) < 0) return false;
   }

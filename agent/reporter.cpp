@@ -62,6 +62,12 @@ void Reporter::no_cgroup() {
   pipes_.print("ddprun: no control group may be made here (--cgroup); what the workers start is ended all the same.\n");
 }
 
+void Reporter::no_proc() {
+  pipes_.print(
+      "ddprun: /proc is not mounted here: what the workers start in sessions of their own cannot be found, and may "
+      "outlive them. Mount it to have all ended.\n");
+}
+
 void Reporter::ended_leftovers(int processes, const std::string& run_id) {
   pipes_.print("ddprun: ended " + std::to_string(processes) + " processes that an earlier run of job " + run_id +
                " had left behind.\n");

@@ -44,6 +44,7 @@ class Reporter {
   // What was asked for and cannot be: said once.
   void not_bound(const std::vector<Binding>& bindings);
   void no_cgroup();
+  void no_proc();
   void ended_leftovers(int processes, const std::string& run_id);
   void preempted(int signal);
   void run_is_over(Duration allowed);

@@ -22,7 +22,7 @@ class WorkerChannels {
   WorkerChannels(asio::io_context& io, std::function<void(int)> on_hint);
 
   void begin();  // forgets the previous round
-  // Makes a worker's page. The descriptor to pass as kChannelFd, -1 where the kernel refuses one.
+  // Makes a worker's page. The descriptor to pass as channel_number(), -1 where the kernel refuses one.
   int open(int local_rank, TimePoint now);
   void started(int local_rank);
   void ended(int local_rank);

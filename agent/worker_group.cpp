@@ -54,9 +54,9 @@ int WorkerGroup::start(const WorkerCommand& command, int local_rank) {
   record.error_file = streams.error_file;
   record.stderr_log = streams.stderr_log;
 
-  const int page = channels_.open(local_rank, Clock::now());
+  const int page = channels_.open(local_rank, Clock::now()), number = page >= 0 ? channel_number() : -1;
   SpawnRequest request{command.program, with_local_rank(command.argv, local_rank),
-                       environment(command, local_rank, page >= 0)};
+                       environment(command, local_rank, number)};
   request.stdin_fd = rank == 0 ? 0 : null_input().get();
   if (streams.out) request.stdout_fd = streams.out.get();
   if (streams.err) request.stderr_fd = streams.err.get();
@@ -67,7 +67,7 @@ int WorkerGroup::start(const WorkerCommand& command, int local_rank) {
     request.memory_nodes = command.bindings[place].memory_nodes;
   }
   if (alone) request.foreground_group = terminal_group_;
-  if (page >= 0) request.passed.push_back({page, kChannelFd});
+  if (number >= 0) request.passed.push_back({page, number});
   Spawned spawned = spawn(request);
   if (spawned.error) {
     record.status = ExitStatus{.start_error = spawned.error};
@@ -100,10 +100,10 @@ void WorkerGroup::on_hint(int local_rank) {
   on_dying_({local_rank, *status});
 }
 
-std::vector<std::string> WorkerGroup::environment(const WorkerCommand& command, int local_rank, bool channel) const {
+std::vector<std::string> WorkerGroup::environment(const WorkerCommand& command, int local_rank, int channel) const {
   const std::string error_file = records_.at(local_rank).error_file.string();
   Environment own = worker_variables(command.job, seat_, local_rank, error_file, command.inherited);
-  own[DDPRUN_CHANNEL_VARIABLE] = channel ? std::to_string(kChannelFd) : "";  // never that of a ddprun around us
+  own[DDPRUN_CHANNEL_VARIABLE] = channel >= 0 ? std::to_string(channel) : "";  // never that of a ddprun around us
   return merged(command.inherited, own);
 }
 

@@ -85,7 +85,7 @@ class WorkerGroup {
   static void note_end(WorkerRecord& record);
   // A worker that stays in the terminal's foreground does not.
   bool leads_group() const { return seat_.workers > 1 || !terminal_group_; }
-  std::vector<std::string> environment(const WorkerCommand& command, int local_rank, bool channel) const;
+  std::vector<std::string> environment(const WorkerCommand& command, int local_rank, int channel) const;
 
   asio::io_context& io_;
   WorkerStreams streams_;

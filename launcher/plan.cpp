@@ -40,7 +40,7 @@ PlannedWorker planned(const AgentOptions& options, const Seat& seat, const Envir
   for (auto& [name, value] : worker_variables(command.job, seat, local_rank, error_file, command.inherited))
     all[name] = value;
   all["DDPRUN_JOB"] = "(a mark of the run)";
-  all[DDPRUN_CHANNEL_VARIABLE] = std::to_string(kChannelFd);
+  if (const int number = channel_number(); number >= 0) all[DDPRUN_CHANNEL_VARIABLE] = std::to_string(number);
   if (seat.master_port == 0) all["MASTER_PORT"] = "(a free one)";
   if (options.meeting)
     for (const char* name : {"RANK", "WORLD_SIZE", "GROUP_RANK", "GROUP_WORLD_SIZE", "ROLE_RANK", "ROLE_WORLD_SIZE",

@@ -3,11 +3,14 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <sched.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <csignal>
+#include <utility>
 
+#include "agent/channel_page.h"
 #include "tests/support/catch.h"
 
 using namespace ddprun;
@@ -40,6 +43,12 @@ std::string output_of(const std::string& command, SpawnRequest request = {}) {
   return out;
 }
 
+SpawnRequest passing(std::vector<PassedFd> descriptors) {
+  SpawnRequest request;
+  request.passed = std::move(descriptors);
+  return request;
+}
+
 }  // namespace
 
 TEST_CASE("a worker's exit code and signal come back", "[process]") {
@@ -67,6 +76,32 @@ TEST_CASE("a worker leads its own session and group", "[process]") {
 TEST_CASE("no descriptor but the three standard ones reaches a worker", "[process]") {
   const Fd leak(fcntl(1, F_DUPFD, 50));                                          // without close-on-exec
   CHECK(output_of("exec ls /proc/self/fd | grep -c '^[3-9][0-9]*$'") == "1\n");  // ls's own folder
+}
+
+TEST_CASE("a low limit of open files leaves the worker channel a number", "[process]") {
+  rlimit before{};
+  getrlimit(RLIMIT_NOFILE, &before);
+  CHECK(channel_number() == kChannelFd);
+  const Fd page(open("/dev/null", O_RDONLY | O_CLOEXEC));
+  const rlimit low{40, before.rlim_max};
+  setrlimit(RLIMIT_NOFILE, &low);
+  const int number = channel_number();
+  const std::string out = output_of("ls /proc/self/fd | tr '\\n' ' '", passing({{page.get(), number}}));
+  setrlimit(RLIMIT_NOFILE, &before);
+  CHECK(number == 39);
+  CHECK(out == "0 1 2 3 39 ");  // 3: ls's own
+}
+
+TEST_CASE("a descriptor moves out of the way of another's number, however low the limit", "[process]") {
+  rlimit before{};
+  getrlimit(RLIMIT_NOFILE, &before);
+  const Fd page(open("/dev/null", O_RDONLY | O_CLOEXEC)), source(fcntl(page.get(), F_DUPFD_CLOEXEC, 39));
+  REQUIRE(source.get() == 39);
+  const rlimit low{40, before.rlim_max};
+  setrlimit(RLIMIT_NOFILE, &low);
+  const std::string out = output_of("ls /proc/self/fd | tr '\\n' ' '", passing({{page.get(), 39}, {source.get(), 38}}));
+  setrlimit(RLIMIT_NOFILE, &before);
+  CHECK(out == "0 1 2 3 38 39 ");
 }
 
 TEST_CASE("signals that we ignore or block are the default again in a worker", "[process]") {

@@ -2,6 +2,7 @@
 #include <arpa/inet.h>
 #include <netinet/in.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -417,6 +418,51 @@ TEST_CASE("a hundred descriptors inherited by ddprun reach no worker") {
                                " sh -c 'for f in /proc/$$/fd/??*; do echo ${f##*/}; done; echo $DDPRUN_CHANNEL_FD'"},
                           kLimit);
   CHECK(ended.out == "61\n61\n");  // the worker channel alone
+}
+
+TEST_CASE("with stdin, stdout or stderr closed, workers have /dev/null there, and nobody waits") {
+  const std::string closed = GENERATE("<&-", ">&-", "2>&-", "<&- >&- 2>&-");
+  const TempFolder folder;
+  const Ended ended = run(
+      {"bash", "-c",
+       "exec " + kDdprun + " sh -c 'for f in 0 1 2; do readlink /proc/$$/fd/$f; done > seen; seq 50000 >&2' " + closed},
+      kLimit, {.cwd = folder.path()});
+  CHECK(ended == exited(0));
+  const std::string seen = read_file(folder / "seen");
+  INFO(closed << ": " << seen);
+  if (has(closed, "<&-")) CHECK(seen.starts_with("/dev/null\n"));
+  if (has(closed, ">&-")) CHECK(!has(seen, "anon_inode"));
+  CHECK(std::count(seen.begin(), seen.end(), '\n') == 3);
+}
+
+TEST_CASE("a low limit of open files is enough for a worker and its channel") {
+  const Ended ended = run({"sh", "-c", "ulimit -n 40; exec " + kDdprun + " sh -c 'echo $DDPRUN_CHANNEL_FD'"}, kLimit);
+  CHECK(ended == exited(0));
+  CHECK(ended.out == "39\n");
+}
+
+TEST_CASE("without /proc people are told that descendants may live on") {
+  if (geteuid() != 0 || run({"unshare", "--mount", "true"}, kLimit).code != 0) {
+    WARN("skipped: it needs to be root");
+    return;
+  }
+  const Ended ended =
+      run({"unshare", "--mount", "sh", "-c", "mount -t tmpfs none /proc && exec " + kDdprun + " echo hi"}, kLimit);
+  CHECK(ended == exited(0));
+  CHECK(ended.out == "hi\n");
+  CHECK(has(ended.err, "ddprun: /proc is not mounted here"));
+}
+
+TEST_CASE("a pipe as --config or --token-file is read to its end, and one that nobody writes to is one sentence") {
+  const TempFolder folder;
+  const Ended read =
+      run({"bash", "-c", kDdprun + " --config=<(echo 'nproc-per-node = 2') sh -c 'echo $WORLD_SIZE'"}, kLimit);
+  CHECK(read == exited(0));
+  CHECK(read.out == "2\n2\n");
+  REQUIRE(mkfifo((folder / "pipe").c_str(), 0600) == 0);
+  const Ended silent = run(job_of({"--token-file=pipe", "true"}), kLimit, {.cwd = folder.path()});
+  CHECK(silent == exited(2));
+  CHECK(has(silent.err, "for 10 s nobody has written to it"));
 }
 
 TEST_CASE("option --verbose shows every event and action") {
