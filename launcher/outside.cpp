@@ -34,6 +34,7 @@ std::optional<std::string> text_of(const Fd& file) {
     if (size < 0 && (errno == EINTR || errno == EAGAIN)) continue;
     if (size <= 0) break;
     text.append(piece.data(), static_cast<std::size_t>(size));
+    explicit_bzero(piece.data(), piece.size());  // it may be the token
   }
   return text;
 }
