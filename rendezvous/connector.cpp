@@ -39,7 +39,7 @@ std::error_code open(tcp::socket& socket, const tcp::endpoint& to) {
 }  // namespace
 
 Connector::Connector(asio::io_context& io, std::shared_ptr<Resolver> names, Hooks hooks)
-    : io_(io), names_(std::move(names)), hooks_(std::move(hooks)), socket_(io), limit_(io) {}
+    : names_(std::move(names)), hooks_(std::move(hooks)), socket_(io), limit_(io) {}
 
 // A handler that is queued already runs after our end, too.
 template <class Function>

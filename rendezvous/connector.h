@@ -41,7 +41,6 @@ class Connector {
   template <class Function>
   auto guarded(Function function);
 
-  asio::io_context& io_;
   std::shared_ptr<Resolver> names_;
   Hooks hooks_;
   asio::ip::tcp::socket socket_;
