@@ -68,8 +68,8 @@ class Worker {
   ChannelPage& page() { return page_; }
   pid_t pid() const { return spawned_.pid; }
   Progress progress() { return page_.progress(Clock::now()); }
-  bool reaches(ddprun_phase phase) {
-    return eventually([&] { return progress().phase == phase; });
+  bool reaches(ddprun_phase phase, Duration limit = 20s) {
+    return eventually([&] { return progress().phase == phase; }, limit);
   }
   bool has_ended(Duration wait) {
     pollfd end{spawned_.pidfd.get(), POLLIN, 0};
@@ -133,7 +133,7 @@ long available_mb() {
   return 0;
 }
 
-int large_mb() { return static_cast<int>(std::min(4096L, available_mb() / 4)); }
+int large_mb() { return static_cast<int>(std::min(512L, available_mb() / 4)); }
 
 }  // namespace
 
@@ -361,7 +361,7 @@ TEST_CASE("the death of a large worker is known in a part of the time that its p
     News news;
     Worker worker(language, {"sleep"}, large_mb());
     news.watch(worker);
-    REQUIRE(worker.reaches(DDPRUN_PHASE_TRAINING));
+    REQUIRE(worker.reaches(DDPRUN_PHASE_TRAINING, 60s));
     const TimePoint killed = Clock::now();
     kill(worker.pid(), SIGKILL);
     REQUIRE(worker.has_ended(30s));

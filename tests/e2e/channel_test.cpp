@@ -46,7 +46,7 @@ long large_mb() {
   long available = 0;
   for (std::string name, rest; file >> name && std::getline(file, rest);)
     if (name == "MemAvailable:") available = std::stol(rest) / 1024;
-  return std::min(4096L, available / 4);
+  return std::min(512L, available / 4);
 }
 
 // It has filled its memory and attached its channel: it sleeps.
