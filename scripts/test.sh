@@ -37,7 +37,7 @@ timed() {
   parts+=("$name $((SECONDS - begin)) s")
   return $status
 }
-trap 'echo "test.sh: $(IFS=,; echo "${parts[*]/#/ }")"' EXIT
+trap 'echo "test.sh:$(IFS=,; echo "${parts[*]/#/ }")"' EXIT
 
 configured_with=(-DDDPRUN_TESTS=ON -DDDPRUN_ALL_SANITIZED=$([ $tier = soak ] && echo ON || echo OFF))
 presets=(release dev tsan fuzz)

@@ -25,13 +25,13 @@ class NamedJob : public HostJob {
     server.wait_for_output("serves", 30s);
   }
   Command& start_node(int host, const Words& options) {
-    Words words{
-        "sh",
-        "-c",
-        "mount --bind \"$0\" /etc/resolv.conf && mount --bind \"$1\" /etc/nsswitch.conf && shift && exec \"$@\"",
-        resolv_conf_,
-        switch_conf_,
-        kDdprun};
+    Words words{"sh",
+                "-c",
+                "unset RES_OPTIONS; mount --bind \"$0\" /etc/resolv.conf && mount --bind \"$1\" /etc/nsswitch.conf && "
+                "shift && exec \"$@\"",
+                resolv_conf_,
+                switch_conf_,
+                kDdprun};
     words.insert(words.end(), options.begin(), options.end());
     words.push_back(DDPRUN_BIN_DIR "/host_worker");
     return start_command(host, words);
