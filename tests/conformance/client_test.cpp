@@ -27,7 +27,7 @@ namespace {
 enum class Kind { ours, libuv, plain };
 using Texts = std::vector<std::string>;
 
-constexpr auto kStartLimit = 60s;  // a Python that imports torch
+constexpr auto kStartLimit = 180s;  // a Python that imports torch
 constexpr auto kInVain = 60ms;     // what is waited for does not come
 const std::string kAllBytes = [] {
   std::string bytes;

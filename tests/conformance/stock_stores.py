@@ -18,7 +18,7 @@ def hear(store):
 
 
 if sys.argv[1:2] == ["count"]:
-    TCPStore("127.0.0.1", int(sys.argv[2]), 2, True, timeout=datetime.timedelta(seconds=60))
+    TCPStore("127.0.0.1", int(sys.argv[2]), 2, True, timeout=datetime.timedelta(seconds=180))
     print("counted", flush=True)
 else:
     stores = [TCPStore("127.0.0.1", 0, None, True, wait_for_workers=False, use_libuv=uv) for uv in (True, False)]

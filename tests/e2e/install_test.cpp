@@ -39,7 +39,7 @@ TEST_CASE("a project of one's own builds on the installed library, and trains un
                                60s);
   CAPTURE(configured.out, configured.err);
   REQUIRE(configured == exited(0));
-  const Ended built = run({"cmake", "--build", build}, 300s);
+  const Ended built = run({"cmake", "--build", build}, 900s);
   CAPTURE(built.out);
   REQUIRE(built == exited(0));
   const std::vector<std::string> words{tree + "/bin/ddprun", "--nproc_per_node=2", build + "/own_training"};

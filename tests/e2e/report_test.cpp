@@ -24,7 +24,7 @@ using Json = nlohmann::json;
 
 namespace {
 
-constexpr auto kPythonLimit = 60s;  // to import torch on a busy machine
+constexpr auto kPythonLimit = 180s;  // to import torch on a busy machine
 
 // As one paragraph: the report breaks long lines.
 std::string unbroken(const std::string& text) {

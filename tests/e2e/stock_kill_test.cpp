@@ -34,14 +34,14 @@ void kill_once(std::uint64_t seed) {
   Command job({ddprun_program(), "--standalone", "--nproc_per_node=2", DDPRUN_SOURCE_DIR "/tests/e2e/stock_ddp.py",
                std::to_string(kEpochs), "1"},
               {.env = {{"PYTHON_EXEC", torch_python()}}, .cwd = folder.path()});
-  job.wait_for_output("\\[RANK " + std::to_string(plan.rank) + "\\] Epoch " + std::to_string(plan.epoch) + " ", 60s);
+  job.wait_for_output("\\[RANK " + std::to_string(plan.rank) + "\\] Epoch " + std::to_string(plan.epoch) + " ", 180s);
   const pid_t victim = job.wait_for_process("RANK", std::to_string(plan.rank), 1s);
   const Mark death = job.mark();
   REQUIRE(::kill(victim, SIGKILL) == 0);
-  const auto resumed = job.wait_for_output("Resuming training from snapshot at Epoch (\\d+)", 60s, death);
+  const auto resumed = job.wait_for_output("Resuming training from snapshot at Epoch (\\d+)", 180s, death);
   REQUIRE(std::stoi(resumed[1]) >= plan.epoch - 1);  // rank 1 may be an epoch ahead of rank 0, who saves
 
-  const Ended end = job.wait_exit(60s);
+  const Ended end = job.wait_exit(180s);
   REQUIRE(end == exited(0));
   for (const char* rank : {"0", "1"})
     REQUIRE(

@@ -39,7 +39,7 @@ struct Job {
       : command(words("--max-restarts=3", train_program()), options(earlier.path())) {}
 
   void wait_for_step(int epoch, int step, Mark after = {}) {
-    command.wait_for_output("^epoch " + std::to_string(epoch) + " step " + std::to_string(step) + " ", 60s, after);
+    command.wait_for_output("^epoch " + std::to_string(epoch) + " step " + std::to_string(step) + " ", 180s, after);
   }
   pid_t rank(int rank) { return command.wait_for_process("RANK", std::to_string(rank), 10s); }
   std::string snapshot() const { return folder / "snapshot.pt"; }
@@ -72,7 +72,7 @@ struct Job {
 // Run once, compared with many times.
 std::string undisturbed_snapshot() {
   static Job job;
-  REQUIRE(job.command.wait_exit(60s) == exited(0));
+  REQUIRE(job.command.wait_exit(180s) == exited(0));
   return job.snapshot();
 }
 
@@ -83,19 +83,19 @@ bool has_second_round(const std::string& out) {
 }
 
 void require_finished_alike(Job& job) {
-  const Ended end = job.command.wait_exit(60s);
+  const Ended end = job.command.wait_exit(180s);
   REQUIRE(end == exited(0));
   REQUIRE(has_second_round(end.out));
   REQUIRE(job.command.all_gone(1s));
   const Ended compared = run(
-      {torch_python(), DDPRUN_SOURCE_DIR "/tests/e2e/same_weights.py", undisturbed_snapshot(), job.snapshot()}, 60s);
+      {torch_python(), DDPRUN_SOURCE_DIR "/tests/e2e/same_weights.py", undisturbed_snapshot(), job.snapshot()}, 180s);
   REQUIRE(compared == exited(0));
 }
 
 // Ends a rank at a step; returns the place in the output after which everything is of a later round (but for a line or
 // two).
 Mark end_rank(Job& job, int signal, int rank, int epoch, int step, Mark after = {}) {
-  job.command.wait_for_output("^epoch ", 60s, after);
+  job.command.wait_for_output("^epoch ", 180s, after);
   const pid_t victim = job.rank(rank);
   job.wait_for_step(epoch, step, after);
   // It is written beside the training, and may come steps later.
@@ -143,9 +143,9 @@ TEST_CASE("train that fails more often than it may be restarted ends with 1 and 
           "[kill]") {
   Job job("--max-restarts=1");
   const Mark second_round = end_rank(job, SIGKILL, 1, 2, 3);
-  job.command.wait_for_output("resuming", 60s, second_round);
+  job.command.wait_for_output("resuming", 180s, second_round);
   end_rank(job, SIGSEGV, 3, 6, 1, job.command.mark());
-  const Ended end = job.command.wait_exit(60s);
+  const Ended end = job.command.wait_exit(180s);
   CHECK(end == exited(1));
   CHECK(says(end, "rank 3 (local rank 3) was killed by SIGSEGV"));
   CHECK(says(end, "all restarts are used up (1 of 1)"));
@@ -155,7 +155,7 @@ TEST_CASE("train that fails more often than it may be restarted ends with 1 and 
 TEST_CASE("train that gets on between two deaths of the same kind is started again each time", "[kill]") {
   Job job;
   Mark round = end_rank(job, SIGKILL, 1, 2, 3);
-  job.command.wait_for_output("resuming", 60s, round);
+  job.command.wait_for_output("resuming", 180s, round);
   round = end_rank(job, SIGKILL, 0, 5, 1, job.command.mark());
   require_finished_alike(job);
 }
@@ -165,14 +165,14 @@ TEST_CASE("train under a ddprun that is told to leave saves in the midst of an e
   Job job;
   job.wait_for_step(3, 4);
   job.command.kill(SIGTERM);
-  const Ended left = job.command.wait_exit(60s);
+  const Ended left = job.command.wait_exit(180s);
   CHECK(left == exited(75));  // to be requeued: every rank has said that its snapshot is safe
   CHECK(left.out.find("to go on from there later") != std::string::npos);
   Job again(job.folder);
-  const Ended end = again.command.wait_exit(60s);
+  const Ended end = again.command.wait_exit(180s);
   REQUIRE(end == exited(0));
   CHECK(end.out.find(" % of the next") != std::string::npos);
   CHECK(end.out.find("epoch 2 step") == std::string::npos);
   CHECK(run({torch_python(), DDPRUN_SOURCE_DIR "/tests/e2e/same_weights.py", undisturbed_snapshot(), job.snapshot()},
-            60s) == exited(0));
+            180s) == exited(0));
 }
