@@ -441,7 +441,7 @@ TEST_CASE("a low limit of open files is enough for a worker and its channel") {
   CHECK(ended.out == "39\n");
 }
 
-TEST_CASE("without /proc people are told that descendants may live on") {
+TEST_CASE("without /proc people are told that descendants may live on", "[release-only]") {
   if (geteuid() != 0 || run({"unshare", "--mount", "true"}, kLimit).code != 0) {
     WARN("skipped: it needs to be root");
     return;

@@ -91,7 +91,7 @@ void require_whole(const std::string& text, int workers, int lines_each) {
 
 }  // namespace
 
-TEST_CASE("tee loses and tears no line of eight workers that write at once", "[log]") {
+TEST_CASE("tee loses and tears no line of eight workers that write at once", "[log][not-tsan]") {
   const int lines = soaking() ? kSoakLines : kLines;
   const std::string where = GENERATE("> out", "| cat > out");
   Series("8 workers tee " + std::to_string(lines) + " lines each, console " +
@@ -411,7 +411,8 @@ TEST_CASE("workers learn that the terminal has another size", "[log]") {
   CHECK(command.wait_exit(kLimit) == exited(0));
 }
 
-TEST_CASE("the memory of ddprun stays small, however fast workers write and however slow the console is", "[log]") {
+TEST_CASE("the memory of ddprun stays small, however fast workers write and however slow the console is",
+          "[log][not-tsan]") {
   Job job;
   // Lines of nothing, which a prefix makes much of, and a line that never ends.
   const std::string script = "if [ $((RANK % 2)) = 0 ]; then exec yes ''; else exec tr '\\0' x < /dev/zero; fi";

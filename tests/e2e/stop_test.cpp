@@ -137,7 +137,8 @@ TEST_CASE("a second SIGTERM changes nothing, as schedulers repeat it, and Ctrl-C
   CHECK(job.wait_exit(5s) == exited(143));
 }
 
-TEST_CASE("a worker that sleeps in the kernel ends the job after TORCHELASTIC_UNINTERRUPTIBLE_STATE_TIMEOUT") {
+TEST_CASE("a worker that sleeps in the kernel ends the job after TORCHELASTIC_UNINTERRUPTIBLE_STATE_TIMEOUT",
+          "[release-only]") {
   const Ended ended =
       run(job_of({"--stop-grace=0.1", "--no-python", DDPRUN_BIN_DIR "/channel_worker", "0", "sleep-uninterruptibly"}),
           kLimit, {.env = {{"TORCHELASTIC_UNINTERRUPTIBLE_STATE_TIMEOUT", "0.2"}}});

@@ -196,7 +196,7 @@ TEST_CASE("requests that never end take no more memory than they may", "[store_m
   CHECK_THAT(told.all().front(), StartsWith("refused a client: requests and replies under way take all the memory"));
 }
 
-TEST_CASE("replies that nobody reads take no more memory than they may", "[store_memory]") {
+TEST_CASE("replies that nobody reads take no more memory than they may", "[store_memory][not-tsan]") {
   const Server server({.limits = {.memory_bytes_max = kBytesMax}, .on_refusal = [](const std::string&) {}});
   RawPeer other(server.port());
   other.greet().send(set("k", std::string(10'000, 'x'))).send(add("n", 1)).receive_number();
