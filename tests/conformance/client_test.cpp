@@ -28,7 +28,7 @@ enum class Kind { ours, libuv, plain };
 using Texts = std::vector<std::string>;
 
 constexpr auto kStartLimit = 180s;  // a Python that imports torch
-constexpr auto kInVain = 60ms;     // what is waited for does not come
+constexpr auto kInVain = 60ms;      // what is waited for does not come
 const std::string kAllBytes = [] {
   std::string bytes;
   for (int i = 0; i < 768; ++i) bytes += static_cast<char>(i);
@@ -36,8 +36,7 @@ const std::string kAllBytes = [] {
 }();
 
 Texts stock_command(Texts words) {
-  words.insert(words.begin(),
-               {DDPRUN_PYTHON, "-B", DDPRUN_SOURCE_DIR "/tests/conformance/stock_stores.py"});
+  words.insert(words.begin(), {DDPRUN_PYTHON, "-B", DDPRUN_SOURCE_DIR "/tests/conformance/stock_stores.py"});
   return words;
 }
 
@@ -433,14 +432,17 @@ TEST_CASE("our clients count together and meet in barriers of their making in an
   CHECK_FALSE(early);
 }
 
-TEST_CASE("what only our server has ends in an error at PyTorch's, and the client goes on", "[conformance]") {
+// PyTorch's servers have it since 2.15 at the latest, and not in 2.11.
+TEST_CASE("a server without BARRIER ends it in an error, and the client goes on", "[conformance]") {
   ON_EACH_STORE();
   Client client = store.client();
   client.ping();
-  if (store.kind == Kind::ours)
+  try {
     client.barrier("b", 1);
-  else
-    CHECK_THROWS_WITH(client.barrier("b", 1), Contains("it closed the connection") || Contains("reset"));
+  } catch (const std::exception& error) {
+    CHECK(store.kind != Kind::ours);
+    CHECK_THAT(error.what(), Contains("it closed the connection") || Contains("reset"));
+  }
   client.ping();
 }
 

@@ -322,7 +322,7 @@ TEST_CASE("a deaf client holds up nobody, and is dropped when it has taken nothi
   CHECK(deaf.refuses_writes_within(kSoon));
 }
 
-TEST_CASE("a client is read no faster than it reads", "[server][not-tsan]") {
+TEST_CASE("a client is read no faster than it reads", "[server][release-only]") {
   const Server server({.limits = {.output_bytes_pause = 64 << 10}});
   const long before = peak_memory_kib();
   RawPeer flooding(server.port());
