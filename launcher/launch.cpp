@@ -103,8 +103,8 @@ void warn_where_open(const Config& config) {
 void warn_where_nobody_else_comes(const Config& config) {
   if (config.rdzv_backend != Backend::c10d || config.rdzv_endpoint) return;
   const MeetingPlace here = meeting_place(config);
-  print_line(stderr, "ddprun: no --rdzv-endpoint is given: only agents of this machine can join (at " + here.host + ":" +
-                         std::to_string(here.port) +
+  print_line(stderr, "ddprun: no --rdzv-endpoint is given: only agents of this machine can join (at " + here.host +
+                         ":" + std::to_string(here.port) +
                          "). For others pass --rdzv-endpoint HOST:PORT, an address of one node.");
 }
 

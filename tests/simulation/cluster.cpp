@@ -209,8 +209,8 @@ void Cluster::leave(NodeId id) {
   signal(id, SIGTERM);
 }
 
-// In the first slot that nobody lives in; but not at the first place where newcomers alone could form a round, and begin
-// another job before they are told that this one goes on.
+// In the first slot that nobody lives in; but not at the first place where newcomers alone could form a round, and
+// begin another job before they are told that this one goes on.
 void Cluster::join() {
   if (ended_by_ || (!started_.empty() && !first_seated())) return;  // it would be another job
   std::size_t slot = options_.fixed_ranks || options_.nodes_max > options_.joins ? 0 : 1;
@@ -904,33 +904,32 @@ void Cluster::happen(NodeId id, const Event& event) {
 void Cluster::carry_out(NodeId id, const Action& action) {
   Node& self = node(id);
   invariant(!self.finished, "nothing is done after Finish");
-  std::visit(
-      overloaded{
-          [&](const ConfirmRound& a) {
-            to_confirm_[{self.job, self.newest}].erase(id);
-            to_coordinator(id, NodeConfirmed{id, a.round});
-          },
-          [&](const StartWorkers& a) { start(id, a.seat); },
-          [&](const SignalWorkers& a) { signal_workers(id, a.signal); },
-          [&](const SweepLeftovers& a) { sweep(id, a.round); },
-          [&](const ReportRunning& a) {
-            to_coordinator(id, NodeRunning{id, a.round});
-          },
-          [&](const ReportDone& a) {
-            to_coordinator(id, NodeDone{id, a.round});
-          },
-          [&](const ReportFailure& a) {
-            note(id, "a worker fails");
-            to_coordinator(id, WorkerFailed{{a.round, id, a.local_rank, 0, a.status}});
-          },
-          [&](const ReportInterrupted&) { tell_of_signal(id); },
-          [&](const Rejoin&) {
-            to_coordinator(id, NodeReady{id, self.offer});
-          },
-          [&](const Finish& a) { finish(id, a.outcome); },
-          [](const auto&) {},
-      },
-      action);
+  std::visit(overloaded{
+                 [&](const ConfirmRound& a) {
+                   to_confirm_[{self.job, self.newest}].erase(id);
+                   to_coordinator(id, NodeConfirmed{id, a.round});
+                 },
+                 [&](const StartWorkers& a) { start(id, a.seat); },
+                 [&](const SignalWorkers& a) { signal_workers(id, a.signal); },
+                 [&](const SweepLeftovers& a) { sweep(id, a.round); },
+                 [&](const ReportRunning& a) {
+                   to_coordinator(id, NodeRunning{id, a.round});
+                 },
+                 [&](const ReportDone& a) {
+                   to_coordinator(id, NodeDone{id, a.round});
+                 },
+                 [&](const ReportFailure& a) {
+                   note(id, "a worker fails");
+                   to_coordinator(id, WorkerFailed{{a.round, id, a.local_rank, 0, a.status}});
+                 },
+                 [&](const ReportInterrupted&) { tell_of_signal(id); },
+                 [&](const Rejoin&) {
+                   to_coordinator(id, NodeReady{id, self.offer});
+                 },
+                 [&](const Finish& a) { finish(id, a.outcome); },
+                 [](const auto&) {},
+             },
+             action);
 }
 
 // It stays for the others where it coordinates: until they have been told.

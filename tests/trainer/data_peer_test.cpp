@@ -19,9 +19,8 @@ namespace {
 
 // What Python prints for these lines.
 std::string peer(const std::string& lines) {
-  const test::Ended python =
-      test::run({DDPRUN_PYTHON, DDPRUN_SOURCE_DIR "/tests/trainer/data_peer.py"},
-                std::chrono::seconds(100), {.input = lines});
+  const test::Ended python = test::run({DDPRUN_PYTHON, DDPRUN_SOURCE_DIR "/tests/trainer/data_peer.py"},
+                                       std::chrono::seconds(100), {.input = lines});
   REQUIRE(python == test::exited(0));
   return python.out;
 }

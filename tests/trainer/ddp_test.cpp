@@ -31,9 +31,7 @@ TEST_CASE("DistributedDataParallel has Python's bits in each of its modes, at 1,
     INFO(ranks << " ranks");
     const std::string ours = Ranks(ranks, worker({"parity"})).wait_all_good().out;
     const std::string theirs =
-        Ranks(ranks, {DDPRUN_PYTHON, DDPRUN_SOURCE_DIR "/tests/trainer/ddp_parity.py"})
-            .wait_all_good()
-            .out;
+        Ranks(ranks, {DDPRUN_PYTHON, DDPRUN_SOURCE_DIR "/tests/trainer/ddp_parity.py"}).wait_all_good().out;
     CHECK(ours == theirs);
     CHECK_THAT(ours, Contains("clip weights "));
   }

@@ -40,9 +40,8 @@ std::vector<at::Tensor> gradients_of(const std::vector<at::Tensor>& parameters) 
 }
 
 std::string difference_to_python(const std::string& what, const std::string& ours) {
-  const Ended python =
-      run({DDPRUN_PYTHON, DDPRUN_SOURCE_DIR "/tests/trainer/numbers_golden.py", what},
-          std::chrono::seconds(60), {.env = {{"OMP_NUM_THREADS", "1"}}});
+  const Ended python = run({DDPRUN_PYTHON, DDPRUN_SOURCE_DIR "/tests/trainer/numbers_golden.py", what},
+                           std::chrono::seconds(60), {.env = {{"OMP_NUM_THREADS", "1"}}});
   REQUIRE(python == exited(0));
   std::istringstream a(ours), b(python.out);
   std::string mine, theirs;

@@ -49,9 +49,8 @@ std::string steps_in(const std::string& path) {
 }
 
 std::string as_tensorboard_reads(const std::string& folder) {
-  const auto ended =
-      test::run({DDPRUN_PYTHON, DDPRUN_SOURCE_DIR "/tests/trainer/tensorboard_peer.py", folder},
-                std::chrono::seconds(60));
+  const auto ended = test::run({DDPRUN_PYTHON, DDPRUN_SOURCE_DIR "/tests/trainer/tensorboard_peer.py", folder},
+                               std::chrono::seconds(60));
   CHECK(ended == test::exited(0));
   return ended.out;
 }

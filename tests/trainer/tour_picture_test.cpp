@@ -182,8 +182,7 @@ TEST_CASE("a renderer draws the pictures in their size", "[tour]") {
   REQUIRE(test::run({"rsvg-convert", folder.write("picture.svg", svg), "-o", png}, std::chrono::seconds(30)) ==
           test::exited(0));
   const auto seen =
-      test::run({DDPRUN_PYTHON, DDPRUN_SOURCE_DIR "/tests/trainer/picture_peer.py", png},
-                std::chrono::seconds(30));
+      test::run({DDPRUN_PYTHON, DDPRUN_SOURCE_DIR "/tests/trainer/picture_peer.py", png}, std::chrono::seconds(30));
   REQUIRE(seen == test::exited(0));
   std::istringstream numbers(seen.out);
   double width = 0, height = 0, colours = 0, drawn = 0;
