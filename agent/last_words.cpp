@@ -91,8 +91,15 @@ std::string shell_words(int code, std::string_view line) {
                      : std::string(name) + " has no run permission: chmod +x " + std::string(name);
 }
 
+// std::terminate says so where a std::thread that nobody joined is destroyed, as exit() does with static objects.
+constexpr std::string_view kNoException = "terminate called without an active exception";
+constexpr std::string_view kThreadStillRan =
+    "it ended while a thread of its own still ran; with gloo, a barrier before destroy_process_group lets the thread "
+    "end first";
+
 // The exception that ended a C++ program; its own words follow on the next line.
 std::string uncaught(const std::vector<std::string>& lines, std::size_t i) {
+  if (lines[i].ends_with(kNoException)) return std::string(kThreadStillRan);
   const auto type = between(lines[i], "terminate called after throwing an instance of '", "'");
   if (!type) return {};
   const auto what = i + 1 < lines.size() ? between(lines[i + 1], "what():  ", "") : std::nullopt;

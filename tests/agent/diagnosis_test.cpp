@@ -271,6 +271,16 @@ TEST_CASE("well-known last lines are told with their remedy", "[last_words]") {
   CHECK(meaning({.code = 1}, {"OSError: [Errno 28] No space left on device"}).starts_with("a disk is full"));
 }
 
+TEST_CASE("a process that ended beside a thread of its own is told so, where it was aborted", "[last_words]") {
+  const std::vector<std::string> lines{"step 17", "done.terminate called without an active exception"};
+  CHECK(meaning({.signal = SIGABRT}, lines) ==
+        "it ended while a thread of its own still ran; with gloo, a barrier before destroy_process_group lets the "
+        "thread end first");
+  for (const ExitStatus& other : {ExitStatus{.code = 1}, ExitStatus{.code = 127}, ExitStatus{.signal = SIGSEGV}})
+    CHECK(meaning(other, lines).empty());
+  CHECK(meaning({.signal = SIGABRT}, {"log: terminate called without an active exception, says the page"}).empty());
+}
+
 TEST_CASE("failures are compared by the last line that says something, whichever rank it is", "[last_words]") {
   CHECK(last_line_to_compare({}).empty());
   CHECK(last_line_to_compare({"", "  "}).empty());
