@@ -35,6 +35,10 @@ void answer(const std::vector<Setting>& settings, const Outside& outside, Asked&
     asked.answer = man_page();
 }
 
+std::string unreadable(const Setting& named, const Unreadable& failed) {
+  return subject(named) + " is '" + named.text + "', which cannot be read: " + failed.why + ".";
+}
+
 void read_file(const Outside& outside, Asked& asked) {
   const Setting* named = in_force(asked.config.settings, option("config"));
   if (!named || !outside.read_file) return;
@@ -42,8 +46,7 @@ void read_file(const Outside& outside, Asked& asked) {
     return asked.mistakes.push_back(nonsense(subject(*named), "", "it takes the name of a file"));
   const auto content = outside.read_file(named->text);
   if (const auto* failed = std::get_if<Unreadable>(&content))
-    return asked.mistakes.push_back(subject(*named) + " is '" + named->text +
-                                    "', which cannot be read: " + failed->why + ".");
+    return asked.mistakes.push_back(unreadable(*named, *failed));
   ConfigFile file = read_config_file(named->text, std::get<FileText>(content).text);
   append(asked.config.settings, file.settings);
   append(asked.mistakes, file.mistakes);
@@ -89,7 +92,7 @@ std::optional<Token> token_of_file(const Outside& outside, Asked& asked) {
   }
   const std::string who = subject(*named) + " is '" + named->text + "', which ";
   if (const auto* failed = std::get_if<Unreadable>(&content)) {
-    asked.mistakes.push_back(who + "cannot be read: " + failed->why + ".");
+    asked.mistakes.push_back(unreadable(*named, *failed));
     return {};
   }
   auto& file = std::get<FileText>(content);
@@ -113,6 +116,25 @@ void read_token(const Outside& outside, Asked& asked) {
   if (token) config.token = token;
 }
 
+std::optional<PemFile> read_pem(const char* name, const Outside& outside, Asked& asked) {
+  const Setting& named = *in_force(asked.config.settings, option(name));
+  auto content = outside.read_file(named.text);
+  if (auto* file = std::get_if<FileText>(&content)) return PemFile(named.text, std::move(file->text));
+  asked.mistakes.push_back(unreadable(named, std::get<Unreadable>(content)));
+  return {};
+}
+
+// All three or none: problems() says what is missing, or that a token is there, too.
+void read_certificates(const Outside& outside, Asked& asked) {
+  const Config& config = asked.config;
+  if (config.tls_cert.empty() || config.tls_key.empty() || config.tls_ca.empty()) return;
+  if (config.token || !outside.read_file) return;
+  auto certificate = read_pem("tls-cert", outside, asked), key = read_pem("tls-key", outside, asked),
+       authority = read_pem("tls-ca", outside, asked);
+  if (certificate && key && authority)
+    asked.config.certificates = CertificateFiles{std::move(*certificate), std::move(*key), std::move(*authority)};
+}
+
 }  // namespace
 
 Asked parse(const std::vector<std::string>& arguments, const Outside& outside) {
@@ -129,6 +151,7 @@ Asked parse(const std::vector<std::string>& arguments, const Outside& outside) {
   read_file(outside, asked);
   fill(asked);
   read_token(outside, asked);
+  read_certificates(outside, asked);
   for (std::string& sentence : asked.warnings) sentence = visible(sentence);
   for (std::string& sentence : asked.mistakes) sentence = visible(sentence);
   return asked;

@@ -15,6 +15,7 @@
 #include "launcher/settings.h"
 #include "rendezvous/listen_socket.h"
 #include "rendezvous/time.h"
+#include "rendezvous/tls_context.h"
 #include "rendezvous/token.h"
 
 namespace ddprun {
@@ -74,6 +75,7 @@ struct Config {
   std::optional<Token> token = {};  // from that file, or from the environment
   std::string token_variable = {};  // DDPRUN_TOKEN, where it is set
   std::string tls_cert = {}, tls_key = {}, tls_ca = {};
+  std::optional<CertificateFiles> certificates = {};  // from those three
 
   // Stopping and restarts. Unlike torchrun's 0: a job that comes back is why one uses a launcher. A failure that
   // repeats before any progress ends the job all the same.

@@ -174,8 +174,8 @@ RoundPolicy round_policy(const Config& config) {
 
 Credentials credentials(const Config& config) {
   if (config.token) return *config.token;
-  if (config.tls_cert.empty()) return NoCredentials{};
-  return CertificateFiles{config.tls_cert, config.tls_key, config.tls_ca};
+  if (config.certificates) return *config.certificates;
+  return NoCredentials{};
 }
 
 AgentOptions job_options(const Config& config, const Machine& machine, const Program& program,

@@ -29,10 +29,17 @@ MakeTlsEngine* load_module() {
 TlsKeys keys_of(const Credentials& credentials, const std::string& run_id) {
   if (const auto* token = std::get_if<Token>(&credentials)) return {.token = token->secret(), .run_id = run_id};
   const auto& files = std::get<CertificateFiles>(credentials);
-  return {.certificate = files.certificate.c_str(), .key = files.key.c_str(), .authority = files.authority.c_str()};
+  const auto file = [](const PemFile& from) { return TlsFile{from.name().c_str(), from.text()}; };
+  return {.certificate = file(files.certificate), .key = file(files.key), .authority = file(files.authority)};
 }
 
 }  // namespace
+
+PemFile::PemFile(std::string name, std::string text)
+    : name_(std::move(name)), text_(new std::string(std::move(text)), [](std::string* ended) {
+        wipe(*ended);
+        delete ended;
+      }) {}
 
 TlsContext::TlsContext(Credentials credentials, std::string run_id)
     : credentials_(std::move(credentials)), run_id_(std::move(run_id)) {}

@@ -2,6 +2,7 @@
 #include "rendezvous/tls_plugin.h"
 
 #include <openssl/err.h>
+#include <openssl/pem.h>
 #include <openssl/ssl.h>
 #include <openssl/x509_vfy.h>
 
@@ -20,8 +21,12 @@ namespace {
 struct Free {
   void operator()(SSL_CTX* context) const { SSL_CTX_free(context); }
   void operator()(SSL* ssl) const { SSL_free(ssl); }
+  void operator()(BIO* bio) const { BIO_free(bio); }
+  void operator()(X509* certificate) const { X509_free(certificate); }
+  void operator()(EVP_PKEY* key) const { EVP_PKEY_free(key); }
 };
 using Context = std::unique_ptr<SSL_CTX, Free>;
+using Certificate = std::unique_ptr<X509, Free>;
 
 enum class Proof { token, certificate };
 
@@ -183,9 +188,53 @@ Context make_context() {
   return set ? std::move(context) : nullptr;
 }
 
+// Certificates of a text in PEM, one after the other; what stands between them is passed over.
+class PemReader {
+ public:
+  explicit PemReader(std::string_view pem) : from_(BIO_new_mem_buf(pem.data(), static_cast<int>(pem.size()))) {}
+  Certificate next() { return Certificate(PEM_read_bio_X509_AUX(from_.get(), nullptr, nullptr, nullptr)); }
+  // After the last one: no error.
+  bool at_end() const {
+    const unsigned long error = ERR_peek_last_error();
+    if (ERR_GET_LIB(error) != ERR_LIB_PEM || ERR_GET_REASON(error) != PEM_R_NO_START_LINE) return false;
+    ERR_clear_error();
+    return true;
+  }
+
+ private:
+  const std::unique_ptr<BIO, Free> from_;
+};
+
+bool use_chain(SSL_CTX* context, std::string_view pem) {
+  PemReader reader(pem);
+  const Certificate own = reader.next();
+  if (!own || SSL_CTX_use_certificate(context, own.get()) != 1) return false;
+  while (Certificate issuer = reader.next()) {
+    if (SSL_CTX_add0_chain_cert(context, issuer.get()) != 1) return false;
+    issuer.release();  // the context's
+  }
+  return reader.at_end();
+}
+
+bool use_key(SSL_CTX* context, std::string_view pem) {
+  const std::unique_ptr<BIO, Free> from(BIO_new_mem_buf(pem.data(), static_cast<int>(pem.size())));
+  const auto no_passphrase = [](char*, int, int, void*) { return 0; };  // OpenSSL would ask the terminal
+  const std::unique_ptr<EVP_PKEY, Free> key(PEM_read_bio_PrivateKey(from.get(), nullptr, no_passphrase, nullptr));
+  return key && SSL_CTX_use_PrivateKey(context, key.get()) == 1;
+}
+
+bool trust(SSL_CTX* context, std::string_view pem) {
+  PemReader reader(pem);
+  Certificate authority = reader.next();
+  if (!authority) return false;
+  for (; authority; authority = reader.next())
+    if (X509_STORE_add_cert(SSL_CTX_get_cert_store(context), authority.get()) != 1) return false;
+  return reader.at_end();
+}
+
 class Engine : public TlsEngine {
  public:
-  Engine(const TlsKeys& keys) : proof_(keys.certificate ? Proof::certificate : Proof::token) {
+  Engine(const TlsKeys& keys) : proof_(keys.certificate.name ? Proof::certificate : Proof::token) {
     for (Context* context : {&server_, &client_})
       if (why_.empty()) set_up(*context, keys);
     // Against no authority at all. A client that does not verify would take any server that has some certificate and
@@ -215,12 +264,10 @@ class Engine : public TlsEngine {
 
   void set_up_certificates(SSL_CTX* context, const TlsKeys& keys) {
     ERR_clear_error();
-    SSL_CTX_set_default_passwd_cb(context, [](char*, int, int, void*) { return 0; });  // OpenSSL would ask the terminal
     SSL_CTX_set_verify(context, SSL_VERIFY_PEER | SSL_VERIFY_FAIL_IF_NO_PEER_CERT, nullptr);
-    if (SSL_CTX_use_certificate_chain_file(context, keys.certificate) != 1)
-      return note_file("certificate", keys.certificate);
-    if (SSL_CTX_use_PrivateKey_file(context, keys.key, SSL_FILETYPE_PEM) != 1) return note_file("key", keys.key);
-    if (SSL_CTX_load_verify_file(context, keys.authority) != 1) return note_file("authority", keys.authority);
+    if (!use_chain(context, keys.certificate.pem)) return note_file("certificate", keys.certificate.name);
+    if (!use_key(context, keys.key.pem)) return note_file("key", keys.key.name);
+    if (!trust(context, keys.authority.pem)) return note_file("authority", keys.authority.name);
   }
 
   void note(std::string why) { why_ = std::move(why); }

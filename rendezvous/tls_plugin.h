@@ -43,12 +43,17 @@ class TlsEngine {
   virtual TlsSession* open(PeerRole role) = 0;
 };
 
-// A token and the job it is for, or three files in PEM.
+struct TlsFile {
+  const char* name = nullptr;
+  std::string_view pem = {};
+};
+
+// A token and the job it is for, or what three files hold.
 struct TlsKeys {
   std::string_view token = {}, run_id = {};
-  const char* certificate = nullptr;  // with the chain up to the authority, where there is one
-  const char* key = nullptr;          // without a passphrase: nobody is there to ask for it
-  const char* authority = nullptr;
+  TlsFile certificate = {};  // with the chain up to the authority, where there is one
+  TlsFile key = {};          // without a passphrase: nobody is there to ask for it
+  TlsFile authority = {};
 };
 
 // nullptr: it cannot be had, and `why` says so. It costs milliseconds: OpenSSL begins with it.

@@ -381,8 +381,27 @@ TEST_CASE("workers do not inherit the token", "[cli]") {
   CHECK(options.command.inherited == Environment{{"HOME", "/home/me"}});
   CHECK(std::holds_alternative<Token>(credentials(config)));
   CHECK(std::holds_alternative<NoCredentials>(credentials(parsed({"p"}))));
-  CHECK(std::get<CertificateFiles>(credentials(parsed({"--tls-cert=c", "--tls-key=k", "--tls-ca=a", "p"}))).authority ==
-        "a");
+}
+
+TEST_CASE("certificates are read where all three files are named, as any other file is", "[cli]") {
+  const Arguments words{"--tls-cert=c", "--tls-key=k", "--tls-ca=a", "p"};
+  const auto read = [](const std::string& name) { return FileText{"text of " + name}; };
+  const auto files = std::get<CertificateFiles>(credentials(parse(words, {{}, read}).config));
+  CHECK(files.certificate.text() == "text of c");
+  CHECK(files.key.text() == "text of k");
+  CHECK(files.authority.name() == "a");
+  CHECK(files.authority.text() == "text of a");
+
+  const auto silent_key = [&](const std::string& name) -> std::variant<FileText, Unreadable> {
+    if (name == "k") return Unreadable{"it is a pipe, and for 10 s nobody has written to it"};
+    return read(name);
+  };
+  const Asked silent = parse(words, {{}, silent_key});
+  CHECK(silent.mistakes == Arguments{"--tls-key is 'k', which cannot be read: it is a pipe, and for 10 s nobody has "
+                                     "written to it."});
+  const auto never = [](const std::string&) -> std::variant<FileText, Unreadable> { return Unreadable{"no"}; };
+  CHECK(parse({"--tls-cert=c", "--tls-key=k", "p"}, {{}, never}).mistakes.empty());
+  CHECK(parse(words, {{{"DDPRUN_TOKEN", kToken}}, never}).mistakes.empty());
 }
 
 TEST_CASE("any words whatever are read or answered, never a crash or a wait without end", "[cli]") {

@@ -31,7 +31,7 @@ void write_file(const std::string& name, Write write) {
 }  // namespace
 
 Certificate make_certificate(const TempFolder& folder, const std::string& name, const Certificate* issuer, int days,
-                             const std::string& passphrase) {
+                             const std::string& passphrase, bool may_sign) {
   static std::atomic<long> serial{1};
   Certificate made;
   made.key.reset(EVP_EC_gen("P-256"));
@@ -46,7 +46,7 @@ Certificate make_certificate(const TempFolder& folder, const std::string& name, 
                              reinterpret_cast<const unsigned char*>(name.c_str()), -1, -1, 0);
   X509_set_issuer_name(certificate, X509_get_subject_name(issuer ? issuer->certificate.get() : certificate));
   X509_set_pubkey(certificate, made.key.get());
-  add_extension(certificate, NID_basic_constraints, issuer ? "CA:FALSE" : "critical,CA:TRUE");
+  add_extension(certificate, NID_basic_constraints, issuer && !may_sign ? "CA:FALSE" : "critical,CA:TRUE");
   require(X509_sign(certificate, issuer ? issuer->key.get() : made.key.get(), EVP_sha256()) > 0, "a signature");
 
   made.certificate_file = folder / (name + ".pem");
@@ -59,6 +59,11 @@ Certificate make_certificate(const TempFolder& folder, const std::string& name, 
                                 nullptr);
   });
   return made;
+}
+
+CertificateFiles files_of(const Certificate& own, const Certificate& trusted) {
+  const auto file = [](const std::string& name) { return PemFile(name, read_file(name)); };
+  return {file(own.certificate_file), file(own.key_file), file(trusted.certificate_file)};
 }
 
 }  // namespace ddprun::test

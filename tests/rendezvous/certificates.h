@@ -6,6 +6,7 @@
 #include <memory>
 #include <string>
 
+#include "rendezvous/tls_context.h"
 #include "tests/support/command.h"
 
 namespace ddprun::test {
@@ -23,6 +24,9 @@ struct Certificate {
 
 // Valid from yesterday until `days` from now, by a key on P-256. `issuer` nullptr: signed by itself, an authority.
 Certificate make_certificate(const TempFolder& folder, const std::string& name, const Certificate* issuer, int days = 1,
-                             const std::string& passphrase = "");
+                             const std::string& passphrase = "", bool may_sign = false);
+
+// Its files, and those of the authority that it trusts.
+CertificateFiles files_of(const Certificate& own, const Certificate& trusted);
 
 }  // namespace ddprun::test

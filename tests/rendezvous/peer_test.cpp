@@ -145,7 +145,7 @@ struct Files {
   Certificate authority = make_certificate(folder, "authority", nullptr);
   Certificate node = make_certificate(folder, "node", &authority);
   Credentials credentials() const {
-    return CertificateFiles{node.certificate_file, node.key_file, authority.certificate_file};
+    return files_of(node, authority);
   }
 };
 

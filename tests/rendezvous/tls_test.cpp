@@ -66,7 +66,7 @@ struct Files {
   Certificate node1 = make_certificate(folder, "node1", &authority);
 
   TlsContext context(const Certificate& own, const Certificate& trusted) const {
-    return TlsContext(CertificateFiles{own.certificate_file, own.key_file, trusted.certificate_file}, "job-7");
+    return TlsContext(files_of(own, trusted), "job-7");
   }
 };
 
@@ -356,7 +356,8 @@ TEST_CASE("wrong files are told by name: the wrong key, files swapped, a passphr
   const Files files;
   const Certificate locked = make_certificate(files.folder, "locked", &files.authority, 1, "sesame");
   const auto complaint = [](const std::string& certificate, const std::string& key, const std::string& authority) {
-    TlsContext context(CertificateFiles{certificate, key, authority}, "job-7");
+    const auto file = [](const std::string& name) { return PemFile(name, test::read_file(name)); };
+    TlsContext context(CertificateFiles{file(certificate), file(key), file(authority)}, "job-7");
     return refusal(context);
   };
   const std::string &own = files.node0.certificate_file, &key = files.node0.key_file,
@@ -367,5 +368,48 @@ TEST_CASE("wrong files are told by name: the wrong key, files swapped, a passphr
   CHECK(complaint(key, own, ca).find("the certificate " + key + " cannot be used: no start line") != std::string::npos);
   CHECK(complaint(own, locked.key_file, ca).find("locked.key cannot be used") != std::string::npos);
   CHECK(complaint(own, key, key).find("the authority " + key + " cannot be used") != std::string::npos);
-  CHECK(complaint(own, "/gone.key", ca).find("the key /gone.key cannot be used: No such file") != std::string::npos);
+}
+
+TEST_CASE("a certificate, a key or an authority that is empty or cut off is refused", "[tls]") {
+  const Files files;
+  const CertificateFiles whole = files_of(files.node0, files.authority);
+  const auto complaint = [](const CertificateFiles& used) {
+    TlsContext context(used, "job-7");
+    return refusal(context);
+  };
+  const auto half = [](const PemFile& file) { return std::string(file.text().substr(0, file.text().size() / 2)); };
+  const auto with = [](const PemFile& file, const std::string& end) {
+    return PemFile(file.name(), std::string(file.text()) + end);
+  };
+  for (PemFile CertificateFiles::*file :
+       {&CertificateFiles::certificate, &CertificateFiles::key, &CertificateFiles::authority}) {
+    CertificateFiles used = whole;
+    for (const std::string& text : {std::string(), half(whole.*file), std::string("\0\0", 2)}) {
+      used.*file = PemFile("bad.pem", text);
+      CHECK(complaint(used).find(" bad.pem cannot be used") != std::string::npos);
+    }
+  }
+  CertificateFiles used = whole;
+  used.certificate = with(whole.certificate, "The end.\n");
+  CHECK(complaint(used).empty());
+  used.certificate = with(whole.certificate, half(whole.authority));
+  CHECK(complaint(used).find("the certificate " + whole.certificate.name() + " cannot be used") != std::string::npos);
+}
+
+TEST_CASE("a certificate comes with those between it and the authority, and more than one authority may be trusted",
+          "[tls]") {
+  const Files files;
+  const Certificate between = make_certificate(files.folder, "between", &files.authority, 1, "", true);
+  const Certificate node = make_certificate(files.folder, "node2", &between);
+  const auto pem = [](const Certificate& of) { return test::read_file(of.certificate_file); };
+  const auto context = [&](const std::string& chain, const std::string& authorities) {
+    return TlsContext(CertificateFiles{PemFile("chain", chain), PemFile("key", test::read_file(node.key_file)),
+                                       PemFile("authorities", authorities)},
+                      "job-7");
+  };
+  TlsContext good = files.context(files.node0, files.authority);
+  TlsContext chained = context(pem(node) + pem(between), pem(files.stranger) + "\nA word.\n" + pem(files.authority));
+  TlsContext bare = context(pem(node), pem(files.authority));
+  CHECK(meet(*good.open(PeerRole::server), *chained.open(PeerRole::client)).good());
+  CHECK(meet(*good.open(PeerRole::server), *bare.open(PeerRole::client)).server == TlsResult::failed);
 }
