@@ -13,7 +13,7 @@ constexpr std::size_t kLinesMax = 60;       // of a traceback in a report
 
 }  // namespace
 
-void KeptTracebacks::keep(Key key, std::string text, Show show) {
+void KeptTracebacks::keep(Key key, std::string text, Show show, TimePoint now) {
   bool first = false;
   {
     const std::lock_guard lock(mutex_);
@@ -21,7 +21,7 @@ void KeptTracebacks::keep(Key key, std::string text, Show show) {
     kept_.insert_or_assign(key, Kept{std::move(text), std::move(show)});
   }
   if (!first) return;
-  timer_.expires_after(kAgain);
+  timer_.expires_at(now + kAgain);
   timer_.async_wait([this](const asio::error_code& error) {
     if (!error) show_unless_quoted("");
   });

@@ -12,6 +12,8 @@
 #include <asio/io_context.hpp>
 #include <asio/steady_timer.hpp>
 
+#include "rendezvous/time.h"
+
 namespace ddprun {
 
 class KeptTracebacks {
@@ -20,8 +22,8 @@ class KeptTracebacks {
   using Show = std::function<void(const std::string& text)>;  // puts it on the worker's console
 
   explicit KeptTracebacks(asio::io_context& io) : timer_(io) {}
-  // Shown at the latest 15 s after the first one that is here: the job goes on.
-  void keep(Key key, std::string text, Show show);
+  // Shown at the latest 15 s after the first one that is here came: the job goes on.
+  void keep(Key key, std::string text, Show show, TimePoint now);
   // All but those that this report quotes; none is here afterwards.
   void show_unless_quoted(const std::string& report);
   // Empty where there is none, or more than a report may quote.

@@ -195,10 +195,11 @@ struct LogPipes::State {
   void keep(const StreamPtr& stream) {
     stream->give_up_hold.reset();
     stream->pipe.close();
-    kept.keep({stream->wish.round, stream->wish.rank}, stream->hold.release(), [stream](const std::string& text) {
+    const auto show = [stream](const std::string& text) {
       to_console(*stream, text);
       end_lines(*stream);
-    });
+    };
+    kept.keep({stream->wish.round, stream->wish.rank}, stream->hold.release(), show, Clock::now());
   }
 
   void remember(const Stream& stream, std::string_view bytes) {
