@@ -15,6 +15,7 @@
 #include "agent/leftovers.h"
 #include "agent/process_state.h"
 #include "agent/waiting_words.h"
+#include "rendezvous/coordinator_server.h"
 #include "rendezvous/first_place.h"
 #include "rendezvous/overloaded.h"
 
@@ -86,6 +87,7 @@ Agent::Agent(AgentOptions options, const RoundPolicy& policy)
       words_due_(io_),
       sweep_timer_(io_),
       stuck_timer_(io_),
+      store_lost_(io_),
       keeper_(io_, options_.keeper_pidfd),
       layout_(options_.logs, options_.command.job.run_id),
       workers_(
@@ -132,11 +134,15 @@ JobResult Agent::run() {
   return result_;
 }
 
-// Where the coordinator runs here, the others are told of the end by it, and of why.
+// Until all know of the end. Where the coordinator runs here, the others are told by it, and of why.
 void Agent::wait_for_others() {
-  coordination_->leave();
   hurried_ = false;
   const TimePoint until = Clock::now() + options_.stop.stop_grace + kGoodbyeLimit;
+  while (!hurried_ && Clock::now() < until && !coordination_->may_leave()) {
+    io_.restart();
+    io_.run_one_for(kLook);
+  }
+  coordination_->leave();
   while (!hurried_ && Clock::now() < until && !coordination_->all_left(kLook)) {
     io_.restart();
     io_.poll();  // signals
@@ -276,6 +282,7 @@ void Agent::hear(const ToAgent& message) {
                  [](const Welcome&) {},
                  [](const Elsewhere&) {},
                  [](const KeepRecord&) {},
+                 [](const AllTold&) {},
                  [](const Vote&) {},
                  [&](const HeartbeatAnswer& m) {
                    const bool waits = m.attendance && !supervisor_.round_with_workers();
@@ -325,18 +332,24 @@ void Agent::bring_store_near() {
   proxy_.reset();
   if (seat_->group_rank == 0) return coordination_->offer_store(seat_->round, store_->gateway());
   const auto print = [this](const std::string& line) { pipes_.print("ddprun: " + line + ".\n"); };
-  // At a round's end the store goes before we are told of it; that is worth a line to those alone who still need it.
-  const auto lost = [this, print, round = seat_->round](const std::string& why) {
-    asio::post(io_, [this, print, round, why] {
-      if (seat_ && seat_->round == round && !living_workers().empty())
-        print("the round's store is out of reach: " + why);
-    });
+  const auto lost = [this, round = seat_->round](const std::string& why) {
+    asio::post(io_, [this, round, why] { tell_of_lost_store(round, why); });
   };
   proxy_ = std::make_unique<StoreProxy>(StoreProxy::Options{.limits = store_limits(options_),
                                                             .own_user_only = !options_.store_for_any_user,
                                                             .on_lost = lost,
                                                             .on_refusal = print});
   dialer_ = coordination_->dial_store(*seat_, proxy_->upstream());
+}
+
+// At a round's end the store goes before we are told of it, and a lost node is the coordinator's to tell of: that is
+// worth a line to those alone whom nobody has told anything by then.
+void Agent::tell_of_lost_store(int round, const std::string& why) {
+  store_lost_.expires_after(kLease);
+  store_lost_.async_wait([this, round, why](const asio::error_code& error) {
+    if (!error && supervisor_.running_round() == round)
+      pipes_.print("ddprun: the round's store is out of reach: " + why + ".\n");
+  });
 }
 
 void Agent::close_store() {

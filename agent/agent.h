@@ -104,6 +104,7 @@ class Agent {
   void hear(const ToAgent& message);
   void take_seat(const Seat& seat);
   void bring_store_near();
+  void tell_of_lost_store(int round, const std::string& why);
   void close_store();
   Seat as_workers_see(const Seat& seat);
   void say_ready();
@@ -137,7 +138,7 @@ class Agent {
   Supervisor supervisor_;
   asio::io_context io_;
   SignalQueue signals_;
-  asio::steady_timer timer_, run_limit_, words_due_, sweep_timer_, stuck_timer_;
+  asio::steady_timer timer_, run_limit_, words_due_, sweep_timer_, stuck_timer_, store_lost_;
   asio::posix::stream_descriptor keeper_;
   LogLayout layout_;
   LogPipes pipes_;

@@ -34,7 +34,9 @@ ToAgent as_message(const Order& order) {
                         [](const Recall& o) -> ToAgent {
                           return EndRound{o.round, false, ""};
                         },
-                        [](const Dismiss& o) -> ToAgent { return EndJob{o.outcome}; },
+                        [](const Dismiss& o) -> ToAgent {
+                          return EndJob{o.outcome, o.for_all};
+                        },
                         [](const HandOver&) -> ToAgent { return Elsewhere{}; },
                         [](const auto& o) -> ToAgent { return o; },
                     },
@@ -65,6 +67,7 @@ class Here : public Coordination {
   NodeId node() const override { return 0; }
   void offer_store(int, const StoreGateway&) override {}
   std::unique_ptr<StoreDialer> dial_store(const Seat&, const StoreUpstream&) override { return {}; }
+  bool may_leave() const override { return true; }
   void leave() override {}
   bool all_left(std::chrono::milliseconds) override { return true; }
 
@@ -113,10 +116,7 @@ class There : public Coordination {
             [this](const Elsewhere& told) { look_elsewhere(told); }, [this] { hooks_.on_isolated(); },
             [this](const CoordinatorClient::Trouble& trouble) { trouble_with(trouble); }});
     calls_ = std::make_unique<Calls>(
-        io_, names_, trust_,
-        [this](NodeId voter, const Vote& vote) {
-          elect(VoteGiven{voter, vote});
-        },
+        io_, names_, trust_, [this](NodeId voter, const Vote& vote) { hear_vote(voter, vote); },
         [this](NodeId node) { elect(NodeDead{node}); });
     lead_if_first();
     look_for_own_place();
@@ -132,6 +132,8 @@ class There : public Coordination {
         io_, StoreDialer::Options{.host = host, .port = port, .round = seat.round, .trust = trust_, .names = names_},
         proxy);
   }
+
+  bool may_leave() const override { return !end_ || all_told_ || Clock::now() >= leaves_at_; }
 
   void leave() override {
     own_place_.stop();
@@ -163,7 +165,7 @@ class There : public Coordination {
     server_ = std::make_unique<CoordinatorServer>(CoordinatorServer::Options{
         listening, trust, meeting_.fingerprint, policy, node(), kLease, hooks_.log,
         [this](const VoteRequest& request, const Answer& answer) {
-          asio::post(io_, while_alive([this, request, answer] { elect(VoteRequested{request}, answer); }));
+          asio::post(io_, while_alive([this, request, answer] { give_vote(request, answer); }));
         },
         [this](const CoordinatorCall& call, const ControlAddress& caller) {
           asio::post(io_, while_alive([this, call, caller] { called(call, caller); }));
@@ -204,6 +206,8 @@ class There : public Coordination {
       calls_->hang_up();
       server_->refer_to(welcome.term, client_->coordinator());
     }
+    leaves_at_ = TimePoint::max();
+    if (end_) return void(client_->send(JobWasOver{node(), *end_}));
     hooks_.on_connected();
   }
 
@@ -214,8 +218,38 @@ class There : public Coordination {
     }
     if (const auto* seat = std::get_if<TakeSeat>(&message)) keep_record({seat->term, seat->seat.round});
     if (const auto* start = std::get_if<StartRound>(&message)) elect(RoundBegan{start->round});
+    if (std::holds_alternative<AllTold>(message)) all_told_ = true;
+    if (const auto* end = std::get_if<EndJob>(&message); end && end->for_all && !hear_end(end->outcome)) return;
     hooks_.on_message(message);
   }
+
+  // False: it was known.
+  bool hear_end(const Outcome& outcome) {
+    client_->send(NodeTold{node()});
+    if (end_) return false;
+    end_ = outcome;
+    server_->knows_end(outcome);
+    if (!client_->connected()) await_no_longer();
+    return true;
+  }
+
+  void hear_vote(NodeId voter, const Vote& vote) {
+    if (client_ && vote.over && hear_end(*vote.over)) hooks_.on_message(EndJob{*vote.over, true});
+    elect(VoteGiven{voter, vote});
+  }
+
+  // Also when we have left, and are there for the others only.
+  void give_vote(const VoteRequest& request, const Answer& answer) {
+    if (client_) return elect(VoteRequested{request}, answer);
+    if (end_) answer_with_end({.term = election_.term(), .voter = node()}, answer);
+  }
+
+  void answer_with_end(Vote vote, const Answer& answer) const {
+    vote.over = end_;
+    answer(vote);
+  }
+
+  void await_no_longer() { leaves_at_ = std::min(leaves_at_, Clock::now() + kLease + kBeyondLease); }
 
   // Before the seat is confirmed.
   void keep_record(const RecordId& id) {
@@ -233,7 +267,9 @@ class There : public Coordination {
   }
 
   void trouble_with(const CoordinatorClient::Trouble& trouble) {
+    if (end_) await_no_longer();
     elect(OutOfTouch{trouble.gone, client_->heard_at()});
+    if (end_) return;
     first_place_.asked(trouble.known, Clock::now());
     lead_if_first();
     look_for_own_place();
@@ -265,7 +301,7 @@ class There : public Coordination {
     for (const ElectionAction& action : election_.on(event, Clock::now()))
       std::visit(overloaded{
                      [&](const AskForVotes& a) { calls_->ask(a.request); },
-                     [&](const GiveVote& a) { answer(a.vote); },
+                     [&](const GiveVote& a) { answer_with_end(a.vote, answer); },
                      [&](const Lead& a) { lead(a); },
                      [&](const Follow&) { follow(caller); },
                      [&](const GiveUp& a) { give_up(a.certain); },
@@ -276,6 +312,7 @@ class There : public Coordination {
   }
 
   void give_up(bool certain) {
+    if (end_) return void(leaves_at_ = election_.is_alone() ? Clock::now() : leaves_at_);
     if (std::exchange(given_up_, true)) return;
     const char* certainly =
         "the node that coordinated the job is gone, and those that are left cannot elect another one";
@@ -293,7 +330,7 @@ class There : public Coordination {
   }
 
   void lead(const Lead& won) {
-    server_->lead({won.term, won.record, won.heard_at + kLease + kBeyondLease}, won.asked_at);
+    server_->lead({won.term, won.record, won.heard_at + kLease + kBeyondLease, end_}, won.asked_at);
     client_->go_to({kThisHost, control_port_});
     calls_->call({won.term, control_port_}, others_places());
   }
@@ -315,6 +352,9 @@ class There : public Coordination {
   Election election_;
   RecordId told_;  // of the newest round that the server knows of
   bool given_up_ = false;
+  std::optional<Outcome> end_;              // the job's, for all
+  bool all_told_ = false;                   // of it
+  TimePoint leaves_at_ = TimePoint::max();  // where nobody is found who coordinates after the end
   asio::steady_timer election_timer_;
   std::optional<Round> record_;  // the coordinator's last one
   bool wants_place_ = false;

@@ -55,6 +55,9 @@ class Coordination {
   // this node's proxy's way to it, which is given up with the dialer.
   virtual void offer_store(int round, const StoreGateway& store) = 0;
   virtual std::unique_ptr<StoreDialer> dial_store(const Seat& seat, const StoreUpstream& proxy) = 0;
+  // All others know of the job's end that this agent was told, or it cannot tell them. Until then it takes part in
+  // elections, and should not leave.
+  virtual bool may_leave() const = 0;
   // The job is over here: no handler is called any more. Where the coordinator runs here, it goes on for the others.
   virtual void leave() = 0;
   // After leave(): all others have left, too. Waits for it so long.

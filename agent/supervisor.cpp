@@ -124,6 +124,11 @@ std::optional<int> Supervisor::round_with_workers() const {
                     state_);
 }
 
+std::optional<int> Supervisor::running_round() const {
+  const auto* run = std::get_if<Running>(&state_);
+  return run ? std::optional(run->round) : std::nullopt;
+}
+
 bool Supervisor::held_by_kernel() const {
   const auto* stop = std::get_if<Stopping>(&state_);
   return stop && stop->held;

@@ -45,6 +45,7 @@ class Supervisor {
   std::optional<TimePoint> next_deadline() const;
   // Of which round there may be workers. Whoever comes back to a coordinator says so.
   std::optional<int> round_with_workers() const;
+  std::optional<int> running_round() const;  // and nobody has said that it is over
   // All that is left of it are workers that SIGKILL does not end.
   bool held_by_kernel() const;
   // For logs and the table of states: "running", ...

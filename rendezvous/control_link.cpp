@@ -10,9 +10,9 @@ namespace {
 constexpr std::size_t kInputBytes = 8 << 10;
 
 std::string reason(const std::error_code& error) {
-  if (error == asio::error::eof || error == asio::error::connection_reset)
-    return "the other side closed the connection";
-  return error.message();
+  const bool closed = error == asio::error::eof || error == std::errc::connection_reset ||
+                      error == std::errc::connection_aborted || error == std::errc::broken_pipe;
+  return closed ? "the other side closed the connection" : error.message();
 }
 
 }  // namespace

@@ -388,6 +388,12 @@ std::string encode(const FromAgent& message) {
           [](const NodeBack& m) {
             return Json{{"type", "back"}, {"round", m.round}, {"offer", to_json(m.offer)}};
           },
+          [](const NodeTold&) {
+            return Json{{"type", "told"}};
+          },
+          [](const JobWasOver& m) {
+            return Json{{"type", "was-over"}, {"outcome", to_json(m.outcome)}};
+          },
           [](const VoteRequest& m) {
             return Json{{"type", "vote-request"}, {"term", m.term}, {"record", to_json(*m.record)}};
           },
@@ -441,13 +447,18 @@ std::string encode(const ToAgent& message) {
             return out;
           },
           [](const EndJob& m) {
-            return Json{{"type", "end-job"}, {"outcome", to_json(m.outcome)}};
+            return Json{{"type", "end-job"}, {"outcome", to_json(m.outcome)}, {"for_all", m.for_all}};
+          },
+          [](const AllTold&) {
+            return Json{{"type", "all-told"}};
           },
           [](const Vote& m) {
             // told as later than it was, if anything
             const auto age = std::chrono::duration_cast<std::chrono::milliseconds>(m.heard_age).count();
-            return Json{
+            Json out{
                 {"type", "vote"}, {"term", m.term}, {"granted", m.granted}, {"heard_age_ms", age}, {"voter", m.voter}};
+            if (m.over) out["over"] = to_json(*m.over);
+            return out;
           },
       },
       message));
@@ -473,6 +484,8 @@ FromAgent decode_from_agent(std::string_view bytes, NodeId node) {
   if (type == "leaves") return NodeLeaves{node, fields.whole("signal", 1, NSIG)};
   if (type == "interrupted") return JobInterrupted{node, fields.whole("signal", 1, NSIG)};
   if (type == "back") return NodeBack{node, round(), offer()};
+  if (type == "told") return NodeTold{node};
+  if (type == "was-over") return JobWasOver{node, outcome_from(fields.object("outcome"))};
   if (type == "vote-request") {
     const Fields record = fields.object("record");
     const bool whole = record.has("nodes");
@@ -501,9 +514,12 @@ ToAgent decode_to_agent(std::string_view bytes) {
     return out;
   }
   if (type == "record") return KeepRecord{round_from(fields.object("record"))};
-  if (type == "vote")
-    return Vote{fields.whole("term", 0), fields.flag("granted"), milliseconds_from(fields, "heard_age_ms"),
-                fields.large("voter")};
+  if (type == "vote") {
+    Vote vote{fields.whole("term", 0), fields.flag("granted"), milliseconds_from(fields, "heard_age_ms"),
+              fields.large("voter")};
+    if (fields.has("over")) vote.over = outcome_from(fields.object("over"));
+    return vote;
+  }
   if (type == "failure-words") return FailureWords{fields.text("text", kTextMax)};
   if (type == "seat") return TakeSeat{seat_from(fields.object("seat")), fields.whole("term", 0)};
   if (type == "start") return StartRound{round()};
@@ -512,7 +528,8 @@ ToAgent decode_to_agent(std::string_view bytes) {
     if (fields.has("cause")) end.cause = failure_from(fields.object("cause"));
     return end;
   }
-  if (type == "end-job") return EndJob{outcome_from(fields.object("outcome"))};
+  if (type == "end-job") return EndJob{outcome_from(fields.object("outcome")), fields.flag("for_all")};
+  if (type == "all-told") return AllTold{};
   if (type != "heartbeat") unknown_type();
   HeartbeatAnswer answer{fields.large("number"), milliseconds_from(fields, "quorum_age_ms")};
   if (fields.has("attendance")) answer.attendance = attendance_from(fields.object("attendance"));

@@ -16,7 +16,7 @@
 
 namespace ddprun {
 
-constexpr int kControlProtocol = 3;
+constexpr int kControlProtocol = 4;
 
 // What all agents of one job have in common. Its run id is in the greeting already.
 struct Fingerprint {
@@ -53,8 +53,9 @@ struct CoordinatorCall {
   std::uint16_t control_port = 0;
 };
 // VoteRequest comes instead of a hello, too.
-using FromAgent = std::variant<Hello, Heartbeat, FailureWords, NodeReady, NodeConfirmed, NodeRunning, NodeDone,
-                               WorkerFailed, NodeLeaves, JobInterrupted, NodeBack, VoteRequest, CoordinatorCall>;
+using FromAgent =
+    std::variant<Hello, Heartbeat, FailureWords, NodeReady, NodeConfirmed, NodeRunning, NodeDone, WorkerFailed,
+                 NodeLeaves, JobInterrupted, NodeBack, NodeTold, JobWasOver, VoteRequest, CoordinatorCall>;
 
 // The first message to an agent.
 struct Welcome {
@@ -86,7 +87,7 @@ struct TakeSeat {  // hold it, confirm
   int term = 0;  // the record's is this and the seat's round
 };
 using ToAgent = std::variant<Welcome, Elsewhere, HeartbeatAnswer, FailureWords, KeepRecord, TakeSeat, StartRound,
-                             EndRound, EndJob, Vote>;
+                             EndRound, EndJob, AllTold, Vote>;
 
 class BadMessage : public std::runtime_error {
  public:

@@ -54,7 +54,8 @@ Coordinator::Coordinator(const RoundPolicy& policy, TimePoint now, std::uint64_t
     last_by_rank_.push_back(node.id);
     lose(node.id, {succession.workers_until, name_of(node.name, node.control.host)});
   }
-  if (record.coordinator == self) return;  // handed over
+  if (succession.over) state_ = Over{*succession.over, true};
+  if (succession.over || record.coordinator == self) return;  // handed over
   ledger_.charge_lost_node();
   if (const RoundNode* before = record.find(record.coordinator))
     taken_over_ = name_of(before->name, before->control.host) + " was lost, which coordinated the job";
@@ -63,18 +64,14 @@ Coordinator::Coordinator(const RoundPolicy& policy, TimePoint now, std::uint64_t
 std::vector<Order> Coordinator::on(const Message& message, TimePoint now) {
   now_ = now;
   if (std::holds_alternative<HandedOver>(state_)) return {};
-  if (const auto* over = std::get_if<Over>(&state_)) {
-    if (const auto* late = std::get_if<NodeReady>(&message))
-      return {Dismiss{late->node, outcome_for(late->node, over->outcome)}};
-    if (const auto* late = std::get_if<NodeBack>(&message)) return {Dismiss{late->node, over->outcome}};
-    return {};
-  }
-  std::erase_if(look_elsewhere_, [&](const auto& entry) { return entry.second <= now; });
   forget_lost(now);
+  if (auto* over = std::get_if<Over>(&state_)) return after_end(*over, message);
+  std::erase_if(look_elsewhere_, [&](const auto& entry) { return entry.second <= now; });
   return std::visit([&](const auto& m) { return handle(m, now); }, message);
 }
 
 std::optional<TimePoint> Coordinator::next_deadline() const {
+  if (is_over() && !lost_.empty()) return lost_until_;
   const auto* state = std::get_if<Gathering>(&state_);
   if (!state) return {};
   std::optional<TimePoint> next;
@@ -92,7 +89,8 @@ std::optional<TimePoint> Coordinator::next_deadline() const {
 std::vector<Electorate> Coordinator::electorates() const {
   std::vector<Electorate> out = electorates_;
   for (Electorate& one : out) std::erase_if(one.nodes, [&](NodeId node) { return gone_.contains(node); });
-  std::erase_if(out, [](const Electorate& one) { return one.nodes.empty(); });
+  const auto* over = std::get_if<Over>(&state_);
+  std::erase_if(out, [&](const Electorate& one) { return one.nodes.empty() || (over && one.has_quorum(over->told)); });
   return out;
 }
 
@@ -250,7 +248,69 @@ Coordinator::Orders Coordinator::handle(const JobAbandoned& message, TimePoint n
   return handle(NodeLost{message.node, now, "it gave up its part"}, now) + handle(NodeGone{message.node}, now);
 }
 
+Coordinator::Orders Coordinator::handle(const NodeTold&, TimePoint) { return {}; }
+
+// Others may have ended with it.
+Coordinator::Orders Coordinator::handle(const JobWasOver& message, TimePoint) {
+  lost_.erase(message.node);
+  Orders orders = end_job(message.outcome);
+  std::get<Over>(state_).inherited = true;
+  return orders;
+}
+
 Coordinator::Orders Coordinator::handle(const CoordinatorTick&, TimePoint now) { return go_on(now); }
+
+Coordinator::Orders Coordinator::after_end(Over& over, const Message& message) {
+  bool told = false;
+  Orders orders = std::visit(overloaded{
+                                 [&](const NodeReady& m) { return greet(over, m); },
+                                 [&](const NodeBack& m) { return greet(over, m); },
+                                 [&](const NodeTold& m) { return note_told(over, m.node), told = true, Orders{}; },
+                                 [&](const JobWasOver& m) { return note_told(over, m.node), told = true, Orders{}; },
+                                 [&](const NodeLost& m) { return note_lost(over, m), Orders{}; },
+                                 [&](const NodeGone& m) { return lost_.erase(m.node), gone_.insert(m.node), Orders{}; },
+                                 [&](const JobAbandoned& m) { return note_told(over, m.node), Orders{}; },
+                                 [](const auto&) { return Orders{}; },
+                             },
+                             message);
+  // Who comes late hears it again.
+  const bool all = over.untold.empty() && (lost_.empty() || !over.inherited);
+  if (all && (told || !over.announced)) {
+    over.announced = true;
+    orders.push_back(AllTold{});
+  }
+  return orders;
+}
+
+Coordinator::Orders Coordinator::greet(Over& over, const NodeReady& message) {
+  const bool of_the_job = members_.contains(message.node) || lost_.erase(message.node) != 0;
+  if (of_the_job) over.untold.insert(message.node);
+  Outcome outcome = over.outcome;
+  outcome.late = !of_the_job;
+  if (outcome.late) outcome.reason = "it had ended before this node came: " + outcome.reason;
+  return {Dismiss{message.node, std::move(outcome), of_the_job}};
+}
+
+Coordinator::Orders Coordinator::greet(Over& over, const NodeBack& message) {
+  lost_.erase(message.node);
+  over.untold.insert(message.node);
+  return {Dismiss{message.node, over.outcome, true}};
+}
+
+void Coordinator::note_told(Over& over, NodeId node) {
+  lost_.erase(node);
+  over.untold.erase(node);
+  over.told.insert(node);
+}
+
+void Coordinator::note_lost(Over& over, const NodeLost& message) {
+  if (over.untold.erase(message.node)) lose(message.node, {message.workers_until, ""});
+}
+
+bool Coordinator::all_told() const {
+  const auto* over = std::get_if<Over>(&state_);
+  return over && over->untold.empty() && lost_.empty();
+}
 
 Coordinator::Active* Coordinator::active(int round, NodeId node) {
   Active* state = active_with(node);
@@ -417,15 +477,11 @@ Coordinator::Orders Coordinator::dismiss(NodeId node, TimePoint now) {
   return Orders{Dismiss{node, std::move(*member.farewell)}} + go_on(now);
 }
 
-Outcome Coordinator::outcome_for(NodeId node, Outcome outcome) const {
-  outcome.late = !members_.contains(node);
-  if (outcome.late) outcome.reason = "it had ended before this node came: " + outcome.reason;
-  return outcome;
-}
-
 Coordinator::Orders Coordinator::end_job(Outcome outcome) {
-  state_ = Over{outcome};
-  return {EndJob{std::move(outcome)}};
+  Over over{outcome};
+  for (const auto& [node, member] : members_) over.untold.insert(node);
+  state_ = std::move(over);
+  return {EndJob{std::move(outcome), true}};
 }
 
 }  // namespace ddprun

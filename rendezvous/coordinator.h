@@ -11,6 +11,9 @@
 // begins a job waits, too, where a node knows of a round and looks for its own coordinator: the job may go on
 // elsewhere.
 //
+// The job's end is told to all, and confirmed by each. Who has been told goes when it hears that all have been; if the
+// coordinator dies before, it tells whoever is elected, so that all nodes end alike.
+//
 // Not thread-safe. A message that names another round than the current one is out of date and changes nothing.
 #pragma once
 #include <map>
@@ -77,9 +80,17 @@ struct JobElsewhere {  // it knows a round of a job that we did not coordinate, 
 struct JobAbandoned {  // it has given up its part, has no workers, and is another node by now
   NodeId node = 0;
 };
+struct NodeTold {  // it has heard the job's end, which is for all
+  NodeId node = 0;
+};
+struct JobWasOver {  // another coordinator has told it the job's end
+  NodeId node = 0;
+  Outcome outcome;
+};
 struct CoordinatorTick {};  // next_deadline() has come
-using Message = std::variant<NodeReady, NodeConfirmed, NodeRunning, NodeDone, WorkerFailed, NodeLeaves, JobInterrupted,
-                             NodeBack, NodeLost, NodeGone, JobElsewhere, JobAbandoned, CoordinatorTick>;
+using Message =
+    std::variant<NodeReady, NodeConfirmed, NodeRunning, NodeDone, WorkerFailed, NodeLeaves, JobInterrupted, NodeBack,
+                 NodeLost, NodeGone, JobElsewhere, JobAbandoned, NodeTold, JobWasOver, CoordinatorTick>;
 
 // To the agents of the round.
 struct FormRound {  // hold the record, confirm
@@ -97,24 +108,27 @@ struct EndRound {  // stop the round's workers, then be ready for another
 // To all agents, spares among them.
 struct EndJob {
   Outcome outcome;
+  bool for_all = false;  // false: for one node alone, which leaves, came too late or cannot be part of the job
 };
+struct AllTold {};  // whoever is here has heard the job's end
 // To one agent: its round is over.
 struct Recall {
   NodeId node = 0;
   int round = 0;
   std::string reason = {};
 };
-// To one agent: the job's end, for it alone.
+// To one agent: EndJob.
 struct Dismiss {
   NodeId node = 0;
   Outcome outcome;
+  bool for_all = false;
 };
 // This coordinator's node is not in the round that all have confirmed: it has ceased to be one, and the agents elect
 // that round's, who cannot but win.
 struct HandOver {
   NodeId successor = 0;
 };
-using Order = std::variant<FormRound, StartRound, EndRound, EndJob, Recall, Dismiss, HandOver>;
+using Order = std::variant<FormRound, StartRound, EndRound, EndJob, AllTold, Recall, Dismiss, HandOver>;
 
 struct RoundPolicy {
   int nodes_min = 1, nodes_max = 1;
@@ -142,8 +156,9 @@ constexpr std::size_t kAwaitedNamesMax = 8;
 // How an elected coordinator goes on where another one stopped.
 struct Succession {
   int term = 0;
-  Round record;             // that it was elected by
-  TimePoint workers_until;  // by then the record's workers are dead, on every node that has not said so before
+  Round record;                      // that it was elected by
+  TimePoint workers_until;           // by then the record's workers are dead, on every node that has not said so before
+  std::optional<Outcome> over = {};  // our agent had been told the job's end: the others have to hear it, no more
 };
 
 class Coordinator {
@@ -153,15 +168,20 @@ class Coordinator {
   Coordinator(const RoundPolicy& policy, TimePoint now, std::uint64_t jitter_seed = 0, std::optional<NodeId> self = {});
   Coordinator(const RoundPolicy& policy, TimePoint now, std::uint64_t jitter_seed, NodeId self,
               const Succession& succession);
-  // `now` never goes back. After EndJob, who comes is dismissed with the job's outcome, and every other answer is
-  // empty.
+  // `now` never goes back. After EndJob, who comes is dismissed with the job's outcome.
   std::vector<Order> on(const Message& message, TimePoint now);
   // When CoordinatorTick is due; nothing is polled.
   std::optional<TimePoint> next_deadline() const;
-  // Those by which another coordinator could be elected; whoever is known to be gone is left out. Contact to a quorum
+  // Those by which another coordinator could be elected, and go on: not where a quorum has heard the job's end. Whoever
+  // is known to be gone is left out. Contact to a quorum
   // of each is what the coordinator lives by.
   std::vector<Electorate> electorates() const;
   int term() const { return term_; }
+  bool is_over() const { return std::holds_alternative<Over>(state_); }
+  // It is over, and all know who may be there.
+  bool all_told() const;
+  // What becomes of a lost node still matters.
+  bool awaits(NodeId lost) const { return !is_over() || lost_.contains(lost); }
   // Empty while a round is under way or the job is over.
   std::optional<Attendance> attendance() const;
 
@@ -188,6 +208,11 @@ class Coordinator {
   };
   struct Over {
     Outcome outcome;
+    // An earlier coordinator ended it, or was lost: nodes of its round that are not here may not know.
+    bool inherited = false;
+    std::set<NodeId> untold = {};  // of those that are here
+    std::set<NodeId> told = {};
+    bool announced = false;  // AllTold
   };
   struct HandedOver {};
 
@@ -203,7 +228,16 @@ class Coordinator {
   Orders handle(const NodeGone& message, TimePoint now);
   Orders handle(const JobElsewhere& message, TimePoint now);
   Orders handle(const JobAbandoned& message, TimePoint now);
+  Orders handle(const NodeTold& message, TimePoint now);
+  Orders handle(const JobWasOver& message, TimePoint now);
   Orders handle(const CoordinatorTick& message, TimePoint now);
+
+  // After the end.
+  Orders after_end(Over& over, const Message& message);
+  Orders greet(Over& over, const NodeReady& message);
+  Orders greet(Over& over, const NodeBack& message);
+  void note_told(Over& over, NodeId node);
+  void note_lost(Over& over, const NodeLost& message);
 
   Active* active(int round, NodeId node);                           // null: another one, or none, or not with it
   Active* active_with(NodeId node);                                 // null: it is in no round
@@ -221,8 +255,7 @@ class Coordinator {
   void call_last(Gathering& state, TimePoint now) const;
   Orders form();
   std::vector<NodeId> by_rank() const;
-  Orders dismiss(NodeId node, TimePoint now);               // that leaves
-  Outcome outcome_for(NodeId node, Outcome outcome) const;  // that comes after the end
+  Orders dismiss(NodeId node, TimePoint now);  // that leaves
   Orders end_job(Outcome outcome);
 
   RoundPolicy policy_;

@@ -117,6 +117,7 @@ class CoordinatorServer::Impl {
         PeerListener::Hooks{[this](PeerConnection peer) { welcome(std::move(peer)); }, options_.log});
   }
   void knows(const RecordId& newest) { elsewhere_.record = newest; }
+  void knows_end(const Outcome& outcome) { end_ = outcome; }
   void offer_store(int round, const StoreGateway& store) { store_.emplace(round, store); }
 
   bool wait_until_left(std::chrono::milliseconds most) {
@@ -174,6 +175,7 @@ class CoordinatorServer::Impl {
   asio::io_context io_{1};                  // one thread
   std::optional<Coordinator> coordinator_;  // while we lead
   Elsewhere elsewhere_;                     // while we do not
+  std::optional<Outcome> end_;              // of the job
   RecordId newest_;                         // of what we lead
   QuorumContact contact_;
   TimePoint contact_at_, contact_known_at_;
@@ -188,7 +190,7 @@ class CoordinatorServer::Impl {
   std::vector<NodeId> round_;  // by group rank
   std::string record_;         // of it, as it is told; empty: there was none
   std::string reached_by_;     // an address of ours by which another host reached us
-  bool over_ = false, failed_ = false;
+  bool failed_ = false;
   std::list<PeerListener> listeners_;
   asio::steady_timer decision_, look_;
   std::optional<TimePoint> decide_at_;
@@ -228,7 +230,6 @@ void CoordinatorServer::Impl::lead() {
   contact_ = {};
   newest_ = {};
   record_.clear();
-  over_ = false;
   note_presence();
   decide_in_time();
   if (!looking_) look_around();
@@ -241,7 +242,6 @@ void CoordinatorServer::Impl::lead(const Succession& succession, TimePoint asked
   contact_known_at_ = attendance_known_at_ = {};
   newest_ = {succession.term, succession.record.number};
   record_.clear();
-  over_ = false;
   Duration in{};  // most will have come by themselves when it is their turn
   for (const RoundNode& node : succession.record.nodes) {
     contact_.answered(node.id, asked_at);
@@ -338,7 +338,7 @@ void CoordinatorServer::Impl::hello(CallerId id, const Hello& message) {
     return link.send(encode(ToAgent(where_else(link))));
   }
   if (knows_more) stop_leading({message.record.term, {}});
-  if (!coordinator_) return link.send(encode(ToAgent(where_else(link))));
+  if (!coordinator_) return link.send(encode(end_ ? ToAgent(EndJob{*end_, true}) : ToAgent(where_else(link))));
   admit(std::move(callers_.extract(id).mapped().link), message);
 }
 
@@ -441,7 +441,7 @@ void CoordinatorServer::Impl::lose(NodeId id, const std::string& how) {
 void CoordinatorServer::Impl::probe(NodeId id, const std::string& address, std::uint16_t port, Duration in) {
   std::error_code no_address;
   const auto parsed = asio::ip::make_address(address, no_address);
-  if (no_address || port == 0 || over_) return;
+  if (no_address || port == 0 || !coordinator_ || !coordinator_->awaits(id)) return;
   const auto on_refused = [this, id] {
     probes_.erase(id);
     coordinate(NodeGone{id});
@@ -474,7 +474,7 @@ Duration CoordinatorServer::Impl::probe_pause() const {
 
 void CoordinatorServer::Impl::look_around() {
   const TimePoint now = Clock::now();
-  if (coordinator_ && !over_ && quorum_age() > options_.lease) {
+  if (coordinator_ && !coordinator_->is_over() && quorum_age() > options_.lease) {
     options_.log("this node no longer coordinates the job: too many nodes are out of its reach");
     stop_leading({coordinator_->term(), {}});
   }
@@ -517,6 +517,7 @@ void CoordinatorServer::Impl::coordinate(const Message& message) {
   if (!coordinator_) return;
   for (const Order& order : coordinator_->on(message, Clock::now())) obey(order);
   decide_in_time();
+  if (coordinator_ && coordinator_->is_over()) note_presence();
 }
 
 void CoordinatorServer::Impl::obey(const Order& order) {
@@ -527,16 +528,15 @@ void CoordinatorServer::Impl::obey(const Order& order) {
                    attendance_known_at_ = {};
                    tell_round(o);
                  },
-                 [&](const EndJob& o) {
-                   over_ = true;
-                   tell_all(o);
-                   note_presence();
-                 },
+                 [&](const EndJob& o) { tell_all(o); },
+                 [&](const AllTold& o) { tell_all(o); },
                  [&](const Recall& o) {
                    const char* missed = "this node was out of reach, and the others regrouped";
                    tell(o.node, EndRound{o.round, false, o.reason.empty() ? missed : o.reason});
                  },
-                 [&](const Dismiss& o) { tell(o.node, EndJob{o.outcome}); },
+                 [&](const Dismiss& o) {
+                   tell(o.node, EndJob{o.outcome, o.for_all});
+                 },
                  [&](const HandOver&) {
                    stop_leading({coordinator_->term(), {}});
                  },
@@ -591,7 +591,7 @@ void CoordinatorServer::Impl::tell_all(const ToAgent& message) {
 
 void CoordinatorServer::Impl::note_presence() {
   const std::lock_guard lock(mutex_);
-  nobody_ = agents_.empty() && (over_ || !coordinator_);
+  nobody_ = agents_.empty() && (!coordinator_ || coordinator_->all_told());
   left_.notify_all();
 }
 
@@ -611,6 +611,9 @@ void CoordinatorServer::listen_also(const Listening& listening) {
 }
 void CoordinatorServer::knows(const RecordId& newest) {
   impl_->post([this, newest] { impl_->knows(newest); });
+}
+void CoordinatorServer::knows_end(const Outcome& outcome) {
+  impl_->post([this, outcome] { impl_->knows_end(outcome); });
 }
 void CoordinatorServer::offer_store(int round, const StoreGateway& store) {
   impl_->post([this, round, store] { impl_->offer_store(round, store); });

@@ -53,14 +53,16 @@ class CoordinatorServer {
   void refer_to(int term, const std::optional<ControlAddress>& coordinator);
   // The newest round that our agent has seen, for those who look for the coordinator.
   void knows(const RecordId& newest);
+  // The job is over, for all: so is told who looks for the coordinator.
+  void knows_end(const Outcome& outcome);
 
   void listen_also(const Listening& listening);  // as well; of open_listener(), ours from now on
 
   // Proxies of other nodes that come for that round's store get it; of an older one they do not.
   void offer_store(int round, const StoreGateway& store);
 
-  // Waits until every agent, told of the job's end or of another coordinator, has closed its connection; false where
-  // that takes longer.
+  // Waits until every agent, told of the job's end or of another coordinator, has closed its connection, and those that
+  // were lost before they had been told are dead; false where that takes longer.
   bool wait_until_left(std::chrono::milliseconds most);
 
  private:

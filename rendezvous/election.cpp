@@ -174,6 +174,11 @@ bool Election::can_win(bool without_coordinator) const {
   return true;
 }
 
+bool Election::is_alone() const {
+  return record_ && std::all_of(record_->nodes.begin(), record_->nodes.end(),
+                                [this](const RoundNode& node) { return node.id == self_ || dead_.contains(node.id); });
+}
+
 bool Election::is_absent(TimePoint now) const { return gone_ || now - heard_at_ >= timing_.absent_after; }
 
 std::vector<ElectionAction> Election::give_up() {

@@ -35,8 +35,9 @@ struct VoteRequest {
 struct Vote {
   int term = 0;  // the voter's, so that a candidate who lags behind catches up
   bool granted = false;
-  Duration heard_age = {};  // so long ago the voter last heard of a coordinator
-  NodeId voter = 0;         // an agent that was started again has its address, and is another one
+  Duration heard_age = {};           // so long ago the voter last heard of a coordinator
+  NodeId voter = 0;                  // an agent that was started again has its address, and is another one
+  std::optional<Outcome> over = {};  // the job's end, for all, which the voter was told: not the election's to decide
 };
 
 // From the connection to the coordinator.
@@ -118,7 +119,8 @@ class Election {
   // Whether one of this term is to be followed. What we stood for in vain does not count: nobody followed us.
   bool would_follow(int term) const { return in_touch_ ? term > followed_ : term >= newest_.term; }
   bool in_touch() const { return in_touch_; }
-  const RecordId& newest() const { return newest_; }                      // that it has seen; round 0: none
+  bool is_alone() const;                              // all other nodes of the record are known to be dead
+  const RecordId& newest() const { return newest_; }  // that it has seen; round 0: none
   const std::shared_ptr<const Round>& record() const { return record_; }  // null: none is held
 
  private:

@@ -99,3 +99,18 @@ TEST_CASE("nodes join, leave and join again, and every change trains again in ti
   CHECK(again.hosts == std::map<int, std::string>{{0, "host0"}, {1, "host2"}, {2, "host1"}});
   job.all_end_well({0, 1, 2});
 }
+
+TEST_CASE("nodes end alike, though the coordinator's host dies when only some have been told of the end", "[hosts]") {
+  if (!hosts_or_skip()) return;
+  HostJob job(3, elastic_over_hosts("2:3"));
+  for (const int host : {0, 1, 2}) job.start(host);
+  job.wait_for_world(3);
+  job.hosts.cut(2);
+  job[0].kill(SIGINT);
+  job[1].wait_for_output("^told", 30s);
+  job.hosts.cut(0);  // what its kernel has not sent yet is gone, too
+  job.kill_node(0);
+  job.hosts.mend({2});
+  CHECK(job[1].wait_exit(30s) == exited(130));
+  CHECK(job[2].wait_exit(30s) == exited(130));
+}

@@ -34,6 +34,13 @@ int free_port() {
   return listening.port;
 }
 
+bool can_be_listened_on(int port) try {
+  close(open_listener("127.0.0.1", static_cast<std::uint16_t>(port)).fd);
+  return true;
+} catch (const Error&) {
+  return false;
+}
+
 struct Nodes {
   explicit Nodes(std::vector<std::string> options) : options(std::move(options)) {}
 
@@ -327,6 +334,19 @@ TEST_CASE("one token, and nobody without it joins", "[nodes]") {
   CHECK(nodes[2].wait_exit(kLimit).code == 0);
 }
 
+TEST_CASE("of a node that is killed the others hear that it closed its connection, under a token, too", "[nodes]") {
+  Nodes nodes(elastic("1:2"));
+  nodes.folder.write("token", "0123456789abcdef0123456789abcdef\n");
+  nodes.add({"--rdzv-conf=is_host=true", "--token-file=token"});
+  nodes.add({"--rdzv-conf=is_host=false", "--token-file=token"});
+  nodes.wait_for_round("1/1/2", 1);
+  nodes[1].kill(SIGKILL);
+  nodes.wait_for_round("2/0/1", 0);
+  CHECK(has(nodes[0].err(), "was lost: the other side closed the connection"));
+  nodes.let_workers_end();
+  CHECK(nodes[0].wait_exit(kLimit).code == 0);
+}
+
 TEST_CASE("with --store-proxy, and with a token, workers find the round's store at their own agent", "[nodes][fast]") {
   const bool by_token = GENERATE(false, true);
   Nodes nodes(fixed(2, free_port()));
@@ -344,6 +364,24 @@ TEST_CASE("with --store-proxy, and with a token, workers find the round's store 
   CHECK(there.at(1) == there.at(2));
   CHECK(far.at(2) == there.at(2));
   CHECK(far.at(1) != there.at(1));
+}
+
+TEST_CASE("when a job is stopped nobody is told that the store is gone, though a worker is left", "[nodes]") {
+  Nodes nodes(fixed(2, free_port()));
+  const std::string early = "trap 'exit 0' TERM; echo \"store $DDPRUN_MASTER_PORT\"; while :; do sleep 0.02; done";
+  const std::string late =
+      "trap 'while [ ! -e go ]; do sleep 0.02; done; exit 0' TERM; echo up; while :; do sleep 0.02; done";
+  nodes.add({"--node-rank=0", "--store-proxy"}, early);
+  nodes.add({"--node-rank=1", "--store-proxy"}, late);
+  const int store = std::stoi(nodes[0].wait_for_output("store (\\d+)\n", kLimit).at(1));
+  nodes[1].wait_for_output("up", kLimit);
+  nodes[0].kill(SIGINT);
+  CHECK(eventually([&] { return can_be_listened_on(store); }, kLimit));
+  nodes.let_workers_end();
+  CHECK(nodes[0].wait_exit(kLimit).code == 130);
+  const Ended left = nodes[1].wait_exit(kLimit);
+  CHECK(left.code == 130);
+  CHECK_FALSE(has(left.err, "out of reach"));
 }
 
 TEST_CASE("of two nodes, without the one that coordinates, the other ends the job, to be requeued", "[nodes]") {

@@ -78,6 +78,8 @@ TEST_CASE("what an agent says arrives as it was said, by the connection's node",
   CHECK(said(NodeLeaves{1, SIGTERM}).signal == SIGTERM);
   CHECK(said(JobInterrupted{1, SIGINT}).signal == SIGINT);
   CHECK(said(NodeBack{1, 4, offer}).round == 4);
+  CHECK(said(NodeTold{1}).node == said(NodeBack{1, 4, offer}).node);
+  CHECK(said(JobWasOver{1, {Verdict::interrupted, SIGINT, "why", {}}}).outcome.signal == SIGINT);
 }
 
 TEST_CASE("what the coordinator says arrives as it was said", "[control]") {
@@ -105,6 +107,11 @@ TEST_CASE("what the coordinator says arrives as it was said", "[control]") {
   const Outcome outcome = told(EndJob{{verdict, SIGINT, "why", failure, true}}).outcome;
   CHECK(outcome.late);
   CHECK_FALSE(told(EndJob{{verdict, SIGINT, "why", failure}}).outcome.late);
+  CHECK_FALSE(told(EndJob{{verdict, SIGINT, "why", failure}}).for_all);
+  CHECK(told(EndJob{{verdict, SIGINT, "why", failure}, true}).for_all);
+  told(AllTold{});
+  CHECK_FALSE(told(Vote{3, true, 7ms, 77}).over);
+  CHECK(told(Vote{3, false, 7ms, 77, Outcome{verdict, SIGINT, "why", failure}}).over->verdict == verdict);
   CHECK(outcome.verdict == verdict);
   CHECK(outcome.signal == SIGINT);
   CHECK(outcome.reason == "why");

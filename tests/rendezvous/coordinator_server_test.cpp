@@ -220,8 +220,9 @@ TEST_CASE("without the token nobody joins, and the agent is told so", "[control]
 }
 
 TEST_CASE("an agent that dies is missed at once, and the others go on without its workers", "[control]") {
-  Place place(nodes(1, 2), 60s);
-  Agent one(place, "one"), two(place, "two");
+  const std::string token = GENERATE("", "0123456789abcdef0123456789abcdef");
+  Place place(nodes(1, 2), 60s, token);
+  Agent one(place, "one", kJob, token), two(place, "two", kJob, token);
   one.join();
   two.join();
   one.hear<TakeSeat>();

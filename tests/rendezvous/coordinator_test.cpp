@@ -572,6 +572,92 @@ TEST_CASE("an elected coordinator waits as long as workers out of its reach may 
   CHECK(job.only<FormRound>(CoordinatorTick{}, 6s).round.number == 5);
 }
 
+TEST_CASE("all are told when each of them has heard the job's end", "[coordinator][job_end]") {
+  Job job(fixed(3));
+  job.run({0, 1, 2});
+  CHECK(job.only<EndJob>(JobInterrupted{0, SIGINT}).for_all);
+  CHECK(job.on(NodeTold{0}).empty());
+  CHECK(job.on(NodeTold{2}).empty());
+  CHECK_FALSE(job.coordinator.all_told());
+  SECTION("the last one, too") {
+    job.only<AllTold>(NodeTold{1});
+    CHECK(job.coordinator.all_told());
+  }
+  SECTION("or it is lost, and the coordinator stays until that one is back") {
+    job.only<AllTold>(lost(1, job.now + 6s));
+    CHECK_FALSE(job.coordinator.all_told());
+    CHECK(job.coordinator.awaits(1));
+    CHECK(job.only<Dismiss>(NodeBack{1, 1, ready(1).offer}).for_all);
+    CHECK_FALSE(job.coordinator.all_told());
+    job.only<AllTold>(NodeTold{1});
+    CHECK(job.coordinator.all_told());
+  }
+  SECTION("or dead") {
+    job.on(lost(1, job.now + 6s));
+    job.on(NodeGone{1});
+    CHECK(job.coordinator.all_told());
+  }
+  SECTION("or its workers must be dead by now") {
+    job.on(lost(1, job.now + 6s));
+    CHECK(job.coordinator.next_deadline() == job.now + 6s);
+    job.on(CoordinatorTick{}, 6s);
+    CHECK(job.coordinator.all_told());
+  }
+}
+
+TEST_CASE("who has heard the job's end and is lost then, or leaves, is not waited for", "[coordinator][job_end]") {
+  Job job(fixed(2));
+  job.run({0, 1});
+  job.on(JobInterrupted{0, SIGINT});
+  job.on(NodeTold{0});
+  job.on(NodeTold{1});
+  CHECK(job.on(lost(1, job.now + 6s)).empty());
+  CHECK(job.coordinator.all_told());
+  CHECK_FALSE(job.coordinator.awaits(1));
+}
+
+TEST_CASE("a coordinator needs no contact to those that have heard the job's end and left", "[coordinator][job_end]") {
+  Job job(fixed(3));
+  job.coordinator = Coordinator(fixed(3), t0, 0, 1);
+  job.run({1, 2, 3});
+  job.on(JobInterrupted{1, SIGINT});
+  CHECK(job.coordinator.electorates() == std::vector<Electorate>{{1, {1, 2, 3}}});
+  job.on(NodeTold{1});
+  CHECK(job.coordinator.electorates() == std::vector<Electorate>{{1, {1, 2, 3}}});
+  job.on(NodeTold{3});
+  CHECK(job.coordinator.electorates().empty());
+}
+
+TEST_CASE("whoever is elected ends the job as a node says that it ended", "[coordinator][job_end]") {
+  const Outcome success{Verdict::success, 0, "all workers ended well", {}};
+  SECTION("one that does not know it") {
+    Successor job({.nodes_min = 2, .nodes_max = 3}, 2, record_of({1, 2, 3}, 1, 4));
+    job.on(back(2, 4));
+    const EndJob end = job.only<EndJob>(JobWasOver{3, success});
+    CHECK(end.for_all);
+    CHECK(end.outcome.verdict == Verdict::success);
+    CHECK(job.on(NodeTold{2}).empty());  // node 1 may live, and not know
+    CHECK_FALSE(job.coordinator.all_told());
+    job.only<AllTold>(NodeGone{1});
+    CHECK(job.coordinator.all_told());
+  }
+  SECTION("or itself") {
+    Job job({});
+    job.coordinator =
+        Coordinator({.nodes_min = 2, .nodes_max = 3}, t0, 0, 2, {1, record_of({1, 2, 3}, 1, 4), t0 + 6s, success});
+    CHECK(job.coordinator.is_over());
+    CHECK(job.on(JobWasOver{2, success}).empty());  // our own agent
+    job.on(NodeGone{1});
+    CHECK_FALSE(job.coordinator.all_told());
+    const Dismiss end = job.only<Dismiss>(back(3, 4));
+    CHECK(end.for_all);
+    CHECK(end.outcome.verdict == Verdict::success);
+    CHECK_FALSE(end.outcome.late);
+    job.only<AllTold>(NodeTold{3});
+    CHECK(job.coordinator.all_told());
+  }
+}
+
 TEST_CASE("no round forms without a quorum of the last one, except of those that are known to be gone",
           "[coordinator]") {
   Job job({.nodes_min = 2, .nodes_max = 5});

@@ -118,6 +118,22 @@ void Cluster::run() {
     invariant(one->finished || !one->alive, "every agent finishes");
     invariant(one->running.empty(), "no worker is left at the end");
   }
+  end_alike();
+}
+
+// Whatever becomes of the coordinator that decided the job's end: if one that heard it lives, all do.
+void Cluster::end_alike() {
+  for (const auto& one : nodes_)
+    if (told_first_.contains(one->id) && one->alive && !one->left) outcomes_.push_back(*one->finished_with);
+  const bool nobody_knows = std::none_of(told_first_.begin(), told_first_.end(),
+                                         [&](NodeId id) { return node(id).alive && node(id).in_last_round; });
+  if (cut_at_end_ || nobody_knows) return;
+  for (const auto& one : nodes_) {
+    if (!one->in_last_round || !one->alive || one->signal != 0) continue;
+    if (!one->finished_with || one->finished_with->verdict != end_->verdict)
+      throw std::logic_error("broken: nodes that heard of the job's end tell the others, node" +
+                             std::to_string(one->id));
+  }
 }
 
 void Cluster::note(const std::string& line) {
@@ -134,7 +150,7 @@ std::vector<NodeId> Cluster::living() {
 
 std::optional<NodeId> Cluster::leader() {
   for (const NodeId id : living())
-    if (node(id).office && !node(id).office->over) return id;
+    if (node(id).office && !node(id).office->coordinator.is_over()) return id;
   return {};
 }
 
@@ -189,6 +205,7 @@ void Cluster::cut(NodeId id) {
     if (other != id && net_.chance(0.3)) apart.push_back(other);
   const int side = ++sides_;
   ++cuts_;
+  cut_at_end_ = cut_at_end_ || ended_by_;
   for (const NodeId one : apart) net_.put(one, side), note(one, "out of the others' reach");
   break_visits();
   disturbed();
@@ -239,6 +256,7 @@ void Cluster::succeed_itself(NodeId id) {
   const NodeId next = add_node({}, self.slot);
   node(next).instead_of = id;
   node(next).begins_anew = node(next).seated = true;
+  node(next).in_last_round = std::exchange(self.in_last_round, false);  // it is the same agent
   node(next).offer.rounds = node(id).newest.round;
   node(next).alone_since = net_.now();
   note(next, "begins anew, instead of node" + std::to_string(id));
@@ -286,7 +304,7 @@ bool Cluster::quorum_in_reach() {
   std::set<RecordId> tried;
   return std::any_of(there.begin(), there.end(), [&](NodeId id) {
     const auto& office = node(id).office;
-    if (office && !office->over && stays_coordinator(id)) {
+    if (office && !office->coordinator.is_over() && stays_coordinator(id)) {
       const auto electorates = office->coordinator.electorates();
       if (have_quorum(electorates, office->newest)) return true;
     }
@@ -399,8 +417,9 @@ void Cluster::try_again(NodeId id, Duration pause, bool gone, const RecordId& kn
     if (node(id).attempt == attempt) connect(id);
   });
   self.first_place.asked(known, net_.now());
+  if (self.end) await_no_longer(id);
   elect(id, OutOfTouch{gone, self.heard_at});
-  if (!here(id) || self.abandons) return;
+  if (!here(id) || self.abandons || self.end) return;
   lead_if_first(id);
   // As the agent does without a coordinator.
   if (!self.alone_since) self.alone_since = net_.now();
@@ -433,6 +452,8 @@ void Cluster::welcomed(NodeId id, const Welcome& welcome) {
   }
   self.alone_since.reset();
   beat(id, self.attempt);
+  self.leaves_at = TimePoint::max();
+  if (self.end) return to_coordinator(id, JobWasOver{id, *self.end});
   if (const auto round = self.supervisor.round_with_workers())
     to_coordinator(id, NodeBack{id, *round, self.offer});
   else
@@ -521,9 +542,14 @@ void Cluster::hear(NodeId id, const ToAgent& message) {
                    happen(id, RoundEnded{m.round, m.planned});
                  },
                  [&](const EndJob& m) {
-                   self.told = true;
+                   if (m.for_all) {
+                     to_coordinator(id, NodeTold{id});
+                     if (std::exchange(self.end, self.end ? self.end : m.outcome)) return;
+                     if (!self.welcome) await_no_longer(id);
+                   }
                    happen(id, JobEnded{m.outcome});
                  },
+                 [&](const AllTold&) { self.all_told = true; },
                  [](const auto&) {},
              },
              message);
@@ -553,7 +579,8 @@ void Cluster::carry_out(NodeId id, const ElectionAction& action, NodeId from) {
                  },
                  [&](const GiveVote& a) {
                    if (a.vote.granted) votes_[{node(from).job, a.vote.term, from}].insert(id);
-                   net_.post(id, from, [this, from, id, vote = a.vote] {
+                   net_.post(id, from, [this, from, id, vote = a.vote, end = node(id).end] {
+                     if (end) hear(from, EndJob{*end, true});
                      elect(from, VoteGiven{id, vote});
                      if (options_.broken != Break::count_twice || !node(from).election.record()) return;
                      for (const auto record = node(from).election.record(); const RoundNode& other : record->nodes)
@@ -567,6 +594,8 @@ void Cluster::carry_out(NodeId id, const ElectionAction& action, NodeId from) {
                    go_to(id, from);
                  },
                  [&](const GiveUp& a) {
+                   Node& self = node(id);
+                   if (self.end) return void(self.leaves_at = self.election.is_alone() ? net_.now() : self.leaves_at);
                    if (a.certain) return begin_anew(id);
                    happen(id, JobEnded{{Verdict::out_of_reach, 0, "the coordinator is gone, or out of reach", {}}});
                  },
@@ -578,6 +607,8 @@ void Cluster::carry_out(NodeId id, const ElectionAction& action, NodeId from) {
 void Cluster::ask_for_vote(NodeId id, NodeId voter, const std::shared_ptr<const VoteRequest>& request) {
   net_.post(id, voter, [this, voter, request, id] {
     if (here(voter)) return elect(voter, VoteRequested{*request}, id);
+    if (const auto& end = node(voter).end; listens(voter) && end)
+      return net_.post(voter, id, [this, id, end = *end] { hear(id, EndJob{end, true}); });
     if (node(voter).host_down || (listens(voter) && who_answers(voter) == voter)) return;
     net_.post(voter, id, [this, id, voter] { elect(id, NodeDead{voter}); });
   });
@@ -604,7 +635,7 @@ void Cluster::take_the_lead(NodeId id, const Lead& won) {
   for (const Electorate& electorate : won.record.electorates())
     invariant(electorate.has_quorum(votes), "who is elected was given the votes of a quorum");
   const Duration fence = options_.broken == Break::no_fence ? Duration::zero() : kLease + kBeyondLease;
-  lead(id, Succession{won.term, won.record, won.heard_at + fence}, won.asked_at);
+  lead(id, Succession{won.term, won.record, won.heard_at + fence, node(id).end}, won.asked_at);
   node(id).calling = won;
   go_to(id, id);
   call(id, won.term, net_.now() + kCallAgainFor);
@@ -683,6 +714,10 @@ void Cluster::hello(NodeId at, NodeId id, Network::LinkId link, const RecordId& 
     if (options_.broken == Break::no_patience) host.first_place = FirstPlace(1);
     return answer_elsewhere(at, id, link);
   }
+  if (!host.office && host.end && options_.broken != Break::silent_end)
+    return net_.send(link, id, [this, id, link, end = *host.end] {
+      if (here(id) && node(id).link == link) hear(id, EndJob{end, true});
+    });
   if (!host.office) return answer_elsewhere(at, id, link);
   Office& office = *host.office;
   if (office.peers.contains(id)) lose(at, id, "it connected anew", false);
@@ -752,7 +787,8 @@ void Cluster::lose(NodeId at, NodeId id, const std::string& how, bool closed) {
 void Cluster::probe(NodeId at, int serial, NodeId id) {
   net_.after(net_.milliseconds(100), [this, at, serial, id] {
     Node& host = node(at);
-    if (!listens(at) || !host.office || host.office->serial != serial || host.office->over) return;
+    if (!listens(at) || !host.office || host.office->serial != serial) return;
+    if (!host.office->coordinator.awaits(id)) return;
     if (host.office->peers.contains(id)) return;
     const Node& other = node(id);
     if (other.running.empty() && !listens(id) && !other.host_down && who_answers(id) == id && net_.reaches(at, id))
@@ -764,7 +800,7 @@ void Cluster::probe(NodeId at, int serial, NodeId id) {
 void Cluster::look_around(NodeId at, int serial) {
   Node& host = node(at);
   if (!listens(at) || !host.office || host.office->serial != serial) return;
-  if (!host.office->over && quorum_age(*host.office, at) > kLease) {
+  if (!host.office->coordinator.is_over() && quorum_age(*host.office, at) > kLease) {
     note(at, "stops coordinating: too many nodes are out of its reach");
     return stop_leading(at, {host.office->coordinator.term(), {}}, {});
   }
@@ -810,22 +846,33 @@ void Cluster::obey(NodeId at, const Order& order) {
                  },
                  [&](const EndJob& o) {
                    note("the job ends: " + o.outcome.reason);
-                   office.over = true;
-                   if (!ended_by_) ended_by_ = office.serial;
-                   if (!ended_at_) ended_at_ = net_.now();
+                   const bool first = !ended_by_;
+                   if (first) {
+                     ended_by_ = office.serial;
+                     ended_at_ = net_.now();
+                     cut_at_end_ = cuts_ > 0;
+                   }
                    if (o.outcome.verdict == Verdict::too_few_nodes || o.outcome.verdict == Verdict::too_few_left)
                      invariant(!enough_are_there(), "nobody times out waiting for nodes that are there");
-                   for (const auto& [id, peer] : office.peers) {
-                     node(id).counts = ended_by_ == office.serial;
-                     to_node(at, id, o);
+                   if (first) {
+                     end_ = o.outcome;
+                     for (const NodeId id : office.round) node(id).in_last_round = office.peers.contains(id);
                    }
+                   for (const auto& [id, peer] : office.peers) to_node(at, id, o);
+                   if (first && options_.last_breath > 0 && net_.chance(options_.last_breath))
+                     net_.after(net_.milliseconds(20), [this, at] {
+                       if (node(at).alive) kill_agent(at);
+                     });
+                 },
+                 [&](const AllTold& o) {
+                   for (const auto& [id, peer] : office.peers) to_node(at, id, o);
                  },
                  [&](const Recall& o) {
                    to_node(at, o.node, EndRound{o.round, false, o.reason});
                  },
                  [&](const Dismiss& o) {
                    note(o.node, "is dismissed: " + o.outcome.reason);
-                   to_node(at, o.node, EndJob{o.outcome});
+                   to_node(at, o.node, EndJob{o.outcome, o.for_all});
                  },
                  [&](const HandOver& o) {
                    note(at, "hands over to node" + std::to_string(o.successor));
@@ -871,8 +918,12 @@ void Cluster::to_node(NodeId at, NodeId id, const ToAgent& message) {
   const Office& office = *node(at).office;
   const auto found = office.peers.find(id);
   if (found == office.peers.end()) return;
-  net_.send(found->second.link, id, [this, id, link = found->second.link, message] {
-    if (node(id).link == link) hear(id, message);
+  const auto* end = std::get_if<EndJob>(&message);
+  const bool first_end = end && end->for_all && ended_by_ == office.serial;
+  net_.send(found->second.link, id, [this, id, link = found->second.link, message, first_end] {
+    if (node(id).link != link) return;
+    if (first_end && here(id)) told_first_.insert(id);
+    hear(id, message);
   });
 }
 
@@ -932,25 +983,42 @@ void Cluster::carry_out(NodeId id, const Action& action) {
              action);
 }
 
-// It stays for the others where it coordinates: until they have been told.
+bool Cluster::may_leave(NodeId id) {
+  const Node& self = node(id);
+  return !self.end || self.all_told || net_.now() >= self.leaves_at || options_.broken == Break::silent_end;
+}
+
+void Cluster::await_no_longer(NodeId id) {
+  node(id).leaves_at = std::min(node(id).leaves_at, net_.now() + kLease + kBeyondLease);
+}
+
 void Cluster::finish(NodeId id, const Outcome& outcome) {
   Node& self = node(id);
   invariant(self.running.empty(), "an agent that finishes has no workers");
   note(id, "finishes: " + outcome.reason);
   hold_progress(id, outcome);
-  if (self.told && self.counts && !self.left && !outcome.late && outcome.verdict != Verdict::refused)
-    outcomes_.push_back(outcome);
+  self.finished_with = outcome;
+  leave_when_told(id, net_.now() + kGoodbye);
+}
+
+// It stays for the others: until all know of the end, and where it coordinates until they have been told.
+void Cluster::leave_when_told(NodeId id, TimePoint at_last) {
+  Node& self = node(id);
+  if (!here(id)) return;
+  if (!may_leave(id) && net_.now() < at_last)
+    return net_.after(50ms, [this, id, at_last] { leave_when_told(id, at_last); });
   hang_up(id);
   self.finished = true;
-  if (self.office && !self.office->over) disturbed();  // the coordinator goes with it
+  if (self.office && !self.office->coordinator.is_over()) disturbed();  // the coordinator goes with it
   whole_since_.reset();
-  if (outcome.verdict == Verdict::out_of_reach || outcome.verdict == Verdict::too_few_left) start_again(self.slot);
-  exit_when_left(id, net_.now() + kGoodbye);
+  const Verdict verdict = self.finished_with->verdict;
+  if (verdict == Verdict::out_of_reach || verdict == Verdict::too_few_left) start_again(self.slot);
+  exit_when_left(id, at_last);
 }
 
 void Cluster::exit_when_left(NodeId id, TimePoint at_last) {
   Node& self = node(id);
-  const bool left = !self.office || (self.office->over && self.office->peers.empty());
+  const bool left = !self.office || (self.office->coordinator.all_told() && self.office->peers.empty());
   if (!left && net_.now() < at_last) return net_.after(100ms, [this, id, at_last] { exit_when_left(id, at_last); });
   self.exited = true;
   vanish(id);

@@ -37,7 +37,8 @@ enum class Break {
   no_confirmation,  // workers start as soon as their agent has its seat
   no_standing,      // nobody stands for election
   old_keys,         // a node's store keeps the keys of the round before
-  no_patience       // a coordinator without a round stops for good where a node knows of one
+  no_patience,      // a coordinator without a round stops for good where a node knows of one
+  silent_end        // who was told the job's end leaves without a word to the others
 };
 
 struct ClusterOptions {
@@ -63,6 +64,7 @@ struct ClusterOptions {
   double slow_names = 0;     // chance that the look-up of a place takes up to 8 s
   double busy_ports = 0;     // chance that a place's port is busy for up to a minute when its node starts
   int beheads = 0;           // of kills, cuts and leaves: those that choose the coordinator's node
+  double last_breath = 0;    // chance that the coordinator's node is killed when it has decided that the job ends
   Break broken = Break::none;
 };
 
@@ -75,8 +77,7 @@ class Cluster {
   int rounds() const { return static_cast<int>(started_.size()); }
   int elections() const { return elections_; }
   const RestartCounts& charged() const { return charged_; }
-  // Of those that were told the job's end: neither killed, nor refused, nor asked to leave, nor out of the reach of the
-  // coordinator that decided it first.
+  // Of those that the coordinator which decided the job's end told of it, neither killed nor asked to leave.
   const std::vector<Outcome>& outcomes() const { return outcomes_; }
   const std::string& transcript() const { return transcript_; }  // what happened, a line each
 
@@ -102,7 +103,6 @@ class Cluster {
     std::vector<NodeId> round = {};
     std::optional<Round> record = {};
     std::optional<TimePoint> tick_at = {};  // planned
-    bool over = false;
   };
   struct RoundStore {
     RoundStore();
@@ -136,10 +136,15 @@ class Cluster {
     JobRound round;
     std::set<int> running, deaf;                          // local ranks
     bool alive = true, finished = false, exited = false;  // finished: it is there for the others only
-    bool left = false, seated = false, told = false, counts = false;
-    bool at_place = false;   // it listens at its slot's place
-    bool host_down = false;  // nothing there answers
-    bool abandons = false;   // it ends its workers, then another one begins anew
+    bool left = false, seated = false;
+    bool in_last_round = false;            // when the job's end was decided
+    std::optional<Outcome> end;            // the job's, for all
+    std::optional<Outcome> finished_with;  // its own
+    bool all_told = false;
+    TimePoint leaves_at = TimePoint::max();  // where nobody coordinates after the end
+    bool at_place = false;                   // it listens at its slot's place
+    bool host_down = false;                  // nothing there answers
+    bool abandons = false;                   // it ends its workers, then another one begins anew
     NodeId instead_of = 0;
     bool begins_anew = false;  // and not for long, if nobody else does
     int signal = 0;            // somebody wants it to end
@@ -267,6 +272,10 @@ class Cluster {
   void sweep(NodeId id, int round);
   void plan_tick(NodeId id);
   void finish(NodeId id, const Outcome& outcome);
+  bool may_leave(NodeId id);
+  void await_no_longer(NodeId id);
+  void leave_when_told(NodeId id, TimePoint at_last);
+  void end_alike();
   void exit_when_left(NodeId id, TimePoint at_last);
   void hold_invariants(NodeId id, const JobRound& starting);
 
@@ -281,7 +290,10 @@ class Cluster {
   bool quorum_at_calm_ = false;               // by then, of those who can be waited for
   std::optional<TimePoint> whole_since_;      // calm, and somebody lives in every slot
   std::optional<TimePoint> ended_at_;
-  int ended_by_ = 0;  // the first coordinator that decided so; 0: none yet
+  int ended_by_ = 0;             // the first coordinator that decided so; 0: none yet
+  std::optional<Outcome> end_;   // as it decided
+  std::set<NodeId> told_first_;  // by it
+  bool cut_at_end_ = false;      // some were out of the others' reach then, or since
   int sides_ = 0, serials_ = 0, elections_ = 0, stores_ = 0, visits_ = 0;
   int jobs_ = 0, starts_ = 0;                                       // starts: of nodes, again
   std::set<std::pair<int, int>> terms_;                             // jobs and terms in which somebody was elected

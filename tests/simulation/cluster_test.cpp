@@ -46,6 +46,7 @@ ClusterOptions troubled(std::uint64_t seed) {
   options.leaves = up_to(2);
   options.joins = up_to(4);
   options.beheads = up_to(2);
+  options.last_breath = 0.3;
   return options;
 }
 
@@ -60,6 +61,21 @@ ClusterOptions torn(std::uint64_t seed) {
   options.kills = 2;
   options.cuts = 12;
   options.beheads = 4;
+  return options;
+}
+
+// The coordinator dies as soon as it has decided that the job ends, and mostly nothing else happens.
+ClusterOptions beheaded_at_the_end(std::uint64_t seed) {
+  std::mt19937_64 random(seed);
+  const auto up_to = [&](int most) { return static_cast<int>(random() % static_cast<unsigned>(most + 1)); };
+  ClusterOptions options{.agents = 2 + up_to(7), .seed = seed};
+  options.fixed_ranks = up_to(1) == 0;
+  options.nodes_max = options.agents;
+  options.nodes_min = options.fixed_ranks ? options.agents : 1 + up_to(options.agents - 1);
+  options.leaves = up_to(1);
+  options.interrupt = 0.3;
+  options.silent = 0.3;
+  options.last_breath = 1;
   return options;
 }
 
@@ -145,6 +161,11 @@ TEST_CASE("healthy nodes always form a round, whoever is lost and returns empty,
       .run([](std::uint64_t seed) { all_is_well(returning(seed)); });
 }
 
+TEST_CASE("nodes end alike, though the coordinator dies when only some have been told of the job's end", "[cluster]") {
+  Series("simulation: 2 to 9 agents, the coordinator dies as soon as it has ended the job: all end alike", 400, 10'000)
+      .run([](std::uint64_t seed) { all_is_well(beheaded_at_the_end(seed)); });
+}
+
 TEST_CASE("one round runs at a time among a thousand agents in trouble", "[cluster]") {
   Series("simulation: 1,000 agents, and the coordinator in trouble: invariants hold", kMany == 1000 ? 5 : 1, 100)
       .run([](std::uint64_t seed) { all_is_well(large(seed)); });
@@ -161,9 +182,11 @@ TEST_CASE("the simulation notices code that is wrong in one of these ways", "[cl
       {"nobody stands for election where the coordinator is gone", Break::no_standing},
       {"workers see the keys that an earlier round left in the store", Break::old_keys},
       {"a coordinator that begins stops for good where a node knows of a round", Break::no_patience},
+      {"who was told the job's end leaves without a word to the others", Break::silent_end},
   }));
   INFO(what);
   const auto options = broken == Break::no_patience   ? returning
+                       : broken == Break::silent_end  ? beheaded_at_the_end
                        : broken == Break::no_standing ? troubled  // who is torn may well give up
                                                       : torn;
   CHECK(is_noticed_among(400, options, [how = broken](ClusterOptions& changed) { changed.broken = how; }));
@@ -188,3 +211,6 @@ TEST_CASE("equal seeds give equal runs", "[cluster]") {
   two.run();
   CHECK(one.transcript() == two.transcript());
 }
+
+TEST_CASE("one seed", "[.one]") { all_is_well(beheaded_at_the_end(std::stoull(std::getenv("SEED")))); }
+TEST_CASE("one troubled seed", "[.two]") { all_is_well(troubled(std::stoull(std::getenv("SEED")))); }
