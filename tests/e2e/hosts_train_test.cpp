@@ -16,6 +16,8 @@ using namespace std::chrono_literals;
 
 namespace {
 
+using Words = std::vector<std::string>;
+
 constexpr int kHosts = 3;
 constexpr int kEpochs = 12, kSteps = 16;     // 1,500 digits, 3 ranks, 32 a step
 constexpr int kFaults = 2, kEpochsEach = 4;  // the rest is what a run still has to do after the last fault
@@ -136,7 +138,37 @@ void strike_and_finish(std::uint64_t seed) {
               kTrainLimit) == exited(0));
 }
 
+// Ranks that a person starts in a new network namespace, where lo is down.
+Ended by_hand_without_loopback(const TempFolder& folder, const std::string& environment, const std::string& method) {
+  const std::string train = train_program() + " 1 1 --device=cpu" + (method.empty() ? "" : " --init-method=" + method);
+  const std::string both = "export WORLD_SIZE=2 " + environment + "; RANK=1 " + train + " & RANK=0 " + train + "; wait";
+  return run({"unshare", "--net", "sh", "-c", both}, kTrainLimit, {.cwd = folder.path()});
+}
+
 }  // namespace
+
+TEST_CASE("where the interface lo is down train says so at once, however it was started", "[hosts]") {
+  if (!hosts_or_skip()) return;
+  const TempFolder folder;
+  const std::string why = " cannot make a process group: the network interface lo is down. ";
+  for (const Words& words : {Words{train_program()}, Words{kDdprun, train_program()}}) {
+    Words command{"unshare", "--net"};
+    command.insert(command.end(), words.begin(), words.end());
+    command.insert(command.end(), {"1", "1", "--device=cpu"});
+    const Ended alone = run(command, kTrainLimit, {.cwd = folder.path()});
+    CHECK(alone == exited(1));
+    CHECK_THAT(alone.err, Catch::Contains("rank 0 of 1" + why));
+  }
+  const std::string file = "file://" + std::string(folder / "meet");
+  for (const auto& [environment, method] :
+       {std::pair<std::string, std::string>{"MASTER_ADDR=127.0.0.1 MASTER_PORT=29500", ""},
+        {"", "tcp://127.0.0.1:29500"},
+        {"", file}}) {
+    const Ended both = by_hand_without_loopback(folder, environment, method);
+    INFO(method);
+    CHECK_THAT(both.err, Catch::Contains("rank 0 of 2" + why) && Catch::Contains("rank 1 of 2" + why));
+  }
+}
 
 TEST_CASE("hosts without a shared disk keep a snapshot each, and one that has lost its own goes on with the others'",
           "[hosts]") {

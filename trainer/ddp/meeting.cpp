@@ -218,11 +218,15 @@ Place place_of(const InitOptions& options) {
   return place;
 }
 
+void check_loopback(int rank, int world_size) {
+  if (loopback_is_up()) return;
+  throw Error(of_world(rank, world_size) + " cannot make a process group", kLoopbackIsDown, kBringLoopbackUp);
+}
+
 Store open_store(const Place& place, const InitOptions& options) {
   const RankEnv& env = place.env;
   if (options.store) return options.store;
-  if (!std::holds_alternative<InFile>(place.method) && !loopback_is_up())
-    throw Error(of_world(env.rank, env.world_size) + " cannot make a process group", kLoopbackIsDown, kBringLoopbackUp);
+  if (!std::holds_alternative<InFile>(place.method)) check_loopback(env.rank, env.world_size);
   if (env.world_size == 1) return make_intrusive<c10d::HashStore>();
   const auto* file = std::get_if<InFile>(&place.method);
   const bool serves = env.rank == 0 && !env.agent_store;

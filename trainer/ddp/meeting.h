@@ -37,6 +37,8 @@ Roster meet(const Place& place, const c10::intrusive_ptr<c10d::Store>& store, co
 std::shared_ptr<void> tidying(const Place& place, const c10::intrusive_ptr<c10d::Store>& store);
 // Ours, for gloo.
 std::string address_of(const Place& place, const Roster& roster);
+// Throws Error where ranks of one machine cannot reach each other: its interface lo is down.
+void check_loopback(int rank, int world_size);
 
 // For sentences: "rank 1 of 2"; what an exception of LibTorch's or gloo's says, without backtrace and place.
 std::string of_world(int rank, int world_size);

@@ -13,6 +13,7 @@
 #include "trainer/ddp/gpu.h"
 #include "trainer/ddp/group_state.h"
 #include "trainer/ddp/meeting.h"
+#include "trainer/ddp/own_address.h"
 
 namespace ddprun {
 namespace {
@@ -36,6 +37,8 @@ Process& the_process() {
 c10::intrusive_ptr<c10d::Backend> make_gloo(const ProcessGroup::State& state) {
   using Gloo = c10d::ProcessGroupGloo;
   auto options = Gloo::Options::create(state.timeout);
+  if (state.local_world_size > 1 || (state.interface.empty() && is_loopback(state.address)))
+    check_loopback(state.rank, state.world_size);
   if (!state.interface.empty())
     options->devices.push_back(Gloo::createDeviceForInterface(state.interface));
   else if (!state.address.empty())
