@@ -101,6 +101,33 @@ TEST_CASE("a rank whose machine takes its own name for the loopback is reached b
   }
 }
 
+// The store's address is a number: the name is asked for only by who looks for the way to rank 0's machine.
+TEST_CASE("a name server that never answers does not keep ranks from each other for long", "[process_group]") {
+  if (!hosts_or_skip()) return;
+  const Hosts hosts(3);
+  const TempFolder folder;
+  const std::string resolv_conf = folder.write("resolv.conf", "nameserver " + Hosts::address(2) + "\n");
+  const std::string switch_conf = folder.write("nsswitch.conf", "hosts: files dns\n");
+  Command server(hosts.on(2, {"python3", DDPRUN_SOURCE_DIR "/tests/e2e/name_server.py", Hosts::address(0), "never"}));
+  server.wait_for_output("serves", kLimit);
+  const int nodes = GENERATE(1, 2);
+  std::vector<std::unique_ptr<Command>> commands;
+  for (int node = 0; node < nodes; ++node)
+    commands.push_back(std::make_unique<Command>(hosts.on(
+        node, {"unshare", "--mount", "sh", "-c",
+               "mount --bind \"$0\" /etc/resolv.conf && mount --bind \"$1\" /etc/nsswitch.conf && export "
+               "RES_OPTIONS='timeout:30 attempts:5' OMP_NUM_THREADS=1 && exec " DDPRUN_BIN_DIR "/ddprun --nnodes=" +
+                   std::to_string(nodes) + " --nproc-per-node=" + std::to_string(2 / nodes) +
+                   " --node-rank=" + std::to_string(node) + " --master-addr=" + Hosts::address(0) +
+                   " env DDPRUN_MASTER_ADDR=head.cluster " DDPRUN_BIN_DIR "/group_worker env:// 30000 1",
+               resolv_conf, switch_conf})));
+  for (const auto& command : commands) {
+    const Ended end = command->wait_exit(kLimit);
+    CHECK(end == exited(0));
+    CHECK_THAT(end.out, Contains("sum 3"));
+  }
+}
+
 TEST_CASE("ranks find each other in a file, which the last of them removes", "[process_group]") {
   const TempFolder folder;
   const std::string file = folder / "meet";

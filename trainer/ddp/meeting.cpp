@@ -271,13 +271,14 @@ Roster meet(const Place& place, const Store& store, const Member& self, Millisec
   return Meeting(place, store, timeout).join(self);
 }
 
-// Ranks on one machine need no other way than the one to the store; else it must be one for all.
+// Ranks on one machine need no other way than the one to the store, or their loopback; else it must be one for all.
 std::string address_of(const Place& place, const Roster& roster) {
   const RankEnv& env = place.env;
   if (env.world_size == 1) return "127.0.0.1";
   const bool in_file = std::holds_alternative<InFile>(place.method);
   if (!on_one_machine(roster)) return own_address_for_other_machines(in_file ? "" : env.route_addr, env.master_port);
-  return in_file ? "127.0.0.1" : own_address_towards(env.route_addr, env.master_port);
+  const std::string own = in_file ? "" : own_address_towards(env.route_addr, env.master_port);
+  return own.empty() ? "127.0.0.1" : own;
 }
 
 }  // namespace ddprun

@@ -10,12 +10,18 @@
 #include <cstring>
 #include <fstream>
 #include <memory>
+#include <optional>
+#include <stdexcept>
+
+#include "rendezvous/fd.h"
+#include "rendezvous/resolve.h"
 
 namespace ddprun {
 namespace {
 
 constexpr const char* kAnyoneOutside = "192.0.2.1";  // an address of no machine (RFC 5737), on the default route's way
 constexpr std::uint16_t kAnyPort = 9;
+constexpr std::chrono::seconds kLookUpLimit{6};  // after 5 s the C library asks the next name server
 
 // IPv4 before IPv6, whose link-local addresses need an interface's name.
 std::string address_of_any_interface() {
@@ -34,21 +40,27 @@ std::string address_of_any_interface() {
   return "";
 }
 
+std::optional<Address> look_up_in_time(const std::string& host, std::uint16_t port) {
+  if (host.empty()) return {};
+  try {
+    return resolve(host, port, Clock::now() + kLookUpLimit).front();
+  } catch (const std::runtime_error&) {  // too late, or no such host
+    return {};
+  }
+}
+
 }  // namespace
 
 std::string own_address_towards(const std::string& host, std::uint16_t port) {
-  addrinfo hints{}, *found = nullptr;
-  hints.ai_socktype = SOCK_DGRAM;
-  if (getaddrinfo(host.c_str(), std::to_string(port).c_str(), &hints, &found) != 0) return "";
-  const std::unique_ptr<addrinfo, decltype(&freeaddrinfo)> owner(found, freeaddrinfo);
-  const int fd = socket(found->ai_family, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+  const std::optional<Address> found = look_up_in_time(host, port);
+  if (!found) return "";
+  const Fd fd(socket(found->storage.ss_family, SOCK_DGRAM | SOCK_CLOEXEC, 0));
   sockaddr_storage own{};
   socklen_t size = sizeof own;
   auto* address = reinterpret_cast<sockaddr*>(&own);
   char text[NI_MAXHOST] = "";
-  if (fd >= 0 && connect(fd, found->ai_addr, found->ai_addrlen) == 0 && getsockname(fd, address, &size) == 0)
+  if (fd && connect(fd.get(), found->get(), found->size) == 0 && getsockname(fd.get(), address, &size) == 0)
     getnameinfo(address, size, text, sizeof text, nullptr, 0, NI_NUMERICHOST);
-  if (fd >= 0) close(fd);
   return text;
 }
 

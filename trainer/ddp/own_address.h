@@ -6,7 +6,7 @@
 namespace ddprun {
 
 // Our address on the way to `host`, as a number: gloo would otherwise resolve this machine's name, which slow resolvers
-// make seconds. No packet is sent. Empty where there is no way.
+// make seconds. No packet is sent. Empty where there is no way, or where `host` is a name whose look-up takes more than 6 s.
 std::string own_address_towards(const std::string& host, std::uint16_t port);
 
 bool is_loopback(const std::string& address);
