@@ -116,6 +116,17 @@ TEST_CASE("after a failure the whole group starts anew, with a fresh store on a 
   CHECK(has(ended.err, "restart 1 of 3.\n"));
 }
 
+// Ten seconds count as progress where no worker tells of any.
+TEST_CASE("a script that fails again with the same last line is not started a third time, however long it ran") {
+  const Ended ended = run(
+      shell_job({"--max-restarts=3"},
+                "echo round; [ $TORCHELASTIC_RESTART_COUNT = 0 ] || sleep 10.2; echo \"KeyError: 'lr'\" >&2; exit 3"),
+      2 * kLimit);
+  CHECK(ended == exited(1));
+  CHECK(ended.out == "round\nround\n");
+  CHECK(has(ended.err, "no restart: the same failure twice in a row, with the same last line of stderr"));
+}
+
 TEST_CASE("the job's failure is one screen: which rank, how, its last lines, and exit code 1", "[fast]") {
   const Ended ended = run(shell_job({"--nproc_per_node=2", "--max-restarts=0"},
                                     "[ $RANK = 1 ] && { echo the reason >&2; kill -SEGV $$; }; sleep 60"),

@@ -1,5 +1,7 @@
 #include "rendezvous/spelling.h"
 
+#include "rendezvous/print_line.h"
+
 #include "tests/support/catch.h"
 
 using namespace ddprun;
@@ -28,4 +30,15 @@ TEST_CASE("bytes that are no UTF-8 are shown", "[spelling]") {
 
 TEST_CASE("of a text of several lines the line ends and tabs stay", "[spelling]") {
   CHECK(visible_lines("one\n\ttwo\x1b\r\n\x9b") == "one\n\ttwo\\x1b\\x0d\n\\x9b");
+}
+
+TEST_CASE("a line that is printed acts on no terminal", "[spelling]") {
+  std::FILE* const file = std::tmpfile();
+  REQUIRE(file);
+  print_line(file, "no such file: a\x1b[31m\n\tb\xc2\x9b");
+  std::rewind(file);
+  char text[100] = "";
+  const std::size_t size = std::fread(text, 1, sizeof text, file);
+  std::fclose(file);
+  CHECK(std::string(text, size) == "no such file: a\\x1b[31m\n\tb\\xc2\\x9b\n");
 }
