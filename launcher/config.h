@@ -13,9 +13,9 @@
 #include "agent/numa.h"
 #include "agent/rank_selection.h"
 #include "launcher/settings.h"
+#include "rendezvous/credentials.h"
 #include "rendezvous/listen_socket.h"
 #include "rendezvous/time.h"
-#include "rendezvous/tls_context.h"
 #include "rendezvous/token.h"
 
 namespace ddprun {

@@ -6,7 +6,7 @@
 #include "launcher/config.h"
 #include "launcher/machine.h"
 #include "launcher/program.h"
-#include "rendezvous/tls_context.h"
+#include "rendezvous/credentials.h"
 
 namespace ddprun {
 

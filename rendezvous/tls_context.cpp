@@ -35,12 +35,6 @@ TlsKeys keys_of(const Credentials& credentials, const std::string& run_id) {
 
 }  // namespace
 
-PemFile::PemFile(std::string name, std::string text)
-    : name_(std::move(name)), text_(new std::string(std::move(text)), [](std::string* ended) {
-        wipe(*ended);
-        delete ended;
-      }) {}
-
 TlsContext::TlsContext(Credentials credentials, std::string run_id)
     : credentials_(std::move(credentials)), run_id_(std::move(run_id)) {}
 
