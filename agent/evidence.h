@@ -31,15 +31,4 @@ struct FoundCore {
 // The newest file that fits and is not older than `since`. Only `place.path` counts.
 FoundCore find_core(const CorePlace& place, WallTime since);
 
-// At most the first `bytes_max` of a plain file; whatever else a worker put there (a pipe, a folder) reads as empty.
-enum class Links { followed, refused };
-std::string beginning_of_file(const std::filesystem::path& path, std::size_t bytes_max, Links links = Links::followed);
-
-// The newest 64 KiB, at most, of what the plain file holds behind its byte `begin`; empty where that is nothing. A link
-// is not followed.
-std::string newest_part(const std::filesystem::path& path, std::uintmax_t begin);
-// In one step: a reader never sees half of it. A link, device or pipe at the path stays and is written to. False, with
-// errno: not possible.
-bool replace_file(const std::filesystem::path& path, const std::string& content);
-
 }  // namespace ddprun

@@ -6,6 +6,7 @@
 #include "agent/error_file.h"
 #include "agent/evidence.h"
 #include "agent/exit_status.h"
+#include "agent/regular_file.h"
 
 namespace ddprun {
 namespace {

@@ -16,8 +16,8 @@
 #include <string>
 
 #include "agent/children.h"
+#include "agent/error_folder.h"
 #include "agent/keeper_watch.h"
-#include "agent/log_layout.h"
 #include "rendezvous/error.h"
 #include "rendezvous/print_line.h"
 

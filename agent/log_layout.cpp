@@ -5,6 +5,7 @@
 #include <cstdlib>
 #include <cstring>
 
+#include "agent/error_folder.h"
 #include "agent/keeper.h"
 #include "agent/stream_plan.h"
 #include "rendezvous/error.h"
@@ -51,13 +52,6 @@ void point_latest_to(const fs::path& log_dir, const std::string& run_id) {
   fs::rename(fresh, log_dir / kLatest, ignored);
 }
 
-bool holds_files(const fs::path& folder) {
-  std::error_code ignored;
-  for (const auto& entry : fs::recursive_directory_iterator(folder, ignored))
-    if (entry.is_regular_file(ignored)) return true;
-  return false;
-}
-
 fs::path round_name(LogTree tree, const WorkerPlace& worker) {
   return tree == LogTree::torchrun ? "attempt_" + std::to_string(worker.restarts)
                                    : "round-" + std::to_string(worker.round);
@@ -67,13 +61,6 @@ fs::path round_name(LogTree tree, const WorkerPlace& worker) {
 bool is_flat(const LogOptions& options) { return options.tree == LogTree::ddprun && !keeps_logs(options); }
 
 }  // namespace
-
-bool remove_without_error_files(const fs::path& folder) {
-  if (holds_files(folder)) return true;
-  std::error_code ignored;
-  fs::remove_all(folder, ignored);
-  return false;
-}
 
 std::string run_folder(LogTree tree, const std::string& run_id) {
   return folder_name(run_id) + (tree == LogTree::torchrun ? "_XXXXXX" : "");

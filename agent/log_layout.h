@@ -24,9 +24,6 @@ std::string run_folder(LogTree tree, const std::string& run_id);
 std::filesystem::path worker_folder_in_run(LogTree tree, const WorkerPlace& worker);
 std::filesystem::path error_file_in_run(const LogOptions& options, const WorkerPlace& worker);
 
-// Removes such a temporary folder, unless a worker left an error file in it. Does it stay?
-bool remove_without_error_files(const std::filesystem::path& folder);
-
 class LogLayout {
  public:
   // Throws Error where a folder cannot be made.

@@ -19,9 +19,9 @@
 #include <utility>
 
 #include "agent/console.h"
-#include "agent/evidence.h"
 #include "agent/kept_tracebacks.h"
 #include "agent/line_buffer.h"
+#include "agent/regular_file.h"
 #include "agent/stream_ends.h"
 #include "agent/traceback_hold.h"
 #include "rendezvous/spelling.h"

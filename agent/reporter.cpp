@@ -12,6 +12,7 @@
 #include "agent/exit_status.h"
 #include "agent/failure_report.h"
 #include "agent/process_state.h"
+#include "agent/regular_file.h"
 
 namespace ddprun {
 namespace {

@@ -12,8 +12,8 @@
 #include <asio/ip/tcp.hpp>
 #include <asio/steady_timer.hpp>
 
+#include "rendezvous/control_address.h"
 #include "rendezvous/resolver.h"
-#include "rendezvous/round.h"
 
 namespace ddprun {
 

@@ -21,7 +21,7 @@
 
 #include "rendezvous/admission.h"
 #include "rendezvous/greeting.h"
-#include "rendezvous/peer_stream.h"
+#include "rendezvous/released_peer.h"
 #include "rendezvous/tls_context.h"
 
 namespace ddprun {

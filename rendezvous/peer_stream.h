@@ -13,20 +13,10 @@
 #include <string_view>
 
 #include "rendezvous/fd.h"
-#include "rendezvous/greeting.h"
 #include "rendezvous/output_queue.h"
-#include "rendezvous/tls_context.h"
+#include "rendezvous/released_peer.h"
 
 namespace ddprun {
-
-// What a PeerConnection leaves behind.
-struct ReleasedPeer {
-  NodeIdentity peer = {};
-  Fd socket = {};
-  std::shared_ptr<TlsContext> tls = {};      // outlives the session
-  std::unique_ptr<TlsSession> session = {};  // none: plain
-  std::string heard = {};                    // received, decrypted, not yet read
-};
 
 class PeerStream {
  public:

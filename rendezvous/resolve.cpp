@@ -9,7 +9,7 @@
 
 #include "rendezvous/fd.h"
 #include "rendezvous/signals_blocked.h"
-#include "rendezvous/stream.h"
+#include "rendezvous/stream_error.h"
 
 namespace ddprun {
 namespace {

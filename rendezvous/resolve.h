@@ -37,7 +37,7 @@ Whose whose(const LookUp& found);
 
 Address with_port(Address address, std::uint16_t port);
 
-// With a deadline. Never empty. Throws Late, or Broken (stream.h) where there is no such host.
+// With a deadline. Never empty. Throws Late, or Broken (stream_error.h) where there is no such host.
 std::vector<Address> resolve(const std::string& host, std::uint16_t port, TimePoint deadline);
 
 }  // namespace ddprun

@@ -12,17 +12,11 @@
 #include <string>
 #include <vector>
 
+#include "rendezvous/control_address.h"
+
 namespace ddprun {
 
 using NodeId = std::uint64_t;  // drawn by the agent at its start: one that starts again is a newcomer
-
-// Where an agent listens for other agents.
-struct ControlAddress {
-  std::string host = {};  // a name or a number
-  std::uint16_t port = 0;
-
-  friend bool operator==(const ControlAddress&, const ControlAddress&) = default;
-};
 
 // What a node brings to the next round: its workers, and a store that already listens, in case it becomes group rank 0.
 struct NodeOffer {

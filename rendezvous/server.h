@@ -11,7 +11,7 @@
 #include <string>
 
 #include "rendezvous/listen_socket.h"
-#include "rendezvous/peer_stream.h"
+#include "rendezvous/released_peer.h"
 #include "rendezvous/server_limits.h"
 
 namespace ddprun {

@@ -7,20 +7,13 @@
 #pragma once
 #include <cstddef>
 #include <cstdint>
-#include <stdexcept>
 #include <string>
 #include <string_view>
 
+#include "rendezvous/stream_error.h"
 #include "rendezvous/time.h"
 
 namespace ddprun {
-
-struct Late : std::runtime_error {  // the deadline passed
-  using std::runtime_error::runtime_error;
-};
-struct Broken : std::runtime_error {  // the connection is of no more use
-  using std::runtime_error::runtime_error;
-};
 
 class Stream {
  public:

@@ -1,0 +1,14 @@
+// Why a blocking connection or look-up with a deadline failed.
+#pragma once
+#include <stdexcept>
+
+namespace ddprun {
+
+struct Late : std::runtime_error {  // the deadline passed
+  using std::runtime_error::runtime_error;
+};
+struct Broken : std::runtime_error {  // the connection is of no more use
+  using std::runtime_error::runtime_error;
+};
+
+}  // namespace ddprun
