@@ -9,15 +9,15 @@
 #include <sys/prctl.h>
 #include <unistd.h>
 
-#include "agent/job_cookie.h"
-#include "agent/keeper_watch.h"
-#include "agent/last_words.h"
-#include "agent/leftovers.h"
-#include "agent/process_state.h"
+#include "agent/diagnosis/last_words.h"
+#include "agent/process/job_cookie.h"
+#include "agent/process/keeper_watch.h"
+#include "agent/process/leftovers.h"
+#include "agent/process/process_state.h"
 #include "agent/waiting_words.h"
-#include "rendezvous/coordinator_server.h"
-#include "rendezvous/first_place.h"
-#include "rendezvous/overloaded.h"
+#include "rendezvous/base/overloaded.h"
+#include "rendezvous/coordination/coordinator_server.h"
+#include "rendezvous/coordination/first_place.h"
 
 namespace ddprun {
 namespace {

@@ -14,24 +14,24 @@
 #include <asio/posix/stream_descriptor.hpp>
 #include <asio/steady_timer.hpp>
 
-#include "agent/cgroup.h"
-#include "agent/children.h"
+#include "agent/channel/file_timer.h"
 #include "agent/coordination.h"
-#include "agent/event_log.h"
 #include "agent/events.h"
-#include "agent/file_timer.h"
 #include "agent/job_events.h"
-#include "agent/log_layout.h"
-#include "agent/log_pipe.h"
-#include "agent/own_log.h"
+#include "agent/logs/event_log.h"
+#include "agent/logs/log_layout.h"
+#include "agent/logs/log_pipe.h"
+#include "agent/logs/own_log.h"
+#include "agent/process/cgroup.h"
+#include "agent/process/children.h"
+#include "agent/process/stuck_watch.h"
 #include "agent/reporter.h"
 #include "agent/signal_queue.h"
 #include "agent/store_reach.h"
-#include "agent/stuck_watch.h"
 #include "agent/supervisor.h"
 #include "agent/waiting_line.h"
 #include "agent/worker_group.h"
-#include "rendezvous/server.h"
+#include "rendezvous/store/server.h"
 
 namespace ddprun {
 

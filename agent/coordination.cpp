@@ -8,12 +8,12 @@
 #include <asio/steady_timer.hpp>
 
 #include "agent/own_place.h"
-#include "rendezvous/calls.h"
-#include "rendezvous/coordinator_server.h"
-#include "rendezvous/error.h"
-#include "rendezvous/first_place.h"
-#include "rendezvous/listen_socket.h"
-#include "rendezvous/overloaded.h"
+#include "rendezvous/base/error.h"
+#include "rendezvous/base/overloaded.h"
+#include "rendezvous/coordination/calls.h"
+#include "rendezvous/coordination/coordinator_server.h"
+#include "rendezvous/coordination/first_place.h"
+#include "rendezvous/peer/listen_socket.h"
 
 namespace ddprun {
 namespace {

@@ -9,12 +9,12 @@
 
 #include <asio/io_context.hpp>
 
-#include "rendezvous/control_message.h"
-#include "rendezvous/coordinator.h"
-#include "rendezvous/coordinator_client.h"
-#include "rendezvous/resolver.h"
-#include "rendezvous/store_links.h"
-#include "rendezvous/tls_context.h"
+#include "rendezvous/coordination/control_message.h"
+#include "rendezvous/coordination/coordinator.h"
+#include "rendezvous/coordination/coordinator_client.h"
+#include "rendezvous/peer/resolver.h"
+#include "rendezvous/peer/tls_context.h"
+#include "rendezvous/store/proxy/store_links.h"
 
 namespace ddprun {
 

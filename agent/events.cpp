@@ -1,7 +1,7 @@
 #include "agent/events.h"
 
-#include "agent/exit_status.h"
-#include "rendezvous/overloaded.h"
+#include "agent/process/exit_status.h"
+#include "rendezvous/base/overloaded.h"
 
 namespace ddprun {
 namespace {

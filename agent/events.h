@@ -4,8 +4,8 @@
 #include <variant>
 #include <vector>
 
-#include "rendezvous/round.h"
-#include "rendezvous/time.h"
+#include "rendezvous/base/time.h"
+#include "rendezvous/coordination/round.h"
 
 namespace ddprun {
 

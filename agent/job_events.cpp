@@ -2,11 +2,11 @@
 
 #include <utility>
 
-#include "agent/diagnosis.h"
-#include "agent/error_file.h"
-#include "agent/evidence.h"
-#include "agent/exit_status.h"
-#include "agent/regular_file.h"
+#include "agent/diagnosis/diagnosis.h"
+#include "agent/diagnosis/error_file.h"
+#include "agent/diagnosis/evidence.h"
+#include "agent/process/exit_status.h"
+#include "agent/process/regular_file.h"
 
 namespace ddprun {
 namespace {

@@ -6,11 +6,11 @@
 #include <optional>
 #include <string>
 
-#include "agent/event_log.h"
-#include "agent/file_timer.h"
+#include "agent/channel/file_timer.h"
+#include "agent/logs/event_log.h"
 #include "agent/worker_group.h"
-#include "rendezvous/round.h"
-#include "rendezvous/time.h"
+#include "rendezvous/base/time.h"
+#include "rendezvous/coordination/round.h"
 
 namespace ddprun {
 

@@ -16,9 +16,9 @@
 #include <asio/io_context.hpp>
 #include <asio/steady_timer.hpp>
 
-#include "rendezvous/listen_socket.h"
-#include "rendezvous/resolver.h"
-#include "rendezvous/round.h"
+#include "rendezvous/coordination/round.h"
+#include "rendezvous/peer/listen_socket.h"
+#include "rendezvous/peer/resolver.h"
 
 namespace ddprun {
 

@@ -7,12 +7,12 @@
 #include <set>
 #include <utility>
 
-#include "agent/diagnosis.h"
-#include "agent/evidence.h"
-#include "agent/exit_status.h"
-#include "agent/failure_report.h"
-#include "agent/process_state.h"
-#include "agent/regular_file.h"
+#include "agent/diagnosis/diagnosis.h"
+#include "agent/diagnosis/evidence.h"
+#include "agent/diagnosis/failure_report.h"
+#include "agent/process/exit_status.h"
+#include "agent/process/process_state.h"
+#include "agent/process/regular_file.h"
 
 namespace ddprun {
 namespace {

@@ -11,15 +11,15 @@
 #include <string>
 #include <vector>
 
-#include "agent/error_file.h"
-#include "agent/log_layout.h"
-#include "agent/log_pipe.h"
-#include "agent/oom_count.h"
-#include "agent/timer_table.h"
+#include "agent/channel/timer_table.h"
+#include "agent/diagnosis/error_file.h"
+#include "agent/diagnosis/oom_count.h"
+#include "agent/logs/log_layout.h"
+#include "agent/logs/log_pipe.h"
 #include "agent/worker_group.h"
-#include "rendezvous/coordinator.h"
-#include "rendezvous/round.h"
-#include "rendezvous/time.h"
+#include "rendezvous/base/time.h"
+#include "rendezvous/coordination/coordinator.h"
+#include "rendezvous/coordination/round.h"
 
 namespace ddprun {
 

@@ -8,7 +8,7 @@
 #include <cstring>
 #include <utility>
 
-#include "rendezvous/error.h"
+#include "rendezvous/base/error.h"
 
 namespace ddprun {
 namespace {

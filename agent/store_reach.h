@@ -12,9 +12,9 @@
 #include <asio/io_context.hpp>
 #include <asio/steady_timer.hpp>
 
-#include "rendezvous/connector.h"
-#include "rendezvous/resolver.h"
-#include "rendezvous/round.h"
+#include "rendezvous/coordination/round.h"
+#include "rendezvous/peer/connector.h"
+#include "rendezvous/peer/resolver.h"
 
 namespace ddprun {
 

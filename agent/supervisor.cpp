@@ -4,8 +4,8 @@
 #include <csignal>
 #include <utility>
 
-#include "rendezvous/error.h"
-#include "rendezvous/overloaded.h"
+#include "rendezvous/base/error.h"
+#include "rendezvous/base/overloaded.h"
 
 namespace ddprun {
 namespace {

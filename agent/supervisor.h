@@ -15,8 +15,8 @@
 #include <vector>
 
 #include "agent/events.h"
-#include "rendezvous/round.h"
-#include "rendezvous/time.h"
+#include "rendezvous/base/time.h"
+#include "rendezvous/coordination/round.h"
 
 namespace ddprun {
 

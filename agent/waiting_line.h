@@ -9,8 +9,8 @@
 #include <asio/io_context.hpp>
 #include <asio/steady_timer.hpp>
 
-#include "agent/log_pipe.h"
-#include "rendezvous/time.h"
+#include "agent/logs/log_pipe.h"
+#include "rendezvous/base/time.h"
 
 namespace ddprun {
 

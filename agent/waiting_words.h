@@ -3,8 +3,8 @@
 #include <optional>
 #include <string>
 
-#include "rendezvous/coordinator.h"
-#include "rendezvous/time.h"
+#include "rendezvous/base/time.h"
+#include "rendezvous/coordination/coordinator.h"
 
 namespace ddprun {
 

@@ -13,12 +13,12 @@
 #include <asio/io_context.hpp>
 #include <asio/posix/stream_descriptor.hpp>
 
-#include "agent/numa.h"
-#include "agent/worker_channels.h"
-#include "agent/worker_env.h"
-#include "agent/worker_streams.h"
-#include "rendezvous/round.h"
-#include "rendezvous/time.h"
+#include "agent/channel/worker_channels.h"
+#include "agent/logs/worker_streams.h"
+#include "agent/process/numa.h"
+#include "agent/process/worker_env.h"
+#include "rendezvous/base/time.h"
+#include "rendezvous/coordination/round.h"
 
 namespace ddprun {
 

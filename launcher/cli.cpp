@@ -8,8 +8,8 @@
 #include "launcher/options.h"
 #include "launcher/values.h"
 #include "launcher/words.h"
-#include "rendezvous/spelling.h"
-#include "rendezvous/token.h"
+#include "rendezvous/base/spelling.h"
+#include "rendezvous/peer/token.h"
 
 namespace ddprun {
 namespace {

@@ -9,7 +9,7 @@
 #include <variant>
 #include <vector>
 
-#include "agent/worker_env.h"
+#include "agent/process/worker_env.h"
 #include "launcher/config.h"
 
 namespace ddprun {

@@ -4,7 +4,7 @@
 #include <charconv>
 
 #include "launcher/options.h"
-#include "rendezvous/spelling.h"
+#include "rendezvous/base/spelling.h"
 
 namespace ddprun {
 namespace {

@@ -9,14 +9,14 @@
 #include <string>
 #include <vector>
 
-#include "agent/log_options.h"
-#include "agent/numa.h"
-#include "agent/rank_selection.h"
+#include "agent/logs/log_options.h"
+#include "agent/logs/rank_selection.h"
+#include "agent/process/numa.h"
 #include "launcher/settings.h"
-#include "rendezvous/credentials.h"
-#include "rendezvous/listen_socket.h"
-#include "rendezvous/time.h"
-#include "rendezvous/token.h"
+#include "rendezvous/base/time.h"
+#include "rendezvous/peer/credentials.h"
+#include "rendezvous/peer/listen_socket.h"
+#include "rendezvous/peer/token.h"
 
 namespace ddprun {
 

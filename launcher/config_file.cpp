@@ -5,8 +5,8 @@
 #include <optional>
 
 #include "launcher/options.h"
-#include "rendezvous/spelling.h"
-#include "rendezvous/toml.h"
+#include "rendezvous/base/spelling.h"
+#include "rendezvous/base/toml.h"
 
 namespace ddprun {
 namespace {

@@ -4,8 +4,8 @@
 #include <cctype>
 #include <string_view>
 
-#include "agent/numa.h"
-#include "rendezvous/spelling.h"
+#include "agent/process/numa.h"
+#include "rendezvous/base/spelling.h"
 
 namespace ddprun {
 namespace {

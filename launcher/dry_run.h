@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "agent/worker_env.h"
+#include "agent/process/worker_env.h"
 
 namespace ddprun {
 

@@ -3,7 +3,7 @@
 #include <string>
 #include <vector>
 
-#include "agent/worker_env.h"
+#include "agent/process/worker_env.h"
 #include "launcher/settings.h"
 
 namespace ddprun {

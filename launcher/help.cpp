@@ -1,7 +1,7 @@
 #include "launcher/help.h"
 
 #include "launcher/options.h"
-#include "rendezvous/spelling.h"
+#include "rendezvous/base/spelling.h"
 
 namespace ddprun {
 namespace {

@@ -3,10 +3,10 @@
 #include <algorithm>
 #include <filesystem>
 
-#include "agent/exit_status.h"
+#include "agent/process/exit_status.h"
 #include "launcher/options.h"
 #include "launcher/values.h"
-#include "rendezvous/error.h"
+#include "rendezvous/base/error.h"
 
 namespace ddprun {
 namespace {

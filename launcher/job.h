@@ -6,7 +6,7 @@
 #include "launcher/config.h"
 #include "launcher/machine.h"
 #include "launcher/program.h"
-#include "rendezvous/credentials.h"
+#include "rendezvous/peer/credentials.h"
 
 namespace ddprun {
 

@@ -12,8 +12,8 @@
 #include <fstream>
 
 #include "agent/agent.h"
-#include "agent/job_cookie.h"
-#include "agent/topology.h"
+#include "agent/process/job_cookie.h"
+#include "agent/process/topology.h"
 #include "agent/waiting_words.h"
 #include "launcher/dry_run.h"
 #include "launcher/exit_codes.h"
@@ -22,9 +22,9 @@
 #include "launcher/outside.h"
 #include "launcher/plan.h"
 #include "launcher/program.h"
-#include "rendezvous/error.h"
-#include "rendezvous/loopback.h"
-#include "rendezvous/print_line.h"
+#include "rendezvous/base/error.h"
+#include "rendezvous/base/print_line.h"
+#include "rendezvous/peer/loopback.h"
 
 namespace ddprun {
 namespace {

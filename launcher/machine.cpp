@@ -14,7 +14,7 @@
 #include <future>
 #include <memory>
 
-#include "agent/evidence.h"
+#include "agent/diagnosis/evidence.h"
 
 namespace ddprun {
 namespace {

@@ -4,8 +4,8 @@
 #include <vector>
 
 #include "launcher/config.h"
-#include "rendezvous/resolve.h"
-#include "rendezvous/time.h"
+#include "rendezvous/base/time.h"
+#include "rendezvous/peer/resolve.h"
 
 namespace ddprun {
 

@@ -1,17 +1,17 @@
 #include <cstdio>
 #include <exception>
 
-#include "agent/keeper.h"
-#include "agent/standard_streams.h"
+#include "agent/process/keeper.h"
+#include "agent/process/standard_streams.h"
 #include "launcher/cli.h"
 #include "launcher/exit_codes.h"
 #include "launcher/launch.h"
 #include "launcher/machine.h"
 #include "launcher/outside.h"
 #include "launcher/print_config.h"
-#include "rendezvous/error.h"
-#include "rendezvous/print_line.h"
-#include "rendezvous/spelling.h"
+#include "rendezvous/base/error.h"
+#include "rendezvous/base/print_line.h"
+#include "rendezvous/base/spelling.h"
 
 namespace ddprun {
 namespace {

@@ -4,8 +4,8 @@
 #include <limits>
 
 #include "launcher/values.h"
-#include "rendezvous/error.h"
-#include "rendezvous/spelling.h"
+#include "rendezvous/base/error.h"
+#include "rendezvous/base/spelling.h"
 
 namespace ddprun {
 namespace {

@@ -12,8 +12,8 @@
 #include <cstring>
 #include <optional>
 
-#include "rendezvous/fd.h"
-#include "rendezvous/token.h"
+#include "rendezvous/base/fd.h"
+#include "rendezvous/peer/token.h"
 
 extern char** environ;
 

@@ -2,7 +2,7 @@
 
 #include <filesystem>
 
-#include "agent/stream_plan.h"
+#include "agent/logs/stream_plan.h"
 
 namespace ddprun {
 namespace {

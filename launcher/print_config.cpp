@@ -6,8 +6,8 @@
 #include "launcher/help.h"
 #include "launcher/options.h"
 #include "launcher/values.h"
-#include "rendezvous/spelling.h"
-#include "rendezvous/toml.h"
+#include "rendezvous/base/spelling.h"
+#include "rendezvous/base/toml.h"
 
 namespace ddprun {
 namespace {

@@ -4,7 +4,7 @@
 #include <set>
 #include <sstream>
 
-#include "rendezvous/error.h"
+#include "rendezvous/base/error.h"
 
 namespace ddprun {
 namespace {

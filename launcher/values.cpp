@@ -6,8 +6,8 @@
 #include <csignal>
 #include <limits>
 
-#include "agent/exit_status.h"
-#include "rendezvous/spelling.h"
+#include "agent/process/exit_status.h"
+#include "rendezvous/base/spelling.h"
 
 namespace ddprun {
 namespace {

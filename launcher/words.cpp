@@ -4,8 +4,8 @@
 #include <algorithm>
 
 #include "launcher/options.h"
-#include "rendezvous/error.h"
-#include "rendezvous/spelling.h"
+#include "rendezvous/base/error.h"
+#include "rendezvous/base/spelling.h"
 
 namespace ddprun {
 namespace {

@@ -3,7 +3,7 @@
 #include <string>
 #include <variant>
 
-#include "trainer/ddp/rank_env.h"
+#include "trainer/ddp/group/rank_env.h"
 
 namespace ddprun {
 

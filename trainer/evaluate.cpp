@@ -5,9 +5,9 @@
 #include <cmath>
 
 #include "ddprun/collectives.h"
-#include "rendezvous/error.h"
-#include "trainer/ddp/all_or_none.h"
-#include "trainer/ddp/replace_file.h"
+#include "rendezvous/base/error.h"
+#include "trainer/ddp/collectives/all_or_none.h"
+#include "trainer/ddp/snapshot/replace_file.h"
 #include "trainer/step.h"
 
 namespace ddprun {

@@ -6,8 +6,8 @@
 
 #include "ddprun/collectives.h"
 #include "ddprun/weights.h"
-#include "rendezvous/print_line.h"
-#include "trainer/ddp/all_or_none.h"
+#include "rendezvous/base/print_line.h"
+#include "trainer/ddp/collectives/all_or_none.h"
 #include "trainer/evaluate.h"
 #include "trainer/records.h"
 #include "trainer/step.h"

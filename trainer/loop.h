@@ -5,7 +5,7 @@
 #include <optional>
 
 #include "trainer/config/command_line.h"
-#include "trainer/ddp/rank_env.h"
+#include "trainer/ddp/group/rank_env.h"
 #include "trainer/progress.h"
 
 namespace ddprun {

@@ -10,7 +10,7 @@
 #include <optional>
 #include <string>
 
-#include "rendezvous/time.h"
+#include "rendezvous/base/time.h"
 
 namespace ddprun {
 

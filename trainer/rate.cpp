@@ -2,7 +2,7 @@
 
 #include <string>
 
-#include "rendezvous/error.h"
+#include "rendezvous/base/error.h"
 
 namespace ddprun {
 namespace {

@@ -7,8 +7,8 @@
 #include <nlohmann/json.hpp>
 
 #include "ddprun/collectives.h"
-#include "rendezvous/print_line.h"
-#include "trainer/ddp/all_or_none.h"
+#include "rendezvous/base/print_line.h"
+#include "trainer/ddp/collectives/all_or_none.h"
 #include "trainer/result_file.h"
 
 namespace ddprun {

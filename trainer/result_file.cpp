@@ -4,9 +4,9 @@
 #include <nlohmann/json.hpp>
 #include <system_error>
 
-#include "rendezvous/error.h"
-#include "trainer/ddp/files.h"
-#include "trainer/ddp/replace_file.h"
+#include "rendezvous/base/error.h"
+#include "trainer/ddp/snapshot/files.h"
+#include "trainer/ddp/snapshot/replace_file.h"
 
 namespace ddprun {
 

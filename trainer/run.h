@@ -15,7 +15,7 @@
 #include "ddprun/worker.h"
 #include "trainer/config/command_line.h"
 #include "trainer/data/dataset.h"
-#include "trainer/ddp/rank_env.h"
+#include "trainer/ddp/group/rank_env.h"
 #include "trainer/judge.h"
 #include "trainer/models/models.h"
 #include "trainer/progress.h"

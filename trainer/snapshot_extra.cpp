@@ -5,7 +5,7 @@
 #include <numeric>
 
 #include "ddprun/collectives.h"
-#include "rendezvous/error.h"
+#include "rendezvous/base/error.h"
 
 namespace ddprun {
 namespace {

@@ -10,8 +10,8 @@
 
 #include <unistd.h>
 
-#include "rendezvous/signals_blocked.h"
-#include "trainer/ddp/save_gate.h"
+#include "rendezvous/base/signals_blocked.h"
+#include "trainer/ddp/snapshot/save_gate.h"
 
 namespace ddprun {
 namespace {

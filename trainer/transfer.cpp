@@ -5,7 +5,7 @@
 #include <algorithm>
 
 #include "ddprun/weights.h"
-#include "rendezvous/error.h"
+#include "rendezvous/base/error.h"
 
 namespace ddprun {
 

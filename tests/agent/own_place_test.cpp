@@ -7,8 +7,8 @@
 #include <memory>
 #include <mutex>
 
-#include "rendezvous/error.h"
-#include "rendezvous/fd.h"
+#include "rendezvous/base/error.h"
+#include "rendezvous/base/fd.h"
 #include "tests/support/catch.h"
 
 using namespace ddprun;

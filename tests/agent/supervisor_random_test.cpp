@@ -7,7 +7,7 @@
 #include <utility>
 
 #include "agent/supervisor.h"
-#include "rendezvous/overloaded.h"
+#include "rendezvous/base/overloaded.h"
 #include "tests/support/catch.h"
 #include "tests/support/transcript.h"
 

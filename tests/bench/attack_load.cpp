@@ -33,11 +33,11 @@
 #include <thread>
 #include <vector>
 
-#include "rendezvous/fd.h"
-#include "rendezvous/protocol.h"
-#include "rendezvous/time.h"
-#include "rendezvous/tls_context.h"
-#include "rendezvous/token.h"
+#include "rendezvous/base/fd.h"
+#include "rendezvous/base/time.h"
+#include "rendezvous/peer/tls_context.h"
+#include "rendezvous/peer/token.h"
+#include "rendezvous/store/protocol.h"
 
 using namespace ddprun;
 using namespace std::chrono_literals;

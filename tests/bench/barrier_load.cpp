@@ -24,7 +24,7 @@
 #include <system_error>
 #include <vector>
 
-#include "rendezvous/protocol.h"
+#include "rendezvous/store/protocol.h"
 #include "tests/bench/loopback.h"
 
 using namespace ddprun;

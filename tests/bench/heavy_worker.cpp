@@ -5,7 +5,7 @@
 #include <cstring>
 #include <vector>
 
-#include "rendezvous/worker_channel.h"
+#include "rendezvous/channel/worker_channel.h"
 #include "tests/bench/stamp.h"
 
 namespace {

@@ -10,9 +10,9 @@
 #include <cstdlib>
 #include <vector>
 
-#include "agent/channel_page.h"
-#include "agent/process.h"
-#include "rendezvous/time.h"
+#include "agent/channel/channel_page.h"
+#include "agent/process/process.h"
+#include "rendezvous/base/time.h"
 
 using namespace ddprun;
 

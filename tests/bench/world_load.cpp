@@ -42,8 +42,8 @@
 #include <asio/posix/stream_descriptor.hpp>
 
 #include "agent/coordination.h"
-#include "rendezvous/listen_socket.h"
-#include "rendezvous/overloaded.h"
+#include "rendezvous/base/overloaded.h"
+#include "rendezvous/peer/listen_socket.h"
 
 using namespace ddprun;
 using namespace std::chrono_literals;

@@ -12,8 +12,8 @@
 #include <set>
 #include <thread>
 
-#include "rendezvous/client.h"
-#include "rendezvous/server.h"
+#include "rendezvous/store/client.h"
+#include "rendezvous/store/server.h"
 #include "tests/support/catch.h"
 #include "tests/support/command.h"
 

@@ -13,7 +13,7 @@
 #include <string>
 #include <thread>
 
-#include "rendezvous/client.h"
+#include "rendezvous/store/client.h"
 
 namespace {
 

@@ -8,9 +8,9 @@
 #include <filesystem>
 #include <memory>
 
-#include "rendezvous/error.h"
-#include "rendezvous/fd.h"
-#include "rendezvous/listen_socket.h"
+#include "rendezvous/base/error.h"
+#include "rendezvous/base/fd.h"
+#include "rendezvous/peer/listen_socket.h"
 #include "tests/e2e/orphan_job.h"
 #include "tests/e2e/programs.h"
 #include "tests/support/catch.h"

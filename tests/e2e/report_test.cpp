@@ -12,7 +12,7 @@
 #include <set>
 #include <sstream>
 
-#include "agent/oom_count.h"
+#include "agent/diagnosis/oom_count.h"
 #include "tests/e2e/programs.h"
 #include "tests/support/catch.h"
 #include "tests/support/command.h"

@@ -3,7 +3,7 @@
 
 #include <csignal>
 
-#include "rendezvous/listen_socket.h"
+#include "rendezvous/peer/listen_socket.h"
 #include "tests/e2e/programs.h"
 #include "tests/support/catch.h"
 #include "tests/support/command.h"

@@ -6,8 +6,8 @@
 #include <string>
 
 #include "ddprun/worker.h"
-#include "rendezvous/client.h"
-#include "trainer/ddp/rank_env.h"
+#include "rendezvous/store/client.h"
+#include "trainer/ddp/group/rank_env.h"
 
 namespace {
 

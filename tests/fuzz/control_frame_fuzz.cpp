@@ -1,5 +1,5 @@
-#include "rendezvous/control_message.h"
-#include "rendezvous/frame.h"
+#include "rendezvous/coordination/control_message.h"
+#include "rendezvous/peer/frame.h"
 #include "tests/fuzz/fuzz.h"
 
 using namespace ddprun;

@@ -1,4 +1,4 @@
-#include "rendezvous/greeting.h"
+#include "rendezvous/peer/greeting.h"
 
 #include "tests/fuzz/fuzz.h"
 

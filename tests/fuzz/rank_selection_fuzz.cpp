@@ -1,4 +1,4 @@
-#include "agent/rank_selection.h"
+#include "agent/logs/rank_selection.h"
 
 #include "tests/fuzz/fuzz.h"
 

@@ -1,7 +1,7 @@
-#include "rendezvous/link_protocol.h"
-#include "rendezvous/request_merger.h"
+#include "rendezvous/store/link_protocol.h"
+#include "rendezvous/store/proxy/request_merger.h"
 #include "tests/fuzz/fuzz.h"
-#include "tests/rendezvous/link_streams.h"
+#include "tests/rendezvous/store/link_streams.h"
 
 using namespace ddprun;
 using namespace ddprun::fuzz;

@@ -2,9 +2,9 @@
 #include <variant>
 
 #include "tests/fuzz/fuzz.h"
-#include "trainer/ddp/archive.h"
-#include "trainer/ddp/damaged.h"
-#include "trainer/ddp/pickle.h"
+#include "trainer/ddp/snapshot/archive.h"
+#include "trainer/ddp/snapshot/damaged.h"
+#include "trainer/ddp/snapshot/pickle.h"
 
 using namespace ddprun;
 using namespace ddprun::fuzz;

@@ -1,11 +1,11 @@
 // The files that the trainer reads, and others wrote. The first byte says which kind the rest is.
-#include "rendezvous/error.h"
+#include "rendezvous/base/error.h"
 #include "tests/fuzz/fuzz.h"
 #include "trainer/config/command_line.h"
 #include "trainer/data/cifar10.h"
 #include "trainer/data/idx.h"
 #include "trainer/data/text.h"
-#include "trainer/ddp/safetensors.h"
+#include "trainer/ddp/snapshot/safetensors.h"
 
 using namespace ddprun;
 using namespace ddprun::fuzz;

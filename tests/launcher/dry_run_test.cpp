@@ -1,6 +1,6 @@
 #include "launcher/dry_run.h"
 
-#include "agent/numa.h"
+#include "agent/process/numa.h"
 #include "tests/support/catch.h"
 
 using namespace ddprun;

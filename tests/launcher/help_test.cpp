@@ -5,7 +5,7 @@
 #include "launcher/completion.h"
 #include "launcher/man_page.h"
 #include "launcher/options.h"
-#include "rendezvous/spelling.h"
+#include "rendezvous/base/spelling.h"
 #include "tests/support/catch.h"
 #include "tests/support/command.h"
 

@@ -2,7 +2,7 @@
 
 #include <map>
 
-#include "rendezvous/error.h"
+#include "rendezvous/base/error.h"
 #include "tests/support/catch.h"
 
 using namespace ddprun;

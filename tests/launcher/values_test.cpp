@@ -1,6 +1,6 @@
 #include "launcher/values.h"
 
-#include "rendezvous/spelling.h"
+#include "rendezvous/base/spelling.h"
 #include "tests/support/catch.h"
 
 using namespace ddprun;

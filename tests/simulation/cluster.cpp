@@ -6,7 +6,7 @@
 #include <string>
 #include <utility>
 
-#include "rendezvous/overloaded.h"
+#include "rendezvous/base/overloaded.h"
 
 namespace ddprun::test {
 namespace {

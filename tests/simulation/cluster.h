@@ -1,7 +1,7 @@
 // A job of many nodes in one thread: the real supervisors, elections, coordinators and stores, a clock that only the
 // simulation moves, and a seed that decides who fails, when, and how long every message takes. What holds connections
 // and leases is written down here once more, without sockets, as agent/coordination.cpp and
-// rendezvous/coordinator_server.cpp have it.
+// rendezvous/coordination/coordinator_server.cpp have it.
 #pragma once
 #include <algorithm>
 #include <cstdint>
@@ -15,13 +15,13 @@
 #include <vector>
 
 #include "agent/supervisor.h"
-#include "rendezvous/control_message.h"
-#include "rendezvous/coordinator.h"
-#include "rendezvous/election.h"
-#include "rendezvous/first_place.h"
-#include "rendezvous/protocol.h"
-#include "rendezvous/quorum_contact.h"
-#include "rendezvous/store.h"
+#include "rendezvous/coordination/control_message.h"
+#include "rendezvous/coordination/coordinator.h"
+#include "rendezvous/coordination/election.h"
+#include "rendezvous/coordination/first_place.h"
+#include "rendezvous/coordination/quorum_contact.h"
+#include "rendezvous/store/protocol.h"
+#include "rendezvous/store/store.h"
 #include "tests/simulation/network.h"
 
 namespace ddprun::test {

@@ -8,8 +8,8 @@
 #include <unordered_map>
 #include <vector>
 
-#include "rendezvous/round.h"
-#include "rendezvous/time.h"
+#include "rendezvous/base/time.h"
+#include "rendezvous/coordination/round.h"
 
 namespace ddprun::test {
 

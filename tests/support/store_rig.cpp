@@ -4,7 +4,7 @@
 
 #include <asio/post.hpp>
 
-#include "rendezvous/store_opening.h"
+#include "rendezvous/store/proxy/store_opening.h"
 
 namespace ddprun::test {
 

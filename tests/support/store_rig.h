@@ -12,9 +12,9 @@
 #include <asio/executor_work_guard.hpp>
 #include <asio/io_context.hpp>
 
-#include "rendezvous/frame.h"
-#include "rendezvous/peer_listener.h"
-#include "rendezvous/store_links.h"
+#include "rendezvous/peer/frame.h"
+#include "rendezvous/peer/peer_listener.h"
+#include "rendezvous/store/proxy/store_links.h"
 
 namespace ddprun::test {
 

@@ -8,7 +8,7 @@
 #include <stdexcept>
 #include <utility>
 
-#include "agent/exit_status.h"
+#include "agent/process/exit_status.h"
 #include "agent/supervisor.h"
 
 namespace ddprun::test {

@@ -8,7 +8,7 @@
 #include <string>
 
 #include "agent/events.h"
-#include "rendezvous/time.h"
+#include "rendezvous/base/time.h"
 
 namespace ddprun::test {
 

@@ -1,11 +1,11 @@
-#include "trainer/ddp/archive.h"
+#include "trainer/ddp/snapshot/archive.h"
 
 #include <cstdint>
 #include <random>
 
 #include "tests/support/catch.h"
 #include "tests/support/command.h"
-#include "trainer/ddp/damaged.h"
+#include "trainer/ddp/snapshot/damaged.h"
 
 using namespace ddprun;
 using Catch::Matchers::Contains;

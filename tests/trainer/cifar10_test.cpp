@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <filesystem>
 
-#include "rendezvous/error.h"
+#include "rendezvous/base/error.h"
 #include "tests/support/catch.h"
 #include "tests/support/command.h"
 #include "tests/trainer/made_data.h"

@@ -6,7 +6,7 @@
 #include <random>
 #include <sstream>
 
-#include "rendezvous/error.h"
+#include "rendezvous/base/error.h"
 #include "tests/support/catch.h"
 #include "tests/support/command.h"
 #include "tests/trainer/golden.h"

@@ -5,7 +5,7 @@
 #include <numeric>
 
 #include "ddprun/sampler.h"
-#include "rendezvous/error.h"
+#include "rendezvous/base/error.h"
 #include "tests/support/catch.h"
 #include "tests/support/command.h"
 #include "tests/trainer/made_data.h"

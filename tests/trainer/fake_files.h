@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "trainer/ddp/files.h"
+#include "trainer/ddp/snapshot/files.h"
 
 namespace ddprun::test {
 

@@ -2,7 +2,7 @@
 #include <torch/torch.h>
 
 #include "tests/support/catch.h"
-#include "trainer/ddp/gpu.h"
+#include "trainer/ddp/group/gpu.h"
 
 using namespace ddprun;
 

@@ -1,5 +1,5 @@
 // `train` and the library over NCCL, where there are GPUs. Without one every test says so and is skipped.
-#include "trainer/ddp/gpu.h"
+#include "trainer/ddp/group/gpu.h"
 #include "tests/support/catch.h"
 #include "tests/trainer/collectives_check.h"
 #include "tests/trainer/crew.h"

@@ -2,7 +2,7 @@
 
 #include <zlib.h>
 
-#include "rendezvous/error.h"
+#include "rendezvous/base/error.h"
 #include "tests/support/catch.h"
 #include "tests/support/command.h"
 

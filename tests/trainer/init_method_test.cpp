@@ -1,4 +1,4 @@
-#include "trainer/ddp/init_method.h"
+#include "trainer/ddp/group/init_method.h"
 
 #include "tests/support/catch.h"
 

@@ -1,5 +1,5 @@
 // How launch() calls ddprun, and what it reads from ddprun's words.
-#include "trainer/ddp/launch_plan.h"
+#include "trainer/ddp/launch/launch_plan.h"
 
 #include <nlohmann/json.hpp>
 

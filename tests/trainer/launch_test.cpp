@@ -4,7 +4,7 @@
 #include <csignal>
 #include <filesystem>
 
-#include "rendezvous/listen_socket.h"
+#include "rendezvous/peer/listen_socket.h"
 #include "tests/support/catch.h"
 #include "tests/support/command.h"
 

@@ -22,8 +22,8 @@
 #include "ddprun/distributed_data_parallel.h"
 #include "ddprun/sync_batch_norm.h"
 #include "ddprun/weights.h"
-#include "rendezvous/time.h"
-#include "trainer/ddp/named_tensors.h"
+#include "rendezvous/base/time.h"
+#include "trainer/ddp/snapshot/named_tensors.h"
 #include "trainer/models/model_names.h"
 #include "trainer/models/models.h"
 

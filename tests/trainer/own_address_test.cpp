@@ -1,5 +1,5 @@
 // Which address a rank offers to its peers.
-#include "trainer/ddp/own_address.h"
+#include "trainer/ddp/group/own_address.h"
 
 #include "tests/support/catch.h"
 

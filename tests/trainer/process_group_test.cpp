@@ -7,8 +7,8 @@
 #include <torch/csrc/distributed/c10d/HashStore.hpp>
 
 #include "ddprun/collectives.h"
-#include "rendezvous/listen_socket.h"
-#include "rendezvous/server.h"
+#include "rendezvous/peer/listen_socket.h"
+#include "rendezvous/store/server.h"
 #include "tests/support/catch.h"
 #include "tests/support/hosts.h"
 #include "tests/trainer/ranks.h"

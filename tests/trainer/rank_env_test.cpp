@@ -1,4 +1,4 @@
-#include "trainer/ddp/rank_env.h"
+#include "trainer/ddp/group/rank_env.h"
 
 #include "tests/support/catch.h"
 

@@ -1,8 +1,8 @@
-#include "trainer/ddp/replace_file.h"
+#include "trainer/ddp/snapshot/replace_file.h"
 
 #include <sys/stat.h>
 
-#include "rendezvous/error.h"
+#include "rendezvous/base/error.h"
 #include "tests/support/catch.h"
 #include "tests/support/command.h"
 

@@ -3,7 +3,7 @@
 #include <limits>
 #include <nlohmann/json.hpp>
 
-#include "rendezvous/error.h"
+#include "rendezvous/base/error.h"
 #include "tests/support/catch.h"
 #include "tests/support/command.h"
 

@@ -1,4 +1,4 @@
-#include "trainer/ddp/roster.h"
+#include "trainer/ddp/group/roster.h"
 
 #include "tests/support/catch.h"
 

@@ -1,9 +1,9 @@
-#include "trainer/ddp/safetensors.h"
+#include "trainer/ddp/snapshot/safetensors.h"
 
 #include <cstdint>
 #include <random>
 
-#include "rendezvous/error.h"
+#include "rendezvous/base/error.h"
 #include "tests/support/catch.h"
 
 using namespace ddprun;

@@ -1,12 +1,12 @@
 // Ranks that are asked to save stop at one step, whatever the distance between them and whenever they hear of it.
-#include "trainer/ddp/save_gate.h"
+#include "trainer/ddp/snapshot/save_gate.h"
 
 #include <algorithm>
 #include <memory>
 #include <random>
 #include <thread>
 
-#include "rendezvous/server.h"
+#include "rendezvous/store/server.h"
 #include "tests/support/catch.h"
 
 using namespace ddprun;

@@ -2,7 +2,7 @@
 #pragma once
 #include <string>
 
-#include "trainer/ddp/snapshot_format.h"
+#include "trainer/ddp/snapshot/snapshot_format.h"
 
 namespace ddprun::test {
 

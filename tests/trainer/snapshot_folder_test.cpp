@@ -1,4 +1,4 @@
-#include "trainer/ddp/snapshot_folder.h"
+#include "trainer/ddp/snapshot/snapshot_folder.h"
 
 #include <cerrno>
 #include <functional>
@@ -9,7 +9,7 @@
 #include "tests/support/catch.h"
 #include "tests/support/command.h"
 #include "tests/trainer/fake_files.h"
-#include "trainer/ddp/damaged.h"
+#include "trainer/ddp/snapshot/damaged.h"
 
 using namespace ddprun;
 using Catch::Matchers::Contains;

@@ -1,14 +1,14 @@
-#include "trainer/ddp/snapshot_format.h"
+#include "trainer/ddp/snapshot/snapshot_format.h"
 
 #include <torch/torch.h>
 
 #include "ddprun/sampler.h"
-#include "rendezvous/error.h"
+#include "rendezvous/base/error.h"
 #include "tests/support/catch.h"
 #include "tests/support/command.h"
 #include "tests/trainer/snapshot_compare.h"
-#include "trainer/ddp/optimizer_state.h"
-#include "trainer/ddp/torch_file.h"
+#include "trainer/ddp/snapshot/optimizer_state.h"
+#include "trainer/ddp/snapshot/torch_file.h"
 #include "trainer/models/models.h"
 
 using namespace ddprun;

@@ -21,8 +21,8 @@
 #include "tests/support/soak.h"
 #include "tests/trainer/ranks.h"
 #include "tests/trainer/snapshot_compare.h"
-#include "trainer/ddp/snapshot_folder.h"
-#include "trainer/ddp/snapshot_format.h"
+#include "trainer/ddp/snapshot/snapshot_folder.h"
+#include "trainer/ddp/snapshot/snapshot_format.h"
 
 using namespace ddprun;
 using namespace ddprun::test;

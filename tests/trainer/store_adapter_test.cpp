@@ -1,5 +1,5 @@
 // Our client as LibTorch's callers use it, beside LibTorch's own: on our server and on theirs.
-#include "trainer/ddp/store_adapter.h"
+#include "trainer/ddp/group/store_adapter.h"
 
 #include <c10/util/Exception.h>
 
@@ -7,8 +7,8 @@
 
 #include <torch/csrc/distributed/c10d/PrefixStore.hpp>
 #include <torch/csrc/distributed/c10d/TCPStore.hpp>
-#include "rendezvous/listen_socket.h"
-#include "rendezvous/server.h"
+#include "rendezvous/peer/listen_socket.h"
+#include "rendezvous/store/server.h"
 #include "tests/support/catch.h"
 
 using namespace ddprun;

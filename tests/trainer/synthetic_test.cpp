@@ -4,7 +4,7 @@
 #include <cmath>
 #include <numeric>
 
-#include "rendezvous/error.h"
+#include "rendezvous/base/error.h"
 #include "tests/support/catch.h"
 
 using namespace ddprun;

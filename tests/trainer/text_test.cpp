@@ -1,6 +1,6 @@
 #include "trainer/data/text.h"
 
-#include "rendezvous/error.h"
+#include "rendezvous/base/error.h"
 #include "tests/support/catch.h"
 #include "tests/support/command.h"
 #include "tests/trainer/made_data.h"

@@ -3,7 +3,7 @@
 #include <cstdio>
 #include <string>
 
-#include "rendezvous/error.h"
+#include "rendezvous/base/error.h"
 #include "trainer/tour/stage.h"
 
 namespace {

@@ -1,6 +1,6 @@
-#include "trainer/ddp/weights_match.h"
+#include "trainer/ddp/snapshot/weights_match.h"
 
-#include "rendezvous/error.h"
+#include "rendezvous/base/error.h"
 #include "tests/support/catch.h"
 
 using namespace ddprun;

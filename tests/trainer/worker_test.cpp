@@ -9,9 +9,9 @@
 #include <iostream>
 #include <memory>
 
-#include "agent/channel_page.h"
-#include "rendezvous/client.h"
-#include "rendezvous/server.h"
+#include "agent/channel/channel_page.h"
+#include "rendezvous/store/client.h"
+#include "rendezvous/store/server.h"
 #include "tests/support/catch.h"
 
 using namespace ddprun;

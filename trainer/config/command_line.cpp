@@ -5,7 +5,7 @@
 #include <list>
 #include <sstream>
 
-#include "rendezvous/spelling.h"
+#include "rendezvous/base/spelling.h"
 #include "trainer/config/config_file.h"
 #include "trainer/models/model_names.h"
 #include "trainer/models/model_spec.h"

@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <optional>
 
-#include "rendezvous/spelling.h"
-#include "rendezvous/toml.h"
+#include "rendezvous/base/spelling.h"
+#include "rendezvous/base/toml.h"
 
 namespace ddprun {
 namespace {

@@ -4,8 +4,8 @@
 #include <charconv>
 #include <cmath>
 
-#include "rendezvous/spelling.h"
-#include "rendezvous/toml.h"
+#include "rendezvous/base/spelling.h"
+#include "rendezvous/base/toml.h"
 
 namespace ddprun {
 namespace {

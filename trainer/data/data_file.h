@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "rendezvous/error.h"
+#include "rendezvous/base/error.h"
 
 namespace ddprun {
 

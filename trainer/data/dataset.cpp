@@ -5,7 +5,7 @@
 #include <filesystem>
 #include <map>
 
-#include "rendezvous/error.h"
+#include "rendezvous/base/error.h"
 #include "trainer/data/cifar10.h"
 #include "trainer/data/data_file.h"
 #include "trainer/data/mnist.h"

@@ -1,6 +1,6 @@
 #include "trainer/data/mnist.h"
 
-#include "rendezvous/error.h"
+#include "rendezvous/base/error.h"
 #include "trainer/data/idx.h"
 
 namespace ddprun {

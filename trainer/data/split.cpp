@@ -4,7 +4,7 @@
 
 #include <algorithm>
 
-#include "rendezvous/error.h"
+#include "rendezvous/base/error.h"
 
 namespace ddprun {
 namespace {

@@ -6,7 +6,7 @@
 #include <utility>
 
 #include "ddprun/sample_rng.h"
-#include "rendezvous/error.h"
+#include "rendezvous/base/error.h"
 
 namespace ddprun {
 namespace {

@@ -4,7 +4,7 @@
 #include <array>
 #include <utility>
 
-#include "rendezvous/error.h"
+#include "rendezvous/base/error.h"
 #include "trainer/data/data_file.h"
 
 namespace ddprun {

@@ -4,7 +4,7 @@
 #include <nlohmann/json.hpp>
 #include <string_view>
 
-#include "rendezvous/error.h"
+#include "rendezvous/base/error.h"
 #include "trainer/metrics/row_file.h"
 
 namespace ddprun {

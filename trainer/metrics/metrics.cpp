@@ -6,7 +6,7 @@
 #include <nlohmann/json.hpp>
 #include <system_error>
 
-#include "rendezvous/error.h"
+#include "rendezvous/base/error.h"
 #include "trainer/metrics/kept_rows.h"
 #include "trainer/metrics/row_file.h"
 #include "trainer/metrics/tensorboard.h"

@@ -7,7 +7,7 @@
 #include <cerrno>
 #include <system_error>
 
-#include "rendezvous/error.h"
+#include "rendezvous/base/error.h"
 
 namespace ddprun {
 namespace {

@@ -9,7 +9,7 @@
 #include <cmath>
 #include <vector>
 
-#include "rendezvous/error.h"
+#include "rendezvous/base/error.h"
 #include "trainer/models/makers.h"
 
 namespace ddprun {

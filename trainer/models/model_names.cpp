@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cctype>
 
-#include "rendezvous/spelling.h"
+#include "rendezvous/base/spelling.h"
 
 namespace ddprun {
 namespace {

@@ -4,7 +4,7 @@
 #include <optional>
 #include <string>
 
-#include "rendezvous/error.h"
+#include "rendezvous/base/error.h"
 
 namespace ddprun {
 

@@ -2,7 +2,7 @@
 
 #include <dlfcn.h>
 
-#include "rendezvous/error.h"
+#include "rendezvous/base/error.h"
 
 namespace ddprun {
 namespace {

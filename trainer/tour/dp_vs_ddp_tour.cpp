@@ -8,7 +8,7 @@
 
 #include "ddprun/collectives.h"
 #include "ddprun/distributed_data_parallel.h"
-#include "trainer/ddp/gpu.h"
+#include "trainer/ddp/group/gpu.h"
 #include "trainer/tour/data_parallel.h"
 #include "trainer/tour/stage.h"
 #include "trainer/tour/tour_net.h"

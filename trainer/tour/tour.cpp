@@ -3,8 +3,8 @@
 #include <map>
 
 #include "ddprun/collectives.h"
-#include "rendezvous/error.h"
-#include "trainer/ddp/replace_file.h"
+#include "rendezvous/base/error.h"
+#include "trainer/ddp/snapshot/replace_file.h"
 #include "trainer/tour/stage.h"
 
 namespace ddprun {

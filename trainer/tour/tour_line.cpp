@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <sstream>
 
-#include "rendezvous/spelling.h"
+#include "rendezvous/base/spelling.h"
 #include "trainer/tour/tours.h"
 
 namespace ddprun {

@@ -1,0 +1,97 @@
+#include "agent/channel/channel_page.h"
+
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <bit>
+#include <cerrno>
+#include <cmath>
+#include <new>
+#include <utility>
+
+namespace ddprun {
+namespace {
+
+constexpr int kReads = 4;                   // a record that changes under so many looks keeps its last value
+constexpr unsigned kNeverProgram = 0x0008;  // MFD_NOEXEC_SEAL, Linux 6.3: some hosts insist on it
+constexpr int kSeals = F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL;  // else a worker could cut the page off under us
+
+Fd shared_memory() {
+  constexpr unsigned kFlags = MFD_CLOEXEC | MFD_ALLOW_SEALING;
+  Fd fd(memfd_create("ddprun-channel", kFlags | kNeverProgram));
+  if (!fd && errno == EINVAL) fd = Fd(memfd_create("ddprun-channel", kFlags));
+  if (!fd || ftruncate(fd.get(), DDPRUN_CHANNEL_BYTES) != 0 || fcntl(fd.get(), F_ADD_SEALS, kSeals) != 0) return Fd();
+  return fd;
+}
+
+std::shared_ptr<ddprun_channel_page> mapped(int fd) {
+  void* const at = mmap(nullptr, DDPRUN_CHANNEL_BYTES, PROT_READ | PROT_WRITE,
+                        fd >= 0 ? MAP_SHARED : MAP_PRIVATE | MAP_ANONYMOUS, fd, 0);
+  if (at == MAP_FAILED) throw std::bad_alloc();
+  return {static_cast<ddprun_channel_page*>(at), [](ddprun_channel_page* page) { munmap(page, DDPRUN_CHANNEL_BYTES); }};
+}
+
+ddprun_phase phase_of(std::uint64_t number) {
+  return number <= DDPRUN_PHASE_FINISHING ? static_cast<ddprun_phase>(number) : DDPRUN_PHASE_UNKNOWN;
+}
+
+TimePoint since_boot(std::uint64_t ns) {  // steady_clock is CLOCK_MONOTONIC
+  constexpr std::uint64_t kMost = INT64_MAX;
+  return TimePoint(std::chrono::nanoseconds(static_cast<std::int64_t>(std::min(ns, kMost))));
+}
+
+}  // namespace
+
+ChannelPage::ChannelPage(std::shared_ptr<ddprun_channel_page> page, Fd fd, TimePoint made)
+    : page_(std::move(page)), fd_(std::move(fd)), made_(made) {}
+
+int channel_number() {
+  rlimit limit{};
+  if (getrlimit(RLIMIT_NOFILE, &limit) != 0 || limit.rlim_cur > kChannelFd) return kChannelFd;
+  const int highest = static_cast<int>(limit.rlim_cur) - 1;
+  return highest > STDERR_FILENO ? highest : -1;
+}
+
+ChannelPage ChannelPage::create(TimePoint now) {
+  Fd fd = shared_memory();
+  auto page = mapped(fd.get());
+  page->magic = DDPRUN_CHANNEL_MAGIC;
+  page->version = DDPRUN_CHANNEL_VERSION;
+  page->bytes = DDPRUN_CHANNEL_BYTES;
+  return {std::move(page), std::move(fd), now};
+}
+
+void ChannelPage::read(const ddprun_channel_record& record, Told& told, TimePoint now) const {
+  ddprun_channel_record seen;
+  for (int i = 0; i < kReads; ++i) {
+    if (!ddprun_channel_read_(&record, &seen)) continue;
+    told = {std::clamp(since_boot(seen.time_ns), made_, std::max(made_, now)), seen.first, seen.second};
+    return;
+  }
+}
+
+Progress ChannelPage::progress(TimePoint now) {
+  read(page_->step, step_, now);
+  read(page_->phase, phase_, now);
+  read(page_->snapshot, snapshot_, now);
+  read(page_->throughput, throughput_, now);
+  Progress out;
+  out.at = std::max({step_.at, phase_.at, snapshot_.at});  // none is less than any
+  if (phase_.at) out.phase = phase_of(phase_.first);
+  if (step_.at) out.step = step_.first, out.steps_done = step_.second;
+  if (snapshot_.at) out.snapshot_step = snapshot_.first, out.snapshot_at = snapshot_.at;
+  const double speed = std::bit_cast<double>(throughput_.first);
+  if (throughput_.at && std::isfinite(speed) && speed >= 0) out.samples_per_second = speed;
+  return out;
+}
+
+void ChannelPage::request_save_at(std::uint64_t step) {
+  ddprun_channel_write_(&page_->request, DDPRUN_ASKED_TO_SAVE, step);
+}
+
+void ChannelPage::request_leave_without_saving() { ddprun_channel_write_(&page_->request, DDPRUN_ASKED_TO_LEAVE, 0); }
+
+}  // namespace ddprun

@@ -1,0 +1,64 @@
+// The agent's end of a worker channel (rendezvous/channel/worker_channel.h): one page of memory shared with one worker.
+//
+// A worker may write anything into the page at any time. Nothing here trusts it: a record is taken only if its check is
+// right, times are held between the page's making and now, and the page can neither shrink nor grow under us.
+#pragma once
+#include <cstdint>
+#include <memory>
+#include <optional>
+
+#include "agent/process/process.h"
+#include "rendezvous/base/time.h"
+#include "rendezvous/channel/worker_channel.h"
+
+namespace ddprun {
+
+// The descriptor's number in the worker. Below 64, so that the kernel needs no larger table for it; above those that
+// shells and people take.
+constexpr int kChannelFd = 61;
+// That, or the highest that the limit of open files leaves; -1: it leaves none.
+int channel_number();
+
+// What a worker has told. All empty: it does not use the channel.
+struct Progress {
+  ddprun_phase phase = DDPRUN_PHASE_UNKNOWN;
+  std::optional<std::uint64_t> step = {};  // the last one that is done
+  std::uint64_t steps_done = 0;            // since its page was made: in this round
+  std::optional<TimePoint> at = {};        // of the last step, phase or snapshot
+  std::optional<std::uint64_t> snapshot_step = {};
+  std::optional<TimePoint> snapshot_at = {};
+  std::optional<double> samples_per_second = {};
+};
+
+class ChannelPage {
+ public:
+  // Where the kernel refuses one, the page is there for us alone and fd() is -1: the worker does without.
+  static ChannelPage create(TimePoint now);
+
+  // To be passed to the worker as channel_number(), with its number in the variable DDPRUN_CHANNEL_VARIABLE.
+  int fd() const { return fd_.get(); }
+  // Not needed after the worker's start.
+  void close_fd() { fd_.reset(); }
+
+  Progress progress(TimePoint now);
+  // At the end of this step, the same one on every rank.
+  void request_save_at(std::uint64_t step);
+  void request_leave_without_saving();
+
+  const std::shared_ptr<ddprun_channel_page>& memory() const { return page_; }
+
+ private:
+  struct Told {  // the last value of a record that was whole
+    std::optional<TimePoint> at = {};
+    std::uint64_t first = 0, second = 0;
+  };
+  ChannelPage(std::shared_ptr<ddprun_channel_page> page, Fd fd, TimePoint made);
+  void read(const ddprun_channel_record& record, Told& told, TimePoint now) const;
+
+  std::shared_ptr<ddprun_channel_page> page_;
+  Fd fd_;
+  TimePoint made_;
+  Told step_, phase_, snapshot_, throughput_;
+};
+
+}  // namespace ddprun

@@ -1,0 +1,254 @@
+#include "agent/channel/death_watch.h"
+
+#include <linux/futex.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <atomic>
+#include <cerrno>
+#include <climits>
+#include <csignal>
+#include <cstddef>
+#include <filesystem>
+#include <mutex>
+#include <sstream>
+#include <system_error>
+#include <thread>
+#include <utility>
+
+#include "agent/process/file_content.h"
+#include "rendezvous/base/signals_blocked.h"
+
+namespace ddprun {
+namespace {
+
+using std::chrono::milliseconds;
+
+#ifndef SYS_futex_waitv
+constexpr long SYS_futex_waitv = 449;  // the same on all machines
+#endif
+constexpr std::uint32_t kWord32 = 2, kOurProcess = FUTEX_PRIVATE_FLAG;  // of futex_waitv(2)
+constexpr std::size_t kWordsPerWait = 128;                              // FUTEX_WAITV_MAX; the first is our own
+constexpr int kNewsMax = 8;                                             // of one worker: it may call exec() a few times
+constexpr std::uint32_t kLockBegins = offsetof(ddprun_channel_page, lock),
+                        kLockBytes = sizeof ddprun_channel_page::lock;
+
+struct WaitWord {  // struct futex_waitv, which older headers lack
+  std::uint64_t value, address;
+  std::uint32_t flags, unused = 0;
+};
+
+bool kernel_waits_for_many() { return syscall(SYS_futex_waitv, nullptr, 0, 0, nullptr, 0) < 0 && errno == EINVAL; }
+
+// A worker that scribbles into its page may wake us at every moment. More than kBurst looks in a row are spread out to
+// one a millisecond.
+class LookBudget {
+ public:
+  void spend() {
+    const auto now = Clock::now();
+    left_ = std::min<std::int64_t>(kBurst, left_ + (now - since_) / milliseconds(1));
+    since_ += (now - since_) / milliseconds(1) * milliseconds(1);
+    if (left_ > 0) return void(--left_);
+    std::this_thread::sleep_for(milliseconds(1));
+  }
+
+ private:
+  static constexpr std::int64_t kBurst = 1024;
+  std::int64_t left_ = kBurst;
+  TimePoint since_ = Clock::now();
+};
+
+// What is to be waited for: the word's change from `seen`.
+struct Wait {
+  std::uint32_t* word;
+  std::uint32_t seen;
+  bool dead = false;
+};
+
+// Where there is no owner to wait for, its coming is awaited.
+Wait next_wait(ddprun_channel_page& page) {
+  const Wait owner_to_come{&page.attached, __atomic_load_n(&page.attached, __ATOMIC_ACQUIRE)};
+  const std::uint32_t offset = __atomic_load_n(&page.lock_offset, __ATOMIC_RELAXED);
+  if (offset < kLockBegins || offset >= kLockBegins + kLockBytes || offset % sizeof(std::uint32_t))
+    return owner_to_come;
+  auto* const word = reinterpret_cast<std::uint32_t*>(reinterpret_cast<char*>(&page) + offset);
+  std::uint32_t seen = __atomic_load_n(word, __ATOMIC_ACQUIRE);
+  if (seen & FUTEX_OWNER_DIED) return {owner_to_come.word, owner_to_come.seen, true};
+  if ((seen & FUTEX_TID_MASK) == 0) return owner_to_come;
+  // The kernel wakes nobody without this bit. Where the word changes meanwhile, the wait ends at once.
+  if (!(seen & FUTEX_WAITERS) &&
+      __atomic_compare_exchange_n(word, &seen, seen | FUTEX_WAITERS, false, __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE))
+    seen |= FUTEX_WAITERS;
+  return {word, seen};
+}
+
+void wake(std::uint32_t* word, int flag) { syscall(SYS_futex, word, FUTEX_WAKE | flag, INT_MAX, nullptr, nullptr, 0); }
+
+}  // namespace
+
+// One thread and the workers it watches.
+class DeathWatch::Watcher {
+ public:
+  Watcher(const std::function<void(Token)>& on_news, bool alone) : on_news_(on_news), alone_(alone) {
+    const SignalsBlocked blocked;
+    thread_ = std::thread([this] { run(); });
+  }
+
+  ~Watcher() {
+    stopping_ = true;
+    change();
+    while (alone_ && !ended_) {  // it may have fallen asleep on the old state
+      std::this_thread::sleep_for(std::chrono::microseconds(50));
+      change();
+    }
+    thread_.join();
+  }
+
+  std::size_t size() {
+    const std::lock_guard lock(mutex_);
+    return entries_.size();
+  }
+
+  void add(Token token, std::shared_ptr<ddprun_channel_page> page) {
+    {
+      const std::lock_guard lock(mutex_);
+      entries_.push_back({token, std::move(page)});
+    }
+    change();
+  }
+
+  void remove(Token token) {
+    {
+      const std::lock_guard lock(mutex_);
+      if (!std::erase_if(entries_, [&](const Entry& e) { return e.token == token; })) return;
+    }
+    change();
+  }
+
+ private:
+  struct Entry {
+    Token token;
+    std::shared_ptr<ddprun_channel_page> page;  // the worker's may be gone while we still look
+    std::optional<std::uint32_t> told = {};     // which time it had attached when its death was told
+    int news = 0;
+  };
+
+  void change() {
+    __atomic_add_fetch(&changes_, 1, __ATOMIC_RELEASE);
+    wake(&changes_, kOurProcess);
+    if (std::uint32_t* const word = asleep_on_) wake(word, 0);
+  }
+
+  void run() {
+    for (LookBudget budget; !stopping_; budget.spend()) {
+      const std::uint32_t changes = __atomic_load_n(&changes_, __ATOMIC_ACQUIRE);
+      std::vector<Entry> watched;
+      const std::vector<Wait> waits = look(watched);
+      if (!stopping_) alone_ ? wait_for_one(changes, waits) : wait_for_any(changes, waits);
+    }
+    ended_ = true;
+  }
+
+  // Tells the news there is. `keep` holds the pages while we wait.
+  std::vector<Wait> look(std::vector<Entry>& keep) {
+    const std::lock_guard lock(mutex_);  // also held in on_news_: what is forgotten is not told
+    std::vector<Wait> waits;
+    for (Entry& entry : entries_) {
+      waits.push_back(next_wait(*entry.page));
+      if (!waits.back().dead || entry.told == waits.back().seen) continue;
+      entry.told = waits.back().seen;
+      if (++entry.news <= kNewsMax) on_news_(entry.token);
+    }
+    keep = entries_;
+    return waits;
+  }
+
+  void wait_for_any(std::uint32_t changes, const std::vector<Wait>& waits) {
+    std::vector<WaitWord> words{{changes, reinterpret_cast<std::uintptr_t>(&changes_), kWord32 | kOurProcess}};
+    for (const Wait& w : waits) words.push_back({w.seen, reinterpret_cast<std::uintptr_t>(w.word), kWord32});
+    syscall(SYS_futex_waitv, words.data(), words.size(), 0, nullptr, 0);
+  }
+
+  // An older kernel waits for one word only, so changes are looked for ten times a second.
+  void wait_for_one(std::uint32_t changes, const std::vector<Wait>& waits) {
+    constexpr timespec kLookAgain{0, 100'000'000};
+    if (waits.empty()) return void(syscall(SYS_futex, &changes_, FUTEX_WAIT_PRIVATE, changes, nullptr, nullptr, 0));
+    asleep_on_ = waits.front().word;
+    syscall(SYS_futex, waits.front().word, FUTEX_WAIT, waits.front().seen, &kLookAgain, nullptr, 0);
+    asleep_on_ = nullptr;
+  }
+
+  const std::function<void(Token)>& on_news_;
+  const bool alone_;
+  std::atomic<bool> stopping_{false}, ended_{false};
+  std::atomic<std::uint32_t*> asleep_on_{nullptr};  // a word of a page; waking where no one waits does no harm
+  std::uint32_t changes_ = 0;
+  std::mutex mutex_;
+  std::vector<Entry> entries_;
+  std::thread thread_;
+};
+
+DeathWatch::DeathWatch(std::function<void(Token)> on_news, Kernel kernel)
+    : on_news_(std::move(on_news)),
+      workers_per_thread_(kernel == Kernel::as_found && kernel_waits_for_many() ? kWordsPerWait - 1 : 1) {}
+
+DeathWatch::~DeathWatch() = default;
+
+void DeathWatch::watch(Token token, const ChannelPage& page) {
+  auto place = std::find_if(watchers_.begin(), watchers_.end(),
+                            [&](const auto& watcher) { return watcher->size() < workers_per_thread_; });
+  if (place == watchers_.end()) try {
+      place = watchers_.insert(place, std::make_unique<Watcher>(on_news_, workers_per_thread_ == 1));
+    } catch (const std::system_error&) {
+      return;
+    }
+  (*place)->add(token, page.memory());
+}
+
+void DeathWatch::forget(Token token) {
+  for (const auto& watcher : watchers_) watcher->remove(token);
+}
+
+namespace {
+
+constexpr unsigned long kExiting = 0x4, kBySignal = 0x400;               // PF_EXITING, PF_SIGNALED
+constexpr int kFlagsField = 9, kThreadsField = 20, kExitCodeField = 52;  // proc_pid_stat(5), from 1
+
+// SIGKILL waits for, or has reached, the other threads only if the whole process ends.
+bool another_thread_is_killed(pid_t pid) {
+  std::error_code ignored;  // threads go while we look
+  for (const auto& task : std::filesystem::directory_iterator("/proc/" + std::to_string(pid) + "/task", ignored)) {
+    if (task.path().filename() == std::to_string(pid)) continue;
+    if (const auto state = dying_task(file_content(task.path() / "stat")); state && state->exiting) return true;
+    const std::string status = file_content(task.path() / "status");
+    const std::size_t pending = status.find("SigPnd:");
+    if (pending == std::string::npos) continue;
+    if (std::strtoull(status.c_str() + pending + 7, nullptr, 16) >> (SIGKILL - 1) & 1) return true;
+  }
+  return false;
+}
+
+}  // namespace
+
+std::optional<DyingTask> dying_task(const std::string& stat) {
+  const std::size_t name_end = stat.rfind(')');  // the name may hold anything
+  if (name_end == std::string::npos) return {};
+  std::istringstream fields(stat.substr(name_end + 1));
+  std::vector<std::string> values(3);  // counted from 1: pid and name are behind us
+  for (std::string value; fields >> value;) values.push_back(value);
+  if (values.size() <= kExitCodeField) return {};
+  const unsigned long flags = std::strtoul(values[kFlagsField].c_str(), nullptr, 10);
+  return DyingTask{(flags & kExiting) != 0, (flags & kBySignal) != 0, std::atoi(values[kThreadsField].c_str()),
+                   std::atoi(values[kExitCodeField].c_str())};
+}
+
+std::optional<ExitStatus> dying_status(pid_t pid) {
+  const auto task = dying_task(file_content("/proc/" + std::to_string(pid) + "/stat"));
+  if (!task || !task->exiting || task->wait_status == 0) return {};
+  if (!task->by_signal && task->threads > 1 && !another_thread_is_killed(pid)) return {};
+  if (const int signal = task->wait_status & 0x7f) return ExitStatus{.signal = signal};
+  return ExitStatus{.code = task->wait_status >> 8 & 0xff};
+}
+
+}  // namespace ddprun

@@ -1,0 +1,53 @@
+// The worker channels of one round on this node: what the workers tell, what they are asked, and who is dying.
+//
+// Holds no policy; a worker that does not use its channel is never heard of here.
+#pragma once
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <optional>
+
+#include <asio/io_context.hpp>
+
+#include "agent/channel/channel_page.h"
+#include "agent/channel/death_watch.h"
+#include "rendezvous/base/time.h"
+
+namespace ddprun {
+
+class WorkerChannels {
+ public:
+  // `on_hint` is called from the loop with the local rank of a worker that may be dying: dying_status() confirms it.
+  WorkerChannels(asio::io_context& io, std::function<void(int)> on_hint);
+
+  void begin();  // forgets the previous round
+  // Makes a worker's page. The descriptor to pass as channel_number(), -1 where the kernel refuses one.
+  int open(int local_rank, TimePoint now);
+  void started(int local_rank);
+  void ended(int local_rank);
+
+  // Has the round come further than its start: a step or a snapshot? Empty: no worker has told anything.
+  std::optional<bool> progressed(TimePoint now);
+  // All ranks at one step. Ranks differ by the step they are in, so it is the second one to come.
+  void ask_to_save(TimePoint now);
+  void ask_to_leave();
+  // Every worker's snapshot was made for ask_to_save(), or holds its last step.
+  bool all_saved(TimePoint now);
+  bool all_finishing(TimePoint now);  // every worker has nothing left to do but to end
+
+ private:
+  struct Channel {
+    ChannelPage page;
+    DeathWatch::Token token = 0;
+  };
+
+  std::shared_ptr<std::function<void(DeathWatch::Token)>> on_news_;  // in the loop; empties itself with us
+  DeathWatch watch_;
+  std::map<int, Channel> channels_;  // by local rank
+  DeathWatch::Token last_token_ = 0;
+  std::optional<TimePoint> asked_to_save_;
+  std::uint64_t step_when_asked_ = 0;  // the highest that a worker had told
+};
+
+}  // namespace ddprun

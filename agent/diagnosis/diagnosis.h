@@ -1,0 +1,29 @@
+// What a worker's end means, from all that is known of it: one sentence, the surest explanation first.
+//
+// Pure: evidence.h collects the clues.
+#pragma once
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "agent/channel/timer_table.h"
+#include "agent/diagnosis/oom_count.h"
+#include "rendezvous/coordination/round.h"
+
+namespace ddprun {
+
+struct Clues {
+  ExitStatus status;
+  std::string why_not_started = {};        // where it could not be started
+  std::optional<ExpiredTimer> timer = {};  // a timer of its own that ran out before
+  OomCounts memory_before = {}, memory_after = {};
+  std::vector<std::string> last_lines = {};  // of its stderr
+};
+
+// Without its final stop; empty where the end speaks for itself.
+std::string meaning_of(const Clues& clues);
+
+// "its timer 'step' ran out after 3.0 s; as it had asked, it was sent SIGKILL"
+std::string in_words(const ExpiredTimer& timer);
+
+}  // namespace ddprun

@@ -1,0 +1,34 @@
+// What this machine knows about a worker's death: counters, files, the kernel's settings. It is read here and judged
+// elsewhere (oom_count, core_file, exec_failure, error_file).
+//
+// Nothing here throws: what cannot be read is not known.
+#pragma once
+#include <cstdint>
+#include <filesystem>
+#include <string>
+
+#include "agent/diagnosis/core_file.h"
+#include "agent/diagnosis/error_file.h"
+#include "agent/diagnosis/exec_failure.h"
+#include "agent/diagnosis/oom_count.h"
+
+namespace ddprun {
+
+// `root`: where /proc and /sys are, for tests.
+OomCounts read_oom_counts(const std::filesystem::path& root = "/");
+
+// What lies at the path, and its first bytes.
+ProgramFile look_at_program(const std::string& path);
+// e_machine of this very program.
+std::uint16_t own_machine();
+
+// The pattern, for a worker of ours with this pid that was killed by this signal.
+CoreFacts core_facts(pid_t pid, int signal, const std::string& host);
+struct FoundCore {
+  std::string path = {};  // empty: none
+  std::uint64_t bytes = 0;
+};
+// The newest file that fits and is not older than `since`. Only `place.path` counts.
+FoundCore find_core(const CorePlace& place, WallTime since);
+
+}  // namespace ddprun

@@ -1,0 +1,42 @@
+// The tracebacks with which workers ended, off the console until the job's report has quoted them or not.
+//
+// Belongs to the log thread's loop; lines_of() may be asked by any thread.
+#pragma once
+#include <functional>
+#include <map>
+#include <mutex>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <asio/io_context.hpp>
+#include <asio/steady_timer.hpp>
+
+#include "rendezvous/base/time.h"
+
+namespace ddprun {
+
+class KeptTracebacks {
+ public:
+  using Key = std::pair<int, int>;                            // round, rank
+  using Show = std::function<void(const std::string& text)>;  // puts it on the worker's console
+
+  explicit KeptTracebacks(asio::io_context& io) : timer_(io) {}
+  // Shown at the latest 15 s after the first one that is here came: the job goes on.
+  void keep(Key key, std::string text, Show show, TimePoint now);
+  // All but those that this report quotes; none is here afterwards.
+  void show_unless_quoted(const std::string& report);
+  // Empty where there is none, or more than a report may quote.
+  std::vector<std::string> lines_of(Key key) const;
+
+ private:
+  struct Kept {
+    std::string text;
+    Show show;
+  };
+  mutable std::mutex mutex_;
+  std::map<Key, Kept> kept_;
+  asio::steady_timer timer_;
+};
+
+}  // namespace ddprun

@@ -1,0 +1,129 @@
+#include "agent/logs/log_layout.h"
+
+#include <algorithm>
+#include <cerrno>
+#include <cstdlib>
+#include <cstring>
+
+#include "agent/logs/stream_plan.h"
+#include "agent/process/error_folder.h"
+#include "agent/process/keeper.h"
+#include "rendezvous/base/error.h"
+
+namespace ddprun {
+namespace fs = std::filesystem;
+namespace {
+
+constexpr const char* kLatest = "latest";
+
+void make_folder(const fs::path& folder) {
+  std::error_code error;
+  fs::create_directories(folder, error);
+  if (error)
+    throw UsageError("cannot make the log folder " + folder.string(), error.message(), "Pass another --log-dir.");
+}
+
+// A new folder with a name of its own.
+fs::path make_unique_folder(const fs::path& name_start, const std::string& remedy) {
+  std::string name = name_start.string() + "XXXXXX";
+  if (!mkdtemp(name.data()))
+    throw UsageError("cannot make a folder in " + name_start.parent_path().string(), std::strerror(errno), remedy);
+  return name;
+}
+
+fs::path make_temporary_folder() {
+  std::error_code error;
+  const fs::path base = fs::temp_directory_path(error);
+  if (error) throw UsageError("no folder for temporary files", error.message(), "Set TMPDIR, or pass --log-dir.");
+  return make_unique_folder(base / "ddprun-", "Set TMPDIR, or pass --log-dir.");
+}
+
+// The run id as one folder's name, wherever its slashes and dots would lead.
+std::string folder_name(std::string run_id) {
+  std::replace(run_id.begin(), run_id.end(), '/', '_');
+  if (run_id == kLatest) return run_id + "_";  // the name of the link that points to the newest run
+  return run_id == "." || run_id == ".." ? "_" : run_id;
+}
+
+void point_latest_to(const fs::path& log_dir, const std::string& run_id) {
+  std::error_code ignored;  // a convenience: a job must not fail for it
+  const fs::path fresh = log_dir / (".latest-" + run_id);
+  fs::create_directory_symlink(run_id, fresh, ignored);
+  fs::rename(fresh, log_dir / kLatest, ignored);
+}
+
+fs::path round_name(LogTree tree, const WorkerPlace& worker) {
+  return tree == LogTree::torchrun ? "attempt_" + std::to_string(worker.restarts)
+                                   : "round-" + std::to_string(worker.round);
+}
+
+// Torchrun's tree is that of torchrun, whatever lies in it.
+bool is_flat(const LogOptions& options) { return options.tree == LogTree::ddprun && !keeps_logs(options); }
+
+}  // namespace
+
+std::string run_folder(LogTree tree, const std::string& run_id) {
+  return folder_name(run_id) + (tree == LogTree::torchrun ? "_XXXXXX" : "");
+}
+
+fs::path worker_folder_in_run(LogTree tree, const WorkerPlace& worker) {
+  const bool torchrun = tree == LogTree::torchrun;
+  return round_name(tree, worker) /
+         (torchrun ? std::to_string(worker.local_rank) : "rank-" + std::to_string(worker.rank));
+}
+
+fs::path error_file_in_run(const LogOptions& options, const WorkerPlace& worker) {
+  if (!is_flat(options)) return worker_folder_in_run(options.tree, worker) / "error.json";
+  return "round-" + std::to_string(worker.round) + "-rank-" + std::to_string(worker.rank) + "-error.json";
+}
+
+LogLayout::LogLayout(const LogOptions& options, const std::string& run_id)
+    : options_(options),
+      run_(folder_name(run_id)),
+      keeps_files_(!refuses_files(options)),
+      keeps_logs_(ddprun::keeps_logs(options)),
+      temporary_(options.log_dir.empty()) {
+  if (!keeps_logs_) return;
+  if (!temporary_) make_folder(root_ = fs::absolute(options.log_dir));
+  make_root();
+}
+
+void LogLayout::make_root() {
+  if (temporary_) root_ = temporary_folder_ = make_temporary_folder();
+  if (!keeps_logs_) leave_to_keeper(temporary_folder_);
+  if (options_.tree == LogTree::torchrun) {
+    root_ = make_unique_folder(root_ / (run_ + "_"), "Pass another --log-dir.");
+  } else if (!temporary_) {
+    make_folder(root_ /= run_);
+    point_latest_to(root_.parent_path(), run_);
+  }
+}
+
+fs::path LogLayout::round_folder(const WorkerPlace& worker) const {
+  return root_.empty() ? fs::path() : root_ / round_name(options_.tree, worker);
+}
+
+fs::path LogLayout::worker_folder(const WorkerPlace& worker) {
+  if (!keeps_files_) return {};
+  if (root_.empty()) make_root();
+  if (is_flat(options_)) return root_;
+  const fs::path folder = root_ / worker_folder_in_run(options_.tree, worker);
+  make_folder(folder);
+  return folder;
+}
+
+fs::path LogLayout::error_file(const WorkerPlace& worker) const {
+  return root_.empty() ? fs::path() : root_ / error_file_in_run(options_, worker);
+}
+
+fs::path LogLayout::clean_up(bool success) {
+  if (root_.empty() || keeps_logs_) return {};
+  leave_to_keeper({});
+  if (!success && remove_without_error_files(temporary_folder_)) return temporary_folder_;
+  std::error_code ignored;
+  fs::remove_all(temporary_folder_, ignored);
+  root_.clear();
+  return {};
+}
+
+}  // namespace ddprun

@@ -1,0 +1,458 @@
+#include "agent/logs/log_pipe.h"
+
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <asio.hpp>
+#include <atomic>
+#include <cerrno>
+#include <condition_variable>
+#include <csignal>
+#include <cstring>
+#include <future>
+#include <map>
+#include <mutex>
+#include <optional>
+#include <set>
+#include <thread>
+#include <utility>
+
+#include "agent/diagnosis/kept_tracebacks.h"
+#include "agent/diagnosis/traceback_hold.h"
+#include "agent/logs/console.h"
+#include "agent/logs/line_buffer.h"
+#include "agent/logs/stream_ends.h"
+#include "agent/process/regular_file.h"
+#include "rendezvous/base/spelling.h"
+
+namespace ddprun {
+namespace {
+
+constexpr std::size_t kReadBytes = 64 * 1024;         // as much as a pipe holds
+constexpr std::size_t kMuch = 16 * 1024;              // who has written so much is read again at once
+constexpr std::chrono::milliseconds kRest{1};         // others rest: lines that come singly share a read
+constexpr std::chrono::milliseconds kRedraw{100};     // a progress bar's text is complete by then
+constexpr std::chrono::milliseconds kResize{100};     // only a stuck disk takes longer
+constexpr std::chrono::milliseconds kFilesOnly{500};  // between two steps, once no console is waited for
+constexpr std::chrono::seconds kDying{2};             // so long an interpreter may need to end after its traceback
+constexpr std::chrono::milliseconds kLeave{500};      // for the thread to end, where no disk is stuck
+constexpr std::string_view kFreshLine = "\r\x1b[K";   // a worker's progress bar may stand there
+
+std::string unwritable(const std::filesystem::path& path, const std::string& why) {
+  return "ddprun: cannot write " + path.string() + ": " + why +
+         ". The job goes on without what is missing there; other logs may lack something, too.\n";
+}
+
+using Key = std::pair<int, int>;  // round, rank
+
+// What the report may ask for: lines that passed through us, or where they begin in a file.
+struct Memory {
+  Tail tail;
+  std::filesystem::path file = {};
+  std::uintmax_t begin = 0;
+  bool passing = false;  // through us: more may come
+};
+
+}  // namespace
+
+struct LogPipes::State {
+  // One worker's stream, from the pipe to its ends.
+  struct Stream {
+    LogStream wish;
+    bool terminal;
+    asio::posix::stream_descriptor pipe;
+    Console* console = nullptr;
+    LinePrefix shown_prefix = {};
+    LineBuffer lines = {};
+    TracebackHold hold = {};
+    std::optional<asio::steady_timer> give_up_hold = {};
+    std::unique_ptr<LogFile> file = {};
+    LineBuffer file_lines = {};
+    std::shared_ptr<LogFile> filtered = {};
+    LineBuffer filtered_lines = {};
+  };
+  using StreamPtr = std::shared_ptr<Stream>;
+
+  asio::io_context io;
+  asio::executor_work_guard<asio::io_context::executor_type> work{io.get_executor()};
+  Console::Listener listener{[this] { ++progress; }, [this](bool idle) { idle ? end_one() : begin_one(); }};
+  Console out{io, STDOUT_FILENO, listener}, err{io, STDERR_FILENO, listener};
+  bool one_console = out.same_place(STDERR_FILENO);
+  asio::steady_timer rest_timer{io}, redraw_timer{io};
+  KeptTracebacks kept{io};
+  std::vector<StreamPtr> resting;
+  std::set<StreamPtr> streams, redraws;
+  std::map<std::filesystem::path, std::weak_ptr<LogFile>> filtered_files;  // the main thread's
+  std::string scratch;
+  bool warned = false;
+  const std::unique_ptr<char[]> buffer{new char[kReadBytes]};  // nothing to be zeroed at every start
+
+  std::atomic<std::uint64_t> progress = 0;
+  mutable std::mutex mutex;  // guards what follows
+  std::condition_variable idle;
+  int pending = 0;                 // open streams, unprinted texts, consoles with something to write
+  std::map<Key, Memory> memories;  // of the newest round alone
+
+  Console& console(int fd) { return fd == STDOUT_FILENO || one_console ? out : err; }
+
+  // The main thread's.
+  void open(const LogStream& wish, bool terminal, int fd) {
+    StreamPtr stream(new Stream{wish, terminal, asio::posix::stream_descriptor(io, fd)});
+    if (wish.console_fd >= 0) stream->console = &console(wish.console_fd);
+    if (wish.prefixed)
+      stream->shown_prefix =
+          wish.colour && stream->console && stream->console->terminal() ? wish.prefix.coloured(wish.rank) : wish.prefix;
+    if (!wish.file.empty()) stream->file = std::make_unique<LogFile>(wish.file, wish.limit);
+    if (!wish.filtered_file.empty()) {
+      stream->filtered = filtered_file(wish);
+      stream->filtered_lines = LineBuffer(wish.needles);
+    }
+    begin_one();
+    if (wish.remember_tail) {
+      const std::lock_guard lock(mutex);
+      memory_of(wish).passing = true;
+    }
+    asio::post(io, [this, stream] {
+      streams.insert(stream);
+      wait(stream);
+    });
+  }
+
+  // One for all ranks, or each would keep to a size of its own.
+  std::shared_ptr<LogFile> filtered_file(const LogStream& wish) {
+    std::weak_ptr<LogFile>& known = filtered_files[wish.filtered_file];
+    std::shared_ptr<LogFile> file = known.lock();
+    if (!file) known = file = std::make_shared<LogFile>(wish.filtered_file, wish.limit);
+    return file;
+  }
+
+  void wait(const StreamPtr& stream) {
+    stream->pipe.async_wait(asio::posix::stream_descriptor::wait_read,
+                            [this, stream](const asio::error_code& error) { error ? close(stream) : read(stream); });
+  }
+
+  void read(const StreamPtr& stream) {
+    if (stream->console && stream->console->full()) return stream->console->when_room([this, stream] { read(stream); });
+    const ssize_t size = ::read(stream->pipe.native_handle(), buffer.get(), kReadBytes);
+    if (size < 0 && (errno == EAGAIN || errno == EINTR)) return wait(stream);
+    if (size <= 0) return close(stream);  // end of file, or EIO where a terminal's last writer has left
+    pass_on(*stream, {buffer.get(), static_cast<std::size_t>(size)});
+    show_hold_later(stream);
+    if (stream->lines.holds_redraw()) show_later(stream);
+    if (static_cast<std::size_t>(size) < kMuch) return rest(stream);
+    asio::post(io, [this, stream] { read(stream); });
+  }
+
+  void rest(const StreamPtr& stream) {
+    resting.push_back(stream);
+    if (resting.size() > 1) return;
+    rest_timer.expires_after(kRest);
+    rest_timer.async_wait([this](const asio::error_code&) {
+      for (const StreamPtr& rested : std::exchange(resting, {})) read(rested);
+    });
+  }
+
+  void pass_on(Stream& stream, std::string_view bytes) {
+    ++progress;
+    remember(stream, bytes);
+    to_file(stream, bytes);
+    to_filtered(stream, [&](LineBuffer& lines, const std::string& prefix) { lines.take(bytes, prefix, scratch); });
+    if (!stream.console) return;
+    if (!stream.wish.hold_tracebacks) return to_console(stream, bytes);
+    to_console(stream, stream.hold.take(bytes));
+  }
+
+  static void to_console(Stream& stream, std::string_view bytes) {
+    if (bytes.empty()) return;
+    if (!stream.wish.whole_lines) return stream.console->add(&stream, bytes);
+    const std::string& prefix = prefix_of(stream);
+    stream.console->compose(&stream, [&](std::string& queue) { stream.lines.take(bytes, prefix, queue); });
+  }
+
+  // A program may print a traceback and go on: then its line comes late, but comes.
+  void show_hold_later(const StreamPtr& stream) {
+    if (!stream->hold.holds()) return void(stream->give_up_hold.reset());
+    if (stream->give_up_hold) return;
+    stream->give_up_hold.emplace(io, kDying);
+    stream->give_up_hold->async_wait([this, stream](const asio::error_code& error) {
+      if (error || !streams.count(stream)) return;
+      stream->give_up_hold.reset();
+      to_console(*stream, stream->hold.release());
+    });
+  }
+
+  static void end_lines(Stream& stream) {
+    const std::string& prefix = prefix_of(stream);
+    stream.console->compose(&stream, [&](std::string& queue) { stream.lines.take_rest(prefix, queue, true); });
+  }
+
+  static const std::string& prefix_of(Stream& stream) {
+    return stream.shown_prefix.text(std::chrono::system_clock::now());
+  }
+
+  // Its descriptor need not wait with it.
+  void keep(const StreamPtr& stream) {
+    stream->give_up_hold.reset();
+    stream->pipe.close();
+    const auto show = [stream](const std::string& text) {
+      to_console(*stream, text);
+      end_lines(*stream);
+    };
+    kept.keep({stream->wish.round, stream->wish.rank}, stream->hold.release(), show, Clock::now());
+  }
+
+  void remember(const Stream& stream, std::string_view bytes) {
+    if (!stream.wish.remember_tail) return;
+    const std::lock_guard lock(mutex);
+    memories[{stream.wish.round, stream.wish.rank}].tail.add(bytes);
+  }
+
+  void to_file(Stream& stream, std::string_view bytes) {
+    if (!stream.file) return;
+    if (!stream.file->limited()) return write(*stream.file, bytes);
+    scratch.clear();
+    stream.file_lines.take(bytes, {}, scratch);
+    write(*stream.file, scratch);
+  }
+
+  template <class Take>
+  void to_filtered(Stream& stream, Take take) {
+    if (!stream.filtered) return;
+    scratch.clear();
+    take(stream.filtered_lines, stream.wish.prefix.text(std::chrono::system_clock::now()));
+    write(*stream.filtered, scratch);
+  }
+
+  void write(LogFile& file, std::string_view bytes) {
+    if (bytes.empty()) return;
+    if (const int error = file.write(bytes)) warn(unwritable(file.path(), why_unwritable(error)));
+  }
+
+  void warn(const std::string& text) {
+    if (!std::exchange(warned, true)) print(text);
+  }
+
+  void print(std::string line) {
+    if (line.ends_with('\n')) line.pop_back();
+    put(visible(line) + "\n");
+  }
+
+  void put(const std::string& text) {
+    Console& to = console(STDERR_FILENO);
+    to.add(this, to.terminal() ? std::string(kFreshLine) + text : text);
+  }
+
+  // Cut, as one that wraps could not be taken back.
+  void show(const std::string& text) {
+    const std::string line = visible(text);
+    Console& to = console(STDERR_FILENO);
+    if (!to.terminal() || to.full()) return;
+    std::size_t size = std::min(line.size(), columns_of(STDERR_FILENO) - 1);
+    while (size > 0 && size < line.size() && (line[size] & 0xC0) == 0x80) --size;  // between two characters of UTF-8
+    const std::string cut = line.substr(0, size);
+    to.add(this, std::string(kFreshLine) + (cut.empty() ? "" : cut + "\r"));
+  }
+
+  void show_later(const StreamPtr& stream) {
+    redraws.insert(stream);
+    if (redraws.size() > 1) return;
+    redraw_timer.expires_after(kRedraw);
+    redraw_timer.async_wait([this](const asio::error_code&) {
+      for (const StreamPtr& held : std::exchange(redraws, {})) show_redraw(held);
+    });
+  }
+
+  void show_redraw(const StreamPtr& stream) {
+    if (!streams.count(stream) || !stream->lines.holds_redraw()) return;
+    if (stream->console->full()) return show_later(stream);
+    const std::string& prefix = prefix_of(*stream);
+    stream->console->compose(stream.get(), [&](std::string& queue) { stream->lines.show_redraw(prefix, queue); });
+  }
+
+  // Where others write too, a last line without its end gets one, or the next worker's line would hang on to it.
+  void close(const StreamPtr& stream) {
+    to_filtered(*stream, [&](LineBuffer& lines, const std::string& prefix) { lines.take_rest(prefix, scratch, true); });
+    scratch.clear();
+    stream->file_lines.take_rest({}, scratch, false);
+    if (stream->file) write(*stream->file, scratch);
+    if (stream->hold.holds_traceback())
+      keep(stream);
+    else if (stream->console) {
+      to_console(*stream, stream->hold.release());
+      end_lines(*stream);
+    }
+    streams.erase(stream);
+    nothing_more(stream->wish);
+    end_one();
+  }
+
+  void resize() {
+    for (const StreamPtr& stream : streams)
+      if (stream->terminal) copy_size(stream->wish.console_fd, stream->pipe.native_handle());
+  }
+
+  void abandon_stuck_consoles() {
+    for (Console* console : {&out, &err})
+      if (console->busy()) console->abandon();
+  }
+
+  void begin_one() {
+    const std::lock_guard lock(mutex);
+    ++pending;
+  }
+
+  void end_one() {
+    const std::lock_guard lock(mutex);
+    --pending;
+    idle.notify_all();
+  }
+
+  void nothing_more(const LogStream& wish) {
+    if (!wish.remember_tail) return;
+    const std::lock_guard lock(mutex);
+    if (const auto memory = memories.find({wish.round, wish.rank}); memory != memories.end())
+      memory->second.passing = false;  // end_one() tells of it
+  }
+
+  // Memories of older rounds go.
+  Memory& memory_of(const LogStream& wish) {
+    memories.erase(memories.begin(), memories.lower_bound({wish.round, 0}));
+    return memories[{wish.round, wish.rank}];
+  }
+
+  bool wait_until_idle(std::chrono::milliseconds stuck) {
+    std::unique_lock lock(mutex);
+    for (;;) {
+      const std::uint64_t before = progress;
+      if (idle.wait_for(lock, stuck, [this] { return pending == 0; })) return true;
+      if (progress == before) return false;
+    }
+  }
+};
+
+struct LogPipes::End {
+  std::mutex mutex;
+  std::condition_variable told;
+  bool reached = false;
+};
+
+LogPipes::LogPipes() : state_(std::make_shared<State>()), end_(std::make_shared<End>()) {
+  sigset_t all, before;
+  sigfillset(&all);
+  pthread_sigmask(SIG_SETMASK, &all, &before);  // signals are the main thread's
+  std::thread([state = state_, end = end_]() mutable {
+    state->io.run();
+    state.reset();
+    const std::lock_guard lock(end->mutex);
+    end->reached = true;
+    end->told.notify_all();
+  }).detach();
+  pthread_sigmask(SIG_SETMASK, &before, nullptr);
+}
+
+// A thread that a stuck disk holds must not hold us, too; any other one is gone before the process takes itself apart.
+LogPipes::~LogPipes() {
+  state_->io.stop();
+  state_.reset();
+  std::unique_lock lock(end_->mutex);
+  end_->told.wait_for(lock, kLeave, [this] { return end_->reached; });
+}
+
+Fd LogPipes::open(const LogStream& wish) {
+  StreamEnds ends = wish.prefixed ? open_pipe() : open_like(wish.console_fd);
+  fcntl(ends.read.get(), F_SETFL, O_NONBLOCK);
+  state_->open(wish, ends.terminal, ends.read.release());
+  return std::move(ends.write);
+}
+
+Fd LogPipes::own_file(const LogStream& wish) {
+  Fd file = open_to_append(wish.file);
+  if (!file) {
+    warn(unwritable(wish.file, why_unwritable(errno)));
+    return file;
+  }
+  if (wish.remember_tail) {
+    std::error_code unknown;
+    const std::uintmax_t size = std::filesystem::file_size(wish.file, unknown);
+    const std::lock_guard lock(state_->mutex);
+    state_->memory_of(wish) = {{}, wish.file, unknown ? 0 : size};
+  }
+  return file;
+}
+
+std::vector<std::string> LogPipes::last_lines(int round, int rank) const {
+  if (std::vector<std::string> traceback = state_->kept.lines_of({round, rank}); !traceback.empty()) return traceback;
+  const std::lock_guard lock(state_->mutex);
+  const auto found = state_->memories.find({round, rank});
+  if (found == state_->memories.end()) return {};
+  Tail tail = found->second.tail;
+  if (!found->second.file.empty()) tail.add(newest_part(found->second.file, found->second.begin));
+  return tail.lines();
+}
+
+void LogPipes::await_end(int round, int rank, std::chrono::milliseconds limit) const {
+  std::unique_lock lock(state_->mutex);
+  state_->idle.wait_for(lock, limit, [&] {
+    const auto found = state_->memories.find({round, rank});
+    return found == state_->memories.end() || !found->second.passing;
+  });
+}
+
+void LogPipes::print(const std::string& line) {
+  state_->begin_one();
+  asio::post(state_->io, [&state = *state_, line] {
+    state.print(line);
+    state.end_one();
+  });
+}
+
+void LogPipes::print_lines(const std::string& text) {
+  state_->begin_one();
+  asio::post(state_->io, [&state = *state_, text] {
+    state.put(visible_lines(text));
+    state.end_one();
+  });
+}
+
+void LogPipes::show_tracebacks(const std::string& report) {
+  state_->begin_one();
+  asio::post(state_->io, [&state = *state_, report] {
+    state.kept.show_unless_quoted(report);
+    state.end_one();
+  });
+}
+
+void LogPipes::show(const std::string& line) {
+  state_->begin_one();
+  asio::post(state_->io, [&state = *state_, line] {
+    state.show(line);
+    state.end_one();
+  });
+}
+
+void LogPipes::warn(const std::string& text) {
+  state_->begin_one();
+  asio::post(state_->io, [&state = *state_, text] {
+    state.warn(text);
+    state.end_one();
+  });
+}
+
+void LogPipes::resize() {
+  const auto done = std::make_shared<std::promise<void>>();
+  asio::post(state_->io, [&state = *state_, done] {
+    state.resize();
+    done->set_value();
+  });
+  done->get_future().wait_for(kResize);
+}
+
+bool LogPipes::drain(std::chrono::milliseconds stuck) {
+  if (state_->wait_until_idle(stuck)) return true;
+  asio::post(state_->io, [&state = *state_] { state.abandon_stuck_consoles(); });
+  state_->wait_until_idle(std::min(stuck, kFilesOnly));
+  return false;
+}
+
+}  // namespace ddprun

@@ -1,0 +1,44 @@
+#include "agent/logs/stream_plan.h"
+
+namespace ddprun {
+namespace {
+
+using Way = StreamPlan::Way;
+
+// A log folder alone keeps both streams, beside what the console shows anyway; in torchrun's tree files are only what
+// -r and -t ask for.
+bool keeps_everything(const LogOptions& options) {
+  return options.tree == LogTree::ddprun && !options.log_dir.empty() && !options.redirects.any() && !options.tee.any();
+}
+
+StreamPlan into_file(const LogOptions& options) {
+  if (options.size_max == 0) return {.way = Way::own_file};
+  return {.way = Way::through_us, .file = true};  // a cap can be held only by the one who writes
+}
+
+StreamPlan plain(StreamBits stream, bool shown) {
+  if (stream == kStderr) return {.way = Way::through_us, .console = shown};
+  return {.way = shown ? Way::inherited : Way::discarded};
+}
+
+}  // namespace
+
+StreamPlan plan_stream(const LogOptions& options, StreamBits stream, int local_rank, int rank, bool files) {
+  const bool shown = options.console_ranks.holds(local_rank, rank);
+  const bool tee = options.tee.of(local_rank, rank) & stream;
+  const bool redirected = options.redirects.of(local_rank, rank) & stream;
+  const bool kept = files && keeps_everything(options);
+  if (!tee && !kept) return redirected && files ? into_file(options) : plain(stream, shown);
+  if (!shown) return files ? into_file(options) : plain(stream, false);
+  const auto& filters = stream == kStdout ? options.stdout_filters : options.stderr_filters;
+  return {
+      .way = Way::through_us, .console = true, .file = files, .prefixed = tee, .filtered = files && !filters.empty()};
+}
+
+bool keeps_logs(const LogOptions& options) {
+  return !refuses_files(options) && (!options.log_dir.empty() || options.redirects.any() || options.tee.any());
+}
+
+bool refuses_files(const LogOptions& options) { return options.log_dir == "/dev/null"; }
+
+}  // namespace ddprun

@@ -1,0 +1,35 @@
+// Decides which way each of a worker's streams takes: the console, a file, both, or nowhere.
+//
+// Pure. Where nothing has to pass through us, nothing does: a stream that is only redirected is the worker's own file.
+#pragma once
+#include "agent/logs/log_options.h"
+
+namespace ddprun {
+
+struct StreamPlan {
+  enum class Way {
+    inherited,   // our own stream
+    own_file,    // the worker writes its file itself
+    through_us,  // then the rest says where it goes
+    discarded    // /dev/null
+  };
+  Way way = Way::inherited;
+  bool console = false;   // every line whole
+  bool file = false;      // byte by byte
+  bool prefixed = false;  // on the console
+  bool filtered = false;  // matching lines also go to the file that all ranks share
+
+  friend bool operator==(const StreamPlan&, const StreamPlan&) = default;
+};
+
+// `stream` is kStdout or kStderr. stderr passes through us wherever it has no file, as the report shows its last lines,
+// even those of a rank that the console leaves out. `files`: this worker has a folder; without one a redirected stream
+// is as if it were not.
+StreamPlan plan_stream(const LogOptions& options, StreamBits stream, int local_rank, int rank, bool files);
+
+// Whether any stream may need a file that stays.
+bool keeps_logs(const LogOptions& options);
+// "/dev/null" as the log folder.
+bool refuses_files(const LogOptions& options);
+
+}  // namespace ddprun

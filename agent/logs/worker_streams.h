@@ -1,0 +1,40 @@
+// Opens what a worker gets as its stdout and stderr, as stream_plan.h decides.
+#pragma once
+#include <filesystem>
+
+#include "agent/logs/log_layout.h"
+#include "agent/logs/log_options.h"
+#include "agent/logs/log_pipe.h"
+#include "agent/logs/stream_plan.h"
+
+namespace ddprun {
+
+class WorkerStreams {
+ public:
+  // The other two must outlive it.
+  WorkerStreams(LogOptions options, LogLayout& layout, LogPipes& pipes);
+
+  struct Streams {
+    Fd out = {}, err = {};                               // empty: our own; close them once the worker has them
+    std::filesystem::path folder = {}, error_file = {};  // empty: none
+    std::filesystem::path stderr_log = {};
+  };
+  // `alone`: no other worker writes to the console. Throws Error where no pipe can be had. A folder or file that cannot
+  // be made costs one warning: the worker's output then goes to the console.
+  Streams open(const WorkerPlace& worker, bool alone);
+
+ private:
+  struct Wanted {
+    StreamBits stream;
+    std::filesystem::path round_folder, folder;
+    bool alone;
+  };
+  Fd open_stream(const WorkerPlace& worker, Wanted wanted, std::filesystem::path& log);
+  LogStream through_us(const WorkerPlace& worker, const Wanted& wanted, const StreamPlan& plan) const;
+
+  LogOptions options_;
+  LogLayout& layout_;
+  LogPipes& pipes_;
+};
+
+}  // namespace ddprun

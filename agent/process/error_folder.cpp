@@ -1,0 +1,25 @@
+#include "agent/process/error_folder.h"
+
+#include <system_error>
+
+namespace ddprun {
+namespace fs = std::filesystem;
+namespace {
+
+bool holds_files(const fs::path& folder) {
+  std::error_code ignored;
+  for (const auto& entry : fs::recursive_directory_iterator(folder, ignored))
+    if (entry.is_regular_file(ignored)) return true;
+  return false;
+}
+
+}  // namespace
+
+bool remove_without_error_files(const fs::path& folder) {
+  if (holds_files(folder)) return true;
+  std::error_code ignored;
+  fs::remove_all(folder, ignored);
+  return false;
+}
+
+}  // namespace ddprun

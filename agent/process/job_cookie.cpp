@@ -1,0 +1,79 @@
+#include "agent/process/job_cookie.h"
+
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cstdlib>
+#include <sstream>
+
+#include "agent/process/file_content.h"
+
+namespace ddprun {
+namespace {
+
+constexpr int kFlagsField = 9, kStartTimeField = 22;  // of /proc/<pid>/stat, proc(5)
+constexpr unsigned long kExiting = 0x4;               // PF_EXITING, include/linux/sched.h
+
+long long own_shift() {  // an agent stays in its time namespace: only what it starts may be in another one
+  static const long long shift = shift_of_start_times(file_content("/proc/self/timens_offsets"), sysconf(_SC_CLK_TCK));
+  return shift;
+}
+
+// 0 where there is no such process, or one that is dying or dead and not yet reaped.
+unsigned long long start_time(pid_t pid) {
+  const std::string stat = file_content("/proc/" + std::to_string(pid) + "/stat");
+  const std::size_t name_end = stat.rfind(')');  // the name may hold anything
+  if (name_end == std::string::npos) return 0;
+  std::istringstream fields(stat.substr(name_end + 1));
+  std::string state, field;
+  fields >> state;
+  if (state == "Z" || state == "X") return 0;
+  for (int i = 4; i <= kStartTimeField; ++i) {
+    fields >> field;
+    if (i == kFlagsField && (std::strtoul(field.c_str(), nullptr, 10) & kExiting)) return 0;
+  }
+  return static_cast<unsigned long long>(std::strtoll(field.c_str(), nullptr, 10) - own_shift());
+}
+
+unsigned long long pid_namespace() {
+  struct stat status {};
+  return stat("/proc/self/ns/pid", &status) == 0 ? status.st_ino : 0;
+}
+
+}  // namespace
+
+std::string to_string(const JobCookie& cookie) {
+  return std::to_string(cookie.agent) + ":" + std::to_string(cookie.agent_started) + ":" +
+         std::to_string(cookie.pid_namespace) + ":" + cookie.run_id;
+}
+
+std::optional<JobCookie> parse_cookie(const std::string& text) {
+  std::istringstream in(text);
+  JobCookie cookie;
+  char colon[3] = {};
+  if (!(in >> cookie.agent >> colon[0] >> cookie.agent_started >> colon[1] >> cookie.pid_namespace >> colon[2]))
+    return {};
+  if (std::string(colon, 3) != ":::") return {};
+  std::getline(in, cookie.run_id, '\0');
+  return cookie;
+}
+
+long long shift_of_start_times(const std::string& timens_offsets, long ticks_a_second) {
+  constexpr long long kNanosecondsInSecond = 1'000'000'000;
+  std::istringstream lines(timens_offsets);
+  std::string clock;
+  for (long long seconds = 0, nanoseconds = 0; lines >> clock >> seconds >> nanoseconds;)
+    if (clock == "boottime") return seconds * ticks_a_second + nanoseconds / (kNanosecondsInSecond / ticks_a_second);
+  return 0;  // a kernel without time namespaces
+}
+
+JobCookie own_cookie(const std::string& run_id) { return {run_id, getpid(), start_time(getpid()), pid_namespace()}; }
+
+// An offset of a part of a tick shows a start one tick off.
+bool agent_lives(const JobCookie& cookie) {
+  if (cookie.agent_started == 0) return true;  // it had no /proc, and nobody can tell
+  const unsigned long long started = start_time(cookie.agent);
+  return started != 0 && started + 1 >= cookie.agent_started && started <= cookie.agent_started + 1;
+}
+
+}  // namespace ddprun

@@ -1,0 +1,153 @@
+#include "agent/process/keeper.h"
+
+#include <fcntl.h>
+#include <limits.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+#include <algorithm>
+#include <atomic>
+#include <cerrno>
+#include <csignal>
+#include <cstdio>
+#include <cstring>
+#include <string>
+
+#include "agent/process/children.h"
+#include "agent/process/error_folder.h"
+#include "agent/process/keeper_watch.h"
+#include "rendezvous/base/error.h"
+#include "rendezvous/base/print_line.h"
+
+namespace ddprun {
+namespace {
+
+using std::chrono::milliseconds;
+
+constexpr milliseconds kEndLimit{10'000};  // a driver may hold a dying process for seconds
+
+// A page that both processes see: where the agent's folder of error files is, as long as the agent has not removed it.
+struct Legacy {
+  std::atomic<bool> there;
+  char folder[PATH_MAX];
+};
+Legacy* legacy = nullptr;
+
+void share_legacy() {
+  void* const at = mmap(nullptr, sizeof(Legacy), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+  if (at != MAP_FAILED) legacy = static_cast<Legacy*>(at);  // of zeros, which is an empty one
+}
+
+void remove_legacy() {
+  if (!legacy || !legacy->there) return;
+  if (remove_without_error_files(legacy->folder))
+    print_line(stderr, std::string("ddprun: the workers' error files are in ") + legacy->folder);
+}
+
+void must(bool done, const char* what) {
+  if (!done) throw Error(std::string("cannot start the agent: ") + what, std::strerror(errno));
+}
+
+[[noreturn]] void leave_as(int status) { _exit(WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status)); }
+
+// The agent stops the workers; then we stop as the shell expects. SIGCONT wakes us and is forwarded like any signal.
+void stop_job(pid_t agent) {
+  kill(agent, SIGTSTP);
+  raise(SIGSTOP);
+}
+
+void tell_of(const std::vector<pid_t>& left) {
+  for (const pid_t pid : left)
+    std::fprintf(stderr,
+                 "ddprun: process %d is still there after SIGKILL: the kernel holds it, or it is another user's.\n",
+                 pid);
+}
+
+void reap_until_agent_ends(pid_t agent, std::vector<pid_t>& strangers) {
+  int status = 0;
+  for (pid_t pid; (pid = waitpid(-1, &status, WNOHANG)) > 0;) {
+    std::erase(strangers, pid);  // its pid may now be anyone's
+    if (pid != agent) continue;
+    tell_of(end_all_children(kEndLimit, std::move(strangers)));
+    remove_legacy();
+    leave_as(status);
+  }
+}
+
+// A pipe whose end tells that the agent has died, by a signal that also wakes a process that somebody has stopped.
+struct DeathPipe {
+  int keepers = -1, agents = -1;
+};
+
+DeathPipe death_pipe() {
+  int ends[2];
+  must(pipe2(ends, O_CLOEXEC) == 0, "make a pipe");
+  const bool armed = fcntl(ends[0], F_SETOWN, getpid()) == 0 && fcntl(ends[0], F_SETSIG, SIGCONT) == 0 &&
+                     fcntl(ends[0], F_SETFL, O_ASYNC) == 0;
+  must(armed, "have a pipe's end told");
+  return {ends[0], ends[1]};
+}
+
+[[noreturn]] void keep(pid_t agent, std::vector<pid_t> strangers) {
+  prctl(PR_SET_NAME, "ddprun-keeper");  // killall by the agent's name must not take both
+  sigset_t all;
+  sigfillset(&all);
+  for (;;) {
+    const int signal = sigwaitinfo(&all, nullptr);
+    if (signal == SIGCHLD)
+      reap_until_agent_ends(agent, strangers);
+    else if (signal == SIGTSTP)
+      stop_job(agent);
+    else if (signal > 0)
+      kill(agent, signal);  // not yet reaped, so the pid is still its own
+  }
+}
+
+void become_agent(int keeper_pidfd) {
+  prctl(PR_SET_PDEATHSIG, SIGCONT);  // wakes us at the keeper's death
+  setpgid(0, 0);                     // `kill -9 %1` in a shell goes to the group: it must not take both
+  signal(SIGTTOU, SIG_IGN);          // we write to the terminal from the background
+  must(prctl(PR_SET_CHILD_SUBREAPER, 1) == 0, "become child subreaper");
+  watch_keeper_beside_main(keeper_pidfd);
+  sigset_t none;
+  sigemptyset(&none);
+  sigprocmask(SIG_SETMASK, &none, nullptr);  // also what our parent had blocked: who cannot be told cannot be stopped
+}
+
+}  // namespace
+
+void leave_to_keeper(const std::filesystem::path& folder) {
+  if (!legacy) return;
+  legacy->there = false;
+  if (folder.empty() || folder.native().size() >= sizeof legacy->folder) return;
+  std::strcpy(legacy->folder, folder.c_str());
+  legacy->there = true;
+}
+
+int continue_under_keeper(void (*in_keeper)()) {
+  std::signal(SIGCHLD, SIG_DFL);  // ignored, as some parents leave it, it would tell of no end
+  sigset_t all;
+  sigfillset(&all);
+  must(sigprocmask(SIG_SETMASK, &all, nullptr) == 0, "block signals");  // none may be lost between fork and sigwaitinfo
+  const std::vector<pid_t> strangers = children();                      // of the shell that became us by exec
+  must(prctl(PR_SET_CHILD_SUBREAPER, 1) == 0, "become child subreaper");
+  const int keeper_pidfd = static_cast<int>(syscall(SYS_pidfd_open, getpid(), 0));  // inherited: no race with our death
+  must(keeper_pidfd >= 0, "open the keeper's pidfd");
+  const DeathPipe death = death_pipe();
+  share_legacy();
+  const pid_t agent = fork();
+  must(agent >= 0, "fork");
+  if (agent > 0) {
+    close(keeper_pidfd);
+    close(death.agents);
+    in_keeper();
+    keep(agent, strangers);
+  }
+  close(death.keepers);  // the other end stays open as long as we live
+  become_agent(keeper_pidfd);
+  return keeper_pidfd;
+}
+
+}  // namespace ddprun

@@ -1,0 +1,46 @@
+#include "agent/process/keeper_watch.h"
+
+#include <poll.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <cerrno>
+#include <chrono>
+#include <system_error>
+#include <thread>
+
+#include "agent/process/children.h"
+
+namespace ddprun {
+namespace {
+
+constexpr std::chrono::milliseconds kNoticeLimit{2'000};  // for the main thread to notice by itself
+constexpr std::chrono::milliseconds kEndLimit{10'000};    // for children to go
+constexpr std::chrono::milliseconds kFilesLimit{2'000};   // for the main thread's last files, once they are gone
+constexpr int kKeeperDied = 70;
+
+std::atomic<bool> noticed = false;
+
+void end_after(int keeper_pidfd) {
+  pollfd death{keeper_pidfd, POLLIN, 0};
+  while (poll(&death, 1, -1) < 0 && errno == EINTR) continue;
+  std::this_thread::sleep_for(kNoticeLimit);
+  if (noticed)
+    std::this_thread::sleep_for(kEndLimit + kFilesLimit);
+  else
+    end_all_children(kEndLimit);
+  _exit(kKeeperDied);
+}
+
+}  // namespace
+
+void watch_keeper_beside_main(int keeper_pidfd) {
+  try {
+    std::thread(end_after, keeper_pidfd).detach();
+  } catch (const std::system_error&) {  // no thread to be had: the main thread notices as long as it is not stuck
+  }
+}
+
+void main_has_noticed_keepers_death() { noticed = true; }
+
+}  // namespace ddprun

@@ -1,0 +1,142 @@
+#include "agent/process/leftovers.h"
+
+#include <poll.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <chrono>
+#include <csignal>
+#include <cstdlib>
+#include <filesystem>
+#include <map>
+#include <set>
+#include <sstream>
+#include <utility>
+#include <vector>
+
+#include "agent/process/file_content.h"
+#include "agent/process/process.h"
+
+namespace ddprun {
+namespace {
+
+namespace fs = std::filesystem;
+using std::chrono::milliseconds;
+using std::chrono::steady_clock;
+
+constexpr int kLooksMax = 200;            // at /proc; where a program changes its pid all the time a dozen were needed
+constexpr milliseconds kEndLimit{5'000};  // a driver may hold a dying process for longer: go on
+constexpr unsigned long kKernelThread = 0x00200000;  // PF_KTHREAD, include/linux/sched.h
+constexpr int kFlagsField = 9, kThreadsField = 20;   // of /proc/<pid>/stat, proc(5)
+
+std::vector<pid_t> all_processes() {
+  std::vector<pid_t> all;
+  std::error_code gone;
+  for (fs::directory_iterator entry("/proc", gone), end; !gone && entry != end; entry.increment(gone))
+    if (const pid_t pid = std::atoi(entry->path().filename().c_str()); pid > 0) all.push_back(pid);
+  return all;
+}
+
+struct Stat {
+  bool kernel_thread = false;
+  int threads = 0;
+};
+
+Stat stat_of(const fs::path& process) {
+  const std::string stat = file_content(process / "stat");
+  std::istringstream fields(stat.substr(std::min(stat.rfind(')') + 1, stat.size())));  // the name may hold anything
+  std::vector<std::string> values(3);                                                  // counted from 1
+  for (std::string value; fields >> value;) values.push_back(value);
+  if (values.size() <= kThreadsField) return {};
+  return {(std::strtoul(values[kFlagsField].c_str(), nullptr, 10) & kKernelThread) != 0,
+          std::atoi(values[kThreadsField].c_str())};
+}
+
+// Where the main thread has ended, only those that run on show it.
+std::string environment_of_a_thread(const fs::path& process) {
+  std::error_code gone;
+  for (fs::directory_iterator task(process / "task", gone), end; !gone && task != end; task.increment(gone))
+    if (std::string found = file_content(task->path() / "environ"); !found.empty()) return found;
+  return {};
+}
+
+std::optional<JobCookie> cookie_in(const std::string& environment) {
+  const std::string text = '\0' + environment, name = std::string(1, '\0') + kCookieVariable + "=";
+  const std::size_t at = text.find(name);
+  return at == text.npos ? std::nullopt : parse_cookie(text.c_str() + at + name.size());
+}
+
+bool is_leftover(const JobCookie& found, const JobCookie& own) {
+  return found.run_id == own.run_id && found.pid_namespace == own.pid_namespace && !agent_lives(found);
+}
+
+class Hunt {
+ public:
+  explicit Hunt(const JobCookie& own) : own_(own) { done_.insert(own.agent); }
+
+  // Whether another look is needed: somebody was ended, or gone before we had seen who it was, maybe under another pid.
+  bool look() {
+    std::set<pid_t> unseen;
+    const std::size_t ended_before = ended_.size();
+    const std::vector<pid_t> all = all_processes();
+    for (auto pid = all.rbegin(); pid != all.rend(); ++pid) {  // the newest first: it may not be there for long
+      if (done_.contains(*pid)) continue;
+      const bool seen = examine(*pid), before = unseen_.contains(*pid);
+      (seen || before ? done_ : unseen).insert(*pid);  // a zombie stays one
+    }
+    unseen_ = std::move(unseen);
+    return ended_.size() > ended_before || !unseen_.empty();
+  }
+
+  // They may hold a port or a device that the job needs.
+  void await_ends() const {
+    const auto deadline = steady_clock::now() + kEndLimit;
+    for (const auto& [pid, pidfd] : ended_) {
+      pollfd end{pidfd.get(), POLLIN, 0};
+      const auto left = std::chrono::ceil<milliseconds>(deadline - steady_clock::now());
+      poll(&end, 1, static_cast<int>(std::max(left, milliseconds(0)).count()));
+    }
+  }
+
+  int ended() const { return static_cast<int>(ended_.size()); }
+
+ private:
+  // False where it cannot be seen who it is: dying, dead, or between two programs.
+  bool examine(pid_t pid) {
+    const fs::path process = "/proc/" + std::to_string(pid);
+    Fd pidfd(static_cast<int>(syscall(SYS_pidfd_open, pid, 0)));  // before the look: what we read is what we end
+    std::string environment = file_content(process / "environ");
+    if (environment.empty()) {
+      const Stat stat = stat_of(process);
+      if (stat.kernel_thread || is_another_users(process)) return true;
+      if (stat.threads > 1) environment = environment_of_a_thread(process);
+    }
+    if (environment.empty()) return false;
+    const auto cookie = cookie_in(environment);
+    if (!cookie || !is_leftover(*cookie, own_)) return true;
+    if (!pidfd || syscall(SYS_pidfd_send_signal, pidfd.get(), SIGKILL, nullptr, 0) != 0) return false;
+    ended_.emplace(pid, std::move(pidfd));
+    return true;
+  }
+
+  static bool is_another_users(const fs::path& process) {
+    return access((process / "environ").c_str(), R_OK) != 0 && errno == EACCES;
+  }
+
+  const JobCookie& own_;
+  std::set<pid_t> done_, unseen_;
+  std::map<pid_t, Fd> ended_;
+};
+
+}  // namespace
+
+int end_leftovers(const JobCookie& own) {
+  Hunt hunt(own);
+  for (int looks = 1; hunt.look() && looks < kLooksMax; ++looks) continue;
+  hunt.await_ends();
+  return hunt.ended();
+}
+
+}  // namespace ddprun

@@ -1,0 +1,267 @@
+#include "agent/process/process.h"
+
+#include <fcntl.h>
+#include <linux/sched.h>
+#include <sched.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <climits>
+#include <csignal>
+#include <cstdint>
+#include <cstring>
+#include <new>
+#include <utility>
+
+#include "agent/process/exit_status.h"
+
+// glibc's own name: the sanitizers take clone() for a fork, which a child in our memory is not.
+extern "C" int __clone(int (*)(void*), void*, int, void*, ...);
+
+namespace ddprun {
+namespace {
+
+constexpr std::size_t kStackBytes = 64 * 1024;
+constexpr int kExtraOomScore = 300;
+
+constexpr int kStandardSignals = 31;  // nobody ignores a real-time one, and exec() ends all handlers
+constexpr int kPreferNodes = 5;       // MPOL_PREFERRED_MANY, Linux 5.15: a full node ends no worker
+
+using Bits = std::vector<unsigned long>;  // as the kernel wants CPUs and nodes
+
+// Written by the child, read by us after it has exec'd or gone.
+struct Reply {
+  int error = 0, binding_error = 0;
+  bool oom_score_raised = false;
+};
+
+// What the child needs, made before it exists: it shares our memory and must not allocate.
+struct ChildPlan {
+  const SpawnRequest* request;
+  std::vector<char*> argv, environment;
+  std::vector<PassedFd> descriptors;  // standard streams included, by number
+  Bits cpus, memory_nodes;
+  pid_t parent;
+  Reply* reply;
+  char oom_score[16];
+};
+
+Bits bits(const std::vector<int>& numbers) {
+  constexpr int kPerWord = CHAR_BIT * sizeof(unsigned long);
+  Bits out(
+      numbers.empty() ? 0 : static_cast<std::size_t>(*std::max_element(numbers.begin(), numbers.end()) / kPerWord + 1));
+  for (const int n : numbers) out[static_cast<std::size_t>(n / kPerWord)] |= 1UL << n % kPerWord;
+  return out;
+}
+
+std::vector<char*> pointers(const std::vector<std::string>& strings) {
+  std::vector<char*> out;
+  out.reserve(strings.size() + 1);
+  for (const std::string& s : strings) out.push_back(const_cast<char*>(s.c_str()));
+  out.push_back(nullptr);
+  return out;
+}
+
+int read_own_oom_score() {
+  char text[16] = {};
+  const Fd file(open("/proc/self/oom_score_adj", O_RDONLY | O_CLOEXEC));
+  return file && read(file.get(), text, sizeof text - 1) > 0 ? std::atoi(text) : 0;
+}
+
+int own_oom_score() {  // nobody changes it while we run
+  static const int score = read_own_oom_score();
+  return score;
+}
+
+// False where the file is not ours to write, as that of an agent whose memory nobody may see is not; or without /proc.
+bool raise_oom_score(const char* file_name, const ChildPlan& plan) {
+  const int file = open(file_name, O_WRONLY | O_CLOEXEC);
+  if (file < 0) return false;
+  [[maybe_unused]] const auto written = write(file, plan.oom_score, std::strlen(plan.oom_score));
+  close(file);
+  return true;
+}
+
+// What the kernel's rt_sigaction takes; glibc's struct has another order.
+struct KernelSigaction {
+  void (*handler)(int);
+  unsigned long flags;
+  void (*restorer)();
+  std::uint64_t mask;
+};
+
+// Handlers belong to the agent's code, and ignored signals (SIGPIPE, SIGTTOU) to its habits; SIGHUP stays as nohup set
+// it. Past glibc, whose own tables we share with the agent.
+void default_signals() {
+  const KernelSigaction dispose{};
+  for (int signal = 1; signal <= kStandardSignals; ++signal) {
+    KernelSigaction old{};
+    if (syscall(SYS_rt_sigaction, signal, nullptr, &old, sizeof old.mask) != 0) continue;
+    if (signal == SIGHUP && old.handler == SIG_IGN) continue;
+    if (old.handler != SIG_DFL) syscall(SYS_rt_sigaction, signal, &dispose, nullptr, sizeof dispose.mask);
+  }
+}
+
+bool join_session(const SpawnRequest& request) {
+  if (request.foreground_group) return setpgid(0, *request.foreground_group) == 0;
+  return setsid() >= 0;
+}
+
+std::vector<PassedFd> descriptors_of(const SpawnRequest& request) {
+  std::vector<PassedFd> all{{request.stdin_fd, 0}, {request.stdout_fd, 1}, {request.stderr_fd, 2}};
+  all.insert(all.end(), request.passed.begin(), request.passed.end());
+  std::sort(all.begin(), all.end(), [](const PassedFd& a, const PassedFd& b) { return a.number < b.number; });
+  return all;
+}
+
+bool close_range(int first, int last) { return first > last || syscall(SYS_close_range, first, last, 0) == 0; }
+
+bool close_all_but(const std::vector<PassedFd>& kept) {
+  int next = 0;
+  for (const PassedFd& one : kept) {
+    if (!close_range(next, one.number - 1)) return false;
+    next = one.number + 1;
+  }
+  return close_range(next, INT_MAX);
+}
+
+// A source that is also a number to be given moves out of the way first. dup2 clears close-on-exec, but not where the
+// two are equal already.
+bool place_descriptors(std::vector<PassedFd>& all) {
+  const auto is_given = [&](int fd) {
+    return std::any_of(all.begin(), all.end(), [&](const PassedFd& one) { return one.number == fd; });
+  };
+  for (PassedFd& one : all) {
+    if (one.fd == one.number) continue;
+    while (is_given(one.fd))  // the number may be the highest that there can be
+      if ((one.fd = fcntl(one.fd, F_DUPFD, STDERR_FILENO + 1)) < 0) return false;
+  }
+  for (const PassedFd& one : all) {
+    if (one.fd == one.number ? fcntl(one.fd, F_SETFD, 0) < 0 : dup2(one.fd, one.number) < 0) return false;
+  }
+  return close_all_but(all);
+}
+
+void limit_core_dumps(bool allowed) {
+  rlimit limit{};
+  if (getrlimit(RLIMIT_CORE, &limit) != 0) return;
+  limit.rlim_cur = allowed ? limit.rlim_max : 0;  // the hard limit stays: the program may raise its own
+  setrlimit(RLIMIT_CORE, &limit);
+}
+
+// The memory's place is a wish: where the kernel cannot grant it, memory still comes from near the CPU that asks first.
+int bind(const ChildPlan& plan) {
+  constexpr std::size_t kWordBits = CHAR_BIT * sizeof(unsigned long);
+  if (!plan.memory_nodes.empty())
+    syscall(SYS_set_mempolicy, kPreferNodes, plan.memory_nodes.data(), plan.memory_nodes.size() * kWordBits + 1);
+  if (plan.cpus.empty()) return 0;
+  return syscall(SYS_sched_setaffinity, 0, plan.cpus.size() * sizeof(unsigned long), plan.cpus.data()) < 0 ? errno : 0;
+}
+
+int child_main(void* argument) {
+  auto& plan = *static_cast<ChildPlan*>(argument);
+  const SpawnRequest& request = *plan.request;
+  prctl(PR_SET_PDEATHSIG, SIGKILL);
+  if (getppid() != plan.parent) _exit(127);  // the agent died before prctl took hold
+  default_signals();
+  plan.reply->oom_score_raised = raise_oom_score("/proc/self/oom_score_adj", plan);
+  limit_core_dumps(request.core_dumps);
+  plan.reply->binding_error = bind(plan);
+  if (join_session(request) && place_descriptors(plan.descriptors)) {
+    const std::uint64_t none = 0;  // what the agent blocks, or had blocked before, is its own habit
+    syscall(SYS_rt_sigprocmask, SIG_SETMASK, &none, nullptr, sizeof none);
+    execve(request.program.c_str(), plan.argv.data(), plan.environment.data());
+  }
+  plan.reply->error = errno;
+  _exit(127);
+}
+
+void* shared_memory(std::size_t bytes) {
+  void* const at = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+  if (at == MAP_FAILED) throw std::bad_alloc();
+  return at;
+}
+
+void* child_stack() {
+  static void* const stack = shared_memory(kStackBytes);
+  return static_cast<char*>(stack) + kStackBytes;  // one is enough: the parent waits until the child has exec'd
+}
+
+// clone() cannot take a cgroup, and clone3() with our memory shared would need a line of assembly for each machine. So
+// the child gets a copy of our page tables, which are small.
+int clone_into(int cgroup_fd, ChildPlan& plan, int& pidfd) {
+  clone_args args{};
+  args.flags = CLONE_VFORK | CLONE_PIDFD | CLONE_INTO_CGROUP;
+  args.pidfd = reinterpret_cast<std::uintptr_t>(&pidfd);
+  args.exit_signal = SIGCHLD;
+  args.cgroup = static_cast<std::uint64_t>(cgroup_fd);
+  const auto pid = static_cast<int>(syscall(SYS_clone3, &args, sizeof args));
+  if (pid == 0) child_main(&plan);
+  return pid;
+}
+
+int start_child(ChildPlan& plan, int& pidfd) {
+  if (const int cgroup = plan.request->cgroup_fd; cgroup >= 0) {
+    const int pid = clone_into(cgroup, plan, pidfd);
+    if (pid > 0) return pid;  // else the group has gone or is not ours to use: better outside than not at all
+  }
+  return __clone(child_main, child_stack(), CLONE_VM | CLONE_VFORK | CLONE_PIDFD | SIGCHLD, &plan, &pidfd);
+}
+
+}  // namespace
+
+Spawned spawn(const SpawnRequest& request) {
+  static auto* const reply = static_cast<Reply*>(shared_memory(sizeof(Reply)));
+  *reply = {};
+  ChildPlan plan{&request,
+                 pointers(request.argv),
+                 pointers(request.environment),
+                 descriptors_of(request),
+                 bits(request.cpus),
+                 bits(request.memory_nodes),
+                 getpid(),
+                 reply,
+                 {}};
+  std::snprintf(plan.oom_score, sizeof plan.oom_score, "%d", std::min(own_oom_score() + kExtraOomScore, 1000));
+  sigset_t all, before;
+  sigfillset(&all);
+  sigprocmask(SIG_SETMASK, &all, &before);  // no handler of ours may run in the child: it shares our memory
+  int pidfd = -1;
+  const int pid = start_child(plan, pidfd);
+  const int clone_error = errno;
+  sigprocmask(SIG_SETMASK, &before, nullptr);
+  if (pid < 0) return {0, Fd(), clone_error};
+  Fd owned(pidfd);
+  if (reply->error == 0 && !reply->oom_score_raised)  // once it has exec'd its file is its user's again
+    raise_oom_score(("/proc/" + std::to_string(pid) + "/oom_score_adj").c_str(), plan);
+  if (reply->error == 0) return {pid, std::move(owned), 0, reply->binding_error};
+  siginfo_t gone{};
+  waitid(P_PIDFD, static_cast<id_t>(pidfd), &gone, WEXITED);  // it has let go of our memory, but may not be dead yet
+  return {0, Fd(), reply->error};
+}
+
+std::optional<ExitStatus> reap(int pidfd, pid_t group) {
+  siginfo_t info{};
+  const auto id = static_cast<id_t>(pidfd);
+  if (waitid(P_PIDFD, id, &info, WEXITED | WNOHANG | WNOWAIT) != 0 || info.si_pid == 0) return {};
+  if (group > 0) kill(-group, SIGKILL);
+  waitid(P_PIDFD, id, &info, WEXITED | WNOHANG);
+  return exit_status_of(info.si_code, info.si_status);
+}
+
+void reap_orphans(const std::vector<pid_t>& workers) {
+  for (;;) {
+    siginfo_t info{};
+    if (waitid(P_ALL, 0, &info, WEXITED | WNOHANG | WNOWAIT) != 0 || info.si_pid == 0) return;
+    if (std::find(workers.begin(), workers.end(), info.si_pid) != workers.end()) return;
+    waitpid(info.si_pid, nullptr, WNOHANG);
+  }
+}
+
+}  // namespace ddprun

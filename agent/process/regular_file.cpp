@@ -1,0 +1,82 @@
+#include "agent/process/regular_file.h"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <cstdio>
+#include <utility>
+
+#include "rendezvous/base/fd.h"
+
+namespace ddprun {
+namespace fs = std::filesystem;
+namespace {
+
+constexpr std::uintmax_t kNewestBytes = 64 * 1024;
+
+struct RegularFile {
+  Fd fd = {};  // empty: there is none
+  std::uintmax_t bytes = 0;
+};
+
+RegularFile open_regular(const fs::path& path, Links links) {
+  const int follow = links == Links::followed ? 0 : O_NOFOLLOW;
+  Fd file(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY | follow));
+  struct stat status {};
+  if (!file || fstat(file.get(), &status) != 0 || !S_ISREG(status.st_mode)) return {};
+  return {std::move(file), static_cast<std::uintmax_t>(status.st_size)};
+}
+
+bool write_to(int descriptor, const std::string& content) {
+  const Fd file(descriptor);
+  if (!file) return false;
+  const ssize_t written = ::write(file.get(), content.data(), content.size());
+  if (written >= 0 && static_cast<std::size_t>(written) < content.size()) errno = ENOSPC;
+  return written == static_cast<ssize_t>(content.size());
+}
+
+}  // namespace
+
+std::string beginning_of_file(const fs::path& path, std::size_t bytes_max, Links links) {
+  const RegularFile file = open_regular(path, links);
+  if (!file.fd) return {};
+  std::string out;
+  std::array<char, 16'384> piece;
+  while (out.size() < bytes_max) {
+    const ssize_t size = ::read(file.fd.get(), piece.data(), std::min(piece.size(), bytes_max - out.size()));
+    if (size < 0 && errno == EINTR) continue;
+    if (size <= 0) break;
+    out.append(piece.data(), static_cast<std::size_t>(size));
+  }
+  return out;
+}
+
+std::string newest_part(const fs::path& path, std::uintmax_t begin) {
+  const RegularFile file = open_regular(path, Links::refused);
+  if (!file.fd || file.bytes <= begin) return {};
+  const std::uintmax_t length = std::min(file.bytes - begin, kNewestBytes);
+  std::string content(length, '\0');
+  const ssize_t got = pread(file.fd.get(), content.data(), length, static_cast<off_t>(file.bytes - length));
+  content.resize(got > 0 ? static_cast<std::size_t>(got) : 0);
+  return content;
+}
+
+bool replace_file(const fs::path& path, const std::string& content) {
+  struct stat status {};
+  if (lstat(path.c_str(), &status) == 0 && !S_ISREG(status.st_mode))
+    return write_to(::open(path.c_str(), O_WRONLY | O_TRUNC | O_CLOEXEC | O_NONBLOCK | O_NOCTTY), content);
+  const fs::path fresh = path.string() + ".ddprun-" + std::to_string(getpid());
+  if (write_to(::open(fresh.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0644), content) &&
+      std::rename(fresh.c_str(), path.c_str()) == 0)
+    return true;
+  const int why = errno;
+  unlink(fresh.c_str());
+  errno = why;
+  return false;
+}
+
+}  // namespace ddprun

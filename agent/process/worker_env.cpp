@@ -1,0 +1,102 @@
+#include "agent/process/worker_env.h"
+
+#include <string_view>
+
+namespace ddprun {
+namespace {
+
+std::string inherited_or(const Environment& inherited, const std::string& name, const std::string& otherwise) {
+  const auto found = inherited.find(name);
+  return found == inherited.end() ? otherwise : found->second;
+}
+
+std::string_view trimmed(std::string_view text) {
+  const std::size_t first = text.find_first_not_of(" \t");
+  if (first == std::string_view::npos) return {};
+  return text.substr(first, text.find_last_not_of(" \t") - first + 1);
+}
+
+constexpr const char* kCuda = "CUDA_VISIBLE_DEVICES";
+constexpr const char* kHip = "HIP_VISIBLE_DEVICES";
+
+// What only some jobs ask for.
+void add_choices(Environment& env, const JobIdentity& job, const Seat& seat, int local_rank,
+                 const Environment& inherited) {
+  if (job.omp_threads)
+    env["OMP_NUM_THREADS"] = std::to_string(*job.omp_threads);
+  else if (seat.workers > 1)
+    env["OMP_NUM_THREADS"] = inherited_or(inherited, "OMP_NUM_THREADS", "1");
+  if (!job.interface.empty()) env["GLOO_SOCKET_IFNAME"] = env["NCCL_SOCKET_IFNAME"] = job.interface;
+  if (job.virtual_local_rank) {
+    env["LOCAL_RANK"] = "0";
+    env[kCuda] = virtual_device(inherited, local_rank).value_or("");
+    if (const std::string device = devices_variable(inherited); device == kHip) env[kHip] = env[kCuda];
+  }
+}
+
+}  // namespace
+
+Environment worker_variables(const JobIdentity& job, const Seat& seat, int local_rank, const std::string& error_file,
+                             const Environment& inherited) {
+  Environment env{
+      {"RANK", std::to_string(seat.first_rank + local_rank)},
+      {"WORLD_SIZE", std::to_string(seat.world_size)},
+      {"LOCAL_RANK", std::to_string(local_rank)},
+      {"LOCAL_WORLD_SIZE", std::to_string(seat.workers)},
+      {"GROUP_RANK", std::to_string(seat.group_rank)},
+      {"GROUP_WORLD_SIZE", std::to_string(seat.group_world_size)},
+      {"ROLE_NAME", seat.role},
+      {"ROLE_RANK", std::to_string(seat.first_role_rank + local_rank)},
+      {"ROLE_WORLD_SIZE", std::to_string(seat.role_world_size)},
+      {"MASTER_ADDR", seat.master_host},
+      {"MASTER_PORT", std::to_string(seat.master_port)},
+      {"TORCHELASTIC_RESTART_COUNT", std::to_string(seat.restarts)},
+      {"TORCHELASTIC_MAX_RESTARTS", std::to_string(job.max_restarts)},
+      {"TORCHELASTIC_RUN_ID", job.run_id},
+      {"TORCHELASTIC_USE_AGENT_STORE", "True"},  // every rank is a client of the store in the agent
+      {"TORCHELASTIC_ERROR_FILE", error_file},
+      {"TORCHELASTIC_SIGNALS_TO_HANDLE", job.signals_to_handle},
+      {"TORCH_NCCL_ASYNC_ERROR_HANDLING", inherited_or(inherited, "TORCH_NCCL_ASYNC_ERROR_HANDLING", "1")},
+      {"DDPRUN_ROUND", std::to_string(seat.round)},
+      {"DDPRUN_JOB", job.cookie},
+  };
+  add_choices(env, job, seat, local_rank, inherited);
+  env.insert(job.extra.begin(), job.extra.end());  // insert keeps what is there
+  return env;
+}
+
+const char* devices_variable(const Environment& inherited) {
+  return inherited_or(inherited, kHip, "").empty() ? kCuda : kHip;
+}
+
+std::optional<std::string> virtual_device(const Environment& inherited, int local_rank) {
+  const auto found = inherited.find(devices_variable(inherited));
+  if (found == inherited.end()) return std::to_string(local_rank);
+  std::string_view list = found->second;
+  for (int i = 0; i < local_rank; ++i) {
+    const std::size_t comma = list.find(',');
+    if (comma == std::string_view::npos) return {};
+    list.remove_prefix(comma + 1);
+  }
+  return std::string(trimmed(list.substr(0, list.find(','))));
+}
+
+std::vector<std::string> with_local_rank(std::vector<std::string> arguments, int local_rank) {
+  static const std::string macro = "${local_rank}";
+  const std::string number = std::to_string(local_rank);
+  for (std::string& argument : arguments)
+    for (std::size_t at = 0; (at = argument.find(macro, at)) != std::string::npos; at += number.size())
+      argument.replace(at, macro.size(), number);
+  return arguments;
+}
+
+std::vector<std::string> merged(const Environment& inherited, const Environment& own) {
+  Environment all = own;
+  all.insert(inherited.begin(), inherited.end());
+  std::vector<std::string> out;
+  out.reserve(all.size());
+  for (const auto& [name, value] : all) out.push_back(name + "=" + value);
+  return out;
+}
+
+}  // namespace ddprun

@@ -1,0 +1,216 @@
+#include "rendezvous/coordination/calls.h"
+
+#include <algorithm>
+#include <optional>
+#include <string>
+#include <utility>
+
+#include <asio/ip/tcp.hpp>
+#include <asio/post.hpp>
+#include <asio/steady_timer.hpp>
+
+#include "rendezvous/coordination/control_link.h"
+#include "rendezvous/peer/connector.h"
+
+namespace ddprun {
+namespace {
+
+using asio::ip::tcp;
+
+constexpr std::chrono::seconds kTryLimit{5};
+constexpr std::chrono::milliseconds kPauseFirst{100};
+constexpr std::chrono::seconds kPauseMost{2};
+constexpr std::chrono::milliseconds kHeirsFirst{300};
+
+std::shared_ptr<const std::string> shared_text(const FromAgent& message) {
+  return std::make_shared<const std::string>(encode(message));
+}
+
+}  // namespace
+
+// Lives as long as somebody holds it; its handlers hold it weakly.
+class Calls::Call : public std::enable_shared_from_this<Calls::Call> {
+ public:
+  struct Aim {
+    ControlAddress place;
+    NodeId node = 0;
+    bool always = false;
+  };
+  Call(asio::io_context& io, const std::shared_ptr<Resolver>& names, const PeerTrust& trust, Aim aim,
+       const OnVote& on_vote, const OnDead& on_dead)
+      : io_(io),
+        trust_(trust),
+        aim_(std::move(aim)),
+        on_vote_(on_vote),
+        on_dead_(on_dead),
+        connector_(io, names,
+                   {[this](tcp::socket socket) { prove(std::move(socket)); },
+                    [this](const Connector::Failure& failure) {
+                      fail();
+                      if (failure.refused) dead();
+                    }}),
+        pause_(io),
+        limit_(io) {}
+
+  // Says it as soon as the other listens. `again`: until it has been said.
+  void say(std::shared_ptr<const std::string> message, bool again) {
+    message_ = std::move(message);
+    again_ = again;
+    began_ = Clock::now();
+    if (link_) return link_->send(*message_);
+    if (!trying_) connect();
+  }
+
+ private:
+  template <class Function>
+  auto guarded(Function function) {
+    return [held = weak_from_this(), function = std::move(function)](auto&&... arguments) mutable {
+      if (const auto self = held.lock()) function(std::forward<decltype(arguments)>(arguments)...);
+    };
+  }
+
+  void connect() {
+    trying_ = true;
+    connector_.start(aim_.place);
+  }
+
+  void limit_to(Duration time) {
+    limit_.expires_after(time);
+    limit_.async_wait(guarded([this](const std::error_code& error) {
+      if (!error) fail();
+    }));
+  }
+
+  void prove(tcp::socket socket) {
+    limit_to(kTryLimit);
+    proving_.emplace(std::move(socket), PeerRole::client, trust_);
+    proving_->handshake(Clock::now() + kTryLimit,
+                        guarded([this](const std::string& refusal) { refusal.empty() ? speak() : fail(); }));
+  }
+
+  void speak() {
+    limit_.cancel();
+    link_ = std::make_unique<ControlLink>(std::move(*proving_),
+                                          ControlLink::Hooks{guarded([this](const std::string& bytes) { hear(bytes); }),
+                                                             guarded([this](const std::string&) { fail(); })});
+    proving_.reset();
+    link_->send(*message_);
+    again_ = aim_.always;  // it has been told, unless another one starts there
+  }
+
+  void dead() {
+    if (aim_.node != 0 && on_dead_) on_dead_(aim_.node);
+  }
+
+  void hear(const std::string& bytes) {
+    try {
+      const auto message = decode_to_agent(bytes);
+      const auto* vote = std::get_if<Vote>(&message);
+      if (!vote) return;
+      if (vote->voter != aim_.node) return dead();  // another agent has that address by now
+      on_vote_(vote->voter, *vote);
+    } catch (const BadMessage&) {
+      fail();
+    }
+  }
+
+  void fail() {
+    trying_ = false;
+    limit_.cancel();
+    connector_.stop();
+    if (proving_) proving_->close();
+    if (link_) {
+      link_->close();
+      asio::post(io_, [link = std::move(link_)] {});  // we may be in one of its handlers
+    }
+    if (!again_ || (!aim_.always && Clock::now() - began_ > kCallAgainFor)) return;
+    trying_ = true;
+    pause_.expires_after(next_pause_);
+    next_pause_ = std::min<Duration>(2 * next_pause_, kPauseMost);
+    pause_.async_wait(guarded([this](const std::error_code& error) {
+      if (!error) connect();
+    }));
+  }
+
+  asio::io_context& io_;
+  const PeerTrust& trust_;
+  Aim aim_;
+  const OnVote& on_vote_;
+  const OnDead& on_dead_;
+  Connector connector_;
+  asio::steady_timer pause_, limit_;
+  std::optional<PeerConnection> proving_;
+  std::unique_ptr<ControlLink> link_;
+  std::shared_ptr<const std::string> message_;  // encoded
+  bool again_ = false, trying_ = false;
+  TimePoint began_;
+  Duration next_pause_ = kPauseFirst;
+};
+
+Calls::Calls(asio::io_context& io, std::shared_ptr<Resolver> names, PeerTrust trust, OnVote on_vote, OnDead on_dead)
+    : io_(io),
+      names_(std::move(names)),
+      trust_(std::move(trust)),
+      on_vote_(std::move(on_vote)),
+      on_any_vote_([this](NodeId voter, const Vote& vote) { hear(voter, vote); }),
+      on_dead_(std::move(on_dead)),
+      others_in_(io) {}
+
+Calls::~Calls() = default;
+
+// The whole record is for those who could take it over, the others' votes are for its id.
+void Calls::ask(const VoteRequest& request) {
+  hang_up();
+  const Text whole = shared_text(request);
+  others_text_ = shared_text(VoteRequest{request.term, request.candidate, only_id(request.record->id())});
+  const std::vector<RoundNode>& nodes = request.record->nodes;
+  for (std::size_t i = 0; i < nodes.size(); ++i) {
+    if (nodes[i].id == request.candidate) continue;
+    if (i < kHeirs)
+      say(nodes[i], whole, false);
+    else
+      others_.push_back(nodes[i]);
+  }
+  if (others_.empty()) return;
+  others_in_.expires_after(kHeirsFirst);
+  others_in_.async_wait([this, alive = std::weak_ptr(alive_)](const std::error_code& error) {
+    if (!error && !alive.expired() && granted_ >= refused_) ask_others();
+  });
+}
+
+void Calls::say(const RoundNode& node, const Text& text, bool again) {
+  calls_.push_back(
+      std::make_shared<Call>(io_, names_, trust_, Call::Aim{node.control, node.id, false}, on_any_vote_, on_dead_));
+  calls_.back()->say(text, again);
+}
+
+void Calls::hear(NodeId voter, const Vote& vote) {
+  ++(vote.granted ? granted_ : refused_);
+  if (2 * granted_ >= std::min(calls_.size(), kHeirs)) ask_others();
+  on_vote_(voter, vote);
+}
+
+void Calls::ask_others() {
+  others_in_.cancel();
+  for (const RoundNode& node : std::exchange(others_, {})) say(node, others_text_, false);
+}
+
+void Calls::call(const CoordinatorCall& call, const std::vector<ControlAddress>& always) {
+  const Text text = shared_text(call);
+  for (const auto& one : calls_) one->say(text, true);
+  others_in_.cancel();
+  for (const RoundNode& node : std::exchange(others_, {})) say(node, text, true);
+  for (const ControlAddress& place : always) {
+    calls_.push_back(std::make_shared<Call>(io_, names_, trust_, Call::Aim{place, 0, true}, on_any_vote_, on_dead_));
+    calls_.back()->say(text, true);
+  }
+}
+
+void Calls::hang_up() {
+  calls_.clear();
+  others_.clear();
+  others_in_.cancel();
+  granted_ = refused_ = 0;
+}
+
+}  // namespace ddprun

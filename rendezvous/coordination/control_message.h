@@ -1,0 +1,104 @@
+// What agents and the coordinator say to each other, and how it is written: one JSON object a message.
+// docs/control-protocol.md describes it for people.
+//
+// Pure. Whatever the bytes are, they become a message whose every value is in its range, or a BadMessage.
+#pragma once
+#include <cstdint>
+#include <optional>
+#include <stdexcept>
+#include <string>
+#include <string_view>
+#include <variant>
+
+#include "rendezvous/coordination/coordinator.h"
+#include "rendezvous/coordination/election.h"
+#include "rendezvous/coordination/round.h"
+
+namespace ddprun {
+
+constexpr int kControlProtocol = 4;
+
+// What all agents of one job have in common. Its run id is in the greeting already.
+struct Fingerprint {
+  int protocol = kControlProtocol;
+  std::string version;  // of ddprun
+  std::string nodes;    // "2:4"
+  std::string program;  // its file name
+
+  friend bool operator==(const Fingerprint&, const Fingerprint&) = default;
+};
+
+// Why they cannot belong to one job, naming both sides' values; empty: they can.
+std::string difference(const Fingerprint& coordinators, const Fingerprint& newcomers);
+
+// The first message of an agent.
+struct Hello {
+  Fingerprint fingerprint;
+  std::uint16_t control_port = 0;  // where this agent listens
+  RecordId record = {};            // the newest it has seen: who knows less of the job cannot coordinate it
+  NodeId instead_of = 0;           // this agent was that node, whose job could not go on
+};
+// Any message is a sign of life; this one comes where there is no other, and is answered.
+struct Heartbeat {
+  std::uint64_t number = 0;    // 1, 2, ...
+  std::uint64_t answered = 0;  // the last one whose answer has come; 0: the welcome
+};
+// What people are told of the worker that failed, by the agent that had it.
+struct FailureWords {
+  std::string text;
+};
+// Instead of a hello, to an agent that may follow: the sender has been elected.
+struct CoordinatorCall {
+  int term = 0;
+  std::uint16_t control_port = 0;
+};
+// VoteRequest comes instead of a hello, too.
+using FromAgent =
+    std::variant<Hello, Heartbeat, FailureWords, NodeReady, NodeConfirmed, NodeRunning, NodeDone, WorkerFailed,
+                 NodeLeaves, JobInterrupted, NodeBack, NodeTold, JobWasOver, VoteRequest, CoordinatorCall>;
+
+// The first message to an agent.
+struct Welcome {
+  std::string your_address;  // by which its connection reached us
+  Duration lease = {};       // without contact to a quorum for so long, its workers have to be dead
+  int term = 0;              // the coordinator's
+  Duration quorum_age = {};  // so long ago the coordinator was in contact with a quorum
+  NodeId coordinator = 0;    // whose agent it lives in; 0: of none
+};
+// The answer to a hello where no coordinator is, and the last word of one that stops being it.
+struct Elsewhere {
+  int term = 0;
+  std::optional<ControlAddress> coordinator = {};  // empty: not known here either
+  NodeId agent = 0;                                // who says so
+  RecordId record = {};                            // the newest it has seen
+};
+struct HeartbeatAnswer {
+  std::uint64_t number = 0;
+  Duration quorum_age = {};                   // as in Welcome
+  std::optional<Attendance> attendance = {};  // while nodes are waited for
+};
+// Before TakeSeat, to the first `kHeirs` nodes by rank: what each of them could coordinate the job by.
+struct KeepRecord {
+  Round record;
+};
+constexpr std::size_t kHeirs = 64;
+struct TakeSeat {  // hold it, confirm
+  Seat seat;
+  int term = 0;  // the record's is this and the seat's round
+};
+using ToAgent = std::variant<Welcome, Elsewhere, HeartbeatAnswer, FailureWords, KeepRecord, TakeSeat, StartRound,
+                             EndRound, EndJob, AllTold, Vote>;
+
+class BadMessage : public std::runtime_error {
+ public:
+  using std::runtime_error::runtime_error;
+};
+
+// The node of a message to the coordinator is not written: the connection tells it.
+std::string encode(const FromAgent& message);
+std::string encode(const ToAgent& message);
+// Throws BadMessage. `node`: whose connection it came by.
+FromAgent decode_from_agent(std::string_view bytes, NodeId node);
+ToAgent decode_to_agent(std::string_view bytes);
+
+}  // namespace ddprun

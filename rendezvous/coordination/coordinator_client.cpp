@@ -1,0 +1,220 @@
+#include "rendezvous/coordination/coordinator_client.h"
+
+#include <algorithm>
+#include <utility>
+
+#include <asio/post.hpp>
+
+#include "rendezvous/base/overloaded.h"
+
+namespace ddprun {
+namespace {
+
+using asio::ip::tcp;
+
+constexpr std::chrono::milliseconds kPauseFirst{50}, kPauseMost{1'000};
+constexpr std::chrono::seconds kTryLimit{5};
+constexpr int kBeatsPerLease = 4;
+constexpr int kReferralsAtOnce = 4;
+
+std::string place_in_words(const ControlAddress& place) {
+  const bool brackets = place.host.find(':') != std::string::npos;
+  return (brackets ? "[" + place.host + "]" : place.host) + ":" + std::to_string(place.port);
+}
+
+}  // namespace
+
+// A handler that is queued already runs after our end, too.
+template <class Function>
+auto CoordinatorClient::guarded(Function function) {
+  return [alive = std::weak_ptr<const int>(alive_), function = std::move(function)](auto&&... arguments) mutable {
+    if (!alive.expired()) function(std::forward<decltype(arguments)>(arguments)...);
+  };
+}
+
+CoordinatorClient::CoordinatorClient(asio::io_context& io, Options options, Hooks hooks)
+    : io_(io),
+      options_(std::move(options)),
+      hooks_(std::move(hooks)),
+      connector_(io, options_.names ? options_.names : std::make_shared<Resolver>(io),
+                 {[this](tcp::socket socket) { prove(std::move(socket)); },
+                  [this](const Connector::Failure& failure) { try_again(failure.why, failure.refused); }}),
+      again_(io),
+      beat_(io),
+      lease_over_(io),
+      try_over_(io),
+      pause_(kPauseFirst) {
+  asio::post(io_, guarded([this] { connector_.start(place()); }));
+}
+
+CoordinatorClient::~CoordinatorClient() = default;
+
+bool CoordinatorClient::send(const FromAgent& message) {
+  if (!welcomed_) return false;
+  link_->send(encode(message));
+  return true;
+}
+
+std::string CoordinatorClient::local_address() const { return link_ ? link_->local_address() : ""; }
+
+std::size_t CoordinatorClient::count_places() const {
+  return (coordinator_ ? 1 : 0) + options_.places.size() + more_places_.size();
+}
+
+// The one that was the coordinator's comes up in every turn, as the first.
+ControlAddress CoordinatorClient::place() const {
+  std::size_t turn = tries_ % count_places();
+  if (coordinator_ && turn-- == 0) return *coordinator_;
+  if (turn < options_.places.size()) return options_.places[turn];
+  return more_places_[turn - options_.places.size()];
+}
+
+void CoordinatorClient::go_to(const ControlAddress& coordinator) {
+  pause_ = kPauseFirst;
+  referrals_ = 0;
+  turn_to(coordinator);
+}
+
+// Another try is planned already, at the next place.
+void CoordinatorClient::be_referred_to(const ControlAddress& coordinator) {
+  if (referrals_ < kReferralsAtOnce) return ++referrals_, turn_to(coordinator);
+  if (tries_ % count_places() == 0) referrals_ = 0;
+}
+
+void CoordinatorClient::turn_to(const ControlAddress& coordinator) {
+  hang_up();
+  coordinator_ = coordinator;
+  coordinator_id_ = 0;
+  tries_ += count_places() - tries_ % count_places();
+  pause({});
+}
+
+void CoordinatorClient::limit_try(Duration limit) {
+  try_over_.expires_after(limit);
+  try_over_.async_wait(guarded([this](const std::error_code& error) {
+    if (!error && !welcomed_) try_again("it does not answer");
+  }));
+}
+
+void CoordinatorClient::prove(tcp::socket socket) {
+  limit_try(kTryLimit);
+  proving_ = std::make_unique<PeerConnection>(std::move(socket), PeerRole::client, options_.trust);
+  proving_->handshake(Clock::now() + kTryLimit, [this](const std::string& refusal) {
+    if (!refusal.empty()) return try_again(refusal);
+    greet();
+  });
+}
+
+void CoordinatorClient::greet() {
+  link_ = std::make_unique<ControlLink>(std::move(*proving_),
+                                        ControlLink::Hooks{[this](const std::string& message) { hear(message); },
+                                                           [this](const std::string& why) { try_again(why); }});
+  proving_.reset();
+  const TimePoint now = Clock::now();
+  link_->send(encode(FromAgent(options_.hello)));
+  unanswered_ = {{0, now}};  // the welcome answers the hello
+}
+
+void CoordinatorClient::hear(const std::string& bytes) {
+  try {
+    hear(decode_to_agent(bytes));
+  } catch (const BadMessage& bad) {
+    try_again(std::string("the coordinator sent what is no message: ") + bad.what());
+  }
+}
+
+void CoordinatorClient::hear(const ToAgent& message) {
+  std::uint64_t answered = 0;
+  Duration quorum_age{};
+  if (const auto* elsewhere = std::get_if<Elsewhere>(&message)) {
+    const Elsewhere told = *elsewhere;
+    const bool replaced = coordinator_id_ != 0 && told.agent != coordinator_id_;
+    try_again(told.agent == options_.trust.own.instance ? "it is this very agent" : "the coordinator is not there",
+              replaced, told.record);
+    return hooks_.on_elsewhere(told);
+  }
+  heard_at_ = Clock::now();
+  if (const auto* answer = std::get_if<HeartbeatAnswer>(&message)) {
+    answered = answer->number;
+    quorum_age = answer->quorum_age;
+    last_answer_ = answered;
+  }
+  if (const auto* welcome = std::get_if<Welcome>(&message)) {
+    quorum_age = welcome->quorum_age;
+    last_answer_ = 0;
+    coordinator_ = {link_->remote_address(), place().port};
+    coordinator_id_ = welcome->coordinator;
+    welcomed_ = true;
+    lease_ = welcome->lease;
+    pause_ = kPauseFirst;
+    referrals_ = 0;
+    try_over_.cancel();
+  }
+  const auto heard =
+      std::find_if(unanswered_.begin(), unanswered_.end(), [&](const auto& beat) { return beat.first == answered; });
+  if (heard != unanswered_.end() && welcomed_) {
+    contact_ = std::max(contact_.value_or(TimePoint::min()), heard->second - quorum_age);
+    unanswered_.erase(unanswered_.begin(), heard + 1);
+    watch_lease();
+  }
+  if (const auto* welcome = std::get_if<Welcome>(&message)) {
+    hooks_.on_connected(*welcome);
+    return beat();
+  }
+  hooks_.on_message(message);
+}
+
+// Without a word, and without another try.
+void CoordinatorClient::hang_up() {
+  if (link_) {
+    link_->close();
+    asio::post(io_, [link = std::move(link_)] {});  // we may be in one of its handlers
+  }
+  if (proving_) {
+    proving_->close();
+    asio::post(io_, [proving = std::move(proving_)] {});
+  }
+  ++tries_;
+  connector_.stop();
+  welcomed_ = false;
+  unanswered_.clear();
+  beat_.cancel();
+  try_over_.cancel();
+}
+
+void CoordinatorClient::try_again(const std::string& why, bool nobody, const RecordId& known) {
+  const ControlAddress tried = place();
+  hang_up();
+  pause(pause_);
+  pause_ = std::min<Duration>(2 * pause_, kPauseMost);
+  hooks_.on_trouble({place_in_words(tried) + ": " + why, nobody && tried == coordinator_, known});
+}
+
+void CoordinatorClient::pause(Duration time) {
+  again_.expires_after(time);
+  again_.async_wait(guarded([this](const std::error_code& error) {
+    if (!error) connector_.start(place());
+  }));
+}
+
+void CoordinatorClient::beat() {
+  beat_.expires_after(lease_ / kBeatsPerLease);
+  beat_.async_wait(guarded([this](const std::error_code& error) {
+    if (error || !welcomed_) return;
+    unanswered_.emplace_back(++beats_, Clock::now());
+    link_->send(encode(FromAgent(Heartbeat{beats_, last_answer_})));
+    beat();
+  }));
+}
+
+void CoordinatorClient::watch_lease() {
+  lease_over_.expires_at(*contact_ + lease_);
+  lease_over_.async_wait(guarded([this](const std::error_code& error) {
+    if (error) return;
+    contact_.reset();
+    hooks_.on_isolated();
+    if (link_) try_again("nothing was heard for the lease");
+  }));
+}
+
+}  // namespace ddprun

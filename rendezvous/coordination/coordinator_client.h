@@ -1,0 +1,107 @@
+// An agent's way to the coordinator: connects, and connects anew, until its owner ends it.
+//
+// Where it is told that the coordinator is elsewhere, it goes there. The coordinator's signs of life are answers to
+// ours: only what it heard of us counts, by the time at which we said it, so that both sides' clocks agree on the order
+// in which leases end without being compared.
+//
+// For the thread of its io_context. Handlers never run inside a call of ours, nor after our end.
+#pragma once
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include <asio/io_context.hpp>
+#include <asio/ip/tcp.hpp>
+#include <asio/steady_timer.hpp>
+
+#include "rendezvous/coordination/control_link.h"
+#include "rendezvous/coordination/control_message.h"
+#include "rendezvous/peer/connector.h"
+
+namespace ddprun {
+
+class CoordinatorClient {
+ public:
+  struct Options {
+    std::vector<ControlAddress> places;  // tried in turn
+    PeerTrust trust;
+    Hello hello;
+    std::shared_ptr<Resolver> names = {};  // empty: one of its own
+  };
+  // Why there is no connection. `gone`: nobody listens any more where the coordinator was.
+  struct Trouble {
+    std::string why;  // "10.0.0.7:29400: connection refused"
+    bool gone = false;
+    RecordId known = {};  // the newest round that whoever is there has seen; round 0: none, or nobody is
+  };
+  struct Hooks {
+    std::function<void(const Welcome&)> on_connected;
+    std::function<void(const ToAgent&)> on_message;  // all but Welcome and Elsewhere
+    std::function<void(const Elsewhere&)> on_elsewhere;
+    std::function<void()> on_isolated;  // a lease without contact to a quorum; once, until we are connected
+    std::function<void(const Trouble&)> on_trouble;  // a try failed, or the connection
+  };
+  CoordinatorClient(asio::io_context& io, Options options, Hooks hooks);
+  ~CoordinatorClient();
+
+  // False, and nothing is sent, while there is no connection.
+  bool send(const FromAgent& message);
+  bool connected() const { return welcomed_; }
+  // The address by which we are connected; empty: we are not.
+  std::string local_address() const;
+  // When anything was heard of a coordinator last; this agent's answers name no later word of it.
+  TimePoint heard_at() const { return heard_at_; }
+  // Where the coordinator is, or was last.
+  const std::optional<ControlAddress>& coordinator() const { return coordinator_; }
+  // It is there now: leaves the place where it was.
+  void go_to(const ControlAddress& coordinator);
+  // Another agent says so. After some of these in a row all other places are asked first: two may name each other.
+  void be_referred_to(const ControlAddress& coordinator);
+  // Where somebody may know where it is; tried after the job's places.
+  void also_try(std::vector<ControlAddress> places) { more_places_ = std::move(places); }
+  // What the next hello says.
+  void set_record(const RecordId& newest) { options_.hello.record = newest; }
+
+ private:
+  void limit_try(Duration limit);
+  void prove(asio::ip::tcp::socket socket);
+  void greet();
+  void hear(const std::string& bytes);
+  void hear(const ToAgent& message);
+  void try_again(const std::string& why, bool nobody = false, const RecordId& known = {});
+  void hang_up();
+  void turn_to(const ControlAddress& coordinator);
+  void pause(Duration time);
+  ControlAddress place() const;
+  std::size_t count_places() const;
+  void beat();
+  void watch_lease();
+  template <class Function>
+  auto guarded(Function function);
+
+  asio::io_context& io_;
+  Options options_;
+  Hooks hooks_;
+  Connector connector_;
+  asio::steady_timer again_, beat_, lease_over_, try_over_;
+  std::unique_ptr<PeerConnection> proving_;
+  std::unique_ptr<ControlLink> link_;
+  std::size_t tries_ = 0;
+  std::optional<ControlAddress> coordinator_;  // before the places
+  NodeId coordinator_id_ = 0;                  // 0: it was not met there
+  std::vector<ControlAddress> more_places_;
+  Duration pause_;     // before the next try
+  int referrals_ = 0;  // in a row
+  bool welcomed_ = false;
+  Duration lease_ = {};
+  TimePoint heard_at_ = {};
+  std::optional<TimePoint> contact_;  // what we said then has been heard
+  std::uint64_t beats_ = 0, last_answer_ = 0;
+  std::vector<std::pair<std::uint64_t, TimePoint>> unanswered_;
+  std::shared_ptr<const int> alive_ = std::make_shared<int>();  // what is queued when we end finds it gone
+};
+
+}  // namespace ddprun

@@ -1,0 +1,239 @@
+#include "rendezvous/coordination/election.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "rendezvous/base/random.h"
+
+namespace ddprun {
+
+namespace {
+
+constexpr int kDoubledMost = 3;
+constexpr std::chrono::hours kHeardAgeMost{1};  // longer than any lease
+
+}  // namespace
+
+Election::Election(NodeId self, std::uint64_t seed, const ElectionTiming& timing)
+    : self_(self), random_(seed ^ self), timing_(timing) {}
+
+std::vector<ElectionAction> Election::on(const ElectionEvent& event, TimePoint now) {
+  return std::visit([&](const auto& e) { return handle(e, now); }, event);
+}
+
+std::optional<TimePoint> Election::next_deadline() const { return next_try_; }
+
+std::vector<ElectionAction> Election::handle(const RecordKept& event, TimePoint) {
+  if (event.id < newest_) return {};
+  newest_ = event.id;
+  begun_ = gone_ = false;
+  dead_.clear();
+  record_ = event.record ? std::make_shared<const Round>(*event.record) : nullptr;
+  return {};
+}
+
+std::vector<ElectionAction> Election::handle(const RoundBegan& event, TimePoint) {
+  if (!record_ || record_->number != event.round) return {};
+  begun_ = true;
+  if (record_->before.empty()) return {};
+  Round confirmed = *record_;
+  confirmed.before.clear();
+  record_ = std::make_shared<const Round>(std::move(confirmed));
+  return {};
+}
+
+std::vector<ElectionAction> Election::handle(const InTouch& event, TimePoint) {
+  if (event.term > term_) voted_for_.reset();
+  term_ = std::max(term_, event.term);
+  followed_ = event.term;
+  in_touch_ = true;
+  gone_ = false;
+  candidacy_.reset();
+  next_try_.reset();
+  patient_until_ = {};
+  vain_tries_ = 0;
+  return {};
+}
+
+std::vector<ElectionAction> Election::handle(const OutOfTouch& event, TimePoint now) {
+  heard_at_ = std::max(heard_at_, event.heard_at);
+  const bool news = std::exchange(in_touch_, false) || !next_try_;
+  gone_ = gone_ || event.gone;
+  if (event.gone && record_ && begun_ && followed_ == record_->term) dead_.insert(record_->coordinator);
+  if (!record_ || candidacy_) return {};
+  if (!can_win(is_absent(now))) return give_up();
+  const Duration wait = (event.gone ? Duration::zero() : timing_.breath) + turn();
+  const TimePoint then = chosen() ? now : now + wait;
+  const bool sooner = vain_tries_ == 0 && now >= patient_until_ && then < next_try_;
+  if (news || sooner) next_try_ = then;
+  return {};
+}
+
+std::vector<ElectionAction> Election::handle(const NodeDead& event, TimePoint now) {
+  if (!record_) return {};
+  dead_.insert(event.node);
+  if (event.node == record_->coordinator) gone_ = true;
+  return in_touch_ || can_win(is_absent(now)) ? Actions{} : give_up();
+}
+
+std::vector<ElectionAction> Election::handle(const VoteRequested& event, TimePoint now) {
+  const VoteRequest& request = event.request;
+  if (in_touch_) return {GiveVote{vote(false, now)}};
+  // Later terms of others would take its votes from whoever asks a thousand nodes.
+  if (now < patient_until_ && voted_for_ != request.candidate && request.record->id() <= newest_)
+    return {GiveVote{vote(false, now)}};
+  if (request.term > term_) {
+    term_ = request.term;
+    voted_for_.reset();
+    candidacy_.reset();
+  }
+  if (!may_vote_for(request)) return {GiveVote{vote(false, now)}};
+  voted_for_ = request.candidate;
+  if (request.record->id() > newest_ || !record_) {
+    const bool whole = !request.record->nodes.empty();
+    if (whole || request.record->id() > newest_) record_ = whole ? request.record : nullptr;
+    dead_.clear();
+    if (record_) begun_ = false;
+  }
+  newest_ = request.record->id();
+  be_patient(now);
+  return {GiveVote{vote(true, now)}};
+}
+
+bool Election::may_vote_for(const VoteRequest& request) const {
+  if (request.term < term_ || request.record->id() < newest_) return false;
+  if (!request.record->nodes.empty() && !counts_for(*request.record)) return false;  // another one had our address
+  return !voted_for_ || voted_for_ == request.candidate;
+}
+
+bool Election::counts_for(const Round& record) const {
+  const std::vector<Electorate> all = record.electorates();
+  return std::any_of(all.begin(), all.end(), [&](const Electorate& one) {
+    return std::find(one.nodes.begin(), one.nodes.end(), self_) != one.nodes.end();
+  });
+}
+
+std::vector<ElectionAction> Election::handle(const VoteGiven& event, TimePoint now) {
+  if (event.vote.term > term_) {
+    term_ = event.vote.term;
+    voted_for_.reset();
+    patient_until_ = {};
+    if (std::exchange(candidacy_, std::nullopt)) {
+      next_try_ = chosen() ? now : now + pause();
+    }
+    return {};
+  }
+  if (!candidacy_ || event.vote.term < term_ || !event.vote.granted) return {};
+  candidacy_->votes.insert(event.voter);
+  candidacy_->heard_at = std::max(candidacy_->heard_at, now - event.vote.heard_age);
+  return count();
+}
+
+std::vector<ElectionAction> Election::handle(const Called& event, TimePoint) {
+  if (!would_follow(event.term)) return {};
+  if (event.term > term_) voted_for_.reset();
+  term_ = std::max(term_, event.term);
+  candidacy_.reset();
+  next_try_.reset();  // until it is out of touch, too
+  patient_until_ = {};
+  return {Follow{}};
+}
+
+std::vector<ElectionAction> Election::handle(const ElectionTick&, TimePoint now) {
+  if (!next_try_ || now < *next_try_) return {};
+  return stand(now);
+}
+
+std::vector<ElectionAction> Election::stand(TimePoint now) {
+  next_try_.reset();
+  if (in_touch_ || !record_) return {};
+  if (!can_win(is_absent(now))) return give_up();
+  if (!can_win(true)) {  // it may be back before that
+    next_try_ = heard_at_ + timing_.absent_after;
+    return {};
+  }
+  ++term_;
+  voted_for_ = self_;
+  candidacy_ = Candidacy{record_, record_->electorates(), {self_}, now, heard_at_};
+  ++vain_tries_;
+  be_patient(now);
+  Actions asked{AskForVotes{{term_, self_, record_}}};
+  const Actions won = count();
+  return won.empty() ? asked : won;
+}
+
+// Everybody may be there who is not known to be dead. Who hands over names another one, which will lead: the record has
+// not begun.
+bool Election::can_win(bool without_coordinator) const {
+  for (const Electorate& electorate : record_->electorates()) {
+    std::set<NodeId> there(electorate.nodes.begin(), electorate.nodes.end());
+    for (const NodeId node : dead_) there.erase(node);
+    if (without_coordinator && begun_ && record_->coordinator != self_) there.erase(record_->coordinator);
+    if (!electorate.has_quorum(there)) return false;
+  }
+  return true;
+}
+
+bool Election::is_alone() const {
+  return record_ && std::all_of(record_->nodes.begin(), record_->nodes.end(),
+                                [this](const RoundNode& node) { return node.id == self_ || dead_.contains(node.id); });
+}
+
+bool Election::is_absent(TimePoint now) const { return gone_ || now - heard_at_ >= timing_.absent_after; }
+
+std::vector<ElectionAction> Election::give_up() {
+  candidacy_.reset();
+  next_try_.reset();
+  return {GiveUp{!can_win(false)}};
+}
+
+std::vector<ElectionAction> Election::count() {
+  for (const Electorate& electorate : candidacy_->electorates) {
+    if (2 * candidacy_->votes.size() < electorate.nodes.size()) return {};  // spares a look at each node
+    if (!electorate.has_quorum(candidacy_->votes)) return {};
+  }
+  const Lead lead{term_, *candidacy_->record, candidacy_->asked_at, candidacy_->heard_at};
+  candidacy_.reset();
+  next_try_.reset();
+  patient_until_ = {};
+  in_touch_ = true;  // with ourselves
+  followed_ = term_;
+  return {lead};
+}
+
+Vote Election::vote(bool granted, TimePoint now) const {
+  return {term_, granted, std::min<Duration>(now - heard_at_, kHeardAgeMost), self_};
+}
+
+Duration Election::turn() {
+  int place = 0;
+  for (const RoundNode& node : record_->nodes) {
+    if (node.id == self_) break;
+    place += node.id != record_->coordinator;
+  }
+  const Duration turn = place * (timing_.step + static_cast<Duration::rep>(record_->nodes.size()) * timing_.step_each);
+  return turn < timing_.turn_most ? turn : timing_.turn_most + random_part_of(timing_.turn_most);
+}
+
+// In case whoever stands does not win.
+void Election::be_patient(TimePoint now) {
+  next_try_.reset();
+  if (!record_) return;
+  const Duration for_all = static_cast<Duration::rep>(record_->nodes.size()) * timing_.votes_within_each;
+  patient_until_ = now + timing_.votes_within + for_all;
+  next_try_ = patient_until_ + random_part_of(4 * for_all) + pause();
+}
+
+Duration Election::pause() {
+  const int doubled = std::clamp(vain_tries_ - 1, 0, kDoubledMost);
+  return random_part_of(timing_.pause_most * (1 << doubled));
+}
+
+// Handed over to us.
+bool Election::chosen() const { return record_->coordinator == self_; }
+
+Duration Election::random_part_of(Duration most) {
+  return Duration(static_cast<Duration::rep>(next_random(random_) % static_cast<std::uint64_t>(most.count())));
+}
+
+}  // namespace ddprun

@@ -1,0 +1,178 @@
+// Which agent coordinates, once the coordinator is gone: one agent's part in finding out.
+//
+// A value, not a service: it owns no clock and no socket. Give it every event in the order of arrival; carry out its
+// actions in order. Who holds the whole record of the last round may stand for election. It wins by a quorum of every
+// electorate of that record. An agent gives one vote in a term, never while it is in touch with a coordinator, and
+// never for a record older than its own: it takes over a newer one with its vote. So two coordinators cannot both have
+// a quorum of what either was elected by. (Terms and votes: Ongaro and Ousterhout, In Search of an Understandable
+// Consensus Algorithm, 2014.) An agent that starts again is another node, so nothing has to outlive the process.
+//
+// Where so many of the record's nodes are known to be dead that no quorum can come together any more, the agent gives
+// up: its part in the job is over, and the record worthless. A coordinator stays one as long as it has contact to a
+// quorum (quorum_contact.h). Not thread-safe.
+#pragma once
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <set>
+#include <variant>
+#include <vector>
+
+#include "rendezvous/base/time.h"
+#include "rendezvous/coordination/coordinator.h"
+#include "rendezvous/coordination/round.h"
+
+namespace ddprun {
+
+// What a candidate asks for.
+struct VoteRequest {
+  int term = 0;
+  NodeId candidate = 0;
+  // Shared, as it goes to many, and never null. To who is none of its heirs, only_id(): a thousand records of a
+  // thousand nodes would be on their way.
+  std::shared_ptr<const Round> record = {};
+};
+struct Vote {
+  int term = 0;  // the voter's, so that a candidate who lags behind catches up
+  bool granted = false;
+  Duration heard_age = {};           // so long ago the voter last heard of a coordinator
+  NodeId voter = 0;                  // an agent that was started again has its address, and is another one
+  std::optional<Outcome> over = {};  // the job's end, for all, which the voter was told: not the election's to decide
+};
+
+// From the connection to the coordinator.
+struct RecordKept {  // before it is confirmed
+  RecordId id;
+  std::optional<Round> record = {};  // empty: this agent may vote, but not stand
+};
+struct RoundBegan {  // all nodes have confirmed the record
+  int round = 0;
+};
+struct InTouch {
+  int term = 0;  // the coordinator's
+};
+struct OutOfTouch {
+  bool gone = false;        // its process is dead: it will not be back
+  TimePoint heard_at = {};  // when anything was heard of it last
+};
+struct NodeDead {  // nobody listens any more where it did, or another agent does
+  NodeId node = 0;
+};
+// From other agents.
+struct VoteRequested {
+  VoteRequest request;
+};
+struct VoteGiven {
+  NodeId voter = 0;
+  Vote vote;
+};
+struct Called {  // by one that says it coordinates
+  int term = 0;
+};
+struct ElectionTick {};  // next_deadline() has come
+using ElectionEvent =
+    std::variant<RecordKept, RoundBegan, InTouch, OutOfTouch, NodeDead, VoteRequested, VoteGiven, Called, ElectionTick>;
+
+struct AskForVotes {  // all other nodes of the record
+  VoteRequest request;
+};
+struct GiveVote {  // to the candidate that asked
+  Vote vote;
+};
+struct Lead {  // coordinate the job, and call all nodes of the record
+  int term = 0;
+  Round record;
+  TimePoint asked_at;  // who voted has followed nobody else since
+  // No voter has answered another coordinator's words of a later time, so none was in contact with a quorum later.
+  TimePoint heard_at;
+};
+struct Follow {};  // the one that called
+struct GiveUp {    // those of the record's nodes that may be there are no quorum: nobody is elected by it any more
+  bool certain = false;  // as so many are dead; else the coordinator may live, out of reach
+};
+using ElectionAction = std::variant<AskForVotes, GiveVote, Lead, Follow, GiveUp>;
+
+struct ElectionTiming {
+  Duration breath =
+      std::chrono::milliseconds(100);  // a broken connection may be made anew meanwhile, and a chosen one goes first
+  // Between the nodes' tries, by rank: the first one mostly wins, if it has asked the others by then.
+  Duration step = std::chrono::milliseconds(30);
+  Duration step_each = std::chrono::microseconds(250);  // and so much for each node
+  Duration turn_most = std::chrono::seconds(5);  // whose turn is later stands at a random time after it, as long again
+  Duration votes_within = std::chrono::milliseconds(500);
+  Duration votes_within_each = std::chrono::milliseconds(1);  // and so much for each node: connections, handshakes
+  // After a vain try; a random part of it, and of twice as much after each further one, so that of many candidates one
+  // has the time it takes.
+  Duration pause_most = std::chrono::milliseconds(500);
+  // A coordinator that was not heard of for so long is not there any more; before, its connection may only have broken.
+  Duration absent_after = std::chrono::seconds(5);
+};
+
+class Election {
+ public:
+  explicit Election(NodeId self, std::uint64_t seed = 0, const ElectionTiming& timing = {});
+  std::vector<ElectionAction> on(const ElectionEvent& event, TimePoint now);
+  // When ElectionTick is due.
+  std::optional<TimePoint> next_deadline() const;
+
+  int term() const { return term_; }
+  // Whether one of this term is to be followed. What we stood for in vain does not count: nobody followed us.
+  bool would_follow(int term) const { return in_touch_ ? term > followed_ : term >= newest_.term; }
+  bool in_touch() const { return in_touch_; }
+  bool is_alone() const;                              // all other nodes of the record are known to be dead
+  const RecordId& newest() const { return newest_; }  // that it has seen; round 0: none
+  const std::shared_ptr<const Round>& record() const { return record_; }  // null: none is held
+
+ private:
+  using Actions = std::vector<ElectionAction>;
+  struct Candidacy {
+    std::shared_ptr<const Round> record;
+    std::vector<Electorate> electorates;  // the record's
+    std::set<NodeId> votes;
+    TimePoint asked_at, heard_at;
+  };
+
+  Actions handle(const RecordKept& event, TimePoint now);
+  Actions handle(const RoundBegan& event, TimePoint now);
+  Actions handle(const InTouch& event, TimePoint now);
+  Actions handle(const OutOfTouch& event, TimePoint now);
+  Actions handle(const NodeDead& event, TimePoint now);
+  Actions handle(const VoteRequested& event, TimePoint now);
+  Actions handle(const VoteGiven& event, TimePoint now);
+  Actions handle(const Called& event, TimePoint now);
+  Actions handle(const ElectionTick& event, TimePoint now);
+
+  bool may_vote_for(const VoteRequest& request) const;
+  bool counts_for(const Round& record) const;
+  bool can_win(bool without_coordinator) const;
+  bool is_absent(TimePoint now) const;
+  Actions give_up();
+  bool chosen() const;
+  Duration turn();
+  void be_patient(TimePoint now);
+  Duration pause();
+  Vote vote(bool granted, TimePoint now) const;
+  Duration random_part_of(Duration most);
+  Actions stand(TimePoint now);
+  Actions count();
+
+  NodeId self_;
+  std::uint64_t random_;
+  ElectionTiming timing_;
+  int term_ = 0;
+  int followed_ = 0;                 // the term of the coordinator that we are, or were last, in touch with
+  std::optional<NodeId> voted_for_;  // in this term
+  RecordId newest_;
+  std::shared_ptr<const Round> record_;  // the newest one; null: none is held
+  bool in_touch_ = false;
+  TimePoint heard_at_ = {};  // of any coordinator, last
+  bool begun_ = false;       // all have confirmed that record: its coordinator has led
+  bool gone_ = false;        // whoever coordinated last
+  std::set<NodeId> dead_;    // of the record
+  std::optional<Candidacy> candidacy_;
+  std::optional<TimePoint> next_try_;
+  TimePoint patient_until_ = {};  // somebody, or we, may be winning: no bad news makes us stand earlier
+  int vain_tries_ = 0;            // since we were in touch
+};
+
+}  // namespace ddprun

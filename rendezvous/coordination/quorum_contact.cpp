@@ -1,0 +1,37 @@
+#include "rendezvous/coordination/quorum_contact.h"
+
+#include <algorithm>
+#include <functional>
+
+namespace ddprun {
+
+void QuorumContact::answered(NodeId node, TimePoint said_at) {
+  TimePoint& known = answered_[node];
+  known = std::max(known, said_at);
+}
+
+TimePoint QuorumContact::latest(const std::vector<Electorate>& electorates, NodeId self, TimePoint now) const {
+  TimePoint least = now;
+  for (const Electorate& electorate : electorates) least = std::min(least, latest_of(electorate, self, now));
+  return least;
+}
+
+TimePoint QuorumContact::of(NodeId node, NodeId self, TimePoint now) const {
+  if (node == self) return now;
+  const auto found = answered_.find(node);
+  return found == answered_.end() ? TimePoint::min() : found->second;
+}
+
+// Half of them are enough with their coordinator.
+TimePoint QuorumContact::latest_of(const Electorate& electorate, NodeId self, TimePoint now) const {
+  std::vector<TimePoint> times;
+  for (const NodeId node : electorate.nodes) times.push_back(of(node, self, now));
+  std::sort(times.begin(), times.end(), std::greater<>());
+  const std::size_t half = times.size() / 2;
+  const bool has_coordinator =
+      std::find(electorate.nodes.begin(), electorate.nodes.end(), electorate.coordinator) != electorate.nodes.end();
+  if (times.size() % 2 != 0 || !has_coordinator) return times[half];
+  return std::max(times[half], std::min(times[half - 1], of(electorate.coordinator, self, now)));
+}
+
+}  // namespace ddprun

@@ -1,0 +1,49 @@
+#include "rendezvous/coordination/round.h"
+
+#include <algorithm>
+#include <map>
+
+namespace ddprun {
+
+bool Electorate::has_quorum(const std::set<NodeId>& present) const {
+  const auto count = static_cast<std::size_t>(
+      std::count_if(nodes.begin(), nodes.end(), [&](NodeId node) { return present.contains(node); }));
+  return 2 * count > nodes.size() || (2 * count == nodes.size() && present.contains(coordinator));
+}
+
+std::vector<Electorate> Round::electorates() const {
+  std::vector<Electorate> out{{coordinator, {}}};
+  for (const RoundNode& node : nodes) out.front().nodes.push_back(node.id);
+  out.insert(out.end(), before.begin(), before.end());
+  return out;
+}
+
+std::shared_ptr<const Round> only_id(const RecordId& record) {
+  return std::make_shared<const Round>(Round{.number = record.round, .term = record.term});
+}
+
+std::vector<Seat> seats(const Round& round) {
+  std::map<std::string, int> workers_of_role;
+  std::vector<Seat> out;
+  out.reserve(round.nodes.size());
+  for (const RoundNode& node : round.nodes) {
+    Seat seat{.round = round.number,
+              .group_rank = static_cast<int>(out.size()),
+              .group_world_size = static_cast<int>(round.nodes.size()),
+              .workers = node.workers,
+              .first_rank = node.first_rank,
+              .world_size = round.world_size(),
+              .role = node.role};
+    seat.first_role_rank = workers_of_role[node.role];
+    seat.master_host = round.master_host;
+    seat.master_port = round.master_port;
+    seat.restarts = round.ledger.counts.spent();
+    seat.store_agent = round.nodes.front().control;
+    workers_of_role[node.role] += node.workers;
+    out.push_back(std::move(seat));
+  }
+  for (Seat& seat : out) seat.role_world_size = workers_of_role[seat.role];
+  return out;
+}
+
+}  // namespace ddprun

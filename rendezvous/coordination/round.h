@@ -1,0 +1,172 @@
+// A round is one generation of the group: a fixed list of nodes and ranks, one master address, one store.
+//
+// Plain values that the coordinator decides. Every agent receives its own seat, and the first ones by rank the whole
+// round as a record, by which each of them could coordinate in its turn. A round's number only grows; what names an old
+// round is out of date and refused.
+#pragma once
+#include <compare>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "rendezvous/peer/control_address.h"
+
+namespace ddprun {
+
+using NodeId = std::uint64_t;  // drawn by the agent at its start: one that starts again is a newcomer
+
+// What a node brings to the next round: its workers, and a store that already listens, in case it becomes group rank 0.
+struct NodeOffer {
+  int workers = 1;
+  std::string host = {};  // the address by which the others reach it
+  std::uint16_t port = 0;
+  std::string role = "default";
+  std::optional<int> wished_rank = {};  // --node-rank
+  std::string name = {};                // its host name, for people
+  ControlAddress control = {};
+  int rounds = 0;  // the number of the last round that it has been in, also of a job that could not go on
+};
+
+struct RoundNode {
+  NodeId id = 0;
+  int workers = 1;
+  int first_rank = 0;  // the global rank of its local rank 0
+  std::string role = "default";
+  std::string name = {};  // its host name, for people
+  ControlAddress control = {};
+};
+
+// How a worker ended. At most one of them tells; all zero is success.
+struct ExitStatus {
+  int code = 0;
+  int signal = 0;
+  int start_error = 0;  // errno of the exec that failed: the worker never ran
+
+  bool hung = false;  // it had not ended, we gave it up: it waited for peers that had ended well
+
+  bool stuck = false;  // it had not ended, we gave it up: the kernel held it, and no signal could end it
+
+  bool ok() const { return code == 0 && signal == 0 && start_error == 0 && !hung && !stuck; }
+  friend bool operator==(const ExitStatus&, const ExitStatus&) = default;
+};
+
+// Why rounds of the job ended, so far. Only crashes and hangs spend --max-restarts.
+struct RestartCounts {
+  int crashes = 0, hangs = 0, lost_nodes = 0, preemptions = 0, resizes = 0;
+
+  int spent() const { return crashes + hangs; }
+  friend bool operator==(const RestartCounts&, const RestartCounts&) = default;
+};
+
+// What the restart ledger knows, in order to go on elsewhere.
+struct LedgerRecord {
+  RestartCounts counts = {};
+  std::optional<ExitStatus> last_failure = {};
+  std::string last_line = {};  // of its stderr, as Failure has it
+  int repeats = 0;             // of it, in a row
+
+  friend bool operator==(const LedgerRecord&, const LedgerRecord&) = default;
+};
+
+// Those who decide together which agent coordinates: the nodes of a round.
+struct Electorate {
+  NodeId coordinator = 0;
+  std::vector<NodeId> nodes = {};
+
+  // More than half of them, or exactly half with their coordinator. Two quorums of an electorate have a node in common.
+  bool has_quorum(const std::set<NodeId>& present) const;
+  friend bool operator==(const Electorate&, const Electorate&) = default;
+};
+
+// Which record of the job is the newer one: that of the later term, and within a term that of the later round.
+struct RecordId {
+  int term = 0;
+  int round = 0;
+
+  friend auto operator<=>(const RecordId&, const RecordId&) = default;
+};
+
+struct Round {
+  int number = 0;                     // the first one is 1
+  std::vector<RoundNode> nodes = {};  // by group rank
+  std::string master_host = {};       // where group rank 0's store listens
+  std::uint16_t master_port = 0;
+  LedgerRecord ledger = {};
+  int term = 0;            // of the coordinator that formed it; every election begins a new one
+  NodeId coordinator = 0;  // always one of the nodes
+  // Earlier electorates that count, too, until every node has confirmed this round.
+  std::vector<Electorate> before = {};
+
+  RecordId id() const { return {term, number}; }
+  std::vector<Electorate> electorates() const;  // all that count; this round's first
+  int world_size() const { return nodes.empty() ? 0 : nodes.back().first_rank + nodes.back().workers; }
+  // Null if the node is not part of this round.
+  const RoundNode* find(NodeId id) const {
+    for (const RoundNode& node : nodes)
+      if (node.id == id) return &node;
+    return nullptr;
+  }
+  int group_rank(NodeId id) const {
+    const RoundNode* node = find(id);
+    return node ? static_cast<int>(node - nodes.data()) : -1;
+  }
+};
+
+// One node's place in a round: all that its agent has to know in order to start its workers.
+struct Seat {
+  int round = 0;
+  int group_rank = 0, group_world_size = 1;
+  int workers = 1;
+  int first_rank = 0, world_size = 1;  // the global rank of its local rank 0
+  std::string role = "default";
+  int first_role_rank = 0, role_world_size = 1;
+  std::string master_host = {};
+  std::uint16_t master_port = 0;
+  int restarts = 0;                 // charged to the job so far, the same on all nodes
+  ControlAddress store_agent = {};  // where the agent of group rank 0 listens, which has the store
+};
+
+// By group rank.
+std::vector<Seat> seats(const Round& round);
+
+// A record of which only the id is told.
+std::shared_ptr<const Round> only_id(const RecordId& record);
+
+// A worker's end that ends its round.
+struct Failure {
+  int round = 0;
+  NodeId node = 0;
+  int local_rank = 0;
+  int rank = 0;
+  ExitStatus status;
+  std::string host = {};  // the node's name
+  // Of its stderr, where it exited with a code and nothing tells how far it had come: the same one twice is the same
+  // failure. Else empty.
+  std::string last_line = {};
+};
+constexpr std::size_t kLastLineMax = 512;  // bytes
+
+enum class Verdict {
+  success,
+  worker_failed,
+  worker_final,  // it failed, and its exit code says that no restart would help (worker_exit.h)
+  interrupted,
+  too_few_nodes,  // no round could be formed in time
+  too_few_left,   // no further round could be: it may be started again
+  refused,        // this node cannot be part of the job
+  out_of_reach,   // this node had no contact to the coordinator for too long
+};
+
+// How the job ended, the same on every node.
+struct Outcome {
+  Verdict verdict = Verdict::success;
+  int signal = 0;  // of the interruption
+  std::string reason;
+  std::optional<Failure> cause;  // the failure that ended the job
+  bool late = false;             // this node came after the end
+};
+
+}  // namespace ddprun

@@ -1,0 +1,78 @@
+// How much of a listening agent's memory and time strangers may hold: peers that have not proved yet who they are.
+//
+// A value. Every stranger that connects is let in, and where that makes too many, the oldest one goes: of the same
+// source where that alone has too many, else of the source that has most. To refuse the newest one instead would let
+// whoever holds all places, silent, keep every member out until the deadline; a member needs its place for the time of
+// two messages only, so the oldest one is hardly ever a member. A source is an IPv4 address, or an IPv6 network of 64
+// bits, as one machine can have all addresses of it.
+//
+// Ids grow: a later stranger has a higher one.
+#pragma once
+#include <array>
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <set>
+
+#include "rendezvous/base/time.h"
+
+namespace ddprun {
+
+struct AdmissionLimits {
+  // A thousand nodes may start at the same moment. In the middle of its handshake each takes some 50 KiB.
+  std::size_t strangers_max = 1024;
+  // Agents of one machine, or nodes behind one router, that start together.
+  std::size_t strangers_of_a_source_max = 128;
+  // From the connection to the last byte of the greeting: long for a machine that swaps, short for a slow-loris.
+  Duration prove_within = std::chrono::seconds(5);
+  // A handshake by token takes some 600 bytes, one by certificates the chain of them.
+  std::size_t bytes_before_proof_max = 16 << 10;
+  // A failed handshake may have cost us 0.3 ms: so many of a source may fail at once, and so many a second after that,
+  // until one of it proves itself. Beyond that it is not heard for a while; a member at the same address then gets in
+  // by chance, if it tries again.
+  std::size_t failures_of_a_source_max = 256;
+  std::size_t failures_of_a_source_a_second = 4;
+  // At the first time, then twice as long each time, until its failures are forgotten. The longest is what a member
+  // may have to wait that has the attacker's address.
+  Duration source_is_out_for = std::chrono::seconds(1);
+  Duration source_is_out_for_max = std::chrono::seconds(8);
+  // Of so many sources failures are remembered.
+  std::size_t failed_sources_max = 4096;
+  // "refused" is told once in this time for each source, and of so many sources.
+  Duration refusals_told_every = std::chrono::minutes(1);
+  std::size_t refused_sources_max = 256;
+};
+
+struct PeerSource {
+  std::array<std::uint8_t, 16> network{};
+  bool operator==(const PeerSource&) const = default;
+  bool operator<(const PeerSource& other) const { return network < other.network; }
+  bool is_ipv4() const;
+};
+
+// An IPv6 address, or an IPv4 one as IPv6 writes it (::ffff:10.0.0.7).
+PeerSource source_of(const std::array<std::uint8_t, 16>& address);
+
+class Admission {
+ public:
+  using StrangerId = std::uint64_t;
+  explicit Admission(const AdmissionLimits& limits) : limits_(limits) {}
+
+  // The stranger that has to go for this one, if any; it counts no more.
+  std::optional<StrangerId> arrived(StrangerId id, const PeerSource& source);
+  // It proved who it is, or is gone. No harm where it is not known.
+  void settled(StrangerId id);
+  std::size_t strangers() const { return sources_by_stranger_.size(); }
+
+ private:
+  using Strangers = std::set<StrangerId>;
+  std::optional<StrangerId> in_excess(const PeerSource& newcomer) const;
+
+  const AdmissionLimits limits_;
+  std::map<PeerSource, Strangers> strangers_by_source_;
+  std::map<StrangerId, PeerSource> sources_by_stranger_;
+};
+
+}  // namespace ddprun

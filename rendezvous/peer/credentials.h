@@ -1,0 +1,30 @@
+// By what a node shows that it belongs to its job: nothing, a token, or certificates.
+#pragma once
+#include <memory>
+#include <string>
+#include <string_view>
+#include <variant>
+
+#include "rendezvous/peer/token.h"
+
+namespace ddprun {
+
+struct NoCredentials {};
+// What a file holds. Copies share the text, which is wiped where the last of them ends: it may be a key.
+class PemFile {
+ public:
+  PemFile(std::string name, std::string text);
+  const std::string& name() const { return name_; }
+  std::string_view text() const { return *text_; }
+
+ private:
+  std::string name_;
+  std::shared_ptr<const std::string> text_;
+};
+// What they must hold: tls_plugin.h.
+struct CertificateFiles {
+  PemFile certificate, key, authority;
+};
+using Credentials = std::variant<NoCredentials, Token, CertificateFiles>;
+
+}  // namespace ddprun

@@ -1,0 +1,59 @@
+// Where other agents connect to: hands out those that have proved who they are, and keeps strangers to their share.
+//
+// What strangers may hold, and who goes when they are too many: admission.h. Refusals are told as refusal_log.h says.
+// For the thread of its io_context; no handler is called once it has ended.
+#pragma once
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <string>
+
+#include <asio/steady_timer.hpp>
+
+#include "rendezvous/peer/acceptor.h"
+#include "rendezvous/peer/admission.h"
+#include "rendezvous/peer/listen_socket.h"
+#include "rendezvous/peer/peer_connection.h"
+#include "rendezvous/peer/refusal_log.h"
+#include "rendezvous/peer/source_gate.h"
+
+namespace ddprun {
+
+class PeerListener {
+ public:
+  struct Hooks {
+    std::function<void(PeerConnection)> on_peer;
+    std::function<void(const std::string& line)> on_refusal;  // "refused 10.0.0.7: it shows no token"
+  };
+  // `listening`: of open_listener(), ours from now on.
+  PeerListener(asio::io_context& io, const Listening& listening, PeerTrust trust, Hooks hooks);
+
+  std::uint16_t port() const { return port_; }
+  std::size_t strangers() const { return admission_.strangers(); }
+
+ private:
+  struct Stranger {
+    PeerConnection connection;
+    PeerSource source;
+    std::string address;
+  };
+  void admit(asio::ip::tcp::socket socket);
+  void settle(Admission::StrangerId id, const std::string& refusal);
+  void await_gate();
+  void tell(const PeerSource& source, const std::string& address, const std::string& refusal);
+
+  const PeerTrust trust_;
+  const Hooks hooks_;
+  const std::uint16_t port_;
+  Admission admission_;
+  SourceGate gate_;
+  asio::steady_timer gate_opens_;
+  RefusalLog refusals_;
+  Admission::StrangerId last_id_ = 0;
+  std::map<Admission::StrangerId, Stranger> strangers_;
+  Acceptor acceptor_;
+  std::shared_ptr<const int> alive_ = std::make_shared<int>();  // what is queued when we end finds it gone
+};
+
+}  // namespace ddprun

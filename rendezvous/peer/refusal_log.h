@@ -1,0 +1,33 @@
+// When a refused peer is worth a line in the log: once a minute for each source, so that nobody fills the disk.
+//
+// A value. It remembers `refused_sources_max` sources; of others nothing is told until one of those is a minute old.
+#pragma once
+#include <map>
+#include <optional>
+#include <string>
+
+#include "rendezvous/peer/admission.h"
+
+namespace ddprun {
+
+class RefusalLog {
+ public:
+  explicit RefusalLog(const AdmissionLimits& limits) : limits_(limits) {}
+
+  // The line, or nothing: "refused 10.0.0.7: it shows no token, and 41 times more since the last such line". `now`
+  // never goes back.
+  std::optional<std::string> refused(const PeerSource& source, const std::string& address, const std::string& why,
+                                     TimePoint now);
+
+ private:
+  struct Told {
+    TimePoint last;
+    std::size_t untold = 0;  // refusals since then
+  };
+  bool make_room(TimePoint now);
+
+  const AdmissionLimits limits_;
+  std::map<PeerSource, Told> told_;
+};
+
+}  // namespace ddprun

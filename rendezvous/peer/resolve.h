@@ -1,0 +1,43 @@
+// Looks up a host, in a thread that waits for the answer.
+#pragma once
+#include <sys/socket.h>
+
+#include <cstdint>
+#include <future>
+#include <string>
+#include <vector>
+
+#include "rendezvous/base/time.h"
+
+namespace ddprun {
+
+struct Address {
+  sockaddr_storage storage{};
+  socklen_t size = 0;
+  const sockaddr* get() const { return reinterpret_cast<const sockaddr*>(&storage); }
+};
+
+// The addresses of a host, without a port, or why there are none.
+struct LookUp {
+  std::string error = {};     // "Name or service not known"; empty: there are addresses
+  bool no_such_host = false;  // a name server says so; else nobody could be asked
+  std::vector<Address> addresses = {};
+};
+
+// Of a numeric address; empty: `host` is a name.
+std::vector<Address> numeric_addresses(const std::string& host);
+// Takes as long as the C library takes, which can be minutes where no name server answers.
+LookUp look_up(const std::string& host);
+// In a thread that is left behind where nobody waits for it, because the C library's look-up cannot be stopped.
+std::future<LookUp> look_up_aside(const std::string& host);
+
+// Whose an address or name is.
+enum class Whose { ours, anothers, unknown };  // unknown: no such name, for the moment
+Whose whose(const LookUp& found);
+
+Address with_port(Address address, std::uint16_t port);
+
+// With a deadline. Never empty. Throws Late, or Broken (stream_error.h) where there is no such host.
+std::vector<Address> resolve(const std::string& host, std::uint16_t port, TimePoint deadline);
+
+}  // namespace ddprun

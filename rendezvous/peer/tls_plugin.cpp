@@ -1,0 +1,298 @@
+// Built into a library of its own, with OpenSSL behind it. See tls_plugin.h.
+#include "rendezvous/peer/tls_plugin.h"
+
+#include <openssl/err.h>
+#include <openssl/pem.h>
+#include <openssl/ssl.h>
+#include <openssl/x509_vfy.h>
+
+#include <cstdio>
+#include <cstring>
+#include <memory>
+#include <new>
+#include <string>
+#include <utility>
+
+#include "rendezvous/peer/psk.h"
+
+namespace ddprun {
+namespace {
+
+struct Free {
+  void operator()(SSL_CTX* context) const { SSL_CTX_free(context); }
+  void operator()(SSL* ssl) const { SSL_free(ssl); }
+  void operator()(BIO* bio) const { BIO_free(bio); }
+  void operator()(X509* certificate) const { X509_free(certificate); }
+  void operator()(EVP_PKEY* key) const { EVP_PKEY_free(key); }
+};
+using Context = std::unique_ptr<SSL_CTX, Free>;
+using Certificate = std::unique_ptr<X509, Free>;
+
+enum class Proof { token, certificate };
+
+// What went wrong first, in OpenSSL's words.
+std::string openssl_words(unsigned long error) {
+  if (ERR_SYSTEM_ERROR(error)) return std::strerror(ERR_GET_REASON(error));
+  const char* words = ERR_reason_error_string(error);
+  return words ? words : "unknown error";
+}
+
+// The other side's alert, RFC 8446 section 6: that it refused us, and why.
+std::string alert_words(int reason, Proof proof) {
+  if (proof == Proof::token && reason == SSL_R_SSLV3_ALERT_ILLEGAL_PARAMETER)  // the binder did not verify
+    return "it has another token, or another job (--rdzv-id)";
+  const std::string what = proof == Proof::token ? "our token" : "our certificate";
+  return "it refused " + what + " (" + SSL_alert_desc_string_long(reason - SSL_AD_REASON_OFFSET) + ")";
+}
+
+std::string token_words(int reason) {
+  switch (reason) {
+    case SSL_R_BINDER_DOES_NOT_VERIFY:
+      return "its token is not ours, or its job is another one (--rdzv-id)";
+    case SSL_R_NO_SUITABLE_SIGNATURE_ALGORITHM:  // what OpenSSL says where there is no PSK, and we have no certificate
+    case SSL_R_NO_SHARED_CIPHER:
+      return "it shows no token";
+    default:
+      return {};
+  }
+}
+
+std::string refused_certificate(long why, Proof proof) {
+  if (proof == Proof::token) return "it shows a certificate instead of the token";
+  return std::string("its certificate is refused: ") + X509_verify_cert_error_string(why);
+}
+
+std::string common_words(int reason) {
+  switch (reason) {
+    case SSL_R_WRONG_VERSION_NUMBER:
+    case SSL_R_HTTP_REQUEST:
+    case SSL_R_UNEXPECTED_MESSAGE:
+      return "it does not speak TLS as we do";
+    case SSL_R_PEER_DID_NOT_RETURN_A_CERTIFICATE:
+      return "it shows no certificate";
+    case SSL_R_UNSUPPORTED_PROTOCOL:
+      return "it speaks a TLS older than 1.3";
+    default:
+      return {};
+  }
+}
+
+std::string failure_words(SSL* ssl, Proof proof) {
+  const unsigned long error = ERR_get_error();
+  const long verified = SSL_get_verify_result(ssl);
+  if (verified != X509_V_OK) return refused_certificate(verified, proof);
+  const int reason = ERR_GET_REASON(error);
+  if (ERR_GET_LIB(error) != ERR_LIB_SSL) return openssl_words(error);
+  if (reason > SSL_AD_REASON_OFFSET) return alert_words(reason, proof);
+  std::string words = proof == Proof::token ? token_words(reason) : "";
+  if (words.empty()) words = common_words(reason);
+  return words.empty() ? openssl_words(error) : words;
+}
+
+class Session : public TlsSession {
+ public:
+  Session(SSL_CTX* context, PeerRole role, Proof proof)
+      : proof_(proof), ssl_(SSL_new(context)), in_(BIO_new(BIO_s_mem())), out_(BIO_new(BIO_s_mem())) {
+    if (!usable()) {
+      BIO_free(in_);
+      BIO_free(out_);
+      return;
+    }
+    SSL_set_bio(ssl_.get(), in_, out_);  // which owns them from now on
+    if (role == PeerRole::server)
+      SSL_set_accept_state(ssl_.get());
+    else
+      SSL_set_connect_state(ssl_.get());
+  }
+
+  bool usable() const { return ssl_ && in_ && out_; }
+
+  void take_in(std::string_view received) override {
+    BIO_write(in_, received.data(), static_cast<int>(received.size()));
+  }
+
+  std::size_t take_out(char* to, std::size_t size) override {
+    const int count = BIO_read(out_, to, static_cast<int>(size));
+    return count > 0 ? static_cast<std::size_t>(count) : 0;
+  }
+
+  TlsResult handshake() override {
+    ERR_clear_error();
+    const int returned = SSL_do_handshake(ssl_.get());
+    if (returned != 1) return judge(returned);
+    return is_proved() ? TlsResult::done : fail("it proved nothing");
+  }
+
+  TlsResult read(char* to, std::size_t size, std::size_t& count) override {
+    ERR_clear_error();
+    const int returned = SSL_read_ex(ssl_.get(), to, size, &count);
+    return returned == 1 ? TlsResult::done : judge(returned);
+  }
+
+  TlsResult write(std::string_view bytes) override {
+    ERR_clear_error();
+    std::size_t written = 0;
+    const int returned = SSL_write_ex(ssl_.get(), bytes.data(), bytes.size(), &written);
+    return returned == 1 ? TlsResult::done : judge(returned);
+  }
+
+  void say_goodbye() override {
+    ERR_clear_error();
+    SSL_shutdown(ssl_.get());
+  }
+
+  const char* why() const override { return why_.c_str(); }
+
+ private:
+  // A second fence, should a setting above ever change.
+  bool is_proved() const {
+    if (SSL_version(ssl_.get()) != TLS1_3_VERSION) return false;
+    if (proof_ == Proof::token) return SSL_session_reused(ssl_.get()) == 1;
+    return SSL_get0_peer_certificate(ssl_.get()) && SSL_get_verify_result(ssl_.get()) == X509_V_OK;
+  }
+
+  TlsResult judge(int returned) {
+    switch (SSL_get_error(ssl_.get(), returned)) {
+      case SSL_ERROR_WANT_READ:
+        return TlsResult::need_input;
+      case SSL_ERROR_ZERO_RETURN:
+        return TlsResult::closed;
+      default:
+        return fail(failure_words(ssl_.get(), proof_));
+    }
+  }
+
+  TlsResult fail(std::string why) {
+    why_ = std::move(why);
+    return TlsResult::failed;
+  }
+
+  const Proof proof_;
+  const std::unique_ptr<SSL, Free> ssl_;
+  BIO* const in_;
+  BIO* const out_;
+  std::string why_;
+};
+
+// What holds in both modes and both parts.
+Context make_context() {
+  Context context(SSL_CTX_new(TLS_method()));
+  if (!context) return nullptr;
+  SSL_CTX_set_options(context.get(), SSL_OP_NO_TICKET | SSL_OP_NO_RENEGOTIATION);
+  SSL_CTX_set_session_cache_mode(context.get(), SSL_SESS_CACHE_OFF);
+  SSL_CTX_set_mode(context.get(), SSL_MODE_RELEASE_BUFFERS);  // of a connection that is silent
+  const bool set = SSL_CTX_set_min_proto_version(context.get(), TLS1_3_VERSION) == 1 &&
+                   SSL_CTX_set_max_proto_version(context.get(), TLS1_3_VERSION) == 1 &&
+                   SSL_CTX_set_ciphersuites(context.get(), kTlsSuite) == 1 &&
+                   SSL_CTX_set_num_tickets(context.get(), 0) == 1;  // a ticket would be a second way in
+  return set ? std::move(context) : nullptr;
+}
+
+// Certificates of a text in PEM, one after the other; what stands between them is passed over.
+class PemReader {
+ public:
+  explicit PemReader(std::string_view pem) : from_(BIO_new_mem_buf(pem.data(), static_cast<int>(pem.size()))) {}
+  Certificate next() { return Certificate(PEM_read_bio_X509_AUX(from_.get(), nullptr, nullptr, nullptr)); }
+  // After the last one: no error.
+  bool at_end() const {
+    const unsigned long error = ERR_peek_last_error();
+    if (ERR_GET_LIB(error) != ERR_LIB_PEM || ERR_GET_REASON(error) != PEM_R_NO_START_LINE) return false;
+    ERR_clear_error();
+    return true;
+  }
+
+ private:
+  const std::unique_ptr<BIO, Free> from_;
+};
+
+bool use_chain(SSL_CTX* context, std::string_view pem) {
+  PemReader reader(pem);
+  const Certificate own = reader.next();
+  if (!own || SSL_CTX_use_certificate(context, own.get()) != 1) return false;
+  while (Certificate issuer = reader.next()) {
+    if (SSL_CTX_add0_chain_cert(context, issuer.get()) != 1) return false;
+    issuer.release();  // the context's
+  }
+  return reader.at_end();
+}
+
+bool use_key(SSL_CTX* context, std::string_view pem) {
+  const std::unique_ptr<BIO, Free> from(BIO_new_mem_buf(pem.data(), static_cast<int>(pem.size())));
+  const auto no_passphrase = [](char*, int, int, void*) { return 0; };  // OpenSSL would ask the terminal
+  const std::unique_ptr<EVP_PKEY, Free> key(PEM_read_bio_PrivateKey(from.get(), nullptr, no_passphrase, nullptr));
+  return key && SSL_CTX_use_PrivateKey(context, key.get()) == 1;
+}
+
+bool trust(SSL_CTX* context, std::string_view pem) {
+  PemReader reader(pem);
+  Certificate authority = reader.next();
+  if (!authority) return false;
+  for (; authority; authority = reader.next())
+    if (X509_STORE_add_cert(SSL_CTX_get_cert_store(context), authority.get()) != 1) return false;
+  return reader.at_end();
+}
+
+class Engine : public TlsEngine {
+ public:
+  Engine(const TlsKeys& keys) : proof_(keys.certificate.name ? Proof::certificate : Proof::token) {
+    for (Context* context : {&server_, &client_})
+      if (why_.empty()) set_up(*context, keys);
+    // Against no authority at all. A client that does not verify would take any server that has some certificate and
+    // ignores the key; in the server's part this asks nobody for anything.
+    if (why_.empty() && proof_ == Proof::token) SSL_CTX_set_verify(client_.get(), SSL_VERIFY_PEER, nullptr);
+  }
+
+  const std::string& why() const { return why_; }  // empty: it is usable
+
+  TlsSession* open(PeerRole role) override {
+    SSL_CTX* context = role == PeerRole::server ? server_.get() : client_.get();
+    auto session = std::unique_ptr<Session>(new (std::nothrow) Session(context, role, proof_));
+    return session && session->usable() ? session.release() : nullptr;
+  }
+
+ private:
+  void set_up(Context& context, const TlsKeys& keys) {
+    context = make_context();
+    if (!context) return note("OpenSSL has no TLS 1.3 or no " + std::string(kTlsSuite));
+    if (proof_ == Proof::token) return set_up_token(context.get(), keys);
+    set_up_certificates(context.get(), keys);
+  }
+
+  void set_up_token(SSL_CTX* context, const TlsKeys& keys) {
+    if (!derive_psk(keys.token, keys.run_id, psk_) || !use_psk(context, psk_)) note("OpenSSL has no HKDF");
+  }
+
+  void set_up_certificates(SSL_CTX* context, const TlsKeys& keys) {
+    ERR_clear_error();
+    SSL_CTX_set_verify(context, SSL_VERIFY_PEER | SSL_VERIFY_FAIL_IF_NO_PEER_CERT, nullptr);
+    if (!use_chain(context, keys.certificate.pem)) return note_file("certificate", keys.certificate.name);
+    if (!use_key(context, keys.key.pem)) return note_file("key", keys.key.name);
+    if (!trust(context, keys.authority.pem)) return note_file("authority", keys.authority.name);
+  }
+
+  void note(std::string why) { why_ = std::move(why); }
+  void note_file(const char* what, const char* file) {
+    note(std::string("the ") + what + " " + file + " cannot be used: " + openssl_words(ERR_get_error()));
+  }
+
+  const Proof proof_;
+  Psk psk_;  // before the contexts, which point to it
+  Context server_, client_;
+  std::string why_;
+};
+
+}  // namespace
+}  // namespace ddprun
+
+extern "C" __attribute__((visibility("default"))) ddprun::TlsEngine* ddprun_make_tls_engine(const ddprun::TlsKeys& keys,
+                                                                                            char* why,
+                                                                                            std::size_t why_size) {
+  using namespace ddprun;
+  // The system's openssl.cnf takes a millisecond to read and has nothing to say here. OpenSSL's clean-up at exit would
+  // only delay the end.
+  OPENSSL_init_ssl(OPENSSL_INIT_NO_LOAD_CONFIG | OPENSSL_INIT_NO_ATEXIT, nullptr);
+  auto engine = std::make_unique<Engine>(keys);
+  if (engine->why().empty()) return engine.release();
+  std::snprintf(why, why_size, "%s", engine->why().c_str());
+  return nullptr;
+}

@@ -1,0 +1,327 @@
+#include "rendezvous/store/client.h"
+
+#include <algorithm>
+#include <random>
+#include <thread>
+#include <utility>
+
+#include "rendezvous/peer/loopback.h"
+#include "rendezvous/peer/resolve.h"
+
+namespace ddprun {
+namespace {
+
+using std::chrono::milliseconds;
+
+// APPEND can make a value larger than any request.
+constexpr std::size_t kReplyValueBytesMax = 1 << 30;
+constexpr std::uint64_t kListedKeysMax = 1 << 24;
+// A wait that ended in time is followed by its value, and one that did not by its cancellation: the store's answer to
+// these may take so long at least.
+constexpr milliseconds kAnswerLimit{2000};
+constexpr milliseconds kRetryFirst{20}, kRetryMax{1000};
+constexpr std::size_t kKeysNamed = 3, kKeyBytesNamed = 80;
+constexpr std::uint32_t kNonce = 0x64647072;  // any number would do
+
+TimePoint answer_by(TimePoint deadline) { return std::max(deadline, Clock::now() + kAnswerLimit); }
+
+// The connection is in order after these two.
+struct NotThere {};  // a wait is over in vain
+struct TooLarge : std::runtime_error {
+  using std::runtime_error::runtime_error;
+};
+
+TimePoint after(TimePoint start, Duration limit) {
+  return limit > TimePoint::max() - start ? TimePoint::max() : start + limit;
+}
+
+std::string wire_key(std::string_view key) { return "/" + std::string(key); }
+
+std::vector<std::string> wire_keys(const std::vector<std::string>& keys) {
+  std::vector<std::string> out;
+  out.reserve(keys.size());
+  for (const std::string& key : keys) out.push_back(wire_key(key));
+  return out;
+}
+
+Request about(Op op, std::string_view key) { return {op, {wire_key(key)}}; }
+
+Request about(Op op, std::string_view key, std::string_view value) {
+  return {op, {wire_key(key)}, {std::string(value)}};
+}
+
+// The store would close the connection without a word.
+std::string too_large(const Request& request) {
+  if (request.keys.size() > kCountMax)
+    return std::to_string(request.keys.size()) + " keys at once, more than " + std::to_string(kCountMax);
+  std::uint64_t bytes = 0;
+  for (const std::string& key : request.keys) {
+    bytes += sizeof bytes + key.size();
+    if (key.size() > kKeyBytesMax)
+      return "a key of " + std::to_string(key.size()) + " bytes, more than " + std::to_string(kKeyBytesMax);
+  }
+  for (const std::string& value : request.values) {
+    bytes += sizeof bytes + value.size();
+    if (value.size() > kValueBytesMax)
+      return "a value of " + std::to_string(value.size()) + " bytes, more than " + std::to_string(kValueBytesMax);
+  }
+  if (bytes > kRequestBytesMax)
+    return std::to_string(bytes) + " bytes at once, more than " + std::to_string(kRequestBytesMax);
+  return {};
+}
+
+// 0.5 to 1.5 of it: many clients that start together must not return together.
+Duration with_jitter(Duration pause) {
+  static thread_local std::minstd_rand random(std::random_device{}());
+  return std::chrono::duration_cast<Duration>(pause * std::uniform_real_distribution(0.5, 1.5)(random));
+}
+
+std::string waited_since(TimePoint start) {
+  return std::to_string(std::chrono::round<milliseconds>(Clock::now() - start).count()) + " ms";
+}
+
+std::string quoted(const std::vector<std::string>& keys) {
+  std::string out;
+  for (std::size_t i = 0; i < std::min(keys.size(), kKeysNamed); ++i)
+    out += (i ? ", '" : " '") + keys[i].substr(0, kKeyBytesNamed) + "'";
+  if (keys.size() > kKeysNamed) out += " and " + std::to_string(keys.size() - kKeysNamed) + " more";
+  return out;
+}
+
+bool is_this_machine(const std::string& host) {
+  return host == "localhost" || whose({.addresses = numeric_addresses(host)}) == Whose::ours;
+}
+
+}  // namespace
+
+// Every operation runs in here: one at a time, connected, with a deadline, its failures in words.
+template <class Talk>
+auto Client::call(const char* what, const Keys& keys, Limit limit, Talk talk) {
+  const TimePoint start = Clock::now(), deadline = after(start, limit.value_or(options_.timeout));
+  std::unique_lock lock(mutex_, deadline);
+  if (!lock) throw TimeoutError(describe(what, keys), "other calls held the connection for " + waited_since(start));
+  try {
+    if (!stream_) connect(deadline);
+    return talk(deadline);
+  } catch (const NotThere&) {
+    throw TimeoutError(describe(what, keys), "not there after " + waited_since(start));
+  } catch (const TooLarge& too_large) {
+    throw Error(describe(what, keys), too_large.what());
+  } catch (const Late& late) {
+    stream_.reset();
+    throw TimeoutError(describe(what, keys), late.what() + (" for " + waited_since(start)));
+  } catch (const Broken& broken) {
+    stream_.reset();
+    throw Error(describe(what, keys), broken.what() + (" after " + waited_since(start)));
+  } catch (...) {  // no memory for the answer, say: what is left of it would be taken for the next one
+    stream_.reset();
+    throw;
+  }
+}
+
+Client::Client(Options options) : options_(std::move(options)) {
+  call("connect", {}, {}, [](TimePoint) {});
+}
+
+std::string Client::describe(const char* what, const Keys& keys) const {
+  const bool v6 = options_.host.find(':') != std::string::npos;
+  const std::string host = v6 ? "[" + options_.host + "]" : options_.host;
+  return "store at " + host + ":" + std::to_string(options_.port) + ": cannot " + what + quoted(keys);
+}
+
+void Client::connect(TimePoint deadline) {
+  for (Duration pause = kRetryFirst;; pause = std::min<Duration>(pause * 3 / 2, kRetryMax)) try {
+      return connect_once(deadline);
+    } catch (const Broken& broken) {
+      stream_.reset();
+      if (is_this_machine(options_.host) && !loopback_is_up())
+        throw Error(describe("connect", {}), kLoopbackIsDown, kBringLoopbackUp);
+      const TimePoint again = Clock::now() + with_jitter(pause);
+      if (again >= deadline) throw Late(broken.what());
+      std::this_thread::sleep_until(again);
+    }
+}
+
+// The first bytes go out in one write: PyTorch's server drops a client whose first five come in two pieces.
+void Client::connect_once(TimePoint deadline) {
+  stream_ = Stream::connect(options_.host, options_.port, deadline);
+  stream_->write(encode({Op::validate, {}, {}, kMagic}) + encode({Op::ping, {}, {}, kNonce}), deadline);
+  take_pong(deadline);
+  if (!options_.count_me || counted_) return;
+  send({Op::add, {"init/"}, {}, 1}, deadline);
+  counted_ = true;
+  stream_->read_u64(deadline);
+}
+
+void Client::take_pong(TimePoint deadline) {
+  if (stream_->read_u32(deadline) != kNonce) throw Broken("it does not answer as a store");
+}
+
+void Client::send(const Request& request, TimePoint deadline) {
+  if (const std::string why = too_large(request); !why.empty()) throw TooLarge(why);
+  stream_->write(encode(request), deadline);
+}
+
+// For WAIT and BARRIER: their answer comes when it comes, or the wait is taken back.
+void Client::await_flag(const Request& request, TimePoint deadline) {
+  send(request, deadline);
+  try {
+    if (stream_->read_byte(deadline) != static_cast<std::uint8_t>(Flag::stop_waiting)) throw Broken("a wrong answer");
+  } catch (const Late&) {
+    if (!cancel_wait()) throw NotThere();
+  }
+}
+
+// True: what we waited for crossed the cancellation on its way, and is there.
+bool Client::cancel_wait() {
+  const TimePoint deadline = Clock::now() + kAnswerLimit;
+  send({Op::cancel_wait}, deadline);
+  const bool crossed = stream_->read_byte(deadline) == static_cast<std::uint8_t>(Flag::stop_waiting);
+  if (crossed) stream_->read_byte(deadline);
+  return crossed;
+}
+
+bool Client::are_there(const Keys& named, TimePoint deadline) {
+  send({Op::check, named}, deadline);
+  return stream_->read_byte(deadline) == static_cast<std::uint8_t>(Flag::ready);
+}
+
+// An empty value may also mean that the key is not there: another client was faster and deleted it, or PyTorch's libuv
+// server ended the wait for nothing. Then the wait goes on.
+std::vector<std::string> Client::take_what_is_there(const Request& wait, Op op, TimePoint deadline) {
+  for (;;) {
+    await_flag(wait, deadline);
+    const TimePoint answer_deadline = answer_by(deadline);
+    send({op, wait.keys}, answer_deadline);
+    std::vector<std::string> values;
+    for (std::size_t i = 0; i < wait.keys.size(); ++i) values.push_back(take_value(answer_deadline));
+    const bool some_empty = std::any_of(values.begin(), values.end(), [](const auto& value) { return value.empty(); });
+    if (!some_empty || are_there(wait.keys, answer_deadline)) return values;
+    if (Clock::now() >= deadline) throw NotThere();
+  }
+}
+
+std::string Client::take_value(TimePoint deadline) { return stream_->read_text(kReplyValueBytesMax, deadline); }
+
+std::optional<std::string> Client::take_popped(const Request& pop, TimePoint deadline) {
+  send(pop, deadline);
+  if (stream_->read_u64(deadline) == 0) return {};
+  return take_value(deadline);
+}
+
+void Client::tell(const char* what, const Request& request, Limit limit) {
+  call(what, request.keys, limit, [&](TimePoint deadline) { send(request, deadline); });
+}
+
+std::int64_t Client::ask_number(const char* what, const Request& request, Limit limit) {
+  return call(what, request.keys, limit, [&](TimePoint deadline) {
+    send(request, deadline);
+    return static_cast<std::int64_t>(stream_->read_u64(deadline));
+  });
+}
+
+void Client::set(std::string_view key, std::string_view value, Limit limit) {
+  tell("set", about(Op::set, key, value), limit);
+}
+
+std::string Client::get(std::string_view key, Limit limit) {
+  const Request wait = about(Op::wait, key);
+  return call("get", wait.keys, limit,
+              [&](TimePoint deadline) { return take_what_is_there(wait, Op::get, deadline).front(); });
+}
+
+std::int64_t Client::add(std::string_view key, std::int64_t delta, Limit limit) {
+  return ask_number("add to", {Op::add, {wire_key(key)}, {}, delta}, limit);
+}
+
+void Client::append(std::string_view key, std::string_view value, Limit limit) {
+  tell("append to", about(Op::append, key, value), limit);
+}
+
+std::string Client::compare_set(std::string_view key, std::string_view expected, std::string_view desired,
+                                Limit limit) {
+  const Request request{Op::compare_set, {wire_key(key)}, {std::string(expected), std::string(desired)}};
+  return call("compare and set", request.keys, limit, [&](TimePoint deadline) {
+    send(request, deadline);
+    return take_value(deadline);
+  });
+}
+
+bool Client::delete_key(std::string_view key, Limit limit) {
+  return ask_number("delete", about(Op::delete_key, key), limit) == 1;
+}
+
+void Client::multi_set(const Keys& keys, const std::vector<std::string>& values, Limit limit) {
+  if (keys.size() != values.size())
+    throw Error(describe("set", keys),
+                std::to_string(values.size()) + " values for " + std::to_string(keys.size()) + " keys");
+  tell("set", {Op::multi_set, wire_keys(keys), values}, limit);
+}
+
+std::vector<std::string> Client::multi_get(const Keys& keys, Limit limit) {
+  const Request wait{Op::wait, wire_keys(keys)};
+  return call("get", wait.keys, limit,
+              [&](TimePoint deadline) { return take_what_is_there(wait, Op::multi_get, deadline); });
+}
+
+bool Client::check(const Keys& keys, Limit limit) {
+  const Keys named = wire_keys(keys);
+  return call("check", named, limit, [&](TimePoint deadline) { return are_there(named, deadline); });
+}
+
+void Client::wait(const Keys& keys, Limit limit) {
+  const Request request{Op::wait, wire_keys(keys)};
+  call("wait for", request.keys, limit, [&](TimePoint deadline) { await_flag(request, deadline); });
+}
+
+void Client::barrier(std::string_view key, std::int64_t world_size, Limit limit) {
+  const Request request{Op::barrier, {wire_key(key)}, {}, world_size};
+  call("pass the barrier", request.keys, limit, [&](TimePoint deadline) { await_flag(request, deadline); });
+}
+
+std::int64_t Client::num_keys(Limit limit) { return ask_number("count the keys", {Op::num_keys}, limit); }
+
+Client::Keys Client::list_keys(Limit limit) {
+  return call("list the keys", {}, limit, [&](TimePoint deadline) {
+    send({Op::list_keys}, deadline);
+    const std::uint64_t count = stream_->read_u64(deadline);
+    if (count > kListedKeysMax) throw Broken("it announces " + std::to_string(count) + " keys, which makes no sense");
+    Keys keys;
+    for (std::uint64_t i = 0; i < count; ++i)
+      if (const std::string key = take_value(deadline); key.starts_with('/')) keys.push_back(key.substr(1));
+    return keys;
+  });
+}
+
+void Client::queue_push(std::string_view key, std::string_view value, Limit limit) {
+  tell("push to", about(Op::queue_push, key, value), limit);
+}
+
+std::string Client::queue_pop(std::string_view key, Limit limit) {
+  const Request wait = about(Op::wait, key), pop = about(Op::queue_pop, key);
+  return call("pop from", pop.keys, limit, [&](TimePoint deadline) {
+    for (;;) {
+      await_flag(wait, deadline);
+      if (auto value = take_popped(pop, answer_by(deadline))) return *std::move(value);
+      if (Clock::now() >= deadline) throw NotThere();  // another client was faster, each time
+    }
+  });
+}
+
+std::optional<std::string> Client::queue_try_pop(std::string_view key, Limit limit) {
+  const Request pop = about(Op::queue_pop, key);
+  return call("pop from", pop.keys, limit, [&](TimePoint deadline) { return take_popped(pop, deadline); });
+}
+
+std::int64_t Client::queue_len(std::string_view key, Limit limit) {
+  return ask_number("measure", about(Op::queue_len, key), limit);
+}
+
+void Client::ping(Limit limit) {
+  call("ping", {}, limit, [&](TimePoint deadline) {
+    send({Op::ping, {}, {}, kNonce}, deadline);
+    take_pong(deadline);
+  });
+}
+
+}  // namespace ddprun

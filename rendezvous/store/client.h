@@ -1,0 +1,94 @@
+// A client of the store, ours or PyTorch's: every call has a deadline.
+//
+// Keys get the leading '/' that PyTorch's clients give them, so both see the same keys. A call without a limit of its
+// own takes Options::timeout; kNoLimit waits for ever. What is not answered in time throws TimeoutError, everything
+// else that goes wrong Error; both name the store, the keys and the time. A wait that is over is taken back, for which
+// a store that hangs gets 2 s more. After a lost connection the next call connects anew. set, append, multi_set and
+// queue_push have no answer on the wire: success means sent.
+//
+// Any thread may call; calls take turns. A thread that waits long should have a client of its own.
+#pragma once
+#include <chrono>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "rendezvous/base/error.h"
+#include "rendezvous/base/time.h"
+#include "rendezvous/base/timed_mutex.h"
+#include "rendezvous/store/protocol.h"
+#include "rendezvous/store/stream.h"
+
+namespace ddprun {
+
+class TimeoutError : public Error {
+ public:
+  using Error::Error;
+};
+
+class Client {
+ public:
+  using Limit = std::optional<Duration>;
+  using Keys = std::vector<std::string>;
+  static constexpr Duration kNoLimit = Duration::max();
+
+  struct Options {
+    std::string host;
+    std::uint16_t port = 0;
+    Duration timeout = std::chrono::seconds(300);  // PyTorch's default
+    bool count_me = false;  // in "init/", where PyTorch's rank 0 counts the clients that have come
+  };
+  // Connects, and tries again with a back-off until the time-out: the store may be later than we are.
+  explicit Client(Options options);
+
+  void set(std::string_view key, std::string_view value, Limit limit = {});
+  // Waits for the key; where another client deletes it at that moment, again.
+  std::string get(std::string_view key, Limit limit = {});
+  std::int64_t add(std::string_view key, std::int64_t delta, Limit limit = {});
+  void append(std::string_view key, std::string_view value, Limit limit = {});
+  // The value now in force. No key and something expected: `expected`, and nothing is stored.
+  std::string compare_set(std::string_view key, std::string_view expected, std::string_view desired, Limit limit = {});
+  bool delete_key(std::string_view key, Limit limit = {});
+  void multi_set(const Keys& keys, const std::vector<std::string>& values, Limit limit = {});
+  std::vector<std::string> multi_get(const Keys& keys, Limit limit = {});  // waits for all
+
+  bool check(const Keys& keys, Limit limit = {});                                 // a key, or a queue that is not empty
+  void wait(const Keys& keys, Limit limit = {});                                  // a limit of zero asks once
+  void barrier(std::string_view key, std::int64_t world_size, Limit limit = {});  // not in PyTorch 2.11's server
+  std::int64_t num_keys(Limit limit = {});                                        // of the whole store, "init/" too
+  Keys list_keys(Limit limit = {});
+
+  void queue_push(std::string_view key, std::string_view value, Limit limit = {});
+  std::string queue_pop(std::string_view key, Limit limit = {});                     // waits for one
+  std::optional<std::string> queue_try_pop(std::string_view key, Limit limit = {});  // does not
+  std::int64_t queue_len(std::string_view key, Limit limit = {});
+  void ping(Limit limit = {});
+
+  const Options& options() const { return options_; }
+
+ private:
+  template <class Talk>
+  auto call(const char* what, const Keys& keys, Limit limit, Talk talk);
+  void tell(const char* what, const Request& request, Limit limit);
+  std::int64_t ask_number(const char* what, const Request& request, Limit limit);
+  void connect(TimePoint deadline);
+  void connect_once(TimePoint deadline);
+  void take_pong(TimePoint deadline);
+  void send(const Request& request, TimePoint deadline);
+  void await_flag(const Request& request, TimePoint deadline);
+  bool cancel_wait();
+  bool are_there(const Keys& named, TimePoint deadline);
+  std::vector<std::string> take_what_is_there(const Request& wait, Op op, TimePoint deadline);
+  std::string take_value(TimePoint deadline);
+  std::optional<std::string> take_popped(const Request& pop, TimePoint deadline);
+  std::string describe(const char* what, const Keys& keys) const;
+
+  const Options options_;
+  TimedMutex mutex_;
+  std::optional<Stream> stream_;
+  bool counted_ = false;
+};
+
+}  // namespace ddprun

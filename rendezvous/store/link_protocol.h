@@ -1,0 +1,106 @@
+// What a node's store proxy and the store say to each other over one connection: requests of many clients one way,
+// replies the other. docs/store-proxy.md describes it for people.
+//
+// Pure values; no socket, no clock. Integers are little-endian. Every request of a client has a *ticket*, a number that
+// both sides count: the first one has 1. A request that several clients make at once travels once and takes as many
+// tickets as it has askers. Replies name their tickets; equal ones of tickets in a row travel as one.
+//
+//   request   'A', u32 askers, the request as on the store's own wire (protocol.h)
+//             'F', u64 ticket: whoever waits with it waits no more
+//   reply     a kind, u64 first ticket, u32 tickets, u64 size, so many bytes as on the store's own wire
+#pragma once
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <variant>
+
+#include "rendezvous/store/protocol.h"
+#include "rendezvous/store/request_parser.h"
+
+namespace ddprun {
+
+using Ticket = std::uint64_t;
+constexpr Ticket kTicketMax = (Ticket{1} << 48) - 1;  // a store's server keeps the number of the link above it
+constexpr std::uint32_t kAskersMax = 65'536;          // the clients that one proxy can have
+// A larger reply ends the connection of its clients. Values may grow without limit by APPEND.
+constexpr std::uint64_t kLinkReplyBytesMax = 1 << 30;
+
+// Whether askers of the same may share one request: waits and reads.
+bool can_be_shared(Op op);
+// Whether a reply comes: at once, or for those that wait later.
+bool is_answered(Op op);
+
+struct LinkAsk {
+  std::uint32_t askers = 1;  // one, where the request cannot be shared
+  Request request = {};
+};
+struct LinkForget {
+  Ticket ticket = 0;
+};
+using LinkRequest = std::variant<LinkAsk, LinkForget>;
+
+// `request`: of encode(). To be followed by it.
+std::string encode_ask_head(std::uint32_t askers);
+std::string encode(const LinkForget& forget);
+
+class LinkRequestReader {
+ public:
+  LinkRequestReader();
+  // As RequestParser does.
+  Parsed feed(std::string_view& bytes);
+  LinkRequest take();
+  std::size_t held_bytes() const { return parser_.held_bytes(); }
+
+ private:
+  bool fill_head(std::string_view& bytes);
+  Parsed end_head();
+
+  std::string head_;
+  bool in_request_ = false;
+  LinkRequest found_ = {};
+  RequestParser parser_;
+};
+
+enum class LinkReplyKind : std::uint8_t {
+  answer = 'a',
+  parked = 'p',     // it waits; the answer comes later
+  hangup = 'h',     // the client broke the protocol: its connection ends
+  forgotten = 'f',  // it waits no more, and will not be answered
+};
+
+struct LinkReplyHead {
+  LinkReplyKind kind = LinkReplyKind::answer;
+  Ticket first = 0;
+  std::uint32_t tickets = 1;
+  std::uint64_t size = 0;  // of an answer; else 0
+  friend bool operator==(const LinkReplyHead&, const LinkReplyHead&) = default;
+};
+std::string encode(const LinkReplyHead& head);
+// Of an answer on the wire. Not for Hangup.
+std::uint64_t wire_size(const Reply& reply);
+
+// A reply, or as much of it as has come: its bytes are handed on without waiting for the others.
+struct LinkReplyPart {
+  LinkReplyHead head;
+  std::string_view bytes;  // of those that were fed
+  bool last = false;
+};
+
+class LinkReplyReader {
+ public:
+  // Removes from the front of `bytes` what it used.
+  std::optional<LinkReplyPart> next(std::string_view& bytes);
+  // What follows has no meaning.
+  bool bad() const { return bad_; }
+
+ private:
+  bool fill_head(std::string_view& bytes);
+
+  std::string head_bytes_;
+  std::optional<LinkReplyHead> head_;
+  std::uint64_t left_ = 0;
+  bool bad_ = false;
+};
+
+}  // namespace ddprun

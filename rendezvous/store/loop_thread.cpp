@@ -1,0 +1,88 @@
+#include "rendezvous/store/loop_thread.h"
+
+#include <pthread.h>
+#include <sched.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <cstdint>
+#include <cstdio>
+#include <exception>
+#include <utility>
+
+#include "rendezvous/base/print_line.h"
+#include "rendezvous/base/signals_blocked.h"
+
+namespace ddprun {
+namespace {
+
+constexpr std::uint64_t kSliceNs = 100'000;  // the shortest that the kernel grants
+
+// The kernel's sched_attr, as it was first; glibc has it since 2.41 only.
+struct SchedulingAttributes {
+  std::uint32_t size = sizeof(SchedulingAttributes);
+  std::uint32_t policy = 0;
+  std::uint64_t flags = 0;
+  std::int32_t nice = 0;
+  std::uint32_t priority = 0;
+  std::uint64_t runtime_ns = 0, deadline_ns = 0, period_ns = 0;
+};
+
+// Each turn is short, and clients wait for it: since Linux 6.12 a thread that asks for short slices of its processor
+// gets it at once where others are in the middle of a long one, such as a peer's TLS handshake or a worker's step. It
+// gets no more of it than before. An older kernel takes no notice.
+void ask_for_short_slices() {
+  SchedulingAttributes own;
+  if (syscall(SYS_sched_getattr, 0, &own, sizeof own, 0) != 0 || own.policy != SCHED_OTHER) return;
+  own.runtime_ns = kSliceNs;
+  syscall(SYS_sched_setattr, 0, &own, 0);  // refused, it stays as it was
+}
+
+}  // namespace
+
+bool Mailbox::post(Work work) {
+  const std::lock_guard lock(mutex_);
+  if (!poller_) return false;
+  work_.push_back(std::move(work));
+  poller_->wake();
+  return true;
+}
+
+std::vector<Mailbox::Work> Mailbox::take() {
+  const std::lock_guard lock(mutex_);
+  return std::exchange(work_, {});
+}
+
+void Mailbox::close() {
+  std::vector<Work> dropped;
+  const std::lock_guard lock(mutex_);
+  poller_ = nullptr;
+  dropped.swap(work_);
+}
+
+void LoopThread::start(Work turn) {
+  const SignalsBlocked blocked;
+  thread_ = std::thread([this, turn = std::move(turn)] { run(turn); });
+}
+
+void LoopThread::stop() {
+  stopping_ = true;
+  poller_.wake();
+  if (thread_.joinable()) thread_.join();
+  mailbox_->close();
+}
+
+void LoopThread::run(const Work& turn) {
+  pthread_setname_np(pthread_self(), name_);
+  ask_for_short_slices();
+  while (!stopping_) {
+    for (const Work& work : mailbox_->take()) attempt(work);
+    attempt(turn);
+  }
+}
+
+void LoopThread::attempt(const Work& work) const try { work(); } catch (const std::exception& error) {
+  print_line(stderr, std::string("ddprun: ") + what_ + " goes on after an internal error: " + error.what());
+}
+
+}  // namespace ddprun

@@ -1,0 +1,73 @@
+// One node's store proxy, as the store has it: the requests of many clients over one connection.
+//
+// As a client's connection does, it reads no faster than it is read from, and is over when the peer is gone, broke the
+// protocol, or takes nothing in time. After every call the server asks what is awaited now, until when, and whether it
+// is over. Replies are queued, and equal ones of tickets in a row put together; flush() sends them.
+//
+// Runs in the server's loop, in no other thread.
+#pragma once
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <unordered_set>
+
+#include "rendezvous/base/time.h"
+#include "rendezvous/store/link_protocol.h"
+#include "rendezvous/store/peer_stream.h"
+#include "rendezvous/store/server_limits.h"
+
+namespace ddprun {
+
+class NodeLink {
+ public:
+  // The request's askers have the tickets from `first` on.
+  using AskHandler = std::function<void(Ticket first, LinkAsk)>;
+  using ForgetHandler = std::function<void(Ticket)>;
+
+  NodeLink(ReleasedPeer peer, const ServerLimits& limits, AskHandler on_ask, ForgetHandler on_forget);
+
+  void on_ready(std::uint32_t events);
+  // Who waits with this ticket will be answered later.
+  void park(Ticket ticket);
+  void answer(Ticket first, std::uint32_t tickets, const Reply& reply);
+  void forgotten(Ticket ticket);
+  void flush();
+
+  int fd() const { return stream_.fd(); }
+  const std::unordered_set<Ticket>& parked() const { return parked_; }
+  std::uint32_t awaited() const;                    // EPOLLIN, EPOLLOUT
+  TimePoint deadline() const { return deadline_; }  // TimePoint::max(): none
+  bool over() const { return over_; }
+  void close() { over_ = true; }
+  // In memory of its own.
+  std::size_t held_bytes() const { return reader_.held_bytes() + unread_.size() + stream_.output().own_bytes(); }
+
+ private:
+  // A reply not yet queued: the next one may have its ticket right behind.
+  struct Run {
+    LinkReplyHead head;
+    char byte = 0;  // of an answer
+  };
+  bool over_full() const { return stream_.output().size() > limits_.output_bytes_pause; }
+  void take(std::string_view bytes);
+  void take_unread();
+  void take_in(LinkRequest request);
+  void put(const Run& run);
+  void end_run();
+
+  const ServerLimits limits_;
+  const AskHandler on_ask_;
+  const ForgetHandler on_forget_;
+  PeerStream stream_;
+  LinkRequestReader reader_;
+  std::string unread_;  // read, but paused before it was taken
+  Ticket last_ticket_ = 0;
+  std::unordered_set<Ticket> parked_;
+  std::optional<Run> run_;
+  TimePoint deadline_ = TimePoint::max();
+  bool over_ = false;
+};
+
+}  // namespace ddprun

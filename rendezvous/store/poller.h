@@ -1,0 +1,43 @@
+// Waits until descriptors can be read or written: epoll(7), level-triggered, with a way to wake it.
+//
+// Bare, not Asio: its reactor rearms a descriptor by a system call for every wait, and a handler, a timer and a queue
+// for each connection cost memory. Here a descriptor is registered once and changed only where what is awaited changes.
+//
+// One thread waits; wake() alone may be called from others. Owns no descriptor but its own.
+#pragma once
+#include <sys/epoll.h>
+
+#include <array>
+#include <cstdint>
+#include <span>
+
+#include "rendezvous/base/fd.h"
+#include "rendezvous/base/time.h"
+
+namespace ddprun {
+
+class Poller {
+ public:
+  Poller();  // throws Error
+
+  // `events`: EPOLLIN, EPOLLOUT; errors are always reported. `tag` comes back in data.u64. Throws std::system_error.
+  void add(int fd, std::uint32_t events, std::uint64_t tag);
+  void change(int fd, std::uint32_t events, std::uint64_t tag);
+  // Before it is closed: a child between clone and exec still holds it, and events would go on.
+  void remove(int fd);
+
+  // What is ready, at most kEventsMax; nothing where `until` came first, or after wake().
+  std::span<const epoll_event> wait(TimePoint until);
+  void wake();
+
+ private:
+  static constexpr std::size_t kEventsMax = 256;
+  static constexpr std::uint64_t kWakeTag = ~0ull;
+
+  void control(int operation, int fd, std::uint32_t events, std::uint64_t tag);
+
+  const Fd epoll_, wake_;
+  std::array<epoll_event, kEventsMax> events_{};
+};
+
+}  // namespace ddprun

@@ -1,0 +1,45 @@
+// Brings a store and the store proxies of other nodes together, over connections that agents have proved.
+//
+// For the thread of the io_context or executor that they are made in; server and proxy have threads of their own.
+#pragma once
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+
+#include <asio/io_context.hpp>
+
+#include "rendezvous/peer/peer_connection.h"
+#include "rendezvous/peer/resolver.h"
+#include "rendezvous/store/proxy/store_proxy.h"
+#include "rendezvous/store/server.h"
+
+namespace ddprun {
+
+// The store's side. `connection`: proved, and its first message was parse_store_opening()'s; nothing was read behind
+// that. It is welcomed, and is the store's from then on.
+void serve_store(PeerConnection connection, const StoreGateway& store);
+
+// The proxy's side: finds the agent that has the store, and hands the connection to the proxy. Tries over and over, as
+// that agent may hear of the round a moment later than we; when the time is over, the proxy is told that it failed.
+class StoreDialer {
+ public:
+  struct Options {
+    std::string host = {};  // the control port of the store's agent; a name, or a numeric address
+    std::uint16_t port = 0;
+    int round = 0;
+    PeerTrust trust = {};
+    Duration within = std::chrono::seconds(10);
+    std::shared_ptr<Resolver> names = {};  // empty: one of its own
+  };
+  StoreDialer(asio::io_context& io, Options options, StoreUpstream proxy);
+  ~StoreDialer();  // gives up; what was handed over goes on
+  StoreDialer(const StoreDialer&) = delete;
+  StoreDialer& operator=(const StoreDialer&) = delete;
+
+ private:
+  class Impl;
+  std::shared_ptr<Impl> impl_;
+};
+
+}  // namespace ddprun

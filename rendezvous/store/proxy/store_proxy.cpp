@@ -1,0 +1,223 @@
+#include "rendezvous/store/proxy/store_proxy.h"
+
+#include <algorithm>
+#include <atomic>
+#include <cstdio>
+#include <exception>
+#include <optional>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "rendezvous/base/print_line.h"
+#include "rendezvous/store/loop_thread.h"
+#include "rendezvous/store/proxy/request_merger.h"
+#include "rendezvous/store/store_front.h"
+
+namespace ddprun {
+namespace {
+
+constexpr std::uint64_t kStore = StoreFront::kClientsEnd;  // as a tag
+constexpr TimePoint kNever = TimePoint::max();
+
+void tell(const std::string& line) { print_line(stderr, "ddprun: the store proxy " + line); }
+
+}  // namespace
+
+class StoreProxy::Impl {
+ public:
+  explicit Impl(const Options& options);
+  ~Impl() { loop_.stop(); }
+  std::uint16_t port() const { return listening_.port; }
+  const std::shared_ptr<Mailbox>& mailbox() { return loop_.mailbox(); }
+  Counts counts() const { return {asked_, sent_}; }
+  void connect(ReleasedPeer peer);
+  void lose(const std::string& why);
+
+ private:
+  void turn();
+  void hear_all(TimePoint until);
+  void ask(ClientId from, const Request& request);
+  void serve(std::uint32_t events);
+  void hear(std::string_view bytes);
+  void hand_on(const LinkReplyPart& part);
+  void settle_store();
+  void send_batch();
+  void flush();
+  void let_go_on();
+  bool over_full() const;
+
+  const ProxyLimits limits_;
+  const std::function<void(const std::string&)> on_lost_;
+  LoopThread loop_{"ddprun-proxy", "the store proxy"};
+  const Listening listening_;
+  RequestMerger merger_;
+  MemoryBudget memory_;
+  StoreFront front_;
+  std::optional<PeerStream> store_;
+  std::uint32_t awaited_ = EPOLLIN;
+  TimePoint deadline_;  // to be connected; later for a store that takes nothing
+  LinkReplyReader replies_;
+  std::vector<ClientId> stalled_;  // may ask again when the store has taken more
+  bool lost_ = false;
+  std::string why_lost_;  // found in the middle of something
+  std::atomic<std::uint64_t> asked_ = 0, sent_ = 0;
+};
+
+StoreProxy::Impl::Impl(const Options& options)
+    : limits_(options.proxy_limits),
+      on_lost_(options.on_lost),
+      listening_(open_listener(options.address, options.port)),
+      memory_(options.limits.memory_bytes_max),
+      front_(listening_, options.own_user_only, options.limits, memory_, loop_.poller(),
+             {[this](ClientId id, const Request& request) { ask(id, request); },
+              [this](ClientId id) { merger_.end_wait(id); }, [this](ClientId id) { merger_.forget(id); },
+              options.on_refusal ? options.on_refusal : tell}),
+      deadline_(Clock::now() + limits_.connected_within) {
+  front_.count_values();
+  loop_.start([this] { turn(); });
+}
+
+void StoreProxy::Impl::turn() {
+  hear_all(std::min(front_.next_deadline(), deadline_));
+  std::this_thread::yield();  // on a busy machine, others have something to add to the batch
+  hear_all({});               // does not wait
+  settle_store();
+  front_.settle();
+}
+
+void StoreProxy::Impl::hear_all(TimePoint until) {
+  for (const epoll_event& event : loop_.poller().wait(until))
+    if (StoreFront::owns(event.data.u64))
+      front_.on_ready(event);
+    else
+      serve(event.events);
+}
+
+bool StoreProxy::Impl::over_full() const {
+  return merger_.unsent_bytes() + (store_ ? store_->output().size() : 0) > limits_.unsent_bytes_max;
+}
+
+void StoreProxy::Impl::ask(ClientId from, const Request& request) {
+  if (lost_) return;
+  const bool answered = merger_.ask(from, request);
+  if (!answered && over_full()) stalled_.push_back(from);
+  if (answered || over_full()) front_.hold(from);
+}
+
+void StoreProxy::Impl::connect(ReleasedPeer peer) {
+  if (store_ || lost_) return;
+  store_.emplace(std::move(peer));
+  loop_.poller().add(store_->fd(), awaited_, kStore);
+  deadline_ = kNever;
+  serve(EPOLLIN);  // the poller knows nothing of what was received before
+  settle_store();
+  front_.settle();
+}
+
+void StoreProxy::Impl::serve(std::uint32_t events) {
+  if (!store_ || !why_lost_.empty() || (events & ~std::uint32_t{EPOLLOUT}) == 0) return;
+  try {
+    if (!store_->read([this](std::string_view bytes) { hear(bytes); })) why_lost_ = store_->why();
+  } catch (const std::exception& error) {  // no memory for a reply, say: what is left of it has no meaning
+    why_lost_ = error.what();
+  }
+}
+
+void StoreProxy::Impl::hear(std::string_view bytes) {
+  while (why_lost_.empty()) {
+    const auto part = replies_.next(bytes);
+    if (!part) break;
+    hand_on(*part);
+  }
+  if (replies_.bad()) why_lost_ = "the store sent what is no reply";
+}
+
+void StoreProxy::Impl::hand_on(const LinkReplyPart& part) {
+  const RequestMerger::Receivers receivers = merger_.on(part);
+  if (!receivers.known) why_lost_ = "the store answered what nobody had asked";
+  if (!receivers.of_bytes.empty()) {
+    const Value bytes = std::make_shared<const std::string>(part.bytes);
+    for (const ClientId client : receivers.of_bytes) front_.send(client, bytes);
+  }
+  for (const ClientId client : receivers.hung_up) front_.hang_up(client);
+  for (const ClientId client : receivers.settled)
+    if (over_full())
+      stalled_.push_back(client);
+    else
+      front_.go_on(client);
+}
+
+// At the end of a turn: what its clients asked is sent, and those that had to wait are asked for more.
+void StoreProxy::Impl::settle_store() {
+  if (store_) send_batch();
+  if (!over_full() && !stalled_.empty()) {
+    let_go_on();
+    if (store_) send_batch();
+  }
+  const auto counts = merger_.counts();
+  asked_ = counts.asked;
+  sent_ = counts.sent;
+  if (!why_lost_.empty()) return lose(why_lost_);
+  if (deadline_ <= Clock::now()) return lose(store_ ? "the store takes nothing" : "the store was not reached in time");
+  const std::uint32_t awaited = EPOLLIN | (store_ && store_->writing() ? std::uint32_t{EPOLLOUT} : 0u);
+  if (!store_ || awaited_ == awaited) return;
+  awaited_ = awaited;
+  loop_.poller().change(store_->fd(), awaited, kStore);
+}
+
+// A batch grows while the one before it is not sent yet: the slower the store, the more travels together.
+void StoreProxy::Impl::send_batch() {
+  const std::size_t before = store_->output().size();
+  const bool was_writing = store_->writing();
+  flush();
+  if (store_->output().empty() && merger_.has_batch()) {
+    store_->output().append_bytes(merger_.take_batch());
+    flush();
+  }
+  if (!store_->writing())
+    deadline_ = kNever;
+  else if (!was_writing || store_->output().size() < before)
+    deadline_ = Clock::now() + limits_.store_deaf_for_max;
+}
+
+void StoreProxy::Impl::flush() {
+  if (why_lost_.empty() && !store_->flush()) why_lost_ = store_->why();
+}
+
+void StoreProxy::Impl::let_go_on() {
+  for (const ClientId client : std::exchange(stalled_, {})) front_.go_on(client);
+}
+
+void StoreProxy::Impl::lose(const std::string& why) {
+  if (std::exchange(lost_, true)) return;
+  deadline_ = kNever;
+  if (store_) loop_.poller().remove(store_->fd());
+  store_.reset();
+  front_.close();
+  if (on_lost_) on_lost_(why);
+}
+
+void StoreUpstream::connected(ReleasedPeer store) const {
+  auto shared = std::make_shared<ReleasedPeer>(std::move(store));
+  mailbox_->post([connect = connect_, shared] { connect(std::move(*shared)); });
+}
+
+void StoreUpstream::failed(const std::string& why) const {
+  mailbox_->post([lose = lose_, why] { lose(why); });
+}
+
+StoreProxy::StoreProxy(const Options& options) : impl_(std::make_unique<Impl>(options)) {}
+StoreProxy::~StoreProxy() = default;
+std::uint16_t StoreProxy::port() const { return impl_->port(); }
+StoreProxy::Counts StoreProxy::counts() const { return impl_->counts(); }
+
+StoreUpstream StoreProxy::upstream() const {
+  StoreUpstream upstream;
+  upstream.mailbox_ = impl_->mailbox();
+  upstream.connect_ = [impl = impl_.get()](ReleasedPeer peer) { impl->connect(std::move(peer)); };
+  upstream.lose_ = [impl = impl_.get()](const std::string& why) { impl->lose(why); };
+  return upstream;
+}
+
+}  // namespace ddprun

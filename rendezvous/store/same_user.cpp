@@ -1,0 +1,167 @@
+#include "rendezvous/store/same_user.h"
+
+#include <ifaddrs.h>
+#include <linux/inet_diag.h>
+#include <linux/netlink.h>
+#include <linux/sock_diag.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <array>
+#include <cerrno>
+#include <cstddef>
+#include <cstring>
+#include <memory>
+#include <system_error>
+
+#include "rendezvous/store/socket_table.h"
+
+namespace ddprun {
+
+struct SameUser::Pair {
+  sockaddr_storage near{}, far{};  // near: of the process in question
+};
+
+namespace {
+
+constexpr std::uint32_t kAnyState = ~0u;
+
+struct Question {
+  nlmsghdr head{};
+  inet_diag_req_v2 body{};
+};
+
+struct End {
+  std::uint16_t port = 0;                // as on the wire
+  std::array<std::uint32_t, 4> words{};  // an IPv4 address is the first one
+};
+
+End end_of(const sockaddr_storage& address) {
+  End end;
+  if (address.ss_family == AF_INET6) {
+    const auto& v6 = reinterpret_cast<const sockaddr_in6&>(address);
+    end.port = v6.sin6_port;
+    std::memcpy(end.words.data(), &v6.sin6_addr, sizeof v6.sin6_addr);
+  } else {
+    const auto& v4 = reinterpret_cast<const sockaddr_in&>(address);
+    end.port = v4.sin_port;
+    end.words[0] = v4.sin_addr.s_addr;
+  }
+  return end;
+}
+
+// The kernel finds ::ffff:127.0.0.1 and 127.0.0.1 alike, whichever of them each side calls it.
+Question question_about(const sockaddr_storage& near, const sockaddr_storage& far) {
+  Question question;
+  question.head.nlmsg_len = sizeof question;
+  question.head.nlmsg_type = SOCK_DIAG_BY_FAMILY;
+  question.head.nlmsg_flags = NLM_F_REQUEST;
+  inet_diag_req_v2& body = question.body;
+  body.sdiag_family = static_cast<std::uint8_t>(near.ss_family);
+  body.sdiag_protocol = IPPROTO_TCP;
+  body.idiag_states = kAnyState;
+  const End from = end_of(near), to = end_of(far);
+  body.id.idiag_sport = from.port;
+  body.id.idiag_dport = to.port;
+  std::memcpy(body.id.idiag_src, from.words.data(), sizeof body.id.idiag_src);
+  std::memcpy(body.id.idiag_dst, to.words.data(), sizeof body.id.idiag_dst);
+  body.id.idiag_cookie[0] = body.id.idiag_cookie[1] = INET_DIAG_NOCOOKIE;
+  return question;
+}
+
+bool has_process(const inet_diag_msg& found, const Question& asked) {
+  // A socket that only listens at the peer's port would be found in its place.
+  return found.idiag_inode != 0 && found.id.idiag_dport == asked.body.id.idiag_dport &&
+         (found.idiag_state == TCP_ESTABLISHED || found.idiag_state == TCP_CLOSE_WAIT ||
+          found.idiag_state == TCP_FIN_WAIT1 || found.idiag_state == TCP_FIN_WAIT2);
+}
+
+std::string in_words(int error) { return std::generic_category().message(error); }
+
+SocketEnd table_end(const sockaddr_storage& address) {
+  const End end = end_of(address);
+  return {address.ss_family == AF_INET6, end.words, ntohs(end.port)};
+}
+
+bool same_address(const sockaddr_storage& a, const sockaddr_storage& b) {
+  return table_end(a).as_ipv6() == table_end(b).as_ipv6();
+}
+
+// Only for a peer that no process here has: one that was one of ours and is gone, or one that is elsewhere.
+bool is_address_of_this_machine(const sockaddr_storage& peer, const sockaddr_storage& own) {
+  if (table_end(peer).is_loopback() || same_address(peer, own)) return true;
+  ifaddrs* all = nullptr;
+  if (getifaddrs(&all) != 0) return false;
+  const std::unique_ptr<ifaddrs, decltype(&freeifaddrs)> owner(all, &freeifaddrs);
+  for (const ifaddrs* one = all; one; one = one->ifa_next) {
+    if (!one->ifa_addr || (one->ifa_addr->sa_family != AF_INET && one->ifa_addr->sa_family != AF_INET6)) continue;
+    sockaddr_storage address{};
+    std::memcpy(&address, one->ifa_addr,
+                one->ifa_addr->sa_family == AF_INET ? sizeof(sockaddr_in) : sizeof(sockaddr_in6));
+    if (same_address(peer, address)) return true;
+  }
+  return false;
+}
+
+constexpr const char* kRemedy = " (--store-users any lets it in)";
+
+}  // namespace
+
+SameUser::SameUser() : diag_(::socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC | SOCK_NONBLOCK, NETLINK_SOCK_DIAG)) {}
+
+SameUser::Finding SameUser::look_at(int socket) {
+  using Known = Owner::Known;
+  Pair peer;
+  socklen_t near_size = sizeof peer.near, far_size = sizeof peer.far;
+  if (getpeername(socket, reinterpret_cast<sockaddr*>(&peer.near), &near_size) != 0 ||
+      getsockname(socket, reinterpret_cast<sockaddr*>(&peer.far), &far_size) != 0)
+    return {true, "it is gone already", true};
+  const Owner owner = owner_of(peer);
+  if (owner.known == Known::yes && (owner.user == geteuid() || owner.user == 0)) return {};
+  if (owner.known == Known::yes)
+    return {true, "its process belongs to user " + std::to_string(owner.user) + ", ours to " +
+                      std::to_string(geteuid()) + kRemedy};
+  if (owner.known != Known::no_process && !is_address_of_this_machine(peer.near, peer.far)) return {false};
+  if (owner.known == Known::untold) return {true, "the kernel does not tell whose it is: " + owner.why + kRemedy};
+  return {true, "its socket has no process any more", true};
+}
+
+SameUser::Owner SameUser::owner_of(const Pair& ends) {
+  Owner owner = ask_diag(ends);
+  if (owner.known == Owner::Known::yes || owner.known == Owner::Known::no_process) return owner;
+  if (!diag_works_) diag_works_ = diag_knows_sockets({ends.far, ends.near});
+  if (*diag_works_) return owner;
+  const auto listed = find_socket(table_end(ends.near), table_end(ends.far));
+  if (const auto* error = std::get_if<int>(&listed)) return {Owner::Known::untold, 0, in_words(*error)};
+  const auto& found = std::get<std::optional<ListedSocket>>(listed);
+  if (!found) return {Owner::Known::no_socket};
+  return {found->inode ? Owner::Known::yes : Owner::Known::no_process, found->user};
+}
+
+// Our own end of the connection is there for sure: who does not find it finds nothing.
+bool SameUser::diag_knows_sockets(const Pair& own) { return ask_diag(own).known == Owner::Known::yes; }
+
+SameUser::Owner SameUser::ask_diag(const Pair& ends) {
+  using Known = Owner::Known;
+  const auto untold = [](int error) { return Owner{Known::untold, 0, in_words(error)}; };
+  if (!diag_) return untold(EPROTONOSUPPORT);
+  const Question asked = question_about(ends.near, ends.far);
+  if (send(diag_.get(), &asked, sizeof asked, 0) < 0) return untold(errno);
+  alignas(nlmsghdr) std::array<char, 4096> answer{};
+  const ssize_t size = recv(diag_.get(), answer.data(), answer.size(), 0);  // it was answered as it was sent
+  if (size < 0) return untold(errno);
+  const auto& head = *reinterpret_cast<const nlmsghdr*>(answer.data());
+  if (head.nlmsg_type == NLMSG_ERROR) {
+    const int error = -reinterpret_cast<const nlmsgerr*>(answer.data() + NLMSG_HDRLEN)->error;
+    return error == ENOENT ? Owner{Known::no_socket} : untold(error);
+  }
+  if (head.nlmsg_type != SOCK_DIAG_BY_FAMILY || size < static_cast<ssize_t>(NLMSG_LENGTH(sizeof(inet_diag_msg))))
+    return untold(EPROTO);
+  const auto& found = *reinterpret_cast<const inet_diag_msg*>(answer.data() + NLMSG_HDRLEN);
+  if (!has_process(found, asked)) return {Known::no_process};
+  return {Known::yes, found.idiag_uid};
+}
+
+}  // namespace ddprun

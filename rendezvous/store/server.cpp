@@ -1,0 +1,241 @@
+#include "rendezvous/store/server.h"
+
+#include <algorithm>
+#include <atomic>
+#include <cstdio>
+#include <exception>
+#include <map>
+#include <set>
+#include <utility>
+#include <vector>
+
+#include "rendezvous/base/print_line.h"
+#include "rendezvous/store/loop_thread.h"
+#include "rendezvous/store/node_link.h"
+#include "rendezvous/store/store.h"
+#include "rendezvous/store/store_front.h"
+
+namespace ddprun {
+namespace {
+
+// A link's number, and in the store's eyes the upper bits of its clients' ids.
+using LinkId = std::uint64_t;
+constexpr LinkId kLinkIdMax = 0xffff;
+constexpr unsigned kLinkShift = 48;
+constexpr std::size_t kLinkAlwaysAllowedBytes = 1 << 20;  // as a client's: it carries those of a node
+static_assert(StoreFront::kClientsEnd == ClientId{1} << kLinkShift);
+
+ClientId client_of(LinkId link, Ticket ticket) { return link << kLinkShift | ticket; }
+LinkId link_of(ClientId client) { return client >> kLinkShift; }
+Ticket ticket_of(ClientId client) { return client & kTicketMax; }
+
+// A node's proxy, and what the loop knows of it.
+struct Link {
+  Link(ReleasedPeer peer, const ServerLimits& limits, MemoryBudget& memory, NodeLink::AskHandler on_ask,
+       NodeLink::ForgetHandler on_forget)
+      : node(std::move(peer), limits, std::move(on_ask), std::move(on_forget)), charge(memory) {}
+  NodeLink node;
+  MemoryBudget::Charge charge;
+  std::uint32_t awaited = EPOLLIN;
+  TimePoint deadline = TimePoint::max();
+  bool touched = false;
+};
+
+void tell(const std::string& line) { print_line(stderr, "ddprun: the store " + line); }
+
+}  // namespace
+
+class Server::Impl {
+ public:
+  explicit Impl(const Options& options);
+  ~Impl() { loop_.stop(); }
+  std::uint16_t port() const { return listening_.port; }
+  const std::shared_ptr<Mailbox>& mailbox() { return loop_.mailbox(); }
+  void admit(ReleasedPeer peer);
+  LinkCounts link_counts() const { return {link_count_, link_requests_, link_askers_}; }
+
+ private:
+  void turn();
+  void settle();
+  TimePoint next_deadline() const;
+  void answer(ClientId from, Request request);
+  void route(const Answers& answers);
+  void answer(LinkId id, Ticket first, LinkAsk ask);
+  void tell_where_refused(const Reply& reply);
+  void let_wait(LinkId id, Ticket ticket, Request request);
+  void serve(LinkId id, std::uint32_t events);
+  Link& touch(LinkId id, Link& link);
+  void settle_links();
+  void settle(LinkId id, Link& link);
+  void remove(LinkId id);
+
+  const ServerLimits limits_;
+  LoopThread loop_{"ddprun-store", "the store"};
+  const Listening listening_;
+  const std::shared_ptr<StoreMemory> memory_;
+  StoreFront front_;
+  Store store_{memory_};
+  LinkId last_link_ = 0;
+  std::map<LinkId, Link> links_;
+  std::set<std::pair<TimePoint, LinkId>> deadlines_;  // of the few that have one
+  std::vector<LinkId> touched_;
+  std::atomic<std::size_t> link_count_ = 0;
+  std::atomic<std::uint64_t> link_requests_ = 0, link_askers_ = 0;
+};
+
+Server::Impl::Impl(const Options& options)
+    : limits_(options.limits),
+      listening_(options.ports.first ? open_listener(options.address, options.ports, options.port_before)
+                                     : open_listener(options.address, options.port)),
+      memory_(std::make_shared<StoreMemory>(options.limits.memory_bytes_max)),
+      front_(listening_, options.own_user_only, options.limits, memory_->under_way, loop_.poller(),
+             {[this](ClientId id, Request request) { answer(id, std::move(request)); },
+              [this](ClientId id) { store_.forget(id); }, [this](ClientId id) { store_.forget(id); },
+              options.on_refusal ? options.on_refusal : tell}) {
+  loop_.start([this] { turn(); });
+}
+
+void Server::Impl::turn() {
+  for (const epoll_event& event : loop_.poller().wait(next_deadline()))
+    if (StoreFront::owns(event.data.u64))
+      front_.on_ready(event);
+    else
+      serve(link_of(event.data.u64), event.events);
+  settle();
+}
+
+void Server::Impl::settle() {
+  front_.settle();
+  settle_links();
+}
+
+TimePoint Server::Impl::next_deadline() const {
+  return std::min(front_.next_deadline(), deadlines_.empty() ? TimePoint::max() : deadlines_.begin()->first);
+}
+
+void Server::Impl::answer(ClientId from, Request request) { route(store_.on(from, std::move(request))); }
+
+void Server::Impl::route(const Answers& answers) {
+  for (const Answer& answer : answers) {
+    tell_where_refused(answer.reply);
+    if (StoreFront::owns(answer.to))
+      front_.send(answer.to, answer.reply);
+    else if (const auto link = links_.find(link_of(answer.to)); link != links_.end())
+      touch(link->first, link->second).node.answer(ticket_of(answer.to), 1, answer.reply);
+  }
+}
+
+// A shared read is done once; of those who wait for the same, each waits by itself.
+void Server::Impl::answer(LinkId id, Ticket first, LinkAsk ask) {
+  ++link_requests_;
+  link_askers_ += ask.askers;
+  const Op op = ask.request.op;
+  if (op == Op::wait || op == Op::barrier) {
+    for (Ticket ticket = first; ticket < first + ask.askers - 1; ++ticket) let_wait(id, ticket, ask.request);
+    return let_wait(id, first + ask.askers - 1, std::move(ask.request));
+  }
+  if (ask.askers == 1) return route(store_.on(client_of(id, first), std::move(ask.request)));
+  for (const Answer& answer : store_.on(client_of(id, first), std::move(ask.request))) {
+    tell_where_refused(answer.reply);
+    links_.at(id).node.answer(first, ask.askers, answer.reply);
+  }
+}
+
+void Server::Impl::tell_where_refused(const Reply& reply) {
+  const auto* hangup = std::get_if<Hangup>(&reply);
+  if (!hangup || hangup->why == Hangup::Why::bad_request) return;
+  front_.tell_of_lack(hangup->why, hangup->why == Hangup::Why::store_full ? memory_->kept : memory_->under_way);
+}
+
+void Server::Impl::let_wait(LinkId id, Ticket ticket, Request request) {
+  const ClientId client = client_of(id, ticket);
+  const Answers answers = store_.on(client, std::move(request));
+  const bool answered =
+      std::any_of(answers.begin(), answers.end(), [&](const Answer& answer) { return answer.to == client; });
+  if (!answered) links_.at(id).node.park(ticket);
+  route(answers);
+}
+
+void Server::Impl::admit(ReleasedPeer peer) {
+  if (links_.size() >= limits_.links_max || last_link_ == kLinkIdMax) return tell("has too many links to other nodes");
+  const LinkId id = ++last_link_;
+  Link& link = links_
+                   .try_emplace(
+                       id, std::move(peer), limits_, memory_->under_way,
+                       [this, id](Ticket first, LinkAsk ask) { answer(id, first, std::move(ask)); },
+                       [this, id](Ticket ticket) { store_.forget(client_of(id, ticket)); })
+                   .first->second;
+  link_count_ = links_.size();
+  loop_.poller().add(link.node.fd(), link.awaited, id << kLinkShift);
+  serve(id, EPOLLIN);  // the poller knows nothing of what was received before
+  settle();
+}
+
+void Server::Impl::serve(LinkId id, std::uint32_t events) {
+  const auto found = links_.find(id);
+  if (found == links_.end()) return;  // removed earlier in this turn
+  try {
+    touch(id, found->second).node.on_ready(events);
+  } catch (const std::exception& error) {
+    tell(std::string("drops a node's link: ") + error.what());
+    remove(id);
+  }
+}
+
+Link& Server::Impl::touch(LinkId id, Link& link) {
+  if (!std::exchange(link.touched, true)) touched_.push_back(id);
+  return link;
+}
+
+void Server::Impl::settle_links() {
+  for (const LinkId id : std::exchange(touched_, {}))
+    if (const auto found = links_.find(id); found != links_.end()) settle(id, found->second);
+  while (!deadlines_.empty() && deadlines_.begin()->first <= Clock::now()) remove(deadlines_.begin()->second);
+}
+
+void Server::Impl::settle(LinkId id, Link& link) {
+  link.touched = false;
+  link.node.flush();
+  link.charge.set(link.node.held_bytes());
+  if (link.charge.bytes() > kLinkAlwaysAllowedBytes && !memory_->under_way.has_room()) {
+    front_.tell_of_lack(Hangup::Why::too_much_under_way, memory_->under_way);
+    link.node.close();
+  }
+  if (link.node.over()) return remove(id);
+  if (link.awaited != link.node.awaited()) {
+    link.awaited = link.node.awaited();
+    loop_.poller().change(link.node.fd(), link.awaited, id << kLinkShift);
+  }
+  if (link.deadline == link.node.deadline()) return;
+  deadlines_.erase({link.deadline, id});
+  link.deadline = link.node.deadline();
+  if (link.deadline != TimePoint::max()) deadlines_.emplace(link.deadline, id);
+}
+
+void Server::Impl::remove(LinkId id) {
+  const auto found = links_.find(id);
+  for (const Ticket ticket : found->second.node.parked()) store_.forget(client_of(id, ticket));
+  loop_.poller().remove(found->second.node.fd());
+  deadlines_.erase({found->second.deadline, id});
+  links_.erase(found);
+  link_count_ = links_.size();
+}
+
+void StoreGateway::serve(ReleasedPeer peer) const {
+  auto shared = std::make_shared<ReleasedPeer>(std::move(peer));
+  mailbox_->post([admit = admit_, shared] { admit(std::move(*shared)); });
+}
+
+Server::Server(const Options& options) : impl_(std::make_unique<Impl>(options)) {}
+Server::~Server() = default;
+std::uint16_t Server::port() const { return impl_->port(); }
+Server::LinkCounts Server::link_counts() const { return impl_->link_counts(); }
+
+StoreGateway Server::gateway() const {
+  StoreGateway gateway;
+  gateway.mailbox_ = impl_->mailbox();
+  gateway.admit_ = [impl = impl_.get()](ReleasedPeer peer) { impl->admit(std::move(peer)); };
+  return gateway;
+}
+
+}  // namespace ddprun

@@ -1,0 +1,258 @@
+#include "rendezvous/store/store_front.h"
+
+#include <sys/socket.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstdio>
+#include <exception>
+
+#include "rendezvous/base/print_line.h"
+
+namespace ddprun {
+namespace {
+
+constexpr int kAcceptsPerTurn = 8;  // each costs some 15 us, and clients wait
+// Out of descriptors or memory, newcomers stay in the kernel's queue and we look again so often.
+constexpr std::chrono::milliseconds kAcceptPause{50};
+constexpr ClientId kListener = 0;  // as a tag
+constexpr TimePoint kNever = TimePoint::max();
+
+bool out_of_resources(int error) { return error == EMFILE || error == ENFILE || error == ENOBUFS || error == ENOMEM; }
+
+bool none_left(int error) { return error == EAGAIN || error == EWOULDBLOCK; }
+
+// Told of once a minute: all of them come from the same address, so it is the reason that tells them apart.
+PeerSource source_by(const std::string& complaint) {
+  const std::size_t hash = std::hash<std::string>()(complaint);
+  PeerSource source;
+  for (std::size_t i = 0; i < sizeof hash; ++i) source.network[i] = static_cast<std::uint8_t>(hash >> (8 * i));
+  return source;
+}
+
+}  // namespace
+
+StoreFront::StoreFront(const Listening& listening, bool own_user_only, const ServerLimits& limits,
+                       MemoryBudget& under_way, Poller& poller, Hooks hooks)
+    : poller_(poller), hooks_(std::move(hooks)), listener_(listening.fd), host_{limits, hooks_.on_request, under_way} {
+  if (own_user_only) same_user_.emplace();
+  gate_.emplace(listener_.get(), AdmissionLimits{});
+  poller_.add(listener_.get(), EPOLLIN, kListener);
+}
+
+void StoreFront::on_ready(const epoll_event& event) {
+  const ClientId id = event.data.u64;
+  if (id == kListener) return accept_some();
+  Client* const client = find(id);
+  if (!client) return;  // removed earlier in this turn
+  touch(id, *client);
+  attempt(id, *client, [&](Connection& connection) {
+    connection.on_ready(event.events);
+    watch_end(id, connection);  // before the next one is served
+  });
+}
+
+void StoreFront::accept_some() {
+  if (!listener_) return;
+  if (std::exchange(accept_again_, kNever) != kNever) poller_.change(listener_.get(), EPOLLIN, kListener);
+  for (int i = 0; i < kAcceptsPerTurn; ++i) {
+    sockaddr_storage from{};
+    socklen_t size = sizeof from;
+    const int fd = accept4(listener_.get(), reinterpret_cast<sockaddr*>(&from), &size, SOCK_CLOEXEC | SOCK_NONBLOCK);
+    if (fd < 0 && none_left(errno)) break;
+    if (fd < 0 && out_of_resources(errno)) return pause_accepting();
+    if (fd >= 0) admit(Fd(fd), source_of(from));
+  }
+}
+
+void StoreFront::pause_accepting() {
+  poller_.change(listener_.get(), 0, kListener);
+  accept_again_ = Clock::now() + kAcceptPause;
+}
+
+void StoreFront::refuse(const std::string& complaint) {
+  const auto line = refusals_.refused(source_by(complaint), "a client on this machine", complaint, Clock::now());
+  if (line) hooks_.on_refusal(*line);
+}
+
+void StoreFront::admit(Fd socket, const PeerSource& source) try {
+  if (gate_ && gate_->turns_away(source)) return;
+  if (clients_.size() >= host_.limits.connections_max) return;
+  if (!same_user_) return take_in(std::move(socket), source);
+  const SameUser::Finding peer = same_user_->look_at(socket.get());
+  if (peer.gone) return;
+  if (!peer.complaint.empty()) return refuse(peer.complaint);
+  take_in(std::move(socket), peer.on_this_machine ? std::nullopt : std::optional(source));
+} catch (const std::exception& error) {
+  print_line(stderr, std::string("ddprun: the store turns a client away: ") + error.what());
+}
+
+void StoreFront::take_in(Fd socket, const std::optional<PeerSource>& counted) {
+  if (unvalidated_.size() >= host_.limits.unvalidated_max) {
+    const ClientId oldest = unvalidated_.begin()->first;
+    failed(oldest);
+    remove(oldest);
+  }
+  const ClientId id = next_id_++;
+  const int fd = socket.get();
+  Client& client = clients_.try_emplace(id, id, std::move(socket), host_).first->second;
+  attempt(id, client, [&](Connection&) {
+    unvalidated_.emplace(id, counted);
+    poller_.add(fd, client.awaited, id);
+    settle(id, client);
+  });
+}
+
+StoreFront::Client* StoreFront::find(ClientId id) {
+  if (served_.second && served_.first == id) return served_.second;
+  const auto found = clients_.find(id);
+  if (found == clients_.end()) return nullptr;
+  served_ = {id, &found->second};
+  return served_.second;
+}
+
+void StoreFront::touch(ClientId id, Client& client) {
+  if (client.touched) return;
+  touched_.push_back(id);
+  client.touched = true;
+}
+
+// Whatever goes wrong with one client, memory included, must not reach the others.
+template <class Step>
+void StoreFront::attempt(ClientId id, Client& client, Step step) try {
+  step(client.connection);
+} catch (const std::exception& error) {
+  print_line(stderr, std::string("ddprun: the store drops a client: ") + error.what());
+  remove(id);
+}
+
+void StoreFront::watch_end(ClientId id, const Connection& connection) {
+  if (connection.over())
+    hooks_.on_gone(id);
+  else if (connection.input_over())
+    hooks_.on_input_over(id);
+}
+
+void StoreFront::send(ClientId to, const Reply& reply) {
+  Client* const client = find(to);
+  if (!client) return;
+  touch(to, *client);
+  client->connection.send(reply);
+}
+
+void StoreFront::send(ClientId to, const Value& bytes) {
+  Client* const client = find(to);
+  if (!client) return;
+  touch(to, *client);
+  client->connection.send(bytes);
+}
+
+void StoreFront::hold(ClientId id) {
+  if (Client* const client = find(id)) client->connection.hold();
+}
+
+void StoreFront::go_on(ClientId id) {
+  Client* const client = find(id);
+  if (!client) return;
+  touch(id, *client);
+  attempt(id, *client, [&](Connection& connection) {
+    connection.go_on();
+    watch_end(id, connection);
+  });
+}
+
+void StoreFront::hang_up(ClientId id) {
+  Client* const client = find(id);
+  if (!client) return;
+  touch(id, *client);
+  client->connection.hang_up();
+  watch_end(id, client->connection);
+}
+
+// First all is read, then all is written: each half of the way through the kernel stays warm.
+void StoreFront::settle() {
+  for (const ClientId id : touched_)
+    if (const auto found = clients_.find(id); found != clients_.end())
+      attempt(id, found->second, [&](Connection& connection) {
+        connection.flush();
+        settle(id, found->second);
+      });
+  touched_.clear();
+  if (!deadlines_.empty()) remove_the_late();
+  if (accept_again_ != kNever && accept_again_ <= Clock::now()) accept_some();
+  if (gate_ && gate_->next_deadline() != kNever) gate_->let_in(Clock::now());
+}
+
+// After all calls into a connection: what it awaits now, until when, and whether it is still there.
+void StoreFront::settle(ClientId id, Client& client) {
+  Connection& connection = client.connection;
+  client.touched = false;
+  if (connection.closed_for_memory()) tell_of_lack(Hangup::Why::too_much_under_way, host_.memory);
+  if (connection.over()) {
+    if (!connection.validated() && !connection.said_nothing()) failed(id);
+    return remove(id);
+  }
+  if (connection.awaited() != client.awaited) {
+    client.awaited = connection.awaited();
+    poller_.change(connection.fd(), client.awaited, id);
+  }
+  if (connection.deadline() == client.deadline) return;
+  if (connection.validated()) proved(id);
+  deadlines_.erase({client.deadline, id});
+  client.deadline = connection.deadline();
+  if (client.deadline != kNever) deadlines_.emplace(client.deadline, id);
+}
+
+void StoreFront::remove(ClientId id) {
+  hooks_.on_gone(id);
+  unvalidated_.erase(id);
+  const auto found = clients_.find(id);
+  deadlines_.erase({found->second.deadline, id});
+  poller_.remove(found->second.connection.fd());
+  if (served_.second == &found->second) served_ = {};
+  clients_.erase(found);
+}
+
+void StoreFront::proved(ClientId id) {
+  const auto found = unvalidated_.find(id);
+  if (found == unvalidated_.end()) return;
+  if (gate_ && found->second) gate_->proved(*found->second);
+  unvalidated_.erase(found);
+}
+
+void StoreFront::failed(ClientId id) {
+  const auto found = unvalidated_.find(id);
+  if (gate_ && found != unvalidated_.end() && found->second) gate_->failed(*found->second, Clock::now());
+}
+
+void StoreFront::tell_of_lack(Hangup::Why why, const MemoryBudget& memory) {
+  const bool full = why == Hangup::Why::store_full;
+  const std::string complaint = std::string(full ? "keys and queues" : "requests and replies under way") +
+                                " take all the memory that they may, " + std::to_string(memory.max() >> 20) +
+                                " MiB (--store-memory)";
+  if (const auto line = refusals_.refused(source_by(full ? "full" : "under way"), "a client", complaint, Clock::now()))
+    hooks_.on_refusal(*line);
+}
+
+void StoreFront::remove_the_late() {
+  for (const TimePoint now = Clock::now(); !deadlines_.empty() && deadlines_.begin()->first <= now;) {
+    const ClientId late = deadlines_.begin()->second;
+    failed(late);
+    remove(late);
+  }
+}
+
+TimePoint StoreFront::next_deadline() const {
+  return std::min({deadlines_.empty() ? kNever : deadlines_.begin()->first, accept_again_,
+                   gate_ ? gate_->next_deadline() : kNever});
+}
+
+void StoreFront::close() {
+  if (listener_) poller_.remove(listener_.get());
+  gate_.reset();
+  listener_.reset();
+  accept_again_ = kNever;
+  while (!clients_.empty()) remove(clients_.begin()->first);
+}
+
+}  // namespace ddprun

@@ -1,0 +1,105 @@
+// What the clients of a store meet: a listening socket, and a connection for each that keeps to the protocol and to the
+// limits. Who answers their requests is behind the hooks: the store itself (server.h), or one far away (store_proxy.h).
+//
+// Replies that are sent in a turn of the loop leave at its end, in settle(). For the thread of its loop; the hooks are
+// called in it, and may call back.
+#pragma once
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <optional>
+#include <set>
+#include <string>
+#include <unordered_map>
+#include <utility>
+#include <vector>
+
+#include "rendezvous/peer/listen_socket.h"
+#include "rendezvous/peer/refusal_log.h"
+#include "rendezvous/peer/source_gate.h"
+#include "rendezvous/store/connection.h"
+#include "rendezvous/store/poller.h"
+#include "rendezvous/store/same_user.h"
+
+namespace ddprun {
+
+class StoreFront {
+ public:
+  struct Hooks {
+    std::function<void(ClientId, Request)> on_request;
+    std::function<void(ClientId)> on_input_over;              // it says no more: its wait ends; perhaps more than once
+    std::function<void(ClientId)> on_gone;                    // and it hears no more; perhaps more than once
+    std::function<void(const std::string& line)> on_refusal;  // "refused 127.0.0.1: ...", as refusal_log.h says
+  };
+  // The descriptors of the poller that are ours: the listener has the tag 0, clients theirs from 1.
+  static constexpr ClientId kClientsEnd = ClientId{1} << 48;
+  static bool owns(std::uint64_t tag) { return tag < kClientsEnd; }
+
+  // `listening`: of open_listener(), ours from now on. `own_user_only`: of the peers on this machine (same_user.h).
+  StoreFront(const Listening& listening, bool own_user_only, const ServerLimits& limits, MemoryBudget& under_way,
+             Poller& poller, Hooks hooks);
+
+  void on_ready(const epoll_event& event);
+  // All that was touched in this turn is written, and who is late or over goes.
+  void settle();
+  TimePoint next_deadline() const;  // TimePoint::max(): none
+  // Every client is closed at once, and nobody listens any more.
+  void close();
+  // A client is closed because there is no memory for what it asks; told once a minute for each reason.
+  void tell_of_lack(Hangup::Why why, const MemoryBudget& memory);
+  // Values that wait to be sent are counted here alone.
+  void count_values() { host_.values_are_counted_elsewhere = false; }
+
+  // Of no effect on a client that is gone.
+  void send(ClientId to, const Reply& reply);
+  void send(ClientId to, const Value& bytes);
+  // No further request of this client comes, until go_on().
+  void hold(ClientId client);
+  void go_on(ClientId client);
+  void hang_up(ClientId client);
+
+ private:
+  // A client, and what the loop knows of it.
+  struct Client {
+    Client(ClientId id, Fd socket, ConnectionHost& host) : connection(id, std::move(socket), host) {}
+    Connection connection;
+    std::uint32_t awaited = EPOLLIN;
+    TimePoint deadline = TimePoint::max();
+    bool touched = false;
+  };
+
+  void accept_some();
+  void pause_accepting();
+  void refuse(const std::string& complaint);
+  void admit(Fd socket, const PeerSource& source);
+  void take_in(Fd socket, const std::optional<PeerSource>& counted);
+  Client* find(ClientId id);
+  void touch(ClientId id, Client& client);
+  template <class Step>
+  void attempt(ClientId id, Client& client, Step step);
+  void watch_end(ClientId id, const Connection& connection);
+  void settle(ClientId id, Client& client);
+  void remove(ClientId id);
+  void proved(ClientId id);
+  void failed(ClientId id);
+  void remove_the_late();
+
+  Poller& poller_;
+  const Hooks hooks_;
+  Fd listener_;
+  std::optional<SameUser> same_user_;
+  std::optional<SourceGate> gate_;
+  RefusalLog refusals_{AdmissionLimits{}};
+  TimePoint accept_again_ = TimePoint::max();
+  ConnectionHost host_;
+  ClientId next_id_ = 1;
+  std::unordered_map<ClientId, Client> clients_;
+  // Oldest first, as ids grow. The source: where its failures count; not those of processes whose user is known, as
+  // one of them could shut out the others.
+  std::map<ClientId, std::optional<PeerSource>> unvalidated_;
+  std::set<std::pair<TimePoint, ClientId>> deadlines_;  // of the few that have one
+  std::pair<ClientId, Client*> served_ = {};            // it is asked for most
+  std::vector<ClientId> touched_;                       // in this turn: to be flushed and settled
+};
+
+}  // namespace ddprun

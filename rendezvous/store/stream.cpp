@@ -1,0 +1,162 @@
+#include "rendezvous/store/stream.h"
+
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <poll.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <climits>
+#include <cstring>
+#include <system_error>
+#include <utility>
+
+#include "rendezvous/peer/resolve.h"
+
+namespace ddprun {
+namespace {
+
+constexpr std::size_t kBufferBytes = 64 << 10;
+constexpr std::size_t kGrowBytes = 1 << 20;
+// A host that swallows our packets must not use up the time of its other addresses.
+constexpr std::chrono::seconds kAddressLimit{3};
+
+std::string words(int error) { return std::generic_category().message(error); }
+
+int poll_ms(TimePoint deadline) {
+  if (deadline == TimePoint::max()) return -1;
+  const auto left = std::chrono::ceil<std::chrono::milliseconds>(deadline - Clock::now()).count();
+  return static_cast<int>(std::clamp<decltype(left)>(left, 0, INT_MAX));
+}
+
+// False: the deadline passed.
+bool await(int fd, short events, TimePoint deadline) {
+  pollfd waiting{fd, events, 0};
+  for (;;) {
+    const int n = poll(&waiting, 1, poll_ms(deadline));
+    if (n > 0) return true;
+    if (n == 0 && Clock::now() >= deadline) return false;
+    if (n < 0 && errno != EINTR) throw Broken(words(errno));
+  }
+}
+
+bool try_later(int error) { return error == EAGAIN || error == EWOULDBLOCK || error == EINTR; }
+
+// 0, or errno.
+int finish_connect(int fd, const Address& address, TimePoint deadline) {
+  if (connect(fd, address.get(), address.size) == 0) return 0;
+  if (errno != EINPROGRESS) return errno;
+  if (!await(fd, POLLOUT, deadline)) return ETIMEDOUT;
+  int error = 0;
+  socklen_t size = sizeof error;
+  getsockopt(fd, SOL_SOCKET, SO_ERROR, &error, &size);
+  return error;
+}
+
+// A descriptor, or -errno.
+int open_connection(const Address& address, TimePoint deadline) {
+  const int fd = socket(address.get()->sa_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+  if (fd < 0) return -errno;
+  const int on = 1;
+  setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
+  const int error = finish_connect(fd, address, deadline);
+  if (error == 0) return fd;
+  ::close(fd);
+  return -error;
+}
+
+}  // namespace
+
+Stream Stream::connect(const std::string& host, std::uint16_t port, TimePoint deadline) {
+  int result = -EADDRNOTAVAIL;
+  for (const Address& address : resolve(host, port, deadline)) {
+    const TimePoint now = Clock::now();
+    result = open_connection(address, deadline - now > kAddressLimit ? now + kAddressLimit : deadline);
+    if (result >= 0) return Stream(result);
+  }
+  throw Broken(words(-result));
+}
+
+Stream::Stream(Stream&& other) noexcept { *this = std::move(other); }
+
+Stream& Stream::operator=(Stream&& other) noexcept {
+  std::swap(fd_, other.fd_);
+  std::swap(buffer_, other.buffer_);
+  std::swap(taken_, other.taken_);
+  return *this;
+}
+
+Stream::~Stream() {
+  if (fd_ >= 0) ::close(fd_);
+}
+
+void Stream::write(std::string_view bytes, TimePoint deadline) {
+  while (!bytes.empty()) {
+    const ssize_t n = send(fd_, bytes.data(), bytes.size(), MSG_NOSIGNAL);
+    if (n >= 0)
+      bytes.remove_prefix(static_cast<std::size_t>(n));
+    else if (!try_later(errno))
+      throw Broken(words(errno));
+    else if (!await(fd_, POLLOUT, deadline))
+      throw Late("it takes nothing");
+  }
+}
+
+std::uint8_t Stream::read_byte(TimePoint deadline) {
+  char byte = 0;
+  read(&byte, 1, deadline);
+  return static_cast<std::uint8_t>(byte);
+}
+
+std::uint64_t Stream::read_u64(TimePoint deadline) {
+  std::uint64_t number = 0;
+  read(reinterpret_cast<char*>(&number), sizeof number, deadline);
+  return number;
+}
+
+std::uint32_t Stream::read_u32(TimePoint deadline) {
+  std::uint32_t number = 0;
+  read(reinterpret_cast<char*>(&number), sizeof number, deadline);
+  return number;
+}
+
+std::string Stream::read_text(std::size_t size_max, TimePoint deadline) {
+  const std::uint64_t size = read_u64(deadline);
+  if (size > size_max) throw Broken("it announces " + std::to_string(size) + " bytes, which makes no sense");
+  std::string text;
+  while (text.size() < size) {
+    const std::size_t have = text.size(), more = std::min<std::size_t>(kGrowBytes, size - have);
+    text.resize(have + more);
+    read(text.data() + have, more, deadline);
+  }
+  return text;
+}
+
+void Stream::read(char* to, std::size_t size, TimePoint deadline) {
+  while (size > 0) {
+    if (taken_ == buffer_.size()) refill(deadline);
+    const std::size_t n = std::min(size, buffer_.size() - taken_);
+    std::memcpy(to, buffer_.data() + taken_, n);
+    taken_ += n;
+    to += n;
+    size -= n;
+  }
+}
+
+void Stream::refill(TimePoint deadline) {
+  taken_ = 0;
+  buffer_.resize(kBufferBytes);
+  for (;;) {
+    const ssize_t n = recv(fd_, buffer_.data(), buffer_.size(), 0);
+    buffer_.resize(n > 0 ? static_cast<std::size_t>(n) : 0);
+    if (n > 0) return;
+    if (n == 0) throw Broken("it closed the connection");
+    if (!try_later(errno)) throw Broken(words(errno));
+    if (!await(fd_, POLLIN, deadline)) throw Late("no answer");
+    buffer_.resize(kBufferBytes);
+  }
+}
+
+}  // namespace ddprun

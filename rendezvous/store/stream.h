@@ -1,0 +1,43 @@
+// A TCP connection for a caller that blocks, with a deadline on everything: look-up, connect, read, write.
+//
+// What can be done at once is done even where the deadline has passed, so a deadline of now asks without waiting.
+// After a throw the stream's position is unknown, but for a read_byte that was late: close it.
+//
+// Not thread-safe.
+#pragma once
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+#include "rendezvous/base/stream_error.h"
+#include "rendezvous/base/time.h"
+
+namespace ddprun {
+
+class Stream {
+ public:
+  // Takes names and addresses, IPv6 and IPv4. One attempt; throws Broken where no address of `host` answers.
+  static Stream connect(const std::string& host, std::uint16_t port, TimePoint deadline);
+  Stream(Stream&& other) noexcept;
+  Stream& operator=(Stream&& other) noexcept;
+  ~Stream();
+
+  void write(std::string_view bytes, TimePoint deadline);
+  std::uint8_t read_byte(TimePoint deadline);
+  std::uint64_t read_u64(TimePoint deadline);
+  std::uint32_t read_u32(TimePoint deadline);
+  // A u64 length and the bytes. A length above `size_max` is Broken; memory grows with what arrives.
+  std::string read_text(std::size_t size_max, TimePoint deadline);
+
+ private:
+  explicit Stream(int fd) : fd_(fd) {}
+  void read(char* to, std::size_t size, TimePoint deadline);
+  void refill(TimePoint deadline);
+
+  int fd_ = -1;
+  std::string buffer_;  // received; from taken_ on not yet read
+  std::size_t taken_ = 0;
+};
+
+}  // namespace ddprun

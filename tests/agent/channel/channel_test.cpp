@@ -1,0 +1,403 @@
+// The worker channel and the early news of a death, with real workers in C and in Python.
+#include <fcntl.h>
+#include <poll.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <csignal>
+#include <cstring>
+#include <deque>
+#include <fstream>
+#include <functional>
+#include <iostream>
+#include <mutex>
+#include <thread>
+
+#include "agent/channel/channel_page.h"
+#include "agent/channel/death_watch.h"
+#include "tests/support/catch.h"
+
+using namespace ddprun;
+using namespace std::chrono_literals;
+
+namespace {
+
+const std::string kHere = DDPRUN_SOURCE_DIR "/tests/agent";
+
+double ms(Duration duration) { return std::chrono::duration<double, std::milli>(duration).count(); }
+
+bool eventually(const std::function<bool()>& yes, Duration limit = 20s) {
+  for (const auto end = Clock::now() + limit; !yes(); std::this_thread::sleep_for(1ms))
+    if (Clock::now() > end) return false;
+  return true;
+}
+
+enum class Language { c, python };
+
+std::vector<std::string> command(Language language, int megabytes, const std::vector<std::string>& words) {
+  std::vector<std::string> argv{DDPRUN_BIN_DIR "/channel_worker"};
+  if (language == Language::python)
+    argv = {"/usr/bin/env", "python3", kHere + "/channel_worker.py", DDPRUN_SOURCE_DIR "/rendezvous"};
+  argv.push_back(std::to_string(megabytes));
+  argv.insert(argv.end(), words.begin(), words.end());
+  return argv;
+}
+
+// A worker with its page. Killed and reaped at the end.
+class Worker {
+ public:
+  Worker(Language language, const std::vector<std::string>& words, int megabytes = 0)
+      : page_(ChannelPage::create(Clock::now())) {
+    REQUIRE(pipe2(output_, O_CLOEXEC) == 0);
+    SpawnRequest request{"", command(language, megabytes, words), {"PATH=/usr/local/bin:/usr/bin:/bin"}};
+    request.environment.push_back(DDPRUN_CHANNEL_VARIABLE "=" + std::to_string(kChannelFd));
+    request.environment.push_back("PYTHONDONTWRITEBYTECODE=1");
+    request.program = request.argv[0];
+    request.stdout_fd = output_[1];
+    request.passed = {{page_.fd(), kChannelFd}};
+    spawned_ = spawn(request);
+    REQUIRE(spawned_.error == 0);
+    close(output_[1]);
+  }
+  ~Worker() {
+    if (!status_) kill(spawned_.pid, SIGKILL);
+    wait();
+    close(output_[0]);
+  }
+
+  ChannelPage& page() { return page_; }
+  pid_t pid() const { return spawned_.pid; }
+  Progress progress() { return page_.progress(Clock::now()); }
+  bool reaches(ddprun_phase phase, Duration limit = 20s) {
+    return eventually([&] { return progress().phase == phase; }, limit);
+  }
+  bool has_ended(Duration wait) {
+    pollfd end{spawned_.pidfd.get(), POLLIN, 0};
+    return poll(&end, 1, static_cast<int>(wait / 1ms)) == 1;
+  }
+  ExitStatus wait() {
+    if (!status_ && has_ended(30s)) status_ = reap(spawned_.pidfd.get(), spawned_.pid);
+    return status_.value_or(ExitStatus{});
+  }
+  std::string output() {  // to its end
+    std::string out;
+    char buffer[4096];
+    for (ssize_t n; (n = read(output_[0], buffer, sizeof buffer)) > 0;) out.append(buffer, static_cast<std::size_t>(n));
+    return out;
+  }
+
+ private:
+  ChannelPage page_;
+  Spawned spawned_;
+  int output_[2];
+  std::optional<ExitStatus> status_;
+};
+
+// Notes when the news of which worker came, and what was known of its end then.
+class News {
+ public:
+  struct Item {
+    DeathWatch::Token token;
+    TimePoint at;
+    std::optional<ExitStatus> status;
+    Duration reading;
+  };
+  explicit News(DeathWatch::Kernel kernel = DeathWatch::Kernel::as_found)
+      : watch_([this](DeathWatch::Token token) { take(token); }, kernel) {}
+  DeathWatch& watch() { return watch_; }
+  void watch(Worker& worker) { watch_.watch(static_cast<DeathWatch::Token>(worker.pid()), worker.page()); }
+  std::vector<Item> items() {
+    const std::lock_guard lock(mutex_);
+    return items_;
+  }
+  bool comes(std::size_t count = 1, Duration limit = 5s) {
+    return eventually([&] { return items().size() >= count; }, limit);
+  }
+
+ private:
+  void take(DeathWatch::Token token) {
+    const TimePoint now = Clock::now();
+    const auto status = dying_status(static_cast<pid_t>(token));
+    const std::lock_guard lock(mutex_);
+    items_.push_back({token, now, status, Clock::now() - now});
+  }
+  std::mutex mutex_;
+  std::vector<Item> items_;
+  DeathWatch watch_;
+};
+
+long available_mb() {
+  std::ifstream file("/proc/meminfo");
+  for (std::string name, rest; file >> name && std::getline(file, rest);)
+    if (name == "MemAvailable:") return std::stol(rest) / 1024;
+  return 0;
+}
+
+int large_mb() { return static_cast<int>(std::min(512L, available_mb() / 4)); }
+
+}  // namespace
+
+TEST_CASE("what a worker tells through its channel is read as it was told", "[channel]") {
+  const auto language = GENERATE(Language::c, Language::python);
+  const TimePoint before = Clock::now();
+  Worker worker(language, {"report", "sleep"});
+  REQUIRE(worker.reaches(DDPRUN_PHASE_SAVING));
+  const Progress told = worker.progress();
+  CHECK(told.step == 1000u);
+  CHECK(told.steps_done == 1000);
+  CHECK(told.snapshot_step == 990u);
+  CHECK(told.samples_per_second == 1234.5);
+  CHECK(*told.snapshot_at > before);
+  CHECK(*told.at >= *told.snapshot_at);
+  CHECK(*told.at <= Clock::now());
+}
+
+TEST_CASE("a worker is asked to save at a step, and to leave", "[channel]") {
+  const auto language = GENERATE(Language::c, Language::python);
+  Worker worker(language, {"answer"});
+  REQUIRE(worker.reaches(DDPRUN_PHASE_TRAINING));
+  worker.page().request_save_at(5'000'000'000);
+  REQUIRE(eventually([&] { return worker.progress().snapshot_step == 5'000'000'000u; }));
+  worker.page().request_leave_without_saving();
+  const std::string output = worker.output();
+  CHECK(output.find("save at 5000000000\n") == 0);
+  CHECK(output.find("leave\n") == output.size() - std::strlen("leave\n"));
+  CHECK(worker.wait().ok());
+}
+
+TEST_CASE("a step is never read half written", "[channel]") {
+  const auto language = GENERATE(Language::c, Language::python);
+  Worker worker(language, {"report-for-ever"});
+  REQUIRE(eventually([&] { return worker.progress().step.has_value(); }));
+  std::uint64_t last = 0;
+  bool whole = true, forward = true;
+  for (const auto end = Clock::now() + 200ms; Clock::now() < end;) {
+    const Progress told = worker.progress();
+    whole &= told.step == told.steps_done;
+    forward &= told.steps_done >= last;
+    last = told.steps_done;
+  }
+  CHECK(whole);
+  CHECK(forward);
+  CHECK(last > 1000);
+}
+
+TEST_CASE("telling a step takes less than 100 ns", "[channel]") {
+  Worker worker(Language::c, {"report-for-ever"});
+  REQUIRE(eventually([&] { return worker.progress().steps_done > 0; }));
+  double best = 1e9;
+  for (int i = 0; i < 20; ++i) {  // the machine has other work, too
+    const Progress first = worker.progress();
+    eventually([&] { return *worker.progress().at - *first.at > 2ms; });
+    const Progress last = worker.progress();
+    best = std::min(best, ms(*last.at - *first.at) * 1e6 / static_cast<double>(last.steps_done - first.steps_done));
+  }
+  std::cout << "one step told every " << best << " ns\n";
+#ifdef NDEBUG
+  CHECK(best < 100);
+#endif
+}
+
+TEST_CASE("what a fork of the worker tells is not taken for the worker's", "[channel]") {
+  const auto language = GENERATE(Language::c, Language::python);
+  Worker worker(language, {"fork", "sleep"});
+  CHECK(worker.reaches(DDPRUN_PHASE_EVALUATING));
+  CHECK_FALSE(worker.progress().step);
+}
+
+TEST_CASE("a program with a channel runs as well where there is none", "[channel]") {
+  const auto language = GENERATE(Language::c, Language::python);
+  const std::string variable = GENERATE("HOME=/", "DDPRUN_CHANNEL_FD=99", "DDPRUN_CHANNEL_FD=0", "DDPRUN_CHANNEL_FD=1",
+                                        "DDPRUN_CHANNEL_FD=", "DDPRUN_CHANNEL_FD=-1", "DDPRUN_CHANNEL_FD=x7",
+                                        "DDPRUN_CHANNEL_FD=99999999999999999999");
+  SpawnRequest request{
+      "", command(language, 0, {"report", "fork", "exit-0"}), {variable, "PATH=/usr/local/bin:/usr/bin:/bin"}};
+  request.environment.push_back("PYTHONDONTWRITEBYTECODE=1");
+  request.program = request.argv[0];
+  const Spawned worker = spawn(request);
+  pollfd end{worker.pidfd.get(), POLLIN, 0};
+  REQUIRE(poll(&end, 1, 20'000) == 1);
+  CHECK(reap(worker.pidfd.get(), worker.pid)->ok());
+}
+
+TEST_CASE("a worker that scribbles over its page hurts nobody", "[channel]") {
+  News news;
+  Worker noisy(Language::c, {"scribble"}), good(Language::c, {"sleep"});
+  news.watch(noisy);
+  news.watch(good);
+  REQUIRE(good.reaches(DDPRUN_PHASE_TRAINING));
+  for (const auto end = Clock::now() + 300ms; Clock::now() < end;) {
+    const Progress told = noisy.progress();
+    if (told.at) CHECK(*told.at <= Clock::now());
+    if (told.samples_per_second) CHECK(*told.samples_per_second >= 0);
+  }
+  kill(good.pid(), SIGKILL);
+  CHECK(eventually([&] {
+    const auto items = news.items();
+    return std::any_of(items.begin(), items.end(), [&](const News::Item& item) {
+      return item.token == static_cast<DeathWatch::Token>(good.pid()) &&
+             item.status.value_or(ExitStatus{.signal = SIGKILL}) == ExitStatus{.signal = SIGKILL};
+    });
+  }));
+  for (const auto& item : news.items())  // however dead its page looks, it lives
+    CHECK((item.token == static_cast<DeathWatch::Token>(good.pid()) || !item.status));
+}
+
+TEST_CASE("a record of nonsense is taken for what it can mean at most", "[channel]") {
+  const TimePoint made = Clock::now();
+  ChannelPage page = ChannelPage::create(made);
+  const auto write = [](ddprun_channel_record& record, std::uint64_t first, std::uint64_t time_ns) {
+    record = {first, 0, time_ns, ddprun_channel_check_(first, 0, time_ns), {}};
+  };
+  write(page.memory()->phase, 1'000'000, UINT64_MAX);
+  write(page.memory()->throughput, 0x7FF8'0000'0000'0000, 0);  // not a number
+  CHECK(page.progress(made + 1s).phase == DDPRUN_PHASE_UNKNOWN);
+  CHECK(page.progress(made + 1s).at == made + 1s);
+  CHECK_FALSE(page.progress(made + 1s).samples_per_second);
+  write(page.memory()->phase, DDPRUN_PHASE_SAVING, 0);
+  CHECK(page.progress(made + 1s).at == made);
+  page.memory()->phase.second = 1;  // the check is wrong now: what was whole still holds
+  CHECK(page.progress(made + 1s).phase == DDPRUN_PHASE_SAVING);
+}
+
+TEST_CASE("a worker cannot cut its page off", "[channel]") {
+  ChannelPage page = ChannelPage::create(Clock::now());
+  CHECK(ftruncate(page.fd(), 0) != 0);
+  CHECK(ftruncate(page.fd(), 1 << 20) != 0);
+}
+
+TEST_CASE("each way to fail is known early, and by its own status", "[death]") {
+  const auto kernel = GENERATE(DeathWatch::Kernel::as_found, DeathWatch::Kernel::without_waitv);
+  const auto language = GENERATE(Language::c, Language::python);
+  using Case = std::pair<std::vector<std::string>, ExitStatus>;
+  const Case failure =
+      GENERATE(Case{{"sleep"}, {.signal = SIGKILL}}, Case{{"crash", "when-asked"}, {.signal = SIGSEGV}},
+               Case{{"exit-3", "when-asked"}, {.code = 3}}, Case{{"thread", "exit-3", "when-asked"}, {.code = 3}});
+  const auto told_early = [&] {
+    News news(kernel);
+    Worker worker(language, failure.first, 64);  // its freeing is our time to look
+    news.watch(worker);
+    REQUIRE(worker.reaches(DDPRUN_PHASE_TRAINING));
+    if (failure.second.signal == SIGKILL) kill(worker.pid(), SIGKILL);
+    worker.page().request_leave_without_saving();
+    REQUIRE(news.comes());
+    CHECK(worker.wait() == failure.second);
+    const auto told = news.items()[0].status;
+    if (told) CHECK(*told == failure.second);
+    return told.has_value();
+  };
+  bool early = false;
+  for (int i = 0; i < 5 && !early; ++i) early = told_early();  // the machine has other work, too
+  CHECK(early);
+}
+
+TEST_CASE("an exit with 0 is never taken for a failure", "[death]") {
+  const auto language = GENERATE(Language::c, Language::python);
+  News news;
+  Worker worker(language, {"thread", "exit-0"}, 64);
+  news.watch(worker);
+  CHECK(worker.wait().ok());
+  CHECK(news.comes());
+  for (const auto& item : news.items()) CHECK_FALSE(item.status);
+}
+
+TEST_CASE("a main thread that ended while others go on is not taken for a failure", "[death]") {
+  const std::string how = GENERATE("end-main-thread", "end-main-thread-with-3");
+  News news;
+  Worker worker(Language::c, {"thread", how});
+  news.watch(worker);
+  REQUIRE(news.comes());
+  CHECK_FALSE(news.items()[0].status);
+  CHECK_FALSE(dying_status(worker.pid()));
+  CHECK_FALSE(worker.has_ended(0ms));
+}
+
+TEST_CASE("a worker that execs itself is watched on", "[death]") {
+  const auto language = GENERATE(Language::c, Language::python);
+  const auto told_early = [&] {
+    News news;
+    Worker worker(language, {"exec"}, 100);
+    news.watch(worker);
+    if (!news.comes()) return false;  // it was back before we looked
+    CHECK_FALSE(news.items()[0].status);
+    const std::uint32_t& attached = worker.page().memory()->attached;
+    REQUIRE(eventually([&] { return __atomic_load_n(&attached, __ATOMIC_RELAXED) == 2; }));
+    kill(worker.pid(), SIGKILL);
+    if (!news.comes(2) || !news.items()[1].status) return false;
+    CHECK(news.items()[1].status == ExitStatus{.signal = SIGKILL});
+    return true;
+  };
+  bool early = false;
+  for (int i = 0; i < 5 && !early; ++i) early = told_early();  // the machine has other work, too
+  CHECK(early);
+}
+
+TEST_CASE("there is no news of a worker that was forgotten or never attached", "[death]") {
+  News news;
+  Worker forgotten(Language::c, {"sleep"}), silent(Language::c, {"sleep"});
+  news.watch(forgotten);
+  REQUIRE(forgotten.reaches(DDPRUN_PHASE_TRAINING));
+  news.watch().forget(static_cast<DeathWatch::Token>(forgotten.pid()));
+  ChannelPage untouched = ChannelPage::create(Clock::now());
+  news.watch().watch(static_cast<DeathWatch::Token>(silent.pid()), untouched);
+  for (Worker* worker : {&forgotten, &silent}) {
+    kill(worker->pid(), SIGKILL);
+    CHECK(worker->wait().signal == SIGKILL);
+  }
+  std::deque<Worker> last;  // what one of them brings would have come after theirs
+  do {
+    last.emplace_back(Language::c, std::vector<std::string>{"exit-3"});
+    news.watch(last.back());
+  } while (!news.comes() && last.size() < 3);
+  CHECK_FALSE(news.items().empty());
+  CHECK(news.items().size() <= last.size());
+}
+
+TEST_CASE("the death of a large worker is known in a part of the time that its pidfd takes",
+          "[death][large][release-only]") {
+  const auto language = GENERATE(Language::c, Language::python);
+  bool early = false;
+  for (int i = 0; i < 8 && !early; ++i) {  // the machine has other work, too
+    News news;
+    Worker worker(language, {"sleep"}, large_mb());
+    news.watch(worker);
+    REQUIRE(worker.reaches(DDPRUN_PHASE_TRAINING, 60s));
+    const TimePoint killed = Clock::now();
+    kill(worker.pid(), SIGKILL);
+    REQUIRE(worker.has_ended(30s));
+    const Duration by_pidfd = Clock::now() - killed;
+    REQUIRE(news.comes());
+    const auto item = news.items()[0];
+    if (!item.status) continue;  // we came too late to see it die
+    CHECK(*item.status == ExitStatus{.signal = SIGKILL});
+    early = 4 * (item.at - killed + item.reading) < by_pidfd;
+    std::cout << (language == Language::c ? "C" : "Python") << " worker of " << large_mb() << " MB: known after "
+              << ms(item.at - killed) << " ms, confirmed after " << ms(item.at - killed + item.reading)
+              << " ms; by pidfd after " << ms(by_pidfd) << " ms\n";
+  }
+  CHECK(early);
+}
+
+TEST_CASE("the deaths of 200 workers are all known", "[death]") {
+  const auto kernel = GENERATE(DeathWatch::Kernel::as_found, DeathWatch::Kernel::without_waitv);
+  News news(kernel);
+  std::vector<std::unique_ptr<Worker>> workers;
+  for (int i = 0; i < 200; ++i) {
+    workers.push_back(std::make_unique<Worker>(Language::c, std::vector<std::string>{"sleep"}, 1));
+    news.watch(*workers.back());
+  }
+  for (auto& worker : workers) REQUIRE(worker->reaches(DDPRUN_PHASE_TRAINING));
+  for (auto& worker : workers) kill(worker->pid(), SIGKILL);
+  CHECK(news.comes(200));
+  std::vector<DeathWatch::Token> tokens;
+  for (const auto& item : news.items()) tokens.push_back(item.token);
+  std::sort(tokens.begin(), tokens.end());
+  CHECK(std::unique(tokens.begin(), tokens.end()) - tokens.begin() == 200);
+}
+
+TEST_CASE("a line of /proc that cannot be read says nothing", "[death]") {
+  CHECK_FALSE(dying_task(""));
+  CHECK_FALSE(dying_task("12 (x) R 1"));
+  CHECK_FALSE(dying_status(-1));
+  CHECK_FALSE(dying_status(getpid()));
+}

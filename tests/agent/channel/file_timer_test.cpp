@@ -1,0 +1,210 @@
+// The timer pipe with real processes, real signals and the wall clock.
+#include "agent/channel/file_timer.h"
+
+#include <fcntl.h>
+#include <signal.h>
+#include <sys/prctl.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <filesystem>
+#include <optional>
+
+#include "rendezvous/base/error.h"
+#include "tests/support/catch.h"
+#include "tests/support/command.h"
+
+using namespace ddprun;
+using namespace std::chrono_literals;
+namespace fs = std::filesystem;
+
+namespace {
+
+// A process that sleeps until it is killed, and goes with the test. With `child`, a child of it does the same.
+struct Sleeper {
+  explicit Sleeper(bool with_child = false) {
+    int ends[2];
+    REQUIRE(pipe(ends) == 0);
+    pid = fork();
+    REQUIRE(pid >= 0);
+    if (pid == 0) sleep_with(with_child, ends[1]);
+    close(ends[1]);
+    REQUIRE(read(ends[0], &child, sizeof child) == sizeof child);
+    close(ends[0]);
+  }
+  ~Sleeper() {
+    if (child > 0) ::kill(child, SIGKILL);
+    if (!status) ::kill(pid, SIGKILL), waitpid(pid, nullptr, 0);
+  }
+  [[noreturn]] static void sleep_with(bool with_child, int out) {
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
+    pid_t child = with_child ? fork() : -1;
+    if (child != 0 && write(out, &child, sizeof child) < 0) _exit(1);
+    if (child == 0) prctl(PR_SET_PDEATHSIG, SIGKILL);
+    for (;;) pause();
+  }
+  bool has_ended() {
+    int value = 0;
+    if (!status && waitpid(pid, &value, WNOHANG) == pid) status = value;
+    return status.has_value();
+  }
+  pid_t pid = 0, child = 0;
+  std::optional<int> status = {};
+};
+
+struct Fixture {
+  test::TempFolder folder;
+  asio::io_context io;
+  std::vector<pid_t> workers;
+  std::vector<TimerExpiry> expiries;
+  std::vector<std::string> said;
+
+  FileTimer::Surroundings surroundings() {
+    return {[this] { return workers; }, [this](const TimerExpiry& e) { expiries.push_back(e); },
+            [this](const std::string& words) { said.push_back(words); }};
+  }
+  bool until(const std::function<bool()>& yes) {
+    return test::eventually([&] { return io.poll(), yes(); }, 10s);
+  }
+};
+
+void send(const std::string& path, const std::string& line) {
+  const int pipe = open(path.c_str(), O_WRONLY | O_NONBLOCK);
+  REQUIRE(pipe >= 0);
+  REQUIRE(write(pipe, line.data(), line.size()) == static_cast<ssize_t>(line.size()));
+  close(pipe);
+}
+
+std::string request(pid_t pid, double seconds_from_now, int signal) {
+  const double now = std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count();
+  return R"({"version": 1, "pid": )" + std::to_string(pid) + R"(, "scope_id": "step", "expiration_time": )" +
+         std::to_string(now + seconds_from_now) + R"(, "signal": )" + std::to_string(signal) + "}\n";
+}
+
+std::string refusal(Fixture& fixture, const std::string& path) {
+  try {
+    FileTimer timer(fixture.io, path, fixture.surroundings());
+  } catch (const UsageError& error) {
+    return error.what();
+  }
+  return "made";
+}
+
+}  // namespace
+
+TEST_CASE("a worker whose timer runs out gets the signal it asked for", "[file_timer]") {
+  Fixture fixture;
+  Sleeper worker;
+  fixture.workers = {worker.pid};
+  FileTimer timer(fixture.io, fixture.folder / "pipe", fixture.surroundings());
+  send(timer.path(), request(worker.pid, 0.05, SIGUSR1));
+  REQUIRE(fixture.until([&] { return worker.has_ended(); }));
+  CHECK(WTERMSIG(*worker.status) == SIGUSR1);
+  REQUIRE(fixture.expiries.size() == 1);
+  CHECK(fixture.expiries.front().worker == worker.pid);
+  CHECK(fixture.expiries.front().timer.scope == "step");
+}
+
+TEST_CASE("a released timer signals nobody", "[file_timer]") {
+  Fixture fixture;
+  Sleeper worker, other;
+  fixture.workers = {worker.pid, other.pid};
+  FileTimer timer(fixture.io, fixture.folder / "pipe", fixture.surroundings());
+  send(timer.path(), request(worker.pid, 0.1, SIGKILL) + R"({"version": 1, "pid": )" + std::to_string(worker.pid) +
+                         R"(, "scope_id": "step", "expiration_time": -1, "signal": 0})"
+                         "\n" +
+                         request(other.pid, 0.2, SIGKILL));
+  REQUIRE(fixture.until([&] { return other.has_ended(); }));
+  CHECK_FALSE(worker.has_ended());
+}
+
+TEST_CASE("a timer of a worker's child signals the child and is the worker's failure", "[file_timer]") {
+  Fixture fixture;
+  Sleeper worker(true);
+  fixture.workers = {worker.pid};
+  FileTimer timer(fixture.io, fixture.folder / "pipe", fixture.surroundings());
+  send(timer.path(), request(worker.child, 0.0, SIGKILL));
+  REQUIRE(fixture.until([&] { return !fixture.expiries.empty(); }));
+  CHECK(fixture.expiries.front().worker == worker.pid);
+  CHECK(fixture.expiries.front().timer.pid == worker.child);
+  CHECK_FALSE(worker.has_ended());
+}
+
+TEST_CASE("no process but a worker or its descendant is ever signalled", "[file_timer]") {
+  Fixture fixture;
+  Sleeper worker, stranger;
+  fixture.workers = {worker.pid};
+  FileTimer timer(fixture.io, fixture.folder / "pipe", fixture.surroundings());
+  send(timer.path(), request(stranger.pid, 0.0, SIGKILL) + request(getpid(), 0.0, SIGKILL) + request(1, 0.0, SIGKILL) +
+                         request(worker.pid, 0.05, SIGKILL));
+  REQUIRE(fixture.until([&] { return worker.has_ended(); }));
+  CHECK_FALSE(stranger.has_ended());
+  CHECK(fixture.expiries.size() == 1);
+  REQUIRE(fixture.said.size() == 1);
+  CHECK(fixture.said.front().find("is no worker of this job") != std::string::npos);
+}
+
+TEST_CASE("bad lines are named once and passed over, however they are cut", "[file_timer]") {
+  Fixture fixture;
+  Sleeper worker;
+  fixture.workers = {worker.pid};
+  FileTimer timer(fixture.io, fixture.folder / "pipe", fixture.surroundings());
+  const std::string good = request(worker.pid, 0.05, SIGKILL);
+  send(timer.path(), "rubbish\n\n{\"pid\": 1}\n" + std::string(10'000, 'x'));
+  REQUIRE(fixture.until([&] { return !fixture.said.empty(); }));
+  send(timer.path(), "\n" + good.substr(0, 10));
+  send(timer.path(), good.substr(10));
+  REQUIRE(fixture.until([&] { return worker.has_ended(); }));
+  CHECK(fixture.said.size() == 1);
+  CHECK(fixture.said.front().starts_with("a timer request was passed over (not a line of JSON: \"rubbish\")"));
+}
+
+TEST_CASE("the timer pipe goes with its round, and a fresh one takes its name", "[file_timer]") {
+  Fixture fixture;
+  const std::string path = fixture.folder / "pipe";
+  {
+    FileTimer timer(fixture.io, path, fixture.surroundings());
+    CHECK(fs::is_fifo(path));
+  }
+  CHECK_FALSE(fs::exists(path));
+  REQUIRE(mkfifo(path.c_str(), 0600) == 0);  // left by a run that was killed
+  CHECK(refusal(fixture, path) == "made");
+  FileTimer unnamed(fixture.io, "", fixture.surroundings());
+  CHECK(fs::is_fifo(unnamed.path()));
+}
+
+TEST_CASE("no file is removed that is not a dead timer pipe of ours", "[file_timer]") {
+  Fixture fixture;
+  const std::string path = fixture.folder / "data";
+  fixture.folder.write("data", "precious");
+  CHECK(refusal(fixture, path) ==
+        "cannot make the timer pipe " + path +
+            ": a file is there that is no pipe, and not ddprun's to remove. Set TORCHELASTIC_TIMER_FILE to another "
+            "path, or leave it unset.");
+  CHECK(test::read_file(path) == "precious");
+  fs::create_symlink(path, fixture.folder / "link");
+  CHECK(refusal(fixture, fixture.folder / "link") != "made");
+  CHECK(fs::is_symlink(fixture.folder / "link"));
+  CHECK(refusal(fixture, "/nonsuch/pipe").find("No such file or directory") != std::string::npos);
+}
+
+TEST_CASE("a timer pipe that another job reads is left to it", "[file_timer]") {
+  Fixture fixture;
+  const std::string path = fixture.folder / "pipe";
+  FileTimer first(fixture.io, path, fixture.surroundings());
+  CHECK(refusal(fixture, path).find("another job reads timers from this pipe") != std::string::npos);
+  CHECK(fs::is_fifo(path));
+}
+
+TEST_CASE("a file that took the pipe's place meanwhile stays", "[file_timer]") {
+  Fixture fixture;
+  const std::string path = fixture.folder / "pipe";
+  {
+    FileTimer timer(fixture.io, path, fixture.surroundings());
+    fs::remove(path);
+    fixture.folder.write("pipe", "another's");
+  }
+  CHECK(test::read_file(path) == "another's");
+}

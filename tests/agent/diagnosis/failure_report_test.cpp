@@ -1,0 +1,153 @@
+#include "agent/diagnosis/failure_report.h"
+
+#include <cerrno>
+#include <csignal>
+#include <cstdlib>
+#include <ctime>
+#include <sstream>
+
+#include "agent/process/exit_status.h"
+#include "tests/support/catch.h"
+#include "tests/support/transcript.h"
+
+using namespace ddprun;
+using namespace std::chrono_literals;
+
+namespace {
+
+FailureReport report_of(const ExitStatus& status) {
+  FailureReport report{{2, 0, 1, 5, status}, "all restarts are used up (3 of 3)", "node7", "train.py", 4711};
+  report.when = WallTime(1'700'000'000'123ms);
+  report.into_round = 3210ms;
+  return report;
+}
+
+std::string titled(const std::string& title, const FailureReport& report) {
+  return "# " + title + "\n" + to_text(report) + "\n";
+}
+
+std::string segfault_with_others() {
+  FailureReport report = report_of({.signal = SIGSEGV});
+  report.meaning = "it touched memory it must not";
+  report.core = "/work/core.4711 (12 MiB)";
+  report.last_lines = {"step 17", "step 18"};
+  report.log = "logs/run with a  blank/round-2/rank-5/stderr.log";
+  report.others = {{0, {.code = 1}},        {1, {.signal = SIGTERM}}, {2, {.code = 1}},
+                   {3, {.code = 1}},        {4, {.signal = SIGKILL}}, {6, {}},
+                   {7, {.signal = SIGSEGV}}};
+  return titled("A crash: who followed, and who was stopped", report);
+}
+
+std::string out_of_memory_kill() {
+  FailureReport report = report_of({.signal = SIGKILL});
+  report.meaning =
+      "memory ran out: the kernel killed for memory in control group /system.slice/job-7.scope (its count of such "
+      "kills rose from 0 to 1): the group may use 64 GiB";
+  return titled("A long explanation is broken at 80 columns", report);
+}
+
+std::string not_started() {
+  FailureReport report = report_of({.start_error = ENOENT});
+  report.pid = 0;
+  report.meaning = "its first line asks for the interpreter /usr/bin/pythn, which is not there";
+  return titled("It could not be started", report);
+}
+
+std::string recorded_error() {
+  FailureReport report = report_of({.code = 1});
+  report.error = {"Traceback (most recent call last):\n  File \"t.py\", line 6, in main\nRuntimeError: boom\n",
+                  WallTime(1'699'999'999s)};
+  report.last_lines = {"step 17", "closing"};
+  return titled("An error file, with its time, and other last lines", report);
+}
+
+std::string printed_error() {
+  FailureReport report = report_of({.code = 1});
+  report.error = {"Traceback (most recent call last):\nRuntimeError: boom\n", {}};
+  report.last_lines = {"Traceback (most recent call last):", "RuntimeError: boom"};
+  return titled("An error that Python has printed, too, is shown once", report);
+}
+
+std::string long_error() {
+  FailureReport report = report_of({.code = 1});
+  report.error.text = "Traceback (most recent call last):\n";
+  for (int i = 1; i <= 30; ++i) report.error.text += "  File \"deep.py\", line " + std::to_string(i) + "\n";
+  report.error.text += "RecursionError: too deep\n";
+  return titled("A long traceback keeps its start and its end", report);
+}
+
+std::string wild_lines() {
+  FailureReport report = report_of({.signal = SIGTERM});
+  report.meaning = hint({.signal = SIGTERM});
+  report.last_lines = {"\x1b[31mred\x1b[0m", "10%\r50%\rdone", std::string("bytes \xff\xfe\0 end", 12), "tab\there",
+                       std::string(2000, 'x')};
+  return titled("Colours, progress bars, bytes and endless lines do no harm", report);
+}
+
+std::string hung() {
+  FailureReport report = report_of({.hung = true});
+  report.others = {{0, {}}};
+  return titled("A worker that was given up", report);
+}
+
+}  // namespace
+
+TEST_CASE("a worker's end is told in words", "[exit_status]") {
+  CHECK(in_words({.signal = SIGKILL}) == "was killed by SIGKILL");
+  CHECK(in_words({.code = 3}) == "exited with code 3");
+  CHECK(in_words({.start_error = ENOEXEC}) == "could not be started (Exec format error)");
+  CHECK(in_words({.hung = true}) == "hung after others had ended well");
+  CHECK(in_words({}) == "ended well");
+  CHECK(signal_name(SIGRTMIN + 3) == "signal " + std::to_string(SIGRTMIN + 3));
+}
+
+TEST_CASE("the kernel's words become ours", "[exit_status]") {
+  CHECK(exit_status_of(CLD_EXITED, 0).ok());
+  CHECK(exit_status_of(CLD_EXITED, 7) == ExitStatus{.code = 7});
+  CHECK(exit_status_of(CLD_KILLED, SIGTERM) == ExitStatus{.signal = SIGTERM});
+  CHECK(exit_status_of(CLD_DUMPED, SIGSEGV) == ExitStatus{.signal = SIGSEGV});
+}
+
+TEST_CASE("every deadly signal has a meaning, and a shell's codes have theirs", "[exit_status]") {
+  for (const int signal : {SIGKILL, SIGTERM, SIGINT, SIGQUIT, SIGHUP, SIGSEGV, SIGBUS, SIGABRT, SIGILL, SIGFPE, SIGTRAP,
+                           SIGSYS, SIGPIPE, SIGXCPU, SIGXFSZ}) {
+    CAPTURE(signal_name(signal));
+    CHECK_FALSE(hint({.signal = signal}).empty());
+  }
+  CHECK(hint({.code = 127}) == "the usual code of a shell that did not find a command");
+  CHECK(hint({.code = 137}) == "the usual code of a shell whose command was killed by SIGKILL");
+  CHECK(hint({.code = 73}) ==
+        "its work is done, but something of it could not be written; a restart would do it all again");
+  CHECK(hint({.code = 3}).empty());
+  CHECK(hint({.code = 255}).empty());
+}
+
+TEST_CASE("exit codes in files and events are torchrun's", "[exit_status]") {
+  CHECK(torchrun_code({.code = 3}) == 3);
+  CHECK(torchrun_code({.signal = SIGKILL}) == -9);
+  CHECK(torchrun_code({.start_error = ENOENT}) == 1);
+}
+
+TEST_CASE("the report is one screen, whatever happened", "[failure_report]") {
+  setenv("TZ", "UTC", 1);
+  tzset();
+  const std::string all = segfault_with_others() + out_of_memory_kill() + not_started() + recorded_error() +
+                          printed_error() + long_error() + wild_lines() + hung();
+  CHECK(test::matches_golden(DDPRUN_SOURCE_DIR "/tests/agent/testdata/reports.txt", all));
+}
+
+TEST_CASE("a thousand ranks that failed in consequence fill a few lines, not a screen", "[failure_report]") {
+  FailureReport report{{1, 0, 0, 0, {.code = 1}}, "", "h", "p"};
+  for (int rank = 1; rank <= 1000; ++rank) report.others.push_back({rank, {.code = 1}});
+  CHECK(to_text(report).find("  afterwards: ranks 1-1000 exited with code 1\n") != std::string::npos);
+  report.others.clear();
+  for (int rank = 1; rank <= 1000; ++rank) report.others.push_back({rank, {.code = 1 + rank % 100}});
+  CHECK(to_text(report).size() < 2000);
+}
+
+TEST_CASE("a restart is told in one line that says who failed, how and how late", "[failure_report]") {
+  CHECK(headline({2, 0, 1, 5, {.signal = SIGKILL}}, 3210ms) ==
+        "rank 5 (local rank 1) was killed by SIGKILL, 3.2 s into round 2");
+  CHECK(headline({2, 0, 1, 5, {.start_error = ENOENT}}, 0ms) ==
+        "rank 5 (local rank 1) could not be started (No such file or directory) in round 2");
+}

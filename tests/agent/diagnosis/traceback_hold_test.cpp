@@ -1,0 +1,76 @@
+#include "agent/diagnosis/traceback_hold.h"
+
+#include "agent/diagnosis/failure_report.h"
+#include "tests/support/catch.h"
+
+using namespace ddprun;
+
+namespace {
+
+const std::string kTraceback =
+    "Traceback (most recent call last):\n  File \"t.py\", line 1, in f\nNameError: name 'x'\n";
+const std::string kSyntax = "  File \"t.py\", line 3\n    f(\n     ^\nSyntaxError: '(' was never closed\n";
+
+// What comes out of it in pieces of so many bytes.
+std::string shown(TracebackHold& hold, const std::string& text, std::size_t piece) {
+  std::string out;
+  for (std::size_t at = 0; at < text.size(); at += piece) out += hold.take(text.substr(at, piece));
+  return out;
+}
+
+}  // namespace
+
+TEST_CASE("a traceback is held from its first line on, whatever pieces it comes in", "[traceback_hold]") {
+  for (const std::string mark : {"", "[rank0]: ", "[rank117]: "})
+    for (const std::string& traceback : {mark + kTraceback, mark + kSyntax})
+      for (std::size_t piece = 1; piece < 40; ++piece) {
+        TracebackHold hold;
+        CAPTURE(traceback, piece);
+        CHECK(shown(hold, "a step\n\n  two\n" + traceback, piece) == "a step\n\n  two\n");
+        CHECK(hold.holds_traceback());
+        CHECK(hold.take("more of it\n").empty());
+        CHECK(hold.release() == traceback + "more of it\n");
+        CHECK_FALSE(hold.holds());
+        CHECK(hold.take("on it goes\n") == "on it goes\n");
+        CHECK(hold.take(kTraceback).empty());  // the next one, too
+      }
+}
+
+TEST_CASE("what is none passes as it is, and what may become one waits for its next bytes", "[traceback_hold]") {
+  const std::string text =
+      "Traceback of none\n in a line Traceback (most recent call last):\n  Filed\n[rank]: x\n[rank3] y\n[r\n 100%|##| "
+      "3/3\r";
+  for (std::size_t piece = 1; piece < 40; ++piece) {
+    TracebackHold hold;
+    CHECK(shown(hold, text, piece) + hold.release() == text);
+    CHECK_FALSE(hold.holds_traceback());
+  }
+  TracebackHold hold;
+  CHECK(hold.take("done. Trace") == "done. Trace");
+  CHECK(hold.take("back (most recent call last):\nTrace") == "back (most recent call last):\n");
+  CHECK(hold.holds());
+  CHECK_FALSE(hold.holds_traceback());
+  CHECK(hold.take("d\n") == "Traced\n");
+  CHECK(hold.take("Trac").empty());
+  CHECK(hold.release() == "Trac");  // waited for long enough: no line begins here any more
+  CHECK(hold.take("eback (most recent call last):\n") == "eback (most recent call last):\n");
+}
+
+TEST_CASE("whoever writes more than a traceback has is not held", "[traceback_hold]") {
+  TracebackHold hold;
+  std::string out = hold.take(kTraceback);
+  const std::string line(999, 'x');
+  for (int i = 0; i < 100; ++i) out += hold.take(line + "\n");
+  CHECK_FALSE(hold.holds());
+  CHECK(out.size() == kTraceback.size() + 100'000);
+}
+
+TEST_CASE("a report quotes a text whose lines it has, whichever rank's they are", "[traceback_hold]") {
+  const std::string report =
+      "ddprun: the job failed: rank 5.\n  the last lines of its stderr:\n    | [rank5]: a\n    | b\n";
+  CHECK(quotes(report, "[rank3]: a\n[rank3]: b\n"));
+  CHECK(quotes(report, "b\n\n"));
+  CHECK_FALSE(quotes(report, "a\nc\n"));
+  CHECK_FALSE(quotes(report, "ddprun: the job failed: rank 5.\n"));
+  CHECK_FALSE(quotes("", "a\n"));
+}

@@ -1,0 +1,78 @@
+#include "agent/logs/log_pipe.h"
+
+#include <fcntl.h>
+#include <poll.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include <functional>
+#include <map>
+
+#include "tests/support/catch.h"
+
+using namespace ddprun;
+using namespace std::chrono_literals;
+
+namespace {
+
+// Whether somebody may still read what is written there.
+bool has_reader(const Fd& pipe) {
+  pollfd state{pipe.get(), 0, 0};
+  return poll(&state, 1, 0) == 0;
+}
+
+// What comes to a terminal that is our stderr meanwhile.
+std::string on_a_terminal(const std::function<void(LogPipes&)>& say) {
+  const Fd master(posix_openpt(O_RDWR | O_NOCTTY | O_CLOEXEC));
+  REQUIRE((master && grantpt(master.get()) == 0 && unlockpt(master.get()) == 0));
+  const Fd before(fcntl(STDERR_FILENO, F_DUPFD_CLOEXEC, 10)), slave(open(ptsname(master.get()), O_RDWR | O_NOCTTY));
+  REQUIRE(dup2(slave.get(), STDERR_FILENO) == STDERR_FILENO);
+  {
+    LogPipes logs;
+    say(logs);
+    logs.drain(10s);
+  }
+  dup2(before.get(), STDERR_FILENO);
+  std::string text;
+  char piece[4096];
+  for (pollfd ready{master.get(), POLLIN, 0}; poll(&ready, 1, 0) == 1 && (ready.revents & POLLIN);) {
+    const ssize_t size = read(master.get(), piece, sizeof piece);
+    if (size <= 0) break;
+    text.append(piece, static_cast<std::size_t>(size));
+  }
+  return text;
+}
+
+}  // namespace
+
+TEST_CASE("the thread of the logs has let go of everything when they are gone", "[log_pipe]") {
+  for (int i = 0; i < 50; ++i) {
+    Fd pipe;
+    {
+      LogPipes logs;
+      pipe = logs.open({.console_fd = -1});
+      REQUIRE(has_reader(pipe));
+    }
+    REQUIRE_FALSE(has_reader(pipe));
+  }
+}
+
+TEST_CASE("nothing that a peer, a file or a worker wrote acts on the terminal when the agent speaks of it",
+          "[log_pipe]") {
+  const std::string acts =
+      "host\x1b]0;title\x07 \xc2\x9b"
+      "31m \x9b"
+      "1m";
+  const std::string shown = R"(host\x1b]0;title\x07 \xc2\x9b31m \x9b1m)";
+  const std::map<std::string, std::function<void(LogPipes&)>> ways{
+      {"print", [&](LogPipes& logs) { logs.print(acts); }},
+      {"print_lines", [&](LogPipes& logs) { logs.print_lines(acts + "\n"); }},
+      {"warn", [&](LogPipes& logs) { logs.warn(acts); }},
+      {"show", [&](LogPipes& logs) { logs.show(acts); }}};
+  for (const auto& [way, say] : ways) {
+    const std::string text = on_a_terminal(say);
+    CAPTURE(way);
+    CHECK(text.find(shown) != std::string::npos);
+    for (const char* bad : {"\x1b]", "\x07", "\xc2\x9b", " \x9b"}) CHECK(text.find(bad) == std::string::npos);
+  }
+}

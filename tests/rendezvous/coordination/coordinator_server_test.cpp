@@ -1,0 +1,526 @@
+#include "rendezvous/coordination/coordinator_server.h"
+
+#include <unistd.h>
+
+#include <deque>
+#include <functional>
+#include <future>
+#include <memory>
+#include <mutex>
+#include <set>
+#include <stdexcept>
+#include <utility>
+
+#include "rendezvous/coordination/calls.h"
+#include "rendezvous/coordination/coordinator_client.h"
+#include "tests/rendezvous/store/raw_peer.h"
+#include "tests/support/catch.h"
+#include "tests/support/command.h"
+
+using namespace ddprun;
+using namespace ddprun::test;
+using namespace std::chrono_literals;
+
+namespace {
+
+constexpr auto kLimit = 20s;
+const Fingerprint kJob{kControlProtocol, "1.0", "2", "train"};
+
+PeerTrust trust(const std::string& name, const std::string& token = "") {
+  Credentials credentials;
+  if (!token.empty()) credentials = std::get<Token>(Token::parse(token));
+  return {std::make_shared<TlsContext>(std::move(credentials), "my-job"), make_identity(name, "my-job"), {}};
+}
+
+// The server, and a port that it got.
+struct Place {
+  explicit Place(const RoundPolicy& policy, Duration lease = kLease, const std::string& token = "",
+                 std::uint16_t wanted = 0) {
+    const Listening listening = open_listener("127.0.0.1", wanted);
+    port = listening.port;
+    server = std::make_unique<CoordinatorServer>(CoordinatorServer::Options{.listening = listening,
+                                                                            .trust = trust("coordinator", token),
+                                                                            .fingerprint = kJob,
+                                                                            .policy = policy,
+                                                                            .lease = lease,
+                                                                            .log = [](const std::string&) {}});
+    server->lead();
+  }
+
+  std::uint16_t port;
+  std::unique_ptr<CoordinatorServer> server;
+};
+
+// An agent without workers: says what a test wants it to say, and keeps what it hears. Its own listener shows that it
+// lives, as an agent's does.
+class Agent {
+ public:
+  explicit Agent(const Place& place, const std::string& name = "node", Fingerprint job = kJob,
+                 const std::string& token = "")
+      : listening_(open_listener("127.0.0.1", 0)), name_(name) {
+    client_ = std::make_unique<CoordinatorClient>(
+        io_,
+        CoordinatorClient::Options{
+            {{"localhost", place.port}}, trust(name, token), Hello{std::move(job), listening_.port, {}}},
+        CoordinatorClient::Hooks{[](const Welcome&) {}, [this](const ToAgent& message) { keep(message); },
+                                 [](const Elsewhere&) {}, [this] { isolated_ = true; },
+                                 [this](const CoordinatorClient::Trouble& trouble) { trouble_ = trouble.why; }});
+  }
+  ~Agent() { vanish(); }
+
+  template <class Done>
+  bool until(Done done) {
+    for (const auto end = Clock::now() + kLimit; !done();) {
+      if (Clock::now() > end) return false;
+      io_.restart();
+      io_.run_for(2ms);
+    }
+    return true;
+  }
+
+  // The next message, which must be of that kind.
+  template <class T>
+  T hear() {
+    INFO(name_ << " hears; last trouble: " << trouble_);
+    REQUIRE(until([&] { return !heard_.empty(); }));
+    const ToAgent message = heard_.front();
+    heard_.pop_front();
+    INFO(encode(message));
+    REQUIRE(std::holds_alternative<T>(message));
+    return std::get<T>(message);
+  }
+
+  Agent& join(int workers = 1) {
+    REQUIRE(until([&] { return client_->connected(); }));
+    say(NodeReady{0, {.workers = workers, .port = 1000, .name = name_}});
+    return *this;
+  }
+  void say(const FromAgent& message) { REQUIRE(client_->send(message)); }
+  void idle(Duration time) {
+    io_.restart();
+    io_.run_for(time);
+  }
+
+  // As a process that dies: its connection and its listener are closed.
+  void vanish() {
+    client_.reset();
+    if (listening_.fd >= 0) close(std::exchange(listening_.fd, -1));
+    idle(1ms);
+  }
+  void hang_up() { client_.reset(); }  // it lives, and does not come back
+
+  const std::optional<Attendance>& attendance() const { return attendance_; }
+  bool has_heard_nothing() const { return heard_.empty(); }
+  bool isolated() const { return isolated_; }
+  const std::string& trouble() const { return trouble_; }
+  bool connected() const { return client_->connected(); }
+
+ private:
+  void keep(const ToAgent& message) {
+    if (const auto* answer = std::get_if<HeartbeatAnswer>(&message))
+      attendance_ = answer->attendance;
+    else if (const auto* record = std::get_if<KeepRecord>(&message))
+      record_ = record->record;
+    else
+      heard_.push_back(message);
+  }
+
+  asio::io_context io_;
+  Listening listening_;
+  std::string name_;
+  std::deque<ToAgent> heard_;
+  std::optional<Attendance> attendance_;
+  std::optional<Round> record_;
+  bool isolated_ = false;
+  std::string trouble_;
+  std::unique_ptr<CoordinatorClient> client_;
+};
+
+RoundPolicy nodes(int least, int most) { return {.nodes_min = least, .nodes_max = most}; }
+
+}  // namespace
+
+// The look-up ends once the client has complained of it.
+TEST_CASE("an agent joins however long the look-up of the coordinator's name takes", "[control]") {
+  Place place(nodes(1, 1));
+  const auto complained = std::make_shared<std::promise<void>>();
+  const auto look_up = [wait = complained->get_future().share()](const std::string&) {
+    wait.wait_for(kLimit);
+    return LookUp{.addresses = numeric_addresses("127.0.0.1")};
+  };
+  asio::io_context io;
+  std::vector<std::string> troubles;
+  CoordinatorClient client(io,
+                           {.places = {{"node0.cluster", place.port}},
+                            .trust = trust("node"),
+                            .hello = {kJob, 1, {}},
+                            .names = std::make_shared<Resolver>(io, look_up)},
+                           {[](const Welcome&) {}, [](const ToAgent&) {}, [](const Elsewhere&) {}, [] {},
+                            [&](const CoordinatorClient::Trouble& trouble) {
+                              if (troubles.empty()) complained->set_value();
+                              troubles.push_back(trouble.why);
+                            }});
+  for (const auto end = Clock::now() + kLimit; !client.connected() && Clock::now() < end;) io.run_for(10ms);
+  CHECK(client.connected());
+  REQUIRE(troubles.size() == 1);
+  CHECK_THAT(troubles.front(), Catch::Contains("node0.cluster:" + std::to_string(place.port)) &&
+                                   Catch::Contains("no name server has answered"));
+}
+
+TEST_CASE("agents meet at the coordinator, get their seats, and end together", "[control]") {
+  const std::string token = GENERATE("", "0123456789abcdef0123456789abcdef");
+  Place place(nodes(2, 2), kLease, token);
+  Agent one(place, "one", kJob, token), two(place, "two", kJob, token);
+  one.join(3);
+  two.join(2);
+  const Seat first = one.hear<TakeSeat>().seat, second = two.hear<TakeSeat>().seat;
+  CHECK(first.world_size == 5);
+  CHECK(first.first_rank + second.first_rank == (first.first_rank ? 2 : 3));
+  CHECK(first.master_host == "127.0.0.1");
+  one.say(NodeConfirmed{0, 1});
+  two.say(NodeConfirmed{0, 1});
+  CHECK(one.hear<StartRound>().round == 1);
+  CHECK(two.hear<StartRound>().round == 1);
+  one.say(NodeDone{0, 1});
+  two.say(NodeDone{0, 1});
+  CHECK(one.hear<EndJob>().outcome.verdict == Verdict::success);
+  CHECK(two.hear<EndJob>().outcome.verdict == Verdict::success);
+  CHECK_FALSE(place.server->wait_until_left(10ms));
+  one.vanish();
+  two.vanish();
+  CHECK(place.server->wait_until_left(kLimit));
+}
+
+TEST_CASE("a late agent finds the coordinator once it is there", "[control]") {
+  const Listening reserved = open_listener("127.0.0.1", 0);
+  close(reserved.fd);
+  Place nobody(nodes(1, 1));
+  nobody.port = reserved.port;
+  Agent agent(nobody);
+  REQUIRE(agent.until([&] { return !agent.trouble().empty(); }));
+  CHECK(agent.trouble() == "localhost:" + std::to_string(reserved.port) + ": Connection refused");
+  const Place there(nodes(1, 1), kLease, "", reserved.port);
+  agent.join();
+  agent.hear<TakeSeat>();
+}
+
+TEST_CASE("an agent of another job's kind is told the difference", "[control]") {
+  Place place(nodes(1, 1));
+  Agent other(place, "other", {kControlProtocol, "1.0", "3", "train"});
+  const Outcome outcome = other.hear<EndJob>().outcome;
+  CHECK(outcome.verdict == Verdict::refused);
+  CHECK(outcome.reason == "--nnodes is 3 here and 2 in the job; start every node with the same one");
+}
+
+TEST_CASE("without the token nobody joins, and the agent is told so", "[control]") {
+  Place place(nodes(1, 1), kLease, "0123456789abcdef0123456789abcdef");
+  Agent stranger(place, "stranger", kJob, GENERATE("", "f123456789abcdef0123456789abcdef"));
+  REQUIRE(stranger.until([&] { return !stranger.trouble().empty(); }));
+  CHECK_FALSE(stranger.connected());
+}
+
+TEST_CASE("an agent that dies is missed at once, and the others go on without its workers", "[control]") {
+  const std::string token = GENERATE("", "0123456789abcdef0123456789abcdef");
+  Place place(nodes(1, 2), 60s, token);
+  Agent one(place, "one", kJob, token), two(place, "two", kJob, token);
+  one.join();
+  two.join();
+  one.hear<TakeSeat>();
+  two.hear<TakeSeat>();
+  two.vanish();
+  CHECK(one.hear<EndRound>().reason == "two (127.0.0.1) was lost: the other side closed the connection");
+  const auto before = Clock::now();
+  one.say(NodeReady{0, {.name = "one"}});
+  CHECK(one.hear<TakeSeat>().seat.group_world_size == 1);
+  CHECK(Clock::now() - before < 10s);  // not the fence of 61 s: nobody listens any more at its port
+}
+
+TEST_CASE("an agent that hangs up and lives on is waited for until its lease is over", "[control]") {
+  Place place(nodes(1, 2), 1500ms);
+  Agent one(place, "one"), two(place, "two");
+  one.join();
+  two.join();
+  one.hear<TakeSeat>();
+  two.hear<TakeSeat>();
+  const auto last_heard = Clock::now();
+  two.hang_up();
+  one.hear<EndRound>();
+  one.say(NodeReady{0, {.name = "one"}});
+  CHECK(one.hear<TakeSeat>().seat.group_world_size == 1);
+  CHECK(Clock::now() - last_heard >= 1s);
+}
+
+TEST_CASE("silence for the lease loses a node, and isolates its agent", "[control]") {
+  Place place(nodes(1, 2), 2s);
+  Agent one(place, "one"), two(place, "two");
+  one.join();
+  two.join();
+  one.hear<TakeSeat>();
+  two.hear<TakeSeat>();  // from here on its loop stands still
+  CHECK(one.hear<EndRound>().reason == "two (127.0.0.1) was lost: nothing was heard of it for 2 s");
+  REQUIRE(two.until([&] { return two.isolated(); }));
+  REQUIRE(two.until([&] { return two.connected(); }));  // it is back
+  two.say(NodeBack{0, 1, {.name = "two"}});
+  CHECK(two.hear<EndRound>().round == 1);
+  CHECK_FALSE(one.isolated());
+}
+
+TEST_CASE("who waits is told how many are there", "[control]") {
+  Place place(nodes(3, 3), 2s);
+  Agent one(place, "one"), two(place, "two");
+  one.join(4);
+  two.join(4);
+  REQUIRE(one.until([&] { return one.attendance() && one.attendance()->nodes == 2; }));  // by its heartbeats
+  CHECK(one.attendance()->nodes_wanted == 3);
+  CHECK(one.attendance()->workers == 8);
+}
+
+TEST_CASE("a word of the one who failed reaches all", "[control]") {
+  Place place(nodes(2, 2));
+  Agent one(place, "one"), two(place, "two");
+  one.join();
+  two.join();
+  one.hear<TakeSeat>();
+  two.hear<TakeSeat>();
+  one.say(FailureWords{"rank 0 died"});
+  CHECK(two.hear<FailureWords>().text == "rank 0 died");
+}
+
+TEST_CASE("who does not say hello, or speaks no language, is dropped", "[control]") {
+  Place place(nodes(1, 1));
+  RawPeer peer(place.port);
+  peer.send(encode(Greeting{PeerRole::client, make_identity("stranger", "my-job")}));
+  peer.send(framed(GENERATE("{\"type\":\"done\",\"round\":1}", "nonsense", "[]")));
+  CHECK(peer.closed_within(kLimit));
+}
+
+namespace {
+
+Round record_of(int number, int term) {
+  return {.number = number, .nodes = {{.id = 1}}, .term = term, .coordinator = 1};
+}
+
+// An agent's control port that does not lead.
+struct Port {
+  explicit Port(std::function<Vote(const VoteRequest&)> vote = {}, std::function<void(int term)> called = {}) {
+    const Listening listening = open_listener("127.0.0.1", 0);
+    place = {"127.0.0.1", listening.port};
+    server = std::make_unique<CoordinatorServer>(CoordinatorServer::Options{
+        .listening = listening,
+        .trust = trust("agent"),
+        .fingerprint = kJob,
+        .policy = nodes(1, 3),
+        .self = 1,
+        .log = [](const std::string&) {},
+        .on_vote_request = [vote](const VoteRequest& request, const auto& answer) { answer(vote(request)); },
+        .on_call = [called](const CoordinatorCall& call, const ControlAddress&) { called(call.term); }});
+  }
+
+  ControlAddress place;
+  std::unique_ptr<CoordinatorServer> server;
+};
+
+// What a client at these places is told first.
+struct Seeker {
+  Seeker(const ControlAddress& place, const RecordId& record, NodeId instead_of = 0) {
+    Hello hello{kJob, 1, record, instead_of};
+    const PeerTrust own = trust("seeker");
+    id = own.own.instance;
+    client = std::make_unique<CoordinatorClient>(
+        io, CoordinatorClient::Options{{place}, own, hello},
+        CoordinatorClient::Hooks{[this](const Welcome& m) { welcome = m; }, [](const ToAgent&) {},
+                                 [this](const Elsewhere& m) { elsewhere = m; }, [] {},
+                                 [](const CoordinatorClient::Trouble&) {}});
+  }
+  template <class Done>
+  bool until(Done done) {
+    for (const auto end = Clock::now() + kLimit; !done() && Clock::now() < end;) {
+      io.restart();
+      io.run_for(2ms);
+    }
+    return done();
+  }
+
+  asio::io_context io;
+  NodeId id = 0;
+  std::optional<Welcome> welcome;
+  std::optional<Elsewhere> elsewhere;
+  std::unique_ptr<CoordinatorClient> client;
+};
+
+}  // namespace
+
+TEST_CASE("who looks for the coordinator at another agent is told where it is", "[control]") {
+  const Place place(nodes(1, 1));
+  const Port port;
+  port.server->refer_to(3, ControlAddress{"127.0.0.1", place.port});
+  Seeker seeker(port.place, {});
+  REQUIRE(seeker.until([&] { return seeker.elsewhere.has_value(); }));
+  CHECK(seeker.elsewhere->term == 3);
+  seeker.client->go_to(*seeker.elsewhere->coordinator);
+  CHECK(seeker.until([&] { return seeker.welcome.has_value(); }));
+  CHECK(seeker.client->coordinator()->port == place.port);
+}
+
+TEST_CASE("two agents that name each other do not keep who asks them running", "[control]") {
+  const Port one, other;
+  one.server->refer_to(3, other.place);
+  other.server->refer_to(3, one.place);
+  Seeker seeker(one.place, {});
+  int referrals = 0;
+  const auto follow = [&] {
+    if (const auto told = std::exchange(seeker.elsewhere, std::nullopt)) {
+      ++referrals;
+      seeker.client->be_referred_to(*told->coordinator);
+    }
+    return referrals;
+  };
+  CHECK(seeker.until([&] { return follow() >= 4; }));
+  for (const auto end = Clock::now() + 300ms; Clock::now() < end; follow()) {
+    seeker.io.restart();
+    seeker.io.run_for(2ms);
+  }
+  CHECK(referrals < 10);
+}
+
+TEST_CASE("who knows less of the job than an agent does not coordinate it any longer", "[control]") {
+  const Port port;
+  port.server->lead({1, record_of(3, 0), Clock::now()}, Clock::now());
+  Seeker newcomer({"localhost", port.place.port}, {});
+  REQUIRE(newcomer.until([&] { return newcomer.welcome.has_value(); }));
+  Seeker survivor({"localhost", port.place.port}, {2, 7});
+  REQUIRE(survivor.until([&] { return survivor.elsewhere.has_value(); }));
+  CHECK_FALSE(survivor.welcome);
+  CHECK(newcomer.until([&] { return newcomer.elsewhere.has_value(); }));
+}
+
+TEST_CASE("a coordinator that begins a job waits while an agent of another round looks for it", "[control]") {
+  const Place place(nodes(1, 1));
+  Seeker survivor({"localhost", place.port}, {2, 7});
+  REQUIRE(survivor.until([&] { return survivor.elsewhere.has_value(); }));
+  Agent newcomer(place);
+  newcomer.join();
+  REQUIRE(newcomer.until([&] { return newcomer.attendance().has_value(); }));
+  CHECK(newcomer.has_heard_nothing());
+  Seeker anew({"localhost", place.port}, {}, survivor.id);
+  CHECK(newcomer.hear<TakeSeat>().seat.round == 8);
+}
+
+TEST_CASE("whoever refuses to be asked for a vote, or is another agent by now, is dead", "[control]") {
+  const Port port([](const VoteRequest& request) { return Vote{request.term, true, {}, 5}; });
+  Round record = record_of(4, 1);
+  record.nodes.push_back({.id = 2, .first_rank = 1, .control = port.place});  // it has started again
+  record.nodes.push_back({.id = 3, .first_rank = 2, .control = {"127.0.0.1", 1}});
+  asio::io_context io;
+  std::set<NodeId> dead;
+  Calls calls(
+      io, std::make_shared<Resolver>(io), trust("candidate"), [](NodeId, const Vote&) { FAIL("the dead do not vote"); },
+      [&](NodeId node) { dead.insert(node); });
+  calls.ask({5, 1, std::make_shared<const Round>(record)});
+  for (const auto end = Clock::now() + kLimit; dead.size() < 2 && Clock::now() < end;) {
+    io.restart();
+    io.run_for(2ms);
+  }
+  CHECK(dead == std::set<NodeId>{2, 3});
+}
+
+TEST_CASE("an internal error ends the coordinator, and its agents look for another one", "[control]") {
+  bool failed = false;
+  const Port port({}, [&](int) {
+    if (!std::exchange(failed, true)) throw std::out_of_range("a bug");
+  });
+  port.server->lead();
+  Seeker agent({"localhost", port.place.port}, {});
+  REQUIRE(agent.until([&] { return agent.welcome.has_value(); }));
+  Calls calls(agent.io, std::make_shared<Resolver>(agent.io), trust("candidate"), [](NodeId, const Vote&) {});
+  calls.call({5, 4711}, {port.place});
+  CHECK(agent.until([&] { return agent.elsewhere.has_value(); }));
+  Seeker newcomer({"localhost", port.place.port}, {});
+  CHECK(newcomer.until([&] { return newcomer.elsewhere.has_value(); }));
+  CHECK_FALSE(newcomer.welcome);
+}
+
+TEST_CASE("a candidate asks the agents of its record, and calls them once it is elected", "[control]") {
+  std::mutex mutex;
+  std::vector<int> asked, called;
+  const auto note = [&](std::vector<int>& list, int term) {
+    const std::lock_guard lock(mutex);
+    list.push_back(term);
+  };
+  const Port port(
+      [&](const VoteRequest& request) {
+        note(asked, request.record->number);
+        return Vote{request.term, true, {}, 2};
+      },
+      [&](int term) { note(called, term); });
+  Round record = record_of(4, 1);
+  record.nodes.push_back({.id = 2, .first_rank = 1, .control = port.place});
+  record.nodes.push_back({.id = 3, .first_rank = 2, .control = {"127.0.0.1", 1}});  // nobody is there
+  asio::io_context io;
+  std::vector<NodeId> voters;
+  Calls calls(io, std::make_shared<Resolver>(io), trust("candidate"), [&](NodeId voter, const Vote& vote) {
+    if (vote.granted && vote.term == 5) voters.push_back(voter);
+  });
+  const auto until = [&](auto done) {
+    for (const auto end = Clock::now() + kLimit; !done() && Clock::now() < end;) {
+      io.restart();
+      io.run_for(2ms);
+    }
+    return done();
+  };
+  calls.ask({5, 1, std::make_shared<const Round>(record)});
+  REQUIRE(until([&] { return !voters.empty(); }));
+  CHECK(voters == std::vector<NodeId>{2});
+  calls.call({5, 4711}, {});
+  CHECK(until([&] {
+    const std::lock_guard lock(mutex);
+    return called == std::vector<int>{5};
+  }));
+  CHECK(asked == std::vector<int>{4});
+}
+
+TEST_CASE("a candidate asks the record's heirs first, and the others by the record's id alone", "[control]") {
+  std::mutex mutex;
+  std::size_t heirs = 0, others = 0, whole_to_others = 0;
+  const auto voter = [&](std::size_t& asked, std::size_t& whole) {
+    return [&](const VoteRequest& request) {
+      const std::lock_guard lock(mutex);
+      ++asked;
+      whole += !request.record->nodes.empty();
+      return Vote{request.term, true, {}, 2};
+    };
+  };
+  std::size_t whole_to_heirs = 0;
+  const Port heir(voter(heirs, whole_to_heirs)), other(voter(others, whole_to_others));
+  Round record = record_of(4, 1);
+  for (NodeId id = 2; id <= kHeirs + 2; ++id)
+    record.nodes.push_back({.id = 2, .control = id <= kHeirs ? heir.place : other.place});
+  asio::io_context io;
+  Calls calls(io, std::make_shared<Resolver>(io), trust("candidate"), [](NodeId, const Vote&) {});
+  calls.ask({5, 1, std::make_shared<const Round>(record)});
+  const auto asked = [&] {
+    const std::lock_guard lock(mutex);
+    return others == 2;
+  };
+  for (const auto end = Clock::now() + kLimit; !asked() && Clock::now() < end;) {
+    io.restart();
+    io.run_for(2ms);
+  }
+  const std::lock_guard lock(mutex);
+  CHECK(others == 2);
+  CHECK(whole_to_others == 0);
+  CHECK(heirs > 0);  // half of them, or as many as answer in a moment
+  CHECK(whole_to_heirs == heirs);
+}
+
+TEST_CASE("an elected coordinator goes on with who comes to it", "[control]") {
+  const Port port;
+  Seeker seeker(port.place, {0, 3});
+  Round record = record_of(3, 0);
+  record.nodes.front().id = 99;  // was lost
+  record.coordinator = 99;
+  record.nodes.push_back({.id = 98, .first_rank = 1});
+  port.server->lead({1, record, Clock::now()}, Clock::now());
+  REQUIRE(seeker.until([&] { return seeker.welcome.has_value(); }));
+  CHECK(seeker.welcome->term == 1);
+}

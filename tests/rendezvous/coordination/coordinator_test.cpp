@@ -1,0 +1,717 @@
+#include "rendezvous/coordination/coordinator.h"
+
+#include <algorithm>
+#include <csignal>
+
+#include "tests/support/catch.h"
+
+using namespace ddprun;
+using namespace std::chrono_literals;
+
+namespace {
+
+const TimePoint t0{};
+
+NodeReady ready(NodeId node, int workers = 1, std::uint16_t port = 1000) {
+  return {node, {.workers = workers, .host = "host" + std::to_string(node), .port = port}};
+}
+
+NodeReady wishing(NodeId node, int rank) {
+  NodeReady message = ready(node);
+  message.offer.wished_rank = rank;
+  return message;
+}
+
+WorkerFailed failure(int round, ExitStatus status, NodeId node = 0) { return {{round, node, 0, 0, status}}; }
+
+NodeLost lost(NodeId node, TimePoint workers_until) { return {node, workers_until, "its connection was closed"}; }
+
+std::vector<NodeId> ids(const Round& round) {
+  std::vector<NodeId> out;
+  for (const RoundNode& node : round.nodes) out.push_back(node.id);
+  return out;
+}
+
+// A coordinator, and the time, which only grows.
+struct Job {
+  explicit Job(const RoundPolicy& policy) : coordinator(policy, t0) {}
+
+  std::vector<Order> on(const Message& message, Duration later = {}) { return coordinator.on(message, now += later); }
+
+  template <class T>
+  T only(const Message& message, Duration later = {}) {
+    const std::vector<Order> orders = on(message, later);
+    REQUIRE(orders.size() == 1);
+    REQUIRE(std::holds_alternative<T>(orders.front()));
+    return std::get<T>(orders.front());
+  }
+
+  // The round that these nodes form at once, running.
+  Round run(const std::vector<NodeId>& nodes) {
+    std::vector<Order> orders;
+    for (const NodeId node : nodes) orders = on(ready(node));
+    REQUIRE(orders.size() == 1);
+    return start(std::get<FormRound>(orders.front()).round);
+  }
+
+  Round start(const Round& round) {
+    for (const NodeId node : ids(round)) on(NodeConfirmed{node, round.number});
+    for (const NodeId node : ids(round)) on(NodeRunning{node, round.number});
+    return round;
+  }
+
+  TimePoint now = t0;
+  Coordinator coordinator;
+};
+
+RoundPolicy fixed(int nodes) { return {.nodes_min = nodes, .nodes_max = nodes}; }
+
+template <class T>
+bool has(const std::vector<Order>& orders) {
+  return std::any_of(orders.begin(), orders.end(), [](const Order& order) { return std::holds_alternative<T>(order); });
+}
+
+}  // namespace
+
+TEST_CASE("a job of one node forms its round at once", "[coordinator]") {
+  Job job({});
+  const Round round = job.only<FormRound>(ready(0, 4, 4711)).round;
+  CHECK(round.number == 1);
+  CHECK(round.world_size() == 4);
+  CHECK(round.master_host == "host0");
+  CHECK(round.master_port == 4711);
+  CHECK(round.ledger.counts == RestartCounts{});
+  CHECK(job.only<StartRound>(NodeConfirmed{0, 1}).round == 1);
+}
+
+TEST_CASE("a round waits for all nodes and adds up what each brings", "[coordinator]") {
+  Job job(fixed(3));
+  CHECK(job.on(ready(2, 4)).empty());
+  CHECK(job.on(ready(0, 1, 99)).empty());
+  const Round round = job.only<FormRound>(ready(1, 2)).round;
+  CHECK(round.world_size() == 7);
+  CHECK(ids(round) == std::vector<NodeId>{2, 0, 1});  // as they came
+  CHECK(round.master_host == "host2");
+  REQUIRE(round.find(1));
+  CHECK(round.find(1)->first_rank == 5);
+  CHECK(round.group_rank(1) == 2);
+}
+
+TEST_CASE("workers start when every node holds the record, not before", "[coordinator]") {
+  Job job(fixed(2));
+  job.on(ready(0));
+  job.only<FormRound>(ready(1));
+  CHECK(job.on(NodeConfirmed{1, 1}).empty());
+  CHECK(job.on(NodeConfirmed{1, 1}).empty());
+  CHECK(job.only<StartRound>(NodeConfirmed{0, 1}).round == 1);
+  CHECK(job.on(NodeConfirmed{0, 1}).empty());
+}
+
+TEST_CASE("a node that is lost before it has confirmed costs the round, and no worker was started", "[coordinator]") {
+  Job job({.nodes_min = 1, .nodes_max = 2});
+  job.on(ready(0));
+  job.only<FormRound>(ready(1));
+  job.on(NodeConfirmed{0, 1});
+  CHECK(job.only<EndRound>(lost(1, job.now + 6s)).round == 1);
+  CHECK(job.on(NodeConfirmed{1, 1}).empty());
+  CHECK(job.on(NodeGone{1}).empty());
+  const Round next = job.only<FormRound>(ready(0)).round;
+  CHECK(next.number == 2);
+  CHECK(ids(next) == std::vector<NodeId>{0});
+}
+
+TEST_CASE("the first round waits for the last call where more nodes may come", "[coordinator]") {
+  Job job({.nodes_min = 2, .nodes_max = 4, .last_call = 30s});
+  CHECK(job.on(ready(0)).empty());
+  CHECK(job.on(ready(1), 5s).empty());
+  CHECK(job.coordinator.next_deadline() == job.now + 30s);
+  CHECK(job.on(ready(2), 10s).empty());
+  CHECK(job.coordinator.next_deadline() == job.now + 20s);  // who comes does not make the others wait longer
+  CHECK(ids(job.only<FormRound>(CoordinatorTick{}, 20s).round).size() == 3);
+  SECTION("and not where all are there") {
+    Job full({.nodes_min = 1, .nodes_max = 2});
+    full.on(ready(0));
+    full.only<FormRound>(ready(1));
+  }
+}
+
+TEST_CASE("too few nodes in time end the job with the count and the remedy", "[coordinator]") {
+  Job job({.nodes_min = 2, .nodes_max = 2, .join_timeout = 60s});
+  job.on(ready(0));
+  CHECK(job.coordinator.next_deadline() == t0 + 60s);
+  CHECK(job.on(CoordinatorTick{}, 59s).empty());
+  const Outcome outcome = job.only<EndJob>(CoordinatorTick{}, 1s).outcome;
+  CHECK(outcome.verdict == Verdict::too_few_nodes);
+  CHECK(outcome.reason == "only 1 of 2 nodes were there in time (--rdzv-conf join_timeout=60)");
+}
+
+TEST_CASE("survivors of a lost node regroup at once, with their ranks closed up", "[coordinator]") {
+  Job job({.nodes_min = 2, .nodes_max = 3});
+  CHECK(ids(job.run({7, 5, 9})) == std::vector<NodeId>{7, 5, 9});
+  const EndRound end = job.only<EndRound>(lost(5, job.now + 6s));
+  CHECK_FALSE(end.planned);
+  CHECK(end.reason == "host5 was lost: its connection was closed");
+  job.on(ready(9));
+  CHECK(job.on(ready(7)).empty());  // its workers may live
+  CHECK(job.coordinator.attendance()->awaited == std::vector<std::string>{"host5"});
+  SECTION("until they are known to be dead") {
+    const Round round = job.only<FormRound>(NodeGone{5}).round;
+    CHECK(ids(round) == std::vector<NodeId>{7, 9});
+    CHECK(round.ledger.counts == RestartCounts{.lost_nodes = 1});
+    CHECK(seats(round)[1].restarts == 0);
+  }
+  SECTION("or their time is over") {
+    CHECK(job.on(CoordinatorTick{}, 5s).empty());
+    CHECK(job.coordinator.next_deadline() == job.now + 1s);
+    CHECK(ids(job.only<FormRound>(CoordinatorTick{}, 1s).round) == std::vector<NodeId>{7, 9});
+  }
+  SECTION("or it is back without them") {
+    CHECK(ids(job.only<FormRound>(ready(5)).round) == std::vector<NodeId>{7, 5, 9});
+  }
+}
+
+TEST_CASE("too few survivors wait for others, and a newcomer takes the lost one's place", "[coordinator]") {
+  Job job(fixed(2));
+  job.run({0, 1});
+  job.on(lost(1, job.now));
+  CHECK(job.on(ready(0)).empty());
+  CHECK(ids(job.only<FormRound>(ready(4), 100s).round) == std::vector<NodeId>{0, 4});
+}
+
+TEST_CASE("too few survivors end the job when nobody comes in time", "[coordinator]") {
+  Job job({.nodes_min = 2, .nodes_max = 2, .join_timeout = 60s});
+  job.run({0, 1});
+  job.on(lost(1, job.now), 1000s);
+  job.on(ready(0));
+  CHECK(job.on(CoordinatorTick{}, 59s).empty());
+  CHECK(job.only<EndJob>(CoordinatorTick{}, 1s).outcome.verdict == Verdict::too_few_left);
+}
+
+TEST_CASE("a coordinator that begins waits for who looks for another one, until it gives up or asks no more",
+          "[coordinator]") {
+  Job job(fixed(2));
+  CHECK(job.on(JobElsewhere{7, 4}).empty());
+  job.on(ready(0));
+  CHECK(job.on(ready(1)).empty());
+  SECTION("it gives up") { CHECK(job.only<FormRound>(JobAbandoned{7}).round.number == 5); }
+  SECTION("it asks no more") {
+    CHECK(job.coordinator.next_deadline() == t0 + kAsksAgainWithin);
+    CHECK(job.only<FormRound>(CoordinatorTick{}, kAsksAgainWithin).round.number == 5);
+  }
+}
+
+TEST_CASE("a job that had a round before asks to be started again where too few come", "[coordinator]") {
+  Job job({.nodes_min = 2, .nodes_max = 2, .join_timeout = 60s});
+  NodeReady survivor = ready(0);
+  survivor.offer.rounds = 3;
+  job.on(survivor);
+  CHECK(job.only<EndJob>(CoordinatorTick{}, 60s).outcome.verdict == Verdict::too_few_left);
+}
+
+TEST_CASE("a node that gave up its part comes as another one, and takes its own place", "[coordinator]") {
+  Job job({.nodes_min = 2, .nodes_max = 2, .fixed_ranks = true});
+  job.on(wishing(10, 0));
+  job.start(job.only<FormRound>(wishing(11, 1)).round);
+  CHECK(has<EndRound>(job.on(JobAbandoned{11})));
+  job.on(wishing(10, 0));
+  CHECK(ids(job.only<FormRound>(wishing(12, 1)).round) == std::vector<NodeId>{10, 12});
+}
+
+TEST_CASE("workers of another job's round of the same number are called back", "[coordinator]") {
+  Job job({.nodes_min = 1, .nodes_max = 2});
+  job.on(ready(0));
+  job.start(job.only<FormRound>(CoordinatorTick{}, 30s).round);
+  CHECK(job.only<Recall>(NodeBack{7, 1, ready(7).offer}).node == 7);
+}
+
+TEST_CASE("a node that joins ends the round politely and is in the next one", "[coordinator]") {
+  Job job({.nodes_min = 1, .nodes_max = 3});
+  job.on(ready(0));
+  job.start(job.only<FormRound>(CoordinatorTick{}, 30s).round);
+  const EndRound end = job.only<EndRound>(ready(1), 100s);
+  CHECK(end.planned);
+  CHECK(end.reason == "host1 joins");
+  const Round round = job.only<FormRound>(ready(0)).round;
+  CHECK(ids(round) == std::vector<NodeId>{0, 1});
+  CHECK(round.ledger.counts == RestartCounts{.resizes = 1});
+}
+
+TEST_CASE("a node too many is a spare, takes over when one is lost, and ends with the job", "[coordinator]") {
+  Job job({.nodes_min = 2, .nodes_max = 2});
+  job.run({0, 1});
+  CHECK(job.on(ready(2)).empty());
+  SECTION("needed") {
+    job.only<EndRound>(lost(0, job.now));
+    job.on(NodeGone{0});
+    CHECK(ids(job.only<FormRound>(ready(1)).round) == std::vector<NodeId>{1, 2});
+  }
+  SECTION("not needed") {
+    job.on(NodeDone{0, 1});
+    CHECK(job.only<EndJob>(NodeDone{1, 1}).outcome.verdict == Verdict::success);
+  }
+}
+
+TEST_CASE("a node that leaves is let go when its workers are gone, where enough others stay", "[coordinator]") {
+  Job job({.nodes_min = 2, .nodes_max = 3});
+  job.run({0, 1, 2});
+  const EndRound end = job.only<EndRound>(NodeLeaves{1, SIGTERM});
+  CHECK(end.planned);
+  CHECK(end.reason == "host1 leaves");
+  CHECK(job.on(NodeLeaves{1, SIGTERM}).empty());
+  job.on(ready(0));
+  job.on(ready(2));
+  const std::vector<Order> orders = job.on(ready(1));
+  REQUIRE(orders.size() == 2);
+  const auto& dismissed = std::get<Dismiss>(orders[0]);
+  CHECK(dismissed.node == 1);
+  CHECK(dismissed.outcome.verdict == Verdict::interrupted);
+  CHECK(dismissed.outcome.signal == SIGTERM);
+  CHECK(ids(std::get<FormRound>(orders[1]).round) == std::vector<NodeId>{0, 2});
+}
+
+TEST_CASE("a node that was out of reach is told that its round is over, and is waited for", "[coordinator]") {
+  Job job({.nodes_min = 1, .nodes_max = 2});
+  job.run({0, 1});
+  job.on(lost(1, job.now + 6s));
+  job.on(ready(0));
+  const Recall recall = job.only<Recall>(NodeBack{1, 1, ready(1).offer});
+  CHECK(recall.node == 1);
+  CHECK(recall.round == 1);
+  CHECK(job.on(CoordinatorTick{}, 7s).empty());  // its workers live: the fence is its own word now
+  CHECK(ids(job.only<FormRound>(ready(1)).round) == std::vector<NodeId>{0, 1});
+}
+
+TEST_CASE("a node whose rank went to another while it was away is let go once its workers are gone", "[coordinator]") {
+  Job job({.nodes_min = 2, .nodes_max = 2, .fixed_ranks = true});
+  job.on(wishing(0, 0));
+  job.start(job.only<FormRound>(wishing(1, 1)).round);
+  job.on(lost(1, job.now + 6s));
+  job.on(wishing(0, 0));
+  job.on(wishing(2, 1));  // in its place
+  job.only<Recall>(NodeBack{1, 1, wishing(1, 1).offer});
+  CHECK(job.on(CoordinatorTick{}, 7s).empty());
+  const std::vector<Order> orders = job.on(wishing(1, 1));
+  REQUIRE(orders.size() == 2);
+  CHECK(std::get<Dismiss>(orders[0]).outcome.verdict == Verdict::refused);
+  CHECK(ids(std::get<FormRound>(orders[1]).round) == std::vector<NodeId>{0, 2});
+}
+
+TEST_CASE("a node that leaves ends the job where too few would stay", "[coordinator]") {
+  Job job({.nodes_min = 2, .nodes_max = 3});
+  job.on(ready(0));
+  job.on(ready(1));
+  job.start(job.only<FormRound>(CoordinatorTick{}, 30s).round);
+  const Outcome outcome = job.only<EndJob>(NodeLeaves{1, SIGTERM}).outcome;
+  CHECK(outcome.verdict == Verdict::interrupted);
+  CHECK(outcome.signal == SIGTERM);
+}
+
+TEST_CASE("Ctrl-C on any node ends the job for all", "[coordinator]") {
+  Job job({.nodes_min = 1, .nodes_max = 3});
+  job.run({0, 1, 2});
+  CHECK(job.only<EndJob>(JobInterrupted{2, SIGINT}).outcome.signal == SIGINT);
+}
+
+TEST_CASE("who comes after the end is told of it", "[coordinator]") {
+  Job job({});
+  job.run({0});
+  job.on(NodeDone{0, 1});
+  const Outcome late = job.only<Dismiss>(ready(1)).outcome;
+  CHECK(late.verdict == Verdict::success);
+  CHECK(late.late);
+  CHECK(late.reason == "it had ended before this node came: all workers ended well");
+  CHECK_FALSE(job.only<Dismiss>(ready(0)).outcome.late);
+}
+
+TEST_CASE("a node that is done may go, but not group rank 0's, which has the store", "[coordinator]") {
+  Job job({.nodes_min = 1, .nodes_max = 2});
+  job.run({0, 1});
+  const NodeId done = GENERATE(0, 1);
+  job.on(NodeDone{done, 1});
+  const auto orders = job.on(lost(done, job.now));
+  CHECK(has<EndRound>(orders) == (done == 0));
+  if (done == 1) CHECK(job.only<EndJob>(NodeDone{0, 1}).outcome.verdict == Verdict::success);
+}
+
+TEST_CASE("in a static job the node rank is the group rank", "[coordinator]") {
+  Job job({.nodes_min = 3, .nodes_max = 3, .fixed_ranks = true});
+  job.on(wishing(10, 2));
+  job.on(wishing(11, 0));
+  CHECK(ids(job.start(job.only<FormRound>(wishing(12, 1)).round)) == std::vector<NodeId>{11, 12, 10});
+  job.on(lost(11, job.now));
+  job.on(wishing(12, 1));
+  job.on(wishing(10, 2));
+  CHECK(ids(job.only<FormRound>(wishing(13, 0)).round) == std::vector<NodeId>{13, 12, 10});
+}
+
+TEST_CASE("a node rank that another node has, or that there is not, is refused with both names", "[coordinator]") {
+  Job job({.nodes_min = 2, .nodes_max = 2, .fixed_ranks = true});
+  job.on(wishing(0, 1));
+  const Outcome twice = job.only<Dismiss>(wishing(1, 1)).outcome;
+  CHECK(twice.verdict == Verdict::refused);
+  CHECK(twice.reason == "node rank 1 is wanted by host1 and held by host0; give each node a --node-rank of its own");
+  CHECK(job.only<Dismiss>(wishing(2, 2)).outcome.reason == "node rank 2 of host2 is not one of the job's 2 (0 to 1)");
+  CHECK(has<FormRound>(job.on(wishing(3, 0))));
+}
+
+TEST_CASE("in an elastic job the node rank is a wish: survivors keep their order, and their head stays",
+          "[coordinator]") {
+  Job job({.nodes_min = 1, .nodes_max = 3});
+  job.on(wishing(30, 3));
+  job.on(wishing(20, 2));
+  CHECK(ids(job.start(job.only<FormRound>(wishing(10, 1)).round)) == std::vector<NodeId>{10, 20, 30});
+  SECTION("one from the middle comes back to it") {
+    job.on(lost(20, job.now));
+    job.on(wishing(21, 2));
+    job.on(wishing(10, 1));
+    CHECK(ids(job.only<FormRound>(wishing(30, 3)).round) == std::vector<NodeId>{10, 21, 30});
+  }
+  SECTION("the head's place is taken") {
+    job.on(lost(10, job.now));
+    job.on(wishing(11, 1));
+    job.on(wishing(20, 2));
+    CHECK(ids(job.only<FormRound>(wishing(30, 3)).round) == std::vector<NodeId>{20, 11, 30});
+  }
+}
+
+TEST_CASE("a loss that is noticed when its workers are long dead holds nobody up", "[coordinator]") {
+  Job job({.nodes_min = 2, .nodes_max = 3});
+  job.run({7, 5, 9});
+  job.only<EndRound>(failure(1, {.code = 1}, 7));
+  job.now += 5min;
+  for (const NodeId node : {7, 9}) job.on(ready(node));
+  CHECK(ids(job.only<FormRound>(lost(5, job.now - 1s)).round) == std::vector<NodeId>{7, 9});
+}
+
+TEST_CASE("people can be told who is there and who is waited for", "[coordinator]") {
+  Job job(fixed(3));
+  job.on(ready(0, 4));
+  job.on(ready(1, 4));
+  const Attendance here = *job.coordinator.attendance();
+  CHECK(here.nodes == 2);
+  CHECK(here.nodes_wanted == 3);
+  CHECK(here.workers == 8);
+  CHECK(here.awaited.empty());
+  job.on(ready(2, 4));
+  CHECK_FALSE(job.coordinator.attendance());
+}
+
+TEST_CASE("of a static job the ranks that nobody has are named, the first of them", "[coordinator]") {
+  Job job({.nodes_min = 20, .nodes_max = 20, .fixed_ranks = true});
+  job.on(wishing(1, 0));
+  job.on(wishing(2, 3));
+  const Attendance here = *job.coordinator.attendance();
+  CHECK(here.awaited ==
+        std::vector<std::string>{"node 1", "node 2", "node 4", "node 5", "node 6", "node 7", "node 8", "node 9"});
+  CHECK(here.awaited_more == 10);
+}
+
+TEST_CASE("of many nodes that are waited for some are named and the others counted", "[coordinator]") {
+  const int many = static_cast<int>(kAwaitedNamesMax) + 10;
+  Job job(fixed(many));
+  std::vector<NodeId> nodes;
+  for (int i = 0; i < many; ++i) nodes.push_back(static_cast<NodeId>(i));
+  job.run(nodes);
+  job.on(failure(1, {.code = 1}));
+  const Attendance here = *job.coordinator.attendance();
+  CHECK(here.awaited.size() == kAwaitedNamesMax);
+  CHECK(here.awaited_more == 10);
+}
+
+TEST_CASE("a failure ends the round, and the next one has a new number, a new store and the restart counted",
+          "[coordinator]") {
+  Job job({});
+  job.start(job.only<FormRound>(ready(0, 2, 1000)).round);
+  const EndRound end = job.only<EndRound>(failure(1, {.signal = SIGKILL}), 1s);
+  CHECK(end.round == 1);
+  CHECK_FALSE(end.planned);
+  const Round round = job.only<FormRound>(ready(0, 2, 2000)).round;
+  CHECK(round.number == 2);
+  CHECK(round.master_port == 2000);
+  CHECK(round.ledger.counts == RestartCounts{.crashes = 1});
+  job.start(round);
+  job.only<EndRound>(failure(2, {.hung = true}));
+  CHECK(job.only<FormRound>(ready(0)).round.ledger.counts == RestartCounts{.crashes = 1, .hangs = 1});
+}
+
+TEST_CASE("a failure of a round that is over changes nothing", "[coordinator]") {
+  Job job({});
+  job.run({0});
+  job.on(failure(1, {.signal = SIGKILL}));
+  CHECK(job.on(failure(1, {.code = 1})).empty());  // between the rounds
+  job.run({0});
+  CHECK(job.on(failure(1, {.code = 1})).empty());  // in the next one
+  CHECK(job.on(NodeDone{0, 1}).empty());
+}
+
+TEST_CASE("the job succeeds when every node is done, not before", "[coordinator]") {
+  Job job(fixed(2));
+  job.run({0, 1});
+  CHECK(job.on(NodeDone{1, 1}).empty());
+  CHECK(job.on(NodeDone{1, 1}).empty());
+  CHECK(job.only<EndJob>(NodeDone{0, 1}).outcome.verdict == Verdict::success);
+}
+
+TEST_CASE("a worker's exit code that says so ends the job for good", "[coordinator]") {
+  for (const int code : {73, 2}) {
+    Job job({});
+    job.run({0});
+    const Outcome outcome = job.only<EndJob>(failure(1, {.code = code}), 1s).outcome;
+    CHECK(outcome.verdict == Verdict::worker_final);
+    REQUIRE(outcome.cause);
+    CHECK(outcome.cause->status.code == code);
+  }
+}
+
+TEST_CASE("the same exit code with the same last line, twice in a row, ends the job however long the rounds lived",
+          "[coordinator]") {
+  Job job({});
+  WorkerFailed failed = failure(1, {.code = 3});
+  failed.failure.last_line = "KeyError: 'lr'";
+  job.run({0});
+  job.only<EndRound>(failed, 1h);
+  job.start(job.only<FormRound>(ready(0)).round);
+  failed.failure.round = 2;
+  CHECK(job.only<EndJob>(failed, 1h).outcome.reason.ends_with("with the same last line of stderr"));
+}
+
+TEST_CASE("the same failure twice ends the job with its cause, unless the round had lived long enough",
+          "[coordinator]") {
+  Job job({});
+  job.run({0});
+  job.only<EndRound>(failure(1, {.code = 3}), 1s);
+  const Round round = job.only<FormRound>(ready(0)).round;
+  SECTION("it lived 9.9 s after its last exec") {
+    job.start(round);
+    const Outcome outcome = job.only<EndJob>(failure(2, {.code = 3}), 9s + 900ms).outcome;
+    CHECK(outcome.verdict == Verdict::worker_failed);
+    REQUIRE(outcome.cause);
+    CHECK(outcome.cause->round == 2);
+  }
+  SECTION("it lived 10 s") {
+    job.start(round);
+    job.only<EndRound>(failure(2, {.code = 3}), 10s);
+  }
+  SECTION("it was young, and its workers had told of a step") {
+    job.start(round);
+    job.only<EndRound>(WorkerFailed{{2, 0, 0, 0, {.code = 3}}, true}, 1s);
+  }
+  SECTION("it was old, and its workers, who would tell, had told of none") {
+    job.start(round);
+    job.only<EndJob>(WorkerFailed{{2, 0, 0, 0, {.code = 3}}, false}, 60s);
+  }
+  SECTION("its workers had not all been started") { job.only<EndJob>(failure(2, {.code = 3}), 60s); }
+}
+
+TEST_CASE("a failure that repeats after progress is waited out before the next round", "[coordinator]") {
+  Job job({.restarts = {.max_restarts = 5}});
+  for (int round = 1; round <= 2; ++round) {
+    job.run({0});
+    job.only<EndRound>(failure(round, {.signal = SIGKILL}), 11s);
+  }
+  CHECK(job.on(ready(0)).empty());
+  const auto deadline = job.coordinator.next_deadline();
+  REQUIRE(deadline);
+  CHECK(*deadline > job.now);
+  CHECK(job.on(CoordinatorTick{}).empty());
+  job.only<FormRound>(CoordinatorTick{}, *deadline - job.now);
+}
+
+TEST_CASE("an interruption ends the job in every state", "[coordinator]") {
+  Job job({});
+  if (GENERATE(false, true)) job.on(ready(0));
+  const Outcome outcome = job.only<EndJob>(JobInterrupted{0, SIGINT}).outcome;
+  CHECK(outcome.verdict == Verdict::interrupted);
+  CHECK(outcome.signal == SIGINT);
+}
+
+namespace {
+
+Round record_of(const std::vector<NodeId>& nodes, NodeId coordinator, int number) {
+  Round round{.number = number, .coordinator = coordinator};
+  for (const NodeId id : nodes)
+    round.nodes.push_back(
+        {.id = id, .first_rank = static_cast<int>(round.nodes.size()), .name = "n" + std::to_string(id)});
+  return round;
+}
+
+NodeBack back(NodeId node, int round) { return {node, round, ready(node).offer}; }
+
+// Elected by what the one before left behind.
+struct Successor : Job {
+  Successor(const RoundPolicy& policy, NodeId self, const Round& record) : Job(policy) {
+    coordinator = Coordinator(policy, t0, 0, self, {1, record, t0 + 6s});
+  }
+};
+
+}  // namespace
+
+TEST_CASE("an elected coordinator calls back who still works for the one before, and goes on in the ranks they had",
+          "[coordinator]") {
+  Round record = record_of({1, 2, 3}, 1, 4);
+  record.ledger.counts.crashes = 2;
+  Successor job({.nodes_min = 2, .nodes_max = 3}, 2, record);
+  CHECK(job.only<Recall>(back(3, 4)).reason == "n1 was lost, which coordinated the job");
+  CHECK(job.only<Recall>(back(2, 4)).round == 4);
+  CHECK(job.on(ready(3)).empty());
+  CHECK(job.on(ready(2)).empty());  // node 1's workers may live
+  const Round round = job.only<FormRound>(NodeGone{1}).round;
+  CHECK(round.number == 5);
+  CHECK(round.term == 1);
+  CHECK(round.coordinator == 2);
+  CHECK(ids(round) == std::vector<NodeId>{2, 3});
+  CHECK(round.ledger.counts == RestartCounts{.crashes = 2, .lost_nodes = 1});
+  CHECK(round.before == std::vector<Electorate>{{1, {2, 3}}});  // of round 4, without the one that is gone
+}
+
+TEST_CASE("an elected coordinator waits as long as workers out of its reach may live", "[coordinator]") {
+  Successor job({.nodes_min = 2, .nodes_max = 3}, 2, record_of({1, 2, 3}, 1, 4));
+  job.on(ready(2));
+  CHECK(job.on(ready(3)).empty());
+  REQUIRE(job.coordinator.next_deadline() == t0 + 6s);
+  CHECK(job.only<FormRound>(CoordinatorTick{}, 6s).round.number == 5);
+}
+
+TEST_CASE("all are told when each of them has heard the job's end", "[coordinator][job_end]") {
+  Job job(fixed(3));
+  job.run({0, 1, 2});
+  CHECK(job.only<EndJob>(JobInterrupted{0, SIGINT}).for_all);
+  CHECK(job.on(NodeTold{0}).empty());
+  CHECK(job.on(NodeTold{2}).empty());
+  CHECK_FALSE(job.coordinator.all_told());
+  SECTION("the last one, too") {
+    job.only<AllTold>(NodeTold{1});
+    CHECK(job.coordinator.all_told());
+  }
+  SECTION("or it is lost, and the coordinator stays until that one is back") {
+    job.only<AllTold>(lost(1, job.now + 6s));
+    CHECK_FALSE(job.coordinator.all_told());
+    CHECK(job.coordinator.awaits(1));
+    CHECK(job.only<Dismiss>(NodeBack{1, 1, ready(1).offer}).for_all);
+    CHECK_FALSE(job.coordinator.all_told());
+    job.only<AllTold>(NodeTold{1});
+    CHECK(job.coordinator.all_told());
+  }
+  SECTION("or dead") {
+    job.on(lost(1, job.now + 6s));
+    job.on(NodeGone{1});
+    CHECK(job.coordinator.all_told());
+  }
+  SECTION("or its workers must be dead by now") {
+    job.on(lost(1, job.now + 6s));
+    CHECK(job.coordinator.next_deadline() == job.now + 6s);
+    job.on(CoordinatorTick{}, 6s);
+    CHECK(job.coordinator.all_told());
+  }
+}
+
+TEST_CASE("who has heard the job's end and is lost then, or leaves, is not waited for", "[coordinator][job_end]") {
+  Job job(fixed(2));
+  job.run({0, 1});
+  job.on(JobInterrupted{0, SIGINT});
+  job.on(NodeTold{0});
+  job.on(NodeTold{1});
+  CHECK(job.on(lost(1, job.now + 6s)).empty());
+  CHECK(job.coordinator.all_told());
+  CHECK_FALSE(job.coordinator.awaits(1));
+}
+
+TEST_CASE("a coordinator needs no contact to those that have heard the job's end and left", "[coordinator][job_end]") {
+  Job job(fixed(3));
+  job.coordinator = Coordinator(fixed(3), t0, 0, 1);
+  job.run({1, 2, 3});
+  job.on(JobInterrupted{1, SIGINT});
+  CHECK(job.coordinator.electorates() == std::vector<Electorate>{{1, {1, 2, 3}}});
+  job.on(NodeTold{1});
+  CHECK(job.coordinator.electorates() == std::vector<Electorate>{{1, {1, 2, 3}}});
+  job.on(NodeTold{3});
+  CHECK(job.coordinator.electorates().empty());
+}
+
+TEST_CASE("whoever is elected ends the job as a node says that it ended", "[coordinator][job_end]") {
+  const Outcome success{Verdict::success, 0, "all workers ended well", {}};
+  SECTION("one that does not know it") {
+    Successor job({.nodes_min = 2, .nodes_max = 3}, 2, record_of({1, 2, 3}, 1, 4));
+    job.on(back(2, 4));
+    const EndJob end = job.only<EndJob>(JobWasOver{3, success});
+    CHECK(end.for_all);
+    CHECK(end.outcome.verdict == Verdict::success);
+    CHECK(job.on(NodeTold{2}).empty());  // node 1 may live, and not know
+    CHECK_FALSE(job.coordinator.all_told());
+    job.only<AllTold>(NodeGone{1});
+    CHECK(job.coordinator.all_told());
+  }
+  SECTION("or itself") {
+    Job job({});
+    job.coordinator =
+        Coordinator({.nodes_min = 2, .nodes_max = 3}, t0, 0, 2, {1, record_of({1, 2, 3}, 1, 4), t0 + 6s, success});
+    CHECK(job.coordinator.is_over());
+    CHECK(job.on(JobWasOver{2, success}).empty());  // our own agent
+    job.on(NodeGone{1});
+    CHECK_FALSE(job.coordinator.all_told());
+    const Dismiss end = job.only<Dismiss>(back(3, 4));
+    CHECK(end.for_all);
+    CHECK(end.outcome.verdict == Verdict::success);
+    CHECK_FALSE(end.outcome.late);
+    job.only<AllTold>(NodeTold{3});
+    CHECK(job.coordinator.all_told());
+  }
+}
+
+TEST_CASE("no round forms without a quorum of the last one, except of those that are known to be gone",
+          "[coordinator]") {
+  Job job({.nodes_min = 2, .nodes_max = 5});
+  job.coordinator = Coordinator({.nodes_min = 2, .nodes_max = 5}, t0, 0, 1);
+  job.run({1, 2, 3, 4, 5});
+  for (const NodeId node : {3, 4, 5}) job.on(lost(node, job.now + 6s));
+  job.on(ready(1));
+  CHECK(job.on(ready(2)).empty());
+  CHECK(job.on(CoordinatorTick{}, 7s).empty());  // their workers are dead; they may have elected another coordinator
+  CHECK(job.on(ready(8)).empty());               // who was not there cannot help
+  const Round round = job.only<FormRound>(NodeGone{3}).round;  // now half of four, with the coordinator
+  CHECK(ids(round) == std::vector<NodeId>{1, 2, 8});
+  CHECK(round.before == std::vector<Electorate>{{1, {1, 2, 4, 5}}});
+}
+
+TEST_CASE("until all have confirmed a round, those before it count, too", "[coordinator]") {
+  Job job({.nodes_min = 1, .nodes_max = 4});
+  job.coordinator = Coordinator({.nodes_min = 1, .nodes_max = 4}, t0, 0, 1);
+  const auto electorates = [&] { return job.coordinator.electorates(); };
+  CHECK(electorates().empty());
+  job.on(ready(1));
+  job.on(ready(2));
+  job.start(job.only<FormRound>(CoordinatorTick{}, 30s).round);
+  CHECK(electorates() == std::vector<Electorate>{{1, {1, 2}}});
+  job.on(ready(3));  // joins
+  job.on(ready(1));
+  job.only<FormRound>(ready(2));
+  CHECK(electorates() == std::vector<Electorate>{{1, {1, 2}}, {1, {1, 2, 3}}});
+  for (const NodeId node : {1, 2, 3}) job.on(NodeConfirmed{node, 2});
+  CHECK(electorates() == std::vector<Electorate>{{1, {1, 2, 3}}});
+}
+
+TEST_CASE("a coordinator whose node leaves forms the next round for another one, and hands over to it",
+          "[coordinator]") {
+  const RoundPolicy policy{.nodes_min = 1, .nodes_max = 3};
+  Job job(policy);
+  job.coordinator = Coordinator(policy, t0, 0, 1);
+  job.run({1, 2, 3});
+  CHECK(job.only<EndRound>(NodeLeaves{1, SIGTERM}).planned);
+  job.on(ready(2));
+  job.on(ready(3));
+  const std::vector<Order> orders = job.on(ready(1));
+  REQUIRE(orders.size() == 2);
+  CHECK(std::get<Dismiss>(orders[0]).node == 1);
+  const Round round = std::get<FormRound>(orders[1]).round;
+  CHECK(ids(round) == std::vector<NodeId>{2, 3});
+  CHECK(round.coordinator == 2);
+  job.on(NodeConfirmed{2, 2});
+  CHECK(job.only<HandOver>(NodeConfirmed{3, 2}).successor == 2);
+  CHECK(job.on(ready(9)).empty());  // it is no coordinator any more
+
+  Successor next(policy, 2, round);
+  next.on(ready(2));
+  const Round after = next.only<FormRound>(ready(3)).round;  // nobody is missing
+  CHECK(after.number == 3);
+  CHECK(after.ledger.counts == RestartCounts{.preemptions = 1});
+}

@@ -1,0 +1,181 @@
+#include "rendezvous/peer/admission.h"
+
+#include "rendezvous/peer/failed_sources.h"
+#include "rendezvous/peer/refusal_log.h"
+#include "tests/support/catch.h"
+
+using namespace ddprun;
+using namespace std::chrono_literals;
+
+namespace {
+
+PeerSource ipv4(std::uint8_t last) { return source_of({0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff, 10, 0, 0, last}); }
+PeerSource ipv6(std::uint8_t network, std::uint8_t host) {
+  return source_of({0x20, 1, 0xd, 0xb8, 0, 0, 0, network, 0, 0, 0, 0, 0, 0, 0, host});
+}
+
+AdmissionLimits limits(std::size_t all, std::size_t of_a_source) {
+  AdmissionLimits limits;
+  limits.strangers_max = all;
+  limits.strangers_of_a_source_max = of_a_source;
+  return limits;
+}
+
+const TimePoint t0{};
+
+}  // namespace
+
+TEST_CASE("each IPv4 address is a source of its own, each IPv6 network of 64 bits, too", "[admission]") {
+  CHECK(ipv4(1) != ipv4(2));
+  CHECK(ipv6(1, 1) == ipv6(1, 2));
+  CHECK(ipv6(1, 1) != ipv6(2, 1));
+}
+
+TEST_CASE("a source that has too many strangers loses its oldest, and no other source loses any", "[admission]") {
+  Admission admission(limits(100, 2));
+  CHECK_FALSE(admission.arrived(1, ipv4(1)));
+  CHECK_FALSE(admission.arrived(2, ipv4(2)));
+  CHECK_FALSE(admission.arrived(3, ipv4(2)));
+  CHECK(admission.arrived(4, ipv4(2)) == 2);
+  CHECK(admission.arrived(5, ipv4(2)) == 3);
+  CHECK(admission.strangers() == 3);
+}
+
+TEST_CASE("when all places are taken, the source that has most loses its oldest", "[admission]") {
+  Admission admission(limits(4, 3));
+  admission.arrived(1, ipv4(1));
+  admission.arrived(2, ipv4(2));
+  admission.arrived(3, ipv4(2));
+  admission.arrived(4, ipv4(3));
+  CHECK(admission.arrived(5, ipv4(4)) == 2);
+  CHECK(admission.arrived(6, ipv4(5)) == 1);  // all have one: the oldest
+  CHECK(admission.strangers() == 4);
+}
+
+TEST_CASE("who has proved itself, or is gone, takes no place any more", "[admission]") {
+  Admission admission(limits(2, 2));
+  admission.arrived(1, ipv4(1));
+  admission.arrived(2, ipv4(1));
+  admission.settled(1);
+  admission.settled(1);
+  admission.settled(99);
+  CHECK_FALSE(admission.arrived(3, ipv4(1)));
+  CHECK(admission.arrived(4, ipv4(2)) == 2);
+}
+
+TEST_CASE("a member gets in however many silent strangers there are", "[admission]") {
+  Admission admission(limits(8, 4));
+  Admission::StrangerId id = 0;
+  for (int i = 0; i < 1000; ++i) admission.arrived(++id, ipv4(static_cast<std::uint8_t>(i % 50)));
+  const Admission::StrangerId member = ++id;
+  admission.arrived(member, ipv4(200));
+  for (int i = 0; i < 6; ++i) CHECK(admission.arrived(++id, ipv4(static_cast<std::uint8_t>(i))) != member);
+  CHECK(admission.strangers() == 8);
+}
+
+TEST_CASE("a source that fails over and over is shut out, for a while at a time", "[admission]") {
+  AdmissionLimits limits;
+  limits.failures_of_a_source_max = 10;
+  limits.failures_of_a_source_a_second = 4;
+  limits.source_is_out_for = limits.source_is_out_for_max = 500ms;
+  FailedSources failed(limits);
+  for (int i = 0; i < 9; ++i) CHECK_FALSE(failed.failed(ipv4(1), t0));
+  CHECK_FALSE(failed.is_shut_out(ipv4(1)));
+  CHECK(failed.next_deadline() == TimePoint::max());
+  CHECK(failed.failed(ipv4(1), t0));
+  CHECK(failed.is_shut_out(ipv4(1)));
+  CHECK_FALSE(failed.is_shut_out(ipv4(2)));
+  CHECK_FALSE(failed.failed(ipv4(1), t0));  // it was in its handshake when its source was shut out
+  CHECK(failed.next_deadline() == t0 + 500ms);
+  CHECK_FALSE(failed.let_in(t0 + 499ms));
+  CHECK(failed.let_in(t0 + 500ms));
+  CHECK(failed.shut_out().empty());
+  CHECK_FALSE(failed.failed(ipv4(1), t0 + 500ms));  // two of ten are forgotten
+  CHECK(failed.failed(ipv4(1), t0 + 500ms));
+  int heard = 0;  // of a flood that lasts a minute
+  for (TimePoint now = t0 + 1s; now < t0 + 61s; now += 1ms) {
+    failed.let_in(now);
+    if (failed.is_shut_out(ipv4(1))) continue;
+    failed.failed(ipv4(1), now);
+    ++heard;
+  }
+  CHECK(heard <= 60 * 4 + 10);
+  CHECK(heard >= 60 * 4 - 2);
+}
+
+TEST_CASE("a source is shut out for twice as long each time, up to a limit, until its failures are forgotten",
+          "[admission]") {
+  AdmissionLimits limits;
+  limits.failures_of_a_source_max = 40;
+  limits.failures_of_a_source_a_second = 1;
+  FailedSources failed(limits);
+  TimePoint now = t0;
+  const auto shut_out_for = [&] {
+    while (!failed.failed(ipv4(1), now)) continue;
+    const Duration time = failed.next_deadline() - now;
+    now = failed.next_deadline();
+    REQUIRE(failed.let_in(now));
+    return time;
+  };
+  for (const Duration time : {1s, 2s, 4s, 8s, 8s}) CHECK(shut_out_for() == time);
+  now += 31s;
+  CHECK(shut_out_for() == 8s);
+  now += 32s;
+  CHECK(shut_out_for() == 1s);
+}
+
+TEST_CASE("sources are let in in the order in which they were shut out", "[admission]") {
+  AdmissionLimits limits;
+  limits.failures_of_a_source_max = 1;
+  FailedSources failed(limits);
+  for (std::uint8_t i = 0; i < 3; ++i) CHECK(failed.failed(ipv4(i), t0 + i * 100ms));
+  CHECK(failed.shut_out() == std::vector{ipv4(2), ipv4(1), ipv4(0)});
+  CHECK(failed.let_in(t0 + 1100ms));
+  CHECK(failed.shut_out() == std::vector{ipv4(2)});
+  CHECK(failed.next_deadline() == t0 + 1200ms);
+}
+
+TEST_CASE("where a member comes from, failures count from nothing", "[admission]") {
+  FailedSources failed(AdmissionLimits{});
+  for (int i = 0; i < 300; ++i) failed.failed(ipv4(1), t0);
+  CHECK(failed.is_shut_out(ipv4(1)));
+  CHECK(failed.proved(ipv4(1)));
+  CHECK_FALSE(failed.is_shut_out(ipv4(1)));
+  CHECK_FALSE(failed.failed(ipv4(1), t0));
+  CHECK_FALSE(failed.proved(ipv4(1)));
+}
+
+TEST_CASE("failures of more sources than are remembered shut nobody else out", "[admission]") {
+  AdmissionLimits limits;
+  limits.failures_of_a_source_max = 1;
+  limits.failures_of_a_source_a_second = 1;
+  limits.failed_sources_max = 3;
+  FailedSources failed(limits);
+  for (std::uint8_t i = 0; i < 200; ++i) failed.failed(ipv4(i), t0);
+  CHECK(failed.is_shut_out(ipv4(0)));
+  CHECK_FALSE(failed.is_shut_out(ipv4(100)));
+  failed.failed(ipv4(100), t0 + 2s);  // the first three are forgotten
+  CHECK(failed.is_shut_out(ipv4(100)));
+}
+
+TEST_CASE("a refused source is told of once a minute, with what was not told since", "[admission]") {
+  RefusalLog log({});
+  CHECK(log.refused(ipv4(1), "10.0.0.1", "it shows no token", t0) == "refused 10.0.0.1: it shows no token");
+  for (int i = 0; i < 41; ++i) CHECK_FALSE(log.refused(ipv4(1), "10.0.0.1", "it shows no token", t0 + 59s));
+  CHECK(log.refused(ipv4(2), "10.0.0.2", "it is no ddprun", t0 + 59s) == "refused 10.0.0.2: it is no ddprun");
+  CHECK(log.refused(ipv4(1), "10.0.0.1", "it shows no token", t0 + 60s) ==
+        "refused 10.0.0.1: it shows no token, and 41 times more since the last such line");
+  CHECK_FALSE(log.refused(ipv4(1), "10.0.0.1", "it shows no token", t0 + 119s));
+  CHECK(log.refused(ipv4(1), "10.0.0.1", "x", t0 + 1h) ==
+        "refused 10.0.0.1: x, and 1 times more since the last such line");
+}
+
+TEST_CASE("refusals of many sources fill neither log nor memory", "[admission]") {
+  AdmissionLimits few;
+  few.refused_sources_max = 3;
+  RefusalLog log(few);
+  int lines = 0;
+  for (std::uint8_t i = 0; i < 200; ++i) lines += log.refused(ipv4(i), "x", "y", t0 + i * 100ms).has_value();
+  CHECK(lines == 3);
+  CHECK(log.refused(ipv4(201), "x", "y", t0 + 61s));
+}

@@ -1,0 +1,50 @@
+// A TLS peer that is not ours: OpenSSL itself, set up by a test as it likes, with the interface of a session of ours.
+#pragma once
+#include <openssl/ssl.h>
+
+#include <memory>
+#include <string>
+
+#include "rendezvous/peer/tls_plugin.h"
+
+namespace ddprun::test {
+
+struct FreeContext {
+  void operator()(SSL_CTX* context) const { SSL_CTX_free(context); }
+};
+using ForeignContext = std::unique_ptr<SSL_CTX, FreeContext>;
+ForeignContext foreign_context();  // all of OpenSSL's defaults, verifying nobody
+
+class ForeignSession : public TlsSession {
+ public:
+  ForeignSession(SSL_CTX* context, PeerRole role);
+  ~ForeignSession() override;
+  SSL* native() { return ssl_; }
+
+  void take_in(std::string_view received) override;
+  std::size_t take_out(char* to, std::size_t size) override;
+  TlsResult handshake() override;
+  TlsResult read(char* to, std::size_t size, std::size_t& count) override;
+  TlsResult write(std::string_view bytes) override;
+  void say_goodbye() override;
+  const char* why() const override { return ""; }
+
+ private:
+  TlsResult judge(int returned);
+  SSL* ssl_;
+};
+
+// What happened between two sessions that were led to each other.
+struct Meeting {
+  TlsResult server = TlsResult::need_input, client = TlsResult::need_input;
+  std::string from_server = {}, from_client = {};  // every byte
+  bool good() const { return server == TlsResult::done && client == TlsResult::done; }
+};
+// Until nobody has anything to say. `piece`: at most so many bytes at a time.
+Meeting meet(TlsSession& server, TlsSession& client, std::size_t piece = 1 << 20);
+
+std::string all_output(TlsSession& session);
+// What the other side reads of a text; empty where it reads nothing.
+std::string passed_on(TlsSession& from, TlsSession& to, const std::string& text);
+
+}  // namespace ddprun::test

@@ -1,0 +1,38 @@
+// A store link's bytes read in pieces and written again: what tests and fuzzers of its protocol compare.
+#pragma once
+#include <string>
+#include <string_view>
+
+#include "rendezvous/store/link_protocol.h"
+#include "rendezvous/store/protocol.h"
+
+namespace ddprun::test {
+
+inline std::string written_again(const LinkRequest& request) {
+  if (const auto* forget = std::get_if<LinkForget>(&request)) return encode(*forget);
+  const auto& ask = std::get<LinkAsk>(request);
+  return encode_ask_head(ask.askers) + encode(ask.request);
+}
+
+// Until the bytes end or turn bad, fed in pieces of at most `step`.
+struct WrittenAgain {
+  std::string bytes = {};
+  bool bad = false;
+};
+inline WrittenAgain requests_in(std::string_view all, std::size_t step) {
+  LinkRequestReader reader;
+  WrittenAgain found;
+  while (!all.empty()) {
+    std::string_view piece = all.substr(0, step);
+    all.remove_prefix(piece.size());
+    while (!piece.empty()) {
+      const Parsed parsed = reader.feed(piece);
+      if (parsed == Parsed::bad) return {found.bytes, true};
+      if (parsed == Parsed::need_more) break;
+      found.bytes += written_again(reader.take());
+    }
+  }
+  return found;
+}
+
+}  // namespace ddprun::test

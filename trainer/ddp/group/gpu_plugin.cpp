@@ -1,0 +1,21 @@
+// Built into a library of its own, with LibTorch's CUDA half behind it. See gpu.h.
+#include "trainer/ddp/group/gpu_plugin.h"
+
+#ifdef USE_C10D_NCCL
+#include <c10/cuda/CUDAFunctions.h>
+
+#include <torch/csrc/distributed/c10d/ProcessGroupNCCL.hpp>
+
+#include <cstdlib>
+
+extern "C" void ddprun_make_nccl(const c10::intrusive_ptr<c10d::Store>& store, int rank, int world_size,
+                                 at::Device device, c10::intrusive_ptr<c10d::Backend>& result) {
+  // 1: when a peer is gone, NCCL's watchdog aborts what hangs and ends this process; the launcher forms the next round.
+  setenv("TORCH_NCCL_ASYNC_ERROR_HANDLING", "1", /*overwrite=*/0);
+  c10::cuda::set_device(device.index());
+  auto nccl =
+      c10::make_intrusive<c10d::ProcessGroupNCCL>(store, rank, world_size, c10d::ProcessGroupNCCL::Options::create());
+  nccl->eagerConnectSingleDevice(device);
+  result = nccl;
+}
+#endif

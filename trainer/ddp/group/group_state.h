@@ -1,0 +1,57 @@
+// What a ProcessGroup stands for, and the one message that comes before its collectives.
+#pragma once
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <type_traits>
+#include <vector>
+
+#include "ddprun/process_group.h"
+#include "trainer/ddp/group/roster.h"
+
+namespace ddprun {
+
+struct ProcessGroup::State {
+  int rank = 0, world_size = 1, local_rank = 0, local_world_size = 1;
+  Backend backend = Backend::gloo;
+  at::Device device = at::kCPU;
+  std::chrono::milliseconds timeout{0};
+  bool check_calls = true;
+  std::vector<int> global_ranks;
+  Roster roster;          // of this group
+  std::string interface;  // GLOO_SOCKET_IFNAME
+  std::string address;    // ours, for gloo; empty: gloo finds one
+  c10::intrusive_ptr<c10d::Store> store;
+  c10::intrusive_ptr<c10d::ProcessGroup> c10d;  // null: destroyed
+  std::shared_ptr<void> at_end;                 // tidies up when the group goes
+  int groups_made = 0;
+  std::vector<std::weak_ptr<State>> children;
+};
+
+// What one rank is about to do, as it tells the others; and the shape of what it brings. Sent as it lies in memory.
+struct Record {
+  static constexpr int kDimsMax = 16;
+  char call[239] = {};  // "all_reduce(sum) of Float [2, 3]": equal on all ranks
+  char refused = 0;     // `call` says why this rank cannot
+  std::int8_t type = 0;
+  std::int8_t on_gpu = 0;
+  std::int16_t dims = 0;
+  std::int32_t root = 0;
+  std::int64_t bytes = 0;
+  std::int64_t sizes[kDimsMax] = {};
+};
+static_assert(sizeof(Record) == 384 && std::is_trivially_copyable_v<Record>);
+
+// What goes before a collective: every rank's record, by rank. Where one of them refuses, or they call different
+// things, all ranks throw the same sentence.
+std::vector<Record> agree(const ProcessGroup& group, const Record& mine);
+
+// `problem` empty: the call is as it should be.
+Record record_of(const std::string& call, const std::string& problem);
+
+// Runs c10d's part of a call to its end; what it throws becomes PeerLost where a peer is gone, else a sentence.
+void travel(const ProcessGroup& group, const std::string& call,
+            const std::function<c10::intrusive_ptr<c10d::Work>(c10d::ProcessGroup&)>& start);
+
+}  // namespace ddprun

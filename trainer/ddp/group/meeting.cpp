@@ -1,0 +1,284 @@
+#include "trainer/ddp/group/meeting.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <map>
+#include <mutex>
+#include <system_error>
+#include <torch/csrc/distributed/c10d/FileStore.hpp>
+#include <torch/csrc/distributed/c10d/HashStore.hpp>
+#include <torch/csrc/distributed/c10d/TCPStore.hpp>
+#include <utility>
+
+#include "rendezvous/base/error.h"
+#include "rendezvous/peer/loopback.h"
+#include "trainer/ddp/group/gpu.h"
+#include "trainer/ddp/group/own_address.h"
+#include "trainer/ddp/group/store_adapter.h"
+
+namespace ddprun {
+namespace {
+
+using c10::make_intrusive;
+using Store = c10::intrusive_ptr<c10d::Store>;
+using Milliseconds = std::chrono::milliseconds;
+
+constexpr int kNotItsMatter = -1;  // FileStore's number of workers, after which it would remove the file
+
+// Never destroyed by the program's end: by then LibTorch's own statics, which a store needs, may be gone.
+struct Process {
+  std::mutex mutex;
+  // How often this process has joined somewhere as some rank.
+  std::map<std::pair<std::string, int>, int> joined;
+  // What it serves, by address, to its end: another rank may begin the next group before we have left the last one.
+  std::map<std::string, Store> served;
+};
+Process& the_process() {
+  static auto* process = new Process;
+  return *process;
+}
+
+int times_joined(const std::string& where, int rank) {
+  Process& process = the_process();
+  const std::lock_guard lock(process.mutex);
+  return ++process.joined[{where, rank}];
+}
+
+std::string name_of(Backend backend) {
+  switch (backend) {
+    case Backend::automatic:
+      return "auto";
+    case Backend::gloo:
+      return "gloo";
+    case Backend::nccl:
+      return "nccl";
+    case Backend::mpi:
+      break;
+  }
+  return "mpi";
+}
+
+// A file for each time: the last to leave one would remove it from under who has come for the next group already.
+void take_file_of(Place& place) {
+  auto* file = std::get_if<InFile>(&place.method);
+  if (!file || file->path.empty() || place.times == 1) return;
+  file->path += "." + std::to_string(place.times);
+  place.words = "file://" + file->path;
+}
+
+// Where no launcher serves a store, rank 0 does, with PyTorch's.
+Store serve_store(const RankEnv& env, const std::string& where, Milliseconds timeout) {
+  Process& process = the_process();
+  const std::lock_guard lock(process.mutex);
+  Store& served = process.served[where];
+  if (served) {
+    served->setTimeout(timeout);
+    return served;
+  }
+  c10d::TCPStoreOptions options;
+  options.port = env.master_port;
+  options.isServer = true;
+  options.waitWorkers = false;  // every key that matters is waited for anyway
+  options.timeout = timeout;
+  return served = make_intrusive<c10d::TCPStore>(env.master_addr, options);
+}
+
+Store open_file(const std::string& path, Milliseconds timeout) {
+  const std::string folder = path.substr(0, path.rfind('/') + 1);
+  if (access(folder.c_str(), W_OK) != 0)  // LibTorch would wait for it to come
+    throw std::system_error(errno, std::generic_category(), folder);
+  Store store = make_intrusive<c10d::FileStore>(path, kNotItsMatter);
+  c10::raw::intrusive_ptr::incref(store.get());  // never destroyed: then it would write, and make a removed file anew
+  store->setTimeout(timeout);
+  return store;
+}
+
+// The last to come writes the roster for all.
+class Meeting {
+ public:
+  Meeting(const Place& place, Store store, Milliseconds timeout)
+      : place_(place), store_(std::move(store)), timeout_(timeout) {}
+
+  Roster join(const Member& self) {
+    try {
+      if (store_->add(joined(place_.env.rank), 1) > 1)
+        throw Error(who() + " cannot join at " + place_.words, "another process has joined as this rank",
+                    "Each process needs a RANK of its own, and " + place_.freshness + ".");
+      set("member/" + std::to_string(place_.env.rank), to_text({self}));
+      if (store_->add("joined", 1) == place_.env.world_size) set("roster", to_text(gather_members()));
+      wait_for_roster();
+      const Roster roster = roster_from_text(get("roster"));
+      if (roster.size() != static_cast<std::size_t>(place_.env.world_size))
+        throw Error(who() + " cannot join at " + place_.words,
+                    "the others say that there are " + std::to_string(roster.size()) + " ranks",
+                    "WORLD_SIZE must be the same on all ranks.");
+      return roster;
+    } catch (const c10::Error& error) {
+      throw Error(who() + " cannot join at " + place_.words, reason(error),
+                  "Rank 0, or the launcher, serves the store there: see why it is gone.");
+    }
+  }
+
+ private:
+  static std::string joined(int rank) { return "joined/" + std::to_string(rank); }
+  std::string who() const { return of_world(place_.env.rank, place_.env.world_size); }
+  void set(const std::string& key, const std::string& text) {
+    store_->set(key, std::vector<std::uint8_t>(text.begin(), text.end()));
+  }
+  std::string get(const std::string& key) { return store_->get_to_str(key); }
+
+  Roster gather_members() {
+    Roster roster;
+    for (int rank = 0; rank < place_.env.world_size; ++rank)
+      roster.push_back(roster_from_text(get("member/" + std::to_string(rank))).front());
+    return roster;
+  }
+
+  void wait_for_roster() {
+    try {
+      store_->wait({"roster"}, timeout_);
+    } catch (const c10::DistNetworkError&) {
+      throw;
+    } catch (const c10::Error&) {  // the time is over: each kind of store says so in its own way
+      std::vector<int> missing;
+      for (int rank = 0; rank < place_.env.world_size; ++rank)
+        if (!store_->check({joined(rank)})) missing.push_back(rank);
+      const bool all = missing.empty();
+      throw Error(
+          who() + " waited in vain at " + place_.words,
+          all ? "all ranks have joined, but the last of them ended before it said so"
+              : name_ranks(missing) + " of " + std::to_string(place_.env.world_size) +
+                    (missing.size() == 1 ? " has" : " have") + " not joined within " + in_words(timeout_),
+          all ? "Start them again." : "Start them, see why they ended, or give them longer (InitOptions::timeout).");
+    }
+  }
+
+  const Place& place_;
+  Store store_;
+  Milliseconds timeout_;
+};
+
+}  // namespace
+
+std::string of_world(int rank, int world_size) {
+  return "rank " + std::to_string(rank) + " of " + std::to_string(world_size);
+}
+
+// Without the backtrace that LibTorch adds and the line of source that gloo begins with.
+std::string reason(const std::exception& error) {
+  const auto* torch = dynamic_cast<const c10::Error*>(&error);
+  std::string text = torch ? torch->what_without_backtrace() : error.what();
+  text.resize(std::min(text.find('\n'), text.size()));
+  const auto place = text.starts_with('[') ? text.find("] ") : std::string::npos;
+  if (place != std::string::npos && place + 2 < text.size()) text.erase(0, place + 2);
+  while (!text.empty() && (text.back() == '.' || text.back() == ' ')) text.pop_back();
+  return text;
+}
+
+void refuse(const std::vector<std::string>& problems) {
+  std::string text;
+  for (const auto& problem : problems) text += (text.empty() ? "" : " ") + problem;
+  if (!text.empty() && text.back() == '.') text.pop_back();  // Error ends it
+  throw UsageError("cannot make a process group", text);
+}
+
+Place place_of(const InitOptions& options) {
+  Place place{.env = {}, .method = parse_init_method(options.init_method), .words = options.init_method};
+  if (options.store) {
+    place.method = InFile{};
+    place.words = "the store it was given";
+    place.freshness = "each group a store, or a PrefixStore, of its own";
+  }
+  if (!options.store && std::holds_alternative<InFile>(place.method))
+    place.freshness = "the file must not be left from an earlier run";
+  if (const auto* problem = std::get_if<std::string>(&place.method)) refuse({*problem});
+  Environment environment = process_environment();
+  if (options.rank >= 0) environment["RANK"] = std::to_string(options.rank);
+  if (options.world_size >= 0) environment["WORLD_SIZE"] = std::to_string(options.world_size);
+  if (const auto* address = std::get_if<AtAddress>(&place.method)) {
+    environment["MASTER_ADDR"] = environment["DDPRUN_MASTER_ADDR"] = address->host;
+    environment["MASTER_PORT"] = std::to_string(address->port);
+    environment.erase("TORCHELASTIC_USE_AGENT_STORE");
+  }
+  const bool by_env = std::holds_alternative<FromEnvironment>(place.method);
+  if (!by_env && (environment["RANK"].empty() || environment["WORLD_SIZE"].empty()))
+    refuse({"with " + place.words +
+            " each process needs its rank and the world size, in the options or in RANK and "
+            "WORLD_SIZE."});
+  if (options.rank >= 0 && !by_env)  // LOCAL_RANK belongs to another rank
+    for (const char* name : {"LOCAL_RANK", "LOCAL_WORLD_SIZE"}) environment.erase(name);
+  auto [env, problems] = read_rank_env(environment, !std::holds_alternative<InFile>(place.method));
+  if (!problems.empty()) refuse(problems);
+  place.env = env;
+  if (by_env)
+    place.words = env.world_size == 1 ? "a world of one" : env.master_addr + ":" + std::to_string(env.master_port);
+  if (!options.store) place.times = times_joined(place.words, env.rank);
+  take_file_of(place);
+  return place;
+}
+
+void check_loopback(int rank, int world_size) {
+  if (loopback_is_up()) return;
+  throw Error(of_world(rank, world_size) + " cannot make a process group", kLoopbackIsDown, kBringLoopbackUp);
+}
+
+Store open_store(const Place& place, const InitOptions& options) {
+  const RankEnv& env = place.env;
+  if (options.store) return options.store;
+  if (!std::holds_alternative<InFile>(place.method)) check_loopback(env.rank, env.world_size);
+  if (env.world_size == 1) return make_intrusive<c10d::HashStore>();
+  const auto* file = std::get_if<InFile>(&place.method);
+  const bool serves = env.rank == 0 && !env.agent_store;
+  try {
+    if (file) return open_file(file->path, options.timeout);
+    if (serves) return serve_store(env, place.words, options.timeout);
+    return make_intrusive<StoreAdapter>(
+        Client::Options{.host = env.master_addr, .port = env.master_port, .timeout = options.timeout});
+  } catch (const std::exception& error) {
+    const std::string who = of_world(env.rank, env.world_size) + " cannot ";
+    if (file)
+      throw Error(who + "use " + file->path + " as a store", reason(error), "All ranks must be able to write there.");
+    throw Error(who + (serves ? "open" : "reach") + " the store at " + place.words, reason(error),
+                serves ? "The address must be this machine's, and the port free."
+                       : "Rank 0 serves it, or the launcher: does that one run, and is this its address?");
+  }
+}
+
+// The last rank to leave removes the file. LibTorch's own count of them leaves it there when two leave at once.
+std::shared_ptr<void> tidying(const Place& place, const Store& store) {
+  const auto* file = std::get_if<InFile>(&place.method);
+  if (!file || file->path.empty() || place.env.world_size == 1) return nullptr;
+  return {nullptr, [path = file->path, world_size = place.env.world_size, store](void*) {
+            try {
+              if (store->add("left", 1) == world_size) unlink(path.c_str());
+            } catch (const std::exception&) {  // the folder is gone: so is the file
+            }
+          }};
+}
+
+Member member_of(const RankEnv& env, Backend backend) {
+  const auto environment = process_environment();
+  const auto visible = environment.find("CUDA_VISIBLE_DEVICES");
+  Member member{.machine = machine_name(machine_identity(), env.group_rank),
+                .gpus = backend == Backend::gloo ? 0 : count_gpus(),
+                .visible_gpus = visible == environment.end() ? "" : visible->second,
+                .backend = name_of(backend)};
+  return member;
+}
+
+Roster meet(const Place& place, const Store& store, const Member& self, Milliseconds timeout) {
+  return Meeting(place, store, timeout).join(self);
+}
+
+// Ranks on one machine need no other way than the one to the store, or their loopback; else it must be one for all.
+std::string address_of(const Place& place, const Roster& roster) {
+  const RankEnv& env = place.env;
+  if (env.world_size == 1) return "127.0.0.1";
+  const bool in_file = std::holds_alternative<InFile>(place.method);
+  if (!on_one_machine(roster)) return own_address_for_other_machines(in_file ? "" : env.route_addr, env.master_port);
+  const std::string own = in_file ? "" : own_address_towards(env.route_addr, env.master_port);
+  return own.empty() ? "127.0.0.1" : own;
+}
+
+}  // namespace ddprun

@@ -1,0 +1,332 @@
+#include "ddprun/process_group.h"
+
+#include <torch/torch.h>
+
+#include <algorithm>
+#include <cstring>
+#include <mutex>
+#include <torch/csrc/distributed/c10d/PrefixStore.hpp>
+#include <torch/csrc/distributed/c10d/ProcessGroupGloo.hpp>
+#include <utility>
+
+#include "rendezvous/base/error.h"
+#include "trainer/ddp/group/gpu.h"
+#include "trainer/ddp/group/group_state.h"
+#include "trainer/ddp/group/meeting.h"
+#include "trainer/ddp/group/own_address.h"
+
+namespace ddprun {
+namespace {
+
+using c10::make_intrusive;
+using Store = c10::intrusive_ptr<c10d::Store>;
+using Milliseconds = std::chrono::milliseconds;
+
+constexpr Milliseconds kTimeoutMin{100};
+
+// Never destroyed by the program's end: by then LibTorch's own statics, which a group needs, may be gone.
+struct Process {
+  std::mutex mutex;
+  std::shared_ptr<ProcessGroup::State> default_group;
+};
+Process& the_process() {
+  static auto* process = new Process;
+  return *process;
+}
+
+c10::intrusive_ptr<c10d::Backend> make_gloo(const ProcessGroup::State& state) {
+  using Gloo = c10d::ProcessGroupGloo;
+  auto options = Gloo::Options::create(state.timeout);
+  if (state.local_world_size > 1 || (state.interface.empty() && is_loopback(state.address)))
+    check_loopback(state.rank, state.world_size);
+  if (!state.interface.empty())
+    options->devices.push_back(Gloo::createDeviceForInterface(state.interface));
+  else if (!state.address.empty())
+    options->devices.push_back(Gloo::createDeviceForHostname(state.address));
+  else
+    options->devices.push_back(Gloo::createDefaultDevice());
+  return make_intrusive<Gloo>(make_intrusive<c10d::PrefixStore>("gloo", state.store), state.rank, state.world_size,
+                              options);
+}
+
+// One at a time in a process: LibTorch notes a group's first call in a map that no lock guards (FlightRecorder), and
+// two threads that began calls of two groups at once would break it.
+c10::intrusive_ptr<c10d::Work> begin(c10d::ProcessGroup& group,
+                                     const std::function<c10::intrusive_ptr<c10d::Work>(c10d::ProcessGroup&)>& start) {
+  static auto* beginning = new std::mutex;
+  const std::lock_guard lock(*beginning);
+  return start(group);
+}
+
+// The first call, made here, so that callers who do not come through begin(), as the Reducer, find the group noted.
+void greet(c10d::ProcessGroup& group) {
+  auto own = torch::zeros({1}), all = torch::zeros({group.getSize()});
+  begin(group, [&](c10d::ProcessGroup& c10d) { return c10d._allgather_base(all, own); })->wait();
+}
+
+void connect(ProcessGroup::State& state, const std::string& name) {
+  try {
+    auto group = make_intrusive<c10d::ProcessGroup>(state.store, state.rank, state.world_size);
+    group->setBackend(at::kCPU, c10d::ProcessGroup::GLOO, make_gloo(state));
+    group->setDefaultBackend(c10d::ProcessGroup::GLOO);
+    if (state.backend == Backend::nccl) {
+      auto nccl =
+          make_nccl(make_intrusive<c10d::PrefixStore>("nccl", state.store), state.rank, state.world_size, state.device);
+      nccl->setTimeout(state.timeout);
+      group->setBackend(at::kCUDA, c10d::ProcessGroup::NCCL, nccl);
+      group->setDefaultBackend(c10d::ProcessGroup::NCCL);
+    }
+    group->setGroupName(name);
+    greet(*group);
+    state.c10d = group;
+  } catch (const Error&) {
+    throw;
+  } catch (const std::exception& error) {
+    throw PeerLost(Error(of_world(state.rank, state.world_size) + " cannot connect to the others", reason(error),
+                         "See whether they live, and whether this machine reaches them.")
+                       .what());
+  }
+}
+
+void take_device(ProcessGroup::State& state) {
+  const BackendChoice choice = choose_backend(state.roster);
+  if (!choice.problem.empty()) throw Error("cannot make a process group", choice.problem);
+  if (!choice.nccl) return;
+  load_gpu_support();
+  state.backend = Backend::nccl;
+  state.device = at::Device(at::kCUDA, static_cast<at::DeviceIndex>(gpu_of(state.roster, state.rank)));
+}
+
+void take_local_rank(ProcessGroup::State& state) {
+  const auto beside = ranks_beside(state.roster, state.rank);
+  state.local_world_size = static_cast<int>(beside.size());
+  state.local_rank = static_cast<int>(std::find(beside.begin(), beside.end(), state.rank) - beside.begin());
+}
+
+std::shared_ptr<ProcessGroup::State> make_state(const InitOptions& options, const std::string& kind) {
+  if (options.backend == Backend::mpi)
+    throw UsageError("cannot make a process group", "LibTorch is built without the backend mpi",
+                     "Use gloo for CPU tensors, nccl for GPU tensors, or auto.");
+  if (options.timeout < kTimeoutMin)
+    refuse(
+        {"a time-out of " + in_words(options.timeout) + " is too short: the least is " + in_words(kTimeoutMin) + "."});
+  const Place place = place_of(options);
+  const RankEnv& env = place.env;
+  const auto start = std::chrono::steady_clock::now();
+  const std::string name = kind + std::to_string(place.times);
+  const Store base = open_store(place, options);
+  const auto spent = std::chrono::duration_cast<Milliseconds>(std::chrono::steady_clock::now() - start);
+
+  auto state = std::make_shared<ProcessGroup::State>();
+  state->rank = env.rank;
+  state->world_size = env.world_size;
+  state->timeout = options.timeout;
+  state->check_calls = options.check_calls;
+  state->interface = env.network_interface;
+  state->store = make_intrusive<c10d::PrefixStore>("ddp/" + std::to_string(env.round) + "/" + name, base);
+  state->roster =
+      meet(place, state->store, member_of(env, options.backend), std::max(options.timeout - spent, kTimeoutMin));
+  state->at_end = tidying(place, state->store);
+  for (int rank = 0; rank < env.world_size; ++rank) state->global_ranks.push_back(rank);
+  take_local_rank(*state);
+  if (env.local_given) {
+    state->local_rank = env.local_rank;
+    state->local_world_size = env.local_world_size;
+  }
+  take_device(*state);
+  state->address = address_of(place, state->roster);
+  connect(*state, name);
+  return state;
+}
+
+void destroy_state(ProcessGroup::State& state) {
+  for (const auto& child : std::exchange(state.children, {}))
+    if (const auto living = child.lock()) destroy_state(*living);
+  state.c10d.reset();
+  state.store.reset();
+  state.at_end.reset();
+}
+
+std::vector<Record> exchange_records(const ProcessGroup& group, Record mine) {
+  std::vector<Record> all(static_cast<std::size_t>(group.world_size()));
+  if (all.size() == 1) return {mine};
+  const auto bytes = [](Record* at, std::size_t count) {
+    return torch::from_blob(at, static_cast<std::int64_t>(count * sizeof(Record)), torch::kUInt8);
+  };
+  auto in = bytes(&mine, 1), out = bytes(all.data(), all.size());
+  travel(group, mine.call, [&](c10d::ProcessGroup& c10d) { return c10d._allgather_base(out, in); });
+  return all;
+}
+
+// Among the groups that were made in this call, those of other ranks have other names.
+ProcessGroup make_child(ProcessGroup::State& from, const std::vector<int>& ranks) {
+  const auto at = std::find(ranks.begin(), ranks.end(), from.rank);
+  if (at == ranks.end()) return {};
+  const std::string name = "group" + std::to_string(from.groups_made) + "/" + std::to_string(ranks.front());
+  auto state = std::make_shared<ProcessGroup::State>();
+  state->rank = static_cast<int>(at - ranks.begin());
+  state->world_size = static_cast<int>(ranks.size());
+  state->backend = from.backend;
+  state->device = from.device;
+  state->timeout = from.timeout;
+  state->check_calls = from.check_calls;
+  state->interface = from.interface;
+  state->address = from.address;
+  for (const int rank : ranks) {
+    state->global_ranks.push_back(from.global_ranks[static_cast<std::size_t>(rank)]);
+    state->roster.push_back(from.roster[static_cast<std::size_t>(rank)]);
+  }
+  take_local_rank(*state);
+  state->store = make_intrusive<c10d::PrefixStore>(name, from.store);
+  connect(*state, name);
+  from.children.push_back(state);
+  return ProcessGroup(state);
+}
+
+}  // namespace
+
+bool is_loss_of_peer(const std::exception& error) {
+  if (dynamic_cast<const PeerLost*>(&error) || dynamic_cast<const c10::DistError*>(&error)) return true;
+  // Gloo throws std::runtime_error with its source's place in the text.
+  const auto* torch = dynamic_cast<const c10::Error*>(&error);
+  return std::strstr(torch ? torch->what_without_backtrace() : error.what(), "gloo/") != nullptr;
+}
+
+Record record_of(const std::string& call, const std::string& problem) {
+  Record record;
+  record.refused = !problem.empty();
+  std::string text = problem.empty() ? call : "cannot " + call + ": " + problem;
+  if (text.size() >= sizeof record.call) {  // what is cut off still counts
+    const std::string rest = " ... #" + std::to_string(std::hash<std::string>()(text));
+    text = text.substr(0, sizeof record.call - 1 - rest.size()) + rest;
+  }
+  text.copy(record.call, sizeof record.call - 1);
+  return record;
+}
+
+std::vector<Record> agree(const ProcessGroup& group, const Record& mine) {
+  const auto records = exchange_records(group, mine);
+  const auto same = [&](const Record& other) {
+    std::vector<int> ranks;
+    for (std::size_t i = 0; i < records.size(); ++i)
+      if (std::strcmp(records[i].call, other.call) == 0) ranks.push_back(static_cast<int>(i));
+    return ranks;
+  };
+  for (const Record& record : records) {
+    if (!record.refused) continue;
+    const auto refusing = same(record);
+    const std::string words = record.call;
+    const auto colon = words.find(": ");
+    const std::string who = refusing.size() == records.size() ? "" : name_ranks(refusing) + " ";
+    throw UsageError(who + words.substr(0, colon), words.substr(colon + 2));
+  }
+  for (const Record& record : records)
+    if (std::strcmp(record.call, records[0].call) != 0)
+      throw Error(
+          "the ranks do not agree on a collective",
+          name_ranks(same(records[0])) + ": " + records[0].call + "; " + name_ranks(same(record)) + ": " + record.call,
+          "All ranks must make the same calls in the same order.");
+  return records;
+}
+
+void travel(const ProcessGroup& group, const std::string& call,
+            const std::function<c10::intrusive_ptr<c10d::Work>(c10d::ProcessGroup&)>& start) {
+  const ProcessGroup::State& state = group.state();
+  try {
+    begin(*state.c10d, start)->wait();
+  } catch (const std::exception& error) {
+    const std::string what = of_world(state.rank, state.world_size) + " failed in " + call;
+    if (is_loss_of_peer(error))
+      throw PeerLost(Error(what, reason(error), "A peer has ended, or has not come in time.").what());
+    throw Error(what, reason(error));
+  }
+}
+
+ProcessGroup::State& ProcessGroup::state() const {
+  if (!state_) throw Error("no process group", "this handle is empty", "Call init_process_group() first.");
+  if (!state_->c10d) throw Error("no process group", "this one was destroyed");
+  return *state_;
+}
+
+int ProcessGroup::rank() const { return state().rank; }
+int ProcessGroup::world_size() const { return state().world_size; }
+int ProcessGroup::local_rank() const { return state().local_rank; }
+int ProcessGroup::local_world_size() const { return state().local_world_size; }
+at::Device ProcessGroup::device() const { return state().device; }
+Backend ProcessGroup::backend() const { return state().backend; }
+Milliseconds ProcessGroup::timeout() const { return state().timeout; }
+const std::vector<int>& ProcessGroup::global_ranks() const { return state().global_ranks; }
+const c10::intrusive_ptr<c10d::ProcessGroup>& ProcessGroup::c10d() const { return state().c10d; }
+Store ProcessGroup::store() const { return make_intrusive<c10d::PrefixStore>("user", state().store); }
+
+ProcessGroup make_process_group(const InitOptions& options) { return ProcessGroup(make_state(options, "made")); }
+
+void destroy(ProcessGroup& group) {
+  if (group) destroy_state(group.state());
+  group = {};
+}
+
+ProcessGroup init_process_group(const InitOptions& options) {
+  Process& process = the_process();
+  const auto check_none = [&] {
+    const std::lock_guard lock(process.mutex);
+    if (process.default_group)
+      throw UsageError("cannot make the default process group", "there is one already", "Destroy it first.");
+  };
+  check_none();
+  auto state = make_state(options, "default");
+  check_none();
+  const std::lock_guard lock(process.mutex);
+  process.default_group = std::move(state);
+  return ProcessGroup(process.default_group);
+}
+
+bool is_initialized() {
+  Process& process = the_process();
+  const std::lock_guard lock(process.mutex);
+  return process.default_group != nullptr;
+}
+
+ProcessGroup default_group() {
+  Process& process = the_process();
+  const std::lock_guard lock(process.mutex);
+  if (!process.default_group)
+    throw UsageError("no default process group", "there is none yet", "Call init_process_group() first.");
+  return ProcessGroup(process.default_group);
+}
+
+void destroy_process_group() {
+  std::shared_ptr<ProcessGroup::State> state;
+  {
+    Process& process = the_process();
+    const std::lock_guard lock(process.mutex);
+    state = std::move(process.default_group);
+  }
+  if (state) destroy_state(*state);
+}
+
+ProcessGroup new_group(const std::vector<int>& ranks, const ProcessGroup& parent) {
+  ProcessGroup::State& from = parent.state();
+  std::string call = "new_group(", problem = ranks.empty() ? "it would be empty" : "";
+  for (std::size_t i = 0; i < ranks.size(); ++i) {
+    call += (i ? ", " : "") + std::to_string(ranks[i]);
+    if (ranks[i] < 0 || ranks[i] >= from.world_size || (i > 0 && ranks[i] <= ranks[i - 1]))
+      problem = "its ranks must ascend, from 0 to " + std::to_string(from.world_size - 1);
+  }
+  agree(parent, record_of(call + ")", problem));
+  ++from.groups_made;
+  ProcessGroup group = make_child(from, ranks);
+  agree(parent, record_of("new_group: made", ""));  // until then its members need the store
+  return group;
+}
+
+ProcessGroup machine_group(const ProcessGroup& parent) {
+  ProcessGroup::State& from = parent.state();
+  agree(parent, record_of("machine_group", ""));
+  ++from.groups_made;
+  ProcessGroup group = make_child(from, ranks_beside(from.roster, from.rank));
+  agree(parent, record_of("machine_group: made", ""));
+  return group;
+}
+
+}  // namespace ddprun

@@ -1,0 +1,233 @@
+#include "trainer/ddp/launch/launcher_process.h"
+
+#include <fcntl.h>
+#include <poll.h>
+#include <sched.h>
+#include <sys/prctl.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <atomic>
+#include <cerrno>
+#include <climits>
+#include <csignal>
+#include <cstring>
+#include <memory>
+#include <optional>
+
+#include "rendezvous/base/error.h"
+#include "rendezvous/base/fd.h"
+#include "rendezvous/base/signals_blocked.h"
+#include "rendezvous/base/time.h"
+
+namespace ddprun {
+namespace {
+
+constexpr std::size_t kStackBytes = 64 * 1024, kReadBytes = 16 * 1024;
+constexpr std::chrono::seconds kKillLimit{15};  // for SIGKILLs of its own, beyond its workers' grace
+constexpr int kRelayed[] = {SIGINT, SIGTERM, SIGHUP, SIGQUIT};
+
+struct Start {
+  const char* program = nullptr;
+  char* const* argv = nullptr;
+  char* const* environment = nullptr;
+  int stderr_fd = -1;
+  pid_t parent = 0;
+  int error = 0;
+};
+
+// In our memory, while we wait: system calls only.
+int child_main(void* argument) {
+  auto& start = *static_cast<Start*>(argument);
+  prctl(PR_SET_PDEATHSIG, SIGTERM);
+  if (getppid() != start.parent) _exit(127);  // we were killed before that took hold
+  if (dup2(start.stderr_fd, STDERR_FILENO) >= 0) execve(start.program, start.argv, start.environment);
+  start.error = errno;
+  _exit(127);
+}
+
+std::vector<char*> pointers(const std::vector<std::string>& texts) {
+  std::vector<char*> out;
+  for (const std::string& text : texts) out.push_back(const_cast<char*>(text.c_str()));
+  out.push_back(nullptr);
+  return out;
+}
+
+struct Started {
+  pid_t pid = -1;
+  Fd pidfd;
+};
+
+// As vfork() does, and with a descriptor of the child: a program's memory may be large, its handlers of fork() many.
+Started start(const std::vector<std::string>& command, const std::vector<std::string>& environment, int stderr_fd) {
+  const auto argv = pointers(command), env = pointers(environment);
+  Start plan{command.front().c_str(), argv.data(), env.data(), stderr_fd, getpid(), 0};
+  const auto stack = std::make_unique<char[]>(kStackBytes);
+  int pidfd = -1;
+  Started started;
+  {
+    const SignalsBlocked blocked;  // a handler of ours would run in the child; ddprun unblocks what it needs
+    started.pid =
+        clone(child_main, stack.get() + kStackBytes, CLONE_VM | CLONE_VFORK | CLONE_PIDFD | SIGCHLD, &plan, &pidfd);
+  }
+  const int error = started.pid < 0 ? errno : plan.error;
+  started.pidfd = Fd(pidfd);
+  if (error == 0) return started;
+  if (started.pid > 0) waitpid(started.pid, nullptr, 0);
+  throw Error("cannot start " + command.front(), std::strerror(error));
+}
+
+struct Pipe {
+  Fd out, in;
+};
+
+Pipe make_pipe(int flags) {
+  int ends[2];
+  if (pipe2(ends, O_CLOEXEC | flags) != 0) throw Error("cannot launch", std::strerror(errno));
+  return {Fd(ends[0]), Fd(ends[1])};
+}
+
+std::atomic<int> signal_pipe = -1;
+
+// What a terminal sends, it sends to ddprun as well.
+void note_signal(int signal, siginfo_t* info, void*) {
+  const int error = errno;
+  const char byte = static_cast<char>(info->si_code == SI_KERNEL ? -signal : signal);
+  [[maybe_unused]] const auto written = write(signal_pipe, &byte, 1);  // a full one holds enough of them
+  errno = error;
+}
+
+// The signals that would end us while we wait, as bytes in a pipe.
+class SignalPipe {
+ public:
+  SignalPipe() : pipe_(make_pipe(O_NONBLOCK)) {
+    signal_pipe = pipe_.in.get();
+    struct sigaction note = {};
+    note.sa_sigaction = note_signal;
+    note.sa_flags = SA_SIGINFO | SA_RESTART;
+    for (const int signal : kRelayed) {
+      struct sigaction now = {};
+      if (sigaction(signal, nullptr, &now) != 0 || (now.sa_flags & SA_SIGINFO) || now.sa_handler != SIG_DFL) continue;
+      if (sigaction(signal, &note, nullptr) == 0) taken_.push_back(signal);
+    }
+  }
+  ~SignalPipe() {
+    for (const int signal : taken_) std::signal(signal, SIG_DFL);
+    signal_pipe = -1;
+  }
+  SignalPipe(const SignalPipe&) = delete;
+  SignalPipe& operator=(const SignalPipe&) = delete;
+  int fd() const { return pipe_.out.get(); }
+
+ private:
+  Pipe pipe_;
+  std::vector<int> taken_;
+};
+
+void write_all(int fd, std::string_view text) {
+  while (!text.empty()) {
+    const ssize_t n = write(fd, text.data(), text.size());
+    if (n < 0 && errno == EAGAIN) {
+      pollfd ready{fd, POLLOUT, 0};
+      poll(&ready, 1, -1);
+    } else if (n < 0 && errno != EINTR) {
+      return;  // nobody reads it
+    }
+    if (n > 0) text.remove_prefix(static_cast<std::size_t>(n));
+  }
+}
+
+class Listener {
+ public:
+  Listener(Started launcher, Fd stderr_fd, const SignalPipe& signals, const LaunchOptions& options)
+      : launcher_(std::move(launcher)), stderr_(std::move(stderr_fd)), signals_(signals), options_(options) {
+    if (options.timeout) deadline_ = Clock::now() + *options.timeout;
+  }
+
+  LauncherEnd run() {
+    pollfd fds[] = {{launcher_.pidfd.get(), POLLIN, 0}, {stderr_.get(), POLLIN, 0}, {signals_.fd(), POLLIN, 0}};
+    for (;;) {
+      poll(fds, 3, wait_ms());
+      if (fds[2].revents) take_signals();
+      if (fds[1].revents && !take_words()) fds[1].fd = -1;
+      if (deadline_ && Clock::now() >= *deadline_) time_is_over();
+      if (fds[0].revents) break;
+    }
+    while (take_words()) continue;
+    return ended();
+  }
+
+ private:
+  int wait_ms() const {
+    if (!deadline_) return -1;
+    const auto left = std::chrono::ceil<std::chrono::milliseconds>(*deadline_ - Clock::now()).count();
+    return static_cast<int>(std::clamp<long>(left, 0, INT_MAX));
+  }
+  void signal(int number) { syscall(SYS_pidfd_send_signal, launcher_.pidfd.get(), number, nullptr, 0); }
+
+  void take_signals() {
+    char bytes[16];
+    const ssize_t n = read(signals_.fd(), bytes, sizeof bytes);
+    for (ssize_t i = 0; i < n; ++i) {
+      end_.signal = std::abs(bytes[i]);
+      if (bytes[i] > 0) signal(bytes[i]);
+    }
+  }
+  // False where nothing is there now.
+  bool take_words() {
+    char bytes[kReadBytes];
+    const ssize_t n = read(stderr_.get(), bytes, sizeof bytes);
+    if (n < 0 && errno == EINTR) return true;
+    if (n <= 0) return false;
+    write_all(STDERR_FILENO, words_.take({bytes, static_cast<std::size_t>(n)}));
+    return true;
+  }
+  void time_is_over() {
+    signal(end_.late ? SIGKILL : SIGTERM);
+    deadline_ = end_.late ? std::nullopt : std::optional(Clock::now() + options_.stop_grace + kKillLimit);
+    end_.late = true;
+  }
+  LauncherEnd ended() {
+    siginfo_t info = {};
+    const bool reaped = waitid(P_PIDFD, static_cast<id_t>(launcher_.pidfd.get()), &info, WEXITED) == 0;
+    end_.exit_code = !reaped ? 1 : info.si_code == CLD_EXITED ? info.si_status : 128 + info.si_status;
+    write_all(STDERR_FILENO, words_.rest());
+    end_.report = words_.report();
+    end_.last_lines = words_.last_lines();
+    if (end_.exit_code == 0) write_all(STDERR_FILENO, end_.report);  // a worker's words
+    return end_;
+  }
+
+  Started launcher_;
+  Fd stderr_;
+  const SignalPipe& signals_;
+  const LaunchOptions& options_;
+  std::optional<TimePoint> deadline_;
+  LauncherWords words_;
+  LauncherEnd end_;
+};
+
+}  // namespace
+
+std::string first_program(const std::vector<std::string>& places) {
+  for (const std::string& place : places) {
+    struct stat status = {};
+    if (stat(place.c_str(), &status) == 0 && S_ISREG(status.st_mode) && access(place.c_str(), X_OK) == 0) return place;
+  }
+  return "";
+}
+
+LauncherEnd run_launcher(const std::vector<std::string>& command, const std::vector<std::string>& environment,
+                         const LaunchOptions& options) {
+  Pipe words = make_pipe(0);
+  const SignalPipe signals;
+  Started launcher = start(command, environment, words.in.get());
+  words.in.reset();
+  fcntl(words.out.get(), F_SETFL, O_NONBLOCK);
+  return Listener(std::move(launcher), std::move(words.out), signals, options).run();
+}
+
+}  // namespace ddprun

@@ -1,0 +1,58 @@
+#include "ddprun/loss_guard.h"
+
+#include <torch/torch.h>
+
+#include <cmath>
+#include <limits>
+#include <string>
+#include <vector>
+
+#include "rendezvous/base/error.h"
+#include "trainer/ddp/group/group_state.h"
+
+namespace ddprun {
+namespace {
+
+// What a rank says of its loss: the least of all ranks' words names the lowest rank with a bad one.
+constexpr std::int64_t kFinite = std::numeric_limits<std::int64_t>::max();
+constexpr std::int64_t kKinds = 2;
+constexpr std::int64_t kNan = 0, kInfinite = 1;
+
+std::int64_t word_of(const at::Tensor& loss, int rank) {
+  const torch::NoGradGuard no_grad;
+  // Sums of finite floats are finite doubles, and no other values make a finite sum.
+  const double sum = loss.detach().to(torch::kDouble).sum().item<double>();
+  return std::isfinite(sum) ? kFinite : rank * kKinds + (std::isnan(sum) ? kNan : kInfinite);
+}
+
+std::int64_t least_of_all(std::int64_t own, const ProcessGroup& group) {
+  std::vector<at::Tensor> word{torch::full({1}, own, torch::device(group.device()).dtype(torch::kLong))};
+  c10d::AllreduceOptions least;
+  least.reduceOp = c10d::ReduceOp::MIN;
+  travel(group, "LossGuard::admits()", [&](c10d::ProcessGroup& c10d) { return c10d.allreduce(word, least); });
+  return word[0].item<std::int64_t>();
+}
+
+}  // namespace
+
+LossGuard::LossGuard(const LossGuardOptions& options, const ProcessGroup& group) : options_(options), group_(group) {}
+
+bool LossGuard::admits(const at::Tensor& loss, std::int64_t step) {
+  const std::int64_t word = least_of_all(word_of(loss, group_.rank()), group_);
+  if (word == kFinite) {
+    in_a_row_ = 0;
+    return true;
+  }
+  if (in_a_row_ < options_.skips_in_a_row_max) {
+    ++in_a_row_;
+    ++skipped_;
+    return false;
+  }
+  throw Error("training ends at step " + std::to_string(step),
+              "the loss of rank " + std::to_string(word / kKinds) + " is " +
+                  (word % kKinds == kNan ? "not a number" : "infinite") +
+                  (in_a_row_ > 0 ? ", and " + std::to_string(in_a_row_) + " steps before this one were skipped" : ""),
+              "Lower the learning rate, clip the gradients, or look at that rank's samples.");
+}
+
+}  // namespace ddprun

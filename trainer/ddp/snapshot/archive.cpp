@@ -1,0 +1,156 @@
+#include "trainer/ddp/snapshot/archive.h"
+
+#include <algorithm>
+#include <bit>
+#include <cstdint>
+#include <cstring>
+#include <optional>
+#include <utility>
+
+#include "trainer/ddp/snapshot/damaged.h"
+
+namespace ddprun {
+namespace {
+
+// Signatures, and the sizes of what they begin without names and extras (APPNOTE.TXT of PKWARE, section 4.3).
+constexpr std::uint32_t kLocal = 0x04034b50, kEntry = 0x02014b50, kEnd = 0x06054b50, kEnd64 = 0x06064b50,
+                        kLocator64 = 0x07064b50;
+constexpr std::uint64_t kLocalBytes = 30, kEntryBytes = 46, kEndBytes = 22, kLocator64Bytes = 20, kCommentMax = 0xffff;
+constexpr std::uint16_t kExtra64 = 1, kEncrypted = 1;
+constexpr std::uint32_t kIn64 = 0xffffffff;  // the number is among the extras
+
+static_assert(std::endian::native == std::endian::little);
+
+[[noreturn]] void fail(const std::string& why) { throw Malformed("it is torn or no file of torch.save (" + why + ")"); }
+
+// Reads numbers where they are in the file.
+class View {
+ public:
+  explicit View(std::string_view bytes) : bytes_(bytes) {}
+
+  std::uint64_t size() const { return bytes_.size(); }
+  std::string_view part(std::uint64_t at, std::uint64_t size) const {
+    if (at > bytes_.size() || size > bytes_.size() - at) fail("a part of it lies beyond its end");
+    return bytes_.substr(at, size);
+  }
+  template <class T>
+  T number(std::uint64_t at) const {
+    T result;
+    std::memcpy(&result, part(at, sizeof result).data(), sizeof result);
+    return result;
+  }
+  std::uint16_t half(std::uint64_t at) const { return number<std::uint16_t>(at); }
+  std::uint32_t word(std::uint64_t at) const { return number<std::uint32_t>(at); }
+  std::uint64_t big(std::uint64_t at) const { return number<std::uint64_t>(at); }
+
+ private:
+  std::string_view bytes_;
+};
+
+// Where the archive's end is told: the last place that says so.
+std::uint64_t find_end(const View& file) {
+  if (file.size() < kEndBytes) fail("it has no directory");
+  const std::uint64_t last = file.size() - kEndBytes, first = last > kCommentMax ? last - kCommentMax : 0;
+  for (std::uint64_t at = last + 1; at-- > first;)
+    if (file.word(at) == kEnd) return at;
+  fail("it has no directory");
+}
+
+struct Directory {
+  std::uint64_t at, size, entries;
+};
+
+Directory find_directory(const View& file) {
+  const std::uint64_t end = find_end(file);
+  if (end >= kLocator64Bytes && file.word(end - kLocator64Bytes) == kLocator64) {
+    const std::uint64_t end64 = file.big(end - kLocator64Bytes + 8);
+    if (file.word(end64) != kEnd64) fail("its directory's end is not where it should be");
+    return {file.big(end64 + 48), file.big(end64 + 40), file.big(end64 + 32)};
+  }
+  return {file.word(end + 16), file.word(end + 12), file.half(end + 10)};
+}
+
+struct Entry {
+  std::string_view name;
+  std::uint64_t at;    // of its local header
+  std::uint64_t size;  // of its content
+  std::uint64_t begin = 0;
+};
+
+// Sizes and place, where 32 bits are too few for them, are among the extras, in this order.
+void take_from_extras(const View& extras, std::uint64_t& whole, std::uint64_t& size, std::uint64_t& at) {
+  for (std::uint64_t extra = 0; extra + 4 <= extras.size();) {
+    const std::uint64_t length = extras.half(extra + 2);
+    if (extras.half(extra) == kExtra64) {
+      const View numbers(extras.part(extra + 4, length));
+      std::uint64_t next = 0;
+      for (std::uint64_t* number : {&whole, &size, &at})
+        if (*number == kIn64) *number = numbers.big(std::exchange(next, next + 8));
+      return;
+    }
+    extra += 4 + length;
+  }
+}
+
+// Moves `at` behind it.
+Entry read_entry(const View& file, std::uint64_t& at) {
+  if (file.word(at) != kEntry) fail("its directory has an entry that is none");
+  if (file.half(at + 8) & kEncrypted || file.half(at + 10) != 0) fail("a part of it is compressed or encrypted");
+  std::uint64_t size = file.word(at + 20), whole = file.word(at + 24), local = file.word(at + 42);
+  const std::uint64_t name = file.half(at + 28), extra = file.half(at + 30), comment = file.half(at + 32);
+  take_from_extras(View(file.part(at + kEntryBytes + name, extra)), whole, size, local);
+  if (size != whole) fail("a part of it has two sizes");
+  const Entry entry{file.part(at + kEntryBytes, name), local, size};
+  at += kEntryBytes + name + extra + comment;
+  return entry;
+}
+
+std::vector<Entry> read_entries(const View& file, const Directory& directory) {
+  file.part(directory.at, directory.size);
+  if (directory.entries > directory.size / kEntryBytes) fail("its directory is too small for its entries");
+  std::vector<Entry> entries;
+  for (std::uint64_t at = directory.at; entries.size() < directory.entries;) entries.push_back(read_entry(file, at));
+  return entries;
+}
+
+// Every part has bytes of its own, before the directory: a small file must not have large content.
+void require_apart(const View& file, std::vector<Entry>& entries, std::uint64_t directory) {
+  for (Entry& entry : entries) {
+    if (file.word(entry.at) != kLocal) fail("a part of it is not where it should be");
+    entry.begin = entry.at + kLocalBytes + file.half(entry.at + 26) + file.half(entry.at + 28);
+    file.part(entry.begin, entry.size);
+  }
+  std::vector<const Entry*> by_place;
+  for (const Entry& entry : entries) by_place.push_back(&entry);
+  std::sort(by_place.begin(), by_place.end(), [](const Entry* a, const Entry* b) { return a->at < b->at; });
+  for (std::size_t i = 0; i < by_place.size(); ++i) {
+    const std::uint64_t limit = i + 1 < by_place.size() ? by_place[i + 1]->at : directory;
+    if (by_place[i]->begin + by_place[i]->size > limit) fail("parts of it overlap");
+  }
+}
+
+}  // namespace
+
+Archive::Archive(std::string_view bytes) {
+  const View file(bytes);
+  const Directory directory = find_directory(file);
+  std::vector<Entry> entries = read_entries(file, directory);
+  require_apart(file, entries, directory.at);
+  if (entries.empty()) fail("it is empty");
+  const std::size_t slash = entries.front().name.find('/');
+  if (slash == std::string_view::npos) fail("its parts are in no folder");
+  const std::string_view folder = entries.front().name.substr(0, slash + 1);
+  for (const Entry& entry : entries) {
+    if (!entry.name.starts_with(folder)) fail("its parts are in several folders");
+    const std::string_view name = entry.name.substr(folder.size());
+    if (!by_name_.emplace(name, records_.size()).second) fail("it has two parts of one name");
+    records_.push_back({name, file.part(entry.begin, entry.size)});
+  }
+}
+
+const Archive::Record* Archive::find(std::string_view name) const {
+  const auto found = by_name_.find(name);
+  return found == by_name_.end() ? nullptr : &records_[found->second];
+}
+
+}  // namespace ddprun

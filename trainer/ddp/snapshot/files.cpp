@@ -1,0 +1,164 @@
+#include "trainer/ddp/snapshot/files.h"
+
+#include <dirent.h>
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstdio>
+#include <filesystem>
+#include <memory>
+#include <system_error>
+#include <utility>
+
+#include "rendezvous/base/error.h"
+
+namespace ddprun {
+namespace {
+
+std::system_error refused() { return {errno, std::generic_category()}; }
+
+class Descriptor {
+ public:
+  explicit Descriptor(int fd) : fd_(fd) {
+    if (fd < 0) throw refused();
+  }
+  ~Descriptor() { close(fd_); }
+  Descriptor(const Descriptor&) = delete;
+  Descriptor& operator=(const Descriptor&) = delete;
+  operator int() const { return fd_; }
+
+ private:
+  int fd_;
+};
+
+void write_all(int fd, const char* data, std::size_t size) {
+  while (size > 0) {
+    const ssize_t count = write(fd, data, size);
+    if (count < 0 && errno == EINTR) continue;
+    if (count < 0) throw refused();
+    data += count;
+    size -= static_cast<std::size_t>(count);
+  }
+}
+
+std::string read_all(int fd) {
+  struct stat status {};
+  if (fstat(fd, &status) != 0) throw refused();
+  std::string bytes(static_cast<std::size_t>(status.st_size), '\0');
+  std::size_t done = 0;
+  while (done < bytes.size()) {
+    const ssize_t count = read(fd, bytes.data() + done, bytes.size() - done);
+    if (count < 0 && errno == EINTR) continue;
+    if (count < 0) throw refused();
+    if (count == 0) break;  // cut short meanwhile
+    done += static_cast<std::size_t>(count);
+  }
+  bytes.resize(done);
+  return bytes;
+}
+
+class NewDiskFile : public NewFile {
+ public:
+  explicit NewDiskFile(int fd) : file_(fd) {}
+  void append(const void* data, std::size_t size) override { write_all(file_, static_cast<const char*>(data), size); }
+  void sync() override {
+    if (fsync(file_) != 0) throw refused();
+  }
+
+ private:
+  const Descriptor file_;
+};
+
+class Disk : public Files {
+ public:
+  std::vector<std::string> names(const std::string& folder) override {
+    const std::unique_ptr<DIR, int (*)(DIR*)> entries(opendir(folder.c_str()), closedir);
+    if (!entries && errno == ENOENT) return {};
+    if (!entries) throw refused();
+    std::vector<std::string> result;
+    while (const dirent* entry = readdir(entries.get())) result.emplace_back(entry->d_name);
+    return result;
+  }
+
+  std::optional<std::string> read(const std::string& path) override {
+    const int fd = open(path.c_str(), O_RDONLY | O_CLOEXEC);
+    if (fd < 0 && errno == ENOENT) return std::nullopt;
+    return read_all(Descriptor(fd));
+  }
+
+  std::unique_ptr<NewFile> create(const std::string& path) override {
+    remove(path);
+    return std::make_unique<NewDiskFile>(
+        open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0666));
+  }
+
+  void rename(const std::string& from, const std::string& to) override {
+    if (std::rename(from.c_str(), to.c_str()) != 0) throw refused();
+  }
+
+  bool link(const std::string& from, const std::string& to) override {
+    if (::link(from.c_str(), to.c_str()) == 0) return true;
+    if (errno == EPERM || errno == EOPNOTSUPP || errno == ENOSYS || errno == EMLINK) return false;
+    throw refused();
+  }
+
+  void remove(const std::string& path) override {
+    if (unlink(path.c_str()) != 0 && errno != ENOENT) throw refused();
+  }
+
+  void sync_folder(const std::string& folder) override {
+    // Some file systems cannot sync a folder; what is in it is there all the same.
+    if (fsync(Descriptor(open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC))) != 0 && errno != EINVAL)
+      throw refused();
+  }
+
+  void check_writable(const std::string& folder) override {
+    if (access(folder.c_str(), W_OK | X_OK) != 0) throw refused();
+  }
+};
+
+}  // namespace
+
+Files& disk() {
+  static Disk disk;
+  return disk;
+}
+
+std::string folder_of(const std::string& path) {
+  const auto slash = path.rfind('/');
+  return slash == std::string::npos ? "." : slash == 0 ? "/" : path.substr(0, slash);
+}
+
+Refusal refusal_of(const std::string& path, int error) {
+  const std::string folder = folder_of(path);
+  std::error_code ignored;
+  const auto status = std::filesystem::status(folder, ignored);
+  if (error == ENOENT && !std::filesystem::exists(status))
+    return {"there is no folder " + folder, "Create it, or name another place."};
+  if (std::filesystem::exists(status) && !std::filesystem::is_directory(status))
+    return {folder + " is not a folder", "Name another place."};
+  const std::string why = std::generic_category().message(error);
+  if (error == ENOSPC || error == EDQUOT || error == EFBIG)
+    return {why, "Free some space there, or name another place."};
+  return {why, "Name another place, or see to it that files can be written there."};
+}
+
+void put_in_place(Files& files, const std::string& path, const std::string& temporary, const std::string& bytes) {
+  const auto file = files.create(temporary);
+  file->append(bytes.data(), bytes.size());
+  file->sync();
+  files.rename(temporary, path);
+}
+
+std::string read_whole_file(const std::string& path, const std::string& what) {
+  try {
+    if (auto bytes = disk().read(path)) return std::move(*bytes);
+    throw std::system_error(ENOENT, std::generic_category());
+  } catch (const std::system_error& error) {
+    throw Error("cannot read " + what + " " + path, error.code().message());
+  }
+}
+
+}  // namespace ddprun

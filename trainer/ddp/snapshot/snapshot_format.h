@@ -1,0 +1,72 @@
+// A run's state between two steps: everything that a resumed run needs to go on bit for bit as if it had never stopped.
+//
+// As a file that torch.load(weights_only=True) reads; docs/snapshot-format.md describes it. decode() also takes a
+// Python tutorial's {"MODEL_STATE", "EPOCHS_RUN"}: what is not in it has its default.
+#pragma once
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "ddprun/amp.h"
+#include "ddprun/distributed_data_parallel.h"
+#include "ddprun/sampler.h"
+#include "ddprun/shard_sampler.h"
+#include "ddprun/snapshot.h"
+#include "trainer/ddp/snapshot/state_dict.h"
+
+namespace ddprun {
+
+// One rank's generators. `cuda` is undefined without a GPU.
+struct RngState {
+  at::Tensor cpu, cuda;
+};
+
+struct ScheduleState {
+  std::int64_t steps = 0;
+  double lr = 0;  // for Python; ours follows from the steps
+};
+
+// With its options, which Python wants.
+struct SavedScaler {
+  ScalerOptions options;
+  ScalerState state;
+};
+
+struct Snapshot {
+  Dict model_state = make_dict();
+  std::optional<Dict> optimizer_state;
+  std::optional<ScheduleState> schedule;
+  std::optional<SavedScaler> scaler;
+  std::variant<std::monostate, SamplerState, ShardSamplerState> sampler;
+  Position at;
+  std::vector<RngState> rng;    // by rank
+  std::int64_t world_size = 0;  // 0: unknown
+  std::int64_t round = 0;       // the launcher's
+  std::int64_t generation = 0;  // snapshot_folder.h
+  std::optional<double> metric;
+  BucketOrder bucket_order;  // empty: unknown
+  nlohmann::json extra;
+  std::string digest;  // of the content, from decode()
+};
+
+// All of it as one value; its tensors are the snapshot's own.
+c10::IValue to_value(const Snapshot& snapshot);
+std::string encode(const Snapshot& snapshot);
+
+// DamagedFile (damaged.h), with `name` in it, for bytes that are torn, altered or no snapshot; what else it throws says
+// nothing about them.
+Snapshot decode(const std::string& bytes, const std::string& name);
+
+// The weights alone, from a snapshot or from a state_dict saved as it is.
+Dict decode_weights(const std::string& bytes, const std::string& name);
+
+// This process's generators, and back.
+RngState rng_state(at::Device device);
+void set_rng_state(const RngState& state, at::Device device);
+
+}  // namespace ddprun

@@ -1,0 +1,253 @@
+#include <sys/resource.h>
+#include <torch/torch.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <atomic>
+#include <cstdio>
+#include <future>
+#include <utility>
+
+#include "ddprun/collectives.h"
+#include "ddprun/set_lr.h"
+#include "ddprun/snapshot.h"
+#include "rendezvous/base/error.h"
+#include "rendezvous/base/print_line.h"
+#include "rendezvous/channel/worker_channel.h"
+#include "trainer/ddp/collectives/all_or_none.h"
+#include "trainer/ddp/group/rank_env.h"
+#include "trainer/ddp/snapshot/optimizer_state.h"
+#include "trainer/ddp/snapshot/snapshot_agreement.h"
+#include "trainer/ddp/snapshot/snapshot_folder.h"
+#include "trainer/ddp/snapshot/snapshot_format.h"
+#include "trainer/ddp/snapshot/staging.h"
+#include "trainer/ddp/snapshot/torch_file.h"
+
+namespace ddprun {
+namespace {
+
+using c10::IValue;
+
+constexpr int kBroadcastBytes = 25 << 20;  // PyTorch's, for buffers
+constexpr int kWritersNiceness = 19;       // training comes first
+
+SnapshotPolicy policy_of(const SnapshotOptions& options) {
+  if (options.path.empty()) throw Error("cannot keep snapshots", "their path is empty");
+  if (options.keep_last < 1) throw Error("cannot keep snapshots", "keep_last is below 1");
+  using Best = SnapshotOptions::Best;
+  return {.path = options.path,
+          .keep_last = options.keep_last,
+          .best = options.best == Best::none      ? BestMetric::none
+                  : options.best == Best::highest ? BestMetric::highest
+                                                  : BestMetric::lowest};
+}
+
+RankEnv rank_env() { return read_rank_env(process_environment(), /*store_in_it=*/false).env; }
+
+std::vector<RngState> gather_rng(const ProcessGroup& group) {
+  const RngState own = rng_state(group.device());
+  const at::Tensor cpu = all_gather_stacked(own.cpu, group);
+  const at::Tensor cuda = own.cuda.defined() ? all_gather_stacked(own.cuda, group) : at::Tensor();
+  std::vector<RngState> result;
+  for (std::int64_t rank = 0; rank < group.world_size(); ++rank)
+    result.push_back({cpu[rank], cuda.defined() ? cuda[rank] : at::Tensor()});
+  return result;
+}
+
+// An order that does not fit the model would break the reducer.
+BucketOrder usable_order(const BucketOrder& order, const torch::nn::Module& model) {
+  std::vector<std::size_t> seen;
+  for (const auto& bucket : order) seen.insert(seen.end(), bucket.begin(), bucket.end());
+  std::sort(seen.begin(), seen.end());
+  for (std::size_t i = 0; i < seen.size(); ++i)
+    if (seen[i] != i) return {};
+  const auto parameters = model.parameters();
+  const auto trained =
+      std::count_if(parameters.begin(), parameters.end(), [](const auto& p) { return p.requires_grad(); });
+  return static_cast<std::ptrdiff_t>(seen.size()) == trained ? order : BucketOrder{};
+}
+
+void load(const Snapshot& snapshot, const std::string& name, const TrainingState& state, const ProcessGroup& group) {
+  load_model_state(state.model, snapshot.model_state, name);
+  if (state.optimizer && snapshot.optimizer_state)
+    load_optimizer_state(*state.optimizer, *snapshot.optimizer_state, name);
+  if (state.schedule && snapshot.schedule) {
+    state.schedule->resume(snapshot.schedule->steps);
+    // Groups with rates of their own have a schedule each, and are the program's matter.
+    if (state.optimizer && state.optimizer->param_groups().size() == 1) set_lr(*state.optimizer, state.schedule->lr());
+  }
+  if (state.scaler && snapshot.scaler) state.scaler->load(snapshot.scaler->state);
+  if (const auto* saved = std::get_if<SamplerState>(&snapshot.sampler); saved && state.sampler)
+    state.sampler->resume(*saved);
+  if (const auto* saved = std::get_if<ShardSamplerState>(&snapshot.sampler); saved && state.shard_sampler)
+    state.shard_sampler->resume(*saved);
+  if (static_cast<int>(snapshot.rng.size()) == group.world_size())
+    set_rng_state(snapshot.rng[static_cast<std::size_t>(group.rank())], group.device());
+}
+
+}  // namespace
+
+struct Snapshots::Impl {
+  Impl(const SnapshotOptions& o, const ProcessGroup& g)
+      : options(o), group(g), folder(policy_of(o)), agreement(folder, options, group) {}
+  ~Impl() {
+    if (writing.valid()) writing.wait();
+  }
+
+  Snapshot describe(const TrainingState& state, const SaveRequest& request) const;
+  void share_rank_0s(Snapshot& snapshot, const torch::nn::Module& model) const;
+  void store(const SnapshotStamp& stamp, const IValue& value);
+  void write(const Snapshot& snapshot);
+  void write_or_say(const Snapshot& snapshot);
+  void say_failure();
+  void await_writing();
+  void tell_what_is_safe();
+
+  const SnapshotOptions options;
+  const ProcessGroup group;
+  SnapshotFolder folder;
+  SnapshotAgreement agreement;
+  Staging staging;
+  std::future<void> writing;
+  std::string failure;  // of the last save
+  std::atomic<std::int64_t> safe_step{-1};
+  std::int64_t told_step = -1;  // by a rank that does not write
+};
+
+Snapshot Snapshots::Impl::describe(const TrainingState& state, const SaveRequest& request) const {
+  Snapshot s;
+  s.model_state = model_state(state.model);
+  if (state.optimizer) s.optimizer_state = optimizer_state(*state.optimizer);
+  if (state.schedule) s.schedule = ScheduleState{state.schedule->steps(), state.schedule->lr()};
+  if (state.scaler) s.scaler = SavedScaler{state.scaler->options(), state.scaler->state()};
+  if (state.sampler) s.sampler = state.sampler->state();
+  if (state.shard_sampler) s.sampler = state.shard_sampler->state();
+  s.at = request.at;
+  s.world_size = group.world_size();
+  s.round = rank_env().round;
+  s.generation = agreement.generation();
+  s.metric = request.metric;
+  s.bucket_order = request.bucket_order;
+  s.extra = request.extra;
+  return s;
+}
+
+// What is not the same on all ranks would differ between the machines' copies.
+void Snapshots::Impl::share_rank_0s(Snapshot& snapshot, const torch::nn::Module& model) const {
+  snapshot.extra = broadcast_object(snapshot.extra, 0, group);
+  std::vector<std::string> names;
+  std::vector<at::Tensor> buffers;
+  for (const auto& item : model.named_buffers()) {
+    names.push_back(item.key());
+    buffers.push_back(item.value().detach().clone());
+  }
+  if (buffers.empty()) return;
+  c10d::broadcast_coalesced(group.c10d(), buffers, kBroadcastBytes, 0);
+  for (std::size_t i = 0; i < names.size(); ++i) snapshot.model_state.insert_or_assign(names[i], buffers[i]);
+}
+
+void Snapshots::Impl::store(const SnapshotStamp& stamp, const IValue& value) {
+  folder.write(stamp, [&](NewFile& file) {
+    write_torch_file(value, [&](const void* data, std::size_t size) { file.append(data, size); });
+  });
+  safe_step = stamp.step;
+  ddprun_channel_snapshot(static_cast<std::uint64_t>(stamp.step));
+}
+
+// LibTorch pickles what has one owner in other bytes than what has several, and of a view the whole that it is a part
+// of. So that the machines' copies are equal, and no larger than they must be, each is made from a value of one shape,
+// which the thread alone owns.
+void Snapshots::Impl::write(const Snapshot& snapshot) {
+  IValue value = staging.copy(to_value(snapshot));
+  const auto policy = options.asynchronous ? std::launch::async : std::launch::deferred;
+  writing = std::async(policy, [this, stamp = stamp_of(snapshot), value = std::move(value)] {
+    if (options.asynchronous) setpriority(PRIO_PROCESS, static_cast<id_t>(gettid()), kWritersNiceness);
+    store(stamp, value);
+  });
+  if (!options.asynchronous) await_writing();
+}
+
+// The other ranks train on: what fails here is not to stop them.
+void Snapshots::Impl::write_or_say(const Snapshot& snapshot) {
+  await_writing();
+  say_failure();
+  failure.clear();
+  try {
+    write(snapshot);
+  } catch (const std::exception& error) {
+    failure = sentence_of(error);
+  }
+  if (!writing.valid()) say_failure();
+}
+
+void Snapshots::Impl::say_failure() {
+  if (!failure.empty()) options.say(failure + " Training goes on; the next snapshot is tried again.");
+}
+
+void Snapshots::Impl::await_writing() {
+  if (!writing.valid()) return;
+  try {
+    writing.get();
+    failure.clear();
+  } catch (const std::exception& error) {
+    failure = sentence_of(error);
+  }
+}
+
+// The launcher asks every rank; a snapshot that was told before it asked is not to look like a new one.
+void Snapshots::Impl::tell_what_is_safe() {
+  const std::int64_t own = agreement.writes() ? safe_step.load() : std::numeric_limits<std::int64_t>::max();
+  const std::int64_t safe = all_gather_stacked(torch::tensor(own), group).min().item<std::int64_t>();
+  if (agreement.writes() || safe <= told_step) return;
+  told_step = safe;
+  ddprun_channel_snapshot(static_cast<std::uint64_t>(safe));
+}
+
+std::string best_snapshot_path(const std::string& path) { return path_beside(path, "best"); }
+
+Snapshots::Snapshots(const SnapshotOptions& options, const ProcessGroup& group) {
+  SnapshotOptions complete = options;
+  if (!complete.say) complete.say = [](const std::string& sentence) { print_line(stderr, sentence); };
+  impl_ = std::make_unique<Impl>(complete, group);
+}
+
+Snapshots::~Snapshots() = default;
+
+std::optional<Resumed> Snapshots::resume(const TrainingState& state) {
+  const auto snapshot = impl_->agreement.fetch();
+  impl_->agreement.forget();
+  if (!snapshot) return std::nullopt;
+  const std::string& path = impl_->agreement.path();
+  all_or_none(impl_->group, [&] { load(*snapshot, "the snapshot " + path, state, impl_->group); });
+  return Resumed{.at = snapshot->at,
+                 .bucket_order = usable_order(snapshot->bucket_order, state.model),
+                 .metric = snapshot->metric,
+                 .extra = snapshot->extra,
+                 .path = path,
+                 .world_size = static_cast<int>(snapshot->world_size)};
+}
+
+void Snapshots::save(const TrainingState& state, const SaveRequest& request) {
+  impl_->agreement.forget();
+  impl_->tell_what_is_safe();
+  Snapshot snapshot = impl_->describe(state, request);
+  snapshot.rng = gather_rng(impl_->group);
+  if (!impl_->agreement.rank_0_writes_alone()) impl_->share_rank_0s(snapshot, state.model);
+  if (impl_->agreement.writes()) impl_->write_or_say(snapshot);
+}
+
+void Snapshots::finish() {
+  if (const std::string why = try_finish(); !why.empty()) throw AgreedError(why);
+}
+
+std::string Snapshots::try_finish() {
+  impl_->await_writing();
+  for (const auto& said : all_gather_object(impl_->failure, impl_->group))
+    if (said != "") return said;
+  impl_->tell_what_is_safe();
+  return {};
+}
+
+std::optional<double> Snapshots::best_metric() const { return impl_->folder.best_metric(); }
+
+}  // namespace ddprun

@@ -1,0 +1,38 @@
+// Values as the bytes of a file of torch.save(), and back. Nothing in a file is ever executed.
+//
+// Written: dicts, lists, strings, whole numbers, floats, bools, None and tensors, so that torch.load(weights_only=True)
+// reads them. A record "ddprun.sha256" of the archive holds the SHA-256 of all records before it (torch.load reads a
+// flipped byte in silence). Read: what weights_only accepts, see pickle.h; the digest is checked where there is one.
+#pragma once
+#include <ATen/core/ivalue.h>
+
+#include <cstddef>
+#include <functional>
+#include <string>
+
+#include "rendezvous/base/error.h"
+
+namespace ddprun {
+
+// Piece by piece, in the file's order; tensors may be on any device. Returns the digest, 64 hexadecimal digits.
+std::string write_torch_file(const c10::IValue& value,
+                             const std::function<void(const void* data, std::size_t size)>& append);
+std::string pack_torch_file(const c10::IValue& value);
+
+struct Unpacked {
+  c10::IValue value;
+  std::string digest;  // empty: it has none; else it was right
+};
+
+// The file may be good; it is this machine that cannot.
+class NoMemory : public Error {
+ public:
+  explicit NoMemory(const std::string& name)
+      : Error("cannot read " + name, "there is too little memory for it", "It is left as it is.") {}
+};
+
+// `name` is for its errors: DamagedFile (damaged.h) for bytes that are torn, altered or something else altogether. Any
+// other exception, such as NoMemory, says nothing about the file.
+Unpacked unpack_torch_file(const std::string& bytes, const std::string& name);
+
+}  // namespace ddprun
