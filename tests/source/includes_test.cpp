@@ -1,0 +1,108 @@
+// Which folder may include which: every #include of the sources points down this table.
+#include <filesystem>
+#include <fstream>
+#include <map>
+#include <regex>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "tests/support/catch.h"
+
+namespace fs = std::filesystem;
+
+namespace {
+
+using Folders = std::vector<std::string>;
+
+struct Folder {
+  std::string name;
+  Folders may_include;  // besides itself
+};
+
+const std::string kPublic = "trainer/include/ddprun";
+
+// Lower folders first: none includes one below it in this list.
+const std::vector<Folder>& table() {
+  static const std::vector<Folder> kTable{
+      {"rendezvous/base", {}},
+      {"rendezvous/channel", {}},
+      {"rendezvous/peer", {"rendezvous/base"}},
+      {"rendezvous/store", {"rendezvous/base", "rendezvous/peer"}},
+      {"rendezvous/store/proxy", {"rendezvous/base", "rendezvous/peer", "rendezvous/store"}},
+      {"rendezvous/coordination",
+       {"rendezvous/base", "rendezvous/channel", "rendezvous/peer", "rendezvous/store", "rendezvous/store/proxy"}},
+      {"agent/process", {"rendezvous/base", "rendezvous/channel", "rendezvous/coordination"}},
+      {"agent/channel", {"agent/process", "rendezvous/base", "rendezvous/channel", "rendezvous/coordination"}},
+      {"agent/diagnosis", {"agent/channel", "agent/process", "rendezvous/base", "rendezvous/coordination"}},
+      {"agent/logs", {"agent/diagnosis", "agent/process", "rendezvous/base"}},
+      {"agent",
+       {"agent/channel", "agent/diagnosis", "agent/logs", "agent/process", "rendezvous/base", "rendezvous/coordination",
+        "rendezvous/peer", "rendezvous/store", "rendezvous/store/proxy"}},
+      {"launcher", {"agent", "agent/diagnosis", "agent/logs", "agent/process", "rendezvous/base", "rendezvous/peer"}},
+      {kPublic, {}},
+      {"trainer/ddp/group", {kPublic, "rendezvous/base", "rendezvous/peer", "rendezvous/store"}},
+      {"trainer/ddp/collectives", {kPublic, "rendezvous/base", "trainer/ddp/group"}},
+      {"trainer/ddp/parallel", {kPublic, "rendezvous/base", "trainer/ddp/collectives", "trainer/ddp/group"}},
+      {"trainer/ddp/data", {kPublic, "rendezvous/base"}},
+      {"trainer/ddp/snapshot",
+       {kPublic, "rendezvous/base", "rendezvous/channel", "rendezvous/store", "trainer/ddp/collectives",
+        "trainer/ddp/group"}},
+      {"trainer/ddp/launch",
+       {kPublic, "rendezvous/base", "rendezvous/channel", "trainer/ddp/group", "trainer/ddp/snapshot"}},
+      {"trainer/ddp", {}},
+      {"trainer/data", {kPublic, "rendezvous/base"}},
+      {"trainer/models", {kPublic, "rendezvous/base"}},
+      {"trainer/config", {"rendezvous/base", "trainer/data", "trainer/models"}},
+      {"trainer/metrics", {"rendezvous/base"}},
+      {"trainer/tour", {kPublic, "rendezvous/base", "trainer/config", "trainer/ddp/group", "trainer/ddp/snapshot"}},
+      {"trainer",
+       {kPublic, "rendezvous/base", "rendezvous/channel", "trainer/config", "trainer/data", "trainer/ddp/collectives",
+        "trainer/ddp/group", "trainer/ddp/snapshot", "trainer/metrics", "trainer/models", "trainer/tour"}},
+  };
+  return kTable;
+}
+
+std::string folder_of(const std::string& path) { return fs::path(path).parent_path().string(); }
+
+// The folder of what is named in quotes; public headers are named as their users name them.
+std::string folder_included(const std::string& name) { return name.starts_with("ddprun/") ? kPublic : folder_of(name); }
+
+std::vector<std::string> quoted_includes(const fs::path& file) {
+  static const std::regex kInclude("^#include \"([^\"]+)\"");
+  std::vector<std::string> out;
+  std::ifstream in(file);
+  for (std::string line; std::getline(in, line);)
+    if (std::smatch found; std::regex_search(line, found, kInclude)) out.push_back(found[1]);
+  return out;
+}
+
+bool is_source(const fs::path& path) { return path.extension() == ".h" || path.extension() == ".cpp"; }
+
+}  // namespace
+
+TEST_CASE("no folder includes one that is above it", "[includes]") {
+  std::map<std::string, std::set<std::string>> allowed;
+  for (const Folder& folder : table()) {
+    for (const std::string& below : folder.may_include) {
+      INFO(folder.name << " may include " << below << ", which comes after it");
+      CHECK(allowed.contains(below));
+    }
+    allowed[folder.name] = {folder.may_include.begin(), folder.may_include.end()};
+    allowed[folder.name].insert(folder.name);
+  }
+  std::set<std::string> seen;
+  for (const char* top : {"launcher", "agent", "rendezvous", "trainer"})
+    for (const fs::directory_entry& entry : fs::recursive_directory_iterator(fs::path(DDPRUN_SOURCE_DIR) / top)) {
+      const std::string path = fs::relative(entry.path(), DDPRUN_SOURCE_DIR).string();
+      if (!is_source(entry.path()) || path.starts_with("trainer/ddp/gloo_shim/")) continue;
+      INFO(path);
+      REQUIRE(allowed.contains(folder_of(path)));
+      seen.insert(folder_of(path));
+      for (const std::string& name : quoted_includes(entry.path())) {
+        INFO("includes " << name);
+        CHECK(allowed.at(folder_of(path)).contains(folder_included(name)));
+      }
+    }
+  CHECK(seen.size() == allowed.size());
+}
