@@ -93,7 +93,7 @@ Agent::Agent(AgentOptions options, const RoundPolicy& policy)
       workers_(
           io_, {options_.logs, layout_, pipes_}, terminal_group(options_), [this] { collect_workers(); },
           [this](const WorkerEnd& end) {
-            happened(WorkerDying{seat_->round, end.local_rank, end.status});
+            dispatch(WorkerDying{seat_->round, end.local_rank, end.status});
           }),
       reporter_(pipes_, layout_, workers_, reporter_options(options_)),
       wait_(io_, pipes_),
@@ -105,13 +105,13 @@ Agent::Agent(AgentOptions options, const RoundPolicy& policy)
 }
 
 std::unique_ptr<Coordination> Agent::coordination() {
-  Coordination::Hooks hooks{[this] { connected(); },
-                            [this](const ToAgent& message) { hear(message); },
-                            [this] { happened(Isolated{}); },
-                            [this](const std::string& why, bool certain) { disconnected(why, certain); },
+  Coordination::Hooks hooks{[this] { on_connected(); },
+                            [this](const ToAgent& message) { on_message(message); },
+                            [this] { dispatch(Isolated{}); },
+                            [this](const std::string& why, bool certain) { on_disconnected(why, certain); },
                             [this](const std::string& why, bool certain) {
                               if (certain) return begin_anew(why);
-                              happened(JobEnded{{Verdict::out_of_reach, 0, why, {}}});
+                              dispatch(JobEnded{{Verdict::out_of_reach, 0, why, {}}});
                             },
                             [this](const std::string& line) { pipes_.print("ddprun: " + line + "\n"); }};
   if (!options_.meeting) return coordinate_here(io_, policy_, std::move(hooks));
@@ -168,9 +168,9 @@ void Agent::on_signal(int signal) {
   if (signal == SIGWINCH) return resize_terminals();
   if (!contains(options_.ending_signals, signal)) return workers_.signal(signal);
   hurried_ = true;
-  if (!contains(options_.preempt_signals, signal)) return happened(Signalled{signal});
+  if (!contains(options_.preempt_signals, signal)) return dispatch(Signalled{signal});
   reporter_.preempted(signal);
-  happened(Signalled{SIGTERM});
+  dispatch(Signalled{SIGTERM});
 }
 
 void Agent::resize_terminals() {
@@ -184,7 +184,7 @@ void Agent::limit_run() {
   run_limit_.async_wait([this](const asio::error_code& error) {
     if (error) return;
     reporter_.run_is_over(*options_.max_run);
-    happened(Signalled{SIGTERM});
+    dispatch(Signalled{SIGTERM});
   });
 }
 
@@ -203,8 +203,8 @@ void Agent::collect_workers() {
   for (const WorkerEnd& end : workers_.collect()) {
     job_events_.worker_ended(end.local_rank);
     // A worker in the terminal's foreground gets Ctrl-C itself, and may be gone before the keeper has told us.
-    if (end.status.signal == SIGINT && terminal_group(options_)) happened(Signalled{SIGINT});
-    happened(WorkerExited{seat_->round, end.local_rank, end.status});
+    if (end.status.signal == SIGINT && terminal_group(options_)) dispatch(Signalled{SIGINT});
+    dispatch(WorkerExited{seat_->round, end.local_rank, end.status});
   }
   workers_.reap_strays();
 }
@@ -214,12 +214,12 @@ void Agent::arm_timer() {
   if (!deadline) return void(timer_.cancel());
   timer_.expires_at(*deadline);
   timer_.async_wait([this](const asio::error_code& error) {
-    if (!error) happened(Tick{});
+    if (!error) dispatch(Tick{});
   });
 }
 
 // What had been said before may not have arrived.
-void Agent::connected() {
+void Agent::on_connected() {
   wait_.over();
   alone_since_ = TimePoint::max();
   job_is_over_.clear();
@@ -231,21 +231,21 @@ void Agent::connected() {
 }
 
 // Again and again, as long as it lasts.
-void Agent::disconnected(const std::string& why, bool certain) {
+void Agent::on_disconnected(const std::string& why, bool certain) {
   const TimePoint now = Clock::now();
   if (alone_since_ == TimePoint::max()) alone_since_ = now;
   log_.write(LogLevel::info, "the coordinator is out of reach: " + why);
   if (supervisor_.round_with_workers() && !supervisor_.held_by_kernel()) return;
-  if (signal_ != 0) return happened(JobEnded{{Verdict::interrupted, signal_, "interrupted", {}}});
+  if (signal_ != 0) return dispatch(JobEnded{{Verdict::interrupted, signal_, "interrupted", {}}});
   if (!job_is_over_.empty() && now - alone_since_ >= kNewJobLimit)
-    return happened(JobEnded{{Verdict::out_of_reach, 0, job_is_over_, {}}});
+    return dispatch(JobEnded{{Verdict::out_of_reach, 0, job_is_over_, {}}});
   const Duration patience = seat_ ? Duration(kLooksForJob) : options_.join_timeout;
   if (now - alone_since_ < patience) {
     wait_.tell_trouble("waiting for the coordinator: " + why, certain);
     return warn_where_alone();
   }
   const Verdict verdict = seat_ ? Verdict::out_of_reach : Verdict::too_few_nodes;
-  happened(JobEnded{{verdict, 0, "the coordinator could not be reached (" + why + ")", {}}});
+  dispatch(JobEnded{{verdict, 0, "the coordinator could not be reached (" + why + ")", {}}});
 }
 
 // As if it had been started again, and not for long: whatever starts the others again may start this one, too.
@@ -255,7 +255,7 @@ void Agent::begin_anew(const std::string& why) {
   pipes_.print("ddprun: " + why + "; this node ends its workers, and looks for " +
                std::to_string(kNewJobLimit.count()) + " s whether the job begins anew.\n");
   gives_up_ = true;
-  happened(Isolated{});
+  dispatch(Isolated{});
   if (!supervisor_.round_with_workers()) meet_anew();
 }
 
@@ -277,7 +277,7 @@ void Agent::tell_of_signal() {
   if (signal_ != 0 && signal_ != SIGINT) coordination_->send(NodeLeaves{coordination_->node(), signal_});
 }
 
-void Agent::hear(const ToAgent& message) {
+void Agent::on_message(const ToAgent& message) {
   std::visit(overloaded{
                  [](const Welcome&) {},
                  [](const Elsewhere&) {},
@@ -293,15 +293,15 @@ void Agent::hear(const ToAgent& message) {
                    words_due_.cancel();
                  },
                  [&](const TakeSeat& m) { take_seat(m.seat); },
-                 [&](const StartRound& m) { happened(RoundStarted{m.round}); },
+                 [&](const StartRound& m) { dispatch(RoundStarted{m.round}); },
                  [&](const EndRound& m) {
                    if (last_failure_ && last_failure_->round == m.round)
                      reporter_.restarting(*last_failure_, m.reason);
                    else
                      reporter_.regrouping(m);
-                   happened(RoundEnded{m.round, m.planned});
+                   dispatch(RoundEnded{m.round, m.planned});
                  },
-                 [&](const EndJob& m) { job_ended(m.outcome); },
+                 [&](const EndJob& m) { on_job_end(m.outcome); },
              },
              message);
 }
@@ -322,7 +322,7 @@ void Agent::take_seat(const Seat& seat) {
   seat_ = seat;
   job_events_.round_formed(seat);
   if (options_.store_proxy) bring_store_near();
-  happened(RoundFormed{seat});
+  dispatch(RoundFormed{seat});
 }
 
 // Before the round is confirmed, so that workers never wait for it. A lost store ends all its clients; what becomes of
@@ -371,14 +371,14 @@ Seat Agent::as_workers_see(const Seat& seat) {
 }
 
 // The other nodes shall not wait for our workers to leave in order to know why theirs have to.
-void Agent::job_ended(const Outcome& outcome) {
+void Agent::on_job_end(const Outcome& outcome) {
   if (options_.meeting && outcome.cause && outcome.cause->node == coordination_->node()) {
     words_due_.expires_after(kLastWords);
     words_due_.async_wait([this, outcome](const asio::error_code& error) {
       if (!error) send_words(outcome);
     });
   }
-  happened(JobEnded{outcome});
+  dispatch(JobEnded{outcome});
 }
 
 void Agent::send_words(const Outcome& outcome) {
@@ -425,18 +425,18 @@ NodeOffer Agent::offer() const {
 }
 
 // Events that come up while an action is carried out wait for their turn.
-void Agent::happened(const Event& event) {
+void Agent::dispatch(const Event& event) {
   events_.push_back(event);
   if (std::exchange(handling_, true)) return;
   for (; !events_.empty(); events_.pop_front()) {
     log("event ", events_.front());
-    for (const Action& action : supervisor_.on(events_.front(), Clock::now())) carry_out(action);
+    for (const Action& action : supervisor_.on(events_.front(), Clock::now())) execute(action);
   }
   handling_ = false;
   arm_timer();
 }
 
-void Agent::carry_out(const Action& action) {
+void Agent::execute(const Action& action) {
   log("action", action);
   std::visit(overloaded{
                  [&](const ConfirmRound& a) {
@@ -464,7 +464,7 @@ void Agent::carry_out(const Action& action) {
                    signal_ = a.signal;
                    if (seat_) reporter_.stopping(a.signal, options_.stop.stop_grace);
                    tell_of_signal();
-                   if (!coordination_->connected()) disconnected("somebody wants us to end", false);
+                   if (!coordination_->connected()) on_disconnected("somebody wants us to end", false);
                  },
                  [&](const Rejoin&) {
                    if (coordination_->connected()) return say_ready();
@@ -482,11 +482,11 @@ void Agent::start_workers(const Seat& seat) {
   for (int local_rank = 0; local_rank < seat.workers; ++local_rank) {
     if (const int error = workers_.start(options_.command, local_rank)) {
       job_events_.worker_ended(local_rank);
-      happened(WorkerExited{seat.round, local_rank, {.start_error = error}});
+      dispatch(WorkerExited{seat.round, local_rank, {.start_error = error}});
       return;
     }
     job_events_.worker_started(local_rank);
-    happened(WorkerStarted{seat.round, local_rank});
+    dispatch(WorkerStarted{seat.round, local_rank});
   }
   reporter_.workers_run();
   if (options_.stuck_limit) watch_for_stuck_workers(StuckWatch(*options_.stuck_limit), seat.round);
@@ -500,7 +500,7 @@ void Agent::watch_for_stuck_workers(StuckWatch watch, int round) {
     for (const auto& [local_rank, worker] : workers_.records())
       if (worker.pid && !worker.status && process_state(worker.pid).letter == 'D') asleep.insert(local_rank);
     if (const auto stuck = watch.look(asleep, Clock::now()))
-      return happened(WorkerDying{round, *stuck, {.stuck = true}});
+      return dispatch(WorkerDying{round, *stuck, {.stuck = true}});
     watch_for_stuck_workers(std::move(watch), round);
   });
 }
@@ -530,7 +530,7 @@ void Agent::on_timer_expiry(const TimerExpiry& expiry) {
     if (worker.pid != expiry.worker) continue;
     reporter_.timer_expired(local_rank, expiry.timer);
     job_events_.timer_expired(local_rank, expiry.timer);
-    return happened(WorkerDying{seat_->round, local_rank, {.signal = expiry.timer.signal}});
+    return dispatch(WorkerDying{seat_->round, local_rank, {.signal = expiry.timer.signal}});
   }
 }
 
@@ -567,7 +567,7 @@ void Agent::begin_sweep(int round) {
 // Between two looks the loop goes on: heartbeats and signals shall not wait for what the kernel holds.
 void Agent::sweep(int round) {
   if (sweeping_ != round) return;  // the next look would meet the next round's workers
-  if (sweep_.step()) return happened(Swept{round});
+  if (sweep_.step()) return dispatch(Swept{round});
   sweep_timer_.expires_after(sweep_.pause());
   sweep_timer_.async_wait([this, round](const asio::error_code& error) {
     if (!error) sweep(round);

@@ -94,14 +94,14 @@ class Agent {
   void arm_timer();
 
   std::unique_ptr<Coordination> coordination();
-  void connected();
-  void disconnected(const std::string& why, bool certain);
+  void on_connected();
+  void on_disconnected(const std::string& why, bool certain);
   void begin_anew(const std::string& why);
   void meet_anew();
   void tell_of_signal();
   void tell_of_wait(const std::optional<Attendance>& attendance);
   void warn_where_alone();
-  void hear(const ToAgent& message);
+  void on_message(const ToAgent& message);
   void take_seat(const Seat& seat);
   void bring_store_near();
   void tell_of_lost_store(int round, const std::string& why);
@@ -111,8 +111,8 @@ class Agent {
   void check_reach();
   NodeOffer offer() const;
 
-  void happened(const Event& event);
-  void carry_out(const Action& action);
+  void dispatch(const Event& event);
+  void execute(const Action& action);
   void start_workers(const Seat& seat);
   std::vector<pid_t> living_workers() const;
   void watch_for_stuck_workers(StuckWatch watch, int round);
@@ -124,7 +124,7 @@ class Agent {
   void sweep(int round);
   void finish(const Outcome& outcome);
   bool workers_finished();
-  void job_ended(const Outcome& outcome);
+  void on_job_end(const Outcome& outcome);
   void send_words(const Outcome& outcome);
   void tell_why(const Outcome& outcome);
   void end(const Outcome& outcome);

@@ -10,8 +10,8 @@
 #include "agent/own_place.h"
 #include "rendezvous/base/error.h"
 #include "rendezvous/base/overloaded.h"
-#include "rendezvous/coordination/calls.h"
 #include "rendezvous/coordination/coordinator_server.h"
+#include "rendezvous/coordination/election_rpc.h"
 #include "rendezvous/coordination/first_place.h"
 #include "rendezvous/peer/listen_socket.h"
 
@@ -43,9 +43,9 @@ ToAgent as_message(const Order& order) {
                     order);
 }
 
-class Here : public Coordination {
+class LocalCoordination : public Coordination {
  public:
-  Here(asio::io_context& io, const RoundPolicy& policy, Hooks hooks)
+  LocalCoordination(asio::io_context& io, const RoundPolicy& policy, Hooks hooks)
       : coordinator_(policy, Clock::now(), clock_seed()), deadline_(io), hooks_(std::move(hooks)) {}
 
   void start() override { hooks_.on_connected(); }
@@ -88,9 +88,9 @@ class Here : public Coordination {
 };
 
 // Every agent listens for the others, and may come to coordinate them.
-class There : public Coordination {
+class RemoteCoordination : public Coordination {
  public:
-  There(asio::io_context& io, const RoundPolicy& policy, const Meeting& meeting, Hooks hooks)
+  RemoteCoordination(asio::io_context& io, const RoundPolicy& policy, const Meeting& meeting, Hooks hooks)
       : io_(io),
         trust_{std::make_shared<TlsContext>(meeting.credentials, meeting.run_id),
                make_identity(meeting.name, meeting.run_id),
@@ -115,7 +115,7 @@ class There : public Coordination {
             [this](const Welcome& welcome) { connected(welcome); }, [this](const ToAgent& message) { hear(message); },
             [this](const Elsewhere& told) { look_elsewhere(told); }, [this] { hooks_.on_isolated(); },
             [this](const CoordinatorClient::Trouble& trouble) { trouble_with(trouble); }});
-    calls_ = std::make_unique<Calls>(
+    rpc_ = std::make_unique<ElectionRpc>(
         io_, names_, trust_, [this](NodeId voter, const Vote& vote) { hear_vote(voter, vote); },
         [this](NodeId node) { elect(NodeDead{node}); });
     lead_if_first();
@@ -203,7 +203,7 @@ class There : public Coordination {
     first_place_.connected();
     elect(InTouch{welcome.term});
     if (welcome.coordinator != node()) {
-      calls_->hang_up();
+      rpc_->hang_up();
       server_->refer_to(welcome.term, client_->coordinator());
     }
     leaves_at_ = TimePoint::max();
@@ -300,7 +300,7 @@ class There : public Coordination {
     if (!client_) return;  // we have left
     for (const ElectionAction& action : election_.on(event, Clock::now()))
       std::visit(overloaded{
-                     [&](const AskForVotes& a) { calls_->ask(a.request); },
+                     [&](const AskForVotes& a) { rpc_->ask(a.request); },
                      [&](const GiveVote& a) { answer_with_end(a.vote, answer); },
                      [&](const Lead& a) { lead(a); },
                      [&](const Follow&) { follow(caller); },
@@ -332,11 +332,11 @@ class There : public Coordination {
   void lead(const Lead& won) {
     server_->lead({won.term, won.record, won.heard_at + kLease + kBeyondLease, end_}, won.asked_at);
     client_->go_to({kThisHost, control_port_});
-    calls_->call({won.term, control_port_}, others_places());
+    rpc_->call({won.term, control_port_}, others_places());
   }
 
   void follow(const ControlAddress& coordinator) {
-    calls_->hang_up();
+    rpc_->hang_up();
     server_->refer_to(election_.term(), coordinator);
     client_->go_to(coordinator);
   }
@@ -362,7 +362,7 @@ class There : public Coordination {
   std::string last_trouble_;
   std::unique_ptr<CoordinatorServer> server_;
   std::unique_ptr<CoordinatorClient> client_;
-  std::unique_ptr<Calls> calls_;
+  std::unique_ptr<ElectionRpc> rpc_;
   std::shared_ptr<const int> alive_ = std::make_shared<int>();
 };
 
@@ -370,12 +370,12 @@ class There : public Coordination {
 
 std::unique_ptr<Coordination> coordinate_here(asio::io_context& io, const RoundPolicy& policy,
                                               Coordination::Hooks hooks) {
-  return std::make_unique<Here>(io, policy, std::move(hooks));
+  return std::make_unique<LocalCoordination>(io, policy, std::move(hooks));
 }
 
 std::unique_ptr<Coordination> meet(asio::io_context& io, const RoundPolicy& policy, const Meeting& meeting,
                                    Coordination::Hooks hooks) {
-  return std::make_unique<There>(io, policy, meeting, std::move(hooks));
+  return std::make_unique<RemoteCoordination>(io, policy, meeting, std::move(hooks));
 }
 
 }  // namespace ddprun

@@ -65,12 +65,12 @@ void tell_of(const std::vector<pid_t>& left) {
                  pid);
 }
 
-void reap_until_agent_ends(pid_t agent, std::vector<pid_t>& strangers) {
+void reap_until_agent_ends(pid_t agent, std::vector<pid_t>& inherited) {
   int status = 0;
   for (pid_t pid; (pid = waitpid(-1, &status, WNOHANG)) > 0;) {
-    std::erase(strangers, pid);  // its pid may now be anyone's
+    std::erase(inherited, pid);  // its pid may now be anyone's
     if (pid != agent) continue;
-    tell_of(end_all_children(kEndLimit, std::move(strangers)));
+    tell_of(end_all_children(kEndLimit, std::move(inherited)));
     remove_legacy();
     leave_as(status);
   }
@@ -90,14 +90,14 @@ DeathPipe death_pipe() {
   return {ends[0], ends[1]};
 }
 
-[[noreturn]] void keep(pid_t agent, std::vector<pid_t> strangers) {
+[[noreturn]] void keep(pid_t agent, std::vector<pid_t> inherited) {
   prctl(PR_SET_NAME, "ddprun-keeper");  // killall by the agent's name must not take both
   sigset_t all;
   sigfillset(&all);
   for (;;) {
     const int signal = sigwaitinfo(&all, nullptr);
     if (signal == SIGCHLD)
-      reap_until_agent_ends(agent, strangers);
+      reap_until_agent_ends(agent, inherited);
     else if (signal == SIGTSTP)
       stop_job(agent);
     else if (signal > 0)
@@ -131,7 +131,7 @@ int continue_under_keeper(void (*in_keeper)()) {
   sigset_t all;
   sigfillset(&all);
   must(sigprocmask(SIG_SETMASK, &all, nullptr) == 0, "block signals");  // none may be lost between fork and sigwaitinfo
-  const std::vector<pid_t> strangers = children();                      // of the shell that became us by exec
+  const std::vector<pid_t> inherited = children();                      // of the shell that became us by exec
   must(prctl(PR_SET_CHILD_SUBREAPER, 1) == 0, "become child subreaper");
   const int keeper_pidfd = static_cast<int>(syscall(SYS_pidfd_open, getpid(), 0));  // inherited: no race with our death
   must(keeper_pidfd >= 0, "open the keeper's pidfd");
@@ -143,7 +143,7 @@ int continue_under_keeper(void (*in_keeper)()) {
     close(keeper_pidfd);
     close(death.agents);
     in_keeper();
-    keep(agent, strangers);
+    keep(agent, inherited);
   }
   close(death.keepers);  // the other end stays open as long as we live
   become_agent(keeper_pidfd);

@@ -1,5 +1,5 @@
 // How the project fails. The world refused us: throw Error, caught once, in main. We are wrong: check(), on in every
-// build. A worker's failure and a stranger's bad bytes are neither: they are values.
+// build. A worker's failure and an unauthenticated peer's bad bytes are neither: they are values.
 #pragma once
 #include <cstdio>
 #include <cstdlib>

@@ -77,11 +77,11 @@ struct HeartbeatAnswer {
   Duration quorum_age = {};                   // as in Welcome
   std::optional<Attendance> attendance = {};  // while nodes are waited for
 };
-// Before TakeSeat, to the first `kHeirs` nodes by rank: what each of them could coordinate the job by.
+// Before TakeSeat, to the first `kStandbys` nodes by rank: what each of them could coordinate the job by.
 struct KeepRecord {
   Round record;
 };
-constexpr std::size_t kHeirs = 64;
+constexpr std::size_t kStandbys = 64;
 struct TakeSeat {  // hold it, confirm
   Seat seat;
   int term = 0;  // the record's is this and the seat's round

@@ -76,7 +76,7 @@ class Probe : public std::enable_shared_from_this<Probe> {
       if (!self) return;
       if (error == asio::error::connection_refused) return self->hooks_.on_refused();
       std::error_code ignored;
-      self->socket_.close(ignored);  // it costs the agent a place for strangers
+      self->socket_.close(ignored);  // it costs the agent a place for unauthenticated peers
       self->ask_in(self->hooks_.pause());
     });
   }
@@ -114,7 +114,7 @@ class CoordinatorServer::Impl {
   void listen(const Listening& listening) {
     listeners_.emplace_back(
         io_, listening, options_.trust,
-        PeerListener::Hooks{[this](PeerConnection peer) { welcome(std::move(peer)); }, options_.log});
+        PeerListener::Hooks{[this](PeerConnection peer) { on_connection(std::move(peer)); }, options_.log});
   }
   void knows(const RecordId& newest) { elsewhere_.record = newest; }
   void knows_end(const Outcome& outcome) { end_ = outcome; }
@@ -141,35 +141,35 @@ class CoordinatorServer::Impl {
 
   void run();
   void end_after(const std::exception& error);
-  void welcome(PeerConnection peer);
-  void hear_caller(CallerId id, const std::string& bytes);
+  void on_connection(PeerConnection peer);
+  void on_caller_message(CallerId id, const std::string& bytes);
   void hand_to_store(CallerId id, int round);
-  void hello(CallerId id, const Hello& message);
+  void on_hello(CallerId id, const Hello& message);
   void end_caller(CallerId id);
   void admit(std::unique_ptr<ControlLink> link, const Hello& message);
-  void hear(NodeId id, const std::string& bytes);
-  void hear(NodeId id, const FromAgent& message);
-  void beat(NodeId id, const Heartbeat& message);
+  void on_message(NodeId id, const std::string& bytes);
+  void on_message(NodeId id, const FromAgent& message);
+  void on_heartbeat(NodeId id, const Heartbeat& message);
   void lose(NodeId id, const std::string& how);
   void drop(NodeId id, const std::string& why);
   void probe(NodeId id, const std::string& address, std::uint16_t port, Duration in = {});
   Duration probe_pause() const;
   void replace(const ControlAddress& place);
-  void look_around();
+  void check_leases();
   void decide_in_time();
   Duration quorum_age();
   const std::optional<Attendance>& attendance();
   void stop_leading(const Elsewhere& told);
   Elsewhere where_else(const ControlLink& asker) const;
 
-  void coordinate(const Message& message);
-  void obey(const Order& order);
+  void dispatch(const Message& message);
+  void execute(const Order& order);
   void form(const Round& round);
-  void tell_spare(NodeId id);
-  void tell(NodeId id, const ToAgent& message);
-  void tell_round(const ToAgent& message);
-  void tell_all(const ToAgent& message);
-  void note_presence();
+  void send_record_to_spare(NodeId id);
+  void send_to(NodeId id, const ToAgent& message);
+  void send_to_round(const ToAgent& message);
+  void send_to_all(const ToAgent& message);
+  void update_presence();
 
   Options options_;
   asio::io_context io_{1};                  // one thread
@@ -220,7 +220,7 @@ void CoordinatorServer::Impl::end_after(const std::exception& error) {
   options_.log("this node no longer coordinates the job, after " + what + ". Please report this.");
   stop_leading({coordinator_ ? coordinator_->term() : elsewhere_.term, {}});
   while (!callers_.empty()) end_caller(callers_.begin()->first);
-  look_around();  // its timer may be what failed
+  check_leases();  // its timer may be what failed
 }
 
 void CoordinatorServer::Impl::lead() {
@@ -230,9 +230,9 @@ void CoordinatorServer::Impl::lead() {
   contact_ = {};
   newest_ = {};
   record_.clear();
-  note_presence();
+  update_presence();
   decide_in_time();
-  if (!looking_) look_around();
+  if (!looking_) check_leases();
 }
 
 void CoordinatorServer::Impl::lead(const Succession& succession, TimePoint asked_at) {
@@ -248,9 +248,9 @@ void CoordinatorServer::Impl::lead(const Succession& succession, TimePoint asked
     if (node.id != options_.self) probe(node.id, node.control.host, node.control.port, in);
     in += std::chrono::seconds(1) / kProbesPerSecond;
   }
-  note_presence();
+  update_presence();
   decide_in_time();
-  if (!looking_) look_around();
+  if (!looking_) check_leases();
 }
 
 void CoordinatorServer::Impl::refer_to(int term, const std::optional<ControlAddress>& coordinator) {
@@ -265,7 +265,7 @@ void CoordinatorServer::Impl::stop_leading(const Elsewhere& told) {
   decide_in_time();
   probes_.clear();
   for (auto& [id, agent] : agents_) agent.link->send(encode(ToAgent(where_else(*agent.link))));
-  note_presence();
+  update_presence();
 }
 
 Elsewhere CoordinatorServer::Impl::where_else(const ControlLink& asker) const {
@@ -276,24 +276,24 @@ Elsewhere CoordinatorServer::Impl::where_else(const ControlLink& asker) const {
   return out;
 }
 
-void CoordinatorServer::Impl::welcome(PeerConnection peer) {
+void CoordinatorServer::Impl::on_connection(PeerConnection peer) {
   if (callers_.size() >= kCallersMax) return;
   const CallerId id = ++last_caller_;
   Caller& caller = callers_[id];
   caller.since = Clock::now();
   caller.link = std::make_unique<ControlLink>(
-      std::move(peer), ControlLink::Hooks{[this, id](const std::string& message) { hear_caller(id, message); },
+      std::move(peer), ControlLink::Hooks{[this, id](const std::string& message) { on_caller_message(id, message); },
                                           [this, id](const std::string&) { end_caller(id); }});
   if (const std::string local = caller.link->local_address(); !is_loopback(local)) reached_by_ = local;
-  if (!looking_) look_around();
+  if (!looking_) check_leases();
 }
 
-void CoordinatorServer::Impl::hear_caller(CallerId id, const std::string& bytes) {
+void CoordinatorServer::Impl::on_caller_message(CallerId id, const std::string& bytes) {
   const ControlLink& link = *callers_.at(id).link;
   if (const auto round = parse_store_opening(bytes)) return hand_to_store(id, *round);
   try {
     const FromAgent message = decode_from_agent(bytes, link.peer().instance);
-    if (const auto* hello = std::get_if<Hello>(&message)) return this->hello(id, *hello);
+    if (const auto* hello = std::get_if<Hello>(&message)) return this->on_hello(id, *hello);
     if (const auto* request = std::get_if<VoteRequest>(&message))
       return options_.on_vote_request(*request, [this, id](const Vote& vote) {
         post([this, id, vote] {
@@ -323,18 +323,18 @@ void CoordinatorServer::Impl::end_caller(CallerId id) {
 }
 
 // Who cannot belong to the job is told why, and closes the connection itself.
-void CoordinatorServer::Impl::hello(CallerId id, const Hello& message) {
+void CoordinatorServer::Impl::on_hello(CallerId id, const Hello& message) {
   ControlLink& link = *callers_.at(id).link;
   if (const std::string why = difference(options_.fingerprint, message.fingerprint); !why.empty())
     return link.send(encode(ToAgent(EndJob{{Verdict::refused, 0, why, std::nullopt}})));
   if (message.instead_of != 0) {
-    coordinate(JobAbandoned{message.instead_of});
+    dispatch(JobAbandoned{message.instead_of});
     if (agents_.contains(message.instead_of)) lose(message.instead_of, "it gave up its part");
     probes_.erase(message.instead_of);
   }
   const bool knows_more = coordinator_ && message.record > newest_;
   if (knows_more && newest_ == RecordId{}) {
-    coordinate(JobElsewhere{link.peer().instance, message.record.round});
+    dispatch(JobElsewhere{link.peer().instance, message.record.round});
     return link.send(encode(ToAgent(where_else(link))));
   }
   if (knows_more) stop_leading({message.record.term, {}});
@@ -345,7 +345,7 @@ void CoordinatorServer::Impl::hello(CallerId id, const Hello& message) {
 void CoordinatorServer::Impl::admit(std::unique_ptr<ControlLink> link, const Hello& message) {
   const NodeId id = link->peer().instance;
   if (agents_.contains(id)) lose(id, "it connected anew");
-  link->set_hooks({[this, id](const std::string& bytes) { hear(id, bytes); },
+  link->set_hooks({[this, id](const std::string& bytes) { on_message(id, bytes); },
                    [this, id](const std::string& why) { lose(id, why); }});
   const TimePoint now = Clock::now();
   Agent& agent = agents_[id];
@@ -355,43 +355,43 @@ void CoordinatorServer::Impl::admit(std::unique_ptr<ControlLink> link, const Hel
   probes_.erase(id);
   replace({agent.address, agent.control_port});
   contact_.answered(id, now);
-  note_presence();
-  tell(id, Welcome{agent.address, options_.lease, coordinator_->term(), quorum_age(), options_.self.value_or(0)});
+  update_presence();
+  send_to(id, Welcome{agent.address, options_.lease, coordinator_->term(), quorum_age(), options_.self.value_or(0)});
 }
 
-void CoordinatorServer::Impl::hear(NodeId id, const std::string& bytes) {
+void CoordinatorServer::Impl::on_message(NodeId id, const std::string& bytes) {
   agents_.at(id).heard = Clock::now();
   try {
-    hear(id, decode_from_agent(bytes, id));
+    on_message(id, decode_from_agent(bytes, id));
   } catch (const BadMessage& bad) {
     drop(id, std::string("it sent what is no message: ") + bad.what());
   }
 }
 
-void CoordinatorServer::Impl::hear(NodeId id, const FromAgent& message) {
+void CoordinatorServer::Impl::on_message(NodeId id, const FromAgent& message) {
   const auto completed = [&](auto m) {
     const Agent& agent = agents_.at(id);
     if (m.offer.host.empty()) m.offer.host = agent.address;
     m.offer.control = {agent.address, agent.control_port};
-    coordinate(m);
+    dispatch(m);
   };
   std::visit(overloaded{
                  [&](const Hello&) { drop(id, "it said hello twice"); },
                  [&](const VoteRequest&) { drop(id, "it asked for a vote where it had said hello"); },
                  [&](const CoordinatorCall&) { drop(id, "it called where it had said hello"); },
-                 [&](const Heartbeat& m) { beat(id, m); },
-                 [&](const FailureWords& m) { tell_all(m); },
+                 [&](const Heartbeat& m) { on_heartbeat(id, m); },
+                 [&](const FailureWords& m) { send_to_all(m); },
                  [&](const NodeReady& m) {
                    completed(m);
-                   tell_spare(id);
+                   send_record_to_spare(id);
                  },
                  [&](const NodeBack& m) { completed(m); },
-                 [&](const auto& m) { coordinate(m); },
+                 [&](const auto& m) { dispatch(m); },
              },
              message);
 }
 
-void CoordinatorServer::Impl::beat(NodeId id, const Heartbeat& message) {
+void CoordinatorServer::Impl::on_heartbeat(NodeId id, const Heartbeat& message) {
   if (!coordinator_) return;
   Agent& agent = agents_.at(id);
   while (!agent.answers.empty() && agent.answers.front().first < message.answered) agent.answers.pop_front();
@@ -399,7 +399,7 @@ void CoordinatorServer::Impl::beat(NodeId id, const Heartbeat& message) {
     contact_.answered(id, agent.answers.front().second);
   if (agent.answers.size() >= kAnswersKept) agent.answers.pop_front();
   agent.answers.emplace_back(message.number, Clock::now());
-  tell(id, HeartbeatAnswer{message.number, quorum_age(), attendance()});
+  send_to(id, HeartbeatAnswer{message.number, quorum_age(), attendance()});
 }
 
 // As with quorum_age(): the count of a thousand nodes is not made anew for each of them.
@@ -431,10 +431,10 @@ void CoordinatorServer::Impl::lose(NodeId id, const std::string& how) {
   Agent agent = std::move(agents_.extract(id).mapped());
   agent.link->close();
   asio::post(io_, [link = std::move(agent.link)] {});  // we may be in one of its handlers
-  if (!coordinator_) return note_presence();
-  coordinate(NodeLost{id, agent.heard + options_.lease + kBeyondLease, how});
+  if (!coordinator_) return update_presence();
+  dispatch(NodeLost{id, agent.heard + options_.lease + kBeyondLease, how});
   probe(id, agent.address, agent.control_port);
-  note_presence();
+  update_presence();
 }
 
 // Its agent answered by name and port before, so who refuses there now is its kernel: the process is gone.
@@ -444,7 +444,7 @@ void CoordinatorServer::Impl::probe(NodeId id, const std::string& address, std::
   if (no_address || port == 0 || !coordinator_ || !coordinator_->awaits(id)) return;
   const auto on_refused = [this, id] {
     probes_.erase(id);
-    coordinate(NodeGone{id});
+    dispatch(NodeGone{id});
   };
   const auto probe = std::make_shared<Probe>(io_, tcp::endpoint(parsed, port),
                                              Probe::Hooks{on_refused, [this] { return probe_pause(); }});
@@ -462,7 +462,7 @@ void CoordinatorServer::Impl::replace(const ControlAddress& place) {
     if (probe->agent() == taken) dead.push_back(id);
   for (const NodeId id : dead) {
     probes_.erase(id);
-    coordinate(NodeGone{id});
+    dispatch(NodeGone{id});
   }
 }
 
@@ -472,7 +472,7 @@ Duration CoordinatorServer::Impl::probe_pause() const {
   return std::max<Duration>(kProbeEvery, turns * Duration(std::chrono::seconds(1)) / kProbesPerSecond);
 }
 
-void CoordinatorServer::Impl::look_around() {
+void CoordinatorServer::Impl::check_leases() {
   const TimePoint now = Clock::now();
   if (coordinator_ && !coordinator_->is_over() && quorum_age() > options_.lease) {
     options_.log("this node no longer coordinates the job: too many nodes are out of its reach");
@@ -496,7 +496,7 @@ void CoordinatorServer::Impl::look_around() {
   if (!looking_) return;  // until somebody comes
   look_.expires_after(options_.lease / kLooksPerLease);
   look_.async_wait([this](const std::error_code& error) {
-    if (!error) look_around();
+    if (!error) check_leases();
   });
 }
 
@@ -509,33 +509,33 @@ void CoordinatorServer::Impl::decide_in_time() {
   decision_.async_wait([this](const std::error_code& error) {
     if (error) return;
     decide_at_.reset();
-    coordinate(CoordinatorTick{});
+    dispatch(CoordinatorTick{});
   });
 }
 
-void CoordinatorServer::Impl::coordinate(const Message& message) {
+void CoordinatorServer::Impl::dispatch(const Message& message) {
   if (!coordinator_) return;
-  for (const Order& order : coordinator_->on(message, Clock::now())) obey(order);
+  for (const Order& order : coordinator_->on(message, Clock::now())) execute(order);
   decide_in_time();
-  if (coordinator_ && coordinator_->is_over()) note_presence();
+  if (coordinator_ && coordinator_->is_over()) update_presence();
 }
 
-void CoordinatorServer::Impl::obey(const Order& order) {
+void CoordinatorServer::Impl::execute(const Order& order) {
   std::visit(overloaded{
                  [&](const FormRound& o) { form(o.round); },
-                 [&](const StartRound& o) { tell_round(o); },
+                 [&](const StartRound& o) { send_to_round(o); },
                  [&](const EndRound& o) {
                    attendance_known_at_ = {};
-                   tell_round(o);
+                   send_to_round(o);
                  },
-                 [&](const EndJob& o) { tell_all(o); },
-                 [&](const AllTold& o) { tell_all(o); },
+                 [&](const EndJob& o) { send_to_all(o); },
+                 [&](const AllTold& o) { send_to_all(o); },
                  [&](const Recall& o) {
                    const char* missed = "this node was out of reach, and the others regrouped";
-                   tell(o.node, EndRound{o.round, false, o.reason.empty() ? missed : o.reason});
+                   send_to(o.node, EndRound{o.round, false, o.reason.empty() ? missed : o.reason});
                  },
                  [&](const Dismiss& o) {
-                   tell(o.node, EndJob{o.outcome, o.for_all});
+                   send_to(o.node, EndJob{o.outcome, o.for_all});
                  },
                  [&](const HandOver&) {
                    stop_leading({coordinator_->term(), {}});
@@ -562,34 +562,34 @@ void CoordinatorServer::Impl::form(const Round& decided) {
   for (std::size_t i = 0; i < all.size(); ++i) {
     const auto found = agents_.find(round_[i]);
     if (found == agents_.end()) continue;
-    if (i < kHeirs) found->second.link->send(record_);
+    if (i < kStandbys) found->second.link->send(record_);
     found->second.link->send(encode(ToAgent(TakeSeat{all[i], round.term})));
   }
 }
 
 // Who is in no round yet has to find whoever is elected, too.
-void CoordinatorServer::Impl::tell_spare(NodeId id) {
+void CoordinatorServer::Impl::send_record_to_spare(NodeId id) {
   const auto found = agents_.find(id);
   if (!coordinator_ || record_.empty() || found == agents_.end()) return;
   if (std::find(round_.begin(), round_.end(), id) == round_.end()) found->second.link->send(record_);
 }
 
-void CoordinatorServer::Impl::tell(NodeId id, const ToAgent& message) {
+void CoordinatorServer::Impl::send_to(NodeId id, const ToAgent& message) {
   if (const auto found = agents_.find(id); found != agents_.end()) found->second.link->send(encode(message));
 }
 
-void CoordinatorServer::Impl::tell_round(const ToAgent& message) {
+void CoordinatorServer::Impl::send_to_round(const ToAgent& message) {
   const std::string bytes = encode(message);
   for (const NodeId id : round_)
     if (const auto found = agents_.find(id); found != agents_.end()) found->second.link->send(bytes);
 }
 
-void CoordinatorServer::Impl::tell_all(const ToAgent& message) {
+void CoordinatorServer::Impl::send_to_all(const ToAgent& message) {
   const std::string bytes = encode(message);
   for (auto& [id, agent] : agents_) agent.link->send(bytes);
 }
 
-void CoordinatorServer::Impl::note_presence() {
+void CoordinatorServer::Impl::update_presence() {
   const std::lock_guard lock(mutex_);
   nobody_ = agents_.empty() && (!coordinator_ || coordinator_->all_told());
   left_.notify_all();

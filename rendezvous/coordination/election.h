@@ -28,7 +28,7 @@ namespace ddprun {
 struct VoteRequest {
   int term = 0;
   NodeId candidate = 0;
-  // Shared, as it goes to many, and never null. To who is none of its heirs, only_id(): a thousand records of a
+  // Shared, as it goes to many, and never null. Non-standbys receive only_id(): a thousand records of a
   // thousand nodes would be on their way.
   std::shared_ptr<const Round> record = {};
 };

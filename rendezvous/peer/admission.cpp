@@ -20,34 +20,34 @@ PeerSource source_of(const std::array<std::uint8_t, 16>& address) {
   return source;
 }
 
-std::optional<Admission::StrangerId> Admission::arrived(StrangerId id, const PeerSource& source) {
-  check(sources_by_stranger_.empty() || sources_by_stranger_.rbegin()->first < id, "that the strangers' ids grow");
-  const std::optional<StrangerId> dropped = in_excess(source);
+std::optional<Admission::PeerId> Admission::arrived(PeerId id, const PeerSource& source) {
+  check(source_of_.empty() || source_of_.rbegin()->first < id, "that the ids of unauthenticated peers grow");
+  const std::optional<PeerId> dropped = in_excess(source);
   if (dropped) settled(*dropped);
-  strangers_by_source_[source].insert(id);
-  sources_by_stranger_.emplace(id, source);
+  peers_by_source_[source].insert(id);
+  source_of_.emplace(id, source);
   return dropped;
 }
 
-void Admission::settled(StrangerId id) {
-  const auto found = sources_by_stranger_.find(id);
-  if (found == sources_by_stranger_.end()) return;
-  const auto source = strangers_by_source_.find(found->second);
+void Admission::settled(PeerId id) {
+  const auto found = source_of_.find(id);
+  if (found == source_of_.end()) return;
+  const auto source = peers_by_source_.find(found->second);
   source->second.erase(id);
-  if (source->second.empty()) strangers_by_source_.erase(source);
-  sources_by_stranger_.erase(found);
+  if (source->second.empty()) peers_by_source_.erase(source);
+  source_of_.erase(found);
 }
 
-std::optional<Admission::StrangerId> Admission::in_excess(const PeerSource& newcomer) const {
-  const auto same = strangers_by_source_.find(newcomer);
-  if (same != strangers_by_source_.end() && same->second.size() >= limits_.strangers_of_a_source_max)
+std::optional<Admission::PeerId> Admission::in_excess(const PeerSource& newcomer) const {
+  const auto same = peers_by_source_.find(newcomer);
+  if (same != peers_by_source_.end() && same->second.size() >= limits_.unauthenticated_per_source_max)
     return *same->second.begin();
-  if (strangers() < limits_.strangers_max || strangers() == 0) return {};
+  if (unauthenticated() < limits_.unauthenticated_max || unauthenticated() == 0) return {};
   const auto worse = [](const auto& a, const auto& b) {  // of equals the one whose oldest is older
     if (a.second.size() != b.second.size()) return a.second.size() < b.second.size();
     return *a.second.begin() > *b.second.begin();
   };
-  return *std::max_element(strangers_by_source_.begin(), strangers_by_source_.end(), worse)->second.begin();
+  return *std::max_element(peers_by_source_.begin(), peers_by_source_.end(), worse)->second.begin();
 }
 
 }  // namespace ddprun

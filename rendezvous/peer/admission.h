@@ -1,12 +1,12 @@
-// How much of a listening agent's memory and time strangers may hold: peers that have not proved yet who they are.
+// How much of a listening agent's memory and time unauthenticated peers may take.
 //
-// A value. Every stranger that connects is let in, and where that makes too many, the oldest one goes: of the same
-// source where that alone has too many, else of the source that has most. To refuse the newest one instead would let
-// whoever holds all places, silent, keep every member out until the deadline; a member needs its place for the time of
-// two messages only, so the oldest one is hardly ever a member. A source is an IPv4 address, or an IPv6 network of 64
-// bits, as one machine can have all addresses of it.
+// A value. Every unauthenticated peer that connects is let in, and where that makes too many, the oldest one goes: of
+// the same source where that alone has too many, else of the source that has most. To refuse the newest one instead
+// would let whoever holds all places, silent, keep every member out until the deadline; a member needs its place for
+// the time of two messages only, so the oldest one is hardly ever a member. A source is an IPv4 address, or an IPv6
+// network of 64 bits, as one machine can have all addresses of it.
 //
-// Ids grow: a later stranger has a higher one.
+// Ids grow: a later peer has a higher one.
 #pragma once
 #include <array>
 #include <chrono>
@@ -22,9 +22,9 @@ namespace ddprun {
 
 struct AdmissionLimits {
   // A thousand nodes may start at the same moment. In the middle of its handshake each takes some 50 KiB.
-  std::size_t strangers_max = 1024;
+  std::size_t unauthenticated_max = 1024;
   // Agents of one machine, or nodes behind one router, that start together.
-  std::size_t strangers_of_a_source_max = 128;
+  std::size_t unauthenticated_per_source_max = 128;
   // From the connection to the last byte of the greeting: long for a machine that swaps, short for a slow-loris.
   Duration prove_within = std::chrono::seconds(5);
   // A handshake by token takes some 600 bytes, one by certificates the chain of them.
@@ -57,22 +57,22 @@ PeerSource source_of(const std::array<std::uint8_t, 16>& address);
 
 class Admission {
  public:
-  using StrangerId = std::uint64_t;
+  using PeerId = std::uint64_t;
   explicit Admission(const AdmissionLimits& limits) : limits_(limits) {}
 
-  // The stranger that has to go for this one, if any; it counts no more.
-  std::optional<StrangerId> arrived(StrangerId id, const PeerSource& source);
+  // The peer that has to go for this one, if any; it counts no more.
+  std::optional<PeerId> arrived(PeerId id, const PeerSource& source);
   // It proved who it is, or is gone. No harm where it is not known.
-  void settled(StrangerId id);
-  std::size_t strangers() const { return sources_by_stranger_.size(); }
+  void settled(PeerId id);
+  std::size_t unauthenticated() const { return source_of_.size(); }
 
  private:
-  using Strangers = std::set<StrangerId>;
-  std::optional<StrangerId> in_excess(const PeerSource& newcomer) const;
+  using Peers = std::set<PeerId>;
+  std::optional<PeerId> in_excess(const PeerSource& newcomer) const;
 
   const AdmissionLimits limits_;
-  std::map<PeerSource, Strangers> strangers_by_source_;
-  std::map<StrangerId, PeerSource> sources_by_stranger_;
+  std::map<PeerSource, Peers> peers_by_source_;
+  std::map<PeerId, PeerSource> source_of_;
 };
 
 }  // namespace ddprun

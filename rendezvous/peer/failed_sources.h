@@ -1,4 +1,4 @@
-// From where strangers fail too often to be heard for a while: bad handshakes, and places held for nothing.
+// From where unauthenticated peers fail too often to be heard for a while: bad handshakes, and places held for nothing.
 //
 // A value. `now` never goes back.
 #pragma once

@@ -51,7 +51,7 @@ struct Reader {
   std::string take_text() { return std::string(take(take_byte())); }
 };
 
-// A stranger's first bytes, which tell apart the likely mistakes.
+// An unauthenticated peer's first bytes, which tell apart the likely mistakes.
 std::string complaint_about_start(std::string_view bytes) {
   if (bytes.starts_with(kTlsHandshake)) return "it has a token or a certificate, and we have none";
   if (bytes.substr(0, kMagic.size()) != kMagic.substr(0, bytes.size())) return "it is no ddprun";

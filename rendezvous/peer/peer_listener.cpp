@@ -37,26 +37,26 @@ void PeerListener::admit(tcp::socket socket) {
   const address_v6 address = as_v6(remote.address());
   const PeerSource source = source_of(address.to_bytes());
   if (gate_.turns_away(source)) return tell(source, text_of(address), "it failed too often of late");
-  const Admission::StrangerId id = ++last_id_;
+  const Admission::PeerId id = ++last_id_;
   if (const auto dropped = admission_.arrived(id, source))
     settle(*dropped, "too many connections at a time that prove nothing");
-  Stranger stranger{{std::move(socket), PeerRole::server, trust_}, source, text_of(address)};
-  PeerConnection& connection = strangers_.emplace(id, std::move(stranger)).first->second.connection;
+  Pending pending{{std::move(socket), PeerRole::server, trust_}, source, text_of(address)};
+  PeerConnection& connection = pending_.emplace(id, std::move(pending)).first->second.connection;
   connection.handshake(Clock::now() + trust_.limits.prove_within,
                        [this, id](const std::string& refusal) { settle(id, refusal); });
 }
 
-void PeerListener::settle(Admission::StrangerId id, const std::string& refusal) {
+void PeerListener::settle(Admission::PeerId id, const std::string& refusal) {
   admission_.settled(id);
-  Stranger stranger = std::move(strangers_.extract(id).mapped());
+  Pending pending = std::move(pending_.extract(id).mapped());
   if (refusal.empty()) {
-    gate_.proved(stranger.source);
-    return hooks_.on_peer(std::move(stranger.connection));
+    gate_.proved(pending.source);
+    return hooks_.on_peer(std::move(pending.connection));
   }
-  if (stranger.connection.left_silently()) return;
-  gate_.failed(stranger.source, Clock::now());
+  if (pending.connection.left_silently()) return;
+  gate_.failed(pending.source, Clock::now());
   await_gate();
-  tell(stranger.source, stranger.address, refusal);
+  tell(pending.source, pending.address, refusal);
 }
 
 void PeerListener::await_gate() {

@@ -1,7 +1,7 @@
-// Where other agents connect to: hands out those that have proved who they are, and keeps strangers to their share.
+// Where other agents connect to: hands out those that have authenticated, and limits what the others take.
 //
-// What strangers may hold, and who goes when they are too many: admission.h. Refusals are told as refusal_log.h says.
-// For the thread of its io_context; no handler is called once it has ended.
+// What unauthenticated peers may hold, and who goes when they are too many: admission.h. Refusals are told as
+// refusal_log.h says. For the thread of its io_context; no handler is called once it has ended.
 #pragma once
 #include <cstdint>
 #include <functional>
@@ -30,16 +30,16 @@ class PeerListener {
   PeerListener(asio::io_context& io, const Listening& listening, PeerTrust trust, Hooks hooks);
 
   std::uint16_t port() const { return port_; }
-  std::size_t strangers() const { return admission_.strangers(); }
+  std::size_t unauthenticated() const { return admission_.unauthenticated(); }
 
  private:
-  struct Stranger {
+  struct Pending {
     PeerConnection connection;
     PeerSource source;
     std::string address;
   };
   void admit(asio::ip::tcp::socket socket);
-  void settle(Admission::StrangerId id, const std::string& refusal);
+  void settle(Admission::PeerId id, const std::string& refusal);
   void await_gate();
   void tell(const PeerSource& source, const std::string& address, const std::string& refusal);
 
@@ -50,8 +50,8 @@ class PeerListener {
   SourceGate gate_;
   asio::steady_timer gate_opens_;
   RefusalLog refusals_;
-  Admission::StrangerId last_id_ = 0;
-  std::map<Admission::StrangerId, Stranger> strangers_;
+  Admission::PeerId last_id_ = 0;
+  std::map<Admission::PeerId, Pending> pending_;
   Acceptor acceptor_;
   std::shared_ptr<const int> alive_ = std::make_shared<int>();  // what is queued when we end finds it gone
 };

@@ -1,4 +1,4 @@
-// A modest load on a store, and strangers beside it:
+// A modest load on a store, and unauthenticated peers beside it:
 //   attack_load measure CONNECTIONS RATE SECONDS PORT
 //     {requests, late, p50_us, p99_us, max_us}: gets and sets in turns, RATE a second in all, each from its appointed
 //     time to its answer, whether or not earlier ones are answered (an open loop: who slows us down does not thin the
@@ -47,7 +47,7 @@ namespace {
 constexpr std::size_t kValueBytes = 170;  // what gloo stores for each rank
 constexpr std::size_t kKeys = 256;
 constexpr auto kSilentMax = 10s;
-constexpr std::size_t kConnectionsHeld = 2000;        // by strangers that wait for nothing
+constexpr std::size_t kConnectionsHeld = 2000;        // by unauthenticated peers that wait for nothing
 constexpr std::size_t kConnectionsAtATime = 256;      // by those that are answered
 constexpr in_addr_t kStranger = INADDR_LOOPBACK + 1;  // another source than the load, as on another machine
 constexpr const char* kToken = "00112233445566778899aabbccddeeff";  // store_main's
@@ -220,7 +220,7 @@ void Load::print() const {
               at(0.99), sorted.back());
 }
 
-// The strangers.
+// The unauthenticated peers.
 
 std::string hello_by(const char* token) {
   TlsContext context(std::get<Token>(Token::parse(token)), "job");

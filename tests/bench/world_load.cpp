@@ -6,11 +6,11 @@
 // Each agent is the real one's way to its coordinator (agent/coordination.h): its control port with a thread of its
 // own, its connection, its part in an election, over real sockets. What it lacks are workers: they start and stop at
 // once. One process holds the coordinator's agent, one the agent that is elected when that one is killed, one the other
-// heirs of the round's record, the rest up to a thousand agents each. The first three run on the last core, as a
+// standbys of the round's record, the rest up to a thousand agents each. The first three run on the last core, as a
 // thousand agents on one core would keep a node waiting that has a core of its own; all others on the first one.
 //
 // Every connection has a source address of its own within 127.0.0.0/8, as the agents of as many machines have; else the
-// share of strangers that one machine may have would be measured.
+// share of unauthenticated peers that one machine may have would be measured.
 #include <arpa/inet.h>
 #include <netinet/in.h>
 #include <sched.h>
@@ -165,7 +165,7 @@ class Node {
                     .fingerprint = {kControlProtocol, "1.0", std::to_string(plan.agents), "train"}};
     meeting.whose = {index == 0 ? Whose::ours : Whose::anothers};
     if (plan.token) meeting.credentials = std::get<Token>(Token::parse(kToken));
-    if (plan.fixed_ranks || index < kHeirs) wished_rank_ = static_cast<int>(index);
+    if (plan.fixed_ranks || index < kStandbys) wished_rank_ = static_cast<int>(index);
     coordination_ =
         meet(io, plan.policy(), meeting,
              {[this] { connected(); }, [this](const ToAgent& message) { hear(message); },
@@ -358,10 +358,10 @@ class World {
   explicit World(const Plan& plan) : plan_(plan) {
     const int last_core = static_cast<int>(std::thread::hardware_concurrency()) - 1;
     for (std::size_t first = 0; first < plan.agents;) {
-      const std::size_t most = first < 2 ? 1 : first < kHeirs ? kHeirs - first : kAgentsOfAProcess;
+      const std::size_t most = first < 2 ? 1 : first < kStandbys ? kStandbys - first : kAgentsOfAProcess;
       const std::size_t count = std::min(plan.agents - first, most);
       const auto network = static_cast<unsigned>(processes_.size() + 1);
-      processes_.push_back(std::make_unique<Process>(plan, first, count, network, first < kHeirs ? last_core : 0));
+      processes_.push_back(std::make_unique<Process>(plan, first, count, network, first < kStandbys ? last_core : 0));
       first += count;
       if (!within_limit([&] { return shared->ready == static_cast<int>(processes_.size()); }))
         throw std::runtime_error("the agents cannot be made");

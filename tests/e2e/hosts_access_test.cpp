@@ -1,4 +1,4 @@
-// Strangers on the network of a job that has a token: what they send, and what they hear.
+// Unauthenticated peers on the network of a job that has a token: what they send, and what they hear.
 #include <algorithm>
 #include <fstream>
 #include <regex>
@@ -24,7 +24,7 @@ std::vector<std::string> python(const std::string& program, std::vector<std::str
 
 std::vector<std::string> attacker(std::vector<std::string> words) { return python("attacker.py", std::move(words)); }
 
-// Nodes 0 and 1 of a job with a token; host 2 may join, host 3 is the stranger's.
+// Nodes 0 and 1 of a job with a token; host 2 may join, host 3 is an unauthenticated peer's.
 struct GuardedJob : HostJob {
   explicit GuardedJob(bool token = true) : HostJob(4, options(token)) {
     folder.write("token", std::string(kToken) + "\n");
@@ -86,7 +86,8 @@ std::string captured(const std::filesystem::path& file, bool control) {
 
 }  // namespace
 
-TEST_CASE("with a token, no port that is open to the network answers a stranger, and the job goes on", "[hosts]") {
+TEST_CASE("with a token, no port that is open to the network answers an unauthenticated peer, and the job goes on",
+          "[hosts]") {
   if (!hosts_or_skip()) return;
   GuardedJob job;
   job.start_two();
@@ -107,7 +108,7 @@ TEST_CASE("with a token, no port that is open to the network answers a stranger,
   job.all_end_well({0, 1});
 }
 
-TEST_CASE("without a token a stranger that knows the first words is answered", "[hosts]") {
+TEST_CASE("without a token an unauthenticated peer that knows the first words is answered", "[hosts]") {
   if (!hosts_or_skip()) return;
   GuardedJob job(false);
   job.start_two();
@@ -116,18 +117,18 @@ TEST_CASE("without a token a stranger that knows the first words is answered", "
   job.all_end_well({0, 1});
 }
 
-TEST_CASE("a crowd of silent strangers keeps no member out", "[hosts]") {
+TEST_CASE("a crowd of silent unauthenticated peers keeps no member out", "[hosts]") {
   if (!hosts_or_skip()) return;
   GuardedJob job;
   job.start_two();
   Command crowd(job.hosts.on(3, attacker({"crowd", Hosts::address(0), "29400", "400"})));
   crowd.wait_for_output("400 connections", kAttackLimit);
-  // Less than strangers are waited for: they go when they are too many, not when their time is over.
-  change(job, "a node joins beside 400 strangers", 3, 3s, [&] { job.start(2); });
+  // Less than unauthenticated peers are waited for: they go when they are too many, not when their time is over.
+  change(job, "a node joins beside 400 unauthenticated peers", 3, 3s, [&] { job.start(2); });
   job.all_end_well({0, 1, 2});
 }
 
-TEST_CASE("a member's words, said again by a stranger, lead nowhere", "[hosts]") {
+TEST_CASE("a member's words, said again by an unauthenticated peer, lead nowhere", "[hosts]") {
   if (!hosts_or_skip()) return;
   GuardedJob job;
   job.start_two();
@@ -147,7 +148,7 @@ TEST_CASE("a member's words, said again by a stranger, lead nowhere", "[hosts]")
   job.all_end_well({0, 1, 2});
 }
 
-TEST_CASE("a stranger that poses as the coordinator learns nothing", "[hosts]") {
+TEST_CASE("an unauthenticated peer that poses as the coordinator learns nothing", "[hosts]") {
   if (!hosts_or_skip()) return;
   GuardedJob job;
   Command rogue(job.hosts.on(3, attacker({"pose", "29400"})));

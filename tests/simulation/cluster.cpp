@@ -908,7 +908,7 @@ void Cluster::form(NodeId at, const Round& decided) {
   for (const auto& [id, peer] : office.peers) tell_spare(at, id);
   const std::vector<Seat> all = seats(round);
   for (std::size_t i = 0; i < all.size(); ++i) {
-    if (i < kHeirs) to_node(at, round.nodes[i].id, KeepRecord{round});
+    if (i < kStandbys) to_node(at, round.nodes[i].id, KeepRecord{round});
     to_node(at, round.nodes[i].id, TakeSeat{all[i], round.term});
     if (options_.broken == Break::no_confirmation) to_node(at, round.nodes[i].id, StartRound{round.number});
   }

@@ -11,8 +11,8 @@
 #include <stdexcept>
 #include <utility>
 
-#include "rendezvous/coordination/calls.h"
 #include "rendezvous/coordination/coordinator_client.h"
+#include "rendezvous/coordination/election_rpc.h"
 #include "tests/rendezvous/store/raw_peer.h"
 #include "tests/support/catch.h"
 #include "tests/support/command.h"
@@ -413,7 +413,7 @@ TEST_CASE("whoever refuses to be asked for a vote, or is another agent by now, i
   record.nodes.push_back({.id = 3, .first_rank = 2, .control = {"127.0.0.1", 1}});
   asio::io_context io;
   std::set<NodeId> dead;
-  Calls calls(
+  ElectionRpc calls(
       io, std::make_shared<Resolver>(io), trust("candidate"), [](NodeId, const Vote&) { FAIL("the dead do not vote"); },
       [&](NodeId node) { dead.insert(node); });
   calls.ask({5, 1, std::make_shared<const Round>(record)});
@@ -432,7 +432,7 @@ TEST_CASE("an internal error ends the coordinator, and its agents look for anoth
   port.server->lead();
   Seeker agent({"localhost", port.place.port}, {});
   REQUIRE(agent.until([&] { return agent.welcome.has_value(); }));
-  Calls calls(agent.io, std::make_shared<Resolver>(agent.io), trust("candidate"), [](NodeId, const Vote&) {});
+  ElectionRpc calls(agent.io, std::make_shared<Resolver>(agent.io), trust("candidate"), [](NodeId, const Vote&) {});
   calls.call({5, 4711}, {port.place});
   CHECK(agent.until([&] { return agent.elsewhere.has_value(); }));
   Seeker newcomer({"localhost", port.place.port}, {});
@@ -458,7 +458,7 @@ TEST_CASE("a candidate asks the agents of its record, and calls them once it is 
   record.nodes.push_back({.id = 3, .first_rank = 2, .control = {"127.0.0.1", 1}});  // nobody is there
   asio::io_context io;
   std::vector<NodeId> voters;
-  Calls calls(io, std::make_shared<Resolver>(io), trust("candidate"), [&](NodeId voter, const Vote& vote) {
+  ElectionRpc calls(io, std::make_shared<Resolver>(io), trust("candidate"), [&](NodeId voter, const Vote& vote) {
     if (vote.granted && vote.term == 5) voters.push_back(voter);
   });
   const auto until = [&](auto done) {
@@ -479,9 +479,9 @@ TEST_CASE("a candidate asks the agents of its record, and calls them once it is 
   CHECK(asked == std::vector<int>{4});
 }
 
-TEST_CASE("a candidate asks the record's heirs first, and the others by the record's id alone", "[control]") {
+TEST_CASE("a candidate asks the record's standbys first, and the others by the record's id alone", "[control]") {
   std::mutex mutex;
-  std::size_t heirs = 0, others = 0, whole_to_others = 0;
+  std::size_t standbys = 0, others = 0, whole_to_others = 0;
   const auto voter = [&](std::size_t& asked, std::size_t& whole) {
     return [&](const VoteRequest& request) {
       const std::lock_guard lock(mutex);
@@ -490,13 +490,13 @@ TEST_CASE("a candidate asks the record's heirs first, and the others by the reco
       return Vote{request.term, true, {}, 2};
     };
   };
-  std::size_t whole_to_heirs = 0;
-  const Port heir(voter(heirs, whole_to_heirs)), other(voter(others, whole_to_others));
+  std::size_t whole_to_standbys = 0;
+  const Port standby(voter(standbys, whole_to_standbys)), other(voter(others, whole_to_others));
   Round record = record_of(4, 1);
-  for (NodeId id = 2; id <= kHeirs + 2; ++id)
-    record.nodes.push_back({.id = 2, .control = id <= kHeirs ? heir.place : other.place});
+  for (NodeId id = 2; id <= kStandbys + 2; ++id)
+    record.nodes.push_back({.id = 2, .control = id <= kStandbys ? standby.place : other.place});
   asio::io_context io;
-  Calls calls(io, std::make_shared<Resolver>(io), trust("candidate"), [](NodeId, const Vote&) {});
+  ElectionRpc calls(io, std::make_shared<Resolver>(io), trust("candidate"), [](NodeId, const Vote&) {});
   calls.ask({5, 1, std::make_shared<const Round>(record)});
   const auto asked = [&] {
     const std::lock_guard lock(mutex);
@@ -509,8 +509,8 @@ TEST_CASE("a candidate asks the record's heirs first, and the others by the reco
   const std::lock_guard lock(mutex);
   CHECK(others == 2);
   CHECK(whole_to_others == 0);
-  CHECK(heirs > 0);  // half of them, or as many as answer in a moment
-  CHECK(whole_to_heirs == heirs);
+  CHECK(standbys > 0);  // half of them, or as many as answer in a moment
+  CHECK(whole_to_standbys == standbys);
 }
 
 TEST_CASE("an elected coordinator goes on with who comes to it", "[control]") {

@@ -197,12 +197,12 @@ TEST_CASE("however many nodes are dead that come first, the next one stands with
   const TimePoint now = TimePoint{} + 100s;
   std::vector<TimePoint> turns;
   for (const NodeId id : {60, 61}) {
-    Election heir(id, 1);
-    heir.on(RecordKept{record.id(), record}, now);
-    heir.on(RoundBegan{record.number}, now);
-    heir.on(InTouch{}, now);
-    heir.on(OutOfTouch{true, now}, now);
-    turns.push_back(*heir.next_deadline());
+    Election standby(id, 1);
+    standby.on(RecordKept{record.id(), record}, now);
+    standby.on(RoundBegan{record.number}, now);
+    standby.on(InTouch{}, now);
+    standby.on(OutOfTouch{true, now}, now);
+    turns.push_back(*standby.next_deadline());
     CHECK(turns.back() >= now + 5s);
     CHECK(turns.back() <= now + 10s);
   }

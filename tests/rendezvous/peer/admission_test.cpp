@@ -16,8 +16,8 @@ PeerSource ipv6(std::uint8_t network, std::uint8_t host) {
 
 AdmissionLimits limits(std::size_t all, std::size_t of_a_source) {
   AdmissionLimits limits;
-  limits.strangers_max = all;
-  limits.strangers_of_a_source_max = of_a_source;
+  limits.unauthenticated_max = all;
+  limits.unauthenticated_per_source_max = of_a_source;
   return limits;
 }
 
@@ -31,14 +31,15 @@ TEST_CASE("each IPv4 address is a source of its own, each IPv6 network of 64 bit
   CHECK(ipv6(1, 1) != ipv6(2, 1));
 }
 
-TEST_CASE("a source that has too many strangers loses its oldest, and no other source loses any", "[admission]") {
+TEST_CASE("a source that has too many unauthenticated peers loses its oldest, and no other source loses any",
+          "[admission]") {
   Admission admission(limits(100, 2));
   CHECK_FALSE(admission.arrived(1, ipv4(1)));
   CHECK_FALSE(admission.arrived(2, ipv4(2)));
   CHECK_FALSE(admission.arrived(3, ipv4(2)));
   CHECK(admission.arrived(4, ipv4(2)) == 2);
   CHECK(admission.arrived(5, ipv4(2)) == 3);
-  CHECK(admission.strangers() == 3);
+  CHECK(admission.unauthenticated() == 3);
 }
 
 TEST_CASE("when all places are taken, the source that has most loses its oldest", "[admission]") {
@@ -49,7 +50,7 @@ TEST_CASE("when all places are taken, the source that has most loses its oldest"
   admission.arrived(4, ipv4(3));
   CHECK(admission.arrived(5, ipv4(4)) == 2);
   CHECK(admission.arrived(6, ipv4(5)) == 1);  // all have one: the oldest
-  CHECK(admission.strangers() == 4);
+  CHECK(admission.unauthenticated() == 4);
 }
 
 TEST_CASE("who has proved itself, or is gone, takes no place any more", "[admission]") {
@@ -63,14 +64,14 @@ TEST_CASE("who has proved itself, or is gone, takes no place any more", "[admiss
   CHECK(admission.arrived(4, ipv4(2)) == 2);
 }
 
-TEST_CASE("a member gets in however many silent strangers there are", "[admission]") {
+TEST_CASE("a member gets in however many silent unauthenticated peers there are", "[admission]") {
   Admission admission(limits(8, 4));
-  Admission::StrangerId id = 0;
+  Admission::PeerId id = 0;
   for (int i = 0; i < 1000; ++i) admission.arrived(++id, ipv4(static_cast<std::uint8_t>(i % 50)));
-  const Admission::StrangerId member = ++id;
+  const Admission::PeerId member = ++id;
   admission.arrived(member, ipv4(200));
   for (int i = 0; i < 6; ++i) CHECK(admission.arrived(++id, ipv4(static_cast<std::uint8_t>(i))) != member);
-  CHECK(admission.strangers() == 8);
+  CHECK(admission.unauthenticated() == 8);
 }
 
 TEST_CASE("a source that fails over and over is shut out, for a while at a time", "[admission]") {

@@ -1,4 +1,4 @@
-// Agents that connect to each other over loopback, and strangers that try; all in one loop.
+// Agents that connect to each other over loopback, and unauthenticated peers that try; all in one loop.
 #include <malloc.h>
 
 #include <deque>
@@ -172,7 +172,7 @@ TEST_CASE("two agents know each other's names and talk: plain, by token, by cert
     REQUIRE(run_until(io, [&] { return guest.refusal && !host.peers.empty(); }));
     CHECK(guest.refusal->empty());
     CHECK(host.refusals.empty());
-    CHECK(host.listener.strangers() == 0);
+    CHECK(host.listener.unauthenticated() == 0);
     CHECK(guest.connection.peer().name == "node0");
     CHECK(host.peers.front().peer().name == "node1");
     CHECK(arrives(io, guest.connection, host.peers.front(), "join"));
@@ -298,7 +298,8 @@ TEST_CASE("a recorded connection played again brings nobody in", "[peer]") {
   CHECK(host.peers.size() == 1);
 }
 
-TEST_CASE("strangers that say nothing, half of it, or a byte at a time are gone at the deadline", "[peer]") {
+TEST_CASE("unauthenticated peers that say nothing, half of it, or a byte at a time are gone at the deadline",
+          "[peer]") {
   for (const Credentials& credentials : {Credentials{}, Credentials{token()}}) {
     asio::io_context io;
     PeerTrust own = trust("node0", credentials);
@@ -326,7 +327,7 @@ TEST_CASE("strangers that say nothing, half of it, or a byte at a time are gone 
     }));
     CHECK(Clock::now() - begin >= 200ms);
     for (const std::string& line : host.refusals) CHECK(line == "refused 127.0.0.1: it did not prove itself in time");
-    CHECK(host.listener.strangers() == 0);
+    CHECK(host.listener.unauthenticated() == 0);
   }
 }
 
@@ -338,7 +339,7 @@ TEST_CASE("a guest does not wait for ever for a host that says nothing", "[peer]
   CHECK(*guest.refusal == "it did not prove itself in time");
 }
 
-TEST_CASE("a stranger may send so many bytes before its proof, and no more", "[peer]") {
+TEST_CASE("an unauthenticated peer may send so many bytes before its proof, and no more", "[peer]") {
   asio::io_context io;
   PeerTrust own = trust("node0", token());
   own.limits.bytes_before_proof_max = 100;
@@ -363,22 +364,22 @@ TEST_CASE("what speaks another protocol is refused at its first bytes", "[peer]"
   }
 }
 
-TEST_CASE("a member comes in through a crowd of strangers, which holds no more than its share", "[peer]") {
+TEST_CASE("a member comes in through a crowd of unauthenticated peers, which holds no more than its share", "[peer]") {
   asio::io_context io;
   PeerTrust own = trust("node0", token());
-  own.limits.strangers_of_a_source_max = 10;
+  own.limits.unauthenticated_per_source_max = 10;
   Host host(io, own);
   std::vector<tcp::socket> crowd;
   for (int i = 0; i < 60; ++i) crowd.push_back(Guest::connected(io, host.endpoint()));
   Guest guest(io, host.endpoint(), trust("node1", token()));
   REQUIRE(run_until(io, [&] { return guest.refusal.has_value() && !host.peers.empty(); }));
   CHECK(guest.refusal->empty());
-  CHECK(host.listener.strangers() < 10);
+  CHECK(host.listener.unauthenticated() < 10);
   REQUIRE(host.refusals.size() == 1);  // of 51
   CHECK(host.refusals.front() == "refused 127.0.0.1: too many connections at a time that prove nothing");
 }
 
-TEST_CASE("a source whose strangers fail over and over is not heard for a while", "[peer]") {
+TEST_CASE("a source whose unauthenticated peers fail over and over is not heard for a while", "[peer]") {
   asio::io_context io;
   PeerTrust own = trust("node0", token());
   own.limits.failures_of_a_source_max = 5;
@@ -416,11 +417,11 @@ TEST_CASE("a source whose strangers fail over and over is not heard for a while"
   CHECK(run_until(io, [&] { return member.refusal && member.refusal->empty(); }));
 }
 
-TEST_CASE("a stranger in the middle of its handshake holds 64 KiB at most", "[peer][release-only]") {
+TEST_CASE("an unauthenticated peer in the middle of its handshake holds 64 KiB at most", "[peer][release-only]") {
   constexpr std::size_t kStrangers = 200;
   asio::io_context io;
   PeerTrust own = trust("node0", token());
-  own.limits.strangers_of_a_source_max = 2 * kStrangers;
+  own.limits.unauthenticated_per_source_max = 2 * kStrangers;
   own.tls->prepare();
   Host host(io, own);
   const auto session = own.tls->open(PeerRole::client);
@@ -429,7 +430,7 @@ TEST_CASE("a stranger in the middle of its handshake holds 64 KiB at most", "[pe
   const std::string hello(bytes, session->take_out(bytes, sizeof bytes));
   std::vector<tcp::socket> crowd;
   for (std::size_t i = 0; i < kStrangers; ++i) crowd.push_back(Guest::connected(io, host.endpoint()));
-  REQUIRE(run_until(io, [&] { return host.listener.strangers() == kStrangers; }));
+  REQUIRE(run_until(io, [&] { return host.listener.unauthenticated() == kStrangers; }));
   const std::size_t silent = heap_bytes();
   std::size_t answered = 0;
   for (tcp::socket& stranger : crowd) {
@@ -440,7 +441,7 @@ TEST_CASE("a stranger in the middle of its handshake holds 64 KiB at most", "[pe
   const std::size_t each = (heap_bytes() - silent) / kStrangers + (4 << 10);
   CAPTURE(each);
   CHECK(each < (64 << 10));
-  CHECK(host.listener.strangers() == kStrangers);
+  CHECK(host.listener.unauthenticated() == kStrangers);
 }
 
 TEST_CASE("no handler is called after the end, and a handler may end its connection", "[peer]") {
@@ -465,12 +466,12 @@ TEST_CASE("no handler is called after the end, and a handler may end its connect
   CHECK_FALSE(late.refusal);
 }
 
-TEST_CASE("a listener that ends takes its strangers with it", "[peer]") {
+TEST_CASE("a listener that ends takes its unauthenticated peers with it", "[peer]") {
   asio::io_context io;
   auto host = std::make_unique<Host>(io, trust("node0", token()));
   Guest guest(io, host->endpoint(), trust("node1", token()));
   tcp::socket silent = Guest::connected(io, host->endpoint());
-  REQUIRE(run_until(io, [&] { return host->listener.strangers() > 0; }));
+  REQUIRE(run_until(io, [&] { return host->listener.unauthenticated() > 0; }));
   host.reset();
   CHECK(run_until(io, [&] { return guest.refusal && !guest.refusal->empty(); }));
 }

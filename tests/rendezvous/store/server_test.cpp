@@ -253,7 +253,8 @@ TEST_CASE("the silent cannot take the place of those who talk", "[server]") {
   CHECK(talking.send(add("n", 1)).receive_number() == 1);
 }
 
-TEST_CASE("a source whose strangers talk nonsense over and over is shut out, and others are not", "[server]") {
+TEST_CASE("a source whose unauthenticated peers talk nonsense over and over is shut out, and others are not",
+          "[server]") {
   // As if they were elsewhere: whose processes on this machine are, the kernel tells.
   const Server server({.address = GENERATE("", "127.0.0.1"), .own_user_only = false});
   RawPeer before(server.port());

@@ -45,7 +45,8 @@ class Front {
 
 }  // namespace
 
-TEST_CASE("however many strangers come at once, who is served is answered between a few of them", "[front]") {
+TEST_CASE("however many unauthenticated peers come at once, who is served is answered between a few of them",
+          "[front]") {
   constexpr int kStrangers = 200, kNewcomersPerTurn = 8;
   Front front;
   RawPeer served(front.port());

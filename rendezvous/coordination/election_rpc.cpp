@@ -1,4 +1,4 @@
-#include "rendezvous/coordination/calls.h"
+#include "rendezvous/coordination/election_rpc.h"
 
 #include <algorithm>
 #include <optional>
@@ -20,7 +20,7 @@ using asio::ip::tcp;
 constexpr std::chrono::seconds kTryLimit{5};
 constexpr std::chrono::milliseconds kPauseFirst{100};
 constexpr std::chrono::seconds kPauseMost{2};
-constexpr std::chrono::milliseconds kHeirsFirst{300};
+constexpr std::chrono::milliseconds kStandbysFirst{300};
 
 std::shared_ptr<const std::string> shared_text(const FromAgent& message) {
   return std::make_shared<const std::string>(encode(message));
@@ -29,7 +29,7 @@ std::shared_ptr<const std::string> shared_text(const FromAgent& message) {
 }  // namespace
 
 // Lives as long as somebody holds it; its handlers hold it weakly.
-class Calls::Call : public std::enable_shared_from_this<Calls::Call> {
+class ElectionRpc::Call : public std::enable_shared_from_this<ElectionRpc::Call> {
  public:
   struct Aim {
     ControlAddress place;
@@ -147,7 +147,8 @@ class Calls::Call : public std::enable_shared_from_this<Calls::Call> {
   Duration next_pause_ = kPauseFirst;
 };
 
-Calls::Calls(asio::io_context& io, std::shared_ptr<Resolver> names, PeerTrust trust, OnVote on_vote, OnDead on_dead)
+ElectionRpc::ElectionRpc(asio::io_context& io, std::shared_ptr<Resolver> names, PeerTrust trust, OnVote on_vote,
+                         OnDead on_dead)
     : io_(io),
       names_(std::move(names)),
       trust_(std::move(trust)),
@@ -156,46 +157,46 @@ Calls::Calls(asio::io_context& io, std::shared_ptr<Resolver> names, PeerTrust tr
       on_dead_(std::move(on_dead)),
       others_in_(io) {}
 
-Calls::~Calls() = default;
+ElectionRpc::~ElectionRpc() = default;
 
 // The whole record is for those who could take it over, the others' votes are for its id.
-void Calls::ask(const VoteRequest& request) {
+void ElectionRpc::ask(const VoteRequest& request) {
   hang_up();
   const Text whole = shared_text(request);
   others_text_ = shared_text(VoteRequest{request.term, request.candidate, only_id(request.record->id())});
   const std::vector<RoundNode>& nodes = request.record->nodes;
   for (std::size_t i = 0; i < nodes.size(); ++i) {
     if (nodes[i].id == request.candidate) continue;
-    if (i < kHeirs)
+    if (i < kStandbys)
       say(nodes[i], whole, false);
     else
       others_.push_back(nodes[i]);
   }
   if (others_.empty()) return;
-  others_in_.expires_after(kHeirsFirst);
+  others_in_.expires_after(kStandbysFirst);
   others_in_.async_wait([this, alive = std::weak_ptr(alive_)](const std::error_code& error) {
     if (!error && !alive.expired() && granted_ >= refused_) ask_others();
   });
 }
 
-void Calls::say(const RoundNode& node, const Text& text, bool again) {
+void ElectionRpc::say(const RoundNode& node, const Text& text, bool again) {
   calls_.push_back(
       std::make_shared<Call>(io_, names_, trust_, Call::Aim{node.control, node.id, false}, on_any_vote_, on_dead_));
   calls_.back()->say(text, again);
 }
 
-void Calls::hear(NodeId voter, const Vote& vote) {
+void ElectionRpc::hear(NodeId voter, const Vote& vote) {
   ++(vote.granted ? granted_ : refused_);
-  if (2 * granted_ >= std::min(calls_.size(), kHeirs)) ask_others();
+  if (2 * granted_ >= std::min(calls_.size(), kStandbys)) ask_others();
   on_vote_(voter, vote);
 }
 
-void Calls::ask_others() {
+void ElectionRpc::ask_others() {
   others_in_.cancel();
   for (const RoundNode& node : std::exchange(others_, {})) say(node, others_text_, false);
 }
 
-void Calls::call(const CoordinatorCall& call, const std::vector<ControlAddress>& always) {
+void ElectionRpc::call(const CoordinatorCall& call, const std::vector<ControlAddress>& always) {
   const Text text = shared_text(call);
   for (const auto& one : calls_) one->say(text, true);
   others_in_.cancel();
@@ -206,7 +207,7 @@ void Calls::call(const CoordinatorCall& call, const std::vector<ControlAddress>&
   }
 }
 
-void Calls::hang_up() {
+void ElectionRpc::hang_up() {
   calls_.clear();
   others_.clear();
   others_in_.cancel();

@@ -4,8 +4,8 @@
 // for `kCallAgainFor`, as it may be out of reach for a time; a place of the job's rendezvous endpoint for ever, as a
 // node may start there anew and take itself for the first.
 //
-// The record's heirs are asked first, the others once half of those have given their vote, or after a moment in which
-// not more have refused it than given: of many candidates only one then asks a thousand nodes.
+// The record's standbys are asked first, the others once half of those have given their vote, or after a moment in
+// which not more have refused it than given: of many candidates only one then asks a thousand nodes.
 //
 // For the thread of its io_context; no handler runs inside a call of ours, nor after our end.
 #pragma once
@@ -25,13 +25,14 @@ namespace ddprun {
 
 constexpr std::chrono::seconds kCallAgainFor{60};
 
-class Calls {
+class ElectionRpc {
  public:
   using OnVote = std::function<void(NodeId voter, const Vote& vote)>;
   // Nobody listens any more where that node did, or another agent does.
   using OnDead = std::function<void(NodeId node)>;
-  Calls(asio::io_context& io, std::shared_ptr<Resolver> names, PeerTrust trust, OnVote on_vote, OnDead on_dead = {});
-  ~Calls();  // hangs up
+  ElectionRpc(asio::io_context& io, std::shared_ptr<Resolver> names, PeerTrust trust, OnVote on_vote,
+              OnDead on_dead = {});
+  ~ElectionRpc();  // hangs up
 
   // All nodes of the request's record but the candidate. Ends what was before.
   void ask(const VoteRequest& request);
