@@ -20,7 +20,7 @@ namespace {
 constexpr auto kLargeLimit = 60s;  // to fill gigabytes on a busy machine
 const std::string kWorkerInC = DDPRUN_BIN_DIR "/channel_worker";
 const std::string kWorkerInPython =
-    "python3 " DDPRUN_SOURCE_DIR "/tests/agent/channel/channel_worker.py " DDPRUN_SOURCE_DIR "/rendezvous";
+    "python3 " DDPRUN_SOURCE_DIR "/tests/agent/channel/channel_worker.py " DDPRUN_SOURCE_DIR "/rendezvous/channel";
 // Says when it was told to stop, by the clock that the test has, too.
 const std::string kSurvivor =
     "python3 -c 'import os, signal, sys, time\n"

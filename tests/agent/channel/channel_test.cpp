@@ -22,7 +22,7 @@ using namespace std::chrono_literals;
 
 namespace {
 
-const std::string kHere = DDPRUN_SOURCE_DIR "/tests/agent";
+const std::string kHere = DDPRUN_SOURCE_DIR "/tests/agent/channel";
 
 double ms(Duration duration) { return std::chrono::duration<double, std::milli>(duration).count(); }
 
@@ -37,7 +37,7 @@ enum class Language { c, python };
 std::vector<std::string> command(Language language, int megabytes, const std::vector<std::string>& words) {
   std::vector<std::string> argv{DDPRUN_BIN_DIR "/channel_worker"};
   if (language == Language::python)
-    argv = {"/usr/bin/env", "python3", kHere + "/channel_worker.py", DDPRUN_SOURCE_DIR "/rendezvous"};
+    argv = {"/usr/bin/env", "python3", kHere + "/channel_worker.py", DDPRUN_SOURCE_DIR "/rendezvous/channel"};
   argv.push_back(std::to_string(megabytes));
   argv.insert(argv.end(), words.begin(), words.end());
   return argv;
