@@ -21,7 +21,7 @@ std::vector<std::string> channel_job(std::vector<std::string> options, const std
   options.insert(options.begin(), kDdprun);
   options.insert(options.end(), {"--no-python", "python3", "-c",
                                  "import os, signal, sys, time\n"
-                                 "sys.path.insert(0, '" DDPRUN_SOURCE_DIR "/rendezvous')\n"
+                                 "sys.path.insert(0, '" DDPRUN_SOURCE_DIR "/rendezvous/channel')\n"
                                  "import worker_channel as channel\n"
                                  "def say(*words): os.write(1, (' '.join(map(str, words)) + '\\n').encode())\n"
                                  "channel.attach()\n"
