@@ -202,8 +202,11 @@ class RemoteCoordination : public Coordination {
     wants_place_ = false;
     first_place_.connected();
     elect(InTouch{welcome.term});
-    if (welcome.coordinator != node()) {
+    if (welcome.coordinator == node()) {
+      if (led_term_ == welcome.term && !calling_) call_others(welcome.term);
+    } else {
       rpc_->hang_up();
+      calling_ = false;
       server_->refer_to(welcome.term, client_->coordinator());
     }
     leaves_at_ = TimePoint::max();
@@ -300,7 +303,10 @@ class RemoteCoordination : public Coordination {
     if (!client_) return;  // we have left
     for (const ElectionAction& action : election_.on(event, Clock::now()))
       std::visit(overloaded{
-                     [&](const AskForVotes& a) { rpc_->ask(a.request); },
+                     [&](const AskForVotes& a) {
+                       calling_ = false;
+                       rpc_->ask(a.request);
+                     },
                      [&](const GiveVote& a) { answer_with_end(a.vote, answer); },
                      [&](const Lead& a) { lead(a); },
                      [&](const Follow&) { follow(caller); },
@@ -332,7 +338,14 @@ class RemoteCoordination : public Coordination {
   void lead(const Lead& won) {
     server_->lead({won.term, won.record, won.heard_at + kLease + kBeyondLease, end_}, won.asked_at);
     client_->go_to({kThisHost, control_port_});
-    rpc_->call({won.term, control_port_}, others_places());
+    led_term_ = won.term;
+    call_others(won.term);
+  }
+
+  // Also when we have asked for votes meanwhile, in vain: who begins at a place is called as long as we coordinate.
+  void call_others(int term) {
+    calling_ = true;
+    rpc_->call({term, control_port_}, others_places());
   }
 
   void follow(const ControlAddress& coordinator) {
@@ -352,6 +365,8 @@ class RemoteCoordination : public Coordination {
   Election election_;
   RecordId told_;  // of the newest round that the server knows of
   bool given_up_ = false;
+  int led_term_ = 0;  // in which we were elected last
+  bool calling_ = false;
   std::optional<Outcome> end_;              // the job's, for all
   bool all_told_ = false;                   // of it
   TimePoint leaves_at_ = TimePoint::max();  // where nobody is found who coordinates after the end

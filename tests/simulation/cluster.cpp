@@ -449,6 +449,9 @@ void Cluster::welcomed(NodeId id, const Welcome& welcome) {
   if (self.coordinator != id) {
     self.calling.reset();
     stop_leading(id, {welcome.term, {}}, self.coordinator);
+  } else if (self.led && self.led->term == welcome.term && !self.calling) {
+    self.calling = self.led;
+    call(id, welcome.term, net_.now() + kCallAgainFor);
   }
   self.alone_since.reset();
   beat(id, self.attempt);
@@ -571,6 +574,7 @@ void Cluster::elect(NodeId id, const ElectionEvent& event, NodeId from) {
 void Cluster::carry_out(NodeId id, const ElectionAction& action, NodeId from) {
   std::visit(overloaded{
                  [&](const AskForVotes& a) {
+                   node(id).calling.reset();
                    note(id, "stands for term " + std::to_string(a.request.term));
                    const auto request = std::make_shared<const VoteRequest>(a.request);
                    for (const RoundNode& voter : request->record->nodes) {
@@ -636,7 +640,7 @@ void Cluster::take_the_lead(NodeId id, const Lead& won) {
     invariant(electorate.has_quorum(votes), "who is elected was given the votes of a quorum");
   const Duration fence = options_.broken == Break::no_fence ? Duration::zero() : kLease + kBeyondLease;
   lead(id, Succession{won.term, won.record, won.heard_at + fence, node(id).end}, won.asked_at);
-  node(id).calling = won;
+  node(id).calling = node(id).led = won;
   go_to(id, id);
   call(id, won.term, net_.now() + kCallAgainFor);
 }

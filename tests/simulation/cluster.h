@@ -162,7 +162,7 @@ class Cluster {
     std::uint64_t beats = 0, answered = 0;
     std::map<std::uint64_t, TimePoint> beats_out;
     std::optional<TimePoint> election_tick_at;  // planned
-    std::optional<Lead> calling;
+    std::optional<Lead> calling, led;           // led: the last one it was elected for
     std::optional<Office> office;
     Elsewhere elsewhere;  // what it tells those who look for the coordinator
     std::optional<NodeId> elsewhere_at;
