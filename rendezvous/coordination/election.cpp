@@ -123,7 +123,13 @@ std::vector<ElectionAction> Election::handle(const VoteGiven& event, TimePoint n
     }
     return {};
   }
-  if (!candidacy_ || event.vote.term < term_ || !event.vote.granted) return {};
+  if (!candidacy_) return {};
+  if (!event.vote.granted) {
+    // Handed over to us: who refuses has not heard yet that the coordinator stopped.
+    if (chosen() && next_try_) next_try_ = std::min(*next_try_, now + retry_of_chosen());
+    return {};
+  }
+  if (event.vote.term < term_) return {};
   candidacy_->votes.insert(event.voter);
   candidacy_->heard_at = std::max(candidacy_->heard_at, now - event.vote.heard_age);
   return count();
@@ -227,6 +233,10 @@ void Election::be_patient(TimePoint now) {
 Duration Election::pause() {
   const int doubled = std::clamp(vain_tries_ - 1, 0, kDoubledMost);
   return random_part_of(timing_.pause_most * (1 << doubled));
+}
+
+Duration Election::retry_of_chosen() const {
+  return timing_.breath * (1 << std::clamp(vain_tries_ - 1, 0, kDoubledMost));
 }
 
 // Handed over to us.

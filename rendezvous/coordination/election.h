@@ -148,6 +148,7 @@ class Election {
   bool is_absent(TimePoint now) const;
   Actions give_up();
   bool chosen() const;
+  Duration retry_of_chosen() const;
   Duration turn();
   void be_patient(TimePoint now);
   Duration pause();

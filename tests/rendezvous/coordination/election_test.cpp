@@ -269,6 +269,18 @@ TEST_CASE("who is chosen by a coordinator that hands over wins at once, by itsel
   CHECK(*three.agents.at(2).next_deadline() < *three.agents.at(3).next_deadline());
 }
 
+TEST_CASE("who is chosen asks again soon where others have not heard that the coordinator stopped", "[election]") {
+  Agents job(record_of({2, 3, 4}, 2, 2));
+  job.lose({2});
+  const VoteRequest early = job.stand(2);
+  for (const NodeId voter : {3, 4}) CHECK_FALSE(job.poll(early, voter));  // in touch with it
+  CHECK(*job.agents.at(2).next_deadline() - job.now <= 200ms);
+  job.lose({3, 4});
+  const VoteRequest again = job.stand(2);
+  CHECK(again.term == early.term + 1);
+  CHECK(job.poll(again, 3));
+}
+
 TEST_CASE("of two nodes the other one waits for the one that is chosen, however late that calls", "[election]") {
   for (const bool gone : {false, true}) {
     const Round record = record_of({2, 3}, 2, 2);
