@@ -205,8 +205,7 @@ class RemoteCoordination : public Coordination {
     if (welcome.coordinator == node()) {
       if (led_term_ == welcome.term && !calling_) call_others(welcome.term);
     } else {
-      rpc_->hang_up();
-      calling_ = false;
+      stop_calling();
       server_->refer_to(welcome.term, client_->coordinator());
     }
     leaves_at_ = TimePoint::max();
@@ -318,7 +317,8 @@ class RemoteCoordination : public Coordination {
   }
 
   void give_up(bool certain) {
-    if (end_) return void(leaves_at_ = election_.is_alone() ? Clock::now() : leaves_at_);
+    if (end_ && election_.is_alone()) leaves_at_ = Clock::now();
+    if (end_) return;
     if (std::exchange(given_up_, true)) return;
     const char* certainly =
         "the node that coordinated the job is gone, and those that are left cannot elect another one";
@@ -342,14 +342,19 @@ class RemoteCoordination : public Coordination {
     call_others(won.term);
   }
 
-  // Also when we have asked for votes meanwhile, in vain: who begins at a place is called as long as we coordinate.
+  // Again after a vain election, which ends the calls: who begins at a place is called as long as we coordinate.
   void call_others(int term) {
     calling_ = true;
     rpc_->call({term, control_port_}, others_places());
   }
 
-  void follow(const ControlAddress& coordinator) {
+  void stop_calling() {
+    calling_ = false;
     rpc_->hang_up();
+  }
+
+  void follow(const ControlAddress& coordinator) {
+    stop_calling();
     server_->refer_to(election_.term(), coordinator);
     client_->go_to(coordinator);
   }
