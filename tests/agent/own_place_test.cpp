@@ -1,7 +1,5 @@
 #include "agent/own_place.h"
 
-#include <unistd.h>
-
 #include <functional>
 #include <list>
 #include <memory>
@@ -10,20 +8,16 @@
 #include "rendezvous/base/error.h"
 #include "rendezvous/base/fd.h"
 #include "tests/support/catch.h"
+#include "tests/support/free_port.h"
 
 using namespace ddprun;
+using test::free_port;
 using namespace std::chrono_literals;
 
 namespace {
 
 constexpr auto kLimit = 20s;
 const std::string kName = "node0.cluster";
-
-std::uint16_t free_port() {
-  const Listening listening = open_listener("", 0);
-  close(listening.fd);
-  return listening.port;
-}
 
 // A name server; its threads may outlive the test.
 class NameService {

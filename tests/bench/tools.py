@@ -2,11 +2,14 @@
 import json
 import pathlib
 import resource
-import socket
 import subprocess
+import sys
 import tempfile
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
+sys.path.append(str(ROOT / "tests/support"))
+from free_port import free_port  # noqa: E402, F401  (the benches take it from here)
+
 BIN = ROOT / "build/release/bin"
 DDPRUN = str(BIN / "ddprun")
 PYTHON = str(ROOT / ".venv/bin/python")
@@ -29,12 +32,6 @@ def mpirun(workers, *words):
 def worker_for_mpirun(workers):
     """mpirun 4.1 hangs where more than some 30 workers end while it still starts others: many live for a while."""
     return (TRUE,) if workers < 30 else ("/bin/sleep", "1" if workers < 100 else "2")
-
-
-def free_port():
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]
 
 
 def milliseconds(command, runs, warmup=1):

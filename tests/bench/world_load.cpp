@@ -43,7 +43,7 @@
 
 #include "agent/coordination.h"
 #include "rendezvous/base/overloaded.h"
-#include "rendezvous/peer/listen_socket.h"
+#include "tests/support/free_port.h"
 
 using namespace ddprun;
 using namespace std::chrono_literals;
@@ -437,12 +437,6 @@ void raise_descriptor_limit() {
   getrlimit(RLIMIT_NOFILE, &limit);
   limit.rlim_cur = limit.rlim_max;
   setrlimit(RLIMIT_NOFILE, &limit);
-}
-
-std::uint16_t free_port() {
-  const Listening listening = open_listener("", 0);
-  close(listening.fd);
-  return listening.port;
 }
 
 }  // namespace

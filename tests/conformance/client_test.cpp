@@ -16,6 +16,7 @@
 #include "rendezvous/store/server.h"
 #include "tests/support/catch.h"
 #include "tests/support/command.h"
+#include "tests/support/free_port.h"
 
 using namespace ddprun;
 using namespace ddprun::test;
@@ -152,7 +153,7 @@ TEST_CASE("our client and PyTorch's know each other's keys", "[conformance]") {
 }
 
 TEST_CASE("PyTorch's rank 0 counts our client among those it waits for", "[conformance]") {
-  const std::uint16_t port = Server({.address = "127.0.0.1"}).port();  // free now, and nobody else's for a while
+  const std::uint16_t port = free_port();
   Command first(stock_command({"count", std::to_string(port)}), {.env = StockStores::environment()});
   const Client client({.host = "127.0.0.1", .port = port, .timeout = kStartLimit, .count_me = true});
   first.wait_for_output("counted", kStartLimit);

@@ -5,7 +5,6 @@ import json
 import os
 import resource
 import signal
-import socket
 import subprocess
 import sys
 import tempfile
@@ -16,6 +15,9 @@ from functools import partial
 from pathlib import Path
 
 from case import HERE, Case
+
+sys.path.append(str(HERE.parent / "support"))
+from free_port import free_port  # noqa: E402
 
 LIMIT_S = 75       # torchrun's 30 s of grace, twice, and a slow machine
 QUIET_S = 0.5      # how long is waited for what shall not happen
@@ -40,12 +42,6 @@ class Run:
     values: dict[str, str]             # of the placeholders
     given: dict[str, str]              # the launcher's environment
     limits: dict                       # and what else of it may be handed down
-
-
-def free_port() -> int:
-    with socket.socket() as listener:
-        listener.bind(("127.0.0.1", 0))
-        return listener.getsockname()[1]
 
 
 def filled(text: str, values: dict[str, str]) -> str:

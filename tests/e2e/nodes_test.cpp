@@ -15,6 +15,7 @@
 #include "tests/e2e/programs.h"
 #include "tests/support/catch.h"
 #include "tests/support/command.h"
+#include "tests/support/free_port.h"
 
 using namespace ddprun;
 using namespace ddprun::test;
@@ -27,12 +28,6 @@ namespace {
 const std::string kWorker =
     "trap 'echo told; exit 0' TERM; echo \"up $DDPRUN_ROUND/$RANK/$WORLD_SIZE/$TORCHELASTIC_RESTART_COUNT\"; "
     "while [ ! -e go ]; do sleep 0.02; done";
-
-int free_port() {
-  const Listening listening = open_listener("127.0.0.1", 0);
-  close(listening.fd);
-  return listening.port;
-}
 
 bool can_be_listened_on(int port) try {
   close(open_listener("127.0.0.1", static_cast<std::uint16_t>(port)).fd);

@@ -1,12 +1,10 @@
 // Before a job stops, its C++ workers save at one step: with the real ddprun, on one node and on two.
-#include <unistd.h>
-
 #include <csignal>
 
-#include "rendezvous/peer/listen_socket.h"
 #include "tests/e2e/programs.h"
 #include "tests/support/catch.h"
 #include "tests/support/command.h"
+#include "tests/support/free_port.h"
 
 using namespace ddprun;
 using namespace ddprun::test;
@@ -18,12 +16,6 @@ std::vector<std::string> stepping(std::vector<std::string> options, const std::v
   options.push_back(DDPRUN_BIN_DIR "/step_worker");
   options.insert(options.end(), words.begin(), words.end());
   return job_of(std::move(options));
-}
-
-int free_port() {
-  const Listening listening = open_listener("127.0.0.1", 0);
-  close(listening.fd);
-  return listening.port;
 }
 
 void wait_until_up(Command& job, std::initializer_list<int> ranks) {

@@ -1,11 +1,8 @@
 // What stock PyTorch finds out about its launcher: that there is one, and where its ranks meet.
-#include <netinet/in.h>
-#include <sys/socket.h>
-#include <unistd.h>
-
 #include "tests/e2e/programs.h"
 #include "tests/support/catch.h"
 #include "tests/support/command.h"
+#include "tests/support/free_port.h"
 
 using namespace ddprun::test;
 using namespace std::chrono_literals;
@@ -13,18 +10,6 @@ using namespace std::chrono_literals;
 namespace {
 
 constexpr auto kImportLimit = 120s;  // four imports of torch on a busy machine
-
-std::string free_port() {
-  const int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-  sockaddr_in address{};
-  address.sin_family = AF_INET;
-  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-  socklen_t size = sizeof address;
-  REQUIRE(bind(fd, reinterpret_cast<sockaddr*>(&address), size) == 0);
-  getsockname(fd, reinterpret_cast<sockaddr*>(&address), &size);
-  close(fd);
-  return std::to_string(ntohs(address.sin_port));
-}
 
 // Rank and world size in a process group that was made by that method, and the sum of all ranks.
 const std::string kMeeting =
@@ -52,7 +37,7 @@ TEST_CASE("PyTorch's ranks meet at the address and port given by hand, by tcp://
   const TempFolder folder;
   const std::string script = folder.write("meeting.py", kMeeting);
   for (const bool by_tcp : {true, false}) {
-    const std::string port = free_port();
+    const std::string port = std::to_string(free_port());
     const Ended ended = run(
         job_of({"--run-path", "--nnodes=1", "--nproc-per-node=4", "--master-addr=localhost", "--master-port=" + port,
                 "--max-restarts=0", script, by_tcp ? "tcp://localhost:" + port : "env://"}),

@@ -1,10 +1,5 @@
 #include "tests/trainer/ranks.h"
 
-#include <arpa/inet.h>
-#include <netinet/in.h>
-#include <sys/socket.h>
-#include <unistd.h>
-
 #include <regex>
 #include <sstream>
 
@@ -20,18 +15,6 @@ std::string with_rank(const std::string& text, int rank) {
 }
 
 }  // namespace
-
-int free_port() {
-  const int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-  sockaddr_in address{};
-  address.sin_family = AF_INET;
-  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-  socklen_t size = sizeof address;
-  REQUIRE(bind(fd, reinterpret_cast<sockaddr*>(&address), size) == 0);
-  REQUIRE(getsockname(fd, reinterpret_cast<sockaddr*>(&address), &size) == 0);
-  close(fd);
-  return ntohs(address.sin_port);
-}
 
 Ranks::Ranks(int count, std::vector<std::string> argv, std::map<std::string, std::optional<std::string>> env) {
   env.insert({{"WORLD_SIZE", std::to_string(count)},

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "tests/support/command.h"
+#include "tests/support/free_port.h"
 
 namespace ddprun::test {
 
@@ -20,9 +21,6 @@ class Ranks {
  private:
   std::vector<std::unique_ptr<Command>> commands_;
 };
-
-// A TCP port of the loopback that nobody has just now.
-int free_port();
 
 // `train` with these arguments, on the CPU.
 std::vector<std::string> train_with(std::vector<std::string> arguments);

@@ -13,8 +13,10 @@
 #include "rendezvous/peer/listen_socket.h"
 #include "rendezvous/store/server.h"
 #include "tests/support/catch.h"
+#include "tests/support/free_port.h"
 
 using namespace ddprun;
+using test::free_port;
 using namespace std::chrono_literals;
 using Catch::Matchers::Contains;
 
@@ -203,7 +205,7 @@ TEST_CASE("a wake-up that crosses the cancellation upsets nothing", "[client]") 
 }
 
 TEST_CASE("a client that is there before the store finds it once it is", "[client]") {
-  std::uint16_t port = Server({}).port();  // free now, and nobody else's for a while
+  const std::uint16_t port = free_port();
   std::atomic<bool> connected = false;
   Threads threads;
   threads.run([&] {
@@ -218,7 +220,7 @@ TEST_CASE("a client that is there before the store finds it once it is", "[clien
 }
 
 TEST_CASE("where nobody listens, or nobody is, a client says so in time", "[client]") {
-  const std::uint16_t port = Server({}).port();
+  const std::uint16_t port = free_port();
   const auto waited = time_of([&] {
     CHECK_THROWS_WITH(Client(at(port, 150ms)),
                       Contains(":" + std::to_string(port) + ": cannot connect: Connection refused"));
