@@ -12,12 +12,11 @@
 #include <cstddef>
 #include <filesystem>
 #include <mutex>
-#include <sstream>
 #include <system_error>
 #include <thread>
 #include <utility>
 
-#include "agent/process/file_content.h"
+#include "agent/process/process_table.h"
 #include "rendezvous/base/signals_blocked.h"
 
 namespace ddprun {
@@ -212,41 +211,22 @@ void DeathWatch::forget(Token token) {
 
 namespace {
 
-constexpr unsigned long kExiting = 0x4, kBySignal = 0x400;               // PF_EXITING, PF_SIGNALED
-constexpr int kFlagsField = 9, kThreadsField = 20, kExitCodeField = 52;  // proc_pid_stat(5), from 1
-
 // SIGKILL waits for, or has reached, the other threads only if the whole process ends.
 bool another_thread_is_killed(pid_t pid) {
-  std::error_code ignored;  // threads go while we look
-  for (const auto& task : std::filesystem::directory_iterator("/proc/" + std::to_string(pid) + "/task", ignored)) {
-    if (task.path().filename() == std::to_string(pid)) continue;
-    if (const auto state = dying_task(file_content(task.path() / "stat")); state && state->exiting) return true;
-    const std::string status = file_content(task.path() / "status");
-    const std::size_t pending = status.find("SigPnd:");
-    if (pending == std::string::npos) continue;
-    if (std::strtoull(status.c_str() + pending + 7, nullptr, 16) >> (SIGKILL - 1) & 1) return true;
-  }
-  return false;
+  const auto threads = threads_of(table_entry(pid));
+  return std::any_of(threads.begin(), threads.end(), [&](const std::filesystem::path& thread) {
+    if (thread.filename() == std::to_string(pid)) return false;
+    const auto stat = task_stat(thread);
+    return (stat && stat->is_exiting()) || is_pending(thread, SIGKILL);
+  });
 }
 
 }  // namespace
 
-std::optional<DyingTask> dying_task(const std::string& stat) {
-  const std::size_t name_end = stat.rfind(')');  // the name may hold anything
-  if (name_end == std::string::npos) return {};
-  std::istringstream fields(stat.substr(name_end + 1));
-  std::vector<std::string> values(3);  // counted from 1: pid and name are behind us
-  for (std::string value; fields >> value;) values.push_back(value);
-  if (values.size() <= kExitCodeField) return {};
-  const unsigned long flags = std::strtoul(values[kFlagsField].c_str(), nullptr, 10);
-  return DyingTask{(flags & kExiting) != 0, (flags & kBySignal) != 0, std::atoi(values[kThreadsField].c_str()),
-                   std::atoi(values[kExitCodeField].c_str())};
-}
-
 std::optional<ExitStatus> dying_status(pid_t pid) {
-  const auto task = dying_task(file_content("/proc/" + std::to_string(pid) + "/stat"));
-  if (!task || !task->exiting || task->wait_status == 0) return {};
-  if (!task->by_signal && task->threads > 1 && !another_thread_is_killed(pid)) return {};
+  const auto task = task_stat(pid);
+  if (!task || !task->is_exiting() || task->wait_status == 0) return {};
+  if (!task->ends_by_signal() && task->threads > 1 && !another_thread_is_killed(pid)) return {};
   if (const int signal = task->wait_status & 0x7f) return ExitStatus{.signal = signal};
   return ExitStatus{.code = task->wait_status >> 8 & 0xff};
 }

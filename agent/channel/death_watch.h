@@ -9,7 +9,6 @@
 #include <functional>
 #include <memory>
 #include <optional>
-#include <string>
 #include <vector>
 
 #include "agent/channel/channel_page.h"
@@ -42,14 +41,5 @@ class DeathWatch {
 // The failure with which this process is already ending, though it cannot be reaped yet. Nothing: it lives, ends well,
 // only its main thread has ended, or the kernel does not tell us; then its pidfd will say.
 std::optional<ExitStatus> dying_status(pid_t pid);
-
-// What dying_status() reads in /proc/<pid>/stat. `threads` > 1 and no signal: others may go on after the main thread.
-struct DyingTask {
-  bool exiting = false;
-  bool by_signal = false;
-  int threads = 0;
-  int wait_status = 0;  // as wait() would give it; 0 also where we may not know
-};
-std::optional<DyingTask> dying_task(const std::string& stat);
 
 }  // namespace ddprun

@@ -13,12 +13,11 @@
 #include <cstdio>
 #include <cstring>
 #include <filesystem>
-#include <sstream>
 #include <utility>
 
-#include "agent/process/file_content.h"
-#include "agent/process/process.h"
+#include "agent/process/process_table.h"
 #include "rendezvous/base/error.h"
+#include "rendezvous/base/fd.h"
 #include "rendezvous/base/overloaded.h"
 
 namespace ddprun {
@@ -56,27 +55,14 @@ void remove_leftover(const std::string& path) {
 }
 
 // Also open for writing, so that the last client's leaving is no end of file.
-int make_pipe(const std::string& path) {
+Fd make_pipe(const std::string& path) {
   if (mkfifo(path.c_str(), 0600) != 0) {
     if (errno == EEXIST) remove_leftover(path);
     if (mkfifo(path.c_str(), 0600) != 0) refuse(path, std::strerror(errno));
   }
-  const int pipe = ::open(path.c_str(), O_RDWR | O_NONBLOCK | O_CLOEXEC | O_NOFOLLOW);
-  if (pipe < 0) refuse(path, std::strerror(errno));
+  Fd pipe(::open(path.c_str(), O_RDWR | O_NONBLOCK | O_CLOEXEC | O_NOFOLLOW));
+  if (!pipe) refuse(path, std::strerror(errno));
   return pipe;
-}
-
-struct Kin {
-  pid_t parent = 0, session = 0;
-};
-
-Kin kin_of(pid_t pid) {
-  const std::string stat = file_content("/proc/" + std::to_string(pid) + "/stat");
-  const auto name_end = stat.rfind(')');  // the name may hold anything
-  Kin kin;
-  if (name_end != std::string::npos)
-    std::sscanf(stat.c_str() + name_end + 1, " %*c %d %*d %d", &kin.parent, &kin.session);
-  return kin;
 }
 
 // The worker that is this process or its forebear, or leads its session; 0: none.
@@ -84,9 +70,9 @@ pid_t owner_of(pid_t pid, const std::vector<pid_t>& workers) {
   const auto is_worker = [&](pid_t p) { return std::find(workers.begin(), workers.end(), p) != workers.end(); };
   for (int i = 0; i < kForebearsMax && pid > 1 && pid != getpid(); ++i) {
     if (is_worker(pid)) return pid;
-    const Kin kin = kin_of(pid);
-    if (is_worker(kin.session)) return kin.session;
-    pid = kin.parent;
+    const TaskStat process = task_stat(pid).value_or(TaskStat());
+    if (is_worker(process.session)) return process.session;
+    pid = process.parent;
   }
   return 0;
 }
@@ -96,7 +82,7 @@ pid_t owner_of(pid_t pid, const std::vector<pid_t>& workers) {
 FileTimer::FileTimer(asio::io_context& io, const std::string& path, Surroundings surroundings)
     : surroundings_(std::move(surroundings)),
       path_(path.empty() ? fresh_path() : path),
-      pipe_(io, make_pipe(path_)),
+      pipe_(io, make_pipe(path_).release()),
       clock_(io, timerfd_create(CLOCK_REALTIME, TFD_NONBLOCK | TFD_CLOEXEC)) {
   struct stat status {};
   fstat(pipe_.native_handle(), &status);

@@ -6,13 +6,12 @@
 #include <algorithm>
 #include <cerrno>
 #include <csignal>
-#include <cstdio>
-#include <cstdlib>
 #include <filesystem>
 #include <fstream>
-#include <string>
 #include <thread>
 #include <utility>
+
+#include "agent/process/process_table.h"
 
 namespace ddprun {
 namespace {
@@ -28,30 +27,17 @@ constexpr microseconds kPauseMax{5'000};
 // The kernel lists children per thread: one thread's list is not the process's. False without CONFIG_PROC_CHILDREN.
 bool list_children(std::vector<pid_t>& out) {
   bool listed = false;
-  std::error_code ignored;  // a thread may end while we look
-  for (const auto& task : fs::directory_iterator("/proc/self/task", ignored)) {
-    std::ifstream children(task.path() / "children");
+  for (const fs::path& thread : threads_of("/proc/self")) {
+    std::ifstream children(thread / "children");
     listed |= children.is_open();
     for (pid_t pid; children >> pid;) out.push_back(pid);
   }
   return listed;
 }
 
-pid_t parent_of(const fs::path& proc_entry) {
-  std::ifstream file(proc_entry / "stat");
-  std::string line;
-  if (!std::getline(file, line)) return 0;
-  pid_t parent = 0;  // the name may hold anything, also ')': the last one counts
-  if (const auto end = line.rfind(')'); end != line.npos) std::sscanf(line.c_str() + end + 1, " %*c %d", &parent);
-  return parent;
-}
-
 void scan_for_children(std::vector<pid_t>& out) {
-  std::error_code ignored;
-  for (const auto& entry : fs::directory_iterator("/proc", ignored)) {
-    const pid_t pid = std::atoi(entry.path().filename().c_str());
-    if (pid > 0 && parent_of(entry.path()) == getpid()) out.push_back(pid);
-  }
+  for (const pid_t pid : all_processes())
+    if (const auto process = task_stat(pid); process && process->parent == getpid()) out.push_back(pid);
 }
 
 }  // namespace
@@ -62,10 +48,7 @@ std::vector<pid_t> children() {
   return out;
 }
 
-bool children_can_be_found() {
-  std::error_code ignored;
-  return fs::exists("/proc/self/stat", ignored);
-}
+bool children_can_be_found() { return task_stat("/proc/self").has_value(); }
 
 ChildSweep::ChildSweep(std::vector<pid_t> spared) : spared_(std::move(spared)), pause_(kPause) {}
 

@@ -3,16 +3,13 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include <cstdlib>
 #include <sstream>
 
 #include "agent/process/file_content.h"
+#include "agent/process/process_table.h"
 
 namespace ddprun {
 namespace {
-
-constexpr int kFlagsField = 9, kStartTimeField = 22;  // of /proc/<pid>/stat, proc(5)
-constexpr unsigned long kExiting = 0x4;               // PF_EXITING, include/linux/sched.h
 
 long long own_shift() {  // an agent stays in its time namespace: only what it starts may be in another one
   static const long long shift = shift_of_start_times(file_content("/proc/self/timens_offsets"), sysconf(_SC_CLK_TCK));
@@ -21,18 +18,9 @@ long long own_shift() {  // an agent stays in its time namespace: only what it s
 
 // 0 where there is no such process, or one that is dying or dead and not yet reaped.
 unsigned long long start_time(pid_t pid) {
-  const std::string stat = file_content("/proc/" + std::to_string(pid) + "/stat");
-  const std::size_t name_end = stat.rfind(')');  // the name may hold anything
-  if (name_end == std::string::npos) return 0;
-  std::istringstream fields(stat.substr(name_end + 1));
-  std::string state, field;
-  fields >> state;
-  if (state == "Z" || state == "X") return 0;
-  for (int i = 4; i <= kStartTimeField; ++i) {
-    fields >> field;
-    if (i == kFlagsField && (std::strtoul(field.c_str(), nullptr, 10) & kExiting)) return 0;
-  }
-  return static_cast<unsigned long long>(std::strtoll(field.c_str(), nullptr, 10) - own_shift());
+  const auto process = task_stat(pid);
+  if (!process || process->is_dead() || process->is_exiting()) return 0;
+  return process->start_time - static_cast<unsigned long long>(own_shift());
 }
 
 unsigned long long pid_namespace() {

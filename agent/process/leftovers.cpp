@@ -8,16 +8,15 @@
 #include <cerrno>
 #include <chrono>
 #include <csignal>
-#include <cstdlib>
 #include <filesystem>
 #include <map>
 #include <set>
-#include <sstream>
 #include <utility>
 #include <vector>
 
 #include "agent/process/file_content.h"
-#include "agent/process/process.h"
+#include "agent/process/process_table.h"
+#include "rendezvous/base/fd.h"
 
 namespace ddprun {
 namespace {
@@ -28,37 +27,11 @@ using std::chrono::steady_clock;
 
 constexpr int kLooksMax = 200;            // at /proc; where a program changes its pid all the time a dozen were needed
 constexpr milliseconds kEndLimit{5'000};  // a driver may hold a dying process for longer: go on
-constexpr unsigned long kKernelThread = 0x00200000;  // PF_KTHREAD, include/linux/sched.h
-constexpr int kFlagsField = 9, kThreadsField = 20;   // of /proc/<pid>/stat, proc(5)
-
-std::vector<pid_t> all_processes() {
-  std::vector<pid_t> all;
-  std::error_code gone;
-  for (fs::directory_iterator entry("/proc", gone), end; !gone && entry != end; entry.increment(gone))
-    if (const pid_t pid = std::atoi(entry->path().filename().c_str()); pid > 0) all.push_back(pid);
-  return all;
-}
-
-struct Stat {
-  bool kernel_thread = false;
-  int threads = 0;
-};
-
-Stat stat_of(const fs::path& process) {
-  const std::string stat = file_content(process / "stat");
-  std::istringstream fields(stat.substr(std::min(stat.rfind(')') + 1, stat.size())));  // the name may hold anything
-  std::vector<std::string> values(3);                                                  // counted from 1
-  for (std::string value; fields >> value;) values.push_back(value);
-  if (values.size() <= kThreadsField) return {};
-  return {(std::strtoul(values[kFlagsField].c_str(), nullptr, 10) & kKernelThread) != 0,
-          std::atoi(values[kThreadsField].c_str())};
-}
 
 // Where the main thread has ended, only those that run on show it.
 std::string environment_of_a_thread(const fs::path& process) {
-  std::error_code gone;
-  for (fs::directory_iterator task(process / "task", gone), end; !gone && task != end; task.increment(gone))
-    if (std::string found = file_content(task->path() / "environ"); !found.empty()) return found;
+  for (const fs::path& thread : threads_of(process))
+    if (std::string found = file_content(thread / "environ"); !found.empty()) return found;
   return {};
 }
 
@@ -105,12 +78,12 @@ class Hunt {
  private:
   // False where it cannot be seen who it is: dying, dead, or between two programs.
   bool examine(pid_t pid) {
-    const fs::path process = "/proc/" + std::to_string(pid);
+    const fs::path process = table_entry(pid);
     Fd pidfd(static_cast<int>(syscall(SYS_pidfd_open, pid, 0)));  // before the look: what we read is what we end
     std::string environment = file_content(process / "environ");
     if (environment.empty()) {
-      const Stat stat = stat_of(process);
-      if (stat.kernel_thread || is_another_users(process)) return true;
+      const TaskStat stat = task_stat(process).value_or(TaskStat());
+      if (stat.is_kernel_thread() || is_another_users(process)) return true;
       if (stat.threads > 1) environment = environment_of_a_thread(process);
     }
     if (environment.empty()) return false;

@@ -1,16 +1,15 @@
 #include "agent/process/process_state.h"
 
 #include "agent/process/file_content.h"
+#include "agent/process/process_table.h"
 
 namespace ddprun {
 
 ProcessState process_state(pid_t pid) {
-  const std::string folder = "/proc/" + std::to_string(pid);
-  const std::string stat = file_content(folder + "/stat");
-  const std::size_t name_end = stat.rfind(") ");  // the name may hold anything
-  if (name_end == stat.npos || name_end + 2 >= stat.size()) return {};
-  const std::string where = file_content(folder + "/wchan");
-  return {stat[name_end + 2], where == "0" ? "" : where};
+  const auto process = task_stat(pid);
+  if (!process) return {};
+  const std::string where = file_content(table_entry(pid) / "wchan");
+  return {process->state, where == "0" ? "" : where};
 }
 
 std::string survival_in_words(const ProcessState& state) {

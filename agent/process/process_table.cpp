@@ -1,0 +1,69 @@
+#include "agent/process/process_table.h"
+
+#include <cstdlib>
+#include <sstream>
+
+#include "agent/process/file_content.h"
+
+namespace ddprun {
+namespace fs = std::filesystem;
+namespace {
+
+// Fields of a stat file, counted from 1 as in proc_pid_stat(5).
+constexpr std::size_t kState = 3, kParent = 4, kSession = 6, kFlags = 9, kThreads = 20, kStartTime = 22, kExitCode = 52;
+constexpr std::size_t kBehindName = 3;
+
+std::vector<fs::path> entries_of(const fs::path& folder) {
+  std::vector<fs::path> all;
+  std::error_code gone;
+  for (fs::directory_iterator entry(folder, gone), end; !gone && entry != end; entry.increment(gone))
+    all.push_back(entry->path());
+  return all;
+}
+
+}  // namespace
+
+std::optional<TaskStat> parse_task_stat(const std::string& line) {
+  const std::size_t name_end = line.rfind(')');  // the name may hold anything
+  if (name_end == line.npos) return {};
+  std::istringstream rest(line.substr(name_end + 1));
+  std::vector<std::string> fields(kBehindName);
+  for (std::string field; rest >> field;) fields.push_back(field);
+  if (fields.size() <= kExitCode) return {};
+  const auto number = [&](std::size_t field) { return std::strtoll(fields[field].c_str(), nullptr, 10); };
+  TaskStat stat;
+  stat.state = fields[kState][0];
+  stat.parent = static_cast<pid_t>(number(kParent));
+  stat.session = static_cast<pid_t>(number(kSession));
+  stat.flags = static_cast<unsigned long>(number(kFlags));
+  stat.threads = static_cast<int>(number(kThreads));
+  stat.start_time = static_cast<unsigned long long>(number(kStartTime));
+  stat.wait_status = static_cast<int>(number(kExitCode));
+  return stat;
+}
+
+fs::path table_entry(pid_t pid) { return "/proc/" + std::to_string(pid); }
+
+std::optional<TaskStat> task_stat(const fs::path& entry) { return parse_task_stat(file_content(entry / "stat")); }
+
+std::optional<TaskStat> task_stat(pid_t pid) { return task_stat(table_entry(pid)); }
+
+bool is_pending(const fs::path& entry, int signal) {
+  constexpr const char* kOfThread = "\nSigPnd:";
+  const std::string status = file_content(entry / "status");
+  const std::size_t at = status.find(kOfThread);
+  if (at == status.npos) return false;
+  return std::strtoull(status.c_str() + at + std::char_traits<char>::length(kOfThread), nullptr, 16) >> (signal - 1) &
+         1;
+}
+
+std::vector<pid_t> all_processes() {
+  std::vector<pid_t> all;
+  for (const fs::path& entry : entries_of("/proc"))
+    if (const pid_t pid = std::atoi(entry.filename().c_str()); pid > 0) all.push_back(pid);
+  return all;
+}
+
+std::vector<fs::path> threads_of(const fs::path& process) { return entries_of(process / "task"); }
+
+}  // namespace ddprun

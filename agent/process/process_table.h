@@ -1,0 +1,43 @@
+// The kernel's table of processes and threads, /proc/<pid>: its stat and status files are read here alone.
+//
+// An entry is /proc/<pid>, or /proc/<pid>/task/<tid> for one thread. A process may end at any moment: what cannot be
+// read is nothing, or empty. Nothing here throws.
+#pragma once
+#include <sys/types.h>
+
+#include <filesystem>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace ddprun {
+
+// Of a process: its main thread's, but for `threads`.
+struct TaskStat {
+  char state = '?';  // 'R', 'S', 'D', 'Z', ..., proc_pid_stat(5)
+  pid_t parent = 0, session = 0;
+  unsigned long flags = 0;  // PF_..., include/linux/sched.h
+  int threads = 0;
+  unsigned long long start_time = 0;  // clock ticks since boot, of our time namespace
+  int wait_status = 0;                // of one that is ending, as wait() would give it; 0 also where we may not know
+
+  bool is_kernel_thread() const { return flags & 0x00200000; }  // PF_KTHREAD
+  bool is_exiting() const { return flags & 0x4; }               // PF_EXITING
+  bool ends_by_signal() const { return flags & 0x400; }         // PF_SIGNALED
+  bool is_dead() const { return state == 'Z' || state == 'X'; }
+};
+
+// The content of a stat file. Nothing: the line is not whole.
+std::optional<TaskStat> parse_task_stat(const std::string& line);
+
+std::filesystem::path table_entry(pid_t pid);
+std::optional<TaskStat> task_stat(const std::filesystem::path& entry);
+std::optional<TaskStat> task_stat(pid_t pid);
+// Whether the signal was sent to this one thread and has not reached it yet.
+bool is_pending(const std::filesystem::path& entry, int signal);
+
+std::vector<pid_t> all_processes();
+// The entries of a process's threads.
+std::vector<std::filesystem::path> threads_of(const std::filesystem::path& process);
+
+}  // namespace ddprun
