@@ -18,6 +18,7 @@
 #include "rendezvous/base/overloaded.h"
 #include "rendezvous/coordination/coordinator_server.h"
 #include "rendezvous/coordination/first_place.h"
+#include "rendezvous/peer/loopback.h"
 
 namespace ddprun {
 namespace {
@@ -313,7 +314,7 @@ void Agent::tell_of_wait(const std::optional<Attendance>& attendance) {
 
 void Agent::warn_where_alone() {
   const std::string& host = options_.meeting->places.front().host;
-  if (wait_.so_far() < kPatience || !is_own_loopback(host) || std::exchange(warned_where_alone_, true)) return;
+  if (wait_.so_far() < kPatience || !is_loopback(host) || std::exchange(warned_where_alone_, true)) return;
   reporter_.only_here(host, options_.rdzv_backend == "static" ? "--master-addr" : "--rdzv-endpoint");
 }
 
@@ -406,7 +407,7 @@ void Agent::say_ready() {
 
 // Of several nodes the others' way to the store is none of ours.
 void Agent::check_reach() {
-  if (options_.meeting || is_own_loopback(options_.master_host)) return;
+  if (options_.meeting || is_loopback(options_.master_host)) return;
   const ControlAddress store{options_.master_host, store_->port()};
   reach_ = std::make_unique<StoreReach>(io_, std::make_shared<Resolver>(io_), store, [this, store](const auto& why) {
     reporter_.store_out_of_reach(store.host, store.port, why);

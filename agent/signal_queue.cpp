@@ -9,23 +9,25 @@
 #include <utility>
 
 #include "rendezvous/base/error.h"
+#include "rendezvous/base/fd.h"
 
 namespace ddprun {
 namespace {
 
-int open_queue(const std::set<int>& signals) {
+Fd open_queue(const std::set<int>& signals) {
   sigset_t set;
   sigemptyset(&set);
   for (const int signal : signals) sigaddset(&set, signal);
   sigprocmask(SIG_BLOCK, &set, nullptr);
-  const int fd = signalfd(-1, &set, SFD_NONBLOCK | SFD_CLOEXEC);
-  if (fd < 0) throw Error("cannot wait for signals", std::strerror(errno));
-  return fd;
+  Fd queue(signalfd(-1, &set, SFD_NONBLOCK | SFD_CLOEXEC));
+  if (!queue) throw Error("cannot wait for signals", std::strerror(errno));
+  return queue;
 }
 
 }  // namespace
 
-SignalQueue::SignalQueue(asio::io_context& io, const std::set<int>& signals) : file_(io, open_queue(signals)) {}
+SignalQueue::SignalQueue(asio::io_context& io, const std::set<int>& signals)
+    : file_(io, open_queue(signals).release()) {}
 
 void SignalQueue::on_signal(std::function<void(int signal)> handler) {
   handler_ = std::move(handler);

@@ -39,8 +39,4 @@ Duration next_reminder(Duration so_far) {
   return next;
 }
 
-bool is_own_loopback(const std::string& host) {
-  return host == "localhost" || host == "::1" || host.starts_with("127.");
-}
-
 }  // namespace ddprun

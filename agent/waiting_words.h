@@ -17,7 +17,4 @@ constexpr std::chrono::seconds kPatience{2};
 // A wait is told of when it has lasted so long as this, and each time three times longer than the time before.
 Duration next_reminder(Duration so_far);
 
-// Whether only this machine finds itself at that place: "localhost", 127.0.0.1, ::1.
-bool is_own_loopback(const std::string& host);
-
 }  // namespace ddprun

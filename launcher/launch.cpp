@@ -95,7 +95,7 @@ void hide_memory(const Config& config) {
 void warn_where_open(const Config& config) {
   const std::string host = meeting_place(config).host;
   if (!std::holds_alternative<NoCredentials>(credentials(config))) return;
-  if (is_own_loopback(host)) return;
+  if (is_loopback(host)) return;
   print_line(stderr, "ddprun: there is no token: whoever reaches " + host +
                          " can join this job; --make-token makes one, and --token-file reads it.");
 }

@@ -19,6 +19,7 @@
 #include "agent/process/error_folder.h"
 #include "agent/process/keeper_watch.h"
 #include "rendezvous/base/error.h"
+#include "rendezvous/base/fd.h"
 #include "rendezvous/base/print_line.h"
 
 namespace ddprun {
@@ -78,16 +79,17 @@ void reap_until_agent_ends(pid_t agent, std::vector<pid_t>& inherited) {
 
 // A pipe whose end tells that the agent has died, by a signal that also wakes a process that somebody has stopped.
 struct DeathPipe {
-  int keepers = -1, agents = -1;
+  Fd keepers, agents;
 };
 
 DeathPipe death_pipe() {
   int ends[2];
   must(pipe2(ends, O_CLOEXEC) == 0, "make a pipe");
+  DeathPipe death{Fd(ends[0]), Fd(ends[1])};
   const bool armed = fcntl(ends[0], F_SETOWN, getpid()) == 0 && fcntl(ends[0], F_SETSIG, SIGCONT) == 0 &&
                      fcntl(ends[0], F_SETFL, O_ASYNC) == 0;
   must(armed, "have a pipe's end told");
-  return {ends[0], ends[1]};
+  return death;
 }
 
 [[noreturn]] void keep(pid_t agent, std::vector<pid_t> inherited) {
@@ -133,21 +135,22 @@ int continue_under_keeper(void (*in_keeper)()) {
   must(sigprocmask(SIG_SETMASK, &all, nullptr) == 0, "block signals");  // none may be lost between fork and sigwaitinfo
   const std::vector<pid_t> inherited = children();                      // of the shell that became us by exec
   must(prctl(PR_SET_CHILD_SUBREAPER, 1) == 0, "become child subreaper");
-  const int keeper_pidfd = static_cast<int>(syscall(SYS_pidfd_open, getpid(), 0));  // inherited: no race with our death
-  must(keeper_pidfd >= 0, "open the keeper's pidfd");
-  const DeathPipe death = death_pipe();
+  Fd keeper_pidfd(static_cast<int>(syscall(SYS_pidfd_open, getpid(), 0)));  // inherited: no race with our death
+  must(bool(keeper_pidfd), "open the keeper's pidfd");
+  DeathPipe death = death_pipe();
   share_legacy();
   const pid_t agent = fork();
   must(agent >= 0, "fork");
   if (agent > 0) {
-    close(keeper_pidfd);
-    close(death.agents);
+    keeper_pidfd.reset();
+    death.agents.reset();
     in_keeper();
     keep(agent, inherited);
   }
-  close(death.keepers);  // the other end stays open as long as we live
-  become_agent(keeper_pidfd);
-  return keeper_pidfd;
+  death.keepers.reset();
+  death.agents.release();  // stays open as long as we live
+  become_agent(keeper_pidfd.get());
+  return keeper_pidfd.release();
 }
 
 }  // namespace ddprun

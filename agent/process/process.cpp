@@ -81,10 +81,9 @@ int own_oom_score() {  // nobody changes it while we run
 
 // False where the file is not ours to write, as that of an agent whose memory nobody may see is not; or without /proc.
 bool raise_oom_score(const char* file_name, const ChildPlan& plan) {
-  const int file = open(file_name, O_WRONLY | O_CLOEXEC);
-  if (file < 0) return false;
-  [[maybe_unused]] const auto written = write(file, plan.oom_score, std::strlen(plan.oom_score));
-  close(file);
+  const Fd file(open(file_name, O_WRONLY | O_CLOEXEC));
+  if (!file) return false;
+  [[maybe_unused]] const auto written = write(file.get(), plan.oom_score, std::strlen(plan.oom_score));
   return true;
 }
 

@@ -1,9 +1,10 @@
 #include "rendezvous/peer/acceptor.h"
 
 #include <sys/socket.h>
-#include <unistd.h>
 
 #include <cerrno>
+
+#include "rendezvous/base/fd.h"
 
 namespace ddprun {
 namespace {
@@ -34,17 +35,16 @@ void Acceptor::await_newcomers() {
 void Acceptor::accept_some() {
   for (int i = 0; i < kAcceptsPerTurn; ++i) {
     // Not Asio's accept: it cannot set close-on-exec before another thread may exec.
-    const int fd = accept4(acceptor_.native_handle(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK);
-    if (fd < 0 && none_left(errno)) break;
-    if (fd < 0 && out_of_resources(errno)) return pause();
-    if (fd < 0) continue;
+    Fd fd(accept4(acceptor_.native_handle(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
+    if (!fd && none_left(errno)) break;
+    if (!fd && out_of_resources(errno)) return pause();
+    if (!fd) continue;
     tcp::socket socket(io_);
-    std::error_code error;
-    socket.assign(tcp::v6(), fd, error);  // its family is of no consequence here
-    if (error)
-      ::close(fd);
-    else
-      on_accepted_(std::move(socket));
+    std::error_code failed;
+    socket.assign(tcp::v6(), fd.get(), failed);  // its family is of no consequence here
+    if (failed) continue;
+    fd.release();
+    on_accepted_(std::move(socket));
   }
   await_newcomers();
 }

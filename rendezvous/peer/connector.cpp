@@ -1,7 +1,6 @@
 #include "rendezvous/peer/connector.h"
 
 #include <sys/socket.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
@@ -9,6 +8,8 @@
 #include <utility>
 
 #include <asio/error.hpp>
+
+#include "rendezvous/base/fd.h"
 
 namespace ddprun {
 namespace {
@@ -29,10 +30,10 @@ tcp::endpoint endpoint_of(const Address& address) {
 // Not opened by Asio, which cannot set close-on-exec before another thread may exec.
 std::error_code open(tcp::socket& socket, const tcp::endpoint& to) {
   std::error_code failed;
-  const int fd = ::socket(to.protocol().family(), SOCK_STREAM | SOCK_CLOEXEC, 0);
-  if (fd < 0) return {errno, std::system_category()};
-  socket.assign(to.protocol(), fd, failed);
-  if (failed) ::close(fd);
+  Fd fd(::socket(to.protocol().family(), SOCK_STREAM | SOCK_CLOEXEC, 0));
+  if (!fd) return {errno, std::system_category()};
+  socket.assign(to.protocol(), fd.get(), failed);
+  if (!failed) fd.release();
   return failed;
 }
 

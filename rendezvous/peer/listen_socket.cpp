@@ -3,13 +3,13 @@
 #include <netdb.h>
 #include <netinet/in.h>
 #include <sys/socket.h>
-#include <unistd.h>
 
 #include <cerrno>
 #include <memory>
 #include <system_error>
 
 #include "rendezvous/base/error.h"
+#include "rendezvous/base/fd.h"
 
 namespace ddprun {
 namespace {
@@ -35,12 +35,10 @@ int try_listen(int fd, const addrinfo& address) {
 
 // A socket that listens, or -errno.
 int listen_on(const addrinfo& address) {
-  const int fd = socket(address.ai_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
-  if (fd < 0) return -errno;
-  const int error = try_listen(fd, address);
-  if (error == 0) return fd;
-  close(fd);
-  return -error;
+  Fd socket(::socket(address.ai_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
+  if (!socket) return -errno;
+  const int error = try_listen(socket.get(), address);
+  return error == 0 ? socket.release() : -error;
 }
 
 int listen_on(const std::string& host, std::uint16_t port) {

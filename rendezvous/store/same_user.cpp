@@ -16,6 +16,7 @@
 #include <memory>
 #include <system_error>
 
+#include "rendezvous/peer/loopback.h"
 #include "rendezvous/store/socket_table.h"
 
 namespace ddprun {
@@ -91,7 +92,7 @@ bool same_address(const sockaddr_storage& a, const sockaddr_storage& b) {
 
 // Only for a peer that no process here has: one that was one of ours and is gone, or one that is elsewhere.
 bool is_address_of_this_machine(const sockaddr_storage& peer, const sockaddr_storage& own) {
-  if (table_end(peer).is_loopback() || same_address(peer, own)) return true;
+  if (is_loopback(peer) || same_address(peer, own)) return true;
   ifaddrs* all = nullptr;
   if (getifaddrs(&all) != 0) return false;
   const std::unique_ptr<ifaddrs, decltype(&freeifaddrs)> owner(all, &freeifaddrs);

@@ -45,11 +45,6 @@ std::optional<std::uint32_t> SocketEnd::as_ipv4() const {
   return words[3];
 }
 
-bool SocketEnd::is_loopback() const {
-  if (const auto v4 = as_ipv4()) return (ntohl(*v4) >> 24) == 127;
-  return words == std::array<std::uint32_t, 4>{0, 0, 0, htonl(1)};
-}
-
 std::string text_of_ends(const SocketEnd& near, const SocketEnd& far, bool ipv6) {
   std::string out;
   put_end(out, near, ipv6);

@@ -19,7 +19,6 @@ struct SocketEnd {
 
   std::array<std::uint32_t, 4> as_ipv6() const;  // 127.0.0.1 as ::ffff:127.0.0.1
   std::optional<std::uint32_t> as_ipv4() const;  // ::ffff:127.0.0.1 as 127.0.0.1
-  bool is_loopback() const;
 };
 
 struct ListedSocket {

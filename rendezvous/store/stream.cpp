@@ -4,7 +4,6 @@
 #include <netinet/tcp.h>
 #include <poll.h>
 #include <sys/socket.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
@@ -57,14 +56,12 @@ int finish_connect(int fd, const Address& address, TimePoint deadline) {
 
 // A descriptor, or -errno.
 int open_connection(const Address& address, TimePoint deadline) {
-  const int fd = socket(address.get()->sa_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
-  if (fd < 0) return -errno;
+  Fd socket(::socket(address.get()->sa_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
+  if (!socket) return -errno;
   const int on = 1;
-  setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
-  const int error = finish_connect(fd, address, deadline);
-  if (error == 0) return fd;
-  ::close(fd);
-  return -error;
+  setsockopt(socket.get(), IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
+  const int error = finish_connect(socket.get(), address, deadline);
+  return error == 0 ? socket.release() : -error;
 }
 
 }  // namespace
@@ -74,32 +71,19 @@ Stream Stream::connect(const std::string& host, std::uint16_t port, TimePoint de
   for (const Address& address : resolve(host, port, deadline)) {
     const TimePoint now = Clock::now();
     result = open_connection(address, deadline - now > kAddressLimit ? now + kAddressLimit : deadline);
-    if (result >= 0) return Stream(result);
+    if (result >= 0) return Stream(Fd(result));
   }
   throw Broken(words(-result));
 }
 
-Stream::Stream(Stream&& other) noexcept { *this = std::move(other); }
-
-Stream& Stream::operator=(Stream&& other) noexcept {
-  std::swap(fd_, other.fd_);
-  std::swap(buffer_, other.buffer_);
-  std::swap(taken_, other.taken_);
-  return *this;
-}
-
-Stream::~Stream() {
-  if (fd_ >= 0) ::close(fd_);
-}
-
 void Stream::write(std::string_view bytes, TimePoint deadline) {
   while (!bytes.empty()) {
-    const ssize_t n = send(fd_, bytes.data(), bytes.size(), MSG_NOSIGNAL);
+    const ssize_t n = send(fd_.get(), bytes.data(), bytes.size(), MSG_NOSIGNAL);
     if (n >= 0)
       bytes.remove_prefix(static_cast<std::size_t>(n));
     else if (!try_later(errno))
       throw Broken(words(errno));
-    else if (!await(fd_, POLLOUT, deadline))
+    else if (!await(fd_.get(), POLLOUT, deadline))
       throw Late("it takes nothing");
   }
 }
@@ -149,12 +133,12 @@ void Stream::refill(TimePoint deadline) {
   taken_ = 0;
   buffer_.resize(kBufferBytes);
   for (;;) {
-    const ssize_t n = recv(fd_, buffer_.data(), buffer_.size(), 0);
+    const ssize_t n = recv(fd_.get(), buffer_.data(), buffer_.size(), 0);
     buffer_.resize(n > 0 ? static_cast<std::size_t>(n) : 0);
     if (n > 0) return;
     if (n == 0) throw Broken("it closed the connection");
     if (!try_later(errno)) throw Broken(words(errno));
-    if (!await(fd_, POLLIN, deadline)) throw Late("no answer");
+    if (!await(fd_.get(), POLLIN, deadline)) throw Late("no answer");
     buffer_.resize(kBufferBytes);
   }
 }

@@ -9,7 +9,9 @@
 #include <cstdint>
 #include <string>
 #include <string_view>
+#include <utility>
 
+#include "rendezvous/base/fd.h"
 #include "rendezvous/base/stream_error.h"
 #include "rendezvous/base/time.h"
 
@@ -19,9 +21,6 @@ class Stream {
  public:
   // Takes names and addresses, IPv6 and IPv4. One attempt; throws Broken where no address of `host` answers.
   static Stream connect(const std::string& host, std::uint16_t port, TimePoint deadline);
-  Stream(Stream&& other) noexcept;
-  Stream& operator=(Stream&& other) noexcept;
-  ~Stream();
 
   void write(std::string_view bytes, TimePoint deadline);
   std::uint8_t read_byte(TimePoint deadline);
@@ -31,11 +30,11 @@ class Stream {
   std::string read_text(std::size_t size_max, TimePoint deadline);
 
  private:
-  explicit Stream(int fd) : fd_(fd) {}
+  explicit Stream(Fd fd) : fd_(std::move(fd)) {}
   void read(char* to, std::size_t size, TimePoint deadline);
   void refill(TimePoint deadline);
 
-  int fd_ = -1;
+  Fd fd_;
   std::string buffer_;  // received; from taken_ on not yet read
   std::size_t taken_ = 0;
 };

@@ -19,26 +19,22 @@ std::system_error refused() { return {errno, std::generic_category()}; }
 RowFile::RowFile(const std::string& path)
     // Without O_NONBLOCK a pipe without a reader would hold us here.
     : fd_(open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NONBLOCK, 0666)) {
-  if (fd_ < 0) throw refused();
+  if (!fd_) throw refused();
   struct stat status {};
-  const bool known = fstat(fd_, &status) == 0;
+  const bool known = fstat(fd_.get(), &status) == 0;
   if (known && S_ISREG(status.st_mode)) {
     size_ = static_cast<std::uint64_t>(status.st_size);
     return;
   }
-  const std::system_error error = refused();
-  close(fd_);
-  if (!known) throw error;
+  if (!known) throw refused();
   throw Error("cannot keep metrics in " + path, "it is not a regular file", "Name another one.");
 }
-
-RowFile::~RowFile() { close(fd_); }
 
 std::string RowFile::read(std::uint64_t offset, std::size_t size) const {
   std::string bytes(size, '\0');
   std::size_t done = 0;
   while (done < size) {
-    const ssize_t count = pread(fd_, bytes.data() + done, size - done, static_cast<off_t>(offset + done));
+    const ssize_t count = pread(fd_.get(), bytes.data() + done, size - done, static_cast<off_t>(offset + done));
     if (count < 0 && errno == EINTR) continue;
     if (count < 0) throw refused();
     if (count == 0) break;
@@ -49,7 +45,7 @@ std::string RowFile::read(std::uint64_t offset, std::size_t size) const {
 }
 
 void RowFile::cut(std::uint64_t size) {
-  if (ftruncate(fd_, static_cast<off_t>(size)) != 0) throw refused();
+  if (ftruncate(fd_.get(), static_cast<off_t>(size)) != 0) throw refused();
   size_ = size;
   torn_ = false;
 }
@@ -59,12 +55,12 @@ void RowFile::append(std::string_view row) {
   torn_ = true;
   std::size_t done = 0;
   while (done < row.size()) {
-    const ssize_t count = pwrite(fd_, row.data() + done, row.size() - done, static_cast<off_t>(size_ + done));
+    const ssize_t count = pwrite(fd_.get(), row.data() + done, row.size() - done, static_cast<off_t>(size_ + done));
     if (count < 0 && errno == EINTR) continue;
     if (count < 0) {
       const std::system_error error = refused();
       // Should this fail, the next row begins with it.
-      if (ftruncate(fd_, static_cast<off_t>(size_)) == 0) torn_ = false;
+      if (ftruncate(fd_.get(), static_cast<off_t>(size_)) == 0) torn_ = false;
       throw error;
     }
     done += static_cast<std::size_t>(count);

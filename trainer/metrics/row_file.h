@@ -6,6 +6,8 @@
 #include <string>
 #include <string_view>
 
+#include "rendezvous/base/fd.h"
+
 namespace ddprun {
 
 class RowFile {
@@ -13,9 +15,6 @@ class RowFile {
   // Opens a regular file for reading and writing; makes it where it is not there. Throws Error for anything else than a
   // regular file.
   explicit RowFile(const std::string& path);
-  ~RowFile();
-  RowFile(const RowFile&) = delete;
-  RowFile& operator=(const RowFile&) = delete;
 
   // Up to `size` bytes from an offset; fewer at the end.
   std::string read(std::uint64_t offset, std::size_t size) const;
@@ -25,7 +24,7 @@ class RowFile {
   void append(std::string_view row);
 
  private:
-  int fd_;
+  const Fd fd_;
   std::uint64_t size_ = 0;  // of the rows that are whole
   bool torn_ = false;       // there is more on disk
 };

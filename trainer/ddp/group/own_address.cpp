@@ -14,6 +14,7 @@
 #include <stdexcept>
 
 #include "rendezvous/base/fd.h"
+#include "rendezvous/peer/loopback.h"
 #include "rendezvous/peer/resolve.h"
 
 namespace ddprun {
@@ -62,10 +63,6 @@ std::string own_address_towards(const std::string& host, std::uint16_t port) {
   if (fd && connect(fd.get(), found->get(), found->size) == 0 && getsockname(fd.get(), address, &size) == 0)
     getnameinfo(address, size, text, sizeof text, nullptr, 0, NI_NUMERICHOST);
   return text;
-}
-
-bool is_loopback(const std::string& address) {
-  return address.starts_with("127.") || address == "::1" || address.starts_with("::ffff:127.");
 }
 
 std::string own_address_for_other_machines(const std::string& host, std::uint16_t port) {

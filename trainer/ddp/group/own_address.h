@@ -10,8 +10,6 @@ namespace ddprun {
 // 6 s.
 std::string own_address_towards(const std::string& host, std::uint16_t port);
 
-bool is_loopback(const std::string& address);
-
 // The same for peers on other machines: not our loopback, although `host` may be a name that our own /etc/hosts gives
 // to it, as Debian's does. The default route's address then, else any of an interface that is up.
 std::string own_address_for_other_machines(const std::string& host, std::uint16_t port);

@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "rendezvous/base/error.h"
+#include "rendezvous/peer/loopback.h"
 #include "trainer/ddp/group/gpu.h"
 #include "trainer/ddp/group/group_state.h"
 #include "trainer/ddp/group/meeting.h"

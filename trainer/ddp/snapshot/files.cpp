@@ -13,25 +13,17 @@
 #include <utility>
 
 #include "rendezvous/base/error.h"
+#include "rendezvous/base/fd.h"
 
 namespace ddprun {
 namespace {
 
 std::system_error refused() { return {errno, std::generic_category()}; }
 
-class Descriptor {
- public:
-  explicit Descriptor(int fd) : fd_(fd) {
-    if (fd < 0) throw refused();
-  }
-  ~Descriptor() { close(fd_); }
-  Descriptor(const Descriptor&) = delete;
-  Descriptor& operator=(const Descriptor&) = delete;
-  operator int() const { return fd_; }
-
- private:
-  int fd_;
-};
+Fd opened(int fd) {
+  if (fd < 0) throw refused();
+  return Fd(fd);
+}
 
 void write_all(int fd, const char* data, std::size_t size) {
   while (size > 0) {
@@ -61,14 +53,16 @@ std::string read_all(int fd) {
 
 class NewDiskFile : public NewFile {
  public:
-  explicit NewDiskFile(int fd) : file_(fd) {}
-  void append(const void* data, std::size_t size) override { write_all(file_, static_cast<const char*>(data), size); }
+  explicit NewDiskFile(Fd file) : file_(std::move(file)) {}
+  void append(const void* data, std::size_t size) override {
+    write_all(file_.get(), static_cast<const char*>(data), size);
+  }
   void sync() override {
-    if (fsync(file_) != 0) throw refused();
+    if (fsync(file_.get()) != 0) throw refused();
   }
 
  private:
-  const Descriptor file_;
+  const Fd file_;
 };
 
 class Disk : public Files {
@@ -85,13 +79,13 @@ class Disk : public Files {
   std::optional<std::string> read(const std::string& path) override {
     const int fd = open(path.c_str(), O_RDONLY | O_CLOEXEC);
     if (fd < 0 && errno == ENOENT) return std::nullopt;
-    return read_all(Descriptor(fd));
+    return read_all(opened(fd).get());
   }
 
   std::unique_ptr<NewFile> create(const std::string& path) override {
     remove(path);
     return std::make_unique<NewDiskFile>(
-        open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0666));
+        opened(open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0666)));
   }
 
   void rename(const std::string& from, const std::string& to) override {
@@ -110,7 +104,7 @@ class Disk : public Files {
 
   void sync_folder(const std::string& folder) override {
     // Some file systems cannot sync a folder; what is in it is there all the same.
-    if (fsync(Descriptor(open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC))) != 0 && errno != EINVAL)
+    if (fsync(opened(open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC)).get()) != 0 && errno != EINVAL)
       throw refused();
   }
 
