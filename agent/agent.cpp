@@ -336,10 +336,8 @@ void Agent::bring_store_near() {
   const auto lost = [this, round = seat_->round](const std::string& why) {
     asio::post(io_, [this, round, why] { tell_of_lost_store(round, why); });
   };
-  proxy_ = std::make_unique<StoreProxy>(StoreProxy::Options{.limits = store_limits(options_),
-                                                            .own_user_only = !options_.store_for_any_user,
-                                                            .on_lost = lost,
-                                                            .on_refusal = print});
+  proxy_ = std::make_unique<StoreProxy>(StoreProxy::Options{
+      .limits = store_limits(options_), .own_user_only = !options_.store_for_any_user, .on_lost = lost, .say = print});
   dialer_ = coordination_->dial_store(*seat_, proxy_->upstream());
 }
 
@@ -397,7 +395,7 @@ void Agent::say_ready() {
                         .port_before = last_store_port_,
                         .limits = store_limits(options_),
                         .own_user_only = !options_.store_for_any_user,
-                        .on_refusal = [this](const std::string& line) { pipes_.print("ddprun: " + line + ".\n"); }};
+                        .say = [this](const std::string& line) { pipes_.print("ddprun: " + line + ".\n"); }};
   if (options_.store_proxy) store.address = kLoopback;
   store_ = std::make_unique<Server>(store);
   last_store_port_ = store_->port();

@@ -40,7 +40,7 @@ int run(const std::vector<std::string>& arguments, int keeper_pidfd) {
   if (!asked.mistakes.empty()) return complain(asked.mistakes, kUsage);
   if (config.print_config) return say(print_config(config));
   if (config.dry_run) return say(visible_lines(dry_run(config, machine)));
-  if (config.verbose) std::fputs(print_config(config).c_str(), stderr);
+  if (config.verbose) print_text(stderr, print_config(config));
   return launch(config, machine, keeper_pidfd);
 }
 

@@ -133,7 +133,7 @@ Environment with_given_rank(Environment environment, const GroupOptions& group) 
 int leave(const Leave& leave) {
   const RankEnv env = read_rank_env(process_environment(), /*store_in_it=*/false).env;
   if (leave.code != 0) let_rank_0_speak(env);
-  std::fputs(visible_lines(leave.text).c_str(), leave.code ? stderr : stdout);
+  print_text(leave.code ? stderr : stdout, leave.text);
   return leave.code;
 }
 

@@ -61,9 +61,8 @@ void stop_job(pid_t agent) {
 
 void tell_of(const std::vector<pid_t>& left) {
   for (const pid_t pid : left)
-    std::fprintf(stderr,
-                 "ddprun: process %d is still there after SIGKILL: the kernel holds it, or it is another user's.\n",
-                 pid);
+    print_line(stderr, "ddprun: process " + std::to_string(pid) +
+                           " is still there after SIGKILL: the kernel holds it, or it is another user's.");
 }
 
 void reap_until_agent_ends(pid_t agent, std::vector<pid_t>& inherited) {

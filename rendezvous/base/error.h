@@ -1,10 +1,11 @@
 // How the project fails. The world refused us: throw Error, caught once, in main. We are wrong: check(), on in every
 // build. A worker's failure and an unauthenticated peer's bad bytes are neither: they are values.
 #pragma once
-#include <cstdio>
 #include <cstdlib>
 #include <stdexcept>
 #include <string>
+
+#include "rendezvous/base/print_line.h"
 
 namespace ddprun {
 
@@ -25,7 +26,7 @@ class UsageError : public Error {
 // The process ends here if `condition` does not hold: going on with a broken invariant would hurt more.
 inline void check(bool condition, const char* invariant) {
   if (condition) return;
-  std::fprintf(stderr, "ddprun: internal error: %s does not hold. Please report this.\n", invariant);
+  print_line(stderr, std::string("ddprun: internal error: ") + invariant + " does not hold. Please report this.");
   std::abort();
 }
 

@@ -1,6 +1,8 @@
-// Where a sentence of ours goes to a person, but for those of the agent, which pass its log pipes.
+// The one place where a sentence of ours goes to stderr at once, past everything else: where nothing carries it yet or
+// any more (before and after a job, in the keeper, at the end by a broken invariant), and in `train`, which has only
+// this. What the agent tells while its job runs goes through its log pipes, and its steps through spdlog (agent/logs).
 //
-// It may hold what a file, a peer or a worker wrote: nothing of it acts on the terminal.
+// The text may hold what a file, a peer or a worker wrote: nothing of it acts on the terminal.
 #pragma once
 #include <cstdio>
 #include <string>
@@ -11,5 +13,7 @@ namespace ddprun {
 
 // "ddprun: cannot ..."; a line end is added. In one write, as other processes write there, too.
 inline void print_line(std::FILE* to, const std::string& text) { std::fputs((visible_lines(text) + "\n").c_str(), to); }
+// The same for a text that has its line ends.
+inline void print_text(std::FILE* to, const std::string& text) { std::fputs(visible_lines(text).c_str(), to); }
 
 }  // namespace ddprun

@@ -6,11 +6,9 @@
 #include <unistd.h>
 
 #include <cstdint>
-#include <cstdio>
 #include <exception>
 #include <utility>
 
-#include "rendezvous/base/print_line.h"
 #include "rendezvous/base/signals_blocked.h"
 
 namespace ddprun {
@@ -82,7 +80,7 @@ void LoopThread::run(const Work& turn) {
 }
 
 void LoopThread::attempt(const Work& work) const try { work(); } catch (const std::exception& error) {
-  print_line(stderr, std::string("ddprun: ") + what_ + " goes on after an internal error: " + error.what());
+  say_(std::string("went on after an internal error: ") + error.what());
 }
 
 }  // namespace ddprun

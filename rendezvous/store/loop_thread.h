@@ -9,6 +9,7 @@
 #include <mutex>
 #include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "rendezvous/store/poller.h"
@@ -36,8 +37,8 @@ class Mailbox {
 class LoopThread {
  public:
   using Work = Mailbox::Work;
-  // `name`: of the thread, at most 15 characters; `what` it is, in a log line.
-  LoopThread(const char* name, const char* what) : name_(name), what_(what) {}
+  // `name`: of the thread, at most 15 characters. `say`: in that thread, "went on after an internal error: ...".
+  LoopThread(const char* name, std::function<void(const std::string&)> say) : name_(name), say_(std::move(say)) {}
   ~LoopThread() { stop(); }
   LoopThread(const LoopThread&) = delete;
   LoopThread& operator=(const LoopThread&) = delete;
@@ -52,7 +53,8 @@ class LoopThread {
   void run(const Work& turn);
   void attempt(const Work& work) const;
 
-  const char *const name_, *const what_;
+  const char* const name_;
+  const std::function<void(const std::string&)> say_;
   Poller poller_;
   const std::shared_ptr<Mailbox> mailbox_{new Mailbox(poller_)};
   std::atomic<bool> stopping_ = false;

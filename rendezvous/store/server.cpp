@@ -41,7 +41,7 @@ struct Link {
   bool touched = false;
 };
 
-void tell(const std::string& line) { print_line(stderr, "ddprun: the store " + line); }
+void say_to_stderr(const std::string& line) { print_line(stderr, "ddprun: the store " + line); }
 
 }  // namespace
 
@@ -70,7 +70,8 @@ class Server::Impl {
   void remove(LinkId id);
 
   const ServerLimits limits_;
-  LoopThread loop_{"ddprun-store", "the store"};
+  const std::function<void(const std::string&)> say_;
+  LoopThread loop_{"ddprun-store", say_};
   const Listening listening_;
   const std::shared_ptr<StoreMemory> memory_;
   StoreFront front_;
@@ -85,13 +86,13 @@ class Server::Impl {
 
 Server::Impl::Impl(const Options& options)
     : limits_(options.limits),
+      say_(options.say ? options.say : say_to_stderr),
       listening_(options.ports.first ? open_listener(options.address, options.ports, options.port_before)
                                      : open_listener(options.address, options.port)),
       memory_(std::make_shared<StoreMemory>(options.limits.memory_bytes_max)),
       front_(listening_, options.own_user_only, options.limits, memory_->under_way, loop_.poller(),
              {[this](ClientId id, Request request) { answer(id, std::move(request)); },
-              [this](ClientId id) { store_.forget(id); }, [this](ClientId id) { store_.forget(id); },
-              options.on_refusal ? options.on_refusal : tell}) {
+              [this](ClientId id) { store_.forget(id); }, [this](ClientId id) { store_.forget(id); }, say_}) {
   loop_.start([this] { turn(); });
 }
 
@@ -157,7 +158,8 @@ void Server::Impl::let_wait(LinkId id, Ticket ticket, Request request) {
 }
 
 void Server::Impl::admit(ReleasedPeer peer) {
-  if (links_.size() >= limits_.links_max || last_link_ == kLinkIdMax) return tell("has too many links to other nodes");
+  if (links_.size() >= limits_.links_max || last_link_ == kLinkIdMax)
+    return say_("refused a link to another node: there are too many");
   const LinkId id = ++last_link_;
   Link& link = links_
                    .try_emplace(
@@ -177,7 +179,7 @@ void Server::Impl::serve(LinkId id, std::uint32_t events) {
   try {
     touch(id, found->second).node.on_ready(events);
   } catch (const std::exception& error) {
-    tell(std::string("drops a node's link: ") + error.what());
+    say_(std::string("dropped a node's link: ") + error.what());
     remove(id);
   }
 }

@@ -44,7 +44,7 @@ class Server {
     bool own_user_only = true;
     // In the server's thread: "refused a client on this machine: its process belongs to user 1001, ours to 1000".
     // Empty: to stderr.
-    std::function<void(const std::string& line)> on_refusal = {};
+    std::function<void(const std::string& line)> say = {};
   };
   // Listens when it returns. Throws Error where the port cannot be had.
   explicit Server(const Options& options);

@@ -7,8 +7,6 @@
 #include <cstdio>
 #include <exception>
 
-#include "rendezvous/base/print_line.h"
-
 namespace ddprun {
 namespace {
 
@@ -72,7 +70,7 @@ void StoreFront::pause_accepting() {
 
 void StoreFront::refuse(const std::string& complaint) {
   const auto line = refusals_.refused(source_by(complaint), "a client on this machine", complaint, Clock::now());
-  if (line) hooks_.on_refusal(*line);
+  if (line) hooks_.say(*line);
 }
 
 void StoreFront::admit(Fd socket, const PeerSource& source) try {
@@ -84,7 +82,7 @@ void StoreFront::admit(Fd socket, const PeerSource& source) try {
   if (!peer.complaint.empty()) return refuse(peer.complaint);
   take_in(std::move(socket), peer.on_this_machine ? std::nullopt : std::optional(source));
 } catch (const std::exception& error) {
-  print_line(stderr, std::string("ddprun: the store turns a client away: ") + error.what());
+  hooks_.say(std::string("turned a client away: ") + error.what());
 }
 
 void StoreFront::take_in(Fd socket, const std::optional<PeerSource>& counted) {
@@ -122,7 +120,7 @@ template <class Step>
 void StoreFront::attempt(ClientId id, Client& client, Step step) try {
   step(client.connection);
 } catch (const std::exception& error) {
-  print_line(stderr, std::string("ddprun: the store drops a client: ") + error.what());
+  hooks_.say(std::string("dropped a client: ") + error.what());
   remove(id);
 }
 
@@ -231,7 +229,7 @@ void StoreFront::tell_of_lack(Hangup::Why why, const MemoryBudget& memory) {
                                 " take all the memory that they may, " + std::to_string(memory.max() >> 20) +
                                 " MiB (--store-memory)";
   if (const auto line = refusals_.refused(source_by(full ? "full" : "under way"), "a client", complaint, Clock::now()))
-    hooks_.on_refusal(*line);
+    hooks_.say(*line);
 }
 
 void StoreFront::remove_the_late() {

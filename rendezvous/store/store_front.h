@@ -27,9 +27,9 @@ class StoreFront {
  public:
   struct Hooks {
     std::function<void(ClientId, Request)> on_request;
-    std::function<void(ClientId)> on_input_over;              // it says no more: its wait ends; perhaps more than once
-    std::function<void(ClientId)> on_gone;                    // and it hears no more; perhaps more than once
-    std::function<void(const std::string& line)> on_refusal;  // "refused 127.0.0.1: ...", as refusal_log.h says
+    std::function<void(ClientId)> on_input_over;       // it says no more: its wait ends; perhaps more than once
+    std::function<void(ClientId)> on_gone;             // and it hears no more; perhaps more than once
+    std::function<void(const std::string& line)> say;  // "refused 127.0.0.1: ...", as refusal_log.h says
   };
   // The descriptors of the poller that are ours: the listener has the tag 0, clients theirs from 1.
   static constexpr ClientId kClientsEnd = ClientId{1} << 48;

@@ -20,7 +20,7 @@ namespace {
 constexpr std::uint64_t kStore = StoreFront::kClientsEnd;  // as a tag
 constexpr TimePoint kNever = TimePoint::max();
 
-void tell(const std::string& line) { print_line(stderr, "ddprun: the store proxy " + line); }
+void say_to_stderr(const std::string& line) { print_line(stderr, "ddprun: the store proxy " + line); }
 
 }  // namespace
 
@@ -49,7 +49,8 @@ class StoreProxy::Impl {
 
   const ProxyLimits limits_;
   const std::function<void(const std::string&)> on_lost_;
-  LoopThread loop_{"ddprun-proxy", "the store proxy"};
+  const std::function<void(const std::string&)> say_;
+  LoopThread loop_{"ddprun-proxy", say_};
   const Listening listening_;
   RequestMerger merger_;
   MemoryBudget memory_;
@@ -67,12 +68,12 @@ class StoreProxy::Impl {
 StoreProxy::Impl::Impl(const Options& options)
     : limits_(options.proxy_limits),
       on_lost_(options.on_lost),
+      say_(options.say ? options.say : say_to_stderr),
       listening_(open_listener(options.address, options.port)),
       memory_(options.limits.memory_bytes_max),
       front_(listening_, options.own_user_only, options.limits, memory_, loop_.poller(),
              {[this](ClientId id, const Request& request) { ask(id, request); },
-              [this](ClientId id) { merger_.end_wait(id); }, [this](ClientId id) { merger_.forget(id); },
-              options.on_refusal ? options.on_refusal : tell}),
+              [this](ClientId id) { merger_.end_wait(id); }, [this](ClientId id) { merger_.forget(id); }, say_}),
       deadline_(Clock::now() + limits_.connected_within) {
   front_.count_values();
   loop_.start([this] { turn(); });

@@ -49,7 +49,7 @@ class StoreProxy {
     std::function<void(const std::string& why)> on_lost = {};
     // In the proxy's thread: "refused a client on this machine: its process belongs to user 1001, ours to 1000". Empty:
     // to stderr.
-    std::function<void(const std::string& line)> on_refusal = {};
+    std::function<void(const std::string& line)> say = {};
   };
   // Listens when it returns; clients' requests wait for the store. Throws Error where the port cannot be had.
   explicit StoreProxy(const Options& options);

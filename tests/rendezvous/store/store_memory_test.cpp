@@ -172,7 +172,7 @@ class Told {
 
 TEST_CASE("who fills the store is closed, told of once, and others are served", "[store_memory]") {
   Told told;
-  const Server server({.limits = {.memory_bytes_max = kBytesMax}, .on_refusal = told.hook()});
+  const Server server({.limits = {.memory_bytes_max = kBytesMax}, .say = told.hook()});
   RawPeer other(server.port());
   other.greet().send(add("n", 1)).receive_number();
   for (int i = 0; i < 3; ++i) {
@@ -189,7 +189,7 @@ TEST_CASE("who fills the store is closed, told of once, and others are served", 
 
 TEST_CASE("requests that never end take no more memory than they may", "[store_memory]") {
   Told told;
-  const Server server({.limits = {.memory_bytes_max = kBytesMax}, .on_refusal = told.hook()});
+  const Server server({.limits = {.memory_bytes_max = kBytesMax}, .say = told.hook()});
   const std::string request = encode(set("k", std::string(8 << 20, 'x')));
   std::vector<RawPeer> greedy;
   for (int i = 0; i < 4; ++i) greedy.emplace_back(server.port());
@@ -205,7 +205,7 @@ TEST_CASE("requests that never end take no more memory than they may", "[store_m
 
 TEST_CASE("replies that nobody reads take no more memory than they may", "[store_memory][not-tsan]") {
   Told told;
-  const Server server({.limits = {.memory_bytes_max = kBytesMax}, .on_refusal = told.hook()});
+  const Server server({.limits = {.memory_bytes_max = kBytesMax}, .say = told.hook()});
   RawPeer other(server.port());
   other.greet().send(set("k", std::string(10'000, 'x'))).send(add("n", 1)).receive_number();
   const Request many{Op::multi_get, std::vector<std::string>(60, "k")};

@@ -103,7 +103,7 @@ std::vector<RawPeer> asking(std::uint16_t port, std::size_t count, const Request
   return peers;
 }
 
-// What on_lost and on_refusal say, from the proxy's thread.
+// What on_lost and say() tell, from the proxy's thread.
 class Heard {
  public:
   std::function<void(const std::string&)> hook() {
@@ -671,8 +671,7 @@ TEST_CASE("processes of other users get nothing from a store or a proxy, told on
     return;
   }
   Heard refused;
-  StoreRig rig(
-      {.store = {.address = "127.0.0.1", .on_refusal = refused.hook()}, .proxy = {.on_refusal = refused.hook()}});
+  StoreRig rig({.store = {.address = "127.0.0.1", .say = refused.hook()}, .proxy = {.say = refused.hook()}});
   for (const std::uint16_t port : {rig.proxy().port(), rig.store().port()}) {
     CHECK(asked_as(0, port) == 0);
     for (int i = 0; i < 3; ++i) CHECK(asked_as(65'534, port) == 1);
@@ -681,7 +680,7 @@ TEST_CASE("processes of other users get nothing from a store or a proxy, told on
       "refused a client on this machine: its process belongs to user 65534, ours to 0 "
       "(--store-users any lets it in)";
   CHECK(refused.all() == std::vector<std::string>{line, line});  // one of each
-  const Server on_all_addresses({.on_refusal = refused.hook()});
+  const Server on_all_addresses({.say = refused.hook()});
   CHECK(asked_as(65'534, on_all_addresses.port()) == 1);
   const Server open({.address = "127.0.0.1", .own_user_only = false});
   CHECK(asked_as(65'534, open.port()) == 0);
