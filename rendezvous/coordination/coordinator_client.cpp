@@ -10,10 +10,7 @@
 namespace ddprun {
 namespace {
 
-using asio::ip::tcp;
-
 constexpr std::chrono::milliseconds kPauseFirst{50}, kPauseMost{1'000};
-constexpr std::chrono::seconds kTryLimit{5};
 constexpr int kBeatsPerLease = 4;
 constexpr int kReferralsAtOnce = 4;
 
@@ -36,15 +33,13 @@ CoordinatorClient::CoordinatorClient(asio::io_context& io, Options options, Hook
     : io_(io),
       options_(std::move(options)),
       hooks_(std::move(hooks)),
-      connector_(io, options_.names ? options_.names : std::make_shared<Resolver>(io),
-                 {[this](tcp::socket socket) { prove(std::move(socket)); },
-                  [this](const Connector::Failure& failure) { try_again(failure.why, failure.refused); }}),
-      again_(io),
+      dialer_(io, options_.names, options_.trust,
+              {[this](PeerConnection connection) { greet(std::move(connection)); },
+               [this](const Dialer::Failure& failure) { try_again(failure.why, failure.refused); }}),
       beat_(io),
       lease_over_(io),
-      try_over_(io),
       pause_(kPauseFirst) {
-  asio::post(io_, guarded([this] { connector_.start(place()); }));
+  dialer_.start({place()});
 }
 
 CoordinatorClient::~CoordinatorClient() = default;
@@ -86,30 +81,13 @@ void CoordinatorClient::turn_to(const ControlAddress& coordinator) {
   coordinator_ = coordinator;
   coordinator_id_ = 0;
   tries_ += count_places() - tries_ % count_places();
-  pause({});
+  dialer_.start({place()});
 }
 
-void CoordinatorClient::limit_try(Duration limit) {
-  try_over_.expires_after(limit);
-  try_over_.async_wait(guarded([this](const std::error_code& error) {
-    if (!error && !welcomed_) try_again("it does not answer");
-  }));
-}
-
-void CoordinatorClient::prove(tcp::socket socket) {
-  limit_try(kTryLimit);
-  proving_ = std::make_unique<PeerConnection>(std::move(socket), PeerRole::client, options_.trust);
-  proving_->handshake(Clock::now() + kTryLimit, [this](const std::string& refusal) {
-    if (!refusal.empty()) return try_again(refusal);
-    greet();
-  });
-}
-
-void CoordinatorClient::greet() {
-  link_ = std::make_unique<ControlLink>(std::move(*proving_),
+void CoordinatorClient::greet(PeerConnection connection) {
+  link_ = std::make_unique<ControlLink>(std::move(connection),
                                         ControlLink::Hooks{[this](const std::string& message) { hear(message); },
                                                            [this](const std::string& why) { try_again(why); }});
-  proving_.reset();
   const TimePoint now = Clock::now();
   link_->send(encode(FromAgent(options_.hello)));
   unanswered_ = {{0, now}};  // the welcome answers the hello
@@ -148,7 +126,7 @@ void CoordinatorClient::hear(const ToAgent& message) {
     lease_ = welcome->lease;
     pause_ = kPauseFirst;
     referrals_ = 0;
-    try_over_.cancel();
+    dialer_.stop();
   }
   const auto heard =
       std::find_if(unanswered_.begin(), unanswered_.end(), [&](const auto& beat) { return beat.first == answered; });
@@ -170,31 +148,19 @@ void CoordinatorClient::hang_up() {
     link_->close();
     asio::post(io_, [link = std::move(link_)] {});  // we may be in one of its handlers
   }
-  if (proving_) {
-    proving_->close();
-    asio::post(io_, [proving = std::move(proving_)] {});
-  }
   ++tries_;
-  connector_.stop();
+  dialer_.stop();
   welcomed_ = false;
   unanswered_.clear();
   beat_.cancel();
-  try_over_.cancel();
 }
 
 void CoordinatorClient::try_again(const std::string& why, bool nobody, const RecordId& known) {
   const ControlAddress tried = place();
   hang_up();
-  pause(pause_);
+  dialer_.start({place(), pause_});
   pause_ = std::min<Duration>(2 * pause_, kPauseMost);
   hooks_.on_trouble({place_in_words(tried) + ": " + why, nobody && tried == coordinator_, known});
-}
-
-void CoordinatorClient::pause(Duration time) {
-  again_.expires_after(time);
-  again_.async_wait(guarded([this](const std::error_code& error) {
-    if (!error) connector_.start(place());
-  }));
 }
 
 void CoordinatorClient::beat() {

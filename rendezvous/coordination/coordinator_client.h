@@ -14,12 +14,11 @@
 #include <vector>
 
 #include <asio/io_context.hpp>
-#include <asio/ip/tcp.hpp>
 #include <asio/steady_timer.hpp>
 
 #include "rendezvous/coordination/control_link.h"
 #include "rendezvous/coordination/control_message.h"
-#include "rendezvous/peer/connector.h"
+#include "rendezvous/peer/dialer.h"
 
 namespace ddprun {
 
@@ -66,15 +65,12 @@ class CoordinatorClient {
   void set_record(const RecordId& newest) { options_.hello.record = newest; }
 
  private:
-  void limit_try(Duration limit);
-  void prove(asio::ip::tcp::socket socket);
-  void greet();
+  void greet(PeerConnection connection);
   void hear(const std::string& bytes);
   void hear(const ToAgent& message);
   void try_again(const std::string& why, bool nobody = false, const RecordId& known = {});
   void hang_up();
   void turn_to(const ControlAddress& coordinator);
-  void pause(Duration time);
   ControlAddress place() const;
   std::size_t count_places() const;
   void beat();
@@ -85,9 +81,8 @@ class CoordinatorClient {
   asio::io_context& io_;
   Options options_;
   Hooks hooks_;
-  Connector connector_;
-  asio::steady_timer again_, beat_, lease_over_, try_over_;
-  std::unique_ptr<PeerConnection> proving_;
+  Dialer dialer_;
+  asio::steady_timer beat_, lease_over_;
   std::unique_ptr<ControlLink> link_;
   std::size_t tries_ = 0;
   std::optional<ControlAddress> coordinator_;  // before the places

@@ -1,23 +1,17 @@
 #include "rendezvous/coordination/election_rpc.h"
 
 #include <algorithm>
-#include <optional>
 #include <string>
 #include <utility>
 
-#include <asio/ip/tcp.hpp>
 #include <asio/post.hpp>
-#include <asio/steady_timer.hpp>
 
 #include "rendezvous/coordination/control_link.h"
-#include "rendezvous/peer/connector.h"
+#include "rendezvous/peer/dialer.h"
 
 namespace ddprun {
 namespace {
 
-using asio::ip::tcp;
-
-constexpr std::chrono::seconds kTryLimit{5};
 constexpr std::chrono::milliseconds kPauseFirst{100};
 constexpr std::chrono::seconds kPauseMost{2};
 constexpr std::chrono::milliseconds kStandbysFirst{300};
@@ -28,8 +22,8 @@ std::shared_ptr<const std::string> shared_text(const FromAgent& message) {
 
 }  // namespace
 
-// Lives as long as somebody holds it; its handlers hold it weakly.
-class ElectionRpc::Call : public std::enable_shared_from_this<ElectionRpc::Call> {
+// One node or place, and the way there. It may end inside its own handlers.
+class ElectionRpc::Call {
  public:
   struct Aim {
     ControlAddress place;
@@ -39,18 +33,16 @@ class ElectionRpc::Call : public std::enable_shared_from_this<ElectionRpc::Call>
   Call(asio::io_context& io, const std::shared_ptr<Resolver>& names, const PeerTrust& trust, Aim aim,
        const OnVote& on_vote, const OnDead& on_dead)
       : io_(io),
-        trust_(trust),
         aim_(std::move(aim)),
         on_vote_(on_vote),
         on_dead_(on_dead),
-        connector_(io, names,
-                   {[this](tcp::socket socket) { prove(std::move(socket)); },
-                    [this](const Connector::Failure& failure) {
-                      fail();
-                      if (failure.refused) dead();
-                    }}),
-        pause_(io),
-        limit_(io) {}
+        dialer_(io, names, trust,
+                {[this](PeerConnection connection) { speak(std::move(connection)); },
+                 [this](const Dialer::Failure& failure) {
+                   fail();
+                   if (failure.refused) dead();
+                 }}) {}
+  ~Call() { close_link(); }
 
   // Says it as soon as the other listens. `again`: until it has been said.
   void say(std::shared_ptr<const std::string> message, bool again) {
@@ -58,42 +50,20 @@ class ElectionRpc::Call : public std::enable_shared_from_this<ElectionRpc::Call>
     again_ = again;
     began_ = Clock::now();
     if (link_) return link_->send(*message_);
-    if (!trying_) connect();
+    if (!trying_) dial({});
   }
 
  private:
-  template <class Function>
-  auto guarded(Function function) {
-    return [held = weak_from_this(), function = std::move(function)](auto&&... arguments) mutable {
-      if (const auto self = held.lock()) function(std::forward<decltype(arguments)>(arguments)...);
-    };
-  }
-
-  void connect() {
+  void dial(Duration pause) {
     trying_ = true;
-    connector_.start(aim_.place);
+    dialer_.start({aim_.place, pause});
   }
 
-  void limit_to(Duration time) {
-    limit_.expires_after(time);
-    limit_.async_wait(guarded([this](const std::error_code& error) {
-      if (!error) fail();
-    }));
-  }
-
-  void prove(tcp::socket socket) {
-    limit_to(kTryLimit);
-    proving_.emplace(std::move(socket), PeerRole::client, trust_);
-    proving_->handshake(Clock::now() + kTryLimit,
-                        guarded([this](const std::string& refusal) { refusal.empty() ? speak() : fail(); }));
-  }
-
-  void speak() {
-    limit_.cancel();
-    link_ = std::make_unique<ControlLink>(std::move(*proving_),
-                                          ControlLink::Hooks{guarded([this](const std::string& bytes) { hear(bytes); }),
-                                                             guarded([this](const std::string&) { fail(); })});
-    proving_.reset();
+  void speak(PeerConnection connection) {
+    dialer_.stop();
+    link_ = std::make_unique<ControlLink>(
+        std::move(connection),
+        ControlLink::Hooks{[this](const std::string& bytes) { hear(bytes); }, [this](const std::string&) { fail(); }});
     link_->send(*message_);
     again_ = aim_.always;  // it has been told, unless another one starts there
   }
@@ -114,32 +84,25 @@ class ElectionRpc::Call : public std::enable_shared_from_this<ElectionRpc::Call>
     }
   }
 
+  void close_link() {
+    if (!link_) return;
+    link_->close();
+    asio::post(io_, [link = std::move(link_)] {});  // we may be in one of its handlers
+  }
+
   void fail() {
     trying_ = false;
-    limit_.cancel();
-    connector_.stop();
-    if (proving_) proving_->close();
-    if (link_) {
-      link_->close();
-      asio::post(io_, [link = std::move(link_)] {});  // we may be in one of its handlers
-    }
+    close_link();
     if (!again_ || (!aim_.always && Clock::now() - began_ > kCallAgainFor)) return;
-    trying_ = true;
-    pause_.expires_after(next_pause_);
+    dial(next_pause_);
     next_pause_ = std::min<Duration>(2 * next_pause_, kPauseMost);
-    pause_.async_wait(guarded([this](const std::error_code& error) {
-      if (!error) connect();
-    }));
   }
 
   asio::io_context& io_;
-  const PeerTrust& trust_;
   Aim aim_;
   const OnVote& on_vote_;
   const OnDead& on_dead_;
-  Connector connector_;
-  asio::steady_timer pause_, limit_;
-  std::optional<PeerConnection> proving_;
+  Dialer dialer_;
   std::unique_ptr<ControlLink> link_;
   std::shared_ptr<const std::string> message_;  // encoded
   bool again_ = false, trying_ = false;
@@ -181,7 +144,7 @@ void ElectionRpc::ask(const VoteRequest& request) {
 
 void ElectionRpc::say(const RoundNode& node, const Text& text, bool again) {
   calls_.push_back(
-      std::make_shared<Call>(io_, names_, trust_, Call::Aim{node.control, node.id, false}, on_any_vote_, on_dead_));
+      std::make_unique<Call>(io_, names_, trust_, Call::Aim{node.control, node.id, false}, on_any_vote_, on_dead_));
   calls_.back()->say(text, again);
 }
 
@@ -202,7 +165,7 @@ void ElectionRpc::call(const CoordinatorCall& call, const std::vector<ControlAdd
   others_in_.cancel();
   for (const RoundNode& node : std::exchange(others_, {})) say(node, text, true);
   for (const ControlAddress& place : always) {
-    calls_.push_back(std::make_shared<Call>(io_, names_, trust_, Call::Aim{place, 0, true}, on_any_vote_, on_dead_));
+    calls_.push_back(std::make_unique<Call>(io_, names_, trust_, Call::Aim{place, 0, true}, on_any_vote_, on_dead_));
     calls_.back()->say(text, true);
   }
 }

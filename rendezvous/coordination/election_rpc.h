@@ -52,7 +52,7 @@ class ElectionRpc {
   PeerTrust trust_;
   OnVote on_vote_, on_any_vote_;
   OnDead on_dead_;
-  std::vector<std::shared_ptr<Call>> calls_;
+  std::vector<std::unique_ptr<Call>> calls_;
   std::vector<RoundNode> others_;  // not asked yet
   Text others_text_;
   asio::steady_timer others_in_;

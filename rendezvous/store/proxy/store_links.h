@@ -2,15 +2,15 @@
 //
 // For the thread of the io_context or executor that they are made in; server and proxy have threads of their own.
 #pragma once
+#include <array>
 #include <cstdint>
-#include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 
 #include <asio/io_context.hpp>
 
-#include "rendezvous/peer/peer_connection.h"
-#include "rendezvous/peer/resolver.h"
+#include "rendezvous/peer/dialer.h"
 #include "rendezvous/store/proxy/store_proxy.h"
 #include "rendezvous/store/server.h"
 
@@ -33,13 +33,26 @@ class StoreDialer {
     std::shared_ptr<Resolver> names = {};  // empty: one of its own
   };
   StoreDialer(asio::io_context& io, Options options, StoreUpstream proxy);
-  ~StoreDialer();  // gives up; what was handed over goes on
+  // Its end gives up; what was handed over goes on.
   StoreDialer(const StoreDialer&) = delete;
   StoreDialer& operator=(const StoreDialer&) = delete;
 
  private:
-  class Impl;
-  std::shared_ptr<Impl> impl_;
+  static constexpr std::size_t kWelcomeBytesMax = 256;
+  void open(PeerConnection connection);
+  void await_welcome();
+  void hear(std::size_t count);
+  void hand_over();
+  void try_again(const std::string& why);
+
+  const Options options_;
+  const StoreUpstream proxy_;
+  const TimePoint deadline_;
+  Duration pause_;  // before the next try
+  std::optional<PeerConnection> connection_;
+  std::string opening_, heard_;
+  std::array<char, kWelcomeBytesMax> input_{};
+  Dialer dialer_;
 };
 
 }  // namespace ddprun
