@@ -12,7 +12,7 @@
 #include "agent/process/worker_env.h"
 #include "launcher/config.h"
 
-namespace ddprun {
+namespace ddprun::launcher {
 
 struct FileText {
   std::string text;
@@ -28,7 +28,7 @@ struct Outside {
   std::function<std::string()> make_token = {};
 };
 
-struct Asked {
+struct CommandLine {
   std::string answer = {};  // --help, --version, --make-token: print it and end with 0; then the rest does not matter
   Config config = {};
   std::vector<std::string> warnings = {};  // one sentence each, and all goes on
@@ -36,6 +36,6 @@ struct Asked {
 };
 
 // `arguments` without the program's own name.
-Asked parse(const std::vector<std::string>& arguments, const Outside& outside);
+CommandLine read_command_line(const std::vector<std::string>& arguments, const Outside& outside);
 
-}  // namespace ddprun
+}  // namespace ddprun::launcher

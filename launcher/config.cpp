@@ -1,22 +1,15 @@
 #include "launcher/config.h"
 
 #include <algorithm>
-#include <charconv>
 
 #include "launcher/options.h"
 #include "rendezvous/base/spelling.h"
 
-namespace ddprun {
+namespace ddprun::launcher {
 namespace {
 
 constexpr int kStaticPort = 29500, kElasticPort = 29400;  // torchrun's
 constexpr int kWorkersMax = 4096;  // far above any node; a typo must not fork until the machine stands still
-
-std::optional<int> whole_number(const std::string& text) {
-  int value = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  return error == std::errc() && end == text.data() + text.size() ? std::optional(value) : std::nullopt;
-}
 
 // Collects sentences; each begins with where the value came from.
 class Problems {
@@ -26,7 +19,7 @@ class Problems {
   void add(const std::string& sentence) { sentences_.push_back(sentence); }
   // "--nnodes", "PET_NNODES in the environment", "job.toml:3: nnodes"
   std::string who(const char* name) const {
-    const Setting* setting = in_force(config_.settings, option(name));
+    const settings::Setting* setting = in_force(config_.settings, name);
     return setting ? subject(*setting) : std::string("--") + name;
   }
   std::vector<std::string> take() { return std::move(sentences_); }
@@ -36,10 +29,11 @@ class Problems {
   std::vector<std::string> sentences_;
 };
 
-void check_meeting(const Config& config, const NodeCounts& nodes, Problems& out) {
+void check_meeting(const Config& config, Problems& out) {
+  const NodeCounts& nodes = config.nnodes;
   const bool fixed = config.rdzv_backend == Backend::fixed;
   if (fixed && nodes.least < nodes.most)
-    out.add(out.who("nnodes") + " is " + config.nnodes +
+    out.add(out.who("nnodes") + " is " + text_of(nodes) +
             ", but a static job has a fixed number of nodes: pass --rdzv-backend c10d, or one number.");
   if (fixed && config.node_rank >= nodes.most)
     out.add(out.who("node-rank") + " is " + std::to_string(config.node_rank) + ", but the job's " +
@@ -49,32 +43,25 @@ void check_meeting(const Config& config, const NodeCounts& nodes, Problems& out)
         out.who("rdzv-endpoint") +
         " names several places, but the nodes of a static job meet at one: pass --rdzv-backend c10d, or one place.");
   if (meeting_place(config).host.empty())
-    out.add(out.who("nnodes") + " is " + config.nnodes + ", but nobody says where the nodes meet: pass " +
+    out.add(out.who("nnodes") + " is " + text_of(nodes) + ", but nobody says where the nodes meet: pass " +
             (fixed ? "--master-addr, the address of the node with rank 0."
                    : "--rdzv-endpoint HOST:PORT, an address of one of them."));
 }
 
 void check_nnodes(const Config& config, Problems& out) {
-  const auto nodes = node_counts(config.nnodes);
-  if (!nodes)
-    return out.add(out.who("nnodes") + " is '" + config.nnodes + "', which is neither a number of nodes nor MIN:MAX.");
-  if (several_nodes(config)) return check_meeting(config, *nodes, out);
+  if (several_nodes(config)) return check_meeting(config, out);
   if (config.node_rank > 0)
     out.add(out.who("node-rank") + " is " + std::to_string(config.node_rank) +
             ", but the only node of this job has rank 0: leave it out.");
 }
 
 void check_workers(const Config& config, const Machine& machine, Problems& out) {
-  const std::string& nproc = config.nproc_per_node;
   const std::string who = out.who("nproc-per-node");
-  if (nproc == "gpu" && machine.gpus == 0)
-    return out.add(who + " is 'gpu', but this machine shows no NVIDIA device; pass a number, or auto.");
-  const auto count = worker_count(nproc, machine);
-  if (!count)
-    return out.add(who + " is '" + nproc + "'; it takes a number from 1 up, cpu, gpu, or auto." +
-                   did_you_mean(nproc, {"cpu", "gpu", "auto"}));
+  const auto count = worker_count(config.nproc_per_node, machine);
+  if (!count) return out.add(who + " is 'gpu', but this machine shows no NVIDIA device; pass a number, or auto.");
   if (*count > kWorkersMax)
-    out.add(who + " is " + nproc + ", more than the " + std::to_string(kWorkersMax) + " that one node may have.");
+    out.add(who + " is " + std::to_string(*count) + ", more than the " + std::to_string(kWorkersMax) +
+            " that one node may have.");
 }
 
 void check_interface(const Config& config, const Machine& machine, Problems& out) {
@@ -129,7 +116,7 @@ void check_access(const Config& config, Problems& out) {
 void check_program(const Config& config, Problems& out) {
   if (config.no_python && config.module && !config.run_path)
     out.add(out.who("no-python") + " and " + out.who("module") + " exclude each other: leave out one of them.");
-  const bool wrong_question = in_force(config.settings, option("print-completion")) != nullptr;
+  const bool wrong_question = in_force(config.settings, "print-completion") != nullptr;
   if (config.program.empty() && !config.print_config && !wrong_question)
     out.add("No program is named: ddprun [options] PROGRAM [its arguments].");
   else if (!config.program.empty() && config.program.front().empty())
@@ -138,18 +125,12 @@ void check_program(const Config& config, Problems& out) {
 
 }  // namespace
 
-std::optional<NodeCounts> node_counts(const std::string& nnodes) {
-  const std::size_t colon = nnodes.find(':');
-  const auto least = whole_number(nnodes.substr(0, colon));
-  const auto most = colon == std::string::npos ? least : whole_number(nnodes.substr(colon + 1));
-  if (!least || !most || *least < 1 || *most < *least) return {};
-  return NodeCounts{*least, *most};
+std::string text_of(const NodeCounts& nodes) {
+  const std::string least = std::to_string(nodes.least);
+  return nodes.least == nodes.most ? least : least + ":" + std::to_string(nodes.most);
 }
 
-bool several_nodes(const Config& config) {
-  const auto nodes = node_counts(config.nnodes);
-  return nodes && nodes->most > 1 && !config.standalone;
-}
+bool several_nodes(const Config& config) { return config.nnodes.most > 1 && !config.standalone; }
 
 MeetingPlace meeting_place(const Config& config) {
   if (config.rdzv_backend == Backend::fixed) {
@@ -159,8 +140,7 @@ MeetingPlace meeting_place(const Config& config) {
   }
   // As torchrun: agents of one machine find each other without an endpoint. Where every node has to come (--nnodes=4)
   // it was forgotten.
-  const auto nodes = node_counts(config.nnodes);
-  if (!config.rdzv_endpoint && nodes && nodes->least < nodes->most) return {"localhost", kElasticPort};
+  if (!config.rdzv_endpoint && config.nnodes.least < config.nnodes.most) return {"localhost", kElasticPort};
   if (!config.rdzv_endpoint) return {};
   return {config.rdzv_endpoint->host, config.rdzv_endpoint->port.value_or(kElasticPort)};
 }
@@ -171,12 +151,18 @@ std::vector<MeetingPlace> meeting_places(const Config& config) {
   return out;
 }
 
-std::optional<int> worker_count(const std::string& nproc_per_node, const Machine& machine) {
-  if (nproc_per_node == "cpu") return machine.cpus;
-  if (nproc_per_node == "gpu") return machine.gpus > 0 ? std::optional(machine.gpus) : std::nullopt;
-  if (nproc_per_node == "auto") return machine.gpus > 0 ? machine.gpus : machine.cpus;
-  const auto number = whole_number(nproc_per_node);
-  return number && *number > 0 ? number : std::nullopt;
+std::optional<int> worker_count(const WorkerCount& count, const Machine& machine) {
+  switch (count.by) {
+    case WorkerCount::number:
+      return count.workers;
+    case WorkerCount::cpus:
+      return machine.cpus;
+    case WorkerCount::gpus:
+      return machine.gpus > 0 ? std::optional(machine.gpus) : std::nullopt;
+    case WorkerCount::automatic:
+      break;
+  }
+  return machine.gpus > 0 ? machine.gpus : machine.cpus;
 }
 
 std::string master_host(const Config& config) {
@@ -201,4 +187,4 @@ std::vector<std::string> problems(const Config& config, const Machine& machine) 
   return out.take();
 }
 
-}  // namespace ddprun
+}  // namespace ddprun::launcher

@@ -12,13 +12,13 @@
 #include "agent/logs/log_options.h"
 #include "agent/logs/rank_selection.h"
 #include "agent/process/numa.h"
-#include "launcher/settings.h"
+#include "launcher/settings/option.h"
 #include "rendezvous/base/time.h"
 #include "rendezvous/peer/credentials.h"
 #include "rendezvous/peer/listen_socket.h"
 #include "rendezvous/peer/token.h"
 
-namespace ddprun {
+namespace ddprun::launcher {
 
 // The enumerators of each stand in the order of its option's choices (options.cpp).
 enum class Backend { fixed, c10d };  // torchrun's "static" and "c10d"
@@ -29,14 +29,28 @@ enum class EventSink { nowhere, console, file };
 
 constexpr int kAutoThreads = 0;
 
+// So many workers, or as many as this machine has CPUs or GPUs; automatic: GPUs where there are any, else CPUs.
+struct WorkerCount {
+  enum By { number, cpus, gpus, automatic };
+  By by = number;
+  int workers = 1;  // by number
+};
+
+// The fewest nodes and the most.
+struct NodeCounts {
+  int least = 1, most = 1;
+  bool operator==(const NodeCounts&) const = default;
+};
+std::string text_of(const NodeCounts& nodes);  // "4", "2:4"
+
 struct Endpoint {
   std::string host;  // without brackets
   std::optional<int> port = {};
 };
 
 struct Config {
-  // Workers. How many: a number, "cpu", "gpu", or "auto" (GPUs where there are any, else CPUs).
-  std::string nproc_per_node = "1";
+  // Workers.
+  WorkerCount nproc_per_node = {};
   std::string role = "default";
   bool module = false;
   bool no_python = false;
@@ -47,8 +61,8 @@ struct Config {
   // process may use, divided by its workers.
   std::optional<int> omp_threads = {};
 
-  // Job. Nodes: "4", or "2:4" for the fewest and the most.
-  std::string nnodes = "1";
+  // Job.
+  NodeCounts nnodes = {};
   int node_rank = 0;
   bool standalone = false;
   Backend rdzv_backend = Backend::fixed;
@@ -121,7 +135,7 @@ struct Config {
   std::string program_place = {};  // "job.toml:3"; empty: the command line
 
   // What was set, and where: print_config shows it, problems() names it.
-  std::vector<Setting> settings = {};
+  std::vector<settings::Setting> settings = {};
 };
 
 // What this machine has.
@@ -133,15 +147,9 @@ struct Machine {
       0;  // that this process may have: of the machine, its control groups, ulimit -v; 0: unknown
 };
 
-// The number that nproc_per_node stands for; empty where it is neither a positive number nor a known word, or "gpu"
-// where there is none.
-std::optional<int> worker_count(const std::string& nproc_per_node, const Machine& machine);
+// How many workers that are here; empty where it is as many as GPUs, and there is none.
+std::optional<int> worker_count(const WorkerCount& count, const Machine& machine);
 
-// The fewest nodes and the most; empty where the text is neither a number nor MIN:MAX.
-struct NodeCounts {
-  int least = 1, most = 1;
-};
-std::optional<NodeCounts> node_counts(const std::string& nnodes);
 bool several_nodes(const Config& config);
 
 // Where the nodes of a job meet: a static job's --master-addr and --master-port, an elastic one's --rdzv-endpoint.
@@ -162,4 +170,4 @@ int master_port(const Config& config);
 // how to mend.
 std::vector<std::string> problems(const Config& config, const Machine& machine);
 
-}  // namespace ddprun
+}  // namespace ddprun::launcher

@@ -7,7 +7,7 @@
 #include "agent/process/numa.h"
 #include "rendezvous/base/spelling.h"
 
-namespace ddprun {
+namespace ddprun::launcher {
 namespace {
 
 constexpr std::size_t kLabelWidth = 14;
@@ -73,4 +73,4 @@ std::string dry_run_text(const std::vector<PlannedWorker>& workers) {
   return out;
 }
 
-}  // namespace ddprun
+}  // namespace ddprun::launcher

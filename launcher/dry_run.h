@@ -7,7 +7,7 @@
 
 #include "agent/process/worker_env.h"
 
-namespace ddprun {
+namespace ddprun::launcher {
 
 // What differs from ddprun's own environment; nullopt: the variable is taken away.
 using EnvironmentDifference = std::map<std::string, std::optional<std::string>>;
@@ -31,4 +31,4 @@ std::string dry_run_text(const std::vector<PlannedWorker>& workers);
 // A word as a POSIX shell reads it back.
 std::string shell_word(const std::string& word);
 
-}  // namespace ddprun
+}  // namespace ddprun::launcher

@@ -1,7 +1,7 @@
 // What ddprun's exit code tells a scheduler. The README has the same table.
 #pragma once
 
-namespace ddprun {
+namespace ddprun::launcher {
 
 enum ExitCode : int {
   kSuccess = 0,
@@ -14,4 +14,4 @@ enum ExitCode : int {
   kInterrupted = 128,          // plus the signal's number
 };
 
-}  // namespace ddprun
+}  // namespace ddprun::launcher

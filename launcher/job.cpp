@@ -8,7 +8,7 @@
 #include "launcher/values.h"
 #include "rendezvous/base/error.h"
 
-namespace ddprun {
+namespace ddprun::launcher {
 namespace {
 
 constexpr const char* kLoopback = "127.0.0.1";
@@ -113,7 +113,7 @@ Whose whose_first(const Place& place) {
 Whose host_of_first(const Config& config, const Place& place) {
   const auto ours_if = [](bool ours) { return ours ? Whose::ours : Whose::anothers; };
   if (const auto said = config.rdzv_conf.find("is_host"); said != config.rdzv_conf.end())
-    return ours_if(std::get<bool>(read_flag(said->second)));
+    return ours_if(std::get<bool>(settings::read_flag(said->second)));
   if (config.rdzv_backend != Backend::fixed) return whose_first(place);
   if (config.node_rank == 0 && whose_first(place) == Whose::anothers)
     throw UsageError("cannot be the node with rank 0", meeting_place(config).host + " is no address of " + place.host,
@@ -141,7 +141,7 @@ Meeting meeting(const Config& config, const Program& program, const std::string&
   out.control_port = static_cast<std::uint16_t>(config.control_port);
   out.run_id = run_id;
   out.name = place.host;
-  out.fingerprint = {kControlProtocol, DDPRUN_VERSION, config.nnodes,
+  out.fingerprint = {kControlProtocol, DDPRUN_VERSION, text_of(config.nnodes),
                      std::filesystem::path(program.path).filename().string()};
   out.credentials = credentials(config);
   return out;
@@ -163,7 +163,7 @@ RoundPolicy round_policy(const Config& config) {
   RoundPolicy policy;
   policy.restarts.max_restarts = config.max_restarts;
   if (!several_nodes(config)) return policy;
-  const NodeCounts nodes = *node_counts(config.nnodes);
+  const NodeCounts& nodes = config.nnodes;
   policy.nodes_min = nodes.least;
   policy.nodes_max = nodes.most;
   policy.fixed_ranks = config.rdzv_backend == Backend::fixed;
@@ -211,7 +211,7 @@ AgentOptions job_options(const Config& config, const Machine& machine, const Pro
     options.meeting = meeting(config, program, run_id, place);
     options.join_timeout = round_policy(config).join_timeout;
     options.store_proxy = config.store_proxy || !std::holds_alternative<NoCredentials>(options.meeting->credentials);
-    if (config.rdzv_backend == Backend::fixed || in_force(config.settings, option("node-rank")))
+    if (config.rdzv_backend == Backend::fixed || in_force(config.settings, "node-rank"))
       options.wished_rank = config.node_rank;
   }
   options.logs = log_options(config, place);
@@ -225,4 +225,4 @@ AgentOptions job_options(const Config& config, const Machine& machine, const Pro
   return options;
 }
 
-}  // namespace ddprun
+}  // namespace ddprun::launcher

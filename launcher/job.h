@@ -8,7 +8,7 @@
 #include "launcher/program.h"
 #include "rendezvous/peer/credentials.h"
 
-namespace ddprun {
+namespace ddprun::launcher {
 
 // What a job finds around it.
 struct Place {
@@ -28,4 +28,4 @@ RoundPolicy round_policy(const Config& config);
 AgentOptions job_options(const Config& config, const Machine& machine, const Program& program,
                          const std::string& run_id, const Place& place);
 
-}  // namespace ddprun
+}  // namespace ddprun::launcher

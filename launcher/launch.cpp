@@ -26,7 +26,7 @@
 #include "rendezvous/base/print_line.h"
 #include "rendezvous/peer/loopback.h"
 
-namespace ddprun {
+namespace ddprun::launcher {
 namespace {
 
 constexpr std::chrono::seconds kLookUpLimit{1};  // whose names could not be looked up by then, the agent finds out
@@ -203,4 +203,4 @@ int launch(const Config& config, const Machine& machine, int keeper_pidfd) {
   return exit_code(Agent(std::move(options), round_policy(config)).run(), config.exit_code);
 }
 
-}  // namespace ddprun
+}  // namespace ddprun::launcher

@@ -4,7 +4,7 @@
 
 #include "launcher/config.h"
 
-namespace ddprun {
+namespace ddprun::launcher {
 
 // What launch() would start, for people. Starts nothing and makes no folder. Throws UsageError.
 std::string dry_run(const Config& config, const Machine& machine);
@@ -12,4 +12,4 @@ std::string dry_run(const Config& config, const Machine& machine);
 // Runs the job. `keeper_pidfd` as continue_under_keeper() gave it. Throws Error.
 int launch(const Config& config, const Machine& machine, int keeper_pidfd);
 
-}  // namespace ddprun
+}  // namespace ddprun::launcher

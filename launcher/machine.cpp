@@ -16,7 +16,7 @@
 
 #include "agent/diagnosis/evidence.h"
 
-namespace ddprun {
+namespace ddprun::launcher {
 namespace {
 
 int visible_gpus() {
@@ -102,4 +102,4 @@ std::string host_name() {
   return name;
 }
 
-}  // namespace ddprun
+}  // namespace ddprun::launcher

@@ -7,7 +7,7 @@
 #include "rendezvous/base/time.h"
 #include "rendezvous/peer/resolve.h"
 
-namespace ddprun {
+namespace ddprun::launcher {
 
 // CPUs this process may use, GPUs by /dev/nvidiaN and CUDA_VISIBLE_DEVICES.
 Machine this_machine();
@@ -21,4 +21,4 @@ std::string host_name();
 // Whose these addresses and names are; unknown: no such name, or nobody has answered within the limit.
 std::vector<Whose> whose_addresses(const std::vector<std::string>& hosts, Duration limit);
 
-}  // namespace ddprun
+}  // namespace ddprun::launcher

@@ -13,7 +13,7 @@
 #include "rendezvous/base/print_line.h"
 #include "rendezvous/base/spelling.h"
 
-namespace ddprun {
+namespace ddprun::launcher {
 namespace {
 
 int complain(const std::vector<std::string>& sentences, ExitCode code) {
@@ -29,15 +29,15 @@ int say(const std::string& text) {
 int run(const std::vector<std::string>& arguments, int keeper_pidfd) {
   Outside outside = this_process();
   wipe_token_variable();
-  Asked asked = parse(arguments, outside);
+  CommandLine line = read_command_line(arguments, outside);
   if (const auto token = outside.environment.find(kTokenVariable); token != outside.environment.end())
     wipe(token->second);
-  if (!asked.answer.empty()) return say(asked.answer);
-  const Config& config = asked.config;
+  if (!line.answer.empty()) return say(line.answer);
+  const Config& config = line.config;
   const Machine machine = this_machine();
-  for (std::string& sentence : problems(config, machine)) asked.mistakes.push_back(std::move(sentence));
-  complain(asked.warnings, kSuccess);
-  if (!asked.mistakes.empty()) return complain(asked.mistakes, kUsage);
+  for (std::string& sentence : problems(config, machine)) line.mistakes.push_back(std::move(sentence));
+  complain(line.warnings, kSuccess);
+  if (!line.mistakes.empty()) return complain(line.mistakes, kUsage);
   if (config.print_config) return say(print_config(config));
   if (config.dry_run) return say(visible_lines(dry_run(config, machine)));
   if (config.verbose) print_text(stderr, print_config(config));
@@ -45,18 +45,18 @@ int run(const std::vector<std::string>& arguments, int keeper_pidfd) {
 }
 
 }  // namespace
-}  // namespace ddprun
+}  // namespace ddprun::launcher
 
 int main(int argc, char** argv) {
   ddprun::open_missing_standard_streams();
   try {
-    const int keeper_pidfd = ddprun::continue_under_keeper(ddprun::wipe_token_variable);
-    return ddprun::run({argv + 1, argv + argc}, keeper_pidfd);
+    const int keeper_pidfd = ddprun::continue_under_keeper(ddprun::launcher::wipe_token_variable);
+    return ddprun::launcher::run({argv + 1, argv + argc}, keeper_pidfd);
   } catch (const ddprun::UsageError& error) {
-    return ddprun::complain({error.what()}, ddprun::kUsage);
+    return ddprun::launcher::complain({error.what()}, ddprun::launcher::kUsage);
   } catch (const ddprun::Error& error) {
-    return ddprun::complain({error.what()}, ddprun::kRendezvousImpossible);
+    return ddprun::launcher::complain({error.what()}, ddprun::launcher::kRendezvousImpossible);
   } catch (const std::exception& error) {
-    return ddprun::complain({error.what()}, ddprun::kInternalError);
+    return ddprun::launcher::complain({error.what()}, ddprun::launcher::kInternalError);
   }
 }

@@ -1,12 +1,10 @@
 #include "launcher/man_page.h"
 
-#include <cctype>
-
 #include "launcher/help.h"
 #include "launcher/options.h"
-#include "rendezvous/base/spelling.h"
+#include "launcher/settings/help.h"
 
-namespace ddprun {
+namespace ddprun::launcher {
 namespace {
 
 constexpr const char* kDescription = R"(.SH DESCRIPTION
@@ -122,41 +120,6 @@ ddprun \-\-config job.toml \-\-max\-restarts=10 \-\-dry\-run
 .EE
 )";
 
-// roff reads '-' as a hyphen, '\' as its own, and a '.' or ''' at a line's start as a request.
-std::string roff(const std::string& text) {
-  std::string out;
-  for (const char c : text) {
-    if (c == '\\')
-      out += "\\e";
-    else if (c == '-')
-      out += "\\-";
-    else if ((c == '.' || c == '\'') && (out.empty() || out.back() == '\n'))
-      out += std::string("\\&") + c;
-    else
-      out += c;
-  }
-  return out;
-}
-
-std::string bold(const std::string& text) { return "\\fB" + roff(text) + "\\fR"; }
-
-std::string heading(const OptionRow& row) {
-  std::string out = row.letter ? bold(std::string("-") + row.letter) + ", " : "";
-  out += bold(std::string("--") + row.name);
-  if (*row.alias) out += ", " + bold(std::string("--") + row.alias);
-  return row.flag() ? out : out + " \\fI" + roff(row.value) + "\\fR";
-}
-
-std::string capital(std::string text) {
-  if (!text.empty()) text[0] = static_cast<char>(std::toupper(static_cast<unsigned char>(text[0])));
-  return text;
-}
-
-std::string entry(const OptionRow& row) {
-  const std::string sentence = *row.refusal ? std::string("It ") + row.refusal : capital(option_sentence(row)) + ".";
-  return ".TP\n" + heading(row) + "\n" + roff(sentence) + "\n" + (*row.more ? roff(row.more) + "\n" : "");
-}
-
 }  // namespace
 
 std::string man_page() {
@@ -164,12 +127,7 @@ std::string man_page() {
                     ".SH NAME\nddprun \\- launcher and elastic agent for distributed training\n"
                     ".SH SYNOPSIS\n.B ddprun\n[\\fIoptions\\fR] \\fIPROGRAM\\fR [\\fIarguments\\fR...]\n" +
                     kDescription + kHowToWrite;
-  for (const GroupTitle& group : groups()) {
-    out += ".SS " + capital(group.name) + ": " + roff(group.title) + "\n";
-    for (const OptionRow& row : options())
-      if (row.group == group.group) out += entry(row);
-  }
-  return out + kFile + kEnd;
+  return out + settings::manual_entries(options()) + kFile + kEnd;
 }
 
-}  // namespace ddprun
+}  // namespace ddprun::launcher

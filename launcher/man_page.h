@@ -2,8 +2,8 @@
 #pragma once
 #include <string>
 
-namespace ddprun {
+namespace ddprun::launcher {
 
 std::string man_page();
 
-}  // namespace ddprun
+}  // namespace ddprun::launcher

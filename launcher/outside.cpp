@@ -17,7 +17,7 @@
 
 extern char** environ;
 
-namespace ddprun {
+namespace ddprun::launcher {
 namespace {
 
 constexpr int kWriterLimitMs = 10'000;
@@ -69,4 +69,4 @@ void wipe_token_variable() {
 
 Outside this_process() { return {own_environment(), read_file, make_token}; }
 
-}  // namespace ddprun
+}  // namespace ddprun::launcher

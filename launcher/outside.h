@@ -2,7 +2,7 @@
 #pragma once
 #include "launcher/cli.h"
 
-namespace ddprun {
+namespace ddprun::launcher {
 
 Environment own_environment();
 Outside this_process();
@@ -10,4 +10,4 @@ Outside this_process();
 // it before.
 void wipe_token_variable();
 
-}  // namespace ddprun
+}  // namespace ddprun::launcher

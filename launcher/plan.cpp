@@ -4,7 +4,7 @@
 
 #include "agent/logs/stream_plan.h"
 
-namespace ddprun {
+namespace ddprun::launcher {
 namespace {
 
 // How --dry-run tells where a stream goes; `file` is the name it would have.
@@ -70,4 +70,4 @@ std::vector<PlannedWorker> plan_of(const AgentOptions& options, const Environmen
   return plan;
 }
 
-}  // namespace ddprun
+}  // namespace ddprun::launcher

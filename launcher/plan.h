@@ -5,9 +5,9 @@
 #include "agent/agent.h"
 #include "launcher/dry_run.h"
 
-namespace ddprun {
+namespace ddprun::launcher {
 
 // `own`: ddprun's own environment, which the workers' is compared with.
 std::vector<PlannedWorker> plan_of(const AgentOptions& options, const Environment& own);
 
-}  // namespace ddprun
+}  // namespace ddprun::launcher

@@ -4,8 +4,8 @@
 
 #include "launcher/config.h"
 
-namespace ddprun {
+namespace ddprun::launcher {
 
 std::string print_config(const Config& config);
 
-}  // namespace ddprun
+}  // namespace ddprun::launcher

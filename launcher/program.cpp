@@ -6,7 +6,7 @@
 
 #include "rendezvous/base/error.h"
 
-namespace ddprun {
+namespace ddprun::launcher {
 namespace {
 
 bool has_slash(const std::string& word) { return word.find('/') != std::string::npos; }
@@ -117,4 +117,4 @@ Program find_program(const Config& config, const Surroundings& here) {
   return program;
 }
 
-}  // namespace ddprun
+}  // namespace ddprun::launcher

@@ -6,7 +6,7 @@
 
 #include "launcher/config.h"
 
-namespace ddprun {
+namespace ddprun::launcher {
 
 // What the file system says of a path.
 struct FileKind {
@@ -36,4 +36,4 @@ struct Program {
 // where there is no such program.
 Program find_program(const Config& config, const Surroundings& surroundings);
 
-}  // namespace ddprun
+}  // namespace ddprun::launcher

@@ -9,11 +9,11 @@
 #include "agent/process/exit_status.h"
 #include "rendezvous/base/spelling.h"
 
-namespace ddprun {
+namespace ddprun::launcher {
 namespace {
 
-constexpr double kDayS = 86'400, kDurationMaxS = 366 * kDayS;  // a year's job; beyond it a typo
-constexpr double kBytesMax = 1e18;                             // far above any disk, far below an overflow
+using settings::joined, settings::read_flag, settings::whole_text, settings::without_blanks_around;
+
 constexpr int kPortMax = 65'535;
 
 // What a job may be asked to handle; the rest are faults, the kernel's own, or of the terminal's job control.
@@ -26,52 +26,14 @@ const std::vector<std::string> kOtherKeys = {"is_host", "store_type", "rank"};
 
 std::string quoted(std::string_view text) { return "'" + std::string(text) + "'"; }
 
-std::string trimmed(std::string_view text) {
-  const std::size_t first = text.find_first_not_of(" \t"), last = text.find_last_not_of(" \t");
-  return first == std::string_view::npos ? "" : std::string(text.substr(first, last - first + 1));
-}
-
 // --rdzv-conf='a=1' in a list of arguments, where no shell takes the quotes away.
 std::string without_quotes(const std::string& text) {
   const bool quoted = text.size() > 1 && text.front() == text.back() && (text.front() == '\'' || text.front() == '"');
-  return quoted ? trimmed(std::string_view(text).substr(1, text.size() - 2)) : text;
+  return quoted ? without_blanks_around(std::string_view(text).substr(1, text.size() - 2)) : text;
 }
 
 bool one_of(const std::string& word, const std::vector<std::string>& words) {
   return std::find(words.begin(), words.end(), word) != words.end();
-}
-
-template <class Number>
-std::optional<Number> number(std::string_view text) {
-  Number value{};
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  return error == std::errc() && end == text.data() + text.size() ? std::optional(value) : std::nullopt;
-}
-
-// "1.5G" → 1.5 and "G". A negative or endless number is none.
-std::optional<std::pair<double, std::string>> number_and_unit(std::string_view text) {
-  const std::size_t digits = std::min(text.find_first_not_of("0123456789."), text.size());
-  const auto value = number<double>(text.substr(0, digits));
-  if (!value || !std::isfinite(*value)) return {};
-  return std::pair{*value, std::string(text.substr(digits))};
-}
-
-std::optional<double> seconds_of(const std::string& unit) {
-  const std::pair<const char*, double> units[] = {{"", 1},   {"s", 1},      {"ms", 1e-3},
-                                                  {"m", 60}, {"h", 3'600.}, {"d", kDayS}};
-  for (const auto& [name, seconds] : units)
-    if (unit == name) return seconds;
-  return {};
-}
-
-std::optional<double> bytes_of(std::string unit) {
-  if (unit.ends_with("iB")) unit.resize(unit.size() - 2);
-  if (unit.ends_with("B")) unit.pop_back();
-  const std::pair<const char*, double> units[] = {{"", 1},        {"K", 1 << 10}, {"k", 1 << 10},
-                                                  {"M", 1 << 20}, {"G", 1 << 30}, {"T", 1.0 * (1ULL << 40)}};
-  for (const auto& [name, bytes] : units)
-    if (unit == name) return bytes;
-  return {};
 }
 
 std::vector<std::string> handled_names() {
@@ -96,7 +58,7 @@ std::string rdzv_value_problem(const std::string& key, const std::string& value)
   const auto takes = [&](const char* what) { return key + " takes " + what + ", not " + quoted(value); };
   if (key == "is_host") return std::holds_alternative<Wrong>(read_flag(value)) ? takes("true or false") : "";
   if (key == "store_type") return value == "tcp" || value == "file" ? "" : takes("tcp or file");
-  const auto whole = number<int>(value);
+  const auto whole = whole_text<int>(value);
   if (key == "rank") return whole && *whole >= 0 ? "" : takes("a whole number from 0 up");
   if (whole && *whole > 0) return "";
   return takes(key == "keep_alive_max_attempt" ? "a whole number from 1 up" : "whole seconds from 1 up");
@@ -115,62 +77,35 @@ std::string rdzv_item_problem(const std::string& key, const std::string& value, 
   return rdzv_value_problem(key, value);
 }
 
-std::string joined(const std::vector<std::string>& parts, const char* between) {
-  std::string out;
-  for (const std::string& part : parts) out += (out.empty() ? "" : between) + part;
-  return out;
-}
-
 }  // namespace
 
-std::string nonsense(const std::string& subject, const std::string& text, const std::string& complaint) {
-  const std::string known = quoted(text), none_of = "'' is none of ";
-  std::string sentence = subject + (text.empty() ? " is empty" : " is " + known);
-  if (text.empty() && complaint.starts_with(none_of))
-    sentence += "; it takes " + complaint.substr(none_of.size());
-  else if (complaint.starts_with(known + " is "))
-    sentence += ", which is " + complaint.substr(known.size() + 4);
-  else
-    sentence += "; " + complaint;
-  return sentence.ends_with('?') ? sentence : sentence + ".";
+Read<WorkerCount> read_worker_count(const std::string& text) {
+  if (text == "cpu") return WorkerCount{WorkerCount::cpus};
+  if (text == "gpu") return WorkerCount{WorkerCount::gpus};
+  if (text == "auto") return WorkerCount{WorkerCount::automatic};
+  if (const auto workers = whole_text<int>(text); workers && *workers > 0)
+    return WorkerCount{WorkerCount::number, *workers};
+  const std::string hint = did_you_mean(text, {"cpu", "gpu", "auto"});
+  return Wrong{"it takes a number from 1 up, cpu, gpu, or auto" + (hint.empty() ? "" : "." + hint)};
 }
 
-Read<bool> read_flag(const std::string& text) {
-  const std::string word = upper_case(text);
-  if (one_of(word, {"1", "TRUE", "YES", "T", "Y", "ON"})) return true;
-  if (one_of(word, {"0", "FALSE", "NO", "F", "N", "OFF"})) return false;
-  return Wrong{"it takes 1 or 0, true or false, yes or no"};
-}
-
-Read<int> read_whole_number(const std::string& text, int min, int max) {
-  const auto value = number<int>(text);
-  if (value && min <= *value && *value <= max) return *value;
-  const std::string limit = max == std::numeric_limits<int>::max() ? " up" : " to " + std::to_string(max);
-  return Wrong{"it takes a whole number from " + std::to_string(min) + limit};
-}
-
-Read<Duration> read_duration(const std::string& text) {
-  if (const auto parts = number_and_unit(text))
-    if (const auto unit = seconds_of(parts->second); unit && parts->first * *unit <= kDurationMaxS)
-      return std::chrono::duration_cast<Duration>(std::chrono::duration<double>(parts->first * *unit));
-  return Wrong{"it takes a time such as 25 (seconds), 2.5, 500ms, 90s, 15m, 2h or 1d, at most a year"};
-}
-
-Read<std::uint64_t> read_byte_size(const std::string& text) {
-  if (const auto parts = number_and_unit(text))
-    if (const auto unit = bytes_of(parts->second); unit && parts->first * *unit <= kBytesMax)
-      return static_cast<std::uint64_t>(parts->first * *unit);
-  return Wrong{"it takes a size in bytes such as 500K, 100M or 2G, or 0 for no limit"};
+Read<NodeCounts> read_node_counts(const std::string& text) {
+  const std::size_t colon = text.find(':');
+  const auto least = whole_text<int>(text.substr(0, colon));
+  const auto most = colon == std::string::npos ? least : whole_text<int>(text.substr(colon + 1));
+  if (!least || !most || *least < 1 || *most < *least)
+    return Wrong{quoted(text) + " is neither a number of nodes nor MIN:MAX"};
+  return NodeCounts{*least, *most};
 }
 
 Read<std::vector<int>> read_signals(const std::string& text) {
   std::vector<int> signals;
   std::vector<std::string> complaints;
   for (const std::string& part : split(text, ',')) {
-    const std::string word = upper_case(trimmed(part));
+    const std::string word = upper_case(without_blanks_around(part));
     const int signal = signal_number(word);
     if (signal == 0)
-      complaints.push_back(quoted(trimmed(part)) + " is none of " + listed(handled_names()) + "." +
+      complaints.push_back(quoted(without_blanks_around(part)) + " is none of " + listed(handled_names()) + "." +
                            did_you_mean(word.starts_with("SIG") ? word : "SIG" + word, handled_names()));
     else if (std::find(signals.begin(), signals.end(), signal) == signals.end())
       signals.push_back(signal);
@@ -203,7 +138,7 @@ Read<Endpoint> read_endpoint(const std::string& text) {
   if (!host_letters(endpoint.host)) return takes;
   if (rest.empty()) return endpoint;
   if (rest.front() != ':') return takes;
-  endpoint.port = number<int>(std::string_view(rest).substr(1));
+  endpoint.port = whole_text<int>(std::string_view(rest).substr(1));
   if (!endpoint.port || *endpoint.port < 0 || *endpoint.port > kPortMax) return takes;
   return endpoint;
 }
@@ -211,8 +146,8 @@ Read<Endpoint> read_endpoint(const std::string& text) {
 Read<PortRange> read_port_range(const std::string& text) {
   if (text.empty()) return PortRange{};
   const std::size_t dash = text.find('-');
-  const auto first = number<int>(text.substr(0, dash));
-  const auto last = dash == std::string::npos ? first : number<int>(text.substr(dash + 1));
+  const auto first = whole_text<int>(text.substr(0, dash));
+  const auto last = dash == std::string::npos ? first : whole_text<int>(text.substr(dash + 1));
   if (!first || !last || *first < 1 || *last < *first || *last > kPortMax)
     return Wrong{"it takes the first port and the last, from 1 to 65535, such as 29600-29609"};
   return PortRange{static_cast<std::uint16_t>(*first), static_cast<std::uint16_t>(*last)};
@@ -237,12 +172,12 @@ Read<std::vector<std::string>> read_filters(const std::string& text) {
 Read<std::map<std::string, std::string>> read_rdzv_conf(const std::string& text) {
   std::map<std::string, std::string> conf;
   std::vector<std::string> complaints;
-  const std::string items = without_quotes(trimmed(text));
+  const std::string items = without_quotes(without_blanks_around(text));
   if (items.empty()) return conf;
   for (const std::string& item : split(items, ',')) {
     const std::size_t equals = item.find('=');
-    const std::string key = trimmed(item.substr(0, equals));
-    const std::string value = equals == std::string::npos ? "" : trimmed(item.substr(equals + 1));
+    const std::string key = without_blanks_around(item.substr(0, equals));
+    const std::string value = equals == std::string::npos ? "" : without_blanks_around(item.substr(equals + 1));
     const std::string problem = rdzv_item_problem(key, value, equals != std::string::npos);
     if (!problem.empty() && !one_of(problem, complaints)) complaints.push_back(problem);
     conf[key] = value;
@@ -269,4 +204,4 @@ std::string signal_names(const std::vector<int>& signals) {
   return joined(names, ",");
 }
 
-}  // namespace ddprun
+}  // namespace ddprun::launcher

@@ -1,30 +1,20 @@
-// The text of an option's value, read: a value, or what is wrong with the text as the rest of a sentence.
-//
-// That rest begins with "it takes ..." or with the offending part in quotes; nonsense() makes the sentence. Pure.
+// The texts of ddprun's own kinds of values, read; settings/values.h says how. Pure.
 #pragma once
-#include <cstdint>
 #include <map>
 #include <string>
-#include <variant>
 #include <vector>
 
 #include "launcher/config.h"
+#include "launcher/settings/values.h"
 
-namespace ddprun {
+namespace ddprun::launcher {
 
-struct Wrong {
-  std::string complaint;
-};
 template <class Value>
-using Read = std::variant<Value, Wrong>;
+using Read = settings::Read<Value>;
+using settings::Wrong;
 
-// "--max-restarts is 'many'; it takes a whole number from 0 up."
-std::string nonsense(const std::string& subject, const std::string& text, const std::string& complaint);
-
-Read<bool> read_flag(const std::string& text);
-Read<int> read_whole_number(const std::string& text, int min, int max);
-Read<Duration> read_duration(const std::string& text);            // "25", "2.5", "90s", "15m", "2h", "1d"
-Read<std::uint64_t> read_byte_size(const std::string& text);      // "0", "100M", "1.5G"
+Read<WorkerCount> read_worker_count(const std::string& text);     // "4", "cpu", "gpu", "auto"
+Read<NodeCounts> read_node_counts(const std::string& text);       // "4", "2:4"
 Read<std::vector<int>> read_signals(const std::string& text);     // "SIGTERM,USR1"
 Read<std::string> read_host(const std::string& text);             // brackets of IPv6 are taken off
 Read<Endpoint> read_endpoint(const std::string& text);            // host[:port], [::1]:29500
@@ -36,4 +26,4 @@ Read<std::string> read_template(const std::string& text, const std::vector<std::
 
 std::string signal_names(const std::vector<int>& signals);  // "SIGTERM,SIGINT"
 
-}  // namespace ddprun
+}  // namespace ddprun::launcher

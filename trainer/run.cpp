@@ -111,10 +111,10 @@ void tell_changes(const Run& run, const nlohmann::json& before, int ranks_before
   std::string changes;
   if (ranks_before != 0 && ranks_before != run.group.world_size())
     changes = "ranks " + std::to_string(ranks_before) + " -> " + std::to_string(run.group.world_size());
-  for (const SettingRow& row : setting_rows()) {
-    if (!row.same_run || !before.contains(row.key)) continue;
-    const std::string was = before[row.key], is = text_of(row, run.options);
-    if (was != is) changes += std::string(changes.empty() ? "" : ", ") + row.key + " " + was + " -> " + is;
+  for (const settings::Option* setting : all_settings()) {
+    if (!makes_another_run(*setting) || !before.contains(setting->key)) continue;
+    const std::string was = before[setting->key], is = text_of(*setting, run.options);
+    if (was != is) changes += std::string(changes.empty() ? "" : ", ") + setting->key + " " + was + " -> " + is;
   }
   if (!changes.empty()) run.progress.line("going on with other settings than the snapshot's: " + changes);
 }

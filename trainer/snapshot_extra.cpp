@@ -36,7 +36,7 @@ void check_alphabet(const Run& run, const nlohmann::json& extra) {
 
 nlohmann::json config_of(const Run& run) {
   nlohmann::json all = nlohmann::json::object();
-  for (const SettingRow& row : setting_rows()) all[row.key] = text_of(row, run.options);
+  for (const settings::Option* setting : all_settings()) all[setting->key] = text_of(*setting, run.options);
   return all;
 }
 

@@ -1,8 +1,9 @@
 #include "launcher/cli.h"
-#include "launcher/config_file.h"
+#include "launcher/job_file.h"
 #include "tests/fuzz/fuzz.h"
 
 using namespace ddprun;
+using namespace ddprun::launcher;
 using namespace ddprun::fuzz;
 
 namespace {
@@ -16,12 +17,12 @@ bool one_line(const std::string& sentence) {
 // A file of any bytes gives settings or sentences, alone and together with a command line.
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   const std::string text = text_of(data, size);
-  for (const std::string& sentence : read_config_file("job.toml", text).mistakes)
+  for (const std::string& sentence : read_job_file("job.toml", text).mistakes)
     promise(sentence.starts_with("job.toml") && one_line(sentence), "a mistake is one line that names the file");
 
   Outside outside;
   outside.read_file = [&](const std::string&) { return FileText{text}; };
-  const Asked asked = parse({"--config", "job.toml", "true"}, outside);
+  const CommandLine asked = read_command_line({"--config", "job.toml", "true"}, outside);
   for (const std::string& sentence : asked.mistakes) promise(one_line(sentence), "a mistake is one line");
   return 0;
 }

@@ -8,6 +8,7 @@
 #include "tests/support/catch.h"
 
 using namespace ddprun;
+using namespace ddprun::launcher;
 using namespace std::chrono_literals;
 
 namespace {
@@ -16,19 +17,19 @@ using Arguments = std::vector<std::string>;
 const Machine kMachine{8, 0};
 const std::string kToken = "00112233445566778899aabbccddeeff";
 
-Asked asked(const Arguments& words, const Environment& environment = {}, const std::string& file = "") {
-  return parse(words, {environment, [file](const std::string&) { return FileText{file}; }});
+CommandLine asked(const Arguments& words, const Environment& environment = {}, const std::string& file = "") {
+  return read_command_line(words, {environment, [file](const std::string&) { return FileText{file}; }});
 }
 
 Config parsed(const Arguments& words, const Environment& environment = {}, const std::string& file = "") {
-  Asked result = asked(words, environment, file);
+  CommandLine result = asked(words, environment, file);
   INFO((result.mistakes.empty() ? "" : result.mistakes.front()));
   CHECK(result.mistakes.empty());
   return std::move(result.config);
 }
 
 std::string place_of(const Config& config, const std::string& name) {
-  const Setting* setting = in_force(config.settings, option(name));
+  const settings::Setting* setting = in_force(config.settings, name.c_str());
   return setting ? setting->place : "";
 }
 
@@ -37,7 +38,7 @@ std::string place_of(const Config& config, const std::string& name) {
 TEST_CASE("dashes and underscores, blanks and equal signs mean the same", "[cli]") {
   for (const Arguments& words : {Arguments{"--nproc-per-node", "4", "p"}, Arguments{"--nproc_per_node=4", "p"},
                                  Arguments{"--nproc-per-node=4", "p"}, Arguments{"--nproc_per_node", "4", "p"}}) {
-    CHECK(parsed(words).nproc_per_node == "4");
+    CHECK(parsed(words).nproc_per_node.workers == 4);
     CHECK(parsed(words).program == Arguments{"p"});
   }
   for (const Arguments& words : {Arguments{"-r3", "p"}, Arguments{"-r", "3", "p"}, Arguments{"-r=3", "p"},
@@ -47,8 +48,8 @@ TEST_CASE("dashes and underscores, blanks and equal signs mean the same", "[cli]
 
 TEST_CASE("a name may be shortened as long as one option alone begins so", "[cli]") {
   CHECK(parsed({"--standal", "p"}).standalone);
-  CHECK(parsed({"--nproc", "3", "p"}).nproc_per_node == "3");
-  CHECK(parsed({"--nproc_per=3", "p"}).nproc_per_node == "3");
+  CHECK(parsed({"--nproc", "3", "p"}).nproc_per_node.workers == 3);
+  CHECK(parsed({"--nproc_per=3", "p"}).nproc_per_node.workers == 3);
   CHECK(parsed({"--shutdown=3", "p"}).stop_grace == 3s);
   CHECK(parsed({"--role", "x", "p"}).role == "x");
   CHECK(asked({"--rdzv=1", "p"}).mistakes.size() == 1);
@@ -101,7 +102,7 @@ TEST_CASE("every option arrives", "[cli]") {
                                 "-v",
                                 "--dry-run",
                                 "p"});
-  CHECK(config.nproc_per_node == "2");
+  CHECK(config.nproc_per_node.workers == 2);
   CHECK(config.role == "actor");
   CHECK(config.no_python);
   CHECK(config.virtual_local_rank);
@@ -150,23 +151,19 @@ TEST_CASE("every option arrives", "[cli]") {
 
 TEST_CASE("every default of the table reads as the default of the Config", "[cli]") {
   const Config config;
-  for (const OptionRow& row : options()) {
-    if (!row.set || !*row.normally) continue;
+  for (const settings::Option& row : options().options) {
+    const std::string standard = settings::default_of(options(), row);
+    if (!row.member.set || standard.empty()) continue;
     INFO(row.name);
     Config changed;
-    CHECK(row.set(changed, row, row.normally).empty());
-    CHECK(changed.nproc_per_node == config.nproc_per_node);
+    CHECK(row.member.set(&changed, row, standard).empty());
+    if (row.member.get) CHECK(row.member.get(&changed, row) == standard);
+    CHECK(changed.nproc_per_node.workers == config.nproc_per_node.workers);
+    CHECK(changed.nnodes == config.nnodes);
     CHECK(changed.stop_grace == config.stop_grace);
-    CHECK(changed.max_restarts == config.max_restarts);
     CHECK(changed.signals_to_handle == config.signals_to_handle);
     CHECK(changed.log_prefix == config.log_prefix);
-    CHECK(changed.log_keep == config.log_keep);
-    CHECK(changed.role == config.role);
-    CHECK(changed.nnodes == config.nnodes);
-    CHECK(changed.numa_binding == config.numa_binding);
-    CHECK(changed.stop_scope == config.stop_scope);
-    CHECK(changed.exit_code == config.exit_code);
-    CHECK(changed.rdzv_backend == config.rdzv_backend);
+    CHECK(changed.log_size_bytes_max == config.log_size_bytes_max);
     CHECK(changed.events == config.events);
     CHECK_FALSE(changed.max_run);
     CHECK_FALSE(changed.peer_exit_timeout);
@@ -191,7 +188,7 @@ TEST_CASE("a value may look like an option or be empty where it stands behind an
 }
 
 TEST_CASE("the last one of a repeated option counts", "[cli]") {
-  CHECK(parsed({"--nproc-per-node=2", "--nproc_per_node=5", "p"}).nproc_per_node == "5");
+  CHECK(parsed({"--nproc-per-node=2", "--nproc_per_node=5", "p"}).nproc_per_node.workers == 5);
   CHECK(parsed({"--stop-grace=2", "--shutdown-timeout", "5", "p"}).stop_grace == 5s);
 }
 
@@ -202,11 +199,11 @@ TEST_CASE("the environment stands in for an option, the command line wins", "[cl
                                 {"PET_ROLE", ""},
                                 {"PET_OF_ANOTHER", "x"}};
   const Config config = parsed({"p"}, environment);
-  CHECK(config.nproc_per_node == "6");
+  CHECK(config.nproc_per_node.workers == 6);
   CHECK(config.standalone);
   CHECK_FALSE(config.module);
   CHECK(config.role == "default");
-  CHECK(parsed({"--nproc-per-node=2", "p"}, environment).nproc_per_node == "2");
+  CHECK(parsed({"--nproc-per-node=2", "p"}, environment).nproc_per_node.workers == 2);
   CHECK(parsed({"--max-restarts=2", "p"}, {{"PET_MAX_RESTARTS", "many"}}).max_restarts == 2);
 }
 
@@ -321,10 +318,10 @@ TEST_CASE("a token comes in a file or in DDPRUN_TOKEN, and both may hold the sam
 TEST_CASE("a token is in no sentence about it and in no print of the values", "[cli]") {
   const std::string other = "ffeeddccbbaa99887766554433221100", secret = kToken.substr(4, 12);
   std::string said;
-  for (const Asked& result : {asked({"--token-file=t", "p"}, {{"DDPRUN_TOKEN", kToken}}, other),
-                              asked({"--token-file=t", "p"}, {{"DDPRUN_TOKEN", kToken + "!"}}, kToken + "?"),
-                              asked({"--token-file=t", "--tls-cert=c", "--tls-key=k", "--tls-ca=a", "p"},
-                                    {{"DDPRUN_TOKEN", kToken}}, kToken)}) {
+  for (const CommandLine& result : {asked({"--token-file=t", "p"}, {{"DDPRUN_TOKEN", kToken}}, other),
+                                    asked({"--token-file=t", "p"}, {{"DDPRUN_TOKEN", kToken + "!"}}, kToken + "?"),
+                                    asked({"--token-file=t", "--tls-cert=c", "--tls-key=k", "--tls-ca=a", "p"},
+                                          {{"DDPRUN_TOKEN", kToken}}, kToken)}) {
     for (const std::string& sentence : result.mistakes) said += sentence;
     for (const std::string& sentence : problems(result.config, kMachine)) said += sentence;
     said += print_config(result.config);
@@ -354,7 +351,7 @@ TEST_CASE("the store may take an eighth of the memory, unless told otherwise", "
 
 TEST_CASE("a token file that others may read is warned of, once, and serves", "[cli]") {
   const Outside outside{{}, [](const std::string&) { return FileText{kToken, true}; }};
-  const Asked result = parse({"--token-file=t", "p"}, outside);
+  const CommandLine result = read_command_line({"--token-file=t", "p"}, outside);
   CHECK(result.mistakes.empty());
   CHECK(result.config.token);
   REQUIRE(result.warnings.size() == 1);
@@ -370,7 +367,7 @@ TEST_CASE("option --print-completion answers with a script for the shells that i
 }
 
 TEST_CASE("option --make-token answers with a token", "[cli]") {
-  CHECK(parse({"--make-token"}, {{}, {}, [] { return kToken; }}).answer == kToken + "\n");
+  CHECK(read_command_line({"--make-token"}, {{}, {}, [] { return kToken; }}).answer == kToken + "\n");
   CHECK(asked({"p"}, {{"PET_MAKE_TOKEN", "1"}}).answer.empty());
 }
 
@@ -386,7 +383,7 @@ TEST_CASE("workers do not inherit the token", "[cli]") {
 TEST_CASE("certificates are read where all three files are named, as any other file is", "[cli]") {
   const Arguments words{"--tls-cert=c", "--tls-key=k", "--tls-ca=a", "p"};
   const auto read = [](const std::string& name) { return FileText{"text of " + name}; };
-  const auto files = std::get<CertificateFiles>(credentials(parse(words, {{}, read}).config));
+  const auto files = std::get<CertificateFiles>(credentials(read_command_line(words, {{}, read}).config));
   CHECK(files.certificate.text() == "text of c");
   CHECK(files.key.text() == "text of k");
   CHECK(files.authority.name() == "a");
@@ -396,12 +393,12 @@ TEST_CASE("certificates are read where all three files are named, as any other f
     if (name == "k") return Unreadable{"it is a pipe, and for 10 s nobody has written to it"};
     return read(name);
   };
-  const Asked silent = parse(words, {{}, silent_key});
+  const CommandLine silent = read_command_line(words, {{}, silent_key});
   CHECK(silent.mistakes == Arguments{"--tls-key is 'k', which cannot be read: it is a pipe, and for 10 s nobody has "
                                      "written to it."});
   const auto never = [](const std::string&) -> std::variant<FileText, Unreadable> { return Unreadable{"no"}; };
-  CHECK(parse({"--tls-cert=c", "--tls-key=k", "p"}, {{}, never}).mistakes.empty());
-  CHECK(parse(words, {{{"DDPRUN_TOKEN", kToken}}, never}).mistakes.empty());
+  CHECK(read_command_line({"--tls-cert=c", "--tls-key=k", "p"}, {{}, never}).mistakes.empty());
+  CHECK(read_command_line(words, {{{"DDPRUN_TOKEN", kToken}}, never}).mistakes.empty());
 }
 
 TEST_CASE("any words whatever are read or answered, never a crash or a wait without end", "[cli]") {
@@ -426,26 +423,9 @@ TEST_CASE("any words whatever are read or answered, never a crash or a wait with
     Arguments words(random() % 7);
     for (std::string& word : words)
       word = pieces[random() % pieces.size()] + (random() % 9 ? "" : pieces[random() % pieces.size()]);
-    const Asked result = asked(words);
+    const CommandLine result = asked(words);
     for (const std::string& sentence : result.mistakes) CHECK((sentence.ends_with('.') || sentence.ends_with('?')));
   }
-}
-
-TEST_CASE("workers are counted as asked", "[config]") {
-  CHECK(worker_count("3", {8, 0}) == 3);
-  CHECK(worker_count("cpu", {8, 2}) == 8);
-  CHECK(worker_count("gpu", {8, 2}) == 2);
-  CHECK(worker_count("auto", {8, 2}) == 2);
-  CHECK(worker_count("auto", {8, 0}) == 8);
-  for (const char* wrong : {"gpu", "0", "-1", "2x", "", "lots"}) CHECK_FALSE(worker_count(wrong, {8, 0}));
-}
-
-TEST_CASE("nodes are a number, or the fewest and the most", "[config]") {
-  CHECK(node_counts("1")->least == 1);
-  CHECK(node_counts("1")->most == 1);
-  CHECK(node_counts("2:20")->least == 2);
-  CHECK(node_counts("2:20")->most == 20);
-  for (const char* wrong : {"2:20:30", "20:2", "0", "0:1", ":", "2:", "", "two"}) CHECK_FALSE(node_counts(wrong));
 }
 
 TEST_CASE("a static endpoint names master address and port, unless they are named or the job is standalone",

@@ -4,6 +4,7 @@
 #include "tests/support/catch.h"
 
 using namespace ddprun;
+using namespace ddprun::launcher;
 
 TEST_CASE("a dry run shows for each rank what it would get", "[dry_run]") {
   PlannedWorker worker{1, 1, "/usr/bin/python3", {"python3", "-u", "train.py", "two words", "it's", ""}};

@@ -2,14 +2,16 @@
 
 #include <sstream>
 
-#include "launcher/completion.h"
 #include "launcher/man_page.h"
 #include "launcher/options.h"
+#include "launcher/settings/help.h"
 #include "rendezvous/base/spelling.h"
 #include "tests/support/catch.h"
 #include "tests/support/command.h"
 
 using namespace ddprun;
+using namespace ddprun::launcher;
+using namespace ddprun::settings;
 using namespace std::chrono_literals;
 
 namespace {
@@ -28,7 +30,7 @@ bool can_run(const std::string& program) { return test::run({"sh", "-c", "comman
 
 // What bash offers for a command line whose words are given, the cursor at the last.
 std::string offered(const test::TempFolder& folder, const std::vector<std::string>& words) {
-  folder.write("completion", completion("bash"));
+  folder.write("completion", completion(launcher::options(), "bash"));
   std::string list;
   for (const std::string& word : words) list += " '" + word + "'";
   const std::string script = "source '" + (folder / "completion").string() + "'; COMP_WORDS=(" + list +
@@ -43,19 +45,21 @@ std::string offered(const test::TempFolder& folder, const std::vector<std::strin
 
 TEST_CASE("every screen of help fits 24 lines of 80 columns", "[help]") {
   fits_a_screen(help_text());
-  for (const GroupTitle& group : groups()) fits_a_screen(help_text(group.name));
+  for (const Group* group : launcher::options().groups) fits_a_screen(help_text(group->name));
 }
 
 TEST_CASE("every option is on one screen of help, in the manual and in the completions", "[help]") {
+  const Table& table = launcher::options();
   std::string screens;
-  for (const GroupTitle& group : groups()) screens += help_text(group.name);
-  const std::string manual = man_page(), bash = completion("bash"), zsh = completion("zsh"), tcsh = completion("tcsh");
-  for (const OptionRow& row : options()) {
-    if (row.group == Group::hidden) continue;
+  for (const Group* group : table.groups) screens += help_text(group->name);
+  const std::string manual = man_page(), bash = completion(table, "bash"), zsh = completion(table, "zsh"),
+                    tcsh = completion(table, "tcsh");
+  for (const Option& row : table.options) {
+    if (row.group->kind == Group::hidden) continue;
     const std::string name = std::string("--") + row.name;
     INFO(name);
     CHECK(screens.find(name) != std::string::npos);
-    if (row.group == Group::python) continue;
+    if (row.group->kind == Group::foreign) continue;
     CHECK(bash.find(name) != std::string::npos);
     CHECK(zsh.find("'" + name) != std::string::npos);
     CHECK(tcsh.find(std::string(row.flag() ? "" : "'n/--") + row.name) != std::string::npos);
@@ -66,8 +70,8 @@ TEST_CASE("every option is on one screen of help, in the manual and in the compl
 }
 
 TEST_CASE("names, letters and aliases of the options are all different", "[help]") {
-  for (const OptionRow& row : options())
-    for (const OptionRow& other : options()) {
+  for (const Option& row : launcher::options().options)
+    for (const Option& other : launcher::options().options) {
       if (&row == &other) continue;
       CHECK(std::string(row.name) != other.name);
       CHECK(std::string(row.name) != other.alias);
@@ -98,7 +102,7 @@ TEST_CASE("bash completes names, choices and files, and leaves the program's wor
 }
 
 TEST_CASE("tcsh completes names, choices and files", "[help]") {
-  const std::string script = completion("tcsh");
+  const std::string script = completion(launcher::options(), "tcsh");
   for (const char* part : {"complete ddprun \\\n", "  'n/--numa-binding/(none node socket exclusive core-complex)/' ",
                            "'c/--tee=/(0 1 2 3)/'", "'n/-t/(0 1 2 3)/'", "'n/--config/f/'", "'n/--log-dir/d/'",
                            "'n/--role/n/'", " max-restarts "})
@@ -112,5 +116,5 @@ TEST_CASE("tcsh completes names, choices and files", "[help]") {
 
 TEST_CASE("zsh reads its completion", "[help]") {
   if (!can_run("zsh")) return;
-  CHECK(test::run({"zsh", "-n"}, 10s, {.input = completion("zsh")}).code == 0);
+  CHECK(test::run({"zsh", "-n"}, 10s, {.input = completion(launcher::options(), "zsh")}).code == 0);
 }

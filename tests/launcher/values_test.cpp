@@ -4,6 +4,8 @@
 #include "tests/support/catch.h"
 
 using namespace ddprun;
+using namespace ddprun::launcher;
+using settings::read_byte_size, settings::read_duration;
 using namespace std::chrono_literals;
 
 namespace {
@@ -77,6 +79,27 @@ TEST_CASE("settings of the rendezvous may stand in quotes that no shell took awa
   CHECK(read(" \" join_timeout=5, timeout=6 \" ") == both);
   CHECK(read("''").empty());
   for (const char* text : {"'", "'timeout=5", "timeout=5'", "'timeout=5\""}) CHECK(wrong(read_rdzv_conf(text)));
+}
+
+TEST_CASE("workers are a number or as many as there are CPUs or GPUs", "[values]") {
+  const auto count = [](const std::string& text, const Machine& machine) {
+    return worker_count(std::get<WorkerCount>(read_worker_count(text)), machine);
+  };
+  CHECK(count("3", {8, 0}) == 3);
+  CHECK(count("cpu", {8, 2}) == 8);
+  CHECK(count("gpu", {8, 2}) == 2);
+  CHECK_FALSE(count("gpu", {8, 0}));
+  CHECK(count("auto", {8, 2}) == 2);
+  CHECK(count("auto", {8, 0}) == 8);
+  for (const char* text : {"0", "-1", "2x", "", "lots"}) CHECK(wrong(read_worker_count(text)));
+}
+
+TEST_CASE("nodes are a number, or the fewest and the most", "[values]") {
+  CHECK(std::get<NodeCounts>(read_node_counts("1")) == NodeCounts{1, 1});
+  CHECK(std::get<NodeCounts>(read_node_counts("2:20")) == NodeCounts{2, 20});
+  CHECK(text_of(NodeCounts{2, 20}) == "2:20");
+  CHECK(text_of(NodeCounts{3, 3}) == "3");
+  for (const char* text : {"2:20:30", "20:2", "0", "0:1", ":", "2:", "", "two"}) CHECK(wrong(read_node_counts(text)));
 }
 
 TEST_CASE("two commas in a list of filters are a comma in one", "[values]") {

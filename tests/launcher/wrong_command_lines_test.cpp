@@ -8,6 +8,7 @@
 #include "tests/support/transcript.h"
 
 using namespace ddprun;
+using namespace ddprun::launcher;
 
 namespace {
 
@@ -55,7 +56,7 @@ std::string answer(const std::string& line, const Files& files) {
   }
   REQUIRE(!words.empty());
   words.erase(words.begin());
-  const Asked asked = parse(words, outside(environment, files));
+  const CommandLine asked = read_command_line(words, outside(environment, files));
   const Machine machine{8, 0, [] { return std::vector<std::string>{"lo", "eth0"}; }};
   std::string out;
   for (const std::string& sentence : asked.mistakes) out += sentence + "\n";

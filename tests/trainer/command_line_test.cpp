@@ -3,7 +3,7 @@
 #include <fstream>
 
 #include "tests/support/catch.h"
-#include "trainer/config/config_file.h"
+#include "trainer/config/settings.h"
 #include "trainer/device_choice.h"
 #include "trainer/tour/tour_line.h"
 #include "trainer/tour/tours.h"
@@ -11,6 +11,7 @@
 using namespace ddprun;
 using Catch::Matchers::Contains;
 using Catch::Matchers::EndsWith;
+using settings::Option, settings::Takes;
 
 namespace {
 
@@ -95,17 +96,16 @@ TEST_CASE("options are read, with a space or with =, and switches without a valu
 TEST_CASE("every setting can be written in a file, printed, and read again", "[command_line]") {
   // A value that is not the standard one, for each.
   std::string file, section;
-  for (const SettingRow& row : setting_rows()) {
-    const std::string key = row.key, of = key.substr(0, key.find('.'));
+  for (const Option* row : all_settings()) {
+    const std::string key = row->key, of = key.substr(0, key.find('.'));
     if (of != section) file += "[" + (section = of) + "]\n";
-    Options scratch;
-    const Place place = row.place(scratch);
+    const Takes takes = row->member.takes;
+    const std::string choices = row->choices;
     std::string text = "0.5";
-    if (std::holds_alternative<bool*>(place)) text = "true";
-    if (std::holds_alternative<std::int64_t*>(place) || std::holds_alternative<std::uint64_t*>(place)) text = "4";
-    if (std::holds_alternative<std::string*>(place))
-      text = "\"" + (row.choices.empty() ? "x" : row.choices.back()) + "\"";
-    if (std::holds_alternative<std::vector<std::string>*>(place)) text = "[\"a\", \"b.c\"]";
+    if (takes == Takes::flag) text = "true";
+    if (takes == Takes::whole_number) text = "4";
+    if (takes == Takes::text) text = "\"" + (choices.empty() ? "x" : choices.substr(choices.rfind('|') + 1)) + "\"";
+    if (takes == Takes::list) text = "[\"a\", \"b.c\"]";
     if (key == "group.rank") text = "2";
     if (key == "model.init") text = "\"\"";  // not beside a transfer
     if (key == "model.name") text = "\"resnet18\"";
@@ -120,10 +120,10 @@ TEST_CASE("every setting can be written in a file, printed, and read again", "[c
                                        "--set=evaluation.by=loss"};
   const Options options = parsed(mends, readable);
   const Options standard = parsed({});
-  for (const SettingRow& row : setting_rows()) {
-    INFO(row.key);
-    if (std::string("model.init optimizer.name").find(row.key) == std::string::npos)
-      CHECK(text_of(row, options) != text_of(row, standard));
+  for (const Option* row : all_settings()) {
+    INFO(row->key);
+    if (std::string("model.init optimizer.name").find(row->key) == std::string::npos)
+      CHECK(text_of(*row, options) != text_of(*row, standard));
   }
   auto asked = mends;
   asked.push_back("--print-config");
@@ -132,17 +132,17 @@ TEST_CASE("every setting can be written in a file, printed, and read again", "[c
   CHECK(printed->code == 0);
   CHECK_THAT(printed->text, Contains("# job.toml:") && Contains("# --set evaluation.by"));
   const Options again = parsed({"--config=job.toml"}, printed->text);
-  for (const SettingRow& row : setting_rows()) CHECK(text_of(row, again) == text_of(row, options));
+  for (const Option* row : all_settings()) CHECK(text_of(*row, again) == text_of(*row, options));
 }
 
 TEST_CASE("what is printed without any file is a file, too", "[command_line]") {
   const auto printed = read({"--print-config"}).leave;
   REQUIRE(printed);
   const Options again = parsed({"--config=job.toml"}, printed->text), standard = parsed({});
-  for (const SettingRow& row : setting_rows()) {
-    INFO(row.key);
-    CHECK_THAT(printed->text, Contains(std::string(row.key).substr(std::string(row.key).find('.') + 1)));
-    CHECK(text_of(row, again) == text_of(row, standard));
+  for (const Option* row : all_settings()) {
+    INFO(row->key);
+    CHECK_THAT(printed->text, Contains(std::string(row->key).substr(std::string(row->key).find('.') + 1)));
+    CHECK(text_of(*row, again) == text_of(*row, standard));
   }
 }
 
@@ -154,8 +154,9 @@ TEST_CASE("a number is printed as TOML can hold it", "[command_line]") {
   const auto printed = read(asked).leave;
   REQUIRE(printed);
   const Options again = parsed({"--config=job.toml"}, printed->text), options = parsed(words);
-  for (const SettingRow& row : setting_rows()) CHECK(text_of(row, again) == text_of(row, options));
-  CHECK_THAT(refused({"--seed=18446744073709551615"}), Contains("--seed is 18446744073709551615 but must be at most"));
+  for (const Option* row : all_settings()) CHECK(text_of(*row, again) == text_of(*row, options));
+  CHECK_THAT(refused({"--seed=18446744073709551615"}),
+             Contains("--seed is '18446744073709551615'; it takes a whole number from 0 to 9223372036854774784."));
 }
 
 TEST_CASE("the command line wins over the file, and --set is the command line", "[command_line]") {
@@ -191,7 +192,7 @@ TEST_CASE("a switch can be taken back, and takes no word that follows it", "[com
 TEST_CASE("??? in a file must be given", "[command_line]") {
   const std::string file = "[training]\nepochs = \"???\"\n[optimizer]\nlr = \"???\"\n";
   const std::string text = refused({"--config=job.toml"}, file);
-  CHECK_THAT(text, Contains("train: job.toml:4: optimizer.lr is ???, a value that must be given: pass --lr X or --set "
+  CHECK_THAT(text, Contains("train: job.toml:4: optimizer.lr is ???, a value that must be given: pass --lr=X or --set "
                             "optimizer.lr=VALUE."));
   CHECK_THAT(text,
              Contains("job.toml:2: training.epochs is ???, a value that must be given: pass the word total_epochs or "
@@ -203,19 +204,23 @@ TEST_CASE("a file that cannot be used is told line by line", "[command_line]") {
   const auto says = [](const std::string& file, const std::string& sentence) {
     CHECK_THAT(refused({"--config=job.toml"}, file), Contains("train: job.toml:" + sentence));
   };
-  says("[optimizer]\nlr = \"fast\"\n", "2: optimizer.lr is the text 'fast' but takes a number.");
-  says("[training]\nepochs = 1.5\n", "2: training.epochs is 1.5 but takes a whole number.");
-  says("[optimizer]\nnesterov = 1\n", "2: optimizer.nesterov is 1 but takes true or false.");
-  says("[model]\nskip = \"fc.\"\n", "2: model.skip is the text 'fc.' but takes an array of texts.");
-  says("[optimizer]\nlrr = 1\n", "2: there is no setting optimizer.lrr. Did you mean optimizer.lr?");
-  says("[training]\nlr = 1\n", "2: there is no setting training.lr. Did you mean optimizer.lr?");
-  says("lr = 1\n", "1: lr stands outside a section, as [training] begins one. Did you mean optimizer.lr?");
+  says("[optimizer]\nlr = \"fast\"\n", "2: optimizer.lr is 'fast'; it takes a number above 0.");
+  says("[training]\nepochs = 1.5\n", "2: training.epochs is '1.5'; it takes a whole number from 1 up.");
+  says("[optimizer]\nnesterov = 3\n", "2: optimizer.nesterov is '3'; it takes 1 or 0, true or false, yes or no.");
+  says("[model]\nskip = [\"fc.\", true]\n", "2: model.skip holds true; it takes texts or numbers.");
+  says("[model]\nskip = [\"a,b\"]\n", "2: model.skip holds the text 'a,b', and a comma parts two texts: ");
+  says("[optimizer]\nlr = [1]\n", "2: optimizer.lr is an array; it takes a text or a number.");
+  says("[optimizer]\nlr = 1\n'optimizer.lr' = 2\n",
+       "3: there is no key optimizer.optimizer.lr. Did you mean optimizer.lr?");
+  says("[optimizer]\nlrr = 1\n", "2: there is no key optimizer.lrr. Did you mean optimizer.lr?");
+  says("[training]\nlr = 1\n", "2: there is no key training.lr. Did you mean optimizer.lr?");
+  says("lr = 1\n", "1: there is no key lr. Did you mean optimizer.lr?");
+  says("help = true\n", "1: help has no place in a file; pass --help on the command line.");
   says("[optimizer]\nlr = \n", "2: 'lr = ' is no TOML: ");
-  says("[model]\nname = \"resnet\"\n", "2: model.name is 'resnet' but takes convnet, ");
+  says("[model]\nname = \"resnet\"\n", "2: model.name is 'resnet'; it takes convnet, ");
   says("[model]\nname = \"resnet\"\n",
-       "2: model.name is 'resnet' but takes convnet, vgg11_bn, resnet18, linear or gpt; "
-       "did you mean resnet18?");
-  says("[data]\nbatch_size = 0\n", "2: data.batch_size is 0 but must be at least 1.");
+       "2: model.name is 'resnet'; it takes convnet, vgg11_bn, resnet18, linear or gpt. Did you mean 'resnet18'?");
+  says("[data]\nbatch_size = 0\n", "2: data.batch_size is '0'; it takes a whole number from 1 up.");
   CHECK_THAT(refused({"--config=none.toml"}),
              Contains("cannot read the configuration none.toml: No such file or directory."));
 }
@@ -230,23 +235,26 @@ TEST_CASE("option --help names every option and leaves with 0", "[command_line]"
   const auto help = read({"--help"}).leave;
   REQUIRE(help);
   CHECK(help->code == 0);
-  for (const SettingRow& row : setting_rows()) CHECK_THAT(help->text, Contains(row.flag));
+  for (const Option* row : all_settings()) CHECK_THAT(help->text, Contains(row->name));
   CHECK_THAT(help->text, Contains("--config") && Contains("--set") && Contains("--print-config"));
 }
 
 TEST_CASE("a command line that cannot be read leaves with 2 and a sentence", "[command_line]") {
-  const std::vector<std::vector<std::string>> lines{{"--rabbit=3"}, {"--lr"}, {"1", "2", "3"}};
+  const std::vector<std::vector<std::string>> lines{{"--rabbit=3"}, {"1", "2", "3"}};
   for (const auto& line : lines) CHECK_THAT(refused(line), Contains("train: ") && Contains("train --help"));
-  CHECK(refused({"--optimzer=adam"}) == "train: there is no option --optimzer. Did you mean '--optimizer'?\n");
-  CHECK(refused({"--epochs", "3"}) == "train: there is no option --epochs. Did you mean --set training.epochs=N?\n");
+  CHECK(refused({"--optimzer=adam"}) == "train: There is no option --optimzer. Did you mean --optimizer?\n");
+  CHECK(refused({"--lr"}) == "train: --lr needs a value: --lr=X.\n");
+  CHECK(refused({"--epochs", "3"}) == "train: There is no option --epochs. Did you mean --set training.epochs=N?\n");
   CHECK(refused({"--lr=1", "--lr=2"}) == "train: --lr is given twice: leave out one of them.\n");
-  CHECK(refused({"--fresh=maybe"}) == "train: --fresh is 'maybe' but takes true or false.\n");
-  CHECK(refused({"tuor"}) == "train: total_epochs is 'tuor' but takes a whole number. Did you mean 'tour'?\n");
-  CHECK(refused({"ten"}) == "train: total_epochs is 'ten' but takes a whole number.\n");
-  CHECK(refused({"--device=quantum"}) == "train: --device is 'quantum' but takes auto, cpu or cuda.\n");
+  CHECK(refused({"--fresh=maybe"}) == "train: --fresh is 'maybe'; it takes 1 or 0, true or false, yes or no.\n");
+  CHECK(refused({"tuor"}) ==
+        "train: total_epochs is 'tuor'; it takes a whole number from 1 up. Did you mean 'tour'?\n");
+  CHECK(refused({"ten"}) == "train: total_epochs is 'ten'; it takes a whole number from 1 up.\n");
+  CHECK(refused({"--device=quantum"}) == "train: --device is 'quantum'; it takes auto, cpu or cuda.\n");
   CHECK(refused({"--set", "lr"}) == "train: --set lr has no value: write --set lr=VALUE.\n");
-  CHECK(refused({"--set", "lr=1"}) == "train: --set lr: there is no setting lr. Did you mean optimizer.lr?\n");
-  CHECK(refused({"--seed=99999999999999999999"}) == "train: --seed is 99999999999999999999 but that is too large.\n");
+  CHECK(refused({"--set", "lr=1"}) == "train: --set lr: there is no key lr. Did you mean optimizer.lr?\n");
+  CHECK(refused({"--seed=99999999999999999999"}) ==
+        "train: --seed is '99999999999999999999'; it takes a whole number from 0 to 9223372036854774784.\n");
 }
 
 TEST_CASE("all values that cannot work are told at once", "[command_line]") {
@@ -256,8 +264,30 @@ TEST_CASE("all values that cannot work are told at once", "[command_line]") {
   const std::string all =
       refused({"0", "0", "--batch-size=0", "--lr=0", "--momentum=1", "--log-every=-1", "--threads=-1"});
   CHECK(std::count(all.begin(), all.end(), '\n') == 7);
-  CHECK_THAT(all, Contains("--lr is 0 but must be above 0."));
-  CHECK(refused({"--lr=nan"}) == "train: --lr is nan but must be a number.\n");
+  CHECK_THAT(all, Contains("--lr is '0'; it takes a number above 0."));
+  CHECK(refused({"--lr=nan"}) == "train: --lr is 'nan'; it takes a number above 0.\n");
+}
+
+TEST_CASE("names may be shortened or have underscores, and a file may be lax about types", "[command_line]") {
+  CHECK(parsed({"--batch_size", "5"}).data.batch_size == 5);
+  CHECK(parsed({"--momen=0.5"}).optimizer.momentum == 0.5);
+  CHECK_THAT(refused({"--init=x", "--s=1"}), Contains("--s may be ") && Contains("write more of it."));
+  const Options options =
+      parsed({"--config=job.toml"}, "[optimizer]\nnesterov = 1\nlr = \"0.5\"\n[model]\ninit = \"w\"\nskip = \"fc.\"\n");
+  CHECK(options.optimizer.nesterov);
+  CHECK(options.optimizer.lr == 0.5);
+  CHECK(options.model.skip == std::vector<std::string>{"fc."});
+}
+
+TEST_CASE("option --print-completion of train prints a script for each shell", "[command_line]") {
+  for (const char* shell : {"bash", "zsh", "tcsh"}) {
+    const auto script = read({"--print-completion", shell}).leave;
+    REQUIRE(script);
+    CHECK(script->code == 0);
+    CHECK_THAT(script->text, Contains("train") && Contains("batch-size"));
+  }
+  CHECK(refused({"--print-completion=fish"}) ==
+        "train: --print-completion is 'fish'; it takes bash, zsh or tcsh.\n");
 }
 
 TEST_CASE("model and data follow from each other, and the rate from the optimizer", "[command_line]") {

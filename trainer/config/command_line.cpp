@@ -1,17 +1,18 @@
 #include "trainer/config/command_line.h"
 
-#include <CLI/CLI.hpp>
 #include <algorithm>
-#include <list>
-#include <sstream>
 
+#include "launcher/settings/argv_parser.h"
+#include "launcher/settings/config_file.h"
+#include "launcher/settings/help.h"
 #include "rendezvous/base/spelling.h"
-#include "trainer/config/config_file.h"
 #include "trainer/models/model_names.h"
 #include "trainer/models/model_spec.h"
 
 namespace ddprun {
 namespace {
+
+using settings::Setting;
 
 constexpr const char* kDescription =
     "Trains a model over DistributedDataParallel, in this process or in as many as a launcher starts:\n\n"
@@ -34,119 +35,59 @@ constexpr const char* kFooter =
     "command\n"
     "line that cannot work, 1 for everything else.";
 
-const char* title_of(const std::string& section) {
-  static const std::map<std::string, const char*> kTitles{
-      {"training", "Training"},          {"data", "Data"},         {"model", "Model"},
-      {"optimizer", "Optimizer"},        {"schedule", "Schedule"}, {"snapshot", "Snapshots"},
-      {"evaluation", "Evaluation"},      {"logging", "Logging"},   {"machine", "Machine"},
-      {"group", "Ranks started by hand"}};
-  return kTitles.at(section);
+std::string help_text() {
+  const settings::Table& table = setting_table();
+  std::string text = std::string(kDescription) + "\nusage: train [total_epochs] [save_every] [options]\n";
+  for (const settings::Group* group : table.groups)
+    text += std::string("\n") + group->title + ":\n" + settings::help_entries(table, *group);
+  return text + kFooter;
 }
 
-std::string help_of(const SettingRow& row) {
-  const std::string standard = text_of(row, Options{});
-  const bool shown = *row.value && !standard.empty() && standard != "-1";
-  return std::string(row.help) + (shown ? " [" + standard + "]" : "");
+// --help, --print-completion: what to print instead of training.
+std::optional<Leave> answer(const std::vector<Setting>& given) {
+  const settings::Table& table = setting_table();
+  if (in_force(given, option(table, "help"))) return Leave{0, help_text()};
+  const Setting* shell = in_force(given, option(table, "print-completion"));
+  const std::string script = shell ? settings::completion(table, shell->text) : "";
+  return script.empty() ? std::nullopt : std::optional(Leave{0, script});
 }
 
-// What the words say, before any value is read.
-struct Words {
-  std::list<std::pair<const SettingRow*, std::vector<std::string>>> texts;
-  std::vector<std::string> sets;
-  std::string config;
-  bool print_config = false;
-};
-
-void add_row(CLI::App& app, const SettingRow& row, Words& words) {
-  const std::string name = row.flag, section = std::string(row.key).substr(0, std::string(row.key).find('.'));
-  if (name.empty()) return;
-  auto& [at, texts] = words.texts.emplace_back(&row, std::vector<std::string>{});
-  auto* option =
-      *row.value ? app.add_option(name, texts, help_of(row))->expected(1) : app.add_flag(name, texts, help_of(row));
-  option->type_name(row.value)->allow_extra_args(false);
-  if (!name.starts_with("--")) return;
-  option->group(title_of(section));
-  option->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);  // one that is given twice is told of by its name
-}
-
-// A demonstration's name stands where a number of epochs does.
-std::string did_you_mean_tour(const Setting& setting) {
-  return setting.origin == "total_epochs" && distance(setting.text, "tour") <= 2 ? " Did you mean 'tour'?" : "";
-}
-
-// Of what nothing was expected of.
-std::string unknown_word(const std::string& word) {
-  if (!word.starts_with("-")) return "there is nothing that the word '" + visible(word) + "' could mean.";
-  const std::string name = word.substr(0, word.find('=')), none = "there is no option " + visible(name) + ".";
-  const std::string as_key = "." + with_underscores(name.substr(std::min<std::size_t>(2, name.size())));
-  std::vector<std::string> flags;
-  for (const SettingRow& row : setting_rows()) {
-    if (std::string(row.flag).starts_with("--")) flags.emplace_back(row.flag);
-    if (std::string(row.key).ends_with(as_key)) return none + " Did you mean --set " + row.key + "=" + row.value + "?";
-  }
-  return none + did_you_mean(name, flags);
-}
-
-std::optional<Leave> parse(CLI::App& app, std::vector<std::string> arguments) {
-  std::reverse(arguments.begin(), arguments.end());  // CLI11 takes a vector from its end
-  try {
-    app.parse(arguments);
-    return {};
-  } catch (const CLI::ParseError& error) {
-    std::ostringstream out, err;
-    if (app.exit(error, out, err) == 0) return Leave{0, out.str()};
-    const auto rest = app.remaining();
-    const std::string why = !rest.empty() ? unknown_word(rest.front()) : std::string(error.what()) + ".";
-    return Leave{2, "train: " + why + (why.ends_with("?") ? "" : " `train --help` lists what there is.") + "\n"};
-  }
-}
-
-void read_sets(const Words& words, std::vector<Setting>& given, std::vector<std::string>& mistakes) {
-  for (const std::string& word : words.sets) {
-    const std::size_t equals = word.find('=');
-    const std::string key = word.substr(0, equals);
-    const SettingRow* row = find_setting(key);
-    if (equals == std::string::npos)
-      mistakes.push_back("--set " + word + " has no value: write --set " + word + "=VALUE.");
-    else if (!row)
-      mistakes.push_back("--set " + key + ": there is no setting " + key + "." + unknown_setting(key));
-    else
-      given.push_back({row, word.substr(equals + 1), "--set " + key});
-  }
-}
-
-// Of the command line; its options have no order among each other, so a value can be given once.
-void read_words(const Words& words, std::vector<Setting>& given, std::vector<std::string>& mistakes) {
-  const std::size_t from = given.size();
-  for (const auto& [row, texts] : words.texts)
-    for (const std::string& text : texts) given.push_back({row, text, row->flag});
-  read_sets(words, given, mistakes);
-  for (std::size_t i = from; i < given.size(); ++i)
-    for (std::size_t j = from; j < i; ++j)
-      if (given[j].row == given[i].row)
+// The options of a command line have no order among each other, so a value can be given once.
+void find_twice(const std::vector<Setting>& typed, std::vector<std::string>& mistakes) {
+  for (auto one = typed.begin(); one != typed.end(); ++one)
+    for (auto other = typed.begin(); other != one; ++other)
+      if (other->option == one->option)
         mistakes.push_back(
-            given[i].origin +
-            (given[i].origin == given[j].origin ? " is given twice" : " and " + given[j].origin + " are one value") +
+            one->place + (one->place == other->place ? " is given twice" : " and " + other->place + " are one value") +
             ": leave out one of them.");
 }
 
-// A later value replaces an earlier one, also where that cannot be: a file may hold ???.
-std::vector<Setting> in_force(const std::vector<Setting>& given) {
-  std::vector<Setting> last;
-  for (auto one = given.rbegin(); one != given.rend(); ++one)
-    if (std::none_of(last.begin(), last.end(), [&](const Setting& later) { return later.row == one->row; }))
-      last.insert(last.begin(), *one);
-  return last;
+void read_file(const Setting& named, const ReadFile& read_file, std::vector<Setting>& given,
+               std::vector<std::string>& mistakes) try {
+  settings::ConfigFile file = settings::read_config_file(setting_table(), named.text, read_file(named.text));
+  given.insert(given.begin(), file.settings.begin(), file.settings.end());
+  mistakes.insert(mistakes.end(), file.mistakes.begin(), file.mistakes.end());
+} catch (const std::exception& error) {
+  mistakes.push_back("cannot read the configuration " + named.text + ": " + error.what() +
+                     ". Name a TOML file, such as `train --print-config` prints.");
+}
+
+// A demonstration's name stands where a number of epochs does.
+std::string did_you_mean_tour(const std::vector<Setting>& given) {
+  const Setting* epochs = in_force(given, *find_key(setting_table(), "training.epochs"));
+  const bool word = epochs && epochs->option->positional && epochs->place == epochs->option->name;
+  return word && distance(epochs->text, "tour") <= 2 ? " Did you mean 'tour'?" : "";
 }
 
 Leave refusal(const std::vector<std::string>& sentences) {
   std::string text;
-  for (const std::string& sentence : sentences) text += "train: " + sentence + "\n";
+  for (const std::string& sentence : sentences) text += "train: " + visible(sentence) + "\n";
   return {2, text};
 }
 
 bool is_given(const std::vector<Setting>& given, const std::string& key) {
-  return std::any_of(given.begin(), given.end(), [&](const Setting& one) { return one.row->key == key; });
+  return std::any_of(given.begin(), given.end(),
+                     [&](const Setting& one) { return std::string_view(one.option->key) == key; });
 }
 
 void choose_model_and_data(Options& o) {
@@ -198,45 +139,33 @@ void find_without_effect(const Options& options, const std::vector<Setting>& giv
                          std::vector<std::string>& problems) {
   for (const Setting& one : given)
     for (const Effect& effect : effects())
-      if (one.origin.starts_with("--") && !effect.in(options) &&
-          std::find(effect.keys.begin(), effect.keys.end(), one.row->key) != effect.keys.end())
-        problems.push_back(one.origin + " is for " + effect.of + " only: leave it out.");
+      if (one.origin == settings::Origin::command_line && !effect.in(options) &&
+          std::find(effect.keys.begin(), effect.keys.end(), one.option->key) != effect.keys.end())
+        problems.push_back(one.place + " is for " + effect.of + " only: leave it out.");
 }
 
 }  // namespace
 
-CommandLine read_command_line(std::vector<std::string> arguments, const ReadFile& read_file) {
+CommandLine read_command_line(std::vector<std::string> arguments, const ReadFile& read) {
   CommandLine result;
-  CLI::App app(kDescription, "train");
-  app.footer(kFooter);
-  Words words;
-  for (const SettingRow& row : setting_rows()) add_row(app, row, words);
-  app.add_option("--config", words.config, "TOML file with any of these values")->type_name("FILE");
-  app.add_option("--set", words.sets, "One value by its name in a file: --set optimizer.lr=0.1")
-      ->type_name("KEY=VALUE")
-      ->expected(1)
-      ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
-  app.add_flag("--print-config", words.print_config, "Print every value in force, and where it came from, and leave");
-  if ((result.leave = parse(app, std::move(arguments)))) return result;
-
-  std::vector<std::string> mistakes;
-  if (app.count("--config") > 0) try {
-      ConfigFile file = read_config_file(words.config, read_file(words.config));
-      result.given = std::move(file.settings);
-      mistakes = std::move(file.mistakes);
-    } catch (const std::exception& error) {
-      mistakes.push_back("cannot read the configuration " + words.config + ": " + error.what() +
-                         ". Name a TOML file, such as `train --print-config` prints.");
-    }
-  read_words(words, result.given, mistakes);
-  result.given = in_force(result.given);
-  for (const Setting& setting : result.given)
-    if (const auto why = apply(setting, result.options)) mistakes.push_back(*why + did_you_mean_tour(setting));
+  const settings::Table& table = setting_table();
+  settings::ParseResult typed = settings::parse_arguments(table, std::move(arguments));
+  if ((result.leave = answer(typed.settings))) return result;
+  settings::expand_sets(table, typed);
+  std::vector<std::string> mistakes = std::move(typed.mistakes);
+  find_twice(typed.settings, mistakes);
+  result.given = typed.settings;
+  if (const Setting* named = in_force(typed.settings, option(table, "config")))
+    read_file(*named, read, result.given, mistakes);
+  for (std::string& mistake : settings::apply(table, result.given, &result.options)) {
+    if (mistake.starts_with("total_epochs ")) mistake += did_you_mean_tour(result.given);
+    mistakes.push_back(std::move(mistake));
+  }
   if (mistakes.empty()) mistakes = settle(result.options, result.given);
   if (!mistakes.empty())
     result.leave = refusal(mistakes);
-  else if (words.print_config)
-    result.leave = Leave{0, print_config(result.options, result.given)};
+  else if (in_force(result.given, option(table, "print-config")))
+    result.leave = Leave{0, settings::print_settings(table, result.given, &result.options)};
   return result;
 }
 

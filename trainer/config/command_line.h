@@ -17,7 +17,7 @@ struct Leave {
 
 struct CommandLine {
   Options options;
-  std::vector<Setting> given;  // a later one wins: file, command line
+  std::vector<settings::Setting> given;  // those in force
   std::optional<Leave> leave;
 };
 
@@ -29,6 +29,6 @@ CommandLine read_command_line(std::vector<std::string> arguments, const ReadFile
 
 // What does not fit together, and what follows from something else: a model without data, data without a model, the
 // learning rate that goes with an optimizer. Sentences.
-std::vector<std::string> settle(Options& options, const std::vector<Setting>& given);
+std::vector<std::string> settle(Options& options, const std::vector<settings::Setting>& given);
 
 }  // namespace ddprun

@@ -1,123 +1,299 @@
+// The table of what can be set for `train`, section by section as in a configuration file.
 #include "trainer/config/settings.h"
 
 #include <algorithm>
-#include <charconv>
-#include <cmath>
+#include <array>
 
-#include "rendezvous/base/spelling.h"
-#include "rendezvous/base/toml.h"
+#include "launcher/settings/member.h"
+#include "trainer/data/data_spec.h"
+#include "trainer/models/model_names.h"
 
 namespace ddprun {
 namespace {
 
-// "must be at least 1", as the rest of a sentence.
-std::optional<std::string> out_of_range(const SettingRow& row, double value) {
-  if (std::isnan(value)) return "must be a number";
-  if (row.above_min ? !(value > row.min) : !(value >= row.min))
-    return std::string("must be ") + (row.above_min ? "above " : "at least ") + toml_number(row.min);
-  if (!(value <= row.max)) return "must be at most " + toml_number(row.max);
-  return {};
+using namespace settings;
+
+constexpr double kIndexMax = 2147483647;
+constexpr double kSeedMax = 9223372036854774784.;  // a TOML file's numbers end at 2^63
+
+constexpr Group kTraining{"training", "Training"};
+constexpr Group kData{"data", "Data"};
+constexpr Group kModel{"model", "Model"};
+constexpr Group kOptimizer{"optimizer", "Optimizer"};
+constexpr Group kSchedule{"schedule", "Schedule"};
+constexpr Group kSnapshot{"snapshot", "Snapshots"};
+constexpr Group kEvaluation{"evaluation", "Evaluation"};
+constexpr Group kLogging{"logging", "Logging"};
+constexpr Group kMachine{"machine", "Machine"};
+constexpr Group kGroup{"group", "Ranks started by hand"};
+constexpr Group kItself{"train", "Settings, help", Group::actions};
+constexpr const Group* kGroups[] = {&kTraining,   &kData,    &kModel,   &kOptimizer, &kSchedule, &kSnapshot,
+                                    &kEvaluation, &kLogging, &kMachine, &kGroup,     &kItself};
+
+// An empty one: what goes with the data, or with the model.
+const char* model_choices() {
+  static const std::string kNames = [] {
+    std::string names;
+    for (const ModelName& model : model_names()) names += std::string("|") + model.name;
+    return names;
+  }();
+  return kNames.c_str();
 }
 
-template <class Number>
-std::optional<std::string> read_number(const SettingRow& row, const std::string& text, Number* to) {
-  Number value{};
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  const bool whole = std::is_integral_v<Number>;
-  if (error == std::errc::result_out_of_range) return "but that is too large";
-  if (error != std::errc() || end != text.data() + text.size())
-    return whole ? "takes a whole number" : "takes a number";
-  if (const auto why = out_of_range(row, static_cast<double>(value))) return "but " + *why;
-  *to = value;
-  return {};
+const char* dataset_choices() {
+  static const std::string kNames = [] {
+    std::string names;
+    for (const char* name : kDatasetNames) names += std::string("|") + name;
+    return names;
+  }();
+  return kNames.c_str();
 }
 
-std::optional<std::string> read_choice(const SettingRow& row, const std::string& text, std::string* to) {
-  if (!row.choices.empty() && std::find(row.choices.begin(), row.choices.end(), text) == row.choices.end()) {
-    std::vector<std::string> words;
-    std::copy_if(row.choices.begin(), row.choices.end(), std::back_inserter(words),
-                 [](const std::string& word) { return !word.empty(); });
-    const std::string near = nearest(text, words);
-    return "takes " + listed(words) + (near.empty() ? "" : "; did you mean " + near + "?");
-  }
-  *to = text;
-  return {};
+struct More {
+  const char* choices = "";
+  bool positional = false;
+  double min = -kNoLimit, max = kNoLimit;
+  bool above_min = false;
+};
+
+Option row(const char* key, const char* name, const char* value, const char* help, Member member, More more = {}) {
+  const std::string_view section = std::string_view(key).substr(0, std::string_view(key).find('.')), takes = value;
+  return {.name = name,
+          .group = *std::find_if(std::begin(kGroups), std::end(kGroups),
+                                 [&](auto* group) { return group->name == section; }),
+          .value = value,
+          .help = help,
+          .member = member,
+          .key = key,
+          .choices = more.choices,
+          .completes = takes == "FILE"     ? Completes::file
+                       : takes == "FOLDER" ? Completes::folder
+                                           : Completes::nothing,
+          .positional = more.positional,
+          .min = more.min,
+          .max = more.max,
+          .above_min = more.above_min};
 }
 
-// The rest of the sentence "--lr is 'fast' ...".
-std::optional<std::string> read(const SettingRow& row, const std::string& text, Place place) {
-  struct Reader {
-    const SettingRow& row;
-    const std::string& text;
-    std::optional<std::string> operator()(bool* to) const {
-      if (text != "true" && text != "false") return "takes true or false";
-      *to = text == "true";
-      return {};
-    }
-    std::optional<std::string> operator()(std::int64_t* to) const { return read_number(row, text, to); }
-    std::optional<std::string> operator()(std::uint64_t* to) const { return read_number(row, text, to); }
-    std::optional<std::string> operator()(double* to) const { return read_number(row, text, to); }
-    std::optional<std::string> operator()(std::string* to) const { return read_choice(row, text, to); }
-    std::optional<std::string> operator()(std::vector<std::string>* to) const {
-      *to = text.empty() ? std::vector<std::string>{} : split(text, ',');
-      if (std::find(to->begin(), to->end(), "") == to->end()) return {};
-      return "has an empty name between its commas";
-    }
-  };
-  return std::visit(Reader{row, text}, place);
+const auto& rows() {
+  static const auto kRows = std::to_array<Option>({
+      row("training.epochs", "total_epochs", "N", "Epochs the run has in all, those before a resume included",
+          at<&Options::training, &TrainingOptions::epochs>(), {.positional = true, .min = 1, .max = kIndexMax}),
+      row("training.accumulate", "accumulate", "N", "Passes whose gradients are added up for one step",
+          at<&Options::training, &TrainingOptions::accumulate>(), {.min = 1, .max = kIndexMax}),
+      row("training.clip_norm", "clip-norm", "X", "Largest norm of all gradients together; 0: no limit",
+          at<&Options::training, &TrainingOptions::clip_norm>(), {.min = 0}),
+      row("training.clip_value", "clip-value", "X", "Largest value of a gradient; 0: no limit",
+          at<&Options::training, &TrainingOptions::clip_value>(), {.min = 0}),
+      row("training.skip_bad_losses", "skip-bad-losses", "N",
+          "Steps in a row that may be left out because a rank's loss is not finite; 0: the first one ends the run",
+          at<&Options::training, &TrainingOptions::skip_bad_losses>(), {.min = 0, .max = kIndexMax}),
+      row("training.precision", "precision", "TYPE", "float, bf16, or fp16 (with a scaler)",
+          at<&Options::training, &TrainingOptions::precision>(), {.choices = "float|bf16|fp16"}),
+      row("training.init_scale", "", "X", "Of fp16: the scale that the scaler begins with",
+          at<&Options::training, &TrainingOptions::init_scale>(), {.min = 0, .above_min = true}),
+      row("training.seed", "seed", "N", "Decides the first weights, the order of the samples, crops and dropout",
+          at<&Options::training, &TrainingOptions::seed>(), {.min = 0, .max = kSeedMax}),
+      row("training.deterministic", "deterministic", "", "Refuse operations whose results may differ from run to run",
+          at<&Options::training, &TrainingOptions::deterministic>()),
+
+      row("data.name", "dataset", "NAME",
+          "digits (8x8, comes with ddprun), mnist, cifar10, text (one comes with ddprun), synthetic, or toy",
+          at<&Options::data, &DataOptions::name>(), {.choices = dataset_choices()}),
+      row("data.folder", "data", "FOLDER", "Where its files are; by default looked up by the data set's name",
+          at<&Options::data, &DataOptions::folder>()),
+      row("data.batch_size", "batch-size", "N", "Samples per pass on each rank",
+          at<&Options::data, &DataOptions::batch_size>(), {.min = 1, .max = kIndexMax}),
+      row("data.workers", "workers", "N", "Threads of each rank that make batches ahead; 0: none",
+          at<&Options::data, &DataOptions::workers>(), {.min = 0, .max = 256}),
+      row("data.augment", "augment", "", "Crop images at random out of a frame of zeros, and flip them",
+          at<&Options::data, &DataOptions::augment>()),
+      row("data.normalise", "normalise", "", "Subtract the data set's mean, divide by its deviation",
+          at<&Options::data, &DataOptions::normalise>()),
+      row("data.context", "context", "N", "Characters of a sample of text", at<&Options::data, &DataOptions::context>(),
+          {.min = 1, .max = 1e6}),
+      row("data.stride", "", "N", "Characters from one sample of text to the next; 0: a quarter of a sample",
+          at<&Options::data, &DataOptions::stride>(), {.min = 0, .max = kIndexMax}),
+      row("data.samples", "", "N", "Of synthetic: images to train on", at<&Options::data, &DataOptions::samples>(),
+          {.min = 1, .max = kIndexMax}),
+      row("data.channels", "", "N", "Of synthetic: channels of an image", at<&Options::data, &DataOptions::channels>(),
+          {.min = 1, .max = 1024}),
+      row("data.height", "", "N", "Of synthetic: its height", at<&Options::data, &DataOptions::height>(),
+          {.min = 1, .max = 65536}),
+      row("data.width", "", "N", "Of synthetic: its width", at<&Options::data, &DataOptions::width>(),
+          {.min = 1, .max = 65536}),
+      row("data.classes", "", "N", "Of synthetic: classes", at<&Options::data, &DataOptions::classes>(),
+          {.min = 2, .max = 1e6}),
+
+      row("model.name", "model", "NAME", "Model; without it the one that goes with the data",
+          at<&Options::model, &ModelOptions::name>(), {.choices = model_choices()}),
+      row("model.head", "head", "KIND",
+          "small, for images of 32 by 32, or imagenet, torchvision's own (vgg11_bn, resnet18)",
+          at<&Options::model, &ModelOptions::head>(), {.choices = "small|imagenet"}),
+      row("model.width_divisor", "", "N", "Channels of vgg11_bn and resnet18 divided by N",
+          at<&Options::model, &ModelOptions::width_divisor>(), {.min = 1, .max = 64}),
+      row("model.layers", "layers", "N", "Blocks of gpt", at<&Options::model, &ModelOptions::layers>(),
+          {.min = 1, .max = 1000}),
+      row("model.heads", "heads", "N", "Attention heads of each block of gpt",
+          at<&Options::model, &ModelOptions::heads>(), {.min = 1, .max = 1000}),
+      row("model.embedding", "embedding", "N", "Numbers that gpt keeps of each character",
+          at<&Options::model, &ModelOptions::embedding>(), {.min = 1, .max = 65536}),
+      row("model.dropout", "dropout", "P", "Share of gpt's numbers that is left out while training",
+          at<&Options::model, &ModelOptions::dropout>(), {.min = 0, .max = 0.999999}),
+      row("model.sync_batch_norm", "sync-bn", "", "Batch norm over the samples of all ranks (SyncBatchNorm)",
+          at<&Options::model, &ModelOptions::sync_batch_norm>()),
+      row("model.init", "init", "FILE",
+          "Begin with these weights: a state_dict of PyTorch, a safetensors file, or a snapshot",
+          at<&Options::model, &ModelOptions::init>()),
+      row("model.transfer", "transfer", "FILE", "Begin with those weights of FILE that fit, and report the others",
+          at<&Options::model, &ModelOptions::transfer>()),
+      row("model.skip", "skip", "PREFIX",
+          "With --init or --transfer: weights whose names begin so stay as they are drawn",
+          at<&Options::model, &ModelOptions::skip>()),
+      row("model.train_only", "train-only", "PREFIX", "Freeze all weights but those whose names begin so: fc.",
+          at<&Options::model, &ModelOptions::train_only>()),
+
+      row("optimizer.name", "optimizer", "NAME", "sgd, adam or adamw; without it adamw for gpt",
+          at<&Options::optimizer, &OptimizerOptions::name>(), {.choices = "sgd|adam|adamw"}),
+      row("optimizer.lr", "lr", "X", "Learning rate; without it 0.05 for sgd, 0.001 for the others, 0.003 for gpt",
+          at<&Options::optimizer, &OptimizerOptions::lr>(), {.min = 0, .above_min = true}),
+      row("optimizer.momentum", "momentum", "X", "Of sgd", at<&Options::optimizer, &OptimizerOptions::momentum>(),
+          {.min = 0, .max = 0.999999}),
+      row("optimizer.nesterov", "nesterov", "", "Of sgd: Nesterov's momentum",
+          at<&Options::optimizer, &OptimizerOptions::nesterov>()),
+      row("optimizer.weight_decay", "weight-decay", "X", "Pull of all weights towards 0",
+          at<&Options::optimizer, &OptimizerOptions::weight_decay>(), {.min = 0}),
+      row("optimizer.beta1", "", "X", "Of adam and adamw", at<&Options::optimizer, &OptimizerOptions::beta1>(),
+          {.min = 0, .max = 0.999999}),
+      row("optimizer.beta2", "", "X", "Of adam and adamw", at<&Options::optimizer, &OptimizerOptions::beta2>(),
+          {.min = 0, .max = 0.999999}),
+      row("optimizer.eps", "", "X", "Of adam and adamw", at<&Options::optimizer, &OptimizerOptions::eps>(),
+          {.min = 0, .above_min = true}),
+
+      row("schedule.name", "schedule", "NAME", "Of the learning rate: constant, step, cosine, linear or exponential",
+          at<&Options::schedule, &ScheduleOptions::name>(), {.choices = "constant|step|cosine|linear|exponential"}),
+      row("schedule.unit", "schedule-unit", "UNIT", "Whether the schedule counts epochs or steps",
+          at<&Options::schedule, &ScheduleOptions::unit>(), {.choices = "epoch|step"}),
+      row("schedule.warmup", "warmup", "N", "Units in which the rate first rises in a line",
+          at<&Options::schedule, &ScheduleOptions::warmup>(), {.min = 0, .max = kIndexMax}),
+      row("schedule.step_size", "", "N", "Of step: units from one fall of the rate to the next",
+          at<&Options::schedule, &ScheduleOptions::step_size>(), {.min = 1, .max = kIndexMax}),
+      row("schedule.gamma", "", "X", "Of step and exponential: what the rate is multiplied by",
+          at<&Options::schedule, &ScheduleOptions::gamma>(), {.min = 0, .above_min = true}),
+      row("schedule.min_lr", "", "X", "Of cosine and linear: the rate at the end",
+          at<&Options::schedule, &ScheduleOptions::min_lr>(), {.min = 0}),
+
+      row("snapshot.path", "snapshot", "FILE",
+          "File to resume from and to write; those before it stay beside it as snapshot-g1-s120.pt (step 120)",
+          at<&Options::snapshot, &SavingOptions::path>()),
+      row("snapshot.every_epochs", "save_every", "N", "Write the snapshot after every so many epochs",
+          at<&Options::snapshot, &SavingOptions::every_epochs>(), {.positional = true, .min = 1, .max = kIndexMax}),
+      row("snapshot.every_steps", "save-steps", "N", "Write it also after every so many steps; 0: no",
+          at<&Options::snapshot, &SavingOptions::every_steps>(), {.min = 0, .max = kIndexMax}),
+      row("snapshot.keep", "keep", "N", "How many snapshots stay, the newest among them",
+          at<&Options::snapshot, &SavingOptions::keep>(), {.min = 1, .max = kIndexMax}),
+      row("snapshot.fresh", "fresh", "",
+          "Begin anew: an existing snapshot is put aside as FILE.old. A restart by the launcher still resumes what "
+          "this run wrote",
+          at<&Options::snapshot, &SavingOptions::fresh>()),
+      row("snapshot.best", "best", "BY",
+          "Keep also the best one that was evaluated, as snapshot-best.pt: by accuracy, by loss, or none",
+          at<&Options::snapshot, &SavingOptions::best>(), {.choices = "none|accuracy|loss"}),
+      row("snapshot.publish", "publish", "FILE",
+          "Write the weights alone at the end, the best ones with --best: as safetensors where FILE ends so, else as a "
+          "state_dict",
+          at<&Options::snapshot, &SavingOptions::publish>()),
+
+      row("evaluation.every", "evaluate-every", "N",
+          "Look at the test set after every so many epochs, and after the last",
+          at<&Options::evaluation, &EvaluationOptions::every>(), {.min = 1, .max = kIndexMax}),
+      row("evaluation.patience", "patience", "N",
+          "End early after so many evaluations in a row that were no better than the best; 0: never",
+          at<&Options::evaluation, &EvaluationOptions::patience>(), {.min = 0, .max = kIndexMax}),
+      row("evaluation.by", "judge-by", "BY",
+          "What better means to --patience: accuracy or loss; without it accuracy for images, else loss",
+          at<&Options::evaluation, &EvaluationOptions::by>(), {.choices = "|accuracy|loss"}),
+      row("evaluation.predictions", "predictions", "FILE",
+          "Write what the last evaluation saw, a line for each sample of the test set in its order",
+          at<&Options::evaluation, &EvaluationOptions::predictions>()),
+
+      row("logging.every", "log-every", "N", "Print the loss every so many steps, one line each; 0 prints epochs only",
+          at<&Options::logging, &LoggingOptions::every>(), {.min = 0, .max = kIndexMax}),
+      row("logging.metrics", "metrics", "FILE",
+          "A JSON object a line for each epoch, and each step that --log-every names",
+          at<&Options::logging, &LoggingOptions::metrics>()),
+      row("logging.tensorboard", "tensorboard", "FOLDER", "The same as event files for TensorBoard",
+          at<&Options::logging, &LoggingOptions::tensorboard>()),
+      row("logging.result", "result", "FILE", "Rank 0's final numbers as one JSON object, for a script",
+          at<&Options::logging, &LoggingOptions::result>()),
+
+      row("machine.device", "device", "DEVICE",
+          "auto (a GPU per worker where there are GPUs, over NCCL), cpu (over gloo) or cuda",
+          at<&Options::machine, &MachineOptions::device>(), {.choices = "auto|cpu|cuda"}),
+      row("machine.threads", "threads", "N",
+          "CPU threads of each worker; 0: OMP_NUM_THREADS, else 1. Large models want more",
+          at<&Options::machine, &MachineOptions::threads>(), {.min = 0, .max = 4096}),
+
+      row("group.init_method", "init-method", "URL",
+          "Where ranks that were started by hand meet: tcp://HOST:PORT or file:///PATH",
+          at<&Options::group, &GroupOptions::init_method>()),
+      row("group.rank", "rank", "R", "Of a rank that was started by hand", at<&Options::group, &GroupOptions::rank>(),
+          {.min = 0, .max = kIndexMax}),
+      row("group.world_size", "world-size", "W", "How many ranks are started by hand",
+          at<&Options::group, &GroupOptions::world_size>(), {.min = 1, .max = kIndexMax}),
+      row("group.timeout", "timeout", "SECONDS", "For the others to join, and for each collective",
+          at<&Options::group, &GroupOptions::timeout>(), {.min = 1, .max = kIndexMax}),
+      row("group.bucket_mib", "", "X", "MiB of gradients that travel at once; 0: 1 for the first, 25 for the others",
+          at<&Options::group, &GroupOptions::bucket_mib>(), {.min = 0, .max = 65536}),
+
+      {.name = "config",
+       .group = &kItself,
+       .value = "FILE",
+       .help = "TOML file with any of these values",
+       .completes = Completes::file},
+      {.name = "set",
+       .group = &kItself,
+       .value = "KEY=VALUE",
+       .help = "one value by its name in a file: --set optimizer.lr=0.1"},
+      {.name = "print-config",
+       .group = &kItself,
+       .help = "print every value in force, and where it came from, and leave"},
+      {.name = "print-completion",
+       .group = &kItself,
+       .value = "SHELL",
+       .help = "print the completion of train for bash, zsh or tcsh",
+       .member = {check_choice},
+       .choices = "bash|zsh|tcsh"},
+      {.name = "help", .group = &kItself, .help = "print this", .letter = 'h'},
+  });
+  return kRows;
+}
+
+// Another value of these does not make it another run.
+bool is_of_the_way(const std::string& key) {
+  for (const char* section : {"snapshot.", "evaluation.", "logging.", "machine.", "group."})
+    if (key.starts_with(section)) return true;
+  constexpr const char* kKeys[] = {"data.folder", "data.workers", "training.epochs", "training.deterministic"};
+  return std::find(std::begin(kKeys), std::end(kKeys), key) != std::end(kKeys);
 }
 
 }  // namespace
 
-const SettingRow* find_setting(const std::string& key) {
-  const auto& rows = setting_rows();
-  const auto it = std::find_if(rows.begin(), rows.end(), [&](const SettingRow& row) { return row.key == key; });
-  return it == rows.end() ? nullptr : &*it;
+const Table& setting_table() {
+  static const Options kDefaults;
+  static const Table kTable{"train", rows(), kGroups, &kDefaults};
+  return kTable;
 }
 
-std::string unknown_setting(const std::string& key) {
-  std::vector<std::string> keys;
-  const std::string name = key.substr(key.rfind('.') + 1);
-  for (const SettingRow& row : setting_rows()) {
-    const std::string known = row.key;
-    if (known.substr(known.find('.') + 1) == name) return " Did you mean " + known + "?";  // in another section
-    keys.push_back(known);
-  }
-  const std::string near = nearest(key, keys);
-  return near.empty() ? " `train --print-config` lists them all." : " Did you mean " + near + "?";
+std::vector<const Option*> all_settings() {
+  std::vector<const Option*> all;
+  for (const Option& option : setting_table().options)
+    if (in_file(option)) all.push_back(&option);
+  return all;
 }
 
-std::optional<std::string> apply(const Setting& setting, Options& options) {
-  if (setting.text == kMustBeGiven) {
-    const std::string flag = setting.row->flag;
-    const std::string word = flag.starts_with("--") ? flag + " " + setting.row->value + " or "
-                             : flag.empty()         ? ""
-                                                    : "the word " + flag + " or ";
-    return setting.origin + " is ???, a value that must be given: pass " + word + "--set " + setting.row->key +
-           "=VALUE.";
-  }
-  const auto why = read(*setting.row, setting.text, setting.row->place(options));
-  if (!why) return {};
-  const bool number = why->starts_with("but ");
-  return setting.origin + " is " + (number ? setting.text + " " : "'" + visible(setting.text) + "' but ") + *why +
-         (why->ends_with("?") ? "" : ".");
-}
+bool makes_another_run(const Option& option) { return !is_of_the_way(option.key); }
 
-std::string text_of(const SettingRow& row, const Options& options) {
-  Options copy = options;
-  struct Writer {
-    std::string operator()(const bool* value) const { return *value ? "true" : "false"; }
-    std::string operator()(const std::int64_t* value) const { return std::to_string(*value); }
-    std::string operator()(const std::uint64_t* value) const { return std::to_string(*value); }
-    std::string operator()(const double* value) const { return toml_number(*value); }
-    std::string operator()(const std::string* value) const { return *value; }
-    std::string operator()(const std::vector<std::string>* value) const {
-      std::string text;
-      for (const std::string& one : *value) text += (text.empty() ? "" : ",") + one;
-      return text;
-    }
-  };
-  return std::visit(Writer{}, row.place(copy));
-}
+std::string text_of(const Option& option, const Options& options) { return option.member.get(&options, option); }
 
 }  // namespace ddprun

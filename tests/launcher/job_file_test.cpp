@@ -1,25 +1,25 @@
-#include "launcher/config_file.h"
+#include "launcher/job_file.h"
 
 #include "launcher/options.h"
 #include "tests/support/catch.h"
 
 using namespace ddprun;
+using namespace ddprun::launcher;
 
 namespace {
 
-ConfigFile file(const std::string& text) { return read_config_file("job.toml", text); }
+JobFile file(const std::string& text) { return read_job_file("job.toml", text); }
 
-std::string text_of(const ConfigFile& read, const std::string& name) {
-  for (const Setting& setting : read.settings)
-    if (setting.option == &option(name)) return setting.text;
+std::string text_of(const JobFile& read, const std::string& name) {
+  for (const settings::Setting& setting : read.settings)
+    if (setting.option == &option(name.c_str())) return setting.text;
   return "(not set)";
 }
 
 }  // namespace
 
 TEST_CASE("a file's keys are the options, with dashes or underscores", "[config_file]") {
-  const ConfigFile read =
-      file("nproc-per-node = 4\nmax_restarts = 2\nstandalone = true\nstop-grace = 2.5\nrole = 'a'\n");
+  const JobFile read = file("nproc-per-node = 4\nmax_restarts = 2\nstandalone = true\nstop-grace = 2.5\nrole = 'a'\n");
   CHECK(read.mistakes.empty());
   CHECK(text_of(read, "nproc-per-node") == "4");
   CHECK(text_of(read, "max-restarts") == "2");
@@ -30,7 +30,7 @@ TEST_CASE("a file's keys are the options, with dashes or underscores", "[config_
 }
 
 TEST_CASE("an array in a file is a list, and a comma in a filter stays one", "[config_file]") {
-  const ConfigFile read = file(
+  const JobFile read = file(
       "local-ranks-filter = [0, '2-3']\nduplicate-stdout-filters = ['a,b', 'c']\n"
       "signals-to-handle = ['SIGTERM']\n");
   CHECK(read.mistakes.empty());
@@ -40,7 +40,7 @@ TEST_CASE("an array in a file is a list, and a comma in a filter stays one", "[c
 }
 
 TEST_CASE("a file may name the program and variables for the workers", "[config_file]") {
-  const ConfigFile read = file("program = ['train', '--lr', '1']\n[env]\nNCCL_DEBUG = 'INFO'\nOMP_NUM_THREADS = 4\n");
+  const JobFile read = file("program = ['train', '--lr', '1']\n[env]\nNCCL_DEBUG = 'INFO'\nOMP_NUM_THREADS = 4\n");
   CHECK(read.mistakes.empty());
   CHECK(read.program == std::vector<std::string>{"train", "--lr", "1"});
   CHECK(read.program_place == "job.toml:1");
@@ -49,7 +49,7 @@ TEST_CASE("a file may name the program and variables for the workers", "[config_
 }
 
 TEST_CASE("mistakes in a file come in the order of its lines", "[config_file]") {
-  const ConfigFile read = file("zzz = 1\nrole = []\naaa = 1\n");
+  const JobFile read = file("zzz = 1\nrole = []\naaa = 1\n");
   REQUIRE(read.mistakes.size() == 3);
   CHECK(read.mistakes[0].starts_with("job.toml:1: there is no key zzz"));
   CHECK(read.mistakes[1].starts_with("job.toml:2: role is an array"));
@@ -60,7 +60,7 @@ TEST_CASE("a key of 200,000 parts in a file is told, never a crash", "[config_fi
   std::string key = "a";
   for (int i = 1; i < 200'000; ++i) key += ".a";
   for (const std::string& text : {key + " = 1", "[" + key + "]\nb = 1", "x = {" + key + " = 1}", key}) {
-    const ConfigFile read = file("role = 'b'\n" + text + "\n");
+    const JobFile read = file("role = 'b'\n" + text + "\n");
     REQUIRE(read.mistakes.size() == 1);
     CHECK(read.mistakes[0].starts_with("job.toml:2: "));
     CHECK(read.mistakes[0].find("a key has more than 8 parts") != std::string::npos);

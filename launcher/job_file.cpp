@@ -1,0 +1,81 @@
+#include "launcher/job_file.h"
+
+#include "launcher/options.h"
+#include "launcher/settings/config_file.h"
+
+namespace ddprun::launcher {
+namespace {
+
+using settings::FileNotes;
+
+// What ddprun tells each worker itself, and what a file could only contradict.
+constexpr const char* kOwnVariables[] = {"RANK",
+                                         "LOCAL_RANK",
+                                         "GROUP_RANK",
+                                         "ROLE_RANK",
+                                         "WORLD_SIZE",
+                                         "LOCAL_WORLD_SIZE",
+                                         "ROLE_NAME",
+                                         "GROUP_WORLD_SIZE",
+                                         "MASTER_ADDR",
+                                         "MASTER_PORT",
+                                         "ROLE_WORLD_SIZE",
+                                         "TORCHELASTIC_RESTART_COUNT",
+                                         "TORCHELASTIC_MAX_RESTARTS",
+                                         "TORCHELASTIC_RUN_ID",
+                                         "TORCHELASTIC_USE_AGENT_STORE",
+                                         "TORCHELASTIC_ERROR_FILE"};
+
+std::string bad_program(const toml::node& node) {
+  return "program holds " + what_it_is(node) + R"(; it takes texts: program = ["train", "--lr", "1"].)";
+}
+
+void read_program(const toml::node& node, JobFile& file, FileNotes& notes) {
+  const toml::array* words = node.as_array();
+  if (node.is_string()) file.program = {node.as_string()->get()};
+  if (words)
+    for (const toml::node& word : *words) {
+      if (!word.is_string()) return notes.add(word, bad_program(word));
+      file.program.push_back(word.as_string()->get());
+    }
+  if (!words && !node.is_string()) return notes.add(node, bad_program(node));
+  file.program_place = notes.place(node);
+}
+
+void read_variable(const std::string& name, const toml::node& value, JobFile& file, FileNotes& notes) {
+  const auto text = settings::scalar(value, false);
+  if (name.empty() || name.find('=') != std::string::npos)
+    return notes.add(value, "'" + name + "' cannot be the name of a variable.");
+  if (!text) return notes.add(value, name + " is " + what_it_is(value) + "; a variable is a text or a number.");
+  for (const char* own : kOwnVariables)
+    if (name == own || name.starts_with("DDPRUN_"))
+      return notes.add(value, name + " is what ddprun tells each worker itself: leave it out.");
+  file.env.emplace(name, *text);
+}
+
+void read_env(const toml::node& node, JobFile& file, FileNotes& notes) {
+  const toml::table* table = node.as_table();
+  if (!table)
+    return notes.add(node, "env is " + what_it_is(node) + "; it is a table: [env], and NAME = \"value\" below.");
+  for (const auto& [key, value] : *table) read_variable(std::string(key.str()), value, file, notes);
+}
+
+}  // namespace
+
+JobFile read_job_file(const std::string& name, const std::string& text) {
+  JobFile file;
+  auto options_read = settings::read_config_file(
+      options(), name, text, [&](const std::string& key, const toml::node& node, FileNotes& notes) {
+        if (key == "program") return read_program(node, file, notes), true;
+        if (key == "env") return read_env(node, file, notes), true;
+        if (key != "arguments" && key != "args" && key != "command") return false;
+        notes.add(node, "there is no key " + key +
+                            "; the program and its arguments are program = [\"train\", \"--lr\", \"1\"].");
+        return true;
+      });
+  file.settings = std::move(options_read.settings);
+  file.mistakes = std::move(options_read.mistakes);
+  return file;
+}
+
+}  // namespace ddprun::launcher

@@ -1,0 +1,29 @@
+// A job's file: the options (settings/config_file.h), the program where the command line names none, and variables.
+//
+//   nproc-per-node = 4
+//   program = ["train", "--lr", "0.1"]
+//   [env]                                      # further variables for the workers
+//   NCCL_DEBUG = "INFO"
+//
+// Pure: the text comes in, settings and sentences go out.
+#pragma once
+#include <map>
+#include <string>
+#include <vector>
+
+#include "launcher/settings/option.h"
+
+namespace ddprun::launcher {
+
+struct JobFile {
+  std::vector<settings::Setting> settings;
+  std::vector<std::string> program;
+  std::string program_place;  // "job.toml:3"
+  std::map<std::string, std::string> env;
+  std::vector<std::string> mistakes;
+};
+
+// `name` is the file's, for "job.toml:3: ...".
+JobFile read_job_file(const std::string& name, const std::string& text);
+
+}  // namespace ddprun::launcher

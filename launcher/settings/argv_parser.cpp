@@ -1,0 +1,303 @@
+#include "launcher/settings/argv_parser.h"
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <optional>
+
+#include "rendezvous/base/error.h"
+#include "rendezvous/base/spelling.h"
+
+namespace ddprun::settings {
+namespace {
+
+using Arguments = std::vector<std::string>;
+
+std::string name_part(const std::string& word) { return word.substr(0, word.find('=')); }
+bool is_long(const std::string& word) { return word.starts_with("--") && word.size() > 2; }
+bool is_letters(const std::string& word) { return word.size() > 1 && word[0] == '-' && word[1] != '-'; }
+bool looks_like_option(const std::string& word) { return word.size() > 1 && word[0] == '-' && word != "--"; }
+
+std::string without_dashes(const std::string& word) {
+  return word.substr(std::min(word.find_first_not_of('-'), word.size()));
+}
+
+// "--max-restarts,--max_restarts"; a letter; the name of a word without dashes.
+std::string spellings(const Option& option) {
+  if (option.positional) return option.name;
+  std::string all;
+  for (const std::string name : {option.name, option.alias}) {
+    if (name.empty()) continue;
+    all += (all.empty() ? "--" : ",--") + name;
+    if (const std::string other = with_underscores(name); other != name) all += ",--" + other;
+  }
+  return option.letter ? all + ",-" + option.letter : all;
+}
+
+// CLI11 with the names of the table.
+class Parser {
+ public:
+  enum class Stuck { nowhere, at_missing_value, at_word };
+  struct Outcome {
+    Stuck stuck = Stuck::nowhere;
+    std::size_t word = 0;  // where it is stuck; else how many words are ours
+  };
+
+  explicit Parser(const Table& table) : table_(table) {
+    app_.set_help_flag();
+    app_.allow_extras();
+    if (table.runs_a_program) app_.prefix_command();
+    for (const Option& option : table.options) typed_.push_back(*option.name ? add(option) : nullptr);
+  }
+
+  Outcome parse(const Arguments& words) {
+    try {
+      app_.parse(Arguments(words.rbegin(), words.rend()));  // CLI11 takes them from the back
+    } catch (const CLI::ParseError&) {
+      return {Stuck::at_missing_value};
+    }
+    const Arguments rest = app_.remaining();
+    if (rest.empty() || (table_.runs_a_program && !looks_like_option(rest.front())))
+      return {Stuck::nowhere, words.size() - rest.size()};
+    return {Stuck::at_word, position(words, rest.front())};
+  }
+
+  // The values of an option of the table, in the order of the words.
+  CLI::results_t values(std::size_t option) const {
+    return typed_[option] ? typed_[option]->results() : CLI::results_t();
+  }
+
+ private:
+  // Of -mx CLI11 took the m and leaves -x, of -m-x it leaves --x.
+  static std::size_t position(const Arguments& words, const std::string& unknown) {
+    auto found = std::find(words.begin(), words.end(), unknown);
+    if (found == words.end())
+      found = std::find_if(words.begin(), words.end(), [&](const std::string& word) {
+        return is_letters(word) && word.ends_with(unknown.substr(1));
+      });
+    check(found != words.end(), "that what the parser leaves is one of the words");
+    return static_cast<std::size_t>(found - words.begin());
+  }
+
+  CLI::Option* add(const Option& option) {
+    const std::string names = spellings(option);
+    CLI::Option* added = option.flag() ? app_.add_flag(names) : app_.add_option(names);
+    if (option.value_optional) added->expected(0, 1);
+    return added->multi_option_policy(CLI::MultiOptionPolicy::TakeAll)->allow_extra_args(false);
+  }
+
+  const Table& table_;
+  CLI::App app_;
+  std::vector<CLI::Option*> typed_;  // by place in the table; null: not for the command line
+};
+
+// What a word names, as CLI11 sees it.
+class Names {
+ public:
+  explicit Names(const Table& table) : table_(table) {}
+
+  const Option* of_letter(char letter) const {
+    for (const Option& option : table_.options)
+      if (option.letter && option.letter == letter) return &option;
+    return nullptr;
+  }
+  const Option* of_word(const std::string& word) const {
+    if (is_long(word)) return find_option(table_, name_part(word).substr(2));
+    return is_letters(word) ? of_letter(word[1]) : nullptr;
+  }
+  // -master-port=1 would be the letter m and more letters.
+  const Option* with_one_dash(const std::string& word) const {
+    return is_letters(word) && word.size() > 3 ? find_option(table_, name_part(word).substr(1)) : nullptr;
+  }
+  const Table& table() const { return table_; }
+
+ private:
+  const Table& table_;
+};
+
+std::string value_missing(const Option& option, const std::string& as) {
+  const bool letter = as.size() == 2;
+  return as + " needs a value: " + as + (letter ? " " : "=") + option.value + ".";
+}
+
+std::string unknown(const Names& names, const std::string& word) {
+  const std::string as = name_part(word);
+  const Option* near = nearest_option(names.table(), without_dashes(as));
+  if (!near) return "There is no option " + as + "; " + names.table().program + " --help lists them.";
+  const bool by_key = near->positional || !*near->name;
+  return "There is no option " + as + ". Did you mean --" +
+         (by_key ? std::string("set ") + near->key + "=" + near->value : near->name) + "?";
+}
+
+std::string ambiguous(const std::string& word, const std::vector<const Option*>& options) {
+  std::vector<std::string> names;
+  for (const Option* option : options) names.push_back(std::string("--") + option->name);
+  return name_part(word) + " may be " + listed(names) + ": write more of it.";
+}
+
+// Mends the words one by one until CLI11 understands them all: completes a name that was abbreviated; notes and takes
+// out what cannot be.
+class Corrector {
+ public:
+  Corrector(const Names& names, Arguments& words, Arguments& mistakes)
+      : names_(names), words_(words), mistakes_(mistakes) {}
+
+  // Was anything changed, so that it is worth parsing again?
+  bool correct(const Parser::Outcome& outcome) {
+    if (outcome.stuck == Parser::Stuck::at_missing_value) return drop_last();
+    return outcome.stuck == Parser::Stuck::at_word ? correct_unknown(outcome.word) : correct_ours(outcome.word);
+  }
+
+ private:
+  bool drop_last() {
+    const std::string& word = words_.back();
+    const Option* option = is_letters(word) ? names_.of_letter(word.back()) : names_.of_word(word);
+    const std::string as = is_letters(word) ? std::string("-") + word.back() : word;
+    mistakes_.push_back(option ? value_missing(*option, as) : as + " needs a value.");
+    words_.pop_back();
+    return true;
+  }
+
+  // What CLI11 took, but not as it was meant: --role= (it takes the next word for the value), and -role.
+  bool correct_ours(std::size_t ours) {
+    for (std::size_t i = 0; i < ours && words_[i] != "--"; ++i) {
+      std::string& word = words_[i];
+      if (const Option* meant = names_.with_one_dash(word)) return drop_one_dash(i, *meant);
+      const Option* option = names_.of_word(word);
+      if (!option || option->flag() || !is_long(word)) continue;
+      if (word.find('=') + 1 == word.size()) {
+        word.pop_back();
+        words_.insert(words_.begin() + static_cast<std::ptrdiff_t>(i) + 1, "");
+        return true;
+      }
+      if (word.find('=') == std::string::npos) ++i;  // its value
+    }
+    return false;
+  }
+
+  bool correct_unknown(std::size_t at) {
+    std::string& word = words_[at];
+    const std::string name = name_part(word);
+    if (!looks_like_option(word))
+      return drop(at,
+                  "There is nothing that the word '" + word + "' could mean; " + names_.table().program +
+                      " --help lists what there is.",
+                  nullptr);
+    if (const Option* meant = names_.with_one_dash(word)) return drop_one_dash(at, *meant);
+    if (!is_long(word)) return drop_letters(at);
+    const auto options = name == "--" ? std::vector<const Option*>() : abbreviated(names_.table(), name.substr(2));
+    if (options.empty()) return drop(at, unknown(names_, word), nearest_option(names_.table(), name.substr(2)));
+    if (options.size() > 1) return drop(at, ambiguous(word, options), options.front());
+    word = std::string("--") + options.front()->name + word.substr(name.size());
+    return true;
+  }
+
+  bool drop_one_dash(std::size_t at, const Option& meant) {
+    return drop(
+        at, "There is no option " + name_part(words_[at]) + "; long ones begin with two dashes: --" + meant.name + ".",
+        &meant);
+  }
+
+  // -vx: CLI11 took the v.
+  bool drop_letters(std::size_t at) {
+    const std::string word = words_[at];
+    const auto letter = std::find_if(word.begin() + 1, word.end(), [&](char c) { return !names_.of_letter(c); });
+    const bool mixed = letter != word.end() && letter != word.begin() + 1;
+    return drop(at, unknown(names_, mixed ? std::string("-") + *letter : word),
+                nearest_option(names_.table(), name_part(word).substr(1)));
+  }
+
+  // Is the word behind this one its value rather than the program? No program is called 3.
+  bool value_follows(std::size_t at, const Option* meant) const {
+    if (words_[at].find('=') != std::string::npos || at + 2 >= words_.size()) return false;
+    const std::string& next = words_[at + 1];
+    return meant ? !meant->flag() && !next.starts_with("-") : next.find_first_not_of("0123456789") == std::string::npos;
+  }
+
+  // Takes a word out, and the value behind it if it was meant to be an option that takes one.
+  bool drop(std::size_t at, const std::string& mistake, const Option* meant) {
+    mistakes_.push_back(mistake);
+    const bool with_value = looks_like_option(words_[at]) && value_follows(at, meant);
+    const auto first = words_.begin() + static_cast<std::ptrdiff_t>(at);
+    words_.erase(first, first + (with_value ? 2 : 1));
+    return true;
+  }
+
+  const Names& names_;
+  Arguments& words_;
+  Arguments& mistakes_;
+};
+
+// The words by which an option was typed, their values included where those hang on them.
+Arguments typed_words(const Names& names, const Option& option, const Arguments& words, std::size_t ours) {
+  Arguments typed;
+  for (std::size_t i = 0; i < ours && words[i] != "--"; ++i) {
+    const Option* named = names.of_word(words[i]);
+    if (named == &option) typed.push_back(words[i]);
+    if (named && !named->flag() && is_long(words[i]) && words[i].find('=') == std::string::npos) ++i;  // its value
+  }
+  return typed;
+}
+
+// An option where a value should stand: the value was forgotten.
+bool is_option(const Names& names, const std::string& value) {
+  return value == "--" || (is_long(value) && names.of_word(value));
+}
+
+// What was typed of one option.
+void read_option(const Names& names, const Option& option, const Arguments& values, const Arguments& typed,
+                 ParseResult& result) {
+  for (std::size_t i = 0; i < values.size(); ++i) {
+    // One of several letters is in no word of its own.
+    const std::string word = option.positional               ? option.name
+                             : typed.size() == values.size() ? typed[i]
+                                                             : std::string("--") + option.name;
+    const std::string as = is_letters(word) ? word.substr(0, 2) : name_part(word);
+    std::string value = values[i];
+    if (as.size() == 2 && value.starts_with('=')) value.erase(0, 1);  // -r=3, as Python's argparse reads it
+    if (!option.flag() && word == as && is_option(names, value))
+      result.mistakes.push_back(value_missing(option, as));
+    else
+      result.settings.push_back({&option, value, Origin::command_line, as});
+  }
+}
+
+}  // namespace
+
+ParseResult parse_arguments(const Table& table, Arguments words) {
+  ParseResult result;
+  const Names names(table);
+  Parser parser(table);
+  Corrector corrector(names, words, result.mistakes);
+  Parser::Outcome outcome = parser.parse(words);
+  while (corrector.correct(outcome)) outcome = parser.parse(words);
+  const std::size_t ours = outcome.word;
+  result.program.assign(words.begin() + static_cast<std::ptrdiff_t>(ours), words.end());
+  if (!result.program.empty() && result.program.front() == "--") result.program.erase(result.program.begin());
+  for (std::size_t i = 0; i < table.options.size(); ++i)
+    if (const CLI::results_t values = parser.values(i); !values.empty())
+      read_option(names, table.options[i], values, typed_words(names, table.options[i], words, ours), result);
+  return result;
+}
+
+void expand_sets(const Table& table, ParseResult& parsed) {
+  for (Setting& setting : parsed.settings) {
+    if (std::string_view(setting.option->name) != "set") continue;
+    const std::size_t equals = setting.text.find('=');
+    const std::string key = setting.text.substr(0, equals);
+    const Option* meant = find_key(table, key);
+    if (meant && in_file(*meant) && equals != std::string::npos) {
+      setting = {meant, setting.text.substr(equals + 1), Origin::command_line, "--set " + key};
+      continue;
+    }
+    const Option* near = nearest_key(table, key);
+    parsed.mistakes.push_back(equals == std::string::npos
+                                  ? "--set " + setting.text + " has no value: write --set " + setting.text + "=VALUE."
+                                  : "--set " + key + ": there is no key " + key +
+                                        (near ? std::string(". Did you mean ") + near->file_key() + "?"
+                                              : std::string("; ") + table.program + " --print-config lists them."));
+    setting.option = nullptr;
+  }
+  std::erase_if(parsed.settings, [](const Setting& setting) { return !setting.option; });
+}
+
+}  // namespace ddprun::settings

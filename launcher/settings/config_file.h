@@ -1,0 +1,65 @@
+// A configuration file: TOML whose keys are the options', with dashes or underscores, in sections where they have one.
+//
+//   max-restarts = 4
+//   local-ranks-filter = [0, 1]     # a list, for options that take one
+//   [optimizer]
+//   lr = 0.1
+//   momentum = "???"                # must be given with the command line
+//
+// Values are not read here beyond their type. Pure: the text comes in, settings and sentences go out.
+#pragma once
+#include <functional>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "launcher/settings/option.h"
+#include "rendezvous/base/toml.h"
+
+namespace ddprun::settings {
+
+// The mistakes found in a file, in the order of its lines.
+class FileNotes {
+ public:
+  explicit FileNotes(std::string name) : name_(std::move(name)) {}
+
+  std::string place(const toml::node& node) const { return name_ + ":" + std::to_string(line(node)); }
+  void add(const toml::node& node, const std::string& sentence) { add(line(node), sentence); }
+  void add(std::uint32_t line, const std::string& sentence);
+  std::vector<std::string> take();  // "job.toml:3: ..."
+
+ private:
+  static std::uint32_t line(const toml::node& node) { return node.source().begin.line; }
+
+  std::string name_;
+  std::vector<std::pair<std::uint32_t, std::string>> notes_;
+};
+
+// What a program's file holds beside its options: true where this key at the top level was read.
+using ReadFurther = std::function<bool(const std::string& key, const toml::node& node, FileNotes& notes)>;
+
+struct ConfigFile {
+  std::vector<Setting> settings;
+  std::vector<std::string> mistakes;
+};
+
+// `name` is the file's, for "job.toml:3: ...".
+ConfigFile read_config_file(const Table& table, const std::string& name, const std::string& text,
+                            const ReadFurther& read_further = {});
+
+// A string, a number or, where asked for, a truth as text.
+std::optional<std::string> scalar(const toml::node& node, bool truth);
+
+// Every value in force, with a comment where it came from, as such a file. `unset` says of an option that nobody set
+// and that has no default why; "not set" where it is empty.
+std::string print_settings(const Table& table, const std::vector<Setting>& settings, const void* config,
+                           const std::function<std::string(const Option&)>& unset = {});
+// A line of it with its comment.
+std::string commented(std::string line, const std::string& comment);
+
+// Texts as a TOML array, and a key.
+std::string toml_array(const std::vector<std::string>& texts);
+std::string toml_key(const std::string& name);
+
+}  // namespace ddprun::settings

@@ -1,0 +1,63 @@
+#include "launcher/settings/environment.h"
+
+#include <algorithm>
+
+#include "rendezvous/base/spelling.h"
+
+namespace ddprun::settings {
+namespace {
+
+using Environment = std::map<std::string, std::string>;
+
+// LOGLEVEL is a level of Python's: only two of them ask for more than usual.
+std::string meaning(const std::string& variable, const std::string& text) {
+  if (variable != "LOGLEVEL") return text;
+  const std::string level = upper_case(text);
+  return level == "INFO" || level == "DEBUG" ? "1" : "";
+}
+
+// Those that are questions or answers of the command line have none.
+bool has_twins(const Option& option) {
+  const std::string_view name = option.name;
+  return option.group->kind != Group::hidden && name != "help" && name != "version" && name != "make-token" &&
+         name != "print-completion";
+}
+
+std::vector<std::string> variables(const Table& table, const Option& option) {
+  std::vector<std::string> names;
+  if (!has_twins(option)) return names;
+  for (const std::string name : {option.name, option.alias})
+    if (!name.empty()) names.push_back(table.environment + upper_case(with_underscores(name)));
+  if (*option.also_in) names.push_back(option.also_in);
+  return names;
+}
+
+std::string typo(const Table& table, const std::string& variable) {
+  std::vector<std::string> known;
+  for (const Option& option : table.options)
+    for (std::string& name : variables(table, option)) known.push_back(std::move(name));
+  if (std::find(known.begin(), known.end(), variable) != known.end()) return {};
+  const std::string near = nearest(variable, known);
+  if (!near.starts_with(table.environment) || distance(variable, near) > 2) return {};
+  return variable + " in the environment is no option. Did you mean " + near + "?";
+}
+
+}  // namespace
+
+Twins read_environment(const Table& table, const Environment& environment) {
+  Twins twins;
+  auto entry = environment.lower_bound(table.environment);
+  for (; entry != environment.end() && entry->first.starts_with(table.environment); ++entry)
+    if (std::string mistake = typo(table, entry->first); !mistake.empty()) twins.mistakes.push_back(std::move(mistake));
+  for (const Option& option : table.options)
+    for (const std::string& name : variables(table, option)) {
+      const auto found = environment.find(name);
+      const std::string text = found == environment.end() ? "" : meaning(name, found->second);
+      if (text.empty()) continue;
+      twins.settings.push_back({&option, text, Origin::environment, name});
+      break;
+    }
+  return twins;
+}
+
+}  // namespace ddprun::settings

@@ -1,0 +1,19 @@
+// The options' twins in the environment: PET_MAX_RESTARTS for --max-restarts. Pure.
+#pragma once
+#include <map>
+#include <string>
+#include <vector>
+
+#include "launcher/settings/option.h"
+
+namespace ddprun::settings {
+
+struct Twins {
+  std::vector<Setting> settings;
+  std::vector<std::string> mistakes;  // a variable that is nearly a twin
+};
+
+// Empty variables set nothing, and those of others that happen to begin like ours are left alone.
+Twins read_environment(const Table& table, const std::map<std::string, std::string>& environment);
+
+}  // namespace ddprun::settings
