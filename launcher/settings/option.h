@@ -38,15 +38,9 @@ enum class Completes { nothing, file, folder };  // where an option has no choic
 
 constexpr double kNoLimit = 1e300;
 
-// With dashes, as a person reads it; each name also works with underscores.
-struct Option {
-  const char* name;  // without the two dashes; "": by a file or --set only
-  const Group* group;
-  const char* value = "";  // how help calls its value; empty: a flag
-  const char* help;        // one line, without the default
-  Member member = {};
-  const char* default_value = "";  // as member.set reads it, where the default struct has another or member.get is none
-  const char* key = "";            // in a file, "optimizer.lr"; empty: the name
+// What few options have.
+struct Further {
+  const char* default_value = "";  // as Member::set reads it, where Member::get is none
   char letter = 0;
   const char* alias = "";    // a second name
   const char* also_in = "";  // a second environment variable
@@ -61,10 +55,25 @@ struct Option {
   const char* more = "";                   // further sentences for the man page
   double min = -kNoLimit, max = kNoLimit;  // of a number
   bool above_min = false;                  // min itself is too small
+};
+
+struct Option : Further {
+  const char* name;  // without the two dashes; each dash is also an underscore; "": by a file or --set only
+  const Group* group;
+  const char* value;  // how help calls its value; empty: a flag
+  const char* help;   // one line, without the default
+  Member member;
+  const char* key = "";  // in a file, "optimizer.lr"; empty: the name
 
   bool flag() const { return !*value; }
   const char* file_key() const { return *key ? key : name; }
 };
+
+// A row of a table.
+constexpr Option row(const Group& group, const char* name, const char* value, const char* help, Member member = {},
+                     Further further = {}) {
+  return {further, name, &group, value, help, member};
+}
 
 struct Table {
   const char* program;  // "ddprun"

@@ -49,30 +49,14 @@ const char* dataset_choices() {
   return kNames.c_str();
 }
 
-struct More {
-  const char* choices = "";
-  bool positional = false;
-  double min = -kNoLimit, max = kNoLimit;
-  bool above_min = false;
-};
-
-Option row(const char* key, const char* name, const char* value, const char* help, Member member, More more = {}) {
+Option row(const char* key, const char* name, const char* value, const char* help, Member member,
+           Further further = {}) {
   const std::string_view section = std::string_view(key).substr(0, std::string_view(key).find('.')), takes = value;
-  return {.name = name,
-          .group = *std::find_if(std::begin(kGroups), std::end(kGroups),
-                                 [&](auto* group) { return group->name == section; }),
-          .value = value,
-          .help = help,
-          .member = member,
-          .key = key,
-          .choices = more.choices,
-          .completes = takes == "FILE"     ? Completes::file
-                       : takes == "FOLDER" ? Completes::folder
-                                           : Completes::nothing,
-          .positional = more.positional,
-          .min = more.min,
-          .max = more.max,
-          .above_min = more.above_min};
+  if (takes == "FILE") further.completes = Completes::file;
+  if (takes == "FOLDER") further.completes = Completes::folder;
+  const auto group =
+      std::find_if(std::begin(kGroups), std::end(kGroups), [&](auto* one) { return one->name == section; });
+  return {further, name, *group, value, help, member, key};
 }
 
 const auto& rows() {
@@ -246,25 +230,13 @@ const auto& rows() {
       row("group.bucket_mib", "", "X", "MiB of gradients that travel at once; 0: 1 for the first, 25 for the others",
           at<&Options::group, &GroupOptions::bucket_mib>(), {.min = 0, .max = 65536}),
 
-      {.name = "config",
-       .group = &kItself,
-       .value = "FILE",
-       .help = "TOML file with any of these values",
-       .completes = Completes::file},
-      {.name = "set",
-       .group = &kItself,
-       .value = "KEY=VALUE",
-       .help = "one value by its name in a file: --set optimizer.lr=0.1"},
-      {.name = "print-config",
-       .group = &kItself,
-       .help = "print every value in force, and where it came from, and leave"},
-      {.name = "print-completion",
-       .group = &kItself,
-       .value = "SHELL",
-       .help = "print the completion of train for bash, zsh or tcsh",
-       .member = {check_choice},
-       .choices = "bash|zsh|tcsh"},
-      {.name = "help", .group = &kItself, .help = "print this", .letter = 'h'},
+      settings::row(kItself, "config", "FILE", "TOML file with any of these values", {},
+                    {.completes = Completes::file}),
+      settings::row(kItself, "set", "KEY=VALUE", "one value by its name in a file: --set optimizer.lr=0.1"),
+      settings::row(kItself, "print-config", "", "print every value in force, and where it came from, and leave"),
+      settings::row(kItself, "print-completion", "SHELL", "print the completion of train for bash, zsh or tcsh",
+                    {check_choice}, {.choices = "bash|zsh|tcsh"}),
+      settings::row(kItself, "help", "", "print this", {}, {.letter = 'h'}),
   });
   return kRows;
 }
