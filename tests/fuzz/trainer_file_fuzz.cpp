@@ -19,8 +19,8 @@ void read_settings(const std::string& text) {
   if (line.leave->code != 0) return;
   const auto again = read_command_line({"--config=job.toml"}, [&](const std::string&) { return line.leave->text; });
   promise(!again.leave, "what is printed is a file");
-  for (const SettingRow& row : setting_rows())
-    promise(text_of(row, again.options) == text_of(row, line.options), "and holds the same values");
+  for (const settings::Option* setting : all_settings())
+    promise(text_of(*setting, again.options) == text_of(*setting, line.options), "and holds the same values");
 }
 
 void read_tensors(const std::string& text) {

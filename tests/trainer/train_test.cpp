@@ -193,7 +193,7 @@ TEST_CASE("what cannot work is one sentence and the right exit code", "[train]")
   fails({"--epochs=3"}, 2, "--epochs");
   fails({"--batch-size=0"}, 2, "--batch-size is 0 but must be at least 1");
   fails({snapshot, "--data=" + folder.path().string()}, 1, "cannot find the data file");
-  fails({snapshot, "--dataset=cifar"}, 2, "--dataset is 'cifar' but takes digits, mnist, cifar10");
+  fails({snapshot, "--dataset=cifar"}, 2, "--dataset is 'cifar'; it takes digits, mnist, cifar10");
   fails({snapshot, "--dataset=mnist"}, 1, "cannot find the data set mnist");
   fails({snapshot, "--model=resnet8"}, 2, "did you mean resnet18?");
   fails({snapshot, "--init=" + (folder / "none.pt").string()}, 1, "No such file");

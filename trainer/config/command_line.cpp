@@ -15,29 +15,29 @@ namespace {
 using settings::Setting;
 
 constexpr const char* kDescription =
-    "Trains a model over DistributedDataParallel, in this process or in as many as a launcher starts:\n\n"
-    "  train                                one process\n"
-    "  ddprun --nproc_per_node=4 train      four, brought back from the last snapshot when one of them dies\n"
-    "  train 50 10                          50 epochs, a snapshot after every 10th (and after the last)\n"
-    "  train tour                           lists short demonstrations of what the ranks do\n\n"
-    "Runs that begin alike end alike, bit for bit: same settings, same number of ranks, same threads, killed in "
-    "between "
-    "or not.\n";
+    R"(Trains a model over DistributedDataParallel, in this process or in as many as a launcher starts:
 
-constexpr const char* kFooter =
-    "\nEvery value has a name in a file, too: --print-config shows them all, and where each came from; what it prints "
-    "is a file for\n"
-    "--config. ??? in a file stands for a value that must be given. The command line wins over the file.\n"
-    "Only rank 0 prints. The snapshot is an ordinary PyTorch file: torch.load(\"snapshot.pt\", "
-    "weights_only=True)[\"MODEL_STATE\"].\n"
-    "Ends with 0 when all epochs are done (or a launcher wanted it saved), 75 when SIGTERM came and all is saved, 2 "
-    "for a "
-    "command\n"
-    "line that cannot work, 1 for everything else.";
+  train                                one process
+  ddprun --nproc_per_node=4 train      four, brought back from the last snapshot when one of them dies
+  train 50 10                          50 epochs, a snapshot after every 10th (and after the last)
+  train tour                           lists short demonstrations of what the ranks do
+
+Runs that begin alike end alike, bit for bit: same settings, same number of ranks, same threads, killed in between or not.
+
+usage: train [total_epochs] [save_every] [options]
+)";
+
+constexpr const char* kFooter = R"(
+Every value has a name in a file, too: --print-config shows them all, and where each came from; what it prints is a file for
+--config. ??? in a file stands for a value that must be given. The command line wins over the file.
+Only rank 0 prints. The snapshot is an ordinary PyTorch file: torch.load("snapshot.pt", weights_only=True)["MODEL_STATE"].
+Ends with 0 when all epochs are done (or a launcher wanted it saved), 75 when SIGTERM came and all is saved, 2 for a command
+line that cannot work, 1 for everything else.
+)";
 
 std::string help_text() {
   const settings::Table& table = setting_table();
-  std::string text = std::string(kDescription) + "\nusage: train [total_epochs] [save_every] [options]\n";
+  std::string text = kDescription;
   for (const settings::Group* group : table.groups)
     text += std::string("\n") + group->title + ":\n" + settings::help_entries(table, *group);
   return text + kFooter;
