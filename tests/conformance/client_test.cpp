@@ -6,6 +6,7 @@
 //   - libuv's still wakes a client for a queue whose item it has popped, whatever that waits for by then
 #include <atomic>
 #include <csignal>
+#include <deque>
 #include <filesystem>
 #include <functional>
 #include <limits>
@@ -14,6 +15,7 @@
 
 #include "rendezvous/store/client.h"
 #include "rendezvous/store/server.h"
+#include "tests/support/caller.h"
 #include "tests/support/catch.h"
 #include "tests/support/command.h"
 #include "tests/support/free_port.h"
@@ -29,7 +31,6 @@ enum class Kind { ours, libuv, plain };
 using Texts = std::vector<std::string>;
 
 constexpr auto kStartLimit = 180s;  // a Python that imports torch
-constexpr auto kInVain = 60ms;      // what is waited for does not come
 const std::string kAllBytes = [] {
   std::string bytes;
   for (int i = 0; i < 768; ++i) bytes += static_cast<char>(i);
@@ -90,8 +91,7 @@ struct Store {
 // SIGSTOP takes effect a moment after it was sent, thread by thread.
 bool all_stopped(pid_t pid) {
   for (const auto& task : std::filesystem::directory_iterator("/proc/" + std::to_string(pid) + "/task")) {
-    const std::string stat = read_file(task.path() / "stat");
-    if (stat.compare(stat.rfind(')') + 2, 1, "T") != 0) return false;
+    if (state_of_thread(task.path()) != 'T') return false;
   }
   return true;
 }
@@ -109,31 +109,30 @@ class Threads {
 
 std::set<std::string> as_set(const Texts& texts) { return {texts.begin(), texts.end()}; }
 
-// Whether `act`, of another client, ends a wait for the key.
-bool wakes(const Store& store, const std::string& key, const std::function<void(Client&)>& act, Duration limit = 20s) {
+// Until the store has taken in what the caller asked, and the caller what the store has answered so far. False: its
+// call has ended. A store answers in order, and a get that is woken for nothing asks twice before it waits again.
+bool waits(const Caller& caller, Client& other) {
+  for (int i = 0; i < 3; ++i) {
+    if (!caller.sleeps()) return false;
+    other.ping();
+  }
+  return caller.sleeps();
+}
+
+// Whether `act`, of another client, ends a wait for the key; a set does it else.
+bool wakes(const Store& store, const std::string& key, const std::function<void(Client&)>& act) {
   Client waiting = store.client(), acting = store.client();
-  std::atomic<bool> woken = false;
+  bool woken = false;
   {
-    Threads threads;
-    threads.run([&] {
-      try {
-        waiting.wait({key}, limit);
-        woken = true;
-      } catch (const TimeoutError&) {
-      }
-    });
-    std::this_thread::sleep_for(kInVain);  // it waits by now, most likely; if not, it is no harm
+    Caller caller([&] { waiting.wait({key}); });
+    CHECK(waits(caller, acting));
     act(acting);
+    woken = !waits(caller, acting);
+    if (!woken) acting.set(key, "");
+    CHECK_NOTHROW(caller.finish());
   }
   CHECK(waiting.add("in step", 0) == 0);
   return woken;
-}
-
-// A wait that comes late finds all there, and says nothing about waking: a few times, with a new key each.
-bool every_time(const std::string& key, const std::function<bool(const std::string& key)>& ends) {
-  for (int i = 0; i < 5; ++i)
-    if (!ends(key + std::to_string(i))) return false;
-  return true;
 }
 
 #define ON_EACH_STORE()                                              \
@@ -300,7 +299,7 @@ TEST_CASE("our client pushes to and pops from the queues of any store that has t
   CHECK(other.queue_pop("q") == "1");
   CHECK(other.queue_try_pop("q") == "");
   CHECK(other.queue_pop("q") == kAllBytes);
-  CHECK_THROWS_AS(client.queue_pop("q", kInVain), TimeoutError);
+  CHECK_THROWS_AS(client.queue_pop("q", 0ms), TimeoutError);
   CHECK(client.queue_len("q") == 0);
   constexpr int kItems = 200;
   std::atomic<int> sum = 0;
@@ -323,11 +322,7 @@ TEST_CASE("our client's wait in any store ends by all that makes a key", "[confo
   CHECK(wakes(store, "w/append", [](Client& by) { by.append("w/append", "5"); }));
   CHECK(wakes(store, "w/multi", [](Client& by) { by.multi_set({"w/x", "w/multi"}, {"", ""}); }));
   const bool plain = store.kind == Kind::plain;
-  const auto by_compare_set = [&](const std::string& key) {
-    return wakes(
-        store, key, [&](Client& by) { by.compare_set(key, "", "5"); }, plain ? 1s : 20s);
-  };
-  CHECK(every_time("w/compare", by_compare_set) == !plain);
+  CHECK(wakes(store, "w/compare", [](Client& by) { by.compare_set("w/compare", "", "5"); }) == !plain);
   if (!plain) CHECK(wakes(store, "w/push", [](Client& by) { by.queue_push("w/push", "5"); }));
 }
 
@@ -339,16 +334,14 @@ TEST_CASE("our client's wait in any store ends when the last of its keys comes, 
   for (int i = 0; i < 50; ++i) keys.push_back("all/" + std::to_string(i));
   keys.insert(keys.end(), {"all/9", "all/9"});
   setting.set("all/7", "early");
-  std::atomic<bool> complete = false;
-  Threads threads;
-  threads.run([&] {
+  {
+    Caller caller([&] { waiting.wait(keys); });
+    CHECK(waits(caller, setting));
     for (int i = 0; i < 49; ++i) setting.set("all/" + std::to_string(i), "");
-    std::this_thread::sleep_for(kInVain);
-    complete = true;
+    CHECK(waits(caller, setting));
     setting.set("all/49", "");
-  });
-  waiting.wait(keys);
-  CHECK(complete);
+    CHECK_NOTHROW(caller.finish());
+  }
   CHECK(waiting.check(keys));
 }
 
@@ -452,26 +445,26 @@ TEST_CASE("where libuv's server wakes a client for nothing, a get goes on waitin
   Client getting = store.client(), other = store.client();
   std::string got;
   {
-    Threads threads;
-    threads.run([&] { got = getting.get("spurious"); });
-    std::this_thread::sleep_for(kInVain);
+    const Caller caller([&] { got = getting.get("spurious"); });
+    CHECK(waits(caller, other));
     CHECK(other.compare_set("spurious", "never", "x") == "never");  // stores nothing, and wakes
-    std::this_thread::sleep_for(kInVain);
+    CHECK(waits(caller, other));
     other.set("spurious", "the value");
   }
   CHECK(got == "the value");
   if (store.kind == Kind::plain) return;
   {
-    Threads threads;
-    threads.run([&] {
-      CHECK(getting.queue_pop("left behind") == "1");
+    std::string popped;
+    const Caller caller([&] {
+      popped = getting.queue_pop("left behind");
       got = getting.get("after the queue");
     });
-    std::this_thread::sleep_for(kInVain);
+    CHECK(waits(caller, other));
     other.queue_push("left behind", "1");
-    std::this_thread::sleep_for(kInVain);
+    CHECK(waits(caller, other));
+    CHECK(popped == "1");
     other.queue_push("left behind", "2");  // wakes again who has popped before
-    std::this_thread::sleep_for(kInVain);
+    CHECK(waits(caller, other));
     other.set("after the queue", "the value");
   }
   CHECK(got == "the value");
@@ -483,24 +476,20 @@ TEST_CASE("a wait for a filled queue and a key ends when the key comes, but for 
   Client waiting = store.client(), other = store.client();
   other.queue_push("filled", "1");
   other.ping();
-  const auto ends = [&](const std::string& key) {
-    std::atomic<bool> ended = false;
-    {
-      Threads threads;
-      threads.run([&] {
-        try {
-          waiting.wait({"filled", key}, store.kind == Kind::ours ? 20s : 1s);
-          ended = true;
-        } catch (const TimeoutError&) {
-        }
-      });
-      std::this_thread::sleep_for(kInVain);
-      other.set(key, "");
-    }
-    waiting.wait({"filled", key});  // both are there now
-    return ended.load();
-  };
-  CHECK(every_time("mixed", ends) == (store.kind == Kind::ours));
+  bool ended = false;
+  {
+    const Caller caller([&] {
+      try {
+        waiting.wait({"filled", "mixed"}, store.kind == Kind::ours ? 20s : 1s);
+        ended = true;
+      } catch (const TimeoutError&) {
+      }
+    });
+    CHECK(waits(caller, other));
+    other.set("mixed", "");
+  }
+  CHECK(ended == (store.kind == Kind::ours));
+  waiting.wait({"filled", "mixed"});  // both are there now
 }
 
 TEST_CASE("a PyTorch server that hangs costs our client its limit, and serves it again later", "[conformance]") {
@@ -523,13 +512,12 @@ TEST_CASE("the end of a PyTorch server ends our client's waits at once, with an 
   StockStores stores;
   std::atomic<int> broken = 0;
   {
-    Threads threads;
-    std::atomic<int> waiting = 0;
+    std::deque<Client> clients;
+    std::deque<Caller> callers;
     for (const Kind kind : {Kind::libuv, Kind::plain})
       for (int i = 0; i < 4; ++i)
-        threads.run([&, kind] {
-          Client client({.host = "127.0.0.1", .port = stores.port(kind), .timeout = 60s});
-          ++waiting;
+        callers.emplace_back([&, &client = clients.emplace_back(
+                                     Client::Options{.host = "127.0.0.1", .port = stores.port(kind), .timeout = 60s})] {
           try {
             client.wait({"never"});
           } catch (const TimeoutError&) {  // not this one
@@ -537,8 +525,7 @@ TEST_CASE("the end of a PyTorch server ends our client's waits at once, with an 
             ++broken;
           }
         });
-    while (waiting < 8) std::this_thread::sleep_for(1ms);
-    std::this_thread::sleep_for(kInVain);
+    for (const Caller& caller : callers) CHECK(caller.sleeps());
     stores.command().kill(SIGKILL);
   }
   CHECK(broken == 8);
