@@ -150,6 +150,16 @@ TEST_CASE("a round's record arrives as it was written, for whoever has to go on 
   CHECK_THROWS_WITH(told(KeepRecord{stranger}), "the record's coordinator is none of its nodes");
 }
 
+TEST_CASE("a record with more ranks than can be counted is refused", "[control]") {
+  Round large = record;
+  large.nodes.insert(large.nodes.end(), 65'534, {.id = 5, .workers = 65'536});
+  CHECK_THROWS_WITH(told(KeepRecord{large}), "a record has too many ranks");
+  large.nodes.resize(4096 + 2);
+  CHECK_THROWS_WITH(told(KeepRecord{large}), "a record has too many ranks");
+  large.nodes.resize(4096);
+  CHECK(told(KeepRecord{large}).record.world_size() == 12 + 4094 * 65'536);
+}
+
 TEST_CASE("what is no message is refused with the reason", "[control]") {
   CHECK(why_bad("") == "it is no JSON");
   CHECK(why_bad("[]") == "an object is missing");

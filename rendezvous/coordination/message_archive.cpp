@@ -1,0 +1,85 @@
+#include "rendezvous/coordination/message_archive.h"
+
+namespace ddprun::wire {
+namespace {
+
+constexpr std::size_t kRowFields = 6;  // mostly
+
+[[noreturn]] void refuse(const char* name, const char* why) { throw BadMessage(std::string("'") + name + "' " + why); }
+
+}  // namespace
+
+void Writer::milliseconds(const char* name, Duration value, Span span) {
+  using Milliseconds = std::chrono::milliseconds;
+  put(name, (span.round_up ? std::chrono::ceil<Milliseconds>(value) : std::chrono::duration_cast<Milliseconds>(value))
+                .count());
+}
+
+void Writer::put(const char* name, Json value) {
+  if (!out_.is_array()) return void(out_[name] = std::move(value));
+  auto& row = out_.get_ref<Json::array_t&>();
+  row.reserve(kRowFields);
+  row.push_back(std::move(value));
+}
+
+void read(const char* name, const Json& json, int& value, Range range) {
+  if (!json.is_number_integer()) refuse(name, "is out of its range");
+  const bool above = json.is_number_unsigned() && json.get<std::uint64_t>() > std::uint64_t{INT64_MAX};
+  const auto number = above ? INT64_MAX : json.get<std::int64_t>();
+  if (number < range.least || number > range.most) refuse(name, "is out of its range");
+  value = static_cast<int>(number);
+}
+
+void read(const char* name, const Json& json, std::uint16_t& port) {
+  int number = 0;
+  read(name, json, number, {0, 65'535});
+  port = static_cast<std::uint16_t>(number);
+}
+
+void read(const char* name, const Json& json, std::uint64_t& value) {
+  if (!json.is_number_unsigned()) refuse(name, "is out of its range");
+  value = json.get<std::uint64_t>();
+}
+
+void read(const char* name, const Json& json, bool& value) {
+  if (!json.is_boolean()) refuse(name, "is no truth value");
+  value = json.get<bool>();
+}
+
+void read(const char*, const Json& json, std::string& value, std::size_t most) {
+  if (!json.is_string() || json.get_ref<const std::string&>().size() > most) throw BadMessage("a text is none");
+  value = json.get_ref<const std::string&>();
+}
+
+const Json& list_of(const char* name, const Json& json) {
+  if (!json.is_array() || json.size() > kListMax) refuse(name, "is no list");
+  return json;
+}
+
+Reader::Reader(const Json& object, NodeId sender) : object_(object), sender_(sender) {
+  if (!object.is_object()) throw BadMessage("an object is missing");
+}
+
+Reader::Reader(const Json& row, const char* complaint) : object_(row), complaint_(complaint) {
+  if (!row.is_array()) throw BadMessage(complaint_);
+}
+
+void Reader::end() const {
+  if (next_ != object_.size()) throw BadMessage(complaint_);
+}
+
+const Json& Reader::member(const char* name) {
+  if (complaint_ && next_ == object_.size()) throw BadMessage(complaint_);
+  if (complaint_) return object_[next_++];
+  const auto found = object_.find(name);
+  if (found == object_.end()) refuse(name, "is missing");
+  return *found;
+}
+
+void Reader::milliseconds(const char* name, Duration& value, Span span) {
+  int count = 0;
+  read(name, member(name), count, {span.least});
+  value = std::chrono::milliseconds(count);
+}
+
+}  // namespace ddprun::wire

@@ -1,0 +1,289 @@
+// What each control message consists of: its type's name, then its fields with their names and limits. Writing,
+// reading and checking all come from here (message_archive.h).
+#pragma once
+#include <concepts>
+#include <csignal>
+#include <limits>
+#include <tuple>
+#include <type_traits>
+#include <vector>
+
+#include "rendezvous/coordination/message_archive.h"
+
+namespace ddprun::wire {
+
+constexpr int kWorkersMax = 1 << 16, kRanksMax = 1 << 28, kRoundsMax = 1 << 30;
+constexpr Range kFromOne{1}, kAnyInt{std::numeric_limits<int>::min()}, kWorkers{1, kWorkersMax}, kRank{0, kRanksMax},
+    kGroupSize{1, kRanksMax}, kSignal{1, NSIG}, kSignalOrNone{0, NSIG};
+
+constexpr Named<Verdict> kVerdicts[] = {{Verdict::success, "success"},
+                                        {Verdict::worker_failed, "worker-failed"},
+                                        {Verdict::worker_final, "worker-final"},
+                                        {Verdict::interrupted, "interrupted"},
+                                        {Verdict::too_few_nodes, "too-few-nodes"},
+                                        {Verdict::too_few_left, "too-few-left"},
+                                        {Verdict::refused, "refused"},
+                                        {Verdict::out_of_reach, "out-of-reach"}};
+
+template <class T, class Part>
+concept Is = std::same_as<std::remove_const_t<T>, Part>;
+template <class Archive>
+constexpr bool kReads = std::same_as<std::remove_cvref_t<Archive>, Reader>;
+
+inline void expect(bool holds, const char* complaint) {
+  if (!holds) throw BadMessage(complaint);
+}
+
+// Parts of messages.
+
+void fields(auto& a, Is<ControlAddress> auto& m) {
+  a("host", m.host);
+  a("port", m.port);
+}
+
+void fields(auto& a, Is<NodeOffer> auto& m) {  // `control` is the connection's
+  a("workers", m.workers, kWorkers);
+  a("host", m.host);
+  a("port", m.port);
+  a("role", m.role);
+  a("name", m.name);
+  a("rounds", m.rounds, Range{0, kRoundsMax});
+  a("rank", m.wished_rank, kAnyInt);
+}
+
+void fields(auto& a, Is<ExitStatus> auto& m) {
+  a("code", m.code, Range{0, 255});
+  a("signal", m.signal, kSignalOrNone);
+  a("start_error", m.start_error, Range{0, 4095});
+  a("hung", m.hung);
+  a.lenient("stuck", m.stuck);
+}
+
+void fields(auto& a, Is<Failure> auto& m) {
+  a("round", m.round);
+  a("node", m.node);
+  a("local_rank", m.local_rank, Range{0, kWorkersMax});
+  a("rank", m.rank, kRank);
+  a("status", m.status);
+  a("host", m.host);
+  a.lenient("last_line", m.last_line, kLastLineMax);
+}
+
+void fields(auto& a, Is<Outcome> auto& m) {
+  a.one_of("verdict", m.verdict, kVerdicts);
+  a("signal", m.signal, kSignalOrNone);
+  a("reason", m.reason, kTextMax);
+  a("cause", m.cause);
+  a.unless_default("late", m.late);
+}
+
+void fields(auto& a, Is<Seat> auto& m) {
+  a("round", m.round, kFromOne);
+  a("group_rank", m.group_rank, kRank);
+  a("group_world_size", m.group_world_size, kGroupSize);
+  a("workers", m.workers, kWorkers);
+  a("first_rank", m.first_rank, kRank);
+  a("world_size", m.world_size, kGroupSize);
+  a("role", m.role);
+  a("first_role_rank", m.first_role_rank, kRank);
+  a("role_world_size", m.role_world_size, kGroupSize);
+  a("master_host", m.master_host);
+  a("master_port", m.master_port);
+  a("restarts", m.restarts);
+  a("store_agent", m.store_agent);
+}
+
+void fields(auto& a, Is<Fingerprint> auto& m) {
+  a("protocol", m.protocol);
+  a("version", m.version);
+  a("nodes", m.nodes);
+  a("program", m.program);
+}
+
+void fields(auto& a, Is<Attendance> auto& m) {
+  a("nodes", m.nodes, kRank);
+  a("wanted", m.nodes_wanted, kRank);
+  a("workers", m.workers, kRank);
+  a("awaited", m.awaited);
+  a("awaited_more", m.awaited_more, kRank);
+}
+
+void fields(auto& a, Is<RoundNode> auto& m) {  // a row; `first_rank` follows from the order
+  a("id", m.id);
+  a("workers", m.workers, kWorkers);
+  a("role", m.role);
+  a("name", m.name);
+  a("host", m.control.host);
+  a("port", m.control.port);
+}
+
+void fields(auto& a, Is<LedgerRecord> auto& m) {
+  a("crashes", m.counts.crashes);
+  a("hangs", m.counts.hangs);
+  a("lost_nodes", m.counts.lost_nodes);
+  a("preemptions", m.counts.preemptions);
+  a("resizes", m.counts.resizes);
+  a("repeats", m.repeats);
+  a("last_failure", m.last_failure);
+  a.unless_default("last_line", m.last_line, kLastLineMax);
+}
+
+void fields(auto& a, Is<Electorate> auto& m) {
+  a("coordinator", m.coordinator);
+  a("nodes", m.nodes);
+  if constexpr (kReads<decltype(a)>) expect(!m.nodes.empty(), "an electorate is empty");
+}
+
+inline void number_ranks(std::vector<RoundNode>& nodes) {
+  int first_rank = 0;
+  for (RoundNode& node : nodes) {
+    node.first_rank = first_rank;
+    first_rank += node.workers;
+    expect(first_rank <= kRanksMax, "a record has too many ranks");
+  }
+}
+
+void fields(auto& a, Is<Round> auto& m) {
+  a("round", m.number, kFromOne);
+  a("term", m.term);
+  if (!a.goes_on("nodes", !m.nodes.empty())) return;  // only_id()
+  a.rows("nodes", m.nodes, "a node is no list of six");
+  if constexpr (kReads<decltype(a)>) number_ranks(m.nodes);
+  a("master_host", m.master_host);
+  a("master_port", m.master_port);
+  a("ledger", m.ledger);
+  a("coordinator", m.coordinator);
+  a("before", m.before);
+  if constexpr (kReads<decltype(a)>) expect(m.find(m.coordinator), "the record's coordinator is none of its nodes");
+}
+
+// Messages.
+
+template <class M, class Fields>
+struct Description {
+  using Message = M;
+  const char* type;
+  Fields fields;
+};
+template <class M, class Fields>
+constexpr Description<M, Fields> message(const char* type, Fields fields) {
+  return {type, fields};
+}
+
+// An agent's.
+
+constexpr auto kFailureWords =
+    message<FailureWords>("failure-words", [](auto& a, auto& m) { a("text", m.text, kTextMax); });
+constexpr auto kNodeInRound = [](auto& a, auto& m) {
+  a.sender(m.node);
+  a("round", m.round);
+};
+
+constexpr auto kHello = message<Hello>("hello", [](auto& a, auto& m) {
+  a("job", m.fingerprint);
+  a("control_port", m.control_port);
+  a("term", m.record.term);
+  a("round", m.record.round);
+  a("instead_of", m.instead_of);
+});
+constexpr auto kHeartbeat = message<Heartbeat>("heartbeat", [](auto& a, auto& m) {
+  a("number", m.number);
+  a("answered", m.answered);
+});
+constexpr auto kNodeReady = message<NodeReady>("ready", [](auto& a, auto& m) {
+  a.sender(m.node);
+  a("offer", m.offer);
+});
+constexpr auto kNodeConfirmed = message<NodeConfirmed>("confirmed", kNodeInRound);
+constexpr auto kNodeRunning = message<NodeRunning>("running", kNodeInRound);
+constexpr auto kNodeDone = message<NodeDone>("done", kNodeInRound);
+constexpr auto kWorkerFailed = message<WorkerFailed>("failed", [](auto& a, auto& m) {
+  a("failure", m.failure);
+  a.sender(m.failure.node);
+  a("progressed", m.progressed);
+});
+constexpr auto kNodeLeaves = message<NodeLeaves>("leaves", [](auto& a, auto& m) {
+  a.sender(m.node);
+  a("signal", m.signal, kSignal);
+});
+constexpr auto kJobInterrupted = message<JobInterrupted>("interrupted", [](auto& a, auto& m) {
+  a.sender(m.node);
+  a("signal", m.signal, kSignal);
+});
+constexpr auto kNodeBack = message<NodeBack>("back", [](auto& a, auto& m) {
+  a.sender(m.node);
+  a("round", m.round);
+  a("offer", m.offer);
+});
+constexpr auto kNodeTold = message<NodeTold>("told", [](auto& a, auto& m) { a.sender(m.node); });
+constexpr auto kJobWasOver = message<JobWasOver>("was-over", [](auto& a, auto& m) {
+  a.sender(m.node);
+  a("outcome", m.outcome);
+});
+constexpr auto kVoteRequest = message<VoteRequest>("vote-request", [](auto& a, auto& m) {
+  a.sender(m.candidate);
+  a("term", m.term, kFromOne);
+  a("record", m.record);
+});
+constexpr auto kCoordinatorCall = message<CoordinatorCall>("call", [](auto& a, auto& m) {
+  a("term", m.term);
+  a("control_port", m.control_port);
+});
+
+constexpr std::tuple kFromAgent{kHello,       kHeartbeat, kFailureWords, kNodeReady,   kNodeConfirmed,
+                                kNodeRunning, kNodeDone,  kWorkerFailed, kNodeLeaves,  kJobInterrupted,
+                                kNodeBack,    kNodeTold,  kJobWasOver,   kVoteRequest, kCoordinatorCall};
+
+// The coordinator's; it passes on FailureWords, too.
+
+constexpr auto kWelcome = message<Welcome>("welcome", [](auto& a, auto& m) {
+  a("your_address", m.your_address);
+  a.milliseconds("lease_ms", m.lease, {.least = 1});
+  a("term", m.term);
+  a.milliseconds("quorum_age_ms", m.quorum_age);
+  a("coordinator", m.coordinator);
+});
+constexpr auto kElsewhere = message<Elsewhere>("elsewhere", [](auto& a, auto& m) {
+  a("term", m.term);
+  a("agent", m.agent);
+  a("record_term", m.record.term);
+  a("round", m.record.round);
+  a("coordinator", m.coordinator);
+});
+constexpr auto kHeartbeatAnswer = message<HeartbeatAnswer>("heartbeat", [](auto& a, auto& m) {
+  a("number", m.number);
+  a.milliseconds("quorum_age_ms", m.quorum_age);
+  a("attendance", m.attendance);
+});
+constexpr auto kKeepRecord = message<KeepRecord>("record", [](auto& a, auto& m) {
+  a("record", m.record);
+  if constexpr (kReads<decltype(a)>) expect(!m.record.nodes.empty(), "'nodes' is missing");
+});
+constexpr auto kTakeSeat = message<TakeSeat>("seat", [](auto& a, auto& m) {
+  a("seat", m.seat);
+  a("term", m.term);
+});
+constexpr auto kStartRound = message<StartRound>("start", [](auto& a, auto& m) { a("round", m.round); });
+constexpr auto kEndRound = message<EndRound>("end-round", [](auto& a, auto& m) {
+  a("round", m.round);
+  a("planned", m.planned);
+  a("reason", m.reason, kTextMax);
+  a("cause", m.cause);
+});
+constexpr auto kEndJob = message<EndJob>("end-job", [](auto& a, auto& m) {
+  a("outcome", m.outcome);
+  a("for_all", m.for_all);
+});
+constexpr auto kAllTold = message<AllTold>("all-told", [](auto&, auto&) {});
+constexpr auto kVote = message<Vote>("vote", [](auto& a, auto& m) {
+  a("term", m.term);
+  a("granted", m.granted);
+  a.milliseconds("heard_age_ms", m.heard_age, {.round_up = false});  // told as later than it was, if anything
+  a("voter", m.voter);
+  a("over", m.over);
+});
+
+constexpr std::tuple kToAgent{kWelcome,    kElsewhere, kHeartbeatAnswer, kFailureWords, kKeepRecord, kTakeSeat,
+                              kStartRound, kEndRound,  kEndJob,          kAllTold,      kVote};
+
+}  // namespace ddprun::wire
