@@ -1,6 +1,6 @@
 #include "trainer/device_choice.h"
 
-namespace ddprun {
+namespace ddprun::train {
 
 DeviceChoice device_choice(const std::string& name) {
   return name == "cpu" ? DeviceChoice::cpu : name == "cuda" ? DeviceChoice::cuda : DeviceChoice::automatic;
@@ -24,4 +24,4 @@ int choose_threads(int asked, bool omp_num_threads_is_set) {
   return asked > 0 ? asked : omp_num_threads_is_set ? 0 : 1;
 }
 
-}  // namespace ddprun
+}  // namespace ddprun::train

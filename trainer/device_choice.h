@@ -5,7 +5,7 @@
 
 #include "trainer/ddp/group/rank_env.h"
 
-namespace ddprun {
+namespace ddprun::train {
 
 enum class DeviceChoice { automatic, cpu, cuda };
 // auto, cpu or cuda, as the settings have it.
@@ -24,4 +24,4 @@ std::variant<UseCpu, UseGpu, std::string> choose_device(DeviceChoice choice, int
 // bits of a run do not depend on the cores.
 int choose_threads(int asked, bool omp_num_threads_is_set);
 
-}  // namespace ddprun
+}  // namespace ddprun::train

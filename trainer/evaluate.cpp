@@ -10,7 +10,7 @@
 #include "trainer/ddp/snapshot/replace_file.h"
 #include "trainer/step.h"
 
-namespace ddprun {
+namespace ddprun::train {
 namespace {
 
 // Samples of one pass: enough to keep the machine busy, few enough for the memory of a large model.
@@ -104,4 +104,4 @@ Evaluation evaluate(Run& run, bool write_predictions) {
           .observed = static_cast<std::int64_t>(at(3))};
 }
 
-}  // namespace ddprun
+}  // namespace ddprun::train

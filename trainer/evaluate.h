@@ -4,7 +4,7 @@
 
 #include "trainer/run.h"
 
-namespace ddprun {
+namespace ddprun::train {
 
 struct Evaluation {
   double train_loss = 0;  // mean over the samples of the epoch; NaN where there was none
@@ -16,4 +16,4 @@ struct Evaluation {
 // After an epoch. A collective; all ranks have the same answer. `write_predictions`: rank 0 also writes --predictions.
 Evaluation evaluate(Run& run, bool write_predictions);
 
-}  // namespace ddprun
+}  // namespace ddprun::train

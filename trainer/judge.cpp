@@ -2,7 +2,7 @@
 
 #include <cmath>
 
-namespace ddprun {
+namespace ddprun::train {
 
 Verdict Judge::judge(std::int64_t epoch, double value) {
   const bool first = state_.best_epoch == 0 && !std::isnan(value);
@@ -14,4 +14,4 @@ Verdict Judge::judge(std::int64_t epoch, double value) {
   return {.better = better, .stop = has_stopped()};
 }
 
-}  // namespace ddprun
+}  // namespace ddprun::train

@@ -2,7 +2,7 @@
 #pragma once
 #include <cstdint>
 
-namespace ddprun {
+namespace ddprun::train {
 
 struct Verdict {
   bool better = false;  // than all before
@@ -33,4 +33,4 @@ class Judge {
   JudgeState state_ = {};
 };
 
-}  // namespace ddprun
+}  // namespace ddprun::train

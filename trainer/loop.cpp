@@ -14,7 +14,7 @@
 #include "trainer/stop_signal.h"
 #include "trainer/transfer.h"
 
-namespace ddprun {
+namespace ddprun::train {
 namespace {
 
 using Seconds = std::chrono::duration<double>;
@@ -297,4 +297,4 @@ Ending train(const CommandLine& config, const RankEnv& env, std::optional<at::De
   return finish(loop);
 }
 
-}  // namespace ddprun
+}  // namespace ddprun::train

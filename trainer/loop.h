@@ -8,7 +8,7 @@
 #include "trainer/ddp/group/rank_env.h"
 #include "trainer/progress.h"
 
-namespace ddprun {
+namespace ddprun::train {
 
 enum class Ending {
   done,     // all epochs, or as many as brought anything
@@ -22,4 +22,4 @@ enum class Ending {
 // (process_group.h). `device` as in begin_run (run.h).
 Ending train(const CommandLine& config, const RankEnv& env, std::optional<at::Device> device, Progress& progress);
 
-}  // namespace ddprun
+}  // namespace ddprun::train

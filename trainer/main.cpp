@@ -25,7 +25,7 @@
 #include "trainer/tour/tour.h"
 #include "trainer/tour/tour_line.h"
 
-namespace ddprun {
+namespace ddprun::train {
 namespace {
 
 constexpr int kFailed = 1, kUsage = kWorkerUsage, kUnsaved = kWorkerFinal,
@@ -168,10 +168,10 @@ int main(std::vector<std::string> arguments) {
 }
 
 }  // namespace
-}  // namespace ddprun
+}  // namespace ddprun::train
 
 int main(int argc, char** argv) {
-  const int code = ddprun::main({argv + 1, argv + argc});
+  const int code = ddprun::train::main({argv + 1, argv + argc});
   std::fflush(nullptr);
   // Not exit(): LibTorch's destructors may wait for threads whose peers are gone, and take long even when all is well.
   _exit(code);

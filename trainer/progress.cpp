@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
-namespace ddprun {
+namespace ddprun::train {
 namespace {
 
 constexpr std::chrono::milliseconds kBarPeriod{50};  // as often as an eye follows
@@ -88,4 +88,4 @@ void Progress::clear_bar() {
   bar_shown_ = false;
 }
 
-}  // namespace ddprun
+}  // namespace ddprun::train

@@ -12,7 +12,7 @@
 
 #include "rendezvous/base/time.h"
 
-namespace ddprun {
+namespace ddprun::train {
 
 struct StepReport {
   std::int64_t epoch, step, steps;  // all from 1; `steps` in this epoch
@@ -64,4 +64,4 @@ class Progress {
   TimePoint bar_time_{};
 };
 
-}  // namespace ddprun
+}  // namespace ddprun::train

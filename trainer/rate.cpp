@@ -4,7 +4,7 @@
 
 #include "rendezvous/base/error.h"
 
-namespace ddprun {
+namespace ddprun::train {
 namespace {
 
 LrRule rule_of(const ScheduleOptions& o, double lr, std::int64_t units) {
@@ -36,4 +36,4 @@ LrSchedule make_schedule(const Options& options, std::int64_t steps_per_epoch) {
   return {lr, SequentialLR{.rules = {rise, rule}, .milestones = {o.warmup}}};
 }
 
-}  // namespace ddprun
+}  // namespace ddprun::train

@@ -5,9 +5,9 @@
 #include "ddprun/lr_schedule.h"
 #include "trainer/config/options.h"
 
-namespace ddprun {
+namespace ddprun::train {
 
 // `steps_per_epoch` counts where the unit is the step. Error where the warm-up takes the whole run.
 LrSchedule make_schedule(const Options& options, std::int64_t steps_per_epoch);
 
-}  // namespace ddprun
+}  // namespace ddprun::train

@@ -11,7 +11,7 @@
 #include "trainer/ddp/collectives/all_or_none.h"
 #include "trainer/result_file.h"
 
-namespace ddprun {
+namespace ddprun::train {
 namespace {
 
 double wall_time() {
@@ -83,4 +83,4 @@ void Records::result(const Result& r) const {
   write_result_file(o.logging.result, result);
 }
 
-}  // namespace ddprun
+}  // namespace ddprun::train

@@ -6,7 +6,7 @@
 #include "trainer/metrics/metrics.h"
 #include "trainer/run.h"
 
-namespace ddprun {
+namespace ddprun::train {
 
 struct Result {
   const char* ended;    // done, early, saved
@@ -33,4 +33,4 @@ class Records {
   std::unique_ptr<MetricsLog> metrics_;  // rank 0's, where they are asked for
 };
 
-}  // namespace ddprun
+}  // namespace ddprun::train

@@ -8,7 +8,7 @@
 #include "trainer/ddp/snapshot/files.h"
 #include "trainer/ddp/snapshot/replace_file.h"
 
-namespace ddprun {
+namespace ddprun::train {
 
 void check_result_file(const std::string& path) {
   const auto refuse = [&](const std::string& why, const std::string& remedy = "Name another place.") {
@@ -32,4 +32,4 @@ void write_result_file(const std::string& path, const nlohmann::ordered_json& re
   replace_file(path, {text}, "the result file");
 }
 
-}  // namespace ddprun
+}  // namespace ddprun::train

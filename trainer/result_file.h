@@ -3,7 +3,7 @@
 #include <nlohmann/json_fwd.hpp>
 #include <string>
 
-namespace ddprun {
+namespace ddprun::train {
 
 // Before the training: throws Error where the file could not be made at its end.
 void check_result_file(const std::string& path);
@@ -12,4 +12,4 @@ void check_result_file(const std::string& path);
 // infinities, which JSON has not, become null. Error for what the disk refuses.
 void write_result_file(const std::string& path, const nlohmann::ordered_json& result);
 
-}  // namespace ddprun
+}  // namespace ddprun::train

@@ -18,7 +18,7 @@
 #include "trainer/snapshot_extra.h"
 #include "trainer/transfer.h"
 
-namespace ddprun {
+namespace ddprun::train {
 namespace {
 
 TrainingState state_of(Run& run) {
@@ -302,4 +302,4 @@ void save_run(Run& run, std::optional<double> metric) {
       state_of(run), {.at = run.at, .bucket_order = run.ddp->bucket_order(), .metric = metric, .extra = extra_of(run)});
 }
 
-}  // namespace ddprun
+}  // namespace ddprun::train

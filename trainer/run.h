@@ -20,7 +20,7 @@
 #include "trainer/models/models.h"
 #include "trainer/progress.h"
 
-namespace ddprun {
+namespace ddprun::train {
 
 // Of the epoch that is under way.
 struct EpochSoFar {
@@ -82,4 +82,4 @@ void check_loss(const Run& run, double sum);
 // Optimizer steps of a whole epoch.
 std::int64_t steps_per_epoch(const Run& run);
 
-}  // namespace ddprun
+}  // namespace ddprun::train

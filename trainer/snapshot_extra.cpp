@@ -7,7 +7,7 @@
 #include "ddprun/collectives.h"
 #include "rendezvous/base/error.h"
 
-namespace ddprun {
+namespace ddprun::train {
 namespace {
 
 JudgeState judge_in(const nlohmann::json& saved) {
@@ -80,4 +80,4 @@ void take_extra(Run& run, const nlohmann::json& extra) {
   check_alphabet(run, extra);
 }
 
-}  // namespace ddprun
+}  // namespace ddprun::train

@@ -5,7 +5,7 @@
 
 #include "trainer/run.h"
 
-namespace ddprun {
+namespace ddprun::train {
 
 // Every setting's value, by its key.
 nlohmann::json config_of(const Run& run);
@@ -15,4 +15,4 @@ nlohmann::json extra_of(const Run& run);
 // Error where the run cannot go on from it. One without anything of ours, as of another program, changes nothing.
 void take_extra(Run& run, const nlohmann::json& extra);
 
-}  // namespace ddprun
+}  // namespace ddprun::train

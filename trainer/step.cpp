@@ -6,7 +6,7 @@
 
 #include "ddprun/clip_grad.h"
 
-namespace ddprun {
+namespace ddprun::train {
 namespace {
 
 std::optional<at::ScalarType> half_type(const std::string& precision) {
@@ -102,4 +102,4 @@ StepDone train_step(Run& run, EpochBatches& batches) {
   return done;
 }
 
-}  // namespace ddprun
+}  // namespace ddprun::train

@@ -7,7 +7,7 @@
 
 #include "trainer/run.h"
 
-namespace ddprun {
+namespace ddprun::train {
 
 // Scores of the model against what is right: a number, the mean over all that was to be told.
 at::Tensor loss_of(Task task, const at::Tensor& scores, const at::Tensor& targets);
@@ -39,4 +39,4 @@ struct StepDone {
 // Takes a batch for each pass. A collective. Every rank has as many left.
 StepDone train_step(Run& run, EpochBatches& batches);
 
-}  // namespace ddprun
+}  // namespace ddprun::train

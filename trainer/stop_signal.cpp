@@ -13,7 +13,7 @@
 #include "rendezvous/base/signals_blocked.h"
 #include "trainer/ddp/snapshot/save_gate.h"
 
-namespace ddprun {
+namespace ddprun::train {
 namespace {
 
 using namespace std::chrono_literals;
@@ -114,4 +114,4 @@ bool StopSignal::reached(std::uint64_t step) {
   return true;
 }
 
-}  // namespace ddprun
+}  // namespace ddprun::train

@@ -9,7 +9,7 @@
 
 #include "ddprun/process_group.h"
 
-namespace ddprun {
+namespace ddprun::train {
 
 // One at a time. For the training thread.
 class StopSignal {
@@ -28,4 +28,4 @@ class StopSignal {
   std::unique_ptr<Impl> impl_;
 };
 
-}  // namespace ddprun
+}  // namespace ddprun::train

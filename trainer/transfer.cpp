@@ -7,7 +7,7 @@
 #include "ddprun/weights.h"
 #include "rendezvous/base/error.h"
 
-namespace ddprun {
+namespace ddprun::train {
 
 std::string load_first_weights(torch::nn::Module& model, const ModelOptions& options) {
   const bool partial = !options.transfer.empty();
@@ -48,4 +48,4 @@ void train_mode(torch::nn::Module& model) {
   }
 }
 
-}  // namespace ddprun
+}  // namespace ddprun::train

@@ -7,7 +7,7 @@
 
 #include "trainer/config/options.h"
 
-namespace ddprun {
+namespace ddprun::train {
 
 // Of --init or --transfer, on one rank. Returns a sentence about it, or nothing where neither was asked for.
 std::string load_first_weights(torch::nn::Module& model, const ModelOptions& options);
@@ -19,4 +19,4 @@ void freeze_all_but(torch::nn::Module& model, const std::vector<std::string>& pr
 // For training; but frozen batch norm keeps the statistics it came with, as its weights were trained for those.
 void train_mode(torch::nn::Module& model);
 
-}  // namespace ddprun
+}  // namespace ddprun::train

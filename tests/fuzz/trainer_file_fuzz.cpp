@@ -8,6 +8,7 @@
 #include "trainer/ddp/snapshot/safetensors.h"
 
 using namespace ddprun;
+using namespace ddprun::train;
 using namespace ddprun::fuzz;
 
 namespace {

@@ -9,6 +9,7 @@
 #include "tests/trainer/made_data.h"
 
 using namespace ddprun;
+using namespace ddprun::train;
 using Catch::Matchers::Contains;
 using Bytes = std::vector<std::uint8_t>;
 namespace fs = std::filesystem;

@@ -9,6 +9,7 @@
 #include "trainer/tour/tours.h"
 
 using namespace ddprun;
+using namespace ddprun::train;
 using Catch::Matchers::Contains;
 using Catch::Matchers::EndsWith;
 using settings::Option, settings::Takes;
@@ -286,8 +287,7 @@ TEST_CASE("option --print-completion of train prints a script for each shell", "
     CHECK(script->code == 0);
     CHECK_THAT(script->text, Contains("train") && Contains("batch-size"));
   }
-  CHECK(refused({"--print-completion=fish"}) ==
-        "train: --print-completion is 'fish'; it takes bash, zsh or tcsh.\n");
+  CHECK(refused({"--print-completion=fish"}) == "train: --print-completion is 'fish'; it takes bash, zsh or tcsh.\n");
 }
 
 TEST_CASE("model and data follow from each other, and the rate from the optimizer", "[command_line]") {

@@ -4,6 +4,7 @@
 #include "trainer/models/models.h"
 
 using namespace ddprun;
+using namespace ddprun::train;
 using Catch::Matchers::Contains;
 
 TEST_CASE("the ConvNet takes images of any size from 4 by 4 on", "[models]") {

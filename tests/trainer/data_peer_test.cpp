@@ -14,6 +14,7 @@
 #include "trainer/data/dataset.h"
 
 using namespace ddprun;
+using namespace ddprun::train;
 
 namespace {
 

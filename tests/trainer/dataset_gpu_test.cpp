@@ -10,6 +10,7 @@
 #include "trainer/data/split.h"
 
 using namespace ddprun;
+using namespace ddprun::train;
 
 namespace {
 

@@ -13,6 +13,7 @@
 #include "trainer/data/split.h"
 
 using namespace ddprun;
+using namespace ddprun::train;
 using Catch::Matchers::Contains;
 
 namespace {

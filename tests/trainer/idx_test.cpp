@@ -7,6 +7,7 @@
 #include "tests/support/command.h"
 
 using namespace ddprun;
+using namespace ddprun::train;
 using Catch::Matchers::Contains;
 using Bytes = std::vector<std::uint8_t>;
 

@@ -6,6 +6,7 @@
 #include "trainer/rate.h"
 
 using namespace ddprun;
+using namespace ddprun::train;
 
 TEST_CASE("a run ends when so many evaluations in a row were no better than the best", "[judge]") {
   Judge judge(/*higher_is_better=*/true, /*patience=*/2);

@@ -14,6 +14,7 @@
 #include "tests/support/command.h"
 
 using namespace ddprun;
+using namespace ddprun::train;
 using Catch::Matchers::Contains;
 using Catch::Matchers::EndsWith;
 using Catch::Matchers::StartsWith;

@@ -4,6 +4,7 @@
 #include "trainer/models/model_names.h"
 
 using namespace ddprun;
+using namespace ddprun::train;
 using Catch::Matchers::Contains;
 
 namespace {

@@ -29,13 +29,13 @@
 
 namespace {
 
-using ddprun::Model;
-using ddprun::ModelInput;
 using ddprun::ProcessGroup;
+using ddprun::train::Model;
+using ddprun::train::ModelInput;
 using Words = std::vector<std::string>;
 
 struct Job {
-  ddprun::ModelSpec spec;
+  ddprun::train::ModelSpec spec;
   std::int64_t seed = 7, batch = 4, steps = 10, warm_up = 3, threads = 1;  // batch: of each rank
   double lr = 0.05;
   std::string load, save;  // files of weights
@@ -80,7 +80,7 @@ Job job_of(const Words& words) {
 
 std::shared_ptr<Model> build(const Job& job) {
   torch::manual_seed(static_cast<std::uint64_t>(job.seed));
-  auto model = ddprun::make_model(job.spec);
+  auto model = ddprun::train::make_model(job.spec);
   if (!job.load.empty()) ddprun::load_weights(*model, job.load);
   return model;
 }
@@ -90,8 +90,8 @@ struct Batch {
 };
 
 // `n` samples.
-Batch drawn(const ddprun::ModelSpec& spec, std::int64_t n) {
-  switch (ddprun::find_model(spec.name)->input) {
+Batch drawn(const ddprun::train::ModelSpec& spec, std::int64_t n) {
+  switch (ddprun::train::find_model(spec.name)->input) {
     case ModelInput::tokens: {
       const at::Tensor tokens = torch::randint(spec.vocabulary, {n, spec.context + 1}, torch::kLong);
       return {tokens.slice(1, 0, spec.context), tokens.slice(1, 1)};
@@ -116,7 +116,7 @@ Batch batch_of(const Job& job, std::int64_t step, std::int64_t rank, std::int64_
 }
 
 at::Tensor loss_of(const Job& job, const at::Tensor& scores, const at::Tensor& targets) {
-  switch (ddprun::find_model(job.spec.name)->input) {
+  switch (ddprun::train::find_model(job.spec.name)->input) {
     case ModelInput::tokens:
       return torch::cross_entropy_loss(scores.flatten(0, 1), targets.flatten());
     case ModelInput::features:

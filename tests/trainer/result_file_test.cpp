@@ -8,6 +8,7 @@
 #include "tests/support/command.h"
 
 using namespace ddprun;
+using namespace ddprun::train;
 using Catch::Matchers::Contains;
 
 TEST_CASE("a result file holds one JSON object, in the order of its making", "[result_file]") {

@@ -12,6 +12,7 @@
 #include "trainer/models/models.h"
 
 using namespace ddprun;
+using namespace ddprun::train;
 using namespace ddprun::test;
 using Catch::Matchers::Contains;
 

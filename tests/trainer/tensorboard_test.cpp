@@ -3,6 +3,7 @@
 #include "tests/support/catch.h"
 
 using namespace ddprun;
+using namespace ddprun::train;
 
 TEST_CASE("the CRC-32C of the published examples is theirs", "[metrics]") {
   CHECK(crc32c("123456789") == 0xe3069283);

@@ -6,6 +6,7 @@
 #include "tests/trainer/made_data.h"
 
 using namespace ddprun;
+using namespace ddprun::train;
 using Catch::Matchers::Contains;
 
 namespace {

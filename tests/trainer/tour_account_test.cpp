@@ -7,6 +7,7 @@
 #include "trainer/tour/tours.h"
 
 using namespace ddprun;
+using namespace ddprun::train;
 using Catch::Matchers::Contains;
 
 namespace {

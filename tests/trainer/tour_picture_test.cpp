@@ -12,6 +12,7 @@
 #include "trainer/tour/timeline.h"
 
 using namespace ddprun;
+using namespace ddprun::train;
 using Catch::Matchers::Contains;
 
 namespace {

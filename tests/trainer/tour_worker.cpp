@@ -8,7 +8,7 @@
 
 namespace {
 
-void show_wrong(ddprun::Stage& stage) {
+void show_wrong(ddprun::train::Stage& stage) {
   stage.show("half_reduce", "rank 1 is forgotten.", {"[1]", stage.rank() == 1 ? "[1]" : "[2]", "[2]"});
 }
 
@@ -16,9 +16,9 @@ void show_wrong(ddprun::Stage& stage) {
 
 int main(int argc, char** argv) try {
   const std::string name = argc > 1 ? argv[1] : "";
-  const ddprun::TourOptions options{.svg = argc > 2 ? argv[2] : ""};
-  return name == "wrong" ? ddprun::perform(show_wrong, name, options, at::kCPU)
-                         : ddprun::run_tour(name, options, at::kCPU);
+  const ddprun::train::TourOptions options{.svg = argc > 2 ? argv[2] : ""};
+  return name == "wrong" ? ddprun::train::perform(show_wrong, name, options, at::kCPU)
+                         : ddprun::train::run_tour(name, options, at::kCPU);
 } catch (const ddprun::UsageError& error) {
   std::fprintf(stderr, "%s\n", error.what());
   return 2;

@@ -9,7 +9,7 @@
 #include "trainer/models/model_names.h"
 #include "trainer/models/model_spec.h"
 
-namespace ddprun {
+namespace ddprun::train {
 namespace {
 
 using settings::Setting;
@@ -217,4 +217,4 @@ std::vector<std::string> settle(Options& o, const std::vector<Setting>& given) {
   return problems;
 }
 
-}  // namespace ddprun
+}  // namespace ddprun::train

@@ -7,7 +7,7 @@
 
 #include "trainer/config/settings.h"
 
-namespace ddprun {
+namespace ddprun::train {
 
 // Nothing to train: after --help or --print-config (code 0, on stdout), or with what cannot be read (2, on stderr).
 struct Leave {
@@ -31,4 +31,4 @@ CommandLine read_command_line(std::vector<std::string> arguments, const ReadFile
 // learning rate that goes with an optimizer. Sentences.
 std::vector<std::string> settle(Options& options, const std::vector<settings::Setting>& given);
 
-}  // namespace ddprun
+}  // namespace ddprun::train

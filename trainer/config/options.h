@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-namespace ddprun {
+namespace ddprun::train {
 
 struct ModelOptions {
   std::string name = "";  // model_names.h; empty: what goes with the data
@@ -108,4 +108,4 @@ struct Options {
   GroupOptions group = {};
 };
 
-}  // namespace ddprun
+}  // namespace ddprun::train

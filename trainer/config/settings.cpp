@@ -8,7 +8,7 @@
 #include "trainer/data/data_spec.h"
 #include "trainer/models/model_names.h"
 
-namespace ddprun {
+namespace ddprun::train {
 namespace {
 
 using namespace settings;
@@ -268,4 +268,4 @@ bool makes_another_run(const Option& option) { return !is_of_the_way(option.key)
 
 std::string text_of(const Option& option, const Options& options) { return option.member.get(&options, option); }
 
-}  // namespace ddprun
+}  // namespace ddprun::train

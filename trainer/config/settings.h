@@ -6,7 +6,7 @@
 #include "launcher/settings/option.h"
 #include "trainer/config/options.h"
 
-namespace ddprun {
+namespace ddprun::train {
 
 const settings::Table& setting_table();
 
@@ -19,4 +19,4 @@ std::string text_of(const settings::Option& setting, const Options& options);
 // Whether another value makes another run: told when it is resumed.
 bool makes_another_run(const settings::Option& setting);
 
-}  // namespace ddprun
+}  // namespace ddprun::train

@@ -4,7 +4,7 @@
 
 #include "rendezvous/base/error.h"
 
-namespace ddprun {
+namespace ddprun::train {
 namespace {
 
 // Along one side of the window: so many zeros of the frame, then [first, last) of the image, then zeros again.
@@ -79,4 +79,4 @@ void write_crop(const Images& images, std::int64_t index, const PixelTable& tabl
   }
 }
 
-}  // namespace ddprun
+}  // namespace ddprun::train

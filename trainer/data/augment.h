@@ -12,7 +12,7 @@
 #include "ddprun/sample_rng.h"
 #include "trainer/data/images.h"
 
-namespace ddprun {
+namespace ddprun::train {
 
 // How to crop: a frame of `padding` zeros all around the image, and in the result a window of the image's own size.
 struct CropRule {
@@ -52,4 +52,4 @@ void write_image(const Images& images, std::int64_t index, const PixelTable& tab
 void write_crop(const Images& images, std::int64_t index, const PixelTable& table, const CropRule& rule,
                 const Crop& crop, float* to);
 
-}  // namespace ddprun
+}  // namespace ddprun::train

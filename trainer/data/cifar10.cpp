@@ -4,7 +4,7 @@
 
 #include "trainer/data/data_file.h"
 
-namespace ddprun {
+namespace ddprun::train {
 namespace {
 
 namespace fs = std::filesystem;
@@ -79,4 +79,4 @@ ImageSplits read_cifar10(const std::string& folder) {
   return splits;
 }
 
-}  // namespace ddprun
+}  // namespace ddprun::train

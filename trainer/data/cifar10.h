@@ -9,7 +9,7 @@
 
 #include "trainer/data/images.h"
 
-namespace ddprun {
+namespace ddprun::train {
 
 // Appends the file's images. Error, with the record and its offset, where `bytes` are no such records. `name` is for
 // the messages.
@@ -19,4 +19,4 @@ void append_cifar10(Images& images, const std::vector<std::uint8_t>& bytes, cons
 // but none may be missing between them. Error, naming the file, where one is missing or malformed.
 ImageSplits read_cifar10(const std::string& folder);
 
-}  // namespace ddprun
+}  // namespace ddprun::train

@@ -12,7 +12,7 @@
 #define DDPRUN_SHARE_DIR "../share/ddprun"
 #endif
 
-namespace ddprun {
+namespace ddprun::train {
 namespace {
 
 namespace fs = std::filesystem;
@@ -63,4 +63,4 @@ std::string find_data(const std::string& name, const std::string& data) {
               "Name the folder with its files with --data.");
 }
 
-}  // namespace ddprun
+}  // namespace ddprun::train

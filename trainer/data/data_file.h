@@ -6,7 +6,7 @@
 
 #include "rendezvous/base/error.h"
 
-namespace ddprun {
+namespace ddprun::train {
 
 // cannot read the data file <name>: <why>. ...
 Error malformed_data(const std::string& name, const std::string& why);
@@ -19,4 +19,4 @@ std::vector<std::uint8_t> read_data_file(const std::string& path, std::size_t by
 // its source tree or in the current folder. Error when there is none.
 std::string find_data(const std::string& name, const std::string& data);
 
-}  // namespace ddprun
+}  // namespace ddprun::train

@@ -3,7 +3,7 @@
 #include <cstdint>
 #include <string>
 
-namespace ddprun {
+namespace ddprun::train {
 
 // The names that load_dataset knows.
 inline constexpr const char* kDatasetNames[] = {"digits", "mnist", "cifar10", "text", "synthetic", "toy"};
@@ -24,4 +24,4 @@ struct DataSpec {
   std::int64_t channels = 3, height = 32, width = 32, classes = 10;
 };
 
-}  // namespace ddprun
+}  // namespace ddprun::train

@@ -12,7 +12,7 @@
 #include "trainer/data/split.h"
 #include "trainer/data/synthetic.h"
 
-namespace ddprun {
+namespace ddprun::train {
 namespace {
 
 namespace fs = std::filesystem;
@@ -110,4 +110,4 @@ Dataset load_dataset(const DataSpec& spec, at::Device device) {
   throw UsageError("cannot load the data set " + spec.name, "there is none of that name", "There are " + known + ".");
 }
 
-}  // namespace ddprun
+}  // namespace ddprun::train

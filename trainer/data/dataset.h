@@ -16,7 +16,7 @@
 #include "trainer/data/data_spec.h"
 #include "trainer/data/text.h"
 
-namespace ddprun {
+namespace ddprun::train {
 
 enum class Task {
   classify,      // images: which of the classes
@@ -79,4 +79,4 @@ struct Dataset {
 // Error where the name is unknown, the files are missing or malformed, or the spec asks for what cannot be.
 Dataset load_dataset(const DataSpec& spec, at::Device device);
 
-}  // namespace ddprun
+}  // namespace ddprun::train

@@ -4,7 +4,7 @@
 
 #include "trainer/data/data_file.h"
 
-namespace ddprun {
+namespace ddprun::train {
 namespace {
 
 // Of one file, unpacked: MNIST's largest has 47 MB. A file that promises more is not one of these.
@@ -46,4 +46,4 @@ IdxArray read_idx(const std::string& path) {
               "Name the folder that holds MNIST's four IDX files with --data.");
 }
 
-}  // namespace ddprun
+}  // namespace ddprun::train

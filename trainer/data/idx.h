@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-namespace ddprun {
+namespace ddprun::train {
 
 struct IdxArray {
   std::vector<std::int64_t> shape;
@@ -22,4 +22,4 @@ IdxArray decode_idx(const std::vector<std::uint8_t>& bytes, const std::string& n
 // Reads `path`, or `path`.gz where there is no `path`.
 IdxArray read_idx(const std::string& path);
 
-}  // namespace ddprun
+}  // namespace ddprun::train

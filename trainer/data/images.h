@@ -3,7 +3,7 @@
 #include <cstdint>
 #include <vector>
 
-namespace ddprun {
+namespace ddprun::train {
 
 struct Images {
   std::int64_t channels = 1, height = 0, width = 0;
@@ -20,4 +20,4 @@ struct ImageSplits {
   Images train = {}, test = {};
 };
 
-}  // namespace ddprun
+}  // namespace ddprun::train

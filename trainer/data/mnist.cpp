@@ -3,7 +3,7 @@
 #include "rendezvous/base/error.h"
 #include "trainer/data/idx.h"
 
-namespace ddprun {
+namespace ddprun::train {
 namespace {
 
 constexpr std::int64_t kClasses = 10;
@@ -53,4 +53,4 @@ ImageSplits read_mnist(const std::string& folder) {
   return splits;
 }
 
-}  // namespace ddprun
+}  // namespace ddprun::train

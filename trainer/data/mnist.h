@@ -5,10 +5,10 @@
 
 #include "trainer/data/images.h"
 
-namespace ddprun {
+namespace ddprun::train {
 
 // One channel, ten classes. Error, naming the file, where one is missing, malformed or does not fit the others, or has
 // a label above 9.
 ImageSplits read_mnist(const std::string& folder);
 
-}  // namespace ddprun
+}  // namespace ddprun::train

@@ -6,7 +6,7 @@
 
 #include "rendezvous/base/error.h"
 
-namespace ddprun {
+namespace ddprun::train {
 namespace {
 
 template <class Value>
@@ -196,4 +196,4 @@ BatchLoader make_loader(const Split& split, LoaderOptions options, bool pin_memo
           [source, pin](const std::vector<Pick>& picks) { return source->collate(picks, pin); }, std::move(options)};
 }
 
-}  // namespace ddprun
+}  // namespace ddprun::train

@@ -6,7 +6,7 @@
 #include "trainer/data/dataset.h"
 #include "trainer/data/images.h"
 
-namespace ddprun {
+namespace ddprun::train {
 
 class Source {
  public:
@@ -48,4 +48,4 @@ std::shared_ptr<const Source> text_windows(const std::vector<std::int32_t>& ids,
 // A tensor of its own with these values.
 at::Tensor tensor_of(const std::vector<float>& values);
 
-}  // namespace ddprun
+}  // namespace ddprun::train

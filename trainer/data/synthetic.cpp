@@ -8,7 +8,7 @@
 #include "ddprun/sample_rng.h"
 #include "rendezvous/base/error.h"
 
-namespace ddprun {
+namespace ddprun::train {
 namespace {
 
 constexpr std::int64_t kBytesMax = std::int64_t{4} << 30;
@@ -114,4 +114,4 @@ ToySplits make_toy(std::uint64_t seed) {
   return {.train = draw_toy(seed, kTrain, kToyTrain), .test = draw_toy(seed, kTest, kToyTest)};
 }
 
-}  // namespace ddprun
+}  // namespace ddprun::train

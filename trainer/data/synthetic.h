@@ -8,7 +8,7 @@
 #include "trainer/data/data_spec.h"
 #include "trainer/data/images.h"
 
-namespace ddprun {
+namespace ddprun::train {
 
 // Each class is a mosaic of 4 by 4 grey levels per channel; an image is its class's mosaic and noise on every pixel.
 // The classes take turns. Error where a size is below 1 or
@@ -30,4 +30,4 @@ struct ToySplits {
 };
 ToySplits make_toy(std::uint64_t seed);
 
-}  // namespace ddprun
+}  // namespace ddprun::train

@@ -7,7 +7,7 @@
 #include "rendezvous/base/error.h"
 #include "trainer/data/data_file.h"
 
-namespace ddprun {
+namespace ddprun::train {
 namespace {
 
 // Of the file. In memory a character takes four bytes as such and four as its id.
@@ -153,4 +153,4 @@ Text read_text(const std::string& path, const Windows& windows) {
   return text;
 }
 
-}  // namespace ddprun
+}  // namespace ddprun::train

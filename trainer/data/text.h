@@ -9,7 +9,7 @@
 #include <string_view>
 #include <vector>
 
-namespace ddprun {
+namespace ddprun::train {
 
 // The different characters of a text in their order; an id is a place in it, from 0 on.
 class Vocabulary {
@@ -48,4 +48,4 @@ std::u32string decode_utf8(std::string_view bytes, const std::string& name);
 // Error, naming the file, where it cannot be read, is no UTF-8, or either of its parts is too short for one sample.
 Text read_text(const std::string& path, const Windows& windows);
 
-}  // namespace ddprun
+}  // namespace ddprun::train

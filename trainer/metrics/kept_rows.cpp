@@ -7,7 +7,7 @@
 #include "rendezvous/base/error.h"
 #include "trainer/metrics/row_file.h"
 
-namespace ddprun {
+namespace ddprun::train {
 namespace {
 
 using Json = nlohmann::json;
@@ -89,4 +89,4 @@ std::uint64_t bytes_to_keep(const RowFile& file, std::optional<std::int64_t> res
   return reading.kept();
 }
 
-}  // namespace ddprun
+}  // namespace ddprun::train

@@ -4,7 +4,7 @@
 #include <optional>
 #include <string>
 
-namespace ddprun {
+namespace ddprun::train {
 
 class RowFile;
 
@@ -15,4 +15,4 @@ std::uint64_t bytes_to_keep(const RowFile& file, std::optional<std::int64_t> res
 
 inline constexpr std::size_t kLineBytesMax = 1 << 20;
 
-}  // namespace ddprun
+}  // namespace ddprun::train

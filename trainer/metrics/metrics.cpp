@@ -11,7 +11,7 @@
 #include "trainer/metrics/row_file.h"
 #include "trainer/metrics/tensorboard.h"
 
-namespace ddprun {
+namespace ddprun::train {
 
 class MetricsLog::Sink {
  public:
@@ -138,4 +138,4 @@ void MetricsLog::write(const MetricsRow& row) {
   }
 }
 
-}  // namespace ddprun
+}  // namespace ddprun::train

@@ -26,7 +26,7 @@
 #include <utility>
 #include <vector>
 
-namespace ddprun {
+namespace ddprun::train {
 
 struct MetricsRow {
   std::int64_t step = 0;  // never less than in the row before; a step may have several rows
@@ -64,4 +64,4 @@ class MetricsLog {
 // Without the newline.
 std::string json_line(const MetricsRow& row);
 
-}  // namespace ddprun
+}  // namespace ddprun::train

@@ -9,7 +9,7 @@
 
 #include "rendezvous/base/error.h"
 
-namespace ddprun {
+namespace ddprun::train {
 namespace {
 
 std::system_error refused() { return {errno, std::generic_category()}; }
@@ -69,4 +69,4 @@ void RowFile::append(std::string_view row) {
   torn_ = false;
 }
 
-}  // namespace ddprun
+}  // namespace ddprun::train

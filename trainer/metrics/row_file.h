@@ -8,7 +8,7 @@
 
 #include "rendezvous/base/fd.h"
 
-namespace ddprun {
+namespace ddprun::train {
 
 class RowFile {
  public:
@@ -29,4 +29,4 @@ class RowFile {
   bool torn_ = false;       // there is more on disk
 };
 
-}  // namespace ddprun
+}  // namespace ddprun::train

@@ -6,7 +6,7 @@
 #include <charconv>
 #include <cstdio>
 
-namespace ddprun {
+namespace ddprun::train {
 namespace {
 
 constexpr std::uint32_t kPolynomial = 0x82f63b78;  // reflected
@@ -111,4 +111,4 @@ std::string event_file_name(const std::vector<std::string>& names_there, std::in
   return std::string(kNamesBeginning) + digits + "." + host + "." + std::to_string(pid);
 }
 
-}  // namespace ddprun
+}  // namespace ddprun::train

@@ -11,7 +11,7 @@
 #include <utility>
 #include <vector>
 
-namespace ddprun {
+namespace ddprun::train {
 
 // Castagnoli's polynomial, as in RFC 3720, appendix B.4.
 std::uint32_t crc32c(std::string_view bytes);
@@ -31,4 +31,4 @@ std::string scalars_event(double wall_time, std::int64_t step,
 std::string event_file_name(const std::vector<std::string>& names_there, std::int64_t now, const std::string& host,
                             std::int64_t pid);
 
-}  // namespace ddprun
+}  // namespace ddprun::train

@@ -4,7 +4,7 @@
 
 #include "trainer/models/makers.h"
 
-namespace ddprun {
+namespace ddprun::train {
 namespace {
 
 namespace nn = torch::nn;
@@ -38,4 +38,4 @@ class ConvNet : public Model {
 
 std::shared_ptr<Model> make_convnet(const ModelSpec& spec) { return std::make_shared<ConvNet>(spec); }
 
-}  // namespace ddprun
+}  // namespace ddprun::train

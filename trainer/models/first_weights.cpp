@@ -2,7 +2,7 @@
 
 #include <torch/torch.h>
 
-namespace ddprun {
+namespace ddprun::train {
 
 void draw_for_relu(torch::nn::Conv2dImpl& layer) {
   torch::nn::init::kaiming_normal_(layer.weight, 0, torch::kFanOut, torch::kReLU);
@@ -14,4 +14,4 @@ void draw_small(torch::nn::LinearImpl& layer) {
   torch::nn::init::zeros_(layer.bias);
 }
 
-}  // namespace ddprun
+}  // namespace ddprun::train

@@ -3,11 +3,11 @@
 #include <torch/nn/modules/conv.h>
 #include <torch/nn/modules/linear.h>
 
-namespace ddprun {
+namespace ddprun::train {
 
 // nn.init.kaiming_normal_(weight, mode="fan_out", nonlinearity="relu"), and a bias of 0.
 void draw_for_relu(torch::nn::Conv2dImpl& layer);
 // nn.init.normal_(weight, 0, 0.01), and a bias of 0.
 void draw_small(torch::nn::LinearImpl& layer);
 
-}  // namespace ddprun
+}  // namespace ddprun::train

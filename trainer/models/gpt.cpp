@@ -12,7 +12,7 @@
 #include "rendezvous/base/error.h"
 #include "trainer/models/makers.h"
 
-namespace ddprun {
+namespace ddprun::train {
 namespace {
 
 namespace nn = torch::nn;
@@ -158,4 +158,4 @@ class Gpt : public Model {
 
 std::shared_ptr<Model> make_gpt(const ModelSpec& spec) { return std::make_shared<Gpt>(spec); }
 
-}  // namespace ddprun
+}  // namespace ddprun::train

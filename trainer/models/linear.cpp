@@ -3,7 +3,7 @@
 
 #include "trainer/models/makers.h"
 
-namespace ddprun {
+namespace ddprun::train {
 namespace {
 
 class Linear : public Model {
@@ -26,4 +26,4 @@ class Linear : public Model {
 
 std::shared_ptr<Model> make_linear(const ModelSpec& spec) { return std::make_shared<Linear>(spec); }
 
-}  // namespace ddprun
+}  // namespace ddprun::train

@@ -4,7 +4,7 @@
 
 #include "trainer/models/models.h"
 
-namespace ddprun {
+namespace ddprun::train {
 
 std::shared_ptr<Model> make_convnet(const ModelSpec& spec);
 std::shared_ptr<Model> make_vgg11_bn(const ModelSpec& spec);
@@ -12,4 +12,4 @@ std::shared_ptr<Model> make_resnet18(const ModelSpec& spec);
 std::shared_ptr<Model> make_linear(const ModelSpec& spec);
 std::shared_ptr<Model> make_gpt(const ModelSpec& spec);
 
-}  // namespace ddprun
+}  // namespace ddprun::train

@@ -5,7 +5,7 @@
 
 #include "rendezvous/base/spelling.h"
 
-namespace ddprun {
+namespace ddprun::train {
 namespace {
 
 std::string lower_case(std::string text) {
@@ -55,4 +55,4 @@ std::string no_such_model(const std::string& name) {
          " There are " + listed(names, "and");
 }
 
-}  // namespace ddprun
+}  // namespace ddprun::train

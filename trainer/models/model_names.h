@@ -4,7 +4,7 @@
 #include <string_view>
 #include <vector>
 
-namespace ddprun {
+namespace ddprun::train {
 
 enum class ModelInput {
   images,    // [n, channels, height, width] float -> [n, classes]
@@ -27,4 +27,4 @@ const ModelName* find_model(std::string_view name);
 // "there is no model resnet. Did you mean 'resnet18'? There are convnet, ... and gpt", without a full stop.
 std::string no_such_model(const std::string& name);
 
-}  // namespace ddprun
+}  // namespace ddprun::train

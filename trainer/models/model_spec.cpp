@@ -7,7 +7,7 @@
 
 #include "trainer/models/model_names.h"
 
-namespace ddprun {
+namespace ddprun::train {
 namespace {
 
 // What is wrong and how to mend it; nothing wrong: an empty `why`.
@@ -90,4 +90,4 @@ std::optional<Error> problem_with(const ModelSpec& spec) {
   return Error("cannot build the model " + spec.name, problem.why, problem.remedy);
 }
 
-}  // namespace ddprun
+}  // namespace ddprun::train

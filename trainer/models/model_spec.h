@@ -6,7 +6,7 @@
 
 #include "rendezvous/base/error.h"
 
-namespace ddprun {
+namespace ddprun::train {
 
 // A model reads the sizes of its own kind of input (model_names.h) and no others.
 struct ModelSpec {
@@ -28,4 +28,4 @@ struct ModelSpec {
 // The first thing that is wrong with it, if anything is.
 std::optional<Error> problem_with(const ModelSpec& spec);
 
-}  // namespace ddprun
+}  // namespace ddprun::train

@@ -5,7 +5,7 @@
 
 #include "trainer/models/makers.h"
 
-namespace ddprun {
+namespace ddprun::train {
 
 std::shared_ptr<Model> make_model(const ModelSpec& spec) {
   static const std::map<std::string, std::shared_ptr<Model> (*)(const ModelSpec&)> makers{
@@ -16,4 +16,4 @@ std::shared_ptr<Model> make_model(const ModelSpec& spec) {
   return makers.at(spec.name)(spec);
 }
 
-}  // namespace ddprun
+}  // namespace ddprun::train

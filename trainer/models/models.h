@@ -7,7 +7,7 @@
 
 #include "trainer/models/model_spec.h"
 
-namespace ddprun {
+namespace ddprun::train {
 
 class Model : public torch::nn::Module {
  public:
@@ -21,4 +21,4 @@ class Model : public torch::nn::Module {
 // them: torch::manual_seed decides them, bit for bit. What problem_with(spec) says is thrown.
 std::shared_ptr<Model> make_model(const ModelSpec& spec);
 
-}  // namespace ddprun
+}  // namespace ddprun::train

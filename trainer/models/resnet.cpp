@@ -7,7 +7,7 @@
 #include "trainer/models/first_weights.h"
 #include "trainer/models/makers.h"
 
-namespace ddprun {
+namespace ddprun::train {
 namespace {
 
 namespace nn = torch::nn;
@@ -92,4 +92,4 @@ class ResNet : public Model {
 
 std::shared_ptr<Model> make_resnet18(const ModelSpec& spec) { return std::make_shared<ResNet>(spec); }
 
-}  // namespace ddprun
+}  // namespace ddprun::train

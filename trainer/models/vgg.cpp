@@ -5,7 +5,7 @@
 #include "trainer/models/first_weights.h"
 #include "trainer/models/makers.h"
 
-namespace ddprun {
+namespace ddprun::train {
 namespace {
 
 namespace nn = torch::nn;
@@ -71,4 +71,4 @@ class Vgg : public Model {
 
 std::shared_ptr<Model> make_vgg11_bn(const ModelSpec& spec) { return std::make_shared<Vgg>(spec); }
 
-}  // namespace ddprun
+}  // namespace ddprun::train

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <charconv>
 
-namespace ddprun {
+namespace ddprun::train {
 
 std::string counted(std::size_t count, const std::string& thing) {
   return std::to_string(count) + " " + thing + (count == 1 ? "" : "s");
@@ -46,4 +46,4 @@ Account account_of(const std::string& name, const std::string& what, const std::
   return {name + ": " + what + "\n" + table(rows) + verdict, wrong.empty()};
 }
 
-}  // namespace ddprun
+}  // namespace ddprun::train

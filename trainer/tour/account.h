@@ -3,7 +3,7 @@
 #include <string>
 #include <vector>
 
-namespace ddprun {
+namespace ddprun::train {
 
 // Of one rank. Values are compared as what people see of them.
 struct Shown {
@@ -28,4 +28,4 @@ std::string counted(std::size_t count, const std::string& thing);
 // 12.3, with so many decimals; never by the locale's rules.
 std::string decimal(double value, int decimals);
 
-}  // namespace ddprun
+}  // namespace ddprun::train

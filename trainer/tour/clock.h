@@ -4,7 +4,7 @@
 #pragma once
 #include <vector>
 
-namespace ddprun {
+namespace ddprun::train {
 
 // Milliseconds: sent and received by the clock of who asks, answered by the clock of who answers.
 struct RoundTrip {
@@ -19,4 +19,4 @@ struct ClockOffset {
 // At least one.
 ClockOffset offset_from(const std::vector<RoundTrip>& trips);
 
-}  // namespace ddprun
+}  // namespace ddprun::train

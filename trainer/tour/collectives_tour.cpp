@@ -5,7 +5,7 @@
 #include "ddprun/collectives.h"
 #include "trainer/tour/stage.h"
 
-namespace ddprun {
+namespace ddprun::train {
 namespace {
 
 using Json = nlohmann::json;
@@ -217,4 +217,4 @@ void show_collectives(Stage& stage) {
             (stage.wrongs() ? std::to_string(stage.wrongs()) + " of them WRONG." : "all of them right."));
 }
 
-}  // namespace ddprun
+}  // namespace ddprun::train

@@ -4,7 +4,7 @@
 
 #include "rendezvous/base/error.h"
 
-namespace ddprun {
+namespace ddprun::train {
 namespace {
 
 constexpr const char* kPlugin = "libddprun_data_parallel.so";  // found by the program's run path
@@ -28,4 +28,4 @@ at::Tensor data_parallel_forward(const std::shared_ptr<TourNet>& net, const at::
   return output;
 }
 
-}  // namespace ddprun
+}  // namespace ddprun::train

@@ -8,7 +8,7 @@
 
 #include "trainer/tour/tour_net.h"
 
-namespace ddprun {
+namespace ddprun::train {
 
 // The net's output on devices[0], where net and input are; each device computes a part of the batch. After
 // load_gpu_support() only. Error where the library is not there.
@@ -20,4 +20,4 @@ using DataParallelForward = void(const std::shared_ptr<TourNet>& net, const at::
                                  const std::vector<at::Device>& devices, at::Tensor& output);
 inline constexpr const char* kDataParallelName = "ddprun_data_parallel_forward";
 
-}  // namespace ddprun
+}  // namespace ddprun::train

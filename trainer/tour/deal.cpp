@@ -7,7 +7,7 @@
 #include "ddprun/sampler.h"
 #include "trainer/tour/account.h"
 
-namespace ddprun {
+namespace ddprun::train {
 namespace {
 
 std::int64_t samples_in(const Shares& shares) {
@@ -112,4 +112,4 @@ std::vector<std::string> wrongs_of(const std::vector<Deal>& deals) {
   return result;
 }
 
-}  // namespace ddprun
+}  // namespace ddprun::train

@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-namespace ddprun {
+namespace ddprun::train {
 
 using Shares = std::vector<std::vector<std::int64_t>>;  // by rank: its samples in their order
 
@@ -34,4 +34,4 @@ std::vector<std::string> wrongs_of(const std::vector<Deal>& deals);
 // An SVG: a grid of ranks and positions for each deal, a colour for each sample, a frame around what was dealt before.
 std::string picture_of(const std::vector<Deal>& deals);
 
-}  // namespace ddprun
+}  // namespace ddprun::train

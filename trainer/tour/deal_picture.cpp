@@ -7,7 +7,7 @@
 #include "trainer/tour/deal.h"
 #include "trainer/tour/svg.h"
 
-namespace ddprun {
+namespace ddprun::train {
 namespace {
 
 constexpr std::size_t kRanksDrawnMax = 16;
@@ -82,4 +82,4 @@ std::string picture_of(const std::vector<Deal>& deals) {
   return svg.str();
 }
 
-}  // namespace ddprun
+}  // namespace ddprun::train

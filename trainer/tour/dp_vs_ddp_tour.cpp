@@ -13,7 +13,7 @@
 #include "trainer/tour/stage.h"
 #include "trainer/tour/tour_net.h"
 
-namespace ddprun {
+namespace ddprun::train {
 namespace {
 
 constexpr std::int64_t kSamplesPerRank = 64, kIn = 64, kHidden = 128, kOut = 4;
@@ -183,4 +183,4 @@ class DpVsDdp {
 
 void show_dp_vs_ddp(Stage& stage) { DpVsDdp(stage).show(); }
 
-}  // namespace ddprun
+}  // namespace ddprun::train

@@ -3,7 +3,7 @@
 #include "ddprun/collectives.h"
 #include "trainer/tour/stage.h"
 
-namespace ddprun {
+namespace ddprun::train {
 namespace {
 
 at::Tensor own_tensor(const Stage& stage, double factor) {
@@ -47,4 +47,4 @@ void show_reduce(Stage& stage) {
              {before, text_of(gradient), text_of(sum_of_all(stage, 0.5) / stage.world())});
 }
 
-}  // namespace ddprun
+}  // namespace ddprun::train

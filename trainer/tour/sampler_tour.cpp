@@ -2,7 +2,7 @@
 #include "trainer/tour/deal.h"
 #include "trainer/tour/stage.h"
 
-namespace ddprun {
+namespace ddprun::train {
 
 void show_sampler(Stage& stage) {
   const auto deals = deals_of_rank(stage.rank(), stage.world());
@@ -22,4 +22,4 @@ void show_sampler(Stage& stage) {
   stage.draw([&] { return picture_of(all); });
 }
 
-}  // namespace ddprun
+}  // namespace ddprun::train

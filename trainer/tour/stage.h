@@ -11,7 +11,7 @@
 #include "trainer/tour/account.h"
 #include "trainer/tour/tour.h"
 
-namespace ddprun {
+namespace ddprun::train {
 
 class Stage {
  public:
@@ -57,4 +57,4 @@ void show_sync(Stage& stage);
 void show_reduce(Stage& stage);
 void show_dp_vs_ddp(Stage& stage);
 
-}  // namespace ddprun
+}  // namespace ddprun::train

@@ -4,7 +4,7 @@
 #include <cmath>
 #include <cstdint>
 
-namespace ddprun {
+namespace ddprun::train {
 namespace {
 
 constexpr std::string_view kGround = "#ffffff";
@@ -102,4 +102,4 @@ void Svg::text(double x, double y, std::string_view text, const TextStyle& style
 
 std::string Svg::str() const { return text_ + "</svg>\n"; }
 
-}  // namespace ddprun
+}  // namespace ddprun::train

@@ -6,7 +6,7 @@
 #include <string>
 #include <string_view>
 
-namespace ddprun {
+namespace ddprun::train {
 
 struct Box {
   double x, y, width, height;
@@ -44,4 +44,4 @@ std::string_view ink_on(std::string_view ground);
 
 std::string xml_escaped(std::string_view text);
 
-}  // namespace ddprun
+}  // namespace ddprun::train

@@ -13,7 +13,7 @@
 #include "trainer/tour/timeline.h"
 #include "trainer/tour/tour_net.h"
 
-namespace ddprun {
+namespace ddprun::train {
 namespace {
 
 constexpr double kWorkMs = 40, kForwardMs = 15;  // of the rank with least to do, about
@@ -226,4 +226,4 @@ class Sync {
 
 void show_sync(Stage& stage) { Sync(stage).show(); }
 
-}  // namespace ddprun
+}  // namespace ddprun::train

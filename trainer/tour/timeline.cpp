@@ -6,7 +6,7 @@
 #include "trainer/tour/account.h"
 #include "trainer/tour/clock.h"
 
-namespace ddprun {
+namespace ddprun::train {
 namespace {
 
 const char* head_of(Activity what) {
@@ -71,4 +71,4 @@ Finding finding_of(const std::vector<Lane>& lanes, const Meeting& meeting, doubl
           right};
 }
 
-}  // namespace ddprun
+}  // namespace ddprun::train

@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-namespace ddprun {
+namespace ddprun::train {
 
 enum class Activity {
   work,
@@ -42,4 +42,4 @@ Finding finding_of(const std::vector<Lane>& lanes, const Meeting& meeting, doubl
 // An SVG: a lane per rank, a bar per span, a dashed line at each meeting.
 std::string picture_of(const std::vector<Lane>& lanes, const std::vector<Meeting>& meetings);
 
-}  // namespace ddprun
+}  // namespace ddprun::train

@@ -7,7 +7,7 @@
 #include "trainer/tour/svg.h"
 #include "trainer/tour/timeline.h"
 
-namespace ddprun {
+namespace ddprun::train {
 namespace {
 
 constexpr std::size_t kRanksDrawnMax = 32;
@@ -185,4 +185,4 @@ std::string picture_of(const std::vector<Lane>& lanes, const std::vector<Meeting
   return Drawing(lanes, meetings).draw();
 }
 
-}  // namespace ddprun
+}  // namespace ddprun::train

@@ -7,7 +7,7 @@
 #include "trainer/ddp/snapshot/replace_file.h"
 #include "trainer/tour/stage.h"
 
-namespace ddprun {
+namespace ddprun::train {
 namespace {
 
 const std::map<std::string, Show> kShows{{"collectives", show_collectives},
@@ -92,4 +92,4 @@ int run_tour(const std::string& name, const TourOptions& options, at::Device dev
   return perform(kShows.at(name), name, options, device);
 }
 
-}  // namespace ddprun
+}  // namespace ddprun::train

@@ -11,7 +11,7 @@
 
 #include "trainer/tour/tours.h"
 
-namespace ddprun {
+namespace ddprun::train {
 
 struct TourOptions {
   std::string svg = {};  // a file for the picture, replaced whole or not at all; empty: none
@@ -22,4 +22,4 @@ struct TourOptions {
 // no tour's, and for a picture of a tour that draws none; Error for what the world refuses.
 int run_tour(const std::string& name, const TourOptions& options, at::Device device);
 
-}  // namespace ddprun
+}  // namespace ddprun::train

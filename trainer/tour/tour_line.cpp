@@ -7,7 +7,7 @@
 #include "rendezvous/base/spelling.h"
 #include "trainer/tour/tours.h"
 
-namespace ddprun {
+namespace ddprun::train {
 namespace {
 
 std::string complaint(const std::string& name) {
@@ -54,4 +54,4 @@ TourLine read_tour_line(std::vector<std::string> arguments) {
   return line;
 }
 
-}  // namespace ddprun
+}  // namespace ddprun::train

@@ -6,7 +6,7 @@
 
 #include "trainer/config/command_line.h"
 
-namespace ddprun {
+namespace ddprun::train {
 
 struct TourLine {
   std::string name, svg, device = "auto";
@@ -16,4 +16,4 @@ struct TourLine {
 // `arguments` are those after `train tour`.
 TourLine read_tour_line(std::vector<std::string> arguments);
 
-}  // namespace ddprun
+}  // namespace ddprun::train

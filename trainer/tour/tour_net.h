@@ -5,7 +5,7 @@
 
 #include <cstdint>
 
-namespace ddprun {
+namespace ddprun::train {
 
 class TourNet : public torch::nn::Cloneable<TourNet> {
  public:
@@ -24,4 +24,4 @@ class TourNet : public torch::nn::Cloneable<TourNet> {
   std::int64_t in_, hidden_, out_;
 };
 
-}  // namespace ddprun
+}  // namespace ddprun::train

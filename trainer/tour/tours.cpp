@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-namespace ddprun {
+namespace ddprun::train {
 
 const std::vector<Tour>& tours() {
   static const std::vector<Tour> all{
@@ -28,4 +28,4 @@ std::string list_of_tours() {
   return text;
 }
 
-}  // namespace ddprun
+}  // namespace ddprun::train

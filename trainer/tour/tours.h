@@ -3,7 +3,7 @@
 #include <string>
 #include <vector>
 
-namespace ddprun {
+namespace ddprun::train {
 
 struct Tour {
   std::string name;
@@ -17,4 +17,4 @@ const Tour* find_tour(const std::string& name);  // null: there is none
 // One line per tour, indented by two.
 std::string list_of_tours();
 
-}  // namespace ddprun
+}  // namespace ddprun::train
