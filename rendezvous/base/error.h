@@ -1,11 +1,10 @@
 // How the project fails. The world refused us: throw Error, caught once, in main. We are wrong: check(), on in every
 // build. A worker's failure and an unauthenticated peer's bad bytes are neither: they are values.
 #pragma once
+#include <cstdio>
 #include <cstdlib>
 #include <stdexcept>
 #include <string>
-
-#include "rendezvous/base/print_line.h"
 
 namespace ddprun {
 
@@ -23,10 +22,11 @@ class UsageError : public Error {
   using Error::Error;
 };
 
-// The process ends here if `condition` does not hold: going on with a broken invariant would hurt more.
+// The process ends here if `condition` does not hold: going on with a broken invariant would hurt more. Its last words
+// go to stderr at once, as nothing of ours can be relied on any more.
 inline void check(bool condition, const char* invariant) {
   if (condition) return;
-  print_line(stderr, std::string("ddprun: internal error: ") + invariant + " does not hold. Please report this.");
+  std::fprintf(stderr, "ddprun: internal error: %s does not hold. Please report this.\n", invariant);
   std::abort();
 }
 

@@ -1,6 +1,6 @@
 // The one place where a sentence of ours goes to stderr at once, past everything else: where nothing carries it yet or
-// any more (before and after a job, in the keeper, at the end by a broken invariant), and in `train`, which has only
-// this. What the agent tells while its job runs goes through its log pipes, and its steps through spdlog (agent/logs).
+// any more (before and after a job, in the keeper), and in `train`, which has only this. What the agent tells while its
+// job runs goes through its log pipes, and its steps through spdlog (agent/logs).
 //
 // The text may hold what a file, a peer or a worker wrote: nothing of it acts on the terminal.
 #pragma once

@@ -15,6 +15,7 @@ TEST_CASE("a sentence goes to stderr by way of print_line.h alone", "[stderr]") 
   for (const char* top : {"launcher", "agent", "rendezvous", "trainer"})
     for (const fs::directory_entry& entry : fs::recursive_directory_iterator(fs::path(DDPRUN_SOURCE_DIR) / top)) {
       if (entry.path().extension() != ".h" && entry.path().extension() != ".cpp") continue;
+      if (entry.path().filename() == "error.h") continue;  // check(), the last words of a process
       const std::string path = fs::relative(entry.path(), DDPRUN_SOURCE_DIR).string();
       std::ifstream in(entry.path());
       std::string line;
