@@ -598,12 +598,12 @@ void Agent::tell_why(const Outcome& outcome) {
     return end(outcome);
   }
   const bool here = outcome.cause->node == coordination_->node();
-  if (here) reporter_.failed(outcome);
+  if (here) result_.report = reporter_.failed(outcome);
   if (!options_.meeting) return end(outcome);
   if (here) send_words(outcome);
   words_due_.expires_after(failure_words_ ? milliseconds(0) : kWordsLimit);
   words_due_.async_wait([this, outcome, here](const asio::error_code&) {
-    if (!here) reporter_.failed_elsewhere(outcome, failure_words_);
+    if (!here) result_.report = reporter_.failed_elsewhere(outcome, failure_words_);
     end(outcome);
   });
 }

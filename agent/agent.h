@@ -72,8 +72,9 @@ struct AgentOptions {
 
 struct JobResult {
   Outcome outcome;
-  bool saved = false;     // every worker of the last round here told of a snapshot that holds all it had done
-  bool finished = false;  // every one of them told that it had done all there was to do, and exited with 0
+  bool saved = false;       // every worker of the last round here told of a snapshot that holds all it had done
+  bool finished = false;    // every one of them told that it had done all there was to do, and exited with 0
+  std::string report = {};  // of a worker's failure, as it was printed; empty: none
 };
 
 class Agent {

@@ -148,22 +148,25 @@ void Reporter::restarting(const Failure& failure, const std::string& reason) {
   pipes_.print("ddprun: " + headline(failure, notice_of(failure).at - started_at) + "; " + reason + ".\n");
 }
 
-void Reporter::failed(const Outcome& outcome) {
+std::string Reporter::failed(const Outcome& outcome) {
   const FailureReport report = report_of(outcome);
-  const std::string text = to_text(report);
+  std::string text = to_text(report);
   pipes_.show_tracebacks(text);
   pipes_.print_lines(text);
   if (!options_.own_error_file.empty())
     write_own_error_file(report, error_content(workers_.records().at(outcome.cause->local_rank)));
+  return text;
 }
 
 std::string Reporter::words_of(const Outcome& outcome) const { return to_text(report_of(outcome)); }
 
-void Reporter::failed_elsewhere(const Outcome& outcome, const std::optional<std::string>& words) {
+std::string Reporter::failed_elsewhere(const Outcome& outcome, const std::optional<std::string>& words) {
   const Failure& failure = *outcome.cause;
   pipes_.show_tracebacks(words.value_or(""));
-  pipes_.print_lines(words.value_or("ddprun: the job failed: rank " + std::to_string(failure.rank) + " on " +
-                                    failure.host + " " + in_words(failure.status) + "; " + outcome.reason + ".\n"));
+  std::string text = words.value_or("ddprun: the job failed: rank " + std::to_string(failure.rank) + " on " +
+                                    failure.host + " " + in_words(failure.status) + "; " + outcome.reason + ".\n");
+  pipes_.print_lines(text);
+  return text;
 }
 
 void Reporter::ended(const Outcome& outcome) {

@@ -59,12 +59,12 @@ class Reporter {
   void timer_expired(int local_rank, const ExpiredTimer& timer);
   void noticed(const Failure& failure);  // the round's first
   void restarting(const Failure& failure, const std::string& reason);
-  // The one screen at the end, and ddprun's own error file; `outcome` has a cause, on this node.
-  void failed(const Outcome& outcome);
+  // The one screen at the end, which it returns, and ddprun's own error file; `outcome` has a cause, on this node.
+  std::string failed(const Outcome& outcome);
   // That screen as it is known so far, for the other nodes.
   std::string words_of(const Outcome& outcome) const;
   // The cause is another node's; empty: its words have not come.
-  void failed_elsewhere(const Outcome& outcome, const std::optional<std::string>& words);
+  std::string failed_elsewhere(const Outcome& outcome, const std::optional<std::string>& words);
   // Without a worker's failure.
   void ended(const Outcome& outcome);
 

@@ -12,6 +12,7 @@
 #include <fstream>
 
 #include "agent/agent.h"
+#include "agent/process/exit_status.h"
 #include "agent/process/job_cookie.h"
 #include "agent/process/topology.h"
 #include "agent/waiting_words.h"
@@ -176,6 +177,23 @@ int exit_code(const JobResult& result, ExitCodeChoice choice) {
   return choice == ExitCodeChoice::torchrun && code != kSuccess ? static_cast<int>(kWorkerFailed) : code;
 }
 
+// Of a failure the report, as it was printed, without ddprun's name.
+std::string message_of(const JobResult& result) {
+  constexpr std::string_view kSpeaker = "ddprun: ";
+  const Outcome& outcome = result.outcome;
+  if (result.report.starts_with(kSpeaker)) return result.report.substr(kSpeaker.size());
+  if (outcome.verdict == Verdict::success) return {};
+  if (outcome.verdict == Verdict::interrupted) return "the job was interrupted by " + signal_name(outcome.signal) + ".";
+  return "the job ended: " + outcome.reason + ".";
+}
+
+JobEnd end_of(const JobResult& result, ExitCodeChoice choice) {
+  JobEnd end{exit_code(result, choice), message_of(result), {}};
+  if (const auto& cause = result.outcome.cause)
+    end.first_failure = {cause->rank, cause->local_rank, cause->host, torchrun_code(cause->status)};
+  return end;
+}
+
 }  // namespace
 
 std::string dry_run(const Config& config, const Machine& machine) {
@@ -185,7 +203,7 @@ std::string dry_run(const Config& config, const Machine& machine) {
   return dry_run_text(plan_of(options, place.environment));
 }
 
-int launch(const Config& config, const Machine& machine, int keeper_pidfd) {
+JobEnd launch(const Config& config, const Machine& machine, int keeper_pidfd) {
   hide_memory(config);
   const std::string run_id = run_id_of(config);
   Place place = place_of(config, machine);
@@ -200,7 +218,7 @@ int launch(const Config& config, const Machine& machine, int keeper_pidfd) {
   options.command.job.cookie = to_string(own_cookie(run_id));
   options.keeper_pidfd = keeper_pidfd;
   raise_file_limit();
-  return exit_code(Agent(std::move(options), round_policy(config)).run(), config.exit_code);
+  return end_of(Agent(std::move(options), round_policy(config)).run(), config.exit_code);
 }
 
 }  // namespace ddprun::launcher

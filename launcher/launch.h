@@ -1,7 +1,8 @@
-// The only place where concrete classes are wired together: Config in, exit code out.
+// The only place where concrete classes are wired together: Config in, the job's end out.
 #pragma once
 #include <string>
 
+#include "agent/logs/job_end.h"
 #include "launcher/config.h"
 
 namespace ddprun::launcher {
@@ -10,6 +11,6 @@ namespace ddprun::launcher {
 std::string dry_run(const Config& config, const Machine& machine);
 
 // Runs the job. `keeper_pidfd` as continue_under_keeper() gave it. Throws Error.
-int launch(const Config& config, const Machine& machine, int keeper_pidfd);
+JobEnd launch(const Config& config, const Machine& machine, int keeper_pidfd);
 
 }  // namespace ddprun::launcher

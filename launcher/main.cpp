@@ -4,6 +4,7 @@
 #include "agent/process/keeper.h"
 #include "agent/process/standard_streams.h"
 #include "launcher/cli.h"
+#include "launcher/end_file.h"
 #include "launcher/exit_codes.h"
 #include "launcher/launch.h"
 #include "launcher/machine.h"
@@ -16,17 +17,21 @@
 namespace ddprun::launcher {
 namespace {
 
-int complain(const std::vector<std::string>& sentences, ExitCode code) {
-  for (const std::string& sentence : sentences) print_line(stderr, "ddprun: " + visible(sentence));
-  return code;
+JobEnd complain(const std::vector<std::string>& sentences, ExitCode code) {
+  JobEnd end{code, {}, {}};
+  for (const std::string& sentence : sentences) {
+    print_line(stderr, "ddprun: " + visible(sentence));
+    end.message += (end.message.empty() ? "" : "\n") + sentence;
+  }
+  return end;
 }
 
-int say(const std::string& text) {
+JobEnd say(const std::string& text) {
   std::fputs(text.c_str(), stdout);
-  return kSuccess;
+  return {};
 }
 
-int run(const std::vector<std::string>& arguments, int keeper_pidfd) {
+JobEnd run(const std::vector<std::string>& arguments, int keeper_pidfd) {
   Outside outside = this_process();
   wipe_token_variable();
   CommandLine line = read_command_line(arguments, outside);
@@ -44,19 +49,23 @@ int run(const std::vector<std::string>& arguments, int keeper_pidfd) {
   return launch(config, machine, keeper_pidfd);
 }
 
+JobEnd run_under_keeper(const std::vector<std::string>& arguments) try {
+  return run(arguments, continue_under_keeper(wipe_token_variable));
+} catch (const UsageError& error) {
+  return complain({error.what()}, kUsage);
+} catch (const Error& error) {
+  return complain({error.what()}, kRendezvousImpossible);
+} catch (const std::exception& error) {
+  return complain({error.what()}, kInternalError);
+}
+
 }  // namespace
 }  // namespace ddprun::launcher
 
 int main(int argc, char** argv) {
   ddprun::open_missing_standard_streams();
-  try {
-    const int keeper_pidfd = ddprun::continue_under_keeper(ddprun::launcher::wipe_token_variable);
-    return ddprun::launcher::run({argv + 1, argv + argc}, keeper_pidfd);
-  } catch (const ddprun::UsageError& error) {
-    return ddprun::launcher::complain({error.what()}, ddprun::launcher::kUsage);
-  } catch (const ddprun::Error& error) {
-    return ddprun::launcher::complain({error.what()}, ddprun::launcher::kRendezvousImpossible);
-  } catch (const std::exception& error) {
-    return ddprun::launcher::complain({error.what()}, ddprun::launcher::kInternalError);
-  }
+  const std::string end_file = ddprun::launcher::take_end_file_variable();
+  const ddprun::JobEnd end = ddprun::launcher::run_under_keeper({argv + 1, argv + argc});
+  ddprun::launcher::write_end_file(end_file, end);
+  return end.exit_code;
 }

@@ -389,6 +389,50 @@ TEST_CASE("torch's own event class reads ddprun's events") {
   CHECK(has(read.out, "torchelastic.worker.status.START WORKER START\n"));
 }
 
+TEST_CASE("a program that starts ddprun reads in a file how the job ended") {
+  const TempFolder folder;
+  const auto end_of = [&](std::vector<std::string> argv) {
+    std::filesystem::remove(folder / "end");
+    Command command(std::move(argv), {.env = {{"DDPRUN_END_FILE", (folder / "end").string()}}});
+    const Ended ended = command.wait_exit(kLimit);
+    const Json end = Json::parse(read_file(folder / "end"));
+    CHECK(end["exit_code"] == ended.code);
+    if (!end["message"].get<std::string>().empty())
+      CHECK(has(ended.err, "ddprun: " + end["message"].get<std::string>()));  // told once more on stderr
+    return end;
+  };
+  CHECK(end_of(once({"sh", "-c", "[ -z \"$DDPRUN_END_FILE\" ]"})) ==
+        Json{{"exit_code", 0}, {"message", ""}, {"first_failure", nullptr}});
+  const Json failed = end_of(job({"--nproc-per-node=2"}, {"sh", "-c", "[ $RANK = 0 ] || kill -9 $$; sleep 100"}));
+  const auto report = failed["message"].get<std::string>();
+  CHECK(report.starts_with("the job failed: rank 1"));
+  CHECK(has(report, "SIGKILL"));
+  CHECK(failed["first_failure"]["global_rank"] == 1);
+  CHECK(failed["first_failure"]["local_rank"] == 1);
+  CHECK(failed["first_failure"]["exit_code"] == -9);
+  const Json mistaken = end_of(job({"--no-such-option"}, {"true"}));
+  CHECK(mistaken["exit_code"] == 2);
+  CHECK(has(mistaken["message"].get<std::string>(), "--no-such-option"));
+  CHECK(mistaken["first_failure"].is_null());
+  const Json missing = end_of(once({"/no/such/program"}));
+  CHECK(missing["exit_code"] == 2);
+  CHECK(has(missing["message"].get<std::string>(), "/no/such/program"));
+}
+
+TEST_CASE("a job that was interrupted says so in the file of its end, and one that cannot be written is named") {
+  const TempFolder folder;
+  Command command(once({"sh", "-c", "echo up; sleep 100"}), {.env = {{"DDPRUN_END_FILE", (folder / "end").string()}}});
+  command.wait_for_output("up", kLimit);
+  command.kill(SIGTERM);
+  CHECK(command.wait_exit(kLimit).code == 128 + SIGTERM);
+  CHECK(Json::parse(read_file(folder / "end")) ==
+        Json{{"exit_code", 143}, {"message", "the job was interrupted by SIGTERM."}, {"first_failure", nullptr}});
+  Command nowhere(once({"true"}), {.env = {{"DDPRUN_END_FILE", "/no/such/folder/end"}}});
+  const Ended ended = nowhere.wait_exit(kLimit);
+  CHECK(ended == exited(0));
+  CHECK(ended.err == "ddprun: cannot write /no/such/folder/end (DDPRUN_END_FILE): No such file or directory.\n");
+}
+
 TEST_CASE("a job that goes well leaves ddprun silent on a pipe, and at most two lines on a terminal") {
   CHECK(run(once({"true"}), kLimit).err.empty());
   Command on_terminal(once({"true"}), {.terminal = true});

@@ -9,20 +9,6 @@ using namespace ddprun;
 using namespace std::chrono_literals;
 using Texts = std::vector<std::string>;
 
-namespace {
-
-const std::string kReport = "ddprun: the job failed: rank 1 exited with code 3.\n  program: x\n";
-
-LauncherWords all_taken(const std::string& text, std::size_t piece, std::string& passed_on) {
-  LauncherWords words;
-  passed_on.clear();
-  for (std::size_t at = 0; at < text.size(); at += piece) passed_on += words.take(text.substr(at, piece));
-  passed_on += words.rest();
-  return words;
-}
-
-}  // namespace
-
 TEST_CASE("a launch becomes a command line of ddprun", "[launch]") {
   CHECK(launcher_command("/bin/ddprun", {.processes_per_machine = 4}, "/a/program", {"--lr", "0.1"}) ==
         Texts{"/bin/ddprun", "--nproc-per-node=4", "--nnodes=1", "--node-rank=0", "--max-restarts=0", "--stop-grace=25",
@@ -84,39 +70,18 @@ TEST_CASE("ddprun is looked for where it is named, beside the library, and in PA
   CHECK(launcher_places({.ddprun = "/y"}, {{"DDPRUN_LAUNCHER", "/x"}}, "/l/l.so") == Texts{"/y"});
 }
 
-TEST_CASE("ddprun's report is for the exception, all else goes on as it comes", "[launch]") {
-  const std::string before = "loss 1\nddprun: the jocular\rx\nddprun: one\nddprun: two\nhalf ";
-  const std::size_t piece = GENERATE(1, 2, 7, 1000);
-  std::string passed_on;
-  const auto words = all_taken(before + "line\n" + kReport, piece, passed_on);
-  CHECK(passed_on == before + "line\n");
-  CHECK(words.report() == kReport);
-  CHECK(words.last_lines() == Texts{"the jocular\rx", "one", "two"});
-  all_taken(before, piece, passed_on);
-  CHECK(passed_on == before);
-  all_taken("ddprun: the job fai", piece, passed_on);
-  CHECK(passed_on == "ddprun: the job fai");
-  const std::string endless(10'000, 'x');
-  all_taken(endless + "\n" + endless, piece, passed_on);
-  CHECK(passed_on == endless + "\n" + endless);
-}
-
-TEST_CASE("of what ddprun says without a line's end nothing waits", "[launch]") {
-  LauncherWords words;
-  CHECK(words.take("10 %") == "10 %");
-  CHECK(words.take("\r20 %") == "\r20 %");
-  CHECK(words.take("\nddprun: w") == "\nddprun: w");
-  CHECK(words.take("\nddprun: the job f").size() == 1);
-  CHECK(words.take("lies") == "ddprun: the job flies");
-}
-
-TEST_CASE("a failed launch is told by the report, else by ddprun's last lines", "[launch]") {
-  CHECK(failure_words({.exit_code = 1, .report = kReport, .last_lines = {"z"}}, {}) ==
-        "the job failed: rank 1 exited with code 3.\n  program: x");
-  CHECK(failure_words({.exit_code = 143, .last_lines = {"a", "b"}}, {}) == "a\nb");
-  CHECK(failure_words({.exit_code = 137}, {}) == "ddprun ended with exit code 137, without a word.");
-  CHECK(failure_words({.late = true, .report = kReport}, {.timeout = 1500ms}) ==
+TEST_CASE("a failed launch is told by what ddprun has left of its end", "[launch]") {
+  CHECK(failure_words({.exit_code = 1}, "the job failed: rank 1.\n  program: x\n", {}) ==
+        "the job failed: rank 1.\n  program: x");
+  CHECK(failure_words({.exit_code = 137}, "", {}) == "ddprun ended with exit code 137, without a word.");
+  CHECK(failure_words({.late = true}, "the job was interrupted by SIGTERM.", {.timeout = 1500ms}) ==
         "the launched job was ended: it ran longer than 1500 ms (LaunchOptions::timeout).");
+}
+
+TEST_CASE("of ddprun's end the message is taken, and of anything else nothing", "[launch]") {
+  CHECK(message_in("{\"exit_code\":1,\"message\":\"a\\nb\",\"first_failure\":null}\n") == "a\nb");
+  for (const char* text : {"", "{\"exit_code\":1,\"mess", "[]", "7", "{\"message\":7}", "{\"exit_code\":1}"})
+    CHECK(message_in(text).empty());
 }
 
 TEST_CASE("a worker knows its call again", "[launch]") {

@@ -13,6 +13,7 @@
 #include <memory>
 #include <mutex>
 #include <nlohmann/json.hpp>
+#include <sstream>
 #include <thread>
 
 #include "ddprun/process_group.h"
@@ -138,10 +139,19 @@ OwnCommand own_command() {
   return own;
 }
 
-std::vector<std::string> environment_for(const LaunchedBy& by) {
-  std::vector<std::string> out{std::string(kLaunchedByVariable) + "=" + to_text(by)};
-  for (const auto& [name, value] : process_environment()) out.push_back(name + "=" + value);
+std::vector<std::string> environment_for(const LaunchedBy& by, const fs::path& end_file) {
+  Environment all = process_environment();
+  all[kLaunchedByVariable] = to_text(by);
+  all[kEndFileVariable] = end_file;
+  std::vector<std::string> out;
+  for (const auto& [name, value] : all) out.push_back(name + "=" + value);
   return out;
+}
+
+std::string text_of(const fs::path& path) {
+  std::ostringstream out;
+  out << std::ifstream(path, std::ios::binary).rdbuf();
+  return out.str();
 }
 
 json run_job(const LaunchOptions& options, const json& arguments, const std::vector<json>& earlier) {
@@ -152,10 +162,12 @@ json run_job(const LaunchOptions& options, const json& arguments, const std::vec
   write_file(folder.path() / "earlier", earlier);
   std::cout.flush();  // before the workers' words
   std::fflush(nullptr);
+  const fs::path end_file = folder.path() / "end";
   const LauncherEnd end = run_launcher(launcher_command(ddprun, options, own.program, own.arguments),
-                                       environment_for({earlier.size(), folder.path()}), options);
-  if (end.late) throw LaunchFailed(failure_words(end, options), kTimeIsOver);
-  if (end.exit_code != 0) throw LaunchFailed(failure_words(end, options), end.exit_code);
+                                       environment_for({earlier.size(), folder.path()}, end_file), options);
+  if (end.late || end.exit_code != 0)
+    throw LaunchFailed(failure_words(end, message_in(text_of(end_file)), options),
+                       end.late ? kTimeIsOver : end.exit_code);
   if (options.machine_rank != 0) return nullptr;
   if (!fs::exists(folder.path() / "result"))
     throw LaunchFailed(

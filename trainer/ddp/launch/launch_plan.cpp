@@ -11,8 +11,6 @@ namespace ddprun {
 namespace {
 
 constexpr int kProcessesMax = 4096, kMachinesMax = 1 << 16, kRestartsMax = 1 << 20;
-constexpr std::string_view kOwnLine = "ddprun: ", kReport = "ddprun: the job failed: ";
-constexpr std::size_t kLineMax = 4096, kReportMax = std::size_t{256} * 1024, kLastLinesMax = 5;
 
 std::string parent_folder(const std::string& path) {
   const auto slash = path.rfind('/');
@@ -122,58 +120,18 @@ std::optional<LaunchedBy> launched_by_from(const std::string& text) {
   return by.folder.starts_with('/') ? std::optional(by) : std::nullopt;
 }
 
-std::string LauncherWords::take(std::string_view bytes) {
-  std::string out;
-  for (const char byte : bytes) {
-    if (reporting_) {
-      if (report_.size() < kReportMax) report_ += byte;
-      continue;
-    }
-    if (line_.size() < kLineMax)
-      line_ += byte;
-    else
-      too_long_ = true;
-    const bool may_be_report = !too_long_ && kReport.starts_with(line_);
-    if (line_ == kReport && !too_long_) {
-      reporting_ = true;
-      report_ = std::exchange(line_, {});
-      continue;
-    }
-    if (!may_be_report) {
-      out += line_.substr(std::min(passed_on_, line_.size()));
-      if (too_long_) out += byte;
-      passed_on_ = line_.size();
-    }
-    if (byte == '\n') line_is_over();
-  }
-  return out;
+std::string message_in(const std::string& end_file) {
+  const auto end = nlohmann::json::parse(end_file, nullptr, false);
+  const auto message = end.is_object() ? end.find("message") : end.end();
+  return message != end.end() && message->is_string() ? message->get<std::string>() : "";
 }
 
-void LauncherWords::line_is_over() {
-  if (line_.starts_with(kOwnLine)) {
-    if (line_.back() == '\n') line_.pop_back();
-    last_lines_.push_back(line_.substr(kOwnLine.size()));
-    if (last_lines_.size() > kLastLinesMax) last_lines_.erase(last_lines_.begin());
-  }
-  line_.clear();
-  passed_on_ = 0;
-  too_long_ = false;
-}
-
-std::string LauncherWords::rest() {
-  std::string out = line_.substr(std::min(passed_on_, line_.size()));
-  passed_on_ = line_.size();
-  return out;
-}
-
-std::string failure_words(const LauncherEnd& end, const LaunchOptions& options) {
+std::string failure_words(const LauncherEnd& end, const std::string& message, const LaunchOptions& options) {
   if (end.late)
     return "the launched job was ended: it ran longer than " + in_words(*options.timeout) +
            " (LaunchOptions::timeout).";
-  std::string text = end.report.substr(std::min(kOwnLine.size(), end.report.size()));
+  std::string text = message;
   while (!text.empty() && text.back() == '\n') text.pop_back();
-  if (!text.empty()) return text;
-  for (const std::string& line : end.last_lines) text += (text.empty() ? "" : "\n") + line;
   if (!text.empty()) return text;
   return "ddprun ended with exit code " + std::to_string(end.exit_code) + ", without a word.";
 }

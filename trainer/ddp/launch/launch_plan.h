@@ -1,10 +1,10 @@
-// How launch() starts ddprun, and what it makes of what ddprun says.
+// How launch() starts ddprun, and what it makes of how that ended.
 //
 // Decides only: values in, values or sentences out.
 #pragma once
 #include <chrono>
+#include <optional>
 #include <string>
-#include <string_view>
 #include <vector>
 
 #include "ddprun/launch.h"
@@ -36,39 +36,17 @@ constexpr const char* kLaunchedByVariable = "DDPRUN_LAUNCHED_BY";
 std::string to_text(const LaunchedBy& by);
 std::optional<LaunchedBy> launched_by_from(const std::string& text);
 
-// Takes ddprun's stderr apart: its report is for the exception, all else for our stderr.
-class LauncherWords {
- public:
-  // What is to be written on. A line's beginning may stay here until it is known to be no report's.
-  std::string take(std::string_view bytes);
-  // The report; empty: none. It goes on to the end of the output.
-  const std::string& report() const { return report_; }
-  // What take() has kept and is no report. Call it at the end.
-  std::string rest();
-  // ddprun's own last lines, without the report.
-  const std::vector<std::string>& last_lines() const { return last_lines_; }
-
- private:
-  void line_is_over();
-
-  std::string line_;  // the one that has begun, to kLineMax
-  std::size_t passed_on_ = 0;
-  bool too_long_ = false;
-  bool reporting_ = false;
-  std::string report_;
-  std::vector<std::string> last_lines_;
-};
-
 // How ddprun ended.
 struct LauncherEnd {
   int exit_code = 0;  // 128 + N where signal N killed it
   int signal = 0;     // that somebody sent us meanwhile; 0: none
   bool late = false;  // the time was over
-  std::string report = {};
-  std::vector<std::string> last_lines = {};
 };
+// What ddprun said of it in the file that DDPRUN_END_FILE names (docs/events.md), from its content. Empty: nothing.
+constexpr const char* kEndFileVariable = "DDPRUN_END_FILE";
+std::string message_in(const std::string& end_file);
 // LaunchFailed's text.
-std::string failure_words(const LauncherEnd& end, const LaunchOptions& options);
+std::string failure_words(const LauncherEnd& end, const std::string& message, const LaunchOptions& options);
 
 // An exception in a worker as torchelastic writes it.
 std::string error_file(const std::string& type, const std::string& what, std::chrono::system_clock::time_point now);

@@ -26,7 +26,7 @@
 namespace ddprun {
 namespace {
 
-constexpr std::size_t kStackBytes = 64 * 1024, kReadBytes = 16 * 1024;
+constexpr std::size_t kStackBytes = 64 * 1024;
 constexpr std::chrono::seconds kKillLimit{15};  // for SIGKILLs of its own, beyond its workers' grace
 constexpr int kRelayed[] = {SIGINT, SIGTERM, SIGHUP, SIGQUIT};
 
@@ -34,7 +34,6 @@ struct Start {
   const char* program = nullptr;
   char* const* argv = nullptr;
   char* const* environment = nullptr;
-  int stderr_fd = -1;
   pid_t parent = 0;
   int error = 0;
 };
@@ -44,7 +43,7 @@ int child_main(void* argument) {
   auto& start = *static_cast<Start*>(argument);
   prctl(PR_SET_PDEATHSIG, SIGTERM);
   if (getppid() != start.parent) _exit(127);  // we were killed before that took hold
-  if (dup2(start.stderr_fd, STDERR_FILENO) >= 0) execve(start.program, start.argv, start.environment);
+  execve(start.program, start.argv, start.environment);
   start.error = errno;
   _exit(127);
 }
@@ -62,9 +61,9 @@ struct Started {
 };
 
 // As vfork() does, and with a descriptor of the child: a program's memory may be large, its handlers of fork() many.
-Started start(const std::vector<std::string>& command, const std::vector<std::string>& environment, int stderr_fd) {
+Started start(const std::vector<std::string>& command, const std::vector<std::string>& environment) {
   const auto argv = pointers(command), env = pointers(environment);
-  Start plan{command.front().c_str(), argv.data(), env.data(), stderr_fd, getpid(), 0};
+  Start plan{command.front().c_str(), argv.data(), env.data(), getpid(), 0};
   const auto stack = std::make_unique<char[]>(kStackBytes);
   int pidfd = -1;
   Started started;
@@ -84,9 +83,9 @@ struct Pipe {
   Fd out, in;
 };
 
-Pipe make_pipe(int flags) {
+Pipe make_pipe() {
   int ends[2];
-  if (pipe2(ends, O_CLOEXEC | flags) != 0) throw Error("cannot launch", std::strerror(errno));
+  if (pipe2(ends, O_CLOEXEC | O_NONBLOCK) != 0) throw Error("cannot launch", std::strerror(errno));
   return {Fd(ends[0]), Fd(ends[1])};
 }
 
@@ -103,7 +102,7 @@ void note_signal(int signal, siginfo_t* info, void*) {
 // The signals that would end us while we wait, as bytes in a pipe.
 class SignalPipe {
  public:
-  SignalPipe() : pipe_(make_pipe(O_NONBLOCK)) {
+  SignalPipe() : pipe_(make_pipe()) {
     signal_pipe = pipe_.in.get();
     struct sigaction note = {};
     note.sa_sigaction = note_signal;
@@ -127,36 +126,20 @@ class SignalPipe {
   std::vector<int> taken_;
 };
 
-void write_all(int fd, std::string_view text) {
-  while (!text.empty()) {
-    const ssize_t n = write(fd, text.data(), text.size());
-    if (n < 0 && errno == EAGAIN) {
-      pollfd ready{fd, POLLOUT, 0};
-      poll(&ready, 1, -1);
-    } else if (n < 0 && errno != EINTR) {
-      return;  // nobody reads it
-    }
-    if (n > 0) text.remove_prefix(static_cast<std::size_t>(n));
-  }
-}
-
 class Listener {
  public:
-  Listener(Started launcher, Fd stderr_fd, const SignalPipe& signals, const LaunchOptions& options)
-      : launcher_(std::move(launcher)), stderr_(std::move(stderr_fd)), signals_(signals), options_(options) {
+  Listener(Started launcher, const SignalPipe& signals, const LaunchOptions& options)
+      : launcher_(std::move(launcher)), signals_(signals), options_(options) {
     if (options.timeout) deadline_ = Clock::now() + *options.timeout;
   }
 
   LauncherEnd run() {
-    pollfd fds[] = {{launcher_.pidfd.get(), POLLIN, 0}, {stderr_.get(), POLLIN, 0}, {signals_.fd(), POLLIN, 0}};
-    for (;;) {
-      poll(fds, 3, wait_ms());
-      if (fds[2].revents) take_signals();
-      if (fds[1].revents && !take_words()) fds[1].fd = -1;
+    pollfd fds[] = {{launcher_.pidfd.get(), POLLIN, 0}, {signals_.fd(), POLLIN, 0}};
+    do {
+      poll(fds, 2, wait_ms());
+      if (fds[1].revents) take_signals();
       if (deadline_ && Clock::now() >= *deadline_) time_is_over();
-      if (fds[0].revents) break;
-    }
-    while (take_words()) continue;
+    } while (!fds[0].revents);
     return ended();
   }
 
@@ -176,15 +159,6 @@ class Listener {
       if (bytes[i] > 0) signal(bytes[i]);
     }
   }
-  // False where nothing is there now.
-  bool take_words() {
-    char bytes[kReadBytes];
-    const ssize_t n = read(stderr_.get(), bytes, sizeof bytes);
-    if (n < 0 && errno == EINTR) return true;
-    if (n <= 0) return false;
-    write_all(STDERR_FILENO, words_.take({bytes, static_cast<std::size_t>(n)}));
-    return true;
-  }
   void time_is_over() {
     signal(end_.late ? SIGKILL : SIGTERM);
     deadline_ = end_.late ? std::nullopt : std::optional(Clock::now() + options_.stop_grace + kKillLimit);
@@ -194,19 +168,13 @@ class Listener {
     siginfo_t info = {};
     const bool reaped = waitid(P_PIDFD, static_cast<id_t>(launcher_.pidfd.get()), &info, WEXITED) == 0;
     end_.exit_code = !reaped ? 1 : info.si_code == CLD_EXITED ? info.si_status : 128 + info.si_status;
-    write_all(STDERR_FILENO, words_.rest());
-    end_.report = words_.report();
-    end_.last_lines = words_.last_lines();
-    if (end_.exit_code == 0) write_all(STDERR_FILENO, end_.report);  // a worker's words
     return end_;
   }
 
   Started launcher_;
-  Fd stderr_;
   const SignalPipe& signals_;
   const LaunchOptions& options_;
   std::optional<TimePoint> deadline_;
-  LauncherWords words_;
   LauncherEnd end_;
 };
 
@@ -222,12 +190,8 @@ std::string first_program(const std::vector<std::string>& places) {
 
 LauncherEnd run_launcher(const std::vector<std::string>& command, const std::vector<std::string>& environment,
                          const LaunchOptions& options) {
-  Pipe words = make_pipe(0);
   const SignalPipe signals;
-  Started launcher = start(command, environment, words.in.get());
-  words.in.reset();
-  fcntl(words.out.get(), F_SETFL, O_NONBLOCK);
-  return Listener(std::move(launcher), std::move(words.out), signals, options).run();
+  return Listener(start(command, environment), signals, options).run();
 }
 
 }  // namespace ddprun

@@ -18,7 +18,7 @@
 //
 // A function that throws on one rank ends the job; so does a rank that is killed. launch() then throws LaunchFailed,
 // whose what() is ddprun's report: which rank was first, by which exception, signal or exit code, and its last lines.
-// What workers write goes to this program's stdout and stderr.
+// What workers and ddprun write goes to this program's stdout and stderr.
 //
 // One process on one machine, without a time-out, restarts or ddprun's arguments: the function runs in this process,
 // and its exceptions come as they are. With any of them it is a worker of its own.

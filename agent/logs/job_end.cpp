@@ -1,0 +1,21 @@
+#include "agent/logs/job_end.h"
+
+#include <nlohmann/json.hpp>
+
+namespace ddprun {
+
+std::string to_json(const JobEnd& end) {
+  using Json = nlohmann::ordered_json;
+  Json out;
+  out["exit_code"] = end.exit_code;
+  out["message"] = end.message;
+  out["first_failure"] = nullptr;
+  if (const auto& failure = end.first_failure)
+    out["first_failure"] = Json{{"global_rank", failure->rank},
+                                {"local_rank", failure->local_rank},
+                                {"hostname", failure->host},
+                                {"exit_code", failure->exit_code}};
+  return out.dump(-1, ' ', true, Json::error_handler_t::replace) + "\n";
+}
+
+}  // namespace ddprun

@@ -1,0 +1,25 @@
+// How a job ended, for the program that started ddprun: one JSON object. docs/events.md is the page about it.
+//
+// Pure.
+#pragma once
+#include <optional>
+#include <string>
+
+namespace ddprun {
+
+struct JobEnd {
+  int exit_code = 0;         // ddprun's own
+  std::string message = {};  // what ddprun said of it, a sentence or its report; empty: all went well
+  struct FirstFailure {
+    int rank = 0, local_rank = 0;
+    std::string host = {};
+    int exit_code = 0;  // -N: killed by signal N
+    friend bool operator==(const FirstFailure&, const FirstFailure&) = default;
+  };
+  std::optional<FirstFailure> first_failure = {};
+};
+
+// Ended by '\n', holds no other.
+std::string to_json(const JobEnd& end);
+
+}  // namespace ddprun
