@@ -18,14 +18,12 @@
 
 #include "rendezvous/coordination/control_message.h"
 #include "rendezvous/coordination/coordinator.h"
+#include "rendezvous/coordination/coordinator_liveness.h"
 #include "rendezvous/peer/listen_socket.h"
 #include "rendezvous/peer/peer_connection.h"
 #include "rendezvous/store/server.h"
 
 namespace ddprun {
-
-constexpr std::chrono::seconds kLease{5};
-constexpr std::chrono::seconds kBeyondLease{1};  // for the kernel to end workers, and for slow clocks
 
 class CoordinatorServer {
  public:

@@ -1,0 +1,56 @@
+// When agents were heard last, and since when the coordinator may be without a quorum of them.
+//
+// A value without a clock: `now` never goes back.
+#pragma once
+#include <cstdint>
+#include <deque>
+#include <map>
+#include <utility>
+#include <vector>
+
+#include "rendezvous/base/time.h"
+#include "rendezvous/coordination/control_message.h"
+#include "rendezvous/coordination/coordinator.h"
+#include "rendezvous/coordination/quorum_contact.h"
+
+namespace ddprun {
+
+constexpr std::chrono::seconds kLease{5};
+constexpr std::chrono::seconds kBeyondLease{1};  // for the kernel to end workers, and for slow clocks
+
+class CoordinatorLiveness {
+ public:
+  // `self`: the node of the agent that the coordinator lives in; 0: of none.
+  CoordinatorLiveness(Duration lease, NodeId self) : lease_(lease), self_(self) {}
+
+  // A coordinator begins: nobody has followed it yet.
+  void begin();
+  // That node followed nobody else then, nor since.
+  void followed(NodeId node, TimePoint then) { contact_.answered(node, then); }
+
+  // Its hello, which is answered now.
+  void add(NodeId node, TimePoint now);
+  // When its workers are dead, whatever becomes of it now.
+  TimePoint remove(NodeId node);
+  void heard(NodeId node, TimePoint now) { agents_.at(node).heard = now; }
+  // Answered now.
+  void on_heartbeat(NodeId node, const Heartbeat& message, TimePoint now);
+  std::vector<NodeId> silent(TimePoint now) const;
+
+  // So long ago the coordinator was in contact with a quorum; no more than two leases are told.
+  Duration quorum_age(const Coordinator& coordinator, TimePoint now);
+
+ private:
+  struct Agent {
+    TimePoint heard;
+    std::deque<std::pair<std::uint64_t, TimePoint>> answers;  // when they were given
+  };
+
+  const Duration lease_;
+  const NodeId self_;
+  std::map<NodeId, Agent> agents_;
+  QuorumContact contact_;
+  TimePoint contact_at_ = {}, contact_known_at_ = {};
+};
+
+}  // namespace ddprun

@@ -1,0 +1,129 @@
+#include "rendezvous/coordination/coordinator_orders.h"
+
+#include <algorithm>
+#include <set>
+#include <utility>
+
+#include "rendezvous/base/overloaded.h"
+#include "rendezvous/peer/loopback.h"
+
+namespace ddprun {
+namespace {
+
+constexpr std::chrono::milliseconds kAttendanceEvery{100};
+
+std::uint64_t clock_seed() { return static_cast<std::uint64_t>(Clock::now().time_since_epoch().count()); }
+
+}  // namespace
+
+CoordinatorOrders::CoordinatorOrders(asio::io_context& io, CoordinatorSessions& sessions, const RoundPolicy& policy,
+                                     std::optional<NodeId> self, Hooks hooks)
+    : sessions_(sessions), policy_(policy), self_(self), hooks_(std::move(hooks)), decision_(io) {}
+
+void CoordinatorOrders::begin() {
+  coordinator_.emplace(policy_, Clock::now(), clock_seed(), self_);
+  start({});
+}
+
+void CoordinatorOrders::begin(const Succession& succession) {
+  coordinator_.emplace(policy_, Clock::now(), clock_seed(), self_.value_or(0), succession);
+  start({succession.term, succession.record.number});
+}
+
+void CoordinatorOrders::start(const RecordId& newest) {
+  attendance_known_at_ = {};
+  newest_ = newest;
+  record_.clear();
+  decide_in_time();
+}
+
+void CoordinatorOrders::end() {
+  coordinator_.reset();
+  decide_in_time();
+}
+
+void CoordinatorOrders::dispatch(const Message& message) {
+  if (!coordinator_) return;
+  for (const Order& order : coordinator_->on(message, Clock::now())) execute(order);
+  decide_in_time();
+  if (coordinator_ && coordinator_->is_over()) hooks_.on_over();
+}
+
+void CoordinatorOrders::decide_in_time() {
+  const auto deadline = coordinator_ ? coordinator_->next_deadline() : std::nullopt;
+  if (deadline == decide_at_) return;  // mostly
+  decide_at_ = deadline;
+  if (!deadline) return void(decision_.cancel());
+  decision_.expires_at(*deadline);
+  decision_.async_wait([this](const std::error_code& error) {
+    if (error) return;
+    decide_at_.reset();
+    dispatch(CoordinatorTick{});
+  });
+}
+
+const std::optional<Attendance>& CoordinatorOrders::attendance() {
+  const TimePoint now = Clock::now();
+  if (now - attendance_known_at_ >= kAttendanceEvery) {
+    attendance_ = coordinator_->attendance();
+    attendance_known_at_ = now;
+  }
+  return attendance_;
+}
+
+void CoordinatorOrders::execute(const Order& order) {
+  std::visit(overloaded{
+                 [&](const FormRound& o) { form(o.round); },
+                 [&](const StartRound& o) { sessions_.send(round_, o); },
+                 [&](const EndRound& o) {
+                   attendance_known_at_ = {};
+                   sessions_.send(round_, o);
+                 },
+                 [&](const EndJob& o) { sessions_.send_to_all(o); },
+                 [&](const AllTold& o) { sessions_.send_to_all(o); },
+                 [&](const Recall& o) {
+                   const char* missed = "this node was out of reach, and the others regrouped";
+                   sessions_.send(o.node, EndRound{o.round, false, o.reason.empty() ? missed : o.reason});
+                 },
+                 [&](const Dismiss& o) {
+                   sessions_.send(o.node, EndJob{o.outcome, o.for_all});
+                 },
+                 [&](const HandOver&) { hooks_.on_hand_over(); },
+             },
+             order);
+}
+
+void CoordinatorOrders::name_this_host(std::string& host) const {
+  if (is_loopback(host) && !reached_by_.empty()) host = reached_by_;
+}
+
+void CoordinatorOrders::form(Round round) {
+  name_this_host(round.master_host);
+  round_.clear();
+  for (RoundNode& node : round.nodes) {
+    round_.push_back(node.id);
+    name_this_host(node.control.host);
+  }
+  newest_ = round.id();
+  attendance_known_at_ = {};  // nobody is waited for any more
+  record_ = encode(ToAgent(KeepRecord{round}));
+  const std::set<NodeId> seated(round_.begin(), round_.end());
+  sessions_.for_each([&](NodeId node, ControlLink& link) {
+    if (!seated.contains(node)) link.send(record_);
+  });
+  const std::vector<Seat> all = seats(round);
+  for (std::size_t i = 0; i < all.size(); ++i) {
+    ControlLink* link = sessions_.find(round_[i]);
+    if (!link) continue;
+    if (i < kStandbys) link->send(record_);
+    link->send(encode(ToAgent(TakeSeat{all[i], round.term})));
+  }
+}
+
+void CoordinatorOrders::send_record_to_spare(NodeId node) {
+  ControlLink* link = sessions_.find(node);
+  if (!coordinator_ || record_.empty() || !link) return;
+  if (std::find(round_.begin(), round_.end(), node) == round_.end()) link->send(record_);
+}
+
+}  // namespace ddprun

@@ -1,0 +1,31 @@
+// What an agent that coordinates nothing tells whoever looks for the coordinator: where it is, as far as known here.
+//
+// A value.
+#pragma once
+#include <optional>
+
+#include "rendezvous/coordination/control_link.h"
+#include "rendezvous/coordination/control_message.h"
+
+namespace ddprun {
+
+class CoordinatorReferral {
+ public:
+  // `agent`: who says so; 0: none.
+  explicit CoordinatorReferral(NodeId agent) { elsewhere_.agent = agent; }
+
+  void refer_to(int term, const std::optional<ControlAddress>& coordinator);
+  void set_newest(const RecordId& record) { elsewhere_.record = record; }
+  void set_end(const Outcome& outcome) { end_ = outcome; }
+  int term() const { return elsewhere_.term; }
+
+  Elsewhere where_else(const ControlLink& asker) const;
+  // To a hello: the job may be over.
+  ToAgent answer(const ControlLink& asker) const;
+
+ private:
+  Elsewhere elsewhere_;
+  std::optional<Outcome> end_;  // of the job
+};
+
+}  // namespace ddprun
