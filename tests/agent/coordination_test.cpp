@@ -1,0 +1,29 @@
+#include "agent/coordination.h"
+
+#include "rendezvous/base/overloaded.h"
+#include "tests/support/catch.h"
+
+using namespace ddprun;
+
+TEST_CASE("a job of one node forms, confirms and starts its round inside start(), without a turn of the loop",
+          "[coordination]") {
+  asio::io_context io;
+  std::vector<std::string> happened;
+  std::unique_ptr<Coordination> here;
+  Coordination::Hooks hooks;
+  hooks.on_connected = [&] { here->send(NodeReady{here->node(), {.workers = 2, .port = 29500}}); };
+  hooks.on_message = [&](const ToAgent& message) {
+    std::visit(overloaded{
+                   [&](const TakeSeat& m) {
+                     happened.push_back("seat");
+                     here->send(NodeConfirmed{here->node(), m.seat.round});
+                   },
+                   [&](const StartRound&) { happened.push_back("start"); },
+                   [&](const auto&) { happened.push_back("another"); },
+               },
+               message);
+  };
+  here = coordinate_here(io, {}, hooks);
+  here->start();
+  CHECK(happened == std::vector<std::string>{"seat", "start"});
+}
