@@ -1,0 +1,33 @@
+#include "agent/agent_options.h"
+
+#include <csignal>
+#include <filesystem>
+
+namespace ddprun {
+namespace {
+
+bool is_ignored(int signal) {
+  struct sigaction now {};
+  return sigaction(signal, nullptr, &now) == 0 && now.sa_handler == SIG_IGN;
+}
+
+}  // namespace
+
+std::set<int> signals_of(const AgentOptions& options) {
+  std::set<int> signals(options.ending_signals.begin(), options.ending_signals.end());
+  signals.insert({SIGTERM, SIGINT, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2, SIGTSTP, SIGCONT, SIGCHLD, SIGWINCH});
+  if (is_ignored(SIGHUP)) signals.erase(SIGHUP);  // under nohup it stays ignored
+  return signals;
+}
+
+ReporterOptions reporter_options(const AgentOptions& options) {
+  return {options.command.name, options.command.program, options.logs.host, options.own_error_file,
+          options.command.core_dumps};
+}
+
+EventJob event_job(const AgentOptions& options) {
+  return {options.command.job.run_id, options.role, options.logs.host, options.rdzv_backend,
+          std::filesystem::path(options.command.program).filename().string()};
+}
+
+}  // namespace ddprun

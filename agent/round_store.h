@@ -1,0 +1,59 @@
+// A round's store as this node has it: its own one, or a proxy to that of another node.
+//
+// For the thread of the io_context; hooks are called there but for `print`. Nothing is told after close().
+#pragma once
+#include <functional>
+#include <memory>
+#include <string>
+
+#include <asio/io_context.hpp>
+#include <asio/steady_timer.hpp>
+
+#include "agent/agent_options.h"
+#include "agent/coordination.h"
+#include "agent/store_reach.h"
+#include "rendezvous/coordination/round.h"
+#include "rendezvous/store/proxy/store_proxy.h"
+#include "rendezvous/store/server.h"
+
+namespace ddprun {
+
+class RoundStore {
+ public:
+  struct Hooks {
+    std::function<void(const std::string& line)> print;  // from any thread: "refused a client on this machine: ..."
+    // Again and again: the workers of a job with one node are told to meet there, and cannot.
+    std::function<void(const ControlAddress& store, const std::string& why)> on_out_of_reach;
+    // The proxy has lost the round's store, a lease ago.
+    std::function<void(int round, const std::string& why)> on_lost;
+  };
+  // `options` must outlive it.
+  RoundStore(asio::io_context& io, const AgentOptions& options, Hooks hooks);
+
+  // A fresh one for every round: the wire carries no round number, so the port is the fence between two of them. Throws
+  // Error where no port can be had.
+  void open();
+  void close();
+  // With --store-proxy, before the round is confirmed, so that workers never wait for it. A lost store ends all its
+  // clients; what becomes of the round then is the coordinator's to say.
+  void bring_near(const Seat& seat, Coordination& coordination);
+  std::uint16_t port() const { return store_ ? store_->port() : std::uint16_t{0}; }  // of our own
+  // Where they find it.
+  Seat as_workers_see(Seat seat) const;
+
+ private:
+  void check_reach();
+  void lost(int round, const std::string& why);
+
+  asio::io_context& io_;
+  const AgentOptions& options_;
+  const Hooks hooks_;
+  asio::steady_timer lost_;
+  std::uint16_t last_port_ = 0;
+  std::unique_ptr<Server> store_;      // of the current or the coming round
+  std::unique_ptr<StoreReach> reach_;  // where the workers are told a name or address of ours
+  std::unique_ptr<StoreProxy> proxy_;  // to the round's store on another node
+  std::unique_ptr<StoreDialer> dialer_;
+};
+
+}  // namespace ddprun

@@ -1,0 +1,31 @@
+#include "agent/round_sweep.h"
+
+#include <utility>
+
+namespace ddprun {
+
+RoundSweep::RoundSweep(asio::io_context& io, std::function<void(int)> on_swept)
+    : on_swept_(std::move(on_swept)), again_(io) {}
+
+void RoundSweep::begin(int round, const Cgroup* cgroup) {
+  if (cgroup) cgroup->kill();  // all at one moment; then they are ours to reap
+  sweep_ = ChildSweep();
+  round_ = round;
+  look(round);
+}
+
+const std::vector<pid_t>& RoundSweep::stop() {
+  round_ = 0;
+  return sweep_.left();
+}
+
+void RoundSweep::look(int round) {
+  if (round_ != round) return;  // it would meet the next round's workers
+  if (sweep_.step()) return on_swept_(round);
+  again_.expires_after(sweep_.pause());
+  again_.async_wait([this, round](const asio::error_code& error) {
+    if (!error) look(round);
+  });
+}
+
+}  // namespace ddprun
