@@ -9,7 +9,6 @@
 
 #include "agent/diagnosis/last_words.h"
 #include "agent/process/job_cookie.h"
-#include "agent/process/keeper_watch.h"
 #include "agent/process/leftovers.h"
 #include "rendezvous/base/overloaded.h"
 
@@ -18,9 +17,7 @@ namespace {
 
 using std::chrono::milliseconds;
 
-constexpr milliseconds kEndLimit{10'000};   // the kernel may hold a dying process for seconds
 constexpr milliseconds kDrainLimit{2'000};  // a console that takes nothing for so long is stuck
-constexpr int kKeeperDied = 70;
 
 // The worker that is alone on a terminal stays in its foreground: it joins the keeper's process group.
 std::optional<pid_t> terminal_group(const AgentOptions& options) {
@@ -92,7 +89,10 @@ JobResult Agent::run() {
   if (!children_can_be_found()) reporter_.no_proc();
   if (options_.cgroup) make_cgroup();
   signals_.on_signal([this](int signal) { on_signal(signal); });
-  watch_keeper();
+  keeper_.on_death([this] {
+    timers_.close();
+    layout_.clean_up(false);
+  });
   limit_run();
   contact_.start();
   io_.run();
@@ -137,17 +137,6 @@ void Agent::limit_run() {
     if (error) return;
     reporter_.run_is_over(*options_.max_run);
     dispatch(Signalled{SIGTERM});
-  });
-}
-
-void Agent::watch_keeper() {
-  keeper_.async_wait(asio::posix::stream_descriptor::wait_read, [this](const asio::error_code& error) {
-    if (error) return;
-    main_has_noticed_keepers_death();
-    end_all_children(kEndLimit);
-    timers_.close();
-    layout_.clean_up(false);
-    _exit(kKeeperDied);
   });
 }
 
@@ -329,7 +318,7 @@ void Agent::signal_workers(int signal) {
 }
 
 void Agent::finish(const Outcome& outcome) {
-  result_ = {outcome, workers_.channels().all_saved(Clock::now()), workers_finished()};
+  result_ = {outcome, workers_.channels().all_saved(Clock::now()), workers_.all_finished(Clock::now())};
   contact_.wait_is_over();
   store_.close();
   timers_.close();
@@ -339,13 +328,6 @@ void Agent::finish(const Outcome& outcome) {
     result_.report = report;
     end();
   });
-}
-
-bool Agent::workers_finished() {
-  const auto& records = workers_.records();
-  return workers_.channels().all_finishing(Clock::now()) &&
-         std::all_of(records.begin(), records.end(),
-                     [](const auto& entry) { return entry.second.status && entry.second.status->ok(); });
 }
 
 void Agent::end() {

@@ -9,7 +9,6 @@
 #include <string>
 
 #include <asio/io_context.hpp>
-#include <asio/posix/stream_descriptor.hpp>
 #include <asio/steady_timer.hpp>
 
 #include "agent/agent_options.h"
@@ -17,6 +16,7 @@
 #include "agent/events.h"
 #include "agent/job_ending.h"
 #include "agent/job_events.h"
+#include "agent/keeper_death.h"
 #include "agent/logs/event_log.h"
 #include "agent/logs/log_layout.h"
 #include "agent/logs/log_pipe.h"
@@ -51,7 +51,6 @@ class Agent {
   void make_cgroup();
   void on_signal(int signal);
   void resize_terminals();
-  void watch_keeper();
   void collect_workers();
   void limit_run();
   void arm_timer();
@@ -72,7 +71,6 @@ class Agent {
   void report_failure(const ReportFailure& report);
   void signal_workers(int signal);
   void finish(const Outcome& outcome);
-  bool workers_finished();
   void end();
 
   template <class What>  // Event or Action
@@ -83,7 +81,7 @@ class Agent {
   asio::io_context io_;
   SignalQueue signals_;
   asio::steady_timer timer_, run_limit_;
-  asio::posix::stream_descriptor keeper_;
+  KeeperDeath keeper_;
   LogLayout layout_;
   LogPipes pipes_;
   std::optional<Cgroup> cgroup_;

@@ -157,4 +157,10 @@ void WorkerGroup::reap_strays() {
   reap_orphans(workers);
 }
 
+bool WorkerGroup::all_finished(TimePoint now) {
+  return channels_.all_finishing(now) && std::all_of(records_.begin(), records_.end(), [](const auto& entry) {
+           return entry.second.status && entry.second.status->ok();
+         });
+}
+
 }  // namespace ddprun

@@ -71,6 +71,8 @@ class WorkerGroup {
   // Children of ours that are none of the workers: orphaned descendants.
   void reap_strays();
   WorkerChannels& channels() { return channels_; }
+  // Every worker told that it had done all there was to do, and exited with 0.
+  bool all_finished(TimePoint now);
   int rank_of(int local_rank) const { return seat_.first_rank + local_rank; }
   const std::map<int, WorkerRecord>& records() const { return records_; }  // by local rank
 

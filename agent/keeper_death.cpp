@@ -1,0 +1,30 @@
+#include "agent/keeper_death.h"
+
+#include <unistd.h>
+
+#include <chrono>
+#include <utility>
+
+#include "agent/process/children.h"
+#include "agent/process/keeper_watch.h"
+
+namespace ddprun {
+namespace {
+
+constexpr std::chrono::milliseconds kEndLimit{10'000};  // the kernel may hold a dying process for seconds
+constexpr int kKeeperDied = 70;
+
+}  // namespace
+
+void KeeperDeath::on_death(std::function<void()> clean_up) {
+  keeper_.async_wait(asio::posix::stream_descriptor::wait_read,
+                     [clean_up = std::move(clean_up)](const asio::error_code& error) {
+                       if (error) return;
+                       main_has_noticed_keepers_death();
+                       end_all_children(kEndLimit);
+                       clean_up();
+                       _exit(kKeeperDied);
+                     });
+}
+
+}  // namespace ddprun

@@ -1,0 +1,21 @@
+// Ends this process, and all that it started, when its keeper has died (agent/process/keeper.h).
+#pragma once
+#include <functional>
+
+#include <asio/io_context.hpp>
+#include <asio/posix/stream_descriptor.hpp>
+
+namespace ddprun {
+
+class KeeperDeath {
+ public:
+  // `keeper_pidfd`: ours from now on.
+  KeeperDeath(asio::io_context& io, int keeper_pidfd) : keeper_(io, keeper_pidfd) {}
+  // `clean_up` is called once no child is left; then the process leaves.
+  void on_death(std::function<void()> clean_up);
+
+ private:
+  asio::posix::stream_descriptor keeper_;
+};
+
+}  // namespace ddprun

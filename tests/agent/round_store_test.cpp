@@ -1,0 +1,81 @@
+#include "agent/round_store.h"
+
+#include "rendezvous/store/client.h"
+#include "tests/support/catch.h"
+
+using namespace ddprun;
+using namespace std::chrono_literals;
+
+namespace {
+
+// Notes the rounds whose store was offered, and dials nobody.
+class NoCoordination : public Coordination {
+ public:
+  void start() override {}
+  bool send(const FromAgent&) override { return false; }
+  bool connected() const override { return false; }
+  NodeId node() const override { return 1; }
+  void offer_store(int round, const StoreGateway&) override { offered.push_back(round); }
+  std::unique_ptr<StoreDialer> dial_store(const Seat& seat, const StoreUpstream& proxy) override {
+    dialed.push_back(seat.round);
+    proxy.failed("nobody is there");
+    return nullptr;
+  }
+  bool may_leave() const override { return true; }
+  void leave() override {}
+  bool all_left(std::chrono::milliseconds) override { return true; }
+
+  std::vector<int> offered, dialed;
+};
+
+struct Rig {
+  asio::io_context io;
+  AgentOptions options;
+  RoundStore store{
+      io, options, {[](const std::string&) {}, [](const auto&, const auto&) {}, [](int, const std::string&) {}}};
+};
+
+AgentOptions options_of_several_nodes(bool proxy) {
+  AgentOptions options;
+  options.meeting.emplace();
+  options.store_proxy = proxy;
+  return options;
+}
+
+std::int64_t keys_at(std::uint16_t port) {
+  return Client({.host = "127.0.0.1", .port = port, .timeout = 20s}).num_keys();
+}
+
+}  // namespace
+
+TEST_CASE("every round has a fresh store at another port", "[round_store]") {
+  Rig rig{.options = options_of_several_nodes(false)};
+  CHECK(rig.store.port() == 0);
+  rig.store.open();
+  const std::uint16_t first = rig.store.port();
+  Client({.host = "127.0.0.1", .port = first, .timeout = 20s}).set("old", "");
+  rig.store.open();
+  CHECK(rig.store.port() != first);
+  CHECK(keys_at(rig.store.port()) == 0);
+  rig.store.close();
+  CHECK(rig.store.port() == 0);
+}
+
+TEST_CASE("workers find the round's store where they are told, or at their own node's proxy", "[round_store]") {
+  const Seat told{.round = 4, .master_host = "node0", .master_port = 29500};
+  const Seat elsewhere{.round = 4, .group_rank = 1, .master_host = "node0", .master_port = 29500};
+  NoCoordination coordination;
+  Rig direct{.options = options_of_several_nodes(false)};
+  direct.store.open();
+  CHECK(direct.store.as_workers_see(told).master_host == "node0");
+  Rig near{.options = options_of_several_nodes(true)};
+  near.store.open();
+  near.store.bring_near(told, coordination);
+  CHECK(coordination.offered == std::vector{4});
+  CHECK(near.store.as_workers_see(told).master_host == "127.0.0.1");
+  CHECK(near.store.as_workers_see(told).master_port == near.store.port());
+  near.store.bring_near(elsewhere, coordination);
+  CHECK(coordination.dialed == std::vector{4});
+  CHECK(near.store.as_workers_see(elsewhere).master_host == "127.0.0.1");
+  CHECK(near.store.as_workers_see(elsewhere).master_port != near.store.port());
+}
