@@ -424,6 +424,29 @@ TEST_CASE("whoever refuses to be asked for a vote, or is another agent by now, i
   CHECK(dead == std::set<NodeId>{2, 3});
 }
 
+TEST_CASE("a candidate may hang up as soon as it hears of a vote, or of a death", "[control]") {
+  const bool votes = GENERATE(true, false);
+  const Port port([](const VoteRequest& request) { return Vote{request.term, true, {}, 2}; });
+  Round record = record_of(4, 1);
+  record.nodes.push_back({.id = 2, .first_rank = 1, .control = votes ? port.place : ControlAddress{"127.0.0.1", 1}});
+  asio::io_context io;
+  std::unique_ptr<ElectionRpc> calls;
+  int told = 0;
+  const auto hang_up = [&] {
+    ++told;
+    calls->hang_up();
+  };
+  calls = std::make_unique<ElectionRpc>(
+      io, std::make_shared<Resolver>(io), trust("candidate"), [&](NodeId, const Vote&) { hang_up(); },
+      [&](NodeId) { hang_up(); });
+  calls->ask({5, 1, std::make_shared<const Round>(record)});
+  for (const auto end = Clock::now() + kLimit; told == 0 && Clock::now() < end;) {
+    io.restart();
+    io.run_for(2ms);
+  }
+  CHECK(told == 1);
+}
+
 TEST_CASE("an internal error ends the coordinator, and its agents look for another one", "[control]") {
   bool failed = false;
   const Port port({}, [&](int) {
