@@ -315,8 +315,8 @@ TEST_CASE("a queue wakes the clients of a proxy one by one, the one that has wai
 
 TEST_CASE("a client that is reset while it waits through a proxy leaves its turn to the next", "[store_proxy]") {
   StoreRig rig({.proxies = 2});
-  RawPeer bystander(rig.proxy(0).port());
-  bystander.greet();
+  RawPeer bystander(rig.proxy(0).port()), another(rig.proxy(1).port());
+  for (RawPeer* peer : {&bystander, &another}) peer->greet().send(add("n", 1)).receive_number();  // both are linked
   const std::size_t without = open_fds().size();
   RawPeer first(rig.proxy(0).port());
   first.greet().send(wait_for("q")).send(add("n", 1)).receive_number();
