@@ -132,6 +132,41 @@ TEST_CASE("a timer of a worker's child signals the child and is the worker's fai
   CHECK_FALSE(worker.has_ended());
 }
 
+TEST_CASE("a descendant whose parent has gone is known by the worker's session", "[file_timer]") {
+  Fixture fixture;
+  int ends[2];
+  REQUIRE(pipe(ends) == 0);
+  const pid_t worker = fork();
+  if (worker == 0) {
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
+    setsid();
+    int gone[2];
+    if (pipe(gone) != 0) _exit(1);
+    const pid_t between = fork();
+    if (between == 0 && fork() == 0) {
+      const pid_t orphan = getpid();
+      close(gone[1]);
+      if (char end; read(gone[0], &end, 1) != 0) _exit(1);  // until its parent has gone
+      if (write(ends[1], &orphan, sizeof orphan) < 0) _exit(1);
+      for (;;) pause();
+    }
+    if (between == 0) _exit(0);
+    waitpid(between, nullptr, 0);
+    close(gone[1]);
+    for (;;) pause();
+  }
+  pid_t orphan = 0;
+  REQUIRE(read(ends[0], &orphan, sizeof orphan) == sizeof orphan);
+  fixture.workers = {worker};
+  FileTimer timer(fixture.io, fixture.folder / "pipe", fixture.surroundings());
+  send(timer.path(), request(orphan, 0.0, SIGKILL));
+  CHECK(fixture.until([&] { return !fixture.expiries.empty() || !fixture.said.empty(); }));
+  CHECK((fixture.expiries.size() == 1 && fixture.expiries.front().worker == worker));
+  for (const pid_t pid : {orphan, worker}) kill(pid, SIGKILL);
+  waitpid(worker, nullptr, 0);
+  for (const int end : ends) close(end);
+}
+
 TEST_CASE("no process but a worker or its descendant is ever signalled", "[file_timer]") {
   Fixture fixture;
   Sleeper worker, stranger;
