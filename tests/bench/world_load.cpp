@@ -169,8 +169,8 @@ class Node {
     coordination_ =
         meet(io, plan.policy(), meeting,
              {[this] { connected(); }, [this](const ToAgent& message) { hear(message); },
-              [this] { ++shared->isolated, running_.reset(); }, [](const std::string&) { ++shared->troubles; },
-              [](const std::string&) { ++shared->ended; }, [](const std::string&) {}});
+              [this] { ++shared->isolated, running_.reset(); }, [](const std::string&, bool) { ++shared->troubles; },
+              [](const std::string&, bool) { ++shared->ended; }, [](const std::string&) {}});
   }
 
   void start(std::function<void()> on_joined) {
@@ -453,7 +453,7 @@ int main(int argc, char** argv) try {
   void* memory = mmap(nullptr, sizeof(Shared), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
   if (memory == MAP_FAILED) fail("mmap");
   shared = new (memory) Shared{};
-  World world({words[0] == "static", words[2] == "token", std::stoul(words[1]), free_port()});
+  World world({words[0] == "static", words[2] == "token", std::stoul(words[1]), test::free_port()});
   const std::string form = world.form();
   const std::string failure = form == "null" ? form : world.lose_worker();
   const std::string failover = failure == "null" || !failover_too ? "null" : world.lose_coordinator();
