@@ -5,6 +5,13 @@ function(ddprun_quick_to_build target)
   target_compile_options(${target} PRIVATE $<$<CONFIG:Release>:-O1>)
 endfunction()
 
+option(DDPRUN_UNITY "Compile several of the trainer's files at a time, which reads LibTorch's headers once for them" ON)
+
+# A file that includes LibTorch costs 2 s before its first line, even precompiled; eight at a time cost that once.
+function(ddprun_several_at_a_time target)
+  set_target_properties(${target} PROPERTIES UNITY_BUILD ${DDPRUN_UNITY} UNITY_BUILD_BATCH_SIZE 8)
+endfunction()
+
 # Every target of the project is dressed here and nowhere else.
 function(ddprun_target target)
   target_compile_options(${target} PRIVATE -Wall -Wextra)

@@ -8,7 +8,7 @@ namespace ddprun::train {
 namespace {
 
 // Of one file, unpacked: MNIST's largest has 47 MB. A file that promises more is not one of these.
-constexpr std::size_t kFileBytesMax = std::size_t{4} << 30;
+constexpr std::size_t kIdxBytesMax = std::size_t{4} << 30;
 
 }  // namespace
 
@@ -27,7 +27,7 @@ IdxArray decode_idx(const std::vector<std::uint8_t>& bytes, const std::string& n
   for (std::size_t at = 4; at < header; at += 4) {
     const std::size_t size = std::size_t{bytes[at]} << 24 | bytes[at + 1] << 16 | bytes[at + 2] << 8 | bytes[at + 3];
     result.shape.push_back(static_cast<std::int64_t>(size));
-    if (size == 0 || count > kFileBytesMax / size)
+    if (size == 0 || count > kIdxBytesMax / size)
       throw malformed_data(name, "its header gives a dimension of " + std::to_string(size));
     count *= size;
   }

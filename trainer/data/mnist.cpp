@@ -6,7 +6,7 @@
 namespace ddprun::train {
 namespace {
 
-constexpr std::int64_t kClasses = 10;
+constexpr std::int64_t kDigits = 10;
 
 Error unusable(const std::string& path, const std::string& why) {
   return Error("cannot use the data file " + path, why, "Name a folder with MNIST's four IDX files with --data.");
@@ -20,9 +20,9 @@ void check_dimensions(const IdxArray& array, std::size_t dimensions, const std::
 
 void check_labels(const IdxArray& labels, const std::string& path) {
   for (std::size_t i = 0; i < labels.values.size(); ++i)
-    if (labels.values[i] >= kClasses)
+    if (labels.values[i] >= kDigits)
       throw unusable(path, "label " + std::to_string(i) + " is " + std::to_string(labels.values[i]) +
-                               " and has to be from 0 to " + std::to_string(kClasses - 1));
+                               " and has to be from 0 to " + std::to_string(kDigits - 1));
 }
 
 Images read_split(const std::string& folder, const std::string& prefix) {
@@ -39,7 +39,7 @@ Images read_split(const std::string& folder, const std::string& prefix) {
   return {.channels = 1,
           .height = images.shape[1],
           .width = images.shape[2],
-          .classes = kClasses,
+          .classes = kDigits,
           .pixels = std::move(images.values),
           .labels = {labels.values.begin(), labels.values.end()}};
 }

@@ -67,9 +67,9 @@ TORCH_MODULE(Mlp);
 
 nn::LayerNorm layer_norm(std::int64_t embedding) { return nn::LayerNorm(nn::LayerNormOptions({embedding})); }
 
-class BlockImpl : public nn::Module {
+class TransformerBlockImpl : public nn::Module {
  public:
-  explicit BlockImpl(const ModelSpec& spec) {
+  explicit TransformerBlockImpl(const ModelSpec& spec) {
     ln_1_ = register_module("ln_1", layer_norm(spec.embedding));
     attn_ = register_module("attn", Attention(spec));
     ln_2_ = register_module("ln_2", layer_norm(spec.embedding));
@@ -86,7 +86,7 @@ class BlockImpl : public nn::Module {
   Attention attn_{nullptr};
   Mlp mlp_{nullptr};
 };
-TORCH_MODULE(Block);
+TORCH_MODULE(TransformerBlock);
 
 class TransformerImpl : public nn::Module {
  public:
@@ -94,7 +94,7 @@ class TransformerImpl : public nn::Module {
     wte_ = register_module("wte", nn::Embedding(spec.vocabulary, spec.embedding));
     wpe_ = register_module("wpe", nn::Embedding(spec.context, spec.embedding));
     h_ = register_module("h", nn::Sequential());
-    for (std::int64_t i = 0; i < spec.layers; ++i) h_->push_back(Block(spec));
+    for (std::int64_t i = 0; i < spec.layers; ++i) h_->push_back(TransformerBlock(spec));
     ln_f_ = register_module("ln_f", layer_norm(spec.embedding));
   }
 

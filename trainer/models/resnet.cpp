@@ -24,9 +24,9 @@ nn::Conv2d convolution(std::int64_t from, std::int64_t to, Kernel kernel) {
       nn::Conv2dOptions(from, to, kernel.size).stride(kernel.stride).padding(kernel.size / 2).bias(false));
 }
 
-class BlockImpl : public nn::Module {
+class ResidualBlockImpl : public nn::Module {
  public:
-  BlockImpl(std::int64_t from, std::int64_t to, std::int64_t stride) {
+  ResidualBlockImpl(std::int64_t from, std::int64_t to, std::int64_t stride) {
     // Drawn first and registered last, as torchvision does it.
     if (stride != 1 || from != to) downsample_ = nn::Sequential(convolution(from, to, {1, stride}), SyncBatchNorm(to));
     conv1_ = register_module("conv1", convolution(from, to, {3, stride}));
@@ -47,7 +47,7 @@ class BlockImpl : public nn::Module {
   SyncBatchNorm bn1_{nullptr}, bn2_{nullptr};
   nn::Sequential downsample_{nullptr};
 };
-TORCH_MODULE(Block);
+TORCH_MODULE(ResidualBlock);
 
 constexpr std::int64_t kStem = 64, kLast = 512;
 
@@ -60,8 +60,8 @@ class ResNet : public Model {
     bn1_ = register_module("bn1", SyncBatchNorm(kStem / divisor));
     std::int64_t from = kStem;
     for (const std::int64_t to : {64, 128, 256, 512}) {
-      const nn::Sequential layer(Block(from / divisor, to / divisor, to == from ? 1 : 2),
-                                 Block(to / divisor, to / divisor, 1));
+      const nn::Sequential layer(ResidualBlock(from / divisor, to / divisor, to == from ? 1 : 2),
+                                 ResidualBlock(to / divisor, to / divisor, 1));
       layers_.push_back(register_module("layer" + std::to_string(layers_.size() + 1), layer));
       from = to;
     }

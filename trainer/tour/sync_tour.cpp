@@ -18,9 +18,9 @@ namespace {
 
 constexpr double kWorkMs = 40, kForwardMs = 15;  // of the rank with least to do, about
 constexpr double kMostToLeast = 4;               // what the last rank has to do, in what the first one has
-constexpr int kSteps = 2;
+constexpr int kSyncSteps = 2;
 constexpr int kRoundTrips = 16;
-constexpr std::int64_t kIn = 256, kHidden = 512, kOut = 10;
+constexpr std::int64_t kInputs = 256, kHiddenUnits = 512, kOutputs = 10;
 
 double now_ms() {
   const std::chrono::duration<double, std::milli> since = std::chrono::steady_clock::now().time_since_epoch();
@@ -68,14 +68,14 @@ class Sync {
     for (std::int64_t i = 0; i < products; ++i) torch::mm(matrix_, matrix_);
   }
 
-  at::Tensor batch(std::int64_t rows) const { return torch::rand({rows, kIn}, torch::device(stage_.device)); }
+  at::Tensor batch(std::int64_t rows) const { return torch::rand({rows, kInputs}, torch::device(stage_.device)); }
 
   // Rank 0 measures what the machine can do, so that the times are alike everywhere; the others take its numbers.
   void agree_on_work() {
     nlohmann::json found;
     if (stage_.is_main()) {
       constexpr std::int64_t kRows = 64;
-      TourNet net(kIn, kHidden, kOut);
+      TourNet net(kInputs, kHiddenUnits, kOutputs);
       net.to(stage_.device);
       const at::Tensor input = batch(kRows);
       const double product = ms_of([&] { work(1); }), pass = ms_of([&] { net.forward(input); });
@@ -131,7 +131,7 @@ class Sync {
   }
 
   Lane run() const {
-    const auto net = std::make_shared<TourNet>(kIn, kHidden, kOut);
+    const auto net = std::make_shared<TourNet>(kInputs, kHiddenUnits, kOutputs);
     net->to(stage_.device);
     // One bucket: then the exchange begins when the last gradient is there, and a rank's own part ends there, too.
     DistributedDataParallel<TourNet> ddp(net, {.bucket_bytes = 64 << 20}, stage_.group);
@@ -160,7 +160,7 @@ class Sync {
     const double left = time_now();
     lane.push_back({Activity::work, begin, came});
     lane.push_back({Activity::barrier, came, left});
-    for (int i = 0; i < kSteps; ++i) step(&lane);
+    for (int i = 0; i < kSyncSteps; ++i) step(&lane);
     return lane;
   }
 
@@ -195,14 +195,14 @@ class Sync {
       doubt = std::max(doubt, found.get<double>());
     const bool alone = stage_.world() == 1;
     stage_.say("Each rank multiplies matrices and waits in a barrier for the others. Then it takes " +
-               std::to_string(kSteps) +
+               std::to_string(kSyncSteps) +
                " training steps:\nforward, backward, and the wait for the mean of all gradients.\n" +
                (alone ? "This rank is alone, so it waits for nobody." : who_has_how_much()) + "\n" +
                "Nobody sleeps: the time goes into products of matrices and into batches.\n" +
                (alone ? "" : about_the_clocks(doubt) + "\n"));
     stage_.say(table_of(lanes));
     std::vector<Meeting> meetings{{"barrier", 1}};
-    for (std::size_t i = 0; i < kSteps; ++i)
+    for (std::size_t i = 0; i < kSyncSteps; ++i)
       meetings.push_back({"gradients, step " + std::to_string(i + 1), 4 + 3 * i});
     for (const Meeting& meeting : meetings) {
       const Finding finding = finding_of(lanes, meeting, doubt);

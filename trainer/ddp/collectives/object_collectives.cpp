@@ -50,11 +50,11 @@ std::vector<json> unpack(const std::vector<at::Tensor>& all) {
 
 std::string called(const char* name, int root) { return std::string(name) + "(root " + std::to_string(root) + ")"; }
 
-using Dict = std::map<std::string, at::Tensor>;
+using TensorDict = std::map<std::string, at::Tensor>;
 
 bool keeps_type(at::ScalarType type, bool average) { return !average || at::isFloatingType(type); }
 
-std::string describe(const Dict& values) {
+std::string describe(const TensorDict& values) {
   std::string text = "reduce_dict of";
   for (const auto& [name, tensor] : values) {
     text += " " + name;
@@ -63,7 +63,7 @@ std::string describe(const Dict& values) {
   return text;
 }
 
-std::string problem_of(const Dict& values) {
+std::string problem_of(const TensorDict& values) {
   for (const auto& [name, tensor] : values) {
     if (!tensor.defined() || tensor.layout() != at::kStrided || tensor.is_complex())
       return "'" + name + "' is no dense tensor of real numbers";
@@ -126,7 +126,7 @@ json recv_object(int from, int tag, const ProcessGroup& group) {
   return unpack(bytes);
 }
 
-Dict reduce_dict(const Dict& values, bool average, const ProcessGroup& group) {
+TensorDict reduce_dict(const TensorDict& values, bool average, const ProcessGroup& group) {
   const std::string problem = problem_of(values);
   std::vector<at::Tensor> parts{torch::empty({0}, torch::kFloat64)};
   if (problem.empty() && !values.empty()) {
@@ -136,7 +136,7 @@ Dict reduce_dict(const Dict& values, bool average, const ProcessGroup& group) {
   const at::Tensor all = torch::cat(parts);
   moves::all_reduce(describe(values) + (all.is_cuda() ? " on the GPU" : ""), all,
                     average ? ReduceOp::avg : ReduceOp::sum, problem, group);
-  Dict result;
+  TensorDict result;
   std::int64_t at = 0;
   for (const auto& [name, tensor] : values) {
     const at::Tensor part = all.narrow(0, at, tensor.numel()).view(tensor.sizes());
@@ -149,7 +149,7 @@ Dict reduce_dict(const Dict& values, bool average, const ProcessGroup& group) {
 
 std::map<std::string, double> reduce_dict(const std::map<std::string, double>& values, bool average,
                                           const ProcessGroup& group) {
-  Dict tensors;
+  TensorDict tensors;
   for (const auto& [name, value] : values) tensors[name] = torch::tensor(value, torch::kFloat64);
   std::map<std::string, double> result;
   for (const auto& [name, tensor] : reduce_dict(tensors, average, group)) result[name] = tensor.item<double>();

@@ -51,7 +51,7 @@ std::optional<std::size_t> find_known(const std::string& name) {
   return std::nullopt;
 }
 
-[[noreturn]] void fail(const std::string& why) { throw Malformed(why); }
+[[noreturn]] void malformed(const std::string& why) { throw Malformed(why); }
 
 // The pickle machine: operations come one by one and work on a stack of values.
 class Machine {
@@ -64,7 +64,7 @@ class Machine {
       }
       out_.root = pop();
     } catch (const Malformed& error) {
-      fail(std::string(error.what()) + " (its pickle, byte " + std::to_string(at_) + ")");
+      malformed(std::string(error.what()) + " (its pickle, byte " + std::to_string(at_) + ")");
     }
     return std::move(out_);
   }
@@ -73,13 +73,13 @@ class Machine {
   static constexpr NodeId kMark = UINT32_MAX;
 
   std::string_view bytes(std::size_t count) {
-    if (count > bytes_.size() - at_) fail("it is cut short");
+    if (count > bytes_.size() - at_) malformed("it is cut short");
     at_ += count;
     return bytes_.substr(at_ - count, count);
   }
   std::string_view text_line() {
     const auto end = bytes_.find('\n', at_);
-    if (end == std::string_view::npos) fail("it is cut short");
+    if (end == std::string_view::npos) malformed("it is cut short");
     const std::string_view line = bytes(end - at_);
     ++at_;
     return line;
@@ -92,7 +92,7 @@ class Machine {
   }
   std::int64_t long_number() {
     const auto count = number<std::uint8_t>();
-    if (count > 8) fail("a whole number has more than 64 bits");
+    if (count > 8) malformed("a whole number has more than 64 bits");
     const std::string_view digits = bytes(count);
     std::int64_t result = count && (digits.back() & 0x80) ? -1 : 0;
     std::memcpy(&result, digits.data(), count);
@@ -102,12 +102,13 @@ class Machine {
 
   void push(NodeId id) { stack_.push_back(id); }
   void push_new(PickleNode node) {
-    if (out_.nodes.size() == kPickleNodesMax) fail("it has more than " + std::to_string(kPickleNodesMax) + " values");
+    if (out_.nodes.size() == kPickleNodesMax)
+      malformed("it has more than " + std::to_string(kPickleNodesMax) + " values");
     out_.nodes.push_back(std::move(node));
     push(static_cast<NodeId>(out_.nodes.size() - 1));
   }
   NodeId top() const {
-    if (stack_.empty() || stack_.back() == kMark) fail("its stack has no value");
+    if (stack_.empty() || stack_.back() == kMark) malformed("its stack has no value");
     return stack_.back();
   }
   NodeId pop() {
@@ -116,16 +117,16 @@ class Machine {
     return id;
   }
   std::vector<NodeId> pop_many(std::size_t count) {
-    if (count > stack_.size()) fail("its stack has no value");
+    if (count > stack_.size()) malformed("its stack has no value");
     const auto first = stack_.end() - static_cast<std::ptrdiff_t>(count);
     std::vector<NodeId> ids(first, stack_.end());
-    if (std::find(ids.begin(), ids.end(), kMark) != ids.end()) fail("its stack has no value");
+    if (std::find(ids.begin(), ids.end(), kMark) != ids.end()) malformed("its stack has no value");
     stack_.erase(first, stack_.end());
     return ids;
   }
   std::vector<NodeId> pop_to_mark() {
     const auto mark = std::find(stack_.rbegin(), stack_.rend(), kMark);
-    if (mark == stack_.rend()) fail("its stack has no mark");
+    if (mark == stack_.rend()) malformed("its stack has no mark");
     std::vector<NodeId> ids = pop_many(static_cast<std::size_t>(mark - stack_.rbegin()));
     stack_.pop_back();
     return ids;
@@ -137,15 +138,15 @@ class Machine {
   template <class T>
   T& expect(NodeId id, const char* otherwise) {
     if (T* value = get<T>(id)) return *value;
-    fail(otherwise);
+    malformed(otherwise);
   }
 
   void set_items(const std::vector<NodeId>& pairs) {
     auto& dict = expect<PickleDict>(top(), "something that is no dict gets items");
-    if (pairs.size() % 2) fail("a dict gets a key without a value");
+    if (pairs.size() % 2) malformed("a dict gets a key without a value");
     for (std::size_t i = 0; i < pairs.size(); i += 2) {
       if (!get<std::string>(pairs[i]) && !get<std::int64_t>(pairs[i]))
-        fail("a dict's key is neither text nor a whole number");
+        malformed("a dict's key is neither text nor a whole number");
       dict.items.emplace_back(pairs[i], pairs[i + 1]);
     }
   }
@@ -157,40 +158,41 @@ class Machine {
   void push_name() {
     const std::string module(text_line()), name = module + "." + std::string(text_line());
     const auto known = find_known(name);
-    if (!known) fail("it wants to call " + visible(name) + ", which is not data");
+    if (!known) malformed("it wants to call " + visible(name) + ", which is not data");
     push_new(PickleName{*known});
   }
 
   // ("storage", type, key, device, element count)
   void push_storage(NodeId description) {
     const auto* parts = get<PickleTuple>(description);
-    if (!parts || parts->items.size() != 5) fail("a storage is not described as one");
+    if (!parts || parts->items.size() != 5) malformed("a storage is not described as one");
     const auto& type = expect<PickleName>(parts->items[1], "a storage has no type");
-    if (type.known >= kStorageKinds.size()) fail("a storage has no type");
+    if (type.known >= kStorageKinds.size()) malformed("a storage has no type");
     const auto& key = expect<std::string>(parts->items[2], "a storage has no key");
     const auto count = expect<std::int64_t>(parts->items[4], "a storage has no size");
     const StorageKind& kind = kStorageKinds[type.known];
-    if (count < 0 || static_cast<std::uint64_t>(count) > UINT64_MAX / 2 / kind.bytes) fail("a storage has no size");
+    if (count < 0 || static_cast<std::uint64_t>(count) > UINT64_MAX / 2 / kind.bytes)
+      malformed("a storage has no size");
     const auto [found, is_new] = storages_.emplace(key, out_.storages.size());
     if (is_new) out_.storages.push_back({key, kind.type, count});
     const PickleStorage& storage = out_.storages[found->second];
-    if (storage.type != kind.type || storage.count != count) fail("a storage is described in two ways");
+    if (storage.type != kind.type || storage.count != count) malformed("a storage is described in two ways");
     push_new(StorageId{found->second});
   }
 
   // (storage, offset, size, stride, ...)
   void push_tensor(const std::vector<NodeId>& arguments) {
-    if (arguments.size() < 4) fail("a tensor is not described as one");
+    if (arguments.size() < 4) malformed("a tensor is not described as one");
     const auto& memory = expect<StorageId>(arguments[0], "a tensor has no storage");
     PickleTensor tensor{memory.index, expect<std::int64_t>(arguments[1], "a tensor has no place in its storage"),
                         whole_numbers(arguments[2]), whole_numbers(arguments[3])};
     require_inside(tensor, out_.storages[memory.index]);
-    if (out_.tensors.size() == kTensorsMax) fail("it has more than " + std::to_string(kTensorsMax) + " tensors");
+    if (out_.tensors.size() == kTensorsMax) malformed("it has more than " + std::to_string(kTensorsMax) + " tensors");
     out_.tensors.push_back(std::move(tensor));
     push_new(TensorId{out_.tensors.size() - 1});
   }
   static void require_inside(const PickleTensor& tensor, const PickleStorage& storage) {
-    if (tensor.offset < 0 || tensor.size.size() != tensor.stride.size()) fail("a tensor's shape makes no sense");
+    if (tensor.offset < 0 || tensor.size.size() != tensor.stride.size()) malformed("a tensor's shape makes no sense");
     const bool empty = std::count(tensor.size.begin(), tensor.size.end(), 0) > 0;
     const auto room =
         std::max<std::uint64_t>(static_cast<std::uint64_t>(storage.count) * bytes_of(storage.type), kExpandedBytesMax);
@@ -198,16 +200,17 @@ class Machine {
     unsigned __int128 bytes = bytes_of(storage.type);  // of an empty one, as if it were not
     for (std::size_t i = 0; i < tensor.size.size(); ++i) {
       const std::int64_t size = tensor.size[i], stride = tensor.stride[i];
-      if (size < 0 || stride < 0) fail("a tensor's shape makes no sense");
+      if (size < 0 || stride < 0) malformed("a tensor's shape makes no sense");
       bytes *= static_cast<std::uint64_t>(std::max<std::int64_t>(size, 1));
-      if (bytes > room) fail("a tensor is larger than its storage");
+      if (bytes > room) malformed("a tensor is larger than its storage");
       last += static_cast<__int128>(size - 1) * stride;
     }
-    if (!empty && last >= storage.count) fail("a tensor reaches outside its storage");
+    if (!empty && last >= storage.count) malformed("a tensor reaches outside its storage");
   }
   std::vector<std::int64_t> whole_numbers(NodeId tuple) {
     const auto& items = expect<PickleTuple>(tuple, "a tensor's shape makes no sense").items;
-    if (items.size() > kDimensionsMax) fail("a tensor has more than " + std::to_string(kDimensionsMax) + " dimensions");
+    if (items.size() > kDimensionsMax)
+      malformed("a tensor has more than " + std::to_string(kDimensionsMax) + " dimensions");
     std::vector<std::int64_t> result;
     for (const NodeId id : items) result.push_back(expect<std::int64_t>(id, "a tensor's shape makes no sense"));
     return result;
@@ -217,11 +220,11 @@ class Machine {
     const NodeId given = pop(), callee = pop();
     const auto* name = get<PickleName>(callee);
     const auto* arguments = get<PickleTuple>(given);
-    if (!name || !arguments) fail("it calls something that has no name");
+    if (!name || !arguments) malformed("it calls something that has no name");
     if (name->known == kOrderedDict) return push_new(PickleDict{});
     if (name->known == kRebuildTensor) return push_tensor(arguments->items);
-    if (name->known != kRebuildParameter && name->known != kSize) fail("it calls a type of storage");
-    if (arguments->items.empty()) fail("it calls something with too little");
+    if (name->known != kRebuildParameter && name->known != kSize) malformed("it calls a type of storage");
+    if (arguments->items.empty()) malformed("it calls something with too little");
     push(arguments->items[0]);
   }
 
@@ -232,7 +235,7 @@ class Machine {
   template <class Index>
   void recall() {
     const auto found = memo_.find(number<Index>());
-    if (found == memo_.end()) fail("it recalls what it has not remembered");
+    if (found == memo_.end()) malformed("it recalls what it has not remembered");
     push(found->second);
   }
 
@@ -273,7 +276,7 @@ class Machine {
       case '.': return false;                                             // STOP
       // clang-format on
       default:
-        fail("it uses the pickle operation " + std::to_string(operation) + ", which torch.save does not");
+        malformed("it uses the pickle operation " + std::to_string(operation) + ", which torch.save does not");
     }
     return true;
   }
@@ -323,7 +326,7 @@ class Surveyor {
   std::vector<NodeId> children_of(NodeId id) const {
     const PickleNode& node = pickle_[id];
     if (std::holds_alternative<PickleName>(node) || std::holds_alternative<StorageId>(node))
-      fail("a name or a storage stands where a value should");
+      malformed("a name or a storage stands where a value should");
     if (const auto* tuple = std::get_if<PickleTuple>(&node)) return tuple->items;
     if (const auto* list = std::get_if<PickleList>(&node)) return list->items;
     std::vector<NodeId> result;
@@ -333,14 +336,14 @@ class Surveyor {
   }
   void enter(NodeId id) {
     if (path_.size() == kPickleDepthMax)
-      fail("its values are nested more than " + std::to_string(kPickleDepthMax) + " deep");
+      malformed("its values are nested more than " + std::to_string(kPickleDepthMax) + " deep");
     const auto* text = std::get_if<std::string>(&pickle_[id]);
     seen_[id] = {State::open, {1, text ? text->size() : 0, 1}};
     path_.push_back({id, children_of(id)});
   }
   void visit(NodeId id) {
     if (seen_[id].state == State::unseen) return enter(id);
-    if (seen_[id].state == State::open) fail("a value holds itself");
+    if (seen_[id].state == State::open) malformed("a value holds itself");
     add(seen_[id].extent);
   }
   void leave() {
@@ -356,7 +359,7 @@ class Surveyor {
     sum.text += child.text;
     sum.depth = std::max(sum.depth, child.depth + 1);
     if (sum.nodes > nodes_max_ || sum.text > kPickleTextMax || path_.size() + sum.depth - 1 > kPickleDepthMax)
-      fail("its values, each time that they are used, are too many or too deep");
+      malformed("its values, each time that they are used, are too many or too deep");
   }
 
   const Pickle& pickle_;
