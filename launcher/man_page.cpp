@@ -82,6 +82,9 @@ as
 a worker that has been in uninterruptible sleep (state D) for so many seconds ends the job as a failure; off where it is
 not set.
 .TP
+.B DDPRUN_END_FILE
+a file that ddprun writes as its last act: one line of JSON with the exit code, the sentence and the first failure.
+.TP
 .B CUDA_VISIBLE_DEVICES
 the GPUs that count for \-\-nproc\-per\-node=gpu and auto.
 .TP

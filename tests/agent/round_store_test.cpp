@@ -29,7 +29,7 @@ class NoCoordination : public Coordination {
 };
 
 struct Rig {
-  asio::io_context io;
+  asio::io_context io = {};
   AgentOptions options;
   RoundStore store{
       io, options, {[](const std::string&) {}, [](const auto&, const auto&) {}, [](int, const std::string&) {}}};

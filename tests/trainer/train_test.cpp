@@ -191,11 +191,11 @@ TEST_CASE("what cannot work is one sentence and the right exit code", "[train]")
     CHECK(std::count(end.err.begin(), end.err.end(), '\n') == 1);
   };
   fails({"--epochs=3"}, 2, "--epochs");
-  fails({"--batch-size=0"}, 2, "--batch-size is 0 but must be at least 1");
+  fails({"--batch-size=0"}, 2, "--batch-size is '0'; it takes a whole number from 1 up");
   fails({snapshot, "--data=" + folder.path().string()}, 1, "cannot find the data file");
   fails({snapshot, "--dataset=cifar"}, 2, "--dataset is 'cifar'; it takes digits, mnist, cifar10");
   fails({snapshot, "--dataset=mnist"}, 1, "cannot find the data set mnist");
-  fails({snapshot, "--model=resnet8"}, 2, "did you mean resnet18?");
+  fails({snapshot, "--model=resnet8"}, 2, "Did you mean 'resnet18'?");
   fails({snapshot, "--init=" + (folder / "none.pt").string()}, 1, "No such file");
   fails({"--snapshot=" + (folder / "none/snapshot.pt").string()}, 1,
         "there is no folder " + (folder / "none").string() + ". Create it, or name another place.");
