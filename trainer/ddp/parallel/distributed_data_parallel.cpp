@@ -231,7 +231,8 @@ void DdpCore::Impl::explain(const c10::Error& error) const {
   std::vector<std::string> names;
   std::istringstream places(found[1].str());
   for (std::size_t place; places >> place;) names.push_back(parameters.names.at(place));
-  throw Error("the last step gave no gradient to " + first_names(names), "the loss does not depend on what they compute",
+  throw Error("the last step gave no gradient to " + first_names(names),
+              "the loss does not depend on what they compute",
               "Set find_unused_parameters, or leave them out of the model; each forward pass needs a backward pass.");
 }
 
