@@ -55,7 +55,8 @@ class Parser {
     } catch (const CLI::ParseError&) {
       return {Stuck::at_missing_value};
     }
-    const Arguments rest = app_.remaining();
+    Arguments rest = app_.remaining();
+    if (!table_.runs_a_program) std::erase(rest, "--");  // it only ends the options
     if (rest.empty() || (table_.runs_a_program && !looks_like_option(rest.front())))
       return {Stuck::nowhere, words.size() - rest.size()};
     return {Stuck::at_word, position(words, rest.front())};

@@ -55,6 +55,9 @@ TEST_CASE("train 50 10 means 50 epochs and a snapshot after every tenth", "[comm
   const Options options = parsed({"50", "10"});
   CHECK(options.training.epochs == 50);
   CHECK(options.snapshot.every_epochs == 10);
+  CHECK(parsed({"--fresh", "--", "50", "10"}).snapshot.every_epochs == 10);
+  CHECK(refused({"--", "50", "10", "9"}) ==
+        "train: There is nothing that the word '9' could mean; train --help lists what there is.\n");
 }
 
 TEST_CASE("options are read, with a space or with =, and switches without a value", "[command_line]") {
