@@ -12,7 +12,7 @@
 #include "agent/process/leftovers.h"
 #include "rendezvous/base/overloaded.h"
 
-namespace ddprun {
+namespace ddprun::agent {
 namespace {
 
 using std::chrono::milliseconds;
@@ -34,7 +34,7 @@ bool is_tick(const Action&) { return false; }
 
 }  // namespace
 
-Agent::Agent(AgentOptions options, const RoundPolicy& policy)
+Agent::Agent(AgentOptions options, const rendezvous::RoundPolicy& policy)
     : options_(std::move(options)),
       supervisor_(options_.stop),
       signals_(io_, signals_of(options_)),
@@ -55,7 +55,7 @@ Agent::Agent(AgentOptions options, const RoundPolicy& policy)
       timers_(io_, workers_, timer_hooks()),
       store_(io_, options_, store_hooks()),
       contact_(io_, policy, {options_, supervisor_, pipes_, reporter_, log_},
-               {[this] { say_what_is_here(); }, [this](const ToAgent& message) { on_message(message); },
+               {[this] { say_what_is_here(); }, [this](const rendezvous::ToAgent& message) { on_message(message); },
                 [this](const Event& event) { dispatch(event); }}),
       ending_(
           io_, reporter_, [this]() -> Coordination& { return contact_.coordination(); }, !options_.meeting) {
@@ -73,7 +73,7 @@ RoundTimers::Hooks Agent::timer_hooks() {
 
 RoundStore::Hooks Agent::store_hooks() {
   return {[this](const std::string& line) { pipes_.print("ddprun: " + line + ".\n"); },
-          [this](const ControlAddress& store, const std::string& why) {
+          [this](const rendezvous::ControlAddress& store, const std::string& why) {
             reporter_.store_out_of_reach(store.host, store.port, why);
           },
           [this](int round, const std::string& why) {
@@ -161,33 +161,33 @@ void Agent::arm_timer() {
 
 void Agent::say_what_is_here() {
   if (const auto round = supervisor_.round_with_workers())
-    contact_.send(NodeBack{node(), *round, offer()});
+    contact_.send(rendezvous::NodeBack{node(), *round, offer()});
   else
     say_ready();
 }
 
-void Agent::on_message(const ToAgent& message) {
+void Agent::on_message(const rendezvous::ToAgent& message) {
   std::visit(overloaded{
-                 [](const Welcome&) {},
-                 [](const Elsewhere&) {},
-                 [](const KeepRecord&) {},
-                 [](const AllTold&) {},
-                 [](const Vote&) {},
-                 [&](const HeartbeatAnswer& m) {
+                 [](const rendezvous::Welcome&) {},
+                 [](const rendezvous::Elsewhere&) {},
+                 [](const rendezvous::KeepRecord&) {},
+                 [](const rendezvous::AllTold&) {},
+                 [](const rendezvous::Vote&) {},
+                 [&](const rendezvous::HeartbeatAnswer& m) {
                    const bool waits = m.attendance && !supervisor_.round_with_workers();
                    if (!seat_ || waits) contact_.tell_of_wait(m.attendance);
                  },
-                 [&](const FailureWords& m) { ending_.words_came(m.text); },
-                 [&](const TakeSeat& m) { take_seat(m.seat); },
-                 [&](const StartRound& m) { dispatch(RoundStarted{m.round}); },
-                 [&](const EndRound& m) {
+                 [&](const rendezvous::FailureWords& m) { ending_.words_came(m.text); },
+                 [&](const rendezvous::TakeSeat& m) { take_seat(m.seat); },
+                 [&](const rendezvous::StartRound& m) { dispatch(RoundStarted{m.round}); },
+                 [&](const rendezvous::EndRound& m) {
                    if (last_failure_ && last_failure_->round == m.round)
                      reporter_.restarting(*last_failure_, m.reason);
                    else
                      reporter_.regrouping(m);
                    dispatch(RoundEnded{m.round, m.planned});
                  },
-                 [&](const EndJob& m) {
+                 [&](const rendezvous::EndJob& m) {
                    ending_.begins(m.outcome);
                    dispatch(JobEnded{m.outcome});
                  },
@@ -195,7 +195,7 @@ void Agent::on_message(const ToAgent& message) {
              message);
 }
 
-void Agent::take_seat(const Seat& seat) {
+void Agent::take_seat(const rendezvous::Seat& seat) {
   contact_.took_seat();
   seat_ = seat;
   job_events_.round_formed(seat);
@@ -208,10 +208,10 @@ void Agent::say_ready() {
   timers_.close();
   job_events_.waiting_for_round();
   store_.open();
-  contact_.send(NodeReady{node(), offer()});
+  contact_.send(rendezvous::NodeReady{node(), offer()});
 }
 
-NodeOffer Agent::offer() const {
+rendezvous::NodeOffer Agent::offer() const {
   return {options_.workers,
           options_.master_host,
           store_.port(),
@@ -238,7 +238,7 @@ void Agent::execute(const Action& action) {
   log("action", action);
   std::visit(overloaded{
                  [&](const ConfirmRound& a) {
-                   contact_.send(NodeConfirmed{node(), a.round});
+                   contact_.send(rendezvous::NodeConfirmed{node(), a.round});
                  },
                  [&](const StartWorkers& a) { start_workers(a.seat); },
                  [&](const AskToSave&) { workers_.channels().ask_to_save(Clock::now()); },
@@ -249,10 +249,10 @@ void Agent::execute(const Action& action) {
                  [&](const SweepLeftovers& a) { sweep_.begin(a.round, cgroup_ ? &*cgroup_ : nullptr); },
                  [&](const EndSweep& a) { reporter_.still_there(sweep_.stop(), a.round); },
                  [&](const ReportRunning& a) {
-                   contact_.send(NodeRunning{node(), a.round});
+                   contact_.send(rendezvous::NodeRunning{node(), a.round});
                  },
                  [&](const ReportDone& a) {
-                   contact_.send(NodeDone{node(), a.round});
+                   contact_.send(rendezvous::NodeDone{node(), a.round});
                  },
                  [&](const ReportFailure& a) { report_failure(a); },
                  [&](const ReportInterrupted& a) {
@@ -267,7 +267,7 @@ void Agent::execute(const Action& action) {
              action);
 }
 
-void Agent::start_workers(const Seat& seat) {
+void Agent::start_workers(const rendezvous::Seat& seat) {
   if (options_.meeting) {
     options_.command.inherited["DDPRUN_MASTER_ADDR"] = seat.master_host;
     options_.command.inherited["DDPRUN_MASTER_PORT"] = std::to_string(seat.master_port);
@@ -297,7 +297,7 @@ void Agent::on_timer_expiry(int local_rank, const ExpiredTimer& timer) {
 
 void Agent::report_failure(const ReportFailure& report) {
   const int rank = seat_->first_rank + report.local_rank;
-  last_failure_ = Failure{report.round, node(), report.local_rank, rank, report.status, options_.logs.host};
+  last_failure_ = rendezvous::Failure{report.round, node(), report.local_rank, rank, report.status, options_.logs.host};
   reporter_.noticed(*last_failure_);
   job_events_.failed(report.local_rank);
   const std::optional<bool> progressed = workers_.channels().progressed(Clock::now());
@@ -305,7 +305,7 @@ void Agent::report_failure(const ReportFailure& report) {
     pipes_.await_end(report.round, rank, kLastWords);
     last_failure_->last_line = last_line_to_compare(pipes_.last_lines(report.round, rank));
   }
-  contact_.send(WorkerFailed{*last_failure_, progressed});
+  contact_.send(rendezvous::WorkerFailed{*last_failure_, progressed});
 }
 
 // SIGKILL needs no scope: what is left of a worker's group goes when the worker is reaped.
@@ -317,7 +317,7 @@ void Agent::signal_workers(int signal) {
     workers_.signal(signal);
 }
 
-void Agent::finish(const Outcome& outcome) {
+void Agent::finish(const rendezvous::Outcome& outcome) {
   result_ = {outcome, workers_.channels().all_saved(Clock::now()), workers_.all_finished(Clock::now())};
   contact_.wait_is_over();
   store_.close();
@@ -332,7 +332,7 @@ void Agent::finish(const Outcome& outcome) {
 
 void Agent::end() {
   pipes_.show_tracebacks("");  // of a job that ended without a report
-  reporter_.error_files_are_in(layout_.clean_up(result_.outcome.verdict == Verdict::success));
+  reporter_.error_files_are_in(layout_.clean_up(result_.outcome.verdict == rendezvous::Verdict::success));
   pipes_.drain(kDrainLimit);
   io_.stop();
 }
@@ -343,4 +343,4 @@ void Agent::log(const char* kind, const What& what) {
   if (log_.at(level)) log_.write(level, kind + (" " + to_string(what)));
 }
 
-}  // namespace ddprun
+}  // namespace ddprun::agent

@@ -30,10 +30,10 @@
 #include "agent/supervisor.h"
 #include "agent/worker_group.h"
 
-namespace ddprun {
+namespace ddprun::agent {
 
 struct JobResult {
-  Outcome outcome;
+  rendezvous::Outcome outcome;
   bool saved = false;       // every worker of the last round here told of a snapshot that holds all it had done
   bool finished = false;    // every one of them told that it had done all there was to do, and exited with 0
   std::string report = {};  // of a worker's failure, as it was printed; empty: none
@@ -42,7 +42,7 @@ struct JobResult {
 class Agent {
  public:
   // Throws Error where the store's or the coordinator's port, the log folder or the event log cannot be had.
-  Agent(AgentOptions options, const RoundPolicy& policy);
+  Agent(AgentOptions options, const rendezvous::RoundPolicy& policy);
   // Runs the job to its end. Nothing it started is left when it returns.
   JobResult run();
 
@@ -58,19 +58,19 @@ class Agent {
   RoundTimers::Hooks timer_hooks();
   RoundStore::Hooks store_hooks();
   void say_what_is_here();
-  void on_message(const ToAgent& message);
-  void take_seat(const Seat& seat);
+  void on_message(const rendezvous::ToAgent& message);
+  void take_seat(const rendezvous::Seat& seat);
   void say_ready();
-  NodeId node() const { return contact_.coordination().node(); }
-  NodeOffer offer() const;
+  rendezvous::NodeId node() const { return contact_.coordination().node(); }
+  rendezvous::NodeOffer offer() const;
 
   void dispatch(const Event& event);
   void execute(const Action& action);
-  void start_workers(const Seat& seat);
+  void start_workers(const rendezvous::Seat& seat);
   void on_timer_expiry(int local_rank, const ExpiredTimer& timer);
   void report_failure(const ReportFailure& report);
   void signal_workers(int signal);
-  void finish(const Outcome& outcome);
+  void finish(const rendezvous::Outcome& outcome);
   void end();
 
   template <class What>  // Event or Action
@@ -98,9 +98,9 @@ class Agent {
   bool hurried_ = false;  // somebody wants ddprun to end now
   std::deque<Event> events_;
   bool handling_ = false;
-  std::optional<Seat> seat_;  // of the current round
-  std::optional<Failure> last_failure_;
+  std::optional<rendezvous::Seat> seat_;  // of the current round
+  std::optional<rendezvous::Failure> last_failure_;
   JobResult result_;
 };
 
-}  // namespace ddprun
+}  // namespace ddprun::agent

@@ -3,7 +3,7 @@
 #include <csignal>
 #include <filesystem>
 
-namespace ddprun {
+namespace ddprun::agent {
 namespace {
 
 bool is_ignored(int signal) {
@@ -30,4 +30,4 @@ EventJob event_job(const AgentOptions& options) {
           std::filesystem::path(options.command.program).filename().string()};
 }
 
-}  // namespace ddprun
+}  // namespace ddprun::agent

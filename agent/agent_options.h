@@ -15,7 +15,7 @@
 #include "agent/worker_group.h"
 #include "rendezvous/peer/listen_socket.h"
 
-namespace ddprun {
+namespace ddprun::agent {
 
 // Who gets the polite signal: the rank process alone, or its process group, where a shell or wrapper stands before it.
 enum class StopScope { rank, group };
@@ -34,7 +34,7 @@ struct AgentOptions {
   std::string master_host;                   // what workers are told; empty: the address by which other nodes reach us
   std::string store_address;                 // where the store listens; empty: on all addresses
   std::uint16_t master_port = 0;             // 0: a fresh free one for every round
-  PortRange store_ports = {};                // of those it may be
+  rendezvous::PortRange store_ports = {};    // of those it may be
   LogOptions logs;
   bool named = false;     // the run id is the person's: an earlier run of the job may have left something
   int keeper_pidfd = -1;  // readable once the keeper is dead
@@ -57,4 +57,4 @@ std::set<int> signals_of(const AgentOptions& options);
 ReporterOptions reporter_options(const AgentOptions& options);
 EventJob event_job(const AgentOptions& options);
 
-}  // namespace ddprun
+}  // namespace ddprun::agent

@@ -9,7 +9,7 @@
 #include "rendezvous/coordination/first_place.h"
 #include "rendezvous/peer/loopback.h"
 
-namespace ddprun {
+namespace ddprun::agent {
 namespace {
 
 using std::chrono::milliseconds;
@@ -20,7 +20,7 @@ constexpr std::chrono::seconds kNewJobLimit{5};  // for the others to be started
 
 }  // namespace
 
-Contact::Contact(asio::io_context& io, const RoundPolicy& policy, Surroundings surroundings, Hooks hooks)
+Contact::Contact(asio::io_context& io, const rendezvous::RoundPolicy& policy, Surroundings surroundings, Hooks hooks)
     : io_(io),
       policy_(policy),
       around_(surroundings),
@@ -36,7 +36,7 @@ std::unique_ptr<Coordination> Contact::make() {
                             [this](const std::string& why, bool certain) { disconnected(why, certain); },
                             [this](const std::string& why, bool certain) {
                               if (certain) return begin_anew(why);
-                              hooks_.dispatch(JobEnded{{Verdict::out_of_reach, 0, why, {}}});
+                              hooks_.dispatch(JobEnded{{rendezvous::Verdict::out_of_reach, 0, why, {}}});
                             },
                             [this](const std::string& line) { around_.pipes.print("ddprun: " + line + "\n"); }};
   if (!meeting_) return coordinate_here(io_, policy_, std::move(hooks));
@@ -63,15 +63,16 @@ void Contact::disconnected(const std::string& why, bool certain) {
   if (alone_since_ == TimePoint::max()) alone_since_ = now;
   around_.log.write(LogLevel::info, "the coordinator is out of reach: " + why);
   if (around_.supervisor.round_with_workers() && !around_.supervisor.held_by_kernel()) return;
-  if (signal_ != 0) return hooks_.dispatch(JobEnded{{Verdict::interrupted, signal_, "interrupted", {}}});
+  if (signal_ != 0) return hooks_.dispatch(JobEnded{{rendezvous::Verdict::interrupted, signal_, "interrupted", {}}});
   if (!job_is_over_.empty() && now - alone_since_ >= kNewJobLimit)
-    return hooks_.dispatch(JobEnded{{Verdict::out_of_reach, 0, job_is_over_, {}}});
-  const Duration patience = had_seat_ ? Duration(kLooksForJob) : around_.options.join_timeout;
+    return hooks_.dispatch(JobEnded{{rendezvous::Verdict::out_of_reach, 0, job_is_over_, {}}});
+  const Duration patience = had_seat_ ? Duration(rendezvous::kLooksForJob) : around_.options.join_timeout;
   if (now - alone_since_ < patience) {
     wait_.tell_trouble("waiting for the coordinator: " + why, certain);
     return warn_where_alone();
   }
-  const Verdict verdict = had_seat_ ? Verdict::out_of_reach : Verdict::too_few_nodes;
+  const rendezvous::Verdict verdict =
+      had_seat_ ? rendezvous::Verdict::out_of_reach : rendezvous::Verdict::too_few_nodes;
   hooks_.dispatch(JobEnded{{verdict, 0, "the coordinator could not be reached (" + why + ")", {}}});
 }
 
@@ -112,8 +113,8 @@ void Contact::interrupted(int signal) {
 }
 
 void Contact::tell_of_signal() {
-  if (signal_ == SIGINT) coordination_->send(JobInterrupted{coordination_->node(), signal_});
-  if (signal_ != 0 && signal_ != SIGINT) coordination_->send(NodeLeaves{coordination_->node(), signal_});
+  if (signal_ == SIGINT) coordination_->send(rendezvous::JobInterrupted{coordination_->node(), signal_});
+  if (signal_ != 0 && signal_ != SIGINT) coordination_->send(rendezvous::NodeLeaves{coordination_->node(), signal_});
 }
 
 void Contact::took_seat() {
@@ -121,14 +122,14 @@ void Contact::took_seat() {
   wait_.over();
 }
 
-void Contact::tell_of_wait(const std::optional<Attendance>& attendance) {
+void Contact::tell_of_wait(const std::optional<rendezvous::Attendance>& attendance) {
   wait_.tell(waiting_words(attendance, around_.options.workers));
   if (attendance && attendance->nodes == 1) warn_where_alone();
 }
 
 void Contact::warn_where_alone() {
   const std::string& host = meeting_->places.front().host;
-  if (wait_.so_far() < kPatience || !is_loopback(host) || std::exchange(warned_where_alone_, true)) return;
+  if (wait_.so_far() < kPatience || !rendezvous::is_loopback(host) || std::exchange(warned_where_alone_, true)) return;
   around_.reporter.only_here(host, around_.options.rdzv_backend == "static" ? "--master-addr" : "--rdzv-endpoint");
 }
 
@@ -145,4 +146,4 @@ void Contact::leave(const bool& hurried) {
   }
 }
 
-}  // namespace ddprun
+}  // namespace ddprun::agent

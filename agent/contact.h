@@ -19,13 +19,13 @@
 #include "agent/supervisor.h"
 #include "agent/waiting_line.h"
 
-namespace ddprun {
+namespace ddprun::agent {
 
 class Contact {
  public:
   struct Hooks {
     std::function<void()> on_connected;  // say what there is here
-    std::function<void(const ToAgent&)> on_message;
+    std::function<void(const rendezvous::ToAgent&)> on_message;
     std::function<void(const Event&)> dispatch;
   };
   // What it tells by, and whom it asks what there is here. All must outlive it.
@@ -37,14 +37,14 @@ class Contact {
     OwnLog& log;
   };
   // Throws Error where a port cannot be had or the credentials cannot be used.
-  Contact(asio::io_context& io, const RoundPolicy& policy, Surroundings surroundings, Hooks hooks);
+  Contact(asio::io_context& io, const rendezvous::RoundPolicy& policy, Surroundings surroundings, Hooks hooks);
 
   void start();
   Coordination& coordination() { return *coordination_; }
   const Coordination& coordination() const { return *coordination_; }
-  void send(const FromAgent& message) { coordination_->send(message); }
+  void send(const rendezvous::FromAgent& message) { coordination_->send(message); }
   // The job waits for nodes; nothing: a round runs, without this one.
-  void tell_of_wait(const std::optional<Attendance>& attendance);
+  void tell_of_wait(const std::optional<rendezvous::Attendance>& attendance);
   void wait_is_over() { wait_.over(); }
   void took_seat();
   // Somebody wants ddprun to end.
@@ -66,7 +66,7 @@ class Contact {
   void warn_where_alone();
 
   asio::io_context& io_;
-  const RoundPolicy policy_;
+  const rendezvous::RoundPolicy policy_;
   const Surroundings around_;
   const Hooks hooks_;
   std::optional<Meeting> meeting_;  // with other nodes
@@ -80,4 +80,4 @@ class Contact {
   std::unique_ptr<Coordination> coordination_;
 };
 
-}  // namespace ddprun
+}  // namespace ddprun::agent

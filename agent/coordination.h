@@ -16,29 +16,29 @@
 #include "rendezvous/peer/tls_context.h"
 #include "rendezvous/store/proxy/store_links.h"
 
-namespace ddprun {
+namespace ddprun::agent {
 
 // Where and how the nodes of a job meet.
 struct Meeting {
   // The agent listens at the first that is this machine's and whose port is free. The job's first coordinator is the
   // agent at places[0].
-  std::vector<ControlAddress> places;
-  std::vector<Whose> whose = {};   // of each place
-  std::string odd = {};            // about them: "192.168.1.250 is no address of node7"; empty: nothing
-  bool others_may_host = false;    // where no such port is free, other agents of this machine have them
-  std::uint16_t control_port = 0;  // where an agent without such a place listens; 0: any free one
+  std::vector<rendezvous::ControlAddress> places;
+  std::vector<rendezvous::Whose> whose = {};  // of each place
+  std::string odd = {};                       // about them: "192.168.1.250 is no address of node7"; empty: nothing
+  bool others_may_host = false;               // where no such port is free, other agents of this machine have them
+  std::uint16_t control_port = 0;             // where an agent without such a place listens; 0: any free one
   std::string run_id;
   std::string name;  // of this machine, for people
-  Fingerprint fingerprint;
-  Credentials credentials = {};
-  NodeId instead_of = 0;  // this agent was that node, in a job that could not go on
+  rendezvous::Fingerprint fingerprint;
+  rendezvous::Credentials credentials = {};
+  rendezvous::NodeId instead_of = 0;  // this agent was that node, in a job that could not go on
 };
 
 class Coordination {
  public:
   struct Hooks {
     std::function<void()> on_connected;  // say what there is here: NodeReady, or NodeBack with a round's workers
-    std::function<void(const ToAgent&)> on_message;
+    std::function<void(const rendezvous::ToAgent&)> on_message;
     std::function<void()> on_isolated;  // Isolated, agent/events.h
     // The coordinator is out of reach, again and again. `certain`: and not because it is late.
     std::function<void(const std::string& why, bool certain)> on_trouble;
@@ -48,13 +48,14 @@ class Coordination {
   };
   virtual ~Coordination() = default;
   virtual void start() = 0;
-  virtual bool send(const FromAgent& message) = 0;  // false: it is out of reach
+  virtual bool send(const rendezvous::FromAgent& message) = 0;  // false: it is out of reach
   virtual bool connected() const = 0;
-  virtual NodeId node() const = 0;
+  virtual rendezvous::NodeId node() const = 0;
   // Where workers reach the store through their own agents only: the round's store, for the other nodes' proxies; and
   // this node's proxy's way to it, which is given up with the dialer.
-  virtual void offer_store(int round, const StoreGateway& store) = 0;
-  virtual std::unique_ptr<StoreDialer> dial_store(const Seat& seat, const StoreUpstream& proxy) = 0;
+  virtual void offer_store(int round, const rendezvous::StoreGateway& store) = 0;
+  virtual std::unique_ptr<rendezvous::StoreDialer> dial_store(const rendezvous::Seat& seat,
+                                                              const rendezvous::StoreUpstream& proxy) = 0;
   // All others know of the job's end that this agent was told, or it cannot tell them. Until then it takes part in
   // elections, and should not leave.
   virtual bool may_leave() const = 0;
@@ -64,10 +65,10 @@ class Coordination {
   virtual bool all_left(std::chrono::milliseconds most) = 0;
 };
 
-std::unique_ptr<Coordination> coordinate_here(asio::io_context& io, const RoundPolicy& policy,
+std::unique_ptr<Coordination> coordinate_here(asio::io_context& io, const rendezvous::RoundPolicy& policy,
                                               Coordination::Hooks hooks);
 // Throws Error where a port cannot be listened on or the credentials cannot be used.
-std::unique_ptr<Coordination> meet(asio::io_context& io, const RoundPolicy& policy, const Meeting& meeting,
+std::unique_ptr<Coordination> meet(asio::io_context& io, const rendezvous::RoundPolicy& policy, const Meeting& meeting,
                                    Coordination::Hooks hooks);
 
-}  // namespace ddprun
+}  // namespace ddprun::agent

@@ -3,7 +3,7 @@
 #include "agent/process/exit_status.h"
 #include "rendezvous/base/overloaded.h"
 
-namespace ddprun {
+namespace ddprun::agent {
 namespace {
 
 std::string round_and_rank(int round, int local_rank) {
@@ -22,23 +22,23 @@ std::string seconds(Duration time) {
   return std::to_string(std::chrono::ceil<std::chrono::seconds>(time).count()) + "s";
 }
 
-std::string verdict_name(Verdict verdict) {
+std::string verdict_name(rendezvous::Verdict verdict) {
   switch (verdict) {
-    case Verdict::success:
+    case rendezvous::Verdict::success:
       return "success";
-    case Verdict::worker_failed:
+    case rendezvous::Verdict::worker_failed:
       return "worker-failed";
-    case Verdict::worker_final:
+    case rendezvous::Verdict::worker_final:
       return "worker-final";
-    case Verdict::interrupted:
+    case rendezvous::Verdict::interrupted:
       return "interrupted";
-    case Verdict::too_few_nodes:
+    case rendezvous::Verdict::too_few_nodes:
       return "too-few-nodes";
-    case Verdict::too_few_left:
+    case rendezvous::Verdict::too_few_left:
       return "too-few-left";
-    case Verdict::refused:
+    case rendezvous::Verdict::refused:
       return "refused";
-    case Verdict::out_of_reach:
+    case rendezvous::Verdict::out_of_reach:
       return "out-of-reach";
   }
   return "?";
@@ -46,7 +46,7 @@ std::string verdict_name(Verdict verdict) {
 
 }  // namespace
 
-std::string to_string(const ExitStatus& status) {
+std::string to_string(const rendezvous::ExitStatus& status) {
   if (status.hung) return "hung";
   if (status.stuck) return "stuck";
   if (status.start_error) return "start_error=" + std::to_string(status.start_error);
@@ -100,4 +100,4 @@ std::string to_string(const Action& action) {
                     action);
 }
 
-}  // namespace ddprun
+}  // namespace ddprun::agent

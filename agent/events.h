@@ -7,11 +7,11 @@
 #include "rendezvous/base/time.h"
 #include "rendezvous/coordination/round.h"
 
-namespace ddprun {
+namespace ddprun::agent {
 
 // Events, in the order in which they happened.
 struct RoundFormed {  // by the coordinator: this is your part of it
-  Seat seat;
+  rendezvous::Seat seat;
 };
 struct RoundStarted {  // by the coordinator: all nodes have confirmed it
   int round = 0;
@@ -23,12 +23,12 @@ struct WorkerStarted {  // exec'd; nothing else happens in the round before all 
 struct WorkerDying {  // the kernel is taking it apart and has its status; reaped it will be later
   int round = 0;
   int local_rank = 0;
-  ExitStatus status;
+  rendezvous::ExitStatus status;
 };
 struct WorkerExited {  // reaped, or never started (status.start_error)
   int round = 0;
   int local_rank = 0;
-  ExitStatus status;
+  rendezvous::ExitStatus status;
 };
 struct Swept {  // nothing is left of the round's processes
   int round = 0;
@@ -38,7 +38,7 @@ struct RoundEnded {  // by the coordinator: stop, another round follows
   bool planned = false;  // all ranks are well, and can save first
 };
 struct JobEnded {  // by the coordinator: stop, nothing follows
-  Outcome outcome;
+  rendezvous::Outcome outcome;
 };
 struct Isolated {};  // no contact to the coordinator for a whole lease: others may start our ranks anew
 struct Signalled {   // somebody wants ddprun to end
@@ -53,7 +53,7 @@ struct ConfirmRound {  // its record is held here
   int round = 0;
 };
 struct StartWorkers {
-  Seat seat;
+  rendezvous::Seat seat;
 };
 struct AskToSave {  // through the worker channel: all at one step, before they leave
   int round = 0;
@@ -86,14 +86,14 @@ struct ReportDone {
 struct ReportFailure {
   int round = 0;
   int local_rank = 0;
-  ExitStatus status;
+  rendezvous::ExitStatus status;
 };
 struct ReportInterrupted {
   int signal = 0;
 };
 struct Rejoin {};  // tell the coordinator that this node is ready for a round
 struct Finish {
-  Outcome outcome;
+  rendezvous::Outcome outcome;
 };
 using Action =
     std::variant<ConfirmRound, StartWorkers, AskToSave, AskToLeave, SignalWorkers, AnnounceWait, AnnounceHeld,
@@ -102,6 +102,6 @@ using Action =
 // "worker-exited round=1 local_rank=2 signal=SIGSEGV"
 std::string to_string(const Event& event);
 std::string to_string(const Action& action);
-std::string to_string(const ExitStatus& status);
+std::string to_string(const rendezvous::ExitStatus& status);
 
-}  // namespace ddprun
+}  // namespace ddprun::agent

@@ -2,7 +2,7 @@
 
 #include <utility>
 
-namespace ddprun {
+namespace ddprun::agent {
 namespace {
 
 using std::chrono::milliseconds;
@@ -14,9 +14,11 @@ constexpr milliseconds kWordsLimit{3'000};  // for the words of a failure to com
 JobEnding::JobEnding(asio::io_context& io, Reporter& reporter, std::function<Coordination&()> coordination, bool alone)
     : reporter_(reporter), coordination_(std::move(coordination)), alone_(alone), words_due_(io) {}
 
-bool JobEnding::is_ours(const Outcome& outcome) const { return outcome.cause->node == coordination_().node(); }
+bool JobEnding::is_ours(const rendezvous::Outcome& outcome) const {
+  return outcome.cause->node == coordination_().node();
+}
 
-void JobEnding::begins(const Outcome& outcome) {
+void JobEnding::begins(const rendezvous::Outcome& outcome) {
   if (alone_ || !outcome.cause || !is_ours(outcome)) return;
   words_due_.expires_after(kLastWords);
   words_due_.async_wait([this, outcome](const asio::error_code& error) {
@@ -29,13 +31,13 @@ void JobEnding::words_came(const std::string& words) {
   words_due_.cancel();
 }
 
-void JobEnding::send_words(const Outcome& outcome) {
-  if (!std::exchange(words_sent_, true)) coordination_().send(FailureWords{reporter_.words_of(outcome)});
+void JobEnding::send_words(const rendezvous::Outcome& outcome) {
+  if (!std::exchange(words_sent_, true)) coordination_().send(rendezvous::FailureWords{reporter_.words_of(outcome)});
 }
 
-void JobEnding::tell(const Outcome& outcome, bool asked_to, std::function<void(const std::string&)> done) {
+void JobEnding::tell(const rendezvous::Outcome& outcome, bool asked_to, std::function<void(const std::string&)> done) {
   if (!outcome.cause) {
-    const bool worth_words = outcome.verdict != Verdict::success || outcome.late;
+    const bool worth_words = outcome.verdict != rendezvous::Verdict::success || outcome.late;
     if (!alone_ && worth_words && !asked_to) reporter_.ended(outcome);
     return done("");
   }
@@ -49,4 +51,4 @@ void JobEnding::tell(const Outcome& outcome, bool asked_to, std::function<void(c
   });
 }
 
-}  // namespace ddprun
+}  // namespace ddprun::agent

@@ -13,7 +13,7 @@
 #include "agent/coordination.h"
 #include "agent/reporter.h"
 
-namespace ddprun {
+namespace ddprun::agent {
 
 // For what a worker that died wrote last to come through its pipe.
 constexpr std::chrono::milliseconds kLastWords{200};
@@ -25,16 +25,16 @@ class JobEnding {
 
   // The coordinator has ended the job; our workers may still run. The other nodes shall not wait for them to leave in
   // order to know why theirs have to.
-  void begins(const Outcome& outcome);
+  void begins(const rendezvous::Outcome& outcome);
   // Those of another node's failure, as the coordinator hands them on.
   void words_came(const std::string& words);
   // When no worker is left. `asked_to`: a signal to this node has ended it, as who sent that knows. Then calls `done`
   // with the report of a worker's failure, as it was printed; empty: there is none.
-  void tell(const Outcome& outcome, bool asked_to, std::function<void(const std::string& report)> done);
+  void tell(const rendezvous::Outcome& outcome, bool asked_to, std::function<void(const std::string& report)> done);
 
  private:
-  bool is_ours(const Outcome& outcome) const;
-  void send_words(const Outcome& outcome);
+  bool is_ours(const rendezvous::Outcome& outcome) const;
+  void send_words(const rendezvous::Outcome& outcome);
 
   Reporter& reporter_;
   const std::function<Coordination&()> coordination_;
@@ -44,4 +44,4 @@ class JobEnding {
   std::optional<std::string> words_;
 };
 
-}  // namespace ddprun
+}  // namespace ddprun::agent

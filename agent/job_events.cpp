@@ -8,12 +8,12 @@
 #include "agent/process/exit_status.h"
 #include "agent/process/regular_file.h"
 
-namespace ddprun {
+namespace ddprun::agent {
 namespace {
 
 constexpr std::size_t kErrorFileMax = 1 << 20;
 
-std::string end_state(const ExitStatus& status, bool stopping) {
+std::string end_state(const rendezvous::ExitStatus& status, bool stopping) {
   if (stopping && (status.ok() || was_stopped(status))) return "TERMINATED";  // a polite one leaves with 0
   return status.ok() ? "SUCCEEDED" : "FAILED";
 }
@@ -56,7 +56,7 @@ JobEvent JobEvents::event_of(int local_rank, const std::string& state) const {
 
 void JobEvents::waiting_for_round() { waiting_since_ = Clock::now(); }
 
-void JobEvents::round_formed(const Seat& seat) {
+void JobEvents::round_formed(const rendezvous::Seat& seat) {
   seat_ = seat;
   stopping_ = false;
   failed_.clear();
@@ -103,10 +103,10 @@ void JobEvents::timer_expired(int local_rank, const ExpiredTimer& timer) {
   log_.write(expired);
 }
 
-void JobEvents::finished(const Outcome& outcome) {
+void JobEvents::finished(const rendezvous::Outcome& outcome) {
   if (!log_.on()) return;
-  JobEvent end = event(outcome.verdict == Verdict::success ? "SUCCEEDED" : "FAILED");
-  if (outcome.verdict == Verdict::interrupted) end.error = "interrupted by " + signal_name(outcome.signal);
+  JobEvent end = event(outcome.verdict == rendezvous::Verdict::success ? "SUCCEEDED" : "FAILED");
+  if (outcome.verdict == rendezvous::Verdict::interrupted) end.error = "interrupted by " + signal_name(outcome.signal);
   if (end.state == "FAILED" && !outcome.cause && end.error.empty()) end.error = outcome.reason;
   if (outcome.cause)
     end.error =
@@ -114,4 +114,4 @@ void JobEvents::finished(const Outcome& outcome) {
   log_.write(end);
 }
 
-}  // namespace ddprun
+}  // namespace ddprun::agent

@@ -12,7 +12,7 @@
 #include "rendezvous/base/time.h"
 #include "rendezvous/coordination/round.h"
 
-namespace ddprun {
+namespace ddprun::agent {
 
 class JobEvents {
  public:
@@ -20,13 +20,13 @@ class JobEvents {
   JobEvents(EventLog& log, const WorkerGroup& workers, EventJob job);
 
   void waiting_for_round();
-  void round_formed(const Seat& seat);
+  void round_formed(const rendezvous::Seat& seat);
   void worker_started(int local_rank);
   void failed(int local_rank) { failed_.emplace(local_rank, ""); }  // noticed, perhaps before it has ended
   void workers_signalled() { stopping_ = true; }                    // from here on, whoever else is gone was stopped
   void worker_ended(int local_rank);
   void timer_expired(int local_rank, const ExpiredTimer& timer);
-  void finished(const Outcome& outcome);
+  void finished(const rendezvous::Outcome& outcome);
 
  private:
   JobEvent event(const std::string& state) const;
@@ -36,9 +36,9 @@ class JobEvents {
   const WorkerGroup& workers_;
   EventJob job_;
   TimePoint began_ = Clock::now(), waiting_since_ = Clock::now();
-  std::optional<Seat> seat_;
+  std::optional<rendezvous::Seat> seat_;
   bool stopping_ = false;
   std::map<int, std::string> failed_;  // of the round, by local rank: which timer ran out, in words; empty: none
 };
 
-}  // namespace ddprun
+}  // namespace ddprun::agent

@@ -2,19 +2,13 @@
 
 #include <unistd.h>
 
-#include <chrono>
 #include <utility>
 
 #include "agent/process/children.h"
+#include "agent/process/keeper.h"
 #include "agent/process/keeper_watch.h"
 
-namespace ddprun {
-namespace {
-
-constexpr std::chrono::milliseconds kEndLimit{10'000};  // the kernel may hold a dying process for seconds
-constexpr int kKeeperDied = 70;
-
-}  // namespace
+namespace ddprun::agent {
 
 void KeeperDeath::on_death(std::function<void()> clean_up) {
   keeper_.async_wait(asio::posix::stream_descriptor::wait_read,
@@ -27,4 +21,4 @@ void KeeperDeath::on_death(std::function<void()> clean_up) {
                      });
 }
 
-}  // namespace ddprun
+}  // namespace ddprun::agent

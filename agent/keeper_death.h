@@ -5,7 +5,7 @@
 #include <asio/io_context.hpp>
 #include <asio/posix/stream_descriptor.hpp>
 
-namespace ddprun {
+namespace ddprun::agent {
 
 class KeeperDeath {
  public:
@@ -18,4 +18,4 @@ class KeeperDeath {
   asio::posix::stream_descriptor keeper_;
 };
 
-}  // namespace ddprun
+}  // namespace ddprun::agent

@@ -4,10 +4,11 @@
 #include <system_error>
 #include <utility>
 
-namespace ddprun {
+namespace ddprun::agent {
 namespace {
 
-constexpr ListenPurpose kPurpose{"the coordinator", "--master-port or another port in --rdzv-endpoint", false};
+constexpr rendezvous::ListenPurpose kPurpose{"the coordinator", "--master-port or another port in --rdzv-endpoint",
+                                             false};
 constexpr std::chrono::milliseconds kPauseFirst{100}, kPauseMost{1'000};
 constexpr std::chrono::seconds kLookUpLimit{2};  // then it goes on for the next try
 
@@ -15,22 +16,22 @@ constexpr std::chrono::seconds kLookUpLimit{2};  // then it goes on for the next
 
 OwnPlace::OwnPlace(asio::io_context& io, Options options, Hooks hooks)
     : options_(std::move(options)), hooks_(std::move(hooks)), whose_(options_.whose), again_(io), pause_(kPauseFirst) {
-  whose_.resize(options_.places.size(), Whose::anothers);
+  whose_.resize(options_.places.size(), rendezvous::Whose::anothers);
 }
 
-std::optional<Listening> OwnPlace::listen() {
+std::optional<rendezvous::Listening> OwnPlace::listen() {
   why_not_.clear();
   for (std::size_t place = 0; place < wanted(); ++place)
-    if (whose_[place] == Whose::ours)
+    if (whose_[place] == rendezvous::Whose::ours)
       if (auto listening = listen_at(place)) return listening;
   return {};
 }
 
-std::optional<Listening> OwnPlace::listen_at(std::size_t place) {
+std::optional<rendezvous::Listening> OwnPlace::listen_at(std::size_t place) {
   const std::uint16_t port = options_.places[place].port;
   std::error_code failed;
-  const Listening listening =
-      options_.others_may_host ? try_listener("", port, failed) : open_listener("", port, kPurpose);
+  const rendezvous::Listening listening =
+      options_.others_may_host ? rendezvous::try_listener("", port, failed) : open_listener("", port, kPurpose);
   if (!failed) {
     at_ = place;
     why_not_.clear();
@@ -54,7 +55,8 @@ void OwnPlace::stop() {
 
 void OwnPlace::plan() {
   const auto end = whose_.begin() + static_cast<std::ptrdiff_t>(wanted());
-  if (std::all_of(whose_.begin(), end, [](Whose whose) { return whose == Whose::anothers; })) return;
+  if (std::all_of(whose_.begin(), end, [](rendezvous::Whose whose) { return whose == rendezvous::Whose::anothers; }))
+    return;
   again_.expires_after(pause_);
   pause_ = std::min<Duration>(2 * pause_, kPauseMost);
   again_.async_wait([this, trying = std::weak_ptr<const int>(trying_)](const std::error_code& error) {
@@ -72,15 +74,15 @@ void OwnPlace::try_again() {
 
 void OwnPlace::look_up_unknown() {
   for (std::size_t place = 0; place < wanted(); ++place) {
-    if (whose_[place] != Whose::unknown || !asked_.insert(place).second) continue;
+    if (whose_[place] != rendezvous::Whose::unknown || !asked_.insert(place).second) continue;
     options_.names->resolve(options_.places[place].host, kLookUpLimit,
-                            [this, place, trying = std::weak_ptr<const int>(trying_)](const LookUp& found) {
+                            [this, place, trying = std::weak_ptr<const int>(trying_)](const rendezvous::LookUp& found) {
                               if (trying.expired()) return;
                               asked_.erase(place);
-                              whose_[place] = ddprun::whose(found);
-                              if (whose_[place] == Whose::ours) try_again();
+                              whose_[place] = rendezvous::whose(found);
+                              if (whose_[place] == rendezvous::Whose::ours) try_again();
                             });
   }
 }
 
-}  // namespace ddprun
+}  // namespace ddprun::agent

@@ -20,28 +20,29 @@
 #include "rendezvous/peer/listen_socket.h"
 #include "rendezvous/peer/resolver.h"
 
-namespace ddprun {
+namespace ddprun::agent {
 
 class OwnPlace {
  public:
   struct Options {
-    std::vector<ControlAddress> places;
-    std::vector<Whose> whose;      // of each place
-    bool others_may_host = false;  // other agents of this machine; else a port that is held is an Error
-    std::shared_ptr<Resolver> names;
+    std::vector<rendezvous::ControlAddress> places;
+    std::vector<rendezvous::Whose> whose;  // of each place
+    bool others_may_host = false;          // other agents of this machine; else a port that is held is an Error
+    std::shared_ptr<rendezvous::Resolver> names;
   };
   struct Hooks {
-    std::function<void(const Listening&)> on_listening;  // by keep_trying(), at an earlier place than before
-    std::function<void()> on_held;                       // a port that is this machine's could not be had again
+    std::function<void(const rendezvous::Listening&)>
+        on_listening;               // by keep_trying(), at an earlier place than before
+    std::function<void()> on_held;  // a port that is this machine's could not be had again
   };
   OwnPlace(asio::io_context& io, Options options, Hooks hooks);
 
   // At once; empty: there is no such place so far. Throws Error.
-  std::optional<Listening> listen();
+  std::optional<rendezvous::Listening> listen();
   void keep_trying();
   void stop();
 
-  Whose whose(std::size_t place) const { return whose_[place]; }
+  rendezvous::Whose whose(std::size_t place) const { return whose_[place]; }
   const std::optional<std::size_t>& place() const { return at_; }  // where we listen
   // Why not at an earlier one; empty: nothing is in the way.
   const std::string& why_not() const { return why_not_; }
@@ -49,14 +50,14 @@ class OwnPlace {
 
  private:
   std::size_t wanted() const { return at_.value_or(options_.places.size()); }  // those before it
-  std::optional<Listening> listen_at(std::size_t place);
+  std::optional<rendezvous::Listening> listen_at(std::size_t place);
   void try_again();
   void plan();
   void look_up_unknown();
 
   const Options options_;
   const Hooks hooks_;
-  std::vector<Whose> whose_;
+  std::vector<rendezvous::Whose> whose_;
   std::set<std::size_t> asked_;  // whose names are being looked up
   std::optional<std::size_t> at_;
   std::string why_not_;
@@ -66,4 +67,4 @@ class OwnPlace {
   std::shared_ptr<const int> trying_;  // what is queued when we stop finds it gone
 };
 
-}  // namespace ddprun
+}  // namespace ddprun::agent

@@ -14,7 +14,7 @@
 #include "agent/process/process_state.h"
 #include "agent/process/regular_file.h"
 
-namespace ddprun {
+namespace ddprun::agent {
 namespace {
 
 constexpr std::size_t kErrorFileMax = 4 << 20;
@@ -132,23 +132,23 @@ void Reporter::workers_run() {
 
 void Reporter::timer_expired(int local_rank, const ExpiredTimer& timer) { timers_.emplace(local_rank, timer); }
 
-void Reporter::noticed(const Failure& failure) {
+void Reporter::noticed(const rendezvous::Failure& failure) {
   noticed_ = Noticed{failure.round, Clock::now(), std::chrono::system_clock::now(), read_oom_counts()};
 }
 
 // A worker that is dying, or that has been given up, has not ended yet: what counts is when that was noticed.
-Reporter::Noticed Reporter::notice_of(const Failure& failure) const {
+Reporter::Noticed Reporter::notice_of(const rendezvous::Failure& failure) const {
   if (noticed_ && noticed_->round == failure.round) return *noticed_;
   const WorkerRecord& record = workers_.records().at(failure.local_rank);
   return {failure.round, record.ended_at, record.ended_at_wall, memory_before_};
 }
 
-void Reporter::restarting(const Failure& failure, const std::string& reason) {
+void Reporter::restarting(const rendezvous::Failure& failure, const std::string& reason) {
   const TimePoint started_at = workers_.records().at(failure.local_rank).started_at;
   pipes_.print("ddprun: " + headline(failure, notice_of(failure).at - started_at) + "; " + reason + ".\n");
 }
 
-std::string Reporter::failed(const Outcome& outcome) {
+std::string Reporter::failed(const rendezvous::Outcome& outcome) {
   const FailureReport report = report_of(outcome);
   std::string text = to_text(report);
   pipes_.show_tracebacks(text);
@@ -158,10 +158,10 @@ std::string Reporter::failed(const Outcome& outcome) {
   return text;
 }
 
-std::string Reporter::words_of(const Outcome& outcome) const { return to_text(report_of(outcome)); }
+std::string Reporter::words_of(const rendezvous::Outcome& outcome) const { return to_text(report_of(outcome)); }
 
-std::string Reporter::failed_elsewhere(const Outcome& outcome, const std::optional<std::string>& words) {
-  const Failure& failure = *outcome.cause;
+std::string Reporter::failed_elsewhere(const rendezvous::Outcome& outcome, const std::optional<std::string>& words) {
+  const rendezvous::Failure& failure = *outcome.cause;
   pipes_.show_tracebacks(words.value_or(""));
   std::string text = words.value_or("ddprun: the job failed: rank " + std::to_string(failure.rank) + " on " +
                                     failure.host + " " + in_words(failure.status) + "; " + outcome.reason + ".\n");
@@ -169,12 +169,12 @@ std::string Reporter::failed_elsewhere(const Outcome& outcome, const std::option
   return text;
 }
 
-void Reporter::ended(const Outcome& outcome) {
-  const bool refused = outcome.verdict == Verdict::refused;
+void Reporter::ended(const rendezvous::Outcome& outcome) {
+  const bool refused = outcome.verdict == rendezvous::Verdict::refused;
   pipes_.print((refused ? "ddprun: the job refuses this node: " : "ddprun: the job ended: ") + outcome.reason + ".\n");
 }
 
-void Reporter::regrouping(const EndRound& end) {
+void Reporter::regrouping(const rendezvous::EndRound& end) {
   const std::string who = end.cause ? "rank " + std::to_string(end.cause->rank) + " on " + end.cause->host + " " +
                                           in_words(end.cause->status) + "; "
                                     : "";
@@ -191,8 +191,8 @@ void Reporter::store_out_of_reach(const std::string& host, std::uint16_t port, c
                " (--master-addr), and cannot: " + why + ". A job with one node needs no --master-addr.\n");
 }
 
-FailureReport Reporter::report_of(const Outcome& outcome) const {
-  const Failure& failure = *outcome.cause;
+FailureReport Reporter::report_of(const rendezvous::Outcome& outcome) const {
+  const rendezvous::Failure& failure = *outcome.cause;
   const WorkerRecord& record = workers_.records().at(failure.local_rank);
   const Noticed notice = notice_of(failure);
   FailureReport report{failure, outcome.reason, options_.host, options_.program, record.pid};
@@ -209,7 +209,7 @@ FailureReport Reporter::report_of(const Outcome& outcome) const {
   return report;
 }
 
-std::string Reporter::meaning(const Failure& failure, const std::vector<std::string>& last_lines) const {
+std::string Reporter::meaning(const rendezvous::Failure& failure, const std::vector<std::string>& last_lines) const {
   Clues clues{.status = failure.status, .memory_before = memory_before_, .memory_after = notice_of(failure).memory};
   if (failure.status.start_error)
     clues.why_not_started = why_not_started(failure.status.start_error, look_at_program(options_.program_path),
@@ -219,7 +219,7 @@ std::string Reporter::meaning(const Failure& failure, const std::vector<std::str
   return meaning_of(clues);
 }
 
-std::string Reporter::core_in_words(const Failure& failure, const WorkerRecord& record) const {
+std::string Reporter::core_in_words(const rendezvous::Failure& failure, const WorkerRecord& record) const {
   if (!dumps_core(failure.status.signal)) return {};
   const CorePlace place = core_place(core_facts(record.pid, failure.status.signal, options_.host));
   if (!place.handler.empty()) return handler_in_words(place.handler, record.pid);
@@ -245,4 +245,4 @@ void Reporter::write_own_error_file(const FailureReport& report, const std::stri
                  std::strerror(errno) + ".\n");
 }
 
-}  // namespace ddprun
+}  // namespace ddprun::agent

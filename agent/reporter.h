@@ -21,7 +21,7 @@
 #include "rendezvous/coordination/coordinator.h"
 #include "rendezvous/coordination/round.h"
 
-namespace ddprun {
+namespace ddprun::agent {
 
 struct FailureReport;
 
@@ -57,18 +57,18 @@ class Reporter {
   void round_begins();  // the previous one's workers are forgotten
   void workers_run();   // all have been exec'd: it takes its time to look around, and they load meanwhile
   void timer_expired(int local_rank, const ExpiredTimer& timer);
-  void noticed(const Failure& failure);  // the round's first
-  void restarting(const Failure& failure, const std::string& reason);
+  void noticed(const rendezvous::Failure& failure);  // the round's first
+  void restarting(const rendezvous::Failure& failure, const std::string& reason);
   // The one screen at the end, which it returns, and ddprun's own error file; `outcome` has a cause, on this node.
-  std::string failed(const Outcome& outcome);
+  std::string failed(const rendezvous::Outcome& outcome);
   // That screen as it is known so far, for the other nodes.
-  std::string words_of(const Outcome& outcome) const;
+  std::string words_of(const rendezvous::Outcome& outcome) const;
   // The cause is another node's; empty: its words have not come.
-  std::string failed_elsewhere(const Outcome& outcome, const std::optional<std::string>& words);
+  std::string failed_elsewhere(const rendezvous::Outcome& outcome, const std::optional<std::string>& words);
   // Without a worker's failure.
-  void ended(const Outcome& outcome);
+  void ended(const rendezvous::Outcome& outcome);
 
-  void regrouping(const EndRound& end);                                // not by a failure here
+  void regrouping(const rendezvous::EndRound& end);                    // not by a failure here
   void only_here(const std::string& host, const std::string& option);  // where the nodes are to meet, as it names it
   void store_out_of_reach(const std::string& host, std::uint16_t port, const std::string& why);
 
@@ -79,10 +79,10 @@ class Reporter {
     WallTime at_wall;
     OomCounts memory;
   };
-  Noticed notice_of(const Failure& failure) const;
-  FailureReport report_of(const Outcome& outcome) const;
-  std::string meaning(const Failure& failure, const std::vector<std::string>& last_lines) const;
-  std::string core_in_words(const Failure& failure, const WorkerRecord& record) const;
+  Noticed notice_of(const rendezvous::Failure& failure) const;
+  FailureReport report_of(const rendezvous::Outcome& outcome) const;
+  std::string meaning(const rendezvous::Failure& failure, const std::vector<std::string>& last_lines) const;
+  std::string core_in_words(const rendezvous::Failure& failure, const WorkerRecord& record) const;
   void write_own_error_file(const FailureReport& report, const std::string& worker_content);
   std::string error_content(const WorkerRecord& record) const;
 
@@ -95,4 +95,4 @@ class Reporter {
   std::optional<Noticed> noticed_;
 };
 
-}  // namespace ddprun
+}  // namespace ddprun::agent

@@ -7,13 +7,13 @@
 #include "rendezvous/coordination/coordinator_server.h"
 #include "rendezvous/peer/loopback.h"
 
-namespace ddprun {
+namespace ddprun::agent {
 namespace {
 
 constexpr const char* kLoopback = "127.0.0.1";
 
-ServerLimits store_limits(const AgentOptions& options) {
-  ServerLimits limits;
+rendezvous::ServerLimits store_limits(const AgentOptions& options) {
+  rendezvous::ServerLimits limits;
   if (options.store_bytes_max) limits.memory_bytes_max = options.store_bytes_max;
   return limits;
 }
@@ -25,15 +25,15 @@ RoundStore::RoundStore(asio::io_context& io, const AgentOptions& options, Hooks 
 
 void RoundStore::open() {
   close();
-  Server::Options store{.address = options_.store_address,
-                        .port = options_.master_port,
-                        .ports = options_.store_ports,
-                        .port_before = last_port_,
-                        .limits = store_limits(options_),
-                        .own_user_only = !options_.store_for_any_user,
-                        .say = hooks_.print};
+  rendezvous::Server::Options store{.address = options_.store_address,
+                                    .port = options_.master_port,
+                                    .ports = options_.store_ports,
+                                    .port_before = last_port_,
+                                    .limits = store_limits(options_),
+                                    .own_user_only = !options_.store_for_any_user,
+                                    .say = hooks_.print};
   if (options_.store_proxy) store.address = kLoopback;
-  store_ = std::make_unique<Server>(store);
+  store_ = std::make_unique<rendezvous::Server>(store);
   last_port_ = store_->port();
   check_reach();
 }
@@ -47,17 +47,17 @@ void RoundStore::close() {
 
 // Of several nodes the others' way to the store is none of ours.
 void RoundStore::check_reach() {
-  if (options_.meeting || is_loopback(options_.master_host)) return;
-  const ControlAddress store{options_.master_host, store_->port()};
-  reach_ = std::make_unique<StoreReach>(io_, std::make_shared<Resolver>(io_), store,
+  if (options_.meeting || rendezvous::is_loopback(options_.master_host)) return;
+  const rendezvous::ControlAddress store{options_.master_host, store_->port()};
+  reach_ = std::make_unique<StoreReach>(io_, std::make_shared<rendezvous::Resolver>(io_), store,
                                         [this, store](const auto& why) { hooks_.on_out_of_reach(store, why); });
 }
 
-void RoundStore::bring_near(const Seat& seat, Coordination& coordination) {
+void RoundStore::bring_near(const rendezvous::Seat& seat, Coordination& coordination) {
   dialer_.reset();
   proxy_.reset();
   if (seat.group_rank == 0) return coordination.offer_store(seat.round, store_->gateway());
-  proxy_ = std::make_unique<StoreProxy>(StoreProxy::Options{
+  proxy_ = std::make_unique<rendezvous::StoreProxy>(rendezvous::StoreProxy::Options{
       .limits = store_limits(options_),
       .own_user_only = !options_.store_for_any_user,
       .on_lost = [this, round = seat.round](
@@ -69,17 +69,17 @@ void RoundStore::bring_near(const Seat& seat, Coordination& coordination) {
 // At a round's end the store goes before we are told of it, and a lost node is the coordinator's to tell of: that is
 // worth a line to those alone whom nobody has told anything by then.
 void RoundStore::lost(int round, const std::string& why) {
-  lost_.expires_after(kLease);
+  lost_.expires_after(rendezvous::kLease);
   lost_.async_wait([this, round, why](const asio::error_code& error) {
     if (!error) hooks_.on_lost(round, why);
   });
 }
 
-Seat RoundStore::as_workers_see(Seat seat) const {
+rendezvous::Seat RoundStore::as_workers_see(rendezvous::Seat seat) const {
   if (!options_.meeting || !options_.store_proxy) return seat;
   seat.master_host = kLoopback;
   seat.master_port = proxy_ ? proxy_->port() : store_->port();
   return seat;
 }
 
-}  // namespace ddprun
+}  // namespace ddprun::agent

@@ -16,14 +16,14 @@
 #include "rendezvous/store/proxy/store_proxy.h"
 #include "rendezvous/store/server.h"
 
-namespace ddprun {
+namespace ddprun::agent {
 
 class RoundStore {
  public:
   struct Hooks {
     std::function<void(const std::string& line)> print;  // from any thread: "refused a client on this machine: ..."
     // Again and again: the workers of a job with one node are told to meet there, and cannot.
-    std::function<void(const ControlAddress& store, const std::string& why)> on_out_of_reach;
+    std::function<void(const rendezvous::ControlAddress& store, const std::string& why)> on_out_of_reach;
     // The proxy has lost the round's store, a lease ago.
     std::function<void(int round, const std::string& why)> on_lost;
   };
@@ -36,10 +36,10 @@ class RoundStore {
   void close();
   // With --store-proxy, before the round is confirmed, so that workers never wait for it. A lost store ends all its
   // clients; what becomes of the round then is the coordinator's to say.
-  void bring_near(const Seat& seat, Coordination& coordination);
+  void bring_near(const rendezvous::Seat& seat, Coordination& coordination);
   std::uint16_t port() const { return store_ ? store_->port() : std::uint16_t{0}; }  // of our own
   // Where they find it.
-  Seat as_workers_see(Seat seat) const;
+  rendezvous::Seat as_workers_see(rendezvous::Seat seat) const;
 
  private:
   void check_reach();
@@ -50,10 +50,10 @@ class RoundStore {
   const Hooks hooks_;
   asio::steady_timer lost_;
   std::uint16_t last_port_ = 0;
-  std::unique_ptr<Server> store_;      // of the current or the coming round
-  std::unique_ptr<StoreReach> reach_;  // where the workers are told a name or address of ours
-  std::unique_ptr<StoreProxy> proxy_;  // to the round's store on another node
-  std::unique_ptr<StoreDialer> dialer_;
+  std::unique_ptr<rendezvous::Server> store_;      // of the current or the coming round
+  std::unique_ptr<StoreReach> reach_;              // where the workers are told a name or address of ours
+  std::unique_ptr<rendezvous::StoreProxy> proxy_;  // to the round's store on another node
+  std::unique_ptr<rendezvous::StoreDialer> dialer_;
 };
 
-}  // namespace ddprun
+}  // namespace ddprun::agent

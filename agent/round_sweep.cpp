@@ -2,7 +2,7 @@
 
 #include <utility>
 
-namespace ddprun {
+namespace ddprun::agent {
 
 RoundSweep::RoundSweep(asio::io_context& io, std::function<void(int)> on_swept)
     : on_swept_(std::move(on_swept)), again_(io) {}
@@ -28,4 +28,4 @@ void RoundSweep::look(int round) {
   });
 }
 
-}  // namespace ddprun
+}  // namespace ddprun::agent

@@ -10,7 +10,7 @@
 #include "agent/process/cgroup.h"
 #include "agent/process/children.h"
 
-namespace ddprun {
+namespace ddprun::agent {
 
 class RoundSweep {
  public:
@@ -30,4 +30,4 @@ class RoundSweep {
   int round_ = 0;  // 0: none
 };
 
-}  // namespace ddprun
+}  // namespace ddprun::agent

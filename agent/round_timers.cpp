@@ -5,7 +5,7 @@
 
 #include "agent/process/process_state.h"
 
-namespace ddprun {
+namespace ddprun::agent {
 
 RoundTimers::RoundTimers(asio::io_context& io, const WorkerGroup& workers, Hooks hooks)
     : io_(io), workers_(workers), hooks_(std::move(hooks)), stuck_timer_(io) {}
@@ -45,4 +45,4 @@ void RoundTimers::watch_for_stuck(StuckWatch watch, int round) {
   });
 }
 
-}  // namespace ddprun
+}  // namespace ddprun::agent

@@ -14,7 +14,7 @@
 #include "agent/process/stuck_watch.h"
 #include "agent/worker_group.h"
 
-namespace ddprun {
+namespace ddprun::agent {
 
 class RoundTimers {
  public:
@@ -45,4 +45,4 @@ class RoundTimers {
   std::unique_ptr<FileTimer> file_timer_;
 };
 
-}  // namespace ddprun
+}  // namespace ddprun::agent

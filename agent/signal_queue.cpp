@@ -11,7 +11,7 @@
 #include "rendezvous/base/error.h"
 #include "rendezvous/base/fd.h"
 
-namespace ddprun {
+namespace ddprun::agent {
 namespace {
 
 Fd open_queue(const std::set<int>& signals) {
@@ -47,4 +47,4 @@ void SignalQueue::read_all() {
   while (read(file_.native_handle(), &info, sizeof info) == sizeof info) handler_(static_cast<int>(info.ssi_signo));
 }
 
-}  // namespace ddprun
+}  // namespace ddprun::agent

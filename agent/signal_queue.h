@@ -9,7 +9,7 @@
 #include <asio/io_context.hpp>
 #include <asio/posix/stream_descriptor.hpp>
 
-namespace ddprun {
+namespace ddprun::agent {
 
 class SignalQueue {
  public:
@@ -26,4 +26,4 @@ class SignalQueue {
   std::function<void(int)> handler_;
 };
 
-}  // namespace ddprun
+}  // namespace ddprun::agent

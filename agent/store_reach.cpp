@@ -4,20 +4,21 @@
 
 #include "agent/waiting_words.h"
 
-namespace ddprun {
+namespace ddprun::agent {
 namespace {
 
 constexpr std::chrono::seconds kLookUpLimit{1}, kPause{1};
 
 }  // namespace
 
-StoreReach::StoreReach(asio::io_context& io, const std::shared_ptr<Resolver>& names, ControlAddress store, Tell tell)
+StoreReach::StoreReach(asio::io_context& io, const std::shared_ptr<rendezvous::Resolver>& names,
+                       rendezvous::ControlAddress store, Tell tell)
     : names_(names),
       store_(std::move(store)),
       tell_(std::move(tell)),
       connector_(io, names,
                  {[this](const asio::ip::tcp::socket&) { due_.cancel(); },
-                  [this](const Connector::Failure& failure) { failed(failure.why); }}),
+                  [this](const rendezvous::Connector::Failure& failure) { failed(failure.why); }}),
       again_(io),
       due_(io) {
   look_up();
@@ -25,12 +26,13 @@ StoreReach::StoreReach(asio::io_context& io, const std::shared_ptr<Resolver>& na
 }
 
 void StoreReach::look_up() {
-  names_->resolve(store_.host, kLookUpLimit, [this, alive = std::weak_ptr<const int>(alive_)](const LookUp& found) {
-    if (alive.expired()) return;
-    if (whose(found) == Whose::ours) return void(due_.cancel());
-    anothers_ = whose(found) == Whose::anothers;
-    connector_.start(store_);
-  });
+  names_->resolve(store_.host, kLookUpLimit,
+                  [this, alive = std::weak_ptr<const int>(alive_)](const rendezvous::LookUp& found) {
+                    if (alive.expired()) return;
+                    if (whose(found) == rendezvous::Whose::ours) return void(due_.cancel());
+                    anothers_ = whose(found) == rendezvous::Whose::anothers;
+                    connector_.start(store_);
+                  });
 }
 
 void StoreReach::failed(const std::string& why) {
@@ -50,4 +52,4 @@ void StoreReach::tell_in_time() {
   });
 }
 
-}  // namespace ddprun
+}  // namespace ddprun::agent

@@ -16,27 +16,28 @@
 #include "rendezvous/peer/connector.h"
 #include "rendezvous/peer/resolver.h"
 
-namespace ddprun {
+namespace ddprun::agent {
 
 class StoreReach {
  public:
   using Tell = std::function<void(const std::string& why)>;
-  StoreReach(asio::io_context& io, const std::shared_ptr<Resolver>& names, ControlAddress store, Tell tell);
+  StoreReach(asio::io_context& io, const std::shared_ptr<rendezvous::Resolver>& names, rendezvous::ControlAddress store,
+             Tell tell);
 
  private:
   void look_up();
   void failed(const std::string& why);
   void tell_in_time();
 
-  std::shared_ptr<Resolver> names_;
-  const ControlAddress store_;
+  std::shared_ptr<rendezvous::Resolver> names_;
+  const rendezvous::ControlAddress store_;
   const Tell tell_;
   const TimePoint since_ = Clock::now();
   bool anothers_ = false;
   std::string why_;  // empty: nothing has failed so far
-  Connector connector_;
+  rendezvous::Connector connector_;
   asio::steady_timer again_, due_;
   std::shared_ptr<const int> alive_ = std::make_shared<int>();  // what is queued when we end finds it gone
 };
 
-}  // namespace ddprun
+}  // namespace ddprun::agent

@@ -7,7 +7,7 @@
 #include "rendezvous/base/error.h"
 #include "rendezvous/base/overloaded.h"
 
-namespace ddprun {
+namespace ddprun::agent {
 namespace {
 
 using Actions = std::vector<Action>;
@@ -26,8 +26,9 @@ Action farewell(const RoundEnded& end) {
   return end.planned ? Action(AskToSave{end.round}) : Action(AskToLeave{end.round});
 }
 
-Action farewell(int round, const Outcome& outcome) {
-  return outcome.verdict == Verdict::interrupted ? farewell(round, outcome.signal) : Action(AskToLeave{round});
+Action farewell(int round, const rendezvous::Outcome& outcome) {
+  return outcome.verdict == rendezvous::Verdict::interrupted ? farewell(round, outcome.signal)
+                                                             : Action(AskToLeave{round});
 }
 
 }  // namespace
@@ -44,7 +45,7 @@ std::vector<Action> Supervisor::on(const Event& event, TimePoint now) {
 
           [&](Seated&, const RoundFormed& e) { return take(e.seat); },
           [&](Seated& seated, const RoundStarted& e) {
-            return e.round == seated.seat.round ? start(Seat(seated.seat)) : Actions{};
+            return e.round == seated.seat.round ? start(rendezvous::Seat(seated.seat)) : Actions{};
           },
           [&](Seated& seated, const RoundEnded& e) { return e.round == seated.seat.round ? rejoin() : Actions{}; },
           [&](Seated&, const Signalled& e) { return Actions{ReportInterrupted{e.signal}}; },
@@ -142,12 +143,12 @@ std::string Supervisor::state_name() const {
                     state_);
 }
 
-std::vector<Action> Supervisor::take(const Seat& seat) {
+std::vector<Action> Supervisor::take(const rendezvous::Seat& seat) {
   state_ = Seated{seat};
   return {ConfirmRound{seat.round}};
 }
 
-std::vector<Action> Supervisor::start(const Seat& seat) {
+std::vector<Action> Supervisor::start(const rendezvous::Seat& seat) {
   state_ = Running{seat.round, seat.workers, 0, 0, {}, {}};
   return {StartWorkers{seat}};
 }
@@ -179,10 +180,11 @@ std::vector<Action> Supervisor::worker_ended_well(Running& run, TimePoint now) {
 
 std::vector<Action> Supervisor::peers_overdue(const Running& run, TimePoint now) {
   if (!run.peers_deadline || now < *run.peers_deadline || run.alive.empty()) return {};
-  return failed(run, *run.alive.begin(), ExitStatus{.hung = true}, now);
+  return failed(run, *run.alive.begin(), rendezvous::ExitStatus{.hung = true}, now);
 }
 
-std::vector<Action> Supervisor::failed(const Running& run, int local_rank, const ExitStatus& status, TimePoint now) {
+std::vector<Action> Supervisor::failed(const Running& run, int local_rank, const rendezvous::ExitStatus& status,
+                                       TimePoint now) {
   const Actions report{ReportFailure{run.round, local_rank, status}};
   if (run.alive.empty()) return report + sweep(run.round, Undecided{}, now);
   // The others first: they should not wait until people and the coordinator have been told.
@@ -287,9 +289,9 @@ std::vector<Action> Supervisor::rejoin() {
   return {Rejoin{}};
 }
 
-std::vector<Action> Supervisor::finish(const Outcome& outcome) {
+std::vector<Action> Supervisor::finish(const rendezvous::Outcome& outcome) {
   state_ = Over{};
   return {Finish{outcome}};
 }
 
-}  // namespace ddprun
+}  // namespace ddprun::agent

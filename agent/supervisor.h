@@ -18,7 +18,7 @@
 #include "rendezvous/base/time.h"
 #include "rendezvous/coordination/round.h"
 
-namespace ddprun {
+namespace ddprun::agent {
 
 struct StopPolicy {
   // How long a worker may take to leave after SIGTERM. Longer lets it finish a snapshot; shorter restarts sooner.
@@ -54,7 +54,7 @@ class Supervisor {
  private:
   struct Waiting {};  // no workers, the coordinator knows
   struct Seated {     // confirmed, other nodes may not have yet
-    Seat seat;
+    rendezvous::Seat seat;
   };
   struct Running {
     int round = 0;
@@ -67,7 +67,7 @@ class Supervisor {
   struct Undecided {};  // a failure is reported, the coordinator has not answered
   struct Regroup {};
   struct End {
-    Outcome outcome;
+    rendezvous::Outcome outcome;
   };
   using Next = std::variant<Undecided, Regroup, End>;
   struct Stopping {
@@ -88,14 +88,14 @@ class Supervisor {
   struct Over {};
 
   using Actions = std::vector<Action>;
-  Actions take(const Seat& seat);
-  Actions start(const Seat& seat);
+  Actions take(const rendezvous::Seat& seat);
+  Actions start(const rendezvous::Seat& seat);
   Actions worker_started(Running& run, const WorkerStarted& event);
   Actions worker_dying(const Running& run, const WorkerDying& event, TimePoint now);
   Actions worker_exited(Running& run, const WorkerExited& event, TimePoint now);
   Actions worker_ended_well(Running& run, TimePoint now);
   Actions peers_overdue(const Running& run, TimePoint now);
-  Actions failed(const Running& run, int local_rank, const ExitStatus& status, TimePoint now);
+  Actions failed(const Running& run, int local_rank, const rendezvous::ExitStatus& status, TimePoint now);
   Actions interrupted(const Running& run, int signal, TimePoint now);
   Actions stop_running(const Running& run, Action ask, Next next, TimePoint now);
 
@@ -113,11 +113,11 @@ class Supervisor {
   Actions tick(const Sweeping& sweep, TimePoint now);
   Actions after_sweep(const Next& next);
   Actions rejoin();
-  Actions finish(const Outcome& outcome);
+  Actions finish(const rendezvous::Outcome& outcome);
 
   StopPolicy policy_;
   bool interrupted_ = false;
   std::variant<Waiting, Seated, Running, Stopping, Sweeping, Stopped, Over> state_;
 };
 
-}  // namespace ddprun
+}  // namespace ddprun::agent

@@ -6,7 +6,7 @@
 
 #include "agent/waiting_words.h"
 
-namespace ddprun {
+namespace ddprun::agent {
 
 using std::chrono::duration_cast;
 using std::chrono::seconds;
@@ -68,4 +68,4 @@ void WaitingLine::count_seconds() {
   });
 }
 
-}  // namespace ddprun
+}  // namespace ddprun::agent

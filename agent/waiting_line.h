@@ -12,7 +12,7 @@
 #include "agent/logs/log_pipe.h"
 #include "rendezvous/base/time.h"
 
-namespace ddprun {
+namespace ddprun::agent {
 
 class WaitingLine {
  public:
@@ -39,4 +39,4 @@ class WaitingLine {
   std::set<std::string> told_;
 };
 
-}  // namespace ddprun
+}  // namespace ddprun::agent

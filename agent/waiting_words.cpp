@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-namespace ddprun {
+namespace ddprun::agent {
 namespace {
 
 constexpr std::size_t kNamedMax = 5;
@@ -13,7 +13,7 @@ std::string amount(int here, int wanted, const std::string& what) {
   return std::to_string(here) + " of " + std::to_string(wanted) + " " + what + "s";
 }
 
-std::string awaited_in_words(const Attendance& attendance) {
+std::string awaited_in_words(const rendezvous::Attendance& attendance) {
   std::string out;
   for (std::size_t i = 0; i < attendance.awaited.size() && i < kNamedMax; ++i)
     out += (i ? ", " : "") + attendance.awaited[i];
@@ -24,7 +24,7 @@ std::string awaited_in_words(const Attendance& attendance) {
 
 }  // namespace
 
-std::string waiting_words(const std::optional<Attendance>& attendance, int own_workers) {
+std::string waiting_words(const std::optional<rendezvous::Attendance>& attendance, int own_workers) {
   if (!attendance) return "the job has as many nodes as it may have; this one is a spare";
   const auto& [nodes, wanted, workers, awaited, awaited_more] = *attendance;
   const bool alike = workers == nodes * own_workers;
@@ -39,4 +39,4 @@ Duration next_reminder(Duration so_far) {
   return next;
 }
 
-}  // namespace ddprun
+}  // namespace ddprun::agent

@@ -8,10 +8,10 @@
 #include <csignal>
 #include <utility>
 
-namespace ddprun {
+namespace ddprun::agent {
 namespace {
 
-int urgency(const ExitStatus& status) {
+int urgency(const rendezvous::ExitStatus& status) {
   if (status.signal && status.signal != SIGTERM) return 0;
   return status.ok() ? 2 : 1;
 }
@@ -38,7 +38,7 @@ WorkerGroup::WorkerGroup(asio::io_context& io, WorkerStreams streams, std::optio
       on_dying_(std::move(on_dying)),
       channels_(io, [this](int local_rank) { on_hint(local_rank); }) {}
 
-void WorkerGroup::begin(const Seat& seat) {
+void WorkerGroup::begin(const rendezvous::Seat& seat) {
   live_.clear();
   records_.clear();
   channels_.begin();
@@ -70,7 +70,7 @@ int WorkerGroup::start(const WorkerCommand& command, int local_rank) {
   if (number >= 0) request.passed.push_back({page, number});
   Spawned spawned = spawn(request);
   if (spawned.error) {
-    record.status = ExitStatus{.start_error = spawned.error};
+    record.status = rendezvous::ExitStatus{.start_error = spawned.error};
     record.started_at = Clock::now();
     note_end(record);
     return spawned.error;
@@ -163,4 +163,4 @@ bool WorkerGroup::all_finished(TimePoint now) {
          });
 }
 
-}  // namespace ddprun
+}  // namespace ddprun::agent

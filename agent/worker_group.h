@@ -20,7 +20,7 @@
 #include "rendezvous/base/time.h"
 #include "rendezvous/coordination/round.h"
 
-namespace ddprun {
+namespace ddprun::agent {
 
 struct WorkerCommand {
   std::string name;     // as the person typed it
@@ -37,7 +37,7 @@ struct WorkerCommand {
 struct WorkerRecord {
   pid_t pid = 0;
   TimePoint started_at;
-  std::optional<ExitStatus> status;
+  std::optional<rendezvous::ExitStatus> status;
   int binding_error = 0;  // errno where its CPUs could not be set
   TimePoint ended_at;     // or began to die, where that was known before
   std::chrono::system_clock::time_point ended_at_wall;
@@ -47,7 +47,7 @@ struct WorkerRecord {
 
 struct WorkerEnd {
   int local_rank = 0;
-  ExitStatus status;
+  rendezvous::ExitStatus status;
 };
 
 class WorkerGroup {
@@ -58,7 +58,7 @@ class WorkerGroup {
   WorkerGroup(asio::io_context& io, WorkerStreams streams, std::optional<pid_t> terminal_group,
               std::function<void()> on_end, std::function<void(const WorkerEnd&)> on_dying);
   // Forgets the previous round. Its workers are gone.
-  void begin(const Seat& seat);
+  void begin(const rendezvous::Seat& seat);
   // 0, or the errno that kept it from being exec'd.
   int start(const WorkerCommand& command, int local_rank);
   // The rank process alone; also wakes a stopped one, so that it can act on the signal.
@@ -95,9 +95,9 @@ class WorkerGroup {
   std::function<void()> on_end_;
   std::function<void(const WorkerEnd&)> on_dying_;
   WorkerChannels channels_;
-  Seat seat_;
+  rendezvous::Seat seat_;
   std::map<int, Live> live_;  // by local rank
   std::map<int, WorkerRecord> records_;
 };
 
-}  // namespace ddprun
+}  // namespace ddprun::agent

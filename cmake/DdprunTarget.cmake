@@ -5,13 +5,24 @@ function(ddprun_quick_to_build target)
   target_compile_options(${target} PRIVATE $<$<CONFIG:Release>:-O1>)
 endfunction()
 
-option(DDPRUN_UNITY "Compile several of the trainer's files at a time, which reads LibTorch's headers once for them" ON)
+option(DDPRUN_UNITY "Compile several files of a library at a time, which reads the headers once for them" ON)
 
-# A file that includes LibTorch costs 2 s before its first line, even precompiled; eight at a time cost that once.
+# Most of a file's time goes into the headers of Asio, nlohmann/json or LibTorch; eight files at a time pay for them once.
 function(ddprun_several_at_a_time target)
   set_target_properties(${target} PROPERTIES UNITY_BUILD ${DDPRUN_UNITY} UNITY_BUILD_BATCH_SIZE 8)
   if(CMAKE_CXX_COMPILER_ID STREQUAL GNU)  # it takes the files for headers
     target_compile_options(${target} PRIVATE $<$<BOOL:${DDPRUN_UNITY}>:-Wno-subobject-linkage>)
+  endif()
+endfunction()
+
+# For a target with precompiled headers: ccache takes them only when told that defines and the time of day do not matter in them.
+function(ddprun_cache_precompiled target)
+  if(CMAKE_CXX_COMPILER_ID STREQUAL Clang)  # a time in it would hide equal headers from ccache
+    target_compile_options(${target} PRIVATE "SHELL:-Xclang -fno-pch-timestamp")
+  endif()
+  if(CMAKE_CXX_COMPILER_LAUNCHER MATCHES "ccache$")
+    set_target_properties(${target} PROPERTIES CXX_COMPILER_LAUNCHER
+      "${CMAKE_COMMAND};-E;env;CCACHE_SLOPPINESS=pch_defines,time_macros;${CMAKE_CXX_COMPILER_LAUNCHER}")
   endif()
 endfunction()
 

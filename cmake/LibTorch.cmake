@@ -59,23 +59,16 @@ else()
                  "all here, so the trainer speaks gloo only; the wheels nvidia-cuda-crt and nvidia-cuda-cccl or a CUDA toolkit bring them.")
 endif()
 
-# For a target that includes LibTorch. Its headers are precompiled once, for ddprun_ddp, and used by all (20 s a file otherwise);
-# ccache takes precompiled headers only when told that defines and the time of day do not matter in them.
+# For a target that includes LibTorch. Its headers are precompiled once, for ddprun_ddp_torch, and used by all (20 s a file otherwise).
 function(ddprun_torch_headers target)
-  # They fit only code that is compiled in the same way: with ddprun_ddp's -fPIC, and without a name for its export.
+  # They fit only code that is compiled in the same way: with -fPIC, and without a name for the library's export.
   set_target_properties(${target} PROPERTIES DEFINE_SYMBOL "" POSITION_INDEPENDENT_CODE OFF)
   target_compile_options(${target} PRIVATE -fPIC)
-  if(CMAKE_CXX_COMPILER_ID STREQUAL Clang)  # a time in it would hide equal headers from ccache
-    target_compile_options(${target} PRIVATE "SHELL:-Xclang -fno-pch-timestamp")
-  endif()
   target_include_directories(${target} SYSTEM PRIVATE ${PROJECT_SOURCE_DIR}/trainer/ddp/gloo_shim)
-  if(target STREQUAL ddprun_ddp)
+  if(target STREQUAL ddprun_ddp_torch)
     target_precompile_headers(${target} PRIVATE ${PROJECT_SOURCE_DIR}/trainer/ddp/torch_pch.h)
   else()
-    target_precompile_headers(${target} REUSE_FROM ddprun_ddp)
+    target_precompile_headers(${target} REUSE_FROM ddprun_ddp_torch)
   endif()
-  if(CMAKE_CXX_COMPILER_LAUNCHER MATCHES "ccache$")
-    set_target_properties(${target} PROPERTIES CXX_COMPILER_LAUNCHER
-      "${CMAKE_COMMAND};-E;env;CCACHE_SLOPPINESS=pch_defines,time_macros;${CMAKE_CXX_COMPILER_LAUNCHER}")
-  endif()
+  ddprun_cache_precompiled(${target})
 endfunction()

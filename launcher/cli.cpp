@@ -59,19 +59,20 @@ void read_file(const Outside& outside, CommandLine& line) {
 }
 
 // `who` is the subject of a complaint, which never holds the token.
-std::optional<Token> parse_token(const std::string& who, std::string_view text, CommandLine& line) {
-  auto parsed = Token::parse(text);
-  if (auto* token = std::get_if<Token>(&parsed)) return std::move(*token);
-  line.mistakes.push_back(who + " holds no token: " + std::get<NoToken>(parsed).complaint +
+std::optional<rendezvous::Token> parse_token(const std::string& who, std::string_view text, CommandLine& line) {
+  auto parsed = rendezvous::Token::parse(text);
+  if (auto* token = std::get_if<rendezvous::Token>(&parsed)) return std::move(*token);
+  line.mistakes.push_back(who + " holds no token: " + std::get<rendezvous::NoToken>(parsed).complaint +
                           ". ddprun --make-token prints one.");
   return {};
 }
 
-std::optional<Token> token_of_file(const Outside& outside, CommandLine& line) {
+std::optional<rendezvous::Token> token_of_file(const Outside& outside, CommandLine& line) {
   if (line.config.token_file.empty() || !outside.read_file) return {};
   const Setting* named = in_force(line.config.settings, "token-file");
   auto content = outside.read_file(named->text);
-  if (std::holds_alternative<Unreadable>(content) && std::holds_alternative<Token>(Token::parse(named->text))) {
+  if (std::holds_alternative<Unreadable>(content) &&
+      std::holds_alternative<rendezvous::Token>(rendezvous::Token::parse(named->text))) {
     line.mistakes.push_back(subject(*named) +
                             " takes the name of a file, and there is none of the name it has. A token "
                             "itself belongs into such a file or into DDPRUN_TOKEN, as others see what is typed.");
@@ -85,28 +86,29 @@ std::optional<Token> token_of_file(const Outside& outside, CommandLine& line) {
   auto& file = std::get<FileText>(content);
   if (file.others_may_read)
     line.warnings.push_back(who + "others than its owner may read: chmod 600 it, or they may join the job.");
-  std::optional<Token> token = parse_token(subject(*named), file.text, line);
-  wipe(file.text);
+  std::optional<rendezvous::Token> token = parse_token(subject(*named), file.text, line);
+  rendezvous::wipe(file.text);
   return token;
 }
 
 void read_token(const Outside& outside, CommandLine& line) {
   Config& config = line.config;
   config.token = token_of_file(outside, line);
-  const auto variable = outside.environment.find(kTokenVariable);
+  const auto variable = outside.environment.find(rendezvous::kTokenVariable);
   if (variable == outside.environment.end() || variable->second.empty()) return;
-  config.token_variable = kTokenVariable;
-  const auto token = parse_token(std::string(kTokenVariable) + " in the environment", variable->second, line);
+  config.token_variable = rendezvous::kTokenVariable;
+  const auto token =
+      parse_token(std::string(rendezvous::kTokenVariable) + " in the environment", variable->second, line);
   if (token && config.token && *token != *config.token)
-    line.mistakes.push_back(subject(*in_force(config.settings, "token-file")) + " and " + kTokenVariable +
+    line.mistakes.push_back(subject(*in_force(config.settings, "token-file")) + " and " + rendezvous::kTokenVariable +
                             " in the environment hold different tokens: leave out one of them.");
   if (token) config.token = token;
 }
 
-std::optional<PemFile> read_pem(const char* name, const Outside& outside, CommandLine& line) {
+std::optional<rendezvous::PemFile> read_pem(const char* name, const Outside& outside, CommandLine& line) {
   const Setting& named = *in_force(line.config.settings, name);
   auto content = outside.read_file(named.text);
-  if (auto* file = std::get_if<FileText>(&content)) return PemFile(named.text, std::move(file->text));
+  if (auto* file = std::get_if<FileText>(&content)) return rendezvous::PemFile(named.text, std::move(file->text));
   line.mistakes.push_back(unreadable(named, std::get<Unreadable>(content)));
   return {};
 }
@@ -119,7 +121,8 @@ void read_certificates(const Outside& outside, CommandLine& line) {
   auto certificate = read_pem("tls-cert", outside, line), key = read_pem("tls-key", outside, line),
        authority = read_pem("tls-ca", outside, line);
   if (certificate && key && authority)
-    line.config.certificates = CertificateFiles{std::move(*certificate), std::move(*key), std::move(*authority)};
+    line.config.certificates =
+        rendezvous::CertificateFiles{std::move(*certificate), std::move(*key), std::move(*authority)};
 }
 
 }  // namespace

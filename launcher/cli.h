@@ -23,7 +23,7 @@ struct Unreadable {
 };
 
 struct Outside {
-  Environment environment = {};
+  agent::Environment environment = {};
   std::function<std::variant<FileText, Unreadable>(const std::string& path)> read_file = {};
   std::function<std::string()> make_token = {};
 };

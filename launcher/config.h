@@ -56,7 +56,7 @@ struct Config {
   bool no_python = false;
   bool run_path = false;  // by Python, whatever it is; goes before `module` and `no_python`
   bool virtual_local_rank = false;
-  NumaBinding numa_binding = NumaBinding::none;
+  agent::NumaBinding numa_binding = agent::NumaBinding::none;
   // OMP_NUM_THREADS. Empty: as torchrun, 1 where it is unset and there are several workers; kAutoThreads: the CPUs this
   // process may use, divided by its workers.
   std::optional<int> omp_threads = {};
@@ -74,8 +74,8 @@ struct Config {
   std::map<std::string, std::string> rdzv_conf = {};  // keys and values are checked
   std::string master_addr = {};                       // empty: see master_host()
   int master_port = 0;                                // 0: a free one for every round
-  int control_port = 0;        // where an agent that does not have the coordinator listens; 0: any free one
-  PortRange store_ports = {};  // of which each round's store takes another one
+  int control_port = 0;                    // where an agent that does not have the coordinator listens; 0: any free one
+  rendezvous::PortRange store_ports = {};  // of which each round's store takes another one
   std::string local_addr = {};
   std::string interface = {};
 
@@ -86,10 +86,10 @@ struct Config {
       {};  // its keys and queues may take; 0: any. Empty: an eighth of the memory
   // Who may join: a token, or certificates, or (nothing of it) anybody.
   std::string token_file = {};
-  std::optional<Token> token = {};  // from that file, or from the environment
-  std::string token_variable = {};  // DDPRUN_TOKEN, where it is set
+  std::optional<rendezvous::Token> token = {};  // from that file, or from the environment
+  std::string token_variable = {};              // DDPRUN_TOKEN, where it is set
   std::string tls_cert = {}, tls_key = {}, tls_ca = {};
-  std::optional<CertificateFiles> certificates = {};  // from those three
+  std::optional<rendezvous::CertificateFiles> certificates = {};  // from those three
 
   // Stopping and restarts. Unlike torchrun's 0: a job that comes back is why one uses a launcher. A failure that
   // repeats before any progress ends the job all the same.
@@ -110,15 +110,15 @@ struct Config {
 
   // Logs.
   std::string log_dir = {};  // empty: none
-  StreamSpec redirects = {};
-  StreamSpec tee = {};
-  RankSet local_ranks_filter = {};
+  agent::StreamSpec redirects = {};
+  agent::StreamSpec tee = {};
+  agent::RankSet local_ranks_filter = {};
   std::vector<std::string> stdout_filters = {};
   std::vector<std::string> stderr_filters = {};
   std::string log_prefix = "[${role_name}${local_rank}]:";
   std::uint64_t log_size_bytes_max = 0;  // 0: no cap
   int log_keep = 3;
-  LogTree log_layout = LogTree::ddprun;
+  agent::LogTree log_layout = agent::LogTree::ddprun;
 
   // Reports.
   EventSink events = EventSink::nowhere;

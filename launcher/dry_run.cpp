@@ -37,7 +37,7 @@ std::string described(const PlannedWorker& worker) {
   out += labelled("runs", command_line(worker));
   if (worker.argv.empty() || worker.argv.front() != worker.program) out += labelled("program", worker.program);
   out += variables(worker.environment);
-  out += labelled("CPUs", worker.cpus.empty() ? "as ddprun's own" : cpu_list(worker.cpus));
+  out += labelled("CPUs", worker.cpus.empty() ? "as ddprun's own" : agent::cpu_list(worker.cpus));
   if (!worker.memory_nodes.empty()) out += labelled("memory", "node " + worker.memory_nodes);
   out += labelled("stdin", worker.stdin_from);
   out += labelled("stdout", listed(worker.stdout_to, "and"));
@@ -51,7 +51,7 @@ bool plain(unsigned char c) {
 
 }  // namespace
 
-EnvironmentDifference difference(const Environment& own, const Environment& workers) {
+EnvironmentDifference difference(const agent::Environment& own, const agent::Environment& workers) {
   EnvironmentDifference out;
   for (const auto& [name, value] : workers)
     if (const auto found = own.find(name); found == own.end() || found->second != value) out[name] = value;

@@ -12,7 +12,7 @@ namespace ddprun::launcher {
 // What differs from ddprun's own environment; nullopt: the variable is taken away.
 using EnvironmentDifference = std::map<std::string, std::optional<std::string>>;
 
-EnvironmentDifference difference(const Environment& own, const Environment& workers);
+EnvironmentDifference difference(const agent::Environment& own, const agent::Environment& workers);
 
 struct PlannedWorker {
   int rank = 0;

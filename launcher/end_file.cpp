@@ -21,8 +21,8 @@ std::string take_end_file_variable() {
   return path;
 }
 
-void write_end_file(const std::string& path, const JobEnd& end) {
-  if (path.empty() || replace_file(path, to_json(end))) return;
+void write_end_file(const std::string& path, const agent::JobEnd& end) {
+  if (path.empty() || agent::replace_file(path, to_json(end))) return;
   print_line(stderr, "ddprun: cannot write " + path + " (" + kEndFileVariable + "): " + std::strerror(errno) + ".");
 }
 

@@ -11,6 +11,6 @@ namespace ddprun::launcher {
 // Takes the variable away. Once, before the environment is read.
 std::string take_end_file_variable();
 // In one step; a path that is empty is none. A file that cannot be written costs one sentence on stderr.
-void write_end_file(const std::string& path, const JobEnd& end);
+void write_end_file(const std::string& path, const agent::JobEnd& end);
 
 }  // namespace ddprun::launcher

@@ -18,7 +18,7 @@ constexpr std::uint64_t kStoreShare = 8;
 
 std::string names_of(const std::vector<int>& signals) {
   std::string out;
-  for (const int signal : signals) out += (out.empty() ? "" : ",") + signal_name(signal);
+  for (const int signal : signals) out += (out.empty() ? "" : ",") + agent::signal_name(signal);
   return out;
 }
 
@@ -28,9 +28,9 @@ std::optional<int> omp_threads(const Config& config, const Machine& machine, int
 }
 
 // What workers inherit: ddprun's own environment without the job's secret, and what the configuration file adds.
-Environment inherited(const Config& config, const Place& place) {
-  Environment out = place.environment;
-  out.erase(kTokenVariable);
+agent::Environment inherited(const Config& config, const Place& place) {
+  agent::Environment out = place.environment;
+  out.erase(rendezvous::kTokenVariable);
   for (const auto& [name, value] : config.env) out[name] = value;
   return out;
 }
@@ -46,8 +46,8 @@ std::string host_for_workers(const Config& config, const Place& place) {
   return config.interface.empty() ? kLoopback : place.interface_address;
 }
 
-LogOptions log_options(const Config& config, const Place& place) {
-  LogOptions logs;
+agent::LogOptions log_options(const Config& config, const Place& place) {
+  agent::LogOptions logs;
   logs.log_dir = config.log_dir;
   logs.tree = config.log_layout;
   logs.redirects = config.redirects;
@@ -65,9 +65,10 @@ LogOptions log_options(const Config& config, const Place& place) {
   return logs;
 }
 
-StopScope stop_scope(const Config& config, const Program& program) {
-  if (config.stop_scope == ScopeChoice::automatic) return program.wrapper ? StopScope::group : StopScope::rank;
-  return config.stop_scope == ScopeChoice::group ? StopScope::group : StopScope::rank;
+agent::StopScope stop_scope(const Config& config, const Program& program) {
+  if (config.stop_scope == ScopeChoice::automatic)
+    return program.wrapper ? agent::StopScope::group : agent::StopScope::rank;
+  return config.stop_scope == ScopeChoice::group ? agent::StopScope::group : agent::StopScope::rank;
 }
 
 std::string variable(const Place& place, const char* name) {
@@ -86,9 +87,9 @@ std::vector<int> ending_signals(const Config& config) {
   return signals;
 }
 
-void check_devices(const Config& config, const Environment& environment, int workers) {
-  if (!config.virtual_local_rank || virtual_device(environment, workers - 1)) return;
-  const char* variable = devices_variable(environment);
+void check_devices(const Config& config, const agent::Environment& environment, int workers) {
+  if (!config.virtual_local_rank || agent::virtual_device(environment, workers - 1)) return;
+  const char* variable = agent::devices_variable(environment);
   throw UsageError("cannot give every worker a device of its own (--virtual-local-rank)",
                    std::string(variable) + " is '" + environment.at(variable) + "', too short for " +
                        std::to_string(workers) + " workers",
@@ -104,44 +105,45 @@ Duration seconds_of(const Config& config, const char* key, Duration otherwise) {
   return found == config.rdzv_conf.end() ? otherwise : std::chrono::seconds(std::stol(found->second));
 }
 
-Whose whose_first(const Place& place) {
-  return place.whose_meeting_places.empty() ? Whose::unknown : place.whose_meeting_places.front();
+rendezvous::Whose whose_first(const Place& place) {
+  return place.whose_meeting_places.empty() ? rendezvous::Whose::unknown : place.whose_meeting_places.front();
 }
 
 // Whether the first place is this node's: as torchrun, where --rdzv-conf is_host says so; else whose address it is, or
 // who has rank 0 of a static job.
-Whose host_of_first(const Config& config, const Place& place) {
-  const auto ours_if = [](bool ours) { return ours ? Whose::ours : Whose::anothers; };
+rendezvous::Whose host_of_first(const Config& config, const Place& place) {
+  const auto ours_if = [](bool ours) { return ours ? rendezvous::Whose::ours : rendezvous::Whose::anothers; };
   if (const auto said = config.rdzv_conf.find("is_host"); said != config.rdzv_conf.end())
     return ours_if(std::get<bool>(settings::read_flag(said->second)));
   if (config.rdzv_backend != Backend::fixed) return whose_first(place);
-  if (config.node_rank == 0 && whose_first(place) == Whose::anothers)
+  if (config.node_rank == 0 && whose_first(place) == rendezvous::Whose::anothers)
     throw UsageError("cannot be the node with rank 0", meeting_place(config).host + " is no address of " + place.host,
                      "Give --node-rank 0 to the node that has it, or name an address of this one by --master-addr.");
   return ours_if(config.node_rank == 0);
 }
 
 // Where no node has the address, each says so.
-std::string odd_about_places(const Meeting& meeting, const Place& place) {
+std::string odd_about_places(const agent::Meeting& meeting, const Place& place) {
   const auto& whose = place.whose_meeting_places;
-  if (whose.empty() || std::count(whose.begin(), whose.end(), Whose::anothers) != std::ssize(whose)) return {};
+  if (whose.empty() || std::count(whose.begin(), whose.end(), rendezvous::Whose::anothers) != std::ssize(whose))
+    return {};
   if (meeting.places.size() > 1) return "none of the job's endpoints is an address of " + place.host;
   return meeting.places.front().host + " is no address of " + place.host;
 }
 
-Meeting meeting(const Config& config, const Program& program, const std::string& run_id, const Place& place) {
-  Meeting out;
+agent::Meeting meeting(const Config& config, const Program& program, const std::string& run_id, const Place& place) {
+  agent::Meeting out;
   for (const MeetingPlace& where : meeting_places(config))
     out.places.push_back({where.host, static_cast<std::uint16_t>(where.port)});
   out.whose = place.whose_meeting_places;
-  out.whose.resize(out.places.size(), Whose::unknown);
+  out.whose.resize(out.places.size(), rendezvous::Whose::unknown);
   out.whose.front() = host_of_first(config, place);
   out.odd = odd_about_places(out, place);
   out.others_may_host = config.rdzv_backend != Backend::fixed;
   out.control_port = static_cast<std::uint16_t>(config.control_port);
   out.run_id = run_id;
   out.name = place.host;
-  out.fingerprint = {kControlProtocol, DDPRUN_VERSION, text_of(config.nnodes),
+  out.fingerprint = {rendezvous::kControlProtocol, DDPRUN_VERSION, text_of(config.nnodes),
                      std::filesystem::path(program.path).filename().string()};
   out.credentials = credentials(config);
   return out;
@@ -159,8 +161,8 @@ std::optional<Duration> stuck_limit(const std::string& seconds) {
 
 }  // namespace
 
-RoundPolicy round_policy(const Config& config) {
-  RoundPolicy policy;
+rendezvous::RoundPolicy round_policy(const Config& config) {
+  rendezvous::RoundPolicy policy;
   policy.restarts.max_restarts = config.max_restarts;
   if (!several_nodes(config)) return policy;
   const NodeCounts& nodes = config.nnodes;
@@ -172,15 +174,15 @@ RoundPolicy round_policy(const Config& config) {
   return policy;
 }
 
-Credentials credentials(const Config& config) {
+rendezvous::Credentials credentials(const Config& config) {
   if (config.token) return *config.token;
   if (config.certificates) return *config.certificates;
-  return NoCredentials{};
+  return rendezvous::NoCredentials{};
 }
 
-AgentOptions job_options(const Config& config, const Machine& machine, const Program& program,
-                         const std::string& run_id, const Place& place) {
-  AgentOptions options;
+agent::AgentOptions job_options(const Config& config, const Machine& machine, const Program& program,
+                                const std::string& run_id, const Place& place) {
+  agent::AgentOptions options;
   options.workers = worker_count(config.nproc_per_node, machine).value();
   options.role = config.role;
   options.command = {config.program.front(), program.path, program.argv, inherited(config, place), {run_id}};
@@ -188,7 +190,7 @@ AgentOptions job_options(const Config& config, const Machine& machine, const Pro
   options.command.bindings = place.bindings;
   options.cgroup = config.cgroup;
   check_devices(config, options.command.inherited, options.workers);
-  JobIdentity& job = options.command.job;
+  agent::JobIdentity& job = options.command.job;
   job.max_restarts = config.max_restarts;
   job.signals_to_handle = names_of(config.signals_to_handle);
   job.omp_threads = omp_threads(config, machine, options.workers);
@@ -210,12 +212,13 @@ AgentOptions job_options(const Config& config, const Machine& machine, const Pro
   if (several_nodes(config)) {
     options.meeting = meeting(config, program, run_id, place);
     options.join_timeout = round_policy(config).join_timeout;
-    options.store_proxy = config.store_proxy || !std::holds_alternative<NoCredentials>(options.meeting->credentials);
+    options.store_proxy =
+        config.store_proxy || !std::holds_alternative<rendezvous::NoCredentials>(options.meeting->credentials);
     if (config.rdzv_backend == Backend::fixed || in_force(config.settings, "node-rank"))
       options.wished_rank = config.node_rank;
   }
   options.logs = log_options(config, place);
-  options.log_level = log_level(variable(place, "LOGLEVEL"), config.verbose);
+  options.log_level = agent::log_level(variable(place, "LOGLEVEL"), config.verbose);
   options.event_log = event_log(config);
   if (variable(place, "TORCHELASTIC_ENABLE_FILE_TIMER") == "1")
     options.timer_file = variable(place, "TORCHELASTIC_TIMER_FILE");

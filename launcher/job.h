@@ -12,20 +12,20 @@ namespace ddprun::launcher {
 
 // What a job finds around it.
 struct Place {
-  std::string host;                              // this machine's name
-  std::string interface_address;                 // of --interface, where that is given
-  Environment environment;                       // ddprun's own
-  std::vector<Binding> bindings;                 // by local rank, where --numa-binding asks for them
-  std::vector<Whose> whose_meeting_places = {};  // where several nodes meet
+  std::string host;                                          // this machine's name
+  std::string interface_address;                             // of --interface, where that is given
+  agent::Environment environment;                            // ddprun's own
+  std::vector<agent::Binding> bindings;                      // by local rank, where --numa-binding asks for them
+  std::vector<rendezvous::Whose> whose_meeting_places = {};  // where several nodes meet
 };
 
 // How the nodes of the job prove themselves to each other.
-Credentials credentials(const Config& config);
+rendezvous::Credentials credentials(const Config& config);
 
 // All but what belongs to one process alone: cookie and keeper. Throws UsageError where the values do not fit the
 // place.
-RoundPolicy round_policy(const Config& config);
-AgentOptions job_options(const Config& config, const Machine& machine, const Program& program,
-                         const std::string& run_id, const Place& place);
+rendezvous::RoundPolicy round_policy(const Config& config);
+agent::AgentOptions job_options(const Config& config, const Machine& machine, const Program& program,
+                                const std::string& run_id, const Place& place);
 
 }  // namespace ddprun::launcher

@@ -68,8 +68,8 @@ Surroundings surroundings() {
   return {variable("PATH"), self.parent_path().string(), variable("PYTHON_EXEC"), kind_of, first_line_of};
 }
 
-std::vector<Binding> bindings(NumaBinding kind, int workers) {
-  if (kind == NumaBinding::none) return {};
+std::vector<agent::Binding> bindings(agent::NumaBinding kind, int workers) {
+  if (kind == agent::NumaBinding::none) return {};
   return plan_bindings(kind, read_topology(kind, std::getenv("CUDA_VISIBLE_DEVICES")), workers);
 }
 
@@ -90,13 +90,13 @@ Place place_of(const Config& config, const Machine& machine) {
 // Of a job with a secret, a token or a certificate's key: neither a core dump holds it nor can processes of our user,
 // workers too, read it from our memory.
 void hide_memory(const Config& config) {
-  if (!std::holds_alternative<NoCredentials>(credentials(config))) prctl(PR_SET_DUMPABLE, 0);
+  if (!std::holds_alternative<rendezvous::NoCredentials>(credentials(config))) prctl(PR_SET_DUMPABLE, 0);
 }
 
 void warn_where_open(const Config& config) {
   const std::string host = meeting_place(config).host;
-  if (!std::holds_alternative<NoCredentials>(credentials(config))) return;
-  if (is_loopback(host)) return;
+  if (!std::holds_alternative<rendezvous::NoCredentials>(credentials(config))) return;
+  if (rendezvous::is_loopback(host)) return;
   print_line(stderr, "ddprun: there is no token: whoever reaches " + host +
                          " can join this job; --make-token makes one, and --token-file reads it.");
 }
@@ -112,13 +112,14 @@ void warn_where_nobody_else_comes(const Config& config) {
 // It may be one that others know this machine by, such as a container's host.
 void warn_where_no_address_of_ours(const Config& config, const std::string& host) {
   if (config.local_addr.empty()) return;
-  if (whose_addresses({config.local_addr}, kLookUpLimit).front() == Whose::ours) return;
+  if (whose_addresses({config.local_addr}, kLookUpLimit).front() == rendezvous::Whose::ours) return;
   print_line(stderr, "ddprun: " + config.local_addr + " (--local-addr) is no address of " + host +
                          ", yet the other nodes' workers will look for it there.");
 }
 
 void warn_where_loopback_is_down() {
-  if (!loopback_is_up()) print_line(stderr, std::string("ddprun: ") + kLoopbackIsDown + ". " + kBringLoopbackUp);
+  if (!rendezvous::loopback_is_up())
+    print_line(stderr, std::string("ddprun: ") + rendezvous::kLoopbackIsDown + ". " + rendezvous::kBringLoopbackUp);
 }
 
 std::vector<std::string> meeting_hosts(const Config& config) {
@@ -141,36 +142,36 @@ void raise_file_limit() {
   setrlimit(RLIMIT_NOFILE, &limit);
 }
 
-int own_exit_code(const JobResult& result) {
-  const Outcome& outcome = result.outcome;
+int own_exit_code(const agent::JobResult& result) {
+  const rendezvous::Outcome& outcome = result.outcome;
   switch (outcome.verdict) {
-    case Verdict::success:
+    case rendezvous::Verdict::success:
       return kSuccess;
-    case Verdict::worker_failed:
+    case rendezvous::Verdict::worker_failed:
       return kWorkerFailed;
-    case Verdict::worker_final:
+    case rendezvous::Verdict::worker_final:
       return outcome.cause->status.code;
-    case Verdict::interrupted:
+    case rendezvous::Verdict::interrupted:
       if (result.finished) return kSuccess;  // what was stopped had nothing left to do: not to be started again
       return outcome.signal != SIGINT && result.saved ? kRequeue : kInterrupted + outcome.signal;
-    case Verdict::too_few_nodes:
-    case Verdict::refused:
+    case rendezvous::Verdict::too_few_nodes:
+    case rendezvous::Verdict::refused:
       return kRendezvousImpossible;
-    case Verdict::too_few_left:
-    case Verdict::out_of_reach:
+    case rendezvous::Verdict::too_few_left:
+    case rendezvous::Verdict::out_of_reach:
       return kRequeue;
   }
   return kInternalError;
 }
 
 // As a shell has it: 128 more than the signal, 126 where the program could not be started.
-int exit_code_of_worker(const ExitStatus& status) {
+int exit_code_of_worker(const rendezvous::ExitStatus& status) {
   if (status.start_error) return 126;
   if (status.signal) return kInterrupted + status.signal;
   return status.code ? status.code : static_cast<int>(kWorkerFailed);
 }
 
-int exit_code(const JobResult& result, ExitCodeChoice choice) {
+int exit_code(const agent::JobResult& result, ExitCodeChoice choice) {
   if (choice == ExitCodeChoice::worker && result.outcome.cause)
     return exit_code_of_worker(result.outcome.cause->status);
   const int code = own_exit_code(result);
@@ -178,19 +179,20 @@ int exit_code(const JobResult& result, ExitCodeChoice choice) {
 }
 
 // Of a failure the report, as it was printed, without ddprun's name.
-std::string message_of(const JobResult& result) {
+std::string message_of(const agent::JobResult& result) {
   constexpr std::string_view kSpeaker = "ddprun: ";
-  const Outcome& outcome = result.outcome;
+  const rendezvous::Outcome& outcome = result.outcome;
   if (result.report.starts_with(kSpeaker)) return result.report.substr(kSpeaker.size());
-  if (outcome.verdict == Verdict::success) return {};
-  if (outcome.verdict == Verdict::interrupted) return "the job was interrupted by " + signal_name(outcome.signal) + ".";
+  if (outcome.verdict == rendezvous::Verdict::success) return {};
+  if (outcome.verdict == rendezvous::Verdict::interrupted)
+    return "the job was interrupted by " + agent::signal_name(outcome.signal) + ".";
   return "the job ended: " + outcome.reason + ".";
 }
 
-JobEnd end_of(const JobResult& result, ExitCodeChoice choice) {
-  JobEnd end{exit_code(result, choice), message_of(result), {}};
+agent::JobEnd end_of(const agent::JobResult& result, ExitCodeChoice choice) {
+  agent::JobEnd end{exit_code(result, choice), message_of(result), {}};
   if (const auto& cause = result.outcome.cause)
-    end.first_failure = {cause->rank, cause->local_rank, cause->host, torchrun_code(cause->status)};
+    end.first_failure = {cause->rank, cause->local_rank, cause->host, agent::torchrun_code(cause->status)};
   return end;
 }
 
@@ -199,26 +201,26 @@ JobEnd end_of(const JobResult& result, ExitCodeChoice choice) {
 std::string dry_run(const Config& config, const Machine& machine) {
   const Place place = place_of(config, machine);
   const std::string run_id = config.rdzv_id.empty() ? "(a random one)" : config.rdzv_id;
-  const AgentOptions options = job_options(config, machine, find_program(config, surroundings()), run_id, place);
+  const agent::AgentOptions options = job_options(config, machine, find_program(config, surroundings()), run_id, place);
   return dry_run_text(plan_of(options, place.environment));
 }
 
-JobEnd launch(const Config& config, const Machine& machine, int keeper_pidfd) {
+agent::JobEnd launch(const Config& config, const Machine& machine, int keeper_pidfd) {
   hide_memory(config);
   const std::string run_id = run_id_of(config);
   Place place = place_of(config, machine);
   if (several_nodes(config)) place.whose_meeting_places = whose_addresses(meeting_hosts(config), kLookUpLimit);
-  AgentOptions options = job_options(config, machine, find_program(config, surroundings()), run_id, place);
+  agent::AgentOptions options = job_options(config, machine, find_program(config, surroundings()), run_id, place);
   warn_where_loopback_is_down();
   if (several_nodes(config)) {
     warn_where_open(config);
     warn_where_nobody_else_comes(config);
     warn_where_no_address_of_ours(config, place.host);
   }
-  options.command.job.cookie = to_string(own_cookie(run_id));
+  options.command.job.cookie = to_string(agent::own_cookie(run_id));
   options.keeper_pidfd = keeper_pidfd;
   raise_file_limit();
-  return end_of(Agent(std::move(options), round_policy(config)).run(), config.exit_code);
+  return end_of(agent::Agent(std::move(options), round_policy(config)).run(), config.exit_code);
 }
 
 }  // namespace ddprun::launcher

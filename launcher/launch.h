@@ -11,6 +11,6 @@ namespace ddprun::launcher {
 std::string dry_run(const Config& config, const Machine& machine);
 
 // Runs the job. `keeper_pidfd` as continue_under_keeper() gave it. Throws Error.
-JobEnd launch(const Config& config, const Machine& machine, int keeper_pidfd);
+agent::JobEnd launch(const Config& config, const Machine& machine, int keeper_pidfd);
 
 }  // namespace ddprun::launcher

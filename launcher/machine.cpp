@@ -53,7 +53,8 @@ std::string text_of(const sockaddr* address) {
 std::uint64_t memory_for_us() {
   const auto pages = static_cast<std::uint64_t>(sysconf(_SC_PHYS_PAGES));
   std::uint64_t bytes = pages * static_cast<std::uint64_t>(sysconf(_SC_PAGESIZE));
-  for (const MemoryGroup& group : read_oom_counts().groups) bytes = std::min(bytes, group.limit_bytes.value_or(bytes));
+  for (const agent::MemoryGroup& group : agent::read_oom_counts().groups)
+    bytes = std::min(bytes, group.limit_bytes.value_or(bytes));
   for (const auto resource : {RLIMIT_AS, RLIMIT_DATA}) {
     rlimit limit{};
     if (getrlimit(resource, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY)
@@ -81,18 +82,19 @@ std::string address_of_interface(const std::string& name) {
   return {};
 }
 
-std::vector<Whose> whose_addresses(const std::vector<std::string>& hosts, Duration limit) {
+std::vector<rendezvous::Whose> whose_addresses(const std::vector<std::string>& hosts, Duration limit) {
   const TimePoint deadline = Clock::now() + limit;
-  std::vector<std::future<LookUp>> coming;
+  std::vector<std::future<rendezvous::LookUp>> coming;
   for (const std::string& host : hosts)
-    coming.push_back(numeric_addresses(host).empty() ? look_up_aside(host) : std::future<LookUp>());
-  std::vector<Whose> out;
+    coming.push_back(rendezvous::numeric_addresses(host).empty() ? rendezvous::look_up_aside(host)
+                                                                 : std::future<rendezvous::LookUp>());
+  std::vector<rendezvous::Whose> out;
   for (std::size_t i = 0; i < hosts.size(); ++i)
     if (!coming[i].valid())
-      out.push_back(whose({.addresses = numeric_addresses(hosts[i])}));
+      out.push_back(rendezvous::whose({.addresses = rendezvous::numeric_addresses(hosts[i])}));
     else
       out.push_back(coming[i].wait_until(deadline) == std::future_status::ready ? whose(coming[i].get())
-                                                                                : Whose::unknown);
+                                                                                : rendezvous::Whose::unknown);
   return out;
 }
 

@@ -19,6 +19,6 @@ std::string address_of_interface(const std::string& name);
 std::string host_name();
 
 // Whose these addresses and names are; unknown: no such name, or nobody has answered within the limit.
-std::vector<Whose> whose_addresses(const std::vector<std::string>& hosts, Duration limit);
+std::vector<rendezvous::Whose> whose_addresses(const std::vector<std::string>& hosts, Duration limit);
 
 }  // namespace ddprun::launcher

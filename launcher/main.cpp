@@ -17,8 +17,8 @@
 namespace ddprun::launcher {
 namespace {
 
-JobEnd complain(const std::vector<std::string>& sentences, ExitCode code) {
-  JobEnd end{code, {}, {}};
+agent::JobEnd complain(const std::vector<std::string>& sentences, ExitCode code) {
+  agent::JobEnd end{code, {}, {}};
   for (const std::string& sentence : sentences) {
     print_line(stderr, "ddprun: " + visible(sentence));
     end.message += (end.message.empty() ? "" : "\n") + sentence;
@@ -26,17 +26,17 @@ JobEnd complain(const std::vector<std::string>& sentences, ExitCode code) {
   return end;
 }
 
-JobEnd say(const std::string& text) {
+agent::JobEnd say(const std::string& text) {
   std::fputs(text.c_str(), stdout);
   return {};
 }
 
-JobEnd run(const std::vector<std::string>& arguments, int keeper_pidfd) {
+agent::JobEnd run(const std::vector<std::string>& arguments, int keeper_pidfd) {
   Outside outside = this_process();
   wipe_token_variable();
   CommandLine line = read_command_line(arguments, outside);
-  if (const auto token = outside.environment.find(kTokenVariable); token != outside.environment.end())
-    wipe(token->second);
+  if (const auto token = outside.environment.find(rendezvous::kTokenVariable); token != outside.environment.end())
+    rendezvous::wipe(token->second);
   if (!line.answer.empty()) return say(line.answer);
   const Config& config = line.config;
   const Machine machine = this_machine();
@@ -49,8 +49,8 @@ JobEnd run(const std::vector<std::string>& arguments, int keeper_pidfd) {
   return launch(config, machine, keeper_pidfd);
 }
 
-JobEnd run_under_keeper(const std::vector<std::string>& arguments) try {
-  return run(arguments, continue_under_keeper(wipe_token_variable));
+agent::JobEnd run_under_keeper(const std::vector<std::string>& arguments) try {
+  return run(arguments, agent::continue_under_keeper(wipe_token_variable));
 } catch (const UsageError& error) {
   return complain({error.what()}, kUsage);
 } catch (const Error& error) {
@@ -63,9 +63,9 @@ JobEnd run_under_keeper(const std::vector<std::string>& arguments) try {
 }  // namespace ddprun::launcher
 
 int main(int argc, char** argv) {
-  ddprun::open_missing_standard_streams();
+  ddprun::agent::open_missing_standard_streams();
   const std::string end_file = ddprun::launcher::take_end_file_variable();
-  const ddprun::JobEnd end = ddprun::launcher::run_under_keeper({argv + 1, argv + argc});
+  const ddprun::agent::JobEnd end = ddprun::launcher::run_under_keeper({argv + 1, argv + argc});
   ddprun::launcher::write_end_file(end_file, end);
   return end.exit_code;
 }

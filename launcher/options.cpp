@@ -10,7 +10,7 @@ namespace {
 
 using namespace settings;
 
-constexpr double kPortMax = 65'535, kKeepMax = 1'000;
+constexpr double kKeepMax = 1'000;
 constexpr int kThreadsMax = 4'096;
 constexpr auto kGraceMax = std::chrono::hours(24);
 
@@ -40,14 +40,14 @@ std::string without_blanks(std::string text) {
 
 template <auto Member>
 std::string streams(Config& config, Text text) {
-  const std::string complaint = store(parse_stream_spec(without_blanks(text)), config.*Member);
+  const std::string complaint = store(agent::parse_stream_spec(without_blanks(text)), config.*Member);
   if (text.empty() || !complaint.starts_with("'' is ")) return complaint;
   return "a value is missing: it takes RANK:VALUE,RANK:VALUE, and VALUE is one of" +
          complaint.substr(std::string_view("'' is none of").size());
 }
 
 std::string ranks(Config& config, Text text) {
-  return store(parse_rank_set(without_blanks(text)), config.local_ranks_filter);
+  return store(agent::parse_rank_set(without_blanks(text)), config.local_ranks_filter);
 }
 
 // A time above zero, or "off".

@@ -52,8 +52,8 @@ std::variant<FileText, Unreadable> read_file(const std::string& path) {
 
 }  // namespace
 
-Environment own_environment() {
-  Environment out;
+agent::Environment own_environment() {
+  agent::Environment out;
   for (char** entry = environ; *entry; ++entry) {
     const std::string_view text = *entry;  // no copy more than need be: it may hold the token
     if (const std::size_t equals = text.find('='); equals != std::string_view::npos)
@@ -63,10 +63,10 @@ Environment own_environment() {
 }
 
 void wipe_token_variable() {
-  if (char* const token = std::getenv(kTokenVariable)) explicit_bzero(token, std::strlen(token));
-  unsetenv(kTokenVariable);
+  if (char* const token = std::getenv(rendezvous::kTokenVariable)) explicit_bzero(token, std::strlen(token));
+  unsetenv(rendezvous::kTokenVariable);
 }
 
-Outside this_process() { return {own_environment(), read_file, make_token}; }
+Outside this_process() { return {own_environment(), read_file, rendezvous::make_token}; }
 
 }  // namespace ddprun::launcher

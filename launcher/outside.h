@@ -4,7 +4,7 @@
 
 namespace ddprun::launcher {
 
-Environment own_environment();
+agent::Environment own_environment();
 Outside this_process();
 // Overwrites the token where /proc/<pid>/environ shows it to every process of our user, workers too. Who needs it takes
 // it before.

@@ -8,6 +8,6 @@
 namespace ddprun::launcher {
 
 // `own`: ddprun's own environment, which the workers' is compared with.
-std::vector<PlannedWorker> plan_of(const AgentOptions& options, const Environment& own);
+std::vector<PlannedWorker> plan_of(const agent::AgentOptions& options, const agent::Environment& own);
 
 }  // namespace ddprun::launcher

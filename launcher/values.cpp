@@ -14,8 +14,6 @@ namespace {
 
 using settings::joined, settings::read_flag, settings::whole_text, settings::without_blanks_around;
 
-constexpr int kPortMax = 65'535;
-
 // What a job may be asked to handle; the rest are faults, the kernel's own, or of the terminal's job control.
 constexpr int kHandled[] = {SIGTERM, SIGINT, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2, SIGALRM, SIGXCPU, SIGPWR};
 
@@ -24,7 +22,7 @@ const std::vector<std::string> kTimeoutKeys = {
     "keep_alive_interval", "keep_alive_max_attempt", "read_timeout",  "timeout"};
 const std::vector<std::string> kOtherKeys = {"is_host", "store_type", "rank"};
 
-std::string quoted(std::string_view text) { return "'" + std::string(text) + "'"; }
+std::string in_quotes(std::string_view text) { return "'" + std::string(text) + "'"; }
 
 // --rdzv-conf='a=1' in a list of arguments, where no shell takes the quotes away.
 std::string without_quotes(const std::string& text) {
@@ -38,13 +36,13 @@ bool one_of(const std::string& word, const std::vector<std::string>& words) {
 
 std::vector<std::string> handled_names() {
   std::vector<std::string> names;
-  for (const int signal : kHandled) names.push_back(signal_name(signal));
+  for (const int signal : kHandled) names.push_back(agent::signal_name(signal));
   return names;
 }
 
 int signal_number(const std::string& word) {
   for (const int signal : kHandled)
-    if (const std::string name = signal_name(signal); word == name || "SIG" + word == name) return signal;
+    if (const std::string name = agent::signal_name(signal); word == name || "SIG" + word == name) return signal;
   return 0;
 }
 
@@ -55,7 +53,7 @@ bool host_letters(std::string_view host) {
 }
 
 std::string rdzv_value_problem(const std::string& key, const std::string& value) {
-  const auto takes = [&](const char* what) { return key + " takes " + what + ", not " + quoted(value); };
+  const auto takes = [&](const char* what) { return key + " takes " + what + ", not " + in_quotes(value); };
   if (key == "is_host") return std::holds_alternative<Wrong>(read_flag(value)) ? takes("true or false") : "";
   if (key == "store_type") return value == "tcp" || value == "file" ? "" : takes("tcp or file");
   const auto whole = whole_text<int>(value);
@@ -70,7 +68,7 @@ std::string rdzv_item_problem(const std::string& key, const std::string& value, 
   if (key.empty()) return "it takes KEY=VALUE,KEY=VALUE";
   if (!one_of(key, known)) {
     const std::string near = nearest(key, known);
-    return "there is no key " + quoted(key) +
+    return "there is no key " + in_quotes(key) +
            (near.empty() ? ", only " + listed(known, "and") : " (did you mean " + near + "?)");
   }
   if (!has_value || value.empty()) return key + " has no value: write " + key + "=VALUE";
@@ -94,7 +92,7 @@ Read<NodeCounts> read_node_counts(const std::string& text) {
   const auto least = whole_text<int>(text.substr(0, colon));
   const auto most = colon == std::string::npos ? least : whole_text<int>(text.substr(colon + 1));
   if (!least || !most || *least < 1 || *most < *least)
-    return Wrong{quoted(text) + " is neither a number of nodes nor MIN:MAX"};
+    return Wrong{in_quotes(text) + " is neither a number of nodes nor MIN:MAX"};
   return NodeCounts{*least, *most};
 }
 
@@ -105,7 +103,7 @@ Read<std::vector<int>> read_signals(const std::string& text) {
     const std::string word = upper_case(without_blanks_around(part));
     const int signal = signal_number(word);
     if (signal == 0)
-      complaints.push_back(quoted(without_blanks_around(part)) + " is none of " + listed(handled_names()) + "." +
+      complaints.push_back(in_quotes(without_blanks_around(part)) + " is none of " + listed(handled_names()) + "." +
                            did_you_mean(word.starts_with("SIG") ? word : "SIG" + word, handled_names()));
     else if (std::find(signals.begin(), signals.end(), signal) == signals.end())
       signals.push_back(signal);
@@ -143,14 +141,14 @@ Read<Endpoint> read_endpoint(const std::string& text) {
   return endpoint;
 }
 
-Read<PortRange> read_port_range(const std::string& text) {
-  if (text.empty()) return PortRange{};
+Read<rendezvous::PortRange> read_port_range(const std::string& text) {
+  if (text.empty()) return rendezvous::PortRange{};
   const std::size_t dash = text.find('-');
   const auto first = whole_text<int>(text.substr(0, dash));
   const auto last = dash == std::string::npos ? first : whole_text<int>(text.substr(dash + 1));
   if (!first || !last || *first < 1 || *last < *first || *last > kPortMax)
     return Wrong{"it takes the first port and the last, from 1 to 65535, such as 29600-29609"};
-  return PortRange{static_cast<std::uint16_t>(*first), static_cast<std::uint16_t>(*last)};
+  return rendezvous::PortRange{static_cast<std::uint16_t>(*first), static_cast<std::uint16_t>(*last)};
 }
 
 Read<std::vector<std::string>> read_filters(const std::string& text) {
@@ -189,7 +187,7 @@ Read<std::map<std::string, std::string>> read_rdzv_conf(const std::string& text)
 Read<std::string> read_template(const std::string& text, const std::vector<std::string>& names) {
   for (std::size_t at = text.find("${"); at != std::string::npos; at = text.find("${", at + 2)) {
     const std::size_t end = text.find('}', at);
-    if (end == std::string::npos) return Wrong{"the brace of " + quoted(text.substr(at)) + " is not closed"};
+    if (end == std::string::npos) return Wrong{"the brace of " + in_quotes(text.substr(at)) + " is not closed"};
     const std::string name = text.substr(at + 2, end - at - 2);
     if (one_of(name, names)) continue;
     if (const std::string near = nearest(name, names); !near.empty())
@@ -200,7 +198,7 @@ Read<std::string> read_template(const std::string& text, const std::vector<std::
 
 std::string signal_names(const std::vector<int>& signals) {
   std::vector<std::string> names;
-  for (const int signal : signals) names.push_back(signal_name(signal));
+  for (const int signal : signals) names.push_back(agent::signal_name(signal));
   return joined(names, ",");
 }
 

@@ -13,13 +13,15 @@ template <class Value>
 using Read = settings::Read<Value>;
 using settings::Wrong;
 
-Read<WorkerCount> read_worker_count(const std::string& text);     // "4", "cpu", "gpu", "auto"
-Read<NodeCounts> read_node_counts(const std::string& text);       // "4", "2:4"
-Read<std::vector<int>> read_signals(const std::string& text);     // "SIGTERM,USR1"
-Read<std::string> read_host(const std::string& text);             // brackets of IPv6 are taken off
-Read<Endpoint> read_endpoint(const std::string& text);            // host[:port], [::1]:29500
-Read<PortRange> read_port_range(const std::string& text);         // "29600-29609", "29600"; empty: any
-Read<std::vector<std::string>> read_filters(const std::string&);  // a comma-separated list; ",," is a comma
+constexpr int kPortMax = 65'535;
+
+Read<WorkerCount> read_worker_count(const std::string& text);          // "4", "cpu", "gpu", "auto"
+Read<NodeCounts> read_node_counts(const std::string& text);            // "4", "2:4"
+Read<std::vector<int>> read_signals(const std::string& text);          // "SIGTERM,USR1"
+Read<std::string> read_host(const std::string& text);                  // brackets of IPv6 are taken off
+Read<Endpoint> read_endpoint(const std::string& text);                 // host[:port], [::1]:29500
+Read<rendezvous::PortRange> read_port_range(const std::string& text);  // "29600-29609", "29600"; empty: any
+Read<std::vector<std::string>> read_filters(const std::string&);       // a comma-separated list; ",," is a comma
 Read<std::map<std::string, std::string>> read_rdzv_conf(const std::string& text);
 // Text with ${name} in it; a name that is nearly one of `names` is a typo, any other is left for print.
 Read<std::string> read_template(const std::string& text, const std::vector<std::string>& names);

@@ -12,7 +12,7 @@
 #include <new>
 #include <utility>
 
-namespace ddprun {
+namespace ddprun::agent {
 namespace {
 
 constexpr int kReads = 4;                   // a record that changes under so many looks keeps its last value
@@ -94,4 +94,4 @@ void ChannelPage::request_save_at(std::uint64_t step) {
 
 void ChannelPage::request_leave_without_saving() { ddprun_channel_write_(&page_->request, DDPRUN_ASKED_TO_LEAVE, 0); }
 
-}  // namespace ddprun
+}  // namespace ddprun::agent

@@ -11,7 +11,7 @@
 #include "rendezvous/base/time.h"
 #include "rendezvous/channel/worker_channel.h"
 
-namespace ddprun {
+namespace ddprun::agent {
 
 // The descriptor's number in the worker. Below 64, so that the kernel needs no larger table for it; above those that
 // shells and people take.
@@ -61,4 +61,4 @@ class ChannelPage {
   Told step_, phase_, snapshot_, throughput_;
 };
 
-}  // namespace ddprun
+}  // namespace ddprun::agent

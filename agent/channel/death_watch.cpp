@@ -19,7 +19,7 @@
 #include "agent/process/process_table.h"
 #include "rendezvous/base/signals_blocked.h"
 
-namespace ddprun {
+namespace ddprun::agent {
 namespace {
 
 using std::chrono::milliseconds;
@@ -223,12 +223,12 @@ bool another_thread_is_killed(pid_t pid) {
 
 }  // namespace
 
-std::optional<ExitStatus> dying_status(pid_t pid) {
+std::optional<rendezvous::ExitStatus> dying_status(pid_t pid) {
   const auto task = task_stat(pid);
   if (!task || !task->is_exiting() || task->wait_status == 0) return {};
   if (!task->ends_by_signal() && task->threads > 1 && !another_thread_is_killed(pid)) return {};
-  if (const int signal = task->wait_status & 0x7f) return ExitStatus{.signal = signal};
-  return ExitStatus{.code = task->wait_status >> 8 & 0xff};
+  if (const int signal = task->wait_status & 0x7f) return rendezvous::ExitStatus{.signal = signal};
+  return rendezvous::ExitStatus{.code = task->wait_status >> 8 & 0xff};
 }
 
-}  // namespace ddprun
+}  // namespace ddprun::agent

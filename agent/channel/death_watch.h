@@ -14,7 +14,7 @@
 #include "agent/channel/channel_page.h"
 #include "rendezvous/coordination/round.h"
 
-namespace ddprun {
+namespace ddprun::agent {
 
 // Waits in threads of its own, as the kernel offers no descriptor for it: one for up to 127 workers; one for each on
 // kernels before 5.16. All calls from one thread.
@@ -40,6 +40,6 @@ class DeathWatch {
 
 // The failure with which this process is already ending, though it cannot be reaped yet. Nothing: it lives, ends well,
 // only its main thread has ended, or the kernel does not tell us; then its pidfd will say.
-std::optional<ExitStatus> dying_status(pid_t pid);
+std::optional<rendezvous::ExitStatus> dying_status(pid_t pid);
 
-}  // namespace ddprun
+}  // namespace ddprun::agent

@@ -20,7 +20,7 @@
 #include "rendezvous/base/fd.h"
 #include "rendezvous/base/overloaded.h"
 
-namespace ddprun {
+namespace ddprun::agent {
 namespace fs = std::filesystem;
 namespace {
 
@@ -168,4 +168,4 @@ void FileTimer::signal(const ExpiredTimer& timer) {
   surroundings_.on_expiry({worker, timer});
 }
 
-}  // namespace ddprun
+}  // namespace ddprun::agent

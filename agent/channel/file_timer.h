@@ -16,7 +16,7 @@
 
 #include "agent/channel/timer_table.h"
 
-namespace ddprun {
+namespace ddprun::agent {
 
 struct TimerExpiry {
   pid_t worker = 0;  // whose failure it is: the process itself or its forebear
@@ -61,4 +61,4 @@ class FileTimer {
   bool said_ = false;
 };
 
-}  // namespace ddprun
+}  // namespace ddprun::agent

@@ -5,7 +5,7 @@
 #include <limits>
 #include <nlohmann/json.hpp>
 
-namespace ddprun {
+namespace ddprun::agent {
 namespace {
 
 using Json = nlohmann::json;
@@ -88,4 +88,4 @@ void TimerTable::forget(pid_t pid) {
   timers_.erase(timers_.lower_bound({pid, std::string()}), timers_.lower_bound({pid + 1, std::string()}));
 }
 
-}  // namespace ddprun
+}  // namespace ddprun::agent

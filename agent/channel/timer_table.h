@@ -12,7 +12,7 @@
 #include <variant>
 #include <vector>
 
-namespace ddprun {
+namespace ddprun::agent {
 
 using WallTime = std::chrono::system_clock::time_point;
 
@@ -57,4 +57,4 @@ class TimerTable {
   std::map<std::pair<pid_t, std::string>, Timer> timers_;
 };
 
-}  // namespace ddprun
+}  // namespace ddprun::agent

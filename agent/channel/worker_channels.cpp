@@ -5,7 +5,7 @@
 
 #include <asio/post.hpp>
 
-namespace ddprun {
+namespace ddprun::agent {
 namespace {
 
 constexpr std::uint64_t kStepsAhead = 2;  // one rank may be in the next step already, and must still see the request
@@ -86,4 +86,4 @@ bool WorkerChannels::all_finishing(TimePoint now) {
   });
 }
 
-}  // namespace ddprun
+}  // namespace ddprun::agent

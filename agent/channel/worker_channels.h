@@ -14,7 +14,7 @@
 #include "agent/channel/death_watch.h"
 #include "rendezvous/base/time.h"
 
-namespace ddprun {
+namespace ddprun::agent {
 
 class WorkerChannels {
  public:
@@ -50,4 +50,4 @@ class WorkerChannels {
   std::uint64_t step_when_asked_ = 0;  // the highest that a worker had told
 };
 
-}  // namespace ddprun
+}  // namespace ddprun::agent

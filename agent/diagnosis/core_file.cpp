@@ -2,7 +2,7 @@
 
 #include <cctype>
 
-namespace ddprun {
+namespace ddprun::agent {
 namespace {
 
 std::string trimmed(std::string text) {
@@ -76,4 +76,4 @@ std::string handler_in_words(const std::string& handler, pid_t pid) {
   return "this machine gives cores to " + handler;
 }
 
-}  // namespace ddprun
+}  // namespace ddprun::agent

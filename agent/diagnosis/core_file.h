@@ -6,7 +6,7 @@
 
 #include <string>
 
-namespace ddprun {
+namespace ddprun::agent {
 
 struct CoreFacts {
   std::string pattern = {};  // content of /proc/sys/kernel/core_pattern
@@ -31,4 +31,4 @@ CorePlace core_place(const CoreFacts& facts);
 // How to get at a core that `handler` has taken.
 std::string handler_in_words(const std::string& handler, pid_t pid);
 
-}  // namespace ddprun
+}  // namespace ddprun::agent

@@ -7,11 +7,13 @@
 #include "agent/diagnosis/last_words.h"
 #include "agent/process/exit_status.h"
 
-namespace ddprun {
+namespace ddprun::agent {
 namespace {
 
 // By SIGKILL itself, or a shell or wrapper whose command was.
-bool by_sigkill(const ExitStatus& status) { return status.signal == SIGKILL || status.code == 128 + SIGKILL; }
+bool by_sigkill(const rendezvous::ExitStatus& status) {
+  return status.signal == SIGKILL || status.code == 128 + SIGKILL;
+}
 
 bool counted(const OomCounts& counts) { return !counts.groups.empty(); }
 
@@ -36,4 +38,4 @@ std::string in_words(const ExpiredTimer& timer) {
   return timer.signal > 0 ? words + "; as it had asked, it was sent " + signal_name(timer.signal) : words;
 }
 
-}  // namespace ddprun
+}  // namespace ddprun::agent

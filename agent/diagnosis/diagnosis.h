@@ -10,10 +10,10 @@
 #include "agent/diagnosis/oom_count.h"
 #include "rendezvous/coordination/round.h"
 
-namespace ddprun {
+namespace ddprun::agent {
 
 struct Clues {
-  ExitStatus status;
+  rendezvous::ExitStatus status;
   std::string why_not_started = {};        // where it could not be started
   std::optional<ExpiredTimer> timer = {};  // a timer of its own that ran out before
   OomCounts memory_before = {}, memory_after = {};
@@ -26,4 +26,4 @@ std::string meaning_of(const Clues& clues);
 // "its timer 'step' ran out after 3.0 s; as it had asked, it was sent SIGKILL"
 std::string in_words(const ExpiredTimer& timer);
 
-}  // namespace ddprun
+}  // namespace ddprun::agent

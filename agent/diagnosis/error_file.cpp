@@ -6,7 +6,7 @@
 
 #include "agent/process/exit_status.h"
 
-namespace ddprun {
+namespace ddprun::agent {
 namespace {
 
 using Json = nlohmann::json;
@@ -122,4 +122,4 @@ std::string printable_line(const std::string& line, std::size_t bytes_max) {
   return out.substr(0, bytes_max) + " ...";
 }
 
-}  // namespace ddprun
+}  // namespace ddprun::agent

@@ -8,7 +8,7 @@
 
 #include "rendezvous/coordination/round.h"
 
-namespace ddprun {
+namespace ddprun::agent {
 
 using WallTime = std::chrono::system_clock::time_point;
 
@@ -22,7 +22,7 @@ WorkerError error_in(const std::string& error_file_content);
 
 // What tells of a worker's end where it wrote no error file itself.
 struct WorkerEndFacts {
-  ExitStatus status;
+  rendezvous::ExitStatus status;
   int pid = 0;
   WallTime when = {};
   std::string message = {};     // one line
@@ -38,4 +38,4 @@ std::string parent_error_file(const std::string& worker_content, const WorkerEnd
 // escape sequences, bytes that are no UTF-8 as U+FFFD, cut at `bytes_max`.
 std::string printable_line(const std::string& line, std::size_t bytes_max);
 
-}  // namespace ddprun
+}  // namespace ddprun::agent

@@ -14,7 +14,7 @@
 #include "agent/process/process.h"
 #include "agent/process/regular_file.h"
 
-namespace ddprun {
+namespace ddprun::agent {
 namespace fs = std::filesystem;
 namespace {
 
@@ -110,4 +110,4 @@ FoundCore find_core(const CorePlace& place, WallTime since) {
   return found;
 }
 
-}  // namespace ddprun
+}  // namespace ddprun::agent

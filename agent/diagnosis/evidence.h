@@ -12,7 +12,7 @@
 #include "agent/diagnosis/exec_failure.h"
 #include "agent/diagnosis/oom_count.h"
 
-namespace ddprun {
+namespace ddprun::agent {
 
 // `root`: where /proc and /sys are, for tests.
 OomCounts read_oom_counts(const std::filesystem::path& root = "/");
@@ -31,4 +31,4 @@ struct FoundCore {
 // The newest file that fits and is not older than `since`. Only `place.path` counts.
 FoundCore find_core(const CorePlace& place, WallTime since);
 
-}  // namespace ddprun
+}  // namespace ddprun::agent

@@ -8,7 +8,7 @@
 #include <cstring>
 #include <optional>
 
-namespace ddprun {
+namespace ddprun::agent {
 namespace {
 
 constexpr int kDepthMax = 4;                // interpreters of interpreters, as the kernel follows them
@@ -174,4 +174,4 @@ std::string machine_name(std::uint16_t elf_machine) {
   return "processor type " + std::to_string(elf_machine);
 }
 
-}  // namespace ddprun
+}  // namespace ddprun::agent

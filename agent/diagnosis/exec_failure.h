@@ -7,7 +7,7 @@
 #include <functional>
 #include <string>
 
-namespace ddprun {
+namespace ddprun::agent {
 
 struct ProgramFile {
   std::string path = {};
@@ -29,4 +29,4 @@ std::string why_not_started(int error, const ProgramFile& file, std::uint16_t ma
 // "x86_64"; "processor type 4711" where it is an unusual one.
 std::string machine_name(std::uint16_t elf_machine);
 
-}  // namespace ddprun
+}  // namespace ddprun::agent

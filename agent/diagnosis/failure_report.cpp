@@ -10,7 +10,7 @@
 #include "agent/process/exit_status.h"
 #include "rendezvous/base/spelling.h"
 
-namespace ddprun {
+namespace ddprun::agent {
 namespace {
 
 constexpr std::size_t kColumns = 80;
@@ -134,7 +134,7 @@ std::string when_in_words(const FailureReport& report) {
 }
 
 // `explained`: elsewhere stands why it could not be started.
-std::string who_and_how(const Failure& failure, bool explained) {
+std::string who_and_how(const rendezvous::Failure& failure, bool explained) {
   return "rank " + std::to_string(failure.rank) + " (local rank " + std::to_string(failure.local_rank) + ") " +
          (failure.status.start_error && explained ? "could not be started" : in_words(failure.status));
 }
@@ -156,7 +156,7 @@ Fates fates(const std::vector<OtherEnd>& others) {
 
 }  // namespace
 
-std::string headline(const Failure& failure, std::chrono::nanoseconds into_round) {
+std::string headline(const rendezvous::Failure& failure, std::chrono::nanoseconds into_round) {
   return who_and_how(failure, false) +
          (failure.status.start_error ? " in round " : ", " + seconds(into_round) + " into round ") +
          std::to_string(failure.round);
@@ -209,4 +209,4 @@ std::string to_text(const FailureReport& report) {
   return out.str();
 }
 
-}  // namespace ddprun
+}  // namespace ddprun::agent

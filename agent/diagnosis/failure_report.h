@@ -10,16 +10,16 @@
 #include "agent/diagnosis/error_file.h"
 #include "rendezvous/coordination/round.h"
 
-namespace ddprun {
+namespace ddprun::agent {
 
 // A worker that was not the first to fail, and did not end well either.
 struct OtherEnd {
   int rank = 0;
-  ExitStatus status;
+  rendezvous::ExitStatus status;
 };
 
 struct FailureReport {
-  Failure failure;
+  rendezvous::Failure failure;
   std::string reason;  // why the job does not go on: "all restarts are used up (3 of 3)"
   std::string host;
   std::string program;
@@ -35,7 +35,7 @@ struct FailureReport {
 };
 
 // "rank 2 (local rank 2) was killed by SIGKILL, 3.2 s into round 1"
-std::string headline(const Failure& failure, std::chrono::nanoseconds into_round);
+std::string headline(const rendezvous::Failure& failure, std::chrono::nanoseconds into_round);
 // Several lines, the first one the headline, each ended by '\n'.
 std::string to_text(const FailureReport& report);
 
@@ -45,4 +45,4 @@ bool quotes(const std::string& report, const std::string& lines);
 // "rank 0 exited with code 1; ranks 2-5 and 7 were killed by SIGSEGV": one phrase for all that ended alike.
 std::string ends_in_words(const std::vector<OtherEnd>& ends);
 
-}  // namespace ddprun
+}  // namespace ddprun::agent

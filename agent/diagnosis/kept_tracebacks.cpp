@@ -5,7 +5,7 @@
 
 #include "agent/diagnosis/failure_report.h"
 
-namespace ddprun {
+namespace ddprun::agent {
 namespace {
 
 constexpr std::chrono::seconds kAgain{15};  // by then the next round has failed alike, or will not
@@ -50,4 +50,4 @@ std::vector<std::string> KeptTracebacks::lines_of(Key key) const {
   return lines;
 }
 
-}  // namespace ddprun
+}  // namespace ddprun::agent

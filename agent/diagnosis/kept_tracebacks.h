@@ -14,7 +14,7 @@
 
 #include "rendezvous/base/time.h"
 
-namespace ddprun {
+namespace ddprun::agent {
 
 class KeptTracebacks {
  public:
@@ -39,4 +39,4 @@ class KeptTracebacks {
   asio::steady_timer timer_;
 };
 
-}  // namespace ddprun
+}  // namespace ddprun::agent

@@ -7,7 +7,7 @@
 
 #include "agent/diagnosis/error_file.h"
 
-namespace ddprun {
+namespace ddprun::agent {
 namespace {
 
 // `line` has `before`, then what is wanted, then `after` (empty: to the line's end).
@@ -118,13 +118,13 @@ std::string without_rank(const std::string& line) {
 std::string last_line_to_compare(const std::vector<std::string>& last_lines) {
   constexpr std::size_t kCutMark = 4;  // " ..."
   for (std::size_t i = last_lines.size(); i-- > 0;) {
-    const std::string line = without_rank(printable_line(last_lines[i], kLastLineMax - kCutMark));
+    const std::string line = without_rank(printable_line(last_lines[i], rendezvous::kLastLineMax - kCutMark));
     if (line.find_first_not_of(' ') != line.npos) return line;
   }
   return {};
 }
 
-std::string meaning_of_lines(const ExitStatus& status, const std::vector<std::string>& lines) {
+std::string meaning_of_lines(const rendezvous::ExitStatus& status, const std::vector<std::string>& lines) {
   for (std::size_t i = lines.size(); i-- > 0;) {
     if (std::string words = known_words(lines[i]); !words.empty()) return words;
     if (status.signal == SIGABRT)
@@ -135,4 +135,4 @@ std::string meaning_of_lines(const ExitStatus& status, const std::vector<std::st
   return {};
 }
 
-}  // namespace ddprun
+}  // namespace ddprun::agent

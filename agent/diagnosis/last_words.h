@@ -8,13 +8,13 @@
 
 #include "rendezvous/coordination/round.h"
 
-namespace ddprun {
+namespace ddprun::agent {
 
 // One sentence with the remedy, without its final stop; empty where the lines are not known. Later lines come first.
-std::string meaning_of_lines(const ExitStatus& status, const std::vector<std::string>& last_lines);
+std::string meaning_of_lines(const rendezvous::ExitStatus& status, const std::vector<std::string>& last_lines);
 
 // By which two failures are compared (Failure::last_line): the last line that is not empty, printable, at most
 // kLastLineMax bytes, without the rank that PyTorch puts before it ("[rank3]: ").
 std::string last_line_to_compare(const std::vector<std::string>& last_lines);
 
-}  // namespace ddprun
+}  // namespace ddprun::agent

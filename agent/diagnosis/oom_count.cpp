@@ -5,7 +5,7 @@
 #include <cstdio>
 #include <sstream>
 
-namespace ddprun {
+namespace ddprun::agent {
 namespace {
 
 // Above any machine's memory: version 1 writes "no limit" as the largest number of whole pages.
@@ -165,4 +165,4 @@ std::string bytes_in_words(std::uint64_t bytes) {
   return text;
 }
 
-}  // namespace ddprun
+}  // namespace ddprun::agent

@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-namespace ddprun {
+namespace ddprun::agent {
 
 // A memory control group. In version 1 a kill counts in the victim's own group alone, in version 2 also in all around
 // it.
@@ -46,4 +46,4 @@ std::string out_of_memory(const OomCounts& before, const OomCounts& after);
 // "64 MiB", "1.5 GiB"
 std::string bytes_in_words(std::uint64_t bytes);
 
-}  // namespace ddprun
+}  // namespace ddprun::agent

@@ -3,7 +3,7 @@
 #include <array>
 #include <utility>
 
-namespace ddprun {
+namespace ddprun::agent {
 namespace {
 
 // Python's first line of one; of a syntax error it is the place.
@@ -66,4 +66,4 @@ std::string_view without_rank(std::string_view line) {
   return mark == line.npos ? line : line.substr(mark);
 }
 
-}  // namespace ddprun
+}  // namespace ddprun::agent

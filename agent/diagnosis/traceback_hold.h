@@ -7,7 +7,7 @@
 #include <string>
 #include <string_view>
 
-namespace ddprun {
+namespace ddprun::agent {
 
 class TracebackHold {
  public:
@@ -29,4 +29,4 @@ class TracebackHold {
 // Without the "[rank3]: " that PyTorch puts before each line of a traceback.
 std::string_view without_rank(std::string_view line);
 
-}  // namespace ddprun
+}  // namespace ddprun::agent

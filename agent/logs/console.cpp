@@ -14,7 +14,7 @@
 #include <chrono>
 #include <utility>
 
-namespace ddprun {
+namespace ddprun::agent {
 namespace {
 
 constexpr std::chrono::milliseconds kRetry{5};
@@ -134,4 +134,4 @@ void Console::abandon() {
   make_room();
 }
 
-}  // namespace ddprun
+}  // namespace ddprun::agent

@@ -18,7 +18,7 @@
 
 #include "agent/process/process.h"
 
-namespace ddprun {
+namespace ddprun::agent {
 
 class Console {
  public:
@@ -76,4 +76,4 @@ class Console {
   std::vector<std::function<void()>> waiting_;
 };
 
-}  // namespace ddprun
+}  // namespace ddprun::agent

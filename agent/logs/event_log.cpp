@@ -9,7 +9,7 @@
 
 #include "rendezvous/base/error.h"
 
-namespace ddprun {
+namespace ddprun::agent {
 namespace {
 
 constexpr std::string_view kFile = "file:";
@@ -58,4 +58,4 @@ void EventLog::complain(const std::string& why) {
            ". The job goes on; events may be missing.\n");
 }
 
-}  // namespace ddprun
+}  // namespace ddprun::agent

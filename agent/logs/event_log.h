@@ -6,7 +6,7 @@
 #include "agent/logs/job_event.h"
 #include "agent/process/process.h"
 
-namespace ddprun {
+namespace ddprun::agent {
 
 class EventLog {
  public:
@@ -32,4 +32,4 @@ class EventLog {
   Fd file_;
 };
 
-}  // namespace ddprun
+}  // namespace ddprun::agent

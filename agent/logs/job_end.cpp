@@ -2,7 +2,7 @@
 
 #include <nlohmann/json.hpp>
 
-namespace ddprun {
+namespace ddprun::agent {
 
 std::string to_json(const JobEnd& end) {
   using Json = nlohmann::ordered_json;
@@ -18,4 +18,4 @@ std::string to_json(const JobEnd& end) {
   return out.dump(-1, ' ', true, Json::error_handler_t::replace) + "\n";
 }
 
-}  // namespace ddprun
+}  // namespace ddprun::agent

@@ -5,7 +5,7 @@
 #include <optional>
 #include <string>
 
-namespace ddprun {
+namespace ddprun::agent {
 
 struct JobEnd {
   int exit_code = 0;         // ddprun's own
@@ -22,4 +22,4 @@ struct JobEnd {
 // Ended by '\n', holds no other.
 std::string to_json(const JobEnd& end);
 
-}  // namespace ddprun
+}  // namespace ddprun::agent

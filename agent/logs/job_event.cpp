@@ -2,7 +2,7 @@
 
 #include <nlohmann/json.hpp>
 
-namespace ddprun {
+namespace ddprun::agent {
 namespace {
 
 using Json = nlohmann::ordered_json;
@@ -59,4 +59,4 @@ std::string event_line(const JobEvent& event) {
   return out.dump(-1, ' ', true, Json::error_handler_t::replace) + "\n";
 }
 
-}  // namespace ddprun
+}  // namespace ddprun::agent

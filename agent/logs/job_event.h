@@ -9,7 +9,7 @@
 #include <utility>
 #include <vector>
 
-namespace ddprun {
+namespace ddprun::agent {
 
 // What stays the same in all events of one agent.
 struct EventJob {
@@ -43,4 +43,4 @@ struct JobEvent {
 // Ended by '\n', holds no other.
 std::string event_line(const JobEvent& event);
 
-}  // namespace ddprun
+}  // namespace ddprun::agent

@@ -4,7 +4,7 @@
 #include <cstring>
 #include <utility>
 
-namespace ddprun {
+namespace ddprun::agent {
 namespace {
 
 constexpr std::size_t kNone = std::string_view::npos;
@@ -128,4 +128,4 @@ std::vector<std::string> Tail::lines() const {
   return out;
 }
 
-}  // namespace ddprun
+}  // namespace ddprun::agent

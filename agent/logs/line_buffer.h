@@ -8,7 +8,7 @@
 #include <string_view>
 #include <vector>
 
-namespace ddprun {
+namespace ddprun::agent {
 
 // Holds back the start of a line until its end is there.
 //
@@ -59,4 +59,4 @@ class Tail {
   std::string current_;
 };
 
-}  // namespace ddprun
+}  // namespace ddprun::agent

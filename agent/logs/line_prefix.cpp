@@ -8,7 +8,7 @@
 #include <optional>
 #include <string_view>
 
-namespace ddprun {
+namespace ddprun::agent {
 namespace {
 
 // No red, which reads as an error, and no white or black, one of which cannot be seen.
@@ -88,4 +88,4 @@ const std::string& LinePrefix::text(std::chrono::system_clock::time_point now) {
   return filled_;
 }
 
-}  // namespace ddprun
+}  // namespace ddprun::agent

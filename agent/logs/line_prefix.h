@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-namespace ddprun {
+namespace ddprun::agent {
 
 struct PrefixNames {
   int rank = 0, local_rank = 0;
@@ -30,4 +30,4 @@ class LinePrefix {
   std::string filled_;
 };
 
-}  // namespace ddprun
+}  // namespace ddprun::agent

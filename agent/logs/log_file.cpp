@@ -11,7 +11,7 @@
 #include <string>
 #include <utility>
 
-namespace ddprun {
+namespace ddprun::agent {
 namespace {
 
 constexpr int kNoPlainFile = EMEDIUMTYPE;  // open() itself never says so
@@ -123,4 +123,4 @@ int LogFile::rotate() {
   return error ? error : (size_ == 0 ? 0 : EEXIST);
 }
 
-}  // namespace ddprun
+}  // namespace ddprun::agent

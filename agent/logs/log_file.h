@@ -11,7 +11,7 @@
 
 #include "agent/process/process.h"
 
-namespace ddprun {
+namespace ddprun::agent {
 
 struct LogLimit {
   std::uint64_t size_max = 0;  // 0: none
@@ -46,4 +46,4 @@ Fd open_to_append(const std::filesystem::path& path);
 // Of that errno, and of LogFile::write's answers.
 std::string why_unwritable(int error);
 
-}  // namespace ddprun
+}  // namespace ddprun::agent

@@ -10,7 +10,7 @@
 #include "agent/process/keeper.h"
 #include "rendezvous/base/error.h"
 
-namespace ddprun {
+namespace ddprun::agent {
 namespace fs = std::filesystem;
 namespace {
 
@@ -81,7 +81,7 @@ LogLayout::LogLayout(const LogOptions& options, const std::string& run_id)
     : options_(options),
       run_(folder_name(run_id)),
       keeps_files_(!refuses_files(options)),
-      keeps_logs_(ddprun::keeps_logs(options)),
+      keeps_logs_(agent::keeps_logs(options)),
       temporary_(options.log_dir.empty()) {
   if (!keeps_logs_) return;
   if (!temporary_) make_folder(root_ = fs::absolute(options.log_dir));
@@ -126,4 +126,4 @@ fs::path LogLayout::clean_up(bool success) {
   return {};
 }
 
-}  // namespace ddprun
+}  // namespace ddprun::agent

@@ -10,7 +10,7 @@
 
 #include "agent/logs/log_options.h"
 
-namespace ddprun {
+namespace ddprun::agent {
 
 // Which of the job's workers, of which round.
 struct WorkerPlace {
@@ -52,4 +52,4 @@ class LogLayout {
   std::filesystem::path temporary_folder_;
 };
 
-}  // namespace ddprun
+}  // namespace ddprun::agent

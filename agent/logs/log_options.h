@@ -6,7 +6,7 @@
 
 #include "agent/logs/rank_selection.h"
 
-namespace ddprun {
+namespace ddprun::agent {
 
 enum class LogTree {
   ddprun,   // <log-dir>/<run id>/round-N/rank-R/, global rank, and <log-dir>/latest
@@ -33,4 +33,4 @@ struct LogOptions {
   std::string host = {};
 };
 
-}  // namespace ddprun
+}  // namespace ddprun::agent

@@ -26,7 +26,7 @@
 #include "agent/process/regular_file.h"
 #include "rendezvous/base/spelling.h"
 
-namespace ddprun {
+namespace ddprun::agent {
 namespace {
 
 constexpr std::size_t kReadBytes = 64 * 1024;         // as much as a pipe holds
@@ -455,4 +455,4 @@ bool LogPipes::drain(std::chrono::milliseconds stuck) {
   return false;
 }
 
-}  // namespace ddprun
+}  // namespace ddprun::agent

@@ -14,7 +14,7 @@
 #include "agent/logs/log_file.h"
 #include "agent/process/process.h"
 
-namespace ddprun {
+namespace ddprun::agent {
 
 struct LogStream {
   int round = 0;
@@ -72,4 +72,4 @@ class LogPipes {
   std::shared_ptr<End> end_;  // of that thread
 };
 
-}  // namespace ddprun
+}  // namespace ddprun::agent

@@ -8,7 +8,7 @@
 #include <spdlog/logger.h>
 #include <spdlog/sinks/base_sink.h>
 
-namespace ddprun {
+namespace ddprun::agent {
 namespace {
 
 constexpr const char* kPattern = "%Y-%m-%d %H:%M:%S.%e ddprun %l: %v";
@@ -76,4 +76,4 @@ void OwnLog::write(LogLevel level, const std::string& words) {
   logger_->log.log(level == LogLevel::debug ? spdlog::level::debug : spdlog::level::info, words);
 }
 
-}  // namespace ddprun
+}  // namespace ddprun::agent

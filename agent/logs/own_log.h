@@ -9,7 +9,7 @@
 #include <string>
 #include <string_view>
 
-namespace ddprun {
+namespace ddprun::agent {
 
 enum class LogLevel { debug, info, warning };
 
@@ -35,4 +35,4 @@ class OwnLog {
   std::unique_ptr<Logger> logger_;  // empty: nothing below warning was asked for
 };
 
-}  // namespace ddprun
+}  // namespace ddprun::agent

@@ -5,7 +5,7 @@
 #include <optional>
 #include <string_view>
 
-namespace ddprun {
+namespace ddprun::agent {
 namespace {
 
 std::vector<std::string_view> split(std::string_view text) {
@@ -106,4 +106,4 @@ std::variant<StreamSpec, std::string> parse_stream_spec(const std::string& text)
   return spec;
 }
 
-}  // namespace ddprun
+}  // namespace ddprun::agent

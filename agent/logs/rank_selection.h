@@ -7,7 +7,7 @@
 #include <variant>
 #include <vector>
 
-namespace ddprun {
+namespace ddprun::agent {
 
 struct RankRange {
   int first = 0, last = 0;  // both included
@@ -46,4 +46,4 @@ struct StreamSpec {
 std::variant<RankSet, std::string> parse_rank_set(const std::string& text);
 std::variant<StreamSpec, std::string> parse_stream_spec(const std::string& text);
 
-}  // namespace ddprun
+}  // namespace ddprun::agent

@@ -11,7 +11,7 @@
 
 #include "rendezvous/base/error.h"
 
-namespace ddprun {
+namespace ddprun::agent {
 
 StreamEnds open_pipe() {
   int ends[2];
@@ -41,4 +41,4 @@ std::size_t columns_of(int terminal) {
   return ioctl(terminal, TIOCGWINSZ, &size) == 0 && size.ws_col > 0 ? size.ws_col : 80;
 }
 
-}  // namespace ddprun
+}  // namespace ddprun::agent

@@ -4,7 +4,7 @@
 
 #include "rendezvous/base/fd.h"
 
-namespace ddprun {
+namespace ddprun::agent {
 
 struct StreamEnds {
   Fd read, write;  // closed by exec
@@ -22,4 +22,4 @@ StreamEnds open_like(int console_fd);
 void copy_size(int from_terminal, int to_terminal);
 std::size_t columns_of(int terminal);  // 80 where it has no size
 
-}  // namespace ddprun
+}  // namespace ddprun::agent

@@ -1,6 +1,6 @@
 #include "agent/logs/stream_plan.h"
 
-namespace ddprun {
+namespace ddprun::agent {
 namespace {
 
 using Way = StreamPlan::Way;
@@ -41,4 +41,4 @@ bool keeps_logs(const LogOptions& options) {
 
 bool refuses_files(const LogOptions& options) { return options.log_dir == "/dev/null"; }
 
-}  // namespace ddprun
+}  // namespace ddprun::agent

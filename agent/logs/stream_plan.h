@@ -4,7 +4,7 @@
 #pragma once
 #include "agent/logs/log_options.h"
 
-namespace ddprun {
+namespace ddprun::agent {
 
 struct StreamPlan {
   enum class Way {
@@ -32,4 +32,4 @@ bool keeps_logs(const LogOptions& options);
 // "/dev/null" as the log folder.
 bool refuses_files(const LogOptions& options);
 
-}  // namespace ddprun
+}  // namespace ddprun::agent

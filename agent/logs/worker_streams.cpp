@@ -6,7 +6,7 @@
 
 #include "rendezvous/base/error.h"
 
-namespace ddprun {
+namespace ddprun::agent {
 namespace {
 
 using Way = StreamPlan::Way;
@@ -69,4 +69,4 @@ LogStream WorkerStreams::through_us(const WorkerPlace& worker, const Wanted& wan
   return stream;
 }
 
-}  // namespace ddprun
+}  // namespace ddprun::agent

@@ -7,7 +7,7 @@
 #include "agent/logs/log_pipe.h"
 #include "agent/logs/stream_plan.h"
 
-namespace ddprun {
+namespace ddprun::agent {
 
 class WorkerStreams {
  public:
@@ -37,4 +37,4 @@ class WorkerStreams {
   LogPipes& pipes_;
 };
 
-}  // namespace ddprun
+}  // namespace ddprun::agent

@@ -14,7 +14,7 @@
 #include "agent/process/file_content.h"
 #include "rendezvous/base/time.h"
 
-namespace ddprun {
+namespace ddprun::agent {
 namespace fs = std::filesystem;
 namespace {
 
@@ -118,4 +118,4 @@ bool Cgroup::wait_until_empty(milliseconds limit) const {
   return false;
 }
 
-}  // namespace ddprun
+}  // namespace ddprun::agent

@@ -12,7 +12,7 @@
 
 #include "agent/process/process.h"
 
-namespace ddprun {
+namespace ddprun::agent {
 
 class Cgroup {
  public:
@@ -44,4 +44,4 @@ class Cgroup {
 // Our own group's folder, from the texts of /proc/self/mountinfo and /proc/self/cgroup. Empty: no cgroup v2 in sight.
 std::filesystem::path own_cgroup_folder(const std::string& mountinfo, const std::string& self_cgroup);
 
-}  // namespace ddprun
+}  // namespace ddprun::agent

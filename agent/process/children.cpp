@@ -13,7 +13,7 @@
 
 #include "agent/process/process_table.h"
 
-namespace ddprun {
+namespace ddprun::agent {
 namespace {
 
 namespace fs = std::filesystem;
@@ -73,4 +73,4 @@ std::vector<pid_t> end_all_children(milliseconds limit, std::vector<pid_t> spare
   return sweep.left();
 }
 
-}  // namespace ddprun
+}  // namespace ddprun::agent

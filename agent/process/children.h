@@ -6,7 +6,7 @@
 #include <chrono>
 #include <vector>
 
-namespace ddprun {
+namespace ddprun::agent {
 
 // The dead among them until they are reaped. Empty where /proc does not tell.
 std::vector<pid_t> children();
@@ -29,7 +29,9 @@ class ChildSweep {
   std::chrono::microseconds pause_;
 };
 
+constexpr std::chrono::milliseconds kEndLimit{10'000};  // the kernel may hold a dying process for seconds
+
 // All of it at once. Returns those that were still there at the limit.
 std::vector<pid_t> end_all_children(std::chrono::milliseconds limit, std::vector<pid_t> spared = {});
 
-}  // namespace ddprun
+}  // namespace ddprun::agent

@@ -2,7 +2,7 @@
 
 #include <system_error>
 
-namespace ddprun {
+namespace ddprun::agent {
 namespace fs = std::filesystem;
 namespace {
 
@@ -22,4 +22,4 @@ bool remove_without_error_files(const fs::path& folder) {
   return false;
 }
 
-}  // namespace ddprun
+}  // namespace ddprun::agent

@@ -2,9 +2,9 @@
 #pragma once
 #include <filesystem>
 
-namespace ddprun {
+namespace ddprun::agent {
 
 // Unless a worker left a file in it. Does it stay?
 bool remove_without_error_files(const std::filesystem::path& folder);
 
-}  // namespace ddprun
+}  // namespace ddprun::agent

@@ -5,7 +5,7 @@
 
 #include "rendezvous/channel/worker_exit.h"
 
-namespace ddprun {
+namespace ddprun::agent {
 namespace {
 
 constexpr int kShellNotRunnable = 126, kShellNotFound = 127, kShellSignal = 128;
@@ -56,8 +56,8 @@ std::string code_hint(int code) {
 
 }  // namespace
 
-ExitStatus exit_status_of(int code, int status) {
-  return code == CLD_EXITED ? ExitStatus{.code = status} : ExitStatus{.signal = status};
+rendezvous::ExitStatus exit_status_of(int code, int status) {
+  return code == CLD_EXITED ? rendezvous::ExitStatus{.code = status} : rendezvous::ExitStatus{.signal = status};
 }
 
 std::string signal_name(int signal) {
@@ -65,7 +65,7 @@ std::string signal_name(int signal) {
   return name ? std::string("SIG") + name : "signal " + std::to_string(signal);
 }
 
-std::string in_words(const ExitStatus& status) {
+std::string in_words(const rendezvous::ExitStatus& status) {
   if (status.hung) return "hung after others had ended well";
   if (status.stuck) return "is stuck in the kernel, where no signal reaches it";
   if (status.start_error) return std::string("could not be started (") + std::strerror(status.start_error) + ")";
@@ -73,13 +73,13 @@ std::string in_words(const ExitStatus& status) {
   return status.code ? "exited with code " + std::to_string(status.code) : "ended well";
 }
 
-std::string hint(const ExitStatus& status) {
+std::string hint(const rendezvous::ExitStatus& status) {
   if (status.stuck) return "it waits for a driver, or for a file server that does not answer; dmesg may name it";
   if (status.start_error || status.hung) return {};
   return status.signal ? signal_hint(status.signal) : code_hint(status.code);
 }
 
-int torchrun_code(const ExitStatus& status) {
+int torchrun_code(const rendezvous::ExitStatus& status) {
   if (status.signal) return -status.signal;
   return status.start_error || status.hung || status.stuck ? 1 : status.code;
 }
@@ -101,8 +101,8 @@ bool dumps_core(int signal) {
   return false;
 }
 
-bool was_stopped(const ExitStatus& status) {
+bool was_stopped(const rendezvous::ExitStatus& status) {
   return status.signal == SIGTERM || status.signal == SIGKILL || status.code == kShellSignal + SIGTERM;
 }
 
-}  // namespace ddprun
+}  // namespace ddprun::agent

@@ -4,27 +4,27 @@
 
 #include "rendezvous/coordination/round.h"
 
-namespace ddprun {
+namespace ddprun::agent {
 
 // From waitid's siginfo: `code` is si_code (CLD_EXITED, CLD_KILLED, CLD_DUMPED), `status` is si_status.
-ExitStatus exit_status_of(int code, int status);
+rendezvous::ExitStatus exit_status_of(int code, int status);
 
 // "was killed by SIGKILL", "exited with code 3", "could not be started (Exec format error)", "ended well".
-std::string in_words(const ExitStatus& status);
+std::string in_words(const rendezvous::ExitStatus& status);
 
 // What such an end often means, or empty: "it touched memory it must not".
-std::string hint(const ExitStatus& status);
+std::string hint(const rendezvous::ExitStatus& status);
 
 // As torchrun writes it: the exit code, -N where signal N killed the worker, 1 where it could not be started.
-int torchrun_code(const ExitStatus& status);
+int torchrun_code(const rendezvous::ExitStatus& status);
 
 // Whether the kernel writes a core file at a death by this signal, where it may.
 bool dumps_core(int signal);
 
 // The end of a worker that was asked to stop: by SIGTERM, by the SIGKILL after it, or as a shell tells the former.
-bool was_stopped(const ExitStatus& status);
+bool was_stopped(const rendezvous::ExitStatus& status);
 
 // "SIGTERM"; "signal 42" where it has no name.
 std::string signal_name(int signal);
 
-}  // namespace ddprun
+}  // namespace ddprun::agent

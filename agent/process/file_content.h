@@ -5,7 +5,7 @@
 #include <sstream>
 #include <string>
 
-namespace ddprun {
+namespace ddprun::agent {
 
 // By way of operator<<, which keeps a failing read to itself: a file of /proc whose process has just ended fails in the
 // middle, and a stream-buffer iterator would throw.
@@ -15,4 +15,4 @@ inline std::string file_content(const std::filesystem::path& path) {
   return out.str();
 }
 
-}  // namespace ddprun
+}  // namespace ddprun::agent

@@ -8,7 +8,7 @@
 #include "agent/process/file_content.h"
 #include "agent/process/process_table.h"
 
-namespace ddprun {
+namespace ddprun::agent {
 namespace {
 
 long long own_shift() {  // an agent stays in its time namespace: only what it starts may be in another one
@@ -64,4 +64,4 @@ bool agent_lives(const JobCookie& cookie) {
   return started != 0 && started + 1 >= cookie.agent_started && started <= cookie.agent_started + 1;
 }
 
-}  // namespace ddprun
+}  // namespace ddprun::agent

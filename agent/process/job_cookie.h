@@ -9,7 +9,7 @@
 #include <optional>
 #include <string>
 
-namespace ddprun {
+namespace ddprun::agent {
 
 constexpr const char* kCookieVariable = "DDPRUN_JOB";
 
@@ -35,4 +35,4 @@ JobCookie own_cookie(const std::string& run_id);
 // False also where it is dying or dead and not yet reaped; true where nobody can tell.
 bool agent_lives(const JobCookie& cookie);
 
-}  // namespace ddprun
+}  // namespace ddprun::agent

@@ -22,12 +22,8 @@
 #include "rendezvous/base/fd.h"
 #include "rendezvous/base/print_line.h"
 
-namespace ddprun {
+namespace ddprun::agent {
 namespace {
-
-using std::chrono::milliseconds;
-
-constexpr milliseconds kEndLimit{10'000};  // a driver may hold a dying process for seconds
 
 // A page that both processes see: where the agent's folder of error files is, as long as the agent has not removed it.
 struct Legacy {
@@ -152,4 +148,4 @@ int continue_under_keeper(void (*in_keeper)()) {
   return keeper_pidfd.release();
 }
 
-}  // namespace ddprun
+}  // namespace ddprun::agent

@@ -9,15 +9,17 @@
 #pragma once
 #include <filesystem>
 
-namespace ddprun {
+namespace ddprun::agent {
 
 // Call it at the first line of main, before any thread exists. Returns in the agent, with the pidfd of the keeper: when
 // it becomes readable the keeper is dead, then call end_all_children() (children.h) and leave. Never returns in the
 // keeper, which calls `in_keeper` once.
 int continue_under_keeper(void (*in_keeper)() = [] {});
 
+constexpr int kKeeperDied = 70;  // the exit code of an agent that lost its keeper
+
 // What the keeper sees to should the agent die before it can: this folder of error files, which goes unless one lies in
 // it. Empty: none any more. Without a keeper it does nothing.
 void leave_to_keeper(const std::filesystem::path& folder);
 
-}  // namespace ddprun
+}  // namespace ddprun::agent

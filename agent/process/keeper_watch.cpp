@@ -10,14 +10,13 @@
 #include <thread>
 
 #include "agent/process/children.h"
+#include "agent/process/keeper.h"
 
-namespace ddprun {
+namespace ddprun::agent {
 namespace {
 
 constexpr std::chrono::milliseconds kNoticeLimit{2'000};  // for the main thread to notice by itself
-constexpr std::chrono::milliseconds kEndLimit{10'000};    // for children to go
 constexpr std::chrono::milliseconds kFilesLimit{2'000};   // for the main thread's last files, once they are gone
-constexpr int kKeeperDied = 70;
 
 std::atomic<bool> noticed = false;
 
@@ -43,4 +42,4 @@ void watch_keeper_beside_main(int keeper_pidfd) {
 
 void main_has_noticed_keepers_death() { noticed = true; }
 
-}  // namespace ddprun
+}  // namespace ddprun::agent

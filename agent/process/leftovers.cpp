@@ -18,15 +18,15 @@
 #include "agent/process/process_table.h"
 #include "rendezvous/base/fd.h"
 
-namespace ddprun {
+namespace ddprun::agent {
 namespace {
 
 namespace fs = std::filesystem;
 using std::chrono::milliseconds;
 using std::chrono::steady_clock;
 
-constexpr int kLooksMax = 200;            // at /proc; where a program changes its pid all the time a dozen were needed
-constexpr milliseconds kEndLimit{5'000};  // a driver may hold a dying process for longer: go on
+constexpr int kLooksMax = 200;             // at /proc; where a program changes its pid all the time a dozen were needed
+constexpr milliseconds kWaitLimit{5'000};  // a driver may hold a dying process for longer: go on
 
 // Where the main thread has ended, only those that run on show it.
 std::string environment_of_a_thread(const fs::path& process) {
@@ -65,7 +65,7 @@ class Hunt {
 
   // They may hold a port or a device that the job needs.
   void await_ends() const {
-    const auto deadline = steady_clock::now() + kEndLimit;
+    const auto deadline = steady_clock::now() + kWaitLimit;
     for (const auto& [pid, pidfd] : ended_) {
       pollfd end{pidfd.get(), POLLIN, 0};
       const auto left = std::chrono::ceil<milliseconds>(deadline - steady_clock::now());
@@ -112,4 +112,4 @@ int end_leftovers(const JobCookie& own) {
   return hunt.ended();
 }
 
-}  // namespace ddprun
+}  // namespace ddprun::agent

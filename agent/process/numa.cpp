@@ -5,7 +5,7 @@
 #include <iterator>
 #include <utility>
 
-namespace ddprun {
+namespace ddprun::agent {
 namespace {
 
 constexpr int kMostCpus = 1 << 16;  // a broken list must not fill our memory
@@ -180,4 +180,4 @@ std::string cpu_list(std::vector<int> cpus) {
   return out;
 }
 
-}  // namespace ddprun
+}  // namespace ddprun::agent

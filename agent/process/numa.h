@@ -10,7 +10,7 @@
 #include <string>
 #include <vector>
 
-namespace ddprun {
+namespace ddprun::agent {
 
 enum class NumaBinding {
   none,
@@ -52,4 +52,4 @@ std::vector<Binding> plan_bindings(NumaBinding kind, const Topology& machine, in
 std::set<int> parse_cpu_list(const std::string& text);
 std::string cpu_list(std::vector<int> cpus);
 
-}  // namespace ddprun
+}  // namespace ddprun::agent

@@ -24,7 +24,7 @@
 // glibc's own name: the sanitizers take clone() for a fork, which a child in our memory is not.
 extern "C" int __clone(int (*)(void*), void*, int, void*, ...);
 
-namespace ddprun {
+namespace ddprun::agent {
 namespace {
 
 constexpr std::size_t kStackBytes = 64 * 1024;
@@ -245,7 +245,7 @@ Spawned spawn(const SpawnRequest& request) {
   return {0, Fd(), reply->error};
 }
 
-std::optional<ExitStatus> reap(int pidfd, pid_t group) {
+std::optional<rendezvous::ExitStatus> reap(int pidfd, pid_t group) {
   siginfo_t info{};
   const auto id = static_cast<id_t>(pidfd);
   if (waitid(P_PIDFD, id, &info, WEXITED | WNOHANG | WNOWAIT) != 0 || info.si_pid == 0) return {};
@@ -263,4 +263,4 @@ void reap_orphans(const std::vector<pid_t>& workers) {
   }
 }
 
-}  // namespace ddprun
+}  // namespace ddprun::agent

@@ -9,7 +9,7 @@
 #include "rendezvous/base/fd.h"
 #include "rendezvous/coordination/round.h"
 
-namespace ddprun {
+namespace ddprun::agent {
 
 struct PassedFd {
   int fd = -1;     // stays the caller's
@@ -47,9 +47,9 @@ Spawned spawn(const SpawnRequest& request);
 
 // The end of a child that is known by its pidfd, if it has ended; it is reaped. `group`: SIGKILL what is left of its
 // process group first, while its pid cannot be anyone else's.
-std::optional<ExitStatus> reap(int pidfd, pid_t group);
+std::optional<rendezvous::ExitStatus> reap(int pidfd, pid_t group);
 
 // Reaps ended children until the next one is a worker (one of `workers`), which is left to reap().
 void reap_orphans(const std::vector<pid_t>& workers);
 
-}  // namespace ddprun
+}  // namespace ddprun::agent

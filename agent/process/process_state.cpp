@@ -3,7 +3,7 @@
 #include "agent/process/file_content.h"
 #include "agent/process/process_table.h"
 
-namespace ddprun {
+namespace ddprun::agent {
 
 ProcessState process_state(pid_t pid) {
   const auto process = task_stat(pid);
@@ -20,4 +20,4 @@ std::string survival_in_words(const ProcessState& state) {
   return "it belongs to another user, or the kernel holds it" + in + " (state " + std::string(1, state.letter) + ")";
 }
 
-}  // namespace ddprun
+}  // namespace ddprun::agent

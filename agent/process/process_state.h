@@ -4,7 +4,7 @@
 
 #include <string>
 
-namespace ddprun {
+namespace ddprun::agent {
 
 struct ProcessState {
   char letter = '?';       // 'D': it sleeps in the kernel and takes no signal, proc(5); '?': unknown
@@ -16,4 +16,4 @@ ProcessState process_state(pid_t pid);
 // Why it is still there after SIGKILL: "the kernel holds it in rpc_wait_bit_killable, often a driver or ...".
 std::string survival_in_words(const ProcessState& state);
 
-}  // namespace ddprun
+}  // namespace ddprun::agent

@@ -5,7 +5,7 @@
 
 #include "agent/process/file_content.h"
 
-namespace ddprun {
+namespace ddprun::agent {
 namespace fs = std::filesystem;
 namespace {
 
@@ -66,4 +66,4 @@ std::vector<pid_t> all_processes() {
 
 std::vector<fs::path> threads_of(const fs::path& process) { return entries_of(process / "task"); }
 
-}  // namespace ddprun
+}  // namespace ddprun::agent

@@ -10,7 +10,7 @@
 #include <string>
 #include <vector>
 
-namespace ddprun {
+namespace ddprun::agent {
 
 // Of a process: its main thread's, but for `threads`.
 struct TaskStat {
@@ -40,4 +40,4 @@ std::vector<pid_t> all_processes();
 // The entries of a process's threads.
 std::vector<std::filesystem::path> threads_of(const std::filesystem::path& process);
 
-}  // namespace ddprun
+}  // namespace ddprun::agent

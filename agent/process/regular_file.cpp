@@ -12,7 +12,7 @@
 
 #include "rendezvous/base/fd.h"
 
-namespace ddprun {
+namespace ddprun::agent {
 namespace fs = std::filesystem;
 namespace {
 
@@ -79,4 +79,4 @@ bool replace_file(const fs::path& path, const std::string& content) {
   return false;
 }
 
-}  // namespace ddprun
+}  // namespace ddprun::agent

@@ -7,7 +7,7 @@
 #include <filesystem>
 #include <string>
 
-namespace ddprun {
+namespace ddprun::agent {
 
 // At most the first `bytes_max` of a regular file; whatever else a worker put there (a pipe, a folder) reads as empty.
 enum class Links { followed, refused };
@@ -20,4 +20,4 @@ std::string newest_part(const std::filesystem::path& path, std::uintmax_t begin)
 // errno: not possible.
 bool replace_file(const std::filesystem::path& path, const std::string& content);
 
-}  // namespace ddprun
+}  // namespace ddprun::agent

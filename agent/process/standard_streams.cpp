@@ -5,7 +5,7 @@
 
 #include <initializer_list>
 
-namespace ddprun {
+namespace ddprun::agent {
 
 void open_missing_standard_streams() {
   for (const int stream : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO}) {
@@ -15,4 +15,4 @@ void open_missing_standard_streams() {
   }
 }
 
-}  // namespace ddprun
+}  // namespace ddprun::agent

@@ -1,10 +1,10 @@
 // The descriptors 0, 1 and 2, which every program expects to be open.
 #pragma once
 
-namespace ddprun {
+namespace ddprun::agent {
 
 // Puts /dev/null where one is closed, as by `2>&-` in a shell. Call it before anything is opened: else that would get
 // the number, and would be read as stdin or written to as stdout.
 void open_missing_standard_streams();
 
-}  // namespace ddprun
+}  // namespace ddprun::agent

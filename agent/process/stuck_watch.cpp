@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-namespace ddprun {
+namespace ddprun::agent {
 namespace {
 
 constexpr Duration kPauseMin = std::chrono::milliseconds(10), kPauseMax = std::chrono::seconds(1);
@@ -18,4 +18,4 @@ std::optional<int> StuckWatch::look(const std::set<int>& asleep, TimePoint now) 
   return {};
 }
 
-}  // namespace ddprun
+}  // namespace ddprun::agent

@@ -9,7 +9,7 @@
 
 #include "rendezvous/base/time.h"
 
-namespace ddprun {
+namespace ddprun::agent {
 
 class StuckWatch {
  public:
@@ -24,4 +24,4 @@ class StuckWatch {
   std::map<int, TimePoint> since_;  // by local rank
 };
 
-}  // namespace ddprun
+}  // namespace ddprun::agent

@@ -6,7 +6,7 @@
 
 #include "agent/process/file_content.h"
 
-namespace ddprun {
+namespace ddprun::agent {
 namespace fs = std::filesystem;
 namespace {
 
@@ -128,4 +128,4 @@ Topology read_topology(NumaBinding kind, const char* visible, const fs::path& ro
   return out;
 }
 
-}  // namespace ddprun
+}  // namespace ddprun::agent

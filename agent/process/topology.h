@@ -7,7 +7,7 @@
 
 #include "agent/process/numa.h"
 
-namespace ddprun {
+namespace ddprun::agent {
 
 // As much as a binding of this kind needs. `visible` is CUDA_VISIBLE_DEVICES, null where it is not set. `root` is
 // another one only in tests. Knows NVIDIA's GPUs only, in the order of their bus addresses, which is CUDA's where all
@@ -18,4 +18,4 @@ Topology read_topology(NumaBinding kind, const char* visible, const std::filesys
 // As CUDA reads it: numbers or beginnings of ids; the first wrong entry ends the list.
 std::vector<std::size_t> visible_devices(const char* visible, const std::vector<std::string>& ids);
 
-}  // namespace ddprun
+}  // namespace ddprun::agent

@@ -2,7 +2,7 @@
 
 #include <string_view>
 
-namespace ddprun {
+namespace ddprun::agent {
 namespace {
 
 std::string inherited_or(const Environment& inherited, const std::string& name, const std::string& otherwise) {
@@ -20,7 +20,7 @@ constexpr const char* kCuda = "CUDA_VISIBLE_DEVICES";
 constexpr const char* kHip = "HIP_VISIBLE_DEVICES";
 
 // What only some jobs ask for.
-void add_choices(Environment& env, const JobIdentity& job, const Seat& seat, int local_rank,
+void add_choices(Environment& env, const JobIdentity& job, const rendezvous::Seat& seat, int local_rank,
                  const Environment& inherited) {
   if (job.omp_threads)
     env["OMP_NUM_THREADS"] = std::to_string(*job.omp_threads);
@@ -36,8 +36,8 @@ void add_choices(Environment& env, const JobIdentity& job, const Seat& seat, int
 
 }  // namespace
 
-Environment worker_variables(const JobIdentity& job, const Seat& seat, int local_rank, const std::string& error_file,
-                             const Environment& inherited) {
+Environment worker_variables(const JobIdentity& job, const rendezvous::Seat& seat, int local_rank,
+                             const std::string& error_file, const Environment& inherited) {
   Environment env{
       {"RANK", std::to_string(seat.first_rank + local_rank)},
       {"WORLD_SIZE", std::to_string(seat.world_size)},
@@ -99,4 +99,4 @@ std::vector<std::string> merged(const Environment& inherited, const Environment&
   return out;
 }
 
-}  // namespace ddprun
+}  // namespace ddprun::agent

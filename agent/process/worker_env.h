@@ -8,7 +8,7 @@
 
 #include "rendezvous/coordination/round.h"
 
-namespace ddprun {
+namespace ddprun::agent {
 
 using Environment = std::map<std::string, std::string>;
 
@@ -26,8 +26,8 @@ struct JobIdentity {
 
 // The variables that ddprun sets. `inherited` decides where torchrun keeps a value that is there already
 // (OMP_NUM_THREADS, TORCH_NCCL_ASYNC_ERROR_HANDLING).
-Environment worker_variables(const JobIdentity& job, const Seat& seat, int local_rank, const std::string& error_file,
-                             const Environment& inherited);
+Environment worker_variables(const JobIdentity& job, const rendezvous::Seat& seat, int local_rank,
+                             const std::string& error_file, const Environment& inherited);
 
 // The variable that lists the devices: HIP_VISIBLE_DEVICES where it is set, as ROCm looks there first, else
 // CUDA_VISIBLE_DEVICES.
@@ -44,4 +44,4 @@ std::vector<std::string> with_local_rank(std::vector<std::string> arguments, int
 // NAME=value strings of `inherited` with `own` over it.
 std::vector<std::string> merged(const Environment& inherited, const Environment& own);
 
-}  // namespace ddprun
+}  // namespace ddprun::agent

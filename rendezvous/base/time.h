@@ -8,4 +8,6 @@ using Clock = std::chrono::steady_clock;
 using TimePoint = Clock::time_point;
 using Duration = Clock::duration;
 
+constexpr TimePoint kNever = TimePoint::max();  // a deadline that does not pass
+
 }  // namespace ddprun

@@ -4,7 +4,7 @@
 
 #include <asio/error.hpp>
 
-namespace ddprun {
+namespace ddprun::rendezvous {
 namespace {
 
 constexpr std::size_t kInputBytes = 8 << 10;
@@ -76,4 +76,4 @@ void ControlLink::fail(const std::string& why) {
   hooks->on_closed(why);
 }
 
-}  // namespace ddprun
+}  // namespace ddprun::rendezvous

@@ -13,7 +13,7 @@
 #include "rendezvous/peer/frame.h"
 #include "rendezvous/peer/peer_connection.h"
 
-namespace ddprun {
+namespace ddprun::rendezvous {
 
 constexpr std::size_t kUnsentBytesMax = 16 << 20;
 
@@ -58,4 +58,4 @@ class ControlLink {
   bool closed_ = false;
 };
 
-}  // namespace ddprun
+}  // namespace ddprun::rendezvous

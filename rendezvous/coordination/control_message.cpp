@@ -6,7 +6,7 @@
 
 #include "rendezvous/coordination/message_fields.h"
 
-namespace ddprun {
+namespace ddprun::rendezvous {
 namespace {
 
 using wire::Json;
@@ -68,4 +68,4 @@ FromAgent decode_from_agent(std::string_view bytes, NodeId node) {
 }
 ToAgent decode_to_agent(std::string_view bytes) { return parsed<ToAgent>(bytes, wire::kToAgent); }
 
-}  // namespace ddprun
+}  // namespace ddprun::rendezvous

@@ -14,7 +14,7 @@
 #include "rendezvous/coordination/election.h"
 #include "rendezvous/coordination/round.h"
 
-namespace ddprun {
+namespace ddprun::rendezvous {
 
 constexpr int kControlProtocol = 4;
 
@@ -101,4 +101,4 @@ std::string encode(const ToAgent& message);
 FromAgent decode_from_agent(std::string_view bytes, NodeId node);
 ToAgent decode_to_agent(std::string_view bytes);
 
-}  // namespace ddprun
+}  // namespace ddprun::rendezvous

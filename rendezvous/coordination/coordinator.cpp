@@ -7,7 +7,7 @@
 #include "rendezvous/base/error.h"
 #include "rendezvous/base/overloaded.h"
 
-namespace ddprun {
+namespace ddprun::rendezvous {
 namespace {
 
 constexpr int kNoWish = std::numeric_limits<int>::max();
@@ -484,4 +484,4 @@ Coordinator::Orders Coordinator::end_job(Outcome outcome) {
   return {EndJob{std::move(outcome), true}};
 }
 
-}  // namespace ddprun
+}  // namespace ddprun::rendezvous

@@ -27,7 +27,7 @@
 #include "rendezvous/coordination/ledger.h"
 #include "rendezvous/coordination/round.h"
 
-namespace ddprun {
+namespace ddprun::rendezvous {
 
 // From an agent.
 struct NodeReady {  // it has no workers and waits for a round; a node's first one makes it a member
@@ -278,4 +278,4 @@ class Coordinator {
   std::variant<Gathering, Active, Over, HandedOver> state_;
 };
 
-}  // namespace ddprun
+}  // namespace ddprun::rendezvous

@@ -8,7 +8,7 @@
 #include "rendezvous/coordination/coordinator_sessions.h"
 #include "rendezvous/store/proxy/store_opening.h"
 
-namespace ddprun {
+namespace ddprun::rendezvous {
 namespace {
 
 constexpr std::size_t kCallersMax = 8192;
@@ -74,4 +74,4 @@ void CoordinatorCallers::end_all() {
   while (!callers_.empty()) end(callers_.begin()->first);
 }
 
-}  // namespace ddprun
+}  // namespace ddprun::rendezvous

@@ -14,7 +14,7 @@
 #include "rendezvous/coordination/control_link.h"
 #include "rendezvous/coordination/control_message.h"
 
-namespace ddprun {
+namespace ddprun::rendezvous {
 
 class CoordinatorCallers {
  public:
@@ -53,4 +53,4 @@ class CoordinatorCallers {
   std::map<Id, Caller> callers_;
 };
 
-}  // namespace ddprun
+}  // namespace ddprun::rendezvous

@@ -7,7 +7,7 @@
 
 #include "rendezvous/base/overloaded.h"
 
-namespace ddprun {
+namespace ddprun::rendezvous {
 namespace {
 
 constexpr std::chrono::milliseconds kPauseFirst{50}, kPauseMost{1'000};
@@ -183,4 +183,4 @@ void CoordinatorClient::watch_lease() {
   }));
 }
 
-}  // namespace ddprun
+}  // namespace ddprun::rendezvous

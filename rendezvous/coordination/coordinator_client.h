@@ -20,7 +20,7 @@
 #include "rendezvous/coordination/control_message.h"
 #include "rendezvous/peer/dialer.h"
 
-namespace ddprun {
+namespace ddprun::rendezvous {
 
 class CoordinatorClient {
  public:
@@ -99,4 +99,4 @@ class CoordinatorClient {
   std::shared_ptr<const int> alive_ = std::make_shared<int>();  // what is queued when we end finds it gone
 };
 
-}  // namespace ddprun
+}  // namespace ddprun::rendezvous

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-namespace ddprun {
+namespace ddprun::rendezvous {
 namespace {
 
 constexpr std::size_t kAnswersKept = 8;
@@ -48,4 +48,4 @@ Duration CoordinatorLiveness::quorum_age(const Coordinator& coordinator, TimePoi
   return now - std::max(contact_at_, now - 2 * lease_);
 }
 
-}  // namespace ddprun
+}  // namespace ddprun::rendezvous

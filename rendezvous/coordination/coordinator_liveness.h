@@ -13,7 +13,7 @@
 #include "rendezvous/coordination/coordinator.h"
 #include "rendezvous/coordination/quorum_contact.h"
 
-namespace ddprun {
+namespace ddprun::rendezvous {
 
 constexpr std::chrono::seconds kLease{5};
 constexpr std::chrono::seconds kBeyondLease{1};  // for the kernel to end workers, and for slow clocks
@@ -53,4 +53,4 @@ class CoordinatorLiveness {
   TimePoint contact_at_ = {}, contact_known_at_ = {};
 };
 
-}  // namespace ddprun
+}  // namespace ddprun::rendezvous

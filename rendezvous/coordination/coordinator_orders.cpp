@@ -7,7 +7,7 @@
 #include "rendezvous/base/overloaded.h"
 #include "rendezvous/peer/loopback.h"
 
-namespace ddprun {
+namespace ddprun::rendezvous {
 namespace {
 
 constexpr std::chrono::milliseconds kAttendanceEvery{100};
@@ -126,4 +126,4 @@ void CoordinatorOrders::send_record_to_spare(NodeId node) {
   if (std::find(round_.begin(), round_.end(), node) == round_.end()) link->send(record_);
 }
 
-}  // namespace ddprun
+}  // namespace ddprun::rendezvous

@@ -13,7 +13,7 @@
 #include "rendezvous/coordination/coordinator.h"
 #include "rendezvous/coordination/coordinator_sessions.h"
 
-namespace ddprun {
+namespace ddprun::rendezvous {
 
 class CoordinatorOrders {
  public:
@@ -65,4 +65,4 @@ class CoordinatorOrders {
   std::string reached_by_;
 };
 
-}  // namespace ddprun
+}  // namespace ddprun::rendezvous

@@ -8,7 +8,7 @@
 #include <asio/ip/tcp.hpp>
 #include <asio/steady_timer.hpp>
 
-namespace ddprun {
+namespace ddprun::rendezvous {
 namespace {
 
 using asio::ip::tcp;
@@ -95,4 +95,4 @@ Duration CoordinatorProbes::pause() const {
   return std::max<Duration>(kProbeEvery, turns * Duration(std::chrono::seconds(1)) / kProbesPerSecond);
 }
 
-}  // namespace ddprun
+}  // namespace ddprun::rendezvous

@@ -12,7 +12,7 @@
 #include "rendezvous/base/time.h"
 #include "rendezvous/coordination/round.h"
 
-namespace ddprun {
+namespace ddprun::rendezvous {
 
 constexpr int kProbesPerSecond = 1000;  // of all together
 
@@ -38,4 +38,4 @@ class CoordinatorProbes {
   std::map<NodeId, std::shared_ptr<Probe>> probes_;
 };
 
-}  // namespace ddprun
+}  // namespace ddprun::rendezvous

@@ -2,7 +2,7 @@
 
 #include "rendezvous/peer/loopback.h"
 
-namespace ddprun {
+namespace ddprun::rendezvous {
 
 void CoordinatorReferral::refer_to(int term, const std::optional<ControlAddress>& coordinator) {
   elsewhere_.term = term;
@@ -21,4 +21,4 @@ ToAgent CoordinatorReferral::answer(const ControlLink& asker) const {
   return where_else(asker);
 }
 
-}  // namespace ddprun
+}  // namespace ddprun::rendezvous

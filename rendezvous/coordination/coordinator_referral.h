@@ -7,7 +7,7 @@
 #include "rendezvous/coordination/control_link.h"
 #include "rendezvous/coordination/control_message.h"
 
-namespace ddprun {
+namespace ddprun::rendezvous {
 
 class CoordinatorReferral {
  public:
@@ -28,4 +28,4 @@ class CoordinatorReferral {
   std::optional<Outcome> end_;  // of the job
 };
 
-}  // namespace ddprun
+}  // namespace ddprun::rendezvous

@@ -27,7 +27,7 @@
 #include "rendezvous/peer/peer_listener.h"
 #include "rendezvous/store/proxy/store_links.h"
 
-namespace ddprun {
+namespace ddprun::rendezvous {
 namespace {
 
 constexpr int kLooksPerLease = 10;
@@ -329,4 +329,4 @@ void CoordinatorServer::offer_store(int round, const StoreGateway& store) {
 }
 bool CoordinatorServer::wait_until_left(std::chrono::milliseconds most) { return impl_->wait_until_left(most); }
 
-}  // namespace ddprun
+}  // namespace ddprun::rendezvous

@@ -23,7 +23,7 @@
 #include "rendezvous/peer/peer_connection.h"
 #include "rendezvous/store/server.h"
 
-namespace ddprun {
+namespace ddprun::rendezvous {
 
 class CoordinatorServer {
  public:
@@ -68,4 +68,4 @@ class CoordinatorServer {
   std::unique_ptr<Impl> impl_;
 };
 
-}  // namespace ddprun
+}  // namespace ddprun::rendezvous

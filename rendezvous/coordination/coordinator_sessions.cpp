@@ -4,7 +4,7 @@
 
 #include <asio/post.hpp>
 
-namespace ddprun {
+namespace ddprun::rendezvous {
 
 void end_link(asio::io_context& io, std::unique_ptr<ControlLink> link) {
   link->close();
@@ -47,4 +47,4 @@ void CoordinatorSessions::send_to_all(const ToAgent& message) {
   for_each([&](NodeId, ControlLink& link) { link.send(bytes); });
 }
 
-}  // namespace ddprun
+}  // namespace ddprun::rendezvous

@@ -14,7 +14,7 @@
 #include "rendezvous/coordination/control_link.h"
 #include "rendezvous/coordination/control_message.h"
 
-namespace ddprun {
+namespace ddprun::rendezvous {
 
 // Ends a link, also inside one of its handlers.
 void end_link(asio::io_context& io, std::unique_ptr<ControlLink> link);
@@ -55,4 +55,4 @@ class CoordinatorSessions {
   std::map<NodeId, Session> sessions_;
 };
 
-}  // namespace ddprun
+}  // namespace ddprun::rendezvous

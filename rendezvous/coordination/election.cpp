@@ -5,7 +5,7 @@
 
 #include "rendezvous/base/random.h"
 
-namespace ddprun {
+namespace ddprun::rendezvous {
 
 namespace {
 
@@ -246,4 +246,4 @@ Duration Election::random_part_of(Duration most) {
   return Duration(static_cast<Duration::rep>(next_random(random_) % static_cast<std::uint64_t>(most.count())));
 }
 
-}  // namespace ddprun
+}  // namespace ddprun::rendezvous

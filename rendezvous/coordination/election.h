@@ -22,7 +22,7 @@
 #include "rendezvous/coordination/coordinator.h"
 #include "rendezvous/coordination/round.h"
 
-namespace ddprun {
+namespace ddprun::rendezvous {
 
 // What a candidate asks for.
 struct VoteRequest {
@@ -176,4 +176,4 @@ class Election {
   int vain_tries_ = 0;            // since we were in touch
 };
 
-}  // namespace ddprun
+}  // namespace ddprun::rendezvous

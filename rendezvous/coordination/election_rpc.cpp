@@ -9,7 +9,7 @@
 #include "rendezvous/coordination/control_link.h"
 #include "rendezvous/peer/dialer.h"
 
-namespace ddprun {
+namespace ddprun::rendezvous {
 namespace {
 
 constexpr std::chrono::milliseconds kPauseFirst{100};
@@ -177,4 +177,4 @@ void ElectionRpc::hang_up() {
   granted_ = refused_ = 0;
 }
 
-}  // namespace ddprun
+}  // namespace ddprun::rendezvous

@@ -21,7 +21,7 @@
 #include "rendezvous/peer/peer_connection.h"
 #include "rendezvous/peer/resolver.h"
 
-namespace ddprun {
+namespace ddprun::rendezvous {
 
 constexpr std::chrono::seconds kCallAgainFor{60};
 
@@ -60,4 +60,4 @@ class ElectionRpc {
   std::shared_ptr<const int> alive_ = std::make_shared<int>();  // what is queued when we end finds it gone
 };
 
-}  // namespace ddprun
+}  // namespace ddprun::rendezvous

@@ -1,6 +1,6 @@
 #include "rendezvous/coordination/first_place.h"
 
-namespace ddprun {
+namespace ddprun::rendezvous {
 
 void FirstPlace::asked(const RecordId& known, TimePoint now) {
   in_vain_ = known.round > 0 ? 0 : in_vain_ + 1;
@@ -20,4 +20,4 @@ bool FirstPlace::begins(const RecordId& newest, TimePoint now) const {
   return !followed_ || now - *looks_since_ >= kLooksForJob;
 }
 
-}  // namespace ddprun
+}  // namespace ddprun::rendezvous

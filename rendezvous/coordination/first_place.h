@@ -11,7 +11,7 @@
 #include "rendezvous/base/time.h"
 #include "rendezvous/coordination/round.h"
 
-namespace ddprun {
+namespace ddprun::rendezvous {
 
 // An agent that has lost its coordinator looks so long for another one (agent/agent.cpp).
 constexpr std::chrono::seconds kLooksForJob{30};
@@ -34,4 +34,4 @@ class FirstPlace {
   std::optional<TimePoint> looks_since_;
 };
 
-}  // namespace ddprun
+}  // namespace ddprun::rendezvous

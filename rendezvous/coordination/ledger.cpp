@@ -6,7 +6,7 @@
 #include "rendezvous/base/random.h"
 #include "rendezvous/channel/worker_exit.h"
 
-namespace ddprun {
+namespace ddprun::rendezvous {
 namespace {
 
 std::string count_of(int used, int allowed) { return std::to_string(used) + " of " + std::to_string(allowed); }
@@ -52,4 +52,4 @@ Duration Ledger::backoff() {
   return std::chrono::duration_cast<Duration>(std::min(full, policy_.backoff_max) * jitter);
 }
 
-}  // namespace ddprun
+}  // namespace ddprun::rendezvous

@@ -12,7 +12,7 @@
 #include "rendezvous/base/time.h"
 #include "rendezvous/coordination/round.h"
 
-namespace ddprun {
+namespace ddprun::rendezvous {
 
 struct RestartPolicy {
   int max_restarts = 3;
@@ -49,4 +49,4 @@ class Ledger {
   LedgerRecord record_;
 };
 
-}  // namespace ddprun
+}  // namespace ddprun::rendezvous

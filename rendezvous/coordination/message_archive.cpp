@@ -1,6 +1,6 @@
 #include "rendezvous/coordination/message_archive.h"
 
-namespace ddprun::wire {
+namespace ddprun::rendezvous::wire {
 namespace {
 
 constexpr std::size_t kRowFields = 6;  // mostly
@@ -82,4 +82,4 @@ void Reader::milliseconds(const char* name, Duration& value, Span span) {
   value = std::chrono::milliseconds(count);
 }
 
-}  // namespace ddprun::wire
+}  // namespace ddprun::rendezvous::wire

@@ -15,7 +15,7 @@
 #include "rendezvous/base/time.h"
 #include "rendezvous/coordination/control_message.h"
 
-namespace ddprun::wire {
+namespace ddprun::rendezvous::wire {
 
 using Json = nlohmann::json;
 
@@ -194,4 +194,4 @@ class Reader {
   std::size_t next_ = 0;
 };
 
-}  // namespace ddprun::wire
+}  // namespace ddprun::rendezvous::wire

@@ -10,7 +10,7 @@
 
 #include "rendezvous/coordination/message_archive.h"
 
-namespace ddprun::wire {
+namespace ddprun::rendezvous::wire {
 
 constexpr int kWorkersMax = 1 << 16, kRanksMax = 1 << 28, kRoundsMax = 1 << 30;
 constexpr Range kFromOne{1}, kAnyInt{std::numeric_limits<int>::min()}, kWorkers{1, kWorkersMax}, kRank{0, kRanksMax},
@@ -286,4 +286,4 @@ constexpr auto kVote = message<Vote>("vote", [](auto& a, auto& m) {
 constexpr std::tuple kToAgent{kWelcome,    kElsewhere, kHeartbeatAnswer, kFailureWords, kKeepRecord, kTakeSeat,
                               kStartRound, kEndRound,  kEndJob,          kAllTold,      kVote};
 
-}  // namespace ddprun::wire
+}  // namespace ddprun::rendezvous::wire

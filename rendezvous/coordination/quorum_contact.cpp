@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <functional>
 
-namespace ddprun {
+namespace ddprun::rendezvous {
 
 void QuorumContact::answered(NodeId node, TimePoint said_at) {
   TimePoint& known = answered_[node];
@@ -34,4 +34,4 @@ TimePoint QuorumContact::latest_of(const Electorate& electorate, NodeId self, Ti
   return std::max(times[half], std::min(times[half - 1], of(electorate.coordinator, self, now)));
 }
 
-}  // namespace ddprun
+}  // namespace ddprun::rendezvous

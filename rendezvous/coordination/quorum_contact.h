@@ -11,7 +11,7 @@
 #include "rendezvous/base/time.h"
 #include "rendezvous/coordination/round.h"
 
-namespace ddprun {
+namespace ddprun::rendezvous {
 
 class QuorumContact {
  public:
@@ -27,4 +27,4 @@ class QuorumContact {
   std::map<NodeId, TimePoint> answered_;
 };
 
-}  // namespace ddprun
+}  // namespace ddprun::rendezvous

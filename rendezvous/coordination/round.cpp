@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <map>
 
-namespace ddprun {
+namespace ddprun::rendezvous {
 
 bool Electorate::has_quorum(const std::set<NodeId>& present) const {
   const auto count = static_cast<std::size_t>(
@@ -46,4 +46,4 @@ std::vector<Seat> seats(const Round& round) {
   return out;
 }
 
-}  // namespace ddprun
+}  // namespace ddprun::rendezvous

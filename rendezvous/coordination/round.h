@@ -14,7 +14,7 @@
 
 #include "rendezvous/peer/control_address.h"
 
-namespace ddprun {
+namespace ddprun::rendezvous {
 
 using NodeId = std::uint64_t;  // drawn by the agent at its start: one that starts again is a newcomer
 
@@ -169,4 +169,4 @@ struct Outcome {
   bool late = false;             // this node came after the end
 };
 
-}  // namespace ddprun
+}  // namespace ddprun::rendezvous

@@ -6,7 +6,7 @@
 
 #include "rendezvous/base/fd.h"
 
-namespace ddprun {
+namespace ddprun::rendezvous {
 namespace {
 
 using asio::ip::tcp;
@@ -56,4 +56,4 @@ void Acceptor::pause() {
   });
 }
 
-}  // namespace ddprun
+}  // namespace ddprun::rendezvous

@@ -10,7 +10,7 @@
 #include <asio/ip/tcp.hpp>
 #include <asio/steady_timer.hpp>
 
-namespace ddprun {
+namespace ddprun::rendezvous {
 
 class Acceptor {
  public:
@@ -29,4 +29,4 @@ class Acceptor {
   std::shared_ptr<const int> alive_ = std::make_shared<int>();  // what is queued when we end finds it gone
 };
 
-}  // namespace ddprun
+}  // namespace ddprun::rendezvous

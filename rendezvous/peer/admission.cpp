@@ -4,7 +4,7 @@
 
 #include "rendezvous/base/error.h"
 
-namespace ddprun {
+namespace ddprun::rendezvous {
 namespace {
 
 constexpr std::array<std::uint8_t, 12> kIpv4{0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff};
@@ -50,4 +50,4 @@ std::optional<Admission::PeerId> Admission::in_excess(const PeerSource& newcomer
   return *std::max_element(peers_by_source_.begin(), peers_by_source_.end(), worse)->second.begin();
 }
 
-}  // namespace ddprun
+}  // namespace ddprun::rendezvous

@@ -18,7 +18,7 @@
 
 #include "rendezvous/base/time.h"
 
-namespace ddprun {
+namespace ddprun::rendezvous {
 
 struct AdmissionLimits {
   // A thousand nodes may start at the same moment. In the middle of its handshake each takes some 50 KiB.
@@ -75,4 +75,4 @@ class Admission {
   std::map<PeerId, PeerSource> source_of_;
 };
 
-}  // namespace ddprun
+}  // namespace ddprun::rendezvous

@@ -11,7 +11,7 @@
 
 #include "rendezvous/base/fd.h"
 
-namespace ddprun {
+namespace ddprun::rendezvous {
 namespace {
 
 using asio::ip::tcp;
@@ -101,4 +101,4 @@ void Connector::fail(const Failure& failure) {
   failed(failure);
 }
 
-}  // namespace ddprun
+}  // namespace ddprun::rendezvous

@@ -15,7 +15,7 @@
 #include "rendezvous/peer/control_address.h"
 #include "rendezvous/peer/resolver.h"
 
-namespace ddprun {
+namespace ddprun::rendezvous {
 
 class Connector {
  public:
@@ -50,4 +50,4 @@ class Connector {
   std::shared_ptr<const int> attempt_;  // what belongs to an older one finds it gone
 };
 
-}  // namespace ddprun
+}  // namespace ddprun::rendezvous

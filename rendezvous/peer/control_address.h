@@ -3,7 +3,7 @@
 #include <cstdint>
 #include <string>
 
-namespace ddprun {
+namespace ddprun::rendezvous {
 
 struct ControlAddress {
   std::string host = {};  // a name or a number
@@ -12,4 +12,4 @@ struct ControlAddress {
   friend bool operator==(const ControlAddress&, const ControlAddress&) = default;
 };
 
-}  // namespace ddprun
+}  // namespace ddprun::rendezvous

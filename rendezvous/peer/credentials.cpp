@@ -2,7 +2,7 @@
 
 #include <utility>
 
-namespace ddprun {
+namespace ddprun::rendezvous {
 
 PemFile::PemFile(std::string name, std::string text)
     : name_(std::move(name)), text_(new std::string(std::move(text)), [](std::string* ended) {
@@ -10,4 +10,4 @@ PemFile::PemFile(std::string name, std::string text)
         delete ended;
       }) {}
 
-}  // namespace ddprun
+}  // namespace ddprun::rendezvous

@@ -7,7 +7,7 @@
 
 #include "rendezvous/peer/token.h"
 
-namespace ddprun {
+namespace ddprun::rendezvous {
 
 struct NoCredentials {};
 // What a file holds. Copies share the text, which is wiped where the last of them ends: it may be a key.
@@ -27,4 +27,4 @@ struct CertificateFiles {
 };
 using Credentials = std::variant<NoCredentials, Token, CertificateFiles>;
 
-}  // namespace ddprun
+}  // namespace ddprun::rendezvous

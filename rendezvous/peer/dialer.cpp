@@ -2,7 +2,7 @@
 
 #include <utility>
 
-namespace ddprun {
+namespace ddprun::rendezvous {
 namespace {
 
 using asio::ip::tcp;
@@ -67,4 +67,4 @@ void Dialer::fail(const Failure& failure) {
   failed(failure);
 }
 
-}  // namespace ddprun
+}  // namespace ddprun::rendezvous

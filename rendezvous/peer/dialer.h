@@ -16,7 +16,7 @@
 #include "rendezvous/peer/connector.h"
 #include "rendezvous/peer/peer_connection.h"
 
-namespace ddprun {
+namespace ddprun::rendezvous {
 
 class Dialer {
  public:
@@ -53,4 +53,4 @@ class Dialer {
   std::shared_ptr<const int> waiting_;  // a timer's handler that is queued already when it is stopped finds it gone
 };
 
-}  // namespace ddprun
+}  // namespace ddprun::rendezvous

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-namespace ddprun {
+namespace ddprun::rendezvous {
 
 Duration FailedSources::price() const {
   return Duration(std::chrono::seconds(1)) / static_cast<Duration::rep>(limits_.failures_of_a_source_a_second);
@@ -55,4 +55,4 @@ std::vector<PeerSource> FailedSources::shut_out() const {
 
 TimePoint FailedSources::next_deadline() const { return out_.empty() ? TimePoint::max() : out_.back().until; }
 
-}  // namespace ddprun
+}  // namespace ddprun::rendezvous

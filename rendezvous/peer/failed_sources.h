@@ -8,7 +8,7 @@
 
 #include "rendezvous/peer/admission.h"
 
-namespace ddprun {
+namespace ddprun::rendezvous {
 
 class FailedSources {
  public:
@@ -40,4 +40,4 @@ class FailedSources {
   std::vector<Out> out_;  // who is let in first is the last one
 };
 
-}  // namespace ddprun
+}  // namespace ddprun::rendezvous

@@ -4,7 +4,7 @@
 
 #include "rendezvous/base/error.h"
 
-namespace ddprun {
+namespace ddprun::rendezvous {
 namespace {
 
 constexpr std::size_t kLengthBytes = 4;
@@ -45,4 +45,4 @@ std::optional<std::string> FrameReader::next() {
   return std::string(rest.substr(kLengthBytes, length));
 }
 
-}  // namespace ddprun
+}  // namespace ddprun::rendezvous

@@ -7,7 +7,7 @@
 #include <string>
 #include <string_view>
 
-namespace ddprun {
+namespace ddprun::rendezvous {
 
 // A round's record of 4,000 nodes is a tenth of it.
 constexpr std::size_t kFrameBytesMax = 4 << 20;
@@ -29,4 +29,4 @@ class FrameReader {
   bool broken_ = false;
 };
 
-}  // namespace ddprun
+}  // namespace ddprun::rendezvous

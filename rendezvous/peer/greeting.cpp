@@ -6,7 +6,7 @@
 
 #include "rendezvous/base/error.h"
 
-namespace ddprun {
+namespace ddprun::rendezvous {
 namespace {
 
 constexpr std::string_view kMagic = "ddprun";
@@ -105,4 +105,4 @@ std::string complaint_about(const Greeting& theirs, const Greeting& ours) {
   return {};
 }
 
-}  // namespace ddprun
+}  // namespace ddprun::rendezvous

@@ -13,7 +13,7 @@
 
 #include "rendezvous/peer/peer_role.h"
 
-namespace ddprun {
+namespace ddprun::rendezvous {
 
 constexpr std::size_t kGreetingTextMax = 255;
 
@@ -51,4 +51,4 @@ Greeting without_a_job();
 // Why a greeting from the other side is not to be answered; empty: all is well. Holds nothing that the peer wrote.
 std::string complaint_about(const Greeting& theirs, const Greeting& ours);
 
-}  // namespace ddprun
+}  // namespace ddprun::rendezvous

@@ -11,7 +11,7 @@
 #include "rendezvous/base/error.h"
 #include "rendezvous/base/fd.h"
 
-namespace ddprun {
+namespace ddprun::rendezvous {
 namespace {
 
 using Addresses = std::unique_ptr<addrinfo, decltype(&freeaddrinfo)>;
@@ -108,4 +108,4 @@ Listening open_listener(const std::string& address, const PortRange& ports, std:
               "all these ports are in use", std::string("Name more of them by ") + purpose.option + ".");
 }
 
-}  // namespace ddprun
+}  // namespace ddprun::rendezvous

@@ -4,7 +4,7 @@
 #include <string>
 #include <system_error>
 
-namespace ddprun {
+namespace ddprun::rendezvous {
 
 struct Listening {
   int fd = -1;  // non-blocking, closed on exec; the caller's to close
@@ -32,4 +32,4 @@ Listening try_listener(const std::string& address, std::uint16_t port, std::erro
 Listening open_listener(const std::string& address, const PortRange& ports, std::uint16_t before,
                         const ListenPurpose& purpose = {.option = "--store-ports", .zero_is_any = false});
 
-}  // namespace ddprun
+}  // namespace ddprun::rendezvous

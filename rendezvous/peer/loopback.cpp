@@ -11,7 +11,7 @@
 #include "rendezvous/base/fd.h"
 #include "rendezvous/peer/resolve.h"
 
-namespace ddprun {
+namespace ddprun::rendezvous {
 namespace {
 
 constexpr std::uint8_t kNetwork = 127;
@@ -41,4 +41,4 @@ bool loopback_is_up() {
   return (asked.ifr_flags & IFF_UP) != 0;
 }
 
-}  // namespace ddprun
+}  // namespace ddprun::rendezvous

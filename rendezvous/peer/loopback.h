@@ -4,7 +4,7 @@
 
 #include <string>
 
-namespace ddprun {
+namespace ddprun::rendezvous {
 
 // Whether everybody finds only the own machine there: 127.0.0.1 and all of its network, ::1, and ::ffff:127.0.0.1.
 bool is_loopback(const sockaddr_storage& address);
@@ -18,4 +18,4 @@ bool loopback_is_up();
 constexpr const char* kLoopbackIsDown = "the network interface lo is down";
 constexpr const char* kBringLoopbackUp = "Processes of one machine reach each other over it: ip link set lo up.";
 
-}  // namespace ddprun
+}  // namespace ddprun::rendezvous

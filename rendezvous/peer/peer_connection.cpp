@@ -12,7 +12,7 @@
 
 #include "rendezvous/base/error.h"
 
-namespace ddprun {
+namespace ddprun::rendezvous {
 namespace {
 
 constexpr std::size_t kInputBytesAtFirst = 4 << 10;  // a whole handshake by token
@@ -412,4 +412,4 @@ std::string PeerConnection::local_address() const {
   return gone ? "" : numeric(endpoint.address());
 }
 
-}  // namespace ddprun
+}  // namespace ddprun::rendezvous

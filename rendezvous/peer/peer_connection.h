@@ -24,7 +24,7 @@
 #include "rendezvous/peer/released_peer.h"
 #include "rendezvous/peer/tls_context.h"
 
-namespace ddprun {
+namespace ddprun::rendezvous {
 
 // What all connections of an agent share.
 struct PeerTrust {
@@ -72,4 +72,4 @@ class PeerConnection {
   std::shared_ptr<Impl> impl_;
 };
 
-}  // namespace ddprun
+}  // namespace ddprun::rendezvous

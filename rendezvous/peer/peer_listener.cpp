@@ -2,7 +2,7 @@
 
 #include <utility>
 
-namespace ddprun {
+namespace ddprun::rendezvous {
 namespace {
 
 using asio::ip::address_v6;
@@ -74,4 +74,4 @@ void PeerListener::tell(const PeerSource& source, const std::string& address, co
   if (line) hooks_.on_refusal(*line);
 }
 
-}  // namespace ddprun
+}  // namespace ddprun::rendezvous

@@ -18,7 +18,7 @@
 #include "rendezvous/peer/refusal_log.h"
 #include "rendezvous/peer/source_gate.h"
 
-namespace ddprun {
+namespace ddprun::rendezvous {
 
 class PeerListener {
  public:
@@ -56,4 +56,4 @@ class PeerListener {
   std::shared_ptr<const int> alive_ = std::make_shared<int>();  // what is queued when we end finds it gone
 };
 
-}  // namespace ddprun
+}  // namespace ddprun::rendezvous

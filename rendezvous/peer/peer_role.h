@@ -1,8 +1,8 @@
 // The two parts in a connection between two agents: who listened, and who connected.
 #pragma once
 
-namespace ddprun {
+namespace ddprun::rendezvous {
 
 enum class PeerRole { server, client };
 
-}  // namespace ddprun
+}  // namespace ddprun::rendezvous

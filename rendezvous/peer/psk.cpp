@@ -7,7 +7,7 @@
 
 #include <memory>
 
-namespace ddprun {
+namespace ddprun::rendezvous {
 namespace {
 
 constexpr unsigned char kSuiteId[] = {0x13, 0x01};  // kTlsSuite on the wire
@@ -71,4 +71,4 @@ bool use_psk(SSL_CTX* context, const Psk& psk) {
   return SSL_CTX_set_app_data(context, const_cast<Psk*>(&psk)) == 1;
 }
 
-}  // namespace ddprun
+}  // namespace ddprun::rendezvous

@@ -7,7 +7,7 @@
 #include <array>
 #include <string_view>
 
-namespace ddprun {
+namespace ddprun::rendezvous {
 
 // Wiped where it ends.
 struct Psk {
@@ -29,4 +29,4 @@ bool use_psk(SSL_CTX* context, const Psk& psk);
 // of another hash and drop the key without a word.
 constexpr const char* kTlsSuite = "TLS_AES_128_GCM_SHA256";
 
-}  // namespace ddprun
+}  // namespace ddprun::rendezvous

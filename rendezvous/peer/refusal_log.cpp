@@ -2,7 +2,7 @@
 
 #include <utility>
 
-namespace ddprun {
+namespace ddprun::rendezvous {
 
 std::optional<std::string> RefusalLog::refused(const PeerSource& source, const std::string& address,
                                                const std::string& why, TimePoint now) {
@@ -26,4 +26,4 @@ bool RefusalLog::make_room(TimePoint now) {
   return told_.size() < limits_.refused_sources_max;
 }
 
-}  // namespace ddprun
+}  // namespace ddprun::rendezvous

@@ -8,7 +8,7 @@
 
 #include "rendezvous/peer/admission.h"
 
-namespace ddprun {
+namespace ddprun::rendezvous {
 
 class RefusalLog {
  public:
@@ -30,4 +30,4 @@ class RefusalLog {
   std::map<PeerSource, Told> told_;
 };
 
-}  // namespace ddprun
+}  // namespace ddprun::rendezvous

@@ -7,7 +7,7 @@
 #include "rendezvous/peer/greeting.h"
 #include "rendezvous/peer/tls_context.h"
 
-namespace ddprun {
+namespace ddprun::rendezvous {
 
 struct ReleasedPeer {
   NodeIdentity peer = {};
@@ -17,4 +17,4 @@ struct ReleasedPeer {
   std::string heard = {};                    // received, decrypted, not yet read
 };
 
-}  // namespace ddprun
+}  // namespace ddprun::rendezvous

@@ -11,7 +11,7 @@
 #include "rendezvous/base/signals_blocked.h"
 #include "rendezvous/base/stream_error.h"
 
-namespace ddprun {
+namespace ddprun::rendezvous {
 namespace {
 
 LookUp look_up(const std::string& host, int flags) {
@@ -78,4 +78,4 @@ std::vector<Address> resolve(const std::string& host, std::uint16_t port, TimePo
   return result.addresses;
 }
 
-}  // namespace ddprun
+}  // namespace ddprun::rendezvous

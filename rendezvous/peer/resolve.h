@@ -9,7 +9,7 @@
 
 #include "rendezvous/base/time.h"
 
-namespace ddprun {
+namespace ddprun::rendezvous {
 
 struct Address {
   sockaddr_storage storage{};
@@ -40,4 +40,4 @@ Address with_port(Address address, std::uint16_t port);
 // With a deadline. Never empty. Throws Late, or Broken (stream_error.h) where there is no such host.
 std::vector<Address> resolve(const std::string& host, std::uint16_t port, TimePoint deadline);
 
-}  // namespace ddprun
+}  // namespace ddprun::rendezvous

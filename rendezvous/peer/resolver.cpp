@@ -13,7 +13,7 @@
 
 #include "rendezvous/base/signals_blocked.h"
 
-namespace ddprun {
+namespace ddprun::rendezvous {
 namespace {
 
 constexpr std::chrono::seconds kWhereKnown{1};  // a look-up is waited for so long where there are older addresses
@@ -141,4 +141,4 @@ void Resolver::resolve(const std::string& host, Duration limit, Done done) {
   impl_->resolve(host, limit, std::move(done));
 }
 
-}  // namespace ddprun
+}  // namespace ddprun::rendezvous

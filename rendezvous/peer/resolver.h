@@ -17,13 +17,13 @@
 #include "rendezvous/base/time.h"
 #include "rendezvous/peer/resolve.h"
 
-namespace ddprun {
+namespace ddprun::rendezvous {
 
 class Resolver {
  public:
   using Done = std::function<void(const LookUp&)>;
   // `look_up` may take long; it is called in threads of its own.
-  explicit Resolver(asio::io_context& io, std::function<LookUp(const std::string& host)> look_up = ddprun::look_up);
+  explicit Resolver(asio::io_context& io, std::function<LookUp(const std::string& host)> look_up = rendezvous::look_up);
   ~Resolver();
   Resolver(const Resolver&) = delete;
   Resolver& operator=(const Resolver&) = delete;
@@ -36,4 +36,4 @@ class Resolver {
   std::shared_ptr<Impl> impl_;
 };
 
-}  // namespace ddprun
+}  // namespace ddprun::rendezvous

@@ -6,7 +6,7 @@
 #include <algorithm>
 #include <cstring>
 
-namespace ddprun {
+namespace ddprun::rendezvous {
 namespace {
 
 constexpr std::size_t kSourcesMax = 64;  // the kernel goes through them one by one for each packet; others we turn away
@@ -106,4 +106,4 @@ void SourceGate::tell_kernel() {
   setsockopt(listener_, SOL_SOCKET, SO_ATTACH_FILTER, &filter, sizeof filter);
 }
 
-}  // namespace ddprun
+}  // namespace ddprun::rendezvous

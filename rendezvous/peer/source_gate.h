@@ -7,7 +7,7 @@
 
 #include "rendezvous/peer/failed_sources.h"
 
-namespace ddprun {
+namespace ddprun::rendezvous {
 
 // Of an accepted connection, IPv4 or IPv6.
 PeerSource source_of(const sockaddr_storage& address);
@@ -32,4 +32,4 @@ class SourceGate {
   std::vector<PeerSource> told_;  // to the kernel, which drops them
 };
 
-}  // namespace ddprun
+}  // namespace ddprun::rendezvous

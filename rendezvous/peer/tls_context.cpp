@@ -8,7 +8,7 @@
 
 #include "rendezvous/base/error.h"
 
-namespace ddprun {
+namespace ddprun::rendezvous {
 namespace {
 
 constexpr const char* kModule = "../lib/ddprun/libddprun_tls.so";  // from the program's folder
@@ -56,4 +56,4 @@ std::unique_ptr<TlsSession> TlsContext::open(PeerRole role) {
   return session;
 }
 
-}  // namespace ddprun
+}  // namespace ddprun::rendezvous

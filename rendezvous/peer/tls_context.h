@@ -11,7 +11,7 @@
 #include "rendezvous/peer/credentials.h"
 #include "rendezvous/peer/tls_plugin.h"
 
-namespace ddprun {
+namespace ddprun::rendezvous {
 
 class TlsContext {
  public:
@@ -30,4 +30,4 @@ class TlsContext {
   std::unique_ptr<TlsEngine> engine_;
 };
 
-}  // namespace ddprun
+}  // namespace ddprun::rendezvous

@@ -15,7 +15,7 @@
 
 #include "rendezvous/peer/psk.h"
 
-namespace ddprun {
+namespace ddprun::rendezvous {
 namespace {
 
 struct Free {
@@ -282,12 +282,11 @@ class Engine : public TlsEngine {
 };
 
 }  // namespace
-}  // namespace ddprun
+}  // namespace ddprun::rendezvous
 
-extern "C" __attribute__((visibility("default"))) ddprun::TlsEngine* ddprun_make_tls_engine(const ddprun::TlsKeys& keys,
-                                                                                            char* why,
-                                                                                            std::size_t why_size) {
-  using namespace ddprun;
+extern "C" __attribute__((visibility("default"))) ddprun::rendezvous::TlsEngine* ddprun_make_tls_engine(
+    const ddprun::rendezvous::TlsKeys& keys, char* why, std::size_t why_size) {
+  using namespace ddprun::rendezvous;
   // The system's openssl.cnf takes a millisecond to read and has nothing to say here. OpenSSL's clean-up at exit would
   // only delay the end.
   OPENSSL_init_ssl(OPENSSL_INIT_NO_LOAD_CONFIG | OPENSSL_INIT_NO_ATEXIT, nullptr);

@@ -18,7 +18,7 @@
 
 #include "rendezvous/peer/peer_role.h"
 
-namespace ddprun {
+namespace ddprun::rendezvous {
 
 enum class TlsResult { done, need_input, closed, failed };
 
@@ -60,4 +60,4 @@ struct TlsKeys {
 using MakeTlsEngine = TlsEngine*(const TlsKeys& keys, char* why, std::size_t why_size);
 inline constexpr const char* kMakeTlsEngineName = "ddprun_make_tls_engine";
 
-}  // namespace ddprun
+}  // namespace ddprun::rendezvous

@@ -11,7 +11,7 @@
 
 #include "rendezvous/base/error.h"
 
-namespace ddprun {
+namespace ddprun::rendezvous {
 namespace {
 
 constexpr std::size_t kHexMin = 32, kBase64Min = 22;  // 128 bits each
@@ -90,4 +90,4 @@ void wipe(std::string& text) {
   text.clear();
 }
 
-}  // namespace ddprun
+}  // namespace ddprun::rendezvous

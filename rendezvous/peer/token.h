@@ -11,7 +11,7 @@
 #include <variant>
 #include <vector>
 
-namespace ddprun {
+namespace ddprun::rendezvous {
 
 // The rest of a sentence: "it takes at least 32 hex digits or ...".
 struct NoToken {
@@ -44,4 +44,4 @@ std::string make_token();
 // Overwrites a text that held a secret.
 void wipe(std::string& text);
 
-}  // namespace ddprun
+}  // namespace ddprun::rendezvous

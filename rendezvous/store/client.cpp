@@ -8,7 +8,7 @@
 #include "rendezvous/peer/loopback.h"
 #include "rendezvous/peer/resolve.h"
 
-namespace ddprun {
+namespace ddprun::rendezvous {
 namespace {
 
 using std::chrono::milliseconds;
@@ -324,4 +324,4 @@ void Client::ping(Limit limit) {
   });
 }
 
-}  // namespace ddprun
+}  // namespace ddprun::rendezvous

@@ -21,7 +21,7 @@
 #include "rendezvous/store/protocol.h"
 #include "rendezvous/store/stream.h"
 
-namespace ddprun {
+namespace ddprun::rendezvous {
 
 class TimeoutError : public Error {
  public:
@@ -91,4 +91,4 @@ class Client {
   bool counted_ = false;
 };
 
-}  // namespace ddprun
+}  // namespace ddprun::rendezvous

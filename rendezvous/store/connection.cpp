@@ -9,11 +9,10 @@
 #include <cerrno>
 #include <utility>
 
-namespace ddprun {
+namespace ddprun::rendezvous {
 namespace {
 
 constexpr std::size_t kPiecesPerWrite = 64;
-constexpr TimePoint kNever = TimePoint::max();
 
 bool try_again(int error) { return error == EAGAIN || error == EWOULDBLOCK || error == EINTR; }
 
@@ -133,4 +132,4 @@ void Connection::write_some() {
   if (!writing_ && input_over_ && !held_) close();
 }
 
-}  // namespace ddprun
+}  // namespace ddprun::rendezvous

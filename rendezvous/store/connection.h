@@ -20,7 +20,7 @@
 #include "rendezvous/store/store_memory.h"
 #include "rendezvous/store/waiting_clients.h"
 
-namespace ddprun {
+namespace ddprun::rendezvous {
 
 // What all connections of a server share.
 struct ConnectionHost {
@@ -84,4 +84,4 @@ class Connection {
   MemoryBudget::Charge charge_;
 };
 
-}  // namespace ddprun
+}  // namespace ddprun::rendezvous

@@ -6,7 +6,7 @@
 
 #include "rendezvous/base/overloaded.h"
 
-namespace ddprun {
+namespace ddprun::rendezvous {
 namespace {
 
 constexpr char kAsk = 'A', kForget = 'F';
@@ -162,4 +162,4 @@ bool LinkReplyReader::fill_head(std::string_view& bytes) {
   return true;
 }
 
-}  // namespace ddprun
+}  // namespace ddprun::rendezvous

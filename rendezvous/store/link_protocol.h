@@ -18,7 +18,7 @@
 #include "rendezvous/store/protocol.h"
 #include "rendezvous/store/request_parser.h"
 
-namespace ddprun {
+namespace ddprun::rendezvous {
 
 using Ticket = std::uint64_t;
 constexpr Ticket kTicketMax = (Ticket{1} << 48) - 1;  // a store's server keeps the number of the link above it
@@ -103,4 +103,4 @@ class LinkReplyReader {
   bool bad_ = false;
 };
 
-}  // namespace ddprun
+}  // namespace ddprun::rendezvous

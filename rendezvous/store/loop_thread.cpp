@@ -11,7 +11,7 @@
 
 #include "rendezvous/base/signals_blocked.h"
 
-namespace ddprun {
+namespace ddprun::rendezvous {
 namespace {
 
 constexpr std::uint64_t kSliceNs = 100'000;  // the shortest that the kernel grants
@@ -83,4 +83,4 @@ void LoopThread::attempt(const Work& work) const try { work(); } catch (const st
   say_(std::string("went on after an internal error: ") + error.what());
 }
 
-}  // namespace ddprun
+}  // namespace ddprun::rendezvous

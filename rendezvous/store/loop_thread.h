@@ -14,7 +14,7 @@
 
 #include "rendezvous/store/poller.h"
 
-namespace ddprun {
+namespace ddprun::rendezvous {
 
 // Where work waits for a loop. From any thread, also when the loop is over.
 class Mailbox {
@@ -61,4 +61,4 @@ class LoopThread {
   std::thread thread_;
 };
 
-}  // namespace ddprun
+}  // namespace ddprun::rendezvous

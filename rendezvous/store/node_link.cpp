@@ -6,10 +6,8 @@
 
 #include "rendezvous/base/overloaded.h"
 
-namespace ddprun {
+namespace ddprun::rendezvous {
 namespace {
-
-constexpr TimePoint kNever = TimePoint::max();
 
 bool follows(const LinkReplyHead& next, const LinkReplyHead& last) {
   return next.kind == last.kind && next.first == last.first + last.tickets && next.tickets <= kAskersMax - last.tickets;
@@ -109,4 +107,4 @@ void NodeLink::flush() {
     deadline_ = Clock::now() + limits_.deaf_for_max;
 }
 
-}  // namespace ddprun
+}  // namespace ddprun::rendezvous

@@ -18,7 +18,7 @@
 #include "rendezvous/store/peer_stream.h"
 #include "rendezvous/store/server_limits.h"
 
-namespace ddprun {
+namespace ddprun::rendezvous {
 
 class NodeLink {
  public:
@@ -70,4 +70,4 @@ class NodeLink {
   bool over_ = false;
 };
 
-}  // namespace ddprun
+}  // namespace ddprun::rendezvous

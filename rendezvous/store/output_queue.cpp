@@ -2,7 +2,7 @@
 
 #include "rendezvous/base/overloaded.h"
 
-namespace ddprun {
+namespace ddprun::rendezvous {
 namespace {
 
 constexpr std::size_t kOwnBytesMax = 64 << 10;
@@ -81,4 +81,4 @@ void OutputQueue::append_bytes(std::string_view bytes) {
   own_bytes_ += bytes.size();
 }
 
-}  // namespace ddprun
+}  // namespace ddprun::rendezvous

@@ -14,7 +14,7 @@
 
 #include "rendezvous/store/protocol.h"
 
-namespace ddprun {
+namespace ddprun::rendezvous {
 
 class OutputQueue {
  public:
@@ -55,4 +55,4 @@ class OutputQueue {
   std::size_t own_bytes_ = 0;
 };
 
-}  // namespace ddprun
+}  // namespace ddprun::rendezvous

@@ -8,7 +8,7 @@
 #include <system_error>
 #include <utility>
 
-namespace ddprun {
+namespace ddprun::rendezvous {
 namespace {
 
 constexpr std::size_t kScratchBytes = 128 << 10;
@@ -123,4 +123,4 @@ bool PeerStream::fail(int error) {
                                                     : std::generic_category().message(error));
 }
 
-}  // namespace ddprun
+}  // namespace ddprun::rendezvous

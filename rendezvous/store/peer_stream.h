@@ -16,7 +16,7 @@
 #include "rendezvous/peer/released_peer.h"
 #include "rendezvous/store/output_queue.h"
 
-namespace ddprun {
+namespace ddprun::rendezvous {
 
 class PeerStream {
  public:
@@ -57,4 +57,4 @@ class PeerStream {
   std::unique_ptr<char[]> scratch_;
 };
 
-}  // namespace ddprun
+}  // namespace ddprun::rendezvous

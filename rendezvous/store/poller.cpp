@@ -8,7 +8,7 @@
 
 #include "rendezvous/base/error.h"
 
-namespace ddprun {
+namespace ddprun::rendezvous {
 namespace {
 
 constexpr std::chrono::milliseconds kLongestWait{3'600'000};  // epoll counts in int milliseconds
@@ -57,4 +57,4 @@ std::span<const epoll_event> Poller::wait(TimePoint until) {
 
 void Poller::wake() { eventfd_write(wake_.get(), 1); }
 
-}  // namespace ddprun
+}  // namespace ddprun::rendezvous

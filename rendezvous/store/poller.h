@@ -14,7 +14,7 @@
 #include "rendezvous/base/fd.h"
 #include "rendezvous/base/time.h"
 
-namespace ddprun {
+namespace ddprun::rendezvous {
 
 class Poller {
  public:
@@ -40,4 +40,4 @@ class Poller {
   std::array<epoll_event, kEventsMax> events_{};
 };
 
-}  // namespace ddprun
+}  // namespace ddprun::rendezvous

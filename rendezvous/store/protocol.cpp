@@ -3,7 +3,7 @@
 #include <array>
 #include <bit>
 
-namespace ddprun {
+namespace ddprun::rendezvous {
 namespace {
 
 static_assert(std::endian::native == std::endian::little, "integers are copied to and from the wire as they are");
@@ -56,4 +56,4 @@ std::string encode(const Request& request) {
   return out;
 }
 
-}  // namespace ddprun
+}  // namespace ddprun::rendezvous

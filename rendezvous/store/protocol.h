@@ -13,7 +13,7 @@
 #include <variant>
 #include <vector>
 
-namespace ddprun {
+namespace ddprun::rendezvous {
 
 enum class Op : std::uint8_t {
   validate,
@@ -86,4 +86,4 @@ struct Hangup {  // the protocol's only way to say no: close the connection
 
 using Reply = std::variant<Flag, Number, Nonce, Values, Hangup>;
 
-}  // namespace ddprun
+}  // namespace ddprun::rendezvous

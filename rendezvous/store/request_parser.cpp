@@ -4,7 +4,7 @@
 #include <cstring>
 #include <utility>
 
-namespace ddprun {
+namespace ddprun::rendezvous {
 namespace {
 
 constexpr std::size_t kTextBytes = 64;      // that a text takes besides its own
@@ -129,4 +129,4 @@ std::uint64_t RequestParser::limit() const {
   return shape_of(request_.op).item[part_] == 'k' ? kKeyBytesMax : kValueBytesMax;
 }
 
-}  // namespace ddprun
+}  // namespace ddprun::rendezvous

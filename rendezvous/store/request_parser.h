@@ -11,7 +11,7 @@
 
 #include "rendezvous/store/protocol.h"
 
-namespace ddprun {
+namespace ddprun::rendezvous {
 
 enum class Parsed { complete, need_more, bad };
 
@@ -54,4 +54,4 @@ class RequestParser {
   std::size_t part_ = 0;  // of the item
 };
 
-}  // namespace ddprun
+}  // namespace ddprun::rendezvous

@@ -19,7 +19,7 @@
 #include "rendezvous/peer/loopback.h"
 #include "rendezvous/store/socket_table.h"
 
-namespace ddprun {
+namespace ddprun::rendezvous {
 
 struct SameUser::Pair {
   sockaddr_storage near{}, far{};  // near: of the process in question
@@ -165,4 +165,4 @@ SameUser::Owner SameUser::ask_diag(const Pair& ends) {
   return {Known::yes, found.idiag_uid};
 }
 
-}  // namespace ddprun
+}  // namespace ddprun::rendezvous

@@ -14,7 +14,7 @@
 
 #include "rendezvous/base/fd.h"
 
-namespace ddprun {
+namespace ddprun::rendezvous {
 
 class SameUser {
  public:
@@ -45,4 +45,4 @@ class SameUser {
   std::optional<bool> diag_works_;
 };
 
-}  // namespace ddprun
+}  // namespace ddprun::rendezvous

@@ -15,7 +15,7 @@
 #include "rendezvous/store/store.h"
 #include "rendezvous/store/store_front.h"
 
-namespace ddprun {
+namespace ddprun::rendezvous {
 namespace {
 
 // A link's number, and in the store's eyes the upper bits of its clients' ids.
@@ -240,4 +240,4 @@ StoreGateway Server::gateway() const {
   return gateway;
 }
 
-}  // namespace ddprun
+}  // namespace ddprun::rendezvous

@@ -14,7 +14,7 @@
 #include "rendezvous/peer/released_peer.h"
 #include "rendezvous/store/server_limits.h"
 
-namespace ddprun {
+namespace ddprun::rendezvous {
 
 class Mailbox;
 
@@ -68,4 +68,4 @@ class Server {
   std::unique_ptr<Impl> impl_;
 };
 
-}  // namespace ddprun
+}  // namespace ddprun::rendezvous

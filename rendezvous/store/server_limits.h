@@ -4,7 +4,7 @@
 #include <cstddef>
 #include <limits>
 
-namespace ddprun {
+namespace ddprun::rendezvous {
 
 struct ServerLimits {
   // The stock client sends its first bytes at once; this is for a machine that swaps.
@@ -23,4 +23,4 @@ struct ServerLimits {
   std::size_t links_max = 16'384;
 };
 
-}  // namespace ddprun
+}  // namespace ddprun::rendezvous

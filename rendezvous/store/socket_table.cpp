@@ -8,7 +8,7 @@
 #include <fstream>
 #include <sstream>
 
-namespace ddprun {
+namespace ddprun::rendezvous {
 namespace {
 
 constexpr int kUserField = 4, kInodeField = 6;  // behind the two ends, from 0: state, queues, timer, retransmits, ...
@@ -79,4 +79,4 @@ std::variant<std::optional<ListedSocket>, int> find_socket(const SocketEnd& near
   return std::optional<ListedSocket>();
 }
 
-}  // namespace ddprun
+}  // namespace ddprun::rendezvous

@@ -10,7 +10,7 @@
 #include <string_view>
 #include <variant>
 
-namespace ddprun {
+namespace ddprun::rendezvous {
 
 struct SocketEnd {
   bool ipv6 = false;
@@ -34,4 +34,4 @@ std::string text_of_ends(const SocketEnd& near, const SocketEnd& far, bool ipv6)
 // The socket whose own end is `near`; or errno where no table can be read.
 std::variant<std::optional<ListedSocket>, int> find_socket(const SocketEnd& near, const SocketEnd& far);
 
-}  // namespace ddprun
+}  // namespace ddprun::rendezvous

@@ -7,7 +7,7 @@
 
 #include "rendezvous/store/output_queue.h"
 
-namespace ddprun {
+namespace ddprun::rendezvous {
 namespace {
 
 Answers one(ClientId to, Reply reply) {
@@ -313,4 +313,4 @@ bool Store::all_ready(const std::vector<std::string>& keys) const {
   return std::all_of(keys.begin(), keys.end(), [this](const std::string& key) { return ready(key); });
 }
 
-}  // namespace ddprun
+}  // namespace ddprun::rendezvous

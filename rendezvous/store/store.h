@@ -19,7 +19,7 @@
 #include "rendezvous/store/store_memory.h"
 #include "rendezvous/store/waiting_clients.h"
 
-namespace ddprun {
+namespace ddprun::rendezvous {
 
 struct Answer {
   ClientId to = 0;
@@ -87,4 +87,4 @@ class Store {
   std::size_t name_bytes_ = 0;
 };
 
-}  // namespace ddprun
+}  // namespace ddprun::rendezvous

@@ -7,14 +7,13 @@
 #include <cstdio>
 #include <exception>
 
-namespace ddprun {
+namespace ddprun::rendezvous {
 namespace {
 
 constexpr int kAcceptsPerTurn = 8;  // each costs some 15 us, and clients wait
 // Out of descriptors or memory, newcomers stay in the kernel's queue and we look again so often.
 constexpr std::chrono::milliseconds kAcceptPause{50};
 constexpr ClientId kListener = 0;  // as a tag
-constexpr TimePoint kNever = TimePoint::max();
 
 bool out_of_resources(int error) { return error == EMFILE || error == ENFILE || error == ENOBUFS || error == ENOMEM; }
 
@@ -253,4 +252,4 @@ void StoreFront::close() {
   while (!clients_.empty()) remove(clients_.begin()->first);
 }
 
-}  // namespace ddprun
+}  // namespace ddprun::rendezvous

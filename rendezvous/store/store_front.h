@@ -21,7 +21,7 @@
 #include "rendezvous/store/poller.h"
 #include "rendezvous/store/same_user.h"
 
-namespace ddprun {
+namespace ddprun::rendezvous {
 
 class StoreFront {
  public:
@@ -102,4 +102,4 @@ class StoreFront {
   std::vector<ClientId> touched_;                       // in this turn: to be flushed and settled
 };
 
-}  // namespace ddprun
+}  // namespace ddprun::rendezvous

@@ -7,7 +7,7 @@
 #include <limits>
 #include <utility>
 
-namespace ddprun {
+namespace ddprun::rendezvous {
 
 class MemoryBudget {
  public:
@@ -49,4 +49,4 @@ struct StoreMemory {
 // A client may have so much under way however full that is: who has little is never the cause.
 constexpr std::size_t kAlwaysAllowedBytes = 4096;
 
-}  // namespace ddprun
+}  // namespace ddprun::rendezvous

@@ -14,7 +14,7 @@
 
 #include "rendezvous/peer/resolve.h"
 
-namespace ddprun {
+namespace ddprun::rendezvous {
 namespace {
 
 constexpr std::size_t kBufferBytes = 64 << 10;
@@ -143,4 +143,4 @@ void Stream::refill(TimePoint deadline) {
   }
 }
 
-}  // namespace ddprun
+}  // namespace ddprun::rendezvous

@@ -15,7 +15,7 @@
 #include "rendezvous/base/stream_error.h"
 #include "rendezvous/base/time.h"
 
-namespace ddprun {
+namespace ddprun::rendezvous {
 
 class Stream {
  public:
@@ -39,4 +39,4 @@ class Stream {
   std::size_t taken_ = 0;
 };
 
-}  // namespace ddprun
+}  // namespace ddprun::rendezvous

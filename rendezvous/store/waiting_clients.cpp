@@ -4,7 +4,7 @@
 
 #include "rendezvous/base/error.h"
 
-namespace ddprun {
+namespace ddprun::rendezvous {
 
 std::size_t WaitingClients::cost_of(const std::vector<std::string>& names) {
   constexpr std::size_t kWaitBytes = 128,
@@ -67,4 +67,4 @@ bool WaitingClients::tick_off(ClientId client) {
   return true;
 }
 
-}  // namespace ddprun
+}  // namespace ddprun::rendezvous

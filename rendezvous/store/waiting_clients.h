@@ -10,7 +10,7 @@
 #include <unordered_map>
 #include <vector>
 
-namespace ddprun {
+namespace ddprun::rendezvous {
 
 using ClientId = std::uint64_t;
 
@@ -47,4 +47,4 @@ class WaitingClients {
   std::unordered_map<ClientId, Wait> waits_;
 };
 
-}  // namespace ddprun
+}  // namespace ddprun::rendezvous

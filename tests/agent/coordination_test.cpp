@@ -4,6 +4,7 @@
 #include "tests/support/catch.h"
 
 using namespace ddprun;
+using namespace ddprun::agent;
 
 TEST_CASE("a job of one node forms, confirms and starts its round inside start(), without a turn of the loop",
           "[coordination]") {
@@ -11,14 +12,14 @@ TEST_CASE("a job of one node forms, confirms and starts its round inside start()
   std::vector<std::string> happened;
   std::unique_ptr<Coordination> here;
   Coordination::Hooks hooks;
-  hooks.on_connected = [&] { here->send(NodeReady{here->node(), {.workers = 2, .port = 29500}}); };
-  hooks.on_message = [&](const ToAgent& message) {
+  hooks.on_connected = [&] { here->send(rendezvous::NodeReady{here->node(), {.workers = 2, .port = 29500}}); };
+  hooks.on_message = [&](const rendezvous::ToAgent& message) {
     std::visit(overloaded{
-                   [&](const TakeSeat& m) {
+                   [&](const rendezvous::TakeSeat& m) {
                      happened.push_back("seat");
-                     here->send(NodeConfirmed{here->node(), m.seat.round});
+                     here->send(rendezvous::NodeConfirmed{here->node(), m.seat.round});
                    },
-                   [&](const StartRound&) { happened.push_back("start"); },
+                   [&](const rendezvous::StartRound&) { happened.push_back("start"); },
                    [&](const auto&) { happened.push_back("another"); },
                },
                message);

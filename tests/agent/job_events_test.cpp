@@ -14,6 +14,7 @@
 #include "tests/support/command.h"
 
 using namespace ddprun;
+using namespace ddprun::agent;
 using namespace std::chrono_literals;
 using Json = nlohmann::json;
 
@@ -36,10 +37,10 @@ struct JobRun {
   options.logs.host = "node7";
   options.event_log = "file:" + log;
   options.timer_file = "";
-  RoundPolicy policy;
+  rendezvous::RoundPolicy policy;
   policy.restarts.max_restarts = job.max_restarts;
-  const Outcome outcome = Agent(options, policy).run().outcome;
-  _exit(outcome.verdict == Verdict::success ? 0 : 1);
+  const rendezvous::Outcome outcome = Agent(options, policy).run().outcome;
+  _exit(outcome.verdict == rendezvous::Verdict::success ? 0 : 1);
 }
 
 std::vector<Json> events_of(const JobRun& job) {

@@ -11,6 +11,8 @@
 #include "tests/support/free_port.h"
 
 using namespace ddprun;
+using namespace ddprun::agent;
+using namespace ddprun::rendezvous;
 using test::free_port;
 using namespace std::chrono_literals;
 
@@ -28,7 +30,7 @@ class NameService {
       return state->answer;
     };
   }
-  void answers(const LookUp& answer) {
+  void answers(const rendezvous::LookUp& answer) {
     const std::lock_guard lock(state_->mutex);
     state_->answer = answer;
   }
@@ -36,16 +38,19 @@ class NameService {
  private:
   struct State {
     std::mutex mutex;
-    LookUp answer = {.error = "Temporary failure in name resolution"};
+    rendezvous::LookUp answer = {.error = "Temporary failure in name resolution"};
   };
   std::shared_ptr<State> state_ = std::make_shared<State>();
 };
 
 // An agent's places; what is listened on stays so until the end.
 struct Rig {
-  explicit Rig(std::vector<ControlAddress> places, std::vector<Whose> whose, bool others_may_host = true)
-      : own(io, {std::move(places), std::move(whose), others_may_host, std::make_shared<Resolver>(io, names.look_up())},
-            {[this](const Listening& listening) { fds.emplace_back(listening.fd); }, [this] { ++told; }}) {}
+  explicit Rig(std::vector<rendezvous::ControlAddress> places, std::vector<rendezvous::Whose> whose,
+               bool others_may_host = true)
+      : own(io,
+            {std::move(places), std::move(whose), others_may_host,
+             std::make_shared<rendezvous::Resolver>(io, names.look_up())},
+            {[this](const rendezvous::Listening& listening) { fds.emplace_back(listening.fd); }, [this] { ++told; }}) {}
 
   bool listen() {
     const auto listening = own.listen();
@@ -71,18 +76,19 @@ struct Rig {
 }  // namespace
 
 TEST_CASE("an agent listens at the first free place that is its machine's", "[own-place]") {
-  const Listening held = open_listener("", 0);
+  const rendezvous::Listening held = rendezvous::open_listener("", 0);
   const Fd holder(held.fd);
   const std::uint16_t other = free_port();
-  Rig rig({{"a", free_port()}, {"b", held.port}, {"c", other}}, {Whose::anothers, Whose::ours, Whose::ours});
+  Rig rig({{"a", free_port()}, {"b", held.port}, {"c", other}},
+          {rendezvous::Whose::anothers, rendezvous::Whose::ours, rendezvous::Whose::ours});
   CHECK(rig.listen());
   CHECK(rig.own.place() == 2u);
 }
 
 TEST_CASE("a port that is held is told of, and taken when it is free", "[own-place]") {
-  const Listening held = open_listener("", 0);
+  const rendezvous::Listening held = rendezvous::open_listener("", 0);
   Fd holder(held.fd);
-  Rig rig({{"a", held.port}}, {Whose::ours});
+  Rig rig({{"a", held.port}}, {rendezvous::Whose::ours});
   CHECK_FALSE(rig.listen());
   CHECK(rig.own.why_not() == "cannot bind port " + std::to_string(held.port) + " (Address already in use)");
   rig.own.keep_trying();
@@ -95,9 +101,9 @@ TEST_CASE("a port that is held is told of, and taken when it is free", "[own-pla
 }
 
 TEST_CASE("who listens at a later place goes on to try the earlier ones", "[own-place]") {
-  const Listening held = open_listener("", 0);
+  const rendezvous::Listening held = rendezvous::open_listener("", 0);
   Fd holder(held.fd);
-  Rig rig({{"a", held.port}, {"b", free_port()}}, {Whose::ours, Whose::ours});
+  Rig rig({{"a", held.port}, {"b", free_port()}}, {rendezvous::Whose::ours, rendezvous::Whose::ours});
   CHECK(rig.listen());
   CHECK(rig.own.place() == 1u);
   rig.own.keep_trying();
@@ -107,31 +113,31 @@ TEST_CASE("who listens at a later place goes on to try the earlier ones", "[own-
 }
 
 TEST_CASE("a place whose name is found late is the machine's then", "[own-place]") {
-  Rig rig({{kName, free_port()}}, {Whose::unknown});
+  Rig rig({{kName, free_port()}}, {rendezvous::Whose::unknown});
   CHECK_FALSE(rig.listen());
   rig.own.keep_trying();
   rig.io.run_for(10ms);
   CHECK_FALSE(rig.own.place());
-  rig.names.answers({.addresses = numeric_addresses("127.0.0.1")});
+  rig.names.answers({.addresses = rendezvous::numeric_addresses("127.0.0.1")});
   CHECK(rig.until([&] { return rig.own.place() == 0u; }));
   CHECK(rig.told == 0);
 }
 
 TEST_CASE("another machine's place is left to it", "[own-place]") {
   const bool late = GENERATE(true, false);
-  Rig rig({{kName, free_port()}}, {late ? Whose::unknown : Whose::anothers});
-  rig.names.answers({.addresses = numeric_addresses("192.0.2.1")});
+  Rig rig({{kName, free_port()}}, {late ? rendezvous::Whose::unknown : rendezvous::Whose::anothers});
+  rig.names.answers({.addresses = rendezvous::numeric_addresses("192.0.2.1")});
   rig.own.keep_trying();
-  CHECK(rig.until([&] { return rig.own.whose(0) == Whose::anothers; }));
+  CHECK(rig.until([&] { return rig.own.whose(0) == rendezvous::Whose::anothers; }));
   rig.io.restart();
   CHECK(rig.io.run_for(kLimit) < 10);  // there is nothing to wait for
   CHECK_FALSE(rig.own.place());
 }
 
 TEST_CASE("nothing is tried after the stop", "[own-place]") {
-  const Listening held = open_listener("", 0);
+  const rendezvous::Listening held = rendezvous::open_listener("", 0);
   Fd holder(held.fd);
-  Rig rig({{"a", held.port}}, {Whose::ours});
+  Rig rig({{"a", held.port}}, {rendezvous::Whose::ours});
   CHECK_FALSE(rig.listen());
   rig.own.keep_trying();
   rig.own.stop();
@@ -141,8 +147,8 @@ TEST_CASE("nothing is tried after the stop", "[own-place]") {
 }
 
 TEST_CASE("where no other agent may have the place, a port that is held is an error", "[own-place]") {
-  const Listening held = open_listener("", 0);
+  const rendezvous::Listening held = rendezvous::open_listener("", 0);
   const Fd holder(held.fd);
-  Rig rig({{"a", held.port}}, {Whose::ours}, false);
+  Rig rig({{"a", held.port}}, {rendezvous::Whose::ours}, false);
   CHECK_THROWS_AS(rig.own.listen(), Error);
 }

@@ -12,6 +12,7 @@
 #include "tests/support/transcript.h"
 
 using namespace ddprun;
+using namespace ddprun::agent;
 using namespace ddprun::test;
 using namespace std::chrono_literals;
 
@@ -75,7 +76,7 @@ class World {
     if (running_.empty()) return;
     const int rank = *std::next(running_.begin(), roll(static_cast<int>(running_.size())));
     if (what < 8 && dying_.insert(rank).second) {  // early news: its end follows some time later
-      const ExitStatus status{.signal = SIGKILL};
+      const rendezvous::ExitStatus status{.signal = SIGKILL};
       due_.push_back(WorkerExited{round_, rank, status});
       return feed(WorkerDying{round_, rank, status});
     }
@@ -105,7 +106,7 @@ class World {
                    [&](const AnnounceHeld&) { CHECK(held_by_kernel_); },
                    [&](const ReportFailure& a) { report(a); },
                    [&](const ReportInterrupted& a) {
-                     due_.push_back(JobEnded{{Verdict::interrupted, a.signal, "", {}}});
+                     due_.push_back(JobEnded{{rendezvous::Verdict::interrupted, a.signal, "", {}}});
                    },
                    [&](const ReportDone&) { due_.push_back(JobEnded{}); },
                    [&](const Rejoin&) {
@@ -145,7 +146,7 @@ class World {
     if (roll(3))
       due_.push_back(RoundEnded{round_});
     else
-      due_.push_back(JobEnded{{Verdict::worker_failed, 0, "", {}}});
+      due_.push_back(JobEnded{{rendezvous::Verdict::worker_failed, 0, "", {}}});
   }
 
   std::mt19937 random_;

@@ -9,6 +9,7 @@
 #include "tests/support/transcript.h"
 
 using namespace ddprun;
+using namespace ddprun::agent;
 using namespace ddprun::test;
 using namespace std::chrono_literals;
 

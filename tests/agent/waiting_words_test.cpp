@@ -5,21 +5,23 @@
 #include "tests/support/catch.h"
 
 using namespace ddprun;
+using namespace ddprun::agent;
 
 TEST_CASE("who waits is told how many nodes and workers are here, and who is missing", "[waiting]") {
-  CHECK(waiting_words(Attendance{2, 3, 8, {"node 2"}, 0}, 4) == "2 of 3 nodes, 8 of 12 workers, waiting for node 2");
-  CHECK(waiting_words(Attendance{1, 2, 1, {}, 0}, 1) == "1 of 2 nodes, 1 of 2 workers");
-  CHECK(waiting_words(Attendance{3, 3, 6, {"gpu-7 (10.0.0.7)"}, 0}, 2) ==
+  CHECK(waiting_words(rendezvous::Attendance{2, 3, 8, {"node 2"}, 0}, 4) ==
+        "2 of 3 nodes, 8 of 12 workers, waiting for node 2");
+  CHECK(waiting_words(rendezvous::Attendance{1, 2, 1, {}, 0}, 1) == "1 of 2 nodes, 1 of 2 workers");
+  CHECK(waiting_words(rendezvous::Attendance{3, 3, 6, {"gpu-7 (10.0.0.7)"}, 0}, 2) ==
         "3 nodes, 6 workers, waiting for gpu-7 (10.0.0.7)");
   CHECK(waiting_words({}, 4) == "the job has as many nodes as it may have; this one is a spare");
 }
 
 TEST_CASE("the workers to come are not guessed where nodes bring different numbers", "[waiting]") {
-  CHECK(waiting_words(Attendance{2, 3, 9, {}, 0}, 4) == "2 of 3 nodes, 9 workers");
+  CHECK(waiting_words(rendezvous::Attendance{2, 3, 9, {}, 0}, 4) == "2 of 3 nodes, 9 workers");
 }
 
 TEST_CASE("of many missing nodes the first are named and the rest counted", "[waiting]") {
-  CHECK(waiting_words(Attendance{1, 900, 8, {"a", "b", "c", "d", "e", "f", "g", "h"}, 891}, 8) ==
+  CHECK(waiting_words(rendezvous::Attendance{1, 900, 8, {"a", "b", "c", "d", "e", "f", "g", "h"}, 891}, 8) ==
         "1 of 900 nodes, 8 of 7200 workers, waiting for a, b, c, d, e and 894 more");
 }
 

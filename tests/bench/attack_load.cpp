@@ -40,6 +40,7 @@
 #include "rendezvous/store/protocol.h"
 
 using namespace ddprun;
+using namespace ddprun::rendezvous;
 using namespace std::chrono_literals;
 
 namespace {

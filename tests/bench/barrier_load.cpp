@@ -28,6 +28,7 @@
 #include "tests/bench/loopback.h"
 
 using namespace ddprun;
+using namespace ddprun::rendezvous;
 using namespace ddprun::bench;
 
 namespace {

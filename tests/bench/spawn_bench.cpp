@@ -15,6 +15,7 @@
 #include "rendezvous/base/time.h"
 
 using namespace ddprun;
+using namespace ddprun::agent;
 
 namespace {
 

@@ -46,6 +46,7 @@
 #include "tests/support/free_port.h"
 
 using namespace ddprun;
+using namespace ddprun::agent;
 using namespace std::chrono_literals;
 
 namespace {
@@ -111,19 +112,19 @@ void count(Traffic& traffic, std::string_view message) {
 // Stand before the functions of these names (see CMakeLists.txt).
 namespace ddprun {
 std::string real_framed(std::string_view message) asm(
-    "__real__ZN6ddprun6framedB5cxx11ESt17basic_string_viewIcSt11char_traitsIcEE");
+    "__real__ZN6ddprun10rendezvous6framedB5cxx11ESt17basic_string_viewIcSt11char_traitsIcEE");
 std::string wrap_framed(std::string_view message) asm(
-    "__wrap__ZN6ddprun6framedB5cxx11ESt17basic_string_viewIcSt11char_traitsIcEE");
-ToAgent real_decode(std::string_view bytes) asm(
-    "__real__ZN6ddprun15decode_to_agentESt17basic_string_viewIcSt11char_traitsIcEE");
-ToAgent wrap_decode(std::string_view bytes) asm(
-    "__wrap__ZN6ddprun15decode_to_agentESt17basic_string_viewIcSt11char_traitsIcEE");
+    "__wrap__ZN6ddprun10rendezvous6framedB5cxx11ESt17basic_string_viewIcSt11char_traitsIcEE");
+rendezvous::ToAgent real_decode(std::string_view bytes) asm(
+    "__real__ZN6ddprun10rendezvous15decode_to_agentESt17basic_string_viewIcSt11char_traitsIcEE");
+rendezvous::ToAgent wrap_decode(std::string_view bytes) asm(
+    "__wrap__ZN6ddprun10rendezvous15decode_to_agentESt17basic_string_viewIcSt11char_traitsIcEE");
 
 std::string wrap_framed(std::string_view message) {
   count(shared->sent, message);
   return real_framed(message);
 }
-ToAgent wrap_decode(std::string_view bytes) {
+rendezvous::ToAgent wrap_decode(std::string_view bytes) {
   count(shared->received, bytes);
   return real_decode(bytes);
 }

@@ -21,6 +21,7 @@
 #include "tests/support/free_port.h"
 
 using namespace ddprun;
+using namespace ddprun::rendezvous;
 using namespace ddprun::test;
 using namespace std::chrono_literals;
 using Catch::Matchers::Contains;

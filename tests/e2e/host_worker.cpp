@@ -40,7 +40,7 @@ void say(const std::string& line) {
 
 // Returns when all ranks are here.
 void meet(const std::string& host, int port, int world) {
-  ddprun::Client store({.host = host, .port = static_cast<std::uint16_t>(port), .timeout = kStoreLimit});
+  ddprun::rendezvous::Client store({.host = host, .port = static_cast<std::uint16_t>(port), .timeout = kStoreLimit});
   if (store.add("here", 1) == world) store.set("all here", "so go on");
   store.get("all here");
 }

@@ -65,7 +65,7 @@ std::string changed_program(const TempFolder& folder, const std::string& from, c
 class SmallGroup {
  public:
   explicit SmallGroup(std::uint64_t bytes) {
-    const auto own = ddprun::memory_groups(read_file("/proc/self/cgroup"), read_file("/proc/self/mountinfo"));
+    const auto own = ddprun::agent::memory_groups(read_file("/proc/self/cgroup"), read_file("/proc/self/mountinfo"));
     if (own.empty()) return;
     const fs::path folder = fs::path(own.front().folder) / ("ddprun-test-" + std::to_string(getpid()));
     if (mkdir(folder.c_str(), 0755) != 0) return;

@@ -25,7 +25,7 @@ int main(int argc, char** argv) try {
   const bool fails = argc > 1 && std::strcmp(argv[1], "fail") == 0;
   ddprun::Worker worker;
   const auto env = ddprun::read_rank_env(ddprun::process_environment()).env;
-  ddprun::Client store({.host = env.master_addr, .port = env.master_port, .timeout = kLimit});
+  ddprun::rendezvous::Client store({.host = env.master_addr, .port = env.master_port, .timeout = kLimit});
   const auto meet = [&](const std::string& where) {
     const std::string key = "meet/" + where + "/";
     if (store.add(key + "there", 1) == env.world_size) store.set(key + "all", "");

@@ -3,6 +3,7 @@
 #include "tests/fuzz/fuzz.h"
 
 using namespace ddprun;
+using namespace ddprun::agent;
 using namespace ddprun::fuzz;
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {

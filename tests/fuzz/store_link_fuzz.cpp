@@ -4,6 +4,7 @@
 #include "tests/rendezvous/store/link_streams.h"
 
 using namespace ddprun;
+using namespace ddprun::rendezvous;
 using namespace ddprun::fuzz;
 using namespace ddprun::test;
 

@@ -2,6 +2,7 @@
 #include "tests/fuzz/fuzz.h"
 
 using namespace ddprun;
+using namespace ddprun::rendezvous;
 using namespace ddprun::fuzz;
 
 namespace {

@@ -8,6 +8,7 @@
 #include "tests/support/catch.h"
 
 using namespace ddprun;
+using namespace ddprun::agent;
 using namespace ddprun::launcher;
 using namespace std::chrono_literals;
 
@@ -17,11 +18,11 @@ using Arguments = std::vector<std::string>;
 const Machine kMachine{8, 0};
 const std::string kToken = "00112233445566778899aabbccddeeff";
 
-CommandLine asked(const Arguments& words, const Environment& environment = {}, const std::string& file = "") {
+CommandLine asked(const Arguments& words, const agent::Environment& environment = {}, const std::string& file = "") {
   return read_command_line(words, {environment, [file](const std::string&) { return FileText{file}; }});
 }
 
-Config parsed(const Arguments& words, const Environment& environment = {}, const std::string& file = "") {
+Config parsed(const Arguments& words, const agent::Environment& environment = {}, const std::string& file = "") {
   CommandLine result = asked(words, environment, file);
   INFO((result.mistakes.empty() ? "" : result.mistakes.front()));
   CHECK(result.mistakes.empty());
@@ -106,7 +107,7 @@ TEST_CASE("every option arrives", "[cli]") {
   CHECK(config.role == "actor");
   CHECK(config.no_python);
   CHECK(config.virtual_local_rank);
-  CHECK(config.numa_binding == NumaBinding::core_complex);
+  CHECK(config.numa_binding == agent::NumaBinding::core_complex);
   CHECK(config.omp_threads == kAutoThreads);
   CHECK(config.standalone);
   CHECK(config.rdzv_backend == Backend::c10d);
@@ -141,7 +142,7 @@ TEST_CASE("every option arrives", "[cli]") {
   CHECK(config.log_prefix == "${rank}>");
   CHECK(config.log_size_bytes_max == 1536);
   CHECK(config.log_keep == 9);
-  CHECK(config.log_layout == LogTree::torchrun);
+  CHECK(config.log_layout == agent::LogTree::torchrun);
   CHECK(config.events == EventSink::file);
   CHECK(config.event_file == "e.json");
   CHECK(config.verbose);
@@ -193,11 +194,11 @@ TEST_CASE("the last one of a repeated option counts", "[cli]") {
 }
 
 TEST_CASE("the environment stands in for an option, the command line wins", "[cli]") {
-  const Environment environment{{"PET_NPROC_PER_NODE", "6"},
-                                {"PET_STANDALONE", "1"},
-                                {"PET_MODULE", "false"},
-                                {"PET_ROLE", ""},
-                                {"PET_OF_ANOTHER", "x"}};
+  const agent::Environment environment{{"PET_NPROC_PER_NODE", "6"},
+                                       {"PET_STANDALONE", "1"},
+                                       {"PET_MODULE", "false"},
+                                       {"PET_ROLE", ""},
+                                       {"PET_OF_ANOTHER", "x"}};
   const Config config = parsed({"p"}, environment);
   CHECK(config.nproc_per_node.workers == 6);
   CHECK(config.standalone);
@@ -374,16 +375,16 @@ TEST_CASE("option --make-token answers with a token", "[cli]") {
 TEST_CASE("workers do not inherit the token", "[cli]") {
   const Config config = parsed({"p"}, {{"DDPRUN_TOKEN", kToken}});
   const Place place{"host", "", {{"DDPRUN_TOKEN", kToken}, {"HOME", "/home/me"}}, {}};
-  const AgentOptions options = job_options(config, kMachine, {"/bin/p", {"p"}, false}, "run", place);
-  CHECK(options.command.inherited == Environment{{"HOME", "/home/me"}});
-  CHECK(std::holds_alternative<Token>(credentials(config)));
-  CHECK(std::holds_alternative<NoCredentials>(credentials(parsed({"p"}))));
+  const agent::AgentOptions options = job_options(config, kMachine, {"/bin/p", {"p"}, false}, "run", place);
+  CHECK(options.command.inherited == agent::Environment{{"HOME", "/home/me"}});
+  CHECK(std::holds_alternative<rendezvous::Token>(credentials(config)));
+  CHECK(std::holds_alternative<rendezvous::NoCredentials>(credentials(parsed({"p"}))));
 }
 
 TEST_CASE("certificates are read where all three files are named, as any other file is", "[cli]") {
   const Arguments words{"--tls-cert=c", "--tls-key=k", "--tls-ca=a", "p"};
   const auto read = [](const std::string& name) { return FileText{"text of " + name}; };
-  const auto files = std::get<CertificateFiles>(credentials(read_command_line(words, {{}, read}).config));
+  const auto files = std::get<rendezvous::CertificateFiles>(credentials(read_command_line(words, {{}, read}).config));
   CHECK(files.certificate.text() == "text of c");
   CHECK(files.key.text() == "text of k");
   CHECK(files.authority.name() == "a");

@@ -4,6 +4,7 @@
 #include "tests/support/catch.h"
 
 using namespace ddprun;
+using namespace ddprun::agent;
 using namespace ddprun::launcher;
 
 TEST_CASE("a dry run shows for each rank what it would get", "[dry_run]") {

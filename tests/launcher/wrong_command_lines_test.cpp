@@ -37,7 +37,7 @@ std::vector<std::string> shell_words(const std::string& line) {
 
 using Files = std::map<std::string, std::string>;
 
-Outside outside(const Environment& environment, const Files& files) {
+Outside outside(const agent::Environment& environment, const Files& files) {
   return {environment, [files](const std::string& name) -> std::variant<FileText, Unreadable> {
             const auto found = files.find(name);
             if (found == files.end()) return Unreadable{"No such file or directory"};
@@ -48,7 +48,7 @@ Outside outside(const Environment& environment, const Files& files) {
 // "PET_ROLE=x ddprun --tee=9 train" → what it says.
 std::string answer(const std::string& line, const Files& files) {
   std::vector<std::string> words = shell_words(line);
-  Environment environment;
+  agent::Environment environment;
   while (!words.empty() && words.front() != "ddprun") {
     const std::size_t equals = words.front().find('=');
     environment[words.front().substr(0, equals)] = words.front().substr(equals + 1);

@@ -23,7 +23,7 @@ void invariant(bool holds, const char* words) {
   if (!holds) throw std::logic_error(std::string("broken: ") + words);
 }
 
-RoundPolicy policy_of(const ClusterOptions& options) {
+rendezvous::RoundPolicy policy_of(const ClusterOptions& options) {
   return {.nodes_min = options.nodes_min,
           .nodes_max = options.nodes_max,
           .fixed_ranks = options.fixed_ranks,
@@ -31,10 +31,12 @@ RoundPolicy policy_of(const ClusterOptions& options) {
 }
 
 // A seat names its job, too, for the simulation alone.
-std::string store_host(NodeId id, int job) { return "node" + std::to_string(id) + " " + std::to_string(job); }
+std::string store_host(rendezvous::NodeId id, int job) {
+  return "node" + std::to_string(id) + " " + std::to_string(job);
+}
 int job_of(const std::string& store_host) { return std::stoi(store_host.substr(store_host.find(' '))); }
 
-std::string in_words(const RecordId& id) {
+std::string in_words(const rendezvous::RecordId& id) {
   return "round " + std::to_string(id.round) + " of term " + std::to_string(id.term);
 }
 
@@ -46,8 +48,8 @@ Cluster::Cluster(const ClusterOptions& options) : options_(options), net_(option
   plan_troubles();
 }
 
-NodeId Cluster::add_node(Duration when, std::size_t slot) {
-  const NodeId id = nodes_.size() + 1;
+rendezvous::NodeId Cluster::add_node(Duration when, std::size_t slot) {
+  const rendezvous::NodeId id = nodes_.size() + 1;
   nodes_.push_back(std::make_unique<Node>(id, slot, options_));
   if (slot == slots_.size())
     slots_.push_back(0);
@@ -65,7 +67,7 @@ NodeId Cluster::add_node(Duration when, std::size_t slot) {
   return id;
 }
 
-void Cluster::take_place(NodeId id) {
+void Cluster::take_place(rendezvous::NodeId id) {
   if (!here(id)) return;
   Node& self = node(id);
   self.at_place = true;
@@ -74,7 +76,7 @@ void Cluster::take_place(NodeId id) {
   lead_if_first(id);
 }
 
-void Cluster::lead_if_first(NodeId id) {
+void Cluster::lead_if_first(rendezvous::NodeId id) {
   Node& self = node(id);
   if (!self.office && self.first_place.begins(self.election.newest(), net_.now())) lead(id, {}, {});
 }
@@ -103,7 +105,7 @@ void Cluster::plan_troubles() {
   for (int i = 0; i < options_.joins; ++i) net_.after(net_.milliseconds(options_.trouble_ms), [this] { join(); });
 }
 
-void Cluster::some_time(void (Cluster::*trouble)(NodeId), bool behead) {
+void Cluster::some_time(void (Cluster::*trouble)(rendezvous::NodeId), bool behead) {
   net_.after(net_.milliseconds(options_.trouble_ms), [this, trouble, behead] {
     const auto all = living();
     if (all.empty()) return;
@@ -125,8 +127,9 @@ void Cluster::run() {
 void Cluster::end_alike() {
   for (const auto& one : nodes_)
     if (told_first_.contains(one->id) && one->alive && !one->left) outcomes_.push_back(*one->finished_with);
-  const bool nobody_knows = std::none_of(told_first_.begin(), told_first_.end(),
-                                         [&](NodeId id) { return node(id).alive && node(id).in_last_round; });
+  const bool nobody_knows = std::none_of(told_first_.begin(), told_first_.end(), [&](rendezvous::NodeId id) {
+    return node(id).alive && node(id).in_last_round;
+  });
   if (cut_at_end_ || nobody_knows) return;
   for (const auto& one : nodes_) {
     if (!one->in_last_round || !one->alive || one->signal != 0) continue;
@@ -141,27 +144,27 @@ void Cluster::note(const std::string& line) {
   transcript_ += std::to_string(ms) + " ms  " + line + "\n";
 }
 
-std::vector<NodeId> Cluster::living() {
-  std::vector<NodeId> out;
+std::vector<rendezvous::NodeId> Cluster::living() {
+  std::vector<rendezvous::NodeId> out;
   for (const auto& one : nodes_)
     if (here(one->id)) out.push_back(one->id);
   return out;
 }
 
-std::optional<NodeId> Cluster::leader() {
-  for (const NodeId id : living())
+std::optional<rendezvous::NodeId> Cluster::leader() {
+  for (const rendezvous::NodeId id : living())
     if (node(id).office && !node(id).office->coordinator.is_over()) return id;
   return {};
 }
 
-std::optional<NodeId> Cluster::first_seated(NodeId but) {
+std::optional<rendezvous::NodeId> Cluster::first_seated(rendezvous::NodeId but) {
   while (!seated_.empty() && !here(*seated_.begin())) seated_.erase(seated_.begin());
-  for (const NodeId id : seated_)
+  for (const rendezvous::NodeId id : seated_)
     if (id != but && here(id)) return id;
   return {};
 }
 
-void Cluster::kill_agent(NodeId id) {
+void Cluster::kill_agent(rendezvous::NodeId id) {
   Node& victim = node(id);
   victim.host_down = options_.silent > 0 && net_.chance(options_.silent);
   note(id, victim.host_down ? "its host is gone" : "its agent is killed");
@@ -178,17 +181,17 @@ void Cluster::kill_agent(NodeId id) {
 }
 
 // Its links close where the other end can see it; soon nobody listens there any more.
-void Cluster::vanish(NodeId id) {
+void Cluster::vanish(rendezvous::NodeId id) {
   node(id).office.reset();
   if (!node(id).host_down) close_links(id);
 }
 
-void Cluster::close_links(NodeId id) {
-  std::vector<NodeId> others;
+void Cluster::close_links(rendezvous::NodeId id) {
+  std::vector<rendezvous::NodeId> others;
   for (const auto& one : nodes_)
     if (one->id != id && one->alive && net_.reaches(id, one->id)) others.push_back(one->id);
   net_.after(5ms, [this, id, others = std::move(others)] {
-    for (const NodeId other : others) {
+    for (const rendezvous::NodeId other : others) {
       const Node& peer = node(other);
       if (!listens(other)) continue;
       if (peer.office && peer.office->peers.contains(id)) lose(other, id, "its connection was closed", true);
@@ -199,18 +202,18 @@ void Cluster::close_links(NodeId id) {
 }
 
 // Some nodes on one side, the rest on the other.
-void Cluster::cut(NodeId id) {
-  std::vector<NodeId> apart{id};
-  for (const NodeId other : living())
+void Cluster::cut(rendezvous::NodeId id) {
+  std::vector<rendezvous::NodeId> apart{id};
+  for (const rendezvous::NodeId other : living())
     if (other != id && net_.chance(0.3)) apart.push_back(other);
   const int side = ++sides_;
   ++cuts_;
   cut_at_end_ = cut_at_end_ || ended_by_;
-  for (const NodeId one : apart) net_.put(one, side), note(one, "out of the others' reach");
+  for (const rendezvous::NodeId one : apart) net_.put(one, side), note(one, "out of the others' reach");
   break_visits();
   disturbed();
   net_.after(net_.milliseconds(20'000), [this, apart] {
-    for (const NodeId one : apart) {
+    for (const rendezvous::NodeId one : apart) {
       net_.put(one, 0);
       net_.put(slots_[node(one).slot], 0);
       note(one, "in reach again");
@@ -220,7 +223,7 @@ void Cluster::cut(NodeId id) {
   });
 }
 
-void Cluster::leave(NodeId id) {
+void Cluster::leave(rendezvous::NodeId id) {
   note(id, "SIGTERM");
   node(id).left = true;
   signal(id, SIGTERM);
@@ -236,24 +239,24 @@ void Cluster::join() {
 }
 
 // The job cannot go on here.
-void Cluster::begin_anew(NodeId id) {
+void Cluster::begin_anew(rendezvous::NodeId id) {
   Node& self = node(id);
   if (std::exchange(self.abandons, true)) return;
   note(id, "gives up the job");
   hang_up(id);
-  happen(id, Isolated{});
+  happen(id, agent::Isolated{});
   succeed_itself(id);
 }
 
 // Once its workers are gone.
-void Cluster::succeed_itself(NodeId id) {
+void Cluster::succeed_itself(rendezvous::NodeId id) {
   Node& self = node(id);
   if (!here(id)) return;
   if (self.supervisor.round_with_workers()) return net_.after(50ms, [this, id] { succeed_itself(id); });
   self.finished = self.exited = true;
   vanish(id);
   if (self.signal != 0) return;
-  const NodeId next = add_node({}, self.slot);
+  const rendezvous::NodeId next = add_node({}, self.slot);
   node(next).instead_of = id;
   node(next).begins_anew = node(next).seated = true;
   node(next).in_last_round = std::exchange(self.in_last_round, false);  // it is the same agent
@@ -262,9 +265,9 @@ void Cluster::succeed_itself(NodeId id) {
   note(next, "begins anew, instead of node" + std::to_string(id));
 }
 
-void Cluster::signal(NodeId id, int signal) {
+void Cluster::signal(rendezvous::NodeId id, int signal) {
   node(id).signal = signal;
-  happen(id, Signalled{signal});
+  happen(id, agent::Signalled{signal});
   disturbed();
 }
 
@@ -279,7 +282,7 @@ void Cluster::disturbed() {
 
 // Two heartbeats can tell it that a quorum is back before it has to stop. (It alone knows who is gone for ever: whom
 // its record has is more, so another one may lack a quorum that it had.)
-bool Cluster::stays_coordinator(NodeId id) {
+bool Cluster::stays_coordinator(rendezvous::NodeId id) {
   const Office& office = *node(id).office;
   const TimePoint contact = office.contact.latest(office.coordinator.electorates(), id, net_.now());
   return contact > net_.now() - kLease + 2 * kBeat + 500ms;
@@ -288,21 +291,22 @@ bool Cluster::stays_coordinator(NodeId id) {
 // Of those who are there and will be for a while: somebody coordinates, or can be elected by its record. Nobody votes
 // for a record older than its own.
 bool Cluster::quorum_in_reach() {
-  std::vector<NodeId> there;
-  for (const NodeId id : living()) {
+  std::vector<rendezvous::NodeId> there;
+  for (const rendezvous::NodeId id : living()) {
     const Node& one = node(id);
     const Duration patience = one.seated ? kAlone : kAloneUnseated;
     if (!one.left && (!one.alone_since || *one.alone_since + patience >= net_.now() + kSettled)) there.push_back(id);
   }
-  const auto have_quorum = [&](const std::vector<Electorate>& electorates, const RecordId& record) {
-    std::set<NodeId> voters;
-    for (const NodeId id : there)
+  const auto have_quorum = [&](const std::vector<rendezvous::Electorate>& electorates,
+                               const rendezvous::RecordId& record) {
+    std::set<rendezvous::NodeId> voters;
+    for (const rendezvous::NodeId id : there)
       if (node(id).newest <= record) voters.insert(id);
     return std::all_of(electorates.begin(), electorates.end(),
-                       [&](const Electorate& one) { return one.has_quorum(voters); });
+                       [&](const rendezvous::Electorate& one) { return one.has_quorum(voters); });
   };
-  std::set<RecordId> tried;
-  return std::any_of(there.begin(), there.end(), [&](NodeId id) {
+  std::set<rendezvous::RecordId> tried;
+  return std::any_of(there.begin(), there.end(), [&](rendezvous::NodeId id) {
     const auto& office = node(id).office;
     if (office && !office->coordinator.is_over() && stays_coordinator(id)) {
       const auto electorates = office->coordinator.electorates();
@@ -314,33 +318,35 @@ bool Cluster::quorum_in_reach() {
 }
 
 bool Cluster::is_whole() {
-  return std::all_of(slots_.begin(), slots_.end(), [&](NodeId id) { return here(id) && !node(id).left; });
+  return std::all_of(slots_.begin(), slots_.end(), [&](rendezvous::NodeId id) { return here(id) && !node(id).left; });
 }
 
 bool Cluster::enough_are_there() {
   if (!calm_since_ || !quorum_at_calm_ || net_.now() < *calm_since_ + kSettled) return false;
   const auto all = living();
-  return std::count_if(all.begin(), all.end(), [&](NodeId id) { return !node(id).left; }) >= options_.nodes_min;
+  return std::count_if(all.begin(), all.end(), [&](rendezvous::NodeId id) { return !node(id).left; }) >=
+         options_.nodes_min;
 }
 
 // Where faults have stopped with a quorum in reach, nobody gives up: neither who looks for the coordinator, nor the
 // coordinator that waits for nodes.
-void Cluster::hold_progress(NodeId id, const Outcome& outcome) {
+void Cluster::hold_progress(rendezvous::NodeId id, const rendezvous::Outcome& outcome) {
   const Node& self = node(id);
-  const bool without_round = outcome.verdict == Verdict::out_of_reach || outcome.verdict == Verdict::too_few_nodes ||
-                             outcome.verdict == Verdict::too_few_left;
+  const bool without_round = outcome.verdict == rendezvous::Verdict::out_of_reach ||
+                             outcome.verdict == rendezvous::Verdict::too_few_nodes ||
+                             outcome.verdict == rendezvous::Verdict::too_few_left;
   if (without_round && !ended_by_ && whole_since_ && net_.now() >= *whole_since_ + kHealthy)
     throw std::logic_error("broken: healthy nodes always form a round, node" + std::to_string(id) + " among them");
   if (!calm_since_ || !quorum_at_calm_ || self.left || (ended_at_ && *ended_at_ < *calm_since_ + kSettled)) return;
   const Duration patience = self.seated ? kAlone : kAloneUnseated;
-  if (outcome.verdict == Verdict::out_of_reach && net_.now() >= *calm_since_ + patience)
+  if (outcome.verdict == rendezvous::Verdict::out_of_reach && net_.now() >= *calm_since_ + patience)
     throw std::logic_error("broken: an agent in reach of a quorum ends with the job's verdict, node" +
                            std::to_string(id) + " too");
 }
 
-std::vector<NodeId> Cluster::places(NodeId id) {
+std::vector<rendezvous::NodeId> Cluster::places(rendezvous::NodeId id) {
   const Node& self = node(id);
-  std::vector<NodeId> out;
+  std::vector<rendezvous::NodeId> out;
   if (self.coordinator) out.push_back(*self.coordinator);
   for (std::size_t i = 0; i < count_places(); ++i) out.push_back(slots_[i]);
   if (const auto second = first_seated(id); second && !options_.returns) out.push_back(*second);  // another place
@@ -349,12 +355,12 @@ std::vector<NodeId> Cluster::places(NodeId id) {
   return out;
 }
 
-void Cluster::connect(NodeId id) {
+void Cluster::connect(rendezvous::NodeId id) {
   Node& self = node(id);
   if (!here(id) || self.link) return;
   const auto all = places(id);
   const std::size_t turn = static_cast<std::size_t>(self.turn) % all.size();
-  const NodeId at = all[turn];
+  const rendezvous::NodeId at = all[turn];
   const bool by_place = turn >= (self.coordinator ? 1u : 0u) && turn < (self.coordinator ? 1u : 0u) + count_places();
   const int attempt = ++self.attempt;
   Duration look_up{};
@@ -367,18 +373,18 @@ void Cluster::connect(NodeId id) {
 }
 
 // A place's port is its slot's: whoever took it after a dead one.
-NodeId Cluster::who_answers(NodeId at) {
+rendezvous::NodeId Cluster::who_answers(rendezvous::NodeId at) {
   if (listens(at) || !node(at).at_place) return at;
-  const NodeId now = slots_[node(at).slot];
+  const rendezvous::NodeId now = slots_[node(at).slot];
   return listens(now) && node(now).at_place ? now : at;
 }
 
-bool Cluster::answers(NodeId at) { return listens(at) && !node(at).host_down; }
+bool Cluster::answers(rendezvous::NodeId at) { return listens(at) && !node(at).host_down; }
 
-void Cluster::reach(NodeId id, NodeId at, int attempt, bool by_place) {
+void Cluster::reach(rendezvous::NodeId id, rendezvous::NodeId at, int attempt, bool by_place) {
   Node& self = node(id);
   if (!here(id) || self.attempt != attempt) return;
-  const NodeId wanted = std::exchange(at, who_answers(at));
+  const rendezvous::NodeId wanted = std::exchange(at, who_answers(at));
   if (!answers(at) || (by_place && !node(at).at_place)) return try_again(id, kPause, self.coordinator == wanted);
   self.link = net_.open(id, at);
   self.beats_out = {{0, net_.now()}};
@@ -388,13 +394,13 @@ void Cluster::reach(NodeId id, NodeId at, int attempt, bool by_place) {
   });
 }
 
-void Cluster::hang_up(NodeId id) {
+void Cluster::hang_up(rendezvous::NodeId id) {
   Node& self = node(id);
   const Network::LinkId link = std::exchange(self.link, 0);
   ++self.attempt;
   self.welcome = false;
   self.beats_out.clear();
-  const NodeId other = net_.other_end(link, id);
+  const rendezvous::NodeId other = net_.other_end(link, id);
   net_.close(link);
   const auto holds_it = [this, id, other, link] {
     const Node& at = node(other);
@@ -408,7 +414,7 @@ void Cluster::hang_up(NodeId id) {
   });
 }
 
-void Cluster::try_again(NodeId id, Duration pause, bool gone, const RecordId& known) {
+void Cluster::try_again(rendezvous::NodeId id, Duration pause, bool gone, const rendezvous::RecordId& known) {
   Node& self = node(id);
   if (!here(id)) return;
   hang_up(id);
@@ -418,26 +424,27 @@ void Cluster::try_again(NodeId id, Duration pause, bool gone, const RecordId& kn
   });
   self.first_place.asked(known, net_.now());
   if (self.end) await_no_longer(id);
-  elect(id, OutOfTouch{gone, self.heard_at});
+  elect(id, rendezvous::OutOfTouch{gone, self.heard_at});
   if (!here(id) || self.abandons || self.end) return;
   lead_if_first(id);
   // As the agent does without a coordinator.
   if (!self.alone_since) self.alone_since = net_.now();
   if (self.supervisor.round_with_workers()) return;
-  if (self.signal != 0) return happen(id, JobEnded{{Verdict::interrupted, self.signal, "interrupted", {}}});
+  if (self.signal != 0)
+    return happen(id, agent::JobEnded{{rendezvous::Verdict::interrupted, self.signal, "interrupted", {}}});
   const Duration patience = self.begins_anew ? kNewJobLimit : self.seated ? kAlone : kAloneUnseated;
   if (net_.now() - *self.alone_since < patience) return;
-  happen(id, JobEnded{{Verdict::out_of_reach, 0, "the coordinator could not be reached", {}}});
+  happen(id, agent::JobEnded{{rendezvous::Verdict::out_of_reach, 0, "the coordinator could not be reached", {}}});
 }
 
-void Cluster::go_to(NodeId id, NodeId coordinator) {
+void Cluster::go_to(rendezvous::NodeId id, rendezvous::NodeId coordinator) {
   hang_up(id);
   node(id).coordinator = coordinator;
   node(id).turn = 0;
   connect(id);
 }
 
-void Cluster::welcomed(NodeId id, const Welcome& welcome) {
+void Cluster::welcomed(rendezvous::NodeId id, const rendezvous::Welcome& welcome) {
   Node& self = node(id);
   self.welcome = true;
   self.begins_anew = false;
@@ -445,7 +452,7 @@ void Cluster::welcomed(NodeId id, const Welcome& welcome) {
   self.heard_at = net_.now();
   self.answered = 0;
   heard_of_quorum(id, 0, welcome.quorum_age);
-  elect(id, InTouch{welcome.term});
+  elect(id, rendezvous::InTouch{welcome.term});
   if (self.coordinator != id) {
     self.calling.reset();
     stop_leading(id, {welcome.term, {}}, self.coordinator);
@@ -456,15 +463,15 @@ void Cluster::welcomed(NodeId id, const Welcome& welcome) {
   self.alone_since.reset();
   beat(id, self.attempt);
   self.leaves_at = TimePoint::max();
-  if (self.end) return to_coordinator(id, JobWasOver{id, *self.end});
+  if (self.end) return to_coordinator(id, rendezvous::JobWasOver{id, *self.end});
   if (const auto round = self.supervisor.round_with_workers())
-    to_coordinator(id, NodeBack{id, *round, self.offer});
+    to_coordinator(id, rendezvous::NodeBack{id, *round, self.offer});
   else
-    to_coordinator(id, NodeReady{id, self.offer});
+    to_coordinator(id, rendezvous::NodeReady{id, self.offer});
   tell_of_signal(id);
 }
 
-void Cluster::heard_of_quorum(NodeId id, std::uint64_t answered, Duration age) {
+void Cluster::heard_of_quorum(rendezvous::NodeId id, std::uint64_t answered, Duration age) {
   Node& self = node(id);
   const auto beat = self.beats_out.find(answered);
   if (beat == self.beats_out.end()) return;
@@ -474,204 +481,210 @@ void Cluster::heard_of_quorum(NodeId id, std::uint64_t answered, Duration age) {
   watch_lease(id);
 }
 
-void Cluster::beat(NodeId id, int attempt) {
+void Cluster::beat(rendezvous::NodeId id, int attempt) {
   net_.after(kBeat, [this, id, attempt] {
     Node& self = node(id);
     if (!here(id) || self.attempt != attempt || !self.welcome) return;
     self.beats_out[++self.beats] = net_.now();
-    to_coordinator(id, Heartbeat{self.beats, self.answered});
+    to_coordinator(id, rendezvous::Heartbeat{self.beats, self.answered});
     beat(id, attempt);
   });
 }
 
-void Cluster::watch_lease(NodeId id) {
+void Cluster::watch_lease(rendezvous::NodeId id) {
   const TimePoint due = *node(id).contact + kLease;
   net_.after(std::max(due - net_.now(), Duration::zero()), [this, id, due] {
     Node& self = node(id);
     if (!here(id) || !self.contact || *self.contact + kLease != due) return;
     self.contact.reset();
     note(id, "no contact to a quorum for the lease");
-    if (options_.broken != Break::no_lease) happen(id, Isolated{});
+    if (options_.broken != Break::no_lease) happen(id, agent::Isolated{});
     if (self.link) try_again(id, kPause, false);
   });
 }
 
-void Cluster::told_elsewhere(NodeId id, const Elsewhere& told, std::optional<NodeId> at, bool replaced) {
+void Cluster::told_elsewhere(rendezvous::NodeId id, const rendezvous::Elsewhere& told,
+                             std::optional<rendezvous::NodeId> at, bool replaced) {
   try_again(id, kPause, replaced, told.record);
   const Node& self = node(id);
   if (here(id) && at && self.election.would_follow(told.term) && at != self.coordinator) go_to(id, *at);
 }
 
-void Cluster::to_coordinator(NodeId id, const FromAgent& message) {
+void Cluster::to_coordinator(rendezvous::NodeId id, const rendezvous::FromAgent& message) {
   const Node& self = node(id);
   if (!self.welcome) return;
-  const NodeId at = *self.coordinator;
+  const rendezvous::NodeId at = *self.coordinator;
   net_.send(self.link, at, [this, at, id, message] {
     if (listens(at)) take(at, id, message);
   });
 }
 
 // Whoever comes back says so again.
-void Cluster::tell_of_signal(NodeId id) {
+void Cluster::tell_of_signal(rendezvous::NodeId id) {
   const int signal = node(id).signal;
-  if (signal == SIGINT) to_coordinator(id, JobInterrupted{id, signal});
-  if (signal == SIGTERM) to_coordinator(id, NodeLeaves{id, signal});
+  if (signal == SIGINT) to_coordinator(id, rendezvous::JobInterrupted{id, signal});
+  if (signal == SIGTERM) to_coordinator(id, rendezvous::NodeLeaves{id, signal});
 }
 
-void Cluster::hear(NodeId id, const ToAgent& message) {
+void Cluster::hear(rendezvous::NodeId id, const rendezvous::ToAgent& message) {
   Node& self = node(id);
   if (!here(id)) return;
   self.heard_at = net_.now();
   std::visit(overloaded{
-                 [&](const HeartbeatAnswer& m) { heard_of_quorum(id, m.number, m.quorum_age); },
-                 [&](const KeepRecord& m) { self.kept = m.record; },
-                 [&](const TakeSeat& m) {
-                   const RecordId record{m.term, m.seat.round};
+                 [&](const rendezvous::HeartbeatAnswer& m) { heard_of_quorum(id, m.number, m.quorum_age); },
+                 [&](const rendezvous::KeepRecord& m) { self.kept = m.record; },
+                 [&](const rendezvous::TakeSeat& m) {
+                   const rendezvous::RecordId record{m.term, m.seat.round};
                    if (self.kept && self.kept->id() != record) self.kept.reset();
-                   elect(id, RecordKept{record, self.kept});
+                   elect(id, rendezvous::RecordKept{record, self.kept});
                    self.newest = record;
                    self.job = job_of(m.seat.master_host);
                    self.offer.rounds = record.round;
                    if (m.seat.group_rank == 0) open_store(id, {self.job, record});
                    self.seated = true;
                    seated_.insert(id);
-                   happen(id, RoundFormed{m.seat});
+                   happen(id, agent::RoundFormed{m.seat});
                  },
-                 [&](const StartRound& m) {
-                   elect(id, RoundBegan{m.round});
-                   happen(id, RoundStarted{m.round});
+                 [&](const rendezvous::StartRound& m) {
+                   elect(id, rendezvous::RoundBegan{m.round});
+                   happen(id, agent::RoundStarted{m.round});
                  },
-                 [&](const EndRound& m) {
-                   happen(id, RoundEnded{m.round, m.planned});
+                 [&](const rendezvous::EndRound& m) {
+                   happen(id, agent::RoundEnded{m.round, m.planned});
                  },
-                 [&](const EndJob& m) {
+                 [&](const rendezvous::EndJob& m) {
                    if (m.for_all) {
-                     to_coordinator(id, NodeTold{id});
+                     to_coordinator(id, rendezvous::NodeTold{id});
                      if (std::exchange(self.end, self.end ? self.end : m.outcome)) return;
                      if (!self.welcome) await_no_longer(id);
                    }
-                   happen(id, JobEnded{m.outcome});
+                   happen(id, agent::JobEnded{m.outcome});
                  },
-                 [&](const AllTold&) { self.all_told = true; },
+                 [&](const rendezvous::AllTold&) { self.all_told = true; },
                  [](const auto&) {},
              },
              message);
 }
 
-void Cluster::elect(NodeId id, const ElectionEvent& event, NodeId from) {
+void Cluster::elect(rendezvous::NodeId id, const rendezvous::ElectionEvent& event, rendezvous::NodeId from) {
   if (!here(id) || node(id).abandons) return;
-  if (options_.broken == Break::no_standing && std::holds_alternative<ElectionTick>(event)) return;
-  Election& election = node(id).election;
-  if (options_.broken == Break::vote_twice && std::holds_alternative<VoteRequested>(event)) {
-    Election before = election;
-    for (const ElectionAction& action : before.on(event, net_.now())) carry_out(id, action, from);
+  if (options_.broken == Break::no_standing && std::holds_alternative<rendezvous::ElectionTick>(event)) return;
+  rendezvous::Election& election = node(id).election;
+  if (options_.broken == Break::vote_twice && std::holds_alternative<rendezvous::VoteRequested>(event)) {
+    rendezvous::Election before = election;
+    for (const rendezvous::ElectionAction& action : before.on(event, net_.now())) carry_out(id, action, from);
     return;
   }
-  for (const ElectionAction& action : election.on(event, net_.now())) carry_out(id, action, from);
+  for (const rendezvous::ElectionAction& action : election.on(event, net_.now())) carry_out(id, action, from);
   plan_election(id);
 }
 
-void Cluster::carry_out(NodeId id, const ElectionAction& action, NodeId from) {
-  std::visit(overloaded{
-                 [&](const AskForVotes& a) {
-                   node(id).calling.reset();
-                   note(id, "stands for term " + std::to_string(a.request.term));
-                   const auto request = std::make_shared<const VoteRequest>(a.request);
-                   for (const RoundNode& voter : request->record->nodes) {
-                     if (voter.id != id) ask_for_vote(id, voter.id, request);
-                   }
-                 },
-                 [&](const GiveVote& a) {
-                   if (a.vote.granted) votes_[{node(from).job, a.vote.term, from}].insert(id);
-                   net_.post(id, from, [this, from, id, vote = a.vote, end = node(id).end] {
-                     if (end) hear(from, EndJob{*end, true});
-                     elect(from, VoteGiven{id, vote});
-                     if (options_.broken != Break::count_twice || !node(from).election.record()) return;
-                     for (const auto record = node(from).election.record(); const RoundNode& other : record->nodes)
-                       if (other.id != id && other.id != from) return elect(from, VoteGiven{other.id, vote});
-                   });
-                 },
-                 [&](const Lead& a) { take_the_lead(id, a); },
-                 [&](const Follow&) {
-                   node(id).calling.reset();
-                   stop_leading(id, {node(id).election.term(), {}}, from);
-                   go_to(id, from);
-                 },
-                 [&](const GiveUp& a) {
-                   Node& self = node(id);
-                   if (self.end) return void(self.leaves_at = self.election.is_alone() ? net_.now() : self.leaves_at);
-                   if (a.certain) return begin_anew(id);
-                   happen(id, JobEnded{{Verdict::out_of_reach, 0, "the coordinator is gone, or out of reach", {}}});
-                 },
-             },
-             action);
+void Cluster::carry_out(rendezvous::NodeId id, const rendezvous::ElectionAction& action, rendezvous::NodeId from) {
+  std::visit(
+      overloaded{
+          [&](const rendezvous::AskForVotes& a) {
+            node(id).calling.reset();
+            note(id, "stands for term " + std::to_string(a.request.term));
+            const auto request = std::make_shared<const rendezvous::VoteRequest>(a.request);
+            for (const rendezvous::RoundNode& voter : request->record->nodes) {
+              if (voter.id != id) ask_for_vote(id, voter.id, request);
+            }
+          },
+          [&](const rendezvous::GiveVote& a) {
+            if (a.vote.granted) votes_[{node(from).job, a.vote.term, from}].insert(id);
+            net_.post(id, from, [this, from, id, vote = a.vote, end = node(id).end] {
+              if (end) hear(from, rendezvous::EndJob{*end, true});
+              elect(from, rendezvous::VoteGiven{id, vote});
+              if (options_.broken != Break::count_twice || !node(from).election.record()) return;
+              for (const auto record = node(from).election.record(); const rendezvous::RoundNode& other : record->nodes)
+                if (other.id != id && other.id != from) return elect(from, rendezvous::VoteGiven{other.id, vote});
+            });
+          },
+          [&](const rendezvous::Lead& a) { take_the_lead(id, a); },
+          [&](const rendezvous::Follow&) {
+            node(id).calling.reset();
+            stop_leading(id, {node(id).election.term(), {}}, from);
+            go_to(id, from);
+          },
+          [&](const rendezvous::GiveUp& a) {
+            Node& self = node(id);
+            if (self.end) return void(self.leaves_at = self.election.is_alone() ? net_.now() : self.leaves_at);
+            if (a.certain) return begin_anew(id);
+            happen(id, agent::JobEnded{
+                           {rendezvous::Verdict::out_of_reach, 0, "the coordinator is gone, or out of reach", {}}});
+          },
+      },
+      action);
 }
 
 // Or finds nobody there, or another one.
-void Cluster::ask_for_vote(NodeId id, NodeId voter, const std::shared_ptr<const VoteRequest>& request) {
+void Cluster::ask_for_vote(rendezvous::NodeId id, rendezvous::NodeId voter,
+                           const std::shared_ptr<const rendezvous::VoteRequest>& request) {
   net_.post(id, voter, [this, voter, request, id] {
-    if (here(voter)) return elect(voter, VoteRequested{*request}, id);
+    if (here(voter)) return elect(voter, rendezvous::VoteRequested{*request}, id);
     if (const auto& end = node(voter).end; listens(voter) && end)
-      return net_.post(voter, id, [this, id, end = *end] { hear(id, EndJob{end, true}); });
+      return net_.post(voter, id, [this, id, end = *end] { hear(id, rendezvous::EndJob{end, true}); });
     if (node(voter).host_down || (listens(voter) && who_answers(voter) == voter)) return;
-    net_.post(voter, id, [this, id, voter] { elect(id, NodeDead{voter}); });
+    net_.post(voter, id, [this, id, voter] { elect(id, rendezvous::NodeDead{voter}); });
   });
 }
 
-void Cluster::plan_election(NodeId id) {
+void Cluster::plan_election(rendezvous::NodeId id) {
   const auto deadline = node(id).election.next_deadline();
   if (!deadline || node(id).election_tick_at == deadline) return;
   node(id).election_tick_at = deadline;
   net_.after(std::max(*deadline - net_.now(), Duration::zero()), [this, id, due = *deadline] {
     Node& self = node(id);
     if (self.election_tick_at == due) self.election_tick_at.reset();
-    if (self.election.next_deadline() == due) elect(id, ElectionTick{});
+    if (self.election.next_deadline() == due) elect(id, rendezvous::ElectionTick{});
   });
 }
 
-void Cluster::take_the_lead(NodeId id, const Lead& won) {
+void Cluster::take_the_lead(rendezvous::NodeId id, const rendezvous::Lead& won) {
   note(id, "is elected for term " + std::to_string(won.term) + " by " + in_words(won.record.id()));
   ++elections_;
   const int job = job_of(won.record.master_host);
   invariant(terms_.insert({job, won.term}).second, "one coordinator is elected in a term");
-  std::set<NodeId>& votes = votes_[{node(id).job, won.term, id}];
+  std::set<rendezvous::NodeId>& votes = votes_[{node(id).job, won.term, id}];
   votes.insert(id);
-  for (const Electorate& electorate : won.record.electorates())
+  for (const rendezvous::Electorate& electorate : won.record.electorates())
     invariant(electorate.has_quorum(votes), "who is elected was given the votes of a quorum");
   const Duration fence = options_.broken == Break::no_fence ? Duration::zero() : kLease + kBeyondLease;
-  lead(id, Succession{won.term, won.record, won.heard_at + fence, node(id).end}, won.asked_at);
+  lead(id, rendezvous::Succession{won.term, won.record, won.heard_at + fence, node(id).end}, won.asked_at);
   node(id).calling = node(id).led = won;
   go_to(id, id);
   call(id, won.term, net_.now() + kCallAgainFor);
 }
 
 // The record's nodes for a while, the first place as long as it leads.
-void Cluster::call(NodeId id, int term, TimePoint until) {
+void Cluster::call(rendezvous::NodeId id, int term, TimePoint until) {
   Node& self = node(id);
   if (!here(id) || !self.calling || self.calling->term != term) return;
-  std::set<NodeId> called;
+  std::set<rendezvous::NodeId> called;
   for (std::size_t i = 0; i < count_places(); ++i)
     if (node(slots_[i]).at_place) called.insert(slots_[i]);
   if (net_.now() < until)
-    for (const RoundNode& other : self.calling->record.nodes) called.insert(other.id);
+    for (const rendezvous::RoundNode& other : self.calling->record.nodes) called.insert(other.id);
   called.erase(id);
-  for (const NodeId other : called) net_.post(id, other, [this, other, term, id] { elect(other, Called{term}, id); });
+  for (const rendezvous::NodeId other : called)
+    net_.post(id, other, [this, other, term, id] { elect(other, rendezvous::Called{term}, id); });
   net_.after(kCallAgain, [this, id, term, until] { call(id, term, until); });
 }
 
-void Cluster::lead(NodeId id, std::optional<Succession> succession, TimePoint asked_at) {
+void Cluster::lead(rendezvous::NodeId id, std::optional<rendezvous::Succession> succession, TimePoint asked_at) {
   stop_leading(id, {}, {});
   Node& self = node(id);
   const TimePoint now = net_.now();
   if (!succession) {
     note(id, "begins to coordinate");
-    self.office.emplace(Office{Coordinator(policy_of(options_), now, options_.seed, id), ++serials_, ++jobs_,
-                               RecordId{}, QuorumContact{}});
+    self.office.emplace(Office{rendezvous::Coordinator(policy_of(options_), now, options_.seed, id), ++serials_,
+                               ++jobs_, rendezvous::RecordId{}, rendezvous::QuorumContact{}});
   } else {
-    const RecordId newest{succession->term, succession->record.number};
-    self.office.emplace(Office{Coordinator(policy_of(options_), now, options_.seed, id, *succession), ++serials_,
-                               job_of(succession->record.master_host), newest, QuorumContact{}});
-    for (const RoundNode& member : succession->record.nodes) {
+    const rendezvous::RecordId newest{succession->term, succession->record.number};
+    self.office.emplace(Office{rendezvous::Coordinator(policy_of(options_), now, options_.seed, id, *succession),
+                               ++serials_, job_of(succession->record.master_host), newest,
+                               rendezvous::QuorumContact{}});
+    for (const rendezvous::RoundNode& member : succession->record.nodes) {
       self.office->contact.answered(member.id, asked_at);
       if (member.id != id) probe(id, serials_, member.id);
     }
@@ -680,7 +693,8 @@ void Cluster::lead(NodeId id, std::optional<Succession> succession, TimePoint as
   plan_coordinator_tick(id);
 }
 
-void Cluster::stop_leading(NodeId id, const Elsewhere& told, std::optional<NodeId> at) {
+void Cluster::stop_leading(rendezvous::NodeId id, const rendezvous::Elsewhere& told,
+                           std::optional<rendezvous::NodeId> at) {
   Node& self = node(id);
   self.elsewhere = told;
   self.elsewhere.record = self.election.newest();
@@ -694,8 +708,8 @@ void Cluster::stop_leading(NodeId id, const Elsewhere& told, std::optional<NodeI
     });
 }
 
-void Cluster::answer_elsewhere(NodeId at, NodeId id, Network::LinkId link) {
-  Elsewhere told = node(at).elsewhere;
+void Cluster::answer_elsewhere(rendezvous::NodeId at, rendezvous::NodeId id, Network::LinkId link) {
+  rendezvous::Elsewhere told = node(at).elsewhere;
   told.record = node(at).election.newest();
   net_.send(link, id, [this, at, id, link, told, where = node(at).elsewhere_at] {
     const auto before = node(id).coordinator;
@@ -704,23 +718,24 @@ void Cluster::answer_elsewhere(NodeId at, NodeId id, Network::LinkId link) {
   });
 }
 
-void Cluster::hello(NodeId at, NodeId id, Network::LinkId link, const RecordId& record) {
+void Cluster::hello(rendezvous::NodeId at, rendezvous::NodeId id, Network::LinkId link,
+                    const rendezvous::RecordId& record) {
   Node& host = node(at);
   if (!listens(at)) return;
-  if (const NodeId before = node(id).instead_of; host.office && before != 0) {
-    coordinate(at, JobAbandoned{before});
+  if (const rendezvous::NodeId before = node(id).instead_of; host.office && before != 0) {
+    coordinate(at, rendezvous::JobAbandoned{before});
     if (host.office && host.office->peers.contains(before)) lose(at, before, "it gave up its part", false);
   }
   if (host.office && record > host.office->newest) {
-    const bool may_wait = host.office->newest == RecordId{} && options_.broken != Break::no_patience;
+    const bool may_wait = host.office->newest == rendezvous::RecordId{} && options_.broken != Break::no_patience;
     if (!may_wait) stop_leading(at, {record.term, {}}, {});
-    if (may_wait) coordinate(at, JobElsewhere{id, record.round});
-    if (options_.broken == Break::no_patience) host.first_place = FirstPlace(1);
+    if (may_wait) coordinate(at, rendezvous::JobElsewhere{id, record.round});
+    if (options_.broken == Break::no_patience) host.first_place = rendezvous::FirstPlace(1);
     return answer_elsewhere(at, id, link);
   }
   if (!host.office && host.end && options_.broken != Break::silent_end)
     return net_.send(link, id, [this, id, link, end = *host.end] {
-      if (here(id) && node(id).link == link) hear(id, EndJob{end, true});
+      if (here(id) && node(id).link == link) hear(id, rendezvous::EndJob{end, true});
     });
   if (!host.office) return answer_elsewhere(at, id, link);
   Office& office = *host.office;
@@ -729,10 +744,10 @@ void Cluster::hello(NodeId at, NodeId id, Network::LinkId link, const RecordId& 
   office.peers[id] = {link, now, {{0, now}}};
   for (const auto& other : nodes_)  // it has taken the port of a dead one
     if (other->id != id && other->at_place && !listens(other->id) && who_answers(other->id) == id)
-      coordinate(at, NodeGone{other->id});
+      coordinate(at, rendezvous::NodeGone{other->id});
   if (!host.office) return;
   office.contact.answered(id, now);
-  const Welcome welcome{"", kLease, office.coordinator.term(), quorum_age(office, at)};
+  const rendezvous::Welcome welcome{"", kLease, office.coordinator.term(), quorum_age(office, at)};
   net_.send(link, id, [this, id, link, at, welcome] {
     if (!here(id) || node(id).link != link) return;
     node(id).coordinator = at;
@@ -741,25 +756,25 @@ void Cluster::hello(NodeId at, NodeId id, Network::LinkId link, const RecordId& 
   });
 }
 
-void Cluster::take(NodeId at, NodeId id, const FromAgent& message) {
+void Cluster::take(rendezvous::NodeId at, rendezvous::NodeId id, const rendezvous::FromAgent& message) {
   Node& host = node(at);
   if (!host.office || !host.office->peers.contains(id)) return;
   Office& office = *host.office;
   Peer& peer = office.peers.at(id);
   peer.heard = net_.now();
   std::visit(overloaded{
-                 [](const Hello&) {},
-                 [](const FailureWords&) {},
-                 [](const VoteRequest&) {},
-                 [](const CoordinatorCall&) {},
-                 [&](const Heartbeat& m) {
+                 [](const rendezvous::Hello&) {},
+                 [](const rendezvous::FailureWords&) {},
+                 [](const rendezvous::VoteRequest&) {},
+                 [](const rendezvous::CoordinatorCall&) {},
+                 [&](const rendezvous::Heartbeat& m) {
                    if (const auto said = peer.answers.find(m.answered); said != peer.answers.end())
                      office.contact.answered(id, said->second);
                    peer.answers[m.number] = net_.now();
                    if (peer.answers.size() > 8) peer.answers.erase(peer.answers.begin());
-                   to_node(at, id, HeartbeatAnswer{m.number, quorum_age(office, at)});
+                   to_node(at, id, rendezvous::HeartbeatAnswer{m.number, quorum_age(office, at)});
                  },
-                 [&](const NodeReady& m) {
+                 [&](const rendezvous::NodeReady& m) {
                    coordinate(at, m);
                    tell_spare(at, id);
                  },
@@ -768,12 +783,12 @@ void Cluster::take(NodeId at, NodeId id, const FromAgent& message) {
              message);
 }
 
-void Cluster::tell_spare(NodeId at, NodeId id) {
+void Cluster::tell_spare(rendezvous::NodeId at, rendezvous::NodeId id) {
   const auto& office = node(at).office;
-  if (office && office->record && !office->record->find(id)) to_node(at, id, KeepRecord{*office->record});
+  if (office && office->record && !office->record->find(id)) to_node(at, id, rendezvous::KeepRecord{*office->record});
 }
 
-void Cluster::lose(NodeId at, NodeId id, const std::string& how, bool closed) {
+void Cluster::lose(rendezvous::NodeId at, rendezvous::NodeId id, const std::string& how, bool closed) {
   Office& office = *node(at).office;
   const Peer peer = office.peers.extract(id).mapped();
   net_.close(peer.link);
@@ -783,12 +798,12 @@ void Cluster::lose(NodeId at, NodeId id, const std::string& how, bool closed) {
     });
   const int serial = office.serial;
   const bool fence = options_.broken != Break::no_fence;
-  coordinate(at, NodeLost{id, fence ? peer.heard + kLease + kBeyondLease : net_.now(), how});
+  coordinate(at, rendezvous::NodeLost{id, fence ? peer.heard + kLease + kBeyondLease : net_.now(), how});
   probe(at, serial, id);
 }
 
 // Until it is refused, or the node is back.
-void Cluster::probe(NodeId at, int serial, NodeId id) {
+void Cluster::probe(rendezvous::NodeId at, int serial, rendezvous::NodeId id) {
   net_.after(net_.milliseconds(100), [this, at, serial, id] {
     Node& host = node(at);
     if (!listens(at) || !host.office || host.office->serial != serial) return;
@@ -796,27 +811,27 @@ void Cluster::probe(NodeId at, int serial, NodeId id) {
     if (host.office->peers.contains(id)) return;
     const Node& other = node(id);
     if (other.running.empty() && !listens(id) && !other.host_down && who_answers(id) == id && net_.reaches(at, id))
-      return coordinate(at, NodeGone{id});
+      return coordinate(at, rendezvous::NodeGone{id});
     net_.after(1s, [this, at, serial, id] { probe(at, serial, id); });
   });
 }
 
-void Cluster::look_around(NodeId at, int serial) {
+void Cluster::look_around(rendezvous::NodeId at, int serial) {
   Node& host = node(at);
   if (!listens(at) || !host.office || host.office->serial != serial) return;
   if (!host.office->coordinator.is_over() && quorum_age(*host.office, at) > kLease) {
     note(at, "stops coordinating: too many nodes are out of its reach");
     return stop_leading(at, {host.office->coordinator.term(), {}}, {});
   }
-  std::vector<NodeId> silent;
+  std::vector<rendezvous::NodeId> silent;
   for (const auto& [id, peer] : host.office->peers)
     if (net_.now() - peer.heard >= kLease) silent.push_back(id);
-  for (const NodeId id : silent)
+  for (const rendezvous::NodeId id : silent)
     if (host.office && host.office->serial == serial) lose(at, id, "nothing was heard of it for 5 s", false);
   net_.after(kLook, [this, at, serial] { look_around(at, serial); });
 }
 
-Duration Cluster::quorum_age(Office& office, NodeId self) {
+Duration Cluster::quorum_age(Office& office, rendezvous::NodeId self) {
   const TimePoint now = net_.now();
   if (options_.broken == Break::no_quorum) return {};
   if (now >= office.contact_known_at + kContactEvery) {
@@ -826,29 +841,29 @@ Duration Cluster::quorum_age(Office& office, NodeId self) {
   return now - std::max(office.contact_at, now - 2 * kLease);
 }
 
-void Cluster::coordinate(NodeId at, const Message& message) {
+void Cluster::coordinate(rendezvous::NodeId at, const rendezvous::Message& message) {
   Node& host = node(at);
   if (!host.office) return;
-  for (const Order& order : host.office->coordinator.on(message, net_.now())) obey(at, order);
+  for (const rendezvous::Order& order : host.office->coordinator.on(message, net_.now())) obey(at, order);
   plan_coordinator_tick(at);
 }
 
-void Cluster::obey(NodeId at, const Order& order) {
+void Cluster::obey(rendezvous::NodeId at, const rendezvous::Order& order) {
   Office& office = *node(at).office;
-  const auto to_round = [&](const ToAgent& message) {
-    for (const NodeId id : office.round) to_node(at, id, message);
+  const auto to_round = [&](const rendezvous::ToAgent& message) {
+    for (const rendezvous::NodeId id : office.round) to_node(at, id, message);
   };
   std::visit(overloaded{
-                 [&](const FormRound& o) { form(at, o.round); },
-                 [&](const StartRound& o) {
+                 [&](const rendezvous::FormRound& o) { form(at, o.round); },
+                 [&](const rendezvous::StartRound& o) {
                    note(in_words(office.newest) + " starts");
                    to_round(o);
                  },
-                 [&](const EndRound& o) {
+                 [&](const rendezvous::EndRound& o) {
                    note(in_words(office.newest) + " ends: " + o.reason);
                    to_round(o);
                  },
-                 [&](const EndJob& o) {
+                 [&](const rendezvous::EndJob& o) {
                    note("the job ends: " + o.outcome.reason);
                    const bool first = !ended_by_;
                    if (first) {
@@ -856,11 +871,13 @@ void Cluster::obey(NodeId at, const Order& order) {
                      ended_at_ = net_.now();
                      cut_at_end_ = cuts_ > 0;
                    }
-                   if (o.outcome.verdict == Verdict::too_few_nodes || o.outcome.verdict == Verdict::too_few_left)
+                   if (o.outcome.verdict == rendezvous::Verdict::too_few_nodes ||
+                       o.outcome.verdict == rendezvous::Verdict::too_few_left)
                      invariant(!enough_are_there(), "nobody times out waiting for nodes that are there");
                    if (first) {
                      end_ = o.outcome;
-                     for (const NodeId id : office.round) node(id).in_last_round = office.peers.contains(id);
+                     for (const rendezvous::NodeId id : office.round)
+                       node(id).in_last_round = office.peers.contains(id);
                    }
                    for (const auto& [id, peer] : office.peers) to_node(at, id, o);
                    if (first && options_.last_breath > 0 && net_.chance(options_.last_breath))
@@ -868,17 +885,17 @@ void Cluster::obey(NodeId at, const Order& order) {
                        if (node(at).alive) kill_agent(at);
                      });
                  },
-                 [&](const AllTold& o) {
+                 [&](const rendezvous::AllTold& o) {
                    for (const auto& [id, peer] : office.peers) to_node(at, id, o);
                  },
-                 [&](const Recall& o) {
-                   to_node(at, o.node, EndRound{o.round, false, o.reason});
+                 [&](const rendezvous::Recall& o) {
+                   to_node(at, o.node, rendezvous::EndRound{o.round, false, o.reason});
                  },
-                 [&](const Dismiss& o) {
+                 [&](const rendezvous::Dismiss& o) {
                    note(o.node, "is dismissed: " + o.outcome.reason);
-                   to_node(at, o.node, EndJob{o.outcome, o.for_all});
+                   to_node(at, o.node, rendezvous::EndJob{o.outcome, o.for_all});
                  },
-                 [&](const HandOver& o) {
+                 [&](const rendezvous::HandOver& o) {
                    note(at, "hands over to node" + std::to_string(o.successor));
                    stop_leading(at, {office.coordinator.term(), {}}, {});
                  },
@@ -886,9 +903,9 @@ void Cluster::obey(NodeId at, const Order& order) {
              order);
 }
 
-void Cluster::form(NodeId at, const Round& decided) {
+void Cluster::form(rendezvous::NodeId at, const rendezvous::Round& decided) {
   Office& office = *node(at).office;
-  Round round = decided;
+  rendezvous::Round round = decided;
   round.master_host = store_host(round.nodes.front().id, office.job);
   const JobRound key{office.job, round.id()};
   office.newest = round.id();
@@ -897,32 +914,32 @@ void Cluster::form(NodeId at, const Round& decided) {
   invariant(round.ledger.counts.spent() <= options_.max_restarts, "never more restarts than allowed");
   const int nodes = static_cast<int>(round.nodes.size());
   invariant(nodes >= options_.nodes_min && nodes <= options_.nodes_max, "no round has too few nodes or too many");
-  std::set<NodeId> seen;
+  std::set<rendezvous::NodeId> seen;
   int rank = 0;
-  for (const RoundNode& member : round.nodes) {
+  for (const rendezvous::RoundNode& member : round.nodes) {
     invariant(seen.insert(member.id).second && member.first_rank == rank, "every rank is held once");
     rank += member.workers;
   }
   charged_ = round.ledger.counts;
-  for (const RoundNode& member : round.nodes) to_confirm_[key].insert(member.id);
+  for (const rendezvous::RoundNode& member : round.nodes) to_confirm_[key].insert(member.id);
   office.round.clear();
-  for (const RoundNode& member : round.nodes) office.round.push_back(member.id);
+  for (const rendezvous::RoundNode& member : round.nodes) office.round.push_back(member.id);
   if (net_.chance(options_.failure)) failing_[key] = round.nodes[net_.draw() % round.nodes.size()].id;
   office.record = round;
   for (const auto& [id, peer] : office.peers) tell_spare(at, id);
-  const std::vector<Seat> all = seats(round);
+  const std::vector<rendezvous::Seat> all = rendezvous::seats(round);
   for (std::size_t i = 0; i < all.size(); ++i) {
-    if (i < kStandbys) to_node(at, round.nodes[i].id, KeepRecord{round});
-    to_node(at, round.nodes[i].id, TakeSeat{all[i], round.term});
-    if (options_.broken == Break::no_confirmation) to_node(at, round.nodes[i].id, StartRound{round.number});
+    if (i < rendezvous::kStandbys) to_node(at, round.nodes[i].id, rendezvous::KeepRecord{round});
+    to_node(at, round.nodes[i].id, rendezvous::TakeSeat{all[i], round.term});
+    if (options_.broken == Break::no_confirmation) to_node(at, round.nodes[i].id, rendezvous::StartRound{round.number});
   }
 }
 
-void Cluster::to_node(NodeId at, NodeId id, const ToAgent& message) {
+void Cluster::to_node(rendezvous::NodeId at, rendezvous::NodeId id, const rendezvous::ToAgent& message) {
   const Office& office = *node(at).office;
   const auto found = office.peers.find(id);
   if (found == office.peers.end()) return;
-  const auto* end = std::get_if<EndJob>(&message);
+  const auto* end = std::get_if<rendezvous::EndJob>(&message);
   const bool first_end = end && end->for_all && ended_by_ == office.serial;
   net_.send(found->second.link, id, [this, id, link = found->second.link, message, first_end] {
     if (node(id).link != link) return;
@@ -931,7 +948,7 @@ void Cluster::to_node(NodeId at, NodeId id, const ToAgent& message) {
   });
 }
 
-void Cluster::plan_coordinator_tick(NodeId at) {
+void Cluster::plan_coordinator_tick(rendezvous::NodeId at) {
   auto& office = node(at).office;
   if (!office) return;
   const auto deadline = office->coordinator.next_deadline();
@@ -941,62 +958,62 @@ void Cluster::plan_coordinator_tick(NodeId at) {
     auto& then = node(at).office;
     if (!then || then->serial != serial) return;
     if (then->tick_at == due) then->tick_at.reset();
-    if (then->coordinator.next_deadline() == due) coordinate(at, CoordinatorTick{});
+    if (then->coordinator.next_deadline() == due) coordinate(at, rendezvous::CoordinatorTick{});
   });
 }
 
-void Cluster::happen(NodeId id, const Event& event) {
+void Cluster::happen(rendezvous::NodeId id, const agent::Event& event) {
   Node& self = node(id);
   if (!here(id)) return;
   self.events.push_back(event);
   if (std::exchange(self.handling, true)) return;
   for (; !self.events.empty(); self.events.pop_front())
-    for (const Action& action : self.supervisor.on(self.events.front(), net_.now())) carry_out(id, action);
+    for (const agent::Action& action : self.supervisor.on(self.events.front(), net_.now())) carry_out(id, action);
   self.handling = false;
   plan_tick(id);
 }
 
-void Cluster::carry_out(NodeId id, const Action& action) {
+void Cluster::carry_out(rendezvous::NodeId id, const agent::Action& action) {
   Node& self = node(id);
   invariant(!self.finished, "nothing is done after Finish");
   std::visit(overloaded{
-                 [&](const ConfirmRound& a) {
+                 [&](const agent::ConfirmRound& a) {
                    to_confirm_[{self.job, self.newest}].erase(id);
-                   to_coordinator(id, NodeConfirmed{id, a.round});
+                   to_coordinator(id, rendezvous::NodeConfirmed{id, a.round});
                  },
-                 [&](const StartWorkers& a) { start(id, a.seat); },
-                 [&](const SignalWorkers& a) { signal_workers(id, a.signal); },
-                 [&](const SweepLeftovers& a) { sweep(id, a.round); },
-                 [&](const ReportRunning& a) {
-                   to_coordinator(id, NodeRunning{id, a.round});
+                 [&](const agent::StartWorkers& a) { start(id, a.seat); },
+                 [&](const agent::SignalWorkers& a) { signal_workers(id, a.signal); },
+                 [&](const agent::SweepLeftovers& a) { sweep(id, a.round); },
+                 [&](const agent::ReportRunning& a) {
+                   to_coordinator(id, rendezvous::NodeRunning{id, a.round});
                  },
-                 [&](const ReportDone& a) {
-                   to_coordinator(id, NodeDone{id, a.round});
+                 [&](const agent::ReportDone& a) {
+                   to_coordinator(id, rendezvous::NodeDone{id, a.round});
                  },
-                 [&](const ReportFailure& a) {
+                 [&](const agent::ReportFailure& a) {
                    note(id, "a worker fails");
-                   to_coordinator(id, WorkerFailed{{a.round, id, a.local_rank, 0, a.status}});
+                   to_coordinator(id, rendezvous::WorkerFailed{{a.round, id, a.local_rank, 0, a.status}});
                  },
-                 [&](const ReportInterrupted&) { tell_of_signal(id); },
-                 [&](const Rejoin&) {
-                   to_coordinator(id, NodeReady{id, self.offer});
+                 [&](const agent::ReportInterrupted&) { tell_of_signal(id); },
+                 [&](const agent::Rejoin&) {
+                   to_coordinator(id, rendezvous::NodeReady{id, self.offer});
                  },
-                 [&](const Finish& a) { finish(id, a.outcome); },
+                 [&](const agent::Finish& a) { finish(id, a.outcome); },
                  [](const auto&) {},
              },
              action);
 }
 
-bool Cluster::may_leave(NodeId id) {
+bool Cluster::may_leave(rendezvous::NodeId id) {
   const Node& self = node(id);
   return !self.end || self.all_told || net_.now() >= self.leaves_at || options_.broken == Break::silent_end;
 }
 
-void Cluster::await_no_longer(NodeId id) {
+void Cluster::await_no_longer(rendezvous::NodeId id) {
   node(id).leaves_at = std::min(node(id).leaves_at, net_.now() + kLease + kBeyondLease);
 }
 
-void Cluster::finish(NodeId id, const Outcome& outcome) {
+void Cluster::finish(rendezvous::NodeId id, const rendezvous::Outcome& outcome) {
   Node& self = node(id);
   invariant(self.running.empty(), "an agent that finishes has no workers");
   note(id, "finishes: " + outcome.reason);
@@ -1006,7 +1023,7 @@ void Cluster::finish(NodeId id, const Outcome& outcome) {
 }
 
 // It stays for the others: until all know of the end, and where it coordinates until they have been told.
-void Cluster::leave_when_told(NodeId id, TimePoint at_last) {
+void Cluster::leave_when_told(rendezvous::NodeId id, TimePoint at_last) {
   Node& self = node(id);
   if (!here(id)) return;
   if (!may_leave(id) && net_.now() < at_last)
@@ -1015,12 +1032,13 @@ void Cluster::leave_when_told(NodeId id, TimePoint at_last) {
   self.finished = true;
   if (self.office && !self.office->coordinator.is_over()) disturbed();  // the coordinator goes with it
   whole_since_.reset();
-  const Verdict verdict = self.finished_with->verdict;
-  if (verdict == Verdict::out_of_reach || verdict == Verdict::too_few_left) start_again(self.slot);
+  const rendezvous::Verdict verdict = self.finished_with->verdict;
+  if (verdict == rendezvous::Verdict::out_of_reach || verdict == rendezvous::Verdict::too_few_left)
+    start_again(self.slot);
   exit_when_left(id, at_last);
 }
 
-void Cluster::exit_when_left(NodeId id, TimePoint at_last) {
+void Cluster::exit_when_left(rendezvous::NodeId id, TimePoint at_last) {
   Node& self = node(id);
   const bool left = !self.office || (self.office->coordinator.all_told() && self.office->peers.empty());
   if (!left && net_.now() < at_last) return net_.after(100ms, [this, id, at_last] { exit_when_left(id, at_last); });
@@ -1028,7 +1046,7 @@ void Cluster::exit_when_left(NodeId id, TimePoint at_last) {
   vanish(id);
 }
 
-void Cluster::signal_workers(NodeId id, int signal) {
+void Cluster::signal_workers(rendezvous::NodeId id, int signal) {
   const Node& self = node(id);
   for (const int rank : self.running) {
     if (signal != SIGKILL && self.deaf.contains(rank)) continue;
@@ -1037,7 +1055,7 @@ void Cluster::signal_workers(NodeId id, int signal) {
   }
 }
 
-void Cluster::start(NodeId id, const Seat& seat) {
+void Cluster::start(rendezvous::NodeId id, const rendezvous::Seat& seat) {
   Node& self = node(id);
   invariant(self.running.empty(), "no local rank is started twice");
   self.round = {self.job, self.newest};
@@ -1048,7 +1066,7 @@ void Cluster::start(NodeId id, const Seat& seat) {
     self.running.insert(rank);
     count_running(self.round, 1);
     if (net_.chance(options_.deaf)) self.deaf.insert(rank);
-    happen(id, WorkerStarted{seat.round, rank});
+    happen(id, agent::WorkerStarted{seat.round, rank});
   }
   meet(id, seat);
 }
@@ -1057,31 +1075,32 @@ void Cluster::count_running(const JobRound& round, int change) {
   if ((running_[round] += change) == 0) running_.erase(round);
 }
 
-void Cluster::end_worker(NodeId id, const JobRound& round, int local_rank, const ExitStatus& status) {
+void Cluster::end_worker(rendezvous::NodeId id, const JobRound& round, int local_rank,
+                         const rendezvous::ExitStatus& status) {
   Node& self = node(id);
   if (self.round != round || !self.running.erase(local_rank)) return;  // it had ended before
   count_running(round, -1);
   if (self.running.empty()) leave_store(id);
-  happen(id, WorkerExited{round.id.round, local_rank, status});
+  happen(id, agent::WorkerExited{round.id.round, local_rank, status});
 }
 
 // What a driver holds of a round goes late, or is given up.
-void Cluster::sweep(NodeId id, int round) {
+void Cluster::sweep(rendezvous::NodeId id, int round) {
   invariant(node(id).running.empty(), "a round is swept when its workers are gone");
-  if (!net_.chance(options_.slow_sweep)) return happen(id, Swept{round});
+  if (!net_.chance(options_.slow_sweep)) return happen(id, agent::Swept{round});
   note(id, "the kernel holds what is left of its workers");
-  net_.after(net_.milliseconds(12'000), [this, id, round] { happen(id, Swept{round}); });
+  net_.after(net_.milliseconds(12'000), [this, id, round] { happen(id, agent::Swept{round}); });
 }
 
-void Cluster::plan_tick(NodeId id) {
+void Cluster::plan_tick(rendezvous::NodeId id) {
   if (const auto deadline = node(id).supervisor.next_deadline())
     net_.after(std::max(*deadline - net_.now(), Duration::zero()), [this, id, due = *deadline] {
-      if (node(id).supervisor.next_deadline() == due) happen(id, Tick{});
+      if (node(id).supervisor.next_deadline() == due) happen(id, agent::Tick{});
     });
 }
 
 // Ranks are decided once per round, so no rank is held twice while all that runs belongs to one round.
-void Cluster::hold_invariants(NodeId id, const JobRound& starting) {
+void Cluster::hold_invariants(rendezvous::NodeId id, const JobRound& starting) {
   for (const auto& [round, workers] : running_)
     if (round != starting)
       throw std::logic_error("broken: no worker of another round runs when one starts: " + in_words(starting.id) +

@@ -76,9 +76,9 @@ class Cluster {
 
   int rounds() const { return static_cast<int>(started_.size()); }
   int elections() const { return elections_; }
-  const RestartCounts& charged() const { return charged_; }
+  const rendezvous::RestartCounts& charged() const { return charged_; }
   // Of those that the coordinator which decided the job's end told of it, neither killed nor asked to leave.
-  const std::vector<Outcome>& outcomes() const { return outcomes_; }
+  const std::vector<rendezvous::Outcome>& outcomes() const { return outcomes_; }
   const std::string& transcript() const { return transcript_; }  // what happened, a line each
 
  private:
@@ -89,221 +89,224 @@ class Cluster {
   };
   struct JobRound {  // jobs count terms and rounds for themselves
     int job = 0;
-    RecordId id = {};
+    rendezvous::RecordId id = {};
     friend auto operator<=>(const JobRound&, const JobRound&) = default;
   };
   struct Office {  // an agent that coordinates
-    Coordinator coordinator;
+    rendezvous::Coordinator coordinator;
     int serial;
     int job;
-    RecordId newest;
-    QuorumContact contact;
+    rendezvous::RecordId newest;
+    rendezvous::QuorumContact contact;
     TimePoint contact_at = {}, contact_known_at = TimePoint() - std::chrono::hours(1);
-    std::map<NodeId, Peer> peers = {};
-    std::vector<NodeId> round = {};
-    std::optional<Round> record = {};
+    std::map<rendezvous::NodeId, Peer> peers = {};
+    std::vector<rendezvous::NodeId> round = {};
+    std::optional<rendezvous::Round> record = {};
     std::optional<TimePoint> tick_at = {};  // planned
   };
   struct RoundStore {
     RoundStore();
     int serial = 0;
     JobRound round = {};
-    Store keys = {};
-    std::map<Network::LinkId, NodeId> clients = {};
+    rendezvous::Store keys = {};
+    std::map<Network::LinkId, rendezvous::NodeId> clients = {};
   };
   struct Visit {  // of a node's workers at their round's store
     int serial = 0;
-    NodeId at = 0;
+    rendezvous::NodeId at = 0;
     JobRound round = {};
-    Seat seat = {};
+    rendezvous::Seat seat = {};
     Network::LinkId link = 0;  // 0: the store is not found yet
     int store = 0;             // its serial
     bool met = false;          // all have come; they train
   };
   struct Node {
-    Node(NodeId own, std::size_t its_slot, const ClusterOptions& options)
+    Node(rendezvous::NodeId own, std::size_t its_slot, const ClusterOptions& options)
         : id(own),
           slot(its_slot),
           supervisor({}),
           election(own, options.seed),
           first_place(static_cast<std::size_t>(options.places)) {}
-    NodeId id;
+    rendezvous::NodeId id;
     std::size_t slot;  // of those that start one after the other in a node's place, one lives
-    Supervisor supervisor;
-    Election election;
-    FirstPlace first_place;
-    NodeOffer offer;
+    agent::Supervisor supervisor;
+    rendezvous::Election election;
+    rendezvous::FirstPlace first_place;
+    rendezvous::NodeOffer offer;
     JobRound round;
     std::set<int> running, deaf;                          // local ranks
     bool alive = true, finished = false, exited = false;  // finished: it is there for the others only
     bool left = false, seated = false;
-    bool in_last_round = false;            // when the job's end was decided
-    std::optional<Outcome> end;            // the job's, for all
-    std::optional<Outcome> finished_with;  // its own
+    bool in_last_round = false;                        // when the job's end was decided
+    std::optional<rendezvous::Outcome> end;            // the job's, for all
+    std::optional<rendezvous::Outcome> finished_with;  // its own
     bool all_told = false;
     TimePoint leaves_at = TimePoint::max();  // where nobody coordinates after the end
     bool at_place = false;                   // it listens at its slot's place
     bool host_down = false;                  // nothing there answers
     bool abandons = false;                   // it ends its workers, then another one begins anew
-    NodeId instead_of = 0;
+    rendezvous::NodeId instead_of = 0;
     bool begins_anew = false;  // and not for long, if nobody else does
     int signal = 0;            // somebody wants it to end
     // Its way to the coordinator.
     Network::LinkId link = 0;
-    int attempt = 0;                    // counts them: what is on its way belongs to one
-    int turn = 0;                       // of the places to look
-    std::optional<NodeId> coordinator;  // who is, or was last
-    std::optional<Round> kept;
+    int attempt = 0;                                // counts them: what is on its way belongs to one
+    int turn = 0;                                   // of the places to look
+    std::optional<rendezvous::NodeId> coordinator;  // who is, or was last
+    std::optional<rendezvous::Round> kept;
     int job = 0;  // that it is in
-    RecordId newest;
+    rendezvous::RecordId newest;
     bool welcome = false;
     TimePoint heard_at;
     std::optional<TimePoint> contact, alone_since;
     std::uint64_t beats = 0, answered = 0;
     std::map<std::uint64_t, TimePoint> beats_out;
-    std::optional<TimePoint> election_tick_at;  // planned
-    std::optional<Lead> calling, led;           // led: the last one it was elected for
+    std::optional<TimePoint> election_tick_at;     // planned
+    std::optional<rendezvous::Lead> calling, led;  // led: the last one it was elected for
     std::optional<Office> office;
-    Elsewhere elsewhere;  // what it tells those who look for the coordinator
-    std::optional<NodeId> elsewhere_at;
+    rendezvous::Elsewhere elsewhere;  // what it tells those who look for the coordinator
+    std::optional<rendezvous::NodeId> elsewhere_at;
     std::optional<RoundStore> store;  // of the newest round in which it was the first node
     std::optional<Visit> visit;
-    std::deque<Event> events;  // those that come up while an action is carried out wait for their turn
+    std::deque<agent::Event> events;  // those that come up while an action is carried out wait for their turn
     bool handling = false;
   };
 
   void note(const std::string& line);
-  void note(NodeId id, const std::string& line) { note("node" + std::to_string(id) + ": " + line); }
-  Node& node(NodeId id) { return *nodes_[id - 1]; }
-  bool here(NodeId id) { return node(id).alive && !node(id).finished; }
-  bool listens(NodeId id) { return node(id).alive && !node(id).exited; }
-  std::vector<NodeId> living();
-  std::optional<NodeId> leader();
-  std::optional<NodeId> first_seated(NodeId but = 0);  // of those that are here
+  void note(rendezvous::NodeId id, const std::string& line) { note("node" + std::to_string(id) + ": " + line); }
+  Node& node(rendezvous::NodeId id) { return *nodes_[id - 1]; }
+  bool here(rendezvous::NodeId id) { return node(id).alive && !node(id).finished; }
+  bool listens(rendezvous::NodeId id) { return node(id).alive && !node(id).exited; }
+  std::vector<rendezvous::NodeId> living();
+  std::optional<rendezvous::NodeId> leader();
+  std::optional<rendezvous::NodeId> first_seated(rendezvous::NodeId but = 0);  // of those that are here
 
-  NodeId add_node(Duration when, std::size_t slot);
-  void take_place(NodeId id);
+  rendezvous::NodeId add_node(Duration when, std::size_t slot);
+  void take_place(rendezvous::NodeId id);
   void start_again(std::size_t slot);
-  void begin_anew(NodeId id);
-  void succeed_itself(NodeId id);
+  void begin_anew(rendezvous::NodeId id);
+  void succeed_itself(rendezvous::NodeId id);
   bool is_whole();
   void plan_troubles();
-  void some_time(void (Cluster::*trouble)(NodeId), bool behead);
-  void kill_agent(NodeId id);
-  void vanish(NodeId id);
-  void close_links(NodeId id);
-  void cut(NodeId id);
-  void leave(NodeId id);
+  void some_time(void (Cluster::*trouble)(rendezvous::NodeId), bool behead);
+  void kill_agent(rendezvous::NodeId id);
+  void vanish(rendezvous::NodeId id);
+  void close_links(rendezvous::NodeId id);
+  void cut(rendezvous::NodeId id);
+  void leave(rendezvous::NodeId id);
   void join();
-  void signal(NodeId id, int signal);
+  void signal(rendezvous::NodeId id, int signal);
 
   // Progress.
   void disturbed();
-  bool stays_coordinator(NodeId id);
+  bool stays_coordinator(rendezvous::NodeId id);
   bool quorum_in_reach();
   bool enough_are_there();
-  void hold_progress(NodeId id, const Outcome& outcome);
+  void hold_progress(rendezvous::NodeId id, const rendezvous::Outcome& outcome);
 
   // An agent's way to the coordinator.
-  std::vector<NodeId> places(NodeId id);
+  std::vector<rendezvous::NodeId> places(rendezvous::NodeId id);
   std::size_t count_places() const { return std::min(slots_.size(), static_cast<std::size_t>(options_.places)); }
-  NodeId who_answers(NodeId at);
-  bool answers(NodeId at);
-  void connect(NodeId id);
-  void reach(NodeId id, NodeId at, int attempt, bool by_place);
-  void hang_up(NodeId id);
-  void try_again(NodeId id, Duration pause, bool gone, const RecordId& known = {});
-  void lead_if_first(NodeId id);
-  void go_to(NodeId id, NodeId coordinator);
-  void welcomed(NodeId id, const Welcome& welcome);
-  void heard_of_quorum(NodeId id, std::uint64_t answered, Duration age);
-  void beat(NodeId id, int attempt);
-  void watch_lease(NodeId id);
-  void told_elsewhere(NodeId id, const Elsewhere& told, std::optional<NodeId> at, bool replaced);
-  void to_coordinator(NodeId id, const FromAgent& message);
-  void tell_of_signal(NodeId id);
-  void hear(NodeId id, const ToAgent& message);
+  rendezvous::NodeId who_answers(rendezvous::NodeId at);
+  bool answers(rendezvous::NodeId at);
+  void connect(rendezvous::NodeId id);
+  void reach(rendezvous::NodeId id, rendezvous::NodeId at, int attempt, bool by_place);
+  void hang_up(rendezvous::NodeId id);
+  void try_again(rendezvous::NodeId id, Duration pause, bool gone, const rendezvous::RecordId& known = {});
+  void lead_if_first(rendezvous::NodeId id);
+  void go_to(rendezvous::NodeId id, rendezvous::NodeId coordinator);
+  void welcomed(rendezvous::NodeId id, const rendezvous::Welcome& welcome);
+  void heard_of_quorum(rendezvous::NodeId id, std::uint64_t answered, Duration age);
+  void beat(rendezvous::NodeId id, int attempt);
+  void watch_lease(rendezvous::NodeId id);
+  void told_elsewhere(rendezvous::NodeId id, const rendezvous::Elsewhere& told, std::optional<rendezvous::NodeId> at,
+                      bool replaced);
+  void to_coordinator(rendezvous::NodeId id, const rendezvous::FromAgent& message);
+  void tell_of_signal(rendezvous::NodeId id);
+  void hear(rendezvous::NodeId id, const rendezvous::ToAgent& message);
 
   // Elections.
-  void elect(NodeId id, const ElectionEvent& event, NodeId from = 0);
-  void carry_out(NodeId id, const ElectionAction& action, NodeId from);
-  void plan_election(NodeId id);
-  void take_the_lead(NodeId id, const Lead& won);
-  void call(NodeId id, int term, TimePoint until);
+  void elect(rendezvous::NodeId id, const rendezvous::ElectionEvent& event, rendezvous::NodeId from = 0);
+  void carry_out(rendezvous::NodeId id, const rendezvous::ElectionAction& action, rendezvous::NodeId from);
+  void plan_election(rendezvous::NodeId id);
+  void take_the_lead(rendezvous::NodeId id, const rendezvous::Lead& won);
+  void call(rendezvous::NodeId id, int term, TimePoint until);
 
   // The coordinator's side.
-  void lead(NodeId id, std::optional<Succession> succession, TimePoint asked_at);
-  void ask_for_vote(NodeId id, NodeId voter, const std::shared_ptr<const VoteRequest>& request);
-  void stop_leading(NodeId id, const Elsewhere& told, std::optional<NodeId> at);
-  void hello(NodeId at, NodeId id, Network::LinkId link, const RecordId& record);
-  void answer_elsewhere(NodeId at, NodeId id, Network::LinkId link);
-  void take(NodeId at, NodeId id, const FromAgent& message);
-  void lose(NodeId at, NodeId id, const std::string& how, bool closed);
-  void probe(NodeId at, int serial, NodeId id);
-  void look_around(NodeId at, int serial);
-  Duration quorum_age(Office& office, NodeId self);
-  void coordinate(NodeId at, const Message& message);
-  void obey(NodeId at, const Order& order);
-  void form(NodeId at, const Round& round);
-  void tell_spare(NodeId at, NodeId id);
-  void to_node(NodeId at, NodeId id, const ToAgent& message);
-  void plan_coordinator_tick(NodeId at);
+  void lead(rendezvous::NodeId id, std::optional<rendezvous::Succession> succession, TimePoint asked_at);
+  void ask_for_vote(rendezvous::NodeId id, rendezvous::NodeId voter,
+                    const std::shared_ptr<const rendezvous::VoteRequest>& request);
+  void stop_leading(rendezvous::NodeId id, const rendezvous::Elsewhere& told, std::optional<rendezvous::NodeId> at);
+  void hello(rendezvous::NodeId at, rendezvous::NodeId id, Network::LinkId link, const rendezvous::RecordId& record);
+  void answer_elsewhere(rendezvous::NodeId at, rendezvous::NodeId id, Network::LinkId link);
+  void take(rendezvous::NodeId at, rendezvous::NodeId id, const rendezvous::FromAgent& message);
+  void lose(rendezvous::NodeId at, rendezvous::NodeId id, const std::string& how, bool closed);
+  void probe(rendezvous::NodeId at, int serial, rendezvous::NodeId id);
+  void look_around(rendezvous::NodeId at, int serial);
+  Duration quorum_age(Office& office, rendezvous::NodeId self);
+  void coordinate(rendezvous::NodeId at, const rendezvous::Message& message);
+  void obey(rendezvous::NodeId at, const rendezvous::Order& order);
+  void form(rendezvous::NodeId at, const rendezvous::Round& round);
+  void tell_spare(rendezvous::NodeId at, rendezvous::NodeId id);
+  void to_node(rendezvous::NodeId at, rendezvous::NodeId id, const rendezvous::ToAgent& message);
+  void plan_coordinator_tick(rendezvous::NodeId at);
 
   // The node's workers.
-  void happen(NodeId id, const Event& event);
-  void carry_out(NodeId id, const Action& action);
-  void signal_workers(NodeId id, int signal);
-  void start(NodeId id, const Seat& seat);
-  void train(NodeId id);
+  void happen(rendezvous::NodeId id, const agent::Event& event);
+  void carry_out(rendezvous::NodeId id, const agent::Action& action);
+  void signal_workers(rendezvous::NodeId id, int signal);
+  void start(rendezvous::NodeId id, const rendezvous::Seat& seat);
+  void train(rendezvous::NodeId id);
 
   // Their store.
-  void open_store(NodeId id, const JobRound& round);
-  void meet(NodeId id, const Seat& seat);
-  bool visits(NodeId id, int serial);
-  void look_for_store(NodeId id, int serial);
-  void ask_store(NodeId id, const std::vector<Request>& requests);
-  void hear_store(NodeId id, const Reply& reply);
-  void store_lost(NodeId id, const std::string& why);
-  void leave_store(NodeId id);
-  void close_store(NodeId at, NodeId client);
+  void open_store(rendezvous::NodeId id, const JobRound& round);
+  void meet(rendezvous::NodeId id, const rendezvous::Seat& seat);
+  bool visits(rendezvous::NodeId id, int serial);
+  void look_for_store(rendezvous::NodeId id, int serial);
+  void ask_store(rendezvous::NodeId id, const std::vector<rendezvous::Request>& requests);
+  void hear_store(rendezvous::NodeId id, const rendezvous::Reply& reply);
+  void store_lost(rendezvous::NodeId id, const std::string& why);
+  void leave_store(rendezvous::NodeId id);
+  void close_store(rendezvous::NodeId at, rendezvous::NodeId client);
   void break_visits();
   void count_running(const JobRound& round, int change);
-  void end_worker(NodeId id, const JobRound& round, int local_rank, const ExitStatus& status);
-  void sweep(NodeId id, int round);
-  void plan_tick(NodeId id);
-  void finish(NodeId id, const Outcome& outcome);
-  bool may_leave(NodeId id);
-  void await_no_longer(NodeId id);
-  void leave_when_told(NodeId id, TimePoint at_last);
+  void end_worker(rendezvous::NodeId id, const JobRound& round, int local_rank, const rendezvous::ExitStatus& status);
+  void sweep(rendezvous::NodeId id, int round);
+  void plan_tick(rendezvous::NodeId id);
+  void finish(rendezvous::NodeId id, const rendezvous::Outcome& outcome);
+  bool may_leave(rendezvous::NodeId id);
+  void await_no_longer(rendezvous::NodeId id);
+  void leave_when_told(rendezvous::NodeId id, TimePoint at_last);
   void end_alike();
-  void exit_when_left(NodeId id, TimePoint at_last);
-  void hold_invariants(NodeId id, const JobRound& starting);
+  void exit_when_left(rendezvous::NodeId id, TimePoint at_last);
+  void hold_invariants(rendezvous::NodeId id, const JobRound& starting);
 
   ClusterOptions options_;
   Network net_;
   std::vector<std::unique_ptr<Node>> nodes_;  // node 1 first
-  std::set<NodeId> seated_;                   // some may be here no more
-  std::vector<NodeId> slots_;                 // who was the last to start there
+  std::set<rendezvous::NodeId> seated_;       // some may be here no more
+  std::vector<rendezvous::NodeId> slots_;     // who was the last to start there
   std::map<JobRound, int> running_;           // workers, by their round
   int cuts_ = 0;                              // in force
   std::optional<TimePoint> calm_since_;       // nobody was killed, cut off or asked to end since
   bool quorum_at_calm_ = false;               // by then, of those who can be waited for
   std::optional<TimePoint> whole_since_;      // calm, and somebody lives in every slot
   std::optional<TimePoint> ended_at_;
-  int ended_by_ = 0;             // the first coordinator that decided so; 0: none yet
-  std::optional<Outcome> end_;   // as it decided
-  std::set<NodeId> told_first_;  // by it
-  bool cut_at_end_ = false;      // some were out of the others' reach then, or since
+  int ended_by_ = 0;                         // the first coordinator that decided so; 0: none yet
+  std::optional<rendezvous::Outcome> end_;   // as it decided
+  std::set<rendezvous::NodeId> told_first_;  // by it
+  bool cut_at_end_ = false;                  // some were out of the others' reach then, or since
   int sides_ = 0, serials_ = 0, elections_ = 0, stores_ = 0, visits_ = 0;
-  int jobs_ = 0, starts_ = 0;                                       // starts: of nodes, again
-  std::set<std::pair<int, int>> terms_;                             // jobs and terms in which somebody was elected
-  std::map<std::tuple<int, int, NodeId>, std::set<NodeId>> votes_;  // by job, term and candidate
-  std::map<JobRound, std::set<NodeId>> to_confirm_;
+  int jobs_ = 0, starts_ = 0;            // starts: of nodes, again
+  std::set<std::pair<int, int>> terms_;  // jobs and terms in which somebody was elected
+  std::map<std::tuple<int, int, rendezvous::NodeId>, std::set<rendezvous::NodeId>>
+      votes_;  // by job, term and candidate
+  std::map<JobRound, std::set<rendezvous::NodeId>> to_confirm_;
   std::set<JobRound> started_;
   std::map<int, int> last_started_;  // number, by job
-  RestartCounts charged_;
-  std::map<JobRound, NodeId> failing_;  // the node whose worker is to fail
-  std::vector<Outcome> outcomes_;
+  rendezvous::RestartCounts charged_;
+  std::map<JobRound, rendezvous::NodeId> failing_;  // the node whose worker is to fail
+  std::vector<rendezvous::Outcome> outcomes_;
   std::string transcript_;
 };
 

@@ -20,7 +20,7 @@ std::string wrong(const ClusterOptions& options) {
   } catch (const std::logic_error& error) {
     return cluster.transcript() + error.what();
   }
-  for (const Outcome& outcome : cluster.outcomes())
+  for (const rendezvous::Outcome& outcome : cluster.outcomes())
     if (outcome.verdict != cluster.outcomes().front().verdict || outcome.reason != cluster.outcomes().front().reason)
       return cluster.transcript() + "agents end differently: " + outcome.reason;
   return "";
@@ -130,21 +130,22 @@ bool is_noticed_among(int seeds, ClusterOptions (*options)(std::uint64_t),
 }  // namespace
 
 TEST_CASE("whatever fails when, every agent ends with the same outcome and no worker is left", "[cluster]") {
-  std::map<Verdict, int> ends;
+  std::map<rendezvous::Verdict, int> ends;
   int restarts = 0;
   for (std::uint64_t seed = 0; seed < 100; ++seed) {
     INFO("seed " << seed);
     Cluster cluster({.agents = 12, .nodes_min = 12, .nodes_max = 12, .seed = seed, .failure = 0.6});
     REQUIRE_NOTHROW(cluster.run());
     REQUIRE_FALSE(cluster.outcomes().empty());  // who came too late for an interrupted job was not told
-    for (const Outcome& outcome : cluster.outcomes()) CHECK(outcome.reason == cluster.outcomes().front().reason);
+    for (const rendezvous::Outcome& outcome : cluster.outcomes())
+      CHECK(outcome.reason == cluster.outcomes().front().reason);
     restarts += cluster.charged().spent();
     ++ends[cluster.outcomes().front().verdict];
   }
   // the seeds reach every kind of end
-  CHECK(ends[Verdict::success] > 30);
-  CHECK(ends[Verdict::worker_failed] > 3);
-  CHECK(ends[Verdict::interrupted] > 0);
+  CHECK(ends[rendezvous::Verdict::success] > 30);
+  CHECK(ends[rendezvous::Verdict::worker_failed] > 3);
+  CHECK(ends[rendezvous::Verdict::interrupted] > 0);
   CHECK(restarts > 30);
 }
 

@@ -29,19 +29,19 @@ class Network {
   bool chance(double probability) { return std::uniform_real_distribution<>()(random_) < probability; }
 
   // From now on only those of one side reach each other. Everybody begins on side 0.
-  void put(NodeId node, int side);
-  int side(NodeId node) const { return node < sides_.size() ? sides_[node] : 0; }
-  bool reaches(NodeId one, NodeId other) const { return side(one) == side(other); }
+  void put(rendezvous::NodeId node, int side);
+  int side(rendezvous::NodeId node) const { return node < sides_.size() ? sides_[node] : 0; }
+  bool reaches(rendezvous::NodeId one, rendezvous::NodeId other) const { return side(one) == side(other); }
 
   // Carries in order; what the other side does not get for a partition comes when that is over.
-  LinkId open(NodeId one, NodeId other);
+  LinkId open(rendezvous::NodeId one, rendezvous::NodeId other);
   // Who is at the other end; 0: the link is closed.
-  NodeId other_end(LinkId link, NodeId one) const;
-  void send(LinkId link, NodeId to, std::function<void()> what);
+  rendezvous::NodeId other_end(LinkId link, rendezvous::NodeId one) const;
+  void send(LinkId link, rendezvous::NodeId to, std::function<void()> what);
   void close(LinkId link) { links_.erase(link); }  // what is on its way is lost
 
   // A message of its own.
-  void post(NodeId from, NodeId to, const std::function<void()>& what);
+  void post(rendezvous::NodeId from, rendezvous::NodeId to, const std::function<void()>& what);
 
  private:
   struct Happening {  // what: in whats_, so that a heap of them moves little
@@ -57,7 +57,7 @@ class Network {
     std::size_t first = 0;
   };
   struct Link {
-    NodeId ends[2];
+    rendezvous::NodeId ends[2];
     Queue waiting[2];   // by end that gets them
     TimePoint last[2];  // arrival
   };

@@ -32,17 +32,17 @@ std::string value_of(const JobRound& round, int world_size) {
 Cluster::RoundStore::RoundStore() = default;
 
 // Before its seat is confirmed, so before anybody's workers look for it.
-void Cluster::open_store(NodeId id, const JobRound& round) {
+void Cluster::open_store(rendezvous::NodeId id, const JobRound& round) {
   auto& store = node(id).store;
   if (options_.broken != Break::old_keys || !store) store.emplace();
-  for (const auto& [link, client] : store->clients) store->keys.forget(static_cast<ClientId>(link));
+  for (const auto& [link, client] : store->clients) store->keys.forget(static_cast<rendezvous::ClientId>(link));
   store->clients.clear();
   store->serial = ++stores_;
   store->round = round;
 }
 
-void Cluster::meet(NodeId id, const Seat& seat) {
-  const auto at = static_cast<NodeId>(std::stoull(seat.master_host.substr(4)));  // "node12"
+void Cluster::meet(rendezvous::NodeId id, const rendezvous::Seat& seat) {
+  const auto at = static_cast<rendezvous::NodeId>(std::stoull(seat.master_host.substr(4)));  // "node12"
   node(id).visit = Visit{.serial = ++visits_, .at = at, .round = node(id).round, .seat = seat};
   net_.after(kMeetWithin, [this, id, serial = visits_] {
     if (visits(id, serial) && !node(id).visit->met) store_lost(id, "the others did not come to the store in time");
@@ -50,12 +50,12 @@ void Cluster::meet(NodeId id, const Seat& seat) {
   net_.after(net_.milliseconds(kStartUpMs), [this, id, serial = visits_] { look_for_store(id, serial); });
 }
 
-bool Cluster::visits(NodeId id, int serial) {
+bool Cluster::visits(rendezvous::NodeId id, int serial) {
   const auto& visit = node(id).visit;
   return visit && visit->serial == serial;
 }
 
-void Cluster::look_for_store(NodeId id, int serial) {
+void Cluster::look_for_store(rendezvous::NodeId id, int serial) {
   if (!visits(id, serial)) return;
   Visit& visit = *node(id).visit;
   const Node& host = node(visit.at);
@@ -64,21 +64,21 @@ void Cluster::look_for_store(NodeId id, int serial) {
   visit.link = net_.open(id, visit.at);
   visit.store = host.store->serial;
   node(visit.at).store->clients[visit.link] = id;
-  ask_store(id, {{.op = Op::set,
+  ask_store(id, {{.op = rendezvous::Op::set,
                   .keys = {key_of(visit.seat.group_rank)},
                   .values = {value_of(visit.round, visit.seat.world_size)}},
-                 {.op = Op::add, .keys = {kArrived}, .number = visit.seat.workers}});
+                 {.op = rendezvous::Op::add, .keys = {kArrived}, .number = visit.seat.workers}});
 }
 
-void Cluster::ask_store(NodeId id, const std::vector<Request>& requests) {
+void Cluster::ask_store(rendezvous::NodeId id, const std::vector<rendezvous::Request>& requests) {
   const Visit& visit = *node(id).visit;
   net_.send(visit.link, visit.at, [this, at = visit.at, link = visit.link, store = visit.store, requests] {
-    for (const Request& request : requests) {
+    for (const rendezvous::Request& request : requests) {
       Node& host = node(at);
       if (!listens(at) || !host.store || host.store->serial != store) return;  // its end closes the connection
-      for (Answer& answer : host.store->keys.on(static_cast<ClientId>(link), request)) {
+      for (rendezvous::Answer& answer : host.store->keys.on(static_cast<rendezvous::ClientId>(link), request)) {
         const auto client = static_cast<Network::LinkId>(answer.to);
-        const NodeId to = host.store->clients.at(client);
+        const rendezvous::NodeId to = host.store->clients.at(client);
         net_.send(client, to, [this, to, client, reply = std::move(answer.reply)] {
           if (node(to).visit && node(to).visit->link == client) hear_store(to, reply);
         });
@@ -87,23 +87,23 @@ void Cluster::ask_store(NodeId id, const std::vector<Request>& requests) {
   });
 }
 
-void Cluster::hear_store(NodeId id, const Reply& reply) {
+void Cluster::hear_store(rendezvous::NodeId id, const rendezvous::Reply& reply) {
   Visit& visit = *node(id).visit;
   const int world_size = visit.seat.world_size;
-  if (const auto* arrived = std::get_if<Number>(&reply)) {
+  if (const auto* arrived = std::get_if<rendezvous::Number>(&reply)) {
     if (arrived->value > world_size)
       throw std::logic_error("broken: no more workers come to a store than are in a round");
-    std::vector<Request> requests;
+    std::vector<rendezvous::Request> requests;
     if (arrived->value == world_size)  // the last one
-      requests.push_back({.op = Op::set, .keys = {kAll}, .values = {value_of(visit.round, world_size)}});
-    requests.push_back({.op = Op::wait, .keys = {kAll}});
+      requests.push_back({.op = rendezvous::Op::set, .keys = {kAll}, .values = {value_of(visit.round, world_size)}});
+    requests.push_back({.op = rendezvous::Op::wait, .keys = {kAll}});
     return ask_store(id, requests);
   }
-  if (std::holds_alternative<Flag>(reply)) {
+  if (std::holds_alternative<rendezvous::Flag>(reply)) {
     const int neighbour = (visit.seat.group_rank + 1) % visit.seat.group_world_size;
-    return ask_store(id, {{.op = Op::multi_get, .keys = {kAll, key_of(neighbour)}}});
+    return ask_store(id, {{.op = rendezvous::Op::multi_get, .keys = {kAll, key_of(neighbour)}}});
   }
-  for (const Value& value : std::get<Values>(reply).values)
+  for (const rendezvous::Value& value : std::get<rendezvous::Values>(reply).values)
     if (*value != value_of(visit.round, world_size))
       throw std::logic_error("broken: workers see the keys of their own round, and one world size: node" +
                              std::to_string(id) + " is in " + value_of(visit.round, world_size) + " and sees \"" +
@@ -112,20 +112,20 @@ void Cluster::hear_store(NodeId id, const Reply& reply) {
   train(id);
 }
 
-void Cluster::train(NodeId id) {
+void Cluster::train(rendezvous::NodeId id) {
   Node& self = node(id);
   const auto failing = failing_.find(self.round);
   for (const int rank : self.running) {
-    ExitStatus status;
+    rendezvous::ExitStatus status;
     if (failing != failing_.end() && failing->second == id && rank == 0)
-      status = net_.chance(0.5) ? ExitStatus{.signal = SIGKILL} : ExitStatus{.code = 1};
+      status = net_.chance(0.5) ? rendezvous::ExitStatus{.signal = SIGKILL} : rendezvous::ExitStatus{.code = 1};
     net_.after(30s + net_.milliseconds(60'000),
                [this, id, round = self.round, rank, status] { end_worker(id, round, rank, status); });
   }
 }
 
 // Its workers fail, and do not wait for ever: one of them first.
-void Cluster::store_lost(NodeId id, const std::string& why) {
+void Cluster::store_lost(rendezvous::NodeId id, const std::string& why) {
   leave_store(id);
   const Node& self = node(id);
   if (self.running.empty()) return;
@@ -134,18 +134,19 @@ void Cluster::store_lost(NodeId id, const std::string& why) {
 }
 
 // With the last of its workers.
-void Cluster::leave_store(NodeId id) {
+void Cluster::leave_store(rendezvous::NodeId id) {
   const auto visit = std::exchange(node(id).visit, std::nullopt);
   if (!visit || visit->link == 0) return;
   net_.close(visit->link);
   net_.after(5ms, [this, at = visit->at, link = visit->link, store = visit->store] {
     auto& there = node(at).store;
-    if (there && there->serial == store && there->clients.erase(link)) there->keys.forget(static_cast<ClientId>(link));
+    if (there && there->serial == store && there->clients.erase(link))
+      there->keys.forget(static_cast<rendezvous::ClientId>(link));
   });
 }
 
 // Who waits there sees its connection end, if it can.
-void Cluster::close_store(NodeId at, NodeId client) {
+void Cluster::close_store(rendezvous::NodeId at, rendezvous::NodeId client) {
   if (const auto& visit = node(client).visit; visit && visit->at == at && visit->link != 0 && !visit->met)
     store_lost(client, "the store is gone");
 }

@@ -23,7 +23,8 @@ void serve_until_the_end() {
 
 void serve_through_proxies(std::size_t count, bool by_token, bool tells_control) {
   test::StoreRig::Options options{.proxies = count};
-  if (by_token) options.credentials = std::get<Token>(Token::parse("00112233445566778899aabbccddeeff"));
+  if (by_token)
+    options.credentials = std::get<rendezvous::Token>(rendezvous::Token::parse("00112233445566778899aabbccddeeff"));
   test::StoreRig rig(options);
   std::printf("%u", rig.store().port());
   for (std::size_t i = 0; i < count; ++i) std::printf(" %u", rig.proxy(i).port());
@@ -41,7 +42,7 @@ int main(int argc, char** argv) try {
     serve_through_proxies(std::stoul(words[1]), has("--token"), has("--control"));
     return 0;
   }
-  const Server server({{}, static_cast<std::uint16_t>(words.empty() ? 0 : std::stoul(words[0]))});
+  const rendezvous::Server server({{}, static_cast<std::uint16_t>(words.empty() ? 0 : std::stoul(words[0]))});
   std::printf("%u\n", server.port());
   serve_until_the_end();
 } catch (const std::exception& error) {

@@ -9,13 +9,14 @@
 namespace ddprun::test {
 
 StoreRig::StoreRig(const Options& options)
-    : options_(options), store_(std::make_unique<Server>(options.store)), gateway_(store_->gateway()) {
-  listener_ = std::make_unique<PeerListener>(
-      io_, open_listener("127.0.0.1", 0), trust("node0"),
-      PeerListener::Hooks{[this](PeerConnection peer) { greet(std::move(peer)); }, [](const std::string&) {}});
+    : options_(options), store_(std::make_unique<rendezvous::Server>(options.store)), gateway_(store_->gateway()) {
+  listener_ = std::make_unique<rendezvous::PeerListener>(
+      io_, rendezvous::open_listener("127.0.0.1", 0), trust("node0"),
+      rendezvous::PeerListener::Hooks{[this](rendezvous::PeerConnection peer) { greet(std::move(peer)); },
+                                      [](const std::string&) {}});
   thread_ = std::thread([this] { io_.run(); });
   for (std::size_t i = 0; i < options.proxies; ++i) {
-    proxies_.push_back(std::make_unique<StoreProxy>(options.proxy));
+    proxies_.push_back(std::make_unique<rendezvous::StoreProxy>(options.proxy));
     if (options.dial) dial(i);
   }
 }
@@ -30,16 +31,19 @@ StoreRig::~StoreRig() {
   thread_.join();
 }
 
-PeerTrust StoreRig::trust(const std::string& name) const {
-  return {std::make_shared<TlsContext>(options_.credentials, "job"), make_identity(name, "job"), {}};
+rendezvous::PeerTrust StoreRig::trust(const std::string& name) const {
+  return {std::make_shared<rendezvous::TlsContext>(options_.credentials, "job"),
+          rendezvous::make_identity(name, "job"),
+          {}};
 }
 
 void StoreRig::dial(std::size_t number) {
-  StoreDialer::Options dial{"127.0.0.1", control_port(), kRound, trust("node" + std::to_string(number + 1))};
+  rendezvous::StoreDialer::Options dial{"127.0.0.1", control_port(), kRound,
+                                        trust("node" + std::to_string(number + 1))};
   asio::post(io_, [this, dial, upstream = proxy(number).upstream()] { dialers_.emplace_back(io_, dial, upstream); });
 }
 
-void StoreRig::greet(PeerConnection connection) {
+void StoreRig::greet(rendezvous::PeerConnection connection) {
   newcomers_.push_back({std::move(connection)});
   read(std::prev(newcomers_.end()));
 }
@@ -50,7 +54,8 @@ void StoreRig::read(std::list<Newcomer>::iterator newcomer) {
     newcomer->reader.add({newcomer->input.data(), count});
     const auto message = newcomer->reader.next();
     if (!error && !message) return read(newcomer);
-    if (message && parse_store_opening(*message) == kRound) serve_store(std::move(newcomer->connection), gateway_);
+    if (message && rendezvous::parse_store_opening(*message) == kRound)
+      serve_store(std::move(newcomer->connection), gateway_);
     newcomers_.erase(newcomer);
   });
 }

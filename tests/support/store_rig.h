@@ -21,18 +21,18 @@ namespace ddprun::test {
 class StoreRig {
  public:
   struct Options {
-    Credentials credentials = NoCredentials{};
+    rendezvous::Credentials credentials = rendezvous::NoCredentials{};
     std::size_t proxies = 1;
-    Server::Options store = {.address = "127.0.0.1"};
-    StoreProxy::Options proxy = {};
+    rendezvous::Server::Options store = {.address = "127.0.0.1"};
+    rendezvous::StoreProxy::Options proxy = {};
     bool dial = true;  // else by dial()
   };
   StoreRig() : StoreRig(Options()) {}
   explicit StoreRig(const Options& options);
   ~StoreRig();
 
-  Server& store() { return *store_; }
-  StoreProxy& proxy(std::size_t number = 0) { return *proxies_.at(number); }
+  rendezvous::Server& store() { return *store_; }
+  rendezvous::StoreProxy& proxy(std::size_t number = 0) { return *proxies_.at(number); }
   std::uint16_t control_port() const { return listener_->port(); }
   // As a node's end would: its proxy, or the store, is gone.
   void end_proxy(std::size_t number) { proxies_.at(number).reset(); }
@@ -42,25 +42,25 @@ class StoreRig {
 
  private:
   struct Newcomer {
-    PeerConnection connection;
-    FrameReader reader = {};
+    rendezvous::PeerConnection connection;
+    rendezvous::FrameReader reader = {};
     std::array<char, 4096> input = {};
   };
   static constexpr int kRound = 7;
 
-  void greet(PeerConnection connection);
+  void greet(rendezvous::PeerConnection connection);
   void read(std::list<Newcomer>::iterator newcomer);
-  PeerTrust trust(const std::string& name) const;
+  rendezvous::PeerTrust trust(const std::string& name) const;
 
   const Options options_;
   asio::io_context io_;
   asio::executor_work_guard<asio::io_context::executor_type> work_{io_.get_executor()};
-  std::unique_ptr<Server> store_;
-  StoreGateway gateway_;
+  std::unique_ptr<rendezvous::Server> store_;
+  rendezvous::StoreGateway gateway_;
   std::list<Newcomer> newcomers_;
-  std::unique_ptr<PeerListener> listener_;
-  std::vector<std::unique_ptr<StoreProxy>> proxies_;
-  std::list<StoreDialer> dialers_;
+  std::unique_ptr<rendezvous::PeerListener> listener_;
+  std::vector<std::unique_ptr<rendezvous::StoreProxy>> proxies_;
+  std::list<rendezvous::StoreDialer> dialers_;
   std::thread thread_;
 };
 

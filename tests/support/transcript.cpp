@@ -23,20 +23,21 @@ int number(const Fields& fields, const std::string& name, int otherwise) {
 
 int signal_number(const std::string& name) {
   for (int signal = 1; signal < NSIG; ++signal)
-    if (signal_name(signal) == name) return signal;
+    if (agent::signal_name(signal) == name) return signal;
   throw std::invalid_argument("no signal " + name);
 }
 
-ExitStatus status_of(const Fields& fields) {
-  ExitStatus status{.code = number(fields, "code", 0), .start_error = number(fields, "start_error", 0)};
+rendezvous::ExitStatus status_of(const Fields& fields) {
+  rendezvous::ExitStatus status{.code = number(fields, "code", 0), .start_error = number(fields, "start_error", 0)};
   if (fields.count("signal")) status.signal = signal_number(fields.at("signal"));
   return status;
 }
 
-Outcome outcome_of(const std::string& word, const Fields& fields) {
+rendezvous::Outcome outcome_of(const std::string& word, const Fields& fields) {
   if (word == "success") return {};
-  if (word == "worker-failed") return {Verdict::worker_failed, 0, "", {}};
-  return {Verdict::interrupted, fields.count("signal") ? signal_number(fields.at("signal")) : SIGINT, "", {}};
+  if (word == "worker-failed") return {rendezvous::Verdict::worker_failed, 0, "", {}};
+  return {
+      rendezvous::Verdict::interrupted, fields.count("signal") ? signal_number(fields.at("signal")) : SIGINT, "", {}};
 }
 
 // "name word key=value key=value"
@@ -57,8 +58,8 @@ struct Line {
   Fields fields;
 };
 
-StopPolicy policy_of(const Line& line) {
-  StopPolicy policy;
+agent::StopPolicy policy_of(const Line& line) {
+  agent::StopPolicy policy;
   policy.stop_grace = std::chrono::seconds(number(line.fields, "stop_grace", 25));
   if (const int timeout = number(line.fields, "peer_exit_timeout", 0))
     policy.peer_exit_timeout = std::chrono::seconds(timeout);
@@ -67,30 +68,30 @@ StopPolicy policy_of(const Line& line) {
 
 }  // namespace
 
-Seat seat_of(int workers, int round) {
+rendezvous::Seat seat_of(int workers, int round) {
   return {.round = round, .workers = workers, .world_size = workers, .master_host = "127.0.0.1", .master_port = 29500};
 }
 
-Event parse_event(const std::string& line) {
+agent::Event parse_event(const std::string& line) {
   const Line parsed(line);
   const auto& [name, plain, fields] = parsed;
   const int round = number(fields, "round", 1), local_rank = number(fields, "local_rank", 0);
-  if (name == "round-formed") return RoundFormed{seat_of(number(fields, "workers", 2), round)};
-  if (name == "round-started") return RoundStarted{round};
-  if (name == "worker-started") return WorkerStarted{round, local_rank};
-  if (name == "worker-dying") return WorkerDying{round, local_rank, status_of(fields)};
-  if (name == "worker-exited") return WorkerExited{round, local_rank, status_of(fields)};
-  if (name == "swept") return Swept{round};
-  if (name == "round-ended") return RoundEnded{round, plain == "planned"};
-  if (name == "job-ended") return JobEnded{outcome_of(plain, fields)};
-  if (name == "isolated") return Isolated{};
-  if (name == "signalled") return Signalled{signal_number(plain)};
-  if (name == "tick") return Tick{};
+  if (name == "round-formed") return agent::RoundFormed{seat_of(number(fields, "workers", 2), round)};
+  if (name == "round-started") return agent::RoundStarted{round};
+  if (name == "worker-started") return agent::WorkerStarted{round, local_rank};
+  if (name == "worker-dying") return agent::WorkerDying{round, local_rank, status_of(fields)};
+  if (name == "worker-exited") return agent::WorkerExited{round, local_rank, status_of(fields)};
+  if (name == "swept") return agent::Swept{round};
+  if (name == "round-ended") return agent::RoundEnded{round, plain == "planned"};
+  if (name == "job-ended") return agent::JobEnded{outcome_of(plain, fields)};
+  if (name == "isolated") return agent::Isolated{};
+  if (name == "signalled") return agent::Signalled{signal_number(plain)};
+  if (name == "tick") return agent::Tick{};
   throw std::invalid_argument("no event '" + line + "'");
 }
 
 std::string replay(const std::string& transcript) {
-  Supervisor supervisor({});
+  agent::Supervisor supervisor({});
   TimePoint now{};
   std::istringstream in(transcript);
   std::ostringstream out;
@@ -107,14 +108,14 @@ std::string replay(const std::string& transcript) {
       continue;
     }
     if (line.starts_with("policy ")) {
-      supervisor = Supervisor(policy_of(Line(line)));
+      supervisor = agent::Supervisor(policy_of(Line(line)));
       continue;
     }
     if (line[0] == '+') {
       now += std::chrono::seconds(std::stoi(line.substr(1)));
       line = line.substr(line.find(' ') + 1);
     }
-    for (const Action& action : supervisor.on(parse_event(line), now)) actions += to_string(action) + "\n";
+    for (const agent::Action& action : supervisor.on(parse_event(line), now)) actions += to_string(action) + "\n";
   }
   return out.str();
 }

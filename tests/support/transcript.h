@@ -13,10 +13,10 @@
 namespace ddprun::test {
 
 // "worker-exited round=1 local_rank=2 signal=SIGSEGV"; throws std::invalid_argument on what it does not know.
-Event parse_event(const std::string& line);
+agent::Event parse_event(const std::string& line);
 
 // The only node's seat in a round with so many workers.
-Seat seat_of(int workers, int round = 1);
+rendezvous::Seat seat_of(int workers, int round = 1);
 
 // What the transcript should be: the same events with the supervisor's actual actions.
 std::string replay(const std::string& transcript);

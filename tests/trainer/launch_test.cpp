@@ -9,6 +9,7 @@
 #include "tests/support/command.h"
 
 using namespace ddprun;
+using namespace ddprun::rendezvous;
 using namespace ddprun::test;
 using namespace std::chrono_literals;
 using Catch::Matchers::Contains;

@@ -5,6 +5,7 @@
 #include "tests/support/catch.h"
 
 using namespace ddprun;
+using namespace ddprun::rendezvous;
 
 TEST_CASE("a name that means the loopback here gives other machines another address, where there is one",
           "[own_address]") {

@@ -12,6 +12,7 @@
 #include "tests/support/catch.h"
 
 using namespace ddprun;
+using namespace ddprun::rendezvous;
 using namespace std::chrono_literals;
 using c10::make_intrusive;
 using Store = c10::intrusive_ptr<c10d::Store>;

@@ -15,6 +15,8 @@
 #include "tests/support/catch.h"
 
 using namespace ddprun;
+using namespace ddprun::agent;
+using namespace ddprun::rendezvous;
 using namespace std::chrono_literals;
 
 namespace {

@@ -5,8 +5,8 @@
 
 #include "trainer/tour/data_parallel.h"
 
-extern "C" void ddprun_data_parallel_forward(const std::shared_ptr<ddprun::train::TourNet>& net,
-                                             const at::Tensor& input, const std::vector<at::Device>& devices,
-                                             at::Tensor& output) {
+extern "C" __attribute__((visibility("default"))) void ddprun_data_parallel_forward(
+    const std::shared_ptr<ddprun::train::TourNet>& net, const at::Tensor& input, const std::vector<at::Device>& devices,
+    at::Tensor& output) {
   output = torch::nn::parallel::data_parallel(net, input, devices, devices.front());
 }

@@ -3,7 +3,7 @@
 #include <chrono>
 #include <cstddef>
 
-namespace ddprun {
+namespace ddprun::rendezvous {
 
 struct ProxyLimits {
   // Requests that wait to be sent; above it, clients wait with theirs.
@@ -14,4 +14,4 @@ struct ProxyLimits {
   std::chrono::milliseconds connected_within{60'000};
 };
 
-}  // namespace ddprun
+}  // namespace ddprun::rendezvous

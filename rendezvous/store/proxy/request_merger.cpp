@@ -5,7 +5,7 @@
 
 #include "rendezvous/base/error.h"
 
-namespace ddprun {
+namespace ddprun::rendezvous {
 namespace {
 
 // Lists of keys longer than that are hardly ever the same, and cost more to compare.
@@ -122,4 +122,4 @@ void RequestMerger::settle(const LinkReplyPart& part, Ticket ticket, Receivers& 
   if (!was_parked && part.head.kind != LinkReplyKind::hangup) receivers.settled.push_back(id);
 }
 
-}  // namespace ddprun
+}  // namespace ddprun::rendezvous

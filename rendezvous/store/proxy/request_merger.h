@@ -19,7 +19,7 @@
 #include "rendezvous/store/link_protocol.h"
 #include "rendezvous/store/waiting_clients.h"
 
-namespace ddprun {
+namespace ddprun::rendezvous {
 
 class RequestMerger {
  public:
@@ -87,4 +87,4 @@ class RequestMerger {
   Counts counts_;
 };
 
-}  // namespace ddprun
+}  // namespace ddprun::rendezvous

@@ -6,7 +6,7 @@
 #include "rendezvous/peer/frame.h"
 #include "rendezvous/store/proxy/store_opening.h"
 
-namespace ddprun {
+namespace ddprun::rendezvous {
 namespace {
 
 constexpr std::chrono::milliseconds kPauseFirst{20}, kPauseMost{500};
@@ -82,4 +82,4 @@ void StoreDialer::try_again(const std::string& why) {
   pause_ = std::min<Duration>(2 * pause_, kPauseMost);
 }
 
-}  // namespace ddprun
+}  // namespace ddprun::rendezvous

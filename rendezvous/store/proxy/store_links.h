@@ -14,7 +14,7 @@
 #include "rendezvous/store/proxy/store_proxy.h"
 #include "rendezvous/store/server.h"
 
-namespace ddprun {
+namespace ddprun::rendezvous {
 
 // The store's side. `connection`: proved, and its first message was parse_store_opening()'s; nothing was read behind
 // that. It is welcomed, and is the store's from then on.
@@ -55,4 +55,4 @@ class StoreDialer {
   Dialer dialer_;
 };
 
-}  // namespace ddprun
+}  // namespace ddprun::rendezvous

@@ -2,7 +2,7 @@
 
 #include <nlohmann/json.hpp>
 
-namespace ddprun {
+namespace ddprun::rendezvous {
 namespace {
 
 using Json = nlohmann::json;
@@ -31,4 +31,4 @@ std::string store_welcome() { return Json{{"type", "store-welcome"}}.dump(); }
 
 bool is_store_welcome(std::string_view message) { return !parse(message, "store-welcome").is_null(); }
 
-}  // namespace ddprun
+}  // namespace ddprun::rendezvous

@@ -9,7 +9,7 @@
 #include <string>
 #include <string_view>
 
-namespace ddprun {
+namespace ddprun::rendezvous {
 
 std::string encode_store_opening(int round);
 // The round; nothing where it is another message.
@@ -18,4 +18,4 @@ std::optional<int> parse_store_opening(std::string_view message);
 std::string store_welcome();
 bool is_store_welcome(std::string_view message);
 
-}  // namespace ddprun
+}  // namespace ddprun::rendezvous

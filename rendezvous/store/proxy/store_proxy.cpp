@@ -14,11 +14,10 @@
 #include "rendezvous/store/proxy/request_merger.h"
 #include "rendezvous/store/store_front.h"
 
-namespace ddprun {
+namespace ddprun::rendezvous {
 namespace {
 
 constexpr std::uint64_t kStore = StoreFront::kClientsEnd;  // as a tag
-constexpr TimePoint kNever = TimePoint::max();
 
 void say_to_stderr(const std::string& line) { print_line(stderr, "ddprun: the store proxy " + line); }
 
@@ -221,4 +220,4 @@ StoreUpstream StoreProxy::upstream() const {
   return upstream;
 }
 
-}  // namespace ddprun
+}  // namespace ddprun::rendezvous

@@ -18,7 +18,7 @@
 #include "rendezvous/store/proxy/proxy_limits.h"
 #include "rendezvous/store/server_limits.h"
 
-namespace ddprun {
+namespace ddprun::rendezvous {
 
 class Mailbox;
 
@@ -71,4 +71,4 @@ class StoreProxy {
   std::unique_ptr<Impl> impl_;
 };
 
-}  // namespace ddprun
+}  // namespace ddprun::rendezvous

@@ -18,6 +18,7 @@
 #include "tests/support/catch.h"
 
 using namespace ddprun;
+using namespace ddprun::agent;
 using namespace std::chrono_literals;
 
 namespace {
@@ -75,9 +76,9 @@ class Worker {
     pollfd end{spawned_.pidfd.get(), POLLIN, 0};
     return poll(&end, 1, static_cast<int>(wait / 1ms)) == 1;
   }
-  ExitStatus wait() {
+  rendezvous::ExitStatus wait() {
     if (!status_ && has_ended(30s)) status_ = reap(spawned_.pidfd.get(), spawned_.pid);
-    return status_.value_or(ExitStatus{});
+    return status_.value_or(rendezvous::ExitStatus{});
   }
   std::string output() {  // to its end
     std::string out;
@@ -90,7 +91,7 @@ class Worker {
   ChannelPage page_;
   Spawned spawned_;
   int output_[2];
-  std::optional<ExitStatus> status_;
+  std::optional<rendezvous::ExitStatus> status_;
 };
 
 // Notes when the news of which worker came, and what was known of its end then.
@@ -99,7 +100,7 @@ class News {
   struct Item {
     DeathWatch::Token token;
     TimePoint at;
-    std::optional<ExitStatus> status;
+    std::optional<rendezvous::ExitStatus> status;
     Duration reading;
   };
   explicit News(DeathWatch::Kernel kernel = DeathWatch::Kernel::as_found)
@@ -236,7 +237,8 @@ TEST_CASE("a worker that scribbles over its page hurts nobody", "[channel]") {
     const auto items = news.items();
     return std::any_of(items.begin(), items.end(), [&](const News::Item& item) {
       return item.token == static_cast<DeathWatch::Token>(good.pid()) &&
-             item.status.value_or(ExitStatus{.signal = SIGKILL}) == ExitStatus{.signal = SIGKILL};
+             item.status.value_or(rendezvous::ExitStatus{.signal = SIGKILL}) ==
+                 rendezvous::ExitStatus{.signal = SIGKILL};
     });
   }));
   for (const auto& item : news.items())  // however dead its page looks, it lives
@@ -269,7 +271,7 @@ TEST_CASE("a worker cannot cut its page off", "[channel]") {
 TEST_CASE("each way to fail is known early, and by its own status", "[death]") {
   const auto kernel = GENERATE(DeathWatch::Kernel::as_found, DeathWatch::Kernel::without_waitv);
   const auto language = GENERATE(Language::c, Language::python);
-  using Case = std::pair<std::vector<std::string>, ExitStatus>;
+  using Case = std::pair<std::vector<std::string>, rendezvous::ExitStatus>;
   const Case failure =
       GENERATE(Case{{"sleep"}, {.signal = SIGKILL}}, Case{{"crash", "when-asked"}, {.signal = SIGSEGV}},
                Case{{"exit-3", "when-asked"}, {.code = 3}}, Case{{"thread", "exit-3", "when-asked"}, {.code = 3}});
@@ -324,7 +326,7 @@ TEST_CASE("a worker that execs itself is watched on", "[death]") {
     REQUIRE(eventually([&] { return __atomic_load_n(&attached, __ATOMIC_RELAXED) == 2; }));
     kill(worker.pid(), SIGKILL);
     if (!news.comes(2) || !news.items()[1].status) return false;
-    CHECK(news.items()[1].status == ExitStatus{.signal = SIGKILL});
+    CHECK(news.items()[1].status == rendezvous::ExitStatus{.signal = SIGKILL});
     return true;
   };
   bool early = false;
@@ -369,7 +371,7 @@ TEST_CASE("the death of a large worker is known in a part of the time that its p
     REQUIRE(news.comes());
     const auto item = news.items()[0];
     if (!item.status) continue;  // we came too late to see it die
-    CHECK(*item.status == ExitStatus{.signal = SIGKILL});
+    CHECK(*item.status == rendezvous::ExitStatus{.signal = SIGKILL});
     early = 4 * (item.at - killed + item.reading) < by_pidfd;
     std::cout << (language == Language::c ? "C" : "Python") << " worker of " << large_mb() << " MB: known after "
               << ms(item.at - killed) << " ms, confirmed after " << ms(item.at - killed + item.reading)

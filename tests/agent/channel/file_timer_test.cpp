@@ -17,6 +17,7 @@
 #include "tests/support/command.h"
 
 using namespace ddprun;
+using namespace ddprun::agent;
 using namespace std::chrono_literals;
 namespace fs = std::filesystem;
 

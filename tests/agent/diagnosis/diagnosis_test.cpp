@@ -13,6 +13,7 @@
 #include "tests/support/catch.h"
 
 using namespace ddprun;
+using namespace ddprun::agent;
 using namespace std::chrono_literals;
 
 namespace {
@@ -64,7 +65,7 @@ struct Disk {
   }
 };
 
-std::string meaning(const ExitStatus& status, std::vector<std::string> lines) {
+std::string meaning(const rendezvous::ExitStatus& status, std::vector<std::string> lines) {
   return meaning_of_lines(status, lines);
 }
 
@@ -276,7 +277,8 @@ TEST_CASE("a process that ended beside a thread of its own is told so, where it 
   CHECK(meaning({.signal = SIGABRT}, lines) ==
         "it ended while a thread of its own still ran; with gloo, a barrier before destroy_process_group lets the "
         "thread end first");
-  for (const ExitStatus& other : {ExitStatus{.code = 1}, ExitStatus{.code = 127}, ExitStatus{.signal = SIGSEGV}})
+  for (const rendezvous::ExitStatus& other : {rendezvous::ExitStatus{.code = 1}, rendezvous::ExitStatus{.code = 127},
+                                              rendezvous::ExitStatus{.signal = SIGSEGV}})
     CHECK(meaning(other, lines).empty());
   CHECK(meaning({.signal = SIGABRT}, {"log: terminate called without an active exception, says the page"}).empty());
 }
@@ -288,7 +290,7 @@ TEST_CASE("failures are compared by the last line that says something, whichever
   CHECK(last_line_to_compare({"[rank3]: KeyError: 'lr'"}) == last_line_to_compare({"[rank11]: KeyError: 'lr'"}));
   for (const char* other : {"[rank]: x", "[rank3] x", "[rank3]:x", "[rank"})
     CHECK(last_line_to_compare({other}) == other);
-  CHECK(last_line_to_compare({std::string(2000, 'x')}).size() <= kLastLineMax);
+  CHECK(last_line_to_compare({std::string(2000, 'x')}).size() <= rendezvous::kLastLineMax);
 }
 
 TEST_CASE("unknown last lines mean nothing", "[last_words]") {

@@ -6,6 +6,7 @@
 #include "tests/support/catch.h"
 
 using namespace ddprun;
+using namespace ddprun::agent;
 using namespace std::chrono_literals;
 using Json = nlohmann::json;
 

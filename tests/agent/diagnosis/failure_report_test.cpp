@@ -11,11 +11,12 @@
 #include "tests/support/transcript.h"
 
 using namespace ddprun;
+using namespace ddprun::agent;
 using namespace std::chrono_literals;
 
 namespace {
 
-FailureReport report_of(const ExitStatus& status) {
+FailureReport report_of(const rendezvous::ExitStatus& status) {
   FailureReport report{{2, 0, 1, 5, status}, "all restarts are used up (3 of 3)", "node7", "train.py", 4711};
   report.when = WallTime(1'700'000'000'123ms);
   report.into_round = 3210ms;
@@ -103,9 +104,9 @@ TEST_CASE("a worker's end is told in words", "[exit_status]") {
 
 TEST_CASE("the kernel's words become ours", "[exit_status]") {
   CHECK(exit_status_of(CLD_EXITED, 0).ok());
-  CHECK(exit_status_of(CLD_EXITED, 7) == ExitStatus{.code = 7});
-  CHECK(exit_status_of(CLD_KILLED, SIGTERM) == ExitStatus{.signal = SIGTERM});
-  CHECK(exit_status_of(CLD_DUMPED, SIGSEGV) == ExitStatus{.signal = SIGSEGV});
+  CHECK(exit_status_of(CLD_EXITED, 7) == rendezvous::ExitStatus{.code = 7});
+  CHECK(exit_status_of(CLD_KILLED, SIGTERM) == rendezvous::ExitStatus{.signal = SIGTERM});
+  CHECK(exit_status_of(CLD_DUMPED, SIGSEGV) == rendezvous::ExitStatus{.signal = SIGSEGV});
 }
 
 TEST_CASE("every deadly signal has a meaning, and a shell's codes have theirs", "[exit_status]") {

@@ -4,6 +4,7 @@
 #include "tests/support/catch.h"
 
 using namespace ddprun;
+using namespace ddprun::agent;
 
 namespace {
 

@@ -3,6 +3,7 @@
 #include "tests/support/catch.h"
 
 using namespace ddprun;
+using namespace ddprun::agent;
 
 TEST_CASE("a job's end is one line of JSON", "[job_end]") {
   CHECK(to_json({}) == "{\"exit_code\":0,\"message\":\"\",\"first_failure\":null}\n");

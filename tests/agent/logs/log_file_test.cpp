@@ -13,6 +13,7 @@
 #include "tests/support/command.h"
 
 using namespace ddprun;
+using namespace ddprun::agent;
 using namespace ddprun::test;
 namespace fs = std::filesystem;
 

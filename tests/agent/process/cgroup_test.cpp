@@ -12,6 +12,7 @@
 #include "tests/support/catch.h"
 
 using namespace ddprun;
+using namespace ddprun::agent;
 using namespace std::chrono_literals;
 
 namespace {
@@ -65,7 +66,7 @@ TEST_CASE("a control group ends at once what fled to other sessions, and goes aw
     REQUIRE(eventually([&] { return processes_in(*group) >= 5; }));
     CHECK(group->kill());
     CHECK(group->wait_until_empty(5s));
-    CHECK(reap(worker.pidfd.get(), 0) == ExitStatus{.signal = SIGKILL});
+    CHECK(reap(worker.pidfd.get(), 0) == rendezvous::ExitStatus{.signal = SIGKILL});
   }
   CHECK_FALSE(std::filesystem::exists(folder));
 }
@@ -79,7 +80,7 @@ TEST_CASE("a worker in a control group is a worker like any other", "[cgroup]") 
   const Spawned worker = spawn_in(*group, "test $(cut -d' ' -f6 /proc/$$/stat) = $$ && exit 5");
   pollfd end{worker.pidfd.get(), POLLIN, 0};
   REQUIRE(poll(&end, 1, 10'000) == 1);
-  CHECK(reap(worker.pidfd.get(), worker.pid) == ExitStatus{.code = 5});
+  CHECK(reap(worker.pidfd.get(), worker.pid) == rendezvous::ExitStatus{.code = 5});
 }
 
 TEST_CASE("where a control group cannot be used, the worker starts outside", "[cgroup]") {

@@ -8,6 +8,7 @@
 #include "tests/support/command.h"
 
 using namespace ddprun;
+using namespace ddprun::agent;
 namespace fs = std::filesystem;
 
 namespace {

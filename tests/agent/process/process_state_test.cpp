@@ -10,6 +10,7 @@
 #include "tests/support/command.h"
 
 using namespace ddprun;
+using namespace ddprun::agent;
 using namespace ddprun::test;
 using namespace std::chrono_literals;
 

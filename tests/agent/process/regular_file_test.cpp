@@ -8,6 +8,7 @@
 #include "tests/support/command.h"
 
 using namespace ddprun;
+using namespace ddprun::agent;
 namespace fs = std::filesystem;
 
 TEST_CASE("an error file that is a pipe, a folder or endless does not stop ddprun", "[regular_file]") {

@@ -5,13 +5,14 @@
 #include "tests/support/catch.h"
 
 using namespace ddprun;
+using namespace ddprun::agent;
 
 namespace {
 
 const JobIdentity job{"my-job", 3, "1:2:3:my-job"};
 // Of two nodes with two and three workers.
-std::vector<Seat> two_nodes() {
-  return seats({5, {{0, 2, 0}, {1, 3, 2}}, "10.0.0.7", 41234, {.counts = {.crashes = 1}}});
+std::vector<rendezvous::Seat> two_nodes() {
+  return rendezvous::seats({5, {{0, 2, 0}, {1, 3, 2}}, "10.0.0.7", 41234, {.counts = {.crashes = 1}}});
 }
 
 }  // namespace
@@ -45,7 +46,7 @@ TEST_CASE("a worker is told who it is, in torchrun's names", "[worker_env]") {
 }
 
 TEST_CASE("one worker keeps all threads, several get one each unless the person said otherwise", "[worker_env]") {
-  const Seat alone{.round = 1, .master_host = "127.0.0.1", .master_port = 1};
+  const rendezvous::Seat alone{.round = 1, .master_host = "127.0.0.1", .master_port = 1};
   CHECK(worker_variables(job, alone, 0, "", {}).count("OMP_NUM_THREADS") == 0);
   CHECK(worker_variables(job, two_nodes()[0], 0, "", {{"OMP_NUM_THREADS", "7"}}).at("OMP_NUM_THREADS") == "7");
 }
@@ -74,16 +75,17 @@ TEST_CASE("a job's cookie survives the environment, whatever the run is called",
 }
 
 TEST_CASE("ranks of a role are counted among the workers of that role", "[worker_env]") {
-  Round round{1, {}, "10.0.0.7", 41234, {}};
-  for (const RoundNode& node :
-       {RoundNode{0, 2, 0, "actor"}, RoundNode{1, 3, 2, "learner"}, RoundNode{2, 1, 5, "actor"}})
+  rendezvous::Round round{1, {}, "10.0.0.7", 41234, {}};
+  for (const rendezvous::RoundNode& node :
+       {rendezvous::RoundNode{0, 2, 0, "actor"}, rendezvous::RoundNode{1, 3, 2, "learner"},
+        rendezvous::RoundNode{2, 1, 5, "actor"}})
     round.nodes.push_back(node);
-  const Environment learner = worker_variables(job, seats(round)[1], 2, "", {});
+  const Environment learner = worker_variables(job, rendezvous::seats(round)[1], 2, "", {});
   CHECK(learner.at("ROLE_NAME") == "learner");
   CHECK(learner.at("ROLE_RANK") == "2");
   CHECK(learner.at("ROLE_WORLD_SIZE") == "3");
   CHECK(learner.at("RANK") == "4");
-  CHECK(worker_variables(job, seats(round)[2], 0, "", {}).at("ROLE_RANK") == "2");
+  CHECK(worker_variables(job, rendezvous::seats(round)[2], 0, "", {}).at("ROLE_RANK") == "2");
 }
 
 TEST_CASE("threads, interface and signals are what the person asked for", "[worker_env]") {

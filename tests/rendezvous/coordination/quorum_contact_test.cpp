@@ -3,6 +3,7 @@
 #include "tests/support/catch.h"
 
 using namespace ddprun;
+using namespace ddprun::rendezvous;
 using namespace std::chrono_literals;
 
 namespace {

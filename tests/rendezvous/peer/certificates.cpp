@@ -61,8 +61,8 @@ Certificate make_certificate(const TempFolder& folder, const std::string& name, 
   return made;
 }
 
-CertificateFiles files_of(const Certificate& own, const Certificate& trusted) {
-  const auto file = [](const std::string& name) { return PemFile(name, read_file(name)); };
+rendezvous::CertificateFiles files_of(const Certificate& own, const Certificate& trusted) {
+  const auto file = [](const std::string& name) { return rendezvous::PemFile(name, read_file(name)); };
   return {file(own.certificate_file), file(own.key_file), file(trusted.certificate_file)};
 }
 

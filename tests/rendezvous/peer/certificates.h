@@ -27,6 +27,6 @@ Certificate make_certificate(const TempFolder& folder, const std::string& name, 
                              const std::string& passphrase = "", bool may_sign = false);
 
 // Its files, and those of the authority that it trusts.
-CertificateFiles files_of(const Certificate& own, const Certificate& trusted);
+rendezvous::CertificateFiles files_of(const Certificate& own, const Certificate& trusted);
 
 }  // namespace ddprun::test

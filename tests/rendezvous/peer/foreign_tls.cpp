@@ -6,9 +6,9 @@ namespace ddprun::test {
 
 ForeignContext foreign_context() { return ForeignContext(SSL_CTX_new(TLS_method())); }
 
-ForeignSession::ForeignSession(SSL_CTX* context, PeerRole role) : ssl_(SSL_new(context)) {
+ForeignSession::ForeignSession(SSL_CTX* context, rendezvous::PeerRole role) : ssl_(SSL_new(context)) {
   SSL_set_bio(ssl_, BIO_new(BIO_s_mem()), BIO_new(BIO_s_mem()));
-  role == PeerRole::server ? SSL_set_accept_state(ssl_) : SSL_set_connect_state(ssl_);
+  role == rendezvous::PeerRole::server ? SSL_set_accept_state(ssl_) : SSL_set_connect_state(ssl_);
 }
 
 ForeignSession::~ForeignSession() { SSL_free(ssl_); }
@@ -22,40 +22,41 @@ std::size_t ForeignSession::take_out(char* to, std::size_t size) {
   return count > 0 ? static_cast<std::size_t>(count) : 0;
 }
 
-TlsResult ForeignSession::judge(int returned) {
-  if (returned == 1) return TlsResult::done;
+rendezvous::TlsResult ForeignSession::judge(int returned) {
+  if (returned == 1) return rendezvous::TlsResult::done;
   const int error = SSL_get_error(ssl_, returned);
   ERR_clear_error();
-  if (error == SSL_ERROR_WANT_READ) return TlsResult::need_input;
-  return error == SSL_ERROR_ZERO_RETURN ? TlsResult::closed : TlsResult::failed;
+  if (error == SSL_ERROR_WANT_READ) return rendezvous::TlsResult::need_input;
+  return error == SSL_ERROR_ZERO_RETURN ? rendezvous::TlsResult::closed : rendezvous::TlsResult::failed;
 }
 
-TlsResult ForeignSession::handshake() { return judge(SSL_do_handshake(ssl_)); }
-TlsResult ForeignSession::read(char* to, std::size_t size, std::size_t& count) {
+rendezvous::TlsResult ForeignSession::handshake() { return judge(SSL_do_handshake(ssl_)); }
+rendezvous::TlsResult ForeignSession::read(char* to, std::size_t size, std::size_t& count) {
   return judge(SSL_read_ex(ssl_, to, size, &count));
 }
-TlsResult ForeignSession::write(std::string_view bytes) {
+rendezvous::TlsResult ForeignSession::write(std::string_view bytes) {
   std::size_t written = 0;
   return judge(SSL_write_ex(ssl_, bytes.data(), bytes.size(), &written));
 }
 void ForeignSession::say_goodbye() { SSL_shutdown(ssl_); }
 
-std::string all_output(TlsSession& session) {
+std::string all_output(rendezvous::TlsSession& session) {
   std::string out;
   char bytes[4096];
   while (const std::size_t count = session.take_out(bytes, sizeof bytes)) out.append(bytes, count);
   return out;
 }
 
-Meeting meet(TlsSession& server, TlsSession& client, std::size_t piece) {
+Meeting meet(rendezvous::TlsSession& server, rendezvous::TlsSession& client, std::size_t piece) {
   Meeting meeting;
-  const auto step = [&](TlsSession& from, TlsResult& result, TlsSession& to, TlsResult& other, std::string& record) {
-    if (result == TlsResult::need_input) result = from.handshake();
+  const auto step = [&](rendezvous::TlsSession& from, rendezvous::TlsResult& result, rendezvous::TlsSession& to,
+                        rendezvous::TlsResult& other, std::string& record) {
+    if (result == rendezvous::TlsResult::need_input) result = from.handshake();
     const std::string bytes = all_output(from);
     record += bytes;
     for (std::size_t at = 0; at < bytes.size(); at += piece) {
       to.take_in(std::string_view(bytes).substr(at, piece));
-      if (other == TlsResult::need_input && at + piece < bytes.size()) other = to.handshake();
+      if (other == rendezvous::TlsResult::need_input && at + piece < bytes.size()) other = to.handshake();
     }
     return !bytes.empty();
   };
@@ -66,7 +67,7 @@ Meeting meet(TlsSession& server, TlsSession& client, std::size_t piece) {
   return meeting;
 }
 
-std::string passed_on(TlsSession& from, TlsSession& to, const std::string& text) {
+std::string passed_on(rendezvous::TlsSession& from, rendezvous::TlsSession& to, const std::string& text) {
   from.write(text);
   to.take_in(all_output(from));
   std::string out(text.size(), '\0');

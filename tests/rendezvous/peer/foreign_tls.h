@@ -15,36 +15,36 @@ struct FreeContext {
 using ForeignContext = std::unique_ptr<SSL_CTX, FreeContext>;
 ForeignContext foreign_context();  // all of OpenSSL's defaults, verifying nobody
 
-class ForeignSession : public TlsSession {
+class ForeignSession : public rendezvous::TlsSession {
  public:
-  ForeignSession(SSL_CTX* context, PeerRole role);
+  ForeignSession(SSL_CTX* context, rendezvous::PeerRole role);
   ~ForeignSession() override;
   SSL* native() { return ssl_; }
 
   void take_in(std::string_view received) override;
   std::size_t take_out(char* to, std::size_t size) override;
-  TlsResult handshake() override;
-  TlsResult read(char* to, std::size_t size, std::size_t& count) override;
-  TlsResult write(std::string_view bytes) override;
+  rendezvous::TlsResult handshake() override;
+  rendezvous::TlsResult read(char* to, std::size_t size, std::size_t& count) override;
+  rendezvous::TlsResult write(std::string_view bytes) override;
   void say_goodbye() override;
   const char* why() const override { return ""; }
 
  private:
-  TlsResult judge(int returned);
+  rendezvous::TlsResult judge(int returned);
   SSL* ssl_;
 };
 
 // What happened between two sessions that were led to each other.
 struct Meeting {
-  TlsResult server = TlsResult::need_input, client = TlsResult::need_input;
+  rendezvous::TlsResult server = rendezvous::TlsResult::need_input, client = rendezvous::TlsResult::need_input;
   std::string from_server = {}, from_client = {};  // every byte
-  bool good() const { return server == TlsResult::done && client == TlsResult::done; }
+  bool good() const { return server == rendezvous::TlsResult::done && client == rendezvous::TlsResult::done; }
 };
 // Until nobody has anything to say. `piece`: at most so many bytes at a time.
-Meeting meet(TlsSession& server, TlsSession& client, std::size_t piece = 1 << 20);
+Meeting meet(rendezvous::TlsSession& server, rendezvous::TlsSession& client, std::size_t piece = 1 << 20);
 
-std::string all_output(TlsSession& session);
+std::string all_output(rendezvous::TlsSession& session);
 // What the other side reads of a text; empty where it reads nothing.
-std::string passed_on(TlsSession& from, TlsSession& to, const std::string& text);
+std::string passed_on(rendezvous::TlsSession& from, rendezvous::TlsSession& to, const std::string& text);
 
 }  // namespace ddprun::test

@@ -5,6 +5,7 @@
 #include "tests/support/catch.h"
 
 using namespace ddprun;
+using namespace ddprun::rendezvous;
 
 namespace {
 

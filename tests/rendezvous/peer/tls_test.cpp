@@ -10,6 +10,7 @@
 #include "tests/support/catch.h"
 
 using namespace ddprun;
+using namespace ddprun::rendezvous;
 using namespace ddprun::test;
 
 namespace {

@@ -17,6 +17,7 @@
 #include "tests/support/free_port.h"
 
 using namespace ddprun;
+using namespace ddprun::rendezvous;
 using test::Caller;
 using test::free_port;
 using namespace std::chrono_literals;

@@ -6,6 +6,7 @@
 #include "tests/support/catch.h"
 
 using namespace ddprun;
+using namespace ddprun::rendezvous;
 using namespace ddprun::test;
 
 namespace {

@@ -8,10 +8,10 @@
 
 namespace ddprun::test {
 
-inline std::string written_again(const LinkRequest& request) {
-  if (const auto* forget = std::get_if<LinkForget>(&request)) return encode(*forget);
-  const auto& ask = std::get<LinkAsk>(request);
-  return encode_ask_head(ask.askers) + encode(ask.request);
+inline std::string written_again(const rendezvous::LinkRequest& request) {
+  if (const auto* forget = std::get_if<rendezvous::LinkForget>(&request)) return encode(*forget);
+  const auto& ask = std::get<rendezvous::LinkAsk>(request);
+  return rendezvous::encode_ask_head(ask.askers) + encode(ask.request);
 }
 
 // Until the bytes end or turn bad, fed in pieces of at most `step`.
@@ -20,15 +20,15 @@ struct WrittenAgain {
   bool bad = false;
 };
 inline WrittenAgain requests_in(std::string_view all, std::size_t step) {
-  LinkRequestReader reader;
+  rendezvous::LinkRequestReader reader;
   WrittenAgain found;
   while (!all.empty()) {
     std::string_view piece = all.substr(0, step);
     all.remove_prefix(piece.size());
     while (!piece.empty()) {
-      const Parsed parsed = reader.feed(piece);
-      if (parsed == Parsed::bad) return {found.bytes, true};
-      if (parsed == Parsed::need_more) break;
+      const rendezvous::Parsed parsed = reader.feed(piece);
+      if (parsed == rendezvous::Parsed::bad) return {found.bytes, true};
+      if (parsed == rendezvous::Parsed::need_more) break;
       found.bytes += written_again(reader.take());
     }
   }

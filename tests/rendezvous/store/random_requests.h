@@ -12,14 +12,15 @@ class RandomRequests {
   explicit RandomRequests(std::uint64_t seed) : random_(seed) {}
 
   // Few names, so that requests meet. Any op but validate.
-  Request next() {
-    Request request{static_cast<Op>(1 + below(kOpCount - 1))};
-    const Shape& shape = shape_of(request.op);
+  rendezvous::Request next() {
+    rendezvous::Request request{static_cast<rendezvous::Op>(1 + below(rendezvous::kOpCount - 1))};
+    const rendezvous::Shape& shape = shape_of(request.op);
     const std::size_t items = shape.counted ? below(4) : shape.item.empty() ? 0 : 1;
     for (std::size_t i = 0; i < items; ++i)
       for (const char part : shape.item)
         (part == 'k' ? request.keys : request.values).push_back(part == 'k' ? name() : value());
-    if (shape.number_size == 8) request.number = static_cast<std::int64_t>(below(4)) - (request.op == Op::add ? 2 : 0);
+    if (shape.number_size == 8)
+      request.number = static_cast<std::int64_t>(below(4)) - (request.op == rendezvous::Op::add ? 2 : 0);
     if (shape.number_size == 4) request.number = static_cast<std::int64_t>(random_() & 0xFFFFFFFF);
     return request;
   }

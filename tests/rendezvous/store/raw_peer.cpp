@@ -56,7 +56,7 @@ RawPeer::~RawPeer() {
 }
 
 RawPeer& RawPeer::greet() {
-  send({Op::validate, {}, {}, kMagic}).send({Op::ping, {}, {}, 7});
+  send({rendezvous::Op::validate, {}, {}, rendezvous::kMagic}).send({rendezvous::Op::ping, {}, {}, 7});
   receive(4);
   return *this;
 }
@@ -112,7 +112,7 @@ bool RawPeer::closed_within(milliseconds limit) {
 
 bool RawPeer::refuses_writes_within(milliseconds limit) {
   for (const auto until = Clock::now() + limit; Clock::now() < until;) try {
-      send({Op::num_keys});
+      send({rendezvous::Op::num_keys});
       ready(fd_, 0, milliseconds(5));
     } catch (const std::system_error&) {
       return true;

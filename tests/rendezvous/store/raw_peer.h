@@ -22,7 +22,7 @@ class RawPeer {
 
   RawPeer& greet();  // Op::validate, and a PING to know that it was taken
   RawPeer& send(std::string_view bytes);
-  RawPeer& send(const Request& request) { return send(encode(request)); }
+  RawPeer& send(const rendezvous::Request& request) { return send(encode(request)); }
   // Sends over and over until the socket takes no more for `quiet`; how many bytes it took.
   std::size_t send_until_stuck(std::string_view bytes, std::chrono::milliseconds quiet);
   std::string receive(std::size_t size);

@@ -20,6 +20,7 @@
 #include "tests/support/catch.h"
 
 using namespace ddprun;
+using namespace ddprun::rendezvous;
 using Catch::Matchers::Contains;
 
 namespace {

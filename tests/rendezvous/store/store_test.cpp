@@ -9,6 +9,7 @@
 #include "tests/support/catch.h"
 
 using namespace ddprun;
+using namespace ddprun::rendezvous;
 using ddprun::test::RandomRequests;
 
 namespace {

@@ -8,8 +8,9 @@
 
 #include <cstdlib>
 
-extern "C" void ddprun_make_nccl(const c10::intrusive_ptr<c10d::Store>& store, int rank, int world_size,
-                                 at::Device device, c10::intrusive_ptr<c10d::Backend>& result) {
+extern "C" __attribute__((visibility("default"))) void ddprun_make_nccl(const c10::intrusive_ptr<c10d::Store>& store,
+                                                                        int rank, int world_size, at::Device device,
+                                                                        c10::intrusive_ptr<c10d::Backend>& result) {
   // 1: when a peer is gone, NCCL's watchdog aborts what hangs and ends this process; the launcher forms the next round.
   setenv("TORCH_NCCL_ASYNC_ERROR_HANDLING", "1", /*overwrite=*/0);
   c10::cuda::set_device(device.index());

@@ -219,8 +219,9 @@ Place place_of(const InitOptions& options) {
 }
 
 void check_loopback(int rank, int world_size) {
-  if (loopback_is_up()) return;
-  throw Error(of_world(rank, world_size) + " cannot make a process group", kLoopbackIsDown, kBringLoopbackUp);
+  if (rendezvous::loopback_is_up()) return;
+  throw Error(of_world(rank, world_size) + " cannot make a process group", rendezvous::kLoopbackIsDown,
+              rendezvous::kBringLoopbackUp);
 }
 
 Store open_store(const Place& place, const InitOptions& options) {
@@ -234,7 +235,7 @@ Store open_store(const Place& place, const InitOptions& options) {
     if (file) return open_file(file->path, options.timeout);
     if (serves) return serve_store(env, place.words, options.timeout);
     return make_intrusive<StoreAdapter>(
-        Client::Options{.host = env.master_addr, .port = env.master_port, .timeout = options.timeout});
+        rendezvous::Client::Options{.host = env.master_addr, .port = env.master_port, .timeout = options.timeout});
   } catch (const std::exception& error) {
     const std::string who = of_world(env.rank, env.world_size) + " cannot ";
     if (file)

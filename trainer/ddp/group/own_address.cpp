@@ -41,10 +41,10 @@ std::string address_of_any_interface() {
   return "";
 }
 
-std::optional<Address> look_up_in_time(const std::string& host, std::uint16_t port) {
+std::optional<rendezvous::Address> look_up_in_time(const std::string& host, std::uint16_t port) {
   if (host.empty()) return {};
   try {
-    return resolve(host, port, Clock::now() + kLookUpLimit).front();
+    return rendezvous::resolve(host, port, Clock::now() + kLookUpLimit).front();
   } catch (const std::runtime_error&) {  // too late, or no such host
     return {};
   }
@@ -53,7 +53,7 @@ std::optional<Address> look_up_in_time(const std::string& host, std::uint16_t po
 }  // namespace
 
 std::string own_address_towards(const std::string& host, std::uint16_t port) {
-  const std::optional<Address> found = look_up_in_time(host, port);
+  const std::optional<rendezvous::Address> found = look_up_in_time(host, port);
   if (!found) return "";
   const Fd fd(socket(found->storage.ss_family, SOCK_DGRAM | SOCK_CLOEXEC, 0));
   sockaddr_storage own{};
@@ -69,7 +69,7 @@ std::string own_address_for_other_machines(const std::string& host, std::uint16_
   std::string first;
   for (const auto& own :
        {own_address_towards(host, port), own_address_towards(kAnyoneOutside, kAnyPort), address_of_any_interface()}) {
-    if (!own.empty() && !is_loopback(own)) return own;
+    if (!own.empty() && !rendezvous::is_loopback(own)) return own;
     if (first.empty()) first = own;
   }
   return first;  // there is no other one

@@ -38,7 +38,7 @@ Process& the_process() {
 c10::intrusive_ptr<c10d::Backend> make_gloo(const ProcessGroup::State& state) {
   using Gloo = c10d::ProcessGroupGloo;
   auto options = Gloo::Options::create(state.timeout);
-  if (state.local_world_size > 1 || (state.interface.empty() && is_loopback(state.address)))
+  if (state.local_world_size > 1 || (state.interface.empty() && rendezvous::is_loopback(state.address)))
     check_loopback(state.rank, state.world_size);
   if (!state.interface.empty())
     options->devices.push_back(Gloo::createDeviceForInterface(state.interface));

@@ -15,7 +15,7 @@ std::string text(const Bytes& bytes) { return {bytes.begin(), bytes.end()}; }
 Bytes bytes(const std::string& text) { return {text.begin(), text.end()}; }
 
 Duration limit_of(std::chrono::milliseconds timeout) {
-  return timeout < timeout.zero() ? Client::kNoLimit : Duration(timeout);
+  return timeout < timeout.zero() ? rendezvous::Client::kNoLimit : Duration(timeout);
 }
 
 // The client's errors as those that LibTorch's callers know.
@@ -23,7 +23,7 @@ template <class Call>
 auto as_torch_does(Call call) {
   try {
     return call();
-  } catch (const TimeoutError& late) {
+  } catch (const rendezvous::TimeoutError& late) {
     C10_THROW_ERROR(DistStoreError, late.what());
   } catch (const Error& error) {
     C10_THROW_ERROR(DistNetworkError, error.what());
@@ -32,12 +32,12 @@ auto as_torch_does(Call call) {
 
 }  // namespace
 
-StoreAdapter::StoreAdapter(const Client::Options& options)
+StoreAdapter::StoreAdapter(const rendezvous::Client::Options& options)
     : c10d::Store(std::chrono::duration_cast<std::chrono::milliseconds>(options.timeout)), client_(options) {}
 
 c10::intrusive_ptr<c10d::Store> StoreAdapter::clone() {
   return as_torch_does([&]() -> c10::intrusive_ptr<c10d::Store> {
-    Client::Options options = client_.options();
+    rendezvous::Client::Options options = client_.options();
     options.count_me = false;  // it is no other client
     options.timeout = limit_of(timeout_);
     return c10::make_intrusive<StoreAdapter>(options);

@@ -20,7 +20,7 @@ namespace ddprun {
 class StoreAdapter : public c10d::Store {
  public:
   // Connects, and throws as the client does (ddprun::Error).
-  explicit StoreAdapter(const Client::Options& options);
+  explicit StoreAdapter(const rendezvous::Client::Options& options);
 
   c10::intrusive_ptr<c10d::Store> clone() override;
   using c10d::Store::compareSet;
@@ -45,7 +45,7 @@ class StoreAdapter : public c10d::Store {
   std::vector<std::string> listKeys() override;
 
  private:
-  Client client_;
+  rendezvous::Client client_;
 };
 
 }  // namespace ddprun

@@ -104,7 +104,7 @@ struct Worker::Channel {
     const std::uint64_t stop = gate.close();
     const std::string prefix = "ddprun/save/" + std::to_string(env.round) + "/";
     try {
-      Client store({.host = env.master_addr, .port = env.master_port, .timeout = kStoreLimit});
+      rendezvous::Client store({.host = env.master_addr, .port = env.master_port, .timeout = kStoreLimit});
       offer_stop(store, prefix, env.rank, env.world_size, stop);
       std::optional<std::uint64_t> agreed;
       for (const TimePoint end = Clock::now() + kAgreementLimit; !agreed && Clock::now() < end && !ending;)
@@ -120,7 +120,7 @@ struct Worker::Channel {
   }
 
   // Who leaves early takes the store along, if it is its node's.
-  void wait_until_all_know(Client& store, const std::string& prefix) const {
+  void wait_until_all_know(rendezvous::Client& store, const std::string& prefix) const {
     try {
       if (store.add(prefix + "knowing", 1) == env.world_size) store.set(prefix + "all_know", "");
       store.wait({prefix + "all_know"});

@@ -39,21 +39,21 @@ void SaveGate::fail(const std::string& reason) {
   changed_.notify_all();
 }
 
-void offer_stop(Client& store, const std::string& prefix, int rank, int world_size, std::uint64_t stop) {
+void offer_stop(rendezvous::Client& store, const std::string& prefix, int rank, int world_size, std::uint64_t stop) {
   const auto stop_of = [&](int one) { return prefix + "stop/" + std::to_string(one); };
   store.set(stop_of(rank), std::to_string(stop));
   if (store.add(prefix + "stopping", 1) < world_size) return;
-  Client::Keys keys;  // the last one looks for all
+  rendezvous::Client::Keys keys;  // the last one looks for all
   for (int one = 0; one < world_size; ++one) keys.push_back(stop_of(one));
   std::uint64_t highest = 1;
   for (const std::string& one : store.multi_get(keys)) highest = std::max<std::uint64_t>(highest, std::stoull(one));
   store.set(prefix + "save_at", std::to_string(highest));
 }
 
-std::optional<std::uint64_t> agreed_stop(Client& store, const std::string& prefix, Duration limit) {
+std::optional<std::uint64_t> agreed_stop(rendezvous::Client& store, const std::string& prefix, Duration limit) {
   try {
     return std::stoull(store.get(prefix + "save_at", limit));
-  } catch (const TimeoutError&) {
+  } catch (const rendezvous::TimeoutError&) {
     return {};
   }
 }

@@ -44,8 +44,8 @@ class SaveGate {
 };
 
 // Tells the others where this rank would stop; once for each rank.
-void offer_stop(Client& store, const std::string& prefix, int rank, int world_size, std::uint64_t stop);
+void offer_stop(rendezvous::Client& store, const std::string& prefix, int rank, int world_size, std::uint64_t stop);
 // The highest that any rank has offered, 1 at least, once all have. Empty: they have not within `limit`.
-std::optional<std::uint64_t> agreed_stop(Client& store, const std::string& prefix, Duration limit);
+std::optional<std::uint64_t> agreed_stop(rendezvous::Client& store, const std::string& prefix, Duration limit);
 
 }  // namespace ddprun

@@ -20,6 +20,7 @@
 #include <map>
 #include <vector>
 
+#pragma GCC visibility push(default)
 namespace ddprun {
 
 // While it lives, operations of this thread that gain by it compute in `type`. Weights and gradients stay float.
@@ -81,3 +82,4 @@ class GradScaler {
 };
 
 }  // namespace ddprun
+#pragma GCC visibility pop

@@ -13,6 +13,7 @@
 
 #include <vector>
 
+#pragma GCC visibility push(default)
 namespace ddprun {
 
 // Multiplies all gradients by max_norm / (norm + 1e-6) where that is below 1; the norm is that of all of them as one
@@ -27,3 +28,4 @@ at::Tensor clip_grad_norm(const std::vector<at::Tensor>& parameters, double max_
 void clip_grad_value(const std::vector<at::Tensor>& parameters, double clip_value);
 
 }  // namespace ddprun
+#pragma GCC visibility pop

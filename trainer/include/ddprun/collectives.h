@@ -25,6 +25,7 @@
 
 #include "ddprun/process_group.h"
 
+#pragma GCC visibility push(default)
 namespace ddprun {
 
 // What a reduction does with the ranks' elements. By type, over gloo:
@@ -110,3 +111,4 @@ std::map<std::string, at::Tensor> reduce_dict(const std::map<std::string, at::Te
                                               const ProcessGroup& group = default_group());
 
 }  // namespace ddprun
+#pragma GCC visibility pop

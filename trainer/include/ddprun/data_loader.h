@@ -30,6 +30,7 @@
 
 #include "ddprun/sample_rng.h"
 
+#pragma GCC visibility push(default)
 namespace ddprun {
 
 inline constexpr int kLoaderThreadsMax = 256;
@@ -166,3 +167,4 @@ DataLoader(Get, Collate, LoaderOptions)
                   std::invoke_result_t<Collate&, std::vector<std::invoke_result_t<Get&, std::int64_t, SampleRng&>>>>;
 
 }  // namespace ddprun
+#pragma GCC visibility pop

@@ -13,6 +13,7 @@
 #pragma once
 #include <cstdint>
 
+#pragma GCC visibility push(default)
 namespace ddprun {
 
 // For the whole process: operations of LibTorch compute in a deterministic way; those that have none throw, or only
@@ -29,3 +30,4 @@ void use_deterministic_algorithms(bool warn_only = false);
 void seed_everything(std::uint64_t seed, int rank = 0);
 
 }  // namespace ddprun
+#pragma GCC visibility pop

@@ -41,6 +41,7 @@
 
 #include "ddprun/process_group.h"
 
+#pragma GCC visibility push(default)
 namespace ddprun {
 
 // The parameters of each bucket, by their place among those with requires_grad. Sums over three and more ranks differ
@@ -220,3 +221,4 @@ class DistributedDataParallel {
 };
 
 }  // namespace ddprun
+#pragma GCC visibility pop

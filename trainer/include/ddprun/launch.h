@@ -38,6 +38,7 @@
 #include <string>
 #include <vector>
 
+#pragma GCC visibility push(default)
 namespace ddprun {
 
 struct LaunchOptions {
@@ -71,3 +72,4 @@ nlohmann::json launch(const LaunchFunction& function, const LaunchOptions& optio
 nlohmann::json launch(const LaunchFunction& function, const LaunchOptions& options = {});  // with null
 
 }  // namespace ddprun
+#pragma GCC visibility pop

@@ -24,6 +24,7 @@
 
 #include "ddprun/process_group.h"
 
+#pragma GCC visibility push(default)
 namespace ddprun {
 
 struct LossGuardOptions {
@@ -52,3 +53,4 @@ class LossGuard {
 };
 
 }  // namespace ddprun
+#pragma GCC visibility pop

@@ -12,6 +12,7 @@
 #include <variant>
 #include <vector>
 
+#pragma GCC visibility push(default)
 namespace ddprun {
 
 struct ConstantLR {         // lr * factor for total_iters steps, lr from then on
@@ -79,3 +80,4 @@ class LrSchedule {
 };
 
 }  // namespace ddprun
+#pragma GCC visibility pop

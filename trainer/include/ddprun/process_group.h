@@ -17,6 +17,7 @@
 #include <string>
 #include <vector>
 
+#pragma GCC visibility push(default)
 namespace ddprun {
 
 enum class Backend {
@@ -107,3 +108,4 @@ ProcessGroup new_group(const std::vector<int>& ranks, const ProcessGroup& parent
 ProcessGroup machine_group(const ProcessGroup& parent = default_group());
 
 }  // namespace ddprun
+#pragma GCC visibility pop

@@ -7,6 +7,7 @@
 #include <bit>
 #include <cstdint>
 
+#pragma GCC visibility push(default)
 namespace ddprun {
 
 // Three numbers as one, by the finaliser of splitmix64 (Steele, Lea, Flood 2014).
@@ -56,3 +57,4 @@ class SampleRng {
 };
 
 }  // namespace ddprun
+#pragma GCC visibility pop

@@ -10,6 +10,7 @@
 #include <cstdint>
 #include <vector>
 
+#pragma GCC visibility push(default)
 namespace ddprun {
 
 struct Sampling {
@@ -80,3 +81,4 @@ std::vector<std::int64_t> evaluation_indices(std::int64_t dataset_size, int rank
 std::vector<std::int64_t> random_permutation(std::int64_t n, std::uint64_t seed);
 
 }  // namespace ddprun
+#pragma GCC visibility pop

@@ -2,6 +2,7 @@
 #pragma once
 #include <torch/optim/optimizer.h>
 
+#pragma GCC visibility push(default)
 namespace ddprun {
 
 // Of all its parameter groups, from the next step on.
@@ -10,3 +11,4 @@ inline void set_lr(torch::optim::Optimizer& optimizer, double lr) {
 }
 
 }  // namespace ddprun
+#pragma GCC visibility pop

@@ -11,6 +11,7 @@
 #include <utility>
 #include <vector>
 
+#pragma GCC visibility push(default)
 namespace ddprun {
 
 struct ShardSampling {
@@ -81,3 +82,4 @@ class ShardSampler {
 };
 
 }  // namespace ddprun
+#pragma GCC visibility pop

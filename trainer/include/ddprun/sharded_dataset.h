@@ -20,6 +20,7 @@
 #include <string_view>
 #include <vector>
 
+#pragma GCC visibility push(default)
 namespace ddprun {
 
 inline constexpr std::int64_t kRecordBytesMax = std::int64_t{1} << 30;
@@ -75,3 +76,4 @@ class ShardedDataset {
 };
 
 }  // namespace ddprun
+#pragma GCC visibility pop

@@ -44,6 +44,7 @@
 #include "ddprun/sampler.h"
 #include "ddprun/shard_sampler.h"
 
+#pragma GCC visibility push(default)
 namespace ddprun {
 
 struct SnapshotOptions {
@@ -134,3 +135,4 @@ class Snapshots {
 };
 
 }  // namespace ddprun
+#pragma GCC visibility pop

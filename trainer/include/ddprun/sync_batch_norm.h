@@ -14,6 +14,7 @@
 
 #include "ddprun/process_group.h"
 
+#pragma GCC visibility push(default)
 namespace ddprun {
 
 class SyncBatchNormImpl : public torch::nn::BatchNormImplBase<2, SyncBatchNormImpl> {
@@ -65,3 +66,4 @@ TORCH_MODULE(SyncBatchNorm);
 std::size_t convert_sync_batchnorm(torch::nn::Module& root, const ProcessGroup& group = {});
 
 }  // namespace ddprun
+#pragma GCC visibility pop

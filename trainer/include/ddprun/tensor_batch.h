@@ -4,6 +4,7 @@
 
 #include <vector>
 
+#pragma GCC visibility push(default)
 namespace ddprun {
 
 // A sample's parts, as [image, label]; and a batch's, each with one dimension more, the first.
@@ -19,3 +20,4 @@ struct Collate {
 };
 
 }  // namespace ddprun
+#pragma GCC visibility pop

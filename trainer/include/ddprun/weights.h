@@ -21,6 +21,7 @@ namespace torch::nn {
 class Module;
 }
 
+#pragma GCC visibility push(default)
 namespace ddprun {
 
 enum class WeightsFormat {
@@ -74,3 +75,4 @@ struct LoadReport {
 LoadReport load_weights(torch::nn::Module& module, const std::string& path, const LoadOptions& options = {});
 
 }  // namespace ddprun
+#pragma GCC visibility pop

@@ -36,6 +36,7 @@
 #include <cstdint>
 #include <memory>
 
+#pragma GCC visibility push(default)
 namespace ddprun {
 
 enum class Phase {
@@ -75,3 +76,4 @@ class Worker {
 };
 
 }  // namespace ddprun
+#pragma GCC visibility pop

@@ -31,6 +31,7 @@
 #include "tests/support/store_rig.h"
 
 using namespace ddprun;
+using namespace ddprun::rendezvous;
 using namespace ddprun::test;
 using namespace std::chrono_literals;
 using Catch::Matchers::Contains;
