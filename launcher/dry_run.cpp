@@ -45,8 +45,9 @@ std::string described(const PlannedWorker& worker) {
   return out;
 }
 
-bool plain(unsigned char c) {
-  return std::isalnum(c) || std::string_view("_-./:=@%+,").find(c) != std::string_view::npos;
+bool plain(char c) {
+  return std::isalnum(static_cast<unsigned char>(c)) ||
+         std::string_view("_-./:=@%+,").find(c) != std::string_view::npos;
 }
 
 }  // namespace

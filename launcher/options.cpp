@@ -76,7 +76,7 @@ std::string monitor_interval(Config&, Text text) {
 std::string omp_threads(Config& config, Text text) {
   if (text == "auto") return config.omp_threads = kAutoThreads, "";
   if (const auto threads = whole_text<int>(text); threads && *threads >= 1 && *threads <= kThreadsMax)
-    return config.omp_threads = *threads, "";
+    return config.omp_threads = threads, "";
   return "it takes a whole number from 1 to " + std::to_string(kThreadsMax) + ", or auto";
 }
 

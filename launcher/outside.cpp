@@ -15,8 +15,6 @@
 #include "rendezvous/base/fd.h"
 #include "rendezvous/peer/token.h"
 
-extern char** environ;
-
 namespace ddprun::launcher {
 namespace {
 

@@ -8,5 +8,5 @@ case ${1:-} in
   --check) mode=(--dry-run --Werror) ;;
   *) echo "usage: scripts/format.sh [--check]     --check only says what is not formatted" && [[ $1 == -h || $1 == --help ]]; exit ;;
 esac
-command -v clang-format >/dev/null || { echo "format.sh: no clang-format here: apt-get install clang-format" >&2; exit 1; }
-git ls-files -z --cached --others --exclude-standard '*.cpp' '*.h' | xargs -0 -n 32 clang-format "${mode[@]}"
+[ -x .venv/bin/clang-format ] || { echo "format.sh: no .venv/bin/clang-format: run scripts/setup.sh --test" >&2; exit 1; }
+git ls-files -z --cached --others --exclude-standard '*.cpp' '*.h' | xargs -0 -n 32 .venv/bin/clang-format "${mode[@]}"

@@ -110,6 +110,16 @@ install_venv() {
   echo "${requirements[*]}" >"$venv/ddprun-installed"
 }
 
+# What judges the sources, in one version everywhere: another one formats otherwise and knows other mistakes.
+install_checkers() {
+  local checkers=(clang-format==14.0.6 clang-tidy==23.1.4)
+  if [ "$(cat "$venv/ddprun-checkers" 2>/dev/null)" = "${checkers[*]}" ]; then return; fi
+  echo "setup: installing into $venv: ${checkers[*]}"
+  retry "$venv/bin/python" -m pip --disable-pip-version-check --no-input install -q --retries 5 "${checkers[@]}" ||
+    fail "pip failed, see above; run it again once the cause is gone"
+  echo "${checkers[*]}" >"$venv/ddprun-checkers"
+}
+
 packages=("${build_packages[@]}")
 tests=false torch_newest=2.15
 torch=$torch_newest
@@ -132,3 +142,4 @@ log=$(mktemp)
 trap 'rm -f "$log"' EXIT
 install_packages "${packages[@]}"
 if $tests || [ -z "${DDPRUN_TORCH_DIR:-}" ]; then install_venv; fi
+if $tests && [ "$venv" = .venv ]; then install_checkers; fi

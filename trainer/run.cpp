@@ -171,7 +171,7 @@ void check_same_settings(Run& run) {
                      "rank " + std::to_string(rank) + " has " + key + " = " + value.get<std::string>() +
                          " and rank 0 has " + all[0][key].get<std::string>(),
                      "Start all of them with the same settings.");
-  const auto wants = [&](const char* key) { return all[0][key] != ""; };
+  const auto wants = [&](const char* key) { return !all[0][key].get<std::string>().empty(); };
   run.wanted = {.publish = wants("snapshot.publish"),
                 .predictions = wants("evaluation.predictions"),
                 .metrics = wants("logging.metrics") || wants("logging.tensorboard"),

@@ -98,7 +98,7 @@ StepDone train_step(Run& run, EpochBatches& batches) {
   if (done.taken) update_weights(run);
   run.sampler->advance(done.samples);
   if (run.options.schedule.unit == "step") step_schedule(run);
-  done.loss = losses;
+  done.loss = std::move(losses);
   return done;
 }
 

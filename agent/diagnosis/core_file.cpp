@@ -56,7 +56,7 @@ std::string resolved_all(const std::string& pattern, const CoreFacts& facts, boo
 
 CorePlace core_place(const CoreFacts& facts) {
   const std::string pattern = trimmed(facts.pattern);
-  if (pattern.starts_with("|")) {
+  if (pattern.starts_with('|')) {
     const auto start = pattern.find_first_not_of("| ");
     if (start == std::string::npos) return {};
     return {pattern.substr(start, pattern.find(' ', start) - start), {}};

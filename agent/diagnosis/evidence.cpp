@@ -85,7 +85,7 @@ CoreFacts core_facts(pid_t pid, int signal, const std::string& host) {
   std::error_code ignored;
   CoreFacts out;
   out.pattern = setting("/proc/sys/kernel/core_pattern");
-  out.uses_pid = setting("/proc/sys/kernel/core_uses_pid").starts_with("1");
+  out.uses_pid = setting("/proc/sys/kernel/core_uses_pid").starts_with('1');
   out.folder = fs::current_path(ignored).string();
   out.host = host;
   out.pid = pid;

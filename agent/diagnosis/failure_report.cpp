@@ -121,7 +121,7 @@ std::string ranges(const std::vector<int>& ranks) {
 }
 
 // "was killed" said of several.
-std::string of_many(std::string words) { return words.starts_with("was ") ? "were " + words.substr(4) : words; }
+std::string of_many(const std::string& words) { return words.starts_with("was ") ? "were " + words.substr(4) : words; }
 
 std::string where_in_words(const FailureReport& report) {
   return report.host + (report.pid ? ", pid " + std::to_string(report.pid) : "");

@@ -11,7 +11,7 @@ namespace ddprun::agent {
 
 class TracebackHold {
  public:
-  static constexpr std::size_t kBytesMax = 64 * 1024;  // whoever writes more is not about to die
+  static constexpr std::size_t kBytesMax = std::size_t{64} * 1024;  // whoever writes more is not about to die
 
   // What may be shown now; the rest is held.
   std::string take(std::string_view bytes);

@@ -22,7 +22,7 @@ namespace ddprun::agent {
 
 class Console {
  public:
-  static constexpr std::size_t kQueuedMax = 512 * 1024;
+  static constexpr std::size_t kQueuedMax = std::size_t{512} * 1024;
 
   // `progress` is called when bytes were taken, `idle` with false when the queue gets its first byte, with true when
   // all is written or given up.

@@ -17,7 +17,7 @@ namespace ddprun::agent {
 // when the bar's own "\r" then completes it, and written once more when it is completed otherwise.
 class LineBuffer {
  public:
-  static constexpr std::size_t kBytesMax = 1024 * 1024;  // a longer line is passed on in pieces
+  static constexpr std::size_t kBytesMax = std::size_t{1024} * 1024;  // a longer line is passed on in pieces
 
   LineBuffer() = default;
   // Passes on only lines that contain any of these.

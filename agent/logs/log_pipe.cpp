@@ -29,15 +29,15 @@
 namespace ddprun::agent {
 namespace {
 
-constexpr std::size_t kReadBytes = 64 * 1024;         // as much as a pipe holds
-constexpr std::size_t kMuch = 16 * 1024;              // who has written so much is read again at once
-constexpr std::chrono::milliseconds kRest{1};         // others rest: lines that come singly share a read
-constexpr std::chrono::milliseconds kRedraw{100};     // a progress bar's text is complete by then
-constexpr std::chrono::milliseconds kResize{100};     // only a stuck disk takes longer
-constexpr std::chrono::milliseconds kFilesOnly{500};  // between two steps, once no console is waited for
-constexpr std::chrono::seconds kDying{2};             // so long an interpreter may need to end after its traceback
-constexpr std::chrono::milliseconds kLeave{500};      // for the thread to end, where no disk is stuck
-constexpr std::string_view kFreshLine = "\r\x1b[K";   // a worker's progress bar may stand there
+constexpr std::size_t kReadBytes = std::size_t{64} * 1024;  // as much as a pipe holds
+constexpr std::size_t kMuch = std::size_t{16} * 1024;       // who has written so much is read again at once
+constexpr std::chrono::milliseconds kRest{1};               // others rest: lines that come singly share a read
+constexpr std::chrono::milliseconds kRedraw{100};           // a progress bar's text is complete by then
+constexpr std::chrono::milliseconds kResize{100};           // only a stuck disk takes longer
+constexpr std::chrono::milliseconds kFilesOnly{500};        // between two steps, once no console is waited for
+constexpr std::chrono::seconds kDying{2};            // so long an interpreter may need to end after its traceback
+constexpr std::chrono::milliseconds kLeave{500};     // for the thread to end, where no disk is stuck
+constexpr std::string_view kFreshLine = "\r\x1b[K";  // a worker's progress bar may stand there
 
 std::string unwritable(const std::filesystem::path& path, const std::string& why) {
   return "ddprun: cannot write " + path.string() + ": " + why +
@@ -172,7 +172,7 @@ struct LogPipes::State {
 
   // A program may print a traceback and go on: then its line comes late, but comes.
   void show_hold_later(const StreamPtr& stream) {
-    if (!stream->hold.holds()) return void(stream->give_up_hold.reset());
+    if (!stream->hold.holds()) return stream->give_up_hold.reset();
     if (stream->give_up_hold) return;
     stream->give_up_hold.emplace(io, kDying);
     stream->give_up_hold->async_wait([this, stream](const asio::error_code& error) {

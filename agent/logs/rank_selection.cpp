@@ -21,7 +21,7 @@ std::vector<std::string_view> split(std::string_view text) {
 std::optional<int> number(std::string_view text) {
   int value = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  const bool whole = error == std::errc() && end == text.data() + text.size() && !text.starts_with("-");
+  const bool whole = error == std::errc() && end == text.data() + text.size() && !text.starts_with('-');
   return whole ? std::optional(value) : std::nullopt;
 }
 

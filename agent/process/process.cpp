@@ -22,12 +22,12 @@
 #include "agent/process/exit_status.h"
 
 // glibc's own name: the sanitizers take clone() for a fork, which a child in our memory is not.
-extern "C" int __clone(int (*)(void*), void*, int, void*, ...);
+extern "C" int __clone(int (*)(void*), void*, int, void*, ...);  // NOLINT(bugprone-reserved-identifier): glibc's
 
 namespace ddprun::agent {
 namespace {
 
-constexpr std::size_t kStackBytes = 64 * 1024;
+constexpr std::size_t kStackBytes = std::size_t{64} * 1024;
 constexpr int kExtraOomScore = 300;
 
 constexpr int kStandardSignals = 31;  // nobody ignores a real-time one, and exec() ends all handlers
@@ -71,7 +71,8 @@ std::vector<char*> pointers(const std::vector<std::string>& strings) {
 int read_own_oom_score() {
   char text[16] = {};
   const Fd file(open("/proc/self/oom_score_adj", O_RDONLY | O_CLOEXEC));
-  return file && read(file.get(), text, sizeof text - 1) > 0 ? std::atoi(text) : 0;
+  if (!file || read(file.get(), text, sizeof text - 1) <= 0) return 0;
+  return std::atoi(text);  // NOLINT(bugprone-unchecked*): the kernel's number
 }
 
 int own_oom_score() {  // nobody changes it while we run

@@ -60,7 +60,9 @@ bool is_pending(const fs::path& entry, int signal) {
 std::vector<pid_t> all_processes() {
   std::vector<pid_t> all;
   for (const fs::path& entry : entries_of("/proc"))
-    if (const pid_t pid = std::atoi(entry.filename().c_str()); pid > 0) all.push_back(pid);
+    if (const pid_t pid = std::atoi(entry.filename().c_str());  // NOLINT(bugprone-unchecked*): 0 is no pid
+        pid > 0)
+      all.push_back(pid);
   return all;
 }
 

@@ -16,7 +16,7 @@ namespace ddprun::agent {
 namespace fs = std::filesystem;
 namespace {
 
-constexpr std::uintmax_t kNewestBytes = 64 * 1024;
+constexpr std::uintmax_t kNewestBytes = std::uintmax_t{64} * 1024;
 
 struct RegularFile {
   Fd fd = {};  // empty: there is none

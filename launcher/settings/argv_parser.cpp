@@ -211,7 +211,7 @@ class Corrector {
   bool value_follows(std::size_t at, const Option* meant) const {
     if (words_[at].find('=') != std::string::npos || at + 2 >= words_.size()) return false;
     const std::string& next = words_[at + 1];
-    return meant ? !meant->flag() && !next.starts_with("-") : next.find_first_not_of("0123456789") == std::string::npos;
+    return meant ? !meant->flag() && !next.starts_with('-') : next.find_first_not_of("0123456789") == std::string::npos;
   }
 
   // Takes a word out, and the value behind it if it was meant to be an option that takes one.

@@ -80,7 +80,7 @@ class PeerConnection::Impl : public std::enable_shared_from_this<Impl> {
   void shut();
   // Handlers are posted: whatever they do to us, nothing of ours stands below them.
   template <class Function, class... Arguments>
-  void call(Function& handler, Arguments... arguments) {
+  void call(Function& handler, const Arguments&... arguments) {
     asio::post(socket_.get_executor(), [self = shared_from_this(), handler = std::exchange(handler, {}), arguments...] {
       if (!self->abandoned_) handler(arguments...);
     });

@@ -210,8 +210,7 @@ bool use_chain(SSL_CTX* context, std::string_view pem) {
   const Certificate own = reader.next();
   if (!own || SSL_CTX_use_certificate(context, own.get()) != 1) return false;
   while (Certificate issuer = reader.next()) {
-    if (SSL_CTX_add0_chain_cert(context, issuer.get()) != 1) return false;
-    issuer.release();  // the context's
+    if (SSL_CTX_add1_chain_cert(context, issuer.get()) != 1) return false;
   }
   return reader.at_end();
 }

@@ -25,7 +25,7 @@ void all_or_none(const ProcessGroup& group, const std::function<void()>& part) {
     problem = sentence_of(error);
   }
   for (const nlohmann::json& said : all_gather_object(problem, group))
-    if (said != "") throw AgreedError(said.get<std::string>());
+    if (const auto words = said.get<std::string>(); !words.empty()) throw AgreedError(words);
 }
 
 }  // namespace ddprun

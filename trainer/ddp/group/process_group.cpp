@@ -79,7 +79,7 @@ void connect(ProcessGroup::State& state, const std::string& name) {
     }
     group->setGroupName(name);
     greet(*group);
-    state.c10d = group;
+    state.c10d = std::move(group);
   } catch (const Error&) {
     throw;
   } catch (const std::exception& error) {

@@ -57,7 +57,7 @@ std::vector<std::string> problems(const LaunchOptions& options) {
     out.push_back("dist_url: " + std::get<std::string>(method));
   }
   for (const std::string& argument : options.ddprun_arguments)
-    if (!argument.starts_with("-") || argument == "--")
+    if (!argument.starts_with('-') || argument == "--")
       out.push_back("ddprun_arguments has '" + argument + "' but takes options as --name or --name=value.");
   return out;
 }

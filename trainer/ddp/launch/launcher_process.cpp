@@ -26,7 +26,7 @@
 namespace ddprun {
 namespace {
 
-constexpr std::size_t kStackBytes = 64 * 1024;
+constexpr std::size_t kStackBytes = std::size_t{64} * 1024;
 constexpr std::chrono::seconds kKillLimit{15};  // for SIGKILLs of its own, beyond its workers' grace
 constexpr int kRelayed[] = {SIGINT, SIGTERM, SIGHUP, SIGQUIT};
 

@@ -140,9 +140,9 @@ std::optional<SnapshotFolder::Found> SnapshotFolder::find(const Verify& verify, 
     found = try_read(candidate.path, verify, warn);
   }
   if (found && policy_.best == BestMetric::none) return found;
-  const auto best = try_read(name_with("best"), verify, warn);
+  auto best = try_read(name_with("best"), verify, warn);
   if (best) best_metric_ = best->stamp.metric;
-  return found ? std::move(found) : best;
+  return found ? std::move(found) : std::move(best);
 }
 
 bool SnapshotFolder::retire() {

@@ -147,7 +147,7 @@ IValue value_of(const json& extra, ExtraRoom& room, std::size_t depth = 1) {
 // Reads the parts of one snapshot; whatever is there but of another kind than it should be is an Error.
 class Parts {
  public:
-  Parts(Dict dict, const std::string& name) : dict_(std::move(dict)), name_(name) {}
+  Parts(const Dict& dict, const std::string& name) : dict_(dict), name_(name) {}
 
   std::optional<IValue> find(const char* key) const {
     const auto it = dict_.find(key);
@@ -349,7 +349,7 @@ Dict decode_weights(const std::string& bytes, const std::string& name) {
 }
 
 RngState rng_state(at::Device device) {
-  at::Generator cpu = at::detail::getDefaultCPUGenerator();
+  const at::Generator& cpu = at::detail::getDefaultCPUGenerator();
   RngState state{cpu.get_state(), {}};
   if (!device.is_cuda()) return state;
   at::Generator cuda = at::globalContext().defaultGenerator(device);

@@ -243,7 +243,7 @@ void Snapshots::finish() {
 std::string Snapshots::try_finish() {
   impl_->await_writing();
   for (const auto& said : all_gather_object(impl_->failure, impl_->group))
-    if (said != "") return said;
+    if (std::string words = said; !words.empty()) return words;
   impl_->tell_what_is_safe();
   return {};
 }
