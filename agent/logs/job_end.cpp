@@ -8,7 +8,7 @@ std::string to_json(const JobEnd& end) {
   using Json = nlohmann::ordered_json;
   Json out;
   out["exit_code"] = end.exit_code;
-  out["message"] = end.message;
+  out["message"] = end.message.substr(0, end.message.find_last_not_of('\n') + 1);
   out["first_failure"] = nullptr;
   if (const auto& failure = end.first_failure)
     out["first_failure"] = Json{{"global_rank", failure->rank},

@@ -71,7 +71,7 @@ TEST_CASE("ddprun is looked for where it is named, beside the library, and in PA
 }
 
 TEST_CASE("a failed launch is told by what ddprun has left of its end", "[launch]") {
-  CHECK(failure_words({.exit_code = 1}, "the job failed: rank 1.\n  program: x\n", {}) ==
+  CHECK(failure_words({.exit_code = 1}, "the job failed: rank 1.\n  program: x", {}) ==
         "the job failed: rank 1.\n  program: x");
   CHECK(failure_words({.exit_code = 137}, "", {}) == "ddprun ended with exit code 137, without a word.");
   CHECK(failure_words({.late = true}, "the job was interrupted by SIGTERM.", {.timeout = 1500ms}) ==

@@ -130,9 +130,7 @@ std::string failure_words(const LauncherEnd& end, const std::string& message, co
   if (end.late)
     return "the launched job was ended: it ran longer than " + in_words(*options.timeout) +
            " (LaunchOptions::timeout).";
-  std::string text = message;
-  while (!text.empty() && text.back() == '\n') text.pop_back();
-  if (!text.empty()) return text;
+  if (!message.empty()) return message;
   return "ddprun ended with exit code " + std::to_string(end.exit_code) + ", without a word.";
 }
 
