@@ -17,9 +17,9 @@ namespace {
 
 using std::chrono::milliseconds;
 
-constexpr milliseconds kDrainLimit{2'000};  // a console that takes nothing for so long is stuck
+constexpr milliseconds kDrainLimit{2'000};  // a console that accepts nothing for this long is stuck
 
-// The worker that is alone on a terminal stays in its foreground: it joins the keeper's process group.
+// A single worker on a terminal stays in its foreground: it joins the keeper's process group.
 std::optional<pid_t> terminal_group(const AgentOptions& options) {
   if (options.workers != 1 || !isatty(STDIN_FILENO)) return {};
   return getpgid(getppid());
@@ -127,7 +127,7 @@ void Agent::on_signal(int signal) {
 
 void Agent::resize_terminals() {
   pipes_.resize();
-  workers_.signal(SIGWINCH);  // their terminals are in no session, and cannot send it
+  workers_.signal(SIGWINCH);  // their terminals belong to no session and cannot send it
 }
 
 void Agent::limit_run() {
@@ -143,7 +143,7 @@ void Agent::limit_run() {
 void Agent::collect_workers() {
   for (const WorkerEnd& end : workers_.collect()) {
     job_events_.worker_ended(end.local_rank);
-    // A worker in the terminal's foreground gets Ctrl-C itself, and may be gone before the keeper has told us.
+    // A worker in the terminal's foreground gets Ctrl-C itself, and may exit before the keeper has forwarded it.
     if (end.status.signal == SIGINT && terminal_group(options_)) dispatch(Signalled{SIGINT});
     dispatch(WorkerExited{seat_->round, end.local_rank, end.status});
   }
@@ -222,7 +222,7 @@ rendezvous::NodeOffer Agent::offer() const {
           seat_ ? seat_->round : 0};
 }
 
-// Events that come up while an action is carried out wait for their turn.
+// Events that arise while an action is carried out are queued.
 void Agent::dispatch(const Event& event) {
   events_.push_back(event);
   if (std::exchange(handling_, true)) return;
@@ -288,7 +288,7 @@ void Agent::start_workers(const rendezvous::Seat& seat) {
   if (options_.stuck_limit) timers_.watch_for_stuck(StuckWatch(*options_.stuck_limit), seat.round);
 }
 
-// Whatever the signal does to the worker: its timer ran out, so it has failed.
+// The worker has failed, whatever the signal does to it: its timer expired.
 void Agent::on_timer_expiry(int local_rank, const ExpiredTimer& timer) {
   reporter_.timer_expired(local_rank, timer);
   job_events_.timer_expired(local_rank, timer);
@@ -301,14 +301,14 @@ void Agent::report_failure(const ReportFailure& report) {
   reporter_.noticed(*last_failure_);
   job_events_.failed(report.local_rank);
   const std::optional<bool> progressed = workers_.channels().progressed(Clock::now());
-  if (!progressed && report.status.code) {  // our own workers have been signalled, and heartbeats can wait so long
+  if (!progressed && report.status.code) {  // our own workers are signalled already, and heartbeats can wait this long
     pipes_.await_end(report.round, rank, kLastWords);
     last_failure_->last_line = last_line_to_compare(pipes_.last_lines(report.round, rank));
   }
   contact_.send(rendezvous::WorkerFailed{*last_failure_, progressed});
 }
 
-// SIGKILL needs no scope: what is left of a worker's group goes when the worker is reaped.
+// SIGKILL needs no scope: the rest of a worker's group is killed when the worker is reaped.
 void Agent::signal_workers(int signal) {
   job_events_.workers_signalled();
   if (options_.stop_scope == StopScope::group)

@@ -2,7 +2,7 @@
 // its actions. It decides nothing itself.
 //
 // One thread runs the loop. The store and the log pipes have threads of their own, so that neither a slow client nor a
-// slow console can hold up the supervisor.
+// slow console delays the supervisor.
 #pragma once
 #include <deque>
 #include <optional>
@@ -34,14 +34,14 @@ namespace ddprun::agent {
 
 struct JobResult {
   rendezvous::Outcome outcome;
-  bool saved = false;       // every worker of the last round here told of a snapshot that holds all it had done
-  bool finished = false;    // every one of them told that it had done all there was to do, and exited with 0
-  std::string report = {};  // of a worker's failure, as it was printed; empty: none
+  bool saved = false;       // every worker of the last round here reported a snapshot that contains all its work
+  bool finished = false;    // every one of them reported that all its work is done, and exited with 0
+  std::string report = {};  // of a worker's failure, as printed; empty: no worker failed
 };
 
 class Agent {
  public:
-  // Throws Error where the store's or the coordinator's port, the log folder or the event log cannot be had.
+  // Throws Error where the store's or the coordinator's port, the log folder or the event log cannot be opened.
   Agent(AgentOptions options, const rendezvous::RoundPolicy& policy);
   // Runs the job to its end. Nothing it started is left when it returns.
   JobResult run();
@@ -95,7 +95,7 @@ class Agent {
   RoundStore store_;
   Contact contact_;
   JobEnding ending_;
-  bool hurried_ = false;  // somebody wants ddprun to end now
+  bool hurried_ = false;  // a signal asked ddprun to end
   std::deque<Event> events_;
   bool handling_ = false;
   std::optional<rendezvous::Seat> seat_;  // of the current round

@@ -1,4 +1,4 @@
-// What an agent is told to do, whole.
+// All options of an agent.
 #pragma once
 #include <csignal>
 #include <optional>
@@ -17,7 +17,7 @@
 
 namespace ddprun::agent {
 
-// Who gets the polite signal: the rank process alone, or its process group, where a shell or wrapper stands before it.
+// Who gets SIGTERM first: the rank process alone, or its process group, for a rank that a shell or wrapper starts.
 enum class StopScope { rank, group };
 
 struct AgentOptions {
@@ -26,33 +26,33 @@ struct AgentOptions {
   WorkerCommand command;
   StopPolicy stop;
   StopScope stop_scope = StopScope::rank;
-  // End the job politely; SIGUSR1, SIGUSR2 and the rest of these four pass through to the workers.
+  // These end the job gracefully; SIGUSR1, SIGUSR2 and any of these four not listed are forwarded to the workers.
   std::vector<int> ending_signals = {SIGTERM, SIGINT, SIGHUP, SIGQUIT};
-  std::vector<int> preempt_signals = {};     // of those: the scheduler's early notice, as good as SIGTERM
-  std::optional<Duration> stuck_limit = {};  // a worker in uninterruptible sleep for so long has failed
-  std::optional<Duration> max_run = {};      // after so long the job ends as if SIGTERM had come
+  std::vector<int> preempt_signals = {};     // those of them that are a scheduler's early notice, handled as SIGTERM
+  std::optional<Duration> stuck_limit = {};  // a worker in uninterruptible sleep for this long has failed
+  std::optional<Duration> max_run = {};      // after this time the job ends as if SIGTERM had come
   std::string master_host;                   // what workers are told; empty: the address by which other nodes reach us
   std::string store_address;                 // where the store listens; empty: on all addresses
   std::uint16_t master_port = 0;             // 0: a fresh free one for every round
-  rendezvous::PortRange store_ports = {};    // of those it may be
+  rendezvous::PortRange store_ports = {};    // the range it is taken from
   LogOptions logs;
-  bool named = false;     // the run id is the person's: an earlier run of the job may have left something
+  bool named = false;     // the user chose the run id: an earlier run of the job may have left processes
   int keeper_pidfd = -1;  // readable once the keeper is dead
   LogLevel log_level = LogLevel::warning;
   std::string event_log = "null";              // event_log.h
-  std::optional<std::string> timer_file = {};  // torchrun's file timers are on; empty text: a path of our choice
-  bool cgroup = false;                         // keep the workers in a control group, where one may be made
-  std::string own_error_file = {};             // gets the job's error; empty: none
-  std::string rdzv_backend = "static";         // as events name it
+  std::optional<std::string> timer_file = {};  // enables torchrun's file timers; empty text: we choose the path
+  bool cgroup = false;                         // run the workers in a control group, if we can create one
+  std::string own_error_file = {};             // gets the job's error; empty: no file
+  std::string rdzv_backend = "static";         // the name in events
   std::optional<Meeting> meeting = {};         // with other nodes
-  std::optional<int> wished_rank = {};         // among them
-  std::uint64_t store_bytes_max = 0;           // of its keys and queues; 0: any
-  bool store_for_any_user = false;             // of this machine; else for our own and root
+  std::optional<int> wished_rank = {};         // the requested node rank
+  std::uint64_t store_bytes_max = 0;           // limit for its keys and queues; 0: no limit
+  bool store_for_any_user = false;             // of this machine; otherwise only our own user and root
   bool store_proxy = false;                    // workers reach the store through their own agent, on loopback only
   Duration join_timeout = std::chrono::seconds(600);
 };
 
-// What other parts take of them. The signals that the agent acts on: SIGHUP is none under nohup.
+// Derived for other parts. signals_of: the signals that the agent handles, without SIGHUP under nohup.
 std::set<int> signals_of(const AgentOptions& options);
 ReporterOptions reporter_options(const AgentOptions& options);
 EventJob event_job(const AgentOptions& options);

@@ -14,9 +14,9 @@ namespace {
 
 using std::chrono::milliseconds;
 
-constexpr milliseconds kGoodbyeLimit{5'000};  // beyond the others' grace
+constexpr milliseconds kGoodbyeLimit{5'000};  // in addition to the others' grace period
 constexpr milliseconds kLook{20};
-constexpr std::chrono::seconds kNewJobLimit{5};  // for the others to be started again, where the job cannot go on
+constexpr std::chrono::seconds kNewJobLimit{5};  // for the others to be restarted after the job could not continue
 
 }  // namespace
 
@@ -48,7 +48,7 @@ void Contact::start() {
   coordination_->start();
 }
 
-// What had been said before may not have arrived.
+// Earlier messages may not have arrived.
 void Contact::connected() {
   wait_.over();
   alone_since_ = TimePoint::max();
@@ -57,7 +57,7 @@ void Contact::connected() {
   tell_of_signal();
 }
 
-// Again and again, as long as it lasts.
+// Called repeatedly, as long as it lasts.
 void Contact::disconnected(const std::string& why, bool certain) {
   const TimePoint now = Clock::now();
   if (alone_since_ == TimePoint::max()) alone_since_ = now;
@@ -76,7 +76,7 @@ void Contact::disconnected(const std::string& why, bool certain) {
   hooks_.dispatch(JobEnded{{verdict, 0, "the coordinator could not be reached (" + why + ")", {}}});
 }
 
-// As if it had been started again, and not for long: whatever starts the others again may start this one, too.
+// As if this node had been restarted, but only for a short time: whatever restarts the others may restart it, too.
 void Contact::begin_anew(const std::string& why) {
   job_is_over_ = why;
   alone_since_ = Clock::now();
@@ -87,7 +87,7 @@ void Contact::begin_anew(const std::string& why) {
   if (!around_.supervisor.round_with_workers()) meet_anew();
 }
 
-// Only now: where nobody listens any more the others take its workers for dead.
+// Not earlier: once nothing listens at our port, the others assume that our workers are dead.
 void Contact::meet_anew() {
   if (!std::exchange(gives_up_, false)) return;
   asio::post(io_, [this] {

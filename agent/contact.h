@@ -1,5 +1,5 @@
-// The agent's contact with its job's coordinator: what is done and told while there is none, and when there is none any
-// more.
+// The agent's contact with its job's coordinator: what the agent does and reports without contact, and when it gives
+// up.
 //
 // For the thread of the io_context.
 #pragma once
@@ -24,11 +24,11 @@ namespace ddprun::agent {
 class Contact {
  public:
   struct Hooks {
-    std::function<void()> on_connected;  // say what there is here
+    std::function<void()> on_connected;  // send NodeReady or NodeBack
     std::function<void(const rendezvous::ToAgent&)> on_message;
     std::function<void(const Event&)> dispatch;
   };
-  // What it tells by, and whom it asks what there is here. All must outlive it.
+  // Where it reports, and the state it reads. All must outlive it.
   struct Surroundings {
     const AgentOptions& options;
     const Supervisor& supervisor;
@@ -36,24 +36,24 @@ class Contact {
     Reporter& reporter;
     OwnLog& log;
   };
-  // Throws Error where a port cannot be had or the credentials cannot be used.
+  // Throws Error where a port cannot be bound or the credentials cannot be used.
   Contact(asio::io_context& io, const rendezvous::RoundPolicy& policy, Surroundings surroundings, Hooks hooks);
 
   void start();
   Coordination& coordination() { return *coordination_; }
   const Coordination& coordination() const { return *coordination_; }
   void send(const rendezvous::FromAgent& message) { coordination_->send(message); }
-  // The job waits for nodes; nothing: a round runs, without this one.
+  // The job waits for nodes; empty: a round runs without this node.
   void tell_of_wait(const std::optional<rendezvous::Attendance>& attendance);
   void wait_is_over() { wait_.over(); }
   void took_seat();
-  // Somebody wants ddprun to end.
+  // A request to end ddprun came.
   void interrupted(int signal);
-  int signal() const { return signal_; }  // 0: nobody does
-  // No worker is left and the round is over; false: there is no coordinator to be ready for.
+  int signal() const { return signal_; }  // 0: none came
+  // Called when no worker is left and the round is over. False: there is no coordinator to send NodeReady to.
   bool rejoins();
-  // Until all know of the end. Where the coordinator runs here, the others are told by it, and of why. `hurried` may
-  // become true meanwhile.
+  // Returns when all nodes know of the job's end. A coordinator that runs here tells the others the end and its cause.
+  // `hurried` may become true meanwhile.
   void leave(const bool& hurried);
 
  private:
@@ -71,9 +71,9 @@ class Contact {
   const Hooks hooks_;
   std::optional<Meeting> meeting_;  // with other nodes
   WaitingLine wait_;
-  TimePoint alone_since_ = Clock::now();  // no coordinator in reach
-  std::string job_is_over_;               // why the job cannot go on here; this node looks whether it begins anew
-  bool gives_up_ = false;                 // it still ends its workers
+  TimePoint alone_since_ = Clock::now();  // since when no coordinator can be reached
+  std::string job_is_over_;               // why the job cannot continue here; this node checks whether it starts again
+  bool gives_up_ = false;                 // its workers are still being ended
   bool warned_where_alone_ = false;
   bool had_seat_ = false;
   int signal_ = 0;

@@ -21,11 +21,11 @@ namespace {
 constexpr rendezvous::ListenPurpose kElsewhere{"the agent", "--control-port"};
 constexpr const char* kThisHost = "127.0.0.1";
 constexpr std::chrono::seconds kOwnPlaceLimit{2};  // for another agent that has our place to answer
-constexpr std::size_t kOthersToAsk = 8;            // for the coordinator, where it is not where it was
+constexpr std::size_t kOthersToAsk = 8;            // for the coordinator, if it is not at its last address
 
 std::uint64_t clock_seed() { return static_cast<std::uint64_t>(Clock::now().time_since_epoch().count()); }
 
-// What an order of the coordinator means to the only node.
+// The message for an order of the coordinator to the only node.
 rendezvous::ToAgent as_message(const rendezvous::Order& order) {
   return std::visit(overloaded{
                         [](const rendezvous::FormRound& o) -> rendezvous::ToAgent {
@@ -90,7 +90,7 @@ class LocalCoordination : public Coordination {
   Hooks hooks_;
 };
 
-// Every agent listens for the others, and may come to coordinate them.
+// Every agent listens for the others and may become the coordinator.
 class RemoteCoordination : public Coordination {
  public:
   RemoteCoordination(asio::io_context& io, const rendezvous::RoundPolicy& policy, const Meeting& meeting, Hooks hooks)
@@ -145,7 +145,7 @@ class RemoteCoordination : public Coordination {
 
   void leave() override {
     own_place_.stop();
-    client_.reset();  // whom we call can still be told of the end
+    client_.reset();  // rpc_ stays: the nodes it calls can still learn of the end
     election_timer_.cancel();
   }
   bool all_left(std::chrono::milliseconds most) override { return server_->wait_until_left(most); }
@@ -153,7 +153,7 @@ class RemoteCoordination : public Coordination {
  private:
   using Answer = std::function<void(const rendezvous::Vote&)>;
 
-  // What the server has posted may run after our end.
+  // What the server has posted may run after our destruction.
   template <class Function>
   auto while_alive(Function function) {
     return [alive = std::weak_ptr<const int>(alive_), function = std::move(function)] {
@@ -161,7 +161,7 @@ class RemoteCoordination : public Coordination {
     };
   }
 
-  // The server has a loop and a context of its own: TLS contexts are for one thread.
+  // The server has a loop and a TLS context of its own: a TLS context must be used by one thread only.
   void listen(const rendezvous::RoundPolicy& policy) {
     const std::optional<rendezvous::Listening> at_own_place = own_place_.listen();
     const rendezvous::Listening listening =
@@ -187,7 +187,7 @@ class RemoteCoordination : public Coordination {
     lead_if_first();
   }
 
-  // Only once nobody else of the job seems to have it.
+  // Only once no other agent of the job seems to have it.
   void tell_of_held_place() {
     if (client_->connected() || met_) return;
     if (last_trouble_.empty() && Clock::now() - own_place_.held_since() < kOwnPlaceLimit) return;
@@ -235,7 +235,7 @@ class RemoteCoordination : public Coordination {
     hooks_.on_message(message);
   }
 
-  // False: it was known.
+  // False: it was known already.
   bool hear_end(const rendezvous::Outcome& outcome) {
     client_->send(rendezvous::NodeTold{node()});
     if (end_) return false;
@@ -250,7 +250,7 @@ class RemoteCoordination : public Coordination {
     elect(rendezvous::VoteGiven{voter, vote});
   }
 
-  // Also when we have left, and are there for the others only.
+  // Also after we have left and run for the others only.
   void give_vote(const rendezvous::VoteRequest& request, const Answer& answer) {
     if (client_) return elect(rendezvous::VoteRequested{request}, answer);
     if (end_) answer_with_end({.term = election_.term(), .voter = node()}, answer);
@@ -265,7 +265,7 @@ class RemoteCoordination : public Coordination {
     leaves_at_ = std::min(leaves_at_, Clock::now() + rendezvous::kLease + rendezvous::kBeyondLease);
   }
 
-  // Before the seat is confirmed.
+  // Called before the seat is confirmed.
   void keep_record(const rendezvous::RecordId& id) {
     if (record_ && record_->id() != id) record_.reset();
     elect(rendezvous::RecordKept{id, record_});
@@ -356,7 +356,7 @@ class RemoteCoordination : public Coordination {
     call_others(won.term);
   }
 
-  // Again after a vain election, which ends the calls: who begins at a place is called as long as we coordinate.
+  // Repeated after a failed election, which ends the calls: agents that start at a place are called as long as we lead.
   void call_others(int term) {
     calling_ = true;
     rpc_->call({term, control_port_}, others_places());
@@ -382,17 +382,17 @@ class RemoteCoordination : public Coordination {
   std::uint16_t control_port_ = 0;
   rendezvous::FirstPlace first_place_;
   rendezvous::Election election_;
-  rendezvous::RecordId told_;  // of the newest round that the server knows of
+  rendezvous::RecordId told_;  // newest round that the server knows
   bool given_up_ = false;
-  int led_term_ = 0;  // in which we were elected last
+  int led_term_ = 0;  // the last term we were elected in
   bool calling_ = false;
-  std::optional<rendezvous::Outcome> end_;  // the job's, for all
-  bool all_told_ = false;                   // of it
-  TimePoint leaves_at_ = TimePoint::max();  // where nobody is found who coordinates after the end
+  std::optional<rendezvous::Outcome> end_;  // of the job, for all nodes
+  bool all_told_ = false;                   // all nodes know of it
+  TimePoint leaves_at_ = TimePoint::max();  // if no coordinator is found after the end
   asio::steady_timer election_timer_;
   std::optional<rendezvous::Round> record_;  // the coordinator's last one
   bool wants_place_ = false;
-  bool met_ = false;  // another agent of the job, at a place
+  bool met_ = false;  // we met another agent of the job at a place
   std::string last_trouble_;
   std::unique_ptr<rendezvous::CoordinatorServer> server_;
   std::unique_ptr<rendezvous::CoordinatorClient> client_;

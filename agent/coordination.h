@@ -1,4 +1,4 @@
-// An agent's way to its job's coordinator: in the same process where the job has one node, over the network else.
+// An agent's connection to its job's coordinator: in the same process if the job has one node, else over the network.
 //
 // Handlers may run inside start() and send(). For the thread of the io_context.
 #pragma once
@@ -20,48 +20,48 @@ namespace ddprun::agent {
 
 // Where and how the nodes of a job meet.
 struct Meeting {
-  // The agent listens at the first that is this machine's and whose port is free. The job's first coordinator is the
-  // agent at places[0].
+  // The agent listens at the first one that is this machine's and whose port is free. The job's first coordinator is
+  // the agent at places[0].
   std::vector<rendezvous::ControlAddress> places;
   std::vector<rendezvous::Whose> whose = {};  // of each place
-  std::string odd = {};                       // about them: "192.168.1.250 is no address of node7"; empty: nothing
-  bool others_may_host = false;               // where no such port is free, other agents of this machine have them
-  std::uint16_t control_port = 0;             // where an agent without such a place listens; 0: any free one
+  std::string odd = {};                       // their problem: "192.168.1.250 is no address of node7"; empty: none
+  bool others_may_host = false;               // if no such port is free, other agents of this machine have them
+  std::uint16_t control_port = 0;             // where an agent without such a place listens; 0: any free port
   std::string run_id;
-  std::string name;  // of this machine, for people
+  std::string name;  // of this machine, for messages
   rendezvous::Fingerprint fingerprint;
   rendezvous::Credentials credentials = {};
-  rendezvous::NodeId instead_of = 0;  // this agent was that node, in a job that could not go on
+  rendezvous::NodeId instead_of = 0;  // this agent's node id in an earlier job that could not continue
 };
 
 class Coordination {
  public:
   struct Hooks {
-    std::function<void()> on_connected;  // say what there is here: NodeReady, or NodeBack with a round's workers
+    std::function<void()> on_connected;  // send NodeReady, or NodeBack with a round's workers
     std::function<void(const rendezvous::ToAgent&)> on_message;
     std::function<void()> on_isolated;  // Isolated, agent/events.h
-    // The coordinator is out of reach, again and again. `certain`: and not because it is late.
+    // Called repeatedly while the coordinator is out of reach. `certain`: not merely because its answer is late.
     std::function<void(const std::string& why, bool certain)> on_trouble;
-    // The job cannot go on here, as no coordinator is elected. `certain`: nor elsewhere, as far as this node knows.
+    // The job cannot continue here: no coordinator is elected. `certain`: nor elsewhere, as far as this node knows.
     std::function<void(const std::string& why, bool certain)> on_hopeless;
     std::function<void(const std::string& line)> log;  // from any thread
   };
   virtual ~Coordination() = default;
   virtual void start() = 0;
-  virtual bool send(const rendezvous::FromAgent& message) = 0;  // false: it is out of reach
+  virtual bool send(const rendezvous::FromAgent& message) = 0;  // false: out of reach
   virtual bool connected() const = 0;
   virtual rendezvous::NodeId node() const = 0;
-  // Where workers reach the store through their own agents only: the round's store, for the other nodes' proxies; and
-  // this node's proxy's way to it, which is given up with the dialer.
+  // With --store-proxy only. offer_store() serves the round's store to the other nodes' proxies; dial_store() connects
+  // this node's proxy to it until the dialer is destroyed.
   virtual void offer_store(int round, const rendezvous::StoreGateway& store) = 0;
   virtual std::unique_ptr<rendezvous::StoreDialer> dial_store(const rendezvous::Seat& seat,
                                                               const rendezvous::StoreUpstream& proxy) = 0;
-  // All others know of the job's end that this agent was told, or it cannot tell them. Until then it takes part in
-  // elections, and should not leave.
+  // All others know the job's end that this agent was told, or it cannot tell them. Until then it takes part in
+  // elections and should not leave.
   virtual bool may_leave() const = 0;
-  // The job is over here: no handler is called any more. Where the coordinator runs here, it goes on for the others.
+  // The job is over here: no handler is called any more. A coordinator that runs here goes on for the others.
   virtual void leave() = 0;
-  // After leave(): all others have left, too. Waits for it so long.
+  // After leave(): whether all others have left, too. Waits at most `most`.
   virtual bool all_left(std::chrono::milliseconds most) = 0;
 };
 

@@ -1,4 +1,4 @@
-// What happens to a node's supervisor and what it orders: two variants, with a text form for logs and transcripts.
+// The supervisor's events and actions: two variants, with a text form for logs and transcripts.
 #pragma once
 #include <string>
 #include <variant>
@@ -10,17 +10,17 @@
 namespace ddprun::agent {
 
 // Events, in the order in which they happened.
-struct RoundFormed {  // by the coordinator: this is your part of it
+struct RoundFormed {  // by the coordinator: this node's part of it
   rendezvous::Seat seat;
 };
 struct RoundStarted {  // by the coordinator: all nodes have confirmed it
   int round = 0;
 };
-struct WorkerStarted {  // exec'd; nothing else happens in the round before all are, or one could not be
+struct WorkerStarted {  // exec'd; no other event of the round comes before all are, or one could not be
   int round = 0;
   int local_rank = 0;
 };
-struct WorkerDying {  // the kernel is taking it apart and has its status; reaped it will be later
+struct WorkerDying {  // the kernel is ending it and its status is known; it is reaped later
   int round = 0;
   int local_rank = 0;
   rendezvous::ExitStatus status;
@@ -30,18 +30,18 @@ struct WorkerExited {  // reaped, or never started (status.start_error)
   int local_rank = 0;
   rendezvous::ExitStatus status;
 };
-struct Swept {  // nothing is left of the round's processes
+struct Swept {  // no process of the round is left
   int round = 0;
 };
 struct RoundEnded {  // by the coordinator: stop, another round follows
   int round = 0;
   bool planned = false;  // all ranks are well, and can save first
 };
-struct JobEnded {  // by the coordinator: stop, nothing follows
+struct JobEnded {  // by the coordinator: stop, no round follows
   rendezvous::Outcome outcome;
 };
-struct Isolated {};  // no contact to the coordinator for a whole lease: others may start our ranks anew
-struct Signalled {   // somebody wants ddprun to end
+struct Isolated {};  // no contact to the coordinator for a whole lease: others may start our ranks again
+struct Signalled {   // a signal or the limit max_run asks ddprun to end
   int signal = 0;
 };
 struct Tick {};  // next_deadline() has come
@@ -49,32 +49,32 @@ using Event = std::variant<RoundFormed, RoundStarted, WorkerStarted, WorkerDying
                            JobEnded, Isolated, Signalled, Tick>;
 
 // Actions, to be carried out in order.
-struct ConfirmRound {  // its record is held here
+struct ConfirmRound {  // this node holds its record
   int round = 0;
 };
 struct StartWorkers {
   rendezvous::Seat seat;
 };
-struct AskToSave {  // through the worker channel: all at one step, before they leave
+struct AskToSave {  // through the worker channel: all ranks at the same step, before they leave
   int round = 0;
 };
-struct AskToLeave {  // through the worker channel: without saving, a rank is gone
+struct AskToLeave {  // through the worker channel: without saving, as a rank is gone
   int round = 0;
 };
 struct SignalWorkers {  // every worker that still runs
   int signal = 0;
 };
-struct AnnounceWait {  // to people: who still runs, and for how long we wait
+struct AnnounceWait {  // printed: which workers still run, and for how long we wait
   std::vector<int> local_ranks;
   Duration left = {};
 };
-struct AnnounceHeld {  // to people: who is still there after SIGKILL, and keeps this node out of every round
+struct AnnounceHeld {  // printed: which workers SIGKILL has not ended; they keep this node out of every round
   std::vector<int> local_ranks;
 };
-struct SweepLeftovers {  // SIGKILL whatever descends from the round's workers, until nothing is left: then say Swept
+struct SweepLeftovers {  // SIGKILL all descendants of the round's workers until none is left; then send Swept
   int round = 0;
 };
-struct EndSweep {  // go on without its end, and tell people what is left
+struct EndSweep {  // go on before the sweep has ended, and print what is left
   int round = 0;
 };
 struct ReportRunning {

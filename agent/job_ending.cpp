@@ -7,7 +7,7 @@ namespace {
 
 using std::chrono::milliseconds;
 
-constexpr milliseconds kWordsLimit{3'000};  // for the words of a failure to come from the coordinator, our own too
+constexpr milliseconds kWordsLimit{3'000};  // for a failure's report to come from the coordinator, our own included
 
 }  // namespace
 

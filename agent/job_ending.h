@@ -1,4 +1,4 @@
-// How people are told why a job ended: all nodes print the words of the one whose worker failed.
+// Tells the user why a job ended: all nodes print the report of the node whose worker failed.
 //
 // For the thread of the io_context.
 #pragma once
@@ -15,21 +15,21 @@
 
 namespace ddprun::agent {
 
-// For what a worker that died wrote last to come through its pipe.
+// How long to wait for the last output of a worker that died to arrive through its pipe.
 constexpr std::chrono::milliseconds kLastWords{200};
 
 class JobEnding {
  public:
-  // `coordination`: the one in force; `alone`: the job has one node. All must outlive it.
+  // `coordination`: the current one; `alone`: the job has one node. All must outlive it.
   JobEnding(asio::io_context& io, Reporter& reporter, std::function<Coordination&()> coordination, bool alone);
 
-  // The coordinator has ended the job; our workers may still run. The other nodes shall not wait for them to leave in
-  // order to know why theirs have to.
+  // The coordinator has ended the job; our workers may still run. The report is sent without waiting for them, so that
+  // other nodes learn early why theirs are stopped.
   void begins(const rendezvous::Outcome& outcome);
-  // Those of another node's failure, as the coordinator hands them on.
+  // The report of another node's failure, forwarded by the coordinator.
   void words_came(const std::string& words);
-  // When no worker is left. `asked_to`: a signal to this node has ended it, as who sent that knows. Then calls `done`
-  // with the report of a worker's failure, as it was printed; empty: there is none.
+  // Call it when no worker is left. `asked_to`: a signal to this node ended the job, and its sender knows why. Calls
+  // `done` with the report of a worker's failure, as printed; empty: no worker failed.
   void tell(const rendezvous::Outcome& outcome, bool asked_to, std::function<void(const std::string& report)> done);
 
  private:

@@ -14,7 +14,7 @@ namespace {
 constexpr std::size_t kErrorFileMax = 1 << 20;
 
 std::string end_state(const rendezvous::ExitStatus& status, bool stopping) {
-  if (stopping && (status.ok() || was_stopped(status))) return "TERMINATED";  // a polite one leaves with 0
+  if (stopping && (status.ok() || was_stopped(status))) return "TERMINATED";  // some exit with 0 on SIGTERM
   return status.ok() ? "SUCCEEDED" : "FAILED";
 }
 

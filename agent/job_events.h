@@ -1,6 +1,6 @@
-// A job's life as this node's agent sees it, told as events to whoever reads the event log.
+// Writes a job's life, as this node's agent sees it, to the event log.
 //
-// The agent calls it when the matching thing happens. Nothing is made where nobody reads.
+// The agent calls each function when the event happens. No event is built if the event log is off.
 #pragma once
 #include <map>
 #include <optional>
@@ -22,8 +22,8 @@ class JobEvents {
   void waiting_for_round();
   void round_formed(const rendezvous::Seat& seat);
   void worker_started(int local_rank);
-  void failed(int local_rank) { failed_.emplace(local_rank, ""); }  // noticed, perhaps before it has ended
-  void workers_signalled() { stopping_ = true; }                    // from here on, whoever else is gone was stopped
+  void failed(int local_rank) { failed_.emplace(local_rank, ""); }  // detected, perhaps before it has ended
+  void workers_signalled() { stopping_ = true; }                    // any other worker that ends later was stopped
   void worker_ended(int local_rank);
   void timer_expired(int local_rank, const ExpiredTimer& timer);
   void finished(const rendezvous::Outcome& outcome);
@@ -38,7 +38,7 @@ class JobEvents {
   TimePoint began_ = Clock::now(), waiting_since_ = Clock::now();
   std::optional<rendezvous::Seat> seat_;
   bool stopping_ = false;
-  std::map<int, std::string> failed_;  // of the round, by local rank: which timer ran out, in words; empty: none
+  std::map<int, std::string> failed_;  // of the round, by local rank: the timer that expired, in words; empty: none
 };
 
 }  // namespace ddprun::agent

@@ -1,4 +1,4 @@
-// Ends this process, and all that it started, when its keeper has died (agent/process/keeper.h).
+// Ends this process and all that it started when its keeper has died (agent/process/keeper.h).
 #pragma once
 #include <functional>
 
@@ -9,9 +9,9 @@ namespace ddprun::agent {
 
 class KeeperDeath {
  public:
-  // `keeper_pidfd`: ours from now on.
+  // Takes ownership of `keeper_pidfd`.
   KeeperDeath(asio::io_context& io, int keeper_pidfd) : keeper_(io, keeper_pidfd) {}
-  // `clean_up` is called once no child is left; then the process leaves.
+  // `clean_up` is called once no child is left; then the process exits.
   void on_death(std::function<void()> clean_up);
 
  private:

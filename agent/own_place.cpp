@@ -10,7 +10,7 @@ namespace {
 constexpr rendezvous::ListenPurpose kPurpose{"the coordinator", "--master-port or another port in --rdzv-endpoint",
                                              false};
 constexpr std::chrono::milliseconds kPauseFirst{100}, kPauseMost{1'000};
-constexpr std::chrono::seconds kLookUpLimit{2};  // then it goes on for the next try
+constexpr std::chrono::seconds kLookUpLimit{2};  // then the lookup continues for the next try
 
 }  // namespace
 

@@ -18,12 +18,12 @@ namespace ddprun::agent {
 namespace {
 
 constexpr std::size_t kErrorFileMax = 4 << 20;
-constexpr std::chrono::milliseconds kFileTimeSlack{100};  // files are stamped by a coarser clock
+constexpr std::chrono::milliseconds kFileTimeSlack{100};  // files get their time from a coarser clock
 
-// Whole seconds, rounded up: nobody is promised less than there is.
+// Whole seconds, rounded up: never less than the time left.
 std::string seconds(Duration time) { return std::to_string(std::chrono::ceil<std::chrono::seconds>(time).count()); }
 
-// As it was asked for: 90, 1.5.
+// As the user gave it: 90, 1.5.
 std::string exact_seconds(Duration time) {
   char text[32];
   std::snprintf(text, sizeof text, "%.3f", std::chrono::duration<double>(time).count());
@@ -107,7 +107,7 @@ void Reporter::held(const std::vector<int>& local_ranks) {
 }
 
 void Reporter::still_there(const std::vector<pid_t>& processes, int round) {
-  if (processes.empty())  // there are some, or the sweep would have ended
+  if (processes.empty())  // some are left, or the sweep would have ended
     pipes_.print("ddprun: processes of round " + std::to_string(round) +
                  " are still there, and cannot be found, as /proc is not mounted.\n");
   for (const pid_t pid : processes)
@@ -136,7 +136,7 @@ void Reporter::noticed(const rendezvous::Failure& failure) {
   noticed_ = Noticed{failure.round, Clock::now(), std::chrono::system_clock::now(), read_oom_counts()};
 }
 
-// A worker that is dying, or that has been given up, has not ended yet: what counts is when that was noticed.
+// A worker that is dying or was given up has not ended yet: use the time of detection.
 Reporter::Noticed Reporter::notice_of(const rendezvous::Failure& failure) const {
   if (noticed_ && noticed_->round == failure.round) return *noticed_;
   const WorkerRecord& record = workers_.records().at(failure.local_rank);

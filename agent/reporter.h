@@ -1,7 +1,7 @@
-// What ddprun itself tells people about a job: that it stops or restarts, what is left behind, and why it failed.
+// What ddprun itself prints about a job: that it stops or restarts, what is left behind, and why it failed.
 //
-// A line each while the job runs, one screen at its end; nothing where all goes well. It knows no policy: the agent
-// calls it when the matching thing happens.
+// A line each while the job runs, one screen at its end; nothing if all goes well. It holds no policy: the agent
+// calls each function when the event happens.
 #pragma once
 #include <sys/types.h>
 
@@ -26,10 +26,10 @@ namespace ddprun::agent {
 struct FailureReport;
 
 struct ReporterOptions {
-  std::string program;              // as the person typed it
+  std::string program;              // as the user typed it
   std::string program_path;         // what is exec'd
   std::string host;                 // this machine's name
-  std::string own_error_file = {};  // gets the job's error, as torchrun's TORCHELASTIC_ERROR_FILE; empty: none
+  std::string own_error_file = {};  // gets the job's error, as torchrun's TORCHELASTIC_ERROR_FILE; empty: no file
   bool core_dumps = false;          // workers may write core files
 };
 
@@ -38,10 +38,10 @@ class Reporter {
   // All must outlive it.
   Reporter(LogPipes& pipes, const LogLayout& layout, const WorkerGroup& workers, ReporterOptions options);
 
-  // Empty: people know where.
+  // Empty: the user knows where.
   void logs_are_in(const std::filesystem::path& folder);
-  void error_files_are_in(const std::filesystem::path& folder);  // what a job that failed leaves; empty: nothing
-  // What was asked for and cannot be: said once.
+  void error_files_are_in(const std::filesystem::path& folder);  // left by a failed job; empty: nothing
+  // What was requested but is impossible: printed once.
   void not_bound(const std::vector<Binding>& bindings);
   void no_cgroup();
   void no_proc();
@@ -54,22 +54,22 @@ class Reporter {
   void held(const std::vector<int>& local_ranks);
   void still_there(const std::vector<pid_t>& processes, int round);
 
-  void round_begins();  // the previous one's workers are forgotten
-  void workers_run();   // all have been exec'd: it takes its time to look around, and they load meanwhile
+  void round_begins();  // forgets the previous round's workers
+  void workers_run();   // all have been exec'd; reads the memory counters, which takes a while, as the workers load
   void timer_expired(int local_rank, const ExpiredTimer& timer);
-  void noticed(const rendezvous::Failure& failure);  // the round's first
+  void noticed(const rendezvous::Failure& failure);  // the round's first failure
   void restarting(const rendezvous::Failure& failure, const std::string& reason);
-  // The one screen at the end, which it returns, and ddprun's own error file; `outcome` has a cause, on this node.
+  // Prints and returns the screen at the end, and writes ddprun's own error file. `outcome` has a cause on this node.
   std::string failed(const rendezvous::Outcome& outcome);
-  // That screen as it is known so far, for the other nodes.
+  // That screen as far as it is known, for the other nodes.
   std::string words_of(const rendezvous::Outcome& outcome) const;
-  // The cause is another node's; empty: its words have not come.
+  // The cause is on another node; empty: its report has not arrived.
   std::string failed_elsewhere(const rendezvous::Outcome& outcome, const std::optional<std::string>& words);
   // Without a worker's failure.
   void ended(const rendezvous::Outcome& outcome);
 
-  void regrouping(const rendezvous::EndRound& end);                    // not by a failure here
-  void only_here(const std::string& host, const std::string& option);  // where the nodes are to meet, as it names it
+  void regrouping(const rendezvous::EndRound& end);                    // not because of a failure here
+  void only_here(const std::string& host, const std::string& option);  // where the nodes meet, and the option for it
   void store_out_of_reach(const std::string& host, std::uint16_t port, const std::string& why);
 
  private:

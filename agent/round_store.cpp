@@ -45,7 +45,7 @@ void RoundStore::close() {
   store_.reset();
 }
 
-// Of several nodes the others' way to the store is none of ours.
+// With several nodes, how the others reach the store is not checked here.
 void RoundStore::check_reach() {
   if (options_.meeting || rendezvous::is_loopback(options_.master_host)) return;
   const rendezvous::ControlAddress store{options_.master_host, store_->port()};
@@ -66,8 +66,8 @@ void RoundStore::bring_near(const rendezvous::Seat& seat, Coordination& coordina
   dialer_ = coordination.dial_store(seat, proxy_->upstream());
 }
 
-// At a round's end the store goes before we are told of it, and a lost node is the coordinator's to tell of: that is
-// worth a line to those alone whom nobody has told anything by then.
+// At a round's end the store closes before we are told, and the coordinator reports a lost node: print a line only if
+// nothing else has been reported by then.
 void RoundStore::lost(int round, const std::string& why) {
   lost_.expires_after(rendezvous::kLease);
   lost_.async_wait([this, round, why](const asio::error_code& error) {

@@ -1,6 +1,6 @@
-// A round's store as this node has it: its own one, or a proxy to that of another node.
+// A round's store on this node: its own, or a proxy to the store of another node.
 //
-// For the thread of the io_context; hooks are called there but for `print`. Nothing is told after close().
+// For the thread of the io_context; hooks are called there except `print`. No hook is called after close().
 #pragma once
 #include <functional>
 #include <memory>
@@ -22,23 +22,23 @@ class RoundStore {
  public:
   struct Hooks {
     std::function<void(const std::string& line)> print;  // from any thread: "refused a client on this machine: ..."
-    // Again and again: the workers of a job with one node are told to meet there, and cannot.
+    // Called repeatedly: the workers of a job with one node cannot reach this address, where they are told to meet.
     std::function<void(const rendezvous::ControlAddress& store, const std::string& why)> on_out_of_reach;
-    // The proxy has lost the round's store, a lease ago.
+    // The proxy lost the round's store a lease ago.
     std::function<void(int round, const std::string& why)> on_lost;
   };
   // `options` must outlive it.
   RoundStore(asio::io_context& io, const AgentOptions& options, Hooks hooks);
 
-  // A fresh one for every round: the wire carries no round number, so the port is the fence between two of them. Throws
-  // Error where no port can be had.
+  // A fresh one for every round: the protocol carries no round number, so only the port separates two rounds. Throws
+  // Error where no port can be bound.
   void open();
   void close();
-  // With --store-proxy, before the round is confirmed, so that workers never wait for it. A lost store ends all its
-  // clients; what becomes of the round then is the coordinator's to say.
+  // With --store-proxy, before the round is confirmed, so that no worker waits for it. A lost store disconnects all its
+  // clients; the coordinator decides what happens to the round.
   void bring_near(const rendezvous::Seat& seat, Coordination& coordination);
   std::uint16_t port() const { return store_ ? store_->port() : std::uint16_t{0}; }  // of our own
-  // Where they find it.
+  // The seat with the store's address for the workers.
   rendezvous::Seat as_workers_see(rendezvous::Seat seat) const;
 
  private:
@@ -50,8 +50,8 @@ class RoundStore {
   const Hooks hooks_;
   asio::steady_timer lost_;
   std::uint16_t last_port_ = 0;
-  std::unique_ptr<rendezvous::Server> store_;      // of the current or the coming round
-  std::unique_ptr<StoreReach> reach_;              // where the workers are told a name or address of ours
+  std::unique_ptr<rendezvous::Server> store_;      // of the current or the next round
+  std::unique_ptr<StoreReach> reach_;              // if workers are told a name or address of ours
   std::unique_ptr<rendezvous::StoreProxy> proxy_;  // to the round's store on another node
   std::unique_ptr<rendezvous::StoreDialer> dialer_;
 };

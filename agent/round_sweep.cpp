@@ -8,7 +8,7 @@ RoundSweep::RoundSweep(asio::io_context& io, std::function<void(int)> on_swept)
     : on_swept_(std::move(on_swept)), again_(io) {}
 
 void RoundSweep::begin(int round, const Cgroup* cgroup) {
-  if (cgroup) cgroup->kill();  // all at one moment; then they are ours to reap
+  if (cgroup) cgroup->kill();  // kills all at once; then we reap them
   sweep_ = ChildSweep();
   round_ = round;
   look(round);
@@ -20,7 +20,7 @@ const std::vector<pid_t>& RoundSweep::stop() {
 }
 
 void RoundSweep::look(int round) {
-  if (round_ != round) return;  // it would meet the next round's workers
+  if (round_ != round) return;  // the next round's workers would be killed
   if (sweep_.step()) return on_swept_(round);
   again_.expires_after(sweep_.pause());
   again_.async_wait([this, round](const asio::error_code& error) {

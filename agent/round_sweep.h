@@ -1,5 +1,5 @@
-// Ends what the workers of a round have left behind, while the loop goes on: heartbeats and signals shall not wait for
-// what the kernel holds.
+// Ends what the workers of a round have left behind without blocking the loop: heartbeats and signals must not wait for
+// processes that the kernel holds.
 #pragma once
 #include <functional>
 #include <vector>
@@ -14,11 +14,11 @@ namespace ddprun::agent {
 
 class RoundSweep {
  public:
-  // `on_swept`: nothing of the round is left. It may be called inside begin().
+  // `on_swept`: no process of the round is left. It may be called inside begin().
   RoundSweep(asio::io_context& io, std::function<void(int round)> on_swept);
-  // `cgroup` of the workers; null: they have none.
+  // `cgroup`: the workers'; null: they have none.
   void begin(int round, const Cgroup* cgroup);
-  // Whatever is left: these processes.
+  // Returns the processes that are left.
   const std::vector<pid_t>& stop();
 
  private:

@@ -27,11 +27,11 @@ class RoundTimers {
   // `workers` must outlive it.
   RoundTimers(asio::io_context& io, const WorkerGroup& workers, Hooks hooks);
 
-  // A fresh pipe for every round, as the store: what an old round's processes still write reaches nobody. Its path;
-  // `path`: of the person's choice, empty: ours.
+  // A fresh pipe for every round, like the store: what processes of an old round still write is not read. Returns its
+  // path. `path`: chosen by the user; empty: we choose.
   std::string offer(const std::string& path);
   void close();
-  // As long as the round has workers.
+  // Ends when the round has no workers.
   void watch_for_stuck(StuckWatch watch, int round);
 
  private:

@@ -1,7 +1,7 @@
-// The signals that ddprun acts on, as events of its loop: blocked, and read from a file, so that no handler ever runs
-// in the middle of anything (signalfd(2)).
+// The signals that ddprun handles, as events of its loop: blocked, and read from a descriptor, so that no handler
+// interrupts other code (signalfd(2)).
 //
-// Threads made from now on inherit the mask, and so would children. For the main thread, once in a process.
+// Threads created afterwards inherit the mask, as would children. For the main thread, once in a process.
 #pragma once
 #include <functional>
 #include <set>
@@ -15,7 +15,7 @@ class SignalQueue {
  public:
   // Throws Error.
   SignalQueue(asio::io_context& io, const std::set<int>& signals);
-  // In the order in which the kernel hands them out; equal ones that wait together are one.
+  // In the order in which the kernel delivers them; pending signals of the same number count as one.
   void on_signal(std::function<void(int signal)> handler);
 
  private:

@@ -1,9 +1,9 @@
-// Whether the workers of a job with one node find its store by the name or address that they are told.
+// Checks whether the workers of a job with one node can reach its store by the name or address that they are told.
 //
-// What is this machine's is not tried. Anything else is connected to, as another machine may pass on what comes for
-// this one; while that fails, it is told why, again and again (next_reminder(), waiting_words.h).
+// An address of this machine is not tried. We connect to any other one, as another machine may forward to this one;
+// while that fails, the reason is reported repeatedly (next_reminder(), waiting_words.h).
 //
-// For the thread of the io_context; nothing is told inside a call of ours, nor after our end.
+// For the thread of the io_context; `tell` is not called inside a call of ours, nor after destruction.
 #pragma once
 #include <functional>
 #include <memory>
@@ -34,10 +34,10 @@ class StoreReach {
   const Tell tell_;
   const TimePoint since_ = Clock::now();
   bool anothers_ = false;
-  std::string why_;  // empty: nothing has failed so far
+  std::string why_;  // empty: no failure so far
   rendezvous::Connector connector_;
   asio::steady_timer again_, due_;
-  std::shared_ptr<const int> alive_ = std::make_shared<int>();  // what is queued when we end finds it gone
+  std::shared_ptr<const int> alive_ = std::make_shared<int>();  // queued handlers check it: it expires with us
 };
 
 }  // namespace ddprun::agent

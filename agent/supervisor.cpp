@@ -17,7 +17,7 @@ Actions operator+(Actions first, Actions then) {
   return first;
 }
 
-// Ctrl-C wants the end; every other signal announces one, and leaves time to save.
+// Ctrl-C ends the job now; every other signal leaves time to save.
 Action farewell(int round, int signal) {
   return signal == SIGINT ? Action(AskToLeave{round}) : Action(AskToSave{round});
 }
@@ -93,7 +93,7 @@ std::vector<Action> Supervisor::on(const Event& event, TimePoint now) {
           },
           [&](Sweeping& sweep, const Tick&) { return tick(Sweeping(sweep), now); },
 
-          [&](Stopped&, const RoundFormed& e) { return take(e.seat); },  // it lost sight of the coordinator meanwhile
+          [&](Stopped&, const RoundFormed& e) { return take(e.seat); },  // after lost contact to the coordinator
           [&](Stopped&, const RoundEnded&) { return rejoin(); },
           [&](Stopped&, const JobEnded& e) { return finish(e.outcome); },
           [&](Stopped&, const Isolated&) { return rejoin(); },
@@ -159,7 +159,7 @@ std::vector<Action> Supervisor::worker_started(Running& run, const WorkerStarted
   return ++run.started == run.workers ? Actions{ReportRunning{run.round}} : Actions{};
 }
 
-// The others need not wait until the kernel has taken a large process apart.
+// Stop the others without waiting until the kernel has freed a large process's memory.
 std::vector<Action> Supervisor::worker_dying(const Running& run, const WorkerDying& event, TimePoint now) {
   if (event.round != run.round || event.status.ok() || !run.alive.contains(event.local_rank)) return {};
   return failed(run, event.local_rank, event.status, now);
@@ -187,7 +187,7 @@ std::vector<Action> Supervisor::failed(const Running& run, int local_rank, const
                                        TimePoint now) {
   const Actions report{ReportFailure{run.round, local_rank, status}};
   if (run.alive.empty()) return report + sweep(run.round, Undecided{}, now);
-  // The others first: they should not wait until people and the coordinator have been told.
+  // Stop the others first: they should not wait until the failure is printed and reported.
   return stop_running(run, AskToLeave{run.round}, Undecided{}, now) + report;
 }
 
@@ -212,7 +212,7 @@ std::vector<Action> Supervisor::worker_exited(Stopping& stop, const WorkerExited
   return stop.alive.empty() ? sweep(stop.round, Next(stop.next), now) : Actions{};
 }
 
-// The first wish to end is polite and keeps the deadline; a Ctrl-C after it means now. Schedulers repeat SIGTERM.
+// The first signal is graceful and keeps the deadline; a Ctrl-C after it kills at once. Schedulers repeat SIGTERM.
 std::vector<Action> Supervisor::interrupted(Stopping& stop, const Signalled& event, TimePoint now) {
   if (!std::exchange(interrupted_, true)) return {ReportInterrupted{event.signal}};
   return event.signal == SIGINT && !stop.killed ? kill(stop, now) : Actions{};
@@ -240,7 +240,7 @@ std::vector<Action> Supervisor::kill(Stopping& stop, TimePoint now) {
   return {SignalWorkers{SIGKILL}};
 }
 
-// Nothing follows the job's end that such a worker could disturb.
+// After the job's end no round follows that such a worker could disturb.
 std::vector<Action> Supervisor::survived(Stopping& stop, TimePoint now) {
   if (std::holds_alternative<End>(stop.next)) return sweep(stop.round, Next(stop.next), now);
   if (stop.held && now < stop.deadline) return {};

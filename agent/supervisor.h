@@ -3,9 +3,9 @@
 // A value, not a service: it owns no clock, process or socket. Give it every event in the order in which it happened;
 // carry out the actions it returns, in order. Equal events give equal actions, so a log replays a run.
 //
-// Whether a failure means another round or the end is the coordinator's to decide: the supervisor reports it, stops the
-// other workers at once, and waits for the answer. Without the coordinator it ends its workers in time for others to
-// take their ranks: the one path without grace. Not thread-safe: only the agent's event loop calls it. A worker's
+// The coordinator decides whether a failure means another round or the end: the supervisor reports it, stops the other
+// workers at once, and waits for the answer. Without contact to the coordinator it kills its workers in time for others
+// to take their ranks: the one path without grace. Not thread-safe: only the agent's event loop calls it. A worker's
 // failure is an event, never an exception.
 #pragma once
 #include <optional>
@@ -23,15 +23,15 @@ namespace ddprun::agent {
 struct StopPolicy {
   // How long a worker may take to leave after SIGTERM. Longer lets it finish a snapshot; shorter restarts sooner.
   Duration stop_grace = std::chrono::seconds(25);
-  // How long the kernel may take to end a worker after SIGKILL (a driver may hold it) before people are told. The node
+  // How long the kernel may take to end a worker after SIGKILL (a driver may hold it) before we print it. The node
   // joins no round until it is gone: two workers of one rank would write the same files. A job that ends does not wait.
   Duration kill_limit = std::chrono::seconds(10);
-  Duration held_again = std::chrono::seconds(60);  // when they are told again
-  // How long what the workers left behind may take to go after SIGKILL before we go on without it.
+  Duration held_again = std::chrono::seconds(60);  // until the warning is repeated
+  // How long the workers' descendants may take to end after SIGKILL before we go on without waiting.
   Duration sweep_limit = std::chrono::seconds(10);
-  // How long the others may go on once a worker has ended well; then the round has failed. Empty: as long as they like.
+  // Time limit after the first worker's successful exit; then the round has failed. Empty: no limit.
   std::optional<Duration> peer_exit_timeout = {};
-  // When people are told first, and then again, whom we wait for.
+  // When we first print whom we wait for, and how often again.
   Duration notice_first = std::chrono::seconds(2);
   Duration notice_every = std::chrono::seconds(5);
 };
@@ -43,17 +43,17 @@ class Supervisor {
   std::vector<Action> on(const Event& event, TimePoint now);
   // When Tick is due; nothing is polled.
   std::optional<TimePoint> next_deadline() const;
-  // Of which round there may be workers. Whoever comes back to a coordinator says so.
+  // The round whose workers may still run. An agent that reconnects to a coordinator reports it.
   std::optional<int> round_with_workers() const;
-  std::optional<int> running_round() const;  // and nobody has said that it is over
-  // All that is left of it are workers that SIGKILL does not end.
+  std::optional<int> running_round() const;  // the round that runs and has not been ended
+  // Only workers that SIGKILL does not end are left.
   bool held_by_kernel() const;
   // For logs and the table of states: "running", ...
   std::string state_name() const;
 
  private:
   struct Waiting {};  // no workers, the coordinator knows
-  struct Seated {     // confirmed, other nodes may not have yet
+  struct Seated {     // confirmed; other nodes may not have confirmed yet
     rendezvous::Seat seat;
   };
   struct Running {
@@ -64,7 +64,7 @@ class Supervisor {
     std::set<int> alive;  // local ranks
     std::optional<TimePoint> peers_deadline;
   };
-  struct Undecided {};  // a failure is reported, the coordinator has not answered
+  struct Undecided {};  // a failure is reported; the coordinator has not answered
   struct Regroup {};
   struct End {
     rendezvous::Outcome outcome;
@@ -75,16 +75,16 @@ class Supervisor {
     std::set<int> alive;
     TimePoint deadline;
     TimePoint notice_at;
-    bool killed = false;  // SIGKILL is out, `deadline` is the kernel's
-    bool held = false;    // which was missed; `deadline` is that of the next notice
+    bool killed = false;  // SIGKILL is sent; `deadline` is the kernel's
+    bool held = false;    // it missed that deadline; `deadline` is the next notice's
     Next next;
   };
-  struct Sweeping {  // no workers, but maybe descendants of theirs
+  struct Sweeping {  // no workers, but perhaps descendants of theirs
     int round = 0;
     TimePoint deadline;
     Next next;
   };
-  struct Stopped {};  // no workers, the coordinator's answer is still out
+  struct Stopped {};  // no workers; the coordinator has not answered yet
   struct Over {};
 
   using Actions = std::vector<Action>;

@@ -17,7 +17,7 @@ WaitingLine::WaitingLine(asio::io_context& io, LogPipes& pipes)
 void WaitingLine::tell(const std::string& text) {
   if (text == text_) return;
   change(text);
-  told_.erase(text);  // what was so before is so again
+  told_.erase(text);  // the state has returned: print it again
   print_once(text);
 }
 
@@ -58,7 +58,7 @@ void WaitingLine::tell_again_in_time() {
   });
 }
 
-// Not before the first second is over: most waits are shorter.
+// Shown only after the first second: most waits are shorter.
 void WaitingLine::count_seconds() {
   const auto so_far = std::chrono::duration_cast<seconds>(Clock::now() - since_);
   if (so_far > seconds(0)) pipes_.show("ddprun: " + text_ + ", " + std::to_string(so_far.count()) + " s");

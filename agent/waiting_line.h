@@ -1,5 +1,5 @@
-// The line about a wait for other nodes: on a terminal one that lives, with the time; in a log one for each change, and
-// one now and then while nothing changes.
+// The line about a wait for other nodes: on a terminal one line that is updated each second; in a log one line for each
+// change, and an occasional one while nothing changes.
 //
 // For the thread of the io_context.
 #pragma once
@@ -17,10 +17,10 @@ namespace ddprun::agent {
 class WaitingLine {
  public:
   WaitingLine(asio::io_context& io, LogPipes& pipes);
-  // What is waited for now.
+  // What we wait for now.
   void tell(const std::string& text);
-  // Why it lasts. Told once of each reason, as those of several places come in turn; and not before kPatience, unless
-  // it is certain that time alone does not help.
+  // Why the wait lasts. Each reason is printed once, as those of several places alternate; and not before kPatience,
+  // unless it is certain that time alone does not help.
   void tell_trouble(const std::string& text, bool certain = false);
   void over();
   Duration so_far() const;
@@ -34,7 +34,7 @@ class WaitingLine {
   LogPipes& pipes_;
   const bool lives_;        // on a terminal
   asio::steady_timer due_;  // of the next second, or of the next line in a log
-  std::string text_;        // empty: nothing is waited for
+  std::string text_;        // empty: no wait
   TimePoint since_;
   std::set<std::string> told_;
 };

@@ -1,4 +1,4 @@
-// What people are told while a job waits for nodes.
+// The messages while a job waits for nodes.
 #pragma once
 #include <optional>
 #include <string>
@@ -8,13 +8,13 @@
 
 namespace ddprun::agent {
 
-// "2 of 3 nodes, 8 of 12 workers, waiting for node 2". How many workers are to come is known only where every node
-// that is here brings as many as this one does. Empty attendance: a round runs, without this node.
+// "2 of 3 nodes, 8 of 12 workers, waiting for node 2". The expected number of workers is known only if every node
+// present brings as many as this one does. Empty attendance: a round runs without this node.
 std::string waiting_words(const std::optional<rendezvous::Attendance>& attendance, int own_workers);
 
-// Others may be late for so long without a word.
+// Others may be this late before we print a message.
 constexpr std::chrono::seconds kPatience{2};
-// A wait is told of when it has lasted so long as this, and each time three times longer than the time before.
+// The first reminder comes after kPatience, each further one when the wait is three times as long.
 Duration next_reminder(Duration so_far);
 
 }  // namespace ddprun::agent

@@ -16,7 +16,7 @@ int urgency(const rendezvous::ExitStatus& status) {
   return status.ok() ? 2 : 1;
 }
 
-// The workers are unreaped, so their pids are still their own. A stopped one must wake up to act on SIGTERM.
+// The workers are unreaped, so their pids are still valid. A stopped one must wake up to act on SIGTERM.
 void send(pid_t to, int signal) {
   kill(to, signal);
   if (signal == SIGTERM) kill(to, SIGCONT);
@@ -103,7 +103,7 @@ void WorkerGroup::on_hint(int local_rank) {
 std::vector<std::string> WorkerGroup::environment(const WorkerCommand& command, int local_rank, int channel) const {
   const std::string error_file = records_.at(local_rank).error_file.string();
   Environment own = worker_variables(command.job, seat_, local_rank, error_file, command.inherited);
-  own[DDPRUN_CHANNEL_VARIABLE] = channel >= 0 ? std::to_string(channel) : "";  // never that of a ddprun around us
+  own[DDPRUN_CHANNEL_VARIABLE] = channel >= 0 ? std::to_string(channel) : "";  // never that of an outer ddprun
   return merged(command.inherited, own);
 }
 
@@ -121,7 +121,7 @@ void WorkerGroup::signal_groups(int signal) {
   for (const auto& [local_rank, worker] : live_) send(leads_group() ? -worker.pid : worker.pid, signal);
 }
 
-// One system call for all: a waitid each, whenever one ends, is thousands where hundreds end together.
+// One poll for all: one waitid per worker at every end adds up to thousands of calls if hundreds end together.
 std::vector<int> WorkerGroup::ended() {
   std::vector<pollfd> pidfds;
   for (auto& [local_rank, worker] : live_) pidfds.push_back({worker.pidfd.native_handle(), POLLIN, 0});

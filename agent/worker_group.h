@@ -23,23 +23,23 @@
 namespace ddprun::agent {
 
 struct WorkerCommand {
-  std::string name;     // as the person typed it
+  std::string name;     // as the user typed it
   std::string program;  // a path, already looked up
   std::vector<std::string> argv;
   Environment inherited;
   JobIdentity job;
   bool core_dumps = false;
-  std::vector<Binding> bindings = {};  // by local rank; none: all run where we may
+  std::vector<Binding> bindings = {};  // by local rank; empty: no binding
   int cgroup_fd = -1;                  // cgroup.h; -1: ours
 };
 
-// What is known of a worker of the current round; the report tells it.
+// What is known about a worker of the current round, for the report.
 struct WorkerRecord {
   pid_t pid = 0;
   TimePoint started_at;
   std::optional<rendezvous::ExitStatus> status;
   int binding_error = 0;  // errno where its CPUs could not be set
-  TimePoint ended_at;     // or began to die, where that was known before
+  TimePoint ended_at;     // or began to die, if that was detected earlier
   std::chrono::system_clock::time_point ended_at_wall;
   std::filesystem::path folder, error_file;  // empty: none
   std::filesystem::path stderr_log;          // empty: none
@@ -54,10 +54,10 @@ class WorkerGroup {
  public:
   // `on_end` is called from the loop whenever a worker may have ended: then call collect(). `on_dying`: a worker that
   // uses its channel is ending with a failure, and will be collected later.
-  // `terminal_group`: the process group in the terminal's foreground, joined by a worker that is the only one.
+  // `terminal_group`: the process group in the terminal's foreground; a worker that is the only one joins it.
   WorkerGroup(asio::io_context& io, WorkerStreams streams, std::optional<pid_t> terminal_group,
               std::function<void()> on_end, std::function<void(const WorkerEnd&)> on_dying);
-  // Forgets the previous round. Its workers are gone.
+  // Forgets the previous round, whose workers are gone.
   void begin(const rendezvous::Seat& seat);
   // 0, or the errno that kept it from being exec'd.
   int start(const WorkerCommand& command, int local_rank);
@@ -65,13 +65,13 @@ class WorkerGroup {
   void signal(int signal);
   // The ranks' whole process groups.
   void signal_groups(int signal);
-  // Reaps the workers that have ended since the last call. Of those found together the likely cause comes first: a
-  // death by signal before an exit with an error, both before a success.
+  // Reaps the workers that have ended since the last call. The likely cause comes first: a death by signal before an
+  // exit with an error, both before a success.
   std::vector<WorkerEnd> collect();
-  // Children of ours that are none of the workers: orphaned descendants.
+  // Reaps children of ours that are not workers: orphaned descendants.
   void reap_strays();
   WorkerChannels& channels() { return channels_; }
-  // Every worker told that it had done all there was to do, and exited with 0.
+  // Every worker reported that all its work is done, and exited with 0.
   bool all_finished(TimePoint now);
   int rank_of(int local_rank) const { return seat_.first_rank + local_rank; }
   const std::map<int, WorkerRecord>& records() const { return records_; }  // by local rank
@@ -82,10 +82,10 @@ class WorkerGroup {
     asio::posix::stream_descriptor pidfd;
   };
   void watch(Live& worker);
-  std::vector<int> ended();  // local ranks whose end waits to be reaped
+  std::vector<int> ended();  // local ranks that have ended and are not reaped yet
   void on_hint(int local_rank);
   static void note_end(WorkerRecord& record);
-  // A worker that stays in the terminal's foreground does not.
+  // A single worker in the terminal's foreground does not lead one.
   bool leads_group() const { return seat_.workers > 1 || !terminal_group_; }
   std::vector<std::string> environment(const WorkerCommand& command, int local_rank, int channel) const;
 
