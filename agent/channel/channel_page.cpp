@@ -15,9 +15,9 @@
 namespace ddprun::agent {
 namespace {
 
-constexpr int kReads = 4;                   // a record that changes under so many looks keeps its last value
-constexpr unsigned kNeverProgram = 0x0008;  // MFD_NOEXEC_SEAL, Linux 6.3: some hosts insist on it
-constexpr int kSeals = F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL;  // else a worker could cut the page off under us
+constexpr int kReads = 4;                   // a record that changes during this many reads keeps its last value
+constexpr unsigned kNeverProgram = 0x0008;  // MFD_NOEXEC_SEAL, Linux 6.3: some hosts require it
+constexpr int kSeals = F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL;  // no worker can truncate the page while we use it
 
 Fd shared_memory() {
   constexpr unsigned kFlags = MFD_CLOEXEC | MFD_ALLOW_SEALING;

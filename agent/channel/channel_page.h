@@ -1,7 +1,7 @@
 // The agent's end of a worker channel (rendezvous/channel/worker_channel.h): one page of memory shared with one worker.
 //
-// A worker may write anything into the page at any time. Nothing here trusts it: a record is taken only if its check is
-// right, times are held between the page's making and now, and the page can neither shrink nor grow under us.
+// A worker may write anything into the page at any time. Nothing here trusts it: a record is accepted only if its check
+// is right, times are clamped between the page's creation and now, and the page can neither shrink nor grow.
 #pragma once
 #include <cstdint>
 #include <memory>
@@ -14,16 +14,16 @@
 namespace ddprun::agent {
 
 // The descriptor's number in the worker. Below 64, so that the kernel needs no larger table for it; above those that
-// shells and people take.
+// shells and users choose.
 constexpr int kChannelFd = 61;
-// That, or the highest that the limit of open files leaves; -1: it leaves none.
+// kChannelFd, or the highest number that the limit of open files allows; -1: it allows none.
 int channel_number();
 
-// What a worker has told. All empty: it does not use the channel.
+// What a worker has reported. All empty: it does not use the channel.
 struct Progress {
   ddprun_phase phase = DDPRUN_PHASE_UNKNOWN;
-  std::optional<std::uint64_t> step = {};  // the last one that is done
-  std::uint64_t steps_done = 0;            // since its page was made: in this round
+  std::optional<std::uint64_t> step = {};  // the last completed one
+  std::uint64_t steps_done = 0;            // since the page was created, that is in this round
   std::optional<TimePoint> at = {};        // of the last step, phase or snapshot
   std::optional<std::uint64_t> snapshot_step = {};
   std::optional<TimePoint> snapshot_at = {};
@@ -32,10 +32,10 @@ struct Progress {
 
 class ChannelPage {
  public:
-  // Where the kernel refuses one, the page is there for us alone and fd() is -1: the worker does without.
+  // If the kernel refuses shared memory, the page is private and fd() is -1: the worker does without a channel.
   static ChannelPage create(TimePoint now);
 
-  // To be passed to the worker as channel_number(), with its number in the variable DDPRUN_CHANNEL_VARIABLE.
+  // Pass it to the worker as channel_number(), with its number in the variable DDPRUN_CHANNEL_VARIABLE.
   int fd() const { return fd_.get(); }
   // Not needed after the worker's start.
   void close_fd() { fd_.reset(); }
@@ -48,7 +48,7 @@ class ChannelPage {
   const std::shared_ptr<ddprun_channel_page>& memory() const { return page_; }
 
  private:
-  struct Told {  // the last value of a record that was whole
+  struct Told {  // the last valid value of a record
     std::optional<TimePoint> at = {};
     std::uint64_t first = 0, second = 0;
   };

@@ -25,11 +25,11 @@ namespace {
 using std::chrono::milliseconds;
 
 #ifndef SYS_futex_waitv
-constexpr long SYS_futex_waitv = 449;  // the same on all machines
+constexpr long SYS_futex_waitv = 449;  // the same on all architectures
 #endif
 constexpr std::uint32_t kWord32 = 2, kOurProcess = FUTEX_PRIVATE_FLAG;  // of futex_waitv(2)
 constexpr std::size_t kWordsPerWait = 128;                              // FUTEX_WAITV_MAX; the first is our own
-constexpr int kNewsMax = 8;                                             // of one worker: it may call exec() a few times
+constexpr int kNewsMax = 8;                                             // per worker: it may call exec() a few times
 constexpr std::uint32_t kLockBegins = offsetof(ddprun_channel_page, lock),
                         kLockBytes = sizeof ddprun_channel_page::lock;
 
@@ -40,8 +40,8 @@ struct WaitWord {  // struct futex_waitv, which older headers lack
 
 bool kernel_waits_for_many() { return syscall(SYS_futex_waitv, nullptr, 0, 0, nullptr, 0) < 0 && errno == EINVAL; }
 
-// A worker that scribbles into its page may wake us at every moment. More than kBurst looks in a row are spread out to
-// one a millisecond.
+// A worker that writes garbage into its page may wake us constantly. After kBurst wake-ups in a row we allow one per
+// millisecond.
 class LookBudget {
  public:
   void spend() {
@@ -58,14 +58,14 @@ class LookBudget {
   TimePoint since_ = Clock::now();
 };
 
-// What is to be waited for: the word's change from `seen`.
+// Wait until the word changes from `seen`.
 struct Wait {
   std::uint32_t* word;
   std::uint32_t seen;
   bool dead = false;
 };
 
-// Where there is no owner to wait for, its coming is awaited.
+// Without an owner to wait for, wait until one attaches.
 Wait next_wait(ddprun_channel_page& page) {
   const Wait owner_to_come{&page.attached, __atomic_load_n(&page.attached, __ATOMIC_ACQUIRE)};
   const std::uint32_t offset = __atomic_load_n(&page.lock_offset, __ATOMIC_RELAXED);
@@ -75,7 +75,7 @@ Wait next_wait(ddprun_channel_page& page) {
   std::uint32_t seen = __atomic_load_n(word, __ATOMIC_ACQUIRE);
   if (seen & FUTEX_OWNER_DIED) return {owner_to_come.word, owner_to_come.seen, true};
   if ((seen & FUTEX_TID_MASK) == 0) return owner_to_come;
-  // The kernel wakes nobody without this bit. Where the word changes meanwhile, the wait ends at once.
+  // The kernel wakes nobody without this bit. If the word has changed meanwhile, the wait ends at once.
   if (!(seen & FUTEX_WAITERS) &&
       __atomic_compare_exchange_n(word, &seen, seen | FUTEX_WAITERS, false, __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE))
     seen |= FUTEX_WAITERS;
@@ -97,7 +97,7 @@ class DeathWatch::Watcher {
   ~Watcher() {
     stopping_ = true;
     change();
-    while (alone_ && !ended_) {  // it may have fallen asleep on the old state
+    while (alone_ && !ended_) {  // it may have started to wait before it saw the change
       std::this_thread::sleep_for(std::chrono::microseconds(50));
       change();
     }
@@ -128,8 +128,8 @@ class DeathWatch::Watcher {
  private:
   struct Entry {
     Token token;
-    std::shared_ptr<ddprun_channel_page> page;  // the worker's may be gone while we still look
-    std::optional<std::uint32_t> told = {};     // which time it had attached when its death was told
+    std::shared_ptr<ddprun_channel_page> page;  // shared: the worker's channel may be closed while we still read
+    std::optional<std::uint32_t> told = {};     // value of `attached` at the last report of a death
     int news = 0;
   };
 
@@ -149,9 +149,9 @@ class DeathWatch::Watcher {
     ended_ = true;
   }
 
-  // Tells the news there is. `keep` holds the pages while we wait.
+  // Reports new deaths. `keep` holds the pages while we wait.
   std::vector<Wait> look(std::vector<Entry>& keep) {
-    const std::lock_guard lock(mutex_);  // also held in on_news_: what is forgotten is not told
+    const std::lock_guard lock(mutex_);  // also held in on_news_: no forgotten token is reported
     std::vector<Wait> waits;
     for (Entry& entry : entries_) {
       waits.push_back(next_wait(*entry.page));
@@ -169,7 +169,7 @@ class DeathWatch::Watcher {
     syscall(SYS_futex_waitv, words.data(), words.size(), 0, nullptr, 0);
   }
 
-  // An older kernel waits for one word only, so changes are looked for ten times a second.
+  // An older kernel waits for one word only, so changes are checked ten times a second.
   void wait_for_one(std::uint32_t changes, const std::vector<Wait>& waits) {
     constexpr timespec kLookAgain{0, 100'000'000};
     if (waits.empty()) return void(syscall(SYS_futex, &changes_, FUTEX_WAIT_PRIVATE, changes, nullptr, nullptr, 0));
@@ -181,7 +181,7 @@ class DeathWatch::Watcher {
   const std::function<void(Token)>& on_news_;
   const bool alone_;
   std::atomic<bool> stopping_{false}, ended_{false};
-  std::atomic<std::uint32_t*> asleep_on_{nullptr};  // a word of a page; waking where no one waits does no harm
+  std::atomic<std::uint32_t*> asleep_on_{nullptr};  // a word of a page; waking it without a waiter does no harm
   std::uint32_t changes_ = 0;
   std::mutex mutex_;
   std::vector<Entry> entries_;
@@ -211,7 +211,7 @@ void DeathWatch::forget(Token token) {
 
 namespace {
 
-// SIGKILL waits for, or has reached, the other threads only if the whole process ends.
+// SIGKILL is pending for, or has reached, the other threads only if the whole process ends.
 bool another_thread_is_killed(pid_t pid) {
   const auto threads = threads_of(table_entry(pid));
   return std::any_of(threads.begin(), threads.end(), [&](const std::filesystem::path& thread) {

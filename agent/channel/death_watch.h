@@ -1,9 +1,9 @@
-// Early news that a worker is dying: some 0.1 ms after the signal, whatever the worker's size.
+// Detects early that a worker is dying: some 0.1 ms after the signal, regardless of its memory size.
 //
-// A pidfd speaks only when the kernel has freed the worker's memory. The lock in a worker's channel
-// (rendezvous/channel/worker_channel.h) is marked by the kernel before that, but only as a hint: a worker that calls
-// exec() or whose main thread ends lets go of it, too. So the news is confirmed by dying_status(), and the pidfd still
-// decides. Workers that do not use their channel are never heard of here.
+// A pidfd becomes readable only when the kernel has freed the worker's memory. Before that the kernel marks the lock in
+// a worker's channel (rendezvous/channel/worker_channel.h), but only as a hint: a worker that calls exec() or whose
+// main thread ends releases it, too. So dying_status() confirms the hint, and the pidfd still decides. Workers that do
+// not use their channel are not detected here.
 #pragma once
 #include <cstdint>
 #include <functional>
@@ -16,18 +16,18 @@
 
 namespace ddprun::agent {
 
-// Waits in threads of its own, as the kernel offers no descriptor for it: one for up to 127 workers; one for each on
-// kernels before 5.16. All calls from one thread.
+// Waits in threads of its own, as the kernel offers no descriptor for it: one thread for up to 127 workers; one for
+// each worker on kernels before 5.16. Call everything from one thread.
 class DeathWatch {
  public:
   using Token = std::uint64_t;  // the caller's name for a worker; not used twice
   enum class Kernel { as_found, without_waitv };
 
   // `on_news` is called from a thread of ours and should only pass the token on to the loop. It is not called for a
-  // token that was forgotten.
+  // forgotten token.
   explicit DeathWatch(std::function<void(Token)> on_news, Kernel kernel = Kernel::as_found);
   ~DeathWatch();
-  // Where no thread can be had, the news stays out: pidfd will tell.
+  // If no thread can be created, early detection is disabled: the pidfd reports the end.
   void watch(Token token, const ChannelPage& page);
   void forget(Token token);
 
@@ -38,8 +38,8 @@ class DeathWatch {
   std::vector<std::unique_ptr<Watcher>> watchers_;
 };
 
-// The failure with which this process is already ending, though it cannot be reaped yet. Nothing: it lives, ends well,
-// only its main thread has ended, or the kernel does not tell us; then its pidfd will say.
+// The failure with which this process is already ending, though it cannot be reaped yet. Empty: it lives, ends with
+// success, only its main thread has ended, or the kernel does not show it; then its pidfd reports the end.
 std::optional<rendezvous::ExitStatus> dying_status(pid_t pid);
 
 }  // namespace ddprun::agent

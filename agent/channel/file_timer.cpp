@@ -24,8 +24,8 @@ namespace ddprun::agent {
 namespace fs = std::filesystem;
 namespace {
 
-constexpr std::size_t kLineMax = 4096;  // PIPE_BUF: what a client may write as one piece
-constexpr int kForebearsMax = 256;      // a guard against a process table that changes under us
+constexpr std::size_t kLineMax = 4096;  // PIPE_BUF: the most that a client can write atomically
+constexpr int kForebearsMax = 256;      // a limit in case the process table changes meanwhile
 constexpr const char* kRemedy = "Set TORCHELASTIC_TIMER_FILE to another path, or leave it unset.";
 
 [[noreturn]] void refuse(const std::string& path, const std::string& why) {
@@ -43,7 +43,7 @@ std::string fresh_path() {
   return folder / name;
 }
 
-// A pipe of this user that nobody reads was left by a run that was killed. Nothing else is ever removed.
+// A pipe of this user without a reader was left by a run that was killed. Nothing else is ever removed.
 void remove_leftover(const std::string& path) {
   struct stat status {};
   if (lstat(path.c_str(), &status) != 0) return;
@@ -54,7 +54,7 @@ void remove_leftover(const std::string& path) {
   unlink(path.c_str());
 }
 
-// Also open for writing, so that the last client's leaving is no end of file.
+// Also open for writing, so that the last client's close is no end of file.
 Fd make_pipe(const std::string& path) {
   if (mkfifo(path.c_str(), 0600) != 0) {
     if (errno == EEXIST) remove_leftover(path);
@@ -65,7 +65,7 @@ Fd make_pipe(const std::string& path) {
   return pipe;
 }
 
-// The worker that is this process or its forebear, or leads its session; 0: none.
+// The worker that is this process or its ancestor, or leads its session; 0: none.
 pid_t owner_of(pid_t pid, const std::vector<pid_t>& workers) {
   const auto is_worker = [&](pid_t p) { return std::find(workers.begin(), workers.end(), p) != workers.end(); };
   for (int i = 0; i < kForebearsMax && pid > 1 && pid != getpid(); ++i) {
@@ -106,7 +106,7 @@ void FileTimer::read() {
       take(held_.substr(0, end));
       held_.erase(0, end + 1);
     }
-    if (held_.size() > kLineMax) take(std::exchange(held_, {}));  // no request is as long: it is named as one
+    if (held_.size() > kLineMax) take(std::exchange(held_, {}));  // no request is this long: reported as a bad one
     arm();
     read();
   });
@@ -157,7 +157,7 @@ void FileTimer::on_timer() {
   for (const ExpiredTimer& timer : expired) signal(timer);
 }
 
-// By pidfd, opened before the question whose process it is: nobody else can get the signal.
+// By a pidfd that is opened before the owner is checked: no other process can get the signal.
 void FileTimer::signal(const ExpiredTimer& timer) {
   if (timer.signal <= 0) return;
   const Fd process(static_cast<int>(syscall(SYS_pidfd_open, timer.pid, 0)));

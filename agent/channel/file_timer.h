@@ -1,8 +1,8 @@
-// torchrun's file-timer protocol: workers write into a named pipe when they want to be signalled, and take it back in
-// time. One object per round: the pipe is made with it and goes with it.
+// torchrun's file-timer protocol: workers write into a named pipe to request a signal at a given time, and cancel the
+// request in time. One object per round creates and removes the pipe.
 //
-// Nothing is polled: the loop reads the pipe, and a timerfd of the wall clock tells an expiry, also where somebody sets
-// the clock. Only a worker or a descendant of one is ever signalled.
+// Nothing is polled: the loop reads the pipe, and a timerfd of the wall clock reports an expiry, even if the clock is
+// set. Only a worker or a descendant of one is ever signalled.
 #pragma once
 #include <sys/types.h>
 
@@ -19,22 +19,22 @@
 namespace ddprun::agent {
 
 struct TimerExpiry {
-  pid_t worker = 0;  // whose failure it is: the process itself or its forebear
+  pid_t worker = 0;  // that has failed: the process itself or an ancestor
   ExpiredTimer timer;
 };
 
 class FileTimer {
  public:
   struct Surroundings {
-    std::function<std::vector<pid_t>()> workers;        // those that live, unreaped
+    std::function<std::vector<pid_t>()> workers;        // not reaped yet
     std::function<void(const TimerExpiry&)> on_expiry;  // the signal has been sent
-    std::function<void(const std::string&)> say;        // a line about a bad request, without "ddprun: " and '\n'
+    std::function<void(const std::string&)> say;        // prints a line on a bad request, without "ddprun: " and '\n'
   };
 
-  // `path` empty: a fresh name in the folder for temporary files. Throws UsageError where the pipe cannot be made: a
-  // file is there that is no pipe, or a pipe that somebody reads.
+  // `path` empty: a fresh name in the folder for temporary files. Throws UsageError if the pipe cannot be created: the
+  // path is a file that is not a pipe, or a pipe with a reader.
   FileTimer(asio::io_context& io, const std::string& path, Surroundings surroundings);
-  // Removes the pipe, if it is still the one that was made.
+  // Removes the pipe, if it is still ours.
   ~FileTimer();
   FileTimer(const FileTimer&) = delete;
   FileTimer& operator=(const FileTimer&) = delete;
@@ -56,7 +56,7 @@ class FileTimer {
   ino_t inode_ = 0;
   asio::posix::stream_descriptor pipe_, clock_;
   std::array<char, 4096> buffer_;
-  std::string held_;  // the start of a line whose end has not come yet
+  std::string held_;  // the start of an incomplete line
   TimerTable table_;
   bool said_ = false;
 };

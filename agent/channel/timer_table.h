@@ -1,6 +1,6 @@
-// The timers that workers have set in torchrun's file-timer protocol: who wants to be signalled when.
+// The timers that workers have set in torchrun's file-timer protocol.
 //
-// A value, not a service: it owns no clock and no pipe. Expiry times are of the wall clock, as the protocol has them.
+// A value, not a service: it owns no clock and no pipe. Expiry times are wall-clock times, as in the protocol.
 #pragma once
 #include <sys/types.h>
 
@@ -24,7 +24,7 @@ struct TimerRequest {
 };
 
 // One line of the pipe: {"version": 1, "pid": 123, "scope_id": "step", "expiration_time": 1700000000.5, "signal": 9};
-// or why it is none.
+// or why it is invalid.
 using TimerLine = std::variant<TimerRequest, std::string>;
 TimerLine parse_timer_line(const std::string& line);
 
@@ -39,14 +39,14 @@ struct ExpiredTimer {
 class TimerTable {
  public:
   static constexpr std::size_t kTimersMax = 65'536;  // a worker must not fill our memory
-  // False where the table is full: the request is not kept.
+  // False: the table is full, and the request is dropped.
   bool apply(const TimerRequest& request, WallTime now);
   // The earliest expiry; nothing is polled.
   std::optional<WallTime> next_expiry() const;
-  // Of every process with timers that have run out the first one that asks for a signal; where none does, the first of
-  // all. The timers of such a process are forgotten: it is about to end, or nothing is asked for.
+  // For each process with expired timers, the first one that asks for a signal, else the first of all. All timers of
+  // these processes are forgotten: the process is about to end, or no signal is requested.
   std::vector<ExpiredTimer> expire(WallTime now);
-  // It has ended.
+  // The process has ended.
   void forget(pid_t pid);
 
  private:

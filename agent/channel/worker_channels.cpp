@@ -73,7 +73,7 @@ bool WorkerChannels::all_saved(TimePoint now) {
   return !channels_.empty() && std::all_of(channels_.begin(), channels_.end(), [&](auto& entry) {
     const Progress progress = entry.second.page.progress(now);
     if (!progress.snapshot_at) return false;
-    // One that was being written when we asked may be told later, and is older.
+    // A snapshot that was being written at the request may be reported later, but holds an older step.
     const bool as_asked =
         asked_to_save_ && *progress.snapshot_at >= *asked_to_save_ && progress.snapshot_step >= step_when_asked_;
     return as_asked || progress.snapshot_step >= progress.step;

@@ -10,7 +10,7 @@ std::string trimmed(std::string text) {
   return text;
 }
 
-// A name's own '*' must not match others.
+// A '*' in a name must match only itself.
 std::string literal(const std::string& text) {
   std::string out;
   for (const char c : text) {

@@ -1,4 +1,4 @@
-// Where the kernel puts the core file of a worker that crashed: core_pattern in words.
+// Finds where the kernel puts the core file of a worker that crashed, from core_pattern.
 //
 // Pure: evidence.h reads the pattern and looks for the file.
 #pragma once
@@ -20,15 +20,15 @@ struct CoreFacts {
 };
 
 struct CorePlace {
-  std::string handler = {};  // the program the kernel gives cores to; empty: they are files
-  // For glob(3): the file's path, '*' for what only the kernel knows (time, thread, name, which the program may
+  std::string handler = {};  // the program that the kernel pipes cores to; empty: they are files
+  // For glob(3): the file's path, with '*' for what only the kernel knows (time, thread, name, which the program may
   // change).
   std::string path = {};
 };
 
 CorePlace core_place(const CoreFacts& facts);
 
-// How to get at a core that `handler` has taken.
+// How to read a core that `handler` has received.
 std::string handler_in_words(const std::string& handler, pid_t pid);
 
 }  // namespace ddprun::agent

@@ -10,7 +10,7 @@
 namespace ddprun::agent {
 namespace {
 
-// By SIGKILL itself, or a shell or wrapper whose command was.
+// SIGKILL ended it, or the command of a shell or wrapper.
 bool by_sigkill(const rendezvous::ExitStatus& status) {
   return status.signal == SIGKILL || status.code == 128 + SIGKILL;
 }

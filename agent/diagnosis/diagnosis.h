@@ -1,4 +1,4 @@
-// What a worker's end means, from all that is known of it: one sentence, the surest explanation first.
+// Explains a worker's end from all that is known about it: one sentence, the most certain explanation first.
 //
 // Pure: evidence.h collects the clues.
 #pragma once
@@ -14,13 +14,13 @@ namespace ddprun::agent {
 
 struct Clues {
   rendezvous::ExitStatus status;
-  std::string why_not_started = {};        // where it could not be started
-  std::optional<ExpiredTimer> timer = {};  // a timer of its own that ran out before
+  std::string why_not_started = {};        // if it could not be started
+  std::optional<ExpiredTimer> timer = {};  // of its own, expired before the end
   OomCounts memory_before = {}, memory_after = {};
   std::vector<std::string> last_lines = {};  // of its stderr
 };
 
-// Without its final stop; empty where the end speaks for itself.
+// Without a final stop; empty if the exit status needs no explanation.
 std::string meaning_of(const Clues& clues);
 
 // "its timer 'step' ran out after 3.0 s; as it had asked, it was sent SIGKILL"

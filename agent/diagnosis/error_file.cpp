@@ -12,7 +12,7 @@ namespace {
 using Json = nlohmann::json;
 
 constexpr std::size_t kRawMax = 4096;
-constexpr double kLastSecond = 9223372036;  // in the year 2262, the last that a WallTime can hold
+constexpr double kLastSecond = 9223372036;  // in the year 2262, the last that WallTime can hold
 
 Json parsed(const std::string& content) { return Json::parse(content, nullptr, /*allow_exceptions=*/false); }
 
@@ -50,7 +50,7 @@ std::string seconds_of(WallTime when) {
   return std::to_string(std::chrono::duration_cast<std::chrono::seconds>(when.time_since_epoch()).count());
 }
 
-// The length of the escape sequence that begins at `from`; 1 where it is none.
+// The length of the escape sequence that begins at `from`; 1 if there is none.
 std::size_t escape_length(const std::string& text, std::size_t from) {
   if (from + 1 >= text.size()) return 1;
   std::size_t end = from + 2;
@@ -82,7 +82,7 @@ std::string without_controls(const std::string& text) {
 
 bool continues(char byte) { return (static_cast<unsigned char>(byte) & 0xc0) == 0x80; }
 
-// nlohmann's serializer knows what UTF-8 is; it puts U+FFFD where it is not.
+// nlohmann's serializer replaces what is not UTF-8 by U+FFFD.
 std::string as_utf8(const std::string& text) { return parsed(dumped(Json(text))).get<std::string>(); }
 
 }  // namespace
@@ -115,7 +115,7 @@ std::string parent_error_file(const std::string& worker_content, const WorkerEnd
 std::string printable_line(const std::string& line, std::size_t bytes_max) {
   const auto last = line.find_last_not_of('\r');
   if (last == std::string::npos) return {};
-  const std::size_t start = line.rfind('\r', last) + 1;  // 0 where there is none: npos + 1
+  const std::size_t start = line.rfind('\r', last) + 1;  // 0 if there is none: npos + 1
   std::string out = as_utf8(without_controls(line.substr(start, last + 1 - start)));
   if (out.size() <= bytes_max) return out;
   while (bytes_max > 0 && continues(out[bytes_max])) --bytes_max;

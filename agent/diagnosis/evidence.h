@@ -1,7 +1,7 @@
-// What this machine knows about a worker's death: counters, files, the kernel's settings. It is read here and judged
-// elsewhere (oom_count, core_file, exec_failure, error_file).
+// Collects what this machine knows about a worker's death: counters, files, kernel settings. Other files interpret it
+// (oom_count, core_file, exec_failure, error_file).
 //
-// Nothing here throws: what cannot be read is not known.
+// Nothing here throws: unreadable means unknown.
 #pragma once
 #include <cstdint>
 #include <filesystem>
@@ -14,21 +14,21 @@
 
 namespace ddprun::agent {
 
-// `root`: where /proc and /sys are, for tests.
+// `root`: another prefix of /proc and /sys, for tests.
 OomCounts read_oom_counts(const std::filesystem::path& root = "/");
 
-// What lies at the path, and its first bytes.
+// The file at the path, and its first bytes.
 ProgramFile look_at_program(const std::string& path);
 // e_machine of this very program.
 std::uint16_t own_machine();
 
-// The pattern, for a worker of ours with this pid that was killed by this signal.
+// For a worker of ours with this pid that was killed by this signal.
 CoreFacts core_facts(pid_t pid, int signal, const std::string& host);
 struct FoundCore {
   std::string path = {};  // empty: none
   std::uint64_t bytes = 0;
 };
-// The newest file that fits and is not older than `since`. Only `place.path` counts.
+// The newest file that matches `place.path` and is not older than `since`.
 FoundCore find_core(const CorePlace& place, WallTime since);
 
 }  // namespace ddprun::agent

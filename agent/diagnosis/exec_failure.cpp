@@ -11,10 +11,10 @@
 namespace ddprun::agent {
 namespace {
 
-constexpr int kDepthMax = 4;                // interpreters of interpreters, as the kernel follows them
-constexpr std::size_t kFirstLineMax = 255;  // what the kernel reads of a script's first line
+constexpr int kDepthMax = 4;                // interpreters of interpreters, the kernel's limit
+constexpr std::size_t kFirstLineMax = 255;  // how much the kernel reads of a script's first line
 
-// The bytes of `head` as they would lie in memory, if they are all there.
+// Reads a T at `offset` of `head`, if all its bytes are there.
 template <class T>
 std::optional<T> at(const std::string& head, std::size_t offset) {
   if (offset > head.size() || head.size() - offset < sizeof(T)) return {};
@@ -54,7 +54,7 @@ std::string loader_of(const std::string& head) {
   return head[EI_CLASS] == ELFCLASS32 ? loader<Elf32_Ehdr, Elf32_Phdr>(head) : loader<Elf64_Ehdr, Elf64_Phdr>(head);
 }
 
-// The first word after "#!", a carriage return included: the kernel takes it for part of the name.
+// The first word after "#!", a carriage return included: to the kernel it is part of the name.
 std::string interpreter_of(const std::string& head) {
   std::string line = head.substr(2, std::min(head.find('\n'), kFirstLineMax) - 2);
   line.erase(0, std::min(line.find_first_not_of(" \t"), line.size()));

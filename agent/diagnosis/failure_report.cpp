@@ -15,8 +15,8 @@ namespace {
 
 constexpr std::size_t kColumns = 80;
 constexpr std::size_t kLabelColumns = 14;
-constexpr std::size_t kKindsMax = 8;    // a screen, not a list of all that can go wrong
-constexpr std::size_t kRangesMax = 12;  // of ranks that ended alike
+constexpr std::size_t kKindsMax = 8;    // to fit a screen
+constexpr std::size_t kRangesMax = 12;  // of ranks with the same end
 constexpr std::size_t kErrorLinesMax = 20;
 constexpr std::size_t kLineBytesMax = 400;  // five lines of a terminal
 
@@ -43,12 +43,12 @@ std::string margin(const std::string& label) {
   return out;
 }
 
-// A name or path: as it is, so that it can be copied.
+// A name or path, unchanged so that it can be copied.
 void exactly(std::ostringstream& out, const std::string& label, const std::string& text) {
   if (!text.empty()) out << margin(label) << visible(text) << '\n';
 }
 
-// Broken between words where a line would be longer than the screen is wide.
+// Broken between words if a line would be wider than the screen.
 void labelled(std::ostringstream& out, const std::string& label, const std::string& text) {
   if (text.empty()) return;
   std::string line = margin(label);
@@ -85,7 +85,7 @@ std::vector<std::string> lines_of(const std::string& text) {
   return out;
 }
 
-// A traceback says what it is at its start and what happened at its end.
+// A traceback shows its kind at the start and the error at the end.
 std::vector<std::string> shortened(std::vector<std::string> lines) {
   if (lines.size() <= kErrorLinesMax) return lines;
   const std::size_t left_out = lines.size() - kErrorLinesMax + 1;
@@ -120,7 +120,7 @@ std::string ranges(const std::vector<int>& ranks) {
   return parts.size() > kRangesMax ? out + ", ..." : out;
 }
 
-// "was killed" said of several.
+// "was killed" in the plural.
 std::string of_many(const std::string& words) { return words.starts_with("was ") ? "were " + words.substr(4) : words; }
 
 std::string where_in_words(const FailureReport& report) {
@@ -133,7 +133,7 @@ std::string when_in_words(const FailureReport& report) {
   return local_time(report.when) + ", " + seconds(report.into_round, "%.3f s") + " after its start, " + round;
 }
 
-// `explained`: elsewhere stands why it could not be started.
+// `explained`: another line says why it could not be started.
 std::string who_and_how(const rendezvous::Failure& failure, bool explained) {
   return "rank " + std::to_string(failure.rank) + " (local rank " + std::to_string(failure.local_rank) + ") " +
          (failure.status.start_error && explained ? "could not be started" : in_words(failure.status));

@@ -1,5 +1,5 @@
-// The one screen a person sees when a job fails: which rank was first, where, how, when, what that means, what became
-// of the others, its last lines, where its log is. Lines of ddprun's own fit 80 columns where their words do.
+// The screen that is printed when a job fails: which rank failed first, where, how and when, what that means, how the
+// others ended, its last lines, where its log is. ddprun's own lines fit 80 columns if their words do.
 //
 // Pure: values in, text out.
 #pragma once
@@ -12,7 +12,7 @@
 
 namespace ddprun::agent {
 
-// A worker that was not the first to fail, and did not end well either.
+// A worker that was not the first to fail, but did not succeed either.
 struct OtherEnd {
   int rank = 0;
   rendezvous::ExitStatus status;
@@ -20,14 +20,14 @@ struct OtherEnd {
 
 struct FailureReport {
   rendezvous::Failure failure;
-  std::string reason;  // why the job does not go on: "all restarts are used up (3 of 3)"
+  std::string reason;  // why the job does not continue: "all restarts are used up (3 of 3)"
   std::string host;
   std::string program;
   int pid = 0;  // 0: never started
   WallTime when = {};
   std::chrono::nanoseconds into_round = {};  // since the worker was started
   std::string meaning = {};                  // diagnosis.h; empty: none
-  std::string core = {};                     // where its core is, or why there is none; empty: not that kind of death
+  std::string core = {};                     // where its core is, or why there is none; empty: such deaths write none
   WorkerError error = {};                    // from its error file
   std::vector<std::string> last_lines = {};  // of its stderr
   std::string log = {};                      // its log file; empty: none
@@ -39,10 +39,10 @@ std::string headline(const rendezvous::Failure& failure, std::chrono::nanosecond
 // Several lines, the first one the headline, each ended by '\n'.
 std::string to_text(const FailureReport& report);
 
-// Does such a text quote every line of this one? Which rank it was does not matter.
+// Whether such a report quotes every line of `lines`. The ranks may differ.
 bool quotes(const std::string& report, const std::string& lines);
 
-// "rank 0 exited with code 1; ranks 2-5 and 7 were killed by SIGSEGV": one phrase for all that ended alike.
+// "rank 0 exited with code 1; ranks 2-5 and 7 were killed by SIGSEGV": one phrase for all with the same end.
 std::string ends_in_words(const std::vector<OtherEnd>& ends);
 
 }  // namespace ddprun::agent

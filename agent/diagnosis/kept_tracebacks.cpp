@@ -8,7 +8,7 @@
 namespace ddprun::agent {
 namespace {
 
-constexpr std::chrono::seconds kAgain{15};  // by then the next round has failed alike, or will not
+constexpr std::chrono::seconds kAgain{15};  // by then the next round has failed in the same way, or will not
 constexpr std::size_t kLinesMax = 60;       // of a traceback in a report
 
 }  // namespace

@@ -1,6 +1,6 @@
-// The tracebacks with which workers ended, off the console until the job's report has quoted them or not.
+// Keeps the tracebacks with which workers ended off the console until the job's report has quoted them or not.
 //
-// Belongs to the log thread's loop; lines_of() may be asked by any thread.
+// Belongs to the log thread's loop; any thread may call lines_of().
 #pragma once
 #include <functional>
 #include <map>
@@ -19,14 +19,14 @@ namespace ddprun::agent {
 class KeptTracebacks {
  public:
   using Key = std::pair<int, int>;                            // round, rank
-  using Show = std::function<void(const std::string& text)>;  // puts it on the worker's console
+  using Show = std::function<void(const std::string& text)>;  // prints it on the worker's console
 
   explicit KeptTracebacks(asio::io_context& io) : timer_(io) {}
-  // Shown at the latest 15 s after the first one that is here came: the job goes on.
+  // All are shown at the latest 15 s after the first one came: then the job goes on.
   void keep(Key key, std::string text, Show show, TimePoint now);
-  // All but those that this report quotes; none is here afterwards.
+  // Shows all except those that this report quotes, and forgets them.
   void show_unless_quoted(const std::string& report);
-  // Empty where there is none, or more than a report may quote.
+  // Empty if there is none, or if it is too long for a report.
   std::vector<std::string> lines_of(Key key) const;
 
  private:

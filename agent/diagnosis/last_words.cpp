@@ -10,7 +10,7 @@
 namespace ddprun::agent {
 namespace {
 
-// `line` has `before`, then what is wanted, then `after` (empty: to the line's end).
+// The part of `line` between `before` and `after` (empty: to the line's end).
 std::optional<std::string> between(std::string_view line, std::string_view before, std::string_view after) {
   const auto start = line.find(before);
   if (start == std::string_view::npos) return {};
@@ -59,7 +59,7 @@ constexpr std::array kTable = {
     Known{"env: '", "': No such file or directory", "the command ", kNoCommand},
 };
 
-// A line that stands for itself: no name in it.
+// A known line without a name in it.
 struct Fixed {
   std::string_view part, words;
 };
@@ -91,13 +91,13 @@ std::string shell_words(int code, std::string_view line) {
                      : std::string(name) + " has no run permission: chmod +x " + std::string(name);
 }
 
-// std::terminate says so where a std::thread that nobody joined is destroyed, as exit() does with static objects.
+// std::terminate prints it if a std::thread that nobody joined is destroyed, as exit() does with static objects.
 constexpr std::string_view kNoException = "terminate called without an active exception";
 constexpr std::string_view kThreadStillRan =
     "it ended while a thread of its own still ran; with gloo, a barrier before destroy_process_group lets the thread "
     "end first";
 
-// The exception that ended a C++ program; its own words follow on the next line.
+// The exception that ended a C++ program; its message is on the next line.
 std::string uncaught(const std::vector<std::string>& lines, std::size_t i) {
   if (lines[i].ends_with(kNoException)) return std::string(kThreadStillRan);
   const auto type = between(lines[i], "terminate called after throwing an instance of '", "'");

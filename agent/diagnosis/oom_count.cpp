@@ -22,7 +22,7 @@ std::optional<std::uint64_t> number(const std::string& text) {
   return value;
 }
 
-// mountinfo writes blanks and backslashes as \040 and the like.
+// mountinfo writes blanks and backslashes as octal escapes such as \040.
 std::string unescaped(const std::string& text) {
   std::string out;
   for (std::size_t i = 0; i < text.size(); ++i) {
@@ -57,7 +57,7 @@ std::optional<std::pair<std::string, bool>> own_group(const std::string& cgroup)
 std::optional<Mount> mount_of(const std::string& mountinfo, bool version1) {
   std::istringstream lines(mountinfo);
   for (std::string line; std::getline(lines, line);) {
-    const auto dash = line.find(" - cgroup");  // most lines are other file systems'
+    const auto dash = line.find(" - cgroup");  // most lines are other file systems
     if (dash == std::string::npos) continue;
     std::istringstream fields(line), after(line.substr(dash + 3));
     std::string id, parent, device, root, folder, type, source, options;
@@ -69,7 +69,7 @@ std::optional<Mount> mount_of(const std::string& mountinfo, bool version1) {
   return {};
 }
 
-// A container may see its own group as the mount's root, under the name it has on the host.
+// A container may see its own group as the mount's root, with the name it has on the host.
 std::string below_mount(const std::string& path, const std::string& root) {
   if (root == "/") return path == "/" ? "" : path;
   if (path == root || path.starts_with(root + "/")) return path.substr(root.size());
@@ -91,7 +91,7 @@ bool was_hit(const MemoryGroup& group, const OomCounts& before) {
   return then && group.limit_hits > then->limit_hits;
 }
 
-// The narrowest limit; with `hit`, of those that stopped an allocation meanwhile.
+// The lowest limit; with `hit`, of those that stopped an allocation meanwhile.
 const MemoryGroup* narrowest(const OomCounts& before, const OomCounts& after, bool hit) {
   const MemoryGroup* found = nullptr;
   for (const MemoryGroup& group : after.groups)
@@ -100,7 +100,7 @@ const MemoryGroup* narrowest(const OomCounts& before, const OomCounts& after, bo
   return found;
 }
 
-// Kernels do not count every way in which a limit is hit (6.18: not that of memory and swap together).
+// Kernels do not count every kind of limit hit (6.18: not that of memory and swap together).
 std::string limit_in_words(const MemoryGroup& killed_in, const OomCounts& before, const OomCounts& after) {
   const auto named = [&](const MemoryGroup& group) {
     return group.name == killed_in.name ? std::string("the group") : "group " + group.name;

@@ -6,13 +6,13 @@
 namespace ddprun::agent {
 namespace {
 
-// Python's first line of one; of a syntax error it is the place.
+// First lines of a Python traceback; a syntax error begins with the place.
 constexpr std::array<std::string_view, 2> kStarts = {"Traceback (most recent call last):", "  File \""};
 constexpr std::string_view kMark = "[rank";
 
 enum class Line { other, may_become, begins };
 
-// "[rank3]: "; npos where the line ends within it.
+// The length of "[rank3]: "; npos if the line ends within it.
 std::size_t rank_mark(std::string_view line) {
   if (!line.starts_with(kMark)) return kMark.starts_with(line) ? line.npos : 0;
   const std::size_t end = line.find_first_not_of("0123456789", kMark.size());

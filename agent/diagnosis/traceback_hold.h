@@ -1,7 +1,7 @@
-// Keeps back what a worker writes to stderr from the start of a Python traceback on: if the worker dies of it, the
-// report quotes it, and it need not be on the console as well.
+// Holds back what a worker writes to stderr from the start of a Python traceback: if the worker dies of it, the report
+// quotes it, and the console need not show it as well.
 //
-// Pure. Whoever holds it decides when to give up waiting for the worker's end: release().
+// Pure. The caller decides when to stop waiting for the worker's end: release().
 #pragma once
 #include <cstddef>
 #include <string>
@@ -11,19 +11,19 @@ namespace ddprun::agent {
 
 class TracebackHold {
  public:
-  static constexpr std::size_t kBytesMax = std::size_t{64} * 1024;  // whoever writes more is not about to die
+  static constexpr std::size_t kBytesMax = std::size_t{64} * 1024;  // a worker that writes more is not about to die
 
-  // What may be shown now; the rest is held.
+  // Returns what may be shown now; the rest is held.
   std::string take(std::string_view bytes);
   bool holds() const { return !held_.empty(); }
-  bool holds_traceback() const { return started_; }  // and not only what may become one
-  // All that is held; the next traceback is held again.
+  bool holds_traceback() const { return started_; }  // not only what may become one
+  // Returns all that is held; the next traceback is held again.
   std::string release();
 
  private:
   std::string held_;
   bool started_ = false;
-  bool line_start_ = true;  // does a line begin with what is held, or comes next?
+  bool line_start_ = true;  // whether the held text, or the next byte, begins a line
 };
 
 // Without the "[rank3]: " that PyTorch puts before each line of a traceback.
