@@ -26,8 +26,8 @@ struct stat status_of(int fd) {
   return status;
 }
 
-// O_NONBLOCK belongs to an opening, and ours is shared with the shell and the workers. A second opening of the same
-// pipe or terminal is ours alone.
+// O_NONBLOCK applies to an open file description, which we share with the shell and the workers. So we open the same
+// pipe or terminal again for ourselves.
 int reopen(int fd) {
   return ::open(("/proc/self/fd/" + std::to_string(fd)).c_str(), O_WRONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
 }
@@ -68,7 +68,7 @@ void Console::end(const void* writer, std::size_t before) {
   flush_soon();
 }
 
-// Not at once: streams that are ready at the same time share a write.
+// Deferred, so that streams that are ready at the same time share a write.
 void Console::flush_soon() {
   if (std::exchange(flushing_, true)) return;
   listener_.idle(false);
@@ -86,7 +86,7 @@ void Console::flush() {
       make_room();
       return flush_when_ready();
     } else if (errno == ENOSPC || errno == EDQUOT) {
-      written_ = queue_.size();  // a file: there may be room again later
+      written_ = queue_.size();  // a file: there may be space again later
     } else if (errno != EINTR) {
       return abandon();
     }
@@ -112,10 +112,10 @@ long Console::write_some(std::string_view bytes) {
   pollfd room{fd_, POLLOUT, 0};
   if (poll(&room, 1, 0) == 0) return errno = EAGAIN, -1;
   return ::write(fd_, bytes.data(),
-                 std::min<std::size_t>(bytes.size(), PIPE_BUF));  // so much a ready pipe has room for
+                 std::min<std::size_t>(bytes.size(), PIPE_BUF));  // a pipe that is ready has room for this much
 }
 
-// What is written goes; whoever waits may go on once half of the queue is free.
+// Removes what is written; waiting writers resume once half of the queue is free.
 void Console::make_room() {
   if (written_ >= kQueuedMax / 2 || written_ == queue_.size()) {
     queue_.erase(0, written_);

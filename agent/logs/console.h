@@ -1,7 +1,7 @@
-// Our own stdout or stderr, as the log pipes write to it: never waiting, in as few writes as possible.
+// Our own stdout or stderr for the log pipes: writes never block, and are few.
 //
-// What the console does not take at once waits here, in the order in which it came. Whoever writes looks at full()
-// first and comes back through when_room(): so a slow reader slows the workers down, and the queue stays small.
+// Output that the console does not accept at once is queued in order. A writer checks full() before it writes and
+// resumes through when_room(): so a slow reader slows the workers down, and the queue stays small.
 //
 // Not thread-safe: only the loop's thread calls it.
 #pragma once
@@ -24,7 +24,7 @@ class Console {
  public:
   static constexpr std::size_t kQueuedMax = std::size_t{512} * 1024;
 
-  // `progress` is called when bytes were taken, `idle` with false when the queue gets its first byte, with true when
+  // `progress` is called when bytes were written, `idle` with false when the queue gets its first byte, with true when
   // all is written or given up.
   struct Listener {
     std::function<void()> progress;
@@ -33,12 +33,12 @@ class Console {
   Console(asio::io_context& io, int fd, Listener listener);
 
   bool terminal() const { return terminal_; }
-  bool same_place(int fd) const;  // the same pipe, terminal or file: it must have one queue, or lines would be torn
+  bool same_place(int fd) const;  // the same pipe, terminal or file must have one queue, or lines would be torn
   bool full() const { return queue_.size() - written_ >= kQueuedMax; }
   bool busy() const { return flushing_; }
   void when_room(std::function<void()> then) { waiting_.push_back(std::move(then)); }
 
-  // `compose` appends to the string it is given. `writer` tells apart who left a progress bar standing.
+  // `compose` appends to the string it is given. `writer` identifies the writer, in case its progress bar is on screen.
   template <class Compose>
   void compose(const void* writer, Compose compose) {
     const std::size_t before = begin(writer);
@@ -48,7 +48,7 @@ class Console {
   void add(const void* writer, std::string_view text) {
     compose(writer, [&](std::string& queue) { queue += text; });
   }
-  // Nobody reads it: what waits and what comes is thrown away, so that log files at least are completed.
+  // Nobody reads it: queued and later output is dropped, so that at least the log files are completed.
   void abandon();
 
  private:
@@ -68,11 +68,11 @@ class Console {
   bool terminal_;
   Kind kind_ = Kind::other;
   asio::posix::stream_descriptor ready_;  // our own opening of the same pipe or terminal, which may be non-blocking
-  asio::steady_timer retry_;              // where there is none
+  asio::steady_timer retry_;              // if there is none
   std::string queue_;
   std::size_t written_ = 0;  // of queue_
   bool flushing_ = false, lost_ = false;
-  const void* bar_of_ = nullptr;  // whose line the cursor stands in, at its start
+  const void* bar_of_ = nullptr;  // the writer of the progress bar in which the cursor is, at the line's start
   std::vector<std::function<void()>> waiting_;
 };
 

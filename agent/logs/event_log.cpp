@@ -14,7 +14,7 @@ namespace {
 
 constexpr std::string_view kFile = "file:";
 
-// O_NONBLOCK: a pipe or device that nobody reads must not stop the agent.
+// O_NONBLOCK: a pipe or device without a reader must not block the agent.
 Fd open_file(const std::string& path) {
   if (path.empty())
     throw UsageError("--event-log-handler is 'file:'", "no file is named", "Pass --event-log-handler file:PATH.");
@@ -43,7 +43,7 @@ void EventLog::write(const JobEvent& event) {
   if (!on()) return;
   std::string line = event_line(event);
   if (to_console_) return console_(line);
-  if (std::exchange(torn_, false)) line.insert(0, "\n");  // half a line stands there
+  if (std::exchange(torn_, false)) line.insert(0, "\n");  // ends a line that was written only in part
   ssize_t written = 0;
   do written = ::write(file_.get(), line.data(), line.size());
   while (written < 0 && errno == EINTR);

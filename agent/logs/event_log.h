@@ -1,4 +1,4 @@
-// Where a job's events go: nowhere, to the console, or to a file, a line each.
+// Writes a job's events, one line each, to the console or to a file, or discards them.
 #pragma once
 #include <functional>
 #include <string>
@@ -12,13 +12,13 @@ class EventLog {
  public:
   using Print = std::function<void(const std::string&)>;
 
-  // `destination`: "null" (or empty), "console", "file:PATH". A file is opened here and now, appended to, and its line
-  // is one write, so that several agents may share it. `console` prints events and this log's own complaint.
-  // Throws UsageError where the file cannot be had, or the destination is none of these.
+  // `destination`: "null" (or empty), "console", "file:PATH". The constructor opens the file to append; a line is one
+  // write, so that several agents may share it. `console` prints events and this log's own warning.
+  // Throws UsageError if the file cannot be opened, or the destination is none of these.
   EventLog(const std::string& destination, Print console);
-  // Never throws, never waits for a reader. The first event that cannot be written is told in one sentence.
+  // Never throws, never waits for a reader. The first event that cannot be written causes one warning.
   void write(const JobEvent& event);
-  // False: nothing is written anyway, so that an event need not be made.
+  // False: nothing is written, so the caller need not build events.
   bool on() const { return to_console_ || file_; }
 
  private:

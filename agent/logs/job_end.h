@@ -1,4 +1,4 @@
-// How a job ended, for the program that started ddprun: one JSON object. docs/events.md is the page about it.
+// How a job ended, for the program that started ddprun: one JSON object, described in docs/events.md.
 //
 // Pure.
 #pragma once
@@ -9,7 +9,7 @@ namespace ddprun::agent {
 
 struct JobEnd {
   int exit_code = 0;         // ddprun's own
-  std::string message = {};  // what ddprun said of it, a sentence or its report; empty: all went well
+  std::string message = {};  // what ddprun printed about it, a sentence or its report; empty: success
   struct FirstFailure {
     int rank = 0, local_rank = 0;
     std::string host = {};
@@ -19,7 +19,7 @@ struct JobEnd {
   std::optional<FirstFailure> first_failure = {};
 };
 
-// Ended by '\n', holds no other.
+// One line, ended by '\n'.
 std::string to_json(const JobEnd& end);
 
 }  // namespace ddprun::agent

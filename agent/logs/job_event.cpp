@@ -20,7 +20,7 @@ void add_worker(Json& metadata, const EventWorker& worker) {
   metadata["worker_pid"] = worker.pid ? Json(worker.pid) : Json();
 }
 
-// In torchrun's order; what it hides in a text of JSON stands here as plain fields.
+// In torchrun's order; what torchrun puts into a JSON string are plain fields here.
 Json metadata_of(const JobEvent& event) {
   const auto seconds = std::chrono::duration_cast<std::chrono::seconds>(event.run_time).count();
   const auto milliseconds = [](std::chrono::nanoseconds t) {

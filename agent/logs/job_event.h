@@ -1,5 +1,5 @@
-// A thing that happened in a job's life, as a line of JSON for programs: torchrun's names and fields, true times, one
-// level. docs/events.md is the page about it.
+// An event of a job's life as a line of JSON for programs: torchrun's names and fields, true times, one level.
+// Described in docs/events.md.
 //
 // Pure: event_log.h writes the lines.
 #pragma once
@@ -11,7 +11,7 @@
 
 namespace ddprun::agent {
 
-// What stays the same in all events of one agent.
+// The same in all events of one agent.
 struct EventJob {
   std::string run_id = {}, role = "default", host = {}, rdzv_backend = "static", entry_point = {};
 };
@@ -22,7 +22,7 @@ struct EventWorker {
   std::optional<int> exit_code = {};  // once it has ended; -N: killed by signal N
 };
 
-// States of torchrun's: of the agent RENDEZVOUS, ASSIGN_WORKER_RANKS, SUCCEEDED, FAILED, RUNNING (timers); of a worker
+// torchrun's states: of the agent RENDEZVOUS, ASSIGN_WORKER_RANKS, SUCCEEDED, FAILED, RUNNING (timers); of a worker
 // START, SUCCEEDED, FAILED, TERMINATED (stopped by ddprun).
 struct JobEvent {
   std::string state;
@@ -34,13 +34,13 @@ struct JobEvent {
   int round = 0;                                          // 0: before the first
   int restarts = 0;                                       // so far
   std::chrono::nanoseconds run_time = {};                 // of the agent
-  std::optional<std::chrono::nanoseconds> duration = {};  // of what is told
+  std::optional<std::chrono::nanoseconds> duration = {};  // of the reported action
   std::string error = {};                                 // raw_error; empty: none
-  // What this event alone has, for timers: watchdog_event, scope_id.
+  // Fields of this event only, for timers: watchdog_event, scope_id.
   std::vector<std::pair<std::string, std::string>> more = {};
 };
 
-// Ended by '\n', holds no other.
+// One line, ended by '\n'.
 std::string event_line(const JobEvent& event);
 
 }  // namespace ddprun::agent

@@ -9,7 +9,7 @@ namespace {
 
 constexpr std::size_t kNone = std::string_view::npos;
 
-// Where the next such byte is, looked for again only once it is passed: two kinds of line ends cost one scan each.
+// Finds the next such byte, searching again only once it is passed: two kinds of line ends cost one scan each.
 class NextByte {
  public:
   NextByte(std::string_view bytes, char wanted) : bytes_(bytes), wanted_(wanted), at_(find(0)) {}
@@ -26,8 +26,7 @@ class NextByte {
   std::size_t at_;
 };
 
-// Just past the line that starts at `start`; nothing where its end is not there yet, or may go on ("\r" at the very
-// end).
+// Just past the line that starts at `start`; empty if its end has not arrived, or may continue ("\r" as the last byte).
 std::size_t end_of_line(std::string_view bytes, std::size_t start, NextByte& newline, NextByte& carriage_return) {
   const std::size_t n = newline.from(start), r = carriage_return.from(start);
   if (n < r) return n + 1;
@@ -35,7 +34,7 @@ std::size_t end_of_line(std::string_view bytes, std::size_t start, NextByte& new
   return bytes[r + 1] == '\n' ? r + 2 : r + 1;
 }
 
-// The part that Tail may need: from the start of the last `lines` that are not empty.
+// The part that Tail may need: from the start of the last `lines` non-empty lines.
 std::string_view last_lines(std::string_view bytes, std::size_t lines) {
   std::size_t found = 0, end = bytes.size();
   while (end > 0) {

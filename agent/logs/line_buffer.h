@@ -1,7 +1,7 @@
 // Cuts a worker's bytes into whole lines, each with a prefix before it, and remembers the last lines.
 //
-// A line ends with "\n", "\r\n", or a "\r" with anything else after it: progress bars redraw themselves with that. The
-// bytes stay as they are.
+// A line ends with "\n", "\r\n", or a "\r" with anything else after it, with which progress bars redraw themselves. The
+// bytes are not changed.
 #pragma once
 #include <deque>
 #include <string>
@@ -10,11 +10,11 @@
 
 namespace ddprun::agent {
 
-// Holds back the start of a line until its end is there.
+// Holds back the start of a line until its end arrives.
 //
-// A bar that writes "\r 10%" and then computes for an hour would be held back just as long. So what follows a "\r" may
-// be shown early, with a "\r" of our own behind it, which leaves a clean line to whoever writes next. It is dropped
-// when the bar's own "\r" then completes it, and written once more when it is completed otherwise.
+// A bar that writes "\r 10%" and then computes for an hour would be held back just as long. So the text after a "\r"
+// may be shown early, followed by a "\r" of our own, which leaves a clean line to the next writer. It is dropped when
+// the bar's own "\r" then completes it, and written again when it is completed otherwise.
 class LineBuffer {
  public:
   static constexpr std::size_t kBytesMax = std::size_t{1024} * 1024;  // a longer line is passed on in pieces
@@ -23,12 +23,12 @@ class LineBuffer {
   // Passes on only lines that contain any of these.
   explicit LineBuffer(std::vector<std::string> needles) : needles_(std::move(needles)) {}
 
-  // Appends to `out` what may be written now. Its last byte is a line's end, apart from a piece without a prefix.
+  // Appends to `out` what may be written now. It ends with a line end, except a piece without a prefix.
   void take(std::string_view bytes, std::string_view prefix, std::string& out);
-  // The rest, once no more bytes come; with a line's end added where it has none and `end_line` says so.
+  // The rest, once no more bytes come; `end_line` adds a missing line end.
   void take_rest(std::string_view prefix, std::string& out, bool end_line);
 
-  // A redraw is held back that nobody has seen: give it some 100 ms to complete, then show it.
+  // A redraw is held back that has not been shown: wait some 100 ms for the rest, then show it.
   bool holds_redraw() const { return (after_return_ || held_.ends_with('\r')) && shown_ != held_.size(); }
   void show_redraw(std::string_view prefix, std::string& out);
 
@@ -41,7 +41,7 @@ class LineBuffer {
   std::vector<std::string> needles_;
   std::string held_;
   bool after_return_ = false;  // the line before ended with "\r"
-  std::size_t shown_ = 0;      // so much of held_ has been shown early
+  std::size_t shown_ = 0;      // this much of held_ has been shown early
 };
 
 // The last lines of a stream, each cut at kLineMax bytes.

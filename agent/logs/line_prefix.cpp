@@ -11,7 +11,7 @@
 namespace ddprun::agent {
 namespace {
 
-// No red, which reads as an error, and no white or black, one of which cannot be seen.
+// No red, which reads as an error, and no white or black, one of which is invisible.
 constexpr std::array<const char*, 10> kColours{"36", "32", "33", "35", "34", "96", "92", "93", "95", "94"};
 
 bool starts_name(char c) { return std::isalpha(static_cast<unsigned char>(c)) || c == '_'; }
@@ -24,7 +24,7 @@ std::string_view leading_name(std::string_view text) {
   return text.substr(0, size);
 }
 
-// What "$..." at the start of `text` refers to, and how much of the text that takes up.
+// The name in "$..." at the start of `text`, and how many bytes the reference has.
 struct Reference {
   std::string_view name;
   std::size_t size = 0;

@@ -14,13 +14,13 @@
 namespace ddprun::agent {
 namespace {
 
-constexpr int kNoPlainFile = EMEDIUMTYPE;  // open() itself never says so
+constexpr int kNoPlainFile = EMEDIUMTYPE;  // open() itself never returns it
 
 std::string numbered(const std::filesystem::path& path, int number) {
   return number == 0 ? path.string() : path.string() + "." + std::to_string(number);
 }
 
-// How much of `bytes` fits into `room` without cutting a line; 0 where not even one does.
+// How many of `bytes` fit into `room` without cutting a line; 0 if not even one line fits.
 std::size_t whole_lines_within(std::string_view bytes, std::uint64_t room) {
   if (bytes.size() <= room) return bytes.size();
   if (room == 0) return 0;
@@ -30,7 +30,7 @@ std::size_t whole_lines_within(std::string_view bytes, std::uint64_t room) {
 
 }  // namespace
 
-// A pipe that nobody reads, or reads slowly, would stop us; a link would lead our bytes into any file of this user's.
+// A pipe with a slow reader, or none, would block us; a link could direct our output into any file of this user.
 Fd open_to_append(const std::filesystem::path& path) {
   Fd file(::open(path.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY, 0666));
   if (!file) {
@@ -39,7 +39,7 @@ Fd open_to_append(const std::filesystem::path& path) {
   }
   struct stat status {};
   if (fstat(file.get(), &status) == 0 && S_ISREG(status.st_mode)) {
-    fcntl(file.get(), F_SETFL, O_APPEND);  // a worker gets it
+    fcntl(file.get(), F_SETFL, O_APPEND);  // clears O_NONBLOCK: a worker gets it
     return file;
   }
   file.reset();

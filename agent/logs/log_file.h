@@ -1,8 +1,8 @@
-// A log file that is only ever appended to, with a limit to its size.
+// A log file that is only appended to, with a limit on its size.
 //
-// A full one becomes NAME.1, NAME.1 becomes NAME.2, and so on; the oldest goes. No line is cut by that, unless it is
-// longer than the limit. A full disk costs what is written meanwhile, not the file: it is tried again with the next
-// bytes, and a line in it says how many are missing.
+// A full one becomes NAME.1, NAME.1 becomes NAME.2, and so on; the oldest is removed. Rotation cuts no line, unless it
+// is longer than the limit. On a full disk only what is written meanwhile is lost: every write tries again, and a line
+// in the file says how many bytes are missing.
 #pragma once
 #include <cstdint>
 #include <filesystem>
@@ -15,14 +15,14 @@ namespace ddprun::agent {
 
 struct LogLimit {
   std::uint64_t size_max = 0;  // 0: none
-  int keep = 0;                // of the full ones
+  int keep = 0;                // how many full ones to keep
 };
 
 class LogFile {
  public:
   explicit LogFile(std::filesystem::path path, LogLimit limit = {});
-  // Where it holds a limit, give it whole lines. 0, or the errno that kept bytes from being written; an open that
-  // failed counts as such.
+  // With a limit, pass whole lines. Returns 0, or the errno that kept bytes from being written, which may be that of a
+  // failed open.
   int write(std::string_view bytes);
   bool limited() const { return limit_.size_max > 0; }
   const std::filesystem::path& path() const { return path_; }
@@ -38,12 +38,12 @@ class LogFile {
   LogLimit limit_;
   Fd file_;
   std::uint64_t size_ = 0;
-  std::uint64_t missing_ = 0;  // bytes since the last one that was written
+  std::uint64_t missing_ = 0;  // bytes lost since the last successful write
 };
 
-// For a process that writes the file itself; errno says why there is none: also where a link or a pipe is there.
+// For a process that writes the file itself. On failure, also for a link or a pipe, errno says why.
 Fd open_to_append(const std::filesystem::path& path);
-// Of that errno, and of LogFile::write's answers.
+// For that errno, and for LogFile::write's result.
 std::string why_unwritable(int error);
 
 }  // namespace ddprun::agent

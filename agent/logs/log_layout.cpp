@@ -23,7 +23,7 @@ void make_folder(const fs::path& folder) {
     throw UsageError("cannot make the log folder " + folder.string(), error.message(), "Pass another --log-dir.");
 }
 
-// A new folder with a name of its own.
+// Creates a new folder with a unique name.
 fs::path make_unique_folder(const fs::path& name_start, const std::string& remedy) {
   std::string name = name_start.string() + "XXXXXX";
   if (!mkdtemp(name.data()))
@@ -38,7 +38,7 @@ fs::path make_temporary_folder() {
   return make_unique_folder(base / "ddprun-", "Set TMPDIR, or pass --log-dir.");
 }
 
-// The run id as one folder's name, wherever its slashes and dots would lead.
+// The run id as a single folder name, without path separators.
 std::string folder_name(std::string run_id) {
   std::replace(run_id.begin(), run_id.end(), '/', '_');
   if (run_id == kLatest) return run_id + "_";  // the name of the link that points to the newest run
@@ -46,7 +46,7 @@ std::string folder_name(std::string run_id) {
 }
 
 void point_latest_to(const fs::path& log_dir, const std::string& run_id) {
-  std::error_code ignored;  // a convenience: a job must not fail for it
+  std::error_code ignored;  // a convenience: its failure must not fail a job
   const fs::path fresh = log_dir / (".latest-" + run_id);
   fs::create_directory_symlink(run_id, fresh, ignored);
   fs::rename(fresh, log_dir / kLatest, ignored);
@@ -57,7 +57,7 @@ fs::path round_name(LogTree tree, const WorkerPlace& worker) {
                                    : "round-" + std::to_string(worker.round);
 }
 
-// Torchrun's tree is that of torchrun, whatever lies in it.
+// torchrun's tree is never flat.
 bool is_flat(const LogOptions& options) { return options.tree == LogTree::ddprun && !keeps_logs(options); }
 
 }  // namespace

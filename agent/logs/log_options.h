@@ -1,4 +1,4 @@
-// What a person can ask for about the workers' output, as a plain struct with argued defaults.
+// The options for the workers' output, as a plain struct with argued defaults.
 #pragma once
 #include <cstdint>
 #include <string>
@@ -15,20 +15,20 @@ enum class LogTree {
 
 struct LogOptions {
   // Empty: no log files, unless redirects or tee ask for them: then in a fresh temporary folder that stays.
-  // "/dev/null": no files at all, as torchrun has it.
+  // "/dev/null": no files at all, as in torchrun.
   std::string log_dir = {};
   LogTree tree = LogTree::ddprun;
-  StreamSpec redirects = {};   // into files alone
-  StreamSpec tee = {};         // into files and, each line with its prefix, onto the console; wins over redirects
+  StreamSpec redirects = {};   // to files only
+  StreamSpec tee = {};         // to files and, each line with its prefix, to the console; wins over redirects
   RankSet console_ranks = {};  // only these appear on the console
   // Lines of tee'd streams that contain any of these are copied to filtered_stdout.log and filtered_stderr.log.
   std::vector<std::string> stdout_filters = {}, stderr_filters = {};
-  std::string prefix = "[${role_name}${local_rank}]:";  // line_prefix.h names what may stand in it
-  // The most that one log file may hold; a full one becomes stdout.log.1, of which `size_keep` stay. 0: no limit, as a
-  // log cut off by a default would be missed only when it is needed.
+  std::string prefix = "[${role_name}${local_rank}]:";  // line_prefix.h lists what it may contain
+  // The size limit of a log file; a full one becomes stdout.log.1, of which `size_keep` stay. 0, the default: no limit,
+  // as a missing part of a log is noticed only when it is needed.
   std::uint64_t size_max = 0;
   int size_keep = 3;
-  bool colour = true;  // of prefixes, and only on a terminal; false where NO_COLOR is set (https://no-color.org)
+  bool colour = true;  // of prefixes, and only on a terminal; false if NO_COLOR is set (https://no-color.org)
   std::string role = "default";
   std::string host = {};
 };

@@ -30,14 +30,14 @@ namespace ddprun::agent {
 namespace {
 
 constexpr std::size_t kReadBytes = std::size_t{64} * 1024;  // as much as a pipe holds
-constexpr std::size_t kMuch = std::size_t{16} * 1024;       // who has written so much is read again at once
-constexpr std::chrono::milliseconds kRest{1};               // others rest: lines that come singly share a read
+constexpr std::size_t kMuch = std::size_t{16} * 1024;       // a stream that delivers this much is read again at once
+constexpr std::chrono::milliseconds kRest{1};               // others pause: single lines share a read
 constexpr std::chrono::milliseconds kRedraw{100};           // a progress bar's text is complete by then
 constexpr std::chrono::milliseconds kResize{100};           // only a stuck disk takes longer
-constexpr std::chrono::milliseconds kFilesOnly{500};        // between two steps, once no console is waited for
-constexpr std::chrono::seconds kDying{2};            // so long an interpreter may need to end after its traceback
-constexpr std::chrono::milliseconds kLeave{500};     // for the thread to end, where no disk is stuck
-constexpr std::string_view kFreshLine = "\r\x1b[K";  // a worker's progress bar may stand there
+constexpr std::chrono::milliseconds kFilesOnly{500};        // between two checks, once no console is waited for
+constexpr std::chrono::seconds kDying{2};                   // time for an interpreter to end after its traceback
+constexpr std::chrono::milliseconds kLeave{500};            // for the thread to end, unless a disk is stuck
+constexpr std::string_view kFreshLine = "\r\x1b[K";         // overwrites a worker's progress bar
 
 std::string unwritable(const std::filesystem::path& path, const std::string& why) {
   return "ddprun: cannot write " + path.string() + ": " + why +
@@ -46,18 +46,18 @@ std::string unwritable(const std::filesystem::path& path, const std::string& why
 
 using Key = std::pair<int, int>;  // round, rank
 
-// What the report may ask for: lines that passed through us, or where they begin in a file.
+// For the report: lines that passed through us, or where they begin in a file.
 struct Memory {
   Tail tail;
   std::filesystem::path file = {};
   std::uintmax_t begin = 0;
-  bool passing = false;  // through us: more may come
+  bool passing = false;  // the stream is open: more may come
 };
 
 }  // namespace
 
 struct LogPipes::State {
-  // One worker's stream, from the pipe to its ends.
+  // One worker's stream, from the pipe to its destinations.
   struct Stream {
     LogStream wish;
     bool terminal;
@@ -83,10 +83,10 @@ struct LogPipes::State {
   KeptTracebacks kept{io};
   std::vector<StreamPtr> resting;
   std::set<StreamPtr> streams, redraws;
-  std::map<std::filesystem::path, std::weak_ptr<LogFile>> filtered_files;  // the main thread's
+  std::map<std::filesystem::path, std::weak_ptr<LogFile>> filtered_files;  // used by the main thread only
   std::string scratch;
   bool warned = false;
-  const std::unique_ptr<char[]> buffer{new char[kReadBytes]};  // nothing to be zeroed at every start
+  const std::unique_ptr<char[]> buffer{new char[kReadBytes]};  // not zeroed, which would cost time at every start
 
   std::atomic<std::uint64_t> progress = 0;
   mutable std::mutex mutex;  // guards what follows
@@ -96,7 +96,7 @@ struct LogPipes::State {
 
   Console& console(int fd) { return fd == STDOUT_FILENO || one_console ? out : err; }
 
-  // The main thread's.
+  // Called by the main thread.
   void open(const LogStream& wish, bool terminal, int fd) {
     StreamPtr stream(new Stream{wish, terminal, asio::posix::stream_descriptor(io, fd)});
     if (wish.console_fd >= 0) stream->console = &console(wish.console_fd);
@@ -119,7 +119,7 @@ struct LogPipes::State {
     });
   }
 
-  // One for all ranks, or each would keep to a size of its own.
+  // One file for all ranks, so that they share one size limit.
   std::shared_ptr<LogFile> filtered_file(const LogStream& wish) {
     std::weak_ptr<LogFile>& known = filtered_files[wish.filtered_file];
     std::shared_ptr<LogFile> file = known.lock();
@@ -136,7 +136,7 @@ struct LogPipes::State {
     if (stream->console && stream->console->full()) return stream->console->when_room([this, stream] { read(stream); });
     const ssize_t size = ::read(stream->pipe.native_handle(), buffer.get(), kReadBytes);
     if (size < 0 && (errno == EAGAIN || errno == EINTR)) return wait(stream);
-    if (size <= 0) return close(stream);  // end of file, or EIO where a terminal's last writer has left
+    if (size <= 0) return close(stream);  // end of file, or EIO after a terminal's last writer has closed it
     pass_on(*stream, {buffer.get(), static_cast<std::size_t>(size)});
     show_hold_later(stream);
     if (stream->lines.holds_redraw()) show_later(stream);
@@ -170,7 +170,7 @@ struct LogPipes::State {
     stream.console->compose(&stream, [&](std::string& queue) { stream.lines.take(bytes, prefix, queue); });
   }
 
-  // A program may print a traceback and go on: then its line comes late, but comes.
+  // A program may print a traceback and go on: then it is shown late.
   void show_hold_later(const StreamPtr& stream) {
     if (!stream->hold.holds()) return stream->give_up_hold.reset();
     if (stream->give_up_hold) return;
@@ -191,7 +191,7 @@ struct LogPipes::State {
     return stream.shown_prefix.text(std::chrono::system_clock::now());
   }
 
-  // Its descriptor need not wait with it.
+  // Closes the descriptor, which is not needed while the traceback waits.
   void keep(const StreamPtr& stream) {
     stream->give_up_hold.reset();
     stream->pipe.close();
@@ -243,7 +243,7 @@ struct LogPipes::State {
     to.add(this, to.terminal() ? std::string(kFreshLine) + text : text);
   }
 
-  // Cut, as one that wraps could not be taken back.
+  // Cut to the terminal's width, as a wrapped line could not be overwritten.
   void show(const std::string& text) {
     const std::string line = visible(text);
     Console& to = console(STDERR_FILENO);
@@ -270,7 +270,7 @@ struct LogPipes::State {
     stream->console->compose(stream.get(), [&](std::string& queue) { stream->lines.show_redraw(prefix, queue); });
   }
 
-  // Where others write too, a last line without its end gets one, or the next worker's line would hang on to it.
+  // On a shared console an incomplete last line gets a line end, or the next worker's line would be appended to it.
   void close(const StreamPtr& stream) {
     to_filtered(*stream, [&](LineBuffer& lines, const std::string& prefix) { lines.take_rest(prefix, scratch, true); });
     scratch.clear();
@@ -312,10 +312,10 @@ struct LogPipes::State {
     if (!wish.remember_tail) return;
     const std::lock_guard lock(mutex);
     if (const auto memory = memories.find({wish.round, wish.rank}); memory != memories.end())
-      memory->second.passing = false;  // end_one() tells of it
+      memory->second.passing = false;  // end_one() notifies the waiting threads
   }
 
-  // Memories of older rounds go.
+  // Forgets older rounds.
   Memory& memory_of(const LogStream& wish) {
     memories.erase(memories.begin(), memories.lower_bound({wish.round, 0}));
     return memories[{wish.round, wish.rank}];
@@ -351,7 +351,7 @@ LogPipes::LogPipes() : state_(std::make_shared<State>()), end_(std::make_shared<
   pthread_sigmask(SIG_SETMASK, &before, nullptr);
 }
 
-// A thread that a stuck disk holds must not hold us, too; any other one is gone before the process takes itself apart.
+// A thread blocked by a stuck disk must not block us; otherwise the thread has ended before the process is torn down.
 LogPipes::~LogPipes() {
   state_->io.stop();
   state_.reset();

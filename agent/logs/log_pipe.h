@@ -1,8 +1,8 @@
-// The workers' output on its way to the console and to log files, and the last lines of it for the report.
+// Carries the workers' output to the console and to log files, and keeps the last lines of it for the report.
 //
-// A thread of its own reads the pipes: whoever reads our console may be slow or stopped, and that must stop neither the
-// supervisor nor the store. The worker is slowed down instead, as it would be with the console itself; one that writes
-// only to a file is not.
+// A thread of its own reads the pipes: the reader of our console may be slow or stopped, and that must not stop the
+// supervisor or the store. The worker is slowed down instead, as it would be by the console itself; a worker that
+// writes only to a file is not.
 #pragma once
 #include <chrono>
 #include <filesystem>
@@ -19,14 +19,14 @@ namespace ddprun::agent {
 struct LogStream {
   int round = 0;
   int rank = 0;
-  int console_fd = -1;       // 1 or 2; -1: not there
-  bool whole_lines = false;  // several workers share the console: no line of one is torn by another's
-  LinePrefix prefix = {};    // of each line in the filtered file and, where `prefixed` says so, on the console
+  int console_fd = -1;       // 1 or 2; -1: not shown
+  bool whole_lines = false;  // several workers share the console: lines are never mixed
+  LinePrefix prefix = {};    // of each line in the filtered file and, if `prefixed`, on the console
   bool prefixed = false;
-  bool colour = false;              // of the console's prefix, where that is a terminal
+  bool colour = false;              // of the console's prefix, if that is a terminal
   bool remember_tail = false;       // for last_lines()
-  bool hold_tracebacks = false;     // off the console until show_tracebacks()
-  std::filesystem::path file = {};  // appended, unaltered; empty: nowhere
+  bool hold_tracebacks = false;     // kept off the console until show_tracebacks()
+  std::filesystem::path file = {};  // appended, unaltered; empty: no file
   LogLimit limit = {};
   std::filesystem::path filtered_file = {};  // shared: the lines, with their prefix, that contain any of `needles`
   std::vector<std::string> needles = {};
@@ -36,38 +36,38 @@ class LogPipes {
  public:
   LogPipes();
   ~LogPipes();
-  // The end to give to a worker; close it once the worker has it. A terminal where the console is one and lines get no
-  // prefix, else a pipe. Throws Error where neither can be opened. A log file that cannot be written costs one warning.
+  // The end to give to a worker; close it once the worker has it. A terminal if the console is one and lines get no
+  // prefix, else a pipe. Throws Error if neither can be opened. A log file that cannot be written causes one warning.
   Fd open(const LogStream& stream);
-  // stream.file itself, which the worker then writes without us. Empty, after a warning, where it cannot be opened.
+  // stream.file itself, which the worker then writes directly. Empty, after a warning, if it cannot be opened.
   Fd own_file(const LogStream& stream);
-  // Of a stream with remember_tail: oldest first, at most 20, without line ends; of one that ended with a traceback,
-  // the traceback.
+  // For a stream with remember_tail: oldest first, at most 20, without line ends; if it ended with a traceback, the
+  // traceback.
   std::vector<std::string> last_lines(int round, int rank) const;
-  // Waits until all its writers are gone, so that these are the very last ones; at most so long: a descendant may go
-  // on.
+  // Waits until all its writers have closed it, so that last_lines() is final; at most `limit`: a descendant may keep
+  // it open.
   void await_end(int round, int rank, std::chrono::milliseconds limit) const;
-  // A line of our own to stderr, after what has been written before; with or without its end. This, print_lines(),
-  // show() and warn() make visible what would act on a terminal, wherever it came from.
+  // Prints a line of our own, with or without its line end, to stderr after all earlier output. This, print_lines(),
+  // show() and warn() escape control characters that would act on a terminal.
   void print(const std::string& line);
-  // Several of them, as a report has.
+  // The same for several lines, such as a report.
   void print_lines(const std::string& text);
-  // The tracebacks with which workers ended and that no console has shown, but those that this report quotes. Without
-  // it they are shown 15 s later.
+  // Shows the tracebacks with which workers ended and that no console has shown, except those that this report quotes.
+  // Without this call they are shown after 15 s.
   void show_tracebacks(const std::string& report);
-  // On a terminal, a line without an end: the next one, and whatever else is printed, takes its place. Empty: none.
+  // On a terminal, a line without an end, which the next output replaces. Empty: removes it.
   void show(const std::string& line);
-  // A line about a file that cannot be written; only the first one in our life, as a full disk is full for all files.
+  // Prints a line about a file that cannot be written; only the first call prints, as a full disk affects all files.
   void warn(const std::string& text);
-  // Our terminal has another size: the workers' get it too. It sends them no signal.
+  // Our terminal's size has changed: passes it on to the workers' terminals. Sends no signal.
   void resize();
-  // Waits until all that has been written is on the console and in the files: every writer is gone. A slow reader is
-  // waited for; one that takes nothing for so long as `stuck` loses the rest, and the answer is false.
+  // Waits until all output is on the console and in the files, and every writer has closed its pipe. Waits for a slow
+  // reader; one that accepts nothing for `stuck` loses the rest, and the result is false.
   bool drain(std::chrono::milliseconds stuck);
 
  private:
   struct State;
-  std::shared_ptr<State> state_;  // shared with the thread, which may outlive us where a disk is stuck
+  std::shared_ptr<State> state_;  // shared with the thread, which may outlive us if a disk is stuck
   struct End;
   std::shared_ptr<End> end_;  // of that thread
 };

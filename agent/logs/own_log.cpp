@@ -12,7 +12,7 @@ namespace ddprun::agent {
 namespace {
 
 constexpr const char* kPattern = "%Y-%m-%d %H:%M:%S.%e ddprun %l: %v";
-constexpr int kPythonDebug = 10, kPythonInfo = 20;  // of Python's logging
+constexpr int kPythonDebug = 10, kPythonInfo = 20;  // levels of Python's logging
 
 class PrintSink : public spdlog::sinks::base_sink<spdlog::details::null_mutex> {
  public:

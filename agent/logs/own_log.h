@@ -1,4 +1,4 @@
-// ddprun's own log: what it does step by step, for whoever asked by -v or LOGLEVEL. Silent otherwise.
+// ddprun's own log of what it does, enabled by -v or LOGLEVEL. Silent otherwise.
 //
 // info: a job's life, a line per event (rounds, workers with their pids, stops, restarts). debug: every event and
 // action of the supervisor, ticks included. A line reads "2026-11-21 11:16:11.123 ddprun info: worker-started ...".
@@ -13,12 +13,12 @@ namespace ddprun::agent {
 
 enum class LogLevel { debug, info, warning };
 
-// LOGLEVEL as Python has it: a name in any case (DEBUG, INFO, WARNING, WARN, ERROR, CRITICAL, FATAL, NOTSET) or a
-// number (10 is DEBUG, 20 INFO). Empty: no such level. What is above WARNING counts as it: a job's failure is always
-// told.
+// Parses LOGLEVEL as Python does: a name in any case (DEBUG, INFO, WARNING, WARN, ERROR, CRITICAL, FATAL, NOTSET) or a
+// number (10 is DEBUG, 20 INFO). Empty: no such level. Levels above WARNING count as WARNING: a job's failure is always
+// printed.
 std::optional<LogLevel> log_level_of(std::string_view loglevel);
 
-// -v asks for info at least; LOGLEVEL that is empty or unknown for nothing.
+// -v means at least info; an empty or unknown LOGLEVEL has no effect.
 LogLevel log_level(std::string_view loglevel, bool verbose);
 
 class OwnLog {
@@ -32,7 +32,7 @@ class OwnLog {
  private:
   struct Logger;  // keeps spdlog out of our includers
   LogLevel level_;
-  std::unique_ptr<Logger> logger_;  // empty: nothing below warning was asked for
+  std::unique_ptr<Logger> logger_;  // empty: the level is warning
 };
 
 }  // namespace ddprun::agent

@@ -1,7 +1,7 @@
-// Which ranks a person means: "0,2-5,g17". Plain numbers are local ranks, a g before them makes them global ranks.
+// Selects ranks: "0,2-5,g17". Plain numbers are local ranks, with a g global ranks.
 //
-// Pure. Two spellings are built on it: a set of ranks (--local-ranks-filter) and a value per rank (--redirects, --tee),
-// the latter as torchrun has it, "3" or "0:1,1:2", with ranges and many digits besides.
+// Pure. Two syntaxes use it: a set of ranks (--local-ranks-filter) and a value per rank (--redirects, --tee), which is
+// torchrun's, "3" or "0:1,1:2", extended by ranges and numbers of several digits.
 #pragma once
 #include <string>
 #include <variant>
@@ -36,13 +36,13 @@ struct StreamSpec {
     unsigned streams = kNoStream;
   };
   unsigned everyone = kNoStream;  // for ranks that no item names
-  std::vector<Item> items;        // the last one that fits counts
+  std::vector<Item> items;        // the last match counts
 
   unsigned of(int local_rank, int rank) const;
   bool any() const;
 };
 
-// What cannot be read is told as the rest of a sentence: "'5' is none of 0 (none), 1 (stdout), 2 (stderr), 3 (both)".
+// An error is the rest of a sentence: "'5' is none of 0 (none), 1 (stdout), 2 (stderr), 3 (both)".
 std::variant<RankSet, std::string> parse_rank_set(const std::string& text);
 std::variant<StreamSpec, std::string> parse_stream_spec(const std::string& text);
 

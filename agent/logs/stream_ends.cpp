@@ -23,7 +23,7 @@ StreamEnds open_pipe() {
 StreamEnds open_like(int console_fd) {
   termios raw{};
   if (console_fd < 0 || tcgetattr(console_fd, &raw) != 0) return open_pipe();
-  cfmakeraw(&raw);  // our own terminal does what there is to do to the bytes
+  cfmakeraw(&raw);  // our own terminal processes the bytes
   int master = -1, slave = -1;
   if (openpty(&master, &slave, nullptr, &raw, nullptr) != 0) return open_pipe();
   for (const int fd : {master, slave}) fcntl(fd, F_SETFD, FD_CLOEXEC);

@@ -1,4 +1,4 @@
-// What a worker writes to and the agent reads from: a pipe, or a terminal of its own where our console is one.
+// What a worker writes to and the agent reads from: a pipe, or a terminal of its own if our console is one.
 #pragma once
 #include <cstddef>
 
@@ -11,15 +11,15 @@ struct StreamEnds {
   bool terminal = false;
 };
 
-// Throws Error where none can be opened.
+// Throws Error if none can be opened.
 StreamEnds open_pipe();
 
-// A terminal where `console_fd` is one and another can be had, else a pipe. The worker's bytes come out as they were
-// written; `console_fd` may be -1.
+// A terminal if `console_fd` is one and another can be opened, else a pipe. It does not alter the worker's bytes.
+// `console_fd` may be -1.
 StreamEnds open_like(int console_fd);
 
-// Of the window, from one terminal to another.
+// The window's size, from one terminal to another.
 void copy_size(int from_terminal, int to_terminal);
-std::size_t columns_of(int terminal);  // 80 where it has no size
+std::size_t columns_of(int terminal);  // 80 if it has no size
 
 }  // namespace ddprun::agent

@@ -5,15 +5,15 @@ namespace {
 
 using Way = StreamPlan::Way;
 
-// A log folder alone keeps both streams, beside what the console shows anyway; in torchrun's tree files are only what
-// -r and -t ask for.
+// --log-dir alone keeps both streams in files, besides what the console shows; in torchrun's tree only -r and -t create
+// files.
 bool keeps_everything(const LogOptions& options) {
   return options.tree == LogTree::ddprun && !options.log_dir.empty() && !options.redirects.any() && !options.tee.any();
 }
 
 StreamPlan into_file(const LogOptions& options) {
   if (options.size_max == 0) return {.way = Way::own_file};
-  return {.way = Way::through_us, .file = true};  // a cap can be held only by the one who writes
+  return {.way = Way::through_us, .file = true};  // only the writer can enforce a size limit
 }
 
 StreamPlan plain(StreamBits stream, bool shown) {

@@ -1,6 +1,6 @@
-// Decides which way each of a worker's streams takes: the console, a file, both, or nowhere.
+// Decides where each of a worker's streams goes: the console, a file, both, or nowhere.
 //
-// Pure. Where nothing has to pass through us, nothing does: a stream that is only redirected is the worker's own file.
+// Pure. A stream passes through the agent only if it must: one that is only redirected is the worker's own file.
 #pragma once
 #include "agent/logs/log_options.h"
 
@@ -10,11 +10,11 @@ struct StreamPlan {
   enum class Way {
     inherited,   // our own stream
     own_file,    // the worker writes its file itself
-    through_us,  // then the rest says where it goes
+    through_us,  // the members below say where it goes
     discarded    // /dev/null
   };
   Way way = Way::inherited;
-  bool console = false;   // every line whole
+  bool console = false;   // whole lines
   bool file = false;      // byte by byte
   bool prefixed = false;  // on the console
   bool filtered = false;  // matching lines also go to the file that all ranks share
@@ -22,9 +22,9 @@ struct StreamPlan {
   friend bool operator==(const StreamPlan&, const StreamPlan&) = default;
 };
 
-// `stream` is kStdout or kStderr. stderr passes through us wherever it has no file, as the report shows its last lines,
-// even those of a rank that the console leaves out. `files`: this worker has a folder; without one a redirected stream
-// is as if it were not.
+// `stream` is kStdout or kStderr. stderr without a file always passes through us, as the report shows its last lines,
+// even those of a rank that is not shown on the console. `files`: this worker has a folder; without one redirects are
+// ignored.
 StreamPlan plan_stream(const LogOptions& options, StreamBits stream, int local_rank, int rank, bool files);
 
 // Whether any stream may need a file that stays.

@@ -1,4 +1,4 @@
-// Opens what a worker gets as its stdout and stderr, as stream_plan.h decides.
+// Opens a worker's stdout and stderr, as stream_plan.h decides.
 #pragma once
 #include <filesystem>
 
@@ -11,7 +11,7 @@ namespace ddprun::agent {
 
 class WorkerStreams {
  public:
-  // The other two must outlive it.
+  // `layout` and `pipes` must outlive it.
   WorkerStreams(LogOptions options, LogLayout& layout, LogPipes& pipes);
 
   struct Streams {
@@ -19,8 +19,8 @@ class WorkerStreams {
     std::filesystem::path folder = {}, error_file = {};  // empty: none
     std::filesystem::path stderr_log = {};
   };
-  // `alone`: no other worker writes to the console. Throws Error where no pipe can be had. A folder or file that cannot
-  // be made costs one warning: the worker's output then goes to the console.
+  // `alone`: no other worker writes to the console. Throws Error if no pipe can be opened. A folder or file that cannot
+  // be created causes one warning: the worker's output then goes to the console.
   Streams open(const WorkerPlace& worker, bool alone);
 
  private:

@@ -21,7 +21,7 @@ namespace {
 using std::chrono::milliseconds;
 
 constexpr const char* kPrefix = "ddprun-";
-constexpr milliseconds kLeftoverLimit{1'000};  // what does not die so fast is left to the next run
+constexpr milliseconds kLeftoverLimit{1'000};  // what takes longer to die is left to the next run
 
 struct Mount {
   std::string root, point;
@@ -45,7 +45,7 @@ std::string own_path(const std::string& self_cgroup) {
   return {};
 }
 
-// The part of `path` below `root`; nothing where it lies outside.
+// The part of `path` below `root`; empty if it is outside.
 std::optional<std::string> below(const std::string& path, const std::string& root) {
   if (path.empty() || path.find("/..") != std::string::npos) return {};
   if (root == "/") return path.substr(1);
@@ -73,7 +73,7 @@ fs::path own_cgroup_folder(const std::string& mountinfo, const std::string& self
 
 Cgroup::Cgroup(fs::path folder, Fd folder_fd) : folder_(std::move(folder)), folder_fd_(std::move(folder_fd)) {}
 
-// Fails where its agent lives: that holds the lock.
+// Fails if its agent lives, which holds the lock.
 std::optional<Cgroup> Cgroup::adopt(const fs::path& folder) {
   Fd fd(open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
   if (!fd || flock(fd.get(), LOCK_EX | LOCK_NB) != 0) return {};

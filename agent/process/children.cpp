@@ -21,10 +21,10 @@ using std::chrono::microseconds;
 using std::chrono::milliseconds;
 using std::chrono::steady_clock;
 
-constexpr microseconds kPause{50};  // between two looks: the dying need the core more than we do
+constexpr microseconds kPause{50};  // between two steps: dying processes need the core more than we do
 constexpr microseconds kPauseMax{5'000};
 
-// The kernel lists children per thread: one thread's list is not the process's. False without CONFIG_PROC_CHILDREN.
+// The kernel lists children per thread, so all threads are read. False without CONFIG_PROC_CHILDREN.
 bool list_children(std::vector<pid_t>& out) {
   bool listed = false;
   for (const fs::path& thread : threads_of("/proc/self")) {
@@ -58,7 +58,7 @@ bool ChildSweep::step() {
   for (; (reaped = waitpid(-1, nullptr, WNOHANG | __WALL)) > 0; progress = true) std::erase(spared_, reaped);
   left_.clear();
   if (reaped < 0 && errno == ECHILD) return true;
-  left_ = children();  // the dead are among them until they are reaped, so none is passed over
+  left_ = children();  // includes the dead until they are reaped, so none is missed
   std::erase_if(left_, [&](pid_t pid) { return std::find(spared_.begin(), spared_.end(), pid) != spared_.end(); });
   if (left_.empty() && !spared_.empty()) return true;
   for (const pid_t child : left_) kill(child, SIGKILL);

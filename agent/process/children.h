@@ -1,4 +1,4 @@
-// The processes whose parent we are: workers, and orphaned descendants of theirs, which come up to us one level at a
+// The processes whose parent we are: workers, and their orphaned descendants, which become our children one level at a
 // time as we are a child subreaper.
 #pragma once
 #include <sys/types.h>
@@ -8,7 +8,7 @@
 
 namespace ddprun::agent {
 
-// The dead among them until they are reaped. Empty where /proc does not tell.
+// Dead ones are included until they are reaped. Empty if /proc is not available.
 std::vector<pid_t> children();
 bool children_can_be_found();
 
@@ -16,12 +16,12 @@ bool children_can_be_found();
 // pid can be hit.
 class ChildSweep {
  public:
-  // `spared`: children that live on.
+  // `spared`: children that must not be killed.
   explicit ChildSweep(std::vector<pid_t> spared = {});
-  // True: none is left. Else call it again after a pause: orphans may have come up meanwhile.
+  // True: none is left. Else call it again after a pause: there may be new orphans by then.
   bool step();
   std::chrono::microseconds pause() const { return pause_; }
-  // After the last step: stuck in the kernel, or not ours to kill, or dying.
+  // After the last step: stuck in the kernel, not ours to kill, or dying.
   const std::vector<pid_t>& left() const { return left_; }
 
  private:
@@ -31,7 +31,7 @@ class ChildSweep {
 
 constexpr std::chrono::milliseconds kEndLimit{10'000};  // the kernel may hold a dying process for seconds
 
-// All of it at once. Returns those that were still there at the limit.
+// Repeats steps until none is left. Returns those that were still there at the limit.
 std::vector<pid_t> end_all_children(std::chrono::milliseconds limit, std::vector<pid_t> spared = {});
 
 }  // namespace ddprun::agent

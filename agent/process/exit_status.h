@@ -1,4 +1,4 @@
-// How a worker ended: from the kernel's words to ours.
+// How a worker ended: the kernel's status as a value and in words.
 #pragma once
 #include <string>
 
@@ -12,16 +12,16 @@ rendezvous::ExitStatus exit_status_of(int code, int status);
 // "was killed by SIGKILL", "exited with code 3", "could not be started (Exec format error)", "ended well".
 std::string in_words(const rendezvous::ExitStatus& status);
 
-// What such an end often means, or empty: "it touched memory it must not".
+// What such an end often means: "it touched memory it must not"; or empty.
 std::string hint(const rendezvous::ExitStatus& status);
 
 // As torchrun writes it: the exit code, -N where signal N killed the worker, 1 where it could not be started.
 int torchrun_code(const rendezvous::ExitStatus& status);
 
-// Whether the kernel writes a core file at a death by this signal, where it may.
+// Whether the kernel may write a core file on a death by this signal.
 bool dumps_core(int signal);
 
-// The end of a worker that was asked to stop: by SIGTERM, by the SIGKILL after it, or as a shell tells the former.
+// Whether a worker that was asked to stop did so: by SIGTERM, the SIGKILL after it, or a shell's exit code for SIGTERM.
 bool was_stopped(const rendezvous::ExitStatus& status);
 
 // "SIGTERM"; "signal 42" where it has no name.

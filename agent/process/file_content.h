@@ -1,4 +1,4 @@
-// A whole file as a string; empty where it cannot be read.
+// A whole file as a string; empty if it cannot be read.
 #pragma once
 #include <filesystem>
 #include <fstream>
@@ -7,7 +7,7 @@
 
 namespace ddprun::agent {
 
-// By way of operator<<, which keeps a failing read to itself: a file of /proc whose process has just ended fails in the
+// Uses operator<<, which does not throw when a read fails: a file of /proc whose process has just ended fails in the
 // middle, and a stream-buffer iterator would throw.
 inline std::string file_content(const std::filesystem::path& path) {
   std::ostringstream out;

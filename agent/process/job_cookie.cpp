@@ -16,7 +16,7 @@ long long own_shift() {  // an agent stays in its time namespace: only what it s
   return shift;
 }
 
-// 0 where there is no such process, or one that is dying or dead and not yet reaped.
+// 0 if there is no such process, or it is dying or not yet reaped.
 unsigned long long start_time(pid_t pid) {
   const auto process = task_stat(pid);
   if (!process || process->is_dead() || process->is_exiting()) return 0;
@@ -57,9 +57,9 @@ long long shift_of_start_times(const std::string& timens_offsets, long ticks_a_s
 
 JobCookie own_cookie(const std::string& run_id) { return {run_id, getpid(), start_time(getpid()), pid_namespace()}; }
 
-// An offset of a part of a tick shows a start one tick off.
+// Offsets are not whole ticks: a start time may be one tick off.
 bool agent_lives(const JobCookie& cookie) {
-  if (cookie.agent_started == 0) return true;  // it had no /proc, and nobody can tell
+  if (cookie.agent_started == 0) return true;  // its agent had no /proc: cannot be determined
   const unsigned long long started = start_time(cookie.agent);
   return started != 0 && started + 1 >= cookie.agent_started && started <= cookie.agent_started + 1;
 }

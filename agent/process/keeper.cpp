@@ -25,7 +25,7 @@
 namespace ddprun::agent {
 namespace {
 
-// A page that both processes see: where the agent's folder of error files is, as long as the agent has not removed it.
+// A page shared by both processes: the agent's folder of error files, until the agent has removed it.
 struct Legacy {
   std::atomic<bool> there;
   char folder[PATH_MAX];
@@ -34,7 +34,7 @@ Legacy* legacy = nullptr;
 
 void share_legacy() {
   void* const at = mmap(nullptr, sizeof(Legacy), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-  if (at != MAP_FAILED) legacy = static_cast<Legacy*>(at);  // of zeros, which is an empty one
+  if (at != MAP_FAILED) legacy = static_cast<Legacy*>(at);  // zeroed, that is empty
 }
 
 void remove_legacy() {
@@ -49,7 +49,7 @@ void must(bool done, const char* what) {
 
 [[noreturn]] void leave_as(int status) { _exit(WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status)); }
 
-// The agent stops the workers; then we stop as the shell expects. SIGCONT wakes us and is forwarded like any signal.
+// The agent stops the workers; then we stop, as the shell expects. SIGCONT wakes us and is forwarded like any signal.
 void stop_job(pid_t agent) {
   kill(agent, SIGTSTP);
   raise(SIGSTOP);
@@ -64,7 +64,7 @@ void tell_of(const std::vector<pid_t>& left) {
 void reap_until_agent_ends(pid_t agent, std::vector<pid_t>& inherited) {
   int status = 0;
   for (pid_t pid; (pid = waitpid(-1, &status, WNOHANG)) > 0;) {
-    std::erase(inherited, pid);  // its pid may now be anyone's
+    std::erase(inherited, pid);  // its pid may be reused now
     if (pid != agent) continue;
     tell_of(end_all_children(kEndLimit, std::move(inherited)));
     remove_legacy();
@@ -72,7 +72,7 @@ void reap_until_agent_ends(pid_t agent, std::vector<pid_t>& inherited) {
   }
 }
 
-// A pipe whose end tells that the agent has died, by a signal that also wakes a process that somebody has stopped.
+// A pipe that closes when the agent dies, with a signal that also wakes a stopped process.
 struct DeathPipe {
   Fd keepers, agents;
 };
@@ -88,7 +88,7 @@ DeathPipe death_pipe() {
 }
 
 [[noreturn]] void keep(pid_t agent, std::vector<pid_t> inherited) {
-  prctl(PR_SET_NAME, "ddprun-keeper");  // killall by the agent's name must not take both
+  prctl(PR_SET_NAME, "ddprun-keeper");  // killall by the agent's name must not kill both
   sigset_t all;
   sigfillset(&all);
   for (;;) {
@@ -98,19 +98,19 @@ DeathPipe death_pipe() {
     else if (signal == SIGTSTP)
       stop_job(agent);
     else if (signal > 0)
-      kill(agent, signal);  // not yet reaped, so the pid is still its own
+      kill(agent, signal);  // not yet reaped, so the pid is still valid
   }
 }
 
 void become_agent(int keeper_pidfd) {
   prctl(PR_SET_PDEATHSIG, SIGCONT);  // wakes us at the keeper's death
-  setpgid(0, 0);                     // `kill -9 %1` in a shell goes to the group: it must not take both
+  setpgid(0, 0);                     // `kill -9 %1` in a shell signals the group: it must not kill both
   signal(SIGTTOU, SIG_IGN);          // we write to the terminal from the background
   must(prctl(PR_SET_CHILD_SUBREAPER, 1) == 0, "become child subreaper");
   watch_keeper_beside_main(keeper_pidfd);
   sigset_t none;
   sigemptyset(&none);
-  sigprocmask(SIG_SETMASK, &none, nullptr);  // also what our parent had blocked: who cannot be told cannot be stopped
+  sigprocmask(SIG_SETMASK, &none, nullptr);  // also what our parent had blocked: a blocked signal could not stop us
 }
 
 }  // namespace
@@ -124,7 +124,7 @@ void leave_to_keeper(const std::filesystem::path& folder) {
 }
 
 int continue_under_keeper(void (*in_keeper)()) {
-  std::signal(SIGCHLD, SIG_DFL);  // ignored, as some parents leave it, it would tell of no end
+  std::signal(SIGCHLD, SIG_DFL);  // some parents leave it ignored: then no child's end would be reported
   sigset_t all;
   sigfillset(&all);
   must(sigprocmask(SIG_SETMASK, &all, nullptr) == 0, "block signals");  // none may be lost between fork and sigwaitinfo

@@ -15,8 +15,8 @@
 namespace ddprun::agent {
 namespace {
 
-constexpr std::chrono::milliseconds kNoticeLimit{2'000};  // for the main thread to notice by itself
-constexpr std::chrono::milliseconds kFilesLimit{2'000};   // for the main thread's last files, once they are gone
+constexpr std::chrono::milliseconds kNoticeLimit{2'000};  // for the main thread to notice the death itself
+constexpr std::chrono::milliseconds kFilesLimit{2'000};   // for its last files, once all children are gone
 
 std::atomic<bool> noticed = false;
 
@@ -36,7 +36,7 @@ void end_after(int keeper_pidfd) {
 void watch_keeper_beside_main(int keeper_pidfd) {
   try {
     std::thread(end_after, keeper_pidfd).detach();
-  } catch (const std::system_error&) {  // no thread to be had: the main thread notices as long as it is not stuck
+  } catch (const std::system_error&) {  // no thread: the main thread still notices unless it is stuck
   }
 }
 

@@ -25,10 +25,10 @@ namespace fs = std::filesystem;
 using std::chrono::milliseconds;
 using std::chrono::steady_clock;
 
-constexpr int kLooksMax = 200;             // at /proc; where a program changes its pid all the time a dozen were needed
+constexpr int kLooksMax = 200;             // scans of /proc; a program that keeps changing its pid needed a dozen
 constexpr milliseconds kWaitLimit{5'000};  // a driver may hold a dying process for longer: go on
 
-// Where the main thread has ended, only those that run on show it.
+// After the main thread has ended, only the other threads show it.
 std::string environment_of_a_thread(const fs::path& process) {
   for (const fs::path& thread : threads_of(process))
     if (std::string found = file_content(thread / "environ"); !found.empty()) return found;
@@ -49,15 +49,15 @@ class Hunt {
  public:
   explicit Hunt(const JobCookie& own) : own_(own) { done_.insert(own.agent); }
 
-  // Whether another look is needed: somebody was ended, or gone before we had seen who it was, maybe under another pid.
+  // Returns whether to scan again: a process was ended, or vanished before it was identified and may have a new pid.
   bool look() {
     std::set<pid_t> unseen;
     const std::size_t ended_before = ended_.size();
     const std::vector<pid_t> all = all_processes();
-    for (auto pid = all.rbegin(); pid != all.rend(); ++pid) {  // the newest first: it may not be there for long
+    for (auto pid = all.rbegin(); pid != all.rend(); ++pid) {  // the newest first: it may be short-lived
       if (done_.contains(*pid)) continue;
       const bool seen = examine(*pid), before = unseen_.contains(*pid);
-      (seen || before ? done_ : unseen).insert(*pid);  // a zombie stays one
+      (seen || before ? done_ : unseen).insert(*pid);  // a zombie remains one
     }
     unseen_ = std::move(unseen);
     return ended_.size() > ended_before || !unseen_.empty();
@@ -76,10 +76,10 @@ class Hunt {
   int ended() const { return static_cast<int>(ended_.size()); }
 
  private:
-  // False where it cannot be seen who it is: dying, dead, or between two programs.
+  // False if it cannot be identified: dying, dead, or between two programs.
   bool examine(pid_t pid) {
     const fs::path process = table_entry(pid);
-    Fd pidfd(static_cast<int>(syscall(SYS_pidfd_open, pid, 0)));  // before the look: what we read is what we end
+    Fd pidfd(static_cast<int>(syscall(SYS_pidfd_open, pid, 0)));  // opened before reading: what we read is what we end
     std::string environment = file_content(process / "environ");
     if (environment.empty()) {
       const TaskStat stat = task_stat(process).value_or(TaskStat());

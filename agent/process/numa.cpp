@@ -8,7 +8,7 @@
 namespace ddprun::agent {
 namespace {
 
-constexpr int kMostCpus = 1 << 16;  // a broken list must not fill our memory
+constexpr int kMostCpus = 1 << 16;  // a malformed list must not fill our memory
 
 // The worker's own node, its place among those that share the node, and their number.
 struct Seat {
@@ -31,7 +31,7 @@ std::set<int> usable(const Topology& topology, int node) {
   return found == topology.nodes.end() ? std::set<int>() : common(found->second, topology.allowed_cpus);
 }
 
-// Groups of the node's usable CPUs by what `key` says of them.
+// Groups of the node's usable CPUs with the same `key`.
 std::vector<std::vector<int>> groups(const Topology& topology, int node, int Cpu::*key) {
   std::map<int, std::vector<int>> by_key;
   for (const int cpu : usable(topology, node)) by_key[cpu_of(topology, cpu).*key].push_back(cpu);
@@ -56,7 +56,7 @@ std::vector<int> cpus_of(const Topology& topology, const std::set<int>& nodes) {
   return {all.begin(), all.end()};
 }
 
-// The node's cores in order; where they do not divide evenly, the first ones get one more.
+// The node's cores in order; if they do not divide evenly, the first ones get one more.
 Binding share_of_cores(const Topology& topology, const Seat& seat) {
   const auto cores = groups(topology, seat.node, &Cpu::core);
   const int count = static_cast<int>(cores.size());
@@ -75,7 +75,7 @@ Binding share_of_cores(const Topology& topology, const Seat& seat) {
   return out;
 }
 
-// The larger complexes first.
+// Larger complexes first.
 Binding complex_of_cores(const Topology& topology, const Seat& seat) {
   auto complexes = groups(topology, seat.node, &Cpu::cache);
   std::stable_sort(complexes.begin(), complexes.end(),
@@ -93,7 +93,7 @@ Binding bind(NumaBinding kind, const Topology& topology, const Seat& seat) {
   return out;
 }
 
-// Without GPUs: neighbours in rank share a node, and each node gets its part.
+// Without GPUs: neighbouring ranks share a node, and each node gets an equal part.
 Seat seat_on_nodes(const std::vector<int>& nodes, int local_rank, int workers) {
   const int count = static_cast<int>(nodes.size());
   const auto node_of = [&](int rank) { return nodes[static_cast<std::size_t>(rank * count / workers)]; };
@@ -106,7 +106,7 @@ Seat seat_on_nodes(const std::vector<int>& nodes, int local_rank, int workers) {
   return out;
 }
 
-// As torchrun has it, all GPUs near a node share it, also those that no worker uses.
+// As in torchrun, all GPUs near a node share it, even those that no worker uses.
 Seat seat_at_device(const Topology& topology, std::size_t device) {
   Seat out{*topology.devices[device].node, 0, 0};
   for (std::size_t other = 0; other < topology.devices.size(); ++other) {

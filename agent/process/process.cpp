@@ -21,7 +21,7 @@
 
 #include "agent/process/exit_status.h"
 
-// glibc's own name: the sanitizers take clone() for a fork, which a child in our memory is not.
+// glibc's internal name: the sanitizers treat clone() as a fork, which a child in our memory is not.
 extern "C" int __clone(int (*)(void*), void*, int, void*, ...);  // NOLINT(bugprone-reserved-identifier): glibc's
 
 namespace ddprun::agent {
@@ -30,18 +30,18 @@ namespace {
 constexpr std::size_t kStackBytes = std::size_t{64} * 1024;
 constexpr int kExtraOomScore = 300;
 
-constexpr int kStandardSignals = 31;  // nobody ignores a real-time one, and exec() ends all handlers
-constexpr int kPreferNodes = 5;       // MPOL_PREFERRED_MANY, Linux 5.15: a full node ends no worker
+constexpr int kStandardSignals = 31;  // real-time ones are never ignored, and exec() resets all handlers
+constexpr int kPreferNodes = 5;       // MPOL_PREFERRED_MANY, Linux 5.15: a full node kills no worker
 
-using Bits = std::vector<unsigned long>;  // as the kernel wants CPUs and nodes
+using Bits = std::vector<unsigned long>;  // bit mask in the kernel's format for CPUs and nodes
 
-// Written by the child, read by us after it has exec'd or gone.
+// Written by the child, read by us after it has exec'd or ended.
 struct Reply {
   int error = 0, binding_error = 0;
   bool oom_score_raised = false;
 };
 
-// What the child needs, made before it exists: it shares our memory and must not allocate.
+// Prepared before the child exists, as it shares our memory and must not allocate.
 struct ChildPlan {
   const SpawnRequest* request;
   std::vector<char*> argv, environment;
@@ -80,7 +80,7 @@ int own_oom_score() {  // nobody changes it while we run
   return score;
 }
 
-// False where the file is not ours to write, as that of an agent whose memory nobody may see is not; or without /proc.
+// False if the file is not writable for us, as for an agent whose memory is protected; or without /proc.
 bool raise_oom_score(const char* file_name, const ChildPlan& plan) {
   const Fd file(open(file_name, O_WRONLY | O_CLOEXEC));
   if (!file) return false;
@@ -88,7 +88,7 @@ bool raise_oom_score(const char* file_name, const ChildPlan& plan) {
   return true;
 }
 
-// What the kernel's rt_sigaction takes; glibc's struct has another order.
+// The argument of the kernel's rt_sigaction; glibc's struct has another order.
 struct KernelSigaction {
   void (*handler)(int);
   unsigned long flags;
@@ -96,8 +96,8 @@ struct KernelSigaction {
   std::uint64_t mask;
 };
 
-// Handlers belong to the agent's code, and ignored signals (SIGPIPE, SIGTTOU) to its habits; SIGHUP stays as nohup set
-// it. Past glibc, whose own tables we share with the agent.
+// The agent's handlers and ignored signals (SIGPIPE, SIGTTOU) are not for workers; SIGHUP stays as nohup set it.
+// Bypasses glibc, whose own tables we share with the agent.
 void default_signals() {
   const KernelSigaction dispose{};
   for (int signal = 1; signal <= kStandardSignals; ++signal) {
@@ -131,15 +131,15 @@ bool close_all_but(const std::vector<PassedFd>& kept) {
   return close_range(next, INT_MAX);
 }
 
-// A source that is also a number to be given moves out of the way first. dup2 clears close-on-exec, but not where the
-// two are equal already.
+// A source descriptor whose number is also a target moves out of the way first. dup2 clears close-on-exec, except if
+// the two are equal.
 bool place_descriptors(std::vector<PassedFd>& all) {
   const auto is_given = [&](int fd) {
     return std::any_of(all.begin(), all.end(), [&](const PassedFd& one) { return one.number == fd; });
   };
   for (PassedFd& one : all) {
     if (one.fd == one.number) continue;
-    while (is_given(one.fd))  // the number may be the highest that there can be
+    while (is_given(one.fd))  // the number may be the highest possible one
       if ((one.fd = fcntl(one.fd, F_DUPFD, STDERR_FILENO + 1)) < 0) return false;
   }
   for (const PassedFd& one : all) {
@@ -151,11 +151,11 @@ bool place_descriptors(std::vector<PassedFd>& all) {
 void limit_core_dumps(bool allowed) {
   rlimit limit{};
   if (getrlimit(RLIMIT_CORE, &limit) != 0) return;
-  limit.rlim_cur = allowed ? limit.rlim_max : 0;  // the hard limit stays: the program may raise its own
+  limit.rlim_cur = allowed ? limit.rlim_max : 0;  // the hard limit stays: the program may raise its soft limit
   setrlimit(RLIMIT_CORE, &limit);
 }
 
-// The memory's place is a wish: where the kernel cannot grant it, memory still comes from near the CPU that asks first.
+// The memory node is a preference: if it is full, memory comes from near the CPU that first touches it.
 int bind(const ChildPlan& plan) {
   constexpr std::size_t kWordBits = CHAR_BIT * sizeof(unsigned long);
   if (!plan.memory_nodes.empty())
@@ -168,13 +168,13 @@ int child_main(void* argument) {
   auto& plan = *static_cast<ChildPlan*>(argument);
   const SpawnRequest& request = *plan.request;
   prctl(PR_SET_PDEATHSIG, SIGKILL);
-  if (getppid() != plan.parent) _exit(127);  // the agent died before prctl took hold
+  if (getppid() != plan.parent) _exit(127);  // the agent died before prctl took effect
   default_signals();
   plan.reply->oom_score_raised = raise_oom_score("/proc/self/oom_score_adj", plan);
   limit_core_dumps(request.core_dumps);
   plan.reply->binding_error = bind(plan);
   if (join_session(request) && place_descriptors(plan.descriptors)) {
-    const std::uint64_t none = 0;  // what the agent blocks, or had blocked before, is its own habit
+    const std::uint64_t none = 0;  // the agent's blocked signals are not for workers
     syscall(SYS_rt_sigprocmask, SIG_SETMASK, &none, nullptr, sizeof none);
     execve(request.program.c_str(), plan.argv.data(), plan.environment.data());
   }
@@ -193,8 +193,8 @@ void* child_stack() {
   return static_cast<char*>(stack) + kStackBytes;  // one is enough: the parent waits until the child has exec'd
 }
 
-// clone() cannot take a cgroup, and clone3() with our memory shared would need a line of assembly for each machine. So
-// the child gets a copy of our page tables, which are small.
+// clone() cannot set a cgroup, and clone3() with shared memory would need assembly for each architecture. So the child
+// gets a copy of our page tables, which are small.
 int clone_into(int cgroup_fd, ChildPlan& plan, int& pidfd) {
   clone_args args{};
   args.flags = CLONE_VFORK | CLONE_PIDFD | CLONE_INTO_CGROUP;
@@ -209,7 +209,7 @@ int clone_into(int cgroup_fd, ChildPlan& plan, int& pidfd) {
 int start_child(ChildPlan& plan, int& pidfd) {
   if (const int cgroup = plan.request->cgroup_fd; cgroup >= 0) {
     const int pid = clone_into(cgroup, plan, pidfd);
-    if (pid > 0) return pid;  // else the group has gone or is not ours to use: better outside than not at all
+    if (pid > 0) return pid;  // else the group is gone or not usable: better outside than not at all
   }
   return __clone(child_main, child_stack(), CLONE_VM | CLONE_VFORK | CLONE_PIDFD | SIGCHLD, &plan, &pidfd);
 }
@@ -238,11 +238,11 @@ Spawned spawn(const SpawnRequest& request) {
   sigprocmask(SIG_SETMASK, &before, nullptr);
   if (pid < 0) return {0, Fd(), clone_error};
   Fd owned(pidfd);
-  if (reply->error == 0 && !reply->oom_score_raised)  // once it has exec'd its file is its user's again
+  if (reply->error == 0 && !reply->oom_score_raised)  // after exec the file belongs to its user again
     raise_oom_score(("/proc/" + std::to_string(pid) + "/oom_score_adj").c_str(), plan);
   if (reply->error == 0) return {pid, std::move(owned), 0, reply->binding_error};
   siginfo_t gone{};
-  waitid(P_PIDFD, static_cast<id_t>(pidfd), &gone, WEXITED);  // it has let go of our memory, but may not be dead yet
+  waitid(P_PIDFD, static_cast<id_t>(pidfd), &gone, WEXITED);  // it no longer uses our memory, but may not be dead yet
   return {0, Fd(), reply->error};
 }
 

@@ -28,7 +28,7 @@ struct SpawnRequest {
   std::vector<int> cpus = {};  // the only ones it may run on; empty: ours
   std::vector<int> memory_nodes =
       {};                   // where its memory comes from as long as there is some; empty: the kernel's choice
-  bool core_dumps = false;  // may be as large as the hard limit allows; else none, for they delay every end
+  bool core_dumps = false;  // up to the hard limit; false: none, as they delay every end
   int cgroup_fd = -1;       // the open folder of the cgroup (v2) it is born in; -1: ours
 };
 
@@ -36,7 +36,7 @@ struct Spawned {
   pid_t pid = 0;
   Fd pidfd;
   int error = 0;          // errno of the exec, or of clone: then nothing was started
-  int binding_error = 0;  // errno where its CPUs could not be set: it runs on ours
+  int binding_error = 0;  // errno if its CPUs could not be set: it runs on ours
 };
 
 // Call it only from the agent's main thread: the worker gets SIGKILL when the thread that spawned it ends
@@ -45,11 +45,11 @@ struct Spawned {
 // size; 0.2 ms more with a cgroup.
 Spawned spawn(const SpawnRequest& request);
 
-// The end of a child that is known by its pidfd, if it has ended; it is reaped. `group`: SIGKILL what is left of its
-// process group first, while its pid cannot be anyone else's.
+// The exit status of the child with this pidfd, if it has ended; it is reaped. `group`: first SIGKILL what is left of
+// this process group, while its id cannot be reused.
 std::optional<rendezvous::ExitStatus> reap(int pidfd, pid_t group);
 
-// Reaps ended children until the next one is a worker (one of `workers`), which is left to reap().
+// Reaps ended children until the next one is one of `workers`, which is left to reap().
 void reap_orphans(const std::vector<pid_t>& workers);
 
 }  // namespace ddprun::agent

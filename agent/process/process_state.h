@@ -1,4 +1,4 @@
-// What the kernel does with a process, as /proc/<pid> tells.
+// What a process is doing in the kernel, from /proc/<pid>.
 #pragma once
 #include <sys/types.h>
 
@@ -8,7 +8,7 @@ namespace ddprun::agent {
 
 struct ProcessState {
   char letter = '?';       // 'D': it sleeps in the kernel and takes no signal, proc(5); '?': unknown
-  std::string where = {};  // the kernel's function in which it sleeps; empty where we may not know
+  std::string where = {};  // the kernel function in which it sleeps; empty if not readable
 };
 
 ProcessState process_state(pid_t pid);

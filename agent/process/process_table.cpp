@@ -24,7 +24,7 @@ std::vector<fs::path> entries_of(const fs::path& folder) {
 }  // namespace
 
 std::optional<TaskStat> parse_task_stat(const std::string& line) {
-  const std::size_t name_end = line.rfind(')');  // the name may hold anything
+  const std::size_t name_end = line.rfind(')');  // the name may contain anything
   if (name_end == line.npos) return {};
   std::istringstream rest(line.substr(name_end + 1));
   std::vector<std::string> fields(kBehindName);

@@ -1,7 +1,7 @@
-// The kernel's table of processes and threads, /proc/<pid>: its stat and status files are read here alone.
+// Reads the kernel's table of processes and threads, /proc/<pid>; no other file reads its stat and status files.
 //
-// An entry is /proc/<pid>, or /proc/<pid>/task/<tid> for one thread. A process may end at any moment: what cannot be
-// read is nothing, or empty. Nothing here throws.
+// An entry is /proc/<pid>, or /proc/<pid>/task/<tid> for one thread. A process may end at any moment: an unreadable
+// entry gives nullopt, or empty. Nothing here throws.
 #pragma once
 #include <sys/types.h>
 
@@ -12,14 +12,14 @@
 
 namespace ddprun::agent {
 
-// Of a process: its main thread's, but for `threads`.
+// For a process: its main thread's values, except `threads`.
 struct TaskStat {
   char state = '?';  // 'R', 'S', 'D', 'Z', ..., proc_pid_stat(5)
   pid_t parent = 0, session = 0;
   unsigned long flags = 0;  // PF_..., include/linux/sched.h
   int threads = 0;
   unsigned long long start_time = 0;  // clock ticks since boot, of our time namespace
-  int wait_status = 0;                // of one that is ending, as wait() would give it; 0 also where we may not know
+  int wait_status = 0;                // as wait() would give it, for an ending process; 0 also if not readable
 
   bool is_kernel_thread() const { return flags & 0x00200000; }  // PF_KTHREAD
   bool is_exiting() const { return flags & 0x4; }               // PF_EXITING
@@ -27,13 +27,13 @@ struct TaskStat {
   bool is_dead() const { return state == 'Z' || state == 'X'; }
 };
 
-// The content of a stat file. Nothing: the line is not whole.
+// Parses a stat file. Empty: the line is incomplete.
 std::optional<TaskStat> parse_task_stat(const std::string& line);
 
 std::filesystem::path table_entry(pid_t pid);
 std::optional<TaskStat> task_stat(const std::filesystem::path& entry);
 std::optional<TaskStat> task_stat(pid_t pid);
-// Whether the signal was sent to this one thread and has not reached it yet.
+// Whether the signal was sent to this one thread and is still pending.
 bool is_pending(const std::filesystem::path& entry, int signal);
 
 std::vector<pid_t> all_processes();

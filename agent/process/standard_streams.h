@@ -3,8 +3,8 @@
 
 namespace ddprun::agent {
 
-// Puts /dev/null where one is closed, as by `2>&-` in a shell. Call it before anything is opened: else that would get
-// the number, and would be read as stdin or written to as stdout.
+// Opens /dev/null for each that is closed, as by `2>&-` in a shell. Call it before anything is opened: else another
+// file would get the number, and would be read as stdin or written to as stdout.
 void open_missing_standard_streams();
 
 }  // namespace ddprun::agent

@@ -1,7 +1,7 @@
-// Which worker has been in uninterruptible sleep for too long: the kernel waits for a device or a file server there,
+// Finds a worker that has been in uninterruptible sleep for too long: the kernel waits for a device or a file server,
 // and no signal ends it (torchrun's TORCHELASTIC_UNINTERRUPTIBLE_STATE_TIMEOUT).
 //
-// A value. A worker that is seen outside of such a sleep begins anew.
+// A value. The time starts again when a worker is seen outside of such a sleep.
 #pragma once
 #include <map>
 #include <optional>
@@ -14,9 +14,9 @@ namespace ddprun::agent {
 class StuckWatch {
  public:
   explicit StuckWatch(Duration limit) : limit_(limit) {}
-  // Between two looks.
+  // Between two calls of look().
   Duration pause() const;
-  // `asleep`: the local ranks found in such a sleep now, of one round. The first of them that has been for the limit.
+  // `asleep`: the local ranks of one round in such a sleep now. Returns the first one that has reached the limit.
   std::optional<int> look(const std::set<int>& asleep, TimePoint now);
 
  private:

@@ -51,7 +51,7 @@ int last_cache(const fs::path& cpu_folder, int cpu) {
   return first;
 }
 
-// Only what this binding asks for: a machine with hundreds of CPUs has thousands of such files.
+// Only what this binding needs: a machine with hundreds of CPUs has thousands of such files.
 Cpu read_cpu(const fs::path& folder, int cpu, NumaBinding kind) {
   Cpu out{0, cpu, cpu};
   if (kind == NumaBinding::socket) out.socket = number_in(folder / "topology/physical_package_id").value_or(0);

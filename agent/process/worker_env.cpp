@@ -19,7 +19,7 @@ std::string_view trimmed(std::string_view text) {
 constexpr const char* kCuda = "CUDA_VISIBLE_DEVICES";
 constexpr const char* kHip = "HIP_VISIBLE_DEVICES";
 
-// What only some jobs ask for.
+// For options that few jobs use.
 void add_choices(Environment& env, const JobIdentity& job, const rendezvous::Seat& seat, int local_rank,
                  const Environment& inherited) {
   if (job.omp_threads)

@@ -1,4 +1,4 @@
-// (job, seat, local rank) → what a worker finds in its environment. The names and values are torchrun's; see its
+// (job, seat, local rank) → a worker's environment. The names and values are torchrun's; see its
 // documentation, "Environment Variables" (https://pytorch.org/docs/stable/elastic/run.html).
 #pragma once
 #include <map>
@@ -12,36 +12,35 @@ namespace ddprun::agent {
 
 using Environment = std::map<std::string, std::string>;
 
-// What all rounds of the job share.
+// The same in all rounds of the job.
 struct JobIdentity {
   std::string run_id;
   int max_restarts = 0;
   std::string cookie = {};  // job_cookie.h
   std::string signals_to_handle = "SIGTERM,SIGINT,SIGHUP,SIGQUIT";
-  std::optional<int> omp_threads = {};  // empty: what is inherited, else 1 where several workers share the node
-  std::string interface = {};           // for gloo's and NCCL's own sockets; empty: theirs to choose
-  bool virtual_local_rank = false;      // every worker is local rank 0 and sees one device alone
-  Environment extra = {};               // set by the person, below everything that is ours
+  std::optional<int> omp_threads = {};  // empty: as inherited, else 1 if several workers share the node
+  std::string interface = {};           // for gloo's and NCCL's own sockets; empty: they choose
+  bool virtual_local_rank = false;      // every worker is local rank 0 and sees one device only
+  Environment extra = {};               // set by the user; our own variables win
 };
 
-// The variables that ddprun sets. `inherited` decides where torchrun keeps a value that is there already
+// The variables that ddprun sets. `inherited` is used where torchrun keeps an existing value
 // (OMP_NUM_THREADS, TORCH_NCCL_ASYNC_ERROR_HANDLING).
 Environment worker_variables(const JobIdentity& job, const rendezvous::Seat& seat, int local_rank,
                              const std::string& error_file, const Environment& inherited);
 
-// The variable that lists the devices: HIP_VISIBLE_DEVICES where it is set, as ROCm looks there first, else
+// The variable that lists the devices: HIP_VISIBLE_DEVICES if it is set, as ROCm reads it first, else
 // CUDA_VISIBLE_DEVICES.
 const char* devices_variable(const Environment& inherited);
 
-// The device that a worker with a virtual local rank sees: the entry of that variable, or the number itself where none
-// is set. An empty list has one entry, the empty one, as under torchrun. Nothing where the list is too
-// short.
+// The device that a worker with a virtual local rank sees: the entry of that variable, or the number itself if none is
+// set. An empty list has one entry, the empty one, as under torchrun. Nothing if the list is too short.
 std::optional<std::string> virtual_device(const Environment& inherited, int local_rank);
 
-// torchrun's one macro: every ${local_rank} in an argument becomes the number; other ${...} stay.
+// torchrun's only macro: every ${local_rank} in an argument becomes the number; other ${...} stay.
 std::vector<std::string> with_local_rank(std::vector<std::string> arguments, int local_rank);
 
-// NAME=value strings of `inherited` with `own` over it.
+// NAME=value strings of both; `own` wins.
 std::vector<std::string> merged(const Environment& inherited, const Environment& own);
 
 }  // namespace ddprun::agent
