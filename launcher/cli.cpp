@@ -23,7 +23,7 @@ void append(std::vector<Setting>& to, const std::vector<Setting>& more) {
   to.insert(to.end(), more.begin(), more.end());
 }
 
-// --help, --version, --make-token, --print-completion and --generate: what to print instead of doing anything.
+// --help, --version, --make-token, --print-completion and --generate: the text to print instead of running.
 void answer(const std::vector<Setting>& settings, const Outside& outside, CommandLine& line) {
   if (const Setting* help = in_force(settings, "help"))
     line.answer = help_text(help->text);
@@ -58,7 +58,7 @@ void read_file(const Outside& outside, CommandLine& line) {
   line.config.program_place = file.program_place;
 }
 
-// `who` is the subject of a complaint, which never holds the token.
+// `who` is the subject of the message, which never contains the token.
 std::optional<rendezvous::Token> parse_token(const std::string& who, std::string_view text, CommandLine& line) {
   auto parsed = rendezvous::Token::parse(text);
   if (auto* token = std::get_if<rendezvous::Token>(&parsed)) return std::move(*token);
@@ -113,7 +113,7 @@ std::optional<rendezvous::PemFile> read_pem(const char* name, const Outside& out
   return {};
 }
 
-// All three or none: problems() says what is missing, or that a token is there, too.
+// All three or none: problems() reports a missing one, or an additional token.
 void read_certificates(const Outside& outside, CommandLine& line) {
   const Config& config = line.config;
   if (config.tls_cert.empty() || config.tls_key.empty() || config.tls_ca.empty()) return;

@@ -1,8 +1,8 @@
-// What a person asks for: the command line, the environment and a configuration file, as one Config and every mistake.
+// The user's settings: command line, environment and configuration file become one Config and a list of mistakes.
 //
-// Precedence: command line, environment (PET_<OPTION>), file (--config), default. What is overridden is not looked at.
-// A token comes in the file --token-file names or, as it is, in DDPRUN_TOKEN. Pure: the environment, the look at a file
-// and the making of a token come in.
+// Precedence: command line, environment (PET_<OPTION>), file (--config), default. Overridden values are not checked.
+// A token comes from the file that --token-file names, or directly from DDPRUN_TOKEN. Pure: the environment, a file
+// reader and a token generator are passed in.
 #pragma once
 #include <functional>
 #include <string>
@@ -29,10 +29,10 @@ struct Outside {
 };
 
 struct CommandLine {
-  std::string answer = {};  // --help, --version, --make-token: print it and end with 0; then the rest does not matter
+  std::string answer = {};  // for --help, --version, --make-token: print it and exit with 0; ignore the rest
   Config config = {};
-  std::vector<std::string> warnings = {};  // one sentence each, and all goes on
-  std::vector<std::string> mistakes = {};  // one sentence each: what, where, how to mend
+  std::vector<std::string> warnings = {};  // one sentence each; the run continues
+  std::vector<std::string> mistakes = {};  // one sentence each: what, where, how to fix
 };
 
 // `arguments` without the program's own name.

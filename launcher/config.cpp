@@ -9,9 +9,9 @@ namespace ddprun::launcher {
 namespace {
 
 constexpr int kStaticPort = 29500, kElasticPort = 29400;  // torchrun's
-constexpr int kWorkersMax = 4096;  // far above any node; a typo must not fork until the machine stands still
+constexpr int kWorkersMax = 4096;  // far above any real node; a typo must not fork until the machine hangs
 
-// Collects sentences; each begins with where the value came from.
+// Collects sentences; each starts with the value's origin.
 class Problems {
  public:
   explicit Problems(const Config& config) : config_(config) {}
@@ -82,7 +82,7 @@ bool endpoint_counts(const Config& config) {
   return config.rdzv_endpoint && config.rdzv_backend == Backend::fixed && !config.standalone;
 }
 
-// A static endpoint and --master-addr, --master-port name the same thing.
+// A static endpoint and --master-addr, --master-port set the same address.
 void check_address(const Config& config, Problems& out) {
   if (!endpoint_counts(config)) return;
   const Endpoint& endpoint = *config.rdzv_endpoint;
@@ -94,7 +94,7 @@ void check_address(const Config& config, Problems& out) {
             out.who("master-port") + " names " + std::to_string(config.master_port) + ": leave out one of them.");
 }
 
-// Certificates need all three files, and no token beside them.
+// Certificates need all three files, and exclude a token.
 void check_access(const Config& config, Problems& out) {
   if (config.tls_cert.empty() && config.tls_key.empty() && config.tls_ca.empty()) return;
   std::vector<std::string> given, missing;
@@ -138,8 +138,8 @@ MeetingPlace meeting_place(const Config& config) {
     const bool by_endpoint = config.master_addr.empty() && config.rdzv_endpoint;
     return {by_endpoint ? config.rdzv_endpoint->host : config.master_addr, port > 0 ? port : kStaticPort};
   }
-  // As torchrun: agents of one machine find each other without an endpoint. Where every node has to come (--nnodes=4)
-  // it was forgotten.
+  // As torchrun: agents of one machine find each other without an endpoint. With a fixed number of nodes (--nnodes=4)
+  // its absence is a mistake.
   if (!config.rdzv_endpoint && config.nnodes.least < config.nnodes.most) return {"localhost", kElasticPort};
   if (!config.rdzv_endpoint) return {};
   return {config.rdzv_endpoint->host, config.rdzv_endpoint->port.value_or(kElasticPort)};

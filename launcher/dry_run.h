@@ -1,4 +1,4 @@
-// --dry-run: what each rank would get, for people to read. Pure: the plan comes from what would start the workers.
+// --dry-run: prints what each rank would get. Pure: the plan is made by the functions that start the workers.
 #pragma once
 #include <map>
 #include <optional>
@@ -9,7 +9,7 @@
 
 namespace ddprun::launcher {
 
-// What differs from ddprun's own environment; nullopt: the variable is taken away.
+// What differs from ddprun's own environment; nullopt: the variable is removed.
 using EnvironmentDifference = std::map<std::string, std::optional<std::string>>;
 
 EnvironmentDifference difference(const agent::Environment& own, const agent::Environment& workers);
@@ -20,15 +20,15 @@ struct PlannedWorker {
   std::string program = {};  // the path to exec
   std::vector<std::string> argv = {};
   EnvironmentDifference environment = {};
-  std::vector<int> cpus = {};     // empty: those of ddprun
-  std::string memory_nodes = {};  // "0", empty: as ddprun
+  std::vector<int> cpus = {};     // empty: as ddprun
+  std::string memory_nodes = {};  // "0"; empty: as ddprun
   std::string stdin_from = {};
   std::vector<std::string> stdout_to = {}, stderr_to = {};  // "logs/run/stdout.log", "the console"
 };
 
 std::string dry_run_text(const std::vector<PlannedWorker>& workers);
 
-// A word as a POSIX shell reads it back.
+// A word, quoted for a POSIX shell.
 std::string shell_word(const std::string& word);
 
 }  // namespace ddprun::launcher

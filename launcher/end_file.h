@@ -1,6 +1,6 @@
-// The file in which the program that started ddprun reads how the job ended: DDPRUN_END_FILE names it.
+// Writes how the job ended to the file that DDPRUN_END_FILE names, for the program that started ddprun.
 //
-// A variable and no option: a command line that cannot be read has an end, too. Workers do not inherit it.
+// A variable instead of an option, as it must work even if the command line is invalid. Workers do not inherit it.
 #pragma once
 #include <string>
 
@@ -8,9 +8,9 @@
 
 namespace ddprun::launcher {
 
-// Takes the variable away. Once, before the environment is read.
+// Returns and unsets the variable. Call it once, before the environment is read.
 std::string take_end_file_variable();
-// In one step; a path that is empty is none. A file that cannot be written costs one sentence on stderr.
+// Atomic; an empty path means no file. A file that cannot be written causes one sentence on stderr.
 void write_end_file(const std::string& path, const agent::JobEnd& end);
 
 }  // namespace ddprun::launcher

@@ -1,4 +1,4 @@
-// What ddprun's exit code tells a scheduler. The README has the same table.
+// The meaning of ddprun's exit codes, for schedulers. The README has the same table.
 #pragma once
 
 namespace ddprun::launcher {
@@ -9,7 +9,7 @@ enum ExitCode : int {
   kUsage = 2,
   kRendezvousImpossible = 69,  // EX_UNAVAILABLE: no store, no port
   kInternalError = 70,         // EX_SOFTWARE
-  kFinal = 73,                 // EX_CANTCREAT: a worker says that no restart would help; do not start it again
+  kFinal = 73,                 // EX_CANTCREAT: a worker reports that no restart would help; do not start it again
   kRequeue = 75,               // EX_TEMPFAIL: preempted, and every rank has saved: start it again
   kInterrupted = 128,          // plus the signal's number
 };

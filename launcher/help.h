@@ -4,7 +4,7 @@
 
 namespace ddprun::launcher {
 
-// The first screen, or all options of the group whose name begins so.
+// The first screen, or all options of the group whose name starts with `group`.
 std::string help_text(const std::string& group = "");
 
 const char* version();

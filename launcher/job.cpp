@@ -12,8 +12,7 @@ namespace ddprun::launcher {
 namespace {
 
 constexpr const char* kLoopback = "127.0.0.1";
-// A store of more is no meeting place any more, and what is under way may take as much again: the workers have the
-// rest.
+// A larger store is not plausible, and requests in progress may use as much again: the workers get the rest.
 constexpr std::uint64_t kStoreShare = 8;
 
 std::string names_of(const std::vector<int>& signals) {
@@ -27,7 +26,7 @@ std::optional<int> omp_threads(const Config& config, const Machine& machine, int
   return std::max(1, machine.cpus / workers);
 }
 
-// What workers inherit: ddprun's own environment without the job's secret, and what the configuration file adds.
+// What workers inherit: ddprun's own environment without the job's secret, plus the configuration file's variables.
 agent::Environment inherited(const Config& config, const Place& place) {
   agent::Environment out = place.environment;
   out.erase(rendezvous::kTokenVariable);
@@ -35,7 +34,7 @@ agent::Environment inherited(const Config& config, const Place& place) {
   return out;
 }
 
-// Among several nodes: empty where the others' way to us is to tell.
+// With several nodes: empty if the address is to be taken from how the others reach us.
 std::string own_address(const Config& config, const Place& place) {
   return config.local_addr.empty() ? place.interface_address : config.local_addr;
 }
@@ -109,8 +108,8 @@ rendezvous::Whose whose_first(const Place& place) {
   return place.whose_meeting_places.empty() ? rendezvous::Whose::unknown : place.whose_meeting_places.front();
 }
 
-// Whether the first place is this node's: as torchrun, where --rdzv-conf is_host says so; else whose address it is, or
-// who has rank 0 of a static job.
+// Whether the first place is this node's: by --rdzv-conf is_host, as torchrun; else by the owner of its address, or by
+// rank 0 of a static job.
 rendezvous::Whose host_of_first(const Config& config, const Place& place) {
   const auto ours_if = [](bool ours) { return ours ? rendezvous::Whose::ours : rendezvous::Whose::anothers; };
   if (const auto said = config.rdzv_conf.find("is_host"); said != config.rdzv_conf.end())
@@ -122,7 +121,7 @@ rendezvous::Whose host_of_first(const Config& config, const Place& place) {
   return ours_if(config.node_rank == 0);
 }
 
-// Where no node has the address, each says so.
+// A sentence if no place is this node's: if no node has the address, every node reports it.
 std::string odd_about_places(const agent::Meeting& meeting, const Place& place) {
   const auto& whose = place.whose_meeting_places;
   if (whose.empty() || std::count(whose.begin(), whose.end(), rendezvous::Whose::anothers) != std::ssize(whose))
@@ -149,7 +148,7 @@ agent::Meeting meeting(const Config& config, const Program& program, const std::
   return out;
 }
 
-// As torchrun reads it: what is no positive number turns it off.
+// Parsed as by torchrun: anything but a positive number disables it.
 std::optional<Duration> stuck_limit(const std::string& seconds) {
   constexpr double kLongest = 1e9;
   const char* const begin = seconds.c_str();
@@ -204,7 +203,7 @@ agent::AgentOptions job_options(const Config& config, const Machine& machine, co
   options.preempt_signals = config.preempt_signals;
   options.max_run = config.max_run;
   options.master_host = host_for_workers(config, place);
-  options.store_address = options.master_host == kLoopback ? kLoopback : "";  // nobody else's business by default
+  options.store_address = options.master_host == kLoopback ? kLoopback : "";  // closed to other machines by default
   options.master_port = static_cast<std::uint16_t>(several_nodes(config) ? 0 : master_port(config));
   options.store_ports = config.store_ports;
   options.store_bytes_max = config.store_memory.value_or(machine.memory_bytes / kStoreShare);

@@ -1,4 +1,4 @@
-// Config → what the agent needs. Pure: what the world says comes in as arguments.
+// Config → what the agent needs. Pure: facts about the machine are passed in.
 #pragma once
 #include <string>
 
@@ -10,20 +10,20 @@
 
 namespace ddprun::launcher {
 
-// What a job finds around it.
+// The machine-dependent inputs.
 struct Place {
   std::string host;                                          // this machine's name
-  std::string interface_address;                             // of --interface, where that is given
+  std::string interface_address;                             // of --interface, if given
   agent::Environment environment;                            // ddprun's own
-  std::vector<agent::Binding> bindings;                      // by local rank, where --numa-binding asks for them
-  std::vector<rendezvous::Whose> whose_meeting_places = {};  // where several nodes meet
+  std::vector<agent::Binding> bindings;                      // by local rank, if --numa-binding asks for them
+  std::vector<rendezvous::Whose> whose_meeting_places = {};  // for several nodes
 };
 
-// How the nodes of the job prove themselves to each other.
+// How the nodes of the job authenticate each other.
 rendezvous::Credentials credentials(const Config& config);
 
-// All but what belongs to one process alone: cookie and keeper. Throws UsageError where the values do not fit the
-// place.
+// Everything except what belongs to one process: cookie and keeper. Throws UsageError if the values do not fit the
+// machine.
 rendezvous::RoundPolicy round_policy(const Config& config);
 agent::AgentOptions job_options(const Config& config, const Machine& machine, const Program& program,
                                 const std::string& run_id, const Place& place);

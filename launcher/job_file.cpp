@@ -8,7 +8,7 @@ namespace {
 
 using settings::FileNotes;
 
-// What ddprun tells each worker itself, and what a file could only contradict.
+// Set by ddprun for each worker, so a file must not set them.
 constexpr const char* kOwnVariables[] = {"RANK",
                                          "LOCAL_RANK",
                                          "GROUP_RANK",

@@ -1,11 +1,11 @@
-// A job's file: the options (settings/config_file.h), the program where the command line names none, and variables.
+// A job's file: options (settings/config_file.h), the program if the command line names none, and variables.
 //
 //   nproc-per-node = 4
 //   program = ["train", "--lr", "0.1"]
 //   [env]                                      # further variables for the workers
 //   NCCL_DEBUG = "INFO"
 //
-// Pure: the text comes in, settings and sentences go out.
+// Pure: text in, settings and sentences out.
 #pragma once
 #include <map>
 #include <string>
@@ -23,7 +23,7 @@ struct JobFile {
   std::vector<std::string> mistakes;
 };
 
-// `name` is the file's, for "job.toml:3: ...".
+// `name` is the file's name, for "job.toml:3: ...".
 JobFile read_job_file(const std::string& name, const std::string& text);
 
 }  // namespace ddprun::launcher

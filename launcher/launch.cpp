@@ -30,14 +30,14 @@
 namespace ddprun::launcher {
 namespace {
 
-constexpr std::chrono::seconds kLookUpLimit{1};  // whose names could not be looked up by then, the agent finds out
+constexpr std::chrono::seconds kLookUpLimit{1};  // the agent looks up the names that are still unresolved then
 
 std::string variable(const char* name) {
   const char* value = std::getenv(name);
   return value ? value : "";
 }
 
-// A random UUID (RFC 9562, version 4), as torchrun gives a standalone job.
+// A random UUID (RFC 9562, version 4), as torchrun uses for a standalone job.
 std::string random_run_id() {
   unsigned char b[16] = {};
   if (getrandom(b, sizeof b, 0) != sizeof b) throw Error("cannot make a run id", "no random bytes", "Pass --rdzv-id.");
@@ -87,8 +87,8 @@ Place place_of(const Config& config, const Machine& machine) {
   return place;
 }
 
-// Of a job with a secret, a token or a certificate's key: neither a core dump holds it nor can processes of our user,
-// workers too, read it from our memory.
+// If the job has a secret, a token or a certificate's key, keeps it out of core dumps and makes our memory unreadable
+// for processes of our user, workers included.
 void hide_memory(const Config& config) {
   if (!std::holds_alternative<rendezvous::NoCredentials>(credentials(config))) prctl(PR_SET_DUMPABLE, 0);
 }
@@ -109,7 +109,7 @@ void warn_where_nobody_else_comes(const Config& config) {
                          "). For others pass --rdzv-endpoint HOST:PORT, an address of one node.");
 }
 
-// It may be one that others know this machine by, such as a container's host.
+// A warning only: the others may reach this machine by it, such as by the address of a container's host.
 void warn_where_no_address_of_ours(const Config& config, const std::string& host) {
   if (config.local_addr.empty()) return;
   if (whose_addresses({config.local_addr}, kLookUpLimit).front() == rendezvous::Whose::ours) return;
@@ -128,13 +128,13 @@ std::vector<std::string> meeting_hosts(const Config& config) {
   return out;
 }
 
-// Nodes that find each other by an endpoint alone have to call the job by one name.
+// Nodes that find each other by an endpoint only must use the same name for the job.
 std::string run_id_of(const Config& config) {
   if (!config.rdzv_id.empty()) return config.rdzv_id;
   return several_nodes(config) ? "none" : random_run_id();
 }
 
-// Data loaders and collectives open thousands; the soft limit is a relic of select(). Raised for the workers, too.
+// Data loaders and collectives open thousands of files; the soft limit exists only for select(). Workers inherit it.
 void raise_file_limit() {
   rlimit limit{};
   if (getrlimit(RLIMIT_NOFILE, &limit) != 0 || limit.rlim_cur == limit.rlim_max) return;
@@ -152,7 +152,7 @@ int own_exit_code(const agent::JobResult& result) {
     case rendezvous::Verdict::worker_final:
       return outcome.cause->status.code;
     case rendezvous::Verdict::interrupted:
-      if (result.finished) return kSuccess;  // what was stopped had nothing left to do: not to be started again
+      if (result.finished) return kSuccess;  // the workers had nothing left to do: not to be started again
       return outcome.signal != SIGINT && result.saved ? kRequeue : kInterrupted + outcome.signal;
     case rendezvous::Verdict::too_few_nodes:
     case rendezvous::Verdict::refused:
@@ -164,7 +164,7 @@ int own_exit_code(const agent::JobResult& result) {
   return kInternalError;
 }
 
-// As a shell has it: 128 more than the signal, 126 where the program could not be started.
+// As in a shell: 128 plus the signal, 126 if the program could not be started.
 int exit_code_of_worker(const rendezvous::ExitStatus& status) {
   if (status.start_error) return 126;
   if (status.signal) return kInterrupted + status.signal;
@@ -178,7 +178,7 @@ int exit_code(const agent::JobResult& result, ExitCodeChoice choice) {
   return choice == ExitCodeChoice::torchrun && code != kSuccess ? static_cast<int>(kWorkerFailed) : code;
 }
 
-// Of a failure the report, as it was printed, without ddprun's name.
+// For a failure the report, as printed, without ddprun's name.
 std::string message_of(const agent::JobResult& result) {
   constexpr std::string_view kSpeaker = "ddprun: ";
   const rendezvous::Outcome& outcome = result.outcome;

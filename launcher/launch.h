@@ -1,4 +1,4 @@
-// The only place where concrete classes are wired together: Config in, the job's end out.
+// The only place where concrete classes are wired together: Config in, result out.
 #pragma once
 #include <string>
 
@@ -7,10 +7,10 @@
 
 namespace ddprun::launcher {
 
-// What launch() would start, for people. Starts nothing and makes no folder. Throws UsageError.
+// Describes what launch() would start. Starts nothing and creates no folder. Throws UsageError.
 std::string dry_run(const Config& config, const Machine& machine);
 
-// Runs the job. `keeper_pidfd` as continue_under_keeper() gave it. Throws Error.
+// Runs the job. `keeper_pidfd` is from continue_under_keeper(). Throws Error.
 agent::JobEnd launch(const Config& config, const Machine& machine, int keeper_pidfd);
 
 }  // namespace ddprun::launcher

@@ -1,4 +1,4 @@
-// What this machine has that a job asks for: CPUs, GPUs, network interfaces and their addresses.
+// What this machine has: CPUs, GPUs, network interfaces and their addresses.
 #pragma once
 #include <string>
 #include <vector>
@@ -12,13 +12,12 @@ namespace ddprun::launcher {
 // CPUs this process may use, GPUs by /dev/nvidiaN and CUDA_VISIBLE_DEVICES.
 Machine this_machine();
 
-// The address by which other machines reach that interface: IPv4 before IPv6, never a link-local one. Empty: it has
-// none.
+// The address by which other machines reach that interface: IPv4 before IPv6, never link-local. Empty: it has none.
 std::string address_of_interface(const std::string& name);
 
 std::string host_name();
 
-// Whose these addresses and names are; unknown: no such name, or nobody has answered within the limit.
+// Whose these addresses and names are; unknown: no such name, or no answer within the limit.
 std::vector<rendezvous::Whose> whose_addresses(const std::vector<std::string>& hosts, Duration limit);
 
 }  // namespace ddprun::launcher

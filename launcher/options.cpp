@@ -16,13 +16,13 @@ constexpr auto kGraceMax = std::chrono::hours(24);
 
 using Text = const std::string&;
 
-// By a function that reads the whole text for one member.
+// A parser of the whole text, for one member.
 template <auto read, auto Member>
 constexpr settings::Member read_by() {
   return {[](void* config, const Option&, Text text) { return store(read(text), member_of<Member>(config)); }};
 }
 
-// By one of the functions below: it puts a text into the Config, or returns what is wrong with it.
+// One of the functions below: it stores the value in the Config, or returns what is wrong with the text.
 template <std::string (*set)(Config&, Text)>
 constexpr settings::Member custom() {
   return {[](void* config, const Option&, Text text) { return set(*static_cast<Config*>(config), text); }};

@@ -19,9 +19,9 @@ namespace ddprun::launcher {
 namespace {
 
 constexpr int kWriterLimitMs = 10'000;
-constexpr std::size_t kFileMax = 1 << 20;  // a configuration is a page; a device without end shall not fill memory
+constexpr std::size_t kFileMax = 1 << 20;  // a configuration is a page; an endless device must not fill memory
 
-// Of a pipe, as a shell's <(command) makes one, all that is written until its end. Empty: nobody writes.
+// Reads to the end, also from a pipe such as a shell's <(command). Empty: nothing was written in time.
 std::optional<std::string> text_of(const Fd& file) {
   std::string text;
   std::array<char, 16'384> piece;
@@ -32,7 +32,7 @@ std::optional<std::string> text_of(const Fd& file) {
     if (size < 0 && (errno == EINTR || errno == EAGAIN)) continue;
     if (size <= 0) break;
     text.append(piece.data(), static_cast<std::size_t>(size));
-    explicit_bzero(piece.data(), piece.size());  // it may be the token
+    explicit_bzero(piece.data(), piece.size());  // it may contain the token
   }
   return text;
 }
@@ -53,7 +53,7 @@ std::variant<FileText, Unreadable> read_file(const std::string& path) {
 agent::Environment own_environment() {
   agent::Environment out;
   for (char** entry = environ; *entry; ++entry) {
-    const std::string_view text = *entry;  // no copy more than need be: it may hold the token
+    const std::string_view text = *entry;  // no unnecessary copy: it may contain the token
     if (const std::size_t equals = text.find('='); equals != std::string_view::npos)
       out.emplace(text.substr(0, equals), text.substr(equals + 1));
   }

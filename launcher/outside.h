@@ -1,4 +1,4 @@
-// What a launcher sees of the world before it starts anything: its environment and files.
+// The launcher's inputs: its environment and files.
 #pragma once
 #include "launcher/cli.h"
 
@@ -6,8 +6,8 @@ namespace ddprun::launcher {
 
 agent::Environment own_environment();
 Outside this_process();
-// Overwrites the token where /proc/<pid>/environ shows it to every process of our user, workers too. Who needs it takes
-// it before.
+// Overwrites the token in our environment, which /proc/<pid>/environ shows to all processes of our user, workers too.
+// Read the token before.
 void wipe_token_variable();
 
 }  // namespace ddprun::launcher

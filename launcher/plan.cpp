@@ -7,7 +7,7 @@
 namespace ddprun::launcher {
 namespace {
 
-// How --dry-run tells where a stream goes; `file` is the name it would have.
+// Where a stream goes, for --dry-run; `file` is the name it would have.
 std::vector<std::string> destinations(const agent::LogOptions& logs, agent::StreamBits stream, int local_rank,
                                       const std::string& file) {
   const agent::StreamPlan plan = plan_stream(logs, stream, local_rank, local_rank, !refuses_files(logs));

@@ -1,4 +1,4 @@
-// What each worker of a job's first round would get, by the functions that start the workers: for --dry-run. Pure.
+// What each worker of a job's first round would get, for --dry-run, by the functions that start workers. Pure.
 #pragma once
 #include <vector>
 
@@ -7,7 +7,7 @@
 
 namespace ddprun::launcher {
 
-// `own`: ddprun's own environment, which the workers' is compared with.
+// `own`: ddprun's own environment, to compare the workers' with.
 std::vector<PlannedWorker> plan_of(const agent::AgentOptions& options, const agent::Environment& own);
 
 }  // namespace ddprun::launcher

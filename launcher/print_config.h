@@ -1,4 +1,4 @@
-// --print-config: every value in force and where it came from, as TOML that --config reads back. Pure.
+// --print-config: every value in force and its origin, as TOML that --config reads back. Pure.
 #pragma once
 #include <string>
 

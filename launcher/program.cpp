@@ -30,7 +30,7 @@ std::optional<std::string> in_path_or_beside(const std::string& name, const Surr
   return {};
 }
 
-// A path that can be read: a file and no folder.
+// A path that must exist and not be a folder.
 FileKind must_be_file(const std::string& path, const Surroundings& here) {
   const FileKind kind = here.kind_of(path);
   if (!kind.exists) throw UsageError("cannot start " + path, "there is no such file", "Check the path of the program.");

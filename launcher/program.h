@@ -1,4 +1,4 @@
-// Which program the words after ddprun's own options start, and how.
+// Finds the program to start, from the words after ddprun's own options.
 #pragma once
 #include <functional>
 #include <string>
@@ -8,14 +8,14 @@
 
 namespace ddprun::launcher {
 
-// What the file system says of a path.
+// The kind of file at a path.
 struct FileKind {
   bool exists = false;
   bool folder = false;
   bool executable = false;
 };
 
-// Where programs are looked for. The edge fills it; `kind_of` is the only look at the disk.
+// Where programs are searched. `kind_of` and `first_line_of` read the disk.
 struct Surroundings {
   std::string path;         // $PATH
   std::string own_folder;   // of ddprun's binary
@@ -31,9 +31,9 @@ struct Program {
 };
 
 // A word with a slash is a path. Without one it is a file here that ends in .py or is not executable, else a name in
-// PATH, else a name beside ddprun's own binary; a folder is never a program. A .py file or a file without run
-// permission is given to `$PYTHON_EXEC -u` (default python3), anything else is exec'd. Throws UsageError, one sentence,
-// where there is no such program.
+// PATH, else a name in the folder of ddprun's own binary; never a folder. A .py file or a file without execute
+// permission is run by `$PYTHON_EXEC -u` (default python3), anything else is exec'd. Throws UsageError, one sentence,
+// if there is no such program.
 Program find_program(const Config& config, const Surroundings& surroundings);
 
 }  // namespace ddprun::launcher

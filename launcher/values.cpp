@@ -14,7 +14,7 @@ namespace {
 
 using settings::joined, settings::read_flag, settings::whole_text, settings::without_blanks_around;
 
-// What a job may be asked to handle; the rest are faults, the kernel's own, or of the terminal's job control.
+// Signals that a job may handle; the others are faults, reserved by the kernel, or for the terminal's job control.
 constexpr int kHandled[] = {SIGTERM, SIGINT, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2, SIGALRM, SIGXCPU, SIGPWR};
 
 const std::vector<std::string> kTimeoutKeys = {
@@ -24,7 +24,7 @@ const std::vector<std::string> kOtherKeys = {"is_host", "store_type", "rank"};
 
 std::string in_quotes(std::string_view text) { return "'" + std::string(text) + "'"; }
 
-// --rdzv-conf='a=1' in a list of arguments, where no shell takes the quotes away.
+// --rdzv-conf='a=1' in a list of arguments, where no shell removes the quotes.
 std::string without_quotes(const std::string& text) {
   const bool quoted = text.size() > 1 && text.front() == text.back() && (text.front() == '\'' || text.front() == '"');
   return quoted ? without_blanks_around(std::string_view(text).substr(1, text.size() - 2)) : text;

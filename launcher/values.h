@@ -1,4 +1,4 @@
-// The texts of ddprun's own kinds of values, read; settings/values.h says how. Pure.
+// Parsers for ddprun's own kinds of values; settings/values.h describes the result. Pure.
 #pragma once
 #include <map>
 #include <string>
@@ -18,12 +18,12 @@ constexpr int kPortMax = 65'535;
 Read<WorkerCount> read_worker_count(const std::string& text);          // "4", "cpu", "gpu", "auto"
 Read<NodeCounts> read_node_counts(const std::string& text);            // "4", "2:4"
 Read<std::vector<int>> read_signals(const std::string& text);          // "SIGTERM,USR1"
-Read<std::string> read_host(const std::string& text);                  // brackets of IPv6 are taken off
+Read<std::string> read_host(const std::string& text);                  // brackets of IPv6 are removed
 Read<Endpoint> read_endpoint(const std::string& text);                 // host[:port], [::1]:29500
 Read<rendezvous::PortRange> read_port_range(const std::string& text);  // "29600-29609", "29600"; empty: any
 Read<std::vector<std::string>> read_filters(const std::string&);       // a comma-separated list; ",," is a comma
 Read<std::map<std::string, std::string>> read_rdzv_conf(const std::string& text);
-// Text with ${name} in it; a name that is nearly one of `names` is a typo, any other is left for print.
+// Text with ${name} in it; a name close to one of `names` is a typo, any other stays unchanged.
 Read<std::string> read_template(const std::string& text, const std::vector<std::string>& names);
 
 std::string signal_names(const std::vector<int>& signals);  // "SIGTERM,SIGINT"

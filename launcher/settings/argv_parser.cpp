@@ -33,13 +33,13 @@ std::string spellings(const Option& option) {
   return option.letter ? all + ",-" + option.letter : all;
 }
 
-// CLI11 with the names of the table.
+// CLI11 with the table's names.
 class Parser {
  public:
   enum class Stuck { nowhere, at_missing_value, at_word };
   struct Outcome {
     Stuck stuck = Stuck::nowhere;
-    std::size_t word = 0;  // where it is stuck; else how many words are ours
+    std::size_t word = 0;  // where it is stuck; else the number of our words
   };
 
   explicit Parser(const Table& table) : table_(table) {
@@ -51,7 +51,7 @@ class Parser {
 
   Outcome parse(const Arguments& words) {
     try {
-      app_.parse(Arguments(words.rbegin(), words.rend()));  // CLI11 takes them from the back
+      app_.parse(Arguments(words.rbegin(), words.rend()));  // CLI11 reads them from the back
     } catch (const CLI::ParseError&) {
       return {Stuck::at_missing_value};
     }
@@ -68,7 +68,7 @@ class Parser {
   }
 
  private:
-  // Of -mx CLI11 took the m and leaves -x, of -m-x it leaves --x.
+  // From -mx CLI11 takes the m and leaves -x, from -m-x it leaves --x.
   static std::size_t position(const Arguments& words, const std::string& unknown) {
     auto found = std::find(words.begin(), words.end(), unknown);
     if (found == words.end())
@@ -88,10 +88,10 @@ class Parser {
 
   const Table& table_;
   CLI::App app_;
-  std::vector<CLI::Option*> typed_;  // by place in the table; null: not for the command line
+  std::vector<CLI::Option*> typed_;  // by index in the table; null: not for the command line
 };
 
-// What a word names, as CLI11 sees it.
+// The option that a word names, by CLI11's rules.
 class Names {
  public:
   explicit Names(const Table& table) : table_(table) {}
@@ -105,7 +105,7 @@ class Names {
     if (is_long(word)) return find_option(table_, name_part(word).substr(2));
     return is_letters(word) ? of_letter(word[1]) : nullptr;
   }
-  // -master-port=1 would be the letter m and more letters.
+  // -master-port=1 would be the letter m and further letters.
   const Option* with_one_dash(const std::string& word) const {
     return is_letters(word) && word.size() > 3 ? find_option(table_, name_part(word).substr(1)) : nullptr;
   }
@@ -135,14 +135,14 @@ std::string ambiguous(const std::string& word, const std::vector<const Option*>&
   return name_part(word) + " may be " + listed(names) + ": write more of it.";
 }
 
-// Mends the words one by one until CLI11 understands them all: completes a name that was abbreviated; notes and takes
-// out what cannot be.
+// Corrects the words one by one until CLI11 accepts them all: completes abbreviated names; removes the rest and adds a
+// mistake for each.
 class Corrector {
  public:
   Corrector(const Names& names, Arguments& words, Arguments& mistakes)
       : names_(names), words_(words), mistakes_(mistakes) {}
 
-  // Was anything changed, so that it is worth parsing again?
+  // Returns whether a word has changed, so that parsing again makes sense.
   bool correct(const Parser::Outcome& outcome) {
     if (outcome.stuck == Parser::Stuck::at_missing_value) return drop_last();
     return outcome.stuck == Parser::Stuck::at_word ? correct_unknown(outcome.word) : correct_ours(outcome.word);
@@ -158,7 +158,7 @@ class Corrector {
     return true;
   }
 
-  // What CLI11 took, but not as it was meant: --role= (it takes the next word for the value), and -role.
+  // Words that CLI11 accepted with another meaning: --role= (takes the next word as its value), and -role.
   bool correct_ours(std::size_t ours) {
     for (std::size_t i = 0; i < ours && words_[i] != "--"; ++i) {
       std::string& word = words_[i];
@@ -198,7 +198,7 @@ class Corrector {
         &meant);
   }
 
-  // -vx: CLI11 took the v.
+  // -vx: CLI11 has taken the v.
   bool drop_letters(std::size_t at) {
     const std::string word = words_[at];
     const auto letter = std::find_if(word.begin() + 1, word.end(), [&](char c) { return !names_.of_letter(c); });
@@ -207,14 +207,14 @@ class Corrector {
                 nearest_option(names_.table(), name_part(word).substr(1)));
   }
 
-  // Is the word behind this one its value rather than the program? No program is called 3.
+  // Whether the next word is this option's value and not the program. No program is called 3.
   bool value_follows(std::size_t at, const Option* meant) const {
     if (words_[at].find('=') != std::string::npos || at + 2 >= words_.size()) return false;
     const std::string& next = words_[at + 1];
     return meant ? !meant->flag() && !next.starts_with('-') : next.find_first_not_of("0123456789") == std::string::npos;
   }
 
-  // Takes a word out, and the value behind it if it was meant to be an option that takes one.
+  // Removes a word, and the word after it if that is its value.
   bool drop(std::size_t at, const std::string& mistake, const Option* meant) {
     mistakes_.push_back(mistake);
     const bool with_value = looks_like_option(words_[at]) && value_follows(at, meant);
@@ -228,7 +228,7 @@ class Corrector {
   Arguments& mistakes_;
 };
 
-// The words by which an option was typed, their values included where those hang on them.
+// The words that name an option, with their values if attached.
 Arguments typed_words(const Names& names, const Option& option, const Arguments& words, std::size_t ours) {
   Arguments typed;
   for (std::size_t i = 0; i < ours && words[i] != "--"; ++i) {
@@ -239,22 +239,22 @@ Arguments typed_words(const Names& names, const Option& option, const Arguments&
   return typed;
 }
 
-// An option where a value should stand: the value was forgotten.
+// An option in the place of a value: the value was forgotten.
 bool is_option(const Names& names, const std::string& value) {
   return value == "--" || (is_long(value) && names.of_word(value));
 }
 
-// What was typed of one option.
+// Adds the settings of one option.
 void read_option(const Names& names, const Option& option, const Arguments& values, const Arguments& typed,
                  ParseResult& result) {
   for (std::size_t i = 0; i < values.size(); ++i) {
-    // One of several letters is in no word of its own.
+    // One of several combined letters has no word of its own.
     const std::string word = option.positional               ? option.name
                              : typed.size() == values.size() ? typed[i]
                                                              : std::string("--") + option.name;
     const std::string as = is_letters(word) ? word.substr(0, 2) : name_part(word);
     std::string value = values[i];
-    if (as.size() == 2 && value.starts_with('=')) value.erase(0, 1);  // -r=3, as Python's argparse reads it
+    if (as.size() == 2 && value.starts_with('=')) value.erase(0, 1);  // -r=3, as in Python's argparse
     if (!option.flag() && word == as && is_option(names, value))
       result.mistakes.push_back(value_missing(option, as));
     else

@@ -1,6 +1,6 @@
-// The words of a command line: which are options, with which values, and where another program's begin.
+// Splits a command line into options with their values, and another program's words.
 //
-// Words only: values are not read here, so that a wrong one does not hide the next. Pure.
+// Values are not parsed here, so that a wrong one does not hide the next mistake. Pure.
 #pragma once
 #include <string>
 #include <vector>
@@ -10,13 +10,13 @@
 namespace ddprun::settings {
 
 struct ParseResult {
-  std::vector<Setting> settings;      // in the order of the table; of a repeated option each, the last one last
-  std::vector<std::string> program;   // of a table that runs one: its name and its arguments
+  std::vector<Setting> settings;      // in the order of the table; all occurrences of a repeated option, in order
+  std::vector<std::string> program;   // if the table runs one: its name and arguments
   std::vector<std::string> mistakes;  // unknown and ambiguous options, missing values: one sentence each
 };
 
-// `arguments` without the program's own name. "--" ends the options. Names may be abbreviated as long as one option
-// alone begins so.
+// `arguments` without the program's own name. "--" ends the options. Names may be abbreviated if only one option starts
+// so.
 ParseResult parse_arguments(const Table& table, std::vector<std::string> arguments);
 
 // Replaces each --set KEY=VALUE by the setting it names.

@@ -5,7 +5,7 @@
 namespace ddprun::settings {
 namespace {
 
-// Every way to write an option's name.
+// All spellings of an option's name.
 std::vector<std::string> names(const Option& option) {
   std::vector<std::string> all;
   for (const std::string name : {option.name, option.alias}) {
@@ -26,7 +26,7 @@ std::vector<const Option*> shown(const Table& table) {
   return all;
 }
 
-// Where a pattern of `case` matches any option that takes a value this way.
+// The action for an option's value, in a pattern of `case`.
 std::string bash_case(const Option& option) {
   std::string action = ":";
   if (option.completes == Completes::file) action = "compopt -o filenames; COMPREPLY=($(compgen -f -- \"$cur\"))";
@@ -35,7 +35,7 @@ std::string bash_case(const Option& option) {
   return "    " + joined(names(option), "|") + ")\n      " + action + "\n      return ;;\n";
 }
 
-// The walk to the program, behind which every word is its own.
+// Searches for the program, after which every word belongs to it.
 std::string bash_walk(const Table& table) {
   std::vector<std::string> flags;  // they take no value
   for (const Option& option : table.options)
@@ -85,7 +85,7 @@ std::string bash(const Table& table) {
          "\n";
 }
 
-// What zsh's _arguments reads: brackets, colons and quotes have a meaning there.
+// Escaped for zsh's _arguments, where brackets, colons and quotes have a meaning.
 std::string zsh_text(const std::string& text) {
   std::string out;
   for (const char c : text) {
@@ -117,14 +117,14 @@ std::string zsh(const Table& table) {
   return out + (table.runs_a_program ? " \\\n  '1:program:_command_names -e' \\\n  '*::argument:_files'\n" : "\n");
 }
 
-// What tcsh's `complete` offers for the value of an option.
+// The action of tcsh's `complete` for the value of an option.
 std::string tcsh_action(const Option& option) {
   if (*option.choices) return "(" + choices(option) + ")";
   if (option.completes == Completes::file) return "f";
   return option.completes == Completes::folder ? "d" : "n";
 }
 
-// n/WORD/: what follows that word; c/WORD/: what completes a word that begins so. The first that fits counts.
+// n/WORD/: what follows that word; c/WORD/: completions of a word that starts so. The first match counts.
 std::string tcsh(const Table& table) {
   std::string values;
   std::vector<std::string> words;

@@ -66,7 +66,7 @@ class Reader {
   }
 
   std::optional<std::string> joined_array(const std::string& key, const Option& option, const toml::array& array) {
-    const bool commas = std::string_view(option.name).ends_with("-filters");  // which double them
+    const bool commas = std::string_view(option.name).ends_with("-filters");  // these options double commas
     std::string all;
     for (const toml::node& node : array) {
       const auto text = scalar(node, false);
@@ -88,7 +88,7 @@ class Reader {
   ConfigFile file_;
 };
 
-// "7" but not "007", which a number would change.
+// "7" but not "007", which would change as a number.
 bool is_plain_number(const std::string& text) {
   const bool digits = !text.empty() && text.size() < 18 && text.find_first_not_of("0123456789") == std::string::npos;
   return digits && (text == "0" || text.front() != '0');
@@ -98,7 +98,7 @@ std::string toml_value(const Option& option, const std::string& text) {
   switch (option.member.takes) {
     case Takes::flag:
       return is_true(text) ? "true" : "false";
-    case Takes::number:  // never a whole number: those have no -0 and end at 2^63
+    case Takes::number:  // never an integer: those have no -0 and end at 2^63
       return text.find_first_of(".en") == std::string::npos ? text + ".0" : text;
     case Takes::list:
       return toml_array(text.empty() ? std::vector<std::string>() : split(text, ','));
@@ -110,7 +110,7 @@ std::string toml_value(const Option& option, const std::string& text) {
   return is_plain_number(text) ? text : toml_string(text);
 }
 
-// What was set or follows from what was set, else the default.
+// What was set or follows from a setting, else the default.
 std::string text_in_force(const Table& table, const Option& option, const Setting* setting, const void* config) {
   const auto get = option.member.get;
   if (get && (setting || get(config, option) != get(table.defaults, option))) return get(config, option);
@@ -134,7 +134,7 @@ void FileNotes::add(std::uint32_t line, const std::string& sentence) {
   notes_.emplace_back(line, name_ + ":" + std::to_string(line) + ": " + sentence);
 }
 
-// toml++ hands out keys in alphabetical order; a person reads from the top.
+// toml++ returns keys in alphabetical order; users read from the top.
 std::vector<std::string> FileNotes::take() {
   std::stable_sort(notes_.begin(), notes_.end(), [](const auto& a, const auto& b) { return a.first < b.first; });
   std::vector<std::string> sentences;
@@ -172,7 +172,7 @@ std::string print_settings(const Table& table, const std::vector<Setting>& setti
   return out;
 }
 
-// A file's name may hold anything, but a comment ends with its line.
+// A file's name may contain anything, but a comment ends with its line.
 std::string commented(std::string line, const std::string& comment) {
   constexpr std::size_t kCommentColumn = 44;
   if (line.size() < kCommentColumn) line.resize(kCommentColumn, ' ');

@@ -1,12 +1,12 @@
-// A configuration file: TOML whose keys are the options', with dashes or underscores, in sections where they have one.
+// A configuration file: TOML whose keys are the option names, with dashes or underscores, in sections if they have one.
 //
 //   max-restarts = 4
-//   local-ranks-filter = [0, 1]     # a list, for options that take one
+// a list, for list options
 //   [optimizer]
 //   lr = 0.1
-//   momentum = "???"                # must be given with the command line
+// must be given on the command line
 //
-// Values are not read here beyond their type. Pure: the text comes in, settings and sentences go out.
+// Only types are checked here, not values. Pure: text in, settings and sentences out.
 #pragma once
 #include <functional>
 #include <optional>
@@ -36,7 +36,7 @@ class FileNotes {
   std::vector<std::pair<std::uint32_t, std::string>> notes_;
 };
 
-// What a program's file holds beside its options: true where this key at the top level was read.
+// Reads a program's additional top-level keys; returns whether it knew the key.
 using ReadFurther = std::function<bool(const std::string& key, const toml::node& node, FileNotes& notes)>;
 
 struct ConfigFile {
@@ -44,21 +44,21 @@ struct ConfigFile {
   std::vector<std::string> mistakes;
 };
 
-// `name` is the file's, for "job.toml:3: ...".
+// `name` is the file's name, for "job.toml:3: ...".
 ConfigFile read_config_file(const Table& table, const std::string& name, const std::string& text,
                             const ReadFurther& read_further = {});
 
-// A string, a number or, where asked for, a truth as text.
+// A string, a number or, if allowed, a boolean as text.
 std::optional<std::string> scalar(const toml::node& node, bool truth);
 
-// Every value in force, with a comment where it came from, as such a file. `unset` says of an option that nobody set
-// and that has no default why; "not set" where it is empty.
+// Every value in force, with its origin as a comment, as such a file. `unset` says why an option has neither value nor
+// default; empty: "not set".
 std::string print_settings(const Table& table, const std::vector<Setting>& settings, const void* config,
                            const std::function<std::string(const Option&)>& unset = {});
-// A line of it with its comment.
+// A line of that file with its comment.
 std::string commented(std::string line, const std::string& comment);
 
-// Texts as a TOML array, and a key.
+// Texts as a TOML array, and a TOML key.
 std::string toml_array(const std::vector<std::string>& texts);
 std::string toml_key(const std::string& name);
 

@@ -9,14 +9,14 @@ namespace {
 
 using Environment = std::map<std::string, std::string>;
 
-// LOGLEVEL is a level of Python's: only two of them ask for more than usual.
+// LOGLEVEL is a Python log level: only two levels mean more output than usual.
 std::string meaning(const std::string& variable, const std::string& text) {
   if (variable != "LOGLEVEL") return text;
   const std::string level = upper_case(text);
   return level == "INFO" || level == "DEBUG" ? "1" : "";
 }
 
-// Those that are questions or answers of the command line have none.
+// Options that only make sense on a command line have no variable.
 bool has_twins(const Option& option) {
   const std::string_view name = option.name;
   return option.group->kind != Group::hidden && name != "help" && name != "version" && name != "make-token" &&

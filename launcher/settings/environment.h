@@ -1,4 +1,4 @@
-// The options' twins in the environment: PET_MAX_RESTARTS for --max-restarts. Pure.
+// Options from environment variables: PET_MAX_RESTARTS for --max-restarts. Pure.
 #pragma once
 #include <map>
 #include <string>
@@ -10,10 +10,10 @@ namespace ddprun::settings {
 
 struct Twins {
   std::vector<Setting> settings;
-  std::vector<std::string> mistakes;  // a variable that is nearly a twin
+  std::vector<std::string> mistakes;  // a variable that is nearly a known one
 };
 
-// Empty variables set nothing, and those of others that happen to begin like ours are left alone.
+// Empty variables set nothing; unrelated variables with the same prefix are ignored.
 Twins read_environment(const Table& table, const std::map<std::string, std::string>& environment);
 
 }  // namespace ddprun::settings

@@ -9,7 +9,7 @@ namespace {
 
 constexpr std::size_t kWidth = 79;
 
-// roff reads '-' as a hyphen, '\' as its own, and a '.' or ''' at a line's start as a request.
+// In roff '-' is a hyphen, '\' an escape, and a '.' or ''' at a line's start a request.
 std::string roff(const std::string& text) {
   std::string out;
   for (const char c : text) {

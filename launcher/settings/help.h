@@ -1,4 +1,4 @@
-// What the table says of itself: screens of help, the manual page's options, completions. Pure.
+// Texts made from the table: help screens, the manual page's options, completions. Pure.
 #pragma once
 #include <string>
 
@@ -10,14 +10,14 @@ namespace ddprun::settings {
 std::string option_heading(const Option& option);
 std::string option_sentence(const Table& table, const Option& option);
 
-// "  --max-restarts N         how often ...", wrapped; a long heading has a line of its own.
+// "  --max-restarts N         how often ...", wrapped; a long heading gets its own line.
 std::string help_entry(const std::string& heading, const std::string& sentence, std::size_t column = 27);
 // All options of a group.
 std::string help_entries(const Table& table, const Group& group);
-// The group whose name begins so; nullptr: none.
+// The group whose name starts with `name`; nullptr: none.
 const Group* find_group(const Table& table, const std::string& name);
 
-// The options by their groups, as roff.
+// The options by group, as roff.
 std::string manual_entries(const Table& table);
 
 // A script for "bash", "zsh" or "tcsh"; empty for another shell.

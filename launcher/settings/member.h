@@ -1,10 +1,10 @@
-// An option's way to a member of the program's struct, made from the member's type.
+// Connects an option to a member of the program's struct; parser and printer follow from the member's type.
 //
 //   .member = at<&Config::role>()                              a text
 //   .member = at<&Options::optimizer, &OptimizerOptions::lr>() a number, within the option's min and max
 //
-// bool: a flag; a text or an enumeration: one of the option's choices, where it has any (the enumerators stand in their
-// order); a vector of texts: a list.
+// bool: a flag; string or enum: one of the option's choices, if it has any (enumerators in their order); a vector of
+// strings: a list.
 #pragma once
 #include <string>
 #include <type_traits>
@@ -39,7 +39,7 @@ const auto& member_of(const void* config) {
 inline std::string complaint_of(const Wrong& wrong) { return wrong.complaint; }
 inline std::string complaint_of(const std::string& wrong) { return wrong; }
 
-// Puts a value there, or returns what is wrong with the text.
+// Stores the value, or returns what is wrong with the text.
 template <class Value, class Complaint, class Target>
 std::string store(std::variant<Value, Complaint> read, Target& target) {
   if (const auto* wrong = std::get_if<1>(&read)) return complaint_of(*wrong);
@@ -109,7 +109,7 @@ constexpr Member at() {
   return member;
 }
 
-// Of options that the struct does not keep: a wrong value is refused all the same.
+// For options that the struct does not keep: a wrong value is still rejected.
 inline std::string check_choice(void*, const Option& option, const std::string& text) {
   std::size_t ignored = 0;
   return store(read_choice(option, text), ignored);

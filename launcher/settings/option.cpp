@@ -26,7 +26,7 @@ std::string must_be_given(const Setting& setting) {
 
 std::string refused(const Setting& setting) { return subject(setting) + " " + setting.option->refusal; }
 
-// What is wrong with it; empty: it is in `config`, where it is kept there.
+// What is wrong with it; empty: the value is in `config`, if it is kept there.
 std::string apply_one(const Setting& setting, void* config) {
   const Option& option = *setting.option;
   if (*option.refusal && (!option.flag() || is_true(setting.text))) {
@@ -132,8 +132,7 @@ bool in_file(const Option& option) { return option.group->kind == Group::values;
 std::string default_of(const Table& table, const Option& option) {
   if (*option.default_value || option.flag()) return option.default_value;
   std::string text = option.member.get ? option.member.get(table.defaults, option) : "";
-  if (option.member.takes == Takes::whole_number && option.min >= 0 && text.starts_with('-'))
-    return "";  // stands for none
+  if (option.member.takes == Takes::whole_number && option.min >= 0 && text.starts_with('-')) return "";  // means none
   return text;
 }
 

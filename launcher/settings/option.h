@@ -1,5 +1,4 @@
-// A program's settings as one table. The command line, the environment's twins, the keys of a configuration file,
-// --set,
+// A program's settings as one table. Command line, environment variables, configuration file keys, --set,
 // --print-config, help, manual page and completions are all made from it.
 #pragma once
 #include <map>
@@ -11,22 +10,22 @@ namespace ddprun::settings {
 
 struct Option;
 
-enum class Takes { text, whole_number, number, flag, list };  // a list: texts between commas
+enum class Takes { text, whole_number, number, flag, list };  // a list: comma-separated texts
 
-// How the text of a value comes into the program's own struct, and back.
+// Converts the text of a value to the program's own struct and back.
 struct Member {
-  // Puts the text there, or says what is wrong with it as the rest of a sentence (values.h). nullptr: it is not kept.
+  // Stores the value, or returns what is wrong as the rest of a sentence (values.h). nullptr: the value is not kept.
   std::string (*set)(void* config, const Option& option, const std::string& text) = nullptr;
-  // The value as `set` reads it; nullptr: what was set is all there is to show.
+  // The value as text that `set` reads; nullptr: show the text that was set.
   std::string (*get)(const void* config, const Option& option) = nullptr;
   Takes takes = Takes::text;
 };
 
 struct Group {
   enum Kind {
-    values,   // what a configuration file sets
-    actions,  // what the program is to do instead, or how: not in a file
-    foreign,  // taken for the sake of others' command lines: in no overview or completion
+    values,   // can be set in a configuration file
+    actions,  // what the program does instead, or how: not in a file
+    foreign,  // accepted for compatibility with other launchers' command lines: in no overview or completion
     hidden
   };
   const char* name;  // --help NAME
@@ -34,36 +33,36 @@ struct Group {
   Kind kind = values;
 };
 
-enum class Completes { nothing, file, folder };  // where an option has no choices
+enum class Completes { nothing, file, folder };  // if an option has no choices
 
 constexpr double kNoLimit = 1e300;
 
-// What few options have.
+// Attributes that few options have.
 struct Further {
-  const char* default_value = "";  // as Member::set reads it, where Member::get is none
+  const char* default_value = "";  // as Member::set reads it, if there is no Member::get
   char letter = 0;
   const char* alias = "";    // a second name
   const char* also_in = "";  // a second environment variable
   const char* choices = "";  // "auto|rank|group"
   Completes completes = Completes::nothing;
-  const char* brief = "";   // its line on the first screen of help, for those most needed
-  bool list = false;        // a file may give an array
+  const char* brief = "";   // its line on the first help screen, for the most needed options
+  bool list = false;        // an array in a file is allowed
   bool positional = false;  // a word without dashes
   bool value_optional = false;
-  const char* synonyms = "";               // what other programs call it, comma-separated
-  const char* refusal = "";                // why this program has it not
+  const char* synonyms = "";               // its names in other programs, comma-separated
+  const char* refusal = "";                // why it is unsupported
   const char* more = "";                   // further sentences for the man page
   double min = -kNoLimit, max = kNoLimit;  // of a number
-  bool above_min = false;                  // min itself is too small
+  bool above_min = false;                  // min itself is not allowed
 };
 
 struct Option : Further {
-  const char* name;  // without the two dashes; each dash is also an underscore; "": by a file or --set only
+  const char* name;  // without the two dashes; a dash may be written as underscore; "": only in a file or --set
   const Group* group;
-  const char* value;  // how help calls its value; empty: a flag
+  const char* value;  // the value's name in help; empty: a flag
   const char* help;   // one line, without the default
   Member member;
-  const char* key = "";  // in a file, "optimizer.lr"; empty: the name
+  const char* key = "";  // in a file, "optimizer.lr"; empty: same as the name
 
   bool flag() const { return !*value; }
   const char* file_key() const { return *key ? key : name; }
@@ -79,46 +78,45 @@ struct Table {
   const char* program;  // "ddprun"
   std::span<const Option> options;
   std::span<const Group* const> groups;
-  const void* defaults;          // the program's struct, as it is without any setting
-  const char* environment = "";  // begins the names of the twins, "PET_"; empty: there are none
+  const void* defaults;          // the program's struct with all defaults
+  const char* environment = "";  // prefix of the environment variables, "PET_"; empty: none
   bool runs_a_program = false;   // the first word that is no option begins another program's command line
 };
 
-// The later one of two origins wins.
+// Later origins win.
 enum class Origin { standard, file, environment, command_line };
 
 struct Setting {
   const Option* option = nullptr;
-  std::string text = {};  // as it was written, read by Member::set
+  std::string text = {};  // as given, read by Member::set
   Origin origin = Origin::standard;
   std::string place = {};  // "--max_restarts", "PET_MAX_RESTARTS", "job.toml:3", "--set optimizer.lr"
 };
 
-inline constexpr const char* kMustBeGiven = "???";  // in a file: the command line has to give it
+inline constexpr const char* kMustBeGiven = "???";  // in a file: must be given on the command line
 
-// The subject of a sentence about it: "--max_restarts", "PET_MAX_RESTARTS in the environment", "job.toml:3:
-// max-restarts".
+// How messages name it: "--max_restarts", "PET_MAX_RESTARTS in the environment", "job.toml:3: max-restarts".
 std::string subject(const Setting& setting);
 
-// The one of `settings` that counts for an option, nullptr where nobody set it. Of equals the last one counts.
+// The setting in force for an option, nullptr if it is not set. Within one origin the last one wins.
 const Setting* in_force(const std::vector<Setting>& settings, const Option& option);
 
-// Puts what is in force into the program's struct; a sentence for each that cannot be.
+// Stores the settings in force in the program's struct; returns a sentence for each that is wrong.
 std::vector<std::string> apply(const Table& table, const std::vector<Setting>& settings, void* config);
 
-const Option& option(const Table& table, const std::string& name);  // a name of the table
-// The option that has this very name or alias, with dashes or underscores; nullptr: none.
+const Option& option(const Table& table, const std::string& name);  // `name` must be in the table
+// The option with exactly this name or alias, with dashes or underscores; nullptr: none.
 const Option* find_option(const Table& table, const std::string& name);
 const Option* find_key(const Table& table, const std::string& key);
-// All options that a name without its first dashes may abbreviate.
+// All options that this name, without its first dashes, may abbreviate.
 std::vector<const Option*> abbreviated(const Table& table, const std::string& name);
-// What an unknown name, or key of a file, was probably meant to be; nullptr: anyone's guess.
+// The most similar name, or key of a file, to suggest for an unknown one; nullptr: none is similar.
 const Option* nearest_option(const Table& table, const std::string& name);
 const Option* nearest_key(const Table& table, const std::string& key);
 
 bool in_file(const Option& option);  // may a configuration file set it
 
-// The default as Member::set reads it; empty: there is none to show.
+// The default as Member::set reads it; empty: none to show.
 std::string default_of(const Table& table, const Option& option);
 
 }  // namespace ddprun::settings

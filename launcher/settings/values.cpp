@@ -8,10 +8,10 @@
 namespace ddprun::settings {
 namespace {
 
-constexpr double kDayS = 86'400, kDurationMaxS = 366 * kDayS;  // a year's job; beyond it a typo
+constexpr double kDayS = 86'400, kDurationMaxS = 366 * kDayS;  // a job of a year; anything longer is a typo
 constexpr double kBytesMax = 1e18;                             // far above any disk, far below an overflow
 
-constexpr double kFarAway = 2147483647;  // a limit that is only the type's
+constexpr double kFarAway = 2147483647;  // such limits are only the type's
 
 struct Unit {
   const char* name;
@@ -20,7 +20,7 @@ struct Unit {
 constexpr Unit kTimes[] = {{"", 1}, {"s", 1}, {"ms", 1e-3}, {"m", 60}, {"h", 3'600}, {"d", kDayS}};
 constexpr Unit kSizes[] = {{"", 1}, {"K", 0x1p10}, {"k", 0x1p10}, {"M", 0x1p20}, {"G", 0x1p30}, {"T", 0x1p40}};
 
-// "1.5G" → 1.5 × 2^30. A negative or endless number is none.
+// "1.5G" → 1.5 × 2^30. Empty for a negative or infinite number.
 std::optional<double> with_unit(std::string_view text, std::span<const Unit> units) {
   const std::size_t digits = std::min(text.find_first_not_of("0123456789."), text.size());
   const auto value = whole_text<double>(text.substr(0, digits));

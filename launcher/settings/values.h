@@ -1,6 +1,6 @@
-// The text of a value, read: a value, or what is wrong with the text as the rest of a sentence.
+// Parses the text of a value: returns the value, or what is wrong as the rest of a sentence.
 //
-// That rest begins with "it takes ..." or with the offending part in quotes; nonsense() makes the sentence. Pure.
+// That rest starts with "it takes ..." or with the wrong part in quotes; nonsense() makes the sentence. Pure.
 #pragma once
 #include <charconv>
 #include <cstdint>
@@ -25,12 +25,12 @@ std::string nonsense(const std::string& subject, const std::string& text, const 
 
 Read<bool> read_flag(const std::string& text);
 bool is_true(const std::string& text);
-// Where the text stands among the option's choices.
+// The index of the text in the option's choices.
 Read<std::size_t> read_choice(const Option& option, const std::string& text);
 Read<Duration> read_duration(const std::string& text);        // "25", "2.5", "90s", "15m", "2h", "1d"
 Read<std::uint64_t> read_byte_size(const std::string& text);  // "0", "100M", "1.5G"
 
-// All of the text as one number, whatever its size.
+// The whole text as one number, of any size.
 template <class Number>
 std::optional<Number> whole_text(std::string_view text) {
   Number value{};
@@ -38,7 +38,7 @@ std::optional<Number> whole_text(std::string_view text) {
   return error == std::errc() && end == text.data() + text.size() ? std::optional(value) : std::nullopt;
 }
 
-// "it takes a whole number from 0 up"; a limit that no value comes near is named to one that is above it.
+// "it takes a whole number from 0 up"; an upper limit beyond usual values is named only if the value exceeds it.
 Wrong takes_number(const Option& option, bool whole, bool too_large);
 
 // A number within the option's limits.
@@ -48,12 +48,12 @@ Read<Number> read_number(const Option& option, const std::string& text) {
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
   const auto as_double = static_cast<double>(value);
   const bool too_large = error == std::errc::result_out_of_range || as_double > option.max;
-  const bool inside = option.above_min ? as_double > option.min : as_double >= option.min;  // not so of a NaN
+  const bool inside = option.above_min ? as_double > option.min : as_double >= option.min;  // false for NaN
   if (error == std::errc() && end == text.data() + text.size() && inside && !too_large) return value;
   return takes_number(option, std::is_integral_v<Number>, too_large);
 }
 
-std::string text_of_number(double value);  // the shortest that reads back
+std::string text_of_number(double value);  // the shortest text that reads back
 std::string joined(const std::vector<std::string>& parts, const char* between);
 std::string without_blanks_around(std::string_view text);
 
