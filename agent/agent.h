@@ -41,7 +41,7 @@ struct JobResult {
 
 class Agent {
  public:
-  // Throws Error where the store's or the coordinator's port, the log folder or the event log cannot be opened.
+  // Throws Error if the store's or the coordinator's port, the log folder or the event log cannot be opened.
   Agent(AgentOptions options, const rendezvous::RoundPolicy& policy);
   // Runs the job to its end. Nothing it started is left when it returns.
   JobResult run();

@@ -33,7 +33,7 @@ struct AgentOptions {
   std::optional<Duration> max_run = {};      // after this time the job ends as if SIGTERM had come
   std::string master_host;                   // what workers are told; empty: the address by which other nodes reach us
   std::string store_address;                 // where the store listens; empty: on all addresses
-  std::uint16_t master_port = 0;             // 0: a fresh free one for every round
+  std::uint16_t master_port = 0;             // 0: a free one, new for every round
   rendezvous::PortRange store_ports = {};    // the range it is taken from
   LogOptions logs;
   bool named = false;     // the user chose the run id: an earlier run of the job may have left processes

@@ -36,7 +36,7 @@ class Contact {
     Reporter& reporter;
     OwnLog& log;
   };
-  // Throws Error where a port cannot be bound or the credentials cannot be used.
+  // Throws Error if a port cannot be bound or the credentials cannot be used.
   Contact(asio::io_context& io, const rendezvous::RoundPolicy& policy, Surroundings surroundings, Hooks hooks);
 
   void start();

@@ -67,7 +67,7 @@ class Coordination {
 
 std::unique_ptr<Coordination> coordinate_here(asio::io_context& io, const rendezvous::RoundPolicy& policy,
                                               Coordination::Hooks hooks);
-// Throws Error where a port cannot be listened on or the credentials cannot be used.
+// Throws Error if a port cannot be listened on or the credentials cannot be used.
 std::unique_ptr<Coordination> meet(asio::io_context& io, const rendezvous::RoundPolicy& policy, const Meeting& meeting,
                                    Coordination::Hooks hooks);
 

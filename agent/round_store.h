@@ -31,7 +31,7 @@ class RoundStore {
   RoundStore(asio::io_context& io, const AgentOptions& options, Hooks hooks);
 
   // A fresh one for every round: the protocol carries no round number, so only the port separates two rounds. Throws
-  // Error where no port can be bound.
+  // Error if no port can be bound.
   void open();
   void close();
   // With --store-proxy, before the round is confirmed, so that no worker waits for it. A lost store disconnects all its

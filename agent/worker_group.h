@@ -38,7 +38,7 @@ struct WorkerRecord {
   pid_t pid = 0;
   TimePoint started_at;
   std::optional<rendezvous::ExitStatus> status;
-  int binding_error = 0;  // errno where its CPUs could not be set
+  int binding_error = 0;  // errno if its CPUs could not be set
   TimePoint ended_at;     // or began to die, if that was detected earlier
   std::chrono::system_clock::time_point ended_at_wall;
   std::filesystem::path folder, error_file;  // empty: none

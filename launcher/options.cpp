@@ -342,7 +342,7 @@ constexpr Option kOptions[] = {
     row(kItself, "help", "GROUP", "the options most needed, or all of a group", {},
         {.letter = 'h', .choices = "workers|job|access|stopping|logs|reports|ddprun|python", .value_optional = true}),
     row(kItself, "version", "", "say which ddprun this is", {}, {.letter = 'V'}),
-    // Of Python only
+    // For Python only
     row(kPython, "start-method", "HOW",
         "accepted, without effect: ddprun execs each worker, as torchrun does with scripts", {check_choice},
         {.choices = "spawn|fork|forkserver"}),

@@ -28,7 +28,7 @@ struct MemoryGroupFolder {
   bool version1 = false;
 };
 
-// From the content of /proc/self/cgroup and /proc/self/mountinfo; own group first. Empty where no memory group is
+// From the content of /proc/self/cgroup and /proc/self/mountinfo; own group first. Empty if no memory group is
 // mounted.
 std::vector<MemoryGroupFolder> memory_groups(const std::string& cgroup, const std::string& mountinfo);
 

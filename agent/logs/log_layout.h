@@ -26,7 +26,7 @@ std::filesystem::path error_file_in_run(const LogOptions& options, const WorkerP
 
 class LogLayout {
  public:
-  // Throws Error where a folder cannot be made.
+  // Throws Error if a folder cannot be made.
   LogLayout(const LogOptions& options, const std::string& run_id);
   // Creates the folder. Empty if the job has no files.
   std::filesystem::path worker_folder(const WorkerPlace& worker);

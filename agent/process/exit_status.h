@@ -15,7 +15,7 @@ std::string in_words(const rendezvous::ExitStatus& status);
 // What such an end often means: "it touched memory it must not"; or empty.
 std::string hint(const rendezvous::ExitStatus& status);
 
-// As torchrun writes it: the exit code, -N where signal N killed the worker, 1 where it could not be started.
+// As torchrun writes it: the exit code, -N if signal N killed the worker, 1 if it could not be started.
 int torchrun_code(const rendezvous::ExitStatus& status);
 
 // Whether the kernel may write a core file on a death by this signal.

@@ -42,7 +42,7 @@ struct Topology {
 
 struct Binding {
   std::vector<int> cpus = {}, memory_nodes = {};
-  std::string why_not = {};  // a sentence where `cpus` is empty
+  std::string why_not = {};  // a sentence if `cpus` is empty
 };
 
 // One for each local rank. `kind` must not be none.

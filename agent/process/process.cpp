@@ -75,7 +75,7 @@ int read_own_oom_score() {
   return std::atoi(text);  // NOLINT(bugprone-unchecked*): the kernel's number
 }
 
-int own_oom_score() {  // nobody changes it while we run
+int own_oom_score() {  // constant while we run
   static const int score = read_own_oom_score();
   return score;
 }

@@ -25,11 +25,10 @@ struct SpawnRequest {
   // Empty: the worker leads a session of its own. Else it joins this process group, to stay in the terminal's
   // foreground.
   std::optional<pid_t> foreground_group = {};
-  std::vector<int> cpus = {};  // the only ones it may run on; empty: ours
-  std::vector<int> memory_nodes =
-      {};                   // where its memory comes from as long as there is some; empty: the kernel's choice
-  bool core_dumps = false;  // up to the hard limit; false: none, as they delay every end
-  int cgroup_fd = -1;       // the open folder of the cgroup (v2) it is born in; -1: ours
+  std::vector<int> cpus = {};          // the only ones it may run on; empty: ours
+  std::vector<int> memory_nodes = {};  // preferred nodes of its memory; empty: the kernel's choice
+  bool core_dumps = false;             // up to the hard limit; false: none, as they delay every end
+  int cgroup_fd = -1;                  // the open folder of the cgroup (v2) it is born in; -1: ours
 };
 
 struct Spawned {
