@@ -7,8 +7,8 @@
 //     loss = loss_of(ddp.forward(images), labels);
 //   }
 //   scaler.scale(loss).backward();
-//   scaler.unscale(optimizer);          // only where gradients are looked at before the step, as by clip_grad_norm
-//   scaler.step(optimizer);             // or not, where one of them is not finite
+//   scaler.unscale(optimizer);          // only if gradients are read before the step, as clip_grad_norm does
+//   scaler.step(optimizer);             // skipped if a gradient is not finite
 //   scaler.update();
 //
 // bfloat16 has float's range and needs no scaler. Values are those of torch.amp in PyTorch 2.11.
@@ -23,7 +23,7 @@
 #pragma GCC visibility push(default)
 namespace ddprun {
 
-// While it lives, operations of this thread that gain by it compute in `type`. Weights and gradients stay float.
+// During its lifetime, operations of this thread that benefit compute in `type`. Weights and gradients stay float.
 class Autocast {
  public:
   Autocast(at::DeviceType device, at::ScalarType type, bool enabled = true);
@@ -41,27 +41,27 @@ struct ScalerOptions {
   double init_scale = 65536;
   double growth_factor = 2;
   double backoff_factor = 0.5;
-  std::int64_t growth_interval = 2000;  // steps without an infinite gradient before the scale grows
+  std::int64_t growth_interval = 2000;  // consecutive finite steps before the scale grows
 };
 
-// What of a scaler a snapshot has to hold.
+// The part of a scaler that a snapshot saves.
 struct ScalerState {
   double scale = 0;
   std::int64_t growth_tracker = 0;  // steps since the scale changed
 };
 
-// Gradients are already the mean over all ranks, so every rank decides alike. On the gradients' device; nothing is
-// waited for but in step(), which has to know.
+// Gradients are already the mean over all ranks, so every rank decides alike. Works on the gradients' device; only
+// step() waits for the GPU, because it needs the result.
 class GradScaler {
  public:
   explicit GradScaler(const ScalerOptions& options = {}) : options_(options), loaded_{options.init_scale, 0} {}
 
   at::Tensor scale(const at::Tensor& loss);
-  // At most once a step for each optimizer.
+  // Call it at most once per step for each optimizer.
   void unscale(torch::optim::Optimizer& optimizer);
-  // Whether the step was taken. Once for each optimizer, which has gradients.
+  // Returns whether the step was taken. Call it once for each optimizer; it must have gradients.
   bool step(torch::optim::Optimizer& optimizer);
-  // After the step of all optimizers.
+  // Call it after all optimizers' step().
   void update();
 
   const ScalerOptions& options() const { return options_; }

@@ -1,22 +1,22 @@
-// Batches of an epoch in the sampler's order, made ahead by threads.
+// Batches of an epoch in the sampler's order, prefetched by threads.
 //
 //   DataLoader loader([&](std::int64_t index, SampleRng& rng) { return crop(images[index], rng); }, Collate{},
 //                     {.batch_size = 32, .threads = 4, .seed = 1});
 //   for (std::int64_t epoch = sampler.epoch(); epoch < 10; ++epoch) {
 //     sampler.set_epoch(epoch);
-//     auto batches = loader.epoch(sampler);  // from the sampler's place on
+//     auto batches = loader.epoch(sampler);  // from the sampler's position on
 //     while (auto batch = batches.next()) {
 //       train(*batch);
 //       sampler.advance(batches.samples());
 //     }
 //   }
 //
-// What is loaded depends on data, indices, seed and epoch, never on the number of threads. Memory is bounded: beside
-// the batch that the caller holds there are at most `prefetch` others, ready or in the making.
+// What is loaded depends on data, indices, seed and epoch, never on the number of threads. Memory is bounded: in
+// addition to the caller's batch at most `prefetch` others are ready or being loaded.
 //
-// What `get` or `collate` throws comes out of next() when that batch's turn comes, as one sentence with the sample's
-// index. `get` and `collate` are called by several threads at once; copies of them live until the last Batches is gone.
-// A DataLoader may be shared by threads, a Batches belongs to one.
+// If `get` or `collate` throws, next() throws at that batch's turn, as one sentence with the sample's index. `get` and
+// `collate` are called by several threads at once; copies of them live until the last Batches is gone. A DataLoader may
+// be shared by threads, a Batches belongs to one.
 #pragma once
 #include <algorithm>
 #include <atomic>
@@ -38,33 +38,33 @@ inline constexpr int kPrefetchMax = 4096;
 
 struct LoaderOptions {
   std::int64_t batch_size = 1;  // samples; the last batch of an epoch may have fewer
-  bool drop_last = false;       // leave that one out
+  bool drop_last = false;       // skip that batch
   int threads = 0;              // 0: the caller loads, in next()
   int prefetch = 0;             // batches; 0: two per thread
   std::uint64_t seed = 0;       // of every sample's SampleRng
-  // Called first in each thread: what is thread-local (number of OpenMP threads, NUMA policy) is set here.
+  // Called first in each thread, to set thread-local state (number of OpenMP threads, NUMA policy).
   std::function<void()> thread_begins = {};
 };
 
 namespace detail {
 
-// Throws where the options cannot be.
+// Throws if the options are invalid.
 void check_loader_options(const LoaderOptions& options);
-// Called while an exception is handled: throws it again as a sentence about that sample, or that batch.
+// Called while an exception is handled: rethrows it as a sentence about that sample or batch.
 [[noreturn]] void throw_about_sample(std::int64_t index, std::int64_t epoch);
 [[noreturn]] void throw_about_batch(std::int64_t first_index, std::int64_t epoch);
 
-// Makes the results of jobs 0 .. jobs - 1 ahead of time and hands them out in order.
+// Computes the results of jobs 0 .. jobs - 1 ahead of time and returns them in order.
 class JobQueue {
  public:
-  // One job's result. It may leave with any result as soon as `stop` is true.
+  // Computes one job's result. May return any result as soon as `stop` is true.
   using Job = std::function<std::shared_ptr<void>(std::int64_t job, const std::atomic<bool>& stop)>;
   JobQueue(std::int64_t jobs, const LoaderOptions& options, Job job);
-  ~JobQueue();  // waits for the samples that are being loaded, not for their batches
+  ~JobQueue();  // waits for the samples being loaded, not for their batches
   JobQueue(const JobQueue&) = delete;
   JobQueue& operator=(const JobQueue&) = delete;
 
-  std::shared_ptr<void> next();  // null after the last; throws what the job threw, then and ever after
+  std::shared_ptr<void> next();  // null after the last; throws what the job threw, then and on every later call
 
  private:
   struct State;
@@ -73,11 +73,11 @@ class JobQueue {
 
 }  // namespace detail
 
-// The rest of one epoch. Destroyed early, it stops its threads as soon as the samples in their hands are loaded.
+// The rest of one epoch. Destroyed early, it stops its threads as soon as their current samples are loaded.
 template <class Batch>
 class Batches {
  public:
-  // Blocks until the next batch is there; empty after the last one.
+  // Blocks until the next batch is ready; empty after the last one.
   std::optional<Batch> next() {
     const auto loaded = std::static_pointer_cast<Batch>(queue_->next());
     if (!loaded) return std::nullopt;
@@ -85,7 +85,7 @@ class Batches {
     left_ -= samples_;
     return std::move(*loaded);
   }
-  // How many samples the batch has that next() gave last.
+  // Number of samples in the batch that next() returned last.
   std::int64_t samples() const { return samples_; }
 
  private:
@@ -104,14 +104,14 @@ class DataLoader {
   using Get = std::function<Sample(std::int64_t index, SampleRng& rng)>;
   using Collate = std::function<Batch(std::vector<Sample> samples)>;
 
-  // Throws where the options cannot be.
+  // Throws if the options are invalid.
   DataLoader(Get get, Collate collate, LoaderOptions options)
       : parts_(std::make_shared<const Parts>(std::move(get), std::move(collate), std::move(options))) {
     detail::check_loader_options(parts_->options);
   }
 
-  // A DistributedSampler or any other with indices() and epoch(). It is not advanced: threads are ahead of the
-  // training.
+  // Takes a DistributedSampler or any type with indices() and epoch(). Does not advance it, as threads load ahead of
+  // the training.
   template <class Sampler>
   Batches<Batch> epoch(const Sampler& sampler) const {
     return epoch(sampler.indices(), sampler.epoch());

@@ -1,4 +1,4 @@
-// DistributedDataParallel: every rank has the model, sees its own samples and steps by the mean of all gradients.
+// DistributedDataParallel: every rank has the model, trains on its own samples and applies the mean of all gradients.
 //
 //   auto model = std::make_shared<Net>();
 //   model->to(group.device());
@@ -10,17 +10,17 @@
 //     optimizer.step();
 //   }
 //
-// The work is c10d::Reducer's, the same that Python's DDP stands on: gradients travel in buckets while backward still
-// computes. Calls and their order follow torch/nn/parallel/distributed.py of PyTorch 2.11, so losses and weights equal
-// Python's bit for bit.
+// It uses c10d::Reducer, as Python's DDP does: gradients are reduced in buckets while backward still computes. Calls
+// and their order follow torch/nn/parallel/distributed.py of PyTorch 2.11, so losses and weights equal Python's bit for
+// bit.
 //
 // Construction, every forward and backward pass in training, and the first forward pass without gradients after one are
-// collectives: all ranks do the same in the same order. To evaluate on one rank alone, call the module itself. A model
-// that differs from rank 0's is refused on all ranks by one sentence that names the rank and the parameter. A lost peer
-// makes them throw (process_group.h). The module stays the caller's: change its parameters in place only, and neither
-// add nor remove any, nor change requires_grad.
+// collectives: all ranks call them in the same order. To evaluate on one rank alone, call the module itself. If a model
+// differs from rank 0's, all ranks throw a sentence that names the rank and the parameter. A lost peer makes them throw
+// (process_group.h). The caller keeps the module, but may change parameters in place only: it must not add or remove
+// any, nor change requires_grad.
 //
-// For one thread. Destroy it before its process group.
+// Not thread-safe. Destroy it before its process group.
 #pragma once
 #include <torch/nn/module.h>
 #include <torch/nn/pimpl.h>
@@ -44,27 +44,26 @@
 #pragma GCC visibility push(default)
 namespace ddprun {
 
-// The parameters of each bucket, by their place among those with requires_grad. Sums over three and more ranks differ
-// in the last bit when a parameter sits elsewhere in its bucket, so a resumed run must begin with the order that the
-// first one had come to.
+// The parameters of each bucket, by index among those with requires_grad. With three or more ranks, sums differ in the
+// last bit if a parameter has another position in its bucket, so a resumed run must begin with the order that the first
+// run ended with.
 using BucketOrder = std::vector<std::vector<std::size_t>>;
 
 struct DdpOptions {
-  // How much of the gradients travels at once. Nothing: PyTorch's sizes, 1 MiB for the first bucket that is ready and
-  // 25 MiB for the others.
+  // Size of a bucket. Empty: PyTorch's sizes, 1 MiB for the first bucket that is ready and 25 MiB for the others.
   std::optional<std::size_t> bucket_bytes = {};
-  // Gradients lie in the buckets themselves: saves a copy of all of them. Then Optimizer::zero_grad() throws; ours
-  // (below) works.
+  // Gradients are stored in the buckets, which saves a copy of all of them. Then Optimizer::zero_grad() throws; use
+  // zero_grad() below.
   bool gradient_as_bucket_view = false;
-  // For models that use only part of their parameters in a step. Costs a walk over the graph each step.
+  // For models that use only part of their parameters in a step. Costs a traversal of the graph in each step.
   bool find_unused_parameters = false;
-  // The same parameters are used in every step, in the same way: then unused ones need no walk, and a parameter may be
-  // used more than once.
+  // The same parameters are used in every step, in the same way: then unused ones need no traversal, and a parameter
+  // may be used more than once.
   bool static_graph = false;
-  // Every rank begins each forward pass with rank 0's buffers (running statistics of batch norm). Where training does
-  // not read them it may be left out, see broadcast_buffers(): weights stay the same bits.
+  // Every rank begins each forward pass with rank 0's buffers (running statistics of batch norm). May be disabled if
+  // training does not read them, see broadcast_buffers(): weights stay bit for bit the same.
   bool broadcast_buffers = true;
-  // Of a snapshot. Empty: found in the first step.
+  // From a snapshot. Empty: determined in the first step.
   BucketOrder bucket_order = {};
 };
 
@@ -72,20 +71,20 @@ struct DdpOptions {
 // and type. Called in backward, in the same order on all ranks; it must not block.
 using CommHook =
     std::function<c10::intrusive_ptr<c10::ivalue::Future>(c10d::GradBucket& bucket, const ProcessGroup& group)>;
-// Gradients travel as half precision; sums are rounded to it.
+// Gradients are sent in half precision; sums are rounded to it.
 CommHook fp16_compress_hook();
 CommHook bf16_compress_hook();
 
-// Of the steps that were sampled (the first ten, then every hundredth), on average.
+// Averages over the sampled steps (the first ten, then every hundredth).
 struct DdpTimes {
   std::chrono::nanoseconds forward{}, backward{};
   std::chrono::nanoseconds communication{};  // from the first bucket's start to the last one's end
-  std::chrono::nanoseconds overlapped{};     // of it, while backward still computed
+  std::chrono::nanoseconds overlapped{};     // the part during backward's computation
 };
 
 namespace detail {
 
-// All of it that does not depend on the module's type.
+// The part that does not depend on the module's type.
 class DdpCore {
  public:
   DdpCore(torch::nn::Module& module, const DdpOptions& options, const ProcessGroup& group);
@@ -94,10 +93,10 @@ class DdpCore {
   DdpCore& operator=(const DdpCore&) = delete;
 
   void before_forward();
-  // The tensors of the output; some are replaced by others of the same values.
+  // Takes the tensors of the output; replaces some by others of the same values.
   void after_forward(const std::vector<at::Tensor*>& outputs);
   bool syncs() const;
-  bool set_sync(bool on);  // returns what it was
+  bool set_sync(bool on);  // returns the old value
   void broadcast_buffers();
   void register_comm_hook(CommHook hook);
   void zero_grad();
@@ -183,8 +182,8 @@ class DistributedDataParallel {
     return forward(std::forward<Arguments>(arguments)...);
   }
 
-  // While it lives, passes add up this rank's gradients only; the first pass after it sends the sums. Forward and
-  // backward belong inside:
+  // During its lifetime, passes only accumulate this rank's gradients; the first pass after it reduces the sums. Both
+  // forward and backward must be inside:
   //   { const auto pause = ddp.no_sync(); loss_of(ddp.forward(first)).backward(); }
   //   loss_of(ddp.forward(second)).backward();
   class [[nodiscard]] NoSync {
@@ -198,16 +197,16 @@ class DistributedDataParallel {
     detail::DdpCore& core_;
     const bool before_;
   };
-  // `on` false: as if it were not there.
+  // With `on` false it has no effect.
   NoSync no_sync(bool on = true) { return NoSync(core_, on); }
 
-  // Gives every rank rank 0's buffers, as before an evaluation or a snapshot.
+  // Copies rank 0's buffers to every rank, for example before an evaluation or a snapshot.
   void broadcast_buffers() { core_.broadcast_buffers(); }
   // At most one, before the first backward pass.
   void register_comm_hook(CommHook hook) { core_.register_comm_hook(std::move(hook)); }
-  // Forgets all gradients, also where they lie in the buckets.
+  // Clears all gradients, also those stored in the buckets.
   void zero_grad() { core_.zero_grad(); }
-  // As the next step will use it. Ask after at least one step; a collective.
+  // The order that the next step will use. Call it after at least one step; a collective.
   BucketOrder bucket_order() { return core_.bucket_order(); }
   DdpTimes times() const { return core_.times(); }
 

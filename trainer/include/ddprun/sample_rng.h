@@ -1,7 +1,7 @@
 // The random numbers of one sample in one epoch: a crop, a flip, noise.
 //
-// They follow from (seed, epoch, index) alone, so a sample gets the same transform whichever thread, rank or run loads
-// it, and however often. Streams of different samples have nothing to do with each other.
+// They depend on (seed, epoch, index) only, so a sample gets the same transform whichever thread, rank or run loads it,
+// and however often. Streams of different samples are independent.
 #pragma once
 #include <array>
 #include <bit>
@@ -10,7 +10,7 @@
 #pragma GCC visibility push(default)
 namespace ddprun {
 
-// Three numbers as one, by the finaliser of splitmix64 (Steele, Lea, Flood 2014).
+// Mixes three numbers into one with the finaliser of splitmix64 (Steele, Lea, Flood 2014).
 constexpr std::uint64_t mixed_seed(std::uint64_t seed, std::int64_t epoch, std::int64_t number) {
   std::uint64_t mixed = 0;
   for (const std::uint64_t part : {seed, static_cast<std::uint64_t>(epoch), static_cast<std::uint64_t>(number)}) {
@@ -22,7 +22,7 @@ constexpr std::uint64_t mixed_seed(std::uint64_t seed, std::int64_t epoch, std::
   return mixed;
 }
 
-// xoshiro256++ (Blackman, Vigna 2019). Fits the standard library's distributions, but their numbers differ between
+// xoshiro256++ (Blackman, Vigna 2019). Works with the standard library's distributions, whose numbers differ between
 // standard libraries; those of uniform() and below() do not.
 class SampleRng {
  public:

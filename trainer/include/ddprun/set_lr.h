@@ -1,11 +1,11 @@
-// A schedule's rate into LibTorch's optimizers.
+// Sets a schedule's rate in LibTorch's optimizers.
 #pragma once
 #include <torch/optim/optimizer.h>
 
 #pragma GCC visibility push(default)
 namespace ddprun {
 
-// Of all its parameter groups, from the next step on.
+// For all its parameter groups, from the next step on.
 inline void set_lr(torch::optim::Optimizer& optimizer, double lr) {
   for (auto& group : optimizer.param_groups()) group.options().set_lr(lr);
 }

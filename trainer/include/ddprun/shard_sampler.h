@@ -1,9 +1,9 @@
 // Which records of a sharded data set a rank sees, in which order, so that each rank reads few shards.
 //
 // The shards are shuffled, and the records within them; the ranks get equal, contiguous parts of the result. So a rank
-// has whole shards, and shares only the first and the last of them with its neighbours: every rank has the same number
-// of samples, and of batches, whatever the shards' sizes. The samples are not as well mixed as DistributedSampler's;
-// mixed_shards mends that.
+// has whole shards and shares only its first and last with neighbouring ranks; every rank has the same number of
+// samples and batches, whatever the shards' sizes. The samples are not as well mixed as DistributedSampler's;
+// mixed_shards improves that.
 //
 // Pure, like DistributedSampler, and used in the same way.
 #pragma once
@@ -19,14 +19,14 @@ struct ShardSampling {
   int world_size = 1;
   std::uint64_t seed = 0;
   bool shuffle = true;
-  bool drop_last = false;  // drop what some ranks would have one more of, instead of repeating the head for the others
-  // So many shards' records are shuffled together, and read side by side; ShardedDataset keeps 64 open.
+  bool drop_last = false;  // drop the samples that only some ranks would get, instead of padding the other ranks
+  // Number of shards whose records are shuffled together and read concurrently; ShardedDataset keeps 64 open.
   int mixed_shards = 1;
 };
 
-// Where a job stands in its data: equal on all ranks, so one of them can save it for all.
+// A job's position in its data: equal on all ranks, so one of them can save it for all.
 struct ShardSamplerState {
-  // The epoch was dealt out to so many ranks, and each has had so many of its samples.
+  // The epoch was dealt to `world_size` ranks, and each took `taken` of its samples.
   struct Deal {
     int world_size = 1;
     std::int64_t taken = 0;
@@ -35,8 +35,8 @@ struct ShardSamplerState {
   };
 
   std::int64_t epoch = 0;
-  std::vector<Deal> deals = {};  // each of what the one before it left; empty at an epoch's beginning
-  // What the epoch's order follows from.
+  std::vector<Deal> deals = {};  // each of the rest of the previous one; empty at an epoch's beginning
+  // What determines the epoch's order.
   std::uint64_t data_digest = 0;  // of the shards' sizes
   std::uint64_t seed = 0;
   bool shuffle = true;
@@ -47,23 +47,23 @@ struct ShardSamplerState {
 
 class ShardSampler {
  public:
-  // Throws where no epoch is possible, as DistributedSampler does. Shards without records do no harm.
+  // Throws if no epoch is possible, as DistributedSampler does. Shards may be empty.
   ShardSampler(std::vector<std::int64_t> shard_records, const ShardSampling& sampling);
 
   std::int64_t epoch() const { return epoch_; }
-  // Begins that epoch. In it already: goes on where it is.
+  // Begins that epoch. If already in it, keeps the position.
   void set_epoch(std::int64_t epoch);
 
-  // Samples each rank still has in this epoch, the same number everywhere; 0: it is over.
+  // Samples each rank still has in this epoch, the same number on all ranks; 0: the epoch is over.
   std::int64_t size() const;
-  // This rank's, in their order; numbered through all shards, as ShardedDataset does.
+  // This rank's remaining samples, in order; numbered across all shards, as in ShardedDataset.
   std::vector<std::int64_t> indices() const;
-  // Every rank has trained on its next `samples_per_rank`. Throws where it has not so many.
+  // Every rank has trained on its next `samples_per_rank`. Throws if fewer are left.
   void advance(std::int64_t samples_per_rank);
 
   ShardSamplerState state() const;
-  // Goes on from a state, whatever the number of ranks that wrote it: what they have not seen is dealt out anew.
-  // Throws where it is from the midst of an epoch in another order.
+  // Continues from a state, whatever the number of ranks that wrote it: the remaining samples are dealt anew. Throws if
+  // it is from within an epoch in another order.
   void resume(const ShardSamplerState& state);
 
  private:
@@ -76,8 +76,8 @@ class ShardSampler {
   ShardSampling sampling_;
   std::int64_t records_ = 0;
   std::int64_t epoch_ = 0;
-  std::vector<ShardSamplerState::Deal> earlier_;  // what `left_` is the rest of
-  std::vector<Range> left_;                       // what the current deal deals out
+  std::vector<ShardSamplerState::Deal> earlier_;  // the deals before the current one
+  std::vector<Range> left_;                       // what the current deal distributes
   std::int64_t taken_ = 0;                        // of the current deal, per rank
 };
 

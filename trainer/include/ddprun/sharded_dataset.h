@@ -1,5 +1,5 @@
 // A data set as a folder of shards: files of records (any bytes), each with an index and checksums, and a manifest that
-// names them. docs/sharded-datasets.md has the format byte by byte.
+// names them. Format: docs/sharded-datasets.md.
 //
 //   ShardWriter writer("corpus", {.shard_bytes = 64 << 20});
 //   for (const auto& text : texts) writer.add(text);
@@ -9,9 +9,10 @@
 //   ShardSampler sampler(data.shard_records(), {.rank = rank, .world_size = world_size});
 //   const DataLoader loader([&](std::int64_t index, SampleRng&) { return parse(data.read(index)); }, ...);
 //
-// A shard is opened when a record of it is first asked for, so a rank reads the indexes and records of its shards only.
+// A shard is opened when one of its records is first read, so a rank reads the indexes and records of its shards only.
 //
-// Errors are exceptions whose what() is one sentence for a person, with the file's name: missing, torn, altered, full.
+// Errors are exceptions whose what() is one sentence for a person, and names the file: missing, torn, altered, disk
+// full.
 #pragma once
 #include <cstddef>
 #include <cstdint>
@@ -29,23 +30,23 @@ inline constexpr std::int64_t kShardsMax = std::int64_t{1} << 20;
 inline constexpr std::size_t kOpenShardsMax = 64;  // by one ShardedDataset: descriptors, and indexes in memory
 
 struct ShardWriterOptions {
-  // A shard ends with the record that reaches one of these. Tens of MB: large reads, and yet many shards per rank.
+  // A shard ends with the record that reaches one of these. Tens of MB give large reads and still many shards per rank.
   std::int64_t shard_bytes = std::int64_t{64} << 20;
   std::int64_t shard_records = kShardRecordsMax;
 };
 
-// Writes a data set into a folder, which it makes where there is none. The manifest comes last and whole, so a folder
-// without one is no data set: a writer that ended early leaves nothing that could be taken for one. Not thread-safe.
+// Writes a data set into a folder, which it creates if necessary. The manifest comes last and whole: a folder without
+// one is not a data set, so a writer that ended early leaves none. Not thread-safe.
 class ShardWriter {
  public:
-  // Throws where the folder has a data set already.
+  // Throws if the folder already has a data set.
   explicit ShardWriter(std::string folder, ShardWriterOptions options = {});
   ~ShardWriter();
   ShardWriter(const ShardWriter&) = delete;
   ShardWriter& operator=(const ShardWriter&) = delete;
 
   void add(std::string_view record);
-  // All is on the disk when it returns. Nothing may be added afterwards.
+  // Everything is on disk when it returns. Nothing may be added afterwards.
   void finish();
 
  private:
@@ -53,7 +54,7 @@ class ShardWriter {
   std::unique_ptr<State> state_;
 };
 
-// Reads by pread: a file that changes under it gives a sentence, not a SIGBUS. Thread-safe.
+// Reads by pread: a file that changes meanwhile gives an exception, not a SIGBUS. Thread-safe.
 class ShardedDataset {
  public:
   // Reads the manifest only.
@@ -63,11 +64,11 @@ class ShardedDataset {
   ShardedDataset& operator=(const ShardedDataset&) = delete;
 
   std::int64_t size() const;  // records
-  // How many each shard has; record 0 of shard s + 1 follows the last one of shard s.
+  // The number of records in each shard; record 0 of shard s + 1 follows the last one of shard s.
   const std::vector<std::int64_t>& shard_records() const;
   // A record's bytes, checked against its checksum.
   std::string read(std::int64_t index) const;
-  // Reads all; throws at the first thing that is wrong.
+  // Reads all records; throws at the first error.
   void verify() const;
 
  private:

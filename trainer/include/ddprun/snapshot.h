@@ -1,31 +1,31 @@
-// Snapshots of a training run: saved while it goes on, found again after whatever happened, the same one on every rank.
+// Snapshots of a training run: saved while it runs, found again after any failure, the same one on every rank.
 //
 //   ddprun::Snapshots snapshots({.path = "run.pt"}, group);
 //   const ddprun::TrainingState state{.model = *model, .optimizer = &optimizer, .sampler = &sampler};
 //
-//   const auto resumed = snapshots.resume(state).value_or(ddprun::Resumed{});  // nothing there: a new run
+//   const auto resumed = snapshots.resume(state).value_or(ddprun::Resumed{});  // no snapshot: a new run
 //
 //   auto at = resumed.at;
 //
 //   ddprun::DistributedDataParallel ddp(model, {.bucket_order = resumed.bucket_order}, group);
 //
-//   for (...) {  // a step each, ++at.step
+//   for (...) {  // one step, ++at.step
 //     if (at.step % 100 == 0) snapshots.save(state, {.at = at, .bucket_order = ddp.bucket_order()});
 //   }
 //   snapshots.finish();  // the last one is on disk, or an exception says why not
 //
-// A run resumed at the same number of ranks, with the same threads, goes on with the bits of one that was never
-// stopped. The file is one that torch.load(weights_only=True) reads (docs/snapshot-format.md), safe against a power cut
-// at any moment; a torn or altered one is named in a warning and passed over.
+// A run resumed with the same number of ranks and threads continues bit for bit like one that was never stopped.
+// torch.load(weights_only=True) reads the file (docs/snapshot-format.md). It is safe against a power cut at any moment;
+// a torn or altered file is named in a warning and skipped.
 //
-// `path` is looked at on every machine, and may be on a disk that all of them share, or on one of each machine's own.
-// Then each machine keeps a copy, so that the loss of one loses nothing; all agree on the newest, and who lacks it
-// receives it. One process of each machine writes.
+// Every machine reads `path`, which may be on a shared disk or on each machine's own disk. With own disks each machine
+// keeps a copy, so that the loss of one loses nothing; all agree on the newest, and machines without it receive it. One
+// process of each machine writes.
 //
-// Under ddprun each rank tells its agent what is safe: Worker::saved() (worker.h) is not needed beside it.
+// Under ddprun each rank tells its agent what is on disk: there is no need to call Worker::saved() (worker.h).
 //
-// Every rank calls the same functions in the same order; a lost peer makes them throw (process_group.h). What a rank
-// cannot do is one sentence that all ranks throw. For one thread. Destroy it before its process group.
+// Every rank calls the same functions in the same order; a lost peer makes them throw (process_group.h). If one rank
+// fails, all ranks throw the same sentence. Not thread-safe. Destroy it before its process group.
 #pragma once
 #include <torch/nn/module.h>
 #include <torch/optim/optimizer.h>
@@ -48,21 +48,21 @@
 namespace ddprun {
 
 struct SnapshotOptions {
-  // The newest. Those before it are run-g2-s120.pt (generation 2, step 120), the best is run-best.pt. To keep one for
-  // good, give it a name of your own: a further link will do. Of machines with disks of their own each has the best of
-  // those that it wrote itself.
+  // The newest. Older ones are run-g2-s120.pt (generation 2, step 120), the best is run-best.pt. To keep one for good,
+  // give it another name, for example by a hard link. Machines with their own disks each have the best of those that
+  // they wrote.
   std::string path = "snapshot.pt";
-  int keep_last = 2;  // the newest among them; two, so that one may be damaged
-  // Which of them is the best, by what save() is told.
+  int keep_last = 2;  // including the newest; two, so that one may be damaged
+  // Which of them is the best, by SaveRequest::metric.
   enum class Best { none, highest, lowest } best = Best::none;
-  // Training goes on as soon as everything is copied to host memory, while a thread writes the copy. Such a copy is
-  // made, and kept for the next one, in any case.
+  // Training continues as soon as everything is copied to host memory, while a thread writes the copy. The copy is
+  // made, and its memory kept for the next one, in either case.
   bool asynchronous = true;
-  // In the first round of a job (or without a launcher): puts aside what an earlier run left, the newest as PATH.old.
-  // A restarted worker goes on with what the first round wrote.
+  // In the first round of a job (or without a launcher): renames the snapshots of an earlier run, the newest to
+  // PATH.old. A restarted worker continues with what the first round wrote.
   bool fresh = false;
-  // Gets a sentence for each snapshot that was passed over, put aside or could not be written, on the rank that did so.
-  // By default it goes to stderr.
+  // Gets a sentence for each snapshot that was skipped, renamed or could not be written, on the rank that did so. By
+  // default it goes to stderr.
   std::function<void(const std::string& sentence)> say = {};
 };
 
@@ -74,8 +74,8 @@ struct Position {
   bool operator==(const Position&) const = default;
 };
 
-// What a snapshot is of; the generators of every rank go with it. The caller's own, on every rank; what is null is left
-// out.
+// What a snapshot saves, in addition to every rank's generators. References the caller's objects, on every rank; null
+// ones are left out.
 struct TrainingState {
   torch::nn::Module& model;
   torch::optim::Optimizer* optimizer = nullptr;  // SGD, Adam or AdamW
@@ -89,44 +89,44 @@ struct SaveRequest {
   Position at;
   BucketOrder bucket_order = {};      // DistributedDataParallel::bucket_order()
   std::optional<double> metric = {};  // the same on all ranks; NaN is never the best
-  nlohmann::json extra = {};          // whatever else the program wants back, NaN too; in UTF-8; rank 0's counts
+  nlohmann::json extra = {};          // any other data of the program, NaN too; in UTF-8; rank 0's is saved
 };
 
 struct Resumed {
   Position at;
-  BucketOrder bucket_order;  // for DdpOptions; empty where it is not known or does not fit the model
+  BucketOrder bucket_order;  // for DdpOptions; empty if unknown or if it does not fit the model
   std::optional<double> metric;
   nlohmann::json extra;
-  std::string path;  // the file's, on the machine that had it
-  // Ranks that wrote it; 0: unknown. With as many as now the generators were restored, too.
+  std::string path;  // of the file, on the machine that had it
+  // Number of ranks that wrote it; 0: unknown. If it equals the current number, the generators were restored, too.
   int world_size = 0;
 };
 
-// Where the best of a run's snapshots lies: run-best.pt for run.pt.
+// The path of a run's best snapshot: run-best.pt for run.pt.
 std::string best_snapshot_path(const std::string& path);
 
 class Snapshots {
  public:
-  // Looks for snapshots on all machines. Throws where one of them could not write there.
+  // Looks for snapshots on all machines. Throws if one of them cannot write there.
   explicit Snapshots(const SnapshotOptions& options, const ProcessGroup& group = default_group());
   ~Snapshots();  // waits for the file that is being written
   Snapshots(const Snapshots&) = delete;
   Snapshots& operator=(const Snapshots&) = delete;
 
-  // Loads the newest good snapshot, if there is one, into all that `state` names; a schedule's rate into an optimizer
-  // of one group. Before the first save(). Throws where it is another model's or another optimizer's. Takes memory for
-  // twice the file, on each rank.
+  // Loads the newest good snapshot, if there is one, into everything that `state` names; a schedule's rate only into an
+  // optimizer of one group. Call it before the first save(). Throws if the snapshot is of another model or optimizer.
+  // Needs memory for twice the file, on each rank.
   std::optional<Resumed> resume(const TrainingState& state);
 
-  // Between two steps. Waits for the file before it, should that still be in the making. What the disk refuses is a
-  // warning: training goes on, and the next save() tries again.
+  // Call it between two steps. Waits for the previous file if that is still being written. A disk error gives a
+  // warning: training continues, and the next save() tries again.
   void save(const TrainingState& state, const SaveRequest& request);
 
-  // Returns once the last save() is safe on all machines that keep a copy; throws where it is not.
+  // Returns once the last save() is on disk on all machines that keep a copy; throws if it failed.
   void finish();
-  // The same, for who has more to do: returns why it is not, the same sentence on all ranks; empty where it is.
+  // The same without throwing: returns the reason of a failure, the same sentence on all ranks; empty on success.
   std::string try_finish();
-  // Of the best one in this rank's folder; empty where there is none, or none is kept. After finish() or try_finish().
+  // The metric of the best one in this rank's folder; empty if there is none. Call it after finish() or try_finish().
   std::optional<double> best_metric() const;
 
  private:

@@ -1,8 +1,8 @@
-// BatchNorm whose mean and variance are those of all ranks' samples together.
+// BatchNorm whose mean and variance are computed over the samples of all ranks.
 //
-// Use SyncBatchNorm where a model has BatchNorm1d, 2d or 3d. Without a group it is that layer, bit for bit; with one,
-// every rank computes what BatchNorm of one process would compute on the whole batch, however unevenly it is spread.
-// Parameters, buffers and their names are BatchNorm's, so snapshots fit both ways.
+// Use SyncBatchNorm in place of BatchNorm1d, 2d or 3d. Without a group it equals that layer, bit for bit; with one,
+// every rank computes what BatchNorm in one process would compute on the whole batch, however unevenly it is
+// distributed. Parameters, buffers and their names are BatchNorm's, so each loads the other's snapshots.
 //
 // Source: torch/nn/modules/_functions.py of PyTorch 2.11, which has it for GPUs only. Statistics of the ranks are
 // merged pairwise by mean and squared deviations (Chan, Golub, LeVeque 1983), as E[x^2] - E[x]^2 loses all digits where
@@ -22,7 +22,7 @@ class SyncBatchNormImpl : public torch::nn::BatchNormImplBase<2, SyncBatchNormIm
   explicit SyncBatchNormImpl(std::int64_t num_features)
       : SyncBatchNormImpl(torch::nn::BatchNormOptions(num_features)) {}
   explicit SyncBatchNormImpl(const torch::nn::BatchNormOptions& options) : BatchNormImplBase(options) {}
-  // In place of this layer, with its own parameters and buffers.
+  // Replaces this layer and takes over its parameters and buffers.
   template <std::size_t dimensions, class Layer>
   explicit SyncBatchNormImpl(const torch::nn::BatchNormImplBase<dimensions, Layer>& layer)
       : SyncBatchNormImpl(layer.options) {
@@ -34,8 +34,8 @@ class SyncBatchNormImpl : public torch::nn::BatchNormImplBase<2, SyncBatchNormIm
   // and backward are collectives: all ranks call them in the same order. A rank may have no sample (n = 0).
   at::Tensor forward(const at::Tensor& input);
 
-  // From now on with the others of this group, which should be used for nothing else: its collectives run in backward,
-  // too, between DDP's own. An empty one: by itself again.
+  // Synchronises with this group from now on. Use the group for nothing else: its collectives run in backward, too,
+  // between DDP's own. An empty group ends the synchronisation.
   void synchronize(const ProcessGroup& group) { group_ = group; }
   bool is_synchronized() const { return static_cast<bool>(group_); }
 
@@ -59,10 +59,10 @@ class SyncBatchNormImpl : public torch::nn::BatchNormImplBase<2, SyncBatchNormIm
 };
 TORCH_MODULE(SyncBatchNorm);
 
-// All BatchNorm layers of a module tree, from now on with the others of the group; how many they are. Without a group,
-// a new one of all ranks is made: every rank calls it. In a Sequential, BatchNorm1d, 2d and 3d are replaced by
-// SyncBatchNorm with the same tensors. Where a module holds one as a member nobody else can replace it: that is an
-// error that names the layer, and nothing is changed. `root` is held by a shared_ptr.
+// Synchronises all BatchNorm layers of a module tree with the group; returns their number. Without a group it makes a
+// new one of all ranks: every rank calls it. In a Sequential, BatchNorm1d, 2d and 3d are replaced by SyncBatchNorm with
+// the same tensors. One that is a module's member cannot be replaced from outside: an error names the layer, and
+// nothing is changed. A shared_ptr must own `root`.
 std::size_t convert_sync_batchnorm(torch::nn::Module& root, const ProcessGroup& group = {});
 
 }  // namespace ddprun

@@ -1,4 +1,4 @@
-// Samples of tensors as batches of tensors.
+// Collates samples of tensors into batches of tensors.
 #pragma once
 #include <ATen/core/Tensor.h>
 
@@ -7,13 +7,12 @@
 #pragma GCC visibility push(default)
 namespace ddprun {
 
-// A sample's parts, as [image, label]; and a batch's, each with one dimension more, the first.
+// A sample's parts, for example [image, label], or a batch's, which have an additional first dimension.
 using Tensors = std::vector<at::Tensor>;
 
-// For DataLoader: each part of the samples stacked. Throws where the samples' parts differ in number, shape or type.
+// For DataLoader: stacks each part of the samples. Throws if the samples' parts differ in number, shape or type.
 struct Collate {
-  // Into memory from which a GPU copies while the CPU goes on (to(device, non_blocking)). Without a GPU nothing
-  // changes.
+  // Uses pinned memory, so that to(device, non_blocking) does not block the CPU. No effect without a GPU.
   bool pin_memory = false;
 
   Tensors operator()(const std::vector<Tensors>& samples) const;

@@ -1,12 +1,12 @@
-// A model's weights as a file for others, and weights from a file of others: for serving, and for transfer learning.
+// Writes a model's weights for other programs and reads theirs: for serving and transfer learning.
 //
 //   if (group.is_main_process()) ddprun::publish(*model, "model.safetensors");
 //
-//   ddprun::LoadOptions options{.partial = true, .skip = {"fc."}};        // another task, a new last layer
+//   ddprun::LoadOptions options{.partial = true, .skip = {"fc."}};        // for another task, with a new last layer
 //   std::cout << ddprun::load_weights(*model, "resnet18.pth", options).text();
 //
-// Weights are parameters and buffers under Python's state_dict names, in its order. Load before the model goes into
-// DistributedDataParallel, which gives rank 0's to all ranks; with different files, or after it, all ranks load.
+// Weights are parameters and buffers under Python's state_dict names, in its order. Load before constructing
+// DistributedDataParallel, which copies rank 0's to all ranks; with different files, or later, all ranks load.
 // Errors are exceptions whose what() is one sentence. Nothing in a file is trusted, and none of it is executed.
 //
 // Sources: Module.state_dict and load_state_dict of PyTorch 2.11;
@@ -25,25 +25,25 @@ class Module;
 namespace ddprun {
 
 enum class WeightsFormat {
-  by_ending,    // safetensors where the path ends in .safetensors, else torch
+  by_ending,    // safetensors if the path ends in .safetensors, else torch
   torch,        // a bare state_dict: model.load_state_dict(torch.load(path, weights_only=True))
   safetensors,  // {"format": "pt"}: safetensors.torch.load_file(path)
 };
 
-// Writes all weights, as they lie on the CPU, to `path`: whole or not at all. The file is synced before it takes its
-// name, and its folder after it. Names that share a tensor (tied weights) each get a copy of it, so that a reader needs
-// to know of no tie. One rank at a time for one path; nobody steps meanwhile. The torch format takes the types of
-// torch.save's old storages (floats of 16 bits and more, integers but unsigned ones above 8 bits, bool).
+// Writes all weights, copied to the CPU, to `path`: whole or not at all. The file is synced before it is renamed, and
+// its folder afterwards. Names that share a tensor (tied weights) each get a copy. Only one rank at a time may write a
+// path; no optimizer may step meanwhile. The torch format supports the types of torch.save's old storages (floats of 16
+// bits and more, bool, integers except unsigned ones above 8 bits).
 void publish(const torch::nn::Module& module, const std::string& path, WeightsFormat format = WeightsFormat::by_ending);
 
 struct LoadOptions {
-  // What fits is loaded and the rest reported. Without it all must fit, each name of the file and of the module.
+  // Loads what fits and reports the rest. Without it, all names of the file and of the module must match.
   bool partial = false;
-  // Prefixes of the file's names, and what stands there instead: {"backbone.", ""}. The first that fits counts, once.
+  // Prefixes of the file's names and their replacements: {"backbone.", ""}. Only the first match is applied, once.
   std::vector<std::pair<std::string, std::string>> rename = {};
-  // The module's tensors whose names begin so stay as they are, and the file's of such names are passed over: "fc.".
+  // Name prefixes: such tensors of the module stay unchanged, and such tensors of the file are ignored: "fc.".
   std::vector<std::string> skip = {};
-  // How a misfit is to be mended, for programs whose users know nothing of LoadOptions; empty: in its words.
+  // The remedy in the error for a mismatch, for programs whose users do not know LoadOptions; empty: names LoadOptions.
   std::string remedy = {};
 };
 
@@ -56,8 +56,8 @@ struct ShapeMismatch {
 // Names as the module has them, in its order; `unexpected` as the file has them after renaming, in the file's order.
 struct LoadReport {
   std::vector<std::string> loaded;
-  std::vector<std::string> missing;     // the file lacks them
-  std::vector<std::string> unexpected;  // the module does not have them
+  std::vector<std::string> missing;     // not in the file
+  std::vector<std::string> unexpected;  // not in the module
   std::vector<ShapeMismatch> mismatched;
   std::vector<std::string> skipped;  // by LoadOptions::skip
 
@@ -65,13 +65,13 @@ struct LoadReport {
   std::string text() const;
 };
 
-// Reads what torch.save or safetensors wrote (its content tells which) and copies it into the module's tensors, each in
-// its own type and on its own device. A file of torch.save is a state_dict, or has one as MODEL_STATE (a snapshot of
-// ours or of PyTorch's tutorial), model_state_dict, state_dict or model. "module." before all of its names, as Python's
-// DistributedDataParallel leaves it, is taken off. A tensor of several names is loaded by any of them.
+// Reads a file of torch.save or safetensors (detected by content) and copies it into the module's tensors, which keep
+// their types and devices. A file of torch.save is a state_dict, or has one as MODEL_STATE (a snapshot of ours or of
+// PyTorch's tutorial), model_state_dict, state_dict or model. If all names begin with "module.", as Python's
+// DistributedDataParallel writes them, that prefix is removed. A tensor with several names is loaded from any of them.
 //
-// Error, and the module as it was: an unreadable or damaged file; something that does not fit, without `partial`;
-// nothing that fits, with it; two names that `rename` makes one.
+// Throws an Error and leaves the module unchanged if the file is unreadable or damaged; without `partial`, if anything
+// does not fit; with it, if nothing fits; if `rename` maps two names to one.
 LoadReport load_weights(torch::nn::Module& module, const std::string& path, const LoadOptions& options = {});
 
 }  // namespace ddprun

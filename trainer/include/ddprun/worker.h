@@ -1,6 +1,6 @@
-// A worker's line to the ddprun that started it: what it tells, and what it is asked to do.
+// A worker's connection to the ddprun that started it: it reports progress and receives requests.
 //
-//   ddprun::Worker worker;  // in the main thread, before the process group is made
+//   ddprun::Worker worker;  // in the main thread, before init_process_group()
 //   worker.phase(ddprun::Phase::training);
 //   for (std::uint64_t step = first; step <= last; ++step) {
 //     train(step);
@@ -8,30 +8,30 @@
 //     if (asked == ddprun::Asked::to_leave) return 0;
 //     if (asked == ddprun::Asked::to_save) {
 //       save(step);          // may call collectives: all ranks are here
-//       worker.saved(step);  // each rank, once the snapshot is safe on disk
+//       worker.saved(step);  // on each rank, once the snapshot is on disk
 //       return 0;
 //     }
 //   }
 //
-// Before a preemption (SIGTERM at ddprun, --preempt-signal, --max-run) and before nodes join or leave, all ranks are
-// asked to save at the end of one and the same step: the answer is to_save after that step on every rank, on every
-// node, whatever the distance between them was. They agree on it through the launcher's store, by a thread of their
-// own, so that a rank that waits in a collective does not hinder it: the step that they are in, or the next one. Where
-// all ranks have told saved() and left, ddprun ends with 75.
+// Before a preemption (SIGTERM to ddprun, --preempt-signal, --max-run) and before nodes join or leave, all ranks are
+// asked to save at the end of the same step: on every rank of every node the answer is to_save after that step, however
+// far apart they were. They agree on the step, the current or the next one, through the launcher's store; each uses a
+// thread for it, so that a rank that waits in a collective does not block it. Once all ranks have called saved() and
+// exited, ddprun ends with 75.
 //
-// For that, all ranks tell the same steps, of which each is higher than the last one: they count on over epochs and
-// restarts. step_done() costs some 40 ns, and waits only while the ranks agree (milliseconds). Where they cannot within
-// 10 s, as one of them is dead, it throws one sentence.
+// So all ranks must report the same, increasing steps, counted across epochs and restarts. step_done() costs about 40
+// ns, and waits only while the ranks agree (milliseconds). If they cannot within 10 s, because one of them is dead, it
+// throws one sentence.
 //
-// SIGTERM: while there is a Worker, and the program has no handler of its own, the signal ends the process at once, as
-// ever, unless all ranks are asked to save: then it is ignored, and the training loop has --stop-grace to leave. A
-// program that has a handler of its own must not end in it. After a failure elsewhere ranks are asked to leave without
-// saving, mostly by that signal; the answer to_leave is the same, and no collective may follow it.
+// SIGTERM: while a Worker exists and the program has no handler, the signal ends the process at once, as by default,
+// unless all ranks are asked to save: then it is ignored, and the training loop has --stop-grace to leave. A handler of
+// the program must not end the process. After a failure on another rank, ranks are asked to leave without saving,
+// mostly by that signal; the answer to_leave means the same, and no collective may follow it.
 //
-// A worker that has a Worker is also missed at once when it dies (docs/worker-channel.md), and its steps are progress
-// for ddprun. Without ddprun, or with an older one, all of it does nothing and costs a nanosecond.
+// The death of a process with a Worker is also detected at once (docs/worker-channel.md), and ddprun shows its steps as
+// progress. Without ddprun, or with an older one, all members do nothing and cost a nanosecond.
 //
-// One at a time in a process. step_done() belongs to one thread; the other members may be called by any.
+// One at a time in a process. Only one thread may call step_done(); any thread may call the other members.
 #pragma once
 #include <cstdint>
 #include <memory>
@@ -56,17 +56,17 @@ enum class Asked {
 
 class Worker {
  public:
-  // In the main thread, for the early news of a death; in another one all else works. Throws where there is one.
+  // Construct it in the main thread; in another one only the early detection of a death is lost. Throws if one exists.
   Worker();
-  ~Worker();  // asked nothing more; SIGTERM is as it was
+  ~Worker();  // no more requests; restores the handling of SIGTERM
   Worker(const Worker&) = delete;
   Worker& operator=(const Worker&) = delete;
 
   bool has_launcher() const;
   void phase(Phase phase);
-  // `step` is done. What is asked, once asked, stays asked.
+  // `step` is done. A request, once returned, is returned from then on.
   Asked step_done(std::uint64_t step);
-  // A snapshot of the state after this step is whole and on disk, as far as this rank knows.
+  // A snapshot of the state after this step is complete and on disk, as far as this rank knows.
   void saved(std::uint64_t step);
   void throughput(double samples_per_second);  // of this rank
 
