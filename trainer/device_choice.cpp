@@ -11,7 +11,7 @@ std::variant<UseCpu, UseGpu, std::string> choose_device(DeviceChoice choice, int
   if (gpu_count == 0)
     return "--device is cuda but this worker sees no GPU it can use: check the driver and CUDA_VISIBLE_DEVICES, or "
            "pass --device cpu.";
-  // One communicator rank per GPU: NCCL refuses two on the same one, much later and in other words.
+  // One communicator rank per GPU: NCCL rejects two on the same one, much later and with an unclear message.
   if (env.local_world_size > gpu_count || env.local_rank >= gpu_count)
     return std::to_string(env.local_world_size) + " workers on this machine but only " + std::to_string(gpu_count) +
            (gpu_count == 1 ? " GPU" : " GPUs") +

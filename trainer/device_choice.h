@@ -1,4 +1,4 @@
-// Where a worker computes, decided from what it was asked, what the machine has and how many workers share it. Pure.
+// Chooses a worker's device from the settings, the machine's GPUs and the number of workers that share it. Pure.
 #pragma once
 #include <string>
 #include <variant>
@@ -8,20 +8,20 @@
 namespace ddprun::train {
 
 enum class DeviceChoice { automatic, cpu, cuda };
-// auto, cpu or cuda, as the settings have it.
+// Parses the setting: auto, cpu or cuda.
 DeviceChoice device_choice(const std::string& name);
 
 struct UseCpu {};
 struct UseGpu {
-  int index;  // among the GPUs this process may see
+  int index;  // among the GPUs visible to this process
 };
 
-// The third answer is a sentence: why it cannot be done and what to do.
+// The string is an error sentence: the reason and the remedy.
 std::variant<UseCpu, UseGpu, std::string> choose_device(DeviceChoice choice, int gpu_count, const RankEnv& env);
 
-// CPU threads of this worker; 0 leaves LibTorch's own choice, which follows OMP_NUM_THREADS. One where nobody says
-// anything: small models are fastest so, a busy machine does not make OpenMP's threads wait for each other, and the
-// bits of a run do not depend on the cores.
+// CPU threads of this worker; 0 leaves LibTorch's default, which follows OMP_NUM_THREADS. Without any setting, one:
+// small models are fastest with it, OpenMP's threads do not wait for each other on a busy machine, and the bits of a
+// run do not depend on the number of cores.
 int choose_threads(int asked, bool omp_num_threads_is_set);
 
 }  // namespace ddprun::train

@@ -18,7 +18,7 @@ constexpr std::int64_t kSmallBatch = 1000, kLargeBatch = 100, kSmallSample = 102
 
 struct Seen {
   at::Tensor correct, loss_sum, observed;             // one number each, on the run's device
-  std::vector<at::Tensor> targets, predictions = {};  // where they are asked for
+  std::vector<at::Tensor> targets, predictions = {};  // if requested
 };
 
 std::int64_t batch_size_of(const Dataset& data) {
@@ -59,7 +59,7 @@ std::string number(const at::Tensor& value) {
   return text;
 }
 
-// Sample i of the test set was seen by rank i % world_size, as its (i / world_size)-th.
+// Rank i % world_size evaluated sample i of the test set, as its (i / world_size)-th.
 std::string lines_of(const std::vector<at::Tensor>& targets, const std::vector<at::Tensor>& predictions) {
   const std::size_t ranks = targets.size();
   std::int64_t samples = 0;

@@ -1,4 +1,4 @@
-// Which evaluation was the best so far, and when a run ends because none has been better for long. A value.
+// Tracks the best evaluation and decides on early stopping. A value.
 #pragma once
 #include <cstdint>
 
@@ -11,13 +11,13 @@ struct Verdict {
 
 struct JudgeState {
   double best = 0;
-  std::int64_t best_epoch = 0;  // 0: nothing was judged yet
+  std::int64_t best_epoch = 0;  // 0: no evaluation yet
   std::int64_t worse_in_a_row = 0;
 };
 
 class Judge {
  public:
-  // `patience`: so many evaluations in a row that are no better than the best end the run; 0: none does.
+  // `patience`: this many evaluations in a row without a new best end the run; 0: never.
   Judge(bool higher_is_better, std::int64_t patience) : higher_is_better_(higher_is_better), patience_(patience) {}
 
   // NaN is never better.

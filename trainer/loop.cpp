@@ -21,10 +21,10 @@ using Seconds = std::chrono::duration<double>;
 
 void say(const std::string& sentence) { print_line(stderr, "train: " + sentence); }
 
-// Why training does not go on.
+// Why training stops.
 enum class Stop { none, save, leave };
 
-// What one rank's loop has beside the run itself.
+// The state of one rank's loop besides the run itself.
 struct Loop {
   Run& run;
   Records records;
@@ -36,7 +36,7 @@ struct Loop {
   bool early = false;  // ended
 };
 
-// Until the last epoch ends, as fast as this one went so far.
+// Until the end of the last epoch, at this epoch's speed so far.
 double seconds_left(const Run& run, std::int64_t steps, double seconds_per_step) {
   const std::int64_t epochs_after = run.options.training.epochs - run.at.epochs_run - 1;
   return seconds_per_step * static_cast<double>(steps - run.epoch.steps + epochs_after * steps_per_epoch(run));
@@ -67,7 +67,7 @@ void account(Run& run, const StepDone& done) {
   run.epoch.steps += 1;
   run.epoch.samples += samples;
   if (done.taken)
-    run.epoch.loss_sum += done.loss_sum;  // on its device: nothing is waited for
+    run.epoch.loss_sum += done.loss_sum;  // on its device, so it does not wait for the GPU
   else
     run.epoch.skipped += samples;
 }
@@ -79,7 +79,7 @@ Stop asked_after_step(Loop& loop) {
   return asked == Asked::to_save || (loop.signal && loop.signal->reached(step)) ? Stop::save : Stop::none;
 }
 
-// The rest of the epoch, from where the sampler is, unless somebody asks for an end.
+// Trains the rest of the epoch, from the sampler's position, unless asked to stop.
 Stop train_epoch(Loop& loop) {
   Run& run = loop.run;
   run.worker.phase(Phase::training);
@@ -106,7 +106,7 @@ Stop train_epoch(Loop& loop) {
   return Stop::none;
 }
 
-// What follows from an evaluation, the same on all ranks.
+// The result of an evaluation, the same on all ranks.
 struct Judgement {
   std::optional<double> metric = {};  // of --best
   bool best = false;                  // so far, by it
@@ -130,7 +130,7 @@ bool is_due(const Run& run, std::int64_t every) {
   return run.at.epochs_run % every == 0 || run.at.epochs_run >= run.options.training.epochs;
 }
 
-// `seen` samples of all ranks took so many seconds.
+// `seen`: samples of all ranks, in `seconds`.
 EpochReport report_of(const Loop& loop, bool looked, std::int64_t seen, double seconds) {
   const Run& run = loop.run;
   EpochReport report{.epoch = run.at.epochs_run,
@@ -144,7 +144,7 @@ EpochReport report_of(const Loop& loop, bool looked, std::int64_t seen, double s
   return report;
 }
 
-// `seen` samples of all ranks have passed since `began`.
+// `seen`: samples of all ranks since `began`.
 void end_epoch(Loop& loop, std::int64_t seen, TimePoint began) {
   Run& run = loop.run;
   const Options& o = run.options;
@@ -179,7 +179,7 @@ void write_result(const Loop& loop, const char* ended, const std::string& unsave
                        .seconds = Seconds(Clock::now() - loop.began).count()});
 }
 
-// No collective may follow where it is to leave without saving: its peers may be dead.
+// If it leaves without saving, no collective may follow: its peers may be dead.
 Ending leave(Loop& loop, Stop stop) {
   Run& run = loop.run;
   if (stop == Stop::leave) return Ending::left;
@@ -188,14 +188,14 @@ Ending leave(Loop& loop, Stop stop) {
   run.snapshots->finish();
   try {
     write_result(loop, "saved");
-  } catch (const std::exception& error) {  // what counts is saved
+  } catch (const std::exception& error) {  // the snapshot is saved already
     say(error.what());
   }
   run.progress.line("saved at step " + std::to_string(run.at.step) + ", to go on from there later");
   return run.worker.has_launcher() ? Ending::saved : Ending::requeue;
 }
 
-// Where the last snapshot could not be written, the best one may be missing, too, or an earlier one than it should be.
+// If the last snapshot could not be written, the best one may also be missing or out of date.
 void load_best(Run& run, bool unsaved) {
   const JudgeState& best = run.best.state();
   if (run.options.snapshot.best == "none" || best.best_epoch == 0) return;
@@ -207,7 +207,7 @@ void load_best(Run& run, bool unsaved) {
         ": those of the last epoch are published instead.");
 }
 
-// The weights alone; of the best snapshot where one is kept.
+// Writes the weights only; those of the best snapshot if one is kept.
 void publish_weights(Run& run, bool unsaved = false) {
   if (!run.wanted.publish) return;
   all_or_none(run.group, [&] {
@@ -219,7 +219,7 @@ void publish_weights(Run& run, bool unsaved = false) {
 
 bool is_over(const Run& run) { return run.at.epochs_run >= run.options.training.epochs || run.judge.has_stopped(); }
 
-// Where the run's snapshot has all of it already.
+// For a run whose snapshot already has all epochs.
 void tell_nothing_to_do(Run& run) {
   const std::string path = run.options.snapshot.path;
   if (run.judge.has_stopped() && run.at.epochs_run < run.options.training.epochs)
@@ -230,7 +230,7 @@ void tell_nothing_to_do(Run& run) {
                       " epochs. Ask for more of them, or begin anew with --fresh.");
 }
 
-// What a script asked for it gets all the same: the numbers of the model as it is.
+// Still writes what a script requested: the numbers of the model as it is.
 Ending end_at_once(Run& run) {
   tell_nothing_to_do(run);
   if (run.wanted.result || run.wanted.predictions) {
@@ -243,8 +243,8 @@ Ending end_at_once(Run& run) {
   return Ending::done;
 }
 
-// What is asked for at the end. Where there is no snapshot to come back to, one part that cannot be had does not
-// withhold the others.
+// Writes the files requested for the end. Without a snapshot to return to, the failure of one does not prevent the
+// others.
 void write_results(Loop& loop, const std::string& unsaved) {
   Run& run = loop.run;
   const auto attempt = [&](const std::function<void()>& part) {

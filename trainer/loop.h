@@ -11,15 +11,15 @@
 namespace ddprun::train {
 
 enum class Ending {
-  done,     // all epochs, or as many as brought anything
+  done,     // all epochs, or ended by early stopping
   unsaved,  // the same, but the last snapshot could not be written
   saved,    // the launcher asked for a snapshot and an end
-  requeue,  // SIGTERM did, and there is no launcher
-  left,     // it asked for an end, as the job has failed elsewhere
+  requeue,  // saved after SIGTERM, without a launcher
+  left,     // the launcher asked for an end, as another rank failed
 };
 
-// Runs to the end. Error for what a person can mend; what a lost peer throws is told by is_loss_of_peer
-// (process_group.h). `device` as in begin_run (run.h).
+// Runs to the end. Throws Error for what a person can fix; is_loss_of_peer() (process_group.h) tells whether an
+// exception means a lost peer. `device` as in begin_run (run.h).
 Ending train(const CommandLine& config, const RankEnv& env, std::optional<at::Device> device, Progress& progress);
 
 }  // namespace ddprun::train

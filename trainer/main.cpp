@@ -32,10 +32,10 @@ constexpr int kFailed = 1, kUsage = kWorkerUsage, kUnsaved = kWorkerFinal,
               kRequeue = 75;  // as ddprun's own, EX_TEMPFAIL
 
 constexpr std::chrono::seconds kLauncherEndsUsWithin{1};
-// A node's first rank may have other words on its command line than rank 0, its other ranks have not.
+// A node's first rank may have another command line than rank 0; its other ranks have the same as the first.
 constexpr std::chrono::seconds kRank0SpeaksWithin{3};
 
-// Before a rank says what all ranks find: where rank 0 says so, and ends, the launcher ends us meanwhile.
+// Called before printing an error that all ranks find: if rank 0 prints it and exits, the launcher ends us meanwhile.
 void let_rank_0_speak(const RankEnv& env) {
   if (env.rank == 0 || !env.under_agent) return;
   std::this_thread::sleep_for(env.local_rank == 0 ? kRank0SpeaksWithin : 2 * kRank0SpeaksWithin);
@@ -52,8 +52,8 @@ Progress::Style style_of(const RankEnv& env) {
   return isatty(STDOUT_FILENO) ? Progress::Style::terminal : Progress::Style::lines;
 }
 
-// Where this worker computes, as far as that is known before it meets the others: who was started by hand does not know
-// who shares its machine. Nothing, with a sentence in `problem`, where it cannot be.
+// This worker's device, if known before it joins the group: a rank started by hand does not know which ranks share its
+// machine. On an error empty, with a sentence in `problem`.
 std::optional<at::Device> choose(const std::string& name, const RankEnv& env, std::string& problem) {
   const DeviceChoice asked = device_choice(name);
   if (asked == DeviceChoice::cpu) return at::kCPU;
@@ -83,7 +83,7 @@ int run(const CommandLine& config, const RankEnv& env, const Environment& enviro
   if (const int chosen = choose_threads(threads, environment.count("OMP_NUM_THREADS"))) torch::set_num_threads(chosen);
   Progress progress(stdout, style_of(env), static_cast<int>(options.logging.every));
   const Ending ending = train(config, env, device, progress);
-  // The last rank removes the file they met in; elsewhere the process's end is as good.
+  // The last rank removes the rendezvous file; otherwise the process's end is enough.
   if (options.group.init_method.starts_with("file://") && ending != Ending::left) destroy_process_group();
   if (ending == Ending::unsaved) let_rank_0_speak(env);
   return code_of(ending);
@@ -93,14 +93,14 @@ int tour(const TourLine& line, const RankEnv& env) {
   std::string problem;
   const auto device = choose(line.device, env, problem);
   if (!problem.empty()) return complain({problem}, env);
-  torch::set_num_threads(1);  // of a machine that the ranks share
+  torch::set_num_threads(1);  // the ranks share the machine
   return run_tour(line.name, {.svg = line.svg}, device.value_or(at::kCPU));
 }
 
 std::string first_line(const std::string& text) { return text.substr(0, text.find('\n')); }
 
-// Which of the ranks failed first is for the launcher to say: when one dies the others leave at once, without a word. A
-// peer that is alive but did not come in time is worth one.
+// The launcher reports which rank failed first: when one dies, the others exit at once without output. Only a peer that
+// is alive but did not arrive in time is reported.
 int report(const std::exception& error, const RankEnv& env) {
   const std::string why = first_line(sentence_of(error));
   const bool timed_out = why.find("imed out") != std::string::npos;
@@ -109,8 +109,8 @@ int report(const std::exception& error, const RankEnv& env) {
     print_line(stderr, "train: " + speaker + why);
   else if (timed_out || !env.under_agent)
     print_line(stderr, "train: rank " + std::to_string(env.rank) + " lost a peer and cannot go on without it: " + why);
-  // A peer's sockets close before its launcher hears of its death: an end of ours now might come first, and be taken
-  // for the cause. The launcher ends us when it knows.
+  // A peer's sockets close before its launcher detects its death: if we exited now, our exit might come first and be
+  // taken for the cause. The launcher ends us once it knows.
   if (is_loss_of_peer(error) && env.under_agent) std::this_thread::sleep_for(kLauncherEndsUsWithin);
   return kFailed;
 }
@@ -122,7 +122,7 @@ std::string read_text(const std::string& path) {
   return {std::istreambuf_iterator<char>(file), {}};
 }
 
-// Ranks that were started by hand are told on the command line what a launcher tells in the environment.
+// Ranks started by hand get from the command line what a launcher sets in the environment.
 Environment with_given_rank(Environment environment, const GroupOptions& group) {
   if (group.rank < 0) return environment;
   environment["RANK"] = std::to_string(group.rank);
@@ -137,7 +137,7 @@ int leave(const Leave& leave) {
   return leave.code;
 }
 
-// Runs what was asked for, and says why where it cannot be.
+// Runs `work` and reports its exceptions.
 int guarded(const RankEnv& env, const std::function<int()>& work) try { return work(); } catch (const Error& error) {
   print_line(stderr, std::string("train: ") + error.what());
   return kFailed;
@@ -173,6 +173,6 @@ int main(std::vector<std::string> arguments) {
 int main(int argc, char** argv) {
   const int code = ddprun::train::main({argv + 1, argv + argc});
   std::fflush(nullptr);
-  // Not exit(): LibTorch's destructors may wait for threads whose peers are gone, and take long even when all is well.
+  // Not exit(): LibTorch's destructors may wait for threads whose peers are gone, and take long even without errors.
   _exit(code);
 }

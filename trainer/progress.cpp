@@ -6,7 +6,7 @@
 namespace ddprun::train {
 namespace {
 
-constexpr std::chrono::milliseconds kBarPeriod{50};  // as often as an eye follows
+constexpr std::chrono::milliseconds kBarPeriod{50};  // 20 updates a second
 constexpr int kBarWidth = 24;
 
 template <class... Arguments>
@@ -22,7 +22,7 @@ double accuracy(std::int64_t correct, std::int64_t tested) {
 
 long long wide(std::int64_t number) { return number; }
 
-// "test loss 1.2345, accuracy 0.9529 (283 of 297), ", as far as it is known
+// "test loss 1.2345, accuracy 0.9529 (283 of 297), ", the known parts of it
 std::string found(std::optional<double> test_loss, std::int64_t correct, std::int64_t tested) {
   return (test_loss ? format("test loss %.4f, ", *test_loss) : "") +
          (tested ? format("accuracy %.4f (%lld of %lld), ", accuracy(correct, tested), wide(correct), wide(tested))
@@ -38,7 +38,7 @@ std::string in_minutes(double seconds) {
 
 }  // namespace
 
-// Nine digits tell any two floats apart, so that logs can be compared bit for bit.
+// Nine digits distinguish any two floats, so that logs can be compared bit for bit.
 std::string line_of(const StepReport& s) {
   return format("epoch %lld step %lld loss %.9g", wide(s.epoch), wide(s.step), s.loss);
 }

@@ -1,8 +1,8 @@
-// What a person sees of a run: plain lines in a log, a bar that redraws itself on a terminal. One line's text is made
-// by a pure function each; Progress only decides which and when.
+// Prints a run's progress: plain lines in a log, a progress bar on a terminal. A pure function formats each kind of
+// line; Progress only decides which to print and when.
 //
-// Only rank 0 prints: give the other ranks a silent one. Every line is flushed at once, so that a reader of the log
-// sees the step a run is in.
+// Only rank 0 prints: give the other ranks a silent one. Every line is flushed at once, so that the log shows the
+// current step.
 #pragma once
 #include <chrono>
 #include <cstdint>
@@ -18,15 +18,15 @@ struct StepReport {
   std::int64_t epoch, step, steps;  // all from 1; `steps` in this epoch
   double loss;                      // this rank's own
   double samples_per_second = 0;    // all ranks
-  double seconds_left = 0;          // of the run, as fast as this epoch went so far
+  double seconds_left = 0;          // of the run, at this epoch's speed so far
 };
 
 struct EpochReport {
   std::int64_t epoch = 0, epochs = 0;
   double loss = 0;                       // mean over the samples of all ranks
-  bool evaluated = false;                // whether what follows is known
-  std::int64_t correct = 0, tested = 0;  // over all ranks; none where there is no right and wrong
-  std::optional<double> test_loss = {};  // where it says more than that
+  bool evaluated = false;                // whether the next members are known
+  std::int64_t correct = 0, tested = 0;  // over all ranks; 0 if the task is not classification
+  std::optional<double> test_loss = {};  // if it adds information
   double samples_per_second = 0;         // all ranks, training and testing
 };
 
@@ -49,7 +49,7 @@ class Progress {
   enum class Style { silent, lines, terminal };
   Progress(std::FILE* out, Style style, int log_every) : out_(out), style_(style), log_every_(log_every) {}
 
-  // Whether `step` is to be reported: asking first spares the loss's way from the GPU.
+  // Whether to report `step`: check it first to avoid copying the loss from the GPU.
   bool wants(std::int64_t step, std::int64_t steps, TimePoint now) const;
   void step(const StepReport& report, TimePoint now);
   void line(const std::string& text);

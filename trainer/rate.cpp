@@ -30,7 +30,7 @@ LrSchedule make_schedule(const Options& options, std::int64_t steps_per_epoch) {
     throw Error("cannot make the schedule", "schedule.min_lr is above the learning rate", "Lower it.");
   const LrRule rule = rule_of(o, lr, units - o.warmup);
   if (o.warmup == 0) return {lr, rule};
-  // From one part in so many, as the first of them.
+  // Starts at 1 / (warmup + 1), the first of that many equal steps.
   const LinearLR rise{
       .start_factor = 1.0 / static_cast<double>(o.warmup + 1), .end_factor = 1, .total_iters = o.warmup};
   return {lr, SequentialLR{.rules = {rise, rule}, .milestones = {o.warmup}}};

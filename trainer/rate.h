@@ -7,7 +7,7 @@
 
 namespace ddprun::train {
 
-// `steps_per_epoch` counts where the unit is the step. Error where the warm-up takes the whole run.
+// `steps_per_epoch` is used if the unit is the step. Throws Error if the warm-up takes the whole run.
 LrSchedule make_schedule(const Options& options, std::int64_t steps_per_epoch);
 
 }  // namespace ddprun::train

@@ -1,4 +1,4 @@
-// What a run leaves for programs to read: metrics while it goes on, and its final numbers. Rank 0's, over all ranks.
+// Writes a run's output for programs: metrics while it runs, and its final numbers. Rank 0 writes, for all ranks.
 #pragma once
 #include <memory>
 
@@ -10,27 +10,27 @@ namespace ddprun::train {
 
 struct Result {
   const char* ended;    // done, early, saved
-  std::string unsaved;  // why the last snapshot is not there; empty: it is
+  std::string unsaved;  // why the last snapshot was not written; empty: it was
   const EpochReport& last;
   const Evaluation& evaluation;  // the last one
-  std::int64_t samples;          // of this process's part of the run, over all ranks
+  std::int64_t samples;          // trained on since this process began, over all ranks
   double seconds;
 };
 
 class Records {
  public:
-  // Error, on all ranks, where rank 0 could not write what is asked for. A collective.
+  // Throws Error, on all ranks, if rank 0 cannot write a requested file. A collective.
   explicit Records(Run& run);
 
-  // After each step; a collective where --log-every names this one. `loss`: this rank's.
+  // Call it after each step; a collective at steps that --log-every selects. `loss`: this rank's.
   void step(const at::Tensor& loss);
   void epoch(const EpochReport& report, const Evaluation& evaluation);
-  // At the end. Error for what the disk refuses.
+  // Call it at the end. Throws Error on a disk error.
   void result(const Result& result) const;
 
  private:
   Run& run_;
-  std::unique_ptr<MetricsLog> metrics_;  // rank 0's, where they are asked for
+  std::unique_ptr<MetricsLog> metrics_;  // on rank 0, if requested
 };
 
 }  // namespace ddprun::train

@@ -1,15 +1,15 @@
-// The final numbers of a run, for programs: one JSON object in a file.
+// Writes the final numbers of a run, for programs: one JSON object in a file.
 #pragma once
 #include <nlohmann/json_fwd.hpp>
 #include <string>
 
 namespace ddprun::train {
 
-// Before the training: throws Error where the file could not be made at its end.
+// Call it before the training: throws Error if the file could not be written at the end.
 void check_result_file(const std::string& path);
 
-// Puts the object, indented by two, in the place of whatever was there: whole or not at all. For one rank. NaN and
-// infinities, which JSON has not, become null. Error for what the disk refuses.
+// Replaces the file with the object, indented by two: whole or not at all. One rank calls it. NaN and infinities, which
+// JSON lacks, become null. Throws Error on a disk error.
 void write_result_file(const std::string& path, const nlohmann::ordered_json& result);
 
 }  // namespace ddprun::train

@@ -89,7 +89,7 @@ std::unique_ptr<torch::optim::Optimizer> make_optimizer(const OptimizerOptions& 
       parameters, optim::SGDOptions(o.lr).momentum(o.momentum).nesterov(o.nesterov).weight_decay(o.weight_decay));
 }
 
-// A snapshot brings the settings of its own run; what the command line says now counts.
+// Loading a snapshot also loads its run's settings; the current command line overrides them.
 void take_optimizer_settings(Run& run) {
   const auto fresh = make_optimizer(run.options.optimizer, {torch::zeros(1)});
   for (auto& group : run.optimizer->param_groups()) group.set_options(fresh->param_groups()[0].options().clone());
@@ -106,7 +106,7 @@ std::string how_far(const Run& run) {
          (run.epoch.steps > 0 ? ", and " + percent_of(run) + " % of the next" : "");
 }
 
-// What makes it another run than the one that wrote the snapshot is worth a line.
+// Prints a line about settings that differ from those of the run that wrote the snapshot.
 void tell_changes(const Run& run, const nlohmann::json& before, int ranks_before) {
   std::string changes;
   if (ranks_before != 0 && ranks_before != run.group.world_size())
@@ -119,8 +119,8 @@ void tell_changes(const Run& run, const nlohmann::json& before, int ranks_before
   if (!changes.empty()) run.progress.line("going on with other settings than the snapshot's: " + changes);
 }
 
-// Where an epoch has another number of steps than before, by ranks, batches or passes, the schedule goes on from the
-// same share of the run.
+// If an epoch has another number of steps than before, by ranks, batches or passes, the schedule continues at the same
+// fraction of the run.
 void place_schedule(Run& run) {
   const std::int64_t steps = steps_per_epoch(run), done = run.at.epochs_run * steps + run.epoch.steps;
   if (run.options.schedule.unit == "epoch") {
@@ -150,13 +150,13 @@ ProcessGroup meet(Worker& worker, const Options& options, const RankEnv& env, st
   return init_process_group(init);
 }
 
-// What every rank finds, and throws, from the same words of all.
+// An error that every rank finds and throws with the same text.
 AgreedError agreed(const std::string& what, const std::string& why, const std::string& remedy) {
   return AgreedError(Error(what, why, remedy).what());
 }
 
-// Ranks that do other things wait for each other for ever; those of a launcher have one command line.
-// What rank 0 alone does may be asked of it alone.
+// Ranks with different settings would wait for each other forever; those of a launcher have one command line. Settings
+// that only rank 0 uses may be set on it alone.
 void check_same_settings(Run& run) {
   static const std::set<std::string> kOwn{
       "group.rank",          "data.folder",      "machine.device",         "machine.threads",
@@ -190,7 +190,7 @@ void check_same_data(const Run& run) {
                    "Give each machine the same files.");
 }
 
-// What can only be written at the end is looked at before anything is trained, or put aside.
+// Checks files that are written at the end before training begins or old snapshots are renamed.
 void check_places(const Run& run) {
   const Options& o = run.options;
   if (run.group.rank() != 0) return;
@@ -252,7 +252,7 @@ Run begin_run(const CommandLine& config, const RankEnv& env, std::optional<at::D
           .best = Judge(o.snapshot.best == "accuracy", 0)};
   worker.phase(Phase::loading);
   check_same_settings(run);
-  at::globalContext().setDeterministicCuDNN(true);  // runs that begin alike end alike
+  at::globalContext().setDeterministicCuDNN(true);  // for reproducible runs
   all_or_none(group, [&] {
     check_places(run);
     run.data = load_dataset(data_spec(o), run.device);
@@ -285,7 +285,7 @@ Run begin_run(const CommandLine& config, const RankEnv& env, std::optional<at::D
   } else {
     std::string report;
     all_or_none(group, [&] {
-      if (group.rank() == 0) report = load_first_weights(*run.model, o.model);  // DDP gives them to the others
+      if (group.rank() == 0) report = load_first_weights(*run.model, o.model);  // DDP copies them to the other ranks
     });
     if (!report.empty()) progress.line(report);
   }

@@ -1,4 +1,4 @@
-// One rank's run: what training works on, and the way of all of it into a snapshot and out again.
+// One rank's run: the objects that training uses, and how they are saved to a snapshot and restored.
 #pragma once
 #include <torch/optim/optimizer.h>
 
@@ -22,18 +22,18 @@
 
 namespace ddprun::train {
 
-// Of the epoch that is under way.
+// The current epoch's totals.
 struct EpochSoFar {
   std::int64_t steps = 0;
   std::int64_t samples = 0;  // over all ranks
-  std::int64_t skipped = 0;  // of these, in steps that were left out
-  // Over this rank's samples but the skipped ones, a double on its device; before a resume they are all rank 0's.
+  std::int64_t skipped = 0;  // of these, in skipped steps
+  // Over this rank's samples except skipped ones, a double on its device; the sum from before a resume is rank 0's.
   at::Tensor loss_sum;
 
   double loss_of(double sum) const { return sum / static_cast<double>(std::max<std::int64_t>(samples - skipped, 1)); }
 };
 
-// What rank 0 is to write, as all ranks know: some of it takes a part of each.
+// What rank 0 has to write, known to all ranks, as some of it needs collectives.
 struct Wanted {
   bool publish = false, predictions = false, metrics = false, result = false;
 };
@@ -52,7 +52,7 @@ struct Run {
   std::unique_ptr<torch::optim::Optimizer> optimizer = {};
   std::optional<LrSchedule> schedule = {};
   std::unique_ptr<GradScaler> scaler = {};  // of fp16
-  std::unique_ptr<LossGuard> guard = {};    // where bad losses are skipped
+  std::unique_ptr<LossGuard> guard = {};    // if bad losses are skipped
   std::unique_ptr<DistributedSampler> sampler = {};
   std::unique_ptr<Snapshots> snapshots = {};
   std::unique_ptr<DistributedDataParallel<Model>> ddp = {};
@@ -61,25 +61,25 @@ struct Run {
   Wanted wanted = {};
 };
 
-// Meets the other ranks, loads the data, and resumes from the newest good snapshot if there is one. Every rank calls
-// it; what one of them cannot do is an Error on all. `device`: where a launcher has told who shares the machine, else
-// the group finds it.
+// Joins the process group, loads the data, and resumes from the newest good snapshot if there is one. Every rank calls
+// it; if one fails, all throw Error. `device`: given if a launcher told which ranks share the machine, else the group
+// chooses it.
 Run begin_run(const CommandLine& config, const RankEnv& env, std::optional<at::Device> device, Progress& progress,
               Worker& worker);
 
-// Between two steps. Every rank calls it. `metric`: of an evaluation just made, the same on all ranks.
+// Call it between two steps, on every rank. `metric`: of an evaluation just made, the same on all ranks.
 void save_run(Run& run, std::optional<double> metric = {});
 
-// A new epoch's account.
+// Totals of a new epoch.
 EpochSoFar new_epoch(at::Device device);
 
-// A unit of the schedule is over.
+// Call it after each unit of the schedule.
 void step_schedule(Run& run);
 
-// Error, on all ranks, where the sum of losses over all of them is not finite: then the weights are lost, too.
+// Throws Error, on all ranks, if the sum of all ranks' losses is not finite: then the weights are lost, too.
 void check_loss(const Run& run, double sum);
 
-// Optimizer steps of a whole epoch.
+// Optimizer steps in a whole epoch.
 std::int64_t steps_per_epoch(const Run& run);
 
 }  // namespace ddprun::train

@@ -19,7 +19,7 @@ nlohmann::json judge_for(const Judge& judge) {
   return {{"best", state.best}, {"best_epoch", state.best_epoch}, {"worse_in_a_row", state.worse_in_a_row}};
 }
 
-// The characters that a model of text knows, in the order of their ids.
+// The characters that a text model knows, in the order of their ids.
 std::string alphabet_of(const Dataset& data) {
   std::vector<std::int64_t> ids(static_cast<std::size_t>(data.vocabulary.size()));
   std::iota(ids.begin(), ids.end(), 0);
@@ -67,7 +67,7 @@ void take_extra(Run& run, const nlohmann::json& extra) {
   const auto before = [&](const char* key) {
     return extra.contains("config") ? extra["config"].value(key, std::string()) : std::string();
   };
-  // Another measure begins anew: an accuracy is no loss.
+  // With another measure the best one starts afresh: accuracy and loss are not comparable.
   if (extra.contains("judge") && before("evaluation.by") == run.options.evaluation.by)
     run.judge.resume(judge_in(extra["judge"]));
   if (extra.contains("best")) {

@@ -1,4 +1,4 @@
-// One step of training: passes, gradients, the optimizer; and what a loss is for each task.
+// One step of training: passes, gradients, the optimizer; and the loss of each task.
 #pragma once
 #include <ATen/core/Tensor.h>
 
@@ -9,10 +9,10 @@
 
 namespace ddprun::train {
 
-// Scores of the model against what is right: a number, the mean over all that was to be told.
+// The loss of the model's scores: one number, the mean over all targets.
 at::Tensor loss_of(Task task, const at::Tensor& scores, const at::Tensor& targets);
 
-// The rest of one epoch's batches, in the sampler's order: made ahead by threads, or taken from the device.
+// The rest of one epoch's batches, in the sampler's order: prefetched by threads, or taken from the device.
 class EpochBatches {
  public:
   explicit EpochBatches(const Run& run);
@@ -33,10 +33,10 @@ struct StepDone {
   std::int64_t samples = 0;  // of this rank
   at::Tensor loss;           // the mean over the passes, on the device, without its graph
   at::Tensor loss_sum;       // over the samples
-  bool taken = true;         // false: some rank's loss was not finite, and the weights are as they were
+  bool taken = true;         // false: some rank's loss was not finite, and the weights are unchanged
 };
 
-// Takes a batch for each pass. A collective. Every rank has as many left.
+// Takes a batch for each pass. A collective. Every rank must have the same number left.
 StepDone train_step(Run& run, EpochBatches& batches);
 
 }  // namespace ddprun::train

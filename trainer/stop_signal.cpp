@@ -24,7 +24,7 @@ constexpr auto kAgreementLimit = 10s;
 std::atomic<bool> told = false;
 static_assert(std::atomic<bool>::is_always_lock_free);  // a signal handler writes it
 
-// As if nobody had taken the signal.
+// Ends the process as without a handler.
 void end_now() {
   struct sigaction standard = {};
   standard.sa_handler = SIG_DFL;
@@ -41,7 +41,7 @@ struct StopSignal::Impl {
     told = false;
     struct sigaction ours = {};
     ours.sa_handler = [](int) {
-      if (told.exchange(true)) end_now();  // who says it twice does not want to wait
+      if (told.exchange(true)) end_now();  // a second signal ends the process at once
     };
     ours.sa_flags = SA_RESTART;
     sigaction(SIGTERM, &ours, &before);
@@ -61,7 +61,7 @@ struct StopSignal::Impl {
   Impl(const Impl&) = delete;
   Impl& operator=(const Impl&) = delete;
 
-  // True: the destructor waits for us.
+  // Returns true if the destructor waits for this thread.
   bool pause() {
     std::unique_lock lock(mutex);
     return end.wait_for(lock, kLookEvery, [&] { return ending; });
@@ -76,16 +76,16 @@ struct StopSignal::Impl {
     offer(*store, stop);
     const auto limit = std::chrono::steady_clock::now() + kAgreementLimit;
     while (!store->check({"stop/at"})) {
-      // The training thread may wait for the very rank that does not answer.
+      // The training thread may be waiting for the rank that does not answer.
       if (std::chrono::steady_clock::now() > limit) return end_now();
       if (pause()) return;
     }
     gate.open_up_to(std::stoull(text_of(store->get("stop/at"))));
   } catch (const std::exception&) {
-    gate.fail("the store is gone");  // with the rank that served it
+    gate.fail("the store is gone");  // its rank has ended
   }
 
-  // The last one to come looks for the highest.
+  // The last rank to arrive computes the highest.
   void offer(c10d::Store& store, std::uint64_t stop) {
     store.set("stop/of/" + std::to_string(group.rank()), std::to_string(stop));
     if (store.add("stop/offers", 1) < group.world_size()) return;

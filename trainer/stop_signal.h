@@ -1,8 +1,8 @@
-// SIGTERM to ranks that no launcher watches, as of a scheduler that preempts them: it asks all of them to save at the
-// end of one and the same step, whichever of them gets it.
+// Handles SIGTERM without a launcher, for example from a scheduler that preempts the job: whichever rank gets it, all
+// ranks save at the end of the same step.
 //
-// They agree through their group's store, by a thread that looks there ten times a second (save_gate.h). Under ddprun
-// the worker channel does that (worker.h), and under another agent SIGTERM ends a worker as ever: a peer may be dead.
+// They agree through their group's store, which a thread polls ten times a second (save_gate.h). Under ddprun the
+// worker channel does that (worker.h), and under another agent SIGTERM ends a worker at once: a peer may be dead.
 #pragma once
 #include <cstdint>
 #include <memory>
@@ -11,16 +11,16 @@
 
 namespace ddprun::train {
 
-// One at a time. For the training thread.
+// One at a time. Only the training thread uses it.
 class StopSignal {
  public:
-  explicit StopSignal(const ProcessGroup& group);  // from here on SIGTERM is ours
-  ~StopSignal();                                   // and here it is as it was
+  explicit StopSignal(const ProcessGroup& group);  // takes over SIGTERM
+  ~StopSignal();                                   // restores its handling
   StopSignal(const StopSignal&) = delete;
   StopSignal& operator=(const StopSignal&) = delete;
 
-  // `step` is done. Whether this is where all ranks save. Waits only while they agree; Error where they cannot, as one
-  // of them is dead.
+  // `step` is done. Returns whether all ranks save now. Waits only while they agree; throws Error if they cannot,
+  // because one of them is dead.
   bool reached(std::uint64_t step);
 
  private:

@@ -1,4 +1,4 @@
-// The weights that a run begins with, where a file has them, and which of them it trains.
+// Loads a run's first weights from a file, and freezes those that it does not train.
 #pragma once
 #include <torch/nn/module.h>
 
@@ -9,14 +9,14 @@
 
 namespace ddprun::train {
 
-// Of --init or --transfer, on one rank. Returns a sentence about it, or nothing where neither was asked for.
+// Loads the file of --init or --transfer, on one rank. Returns a sentence about it, or nothing if neither is set.
 std::string load_first_weights(torch::nn::Module& model, const ModelOptions& options);
 
-// Parameters whose names begin with none of the prefixes get no gradient; without prefixes all get one. Error where a
-// prefix is no name's.
+// Freezes parameters whose names begin with none of the prefixes; without prefixes none. Throws Error if a prefix
+// matches no name.
 void freeze_all_but(torch::nn::Module& model, const std::vector<std::string>& prefixes);
 
-// For training; but frozen batch norm keeps the statistics it came with, as its weights were trained for those.
+// Sets training mode, except for frozen batch norm: it keeps its statistics, as its weights were trained for those.
 void train_mode(torch::nn::Module& model);
 
 }  // namespace ddprun::train

@@ -52,7 +52,7 @@ std::optional<Leave> answer(const std::vector<Setting>& given) {
   return script.empty() ? std::nullopt : std::optional(Leave{0, script});
 }
 
-// The options of a command line have no order among each other, so a value can be given once.
+// Options of a command line have no order, so each may be given only once.
 void find_twice(const std::vector<Setting>& typed, std::vector<std::string>& mistakes) {
   for (auto one = typed.begin(); one != typed.end(); ++one)
     for (auto other = typed.begin(); other != one; ++other)
@@ -72,7 +72,7 @@ void read_file(const Setting& named, const ReadFile& read_file, std::vector<Sett
                      ". Name a TOML file, such as `train --print-config` prints.");
 }
 
-// A demonstration's name stands where a number of epochs does.
+// A tour's name is given in place of the number of epochs.
 std::string did_you_mean_tour(const std::vector<Setting>& given) {
   const Setting* epochs = in_force(given, *find_key(setting_table(), "training.epochs"));
   const bool word = epochs && epochs->option->positional && epochs->place == epochs->option->name;
@@ -99,8 +99,8 @@ void choose_model_and_data(Options& o) {
   if (o.model.name.empty()) o.model.name = o.data.name == "text" ? "gpt" : o.data.name == "toy" ? "linear" : "convnet";
 }
 
-// Settings that only some runs look at. A file may hold them for others, as --print-config's do; on the command line
-// they are mistakes.
+// Settings that only some runs use. A file may hold them for other runs, as --print-config writes them; on the command
+// line they are mistakes.
 struct Effect {
   std::vector<std::string> keys;
   bool (*in)(const Options&);

@@ -1,4 +1,4 @@
-// The command line of `train`: from words to what the run is to do, with everything that is wrong told at once.
+// Parses the command line of `train` into options, and reports all mistakes at once.
 #pragma once
 #include <functional>
 #include <optional>
@@ -9,7 +9,7 @@
 
 namespace ddprun::train {
 
-// Nothing to train: after --help or --print-config (code 0, on stdout), or with what cannot be read (2, on stderr).
+// Output instead of a run: after --help or --print-config (code 0, on stdout), or on mistakes (2, on stderr).
 struct Leave {
   int code;
   std::string text;
@@ -24,11 +24,11 @@ struct CommandLine {
 // The content of a file; an exception whose what() says why not.
 using ReadFile = std::function<std::string(const std::string& path)>;
 
-// `arguments` are those after the program's name. Decides only, but for --config, which is read by `read_file`.
+// `arguments` are those after the program's name. Pure, except that `read_file` reads --config.
 CommandLine read_command_line(std::vector<std::string> arguments, const ReadFile& read_file);
 
-// What does not fit together, and what follows from something else: a model without data, data without a model, the
-// learning rate that goes with an optimizer. Sentences.
+// Fills in defaults that depend on other options (the model's data, the data's model, an optimizer's learning rate) and
+// returns contradictions as sentences.
 std::vector<std::string> settle(Options& options, const std::vector<settings::Setting>& given);
 
 }  // namespace ddprun::train

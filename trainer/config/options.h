@@ -1,5 +1,5 @@
-// What a run of `train` is to do: one plain struct, section by section as in a configuration file (settings.h has the
-// names, the flags and the ranges).
+// The options of `train`: one plain struct, section by section as in a configuration file (settings.h has the names,
+// flags and ranges).
 #pragma once
 #include <cstdint>
 #include <string>
@@ -8,23 +8,23 @@
 namespace ddprun::train {
 
 struct ModelOptions {
-  std::string name = "";  // model_names.h; empty: what goes with the data
+  std::string name = "";  // model_names.h; empty: the data's default
   std::string head = "small";
   std::int64_t width_divisor = 1;
   std::int64_t layers = 2, heads = 2, embedding = 64;
   double dropout = 0;
   bool sync_batch_norm = false;
-  std::string init = "";                     // weights to begin with, all of them
-  std::string transfer = "";                 // weights of which those that fit are taken
-  std::vector<std::string> skip = {};        // of these files: names that begin so
+  std::string init = "";                     // file with all first weights
+  std::string transfer = "";                 // file from which weights that fit are taken
+  std::vector<std::string> skip = {};        // name prefixes to skip in these files
   std::vector<std::string> train_only = {};  // all other parameters are frozen
 };
 
 struct DataOptions {
-  std::string name = "";  // data_spec.h; empty: what goes with the model
+  std::string name = "";  // data_spec.h; empty: the model's default
   std::string folder = "";
   std::int64_t batch_size = 32;  // samples of each rank and pass, as in PyTorch
-  std::int64_t workers = 0;      // threads that make batches ahead
+  std::int64_t workers = 0;      // threads that prefetch batches
   bool augment = false, normalise = false;
   std::int64_t context = 64, stride = 0;
   std::int64_t samples = 2048, channels = 3, height = 32, width = 32, classes = 10;
@@ -61,7 +61,7 @@ struct TrainingOptions {
 
 struct SavingOptions {
   std::string path = "snapshot.pt";
-  std::int64_t every_epochs = 1;  // it costs a few milliseconds here and spares the restarted run all before it
+  std::int64_t every_epochs = 1;  // costs a few milliseconds; a restart then loses little
   std::int64_t every_steps = 0;
   std::int64_t keep = 2;  // one may be damaged
   bool fresh = false;
@@ -72,7 +72,7 @@ struct SavingOptions {
 struct EvaluationOptions {
   std::int64_t every = 1;     // epochs
   std::int64_t patience = 0;  // epochs without a better one; 0: no early stop
-  std::string by = "";        // accuracy or loss; empty: what the task is about
+  std::string by = "";        // accuracy or loss; empty: the task's default
   std::string predictions = "";
 };
 
@@ -92,7 +92,7 @@ struct GroupOptions {
   std::string init_method = "env://";
   std::int64_t rank = -1, world_size = -1;  // -1: RANK, WORLD_SIZE
   std::int64_t timeout = 1800;              // seconds
-  double bucket_mib = 0;                    // of gradients that travel at once; 0: PyTorch's
+  double bucket_mib = 0;                    // size of a gradient bucket; 0: PyTorch's
 };
 
 struct Options {

@@ -1,4 +1,4 @@
-// The table of what can be set for `train`, section by section as in a configuration file.
+// The table of `train`'s settings, section by section as in a configuration file.
 #include "trainer/config/settings.h"
 
 #include <algorithm>
@@ -14,7 +14,7 @@ namespace {
 using namespace settings;
 
 constexpr double kIndexMax = 2147483647;
-constexpr double kSeedMax = 9223372036854774784.;  // a TOML file's numbers end at 2^63
+constexpr double kSeedMax = 9223372036854774784.;  // a TOML file's numbers are below 2^63
 
 constexpr Group kTraining{"training", "Training"};
 constexpr Group kData{"data", "Data"};
@@ -30,7 +30,7 @@ constexpr Group kItself{"train", "Settings, help", Group::actions};
 constexpr const Group* kGroups[] = {&kTraining,   &kData,    &kModel,   &kOptimizer, &kSchedule, &kSnapshot,
                                     &kEvaluation, &kLogging, &kMachine, &kGroup,     &kItself};
 
-// An empty one: what goes with the data, or with the model.
+// Empty: the default for the data or the model.
 const char* model_choices() {
   static const std::string kNames = [] {
     std::string names;
@@ -241,7 +241,7 @@ const auto& rows() {
   return kRows;
 }
 
-// Another value of these does not make it another run.
+// Another value of these does not change the result of the run.
 bool is_of_the_way(const std::string& key) {
   for (const char* section : {"snapshot.", "evaluation.", "logging.", "machine.", "group."})
     if (key.starts_with(section)) return true;

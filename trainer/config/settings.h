@@ -1,4 +1,4 @@
-// What can be set for `train`: its table, and what a run reads back from it. Pure.
+// The table of `train`'s settings, and what a run reads from it. Pure.
 #pragma once
 #include <string>
 #include <vector>
@@ -10,13 +10,13 @@ namespace ddprun::train {
 
 const settings::Table& setting_table();
 
-// Those with a value, without --help and the like.
+// All settings that have a value, so without --help and the like.
 std::vector<const settings::Option*> all_settings();
 
-// The value in force, as the table reads it.
+// The value in force, in the form that the table parses.
 std::string text_of(const settings::Option& setting, const Options& options);
 
-// Whether another value makes another run: told when it is resumed.
+// Whether another value makes it a different run, which is reported on resume.
 bool makes_another_run(const settings::Option& setting);
 
 }  // namespace ddprun::train

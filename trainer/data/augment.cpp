@@ -7,7 +7,7 @@
 namespace ddprun::train {
 namespace {
 
-// Along one side of the window: so many zeros of the frame, then [first, last) of the image, then zeros again.
+// Along one side of the window: zeros of the padding, then [first, last) of the image, then zeros again.
 struct Span {
   std::int64_t before, first, last;
 };

@@ -1,8 +1,8 @@
-// Images of bytes as floats: cropped out of a frame of zeros, flipped, normalised.
+// Converts images of bytes to floats: padded with zeros, cropped, flipped, normalised.
 //
-// The values are those of torchvision for the same places: RandomCrop(the image's own size, padding),
+// The values equal torchvision's for the same crops: RandomCrop(the image's own size, padding),
 // RandomHorizontalFlip(0.5), ToTensor and Normalize(mean, std), to the bit. The random numbers are our own
-// (ddprun/sample_rng.h): they follow from (seed, epoch, index), whichever thread or rank loads the sample.
+// (ddprun/sample_rng.h): they depend on (seed, epoch, index), whichever thread or rank loads the sample.
 // Source: torchvision/transforms/transforms.py and _functional_tensor.py.
 #pragma once
 #include <array>
@@ -14,26 +14,26 @@
 
 namespace ddprun::train {
 
-// How to crop: a frame of `padding` zeros all around the image, and in the result a window of the image's own size.
+// How to crop: `padding` zeros around the image, then a window of the image's own size.
 struct CropRule {
   std::int64_t padding = 0;
-  bool flips = false;  // with probability 1/2, left and right change places
+  bool flips = false;  // mirrors left and right with probability 1/2
 };
 
 struct Crop {
-  std::int64_t top = 0, left = 0;  // of the window in the framed image, 0 .. 2 * padding
+  std::int64_t top = 0, left = 0;  // of the window in the padded image, 0 .. 2 * padding
   bool flipped = false;
 };
 
-// Three draws in this order: top, left, flipped (that one only where the rule flips).
+// Three draws in this order: top, left, flipped (that one only if the rule flips).
 Crop draw_crop(const CropRule& rule, SampleRng& rng);
 
-// By channel.
+// Per channel.
 struct MeanStd {
   std::vector<float> mean, std;
 };
 
-// The float of each byte, by channel: byte / 255, and with a mean and deviation (byte / 255 - mean) / std.
+// The float for each byte, per channel: byte / 255, and with a mean and deviation (byte / 255 - mean) / std.
 class PixelTable {
  public:
   explicit PixelTable(std::int64_t channels);
@@ -46,7 +46,7 @@ class PixelTable {
   std::vector<std::array<float, 256>> floats_;
 };
 
-// Image `index`, whole, into `to` (images.image_bytes() floats).
+// Writes image `index`, uncropped, to `to` (images.image_bytes() floats).
 void write_image(const Images& images, std::int64_t index, const PixelTable& table, float* to);
 // The same, cropped.
 void write_crop(const Images& images, std::int64_t index, const PixelTable& table, const CropRule& rule,

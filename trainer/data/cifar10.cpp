@@ -12,7 +12,7 @@ namespace fs = std::filesystem;
 constexpr std::int64_t kClasses = 10, kChannels = 3, kSide = 32;
 constexpr std::size_t kImageBytes = kChannels * kSide * kSide, kRecordBytes = 1 + kImageBytes;
 constexpr int kBatchFiles = 5;
-// The real ones have 10,000. A hundred times that is still a test's or somebody's own, and 3 GB.
+// The original files have 10,000 records. A hundred times that still allows users' own files, and is 3 GB.
 constexpr std::size_t kFileBytesMax = 1'000'000 * kRecordBytes;
 
 Error missing(const std::string& path, const std::string& why) {
@@ -31,7 +31,7 @@ std::string folder_of_files(const std::string& folder) {
   throw missing(batch_path(folder, 1), "neither it nor " + batch_path(below, 1) + " exists");
 }
 
-// How many there are to train on: all up to the first that is missing, which has to be the last.
+// The number of training files, up to the first missing one; no later one may exist.
 int count_batches(const std::string& folder) {
   int count = 1;
   while (count < kBatchFiles && fs::exists(batch_path(folder, count + 1))) ++count;

@@ -8,7 +8,7 @@
 #include <filesystem>
 #include <memory>
 
-#ifndef DDPRUN_SHARE_DIR  // relative to the program, as installed
+#ifndef DDPRUN_SHARE_DIR  // relative to the installed program
 #define DDPRUN_SHARE_DIR "../share/ddprun"
 #endif
 
@@ -29,10 +29,10 @@ Error malformed_data(const std::string& name, const std::string& why) {
   return Error("cannot read the data file " + name, why, "Fetch the file again, or name another folder with --data.");
 }
 
-// zlib reads plain files as they are and unpacks gzip.
+// zlib reads plain files unchanged and unpacks gzip.
 std::vector<std::uint8_t> read_data_file(const std::string& path, std::size_t bytes_max) {
   std::error_code none;
-  if (fs::is_directory(path, none)) throw malformed_data(path, "it is a folder");  // zlib's word for it is wrong
+  if (fs::is_directory(path, none)) throw malformed_data(path, "it is a folder");  // zlib's message for it is wrong
   std::unique_ptr<gzFile_s, decltype(&gzclose)> file(gzopen(path.c_str(), "rb"), gzclose);
   if (!file) throw malformed_data(path, std::strerror(errno));
   std::vector<std::uint8_t> bytes;

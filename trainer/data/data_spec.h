@@ -1,4 +1,4 @@
-// Which data `train` is to use: the values of its flags, and no more.
+// Which data `train` uses: only the values of its flags.
 #pragma once
 #include <cstdint>
 #include <string>
@@ -10,16 +10,16 @@ inline constexpr const char* kDatasetNames[] = {"digits", "mnist", "cifar10", "t
 
 struct DataSpec {
   std::string name = "digits";
-  // With the data set's files; of text also the file itself. Empty: found by the name, as find_data (data_file.h)
-  // says. Synthetic and toy have no files.
+  // The data set's folder; for text also the file itself. Empty: find_data (data_file.h) finds it by name. Synthetic
+  // and toy have no files.
   std::string folder = {};
-  // Images to train on: a random crop out of a frame of zeros, and but for digits a random flip (augment.h).
+  // Training images: a random crop with zero padding, and except for digits a random flip (augment.h).
   bool augment = false;
-  bool normalise = false;     // images: by the data set's usual mean and deviation, channel by channel
+  bool normalise = false;     // images: by the data set's usual mean and deviation per channel
   std::int64_t context = 64;  // characters of one sample of text
   std::int64_t stride = 0;    // from one sample of text to the next; 0: context, so that they do not overlap
-  std::uint64_t seed = 0;     // of crops and flips, and of what synthetic and toy are made from
-  // Synthetic images: so many to train on, and a quarter as many (at least one) to test on.
+  std::uint64_t seed = 0;     // of crops, flips, synthetic and toy
+  // Synthetic images for training; a quarter as many (at least one) for testing.
   std::int64_t samples = 2048;
   std::int64_t channels = 3, height = 32, width = 32, classes = 10;
 };

@@ -17,28 +17,28 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// A data set of images: how it is read, and what is usual with it.
+// A data set of images: its reader and its usual settings.
 struct ImageSet {
   ImageSplits (*read)(const DataSpec& spec);
-  MeanStd mean_std;  // of the images to train on, all pixels of a channel
-  bool flips;        // the mirrored image is of the same class
+  MeanStd mean_std;  // of all pixels of a channel in the training images
+  bool flips;        // a mirrored image has the same class
 };
 
 ImageSplits read_idx_files(const DataSpec& spec) { return read_mnist(find_data(spec.name, spec.folder)); }
 ImageSplits read_cifar10_files(const DataSpec& spec) { return read_cifar10(find_data(spec.name, spec.folder)); }
 
 const std::map<std::string, ImageSet> kImageSets{
-    // Of the files in data/digits.
+    // Computed from data/digits.
     {"digits", {read_idx_files, {{0.3060F}, {0.3759F}}, false}},
     // As in pytorch/examples, mnist/main.py.
     {"mnist", {read_idx_files, {{0.1307F}, {0.3081F}}, false}},
-    // The 50,000 images' own, as torchvision's users write them.
+    // Of the 50,000 training images, as torchvision's users write them.
     {"cifar10", {read_cifar10_files, {{0.4914F, 0.4822F, 0.4465F}, {0.2470F, 0.2435F, 0.2616F}}, true}},
-    // Made so, whatever the number of channels (synthetic.cpp).
+    // By construction (synthetic.cpp), for any number of channels.
     {"synthetic", {make_synthetic, {{0.5F}, {0.2F}}, true}},
 };
 
-// The usual 4 of CIFAR-10's 32 pixels, for other sizes.
+// The usual 4 for CIFAR-10's 32 pixels, scaled to other sizes.
 std::int64_t usual_padding(const Images& images) { return (std::min(images.height, images.width) + 7) / 8; }
 
 MeanStd for_channels(MeanStd mean_std, std::int64_t channels) {

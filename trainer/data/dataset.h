@@ -4,7 +4,7 @@
 //   const Batch batch = data.train.batch(indices, epoch);   // lies on `device`
 //   loss = torch::cross_entropy_loss(model->forward(batch.inputs), batch.targets);
 //
-// What has no files, is malformed or does not fit together is an Error that names the file.
+// Throws Error, naming the file, if files are missing, malformed or do not fit together.
 #pragma once
 #include <ATen/core/Tensor.h>
 
@@ -19,7 +19,7 @@
 namespace ddprun::train {
 
 enum class Task {
-  classify,      // images: which of the classes
+  classify,      // images: the class
   predict_next,  // text: each next character
   regress,       // features: a number
 };
@@ -30,29 +30,29 @@ struct Batch {
   at::Tensor targets;  // classes [n] int64, each next character [n, context] int64, numbers [n, 1] float
 };
 
-// Where the samples of a split come from (split.h).
+// The source of a split's samples (split.h).
 class Source;
 
-// A sample as a loader's threads hand it on: which it is, and how it is cropped and flipped.
+// A sample as a loader's threads pass it on: its index, crop and flip.
 struct Pick {
   std::int64_t index = 0;
   Crop crop = {};
 };
 using BatchLoader = DataLoader<Pick, Batch>;
 
-// The samples to train on, or to test on. A value that shares its samples with its copies; threads may share it.
+// The training or test samples. Copies share the samples. Thread-safe.
 class Split {
  public:
   Split() = default;
   explicit Split(std::shared_ptr<const Source> source) : source_(std::move(source)) {}
 
   std::int64_t size() const;  // samples
-  // Its samples differ from epoch to epoch, and making them takes the CPU's time: a loader makes them ahead.
+  // Its samples differ between epochs and cost CPU time: use a loader to prefetch them.
   bool augmented() const;
 
-  // The samples of these indices, 0 .. size() - 1, on the device of the data set. `indices` is [n] int64, best on that
-  // device already, where nothing is augmented: an index_select then is all that happens. `epoch` matters to augmented
-  // samples alone.
+  // The samples of these indices, 0 .. size() - 1, on the device of the data set. `indices` is [n] int64; without
+  // augmentation it is best on that device: then a batch is one index_select. `epoch` matters to augmented samples
+  // only.
   Batch batch(const at::Tensor& indices, std::int64_t epoch) const;
   Batch batch(const std::vector<std::int64_t>& indices, std::int64_t epoch) const;
 
@@ -61,22 +61,21 @@ class Split {
   std::shared_ptr<const Source> source_;
 };
 
-// The same batches, made ahead by threads. Those of an augmented split lie in the CPU's memory, with `pin_memory` in
-// memory from which a GPU copies while the CPU goes on (without a GPU nothing changes); others where the split lies.
-// options.seed is not looked at: the data set's own decides.
+// The same batches, prefetched by threads. Those of an augmented split are in CPU memory, pinned with `pin_memory` (no
+// effect without a GPU); others are on the split's device. Ignores options.seed: the data set has its own.
 BatchLoader make_loader(const Split& split, LoaderOptions options, bool pin_memory = false);
 
 struct Dataset {
   Split train = {}, test = {};
   Task task = Task::classify;
-  // Those that are not the task's are 0.
+  // Those of other tasks are 0.
   std::int64_t channels = 0, height = 0, width = 0, classes = 0;  // classify
   std::int64_t context = 0;                                       // predict_next: characters of a sample
   std::int64_t features = 0;                                      // regress
-  Vocabulary vocabulary = {};                                     // predict_next; a token's id is its place in it
+  Vocabulary vocabulary = {};                                     // predict_next; a token's id is its index
 };
 
-// Error where the name is unknown, the files are missing or malformed, or the spec asks for what cannot be.
+// Throws Error if the name is unknown, the files are missing or malformed, or the spec is impossible.
 Dataset load_dataset(const DataSpec& spec, at::Device device);
 
 }  // namespace ddprun::train

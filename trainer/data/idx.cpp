@@ -7,7 +7,7 @@
 namespace ddprun::train {
 namespace {
 
-// Of one file, unpacked: MNIST's largest has 47 MB. A file that promises more is not one of these.
+// Limit for one unpacked file: MNIST's largest has 47 MB.
 constexpr std::size_t kIdxBytesMax = std::size_t{4} << 30;
 
 }  // namespace

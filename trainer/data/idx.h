@@ -2,8 +2,7 @@
 // dimension as 32 bits) and then the values. Source: http://yann.lecun.com/exdb/mnist. Only unsigned bytes (type 8),
 // which is all MNIST has.
 //
-// Gzip or plain is told apart by the content, not by the name. Whatever is wrong with a file is an Error that names the
-// file.
+// Detects gzip by content, not by name. Throws Error, naming the file, if anything is wrong with it.
 #pragma once
 #include <cstdint>
 #include <string>
@@ -13,13 +12,13 @@ namespace ddprun::train {
 
 struct IdxArray {
   std::vector<std::int64_t> shape;
-  std::vector<std::uint8_t> values;  // product(shape) of them, the last dimension fastest
+  std::vector<std::uint8_t> values;  // product(shape) values, the last dimension fastest
 };
 
-// `name` is for the messages. Decides only; `bytes` are those of the container, already unpacked.
+// Pure. `bytes` are the container's, already unpacked; `name` is for the messages.
 IdxArray decode_idx(const std::vector<std::uint8_t>& bytes, const std::string& name);
 
-// Reads `path`, or `path`.gz where there is no `path`.
+// Reads `path`, or `path`.gz if `path` does not exist.
 IdxArray read_idx(const std::string& path);
 
 }  // namespace ddprun::train

@@ -15,7 +15,7 @@ struct Images {
   std::int64_t image_bytes() const { return channels * height * width; }
 };
 
-// To train on, and to test on: of one size.
+// Training and test images, all of one size.
 struct ImageSplits {
   Images train = {}, test = {};
 };

@@ -1,4 +1,4 @@
-// Images and labels in MNIST's four IDX files, or any others made like these: train-images-idx3-ubyte,
+// Reads images and labels from MNIST's four IDX files, or others of the same form: train-images-idx3-ubyte,
 // train-labels-idx1-ubyte and t10k-... of both.
 #pragma once
 #include <string>
@@ -7,8 +7,8 @@
 
 namespace ddprun::train {
 
-// One channel, ten classes. Error, naming the file, where one is missing, malformed or does not fit the others, or has
-// a label above 9.
+// One channel, ten classes. Throws Error, naming the file, if one is missing, malformed, does not fit the others, or
+// has a label above 9.
 ImageSplits read_mnist(const std::string& folder);
 
 }  // namespace ddprun::train

@@ -46,8 +46,8 @@ class StoredTensors : public Source {
   at::Tensor inputs_, targets_;
 };
 
-// The same values as PixelTable's: float division and subtraction round alike everywhere. Each operand is a tensor, as
-// LibTorch's GPU kernels multiply by the reciprocal of a number instead of dividing by it.
+// The same values as PixelTable's: float division and subtraction round alike on all devices. Each operand is a tensor,
+// because LibTorch's GPU kernels multiply by the reciprocal of a scalar instead of dividing by it.
 class StoredBytes : public Source {
  public:
   StoredBytes(const Images& images, const ImageRule& rule, at::Device at, at::Device device)
@@ -70,7 +70,7 @@ class StoredBytes : public Source {
 
  private:
   at::Tensor pixels_, labels_;
-  at::Tensor byte_max_, mean_, std_;  // where batches are wanted
+  at::Tensor byte_max_, mean_, std_;  // on the device of the batches
 };
 
 class TextWindows : public Source {
@@ -82,7 +82,7 @@ class TextWindows : public Source {
 
   std::int64_t size() const override { return windows_.count(ids_.size(0)); }
   Batch batch(const at::Tensor& indices, std::int64_t) const override {
-    // What is no sample's index leads out of the ids, where index_select refuses it.
+    // An index out of range gives ids out of range, which index_select rejects.
     const at::Tensor places = indices.to(ids_.device()).mul(windows_.stride).unsqueeze(1) + steps_;
     const at::Tensor rows = ids_.index_select(0, places.flatten()).view_as(places).to(torch::kLong);
     return {rows.slice(1, 0, windows_.context).contiguous(), rows.slice(1, 1).contiguous()};

@@ -1,4 +1,4 @@
-// Where the samples of a split lie, and how batches are made of them.
+// The sources of a split's samples, which make batches.
 #pragma once
 #include <memory>
 
@@ -13,39 +13,39 @@ class Source {
   virtual ~Source() = default;
   virtual std::int64_t size() const = 0;
   virtual bool augmented() const { return false; }
-  // `indices` is [n] int64 on any device; the batch lies on the source's own.
+  // `indices` is [n] int64 on any device; the batch is on the source's own.
   virtual Batch batch(const at::Tensor& indices, std::int64_t epoch) const = 0;
 
-  // What a loader's threads do: a sample's random numbers, from this seed, and a batch of samples.
+  // For a loader's threads: the seed of a sample's random numbers, and making a batch of samples.
   virtual std::uint64_t seed() const { return 0; }
   virtual Pick pick(std::int64_t index, SampleRng&) const { return {.index = index}; }
   virtual Batch collate(const std::vector<Pick>& picks, bool pin_memory) const;
 };
 
-// How images become floats.
+// How to convert images to floats.
 struct ImageRule {
   MeanStd mean_std = {};  // empty: no normalisation
-  CropRule crop = {};     // of augmented ones
+  CropRule crop = {};     // for augmented images
   std::uint64_t seed = 0;
 };
 
-// As floats on `device` while they have at most `floats_max` bytes; as bytes beyond, on it too while these have no
-// more than that. The values are the same.
+// Stored as floats on `device` if they have at most `floats_max` bytes; else as bytes, on `device` if these have at
+// most that many. The values are the same.
 inline constexpr std::int64_t kBytesOnDeviceMax = std::int64_t{256} << 20;
 std::shared_ptr<const Source> stored_images(const Images& images, const ImageRule& rule, at::Device device,
                                             std::int64_t bytes_on_device_max = kBytesOnDeviceMax);
 
-// Cropped and flipped anew in each epoch, by the CPU; batch() brings them to `device`.
+// Cropped and flipped anew in each epoch, by the CPU; batch() copies them to `device`.
 std::shared_ptr<const Source> augmented_images(Images images, const ImageRule& rule, at::Device device);
 
-// inputs [n, ...] and targets [n, ...], where they are.
+// inputs [n, ...] and targets [n, ...], on their own device.
 std::shared_ptr<const Source> stored_tensors(const at::Tensor& inputs, const at::Tensor& targets);
 
 // Samples of a text's ids.
 std::shared_ptr<const Source> text_windows(const std::vector<std::int32_t>& ids, const Windows& windows,
                                            at::Device device);
 
-// A tensor of its own with these values.
+// A new tensor with these values.
 at::Tensor tensor_of(const std::vector<float>& values);
 
 }  // namespace ddprun::train

@@ -13,9 +13,9 @@ namespace {
 
 constexpr std::int64_t kBytesMax = std::int64_t{4} << 30;
 constexpr std::int64_t kMosaic = 4;               // tiles per side
-constexpr std::int64_t kMosaicStream = 0x6d6f73;  // apart from the samples' numbers
+constexpr std::int64_t kMosaicStream = 0x6d6f73;  // separate from the samples' streams
 
-// Streams of the random numbers, as an epoch is one.
+// Streams of random numbers, passed as the epoch.
 enum Part : std::int64_t { kTrain = 0, kTest = 1 };
 
 Error impossible(const std::string& why) {
@@ -34,7 +34,7 @@ void check_sizes(const DataSpec& spec) {
   }
 }
 
-// 64 .. 191: with the noise still a byte.
+// 64 .. 191: fits a byte even with noise.
 int tile_level(const DataSpec& spec, std::int64_t label, std::int64_t channel, std::int64_t tile) {
   const std::uint64_t number = mixed_seed(mixed_seed(spec.seed, label, channel), tile, kMosaicStream);
   return 64 + static_cast<int>(number >> 57);
@@ -75,13 +75,13 @@ Images draw_images(const DataSpec& spec, Part part, std::int64_t count) {
   return images;
 }
 
-// -2.0, 1.8, -1.6, ... : no two features count alike.
+// -2.0, 1.8, -1.6, ... : no two features have the same weight.
 double toy_weight(std::int64_t feature) {
   const double size = static_cast<double>(kToyFeatures - feature) / 10;
   return feature % 2 ? size : -size;
 }
 
-// Of mean 0 and deviation 1, near enough to normal, and by nothing but sums: twelve uniform numbers.
+// Mean 0, deviation 1, approximately normal, computed by sums only: twelve uniform numbers.
 double noise(SampleRng& rng) {
   double sum = -6;
   for (int i = 0; i < 12; ++i) sum += rng.uniform();

@@ -1,4 +1,4 @@
-// Data made from a seed: to try a model or a cluster with, where no files are.
+// Generates data from a seed, to try a model or a cluster without files.
 //
 // Equal seeds give equal data on every machine. Train and test parts come from different streams of the same numbers.
 #pragma once
@@ -10,13 +10,13 @@
 
 namespace ddprun::train {
 
-// Each class is a mosaic of 4 by 4 grey levels per channel; an image is its class's mosaic and noise on every pixel.
-// The classes take turns. Error where a size is below 1 or
-// those to train on have more than 4 GiB.
+// Each class is a mosaic of 4 by 4 grey levels per channel; an image is its class's mosaic plus noise on every pixel.
+// The classes alternate. Throws Error if a size is below 1 or
+// the training images have more than 4 GiB.
 ImageSplits make_synthetic(const DataSpec& spec);
 
-// PyTorch's DDP tutorial draws 2,048 samples of 20 uniform features and one target that is noise; here the target
-// follows from the features by a fixed linear map, with a little noise, so that there is something to learn.
+// PyTorch's DDP tutorial draws 2,048 samples of 20 uniform features and one target that is noise; here the target is a
+// fixed linear function of the features plus a little noise, so that there is something to learn.
 // Source: pytorch/examples, distributed/ddp-tutorial-series/datautils.py.
 inline constexpr std::int64_t kToyFeatures = 20, kToyTrain = 2048, kToyTest = 512;
 inline constexpr double kToyNoise = 0.01;  // the noise's standard deviation; that of the targets is 1.5

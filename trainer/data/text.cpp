@@ -10,12 +10,12 @@
 namespace ddprun::train {
 namespace {
 
-// Of the file. In memory a character takes four bytes as such and four as its id.
+// Limit for the file. In memory a character takes four bytes and its id another four.
 constexpr std::size_t kFileBytesMax = std::size_t{1} << 30;
 constexpr char32_t kCharacterMax = 0x10ffff;
 
-// How many bytes a character has, by its first one, and which its second may be; length 0: no character begins so.
-// Source: the Unicode standard, table 3-7 (well-formed UTF-8 byte sequences).
+// A character's length in bytes, by its first byte, and the range of its second; length 0: invalid first byte. Source:
+// the Unicode standard, table 3-7 (well-formed UTF-8 byte sequences).
 struct Form {
   int length;
   std::uint8_t second_min = 0x80, second_max = 0xbf;
@@ -25,12 +25,12 @@ Form form_of(std::uint8_t first) {
   if (first < 0x80) return {1};
   if (first < 0xc2) return {0};
   if (first < 0xe0) return {2};
-  if (first == 0xe0) return {3, 0xa0};        // below: two bytes would do
-  if (first == 0xed) return {3, 0x80, 0x9f};  // above: halves of UTF-16's pairs
+  if (first == 0xe0) return {3, 0xa0};        // below: two bytes would suffice
+  if (first == 0xed) return {3, 0x80, 0x9f};  // above: UTF-16 surrogates
   if (first < 0xf0) return {3};
   if (first == 0xf0) return {4, 0x90};
   if (first < 0xf4) return {4};
-  if (first == 0xf4) return {4, 0x80, 0x8f};  // above: no such character
+  if (first == 0xf4) return {4, 0x80, 0x8f};  // above: not a character
   return {0};
 }
 
@@ -121,7 +121,7 @@ std::string Vocabulary::text_of(std::span<const std::int64_t> ids) const {
 }
 
 std::int64_t Windows::count(std::int64_t ids) const {
-  return ids <= context ? 0 : (ids - context - 1) / stride + 1;  // the last one's target is one further
+  return ids <= context ? 0 : (ids - context - 1) / stride + 1;  // one more for the last one's target
 }
 
 std::u32string decode_utf8(std::string_view bytes, const std::string& name) {

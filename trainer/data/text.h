@@ -1,7 +1,7 @@
-// A text as numbers, character by character, for a model that guesses the next one.
+// Encodes a text as numbers, character by character, for a model that predicts the next one.
 //
-// A character is a Unicode code point, so Python's sorted(set(text)) is the same vocabulary. The file is UTF-8, taken
-// as it is: no newline is translated and a byte order mark is a character.
+// A character is a Unicode code point, so Python's sorted(set(text)) is the same vocabulary. The file is UTF-8, read
+// unchanged: newlines are not translated and a byte order mark is a character.
 #pragma once
 #include <cstdint>
 #include <span>
@@ -11,7 +11,7 @@
 
 namespace ddprun::train {
 
-// The different characters of a text in their order; an id is a place in it, from 0 on.
+// The sorted distinct characters of a text; an id is an index into it, from 0 on.
 class Vocabulary {
  public:
   Vocabulary() = default;
@@ -20,9 +20,9 @@ class Vocabulary {
   std::int64_t size() const { return static_cast<std::int64_t>(characters_.size()); }
   const std::u32string& characters() const { return characters_; }
 
-  // Error where the text has a character that is not in the vocabulary.
+  // Throws Error if the text has a character that is not in the vocabulary.
   std::vector<std::int32_t> ids_of(const std::u32string& text) const;
-  // As UTF-8. Error where an id is none of the vocabulary's.
+  // As UTF-8. Throws Error if an id is not in the vocabulary.
   std::string text_of(std::span<const std::int64_t> ids) const;
 
  private:
@@ -34,18 +34,18 @@ struct Text {
   std::vector<std::int32_t> train = {}, test = {};  // ids; the test part is the last tenth of the text
 };
 
-// Sample i has the ids from i * stride on, `context` of them; its target is the same, one further.
+// Sample i has `context` ids from i * stride on; its target is the same shifted by one.
 struct Windows {
   std::int64_t context = 64;
   std::int64_t stride = 64;
-  // Samples that `ids` ids hold whole.
+  // Number of complete samples in `ids` ids.
   std::int64_t count(std::int64_t ids) const;
 };
 
-// Error, with the offset of the byte, where it is no UTF-8 (as Python is strict about it). `name` is for the message.
+// Throws Error, with the byte's offset, if it is not UTF-8 (as strict as Python). `name` is for the message.
 std::u32string decode_utf8(std::string_view bytes, const std::string& name);
 
-// Error, naming the file, where it cannot be read, is no UTF-8, or either of its parts is too short for one sample.
+// Throws Error, naming the file, if it is unreadable, not UTF-8, or either of its parts is too short for one sample.
 Text read_text(const std::string& path, const Windows& windows);
 
 }  // namespace ddprun::train

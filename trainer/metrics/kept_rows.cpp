@@ -15,9 +15,9 @@ using Json = nlohmann::json;
 constexpr std::size_t kPieceBytes = 64 << 10;
 constexpr std::string_view kBeginning = "{\"step\":";
 
-// Nothing where it is no line of ours.
+// Empty if it is not a line of ours.
 std::optional<std::int64_t> step_of(std::string_view line) {
-  bool flat = true;  // our lines hold numbers only
+  bool flat = true;  // our lines contain only numbers
   const auto watch = [&](int depth, Json::parse_event_t event, const Json&) {
     using Event = Json::parse_event_t;
     return flat = flat && (depth == 0 || (event != Event::object_start && event != Event::array_start));
@@ -27,8 +27,7 @@ std::optional<std::int64_t> step_of(std::string_view line) {
   return row["step"].get<std::int64_t>();
 }
 
-// What is left of a line of ours when the machine stops in its midst: its head, and zeros where the file had grown
-// already.
+// A line that a machine's crash left incomplete: its beginning, and zeros where the file had already grown.
 bool is_torn_line(std::string_view tail) {
   const auto zeros = std::min(tail.find('\0'), tail.size());
   if (tail.find_first_not_of('\0', zeros) != std::string_view::npos) return false;

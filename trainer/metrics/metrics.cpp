@@ -18,12 +18,12 @@ class MetricsLog::Sink {
   explicit Sink(std::string what) : what_(std::move(what)) {}
   virtual ~Sink() = default;
 
-  // Once it has succeeded it does nothing. What the disk refuses is a std::system_error.
+  // After a success it does nothing. Throws std::system_error on a disk error.
   virtual void open() = 0;
-  // Opens it, should that have failed so far.
+  // Opens it first if that has failed so far.
   virtual void write(const MetricsRow& row) = 0;
 
-  // The first time only.
+  // Reports only the first error.
   void complain(const std::string& why, const std::function<void(const std::string&)>& say) {
     if (!complained_ && say)
       say("cannot write " + what_ + ": " + why +
@@ -48,7 +48,7 @@ class JsonLines : public MetricsLog::Sink {
   void open() override {
     if (file_) return;
     auto file = std::make_unique<RowFile>(path_);
-    // What goes is always the file's end, as steps never go back: to cut it off is one change, done or not.
+    // Only the file's end is dropped, as steps never decrease: the truncation is atomic.
     file->cut(bytes_to_keep(*file, resumed_step_, path_));
     file_ = std::move(file);
   }
@@ -108,7 +108,7 @@ std::string json_line(const MetricsRow& row) {
     check(!line.contains(name), "a row of metrics has each name once");
     line[name] = value;
   }
-  return line.dump(-1, ' ', false, Json::error_handler_t::replace);  // what is not finite becomes null
+  return line.dump(-1, ' ', false, Json::error_handler_t::replace);  // NaN and infinities become null
 }
 
 MetricsLog::MetricsLog(const MetricsOptions& options, double now) : say_(options.say) {
@@ -132,7 +132,7 @@ void MetricsLog::write(const MetricsRow& row) {
       sink->write(row);
     } catch (const std::system_error& error) {
       sink->complain(error.code().message(), say_);
-    } catch (const Error& error) {  // the disk let us look at the file only now, and it is not one of ours
+    } catch (const Error& error) {  // the file became readable only now, and is not one of ours
       sink->complain(error.what(), say_);
     }
   }

@@ -17,7 +17,7 @@ std::system_error refused() { return {errno, std::generic_category()}; }
 }  // namespace
 
 RowFile::RowFile(const std::string& path)
-    // Without O_NONBLOCK a pipe without a reader would hold us here.
+    // Without O_NONBLOCK open() would block on a pipe without a reader.
     : fd_(open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NONBLOCK, 0666)) {
   if (!fd_) throw refused();
   struct stat status {};
@@ -59,7 +59,7 @@ void RowFile::append(std::string_view row) {
     if (count < 0 && errno == EINTR) continue;
     if (count < 0) {
       const std::system_error error = refused();
-      // Should this fail, the next row begins with it.
+      // If this fails, the next row tries it again first.
       if (ftruncate(fd_.get(), static_cast<off_t>(size_)) == 0) torn_ = false;
       throw error;
     }

@@ -12,7 +12,7 @@ namespace {
 constexpr std::uint32_t kPolynomial = 0x82f63b78;  // reflected
 constexpr std::uint32_t kMaskDelta = 0xa282ead8;
 constexpr std::string_view kNamesBeginning = "events.out.tfevents.";
-constexpr std::int64_t kSecondsMax = 9'999'999'998;  // ten digits, and one more second
+constexpr std::int64_t kSecondsMax = 9'999'999'998;  // ten digits, and room for one more second
 
 constexpr std::array<std::uint32_t, 256> make_table() {
   std::array<std::uint32_t, 256> table{};
@@ -26,7 +26,7 @@ constexpr std::array<std::uint32_t, 256> make_table() {
 
 constexpr auto kTable = make_table();
 
-// A CRC of data that holds a CRC tells nothing; so it is rotated and moved.
+// Rotated and offset, because a CRC of data that contains its own CRC is unreliable.
 std::uint32_t masked_crc32c(std::string_view bytes) { return std::rotr(crc32c(bytes), 15) + kMaskDelta; }
 
 template <class Number>
@@ -36,7 +36,7 @@ std::string little_endian(Number number) {
   return bytes;
 }
 
-// Fields of a message. Wire types: 0 a varint, 1 eight bytes, 2 bytes with their length before them, 5 four bytes.
+// Fields of a message. Wire types: 0 a varint, 1 eight bytes, 2 bytes preceded by their length, 5 four bytes.
 std::string varint(std::uint64_t number) {
   std::string bytes;
   for (; number >= 0x80; number >>= 7) bytes += static_cast<char>((number & 0x7f) | 0x80);
@@ -57,7 +57,7 @@ std::string real(std::uint32_t field, double number) {
   return key(field, 1) + little_endian(std::bit_cast<std::uint64_t>(number));
 }
 
-std::string single(std::uint32_t field, double number) {  // too large a number becomes an infinity
+std::string single(std::uint32_t field, double number) {  // too large numbers become infinite
   return key(field, 5) + little_endian(std::bit_cast<std::uint32_t>(static_cast<float>(number)));
 }
 
@@ -66,7 +66,7 @@ std::string event(double wall_time, std::int64_t step, const std::string& what) 
   return real(1, wall_time) + whole(2, step) + what;
 }
 
-// 0 where it is no event file's name.
+// 0 if it is not an event file's name.
 std::int64_t seconds_of(const std::string& name) {
   if (name.rfind(kNamesBeginning, 0) != 0) return 0;
   std::int64_t seconds = 0;

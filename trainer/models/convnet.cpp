@@ -1,5 +1,4 @@
-// The tutorial's ConvNet for MNIST, for any image size; Python's module of the same shape has the same names in its
-// state_dict.
+// The tutorial's ConvNet for MNIST, for any image size; the same module in Python has the same names in its state_dict.
 #include <torch/torch.h>
 
 #include "trainer/models/makers.h"
@@ -21,7 +20,7 @@ class ConvNet : public Model {
     return fc_->forward(layer2_->forward(layer1_->forward(images)).flatten(1));
   }
 
-  // Batch norm trains on the batch's own mean and variance.
+  // In training, batch norm uses the batch's own mean and variance.
   bool training_reads_buffers() const override { return false; }
 
  private:

@@ -1,4 +1,4 @@
-// How torchvision draws the first weights of its convolutional models.
+// Initialises weights as torchvision does for its convolutional models.
 #pragma once
 #include <torch/nn/modules/conv.h>
 #include <torch/nn/modules/linear.h>

@@ -1,9 +1,9 @@
 // A small GPT as GPT-2, minGPT and nanoGPT build it, under minGPT's names: embeddings of tokens and of positions,
-// blocks that normalise first, GELU by its tanh approximation, a last LayerNorm and a head of its own (not tied to the
-// token embedding: a tensor of two names would be a parameter twice). First weights are normal(0, 0.02); those that end
-// a residual branch are smaller by sqrt(2 * layers) (Radford et al. 2019, section 2.3).
+// blocks that normalise first, GELU by its tanh approximation, a last LayerNorm and a separate head (not tied to the
+// token embedding: a tensor with two names would be a parameter twice). First weights are normal(0, 0.02); those that
+// end a residual branch are smaller by sqrt(2 * layers) (Radford et al. 2019, section 2.3).
 //
-// tests/trainer/gpt_peer.py has it in Python.
+// The same model in Python: tests/trainer/gpt_peer.py.
 #include <torch/torch.h>
 
 #include <cmath>
@@ -19,8 +19,7 @@ namespace nn = torch::nn;
 
 constexpr double kDeviation = 0.02;
 
-// As Python's nn.Linear: one pass adds the bias with the product. LibTorch's own makes a second one, which rounds
-// otherwise.
+// As Python's nn.Linear: one pass computes product and bias. LibTorch's own uses two passes, which round differently.
 at::Tensor linear(const nn::Linear& layer, const at::Tensor& x) { return at::linear(x, layer->weight, layer->bias); }
 
 class AttentionImpl : public nn::Module {
@@ -30,7 +29,7 @@ class AttentionImpl : public nn::Module {
     c_proj_ = register_module("c_proj", nn::Linear(spec.embedding, spec.embedding));
   }
 
-  // [n, length, embedding] -> the same; no place sees those after it
+  // [n, length, embedding] -> the same; no position sees later ones
   at::Tensor forward(const at::Tensor& x) {
     const std::int64_t n = x.size(0), length = x.size(1), embedding = x.size(2);
     std::vector<at::Tensor> parts = linear(c_attn_, x).split(embedding, 2);  // queries, keys, values

@@ -1,4 +1,4 @@
-// One maker for each model. The spec has no problem.
+// One maker for each model. The spec must be valid.
 #pragma once
 #include <memory>
 

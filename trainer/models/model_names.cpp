@@ -13,10 +13,10 @@ std::string lower_case(std::string text) {
   return text;
 }
 
-// Fewer letters begin too many words.
+// Fewer letters match too many names.
 constexpr std::size_t kTellingLetters = 3;
 
-// "vgg11" and "vgg_bn" are no typos, but what they mean is plain.
+// "vgg11" and "vgg_bn" are not close enough for a typo, but their meaning is clear.
 std::string probably(const std::string& typed, const std::vector<std::string>& names) {
   const std::string near = nearest(lower_case(typed), names);
   if (!near.empty() || typed.size() < kTellingLetters) return near;

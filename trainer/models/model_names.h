@@ -18,10 +18,10 @@ struct ModelName {
   const char* help;  // one line
 };
 
-// In the order in which people should read them.
+// In the order in which --help shows them.
 const std::vector<ModelName>& model_names();
 
-// Nothing where there is none of that name.
+// Null if no model has that name.
 const ModelName* find_model(std::string_view name);
 
 // "there is no model resnet. Did you mean 'resnet18'? There are convnet, ... and gpt", without a full stop.

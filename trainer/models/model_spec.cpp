@@ -10,14 +10,14 @@
 namespace ddprun::train {
 namespace {
 
-// What is wrong and how to mend it; nothing wrong: an empty `why`.
+// What is wrong and how to fix it; an empty `why` means no problem.
 struct Problem {
   std::string why = {}, remedy = {};
 };
 
 using Sizes = std::initializer_list<std::pair<const char*, std::int64_t>>;
 
-// Above it a product of two sizes may not be an int64; no machine has so much.
+// Above it a product of two sizes may overflow int64; no machine has that much memory.
 constexpr std::int64_t kSizeMax = std::numeric_limits<std::int32_t>::max();
 
 Problem out_of_range(const Sizes& sizes) {
@@ -37,7 +37,7 @@ Problem too_small(const ModelSpec& spec, std::int64_t least, const char* halving
 Problem bad_variant(const ModelSpec& spec) {
   if (spec.head != "small" && spec.head != "imagenet")
     return {"there is no head '" + spec.head + "'", "It is small or imagenet."};
-  constexpr std::int64_t kNarrowest = 64;  // of its layers
+  constexpr std::int64_t kNarrowest = 64;  // channels of its narrowest layer
   if (spec.width_divisor < 1 || spec.width_divisor > kNarrowest ||
       !std::has_single_bit(static_cast<std::uint64_t>(spec.width_divisor)))
     return {"its channels cannot be divided by " + std::to_string(spec.width_divisor),

@@ -1,4 +1,4 @@
-// What a model is built from: its name and its sizes, and why it cannot be. Pure.
+// A model's name and sizes, and why they may be invalid. Pure.
 #pragma once
 #include <cstdint>
 #include <optional>
@@ -8,24 +8,24 @@
 
 namespace ddprun::train {
 
-// A model reads the sizes of its own kind of input (model_names.h) and no others.
+// A model uses only the sizes of its own kind of input (model_names.h).
 struct ModelSpec {
   std::string name;
   // Of images: convnet, vgg11_bn, resnet18.
   std::int64_t channels = 1, height = 8, width = 8, classes = 10;
-  // Of tokens: gpt. `context` is how many it looks back on; `embedding` is divided among the heads.
+  // Of tokens: gpt. `context` is the number of tokens it sees; `embedding` is divided among the heads.
   std::int64_t vocabulary = 0, context = 64, layers = 2, heads = 2, embedding = 64;
   double dropout = 0;
   // Of features: linear.
   std::int64_t features = 20, outputs = 1;
-  // "small", as one trains on images of 32 by 32. vgg11_bn: pooled to 1 by 1, one linear layer; resnet18: begins with a
-  // 3x3 convolution and no pooling. "imagenet": torchvision's own, whose published weights fit.
+  // "small", as usual for images of 32 by 32. vgg11_bn: pooled to 1 by 1, one linear layer; resnet18: begins with a 3x3
+  // convolution and no pooling. "imagenet": torchvision's own, whose published weights fit.
   std::string head = "small";
   // Every number of channels inside vgg11_bn and resnet18 is divided by it, for small machines: 1, 2, 4, ... 64.
   std::int64_t width_divisor = 1;
 };
 
-// The first thing that is wrong with it, if anything is.
+// The first problem of the spec, if any.
 std::optional<Error> problem_with(const ModelSpec& spec);
 
 }  // namespace ddprun::train

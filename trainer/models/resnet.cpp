@@ -12,7 +12,7 @@ namespace {
 
 namespace nn = torch::nn;
 
-// Batch norm is ddprun::SyncBatchNorm throughout: as members, layers can be synchronized but not replaced. Until then
+// All batch norm layers are ddprun::SyncBatchNorm, because members can be synchronized but not replaced. Before that
 // they compute what BatchNorm2d does.
 
 struct Kernel {
@@ -27,7 +27,7 @@ nn::Conv2d convolution(std::int64_t from, std::int64_t to, Kernel kernel) {
 class ResidualBlockImpl : public nn::Module {
  public:
   ResidualBlockImpl(std::int64_t from, std::int64_t to, std::int64_t stride) {
-    // Drawn first and registered last, as torchvision does it.
+    // Initialised first and registered last, as in torchvision.
     if (stride != 1 || from != to) downsample_ = nn::Sequential(convolution(from, to, {1, stride}), SyncBatchNorm(to));
     conv1_ = register_module("conv1", convolution(from, to, {3, stride}));
     bn1_ = register_module("bn1", SyncBatchNorm(to));
@@ -77,7 +77,7 @@ class ResNet : public Model {
     return fc_->forward(torch::adaptive_avg_pool2d(x, {1, 1}).flatten(1));
   }
 
-  // Batch norm trains on the batch's own mean and variance.
+  // In training, batch norm uses the batch's own mean and variance.
   bool training_reads_buffers() const override { return false; }
 
  private:

@@ -10,7 +10,7 @@ namespace {
 
 namespace nn = torch::nn;
 
-constexpr int kHalve = 0;  // in place of a convolution's channels
+constexpr int kHalve = 0;  // marks a pooling layer in the list of channels
 constexpr int kLayers[]{64, kHalve, 128, kHalve, 256, 256, kHalve, 512, 512, kHalve, 512, 512, kHalve};
 constexpr int kFeatures = 512, kHidden = 4096;
 
@@ -31,7 +31,7 @@ nn::Sequential convolutions(const ModelSpec& spec) {
   return layers;
 }
 
-// Where an output of the convolutions is `side` by `side`.
+// For outputs of the convolutions of `side` by `side`.
 nn::Sequential imagenet_head(const ModelSpec& spec, std::int64_t side) {
   const std::int64_t hidden = kHidden / spec.width_divisor;
   const nn::ReLUOptions in_place(true);
@@ -58,7 +58,7 @@ class Vgg : public Model {
     return classifier_->forward(torch::adaptive_avg_pool2d(features_->forward(images), {side_, side_}).flatten(1));
   }
 
-  // Batch norm trains on the batch's own mean and variance.
+  // In training, batch norm uses the batch's own mean and variance.
   bool training_reads_buffers() const override { return false; }
 
  private:

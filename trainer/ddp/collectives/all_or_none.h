@@ -1,4 +1,4 @@
-// What one rank cannot do is an exception on all of them, with the same sentence: none waits for one that has left.
+// Turns a failure on one rank into the same exception on all ranks, so that none waits for a rank that has left.
 #pragma once
 #include <exception>
 #include <functional>
@@ -9,13 +9,13 @@
 
 namespace ddprun {
 
-// The same sentence on all ranks: one of them is enough to say it.
+// Has the same sentence on all ranks, so only one of them needs to print it.
 class AgreedError : public std::runtime_error {
  public:
   using std::runtime_error::runtime_error;
 };
 
-// Every rank does its part, or all ranks throw an AgreedError: what the first of them could not do. A collective.
+// Every rank runs its part; if any fails, all throw an AgreedError with the lowest failing rank's reason. A collective.
 void all_or_none(const ProcessGroup& group, const std::function<void()>& part);
 
 // what(), without the lines that LibTorch adds for its developers.

@@ -70,13 +70,13 @@ std::string in_range(const char* what, int rank, const ProcessGroup& group) {
 
 std::string first_of(const std::string& problem, const std::string& other) { return problem.empty() ? other : problem; }
 
-// --- Moving: as bytes, so that every element type travels.
+// --- Moving: as bytes, so that every element type is supported.
 
 at::Tensor empty_bytes(std::int64_t count, at::Device device) {
   return at::empty({count}, at::TensorOptions().dtype(at::kByte).device(device));
 }
 
-// The tensor's own memory where it lies as it is indexed, else a copy.
+// The tensor's own memory if it is contiguous, else a copy.
 at::Tensor as_bytes(const at::Tensor& tensor) {
   const at::Tensor dense = tensor.detach().resolve_conj().resolve_neg().contiguous();
   return dense.numel() == 0 ? empty_bytes(0, dense.device()) : dense.view({-1}).view(at::kByte);
@@ -107,7 +107,7 @@ at::Tensor tensor_of(const Record& record, const at::Tensor& bytes) {
 
 std::int64_t aligned(std::int64_t bytes) { return (bytes + kAligned - 1) / kAligned * kAligned; }
 
-// What each rank's part takes where all parts travel at one length.
+// Bytes per rank if all parts are padded to one length.
 std::int64_t stride_of(const std::vector<Record>& records) {
   std::int64_t longest = 0;
   for (const Record& record : records) longest = std::max(longest, record.bytes);
@@ -165,7 +165,7 @@ std::string problem_of_message(const at::Tensor& tensor, const char* what, int p
   return problem.empty() && tag < 0 ? "its tag is below 0" : problem;
 }
 
-// A message without bytes is one byte long, so that it can be waited for.
+// An empty message is sent as one byte, so that it can be waited for.
 at::Tensor message_of(const at::Tensor& tensor) {
   at::Tensor bytes = as_bytes(tensor);
   return bytes.numel() > 0 ? bytes : at::zeros({1}, bytes.options());
@@ -283,7 +283,7 @@ void reduce(const at::Tensor& tensor, int root, ReduceOp op, const ProcessGroup&
   announce(group, call, first_of(first_of(moves::problem_of_root(root, group), problem), wire.problem));
   if (tensor.numel() == 0 || group.world_size() == 1) return;
   Tensors values{to_wire(tensor, wire)};
-  if (!is_root && values[0].is_alias_of(tensor)) values[0] = values[0].clone();  // gloo adds up in it
+  if (!is_root && values[0].is_alias_of(tensor)) values[0] = values[0].clone();  // gloo overwrites it
   c10d::ReduceOptions options;
   options.reduceOp = backend_op(wire, tensor);
   options.rootRank = root;
@@ -439,7 +439,7 @@ void sendrecv(const at::Tensor& sent, int to, const at::Tensor& received, int fr
   c10::intrusive_ptr<c10d::Work> sending;
   travel(group, call, [&](c10d::ProcessGroup& c10d) {
     const bool gpu = sent.is_cuda();
-    if (gpu) c10d.startCoalescing(at::kCUDA);  // NCCL starts both at once, or the ranks wait for each other
+    if (gpu) c10d.startCoalescing(at::kCUDA);  // NCCL must start both at once, or the ranks deadlock
     auto receiving = c10d.recv(in, from, tag);
     sending = c10d.send(out, to, tag);
     return gpu ? sending = c10d.endCoalescing(at::kCUDA) : receiving;
@@ -452,7 +452,7 @@ void barrier(const ProcessGroup& group) {
   const bool nccl = group.backend() == Backend::nccl;
   if (group.world_size() == 1) return;
   if (group.state().check_calls) {
-    agree(group, record_of("barrier", ""));  // each rank has heard from all others: nothing more is needed
+    agree(group, record_of("barrier", ""));  // each rank has a message from all others, which is a barrier
     if (!nccl) return;
   }
   c10d::BarrierOptions options;

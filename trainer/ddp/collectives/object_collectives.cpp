@@ -14,7 +14,7 @@ using nlohmann::json;
 
 constexpr std::int64_t kObjectBytesMax = std::int64_t{1} << 30;
 
-// CBOR keeps what JSON's text does not: NaN, infinities, strings that are no UTF-8.
+// CBOR preserves what JSON text cannot: NaN, infinities, strings that are not UTF-8.
 struct Packed {
   at::Tensor bytes = torch::empty({0}, torch::kUInt8);
   std::string problem;
@@ -106,7 +106,7 @@ json scatter_object(const std::vector<json>& objects, int root, const ProcessGro
   return unpack(moves::scatter(called("scatter_object", root), parts, root, problem, group));
 }
 
-// A message of its length, then the object itself.
+// Sends the length in one message, then the object.
 void send_object(const json& object, int to, int tag, const ProcessGroup& group) {
   const Packed packed = pack(object);
   if (!packed.problem.empty()) throw UsageError("cannot send_object", packed.problem);

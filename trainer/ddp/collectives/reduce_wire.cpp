@@ -16,7 +16,7 @@ c10d::ReduceOp to_c10d(ReduceOp op) {
 
 bool is_bitwise(ReduceOp op) { return op == ReduceOp::band || op == ReduceOp::bor || op == ReduceOp::bxor; }
 
-// false and true as 0 and 1: what comes out is 0 or 1 again.
+// false and true are sent as 0 and 1; the result is 0 or 1 again.
 ReduceOp of_bool(ReduceOp op) {
   if (op == ReduceOp::sum || op == ReduceOp::bor) return ReduceOp::max;
   if (op == ReduceOp::product || op == ReduceOp::band) return ReduceOp::min;

@@ -28,7 +28,7 @@ at::Tensor stacked(const std::vector<Tensors>& samples, std::size_t part, bool p
   if (!pin || !tensors[0].is_cpu()) return at::stack(tensors);
   std::vector<std::int64_t> sizes = tensors[0].sizes().vec();
   sizes.insert(sizes.begin(), static_cast<std::int64_t>(tensors.size()));
-  at::Tensor result = at::empty(sizes, tensors[0].options().pinned_memory(true));  // at once: no second copy
+  at::Tensor result = at::empty(sizes, tensors[0].options().pinned_memory(true));  // allocated pinned: no second copy
   return at::stack_out(result, tensors);
 }
 

@@ -1,4 +1,4 @@
-// The collectives that move bytes, under the name by which the ranks know the call: tensors and objects share them.
+// Collectives that move bytes, shared by tensors and objects; `call` is the name that the ranks compare.
 #pragma once
 #include <ATen/core/Tensor.h>
 
@@ -9,7 +9,7 @@
 
 namespace ddprun::moves {
 
-// Tells the others (where calls are checked) what comes; `problem`: why this rank cannot, as a sentence's end.
+// Announces the call to the others (if calls are checked); `problem`: why this rank cannot, as the end of a sentence.
 void announce(const ProcessGroup& group, const std::string& call, const std::string& problem);
 
 std::string problem_of_root(int root, const ProcessGroup& group);

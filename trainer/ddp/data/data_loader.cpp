@@ -13,8 +13,7 @@
 namespace ddprun::detail {
 namespace {
 
-// Of the exception that is being handled: its first line, as others append a stack, and without the full stop that
-// Error adds.
+// The current exception's first line, as some append a stack, without the full stop that Error adds.
 std::string what_was_thrown() {
   std::string why;
   try {
@@ -68,10 +67,10 @@ struct JobQueue::State {
   std::atomic<bool> stop{false};
   std::mutex mutex;
   std::condition_variable place_free, result_ready;
-  // Under the mutex: jobs up to `taken` were handed out, up to `claimed` they are made or in the making. Job j's slot
-  // is j % slots.size().
+  // Guarded by the mutex: jobs below `taken` were handed out, jobs below `claimed` are done or running. Job j's slot is
+  // j % slots.size().
   std::int64_t taken = 0, claimed = 0;
-  bool failed = false;  // nothing after the failure is of use
+  bool failed = false;  // later results are not needed
   std::vector<Slot> slots;
   std::vector<std::thread> threads;
 
@@ -112,7 +111,7 @@ struct JobQueue::State {
 
   void shut_down() {
     stop = true;
-    { const std::lock_guard lock(mutex); }  // whoever saw no stop is waiting by now
+    { const std::lock_guard lock(mutex); }  // threads that did not see `stop` are waiting now
     place_free.notify_all();
     for (auto& thread : threads) thread.join();
   }
@@ -146,7 +145,7 @@ std::shared_ptr<void> JobQueue::next() {
     std::unique_lock lock(s.mutex);
     s.result_ready.wait(lock, [&] { return slot.done; });
   }
-  // The slot is ours from here on: its thread is done with it, and no other gets it before `taken` moves on.
+  // The slot is ours from here on: its thread is done with it, and no other thread gets it before `taken` increases.
   if (slot.failure) std::rethrow_exception(slot.failure);
   auto result = std::move(slot.result);
   const std::lock_guard lock(s.mutex);

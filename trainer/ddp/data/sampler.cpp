@@ -18,7 +18,7 @@ std::vector<std::int64_t> epoch_order(const Sampling& s, std::int64_t epoch) {
   return order;
 }
 
-// Of what is left of an epoch after its first `consumed` samples.
+// Samples per rank left in an epoch after its first `consumed` samples.
 std::int64_t samples_per_rank(const Sampling& s, std::int64_t consumed) {
   const std::int64_t left = std::max<std::int64_t>(0, s.dataset_size - consumed);
   return s.drop_last ? left / s.world_size : (left + s.world_size - 1) / s.world_size;
@@ -31,7 +31,7 @@ std::vector<std::int64_t> dealt(const Sampling& s, std::int64_t epoch, std::int6
   std::vector<std::int64_t> result(static_cast<std::size_t>(samples_per_rank(s, consumed)));
   std::int64_t at = consumed + s.rank;
   for (auto& index : result) {
-    index = order[static_cast<std::size_t>(at % s.dataset_size)];  // past the end: the head again, and again
+    index = order[static_cast<std::size_t>(at % s.dataset_size)];  // past the end: repeats from the start
     at += s.world_size;
   }
   return result;

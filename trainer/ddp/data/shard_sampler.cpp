@@ -14,7 +14,7 @@ namespace {
 using Range = std::pair<std::int64_t, std::int64_t>;
 using Deal = ShardSamplerState::Deal;
 
-constexpr std::int64_t kShardOrder = -1;  // the number of its random stream; groups of shards have theirs from 0
+constexpr std::int64_t kShardOrder = -1;  // its random stream; groups of shards have streams from 0 on
 
 std::int64_t length(const std::vector<Range>& ranges) {
   std::int64_t sum = 0;
@@ -26,7 +26,7 @@ std::int64_t samples_per_rank(const std::vector<Range>& ranges, int world_size, 
   return drop_last ? length(ranges) / world_size : (length(ranges) + world_size - 1) / world_size;
 }
 
-// What is at begin .. end - 1 of the ranges laid end to end, which begin anew where they end.
+// The elements begin .. end - 1 of the concatenated ranges, which repeat after their end.
 std::vector<Range> section(const std::vector<Range>& ranges, std::int64_t begin, std::int64_t end) {
   std::vector<Range> result;
   const std::int64_t total = length(ranges);
@@ -44,14 +44,14 @@ std::vector<Range> section(const std::vector<Range>& ranges, std::int64_t begin,
   return result;
 }
 
-// A rank's own part: contiguous, and one longer for the first ranks where they cannot be equal.
+// A rank's part: contiguous, and one longer for the first ranks if they cannot be equal.
 Range part_of(const std::vector<Range>& ranges, int world_size, int rank) {
   const std::int64_t each = length(ranges) / world_size, longer = length(ranges) % world_size;
   const auto begin = [&](int r) { return r * each + std::min<std::int64_t>(r, longer); };
   return {begin(rank), begin(rank + 1)};
 }
 
-// What nobody has seen after a deal, in the order of the ranks.
+// What no rank has seen after a deal, in the order of the ranks.
 std::vector<Range> rest_after(const std::vector<Range>& ranges, const Deal& deal) {
   std::vector<Range> result;
   for (int rank = 0; rank < deal.world_size; ++rank) {
@@ -121,14 +121,14 @@ std::vector<std::int64_t> ShardSampler::indices() const {
   };
   const auto [begin, end] = part_of(left_, sampling_.world_size, sampling_.rank);
   add(begin + taken_, std::min(end, begin + per_rank()));
-  if (static_cast<std::int64_t>(result.size()) < size()) {  // the ranks after the longer parts pad theirs with the head
+  if (static_cast<std::int64_t>(result.size()) < size()) {  // ranks with shorter parts pad them from the start
     const std::int64_t longer = length(left_) % sampling_.world_size;
     add(sampling_.rank - longer, sampling_.rank - longer + 1);
   }
   return result;
 }
 
-// Draws the order of those groups of shards alone that the range touches.
+// Computes the order only of the groups of shards that the range touches.
 std::vector<std::int64_t> ShardSampler::order_of(const Range& range) const {
   const auto shards = static_cast<std::int64_t>(shard_records_.size());
   std::vector<std::int64_t> order(shard_records_.size()), starts(shard_records_.size());
@@ -191,7 +191,7 @@ void ShardSampler::resume(const ShardSamplerState& state) {
   }
   std::vector<Deal> earlier = state.deals;
   std::int64_t taken = 0;
-  // As many ranks as before: the same deal goes on, so the order is that of an undisturbed run.
+  // As many ranks as before: the same deal continues, so the order is that of an uninterrupted run.
   if (!earlier.empty() && earlier.back().world_size == sampling_.world_size &&
       earlier.back().drop_last == sampling_.drop_last) {
     taken = earlier.back().taken;

@@ -33,7 +33,7 @@ struct Shard {
   std::uint32_t index_crc = 0;
 };
 
-// One line of a shard's index.
+// One entry of a shard's index.
 struct Entry {
   std::uint64_t offset = 0;  // from the file's start
   std::uint32_t size = 0, crc = 0;
@@ -64,7 +64,7 @@ Error unwritable(const std::string& path) {
   return Error("cannot write " + path, std::strerror(errno), "Free some space there, or name another folder.");
 }
 
-// Throws where the file has not so many bytes any more.
+// Throws if the file has become too short.
 std::string read_at(int fd, std::int64_t offset, std::size_t size, const std::string& path) {
   std::string bytes(size, '\0');
   for (std::size_t done = 0; done < size;) {
@@ -150,7 +150,7 @@ std::vector<Shard> read_manifest(const std::string& folder) {
   }
 }
 
-// A shard whose index is in memory and as it was written.
+// An open shard, with its verified index in memory.
 class OpenShard {
  public:
   OpenShard(std::string path, const Shard& shard) : path_(std::move(path)), file_(open_to_read(path_)) {
@@ -198,9 +198,9 @@ struct ShardWriter::State {
   std::string folder;
   ShardWriterOptions options;
   std::vector<Shard> shards;
-  Fd file;  // of shards.back(), while it is written
+  Fd file;  // of shards.back(), while it is being written
   std::string buffer, index;
-  bool closed = false;  // finished, or a write has failed: then what is on disk is not what we hold
+  bool closed = false;  // finished, or a write has failed: then the disk differs from our state
 
   void require_open() const {
     if (closed)
@@ -276,7 +276,7 @@ void ShardWriter::add(std::string_view record) {
     throw Error("cannot add a record of " + std::to_string(record.size()) + " bytes to the data set " + s.folder,
                 "at most " + std::to_string(kRecordBytesMax) + " are possible");
   s.require_open();
-  s.closed = true;  // until all of it is done
+  s.closed = true;  // reset once all is done
   if (!s.file) s.begin_shard();
   Shard& shard = s.shards.back();
   put(s.index, static_cast<std::uint64_t>(shard.bytes));
@@ -311,16 +311,16 @@ struct ShardedDataset::State {
   std::string folder;
   std::vector<Shard> shards;
   std::vector<std::int64_t> shard_records;
-  std::vector<std::int64_t> ends;  // of each shard, in records of the whole
+  std::vector<std::int64_t> ends;  // end of each shard, as a record's index
   std::mutex mutex;
-  std::map<std::size_t, Held> held;  // under the mutex, as is `uses`
+  std::map<std::size_t, Held> held;  // guarded by the mutex, as is `uses`
   std::uint64_t uses = 0;
 
   std::shared_ptr<const OpenShard> open_shard(std::size_t number) const {
     return std::make_shared<const OpenShard>(folder + "/" + shards[number].file, shards[number]);
   }
 
-  // Opened under the lock: two threads that come for the same shard read its index once.
+  // Opens under the lock, so that two threads that need the same shard read its index once.
   std::shared_ptr<const OpenShard> hold(std::size_t number) {
     const std::lock_guard lock(mutex);
     auto found = held.find(number);

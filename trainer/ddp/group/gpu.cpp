@@ -24,7 +24,7 @@ Function* symbol(void* library, const char* name) {
 
 }  // namespace
 
-// By the driver's own library: it alone knows, and opening it costs nothing where it is not installed.
+// Asks the driver's own library, the only source; opening it costs nothing if it is not installed.
 int count_gpus() {
   if (!kPluginBuilt) return 0;
   void* driver = dlopen("libcuda.so.1", RTLD_NOW | RTLD_LOCAL);

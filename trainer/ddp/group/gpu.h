@@ -1,6 +1,6 @@
-// The GPU half of LibTorch, loaded only where there is a GPU: it costs every worker 0.2 s and 350 MB to load, GPU or
-// not. So it lives in a library of its own (gpu_plugin.cpp) that is opened at run time; without it, or without a
-// driver, this machine has no GPUs.
+// The GPU half of LibTorch, loaded only if there is a GPU: loading costs every worker 0.2 s and 350 MB, even without a
+// GPU. So it is in a separate library (gpu_plugin.cpp) that is opened at run time; without it, or without a driver,
+// this machine counts as having no GPUs.
 #pragma once
 #include <ATen/core/Tensor.h>
 #include <torch/csrc/distributed/c10d/Backend.hpp>
@@ -8,11 +8,11 @@
 
 namespace ddprun {
 
-// GPUs that CUDA shows to this process (CUDA_VISIBLE_DEVICES counts). 0 without a driver or without our library.
-// Asks the driver alone: nothing of LibTorch's GPU half is loaded.
+// GPUs visible to this process (respects CUDA_VISIBLE_DEVICES). 0 without a driver or without our library. Asks only
+// the driver and loads nothing of LibTorch's GPU half.
 int count_gpus();
 
-// Loads it. Call it before the first use of at::kCUDA: LibTorch remembers having found no CUDA.
+// Call it before the first use of at::kCUDA: LibTorch remembers that it found no CUDA.
 void load_gpu_support();
 
 // NCCL between the ranks that meet in `store`, this one on `device`. After load_gpu_support() only.

@@ -1,4 +1,4 @@
-// Built into a library of its own, with LibTorch's CUDA half behind it. See gpu.h.
+// Built into a separate library that links LibTorch's CUDA half. See gpu.h.
 #include "trainer/ddp/group/gpu_plugin.h"
 
 #ifdef USE_C10D_NCCL
@@ -11,7 +11,7 @@
 extern "C" __attribute__((visibility("default"))) void ddprun_make_nccl(const c10::intrusive_ptr<c10d::Store>& store,
                                                                         int rank, int world_size, at::Device device,
                                                                         c10::intrusive_ptr<c10d::Backend>& result) {
-  // 1: when a peer is gone, NCCL's watchdog aborts what hangs and ends this process; the launcher forms the next round.
+  // 1: when a peer is lost, NCCL's watchdog aborts hanging calls and ends this process; the launcher restarts it.
   setenv("TORCH_NCCL_ASYNC_ERROR_HANDLING", "1", /*overwrite=*/0);
   c10::cuda::set_device(device.index());
   auto nccl =

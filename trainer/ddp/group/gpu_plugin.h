@@ -1,4 +1,4 @@
-// What `train` and its GPU library agree on: one function, found by name.
+// The interface between `train` and its GPU library: one function, found by name.
 #pragma once
 #include <ATen/core/Tensor.h>
 #include <torch/csrc/distributed/c10d/Backend.hpp>

@@ -1,4 +1,4 @@
-// What a ProcessGroup stands for, and the one message that comes before its collectives.
+// The state behind a ProcessGroup, and the message exchanged before its collectives.
 #pragma once
 #include <cstdint>
 #include <functional>
@@ -21,15 +21,15 @@ struct ProcessGroup::State {
   std::vector<int> global_ranks;
   Roster roster;          // of this group
   std::string interface;  // GLOO_SOCKET_IFNAME
-  std::string address;    // ours, for gloo; empty: gloo finds one
+  std::string address;    // this rank's, for gloo; empty: gloo chooses one
   c10::intrusive_ptr<c10d::Store> store;
   c10::intrusive_ptr<c10d::ProcessGroup> c10d;  // null: destroyed
-  std::shared_ptr<void> at_end;                 // tidies up when the group goes
+  std::shared_ptr<void> at_end;                 // cleans up when the group is destroyed
   int groups_made = 0;
   std::vector<std::weak_ptr<State>> children;
 };
 
-// What one rank is about to do, as it tells the others; and the shape of what it brings. Sent as it lies in memory.
+// Describes one rank's call and its tensor's shape for the other ranks. Sent as it is in memory.
 struct Record {
   static constexpr int kDimsMax = 16;
   char call[239] = {};  // "all_reduce(sum) of Float [2, 3]": equal on all ranks
@@ -43,14 +43,14 @@ struct Record {
 };
 static_assert(sizeof(Record) == 384 && std::is_trivially_copyable_v<Record>);
 
-// What goes before a collective: every rank's record, by rank. Where one of them refuses, or they call different
-// things, all ranks throw the same sentence.
+// Exchanges the records before a collective; returns them by rank. If one rank refuses, or the calls differ, all ranks
+// throw the same sentence.
 std::vector<Record> agree(const ProcessGroup& group, const Record& mine);
 
-// `problem` empty: the call is as it should be.
+// An empty `problem` means that the call is valid.
 Record record_of(const std::string& call, const std::string& problem);
 
-// Runs c10d's part of a call to its end; what it throws becomes PeerLost where a peer is gone, else a sentence.
+// Runs c10d's part of a call to its end; its exceptions become PeerLost if a peer is lost, else a sentence.
 void travel(const ProcessGroup& group, const std::string& call,
             const std::function<c10::intrusive_ptr<c10d::Work>(c10d::ProcessGroup&)>& start);
 

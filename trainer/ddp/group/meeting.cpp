@@ -24,14 +24,15 @@ using c10::make_intrusive;
 using Store = c10::intrusive_ptr<c10d::Store>;
 using Milliseconds = std::chrono::milliseconds;
 
-constexpr int kNotItsMatter = -1;  // FileStore's number of workers, after which it would remove the file
+constexpr int kNotItsMatter = -1;  // FileStore's worker count; with it the file is not removed
 
-// Never destroyed by the program's end: by then LibTorch's own statics, which a store needs, may be gone.
+// Never destroyed: at exit LibTorch's own statics, which a store needs, may be gone.
 struct Process {
   std::mutex mutex;
-  // How often this process has joined somewhere as some rank.
+  // How often this process has joined, by place and rank.
   std::map<std::pair<std::string, int>, int> joined;
-  // What it serves, by address, to its end: another rank may begin the next group before we have left the last one.
+  // The stores it serves, by address, until it ends: another rank may begin the next group before we have left the last
+  // one.
   std::map<std::string, Store> served;
 };
 Process& the_process() {
@@ -59,7 +60,7 @@ std::string name_of(Backend backend) {
   return "mpi";
 }
 
-// A file for each time: the last to leave one would remove it from under who has come for the next group already.
+// Each time uses a new file, as the last rank to leave one removes it, while others may already be in the next group.
 void take_file_of(Place& place) {
   auto* file = std::get_if<InFile>(&place.method);
   if (!file || file->path.empty() || place.times == 1) return;
@@ -67,7 +68,7 @@ void take_file_of(Place& place) {
   place.words = "file://" + file->path;
 }
 
-// Where no launcher serves a store, rank 0 does, with PyTorch's.
+// If no launcher serves a store, rank 0 serves PyTorch's.
 Store serve_store(const RankEnv& env, const std::string& where, Milliseconds timeout) {
   Process& process = the_process();
   const std::lock_guard lock(process.mutex);
@@ -79,22 +80,22 @@ Store serve_store(const RankEnv& env, const std::string& where, Milliseconds tim
   c10d::TCPStoreOptions options;
   options.port = env.master_port;
   options.isServer = true;
-  options.waitWorkers = false;  // every key that matters is waited for anyway
+  options.waitWorkers = false;  // all needed keys are waited for anyway
   options.timeout = timeout;
   return served = make_intrusive<c10d::TCPStore>(env.master_addr, options);
 }
 
 Store open_file(const std::string& path, Milliseconds timeout) {
   const std::string folder = path.substr(0, path.rfind('/') + 1);
-  if (access(folder.c_str(), W_OK) != 0)  // LibTorch would wait for it to come
+  if (access(folder.c_str(), W_OK) != 0)  // LibTorch would wait until it exists
     throw std::system_error(errno, std::generic_category(), folder);
   Store store = make_intrusive<c10d::FileStore>(path, kNotItsMatter);
-  c10::raw::intrusive_ptr::incref(store.get());  // never destroyed: then it would write, and make a removed file anew
+  c10::raw::intrusive_ptr::incref(store.get());  // never destroyed: that would recreate a removed file
   store->setTimeout(timeout);
   return store;
 }
 
-// The last to come writes the roster for all.
+// The last rank to arrive writes the roster for all.
 class Meeting {
  public:
   Meeting(const Place& place, Store store, Milliseconds timeout)
@@ -140,7 +141,7 @@ class Meeting {
       store_->wait({"roster"}, timeout_);
     } catch (const c10::DistNetworkError&) {
       throw;
-    } catch (const c10::Error&) {  // the time is over: each kind of store says so in its own way
+    } catch (const c10::Error&) {  // time-out: each kind of store reports it differently
       std::vector<int> missing;
       for (int rank = 0; rank < place_.env.world_size; ++rank)
         if (!store_->check({joined(rank)})) missing.push_back(rank);
@@ -165,7 +166,7 @@ std::string of_world(int rank, int world_size) {
   return "rank " + std::to_string(rank) + " of " + std::to_string(world_size);
 }
 
-// Without the backtrace that LibTorch adds and the line of source that gloo begins with.
+// Without the backtrace that LibTorch appends and gloo's leading source line.
 std::string reason(const std::exception& error) {
   const auto* torch = dynamic_cast<const c10::Error*>(&error);
   std::string text = torch ? torch->what_without_backtrace() : error.what();
@@ -246,14 +247,14 @@ Store open_store(const Place& place, const InitOptions& options) {
   }
 }
 
-// The last rank to leave removes the file. LibTorch's own count of them leaves it there when two leave at once.
+// The last rank to leave removes the file. LibTorch's own counting fails to remove it when two leave at once.
 std::shared_ptr<void> tidying(const Place& place, const Store& store) {
   const auto* file = std::get_if<InFile>(&place.method);
   if (!file || file->path.empty() || place.env.world_size == 1) return nullptr;
   return {nullptr, [path = file->path, world_size = place.env.world_size, store](void*) {
             try {
               if (store->add("left", 1) == world_size) unlink(path.c_str());
-            } catch (const std::exception&) {  // the folder is gone: so is the file
+            } catch (const std::exception&) {  // the folder is gone, and the file with it
             }
           }};
 }
@@ -272,7 +273,7 @@ Roster meet(const Place& place, const Store& store, const Member& self, Millisec
   return Meeting(place, store, timeout).join(self);
 }
 
-// Ranks on one machine need no other way than the one to the store, or their loopback; else it must be one for all.
+// Ranks on one machine use their address towards the store or the loopback; else it must be reachable by all.
 std::string address_of(const Place& place, const Roster& roster) {
   const RankEnv& env = place.env;
   if (env.world_size == 1) return "127.0.0.1";

@@ -20,7 +20,7 @@
 namespace ddprun {
 namespace {
 
-constexpr const char* kAnyoneOutside = "192.0.2.1";  // an address of no machine (RFC 5737), on the default route's way
+constexpr const char* kAnyoneOutside = "192.0.2.1";  // of no machine (RFC 5737), routed by default
 constexpr std::uint16_t kAnyPort = 9;
 constexpr std::chrono::seconds kLookUpLimit{6};  // after 5 s the C library asks the next name server
 
@@ -72,7 +72,7 @@ std::string own_address_for_other_machines(const std::string& host, std::uint16_
     if (!own.empty() && !rendezvous::is_loopback(own)) return own;
     if (first.empty()) first = own;
   }
-  return first;  // there is no other one
+  return first;  // there is no other
 }
 
 std::string machine_identity() {

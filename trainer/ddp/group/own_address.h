@@ -1,20 +1,19 @@
-// This machine's place in the network, without asking a resolver for its name.
+// This machine's addresses, without resolving its own name.
 #pragma once
 #include <cstdint>
 #include <string>
 
 namespace ddprun {
 
-// Our address on the way to `host`, as a number: gloo would otherwise resolve this machine's name, which slow resolvers
-// make seconds. No packet is sent. Empty where there is no way, or where `host` is a name whose look-up takes more than
-// 6 s.
+// Our numeric address on the route to `host`: gloo would otherwise resolve this machine's name, which takes seconds
+// with slow resolvers. Sends no packet. Empty if there is no route, or if looking up `host` takes more than 6 s.
 std::string own_address_towards(const std::string& host, std::uint16_t port);
 
-// The same for peers on other machines: not our loopback, although `host` may be a name that our own /etc/hosts gives
-// to it, as Debian's does. The default route's address then, else any of an interface that is up.
+// The same for peers on other machines: never a loopback address, even if our own /etc/hosts maps `host` to one, as
+// Debian's does. Then the default route's address, else any of an interface that is up.
 std::string own_address_for_other_machines(const std::string& host, std::uint16_t port);
 
-// One text per machine and boot, another one for each network namespace: containers do not share a loopback.
+// A text per machine, boot and network namespace: containers do not share a loopback.
 std::string machine_identity();
 
 }  // namespace ddprun

@@ -25,7 +25,7 @@ using Milliseconds = std::chrono::milliseconds;
 
 constexpr Milliseconds kTimeoutMin{100};
 
-// Never destroyed by the program's end: by then LibTorch's own statics, which a group needs, may be gone.
+// Never destroyed: at exit LibTorch's own statics, which a group needs, may be gone.
 struct Process {
   std::mutex mutex;
   std::shared_ptr<ProcessGroup::State> default_group;
@@ -50,8 +50,8 @@ c10::intrusive_ptr<c10d::Backend> make_gloo(const ProcessGroup::State& state) {
                               options);
 }
 
-// One at a time in a process: LibTorch notes a group's first call in a map that no lock guards (FlightRecorder), and
-// two threads that began calls of two groups at once would break it.
+// One at a time in a process: LibTorch records a group's first call in an unlocked map (FlightRecorder), which two
+// threads that begin calls of two groups at once would corrupt.
 c10::intrusive_ptr<c10d::Work> begin(c10d::ProcessGroup& group,
                                      const std::function<c10::intrusive_ptr<c10d::Work>(c10d::ProcessGroup&)>& start) {
   static auto* beginning = new std::mutex;
@@ -59,7 +59,7 @@ c10::intrusive_ptr<c10d::Work> begin(c10d::ProcessGroup& group,
   return start(group);
 }
 
-// The first call, made here, so that callers who do not come through begin(), as the Reducer, find the group noted.
+// Makes the group's first call, so that callers that bypass begin(), such as the Reducer, find the group recorded.
 void greet(c10d::ProcessGroup& group) {
   auto own = torch::zeros({1}), all = torch::zeros({group.getSize()});
   begin(group, [&](c10d::ProcessGroup& c10d) { return c10d._allgather_base(all, own); })->wait();
@@ -159,7 +159,7 @@ std::vector<Record> exchange_records(const ProcessGroup& group, Record mine) {
   return all;
 }
 
-// Among the groups that were made in this call, those of other ranks have other names.
+// Groups of other ranks that are made in the same call have other names.
 ProcessGroup make_child(ProcessGroup::State& from, const std::vector<int>& ranks) {
   const auto at = std::find(ranks.begin(), ranks.end(), from.rank);
   if (at == ranks.end()) return {};
@@ -188,7 +188,7 @@ ProcessGroup make_child(ProcessGroup::State& from, const std::vector<int>& ranks
 
 bool is_loss_of_peer(const std::exception& error) {
   if (dynamic_cast<const PeerLost*>(&error) || dynamic_cast<const c10::DistError*>(&error)) return true;
-  // Gloo throws std::runtime_error with its source's place in the text.
+  // Gloo throws std::runtime_error with its source location in the text.
   const auto* torch = dynamic_cast<const c10::Error*>(&error);
   return std::strstr(torch ? torch->what_without_backtrace() : error.what(), "gloo/") != nullptr;
 }
@@ -197,7 +197,7 @@ Record record_of(const std::string& call, const std::string& problem) {
   Record record;
   record.refused = !problem.empty();
   std::string text = problem.empty() ? call : "cannot " + call + ": " + problem;
-  if (text.size() >= sizeof record.call) {  // what is cut off still counts
+  if (text.size() >= sizeof record.call) {  // the part that is cut off still counts
     const std::string rest = " ... #" + std::to_string(std::hash<std::string>()(text));
     text = text.substr(0, sizeof record.call - 1 - rest.size()) + rest;
   }
@@ -317,7 +317,7 @@ ProcessGroup new_group(const std::vector<int>& ranks, const ProcessGroup& parent
   agree(parent, record_of(call + ")", problem));
   ++from.groups_made;
   ProcessGroup group = make_child(from, ranks);
-  agree(parent, record_of("new_group: made", ""));  // until then its members need the store
+  agree(parent, record_of("new_group: made", ""));  // its members need the store until all have made it
   return group;
 }
 

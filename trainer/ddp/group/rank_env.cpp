@@ -35,7 +35,7 @@ class Reader {
   const Environment& environment_;
 };
 
-// What each name may be at most: far above any real job, low enough to catch a port in the wrong variable.
+// Upper limits: far above any real job, low enough to catch a port in the wrong variable.
 constexpr int kWorldSizeMax = 1 << 20, kRoundMax = 1 << 30, kPortMax = 65535;
 
 void check_ranks(const RankEnv& env, std::vector<std::string>& problems) {
@@ -69,7 +69,7 @@ RankEnvResult read_rank_env(const Environment& environment, bool store_in_it) {
         "RANK and WORLD_SIZE go together, but only one of them is set: set both, or neither for one process.");
   env.rank = reader.number("RANK", 0, 0, kWorldSizeMax - 1);
   env.world_size = reader.number("WORLD_SIZE", 1, 1, kWorldSizeMax);
-  // Started by hand without them, the ranks are all on one machine.
+  // If started by hand without them, all ranks are taken to be on one machine.
   env.local_rank = reader.number("LOCAL_RANK", env.rank, 0, kWorldSizeMax - 1);
   env.local_world_size = reader.number("LOCAL_WORLD_SIZE", env.world_size, 1, kWorldSizeMax);
   if (reader.problems.empty()) check_ranks(env, reader.problems);

@@ -1,7 +1,6 @@
-// Who this process is and where its peers meet, as the launcher tells it in the environment (the names torchrun uses).
+// Reads this process's rank and the rendezvous from the environment that the launcher sets (torchrun's names).
 //
-// Decides only: the caller hands in the environment as a map. Without RANK and WORLD_SIZE the process is a world of its
-// own.
+// Pure: the caller passes the environment as a map. Without RANK and WORLD_SIZE the world is this process.
 #pragma once
 #include <cstdint>
 #include <map>
@@ -17,27 +16,27 @@ struct RankEnv {
   int world_size = 1;
   int local_rank = 0;  // among the workers of this machine
   int local_world_size = 1;
-  bool local_given = false;  // by the launcher; else the two above take all ranks to be on one machine
-  int group_rank = -1;       // the node's number, as a launcher counts them; -1: not told
-  std::string master_addr;   // where the store listens; empty in a world of one
+  bool local_given = false;  // by the launcher; else the two above assume one machine
+  int group_rank = -1;       // the node's number, from the launcher; -1: unknown
+  std::string master_addr;   // where the store listens; empty if world_size is 1
   std::uint16_t master_port = 0;
-  // The master's routable address: our own address is the one from which we reach it. Differs from master_addr where
-  // the store is reached through the launcher on this machine.
+  // The master's routable address: our own address is the one on the route to it. Differs from master_addr if the store
+  // is reached through the launcher on this machine.
   std::string route_addr;
-  std::string network_interface;  // GLOO_SOCKET_IFNAME, for a person who knows better; mostly empty
+  std::string network_interface;  // GLOO_SOCKET_IFNAME, for users who set it; mostly empty
   // The launcher serves the store and every rank is a client; otherwise rank 0 serves it.
   bool agent_store = false;
-  // A launcher watches us: it reports what failed first, and starts us again.
+  // A launcher watches us: it reports the first failure and restarts us.
   bool under_agent = false;
   int round = 1;  // 1 for the first start of the job, one more for every restart
 };
 
-// Either problems (sentences for the user, all of them at once) or an environment that holds together.
+// Either problems (sentences for the user, all at once) or a consistent environment.
 struct RankEnvResult {
   RankEnv env;
   std::vector<std::string> problems;
 };
-// Without `store_in_it` the ranks meet elsewhere: MASTER_ADDR and MASTER_PORT may be missing.
+// Without `store_in_it` the store is elsewhere: MASTER_ADDR and MASTER_PORT may be missing.
 RankEnvResult read_rank_env(const Environment& environment, bool store_in_it = true);
 
 // The environment of this process.

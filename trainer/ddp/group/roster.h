@@ -1,6 +1,6 @@
-// Who has joined a group, and what follows from it: who shares a machine, which GPU is whose, which backend fits all.
+// The ranks that joined a group, and what follows: which share a machine, each rank's GPU, the backend for all.
 //
-// Decides only. Every rank has the same roster, so all of them come to the same answer without asking each other.
+// Pure. Every rank has the same roster, so all get the same result without communication.
 #pragma once
 #include <string>
 #include <vector>
@@ -8,33 +8,33 @@
 namespace ddprun {
 
 struct Member {
-  std::string machine;       // equal for two ranks exactly where they share one
-  int gpus = 0;              // that CUDA shows to this rank
-  std::string visible_gpus;  // CUDA_VISIBLE_DEVICES: ranks with other lists count other GPUs
-  std::string backend;       // what it asks for: "auto", "gloo" or "nccl"
+  std::string machine;       // equal for two ranks exactly if they share one
+  int gpus = 0;              // visible to this rank
+  std::string visible_gpus;  // CUDA_VISIBLE_DEVICES: ranks with different lists number GPUs differently
+  std::string backend;       // requested: "auto", "gloo" or "nccl"
   bool operator==(const Member&) const = default;
 };
 
 using Roster = std::vector<Member>;  // by rank
 
-// Member::machine. A launcher's nodes count as machines, also where several of them share one.
-std::string machine_name(const std::string& identity, int node);  // -1: no launcher has told
-// All ranks, whatever nodes they are of.
+// Member::machine. A launcher's nodes count as machines, even if several share one.
+std::string machine_name(const std::string& identity, int node);  // -1: unknown
+// Whether all ranks share one machine, whatever their nodes.
 bool on_one_machine(const Roster& roster);
 
-// Equal members are written once: a thousand ranks are some kilobytes. Throws std::exception on what is no roster.
+// Equal members are written once: a thousand ranks take some kilobytes. Parsing throws std::exception on invalid text.
 std::string to_text(const Roster& roster);
 Roster roster_from_text(const std::string& text);
 
-// Of the machine that `rank` is on, ascending.
+// The ranks on the machine of `rank`, ascending.
 std::vector<int> ranks_beside(const Roster& roster, int rank);
 
-// Which of the GPUs it is shown is this rank's own; -1: none.
+// This rank's own GPU among those visible to it; -1: none.
 int gpu_of(const Roster& roster, int rank);
 
 struct BackendChoice {
   bool nccl = false;
-  std::string problem = {};  // a sentence's middle: why what was asked for cannot be
+  std::string problem = {};  // middle of a sentence: why the request is impossible
 };
 BackendChoice choose_backend(const Roster& roster);
 

@@ -18,7 +18,7 @@ Duration limit_of(std::chrono::milliseconds timeout) {
   return timeout < timeout.zero() ? rendezvous::Client::kNoLimit : Duration(timeout);
 }
 
-// The client's errors as those that LibTorch's callers know.
+// Converts the client's errors to those that LibTorch's callers expect.
 template <class Call>
 auto as_torch_does(Call call) {
   try {
@@ -38,7 +38,7 @@ StoreAdapter::StoreAdapter(const rendezvous::Client::Options& options)
 c10::intrusive_ptr<c10d::Store> StoreAdapter::clone() {
   return as_torch_does([&]() -> c10::intrusive_ptr<c10d::Store> {
     rendezvous::Client::Options options = client_.options();
-    options.count_me = false;  // it is no other client
+    options.count_me = false;  // it is not another client
     options.timeout = limit_of(timeout_);
     return c10::make_intrusive<StoreAdapter>(options);
   });

@@ -1,11 +1,11 @@
-// Our client of the store (rendezvous/store/client.h) as LibTorch sees a store: one connection, and a deadline on every
-// call.
+// Our client of the store (rendezvous/store/client.h) with LibTorch's Store interface: one connection, and a deadline
+// on every call.
 //
-// LibTorch's own client has deadlines on its waits alone: a store that hangs would hold a rank for ever. What is not
-// there in time, or not answered, is a c10::DistStoreError; a store that is gone is a c10::DistNetworkError, and the
-// next call connects anew. A time-out below zero is none; zero asks once.
+// LibTorch's own client has deadlines only on its waits: a store that hangs would block a rank forever. A key or reply
+// that is missing at the deadline throws c10::DistStoreError; a lost store throws c10::DistNetworkError, and the next
+// call reconnects. A negative time-out means none; zero tries once.
 //
-// Any thread may call; calls take turns, so a thread that waits long has a clone() of its own: another connection.
+// Any thread may call; calls are serialised, so a thread that waits long uses its own clone(): another connection.
 #pragma once
 #include <cstdint>
 #include <memory>

@@ -21,7 +21,7 @@ Autocast::Autocast(at::DeviceType device, at::ScalarType type, bool enabled)
 }
 
 Autocast::~Autocast() {
-  if (at::autocast::decrement_nesting() == 0) at::autocast::clear_cache();  // casts of weights, which now change
+  if (at::autocast::decrement_nesting() == 0) at::autocast::clear_cache();  // cached casts of weights, which change now
   at::autocast::set_autocast_enabled(device_, was_enabled_);
   at::autocast::set_autocast_dtype(device_, was_type_);
 }

@@ -18,7 +18,7 @@ std::vector<at::Tensor> gradients_of(const std::vector<at::Tensor>& parameters) 
   return gradients;
 }
 
-// By device and type, in the order that Python's function of the same name gives: the norm of norms depends on it.
+// By device and type, in the order of Python's function of the same name: the norm of norms depends on it.
 std::vector<std::vector<at::Tensor>> groups_of(const std::vector<at::Tensor>& gradients) {
   std::vector<std::vector<at::Tensor>> groups;
   if (gradients.empty()) return groups;
@@ -32,7 +32,7 @@ std::vector<std::vector<at::Tensor>> groups_of(const std::vector<at::Tensor>& gr
 }
 
 at::Tensor total_norm(std::vector<at::Tensor> gradients, double norm_type) {
-  // No elements have no largest one; Python throws.
+  // An empty tensor has no maximum; Python throws.
   if (std::isinf(norm_type)) std::erase_if(gradients, [](const at::Tensor& gradient) { return gradient.numel() == 0; });
   if (gradients.empty()) return torch::tensor(0.0F);
   std::vector<at::Tensor> norms;

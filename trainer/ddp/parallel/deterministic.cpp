@@ -13,8 +13,7 @@ constexpr const char* kVariable = "CUBLAS_WORKSPACE_CONFIG";
 constexpr const char* kEightOf4Mib = ":4096:8";
 constexpr const char* kEightOf16Kib = ":16:8";
 
-// What cuBLAS must be told by the environment to be deterministic; LibTorch itself refuses every other value, at the
-// first multiplication.
+// cuBLAS needs this variable to be deterministic; LibTorch rejects every other value, at the first multiplication.
 void configure_cublas() {
   const auto value = c10::utils::get_env(kVariable);
   if (!value) return c10::utils::set_env(kVariable, kEightOf4Mib);

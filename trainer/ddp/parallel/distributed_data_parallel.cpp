@@ -23,12 +23,12 @@ namespace {
 
 using Future = c10::intrusive_ptr<c10::ivalue::Future>;
 
-// PyTorch's own sizes; other ones make other buckets, hence other last bits.
+// PyTorch's own sizes; others give other buckets, hence other last bits.
 constexpr std::size_t kBroadcastBytes = std::size_t{250} << 20;
 constexpr std::int64_t kBucketBytes = c10d::kDefaultBucketBytesCap;
 constexpr std::int64_t kFirstBucketBytes = c10d::kDefaultFirstBucketBytes;
 
-// Python's parameters are those of its modules in turn; a shared one counts where it comes first.
+// In Python's order: module by module; a shared parameter counts at its first occurrence.
 struct Parameters {
   explicit Parameters(const torch::nn::Module& module);
   std::vector<at::Tensor> tensors;
@@ -62,8 +62,8 @@ std::vector<at::Tensor> detached(const std::vector<at::Tensor>& tensors) {
   return result;
 }
 
-// Before the order of the gradients is known: one bucket, or, where it will never be known, buckets in the order in
-// which the model names them. Last parameter first: it is likely to be ready first.
+// Before the order of the gradients is known: one bucket or, if it will never be known, buckets in the model's order.
+// Last parameter first: it is likely to be ready first.
 BucketOrder first_order(const Parameters& parameters, const DdpOptions& options) {
   std::vector<std::size_t> limits{std::numeric_limits<std::int64_t>::max()};
   if (options.find_unused_parameters && !options.static_graph) {
@@ -144,8 +144,8 @@ struct DdpCore::Impl {
 
 namespace {
 
-// What outputs go through. A static graph's first pass asks here for its reduction, after all else of backward; and an
-// output that is no part of the loss hands on no gradient, in place of zeros. Python's _DDPSink.
+// Outputs pass through it. In a static graph's first pass it triggers the reduction, after the rest of backward; an
+// output that is not part of the loss passes on no gradient instead of zeros. Python's _DDPSink.
 class Sink : public torch::autograd::Node {
  public:
   Sink(std::weak_ptr<c10d::Reducer> reducer, std::shared_ptr<bool> asked_for, bool asks)
@@ -195,7 +195,7 @@ void lead_through(const NodePtr& sink, const std::vector<at::Tensor*>& outputs) 
 
 DdpCore::Impl::Impl(torch::nn::Module& the_module, const DdpOptions& the_options, const ProcessGroup& the_group)
     : module(the_module), options(the_options), group(the_group), parameters(the_module) {
-  require_same_model(group, module);  // before anything that a rank could find alone
+  require_same_model(group, module);  // before any check that could fail on one rank only
   if (parameters.tensors.empty())
     throw Error("DistributedDataParallel has nothing to do", "no parameter of the module requires a gradient",
                 "Use the module as it is.");
@@ -222,7 +222,7 @@ DdpCore::Impl::Impl(torch::nn::Module& the_module, const DdpOptions& the_options
   logger->set_static_graph();
 }
 
-// The reducer knows parameters by their place; people know them by their names.
+// The reducer identifies parameters by index; users need their names.
 void DdpCore::Impl::explain(const c10::Error& error) const {
   const std::string text = error.what_without_backtrace();
   std::smatch found;
@@ -253,7 +253,7 @@ void DdpCore::before_forward() try {
     impl_->logger->set_runtime_stats_and_log();
     impl_->reducer->prepare_for_forward();
   }
-  if (torch::GradMode::is_enabled()) impl_->reducer->rebuild_buckets();  // acts once, before the second step
+  if (torch::GradMode::is_enabled()) impl_->reducer->rebuild_buckets();  // takes effect once, before the second step
   if (impl_->buffers_due && impl_->options.broadcast_buffers) impl_->send_buffers();
 } catch (const c10::DistError&) {
   throw;  // a lost peer
@@ -296,7 +296,7 @@ void DdpCore::zero_grad() {
 }
 
 BucketOrder DdpCore::bucket_order() {
-  impl_->reducer->rebuild_buckets();  // after a single step it is still to come
+  impl_->reducer->rebuild_buckets();  // not done yet after a single step
   std::unordered_map<const c10::TensorImpl*, std::size_t> places;
   for (const at::Tensor& parameter : impl_->parameters.tensors)
     places.emplace(parameter.unsafeGetTensorImpl(), places.size());

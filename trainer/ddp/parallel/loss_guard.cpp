@@ -13,14 +13,14 @@
 namespace ddprun {
 namespace {
 
-// What a rank says of its loss: the least of all ranks' words names the lowest rank with a bad one.
+// A rank's value for a good loss. Bad ones are lower: the minimum over the ranks names the lowest rank with a bad one.
 constexpr std::int64_t kFinite = std::numeric_limits<std::int64_t>::max();
 constexpr std::int64_t kKinds = 2;
 constexpr std::int64_t kNan = 0, kInfinite = 1;
 
 std::int64_t word_of(const at::Tensor& loss, int rank) {
   const torch::NoGradGuard no_grad;
-  // Sums of finite floats are finite doubles, and no other values make a finite sum.
+  // Sums of finite floats are finite doubles, and any other value makes the sum infinite or NaN.
   const double sum = loss.detach().to(torch::kDouble).sum().item<double>();
   return std::isfinite(sum) ? kFinite : rank * kKinds + (std::isnan(sum) ? kNan : kInfinite);
 }

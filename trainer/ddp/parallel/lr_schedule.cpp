@@ -14,8 +14,8 @@ namespace {
 
 double power(double base, std::int64_t exponent) { return std::pow(base, static_cast<double>(exponent)); }
 
-// The rate at a rule's own step 0. `sequenced`: it follows another rule, where PyTorch takes the closed form, which has
-// other bits for the cosine alone.
+// The rate at a rule's own step 0. `sequenced`: it follows another rule; there PyTorch uses the closed form, which
+// gives other bits for the cosine only.
 double first_lr(const LrRule& rule, double base, bool sequenced) {
   return std::visit(
       overloaded{
@@ -35,12 +35,12 @@ double next_cosine(const CosineAnnealingLR& r, double base, double lr, std::int6
   using std::numbers::pi;
   const auto t_max = static_cast<double>(r.t_max);
   const auto cosine = [&](std::int64_t at) { return std::cos(pi * static_cast<double>(at) / t_max); };
-  if ((step - 1 - r.t_max) % (2 * r.t_max) == 0)  // up again: the ratio below would divide by zero
+  if ((step - 1 - r.t_max) % (2 * r.t_max) == 0)  // rising again: the ratio below would divide by zero
     return lr + (base - r.eta_min) * (1 - std::cos(pi / t_max)) / 2;
   return (1 + cosine(step)) / (1 + cosine(step - 1)) * (lr - r.eta_min) + r.eta_min;
 }
 
-// From the rate of the step before; step >= 1.
+// From the previous step's rate; step >= 1.
 double next_lr(const LrRule& rule, double base, double lr, std::int64_t step) {
   const auto at = static_cast<double>(step);
   return std::visit(
@@ -67,7 +67,7 @@ double next_lr(const LrRule& rule, double base, double lr, std::int64_t step) {
       rule);
 }
 
-// Empty where it makes a schedule.
+// Empty if the rule is valid.
 std::string problem(const LrRule& rule) {
   const auto at_least_1 = [](const char* name, std::int64_t value) {
     return value >= 1 ? "" : std::string(name) + " is " + std::to_string(value) + " and has to be at least 1";

@@ -32,7 +32,7 @@ std::string description_of(const torch::nn::Module& module) {
   return text;
 }
 
-// Empty where they are the same.
+// Empty if they are the same.
 std::string difference(const std::string& own, const std::string& first) {
   if (own == first) return "";
   const auto ours = lines_of(own), theirs = lines_of(first);
@@ -41,7 +41,7 @@ std::string difference(const std::string& own, const std::string& first) {
          (b == theirs.end() ? "nothing more" : *b);
 }
 
-// The lowest rank with something to say, and what it says; -1 where there is none.
+// The lowest rank with a complaint, and its text; -1 if there is none.
 std::pair<int, std::string> first_complaint(const ProcessGroup& group, std::string own) {
   std::vector<at::Tensor> first{torch::tensor(own.empty() ? group.world_size() : group.rank(), torch::kInt)};
   c10d::AllreduceOptions lowest;

@@ -1,5 +1,5 @@
-// Whether all ranks have the same model, asked before anything of it travels: tensors of other shapes would end as a
-// hang, or as an error on one rank alone.
+// Checks that all ranks have the same model before any of it is sent: different shapes would cause a hang, or an error
+// on one rank only.
 #pragma once
 #include <torch/nn/module.h>
 
@@ -7,7 +7,7 @@
 
 namespace ddprun {
 
-// A collective. Throws the same Error on every rank, naming the first rank that differs from rank 0, and where.
+// A collective. Throws the same Error on every rank, naming the first rank that differs from rank 0 and the difference.
 void require_same_model(const ProcessGroup& group, const torch::nn::Module& module);
 
 }  // namespace ddprun

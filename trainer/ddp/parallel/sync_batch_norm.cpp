@@ -13,7 +13,7 @@ namespace {
 using torch::autograd::AutogradContext;
 using torch::autograd::variable_list;
 
-// Channels are dimension 1; the others are summed over.
+// Channels are dimension 1; sums run over the others.
 std::vector<std::int64_t> all_but_channels(const at::Tensor& input) {
   std::vector<std::int64_t> dimensions;
   for (std::int64_t i = 0; i < input.dim(); ++i)
@@ -29,7 +29,7 @@ at::Tensor by_channel(const at::Tensor& values, const at::Tensor& like) {
 
 struct Statistics {
   at::Tensor mean, squares;  // [channels] double; squares: the sum of squared deviations from the mean
-  double count = 0;          // of each channel's values
+  double count = 0;          // number of values per channel
 };
 
 Statistics statistics_of(const at::Tensor& input) {
@@ -64,7 +64,7 @@ Statistics statistics_of_all(const Statistics& own, const ProcessGroup& group) {
 
 class Normalise : public torch::autograd::Function<Normalise> {
  public:
-  // `mean` and `inverse_deviation` ([channels] float) are those of all ranks, `count` how many values each channel has.
+  // `mean` and `inverse_deviation` ([channels] float) are over all ranks, `count` is the number of values per channel.
   static at::Tensor forward(AutogradContext* context, const at::Tensor& input, const std::optional<at::Tensor>& weight,
                             const std::optional<at::Tensor>& bias, const at::Tensor& mean,
                             const at::Tensor& inverse_deviation, double count, const ProcessGroup& group) {
@@ -95,7 +95,7 @@ class Normalise : public torch::autograd::Function<Normalise> {
                         by_channel(scale, input))
                            .to(input.scalar_type());
     }
-    // This rank's own: DDP takes their mean, as it does of all parameters.
+    // This rank's own: DDP averages them, as for all parameters.
     return {input_gradient,
             weight.defined() ? sum_normalised : at::Tensor(),
             weight.defined() ? sum : at::Tensor(),
@@ -134,7 +134,7 @@ void require_convertible(const torch::nn::Module& root) {
   }
 }
 
-// The same layer in two places stays one.
+// A layer that is used in two places stays one layer.
 using Made = std::unordered_map<const torch::nn::Module*, std::shared_ptr<SyncBatchNormImpl>>;
 
 void replace_in(torch::nn::SequentialImpl& layers, Made& all) {
@@ -152,7 +152,7 @@ void replace_in(torch::nn::SequentialImpl& layers, Made& all) {
 
 }  // namespace
 
-// The optimizer knows parameters by their identity; of buffers only what is in them matters.
+// The optimizer identifies parameters by object, so they are shared; buffers are copied by value.
 void SyncBatchNormImpl::adopt(const Parameters& parameters, const Buffers& buffers) {
   parameters_["weight"] = weight = parameters.weight;
   parameters_["bias"] = bias = parameters.bias;

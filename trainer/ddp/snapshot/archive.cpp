@@ -12,7 +12,7 @@
 namespace ddprun {
 namespace {
 
-// Signatures, and the sizes of what they begin without names and extras (APPNOTE.TXT of PKWARE, section 4.3).
+// Signatures, and the sizes of their structures without names and extras (APPNOTE.TXT of PKWARE, section 4.3).
 constexpr std::uint32_t kLocal = 0x04034b50, kEntry = 0x02014b50, kEnd = 0x06054b50, kEnd64 = 0x06064b50,
                         kLocator64 = 0x07064b50;
 constexpr std::uint64_t kLocalBytes = 30, kEntryBytes = 46, kEndBytes = 22, kLocator64Bytes = 20, kCommentMax = 0xffff;
@@ -47,7 +47,7 @@ class View {
   std::string_view bytes_;
 };
 
-// Where the archive's end is told: the last place that says so.
+// The last end-of-directory record.
 std::uint64_t find_end(const View& file) {
   if (file.size() < kEndBytes) fail("it has no directory");
   const std::uint64_t last = file.size() - kEndBytes, first = last > kCommentMax ? last - kCommentMax : 0;
@@ -72,12 +72,12 @@ Directory find_directory(const View& file) {
 
 struct Entry {
   std::string_view name;
-  std::uint64_t at;    // of its local header
+  std::uint64_t at;    // offset of its local header
   std::uint64_t size;  // of its content
   std::uint64_t begin = 0;
 };
 
-// Sizes and place, where 32 bits are too few for them, are among the extras, in this order.
+// Sizes and offset that do not fit 32 bits are among the extras, in this order.
 void take_from_extras(const View& extras, std::uint64_t& whole, std::uint64_t& size, std::uint64_t& at) {
   for (std::uint64_t extra = 0; extra + 4 <= extras.size();) {
     const std::uint64_t length = extras.half(extra + 2);
@@ -92,7 +92,7 @@ void take_from_extras(const View& extras, std::uint64_t& whole, std::uint64_t& s
   }
 }
 
-// Moves `at` behind it.
+// Moves `at` past it.
 Entry read_entry(const View& file, std::uint64_t& at) {
   if (file.word(at) != kEntry) fail("its directory has an entry that is none");
   if (file.half(at + 8) & kEncrypted || file.half(at + 10) != 0) fail("a part of it is compressed or encrypted");
@@ -113,7 +113,7 @@ std::vector<Entry> read_entries(const View& file, const Directory& directory) {
   return entries;
 }
 
-// Every part has bytes of its own, before the directory: a small file must not have large content.
+// Parts must not overlap, and must lie before the directory: a small file must not have large content.
 void require_apart(const View& file, std::vector<Entry>& entries, std::uint64_t directory) {
   for (Entry& entry : entries) {
     if (file.word(entry.at) != kLocal) fail("a part of it is not where it should be");

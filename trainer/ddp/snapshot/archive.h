@@ -1,7 +1,7 @@
-// The zip archive that torch.save writes: which records it has, and where in the file their bytes are.
+// The zip archive that torch.save writes: its records, and where in the file their bytes are.
 //
-// Pure, and for bytes from anywhere: no length is trusted, nothing is copied but names. Records are stored as they are,
-// not compressed, and no two of them share a byte, so that all of them together are never larger than the file.
+// Pure, and safe for untrusted bytes: checks every length and copies only names. Records are stored uncompressed, and
+// no two of them share a byte, so that all of them together are never larger than the file.
 #pragma once
 #include <map>
 #include <string>
@@ -17,7 +17,7 @@ class Archive {
     std::string_view bytes;
   };
 
-  // `file` outlives it. Malformed (damaged.h) where it is no such archive.
+  // `file` must outlive it. Throws Malformed (damaged.h) if it is not such an archive.
   explicit Archive(std::string_view file);
 
   const std::vector<Record>& records() const { return records_; }  // in the order of its directory

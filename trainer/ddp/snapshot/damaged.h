@@ -1,5 +1,5 @@
-// Which files are damaged: their bytes prove it. What this machine lacks (memory, a disk that answers) proves nothing
-// of a file, and is never one of these.
+// Exceptions for files whose bytes are damaged. Failures of this machine (no memory, disk errors) do not mean that a
+// file is damaged, and are never one of these.
 #pragma once
 #include <stdexcept>
 
@@ -7,13 +7,13 @@
 
 namespace ddprun {
 
-// By the parsers, which do not know the file's name: "its pickle is cut short".
+// Thrown by the parsers, which do not know the file's name: "its pickle is cut short".
 class Malformed : public std::runtime_error {
  public:
   using std::runtime_error::runtime_error;
 };
 
-// With the file's name.
+// Includes the file's name.
 class DamagedFile : public Error {
  public:
   using Error::Error;

@@ -44,7 +44,7 @@ std::string read_all(int fd) {
     const ssize_t count = read(fd, bytes.data() + done, bytes.size() - done);
     if (count < 0 && errno == EINTR) continue;
     if (count < 0) throw refused();
-    if (count == 0) break;  // cut short meanwhile
+    if (count == 0) break;  // truncated meanwhile
     done += static_cast<std::size_t>(count);
   }
   bytes.resize(done);
@@ -103,7 +103,7 @@ class Disk : public Files {
   }
 
   void sync_folder(const std::string& folder) override {
-    // Some file systems cannot sync a folder; what is in it is there all the same.
+    // Some file systems cannot sync a folder; its files are kept nevertheless.
     if (fsync(opened(open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC)).get()) != 0 && errno != EINVAL)
       throw refused();
   }

@@ -1,5 +1,5 @@
 // A model's parameters and buffers under the names and in the order of Python's Module.state_dict(): module by module,
-// parameters before buffers. Tensors that are not defined (a layer without bias) are left out.
+// parameters before buffers. Undefined tensors (a layer without bias) are omitted.
 #pragma once
 #include <torch/nn/module.h>
 
@@ -13,7 +13,7 @@ struct NamedTensor {
   at::Tensor tensor;  // the model's own
 };
 
-// By children: Module::named_modules() would want the model itself to be in a shared_ptr.
+// Recurses over children: Module::named_modules() would need the model itself to be in a shared_ptr.
 inline void add_named_tensors(const torch::nn::Module& module, const std::string& prefix,
                               std::vector<NamedTensor>& all) {
   for (const auto& item : module.named_parameters(/*recurse=*/false))

@@ -25,8 +25,8 @@ Error misfit(const std::string& source, const std::string& why) {
                "Name the optimizer and the model that it was written with, or begin anew.");
 }
 
-// What one parameter's state is made of. `find` gives a tensor of the parameter's shape; an undefined one where the
-// state has none by that name.
+// One parameter's state. `find` returns a tensor of the parameter's shape, or an undefined one if the state has none by
+// that name.
 struct Entry {
   const Dict& dict;
   const at::Tensor& parameter;
@@ -46,7 +46,7 @@ struct Entry {
     if (!tensor.defined()) throw misfit(source, std::string("it is another optimizer's: it has no ") + key);
     return tensor;
   }
-  // Python counts in a float tensor; older ones counted in an int.
+  // Python counts in a float tensor; older versions counted in an int.
   std::int64_t steps() const {
     const auto it = dict.find("step");
     if (it != dict.end() && it->value().isInt()) return it->value().toInt();
@@ -56,7 +56,7 @@ struct Entry {
   }
 };
 
-// One of these per optimizer: its settings, the state of a parameter, and the way back.
+// One of these per optimizer: its settings, and how to save and load a parameter's state.
 struct OfSgd {
   static void describe(const OptimizerOptions& base, Dict& group) {
     const auto& options = static_cast<const torch::optim::SGDOptions&>(base);
@@ -149,7 +149,7 @@ std::vector<Parameter> parameters_of(const Optimizer& optimizer) {
   return result;
 }
 
-// How many parameters each group has; and what makes an AdamW of an Adam.
+// Each group's number of parameters, and whether its weight decay is decoupled (AdamW).
 std::vector<std::pair<std::size_t, bool>> groups_of(const Dict& state, const std::string& source) {
   std::vector<std::pair<std::size_t, bool>> result;
   const auto it = state.find("param_groups");
@@ -158,7 +158,7 @@ std::vector<std::pair<std::size_t, bool>> groups_of(const Dict& state, const std
     if (!group.isGenericDict() || !group.toGenericDict().contains("params") ||
         !group.toGenericDict().at("params").isList())
       throw misfit(source, "one of its groups has no parameters");
-    const auto decoupled = group.toGenericDict().find("decoupled_weight_decay");  // older ones do not say
+    const auto decoupled = group.toGenericDict().find("decoupled_weight_decay");  // missing in older versions
     const bool is_decoupled =
         decoupled != group.toGenericDict().end() && decoupled->value().isBool() && decoupled->value().toBool();
     result.emplace_back(group.toGenericDict().at("params").toListRef().size(), is_decoupled);

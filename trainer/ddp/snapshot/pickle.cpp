@@ -15,10 +15,10 @@ namespace ddprun {
 namespace {
 
 constexpr std::size_t kDimensionsMax = 64;    // PyTorch's own
-constexpr std::size_t kTensorsMax = 1 << 20;  // each is some hundred bytes to LibTorch
+constexpr std::size_t kTensorsMax = 1 << 20;  // each takes LibTorch some hundred bytes
 constexpr std::size_t kUsesMin = 1 << 16,
                       kUsesPerByteMax = 16;            // of nodes; what torch.save writes has less than 1 per byte
-constexpr std::uint64_t kExpandedBytesMax = 64 << 20;  // of a tensor whose elements share their places
+constexpr std::uint64_t kExpandedBytesMax = 64 << 20;  // of a tensor whose elements overlap
 
 struct StorageKind {
   std::string_view name;
@@ -37,7 +37,7 @@ constexpr std::array<StorageKind, 10> kStorageKinds{{{"torch.FloatStorage", Elem
                                                      {"torch.ByteStorage", Element::u8, 1},
                                                      {"torch.BoolStorage", Element::boolean, 1}}};
 
-// Behind those of storages.
+// These follow the numbers of the storages.
 constexpr std::size_t kOrderedDict = kStorageKinds.size(), kRebuildTensor = kOrderedDict + 1,
                       kRebuildParameter = kOrderedDict + 2, kSize = kOrderedDict + 3;
 constexpr std::array<std::string_view, 4> kCallables{"collections.OrderedDict", "torch._utils._rebuild_tensor_v2",
@@ -53,7 +53,7 @@ std::optional<std::size_t> find_known(const std::string& name) {
 
 [[noreturn]] void malformed(const std::string& why) { throw Malformed(why); }
 
-// The pickle machine: operations come one by one and work on a stack of values.
+// The pickle machine: executes operations one by one on a stack of values.
 class Machine {
  public:
   explicit Machine(std::string_view bytes) : bytes_(bytes) {}
@@ -197,7 +197,7 @@ class Machine {
     const auto room =
         std::max<std::uint64_t>(static_cast<std::uint64_t>(storage.count) * bytes_of(storage.type), kExpandedBytesMax);
     __int128 last = tensor.offset;
-    unsigned __int128 bytes = bytes_of(storage.type);  // of an empty one, as if it were not
+    unsigned __int128 bytes = bytes_of(storage.type);  // an empty one counts like a nonempty one
     for (std::size_t i = 0; i < tensor.size.size(); ++i) {
       const std::int64_t size = tensor.size[i], stride = tensor.stride[i];
       if (size < 0 || stride < 0) malformed("a tensor's shape makes no sense");
@@ -239,7 +239,7 @@ class Machine {
     push(found->second);
   }
 
-  // One operation; false for the last. Names and codes: CPython's pickle.py.
+  // Executes one operation; false for the last. Names and codes: CPython's pickle.py.
   bool step(std::uint8_t operation) {
     switch (operation) {
       // clang-format off
@@ -289,12 +289,12 @@ class Machine {
   Pickle out_;
 };
 
-// What a walk over a node and all below it costs, where each use of a node counts.
+// The size of the tree below a node, counting each use of a node.
 struct Extent {
   std::uint64_t nodes = 0, text = 0, depth = 0;
 };
 
-// Goes through the graph once, without recursion, and finds what a tree of it would be.
+// Traverses the graph once, without recursion, and computes the size of its tree.
 class Surveyor {
  public:
   Surveyor(const Pickle& pickle, std::size_t nodes_max)
@@ -352,7 +352,7 @@ class Surveyor {
     path_.pop_back();
     if (!path_.empty()) add(seen.extent);
   }
-  // A child's to its parent's.
+  // Adds a child's to its parent's.
   void add(const Extent& child) {
     Extent& sum = seen_[path_.back().id].extent;
     sum.nodes += child.nodes;

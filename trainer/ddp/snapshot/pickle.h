@@ -1,12 +1,12 @@
 // Reads the pickle of a torch.save() file into a graph of plain data. It knows the few names that tensors and state
-// dicts are made of, refuses every other, and calls nothing.
+// dicts need, rejects every other, and calls nothing.
 //
 // Known: dict, OrderedDict (read as a dict), list, tuple, str, int up to 64 bits, float, bool, None, torch.Size,
-// tensors and parameters. An object's attributes (BUILD, such as state_dict()._metadata) are dropped. Everything
-// malformed is a Malformed (damaged.h); no length is trusted, and what the limits below allow costs at most about 1 GB.
+// tensors and parameters. An object's attributes (BUILD, such as state_dict()._metadata) are dropped. Throws Malformed
+// (damaged.h) for malformed bytes; every length is checked, and the limits below bound the memory to about 1 GB.
 //
-// Pure. A value that is used in several places is one node there, so a small pickle makes a small graph; whoever walks
-// it as a tree meets at most kPickleNodesMax nodes, of a small one less, and is never deeper than kPickleDepthMax.
+// Pure. A value that is used in several places is one node, so a small pickle gives a small graph; traversed as a tree,
+// it has at most kPickleNodesMax nodes, fewer for a small one, and is never deeper than kPickleDepthMax.
 #pragma once
 #include <cstddef>
 #include <cstdint>
@@ -19,9 +19,9 @@
 
 namespace ddprun {
 
-constexpr std::size_t kPickleNodesMax = 4 << 20;   // a model of 100,000 tensors with its optimizer's has 3 million
-constexpr std::size_t kPickleDepthMax = 128;       // of values in values
-constexpr std::size_t kPickleTextMax = 256 << 20;  // bytes of all strings, each time that they are used
+constexpr std::size_t kPickleNodesMax = 4 << 20;   // 100,000 tensors with optimizer state have 3 million
+constexpr std::size_t kPickleDepthMax = 128;       // of nested values
+constexpr std::size_t kPickleTextMax = 256 << 20;  // bytes of all strings, counting each use
 
 enum class Element { f32, f64, f16, bf16, i64, i32, i16, i8, u8, boolean };
 std::size_t bytes_of(Element type);
@@ -35,15 +35,15 @@ struct PickleList {
   std::vector<NodeId> items;
 };
 struct PickleDict {
-  std::vector<std::pair<NodeId, NodeId>> items;  // keys are strings or whole numbers; of equal ones the last counts
+  std::vector<std::pair<NodeId, NodeId>> items;  // keys are strings or whole numbers; the last of equal ones counts
 };
-// All bytes that a tensor, or several, are views of.
+// The bytes that one or several tensors are views of.
 struct PickleStorage {
-  std::string key;  // of its record
+  std::string key;  // its record's
   Element type = Element::f32;
   std::int64_t count = 0;
 };
-// It lies within its storage.
+// Always within its storage.
 struct PickleTensor {
   std::size_t storage = 0;  // in Pickle::storages
   std::int64_t offset = 0;
@@ -52,7 +52,7 @@ struct PickleTensor {
 struct TensorId {
   std::size_t index = 0;  // in Pickle::tensors
 };
-// A name to be called, or what was made by one and is no value: only while the pickle is read.
+// A callable name, or its result that is not a value: used only while the pickle is read.
 struct PickleName {
   std::size_t known = 0;
 };
@@ -64,7 +64,7 @@ using PickleNode = std::variant<PickleNone, bool, std::int64_t, double, std::str
                                 PickleDict, TensorId, PickleName, StorageId>;
 
 struct Pickle {
-  std::deque<PickleNode> nodes;  // grows without a copy of what is there
+  std::deque<PickleNode> nodes;  // grows without copying
   std::vector<PickleTensor> tensors;
   std::vector<PickleStorage> storages;
   NodeId root = 0;

@@ -15,11 +15,11 @@ void remove_if_possible(const std::string& path) {
   try {
     disk().remove(path);
   } catch (const std::system_error&) {
-    // What hindered the writing says more.
+    // The error of the write is more informative.
   }
 }
 
-// What a link leads to, so that the link stays; a device or a pipe must not give way to a file.
+// A link's target, so that the link stays; a device or a pipe must not be replaced by a file.
 std::string target_of(const std::string& path, const std::string& what) {
   namespace fs = std::filesystem;
   std::error_code ignored;

@@ -1,4 +1,4 @@
-// A file put in the place of another, or of none: whole or not at all, whenever the machine stops.
+// Creates or replaces a file: whole or not at all, even if the machine crashes.
 #pragma once
 #include <string>
 #include <string_view>
@@ -6,8 +6,8 @@
 
 namespace ddprun {
 
-// The pieces one after the other, under a temporary name, synced, renamed, and the folder synced. Error, with `what`
-// in it, for what the disk refuses; then nothing of it is left. One writer of a path at a time in a process.
+// Writes the pieces in order to a temporary file, syncs and renames it, and syncs the folder. On a disk error throws
+// Error, with `what` in it, and leaves nothing behind. One writer of a path at a time in a process.
 void replace_file(const std::string& path, const std::vector<std::string_view>& pieces, const std::string& what);
 
 }  // namespace ddprun

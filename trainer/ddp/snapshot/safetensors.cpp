@@ -18,11 +18,11 @@ using Json = nlohmann::json;
 
 constexpr std::size_t kLengthBytes = 8;
 constexpr std::size_t kHeaderBytesMax = 100'000'000;  // the Rust reader's
-constexpr std::size_t kDimsMax = 64;                  // LibTorch's iterators have no more
-constexpr int kDepthMax = 3;                          // a number in a tensor's shape
+constexpr std::size_t kDimsMax = 64;                  // LibTorch's iterators support no more
+constexpr int kDepthMax = 3;                          // the depth of a number in a tensor's shape
 constexpr const char* kMetadata = "__metadata__";
 
-// LibTorch has no word for the others (4 and 6 bits, scales of 8 bits).
+// LibTorch lacks the other types (4 and 6 bits, scales of 8 bits).
 constexpr std::array<std::pair<std::string_view, std::size_t>, 16> kTypes{{{"F64", 8},
                                                                            {"F32", 4},
                                                                            {"F16", 2},
@@ -81,7 +81,7 @@ std::int64_t whole_number(const Json& value, const std::string& what) {
 std::size_t bytes_of(const std::vector<std::int64_t>& shape, std::size_t element, const std::string& what) {
   bool empty = false;
   std::int64_t bytes = static_cast<std::int64_t>(element);
-  for (const std::int64_t size : shape)  // also where one of them is 0, strides are products of the others
+  for (const std::int64_t size : shape)  // strides are products of the sizes even if one is 0
     if (size == 0)
       empty = true;
     else if (__builtin_mul_overflow(bytes, size, &bytes))

@@ -43,7 +43,7 @@ void offer_stop(rendezvous::Client& store, const std::string& prefix, int rank, 
   const auto stop_of = [&](int one) { return prefix + "stop/" + std::to_string(one); };
   store.set(stop_of(rank), std::to_string(stop));
   if (store.add(prefix + "stopping", 1) < world_size) return;
-  rendezvous::Client::Keys keys;  // the last one looks for all
+  rendezvous::Client::Keys keys;  // the last rank computes the highest
   for (int one = 0; one < world_size; ++one) keys.push_back(stop_of(one));
   std::uint64_t highest = 1;
   for (const std::string& one : store.multi_get(keys)) highest = std::max<std::uint64_t>(highest, std::stoull(one));

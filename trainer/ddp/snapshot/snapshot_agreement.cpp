@@ -23,7 +23,7 @@ int launchers_round() { return read_rank_env(process_environment(), /*store_in_i
 
 bool on_several_machines(const ProcessGroup& group) { return group.local_world_size() < group.world_size(); }
 
-// What nobody else writes: tells a folder that several machines share from one of each machine's own.
+// A unique mark: distinguishes a folder that machines share from one of each machine's own.
 std::string mark_of(const ProcessGroup& group) {
   const json token = broadcast_object(std::random_device{}(), 0, group);
   return std::to_string(token.get<std::uint64_t>()) + " " + std::to_string(group.rank());
@@ -71,7 +71,7 @@ bool SnapshotAgreement::claim_folder() {
   });
   bool is_ours = false;
   all_or_none(group_, [&] { is_ours = first_of_machine && folder_.claimed_by() == mark; });
-  return is_ours;  // of those that share it, the last one's
+  return is_ours;  // if machines share it, only the last one's stays
 }
 
 std::optional<SnapshotFolder::Found> SnapshotAgreement::look() {
@@ -83,7 +83,7 @@ std::optional<SnapshotFolder::Found> SnapshotAgreement::look() {
   return std::nullopt;
 }
 
-// Each rank tells what its folder has; from the same words all draw the same conclusion.
+// Each rank tells what its folder has; from the same data all reach the same decision.
 void SnapshotAgreement::agree(const std::optional<SnapshotFolder::Found>& found) {
   json own{{"writes", writes_}, {"last_generation", generation_}};
   if (const auto best = folder_.best_metric()) own["best"] = *best;
@@ -106,7 +106,7 @@ void SnapshotAgreement::agree(const std::optional<SnapshotFolder::Found>& found)
   }
 }
 
-// This rank's own look at the agreed file, where it can see it.
+// Reads the agreed file on this rank, if it is visible here.
 std::optional<Snapshot> SnapshotAgreement::read_here() const {
   try {
     const std::string path = folder_of(options_.path) + "/" + path_.substr(path_.rfind('/') + 1);
@@ -114,7 +114,7 @@ std::optional<Snapshot> SnapshotAgreement::read_here() const {
     const auto read = is_known ? std::nullopt : disk().read(path);
     if (!is_known && !read) return std::nullopt;
     Snapshot snapshot = decode(is_known ? own_bytes_ : *read, path);
-    const bool has_agreed = snapshot.digest == agreed_.digest && !agreed_.digest.empty();  // Python's have none
+    const bool has_agreed = snapshot.digest == agreed_.digest && !agreed_.digest.empty();  // Python's files have none
     return has_agreed ? std::optional(std::move(snapshot)) : std::nullopt;
   } catch (const DamagedFile&) {
     return std::nullopt;

@@ -1,10 +1,11 @@
-// Which snapshot all ranks resume from, which of them write, and the generation that begins: agreed once, when a group
-// has met.
+// Agrees on the snapshot that all ranks resume from, the ranks that write, and the new generation: once, when a group
+// has been formed.
 //
-// One rank of each machine looks into its folder and tells the others generation, step and digest; the newest counts.
-// Machines that share a folder find so by a mark that they leave there: the last one's stays, and rank 0's is the last.
+// One rank of each machine reads its folder and tells the others generation, step and digest; the newest is used.
+// Machines detect that they share a folder by a mark that each writes there: the last one stays, and rank 0's is the
+// last.
 //
-// Every rank makes one; what one of them cannot do is an exception on all.
+// Every rank makes one; if one rank fails, all throw.
 #pragma once
 #include <cstdint>
 #include <optional>
@@ -19,15 +20,16 @@ namespace ddprun {
 
 class SnapshotAgreement {
  public:
-  // The folder outlives it. `options.say` is set.
+  // The folder must outlive it. `options.say` must be set.
   SnapshotAgreement(SnapshotFolder& folder, const SnapshotOptions& options, const ProcessGroup& group);
 
   bool writes() const { return writes_; }                   // this rank, for its folder
   bool rank_0_writes_alone() const { return one_writer_; }  // all machines share a folder, or there is one
   std::int64_t generation() const { return generation_; }
-  const std::string& path() const { return path_; }  // of the agreed one, on the machine that has it
+  const std::string& path() const { return path_; }  // of the agreed snapshot, on the machine that has it
 
-  // The agreed snapshot, if there is one, and a copy in each folder that lacks it. Every rank calls it, once.
+  // Returns the agreed snapshot, if there is one, and copies it to each folder that lacks it. Every rank calls it,
+  // once.
   std::optional<Snapshot> fetch();
   // Frees the memory that fetch() would need.
   void forget() { own_bytes_ = {}; }
@@ -47,7 +49,7 @@ class SnapshotAgreement {
   int holder_ = -1;  // the rank that has the agreed one; -1: there is none
   SnapshotStamp agreed_;
   std::string path_;
-  std::string own_bytes_, own_digest_;  // of this rank's folder's newest
+  std::string own_bytes_, own_digest_;  // of the newest in this rank's folder
 };
 
 // Generation, step, digest and metric.

@@ -21,7 +21,7 @@ Error unwritable(const std::string& path, const std::system_error& error) {
   return Error("cannot write the snapshot " + path, refusal.why, refusal.remedy);
 }
 
-// What hindered the writing may hinder this, too; the next generation tidies up.
+// The failure of the write may affect this, too; the next generation cleans up.
 void remove_if_possible(Files& files, const std::string& path) {
   try {
     files.remove(path);
@@ -29,14 +29,14 @@ void remove_if_possible(Files& files, const std::string& path) {
   }
 }
 
-// Where the ending of run.pt begins.
+// Where the extension of run.pt begins.
 std::size_t ending_of(const std::string& path) {
   const auto slash = path.rfind('/'), dot = path.rfind('.');
   const std::size_t name = slash == std::string::npos ? 0 : slash + 1;
   return dot == std::string::npos || dot <= name ? path.size() : dot;
 }
 
-// Takes the number at the front of `text`.
+// Removes and returns the number at the front of `text`.
 std::optional<std::int64_t> take_number(std::string_view& text) {
   std::int64_t value = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
@@ -97,7 +97,7 @@ std::vector<SnapshotFolder::Older> SnapshotFolder::older() const {
   return result;
 }
 
-// Or the next write would keep it as an older one, in place of a good one.
+// Otherwise the next write would keep it as an older one, in place of a good one.
 void SnapshotFolder::put_aside(const std::string& path, const std::string& why, const Warn& warn) {
   const std::string aside = path + ".damaged";
   try {
@@ -108,7 +108,7 @@ void SnapshotFolder::put_aside(const std::string& path, const std::string& why, 
   }
 }
 
-// What the disk or the memory cannot give at the moment is no reason to begin anew: only what is bad is passed over.
+// A temporary lack of memory or a disk error is no reason to start from scratch: only bad files are skipped.
 std::optional<std::string> SnapshotFolder::read(const std::string& path) const {
   try {
     return files_.read(path);
@@ -162,7 +162,7 @@ bool SnapshotFolder::retire() {
   }
 }
 
-// Garbage counts as nothing: the snapshots' own generations are known, too.
+// Ignores garbage: the snapshots' own generations are known, too.
 std::int64_t SnapshotFolder::fence() const {
   const auto text = read(policy_.path + ".generation");
   if (!text) return 0;
@@ -184,7 +184,7 @@ void SnapshotFolder::begin(std::int64_t generation) {
       if (name.starts_with(half)) files_.remove(folder_ + "/" + name);
     put_in_place(files_, policy_.path + ".generation", temporary(), std::to_string(generation) + "\n");
     files_.sync_folder(folder_);
-    if (newest_) keep_as_best(*newest_);  // killed before it could
+    if (newest_) keep_as_best(*newest_);  // an earlier process was killed before it could
   } catch (const std::system_error& error) {
     throw unwritable(policy_.path, error);
   }
@@ -225,7 +225,7 @@ void SnapshotFolder::write_temporary(const std::string& path, const Produce& pro
 
 void SnapshotFolder::give_name(const std::string& temporary, const SnapshotStamp& stamp) {
   if (policy_.keep_last > 1 && exists(policy_.path)) {
-    // What is not known was put there while the run went on, by a person.
+    // An unknown file was put there by a person during the run.
     const std::string older = newest_ ? older_name(*newest_) : policy_.path + ".old";
     files_.remove(older);
     if (!files_.link(policy_.path, older)) files_.rename(policy_.path, older);

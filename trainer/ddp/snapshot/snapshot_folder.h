@@ -1,18 +1,18 @@
-// Where the snapshots of a run lie on disk, which of them counts, and which are kept.
+// The snapshots of a run on disk: their names, which is the newest, and which are kept.
 //
 //   run.pt                   the newest
-//   run-g2-s120.pt           one before it: of generation 2, step 120
+//   run-g2-s120.pt           an older one: of generation 2, step 120
 //   run-best.pt              the best by its metric
-//   run.pt.generation        the newest generation that has begun here; who belongs to an older one writes no more
-//   run.pt.damaged           could not be read, put aside with a warning
-//   run.pt.writing.*         half a file; it goes when the next generation begins
+//   run.pt.generation        the newest generation that has begun here; writers of older ones stop
+//   run.pt.damaged           could not be read, renamed with a warning
+//   run.pt.writing.*         an incomplete file; removed when the next generation begins
 //
-// A file is there whole or not at all: it is written under a temporary name, synced, renamed, and its folder synced.
-// Files of other names, be they further links to a snapshot, are never touched. A generation is one group's life
-// between two resumes; it grows with each of them, over restarts, launchers and jobs, so that (generation, step) orders
-// all snapshots of a run. Knows bytes only; what they mean is snapshot_format.h's matter.
+// A file is written whole or not at all: to a temporary file, which is synced and renamed; then its folder is synced.
+// Files of other names, also hard links to a snapshot, are never touched. A generation is the time between two resumes;
+// each resume increases it, across restarts, launchers and jobs, so that (generation, step) orders all snapshots of a
+// run. Handles only bytes; snapshot_format.h interprets them.
 //
-// For one thread, and one process at a time in each folder. What the file system refuses is an Error.
+// For one thread, and one process at a time in each folder. Throws Error on a file system error.
 #pragma once
 #include <cstdint>
 #include <functional>
@@ -26,7 +26,7 @@
 namespace ddprun {
 
 struct SnapshotStamp {
-  std::int64_t generation = 0;  // 0: not known, as of a file that Python wrote
+  std::int64_t generation = 0;  // 0: unknown, as for a file that Python wrote
   std::int64_t step = 0;
   std::string digest = {};  // of the content
   std::optional<double> metric = {};
@@ -43,14 +43,14 @@ std::string path_beside(const std::string& path, const std::string& ending);
 
 struct SnapshotPolicy {
   std::string path;
-  int keep_last = 2;  // the newest among them; at least 1
+  int keep_last = 2;  // including the newest; at least 1
   BestMetric best = BestMetric::none;
 };
 
 class SnapshotFolder {
  public:
-  // Throws a DamagedFile (damaged.h) for bytes that are no good; `name` is for its message. Anything else it throws
-  // ends the search, and every file stays what it is.
+  // Throws DamagedFile (damaged.h) for bad bytes; `name` is for its message. Any other exception ends the search, and
+  // every file stays unchanged.
   using Verify = std::function<SnapshotStamp(const std::string& bytes, const std::string& name)>;
   using Warn = std::function<void(const std::string& sentence)>;
   // Appends a snapshot's content to the file.
@@ -64,30 +64,30 @@ class SnapshotFolder {
 
   explicit SnapshotFolder(SnapshotPolicy policy, Files& files = disk());
 
-  // The newest one that is good; a sentence for each bad one, which is put aside. Before the first write(). An Error
-  // where the disk, or the memory, cannot hold what is there.
+  // Returns the newest good one; warns of each bad one and renames it. Call it before the first write(). Throws Error
+  // on a disk error or without enough memory.
   std::optional<Found> find(const Verify& verify, const Warn& warn);
-  // After find(): puts all of them aside, so that the next one finds none. The newest becomes PATH.old, the others go.
-  // Whether there was one.
+  // After find(): retires all snapshots, so that the next find() returns none. The newest becomes PATH.old, the others
+  // are removed. Returns whether there was one.
   bool retire();
 
-  // The metric of the best one here. Another folder of the run may know of a better one: from then on only what is
-  // better still becomes the best.
+  // The metric of the best one here. If another folder of the run has a better one, only a still better one becomes the
+  // best.
   std::optional<double> best_metric() const { return best_metric_; }
   void know_best(std::optional<double> metric);
 
-  // The highest generation that left a trace; 0: none.
+  // The highest generation of any file here; 0: none.
   std::int64_t last_generation() const;
-  // From now on only writers of this generation, or of later ones, are let through.
+  // From now on only writers of this or a later generation may write.
   void begin(std::int64_t generation);
 
-  // Leaves a mark, over any other one, until a generation begins: machines that share a folder read the same one.
+  // Writes a mark, replacing any other, until a generation begins: machines that share a folder read the same one.
   void claim(const std::string& mark);
   std::string claimed_by() const;
 
-  // Finds out before the first step what write() would say after it: a folder that is not there, or is not ours.
+  // Detects before the first step why write() would fail: the folder is missing or not ours.
   void check_writable() const;
-  // Where it throws, what was there is still there. So it does once a newer generation has begun.
+  // If it throws, the old file is still there. It also throws once a newer generation has begun.
   void write(const SnapshotStamp& stamp, const Produce& produce);
 
  private:

@@ -34,7 +34,7 @@ List to_value(const std::vector<RngState>& rng) {
   List ranks = make_list();
   for (const auto& state : rng) {
     Dict entry = make_dict();
-    entry.insert("cpu", state.cpu.clone());  // of a part of a larger storage, the whole would be written
+    entry.insert("cpu", state.cpu.clone());  // a view would be written with its whole storage
     if (state.cuda.defined()) entry.insert("cuda", state.cuda.clone());
     ranks.push_back(entry);
   }
@@ -66,7 +66,7 @@ Dict to_value(const SamplerState& state) {
   dict.insert("epoch", state.epoch);
   dict.insert("consumed", state.consumed);
   dict.insert("dataset_size", state.dataset_size);
-  dict.insert("seed", std::to_string(state.seed));  // of 64 bits, one more than Python's numbers there
+  dict.insert("seed", std::to_string(state.seed));  // 64 bits, one more than the format's integers
   dict.insert("shuffle", state.shuffle);
   return dict;
 }
@@ -92,11 +92,11 @@ Dict to_value(const ShardSamplerState& state) {
 
 constexpr std::size_t kExtraValuesMax = kPickleNodesMax / 2;  // the rest is for the tensors
 constexpr std::size_t kExtraTextMax = kPickleTextMax / 2;
-constexpr std::size_t kExtraDepthMax = kPickleDepthMax - 2;  // it is a value in a dict
+constexpr std::size_t kExtraDepthMax = kPickleDepthMax - 2;  // it is nested in a dict
 
 Error too_much_extra(const std::string& why) { return Error("cannot save the snapshot", "its extra values " + why); }
 
-// What could not be read again is not written.
+// Rejects values that could not be read back.
 struct ExtraRoom {
   std::size_t values = kExtraValuesMax, text = kExtraTextMax;
 
@@ -110,7 +110,7 @@ struct ExtraRoom {
   }
 };
 
-// As Python's own values: JSON's text has no NaN.
+// As Python values, because JSON text has no NaN.
 IValue value_of(const json& extra, ExtraRoom& room, std::size_t depth = 1) {
   room.take(extra.is_string() ? extra.get_ref<const std::string&>().size() : 0, depth);
   switch (extra.type()) {
@@ -144,7 +144,7 @@ IValue value_of(const json& extra, ExtraRoom& room, std::size_t depth = 1) {
   }
 }
 
-// Reads the parts of one snapshot; whatever is there but of another kind than it should be is an Error.
+// Reads the parts of one snapshot; throws Error for a part of the wrong type.
 class Parts {
  public:
   Parts(const Dict& dict, const std::string& name) : dict_(dict), name_(name) {}
@@ -168,7 +168,7 @@ class Parts {
     if (!value || !value->isBool()) throw strange(key);
     return value->toBool();
   }
-  // Of 64 bits, as text.
+  // A 64-bit number, stored as text.
   std::uint64_t big(const char* key) const {
     const std::string digits = text(key);
     std::uint64_t value = 0;
@@ -192,7 +192,7 @@ class Parts {
   }
   std::optional<SavedScaler> scaler() const {
     const auto state = parts("SCALER_STATE");
-    if (!state || !state->find("scale")) return std::nullopt;  // Python's is empty where it was turned off
+    if (!state || !state->find("scale")) return std::nullopt;  // Python's is empty if disabled
     return SavedScaler{{}, {state->real("scale"), state->number("_growth_tracker")}};
   }
   std::variant<std::monostate, SamplerState, ShardSamplerState> sampler() const {
@@ -322,7 +322,7 @@ Snapshot decode(const std::string& bytes, const std::string& name) {
   const Parts parts(as_dict(unpacked, name), name);
   const auto model_state = parts.dict("MODEL_STATE");
   if (!model_state) throw DamagedFile("cannot read " + name, "it has no MODEL_STATE, so it is no snapshot");
-  // Ours always has a digest; Python's tutorial writes neither.
+  // Our files always have a digest; Python's tutorial writes neither.
   if (parts.find("BUCKET_ORDER") && unpacked.digest.empty())
     throw DamagedFile("cannot read " + name, "its SHA-256 is missing");
   Snapshot s;
@@ -359,7 +359,7 @@ RngState rng_state(at::Device device) {
 
 void set_rng_state(const RngState& state, at::Device device) {
   at::Generator cpu = at::detail::getDefaultCPUGenerator();
-  if (state.cpu.defined()) cpu.set_state(state.cpu.clone());  // it wants memory aligned as its own
+  if (state.cpu.defined()) cpu.set_state(state.cpu.clone());  // it needs its own alignment
   if (!device.is_cuda() || !state.cuda.defined()) return;
   at::Generator cuda = at::globalContext().defaultGenerator(device);
   cuda.set_state(state.cuda);

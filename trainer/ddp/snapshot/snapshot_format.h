@@ -1,7 +1,7 @@
-// A run's state between two steps: everything that a resumed run needs to go on bit for bit as if it had never stopped.
+// A run's state between two steps: everything that a resumed run needs to continue bit for bit as if never stopped.
 //
-// As a file that torch.load(weights_only=True) reads; docs/snapshot-format.md describes it. decode() also takes a
-// Python tutorial's {"MODEL_STATE", "EPOCHS_RUN"}: what is not in it has its default.
+// torch.load(weights_only=True) reads its file; docs/snapshot-format.md describes it. decode() also accepts a Python
+// tutorial's {"MODEL_STATE", "EPOCHS_RUN"}: missing parts get their defaults.
 #pragma once
 #include <cstddef>
 #include <cstdint>
@@ -28,10 +28,10 @@ struct RngState {
 
 struct ScheduleState {
   std::int64_t steps = 0;
-  double lr = 0;  // for Python; ours follows from the steps
+  double lr = 0;  // for Python; ours is computed from the steps
 };
 
-// With its options, which Python wants.
+// Includes its options, which Python needs.
 struct SavedScaler {
   ScalerOptions options;
   ScalerState state;
@@ -54,18 +54,18 @@ struct Snapshot {
   std::string digest;  // of the content, from decode()
 };
 
-// All of it as one value; its tensors are the snapshot's own.
+// The whole snapshot as one value, which shares its tensors.
 c10::IValue to_value(const Snapshot& snapshot);
 std::string encode(const Snapshot& snapshot);
 
-// DamagedFile (damaged.h), with `name` in it, for bytes that are torn, altered or no snapshot; what else it throws says
-// nothing about them.
+// Throws DamagedFile (damaged.h), with `name` in it, if the bytes are torn, altered or not a snapshot; other exceptions
+// do not mean that they are bad.
 Snapshot decode(const std::string& bytes, const std::string& name);
 
-// The weights alone, from a snapshot or from a state_dict saved as it is.
+// Only the weights, from a snapshot or a bare state_dict.
 Dict decode_weights(const std::string& bytes, const std::string& name);
 
-// This process's generators, and back.
+// Gets and sets the state of this process's generators.
 RngState rng_state(at::Device device);
 void set_rng_state(const RngState& state, at::Device device);
 

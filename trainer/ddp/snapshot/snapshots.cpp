@@ -73,7 +73,7 @@ void load(const Snapshot& snapshot, const std::string& name, const TrainingState
     load_optimizer_state(*state.optimizer, *snapshot.optimizer_state, name);
   if (state.schedule && snapshot.schedule) {
     state.schedule->resume(snapshot.schedule->steps);
-    // Groups with rates of their own have a schedule each, and are the program's matter.
+    // With several groups, each may have its own schedule, which the program handles.
     if (state.optimizer && state.optimizer->param_groups().size() == 1) set_lr(*state.optimizer, state.schedule->lr());
   }
   if (state.scaler && snapshot.scaler) state.scaler->load(snapshot.scaler->state);
@@ -132,7 +132,7 @@ Snapshot Snapshots::Impl::describe(const TrainingState& state, const SaveRequest
   return s;
 }
 
-// What is not the same on all ranks would differ between the machines' copies.
+// Uses rank 0's values where ranks differ, so that the machines' copies are equal.
 void Snapshots::Impl::share_rank_0s(Snapshot& snapshot, const torch::nn::Module& model) const {
   snapshot.extra = broadcast_object(snapshot.extra, 0, group);
   std::vector<std::string> names;
@@ -154,9 +154,8 @@ void Snapshots::Impl::store(const SnapshotStamp& stamp, const IValue& value) {
   ddprun_channel_snapshot(static_cast<std::uint64_t>(stamp.step));
 }
 
-// LibTorch pickles what has one owner in other bytes than what has several, and of a view the whole that it is a part
-// of. So that the machines' copies are equal, and no larger than they must be, each is made from a value of one shape,
-// which the thread alone owns.
+// LibTorch pickles a value with one owner differently from one with several, and a view with its whole storage. To make
+// the machines' copies equal and small, each is written from a normalised copy that only this thread owns.
 void Snapshots::Impl::write(const Snapshot& snapshot) {
   IValue value = staging.copy(to_value(snapshot));
   const auto policy = options.asynchronous ? std::launch::async : std::launch::deferred;
@@ -167,7 +166,7 @@ void Snapshots::Impl::write(const Snapshot& snapshot) {
   if (!options.asynchronous) await_writing();
 }
 
-// The other ranks train on: what fails here is not to stop them.
+// The other ranks continue training: a failure here must not stop them.
 void Snapshots::Impl::write_or_say(const Snapshot& snapshot) {
   await_writing();
   say_failure();
@@ -194,7 +193,7 @@ void Snapshots::Impl::await_writing() {
   }
 }
 
-// The launcher asks every rank; a snapshot that was told before it asked is not to look like a new one.
+// The launcher asks every rank; a snapshot reported before its request must not count as a new one.
 void Snapshots::Impl::tell_what_is_safe() {
   const std::int64_t own = agreement.writes() ? safe_step.load() : std::numeric_limits<std::int64_t>::max();
   const std::int64_t safe = all_gather_stacked(torch::tensor(own), group).min().item<std::int64_t>();

@@ -1,5 +1,5 @@
-// Copies of a value's tensors in host memory, in buffers that are used again: the first copy of many megabytes costs
-// mostly the kernel's making of new pages.
+// Copies a value's tensors to reusable buffers in host memory: the first copy of many megabytes takes most of its time
+// for page faults.
 #pragma once
 #include <ATen/core/ivalue.h>
 
@@ -10,8 +10,7 @@ namespace ddprun {
 
 class Staging {
  public:
-  // The same value on tensors of ours, valid until the next call. Nothing in it is shared with the original but
-  // strings.
+  // The same value with our copies of the tensors, valid until the next call. Shares only strings with the original.
   c10::IValue copy(const c10::IValue& value);
 
  private:

@@ -43,7 +43,7 @@ void load_model_state(torch::nn::Module& model, const Dict& state, const std::st
   if (state.size() != tensors.size())
     throw misfit(source, "it has " + std::to_string(state.size()) + " tensors where the model has " +
                              std::to_string(tensors.size()));
-  std::vector<at::Tensor> all;  // first looked at, then loaded: a misfit leaves the model as it was
+  std::vector<at::Tensor> all;  // checked first, then loaded: a mismatch leaves the model unchanged
   for (const auto& [name, tensor] : tensors) {
     const at::Tensor& saved = all.emplace_back(find(state, name, source));
     if (saved.sizes() != tensor.sizes())

@@ -1,4 +1,4 @@
-// Models as values in Python's layout, so that load_state_dict() of either language takes the other's.
+// Models as values in Python's layout, so that load_state_dict() of either language reads the other's.
 //
 // Source: Module.state_dict of PyTorch: module by module, parameters before buffers, names joined by dots.
 #pragma once
@@ -15,8 +15,8 @@ Dict make_dict();
 // The tensors are the model's own, on its device.
 Dict model_state(const torch::nn::Module& model);
 
-// Copies into the model's tensors. Error, naming the tensor, unless names and shapes are the model's; `source` is for
-// the message. "module." before every name (Python's DDP saved as it is) is taken off.
+// Copies into the model's tensors. Throws Error, naming the tensor, unless names and shapes match; `source` is for the
+// message. Removes "module." if it is before every name (from Python's DDP).
 void load_model_state(torch::nn::Module& model, const Dict& state, const std::string& source);
 
 }  // namespace ddprun

@@ -23,9 +23,9 @@ using caffe2::serialize::PyTorchStreamWriter;
 
 constexpr const char* kDigestRecord = "ddprun.sha256";
 constexpr std::string_view kByteOrder = "little";
-constexpr const char* kNoMemoryInTorch = "allocate memory";  // of its allocator's sentence
+constexpr const char* kNoMemoryInTorch = "allocate memory";  // part of its allocator's message
 
-// Over each record's name, size and bytes, so that nothing can move from one to the next.
+// Covers each record's name, size and bytes, so that no byte can move to another record.
 class Digest {
  public:
   Digest() { check(context_ && EVP_DigestInit_ex(context_.get(), EVP_sha256(), nullptr) == 1, "OpenSSL has SHA-256"); }
@@ -70,7 +70,7 @@ class Writer {
   }
 
  private:
-  // What append throws must not pass through LibTorch's archive, and says more than its own complaint would.
+  // append's exceptions must not pass through LibTorch's archive, and say more than its own error.
   std::size_t take(const void* data, std::size_t size) {
     try {
       if (!failure_) append_(data, size);
@@ -89,7 +89,7 @@ class Writer {
   PyTorchStreamWriter out_{[this](const void* data, std::size_t size) { return take(data, size); }};
 };
 
-// Records come in the order they were written in; LibTorch's own bookkeeping comes after the digest.
+// Records are in the order of writing; LibTorch's own bookkeeping follows the digest.
 std::string check_digest(const Archive& archive) {
   const auto* expected = archive.find(kDigestRecord);
   if (!expected) return "";

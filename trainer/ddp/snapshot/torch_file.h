@@ -1,8 +1,8 @@
 // Values as the bytes of a file of torch.save(), and back. Nothing in a file is ever executed.
 //
 // Written: dicts, lists, strings, whole numbers, floats, bools, None and tensors, so that torch.load(weights_only=True)
-// reads them. A record "ddprun.sha256" of the archive holds the SHA-256 of all records before it (torch.load reads a
-// flipped byte in silence). Read: what weights_only accepts, see pickle.h; the digest is checked where there is one.
+// reads them. A record "ddprun.sha256" of the archive holds the SHA-256 of all records before it (torch.load does not
+// detect a flipped byte). Read: what weights_only accepts, see pickle.h; the digest is checked if there is one.
 #pragma once
 #include <ATen/core/ivalue.h>
 
@@ -21,18 +21,18 @@ std::string pack_torch_file(const c10::IValue& value);
 
 struct Unpacked {
   c10::IValue value;
-  std::string digest;  // empty: it has none; else it was right
+  std::string digest;  // empty: the file has none; else it was verified
 };
 
-// The file may be good; it is this machine that cannot.
+// This machine lacks memory; the file may be good.
 class NoMemory : public Error {
  public:
   explicit NoMemory(const std::string& name)
       : Error("cannot read " + name, "there is too little memory for it", "It is left as it is.") {}
 };
 
-// `name` is for its errors: DamagedFile (damaged.h) for bytes that are torn, altered or something else altogether. Any
-// other exception, such as NoMemory, says nothing about the file.
+// Throws DamagedFile (damaged.h), with `name` in it, if the bytes are torn, altered or of another format. Any other
+// exception, such as NoMemory, does not mean that the file is bad.
 Unpacked unpack_torch_file(const std::string& bytes, const std::string& name);
 
 }  // namespace ddprun

@@ -54,7 +54,7 @@ class Builder {
     for (const PickleStorage& storage : pickle.storages) storages_.push_back(read_storage(storage, read));
   }
 
-  // As deep as the pickle's values are, which has a limit.
+  // Recursion is as deep as the pickle's values, which has a limit.
   const IValue& build(NodeId id) {
     IValue& value = built_[id];
     if (value.isNone()) value = std::visit([&](const auto& node) { return make(node); }, pickle_[id]);

@@ -1,4 +1,4 @@
-// A pickle's graph (pickle.h) as LibTorch's values. What is used in several places there is one value here, too.
+// Converts a pickle's graph (pickle.h) to LibTorch's values. A node that is used in several places becomes one value.
 #pragma once
 #include <ATen/core/ivalue.h>
 
@@ -10,10 +10,10 @@
 
 namespace ddprun {
 
-// The bytes of the storage with this key; Malformed where there is none.
+// The bytes of the storage with this key; throws Malformed if there is none.
 using StorageReader = std::function<std::string_view(const std::string& key)>;
 
-// Malformed (damaged.h) where a storage is too small; whatever else it throws says nothing about the file.
+// Throws Malformed (damaged.h) if a storage is too small; other exceptions do not mean that the file is bad.
 c10::IValue to_ivalue(const Pickle& pickle, const StorageReader& storage);
 
 }  // namespace ddprun

@@ -24,7 +24,7 @@ namespace {
 using Dict = c10::impl::GenericDict;
 
 constexpr std::string_view kZip = "PK\x03\x04";
-// Where other people's checkpoints keep the weights.
+// Keys under which checkpoints store the weights.
 constexpr std::array kStateKeys{"MODEL_STATE", "model_state_dict", "state_dict", "model"};
 
 constexpr std::array<std::pair<const char*, at::ScalarType>, 16> kSafetensorsTypes{{{"F64", at::kDouble},
@@ -54,7 +54,7 @@ Error unwritable(const std::string& path, const NamedTensor& item, const std::st
                                                        " cannot hold");
 }
 
-// On the CPU, and with a storage of its own where it is a part of a larger one, all of which would be written.
+// On the CPU; copies a view, as otherwise its whole storage would be written.
 std::vector<NamedTensor> weights_of(const torch::nn::Module& module) {
   auto weights = named_tensors(module);
   for (auto& [name, tensor] : weights) {
@@ -80,7 +80,7 @@ const char* safetensors_type(at::ScalarType type) {
   return nullptr;
 }
 
-// The largest elements first, as the format's own writer has them, so that each tensor is aligned to its type.
+// The largest elements first, as in the format's own writer, so that each tensor is aligned to its type.
 void publish_safetensors(std::vector<NamedTensor> weights, const std::string& path) {
   std::stable_sort(weights.begin(), weights.end(), [](const NamedTensor& one, const NamedTensor& other) {
     return one.tensor.element_size() > other.tensor.element_size();
@@ -100,7 +100,7 @@ void publish_safetensors(std::vector<NamedTensor> weights, const std::string& pa
 
 // --- Loading
 
-// A tensor of a file; `read` gives its content, which may be large, only where it is wanted.
+// A tensor of a file; `read` loads its content, which may be large, only when needed.
 struct Stored {
   TensorShape shape;
   bool complex = false;
@@ -127,9 +127,9 @@ std::vector<Stored> stored_in_torch_file(const std::string& bytes, const std::st
 }
 
 at::Tensor read_tensor(const char* bytes, const SafeTensor& entry, at::ScalarType type) {
-  // As bytes first: that of a bool may be any number.
+  // As bytes first: a bool's byte may have any value.
   const at::Tensor tensor = torch::empty(entry.shape, type == at::kBool ? at::kByte : type);
-  if (entry.bytes > 0) std::memcpy(tensor.data_ptr(), bytes + entry.begin, entry.bytes);  // it may lie unaligned
+  if (entry.bytes > 0) std::memcpy(tensor.data_ptr(), bytes + entry.begin, entry.bytes);  // may be unaligned
   return type == at::kBool ? tensor.ne(0) : tensor;
 }
 

@@ -37,8 +37,8 @@ std::ptrdiff_t known(const std::vector<std::string>& names, const Places& model)
   return std::count_if(names.begin(), names.end(), [&](const auto& name) { return model.contains(name); });
 }
 
-// The file's names as the model should have them. A model may have a child called "module", so the prefix goes only
-// where more names fit without it.
+// The file's names as expected in the model. A model may have a child called "module", so the prefix is removed only if
+// more names fit without it.
 std::vector<std::string> fitting_names(const std::vector<TensorShape>& file, const Places& model,
                                        const LoadOptions& options) {
   auto names = names_of(file, 0, options);
@@ -113,7 +113,7 @@ WeightsMatch match_weights(const std::vector<TensorShape>& file, const std::vect
       loaded.insert(identity);
     }
   }
-  for (const std::size_t i : absent)  // safetensors.torch.save_model leaves all but one name of a tensor out
+  for (const std::size_t i : absent)  // safetensors.torch.save_model keeps one name per tensor
     (loaded.contains(model[i].identity) ? match.report.loaded : match.report.missing).push_back(model[i].name);
   const std::string why = misfits(match.report);
   if (!options.partial && !why.empty())

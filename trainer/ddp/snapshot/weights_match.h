@@ -1,4 +1,4 @@
-// Which tensor of a file goes into which of a model: names and shapes only.
+// Matches the tensors of a file to those of a model, by names and shapes only.
 #pragma once
 #include <cstddef>
 #include <cstdint>
@@ -18,15 +18,15 @@ struct TensorShape {
 
 struct WeightsMatch {
   LoadReport report;
-  std::vector<std::pair<std::size_t, std::size_t>> pairs;  // the file's tensor, the model's: by their places
+  std::vector<std::pair<std::size_t, std::size_t>> pairs;  // index of the file's tensor, of the model's
 };
 
-// Error, with `source` in it, where options.partial is not set and something does not fit, or is and nothing does; or
-// where two names become one.
+// Throws Error, with `source` in it, if something does not fit and options.partial is not set, if nothing fits, or if
+// two names become one.
 WeightsMatch match_weights(const std::vector<TensorShape>& file, const std::vector<TensorShape>& model,
                            const LoadOptions& options, const std::string& source);
 
-// Names come out of files: without control characters, at most 120 bytes.
+// For names from files: removes control characters, at most 120 bytes.
 std::string printable(const std::string& name);
 
 }  // namespace ddprun
