@@ -1,4 +1,4 @@
-// Who else on the machine gets at a job: other users, and workers at the token.
+// Access to a job from the same machine: by other users, and by workers to the token.
 #include <unistd.h>
 
 #include <filesystem>
@@ -12,7 +12,7 @@ namespace fs = std::filesystem;
 
 namespace {
 
-// Asks the store whether it is there, as user 65534: "served", or "closed".
+// Connects to the store as user 65534: "served" or "closed".
 std::string asked_as_nobody(std::vector<std::string> options) {
   options.insert(options.end(), {"setpriv", "--reuid=65534", "--clear-groups", "bash", "-c",
                                  "exec 3<>/dev/tcp/$MASTER_ADDR/$MASTER_PORT; "
@@ -96,7 +96,7 @@ TEST_CASE("a core dump of the agent does not hold the token, and there is one wi
 }
 
 TEST_CASE("a worker that fills the store is closed, and the job goes on") {
-  // Twenty pushes of 100,000 bytes: it may be closed in the middle of any, and shall not die by that.
+  // Twenty pushes of 100,000 bytes: the connection may be closed during any, which must not kill the client.
   const Ended ended = run(job_of({"--store-memory=1M", "bash", "-c",
                                   "trap '' PIPE; exec 3<>/dev/tcp/$MASTER_ADDR/$MASTER_PORT; "
                                   "printf '\\x00\\xce\\xf7\\x85\\x3c' >&3; "

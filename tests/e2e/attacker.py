@@ -20,8 +20,8 @@ import tempfile
 import threading
 import time
 
-MARK = b"MALLORY"  # in what is sent: no log may hold it
-WAIT = 12          # longer than a stranger is waited for
+MARK = b"MALLORY"  # in all that is sent: no log may contain it
+WAIT = 12          # longer than the time-out for unauthenticated peers
 
 
 def connect(host, port):
@@ -52,7 +52,7 @@ def without_alerts(data):
 
 
 def say(line):
-    sys.stdout.write(line + "\n")  # in one piece: many threads say something
+    sys.stdout.write(line + "\n")  # in one write: many threads print
     sys.stdout.flush()
 
 
@@ -60,7 +60,7 @@ def tell(name, state, data):
     say(f"{name}: {state}, {len(without_alerts(data))} bytes")
 
 
-# What strangers may say to a listener.
+# What unauthenticated peers may send to a listener.
 
 def text(words):
     return struct.pack("<Q", len(words)) + words
@@ -117,7 +117,7 @@ MESSAGES = {
 def send_message(peer, name):
     try:
         peer.sendall(MESSAGES[name])
-    except OSError:  # it was closed in the middle
+    except OSError:  # closed in the middle
         pass
     return answer(peer)
 
@@ -254,7 +254,7 @@ def relay(port, host, to, file):
         peer.settimeout(None)
         for source, end, kept in (client, peer, said), (peer, client, answered):
             threading.Thread(target=pass_on, args=(source, end, kept), daemon=True).start()
-        while not os.path.exists(file):  # the first connection's first words
+        while not os.path.exists(file):  # the first connection's first bytes
             time.sleep(0.01)
             if len(said) >= 3 and answered:  # hello, the client's Finished and greeting, a message
                 pathlib.Path(file).write_bytes(b"".join(said))

@@ -1,4 +1,4 @@
-// The early news of a death, through the real ddprun: who dies large is missed at once, and nobody is missed who lives.
+// Early detection of a death, with the real ddprun: that of a large process at once, and no living process is reported.
 #include <poll.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -21,7 +21,7 @@ constexpr auto kLargeLimit = 60s;  // to fill gigabytes on a busy machine
 const std::string kWorkerInC = DDPRUN_BIN_DIR "/channel_worker";
 const std::string kWorkerInPython =
     "python3 " DDPRUN_SOURCE_DIR "/tests/agent/channel/channel_worker.py " DDPRUN_SOURCE_DIR "/rendezvous/channel";
-// Says when it was told to stop, by the clock that the test has, too.
+// Prints when it was told to stop, by the clock that the test uses, too.
 const std::string kSurvivor =
     "python3 -c 'import os, signal, sys, time\n"
     "def stop(*_):\n"
@@ -49,7 +49,7 @@ long large_mb() {
   return std::min(512L, available / 4);
 }
 
-// It has filled its memory and attached its channel: it sleeps.
+// Waits until the worker has filled its memory and attached its channel, and sleeps.
 void wait_until_settled(Command& job, pid_t worker) {
   const std::string proc = "/proc/" + std::to_string(worker);
   REQUIRE(eventually(
@@ -64,7 +64,7 @@ void wait_until_settled(Command& job, pid_t worker) {
 
 struct Times {
   double told_ms;  // from the kill to the survivor's SIGTERM
-  double gone_ms;  // to the news of the victim's pidfd, which the kernel gives once the memory is freed
+  double gone_ms;  // to the event of the victim's pidfd, which the kernel sends once the memory is freed
 };
 
 Times after_the_kill(const std::string& victim) {
@@ -93,7 +93,7 @@ TEST_CASE("the survivors of a large worker's SIGKILL are stopped long before its
           "[channel][release-only]") {
   const auto& [language, victim] = GENERATE(std::pair{"C", kWorkerInC}, std::pair{"Python", kWorkerInPython});
   bool early = false;
-  for (int i = 0; i < 8 && !early; ++i) {  // the machine has other work, too
+  for (int i = 0; i < 8 && !early; ++i) {  // the machine may be busy
     const Times took = after_the_kill(victim);
     std::cout << language << " worker of " << large_mb() << " MB killed: the other one is told after " << took.told_ms
               << " ms, and its memory is freed after " << took.gone_ms << " ms\n";
@@ -118,10 +118,10 @@ TEST_CASE("a worker whose main thread ends, or that execs itself, raises no alar
   REQUIRE(eventually(
       [&] {
         if (how == "exec") return read_file(proc + "/cmdline").find("sleep") != std::string::npos;
-        return read_file(proc + "/stat").find(") Z") != std::string::npos;  // the other thread lives on
+        return read_file(proc + "/stat").find(") Z") != std::string::npos;  // the other thread still runs
       },
       kLargeLimit));
-  job.kill(SIGUSR1);  // the agent passes it on after all that came before; it is rank 1's end
+  job.kill(SIGUSR1);  // the agent forwards it after all earlier events; it ends rank 1
   job.wait_for_output("stopped at", kLargeLimit);
   CHECK(job.wait_exit(kLargeLimit).code == 1);
   CHECK(job.out().find("passed on") < job.out().find("stopped at"));

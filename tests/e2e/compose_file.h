@@ -1,6 +1,6 @@
-// The part of YAML that docs/containers/compose.yaml uses, into JSON: mappings by indentation, values in one line
-// (texts, and flow values that are JSON), comments of whole lines, and anchors of mappings ("&node") that "<<: *node"
-// takes in. Throws std::runtime_error, with the line, for what is none of that. Pure.
+// Converts the part of YAML that docs/containers/compose.yaml uses to JSON: mappings by indentation, values in one line
+// (texts, and flow values that are JSON), whole-line comments, and anchors of mappings ("&node") that "<<: *node"
+// merges. Throws std::runtime_error, with the line, for anything else. Pure.
 #pragma once
 #include <nlohmann/json.hpp>
 #include <string>

@@ -1,5 +1,5 @@
-// docs/containers/ as far as it goes without an engine for containers: the services' commands run on hosts of the
-// services' names, with a process tree of their own; the image's tree is put together by the Dockerfile's own commands.
+// Tests docs/containers/ as far as possible without a container engine: the services' commands run on hosts with the
+// services' names and separate process trees; the Dockerfile's own commands build the image's file tree.
 #include <signal.h>
 
 #include <filesystem>
@@ -28,7 +28,7 @@ const fs::path kFolder = kSource / "docs/containers";
 std::string dockerfile() { return read_file(kFolder / "Dockerfile"); }
 json compose() { return read_compose(read_file(kFolder / "compose.yaml")); }
 
-// The lines of the Dockerfile that begin so, each with those it goes on in, without that beginning.
+// The Dockerfile's instructions of that name, each with its continuation lines, without the name.
 std::vector<std::string> instructions(const std::string& name) {
   std::vector<std::string> found;
   std::istringstream in(std::regex_replace(dockerfile(), std::regex(R"(\\\n *)"), ""));
@@ -87,7 +87,7 @@ class Services {
   }
   Command& node(int index) { return *nodes_.at(static_cast<std::size_t>(index)); }
   int count() const { return static_cast<int>(nodes_.size()); }
-  // As `docker stop`: to process 1 of each.
+  // Like `docker stop`: signals process 1 of each.
   void stop() {
     for (const auto& node : nodes_)
       for (const Process& process : node->processes())
@@ -152,7 +152,7 @@ TEST_CASE(
     CHECK(service["hostname"] == name);
     std::string command = name + "$";
     for (const std::string word : service["command"]) command += " " + word;
-    CHECK(has(read_file(kFolder / "../containers.md"), command + "\n"));  // as the page shows it
+    CHECK(has(read_file(kFolder / "../containers.md"), command + "\n"));  // as shown on the page
     const fs::path context = kFolder / service["build"]["context"].get<std::string>();
     CHECK(fs::equivalent(context, kSource));
     CHECK(fs::equivalent(context / service["build"]["dockerfile"].get<std::string>(), kFolder / "Dockerfile"));
@@ -170,7 +170,7 @@ TEST_CASE("what the Dockerfile copies is there, and is all that its build reads"
     const std::vector<std::string> words = words_of(line);
     if (words[0].starts_with("--from")) continue;
     const fs::path to = folder / words.back();
-    const bool into = words.back().ends_with("/");  // a folder; else it becomes that
+    const bool into = words.back().ends_with("/");  // the target is a folder, else a file
     fs::create_directories(into ? to : to.parent_path());
     for (auto path = words.begin(); path + 1 != words.end(); ++path) {
       INFO(*path);
@@ -196,7 +196,7 @@ TEST_CASE(
   const TempFolder folder;
   const std::string tree = folder / "tree";
   REQUIRE(run({"cmake", "--install", DDPRUN_BIN_DIR "/..", "--prefix", tree}, 60s) == exited(0));
-  std::string copy, packages = "libc6 libgcc-s1 ";  // those every image has: Essential, or needed by what is
+  std::string copy, packages = "libc6 libgcc-s1 ";  // those in every image: Essential ones and their dependencies
   for (const std::string& line : instructions("RUN")) {
     if (line.starts_with("ldd ")) copy = line;
     if (has(line, "apt-get install")) packages += line;

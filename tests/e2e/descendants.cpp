@@ -13,7 +13,7 @@ namespace {
 namespace fs = std::filesystem;
 
 std::string content(const fs::path& path) {
-  std::ostringstream out;  // operator<< keeps it to itself where a process ends while we read
+  std::ostringstream out;  // operator<< hides the error if a process ends while we read
   out << std::ifstream(path, std::ios::binary).rdbuf();
   return out.str();
 }
@@ -33,7 +33,7 @@ std::vector<std::string> words_in(const std::string& command_line) {
   return words;
 }
 
-// A process without its main thread shows its command line only in the threads that run on.
+// If its main thread has ended, a process shows its command line only in its other threads.
 std::string command_line_of(const fs::path& process) {
   if (lives(process)) return content(process / "cmdline");
   std::error_code gone;

@@ -26,9 +26,9 @@ using namespace ddprun::test;
 using std::filesystem::exists;
 using std::filesystem::path;
 
-constexpr unsigned kLifeSeconds = 600;  // should a test die itself
+constexpr unsigned kLifeSeconds = 600;  // in case the test itself dies
 constexpr useconds_t kLookUs = 1'000, kPidChangeUs = 200;
-constexpr int kPidChangesMax = 3'000;  // each leaves a zombie where nobody reaps, and the table of pids is small
+constexpr int kPidChangesMax = 3'000;  // each leaves a zombie if nobody reaps it, and pids are few
 
 path folder;
 
@@ -80,7 +80,7 @@ pid_t by_double_fork(const std::string& name) {
   return middle;
 }
 
-// A child of our parent, which never heard of it.
+// Starts a child of our parent, which does not know of it.
 pid_t as_sibling(const std::string& name) {
   const auto pid = static_cast<pid_t>(syscall(SYS_clone, CLONE_PARENT | SIGCHLD, nullptr, nullptr, nullptr, nullptr));
   if (pid == 0) become(name, true);
@@ -111,7 +111,7 @@ void be_daemon(const std::string& name) {
   be_deaf(name);
 }
 
-void stop(const std::string&) { raise(SIGSTOP); }  // whoever started us tells
+void stop(const std::string&) { raise(SIGSTOP); }  // our parent reports that we are up
 
 void change_pid(const std::string& name) {
   for (int changes = 1; changes <= kPidChangesMax && exists(folder); ++changes) {
@@ -152,7 +152,7 @@ void end_main_thread(const std::string& name) {
 struct Kind {
   const char* name;
   pid_t (*start)(const std::string& name);  // by the worker
-  void (*live)(const std::string& name);    // in the new process; it waits for ever afterwards
+  void (*live)(const std::string& name);    // in the new process; it waits forever afterwards
 };
 
 constexpr Kind kKinds[] = {
@@ -176,7 +176,7 @@ const Kind* kind_named(const std::string& name) {
   return found == std::end(kKinds) ? nullptr : found;
 }
 
-void live_as(const std::string& name) {  // ROUND.RANK.KIND; a subreaper's ward has no kind
+void live_as(const std::string& name) {  // ROUND.RANK.KIND; a subreaper's orphan has no kind
   if (const Kind* kind = kind_named(name.substr(name.rfind('.') + 1)))
     kind->live(name);
   else

@@ -16,7 +16,7 @@ std::vector<std::string> lines_of(const std::string& text) {
   return lines;
 }
 
-// A command may go on in the next line.
+// A command may continue on the next line.
 std::vector<std::string> joined_lines(const std::string& text) {
   std::vector<std::string> joined;
   bool goes_on = false;

@@ -16,7 +16,7 @@ namespace {
 
 constexpr auto kBlockLimit = 60s;
 
-// What Slurm would be and do, and ddprun in its dry run.
+// Fakes of Slurm's commands and variables, and ddprun as a dry run.
 constexpr const char* kSlurm = R"(
 ddprun() { command ddprun --dry-run "$@"; }
 srun() { "$@"; }
@@ -42,7 +42,7 @@ Ended bash(const TempFolder& folder, const std::string& script, const std::vecto
   return run(argv, kBlockLimit, in_folder(folder));
 }
 
-// A host of its own, so that ports that a page names are free.
+// Uses a separate host, so that the ports that a page names are free.
 void run_blocks(const std::string& page, const std::vector<Block>& blocks) {
   const TempFolder folder;
   const Hosts hosts(1);

@@ -1,5 +1,5 @@
-// Jobs over test hosts lose the node that has the coordinator: the others elect another one and train on, where they
-// are enough, and never beside workers of the old round.
+// Jobs over test hosts lose the coordinator's node: with a quorum the others elect another coordinator and continue
+// training, and never while workers of the old round are alive.
 #include <signal.h>
 
 #include "tests/e2e/host_job.h"
@@ -14,13 +14,13 @@ namespace {
 using Clock = std::chrono::steady_clock;
 
 constexpr auto kLease = 5s;
-// Goals: 2 s after a closed connection, the lease and 3 s after silence. A busy machine gets more; in the first case
-// less than the lease, so that a failover that waited for it shows.
+// Goals: 2 s after a closed connection, the lease and 3 s without messages. The limits allow for a busy machine; the
+// first is below the lease, to detect a failover that waits for it.
 constexpr auto kAfterClose = 4500ms;
 constexpr auto kAfterSilence = kLease + 3s + 6s;
 constexpr auto kAfterMend = 10s;
 
-// All hosts, so that nobody needs a certain one.
+// All hosts, so that no host is indispensable.
 std::string endpoints(int hosts) {
   std::string list;
   for (int host = 0; host < hosts; ++host) list += (host ? ",host" : "host") + std::to_string(host) + ":29400";
@@ -29,12 +29,12 @@ std::string endpoints(int hosts) {
 
 void start_all(HostJob& job, int hosts) {
   job.start(0, {"--node-rank=0"});
-  job[0].wait_for_output("1 of ", 30s);  // the first one there: it has the coordinator
+  job[0].wait_for_output("1 of ", 30s);  // the first node: it has the coordinator
   for (int host = 1; host < hosts; ++host) job.start(host, {"--node-rank=" + std::to_string(host)});
   CHECK(job.wait_for_world(hosts).round == 1);
 }
 
-// No worker on these hosts trained while the round was there.
+// No worker on these hosts trained during the round.
 void check_ended_before(HostJob& job, const std::vector<int>& hosts, int round) {
   for (const int host : hosts) {
     INFO(Hosts::name(host));
@@ -70,7 +70,7 @@ TEST_CASE("the killed coordinator's node is started again and joins the others",
   start_all(job, 3);
   change(job, "the coordinator killed", 2, kAfterClose, [&] { job.kill_node(0); });
   const Training training = change(job, "its node started again", 3, kAfterMend, [&] { job.start(0); });
-  CHECK(training.hosts.at(2) == "host0");  // a newcomer comes behind the survivors
+  CHECK(training.hosts.at(2) == "host0");  // a new node comes after the survivors
   job.all_end_well({0, 1, 2});
 }
 
@@ -80,7 +80,7 @@ TEST_CASE("SIGTERM to the coordinator's node: it hands over, and the others trai
   start_all(job, 3);
   const Training training = change(job, "the coordinator leaves", 2, kAfterClose, [&] { job[0].kill(SIGTERM); });
   CHECK(training.hosts == std::map<int, std::string>{{0, "host1"}, {1, "host2"}});
-  CHECK(job[0].wait_exit(30s) == exited(143));  // its worker told of no snapshot
+  CHECK(job[0].wait_exit(30s) == exited(143));  // its worker reported no snapshot
   CHECK_THAT(job[0].out(), Catch::Contains("told"));
   job.all_end_well({1, 2});
 }

@@ -17,7 +17,7 @@ namespace ddprun::test {
 namespace {
 
 constexpr const char* kWorker = DDPRUN_BIN_DIR "/host_worker";
-constexpr std::chrono::seconds kHostLimit{30};  // of every wait here; a lease and more is in some
+constexpr std::chrono::seconds kHostLimit{30};  // for every wait here; some include a lease and more
 
 std::optional<Beat> parse_beat(const std::string& line) {
   std::istringstream words(line);
@@ -28,7 +28,7 @@ std::optional<Beat> parse_beat(const std::string& line) {
   return beat;
 }
 
-// The last round of that world that is complete after the instant; round 0: there is none.
+// The last round of that world size that is complete after the instant; round 0: none.
 Training find_training(const std::vector<Beat>& beats, int world, Instant after, bool is_new) {
   std::map<int, Training> rounds;
   std::set<int> old;
@@ -97,7 +97,7 @@ Training HostJob::wait_for_new_world(int world, Instant after) { return wait_for
 Training HostJob::wait_for(int world, Instant after, bool is_new) {
   Training found;
   const auto look = [&] {
-    for (auto& [host, node] : nodes_) node->mark();  // reads what they say, so that no pipe fills up
+    for (auto& [host, node] : nodes_) node->mark();  // reads their output, so that no pipe fills up
     found = find_training(beats(), world, after, is_new);
     return found.round != 0;
   };

@@ -1,4 +1,4 @@
-// A job over test hosts whose workers (host_worker.cpp) say in a file when they train.
+// A job over test hosts whose workers (host_worker.cpp) record in a file when they train.
 #pragma once
 
 #include <chrono>
@@ -16,7 +16,7 @@ namespace ddprun::test {
 
 using Instant = std::chrono::steady_clock::time_point;
 
-// A sign of life of one worker.
+// One worker's record that it trains.
 struct Beat {
   Instant when = {};
   int round = 0, rank = 0, world = 0;
@@ -35,25 +35,25 @@ class HostJob {
   // `options` of ddprun are the same on every host.
   HostJob(int hosts, std::vector<std::string> options);
 
-  // Starts, or starts again, the host's node; its own options come behind the job's.
+  // Starts or restarts the host's node; its own options come after the job's.
   Command& start(int host, const std::vector<std::string>& own = {});
-  // Any other command as the host's node, or on any host.
+  // Starts any other command as the host's node, or on any host.
   Command& start_command(int host, const std::vector<std::string>& command);
   Command& operator[](int host) { return *nodes_.at(host); }  // the last one started there
 
   pid_t agent(int host);
-  pid_t worker(int host);    // of its only rank
-  void kill_node(int host);  // as a power cut: keeper, agent and workers at once
+  pid_t worker(int host);    // the process of its only rank
+  void kill_node(int host);  // like a power cut: keeper, agent and workers at once
 
   const std::vector<Beat>& beats();  // so far
-  // A round of `world` ranks in which all have trained after that instant.
+  // Waits for a round of `world` ranks in which all have trained after that instant.
   Training wait_for_world(int world, Instant after = {});
-  // And that is a new one: nobody trained in it before that instant.
+  // The same for a new round: no rank trained in it before that instant.
   Training wait_for_new_world(int world, Instant after);
   // The last beat of that host's workers in the rounds up to this one.
   Instant last_beat(const std::string& host, int round_max);
   Instant first_beat(int round);
-  // Workers stop by themselves, and the nodes started last end with 0.
+  // Lets the workers exit, and expects the nodes started last to exit with 0.
   void let_workers_end() const;
   void all_end_well(const std::vector<int>& hosts);
 
@@ -70,15 +70,15 @@ class HostJob {
   std::streamoff beats_read_ = 0;  // bytes of their file
 };
 
-// The options by which `nodes` ("2:3") meet at a place ("host0:29400", or several), as an elastic or as a static job.
+// The options with which `nodes` ("2:3") meet at an endpoint ("host0:29400", or several), as an elastic or static job.
 std::vector<std::string> elastic_over_hosts(const std::string& nodes, const std::string& endpoint = "host0:29400");
 std::vector<std::string> static_over_hosts(int nodes, const std::string& master = "host0");
 
 double milliseconds_between(Instant from, Instant to);
-// Makes the change, and returns the training of the world that it must lead to, within the limit.
+// Makes the change, and returns the training of the resulting world, within the limit.
 Training change(HostJob& job, const std::string& what, int world, std::chrono::milliseconds limit,
                 const std::function<void()>& make);
-// A line with what a test measured, for those who run it with its output shown.
+// Prints what a test measured, for runs with visible output.
 void tell_figure(const std::string& what, double milliseconds);
 
 }  // namespace ddprun::test

@@ -1,8 +1,8 @@
-// A worker that trains: it meets the others in the store, as any framework does, and from then on leaves a beat every
-// few milliseconds in the file "beats" of its folder, a line "ns round rank world host". The clock is CLOCK_MONOTONIC,
+// A worker that trains: it meets the others in the store, as any framework does, and then appends a beat every few
+// milliseconds to the file "beats" in its folder, a line "ns round rank world host". The clock is CLOCK_MONOTONIC,
 // which all test hosts of a machine share, so beats of different hosts can be compared.
 //
-// SIGTERM ends it with 0, as does the file "go".
+// It exits with 0 on SIGTERM, or once the file "go" exists.
 #include <fcntl.h>
 #include <signal.h>
 #include <unistd.h>

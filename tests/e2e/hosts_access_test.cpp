@@ -1,4 +1,4 @@
-// Unauthenticated peers on the network of a job that has a token: what they send, and what they hear.
+// Unauthenticated peers in the network of a job that has a token: what they send, and what they receive.
 #include <algorithm>
 #include <fstream>
 #include <regex>
@@ -24,7 +24,7 @@ std::vector<std::string> python(const std::string& program, std::vector<std::str
 
 std::vector<std::string> attacker(std::vector<std::string> words) { return python("attacker.py", std::move(words)); }
 
-// Nodes 0 and 1 of a job with a token; host 2 may join, host 3 is an unauthenticated peer's.
+// Nodes 0 and 1 of a job with a token; host 2 may join, host 3 is an unauthenticated peer.
 struct GuardedJob : HostJob {
   explicit GuardedJob(bool token = true) : HostJob(4, options(token)) {
     folder.write("token", std::string(kToken) + "\n");
@@ -43,7 +43,7 @@ struct GuardedJob : HostJob {
   Command as_stranger(std::vector<std::string> words) const {
     return Command(hosts.on(3, words), {.cwd = folder.path()});
   }
-  // What listens there to more than its own host.
+  // Ports there that listen to more than their own host.
   std::set<int> open_ports(int host) const {
     const Ended listing = run(hosts.on(host, {"ss", "-Hltn"}), 30s);
     CHECK(listing == exited(0));
@@ -70,7 +70,7 @@ void check_nothing_was_answered(const Ended& attack) {
   }
 }
 
-// Of the segments on the control channel, or of all others.
+// The data of the segments on the control channel, or of all others.
 std::string captured(const std::filesystem::path& file, bool control) {
   std::ifstream in(file, std::ios::binary);
   std::string bytes;
@@ -123,7 +123,7 @@ TEST_CASE("a crowd of silent unauthenticated peers keeps no member out", "[hosts
   job.start_two();
   Command crowd(job.hosts.on(3, attacker({"crowd", Hosts::address(0), "29400", "400"})));
   crowd.wait_for_output("400 connections", kAttackLimit);
-  // Less than unauthenticated peers are waited for: they go when they are too many, not when their time is over.
+  // Less than the time-out of unauthenticated peers: they are evicted as there are too many.
   change(job, "a node joins beside 400 unauthenticated peers", 3, 3s, [&] { job.start(2); });
   job.all_end_well({0, 1, 2});
 }
@@ -134,13 +134,13 @@ TEST_CASE("a member's words, said again by an unauthenticated peer, lead nowhere
   job.start_two();
   Command relay(job.hosts.on(3, attacker({"relay", "29400", Hosts::address(0), "29400", job.folder / "heard"})));
   relay.wait_for_output("relay ready", 30s);
-  job.start(2, {"--rdzv-endpoint=host3:29400"});  // a router in between is no harm
+  job.start(2, {"--rdzv-endpoint=host3:29400"});  // a router in between must do no harm
   const Training training = job.wait_for_world(3);
   REQUIRE(eventually([&] { return std::filesystem::exists(job.folder / "heard.answer"); }, 30s));
   Command again(job.hosts.on(3, attacker({"replay", Hosts::address(0), "29400", job.folder / "heard"})));
   const Ended ended = again.wait_exit(kAttackLimit);
   CHECK(ended == exited(0));
-  // The server cannot know a hello of old; its answer to that is for the owner of the key, and no greeting follows it.
+  // The server cannot detect a replayed hello; only the key's owner can read its answer, and no greeting follows.
   constexpr int kEncryptedAlert = 24;
   const int answered = std::stoi(again.wait_for_output("replay: closed, (\\d+) bytes", 1s).at(1));
   CHECK(answered <= std::stoi(again.wait_for_output("first answer: (\\d+) bytes", 1s).at(1)) + kEncryptedAlert);
@@ -187,7 +187,7 @@ TEST_CASE("who listens to the network hears names and programs without a token, 
     INFO(secret);
     CHECK((control.find(secret) == std::string::npos) == token);
   }
-  // What workers keep in the store: by TLS on the control channel, or in the clear at a port of its own.
+  // The store's data: by TLS on the control channel, or unencrypted at a separate port.
   const std::string elsewhere = captured(file, false);
   for (const std::string secret : {"all here", "so go on", kToken}) {
     INFO(secret);

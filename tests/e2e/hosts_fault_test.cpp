@@ -1,4 +1,4 @@
-// Jobs of several nodes over test hosts lose workers, agents, nodes and links, and train on.
+// Jobs of several nodes over test hosts lose workers, agents, nodes and links, and continue training.
 #include <signal.h>
 
 #include <functional>
@@ -14,8 +14,8 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-// The goal of a change is 2 s (tests/bench/regroup.py shows the figures). A busy machine gets more, but less than the
-// lease, so that a change that waits for it shows. Behind a mended link a SYN may just have been lost.
+// The goal for a change is 2 s (tests/bench/regroup.py shows the figures). The limit allows for a busy machine, but is
+// below the lease, to detect a change that waits for it. After a repaired link a SYN may just have been lost.
 constexpr auto kRegroupLimit = 4500ms, kMendLimit = 10'000ms;
 
 Training change(HostJob& job, const std::string& what, int world, const std::function<void()>& make) {
@@ -78,7 +78,7 @@ TEST_CASE("a cut shorter than the lease is not noticed", "[hosts]") {
   job.wait_for_world(2);
   const Instant cut = Clock::now();
   job.hosts.cut(1);
-  job.wait_for_world(2, cut + 1s);  // both train on, each for itself
+  job.wait_for_world(2, cut + 1s);  // both continue, each alone
   job.hosts.mend({1});
   CHECK(job.wait_for_world(2, cut + 6500ms).round == 1);
   job.all_end_well({0, 1});
@@ -108,7 +108,7 @@ TEST_CASE("nodes end alike, though the coordinator's host dies when only some ha
   job.hosts.cut(2);
   job[0].kill(SIGINT);
   job[1].wait_for_output("^told", 30s);
-  job.hosts.cut(0);  // what its kernel has not sent yet is gone, too
+  job.hosts.cut(0);  // what its kernel has not sent yet is lost, too
   job.kill_node(0);
   job.hosts.mend({2});
   CHECK(job[1].wait_exit(30s) == exited(130));

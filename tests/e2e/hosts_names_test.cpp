@@ -1,4 +1,4 @@
-// Hosts whose names are known to a name server alone, and that one is slow, or silent.
+// Hosts whose names only a slow or unresponsive name server knows.
 #include <csignal>
 
 #include "tests/e2e/host_job.h"
@@ -12,7 +12,7 @@ namespace {
 
 using Words = std::vector<std::string>;
 
-// Of the name server on the last host. Its name is no number, and is in no /etc/hosts.
+// A job with the name server on the last host. Its hosts' names are not numeric, and in no /etc/hosts.
 class NamedJob : public HostJob {
  public:
   NamedJob(int nodes, const Words& options, const std::string& delay)
@@ -68,7 +68,7 @@ TEST_CASE("a node that waits for a name server says so, and ends at once when it
 
 namespace {
 
-// A machine that begins a network namespace, so that lo is down.
+// Runs the command in a new network namespace, where lo is down.
 Words without_loopback(Words command) {
   command.insert(command.begin(), {"unshare", "--net"});
   return command;

@@ -1,4 +1,4 @@
-// A stock Python DDP script (stock_ddp.py) over test hosts: gloo between them, no word of ddprun in it.
+// A stock Python DDP script (stock_ddp.py) over test hosts: gloo between them, and no code for ddprun in it.
 #include <signal.h>
 
 #include "tests/e2e/host_job.h"
@@ -10,7 +10,7 @@ using namespace std::chrono_literals;
 
 namespace {
 
-constexpr int kEpochs = 150;       // many, so that all that happens finds the job at work
+constexpr int kEpochs = 150;       // many, so that the job still trains at every event
 constexpr auto kTorchLimit = 60s;  // importing torch takes seconds
 
 void start(HostJob& job, int host) {
@@ -21,7 +21,7 @@ void start(HostJob& job, int host) {
   job.start_command(host, words);
 }
 
-// Every one of these hosts trains, as one of these ranks; the first of them goes on from a snapshot.
+// Each of these hosts trains, as one of these ranks; the first of them continues from a snapshot.
 void wait_until_trained(HostJob& job, const std::vector<int>& hosts, const std::map<int, Mark>& after) {
   const std::string ranks = "[0-" + std::to_string(hosts.size() - 1) + "]";
   for (const int host : hosts) {
@@ -56,6 +56,6 @@ TEST_CASE("a stock Python DDP script grows from one host to two, is restarted, a
   for (const int host : {0, 1}) {
     const Ended ended = job[host].wait_exit(kTorchLimit);
     CHECK(ended == exited(0));
-    CHECK_THAT(ended.out, Catch::Contains("Epoch " + std::to_string(kEpochs - 1) + " | Steps: 32"));  // a half each
+    CHECK_THAT(ended.out, Catch::Contains("Epoch " + std::to_string(kEpochs - 1) + " | Steps: 32"));  // half each
   }
 }

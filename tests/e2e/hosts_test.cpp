@@ -1,5 +1,5 @@
-// Jobs of several nodes over test hosts (support/hosts.h): how nodes find each other, and what they say where they
-// cannot. What happens to a job under way is in hosts_fault_test.cpp.
+// Jobs of several nodes over test hosts (support/hosts.h): how nodes find each other, and what they print if they
+// cannot. For faults of a running job see hosts_fault_test.cpp.
 #include "tests/e2e/host_job.h"
 #include "tests/e2e/programs.h"
 #include "tests/support/catch.h"
@@ -70,7 +70,7 @@ TEST_CASE("workers are given an address of rank 0's node by which the others rea
   job.all_end_well({0, 1});
 }
 
-// As Debian's installer writes it: the host's own name is an address of its loopback.
+// As Debian's installer configures it: the host's own name resolves to a loopback address.
 TEST_CASE("where the coordinator's host knows itself as 127.0.1.1, the others are still given an address they reach",
           "[hosts]") {
   if (!hosts_or_skip()) return;

@@ -1,4 +1,4 @@
-// `train` over three test hosts loses workers, agents, nodes and links, and ends with the very weights of an
+// `train` over three test hosts loses workers, agents, nodes and links, and ends with exactly the weights of an
 // undisturbed run: all rounds have three ranks, so every sum is the same.
 #include <signal.h>
 
@@ -20,14 +20,14 @@ using Words = std::vector<std::string>;
 
 constexpr int kHosts = 3;
 constexpr int kEpochs = 12, kSteps = 16;     // 1,500 digits, 3 ranks, 32 a step
-constexpr int kFaults = 2, kEpochsEach = 4;  // the rest is what a run still has to do after the last fault
+constexpr int kFaults = 2, kEpochsEach = 4;  // the others are left to do after the last fault
 constexpr auto kTrainLimit = 60s;
 
 class TrainJob : public HostJob {
  public:
   TrainJob() : HostJob(kHosts, {}) { start_all(); }
 
-  // Said by any host since the last fault: rank 0, which alone talks, moves where its node is lost.
+  // Printed by any host since the last fault: only rank 0 prints, and it moves if its node is lost.
   void wait_for_words(const std::string& pattern) {
     const std::regex regex(pattern, std::regex::ECMAScript | std::regex::multiline);
     const auto said = [&] {
@@ -65,7 +65,7 @@ class TrainJob : public HostJob {
   std::map<int, std::size_t> heard_;
 };
 
-// Each leads to a new round of all three.
+// A fault; each leads to a new round of all three hosts.
 struct Fault {
   std::string what;
   void (*strike)(TrainJob&, int host);
@@ -113,7 +113,7 @@ std::string undisturbed_snapshot() {
 
 void strike_and_finish(std::uint64_t seed) {
   std::mt19937_64 random(seed);
-  std::vector<Fault> faults = kAllFaults;  // no kind twice: the same failure twice before any progress ends a job
+  std::vector<Fault> faults = kAllFaults;  // each kind once: the same failure twice without progress ends a job
   std::shuffle(faults.begin(), faults.end(), random);
   TrainJob job;
   std::string story;
@@ -126,7 +126,7 @@ void strike_and_finish(std::uint64_t seed) {
              std::to_string(step) + "; ";
     INFO(story);
     job.wait_for_step(epoch, step);
-    // It is written beside the training, and may come steps later.
+    // It is written during the training, and may appear steps later.
     if (epoch > 1) REQUIRE(eventually([&] { return std::filesystem::exists(job.snapshot()); }, kTrainLimit));
     job.forget_words();
     fault.strike(job, host);
@@ -138,7 +138,7 @@ void strike_and_finish(std::uint64_t seed) {
               kTrainLimit) == exited(0));
 }
 
-// Ranks that a person starts in a new network namespace, where lo is down.
+// Starts ranks by hand in a new network namespace, where lo is down.
 Ended by_hand_without_loopback(const TempFolder& folder, const std::string& environment, const std::string& method) {
   const std::string train = train_program() + " 1 1 --device=cpu" + (method.empty() ? "" : " --init-method=" + method);
   const std::string both = "export WORLD_SIZE=2 " + environment + "; RANK=1 " + train + " & RANK=0 " + train + "; wait";

@@ -1,4 +1,4 @@
-// The tree that `cmake --install` makes, away from source and build.
+// Tests the tree that `cmake --install` makes, without source and build folder.
 #include <signal.h>
 
 #include <cmath>
@@ -53,7 +53,7 @@ TEST_CASE("a project of one's own builds on the installed library, and trains un
   int from = 0;
   double bias = 0;
   REQUIRE(std::sscanf(trained.out.c_str() + second_round, "from epoch %d", &from) == 1);
-  CHECK(from >= 18);  // epoch 20 is told before it is saved, and 19 may still be in the making
+  CHECK(from >= 18);  // epoch 20 is printed before it is saved, and 19 may not be written yet
   REQUIRE(std::sscanf(trained.out.c_str() + trained.out.find("[{"), "[{\"bias\":%lf,\"rank\":0},", &bias) == 1);
   CHECK(std::abs(bias + 1) < 0.01);
   CHECK(trained.out.find("\"rank\":1}]") != std::string::npos);
@@ -64,7 +64,7 @@ TEST_CASE("a project of one's own builds on the installed library, and trains un
 
 namespace {
 
-// What find_package says to a project that wants this component.
+// Runs find_package for a project that needs this component.
 Ended configure(const TempFolder& folder, const std::string& component, const std::vector<std::string>& more = {}) {
   const std::string tree = folder / "tree";
   REQUIRE(run({"cmake", "--install", DDPRUN_BIN_DIR "/..", "--prefix", tree}, 60s) == exited(0));
@@ -94,7 +94,7 @@ TEST_CASE("another LibTorch than the one it was built with is refused, with both
       << "set(PACKAGE_VERSION 1.13.1)\nset(PACKAGE_VERSION_COMPATIBLE TRUE)\n";
   const Ended configured = configure(folder, "ddp", {"-DDDPRUN_TORCH_DIR=" + other.string()});
   CHECK(configured == exited(1));
-  std::string said = configured.err;  // broken into lines by CMake
+  std::string said = configured.err;  // CMake breaks the lines
   said = std::regex_replace(said, std::regex("\\s+"), " ");
   CAPTURE(said);
   CHECK(said.find("ddprun was built with LibTorch 2.") != std::string::npos);

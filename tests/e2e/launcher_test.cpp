@@ -1,4 +1,4 @@
-// ddprun as a person or a script meets it: its words, its exit codes, what its workers find, what it leaves behind.
+// ddprun from the outside: its output, its exit codes, its workers' environment, what it leaves behind.
 #include <arpa/inet.h>
 #include <netinet/in.h>
 #include <sys/socket.h>
@@ -21,7 +21,7 @@ namespace fs = std::filesystem;
 
 namespace {
 
-// A shell whose child was signalled says so, too.
+// Without the line that a shell prints if a signal ended its child.
 long lines_of_ours(const std::string& err) {
   std::istringstream in(err);
   long count = 0;
@@ -36,7 +36,7 @@ std::set<std::string> lines_of(const std::string& text) {
   return out;
 }
 
-// A listening socket on loopback: a port that is taken.
+// A listening socket on loopback, to occupy a port.
 struct TakenPort {
   TakenPort() : fd(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)) {
     sockaddr_in address{};
@@ -116,7 +116,7 @@ TEST_CASE("after a failure the whole group starts anew, with a fresh store on a 
   CHECK(has(ended.err, "restart 1 of 3.\n"));
 }
 
-// Ten seconds count as progress where no worker tells of any.
+// Ten seconds count as progress if no worker reports any.
 TEST_CASE("a script that fails again with the same last line is not started a third time, however long it ran") {
   const Ended ended = run(
       shell_job({"--max-restarts=3"},
@@ -135,7 +135,7 @@ TEST_CASE("the job's failure is one screen: which rank, how, its last lines, and
   CHECK(has(ended.err, "ddprun: the job failed: rank 1 (local rank 1) was killed by SIGSEGV"));
   CHECK(has(ended.err, "no restarts are allowed (--max-restarts 0)"));
   CHECK(has(ended.err, "    | the reason\n"));
-  CHECK_FALSE(has(ended.err, "rank 0"));  // stopped by us: no failure of its own
+  CHECK_FALSE(has(ended.err, "rank 0"));  // stopped by us: not its own failure
 }
 
 TEST_CASE("a script that fails at once is tried twice, not until all restarts are burnt", "[fast]") {
@@ -334,7 +334,7 @@ TEST_CASE("a failure, a port in use and kill -9 leave no empty folders behind") 
   CHECK(eventually([&] { return fs::is_empty(folder.path()); }, 1s));
 }
 
-// In a network of its own, where nobody else has the port.
+// In a separate network namespace, where the port is free.
 TEST_CASE("two agents of one machine form an elastic job without an endpoint, and say that no others can join") {
   const std::string network = "ip link set lo up && ";
   if (run({"unshare", "-rn", "sh", "-c", network + "true"}, kLimit).code != 0) return;
@@ -428,7 +428,7 @@ TEST_CASE("a hundred descriptors inherited by ddprun reach no worker") {
                            "for i in $(seq 10 99); do eval \"exec $i</dev/null\"; done; exec " + kDdprun +
                                " sh -c 'for f in /proc/$$/fd/??*; do echo ${f##*/}; done; echo $DDPRUN_CHANNEL_FD'"},
                           kLimit);
-  CHECK(ended.out == "61\n61\n");  // the worker channel alone
+  CHECK(ended.out == "61\n61\n");  // the worker channel only
 }
 
 TEST_CASE("with stdin, stdout or stderr closed, workers have /dev/null there, and nobody waits") {

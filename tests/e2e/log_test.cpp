@@ -1,4 +1,4 @@
-// The workers' output as a person finds it on the console and in files.
+// The workers' output on the console and in files.
 #include <fcntl.h>
 #include <sys/ioctl.h>
 #include <sys/stat.h>
@@ -22,7 +22,7 @@ namespace fs = std::filesystem;
 
 namespace {
 
-// Workers and everything else in a new folder, which is also the one for temporary files.
+// Runs workers in a new folder, which is also the one for temporary files.
 struct Job {
   TempFolder folder;
   CommandOptions options{.env = {{"TMPDIR", folder.path().string()}, {"NO_COLOR", std::nullopt}}, .cwd = folder.path()};
@@ -53,8 +53,8 @@ std::size_t count(const std::string& text, const std::string& part) {
 }
 
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-constexpr long kMemoryKib = 512 * 1024;               // freed memory is kept for a while there
-constexpr int kLines = 10'000, kSoakLines = 100'000;  // all takes fifty times as long
+constexpr long kMemoryKib = 512 * 1024;               // there freed memory is kept for a while
+constexpr int kLines = 10'000, kSoakLines = 100'000;  // everything takes fifty times as long
 #else
 constexpr long kMemoryKib = 16 * 1024;
 constexpr int kLines = 100'000, kSoakLines = 1'000'000;
@@ -74,7 +74,7 @@ long peak_kib(const Command& command, const std::string& program) {
   return peak;
 }
 
-// Every rank's lines are all there, whole and in their order: "[default3]:rank 3 line 17 abc" for each.
+// Every rank's lines are all there, complete and in order: "[default3]:rank 3 line 17 abc" for each.
 void require_whole(const std::string& text, int workers, int lines_each) {
   std::map<std::string, int> next;
   int bad = 0;
@@ -313,7 +313,7 @@ TEST_CASE("no log file grows beyond --log-size, and full ones are kept as many a
 }
 
 TEST_CASE("a full disk costs one warning, and the job goes on", "[log]") {
-  Job job;  // a limit to the size of files does as a full disk does, and leaves room for the short one
+  Job job;  // a limit on file sizes acts like a full disk, but leaves room for the short one
   const Ended ended = run({"sh", "-c", "trap '' XFSZ; ulimit -f 8; exec \"$@\"", "sh", kDdprun, "--nproc_per_node=2",
                            "--log-dir=logs", "--rdzv-id=r", "--tee=3", "sh", "-c", "seq 10000; echo err >&2"},
                           kLimit, {.cwd = job.folder.path()});
@@ -360,8 +360,8 @@ TEST_CASE("a run called latest keeps its logs", "[log]") {
 
 TEST_CASE("a slow reader loses nothing", "[log]") {
   Job job;
-  // More than 100 KB remain when the worker has ended, and are taken within 3 s: longer than a stuck console is waited
-  // for.
+  // More than 100 KB remain when the worker has ended, and are read within 3 s: longer than the time-out for a stuck
+  // console.
   const std::string reader =
       "while dd bs=4096 count=1 2>/dev/null > piece && [ -s piece ]; do cat piece; sleep 0.05; done";
   const Ended ended = run({"sh", "-c", kDdprun + " --tee=1 --log-dir=logs sh -c 'seq 25000' | (" + reader + ") > out"},
@@ -414,7 +414,7 @@ TEST_CASE("workers learn that the terminal has another size", "[log]") {
 TEST_CASE("the memory of ddprun stays small, however fast workers write and however slow the console is",
           "[log][not-tsan]") {
   Job job;
-  // Lines of nothing, which a prefix makes much of, and a line that never ends.
+  // Empty lines, which prefixes make long, and a line that never ends.
   const std::string script = "if [ $((RANK % 2)) = 0 ]; then exec yes ''; else exec tr '\\0' x < /dev/zero; fi";
   const std::string words = kDdprun + " --nproc_per_node=8 --tee=1 --log-dir=/dev/null sh -c \"$1\"";
   Command command(

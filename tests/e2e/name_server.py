@@ -15,7 +15,7 @@ print("serves", flush=True)
 
 def answer(question, asker):
     time.sleep(float(delay))
-    end = question.index(b"\0", 12) + 5  # of the name, its type and its class
+    end = question.index(b"\0", 12) + 5  # end of the name, its type and its class
     is_a = question[end - 4 : end - 2] == b"\0\1"
     head = question[:2] + b"\x81\x80\0\1" + (b"\0\1" if is_a else b"\0\0") + b"\0\0\0\0"
     record = b"\xc0\x0c\0\1\0\1\0\0\0\0\0\4" + socket.inet_aton(address) if is_a else b""

@@ -25,7 +25,7 @@ namespace fs = std::filesystem;
 
 namespace {
 
-// Says who it is, and then that it is told to stop; ends when the file is there.
+// Prints its rank, and when it is told to stop; exits once the file exists.
 const std::string kWorker =
     "trap 'echo told; exit 0' TERM; echo \"up $DDPRUN_ROUND/$RANK/$WORLD_SIZE/$TORCHELASTIC_RESTART_COUNT\"; "
     "while [ ! -e go ]; do sleep 0.02; done";
@@ -40,7 +40,7 @@ bool can_be_listened_on(int port) try {
 struct Nodes {
   explicit Nodes(std::vector<std::string> options) : options(std::move(options)) {}
 
-  // Another node; its own options come behind the job's.
+  // Adds a node; its own options come after the job's.
   Command& add(const std::vector<std::string>& own = {}, const std::string& script = kWorker) {
     std::vector<std::string> words = options;
     words.insert(words.end(), own.begin(), own.end());
@@ -79,7 +79,7 @@ std::vector<std::string> elastic(const std::string& nodes) {
           "--rdzv-id=job"};
 }
 
-// All addresses here are one machine's: who has the coordinator is said, not found out.
+// All addresses here belong to one machine, so the options say which node has the coordinator.
 const std::vector<std::string> kHost{"--rdzv-conf=is_host=true"}, kGuest{"--rdzv-conf=is_host=false"};
 
 }  // namespace
@@ -153,7 +153,7 @@ TEST_CASE("a node that is killed is missed at once: the survivors regroup, with 
   for (int i = 0; i < 2; ++i) nodes.add(kGuest);
   for (std::size_t i = 0; i < 3; ++i) nodes[i].wait_for_output("up 1/[0-2]/3/0", kLimit);
   const int victim = GENERATE(1, 2);
-  nodes[static_cast<std::size_t>(victim)].kill(SIGKILL);  // its keeper; the agent goes with it
+  nodes[static_cast<std::size_t>(victim)].kill(SIGKILL);  // its keeper; the agent ends with it
   const std::size_t other = 3 - static_cast<std::size_t>(victim);
   nodes[0].wait_for_output("up 2/[01]/2/0", kLimit);
   nodes[other].wait_for_output("up 2/[01]/2/0", kLimit);
@@ -164,8 +164,7 @@ TEST_CASE("a node that is killed is missed at once: the survivors regroup, with 
   CHECK(nodes[static_cast<std::size_t>(victim)].all_gone(kGoneWithin));
 }
 
-// What is left behind belongs to another user, and cannot be ended: the sweep takes all its ten seconds, the lease is
-// five.
+// The leftovers belong to another user and cannot be killed: the sweep takes its full ten seconds, the lease is five.
 TEST_CASE("a node goes on saying that it lives while it ends what its workers left behind", "[nodes]") {
   if (geteuid() != 0) {
     WARN("skipped: it needs to be root");
@@ -189,7 +188,7 @@ TEST_CASE("a node goes on saying that it lives while it ends what its workers le
   for (auto& agent : nodes.agents) {
     const Ended ended = agent->wait_exit(3 * kLimit);
     CHECK(ended == exited(0));
-    CHECK(ended.out == "up 2/2\n");  // not one of them alone before
+    CHECK(ended.out == "up 2/2\n");  // never one of them alone
   }
   CHECK(has(nodes[1].err(), "of round 1 is still there after SIGKILL"));
 }
@@ -254,7 +253,7 @@ TEST_CASE("a spare finds the coordinator that is elected, and takes the lost nod
   for (std::size_t i = 0; i < 3; ++i) nodes[i].wait_for_output("up 1/[0-2]/3/0", kLimit);
   Command& spare = nodes.add(kGuest);
   spare.wait_for_output("this one is a spare", kLimit);
-  nodes[0].kill(SIGKILL);  // the only place that the spare was named
+  nodes[0].kill(SIGKILL);  // the only endpoint that the spare was given
   spare.wait_for_output("up \\d/2/3/0", kLimit);
   nodes.let_workers_end();
   for (std::size_t i = 1; i < 4; ++i) CHECK(nodes[i].wait_exit(kLimit).code == 0);
@@ -351,7 +350,7 @@ TEST_CASE("with --store-proxy, and with a token, workers find the round's store 
   const std::string way = by_token ? "--token-file=token" : "--store-proxy";
   const std::string worker =
       "echo \"store $MASTER_ADDR $MASTER_PORT $DDPRUN_MASTER_PORT\"; "
-      "exec " DDPRUN_BIN_DIR "/host_worker";  // meets the others in the store
+      "exec " DDPRUN_BIN_DIR "/host_worker";  // its workers meet in the store
   nodes.add({"--node-rank=0", "--nproc-per-node=2", way}, worker);
   nodes.add({"--node-rank=1", "--nproc-per-node=2", way}, worker);
   nodes.all_end_well();
@@ -433,7 +432,7 @@ TEST_CASE("three nodes lose the one that coordinates: the others go on, and it j
   nodes[0].kill(SIGKILL);
   for (std::size_t i = 1; i < 3; ++i) nodes[i].wait_for_output("up 2/\\d/2/0", kLimit);
   CHECK(has(nodes[1].err(), "was lost, which coordinated the job: a new round begins."));
-  nodes.add(kHost);  // it takes itself for the first, until it is called
+  nodes.add(kHost);  // it acts as the first node until it is contacted
   nodes.wait_for_round("3/2/3", 3);
   nodes.let_workers_end();
   for (std::size_t i = 1; i < 4; ++i) CHECK(nodes[i].wait_exit(kLimit).code == 0);
@@ -446,7 +445,7 @@ TEST_CASE("a node that coordinates and leaves hands over, to the last one that i
   nodes.add(kGuest);
   for (std::size_t i = 0; i < 3; ++i) nodes[i].wait_for_output("up 1/\\d/3/0", kLimit);
   nodes[0].kill(SIGTERM);
-  CHECK(nodes[0].wait_exit(kLimit).code == 143);  // its worker tells of no snapshot
+  CHECK(nodes[0].wait_exit(kLimit).code == 143);  // its worker reports no snapshot
   for (std::size_t i = 1; i < 3; ++i) nodes[i].wait_for_output("up \\d/\\d/2/0", kLimit);
   const std::size_t second = has(nodes[1].out(), "/0/2/0") ? 1 : 2, last = 3 - second;
   nodes[second].kill(SIGTERM);
@@ -469,20 +468,20 @@ TEST_CASE("late nodes find the coordinator at any of the places named", "[nodes]
   const int ports[] = {free_port(), free_port(), free_port()};
   Nodes nodes({"--nnodes=2:4", "--rdzv-backend=c10d", "--rdzv-id=places", "--rdzv-conf=last_call_timeout=1",
                "--rdzv-endpoint=" + place(ports[0]) + "," + place(ports[1]) + "," + place(ports[2])});
-  for (const int port : ports) {  // each agent takes the first place that is free
+  for (const int port : ports) {  // each agent takes the first free endpoint
     nodes.add();
     REQUIRE(eventually([&] { return is_taken(port); }, kLimit));
   }
   for (std::size_t i = 0; i < 3; ++i) nodes[i].wait_for_output("up \\d/\\d/3/0", kLimit);
   nodes[0].kill(SIGKILL);
   for (std::size_t i = 1; i < 3; ++i) nodes[i].wait_for_output("up \\d/\\d/2/0", kLimit);
-  nodes.add();  // at the first place, where the job would begin anew if it did not go on at the others
+  nodes.add();  // at the first endpoint, where a new job would begin if the old one did not continue at the others
   nodes[3].wait_for_output("up \\d/2/3/0", kLimit);
   nodes.let_workers_end();
   for (std::size_t i = 1; i < 4; ++i) CHECK(nodes[i].wait_exit(kLimit).code == 0);
 }
 
-// The first as a connection holds it that ended a moment ago, the second as a program that never answers.
+// Held first by a connection that has just ended, then by a program that never answers.
 TEST_CASE("where the meeting place's port is held the nodes say so at once, and meet when it is free", "[nodes]") {
   const bool listens = GENERATE(false, true);
   Fd holder(socket(AF_INET6, SOCK_STREAM | SOCK_CLOEXEC, 0));

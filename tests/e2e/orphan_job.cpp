@@ -17,7 +17,7 @@ OrphanJob::OrphanJob(const OrphanPlan& plan)
 
 OrphanJob::~OrphanJob() {
   std::error_code ignored;
-  std::filesystem::remove_all(folder_.path(), ignored);  // ends what changes its pid too fast for us
+  std::filesystem::remove_all(folder_.path(), ignored);  // ends descendants that change their pid too fast for us
   eventually(
       [&] {
         const auto left = processes_of(folder());
@@ -49,7 +49,7 @@ void OrphanJob::wait_until(const std::string& said) {
 
 std::string OrphanJob::left() {
   std::string names;
-  int looks_at_nothing = 0;  // what changes its pid may have been between two entries of /proc
+  int looks_at_nothing = 0;  // a descendant that changes its pid may be missed in one scan of /proc
   eventually(
       [&] {
         names.clear();

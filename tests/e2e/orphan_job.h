@@ -1,4 +1,4 @@
-// A job whose workers make descendants (descendants.h), and a look at what is left of it.
+// A job whose workers start descendants (descendants.h), and what is left of it.
 #pragma once
 
 #include <sys/types.h>
@@ -19,19 +19,19 @@ constexpr bool kSanitized = true;
 #else
 constexpr bool kSanitized = false;
 #endif
-// What is left after that is left for good. A sanitizer takes its time at a process's end.
+// Processes alive after this time count as left behind. A sanitizer slows down a process's end.
 constexpr std::chrono::seconds kGoneWithin{kSanitized ? 5 : 1};
 
 struct OrphanPlan {
-  std::vector<std::string> options = {};  // of ddprun; % in them is a name that no other job has
+  std::vector<std::string> options = {};  // of ddprun; % in them stands for a unique name
   std::vector<std::string> kinds = kAllKinds;
   std::string then = "wait";
   int workers = 2;
-  std::vector<std::string> before = {};  // words before ddprun
+  std::vector<std::string> before = {};  // arguments before ddprun
   bool terminal = false;
 };
 
-// Whatever a test finds left is ended with this object.
+// The destructor ends whatever is left.
 class OrphanJob {
  public:
   explicit OrphanJob(const OrphanPlan& plan);
@@ -43,14 +43,14 @@ class OrphanJob {
   std::string folder() const { return folder_.path(); }
   std::string name() const { return folder_.path().filename(); }  // what % stands for
   pid_t keeper() const { return command_.pid(); }
-  pid_t agent() const;           // 0 where it is not there yet
-  pid_t worker(int rank) const;  // itself, none of its descendants; 0 where it is not there yet
+  pid_t agent() const;           // 0 if not started yet
+  pid_t worker(int rank) const;  // without its descendants; 0 if not started yet
 
-  // All workers of round 1 have said so; what they say: descendants.h.
+  // Waits until all workers of round 1 have printed it (descendants.h).
   void wait_until(const std::string& said);
-  // The file that workers wait for.
+  // Makes the file that workers wait for.
   void go_on() const { folder_.write("go", ""); }
-  // What has not gone in time, by name: empty.
+  // Names of the processes that have not ended in time: empty if none.
   std::string left();
 
  private:
@@ -64,10 +64,10 @@ class OrphanJob {
 
 pid_t first_child_of(pid_t process);  // of its main thread; 0: none
 
-// Without a pause between two looks, for what lasts microseconds. Throws after kLimit.
+// Polls without a pause, for states that last microseconds. Throws after kLimit.
 void look_until(const std::function<bool()>& yes);
 
-// So that hardly ever the one sees the other die.
+// So fast that one hardly ever sees the other die.
 void kill_both(pid_t keeper, pid_t agent);
 
 }  // namespace ddprun::test

@@ -1,6 +1,6 @@
-// Whatever dies, nothing of the job is alive a second later: not the workers, not what they forked, whatever session or
-// parent it fled to. Each way to die meets each kind of descendant: all kinds at once in every test run, one by one and
-// in random pairings in a soak.
+// Whatever dies, no process of the job is alive a second later: neither workers nor what they forked, whatever its
+// session or parent. Each way to die is tested with each kind of descendant: all kinds at once in every test run, one
+// by one and in random pairings in a soak.
 #include <sys/ptrace.h>
 #include <sys/wait.h>
 
@@ -31,7 +31,7 @@ void leaves_nothing(const WayToDie& way, const std::vector<std::string>& kinds, 
   OrphanJob job({way.options, without(kinds, way.misses), way.then, way.terminal ? 1 : workers, {}, way.terminal});
   way.happen(job, random);
   const Ended ended = job.command().wait_exit(kLimit);
-  if (way.code >= 0 && !kSanitized) CHECK(ended == exited(way.code));  // sanitizers end by their own codes
+  if (way.code >= 0 && !kSanitized) CHECK(ended == exited(way.code));  // sanitizers exit with their own codes
   CHECK(job.left() == "");
 }
 
@@ -42,7 +42,7 @@ std::vector<WayToDie> ways_named(const std::string& begin) {
   return ways;
 }
 
-// All ways whose names begin so, with all kinds at once; in a soak also with each kind alone.
+// Tests all ways whose names begin with `begin`, with all kinds at once; in a soak also with each kind alone.
 void leaves_nothing(const std::string& begin) {
   Random random(first_seed());
   for (const WayToDie& way : ways_named(begin)) {
@@ -78,7 +78,7 @@ TEST_CASE("keeper or agent, stopped while the other is killed, wakes up and leav
   leaves_nothing("the agent stopped");
 }
 
-// The kernel itself wakes a group that is orphaned in its session; here it is not.
+// The kernel wakes an orphaned process group itself; here the group is not orphaned.
 TEST_CASE("a stopped agent wakes up when the keeper is killed, also under a shell that adopts it") {
   const std::string shell =
       "import ctypes, os, sys, time; ctypes.CDLL(None).prctl(36, 1); "  // PR_SET_CHILD_SUBREAPER
@@ -91,7 +91,7 @@ TEST_CASE("a stopped agent wakes up when the keeper is killed, also under a shel
   CHECK(eventually([&] { return job.processes("DDPRUN_ROUND", "1").empty(); }, kGoneWithin));
 }
 
-// Its main thread alone is held, as by a file system that does not answer.
+// Only its main thread is blocked, as by an unresponsive file system.
 TEST_CASE("a stuck agent ends with its workers when the keeper is killed") {
   Command job({ddprun_program(), "sleep", "600"});
   job.wait_for_process("DDPRUN_ROUND", "1", kLimit);
@@ -146,7 +146,7 @@ TEST_CASE("what outlives keeper and agent, both killed at once, is ended by the 
     return std::vector<std::string>{ddprun_program(), "--rdzv-id=" + id, "sh", "-c", script};
   };
   REQUIRE(eventually(
-      [&] {  // the second of the two may run again before it is killed, too: then nothing is left, and we try again
+      [&] {  // the second may run again before it is killed, too: then nothing is left, and we try again
         Command job(words("setsid sleep 600 & wait"));
         const auto its_processes = [&] { return job.processes("DDPRUN_ROUND", "1").size(); };
         REQUIRE(eventually([&] { return its_processes() == 2; }, kLimit));

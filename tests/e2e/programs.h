@@ -18,14 +18,14 @@ inline std::string torch_python() {
 }
 
 inline const std::string kDdprun = ddprun_program();
-constexpr std::chrono::seconds kLimit{20};  // of every wait
+constexpr std::chrono::seconds kLimit{20};  // for every wait
 
 inline std::vector<std::string> job_of(std::vector<std::string> words) {
   words.insert(words.begin(), kDdprun);
   return words;
 }
 
-// Workers that are a shell script.
+// A job whose workers run a shell script.
 inline std::vector<std::string> shell_job(std::vector<std::string> options, const std::string& script) {
   options.insert(options.end(), {"sh", "-c", script});
   return job_of(std::move(options));

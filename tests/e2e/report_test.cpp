@@ -1,4 +1,4 @@
-// What ddprun says of a job that failed, and to whom: people, other programs, the launcher above it.
+// How ddprun reports a failed job: to people, to other programs, to the launcher above it.
 #include <elf.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -26,7 +26,7 @@ namespace {
 
 constexpr auto kPythonLimit = 180s;  // to import torch on a busy machine
 
-// As one paragraph: the report breaks long lines.
+// Joins the lines, as the report breaks long ones.
 std::string unbroken(const std::string& text) {
   std::string out;
   for (const char c : text)
@@ -61,7 +61,7 @@ std::string changed_program(const TempFolder& folder, const std::string& from, c
   return "./changed";
 }
 
-// A memory control group of our own, below the one we are in; empty where none can be made.
+// A memory control group below our own; empty if none can be made.
 class SmallGroup {
  public:
   explicit SmallGroup(std::uint64_t bytes) {
@@ -94,7 +94,7 @@ bool cores_are_files() { return !read_file("/proc/sys/kernel/core_pattern").star
 
 double now() { return std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count(); }
 
-// Writes a timer request as torchrun's client does, then hangs; deaf to SIGTERM where asked.
+// Writes a timer request as torchrun's client does, then hangs; ignores SIGTERM if requested.
 std::string timer_script(const std::string& signal, const std::string& before = "") {
   return before +
          "echo \"{\\\"version\\\": 1, \\\"pid\\\": $$, \\\"scope_id\\\": \\\"step\\\", \\\"expiration_time\\\": " +
@@ -131,7 +131,7 @@ TEST_CASE("the report names rank, host, time, end and last lines, and tells foll
 }
 
 TEST_CASE("a worker that the kernel killed for memory is reported so, with the limit") {
-  const SmallGroup group(512 << 20);  // enough for a ddprun that a sanitizer makes large
+  const SmallGroup group(512 << 20);  // enough for a sanitized ddprun
   if (!group.usable()) {
     WARN("skipped: no memory control group can be made here");
     return;
@@ -175,7 +175,7 @@ TEST_CASE("a crash's core file is named where there is one, and how to get one w
 
 namespace {
 
-// A shell's function that writes a traceback, the words after it in its last line.
+// A shell function that writes a traceback with its arguments in the last line.
 const std::string kTraceback =
     "tb() { printf 'Traceback (most recent call last):\\n  File \"t.py\", line 1, in f\\nNameError: %s\\n' \"$*\" >&2; "
     "}; ";
@@ -398,7 +398,7 @@ TEST_CASE("a program that starts ddprun reads in a file how the job ended") {
     const Json end = Json::parse(read_file(folder / "end"));
     CHECK(end["exit_code"] == ended.code);
     if (!end["message"].get<std::string>().empty())
-      CHECK(has(ended.err, "ddprun: " + end["message"].get<std::string>()));  // told once more on stderr
+      CHECK(has(ended.err, "ddprun: " + end["message"].get<std::string>()));  // repeated on stderr
     return end;
   };
   CHECK(end_of(once({"sh", "-c", "[ -z \"$DDPRUN_END_FILE\" ]"})) ==
@@ -451,14 +451,14 @@ TEST_CASE("LOGLEVEL says as much as -v") {
 
 TEST_CASE("nothing that a worker wrote acts on the terminal that shows the report") {
   const TempFolder folder;
-  const std::string escape = "\\033]0;title\\007 \\302\\23331m \\23331m";  // as printf has them
+  const std::string escape = "\\033]0;title\\007 \\302\\23331m \\23331m";  // in printf's syntax
   for (const std::string& line :
        {"x: error while loading shared libraries: lib" + escape + ": cannot open shared object file",
         "sh: 1: cmd" + escape + ": not found", "No module named '" + escape + "'"}) {
     const Ended ended = run(once({"sh", "-c", "printf \"" + line + "\\n\" >&2; exit 127"}), kLimit,
                             {.env = {{"LC_ALL", "C.UTF-8"}}, .cwd = folder.path()});
     CHECK(ended == exited(1));
-    const std::string report = ended.err.substr(ended.err.find("ddprun: "));  // behind the worker's own line
+    const std::string report = ended.err.substr(ended.err.find("ddprun: "));  // after the worker's own line
     CHECK(has(report, "meaning:"));
     for (const char* acts : {"\x1b", "\x07", "\xc2\x9b", " \x9b"}) CHECK_FALSE(has(report, acts));
   }

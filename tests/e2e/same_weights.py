@@ -21,7 +21,7 @@ for state in "MODEL_STATE", "OPTIMIZER_STATE":
     if one.keys() != other.keys() or not one:
         sys.exit(f"{state} has other tensors: {sorted(one.keys() ^ other.keys())}")
     for name in one:
-        # Compared as bytes: equal() takes -0.0 for 0.0.
+        # Compared as bytes: equal() treats -0.0 as 0.0.
         if one[name].dtype != other[name].dtype or one[name].shape != other[name].shape or not torch.equal(
                 one[name].contiguous().flatten().view(torch.uint8), other[name].contiguous().flatten().view(torch.uint8)):
             sys.exit(f"{name} differs")

@@ -55,7 +55,7 @@ TEST_CASE("workers of two nodes save at one step, though each node hears of it a
 
 TEST_CASE("after a failure C++ workers leave at once and without saving", "[save]") {
   Command job(stepping({"--nproc_per_node=3", "--max-restarts=0", "--stop-grace=60"}, {"fail"}));
-  const Ended ended = job.wait_exit(kLimit);  // less than the grace: nobody was killed
+  const Ended ended = job.wait_exit(kLimit);  // less than the grace period: no worker was killed
   CHECK(ended == exited(1));
   CHECK_FALSE(has(ended.out, "saves"));
   CHECK(has(ended.err, "rank 1"));

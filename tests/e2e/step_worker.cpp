@@ -1,5 +1,5 @@
-// A worker whose steps hold together as a trainer's do: in each it waits for all others, in the store. Does what
-// ddprun asks of it, and says so.
+// A worker whose steps are synchronised like a trainer's: in each it waits for all others, in the store. Does what
+// ddprun asks, and prints it.
 //   step_worker [fail]    fail: rank 1 exits with 3 after its tenth step
 #include <cstdio>
 #include <cstring>
@@ -40,10 +40,10 @@ int main(int argc, char** argv) try {
     const auto asked = worker.step_done(step);
     if (asked == ddprun::Asked::nothing) continue;
     if (asked == ddprun::Asked::to_leave) return say("leaves " + who), 0;
-    meet("save");  // a collective: it returns only where all save
+    meet("save");  // a collective: it returns only if all save
     worker.saved(step);
     if (store.add("done", 1) == env.world_size) store.set("all_done", "");
-    if (env.group_rank == 0) store.wait({"all_done"});  // the store goes with its node's workers
+    if (env.group_rank == 0) store.wait({"all_done"});  // the store ends with its node's workers
     return say("rank " + who + " saves at " + std::to_string(step) + "."), 0;
   }
 } catch (const std::exception& error) {

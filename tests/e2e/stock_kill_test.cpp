@@ -15,7 +15,7 @@ namespace {
 
 constexpr int kEpochs = 20;
 
-// Kills the rank in the first half of the run, so that epochs are left to come back for.
+// Kills the rank in the first half of the run, so that epochs are left after the restart.
 struct Plan {
   explicit Plan(std::uint64_t seed) {
     std::mt19937_64 random(seed);
@@ -39,7 +39,7 @@ void kill_once(std::uint64_t seed) {
   const Mark death = job.mark();
   REQUIRE(::kill(victim, SIGKILL) == 0);
   const auto resumed = job.wait_for_output("Resuming training from snapshot at Epoch (\\d+)", 180s, death);
-  REQUIRE(std::stoi(resumed[1]) >= plan.epoch - 1);  // rank 1 may be an epoch ahead of rank 0, who saves
+  REQUIRE(std::stoi(resumed[1]) >= plan.epoch - 1);  // rank 1 may be an epoch ahead of rank 0, which saves
 
   const Ended end = job.wait_exit(180s);
   REQUIRE(end == exited(0));

@@ -1,4 +1,4 @@
-// What stock PyTorch finds out about its launcher: that there is one, and where its ranks meet.
+// What stock PyTorch detects of its launcher: that there is one, and where its ranks meet.
 #include "tests/e2e/programs.h"
 #include "tests/support/catch.h"
 #include "tests/support/command.h"
@@ -11,7 +11,7 @@ namespace {
 
 constexpr auto kImportLimit = 120s;  // four imports of torch on a busy machine
 
-// Rank and world size in a process group that was made by that method, and the sum of all ranks.
+// Prints rank and world size in a process group made with that method, and the sum of all ranks.
 const std::string kMeeting =
     "import os, sys, torch, torch.distributed as dist\n"
     "dist.init_process_group('gloo', init_method=sys.argv[1], rank=int(os.environ['RANK']), "

@@ -1,5 +1,5 @@
-// How a job ends that somebody or something stops: who is told, how long it may take, what the exit code says, and what
-// workers learn through their channel.
+// How a job ends that is stopped: who is signalled, how long it may take, its exit code, and what workers receive
+// through their channel.
 #include <unistd.h>
 
 #include <csignal>
@@ -30,7 +30,7 @@ std::vector<std::string> channel_job(std::vector<std::string> options, const std
   return options;
 }
 
-// Trains for ever, a step every few milliseconds; does what the agent asks.
+// Trains forever, a step every few milliseconds; does what the agent asks.
 const std::string kObedient =
     "signal.signal(signal.SIGTERM, lambda *_: None)\n"
     "step = 0\n"
@@ -132,7 +132,7 @@ TEST_CASE("a second SIGTERM changes nothing, as schedulers repeat it, and Ctrl-C
   job.kill(SIGTERM);
   job.wait_for_output("SIGTERM: stopping", kLimit);
   job.kill(SIGTERM);
-  job.wait_for_output("waiting for rank 0", kLimit);  // alive after that
+  job.wait_for_output("waiting for rank 0", kLimit);  // still alive
   job.kill(SIGINT);
   CHECK(job.wait_exit(5s) == exited(143));
 }
@@ -147,7 +147,7 @@ TEST_CASE("a worker that sleeps in the kernel ends the job after TORCHELASTIC_UN
   CHECK(has(ended.err, "new workers would wait for the same device or file server"));
 }
 
-// Rank 1 becomes another user's, whom this one may not kill: the kernel's refusal stands for a driver's.
+// Rank 1 becomes another user's, so that our SIGKILL is refused, as if a driver blocked it.
 TEST_CASE("a worker that survives SIGKILL keeps its node out of rounds, with a sentence, until it is gone") {
   if (geteuid() != 0) {
     WARN("skipped: it needs to be root");

@@ -1,4 +1,4 @@
-// The test hosts themselves (support/hosts.h): a test that cuts a link has to be sure that it is cut.
+// The test hosts themselves (support/hosts.h): a test that cuts a link must be sure that it is cut.
 #include <signal.h>
 #include <unistd.h>
 
@@ -13,7 +13,7 @@ using namespace std::chrono_literals;
 
 namespace {
 
-// What a kernel without a listener says; a host that is not there says nothing.
+// A kernel without a listener refuses; an unreachable host does not answer.
 bool reaches(const Hosts& hosts, int from, const std::string& to) {
   const std::string knock = "exec 3<> /dev/tcp/" + to + "/9";
   const Ended ended = run(hosts.on(from, {"timeout", "0.3", "bash", "-c", knock}), 30s);

@@ -1,4 +1,4 @@
-// `train` under ddprun loses workers in every way, and ends with the very weights of an undisturbed run.
+// `train` under ddprun loses workers in every way, and ends with exactly the weights of an undisturbed run.
 #include <signal.h>
 #include <sys/stat.h>
 
@@ -17,10 +17,10 @@ namespace {
 
 constexpr int kRanks = 4;
 constexpr int kEpochs = 12;
-constexpr int kEpochsToKillIn = 8;  // the rest is what a run still has to do when the signal arrives
+constexpr int kEpochsToKillIn = 8;  // the others are left to do when the signal arrives
 constexpr int kSteps = 12;          // per epoch: 1,500 digits, 4 ranks, 32 a step
 
-// `train` has no hook to fail by, so rank 2's first life runs under a shell: it exits with 1 once the pipe "fail" is
+// `train` has no hook for a failure, so rank 2 first runs under a shell: it exits with 1 once the pipe "fail" is
 // written to.
 constexpr const char* kFailingTrain = R"(#!/bin/sh
 if [ "$RANK" != 2 ] || [ "$DDPRUN_ROUND" != 1 ]; then exec "$TRAIN" "$@"; fi
@@ -34,7 +34,7 @@ struct Job {
   explicit Job(const std::string& option = "--max-restarts=3", const std::string& worker = train_program())
       : command(words(option, worker), options(prepared())) {}
 
-  // Goes on with what an earlier one left.
+  // Continues from an earlier job's files.
   explicit Job(const TempFolder& earlier)
       : command(words("--max-restarts=3", train_program()), options(earlier.path())) {}
 
@@ -76,7 +76,7 @@ std::string undisturbed_snapshot() {
   return job.snapshot();
 }
 
-// A second round shows: it says what it resumes from, or begins anew where the first one left no snapshot.
+// A second round prints what it resumes from, or starts from scratch if the first one left no snapshot.
 bool has_second_round(const std::string& out) {
   const auto first = out.find("epoch 1 step 1 ");
   return out.find("resuming from") != std::string::npos || out.find("epoch 1 step 1 ", first + 1) != std::string::npos;
@@ -92,13 +92,13 @@ void require_finished_alike(Job& job) {
   REQUIRE(compared == exited(0));
 }
 
-// Ends a rank at a step; returns the place in the output after which everything is of a later round (but for a line or
-// two).
+// Ends a rank at a step; returns the position in the output after which all lines (but one or two) are of a later
+// round.
 Mark end_rank(Job& job, int signal, int rank, int epoch, int step, Mark after = {}) {
   job.command.wait_for_output("^epoch ", 180s, after);
   const pid_t victim = job.rank(rank);
   job.wait_for_step(epoch, step, after);
-  // It is written beside the training, and may come steps later.
+  // It is written during the training, and may appear steps later.
   if (epoch > 1) REQUIRE(eventually([&] { return std::filesystem::exists(job.snapshot()); }, 10s));
   REQUIRE(::kill(victim, signal) == 0);
   return job.command.mark();
@@ -166,7 +166,7 @@ TEST_CASE("train under a ddprun that is told to leave saves in the midst of an e
   job.wait_for_step(3, 4);
   job.command.kill(SIGTERM);
   const Ended left = job.command.wait_exit(180s);
-  CHECK(left == exited(75));  // to be requeued: every rank has said that its snapshot is safe
+  CHECK(left == exited(75));  // to be requeued: every rank has reported its snapshot
   CHECK(left.out.find("to go on from there later") != std::string::npos);
   Job again(job.folder);
   const Ended end = again.command.wait_exit(180s);

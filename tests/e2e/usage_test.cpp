@@ -1,4 +1,4 @@
-// What a person gets who types something wrong, asks for help, or only wants to look.
+// The output for wrong usage, requests for help, and dry runs.
 #include <filesystem>
 #include <regex>
 #include <set>

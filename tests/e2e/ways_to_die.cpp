@@ -27,7 +27,7 @@ Happening gets(Who who, int signal) {
   };
 }
 
-// It cannot act when the other dies: it has to be woken.
+// A stopped process cannot act when the other dies: it has to be woken.
 Happening stopped_while_the_other_dies(Who stopped) {
   return [=](OrphanJob& job, Random&) {
     job.wait_until("up");
@@ -37,7 +37,7 @@ Happening stopped_while_the_other_dies(Who stopped) {
   };
 }
 
-// From the start to the moment when all is up, here and now.
+// The time from the start until all is up, measured on this machine.
 Clock::duration usual_start() {
   OrphanJob job({});
   job.wait_until("up");
@@ -54,7 +54,7 @@ Happening killed_while_starting(Who who) {
   };
 }
 
-// Its program's start takes longer than our look.
+// Its program's start takes longer than our poll.
 void worker_killed_before_its_program_runs(OrphanJob& job, Random&) {
   pid_t agent = 0, worker = 0;
   look_until([&] { return (agent = job.agent()) != 0; });
@@ -115,7 +115,7 @@ void both_killed_at_once(OrphanJob& job, Random&) {
   CHECK(run({ddprun_program(), "--rdzv-id=" + job.name(), "true"}, kLimit) == exited(0));
 }
 
-// A signal to the keeper reaches the agent, and the status tells of it; SIGKILL cannot be handed on.
+// A signal to the keeper reaches the agent, and the exit status shows it; SIGKILL cannot be forwarded.
 WayToDie signalled(Who who, int signal) {
   return {name_of(who) + " gets signal " + std::to_string(signal),
           {},

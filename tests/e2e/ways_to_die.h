@@ -1,4 +1,4 @@
-// How a job comes to its end: one table for the tests of what is left of it.
+// The table of ways in which a job ends, for the tests of what it leaves behind.
 #pragma once
 
 #include <functional>
@@ -17,9 +17,9 @@ struct WayToDie {
   std::vector<std::string> options;                 // of ddprun
   std::string then;                                 // what its workers do when their descendants are up
   std::function<void(OrphanJob&, Random&)> happen;  // called as soon as ddprun is started
-  int code = -1;                                    // ddprun's exit code afterwards; -1: it need not have one
+  int code = -1;                                    // ddprun's exit code afterwards; -1: any or none
   std::vector<std::string> misses = {};             // kinds that survive it, as documented
-  bool terminal = false;                            // there it has one worker
+  bool terminal = false;                            // has one worker, on a terminal
 };
 
 std::vector<WayToDie> ways_to_die();

@@ -1,11 +1,11 @@
-// What an operation did to each rank's values, as a table for people, and whether it did what it promises. Pure.
+// A table of what an operation did to each rank's values, and whether the result is right. Pure.
 #pragma once
 #include <string>
 #include <vector>
 
 namespace ddprun::train {
 
-// Of one rank. Values are compared as what people see of them.
+// One rank's values as text, which is also compared.
 struct Shown {
   std::string before, after;
   std::string expected;  // what `after` should be
@@ -16,16 +16,16 @@ struct Account {
   bool right = false;
 };
 
-// "all_reduce(sum): each tensor becomes the sum." and one row per rank; then whether all are right.
+// "all_reduce(sum): each tensor becomes the sum." and one row per rank; then whether all rows are right.
 Account account_of(const std::string& name, const std::string& what, const std::vector<Shown>& by_rank);
 
-// Columns as wide as their widest cell, two blanks between them and two before each row. The first row is the heads'.
+// Columns as wide as their widest cell, two blanks between them and two before each row. The first row has headings.
 std::string table(const std::vector<std::vector<std::string>>& rows);
 
 // "1 rank", "4 ranks"
 std::string counted(std::size_t count, const std::string& thing);
 
-// 12.3, with so many decimals; never by the locale's rules.
+// 12.3, with that many decimals, whatever the locale.
 std::string decimal(double value, int decimals);
 
 }  // namespace ddprun::train

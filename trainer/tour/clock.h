@@ -1,22 +1,22 @@
-// How the clocks of two machines differ, by messages that went there and back. Pure.
+// Computes the offset between the clocks of two machines from round trips of messages. Pure.
 //
-// Source: RFC 5905 (NTP), section 8: the round trip that was fastest tells most, and its half is the doubt.
+// Source: RFC 5905 (NTP), section 8: the fastest round trip is the most exact, and half of it is the uncertainty.
 #pragma once
 #include <vector>
 
 namespace ddprun::train {
 
-// Milliseconds: sent and received by the clock of who asks, answered by the clock of who answers.
+// Milliseconds: sent and received by the asking machine's clock, answered by the answering machine's.
 struct RoundTrip {
   double sent, answered, received;
 };
 
 struct ClockOffset {
-  double add = 0;    // to a time of who answers, for the time of who asks
-  double doubt = 0;  // it may be off by so much
+  double add = 0;    // asking clock = answering clock + add
+  double doubt = 0;  // the uncertainty of `add`
 };
 
-// At least one.
+// Needs at least one.
 ClockOffset offset_from(const std::vector<RoundTrip>& trips);
 
 }  // namespace ddprun::train

@@ -43,7 +43,7 @@ class Collectives {
     return all;
   }
   at::Tensor own(int rank) const { return tensor({rank + 1.0, 10.0 * (rank + 1)}); }
-  // As many elements as the rank's number says, three at most.
+  // Length differs by rank, three elements at most.
   at::Tensor uneven(int rank) const {
     return tensor(std::vector<double>(static_cast<std::size_t>(rank % 3 + 1), rank));
   }
@@ -136,7 +136,7 @@ class Collectives {
          text_of(received), text_of(own(before)));
   }
 
-  // 100 goes from rank to rank, and each adds 1.
+  // 100 is passed from rank to rank, and each adds 1.
   void messages() {
     if (world_ == 1) return stage_.say("send, recv: with one rank there is nobody to send to.\n");
     const at::Tensor passed = tensor({100});
@@ -150,7 +150,7 @@ class Collectives {
          text_of(tensor({100.0 + me_})));
   }
 
-  // How many had come is counted in the group's store: before the barrier anything, after it all.
+  // The group's store counts the ranks that have arrived: any number before the barrier, all after it.
   void meetings() {
     const auto meet = [&](const std::string& key, const auto& wait) {
       stage_.group.store()->add(key, 1);

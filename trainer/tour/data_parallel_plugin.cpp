@@ -1,4 +1,4 @@
-// Built into a library of its own, with LibTorch's GPU half behind it. See data_parallel.h.
+// Built into a separate library that links LibTorch's GPU half. See data_parallel.h.
 #include <torch/torch.h>
 
 #include <torch/nn/parallel/data_parallel.h>

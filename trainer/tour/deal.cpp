@@ -41,7 +41,7 @@ std::vector<Deal> deals_of_rank(int rank, int world_size) {
   const Sampling in_order{.dataset_size = kTourSamples, .rank = rank, .world_size = world_size, .shuffle = false};
   Sampling shuffled = in_order, dropping = in_order;
   shuffled.shuffle = true;
-  dropping.drop_last = kTourSamples >= world_size;  // fewer samples than ranks: nothing would be left
+  dropping.drop_last = kTourSamples >= world_size;  // with fewer samples than ranks none would be left
   std::vector<std::int64_t> everything(kTourSamples);
   std::iota(everything.begin(), everything.end(), 0);
 

@@ -1,4 +1,4 @@
-// Epochs as a sampler deals them out to the ranks: their text and their picture. Pure.
+// How a sampler deals epochs to the ranks, as text and as a picture. Pure.
 #pragma once
 #include <cstdint>
 #include <string>
@@ -11,27 +11,27 @@ using Shares = std::vector<std::vector<std::int64_t>>;  // by rank: its samples 
 struct Deal {
   std::string title;          // "shuffled, epoch 0"
   std::string meaning;        // the rest of a sentence
-  std::int64_t promised = 0;  // so many different samples
+  std::int64_t promised = 0;  // number of different samples
   Shares shares = {};
 };
 
 inline constexpr std::int64_t kTourSamples = 11;  // a prime number: it never divides evenly
 
-// The deals of the tour, each with the one share that `rank` computes for itself.
+// The deals of the tour, each with only the share of `rank`.
 std::vector<Deal> deals_of_rank(int rank, int world_size);
 
-// The deals of one rank with the shares of all: by_rank[rank][deal].
+// One rank's deals, completed with all ranks' shares: by_rank[rank][deal].
 std::vector<Deal> gathered(std::vector<Deal> deals, const std::vector<Shares>& by_rank);
 
 // For each rank's samples: whether the same one was dealt before, position by position and rank by rank.
 std::vector<std::vector<bool>> dealt_before(const Shares& shares);
 
-// A line per rank, a star at each sample that was dealt before, and what it adds up to.
+// A line per rank, with a star at each sample that was dealt before, and a summary.
 std::string text_of(const Deal& deal);
-// What is not as it should be, one sentence each: a sample that nobody has, shares that are not equally long.
+// Errors as sentences: a sample that no rank has, shares of different lengths.
 std::vector<std::string> wrongs_of(const std::vector<Deal>& deals);
 
-// An SVG: a grid of ranks and positions for each deal, a colour for each sample, a frame around what was dealt before.
+// An SVG: a grid of ranks and positions per deal, a colour per sample, a frame around samples that were dealt before.
 std::string picture_of(const std::vector<Deal>& deals);
 
 }  // namespace ddprun::train

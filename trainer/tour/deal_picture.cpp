@@ -16,7 +16,7 @@ constexpr std::string_view kAgain = "#d55e00";  // Okabe and Ito's vermilion
 constexpr std::string_view kQuiet = "#555555";
 using Anchor = TextStyle::Anchor;
 
-// Five colours of viridis (matplotlib's map): brightness grows with the number, so that no eye mixes them up.
+// Five colours of viridis (matplotlib's map): brightness grows with the number, so that everybody can distinguish them.
 std::string colour_of(std::int64_t sample) {
   constexpr std::array<std::array<int, 3>, 5> kViridis{
       {{68, 1, 84}, {59, 82, 139}, {33, 145, 140}, {94, 201, 98}, {253, 231, 37}}};
@@ -77,7 +77,7 @@ std::string picture_of(const std::vector<Deal>& deals) {
   double y = kHead + kMargin / 2;
   for (std::size_t i = 0; i < deals.size(); ++i) {
     draw_deal(svg, kColumn * static_cast<double>(i % kColumns), y, deals[i]);
-    if (i % kColumns == kColumns - 1) y += height_of(deals[i]);  // all have equally many ranks
+    if (i % kColumns == kColumns - 1) y += height_of(deals[i]);  // all have the same number of ranks
   }
   return svg.str();
 }

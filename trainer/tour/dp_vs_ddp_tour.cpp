@@ -19,12 +19,12 @@ namespace {
 constexpr std::int64_t kSamplesPerRank = 64, kIn = 64, kHidden = 128, kOut = 4;
 constexpr int kSteps = 20, kUntimed = 2;  // the first steps take longer
 constexpr std::uint64_t kSeed = 1;
-constexpr double kDifferenceMax = 1e-4;  // of floats whose sums were taken in another order
+constexpr double kDifferenceMax = 1e-4;  // for float sums in another order
 
-// Of one way to train. Losses are means over the whole batch.
+// Results of one way to train. Losses are means over the whole batch.
 struct Trained {
   std::vector<double> losses;
-  at::Tensor weights;  // all of them in one row, on the CPU
+  at::Tensor weights;  // concatenated, on the CPU
   double ms_per_step = 0;
 };
 
@@ -35,14 +35,14 @@ class DpVsDdp {
     inputs_ = torch::randn({kSteps, batch_, kIn}).to(stage.device);
     const at::Tensor teacher = torch::randn({kIn, kOut}).to(stage.device) / std::sqrt(static_cast<double>(kIn));
     targets_ = torch::matmul(inputs_, teacher).tanh();
-    // Rank 0 decides for all: they need not see the same GPUs.
+    // Rank 0 decides for all, as ranks may see different GPUs.
     gpus_ = broadcast_object(stage.device.is_cuda() ? count_gpus() : 0, 0, stage.group);
   }
 
   void show() {
     std::optional<Trained> whole;
     if (stage_.is_main()) whole = gpus_ >= 2 ? train_data_parallel() : train_alone();
-    barrier(stage_.group);  // the others would take its cores
+    barrier(stage_.group);  // the other ranks would use its cores
     const Trained ddp = train_ddp();
     const double apart = largest_difference_between_ranks(ddp.weights);
     if (whole) tell(*whole, ddp, apart);
@@ -68,7 +68,7 @@ class DpVsDdp {
     return torch::cat(parts);
   }
 
-  // `forward` gives the output for a part of a step's batch, from row `begin` on.
+  // `forward` returns the output for a part of a step's batch, from row `begin` on.
   template <class Forward>
   Trained train(TourNet& net, std::int64_t begin, std::int64_t rows, const Forward& forward) const {
     torch::optim::SGD optimizer(net.parameters(), torch::optim::SGDOptions(0.1).momentum(0.9));
@@ -148,7 +148,7 @@ class DpVsDdp {
     const double weights = (whole.weights - ddp.weights).abs().max().item<double>();
     say_difference("losses", losses);
     say_difference("weights", weights);
-    // Not "at most": the ranks must have the same bits.
+    // Exactly 0: the ranks must have the same bits.
     if (between_ranks == 0)
       stage_.say("Equal: the ranks' weights, bit for bit.");
     else
@@ -167,7 +167,7 @@ class DpVsDdp {
 
   void say_difference(const std::string& what, double value) {
     const std::string text = "the largest difference of the " + what + " is " + scientific(value);
-    if (value <= kDifferenceMax)  // not so for NaN
+    if (value <= kDifferenceMax)  // false for NaN
       stage_.say("Equal: " + text + ", where rounding explains up to " + scientific(kDifferenceMax) + ".");
     else
       stage_.wrong(text + ", more than rounding explains (" + scientific(kDifferenceMax) + ").");

@@ -32,7 +32,7 @@ void show_reduce(Stage& stage) {
   stage.show("all_reduce(sum)", "every rank's tensor becomes the sum.",
              {before, text_of(tensor), text_of(sum_of_all(stage, 1))});
 
-  // What it is for: rank 0 reports a mean, and every rank goes on with the same gradient.
+  // Typical uses: rank 0 reports a mean, and every rank continues with the same gradient.
   at::Tensor loss = torch::tensor(0.5 * (stage.rank() + 1), torch::device(stage.device).dtype(torch::kDouble));
   before = text_of(loss);
   reduce(loss, /*root=*/0, ReduceOp::avg, stage.group);

@@ -1,4 +1,4 @@
-// What the tours are made of: a group, and a voice that only rank 0 has.
+// What the tours share: a group, and output that only rank 0 prints.
 #pragma once
 #include <ATen/core/Tensor.h>
 
@@ -24,30 +24,30 @@ class Stage {
   int world() const { return group.world_size(); }
   bool is_main() const { return rank() == 0; }
 
-  // On rank 0; on the others nothing.
+  // Prints on rank 0 only.
   void say(const std::string& text) const;
-  // Where a picture is asked for. One that cannot be written counts as wrong().
+  // Writes the picture if one is requested. A failure counts as wrong().
   void draw(const std::function<std::string()>& svg);
-  // Rank 0 says the account of all ranks. Every rank calls it.
+  // Rank 0 prints the account of all ranks. Every rank calls it.
   void show(const std::string& name, const std::string& what, const Shown& shown);
-  // Counts on rank 0 for the exit code, and is said there.
+  // Rank 0 prints it and counts it for the exit code.
   void wrong(const std::string& sentence);
 
   int shown() const { return shown_; }
-  int wrongs() const { return wrongs_; }  // rank 0 knows
+  int wrongs() const { return wrongs_; }  // known on rank 0
 
  private:
   const TourOptions& options_;
   int shown_ = 0, wrongs_ = 0;
 };
 
-// [1, 2.5], with six digits; nested where the tensor is.
+// [1, 2.5], with six digits; nested like the tensor.
 std::string text_of(const at::Tensor& tensor);
 std::string text_of(const std::vector<at::Tensor>& tensors);  // [1], [2]; (nothing)
 
 using Show = void (*)(Stage& stage);
 
-// What run_tour() does once it has found the tour.
+// The part of run_tour() after finding the tour.
 int perform(Show show, const std::string& name, const TourOptions& options, at::Device device);
 
 // The tours. Every rank calls them.

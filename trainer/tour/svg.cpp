@@ -55,7 +55,7 @@ std::string xml_escaped(std::string_view text) {
     else if (c == '"')
       result += "&quot;";
     else
-      result += c < ' ' || c == '\x7f' ? '?' : c;  // control characters, and all that is not ASCII
+      result += c < ' ' || c == '\x7f' ? '?' : c;  // control and non-ASCII bytes
   }
   return result;
 }
@@ -65,7 +65,7 @@ double text_width(std::string_view text, double size, bool bold) {
 }
 
 std::string_view ink_on(std::string_view ground) {
-  constexpr double kEqualContrast = 0.179;  // black and white are then as far from it
+  constexpr double kEqualContrast = 0.179;  // black and white contrast equally
   return luminance(ground) > kEqualContrast ? "#1a1a1a" : "#ffffff";
 }
 

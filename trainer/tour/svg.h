@@ -21,13 +21,13 @@ struct TextStyle {
 
 class Svg {
  public:
-  // `title` is what a screen reader says.
+  // `title` is for screen readers.
   Svg(double width, double height, std::string_view title);
 
   // `frame`: a line of that width inside the edge; "": none.
   void rect(const Box& box, std::string_view fill, std::string_view frame = "", double frame_width = 1);
   void line(double x1, double y1, double x2, double y2, std::string_view colour, double width = 1, bool dashed = false);
-  // `y` is the baseline. Any bytes: what XML cannot hold becomes '?'.
+  // `y` is the baseline. Takes any bytes: those that XML cannot hold become '?'.
   void text(double x, double y, std::string_view text, const TextStyle& style = {});
 
   std::string str() const;
@@ -36,10 +36,10 @@ class Svg {
   std::string text_;
 };
 
-// An upper guess for a sans-serif font of that size: wide enough for DejaVu Sans, which is a wide one.
+// An upper estimate for a sans-serif font of that size: enough for DejaVu Sans, which is wide.
 double text_width(std::string_view text, double size, bool bold = false);
 
-// The colour of text that can be read on a ground: nearly black, or white.
+// A readable colour for text on a ground: nearly black, or white.
 std::string_view ink_on(std::string_view ground);
 
 std::string xml_escaped(std::string_view text);

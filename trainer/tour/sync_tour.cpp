@@ -16,8 +16,8 @@
 namespace ddprun::train {
 namespace {
 
-constexpr double kWorkMs = 40, kForwardMs = 15;  // of the rank with least to do, about
-constexpr double kMostToLeast = 4;               // what the last rank has to do, in what the first one has
+constexpr double kWorkMs = 40, kForwardMs = 15;  // roughly, of the rank with the least work
+constexpr double kMostToLeast = 4;               // the last rank's work relative to the first one's
 constexpr int kSyncSteps = 2;
 constexpr int kRoundTrips = 16;
 constexpr std::int64_t kInputs = 256, kHiddenUnits = 512, kOutputs = 10;
@@ -45,13 +45,13 @@ class Sync {
  private:
   std::int64_t side() const { return stage_.device.is_cuda() ? 4096 : 256; }
 
-  // With a GPU: once it has done all it was asked to.
+  // With a GPU: after all its queued work.
   double time_now() const {
     if (stage_.device.is_cuda()) torch::cuda::synchronize(stage_.device.index());
     return now_ms();
   }
 
-  // Of the fastest of some times: others may use the machine, too.
+  // The fastest of several runs, as others may use the machine, too.
   template <class Do>
   double ms_of(const Do& what) const {
     double fastest = std::numeric_limits<double>::infinity();
@@ -70,7 +70,7 @@ class Sync {
 
   at::Tensor batch(std::int64_t rows) const { return torch::rand({rows, kInputs}, torch::device(stage_.device)); }
 
-  // Rank 0 measures what the machine can do, so that the times are alike everywhere; the others take its numbers.
+  // Rank 0 measures the machine's speed, so that the times are similar everywhere; the others use its numbers.
   void agree_on_work() {
     nlohmann::json found;
     if (stage_.is_main()) {
@@ -86,7 +86,7 @@ class Sync {
     rows_ = std::llround(share_ * found.at(1).get<double>());
   }
 
-  // Processes of one machine read one clock. For the others rank 0 finds out, by messages, what to add to theirs.
+  // Processes of one machine share a clock. For other machines rank 0 measures by messages what to add to theirs.
   ClockOffset compare_clocks() {
     const auto here = machine_group(stage_.group).global_ranks();
     const bool same = std::find(here.begin(), here.end(), 0) != here.end();
@@ -122,7 +122,7 @@ class Sync {
     const at::Tensor clock = torch::zeros({1}, torch::device(stage_.device).dtype(torch::kDouble));
     for (int i = 0; i < kRoundTrips; ++i) {
       recv(clock, 0, /*tag=*/0, stage_.group);
-      clock.item<double>();  // on a GPU: it has come
+      clock.item<double>();  // on a GPU: waits for its arrival
       clock.fill_(now_ms());
       send(clock, 0, /*tag=*/0, stage_.group);
     }
@@ -133,10 +133,10 @@ class Sync {
   Lane run() const {
     const auto net = std::make_shared<TourNet>(kInputs, kHiddenUnits, kOutputs);
     net->to(stage_.device);
-    // One bucket: then the exchange begins when the last gradient is there, and a rank's own part ends there, too.
+    // One bucket: then the exchange begins when the last gradient is ready, and a rank's own part ends there, too.
     DistributedDataParallel<TourNet> ddp(net, {.bucket_bytes = 64 << 20}, stage_.group);
     double own_done = 0;
-    net->first->weight.register_hook([&](const at::Tensor&) { own_done = time_now(); });  // backward ends at the front
+    net->first->weight.register_hook([&](const at::Tensor&) { own_done = time_now(); });  // backward ends here
     const at::Tensor input = batch(rows_);
     const auto step = [&](Lane* lane) {
       const double begin = time_now();
@@ -216,7 +216,7 @@ class Sync {
   }
 
   Stage& stage_;
-  const double share_;  // of the work, in what rank 0 has
+  const double share_;  // of the work, relative to rank 0's
   const at::Tensor matrix_;
   std::int64_t products_ = 0, rows_ = 0;
   int elsewhere_ = 0;

@@ -55,7 +55,7 @@ std::string table_of(const std::vector<Lane>& lanes) {
 }
 
 Finding finding_of(const std::vector<Lane>& lanes, const Meeting& meeting, double doubt) {
-  std::size_t last = 0, first = 0;  // the last one to come, the first one to go on
+  std::size_t last = 0, first = 0;  // the last to arrive, the first to continue
   const auto wait_of = [&](std::size_t rank) { return lanes[rank].at(meeting.span); };
   for (std::size_t rank = 1; rank < lanes.size(); ++rank) {
     if (wait_of(rank).begin > wait_of(last).begin) last = rank;

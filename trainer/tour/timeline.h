@@ -1,4 +1,4 @@
-// What each rank did when: as a table, as a finding about who waited for whom, and as a picture. Pure.
+// What each rank did when: as a table, as a finding about which ranks waited, and as a picture. Pure.
 //
 // All times are milliseconds since one origin, by one clock.
 #pragma once
@@ -20,22 +20,22 @@ struct Span {
   double begin, end;
 };
 
-using Lane = std::vector<Span>;  // of one rank, in the order in which it did them; equally many on all ranks
+using Lane = std::vector<Span>;  // of one rank, in order; the same number on all ranks
 
-// A place where no rank goes on before the last one has come: the spans with this index are the waiting.
+// A synchronisation point: no rank continues before the last one arrives. The spans with this index are the waiting.
 struct Meeting {
   std::string name;  // "barrier"
   std::size_t span;
 };
 
-// Moves the origin to the first thing that any rank does.
+// Moves the origin to the beginning of the first span.
 void begin_at_zero(std::vector<Lane>& lanes);
 
 std::string table_of(const std::vector<Lane>& lanes);
 
 struct Finding {
   std::string text;
-  bool right;  // nobody went on too early, by more than `doubt`
+  bool right;  // no rank continued too early by more than `doubt`
 };
 Finding finding_of(const std::vector<Lane>& lanes, const Meeting& meeting, double doubt);
 

@@ -13,7 +13,7 @@ namespace {
 constexpr std::size_t kRanksDrawnMax = 32;
 constexpr double kWidth = 960, kLeft = 84, kRightMin = 30, kMargin = 20, kLane = 30, kLaneGap = 10;
 constexpr double kNameGap = 5;            // between a line and its name
-constexpr double kSize = 12, kLine = 18;  // of texts, and from one to the next
+constexpr double kSize = 12, kLine = 18;  // size of texts, distance of lines
 constexpr std::string_view kQuiet = "#555555", kGrid = "#d9d9d9", kDark = "#1a1a1a";
 using Anchor = TextStyle::Anchor;
 
@@ -21,7 +21,7 @@ struct Look {
   std::string_view colour, name;
 };
 
-// Okabe and Ito's colours, which colour-blind people tell apart, and a grey.
+// Okabe and Ito's colours, which colour-blind people can distinguish, and a grey.
 Look look_of(Activity what) {
   switch (what) {
     case Activity::work:
@@ -48,7 +48,7 @@ double end_of(const std::vector<Lane>& lanes) {
   return end;
 }
 
-// 1, 2 or 5 times a power of ten, so that there are eight at most.
+// 1, 2 or 5 times a power of ten, so that there are at most eight ticks.
 double tick_of(double end) {
   const double power = std::pow(10, std::floor(std::log10(end / 8)));
   for (const double factor : {1.0, 2.0, 5.0})
@@ -93,11 +93,11 @@ class Drawing {
     return margin;
   }
 
-  // Each right of its line, which is where the last rank comes. A line begins below all names that would be in its way,
-  // so that no line cuts a name, and no name covers another one.
+  // Each right of its line, which is where the last rank arrives. A line begins below all names that it would cross, so
+  // that no line cuts a name, and no name covers another.
   std::vector<Name> place_names(const std::vector<Meeting>& meetings) const {
     std::vector<Name> names;
-    for (const Meeting& meeting : meetings) {  // from left to right, as a rank does one thing after the other
+    for (const Meeting& meeting : meetings) {  // they are sorted from left to right
       double at = 0;
       for (const Lane& lane : lanes_) at = std::max(at, lane.at(meeting.span).begin);
       Name name{meeting.name, x_of(at), 0};
@@ -151,7 +151,7 @@ class Drawing {
     }
   }
 
-  // In the widest part of the bar that no meeting's line cuts, if it is wide enough.
+  // Writes in the widest part of the bar that no meeting's line cuts, if it is wide enough.
   void write_in_bar(double x, double width, double y, const std::string& text, std::string_view ink) {
     std::vector<double> cuts{x, x + width};
     for (const Name& name : names_)

@@ -52,7 +52,7 @@ void Stage::say(const std::string& text) const {
   std::fflush(options_.out);
 }
 
-// The other ranks wait for the end: it comes also where the disk refuses.
+// Must not throw on a disk error, as the other ranks wait for the end.
 void Stage::draw(const std::function<std::string()>& svg) try {
   if (!is_main() || options_.svg.empty()) return;
   replace_file(options_.svg, {svg()}, "the picture");

@@ -33,7 +33,7 @@ TourLine read_tour_line(std::vector<std::string> arguments) {
       ->type_name("DEVICE")
       ->capture_default_str()
       ->check(CLI::IsMember({"auto", "cpu", "cuda"}).description(""));
-  std::reverse(arguments.begin(), arguments.end());  // CLI11 takes a vector from its end
+  std::reverse(arguments.begin(), arguments.end());  // CLI11 reads a vector from its end
   try {
     app.parse(arguments);
   } catch (const CLI::ParseError& error) {

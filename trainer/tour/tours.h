@@ -1,4 +1,4 @@
-// The tours there are: `train tour NAME`. Each shows by a small run what the ranks of a group do together.
+// The list of tours: `train tour NAME`. Each shows by a small run what the ranks of a group do together.
 #pragma once
 #include <string>
 #include <vector>
@@ -12,7 +12,7 @@ struct Tour {
 };
 
 const std::vector<Tour>& tours();
-const Tour* find_tour(const std::string& name);  // null: there is none
+const Tour* find_tour(const std::string& name);  // null if there is none
 
 // One line per tour, indented by two.
 std::string list_of_tours();

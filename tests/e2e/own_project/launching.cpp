@@ -1,4 +1,4 @@
-// Runs a function in two processes, without a command line of ddprun's: `own_launch`.
+// Runs a function in two processes, without a ddprun command line: `own_launch`.
 #include <ddprun/launch.h>
 
 #include <cstdlib>

@@ -1,4 +1,4 @@
-// Learns y = 3x - 1 on all ranks of a job, and goes on from its last epoch after whatever happens:
+// Learns y = 3x - 1 on all ranks of a job, and continues from its last epoch after a failure:
 // ddprun --nproc_per_node=2 own_training
 #include <ddprun/collectives.h>
 #include <ddprun/distributed_data_parallel.h>

@@ -60,7 +60,7 @@ std::string name_of(Backend backend) {
   return "mpi";
 }
 
-// Each time uses a new file, as the last rank to leave one removes it, while others may already be in the next group.
+// Each time uses a new file: the last rank to leave one removes it, while others may already be in the next group.
 void take_file_of(Place& place) {
   auto* file = std::get_if<InFile>(&place.method);
   if (!file || file->path.empty() || place.times == 1) return;

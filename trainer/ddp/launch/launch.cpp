@@ -27,27 +27,27 @@ namespace {
 using nlohmann::json;
 namespace fs = std::filesystem;
 
-constexpr int kTimeIsOver = 124;                          // as timeout(1) has it
-constexpr std::chrono::seconds kLauncherEndsUsWithin{1};  // who lost a peer must not be the first that ddprun hears of
+constexpr int kTimeIsOver = 124;                          // as in timeout(1)
+constexpr std::chrono::seconds kLauncherEndsUsWithin{1};  // the lost peer's death must reach ddprun before ours
 
 [[noreturn]] void refuse(const std::string& why, const std::string& remedy = "") {
   throw UsageError("cannot launch", why, remedy);
 }
 
-// What launch() knows of this process.
+// launch()'s state in this process.
 struct Program {
   std::mutex mutex;
-  bool busy = false;  // a call is under way; a worker's never ends
+  bool busy = false;  // a call is running; a worker's never ends
   std::optional<LaunchedBy> worker_of;
-  std::vector<json> earlier;   // of each call that is over: {"result": ...} or {"failure": words, "exit_code": number}
-  std::size_t calls_made = 0;  // by a worker, of those
+  std::vector<json> earlier;   // of each finished call: {"result": ...} or {"failure": words, "exit_code": number}
+  std::size_t calls_made = 0;  // by a worker, of these calls
 };
 
 std::optional<LaunchedBy> take_launched_by() {
   const char* text = std::getenv(kLaunchedByVariable);
   if (!text) return {};
   auto by = launched_by_from(text);
-  unsetenv(kLaunchedByVariable);  // what we start is no worker of that call
+  unsetenv(kLaunchedByVariable);  // our children are not workers of that call
   return by;
 }
 
@@ -160,7 +160,7 @@ json run_job(const LaunchOptions& options, const json& arguments, const std::vec
   const Folder folder;
   write_file(folder.path() / "arguments", arguments);
   write_file(folder.path() / "earlier", earlier);
-  std::cout.flush();  // before the workers' words
+  std::cout.flush();  // before the workers' output
   std::fflush(nullptr);
   const fs::path end_file = folder.path() / "end";
   const LauncherEnd end = run_launcher(launcher_command(ddprun, options, own.program, own.arguments),

@@ -81,7 +81,7 @@ std::vector<std::string> launcher_places(const LaunchOptions& options, const Env
   if (const std::string named = value_of(environment, "DDPRUN_LAUNCHER"); !named.empty()) return {named};
   std::vector<std::string> places;
   const std::string folder = parent_folder(library);
-  // A program that has this code inside, lib/, lib/x86_64-linux-gnu/.
+  // Relative to: a program that contains this code, lib/, lib/x86_64-linux-gnu/.
   for (const char* place : {"/ddprun", "/../bin/ddprun", "/../../bin/ddprun"}) places.push_back(folder + place);
   for (const std::string& one : split(value_of(environment, "PATH"), ':'))
     if (!one.empty()) places.push_back(one + "/ddprun");

@@ -1,6 +1,6 @@
-// How launch() starts ddprun, and what it makes of how that ended.
+// How launch() starts ddprun, and how it interprets its end.
 //
-// Decides only: values in, values or sentences out.
+// Pure: values in, values or sentences out.
 #pragma once
 #include <chrono>
 #include <optional>
@@ -12,11 +12,11 @@
 
 namespace ddprun {
 
-// Sentences for the user, all of them at once.
+// Sentences for the user, all at once.
 std::vector<std::string> problems(const LaunchOptions& options);
-// Why launch() cannot be called here: a job's environment. Empty: it can.
+// Why launch() cannot be called in a job's environment. Empty: it can.
 std::string in_a_job_already(const Environment& environment);
-// The function runs in the calling process.
+// Whether the function runs in the calling process.
 bool needs_no_launcher(const LaunchOptions& options);
 
 // Where ddprun may be, best first. `library`: the file that this code is in.
@@ -27,7 +27,7 @@ std::vector<std::string> launcher_places(const LaunchOptions& options, const Env
 std::vector<std::string> launcher_command(const std::string& ddprun, const LaunchOptions& options,
                                           const std::string& program, const std::vector<std::string>& arguments);
 
-// Of which call of launch() a process is the worker, and where that one's files are: a variable's text.
+// The text of the variable that tells a worker its call of launch() and the folder of its files.
 struct LaunchedBy {
   std::size_t call = 0;
   std::string folder;
@@ -38,17 +38,17 @@ std::optional<LaunchedBy> launched_by_from(const std::string& text);
 
 // How ddprun ended.
 struct LauncherEnd {
-  int exit_code = 0;  // 128 + N where signal N killed it
-  int signal = 0;     // that somebody sent us meanwhile; 0: none
-  bool late = false;  // the time was over
+  int exit_code = 0;  // 128 + N if signal N killed it
+  int signal = 0;     // received by us meanwhile; 0: none
+  bool late = false;  // the time-out was reached
 };
-// What ddprun said of it in the file that DDPRUN_END_FILE names (docs/events.md), from its content. Empty: nothing.
+// ddprun's message in the content of the file that DDPRUN_END_FILE names (docs/events.md). Empty: none.
 constexpr const char* kEndFileVariable = "DDPRUN_END_FILE";
 std::string message_in(const std::string& end_file);
 // LaunchFailed's text.
 std::string failure_words(const LauncherEnd& end, const std::string& message, const LaunchOptions& options);
 
-// An exception in a worker as torchelastic writes it.
+// An exception in a worker, in torchelastic's format.
 std::string error_file(const std::string& type, const std::string& what, std::chrono::system_clock::time_point now);
 
 }  // namespace ddprun

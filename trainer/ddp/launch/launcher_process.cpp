@@ -27,7 +27,7 @@ namespace ddprun {
 namespace {
 
 constexpr std::size_t kStackBytes = std::size_t{64} * 1024;
-constexpr std::chrono::seconds kKillLimit{15};  // for SIGKILLs of its own, beyond its workers' grace
+constexpr std::chrono::seconds kKillLimit{15};  // for its own SIGKILLs, after its workers' grace period
 constexpr int kRelayed[] = {SIGINT, SIGTERM, SIGHUP, SIGQUIT};
 
 struct Start {
@@ -38,11 +38,11 @@ struct Start {
   int error = 0;
 };
 
-// In our memory, while we wait: system calls only.
+// Shares our memory while we wait, so only system calls are allowed.
 int child_main(void* argument) {
   auto& start = *static_cast<Start*>(argument);
   prctl(PR_SET_PDEATHSIG, SIGTERM);
-  if (getppid() != start.parent) _exit(127);  // we were killed before that took hold
+  if (getppid() != start.parent) _exit(127);  // we were killed before it took effect
   execve(start.program, start.argv, start.environment);
   start.error = errno;
   _exit(127);
@@ -60,7 +60,7 @@ struct Started {
   Fd pidfd;
 };
 
-// As vfork() does, and with a descriptor of the child: a program's memory may be large, its handlers of fork() many.
+// Like vfork(), but with a pidfd: fork() could be slow, as a program may have much memory and many fork handlers.
 Started start(const std::vector<std::string>& command, const std::vector<std::string>& environment) {
   const auto argv = pointers(command), env = pointers(environment);
   Start plan{command.front().c_str(), argv.data(), env.data(), getpid(), 0};
@@ -68,7 +68,7 @@ Started start(const std::vector<std::string>& command, const std::vector<std::st
   int pidfd = -1;
   Started started;
   {
-    const SignalsBlocked blocked;  // a handler of ours would run in the child; ddprun unblocks what it needs
+    const SignalsBlocked blocked;  // our handlers would run in the child; ddprun unblocks what it needs
     started.pid =
         clone(child_main, stack.get() + kStackBytes, CLONE_VM | CLONE_VFORK | CLONE_PIDFD | SIGCHLD, &plan, &pidfd);
   }
@@ -91,15 +91,15 @@ Pipe make_pipe() {
 
 std::atomic<int> signal_pipe = -1;
 
-// What a terminal sends, it sends to ddprun as well.
+// A terminal sends its signals to ddprun as well.
 void note_signal(int signal, siginfo_t* info, void*) {
   const int error = errno;
   const char byte = static_cast<char>(info->si_code == SI_KERNEL ? -signal : signal);
-  [[maybe_unused]] const auto written = write(signal_pipe, &byte, 1);  // a full one holds enough of them
+  [[maybe_unused]] const auto written = write(signal_pipe, &byte, 1);  // a full pipe holds enough of them
   errno = error;
 }
 
-// The signals that would end us while we wait, as bytes in a pipe.
+// Turns signals that would end us while we wait into bytes in a pipe.
 class SignalPipe {
  public:
   SignalPipe() : pipe_(make_pipe()) {

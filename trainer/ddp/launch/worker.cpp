@@ -1,4 +1,4 @@
-#include "rendezvous/channel/worker_channel.h"  // first: it asks for _GNU_SOURCE
+#include "rendezvous/channel/worker_channel.h"  // first: it needs _GNU_SOURCE
 //
 #include <semaphore.h>
 
@@ -20,17 +20,17 @@ namespace ddprun {
 namespace {
 
 constexpr std::chrono::seconds kAgreementLimit{10};
-constexpr std::chrono::seconds kStoreLimit{3};  // of each call: the store is there, or we are lost as well
-// At the page, should nobody wake us, as a program may block SIGTERM; and whether the Worker's end waits for us.
+constexpr std::chrono::seconds kStoreLimit{3};  // for each call: without the store we are lost as well
+// Period for polling the page, as a program may block SIGTERM, and for checking whether the Worker is being destroyed.
 constexpr std::chrono::milliseconds kLookEvery{100};
 
 std::atomic<bool> taken = false;
-sem_t news;  // there may be a request in the page; a signal handler may post it
+sem_t news;  // posted when the page may have a request; a signal handler may post it
 
 static_assert(static_cast<int>(Phase::loading) == DDPRUN_PHASE_LOADING);
 static_assert(static_cast<int>(Phase::finishing) == DDPRUN_PHASE_FINISHING);
 
-// Asked to save, we go on to the agreed step; else the signal does what it does without us.
+// If asked to save, we continue to the agreed step; else the signal has its default effect.
 void on_sigterm(int signal) {
   const int error = errno;
   if (ddprun_channel_request().what == DDPRUN_ASKED_TO_SAVE) {
@@ -39,12 +39,12 @@ void on_sigterm(int signal) {
     struct sigaction standard = {};
     standard.sa_handler = SIG_DFL;
     sigaction(signal, &standard, nullptr);
-    raise(signal);  // when we have returned
+    raise(signal);  // takes effect when we return
   }
   errno = error;
 }
 
-// SIGTERM's handler, where the program has none of its own.
+// Handles SIGTERM if the program does not.
 class SigtermHandler {
  public:
   SigtermHandler() {
@@ -72,14 +72,14 @@ class SigtermHandler {
 
 RankEnv rank_env() {
   const auto [env, problems] = read_rank_env(process_environment());
-  return problems.empty() ? env : RankEnv{};  // a world of its own: the process group has the words
+  return problems.empty() ? env : RankEnv{};  // no error here: init_process_group() reports the problems
 }
 
 }  // namespace
 
 struct Worker::Channel {
   Channel() {
-    if (env.world_size == 1) return;  // nobody to agree with
+    if (env.world_size == 1) return;  // no other rank to agree with
     const SignalsBlocked blocked;
     agreeing = std::thread([this] { agree_when_asked(); });
   }
@@ -119,16 +119,16 @@ struct Worker::Channel {
     }
   }
 
-  // Who leaves early takes the store along, if it is its node's.
+  // A rank that leaves early may end its node's store.
   void wait_until_all_know(rendezvous::Client& store, const std::string& prefix) const {
     try {
       if (store.add(prefix + "knowing", 1) == env.world_size) store.set(prefix + "all_know", "");
       store.wait({prefix + "all_know"});
-    } catch (const Error&) {  // a peer has died, or left already, and so knew
+    } catch (const Error&) {  // a peer has died, or left already and so knew
     }
   }
 
-  // True: this is where the ranks save, and all of them know it.
+  // Returns true if the ranks save here and all of them know it.
   bool reached(std::uint64_t step) {
     if (!gate.reached(step, kAgreementLimit)) return false;
     if (agreeing.joinable()) agreeing.join();
@@ -137,10 +137,10 @@ struct Worker::Channel {
 
   RankEnv env = rank_env();
   SaveGate gate;
-  bool woken = false;  // of the training thread
+  bool woken = false;  // the training thread was woken
   std::atomic<bool> ending = false;
   std::thread agreeing;
-  SigtermHandler handler;  // the first to go
+  SigtermHandler handler;  // destroyed first
 };
 
 Worker::Worker() {

@@ -1,9 +1,7 @@
-// Agrees on the snapshot that all ranks resume from, the ranks that write, and the new generation: once, when a group
-// has been formed.
+// Agrees on the snapshot to resume from, the ranks that write, and the new generation: once, after joining a group.
 //
 // One rank of each machine reads its folder and tells the others generation, step and digest; the newest is used.
-// Machines detect that they share a folder by a mark that each writes there: the last one stays, and rank 0's is the
-// last.
+// Machines detect a shared folder by a mark that each writes there: the last one stays, and rank 0's is the last.
 //
 // Every rank makes one; if one rank fails, all throw.
 #pragma once

@@ -1,2 +1,2 @@
-// Nothing of it is used by ProcessGroupGloo.hpp.
+// ProcessGroupGloo.hpp uses nothing of it.
 #pragma once

@@ -1,4 +1,4 @@
-// Only pointed to, never created here; its code is in libtorch_cpu.
+// Used by pointer only, never created here; its code is in libtorch_cpu.
 #pragma once
 #include <gloo/transport/device.h>
 

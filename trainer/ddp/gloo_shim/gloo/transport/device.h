@@ -1,4 +1,4 @@
-// Only pointed to, never created here. UnboundBuffer's destructor is virtual so that a unique_ptr to one may be
+// Used by pointer only, never created here. UnboundBuffer's destructor is virtual so that a unique_ptr to one may be
 // destroyed.
 #pragma once
 
