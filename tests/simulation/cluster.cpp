@@ -18,7 +18,7 @@ constexpr Duration kPause = 200ms, kTryLimit = 5s, kCallAgain = 1s, kCallAgainFo
 constexpr Duration kAloneUnseated = 600s, kSettled = 15s, kNewJobLimit = 5s, kHealthy = 90s;
 constexpr int kStartsMax = 60, kReturnsWithinMs = 10'000, kSlowNameMs = 8'000, kBusyMs = 60'000;
 
-// A million times a second: the words are put together where it does not hold.
+// Called a million times a second: the message is built only if it does not hold.
 void invariant(bool holds, const char* words) {
   if (!holds) throw std::logic_error(std::string("broken: ") + words);
 }
@@ -30,7 +30,7 @@ rendezvous::RoundPolicy policy_of(const ClusterOptions& options) {
           .restarts = {.max_restarts = options.max_restarts}};
 }
 
-// A seat names its job, too, for the simulation alone.
+// A seat names its job, too, only for the simulation.
 std::string store_host(rendezvous::NodeId id, int job) {
   return "node" + std::to_string(id) + " " + std::to_string(job);
 }
@@ -81,7 +81,7 @@ void Cluster::lead_if_first(rendezvous::NodeId id) {
   if (!self.office && self.first_place.begins(self.election.newest(), net_.now())) lead(id, {}, {});
 }
 
-// By whatever starts nodes again: a person, a scheduler.
+// Done by whatever restarts nodes: a person, a scheduler.
 void Cluster::start_again(std::size_t slot) {
   if (!options_.returns || ended_by_ || ++starts_ > kStartsMax) return;
   net_.after(net_.milliseconds(kReturnsWithinMs), [this, slot] {
@@ -123,7 +123,7 @@ void Cluster::run() {
   end_alike();
 }
 
-// Whatever becomes of the coordinator that decided the job's end: if one that heard it lives, all do.
+// Whatever happens to the coordinator that decided the job's end: if one node that received it lives, all end alike.
 void Cluster::end_alike() {
   for (const auto& one : nodes_)
     if (told_first_.contains(one->id) && one->alive && !one->left) outcomes_.push_back(*one->finished_with);
@@ -169,7 +169,7 @@ void Cluster::kill_agent(rendezvous::NodeId id) {
   victim.host_down = options_.silent > 0 && net_.chance(options_.silent);
   note(id, victim.host_down ? "its host is gone" : "its agent is killed");
   victim.alive = false;
-  net_.after(20ms, [this, id] {  // its keeper's work
+  net_.after(20ms, [this, id] {  // done by its keeper
     Node& dead = node(id);
     count_running(dead.round, -static_cast<int>(dead.running.size()));
     dead.running.clear();
@@ -180,7 +180,7 @@ void Cluster::kill_agent(rendezvous::NodeId id) {
   start_again(victim.slot);
 }
 
-// Its links close where the other end can see it; soon nobody listens there any more.
+// Its links close if the other end is reachable; soon its port refuses connections.
 void Cluster::vanish(rendezvous::NodeId id) {
   node(id).office.reset();
   if (!node(id).host_down) close_links(id);
@@ -229,8 +229,8 @@ void Cluster::leave(rendezvous::NodeId id) {
   signal(id, SIGTERM);
 }
 
-// In the first slot that nobody lives in; but not at the first place where newcomers alone could form a round, and
-// begin another job before they are told that this one goes on.
+// Uses the first free slot; but not at the first place if new nodes alone could form a round, and begin another job
+// before they are told that this one continues.
 void Cluster::join() {
   if (ended_by_ || (!started_.empty() && !first_seated())) return;  // it would be another job
   std::size_t slot = options_.fixed_ranks || options_.nodes_max > options_.joins ? 0 : 1;
@@ -238,7 +238,7 @@ void Cluster::join() {
   note(add_node({}, slot), slot == 0 ? "comes, to the first place" : "comes");
 }
 
-// The job cannot go on here.
+// The job cannot continue here.
 void Cluster::begin_anew(rendezvous::NodeId id) {
   Node& self = node(id);
   if (std::exchange(self.abandons, true)) return;
@@ -248,7 +248,7 @@ void Cluster::begin_anew(rendezvous::NodeId id) {
   succeed_itself(id);
 }
 
-// Once its workers are gone.
+// Called once its workers are gone.
 void Cluster::succeed_itself(rendezvous::NodeId id) {
   Node& self = node(id);
   if (!here(id)) return;
@@ -280,16 +280,16 @@ void Cluster::disturbed() {
   quorum_at_calm_ = quorum_in_reach();
 }
 
-// Two heartbeats can tell it that a quorum is back before it has to stop. (It alone knows who is gone for ever: whom
-// its record has is more, so another one may lack a quorum that it had.)
+// Two heartbeats can tell it that a quorum is back before it has to stop. (Only it knows which nodes are gone for good:
+// its record has more, so another node may lack a quorum that it had.)
 bool Cluster::stays_coordinator(rendezvous::NodeId id) {
   const Office& office = *node(id).office;
   const TimePoint contact = office.contact.latest(office.coordinator.electorates(), id, net_.now());
   return contact > net_.now() - kLease + 2 * kBeat + 500ms;
 }
 
-// Of those who are there and will be for a while: somebody coordinates, or can be elected by its record. Nobody votes
-// for a record older than its own.
+// Whether, among the nodes that stay for a while, one coordinates or can be elected by its record. No node votes for a
+// record older than its own.
 bool Cluster::quorum_in_reach() {
   std::vector<rendezvous::NodeId> there;
   for (const rendezvous::NodeId id : living()) {
@@ -328,7 +328,7 @@ bool Cluster::enough_are_there() {
          options_.nodes_min;
 }
 
-// Where faults have stopped with a quorum in reach, nobody gives up: neither who looks for the coordinator, nor the
+// If faults have stopped with a quorum in reach, no node gives up: neither one that looks for the coordinator, nor the
 // coordinator that waits for nodes.
 void Cluster::hold_progress(rendezvous::NodeId id, const rendezvous::Outcome& outcome) {
   const Node& self = node(id);
@@ -349,7 +349,7 @@ std::vector<rendezvous::NodeId> Cluster::places(rendezvous::NodeId id) {
   std::vector<rendezvous::NodeId> out;
   if (self.coordinator) out.push_back(*self.coordinator);
   for (std::size_t i = 0; i < count_places(); ++i) out.push_back(slots_[i]);
-  if (const auto second = first_seated(id); second && !options_.returns) out.push_back(*second);  // another place
+  if (const auto second = first_seated(id); second && !options_.returns) out.push_back(*second);  // another endpoint
   for (std::size_t i = 0; self.kept && i < std::min<std::size_t>(8, self.kept->nodes.size()); ++i)
     out.push_back(self.kept->nodes[i].id);
   return out;
@@ -372,7 +372,7 @@ void Cluster::connect(rendezvous::NodeId id) {
   net_.after(look_up + net_.milliseconds(10), [this, id, at, attempt, by_place] { reach(id, at, attempt, by_place); });
 }
 
-// A place's port is its slot's: whoever took it after a dead one.
+// A place's port belongs to its slot: the node that took it after a dead one answers.
 rendezvous::NodeId Cluster::who_answers(rendezvous::NodeId at) {
   if (listens(at) || !node(at).at_place) return at;
   const rendezvous::NodeId now = slots_[node(at).slot];
@@ -409,7 +409,7 @@ void Cluster::hang_up(rendezvous::NodeId id) {
     return peer != at.office->peers.end() && peer->second.link == link;
   };
   if (other == 0 || !holds_it() || !net_.reaches(id, other)) return;
-  net_.after(5ms, [this, id, other, holds_it] {  // the other end sees it, if it can
+  net_.after(5ms, [this, id, other, holds_it] {  // the other end sees it, if reachable
     if (holds_it()) lose(other, id, "its connection was closed", true);
   });
 }
@@ -519,7 +519,7 @@ void Cluster::to_coordinator(rendezvous::NodeId id, const rendezvous::FromAgent&
   });
 }
 
-// Whoever comes back says so again.
+// A node that comes back repeats it.
 void Cluster::tell_of_signal(rendezvous::NodeId id) {
   const int signal = node(id).signal;
   if (signal == SIGINT) to_coordinator(id, rendezvous::JobInterrupted{id, signal});
@@ -617,7 +617,7 @@ void Cluster::carry_out(rendezvous::NodeId id, const rendezvous::ElectionAction&
       action);
 }
 
-// Or finds nobody there, or another one.
+// It may find no node there, or another one.
 void Cluster::ask_for_vote(rendezvous::NodeId id, rendezvous::NodeId voter,
                            const std::shared_ptr<const rendezvous::VoteRequest>& request) {
   net_.post(id, voter, [this, voter, request, id] {
@@ -656,7 +656,7 @@ void Cluster::take_the_lead(rendezvous::NodeId id, const rendezvous::Lead& won) 
   call(id, won.term, net_.now() + kCallAgainFor);
 }
 
-// The record's nodes for a while, the first place as long as it leads.
+// Calls the record's nodes for a while, and the first place as long as it leads.
 void Cluster::call(rendezvous::NodeId id, int term, TimePoint until) {
   Node& self = node(id);
   if (!here(id) || !self.calling || self.calling->term != term) return;
@@ -742,7 +742,7 @@ void Cluster::hello(rendezvous::NodeId at, rendezvous::NodeId id, Network::LinkI
   if (office.peers.contains(id)) lose(at, id, "it connected anew", false);
   const TimePoint now = net_.now();
   office.peers[id] = {link, now, {{0, now}}};
-  for (const auto& other : nodes_)  // it has taken the port of a dead one
+  for (const auto& other : nodes_)  // it may have taken a dead one's port
     if (other->id != id && other->at_place && !listens(other->id) && who_answers(other->id) == id)
       coordinate(at, rendezvous::NodeGone{other->id});
   if (!host.office) return;
@@ -802,7 +802,7 @@ void Cluster::lose(rendezvous::NodeId at, rendezvous::NodeId id, const std::stri
   probe(at, serial, id);
 }
 
-// Until it is refused, or the node is back.
+// Repeats until it is refused, or the node is back.
 void Cluster::probe(rendezvous::NodeId at, int serial, rendezvous::NodeId id) {
   net_.after(net_.milliseconds(100), [this, at, serial, id] {
     Node& host = node(at);
@@ -1022,7 +1022,7 @@ void Cluster::finish(rendezvous::NodeId id, const rendezvous::Outcome& outcome) 
   leave_when_told(id, net_.now() + kGoodbye);
 }
 
-// It stays for the others: until all know of the end, and where it coordinates until they have been told.
+// It stays until all know of the end; a coordinator stays until it has told them.
 void Cluster::leave_when_told(rendezvous::NodeId id, TimePoint at_last) {
   Node& self = node(id);
   if (!here(id)) return;
@@ -1030,7 +1030,7 @@ void Cluster::leave_when_told(rendezvous::NodeId id, TimePoint at_last) {
     return net_.after(50ms, [this, id, at_last] { leave_when_told(id, at_last); });
   hang_up(id);
   self.finished = true;
-  if (self.office && !self.office->coordinator.is_over()) disturbed();  // the coordinator goes with it
+  if (self.office && !self.office->coordinator.is_over()) disturbed();  // the coordinator is lost with it
   whole_since_.reset();
   const rendezvous::Verdict verdict = self.finished_with->verdict;
   if (verdict == rendezvous::Verdict::out_of_reach || verdict == rendezvous::Verdict::too_few_left)
@@ -1078,13 +1078,13 @@ void Cluster::count_running(const JobRound& round, int change) {
 void Cluster::end_worker(rendezvous::NodeId id, const JobRound& round, int local_rank,
                          const rendezvous::ExitStatus& status) {
   Node& self = node(id);
-  if (self.round != round || !self.running.erase(local_rank)) return;  // it had ended before
+  if (self.round != round || !self.running.erase(local_rank)) return;  // it has ended already
   count_running(round, -1);
   if (self.running.empty()) leave_store(id);
   happen(id, agent::WorkerExited{round.id.round, local_rank, status});
 }
 
-// What a driver holds of a round goes late, or is given up.
+// Processes that a driver blocks end late, or are given up.
 void Cluster::sweep(rendezvous::NodeId id, int round) {
   invariant(node(id).running.empty(), "a round is swept when its workers are gone");
   if (!net_.chance(options_.slow_sweep)) return happen(id, agent::Swept{round});
@@ -1099,7 +1099,7 @@ void Cluster::plan_tick(rendezvous::NodeId id) {
     });
 }
 
-// Ranks are decided once per round, so no rank is held twice while all that runs belongs to one round.
+// Ranks are decided once per round, so no rank is held twice while all running workers belong to one round.
 void Cluster::hold_invariants(rendezvous::NodeId id, const JobRound& starting) {
   for (const auto& [round, workers] : running_)
     if (round != starting)

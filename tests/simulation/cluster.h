@@ -1,7 +1,7 @@
 // A job of many nodes in one thread: the real supervisors, elections, coordinators and stores, a clock that only the
-// simulation moves, and a seed that decides who fails, when, and how long every message takes. What holds connections
-// and leases is written down here once more, without sockets, as agent/coordination.cpp and
-// rendezvous/coordination/coordinator_server.cpp have it.
+// simulation moves, and a seed that decides which node fails, when, and how long every message takes. The handling of
+// connections and leases is repeated here without sockets, as in agent/coordination.cpp and
+// rendezvous/coordination/coordinator_server.cpp.
 #pragma once
 #include <algorithm>
 #include <cstdint>
@@ -26,19 +26,19 @@
 
 namespace ddprun::test {
 
-// Ways in which the code could be wrong.
+// Bugs that a test can inject.
 enum class Break {
   none,
-  no_fence,         // a lost node's workers are taken for dead at once
-  no_lease,         // a node out of reach lets its workers live
-  vote_twice,       // an agent forgets whom it has given its vote
-  count_twice,      // a candidate counts every vote for two
-  no_quorum,        // a coordinator believes itself in contact with a quorum, whoever is out of its reach
+  no_fence,         // a lost node's workers are considered dead at once
+  no_lease,         // an unreachable node does not end its workers
+  vote_twice,       // an agent forgets its vote
+  count_twice,      // a candidate counts every vote twice
+  no_quorum,        // a coordinator always believes it is in contact with a quorum
   no_confirmation,  // workers start as soon as their agent has its seat
-  no_standing,      // nobody stands for election
-  old_keys,         // a node's store keeps the keys of the round before
-  no_patience,      // a coordinator without a round stops for good where a node knows of one
-  silent_end        // who was told the job's end leaves without a word to the others
+  no_standing,      // no node stands for election
+  old_keys,         // a node's store keeps the keys of the previous round
+  no_patience,      // a coordinator without a round stops for good if a node knows of one
+  silent_end        // a node that was told the job's end leaves without telling the others
 };
 
 struct ClusterOptions {
@@ -47,47 +47,47 @@ struct ClusterOptions {
   bool fixed_ranks = false;
   int workers_max = 8;  // per node, drawn from 1 up
   std::uint64_t seed = 0;
-  double failure = 0.3;     // chance that a round sees a worker fail
+  double failure = 0.3;     // chance that a worker fails in a round
   double deaf = 0.1;        // chance that a worker ignores SIGTERM
-  double slow_sweep = 0.1;  // chance that what workers left behind is not gone at once
-  double interrupt = 0.05;  // chance that somebody presses Ctrl-C at some time
+  double slow_sweep = 0.1;  // chance that workers' leftovers do not end at once
+  double interrupt = 0.05;  // chance of a Ctrl-C at some time
   int max_restarts = 3;
-  // So many of each. The first node is where the others look for the job.
+  // Numbers of each fault. The first node is at the endpoint.
   int kills = 0;             // SIGKILL to an agent
-  int trouble_ms = 300'000;  // when these happen, from the start
-  int cuts = 0;              // some nodes are out of the others' reach, for up to 20 s
+  int trouble_ms = 300'000;  // period of the faults, from the start
+  int cuts = 0;              // some nodes are unreachable for up to 20 s
   int leaves = 0;            // SIGTERM to a node
-  int joins = 0;             // another node comes; in a dead one's place, the job's first place before all others
-  int places = 1;            // the first nodes' are where the others look for the job
-  bool returns = false;      // who is killed, or ends in order to be started again, is: empty, in the same place
-  double silent = 0;         // chance that who is killed goes with its host, which answers nothing until it is back
+  int joins = 0;             // a new node joins; in a dead one's place, first of all at the job's first place
+  int places = 1;            // number of endpoints, those of the first nodes
+  bool returns = false;      // killed nodes, and those that end to be restarted, come back without state in their place
+  double silent = 0;         // chance that a killed node's host goes silent, too, until it is back
   double slow_names = 0;     // chance that the look-up of a place takes up to 8 s
   double busy_ports = 0;     // chance that a place's port is busy for up to a minute when its node starts
-  int beheads = 0;           // of kills, cuts and leaves: those that choose the coordinator's node
-  double last_breath = 0;    // chance that the coordinator's node is killed when it has decided that the job ends
+  int beheads = 0;           // number of kills, cuts and leaves that hit the coordinator's node
+  double last_breath = 0;    // chance that the coordinator's node is killed after deciding the job's end
   Break broken = Break::none;
 };
 
 class Cluster {
  public:
   explicit Cluster(const ClusterOptions& options);
-  // Until nothing is left to happen. Throws std::logic_error naming the invariant that broke.
+  // Runs until no event is left. Throws std::logic_error naming the violated invariant.
   void run();
 
   int rounds() const { return static_cast<int>(started_.size()); }
   int elections() const { return elections_; }
   const rendezvous::RestartCounts& charged() const { return charged_; }
-  // Of those that the coordinator which decided the job's end told of it, neither killed nor asked to leave.
+  // Of nodes told by the coordinator that decided the job's end, neither killed nor asked to leave.
   const std::vector<rendezvous::Outcome>& outcomes() const { return outcomes_; }
-  const std::string& transcript() const { return transcript_; }  // what happened, a line each
+  const std::string& transcript() const { return transcript_; }  // a line per event
 
  private:
-  struct Peer {  // of a coordinator
+  struct Peer {  // a coordinator's peer
     Network::LinkId link = 0;
     TimePoint heard;
     std::map<std::uint64_t, TimePoint> answers = {};
   };
-  struct JobRound {  // jobs count terms and rounds for themselves
+  struct JobRound {  // each job counts its own terms and rounds
     int job = 0;
     rendezvous::RecordId id = {};
     friend auto operator<=>(const JobRound&, const JobRound&) = default;
@@ -116,9 +116,9 @@ class Cluster {
     rendezvous::NodeId at = 0;
     JobRound round = {};
     rendezvous::Seat seat = {};
-    Network::LinkId link = 0;  // 0: the store is not found yet
+    Network::LinkId link = 0;  // 0: not connected to the store yet
     int store = 0;             // its serial
-    bool met = false;          // all have come; they train
+    bool met = false;          // all have arrived; they train
   };
   struct Node {
     Node(rendezvous::NodeId own, std::size_t its_slot, const ClusterOptions& options)
@@ -128,33 +128,33 @@ class Cluster {
           election(own, options.seed),
           first_place(static_cast<std::size_t>(options.places)) {}
     rendezvous::NodeId id;
-    std::size_t slot;  // of those that start one after the other in a node's place, one lives
+    std::size_t slot;  // nodes started one after another in a place share it; one is alive
     agent::Supervisor supervisor;
     rendezvous::Election election;
     rendezvous::FirstPlace first_place;
     rendezvous::NodeOffer offer;
     JobRound round;
     std::set<int> running, deaf;                          // local ranks
-    bool alive = true, finished = false, exited = false;  // finished: it is there for the others only
+    bool alive = true, finished = false, exited = false;  // finished: it stays only for the others
     bool left = false, seated = false;
     bool in_last_round = false;                        // when the job's end was decided
     std::optional<rendezvous::Outcome> end;            // the job's, for all
     std::optional<rendezvous::Outcome> finished_with;  // its own
     bool all_told = false;
-    TimePoint leaves_at = TimePoint::max();  // where nobody coordinates after the end
+    TimePoint leaves_at = TimePoint::max();  // if there is no coordinator after the end
     bool at_place = false;                   // it listens at its slot's place
-    bool host_down = false;                  // nothing there answers
-    bool abandons = false;                   // it ends its workers, then another one begins anew
+    bool host_down = false;                  // its host does not answer
+    bool abandons = false;                   // it ends its workers, then a successor starts afresh
     rendezvous::NodeId instead_of = 0;
-    bool begins_anew = false;  // and not for long, if nobody else does
-    int signal = 0;            // somebody wants it to end
-    // Its way to the coordinator.
+    bool begins_anew = false;  // gives up soon if no other node does so
+    int signal = 0;            // signal that asks it to end
+    // Its connection to the coordinator.
     Network::LinkId link = 0;
-    int attempt = 0;                                // counts them: what is on its way belongs to one
-    int turn = 0;                                   // of the places to look
-    std::optional<rendezvous::NodeId> coordinator;  // who is, or was last
+    int attempt = 0;                                // counts attempts: messages in flight belong to one
+    int turn = 0;                                   // index of the endpoint to try
+    std::optional<rendezvous::NodeId> coordinator;  // the current or last one
     std::optional<rendezvous::Round> kept;
-    int job = 0;  // that it is in
+    int job = 0;  // of which it is a part
     rendezvous::RecordId newest;
     bool welcome = false;
     TimePoint heard_at;
@@ -162,13 +162,13 @@ class Cluster {
     std::uint64_t beats = 0, answered = 0;
     std::map<std::uint64_t, TimePoint> beats_out;
     std::optional<TimePoint> election_tick_at;     // planned
-    std::optional<rendezvous::Lead> calling, led;  // led: the last one it was elected for
+    std::optional<rendezvous::Lead> calling, led;  // led: the last term it was elected for
     std::optional<Office> office;
-    rendezvous::Elsewhere elsewhere;  // what it tells those who look for the coordinator
+    rendezvous::Elsewhere elsewhere;  // its answer to nodes that look for the coordinator
     std::optional<rendezvous::NodeId> elsewhere_at;
     std::optional<RoundStore> store;  // of the newest round in which it was the first node
     std::optional<Visit> visit;
-    std::deque<agent::Event> events;  // those that come up while an action is carried out wait for their turn
+    std::deque<agent::Event> events;  // queued while an action is carried out
     bool handling = false;
   };
 
@@ -179,7 +179,7 @@ class Cluster {
   bool listens(rendezvous::NodeId id) { return node(id).alive && !node(id).exited; }
   std::vector<rendezvous::NodeId> living();
   std::optional<rendezvous::NodeId> leader();
-  std::optional<rendezvous::NodeId> first_seated(rendezvous::NodeId but = 0);  // of those that are here
+  std::optional<rendezvous::NodeId> first_seated(rendezvous::NodeId but = 0);  // among the present ones
 
   rendezvous::NodeId add_node(Duration when, std::size_t slot);
   void take_place(rendezvous::NodeId id);
@@ -204,7 +204,7 @@ class Cluster {
   bool enough_are_there();
   void hold_progress(rendezvous::NodeId id, const rendezvous::Outcome& outcome);
 
-  // An agent's way to the coordinator.
+  // An agent's connection to the coordinator.
   std::vector<rendezvous::NodeId> places(rendezvous::NodeId id);
   std::size_t count_places() const { return std::min(slots_.size(), static_cast<std::size_t>(options_.places)); }
   rendezvous::NodeId who_answers(rendezvous::NodeId at);
@@ -284,28 +284,28 @@ class Cluster {
   ClusterOptions options_;
   Network net_;
   std::vector<std::unique_ptr<Node>> nodes_;  // node 1 first
-  std::set<rendezvous::NodeId> seated_;       // some may be here no more
-  std::vector<rendezvous::NodeId> slots_;     // who was the last to start there
-  std::map<JobRound, int> running_;           // workers, by their round
-  int cuts_ = 0;                              // in force
-  std::optional<TimePoint> calm_since_;       // nobody was killed, cut off or asked to end since
-  bool quorum_at_calm_ = false;               // by then, of those who can be waited for
-  std::optional<TimePoint> whole_since_;      // calm, and somebody lives in every slot
+  std::set<rendezvous::NodeId> seated_;       // some may have left
+  std::vector<rendezvous::NodeId> slots_;     // the last node started there
+  std::map<JobRound, int> running_;           // number of workers by round
+  int cuts_ = 0;                              // cuts in force
+  std::optional<TimePoint> calm_since_;       // no kill, cut or request to end since
+  bool quorum_at_calm_ = false;               // at that time, among reachable nodes
+  std::optional<TimePoint> whole_since_;      // calm, with a live node in every slot
   std::optional<TimePoint> ended_at_;
-  int ended_by_ = 0;                         // the first coordinator that decided so; 0: none yet
-  std::optional<rendezvous::Outcome> end_;   // as it decided
-  std::set<rendezvous::NodeId> told_first_;  // by it
-  bool cut_at_end_ = false;                  // some were out of the others' reach then, or since
+  int ended_by_ = 0;                         // the first coordinator that decided the end; 0: none yet
+  std::optional<rendezvous::Outcome> end_;   // its decision
+  std::set<rendezvous::NodeId> told_first_;  // told by it
+  bool cut_at_end_ = false;                  // some nodes were unreachable then, or since
   int sides_ = 0, serials_ = 0, elections_ = 0, stores_ = 0, visits_ = 0;
-  int jobs_ = 0, starts_ = 0;            // starts: of nodes, again
-  std::set<std::pair<int, int>> terms_;  // jobs and terms in which somebody was elected
+  int jobs_ = 0, starts_ = 0;            // starts: restarts of nodes
+  std::set<std::pair<int, int>> terms_;  // jobs and terms with an elected node
   std::map<std::tuple<int, int, rendezvous::NodeId>, std::set<rendezvous::NodeId>>
       votes_;  // by job, term and candidate
   std::map<JobRound, std::set<rendezvous::NodeId>> to_confirm_;
   std::set<JobRound> started_;
-  std::map<int, int> last_started_;  // number, by job
+  std::map<int, int> last_started_;  // round number by job
   rendezvous::RestartCounts charged_;
-  std::map<JobRound, rendezvous::NodeId> failing_;  // the node whose worker is to fail
+  std::map<JobRound, rendezvous::NodeId> failing_;  // the node whose worker will fail
   std::vector<rendezvous::Outcome> outcomes_;
   std::string transcript_;
 };

@@ -12,7 +12,7 @@ using namespace ddprun::test;
 
 namespace {
 
-// What the cluster did, where it did something wrong.
+// What the cluster did wrong; empty if nothing.
 std::string wrong(const ClusterOptions& options) {
   Cluster cluster(options);
   try {
@@ -26,7 +26,7 @@ std::string wrong(const ClusterOptions& options) {
   return "";
 }
 
-// Prints what happened, which the seed makes happen again. (Catch would wrap its lines.)
+// Prints what happened; the seed reproduces it. (Catch would wrap its lines.)
 void all_is_well(const ClusterOptions& options) {
   const std::string transcript = wrong(options);
   if (transcript.empty()) return;
@@ -56,7 +56,7 @@ ClusterOptions torn(std::uint64_t seed) {
   options.agents = 3 + static_cast<int>(seed % 4);
   options.fixed_ranks = false;
   options.nodes_min = 1;
-  options.nodes_max = options.agents + options.joins;  // a newcomer at the first place waits for more, and is called
+  options.nodes_max = options.agents + options.joins;  // a new node at the first place waits for more, and is called
   options.trouble_ms = 90'000;
   options.kills = 2;
   options.cuts = 12;
@@ -64,7 +64,7 @@ ClusterOptions torn(std::uint64_t seed) {
   return options;
 }
 
-// The coordinator dies as soon as it has decided that the job ends, and mostly nothing else happens.
+// The coordinator dies as soon as it has decided the job's end, mostly without other faults.
 ClusterOptions beheaded_at_the_end(std::uint64_t seed) {
   std::mt19937_64 random(seed);
   const auto up_to = [&](int most) { return static_cast<int>(random() % static_cast<unsigned>(most + 1)); };
@@ -79,7 +79,7 @@ ClusterOptions beheaded_at_the_end(std::uint64_t seed) {
   return options;
 }
 
-// Nodes are lost together with what they knew and come back empty, names are looked up slowly, ports are busy.
+// Nodes are lost with their state and come back without it, name look-ups are slow, ports are busy.
 ClusterOptions returning(std::uint64_t seed) {
   std::mt19937_64 random(seed);
   const auto up_to = [&](int most) { return static_cast<int>(random() % static_cast<unsigned>(most + 1)); };
@@ -136,7 +136,7 @@ TEST_CASE("whatever fails when, every agent ends with the same outcome and no wo
     INFO("seed " << seed);
     Cluster cluster({.agents = 12, .nodes_min = 12, .nodes_max = 12, .seed = seed, .failure = 0.6});
     REQUIRE_NOTHROW(cluster.run());
-    REQUIRE_FALSE(cluster.outcomes().empty());  // who came too late for an interrupted job was not told
+    REQUIRE_FALSE(cluster.outcomes().empty());  // nodes that joined an interrupted job too late were not told
     for (const rendezvous::Outcome& outcome : cluster.outcomes())
       CHECK(outcome.reason == cluster.outcomes().front().reason);
     restarts += cluster.charged().spent();
@@ -188,7 +188,7 @@ TEST_CASE("the simulation notices code that is wrong in one of these ways", "[cl
   INFO(what);
   const auto options = broken == Break::no_patience   ? returning
                        : broken == Break::silent_end  ? beheaded_at_the_end
-                       : broken == Break::no_standing ? troubled  // who is torn may well give up
+                       : broken == Break::no_standing ? troubled  // with so many faults it may give up
                                                       : torn;
   CHECK(is_noticed_among(400, options, [how = broken](ClusterOptions& changed) { changed.broken = how; }));
 }

@@ -1,5 +1,5 @@
-// A clock that only the simulation moves, and a network between its nodes: links that keep the order of what they
-// carry, single messages that may be lost, late or doubled, and partitions. All chance comes from one seed.
+// A clock that only the simulation moves, and a network between its nodes: links that keep the order of messages,
+// single messages that may be lost, late or duplicated, and partitions. All randomness comes from one seed.
 #pragma once
 #include <cstdint>
 #include <functional>
@@ -20,7 +20,7 @@ class Network {
 
   TimePoint now() const { return now_; }
   void after(Duration delay, std::function<void()> what);
-  // The next thing that happens; false: nothing is left to happen.
+  // Executes the next event; false: no event is left.
   bool step();
 
   std::uint64_t draw() { return random_(); }
@@ -28,23 +28,23 @@ class Network {
   Duration milliseconds(int max) { return std::chrono::milliseconds(random_() % static_cast<unsigned>(max)); }
   bool chance(double probability) { return std::uniform_real_distribution<>()(random_) < probability; }
 
-  // From now on only those of one side reach each other. Everybody begins on side 0.
+  // From now on only nodes of the same side reach each other. All nodes begin on side 0.
   void put(rendezvous::NodeId node, int side);
   int side(rendezvous::NodeId node) const { return node < sides_.size() ? sides_[node] : 0; }
   bool reaches(rendezvous::NodeId one, rendezvous::NodeId other) const { return side(one) == side(other); }
 
-  // Carries in order; what the other side does not get for a partition comes when that is over.
+  // A link delivers in order; messages blocked by a partition arrive when it is over.
   LinkId open(rendezvous::NodeId one, rendezvous::NodeId other);
-  // Who is at the other end; 0: the link is closed.
+  // The node at the other end; 0: the link is closed.
   rendezvous::NodeId other_end(LinkId link, rendezvous::NodeId one) const;
   void send(LinkId link, rendezvous::NodeId to, std::function<void()> what);
-  void close(LinkId link) { links_.erase(link); }  // what is on its way is lost
+  void close(LinkId link) { links_.erase(link); }  // messages in flight are lost
 
-  // A message of its own.
+  // A single message, without a link.
   void post(rendezvous::NodeId from, rendezvous::NodeId to, const std::function<void()>& what);
 
  private:
-  struct Happening {  // what: in whats_, so that a heap of them moves little
+  struct Happening {  // what: index in whats_, so that a heap moves little
     TimePoint when;
     std::uint64_t order;
     std::size_t what;
@@ -58,18 +58,18 @@ class Network {
   };
   struct Link {
     rendezvous::NodeId ends[2];
-    Queue waiting[2];   // by end that gets them
-    TimePoint last[2];  // arrival
+    Queue waiting[2];   // by receiving end
+    TimePoint last[2];  // last arrival
   };
   void deliver(LinkId link, int end);
 
   std::mt19937_64 random_;
   std::priority_queue<Happening> future_;
   std::vector<std::function<void()>> whats_;
-  std::vector<std::size_t> free_;  // of whats_
+  std::vector<std::size_t> free_;  // indices of whats_
   TimePoint now_;
   std::uint64_t order_ = 0;
-  std::vector<int> sides_;  // by node
+  std::vector<int> sides_;  // side by node
   std::unordered_map<LinkId, Link> links_;
   LinkId last_link_ = 0;
 };

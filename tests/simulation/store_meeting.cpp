@@ -1,5 +1,5 @@
-// How a round's workers meet at the store of its first node, before they train: as a stock program does, and over the
-// same network as everything else. A node's workers share one connection and one arrival, so that a thousand nodes
+// How a round's workers meet at the store of its first node, before they train: as a stock program does, over the same
+// simulated network. A node's workers share one connection and one arrival, so that a thousand nodes
 // are cheap.
 #include <csignal>
 #include <stdexcept>
@@ -15,8 +15,8 @@ namespace {
 using namespace std::chrono_literals;
 
 constexpr Duration kConnectAgain = 200ms, kMeetWithin = 60s;
-constexpr int kStartUpMs = 10'000;  // a worker loads its libraries
-constexpr double kBroken = 0.5;     // chance that a cut breaks a connection across it, which may outlive it as well
+constexpr int kStartUpMs = 10'000;  // while a worker loads its libraries
+constexpr double kBroken = 0.5;     // chance that a cut breaks a connection across it
 const std::string kArrived = "arrived", kAll = "all";
 
 std::string key_of(int group_rank) { return "node " + std::to_string(group_rank); }
@@ -31,7 +31,7 @@ std::string value_of(const JobRound& round, int world_size) {
 
 Cluster::RoundStore::RoundStore() = default;
 
-// Before its seat is confirmed, so before anybody's workers look for it.
+// Called before its seat is confirmed, so before any worker connects.
 void Cluster::open_store(rendezvous::NodeId id, const JobRound& round) {
   auto& store = node(id).store;
   if (options_.broken != Break::old_keys || !store) store.emplace();
@@ -75,7 +75,7 @@ void Cluster::ask_store(rendezvous::NodeId id, const std::vector<rendezvous::Req
   net_.send(visit.link, visit.at, [this, at = visit.at, link = visit.link, store = visit.store, requests] {
     for (const rendezvous::Request& request : requests) {
       Node& host = node(at);
-      if (!listens(at) || !host.store || host.store->serial != store) return;  // its end closes the connection
+      if (!listens(at) || !host.store || host.store->serial != store) return;  // the store's end closes the connection
       for (rendezvous::Answer& answer : host.store->keys.on(static_cast<rendezvous::ClientId>(link), request)) {
         const auto client = static_cast<Network::LinkId>(answer.to);
         const rendezvous::NodeId to = host.store->clients.at(client);
@@ -94,7 +94,7 @@ void Cluster::hear_store(rendezvous::NodeId id, const rendezvous::Reply& reply) 
     if (arrived->value > world_size)
       throw std::logic_error("broken: no more workers come to a store than are in a round");
     std::vector<rendezvous::Request> requests;
-    if (arrived->value == world_size)  // the last one
+    if (arrived->value == world_size)  // the last to arrive
       requests.push_back({.op = rendezvous::Op::set, .keys = {kAll}, .values = {value_of(visit.round, world_size)}});
     requests.push_back({.op = rendezvous::Op::wait, .keys = {kAll}});
     return ask_store(id, requests);
@@ -124,7 +124,7 @@ void Cluster::train(rendezvous::NodeId id) {
   }
 }
 
-// Its workers fail, and do not wait for ever: one of them first.
+// Its workers fail instead of waiting forever; one of them fails first.
 void Cluster::store_lost(rendezvous::NodeId id, const std::string& why) {
   leave_store(id);
   const Node& self = node(id);
@@ -133,7 +133,7 @@ void Cluster::store_lost(rendezvous::NodeId id, const std::string& why) {
   end_worker(id, JobRound(self.round), *self.running.begin(), {.code = 1});
 }
 
-// With the last of its workers.
+// Called with the end of its last worker.
 void Cluster::leave_store(rendezvous::NodeId id) {
   const auto visit = std::exchange(node(id).visit, std::nullopt);
   if (!visit || visit->link == 0) return;
@@ -145,13 +145,13 @@ void Cluster::leave_store(rendezvous::NodeId id) {
   });
 }
 
-// Who waits there sees its connection end, if it can.
+// A client that waits there sees its connection close, if reachable.
 void Cluster::close_store(rendezvous::NodeId at, rendezvous::NodeId client) {
   if (const auto& visit = node(client).visit; visit && visit->at == at && visit->link != 0 && !visit->met)
     store_lost(client, "the store is gone");
 }
 
-// Some connections to stores end with the cut, the others when they are needed or not at all.
+// Some connections to stores break at the cut, the others on their next use or not at all.
 void Cluster::break_visits() {
   for (const auto& one : nodes_)
     if (one->visit && one->visit->link != 0 && !one->visit->met && !net_.reaches(one->id, one->visit->at) &&

@@ -1,6 +1,6 @@
-// A thread that makes one blocking call and can be seen to sleep in it: what it asks has left, and no answer has come.
+// A thread that makes one blocking call; a test can see it sleep: its request was sent, and no answer has come.
 //
-// Linux marks a thread as running in the moment when what it waits for arrives, before whoever sent that goes on.
+// Linux marks a thread as running as soon as the awaited data arrives, before the sender continues.
 #pragma once
 #include <sys/types.h>
 #include <unistd.h>
@@ -18,7 +18,7 @@
 
 namespace ddprun::test {
 
-// 'R', 'S', 'T', ... of a thread, proc_pid_stat(5).
+// A thread's state, 'R', 'S', 'T', ..., see proc_pid_stat(5).
 inline char state_of_thread(const std::filesystem::path& task) {
   std::ostringstream stat;
   stat << std::ifstream(task / "stat").rdbuf();
@@ -46,12 +46,12 @@ class Caller {
   Caller& operator=(const Caller&) = delete;
 
   bool ended() const { return ended_; }
-  // Waits for its end, and throws what the call has thrown.
+  // Waits for its end, and rethrows the call's exception.
   void finish() {
     thread_.join();
     if (thrown_) std::rethrow_exception(thrown_);
   }
-  // Waits until it does. False: the call has ended.
+  // Waits until it sleeps. False: the call has ended.
   bool sleeps() const {
     const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(60);
     while (!ended_) {

@@ -1,4 +1,4 @@
-// The one place that knows which Catch2 is installed: version 2 has a single header, version 3 many.
+// Includes the installed Catch2: version 2 has a single header, version 3 many.
 #pragma once
 #if __has_include(<catch2/catch_all.hpp>)
 #include <catch2/catch_all.hpp>

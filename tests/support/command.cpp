@@ -94,7 +94,7 @@ std::vector<char*> pointers(std::vector<std::string>& words) {
   return result;
 }
 
-// As execvpe does it, ahead of the fork: afterwards only async-signal-safe calls are allowed.
+// Like execvpe, but before the fork: afterwards only async-signal-safe calls are allowed.
 std::string find_program(const std::string& name) {
   if (name.find('/') != std::string::npos) return name;
   std::istringstream folders(getenv("PATH") ? getenv("PATH") : "/usr/bin:/bin");
@@ -136,12 +136,12 @@ struct ChildPlan {
 }
 
 std::string slurp(const std::string& path) {
-  std::ostringstream out;  // operator<< keeps it to itself where a file of /proc fails in the middle
+  std::ostringstream out;  // operator<< hides the error if reading a file of /proc fails
   out << std::ifstream(path, std::ios::binary).rdbuf();
   return out.str();
 }
 
-// Behind the name: state, parent and more (proc(5)); empty where the process has gone.
+// The fields after the name: state, parent and more (proc(5)); empty if the process has ended.
 std::string state_of(const std::string& proc) {
   const std::string stat = slurp(proc + "/stat");
   const auto name_end = stat.rfind(')');
@@ -176,7 +176,7 @@ std::vector<Process> processes_with(const std::vector<std::string>& entries) {
   return result;
 }
 
-// Reads all that is there; closes at the end of file.
+// Reads all available data; closes at the end of file.
 void drain(int& fd, std::string& to) {
   std::array<char, 65536> buffer;
   while (fd >= 0) {
@@ -187,7 +187,7 @@ void drain(int& fd, std::string& to) {
       continue;
     } else if (count < 0 && errno == EAGAIN) {
       return;
-    } else {  // end of file; EIO where a terminal lost its last user
+    } else {  // end of file; EIO if a terminal lost its last user
       close_once(fd);
     }
   }
@@ -231,7 +231,7 @@ void Command::start(const CommandOptions& options) {
   if (options.terminal) {
     out_fd_ = open_terminal(terminal_name);
     plan.terminal = terminal_name.c_str();
-    // Held until the child is reaped: a terminal that nobody has open yet reads as hung up.
+    // Held until the child is reaped: a terminal that no process has open yet reads as hung up.
     for_child.push_back(checked(open(plan.terminal, O_RDWR | O_NOCTTY | O_CLOEXEC), "open terminal"));
   } else {
     Pipe in, out, err;
@@ -245,7 +245,7 @@ void Command::start(const CommandOptions& options) {
   pid_ = checked(fork(), "fork");
   if (pid_ == 0) become(plan);
   pidfd_ = checked(static_cast<int>(syscall(SYS_pidfd_open, pid_, 0)), "pidfd_open");
-  if (options.terminal) {  // until the child has the terminal open itself
+  if (options.terminal) {  // until the child has opened the terminal itself
     const std::string fd0 = "/proc/" + std::to_string(pid_) + "/fd/0";
     eventually(
         [&] {
@@ -269,7 +269,7 @@ Command::~Command() {
           return living.empty();
         },
         milliseconds{10000});
-  } catch (const std::exception&) {  // /proc changes under the reader; the kill below still comes
+  } catch (const std::exception&) {  // /proc changes during the read; the kill below follows anyway
   }
   if (!ended_) {
     ::kill(pid_, SIGKILL);
@@ -298,7 +298,7 @@ void Command::pump(milliseconds wait) {
   poll(fds.data(), fds.size(), static_cast<int>(wait.count()));
   int status = 0;
   const bool over = !ended_ && waitpid(pid_, &status, WNOHANG) == pid_;
-  drain(out_fd_, out_);  // after the waitpid: what it wrote before its end is in the pipe by now
+  drain(out_fd_, out_);  // after the waitpid: all it wrote is in the pipe by now
   drain(err_fd_, err_);
   if (over) ended_ = WIFEXITED(status) ? exited(WEXITSTATUS(status)) : killed_by(WTERMSIG(status));
 }
@@ -346,7 +346,7 @@ void Command::kill(int signal) const {
 }
 
 void Command::type(std::string_view text) const {
-  if (out_fd_ < 0) return;  // it has ended, and its terminal with it: what is typed now reaches nobody
+  if (out_fd_ < 0) return;  // it has ended, and its terminal with it: no process would read it
   if (::write(out_fd_, text.data(), text.size()) != static_cast<ssize_t>(text.size()))
     throw std::system_error(errno, std::generic_category(), "write to the terminal");
 }
@@ -362,7 +362,7 @@ pid_t Command::wait_for_process(const std::string& variable, const std::string& 
   for (;;) {
     pump(milliseconds{0});
     const auto found = processes(variable, value);
-    for (const Process& one : found)  // pids wrap around: the lowest may be a child's
+    for (const Process& one : found)  // pids wrap around: the lowest may belong to a child
       if (std::none_of(found.begin(), found.end(), [&](auto& other) { return other.pid == one.parent; }))
         return one.pid;
     if (ended_) give_up("ended without a process with " + variable + "=" + value);

@@ -1,10 +1,9 @@
-// Runs a real command for an end-to-end test: its environment, its output, its signals, its end; and leaves nothing
-// behind.
+// Runs a real command for an end-to-end test, with environment, output, signals and end; and leaves no process behind.
 //
-// No threads: output is read while a test waits, so a command that writes more than a pipe holds (1 MiB) goes on only
-// during the waits. Every wait has a limit, and a wait that fails throws with all the command wrote so far.
-// Everything the command starts is found again by a mark in its environment, whatever session or parent it moved to;
-// the destructor kills and reaps all of it. The command dies with the thread that made it, should the test be killed.
+// No threads: output is read while a test waits, so a command that writes more than a pipe holds (1 MiB) continues only
+// during the waits. Every wait has a limit, and a wait that fails throws with all output so far. All processes that the
+// command starts are found by a mark in their environment, whatever their session or parent; the destructor kills and
+// reaps them. If the test is killed, the command dies with the thread that made it.
 #pragma once
 
 #include <sys/types.h>
@@ -23,13 +22,13 @@ namespace ddprun::test {
 
 // How a command ended. Printed, it shows the whole output, so that a failed CHECK says why.
 struct Ended {
-  int code = -1;   // -1 where a signal ended it
-  int signal = 0;  // 0 where it exited
+  int code = -1;   // -1 if a signal ended it
+  int signal = 0;  // 0 if it exited
   std::string out = {}, err = {};
 };
 Ended exited(int code);
 Ended killed_by(int signal);
-bool operator==(const Ended& a, const Ended& b);  // compares code and signal alone
+bool operator==(const Ended& a, const Ended& b);  // compares only code and signal
 std::ostream& operator<<(std::ostream& to, const Ended& ended);
 
 struct Process {
@@ -40,13 +39,13 @@ struct Process {
 std::ostream& operator<<(std::ostream& to, const Process& process);
 
 struct CommandOptions {
-  std::map<std::string, std::optional<std::string>> env = {};  // on top of ours; nullopt takes a variable away
+  std::map<std::string, std::optional<std::string>> env = {};  // added to ours; nullopt removes a variable
   std::filesystem::path cwd = {};                              // empty: ours
-  std::string input = {};                                      // what stdin holds before its end
-  bool terminal = false;  // stdin, stdout and stderr are one new terminal, 80 x 24, whose text is all in out()
+  std::string input = {};                                      // content of stdin
+  bool terminal = false;  // stdin, stdout and stderr are one new terminal, 80 x 24, whose output is all in out()
 };
 
-// A place in the output, to look only at what comes after it.
+// A position in the output, to search only after it.
 struct Mark {
   std::size_t out = 0, err = 0;
 };
@@ -59,12 +58,12 @@ class Command {
   Command& operator=(const Command&) = delete;
 
   pid_t pid() const { return pid_; }
-  const std::string& out();  // what came so far
+  const std::string& out();  // the output so far
   const std::string& err();
   Mark mark();
 
-  // The match and its groups, of the first match in stdout, else in stderr. `pattern` is ECMAScript, '.' stays in its
-  // line.
+  // The match and its groups, of the first match in stdout, else in stderr. `pattern` is ECMAScript, '.' does not match
+  // a newline.
   std::vector<std::string> wait_for_output(const std::string& pattern, std::chrono::milliseconds limit,
                                            Mark after = {});
   Ended wait_exit(std::chrono::milliseconds limit);
@@ -73,18 +72,18 @@ class Command {
   void kill(int signal) const;
   void type(std::string_view text) const;  // at the terminal; "\x03" is Ctrl-C
 
-  // Living processes of this command, itself included, zombies apart; `variable` picks those whose environment has it
-  // with that value, as in processes("RANK", "1").
+  // Live processes of this command, including itself, without zombies; `variable` selects those whose environment has
+  // it with that value, as in processes("RANK", "1").
   std::vector<Process> processes() const;
   std::vector<Process> processes(const std::string& variable, const std::string& value) const;
-  // One process picked that way, once it is there, and no child of another one.
+  // Waits for a process selected that way that is not a child of another one.
   pid_t wait_for_process(const std::string& variable, const std::string& value, std::chrono::milliseconds limit);
   // True as soon as no process of this command is left.
   bool all_gone(std::chrono::milliseconds limit);
 
  private:
   void start(const CommandOptions& options);
-  void pump(std::chrono::milliseconds wait);  // reads what is there, waiting for the first byte or the end
+  void pump(std::chrono::milliseconds wait);  // reads available data, waiting for the first byte or the end
   [[noreturn]] void give_up(const std::string& what) const;
 
   std::vector<std::string> argv_;
@@ -98,13 +97,13 @@ class Command {
 // Runs to the end.
 Ended run(std::vector<std::string> argv, std::chrono::milliseconds limit, CommandOptions options = {});
 
-// Asks again every few milliseconds until the answer is yes (true) or the limit is over (false).
+// Polls every few milliseconds until `yes` returns true; false after the limit.
 bool eventually(const std::function<bool()>& yes, std::chrono::milliseconds limit);
 
-// The environment a living process was started with.
+// The environment with which a live process was started.
 std::map<std::string, std::string> environment_of(pid_t pid);
 
-// An empty folder that goes away with this object.
+// An empty folder that the destructor removes.
 class TempFolder {
  public:
   TempFolder();
@@ -119,6 +118,6 @@ class TempFolder {
   std::filesystem::path path_;
 };
 
-std::string read_file(const std::filesystem::path& path);  // empty where there is none
+std::string read_file(const std::filesystem::path& path);  // empty if there is none
 
 }  // namespace ddprun::test

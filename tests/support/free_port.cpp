@@ -14,8 +14,8 @@
 namespace ddprun::test {
 namespace {
 
-constexpr int kFirst = 10000, kLast = 28999;  // below them well-known services, above them the launchers' defaults
-constexpr int kKernelsFirst = 32768, kKernelsLast = 60999;  // what Linux begins with
+constexpr int kFirst = 10000, kLast = 28999;  // well-known services are below, the launchers' defaults above
+constexpr int kKernelsFirst = 32768, kKernelsLast = 60999;  // Linux's default
 
 bool given_by_kernel(int port) {
   int first = kKernelsFirst, last = kKernelsLast;
@@ -23,7 +23,7 @@ bool given_by_kernel(int port) {
   return port >= first && port <= last;
 }
 
-// An abstract name is its network namespace's, and free again when this process has ended.
+// An abstract name belongs to its network namespace, and is free again when this process has ended.
 bool reserve(int port) {
   const int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
   sockaddr_un name{};
@@ -31,7 +31,7 @@ bool reserve(int port) {
   const std::string text = "ddprun-test-port-" + std::to_string(port);
   text.copy(name.sun_path + 1, text.size());
   const auto size = static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + 1 + text.size());
-  if (fd >= 0 && bind(fd, reinterpret_cast<const sockaddr*>(&name), size) == 0) return true;  // and stays open
+  if (fd >= 0 && bind(fd, reinterpret_cast<const sockaddr*>(&name), size) == 0) return true;  // fd stays open
   close(fd);
   return false;
 }

@@ -1,8 +1,8 @@
-// A TCP port for a test that must name one before anybody listens on it.
+// A TCP port for a test that must name one before anything listens on it.
 //
-// It lies outside the kernel's range for sockets that name no port (ip_local_port_range), so no other socket gets it by
-// chance, and it belongs to this process until its end: no other test of this network namespace is given it.
-// free_port.py keeps the same rule. Throws std::runtime_error where there is none.
+// It is outside the kernel's range for sockets that name no port (ip_local_port_range), so no other socket gets it by
+// chance, and it is reserved for this process until its end: no other test in this network namespace gets it.
+// free_port.py uses the same rule. Throws std::runtime_error if there is none.
 #pragma once
 
 #include <cstdint>

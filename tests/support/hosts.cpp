@@ -52,7 +52,7 @@ Hosts::Hosts(int count) : set_(new_set()), count_(count) { script({"up", set_, s
 Hosts::~Hosts() {
   try {
     script({"down", set_});
-  } catch (const std::exception&) {  // the next one to make hosts tries again
+  } catch (const std::exception&) {  // the next process that makes hosts tries again
   }
 }
 

@@ -1,7 +1,7 @@
 // Test hosts on this machine: network namespaces made by scripts/hosts.sh, which also names their addresses.
 //
-// They belong to this object and are gone with it; those of a process that crashed go when the next one makes its own.
-// Throws where a command of the script fails.
+// The destructor removes them; those of a crashed process are removed when the next one makes its own. Throws if a
+// command of the script fails.
 #pragma once
 
 #include <string>
@@ -9,7 +9,7 @@
 
 namespace ddprun::test {
 
-// Whether this machine lets us make hosts; where not, says "skipped: ...", which ctest understands.
+// Whether this machine allows us to make hosts; if not, prints "skipped: ...", which ctest understands.
 bool hosts_or_skip();
 
 class Hosts {
@@ -24,12 +24,12 @@ class Hosts {
   static std::string address(int host) { return "10.99.0.1" + std::to_string(host); }
   static std::string address6(int host) { return "fd99::1" + std::to_string(host); }
 
-  // The words that run a command there; its process id is that of the first word.
+  // The arguments that run a command there; its process id is that of the first one.
   std::vector<std::string> on(int host, const std::vector<std::string>& command) const;
   std::vector<std::string> on_switch(const std::vector<std::string>& command) const;
-  // Nothing reaches the host or leaves it, and no connection is closed by that.
+  // Drops all packets to and from the host; closes no connection.
   void cut(int host) const;
-  // As cut, but these still reach each other.
+  // Like cut, but these hosts still reach each other.
   void part(const std::vector<int>& hosts) const;
   void mend(const std::vector<int>& hosts) const;
 

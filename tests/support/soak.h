@@ -1,5 +1,5 @@
-// How often a test with chance in it runs: a few times in every test run, many times in `scripts/test.sh --soak`, which
-// keeps a table of the results.
+// How often a randomised test runs: a few times in every test run, many times in `scripts/test.sh --soak`, which keeps
+// a table of the results.
 #pragma once
 
 #include <cstdint>
@@ -20,8 +20,8 @@ inline std::uint64_t first_seed() {
   return seed ? std::strtoull(seed, nullptr, 10) : 1;
 }
 
-// Repeats a test with chance in it, a seed each. A run is good where it neither threw nor failed a REQUIRE; after a bad
-// one the series goes on, so that a soak counts all. The table gets its line at the end.
+// Repeats a randomised test, each time with another seed. A run is good if it neither threw nor failed a REQUIRE; after
+// a bad one the series continues, so that a soak counts all. At the end it adds its line to the table.
 class Series {
  public:
   Series(std::string what, int runs, int soak_runs) : what_(std::move(what)), runs_(soaking() ? soak_runs : runs) {}
@@ -35,7 +35,7 @@ class Series {
         ++good_;
       } catch (const std::exception& error) {
         FAIL_CHECK(error.what());
-      } catch (...) {  // a failed REQUIRE, which Catch has counted
+      } catch (...) {  // a failed REQUIRE, already counted by Catch
       }
     }
     write_line();

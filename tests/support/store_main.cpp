@@ -1,7 +1,6 @@
-// A store of its own for tests in other languages: `store_main [port]` prints its port and serves until stdin ends.
-// `store_main --proxies N [--token] [--control]` has N store proxies before it, and prints their ports, too: the
-// store's first, all on one line. With a token they reach it by TLS. With --control the last one is where they connect
-// to.
+// A store for tests in other languages: `store_main [port]` prints its port and serves until stdin ends. `store_main
+// --proxies N [--token] [--control]` adds N store proxies, and prints their ports, too: the store's first, all on one
+// line. With a token they reach it by TLS. With --control the last port is the one to which they connect.
 #include <unistd.h>
 
 #include <algorithm>

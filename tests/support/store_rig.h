@@ -1,5 +1,5 @@
-// A store, and store proxies that reach it as those of other nodes do: over a control listener, each by a proved
-// connection of its own. All in this process, over loopback.
+// A store, and store proxies that reach it as those of other nodes do: over a control listener, each by its own
+// authenticated connection. All in this process, over loopback.
 #pragma once
 #include <chrono>
 #include <list>
@@ -25,7 +25,7 @@ class StoreRig {
     std::size_t proxies = 1;
     rendezvous::Server::Options store = {.address = "127.0.0.1"};
     rendezvous::StoreProxy::Options proxy = {};
-    bool dial = true;  // else by dial()
+    bool dial = true;  // else call dial()
   };
   StoreRig() : StoreRig(Options()) {}
   explicit StoreRig(const Options& options);
@@ -34,7 +34,7 @@ class StoreRig {
   rendezvous::Server& store() { return *store_; }
   rendezvous::StoreProxy& proxy(std::size_t number = 0) { return *proxies_.at(number); }
   std::uint16_t control_port() const { return listener_->port(); }
-  // As a node's end would: its proxy, or the store, is gone.
+  // Like the end of a node: its proxy, or the store, is gone.
   void end_proxy(std::size_t number) { proxies_.at(number).reset(); }
   void end_store() { store_.reset(); }
   // Connects the proxy with the store.

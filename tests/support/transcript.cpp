@@ -96,7 +96,7 @@ std::string replay(const std::string& transcript) {
   std::istringstream in(transcript);
   std::ostringstream out;
   std::string actions;
-  bool skipping = false;  // the recorded actions
+  bool skipping = false;  // skips the recorded actions
   for (std::string line; std::getline(in, line);) {
     if (line.empty()) skipping = false;
     if (skipping) continue;
