@@ -1,5 +1,5 @@
-// How the project fails. The world refused us: throw Error, caught once, in main. We are wrong: check(), on in every
-// build. A worker's failure and an unauthenticated peer's bad bytes are neither: they are values.
+// How errors are handled. Refused by the system or the user's input: throw Error, caught once, in main. A broken
+// invariant: check(), on in every build. A worker's failure and an unauthenticated peer's bad bytes are values.
 #pragma once
 #include <cstdio>
 #include <cstdlib>
@@ -16,14 +16,14 @@ class Error : public std::runtime_error {
       : std::runtime_error(what + ": " + why + "." + (remedy.empty() ? "" : " " + remedy)) {}
 };
 
-// The same, where what a person asked for cannot be had: no such program, no such folder.
+// An Error in what the user asked for: no such program, no such folder.
 class UsageError : public Error {
  public:
   using Error::Error;
 };
 
-// The process ends here if `condition` does not hold: going on with a broken invariant would hurt more. Its last words
-// go to stderr at once, as nothing of ours can be relied on any more.
+// Ends the process if `condition` does not hold: to continue with a broken invariant would do more damage. Writes
+// straight to stderr, as nothing else can be relied on any more.
 inline void check(bool condition, const char* invariant) {
   if (condition) return;
   std::fprintf(stderr, "ddprun: internal error: %s does not hold. Please report this.\n", invariant);

@@ -1,4 +1,4 @@
-// Randomness of a value that has to repeat its runs: equal states give equal numbers.
+// Random numbers for code whose runs must be reproducible: equal states give equal numbers.
 #pragma once
 #include <cstdint>
 

@@ -1,5 +1,5 @@
-// Blocks signals while it lives. Made around a thread's start, no signal can ever reach that thread: it inherits the
-// mask, and signals are the main thread's to handle.
+// Blocks signals as long as it exists. A thread started meanwhile inherits the mask and never receives a signal: only
+// the main thread handles them.
 #pragma once
 #include <pthread.h>
 

@@ -13,7 +13,7 @@ std::string replaced(std::string_view text, char from, char to) {
   return out;
 }
 
-// Farther off it is no typo but another word.
+// With more differences it is another word, not a typo.
 std::size_t typo_letters(std::string_view word) { return std::clamp<std::size_t>(word.size() / 3, 1, 3); }
 
 }  // namespace
@@ -84,13 +84,13 @@ std::vector<std::string> wrapped(std::string_view text, std::size_t width) {
 
 namespace {
 
-// Of the character of UTF-8 at the text's beginning; 0: there is none.
+// Size of the UTF-8 character at the beginning of `text`; 0: not UTF-8.
 std::size_t utf8_size(std::string_view text) {
   const auto byte = [&](std::size_t i) { return i < text.size() ? static_cast<unsigned char>(text[i]) : 0u; };
   const unsigned first = byte(0);
   if (first < 0x80) return 1;
   const std::size_t size = first >= 0xf0 ? 4 : first >= 0xe0 ? 3 : 2;
-  if (first < 0xc2 || first > 0xf4) return 0;  // a later byte, one for a longer way to write ASCII, or none at all
+  if (first < 0xc2 || first > 0xf4) return 0;  // a continuation byte, an overlong ASCII character, or invalid
   for (std::size_t i = 1; i < size; ++i)
     if ((byte(i) & 0xc0) != 0x80) return 0;
   const unsigned lead = first << 8 | byte(1);

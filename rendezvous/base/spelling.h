@@ -1,4 +1,4 @@
-// How words are spelled: dashes for underscores, the nearest right word, lists for people. Pure.
+// Spelling of words: dashes for underscores, the closest correct word, lists in sentences. Pure.
 #pragma once
 #include <string>
 #include <string_view>
@@ -10,12 +10,12 @@ std::string with_dashes(std::string_view name);       // "max_restarts" → "max
 std::string with_underscores(std::string_view name);  // "max-restarts" → "max_restarts"
 std::string upper_case(std::string_view text);
 
-std::vector<std::string> split(std::string_view text, char separator);  // of "" there is one part, ""
+std::vector<std::string> split(std::string_view text, char separator);  // "" has one part, ""
 
 // Levenshtein distance: how many letters to change, add or drop.
 std::size_t distance(std::string_view a, std::string_view b);
 
-// The one of `words` that `typed` was probably meant to be: a few letters off at most. Empty where none is near.
+// The one of `words` that was probably meant: at most a few letters differ. Empty if none is close.
 std::string nearest(std::string_view typed, const std::vector<std::string>& words);
 
 // " Did you mean 'rank'?", or nothing.
@@ -27,8 +27,8 @@ std::string listed(const std::vector<std::string>& words, const char* last = "or
 // `text` broken at blanks into lines of at most `width` characters.
 std::vector<std::string> wrapped(std::string_view text, std::size_t width);
 
-// Fit for a terminal: control characters as \x1b, those from U+0080 to U+009F and bytes that are no UTF-8 likewise, so
-// that what a file, a peer or a worker wrote cannot act, nor look like a line of ours.
+// Safe for a terminal: control characters, those from U+0080 to U+009F, and bytes that are not UTF-8 become \x1b and
+// the like, so that text from a file, a peer or a worker has no effect there and cannot look like a line of ours.
 std::string visible(const std::string& text);
 // The same for a text of several lines: line ends and tabs stay.
 std::string visible_lines(const std::string& text);

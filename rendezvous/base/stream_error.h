@@ -7,7 +7,7 @@ namespace ddprun {
 struct Late : std::runtime_error {  // the deadline passed
   using std::runtime_error::runtime_error;
 };
-struct Broken : std::runtime_error {  // the connection is of no more use
+struct Broken : std::runtime_error {  // the connection is unusable
   using std::runtime_error::runtime_error;
 };
 

@@ -1,4 +1,4 @@
-// The one clock the decisions know: monotonic, and always passed in, never read.
+// The clock of all decisions: monotonic, and always passed in, never read.
 #pragma once
 #include <chrono>
 

@@ -1,5 +1,5 @@
-// std::timed_mutex as the thread sanitizer can follow it: libstdc++'s waits by pthread_mutex_clocklock, which GCC 12's
-// sanitizer does not know and takes the unlock for a mistake.
+// A std::timed_mutex that the thread sanitizer understands: libstdc++'s waits by pthread_mutex_clocklock, which GCC
+// 12's sanitizer does not know, so it reports the unlock as an error.
 #pragma once
 #include <condition_variable>
 #include <mutex>
@@ -8,7 +8,7 @@
 
 namespace ddprun {
 
-// Meets TimedLockable: std::unique_lock lock(mutex, deadline) holds it, or says by operator bool that time ran out.
+// Meets TimedLockable: std::unique_lock lock(mutex, deadline) owns it, or converts to false after a time-out.
 class TimedMutex {
  public:
   void lock() {

@@ -14,8 +14,8 @@ namespace {
 
 constexpr std::size_t kShownBytes = 80;  // of a line
 
-// How long the text in quotes or the comment is that `text` begins with; 0: neither. A text without its end ends with
-// its line, as the parser goes no further.
+// Length of the quoted string or comment at the beginning of `text`; 0: neither. An unterminated one ends with its
+// line, as the parser stops there.
 std::size_t opaque_prefix(std::string_view text) {
   if (text.starts_with('#')) return std::min(text.find('\n'), text.size());
   if (!text.starts_with('"') && !text.starts_with('\'')) return 0;
@@ -36,7 +36,7 @@ std::size_t opaque_prefix(std::string_view text) {
 
 std::optional<std::uint32_t> line_with_deep_key(std::string_view text) {
   std::uint32_t line = 1;
-  std::size_t dots = 0;  // since the last mark that ends a key; a number or a date has one at most
+  std::size_t dots = 0;  // since the last character that ends a key; a number or a date has one at most
   while (!text.empty()) {
     const std::size_t opaque = opaque_prefix(text);
     line +=
@@ -61,7 +61,7 @@ toml::table parse_toml(const std::string& text, const std::string& name) {
 
 std::string not_toml(const toml::parse_error& error, const std::string& text) {
   std::string why(error.description());
-  // The parser's words behind its "Error while parsing string: ".
+  // The parser's message after its "Error while parsing string: ".
   if (const std::size_t colon = why.find(": "); colon != std::string::npos) why.erase(0, colon + 2);
   if (why.starts_with("unescaped control characters")) why = "a text has no closing quote";
   const std::vector<std::string> lines = split(text, '\n');

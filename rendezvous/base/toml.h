@@ -1,8 +1,8 @@
-// toml++, and what launcher and trainer both say of it.
+// toml++, and the messages about it that launcher and trainer share.
 #pragma once
 
-// toml++ 3.3 asserts that a key begins with a key's letter before it checks it ("[?"): with NDEBUG it would even
-// promise that to the compiler. Without either it finds the mistake and says so.
+// toml++ 3.3 asserts that a key begins with a valid character before it checks it ("[?"); with NDEBUG it even lets the
+// compiler assume that. With both disabled it finds and reports the mistake.
 #undef NDEBUG
 #define TOML_ASSERT(expression) static_assert(true)
 #include <toml++/toml.h>
@@ -14,20 +14,20 @@
 
 namespace ddprun {
 
-// Throws toml::parse_error. As toml::parse() does, but for keys of more than kKeyPartsMax parts, "a.b.c": toml++ makes
-// and frees a table for each by recursion, and 200,000 of them overflow the stack.
+// Throws toml::parse_error. Like toml::parse(), but also for keys of more than kKeyPartsMax parts, "a.b.c": toml++
+// creates and frees a table for each by recursion, and 200,000 of them overflow the stack.
 toml::table parse_toml(const std::string& text, const std::string& name);
 constexpr std::size_t kKeyPartsMax = 8;
-// The line, from 1, of the first such key.
+// The line, counted from 1, of the first such key.
 std::optional<std::uint32_t> line_with_deep_key(std::string_view text);
 
 // "'lr = ' is no TOML: key has no value", without a full stop; `text` is the whole file's.
 std::string not_toml(const toml::parse_error& error, const std::string& text);
 
-// "a table", "5" or "the text 'five'": of something else than what was asked for.
+// "a table", "5" or "the text 'five'", for a value of the wrong type.
 std::string what_it_is(const toml::node& node);
 
-// A text and a number as TOML writes them.
+// A string and a number in TOML's syntax.
 std::string toml_string(const std::string& text);
 std::string toml_number(double value);
 

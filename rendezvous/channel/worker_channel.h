@@ -1,34 +1,34 @@
-/* The worker channel: what a worker tells the agent that started it, and what the agent asks of it. Plain C11 or C++,
- * nothing but this file (worker_channel.py is its twin in Python).
+/* The worker channel: a worker reports to the agent that started it, and the agent sends it requests. Plain C11 or C++;
+ * this file is all you need (worker_channel.py does the same in Python).
  *
  *   ddprun_channel_attach();                             // once, in the main thread, after the program has been exec'd
  *   ddprun_channel_phase(DDPRUN_PHASE_TRAINING);
  *   for (step = first; ...; ++step) {
  *     ...
- *     ddprun_channel_step(step);                         // some 30 ns: every step may be told
+ *     ddprun_channel_step(step);                         // some 30 ns: cheap enough for every step
  *     struct ddprun_channel_asked asked = ddprun_channel_request();
  *     if (asked.what == DDPRUN_ASKED_TO_LEAVE) return;   // without saving: the job stops because of a failure
- *     if (asked.what == DDPRUN_ASKED_TO_SAVE && step >= asked.step) { save(step); ddprun_channel_snapshot(step);
- * return; }
+ *     if (asked.what == DDPRUN_ASKED_TO_SAVE && step >= asked.step) {
+ *       save(step); ddprun_channel_snapshot(step); return; }
  *   }
  *
  * Everything is optional. Where nothing was attached, because no ddprun started the program or it is an older one, the
- * functions do nothing and return at once. A worker that attaches is also missed at once when it dies: the agent knows
- * in 0.1 ms, where the kernel otherwise tells only after it has freed the worker's memory, 50 to 100 ms per GB.
+ * functions do nothing and return at once. If a worker that attached dies, the agent detects it in 0.1 ms; otherwise
+ * the kernel reports it only after it has freed the worker's memory, 50 to 100 ms per GB.
  *
- * The channel belongs to the process that attached, and to one at a time: in a child of fork() the functions do
- * nothing. A program that calls exec() attaches anew. Different kinds of report may come from different threads; where
- * two threads give the same kind at the same moment, one report may be lost. No call waits, allocates or locks; all but
- * attach may be made from a signal handler.
+ * The channel belongs to one process at a time, the one that attached: in a child of fork() the functions do nothing. A
+ * program that calls exec() attaches again. Different kinds of report may come from different threads; if two threads
+ * send the same kind at the same moment, one report may be lost. No call waits, allocates or locks; all but attach may
+ * be made from a signal handler.
  *
- * The page behind it is a memfd of 4096 bytes whose descriptor stands in DDPRUN_CHANNEL_FD. A record in it holds two
- * values, a time and a check over the three: a reader that meets a half-written one sees that the check is wrong. That
- * needs no order between the stores, so that Python can write records, too. */
+ * The page behind it is a memfd of 4096 bytes; DDPRUN_CHANNEL_FD holds its descriptor. A record in it holds two values,
+ * a time and a checksum of the three: a reader detects a half-written record by its wrong checksum. That needs no order
+ * between the stores, so that Python can write records, too. */
 #ifndef DDPRUN_WORKER_CHANNEL_H
 #define DDPRUN_WORKER_CHANNEL_H
 
 #ifndef _GNU_SOURCE
-#define _GNU_SOURCE /* for strict -std=c11; include this file first then */
+#define _GNU_SOURCE /* for strict -std=c11; then include this file first */
 #endif
 
 #include <errno.h>
@@ -53,7 +53,7 @@ extern "C" {
 #define DDPRUN_CHANNEL_MAGIC 0x6c6e6863706464ULL /* "ddpchnl" */
 #define DDPRUN_CHANNEL_VERSION 1u
 #define DDPRUN_CHANNEL_BYTES 4096u
-#define DDPRUN_CHANNEL_MIX 0x9E3779B97F4A7C15ULL /* any odd number with its bits well spread */
+#define DDPRUN_CHANNEL_MIX 0x9E3779B97F4A7C15ULL /* any odd number with well mixed bits */
 
 enum ddprun_phase {
   DDPRUN_PHASE_UNKNOWN = 0,
@@ -69,14 +69,14 @@ enum ddprun_asked { DDPRUN_ASKED_NOTHING = 0, DDPRUN_ASKED_TO_SAVE = 1, DDPRUN_A
 
 struct ddprun_channel_asked {
   enum ddprun_asked what;
-  uint64_t step; /* TO_SAVE: save at the end of this step, the same one on every rank, and leave */
+  uint64_t step; /* TO_SAVE: save at the end of this step, the same one on every rank, then exit */
 };
 
 struct ddprun_channel_record {
   uint64_t first, second;
   uint64_t time_ns; /* CLOCK_MONOTONIC */
   uint64_t check;
-  uint64_t unused[4]; /* a cache line each */
+  uint64_t unused[4]; /* one cache line per record */
 };
 
 /* All numbers in the machine's byte order. The agent writes the first line and `request`, the worker all else. */
@@ -84,19 +84,18 @@ struct ddprun_channel_page {
   uint64_t magic;
   uint32_t version, bytes;
   uint64_t unused0[6];
-  uint32_t attached; /* counts calls of attach that took the lock; a futex */
-  uint32_t
-      lock_offset; /* from the page's start to the word of the lock that holds its owner's thread id; 0: never taken */
+  uint32_t attached;    /* counts the calls of attach that took the lock; a futex */
+  uint32_t lock_offset; /* from the page's start to the lock's word with its owner's thread id; 0: never taken */
   uint64_t unused1[7];
   char lock[128]; /* a robust pthread_mutex_t, held by the worker's main thread as long as it lives */
-  struct ddprun_channel_record step;       /* the step's number; how many were told since the page was made */
+  struct ddprun_channel_record step;       /* the step's number; steps reported since the page was made */
   struct ddprun_channel_record phase;      /* enum ddprun_phase; 0 */
   struct ddprun_channel_record snapshot;   /* the step it holds; 0 */
   struct ddprun_channel_record throughput; /* samples per second, a double's bits; 0 */
   struct ddprun_channel_record request;    /* enum ddprun_asked; step */
 };
 
-/* One for all files and libraries of the program that include this. */
+/* Shared by all files and libraries of the program that include this. */
 __attribute__((weak)) struct ddprun_channel_page* ddprun_channel_page_ = NULL;
 __attribute__((weak)) int ddprun_channel_fork_hook_ = 0;
 
@@ -117,7 +116,7 @@ static inline void ddprun_channel_write_(struct ddprun_channel_record* record, u
   __atomic_store_n(&record->check, ddprun_channel_check_(first, second, time_ns), __ATOMIC_RELAXED);
 }
 
-/* 0 where there is none, or one that is just being written. */
+/* 0 if there is none, or one that is just being written. */
 static inline int ddprun_channel_read_(const struct ddprun_channel_record* record, struct ddprun_channel_record* out) {
   out->first = __atomic_load_n(&record->first, __ATOMIC_RELAXED);
   out->second = __atomic_load_n(&record->second, __ATOMIC_RELAXED);
@@ -150,7 +149,7 @@ static inline void ddprun_channel_map_(void) {
   if (!ddprun_channel_fork_hook_) ddprun_channel_fork_hook_ = pthread_atfork(NULL, NULL, ddprun_channel_forget_) == 0;
 }
 
-/* Where the C library keeps the owner's thread id is its own affair: look where ours has appeared. */
+/* The C library does not document where it keeps the owner's thread id: search for ours. */
 static inline uint32_t ddprun_channel_lock_word_(uint32_t tid) {
   const uint32_t* words = (const uint32_t*)(const void*)ddprun_channel_page_->lock;
   size_t i;
@@ -169,13 +168,13 @@ static inline void ddprun_channel_make_lock_(pthread_mutex_t* lock) {
   pthread_mutexattr_destroy(&kind);
 }
 
-/* 0 where another living process has it. The kernel marks the lock when its owner dies, before it frees any memory. */
+/* 0 if another living process has it. The kernel marks the lock when its owner dies, before it frees any memory. */
 static inline int ddprun_channel_take_lock_(void) {
   struct ddprun_channel_page* page = ddprun_channel_page_;
   pthread_mutex_t* lock = (pthread_mutex_t*)(void*)page->lock;
   const uint32_t tid = (uint32_t)syscall(SYS_gettid);
   int error;
-  if (sizeof *lock > sizeof page->lock) return 1; /* no early news with such a C library; all else works */
+  if (sizeof *lock > sizeof page->lock) return 1; /* no early detection with such a C library; all else works */
   if (page->lock_offset == 0) ddprun_channel_make_lock_(lock);
   error = pthread_mutex_trylock(lock);
   if (error == EOWNERDEAD) error = pthread_mutex_consistent(lock); /* our own, from before an exec */
@@ -186,8 +185,8 @@ static inline int ddprun_channel_take_lock_(void) {
   return 1;
 }
 
-/* 1 if there is a channel. From another thread than the main one it takes all but the early news of a death; a later
- * call from there adds that. */
+/* 1 if there is a channel. Outside the main thread it enables all but the early detection of a death; a later call from
+ * the main thread adds that. */
 static inline int ddprun_channel_attach(void) {
   if (!ddprun_channel_page_) ddprun_channel_map_();
   if (!ddprun_channel_page_) return 0;
@@ -199,14 +198,14 @@ static inline void ddprun_channel_phase(enum ddprun_phase phase) {
   if (ddprun_channel_page_) ddprun_channel_write_(&ddprun_channel_page_->phase, (uint64_t)phase, 0);
 }
 
-/* This step is done. */
+/* Reports that this step is done. */
 static inline void ddprun_channel_step(uint64_t step) {
   if (!ddprun_channel_page_) return;
   ddprun_channel_write_(&ddprun_channel_page_->step, step,
                         __atomic_load_n(&ddprun_channel_page_->step.second, __ATOMIC_RELAXED) + 1);
 }
 
-/* A snapshot of the state after this step is complete and safe on disk. */
+/* Reports that a snapshot of the state after this step is complete and safe on disk. */
 static inline void ddprun_channel_snapshot(uint64_t step) {
   if (ddprun_channel_page_) ddprun_channel_write_(&ddprun_channel_page_->snapshot, step, 0);
 }

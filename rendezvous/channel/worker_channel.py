@@ -1,6 +1,6 @@
-"""The worker channel in Python: what a worker tells the ddprun that started it, and what that asks of it.
+"""The worker channel in Python: a worker reports to the ddprun that started it, and ddprun sends it requests.
 
-Needs nothing but this file: put its folder (share/ddprun) on PYTHONPATH, or copy it beside your script.
+This file is all you need: put its folder (share/ddprun) on PYTHONPATH, or copy it next to your script.
 
     import worker_channel as channel
 
@@ -8,7 +8,7 @@ Needs nothing but this file: put its folder (share/ddprun) on PYTHONPATH, or cop
     channel.phase(channel.TRAINING)
     for step in range(first, last):
         ...
-        channel.step(step)                # a microsecond: every step may be told
+        channel.step(step)                # a microsecond: cheap enough for every step
         asked = channel.request()
         if asked == channel.LEAVE:        # without saving: the job stops because of a failure
             break
@@ -17,12 +17,12 @@ Needs nothing but this file: put its folder (share/ddprun) on PYTHONPATH, or cop
             channel.snapshot(step)
             break
 
-Everything is optional. Where nothing was attached, because no ddprun started the program, the functions do nothing. A
-worker that attaches is also missed at once when it dies: the agent knows in 0.1 ms, where the kernel otherwise tells only
-after it has freed the worker's memory, 50 to 100 ms per GB.
+Everything is optional. Where nothing was attached, because no ddprun started the program, the functions do nothing. If a
+worker that attached dies, the agent detects it in 0.1 ms; otherwise the kernel reports it only after it has freed the
+worker's memory, 50 to 100 ms per GB.
 
-The channel belongs to the process that attached: in a child of os.fork() the functions do nothing. worker_channel.h is the
-same for C and C++, and says what the page holds.
+The channel belongs to the process that attached: in a child of os.fork() the functions do nothing. worker_channel.h does
+the same for C and C++, and describes the page.
 """
 import collections
 import ctypes
@@ -65,13 +65,13 @@ def phase(phase):
 
 
 def step(step):
-    """This step is done."""
+    """Reports that this step is done."""
     if _words is not None:
         _write(_STEP, step, (_words[_STEP + 1] + 1) & _MASK)
 
 
 def snapshot(step):
-    """A snapshot of the state after this step is complete and safe on disk."""
+    """Reports that a snapshot of the state after this step is complete and safe on disk."""
     if _words is not None:
         _write(_SNAPSHOT, step)
 
@@ -82,7 +82,7 @@ def throughput(samples_per_s):
 
 
 def request():
-    """None, LEAVE, or Asked("save", step): save at the end of that step, the same one on every rank, and leave."""
+    """None, LEAVE, or Asked("save", step): save at the end of that step, the same one on every rank, then exit."""
     if _words is None:
         return None
     kind, at_step, at, check = _words[_REQUEST:_REQUEST + 4]
@@ -112,10 +112,10 @@ def _map():
     try:
         fd = int(os.environ[_VARIABLE])
         if os.fstat(fd).st_size != _BYTES:
-            return  # the number is another file's by now
+            return  # the number is now another file's
     except (KeyError, ValueError, OSError, OverflowError):
         return
-    # Not by mmap.mmap: it would go away while Python still shuts down, and the lock in it with it.
+    # Not by mmap.mmap: Python would unmap it, and the lock in it, before its shutdown is complete.
     libc = ctypes.CDLL(None)
     libc.mmap.restype = ctypes.c_void_p
     address = libc.mmap(None, ctypes.c_size_t(_BYTES), mmap.PROT_READ | mmap.PROT_WRITE, mmap.MAP_SHARED, fd,
@@ -142,13 +142,13 @@ def _at(offset):
 
 
 def _lock_word(thread_id):
-    """Where in the lock the C library keeps the owner's thread id is its own affair: look where ours has appeared."""
+    """The C library does not document where in the lock it keeps the owner's thread id: searches for ours."""
     words = struct.unpack_from("10I", _page, _LOCK)
     return next((_LOCK + 4 * i for i, word in enumerate(words) if word & _TID_MASK == thread_id), 0)
 
 
 def _take_lock():
-    """False where another living process has it. The kernel marks it when its owner dies, before it frees any memory."""
+    """False if another living process has it. The kernel marks it when its owner dies, before it frees any memory."""
     libc = ctypes.CDLL(None)
     if struct.unpack_from("I", _page, _LOCK_OFFSET)[0] == 0:
         kind = ctypes.create_string_buffer(64)

@@ -11,7 +11,7 @@ namespace {
 
 using asio::ip::tcp;
 
-constexpr int kAcceptsPerTurn = 8;  // then others in the loop have their turn: who came before proves itself first
+constexpr int kAcceptsPerTurn = 8;  // then other handlers have their turn: earlier peers authenticate first
 constexpr std::chrono::milliseconds kPause{50};
 
 bool out_of_resources(int error) { return error == EMFILE || error == ENFILE || error == ENOBUFS || error == ENOMEM; }
@@ -41,7 +41,7 @@ void Acceptor::accept_some() {
     if (!fd) continue;
     tcp::socket socket(io_);
     std::error_code failed;
-    socket.assign(tcp::v6(), fd.get(), failed);  // its family is of no consequence here
+    socket.assign(tcp::v6(), fd.get(), failed);  // its family does not matter here
     if (failed) continue;
     fd.release();
     on_accepted_(std::move(socket));

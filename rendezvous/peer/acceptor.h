@@ -1,7 +1,7 @@
-// Accepts TCP connections one after the other, each closed on exec, until it ends.
+// Accepts TCP connections, closed on exec, until it is destroyed.
 //
-// Out of descriptors or memory, newcomers stay in the kernel's queue for a moment. For the thread of its io_context; no
-// handler is called once it has ended.
+// Without free descriptors or memory, new connections wait in the kernel's queue for a moment. For the thread of its
+// io_context; calls no handler after its destruction.
 #pragma once
 #include <functional>
 #include <memory>
@@ -14,7 +14,7 @@ namespace ddprun::rendezvous {
 
 class Acceptor {
  public:
-  // `fd`: of open_listener(), ours from now on.
+  // Takes ownership of `fd`, from open_listener().
   Acceptor(asio::io_context& io, int fd, std::function<void(asio::ip::tcp::socket)> on_accepted);
 
  private:
@@ -26,7 +26,7 @@ class Acceptor {
   asio::ip::tcp::acceptor acceptor_;
   asio::steady_timer again_;
   std::function<void(asio::ip::tcp::socket)> on_accepted_;
-  std::shared_ptr<const int> alive_ = std::make_shared<int>();  // what is queued when we end finds it gone
+  std::shared_ptr<const int> alive_ = std::make_shared<int>();  // expired for handlers still queued at destruction
 };
 
 }  // namespace ddprun::rendezvous

@@ -43,7 +43,7 @@ std::optional<Admission::PeerId> Admission::in_excess(const PeerSource& newcomer
   if (same != peers_by_source_.end() && same->second.size() >= limits_.unauthenticated_per_source_max)
     return *same->second.begin();
   if (unauthenticated() < limits_.unauthenticated_max || unauthenticated() == 0) return {};
-  const auto worse = [](const auto& a, const auto& b) {  // of equals the one whose oldest is older
+  const auto worse = [](const auto& a, const auto& b) {  // of equals, the one with the older oldest peer
     if (a.second.size() != b.second.size()) return a.second.size() < b.second.size();
     return *a.second.begin() > *b.second.begin();
   };

@@ -1,10 +1,10 @@
 // How much of a listening agent's memory and time unauthenticated peers may take.
 //
-// A value. Every unauthenticated peer that connects is let in, and where that makes too many, the oldest one goes: of
-// the same source where that alone has too many, else of the source that has most. To refuse the newest one instead
-// would let whoever holds all places, silent, keep every member out until the deadline; a member needs its place for
-// the time of two messages only, so the oldest one is hardly ever a member. A source is an IPv4 address, or an IPv6
-// network of 64 bits, as one machine can have all addresses of it.
+// A value. Every unauthenticated peer that connects is accepted; if that makes too many, the oldest one is evicted: of
+// the same source if that alone has too many, else of the source that has most. If the newest one were refused instead,
+// an attacker that silently holds all places would keep every member out until the deadline; a member needs its place
+// for two messages only, so the oldest one is hardly ever a member. A source is an IPv4 address, or an IPv6 network of
+// 64 bits, as one machine can have all addresses of it.
 //
 // Ids grow: a later peer has a higher one.
 #pragma once
@@ -21,26 +21,26 @@
 namespace ddprun::rendezvous {
 
 struct AdmissionLimits {
-  // A thousand nodes may start at the same moment. In the middle of its handshake each takes some 50 KiB.
+  // A thousand nodes may start at the same moment. Each takes some 50 KiB during its handshake.
   std::size_t unauthenticated_max = 1024;
   // Agents of one machine, or nodes behind one router, that start together.
   std::size_t unauthenticated_per_source_max = 128;
-  // From the connection to the last byte of the greeting: long for a machine that swaps, short for a slow-loris.
+  // From the connection to the last byte of the greeting: long enough for a machine that swaps, short for a slow-loris.
   Duration prove_within = std::chrono::seconds(5);
-  // A handshake by token takes some 600 bytes, one by certificates the chain of them.
+  // A handshake by token takes some 600 bytes, one by certificates the size of their chain.
   std::size_t bytes_before_proof_max = 16 << 10;
-  // A failed handshake may have cost us 0.3 ms: so many of a source may fail at once, and so many a second after that,
-  // until one of it proves itself. Beyond that it is not heard for a while; a member at the same address then gets in
-  // by chance, if it tries again.
+  // A failed handshake may cost us 0.3 ms. A source may have this many failures at once, and this many a second after
+  // that, until one of its peers authenticates. Beyond that it is blocked for a while; a member at the same address
+  // then gets in by chance, if it tries again.
   std::size_t failures_of_a_source_max = 256;
   std::size_t failures_of_a_source_a_second = 4;
-  // At the first time, then twice as long each time, until its failures are forgotten. The longest is what a member
-  // may have to wait that has the attacker's address.
+  // How long it is blocked the first time, then twice as long each time, until its failures are forgotten. The maximum
+  // is what a member with the attacker's address may have to wait.
   Duration source_is_out_for = std::chrono::seconds(1);
   Duration source_is_out_for_max = std::chrono::seconds(8);
-  // Of so many sources failures are remembered.
+  // Failures are remembered for this many sources.
   std::size_t failed_sources_max = 4096;
-  // "refused" is told once in this time for each source, and of so many sources.
+  // "refused" is logged once in this time for each source, and for this many sources.
   Duration refusals_told_every = std::chrono::minutes(1);
   std::size_t refused_sources_max = 256;
 };
@@ -60,9 +60,9 @@ class Admission {
   using PeerId = std::uint64_t;
   explicit Admission(const AdmissionLimits& limits) : limits_(limits) {}
 
-  // The peer that has to go for this one, if any; it counts no more.
+  // Returns the peer to evict for this one, if any; that is no longer counted.
   std::optional<PeerId> arrived(PeerId id, const PeerSource& source);
-  // It proved who it is, or is gone. No harm where it is not known.
+  // The peer has authenticated, or is gone. Does nothing for an unknown id.
   void settled(PeerId id);
   std::size_t unauthenticated() const { return source_of_.size(); }
 

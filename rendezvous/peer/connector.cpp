@@ -16,8 +16,8 @@ namespace {
 
 using asio::ip::tcp;
 
-constexpr std::chrono::seconds kLookUpLimit{2};            // it goes on for the next try
-constexpr std::chrono::milliseconds kConnectLimit{1'500};  // of an address: behind a firewall, or a link that was cut
+constexpr std::chrono::seconds kLookUpLimit{2};            // it continues for the next attempt
+constexpr std::chrono::milliseconds kConnectLimit{1'500};  // per address: a firewall or a broken link
 constexpr std::size_t kAddressesMax = 8;
 
 tcp::endpoint endpoint_of(const Address& address) {
@@ -42,7 +42,7 @@ std::error_code open(tcp::socket& socket, const tcp::endpoint& to) {
 Connector::Connector(asio::io_context& io, std::shared_ptr<Resolver> names, Hooks hooks)
     : names_(std::move(names)), hooks_(std::move(hooks)), socket_(io), limit_(io) {}
 
-// A handler that is queued already runs after our end, too.
+// A handler that is already queued runs even after our destruction.
 template <class Function>
 auto Connector::guarded(Function function) {
   return [attempt = std::weak_ptr<const int>(attempt_), function = std::move(function)](const auto&... arguments) {

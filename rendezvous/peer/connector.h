@@ -1,7 +1,7 @@
-// A way to a place: looks its host up, then tries one address after the other, each with a limit of its own.
+// Connects to a host and port: looks the host up, then tries its addresses in turn, each with its own time limit.
 //
-// For the thread of its io_context. Hooks never run inside a call of ours, nor after stop() or our end; they may end
-// us.
+// For the thread of its io_context. Hooks are never called inside a function of ours, nor after stop() or our
+// destruction; they may destroy us.
 #pragma once
 #include <functional>
 #include <memory>
@@ -30,7 +30,7 @@ class Connector {
   Connector(asio::io_context& io, std::shared_ptr<Resolver> names, Hooks hooks);
   ~Connector() = default;
 
-  // Ends what was under way.
+  // Cancels an attempt in progress.
   void start(const ControlAddress& place);
   void stop();
 
@@ -47,7 +47,7 @@ class Connector {
   asio::steady_timer limit_;
   std::uint16_t port_ = 0;
   std::vector<Address> addresses_;
-  std::shared_ptr<const int> attempt_;  // what belongs to an older one finds it gone
+  std::shared_ptr<const int> attempt_;  // expired for handlers of an older one
 };
 
 }  // namespace ddprun::rendezvous

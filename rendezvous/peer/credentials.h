@@ -1,4 +1,4 @@
-// By what a node shows that it belongs to its job: nothing, a token, or certificates.
+// How a node shows that it belongs to its job: nothing, a token, or certificates.
 #pragma once
 #include <memory>
 #include <string>
@@ -10,7 +10,7 @@
 namespace ddprun::rendezvous {
 
 struct NoCredentials {};
-// What a file holds. Copies share the text, which is wiped where the last of them ends: it may be a key.
+// A file's content. Copies share the text, which is wiped with the last of them: it may be a key.
 class PemFile {
  public:
   PemFile(std::string name, std::string text);
@@ -21,7 +21,7 @@ class PemFile {
   std::string name_;
   std::shared_ptr<const std::string> text_;
 };
-// What they must hold: tls_plugin.h.
+// What they must contain: tls_plugin.h.
 struct CertificateFiles {
   PemFile certificate, key, authority;
 };

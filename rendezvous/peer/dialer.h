@@ -1,9 +1,9 @@
 // Connects to another agent: looks its host up, tries its addresses (connector.h), and authenticates both sides.
 //
-// A time limit runs on after the connection is handed over, until stop(): the answer to the first message counts too.
+// The time limit continues after on_connected, until stop(): it covers the answer to the first message, too.
 //
-// For the thread of its io_context. Hooks never run inside a call of ours, nor after stop() or our end; they may end
-// us.
+// For the thread of its io_context. Hooks are never called inside a function of ours, nor after stop() or our
+// destruction; they may destroy us.
 #pragma once
 #include <functional>
 #include <memory>
@@ -23,17 +23,17 @@ class Dialer {
   struct Attempt {
     ControlAddress place;
     Duration pause = {};                     // before it begins
-    std::optional<TimePoint> deadline = {};  // of everything; empty: kAnswerLimit from the TCP connection on
+    std::optional<TimePoint> deadline = {};  // for everything; empty: kAnswerLimit from the TCP connection on
   };
   using Failure = Connector::Failure;
   struct Hooks {
     std::function<void(PeerConnection)> on_connected;
-    std::function<void(const Failure&)> on_failed;  // once, also where the time is over after on_connected
+    std::function<void(const Failure&)> on_failed;  // once; also for a time-out after on_connected
   };
-  // `names` empty: a resolver of its own. `trust` must outlive it.
+  // `names` empty: creates its own resolver. `trust` must outlive it.
   Dialer(asio::io_context& io, std::shared_ptr<Resolver> names, const PeerTrust& trust, Hooks hooks);
 
-  // Ends what was under way.
+  // Cancels an attempt in progress.
   void start(const Attempt& attempt);
   void stop();
 
@@ -48,9 +48,9 @@ class Dialer {
   const Hooks hooks_;
   Attempt attempt_;
   Connector connector_;
-  asio::steady_timer timer_;  // of the pause, then of the limit
+  asio::steady_timer timer_;  // for the pause, then for the limit
   std::optional<PeerConnection> connection_;
-  std::shared_ptr<const int> waiting_;  // a timer's handler that is queued already when it is stopped finds it gone
+  std::shared_ptr<const int> waiting_;  // expired for a handler already queued when its timer stops
 };
 
 }  // namespace ddprun::rendezvous

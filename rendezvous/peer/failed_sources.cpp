@@ -8,7 +8,7 @@ Duration FailedSources::price() const {
   return Duration(std::chrono::seconds(1)) / static_cast<Duration::rep>(limits_.failures_of_a_source_a_second);
 }
 
-// Of a new source its failures begin now; nothing where too many are remembered.
+// A new source's failures begin now; nullptr if too many are remembered.
 FailedSources::Failures* FailedSources::remember(const PeerSource& source, TimePoint now) {
   if (!failures_.contains(source) && failures_.size() >= limits_.failed_sources_max)
     std::erase_if(failures_, [&](const auto& one) { return one.second.forgotten_at <= now; });

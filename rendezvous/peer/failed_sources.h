@@ -1,4 +1,4 @@
-// From where unauthenticated peers fail too often to be heard for a while: bad handshakes, and places held for nothing.
+// Blocks sources for a while whose unauthenticated peers fail too often: bad handshakes, or no handshake in time.
 //
 // A value. `now` never goes back.
 #pragma once
@@ -14,13 +14,13 @@ class FailedSources {
  public:
   explicit FailedSources(const AdmissionLimits& limits) : limits_(limits) {}
 
-  // Each says whether shut_out() is another one now.
-  bool failed(const PeerSource& source, TimePoint now);  // of no effect where it is shut out already
-  bool proved(const PeerSource& source);                 // a member is there: what failed before is forgotten
-  bool let_in(TimePoint now);                            // those whose time is over
+  // Each returns whether shut_out() has changed.
+  bool failed(const PeerSource& source, TimePoint now);  // no effect if it is shut out already
+  bool proved(const PeerSource& source);                 // a member is there: earlier failures are forgotten
+  bool let_in(TimePoint now);                            // sources whose time is over
 
   bool is_shut_out(const PeerSource& source) const;
-  std::vector<PeerSource> shut_out() const;  // who is let in last comes first
+  std::vector<PeerSource> shut_out() const;  // the last one to be let in comes first
   TimePoint next_deadline() const;           // of let_in(); TimePoint::max(): none
 
  private:
@@ -29,15 +29,15 @@ class FailedSources {
     PeerSource source;
   };
   struct Failures {
-    TimePoint forgotten_at;  // the last one of them, one after the other
-    Duration out_for;        // the next time
+    TimePoint forgotten_at;  // when the last one is forgotten; one goes after the other
+    Duration out_for;        // when it is blocked next
   };
   Failures* remember(const PeerSource& source, TimePoint now);
-  Duration price() const;  // of a failure, in time
+  Duration price() const;  // the time until one failure is forgotten
 
   const AdmissionLimits limits_;
   std::map<PeerSource, Failures> failures_;
-  std::vector<Out> out_;  // who is let in first is the last one
+  std::vector<Out> out_;  // the first one to be let in comes last
 };
 
 }  // namespace ddprun::rendezvous

@@ -1,4 +1,4 @@
-// Messages on a stream of bytes: each is its length, four bytes with the lowest first, and so many bytes.
+// Messages on a stream of bytes: each is its length (four bytes, little-endian) and then that many bytes.
 //
 // A value. A length over the limit is refused before a byte of the message is stored.
 #pragma once
@@ -9,7 +9,7 @@
 
 namespace ddprun::rendezvous {
 
-// A round's record of 4,000 nodes is a tenth of it.
+// The round record of 4,000 nodes takes a tenth of it.
 constexpr std::size_t kFrameBytesMax = 4 << 20;
 
 // `message`: at most kFrameBytesMax.
@@ -20,12 +20,12 @@ class FrameReader {
   void add(std::string_view bytes);
   // The next whole message, oldest first.
   std::optional<std::string> next();
-  // The peer announced a message over the limit: what follows has no meaning.
+  // The peer announced a message over the limit: the bytes after it have no meaning.
   bool broken() const { return broken_; }
 
  private:
   std::string bytes_;
-  std::size_t read_ = 0;  // of them, handed out
+  std::size_t read_ = 0;  // bytes already returned
   bool broken_ = false;
 };
 

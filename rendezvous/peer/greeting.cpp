@@ -23,7 +23,7 @@ void append_text(std::string& to, std::string_view text) {
 
 ParsedGreeting bad(std::string complaint) { return {GreetingState::bad, {}, 0, std::move(complaint)}; }
 
-// Takes fields off the front; `short_of_bytes` once one was not all there.
+// Takes fields off the front; sets `short_of_bytes` once one is incomplete.
 struct Reader {
   std::string_view rest;
   bool short_of_bytes = false;
@@ -51,7 +51,7 @@ struct Reader {
   std::string take_text() { return std::string(take(take_byte())); }
 };
 
-// An unauthenticated peer's first bytes, which tell apart the likely mistakes.
+// Tells likely mistakes apart by an unauthenticated peer's first bytes.
 std::string complaint_about_start(std::string_view bytes) {
   if (bytes.starts_with(kTlsHandshake)) return "it has a token or a certificate, and we have none";
   if (bytes.substr(0, kMagic.size()) != kMagic.substr(0, bytes.size())) return "it is no ddprun";

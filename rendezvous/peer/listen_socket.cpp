@@ -33,7 +33,7 @@ int try_listen(int fd, const addrinfo& address) {
   return listen(fd, SOMAXCONN) == 0 ? 0 : errno;
 }
 
-// A socket that listens, or -errno.
+// A listening socket, or -errno.
 int listen_on(const addrinfo& address) {
   Fd socket(::socket(address.ai_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
   if (!socket) return -errno;
@@ -71,7 +71,7 @@ std::string place_in_words(const std::string& host, const std::string& ports) {
               std::generic_category().message(error), remedy);
 }
 
-// A socket that listens, or -errno.
+// A listening socket, or -errno.
 int listen_anywhere_or_on(const std::string& address, std::uint16_t port) {
   const int fd = listen_on(address.empty() ? "::" : address, port);
   return address.empty() && no_ipv6_here(fd) ? listen_on("0.0.0.0", port) : fd;

@@ -15,7 +15,7 @@ namespace ddprun::rendezvous {
 namespace {
 
 constexpr std::uint8_t kNetwork = 127;
-constexpr std::size_t kMappedAt = 12;  // of an IPv4 address in an IPv6 one
+constexpr std::size_t kMappedAt = 12;  // where an IPv6 address holds a mapped IPv4 one
 
 }  // namespace
 

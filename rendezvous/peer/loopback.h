@@ -6,12 +6,12 @@
 
 namespace ddprun::rendezvous {
 
-// Whether everybody finds only the own machine there: 127.0.0.1 and all of its network, ::1, and ::ffff:127.0.0.1.
+// True for addresses that always mean the own machine: 127.0.0.0/8, also mapped to IPv6, and ::1.
 bool is_loopback(const sockaddr_storage& address);
-// "localhost", or such an address; no other name is looked up.
+// "localhost", or such an address; other names are not looked up.
 bool is_loopback(const std::string& host);
 
-// Whether the network interface lo is; also where that cannot be told. A network namespace begins with it down.
+// Whether the network interface lo is up; true if that is unknown. In a new network namespace it is down.
 bool loopback_is_up();
 
 // For an Error: why, and what to do.

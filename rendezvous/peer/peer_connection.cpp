@@ -47,7 +47,7 @@ class PeerConnection::Impl : public std::enable_shared_from_this<Impl> {
   const asio::ip::tcp::socket& socket() const { return socket_; }
 
  private:
-  // Proving.
+  // Authentication.
   template <class Step>
   void attempt(Step step);
   void begin_proof();
@@ -78,7 +78,7 @@ class PeerConnection::Impl : public std::enable_shared_from_this<Impl> {
   void finish_release();
   ReleasedPeer take_apart();
   void shut();
-  // Handlers are posted: whatever they do to us, nothing of ours stands below them.
+  // Handlers are posted, so they may destroy us: no function of ours calls them.
   template <class Function, class... Arguments>
   void call(Function& handler, const Arguments&... arguments) {
     asio::post(socket_.get_executor(), [self = shared_from_this(), handler = std::exchange(handler, {}), arguments...] {
@@ -89,15 +89,15 @@ class PeerConnection::Impl : public std::enable_shared_from_this<Impl> {
   asio::ip::tcp::socket socket_;
   asio::steady_timer deadline_;
   const std::shared_ptr<TlsContext> tls_;
-  std::unique_ptr<TlsSession> session_;  // empty: plain, or a server whose client has not spoken yet
+  std::unique_ptr<TlsSession> session_;  // empty: plain, or a server whose client has not sent anything yet
   const Greeting own_;
   Greeting theirs_;
   const std::size_t bytes_before_proof_max_;
   std::size_t bytes_before_proof_ = 0;
   bool left_silently_ = false;
   bool tls_proved_ = false, greeted_ = false, proved_ = false;
-  bool abandoned_ = false;  // by its owner, who wants to hear no more
-  std::string heard_;       // the peer's greeting so far; later what came right behind it
+  bool abandoned_ = false;  // its owner wants no more calls
+  std::string heard_;       // the peer's greeting so far; later the bytes that came after it
 
   std::vector<char> input_;  // as it came from the socket
   std::string output_;       // as it goes to the socket
@@ -111,7 +111,7 @@ class PeerConnection::Impl : public std::enable_shared_from_this<Impl> {
   std::function<void(ReleasedPeer)> on_released_;
 };
 
-// Whatever goes wrong with one peer, memory included, must not reach the others.
+// An error with one peer, even out of memory, must not affect the others.
 template <class Step>
 void PeerConnection::Impl::attempt(Step step) {
   try {
@@ -150,7 +150,7 @@ void PeerConnection::Impl::go_on_proving() {
   judge(parsed);
 }
 
-// False: not yet, or never.
+// False: not yet, or failed.
 bool PeerConnection::Impl::tls_proves() {
   const TlsResult result = session_->handshake();
   pump();
@@ -161,7 +161,7 @@ bool PeerConnection::Impl::tls_proves() {
   return tls_proved_;
 }
 
-// Puts into heard_ what can be read. False: the connection is of no more use.
+// Moves readable bytes into heard_. False: the connection is unusable.
 bool PeerConnection::Impl::hear() {
   std::array<char, 1024> bytes;
   TlsResult result = TlsResult::need_input;
@@ -202,7 +202,7 @@ void PeerConnection::Impl::await_proof() {
   if (left == 0) return refuse("it sent too much before it proved itself");
   const auto room = asio::buffer(input_.data(), std::min(input_.size(), left));
   socket_.async_read_some(room, [self = shared_from_this()](const std::error_code& error, std::size_t count) {
-    if (!self->on_proof_) return;  // it is over
+    if (!self->on_proof_) return;  // already finished
     self->left_silently_ = error && self->bytes_before_proof_ == 0;
     if (error) return self->refuse(error == asio::error::eof ? self->closed_in_words() : error.message());
     self->bytes_before_proof_ += count;
@@ -210,7 +210,7 @@ void PeerConnection::Impl::await_proof() {
   });
 }
 
-// To a client whose words it cannot read a server says nothing.
+// A server sends nothing to a client whose bytes it does not understand.
 std::string PeerConnection::Impl::closed_in_words() const {
   const std::string closed = "it closed the connection";
   if (own_.role == PeerRole::server || bytes_before_proof_ > 0) return closed;
@@ -259,7 +259,7 @@ void PeerConnection::Impl::read_some(asio::mutable_buffer to, ReadHandler done) 
 void PeerConnection::Impl::decrypt() {
   std::size_t count = 0;
   const TlsResult result = session_->read(static_cast<char*>(read_to_.data()), read_to_.size(), count);
-  pump();  // TLS may have something to say of its own, such as new keys
+  pump();  // TLS may send messages of its own, such as new keys
   if (result == TlsResult::need_input) return receive();
   if (result == TlsResult::closed) return finish_read(asio::error::eof, 0);
   if (result == TlsResult::failed) return finish_read(std::make_error_code(std::errc::bad_message), 0);
@@ -271,7 +271,7 @@ void PeerConnection::Impl::receive() {
   socket_.async_read_some(room, [self = shared_from_this()](const std::error_code& error, std::size_t count) {
     if (!self->on_read_) return;
     if (!self->session_) return self->finish_read(error, count);
-    if (error == asio::error::eof)  // without TLS's good-bye
+    if (error == asio::error::eof)  // without close_notify
       return self->finish_read(std::make_error_code(std::errc::connection_aborted), 0);
     if (error) return self->finish_read(error, 0);
     self->session_->take_in({self->input_.data(), count});
@@ -324,7 +324,7 @@ void PeerConnection::Impl::send(asio::const_buffer bytes, bool unwritten) {
     else
       self->output_.clear();
     if (self->on_released_) return self->finish_release();
-    if (error) return self->finish_write(error);  // where nobody writes, the next read tells
+    if (error) return self->finish_write(error);  // without a pending write, the next read reports it
     self->pump();
   });
 }
@@ -348,11 +348,11 @@ void PeerConnection::Impl::finish_release() {
 
 ReleasedPeer PeerConnection::Impl::take_apart() {
   std::error_code error;
-  const int fd = socket_.release(error);  // where that fails, it is the socket's to close
+  const int fd = socket_.release(error);  // if that fails, the socket closes it
   return {theirs_.from, Fd(error ? -1 : fd), tls_, std::move(session_), std::move(heard_)};
 }
 
-// An alert or a good-bye, as far as the socket takes it.
+// An alert or a close_notify, as far as the socket takes it.
 void PeerConnection::Impl::send_last_words() {
   if (!session_ || sending_) return;
   if (proved_) session_->say_goodbye();

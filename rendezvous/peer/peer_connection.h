@@ -1,13 +1,13 @@
-// A connection to another node's agent: bytes each way, once both sides have proved who they are.
+// A connection to another node's agent: bytes in both directions, once both sides have authenticated.
 //
-// In three kinds, by the credentials: plain, TLS by a token, TLS by certificates (tls_context.h); the kinds do not
-// understand each other, and none falls back to another. handshake() comes first. It ends well when the peer has proved
-// itself, has greeted us (greeting.h), and is neither ourselves nor of another job. Until then the peer may send
-// `bytes_before_proof_max` bytes, and a listening side's TLS begins with the peer's first byte, so that a silent one
-// costs a socket, a timer and 4 KiB.
+// Three kinds, by the credentials: plain, TLS by a token, TLS by certificates (tls_context.h). They are incompatible,
+// and none falls back to another. handshake() comes first. It succeeds when the peer has authenticated, has greeted us
+// (greeting.h), and is neither ourselves nor of another job. Until then the peer may send `bytes_before_proof_max`
+// bytes, and a listening side starts TLS with the peer's first byte, so that a silent peer costs a socket, a timer and
+// 4 KiB.
 //
 // One read and one write may run at the same time. Handlers run in the socket's executor, never inside the call that
-// names them, and never after close() or the end of this object; so they may hold a plain pointer to its owner.
+// takes them, and never after close() or our destruction; so they may hold a plain pointer to its owner.
 //
 // Not thread-safe: for the thread of its executor.
 #pragma once
@@ -35,7 +35,7 @@ struct PeerTrust {
 
 class PeerConnection {
  public:
-  // Empty: the peer is who it must be. Else why not, "it shows no token", and the connection is closed.
+  // Empty: the peer is authenticated. Otherwise the reason, "it shows no token", and the connection is closed.
   using ProofHandler = std::function<void(const std::string& refusal)>;
   using Handler = std::function<void(const std::error_code&)>;
   using ReadHandler = std::function<void(const std::error_code&, std::size_t)>;
@@ -47,18 +47,18 @@ class PeerConnection {
   ~PeerConnection();  // closes
 
   void handshake(TimePoint deadline, ProofHandler done);
-  // At least one byte, or an error: asio::error::eof where the peer closed; connection_aborted where a TLS connection
-  // ended without a good-bye, by which somebody on the way may have cut it; bad_message where it was tampered with.
+  // At least one byte, or an error: asio::error::eof if the peer closed; connection_aborted if a TLS connection ended
+  // without close_notify, so somebody on the way may have cut it; bad_message if it was tampered with.
   void read_some(asio::mutable_buffer to, ReadHandler done);
-  // All of it. The bytes must stay until `done`.
+  // Writes all of it. The bytes must stay valid until `done`.
   void write(asio::const_buffer bytes, Handler done);
-  // Takes it from its executor, for a loop of another kind; a proved one that nobody reads or writes. `done` comes in
-  // the executor, when what we last sent has left. Of no more use here afterwards.
+  // Detaches an authenticated connection from its executor, for another kind of loop; no read or write may be pending.
+  // Calls `done` in the executor when all output has been sent. The connection is unusable afterwards.
   void release(std::function<void(ReleasedPeer)> done) &&;
-  // At once. What the peer has not read yet may be lost.
+  // Closes at once. What the peer has not read yet may be lost.
   void close();
 
-  // After a refused handshake: the peer went before it had sent a byte, as who only looks whether somebody listens.
+  // After a failed handshake: the peer closed before it sent a byte, as a port check does.
   bool left_silently() const;
   // After a good handshake.
   const NodeIdentity& peer() const;

@@ -1,7 +1,7 @@
-// Where other agents connect to: hands out those that have authenticated, and limits what the others take.
+// Listens for other agents: passes on those that have authenticated, and limits what the others take.
 //
-// What unauthenticated peers may hold, and who goes when they are too many: admission.h. Refusals are told as
-// refusal_log.h says. For the thread of its io_context; no handler is called once it has ended.
+// Limits on unauthenticated peers, and which of them are evicted: admission.h. Refusals are logged as refusal_log.h
+// says. For the thread of its io_context; calls no handler after its destruction.
 #pragma once
 #include <cstdint>
 #include <functional>
@@ -26,7 +26,7 @@ class PeerListener {
     std::function<void(PeerConnection)> on_peer;
     std::function<void(const std::string& line)> on_refusal;  // "refused 10.0.0.7: it shows no token"
   };
-  // `listening`: of open_listener(), ours from now on.
+  // Takes ownership of `listening`, from open_listener().
   PeerListener(asio::io_context& io, const Listening& listening, PeerTrust trust, Hooks hooks);
 
   std::uint16_t port() const { return port_; }
@@ -53,7 +53,7 @@ class PeerListener {
   Admission::PeerId last_id_ = 0;
   std::map<Admission::PeerId, Pending> pending_;
   Acceptor acceptor_;
-  std::shared_ptr<const int> alive_ = std::make_shared<int>();  // what is queued when we end finds it gone
+  std::shared_ptr<const int> alive_ = std::make_shared<int>();  // expired for handlers still queued at destruction
 };
 
 }  // namespace ddprun::rendezvous

@@ -1,4 +1,4 @@
-// The two parts in a connection between two agents: who listened, and who connected.
+// The two roles in a connection between two agents: the server listened, the client connected.
 #pragma once
 
 namespace ddprun::rendezvous {

@@ -11,7 +11,7 @@ namespace ddprun::rendezvous {
 namespace {
 
 constexpr unsigned char kSuiteId[] = {0x13, 0x01};  // kTlsSuite on the wire
-// Travels in the clear, so it names the kind of the key and nothing else. Both change together with what is derived.
+// Sent unencrypted, so it names only the kind of the key. Both change together with the derivation.
 constexpr std::string_view kIdentity = "ddprun/1";
 constexpr std::string_view kInfo = "ddprun control channel, TLS 1.3 external PSK, v1";
 
@@ -32,7 +32,7 @@ SSL_SESSION* session_of(SSL* ssl) {
   return nullptr;
 }
 
-// Success without a session means: a key that we do not know, go on without it; having no certificate, we then fail.
+// Success without a session means: unknown key, continue without it; having no certificate, we then fail.
 int find_session(SSL* ssl, const unsigned char* identity, size_t size, SSL_SESSION** session) {
   const bool ours = std::string_view(reinterpret_cast<const char*>(identity), size) == kIdentity;
   *session = ours ? session_of(ssl) : nullptr;

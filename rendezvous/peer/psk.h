@@ -1,6 +1,6 @@
 // The pre-shared key of a job, and OpenSSL's callbacks that put it into a TLS 1.3 handshake (RFC 8446, section 4.2.11).
 //
-// Part of the TLS module (tls_plugin.h), the only one that links OpenSSL. No exceptions: what fails says so.
+// Part of the TLS module (tls_plugin.h), the only one that links OpenSSL. No exceptions: functions report failure.
 #pragma once
 #include <openssl/ssl.h>
 
@@ -9,7 +9,7 @@
 
 namespace ddprun::rendezvous {
 
-// Wiped where it ends.
+// Its destructor wipes the key.
 struct Psk {
   std::array<unsigned char, 32> key{};
   Psk() = default;
@@ -18,15 +18,15 @@ struct Psk {
   ~Psk();
 };
 
-// HKDF-SHA256 (RFC 5869) of the token, the job's id as salt: one token gives each job a key of its own. Nothing is
-// stretched, as a token is random (token.h). False where OpenSSL cannot.
+// HKDF-SHA256 (RFC 5869) of the token, with the job's id as salt: one token gives each job a different key. No key
+// stretching, as a token is random (token.h). False if OpenSSL fails.
 bool derive_psk(std::string_view token, std::string_view run_id, Psk& psk);
 
-// The key is for the context's connections, in either part; it must outlive them.
+// Sets the key for the context's connections, in either role; the key must outlive them.
 bool use_psk(SSL_CTX* context, const Psk& psk);
 
-// The one suite that is spoken: a PSK belongs to one hash, and where several suites are allowed OpenSSL may choose one
-// of another hash and drop the key without a word.
+// The only cipher suite: a PSK belongs to one hash, and if several suites are allowed OpenSSL may choose one of another
+// hash and drop the key silently.
 constexpr const char* kTlsSuite = "TLS_AES_128_GCM_SHA256";
 
 }  // namespace ddprun::rendezvous

@@ -1,6 +1,6 @@
-// When a refused peer is worth a line in the log: once a minute for each source, so that nobody fills the disk.
+// Decides when a refused peer is logged: once a minute for each source, so that nobody can fill the disk.
 //
-// A value. It remembers `refused_sources_max` sources; of others nothing is told until one of those is a minute old.
+// A value. It remembers `refused_sources_max` sources; others are not logged until one of those is a minute old.
 #pragma once
 #include <map>
 #include <optional>
@@ -14,8 +14,8 @@ class RefusalLog {
  public:
   explicit RefusalLog(const AdmissionLimits& limits) : limits_(limits) {}
 
-  // The line, or nothing: "refused 10.0.0.7: it shows no token, and 41 times more since the last such line". `now`
-  // never goes back.
+  // The line, if any: "refused 10.0.0.7: it shows no token, and 41 times more since the last such line". `now` never
+  // goes back.
   std::optional<std::string> refused(const PeerSource& source, const std::string& address, const std::string& why,
                                      TimePoint now);
 

@@ -1,4 +1,4 @@
-// What a PeerConnection leaves behind: an authenticated connection, and what has been read of it.
+// What PeerConnection::release() returns: an authenticated connection, and the bytes already read from it.
 #pragma once
 #include <memory>
 #include <string>
@@ -13,8 +13,8 @@ struct ReleasedPeer {
   NodeIdentity peer = {};
   Fd socket = {};
   std::shared_ptr<TlsContext> tls = {};      // outlives the session
-  std::unique_ptr<TlsSession> session = {};  // none: plain
-  std::string heard = {};                    // received, decrypted, not yet read
+  std::unique_ptr<TlsSession> session = {};  // empty: plain
+  std::string heard = {};                    // received and decrypted, not yet used
 };
 
 }  // namespace ddprun::rendezvous

@@ -47,7 +47,7 @@ std::future<LookUp> look_up_aside(const std::string& host) {
   return result;
 }
 
-// The kernel binds what is ours, and nothing else.
+// The kernel binds only this machine's addresses.
 Whose whose(const LookUp& found) {
   if (found.addresses.empty()) return Whose::unknown;
   for (const Address& address : found.addresses) {

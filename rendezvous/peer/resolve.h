@@ -1,4 +1,4 @@
-// Looks up a host, in a thread that waits for the answer.
+// Looks up a host, in the calling thread or in one of its own.
 #pragma once
 #include <sys/socket.h>
 
@@ -20,24 +20,24 @@ struct Address {
 // The addresses of a host, without a port, or why there are none.
 struct LookUp {
   std::string error = {};     // "Name or service not known"; empty: there are addresses
-  bool no_such_host = false;  // a name server says so; else nobody could be asked
+  bool no_such_host = false;  // a name server says so; else none could be reached
   std::vector<Address> addresses = {};
 };
 
-// Of a numeric address; empty: `host` is a name.
+// `host` as a numeric address; empty: it is a name.
 std::vector<Address> numeric_addresses(const std::string& host);
-// Takes as long as the C library takes, which can be minutes where no name server answers.
+// Takes as long as the C library takes: minutes if no name server answers.
 LookUp look_up(const std::string& host);
-// In a thread that is left behind where nobody waits for it, because the C library's look-up cannot be stopped.
+// In a thread of its own, abandoned if nobody waits for it: the C library's look-up cannot be cancelled.
 std::future<LookUp> look_up_aside(const std::string& host);
 
-// Whose an address or name is.
-enum class Whose { ours, anothers, unknown };  // unknown: no such name, for the moment
+// Whether an address or name is this machine's.
+enum class Whose { ours, anothers, unknown };  // unknown: the name has no address at the moment
 Whose whose(const LookUp& found);
 
 Address with_port(Address address, std::uint16_t port);
 
-// With a deadline. Never empty. Throws Late, or Broken (stream_error.h) where there is no such host.
+// With a deadline. Never empty. Throws Late, or Broken (stream_error.h) if there is no such host.
 std::vector<Address> resolve(const std::string& host, std::uint16_t port, TimePoint deadline);
 
 }  // namespace ddprun::rendezvous

@@ -16,10 +16,10 @@
 namespace ddprun::rendezvous {
 namespace {
 
-constexpr std::chrono::seconds kWhereKnown{1};  // a look-up is waited for so long where there are older addresses
-constexpr std::chrono::seconds kKeptFor{60};    // what came of a look-up for which nobody waited any more
+constexpr std::chrono::seconds kWhereKnown{1};  // limit for a look-up if older addresses are known
+constexpr std::chrono::seconds kKeptFor{60};    // a result for which nobody waited any more
 
-// How a thread that was left behind finds the loop, or finds it gone.
+// How an abandoned thread finds the loop, or learns that it is gone.
 struct Loop {
   std::mutex mutex;
   asio::io_context* io;
@@ -55,7 +55,7 @@ class Resolver::Impl : public std::enable_shared_from_this<Impl> {
   struct Name {
     bool under_way = false;
     TimePoint since = {};
-    std::unique_ptr<LookUp> unused = {};  // it came when nobody waited, at `since`
+    std::unique_ptr<LookUp> unused = {};  // it came at `since`, when nobody waited
     std::vector<Address> addresses = {};
     std::list<std::shared_ptr<Waiter>> waiters = {};
   };
@@ -128,7 +128,7 @@ void Resolver::Impl::came(const std::string& host, const LookUp& result) {
 
 void Resolver::Impl::stop_waiting(const std::string& host, const std::shared_ptr<Waiter>& waiter) {
   Name& name = names_[host];
-  if (std::erase(name.waiters, waiter) == 0) return;  // it has its answer
+  if (std::erase(name.waiters, waiter) == 0) return;  // already answered
   LookUp answer{.addresses = name.addresses};
   if (answer.addresses.empty()) answer.error = "no name server has answered for " + seconds(Clock::now() - name.since);
   waiter->done(answer);

@@ -1,12 +1,12 @@
-// Looks names up beside an event loop: a look-up that takes long holds up neither the loop, nor another name's, nor the
-// process's end.
+// Looks up names without blocking: a slow look-up delays neither event loop, nor other names, nor the process's exit.
 //
-// A look-up cannot be stopped, so it has a thread of its own, and goes on when whoever asked has stopped waiting: the
-// next to ask for that name gets what came of it. Otherwise every question is put anew, as a cluster's name service may
-// lag behind its nodes. A name that was found before is not waited for long, and its last addresses serve while nobody
-// can be asked for it.
+// A look-up cannot be cancelled, so it has a thread of its own, and continues when its caller has stopped waiting: the
+// next request for that name gets its result. Otherwise every request starts a new look-up, as a cluster's name service
+// may lag behind its nodes. For a name that was found before the wait is short, and its last addresses are used while
+// no name server answers.
 //
-// For the thread of its io_context, which must outlive it. Handlers never run inside a call of ours, nor after our end.
+// For the thread of its io_context, which must outlive it. Handlers are never called inside a function of ours, nor
+// after our destruction.
 #pragma once
 #include <functional>
 #include <memory>
@@ -28,7 +28,7 @@ class Resolver {
   Resolver(const Resolver&) = delete;
   Resolver& operator=(const Resolver&) = delete;
 
-  // `done` is called once, when the limit is over at the latest.
+  // Calls `done` once, at the latest when the limit is over.
   void resolve(const std::string& host, Duration limit, Done done);
 
  private:

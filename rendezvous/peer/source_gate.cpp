@@ -9,7 +9,7 @@
 namespace ddprun::rendezvous {
 namespace {
 
-constexpr std::size_t kSourcesMax = 64;  // the kernel goes through them one by one for each packet; others we turn away
+constexpr std::size_t kSourcesMax = 64;  // the kernel compares each packet with all; we close others' connections
 
 // Classic BPF, which needs no privilege: socket(7), SO_ATTACH_FILTER; the kernel's Documentation/networking/filter.rst.
 constexpr std::uint32_t kIpHeader = static_cast<std::uint32_t>(SKF_NET_OFF);
@@ -33,7 +33,7 @@ std::uint32_t word_of(const PeerSource& source, std::size_t at) {
   return word;
 }
 
-// To the end of a family's part: whoever is not dropped is kept.
+// The filter for one address family: packets that it does not drop are kept.
 Program from_ipv4(const std::vector<PeerSource>& sources) {
   Program program;
   load(program, kSourceInIpv4);
@@ -48,7 +48,7 @@ Program from_ipv6(const std::vector<PeerSource>& sources) {
   for (const PeerSource& source : sources) {
     if (source.is_ipv4()) continue;
     load(program, kSourceInIpv6);
-    program.push_back(BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, word_of(source, 0), 0, 3));  // else to the next one
+    program.push_back(BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, word_of(source, 0), 0, 3));  // else on to the next source
     load(program, kSourceInIpv6 + 4);
     drop_if(program, word_of(source, 4));
   }
@@ -95,8 +95,8 @@ void SourceGate::tell_kernel() {
   std::vector<PeerSource> sources = failed_.shut_out();
   sources.resize(std::min(sources.size(), kSourcesMax));
   if (sources == told_) return;
-  // First without any: the kernel may have no memory for two programs, and an old one must not stay. Where it takes
-  // none, we turn them away.
+  // Detach first: the kernel may have no memory for two programs, and an old one must not stay. If it accepts none, we
+  // close the connections.
   const int ignored = 0;
   setsockopt(listener_, SOL_SOCKET, SO_DETACH_FILTER, &ignored, sizeof ignored);
   told_ = std::move(sources);

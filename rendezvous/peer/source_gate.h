@@ -1,7 +1,7 @@
-// Keeps sources that fail too often from a listening socket: the kernel drops their packets to it, at a tenth of what
-// a connection costs us that is accepted and closed; where it will not, we close them unheard.
+// Keeps sources that fail too often away from a listening socket: the kernel drops their packets, at a tenth of the
+// cost of accepting and closing a connection; if it refuses the filter, we close their connections at once.
 //
-// Connections that are there already are not touched. For one thread.
+// Existing connections are not affected. For one thread.
 #pragma once
 #include <sys/socket.h>
 
@@ -9,15 +9,15 @@
 
 namespace ddprun::rendezvous {
 
-// Of an accepted connection, IPv4 or IPv6.
+// The source of an accepted connection, IPv4 or IPv6.
 PeerSource source_of(const sockaddr_storage& address);
 
 class SourceGate {
  public:
-  // `listener`: open as long as we are used; not ours.
+  // `listener`: not owned, and open as long as this object exists.
   SourceGate(int listener, const AdmissionLimits& limits) : listener_(listener), failed_(limits) {}
 
-  // One that came before the kernel dropped them, or where it does not.
+  // Whether to close a connection that came before the kernel's filter, or without one.
   bool turns_away(const PeerSource& source) const { return failed_.is_shut_out(source); }
   void failed(const PeerSource& source, TimePoint now);
   void proved(const PeerSource& source);
@@ -29,7 +29,7 @@ class SourceGate {
 
   const int listener_;
   FailedSources failed_;
-  std::vector<PeerSource> told_;  // to the kernel, which drops them
+  std::vector<PeerSource> told_;  // sources in the kernel's filter
 };
 
 }  // namespace ddprun::rendezvous

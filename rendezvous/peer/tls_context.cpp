@@ -11,13 +11,13 @@
 namespace ddprun::rendezvous {
 namespace {
 
-constexpr const char* kModule = "../lib/ddprun/libddprun_tls.so";  // from the program's folder
+constexpr const char* kModule = "../lib/ddprun/libddprun_tls.so";  // relative to the program's folder
 constexpr std::size_t kWhyMax = 1024;
 
 MakeTlsEngine* load_module() {
   const std::filesystem::path program = std::filesystem::read_symlink("/proc/self/exe");
   const std::filesystem::path file = (program.parent_path() / kModule).lexically_normal();
-  void* module = dlopen(file.c_str(), RTLD_NOW | RTLD_LOCAL);  // for good: OpenSSL cannot be unloaded
+  void* module = dlopen(file.c_str(), RTLD_NOW | RTLD_LOCAL);  // never closed: OpenSSL cannot be unloaded
   if (!module)
     throw Error("cannot load TLS, which a token and certificates need", dlerror(),
                 "Install ddprun with its lib folder, and OpenSSL 3 (Debian: libssl3).");

@@ -1,9 +1,9 @@
-// How this agent proves itself to other agents, and they to it: not at all, by a token, or by certificates.
+// How this agent and others authenticate to each other: not at all, by a token, or by certificates.
 //
-// Nothing is loaded or made before the first use, as OpenSSL takes some 4 ms to begin with: call prepare() once the
-// workers are on their way. The module lies in ../lib/ddprun beside the folder of the program that runs.
+// Nothing is loaded before the first use, as OpenSSL's start takes some 4 ms: call prepare() once the workers have been
+// started. The module is in ../lib/ddprun, relative to the running program's folder.
 //
-// Not thread-safe. Sessions may not outlive it.
+// Not thread-safe. Must outlive its sessions.
 #pragma once
 #include <memory>
 #include <string>
@@ -17,11 +17,11 @@ class TlsContext {
  public:
   TlsContext(Credentials credentials, std::string run_id);
 
-  // Without credentials there is no TLS: connections are plain, and anybody may come.
+  // Without credentials there is no TLS: connections are plain, and anybody may connect.
   bool plain() const { return std::holds_alternative<NoCredentials>(credentials_); }
-  // Throws UsageError where a file cannot be used, Error where the module cannot. Cheap when repeated.
+  // Throws UsageError if a file cannot be used, Error if the module cannot. Cheap when repeated.
   void prepare();
-  // Prepares what is not prepared. Not for a plain one.
+  // Calls prepare() first. Not for plain connections.
   std::unique_ptr<TlsSession> open(PeerRole role);
 
  private:

@@ -1,4 +1,4 @@
-// Built into a library of its own, with OpenSSL behind it. See tls_plugin.h.
+// Built as a library of its own that links OpenSSL. See tls_plugin.h.
 #include "rendezvous/peer/tls_plugin.h"
 
 #include <openssl/err.h>
@@ -30,14 +30,14 @@ using Certificate = std::unique_ptr<X509, Free>;
 
 enum class Proof { token, certificate };
 
-// What went wrong first, in OpenSSL's words.
+// The first error, in OpenSSL's words.
 std::string openssl_words(unsigned long error) {
   if (ERR_SYSTEM_ERROR(error)) return std::strerror(ERR_GET_REASON(error));
   const char* words = ERR_reason_error_string(error);
   return words ? words : "unknown error";
 }
 
-// The other side's alert, RFC 8446 section 6: that it refused us, and why.
+// The other side's alert (RFC 8446, section 6): that it refused us, and why.
 std::string alert_words(int reason, Proof proof) {
   if (proof == Proof::token && reason == SSL_R_SSLV3_ALERT_ILLEGAL_PARAMETER)  // the binder did not verify
     return "it has another token, or another job (--rdzv-id)";
@@ -49,7 +49,7 @@ std::string token_words(int reason) {
   switch (reason) {
     case SSL_R_BINDER_DOES_NOT_VERIFY:
       return "its token is not ours, or its job is another one (--rdzv-id)";
-    case SSL_R_NO_SUITABLE_SIGNATURE_ALGORITHM:  // what OpenSSL says where there is no PSK, and we have no certificate
+    case SSL_R_NO_SUITABLE_SIGNATURE_ALGORITHM:  // OpenSSL's error if there is no PSK, and we have no certificate
     case SSL_R_NO_SHARED_CIPHER:
       return "it shows no token";
     default:
@@ -98,7 +98,7 @@ class Session : public TlsSession {
       BIO_free(out_);
       return;
     }
-    SSL_set_bio(ssl_.get(), in_, out_);  // which owns them from now on
+    SSL_set_bio(ssl_.get(), in_, out_);  // takes ownership of both
     if (role == PeerRole::server)
       SSL_set_accept_state(ssl_.get());
     else
@@ -144,7 +144,7 @@ class Session : public TlsSession {
   const char* why() const override { return why_.c_str(); }
 
  private:
-  // A second fence, should a setting above ever change.
+  // A second check, in case a setting above ever changes.
   bool is_proved() const {
     if (SSL_version(ssl_.get()) != TLS1_3_VERSION) return false;
     if (proof_ == Proof::token) return SSL_session_reused(ssl_.get()) == 1;
@@ -174,21 +174,21 @@ class Session : public TlsSession {
   std::string why_;
 };
 
-// What holds in both modes and both parts.
+// The settings of both modes and both roles.
 Context make_context() {
   Context context(SSL_CTX_new(TLS_method()));
   if (!context) return nullptr;
   SSL_CTX_set_options(context.get(), SSL_OP_NO_TICKET | SSL_OP_NO_RENEGOTIATION);
   SSL_CTX_set_session_cache_mode(context.get(), SSL_SESS_CACHE_OFF);
-  SSL_CTX_set_mode(context.get(), SSL_MODE_RELEASE_BUFFERS);  // of a connection that is silent
+  SSL_CTX_set_mode(context.get(), SSL_MODE_RELEASE_BUFFERS);  // of an idle connection
   const bool set = SSL_CTX_set_min_proto_version(context.get(), TLS1_3_VERSION) == 1 &&
                    SSL_CTX_set_max_proto_version(context.get(), TLS1_3_VERSION) == 1 &&
                    SSL_CTX_set_ciphersuites(context.get(), kTlsSuite) == 1 &&
-                   SSL_CTX_set_num_tickets(context.get(), 0) == 1;  // a ticket would be a second way in
+                   SSL_CTX_set_num_tickets(context.get(), 0) == 1;  // a ticket would be another way to authenticate
   return set ? std::move(context) : nullptr;
 }
 
-// Certificates of a text in PEM, one after the other; what stands between them is passed over.
+// Reads the certificates of a PEM text in order; skips what is between them.
 class PemReader {
  public:
   explicit PemReader(std::string_view pem) : from_(BIO_new_mem_buf(pem.data(), static_cast<int>(pem.size()))) {}
@@ -236,12 +236,12 @@ class Engine : public TlsEngine {
   Engine(const TlsKeys& keys) : proof_(keys.certificate.name ? Proof::certificate : Proof::token) {
     for (Context* context : {&server_, &client_})
       if (why_.empty()) set_up(*context, keys);
-    // Against no authority at all. A client that does not verify would take any server that has some certificate and
-    // ignores the key; in the server's part this asks nobody for anything.
+    // Verifies without any authority. A client that does not verify would accept any server that has some certificate
+    // and ignores the key; in the server's role this requests nothing.
     if (why_.empty() && proof_ == Proof::token) SSL_CTX_set_verify(client_.get(), SSL_VERIFY_PEER, nullptr);
   }
 
-  const std::string& why() const { return why_; }  // empty: it is usable
+  const std::string& why() const { return why_; }  // empty: usable
 
   TlsSession* open(PeerRole role) override {
     SSL_CTX* context = role == PeerRole::server ? server_.get() : client_.get();
@@ -286,8 +286,8 @@ class Engine : public TlsEngine {
 extern "C" __attribute__((visibility("default"))) ddprun::rendezvous::TlsEngine* ddprun_make_tls_engine(
     const ddprun::rendezvous::TlsKeys& keys, char* why, std::size_t why_size) {
   using namespace ddprun::rendezvous;
-  // The system's openssl.cnf takes a millisecond to read and has nothing to say here. OpenSSL's clean-up at exit would
-  // only delay the end.
+  // The system's openssl.cnf takes a millisecond to read and is not needed. OpenSSL's clean-up at exit would only delay
+  // the exit.
   OPENSSL_init_ssl(OPENSSL_INIT_NO_LOAD_CONFIG | OPENSSL_INIT_NO_ATEXIT, nullptr);
   auto engine = std::make_unique<Engine>(keys);
   if (engine->why().empty()) return engine.release();

@@ -1,14 +1,14 @@
-// What ddprun and its TLS module, libddprun_tls.so, agree on: one function, found by name, and two classes.
+// The interface between ddprun and its TLS module, libddprun_tls.so: one function, found by name, and two classes.
 //
-// OpenSSL stands behind the module alone: linked into ddprun, it costs every start six times the instructions of a
-// whole launch (8.1 against 1.4 million), token or not. Both sides have a libstdc++ of their own inside, so no
-// exception and nothing that owns memory crosses; what one side made, that side destroys.
+// Only the module links OpenSSL: linked into ddprun, it costs every start six times the instructions of a whole launch
+// (8.1 against 1.4 million), with or without a token. Both sides contain their own libstdc++, so no exception and
+// nothing that owns memory crosses; each side destroys what it made.
 //
-// A session is TLS without a socket: received bytes go in, bytes to send come out. TLS 1.3 alone, one cipher suite, no
-// session tickets, no early data. By token: PSK with an ephemeral key exchange; nobody shows a certificate, and whoever
-// does is refused. By certificates: both sides must show one that the authority signed. Which name is in it does not
-// matter: nodes are reached by addresses that come and go, so the authority must sign nothing but members of the
-// cluster. Since every node listens and connects, a certificate that names key usages must name both, server and client
+// A session is TLS without a socket: received bytes go in, bytes to send come out. Only TLS 1.3, one cipher suite, no
+// session tickets, no early data. By token: PSK with an ephemeral key exchange and without certificates; a peer that
+// shows one is refused. By certificates: both sides must show one that the authority signed. The name in it does not
+// matter: nodes are reached by addresses that come and go, so the authority must sign only members of the cluster.
+// Every node listens and connects, so a certificate that names key usages must name both, server and client
 // authentication.
 //
 // Not thread-safe.
@@ -28,7 +28,7 @@ class TlsSession {
   // After each call of any function there may be bytes to send.
   virtual void take_in(std::string_view received) = 0;
   virtual std::size_t take_out(char* to, std::size_t size) = 0;
-  // Done: the peer has proved itself by the token, or by its certificate, and by nothing else.
+  // Done: the peer has authenticated by the token, or by its certificate, and by nothing else.
   virtual TlsResult handshake() = 0;
   virtual TlsResult read(char* to, std::size_t size, std::size_t& count) = 0;
   virtual TlsResult write(std::string_view bytes) = 0;
@@ -39,7 +39,7 @@ class TlsSession {
 class TlsEngine {
  public:
   virtual ~TlsEngine() = default;
-  // nullptr: no memory. It may not outlive the engine.
+  // nullptr: out of memory. The session may not outlive the engine.
   virtual TlsSession* open(PeerRole role) = 0;
 };
 
@@ -51,12 +51,12 @@ struct TlsFile {
 // A token and the job it is for, or what three files hold.
 struct TlsKeys {
   std::string_view token = {}, run_id = {};
-  TlsFile certificate = {};  // with the chain up to the authority, where there is one
-  TlsFile key = {};          // without a passphrase: nobody is there to ask for it
+  TlsFile certificate = {};  // with the chain up to the authority, if there is one
+  TlsFile key = {};          // without a passphrase: there is nobody to ask for it
   TlsFile authority = {};
 };
 
-// nullptr: it cannot be had, and `why` says so. It costs milliseconds: OpenSSL begins with it.
+// nullptr: not available, and `why` says why. Takes milliseconds: it initializes OpenSSL.
 using MakeTlsEngine = TlsEngine*(const TlsKeys& keys, char* why, std::size_t why_size);
 inline constexpr const char* kMakeTlsEngineName = "ddprun_make_tls_engine";
 

@@ -15,8 +15,8 @@ namespace ddprun::rendezvous {
 namespace {
 
 constexpr std::size_t kHexMin = 32, kBase64Min = 22;  // 128 bits each
-constexpr std::size_t kMax = 1024;                    // beyond it the wrong file was named
-// Of 32 random hex digits fewer than 8 are different once in 30 million tokens; of "0000..." and "deadbeef..." always.
+constexpr std::size_t kMax = 1024;                    // longer: the wrong file was named
+// Of 32 random hex digits, fewer than 8 are distinct once in 30 million tokens; of "0000..." and "deadbeef..." always.
 constexpr std::size_t kDifferentMin = 8;
 constexpr std::size_t kMadeBytes = 32;
 constexpr const char* kWhatItTakes = "it takes at least 32 hex digits or 22 characters of base64";
@@ -42,7 +42,7 @@ std::string_view without_padding(std::string_view text) {
   return text;
 }
 
-// Which character is wrong is said by its place alone: a token with one letter changed is nearly the token.
+// Names a wrong character only by its position: a token with one letter changed is nearly the token.
 std::optional<std::string> complaint(std::string_view token) {
   const std::string_view letters = without_padding(token);
   const auto wrong = std::find_if_not(letters.begin(), letters.end(), is_base64);
@@ -72,7 +72,7 @@ Token& Token::operator=(Token other) noexcept {
 }
 
 Token::~Token() {
-  if (!characters_.empty()) explicit_bzero(characters_.data(), characters_.size());  // a moved one has none
+  if (!characters_.empty()) explicit_bzero(characters_.data(), characters_.size());  // a moved-from one has none
 }
 
 std::string make_token() {

@@ -1,9 +1,9 @@
 // The secret that all nodes of a job share: whoever has it may join.
 //
-// A value. It is text as a person passes it on: at least 32 hex digits or 22 characters of base64 or base64url, that is
-// 128 bits and more, if it is random; make_token() makes one that is. Its characters are the secret, so all nodes must
-// write it alike. It cannot be printed, and it is wiped from memory where it ends. What is said about a wrong one holds
-// no part of it.
+// A value. A text that people pass on: at least 32 hex digits or 22 characters of base64 or base64url, that is 128 bits
+// and more, if it is random; make_token() makes a random one. Its characters are the secret, so all nodes must spell it
+// alike. It cannot be printed, and its destructor wipes it from memory. A complaint about a wrong one contains no part
+// of it.
 #pragma once
 #include <iosfwd>
 #include <string>
@@ -18,15 +18,15 @@ struct NoToken {
   std::string complaint;
 };
 
-constexpr const char* kTokenVariable = "DDPRUN_TOKEN";  // of the environment, with the token itself
+constexpr const char* kTokenVariable = "DDPRUN_TOKEN";  // the environment variable that holds the token
 
 class Token {
  public:
-  // White space around it, a file's last newline for one, is left out.
+  // Ignores white space around it, such as a file's last newline.
   static std::variant<Token, NoToken> parse(std::string_view text);
   Token(const Token&) = default;
   Token(Token&&) noexcept = default;
-  Token& operator=(Token other) noexcept;  // wipes what was here
+  Token& operator=(Token other) noexcept;  // wipes the old one
   ~Token();
 
   std::string_view secret() const { return {characters_.data(), characters_.size()}; }
@@ -35,10 +35,10 @@ class Token {
 
  private:
   explicit Token(std::string_view characters) : characters_(characters.begin(), characters.end()) {}
-  std::vector<char> characters_;  // no string: a short one would stay behind in every object it was moved from
+  std::vector<char> characters_;  // not a string: a short one leaves a copy in every object it is moved from
 };
 
-// 64 hex digits from the kernel's randomness, to be printed. Throws Error where there is none.
+// 64 hex digits from the kernel's random numbers, to be printed. Throws Error if there are none.
 std::string make_token();
 
 // Overwrites a text that held a secret.
