@@ -16,17 +16,17 @@ using std::chrono::milliseconds;
 // APPEND can make a value larger than any request.
 constexpr std::size_t kReplyValueBytesMax = 1 << 30;
 constexpr std::uint64_t kListedKeysMax = 1 << 24;
-// A wait that ended in time is followed by its value, and one that did not by its cancellation: the store's answer to
-// these may take so long at least.
+// After a wait that ended in time comes its value, after a late one its cancellation: the store gets at least this long
+// to answer these.
 constexpr milliseconds kAnswerLimit{2000};
 constexpr milliseconds kRetryFirst{20}, kRetryMax{1000};
 constexpr std::size_t kKeysNamed = 3, kKeyBytesNamed = 80;
-constexpr std::uint32_t kNonce = 0x64647072;  // any number would do
+constexpr std::uint32_t kNonce = 0x64647072;  // an arbitrary number
 
 TimePoint answer_by(TimePoint deadline) { return std::max(deadline, Clock::now() + kAnswerLimit); }
 
-// The connection is in order after these two.
-struct NotThere {};  // a wait is over in vain
+// After these two the connection can be used further.
+struct NotThere {};  // a wait timed out
 struct TooLarge : std::runtime_error {
   using std::runtime_error::runtime_error;
 };
@@ -50,7 +50,7 @@ Request about(Op op, std::string_view key, std::string_view value) {
   return {op, {wire_key(key)}, {std::string(value)}};
 }
 
-// The store would close the connection without a word.
+// The store would close the connection without an error.
 std::string too_large(const Request& request) {
   if (request.keys.size() > kCountMax)
     return std::to_string(request.keys.size()) + " keys at once, more than " + std::to_string(kCountMax);
@@ -70,7 +70,7 @@ std::string too_large(const Request& request) {
   return {};
 }
 
-// 0.5 to 1.5 of it: many clients that start together must not return together.
+// 0.5 to 1.5 times `pause`: clients that start together must not retry together.
 Duration with_jitter(Duration pause) {
   static thread_local std::minstd_rand random(std::random_device{}());
   return std::chrono::duration_cast<Duration>(pause * std::uniform_real_distribution(0.5, 1.5)(random));
@@ -94,7 +94,7 @@ bool is_this_machine(const std::string& host) {
 
 }  // namespace
 
-// Every operation runs in here: one at a time, connected, with a deadline, its failures in words.
+// Every operation runs in here: one at a time, connected, with a deadline, and its failures turned into errors.
 template <class Talk>
 auto Client::call(const char* what, const Keys& keys, Limit limit, Talk talk) {
   const TimePoint start = Clock::now(), deadline = after(start, limit.value_or(options_.timeout));
@@ -113,7 +113,7 @@ auto Client::call(const char* what, const Keys& keys, Limit limit, Talk talk) {
   } catch (const Broken& broken) {
     stream_.reset();
     throw Error(describe(what, keys), broken.what() + (" after " + waited_since(start)));
-  } catch (...) {  // no memory for the answer, say: what is left of it would be taken for the next one
+  } catch (...) {  // e.g. no memory for the answer: its rest would be read as the next answer
     stream_.reset();
     throw;
   }
@@ -142,7 +142,7 @@ void Client::connect(TimePoint deadline) {
     }
 }
 
-// The first bytes go out in one write: PyTorch's server drops a client whose first five come in two pieces.
+// The first bytes are sent in one write: PyTorch's server drops a client whose first five arrive in two pieces.
 void Client::connect_once(TimePoint deadline) {
   stream_ = Stream::connect(options_.host, options_.port, deadline);
   stream_->write(encode({Op::validate, {}, {}, kMagic}) + encode({Op::ping, {}, {}, kNonce}), deadline);
@@ -162,7 +162,7 @@ void Client::send(const Request& request, TimePoint deadline) {
   stream_->write(encode(request), deadline);
 }
 
-// For WAIT and BARRIER: their answer comes when it comes, or the wait is taken back.
+// For WAIT and BARRIER: waits for the answer, or cancels the wait.
 void Client::await_flag(const Request& request, TimePoint deadline) {
   send(request, deadline);
   try {
@@ -172,7 +172,7 @@ void Client::await_flag(const Request& request, TimePoint deadline) {
   }
 }
 
-// True: what we waited for crossed the cancellation on its way, and is there.
+// True: the answer crossed the cancellation on its way, and has arrived.
 bool Client::cancel_wait() {
   const TimePoint deadline = Clock::now() + kAnswerLimit;
   send({Op::cancel_wait}, deadline);
@@ -186,8 +186,8 @@ bool Client::are_there(const Keys& named, TimePoint deadline) {
   return stream_->read_byte(deadline) == static_cast<std::uint8_t>(Flag::ready);
 }
 
-// An empty value may also mean that the key is not there: another client was faster and deleted it, or PyTorch's libuv
-// server ended the wait for nothing. Then the wait goes on.
+// An empty value may also mean that the key does not exist: another client deleted it faster, or PyTorch's libuv server
+// ended the wait for no reason. Then the wait continues.
 std::vector<std::string> Client::take_what_is_there(const Request& wait, Op op, TimePoint deadline) {
   for (;;) {
     await_flag(wait, deadline);

@@ -40,12 +40,12 @@ Connection::Connection(ClientId id, Fd socket, ConnectionHost& host)
 
 std::uint32_t Connection::awaited() const {
   const bool reading = !paused_ && !input_over_;
-  const bool going_on = writing_ || (paused_ && !held_);  // paused and all written, it goes on at the next event
+  const bool going_on = writing_ || (paused_ && !held_);  // paused and all written: continues at the next event
   return (reading ? std::uint32_t{EPOLLIN} : 0) | (going_on ? std::uint32_t{EPOLLOUT} : 0);
 }
 
 void Connection::on_ready(std::uint32_t events) {
-  const bool broken = (events & (EPOLLERR | EPOLLHUP)) != 0;  // then the next call fails and says so
+  const bool broken = (events & (EPOLLERR | EPOLLHUP)) != 0;  // then the next call reports it
   if (writing_ && (broken || (events & EPOLLOUT))) write_some();
   if (broken && held_) return close();  // it cannot take the answer
   if (over_ || input_over_) return;
@@ -97,7 +97,7 @@ void Connection::hang_up() {
   if (!over_) stop_input();
 }
 
-// Replies to what came before still go out.
+// Replies to earlier requests are still sent.
 void Connection::stop_input() {
   input_over_ = true;
   if (output_.empty() && !held_) close();
@@ -118,7 +118,7 @@ void Connection::flush() {
   if (!writing_ && !output_.empty() && !over_) write_some();
 }
 
-// One write a turn: a fast reader of large values must not keep the others waiting.
+// One write a turn: a fast reader of large values must not delay the others.
 void Connection::write_some() {
   const ssize_t n = send_front(fd(), output_);
   if (n < 0 && !try_again(errno)) return close();

@@ -1,10 +1,10 @@
-// One client of the store: its socket, what it has sent so far, what it is still to be sent.
+// One client of the store: its socket, the bytes received so far, and the bytes still to be sent.
 //
-// It reads no faster than it is read from: while more than `output_bytes_pause` waits to be sent, no request is taken.
-// It is over when the peer is gone or broke the protocol and has got its replies, or fails to say Op::validate or to
-// take anything in time. After every call the server asks what is awaited now, until when, and whether it is over.
+// While more than `output_bytes_pause` waits to be sent, it takes no request. It ends when the peer is gone or broke
+// the protocol and has got its replies, or does not send Op::validate or take anything in time. After every call the
+// server asks which events it awaits, until when, and whether it is over.
 //
-// Idle, it holds a few hundred bytes and nothing on the heap. Runs in the server's loop, in no other thread.
+// Idle, it takes a few hundred bytes and nothing on the heap. Runs only in the server's loop thread.
 #pragma once
 #include <cstdint>
 #include <functional>
@@ -26,30 +26,30 @@ namespace ddprun::rendezvous {
 struct ConnectionHost {
   ServerLimits limits;
   std::function<void(ClientId, Request)> on_request;
-  MemoryBudget& memory;                      // for what is under way
-  bool values_are_counted_elsewhere = true;  // those that wait to be sent: by the store
+  MemoryBudget& memory;                      // for requests and replies under way
+  bool values_are_counted_elsewhere = true;  // the store counts those that wait to be sent
   static constexpr std::size_t kScratchBytes = 64 << 10;
   std::unique_ptr<char[]> scratch{new char[kScratchBytes]};  // for reading: the loop reads one connection at a time
 };
 
 class Connection {
  public:
-  // The socket is a non-blocking one.
+  // The socket is non-blocking.
   Connection(ClientId id, Fd socket, ConnectionHost& host);
 
-  // The poller found these; requests go to the host.
+  // Events from the poller; requests go to the host.
   void on_ready(std::uint32_t events);
   // Queues it; flush() sends.
   void send(const Reply& reply);
   void send(const Value& bytes);
   void flush();
-  // No further request is taken, until go_on(): the answer to the last one has to be fetched.
+  // Takes no further request until go_on(): the answer to the last one has to be fetched.
   void hold() { held_ = true; }
   void go_on();
-  // As Hangup does: what was sent before it still goes out.
+  // As Hangup does: replies to earlier requests are still sent.
   void hang_up();
   void close() { over_ = true; }
-  // It has more under way than there is memory for: closed.
+  // Closed because it has more under way than there is memory for.
   bool closed_for_memory();
 
   int fd() const { return socket_.get(); }

@@ -24,7 +24,7 @@ Number get(std::string_view bytes, std::size_t at) {
   return number;
 }
 
-// True once `to` has so many bytes.
+// True once `to` has `size` bytes.
 bool fill(std::string& to, std::size_t size, std::string_view& bytes) {
   const std::size_t n = std::min(size - to.size(), bytes.size());
   to.append(bytes.substr(0, n));
@@ -106,7 +106,7 @@ Parsed LinkRequestReader::end_head() {
   const LinkAsk ask{get<std::uint32_t>(head, 1), {}};
   in_request_ = are_tickets(1, ask.askers);
   found_ = ask;
-  return Parsed::bad;  // unless a request follows
+  return Parsed::bad;  // used only if no request follows
 }
 
 LinkRequest LinkRequestReader::take() { return std::move(found_); }

@@ -1,13 +1,12 @@
-// What a node's store proxy and the store say to each other over one connection: requests of many clients one way,
+// The protocol between a node's store proxy and the store, over one connection: requests of many clients one way,
 // replies the other. docs/store-proxy.md describes it for people.
 //
 // Pure values; no socket, no clock. Integers are little-endian. Every request of a client has a *ticket*, a number that
-// both sides count: the first one has 1. A request that several clients make at once travels once and takes as many
-// tickets as it has askers. Replies name their tickets; equal ones of tickets in a row travel as one.
-//
+// both sides count from 1. A request that several clients make at once is sent once and takes as many tickets as it has
+// askers. Replies name their tickets; equal replies to consecutive tickets are sent as one.
 //   request   'A', u32 askers, the request as on the store's own wire (protocol.h)
-//             'F', u64 ticket: whoever waits with it waits no more
-//   reply     a kind, u64 first ticket, u32 tickets, u64 size, so many bytes as on the store's own wire
+//             'F', u64 ticket: the wait with this ticket is cancelled
+//   reply     a kind, u64 first ticket, u32 tickets, u64 size, that many bytes as on the store's own wire
 #pragma once
 #include <cstdint>
 #include <optional>
@@ -21,18 +20,18 @@
 namespace ddprun::rendezvous {
 
 using Ticket = std::uint64_t;
-constexpr Ticket kTicketMax = (Ticket{1} << 48) - 1;  // a store's server keeps the number of the link above it
+constexpr Ticket kTicketMax = (Ticket{1} << 48) - 1;  // a store's server keeps the link's number in the bits above
 constexpr std::uint32_t kAskersMax = 65'536;          // the clients that one proxy can have
-// A larger reply ends the connection of its clients. Values may grow without limit by APPEND.
+// A larger reply ends its clients' connections. APPEND can make a value of any size.
 constexpr std::uint64_t kLinkReplyBytesMax = 1 << 30;
 
-// Whether askers of the same may share one request: waits and reads.
+// Whether clients with the same request may share one: waits and reads.
 bool can_be_shared(Op op);
-// Whether a reply comes: at once, or for those that wait later.
+// Whether a reply comes, at once or at the end of a wait.
 bool is_answered(Op op);
 
 struct LinkAsk {
-  std::uint32_t askers = 1;  // one, where the request cannot be shared
+  std::uint32_t askers = 1;  // 1 if the request cannot be shared
   Request request = {};
 };
 struct LinkForget {
@@ -40,7 +39,7 @@ struct LinkForget {
 };
 using LinkRequest = std::variant<LinkAsk, LinkForget>;
 
-// `request`: of encode(). To be followed by it.
+// The bytes before `request`, which encode() gives.
 std::string encode_ask_head(std::uint32_t askers);
 std::string encode(const LinkForget& forget);
 
@@ -64,9 +63,9 @@ class LinkRequestReader {
 
 enum class LinkReplyKind : std::uint8_t {
   answer = 'a',
-  parked = 'p',     // it waits; the answer comes later
+  parked = 'p',     // the client waits; the answer comes later
   hangup = 'h',     // the client broke the protocol: its connection ends
-  forgotten = 'f',  // it waits no more, and will not be answered
+  forgotten = 'f',  // the wait was cancelled and will not be answered
 };
 
 struct LinkReplyHead {
@@ -77,13 +76,13 @@ struct LinkReplyHead {
   friend bool operator==(const LinkReplyHead&, const LinkReplyHead&) = default;
 };
 std::string encode(const LinkReplyHead& head);
-// Of an answer on the wire. Not for Hangup.
+// Bytes of an answer on the wire. Not for Hangup.
 std::uint64_t wire_size(const Reply& reply);
 
-// A reply, or as much of it as has come: its bytes are handed on without waiting for the others.
+// A reply, or the part of it that has arrived: its bytes are passed on without waiting for the rest.
 struct LinkReplyPart {
   LinkReplyHead head;
-  std::string_view bytes;  // of those that were fed
+  std::string_view bytes;  // part of the bytes that were fed
   bool last = false;
 };
 
@@ -91,7 +90,7 @@ class LinkReplyReader {
  public:
   // Removes from the front of `bytes` what it used.
   std::optional<LinkReplyPart> next(std::string_view& bytes);
-  // What follows has no meaning.
+  // The following bytes have no meaning.
   bool bad() const { return bad_; }
 
  private:

@@ -14,9 +14,9 @@
 namespace ddprun::rendezvous {
 namespace {
 
-constexpr std::uint64_t kSliceNs = 100'000;  // the shortest that the kernel grants
+constexpr std::uint64_t kSliceNs = 100'000;  // the shortest that the kernel allows
 
-// The kernel's sched_attr, as it was first; glibc has it since 2.41 only.
+// The first version of the kernel's sched_attr; glibc has it only since 2.41.
 struct SchedulingAttributes {
   std::uint32_t size = sizeof(SchedulingAttributes);
   std::uint32_t policy = 0;
@@ -26,14 +26,14 @@ struct SchedulingAttributes {
   std::uint64_t runtime_ns = 0, deadline_ns = 0, period_ns = 0;
 };
 
-// Each turn is short, and clients wait for it: since Linux 6.12 a thread that asks for short slices of its processor
-// gets it at once where others are in the middle of a long one, such as a peer's TLS handshake or a worker's step. It
-// gets no more of it than before. An older kernel takes no notice.
+// Turns are short, and clients wait for them: since Linux 6.12 a thread that asks for short slices gets the processor
+// at once while others are in a long one, such as a peer's TLS handshake or a worker's step. It gets no more time than
+// before. Older kernels ignore it.
 void ask_for_short_slices() {
   SchedulingAttributes own;
   if (syscall(SYS_sched_getattr, 0, &own, sizeof own, 0) != 0 || own.policy != SCHED_OTHER) return;
   own.runtime_ns = kSliceNs;
-  syscall(SYS_sched_setattr, 0, &own, 0);  // refused, it stays as it was
+  syscall(SYS_sched_setattr, 0, &own, 0);  // if refused, nothing changes
 }
 
 }  // namespace

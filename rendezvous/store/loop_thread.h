@@ -1,7 +1,7 @@
-// The thread of a store, or of a store proxy: it takes turns until it is told to end, and others may hand it work.
+// The thread of a store, or of a store proxy: repeats its turn until stop(), and does work that other threads post.
 //
-// It waits in its turn, by poller(). It blocks all signals, which are the agent's to handle. What a turn throws is
-// told, and the next one follows.
+// A turn waits by poller(). The thread blocks all signals, as the agent handles them. If a turn throws, the error is
+// reported and the next turn follows.
 #pragma once
 #include <atomic>
 #include <functional>
@@ -16,7 +16,7 @@
 
 namespace ddprun::rendezvous {
 
-// Where work waits for a loop. From any thread, also when the loop is over.
+// Work for a loop. From any thread, also when the loop is over.
 class Mailbox {
  public:
   using Work = std::function<void()>;
@@ -37,7 +37,7 @@ class Mailbox {
 class LoopThread {
  public:
   using Work = Mailbox::Work;
-  // `name`: of the thread, at most 15 characters. `say`: in that thread, "went on after an internal error: ...".
+  // `name`: of the thread, at most 15 characters. `say`: called in that thread, "went on after an internal error: ...".
   LoopThread(const char* name, std::function<void(const std::string&)> say) : name_(name), say_(std::move(say)) {}
   ~LoopThread() { stop(); }
   LoopThread(const LoopThread&) = delete;
@@ -46,7 +46,7 @@ class LoopThread {
   Poller& poller() { return poller_; }
   const std::shared_ptr<Mailbox>& mailbox() { return mailbox_; }
   void start(Work turn);
-  // At the end of the turn that is under way; work that waits is dropped. Not from the thread itself.
+  // Ends the thread after its current turn; waiting work is dropped. Not from the thread itself.
   void stop();
 
  private:

@@ -37,7 +37,7 @@ void NodeLink::take_unread() {
 
 void NodeLink::take(std::string_view bytes) {
   Parsed parsed = Parsed::complete;
-  if (unread_.empty())  // else these come behind
+  if (unread_.empty())  // otherwise these bytes come after it
     while (!over_ && !over_full() && (parsed = reader_.feed(bytes)) == Parsed::complete) take_in(reader_.take());
   if (parsed == Parsed::bad) over_ = true;
   unread_.append(bytes);
@@ -68,7 +68,7 @@ void NodeLink::park(Ticket ticket) {
 void NodeLink::forgotten(Ticket ticket) { put({{LinkReplyKind::forgotten, ticket, 1, 0}}); }
 
 void NodeLink::answer(Ticket first, std::uint32_t tickets, const Reply& reply) {
-  parked_.erase(first);  // only a wait is answered later, and each by itself
+  parked_.erase(first);  // only waits are answered later, and one by one
   const std::uint64_t size = wire_size(reply);
   if (std::holds_alternative<Hangup>(reply) || size > kLinkReplyBytesMax)
     return put({{LinkReplyKind::hangup, first, tickets, 0}});

@@ -1,10 +1,10 @@
-// One node's store proxy, as the store has it: the requests of many clients over one connection.
+// The store's side of one node's store proxy: the requests of many clients over one connection.
 //
-// As a client's connection does, it reads no faster than it is read from, and is over when the peer is gone, broke the
-// protocol, or takes nothing in time. After every call the server asks what is awaited now, until when, and whether it
-// is over. Replies are queued, and equal ones of tickets in a row put together; flush() sends them.
+// As a client's connection, it takes no request while much output waits, and ends when the peer is gone, broke the
+// protocol, or takes nothing in time. After every call the server asks which events it awaits, until when, and whether
+// it is over. Replies are queued, and equal ones to consecutive tickets combined; flush() sends them.
 //
-// Runs in the server's loop, in no other thread.
+// Runs only in the server's loop thread.
 #pragma once
 #include <cstdint>
 #include <functional>
@@ -29,7 +29,7 @@ class NodeLink {
   NodeLink(ReleasedPeer peer, const ServerLimits& limits, AskHandler on_ask, ForgetHandler on_forget);
 
   void on_ready(std::uint32_t events);
-  // Who waits with this ticket will be answered later.
+  // The client waiting with this ticket will be answered later.
   void park(Ticket ticket);
   void answer(Ticket first, std::uint32_t tickets, const Reply& reply);
   void forgotten(Ticket ticket);
@@ -41,14 +41,14 @@ class NodeLink {
   TimePoint deadline() const { return deadline_; }  // TimePoint::max(): none
   bool over() const { return over_; }
   void close() { over_ = true; }
-  // In memory of its own.
+  // In its own memory.
   std::size_t held_bytes() const { return reader_.held_bytes() + unread_.size() + stream_.output().own_bytes(); }
 
  private:
-  // A reply not yet queued: the next one may have its ticket right behind.
+  // A reply not yet queued: the next one may have the next ticket.
   struct Run {
     LinkReplyHead head;
-    char byte = 0;  // of an answer
+    char byte = 0;  // an answer's only byte
   };
   bool over_full() const { return stream_.output().size() > limits_.output_bytes_pause; }
   void take(std::string_view bytes);

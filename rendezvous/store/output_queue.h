@@ -1,8 +1,8 @@
-// The bytes one client is still to be sent.
+// The bytes that are still to be sent to one client.
 //
 // A value. Small pieces are copied together, so that many replies leave in one write; a large value is held by
-// reference, so that a thousand clients reading it cost no copy of it. Empty, it keeps room for a small reply: idle
-// connections are many, and so are replies.
+// reference, so that a thousand clients can read it without a copy. When empty it keeps room for a small reply: both
+// idle connections and replies are many.
 #pragma once
 #include <sys/uio.h>
 
@@ -18,7 +18,7 @@ namespace ddprun::rendezvous {
 
 class OutputQueue {
  public:
-  static constexpr std::size_t kSharedFrom = 16 << 10;  // below, a copy is cheaper than one more piece
+  static constexpr std::size_t kSharedFrom = 16 << 10;  // below this, a copy is cheaper than one more piece
 
   // Not for Hangup, which has no bytes.
   void append(const Reply& reply);
@@ -27,18 +27,18 @@ class OutputQueue {
   void append_bytes(const Value& bytes);
   std::size_t size() const { return size_; }
   bool empty() const { return size_ == 0; }
-  // In memory of its own: without those of values that are held by reference.
+  // Bytes in its own memory: without values held by reference.
   std::size_t own_bytes() const { return own_bytes_ + later_.size() * kPieceBytes; }
-  // What to write next: fills `pieces` from the front, and says how many it filled. They hold until the next change,
-  // and are only to be read.
+  // What to write next: fills `pieces` from the front, and returns how many. They are valid until the next change, and
+  // only to be read.
   std::size_t next(std::span<iovec> pieces) const;
-  // So many bytes of it have been written.
+  // `count` bytes have been written.
   void consume(std::size_t count);
 
  private:
   struct Piece {
     std::string own;
-    Value shared;  // in its place, where set
+    Value shared;  // used instead if set
     std::string_view bytes() const { return shared ? *shared : own; }
   };
   static constexpr std::size_t kPieceBytes = sizeof(Piece) + 32;

@@ -14,7 +14,7 @@ namespace {
 constexpr std::size_t kScratchBytes = 128 << 10;
 constexpr std::size_t kPiecesPerWrite = 64;
 constexpr std::size_t kEncryptedBytes = 64 << 10;  // what is encrypted at a time
-constexpr std::size_t kBytesPerFlush = 4 << 20;    // then others in the loop have their turn
+constexpr std::size_t kBytesPerFlush = 4 << 20;    // then other connections have their turn
 
 bool try_again(int error) { return error == EAGAIN || error == EWOULDBLOCK || error == EINTR; }
 
@@ -38,7 +38,7 @@ PeerStream::PeerStream(ReleasedPeer peer)
   fcntl(fd(), F_SETFL, fcntl(fd(), F_GETFL) | O_NONBLOCK);
 }
 
-// A good-bye, as far as the socket takes it: the other side then knows that nobody cut the connection.
+// A close_notify, as far as the socket takes it: it tells the other side that nobody cut the connection.
 PeerStream::~PeerStream() {
   if (!session_ || !why_.empty() || !encrypted_.empty()) return;
   session_->say_goodbye();
@@ -50,7 +50,7 @@ bool PeerStream::read(const std::function<void(std::string_view)>& take) {
   if (!heard_.empty()) take(std::exchange(heard_, {}));
   const ssize_t n = recv(fd(), scratch_.get(), kScratchBytes, 0);
   if (n < 0 && !try_again(errno)) return fail(errno);
-  if (n < 0) return !session_ || decrypt(take);  // what came before it was taken from its executor
+  if (n < 0) return !session_ || decrypt(take);  // bytes received before release()
   if (n == 0) return fail(session_ ? "the connection was cut" : "the other side closed the connection");
   const std::string_view bytes(scratch_.get(), static_cast<std::size_t>(n));
   if (!session_) return take(bytes), true;
@@ -58,7 +58,7 @@ bool PeerStream::read(const std::function<void(std::string_view)>& take) {
   return decrypt(take);
 }
 
-// To the last byte: the poller knows nothing of what waits inside TLS.
+// To the last byte: the poller does not report bytes that wait inside TLS.
 bool PeerStream::decrypt(const std::function<void(std::string_view)>& take) {
   for (std::size_t count = 0;;) {
     const TlsResult result = session_->read(scratch_.get(), kScratchBytes, count);
@@ -107,7 +107,7 @@ bool PeerStream::encrypt_some() {
     output_.consume(count);
     room -= count;
   }
-  // Also what TLS has to say of its own, such as new keys.
+  // Also TLS's own messages, such as new keys.
   while (const std::size_t count = session_->take_out(scratch_.get(), kScratchBytes))
     encrypted_.append_bytes({scratch_.get(), count});
   return true;

@@ -1,8 +1,8 @@
-// A proved connection to another node's agent, for a loop by epoll: bytes each way, never blocking.
+// An authenticated connection to another node's agent, for a loop by epoll: non-blocking bytes in both directions.
 //
-// A PeerConnection is made and proved in an agent's own loop; where it then carries a round's store it is taken from
-// there (PeerConnection::release), so that keys and values of other nodes' workers are neither read nor encrypted in
-// the thread that supervises. What is to be sent waits in output(), whose size its owner keeps within a limit.
+// A PeerConnection is made and authenticated in an agent's own loop. If it then carries a round's store, it is taken
+// from there (PeerConnection::release), so that the supervising thread neither reads nor encrypts keys and values of
+// other nodes' workers. Bytes to send wait in output(), whose size its owner limits.
 //
 // Not thread-safe: for one thread at a time.
 #pragma once
@@ -23,17 +23,17 @@ class PeerStream {
   explicit PeerStream(ReleasedPeer peer);
   PeerStream(const PeerStream&) = delete;
   PeerStream& operator=(const PeerStream&) = delete;
-  ~PeerStream();  // closes; what still waits is lost
+  ~PeerStream();  // closes; unsent output is lost
 
   int fd() const { return socket_.get(); }
   const NodeIdentity& peer() const { return identity_; }
-  // What the socket has now, piece by piece. False: the connection is over, and why() says how.
+  // Reads what the socket has now, piece by piece. False: the connection is over, and why() says why.
   bool read(const std::function<void(std::string_view)>& take);
   OutputQueue& output() { return output_; }
   const OutputQueue& output() const { return output_; }
   // Sends what the socket takes now. False: the connection is over.
   bool flush();
-  // Something is left that waits for room in the socket.
+  // Some output waits for room in the socket.
   bool writing() const { return writing_; }
   const std::string& why() const { return why_; }
 
@@ -51,7 +51,7 @@ class PeerStream {
   const std::unique_ptr<TlsSession> session_;
   std::string heard_;
   OutputQueue output_;
-  OutputQueue encrypted_;  // of output_, on its way
+  OutputQueue encrypted_;  // output that is encrypted and not yet sent
   bool writing_ = false;
   std::string why_;
   std::unique_ptr<char[]> scratch_;

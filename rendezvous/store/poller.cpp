@@ -47,7 +47,7 @@ void Poller::control(int operation, int fd, std::uint32_t events, std::uint64_t 
 
 std::span<const epoll_event> Poller::wait(TimePoint until) {
   const int count = epoll_wait(epoll_.get(), events_.data(), static_cast<int>(kEventsMax), milliseconds_until(until));
-  if (count <= 0) return {};  // the only error left is EINTR, by a debugger
+  if (count <= 0) return {};  // the only possible error is EINTR, by a debugger
   const auto end = std::remove_if(events_.begin(), events_.begin() + count, [this](const epoll_event& event) {
     eventfd_t ignored = 0;
     return event.data.u64 == kWakeTag && eventfd_read(wake_.get(), &ignored) == 0;

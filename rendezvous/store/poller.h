@@ -1,9 +1,9 @@
 // Waits until descriptors can be read or written: epoll(7), level-triggered, with a way to wake it.
 //
-// Bare, not Asio: its reactor rearms a descriptor by a system call for every wait, and a handler, a timer and a queue
-// for each connection cost memory. Here a descriptor is registered once and changed only where what is awaited changes.
+// Not Asio: its reactor rearms a descriptor by a system call for every wait, and a handler, a timer and a queue for
+// each connection cost memory. Here a descriptor is registered once, and changed only when the awaited events change.
 //
-// One thread waits; wake() alone may be called from others. Owns no descriptor but its own.
+// One thread waits; others may call wake() only. Owns no descriptor but its own.
 #pragma once
 #include <sys/epoll.h>
 
@@ -23,10 +23,10 @@ class Poller {
   // `events`: EPOLLIN, EPOLLOUT; errors are always reported. `tag` comes back in data.u64. Throws std::system_error.
   void add(int fd, std::uint32_t events, std::uint64_t tag);
   void change(int fd, std::uint32_t events, std::uint64_t tag);
-  // Before it is closed: a child between clone and exec still holds it, and events would go on.
+  // Call it before closing: a child between clone and exec still holds the descriptor, and its events would continue.
   void remove(int fd);
 
-  // What is ready, at most kEventsMax; nothing where `until` came first, or after wake().
+  // The ready descriptors, at most kEventsMax; none after `until` or wake().
   std::span<const epoll_event> wait(TimePoint until);
   void wake();
 

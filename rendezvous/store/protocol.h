@@ -1,8 +1,8 @@
-// The store's wire protocol, which is PyTorch's TCPStore protocol: what a request and a reply are, and their limits.
+// The store's wire protocol, which is PyTorch's TCPStore protocol: requests, replies, and their limits.
 // docs/store-protocol.md describes it for people.
 //
-// Pure values; no socket, no clock. A request is an op byte and its arguments, a reply has no frame at all: its reader
-// knows what it asked. Integers are little-endian, strings are a u64 length and the bytes.
+// Pure values; no socket, no clock. A request is an op byte and its arguments. A reply has no frame: its reader knows
+// what it asked. Integers are little-endian, strings are a u64 length and the bytes.
 #pragma once
 #include <cstddef>
 #include <cstdint>
@@ -38,8 +38,8 @@ enum class Op : std::uint8_t {
 };
 constexpr std::uint8_t kOpCount = 19;
 
-// The first three are the stock server's. The last one has no twin there; it holds 32 values of the largest size, or
-// 131,072 keys of 2 KiB.
+// The first three are the stock server's, which has no equivalent of the last; that holds 32 values of the largest
+// size, or 131,072 keys of 2 KiB.
 constexpr std::uint64_t kKeyBytesMax = 8192;
 constexpr std::uint64_t kValueBytesMax = 8 << 20;
 constexpr std::uint64_t kCountMax = 131'072;
@@ -60,7 +60,7 @@ struct Request {
 // Which arguments an op has on the wire, in this order.
 struct Shape {
   std::string_view item;         // 'k' a key, 'v' a value
-  bool counted = false;          // a u64 count, then so many items; else exactly one
+  bool counted = false;          // a u64 count, then that many items; else exactly one
   std::uint8_t number_size = 0;  // bytes of the number after the items
 };
 const Shape& shape_of(Op op);
@@ -77,10 +77,10 @@ struct Nonce {
   std::uint32_t value = 0;
 };
 struct Values {
-  std::optional<std::int64_t> count = {};  // sent before the values, where the op says so
+  std::optional<std::int64_t> count = {};  // sent before the values, for some ops
   std::vector<Value> values = {};
 };
-struct Hangup {  // the protocol's only way to say no: close the connection
+struct Hangup {  // the protocol's only error reply: close the connection
   enum class Why { bad_request, store_full, too_much_under_way } why = Why::bad_request;
 };
 

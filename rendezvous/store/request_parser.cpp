@@ -7,8 +7,8 @@
 namespace ddprun::rendezvous {
 namespace {
 
-constexpr std::size_t kTextBytes = 64;      // that a text takes besides its own
-constexpr std::uint64_t kReservedMax = 64;  // keys for which room is made when they are announced
+constexpr std::size_t kTextBytes = 64;      // that a text takes besides its characters
+constexpr std::uint64_t kReservedMax = 64;  // announced keys for which room is reserved
 
 }  // namespace
 

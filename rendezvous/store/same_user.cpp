@@ -22,7 +22,7 @@
 namespace ddprun::rendezvous {
 
 struct SameUser::Pair {
-  sockaddr_storage near{}, far{};  // near: of the process in question
+  sockaddr_storage near{}, far{};  // near: the end of the process in question
 };
 
 namespace {
@@ -53,7 +53,7 @@ End end_of(const sockaddr_storage& address) {
   return end;
 }
 
-// The kernel finds ::ffff:127.0.0.1 and 127.0.0.1 alike, whichever of them each side calls it.
+// The kernel finds both ::ffff:127.0.0.1 and 127.0.0.1, whichever form each side uses.
 Question question_about(const sockaddr_storage& near, const sockaddr_storage& far) {
   Question question;
   question.head.nlmsg_len = sizeof question;
@@ -90,7 +90,7 @@ bool same_address(const sockaddr_storage& a, const sockaddr_storage& b) {
   return table_end(a).as_ipv6() == table_end(b).as_ipv6();
 }
 
-// Only for a peer that no process here has: one that was one of ours and is gone, or one that is elsewhere.
+// Only for a peer without a process here: it was here and is gone, or it is elsewhere.
 bool is_address_of_this_machine(const sockaddr_storage& peer, const sockaddr_storage& own) {
   if (is_loopback(peer) || same_address(peer, own)) return true;
   ifaddrs* all = nullptr;
@@ -141,7 +141,7 @@ SameUser::Owner SameUser::owner_of(const Pair& ends) {
   return {found->inode ? Owner::Known::yes : Owner::Known::no_process, found->user};
 }
 
-// Our own end of the connection is there for sure: who does not find it finds nothing.
+// Our own end of the connection certainly exists: if diag does not find it, it finds nothing.
 bool SameUser::diag_knows_sockets(const Pair& own) { return ask_diag(own).known == Owner::Known::yes; }
 
 SameUser::Owner SameUser::ask_diag(const Pair& ends) {
@@ -151,7 +151,7 @@ SameUser::Owner SameUser::ask_diag(const Pair& ends) {
   const Question asked = question_about(ends.near, ends.far);
   if (send(diag_.get(), &asked, sizeof asked, 0) < 0) return untold(errno);
   alignas(nlmsghdr) std::array<char, 4096> answer{};
-  const ssize_t size = recv(diag_.get(), answer.data(), answer.size(), 0);  // it was answered as it was sent
+  const ssize_t size = recv(diag_.get(), answer.data(), answer.size(), 0);  // the kernel answers within send()
   if (size < 0) return untold(errno);
   const auto& head = *reinterpret_cast<const nlmsghdr*>(answer.data());
   if (head.nlmsg_type == NLMSG_ERROR) {

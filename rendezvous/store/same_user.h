@@ -1,9 +1,9 @@
-// Whose process on this machine a connection comes from, as the kernel tells by NETLINK_SOCK_DIAG, or by /proc/net/tcp
-// where it does not answer that (gVisor, kernels without tcp_diag).
+// Finds the user whose process on this machine a connection comes from. The kernel reports it by NETLINK_SOCK_DIAG, or
+// in /proc/net/tcp where that does not work (gVisor, kernels without tcp_diag).
 //
-// On a host that several people share, every one of them reaches a port of it. Welcome are processes of our own user,
-// and of root, whom nothing keeps out. A peer on this machine whose socket has no process any more, or whose user the
-// kernel does not tell, is refused: an orphaned socket would seem to be root's.
+// On a shared host, every user can reach its ports. Processes of our own user are accepted, and root's, as root has
+// access anyway. A peer on this machine is refused if its socket has no process any more, as an orphaned socket would
+// seem to be root's, or if the kernel does not report its user.
 //
 // For one thread.
 #pragma once
@@ -20,13 +20,13 @@ class SameUser {
  public:
   SameUser();
 
-  // Of the peer of an accepted TCP socket.
+  // About the peer of an accepted TCP socket.
   struct Finding {
     bool on_this_machine = true;  // in our network namespace
-    // Why it is not to be served: "its process belongs to user 1001, ours to 1000". Empty: it is. None of a peer
-    // elsewhere, whose user nobody can tell us.
+    // Why to refuse it: "its process belongs to user 1001, ours to 1000". Empty: accept it; also for a peer elsewhere,
+    // whose user is unknown.
     std::string complaint = {};
-    bool gone = false;  // that is the complaint, and nobody needs to hear it
+    bool gone = false;  // that is the complaint, not worth a log line
   };
   Finding look_at(int socket);
 
@@ -35,7 +35,7 @@ class SameUser {
   struct Owner {
     enum class Known { yes, no_process, no_socket, untold } known = Known::untold;
     uid_t user = 0;
-    std::string why = {};  // untold
+    std::string why = {};  // if untold
   };
   Owner owner_of(const Pair& ends);
   Owner ask_diag(const Pair& ends);

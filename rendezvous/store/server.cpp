@@ -18,18 +18,18 @@
 namespace ddprun::rendezvous {
 namespace {
 
-// A link's number, and in the store's eyes the upper bits of its clients' ids.
+// A link's number, which the store sees as the upper bits of its clients' ids.
 using LinkId = std::uint64_t;
 constexpr LinkId kLinkIdMax = 0xffff;
 constexpr unsigned kLinkShift = 48;
-constexpr std::size_t kLinkAlwaysAllowedBytes = 1 << 20;  // as a client's: it carries those of a node
+constexpr std::size_t kLinkAlwaysAllowedBytes = 1 << 20;  // as kAlwaysAllowedBytes, for all clients of a node
 static_assert(StoreFront::kClientsEnd == ClientId{1} << kLinkShift);
 
 ClientId client_of(LinkId link, Ticket ticket) { return link << kLinkShift | ticket; }
 LinkId link_of(ClientId client) { return client >> kLinkShift; }
 Ticket ticket_of(ClientId client) { return client & kTicketMax; }
 
-// A node's proxy, and what the loop knows of it.
+// A node's proxy and the loop's data about it.
 struct Link {
   Link(ReleasedPeer peer, const ServerLimits& limits, MemoryBudget& memory, NodeLink::AskHandler on_ask,
        NodeLink::ForgetHandler on_forget)
@@ -126,7 +126,7 @@ void Server::Impl::route(const Answers& answers) {
   }
 }
 
-// A shared read is done once; of those who wait for the same, each waits by itself.
+// A shared read is done once; with a shared wait, each asker waits by itself.
 void Server::Impl::answer(LinkId id, Ticket first, LinkAsk ask) {
   ++link_requests_;
   link_askers_ += ask.askers;
@@ -169,7 +169,7 @@ void Server::Impl::admit(ReleasedPeer peer) {
                    .first->second;
   link_count_ = links_.size();
   loop_.poller().add(link.node.fd(), link.awaited, id << kLinkShift);
-  serve(id, EPOLLIN);  // the poller knows nothing of what was received before
+  serve(id, EPOLLIN);  // the poller does not report what was received before
   settle();
 }
 

@@ -1,9 +1,9 @@
-// Serves a store over TCP, in PyTorch's TCPStore protocol, from a loop and a thread of its own; and to other nodes'
-// workers over one connection per node, as their store proxies ask for them (store_proxy.h).
+// Serves a store over TCP, in PyTorch's TCPStore protocol, from a loop and a thread of its own. It serves other nodes'
+// workers over one connection per node, from their store proxies (store_proxy.h).
 //
-// Of its own, because the agent's loop must go on however busy the store is; and the other way round. A slow, silent,
-// deaf or hostile peer costs only itself: see ServerLimits. Peers are never looked up by name. Every descriptor is
-// closed on exec, and the thread blocks all signals, which are the agent's to handle.
+// The thread is its own so that a busy store does not delay the agent's loop, nor the agent the store. A slow, silent
+// or hostile peer costs only itself: see ServerLimits. Peers are never looked up by name. Every descriptor is closed on
+// exec, and the thread blocks all signals, as the agent handles them.
 #pragma once
 #include <cstdint>
 #include <functional>
@@ -18,11 +18,11 @@ namespace ddprun::rendezvous {
 
 class Mailbox;
 
-// Where agents hand in the connections of other nodes' proxies: a handle, from any thread, also when the server has
-// ended.
+// Takes the connections of other nodes' proxies from agents: a handle, usable from any thread, also after the server's
+// end.
 class StoreGateway {
  public:
-  // From now on the store serves it. It is closed when it is of no use, or the server ends or has ended.
+  // From now on the store serves it. It is closed when it fails, or the server ends or has ended.
   void serve(ReleasedPeer peer) const;
 
  private:
@@ -34,29 +34,28 @@ class StoreGateway {
 class Server {
  public:
   struct Options {
-    std::string address = {};       // a numeric one; empty: every address of this machine, IPv6 and IPv4
+    std::string address = {};       // numeric; empty: every address of this machine, IPv6 and IPv4
     std::uint16_t port = 0;         // 0: any free one
     PortRange ports = {};           // or one of these
-    std::uint16_t port_before = 0;  // taken last, so that another one is taken now where there is one
+    std::uint16_t port_before = 0;  // the last one used: prefers another one
     ServerLimits limits = {};
-    // Of the processes on this machine those of our own user and root's alone (same_user.h); others reach it all the
-    // same from elsewhere, where it listens on more than loopback.
+    // Of processes on this machine, accepts only our own user's and root's (same_user.h). Those elsewhere can still
+    // reach it if it listens on more than loopback.
     bool own_user_only = true;
-    // In the server's thread: "refused a client on this machine: its process belongs to user 1001, ours to 1000".
-    // Empty: to stderr.
+    // Called in the server's thread: "refused a client on this machine: its process belongs to user 1001, ours to
+    // 1000". Empty: writes to stderr.
     std::function<void(const std::string& line)> say = {};
   };
-  // Listens when it returns. Throws Error where the port cannot be had.
+  // Listens when it returns. Throws Error if the port is not available.
   explicit Server(const Options& options);
-  // At once, whatever the peers do: their connections are closed, nothing is waited for.
+  // Closes all connections at once and waits for no peer.
   ~Server();
   Server(const Server&) = delete;
   Server& operator=(const Server&) = delete;
 
   std::uint16_t port() const;
   StoreGateway gateway() const;
-  // Other nodes' proxies that are connected, and what they asked so far: requests as they travelled, and for how many
-  // clients. From any thread.
+  // Connected proxies of other nodes, and their requests so far: as sent, and for how many clients. From any thread.
   struct LinkCounts {
     std::size_t links = 0;
     std::uint64_t requests = 0, askers = 0;

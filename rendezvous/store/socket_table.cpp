@@ -11,7 +11,7 @@
 namespace ddprun::rendezvous {
 namespace {
 
-constexpr int kUserField = 4, kInodeField = 6;  // behind the two ends, from 0: state, queues, timer, retransmits, ...
+constexpr int kUserField = 4, kInodeField = 6;  // after the two ends, from 0: state, queues, timer, retransmits, ...
 
 const std::uint32_t kMappedPrefix = htonl(0xffff);
 

@@ -1,5 +1,5 @@
-// The kernel's tables of TCP sockets, /proc/net/tcp and tcp6, read for one socket: slow where there are many, and there
-// where nothing else tells whose a socket is.
+// Finds one socket in the kernel's tables of TCP sockets, /proc/net/tcp and tcp6: slow if there are many, and used only
+// if nothing else tells whose a socket is.
 #pragma once
 #include <sys/types.h>
 
@@ -26,12 +26,12 @@ struct ListedSocket {
   std::uint64_t inode = 0;  // 0: no process has it any more
 };
 
-// In such a table's text. `ends`: as text_of_ends() has them.
+// Searches such a table's text. `ends`: from text_of_ends().
 std::optional<ListedSocket> find_in_table(std::string_view table, const std::string& ends);
 // "0100007F:1F90 0100007F:A1B2 "
 std::string text_of_ends(const SocketEnd& near, const SocketEnd& far, bool ipv6);
 
-// The socket whose own end is `near`; or errno where no table can be read.
+// The socket whose own end is `near`; or errno if no table can be read.
 std::variant<std::optional<ListedSocket>, int> find_socket(const SocketEnd& near, const SocketEnd& far);
 
 }  // namespace ddprun::rendezvous

@@ -29,7 +29,7 @@ Answers both(Answers first, Answers second) {
   return first;
 }
 
-// As C's strtoll reads it in base 10: leading blanks, a sign, digits; what follows them is ignored.
+// As C's strtoll in base 10: leading blanks, a sign, digits; the rest is ignored.
 std::optional<std::int64_t> leading_number(std::string_view text) {
   text.remove_prefix(std::min(text.find_first_not_of(" \t\n\v\f\r"), text.size()));
   if (text.starts_with("+-")) return {};
@@ -48,7 +48,7 @@ const Value& nothing() {
   return empty;
 }
 
-// What containers and heap take besides the bytes themselves.
+// Bytes of containers and heap besides the strings themselves.
 constexpr std::size_t kValueBytes = 128, kKeyBytes = 96, kQueueBytes = 768, kPlaceInQueueBytes = 16;
 
 std::size_t cost_of_value(const std::string& text) { return kValueBytes + text.capacity(); }
@@ -86,7 +86,7 @@ bool Store::has_room_for(const std::string& key, const std::string& value) const
   return after <= before || memory_->kept.has_room(after - before);
 }
 
-// A text that grows takes room for as much again.
+// A growing string reserves as much again.
 bool Store::has_room_to_append(const std::string& key, const std::string& value) const {
   const auto found = values_.find(key);
   if (found == values_.end()) return has_room_for(key, value);
@@ -145,7 +145,7 @@ Answers Store::answer(ClientId from, Request request) {
     case Op::barrier:
       return barrier(from, keys[0], request.number);
     case Op::validate:
-      break;  // the parser keeps it to itself
+      break;  // the parser consumes it
   }
   return one(from, Hangup{});
 }
@@ -156,7 +156,7 @@ void Store::forget(ClientId client) {
   recount();
 }
 
-// There is room for it.
+// The caller has checked that there is room.
 Answers Store::set(std::string key, std::string value) {
   Answers answers = wake(waiting_.arrived(key));
   const std::size_t cost = cost_of_key(key);
@@ -169,7 +169,7 @@ Answers Store::set(ClientId from, Request& request) {
   return set(std::move(request.keys[0]), std::move(request.values[0]));
 }
 
-// Of each key as much as if it were new: it is refused whole, or not at all.
+// Counts each key as a new one, as the request is refused completely or not at all.
 Answers Store::multi_set(ClientId from, Request& request) {
   std::size_t cost = 0;
   for (std::size_t i = 0; i < request.keys.size(); ++i)
@@ -188,7 +188,7 @@ Answers Store::append(ClientId from, const std::string& key, const std::string& 
   Stored& stored = found->second;
   if (stored.use_count() == 1)
     stored->bytes.append(value);
-  else  // a reply on its way holds the old bytes
+  else  // an unsent reply holds the old bytes
     stored = keep(stored->bytes + value);
   stored->recount();
   return wake(waiting_.arrived(key));
@@ -197,7 +197,7 @@ Answers Store::append(ClientId from, const std::string& key, const std::string& 
 Answers Store::compare_set(ClientId from, Request& request) {
   std::string &expected = request.values[0], &desired = request.values[1];
   const auto found = values_.find(request.keys[0]);
-  if (found == values_.end() && !expected.empty())  // the stock servers' answer: the caller sees its own expectation
+  if (found == values_.end() && !expected.empty())  // as the stock servers: the caller gets `expected`
     return one(from, Values{{}, {std::make_shared<std::string>(std::move(expected))}});
   if (found != values_.end() && found->second->bytes != expected)
     return one(from, Values{{}, {value_of(found->second)}});
@@ -265,7 +265,7 @@ Answers Store::queue_pop(ClientId from, const std::string& key) {
   return one(from, std::move(popped));
 }
 
-// The last one in opens it. The counter stays as it is: a barrier is for one use.
+// The last client to arrive opens it. The counter keeps its value: a barrier is for one use.
 Answers Store::barrier(ClientId from, const std::string& key, std::int64_t world_size) {
   forget(from);
   if (!has_room_for(key, {})) return refused(from, Hangup::Why::store_full);
@@ -280,7 +280,7 @@ Answers Store::barrier(ClientId from, const std::string& key, std::int64_t world
   return both(std::move(opened), std::move(woken));
 }
 
-// Large values are sent from where they are kept, small ones are copied for each who reads them.
+// Large values are sent from where they are stored; small ones are copied for each reader.
 Reply Store::get(const std::vector<std::string>& keys) const {
   Values found;
   found.values.reserve(keys.size());

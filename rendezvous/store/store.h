@@ -1,12 +1,12 @@
 // The key-value store of one round: keys, queues and the clients that wait, as one value.
 //
-// No socket, thread or clock. Give it every request in the order of arrival; send the answers it returns, in order.
-// An answer may go to another client than the one that asked: a SET of one ends the WAIT of another. Each request is
-// atomic. A client's end removes nothing but its wait; nothing expires.
+// No socket, thread or clock. Give it every request in the order of arrival; send the answers it returns, in order. An
+// answer may go to another client than the one that asked: one client's SET ends another's WAIT. Each request is
+// atomic. A client's end removes only its wait; nothing expires.
 //
-// Keys and queues have names of their own: they may share one, and never their contents.
+// Keys and queues are separate: a key and a queue may share a name, never their contents.
 //
-// What would make it hold more than its memory allows is refused whole, by Hangup; all else goes on.
+// A request that needs more memory than is allowed is refused completely, by Hangup; all else continues.
 #pragma once
 #include <deque>
 #include <memory>
@@ -30,7 +30,7 @@ using Answers = std::vector<Answer>;
 class Store {
  public:
   Store() : Store(std::make_shared<StoreMemory>()) {}
-  // Every value that was answered keeps it, too.
+  // Every value in an answer keeps the memory, too.
   explicit Store(std::shared_ptr<StoreMemory> memory) : memory_(std::move(memory)) {}
   Answers on(ClientId from, Request request);
   // The client is gone, and so is its wait.
@@ -49,7 +49,7 @@ class Store {
 
   Stored keep(std::string text) const { return std::make_shared<Kept>(std::move(text), memory_); }
   static Value value_of(const Stored& stored) { return {stored, &stored->bytes}; }
-  // Whether this may be kept: under a key, which may be a new one, or in a queue.
+  // Whether this may be stored: under a key, which may be a new one, or in a queue.
   bool has_room_for(const std::string& key, const std::string& value) const;
   bool has_room_to_append(const std::string& key, const std::string& value) const;
   bool has_room_in_queue(const std::string& key, const std::string& value) const;
@@ -75,7 +75,7 @@ class Store {
   bool ready(const std::string& key) const;
   bool all_ready(const std::vector<std::string>& keys) const;
 
-  // Empty where the old value is no number.
+  // Empty if the old value is not a number.
   std::optional<std::int64_t> count_up(const std::string& key, std::int64_t delta);
 
   std::shared_ptr<StoreMemory> memory_;

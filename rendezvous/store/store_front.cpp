@@ -11,15 +11,15 @@ namespace ddprun::rendezvous {
 namespace {
 
 constexpr int kAcceptsPerTurn = 8;  // each costs some 15 us, and clients wait
-// Out of descriptors or memory, newcomers stay in the kernel's queue and we look again so often.
+// Without free descriptors or memory, new connections stay in the kernel's queue; we try again this often.
 constexpr std::chrono::milliseconds kAcceptPause{50};
-constexpr ClientId kListener = 0;  // as a tag
+constexpr ClientId kListener = 0;  // its tag in the poller
 
 bool out_of_resources(int error) { return error == EMFILE || error == ENFILE || error == ENOBUFS || error == ENOMEM; }
 
 bool none_left(int error) { return error == EAGAIN || error == EWOULDBLOCK; }
 
-// Told of once a minute: all of them come from the same address, so it is the reason that tells them apart.
+// For a log line once a minute: all complaints come from the same address, so they are told apart by their text.
 PeerSource source_by(const std::string& complaint) {
   const std::size_t hash = std::hash<std::string>()(complaint);
   PeerSource source;
@@ -114,7 +114,7 @@ void StoreFront::touch(ClientId id, Client& client) {
   client.touched = true;
 }
 
-// Whatever goes wrong with one client, memory included, must not reach the others.
+// An error with one client, even out of memory, must not affect the others.
 template <class Step>
 void StoreFront::attempt(ClientId id, Client& client, Step step) try {
   step(client.connection);
@@ -166,7 +166,7 @@ void StoreFront::hang_up(ClientId id) {
   watch_end(id, client->connection);
 }
 
-// First all is read, then all is written: each half of the way through the kernel stays warm.
+// First reads everything, then writes everything: each half of the kernel's path stays in the cache.
 void StoreFront::settle() {
   for (const ClientId id : touched_)
     if (const auto found = clients_.find(id); found != clients_.end())
@@ -180,7 +180,7 @@ void StoreFront::settle() {
   if (gate_ && gate_->next_deadline() != kNever) gate_->let_in(Clock::now());
 }
 
-// After all calls into a connection: what it awaits now, until when, and whether it is still there.
+// After all calls into a connection: updates its events and deadline, or removes it.
 void StoreFront::settle(ClientId id, Client& client) {
   Connection& connection = client.connection;
   client.touched = false;

@@ -1,8 +1,8 @@
-// What the clients of a store meet: a listening socket, and a connection for each that keeps to the protocol and to the
-// limits. Who answers their requests is behind the hooks: the store itself (server.h), or one far away (store_proxy.h).
+// The clients' side of a store: a listening socket, and a connection for each client that enforces the protocol and the
+// limits. The hooks answer the requests: by the store itself (server.h), or by one on another node (store_proxy.h).
 //
-// Replies that are sent in a turn of the loop leave at its end, in settle(). For the thread of its loop; the hooks are
-// called in it, and may call back.
+// Replies of one turn of the loop are sent at its end, in settle(). For the thread of its loop; the hooks are called in
+// it, and may call back.
 #pragma once
 #include <cstdint>
 #include <functional>
@@ -27,39 +27,39 @@ class StoreFront {
  public:
   struct Hooks {
     std::function<void(ClientId, Request)> on_request;
-    std::function<void(ClientId)> on_input_over;       // it says no more: its wait ends; perhaps more than once
-    std::function<void(ClientId)> on_gone;             // and it hears no more; perhaps more than once
+    std::function<void(ClientId)> on_input_over;       // it sends no more: its wait ends; perhaps called more than once
+    std::function<void(ClientId)> on_gone;             // it also receives no more; perhaps called more than once
     std::function<void(const std::string& line)> say;  // "refused 127.0.0.1: ...", as refusal_log.h says
   };
-  // The descriptors of the poller that are ours: the listener has the tag 0, clients theirs from 1.
+  // Our tags in the poller: the listener has 0, clients have theirs from 1.
   static constexpr ClientId kClientsEnd = ClientId{1} << 48;
   static bool owns(std::uint64_t tag) { return tag < kClientsEnd; }
 
-  // `listening`: of open_listener(), ours from now on. `own_user_only`: of the peers on this machine (same_user.h).
+  // Takes ownership of `listening`, from open_listener(). `own_user_only`: for peers on this machine (same_user.h).
   StoreFront(const Listening& listening, bool own_user_only, const ServerLimits& limits, MemoryBudget& under_way,
              Poller& poller, Hooks hooks);
 
   void on_ready(const epoll_event& event);
-  // All that was touched in this turn is written, and who is late or over goes.
+  // Writes the output of this turn, and removes clients that are late or over.
   void settle();
   TimePoint next_deadline() const;  // TimePoint::max(): none
-  // Every client is closed at once, and nobody listens any more.
+  // Closes all clients and the listener at once.
   void close();
-  // A client is closed because there is no memory for what it asks; told once a minute for each reason.
+  // Reports a client that is closed because there is no memory for its request; once a minute for each reason.
   void tell_of_lack(Hangup::Why why, const MemoryBudget& memory);
-  // Values that wait to be sent are counted here alone.
+  // Values that wait to be sent are counted only here.
   void count_values() { host_.values_are_counted_elsewhere = false; }
 
-  // Of no effect on a client that is gone.
+  // No effect on a client that is gone.
   void send(ClientId to, const Reply& reply);
   void send(ClientId to, const Value& bytes);
-  // No further request of this client comes, until go_on().
+  // Takes no further request of this client until go_on().
   void hold(ClientId client);
   void go_on(ClientId client);
   void hang_up(ClientId client);
 
  private:
-  // A client, and what the loop knows of it.
+  // A client and the loop's data about it.
   struct Client {
     Client(ClientId id, Fd socket, ConnectionHost& host) : connection(id, std::move(socket), host) {}
     Connection connection;
@@ -94,12 +94,12 @@ class StoreFront {
   ConnectionHost host_;
   ClientId next_id_ = 1;
   std::unordered_map<ClientId, Client> clients_;
-  // Oldest first, as ids grow. The source: where its failures count; not those of processes whose user is known, as
-  // one of them could shut out the others.
+  // Oldest first, as ids grow. The source is where its failures count; empty for processes whose user is known, as one
+  // of them could block the others.
   std::map<ClientId, std::optional<PeerSource>> unvalidated_;
   std::set<std::pair<TimePoint, ClientId>> deadlines_;  // of the few that have one
-  std::pair<ClientId, Client*> served_ = {};            // it is asked for most
-  std::vector<ClientId> touched_;                       // in this turn: to be flushed and settled
+  std::pair<ClientId, Client*> served_ = {};            // the client looked up last
+  std::vector<ClientId> touched_;                       // in this turn; to be flushed and settled
 };
 
 }  // namespace ddprun::rendezvous

@@ -1,7 +1,7 @@
-// How many bytes a store and its clients hold, and how many they may, so that no client can end the agent by them.
+// Counts and limits the bytes that a store and its clients hold, so that no client can exhaust the agent's memory.
 //
-// Values, for one thread. What is counted is what is allocated, roughly: strings by their capacity, and for each key,
-// value and request what the containers around it take.
+// Values, for one thread. They count roughly what is allocated: strings by their capacity, and for each key, value and
+// request what the containers around it take.
 #pragma once
 #include <cstddef>
 #include <limits>
@@ -20,7 +20,7 @@ class MemoryBudget {
   std::size_t held() const { return held_; }
   std::size_t max() const { return max_; }
 
-  // What one holder has of it, given back at its end. The budget must live longer.
+  // One holder's share of it, returned by the destructor. The budget must live longer.
   class Charge {
    public:
     explicit Charge(MemoryBudget& budget, std::size_t bytes = 0) : budget_(&budget) { set(bytes); }
@@ -42,11 +42,11 @@ class MemoryBudget {
 
 struct StoreMemory {
   explicit StoreMemory(std::size_t bytes_max = MemoryBudget::kNoLimit) : kept(bytes_max), under_way(bytes_max) {}
-  MemoryBudget kept;       // keys, values and queues; also a value that is deleted and not yet sent
-  MemoryBudget under_way;  // requests that have not come whole, replies that are not sent, names that are waited for
+  MemoryBudget kept;       // keys, values and queues; also deleted values that are not yet sent
+  MemoryBudget under_way;  // incomplete requests, unsent replies, names in waits
 };
 
-// A client may have so much under way however full that is: who has little is never the cause.
+// A client may have this much under way however full the budget is: a client with little is never the cause.
 constexpr std::size_t kAlwaysAllowedBytes = 4096;
 
 }  // namespace ddprun::rendezvous

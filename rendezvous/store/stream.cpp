@@ -19,7 +19,7 @@ namespace {
 
 constexpr std::size_t kBufferBytes = 64 << 10;
 constexpr std::size_t kGrowBytes = 1 << 20;
-// A host that swallows our packets must not use up the time of its other addresses.
+// A host that drops our packets must not use up the time of its other addresses.
 constexpr std::chrono::seconds kAddressLimit{3};
 
 std::string words(int error) { return std::generic_category().message(error); }

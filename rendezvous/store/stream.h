@@ -1,7 +1,7 @@
-// A TCP connection for a caller that blocks, with a deadline on everything: look-up, connect, read, write.
+// A blocking TCP connection with a deadline on everything: look-up, connect, read, write.
 //
-// What can be done at once is done even where the deadline has passed, so a deadline of now asks without waiting.
-// After a throw the stream's position is unknown, but for a read_byte that was late: close it.
+// What is possible without waiting is done even after the deadline, so a deadline of now asks without waiting. After an
+// exception the stream's position is unknown, except for a late read_byte: close it.
 //
 // Not thread-safe.
 #pragma once
@@ -19,7 +19,7 @@ namespace ddprun::rendezvous {
 
 class Stream {
  public:
-  // Takes names and addresses, IPv6 and IPv4. One attempt; throws Broken where no address of `host` answers.
+  // Takes names and addresses, IPv6 and IPv4. One attempt; throws Broken if no address of `host` answers.
   static Stream connect(const std::string& host, std::uint16_t port, TimePoint deadline);
 
   void write(std::string_view bytes, TimePoint deadline);
@@ -35,7 +35,7 @@ class Stream {
   void refill(TimePoint deadline);
 
   Fd fd_;
-  std::string buffer_;  // received; from taken_ on not yet read
+  std::string buffer_;  // received; unread from taken_ on
   std::size_t taken_ = 0;
 };
 

@@ -8,7 +8,7 @@ namespace ddprun::rendezvous {
 
 std::size_t WaitingClients::cost_of(const std::vector<std::string>& names) {
   constexpr std::size_t kWaitBytes = 128,
-                        kNameBytes = 224;  // a name: twice a string, a line of clients, its place there
+                        kNameBytes = 224;  // per name: two strings, a list of clients, its entry there
   std::size_t bytes = kWaitBytes;
   for (const std::string& name : names) bytes += kNameBytes + 2 * name.capacity();
   return bytes;

@@ -1,7 +1,7 @@
-// The clients that wait for names, each name with its clients in the order of their arrival.
+// Clients that wait for names; each name has its clients in the order of their arrival.
 //
-// A value. A client has one wait at most; a later one replaces it. A name that arrived is ticked off for good, and a
-// client whose last name arrived is in no list any more: nobody is woken twice. Every operation costs the names and
+// A value. A client has one wait at most; a later one replaces it. A name that arrived stays ticked off, and a client
+// whose last name arrived is in no list any more, so no client is woken twice. Every operation costs only the names and
 // clients it concerns, never all of them.
 #pragma once
 #include <cstdint>
@@ -18,13 +18,13 @@ class WaitingClients {
  public:
   // `names` may repeat; it must not be empty.
   void park(ClientId client, std::vector<std::string> names);
-  // The clients that have all they waited for, oldest first.
+  // The clients for which this was the last missing name, oldest first.
   std::vector<ClientId> arrived(const std::string& name);
-  // The same for something only one client can have: the oldest wait for it alone.
+  // The same for something that only one client can have: only the oldest wait for it.
   std::vector<ClientId> arrived_for_one(const std::string& name);
   void cancel(ClientId client);
   bool empty() const { return waits_.empty() && by_name_.empty(); }
-  // That its waits hold, and that one for these names would.
+  // Bytes that the waits hold, and that a wait for these names would.
   std::size_t bytes() const { return bytes_; }
   static std::size_t cost_of(const std::vector<std::string>& names);
 
@@ -37,7 +37,7 @@ class WaitingClients {
     std::vector<std::string> names;  // also those that have arrived
     std::size_t bytes = 0;
   };
-  bool tick_off(ClientId client);  // true: it was the last one
+  bool tick_off(ClientId client);  // true: it was its last name
 
   void erase(std::unordered_map<ClientId, Wait>::iterator wait);
 

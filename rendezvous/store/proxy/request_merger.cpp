@@ -8,7 +8,7 @@
 namespace ddprun::rendezvous {
 namespace {
 
-// Lists of keys longer than that are hardly ever the same, and cost more to compare.
+// Longer lists of keys are hardly ever equal, and cost more to compare.
 constexpr std::size_t kSharedBytesMax = 16 << 10;
 
 bool begins_or_ends_wait(Op op) { return op == Op::wait || op == Op::barrier || op == Op::cancel_wait; }
@@ -94,12 +94,12 @@ RequestMerger::Receivers RequestMerger::on(const LinkReplyPart& part) {
   if (!receivers.known) return receivers;
   for (Ticket ticket = part.head.first; ticket < part.head.first + part.head.tickets; ++ticket) {
     const auto found = asked_.find(ticket);
-    if (found == asked_.end()) continue;  // it was forgotten, and answered on the way
+    if (found == asked_.end()) continue;  // cancelled while its answer was on the way
     if (clients_.contains(found->second.client) && !part.bytes.empty())
       receivers.of_bytes.push_back(found->second.client);
     if (part.last) settle(part, ticket, receivers);
   }
-  // A first answer, that somebody waits at least, comes in the order of the tickets.
+  // First answers, at least `parked`, come in the order of the tickets.
   if (part.last && part.head.first + part.head.tickets - 1 >= on_its_way_) on_its_way_ = 0;
   return receivers;
 }

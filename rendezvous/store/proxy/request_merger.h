@@ -1,13 +1,13 @@
-// The bookkeeping of a node's store proxy: which client's request travels how, and who gets which reply.
+// The bookkeeping of a node's store proxy: how each client's request is sent, and who gets which reply.
 //
-// A value. Requests gather in a batch until it is taken to be sent. In one batch, clients that wait for the same or
-// read the same are asked for once. That is exact: whoever joins has asked nothing after the request joined and before
-// its own, and nothing it reads was written between the two; and a batch that was sent is closed, since an answer on
-// its way may be older than the next asker. No waits are put together that the store could tell apart either: it lets
-// each asker wait by itself, as a queue wakes them one by one.
+// A value. Requests gather in a batch until it is taken to be sent. Within a batch, equal waits or reads of several
+// clients are sent once. That is exact: a client that joins has sent nothing between the shared request and its own,
+// and nothing that it reads was written between the two; and a batch that was sent is closed, since its answer may be
+// older than the next request. The store still lets each asker wait by itself, as a queue wakes them one by one, so
+// merged waits look the same to it.
 //
 // A client has one request on its way at a time, and besides it one wait. Its requests reach the store in its order;
-// what it asked before it was gone still counts, but for its wait.
+// what it asked before it was gone still counts, except for its wait.
 #pragma once
 #include <cstdint>
 #include <deque>
@@ -23,29 +23,29 @@ namespace ddprun::rendezvous {
 
 class RequestMerger {
  public:
-  // True: the client must not ask again before settled() names it. No client before its last request is settled.
+  // True: the client must not ask again before settled() names it. Call it only when its last request is settled.
   bool ask(ClientId client, const Request& request);
-  // The client has nothing more to say: its wait ends, and it still hears what it asked.
+  // The client sends no more: its wait ends; it still gets its answers.
   void end_wait(ClientId client);
   // The client is gone.
   void forget(ClientId client);
 
   std::size_t unsent_bytes() const { return unsent_bytes_; }
-  // Whether a batch is to be taken now. While the last one is not answered yet, the next one gathers: the busier the
-  // store, the more travels together, and nothing is asked for twice at a time.
+  // Whether to take a batch now. While the last one is unanswered, the next one gathers: the busier the store, the more
+  // is sent together, and nothing is requested twice at a time.
   bool has_batch() const { return !batch_.empty() && !on_its_way_; }
-  // To be sent, in this order.
+  // The bytes to send, in order.
   std::string take_batch();
 
   struct Receivers {
-    std::vector<ClientId> of_bytes = {};  // the part's bytes are for each of them
+    std::vector<ClientId> of_bytes = {};  // each gets the part's bytes
     std::vector<ClientId> settled = {};   // may ask again
     std::vector<ClientId> hung_up = {};
-    bool known = true;  // false: no such ticket was ever given; the other side is out of its mind
+    bool known = true;  // false: no such ticket was ever given: the peer is broken
   };
   Receivers on(const LinkReplyPart& part);
 
-  // Requests in all, and how many of them travelled.
+  // All requests, and how many of them were sent.
   struct Counts {
     std::uint64_t asked = 0, sent = 0;
   };
@@ -53,17 +53,17 @@ class RequestMerger {
   std::size_t unanswered() const { return asked_.size(); }
 
  private:
-  using Position = std::uint64_t;  // in all that is sent
+  using Position = std::uint64_t;  // among all requests sent
   struct Entry {
     Position position = 0;
     Ticket forget = 0;      // or else:
     std::string bytes;      // a request
-    bool answered = false;  // some day
+    bool answered = false;  // will get an answer
     std::vector<ClientId> askers;
   };
   struct Client {
     Position last = 0;
-    Ticket waits = 0;  // 0: does not
+    Ticket waits = 0;  // 0: no wait
   };
   struct Asked {
     ClientId client = 0;
@@ -77,12 +77,12 @@ class RequestMerger {
 
   std::unordered_map<ClientId, Client> clients_;
   std::deque<Entry> batch_;
-  std::unordered_map<std::string_view, Entry*> shared_;   // of the batch; the keys are the entries' bytes
-  std::unordered_map<std::string, Position> changed_at_;  // keys, since the first shared one
+  std::unordered_map<std::string_view, Entry*> shared_;   // in the batch; the keys are the entries' bytes
+  std::unordered_map<std::string, Position> changed_at_;  // keys changed since the first shared request
   Position last_position_ = 0;
   Ticket last_ticket_ = 0;
   std::unordered_map<Ticket, Asked> asked_;
-  Ticket on_its_way_ = 0;  // the last one of the last batch to be answered; 0: it was
+  Ticket on_its_way_ = 0;  // the last batch's last ticket that gets an answer; 0: it has come
   std::size_t unsent_bytes_ = 0;
   Counts counts_;
 };

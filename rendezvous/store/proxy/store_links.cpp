@@ -11,13 +11,13 @@ namespace {
 
 constexpr std::chrono::milliseconds kPauseFirst{20}, kPauseMost{500};
 
-// A connection, and bytes on their way over it.
+// A connection, and the bytes being sent over it.
 struct Sending {
   PeerConnection connection;
   std::string bytes;
 };
 
-// `done` gets the connection where all went well.
+// `done` gets the connection if all went well.
 void send(PeerConnection connection, std::string bytes, std::function<void(PeerConnection)> done) {
   const auto sending = std::make_shared<Sending>(Sending{std::move(connection), std::move(bytes)});
   sending->connection.write(asio::buffer(sending->bytes),

@@ -1,6 +1,6 @@
-// Brings a store and the store proxies of other nodes together, over connections that agents have proved.
+// Connects a store with the store proxies of other nodes, over connections that agents have authenticated.
 //
-// For the thread of the io_context or executor that they are made in; server and proxy have threads of their own.
+// For the thread of their io_context or executor; server and proxy have threads of their own.
 #pragma once
 #include <array>
 #include <cstdint>
@@ -16,12 +16,12 @@
 
 namespace ddprun::rendezvous {
 
-// The store's side. `connection`: proved, and its first message was parse_store_opening()'s; nothing was read behind
-// that. It is welcomed, and is the store's from then on.
+// The store's side. `connection`: authenticated, and its first message was parse_store_opening()'s; nothing was read
+// after that. It gets the welcome and then belongs to the store.
 void serve_store(PeerConnection connection, const StoreGateway& store);
 
-// The proxy's side: finds the agent that has the store, and hands the connection to the proxy. Tries over and over, as
-// that agent may hear of the round a moment later than we; when the time is over, the proxy is told that it failed.
+// The proxy's side: finds the agent that has the store, and gives the connection to the proxy. It retries, as that
+// agent may learn of the round a moment later than we do; after the time limit it tells the proxy that it failed.
 class StoreDialer {
  public:
   struct Options {
@@ -30,10 +30,10 @@ class StoreDialer {
     int round = 0;
     PeerTrust trust = {};
     Duration within = std::chrono::seconds(10);
-    std::shared_ptr<Resolver> names = {};  // empty: one of its own
+    std::shared_ptr<Resolver> names = {};  // empty: its own
   };
   StoreDialer(asio::io_context& io, Options options, StoreUpstream proxy);
-  // Its end gives up; what was handed over goes on.
+  // Destruction cancels it; connections already given to the proxy stay.
   StoreDialer(const StoreDialer&) = delete;
   StoreDialer& operator=(const StoreDialer&) = delete;
 

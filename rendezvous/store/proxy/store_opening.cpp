@@ -7,7 +7,7 @@ namespace {
 
 using Json = nlohmann::json;
 
-// A null where it is no object of this type.
+// null if it is not an object of this type.
 Json parse(std::string_view message, const char* type) {
   Json json = Json::parse(message, nullptr, false);
   const bool is_it = json.is_object() && json.contains("type") && json["type"] == type;

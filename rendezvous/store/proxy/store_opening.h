@@ -1,9 +1,9 @@
-// The first messages on a connection that carries a round's store to another node, before it is handed to the store's
-// server and to the store proxy: "store of round 7, please", and "here it is". JSON, framed (frame.h), as what agents
-// else begin with.
+// The first messages on a connection that carries a round's store to another node, before the store's server and the
+// store proxy take it: "store of round 7, please", and "here it is". JSON, framed (frame.h), like agents' other first
+// messages.
 //
-// After its opening the proxy's side is silent until it is welcome, and then the binary protocol begins
-// (link_protocol.h). Where the round is not, or not yet, the store's side closes, and the other one tries again.
+// After its opening the proxy's side is silent until the welcome; then the binary protocol begins (link_protocol.h). If
+// this is not the round, or not yet, the store's side closes, and the other one tries again.
 #pragma once
 #include <optional>
 #include <string>
@@ -12,7 +12,7 @@
 namespace ddprun::rendezvous {
 
 std::string encode_store_opening(int round);
-// The round; nothing where it is another message.
+// The round; empty for another message.
 std::optional<int> parse_store_opening(std::string_view message);
 
 std::string store_welcome();

@@ -17,7 +17,7 @@
 namespace ddprun::rendezvous {
 namespace {
 
-constexpr std::uint64_t kStore = StoreFront::kClientsEnd;  // as a tag
+constexpr std::uint64_t kStore = StoreFront::kClientsEnd;  // its tag in the poller
 
 void say_to_stderr(const std::string& line) { print_line(stderr, "ddprun: the store proxy " + line); }
 
@@ -56,11 +56,11 @@ class StoreProxy::Impl {
   StoreFront front_;
   std::optional<PeerStream> store_;
   std::uint32_t awaited_ = EPOLLIN;
-  TimePoint deadline_;  // to be connected; later for a store that takes nothing
+  TimePoint deadline_;  // to be connected; later for a store that reads nothing
   LinkReplyReader replies_;
-  std::vector<ClientId> stalled_;  // may ask again when the store has taken more
+  std::vector<ClientId> stalled_;  // may ask again when the store has read more
   bool lost_ = false;
-  std::string why_lost_;  // found in the middle of something
+  std::string why_lost_;  // set inside a call, handled at its end
   std::atomic<std::uint64_t> asked_ = 0, sent_ = 0;
 };
 
@@ -80,7 +80,7 @@ StoreProxy::Impl::Impl(const Options& options)
 
 void StoreProxy::Impl::turn() {
   hear_all(std::min(front_.next_deadline(), deadline_));
-  std::this_thread::yield();  // on a busy machine, others have something to add to the batch
+  std::this_thread::yield();  // on a busy machine, other clients can add to the batch
   hear_all({});               // does not wait
   settle_store();
   front_.settle();
@@ -110,7 +110,7 @@ void StoreProxy::Impl::connect(ReleasedPeer peer) {
   store_.emplace(std::move(peer));
   loop_.poller().add(store_->fd(), awaited_, kStore);
   deadline_ = kNever;
-  serve(EPOLLIN);  // the poller knows nothing of what was received before
+  serve(EPOLLIN);  // the poller does not report what was received before
   settle_store();
   front_.settle();
 }
@@ -119,7 +119,7 @@ void StoreProxy::Impl::serve(std::uint32_t events) {
   if (!store_ || !why_lost_.empty() || (events & ~std::uint32_t{EPOLLOUT}) == 0) return;
   try {
     if (!store_->read([this](std::string_view bytes) { hear(bytes); })) why_lost_ = store_->why();
-  } catch (const std::exception& error) {  // no memory for a reply, say: what is left of it has no meaning
+  } catch (const std::exception& error) {  // e.g. no memory for a reply: the rest of it has no meaning
     why_lost_ = error.what();
   }
 }
@@ -148,7 +148,7 @@ void StoreProxy::Impl::hand_on(const LinkReplyPart& part) {
       front_.go_on(client);
 }
 
-// At the end of a turn: what its clients asked is sent, and those that had to wait are asked for more.
+// At the end of a turn: sends clients' requests, and resumes the clients that had to wait.
 void StoreProxy::Impl::settle_store() {
   if (store_) send_batch();
   if (!over_full() && !stalled_.empty()) {
@@ -166,7 +166,7 @@ void StoreProxy::Impl::settle_store() {
   loop_.poller().change(store_->fd(), awaited, kStore);
 }
 
-// A batch grows while the one before it is not sent yet: the slower the store, the more travels together.
+// A batch grows while the one before it is unsent: the slower the store, the more is sent together.
 void StoreProxy::Impl::send_batch() {
   const std::size_t before = store_->output().size();
   const bool was_writing = store_->writing();

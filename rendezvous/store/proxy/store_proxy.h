@@ -1,13 +1,13 @@
-// The store of a round as the workers of one node see it: a store on loopback, in PyTorch's TCPStore protocol, that has
-// the real one behind it, over one connection to the agent where that lives. docs/store-proxy.md says what for.
+// The store of a round as the workers of one node see it: a store on loopback, in PyTorch's TCPStore protocol, that
+// forwards to the real one over one connection to that one's agent. docs/store-proxy.md says what for.
 //
-// Each client's requests reach the store in its order and are answered by the same bytes; what several clients wait for
-// or read in the same moment travels once (request_merger.h). A client's lost connection ends its wait. Where the
-// connection to the store is lost, so are all clients, and nobody listens any more: a round does not go on without its
+// Each client's requests reach the store in its order and get the same bytes as answers; what several clients wait for
+// or read at the same moment is sent once (request_merger.h). A client's lost connection ends its wait. If the
+// connection to the store is lost, all clients and the listener are closed: a round does not continue without its
 // store.
 //
-// From a loop and a thread of its own, as the store itself (server.h): no client can hold up the supervisor. Every
-// descriptor is closed on exec, and the thread blocks all signals.
+// It has its own loop and thread, as the store (server.h): no client can delay the supervisor. Every descriptor is
+// closed on exec, and the thread blocks all signals.
 #pragma once
 #include <cstdint>
 #include <functional>
@@ -22,18 +22,18 @@ namespace ddprun::rendezvous {
 
 class Mailbox;
 
-// Where the connection to the store is handed in: a handle, from any thread, also when the proxy has ended.
+// Takes the connection to the store: a handle, usable from any thread, also after the proxy's end.
 class StoreUpstream {
  public:
   // Once; a second one is closed.
   void connected(ReleasedPeer store) const;
-  // There will be none. The clients are closed, and on_lost is told why.
+  // There will be none. Closes the clients, and passes the reason to on_lost.
   void failed(const std::string& why) const;
 
  private:
   friend class StoreProxy;
   std::shared_ptr<Mailbox> mailbox_;
-  std::function<void(ReleasedPeer)> connect_;  // these in the proxy's thread
+  std::function<void(ReleasedPeer)> connect_;  // both run in the proxy's thread
   std::function<void(const std::string&)> lose_;
 };
 
@@ -45,22 +45,22 @@ class StoreProxy {
     ServerLimits limits = {};
     ProxyLimits proxy_limits = {};
     bool own_user_only = true;  // same_user.h
-    // In the proxy's thread, once: the store is out of reach, "the other side closed the connection".
+    // Called in the proxy's thread, once: the store is lost, "the other side closed the connection".
     std::function<void(const std::string& why)> on_lost = {};
-    // In the proxy's thread: "refused a client on this machine: its process belongs to user 1001, ours to 1000". Empty:
-    // to stderr.
+    // Called in the proxy's thread: "refused a client on this machine: its process belongs to user 1001, ours to 1000".
+    // Empty: writes to stderr.
     std::function<void(const std::string& line)> say = {};
   };
-  // Listens when it returns; clients' requests wait for the store. Throws Error where the port cannot be had.
+  // Listens when it returns; clients' requests wait for the store. Throws Error if the port is not available.
   explicit StoreProxy(const Options& options);
-  // At once, whatever clients and store do.
+  // Closes everything at once and waits for no peer.
   ~StoreProxy();
   StoreProxy(const StoreProxy&) = delete;
   StoreProxy& operator=(const StoreProxy&) = delete;
 
   std::uint16_t port() const;
   StoreUpstream upstream() const;
-  // Requests of clients so far, and how many of them travelled. From any thread.
+  // Clients' requests so far, and how many of them were sent. From any thread.
   struct Counts {
     std::uint64_t asked = 0, sent = 0;
   };
