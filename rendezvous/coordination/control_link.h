@@ -1,7 +1,7 @@
-// Messages between an agent and the coordinator over one proved connection.
+// Messages between an agent and the coordinator over one authenticated connection.
 //
-// What is sent leaves in order. Handlers run in the connection's executor, never inside a call of ours, and never after
-// close() or our end; a handler may close us, but not end us.
+// Messages are sent in order. Handlers run in the connection's executor, never inside a function of ours, and never
+// after close() or our destruction; a handler may close us, but not destroy us.
 //
 // Not thread-safe: for the thread of the connection's executor.
 #pragma once
@@ -23,25 +23,25 @@ class ControlLink {
     std::function<void(std::string message)> on_message;
     std::function<void(const std::string& why)> on_closed;  // once: "the other side closed the connection"
   };
-  // `connection`: after a good handshake.
+  // `connection`: authenticated.
   ControlLink(PeerConnection connection, Hooks hooks);
   ~ControlLink();  // closes
   ControlLink(const ControlLink&) = delete;
   ControlLink& operator=(const ControlLink&) = delete;
 
-  // Also inside a handler: for the next message.
+  // Also inside a handler: effective from the next message on.
   void set_hooks(Hooks hooks);
-  // Inside on_message, where nothing has been sent and nothing is read behind that message: the connection is
-  // another's.
+  // Gives the connection away. Only inside on_message, if nothing has been sent and nothing was read after that
+  // message.
   PeerConnection release();
   void send(const std::string& message);
-  // The peer takes nothing, and so much waits for it that no more is sent: its owner should give it up.
+  // The peer reads nothing, and so much waits for it that no more is sent: its owner should end the connection.
   bool stuck() const { return unsent_.size() > kUnsentBytesMax; }
-  // At once. What the peer has not read yet may be lost.
+  // Closes at once. What the peer has not read yet may be lost.
   void close();
 
   const NodeIdentity& peer() const { return connection_.peer(); }
-  // Numeric addresses; empty where the connection was gone already.
+  // Numeric addresses; empty if the connection was gone already.
   std::string remote_address() const { return connection_.remote_address(); }
   std::string local_address() const { return connection_.local_address(); }
 

@@ -22,7 +22,7 @@ std::string written(const std::variant<Messages...>& message, const std::tuple<R
     row.fields(writer, *m);
   };
   std::apply([&](const auto&... row) { (write(row), ...); }, table);
-  return writer.take().dump(-1, ' ', false, Json::error_handler_t::replace);  // a host's name may be no UTF-8
+  return writer.take().dump(-1, ' ', false, Json::error_handler_t::replace);  // a host name may be invalid UTF-8
 }
 
 template <class Variant, class Table>

@@ -1,7 +1,7 @@
-// What agents and the coordinator say to each other, and how it is written: one JSON object a message.
-// docs/control-protocol.md describes it for people.
+// The messages between agents and the coordinator, and their encoding: one JSON object each. docs/control-protocol.md
+// describes it for people.
 //
-// Pure. Whatever the bytes are, they become a message whose every value is in its range, or a BadMessage.
+// Pure. Any bytes become either a message whose every value is in its range, or a BadMessage.
 #pragma once
 #include <cstdint>
 #include <optional>
@@ -35,15 +35,15 @@ std::string difference(const Fingerprint& coordinators, const Fingerprint& newco
 struct Hello {
   Fingerprint fingerprint;
   std::uint16_t control_port = 0;  // where this agent listens
-  RecordId record = {};            // the newest it has seen: who knows less of the job cannot coordinate it
-  NodeId instead_of = 0;           // this agent was that node, whose job could not go on
+  RecordId record = {};            // the newest it has seen: no agent that knows less can coordinate the job
+  NodeId instead_of = 0;           // this agent was that node, whose job could not continue
 };
-// Any message is a sign of life; this one comes where there is no other, and is answered.
+// Any message shows that the agent lives; this one is for times without others, and is answered.
 struct Heartbeat {
   std::uint64_t number = 0;    // 1, 2, ...
   std::uint64_t answered = 0;  // the last one whose answer has come; 0: the welcome
 };
-// What people are told of the worker that failed, by the agent that had it.
+// The report on a failed worker, for people, by its agent.
 struct FailureWords {
   std::string text;
 };
@@ -60,31 +60,31 @@ using FromAgent =
 // The first message to an agent.
 struct Welcome {
   std::string your_address;  // by which its connection reached us
-  Duration lease = {};       // without contact to a quorum for so long, its workers have to be dead
+  Duration lease = {};       // after this long without contact to a quorum, its workers must be dead
   int term = 0;              // the coordinator's
-  Duration quorum_age = {};  // so long ago the coordinator was in contact with a quorum
-  NodeId coordinator = 0;    // whose agent it lives in; 0: of none
+  Duration quorum_age = {};  // time since the coordinator's last contact to a quorum
+  NodeId coordinator = 0;    // the node whose agent runs it; 0: none
 };
-// The answer to a hello where no coordinator is, and the last word of one that stops being it.
+// The answer to a hello where there is no coordinator, and the last message of one that stops leading.
 struct Elsewhere {
   int term = 0;
   std::optional<ControlAddress> coordinator = {};  // empty: not known here either
-  NodeId agent = 0;                                // who says so
+  NodeId agent = 0;                                // the sender
   RecordId record = {};                            // the newest it has seen
 };
 struct HeartbeatAnswer {
   std::uint64_t number = 0;
   Duration quorum_age = {};                   // as in Welcome
-  std::optional<Attendance> attendance = {};  // while nodes are waited for
+  std::optional<Attendance> attendance = {};  // while nodes are awaited
 };
-// Before TakeSeat, to the first `kStandbys` nodes by rank: what each of them could coordinate the job by.
+// Sent before TakeSeat, to the first `kStandbys` nodes by rank: any of them could coordinate the job with it.
 struct KeepRecord {
   Round record;
 };
 constexpr std::size_t kStandbys = 64;
 struct TakeSeat {  // hold it, confirm
   Seat seat;
-  int term = 0;  // the record's is this and the seat's round
+  int term = 0;  // the record has this term and the seat's round
 };
 using ToAgent = std::variant<Welcome, Elsewhere, HeartbeatAnswer, FailureWords, KeepRecord, TakeSeat, StartRound,
                              EndRound, EndJob, AllTold, Vote>;
@@ -94,7 +94,7 @@ class BadMessage : public std::runtime_error {
   using std::runtime_error::runtime_error;
 };
 
-// The node of a message to the coordinator is not written: the connection tells it.
+// The node of a message to the coordinator is not written: it follows from the connection.
 std::string encode(const FromAgent& message);
 std::string encode(const ToAgent& message);
 // Throws BadMessage. `node`: whose connection it came by.

@@ -76,7 +76,7 @@ std::optional<TimePoint> Coordinator::next_deadline() const {
   if (!state) return {};
   std::optional<TimePoint> next;
   const auto consider = [&](TimePoint when) {
-    if (when > now_ && (!next || when < *next)) next = when;  // what is past waits for nodes
+    if (when > now_ && (!next || when < *next)) next = when;  // past deadlines wait for nodes
   };
   consider(state->not_before);
   consider(state->since + policy_.join_timeout);
@@ -111,7 +111,7 @@ std::optional<Attendance> Coordinator::attendance() const {
       await([&offer = member.offer] { return name_of(offer); });
   }
   for (const auto& [node, lost] : lost_) await([&lost = lost] { return lost.name; });
-  const bool knows_ranks = policy_.fixed_ranks && lost_.empty();  // one of them may be a lost node's
+  const bool knows_ranks = policy_.fixed_ranks && lost_.empty();  // a lost node may have one of them
   for (int rank = 0; knows_ranks && rank < policy_.nodes_max; ++rank)
     if (!rank_held_.contains(rank)) await([&] { return "node " + std::to_string(rank); });
   return out;
@@ -178,7 +178,7 @@ Coordinator::Orders Coordinator::handle(const WorkerFailed& message, TimePoint n
   return regroup({0, false, ruling.reason, failure}, now, *ruling.restart_at);
 }
 
-// The others go on where enough of them stay.
+// The others continue if enough of them stay.
 Coordinator::Orders Coordinator::handle(const NodeLeaves& message, TimePoint now) {
   const auto found = members_.find(message.node);
   if (found == members_.end()) return {};
@@ -188,7 +188,7 @@ Coordinator::Orders Coordinator::handle(const NodeLeaves& message, TimePoint now
   if (staying() < policy_.nodes_min)
     return end_job(interrupted(message.signal, "interrupted, as " + name_of(member.offer) + " has to leave"));
   if (member.ready) return dismiss(message.node, now);
-  if (!active_with(message.node)) return {};  // it stops its workers
+  if (!active_with(message.node)) return {};  // it is stopping its workers
   ledger_.charge_preemption();
   return regroup({0, true, name_of(member.offer) + " leaves"}, now, now);
 }
@@ -199,7 +199,7 @@ Coordinator::Orders Coordinator::handle(const JobInterrupted& message, TimePoint
   return end_job(interrupted(message.signal, "interrupted on " + name_of(found->second.offer)));
 }
 
-// Between being lost and being back, its place may have gone to another.
+// While it was lost, its rank may have gone to another node.
 Coordinator::Orders Coordinator::handle(const NodeBack& message, TimePoint now) {
   if (!members_.contains(message.node)) {
     auto refused = refusal(message.offer);
@@ -223,7 +223,7 @@ Coordinator::Orders Coordinator::handle(const NodeLost& message, TimePoint now) 
   if (!member.ready) lose(message.node, {message.workers_until, name});
   const Active* state = active_with(message.node);
   if (!state) return go_on(now);
-  // Its workers have ended well; without group rank 0's node, however, the others have lost their store.
+  // Its workers have ended well; but without group rank 0's node the others have lost their store.
   if (state->done.contains(message.node) && state->round.nodes.front().id != message.node) return {};
   ledger_.charge_lost_node();
   return regroup({0, false, name + " was lost: " + message.how}, now, now);
@@ -236,7 +236,7 @@ Coordinator::Orders Coordinator::handle(const NodeGone& message, TimePoint now) 
   return go_on(now);
 }
 
-// Who finds its coordinator there asks no more, and that one calls ours.
+// A node that finds its coordinator there stops asking, and that coordinator calls ours.
 Coordinator::Orders Coordinator::handle(const JobElsewhere& message, TimePoint now) {
   look_elsewhere_[message.node] = now + kAsksAgainWithin;
   rounds_seen_ = std::max(rounds_seen_, message.round);
@@ -250,7 +250,7 @@ Coordinator::Orders Coordinator::handle(const JobAbandoned& message, TimePoint n
 
 Coordinator::Orders Coordinator::handle(const NodeTold&, TimePoint) { return {}; }
 
-// Others may have ended with it.
+// Other nodes may have ended with it.
 Coordinator::Orders Coordinator::handle(const JobWasOver& message, TimePoint) {
   lost_.erase(message.node);
   Orders orders = end_job(message.outcome);
@@ -273,7 +273,7 @@ Coordinator::Orders Coordinator::after_end(Over& over, const Message& message) {
                                  [](const auto&) { return Orders{}; },
                              },
                              message);
-  // Who comes late hears it again.
+  // Sent again for a node that comes late.
   const bool all = over.untold.empty() && (lost_.empty() || !over.inherited);
   if (all && (told || !over.announced)) {
     over.announced = true;
@@ -380,7 +380,7 @@ Coordinator::Orders Coordinator::go_on(TimePoint now) {
                   std::nullopt});
 }
 
-// Looks through them only when the workers of one of them are dead: a thousand nodes come back one after the other.
+// Searches only when the workers of one of them are dead: a thousand nodes come back one after the other.
 void Coordinator::forget_lost(TimePoint now) {
   if (lost_.empty() || now < lost_until_) return;
   std::erase_if(lost_, [&](const auto& entry) { return entry.second.workers_until <= now; });
@@ -393,7 +393,7 @@ bool Coordinator::can_form(const Gathering& state, TimePoint now) const {
   if (rounds_ == 0 && !look_elsewhere_.empty()) return false;
   const bool nobody_else = rounds_ > 0 || (state.last_call_over && now >= *state.last_call_over);
   const bool enough = ready_ >= policy_.nodes_max || (ready_ >= policy_.nodes_min && nobody_else);
-  return enough && has_quorum();  // which looks at every node: last
+  return enough && has_quorum();  // last, as it checks every node
 }
 
 bool Coordinator::has_quorum() const {
@@ -432,8 +432,8 @@ Coordinator::Orders Coordinator::form() {
   return {FormRound{std::move(round)}};
 }
 
-// Survivors keep their order, and their head stays the head. Newcomers come behind them, by wish and arrival; where a
-// survivor's wish is higher than theirs, before it.
+// Survivors keep their order, and the first one stays first. Newcomers come after them, by wished rank and arrival, but
+// before a survivor that wishes a higher rank than they do.
 std::vector<NodeId> Coordinator::by_rank() const {
   struct Place {
     NodeId id;
@@ -455,7 +455,7 @@ std::vector<NodeId> Coordinator::by_rank() const {
       static_cast<std::size_t>(policy_.nodes_max) - std::min<std::size_t>(order.size(), policy_.nodes_max);
   if (newcomers.size() > room) newcomers.resize(room);
   const bool head_stays = !policy_.fixed_ranks && !order.empty();
-  // Newcomers come by rising wishes: once none before them is higher, none is for those behind.
+  // Newcomers are sorted by wish: once no node in `order` has a higher wish, none has for the following ones.
   bool to_the_end = false;
   for (const Place& place : newcomers) {
     auto before = order.end();

@@ -1,18 +1,18 @@
-// Decides for the whole job: who is in the next round with which ranks, when a round is over, whether there is another.
+// Decides for the whole job: who is in the next round with which ranks, when a round ends, whether another one follows.
 //
 // A value, not a service: it owns no clock and no socket. Give it every message in the order of arrival; deliver the
-// orders it returns to those they are for, in order. It alone holds the restart ledger. On one machine the agent calls
-// it in the same process; several nodes add only the wire between.
+// orders it returns to their receivers, in order. It alone holds the restart ledger. On one machine the agent calls it
+// in the same process; several nodes add only the wire between.
 //
-// A round forms when the most nodes are ready, or the fewest are and nobody else can be expected: the last call of the
-// first round is over, or every node of the previous round has answered. It never forms while workers of an older one
-// may live: nodes that stop theirs are waited for, lost ones until theirs are surely dead. And never without a quorum
-// of every round that another coordinator could be elected by: who has lost it is to step down. A coordinator that
-// begins a job waits, too, where a node knows of a round and looks for its own coordinator: the job may go on
-// elsewhere.
+// A round forms when the maximum of nodes is ready, or the minimum is and no other node can be expected: the last call
+// of the first round is over, or every node of the previous round has answered. It never forms while workers of an
+// older one may live: it waits for nodes that stop theirs, and for lost ones until theirs are surely dead. Nor does it
+// form without a quorum of every round that could elect another coordinator: one that has lost it must step down. A
+// coordinator that begins a job also waits while a node knows of a round and looks for its own coordinator: that job
+// may continue elsewhere.
 //
-// The job's end is told to all, and confirmed by each. Who has been told goes when it hears that all have been; if the
-// coordinator dies before, it tells whoever is elected, so that all nodes end alike.
+// The job's end is sent to all nodes, and each confirms it. A node leaves when it learns that all have confirmed; if
+// the coordinator dies before, the node tells the newly elected one, so that all nodes end alike.
 //
 // Not thread-safe. A message that names another round than the current one is out of date and changes nothing.
 #pragma once
@@ -30,7 +30,7 @@
 namespace ddprun::rendezvous {
 
 // From an agent.
-struct NodeReady {  // it has no workers and waits for a round; a node's first one makes it a member
+struct NodeReady {  // it has no workers and waits for a round; the first one makes a node a member
   NodeId node = 0;
   NodeOffer offer;
 };
@@ -48,7 +48,7 @@ struct NodeDone {  // all its workers of the round ended well
 };
 struct WorkerFailed {
   Failure failure;
-  // A step or a snapshot since the round began. Empty: no worker there tells, so that the round's age decides.
+  // Whether a step or snapshot was reported in this round. Empty: no worker there reports, so the round's age decides.
   std::optional<bool> progressed = {};
 };
 struct NodeLeaves {  // somebody wants this node to end: a scheduler, SIGTERM
@@ -59,12 +59,12 @@ struct JobInterrupted {  // somebody wants the job to end: Ctrl-C
   NodeId node = 0;
   int signal = 0;
 };
-struct NodeBack {  // it had been out of reach, and has workers of that round
+struct NodeBack {  // it was out of reach, and has workers of that round
   NodeId node = 0;
   int round = 0;
   NodeOffer offer;
 };
-// From those who hold the connections.
+// From the owner of the connections.
 struct NodeLost {  // out of reach
   NodeId node = 0;
   TimePoint workers_until;  // by then they are dead, whatever happened there
@@ -73,14 +73,14 @@ struct NodeLost {  // out of reach
 struct NodeGone {  // a lost node's agent and workers are known to be dead
   NodeId node = 0;
 };
-struct JobElsewhere {  // it knows a round of a job that we did not coordinate, and looks for who does
+struct JobElsewhere {  // it knows a round that we did not coordinate, and looks for its coordinator
   NodeId node = 0;
   int round = 0;
 };
-struct JobAbandoned {  // it has given up its part, has no workers, and is another node by now
+struct JobAbandoned {  // it gave up its part, has no workers, and has a new id
   NodeId node = 0;
 };
-struct NodeTold {  // it has heard the job's end, which is for all
+struct NodeTold {  // it has received the job's end, which is for all
   NodeId node = 0;
 };
 struct JobWasOver {  // another coordinator has told it the job's end
@@ -108,9 +108,9 @@ struct EndRound {  // stop the round's workers, then be ready for another
 // To all agents, spares among them.
 struct EndJob {
   Outcome outcome;
-  bool for_all = false;  // false: for one node alone, which leaves, came too late or cannot be part of the job
+  bool for_all = false;  // false: for one node, which leaves, came too late or cannot be part of the job
 };
-struct AllTold {};  // whoever is here has heard the job's end
+struct AllTold {};  // all connected nodes have received the job's end
 // To one agent: its round is over.
 struct Recall {
   NodeId node = 0;
@@ -123,8 +123,8 @@ struct Dismiss {
   Outcome outcome;
   bool for_all = false;
 };
-// This coordinator's node is not in the round that all have confirmed: it has ceased to be one, and the agents elect
-// that round's, who cannot but win.
+// This coordinator's node is not in the round that all have confirmed: it stops coordinating, and the agents elect that
+// round's coordinator, unopposed.
 struct HandOver {
   NodeId successor = 0;
 };
@@ -132,9 +132,9 @@ using Order = std::variant<FormRound, StartRound, EndRound, EndJob, AllTold, Rec
 
 struct RoundPolicy {
   int nodes_min = 1, nodes_max = 1;
-  bool fixed_ranks = false;  // static: a node's group rank is the one it wishes, and nobody else's
+  bool fixed_ranks = false;  // static: each node has the group rank that it asks for
   RestartPolicy restarts = {};
-  // No round for so long: the job ends.
+  // The job ends if no round forms for this long.
   Duration join_timeout = std::chrono::seconds(600);
   // How long the first round waits for more nodes once it could form.
   Duration last_call = std::chrono::seconds(30);
@@ -143,44 +143,43 @@ struct RoundPolicy {
 // A node that looks for its coordinator asks again within this time.
 constexpr std::chrono::seconds kAsksAgainWithin{10};
 
-// Who is there and who is waited for, for people.
+// Which nodes are ready and which are awaited, for people.
 struct Attendance {
-  int nodes = 0, nodes_wanted = 0;  // ready; wanted: the fewest, or the most once those are there
-  int workers = 0;                  // of those that are ready
-  // Nodes that still stop their workers or were lost, and the ranks of a static job that nobody has.
+  int nodes = 0, nodes_wanted = 0;  // ready; wanted: the minimum, or the maximum once that is reached
+  int workers = 0;                  // of the ready nodes
+  // Nodes that still stop their workers or were lost, and the ranks of a static job that no node has.
   std::vector<std::string> awaited = {};
-  int awaited_more = 0;  // beyond the first kAwaitedNamesMax: every node is told at every heartbeat
+  int awaited_more = 0;  // beyond the first kAwaitedNamesMax: every heartbeat answer contains the names
 };
 constexpr std::size_t kAwaitedNamesMax = 8;
 
-// How an elected coordinator goes on where another one stopped.
+// How an elected coordinator continues another one's job.
 struct Succession {
   int term = 0;
-  Round record;                      // that it was elected by
-  TimePoint workers_until;           // by then the record's workers are dead, on every node that has not said so before
-  std::optional<Outcome> over = {};  // our agent had been told the job's end: the others have to hear it, no more
+  Round record;                      // by which it was elected
+  TimePoint workers_until;           // by then the record's workers are dead; nodes may report it earlier
+  std::optional<Outcome> over = {};  // our agent knows the job's end: only the others have to be told
 };
 
 class Coordinator {
  public:
-  // `now`: when waiting for nodes begins. `self`: the node of the agent that this coordinator lives and dies with;
-  // empty: of none. Hands over once that has left.
+  // `now`: when waiting for nodes begins. `self`: the node whose agent runs this coordinator; empty: none. Hands over
+  // once that node has left.
   Coordinator(const RoundPolicy& policy, TimePoint now, std::uint64_t jitter_seed = 0, std::optional<NodeId> self = {});
   Coordinator(const RoundPolicy& policy, TimePoint now, std::uint64_t jitter_seed, NodeId self,
               const Succession& succession);
-  // `now` never goes back. After EndJob, who comes is dismissed with the job's outcome.
+  // `now` never goes back. After EndJob, a node that comes is dismissed with the job's outcome.
   std::vector<Order> on(const Message& message, TimePoint now);
   // When CoordinatorTick is due; nothing is polled.
   std::optional<TimePoint> next_deadline() const;
-  // Those by which another coordinator could be elected, and go on: not where a quorum has heard the job's end. Whoever
-  // is known to be gone is left out. Contact to a quorum
-  // of each is what the coordinator lives by.
+  // The electorates that could elect another coordinator to continue the job: not those of which a quorum has received
+  // the job's end. Nodes known to be gone are left out. The coordinator must keep contact to a quorum of each.
   std::vector<Electorate> electorates() const;
   int term() const { return term_; }
   bool is_over() const { return std::holds_alternative<Over>(state_); }
-  // It is over, and all know who may be there.
+  // The job is over, and all nodes that may still be there know.
   bool all_told() const;
-  // What becomes of a lost node still matters.
+  // Whether it still matters what becomes of a lost node.
   bool awaits(NodeId lost) const { return !is_over() || lost_.contains(lost); }
   // Empty while a round is under way or the job is over.
   std::optional<Attendance> attendance() const;
@@ -189,9 +188,9 @@ class Coordinator {
   using Orders = std::vector<Order>;
   struct Member {
     NodeOffer offer;                       // its last one
-    bool ready = false;                    // without workers, for a round; else it is in one, or stops its workers
-    int arrival = 0;                       // counts those who came
-    std::optional<Outcome> farewell = {};  // it leaves: what it is told once it has no workers
+    bool ready = false;                    // it has no workers; false: it is in a round, or stops its workers
+    int arrival = 0;                       // its number in the order of arrival
+    std::optional<Outcome> farewell = {};  // it leaves: sent to it once it has no workers
   };
   struct Lost {
     TimePoint workers_until;
@@ -208,9 +207,9 @@ class Coordinator {
   };
   struct Over {
     Outcome outcome;
-    // An earlier coordinator ended it, or was lost: nodes of its round that are not here may not know.
+    // An earlier coordinator ended it, or was lost: absent nodes of its round may not know.
     bool inherited = false;
-    std::set<NodeId> untold = {};  // of those that are here
+    std::set<NodeId> untold = {};  // only connected nodes
     std::set<NodeId> told = {};
     bool announced = false;  // AllTold
   };
@@ -239,9 +238,9 @@ class Coordinator {
   void note_told(Over& over, NodeId node);
   void note_lost(Over& over, const NodeLost& message);
 
-  Active* active(int round, NodeId node);                           // null: another one, or none, or not with it
-  Active* active_with(NodeId node);                                 // null: it is in no round
-  std::optional<Outcome> refusal(const NodeOffer& newcomer) const;  // empty: welcome
+  Active* active(int round, NodeId node);  // null: another round, none, or one without the node
+  Active* active_with(NodeId node);        // null: it is in no round
+  std::optional<Outcome> refusal(const NodeOffer& newcomer) const;  // empty: accepted
   void add(NodeId node, Member member);
   Member remove(std::map<NodeId, Member>::iterator member);
   void set_ready(Member& member, bool ready);
@@ -255,7 +254,7 @@ class Coordinator {
   void call_last(Gathering& state, TimePoint now) const;
   Orders form();
   std::vector<NodeId> by_rank() const;
-  Orders dismiss(NodeId node, TimePoint now);  // that leaves
+  Orders dismiss(NodeId node, TimePoint now);  // a node that leaves
   Orders end_job(Outcome outcome);
 
   RoundPolicy policy_;
@@ -264,17 +263,17 @@ class Coordinator {
   int term_ = 0;
   TimePoint now_;
   int rounds_ = 0, arrivals_ = 0;
-  int rounds_seen_ = 0;  // by nodes of a job that could not go on
+  int rounds_seen_ = 0;  // by nodes of a job that could not continue
   std::map<NodeId, Member> members_;
-  int ready_ = 0;                               // of them
-  std::map<int, NodeId> rank_held_;             // by whom, where ranks are fixed
+  int ready_ = 0;                               // how many are ready
+  std::map<int, NodeId> rank_held_;             // which node has each rank, if ranks are fixed
   std::map<NodeId, Lost> lost_;                 // their workers may live
-  TimePoint lost_until_ = {};                   // no earlier are the workers of one of them dead
+  TimePoint lost_until_ = {};                   // the first time at which workers of one of them are dead
   std::set<NodeId> gone_;                       // they will never vote again
   std::map<NodeId, TimePoint> look_elsewhere_;  // until when
   std::vector<NodeId> last_by_rank_;            // of the last round
   std::vector<Electorate> electorates_;
-  std::string taken_over_;  // why a round of the coordinator before us is over
+  std::string taken_over_;  // why the previous coordinator's round ended
   std::variant<Gathering, Active, Over, HandedOver> state_;
 };
 

@@ -1,6 +1,6 @@
-// Authenticated connections to a control port that have not said hello: hears what they want, and passes it on.
+// Authenticated connections to a control port that have not said hello: receives their first message and passes it on.
 //
-// For the thread of its io_context. Inside a hook the caller may end, or be taken.
+// For the thread of its io_context. Inside a hook the caller may be ended or taken.
 #pragma once
 #include <cstdint>
 #include <functional>
@@ -28,11 +28,11 @@ class CoordinatorCallers {
   };
   CoordinatorCallers(asio::io_context& io, Hooks hooks) : io_(io), hooks_(std::move(hooks)) {}
 
-  // Null, and the connection is closed: there are too many.
+  // Null: there are too many, and the connection is closed.
   ControlLink* add(PeerConnection connection, TimePoint now);
   // Null: it has gone.
   ControlLink* find(Id id) const;
-  // Its hooks are to be set anew.
+  // Its hooks must be set again.
   std::unique_ptr<ControlLink> take(Id id);
   void end_idle(TimePoint now);
   void end_all();

@@ -21,7 +21,7 @@ std::string place_in_words(const ControlAddress& place) {
 
 }  // namespace
 
-// A handler that is queued already runs after our end, too.
+// A handler that is already queued runs even after our destruction.
 template <class Function>
 auto CoordinatorClient::guarded(Function function) {
   return [alive = std::weak_ptr<const int>(alive_), function = std::move(function)](auto&&... arguments) mutable {
@@ -56,7 +56,7 @@ std::size_t CoordinatorClient::count_places() const {
   return (coordinator_ ? 1 : 0) + options_.places.size() + more_places_.size();
 }
 
-// The one that was the coordinator's comes up in every turn, as the first.
+// The last known coordinator comes first in every cycle.
 ControlAddress CoordinatorClient::place() const {
   std::size_t turn = tries_ % count_places();
   if (coordinator_ && turn-- == 0) return *coordinator_;
@@ -70,7 +70,7 @@ void CoordinatorClient::go_to(const ControlAddress& coordinator) {
   turn_to(coordinator);
 }
 
-// Another try is planned already, at the next place.
+// Without turn_to(), the next attempt is already planned, at the next place.
 void CoordinatorClient::be_referred_to(const ControlAddress& coordinator) {
   if (referrals_ < kReferralsAtOnce) return ++referrals_, turn_to(coordinator);
   if (tries_ % count_places() == 0) referrals_ = 0;
@@ -142,7 +142,7 @@ void CoordinatorClient::hear(const ToAgent& message) {
   hooks_.on_message(message);
 }
 
-// Without a word, and without another try.
+// Sends nothing, and plans no other attempt.
 void CoordinatorClient::hang_up() {
   if (link_) {
     link_->close();

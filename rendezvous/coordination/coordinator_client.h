@@ -1,10 +1,10 @@
-// An agent's way to the coordinator: connects, and connects anew, until its owner ends it.
+// An agent's connection to the coordinator: connects and reconnects until its owner destroys it.
 //
-// Where it is told that the coordinator is elsewhere, it goes there. The coordinator's signs of life are answers to
-// ours: only what it heard of us counts, by the time at which we said it, so that both sides' clocks agree on the order
-// in which leases end without being compared.
+// If another agent names the coordinator's address, it goes there. The lease runs from the sending of our last
+// heartbeat that the coordinator has acknowledged, so that both sides' clocks agree on the order in which leases end
+// without being compared.
 //
-// For the thread of its io_context. Handlers never run inside a call of ours, nor after our end.
+// For the thread of its io_context. Handlers are never called inside a function of ours, nor after our destruction.
 #pragma once
 #include <cstdint>
 #include <functional>
@@ -28,20 +28,20 @@ class CoordinatorClient {
     std::vector<ControlAddress> places;  // tried in turn
     PeerTrust trust;
     Hello hello;
-    std::shared_ptr<Resolver> names = {};  // empty: one of its own
+    std::shared_ptr<Resolver> names = {};  // empty: its own
   };
-  // Why there is no connection. `gone`: nobody listens any more where the coordinator was.
+  // Why there is no connection. `gone`: the coordinator no longer listens where it did.
   struct Trouble {
     std::string why;  // "10.0.0.7:29400: connection refused"
     bool gone = false;
-    RecordId known = {};  // the newest round that whoever is there has seen; round 0: none, or nobody is
+    RecordId known = {};  // the newest round that the agent there has seen; round 0: none, or no agent
   };
   struct Hooks {
     std::function<void(const Welcome&)> on_connected;
     std::function<void(const ToAgent&)> on_message;  // all but Welcome and Elsewhere
     std::function<void(const Elsewhere&)> on_elsewhere;
-    std::function<void()> on_isolated;  // a lease without contact to a quorum; once, until we are connected
-    std::function<void(const Trouble&)> on_trouble;  // a try failed, or the connection
+    std::function<void()> on_isolated;               // no contact to a quorum for a lease; once, until connected
+    std::function<void(const Trouble&)> on_trouble;  // an attempt or the connection failed
   };
   CoordinatorClient(asio::io_context& io, Options options, Hooks hooks);
   ~CoordinatorClient();
@@ -49,19 +49,19 @@ class CoordinatorClient {
   // False, and nothing is sent, while there is no connection.
   bool send(const FromAgent& message);
   bool connected() const { return welcomed_; }
-  // The address by which we are connected; empty: we are not.
+  // The address by which we are connected; empty: not connected.
   std::string local_address() const;
-  // When anything was heard of a coordinator last; this agent's answers name no later word of it.
+  // When a coordinator was last heard from; no heartbeat of this agent acknowledges a later message.
   TimePoint heard_at() const { return heard_at_; }
   // Where the coordinator is, or was last.
   const std::optional<ControlAddress>& coordinator() const { return coordinator_; }
-  // It is there now: leaves the place where it was.
+  // The coordinator is there now: leaves the place where it was.
   void go_to(const ControlAddress& coordinator);
-  // Another agent says so. After some of these in a row all other places are asked first: two may name each other.
+  // Another agent names this address. After several in a row, tries all other places first: two may name each other.
   void be_referred_to(const ControlAddress& coordinator);
-  // Where somebody may know where it is; tried after the job's places.
+  // Agents that may know where it is; tried after the job's places.
   void also_try(std::vector<ControlAddress> places) { more_places_ = std::move(places); }
-  // What the next hello says.
+  // For the next hello.
   void set_record(const RecordId& newest) { options_.hello.record = newest; }
 
  private:
@@ -85,18 +85,18 @@ class CoordinatorClient {
   asio::steady_timer beat_, lease_over_;
   std::unique_ptr<ControlLink> link_;
   std::size_t tries_ = 0;
-  std::optional<ControlAddress> coordinator_;  // before the places
-  NodeId coordinator_id_ = 0;                  // 0: it was not met there
+  std::optional<ControlAddress> coordinator_;  // tried before the places
+  NodeId coordinator_id_ = 0;                  // 0: not known
   std::vector<ControlAddress> more_places_;
-  Duration pause_;     // before the next try
+  Duration pause_;     // before the next attempt
   int referrals_ = 0;  // in a row
   bool welcomed_ = false;
   Duration lease_ = {};
   TimePoint heard_at_ = {};
-  std::optional<TimePoint> contact_;  // what we said then has been heard
+  std::optional<TimePoint> contact_;  // when we sent the last heartbeat that was acknowledged
   std::uint64_t beats_ = 0, last_answer_ = 0;
   std::vector<std::pair<std::uint64_t, TimePoint>> unanswered_;
-  std::shared_ptr<const int> alive_ = std::make_shared<int>();  // what is queued when we end finds it gone
+  std::shared_ptr<const int> alive_ = std::make_shared<int>();  // expired for handlers still queued at destruction
 };
 
 }  // namespace ddprun::rendezvous

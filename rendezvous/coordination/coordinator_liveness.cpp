@@ -39,7 +39,7 @@ std::vector<NodeId> CoordinatorLiveness::silent(TimePoint now) const {
   return out;
 }
 
-// Sorting a thousand nodes' times for each of their messages would be waste: an older time is only more careful.
+// Cached, as sorting a thousand nodes' times for each of their messages would be waste; an older time is safe.
 Duration CoordinatorLiveness::quorum_age(const Coordinator& coordinator, TimePoint now) {
   if (now - contact_known_at_ >= kContactEvery) {
     contact_at_ = contact_.latest(coordinator.electorates(), self_, now);

@@ -1,4 +1,4 @@
-// When agents were heard last, and since when the coordinator may be without a quorum of them.
+// When each agent was last heard from, and since when the coordinator may be without a quorum of them.
 //
 // A value without a clock: `now` never goes back.
 #pragma once
@@ -20,24 +20,24 @@ constexpr std::chrono::seconds kBeyondLease{1};  // for the kernel to end worker
 
 class CoordinatorLiveness {
  public:
-  // `self`: the node of the agent that the coordinator lives in; 0: of none.
+  // `self`: the node whose agent runs the coordinator; 0: none.
   CoordinatorLiveness(Duration lease, NodeId self) : lease_(lease), self_(self) {}
 
-  // A coordinator begins: nobody has followed it yet.
+  // A new coordinator begins: no node has followed it yet.
   void begin();
-  // That node followed nobody else then, nor since.
+  // That node has followed no other coordinator since `then`.
   void followed(NodeId node, TimePoint then) { contact_.answered(node, then); }
 
-  // Its hello, which is answered now.
+  // It said hello, which is answered now.
   void add(NodeId node, TimePoint now);
-  // When its workers are dead, whatever becomes of it now.
+  // Returns when its workers are dead, whatever happens to it now.
   TimePoint remove(NodeId node);
   void heard(NodeId node, TimePoint now) { agents_.at(node).heard = now; }
-  // Answered now.
+  // The heartbeat is answered now.
   void on_heartbeat(NodeId node, const Heartbeat& message, TimePoint now);
   std::vector<NodeId> silent(TimePoint now) const;
 
-  // So long ago the coordinator was in contact with a quorum; no more than two leases are told.
+  // Time since the coordinator's last contact to a quorum; at most two leases.
   Duration quorum_age(const Coordinator& coordinator, TimePoint now);
 
  private:

@@ -51,7 +51,7 @@ void CoordinatorOrders::dispatch(const Message& message) {
 
 void CoordinatorOrders::decide_in_time() {
   const auto deadline = coordinator_ ? coordinator_->next_deadline() : std::nullopt;
-  if (deadline == decide_at_) return;  // mostly
+  if (deadline == decide_at_) return;  // the usual case
   decide_at_ = deadline;
   if (!deadline) return void(decision_.cancel());
   decision_.expires_at(*deadline);
@@ -105,7 +105,7 @@ void CoordinatorOrders::form(Round round) {
     name_this_host(node.control.host);
   }
   newest_ = round.id();
-  attendance_known_at_ = {};  // nobody is waited for any more
+  attendance_known_at_ = {};  // no node is awaited any more
   record_ = encode(ToAgent(KeepRecord{round}));
   const std::set<NodeId> seated(round_.begin(), round_.end());
   sessions_.for_each([&](NodeId node, ControlLink& link) {

@@ -1,4 +1,4 @@
-// Lets the Coordinator decide, also when a deadline comes, and carries out its orders: tells the agents.
+// Passes messages and due deadlines to the Coordinator, and carries out its orders: sends them to the agents.
 //
 // For the thread of the io_context, which the sessions share.
 #pragma once
@@ -18,29 +18,29 @@ namespace ddprun::rendezvous {
 class CoordinatorOrders {
  public:
   struct Hooks {
-    std::function<void()> on_hand_over;  // has to end() it
-    std::function<void()> on_over;       // the job is: after each message that is dispatched
+    std::function<void()> on_hand_over;  // has to call end()
+    std::function<void()> on_over;       // the job is over; after each message that is dispatched
   };
-  // `self`: the node of the agent that the coordinator lives in; empty: of none.
+  // `self`: the node whose agent runs the coordinator; empty: none.
   CoordinatorOrders(asio::io_context& io, CoordinatorSessions& sessions, const RoundPolicy& policy,
                     std::optional<NodeId> self, Hooks hooks);
 
-  // A coordinator begins, in place of the one before: the job's first one, or one that was elected.
+  // Begins a coordinator in place of the previous one: the job's first one, or an elected one.
   void begin();
   void begin(const Succession& succession);
   void end();
   // Null: none has begun, or it has ended.
   const Coordinator* coordinator() const { return coordinator_ ? &*coordinator_ : nullptr; }
 
-  // Nothing where there is none.
+  // Does nothing if there is none.
   void dispatch(const Message& message);
-  // At most so old that the count of a thousand nodes is not made anew for each of them.
+  // Cached for a moment, so that a thousand nodes are not counted again for each of them.
   const std::optional<Attendance>& attendance();
-  // Who is in no round yet has to find whoever is elected, too.
+  // Nodes without a round also need the record, to find an elected coordinator.
   void send_record_to_spare(NodeId node);
-  // An address of this host by which another one reached it: what rounds name instead of loopback.
+  // An address by which another host reached this one: rounds name it instead of loopback.
   void set_reached_by(std::string address) { reached_by_ = std::move(address); }
-  // The newest round of what is led.
+  // The newest round of the job that is coordinated here.
   const RecordId& newest() const { return newest_; }
 
  private:
@@ -61,7 +61,7 @@ class CoordinatorOrders {
   TimePoint attendance_known_at_;
   RecordId newest_;
   std::vector<NodeId> round_;  // by group rank
-  std::string record_;         // of it, as it is told; empty: there was none
+  std::string record_;         // its record, encoded; empty: no round yet
   std::string reached_by_;
 };
 

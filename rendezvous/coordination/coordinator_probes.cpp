@@ -24,7 +24,7 @@ std::optional<tcp::endpoint> endpoint_of(const ControlAddress& agent) {
 
 }  // namespace
 
-// Until nobody holds it.
+// Repeats until its owner drops it.
 class CoordinatorProbes::Probe : public std::enable_shared_from_this<Probe> {
  public:
   struct Hooks {
@@ -51,7 +51,7 @@ class CoordinatorProbes::Probe : public std::enable_shared_from_this<Probe> {
       if (!self) return;
       if (error == asio::error::connection_refused) return self->hooks_.on_refused();
       std::error_code ignored;
-      self->socket_.close(ignored);  // it costs the agent a place for unauthenticated peers
+      self->socket_.close(ignored);  // it takes one of the agent's places for unauthenticated peers
       self->ask_in(self->hooks_.pause());
     });
   }

@@ -1,7 +1,7 @@
-// Asks where the agents of lost nodes listened until it is refused there: then their processes are gone.
+// Probes the ports of lost nodes' agents until a connection is refused: then that agent's process is gone.
 //
-// Such an agent answered by name and port before, so who refuses there now is its kernel. Where many are lost they take
-// turns. For the thread of its io_context; hooks never run inside a call of ours but on_agent().
+// The agent answered at that address and port before, so a refusal comes from its kernel. Many probes take turns. For
+// the thread of its io_context; hooks are never called inside a function of ours, except on_agent().
 #pragma once
 #include <functional>
 #include <map>
@@ -21,11 +21,11 @@ class CoordinatorProbes {
   CoordinatorProbes(asio::io_context& io, std::function<void(NodeId)> on_gone);
   ~CoordinatorProbes();
 
-  // Nothing where the address is no number, or the port unknown.
+  // Does nothing if the address is not numeric, or the port unknown.
   void start(NodeId node, const ControlAddress& agent, Duration in = {});
   void stop(NodeId node) { probes_.erase(node); }
   void stop_all() { probes_.clear(); }
-  // An agent that listens where lost ones did has taken its port from the dead.
+  // An agent that listens at a lost one's port has taken it from a dead process.
   void on_agent(const ControlAddress& agent);
 
  private:

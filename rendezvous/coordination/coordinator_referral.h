@@ -1,4 +1,4 @@
-// What an agent that coordinates nothing tells whoever looks for the coordinator: where it is, as far as known here.
+// How an agent that does not coordinate answers those that look for the coordinator: where it is, as far as known.
 //
 // A value.
 #pragma once
@@ -11,7 +11,7 @@ namespace ddprun::rendezvous {
 
 class CoordinatorReferral {
  public:
-  // `agent`: who says so; 0: none.
+  // `agent`: the one that answers; 0: none.
   explicit CoordinatorReferral(NodeId agent) { elsewhere_.agent = agent; }
 
   void refer_to(int term, const std::optional<ControlAddress>& coordinator);
@@ -20,7 +20,7 @@ class CoordinatorReferral {
   int term() const { return elsewhere_.term; }
 
   Elsewhere where_else(const ControlLink& asker) const;
-  // To a hello: the job may be over.
+  // Answers a hello; the job may be over.
   ToAgent answer(const ControlLink& asker) const;
 
  private:

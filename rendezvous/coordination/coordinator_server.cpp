@@ -97,7 +97,7 @@ class CoordinatorServer::Impl {
   Options options_;
   asio::io_context io_{1};  // one thread
   bool looking_ = false;
-  std::optional<std::pair<int, StoreGateway>> store_;  // the newest round's, where it is here
+  std::optional<std::pair<int, StoreGateway>> store_;  // the newest round's, if it is here
   CoordinatorCallers callers_{io_,
                               {[this](CallerId id, const Hello& message) { on_hello(id, message); },
                                [this](int round, ControlLink& link) { on_store_opening(round, link); },
@@ -115,7 +115,7 @@ class CoordinatorServer::Impl {
   asio::steady_timer look_{io_};
   std::mutex mutex_;
   std::condition_variable left_;
-  bool nobody_ = true;  // no agent is left that we lead, or we led
+  bool nobody_ = true;  // no agent is left that we lead or led
   std::thread thread_;
 };
 
@@ -128,8 +128,8 @@ void CoordinatorServer::Impl::run() {
     }
 }
 
-// Its state has advanced by half a step, and orders are lost: what it led is taken over by an election, from the
-// record. An error that comes again would do so in every state.
+// Its state is half updated, and orders are lost: an election takes over the job, from the record. An error that comes
+// again would do so in any state.
 void CoordinatorServer::Impl::end_after(const std::exception& error) {
   const std::string what = std::string("an internal error: ") + error.what();
   if (std::exchange(failed_, true)) {
@@ -155,7 +155,7 @@ void CoordinatorServer::Impl::lead(const Succession& succession, TimePoint asked
   liveness_.begin();
   orders_.begin(succession);
   update_presence();
-  Duration in{};  // most will have come by themselves when it is their turn
+  Duration in{};  // most will have connected before their turn
   for (const RoundNode& node : succession.record.nodes) {
     liveness_.followed(node.id, asked_at);
     if (node.id != options_.self) probe(node.id, node.control, in);
@@ -164,7 +164,7 @@ void CoordinatorServer::Impl::lead(const Succession& succession, TimePoint asked
   if (!looking_) check_leases();
 }
 
-// Those we led see the end of their connections once they have been told.
+// The agents that we led are told, and then close their connections.
 void CoordinatorServer::Impl::stop_leading(int term, const std::optional<ControlAddress>& elsewhere) {
   referral_.refer_to(term, elsewhere);
   orders_.end();
@@ -184,7 +184,7 @@ void CoordinatorServer::Impl::on_store_opening(int round, ControlLink& link) {
   if (store_ && store_->first == round) serve_store(link.release(), store_->second);
 }
 
-// Who cannot belong to the job is told why, and closes the connection itself.
+// An agent that cannot belong to the job is told why, and closes the connection itself.
 void CoordinatorServer::Impl::on_hello(CallerId id, const Hello& message) {
   ControlLink& link = *callers_.find(id);
   if (const std::string why = difference(options_.fingerprint, message.fingerprint); !why.empty())
@@ -281,7 +281,7 @@ void CoordinatorServer::Impl::check_leases() {
   callers_.end_idle(now);
   end_silent(now);
   looking_ = coordinator() || !sessions_.empty() || !callers_.empty();
-  if (!looking_) return;  // until somebody comes
+  if (!looking_) return;  // until an agent connects
   look_.expires_after(options_.lease / kLooksPerLease);
   look_.async_wait([this](const std::error_code& error) {
     if (!error) check_leases();

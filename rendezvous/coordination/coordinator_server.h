@@ -1,15 +1,14 @@
-// An agent's control port: other agents connect, prove who they are, and say what they want. Where the job's
-// coordinator is, they stay connected; elsewhere they are told where it is, ask for votes, or tell that they have been
-// elected.
+// An agent's control port: other agents connect, authenticate, and send their requests. At the job's coordinator they
+// stay connected; elsewhere they are told where it is, ask for votes, or announce that they have been elected.
 //
-// While it leads, what agents say goes to the Coordinator, its orders go to them. A node whose connection closes, or
-// that gives no sign of life for the lease, is lost: its workers are taken for dead once nobody listens any more where
-// its agent did, or the lease and a second are over, by which time it has ended them itself. It stops leading when it
-// has had no contact to a quorum for the lease, when it hands over, and when an agent knows a later round than it does.
-// One that begins a job, and has formed no round yet, waits instead: whoever knows a round may be all that is left of
-// it.
+// While it leads, agents' messages go to the Coordinator, and its orders go to them. A node is lost when its connection
+// closes or it sends nothing for the lease. Its workers count as dead once its agent's port refuses connections, or
+// once the lease and a second are over, by which time it has ended them itself. The server stops leading when it has
+// had no contact to a quorum for the lease, when it hands over, and when an agent knows a later round than it does. If
+// it begins a job, and has formed no round yet, it waits instead: the agent that knows a round may be all that is left
+// of its job.
 //
-// A thread of its own runs it, so that neither handshakes nor a thousand agents hold up the supervisor of this node.
+// It has its own thread, so that neither handshakes nor a thousand agents delay this node's supervisor.
 #pragma once
 #include <chrono>
 #include <functional>
@@ -28,14 +27,14 @@ namespace ddprun::rendezvous {
 class CoordinatorServer {
  public:
   struct Options {
-    Listening listening;  // of open_listener(), ours from now on
+    Listening listening;  // from open_listener(); takes ownership
     PeerTrust trust;      // with an instance of its own
     Fingerprint fingerprint;
     RoundPolicy policy;
-    std::optional<NodeId> self = {};  // the agent's; empty: this one coordinates without being a node
+    std::optional<NodeId> self = {};  // the agent's; empty: it coordinates without being a node
     Duration lease = kLease;
     std::function<void(const std::string& line)> log = {};
-    // Another agent stands for election; to be answered, from any thread.
+    // Another agent stands for election; answer from any thread.
     std::function<void(const VoteRequest&, std::function<void(const Vote&)> answer)> on_vote_request = {};
     // Another agent says that it coordinates.
     std::function<void(const CoordinatorCall&, const ControlAddress& caller)> on_call = {};
@@ -46,21 +45,21 @@ class CoordinatorServer {
 
   // From any thread, each carried out in order.
   void lead();                                                  // a job's first coordinator; it may lead already
-  void lead(const Succession& succession, TimePoint asked_at);  // elected: who voted has followed nobody else since
-  // Whoever looks for the coordinator is told so. Ends leading.
+  void lead(const Succession& succession, TimePoint asked_at);  // elected: no voter has followed anyone else since
+  // Sent to agents that look for the coordinator. Ends leading.
   void refer_to(int term, const std::optional<ControlAddress>& coordinator);
   // The newest round that our agent has seen, for those who look for the coordinator.
   void knows(const RecordId& newest);
-  // The job is over, for all: so is told who looks for the coordinator.
+  // The job is over, for all: sent to agents that look for the coordinator.
   void knows_end(const Outcome& outcome);
 
-  void listen_also(const Listening& listening);  // as well; of open_listener(), ours from now on
+  void listen_also(const Listening& listening);  // from open_listener(); takes ownership
 
-  // Proxies of other nodes that come for that round's store get it; of an older one they do not.
+  // Other nodes' proxies that ask for this round's store get it; those that ask for an older one do not.
   void offer_store(int round, const StoreGateway& store);
 
-  // Waits until every agent, told of the job's end or of another coordinator, has closed its connection, and those that
-  // were lost before they had been told are dead; false where that takes longer.
+  // Waits until all agents have closed their connections, after the news of the job's end or of another coordinator,
+  // and until those lost before that are dead; false after a time-out.
   bool wait_until_left(std::chrono::milliseconds most);
 
  private:

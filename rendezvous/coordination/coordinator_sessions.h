@@ -27,7 +27,7 @@ class CoordinatorSessions {
   };
   CoordinatorSessions(asio::io_context& io, Hooks hooks) : io_(io), hooks_(std::move(hooks)) {}
 
-  // Of the link's peer, which has none yet. Where its agent listens: by its connection's address.
+  // Adds the link's peer, which has no session yet. Returns where its agent listens, at its connection's address.
   const ControlAddress& add(std::unique_ptr<ControlLink> link, std::uint16_t control_port);
   ControlAddress remove(NodeId node);
   bool empty() const { return sessions_.empty(); }
@@ -35,7 +35,7 @@ class CoordinatorSessions {
   ControlLink* find(NodeId node) const;
   const ControlAddress& place(NodeId node) const { return sessions_.at(node).place; }
 
-  // Who has no session is not told.
+  // Nothing is sent to a node without a session.
   void send(NodeId node, const ToAgent& message);
   void send(const std::vector<NodeId>& nodes, const ToAgent& message);
   void send_to_all(const ToAgent& message);

@@ -79,7 +79,7 @@ std::vector<ElectionAction> Election::handle(const NodeDead& event, TimePoint no
 std::vector<ElectionAction> Election::handle(const VoteRequested& event, TimePoint now) {
   const VoteRequest& request = event.request;
   if (in_touch_) return {GiveVote{vote(false, now)}};
-  // Later terms of others would take its votes from whoever asks a thousand nodes.
+  // Later terms of others would take votes from a candidate that asks a thousand nodes.
   if (now < patient_until_ && voted_for_ != request.candidate && request.record->id() <= newest_)
     return {GiveVote{vote(false, now)}};
   if (request.term > term_) {
@@ -102,7 +102,7 @@ std::vector<ElectionAction> Election::handle(const VoteRequested& event, TimePoi
 
 bool Election::may_vote_for(const VoteRequest& request) const {
   if (request.term < term_ || request.record->id() < newest_) return false;
-  if (!request.record->nodes.empty() && !counts_for(*request.record)) return false;  // another one had our address
+  if (!request.record->nodes.empty() && !counts_for(*request.record)) return false;  // another node had our address
   return !voted_for_ || voted_for_ == request.candidate;
 }
 
@@ -125,7 +125,7 @@ std::vector<ElectionAction> Election::handle(const VoteGiven& event, TimePoint n
   }
   if (!candidacy_) return {};
   if (!event.vote.granted) {
-    // Handed over to us: who refuses has not heard yet that the coordinator stopped.
+    // Handed over to us: a node that refuses does not know yet that the coordinator stopped.
     if (chosen() && next_try_) next_try_ = std::min(*next_try_, now + retry_of_chosen());
     return {};
   }
@@ -140,7 +140,7 @@ std::vector<ElectionAction> Election::handle(const Called& event, TimePoint) {
   if (event.term > term_) voted_for_.reset();
   term_ = std::max(term_, event.term);
   candidacy_.reset();
-  next_try_.reset();  // until it is out of touch, too
+  next_try_.reset();  // until we lose that one, too
   patient_until_ = {};
   return {Follow{}};
 }
@@ -154,7 +154,7 @@ std::vector<ElectionAction> Election::stand(TimePoint now) {
   next_try_.reset();
   if (in_touch_ || !record_) return {};
   if (!can_win(is_absent(now))) return give_up();
-  if (!can_win(true)) {  // it may be back before that
+  if (!can_win(true)) {  // the coordinator may return before that
     next_try_ = heard_at_ + timing_.absent_after;
     return {};
   }
@@ -168,8 +168,8 @@ std::vector<ElectionAction> Election::stand(TimePoint now) {
   return won.empty() ? asked : won;
 }
 
-// Everybody may be there who is not known to be dead. Who hands over names another one, which will lead: the record has
-// not begun.
+// Counts every node that is not known to be dead. In a hand-over the record, which has not begun, names another
+// coordinator, which will lead.
 bool Election::can_win(bool without_coordinator) const {
   for (const Electorate& electorate : record_->electorates()) {
     std::set<NodeId> there(electorate.nodes.begin(), electorate.nodes.end());
@@ -195,7 +195,7 @@ std::vector<ElectionAction> Election::give_up() {
 
 std::vector<ElectionAction> Election::count() {
   for (const Electorate& electorate : candidacy_->electorates) {
-    if (2 * candidacy_->votes.size() < electorate.nodes.size()) return {};  // spares a look at each node
+    if (2 * candidacy_->votes.size() < electorate.nodes.size()) return {};  // saves the check of each node
     if (!electorate.has_quorum(candidacy_->votes)) return {};
   }
   const Lead lead{term_, *candidacy_->record, candidacy_->asked_at, candidacy_->heard_at};
@@ -221,7 +221,7 @@ Duration Election::turn() {
   return turn < timing_.turn_most ? turn : timing_.turn_most + random_part_of(timing_.turn_most);
 }
 
-// In case whoever stands does not win.
+// In case the candidate does not win.
 void Election::be_patient(TimePoint now) {
   next_try_.reset();
   if (!record_) return;
@@ -239,7 +239,7 @@ Duration Election::retry_of_chosen() const {
   return timing_.breath * (1 << std::clamp(vain_tries_ - 1, 0, kDoubledMost));
 }
 
-// Handed over to us.
+// The coordinator handed over to us.
 bool Election::chosen() const { return record_->coordinator == self_; }
 
 Duration Election::random_part_of(Duration most) {

@@ -1,15 +1,15 @@
-// Which agent coordinates, once the coordinator is gone: one agent's part in finding out.
+// One agent's part in electing another coordinator, once the coordinator is gone.
 //
 // A value, not a service: it owns no clock and no socket. Give it every event in the order of arrival; carry out its
-// actions in order. Who holds the whole record of the last round may stand for election. It wins by a quorum of every
-// electorate of that record. An agent gives one vote in a term, never while it is in touch with a coordinator, and
-// never for a record older than its own: it takes over a newer one with its vote. So two coordinators cannot both have
-// a quorum of what either was elected by. (Terms and votes: Ongaro and Ousterhout, In Search of an Understandable
-// Consensus Algorithm, 2014.) An agent that starts again is another node, so nothing has to outlive the process.
+// actions in order. An agent with the whole record of the last round may stand for election. It wins by a quorum of
+// every electorate of that record. An agent gives one vote in a term, never while it is in touch with a coordinator,
+// and never for a record older than its own; with its vote it takes over a newer record. So two coordinators cannot
+// both have a quorum of what either was elected by. (Terms and votes: Ongaro and Ousterhout, In Search of an
+// Understandable Consensus Algorithm, 2014.) A restarted agent is another node, so nothing has to outlive the process.
 //
-// Where so many of the record's nodes are known to be dead that no quorum can come together any more, the agent gives
-// up: its part in the job is over, and the record worthless. A coordinator stays one as long as it has contact to a
-// quorum (quorum_contact.h). Not thread-safe.
+// If so many of the record's nodes are known to be dead that a quorum is impossible, the agent gives up: its part in
+// the job is over, and the record worthless. A coordinator stays one as long as it has contact to a quorum
+// (quorum_contact.h). Not thread-safe.
 #pragma once
 #include <cstdint>
 #include <memory>
@@ -24,20 +24,20 @@
 
 namespace ddprun::rendezvous {
 
-// What a candidate asks for.
+// A candidate's request.
 struct VoteRequest {
   int term = 0;
   NodeId candidate = 0;
-  // Shared, as it goes to many, and never null. Non-standbys receive only_id(): a thousand records of a
-  // thousand nodes would be on their way.
+  // Shared, as it goes to many, and never null. Non-standbys receive only_id(), as otherwise a thousand records of a
+  // thousand nodes would be sent.
   std::shared_ptr<const Round> record = {};
 };
 struct Vote {
-  int term = 0;  // the voter's, so that a candidate who lags behind catches up
+  int term = 0;  // the voter's, so that a candidate with an older one catches up
   bool granted = false;
-  Duration heard_age = {};           // so long ago the voter last heard of a coordinator
-  NodeId voter = 0;                  // an agent that was started again has its address, and is another one
-  std::optional<Outcome> over = {};  // the job's end, for all, which the voter was told: not the election's to decide
+  Duration heard_age = {};           // time since the voter last heard from a coordinator
+  NodeId voter = 0;                  // a restarted agent at the same address is another voter
+  std::optional<Outcome> over = {};  // the job's end, for all, if the voter knows it; not used by the election
 };
 
 // From the connection to the coordinator.
@@ -52,10 +52,10 @@ struct InTouch {
   int term = 0;  // the coordinator's
 };
 struct OutOfTouch {
-  bool gone = false;        // its process is dead: it will not be back
-  TimePoint heard_at = {};  // when anything was heard of it last
+  bool gone = false;        // its process is dead: it will not return
+  TimePoint heard_at = {};  // when it was last heard from
 };
-struct NodeDead {  // nobody listens any more where it did, or another agent does
+struct NodeDead {  // its port refuses connections, or another agent has it
   NodeId node = 0;
 };
 // From other agents.
@@ -66,7 +66,7 @@ struct VoteGiven {
   NodeId voter = 0;
   Vote vote;
 };
-struct Called {  // by one that says it coordinates
+struct Called {  // by an agent that says it coordinates
   int term = 0;
 };
 struct ElectionTick {};  // next_deadline() has come
@@ -82,29 +82,28 @@ struct GiveVote {  // to the candidate that asked
 struct Lead {  // coordinate the job, and call all nodes of the record
   int term = 0;
   Round record;
-  TimePoint asked_at;  // who voted has followed nobody else since
-  // No voter has answered another coordinator's words of a later time, so none was in contact with a quorum later.
+  TimePoint asked_at;  // since then no voter has followed anyone else
+  // No voter has answered a message that another coordinator sent later, so none had contact to a quorum later.
   TimePoint heard_at;
 };
-struct Follow {};  // the one that called
-struct GiveUp {    // those of the record's nodes that may be there are no quorum: nobody is elected by it any more
-  bool certain = false;  // as so many are dead; else the coordinator may live, out of reach
+struct Follow {};        // the one that called
+struct GiveUp {          // the record's nodes that may live are no quorum: it elects nobody any more
+  bool certain = false;  // too many are dead; else the coordinator may live, out of reach
 };
 using ElectionAction = std::variant<AskForVotes, GiveVote, Lead, Follow, GiveUp>;
 
 struct ElectionTiming {
-  Duration breath =
-      std::chrono::milliseconds(100);  // a broken connection may be made anew meanwhile, and a chosen one goes first
-  // Between the nodes' tries, by rank: the first one mostly wins, if it has asked the others by then.
+  Duration breath = std::chrono::milliseconds(100);  // for a broken connection to return; a chosen node goes first
+  // Between the nodes' candidacies, by rank: the first one mostly wins, if it has asked the others by then.
   Duration step = std::chrono::milliseconds(30);
-  Duration step_each = std::chrono::microseconds(250);  // and so much for each node
-  Duration turn_most = std::chrono::seconds(5);  // whose turn is later stands at a random time after it, as long again
+  Duration step_each = std::chrono::microseconds(250);  // and this much for each node
+  Duration turn_most = std::chrono::seconds(5);  // later turns are at a random time after it, within as long again
   Duration votes_within = std::chrono::milliseconds(500);
-  Duration votes_within_each = std::chrono::milliseconds(1);  // and so much for each node: connections, handshakes
-  // After a vain try; a random part of it, and of twice as much after each further one, so that of many candidates one
-  // has the time it takes.
+  Duration votes_within_each = std::chrono::milliseconds(1);  // and this much for each node: connections, handshakes
+  // After a failed candidacy: a random part of it, and of twice as much after each further one, so that one of many
+  // candidates gets the time it needs.
   Duration pause_most = std::chrono::milliseconds(500);
-  // A coordinator that was not heard of for so long is not there any more; before, its connection may only have broken.
+  // A coordinator that was not heard from for this long is gone; before that, only its connection may have broken.
   Duration absent_after = std::chrono::seconds(5);
 };
 
@@ -116,11 +115,11 @@ class Election {
   std::optional<TimePoint> next_deadline() const;
 
   int term() const { return term_; }
-  // Whether one of this term is to be followed. What we stood for in vain does not count: nobody followed us.
+  // Whether to follow a coordinator of this term. Our own failed candidacies do not count: nobody followed us.
   bool would_follow(int term) const { return in_touch_ ? term > followed_ : term >= newest_.term; }
   bool in_touch() const { return in_touch_; }
   bool is_alone() const;                              // all other nodes of the record are known to be dead
-  const RecordId& newest() const { return newest_; }  // that it has seen; round 0: none
+  const RecordId& newest() const { return newest_; }  // of all it has seen; round 0: none
   const std::shared_ptr<const Round>& record() const { return record_; }  // null: none is held
 
  private:
@@ -166,14 +165,14 @@ class Election {
   RecordId newest_;
   std::shared_ptr<const Round> record_;  // the newest one; null: none is held
   bool in_touch_ = false;
-  TimePoint heard_at_ = {};  // of any coordinator, last
+  TimePoint heard_at_ = {};  // when any coordinator was last heard from
   bool begun_ = false;       // all have confirmed that record: its coordinator has led
-  bool gone_ = false;        // whoever coordinated last
-  std::set<NodeId> dead_;    // of the record
+  bool gone_ = false;        // the last coordinator is dead
+  std::set<NodeId> dead_;    // nodes of the record
   std::optional<Candidacy> candidacy_;
   std::optional<TimePoint> next_try_;
-  TimePoint patient_until_ = {};  // somebody, or we, may be winning: no bad news makes us stand earlier
-  int vain_tries_ = 0;            // since we were in touch
+  TimePoint patient_until_ = {};  // a candidate, or we, may be winning: no event makes us stand earlier
+  int vain_tries_ = 0;            // failed candidacies since we were in touch
 };
 
 }  // namespace ddprun::rendezvous

@@ -22,7 +22,7 @@ std::shared_ptr<const std::string> shared_text(const FromAgent& message) {
 
 }  // namespace
 
-// One node or place, and the way there. It may end inside its own handlers.
+// The connection to one node or place. It may be destroyed inside its own handlers.
 class ElectionRpc::Call {
  public:
   struct Aim {
@@ -44,7 +44,7 @@ class ElectionRpc::Call {
                  }}) {}
   ~Call() { close_link(); }
 
-  // Says it as soon as the other listens. `again`: until it has been said.
+  // Sends the message as soon as the other one listens. `again`: retries until it is sent.
   void say(std::shared_ptr<const std::string> message, bool again) {
     message_ = std::move(message);
     again_ = again;
@@ -65,7 +65,7 @@ class ElectionRpc::Call {
         std::move(connection),
         ControlLink::Hooks{[this](const std::string& bytes) { hear(bytes); }, [this](const std::string&) { fail(); }});
     link_->send(*message_);
-    again_ = aim_.always;  // it has been told, unless another one starts there
+    again_ = aim_.always;  // sent; repeats only where another agent may start
   }
 
   void dead() {
@@ -77,7 +77,7 @@ class ElectionRpc::Call {
       const auto message = decode_to_agent(bytes);
       const auto* vote = std::get_if<Vote>(&message);
       if (!vote) return;
-      if (vote->voter != aim_.node) return dead();  // another agent has that address by now
+      if (vote->voter != aim_.node) return dead();  // another agent has that address now
       on_vote_(vote->voter, *vote);
     } catch (const BadMessage&) {
       fail();
@@ -122,7 +122,7 @@ ElectionRpc::ElectionRpc(asio::io_context& io, std::shared_ptr<Resolver> names, 
 
 ElectionRpc::~ElectionRpc() = default;
 
-// The whole record is for those who could take it over, the others' votes are for its id.
+// The whole record goes to those that could take it over; the others vote for its id.
 void ElectionRpc::ask(const VoteRequest& request) {
   hang_up();
   const Text whole = shared_text(request);

@@ -1,13 +1,13 @@
-// What an agent says to many others' control ports in an election: asks for their votes, then, elected, calls them.
+// What an agent sends to others' control ports in an election: requests for votes and, once elected, calls.
 //
-// One connection for each, made for the purpose. Whoever cannot be reached is asked once, but called again and again
-// for `kCallAgainFor`, as it may be out of reach for a time; a place of the job's rendezvous endpoint for ever, as a
-// node may start there anew and take itself for the first.
+// One connection for each, made for the purpose. An unreachable node is asked once, but called again and again for
+// `kCallAgainFor`, as it may be reachable later; an address of the job's rendezvous endpoint is called for ever, as a
+// node may restart there and take itself for the first.
 //
-// The record's standbys are asked first, the others once half of those have given their vote, or after a moment in
-// which not more have refused it than given: of many candidates only one then asks a thousand nodes.
+// The record's standbys are asked first. The others follow once half of the standbys have granted their vote, or after
+// a moment if no more have refused than granted: so only one of many candidates asks a thousand nodes.
 //
-// For the thread of its io_context; no handler runs inside a call of ours, nor after our end.
+// For the thread of its io_context; handlers are never called inside a function of ours, nor after our destruction.
 #pragma once
 #include <functional>
 #include <map>
@@ -28,15 +28,15 @@ constexpr std::chrono::seconds kCallAgainFor{60};
 class ElectionRpc {
  public:
   using OnVote = std::function<void(NodeId voter, const Vote& vote)>;
-  // Nobody listens any more where that node did, or another agent does.
+  // The node's port refuses connections, or another agent has it.
   using OnDead = std::function<void(NodeId node)>;
   ElectionRpc(asio::io_context& io, std::shared_ptr<Resolver> names, PeerTrust trust, OnVote on_vote,
               OnDead on_dead = {});
-  ~ElectionRpc();  // hangs up
+  ~ElectionRpc();  // closes all connections
 
-  // All nodes of the request's record but the candidate. Ends what was before.
+  // Asks all nodes of the request's record except the candidate. Ends earlier calls.
   void ask(const VoteRequest& request);
-  // Who has been asked, and these places.
+  // Calls all nodes of that record, and these addresses.
   void call(const CoordinatorCall& call, const std::vector<ControlAddress>& always);
   void hang_up();
 
@@ -57,7 +57,7 @@ class ElectionRpc {
   Text others_text_;
   asio::steady_timer others_in_;
   std::size_t granted_ = 0, refused_ = 0;
-  std::shared_ptr<const int> alive_ = std::make_shared<int>();  // what is queued when we end finds it gone
+  std::shared_ptr<const int> alive_ = std::make_shared<int>();  // expired for handlers still queued at destruction
 };
 
 }  // namespace ddprun::rendezvous

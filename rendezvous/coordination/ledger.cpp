@@ -11,7 +11,7 @@ namespace {
 
 std::string count_of(int used, int allowed) { return std::to_string(used) + " of " + std::to_string(allowed); }
 
-// Empty where its exit code leaves it to us.
+// Empty if its exit code leaves the decision to the ledger.
 std::string why_final(const ExitStatus& status, bool progressed) {
   if (status.signal != 0 || status.start_error != 0 || status.hung) return {};
   if (status.code == kWorkerFinal)

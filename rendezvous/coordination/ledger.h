@@ -1,9 +1,9 @@
 // The job's restart ledger: what each round's end was charged to, whether another round is allowed, and when.
 //
-// A value, held by the coordinator alone. The same failure twice (same exit code or signal, whatever the rank) before
-// any progress ends the job at once: a broken script shall fail fast. So it does after hours, where nothing tells how
-// far the workers had come and both left the same last line of stderr. After progress the same failure again is waited
-// out with exponential back-off and jitter, so that a flapping cause (a full disk, a lost mount) is not hammered.
+// A value, held only by the coordinator. The same failure twice (same exit code or signal, whatever the rank) before
+// any progress ends the job at once: a broken script should fail fast. So it does after hours, if nothing reports the
+// workers' progress and both ended with the same last line of stderr. If the same failure returns after progress, the
+// restart waits with exponential back-off and jitter, in case the cause (a full disk, a lost mount) comes and goes.
 #pragma once
 #include <cstdint>
 #include <optional>
@@ -16,7 +16,7 @@ namespace ddprun::rendezvous {
 
 struct RestartPolicy {
   int max_restarts = 3;
-  // A round that lived this long after its last worker's exec counts as progress, where no worker tells of its steps.
+  // A round that lived this long after its last worker's exec counts as progress, if no worker reports its steps.
   Duration progress_after = std::chrono::seconds(10);
   Duration backoff_first = std::chrono::milliseconds(500);
   Duration backoff_max = std::chrono::seconds(30);
@@ -30,11 +30,11 @@ struct Ruling {
 
 class Ledger {
  public:
-  // `record`: of the coordinator before us.
+  // `record`: the previous coordinator's.
   explicit Ledger(const RestartPolicy& policy, std::uint64_t jitter_seed = 0, const LedgerRecord& record = {});
-  // A worker failed. `progressed`: the round it ended had come further than its start. `last_line`: as Failure has it.
+  // A worker failed. `progressed`: the round had made progress since its start. `last_line`: Failure::last_line.
   Ruling charge_failure(const ExitStatus& status, bool progressed, TimePoint now, const std::string& last_line = {});
-  // A change of nodes ended a round; that is always allowed.
+  // A change of nodes ended a round, which is always allowed.
   void charge_lost_node() { ++record_.counts.lost_nodes; }
   void charge_preemption() { ++record_.counts.preemptions; }
   void charge_resize() { ++record_.counts.resizes; }

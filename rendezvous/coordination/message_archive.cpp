@@ -3,7 +3,7 @@
 namespace ddprun::rendezvous::wire {
 namespace {
 
-constexpr std::size_t kRowFields = 6;  // mostly
+constexpr std::size_t kRowFields = 6;  // the usual number
 
 [[noreturn]] void refuse(const char* name, const char* why) { throw BadMessage(std::string("'") + name + "' " + why); }
 

@@ -1,7 +1,7 @@
 // Writes the fields that describe a message (message_fields.h) as JSON, and reads them back with every check.
 //
-// Both are shown the same fields: a Writer writes what is in them, a Reader fills them. What is missing, of another
-// type or out of its limits is a BadMessage. Pure.
+// Both get the same fields: a Writer writes their values, a Reader fills them. A missing field, a wrong type or a value
+// out of its limits is a BadMessage. Pure.
 #pragma once
 #include <cstdint>
 #include <limits>
@@ -24,7 +24,7 @@ constexpr std::size_t kNameMax = 1024, kTextMax = 256 << 10, kListMax = 1 << 16;
 struct Range {
   int least = 0, most = std::numeric_limits<int>::max();
 };
-// Of milliseconds. A part of one counts as a whole one, or as none.
+// Limits of milliseconds. A fraction is rounded up or down.
 struct Span {
   int least = 0;
   bool round_up = true;
@@ -62,9 +62,9 @@ class Writer {
   void unless_default(const char* name, const T& value, const Limits&...) {
     if (value != T{}) put(name, json_of(value));
   }
-  // Whether what follows belongs to the message: the field `name`, which it has or has not.
+  // Whether the following fields belong to the message, that is whether it has the field `name`.
   bool goes_on(const char*, bool has) const { return has; }
-  // The node whose connection it comes by; it is not written.
+  // The node that sent it: known from the connection, so not written.
   void sender(NodeId) {}
   void milliseconds(const char* name, Duration value, Span span = {});
   template <class Value, std::size_t kCount>
@@ -72,7 +72,7 @@ class Writer {
     for (const Named<Value>& known : all)
       if (known.value == value) put(name, known.name);
   }
-  // Lists of the items' fields, without their names: a record has thousands of nodes.
+  // Each item as a list of its fields, without their names: a record has thousands of nodes.
   template <class T>
   void rows(const char* name, const std::vector<T>& items, const char*) {
     Json::array_t rows;
@@ -110,7 +110,7 @@ class Writer {
     return json_of(*value);
   }
 
-  Json out_ = Json::object();  // or a list: of a row
+  Json out_ = Json::object();  // or a list, for a row
 };
 
 // One value. `name` is for the complaint.
@@ -190,7 +190,7 @@ class Reader {
 
   const Json& object_;
   const NodeId sender_ = 0;
-  const char* const complaint_ = nullptr;  // of a row with more fields or less: a list, whose next one it is
+  const char* const complaint_ = nullptr;  // if set, `object_` is a row, a list with a fixed number of fields
   std::size_t next_ = 0;
 };
 

@@ -41,7 +41,7 @@ void fields(auto& a, Is<ControlAddress> auto& m) {
   a("port", m.port);
 }
 
-void fields(auto& a, Is<NodeOffer> auto& m) {  // `control` is the connection's
+void fields(auto& a, Is<NodeOffer> auto& m) {  // `control` comes from the connection
   a("workers", m.workers, kWorkers);
   a("host", m.host);
   a("port", m.port);
@@ -170,7 +170,7 @@ constexpr Description<M, Fields> message(const char* type, Fields fields) {
   return {type, fields};
 }
 
-// An agent's.
+// From an agent.
 
 constexpr auto kFailureWords =
     message<FailureWords>("failure-words", [](auto& a, auto& m) { a("text", m.text, kTextMax); });
@@ -234,7 +234,7 @@ constexpr std::tuple kFromAgent{kHello,       kHeartbeat, kFailureWords, kNodeRe
                                 kNodeRunning, kNodeDone,  kWorkerFailed, kNodeLeaves,  kJobInterrupted,
                                 kNodeBack,    kNodeTold,  kJobWasOver,   kVoteRequest, kCoordinatorCall};
 
-// The coordinator's; it passes on FailureWords, too.
+// From the coordinator, which also passes on FailureWords.
 
 constexpr auto kWelcome = message<Welcome>("welcome", [](auto& a, auto& m) {
   a("your_address", m.your_address);
@@ -278,7 +278,7 @@ constexpr auto kAllTold = message<AllTold>("all-told", [](auto&, auto&) {});
 constexpr auto kVote = message<Vote>("vote", [](auto& a, auto& m) {
   a("term", m.term);
   a("granted", m.granted);
-  a.milliseconds("heard_age_ms", m.heard_age, {.round_up = false});  // told as later than it was, if anything
+  a.milliseconds("heard_age_ms", m.heard_age, {.round_up = false});  // rounded towards a later time
   a("voter", m.voter);
   a("over", m.over);
 });

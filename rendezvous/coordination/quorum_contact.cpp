@@ -22,7 +22,7 @@ TimePoint QuorumContact::of(NodeId node, NodeId self, TimePoint now) const {
   return found == answered_.end() ? TimePoint::min() : found->second;
 }
 
-// Half of them are enough with their coordinator.
+// Half of the nodes are enough if their coordinator is one of them.
 TimePoint QuorumContact::latest_of(const Electorate& electorate, NodeId self, TimePoint now) const {
   std::vector<TimePoint> times;
   for (const NodeId node : electorate.nodes) times.push_back(of(node, self, now));

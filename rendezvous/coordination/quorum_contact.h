@@ -1,9 +1,9 @@
-// Since when a coordinator may be alone: whom it has surely been in contact with, and when.
+// Since when a coordinator may be alone: the nodes that it has surely been in contact with, and when.
 //
-// A value without a clock. A node counts by the time at which the coordinator said what the node has answered: at that
-// time or later it still followed this coordinator, however long the answer was on its way. Who votes for another
-// answers no more, so once another coordinator is elected this one's contact stays behind the election. Agents end
-// their workers a lease after it (design of the lease: Gray and Cheriton, Leases, 1989).
+// A value without a clock. A contact counts from the time at which the coordinator sent the message that the node
+// answered: then or later the node still followed this coordinator, however long the answer took. A node that votes for
+// another one stops answering, so once another coordinator is elected this one's contact is older than the election.
+// Agents end their workers a lease after it (design of the lease: Gray and Cheriton, Leases, 1989).
 #pragma once
 #include <map>
 #include <vector>
@@ -16,8 +16,8 @@ namespace ddprun::rendezvous {
 class QuorumContact {
  public:
   void answered(NodeId node, TimePoint said_at);
-  // The latest time by which a quorum of each electorate was there; `now` where there is none to ask. `self` is always
-  // there.
+  // The latest time at which a quorum of each electorate was in contact; `now` if there is no electorate. `self` is
+  // always in contact.
   TimePoint latest(const std::vector<Electorate>& electorates, NodeId self, TimePoint now) const;
 
  private:

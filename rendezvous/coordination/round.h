@@ -1,8 +1,8 @@
 // A round is one generation of the group: a fixed list of nodes and ranks, one master address, one store.
 //
-// Plain values that the coordinator decides. Every agent receives its own seat, and the first ones by rank the whole
-// round as a record, by which each of them could coordinate in its turn. A round's number only grows; what names an old
-// round is out of date and refused.
+// Plain values that the coordinator decides. Every agent receives its own seat; the first ones by rank also receive the
+// whole round as a record, by which each of them could coordinate later. Round numbers only grow; a message that names
+// an old round is out of date and refused.
 #pragma once
 #include <compare>
 #include <cstdint>
@@ -16,7 +16,7 @@
 
 namespace ddprun::rendezvous {
 
-using NodeId = std::uint64_t;  // drawn by the agent at its start: one that starts again is a newcomer
+using NodeId = std::uint64_t;  // drawn at the agent's start: a restarted agent is another node
 
 // What a node brings to the next round: its workers, and a store that already listens, in case it becomes group rank 0.
 struct NodeOffer {
@@ -27,7 +27,7 @@ struct NodeOffer {
   std::optional<int> wished_rank = {};  // --node-rank
   std::string name = {};                // its host name, for people
   ControlAddress control = {};
-  int rounds = 0;  // the number of the last round that it has been in, also of a job that could not go on
+  int rounds = 0;  // the last round that it was in, also of a job that could not continue
 };
 
 struct RoundNode {
@@ -39,21 +39,21 @@ struct RoundNode {
   ControlAddress control = {};
 };
 
-// How a worker ended. At most one of them tells; all zero is success.
+// How a worker ended. At most one field is set; all zero is success.
 struct ExitStatus {
   int code = 0;
   int signal = 0;
   int start_error = 0;  // errno of the exec that failed: the worker never ran
 
-  bool hung = false;  // it had not ended, we gave it up: it waited for peers that had ended well
+  bool hung = false;  // given up before its end: it waited for peers that had ended well
 
-  bool stuck = false;  // it had not ended, we gave it up: the kernel held it, and no signal could end it
+  bool stuck = false;  // given up before its end: the kernel held it, and no signal could end it
 
   bool ok() const { return code == 0 && signal == 0 && start_error == 0 && !hung && !stuck; }
   friend bool operator==(const ExitStatus&, const ExitStatus&) = default;
 };
 
-// Why rounds of the job ended, so far. Only crashes and hangs spend --max-restarts.
+// Why the job's rounds ended so far. Only crashes and hangs count against --max-restarts.
 struct RestartCounts {
   int crashes = 0, hangs = 0, lost_nodes = 0, preemptions = 0, resizes = 0;
 
@@ -61,17 +61,17 @@ struct RestartCounts {
   friend bool operator==(const RestartCounts&, const RestartCounts&) = default;
 };
 
-// What the restart ledger knows, in order to go on elsewhere.
+// The restart ledger's state, to continue it elsewhere.
 struct LedgerRecord {
   RestartCounts counts = {};
   std::optional<ExitStatus> last_failure = {};
-  std::string last_line = {};  // of its stderr, as Failure has it
-  int repeats = 0;             // of it, in a row
+  std::string last_line = {};  // of its stderr: Failure::last_line
+  int repeats = 0;             // of that failure, in a row
 
   friend bool operator==(const LedgerRecord&, const LedgerRecord&) = default;
 };
 
-// Those who decide together which agent coordinates: the nodes of a round.
+// The nodes that together elect the coordinator: those of one round.
 struct Electorate {
   NodeId coordinator = 0;
   std::vector<NodeId> nodes = {};
@@ -81,7 +81,7 @@ struct Electorate {
   friend bool operator==(const Electorate&, const Electorate&) = default;
 };
 
-// Which record of the job is the newer one: that of the later term, and within a term that of the later round.
+// Identifies a record of the job. The later term is newer, and within a term the later round.
 struct RecordId {
   int term = 0;
   int round = 0;
@@ -115,7 +115,7 @@ struct Round {
   }
 };
 
-// One node's place in a round: all that its agent has to know in order to start its workers.
+// One node's place in a round: all that its agent needs to start its workers.
 struct Seat {
   int round = 0;
   int group_rank = 0, group_world_size = 1;
@@ -132,10 +132,10 @@ struct Seat {
 // By group rank.
 std::vector<Seat> seats(const Round& round);
 
-// A record of which only the id is told.
+// A record that contains only its id.
 std::shared_ptr<const Round> only_id(const RecordId& record);
 
-// A worker's end that ends its round.
+// A worker's exit that ends its round.
 struct Failure {
   int round = 0;
   NodeId node = 0;
@@ -143,8 +143,8 @@ struct Failure {
   int rank = 0;
   ExitStatus status;
   std::string host = {};  // the node's name
-  // Of its stderr, where it exited with a code and nothing tells how far it had come: the same one twice is the same
-  // failure. Else empty.
+  // The last line of its stderr, if it exited with a code and nothing reports its progress: the same line twice is the
+  // same failure. Else empty.
   std::string last_line = {};
 };
 constexpr std::size_t kLastLineMax = 512;  // bytes
@@ -155,7 +155,7 @@ enum class Verdict {
   worker_final,  // it failed, and its exit code says that no restart would help (worker_exit.h)
   interrupted,
   too_few_nodes,  // no round could be formed in time
-  too_few_left,   // no further round could be: it may be started again
+  too_few_left,   // no further round could be formed: the job may be started again
   refused,        // this node cannot be part of the job
   out_of_reach,   // this node had no contact to the coordinator for too long
 };
