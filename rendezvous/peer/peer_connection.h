@@ -62,8 +62,7 @@ class PeerConnection {
   bool left_silently() const;
   // After a good handshake.
   const NodeIdentity& peer() const;
-  // Numeric, without the port; IPv4 addresses as such also where the socket is one for both families. Empty where the
-  // connection is gone.
+  // Numeric, without the port; a mapped IPv4 address as IPv4. Empty if the connection is gone.
   std::string remote_address() const;
   std::string local_address() const;
 
