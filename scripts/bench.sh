@@ -15,7 +15,7 @@ usage: scripts/bench.sh [--quick] [--keep] [part ...]
   memory    the launcher's peak memory with 1, 8 and 64 workers, beside mpirun and torchrun
   store     requests per processor second of the store's server, p99, memory of an idle client, beside PyTorch's libuv
   barrier   16,000 simulated ranks pass a barrier behind 16 store proxies, beside clients of the store itself
-  attack    the store's p99 beside strangers that connect, send garbage or begin TLS as fast as they can
+  attack    the store's p99 beside unauthenticated peers that connect, send garbage or begin TLS as fast as they can
   world     16 to 4,000 simulated agents meet, start again after a failure, and lose their coordinator
   count     instructions of one launch, by callgrind, beside the last figure kept
   step      a worker's death to the next training step

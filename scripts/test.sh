@@ -60,9 +60,9 @@ if [ $tier = soak ]; then  # what links LibTorch, with the oldest one, too
 fi
 
 # One ctest over all build folders: one count, one list of failures at the end. Most tests wait more than they compute, so there are
-# two for a core; those that compute say so (PROCESSORS).
+# two for a core, and one more for clang-tidy; those that compute say so (PROCESSORS).
 echo "subdirs(${presets[*]})" >build/CTestTestfile.cmake
-run_tests() { timed tests ctest --test-dir build --output-on-failure -j"$((2 * $(nproc)))" --no-tests=error "${ctest_options[@]}"; }
+run_tests() { timed tests ctest --test-dir build --output-on-failure -j"$((2 * $(nproc) + 1))" --no-tests=error "${ctest_options[@]}"; }
 case $tier in
   fast)
     ctest_options=(-L '^(unit|simulation|fast)$' "${ctest_options[@]}")
