@@ -145,7 +145,8 @@ class Corrector {
   // Returns whether a word has changed, so that parsing again makes sense.
   bool correct(const Parser::Outcome& outcome) {
     if (outcome.stuck == Parser::Stuck::at_missing_value) return drop_last();
-    return outcome.stuck == Parser::Stuck::at_word ? correct_unknown(outcome.word) : correct_ours(outcome.word);
+    if (insert_empty_value(outcome.word)) return true;
+    return outcome.stuck == Parser::Stuck::at_word ? correct_unknown(outcome.word) : correct_one_dash(outcome.word);
   }
 
  private:
@@ -158,11 +159,10 @@ class Corrector {
     return true;
   }
 
-  // Words that CLI11 accepted with another meaning: --role= (takes the next word as its value), and -role.
-  bool correct_ours(std::size_t ours) {
+  // CLI11 takes the next word as the value of --role=.
+  bool insert_empty_value(std::size_t ours) {
     for (std::size_t i = 0; i < ours && words_[i] != "--"; ++i) {
       std::string& word = words_[i];
-      if (const Option* meant = names_.with_one_dash(word)) return drop_one_dash(i, *meant);
       const Option* option = names_.of_word(word);
       if (!option || option->flag() || !is_long(word)) continue;
       if (word.find('=') + 1 == word.size()) {
@@ -171,6 +171,17 @@ class Corrector {
         return true;
       }
       if (word.find('=') == std::string::npos) ++i;  // its value
+    }
+    return false;
+  }
+
+  // CLI11 takes -role for -r with the value "ole".
+  bool correct_one_dash(std::size_t ours) {
+    for (std::size_t i = 0; i < ours && words_[i] != "--"; ++i) {
+      if (const Option* meant = names_.with_one_dash(words_[i])) return drop_one_dash(i, *meant);
+      const Option* option = names_.of_word(words_[i]);
+      if (option && !option->flag() && is_long(words_[i]) && words_[i].find('=') == std::string::npos)
+        ++i;  // its value
     }
     return false;
   }

@@ -181,6 +181,7 @@ TEST_CASE("everything after the program is the program's own", "[cli]") {
 }
 
 TEST_CASE("a value may look like an option or be empty where it stands behind an equals sign", "[cli]") {
+  CHECK(parsed({"--role=", "echo", "-n", "b"}).program == Arguments{"echo", "-n", "b"});
   CHECK(parsed({"--role=--tee", "p"}).role == "--tee");
   CHECK(parsed({"--log-dir=", "p"}).log_dir.empty());
   CHECK(parsed({"--log-dir=", "p"}).program == Arguments{"p"});
