@@ -47,6 +47,7 @@
 
 using namespace ddprun;
 using namespace ddprun::agent;
+using namespace ddprun::rendezvous;
 using namespace std::chrono_literals;
 
 namespace {
