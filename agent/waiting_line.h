@@ -17,7 +17,7 @@ namespace ddprun::agent {
 class WaitingLine {
  public:
   WaitingLine(asio::io_context& io, LogPipes& pipes);
-  // What we wait for now.
+  // Shows what this node is waiting for, and replaces what it showed before.
   void tell(const std::string& text);
   // Why the wait lasts. Each reason is printed once, as those of several places alternate; and not before kPatience,
   // unless it is certain that time alone does not help.
