@@ -82,7 +82,8 @@ def main() -> int:
             print("\n  ".join([f"{case.theme}: {case.name}", *found]))
             wrong += 1
     rules = about_rules(judge, reasons, every, {case.name for case in cases})
-    print("\n".join(rules + [f"{len(cases) - wrong} of {len(cases)} cases as they shall be"]))
+    wrong_rules = f", {len(rules)} wrong in the list of differences" if rules else ""
+    print("\n".join(rules + [f"{len(cases) - wrong} of {len(cases)} cases as they shall be{wrong_rules}"]))
     return 1 if wrong or rules or not cases else 0
 
 
