@@ -7,7 +7,7 @@
 #include <sys/prctl.h>
 #include <unistd.h>
 
-#include "agent/diagnosis/last_words.h"
+#include "agent/channel/channel_user.h"
 #include "agent/process/job_cookie.h"
 #include "agent/process/leftovers.h"
 #include "rendezvous/base/overloaded.h"
@@ -40,30 +40,38 @@ Agent::Agent(AgentOptions options, const rendezvous::RoundPolicy& policy)
       signals_(io_, signals_of(options_)),
       timer_(io_),
       run_limit_(io_),
+      output_timer_(io_),
       keeper_(io_, options_.keeper_pidfd),
       layout_(options_.logs, options_.command.job.run_id),
       workers_(
           io_, {options_.logs, layout_, pipes_}, terminal_group(options_), [this] { collect_workers(); },
           [this](const WorkerEnd& end) {
             dispatch(WorkerDying{seat_->round, end.local_rank, end.status});
-          }),
+          },
+          [this](int local_rank, int signal) { on_notice(local_rank, signal); }),
       reporter_(pipes_, layout_, workers_, reporter_options(options_)),
       log_(options_.log_level, [this](const std::string& line) { pipes_.print(line); }),
       event_log_(options_.event_log, [this](const std::string& line) { pipes_.print(line); }),
-      job_events_(event_log_, workers_, event_job(options_)),
+      job_events_(event_log_, workers_, event_job(options_), options_.stop.preempt_exit_code),
       sweep_(io_, [this](int round) { dispatch(Swept{round}); }),
       timers_(io_, workers_, timer_hooks()),
       store_(io_, options_, store_hooks()),
       contact_(io_, policy, {options_, supervisor_, pipes_, reporter_, log_},
-               {[this] { say_what_is_here(); }, [this](const rendezvous::ToAgent& message) { on_message(message); },
-                [this](const Event& event) { dispatch(event); }}),
+               {[this] { report_state(); }, [this](const rendezvous::ToAgent& message) { on_message(message); },
+                [this](const Event& event) { dispatch(event); }, ledger_hook()}),
       ending_(
           io_, reporter_, [this]() -> Coordination& { return contact_.coordination(); }, !options_.meeting) {
   std::signal(SIGPIPE, SIG_IGN);
 }
 
+std::function<void(const rendezvous::LedgerRecord&, const rendezvous::Outcome*)> Agent::ledger_hook() {
+  if (options_.state.ledger.empty() && options_.state.excluded.empty()) return {};
+  state_.emplace(options_.state, [this](const std::string& line) { pipes_.print("ddprun: " + line + "\n"); });
+  return [this](const auto& record, const auto* outcome) { state_->save(record, outcome); };
+}
+
 RoundTimers::Hooks Agent::timer_hooks() {
-  return {[this](const std::string& words) { pipes_.print("ddprun: " + words + ".\n"); },
+  return {[this](const std::string& line) { pipes_.print("ddprun: " + line + ".\n"); },
           [this](int local_rank, const ExpiredTimer& timer) { on_timer_expiry(local_rank, timer); },
           [this](int round, int local_rank) {
             dispatch(WorkerDying{round, local_rank, {.stuck = true}});
@@ -78,7 +86,7 @@ RoundStore::Hooks Agent::store_hooks() {
           },
           [this](int round, const std::string& why) {
             if (supervisor_.running_round() == round)
-              pipes_.print("ddprun: the round's store is out of reach: " + why + ".\n");
+              pipes_.print("ddprun: the round's store is unreachable: " + why + ".\n");
           }};
 }
 
@@ -94,10 +102,12 @@ JobResult Agent::run() {
     layout_.clean_up(false);
   });
   limit_run();
+  start_health_check();
+  start_probe();
   contact_.start();
   io_.run();
-  hurried_ = false;
-  contact_.leave(hurried_);
+  end_requested_ = false;
+  contact_.leave(end_requested_);
   return result_;
 }
 
@@ -119,9 +129,16 @@ void Agent::on_signal(int signal) {
   if (signal == SIGCONT) return workers_.signal_groups(SIGCONT);
   if (signal == SIGWINCH) return resize_terminals();
   if (!contains(options_.ending_signals, signal)) return workers_.signal(signal);
-  hurried_ = true;
+  end_requested_ = true;
   if (!contains(options_.preempt_signals, signal)) return dispatch(Signalled{signal});
   reporter_.preempted(signal);
+  dispatch(Signalled{SIGTERM});
+}
+
+// A scheduler may signal every process of the job, and the workers before us.
+void Agent::on_notice(int local_rank, int signal) {
+  if (contact_.signal() != 0 || !contains(options_.stop.notice_signals, signal)) return;
+  reporter_.worker_noticed(local_rank, signal);
   dispatch(Signalled{SIGTERM});
 }
 
@@ -130,24 +147,15 @@ void Agent::resize_terminals() {
   workers_.signal(SIGWINCH);  // their terminals belong to no session and cannot send it
 }
 
-void Agent::limit_run() {
-  if (!options_.max_run) return;
-  run_limit_.expires_after(*options_.max_run);
-  run_limit_.async_wait([this](const asio::error_code& error) {
-    if (error) return;
-    reporter_.run_is_over(*options_.max_run);
-    dispatch(Signalled{SIGTERM});
-  });
-}
-
 void Agent::collect_workers() {
-  for (const WorkerEnd& end : workers_.collect()) {
+  for (const WorkerEnd& end : workers_.collect(options_.stop.preempt_exit_code)) {
     job_events_.worker_ended(end.local_rank);
+    if (options_.logs.monitor) options_.logs.monitor->worker_ended(seat_->round, end.local_rank);
     // A worker in the terminal's foreground gets Ctrl-C itself, and may exit before the keeper has forwarded it.
     if (end.status.signal == SIGINT && terminal_group(options_)) dispatch(Signalled{SIGINT});
     dispatch(WorkerExited{seat_->round, end.local_rank, end.status});
   }
-  workers_.reap_strays();
+  workers_.reap_strays({probe_ ? probe_->child() : std::nullopt, health_ ? health_->child() : std::nullopt});
 }
 
 void Agent::arm_timer() {
@@ -159,11 +167,11 @@ void Agent::arm_timer() {
   });
 }
 
-void Agent::say_what_is_here() {
+void Agent::report_state() {
   if (const auto round = supervisor_.round_with_workers())
     contact_.send(rendezvous::NodeBack{node(), *round, offer()});
   else
-    say_ready();
+    send_ready();
 }
 
 void Agent::on_message(const rendezvous::ToAgent& message) {
@@ -171,16 +179,19 @@ void Agent::on_message(const rendezvous::ToAgent& message) {
                  [](const rendezvous::Welcome&) {},
                  [](const rendezvous::Elsewhere&) {},
                  [](const rendezvous::KeepRecord&) {},
-                 [](const rendezvous::AllTold&) {},
+                 [](const rendezvous::AllNotified&) {},
                  [](const rendezvous::Vote&) {},
+                 [&](const rendezvous::Excluded& m) { reporter_.excluded(m); },
                  [&](const rendezvous::HeartbeatAnswer& m) {
                    const bool waits = m.attendance && !supervisor_.round_with_workers();
-                   if (!seat_ || waits) contact_.tell_of_wait(m.attendance);
+                   if (!seat_ || waits) contact_.show_wait(m.attendance);
                  },
-                 [&](const rendezvous::FailureWords& m) { ending_.words_came(m.text); },
+                 [&](const rendezvous::FailureText& m) { ending_.on_report(m.text); },
                  [&](const rendezvous::TakeSeat& m) { take_seat(m.seat); },
                  [&](const rendezvous::StartRound& m) { dispatch(RoundStarted{m.round}); },
                  [&](const rendezvous::EndRound& m) {
+                   end_was_planned_ = m.planned;
+                   job_events_.round_ended(m);
                    if (last_failure_ && last_failure_->round == m.round)
                      reporter_.restarting(*last_failure_, m.reason);
                    else
@@ -188,7 +199,7 @@ void Agent::on_message(const rendezvous::ToAgent& message) {
                    dispatch(RoundEnded{m.round, m.planned});
                  },
                  [&](const rendezvous::EndJob& m) {
-                   ending_.begins(m.outcome);
+                   ending_.on_job_end(m.outcome);
                    dispatch(JobEnded{m.outcome});
                  },
              },
@@ -196,14 +207,20 @@ void Agent::on_message(const rendezvous::ToAgent& message) {
 }
 
 void Agent::take_seat(const rendezvous::Seat& seat) {
-  contact_.took_seat();
+  contact_.on_seat();
   seat_ = seat;
   job_events_.round_formed(seat);
-  if (options_.store_proxy) store_.bring_near(seat, contact_.coordination());
+  if (options_.store_proxy) store_.open_proxy(seat, contact_.coordination());
   dispatch(RoundFormed{seat});
 }
 
-void Agent::say_ready() {
+void Agent::send_ready() {
+  awaits_health_ = health_ && !health_->passed() && contact_.signal() == 0;  // a node that leaves is in no round
+  if (awaits_health_) return health_->check();
+  offer_node();
+}
+
+void Agent::offer_node() {
   store_.close();
   timers_.close();
   job_events_.waiting_for_round();
@@ -216,10 +233,11 @@ rendezvous::NodeOffer Agent::offer() const {
           options_.master_host,
           store_.port(),
           options_.role,
-          options_.wished_rank,
+          options_.requested_rank,
           options_.logs.host,
           {},
-          seat_ ? seat_->round : 0};
+          seat_ ? seat_->round : 0,
+          unfit()};
 }
 
 // Events that arise while an action is carried out are queued.
@@ -228,7 +246,8 @@ void Agent::dispatch(const Event& event) {
   if (std::exchange(handling_, true)) return;
   for (; !events_.empty(); events_.pop_front()) {
     log("event ", events_.front());
-    for (const Action& action : supervisor_.on(events_.front(), Clock::now())) execute(action);
+    event_at_ = Clock::now();
+    for (const Action& action : supervisor_.on(events_.front(), event_at_)) execute(action);
   }
   handling_ = false;
   arm_timer();
@@ -241,8 +260,8 @@ void Agent::execute(const Action& action) {
                    contact_.send(rendezvous::NodeConfirmed{node(), a.round});
                  },
                  [&](const StartWorkers& a) { start_workers(a.seat); },
-                 [&](const AskToSave&) { workers_.channels().ask_to_save(Clock::now()); },
-                 [&](const AskToLeave&) { workers_.channels().ask_to_leave(); },
+                 [&](const AskToSave&) { workers_.channels().request_save(Clock::now()); },
+                 [&](const AskToLeave&) { workers_.channels().request_leave(); },
                  [&](const AnnounceWait& a) { reporter_.waiting(a.local_ranks, a.left); },
                  [&](const SignalWorkers& a) { signal_workers(a.signal); },
                  [&](const AnnounceHeld& a) { reporter_.held(a.local_ranks); },
@@ -257,12 +276,16 @@ void Agent::execute(const Action& action) {
                  [&](const ReportFailure& a) { report_failure(a); },
                  [&](const ReportInterrupted& a) {
                    if (seat_) reporter_.stopping(a.signal, options_.stop.stop_grace);
+                   // The coordinator has to know the node that leaves.
+                   if (std::exchange(awaits_health_, false)) offer_node();
                    contact_.interrupted(a.signal);
                  },
+                 [&](const AnnouncePreempted& a) { reporter_.worker_preempted(a.local_rank, a.code); },
                  [&](const Rejoin&) {
-                   if (contact_.rejoins()) say_ready();
+                   round_has_workers_ &= end_was_planned_;  // what a failure lost is not lost to an interruption
+                   if (contact_.rejoin()) send_ready();
                  },
-                 [&](const Finish& a) { finish(a.outcome); },
+                 [&](const Finish& a) { finish(a); },
              },
              action);
 }
@@ -272,9 +295,14 @@ void Agent::start_workers(const rendezvous::Seat& seat) {
     options_.command.inherited["DDPRUN_MASTER_ADDR"] = seat.master_host;
     options_.command.inherited["DDPRUN_MASTER_PORT"] = std::to_string(seat.master_port);
   }
-  workers_.begin(store_.as_workers_see(seat));
+  workers_.begin(store_.seat_for_workers(seat));
+  round_has_workers_ = true;
+  end_was_planned_ = grace_is_over_ = false;
+  workers_run_since_.reset();
+  output_finding_.reset();
+  if (options_.logs.monitor) options_.logs.monitor->begin_round(seat.round);
   reporter_.round_begins();
-  if (options_.timer_file) options_.command.inherited["TORCHELASTIC_TIMER_FILE"] = timers_.offer(*options_.timer_file);
+  if (options_.timer_file) options_.command.inherited["TORCHELASTIC_TIMER_FILE"] = timers_.open(*options_.timer_file);
   for (int local_rank = 0; local_rank < seat.workers; ++local_rank) {
     if (const int error = workers_.start(options_.command, local_rank)) {
       job_events_.worker_ended(local_rank);
@@ -285,49 +313,49 @@ void Agent::start_workers(const rendezvous::Seat& seat) {
     dispatch(WorkerStarted{seat.round, local_rank});
   }
   reporter_.workers_run();
+  workers_run_since_ = Clock::now();
+  watch_output();
   if (options_.stuck_limit) timers_.watch_for_stuck(StuckWatch(*options_.stuck_limit), seat.round);
-}
-
-// The worker has failed, whatever the signal does to it: its timer expired.
-void Agent::on_timer_expiry(int local_rank, const ExpiredTimer& timer) {
-  reporter_.timer_expired(local_rank, timer);
-  job_events_.timer_expired(local_rank, timer);
-  dispatch(WorkerDying{seat_->round, local_rank, {.signal = timer.signal}});
-}
-
-void Agent::report_failure(const ReportFailure& report) {
-  const int rank = seat_->first_rank + report.local_rank;
-  last_failure_ = rendezvous::Failure{report.round, node(), report.local_rank, rank, report.status, options_.logs.host};
-  reporter_.noticed(*last_failure_);
-  job_events_.failed(report.local_rank);
-  const std::optional<bool> progressed = workers_.channels().progressed(Clock::now());
-  if (!progressed && report.status.code) {  // our own workers are signalled already, and heartbeats can wait this long
-    pipes_.await_end(report.round, rank, kLastWords);
-    last_failure_->last_line = last_line_to_compare(pipes_.last_lines(report.round, rank));
-  }
-  contact_.send(rendezvous::WorkerFailed{*last_failure_, progressed});
 }
 
 // SIGKILL needs no scope: the rest of a worker's group is killed when the worker is reaped.
 void Agent::signal_workers(int signal) {
   job_events_.workers_signalled();
+  if (signal == SIGTERM) stopping_since_ = event_at_;
+  if (signal == SIGKILL) grace_is_over_ = event_at_ - stopping_since_ >= options_.stop.stop_grace;
   if (options_.stop_scope == StopScope::group)
     workers_.signal_groups(signal);
   else
     workers_.signal(signal);
 }
 
-void Agent::finish(const rendezvous::Outcome& outcome) {
-  result_ = {outcome, workers_.channels().all_saved(Clock::now()), workers_.all_finished(Clock::now())};
-  contact_.wait_is_over();
+void Agent::finish(const Finish& finish) {
+  const rendezvous::Outcome& outcome = finish.outcome;
+  if (probe_) probe_->stop();
+  if (health_) health_->stop();
+  result_ = {.outcome = outcome, .finished = round_has_workers_ && workers_.all_finished(Clock::now())};
+  if (round_has_workers_ && outcome.verdict == rendezvous::Verdict::interrupted)
+    result_.unsaved = workers_.channels().unsaved(Clock::now(), {finish.saved.begin(), finish.saved.end()}, [this] {
+      return names_channel(options_.command.program, options_.command.argv);
+    });
+  contact_.end_wait();
   store_.close();
   timers_.close();
   job_events_.finished(outcome);
   pipes_.drain(kDrainLimit);
-  ending_.tell(outcome, contact_.signal() != 0, [this](const std::string& report) {
+  if (outcome.verdict == rendezvous::Verdict::interrupted && outcome.signal != SIGINT && !result_.finished)
+    report_lost();
+  ending_.print_report(outcome, contact_.signal() != 0, [this](const std::string& report) {
     result_.report = report;
     end();
   });
+}
+
+void Agent::report_lost() {
+  const WorkerChannels::Unsaved& unsaved = result_.unsaved;
+  reporter_.lost(unsaved, unsaved.saving && grace_is_over_ ? std::optional(options_.stop.stop_grace) : std::nullopt);
+  if (const auto code = options_.stop.preempt_exit_code; code && !unsaved.known)
+    reporter_.may_be_lost(unsaved.unknown, *code);
 }
 
 void Agent::end() {

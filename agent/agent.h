@@ -14,13 +14,16 @@
 #include "agent/agent_options.h"
 #include "agent/contact.h"
 #include "agent/events.h"
+#include "agent/health_check.h"
 #include "agent/job_ending.h"
 #include "agent/job_events.h"
+#include "agent/job_state.h"
 #include "agent/keeper_death.h"
 #include "agent/logs/event_log.h"
 #include "agent/logs/log_layout.h"
 #include "agent/logs/log_pipe.h"
 #include "agent/logs/own_log.h"
+#include "agent/preemption_probe.h"
 #include "agent/process/cgroup.h"
 #include "agent/reporter.h"
 #include "agent/round_store.h"
@@ -34,9 +37,9 @@ namespace ddprun::agent {
 
 struct JobResult {
   rendezvous::Outcome outcome;
-  bool saved = false;       // every worker of the last round here reported a snapshot that contains all its work
-  bool finished = false;    // every one of them reported that all its work is done, and exited with 0
-  std::string report = {};  // of a worker's failure, as printed; empty: no worker failed
+  WorkerChannels::Unsaved unsaved = {};  // of the workers here; nothing if none ran
+  bool finished = false;                 // every one of them reported that all its work is done, and exited with 0
+  std::string report = {};               // of a worker's failure, as printed; empty: no worker failed
 };
 
 class Agent {
@@ -50,27 +53,40 @@ class Agent {
   void end_leftovers_of_earlier_runs();
   void make_cgroup();
   void on_signal(int signal);
+  void on_notice(int local_rank, int signal);
+  void start_probe();
   void resize_terminals();
   void collect_workers();
   void limit_run();
   void arm_timer();
 
   RoundTimers::Hooks timer_hooks();
+  std::function<void(const rendezvous::LedgerRecord&, const rendezvous::Outcome*)> ledger_hook();
   RoundStore::Hooks store_hooks();
-  void say_what_is_here();
+  void report_state();
   void on_message(const rendezvous::ToAgent& message);
   void take_seat(const rendezvous::Seat& seat);
-  void say_ready();
+  void send_ready();
+  void offer_node();
+  std::string unfit() const;  // why this node can be in no round; empty: it can
+  void start_health_check();
+  void on_health();
   rendezvous::NodeId node() const { return contact_.coordination().node(); }
   rendezvous::NodeOffer offer() const;
 
   void dispatch(const Event& event);
   void execute(const Action& action);
   void start_workers(const rendezvous::Seat& seat);
+  void watch_output();
+  int still_running(int local_rank) const;  // it, or another worker
   void on_timer_expiry(int local_rank, const ExpiredTimer& timer);
   void report_failure(const ReportFailure& report);
+  bool needs_last_lines(const rendezvous::ExitStatus& status) const;
+  bool has_lived() const;  // the round, long enough to count as progress
+  std::optional<rendezvous::RuleMatch> rule_for(const rendezvous::Failure& failure) const;
   void signal_workers(int signal);
-  void finish(const rendezvous::Outcome& outcome);
+  void finish(const Finish& finish);
+  void report_lost();
   void end();
 
   template <class What>  // Event or Action
@@ -80,7 +96,9 @@ class Agent {
   Supervisor supervisor_;
   asio::io_context io_;
   SignalQueue signals_;
-  asio::steady_timer timer_, run_limit_;
+  asio::steady_timer timer_, run_limit_, output_timer_;
+  std::optional<PreemptionProbe> probe_;
+  std::optional<HealthCheck> health_;
   KeeperDeath keeper_;
   LogLayout layout_;
   LogPipes pipes_;
@@ -93,12 +111,21 @@ class Agent {
   RoundSweep sweep_;
   RoundTimers timers_;
   RoundStore store_;
+  std::optional<JobState> state_;
   Contact contact_;
   JobEnding ending_;
-  bool hurried_ = false;  // a signal asked ddprun to end
+  bool awaits_health_ = false;  // the node is offered when the check has ended
+  bool end_requested_ = false;  // a signal asked ddprun to end
   std::deque<Event> events_;
   bool handling_ = false;
-  std::optional<rendezvous::Seat> seat_;  // of the current round
+  TimePoint event_at_ = {};                             // when the event that is being handled was
+  std::optional<rendezvous::Seat> seat_;                // of the current round
+  bool round_has_workers_ = false;                      // they run, or have run in the current round
+  bool end_was_planned_ = false;                        // of the last round: its workers were asked to save
+  TimePoint stopping_since_ = {};                       // when its workers got SIGTERM
+  bool grace_is_over_ = false;                          // and those that were left SIGKILL
+  std::optional<TimePoint> workers_run_since_;          // all of the round's, here
+  std::optional<OutputWatch::Finding> output_finding_;  // of the round
   std::optional<rendezvous::Failure> last_failure_;
   JobResult result_;
 };

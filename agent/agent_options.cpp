@@ -26,8 +26,12 @@ ReporterOptions reporter_options(const AgentOptions& options) {
 }
 
 EventJob event_job(const AgentOptions& options) {
-  return {options.command.job.run_id, options.role, options.logs.host, options.rdzv_backend,
-          std::filesystem::path(options.command.program).filename().string()};
+  return {options.command.job.run_id,
+          options.role,
+          options.logs.host,
+          options.rdzv_backend,
+          std::filesystem::path(options.command.program).filename().string(),
+          options.requeues};
 }
 
 }  // namespace ddprun::agent

@@ -7,9 +7,12 @@
 #include <vector>
 
 #include "agent/coordination.h"
+#include "agent/job_state.h"
 #include "agent/logs/job_event.h"
 #include "agent/logs/log_options.h"
 #include "agent/logs/own_log.h"
+#include "agent/machine_limits.h"
+#include "agent/preemption_probe.h"
 #include "agent/reporter.h"
 #include "agent/supervisor.h"
 #include "agent/worker_group.h"
@@ -30,6 +33,7 @@ struct AgentOptions {
   std::vector<int> ending_signals = {SIGTERM, SIGINT, SIGHUP, SIGQUIT};
   std::vector<int> preempt_signals = {};     // those of them that are a scheduler's early notice, handled as SIGTERM
   std::optional<Duration> stuck_limit = {};  // a worker in uninterruptible sleep for this long has failed
+  std::optional<ProbeTarget> probe = {};     // says that this machine is being preempted
   std::optional<Duration> max_run = {};      // after this time the job ends as if SIGTERM had come
   std::string master_host;                   // what workers are told; empty: the address by which other nodes reach us
   std::string store_address;                 // where the store listens; empty: on all addresses
@@ -44,12 +48,19 @@ struct AgentOptions {
   bool cgroup = false;                         // run the workers in a control group, if we can create one
   std::string own_error_file = {};             // gets the job's error; empty: no file
   std::string rdzv_backend = "static";         // the name in events
+  std::optional<int> requeues = {};            // how often the scheduler has started the job again: for events
   std::optional<Meeting> meeting = {};         // with other nodes
-  std::optional<int> wished_rank = {};         // the requested node rank
+  std::optional<int> requested_rank = {};      // the requested node rank
   std::uint64_t store_bytes_max = 0;           // limit for its keys and queues; 0: no limit
   bool store_for_any_user = false;             // of this machine; otherwise only our own user and root
   bool store_proxy = false;                    // workers reach the store through their own agent, on loopback only
   Duration join_timeout = std::chrono::seconds(600);
+  JobState::Files state = {};
+  MachineLimits machine_limits = {};
+  std::vector<std::string> folders = {};               // that the job writes to
+  std::string health_check = {};                       // a shell command; empty: none
+  std::vector<rendezvous::FailureRule> rules = {};     // for failures of our workers
+  Duration progress_after = std::chrono::seconds(10);  // RestartPolicy::progress_after
 };
 
 // Derived for other parts. signals_of: the signals that the agent handles, without SIGHUP under nohup.

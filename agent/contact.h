@@ -27,9 +27,10 @@ class Contact {
     std::function<void()> on_connected;  // send NodeReady or NodeBack
     std::function<void(const rendezvous::ToAgent&)> on_message;
     std::function<void(const Event&)> dispatch;
+    std::function<void(const rendezvous::LedgerRecord&, const rendezvous::Outcome*)> on_ledger = {};  // any thread
   };
   // Where it reports, and the state it reads. All must outlive it.
-  struct Surroundings {
+  struct Context {
     const AgentOptions& options;
     const Supervisor& supervisor;
     LogPipes& pipes;
@@ -37,44 +38,44 @@ class Contact {
     OwnLog& log;
   };
   // Throws Error if a port cannot be bound or the credentials cannot be used.
-  Contact(asio::io_context& io, const rendezvous::RoundPolicy& policy, Surroundings surroundings, Hooks hooks);
+  Contact(asio::io_context& io, const rendezvous::RoundPolicy& policy, Context context, Hooks hooks);
 
   void start();
   Coordination& coordination() { return *coordination_; }
   const Coordination& coordination() const { return *coordination_; }
   void send(const rendezvous::FromAgent& message) { coordination_->send(message); }
   // The job waits for nodes; empty: a round runs without this node.
-  void tell_of_wait(const std::optional<rendezvous::Attendance>& attendance);
-  void wait_is_over() { wait_.over(); }
-  void took_seat();
+  void show_wait(const std::optional<rendezvous::Attendance>& attendance);
+  void end_wait() { wait_.end(); }
+  void on_seat();
   // A request to end ddprun came.
   void interrupted(int signal);
   int signal() const { return signal_; }  // 0: none came
   // Called when no worker is left and the round is over. False: there is no coordinator to send NodeReady to.
-  bool rejoins();
+  bool rejoin();
   // Returns when all nodes know of the job's end. A coordinator that runs here tells the others the end and its cause.
-  // `hurried` may become true meanwhile.
-  void leave(const bool& hurried);
+  // `end_requested` may become true meanwhile.
+  void leave(const bool& end_requested);
 
  private:
   std::unique_ptr<Coordination> make();
   void connected();
   void disconnected(const std::string& why, bool certain);
-  void begin_anew(const std::string& why);
-  void meet_anew();
-  void tell_of_signal();
-  void warn_where_alone();
+  void abandon_job(const std::string& why);
+  void rejoin_as_new_node();
+  void send_signal();
+  void warn_if_loopback();
 
   asio::io_context& io_;
   const rendezvous::RoundPolicy policy_;
-  const Surroundings around_;
+  const Context context_;
   const Hooks hooks_;
   std::optional<Meeting> meeting_;  // with other nodes
   WaitingLine wait_;
-  TimePoint alone_since_ = Clock::now();  // since when no coordinator can be reached
-  std::string job_is_over_;               // why the job cannot continue here; this node checks whether it starts again
-  bool gives_up_ = false;                 // its workers are still being ended
-  bool warned_where_alone_ = false;
+  TimePoint disconnected_since_ = Clock::now();  // since when no coordinator can be reached
+  std::string job_over_reason_;      // why the job cannot continue here; this node checks whether it starts again
+  bool rejoins_after_stop_ = false;  // its workers are still being ended
+  bool warned_of_loopback_ = false;
   bool had_seat_ = false;
   int signal_ = 0;
   std::unique_ptr<Coordination> coordination_;

@@ -21,7 +21,7 @@ namespace {
 constexpr rendezvous::ListenPurpose kElsewhere{"the agent", "--control-port"};
 constexpr const char* kThisHost = "127.0.0.1";
 constexpr std::chrono::seconds kOwnPlaceLimit{2};  // for another agent that has our place to answer
-constexpr std::size_t kOthersToAsk = 8;            // for the coordinator, if it is not at its last address
+constexpr std::size_t kFallbackPlacesMax = 8;      // for the coordinator, if it is not at its last address
 
 std::uint64_t clock_seed() { return static_cast<std::uint64_t>(Clock::now().time_since_epoch().count()); }
 
@@ -36,6 +36,9 @@ rendezvous::ToAgent as_message(const rendezvous::Order& order) {
                         },
                         [](const rendezvous::Dismiss& o) -> rendezvous::ToAgent {
                           return rendezvous::EndJob{o.outcome, o.for_all};
+                        },
+                        [](const rendezvous::Exclude& o) -> rendezvous::ToAgent {
+                          return rendezvous::Excluded{o.why, o.lasts};
                         },
                         [](const rendezvous::HandOver&) -> rendezvous::ToAgent { return rendezvous::Elsewhere{}; },
                         [](const auto& o) -> rendezvous::ToAgent { return o; },
@@ -54,10 +57,10 @@ class LocalCoordination : public Coordination {
     std::visit(overloaded{
                    [](const rendezvous::Hello&) {},
                    [](const rendezvous::Heartbeat&) {},
-                   [](const rendezvous::FailureWords&) {},
+                   [](const rendezvous::FailureText&) {},
                    [](const rendezvous::VoteRequest&) {},
-                   [](const rendezvous::CoordinatorCall&) {},
-                   [&](const auto& m) { tell(m); },
+                   [](const rendezvous::CoordinatorAnnouncement&) {},
+                   [&](const auto& m) { dispatch(m); },
                },
                message);
     return true;
@@ -75,19 +78,28 @@ class LocalCoordination : public Coordination {
   bool all_left(std::chrono::milliseconds) override { return true; }
 
  private:
-  void tell(const rendezvous::Message& message) {
-    for (const rendezvous::Order& order : coordinator_.on(message, Clock::now())) hooks_.on_message(as_message(order));
+  void dispatch(const rendezvous::Message& message) {
+    const std::vector<rendezvous::Order> orders = coordinator_.on(message, Clock::now());
+    report_ledger();
+    for (const rendezvous::Order& order : orders) hooks_.on_message(as_message(order));
     const auto due = coordinator_.next_deadline();
     if (!due) return void(deadline_.cancel());
     deadline_.expires_at(*due);
     deadline_.async_wait([this](const asio::error_code& error) {
-      if (!error) tell(rendezvous::CoordinatorTick{});
+      if (!error) dispatch(rendezvous::CoordinatorTick{});
     });
+  }
+
+  void report_ledger() {
+    const int changes = coordinator_.ledger().changes();
+    if (!hooks_.on_ledger || std::exchange(ledger_changes_, changes) == changes) return;
+    hooks_.on_ledger(coordinator_.ledger_record(Clock::now()), coordinator_.outcome());
   }
 
   rendezvous::Coordinator coordinator_;
   asio::steady_timer deadline_;
   Hooks hooks_;
+  int ledger_changes_ = 0;
 };
 
 // Every agent listens for the others and may become the coordinator.
@@ -101,8 +113,8 @@ class RemoteCoordination : public Coordination {
         meeting_(meeting),
         hooks_(std::move(hooks)),
         own_place_(io, {meeting.places, meeting.whose, meeting.others_may_host, names_},
-                   {[this](const rendezvous::Listening& listening) { listen_also(listening); },
-                    [this] { tell_of_held_place(); }}),
+                   {[this](const rendezvous::Listening& listening) { add_listener(listening); },
+                    [this] { report_held_place(); }}),
         first_place_(meeting.places.size()),
         election_(trust_.own.instance, clock_seed()),
         election_timer_(io) {
@@ -117,11 +129,11 @@ class RemoteCoordination : public Coordination {
             meeting_.places, trust_, {meeting_.fingerprint, control_port_, {}, meeting_.instead_of}},
         rendezvous::CoordinatorClient::Hooks{
             [this](const rendezvous::Welcome& welcome) { connected(welcome); },
-            [this](const rendezvous::ToAgent& message) { hear(message); },
-            [this](const rendezvous::Elsewhere& told) { look_elsewhere(told); }, [this] { hooks_.on_isolated(); },
-            [this](const rendezvous::CoordinatorClient::Trouble& trouble) { trouble_with(trouble); }});
+            [this](const rendezvous::ToAgent& message) { on_message(message); },
+            [this](const rendezvous::Elsewhere& referral) { on_elsewhere(referral); }, [this] { hooks_.on_isolated(); },
+            [this](const rendezvous::CoordinatorClient::Failure& failure) { on_connection_failure(failure); }});
     rpc_ = std::make_unique<rendezvous::ElectionRpc>(
-        io_, names_, trust_, [this](rendezvous::NodeId voter, const rendezvous::Vote& vote) { hear_vote(voter, vote); },
+        io_, names_, trust_, [this](rendezvous::NodeId voter, const rendezvous::Vote& vote) { on_vote(voter, vote); },
         [this](rendezvous::NodeId node) { elect(rendezvous::NodeDead{node}); });
     lead_if_first();
     look_for_own_place();
@@ -141,11 +153,11 @@ class RemoteCoordination : public Coordination {
         proxy);
   }
 
-  bool may_leave() const override { return !end_ || all_told_ || Clock::now() >= leaves_at_; }
+  bool may_leave() const override { return !end_ || all_notified_ || Clock::now() >= leave_deadline_; }
 
   void leave() override {
     own_place_.stop();
-    client_.reset();  // rpc_ stays: the nodes it calls can still learn of the end
+    client_.reset();  // rpc_ stays: nodes that receive its announcements can still learn of the end
     election_timer_.cancel();
   }
   bool all_left(std::chrono::milliseconds most) override { return server_->wait_until_left(most); }
@@ -174,33 +186,35 @@ class RemoteCoordination : public Coordination {
     server_ = std::make_unique<rendezvous::CoordinatorServer>(rendezvous::CoordinatorServer::Options{
         listening, trust, meeting_.fingerprint, policy, node(), rendezvous::kLease, hooks_.log,
         [this](const rendezvous::VoteRequest& request, const Answer& answer) {
-          asio::post(io_, while_alive([this, request, answer] { give_vote(request, answer); }));
+          asio::post(io_, while_alive([this, request, answer] { on_vote_request(request, answer); }));
         },
-        [this](const rendezvous::CoordinatorCall& call, const rendezvous::ControlAddress& caller) {
-          asio::post(io_, while_alive([this, call, caller] { called(call, caller); }));
-        }});
+        [this](const rendezvous::CoordinatorAnnouncement& announcement, const rendezvous::ControlAddress& coordinator) {
+          asio::post(io_,
+                     while_alive([this, announcement, coordinator] { on_announcement(announcement, coordinator); }));
+        },
+        hooks_.on_ledger});
   }
 
-  void listen_also(const rendezvous::Listening& listening) {
-    server_->listen_also(listening);
+  void add_listener(const rendezvous::Listening& listening) {
+    server_->add_listener(listening);
     if (own_place_.place() == 0u) first_place_.take();
     lead_if_first();
   }
 
   // Only once no other agent of the job seems to have it.
-  void tell_of_held_place() {
+  void report_held_place() {
     if (client_->connected() || met_) return;
-    if (last_trouble_.empty() && Clock::now() - own_place_.held_since() < kOwnPlaceLimit) return;
-    hooks_.on_trouble(in_words(last_trouble_.empty() ? "nobody answers" : last_trouble_), true);
+    if (last_failure_.empty() && Clock::now() - own_place_.held_since() < kOwnPlaceLimit) return;
+    hooks_.on_unreachable(describe(last_failure_.empty() ? "nobody answers" : last_failure_), true);
   }
 
-  std::string in_words(const std::string& trouble) const {
+  std::string describe(const std::string& failure) const {
     if (!own_place_.why_not().empty())
-      return trouble + "; this node would listen there, but " + own_place_.why_not() + ", and tries again";
-    return meeting_.odd.empty() || met_ ? trouble : trouble + "; " + meeting_.odd;
+      return failure + "; this node would listen there, but " + own_place_.why_not() + ", and tries again";
+    return meeting_.address_problem.empty() || met_ ? failure : failure + "; " + meeting_.address_problem;
   }
 
-  std::vector<rendezvous::ControlAddress> others_places() const {
+  std::vector<rendezvous::ControlAddress> other_places() const {
     std::vector<rendezvous::ControlAddress> out = meeting_.places;
     if (const auto own = own_place_.place()) out.erase(out.begin() + static_cast<std::ptrdiff_t>(*own));
     return out;
@@ -210,89 +224,89 @@ class RemoteCoordination : public Coordination {
     own_place_.stop();
     wants_place_ = false;
     first_place_.connected();
-    elect(rendezvous::InTouch{welcome.term});
+    elect(rendezvous::CoordinatorConnected{welcome.term});
     if (welcome.coordinator == node()) {
-      if (led_term_ == welcome.term && !calling_) call_others(welcome.term);
+      if (led_term_ == welcome.term && !announcing_) announce_leadership(welcome.term);
     } else {
-      stop_calling();
+      stop_announcing();
       server_->refer_to(welcome.term, client_->coordinator());
     }
-    leaves_at_ = TimePoint::max();
+    leave_deadline_ = TimePoint::max();
     if (end_) return void(client_->send(rendezvous::JobWasOver{node(), *end_}));
     hooks_.on_connected();
   }
 
-  void hear(const rendezvous::ToAgent& message) {
+  void on_message(const rendezvous::ToAgent& message) {
     if (const auto* kept = std::get_if<rendezvous::KeepRecord>(&message)) {
       record_ = kept->record;
-      return ask_also(*record_);
+      return set_fallback_places(*record_);
     }
-    if (const auto* seat = std::get_if<rendezvous::TakeSeat>(&message)) keep_record({seat->term, seat->seat.round});
+    if (const auto* seat = std::get_if<rendezvous::TakeSeat>(&message)) on_record({seat->term, seat->seat.round});
     if (const auto* start = std::get_if<rendezvous::StartRound>(&message)) elect(rendezvous::RoundBegan{start->round});
-    if (std::holds_alternative<rendezvous::AllTold>(message)) all_told_ = true;
-    if (const auto* end = std::get_if<rendezvous::EndJob>(&message); end && end->for_all && !hear_end(end->outcome))
+    if (std::holds_alternative<rendezvous::AllNotified>(message)) all_notified_ = true;
+    if (const auto* end = std::get_if<rendezvous::EndJob>(&message); end && end->for_all && !on_job_end(end->outcome))
       return;
     hooks_.on_message(message);
   }
 
   // False: it was known already.
-  bool hear_end(const rendezvous::Outcome& outcome) {
-    client_->send(rendezvous::NodeTold{node()});
+  bool on_job_end(const rendezvous::Outcome& outcome) {
+    client_->send(rendezvous::NodeNotified{node()});
     if (end_) return false;
     end_ = outcome;
-    server_->knows_end(outcome);
-    if (!client_->connected()) await_no_longer();
+    server_->set_job_end(outcome);
+    if (!client_->connected()) set_leave_deadline();
     return true;
   }
 
-  void hear_vote(rendezvous::NodeId voter, const rendezvous::Vote& vote) {
-    if (client_ && vote.over && hear_end(*vote.over)) hooks_.on_message(rendezvous::EndJob{*vote.over, true});
+  void on_vote(rendezvous::NodeId voter, const rendezvous::Vote& vote) {
+    if (client_ && vote.over && on_job_end(*vote.over)) hooks_.on_message(rendezvous::EndJob{*vote.over, true});
     elect(rendezvous::VoteGiven{voter, vote});
   }
 
   // Also after we have left and run for the others only.
-  void give_vote(const rendezvous::VoteRequest& request, const Answer& answer) {
+  void on_vote_request(const rendezvous::VoteRequest& request, const Answer& answer) {
     if (client_) return elect(rendezvous::VoteRequested{request}, answer);
-    if (end_) answer_with_end({.term = election_.term(), .voter = node()}, answer);
+    if (end_) send_vote({.term = election_.term(), .voter = node()}, answer);
   }
 
-  void answer_with_end(rendezvous::Vote vote, const Answer& answer) const {
+  void send_vote(rendezvous::Vote vote, const Answer& answer) const {
     vote.over = end_;
     answer(vote);
   }
 
-  void await_no_longer() {
-    leaves_at_ = std::min(leaves_at_, Clock::now() + rendezvous::kLease + rendezvous::kBeyondLease);
+  void set_leave_deadline() {
+    leave_deadline_ = std::min(leave_deadline_, Clock::now() + rendezvous::kLease + rendezvous::kLeaseMargin);
   }
 
   // Called before the seat is confirmed.
-  void keep_record(const rendezvous::RecordId& id) {
+  void on_record(const rendezvous::RecordId& id) {
     if (record_ && record_->id() != id) record_.reset();
     elect(rendezvous::RecordKept{id, record_});
     client_->set_record(id);
-    if (!record_) client_->also_try({});
+    if (!record_) client_->set_fallback_places({});
   }
 
-  void ask_also(const rendezvous::Round& record) {
+  void set_fallback_places(const rendezvous::Round& record) {
     std::vector<rendezvous::ControlAddress> others;
-    for (std::size_t i = 0; i < std::min(record.nodes.size(), kOthersToAsk); ++i)
+    for (std::size_t i = 0; i < std::min(record.nodes.size(), kFallbackPlacesMax); ++i)
       others.push_back(record.nodes[i].control);
-    client_->also_try(std::move(others));
+    client_->set_fallback_places(std::move(others));
   }
 
-  void trouble_with(const rendezvous::CoordinatorClient::Trouble& trouble) {
-    if (end_) await_no_longer();
-    elect(rendezvous::OutOfTouch{trouble.gone, client_->heard_at()});
+  void on_connection_failure(const rendezvous::CoordinatorClient::Failure& failure) {
+    if (end_) set_leave_deadline();
+    elect(rendezvous::CoordinatorDisconnected{failure.gone, client_->heard_at()});
     if (end_) return;
-    first_place_.asked(trouble.known, Clock::now());
+    first_place_.on_failed_attempt(failure.known, Clock::now());
     lead_if_first();
     look_for_own_place();
-    last_trouble_ = trouble.why;
-    if (client_) hooks_.on_trouble(in_words(trouble.why), false);
+    last_failure_ = failure.why;
+    if (client_) hooks_.on_unreachable(describe(failure.why), false);
   }
 
   void lead_if_first() {
-    if (first_place_.begins(election_.newest(), Clock::now())) server_->lead();
+    if (first_place_.should_begin(election_.newest(), Clock::now())) server_->lead();
   }
 
   // Until we are connected.
@@ -300,46 +314,47 @@ class RemoteCoordination : public Coordination {
     if (client_ && !std::exchange(wants_place_, true)) own_place_.keep_trying();
   }
 
-  void look_elsewhere(const rendezvous::Elsewhere& told) {
+  void on_elsewhere(const rendezvous::Elsewhere& referral) {
     met_ = true;
-    if (told.coordinator && election_.would_follow(told.term) && told.coordinator != client_->coordinator())
-      client_->be_referred_to(*told.coordinator);
+    if (referral.coordinator && election_.would_follow(referral.term) && referral.coordinator != client_->coordinator())
+      client_->on_referral(*referral.coordinator);
   }
 
-  void called(const rendezvous::CoordinatorCall& call, const rendezvous::ControlAddress& caller) {
-    if (client_) elect(rendezvous::Called{call.term}, {}, caller);
+  void on_announcement(const rendezvous::CoordinatorAnnouncement& announcement,
+                       const rendezvous::ControlAddress& coordinator) {
+    if (client_) elect(rendezvous::CoordinatorAnnounced{announcement.term}, {}, coordinator);
   }
 
   void elect(const rendezvous::ElectionEvent& event, const Answer& answer = {},
-             const rendezvous::ControlAddress& caller = {}) {
+             const rendezvous::ControlAddress& announced_by = {}) {
     if (!client_) return;  // we have left
     for (const rendezvous::ElectionAction& action : election_.on(event, Clock::now()))
       std::visit(overloaded{
                      [&](const rendezvous::AskForVotes& a) {
-                       calling_ = false;
-                       rpc_->ask(a.request);
+                       announcing_ = false;
+                       rpc_->request_votes(a.request);
                      },
-                     [&](const rendezvous::GiveVote& a) { answer_with_end(a.vote, answer); },
+                     [&](const rendezvous::GiveVote& a) { send_vote(a.vote, answer); },
                      [&](const rendezvous::Lead& a) { lead(a); },
-                     [&](const rendezvous::Follow&) { follow(caller); },
+                     [&](const rendezvous::Follow&) { follow(announced_by); },
                      [&](const rendezvous::GiveUp& a) { give_up(a.certain); },
                  },
                  action);
-    if (std::exchange(told_, election_.newest()) != election_.newest()) server_->knows(election_.newest());
-    plan_election();
+    if (std::exchange(reported_record_, election_.newest()) != election_.newest())
+      server_->set_newest(election_.newest());
+    schedule_election();
   }
 
   void give_up(bool certain) {
-    if (end_ && election_.is_alone()) leaves_at_ = Clock::now();
+    if (end_ && election_.is_alone()) leave_deadline_ = Clock::now();
     if (end_) return;
     if (std::exchange(given_up_, true)) return;
-    const char* certainly =
-        "the node that coordinated the job is gone, and those that are left cannot elect another one";
-    const char* maybe = "the node that coordinated the job is gone, or out of reach: the others alone cannot know";
-    hooks_.on_hopeless(certain ? certainly : maybe, certain);
+    const char* certainly = "the coordinating node is gone, and the remaining nodes cannot elect another";
+    const char* maybe = "the coordinating node is gone or unreachable: the remaining nodes cannot tell which";
+    hooks_.on_no_coordinator(certain ? certainly : maybe, certain);
   }
 
-  void plan_election() {
+  void schedule_election() {
     const auto due = election_.next_deadline();
     if (!due) return void(election_timer_.cancel());
     election_timer_.expires_at(*due);
@@ -349,28 +364,30 @@ class RemoteCoordination : public Coordination {
   }
 
   void lead(const rendezvous::Lead& won) {
-    server_->lead({won.term, won.record, won.heard_at + rendezvous::kLease + rendezvous::kBeyondLease, end_},
-                  won.asked_at);
-    client_->go_to({kThisHost, control_port_});
+    server_->lead(
+        {won.term, won.record, won.heard_at + rendezvous::kLease + rendezvous::kLeaseMargin, won.record_age, end_},
+        won.requested_at);
+    client_->connect_to({kThisHost, control_port_});
     led_term_ = won.term;
-    call_others(won.term);
+    announce_leadership(won.term);
   }
 
-  // Repeated after a failed election, which ends the calls: agents that start at a place are called as long as we lead.
-  void call_others(int term) {
-    calling_ = true;
-    rpc_->call({term, control_port_}, others_places());
+  // Repeated after a failed election, which ends the announcements: agents that start at a place get them as long as we
+  // lead.
+  void announce_leadership(int term) {
+    announcing_ = true;
+    rpc_->announce({term, control_port_}, other_places());
   }
 
-  void stop_calling() {
-    calling_ = false;
-    rpc_->hang_up();
+  void stop_announcing() {
+    announcing_ = false;
+    rpc_->close_all();
   }
 
   void follow(const rendezvous::ControlAddress& coordinator) {
-    stop_calling();
+    stop_announcing();
     server_->refer_to(election_.term(), coordinator);
-    client_->go_to(coordinator);
+    client_->connect_to(coordinator);
   }
 
   asio::io_context& io_;
@@ -382,18 +399,18 @@ class RemoteCoordination : public Coordination {
   std::uint16_t control_port_ = 0;
   rendezvous::FirstPlace first_place_;
   rendezvous::Election election_;
-  rendezvous::RecordId told_;  // newest round that the server knows
+  rendezvous::RecordId reported_record_;  // newest round that the server knows
   bool given_up_ = false;
   int led_term_ = 0;  // the last term we were elected in
-  bool calling_ = false;
-  std::optional<rendezvous::Outcome> end_;  // of the job, for all nodes
-  bool all_told_ = false;                   // all nodes know of it
-  TimePoint leaves_at_ = TimePoint::max();  // if no coordinator is found after the end
+  bool announcing_ = false;
+  std::optional<rendezvous::Outcome> end_;       // of the job, for all nodes
+  bool all_notified_ = false;                    // all nodes know of it
+  TimePoint leave_deadline_ = TimePoint::max();  // if no coordinator is found after the end
   asio::steady_timer election_timer_;
   std::optional<rendezvous::Round> record_;  // the coordinator's last one
   bool wants_place_ = false;
   bool met_ = false;  // we met another agent of the job at a place
-  std::string last_trouble_;
+  std::string last_failure_;
   std::unique_ptr<rendezvous::CoordinatorServer> server_;
   std::unique_ptr<rendezvous::CoordinatorClient> client_;
   std::unique_ptr<rendezvous::ElectionRpc> rpc_;
@@ -402,13 +419,13 @@ class RemoteCoordination : public Coordination {
 
 }  // namespace
 
-std::unique_ptr<Coordination> coordinate_here(asio::io_context& io, const rendezvous::RoundPolicy& policy,
-                                              Coordination::Hooks hooks) {
+std::unique_ptr<Coordination> make_local_coordination(asio::io_context& io, const rendezvous::RoundPolicy& policy,
+                                                      Coordination::Hooks hooks) {
   return std::make_unique<LocalCoordination>(io, policy, std::move(hooks));
 }
 
-std::unique_ptr<Coordination> meet(asio::io_context& io, const rendezvous::RoundPolicy& policy, const Meeting& meeting,
-                                   Coordination::Hooks hooks) {
+std::unique_ptr<Coordination> make_remote_coordination(asio::io_context& io, const rendezvous::RoundPolicy& policy,
+                                                       const Meeting& meeting, Coordination::Hooks hooks) {
   return std::make_unique<RemoteCoordination>(io, policy, meeting, std::move(hooks));
 }
 

@@ -23,10 +23,10 @@ struct Meeting {
   // The agent listens at the first one that is this machine's and whose port is free. The job's first coordinator is
   // the agent at places[0].
   std::vector<rendezvous::ControlAddress> places;
-  std::vector<rendezvous::Whose> whose = {};  // of each place
-  std::string odd = {};                       // their problem: "192.168.1.250 is no address of node7"; empty: none
-  bool others_may_host = false;               // if no such port is free, other agents of this machine have them
-  std::uint16_t control_port = 0;             // where an agent without such a place listens; 0: any free port
+  std::vector<rendezvous::Locality> whose = {};  // of each place
+  std::string address_problem = {};  // of the places: "192.168.1.250 is not an address of node7"; empty: none
+  bool others_may_host = false;      // if no such port is free, other agents of this machine have them
+  std::uint16_t control_port = 0;    // where an agent without such a place listens; 0: any free port
   std::string run_id;
   std::string name;  // of this machine, for messages
   rendezvous::Fingerprint fingerprint;
@@ -41,10 +41,12 @@ class Coordination {
     std::function<void(const rendezvous::ToAgent&)> on_message;
     std::function<void()> on_isolated;  // Isolated, agent/events.h
     // Called repeatedly while the coordinator is out of reach. `certain`: not merely because its answer is late.
-    std::function<void(const std::string& why, bool certain)> on_trouble;
+    std::function<void(const std::string& why, bool certain)> on_unreachable;
     // The job cannot continue here: no coordinator is elected. `certain`: nor elsewhere, as far as this node knows.
-    std::function<void(const std::string& why, bool certain)> on_hopeless;
+    std::function<void(const std::string& why, bool certain)> on_no_coordinator;
     std::function<void(const std::string& line)> log;  // from any thread
+    // The job's restart ledger has changed, and the coordinator runs here; null: the job goes on. From any thread.
+    std::function<void(const rendezvous::LedgerRecord&, const rendezvous::Outcome*)> on_ledger = {};
   };
   virtual ~Coordination() = default;
   virtual void start() = 0;
@@ -65,10 +67,10 @@ class Coordination {
   virtual bool all_left(std::chrono::milliseconds most) = 0;
 };
 
-std::unique_ptr<Coordination> coordinate_here(asio::io_context& io, const rendezvous::RoundPolicy& policy,
-                                              Coordination::Hooks hooks);
+std::unique_ptr<Coordination> make_local_coordination(asio::io_context& io, const rendezvous::RoundPolicy& policy,
+                                                      Coordination::Hooks hooks);
 // Throws Error if a port cannot be listened on or the credentials cannot be used.
-std::unique_ptr<Coordination> meet(asio::io_context& io, const rendezvous::RoundPolicy& policy, const Meeting& meeting,
-                                   Coordination::Hooks hooks);
+std::unique_ptr<Coordination> make_remote_coordination(asio::io_context& io, const rendezvous::RoundPolicy& policy,
+                                                       const Meeting& meeting, Coordination::Hooks hooks);
 
 }  // namespace ddprun::agent

@@ -30,6 +30,10 @@ std::string verdict_name(rendezvous::Verdict verdict) {
       return "worker-failed";
     case rendezvous::Verdict::worker_final:
       return "worker-final";
+    case rendezvous::Verdict::requeue:
+      return "requeue";
+    case rendezvous::Verdict::stopped:
+      return "stopped";
     case rendezvous::Verdict::interrupted:
       return "interrupted";
     case rendezvous::Verdict::too_few_nodes:
@@ -48,6 +52,7 @@ std::string verdict_name(rendezvous::Verdict verdict) {
 
 std::string to_string(const rendezvous::ExitStatus& status) {
   if (status.hung) return "hung";
+  if (status.by_output) return "by-output";
   if (status.stuck) return "stuck";
   if (status.start_error) return "start_error=" + std::to_string(status.start_error);
   return status.signal ? "signal=" + signal_name(status.signal) : "code=" + std::to_string(status.code);
@@ -76,28 +81,34 @@ std::string to_string(const Event& event) {
 }
 
 std::string to_string(const Action& action) {
-  return std::visit(overloaded{
-                        [](const ConfirmRound& a) { return "confirm-round" + round_only(a.round); },
-                        [](const StartWorkers& a) { return "start-workers" + round_only(a.seat.round); },
-                        [](const AskToSave& a) { return "ask-to-save" + round_only(a.round); },
-                        [](const AskToLeave& a) { return "ask-to-leave" + round_only(a.round); },
-                        [](const AnnounceWait& a) {
-                          return "announce-wait local_ranks=" + listed(a.local_ranks) + " left=" + seconds(a.left);
-                        },
-                        [](const SignalWorkers& a) { return "signal-workers " + signal_name(a.signal); },
-                        [](const AnnounceHeld& a) { return "announce-held local_ranks=" + listed(a.local_ranks); },
-                        [](const SweepLeftovers& a) { return "sweep-leftovers" + round_only(a.round); },
-                        [](const EndSweep& a) { return "end-sweep" + round_only(a.round); },
-                        [](const ReportRunning& a) { return "report-running" + round_only(a.round); },
-                        [](const ReportDone& a) { return "report-done" + round_only(a.round); },
-                        [](const ReportFailure& a) {
-                          return "report-failure" + round_and_rank(a.round, a.local_rank) + " " + to_string(a.status);
-                        },
-                        [](const ReportInterrupted& a) { return "report-interrupted " + signal_name(a.signal); },
-                        [](const Rejoin&) { return std::string("rejoin"); },
-                        [](const Finish& a) { return "finish " + verdict_name(a.outcome.verdict); },
-                    },
-                    action);
+  return std::visit(
+      overloaded{
+          [](const ConfirmRound& a) { return "confirm-round" + round_only(a.round); },
+          [](const StartWorkers& a) { return "start-workers" + round_only(a.seat.round); },
+          [](const AskToSave& a) { return "ask-to-save" + round_only(a.round); },
+          [](const AskToLeave& a) { return "ask-to-leave" + round_only(a.round); },
+          [](const AnnounceWait& a) {
+            return "announce-wait local_ranks=" + listed(a.local_ranks) + " left=" + seconds(a.left);
+          },
+          [](const SignalWorkers& a) { return "signal-workers " + signal_name(a.signal); },
+          [](const AnnounceHeld& a) { return "announce-held local_ranks=" + listed(a.local_ranks); },
+          [](const SweepLeftovers& a) { return "sweep-leftovers" + round_only(a.round); },
+          [](const EndSweep& a) { return "end-sweep" + round_only(a.round); },
+          [](const ReportRunning& a) { return "report-running" + round_only(a.round); },
+          [](const ReportDone& a) { return "report-done" + round_only(a.round); },
+          [](const ReportFailure& a) {
+            return "report-failure" + round_and_rank(a.round, a.local_rank) + " " + to_string(a.status);
+          },
+          [](const ReportInterrupted& a) { return "report-interrupted " + signal_name(a.signal); },
+          [](const AnnouncePreempted& a) {
+            return "announce-preempted" + round_and_rank(a.round, a.local_rank) + " code=" + std::to_string(a.code);
+          },
+          [](const Rejoin&) { return std::string("rejoin"); },
+          [](const Finish& a) {
+            return "finish " + verdict_name(a.outcome.verdict) + (a.saved.empty() ? "" : " saved=" + listed(a.saved));
+          },
+      },
+      action);
 }
 
 }  // namespace ddprun::agent

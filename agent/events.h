@@ -91,13 +91,20 @@ struct ReportFailure {
 struct ReportInterrupted {
   int signal = 0;
 };
+struct AnnouncePreempted {  // printed: by its exit code this worker was preempted, and has saved
+  int round = 0;
+  int local_rank = 0;
+  int code = 0;
+};
 struct Rejoin {};  // tell the coordinator that this node is ready for a round
 struct Finish {
   rendezvous::Outcome outcome;
+  // If the job was interrupted: local ranks whose exit codes say that they lose nothing.
+  std::vector<int> saved = {};
 };
-using Action =
-    std::variant<ConfirmRound, StartWorkers, AskToSave, AskToLeave, SignalWorkers, AnnounceWait, AnnounceHeld,
-                 SweepLeftovers, EndSweep, ReportRunning, ReportDone, ReportFailure, ReportInterrupted, Rejoin, Finish>;
+using Action = std::variant<ConfirmRound, StartWorkers, AskToSave, AskToLeave, SignalWorkers, AnnounceWait,
+                            AnnounceHeld, SweepLeftovers, EndSweep, ReportRunning, ReportDone, ReportFailure,
+                            ReportInterrupted, AnnouncePreempted, Rejoin, Finish>;
 
 // "worker-exited round=1 local_rank=2 signal=SIGSEGV"
 std::string to_string(const Event& event);

@@ -16,7 +16,7 @@
 namespace ddprun::agent {
 
 // How long to wait for the last output of a worker that died to arrive through its pipe.
-constexpr std::chrono::milliseconds kLastWords{200};
+constexpr std::chrono::milliseconds kLastOutputWait{200};
 
 class JobEnding {
  public:
@@ -25,23 +25,24 @@ class JobEnding {
 
   // The coordinator has ended the job; our workers may still run. The report is sent without waiting for them, so that
   // other nodes learn early why theirs are stopped.
-  void begins(const rendezvous::Outcome& outcome);
+  void on_job_end(const rendezvous::Outcome& outcome);
   // The report of another node's failure, forwarded by the coordinator.
-  void words_came(const std::string& words);
-  // Call it when no worker is left. `asked_to`: a signal to this node ended the job, and its sender knows why. Calls
+  void on_report(const std::string& report);
+  // Call it when no worker is left. `by_signal`: a signal to this node ended the job, and its sender knows why. Calls
   // `done` with the report of a worker's failure, as printed; empty: no worker failed.
-  void tell(const rendezvous::Outcome& outcome, bool asked_to, std::function<void(const std::string& report)> done);
+  void print_report(const rendezvous::Outcome& outcome, bool by_signal,
+                    std::function<void(const std::string& report)> done);
 
  private:
   bool is_ours(const rendezvous::Outcome& outcome) const;
-  void send_words(const rendezvous::Outcome& outcome);
+  void send_report(const rendezvous::Outcome& outcome);
 
   Reporter& reporter_;
   const std::function<Coordination&()> coordination_;
   const bool alone_;
-  asio::steady_timer words_due_;
-  bool words_sent_ = false;  // of a failure here
-  std::optional<std::string> words_;
+  asio::steady_timer report_timer_;
+  bool report_sent_ = false;  // of a failure here
+  std::optional<std::string> report_;
 };
 
 }  // namespace ddprun::agent

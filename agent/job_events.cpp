@@ -13,7 +13,9 @@ namespace {
 
 constexpr std::size_t kErrorFileMax = 1 << 20;
 
-std::string end_state(const rendezvous::ExitStatus& status, bool stopping) {
+// One that exits with the preemption's code by itself has not failed.
+std::string end_state(const rendezvous::ExitStatus& status, bool stopping, std::optional<int> preempt_exit_code) {
+  if (preempt_exit_code && status.code == *preempt_exit_code) return "TERMINATED";
   if (stopping && (status.ok() || was_stopped(status))) return "TERMINATED";  // some exit with 0 on SIGTERM
   return status.ok() ? "SUCCEEDED" : "FAILED";
 }
@@ -30,8 +32,8 @@ std::string seconds(WallTime when) {
 
 }  // namespace
 
-JobEvents::JobEvents(EventLog& log, const WorkerGroup& workers, EventJob job)
-    : log_(log), workers_(workers), job_(std::move(job)) {}
+JobEvents::JobEvents(EventLog& log, const WorkerGroup& workers, EventJob job, std::optional<int> preempt_exit_code)
+    : log_(log), workers_(workers), job_(std::move(job)), preempt_exit_code_(preempt_exit_code) {}
 
 JobEvent JobEvents::event(const std::string& state) const {
   JobEvent out{.state = state, .when = std::chrono::system_clock::now(), .job = job_};
@@ -54,6 +56,11 @@ JobEvent JobEvents::event_of(int local_rank, const std::string& state) const {
   return out;
 }
 
+void JobEvents::write(JobEvent event) {
+  if (std::exchange(first_, false)) event.requeues = job_.requeues;
+  log_.write(event);
+}
+
 void JobEvents::waiting_for_round() { waiting_since_ = Clock::now(); }
 
 void JobEvents::round_formed(const rendezvous::Seat& seat) {
@@ -63,14 +70,14 @@ void JobEvents::round_formed(const rendezvous::Seat& seat) {
   if (!log_.on()) return;
   JobEvent formed = event("RENDEZVOUS");
   formed.duration = Clock::now() - waiting_since_;
-  log_.write(formed);
+  write(formed);
   JobEvent ranks = event("ASSIGN_WORKER_RANKS");
   ranks.duration = std::chrono::nanoseconds(0);  // decided together with the round
-  log_.write(ranks);
+  write(ranks);
 }
 
 void JobEvents::worker_started(int local_rank) {
-  if (log_.on()) log_.write(event_of(local_rank, "START"));
+  if (log_.on()) write(event_of(local_rank, "START"));
 }
 
 void JobEvents::worker_ended(int local_rank) {
@@ -79,12 +86,12 @@ void JobEvents::worker_ended(int local_rank) {
   if (!record.status) return;
   const auto failed = failed_.find(local_rank);
   const bool known = failed != failed_.end();
-  JobEvent ended = event_of(local_rank, known ? "FAILED" : end_state(*record.status, stopping_));
+  JobEvent ended = event_of(local_rank, known ? "FAILED" : end_state(*record.status, stopping_, preempt_exit_code_));
   ended.when = record.ended_at_wall;
   ended.duration = record.ended_at - record.started_at;
   ended.worker->exit_code = torchrun_code(*record.status);
   if (ended.state == "FAILED") ended.error = known && !failed->second.empty() ? failed->second : error_of(record);
-  log_.write(ended);
+  write(ended);
 }
 
 void JobEvents::timer_expired(int local_rank, const ExpiredTimer& timer) {
@@ -98,9 +105,21 @@ void JobEvents::timer_expired(int local_rank, const ExpiredTimer& timer) {
                   {"expiration_time", seconds(timer.expires)},
                   {"signal", std::to_string(timer.signal)},
                   {"local_rank", std::to_string(local_rank)}};
-  log_.write(expired);
+  write(expired);
   expired.name = expired.more.front().second = "kill worker process";
-  log_.write(expired);
+  write(expired);
+}
+
+// torchrun has no such event.
+void JobEvents::round_ended(const rendezvous::EndRound& end) {
+  if (!log_.on()) return;
+  JobEvent ended = event("ROUND_ENDED");
+  ended.more = {{"reason", end.reason}};
+  if (end.cause) {
+    ended.more.emplace_back("failure_class", name_of(end.cause->kind));
+    ended.more.emplace_back("failed_rank", std::to_string(end.cause->rank));
+  }
+  log_.write(ended);
 }
 
 void JobEvents::finished(const rendezvous::Outcome& outcome) {
@@ -108,10 +127,11 @@ void JobEvents::finished(const rendezvous::Outcome& outcome) {
   JobEvent end = event(outcome.verdict == rendezvous::Verdict::success ? "SUCCEEDED" : "FAILED");
   if (outcome.verdict == rendezvous::Verdict::interrupted) end.error = "interrupted by " + signal_name(outcome.signal);
   if (end.state == "FAILED" && !outcome.cause && end.error.empty()) end.error = outcome.reason;
+  if (outcome.cause) end.more = {{"failure_class", name_of(outcome.cause->kind)}};
   if (outcome.cause)
     end.error =
         "rank " + std::to_string(outcome.cause->rank) + " " + in_words(outcome.cause->status) + ": " + outcome.reason;
-  log_.write(end);
+  write(end);
 }
 
 }  // namespace ddprun::agent

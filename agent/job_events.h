@@ -10,6 +10,7 @@
 #include "agent/logs/event_log.h"
 #include "agent/worker_group.h"
 #include "rendezvous/base/time.h"
+#include "rendezvous/coordination/coordinator.h"
 #include "rendezvous/coordination/round.h"
 
 namespace ddprun::agent {
@@ -17,7 +18,8 @@ namespace ddprun::agent {
 class JobEvents {
  public:
   // `log` and `workers` must outlive it.
-  JobEvents(EventLog& log, const WorkerGroup& workers, EventJob job);
+  // A worker that exits with `preempt_exit_code` has not failed.
+  JobEvents(EventLog& log, const WorkerGroup& workers, EventJob job, std::optional<int> preempt_exit_code = {});
 
   void waiting_for_round();
   void round_formed(const rendezvous::Seat& seat);
@@ -25,19 +27,23 @@ class JobEvents {
   void failed(int local_rank) { failed_.emplace(local_rank, ""); }  // detected, perhaps before it has ended
   void workers_signalled() { stopping_ = true; }                    // any other worker that ends later was stopped
   void worker_ended(int local_rank);
+  void round_ended(const rendezvous::EndRound& end);
   void timer_expired(int local_rank, const ExpiredTimer& timer);
   void finished(const rendezvous::Outcome& outcome);
 
  private:
   JobEvent event(const std::string& state) const;
   JobEvent event_of(int local_rank, const std::string& state) const;
+  void write(JobEvent event);
 
   EventLog& log_;
   const WorkerGroup& workers_;
   EventJob job_;
+  std::optional<int> preempt_exit_code_;
   TimePoint began_ = Clock::now(), waiting_since_ = Clock::now();
   std::optional<rendezvous::Seat> seat_;
   bool stopping_ = false;
+  bool first_ = true;                  // nothing has been written
   std::map<int, std::string> failed_;  // of the round, by local rank: the timer that expired, in words; empty: none
 };
 

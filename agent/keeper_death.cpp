@@ -14,7 +14,7 @@ void KeeperDeath::on_death(std::function<void()> clean_up) {
   keeper_.async_wait(asio::posix::stream_descriptor::wait_read,
                      [clean_up = std::move(clean_up)](const asio::error_code& error) {
                        if (error) return;
-                       main_has_noticed_keepers_death();
+                       main_has_noticed_keeper_death();
                        end_all_children(kEndLimit);
                        clean_up();
                        _exit(kKeeperDied);

@@ -15,14 +15,18 @@ constexpr std::chrono::seconds kLookUpLimit{2};  // then the lookup continues fo
 }  // namespace
 
 OwnPlace::OwnPlace(asio::io_context& io, Options options, Hooks hooks)
-    : options_(std::move(options)), hooks_(std::move(hooks)), whose_(options_.whose), again_(io), pause_(kPauseFirst) {
-  whose_.resize(options_.places.size(), rendezvous::Whose::anothers);
+    : options_(std::move(options)),
+      hooks_(std::move(hooks)),
+      whose_(options_.whose),
+      retry_timer_(io),
+      pause_(kPauseFirst) {
+  whose_.resize(options_.places.size(), rendezvous::Locality::remote);
 }
 
 std::optional<rendezvous::Listening> OwnPlace::listen() {
   why_not_.clear();
   for (std::size_t place = 0; place < wanted(); ++place)
-    if (whose_[place] == rendezvous::Whose::ours)
+    if (whose_[place] == rendezvous::Locality::local)
       if (auto listening = listen_at(place)) return listening;
   return {};
 }
@@ -45,21 +49,22 @@ std::optional<rendezvous::Listening> OwnPlace::listen_at(std::size_t place) {
 void OwnPlace::keep_trying() {
   trying_ = std::make_shared<int>();
   look_up_unknown();
-  plan();
+  schedule_retry();
 }
 
 void OwnPlace::stop() {
   trying_.reset();
-  again_.cancel();
+  retry_timer_.cancel();
 }
 
-void OwnPlace::plan() {
+void OwnPlace::schedule_retry() {
   const auto end = whose_.begin() + static_cast<std::ptrdiff_t>(wanted());
-  if (std::all_of(whose_.begin(), end, [](rendezvous::Whose whose) { return whose == rendezvous::Whose::anothers; }))
+  if (std::all_of(whose_.begin(), end,
+                  [](rendezvous::Locality whose) { return whose == rendezvous::Locality::remote; }))
     return;
-  again_.expires_after(pause_);
+  retry_timer_.expires_after(pause_);
   pause_ = std::min<Duration>(2 * pause_, kPauseMost);
-  again_.async_wait([this, trying = std::weak_ptr<const int>(trying_)](const std::error_code& error) {
+  retry_timer_.async_wait([this, trying = std::weak_ptr<const int>(trying_)](const std::error_code& error) {
     if (!error && !trying.expired()) try_again();
   });
 }
@@ -67,20 +72,20 @@ void OwnPlace::plan() {
 void OwnPlace::try_again() {
   const auto listening = listen();
   look_up_unknown();
-  plan();
+  schedule_retry();
   if (listening) return hooks_.on_listening(*listening);
   if (!why_not_.empty()) hooks_.on_held();
 }
 
 void OwnPlace::look_up_unknown() {
   for (std::size_t place = 0; place < wanted(); ++place) {
-    if (whose_[place] != rendezvous::Whose::unknown || !asked_.insert(place).second) continue;
+    if (whose_[place] != rendezvous::Locality::unknown || !pending_lookups_.insert(place).second) continue;
     options_.names->resolve(options_.places[place].host, kLookUpLimit,
                             [this, place, trying = std::weak_ptr<const int>(trying_)](const rendezvous::LookUp& found) {
                               if (trying.expired()) return;
-                              asked_.erase(place);
-                              whose_[place] = rendezvous::whose(found);
-                              if (whose_[place] == rendezvous::Whose::ours) try_again();
+                              pending_lookups_.erase(place);
+                              whose_[place] = rendezvous::locality_of(found);
+                              if (whose_[place] == rendezvous::Locality::local) try_again();
                             });
   }
 }

@@ -26,8 +26,8 @@ class OwnPlace {
  public:
   struct Options {
     std::vector<rendezvous::ControlAddress> places;
-    std::vector<rendezvous::Whose> whose;  // of each place
-    bool others_may_host = false;          // agents of this machine; false: a port in use is an Error
+    std::vector<rendezvous::Locality> whose;  // of each place
+    bool others_may_host = false;             // agents of this machine; false: a port in use is an Error
     std::shared_ptr<rendezvous::Resolver> names;
   };
   struct Hooks {
@@ -42,7 +42,7 @@ class OwnPlace {
   void keep_trying();
   void stop();
 
-  rendezvous::Whose whose(std::size_t place) const { return whose_[place]; }
+  rendezvous::Locality whose(std::size_t place) const { return whose_[place]; }
   const std::optional<std::size_t>& place() const { return at_; }  // where we listen
   // Why not at an earlier one; empty: no reason.
   const std::string& why_not() const { return why_not_; }
@@ -52,17 +52,17 @@ class OwnPlace {
   std::size_t wanted() const { return at_.value_or(options_.places.size()); }  // the places before this one are wanted
   std::optional<rendezvous::Listening> listen_at(std::size_t place);
   void try_again();
-  void plan();
+  void schedule_retry();
   void look_up_unknown();
 
   const Options options_;
   const Hooks hooks_;
-  std::vector<rendezvous::Whose> whose_;
-  std::set<std::size_t> asked_;  // whose names are being looked up
+  std::vector<rendezvous::Locality> whose_;
+  std::set<std::size_t> pending_lookups_;  // of the names of these places
   std::optional<std::size_t> at_;
   std::string why_not_;
   TimePoint held_since_;
-  asio::steady_timer again_;
+  asio::steady_timer retry_timer_;
   Duration pause_;
   std::shared_ptr<const int> trying_;  // queued handlers check it: it expires when we stop
 };

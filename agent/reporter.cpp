@@ -1,5 +1,6 @@
 #include "agent/reporter.h"
 
+#include <algorithm>
 #include <cerrno>
 #include <csignal>
 #include <cstdio>
@@ -52,21 +53,20 @@ void Reporter::error_files_are_in(const std::filesystem::path& folder) {
 }
 
 void Reporter::not_bound(const std::vector<Binding>& bindings) {
-  std::set<std::string> said;
+  std::set<std::string> printed;
   for (std::size_t local_rank = 0; local_rank < bindings.size(); ++local_rank)
-    if (const std::string& why = bindings[local_rank].why_not; !why.empty() && said.insert(why).second)
-      pipes_.print("ddprun: --numa-binding leaves local rank " + std::to_string(local_rank) + " where it is: " + why +
-                   "\n");
+    if (const std::string& why = bindings[local_rank].why_not; !why.empty() && printed.insert(why).second)
+      pipes_.print("ddprun: --numa-binding does not bind local rank " + std::to_string(local_rank) + ": " + why + "\n");
 }
 
 void Reporter::no_cgroup() {
-  pipes_.print("ddprun: no control group may be made here (--cgroup); what the workers start is ended all the same.\n");
+  pipes_.print("ddprun: cannot create a control group here (--cgroup); what the workers start is still ended.\n");
 }
 
 void Reporter::no_proc() {
   pipes_.print(
       "ddprun: /proc is not mounted here: what the workers start in sessions of their own cannot be found, and may "
-      "outlive them. Mount it to have all ended.\n");
+      "outlive them. Mount /proc to have them ended.\n");
 }
 
 void Reporter::ended_leftovers(int processes, const std::string& run_id) {
@@ -75,11 +75,47 @@ void Reporter::ended_leftovers(int processes, const std::string& run_id) {
 }
 
 void Reporter::preempted(int signal) {
-  pipes_.print("ddprun: " + signal_name(signal) + ": the scheduler's early notice (--preempt-signal).\n");
+  pipes_.print("ddprun: " + signal_name(signal) + ": the scheduler's notice of preemption (--preempt-signal).\n");
+}
+
+void Reporter::worker_noticed(int local_rank, int signal) {
+  pipes_.print("ddprun: rank " + std::to_string(workers_.rank_of(local_rank)) + " got " + signal_name(signal) +
+               ", which is taken for a notice of preemption.\n");
+}
+
+void Reporter::worker_preempted(int local_rank, int code) {
+  pipes_.print("ddprun: rank " + std::to_string(workers_.rank_of(local_rank)) + " exited with code " +
+               std::to_string(code) + ": it is preempted, and has saved (--preempt-exit-code).\n");
+}
+
+void Reporter::probe_noticed(const std::string& why) {
+  pipes_.print("ddprun: " + why + ": this machine is being preempted (--preemption-probe).\n");
+}
+
+void Reporter::lost(const WorkerChannels::Unsaved& unsaved, std::optional<Duration> cut_after) {
+  if (unsaved.steps == 0) return;
+  const std::string steps = std::to_string(unsaved.steps) + (unsaved.steps == 1 ? " step is" : " steps are");
+  const std::string last =
+      unsaved.snapshot_step
+          ? "the last snapshot holds step " + std::to_string(*unsaved.snapshot_step)
+          : "no snapshot was written in this round" +
+                (unsaved.first_step == 0 ? std::string()
+                                         : ", which went on from step " + std::to_string(unsaved.first_step));
+  const std::string asked = cut_after ? "; the requested one was not complete when the " + exact_seconds(*cut_after) +
+                                            " s of --stop-grace were over"
+                            : unsaved.save_requested && unsaved.snapshot_step
+                                ? ", and the requested one was not written"
+                                : "";
+  pipes_.print("ddprun: " + steps + " lost: " + last + asked + ".\n");
+}
+
+void Reporter::may_be_lost(const std::vector<int>& local_ranks, int code) {
+  pipes_.print("ddprun: " + named(local_ranks) + " did not exit with code " + std::to_string(code) +
+               " (--preempt-exit-code): steps may be lost.\n");
 }
 
 void Reporter::run_is_over(Duration allowed) {
-  pipes_.print("ddprun: the job has run for " + exact_seconds(allowed) + " s, as long as --max-run allows.\n");
+  pipes_.print("ddprun: the job has run for " + exact_seconds(allowed) + " s, the limit of --max-run.\n");
 }
 
 void Reporter::stopping(int signal, Duration grace) {
@@ -88,13 +124,17 @@ void Reporter::stopping(int signal, Duration grace) {
 }
 
 void Reporter::waiting(const std::vector<int>& local_ranks, Duration left) {
+  pipes_.print("ddprun: waiting for " + named(local_ranks) + " to leave; SIGKILL in " + seconds(left) + " s.\n");
+}
+
+// "rank 3", "ranks 0, 1 and 2 more"
+std::string Reporter::named(const std::vector<int>& local_ranks) const {
   constexpr std::size_t kNamedMax = 8;  // a line, not a list of a thousand ranks
-  std::string named;
+  std::string out = local_ranks.size() > 1 ? "ranks " : "rank ";
   for (std::size_t i = 0; i < local_ranks.size() && i < kNamedMax; ++i)
-    named += (i ? ", " : "") + std::to_string(workers_.rank_of(local_ranks[i]));
-  if (local_ranks.size() > kNamedMax) named += " and " + std::to_string(local_ranks.size() - kNamedMax) + " more";
-  pipes_.print(std::string("ddprun: waiting for rank") + (local_ranks.size() > 1 ? "s " : " ") + named +
-               " to leave; SIGKILL in " + seconds(left) + " s.\n");
+    out += (i ? ", " : "") + std::to_string(workers_.rank_of(local_ranks[i]));
+  if (local_ranks.size() > kNamedMax) out += " and " + std::to_string(local_ranks.size() - kNamedMax) + " more";
+  return out;
 }
 
 void Reporter::held(const std::vector<int>& local_ranks) {
@@ -130,6 +170,12 @@ void Reporter::workers_run() {
                    std::strerror(worker.binding_error) + ").\n");
 }
 
+void Reporter::output_found(const OutputRule& rule) {
+  std::string conditions = rule.text;
+  std::replace(conditions.begin(), conditions.end(), '\n', ',');
+  output_rule_ = "the rule at " + rule.place + " is about it: " + conditions;
+}
+
 void Reporter::timer_expired(int local_rank, const ExpiredTimer& timer) { timers_.emplace(local_rank, timer); }
 
 void Reporter::noticed(const rendezvous::Failure& failure) {
@@ -158,13 +204,13 @@ std::string Reporter::failed(const rendezvous::Outcome& outcome) {
   return text;
 }
 
-std::string Reporter::words_of(const rendezvous::Outcome& outcome) const { return to_text(report_of(outcome)); }
+std::string Reporter::report_text(const rendezvous::Outcome& outcome) const { return to_text(report_of(outcome)); }
 
-std::string Reporter::failed_elsewhere(const rendezvous::Outcome& outcome, const std::optional<std::string>& words) {
+std::string Reporter::failed_elsewhere(const rendezvous::Outcome& outcome, const std::optional<std::string>& report) {
   const rendezvous::Failure& failure = *outcome.cause;
-  pipes_.show_tracebacks(words.value_or(""));
-  std::string text = words.value_or("ddprun: the job failed: rank " + std::to_string(failure.rank) + " on " +
-                                    failure.host + " " + in_words(failure.status) + "; " + outcome.reason + ".\n");
+  pipes_.show_tracebacks(report.value_or(""));
+  std::string text = report.value_or("ddprun: the job failed: rank " + std::to_string(failure.rank) + " on " +
+                                     failure.host + " " + in_words(failure.status) + "; " + outcome.reason + ".\n");
   pipes_.print_lines(text);
   return text;
 }
@@ -181,14 +227,25 @@ void Reporter::regrouping(const rendezvous::EndRound& end) {
   pipes_.print("ddprun: " + who + end.reason + (end.cause ? ".\n" : ": a new round begins.\n"));
 }
 
+void Reporter::unhealthy(const std::string& why) {
+  pipes_.print("ddprun: this node does not pass its health check (" + why +
+               "): it takes part in no round until it does.\n");
+}
+
+void Reporter::excluded(const rendezvous::Excluded& excluded) {
+  const auto minutes = std::chrono::ceil<std::chrono::minutes>(excluded.lasts).count();
+  pipes_.print("ddprun: this node is excluded for " + std::to_string(minutes) + " min (" + excluded.why +
+               "), as long as enough others are there.\n");
+}
+
 void Reporter::only_here(const std::string& host, const std::string& option) {
-  pipes_.print("ddprun: the nodes are to meet at " + host + ", which is every machine's own: name an address by " +
-               option + " that all of them reach.\n");
+  pipes_.print("ddprun: the nodes are to meet at " + host + ", the loopback address of every machine: pass " + option +
+               " with an address that all of them can reach.\n");
 }
 
 void Reporter::store_out_of_reach(const std::string& host, std::uint16_t port, const std::string& why) {
-  pipes_.print("ddprun: the workers are told to meet at " + host + ":" + std::to_string(port) +
-               " (--master-addr), and cannot: " + why + ". A job with one node needs no --master-addr.\n");
+  pipes_.print("ddprun: the workers cannot reach the store at " + host + ":" + std::to_string(port) +
+               " (--master-addr): " + why + ". A job with one node needs no --master-addr.\n");
 }
 
 FailureReport Reporter::report_of(const rendezvous::Outcome& outcome) const {
@@ -198,8 +255,9 @@ FailureReport Reporter::report_of(const rendezvous::Outcome& outcome) const {
   FailureReport report{failure, outcome.reason, options_.host, options_.program, record.pid};
   report.when = notice.at_wall;
   report.into_round = notice.at - record.started_at;
-  report.last_lines = pipes_.last_lines(failure.round, failure.rank);
-  report.meaning = meaning(failure, report.last_lines);
+  const Clues clues = clues_of(failure);
+  report.last_lines = clues.last_lines;
+  report.meaning = meaning_of(clues);
   report.core = core_in_words(failure, record);
   if (const std::string content = error_content(record); !content.empty()) report.error = error_in(content);
   if (layout_.keeps_logs()) report.log = (record.stderr_log.empty() ? record.folder : record.stderr_log).string();
@@ -209,14 +267,19 @@ FailureReport Reporter::report_of(const rendezvous::Outcome& outcome) const {
   return report;
 }
 
-std::string Reporter::meaning(const rendezvous::Failure& failure, const std::vector<std::string>& last_lines) const {
+Clues Reporter::clues_of(const rendezvous::Failure& failure) const {
   Clues clues{.status = failure.status, .memory_before = memory_before_, .memory_after = notice_of(failure).memory};
   if (failure.status.start_error)
     clues.why_not_started = why_not_started(failure.status.start_error, look_at_program(options_.program_path),
                                             own_machine(), look_at_program);
   if (const auto timer = timers_.find(failure.local_rank); timer != timers_.end()) clues.timer = timer->second;
-  clues.last_lines = last_lines;
-  return meaning_of(clues);
+  clues.output_rule = output_rule_;
+  clues.last_lines = pipes_.last_lines(failure.round, failure.rank);
+  return clues;
+}
+
+rendezvous::FailureClass Reporter::class_of(const rendezvous::Failure& failure, bool progressed) const {
+  return agent::class_of(clues_of(failure), progressed);
 }
 
 std::string Reporter::core_in_words(const rendezvous::Failure& failure, const WorkerRecord& record) const {

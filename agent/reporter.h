@@ -16,13 +16,15 @@
 #include "agent/diagnosis/oom_count.h"
 #include "agent/logs/log_layout.h"
 #include "agent/logs/log_pipe.h"
+#include "agent/logs/output_watch.h"
 #include "agent/worker_group.h"
 #include "rendezvous/base/time.h"
-#include "rendezvous/coordination/coordinator.h"
+#include "rendezvous/coordination/control_message.h"
 #include "rendezvous/coordination/round.h"
 
 namespace ddprun::agent {
 
+struct Clues;
 struct FailureReport;
 
 struct ReporterOptions {
@@ -47,28 +49,40 @@ class Reporter {
   void no_proc();
   void ended_leftovers(int processes, const std::string& run_id);
   void preempted(int signal);
+  void worker_noticed(int local_rank, int signal);  // and not ddprun itself
+  void worker_preempted(int local_rank, int code);
+  void probe_noticed(const std::string& why);
   void run_is_over(Duration allowed);
   void stopping(int signal, Duration grace);
   void waiting(const std::vector<int>& local_ranks, Duration left);
   // SIGKILL did not end them.
   void held(const std::vector<int>& local_ranks);
+  // What an interrupted job could not save. `cut_after`: a save was not finished when SIGKILL came, after this time.
+  void lost(const WorkerChannels::Unsaved& unsaved, std::optional<Duration> cut_after);
+  // They were asked to save, and did not end with the code that says that they have.
+  void may_be_lost(const std::vector<int>& local_ranks, int code);
   void still_there(const std::vector<pid_t>& processes, int round);
 
   void round_begins();  // forgets the previous round's workers
   void workers_run();   // all have been exec'd; reads the memory counters, which takes a while, as the workers load
   void timer_expired(int local_rank, const ExpiredTimer& timer);
+  void output_found(const OutputRule& rule);
   void noticed(const rendezvous::Failure& failure);  // the round's first failure
+  // Of a failure that was noticed.
+  rendezvous::FailureClass class_of(const rendezvous::Failure& failure, bool progressed) const;
   void restarting(const rendezvous::Failure& failure, const std::string& reason);
   // Prints and returns the screen at the end, and writes ddprun's own error file. `outcome` has a cause on this node.
   std::string failed(const rendezvous::Outcome& outcome);
   // That screen as far as it is known, for the other nodes.
-  std::string words_of(const rendezvous::Outcome& outcome) const;
+  std::string report_text(const rendezvous::Outcome& outcome) const;
   // The cause is on another node; empty: its report has not arrived.
-  std::string failed_elsewhere(const rendezvous::Outcome& outcome, const std::optional<std::string>& words);
+  std::string failed_elsewhere(const rendezvous::Outcome& outcome, const std::optional<std::string>& report);
   // Without a worker's failure.
   void ended(const rendezvous::Outcome& outcome);
 
-  void regrouping(const rendezvous::EndRound& end);                    // not because of a failure here
+  void regrouping(const rendezvous::EndRound& end);  // not because of a failure here
+  void unhealthy(const std::string& why);
+  void excluded(const rendezvous::Excluded& excluded);
   void only_here(const std::string& host, const std::string& option);  // where the nodes meet, and the option for it
   void store_out_of_reach(const std::string& host, std::uint16_t port, const std::string& why);
 
@@ -81,7 +95,8 @@ class Reporter {
   };
   Noticed notice_of(const rendezvous::Failure& failure) const;
   FailureReport report_of(const rendezvous::Outcome& outcome) const;
-  std::string meaning(const rendezvous::Failure& failure, const std::vector<std::string>& last_lines) const;
+  std::string named(const std::vector<int>& local_ranks) const;
+  Clues clues_of(const rendezvous::Failure& failure) const;
   std::string core_in_words(const rendezvous::Failure& failure, const WorkerRecord& record) const;
   void write_own_error_file(const FailureReport& report, const std::string& worker_content);
   std::string error_content(const WorkerRecord& record) const;
@@ -92,6 +107,7 @@ class Reporter {
   ReporterOptions options_;
   OomCounts memory_before_;             // of the round
   std::map<int, ExpiredTimer> timers_;  // of the round, by local rank
+  std::string output_rule_;             // that applied in the round, in words
   std::optional<Noticed> noticed_;
 };
 

@@ -21,7 +21,7 @@ rendezvous::ServerLimits store_limits(const AgentOptions& options) {
 }  // namespace
 
 RoundStore::RoundStore(asio::io_context& io, const AgentOptions& options, Hooks hooks)
-    : io_(io), options_(options), hooks_(std::move(hooks)), lost_(io) {}
+    : io_(io), options_(options), hooks_(std::move(hooks)), lost_timer_(io) {}
 
 void RoundStore::open() {
   close();
@@ -31,7 +31,7 @@ void RoundStore::open() {
                                     .port_before = last_port_,
                                     .limits = store_limits(options_),
                                     .own_user_only = !options_.store_for_any_user,
-                                    .say = hooks_.print};
+                                    .log = hooks_.print};
   if (options_.store_proxy) store.address = kLoopback;
   store_ = std::make_unique<rendezvous::Server>(store);
   last_port_ = store_->port();
@@ -53,7 +53,7 @@ void RoundStore::check_reach() {
                                         [this, store](const auto& why) { hooks_.on_out_of_reach(store, why); });
 }
 
-void RoundStore::bring_near(const rendezvous::Seat& seat, Coordination& coordination) {
+void RoundStore::open_proxy(const rendezvous::Seat& seat, Coordination& coordination) {
   dialer_.reset();
   proxy_.reset();
   if (seat.group_rank == 0) return coordination.offer_store(seat.round, store_->gateway());
@@ -62,20 +62,20 @@ void RoundStore::bring_near(const rendezvous::Seat& seat, Coordination& coordina
       .own_user_only = !options_.store_for_any_user,
       .on_lost = [this, round = seat.round](
                      const std::string& why) { asio::post(io_, [this, round, why] { lost(round, why); }); },
-      .say = hooks_.print});
+      .log = hooks_.print});
   dialer_ = coordination.dial_store(seat, proxy_->upstream());
 }
 
 // At a round's end the store closes before we are told, and the coordinator reports a lost node: print a line only if
 // nothing else has been reported by then.
 void RoundStore::lost(int round, const std::string& why) {
-  lost_.expires_after(rendezvous::kLease);
-  lost_.async_wait([this, round, why](const asio::error_code& error) {
+  lost_timer_.expires_after(rendezvous::kLease);
+  lost_timer_.async_wait([this, round, why](const asio::error_code& error) {
     if (!error) hooks_.on_lost(round, why);
   });
 }
 
-rendezvous::Seat RoundStore::as_workers_see(rendezvous::Seat seat) const {
+rendezvous::Seat RoundStore::seat_for_workers(rendezvous::Seat seat) const {
   if (!options_.meeting || !options_.store_proxy) return seat;
   seat.master_host = kLoopback;
   seat.master_port = proxy_ ? proxy_->port() : store_->port();

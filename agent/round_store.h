@@ -36,10 +36,10 @@ class RoundStore {
   void close();
   // With --store-proxy, before the round is confirmed, so that no worker waits for it. A lost store disconnects all its
   // clients; the coordinator decides what happens to the round.
-  void bring_near(const rendezvous::Seat& seat, Coordination& coordination);
+  void open_proxy(const rendezvous::Seat& seat, Coordination& coordination);
   std::uint16_t port() const { return store_ ? store_->port() : std::uint16_t{0}; }  // of our own
   // The seat with the store's address for the workers.
-  rendezvous::Seat as_workers_see(rendezvous::Seat seat) const;
+  rendezvous::Seat seat_for_workers(rendezvous::Seat seat) const;
 
  private:
   void check_reach();
@@ -48,7 +48,7 @@ class RoundStore {
   asio::io_context& io_;
   const AgentOptions& options_;
   const Hooks hooks_;
-  asio::steady_timer lost_;
+  asio::steady_timer lost_timer_;
   std::uint16_t last_port_ = 0;
   std::unique_ptr<rendezvous::Server> store_;      // of the current or the next round
   std::unique_ptr<StoreReach> reach_;              // if workers are told a name or address of ours

@@ -5,13 +5,13 @@
 namespace ddprun::agent {
 
 RoundSweep::RoundSweep(asio::io_context& io, std::function<void(int)> on_swept)
-    : on_swept_(std::move(on_swept)), again_(io) {}
+    : on_swept_(std::move(on_swept)), retry_timer_(io) {}
 
 void RoundSweep::begin(int round, const Cgroup* cgroup) {
   if (cgroup) cgroup->kill();  // kills all at once; then we reap them
   sweep_ = ChildSweep();
   round_ = round;
-  look(round);
+  step(round);
 }
 
 const std::vector<pid_t>& RoundSweep::stop() {
@@ -19,12 +19,12 @@ const std::vector<pid_t>& RoundSweep::stop() {
   return sweep_.left();
 }
 
-void RoundSweep::look(int round) {
+void RoundSweep::step(int round) {
   if (round_ != round) return;  // the next round's workers would be killed
   if (sweep_.step()) return on_swept_(round);
-  again_.expires_after(sweep_.pause());
-  again_.async_wait([this, round](const asio::error_code& error) {
-    if (!error) look(round);
+  retry_timer_.expires_after(sweep_.pause());
+  retry_timer_.async_wait([this, round](const asio::error_code& error) {
+    if (!error) step(round);
   });
 }
 

@@ -22,10 +22,10 @@ class RoundSweep {
   const std::vector<pid_t>& stop();
 
  private:
-  void look(int round);
+  void step(int round);
 
   const std::function<void(int)> on_swept_;
-  asio::steady_timer again_;
+  asio::steady_timer retry_timer_;
   ChildSweep sweep_;
   int round_ = 0;  // 0: none
 };

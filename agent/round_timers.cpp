@@ -10,12 +10,12 @@ namespace ddprun::agent {
 RoundTimers::RoundTimers(asio::io_context& io, const WorkerGroup& workers, Hooks hooks)
     : io_(io), workers_(workers), hooks_(std::move(hooks)), stuck_timer_(io) {}
 
-std::string RoundTimers::offer(const std::string& path) {
+std::string RoundTimers::open(const std::string& path) {
   file_timer_.reset();
   file_timer_ = std::make_unique<FileTimer>(
       io_, path,
-      FileTimer::Surroundings{[this] { return living_workers(); },
-                              [this](const TimerExpiry& expiry) { expired(expiry); }, hooks_.print});
+      FileTimer::Hooks{[this] { return living_workers(); }, [this](const TimerExpiry& expiry) { expired(expiry); },
+                       hooks_.print});
   return file_timer_->path();
 }
 
@@ -40,7 +40,7 @@ void RoundTimers::watch_for_stuck(StuckWatch watch, int round) {
     std::set<int> asleep;
     for (const auto& [local_rank, worker] : workers_.records())
       if (worker.pid && !worker.status && process_state(worker.pid).letter == 'D') asleep.insert(local_rank);
-    if (const auto stuck = watch.look(asleep, Clock::now())) return hooks_.on_stuck(round, *stuck);
+    if (const auto stuck = watch.update(asleep, Clock::now())) return hooks_.on_stuck(round, *stuck);
     watch_for_stuck(std::move(watch), round);
   });
 }

@@ -29,7 +29,7 @@ class RoundTimers {
 
   // A fresh pipe for every round, like the store: what processes of an old round still write is not read. Returns its
   // path. `path`: chosen by the user; empty: we choose.
-  std::string offer(const std::string& path);
+  std::string open(const std::string& path);
   void close();
   // Ends when the round has no workers.
   void watch_for_stuck(StuckWatch watch, int round);

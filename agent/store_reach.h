@@ -1,9 +1,9 @@
 // Checks whether the workers of a job with one node can reach its store by the name or address that they are told.
 //
 // An address of this machine is not tried. We connect to any other one, as another machine may forward to this one;
-// while that fails, the reason is reported repeatedly (next_reminder(), waiting_words.h).
+// while that fails, the reason is reported repeatedly (next_reminder(), waiting_message.h).
 //
-// For the thread of the io_context; `tell` is not called inside a call of ours, nor after destruction.
+// For the thread of the io_context; `report` is not called inside a call of ours, nor after destruction.
 #pragma once
 #include <functional>
 #include <memory>
@@ -20,23 +20,23 @@ namespace ddprun::agent {
 
 class StoreReach {
  public:
-  using Tell = std::function<void(const std::string& why)>;
+  using Report = std::function<void(const std::string& why)>;
   StoreReach(asio::io_context& io, const std::shared_ptr<rendezvous::Resolver>& names, rendezvous::ControlAddress store,
-             Tell tell);
+             Report report);
 
  private:
   void look_up();
   void failed(const std::string& why);
-  void tell_in_time();
+  void schedule_report();
 
   std::shared_ptr<rendezvous::Resolver> names_;
   const rendezvous::ControlAddress store_;
-  const Tell tell_;
+  const Report report_;
   const TimePoint since_ = Clock::now();
-  bool anothers_ = false;
+  bool is_remote_ = false;
   std::string why_;  // empty: no failure so far
   rendezvous::Connector connector_;
-  asio::steady_timer again_, due_;
+  asio::steady_timer retry_timer_, report_timer_;
   std::shared_ptr<const int> alive_ = std::make_shared<int>();  // queued handlers check it: it expires with us
 };
 

@@ -18,16 +18,16 @@ Actions operator+(Actions first, Actions then) {
 }
 
 // Ctrl-C ends the job now; every other signal leaves time to save.
-Action farewell(int round, int signal) {
+Action leave_request(int round, int signal) {
   return signal == SIGINT ? Action(AskToLeave{round}) : Action(AskToSave{round});
 }
 
-Action farewell(const RoundEnded& end) {
+Action leave_request(const RoundEnded& end) {
   return end.planned ? Action(AskToSave{end.round}) : Action(AskToLeave{end.round});
 }
 
-Action farewell(int round, const rendezvous::Outcome& outcome) {
-  return outcome.verdict == rendezvous::Verdict::interrupted ? farewell(round, outcome.signal)
+Action leave_request(int round, const rendezvous::Outcome& outcome) {
+  return outcome.verdict == rendezvous::Verdict::interrupted ? leave_request(round, outcome.signal)
                                                              : Action(AskToLeave{round});
 }
 
@@ -36,6 +36,23 @@ Action farewell(int round, const rendezvous::Outcome& outcome) {
 Supervisor::Supervisor(const StopPolicy& policy) : policy_(policy) {}
 
 std::vector<Action> Supervisor::on(const Event& event, TimePoint now) {
+  Actions held = report_held(event, now);
+  return std::move(held) + decide_in_state(event, now);
+}
+
+// The report is due, or something has happened that makes it needless.
+std::vector<Action> Supervisor::report_held(const Event& event, TimePoint now) {
+  if (!held_report_) return {};
+  if (std::holds_alternative<Tick>(event) && now >= held_report_->until)
+    return {std::exchange(held_report_, std::nullopt)->report};
+  if (std::holds_alternative<Signalled>(event) || std::holds_alternative<RoundEnded>(event) ||
+      std::holds_alternative<JobEnded>(event) || std::holds_alternative<Isolated>(event) ||
+      std::holds_alternative<RoundFormed>(event))
+    held_report_.reset();
+  return {};
+}
+
+std::vector<Action> Supervisor::decide_in_state(const Event& event, TimePoint now) {
   return std::visit(
       overloaded{
           [](Over&, const auto&) { return Actions{}; },
@@ -55,10 +72,10 @@ std::vector<Action> Supervisor::on(const Event& event, TimePoint now) {
           [&](Running& run, const WorkerDying& e) { return worker_dying(run, e, now); },
           [&](Running& run, const WorkerExited& e) { return worker_exited(run, e, now); },
           [&](Running& run, const RoundEnded& e) {
-            return e.round == run.round ? stop_running(run, farewell(e), Regroup{}, now) : Actions{};
+            return e.round == run.round ? stop_running(run, leave_request(e), Regroup{}, now) : Actions{};
           },
           [&](Running& run, const JobEnded& e) {
-            return stop_running(run, farewell(run.round, e.outcome), End{e.outcome}, now);
+            return stop_running(run, leave_request(run.round, e.outcome), End{e.outcome}, now);
           },
           [&](Running& run, const Signalled& e) { return interrupted(run, e.signal, now); },
           [&](Running& run, const Isolated&) { return isolated(run, now); },
@@ -104,15 +121,18 @@ std::vector<Action> Supervisor::on(const Event& event, TimePoint now) {
 }
 
 std::optional<TimePoint> Supervisor::next_deadline() const {
-  return std::visit(overloaded{
-                        [](const Running& run) { return run.peers_deadline; },
-                        [](const Stopping& stop) {
-                          return std::optional(stop.killed ? stop.deadline : std::min(stop.deadline, stop.notice_at));
-                        },
-                        [](const Sweeping& sweep) { return std::optional(sweep.deadline); },
-                        [](const auto&) { return std::optional<TimePoint>(); },
-                    },
-                    state_);
+  const std::optional<TimePoint> of_state =
+      std::visit(overloaded{
+                     [](const Running& run) { return run.peers_deadline; },
+                     [](const Stopping& stop) {
+                       return std::optional(stop.killed ? stop.deadline : std::min(stop.deadline, stop.notice_at));
+                     },
+                     [](const Sweeping& sweep) { return std::optional(sweep.deadline); },
+                     [](const auto&) { return std::optional<TimePoint>(); },
+                 },
+                 state_);
+  if (!held_report_) return of_state;
+  return of_state ? std::min(*of_state, held_report_->until) : held_report_->until;
 }
 
 std::optional<int> Supervisor::round_with_workers() const {
@@ -150,6 +170,7 @@ std::vector<Action> Supervisor::take(const rendezvous::Seat& seat) {
 
 std::vector<Action> Supervisor::start(const rendezvous::Seat& seat) {
   state_ = Running{seat.round, seat.workers, 0, 0, {}, {}};
+  saved_.clear();
   return {StartWorkers{seat}};
 }
 
@@ -168,6 +189,7 @@ std::vector<Action> Supervisor::worker_dying(const Running& run, const WorkerDyi
 std::vector<Action> Supervisor::worker_exited(Running& run, const WorkerExited& event, TimePoint now) {
   if (event.round != run.round) return {};
   run.alive.erase(event.local_rank);
+  if (event.status.ok() || says_preempted(event.status)) saved_.insert(event.local_rank);
   if (event.status.ok()) return worker_ended_well(run, now);
   return failed(run, event.local_rank, event.status, now);
 }
@@ -185,7 +207,16 @@ std::vector<Action> Supervisor::peers_overdue(const Running& run, TimePoint now)
 
 std::vector<Action> Supervisor::failed(const Running& run, int local_rank, const rendezvous::ExitStatus& status,
                                        TimePoint now) {
-  const Actions report{ReportFailure{run.round, local_rank, status}};
+  if (says_preempted(status)) {
+    const Actions announcement{AnnouncePreempted{run.round, local_rank, status.code}};
+    return announcement + interrupted(run, SIGTERM, now);
+  }
+  Actions report{ReportFailure{run.round, local_rank, status}};
+  const auto& notices = policy_.notice_signals;
+  if (std::find(notices.begin(), notices.end(), status.signal) != notices.end()) {
+    held_report_ = HeldReport{{run.round, local_rank, status}, now + policy_.notice_window};
+    report.clear();
+  }
   if (run.alive.empty()) return report + sweep(run.round, Undecided{}, now);
   // Stop the others first: they should not wait until the failure is printed and reported.
   return stop_running(run, AskToLeave{run.round}, Undecided{}, now) + report;
@@ -193,22 +224,28 @@ std::vector<Action> Supervisor::failed(const Running& run, int local_rank, const
 
 std::vector<Action> Supervisor::interrupted(const Running& run, int signal, TimePoint now) {
   interrupted_ = true;
-  return Actions{ReportInterrupted{signal}} + stop_running(run, farewell(run.round, signal), Undecided{}, now);
+  return Actions{ReportInterrupted{signal}} + stop_running(run, leave_request(run.round, signal), Undecided{}, now);
 }
 
-std::vector<Action> Supervisor::stop_running(const Running& run, Action ask, Next next, TimePoint now) {
+bool Supervisor::says_preempted(const rendezvous::ExitStatus& status) const {
+  return policy_.preempt_exit_code && status.code == *policy_.preempt_exit_code;
+}
+
+std::vector<Action> Supervisor::stop_running(const Running& run, Action request, Next next, TimePoint now) {
   if (run.alive.empty()) return sweep(run.round, std::move(next), now);
   state_ = Stopping{.round = run.round,
                     .alive = run.alive,
                     .deadline = now + policy_.stop_grace,
                     .notice_at = now + policy_.notice_first,
+                    .to_save = std::holds_alternative<AskToSave>(request),
                     .next = std::move(next)};
-  return {std::move(ask), SignalWorkers{SIGTERM}};
+  return {std::move(request), SignalWorkers{SIGTERM}};
 }
 
 std::vector<Action> Supervisor::worker_exited(Stopping& stop, const WorkerExited& event, TimePoint now) {
   if (event.round != stop.round) return {};
   stop.alive.erase(event.local_rank);
+  if (stop.to_save && says_preempted(event.status)) saved_.insert(event.local_rank);
   return stop.alive.empty() ? sweep(stop.round, Next(stop.next), now) : Actions{};
 }
 
@@ -245,7 +282,7 @@ std::vector<Action> Supervisor::survived(Stopping& stop, TimePoint now) {
   if (std::holds_alternative<End>(stop.next)) return sweep(stop.round, Next(stop.next), now);
   if (stop.held && now < stop.deadline) return {};
   stop.held = true;
-  stop.deadline = now + policy_.held_again;
+  stop.deadline = now + policy_.held_notice_every;
   return {AnnounceHeld{{stop.alive.begin(), stop.alive.end()}}};
 }
 
@@ -291,7 +328,8 @@ std::vector<Action> Supervisor::rejoin() {
 
 std::vector<Action> Supervisor::finish(const rendezvous::Outcome& outcome) {
   state_ = Over{};
-  return {Finish{outcome}};
+  if (outcome.verdict != rendezvous::Verdict::interrupted) return {Finish{outcome}};
+  return {Finish{outcome, {saved_.begin(), saved_.end()}}};
 }
 
 }  // namespace ddprun::agent

@@ -26,11 +26,17 @@ struct StopPolicy {
   // How long the kernel may take to end a worker after SIGKILL (a driver may hold it) before we print it. The node
   // joins no round until it is gone: two workers of one rank would write the same files. A job that ends does not wait.
   Duration kill_limit = std::chrono::seconds(10);
-  Duration held_again = std::chrono::seconds(60);  // until the warning is repeated
+  Duration held_notice_every = std::chrono::seconds(60);  // until the warning is repeated
   // How long the workers' descendants may take to end after SIGKILL before we go on without waiting.
   Duration sweep_limit = std::chrono::seconds(10);
   // Time limit after the first worker's successful exit; then the round has failed. Empty: no limit.
   std::optional<Duration> peer_exit_timeout = {};
+  // Signals that may announce a preemption. A worker that one of them ended is reported as failed only after this time:
+  // a scheduler that signals all processes at once signals us as well.
+  std::vector<int> notice_signals = {};
+  Duration notice_window = std::chrono::milliseconds(500);
+  // The exit code of a worker that was preempted and has saved. One that ends with it by itself announces a preemption.
+  std::optional<int> preempt_exit_code = {};
   // When we first print whom we wait for, and how often again.
   Duration notice_first = std::chrono::seconds(2);
   Duration notice_every = std::chrono::seconds(5);
@@ -75,8 +81,9 @@ class Supervisor {
     std::set<int> alive;
     TimePoint deadline;
     TimePoint notice_at;
-    bool killed = false;  // SIGKILL is sent; `deadline` is the kernel's
-    bool held = false;    // it missed that deadline; `deadline` is the next notice's
+    bool to_save = false;  // they were asked to save, not only to leave
+    bool killed = false;   // SIGKILL is sent; `deadline` is the kernel's
+    bool held = false;     // it missed that deadline; `deadline` is the next notice's
     Next next;
   };
   struct Sweeping {  // no workers, but perhaps descendants of theirs
@@ -87,7 +94,14 @@ class Supervisor {
   struct Stopped {};  // no workers; the coordinator has not answered yet
   struct Over {};
 
+  struct HeldReport {  // of a failure that may be a preemption's
+    ReportFailure report;
+    TimePoint until;
+  };
+
   using Actions = std::vector<Action>;
+  Actions decide_in_state(const Event& event, TimePoint now);
+  Actions report_held(const Event& event, TimePoint now);
   Actions take(const rendezvous::Seat& seat);
   Actions start(const rendezvous::Seat& seat);
   Actions worker_started(Running& run, const WorkerStarted& event);
@@ -97,7 +111,8 @@ class Supervisor {
   Actions peers_overdue(const Running& run, TimePoint now);
   Actions failed(const Running& run, int local_rank, const rendezvous::ExitStatus& status, TimePoint now);
   Actions interrupted(const Running& run, int signal, TimePoint now);
-  Actions stop_running(const Running& run, Action ask, Next next, TimePoint now);
+  bool says_preempted(const rendezvous::ExitStatus& status) const;
+  Actions stop_running(const Running& run, Action request, Next next, TimePoint now);
 
   Actions worker_exited(Stopping& stop, const WorkerExited& event, TimePoint now);
   Actions interrupted(Stopping& stop, const Signalled& event, TimePoint now);
@@ -117,6 +132,8 @@ class Supervisor {
 
   StopPolicy policy_;
   bool interrupted_ = false;
+  std::set<int> saved_;  // of the last round: ended with the preemption's code, or with 0 before they were asked to
+  std::optional<HeldReport> held_report_;
   std::variant<Waiting, Seated, Running, Stopping, Sweeping, Stopped, Over> state_;
 };
 

@@ -18,25 +18,25 @@ class WaitingLine {
  public:
   WaitingLine(asio::io_context& io, LogPipes& pipes);
   // Shows what this node is waiting for, and replaces what it showed before.
-  void tell(const std::string& text);
-  // Why the wait lasts. Each reason is printed once, as those of several places alternate; and not before kPatience,
-  // unless it is certain that time alone does not help.
-  void tell_trouble(const std::string& text, bool certain = false);
-  void over();
-  Duration so_far() const;
+  void show(const std::string& text);
+  // Why the wait lasts. Each reason is printed once, as those of several places alternate; and not before
+  // kMessageDelay, unless it is certain that time alone does not help.
+  void show_reason(const std::string& text, bool certain = false);
+  void end();
+  Duration elapsed() const;
 
  private:
   void change(const std::string& text);
   void count_seconds();
-  void tell_again_in_time();
+  void schedule_reminder();
   void print_once(const std::string& text);
 
   LogPipes& pipes_;
-  const bool lives_;        // on a terminal
-  asio::steady_timer due_;  // of the next second, or of the next line in a log
-  std::string text_;        // empty: no wait
+  const bool on_terminal_;
+  asio::steady_timer timer_;  // of the next second, or of the next line in a log
+  std::string text_;          // empty: no wait
   TimePoint since_;
-  std::set<std::string> told_;
+  std::set<std::string> printed_;
 };
 
 }  // namespace ddprun::agent

@@ -11,7 +11,8 @@
 namespace ddprun::agent {
 namespace {
 
-int urgency(const rendezvous::ExitStatus& status) {
+int urgency(const rendezvous::ExitStatus& status, std::optional<int> preempt_exit_code) {
+  if (preempt_exit_code && status.code == *preempt_exit_code) return -1;
   if (status.signal && status.signal != SIGTERM) return 0;
   return status.ok() ? 2 : 1;
 }
@@ -30,12 +31,14 @@ const Fd& null_input() {
 }  // namespace
 
 WorkerGroup::WorkerGroup(asio::io_context& io, WorkerStreams streams, std::optional<pid_t> terminal_group,
-                         std::function<void()> on_end, std::function<void(const WorkerEnd&)> on_dying)
+                         std::function<void()> on_end, std::function<void(const WorkerEnd&)> on_dying,
+                         std::function<void(int local_rank, int signal)> on_notice)
     : io_(io),
       streams_(std::move(streams)),
       terminal_group_(terminal_group),
       on_end_(std::move(on_end)),
       on_dying_(std::move(on_dying)),
+      on_notice_(std::move(on_notice)),
       channels_(io, [this](int local_rank) { on_hint(local_rank); }) {}
 
 void WorkerGroup::begin(const rendezvous::Seat& seat) {
@@ -94,16 +97,18 @@ void WorkerGroup::note_end(WorkerRecord& record) {
 void WorkerGroup::on_hint(int local_rank) {
   const auto worker = live_.find(local_rank);
   if (worker == live_.end()) return;
-  const auto status = dying_status(worker->second.pid);
-  if (!status) return;
-  note_end(records_[local_rank]);
-  on_dying_({local_rank, *status});
+  if (const auto status = dying_status(worker->second.pid)) {
+    note_end(records_[local_rank]);
+    return on_dying_({local_rank, *status});
+  }
+  if (const auto signal = channels_.new_notice(local_rank, Clock::now())) on_notice_(local_rank, *signal);
 }
 
 std::vector<std::string> WorkerGroup::environment(const WorkerCommand& command, int local_rank, int channel) const {
   const std::string error_file = records_.at(local_rank).error_file.string();
   Environment own = worker_variables(command.job, seat_, local_rank, error_file, command.inherited);
   own[DDPRUN_CHANNEL_VARIABLE] = channel >= 0 ? std::to_string(channel) : "";  // never that of an outer ddprun
+  own[DDPRUN_PREEMPT_SIGNALS_VARIABLE] = command.job.preempt_signals;
   return merged(command.inherited, own);
 }
 
@@ -133,7 +138,7 @@ std::vector<int> WorkerGroup::ended() {
   return out;
 }
 
-std::vector<WorkerEnd> WorkerGroup::collect() {
+std::vector<WorkerEnd> WorkerGroup::collect(std::optional<int> preempt_exit_code) {
   std::vector<WorkerEnd> ends;
   for (const int local_rank : ended()) {
     Live& worker = live_.at(local_rank);
@@ -146,15 +151,18 @@ std::vector<WorkerEnd> WorkerGroup::collect() {
     ends.push_back({local_rank, *status});
     live_.erase(local_rank);
   }
-  std::stable_sort(ends.begin(), ends.end(),
-                   [](const WorkerEnd& a, const WorkerEnd& b) { return urgency(a.status) < urgency(b.status); });
+  std::stable_sort(ends.begin(), ends.end(), [&](const WorkerEnd& a, const WorkerEnd& b) {
+    return urgency(a.status, preempt_exit_code) < urgency(b.status, preempt_exit_code);
+  });
   return ends;
 }
 
-void WorkerGroup::reap_strays() {
-  std::vector<pid_t> workers;
-  for (const auto& [local_rank, worker] : live_) workers.push_back(worker.pid);
-  reap_orphans(workers);
+void WorkerGroup::reap_strays(const std::vector<std::optional<pid_t>>& others) {
+  std::vector<pid_t> spared;
+  for (const auto& [local_rank, worker] : live_) spared.push_back(worker.pid);
+  for (const std::optional<pid_t>& other : others)
+    if (other) spared.push_back(*other);
+  reap_orphans(spared);
 }
 
 bool WorkerGroup::all_finished(TimePoint now) {

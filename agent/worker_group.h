@@ -53,10 +53,12 @@ struct WorkerEnd {
 class WorkerGroup {
  public:
   // `on_end` is called from the loop whenever a worker may have ended: then call collect(). `on_dying`: a worker that
-  // uses its channel is ending with a failure, and will be collected later.
+  // uses its channel is ending with a failure, and will be collected later. `on_notice`: a worker has got a signal that
+  // announces a preemption.
   // `terminal_group`: the process group in the terminal's foreground; a worker that is the only one joins it.
   WorkerGroup(asio::io_context& io, WorkerStreams streams, std::optional<pid_t> terminal_group,
-              std::function<void()> on_end, std::function<void(const WorkerEnd&)> on_dying);
+              std::function<void()> on_end, std::function<void(const WorkerEnd&)> on_dying,
+              std::function<void(int local_rank, int signal)> on_notice);
   // Forgets the previous round, whose workers are gone.
   void begin(const rendezvous::Seat& seat);
   // 0, or the errno that kept it from being exec'd.
@@ -66,10 +68,11 @@ class WorkerGroup {
   // The ranks' whole process groups.
   void signal_groups(int signal);
   // Reaps the workers that have ended since the last call. The likely cause comes first: a death by signal before an
-  // exit with an error, both before a success.
-  std::vector<WorkerEnd> collect();
-  // Reaps children of ours that are not workers: orphaned descendants.
-  void reap_strays();
+  // exit with an error, both before a success; before all of them an exit with `preempt_exit_code`, which announces a
+  // preemption.
+  std::vector<WorkerEnd> collect(std::optional<int> preempt_exit_code);
+  // Reaps children of ours that are neither workers nor `other`: orphaned descendants.
+  void reap_strays(const std::vector<std::optional<pid_t>>& others = {});
   WorkerChannels& channels() { return channels_; }
   // Every worker reported that all its work is done, and exited with 0.
   bool all_finished(TimePoint now);
@@ -94,6 +97,7 @@ class WorkerGroup {
   std::optional<pid_t> terminal_group_;
   std::function<void()> on_end_;
   std::function<void(const WorkerEnd&)> on_dying_;
+  std::function<void(int, int)> on_notice_;
   WorkerChannels channels_;
   rendezvous::Seat seat_;
   std::map<int, Live> live_;  // by local rank

@@ -4,6 +4,7 @@
 #include "launcher/job_file.h"
 #include "launcher/man_page.h"
 #include "launcher/options.h"
+#include "launcher/scheduler/scheduler.h"
 #include "launcher/settings/argv_parser.h"
 #include "launcher/settings/environment.h"
 #include "launcher/settings/help.h"
@@ -24,13 +25,13 @@ void append(std::vector<Setting>& to, const std::vector<Setting>& more) {
 }
 
 // --help, --version, --make-token, --print-completion and --generate: the text to print instead of running.
-void answer(const std::vector<Setting>& settings, const Outside& outside, CommandLine& line) {
+void answer(const std::vector<Setting>& settings, const Inputs& inputs, CommandLine& line) {
   if (const Setting* help = in_force(settings, "help"))
     line.answer = help_text(help->text);
   else if (in_force(settings, "version"))
     line.answer = version_text();
-  else if (in_force(settings, "make-token") && outside.make_token)
-    line.answer = outside.make_token() + "\n";
+  else if (in_force(settings, "make-token") && inputs.make_token)
+    line.answer = inputs.make_token() + "\n";
   else if (const Setting* shell = in_force(settings, "print-completion"))
     line.answer = settings::completion(options(), shell->text);
   else if (const Setting* what = in_force(settings, "generate"); what && what->text == "man")
@@ -41,41 +42,58 @@ std::string unreadable(const Setting& named, const Unreadable& failed) {
   return subject(named) + " is '" + named.text + "', which cannot be read: " + failed.why + ".";
 }
 
-void read_file(const Outside& outside, CommandLine& line) {
+void read_file(const Inputs& inputs, CommandLine& line) {
   const Setting* named = in_force(line.config.settings, "config");
-  if (!named || !outside.read_file) return;
+  if (!named || !inputs.read_file) return;
   if (named->text.empty())
-    return line.mistakes.push_back(settings::nonsense(subject(*named), "", "it takes the name of a file"));
-  const auto content = outside.read_file(named->text);
+    return line.mistakes.push_back(settings::invalid_value(subject(*named), "", "it takes the name of a file"));
+  const auto content = inputs.read_file(named->text);
   if (const auto* failed = std::get_if<Unreadable>(&content))
     return line.mistakes.push_back(unreadable(*named, *failed));
   JobFile file = read_job_file(named->text, std::get<FileText>(content).text);
   append(line.config.settings, file.settings);
   append(line.mistakes, file.mistakes);
   line.config.env = std::move(file.env);
+  line.config.rules = std::move(file.rules.failures);
+  line.config.output_rules = std::move(file.rules.output);
   if (!line.config.program.empty() || file.program.empty()) return;
   line.config.program = std::move(file.program);
   line.config.program_place = file.program_place;
+}
+
+std::string hosts_file(const Inputs& inputs) {
+  const auto content = inputs.read_file ? inputs.read_file("/etc/hosts") : Unreadable{};
+  const auto* file = std::get_if<FileText>(&content);
+  return file ? file->text : "";
+}
+
+void read_scheduler(const Inputs& inputs, CommandLine& line) {
+  const SchedulerValues found = scheduler_values(
+      {options(), line.config.settings, inputs.environment, inputs.host_name, [&] { return hosts_file(inputs); }});
+  append(line.config.settings, found.settings);
+  append(line.warnings, found.warnings);
+  append(line.mistakes, found.mistakes);
+  line.config.requeues = found.requeues;
 }
 
 // `who` is the subject of the message, which never contains the token.
 std::optional<rendezvous::Token> parse_token(const std::string& who, std::string_view text, CommandLine& line) {
   auto parsed = rendezvous::Token::parse(text);
   if (auto* token = std::get_if<rendezvous::Token>(&parsed)) return std::move(*token);
-  line.mistakes.push_back(who + " holds no token: " + std::get<rendezvous::NoToken>(parsed).complaint +
+  line.mistakes.push_back(who + " holds no token: " + std::get<rendezvous::InvalidToken>(parsed).complaint +
                           ". ddprun --make-token prints one.");
   return {};
 }
 
-std::optional<rendezvous::Token> token_of_file(const Outside& outside, CommandLine& line) {
-  if (line.config.token_file.empty() || !outside.read_file) return {};
+std::optional<rendezvous::Token> token_of_file(const Inputs& inputs, CommandLine& line) {
+  if (line.config.token_file.empty() || !inputs.read_file) return {};
   const Setting* named = in_force(line.config.settings, "token-file");
-  auto content = outside.read_file(named->text);
+  auto content = inputs.read_file(named->text);
   if (std::holds_alternative<Unreadable>(content) &&
       std::holds_alternative<rendezvous::Token>(rendezvous::Token::parse(named->text))) {
     line.mistakes.push_back(subject(*named) +
-                            " takes the name of a file, and there is none of the name it has. A token "
-                            "itself belongs into such a file or into DDPRUN_TOKEN, as others see what is typed.");
+                            " takes the name of a file, and no file has the name given. Put a token itself into a file "
+                            "or into DDPRUN_TOKEN: other users can see a command line.");
     return {};
   }
   const std::string who = subject(*named) + " is '" + named->text + "', which ";
@@ -85,17 +103,17 @@ std::optional<rendezvous::Token> token_of_file(const Outside& outside, CommandLi
   }
   auto& file = std::get<FileText>(content);
   if (file.others_may_read)
-    line.warnings.push_back(who + "others than its owner may read: chmod 600 it, or they may join the job.");
+    line.warnings.push_back(who + "other users may read: chmod 600 it, or they can join the job.");
   std::optional<rendezvous::Token> token = parse_token(subject(*named), file.text, line);
   rendezvous::wipe(file.text);
   return token;
 }
 
-void read_token(const Outside& outside, CommandLine& line) {
+void read_token(const Inputs& inputs, CommandLine& line) {
   Config& config = line.config;
-  config.token = token_of_file(outside, line);
-  const auto variable = outside.environment.find(rendezvous::kTokenVariable);
-  if (variable == outside.environment.end() || variable->second.empty()) return;
+  config.token = token_of_file(inputs, line);
+  const auto variable = inputs.environment.find(rendezvous::kTokenVariable);
+  if (variable == inputs.environment.end() || variable->second.empty()) return;
   config.token_variable = rendezvous::kTokenVariable;
   const auto token =
       parse_token(std::string(rendezvous::kTokenVariable) + " in the environment", variable->second, line);
@@ -105,21 +123,21 @@ void read_token(const Outside& outside, CommandLine& line) {
   if (token) config.token = token;
 }
 
-std::optional<rendezvous::PemFile> read_pem(const char* name, const Outside& outside, CommandLine& line) {
+std::optional<rendezvous::PemFile> read_pem(const char* name, const Inputs& inputs, CommandLine& line) {
   const Setting& named = *in_force(line.config.settings, name);
-  auto content = outside.read_file(named.text);
+  auto content = inputs.read_file(named.text);
   if (auto* file = std::get_if<FileText>(&content)) return rendezvous::PemFile(named.text, std::move(file->text));
   line.mistakes.push_back(unreadable(named, std::get<Unreadable>(content)));
   return {};
 }
 
 // All three or none: problems() reports a missing one, or an additional token.
-void read_certificates(const Outside& outside, CommandLine& line) {
+void read_certificates(const Inputs& inputs, CommandLine& line) {
   const Config& config = line.config;
   if (config.tls_cert.empty() || config.tls_key.empty() || config.tls_ca.empty()) return;
-  if (config.token || !outside.read_file) return;
-  auto certificate = read_pem("tls-cert", outside, line), key = read_pem("tls-key", outside, line),
-       authority = read_pem("tls-ca", outside, line);
+  if (config.token || !inputs.read_file) return;
+  auto certificate = read_pem("tls-cert", inputs, line), key = read_pem("tls-key", inputs, line),
+       authority = read_pem("tls-ca", inputs, line);
   if (certificate && key && authority)
     line.config.certificates =
         rendezvous::CertificateFiles{std::move(*certificate), std::move(*key), std::move(*authority)};
@@ -127,21 +145,22 @@ void read_certificates(const Outside& outside, CommandLine& line) {
 
 }  // namespace
 
-CommandLine read_command_line(const std::vector<std::string>& arguments, const Outside& outside) {
+CommandLine read_command_line(const std::vector<std::string>& arguments, const Inputs& inputs) {
   CommandLine line;
   settings::ParseResult typed = settings::parse_arguments(options(), arguments);
-  answer(typed.settings, outside, line);
+  answer(typed.settings, inputs, line);
   if (!line.answer.empty()) return line;
-  settings::Twins twins = settings::read_environment(options(), outside.environment);
+  settings::EnvOptions env_options = settings::read_environment(options(), inputs.environment);
   line.config.program = std::move(typed.program);
   line.mistakes = std::move(typed.mistakes);
-  append(line.mistakes, twins.mistakes);
+  append(line.mistakes, env_options.mistakes);
   append(line.config.settings, typed.settings);
-  append(line.config.settings, twins.settings);
-  read_file(outside, line);
+  append(line.config.settings, env_options.settings);
+  read_file(inputs, line);
+  read_scheduler(inputs, line);
   append(line.mistakes, settings::apply(options(), line.config.settings, &line.config));
-  read_token(outside, line);
-  read_certificates(outside, line);
+  read_token(inputs, line);
+  read_certificates(inputs, line);
   for (std::string& sentence : line.warnings) sentence = visible(sentence);
   for (std::string& sentence : line.mistakes) sentence = visible(sentence);
   return line;

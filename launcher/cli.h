@@ -1,8 +1,9 @@
 // The user's settings: command line, environment and configuration file become one Config and a list of mistakes.
 //
-// Precedence: command line, environment (PET_<OPTION>), file (--config), default. Overridden values are not checked.
+// Precedence: command line, environment (PET_<OPTION>), file (--config), scheduler (scheduler/scheduler.h), default.
+// Overridden values are not checked.
 // A token comes from the file that --token-file names, or directly from DDPRUN_TOKEN. Pure: the environment, a file
-// reader and a token generator are passed in.
+// reader, a token generator and the host's name are passed in.
 #pragma once
 #include <functional>
 #include <string>
@@ -22,10 +23,11 @@ struct Unreadable {
   std::string why;  // "no such file or directory"
 };
 
-struct Outside {
+struct Inputs {
   agent::Environment environment = {};
   std::function<std::variant<FileText, Unreadable>(const std::string& path)> read_file = {};
   std::function<std::string()> make_token = {};
+  std::function<std::string()> host_name = {};
 };
 
 struct CommandLine {
@@ -36,6 +38,6 @@ struct CommandLine {
 };
 
 // `arguments` without the program's own name.
-CommandLine read_command_line(const std::vector<std::string>& arguments, const Outside& outside);
+CommandLine read_command_line(const std::vector<std::string>& arguments, const Inputs& inputs);
 
 }  // namespace ddprun::launcher

@@ -18,7 +18,7 @@ class Problems {
 
   void add(const std::string& sentence) { sentences_.push_back(sentence); }
   // "--nnodes", "PET_NNODES in the environment", "job.toml:3: nnodes"
-  std::string who(const char* name) const {
+  std::string subject_of(const char* name) const {
     const settings::Setting* setting = in_force(config_.settings, name);
     return setting ? subject(*setting) : std::string("--") + name;
   }
@@ -33,17 +33,17 @@ void check_meeting(const Config& config, Problems& out) {
   const NodeCounts& nodes = config.nnodes;
   const bool fixed = config.rdzv_backend == Backend::fixed;
   if (fixed && nodes.least < nodes.most)
-    out.add(out.who("nnodes") + " is " + text_of(nodes) +
+    out.add(out.subject_of("nnodes") + " is " + text_of(nodes) +
             ", but a static job has a fixed number of nodes: pass --rdzv-backend c10d, or one number.");
   if (fixed && config.node_rank >= nodes.most)
-    out.add(out.who("node-rank") + " is " + std::to_string(config.node_rank) + ", but the job's " +
+    out.add(out.subject_of("node-rank") + " is " + std::to_string(config.node_rank) + ", but the job's " +
             std::to_string(nodes.most) + " nodes have the ranks 0 to " + std::to_string(nodes.most - 1) + ".");
   if (fixed && !config.further_endpoints.empty())
     out.add(
-        out.who("rdzv-endpoint") +
+        out.subject_of("rdzv-endpoint") +
         " names several places, but the nodes of a static job meet at one: pass --rdzv-backend c10d, or one place.");
   if (meeting_place(config).host.empty())
-    out.add(out.who("nnodes") + " is " + text_of(nodes) + ", but nobody says where the nodes meet: pass " +
+    out.add(out.subject_of("nnodes") + " is " + text_of(nodes) + ", but no meeting place is given: pass " +
             (fixed ? "--master-addr, the address of the node with rank 0."
                    : "--rdzv-endpoint HOST:PORT, an address of one of them."));
 }
@@ -51,16 +51,16 @@ void check_meeting(const Config& config, Problems& out) {
 void check_nnodes(const Config& config, Problems& out) {
   if (several_nodes(config)) return check_meeting(config, out);
   if (config.node_rank > 0)
-    out.add(out.who("node-rank") + " is " + std::to_string(config.node_rank) +
+    out.add(out.subject_of("node-rank") + " is " + std::to_string(config.node_rank) +
             ", but the only node of this job has rank 0: leave it out.");
 }
 
 void check_workers(const Config& config, const Machine& machine, Problems& out) {
-  const std::string who = out.who("nproc-per-node");
+  const std::string subject = out.subject_of("nproc-per-node");
   const auto count = worker_count(config.nproc_per_node, machine);
-  if (!count) return out.add(who + " is 'gpu', but this machine shows no NVIDIA device; pass a number, or auto.");
+  if (!count) return out.add(subject + " is 'gpu', but this machine shows no NVIDIA device; pass a number, or auto.");
   if (*count > kWorkersMax)
-    out.add(who + " is " + std::to_string(*count) + ", more than the " + std::to_string(kWorkersMax) +
+    out.add(subject + " is " + std::to_string(*count) + ", more than the " + std::to_string(kWorkersMax) +
             " that one node may have.");
 }
 
@@ -68,13 +68,13 @@ void check_interface(const Config& config, const Machine& machine, Problems& out
   if (config.interface.empty() || !machine.interfaces) return;
   const std::vector<std::string> here = machine.interfaces();
   if (std::find(here.begin(), here.end(), config.interface) != here.end()) return;
-  out.add(out.who("interface") + " is '" + config.interface + "', but this machine has " + listed(here, "and") + "." +
-          did_you_mean(config.interface, here));
+  out.add(out.subject_of("interface") + " is '" + config.interface + "', but this machine has " + listed(here, "and") +
+          "." + did_you_mean(config.interface, here));
 }
 
 void check_store_ports(const Config& config, Problems& out) {
   if (config.store_ports.first > 0 && !several_nodes(config) && master_port(config) > 0)
-    out.add(out.who("store-ports") + " and " + out.who("master-port") +
+    out.add(out.subject_of("store-ports") + " and " + out.subject_of("master-port") +
             " both name the store's port: leave out one of them.");
 }
 
@@ -87,11 +87,12 @@ void check_address(const Config& config, Problems& out) {
   if (!endpoint_counts(config)) return;
   const Endpoint& endpoint = *config.rdzv_endpoint;
   if (!config.master_addr.empty() && config.master_addr != endpoint.host)
-    out.add(out.who("rdzv-endpoint") + " names " + endpoint.host + " and " + out.who("master-addr") + " names " +
-            config.master_addr + ": leave out one of them.");
+    out.add(out.subject_of("rdzv-endpoint") + " names " + endpoint.host + " and " + out.subject_of("master-addr") +
+            " names " + config.master_addr + ": leave out one of them.");
   if (config.master_port > 0 && endpoint.port && config.master_port != *endpoint.port)
-    out.add(out.who("rdzv-endpoint") + " names port " + std::to_string(*endpoint.port) + " and " +
-            out.who("master-port") + " names " + std::to_string(config.master_port) + ": leave out one of them.");
+    out.add(out.subject_of("rdzv-endpoint") + " names port " + std::to_string(*endpoint.port) + " and " +
+            out.subject_of("master-port") + " names " + std::to_string(config.master_port) +
+            ": leave out one of them.");
 }
 
 // Certificates need all three files, and exclude a token.
@@ -99,7 +100,7 @@ void check_access(const Config& config, Problems& out) {
   if (config.tls_cert.empty() && config.tls_key.empty() && config.tls_ca.empty()) return;
   std::vector<std::string> given, missing;
   const auto sort = [&](const char* name, const std::string& file) {
-    file.empty() ? missing.push_back(std::string("--") + name) : given.push_back(out.who(name));
+    file.empty() ? missing.push_back(std::string("--") + name) : given.push_back(out.subject_of(name));
   };
   sort("tls-cert", config.tls_cert);
   sort("tls-key", config.tls_key);
@@ -109,13 +110,20 @@ void check_access(const Config& config, Problems& out) {
                    listed(missing, "and") + ": pass all three, or none of them.");
   if (!config.token_file.empty() || !config.token_variable.empty())
     out.add(listed(given, "and") + " exclude a token, which " +
-            (config.token_file.empty() ? config.token_variable + " in the environment" : out.who("token-file")) +
+            (config.token_file.empty() ? config.token_variable + " in the environment" : out.subject_of("token-file")) +
             " gives: leave out one of the two.");
+}
+
+// Without a name of its own no start of the job can find what an earlier one left.
+void check_state(const Config& config, Problems& out) {
+  if (!config.state_dir.empty() && config.rdzv_id.empty())
+    out.add(out.subject_of("state-dir") + " is given without --rdzv-id: give the job a name, the same in every start.");
 }
 
 void check_program(const Config& config, Problems& out) {
   if (config.no_python && config.module && !config.run_path)
-    out.add(out.who("no-python") + " and " + out.who("module") + " exclude each other: leave out one of them.");
+    out.add(out.subject_of("no-python") + " and " + out.subject_of("module") +
+            " exclude each other: leave out one of them.");
   const bool wrong_question = in_force(config.settings, "print-completion") != nullptr;
   if (config.program.empty() && !config.print_config && !wrong_question)
     out.add("No program is named: ddprun [options] PROGRAM [its arguments].");
@@ -183,6 +191,7 @@ std::vector<std::string> problems(const Config& config, const Machine& machine) 
   check_address(config, out);
   check_store_ports(config, out);
   check_access(config, out);
+  check_state(config, out);
   check_program(config, out);
   return out.take();
 }

@@ -10,10 +10,15 @@
 #include <vector>
 
 #include "agent/logs/log_options.h"
+#include "agent/logs/output_watch.h"
 #include "agent/logs/rank_selection.h"
+#include "agent/machine_limits.h"
 #include "agent/process/numa.h"
 #include "launcher/settings/option.h"
 #include "rendezvous/base/time.h"
+#include "rendezvous/coordination/excluded_hosts.h"
+#include "rendezvous/coordination/failure_rules.h"
+#include "rendezvous/coordination/ledger.h"
 #include "rendezvous/peer/credentials.h"
 #include "rendezvous/peer/listen_socket.h"
 #include "rendezvous/peer/token.h"
@@ -26,6 +31,7 @@ enum class ScopeChoice { automatic, rank, group };
 enum class ExitCodeChoice { ddprun, torchrun, worker };
 enum class StoreUsers { own, any };
 enum class EventSink { nowhere, console, file };
+enum class SchedulerChoice { automatic, none };
 
 constexpr int kAutoThreads = 0;
 
@@ -78,6 +84,7 @@ struct Config {
   rendezvous::PortRange store_ports = {};  // each round's store uses another one of these
   std::string local_addr = {};
   std::string interface = {};
+  SchedulerChoice scheduler = SchedulerChoice::automatic;  // read by cli.cpp: where values come from that nobody gave
 
   // Access. Whose processes on this machine may use the store: those of the user and root, or any. For other machines
   // the owner of a process is unknown.
@@ -94,6 +101,15 @@ struct Config {
   // Stopping and restarts. Unlike torchrun's 0: users expect a launcher to restart jobs. A failure that repeats without
   // progress still ends the job.
   int max_restarts = 3;
+  std::map<rendezvous::FailureClass, rendezvous::RestartLimit> restart_limits = {};
+  std::optional<Duration> restart_credit = std::chrono::hours(1);  // empty: no restart is earned back
+  std::vector<rendezvous::FailureRule> rules = {};                 // from the file
+  std::vector<agent::OutputRule> output_rules = {};                // from the file
+  rendezvous::ExclusionPolicy exclusion = {};
+  agent::MachineLimits machine_limits = {};
+  std::string health_check = {};  // a shell command; empty: none
+  std::string exclude_file = {};  // gets the names of excluded machines; empty: no file
+  std::string state_dir = {};     // keeps the restart ledger between starts of the job; empty: nothing keeps it
   // How long a worker may take to leave after SIGTERM. Schedulers kill 30 s after they ask, so 25 leaves us five.
   Duration stop_grace = std::chrono::seconds(25);
   ScopeChoice stop_scope = ScopeChoice::automatic;
@@ -101,6 +117,9 @@ struct Config {
   std::optional<Duration> max_run = {};
   std::vector<int> signals_to_handle = {SIGTERM, SIGINT, SIGHUP, SIGQUIT};
   std::vector<int> preempt_signals = {};
+  std::optional<int> exit_on_preempt = {};    // ddprun's own exit code then; empty: by whether steps are lost
+  std::optional<int> preempt_exit_code = {};  // of a worker that was preempted and has saved
+  std::string preemption_probe = {};          // a file or a shell command; empty: none
   ExitCodeChoice exit_code = ExitCodeChoice::ddprun;
   bool store_proxy = false;  // also without a token
   bool core_dumps = false;
@@ -134,13 +153,16 @@ struct Config {
   std::vector<std::string> program = {};
   std::string program_place = {};  // "job.toml:3"; empty: from the command line
 
+  // How often the scheduler has started this job again; empty: it does not say.
+  std::optional<int> requeues = {};
+
   // What was set, and where: for print_config and the messages of problems().
   std::vector<settings::Setting> settings = {};
 };
 
 // What this machine has.
 struct Machine {
-  int cpus = 1;                                               // that this process may run on
+  int cpus = 1;                                               // that this process may use
   int gpus = 0;                                               // NVIDIA devices that CUDA_VISIBLE_DEVICES leaves
   std::function<std::vector<std::string>()> interfaces = {};  // network interfaces; called only if one is named
   std::uint64_t memory_bytes = 0;  // available to this process: physical, control groups, ulimit -v; 0: unknown

@@ -27,8 +27,7 @@ std::string command_line(const PlannedWorker& worker) {
 std::string variables(const EnvironmentDifference& environment) {
   std::string out;
   for (const auto& [name, value] : environment)
-    out +=
-        labelled(out.empty() ? "environment" : "", value ? name + "=" + shell_word(*value) : name + " is taken away");
+    out += labelled(out.empty() ? "environment" : "", value ? name + "=" + shell_word(*value) : name + " is removed");
   return out.empty() ? labelled("environment", "as ddprun's own") : out;
 }
 

@@ -11,15 +11,13 @@ using namespace settings;
 std::string overview() {
   std::string out =
       "usage: ddprun [options] PROGRAM [its arguments]\n"
-      "Starts the workers of a distributed job and brings them back when one dies.\n"
-      "PROGRAM is a .py file, any executable, or train, which comes along.\n\n";
+      "Starts the workers of a distributed job and restarts them when one dies.\n"
+      "PROGRAM is a .py file, any executable, or train, ddprun's own trainer.\n\n";
   for (const Option& option : options().options)
     if (*option.brief) out += help_entry(option_heading(option), option.brief);
-  out +=
-      "\nUnderscores work like dashes, PET_MAX_RESTARTS=5 in the environment as well.\n"
-      "All options, group by group: ddprun --help GROUP\n";
+  out += "\n--max_restarts 5 and PET_MAX_RESTARTS=5 work, too. More: ddprun --help GROUP\n";
   for (const Group* group : options().groups)
-    if (group->kind != Group::foreign) out += help_entry(group->name, group->title, 13);
+    if (group->kind != Group::foreign) out += help_entry(group->name, group->title, 14);
   return out;
 }
 

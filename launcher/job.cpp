@@ -27,25 +27,25 @@ std::optional<int> omp_threads(const Config& config, const Machine& machine, int
 }
 
 // What workers inherit: ddprun's own environment without the job's secret, plus the configuration file's variables.
-agent::Environment inherited(const Config& config, const Place& place) {
-  agent::Environment out = place.environment;
+agent::Environment inherited(const Config& config, const HostInfo& host) {
+  agent::Environment out = host.environment;
   out.erase(rendezvous::kTokenVariable);
   for (const auto& [name, value] : config.env) out[name] = value;
   return out;
 }
 
 // With several nodes: empty if the address is to be taken from how the others reach us.
-std::string own_address(const Config& config, const Place& place) {
-  return config.local_addr.empty() ? place.interface_address : config.local_addr;
+std::string own_address(const Config& config, const HostInfo& host) {
+  return config.local_addr.empty() ? host.interface_address : config.local_addr;
 }
 
-std::string host_for_workers(const Config& config, const Place& place) {
-  if (several_nodes(config)) return own_address(config, place);
+std::string host_for_workers(const Config& config, const HostInfo& host) {
+  if (several_nodes(config)) return own_address(config, host);
   if (const std::string named = master_host(config); !named.empty()) return named;
-  return config.interface.empty() ? kLoopback : place.interface_address;
+  return config.interface.empty() ? kLoopback : host.interface_address;
 }
 
-agent::LogOptions log_options(const Config& config, const Place& place) {
+agent::LogOptions log_options(const Config& config, const HostInfo& host) {
   agent::LogOptions logs;
   logs.log_dir = config.log_dir;
   logs.tree = config.log_layout;
@@ -57,10 +57,10 @@ agent::LogOptions log_options(const Config& config, const Place& place) {
   logs.prefix = config.log_prefix;
   logs.size_max = config.log_size_bytes_max;
   logs.size_keep = config.log_keep;
-  const auto no_colour = place.environment.find("NO_COLOR");
-  logs.colour = no_colour == place.environment.end() || no_colour->second.empty();
+  const auto no_colour = host.environment.find("NO_COLOR");
+  logs.colour = no_colour == host.environment.end() || no_colour->second.empty();
   logs.role = config.role;
-  logs.host = place.host;
+  logs.host = host.name;
   return logs;
 }
 
@@ -70,9 +70,9 @@ agent::StopScope stop_scope(const Config& config, const Program& program) {
   return config.stop_scope == ScopeChoice::group ? agent::StopScope::group : agent::StopScope::rank;
 }
 
-std::string variable(const Place& place, const char* name) {
-  const auto found = place.environment.find(name);
-  return found == place.environment.end() ? std::string() : found->second;
+std::string variable(const HostInfo& host, const char* name) {
+  const auto found = host.environment.find(name);
+  return found == host.environment.end() ? std::string() : found->second;
 }
 
 std::string event_log(const Config& config) {
@@ -84,6 +84,21 @@ std::vector<int> ending_signals(const Config& config) {
   std::vector<int> signals = config.signals_to_handle;
   signals.insert(signals.end(), config.preempt_signals.begin(), config.preempt_signals.end());
   return signals;
+}
+
+// Those that ask for an end in time to save: Ctrl-C and a lost terminal do not. SIGTERM always does, as it is what
+// ddprun itself sends to workers that are to save.
+std::vector<int> notice_signals(const Config& config) {
+  std::vector<int> signals{SIGTERM};
+  for (const int signal : config.preempt_signals)
+    if (signal != SIGTERM) signals.push_back(signal);
+  return signals;
+}
+
+std::string numbers(const std::vector<int>& signals) {
+  std::string text;
+  for (const int signal : signals) text += (text.empty() ? "" : ",") + std::to_string(signal);
+  return text;
 }
 
 void check_devices(const Config& config, const agent::Environment& environment, int workers) {
@@ -104,44 +119,45 @@ Duration seconds_of(const Config& config, const char* key, Duration otherwise) {
   return found == config.rdzv_conf.end() ? otherwise : std::chrono::seconds(std::stol(found->second));
 }
 
-rendezvous::Whose whose_first(const Place& place) {
-  return place.whose_meeting_places.empty() ? rendezvous::Whose::unknown : place.whose_meeting_places.front();
+rendezvous::Locality whose_first(const HostInfo& host) {
+  return host.whose_meeting_places.empty() ? rendezvous::Locality::unknown : host.whose_meeting_places.front();
 }
 
 // Whether the first place is this node's: by --rdzv-conf is_host, as torchrun; else by the owner of its address, or by
 // rank 0 of a static job.
-rendezvous::Whose host_of_first(const Config& config, const Place& place) {
-  const auto ours_if = [](bool ours) { return ours ? rendezvous::Whose::ours : rendezvous::Whose::anothers; };
+rendezvous::Locality host_of_first(const Config& config, const HostInfo& host) {
+  const auto ours_if = [](bool ours) { return ours ? rendezvous::Locality::local : rendezvous::Locality::remote; };
   if (const auto said = config.rdzv_conf.find("is_host"); said != config.rdzv_conf.end())
     return ours_if(std::get<bool>(settings::read_flag(said->second)));
-  if (config.rdzv_backend != Backend::fixed) return whose_first(place);
-  if (config.node_rank == 0 && whose_first(place) == rendezvous::Whose::anothers)
-    throw UsageError("cannot be the node with rank 0", meeting_place(config).host + " is no address of " + place.host,
+  if (config.rdzv_backend != Backend::fixed) return whose_first(host);
+  if (config.node_rank == 0 && whose_first(host) == rendezvous::Locality::remote)
+    throw UsageError("cannot be the node with rank 0",
+                     meeting_place(config).host + " is not an address of " + host.name,
                      "Give --node-rank 0 to the node that has it, or name an address of this one by --master-addr.");
   return ours_if(config.node_rank == 0);
 }
 
 // A sentence if no place is this node's: if no node has the address, every node reports it.
-std::string odd_about_places(const agent::Meeting& meeting, const Place& place) {
-  const auto& whose = place.whose_meeting_places;
-  if (whose.empty() || std::count(whose.begin(), whose.end(), rendezvous::Whose::anothers) != std::ssize(whose))
+std::string address_problem(const agent::Meeting& meeting, const HostInfo& host) {
+  const auto& whose = host.whose_meeting_places;
+  if (whose.empty() || std::count(whose.begin(), whose.end(), rendezvous::Locality::remote) != std::ssize(whose))
     return {};
-  if (meeting.places.size() > 1) return "none of the job's endpoints is an address of " + place.host;
-  return meeting.places.front().host + " is no address of " + place.host;
+  if (meeting.places.size() > 1) return "none of the job's endpoints is an address of " + host.name;
+  return meeting.places.front().host + " is not an address of " + host.name;
 }
 
-agent::Meeting meeting(const Config& config, const Program& program, const std::string& run_id, const Place& place) {
+agent::Meeting meeting(const Config& config, const Program& program, const std::string& run_id, const HostInfo& host) {
   agent::Meeting out;
   for (const MeetingPlace& where : meeting_places(config))
     out.places.push_back({where.host, static_cast<std::uint16_t>(where.port)});
-  out.whose = place.whose_meeting_places;
-  out.whose.resize(out.places.size(), rendezvous::Whose::unknown);
-  out.whose.front() = host_of_first(config, place);
-  out.odd = odd_about_places(out, place);
+  out.whose = host.whose_meeting_places;
+  out.whose.resize(out.places.size(), rendezvous::Locality::unknown);
+  out.whose.front() = host_of_first(config, host);
+  out.address_problem = address_problem(out, host);
   out.others_may_host = config.rdzv_backend != Backend::fixed;
   out.control_port = static_cast<std::uint16_t>(config.control_port);
   out.run_id = run_id;
-  out.name = place.host;
+  out.name = host.name;
   out.fingerprint = {rendezvous::kControlProtocol, DDPRUN_VERSION, text_of(config.nnodes),
                      std::filesystem::path(program.path).filename().string()};
   out.credentials = credentials(config);
@@ -163,6 +179,10 @@ std::optional<Duration> stuck_limit(const std::string& seconds) {
 rendezvous::RoundPolicy round_policy(const Config& config) {
   rendezvous::RoundPolicy policy;
   policy.restarts.max_restarts = config.max_restarts;
+  policy.restarts.limits = config.restart_limits;
+  policy.restarts.credit_after = config.restart_credit;
+  policy.rules = config.rules;
+  policy.exclusion = config.exclusion;
   if (!several_nodes(config)) return policy;
   const NodeCounts& nodes = config.nnodes;
   policy.nodes_min = nodes.least;
@@ -179,14 +199,27 @@ rendezvous::Credentials credentials(const Config& config) {
   return rendezvous::NoCredentials{};
 }
 
+namespace {
+
+// The working folder, where programs write by default, and those that ddprun writes to.
+std::vector<std::string> folders_written(const Config& config) {
+  std::error_code unknown;
+  std::vector<std::string> out{std::filesystem::current_path(unknown).string()};
+  for (const std::string& folder : {config.log_dir, config.state_dir})
+    if (!folder.empty() && folder != "/dev/null") out.push_back(folder);
+  return out;
+}
+
+}  // namespace
+
 agent::AgentOptions job_options(const Config& config, const Machine& machine, const Program& program,
-                                const std::string& run_id, const Place& place) {
+                                const std::string& run_id, const HostInfo& host) {
   agent::AgentOptions options;
   options.workers = worker_count(config.nproc_per_node, machine).value();
   options.role = config.role;
-  options.command = {config.program.front(), program.path, program.argv, inherited(config, place), {run_id}};
+  options.command = {config.program.front(), program.path, program.argv, inherited(config, host), {run_id}};
   options.command.core_dumps = config.core_dumps;
-  options.command.bindings = place.bindings;
+  options.command.bindings = host.bindings;
   options.cgroup = config.cgroup;
   check_devices(config, options.command.inherited, options.workers);
   agent::JobIdentity& job = options.command.job;
@@ -196,33 +229,44 @@ agent::AgentOptions job_options(const Config& config, const Machine& machine, co
   job.interface = config.interface;
   job.virtual_local_rank = config.virtual_local_rank;
   options.named = !config.rdzv_id.empty();
+  options.requeues = config.requeues;
   options.stop.stop_grace = config.stop_grace;
   options.stop.peer_exit_timeout = config.peer_exit_timeout;
   options.stop_scope = stop_scope(config, program);
   options.ending_signals = ending_signals(config);
   options.preempt_signals = config.preempt_signals;
+  options.stop.notice_signals = notice_signals(config);
+  job.preempt_signals = numbers(options.stop.notice_signals);
+  options.stop.preempt_exit_code = config.preempt_exit_code;
   options.max_run = config.max_run;
-  options.master_host = host_for_workers(config, place);
+  options.rules = config.rules;
+  options.state.excluded = config.exclude_file;
+  options.health_check = config.health_check;
+  options.machine_limits = config.machine_limits;
+  options.folders = folders_written(config);
+  options.progress_after = round_policy(config).restarts.progress_after;
+  options.master_host = host_for_workers(config, host);
   options.store_address = options.master_host == kLoopback ? kLoopback : "";  // closed to other machines by default
   options.master_port = static_cast<std::uint16_t>(several_nodes(config) ? 0 : master_port(config));
   options.store_ports = config.store_ports;
   options.store_bytes_max = config.store_memory.value_or(machine.memory_bytes / kStoreShare);
   options.store_for_any_user = config.store_users == StoreUsers::any;
   if (several_nodes(config)) {
-    options.meeting = meeting(config, program, run_id, place);
+    options.meeting = meeting(config, program, run_id, host);
     options.join_timeout = round_policy(config).join_timeout;
     options.store_proxy =
         config.store_proxy || !std::holds_alternative<rendezvous::NoCredentials>(options.meeting->credentials);
     if (config.rdzv_backend == Backend::fixed || in_force(config.settings, "node-rank"))
-      options.wished_rank = config.node_rank;
+      options.requested_rank = config.node_rank;
   }
-  options.logs = log_options(config, place);
-  options.log_level = agent::log_level(variable(place, "LOGLEVEL"), config.verbose);
+  options.logs = log_options(config, host);
+  if (!config.output_rules.empty()) options.logs.monitor = std::make_shared<agent::OutputMonitor>(config.output_rules);
+  options.log_level = agent::log_level(variable(host, "LOGLEVEL"), config.verbose);
   options.event_log = event_log(config);
-  if (variable(place, "TORCHELASTIC_ENABLE_FILE_TIMER") == "1")
-    options.timer_file = variable(place, "TORCHELASTIC_TIMER_FILE");
-  options.stuck_limit = stuck_limit(variable(place, "TORCHELASTIC_UNINTERRUPTIBLE_STATE_TIMEOUT"));
-  options.own_error_file = variable(place, "TORCHELASTIC_ERROR_FILE");
+  if (variable(host, "TORCHELASTIC_ENABLE_FILE_TIMER") == "1")
+    options.timer_file = variable(host, "TORCHELASTIC_TIMER_FILE");
+  options.stuck_limit = stuck_limit(variable(host, "TORCHELASTIC_UNINTERRUPTIBLE_STATE_TIMEOUT"));
+  options.own_error_file = variable(host, "TORCHELASTIC_ERROR_FILE");
   options.rdzv_backend = config.rdzv_backend == Backend::fixed && !config.standalone ? "static" : "c10d";
   return options;
 }

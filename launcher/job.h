@@ -11,12 +11,12 @@
 namespace ddprun::launcher {
 
 // The machine-dependent inputs.
-struct Place {
-  std::string host;                                          // this machine's name
-  std::string interface_address;                             // of --interface, if given
-  agent::Environment environment;                            // ddprun's own
-  std::vector<agent::Binding> bindings;                      // by local rank, if --numa-binding asks for them
-  std::vector<rendezvous::Whose> whose_meeting_places = {};  // for several nodes
+struct HostInfo {
+  std::string name;                                             // this machine's
+  std::string interface_address;                                // of --interface, if given
+  agent::Environment environment;                               // ddprun's own
+  std::vector<agent::Binding> bindings;                         // by local rank, if --numa-binding asks for them
+  std::vector<rendezvous::Locality> whose_meeting_places = {};  // for several nodes
 };
 
 // How the nodes of the job authenticate each other.
@@ -26,6 +26,6 @@ rendezvous::Credentials credentials(const Config& config);
 // machine.
 rendezvous::RoundPolicy round_policy(const Config& config);
 agent::AgentOptions job_options(const Config& config, const Machine& machine, const Program& program,
-                                const std::string& run_id, const Place& place);
+                                const std::string& run_id, const HostInfo& host);
 
 }  // namespace ddprun::launcher

@@ -27,7 +27,7 @@ constexpr const char* kOwnVariables[] = {"RANK",
                                          "TORCHELASTIC_ERROR_FILE"};
 
 std::string bad_program(const toml::node& node) {
-  return "program holds " + what_it_is(node) + R"(; it takes texts: program = ["train", "--lr", "1"].)";
+  return "program holds " + describe_value(node) + R"(; it takes strings: program = ["train", "--lr", "1"].)";
 }
 
 void read_program(const toml::node& node, JobFile& file, FileNotes& notes) {
@@ -46,17 +46,17 @@ void read_variable(const std::string& name, const toml::node& value, JobFile& fi
   const auto text = settings::scalar(value, false);
   if (name.empty() || name.find('=') != std::string::npos)
     return notes.add(value, "'" + name + "' cannot be the name of a variable.");
-  if (!text) return notes.add(value, name + " is " + what_it_is(value) + "; a variable is a text or a number.");
+  if (!text) return notes.add(value, name + " is " + describe_value(value) + "; a variable is a string or a number.");
   for (const char* own : kOwnVariables)
     if (name == own || name.starts_with("DDPRUN_"))
-      return notes.add(value, name + " is what ddprun tells each worker itself: leave it out.");
+      return notes.add(value, name + " is set by ddprun for each worker: leave it out.");
   file.env.emplace(name, *text);
 }
 
 void read_env(const toml::node& node, JobFile& file, FileNotes& notes) {
   const toml::table* table = node.as_table();
   if (!table)
-    return notes.add(node, "env is " + what_it_is(node) + "; it is a table: [env], and NAME = \"value\" below.");
+    return notes.add(node, "env is " + describe_value(node) + "; it is a table: [env], and NAME = \"value\" below.");
   for (const auto& [key, value] : *table) read_variable(std::string(key.str()), value, file, notes);
 }
 
@@ -68,6 +68,7 @@ JobFile read_job_file(const std::string& name, const std::string& text) {
       options(), name, text, [&](const std::string& key, const toml::node& node, FileNotes& notes) {
         if (key == "program") return read_program(node, file, notes), true;
         if (key == "env") return read_env(node, file, notes), true;
+        if (key == "rules") return file.rules = read_rules(node, notes), true;
         if (key != "arguments" && key != "args" && key != "command") return false;
         notes.add(node, "there is no key " + key +
                             "; the program and its arguments are program = [\"train\", \"--lr\", \"1\"].");

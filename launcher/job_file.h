@@ -4,6 +4,9 @@
 //   program = ["train", "--lr", "0.1"]
 //   [env]                                      # further variables for the workers
 //   NCCL_DEBUG = "INFO"
+//   [[rules]]                                  # what is done about failures: rules_file.h
+//   class = "crash"
+//   action = "restart-elsewhere"
 //
 // Pure: text in, settings and sentences out.
 #pragma once
@@ -11,6 +14,7 @@
 #include <string>
 #include <vector>
 
+#include "launcher/rules_file.h"
 #include "launcher/settings/option.h"
 
 namespace ddprun::launcher {
@@ -20,6 +24,7 @@ struct JobFile {
   std::vector<std::string> program;
   std::string program_place;  // "job.toml:3"
   std::map<std::string, std::string> env;
+  Rules rules;
   std::vector<std::string> mistakes;
 };
 

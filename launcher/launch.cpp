@@ -6,25 +6,30 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <cerrno>
+#include <csignal>
 #include <cstdio>
 #include <cstdlib>
+#include <cstring>
 #include <filesystem>
 #include <fstream>
 
 #include "agent/agent.h"
+#include "agent/job_state.h"
 #include "agent/process/exit_status.h"
 #include "agent/process/job_cookie.h"
 #include "agent/process/topology.h"
-#include "agent/waiting_words.h"
+#include "agent/waiting_message.h"
 #include "launcher/dry_run.h"
 #include "launcher/exit_codes.h"
+#include "launcher/inputs.h"
 #include "launcher/job.h"
 #include "launcher/machine.h"
-#include "launcher/outside.h"
 #include "launcher/plan.h"
 #include "launcher/program.h"
 #include "rendezvous/base/error.h"
 #include "rendezvous/base/print_line.h"
+#include "rendezvous/channel/worker_exit.h"
 #include "rendezvous/peer/loopback.h"
 
 namespace ddprun::launcher {
@@ -62,7 +67,7 @@ std::string first_line_of(const std::string& path) {
   return text.substr(0, text.find('\n'));
 }
 
-Surroundings surroundings() {
+SearchContext search_context() {
   std::error_code ignored;
   const auto self = std::filesystem::read_symlink("/proc/self/exe", ignored);
   return {variable("PATH"), self.parent_path().string(), variable("PYTHON_EXEC"), kind_of, first_line_of};
@@ -73,18 +78,18 @@ std::vector<agent::Binding> bindings(agent::NumaBinding kind, int workers) {
   return plan_bindings(kind, read_topology(kind, std::getenv("CUDA_VISIBLE_DEVICES")), workers);
 }
 
-Place place_of(const Config& config, const Machine& machine) {
-  Place place{host_name(),
-              {},
-              own_environment(),
-              bindings(config.numa_binding, worker_count(config.nproc_per_node, machine).value()),
-              {}};
-  if (config.interface.empty()) return place;
-  place.interface_address = address_of_interface(config.interface);
-  if (place.interface_address.empty() && master_host(config).empty())
+HostInfo host_info(const Config& config, const Machine& machine) {
+  HostInfo host{host_name(),
+                {},
+                own_environment(),
+                bindings(config.numa_binding, worker_count(config.nproc_per_node, machine).value()),
+                {}};
+  if (config.interface.empty()) return host;
+  host.interface_address = address_of_interface(config.interface);
+  if (host.interface_address.empty() && master_host(config).empty())
     throw UsageError("cannot use the interface " + config.interface, "it has no address",
                      "Bring it up, or name an address by --master-addr.");
-  return place;
+  return host;
 }
 
 // If the job has a secret, a token or a certificate's key, keeps it out of core dumps and makes our memory unreadable
@@ -93,15 +98,15 @@ void hide_memory(const Config& config) {
   if (!std::holds_alternative<rendezvous::NoCredentials>(credentials(config))) prctl(PR_SET_DUMPABLE, 0);
 }
 
-void warn_where_open(const Config& config) {
+void warn_if_open(const Config& config) {
   const std::string host = meeting_place(config).host;
   if (!std::holds_alternative<rendezvous::NoCredentials>(credentials(config))) return;
   if (rendezvous::is_loopback(host)) return;
-  print_line(stderr, "ddprun: there is no token: whoever reaches " + host +
-                         " can join this job; --make-token makes one, and --token-file reads it.");
+  print_line(stderr, "ddprun: no token is set: anyone who can reach " + host +
+                         " can join this job. Make one with --make-token, and pass it by --token-file.");
 }
 
-void warn_where_nobody_else_comes(const Config& config) {
+void warn_if_local_only(const Config& config) {
   if (config.rdzv_backend != Backend::c10d || config.rdzv_endpoint) return;
   const MeetingPlace here = meeting_place(config);
   print_line(stderr, "ddprun: no --rdzv-endpoint is given: only agents of this machine can join (at " + here.host +
@@ -110,14 +115,14 @@ void warn_where_nobody_else_comes(const Config& config) {
 }
 
 // A warning only: the others may reach this machine by it, such as by the address of a container's host.
-void warn_where_no_address_of_ours(const Config& config, const std::string& host) {
+void warn_if_not_our_address(const Config& config, const std::string& host) {
   if (config.local_addr.empty()) return;
-  if (whose_addresses({config.local_addr}, kLookUpLimit).front() == rendezvous::Whose::ours) return;
-  print_line(stderr, "ddprun: " + config.local_addr + " (--local-addr) is no address of " + host +
-                         ", yet the other nodes' workers will look for it there.");
+  if (whose_addresses({config.local_addr}, kLookUpLimit).front() == rendezvous::Locality::local) return;
+  print_line(stderr, "ddprun: " + config.local_addr + " (--local-addr) is not an address of " + host +
+                         ", but the workers of other nodes will look for this node there.");
 }
 
-void warn_where_loopback_is_down() {
+void warn_if_loopback_is_down() {
   if (!rendezvous::loopback_is_up())
     print_line(stderr, std::string("ddprun: ") + rendezvous::kLoopbackIsDown + ". " + rendezvous::kBringLoopbackUp);
 }
@@ -134,6 +139,19 @@ std::string run_id_of(const Config& config) {
   return several_nodes(config) ? "none" : random_run_id();
 }
 
+// Makes the folder, and reads what earlier starts of the job left there.
+rendezvous::LedgerRecord open_state(const Config& config, agent::AgentOptions& options) {
+  if (config.state_dir.empty()) return {};
+  std::error_code error;
+  std::filesystem::create_directories(config.state_dir, error);
+  if (access(config.state_dir.c_str(), W_OK | X_OK) != 0)
+    throw UsageError("cannot write into the folder " + config.state_dir + " (--state-dir)",
+                     error ? error.message() : std::strerror(errno), "Name one that ddprun may write to.");
+  options.state.ledger = agent::state_file(config.state_dir, config.rdzv_id);
+  return agent::load_state(options.state.ledger,
+                           [](const std::string& line) { print_line(stderr, "ddprun: " + line); });
+}
+
 // Data loaders and collectives open thousands of files; the soft limit exists only for select(). Workers inherit it.
 void raise_file_limit() {
   rlimit limit{};
@@ -142,7 +160,14 @@ void raise_file_limit() {
   setrlimit(RLIMIT_NOFILE, &limit);
 }
 
-int own_exit_code(const agent::JobResult& result) {
+bool nothing_lost(const agent::JobResult& result) { return result.unsaved.known && result.unsaved.steps == 0; }
+
+// Every notice of one is handled as SIGTERM.
+bool is_preemption(const rendezvous::Outcome& outcome) {
+  return outcome.verdict == rendezvous::Verdict::interrupted && outcome.signal == SIGTERM;
+}
+
+int own_exit_code(const agent::JobResult& result, std::optional<int> on_preempt) {
   const rendezvous::Outcome& outcome = result.outcome;
   switch (outcome.verdict) {
     case rendezvous::Verdict::success:
@@ -150,10 +175,15 @@ int own_exit_code(const agent::JobResult& result) {
     case rendezvous::Verdict::worker_failed:
       return kWorkerFailed;
     case rendezvous::Verdict::worker_final:
-      return outcome.cause->status.code;
+      return outcome.cause->status.code == kWorkerExitUnsaved ? kUnsaved : kDoNotRequeue;
+    case rendezvous::Verdict::stopped:
+      return kDoNotRequeue;
+    case rendezvous::Verdict::requeue:
+      return kRequeue;
     case rendezvous::Verdict::interrupted:
       if (result.finished) return kSuccess;  // the workers had nothing left to do: not to be started again
-      return outcome.signal != SIGINT && result.saved ? kRequeue : kInterrupted + outcome.signal;
+      if (on_preempt && is_preemption(outcome)) return *on_preempt;
+      return outcome.signal != SIGINT && nothing_lost(result) ? kRequeue : kInterrupted + outcome.signal;
     case rendezvous::Verdict::too_few_nodes:
     case rendezvous::Verdict::refused:
       return kRendezvousImpossible;
@@ -171,26 +201,28 @@ int exit_code_of_worker(const rendezvous::ExitStatus& status) {
   return status.code ? status.code : static_cast<int>(kWorkerFailed);
 }
 
-int exit_code(const agent::JobResult& result, ExitCodeChoice choice) {
+int exit_code(const agent::JobResult& result, const Config& config) {
+  const ExitCodeChoice choice = config.exit_code;
   if (choice == ExitCodeChoice::worker && result.outcome.cause)
     return exit_code_of_worker(result.outcome.cause->status);
-  const int code = own_exit_code(result);
+  const int code = own_exit_code(result, config.exit_on_preempt);
+  if (config.exit_on_preempt && is_preemption(result.outcome)) return code;  // named for this case alone
   return choice == ExitCodeChoice::torchrun && code != kSuccess ? static_cast<int>(kWorkerFailed) : code;
 }
 
 // For a failure the report, as printed, without ddprun's name.
 std::string message_of(const agent::JobResult& result) {
-  constexpr std::string_view kSpeaker = "ddprun: ";
+  constexpr std::string_view kPrefix = "ddprun: ";
   const rendezvous::Outcome& outcome = result.outcome;
-  if (result.report.starts_with(kSpeaker)) return result.report.substr(kSpeaker.size());
+  if (result.report.starts_with(kPrefix)) return result.report.substr(kPrefix.size());
   if (outcome.verdict == rendezvous::Verdict::success) return {};
   if (outcome.verdict == rendezvous::Verdict::interrupted)
     return "the job was interrupted by " + agent::signal_name(outcome.signal) + ".";
   return "the job ended: " + outcome.reason + ".";
 }
 
-agent::JobEnd end_of(const agent::JobResult& result, ExitCodeChoice choice) {
-  agent::JobEnd end{exit_code(result, choice), message_of(result), {}};
+agent::JobEnd end_of(const agent::JobResult& result, const Config& config) {
+  agent::JobEnd end{exit_code(result, config), message_of(result), {}};
   if (const auto& cause = result.outcome.cause)
     end.first_failure = {cause->rank, cause->local_rank, cause->host, agent::torchrun_code(cause->status)};
   return end;
@@ -199,28 +231,36 @@ agent::JobEnd end_of(const agent::JobResult& result, ExitCodeChoice choice) {
 }  // namespace
 
 std::string dry_run(const Config& config, const Machine& machine) {
-  const Place place = place_of(config, machine);
+  const HostInfo host = host_info(config, machine);
   const std::string run_id = config.rdzv_id.empty() ? "(a random one)" : config.rdzv_id;
-  const agent::AgentOptions options = job_options(config, machine, find_program(config, surroundings()), run_id, place);
-  return dry_run_text(plan_of(options, place.environment));
+  const agent::AgentOptions options =
+      job_options(config, machine, find_program(config, search_context()), run_id, host);
+  return dry_run_text(plan_of(options, host.environment));
 }
 
 agent::JobEnd launch(const Config& config, const Machine& machine, int keeper_pidfd) {
   hide_memory(config);
   const std::string run_id = run_id_of(config);
-  Place place = place_of(config, machine);
-  if (several_nodes(config)) place.whose_meeting_places = whose_addresses(meeting_hosts(config), kLookUpLimit);
-  agent::AgentOptions options = job_options(config, machine, find_program(config, surroundings()), run_id, place);
-  warn_where_loopback_is_down();
+  HostInfo host = host_info(config, machine);
+  if (several_nodes(config)) host.whose_meeting_places = whose_addresses(meeting_hosts(config), kLookUpLimit);
+  agent::AgentOptions options = job_options(config, machine, find_program(config, search_context()), run_id, host);
+  warn_if_loopback_is_down();
   if (several_nodes(config)) {
-    warn_where_open(config);
-    warn_where_nobody_else_comes(config);
-    warn_where_no_address_of_ours(config, place.host);
+    warn_if_open(config);
+    warn_if_local_only(config);
+    warn_if_not_our_address(config, host.name);
   }
   options.command.job.cookie = to_string(agent::own_cookie(run_id));
   options.keeper_pidfd = keeper_pidfd;
+  if (!config.preemption_probe.empty())
+    options.probe = agent::probe_target(config.preemption_probe, [](const std::string& path) {
+      const FileKind kind = kind_of(path);
+      return kind.exists && !kind.folder && kind.executable;
+    });
   raise_file_limit();
-  return end_of(agent::Agent(std::move(options), round_policy(config)).run(), config.exit_code);
+  rendezvous::RoundPolicy policy = round_policy(config);
+  policy.earlier_starts = open_state(config, options);
+  return end_of(agent::Agent(std::move(options), policy).run(), config);
 }
 
 }  // namespace ddprun::launcher

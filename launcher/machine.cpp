@@ -15,6 +15,7 @@
 #include <memory>
 
 #include "agent/diagnosis/evidence.h"
+#include "agent/process/cpu_quota.h"
 
 namespace ddprun::launcher {
 namespace {
@@ -68,7 +69,7 @@ std::uint64_t memory_for_us() {
 Machine this_machine() {
   cpu_set_t mask;
   const int cpus = sched_getaffinity(0, sizeof mask, &mask) == 0 ? CPU_COUNT(&mask) : 1;
-  return {std::max(cpus, 1), visible_gpus(), network_interfaces, memory_for_us()};
+  return {agent::cpus_within(cpus, agent::read_cpu_quota()), visible_gpus(), network_interfaces, memory_for_us()};
 }
 
 std::string address_of_interface(const std::string& name) {
@@ -82,19 +83,19 @@ std::string address_of_interface(const std::string& name) {
   return {};
 }
 
-std::vector<rendezvous::Whose> whose_addresses(const std::vector<std::string>& hosts, Duration limit) {
+std::vector<rendezvous::Locality> whose_addresses(const std::vector<std::string>& hosts, Duration limit) {
   const TimePoint deadline = Clock::now() + limit;
   std::vector<std::future<rendezvous::LookUp>> coming;
   for (const std::string& host : hosts)
-    coming.push_back(rendezvous::numeric_addresses(host).empty() ? rendezvous::look_up_aside(host)
+    coming.push_back(rendezvous::numeric_addresses(host).empty() ? rendezvous::look_up_in_thread(host)
                                                                  : std::future<rendezvous::LookUp>());
-  std::vector<rendezvous::Whose> out;
+  std::vector<rendezvous::Locality> out;
   for (std::size_t i = 0; i < hosts.size(); ++i)
     if (!coming[i].valid())
-      out.push_back(rendezvous::whose({.addresses = rendezvous::numeric_addresses(hosts[i])}));
+      out.push_back(rendezvous::locality_of({.addresses = rendezvous::numeric_addresses(hosts[i])}));
     else
-      out.push_back(coming[i].wait_until(deadline) == std::future_status::ready ? whose(coming[i].get())
-                                                                                : rendezvous::Whose::unknown);
+      out.push_back(coming[i].wait_until(deadline) == std::future_status::ready ? locality_of(coming[i].get())
+                                                                                : rendezvous::Locality::unknown);
   return out;
 }
 

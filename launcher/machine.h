@@ -9,7 +9,7 @@
 
 namespace ddprun::launcher {
 
-// CPUs this process may use, GPUs by /dev/nvidiaN and CUDA_VISIBLE_DEVICES.
+// CPUs this process may use, by affinity and quota; GPUs by /dev/nvidiaN and CUDA_VISIBLE_DEVICES.
 Machine this_machine();
 
 // The address by which other machines reach that interface: IPv4 before IPv6, never link-local. Empty: it has none.
@@ -18,6 +18,6 @@ std::string address_of_interface(const std::string& name);
 std::string host_name();
 
 // Whose these addresses and names are; unknown: no such name, or no answer within the limit.
-std::vector<rendezvous::Whose> whose_addresses(const std::vector<std::string>& hosts, Duration limit);
+std::vector<rendezvous::Locality> whose_addresses(const std::vector<std::string>& hosts, Duration limit);
 
 }  // namespace ddprun::launcher

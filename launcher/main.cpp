@@ -6,9 +6,9 @@
 #include "launcher/cli.h"
 #include "launcher/end_file.h"
 #include "launcher/exit_codes.h"
+#include "launcher/inputs.h"
 #include "launcher/launch.h"
 #include "launcher/machine.h"
-#include "launcher/outside.h"
 #include "launcher/print_config.h"
 #include "rendezvous/base/error.h"
 #include "rendezvous/base/print_line.h"
@@ -26,25 +26,25 @@ agent::JobEnd complain(const std::vector<std::string>& sentences, ExitCode code)
   return end;
 }
 
-agent::JobEnd say(const std::string& text) {
+agent::JobEnd print(const std::string& text) {
   std::fputs(text.c_str(), stdout);
   return {};
 }
 
 agent::JobEnd run(const std::vector<std::string>& arguments, int keeper_pidfd) {
-  Outside outside = this_process();
+  Inputs inputs = process_inputs();
   wipe_token_variable();
-  CommandLine line = read_command_line(arguments, outside);
-  if (const auto token = outside.environment.find(rendezvous::kTokenVariable); token != outside.environment.end())
+  CommandLine line = read_command_line(arguments, inputs);
+  if (const auto token = inputs.environment.find(rendezvous::kTokenVariable); token != inputs.environment.end())
     rendezvous::wipe(token->second);
-  if (!line.answer.empty()) return say(line.answer);
+  if (!line.answer.empty()) return print(line.answer);
   const Config& config = line.config;
   const Machine machine = this_machine();
   for (std::string& sentence : problems(config, machine)) line.mistakes.push_back(std::move(sentence));
   complain(line.warnings, kSuccess);
   if (!line.mistakes.empty()) return complain(line.mistakes, kUsage);
-  if (config.print_config) return say(print_config(config));
-  if (config.dry_run) return say(visible_lines(dry_run(config, machine)));
+  if (config.print_config) return print(print_config(config));
+  if (config.dry_run) return print(visible_lines(dry_run(config, machine)));
   if (config.verbose) print_text(stderr, print_config(config));
   return launch(config, machine, keeper_pidfd);
 }

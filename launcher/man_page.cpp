@@ -9,9 +9,10 @@ namespace {
 
 constexpr const char* kDescription = R"(.SH DESCRIPTION
 .B ddprun
-starts the workers of a distributed training job on this machine, tells each of them who it is in its environment
+starts the workers of a distributed training job on this machine, sets each one's ranks and addresses in its
+environment
 (RANK, LOCAL_RANK, WORLD_SIZE, MASTER_ADDR, MASTER_PORT and the rest of torchrun's variables), gives them a store to
-meet in that speaks the protocol of PyTorch's TCPStore, and brings the group back when one of them dies.
+meet in that speaks the protocol of PyTorch's TCPStore, and restarts the group when one of them dies.
 It takes torchrun's command line and environment as they are.
 .PP
 .I PROGRAM
@@ -24,9 +25,9 @@ Every word after it is the program's own; in each of them ${local_rank} is repla
 )";
 
 constexpr const char* kHowToWrite = R"(.SH OPTIONS
-A value follows after a blank or an equals sign.
-Dashes and underscores mean the same; a name may be shortened as long as it stays clear; of a repeated option the last
-one counts;
+A value follows after a space or an equals sign.
+Dashes and underscores mean the same; a name may be shortened as long as it is unambiguous; the last of a repeated
+option counts;
 .B \-\-
 ends the options.
 A
@@ -34,7 +35,8 @@ A
 is seconds (25, 2.5) or has a unit: 500ms, 90s, 15m, 2h, 1d.
 Every option \-\-some\-name is also PET_SOME_NAME in the environment (flags: 1 or 0) and some\-name in a configuration
 file.
-The command line goes over the environment, the environment over the file.
+The command line overrides the environment, the environment overrides the file, the file overrides what a scheduler's
+variables say (\-\-scheduler).
 )";
 
 constexpr const char* kFile = R"(.SH CONFIGURATION FILE
@@ -49,7 +51,16 @@ local\-ranks\-filter = [0, 1]
 program = ["train", "\-\-lr", "0.1"]
 [env]
 NCCL_DEBUG = "INFO"
+[[rules]]
+class = "crash"
+stderr = 'NCCL error'
+action = "requeue"
 .EE
+.PP
+Rules say what is done about a failure, in order; the first one that matches wins.
+Conditions: class, exit\-code, signal, stderr (a regular expression for its last lines); or, of workers that run, line with
+value and for, or silent.
+Actions: restart, restart\-elsewhere, requeue, stop.
 )";
 
 constexpr const char* kEnd = R"(.SH ENVIRONMENT
@@ -79,8 +90,8 @@ as
 .BR \-\-log\-prefix .
 .TP
 .B TORCHELASTIC_UNINTERRUPTIBLE_STATE_TIMEOUT
-a worker that has been in uninterruptible sleep (state D) for so many seconds ends the job as a failure; off where it is
-not set.
+a worker that has been in uninterruptible sleep (state D) for this many seconds ends the job as a failure; off if not
+set.
 .TP
 .B DDPRUN_END_FILE
 a file that ddprun writes as its last act: one line of JSON with the exit code, the sentence and the first failure.
@@ -99,22 +110,29 @@ success
 a worker failed, and no restart was left
 .TP
 .B 2
-usage: an option, a program or a folder that cannot be; or a worker ended with 2 before any progress
+usage error of ddprun: an invalid option, or a program or folder that cannot be used
 .TP
 .B 69
-the store's port cannot be had
+no port for the store or the coordinator, too few nodes within the time limit, or this node cannot join
 .TP
 .B 70
 an internal error
 .TP
 .B 73
-a worker ended with 73: its work is done, but something of it could not be written; not to be started again
+a worker exited with 73: its work is done, but part of the output could not be written; do not start it again
 .TP
 .B 75
-preempted, and every rank reported a complete snapshot: to be queued again
+start it again: preempted, and nothing is lost (every rank reported a snapshot of all its work, or none had done a
+step); or too few nodes were left; or a rule says requeue.
+.B \-\-exit\-on\-preempt
+sets 75 or 143 for every preemption
+.TP
+.B 93
+do not start it again: the program's usage error (exit code 2 before any progress), the same failure in three starts in
+a row (\-\-state\-dir), or a rule that says stop
 .TP
 .B 128+N
-interrupted by signal N
+interrupted by signal N: steps since the last snapshot are lost, or the program reports none
 .SH EXAMPLES
 .EX
 ddprun \-\-nproc\-per\-node=4 train

@@ -1,6 +1,9 @@
 #include "launcher/options.h"
 
+#include <csignal>
+
 #include "launcher/config.h"
+#include "launcher/exit_codes.h"
 #include "launcher/settings/member.h"
 #include "launcher/values.h"
 #include "rendezvous/base/spelling.h"
@@ -12,6 +15,7 @@ using namespace settings;
 
 constexpr double kKeepMax = 1'000;
 constexpr int kThreadsMax = 4'096;
+constexpr int kExitCodeMax = 255;
 constexpr auto kGraceMax = std::chrono::hours(24);
 
 using Text = const std::string&;
@@ -19,7 +23,7 @@ using Text = const std::string&;
 // A parser of the whole text, for one member.
 template <auto read, auto Member>
 constexpr settings::Member read_by() {
-  return {[](void* config, const Option&, Text text) { return store(read(text), member_of<Member>(config)); }};
+  return {[](void* config, const Option&, Text text) { return assign(read(text), member_of<Member>(config)); }};
 }
 
 // One of the functions below: it stores the value in the Config, or returns what is wrong with the text.
@@ -29,8 +33,30 @@ constexpr settings::Member custom() {
 }
 
 std::string preempt_signals(Config& config, Text text) {
-  if (!text.empty()) return store(read_signals(text), config.preempt_signals);
+  if (!text.empty()) return assign(read_signals(text), config.preempt_signals);
   return config.preempt_signals.clear(), "";
+}
+
+// The two that schedulers and loops around ddprun know: start it again, and ended by SIGTERM.
+std::string exit_on_preempt(Config& config, Text text) {
+  config.exit_on_preempt = std::nullopt;
+  if (text == "auto") return {};
+  if (text != "75" && text != "143") return "it takes 75, 143, or auto";
+  config.exit_on_preempt = text == "75" ? kRequeue : kInterrupted + SIGTERM;
+  return {};
+}
+
+std::string preempt_exit_code(Config& config, Text text) {
+  config.preempt_exit_code = std::nullopt;
+  if (text == "off") return {};
+  const auto code = whole_text<int>(text);
+  if (!code || *code < 1 || *code > kExitCodeMax)
+    return "it takes a whole number from 1 to " + std::to_string(kExitCodeMax) + ", or off for none";
+  if (*code == 1) return "1 is the exit code of any error, of an exception in Python for example: choose another one";
+  if (*code == kUsage || *code == kUnsaved || *code == kDoNotRequeue)
+    return text + " already has a meaning for ddprun, that no restart helps: choose another one";
+  config.preempt_exit_code = code;
+  return {};
 }
 
 std::string without_blanks(std::string text) {
@@ -40,14 +66,14 @@ std::string without_blanks(std::string text) {
 
 template <auto Member>
 std::string streams(Config& config, Text text) {
-  const std::string complaint = store(agent::parse_stream_spec(without_blanks(text)), config.*Member);
+  const std::string complaint = assign(agent::parse_stream_spec(without_blanks(text)), config.*Member);
   if (text.empty() || !complaint.starts_with("'' is ")) return complaint;
   return "a value is missing: it takes RANK:VALUE,RANK:VALUE, and VALUE is one of" +
-         complaint.substr(std::string_view("'' is none of").size());
+         complaint.substr(std::string_view("'' is not one of").size());
 }
 
 std::string ranks(Config& config, Text text) {
-  return store(agent::parse_rank_set(without_blanks(text)), config.local_ranks_filter);
+  return assign(agent::parse_rank_set(without_blanks(text)), config.local_ranks_filter);
 }
 
 // A time above zero, or "off".
@@ -55,21 +81,43 @@ template <auto Member>
 std::string limit(Config& config, Text text) {
   config.*Member = std::nullopt;
   if (text == "off" || text == "0") return {};
-  std::string complaint = store(read_duration(text), config.*Member);
+  std::string complaint = assign(read_duration(text), config.*Member);
   return complaint.empty() ? "" : complaint + ", or off for none";
 }
 
 std::string stop_grace(Config& config, Text text) {
   Duration grace{};
-  if (std::string complaint = store(read_duration(text), grace); !complaint.empty()) return complaint;
+  if (std::string complaint = assign(read_duration(text), grace); !complaint.empty()) return complaint;
   if (grace > kGraceMax) return "it takes at most a day";
   config.stop_grace = grace;
   return {};
 }
 
+std::string exclude_after(Config& config, Text text) {
+  if (text == "off" || text == "0") return config.exclusion.failures = 0, "";
+  rendezvous::RestartLimit limit;
+  const std::string complaint = assign(read_restart_limit(text), limit);
+  if (!complaint.empty() || limit.most == 0) return "it takes a number of failures, \"5 in 2h\", or off";
+  config.exclusion.failures = limit.most;
+  if (limit.within) config.exclusion.within = *limit.within;
+  return {};
+}
+
+std::string exclude_for(Config& config, Text text) {
+  Duration time{};
+  if (std::string complaint = assign(read_duration(text), time); !complaint.empty()) return complaint;
+  if (time <= Duration::zero() || time > rendezvous::kLimitWindowMax) return "it takes a time above 0, at most 7d";
+  return config.exclusion.lasts = time, "";
+}
+
+std::string preemption_probe(Config& config, Text text) {
+  if (text.find_first_not_of(" \t") == std::string::npos) return "it takes a file or a shell command";
+  return config.preemption_probe = text, "";
+}
+
 std::string monitor_interval(Config&, Text text) {
   Duration ignored{};
-  if (std::string complaint = store(read_duration(text), ignored); !complaint.empty()) return complaint;
+  if (std::string complaint = assign(read_duration(text), ignored); !complaint.empty()) return complaint;
   return ignored > Duration::zero() ? "" : "it takes a time above 0";
 }
 
@@ -85,13 +133,13 @@ std::string backend(void* config, const Option& option, Text text) {
     return "ddprun needs no etcd on one machine: leave the option out, or pass c10d";
   const std::string complaint = at<&Config::rdzv_backend>().set(config, option, text);
   if (complaint.empty() || complaint.ends_with('?')) return complaint;
-  return complaint + ". Plug-ins of Python's do not run here, as there is no Python in ddprun";
+  return complaint + ". Python plug-ins do not work, as ddprun contains no Python";
 }
 
 template <auto Member>
 std::string host(Config& config, Text text) {
   if (text.empty()) return config.*Member = "", "";
-  return store(read_host(text), config.*Member);
+  return assign(read_host(text), config.*Member);
 }
 
 std::string endpoint(Config& config, Text text) {
@@ -100,7 +148,7 @@ std::string endpoint(Config& config, Text text) {
   if (text.empty()) return "";
   for (const std::string& place : split(text, ',')) {
     Endpoint read;
-    if (std::string complaint = store(read_endpoint(place), read); !complaint.empty()) return complaint;
+    if (std::string complaint = assign(read_endpoint(place), read); !complaint.empty()) return complaint;
     if (config.rdzv_endpoint)
       config.further_endpoints.push_back(read);
     else
@@ -110,8 +158,8 @@ std::string endpoint(Config& config, Text text) {
 }
 
 std::string prefix(Config& config, Text text) {
-  return store(read_template(text, {"rank", "local_rank", "host", "hostname", "role", "role_name", "time"}),
-               config.log_prefix);
+  return assign(read_template(text, {"rank", "local_rank", "host", "hostname", "role", "role_name", "time"}),
+                config.log_prefix);
 }
 
 std::string events(Config& config, Text text) {
@@ -133,13 +181,16 @@ std::string run_id(Config& config, Text text) {
 constexpr Group kWorkers{"workers", "how many, how they are started, on which CPUs"};
 constexpr Group kJob{"job", "its name, addresses and nodes"};
 constexpr Group kAccess{"access", "who may join the job: a token, or certificates"};
-constexpr Group kStopping{"stopping", "restarts, grace, limits, signals, exit codes"};
+constexpr Group kRestarts{"restarts", "after failures: how many, of which class, for which job"};
+constexpr Group kStopping{"stopping", "grace, signals, exit codes"};
+constexpr Group kPreemption{"preemption", "how it is noticed, time limit, exit codes"};
 constexpr Group kLogs{"logs", "files, console, prefixes, filters, rotation"};
 constexpr Group kReports{"reports", "events as JSON, verbosity"};
 constexpr Group kItself{"ddprun", "configuration file, dry run, help", Group::actions};
-constexpr Group kPython{"python", "what torchrun has for Python only", Group::foreign};
+constexpr Group kWithoutEffect{"torchrun", "torchrun's options that have no effect here", Group::foreign};
 constexpr Group kHidden{"hidden", "", Group::hidden};
-constexpr const Group* kGroups[] = {&kWorkers, &kJob, &kAccess, &kStopping, &kLogs, &kReports, &kItself, &kPython};
+constexpr const Group* kGroups[] = {&kWorkers,    &kJob,  &kAccess,  &kRestarts, &kStopping,
+                                    &kPreemption, &kLogs, &kReports, &kItself,   &kWithoutEffect};
 
 constexpr Option kOptions[] = {
     // Workers
@@ -150,7 +201,8 @@ constexpr Option kOptions[] = {
          .brief = "workers: a number, cpu, gpu or auto (default 1)",
          .synonyms = "np,n,c,num-processes,num-gpus,gpus,workers,num-workers,nprocs",
          .more =
-             "cpu counts the CPUs that ddprun may run on, gpu the NVIDIA devices that CUDA_VISIBLE_DEVICES leaves."}),
+             "cpu counts the CPUs that ddprun may use, by affinity and by its control groups' quota; gpu the NVIDIA "
+             "devices that CUDA_VISIBLE_DEVICES leaves."}),
     row(kWorkers, "module", "", "run PROGRAM as a Python module", at<&Config::module>(),
         {.letter = 'm',
          .brief = "run PROGRAM as a Python module",
@@ -179,24 +231,24 @@ constexpr Option kOptions[] = {
     row(kJob, "nnodes", "N", "nodes of the job, or MIN:MAX with --rdzv-backend c10d",
         read_by<read_node_counts, &Config::nnodes>(),
         {.default_value = "1", .synonyms = "num-nodes,num-machines,nodes,N"}),
-    row(kJob, "node-rank", "R", "which node this is, from 0; with c10d a wish", at<&Config::node_rank>(),
+    row(kJob, "node-rank", "R", "which node this is, from 0; with c10d a preference", at<&Config::node_rank>(),
         {.synonyms = "machine-rank", .min = 0}),
-    row(kJob, "standalone", "", "this machine alone, whatever endpoint is named", at<&Config::standalone>()),
+    row(kJob, "standalone", "", "use this machine alone, ignoring any endpoint", at<&Config::standalone>()),
     row(kJob, "rdzv-id", "ID", "name of the job (left out: a random one)", custom<run_id>(),
         {.synonyms = "job-id,run-id"}),
-    row(kJob, "master-addr", "HOST", "MASTER_ADDR (127.0.0.1); of several nodes: the address of node 0",
+    row(kJob, "master-addr", "HOST", "MASTER_ADDR (127.0.0.1); with several nodes: the address of node 0",
         custom<host<&Config::master_addr>>(), {.synonyms = "main-process-ip,hostname,host,master"}),
     row(kJob, "master-port", "PORT",
-        "port of the workers' store, 0 for a fresh one; of several nodes: where they meet (29500)",
+        "port of the workers' store, 0 for any free one; with several nodes: where they meet (29500)",
         at<&Config::master_port>(), {.synonyms = "main-process-port,port", .min = 0, .max = kPortMax}),
-    row(kJob, "local-addr", "HOST", "address of this machine; MASTER_ADDR where nothing else names it",
+    row(kJob, "local-addr", "HOST", "this machine's address, and MASTER_ADDR by default",
         custom<host<&Config::local_addr>>()),
     row(kJob, "interface", "NAME", "network interface for the workers, as GLOO_ and NCCL_SOCKET_IFNAME",
         at<&Config::interface>(), {.synonyms = "iface,ifname,nic,network-interface"}),
-    row(kJob, "rdzv-backend", "NAME", "static: so many nodes with fixed ranks; c10d: nodes may come and go",
+    row(kJob, "rdzv-backend", "NAME",
+        "static: a fixed number of nodes with fixed ranks; c10d: nodes may join and leave",
         {backend, at<&Config::rdzv_backend>().get}, {.choices = "static|c10d"}),
-    row(kJob, "rdzv-endpoint", "PLACE,...", "HOST[:PORT], where nodes meet; with static: master-addr",
-        custom<endpoint>()),
+    row(kJob, "rdzv-endpoint", "PLACE,...", "where nodes meet, HOST[:PORT]; static: master-addr", custom<endpoint>()),
     row(kJob, "control-port", "PORT", "where the other nodes' agents listen, 0 for any free one",
         at<&Config::control_port>(), {.min = 0, .max = kPortMax}),
     row(kJob, "rdzv-conf", "K=V,...", "settings of the rendezvous, such as join_timeout=600",
@@ -204,80 +256,144 @@ constexpr Option kOptions[] = {
         {.more = "They are checked; one machine needs none of them. Keys: join_timeout, last_call_timeout, "
                  "close_timeout, heartbeat_timeout, keep_alive_interval, keep_alive_max_attempt, read_timeout, "
                  "timeout, is_host, store_type, rank."}),
+    row(kJob, "scheduler", "WHICH", "take values left out from Slurm's step or the pod: auto, none",
+        at<&Config::scheduler>(),
+        {.choices = "auto|none",
+         .synonyms = "cluster,slurm",
+         .more =
+             "In a step of srun: --nnodes, --node-rank, --nproc-per-node (its GPUs), --rdzv-id (the job's id), and as "
+             "meeting place the first node, at port 20000 + (job + 997 * step) mod 9000. In a pod of an Indexed Job "
+             "or JobSet, where --nnodes is given: --node-rank from JOB_COMPLETION_INDEX, and as meeting place the "
+             "first pod. --print-config shows what was taken, and from which variable."}),
     // Access
-    row(kAccess, "store-ports", "A-B", "ports that the rounds' stores may take, behind a firewall",
+    row(kAccess, "store-ports", "A-B", "ports that the rounds' stores may use, behind a firewall",
         read_by<read_port_range, &Config::store_ports>(),
         {.synonyms = "port-range,ports",
-         .more = "Each round takes another one of them, so name at least two. --master-port names the only one."}),
+         .more = "Each round uses another one of them, so name at least two. --master-port names a single one."}),
     row(kAccess, "store-proxy", "", "reach the store through each node's own agent, as with a token",
         at<&Config::store_proxy>()),
     row(kAccess, "store-memory", "SIZE",
-        "how much the store's keys and queues may hold: 512M, 4G, 0 any (left out: an eighth of the memory)",
+        "limit for the store's keys and queues: 512M, 4G, 0 for none (left out: an eighth of the memory)",
         read_by<read_byte_size, &Config::store_memory>(),
-        {.more = "Of the machine's memory, or its control group's limit or ulimit -v where they are lower. A client "
-                 "that wants to add more is closed."}),
+        {.more = "Of the machine's memory, or its control group's limit or ulimit -v where they are lower. The "
+                 "connection of a client that wants to add more is closed."}),
     row(kAccess, "store-users", "WHOSE",
         "whose processes on this machine may use the store: the user's own and root's, or any",
         at<&Config::store_users>(),
         {.choices = "own|any",
-         .more = "Any is for workers that run as another user than ddprun does, by sudo or a setuid program say."}),
+         .more = "Any is for workers that run as another user than ddprun, by sudo or a setuid program for example."}),
     row(kAccess, "token-file", "FILE",
         "the secret that all nodes share; DDPRUN_TOKEN in the environment holds the secret itself",
         at<&Config::token_file>(),
         {.completes = Completes::file,
          .synonyms = "token,secret,auth-token,token-path",
-         .more = "At least 32 hex digits or 22 characters of base64, random; --make-token prints one. With it what "
-                 "nodes say to each other is encrypted, and nobody without it may join. Workers never see it."}),
+         .more = "At least 32 hex digits or 22 characters of base64, random; --make-token prints one. With it the "
+                 "traffic between nodes is encrypted, and only nodes that have it can join. Workers never see it."}),
     row(kAccess, "tls-cert", "FILE", "this node's certificate (PEM), instead of a token", at<&Config::tls_cert>(),
         {.completes = Completes::file,
          .synonyms = "certificate,cert",
-         .more = "Names in it do not matter: whoever has a certificate of the authority may join. Where it names key "
-                 "usages, it must name both server and client authentication."}),
+         .more = "Its names are not checked: every node with a certificate of the authority can join. If it lists key "
+                 "usages, both server and client authentication must be among them."}),
     row(kAccess, "tls-key", "FILE", "the key of that certificate (PEM, without a passphrase)", at<&Config::tls_key>(),
         {.completes = Completes::file}),
-    row(kAccess, "tls-ca", "FILE", "the authority that signed the certificates of all nodes, and of nobody else (PEM)",
+    row(kAccess, "tls-ca", "FILE", "the authority that signed the certificates of all nodes, and no others (PEM)",
         at<&Config::tls_ca>(), {.completes = Completes::file, .synonyms = "ca,cacert"}),
-    // Stopping and restarts
-    row(kStopping, "max-restarts", "N", "how often the workers start anew after a failure", at<&Config::max_restarts>(),
+    // Restarts
+    row(kRestarts, "max-restarts", "N", "how often the workers are restarted after a failure",
+        at<&Config::max_restarts>(),
         {.brief = "restarts after failures (default 3)",
          .synonyms = "restarts,retries,max-retries",
          .more = "The same failure twice before any progress ends the job at once.",
          .min = 0}),
+    row(kRestarts, "restart-limits", "K=V,...", "limits of their own for classes of failures: \"crash=5 in 1h,hang=2\"",
+        read_by<read_restart_limits, &Config::restart_limits>(),
+        {.list = true,
+         .synonyms = "limits,budgets",
+         .more = "Classes without one share --max-restarts; of those out-of-memory has one restart. Classes: usage, "
+                 "error, crash, out-of-memory, hang, start, unkillable, lost-node (unlimited, if not named)."}),
+    row(kRestarts, "restart-credit", "TIME", "running with progress that earns one restart back, or off",
+        custom<limit<&Config::restart_credit>>(), {.default_value = "1h"}),
+    row(kRestarts, "state-dir", "DIR",
+        "folder that keeps the job's restarts from one start to the next (with --rdzv-id); best one all nodes share",
+        at<&Config::state_dir>(),
+        {.completes = Completes::folder,
+         .synonyms = "state,state-folder",
+         .more = "After three starts in a row with the same failure, before any progress, ddprun ends with 93: do not "
+                 "start it again."}),
+    row(kRestarts, "health-limits", "K=V,...",
+        "what this machine needs to take part: disk=10G, gpu-memory=90%, clock=1s",
+        read_by<read_machine_limits, &Config::machine_limits>(),
+        {.list = true,
+         .more =
+             "Free space in the working folder, --log-dir and --state-dir; free memory on each NVIDIA GPU; the "
+             "kernel's bound of the error of its clock, which an NTP daemon keeps. Checked when --health-check is."}),
+    row(kRestarts, "health-check", "COMMAND",
+        "a shell command that succeeds where this machine may take part; its last line says why not",
+        at<&Config::health_check>(),
+        {.more = "It runs before the first round, and again after a worker failed here; after 60 s it has failed. A "
+                 "machine that fails it is in no round, and is checked again after 1 s, then later, up to 60 s."}),
+    row(kRestarts, "exclude-after", "N",
+        "leave a machine out after N failures of workers there, while enough others "
+        "are there; off: only where a rule says so",
+        custom<exclude_after>(),
+        {.default_value = "3 in 1h", .synonyms = "exclude", .more = "\"5 in 2h\" counts the failures of two hours."}),
+    row(kRestarts, "exclude-for", "TIME", "how long", custom<exclude_for>(), {.default_value = "1h"}),
+    row(kRestarts, "exclude-file", "FILE", "write the names of those machines there, for sbatch --exclude=$(cat FILE)",
+        at<&Config::exclude_file>(), {.completes = Completes::file}),
+    // Stopping
     row(kStopping, "stop-grace", "TIME", "how long workers may take from SIGTERM to SIGKILL", custom<stop_grace>(),
         {.default_value = "25",
          .alias = "shutdown-timeout",
          .also_in = "TORCH_ELASTIC_SHUTDOWN_TIMEOUT",
          .brief = "from SIGTERM to SIGKILL (default 25 s)",
          .synonyms = "grace,grace-period,kill-timeout",
-         .more = "Schedulers kill 30 s after they ask; 25 leaves time to end."}),
+         .more = "Many schedulers send SIGKILL 30 s after SIGTERM; 25 leaves time to exit."}),
     row(kStopping, "stop-scope", "WHOM",
         "SIGTERM goes to the rank's process, to its group, or (auto) to the group where the program is a shell",
         at<&Config::stop_scope>(), {.choices = "auto|rank|group"}),
-    row(kStopping, "peer-exit-timeout", "TIME", "how long others may go on after one ended well",
+    row(kStopping, "peer-exit-timeout", "TIME", "time limit for the other workers after the first one's success",
         custom<limit<&Config::peer_exit_timeout>>(), {.default_value = "off"}),
-    row(kStopping, "max-run", "TIME", "end the job politely after this time", custom<limit<&Config::max_run>>(),
-        {.default_value = "off", .synonyms = "time-limit,max-time,max-runtime"}),
-    row(kStopping, "signals-to-handle", "LIST", "signals that end the job politely",
+    row(kStopping, "signals-to-handle", "LIST", "signals that stop the job gracefully",
         read_by<read_signals, &Config::signals_to_handle>(),
         {.default_value = "SIGTERM,SIGINT,SIGHUP,SIGQUIT", .list = true}),
-    row(kStopping, "preempt-signal", "LIST", "further signals: this machine is to be given back",
-        custom<preempt_signals>(),
-        {.list = true, .more = "SIGUSR1 and SIGUSR2 otherwise pass through to the workers and stop nothing."}),
     row(kStopping, "exit-code", "WHOSE", "exit codes: ddprun's, torchrun's (0, 1, 2), or the first failed worker's own",
         at<&Config::exit_code>(), {.choices = "ddprun|torchrun|worker"}),
-    row(kStopping, "core-dumps", "", "let crashed workers dump core: slows the news of it", at<&Config::core_dumps>(),
+    row(kStopping, "core-dumps", "", "let crashed workers dump core: delays detection", at<&Config::core_dumps>(),
         {.synonyms = "core,coredump,core-dump"}),
-    row(kStopping, "cgroup", "", "keep the workers in a control group, where one may be", at<&Config::cgroup>(),
+    row(kStopping, "cgroup", "", "keep the workers in a control group, where possible", at<&Config::cgroup>(),
         {.more = "It needs cgroup v2, and root or a delegated subtree."}),
-    row(kStopping, "monitor-interval", "TIME", "accepted, without effect: ddprun polls nothing",
-        custom<monitor_interval>(), {.default_value = "0.1"}),
+    // Preemption
+    row(kPreemption, "max-run", "TIME", "stop the job gracefully after this time", custom<limit<&Config::max_run>>(),
+        {.default_value = "off", .synonyms = "time-limit,max-time,max-runtime"}),
+    row(kPreemption, "preempt-signal", "LIST", "further signals: this machine is being preempted",
+        custom<preempt_signals>(),
+        {.list = true, .more = "SIGUSR1 and SIGUSR2 are otherwise forwarded to the workers and stop nothing."}),
+    row(kPreemption, "preemption-probe", "WHAT",
+        "a file whose existence, or a shell command whose exit code 0, says that this machine is being preempted",
+        custom<preemption_probe>(),
+        {.completes = Completes::file,
+         .synonyms = "spot-probe,preempt-probe",
+         .more = "Then as with SIGTERM. A file is an absolute path, or one that begins with ./, without blanks, that "
+                 "cannot be run; it is looked for each second. A command runs every 5 s, for 10 s at most, and its "
+                 "output is not shown. Each node has its own."}),
+    row(kPreemption, "preempt-exit-code", "N", "a worker's exit code that says: I was preempted, and have saved",
+        custom<preempt_exit_code>(),
+        {.default_value = "off",
+         .more = "For workers without the worker channel. One that exits with it by itself announces a preemption: the "
+                 "others are asked to save, and no failure is reported. When all that were asked exit with it, nothing "
+                 "is lost."}),
+    row(kPreemption, "exit-on-preempt", "CODE",
+        "exit code after a preemption: 75, 143, or auto: 75 if nothing is lost, else 143", custom<exit_on_preempt>(),
+        {.default_value = "auto",
+         .choices = "75|143|auto",
+         .more = "0 stays where the run had already finished, and 130 after Ctrl-C. It goes before --exit-code."}),
     // Logs
-    row(kLogs, "log-dir", "DIR", "where log files lie, by run, round and rank", at<&Config::log_dir>(),
+    row(kLogs, "log-dir", "DIR", "folder of the log files, by run, round and rank", at<&Config::log_dir>(),
         {.completes = Completes::folder,
          .brief = "keep the workers' output in files there",
          .synonyms = "logdir,logs,log-directory,output-dir",
          .more = "As DIR/<run id>/round-N/rank-R/stdout.log and stderr.log; DIR/latest points to the last run. "
-                 "/dev/null: no files at all, error files neither."}),
+                 "/dev/null: no files at all, not even error files."}),
     row(kLogs, "redirects", "SPEC", "into files: 0 nothing, 1 stdout, 2 stderr, 3 both; or by rank: 0:3,1-7:2,g8:1",
         custom<streams<&Config::redirects>>(),
         {.default_value = "0",
@@ -285,7 +401,7 @@ constexpr Option kOptions[] = {
          .choices = "0|1|2|3",
          .brief = "1 stdout, 2 stderr, 3 both into files alone",
          .list = true,
-         .more = "Plain numbers before the colon are local ranks, g8 is global rank 8; of two that fit a rank the last "
+         .more = "Plain numbers before the colon are local ranks, g8 is global rank 8; if two match a rank, the last "
                  "one counts."}),
     row(kLogs, "tee", "SPEC", "as --redirects, and on the console, too, each line with a prefix",
         custom<streams<&Config::tee>>(),
@@ -299,11 +415,11 @@ constexpr Option kOptions[] = {
     row(kLogs, "duplicate-stdout-filters", "LIST",
         "copy tee'd lines that hold one of these texts into filtered_stdout.log",
         read_by<read_filters, &Config::stdout_filters>(),
-        {.list = true, .more = "A comma parts two texts, two commas are a comma in a text."}),
+        {.list = true, .more = "A comma separates two texts, two commas are a comma in a text."}),
     row(kLogs, "duplicate-stderr-filters", "LIST", "the same for stderr",
         read_by<read_filters, &Config::stderr_filters>(), {.list = true}),
     row(kLogs, "log-prefix", "TEXT",
-        "before each tee'd line; ${rank}, ${local_rank}, ${host}, ${role}, ${role_name} and ${time} are known",
+        "prefix of each tee'd line, with ${rank}, ${local_rank}, ${host}, ${role}, ${role_name} and ${time}",
         custom<prefix>(),
         {.default_value = "[${role_name}${local_rank}]:",
          .alias = "log-line-prefix-template",
@@ -311,14 +427,14 @@ constexpr Option kOptions[] = {
          .synonyms = "prefix"}),
     row(kLogs, "log-size", "SIZE", "rotate a log file that grows beyond it: 500K, 100M, 2G; 0 never",
         read_by<read_byte_size, &Config::log_size_bytes_max>(), {.default_value = "0"}),
-    row(kLogs, "log-keep", "N", "how many rotated files stay of each log", at<&Config::log_keep>(),
+    row(kLogs, "log-keep", "N", "how many rotated files to keep of each log", at<&Config::log_keep>(),
         {.min = 0, .max = kKeepMax}),
     row(kLogs, "log-layout", "WHOSE", "whose folders and names below --log-dir", at<&Config::log_layout>(),
         {.choices = "ddprun|torchrun",
          .more = "torchrun's are DIR/<run id>_<random>/attempt_N/<local rank>/stdout.log and stderr.log."}),
     // Reports
     row(kReports, "event-log-handler", "WHERE",
-        "what happens, as lines of JSON: null nowhere, console on stderr, or file:PATH", custom<events>(),
+        "where events are written as lines of JSON: null (nowhere), console (stderr), or file:PATH", custom<events>(),
         {.default_value = "null", .choices = "null|console|file:", .synonyms = "events,event-log"}),
     row(kReports, "verbose", "", "show every value in force, every event and action on stderr", at<&Config::verbose>(),
         {.letter = 'v',
@@ -330,27 +446,30 @@ constexpr Option kOptions[] = {
         {.completes = Completes::file,
          .brief = "read options from a TOML file",
          .synonyms = "config-file,conf",
-         .more = "The environment and the command line go over it. See CONFIGURATION FILE."}),
+         .more = "The environment and the command line override it. See CONFIGURATION FILE."}),
     row(kItself, "dry-run", "", "show what each rank would get, and start nothing", at<&Config::dry_run>(),
-        {.brief = "show what each rank would get, start nothing",
-         .more = "Its argv, environment difference, CPU set and log files. No folder is made."}),
+        {.more = "Its argv, environment difference, CPU set and log files. No folder is made."}),
     row(kItself, "print-config", "", "show every value and where it came from, as TOML that --config reads",
         at<&Config::print_config>(), {.synonyms = "show-config"}),
     row(kItself, "make-token", "", "print a new token for --token-file"),
     row(kItself, "print-completion", "SHELL", "print the completion of ddprun for bash, zsh or tcsh", {check_choice},
         {.choices = "bash|zsh|tcsh", .synonyms = "completion,shell-completion"}),
     row(kItself, "help", "GROUP", "the options most needed, or all of a group", {},
-        {.letter = 'h', .choices = "workers|job|access|stopping|logs|reports|ddprun|python", .value_optional = true}),
-    row(kItself, "version", "", "say which ddprun this is", {}, {.letter = 'V'}),
-    // For Python only
-    row(kPython, "start-method", "HOW",
+        {.letter = 'h',
+         .choices = "workers|job|access|restarts|stopping|preemption|logs|reports|ddprun|torchrun",
+         .value_optional = true}),
+    row(kItself, "version", "", "print ddprun's version", {}, {.letter = 'V'}),
+    // Without effect
+    row(kWithoutEffect, "monitor-interval", "TIME", "accepted, without effect: ddprun polls no worker",
+        custom<monitor_interval>(), {.default_value = "0.1"}),
+    row(kWithoutEffect, "start-method", "HOW",
         "accepted, without effect: ddprun execs each worker, as torchrun does with scripts", {check_choice},
         {.choices = "spawn|fork|forkserver"}),
-    row(kPython, "use-env", "",
+    row(kWithoutEffect, "use-env", "",
         "accepted, without effect: ranks are always in the environment, never an argument --local-rank", {check_flag}),
-    row(kPython, "logs-specs", "NAME", "a plug-in of Python's for the layout of logs", {check_choice},
+    row(kWithoutEffect, "logs-specs", "NAME", "a Python plug-in for the layout of logs", {check_choice},
         {.choices = "default",
-         .refusal = "names a plug-in of Python's for logs, and there is no Python in ddprun, only 'default': use "
+         .refusal = "names a Python plug-in for logs, but ddprun contains no Python, only 'default': use "
                     "--log-dir, --log-layout, --redirects and --tee instead."}),
     row(kHidden, "generate", "WHAT", "man", {}, {.choices = "man"}),
 };

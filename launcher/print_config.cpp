@@ -2,6 +2,7 @@
 
 #include "launcher/help.h"
 #include "launcher/options.h"
+#include "launcher/rules_file.h"
 #include "launcher/settings/config_file.h"
 
 namespace ddprun::launcher {
@@ -13,19 +14,25 @@ std::string program_line(const Config& config) {
                              config.program_place.empty() ? "command line" : config.program_place);
 }
 
+std::string requeues_line(const Config& config) {
+  if (config.requeues.value_or(0) == 0) return {};
+  return "# Slurm has requeued this job " + std::to_string(*config.requeues) +
+         (*config.requeues == 1 ? " time" : " times") + " (SLURM_RESTART_COUNT).\n";
+}
+
 }  // namespace
 
 std::string print_config(const Config& config) {
-  std::string out = std::string("# What is in force for ddprun ") + version() + ", and where it came from.\n\n";
+  std::string out = std::string("# What is in force for ddprun ") + version() + ", and where it came from.\n";
+  out += requeues_line(config) + "\n";
   out += settings::print_settings(options(), config.settings, &config, [&](const settings::Option& unset) {
     const bool by_variable = &unset == &option("token-file") && !config.token_variable.empty();
     return by_variable ? config.token_variable + ": set, not shown" : "";
   });
   out += "\n" + program_line(config);
-  if (config.env.empty()) return out;
-  out += "\n[env]\n";
+  if (!config.env.empty()) out += "\n[env]\n";
   for (const auto& [name, value] : config.env) out += settings::toml_key(name) + " = " + toml_string(value) + "\n";
-  return out;
+  return out + print_rules({config.rules, config.output_rules});
 }
 
 }  // namespace ddprun::launcher

@@ -12,7 +12,7 @@ namespace {
 bool has_slash(const std::string& word) { return word.find('/') != std::string::npos; }
 bool ends_in_py(const std::string& word) { return word.ends_with(".py"); }
 
-std::optional<std::string> in_path(const std::string& name, const Surroundings& here) {
+std::optional<std::string> in_path(const std::string& name, const SearchContext& here) {
   std::istringstream folders(here.path);
   for (std::string folder; std::getline(folders, folder, ':');) {
     const std::string candidate = (folder.empty() ? "." : folder) + "/" + name;
@@ -22,7 +22,7 @@ std::optional<std::string> in_path(const std::string& name, const Surroundings& 
   return {};
 }
 
-std::optional<std::string> in_path_or_beside(const std::string& name, const Surroundings& here) {
+std::optional<std::string> in_path_or_beside(const std::string& name, const SearchContext& here) {
   if (auto found = in_path(name, here)) return found;
   const std::string beside = here.own_folder + "/" + name;
   const FileKind kind = here.kind_of(beside);
@@ -31,14 +31,14 @@ std::optional<std::string> in_path_or_beside(const std::string& name, const Surr
 }
 
 // A path that must exist and not be a folder.
-FileKind must_be_file(const std::string& path, const Surroundings& here) {
+FileKind must_be_file(const std::string& path, const SearchContext& here) {
   const FileKind kind = here.kind_of(path);
   if (!kind.exists) throw UsageError("cannot start " + path, "there is no such file", "Check the path of the program.");
   if (kind.folder) throw UsageError("cannot start " + path, "it is a folder", "Name the program inside it.");
   return kind;
 }
 
-std::string python(const Surroundings& here) {
+std::string python(const SearchContext& here) {
   const std::string name = here.python_exec.empty() ? "python3" : here.python_exec;
   if (has_slash(name)) {
     must_be_file(name, here);
@@ -80,7 +80,7 @@ std::string interpreter_of(const std::string& first_line) {
                    "Give its path, such as ./" + word + ".");
 }
 
-Program look_up(const Config& config, const Surroundings& here) {
+Program look_up(const Config& config, const SearchContext& here) {
   const std::string& word = config.program.front();
   const auto by_python = [&](std::vector<std::string> words) {
     const std::string interpreter = python(here);
@@ -110,7 +110,7 @@ Program look_up(const Config& config, const Surroundings& here) {
 
 }  // namespace
 
-Program find_program(const Config& config, const Surroundings& here) {
+Program find_program(const Config& config, const SearchContext& here) {
   Program program = look_up(config, here);
   program.wrapper = starts_another(base_name(program.path)) ||
                     (here.first_line_of && starts_another(interpreter_of(here.first_line_of(program.path))));

@@ -16,7 +16,7 @@ struct FileKind {
 };
 
 // Where programs are searched. `kind_of` and `first_line_of` read the disk.
-struct Surroundings {
+struct SearchContext {
   std::string path;         // $PATH
   std::string own_folder;   // of ddprun's binary
   std::string python_exec;  // $PYTHON_EXEC, or empty
@@ -34,6 +34,6 @@ struct Program {
 // PATH, else a name in the folder of ddprun's own binary; never a folder. A .py file or a file without execute
 // permission is run by `$PYTHON_EXEC -u` (default python3), anything else is exec'd. Throws UsageError, one sentence,
 // if there is no such program.
-Program find_program(const Config& config, const Surroundings& surroundings);
+Program find_program(const Config& config, const SearchContext& context);
 
 }  // namespace ddprun::launcher

@@ -12,7 +12,8 @@
 namespace ddprun::launcher {
 namespace {
 
-using settings::joined, settings::read_flag, settings::whole_text, settings::without_blanks_around;
+using rendezvous::FailureClass, rendezvous::RestartLimit;
+using settings::joined, settings::read_flag, settings::whole_text, settings::trimmed;
 
 // Signals that a job may handle; the others are faults, reserved by the kernel, or for the terminal's job control.
 constexpr int kHandled[] = {SIGTERM, SIGINT, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2, SIGALRM, SIGXCPU, SIGPWR};
@@ -27,7 +28,7 @@ std::string in_quotes(std::string_view text) { return "'" + std::string(text) + 
 // --rdzv-conf='a=1' in a list of arguments, where no shell removes the quotes.
 std::string without_quotes(const std::string& text) {
   const bool quoted = text.size() > 1 && text.front() == text.back() && (text.front() == '\'' || text.front() == '"');
-  return quoted ? without_blanks_around(std::string_view(text).substr(1, text.size() - 2)) : text;
+  return quoted ? trimmed(std::string_view(text).substr(1, text.size() - 2)) : text;
 }
 
 bool one_of(const std::string& word, const std::vector<std::string>& words) {
@@ -75,7 +76,76 @@ std::string rdzv_item_problem(const std::string& key, const std::string& value, 
   return rdzv_value_problem(key, value);
 }
 
+std::string set_machine_limit(agent::MachineLimits& limits, const std::string& key, const std::string& value) {
+  if (key == "disk") {
+    const auto bytes = settings::read_byte_size(value);
+    if (std::holds_alternative<Wrong>(bytes)) return "disk takes a size: disk=10G";
+    limits.disk_bytes = std::get<std::uint64_t>(bytes);
+  } else if (key == "clock") {
+    const auto time = settings::read_duration(value);
+    if (std::holds_alternative<Wrong>(time)) return "clock takes a time: clock=1s";
+    limits.clock = std::get<Duration>(time);
+  } else {
+    const auto percent = whole_text<int>(value.ends_with('%') ? value.substr(0, value.size() - 1) : value);
+    if (!percent || *percent < 0 || *percent > 100) return "gpu-memory takes a percentage: gpu-memory=90%";
+    limits.gpu_memory_percent = percent;
+  }
+  return {};
+}
+
 }  // namespace
+
+Read<RestartLimit> read_restart_limit(const std::string& text) {
+  const Wrong wrong{"it takes a number, or as many in a time: 5, \"5 in 1h\""};
+  const std::size_t in = text.find(" in ");
+  const auto most = whole_text<int>(trimmed(std::string_view(text).substr(0, in)));
+  if (!most || *most < 0) return wrong;
+  if (in == text.npos) return RestartLimit{*most, {}};
+  std::string within = text.substr(in + 4);
+  std::erase(within, ' ');
+  const auto time = settings::read_duration(within);
+  if (std::holds_alternative<Wrong>(time) || std::get<Duration>(time) <= Duration::zero()) return wrong;
+  if (std::get<Duration>(time) > rendezvous::kLimitWindowMax) return Wrong{"it takes a time of at most 7d"};
+  if (*most > rendezvous::kLimitInWindowMax)
+    return Wrong{"it takes at most " + std::to_string(rendezvous::kLimitInWindowMax) + " in a time"};
+  return RestartLimit{*most, std::get<Duration>(time)};
+}
+
+Read<agent::MachineLimits> read_machine_limits(const std::string& text) {
+  const std::vector<std::string> known = {"disk", "gpu-memory", "clock"};
+  agent::MachineLimits out;
+  for (const std::string& item : trimmed(text).empty() ? std::vector<std::string>() : split(text, ',')) {
+    const std::size_t equals = item.find('=');
+    const std::string key = with_dashes(trimmed(std::string_view(item).substr(0, equals)));
+    const std::string value = equals == item.npos ? "" : trimmed(std::string_view(item).substr(equals + 1));
+    if (!one_of(key, known)) {
+      const std::string near = nearest(key, known);
+      return Wrong{"there is no limit " + in_quotes(key) +
+                   (near.empty() ? ", only " + listed(known, "and") : " (did you mean " + near + "?)")};
+    }
+    if (std::string problem = set_machine_limit(out, key, value); !problem.empty()) return Wrong{problem};
+  }
+  return out;
+}
+
+Read<std::map<FailureClass, RestartLimit>> read_restart_limits(const std::string& text) {
+  std::map<FailureClass, RestartLimit> out;
+  const std::vector<std::string> known = rendezvous::classes_for_rules();
+  for (const std::string& item : trimmed(text).empty() ? std::vector<std::string>() : split(text, ',')) {
+    const std::size_t equals = item.find('=');
+    const std::string name = with_dashes(trimmed(std::string_view(item).substr(0, equals)));
+    if (!one_of(name, known)) {
+      const std::string near = nearest(name, known);
+      return Wrong{"there is no class " + in_quotes(name) +
+                   (near.empty() ? ", only " + listed(known, "and") : " (did you mean " + near + "?)")};
+    }
+    auto limit = read_restart_limit(equals == item.npos ? "" : trimmed(std::string_view(item).substr(equals + 1)));
+    if (const auto* wrong = std::get_if<Wrong>(&limit)) return Wrong{in_quotes(name) + ": " + wrong->complaint};
+    if (!out.emplace(*rendezvous::failure_class(name), std::get<RestartLimit>(limit)).second)
+      return Wrong{in_quotes(name) + " is named twice"};
+  }
+  return out;
+}
 
 Read<WorkerCount> read_worker_count(const std::string& text) {
   if (text == "cpu") return WorkerCount{WorkerCount::cpus};
@@ -100,10 +170,10 @@ Read<std::vector<int>> read_signals(const std::string& text) {
   std::vector<int> signals;
   std::vector<std::string> complaints;
   for (const std::string& part : split(text, ',')) {
-    const std::string word = upper_case(without_blanks_around(part));
+    const std::string word = upper_case(trimmed(part));
     const int signal = signal_number(word);
     if (signal == 0)
-      complaints.push_back(in_quotes(without_blanks_around(part)) + " is none of " + listed(handled_names()) + "." +
+      complaints.push_back(in_quotes(trimmed(part)) + " is not one of " + listed(handled_names()) + "." +
                            did_you_mean(word.starts_with("SIG") ? word : "SIG" + word, handled_names()));
     else if (std::find(signals.begin(), signals.end(), signal) == signals.end())
       signals.push_back(signal);
@@ -164,18 +234,18 @@ Read<std::vector<std::string>> read_filters(const std::string& text) {
     i += doubled;
   }
   if (std::find(filters.begin(), filters.end(), "") == filters.end()) return filters;
-  return Wrong{"it takes texts between single commas, none of them empty; ,, is a comma in a text"};
+  return Wrong{"it takes texts separated by single commas, none of them empty; ,, is a comma in a text"};
 }
 
 Read<std::map<std::string, std::string>> read_rdzv_conf(const std::string& text) {
   std::map<std::string, std::string> conf;
   std::vector<std::string> complaints;
-  const std::string items = without_quotes(without_blanks_around(text));
+  const std::string items = without_quotes(trimmed(text));
   if (items.empty()) return conf;
   for (const std::string& item : split(items, ',')) {
     const std::size_t equals = item.find('=');
-    const std::string key = without_blanks_around(item.substr(0, equals));
-    const std::string value = equals == std::string::npos ? "" : without_blanks_around(item.substr(equals + 1));
+    const std::string key = trimmed(item.substr(0, equals));
+    const std::string value = equals == std::string::npos ? "" : trimmed(item.substr(equals + 1));
     const std::string problem = rdzv_item_problem(key, value, equals != std::string::npos);
     if (!problem.empty() && !one_of(problem, complaints)) complaints.push_back(problem);
     conf[key] = value;

@@ -23,6 +23,10 @@ Read<Endpoint> read_endpoint(const std::string& text);                 // host[:
 Read<rendezvous::PortRange> read_port_range(const std::string& text);  // "29600-29609", "29600"; empty: any
 Read<std::vector<std::string>> read_filters(const std::string&);       // a comma-separated list; ",," is a comma
 Read<std::map<std::string, std::string>> read_rdzv_conf(const std::string& text);
+Read<agent::MachineLimits> read_machine_limits(const std::string& text);     // "disk=10G,gpu-memory=90%,clock=1s"
+Read<rendezvous::RestartLimit> read_restart_limit(const std::string& text);  // "5", "5 in 1h"
+// "crash=5 in 1h,out-of-memory=2"
+Read<std::map<rendezvous::FailureClass, rendezvous::RestartLimit>> read_restart_limits(const std::string& text);
 // Text with ${name} in it; a name close to one of `names` is a typo, any other stays unchanged.
 Read<std::string> read_template(const std::string& text, const std::vector<std::string>& names);
 

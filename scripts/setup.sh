@@ -20,8 +20,9 @@ END
 }
 
 build_packages=(g++ clang cmake ninja-build ccache git ca-certificates python3-venv libcli11-dev libasio-dev libspdlog-dev
-  nlohmann-json3-dev libtomlplusplus-dev zlib1g-dev libssl-dev)
-test_packages=(catch2 fonts-dejavu-core iproute2 libclang-rt-dev librsvg2-bin openssl util-linux)
+  nlohmann-json3-dev libtomlplusplus-dev zlib1g-dev libssl-dev libpcre2-dev)
+test_packages=(catch2 fonts-dejavu-core iproute2 libclang-rt-dev librsvg2-bin munge openssl slurm-client slurmctld slurmd util-linux)
+services=(munge slurmctld slurmd)  # of these packages; the tests start their own
 bench_packages=(hyperfine iproute2 openmpi-bin util-linux valgrind)
 venv_gib=6  # 4.6 for the environment, the rest while pip unpacks
 
@@ -42,7 +43,7 @@ retry() {
 }
 
 install_packages() {
-  local missing=() root state package
+  local missing=() state package
   command -v dpkg-query >/dev/null && command -v apt-get >/dev/null ||
     fail "this machine has no apt-get; install the likes of these Debian packages by hand, then run scripts/setup.sh's" \
       "steps for .venv: $*"
@@ -60,8 +61,28 @@ install_packages() {
   echo "setup: installing Debian packages (apt-get as root): ${missing[*]}"
   "${root[@]}" dpkg --configure -a >"$log" 2>&1 || true  # mends an installation that was interrupted
   retry "${root[@]}" apt-get -qq -o Acquire::Retries=3 update || fail "apt-get update failed, see above"
+  forbid_services
   retry "${root[@]}" apt-get -qq -y -o Dpkg::Use-Pty=0 -o Acquire::Retries=3 install --no-install-recommends "${missing[@]}" ||
     fail "apt-get install failed, see above; run it again once the cause is gone"
+  allow_services
+  for package in "${services[@]}"; do
+    if [[ " ${missing[*]} " == *" $package "* ]] && command -v systemctl >/dev/null; then
+      "${root[@]}" systemctl --quiet disable "$package" >"$log" 2>&1 || true  # nor at the next start of the machine
+    fi
+  done
+}
+
+# Debian starts a service when its package is installed, unless this file says no.
+policy=/usr/sbin/policy-rc.d policy_is_ours=false
+forbid_services() {
+  [ ! -e $policy ] || return 0
+  policy_is_ours=true
+  printf '#!/bin/sh\nexit 101\n' | "${root[@]}" tee $policy >/dev/null
+  "${root[@]}" chmod 755 $policy
+}
+allow_services() {
+  if $policy_is_ours; then "${root[@]}" rm -f $policy; fi
+  policy_is_ours=false
 }
 
 # CUDA 13's torch lacks two sets of host headers that NCCL's code includes; a CUDA toolkit has them.
@@ -110,9 +131,9 @@ install_venv() {
   echo "${requirements[*]}" >"$venv/ddprun-installed"
 }
 
-# What judges the sources, in one version everywhere: another one formats otherwise and knows other mistakes.
+# What judges the sources and the manifests, in one version everywhere: another one formats otherwise and knows other mistakes.
 install_checkers() {
-  local checkers=(clang-format==14.0.6 clang-tidy==23.1.4)
+  local checkers=(clang-format==14.0.6 clang-tidy==23.1.4 kubernetes-validate==1.37.0 kubeflow-trainer-api==2.3.0)
   if [ "$(cat "$venv/ddprun-checkers" 2>/dev/null)" = "${checkers[*]}" ]; then return; fi
   echo "setup: installing into $venv: ${checkers[*]}"
   retry "$venv/bin/python" -m pip --disable-pip-version-check --no-input install -q --retries 5 "${checkers[@]}" ||
@@ -139,7 +160,7 @@ venv=.venv
 if [ "$torch" != $torch_newest ]; then venv=.venv-$torch; fi
 
 log=$(mktemp)
-trap 'rm -f "$log"' EXIT
+trap 'rm -f "$log"; allow_services' EXIT
 install_packages "${packages[@]}"
 if $tests || [ -z "${DDPRUN_TORCH_DIR:-}" ]; then install_venv; fi
 if $tests && [ "$venv" = .venv ]; then install_checkers; fi

@@ -20,8 +20,8 @@ std::variant<UseCpu, UseGpu, std::string> choose_device(DeviceChoice choice, int
   return UseGpu{env.local_rank};
 }
 
-int choose_threads(int asked, bool omp_num_threads_is_set) {
-  return asked > 0 ? asked : omp_num_threads_is_set ? 0 : 1;
+int choose_threads(int requested, bool omp_num_threads_is_set) {
+  return requested > 0 ? requested : omp_num_threads_is_set ? 0 : 1;
 }
 
 }  // namespace ddprun::train

@@ -22,6 +22,6 @@ std::variant<UseCpu, UseGpu, std::string> choose_device(DeviceChoice choice, int
 // CPU threads of this worker; 0 leaves LibTorch's default, which follows OMP_NUM_THREADS. Without any setting, one:
 // small models are fastest with it, OpenMP's threads do not wait for each other on a busy machine, and the bits of a
 // run do not depend on the number of cores.
-int choose_threads(int asked, bool omp_num_threads_is_set);
+int choose_threads(int requested, bool omp_num_threads_is_set);
 
 }  // namespace ddprun::train

@@ -16,7 +16,7 @@ namespace {
 // Samples of one pass: enough to keep the machine busy, few enough for the memory of a large model.
 constexpr std::int64_t kSmallBatch = 1000, kLargeBatch = 100, kSmallSample = 1024;
 
-struct Seen {
+struct Totals {
   at::Tensor correct, loss_sum, observed;             // one number each, on the run's device
   std::vector<at::Tensor> targets, predictions = {};  // if requested
 };
@@ -26,31 +26,40 @@ std::int64_t batch_size_of(const Dataset& data) {
   return small && data.task != Task::predict_next ? kSmallBatch : kLargeBatch;
 }
 
-void look_at(const Run& run, const Batch& batch, bool keep, Seen& seen) {
+void add_batch(const Run& run, const Batch& batch, bool keep, Totals& totals) {
   const at::Tensor scores = run.model->forward(batch.inputs);
   const auto count = static_cast<double>(batch.targets.numel());
-  seen.loss_sum += loss_of(run.data.task, scores, batch.targets).to(torch::kDouble) * count;
-  seen.observed += count;
-  const bool guesses = run.data.task != Task::regress;
-  const at::Tensor predicted = guesses ? scores.argmax(-1) : scores;
-  if (guesses) seen.correct += predicted.eq(batch.targets).sum();
+  totals.loss_sum += loss_of(run.data.task, scores, batch.targets).to(torch::kDouble) * count;
+  totals.observed += count;
+  const bool classifies = run.data.task != Task::regress;
+  const at::Tensor predicted = classifies ? scores.argmax(-1) : scores;
+  if (classifies) totals.correct += predicted.eq(batch.targets).sum();
   if (!keep) return;
-  seen.targets.push_back(batch.targets);
-  seen.predictions.push_back(predicted);
+  totals.targets.push_back(batch.targets);
+  totals.predictions.push_back(predicted);
 }
 
-Seen see_my_part(Run& run, bool keep) {
+// Of the rank that has most: all of them pass as many points at which they may stop.
+std::int64_t batches_of_a_rank(const Run& run) {
+  const auto parts = [](std::int64_t whole, std::int64_t part) { return (whole + part - 1) / part; };
+  return parts(parts(run.data.test.size(), run.group.world_size()), batch_size_of(run.data));
+}
+
+std::optional<Totals> evaluate_own_part(Run& run, std::int64_t epoch, bool keep, const std::function<bool()>& stops) {
   const torch::NoGradGuard no_grad;
   run.worker.phase(Phase::evaluating);
   run.ddp->broadcast_buffers();
   run.model->eval();
   const auto zero = [&] { return torch::zeros({}, torch::device(run.device).dtype(torch::kDouble)); };
-  Seen seen{.correct = zero(), .loss_sum = zero(), .observed = zero(), .targets = {}};
+  Totals totals{.correct = zero(), .loss_sum = zero(), .observed = zero(), .targets = {}};
   const auto indices = evaluation_indices(run.data.test.size(), run.group.rank(), run.group.world_size());
-  if (indices.empty()) return seen;
-  for (const at::Tensor& batch : torch::tensor(indices, torch::kLong).to(run.device).split(batch_size_of(run.data)))
-    look_at(run, run.data.test.batch(batch, run.at.epochs_run), keep, seen);
-  return seen;
+  std::vector<at::Tensor> batches;
+  if (!indices.empty()) batches = torch::tensor(indices, torch::kLong).to(run.device).split(batch_size_of(run.data));
+  for (std::size_t i = 0; i < static_cast<std::size_t>(batches_of_a_rank(run)); ++i) {
+    if (i < batches.size()) add_batch(run, run.data.test.batch(batches[i], epoch), keep, totals);
+    if (stops()) return {};
+  }
+  return totals;
 }
 
 std::string number(const at::Tensor& value) {
@@ -73,7 +82,7 @@ std::string lines_of(const std::vector<at::Tensor>& targets, const std::vector<a
   return text;
 }
 
-void write_all_predictions(Run& run, const Seen& seen) {
+void write_all_predictions(Run& run, const Totals& totals) {
   const bool numbers = run.data.task == Task::regress;
   const auto type = torch::dtype(numbers ? torch::kFloat : torch::kLong);
   const auto whole = [&](const std::vector<at::Tensor>& parts) {
@@ -82,7 +91,7 @@ void write_all_predictions(Run& run, const Seen& seen) {
     for (at::Tensor& one : all) one = one.cpu();
     return all;
   };
-  const auto targets = whole(seen.targets), predictions = whole(seen.predictions);
+  const auto targets = whole(totals.targets), predictions = whole(totals.predictions);
   all_or_none(run.group, [&] {
     if (run.group.rank() == 0)
       replace_file(run.options.evaluation.predictions, {lines_of(targets, predictions)}, "the predictions");
@@ -91,17 +100,19 @@ void write_all_predictions(Run& run, const Seen& seen) {
 
 }  // namespace
 
-Evaluation evaluate(Run& run, bool write_predictions) {
-  const Seen seen = see_my_part(run, write_predictions);
-  const at::Tensor sums = torch::stack({run.epoch.loss_sum, seen.correct, seen.loss_sum, seen.observed});
+std::optional<Evaluation> evaluate(Run& run, std::int64_t epoch, bool write_predictions,
+                                   const std::function<bool()>& stops) {
+  const std::optional<Totals> totals = evaluate_own_part(run, epoch, write_predictions, stops);
+  if (!totals) return {};
+  const at::Tensor sums = torch::stack({run.epoch.loss_sum, totals->correct, totals->loss_sum, totals->observed});
   all_reduce(sums, ReduceOp::sum, run.group);
-  if (write_predictions) write_all_predictions(run, seen);
+  if (write_predictions) write_all_predictions(run, *totals);
   const at::Tensor numbers = sums.cpu();
   const auto at = [&](std::int64_t i) { return numbers[i].item<double>(); };
-  return {.train_loss = run.epoch.steps > 0 ? run.epoch.loss_of(at(0)) : std::nan(""),
-          .loss = at(2) / std::max(at(3), 1.0),
-          .correct = static_cast<std::int64_t>(at(1)),
-          .observed = static_cast<std::int64_t>(at(3))};
+  return Evaluation{.train_loss = run.epoch.steps > 0 ? run.epoch.loss_of(at(0)) : std::nan(""),
+                    .loss = at(2) / std::max(at(3), 1.0),
+                    .correct = static_cast<std::int64_t>(at(1)),
+                    .observed = static_cast<std::int64_t>(at(3))};
 }
 
 }  // namespace ddprun::train

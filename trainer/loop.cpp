@@ -30,10 +30,10 @@ struct Loop {
   Records records;
   std::optional<StopSignal> signal = {};
   TimePoint began = Clock::now();
-  Position from = {};
+  Position start = {};
   EpochReport last = {};
   Evaluation evaluation = {};
-  bool early = false;  // ended
+  bool ended_early = false;
 };
 
 // Until the end of the last epoch, at this epoch's speed so far.
@@ -60,7 +60,7 @@ void show_step(Run& run, const StepDone& done, std::int64_t steps, const EpochCl
                     now);
 }
 
-void account(Run& run, const StepDone& done) {
+void count_step(Run& run, const StepDone& done) {
   const std::int64_t samples = done.samples * run.group.world_size();
   run.at.step += 1;
   run.at.samples_seen += samples;
@@ -72,11 +72,18 @@ void account(Run& run, const StepDone& done) {
     run.epoch.skipped += samples;
 }
 
-Stop asked_after_step(Loop& loop) {
+Stop stop_after_step(Loop& loop) {
   const auto step = static_cast<std::uint64_t>(loop.run.at.step);
   const Asked asked = loop.run.worker.step_done(step);
   if (asked == Asked::to_leave) return Stop::leave;
   return asked == Asked::to_save || (loop.signal && loop.signal->reached(step)) ? Stop::save : Stop::none;
+}
+
+// At a further point after the last step, the same on all ranks.
+Stop stop_between_steps(Loop& loop) {
+  const Asked asked = loop.run.worker.asked_between_steps();
+  if (asked == Asked::to_leave) return Stop::leave;
+  return asked == Asked::to_save || (loop.signal && loop.signal->reached_between_steps()) ? Stop::save : Stop::none;
 }
 
 // Trains the rest of the epoch, from the sampler's position, unless asked to stop.
@@ -91,83 +98,108 @@ Stop train_epoch(Loop& loop) {
   EpochClock clock;
   while (batches.left() > 0) {
     const StepDone done = train_step(run, batches);
-    account(run, done);
+    count_step(run, done);
     clock.steps += 1;
     clock.samples += done.samples * run.group.world_size();
     show_step(run, done, steps, clock);
     loop.records.step(done.loss);
-    if (const Stop stop = asked_after_step(loop); stop != Stop::none) return stop;
+    if (const Stop stop = stop_after_step(loop); stop != Stop::none) return stop;
     const std::int64_t every = run.options.snapshot.every_steps;
     if (batches.left() > 0 && every > 0 && run.at.step % every == 0) save_run(run);
   }
-  run.at.epochs_run += 1;
-  run.sampler->set_epoch(run.at.epochs_run);
-  if (run.options.schedule.unit == "epoch") step_schedule(run);
   return Stop::none;
 }
 
 // The result of an evaluation, the same on all ranks.
-struct Judgement {
+struct EvaluationResult {
   std::optional<double> metric = {};  // of --best
   bool best = false;                  // so far, by it
   bool stop = false;
 };
 
-Judgement judge(Loop& loop) {
+EvaluationResult update_best(Loop& loop) {
   Run& run = loop.run;
   const Options& o = run.options;
   const auto metric = [&](const std::string& by) {
     return by == "accuracy" ? loop.evaluation.accuracy() : loop.evaluation.loss;
   };
-  Judgement judgement{.stop = run.judge.judge(run.at.epochs_run, metric(o.evaluation.by)).stop};
-  if (o.snapshot.best == "none") return judgement;
-  judgement.metric = metric(o.snapshot.best);
-  judgement.best = run.best.judge(run.at.epochs_run, *judgement.metric).better;
-  return judgement;
+  EvaluationResult result{.stop = run.early_stopping.update(run.at.epochs_run, metric(o.evaluation.by)).stop};
+  if (o.snapshot.best == "none") return result;
+  result.metric = metric(o.snapshot.best);
+  result.best = run.best.update(run.at.epochs_run, *result.metric).better;
+  return result;
 }
 
-bool is_due(const Run& run, std::int64_t every) {
-  return run.at.epochs_run % every == 0 || run.at.epochs_run >= run.options.training.epochs;
+// The epoch's steps are done, and its evaluation, too. Until then a snapshot has it unfinished, so that a resume
+// evaluates it again.
+void count_epoch(Run& run) {
+  run.at.epochs_run += 1;
+  run.sampler->set_epoch(run.at.epochs_run);
+  if (run.options.schedule.unit == "epoch") step_schedule(run);
 }
 
-// `seen`: samples of all ranks, in `seconds`.
-EpochReport report_of(const Loop& loop, bool looked, std::int64_t seen, double seconds) {
+bool is_due(const Run& run, std::int64_t epoch, std::int64_t every) {
+  return epoch % every == 0 || epoch >= run.options.training.epochs;
+}
+
+// `samples`: of all ranks, in `seconds`.
+EpochReport report_of(const Loop& loop, bool evaluated, std::int64_t samples, double seconds) {
   const Run& run = loop.run;
   EpochReport report{.epoch = run.at.epochs_run,
                      .epochs = run.options.training.epochs,
                      .loss = loop.evaluation.train_loss,
-                     .evaluated = looked,
+                     .evaluated = evaluated,
                      .correct = loop.evaluation.correct,
                      .tested = run.data.task == Task::regress ? 0 : loop.evaluation.observed,
-                     .samples_per_second = static_cast<double>(seen) / seconds};
+                     .samples_per_second = static_cast<double>(samples) / seconds};
   if (run.data.task != Task::classify) report.test_loss = loop.evaluation.loss;
   return report;
 }
 
-// `seen`: samples of all ranks since `began`.
-void end_epoch(Loop& loop, std::int64_t seen, TimePoint began) {
+Stop evaluate_unless_stopped(Loop& loop, std::int64_t epoch, bool predicts) {
+  Stop stop = Stop::none;
+  const auto evaluation =
+      evaluate(loop.run, epoch, predicts, [&] { return (stop = stop_between_steps(loop)) != Stop::none; });
+  if (evaluation) loop.evaluation = *evaluation;
+  return stop;
+}
+
+// Of the epoch whose steps are done: evaluates it if its turn has come.
+Stop evaluate_epoch(Loop& loop, bool evaluates) {
   Run& run = loop.run;
-  const Options& o = run.options;
-  const bool last = run.at.epochs_run >= o.training.epochs, looks = is_due(run, o.evaluation.every);
-  Judgement judgement;
-  if (looks) {
-    loop.evaluation = evaluate(run, run.wanted.predictions && (last || o.evaluation.patience > 0));
-    judgement = judge(loop);
-  } else {
+  const std::int64_t epoch = run.at.epochs_run + 1;
+  if (!evaluates) {
     const at::Tensor sum = run.epoch.loss_sum.clone();
     all_reduce(sum, ReduceOp::sum, run.group);
     loop.evaluation.train_loss = run.epoch.loss_of(sum.item<double>());
+    return Stop::none;
   }
+  const bool predicts = epoch >= run.options.training.epochs || run.options.evaluation.patience > 0;
+  return evaluate_unless_stopped(loop, epoch, run.wanted.predictions && predicts);
+}
+
+// `samples`: of all ranks since `began`.
+Stop end_epoch(Loop& loop, std::int64_t samples, TimePoint began) {
+  Run& run = loop.run;
+  const Options& o = run.options;
+  const std::int64_t epoch = run.at.epochs_run + 1;
+  const bool last = epoch >= o.training.epochs, evaluates = is_due(run, epoch, o.evaluation.every);
+  if (const Stop stop = evaluate_epoch(loop, evaluates); stop != Stop::none) return stop;
+  count_epoch(run);
+  EvaluationResult result;
+  if (evaluates) result = update_best(loop);
   check_loss(run, loop.evaluation.train_loss);
   const double seconds = Seconds(Clock::now() - began).count();
-  run.worker.throughput(static_cast<double>(seen) / run.group.world_size() / seconds);
-  loop.last = report_of(loop, looks, seen, seconds);
+  run.worker.throughput(static_cast<double>(samples) / run.group.world_size() / seconds);
+  loop.last = report_of(loop, evaluates, samples, seconds);
   run.progress.line(line_of(loop.last));
   loop.records.epoch(loop.last, loop.evaluation);
   run.epoch = new_epoch(run.device);
-  loop.early = judgement.stop && !last;
+  loop.ended_early = result.stop && !last;
   const bool by_steps = o.snapshot.every_steps > 0 && run.at.step % o.snapshot.every_steps == 0;
-  if (is_due(run, o.snapshot.every_epochs) || by_steps || judgement.best || loop.early) save_run(run, judgement.metric);
+  if (is_due(run, epoch, o.snapshot.every_epochs) || by_steps || result.best || loop.ended_early)
+    save_run(run, result.metric);
+  return Stop::none;
 }
 
 void write_result(const Loop& loop, const char* ended, const std::string& unsaved = {}) {
@@ -175,7 +207,7 @@ void write_result(const Loop& loop, const char* ended, const std::string& unsave
                        .unsaved = unsaved,
                        .last = loop.last,
                        .evaluation = loop.evaluation,
-                       .samples = loop.run.at.samples_seen - loop.from.samples_seen,
+                       .samples = loop.run.at.samples_seen - loop.start.samples_seen,
                        .seconds = Seconds(Clock::now() - loop.began).count()});
 }
 
@@ -191,13 +223,13 @@ Ending leave(Loop& loop, Stop stop) {
   } catch (const std::exception& error) {  // the snapshot is saved already
     say(error.what());
   }
-  run.progress.line("saved at step " + std::to_string(run.at.step) + ", to go on from there later");
+  run.progress.line("saved at step " + std::to_string(run.at.step) + "; the next start resumes from there");
   return run.worker.has_launcher() ? Ending::saved : Ending::requeue;
 }
 
 // If the last snapshot could not be written, the best one may also be missing or out of date.
 void load_best(Run& run, bool unsaved) {
-  const JudgeState& best = run.best.state();
+  const BestState& best = run.best.state();
   if (run.options.snapshot.best == "none" || best.best_epoch == 0) return;
   const std::string path = best_snapshot_path(run.options.snapshot.path);
   if (!unsaved || run.snapshots->best_metric() == best.best)
@@ -217,27 +249,30 @@ void publish_weights(Run& run, bool unsaved = false) {
   });
 }
 
-bool is_over(const Run& run) { return run.at.epochs_run >= run.options.training.epochs || run.judge.has_stopped(); }
+bool is_over(const Run& run) {
+  return run.at.epochs_run >= run.options.training.epochs || run.early_stopping.has_stopped();
+}
 
 // For a run whose snapshot already has all epochs.
-void tell_nothing_to_do(Run& run) {
+void report_nothing_to_do(Run& run) {
   const std::string path = run.options.snapshot.path;
-  if (run.judge.has_stopped() && run.at.epochs_run < run.options.training.epochs)
+  if (run.early_stopping.has_stopped() && run.at.epochs_run < run.options.training.epochs)
     run.progress.line("nothing to do: " + path + " ended early, after " + std::to_string(run.at.epochs_run) +
-                      " epochs. Pass a longer --patience to go on, or begin anew with --fresh.");
+                      " epochs. Pass a longer --patience to go on, or start over with --fresh.");
   else
     run.progress.line("nothing to do: " + path + " has all of the " + std::to_string(run.options.training.epochs) +
-                      " epochs. Ask for more of them, or begin anew with --fresh.");
+                      " epochs. Ask for more of them, or start over with --fresh.");
 }
 
 // Still writes what a script requested: the numbers of the model as it is.
-Ending end_at_once(Run& run) {
-  tell_nothing_to_do(run);
+Ending finish_without_training(Run& run) {
+  report_nothing_to_do(run);
   if (run.wanted.result || run.wanted.predictions) {
-    Loop loop{.run = run, .records = Records(run), .from = run.at, .early = run.judge.has_stopped()};
-    loop.evaluation = evaluate(run, run.wanted.predictions);
-    loop.last = report_of(loop, /*looked=*/true, 0, 1);
-    all_or_none(run.group, [&] { write_result(loop, loop.early ? "early" : "done"); });
+    Loop loop{.run = run, .records = Records(run), .start = run.at, .ended_early = run.early_stopping.has_stopped()};
+    const Stop stop = evaluate_unless_stopped(loop, run.at.epochs_run, run.wanted.predictions);
+    if (stop != Stop::none) return stop == Stop::leave ? Ending::left : Ending::saved;  // the snapshot has everything
+    loop.last = report_of(loop, /*evaluated=*/true, 0, 1);
+    all_or_none(run.group, [&] { write_result(loop, loop.ended_early ? "early" : "done"); });
   }
   publish_weights(run);
   return Ending::done;
@@ -256,7 +291,7 @@ void write_results(Loop& loop, const std::string& unsaved) {
     }
   };
   attempt([&] { publish_weights(run, !unsaved.empty()); });
-  attempt([&] { all_or_none(run.group, [&] { write_result(loop, loop.early ? "early" : "done", unsaved); }); });
+  attempt([&] { all_or_none(run.group, [&] { write_result(loop, loop.ended_early ? "early" : "done", unsaved); }); });
 }
 
 Ending finish(Loop& loop) {
@@ -265,14 +300,15 @@ Ending finish(Loop& loop) {
   const std::string unsaved = run.snapshots->try_finish();  // no rank reports success before the last one is on disk
   const Seconds time = Clock::now() - loop.began;
   write_results(loop, unsaved);
-  if (loop.early)
+  if (loop.ended_early)
     run.progress.line("ends early: the last " + std::to_string(run.options.evaluation.patience) +
-                      " evaluations were no better than epoch " + std::to_string(run.judge.state().best_epoch));
+                      " evaluations were no better than epoch " +
+                      std::to_string(run.early_stopping.state().best_epoch));
   run.progress.line(line_of(RunReport{.epochs = run.at.epochs_run,
                                       .correct = loop.last.correct,
                                       .tested = loop.last.tested,
                                       .test_loss = loop.last.test_loss,
-                                      .samples = run.at.samples_seen - loop.from.samples_seen,
+                                      .samples = run.at.samples_seen - loop.start.samples_seen,
                                       .time = time}));
   if (unsaved.empty()) return Ending::done;
   if (run.group.rank() == 0)
@@ -285,14 +321,15 @@ Ending finish(Loop& loop) {
 Ending train(const CommandLine& config, const RankEnv& env, std::optional<at::Device> device, Progress& progress) {
   Worker worker;
   Run run = begin_run(config, env, device, progress, worker);
-  if (is_over(run)) return end_at_once(run);
-  Loop loop{.run = run, .records = Records(run), .from = run.at};
+  if (is_over(run)) return finish_without_training(run);
+  Loop loop{.run = run, .records = Records(run), .start = run.at};
   if (!worker.has_launcher() && !env.under_agent) loop.signal.emplace(run.group);
   while (!is_over(run)) {
     const TimePoint epoch_began = Clock::now();
-    const std::int64_t seen = run.at.samples_seen;
+    const std::int64_t samples_before = run.at.samples_seen;
     if (const Stop stop = train_epoch(loop); stop != Stop::none) return leave(loop, stop);
-    end_epoch(loop, run.at.samples_seen - seen, epoch_began);
+    if (const Stop stop = end_epoch(loop, run.at.samples_seen - samples_before, epoch_began); stop != Stop::none)
+      return leave(loop, stop);
   }
   return finish(loop);
 }

@@ -28,21 +28,21 @@
 namespace ddprun::train {
 namespace {
 
-constexpr int kFailed = 1, kUsage = kWorkerUsage, kUnsaved = kWorkerFinal,
+constexpr int kFailed = 1, kUsage = kWorkerExitUsage, kUnsaved = kWorkerExitUnsaved,
               kRequeue = 75;  // as ddprun's own, EX_TEMPFAIL
 
-constexpr std::chrono::seconds kLauncherEndsUsWithin{1};
+constexpr std::chrono::seconds kLauncherStopLimit{1};
 // A node's first rank may have another command line than rank 0; its other ranks have the same as the first.
-constexpr std::chrono::seconds kRank0SpeaksWithin{3};
+constexpr std::chrono::seconds kRank0ReportLimit{3};
 
 // Called before printing an error that all ranks find: if rank 0 prints it and exits, the launcher ends us meanwhile.
-void let_rank_0_speak(const RankEnv& env) {
+void wait_for_rank_0_report(const RankEnv& env) {
   if (env.rank == 0 || !env.under_agent) return;
-  std::this_thread::sleep_for(env.local_rank == 0 ? kRank0SpeaksWithin : 2 * kRank0SpeaksWithin);
+  std::this_thread::sleep_for(env.local_rank == 0 ? kRank0ReportLimit : 2 * kRank0ReportLimit);
 }
 
-int complain(const std::vector<std::string>& sentences, const RankEnv& env) {
-  let_rank_0_speak(env);
+int report_usage_errors(const std::vector<std::string>& sentences, const RankEnv& env) {
+  wait_for_rank_0_report(env);
   for (const auto& sentence : sentences) print_line(stderr, "train: " + sentence);
   return kUsage;
 }
@@ -55,10 +55,10 @@ Progress::Style style_of(const RankEnv& env) {
 // This worker's device, if known before it joins the group: a rank started by hand does not know which ranks share its
 // machine. On an error empty, with a sentence in `problem`.
 std::optional<at::Device> choose(const std::string& name, const RankEnv& env, std::string& problem) {
-  const DeviceChoice asked = device_choice(name);
-  if (asked == DeviceChoice::cpu) return at::kCPU;
+  const DeviceChoice requested = device_choice(name);
+  if (requested == DeviceChoice::cpu) return at::kCPU;
   if (!env.local_given && env.world_size > 1) return {};
-  const auto choice = choose_device(asked, count_gpus(), env);
+  const auto choice = choose_device(requested, count_gpus(), env);
   if (const auto* sentence = std::get_if<std::string>(&choice)) problem = *sentence;
   if (const auto* gpu = std::get_if<UseGpu>(&choice)) {
     load_gpu_support();
@@ -78,21 +78,21 @@ int run(const CommandLine& config, const RankEnv& env, const Environment& enviro
   if (options.training.deterministic) use_deterministic_algorithms();
   std::string problem;
   const auto device = choose(options.machine.device, env, problem);
-  if (!problem.empty()) return complain({problem}, env);
+  if (!problem.empty()) return report_usage_errors({problem}, env);
   const auto threads = static_cast<int>(options.machine.threads);
   if (const int chosen = choose_threads(threads, environment.count("OMP_NUM_THREADS"))) torch::set_num_threads(chosen);
   Progress progress(stdout, style_of(env), static_cast<int>(options.logging.every));
   const Ending ending = train(config, env, device, progress);
   // The last rank removes the rendezvous file; otherwise the process's end is enough.
   if (options.group.init_method.starts_with("file://") && ending != Ending::left) destroy_process_group();
-  if (ending == Ending::unsaved) let_rank_0_speak(env);
+  if (ending == Ending::unsaved) wait_for_rank_0_report(env);
   return code_of(ending);
 }
 
 int tour(const TourLine& line, const RankEnv& env) {
   std::string problem;
   const auto device = choose(line.device, env, problem);
-  if (!problem.empty()) return complain({problem}, env);
+  if (!problem.empty()) return report_usage_errors({problem}, env);
   torch::set_num_threads(1);  // the ranks share the machine
   return run_tour(line.name, {.svg = line.svg}, device.value_or(at::kCPU));
 }
@@ -104,14 +104,14 @@ std::string first_line(const std::string& text) { return text.substr(0, text.fin
 int report(const std::exception& error, const RankEnv& env) {
   const std::string why = first_line(sentence_of(error));
   const bool timed_out = why.find("imed out") != std::string::npos;
-  const std::string speaker = env.world_size > 1 ? "rank " + std::to_string(env.rank) + ": " : "";
+  const std::string rank_prefix = env.world_size > 1 ? "rank " + std::to_string(env.rank) + ": " : "";
   if (!is_loss_of_peer(error))
-    print_line(stderr, "train: " + speaker + why);
+    print_line(stderr, "train: " + rank_prefix + why);
   else if (timed_out || !env.under_agent)
     print_line(stderr, "train: rank " + std::to_string(env.rank) + " lost a peer and cannot go on without it: " + why);
   // A peer's sockets close before its launcher detects its death: if we exited now, our exit might come first and be
   // taken for the cause. The launcher ends us once it knows.
-  if (is_loss_of_peer(error) && env.under_agent) std::this_thread::sleep_for(kLauncherEndsUsWithin);
+  if (is_loss_of_peer(error) && env.under_agent) std::this_thread::sleep_for(kLauncherStopLimit);
   return kFailed;
 }
 
@@ -130,41 +130,43 @@ Environment with_given_rank(Environment environment, const GroupOptions& group) 
   return environment;
 }
 
-int leave(const Leave& leave) {
-  const RankEnv env = read_rank_env(process_environment(), /*store_in_it=*/false).env;
-  if (leave.code != 0) let_rank_0_speak(env);
-  print_text(leave.code ? stderr : stdout, leave.text);
-  return leave.code;
+int exit_early(const EarlyExit& early_exit) {
+  const RankEnv env = read_rank_env(process_environment(), /*needs_store=*/false).env;
+  if (early_exit.code != 0) wait_for_rank_0_report(env);
+  print_text(early_exit.code ? stderr : stdout, early_exit.text);
+  return early_exit.code;
 }
 
 // Runs `work` and reports its exceptions.
-int guarded(const RankEnv& env, const std::function<int()>& work) try { return work(); } catch (const Error& error) {
+int run_and_report(const RankEnv& env, const std::function<int()>& work) try {
+  return work();
+} catch (const Error& error) {
   print_line(stderr, std::string("train: ") + error.what());
   return kFailed;
 } catch (const AgreedError& error) {
-  let_rank_0_speak(env);
+  wait_for_rank_0_report(env);
   print_line(stderr, "train: " + first_line(error.what()));
   return kFailed;
 } catch (const std::exception& error) {
   return report(error, env);
 }
 
-int main_of_tour(std::vector<std::string> arguments) {
+int tour_main(std::vector<std::string> arguments) {
   const TourLine line = read_tour_line(std::move(arguments));
-  if (line.leave) return leave(*line.leave);
+  if (line.early_exit) return exit_early(*line.early_exit);
   const auto [env, problems] = read_rank_env(process_environment());
-  if (!problems.empty()) return complain(problems, env);
-  return guarded(env, [&, &own = env] { return tour(line, own); });
+  if (!problems.empty()) return report_usage_errors(problems, env);
+  return run_and_report(env, [&, &own = env] { return tour(line, own); });
 }
 
 int main(std::vector<std::string> arguments) {
-  if (!arguments.empty() && arguments.front() == "tour") return main_of_tour({arguments.begin() + 1, arguments.end()});
+  if (!arguments.empty() && arguments.front() == "tour") return tour_main({arguments.begin() + 1, arguments.end()});
   const CommandLine config = read_command_line(std::move(arguments), read_text);
-  if (config.leave) return leave(*config.leave);
+  if (config.early_exit) return exit_early(*config.early_exit);
   const Environment environment = with_given_rank(process_environment(), config.options.group);
   const auto [env, problems] = read_rank_env(environment, config.options.group.init_method == "env://");
-  if (!problems.empty()) return complain(problems, env);
-  return guarded(env, [&, &own = env] { return run(config, own, environment); });
+  if (!problems.empty()) return report_usage_errors(problems, env);
+  return run_and_report(env, [&, &own = env] { return run(config, own, environment); });
 }
 
 }  // namespace

@@ -23,7 +23,7 @@ double accuracy(std::int64_t correct, std::int64_t tested) {
 long long wide(std::int64_t number) { return number; }
 
 // "test loss 1.2345, accuracy 0.9529 (283 of 297), ", the known parts of it
-std::string found(std::optional<double> test_loss, std::int64_t correct, std::int64_t tested) {
+std::string result_text(std::optional<double> test_loss, std::int64_t correct, std::int64_t tested) {
   return (test_loss ? format("test loss %.4f, ", *test_loss) : "") +
          (tested ? format("accuracy %.4f (%lld of %lld), ", accuracy(correct, tested), wide(correct), wide(tested))
                  : "");
@@ -45,13 +45,13 @@ std::string line_of(const StepReport& s) {
 
 std::string line_of(const EpochReport& e) {
   return format("epoch %lld of %lld: loss %.4f, %s%.0f samples/s", wide(e.epoch), wide(e.epochs), e.loss,
-                e.evaluated ? found(e.test_loss, e.correct, e.tested).c_str() : "", e.samples_per_second);
+                e.evaluated ? result_text(e.test_loss, e.correct, e.tested).c_str() : "", e.samples_per_second);
 }
 
 std::string line_of(const RunReport& r) {
   return format("done: %lld %s, %s%lld samples in %.3f s: %.0f samples/s", wide(r.epochs),
-                r.epochs == 1 ? "epoch" : "epochs", found(r.test_loss, r.correct, r.tested).c_str(), wide(r.samples),
-                r.time.count(), static_cast<double>(r.samples) / std::max(r.time.count(), 1e-9));
+                r.epochs == 1 ? "epoch" : "epochs", result_text(r.test_loss, r.correct, r.tested).c_str(),
+                wide(r.samples), r.time.count(), static_cast<double>(r.samples) / std::max(r.time.count(), 1e-9));
 }
 
 std::string bar_of(const StepReport& s, int width) {

@@ -73,8 +73,8 @@ void Records::result(const Result& r) const {
     result["correct"] = r.evaluation.correct;
     result["tested"] = r.evaluation.observed;
   }
-  if (const JudgeState& judge = run_.judge.state(); judge.best_epoch > 0)
-    result["best"] = {{"by", o.evaluation.by}, {"value", judge.best}, {"epoch", judge.best_epoch}};
+  if (const BestState& best = run_.early_stopping.state(); best.best_epoch > 0)
+    result["best"] = {{"by", o.evaluation.by}, {"value", best.best}, {"epoch", best.best_epoch}};
   result["samples"] = r.samples;
   result["seconds"] = r.seconds;
   if (r.samples > 0) result["samples_per_second"] = static_cast<double>(r.samples) / std::max(r.seconds, 1e-9);

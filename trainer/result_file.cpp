@@ -17,7 +17,7 @@ void check_result_file(const std::string& path) {
   std::error_code ignored;
   const auto status = std::filesystem::status(path, ignored);
   if (std::filesystem::is_directory(status)) refuse("it is a folder");
-  if (std::filesystem::exists(status) && !std::filesystem::is_regular_file(status)) refuse("it is no regular file");
+  if (std::filesystem::exists(status) && !std::filesystem::is_regular_file(status)) refuse("it is not a regular file");
   try {
     disk().check_writable(folder_of(path));
   } catch (const std::system_error& error) {

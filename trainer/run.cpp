@@ -90,7 +90,7 @@ std::unique_ptr<torch::optim::Optimizer> make_optimizer(const OptimizerOptions& 
 }
 
 // Loading a snapshot also loads its run's settings; the current command line overrides them.
-void take_optimizer_settings(Run& run) {
+void apply_optimizer_settings(Run& run) {
   const auto fresh = make_optimizer(run.options.optimizer, {torch::zeros(1)});
   for (auto& group : run.optimizer->param_groups()) group.set_options(fresh->param_groups()[0].options().clone());
   set_lr(*run.optimizer, run.schedule->lr());
@@ -101,27 +101,27 @@ std::string percent_of(const Run& run) {
 }
 
 // 3 of 10 epochs done, and 40 % of the next
-std::string how_far(const Run& run) {
+std::string progress_text(const Run& run) {
   return std::to_string(run.at.epochs_run) + " of " + std::to_string(run.options.training.epochs) + " epochs done" +
          (run.epoch.steps > 0 ? ", and " + percent_of(run) + " % of the next" : "");
 }
 
 // Prints a line about settings that differ from those of the run that wrote the snapshot.
-void tell_changes(const Run& run, const nlohmann::json& before, int ranks_before) {
+void report_changed_settings(const Run& run, const nlohmann::json& before, int ranks_before) {
   std::string changes;
   if (ranks_before != 0 && ranks_before != run.group.world_size())
     changes = "ranks " + std::to_string(ranks_before) + " -> " + std::to_string(run.group.world_size());
   for (const settings::Option* setting : all_settings()) {
-    if (!makes_another_run(*setting) || !before.contains(setting->key)) continue;
+    if (!changes_result(*setting) || !before.contains(setting->key)) continue;
     const std::string was = before[setting->key], is = text_of(*setting, run.options);
     if (was != is) changes += std::string(changes.empty() ? "" : ", ") + setting->key + " " + was + " -> " + is;
   }
-  if (!changes.empty()) run.progress.line("going on with other settings than the snapshot's: " + changes);
+  if (!changes.empty()) run.progress.line("going on with settings that differ from the snapshot's: " + changes);
 }
 
 // If an epoch has another number of steps than before, by ranks, batches or passes, the schedule continues at the same
 // fraction of the run.
-void place_schedule(Run& run) {
+void align_schedule(Run& run) {
   const std::int64_t steps = steps_per_epoch(run), done = run.at.epochs_run * steps + run.epoch.steps;
   if (run.options.schedule.unit == "epoch") {
     if (run.schedule->steps() != run.at.epochs_run) run.schedule->resume(run.at.epochs_run);
@@ -134,7 +134,7 @@ void place_schedule(Run& run) {
   run.schedule->resume(run.at.epochs_run * steps + std::llround(share * static_cast<double>(steps)));
 }
 
-ProcessGroup meet(Worker& worker, const Options& options, const RankEnv& env, std::optional<at::Device> device) {
+ProcessGroup join_group(Worker& worker, const Options& options, const RankEnv& env, std::optional<at::Device> device) {
   worker.phase(Phase::meeting);
   InitOptions init{.init_method = options.group.init_method,
                    .backend = !device             ? Backend::automatic
@@ -151,14 +151,14 @@ ProcessGroup meet(Worker& worker, const Options& options, const RankEnv& env, st
 }
 
 // An error that every rank finds and throws with the same text.
-AgreedError agreed(const std::string& what, const std::string& why, const std::string& remedy) {
+AgreedError agreed_error(const std::string& what, const std::string& why, const std::string& remedy) {
   return AgreedError(Error(what, why, remedy).what());
 }
 
 // Ranks with different settings would wait for each other forever; those of a launcher have one command line. Settings
 // that only rank 0 uses may be set on it alone.
 void check_same_settings(Run& run) {
-  static const std::set<std::string> kOwn{
+  static const std::set<std::string> kPerRank{
       "group.rank",          "data.folder",      "machine.device",         "machine.threads",
       "snapshot.path",       "model.init",       "model.transfer",         "data.workers",
       "group.init_method",   "snapshot.publish", "evaluation.predictions", "logging.metrics",
@@ -166,11 +166,11 @@ void check_same_settings(Run& run) {
   const auto all = all_gather_object(config_of(run), run.group);
   for (std::size_t rank = 1; rank < all.size(); ++rank)
     for (const auto& [key, value] : all[rank].items())
-      if (!kOwn.contains(key) && value != all[0][key])
-        throw agreed("the ranks are not of one run",
-                     "rank " + std::to_string(rank) + " has " + key + " = " + value.get<std::string>() +
-                         " and rank 0 has " + all[0][key].get<std::string>(),
-                     "Start all of them with the same settings.");
+      if (!kPerRank.contains(key) && value != all[0][key])
+        throw agreed_error("the ranks have different settings",
+                           "rank " + std::to_string(rank) + " has " + key + " = " + value.get<std::string>() +
+                               " and rank 0 has " + all[0][key].get<std::string>(),
+                           "Start all of them with the same settings.");
   const auto wants = [&](const char* key) { return !all[0][key].get<std::string>().empty(); };
   run.wanted = {.publish = wants("snapshot.publish"),
                 .predictions = wants("evaluation.predictions"),
@@ -183,22 +183,22 @@ void check_same_data(const Run& run) {
   const auto all = all_gather_object(own, run.group);
   for (std::size_t rank = 1; rank < all.size(); ++rank)
     if (all[rank] != all[0])
-      throw agreed("the ranks have different data",
-                   "rank " + std::to_string(rank) + " has " + all[rank][0].dump() + " samples to train on and " +
-                       all[rank][1].dump() + " to test on, and rank 0 has " + all[0][0].dump() + " and " +
-                       all[0][1].dump(),
-                   "Give each machine the same files.");
+      throw agreed_error("the ranks have different data",
+                         "rank " + std::to_string(rank) + " has " + all[rank][0].dump() + " samples to train on and " +
+                             all[rank][1].dump() + " to test on, and rank 0 has " + all[0][0].dump() + " and " +
+                             all[0][1].dump(),
+                         "Give each machine the same files.");
 }
 
 // Checks files that are written at the end before training begins or old snapshots are renamed.
-void check_places(const Run& run) {
+void check_output_files(const Run& run) {
   const Options& o = run.options;
   if (run.group.rank() != 0) return;
   for (const std::string& path : {o.logging.result, o.evaluation.predictions, o.snapshot.publish})
     if (!path.empty()) check_result_file(path);
 }
 
-void make_parts(Run& run) {
+void make_model_and_sampler(Run& run) {
   const Options& o = run.options;
   torch::manual_seed(o.training.seed);
   run.model = make_model(model_spec(o, run.data));
@@ -214,7 +214,7 @@ void make_parts(Run& run) {
 
 }  // namespace
 
-EpochSoFar new_epoch(at::Device device) {
+EpochTotals new_epoch(at::Device device) {
   return {.loss_sum = torch::zeros({}, torch::device(device).dtype(torch::kDouble))};
 }
 
@@ -240,7 +240,7 @@ std::int64_t steps_per_epoch(const Run& run) {
 Run begin_run(const CommandLine& config, const RankEnv& env, std::optional<at::Device> device, Progress& progress,
               Worker& worker) {
   const Options& o = config.options;
-  ProcessGroup group = meet(worker, o, env, device);
+  ProcessGroup group = join_group(worker, o, env, device);
   Run run{.config = config,
           .options = o,
           .env = env,
@@ -248,15 +248,15 @@ Run begin_run(const CommandLine& config, const RankEnv& env, std::optional<at::D
           .worker = worker,
           .group = group,
           .device = group.device(),
-          .judge = Judge(o.evaluation.by == "accuracy", o.evaluation.patience),
-          .best = Judge(o.snapshot.best == "accuracy", 0)};
+          .early_stopping = BestTracker(o.evaluation.by == "accuracy", o.evaluation.patience),
+          .best = BestTracker(o.snapshot.best == "accuracy", 0)};
   worker.phase(Phase::loading);
   check_same_settings(run);
   at::globalContext().setDeterministicCuDNN(true);  // for reproducible runs
   all_or_none(group, [&] {
-    check_places(run);
+    check_output_files(run);
     run.data = load_dataset(data_spec(o), run.device);
-    make_parts(run);
+    make_model_and_sampler(run);
   });
   check_same_data(run);
   if (o.model.sync_batch_norm && group.world_size() > 1) convert_sync_batchnorm(*run.model);
@@ -273,23 +273,23 @@ Run begin_run(const CommandLine& config, const RankEnv& env, std::optional<at::D
   const auto resumed = run.snapshots->resume(state_of(run));
   if (resumed) {
     run.at = resumed->at;
-    take_extra(run, resumed->extra);
-    place_schedule(run);
-    if (run.at.epochs_run < o.training.epochs && !run.judge.has_stopped()) {
-      progress.line("resuming from " + resumed->path + ": " + how_far(run));
+    restore_extra(run, resumed->extra);
+    align_schedule(run);
+    if (run.at.epochs_run < o.training.epochs && !run.early_stopping.has_stopped()) {
+      progress.line("resuming from " + resumed->path + ": " + progress_text(run));
       const std::string unused = !o.model.init.empty() ? "--init" : !o.model.transfer.empty() ? "--transfer" : "";
-      if (!unused.empty()) progress.line(unused + " is for a run's beginning, and not looked at; --fresh begins anew");
+      if (!unused.empty()) progress.line(unused + " is ignored when a run is resumed; --fresh starts over");
       if (resumed->extra.is_object() && resumed->extra.contains("config"))
-        tell_changes(run, resumed->extra["config"], resumed->world_size);
+        report_changed_settings(run, resumed->extra["config"], resumed->world_size);
     }
   } else {
     std::string report;
     all_or_none(group, [&] {
-      if (group.rank() == 0) report = load_first_weights(*run.model, o.model);  // DDP copies them to the other ranks
+      if (group.rank() == 0) report = load_initial_weights(*run.model, o.model);  // DDP copies them to the other ranks
     });
     if (!report.empty()) progress.line(report);
   }
-  take_optimizer_settings(run);
+  apply_optimizer_settings(run);
   DdpOptions ddp{.broadcast_buffers = run.model->training_reads_buffers(),
                  .bucket_order = resumed ? resumed->bucket_order : BucketOrder{}};
   if (o.group.bucket_mib > 0) ddp.bucket_bytes = static_cast<std::size_t>(o.group.bucket_mib * (1 << 20));

@@ -13,17 +13,17 @@
 #include "ddprun/sampler.h"
 #include "ddprun/snapshot.h"
 #include "ddprun/worker.h"
+#include "trainer/best_tracker.h"
 #include "trainer/config/command_line.h"
 #include "trainer/data/dataset.h"
 #include "trainer/ddp/group/rank_env.h"
-#include "trainer/judge.h"
 #include "trainer/models/models.h"
 #include "trainer/progress.h"
 
 namespace ddprun::train {
 
 // The current epoch's totals.
-struct EpochSoFar {
+struct EpochTotals {
   std::int64_t steps = 0;
   std::int64_t samples = 0;  // over all ranks
   std::int64_t skipped = 0;  // of these, in skipped steps
@@ -46,7 +46,7 @@ struct Run {
   Worker& worker;
   ProcessGroup group;
   at::Device device;
-  Judge judge, best;  // by evaluation.by, and by snapshot.best
+  BestTracker early_stopping, best;  // by evaluation.by, and by snapshot.best
   Dataset data = {};
   std::shared_ptr<Model> model = {};
   std::unique_ptr<torch::optim::Optimizer> optimizer = {};
@@ -57,7 +57,7 @@ struct Run {
   std::unique_ptr<Snapshots> snapshots = {};
   std::unique_ptr<DistributedDataParallel<Model>> ddp = {};
   Position at = {};
-  EpochSoFar epoch = {};
+  EpochTotals epoch = {};
   Wanted wanted = {};
 };
 
@@ -71,7 +71,7 @@ Run begin_run(const CommandLine& config, const RankEnv& env, std::optional<at::D
 void save_run(Run& run, std::optional<double> metric = {});
 
 // Totals of a new epoch.
-EpochSoFar new_epoch(at::Device device);
+EpochTotals new_epoch(at::Device device);
 
 // Call it after each unit of the schedule.
 void step_schedule(Run& run);

@@ -10,12 +10,12 @@
 namespace ddprun::train {
 namespace {
 
-JudgeState judge_in(const nlohmann::json& saved) {
+BestState best_state_in(const nlohmann::json& saved) {
   return {.best = saved["best"], .best_epoch = saved["best_epoch"], .worse_in_a_row = saved["worse_in_a_row"]};
 }
 
-nlohmann::json judge_for(const Judge& judge) {
-  const JudgeState& state = judge.state();
+nlohmann::json json_of(const BestTracker& tracker) {
+  const BestState& state = tracker.state();
   return {{"best", state.best}, {"best_epoch", state.best_epoch}, {"worse_in_a_row", state.worse_in_a_row}};
 }
 
@@ -28,8 +28,8 @@ std::string alphabet_of(const Dataset& data) {
 
 void check_alphabet(const Run& run, const nlohmann::json& extra) {
   if (!extra.contains("alphabet") || extra["alphabet"] == alphabet_of(run.data)) return;
-  throw Error("cannot go on with this text", "the model was trained on one of other characters",
-              "Name the text of before with --data, or begin anew with --fresh.");
+  throw Error("cannot go on with this text", "the model was trained on one with other characters",
+              "Name the former text with --data, or start over with --fresh.");
 }
 
 }  // namespace
@@ -42,8 +42,8 @@ nlohmann::json config_of(const Run& run) {
 
 nlohmann::json extra_of(const Run& run) {
   nlohmann::json extra{{"config", config_of(run)}};
-  if (run.judge.state().best_epoch > 0) extra["judge"] = judge_for(run.judge);
-  if (run.options.snapshot.best != "none") extra["best"] = judge_for(run.best);
+  if (run.early_stopping.state().best_epoch > 0) extra["judge"] = json_of(run.early_stopping);
+  if (run.options.snapshot.best != "none") extra["best"] = json_of(run.best);
   if (run.data.task == Task::predict_next) extra["alphabet"] = alphabet_of(run.data);
   if (run.epoch.steps == 0) return extra;
   const at::Tensor loss_sum = run.epoch.loss_sum.clone();
@@ -56,7 +56,7 @@ nlohmann::json extra_of(const Run& run) {
   return extra;
 }
 
-void take_extra(Run& run, const nlohmann::json& extra) {
+void restore_extra(Run& run, const nlohmann::json& extra) {
   if (!extra.is_object()) return;
   if (extra.contains("epoch_steps")) {
     run.epoch.steps = extra["epoch_steps"];
@@ -69,13 +69,13 @@ void take_extra(Run& run, const nlohmann::json& extra) {
   };
   // With another measure the best one starts afresh: accuracy and loss are not comparable.
   if (extra.contains("judge") && before("evaluation.by") == run.options.evaluation.by)
-    run.judge.resume(judge_in(extra["judge"]));
+    run.early_stopping.resume(best_state_in(extra["judge"]));
   if (extra.contains("best")) {
     const std::string by = before("snapshot.best"), now = run.options.snapshot.best;
     if (now != "none" && by != now)
       throw Error("cannot keep the best snapshot by " + now, "this run keeps it by " + by,
-                  "Go on with --best " + by + ", or begin anew with --fresh.");
-    run.best.resume(judge_in(extra["best"]));
+                  "Go on with --best " + by + ", or start over with --fresh.");
+    run.best.resume(best_state_in(extra["best"]));
   }
   check_alphabet(run, extra);
 }

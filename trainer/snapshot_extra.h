@@ -13,6 +13,6 @@ nlohmann::json config_of(const Run& run);
 // A collective. Throws Error, on all ranks, if the epoch's loss is not finite.
 nlohmann::json extra_of(const Run& run);
 // Throws Error if the run cannot continue from it. An `extra` of another program changes nothing.
-void take_extra(Run& run, const nlohmann::json& extra);
+void restore_extra(Run& run, const nlohmann::json& extra);
 
 }  // namespace ddprun::train

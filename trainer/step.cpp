@@ -63,14 +63,14 @@ EpochBatches::EpochBatches(const Run& run) : run_(run) {
                          .threads = static_cast<int>(run.options.data.workers),
                          .thread_begins = [] { torch::set_num_threads(1); }},
                         run.device.is_cuda());
-  made_ = loader_->epoch(*run.sampler);
+  prefetched_ = loader_->epoch(*run.sampler);
 }
 
 Batch EpochBatches::next() {
   --left_;
-  if (made_) {
-    Batch batch = *made_->next();
-    samples_ = made_->samples();
+  if (prefetched_) {
+    Batch batch = *prefetched_->next();
+    samples_ = prefetched_->samples();
     return {batch.inputs.to(run_.device, /*non_blocking=*/true), batch.targets.to(run_.device, /*non_blocking=*/true)};
   }
   const at::Tensor& indices = indices_[at_++];

@@ -26,7 +26,7 @@ class EpochBatches {
   std::vector<at::Tensor> indices_ = {};
   std::size_t at_ = 0;
   std::optional<BatchLoader> loader_ = {};
-  std::optional<Batches<Batch>> made_ = {};
+  std::optional<Batches<Batch>> prefetched_ = {};
 };
 
 struct StepDone {

@@ -18,10 +18,10 @@ namespace {
 
 using namespace std::chrono_literals;
 
-constexpr auto kLookEvery = 100ms;
+constexpr auto kPollPeriod = 100ms;
 constexpr auto kAgreementLimit = 10s;
 
-std::atomic<bool> told = false;
+std::atomic<bool> sigterm_received = false;
 static_assert(std::atomic<bool>::is_always_lock_free);  // a signal handler writes it
 
 // Ends the process as without a handler.
@@ -38,16 +38,16 @@ std::string text_of(const std::vector<std::uint8_t>& bytes) { return {bytes.begi
 
 struct StopSignal::Impl {
   explicit Impl(const ProcessGroup& the_group) : group(the_group) {
-    told = false;
+    sigterm_received = false;
     struct sigaction ours = {};
     ours.sa_handler = [](int) {
-      if (told.exchange(true)) end_now();  // a second signal ends the process at once
+      if (sigterm_received.exchange(true)) end_now();  // a second signal ends the process at once
     };
     ours.sa_flags = SA_RESTART;
     sigaction(SIGTERM, &ours, &before);
     if (group.world_size() == 1) return;
     const SignalsBlocked blocked;
-    agreeing = std::thread([this] { agree_when_asked(); });
+    agreement_thread = std::thread([this] { agree_when_requested(); });
   }
   ~Impl() {
     {
@@ -55,7 +55,7 @@ struct StopSignal::Impl {
       ending = true;
     }
     end.notify_all();
-    if (agreeing.joinable()) agreeing.join();
+    if (agreement_thread.joinable()) agreement_thread.join();
     sigaction(SIGTERM, &before, nullptr);
   }
   Impl(const Impl&) = delete;
@@ -64,15 +64,20 @@ struct StopSignal::Impl {
   // Returns true if the destructor waits for this thread.
   bool pause() {
     std::unique_lock lock(mutex);
-    return end.wait_for(lock, kLookEvery, [&] { return ending; });
+    return end.wait_for(lock, kPollPeriod, [&] { return ending; });
   }
 
-  void agree_when_asked() try {
+  bool save_here(bool here) {
+    if (here) agreement_thread.join();
+    return here;
+  }
+
+  void agree_when_requested() try {
     const auto store = group.store();
-    while (!told && !store->check({"stop/asked"}))
+    while (!sigterm_received && !store->check({"stop/asked"}))
       if (pause()) return;
     store->set("stop/asked", "");
-    const std::uint64_t stop = gate.close();
+    const SaveGate::Position stop = gate.close();
     offer(*store, stop);
     const auto limit = std::chrono::steady_clock::now() + kAgreementLimit;
     while (!store->check({"stop/at"})) {
@@ -85,14 +90,14 @@ struct StopSignal::Impl {
     gate.fail("the store is gone");  // its rank has ended
   }
 
-  // The last rank to arrive computes the highest.
-  void offer(c10d::Store& store, std::uint64_t stop) {
+  // The last rank to arrive computes the latest.
+  void offer(c10d::Store& store, SaveGate::Position stop) {
     store.set("stop/of/" + std::to_string(group.rank()), std::to_string(stop));
     if (store.add("stop/offers", 1) < group.world_size()) return;
-    std::uint64_t highest = 1;
+    SaveGate::Position latest = SaveGate::kFirst;
     for (int rank = 0; rank < group.world_size(); ++rank)
-      highest = std::max<std::uint64_t>(highest, std::stoull(text_of(store.get("stop/of/" + std::to_string(rank)))));
-    store.set("stop/at", std::to_string(highest));
+      latest = std::max<SaveGate::Position>(latest, std::stoull(text_of(store.get("stop/of/" + std::to_string(rank)))));
+    store.set("stop/at", std::to_string(latest));
   }
 
   const ProcessGroup group;
@@ -101,17 +106,20 @@ struct StopSignal::Impl {
   std::mutex mutex;
   std::condition_variable end;
   bool ending = false;
-  std::thread agreeing;
+  std::thread agreement_thread;
 };
 
 StopSignal::StopSignal(const ProcessGroup& group) : impl_(std::make_unique<Impl>(group)) {}
 StopSignal::~StopSignal() = default;
 
 bool StopSignal::reached(std::uint64_t step) {
-  if (!impl_->agreeing.joinable()) return told;
-  if (!impl_->gate.reached(step, kAgreementLimit)) return false;
-  impl_->agreeing.join();
-  return true;
+  if (!impl_->agreement_thread.joinable()) return sigterm_received;
+  return impl_->save_here(impl_->gate.reached(step, kAgreementLimit));
+}
+
+bool StopSignal::reached_between_steps() {
+  if (!impl_->agreement_thread.joinable()) return sigterm_received;
+  return impl_->save_here(impl_->gate.reached_between(kAgreementLimit));
 }
 
 }  // namespace ddprun::train

@@ -22,6 +22,8 @@ class StopSignal {
   // `step` is done. Returns whether all ranks save now. Waits only while they agree; throws Error if they cannot,
   // because one of them is dead.
   bool reached(std::uint64_t step);
+  // The same at a further point after the last step; all ranks must have the same points.
+  bool reached_between_steps();
 
  private:
   struct Impl;

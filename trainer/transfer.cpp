@@ -9,7 +9,7 @@
 
 namespace ddprun::train {
 
-std::string load_first_weights(torch::nn::Module& model, const ModelOptions& options) {
+std::string load_initial_weights(torch::nn::Module& model, const ModelOptions& options) {
   const bool partial = !options.transfer.empty();
   const std::string& path = partial ? options.transfer : options.init;
   if (path.empty()) return "";
@@ -26,9 +26,9 @@ void freeze_all_but(torch::nn::Module& model, const std::vector<std::string>& pr
   if (prefixes.empty()) return;
   const auto parameters = model.named_parameters();
   for (const std::string& prefix : prefixes) {
-    const auto is_its = [&](const auto& one) { return one.key().starts_with(prefix); };
-    if (std::none_of(parameters.begin(), parameters.end(), is_its))
-      throw Error("cannot train only '" + prefix + "'", "no weight's name begins so",
+    const auto matches = [&](const auto& one) { return one.key().starts_with(prefix); };
+    if (std::none_of(parameters.begin(), parameters.end(), matches))
+      throw Error("cannot train only '" + prefix + "'", "no weight's name begins with it",
                   "The last one is " + parameters.back().key() + ".");
   }
   for (const auto& one : parameters) {

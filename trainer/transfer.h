@@ -10,7 +10,7 @@
 namespace ddprun::train {
 
 // Loads the file of --init or --transfer, on one rank. Returns a sentence about it, or nothing if neither is set.
-std::string load_first_weights(torch::nn::Module& model, const ModelOptions& options);
+std::string load_initial_weights(torch::nn::Module& model, const ModelOptions& options);
 
 // Freezes parameters whose names begin with none of the prefixes; without prefixes none. Throws Error if a prefix
 // matches no name.

@@ -9,19 +9,20 @@
 #include <bit>
 #include <cerrno>
 #include <cmath>
+#include <csignal>
 #include <new>
 #include <utility>
 
 namespace ddprun::agent {
 namespace {
 
-constexpr int kReads = 4;                   // a record that changes during this many reads keeps its last value
-constexpr unsigned kNeverProgram = 0x0008;  // MFD_NOEXEC_SEAL, Linux 6.3: some hosts require it
+constexpr int kReads = 4;                 // a record that changes during this many reads keeps its last value
+constexpr unsigned kNoExecSeal = 0x0008;  // MFD_NOEXEC_SEAL, Linux 6.3: some hosts require it
 constexpr int kSeals = F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL;  // no worker can truncate the page while we use it
 
 Fd shared_memory() {
   constexpr unsigned kFlags = MFD_CLOEXEC | MFD_ALLOW_SEALING;
-  Fd fd(memfd_create("ddprun-channel", kFlags | kNeverProgram));
+  Fd fd(memfd_create("ddprun-channel", kFlags | kNoExecSeal));
   if (!fd && errno == EINVAL) fd = Fd(memfd_create("ddprun-channel", kFlags));
   if (!fd || ftruncate(fd.get(), DDPRUN_CHANNEL_BYTES) != 0 || fcntl(fd.get(), F_ADD_SEALS, kSeals) != 0) return Fd();
   return fd;
@@ -64,11 +65,11 @@ ChannelPage ChannelPage::create(TimePoint now) {
   return {std::move(page), std::move(fd), now};
 }
 
-void ChannelPage::read(const ddprun_channel_record& record, Told& told, TimePoint now) const {
+void ChannelPage::read(const ddprun_channel_record& record, LastValue& last, TimePoint now) const {
   ddprun_channel_record seen;
   for (int i = 0; i < kReads; ++i) {
     if (!ddprun_channel_read_(&record, &seen)) continue;
-    told = {std::clamp(since_boot(seen.time_ns), made_, std::max(made_, now)), seen.first, seen.second};
+    last = {std::clamp(since_boot(seen.time_ns), made_, std::max(made_, now)), seen.first, seen.second};
     return;
   }
 }
@@ -88,10 +89,19 @@ Progress ChannelPage::progress(TimePoint now) {
   return out;
 }
 
-void ChannelPage::request_save_at(std::uint64_t step) {
-  ddprun_channel_write_(&page_->request, DDPRUN_ASKED_TO_SAVE, step);
+std::optional<int> ChannelPage::new_notice(TimePoint now) {
+  const auto before = notice_.at;
+  read(page_->notice, notice_, now);
+  if (notice_.at == before || notice_.first == 0 || notice_.first >= NSIG) return {};
+  return static_cast<int>(notice_.first);
 }
 
-void ChannelPage::request_leave_without_saving() { ddprun_channel_write_(&page_->request, DDPRUN_ASKED_TO_LEAVE, 0); }
+bool ChannelPage::attached() const { return __atomic_load_n(&page_->attached, __ATOMIC_ACQUIRE) != 0; }
+
+void ChannelPage::request_save_at(std::uint64_t step) {
+  ddprun_channel_write_(&page_->request, DDPRUN_REQUEST_SAVE, step);
+}
+
+void ChannelPage::request_leave_without_saving() { ddprun_channel_write_(&page_->request, DDPRUN_REQUEST_LEAVE, 0); }
 
 }  // namespace ddprun::agent

@@ -41,6 +41,10 @@ class ChannelPage {
   void close_fd() { fd_.reset(); }
 
   Progress progress(TimePoint now);
+  // The signal of a notice that came since the last call.
+  std::optional<int> new_notice(TimePoint now);
+  // Whether the worker has taken the page into use.
+  bool attached() const;
   // At the end of this step, the same one on every rank.
   void request_save_at(std::uint64_t step);
   void request_leave_without_saving();
@@ -48,17 +52,17 @@ class ChannelPage {
   const std::shared_ptr<ddprun_channel_page>& memory() const { return page_; }
 
  private:
-  struct Told {  // the last valid value of a record
+  struct LastValue {  // the last valid value of a record
     std::optional<TimePoint> at = {};
     std::uint64_t first = 0, second = 0;
   };
   ChannelPage(std::shared_ptr<ddprun_channel_page> page, Fd fd, TimePoint made);
-  void read(const ddprun_channel_record& record, Told& told, TimePoint now) const;
+  void read(const ddprun_channel_record& record, LastValue& last, TimePoint now) const;
 
   std::shared_ptr<ddprun_channel_page> page_;
   Fd fd_;
   TimePoint made_;
-  Told step_, phase_, snapshot_, throughput_;
+  LastValue step_, phase_, snapshot_, throughput_, notice_;
 };
 
 }  // namespace ddprun::agent

@@ -28,8 +28,8 @@ using std::chrono::milliseconds;
 constexpr long SYS_futex_waitv = 449;  // the same on all architectures
 #endif
 constexpr std::uint32_t kWord32 = 2, kOurProcess = FUTEX_PRIVATE_FLAG;  // of futex_waitv(2)
-constexpr std::size_t kWordsPerWait = 128;                              // FUTEX_WAITV_MAX; the first is our own
-constexpr int kNewsMax = 8;                                             // per worker: it may call exec() a few times
+constexpr std::size_t kWordsPerWait = 128, kWordsPerWorker = 2;         // FUTEX_WAITV_MAX; the first is our own
+constexpr int kHintsMax = 8;                                            // per worker: it may call exec() a few times
 constexpr std::uint32_t kLockBegins = offsetof(ddprun_channel_page, lock),
                         kLockBytes = sizeof ddprun_channel_page::lock;
 
@@ -42,7 +42,7 @@ bool kernel_waits_for_many() { return syscall(SYS_futex_waitv, nullptr, 0, 0, nu
 
 // A worker that writes garbage into its page may wake us constantly. After kBurst wake-ups in a row we allow one per
 // millisecond.
-class LookBudget {
+class WakeupBudget {
  public:
   void spend() {
     const auto now = Clock::now();
@@ -89,7 +89,7 @@ void wake(std::uint32_t* word, int flag) { syscall(SYS_futex, word, FUTEX_WAKE |
 // One thread and the workers it watches.
 class DeathWatch::Watcher {
  public:
-  Watcher(const std::function<void(Token)>& on_news, bool alone) : on_news_(on_news), alone_(alone) {
+  Watcher(const std::function<void(Token)>& on_hint, bool alone) : on_hint_(on_hint), alone_(alone) {
     const SignalsBlocked blocked;
     thread_ = std::thread([this] { run(); });
   }
@@ -128,9 +128,11 @@ class DeathWatch::Watcher {
  private:
   struct Entry {
     Token token;
-    std::shared_ptr<ddprun_channel_page> page;  // shared: the worker's channel may be closed while we still read
-    std::optional<std::uint32_t> told = {};     // value of `attached` at the last report of a death
-    int news = 0;
+    std::shared_ptr<ddprun_channel_page> page;   // shared: the worker's channel may be closed while we still read
+    std::optional<std::uint32_t> reported = {};  // value of `attached` at the last report of a death
+    int hints = 0;
+    std::uint32_t notices = 0;  // the value of `notices` that was reported
+    int notice_hints = 0;
   };
 
   void change() {
@@ -140,24 +142,28 @@ class DeathWatch::Watcher {
   }
 
   void run() {
-    for (LookBudget budget; !stopping_; budget.spend()) {
+    for (WakeupBudget budget; !stopping_; budget.spend()) {
       const std::uint32_t changes = __atomic_load_n(&changes_, __ATOMIC_ACQUIRE);
       std::vector<Entry> watched;
-      const std::vector<Wait> waits = look(watched);
+      const std::vector<Wait> waits = scan(watched);
       if (!stopping_) alone_ ? wait_for_one(changes, waits) : wait_for_any(changes, waits);
     }
     ended_ = true;
   }
 
   // Reports new deaths. `keep` holds the pages while we wait.
-  std::vector<Wait> look(std::vector<Entry>& keep) {
-    const std::lock_guard lock(mutex_);  // also held in on_news_: no forgotten token is reported
+  std::vector<Wait> scan(std::vector<Entry>& keep) {
+    const std::lock_guard lock(mutex_);  // also held in on_hint_: no forgotten token is reported
     std::vector<Wait> waits;
     for (Entry& entry : entries_) {
       waits.push_back(next_wait(*entry.page));
-      if (!waits.back().dead || entry.told == waits.back().seen) continue;
-      entry.told = waits.back().seen;
-      if (++entry.news <= kNewsMax) on_news_(entry.token);
+      if (waits.back().dead && entry.reported != waits.back().seen) {
+        entry.reported = waits.back().seen;
+        if (++entry.hints <= kHintsMax) on_hint_(entry.token);
+      }
+      const std::uint32_t notices = __atomic_load_n(&entry.page->notices, __ATOMIC_ACQUIRE);
+      waits.push_back({&entry.page->notices, notices});
+      if (std::exchange(entry.notices, notices) != notices && ++entry.notice_hints <= kHintsMax) on_hint_(entry.token);
     }
     keep = entries_;
     return waits;
@@ -171,14 +177,14 @@ class DeathWatch::Watcher {
 
   // An older kernel waits for one word only, so changes are checked ten times a second.
   void wait_for_one(std::uint32_t changes, const std::vector<Wait>& waits) {
-    constexpr timespec kLookAgain{0, 100'000'000};
+    constexpr timespec kPollInterval{0, 100'000'000};
     if (waits.empty()) return void(syscall(SYS_futex, &changes_, FUTEX_WAIT_PRIVATE, changes, nullptr, nullptr, 0));
     asleep_on_ = waits.front().word;
-    syscall(SYS_futex, waits.front().word, FUTEX_WAIT, waits.front().seen, &kLookAgain, nullptr, 0);
+    syscall(SYS_futex, waits.front().word, FUTEX_WAIT, waits.front().seen, &kPollInterval, nullptr, 0);
     asleep_on_ = nullptr;
   }
 
-  const std::function<void(Token)>& on_news_;
+  const std::function<void(Token)>& on_hint_;
   const bool alone_;
   std::atomic<bool> stopping_{false}, ended_{false};
   std::atomic<std::uint32_t*> asleep_on_{nullptr};  // a word of a page; waking it without a waiter does no harm
@@ -188,9 +194,10 @@ class DeathWatch::Watcher {
   std::thread thread_;
 };
 
-DeathWatch::DeathWatch(std::function<void(Token)> on_news, Kernel kernel)
-    : on_news_(std::move(on_news)),
-      workers_per_thread_(kernel == Kernel::as_found && kernel_waits_for_many() ? kWordsPerWait - 1 : 1) {}
+DeathWatch::DeathWatch(std::function<void(Token)> on_hint, Kernel kernel)
+    : on_hint_(std::move(on_hint)),
+      workers_per_thread_(kernel == Kernel::as_found && kernel_waits_for_many() ? (kWordsPerWait - 1) / kWordsPerWorker
+                                                                                : 1) {}
 
 DeathWatch::~DeathWatch() = default;
 
@@ -198,7 +205,7 @@ void DeathWatch::watch(Token token, const ChannelPage& page) {
   auto place = std::find_if(watchers_.begin(), watchers_.end(),
                             [&](const auto& watcher) { return watcher->size() < workers_per_thread_; });
   if (place == watchers_.end()) try {
-      place = watchers_.insert(place, std::make_unique<Watcher>(on_news_, workers_per_thread_ == 1));
+      place = watchers_.insert(place, std::make_unique<Watcher>(on_hint_, workers_per_thread_ == 1));
     } catch (const std::system_error&) {
       return;
     }

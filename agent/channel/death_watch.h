@@ -1,4 +1,5 @@
-// Detects early that a worker is dying: some 0.1 ms after the signal, regardless of its memory size.
+// Detects early that a worker is dying: some 0.1 ms after the signal, regardless of its memory size. Also detects that
+// it reports a notice of preemption.
 //
 // A pidfd becomes readable only when the kernel has freed the worker's memory. Before that the kernel marks the lock in
 // a worker's channel (rendezvous/channel/worker_channel.h), but only as a hint: a worker that calls exec() or whose
@@ -16,16 +17,16 @@
 
 namespace ddprun::agent {
 
-// Waits in threads of its own, as the kernel offers no descriptor for it: one thread for up to 127 workers; one for
-// each worker on kernels before 5.16. Call everything from one thread.
+// Waits in threads of its own, as the kernel offers no descriptor for it: one thread for up to 63 workers; one for each
+// worker on kernels before 5.16, where a notice takes up to 100 ms. Call everything from one thread.
 class DeathWatch {
  public:
   using Token = std::uint64_t;  // the caller's name for a worker; not used twice
   enum class Kernel { as_found, without_waitv };
 
-  // `on_news` is called from a thread of ours and should only pass the token on to the loop. It is not called for a
+  // `on_hint` is called from a thread of ours and should only pass the token on to the loop. It is not called for a
   // forgotten token.
-  explicit DeathWatch(std::function<void(Token)> on_news, Kernel kernel = Kernel::as_found);
+  explicit DeathWatch(std::function<void(Token)> on_hint, Kernel kernel = Kernel::as_found);
   ~DeathWatch();
   // If no thread can be created, early detection is disabled: the pidfd reports the end.
   void watch(Token token, const ChannelPage& page);
@@ -33,7 +34,7 @@ class DeathWatch {
 
  private:
   class Watcher;
-  std::function<void(Token)> on_news_;
+  std::function<void(Token)> on_hint_;
   std::size_t workers_per_thread_;
   std::vector<std::unique_ptr<Watcher>> watchers_;
 };

@@ -25,7 +25,7 @@ namespace fs = std::filesystem;
 namespace {
 
 constexpr std::size_t kLineMax = 4096;  // PIPE_BUF: the most that a client can write atomically
-constexpr int kForebearsMax = 256;      // a limit in case the process table changes meanwhile
+constexpr int kAncestorsMax = 256;      // a limit in case the process table changes meanwhile
 constexpr const char* kRemedy = "Set TORCHELASTIC_TIMER_FILE to another path, or leave it unset.";
 
 [[noreturn]] void refuse(const std::string& path, const std::string& why) {
@@ -47,8 +47,8 @@ std::string fresh_path() {
 void remove_leftover(const std::string& path) {
   struct stat status {};
   if (lstat(path.c_str(), &status) != 0) return;
-  if (!S_ISFIFO(status.st_mode)) refuse(path, "a file is there that is no pipe, and not ddprun's to remove");
-  if (status.st_uid != geteuid()) refuse(path, "a pipe of another user is there");
+  if (!S_ISFIFO(status.st_mode)) refuse(path, "the file there is not a pipe, and ddprun does not remove it");
+  if (status.st_uid != geteuid()) refuse(path, "the pipe there belongs to another user");
   if (Fd(::open(path.c_str(), O_WRONLY | O_NONBLOCK | O_CLOEXEC | O_NOFOLLOW)))
     refuse(path, "another job reads timers from this pipe");
   unlink(path.c_str());
@@ -68,7 +68,7 @@ Fd make_pipe(const std::string& path) {
 // The worker that is this process or its ancestor, or leads its session; 0: none.
 pid_t owner_of(pid_t pid, const std::vector<pid_t>& workers) {
   const auto is_worker = [&](pid_t p) { return std::find(workers.begin(), workers.end(), p) != workers.end(); };
-  for (int i = 0; i < kForebearsMax && pid > 1 && pid != getpid(); ++i) {
+  for (int i = 0; i < kAncestorsMax && pid > 1 && pid != getpid(); ++i) {
     if (is_worker(pid)) return pid;
     const TaskStat process = task_stat(pid).value_or(TaskStat());
     if (is_worker(process.session)) return process.session;
@@ -79,8 +79,8 @@ pid_t owner_of(pid_t pid, const std::vector<pid_t>& workers) {
 
 }  // namespace
 
-FileTimer::FileTimer(asio::io_context& io, const std::string& path, Surroundings surroundings)
-    : surroundings_(std::move(surroundings)),
+FileTimer::FileTimer(asio::io_context& io, const std::string& path, Hooks hooks)
+    : hooks_(std::move(hooks)),
       path_(path.empty() ? fresh_path() : path),
       pipe_(io, make_pipe(path_).release()),
       clock_(io, timerfd_create(CLOCK_REALTIME, TFD_NONBLOCK | TFD_CLOEXEC)) {
@@ -103,30 +103,30 @@ void FileTimer::read() {
     const ssize_t size = ::read(pipe_.native_handle(), buffer_.data(), buffer_.size());
     if (size > 0) held_.append(buffer_.data(), static_cast<std::size_t>(size));
     for (auto end = held_.find('\n'); end != std::string::npos; end = held_.find('\n')) {
-      take(held_.substr(0, end));
+      on_line(held_.substr(0, end));
       held_.erase(0, end + 1);
     }
-    if (held_.size() > kLineMax) take(std::exchange(held_, {}));  // no request is this long: reported as a bad one
+    if (held_.size() > kLineMax) on_line(std::exchange(held_, {}));  // no request is this long: reported as a bad one
     arm();
     read();
   });
 }
 
-void FileTimer::take(const std::string& line) {
+void FileTimer::on_line(const std::string& line) {
   if (line.empty()) return;
   std::visit(overloaded{
                  [&](const TimerRequest& request) {
                    if (!table_.apply(request, std::chrono::system_clock::now()))
-                     say_once("there are " + std::to_string(TimerTable::kTimersMax) + " timers already");
+                     print_once("there are " + std::to_string(TimerTable::kTimersMax) + " timers already");
                  },
-                 [&](const std::string& mistake) { say_once(mistake); },
+                 [&](const std::string& mistake) { print_once(mistake); },
              },
              parse_timer_line(line));
 }
 
-void FileTimer::say_once(const std::string& what) {
-  if (std::exchange(said_, true)) return;
-  surroundings_.say("a timer request was passed over (" + what + "); further ones like it are not told");
+void FileTimer::print_once(const std::string& what) {
+  if (std::exchange(printed_, true)) return;
+  hooks_.print("a timer request was ignored (" + what + "); further ones are not reported");
 }
 
 void FileTimer::arm() {
@@ -162,10 +162,10 @@ void FileTimer::signal(const ExpiredTimer& timer) {
   if (timer.signal <= 0) return;
   const Fd process(static_cast<int>(syscall(SYS_pidfd_open, timer.pid, 0)));
   if (!process) return;  // it has ended meanwhile
-  const pid_t worker = owner_of(timer.pid, surroundings_.workers());
-  if (worker == 0) return say_once("process " + std::to_string(timer.pid) + " is no worker of this job");
+  const pid_t worker = owner_of(timer.pid, hooks_.workers());
+  if (worker == 0) return print_once("process " + std::to_string(timer.pid) + " is not a worker of this job");
   if (syscall(SYS_pidfd_send_signal, process.get(), timer.signal, nullptr, 0) != 0) return;
-  surroundings_.on_expiry({worker, timer});
+  hooks_.on_expiry({worker, timer});
 }
 
 }  // namespace ddprun::agent

@@ -25,15 +25,15 @@ struct TimerExpiry {
 
 class FileTimer {
  public:
-  struct Surroundings {
+  struct Hooks {
     std::function<std::vector<pid_t>()> workers;        // not reaped yet
     std::function<void(const TimerExpiry&)> on_expiry;  // the signal has been sent
-    std::function<void(const std::string&)> say;        // prints a line on a bad request, without "ddprun: " and '\n'
+    std::function<void(const std::string&)> print;      // a line on a bad request, without "ddprun: " and '\n'
   };
 
   // `path` empty: a fresh name in the folder for temporary files. Throws UsageError if the pipe cannot be created: the
   // path is a file that is not a pipe, or a pipe with a reader.
-  FileTimer(asio::io_context& io, const std::string& path, Surroundings surroundings);
+  FileTimer(asio::io_context& io, const std::string& path, Hooks hooks);
   // Removes the pipe, if it is still ours.
   ~FileTimer();
   FileTimer(const FileTimer&) = delete;
@@ -43,14 +43,14 @@ class FileTimer {
 
  private:
   void read();
-  void take(const std::string& line);
+  void on_line(const std::string& line);
   void await_expiry();
   void arm();
   void on_timer();
   void signal(const ExpiredTimer& timer);
-  void say_once(const std::string& what);
+  void print_once(const std::string& what);
 
-  Surroundings surroundings_;
+  Hooks hooks_;
   std::string path_;
   dev_t device_ = 0;
   ino_t inode_ = 0;
@@ -58,7 +58,7 @@ class FileTimer {
   std::array<char, 4096> buffer_;
   std::string held_;  // the start of an incomplete line
   TimerTable table_;
-  bool said_ = false;
+  bool printed_ = false;
 };
 
 }  // namespace ddprun::agent

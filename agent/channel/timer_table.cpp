@@ -41,11 +41,11 @@ TimerLine parse_timer_line(const std::string& line) {
   const auto pid = number_at<pid_t>(json, "pid");
   const auto expires = number_at<double>(json, "expiration_time");
   const auto signal = number_at<int>(json, "signal");
-  if (!pid || *pid <= 0) return not_a_request(line, "its \"pid\" is no process");
-  if (!expires) return not_a_request(line, "its \"expiration_time\" is no number");
+  if (!pid || *pid <= 0) return not_a_request(line, "its \"pid\" is not a process id");
+  if (!expires) return not_a_request(line, "its \"expiration_time\" is not a number");
   if (!json.contains("scope_id") || !json["scope_id"].is_string())
-    return not_a_request(line, "its \"scope_id\" is no text");
-  if (!signal || *signal >= NSIG) return not_a_request(line, "its \"signal\" is none");
+    return not_a_request(line, "its \"scope_id\" is not a string");
+  if (!signal || *signal >= NSIG) return not_a_request(line, "its \"signal\" is not a signal");
   return TimerRequest{*pid, json["scope_id"].get<std::string>(), time_of(*expires), *signal};
 }
 

@@ -10,26 +10,26 @@ namespace {
 
 constexpr std::uint64_t kStepsAhead = 2;  // one rank may be in the next step already, and must still see the request
 
-bool uses_it(const Progress& progress) { return progress.at.has_value(); }
+bool uses_channel(const Progress& progress) { return progress.at.has_value(); }
 
 }  // namespace
 
 WorkerChannels::WorkerChannels(asio::io_context& io, std::function<void(int)> on_hint)
-    : on_news_(std::make_shared<std::function<void(DeathWatch::Token)>>(
+    : on_token_(std::make_shared<std::function<void(DeathWatch::Token)>>(
           [this, on_hint = std::move(on_hint)](DeathWatch::Token token) {
             for (const auto& [local_rank, channel] : channels_)
               if (channel.token == token) return on_hint(local_rank);
           })),
-      watch_([&io, weak = std::weak_ptr(on_news_)](DeathWatch::Token token) {
+      watch_([&io, weak = std::weak_ptr(on_token_)](DeathWatch::Token token) {
         asio::post(io, [weak, token] {
-          if (const auto on_news = weak.lock()) (*on_news)(token);
+          if (const auto on_token = weak.lock()) (*on_token)(token);
         });
       }) {}
 
 void WorkerChannels::begin() {
   for (const auto& [local_rank, channel] : channels_) watch_.forget(channel.token);
   channels_.clear();
-  asked_to_save_.reset();
+  save_requested_at_.reset();
 }
 
 int WorkerChannels::open(int local_rank, TimePoint now) {
@@ -47,37 +47,63 @@ void WorkerChannels::started(int local_rank) {
 void WorkerChannels::ended(int local_rank) { watch_.forget(channels_.at(local_rank).token); }
 
 std::optional<bool> WorkerChannels::progressed(TimePoint now) {
-  bool told = false, further = false;
+  bool reported = false, advanced = false;
   for (auto& [local_rank, channel] : channels_) {
     const Progress progress = channel.page.progress(now);
-    told |= uses_it(progress);
-    further |= progress.steps_done > 0 || progress.snapshot_at;
+    reported |= uses_channel(progress);
+    advanced |= progress.steps_done > 0 || progress.snapshot_at;
   }
-  return told ? std::optional(further) : std::nullopt;
+  return reported ? std::optional(advanced) : std::nullopt;
 }
 
-void WorkerChannels::ask_to_save(TimePoint now) {
-  asked_to_save_ = now;
-  std::optional<std::uint64_t> last;
-  for (auto& [local_rank, channel] : channels_) last = std::max(last, channel.page.progress(now).step);
-  if (!last) return;
-  step_when_asked_ = *last;
-  for (auto& [local_rank, channel] : channels_) channel.page.request_save_at(*last + kStepsAhead);
+void WorkerChannels::request_save(TimePoint now) {
+  std::uint64_t last = 0;
+  bool begun = false;
+  for (auto& [local_rank, channel] : channels_) {
+    const Progress progress = channel.page.progress(now);
+    last = std::max(last, progress.step.value_or(0));
+    begun |= progress.steps_done > 0 || progress.phase > DDPRUN_PHASE_JOINING;
+  }
+  if (!begun) return request_leave();
+  save_requested_at_ = now;
+  step_at_request_ = last;
+  for (auto& [local_rank, channel] : channels_) channel.page.request_save_at(last + kStepsAhead);
 }
 
-void WorkerChannels::ask_to_leave() {
+void WorkerChannels::request_leave() {
   for (auto& [local_rank, channel] : channels_) channel.page.request_leave_without_saving();
 }
 
-bool WorkerChannels::all_saved(TimePoint now) {
-  return !channels_.empty() && std::all_of(channels_.begin(), channels_.end(), [&](auto& entry) {
-    const Progress progress = entry.second.page.progress(now);
-    if (!progress.snapshot_at) return false;
-    // A snapshot that was being written at the request may be reported later, but holds an older step.
-    const bool as_asked =
-        asked_to_save_ && *progress.snapshot_at >= *asked_to_save_ && progress.snapshot_step >= step_when_asked_;
-    return as_asked || progress.snapshot_step >= progress.step;
-  });
+std::uint64_t WorkerChannels::unsaved_steps(const Progress& progress) const {
+  if (!progress.step || progress.steps_done == 0) return 0;
+  if (!progress.snapshot_at) return progress.steps_done;
+  // A snapshot that was being written at the request may be reported later, but holds an older step.
+  const bool as_requested =
+      save_requested_at_ && *progress.snapshot_at >= *save_requested_at_ && progress.snapshot_step >= step_at_request_;
+  if (as_requested || *progress.snapshot_step >= *progress.step) return 0;
+  return std::min(progress.steps_done, *progress.step - *progress.snapshot_step);
+}
+
+WorkerChannels::Unsaved WorkerChannels::unsaved(TimePoint now, const std::set<int>& saved,
+                                                const std::function<bool()>& program_uses_channel) {
+  Unsaved result{.save_requested = save_requested_at_.has_value()};
+  for (auto& [local_rank, channel] : channels_) {
+    const Progress progress = channel.page.progress(now);
+    if (!uses_channel(progress) && !channel.page.attached() && !saved.contains(local_rank))
+      result.unknown.push_back(local_rank);
+    const std::uint64_t steps = unsaved_steps(progress);
+    if (steps > 0) result.first_step = *progress.step - std::min(progress.steps_done, *progress.step);
+    result.saving |= steps > 0 && result.save_requested && progress.phase == DDPRUN_PHASE_SAVING;
+    result.steps = std::max(result.steps, steps);
+    result.snapshot_step = std::max(result.snapshot_step, progress.snapshot_step);
+  }
+  result.known = result.unknown.empty() || program_uses_channel();
+  return result;
+}
+
+std::optional<int> WorkerChannels::new_notice(int local_rank, TimePoint now) {
+  const auto channel = channels_.find(local_rank);
+  return channel == channels_.end() ? std::nullopt : channel->second.page.new_notice(now);
 }
 
 bool WorkerChannels::all_finishing(TimePoint now) {

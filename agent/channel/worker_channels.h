@@ -7,6 +7,8 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <set>
+#include <vector>
 
 #include <asio/io_context.hpp>
 
@@ -18,7 +20,8 @@ namespace ddprun::agent {
 
 class WorkerChannels {
  public:
-  // `on_hint` is called from the loop with the local rank of a worker that may be dying: dying_status() confirms it.
+  // `on_hint` is called from the loop with the local rank of a worker that may be dying, which dying_status() confirms,
+  // or that has got a notice.
   WorkerChannels(asio::io_context& io, std::function<void(int)> on_hint);
 
   void begin();  // forgets the previous round
@@ -29,11 +32,24 @@ class WorkerChannels {
 
   // Whether the round has completed a step or a snapshot. Empty: no worker has reported anything.
   std::optional<bool> progressed(TimePoint now);
+  // The signal of a preemption's notice that the worker has got since the last call.
+  std::optional<int> new_notice(int local_rank, TimePoint now);
   // All ranks save at the same step. Ranks may be one step apart, so it is the second next one.
-  void ask_to_save(TimePoint now);
-  void ask_to_leave();
-  // Every worker's snapshot was made for ask_to_save(), or holds its last step.
-  bool all_saved(TimePoint now);
+  void request_save(TimePoint now);
+  void request_leave();
+  // What would be lost if the workers ended now, by the worker that would lose most.
+  struct Unsaved {
+    bool known = true;              // false: some worker does not use its channel
+    std::vector<int> unknown = {};  // these, by local rank
+    std::uint64_t steps = 0;        // done in this round, and in no snapshot
+    std::optional<std::uint64_t> snapshot_step = {};
+    std::uint64_t first_step = 0;  // the round went on from here; known if no snapshot was written
+    bool save_requested = false;
+    bool saving = false;  // the requested snapshot was being written when the worker ended
+  };
+  // `saved`: local ranks whose exit codes say that they lose nothing; it counts for those that do not use their
+  // channel. `program_uses_channel`: a worker that has not attached yet has done nothing. Called only if there is one.
+  Unsaved unsaved(TimePoint now, const std::set<int>& saved, const std::function<bool()>& program_uses_channel);
   bool all_finishing(TimePoint now);  // every worker has completed its work and is about to exit
 
  private:
@@ -41,13 +57,14 @@ class WorkerChannels {
     ChannelPage page;
     DeathWatch::Token token = 0;
   };
+  std::uint64_t unsaved_steps(const Progress& progress) const;
 
-  std::shared_ptr<std::function<void(DeathWatch::Token)>> on_news_;  // runs in the loop; emptied on our destruction
+  std::shared_ptr<std::function<void(DeathWatch::Token)>> on_token_;  // runs in the loop; emptied on our destruction
   DeathWatch watch_;
   std::map<int, Channel> channels_;  // by local rank
   DeathWatch::Token last_token_ = 0;
-  std::optional<TimePoint> asked_to_save_;
-  std::uint64_t step_when_asked_ = 0;  // the highest step reported then
+  std::optional<TimePoint> save_requested_at_;
+  std::uint64_t step_at_request_ = 0;  // the highest step reported then
 };
 
 }  // namespace ddprun::agent

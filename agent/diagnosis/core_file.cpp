@@ -70,10 +70,11 @@ CorePlace core_place(const CoreFacts& facts) {
 
 std::string handler_in_words(const std::string& handler, pid_t pid) {
   const std::string name = handler.substr(handler.rfind('/') + 1);
-  if (name == "systemd-coredump") return "systemd-coredump takes cores here: coredumpctl info " + std::to_string(pid);
-  if (name == "apport") return "apport takes cores here: look in /var/crash and /var/lib/apport/coredump";
-  if (name.starts_with("abrt")) return "abrt takes cores here: abrt-cli list";
-  return "this machine gives cores to " + handler;
+  if (name == "systemd-coredump")
+    return "systemd-coredump collects core files here: coredumpctl info " + std::to_string(pid);
+  if (name == "apport") return "apport collects core files here: look in /var/crash and /var/lib/apport/coredump";
+  if (name.starts_with("abrt")) return "abrt collects core files here: abrt-cli list";
+  return "this machine passes core files to " + handler;
 }
 
 }  // namespace ddprun::agent

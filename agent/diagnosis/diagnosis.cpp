@@ -4,7 +4,7 @@
 #include <csignal>
 #include <cstdio>
 
-#include "agent/diagnosis/last_words.h"
+#include "agent/diagnosis/last_lines.h"
 #include "agent/process/exit_status.h"
 
 namespace ddprun::agent {
@@ -22,20 +22,31 @@ bool counted(const OomCounts& counts) { return !counts.groups.empty(); }
 std::string meaning_of(const Clues& clues) {
   if (clues.timer) return in_words(*clues.timer);
   if (clues.status.start_error) return clues.why_not_started;
+  if (clues.status.by_output) return clues.output_rule;
   const std::string memory = out_of_memory(clues.memory_before, clues.memory_after);
   if (by_sigkill(clues.status) && !memory.empty()) return "memory ran out: " + memory;
-  if (std::string words = meaning_of_lines(clues.status, clues.last_lines); !words.empty()) return words;
+  if (std::string text = meaning_of_lines(clues.status, clues.last_lines); !text.empty()) return text;
   if (!memory.empty()) return "perhaps memory ran out in one of its processes: " + memory;
   if (clues.status.signal == SIGKILL && counted(clues.memory_before) && counted(clues.memory_after))
-    return "from outside, by a person or a scheduler: the kernel counted no kill for lack of memory";
+    return "sent from outside, by a person or a scheduler: the kernel counted no out-of-memory kill";
   return hint(clues.status);
+}
+
+rendezvous::FailureClass class_of(const Clues& clues, bool progressed) {
+  if (clues.timer) return rendezvous::FailureClass::hang;
+  if (clues.status.by_output) return rendezvous::FailureClass::error;
+  if (by_sigkill(clues.status) && !out_of_memory(clues.memory_before, clues.memory_after).empty())
+    return rendezvous::FailureClass::out_of_memory;
+  const rendezvous::FailureClass by_status = rendezvous::class_of(clues.status, progressed);
+  if (by_status == rendezvous::FailureClass::usage) return by_status;  // Python says so of a script that is not there
+  return class_of_lines(clues.status, progressed, clues.last_lines).value_or(by_status);
 }
 
 std::string in_words(const ExpiredTimer& timer) {
   char seconds[32];
   std::snprintf(seconds, sizeof seconds, "%.1f s", std::max(0.0, std::chrono::duration<double>(timer.granted).count()));
-  const std::string words = "its timer '" + timer.scope + "' ran out after " + seconds;
-  return timer.signal > 0 ? words + "; as it had asked, it was sent " + signal_name(timer.signal) : words;
+  const std::string text = "its timer '" + timer.scope + "' expired after " + seconds;
+  return timer.signal > 0 ? text + "; as it had requested, it was sent " + signal_name(timer.signal) : text;
 }
 
 }  // namespace ddprun::agent

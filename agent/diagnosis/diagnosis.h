@@ -16,6 +16,7 @@ struct Clues {
   rendezvous::ExitStatus status;
   std::string why_not_started = {};        // if it could not be started
   std::optional<ExpiredTimer> timer = {};  // of its own, expired before the end
+  std::string output_rule = {};            // that gave it up, in words
   OomCounts memory_before = {}, memory_after = {};
   std::vector<std::string> last_lines = {};  // of its stderr
 };
@@ -23,7 +24,10 @@ struct Clues {
 // Without a final stop; empty if the exit status needs no explanation.
 std::string meaning_of(const Clues& clues);
 
-// "its timer 'step' ran out after 3.0 s; as it had asked, it was sent SIGKILL"
+// The class of its failure; the status alone decides where nothing more is known.
+rendezvous::FailureClass class_of(const Clues& clues, bool progressed);
+
+// "its timer 'step' expired after 3.0 s; as it had requested, it was sent SIGKILL"
 std::string in_words(const ExpiredTimer& timer);
 
 }  // namespace ddprun::agent

@@ -11,6 +11,7 @@
 #include <cstddef>
 #include <cstring>
 
+#include "agent/process/control_groups.h"
 #include "agent/process/process.h"
 #include "agent/process/regular_file.h"
 
@@ -25,7 +26,7 @@ std::string setting(const fs::path& path) { return beginning_of_file(path, kSett
 
 std::uint64_t number_in(const std::string& text) { return counter("number " + text, "number").value_or(0); }
 
-MemoryGroup read_group(const MemoryGroupFolder& group, const fs::path& root) {
+MemoryGroup read_group(const ControlGroup& group, const fs::path& root) {
   const fs::path folder = root / fs::path(group.folder).relative_path();
   const auto file = [&](const char* name) { return setting(folder / name); };
   if (group.version1)
@@ -50,8 +51,8 @@ std::string link_target(const std::string& path) {
 
 OomCounts read_oom_counts(const fs::path& root) {
   OomCounts out;
-  for (const MemoryGroupFolder& group :
-       memory_groups(setting(root / "proc/self/cgroup"), setting(root / "proc/self/mountinfo")))
+  for (const ControlGroup& group :
+       control_groups("memory", setting(root / "proc/self/cgroup"), setting(root / "proc/self/mountinfo")))
     out.groups.push_back(read_group(group, root));
   out.machine = counter(setting(root / "proc/vmstat"), "oom_kill");
   return out;

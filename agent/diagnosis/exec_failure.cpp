@@ -77,7 +77,7 @@ std::string bad_interpreter(int error, const ProgramFile& script, std::uint16_t 
   if (name.empty()) return "its first line, #!, names no interpreter";
   if (name.ends_with('\r'))
     return "its first line ends in a carriage return, as Windows writes it, so the interpreter " +
-           quoted(name.substr(0, name.size() - 1) + "\\r") + " is not found: take the carriage returns out (dos2unix)";
+           quoted(name.substr(0, name.size() - 1) + "\\r") + " is not found: remove the carriage returns (dos2unix)";
   if (depth >= kDepthMax) return "its interpreters name each other: #! must lead to a program";
   const ProgramFile interpreter = look_at(name);
   if (!interpreter.exists && interpreter.dangling_to.empty())
@@ -96,7 +96,7 @@ std::string not_there(const ProgramFile& file, std::uint16_t machine, const Look
 
 std::string not_allowed(const ProgramFile& file, std::uint16_t machine, const LookAt& look_at, int depth) {
   if (file.folder) return "it is a folder: name the program inside it";
-  if (!file.exists) return "a folder on the way to it may not be searched by this user";
+  if (!file.exists) return "this user may not search a folder on its path";
   if (!file.runnable) return "it has no run permission: chmod +x " + file.path;
   if (file.on_noexec) return "its file system is mounted noexec: copy it elsewhere, or mount that with exec";
   if (is_script(file.head)) return bad_interpreter(EACCES, file, machine, look_at, depth);
@@ -111,7 +111,7 @@ std::string wrong_format(const ProgramFile& file, std::uint16_t machine, const L
            "#!/bin/sh";
   if (elf_machine(file.head) != machine)
     return "it is built for " + machine_name(elf_machine(file.head)) + ", and this machine is " + machine_name(machine);
-  return "it is no whole program: cut short, or a library or object file";
+  return "it is not a complete program: cut short, or a library or object file";
 }
 
 std::string why(int error, const ProgramFile& file, std::uint16_t machine, const LookAt& look_at, int depth) {
@@ -123,18 +123,18 @@ std::string why(int error, const ProgramFile& file, std::uint16_t machine, const
     case ENOEXEC:
       return wrong_format(file, machine, look_at, depth);
     case ENOTDIR:
-      return "a part of its path is no folder";
+      return "a part of its path is not a folder";
     case EISDIR:
       return "it is a folder: name the program inside it";
     case ETXTBSY:
-      return "somebody has it open for writing, perhaps a copy or a build that still runs";
+      return "it is open for writing, perhaps by a copy or a build that still runs";
     case E2BIG:
       return "its arguments and environment are too long together (a quarter of the stack limit, ulimit -s; one alone "
              "128 KiB)";
     case ELOOP:
-      return "too many links on the way to it, or links in a circle; or its interpreters name each other";
+      return "too many links on its path, or links in a loop; or its interpreters name each other";
     case ELIBBAD:
-      return "its loader " + loader_of(file.head) + " is no program";
+      return "its loader " + loader_of(file.head) + " is not a program";
     case EAGAIN:
       return "this user or control group may have no more processes (ulimit -u, pids.max)";
     case ENOMEM:

@@ -139,13 +139,13 @@ std::string who_and_how(const rendezvous::Failure& failure, bool explained) {
          (failure.status.start_error && explained ? "could not be started" : in_words(failure.status));
 }
 
-struct Fates {
+struct SortedEnds {
   std::size_t stopped = 0;
   std::vector<OtherEnd> failed;
 };
 
-Fates fates(const std::vector<OtherEnd>& others) {
-  Fates out;
+SortedEnds sorted(const std::vector<OtherEnd>& others) {
+  SortedEnds out;
   for (const OtherEnd& other : others)
     if (was_stopped(other.status))
       ++out.stopped;
@@ -178,22 +178,24 @@ std::string ends_in_words(const std::vector<OtherEnd>& ends) {
 }
 
 bool quotes(const std::string& report, const std::string& lines) {
-  std::vector<std::string> said, asked;
+  std::vector<std::string> quoted_lines, wanted;
   for (const std::string& line : lines_of(report))
-    if (line.starts_with(kQuoted)) said.emplace_back(without_rank(std::string_view(line).substr(kQuoted.size())));
+    if (line.starts_with(kQuoted))
+      quoted_lines.emplace_back(without_rank(std::string_view(line).substr(kQuoted.size())));
   for (const std::string& line : lines_of(lines))
-    if (!line.empty()) asked.push_back(printable_line(std::string(without_rank(line)), kLineBytesMax));
-  return all_among(asked, said);
+    if (!line.empty()) wanted.push_back(printable_line(std::string(without_rank(line)), kLineBytesMax));
+  return all_among(wanted, quoted_lines);
 }
 
 std::string to_text(const FailureReport& report) {
   const auto last_lines = printable(report.last_lines);
-  const Fates others = fates(report.others);
+  const SortedEnds others = sorted(report.others);
   std::ostringstream out;
   out << "ddprun: the job failed: " << who_and_how(report.failure, !report.meaning.empty()) << ".\n";
   exactly(out, "program", report.program);
   labelled(out, "where", where_in_words(report));
   labelled(out, "when", when_in_words(report));
+  if (report.failure.kind != rendezvous::FailureClass::clean) labelled(out, "class", name_of(report.failure.kind));
   labelled(out, "meaning", report.meaning);
   labelled(out, "core", report.core);
   labelled(out, "no restart", report.reason);

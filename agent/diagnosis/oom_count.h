@@ -22,16 +22,6 @@ struct OomCounts {
   std::optional<std::uint64_t> machine = {};  // kills on the whole machine; empty: unknown
 };
 
-// Where a group's files are.
-struct MemoryGroupFolder {
-  std::string folder, name;
-  bool version1 = false;
-};
-
-// From the content of /proc/self/cgroup and /proc/self/mountinfo; own group first. Empty if no memory group is
-// mounted.
-std::vector<MemoryGroupFolder> memory_groups(const std::string& cgroup, const std::string& mountinfo);
-
 // The number behind `key` in lines of "key number", as in memory.events, memory.oom_control and /proc/vmstat.
 std::optional<std::uint64_t> counter(const std::string& content, const std::string& key);
 

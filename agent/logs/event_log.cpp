@@ -20,7 +20,7 @@ Fd open_file(const std::string& path) {
     throw UsageError("--event-log-handler is 'file:'", "no file is named", "Pass --event-log-handler file:PATH.");
   Fd file(::open(path.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | O_NONBLOCK, 0666));
   if (file) return file;
-  const std::string why = errno == ENXIO ? "nobody reads this pipe" : std::strerror(errno);
+  const std::string why = errno == ENXIO ? "this pipe has no reader" : std::strerror(errno);
   throw UsageError("cannot open the event log " + path, why, "Pass another file to --event-log-handler.");
 }
 

@@ -43,6 +43,7 @@ Json metadata_of(const JobEvent& event) {
   out["group_world_size"] = or_null(event.group_world_size);
   out["entry_point"] = event.job.entry_point;
   if (event.worker) add_worker(out, *event.worker);
+  if (event.requeues) out["requeues"] = *event.requeues;
   for (const auto& [key, value] : event.more) out[key] = value;
   return out;
 }

@@ -14,6 +14,7 @@ namespace ddprun::agent {
 // The same in all events of one agent.
 struct EventJob {
   std::string run_id = {}, role = "default", host = {}, rdzv_backend = "static", entry_point = {};
+  std::optional<int> requeues = {};  // in an agent's first event only
 };
 
 struct EventWorker {
@@ -36,6 +37,7 @@ struct JobEvent {
   std::chrono::nanoseconds run_time = {};                 // of the agent
   std::optional<std::chrono::nanoseconds> duration = {};  // of the reported action
   std::string error = {};                                 // raw_error; empty: none
+  std::optional<int> requeues = {};                       // empty: no such field
   // Fields of this event only, for timers: watchdog_event, scope_id.
   std::vector<std::pair<std::string, std::string>> more = {};
 };

@@ -49,8 +49,8 @@ Fd open_to_append(const std::filesystem::path& path) {
 
 std::string why_unwritable(int error) {
   if (error == ELOOP)
-    return "a symbolic link is there, which ddprun does not follow: remove it, or pass another --log-dir";
-  if (error == kNoPlainFile) return "what is there is no plain file: remove it, or pass another --log-dir";
+    return "it is a symbolic link, which ddprun does not follow: remove it, or pass another --log-dir";
+  if (error == kNoPlainFile) return "it is not a regular file: remove it, or pass another --log-dir";
   return std::strerror(error);
 }
 

@@ -90,7 +90,7 @@ LogLayout::LogLayout(const LogOptions& options, const std::string& run_id)
 
 void LogLayout::make_root() {
   if (temporary_) root_ = temporary_folder_ = make_temporary_folder();
-  if (!keeps_logs_) leave_to_keeper(temporary_folder_);
+  if (!keeps_logs_) let_keeper_remove(temporary_folder_);
   if (options_.tree == LogTree::torchrun) {
     root_ = make_unique_folder(root_ / (run_ + "_"), "Pass another --log-dir.");
   } else if (!temporary_) {
@@ -118,7 +118,7 @@ fs::path LogLayout::error_file(const WorkerPlace& worker) const {
 
 fs::path LogLayout::clean_up(bool success) {
   if (root_.empty() || keeps_logs_) return {};
-  leave_to_keeper({});
+  let_keeper_remove({});
   if (!success && remove_without_error_files(temporary_folder_)) return temporary_folder_;
   std::error_code ignored;
   fs::remove_all(temporary_folder_, ignored);

@@ -1,9 +1,11 @@
 // The options for the workers' output, as a plain struct with argued defaults.
 #pragma once
 #include <cstdint>
+#include <memory>
 #include <string>
 #include <vector>
 
+#include "agent/logs/output_monitor.h"
 #include "agent/logs/rank_selection.h"
 
 namespace ddprun::agent {
@@ -31,6 +33,7 @@ struct LogOptions {
   bool colour = true;  // of prefixes, and only on a terminal; false if NO_COLOR is set (https://no-color.org)
   std::string role = "default";
   std::string host = {};
+  std::shared_ptr<OutputMonitor> monitor = {};  // gets all lines; null: no rule is about them
 };
 
 }  // namespace ddprun::agent

@@ -29,25 +29,25 @@
 namespace ddprun::agent {
 namespace {
 
-constexpr std::size_t kReadBytes = std::size_t{64} * 1024;  // as much as a pipe holds
-constexpr std::size_t kMuch = std::size_t{16} * 1024;       // a stream that delivers this much is read again at once
-constexpr std::chrono::milliseconds kRest{1};               // others pause: single lines share a read
-constexpr std::chrono::milliseconds kRedraw{100};           // a progress bar's text is complete by then
-constexpr std::chrono::milliseconds kResize{100};           // only a stuck disk takes longer
-constexpr std::chrono::milliseconds kFilesOnly{500};        // between two checks, once no console is waited for
-constexpr std::chrono::seconds kDying{2};                   // time for an interpreter to end after its traceback
-constexpr std::chrono::milliseconds kLeave{500};            // for the thread to end, unless a disk is stuck
-constexpr std::string_view kFreshLine = "\r\x1b[K";         // overwrites a worker's progress bar
+constexpr std::size_t kReadBytes = std::size_t{64} * 1024;        // as much as a pipe holds
+constexpr std::size_t kBusyStreamBytes = std::size_t{16} * 1024;  // a stream with this much is read again at once
+constexpr std::chrono::milliseconds kReadPause{1};                // others pause: single lines share a read
+constexpr std::chrono::milliseconds kRedraw{100};                 // a progress bar's text is complete by then
+constexpr std::chrono::milliseconds kResize{100};                 // only a stuck disk takes longer
+constexpr std::chrono::milliseconds kFilesOnly{500};              // between two checks, once no console is waited for
+constexpr std::chrono::seconds kHoldLimit{2};                     // time for an interpreter to end after its traceback
+constexpr std::chrono::milliseconds kThreadEndLimit{500};         // for the thread to end, unless a disk is stuck
+constexpr std::string_view kFreshLine = "\r\x1b[K";               // overwrites a worker's progress bar
 
 std::string unwritable(const std::filesystem::path& path, const std::string& why) {
   return "ddprun: cannot write " + path.string() + ": " + why +
-         ". The job goes on without what is missing there; other logs may lack something, too.\n";
+         ". The job goes on; this log is incomplete, and other logs may be, too.\n";
 }
 
 using Key = std::pair<int, int>;  // round, rank
 
 // For the report: lines that passed through us, or where they begin in a file.
-struct Memory {
+struct RememberedLines {
   Tail tail;
   std::filesystem::path file = {};
   std::uintmax_t begin = 0;
@@ -59,7 +59,7 @@ struct Memory {
 struct LogPipes::State {
   // One worker's stream, from the pipe to its destinations.
   struct Stream {
-    LogStream wish;
+    LogStream options;
     bool terminal;
     asio::posix::stream_descriptor pipe;
     Console* console = nullptr;
@@ -76,12 +76,12 @@ struct LogPipes::State {
 
   asio::io_context io;
   asio::executor_work_guard<asio::io_context::executor_type> work{io.get_executor()};
-  Console::Listener listener{[this] { ++progress; }, [this](bool idle) { idle ? end_one() : begin_one(); }};
+  Console::Listener listener{[this] { ++progress; }, [this](bool idle) { idle ? remove_pending() : add_pending(); }};
   Console out{io, STDOUT_FILENO, listener}, err{io, STDERR_FILENO, listener};
   bool one_console = out.same_place(STDERR_FILENO);
-  asio::steady_timer rest_timer{io}, redraw_timer{io};
+  asio::steady_timer pause_timer{io}, redraw_timer{io};
   KeptTracebacks kept{io};
-  std::vector<StreamPtr> resting;
+  std::vector<StreamPtr> paused;
   std::set<StreamPtr> streams, redraws;
   std::map<std::filesystem::path, std::weak_ptr<LogFile>> filtered_files;  // used by the main thread only
   std::string scratch;
@@ -91,27 +91,28 @@ struct LogPipes::State {
   std::atomic<std::uint64_t> progress = 0;
   mutable std::mutex mutex;  // guards what follows
   std::condition_variable idle;
-  int pending = 0;                 // open streams, unprinted texts, consoles with something to write
-  std::map<Key, Memory> memories;  // of the newest round alone
+  int pending = 0;                            // open streams, unprinted texts, consoles with something to write
+  std::map<Key, RememberedLines> remembered;  // of the newest round alone
 
   Console& console(int fd) { return fd == STDOUT_FILENO || one_console ? out : err; }
 
   // Called by the main thread.
-  void open(const LogStream& wish, bool terminal, int fd) {
-    StreamPtr stream(new Stream{wish, terminal, asio::posix::stream_descriptor(io, fd)});
-    if (wish.console_fd >= 0) stream->console = &console(wish.console_fd);
-    if (wish.prefixed)
-      stream->shown_prefix =
-          wish.colour && stream->console && stream->console->terminal() ? wish.prefix.coloured(wish.rank) : wish.prefix;
-    if (!wish.file.empty()) stream->file = std::make_unique<LogFile>(wish.file, wish.limit);
-    if (!wish.filtered_file.empty()) {
-      stream->filtered = filtered_file(wish);
-      stream->filtered_lines = LineBuffer(wish.needles);
+  void open(const LogStream& options, bool terminal, int fd) {
+    StreamPtr stream(new Stream{options, terminal, asio::posix::stream_descriptor(io, fd)});
+    if (options.console_fd >= 0) stream->console = &console(options.console_fd);
+    if (options.prefixed)
+      stream->shown_prefix = options.colour && stream->console && stream->console->terminal()
+                                 ? options.prefix.coloured(options.rank)
+                                 : options.prefix;
+    if (!options.file.empty()) stream->file = std::make_unique<LogFile>(options.file, options.limit);
+    if (!options.filtered_file.empty()) {
+      stream->filtered = filtered_file(options);
+      stream->filtered_lines = LineBuffer(options.needles);
     }
-    begin_one();
-    if (wish.remember_tail) {
+    add_pending();
+    if (options.remember_tail) {
       const std::lock_guard lock(mutex);
-      memory_of(wish).passing = true;
+      lines_to_remember(options).passing = true;
     }
     asio::post(io, [this, stream] {
       streams.insert(stream);
@@ -120,10 +121,10 @@ struct LogPipes::State {
   }
 
   // One file for all ranks, so that they share one size limit.
-  std::shared_ptr<LogFile> filtered_file(const LogStream& wish) {
-    std::weak_ptr<LogFile>& known = filtered_files[wish.filtered_file];
+  std::shared_ptr<LogFile> filtered_file(const LogStream& options) {
+    std::weak_ptr<LogFile>& known = filtered_files[options.filtered_file];
     std::shared_ptr<LogFile> file = known.lock();
-    if (!file) known = file = std::make_shared<LogFile>(wish.filtered_file, wish.limit);
+    if (!file) known = file = std::make_shared<LogFile>(options.filtered_file, options.limit);
     return file;
   }
 
@@ -140,32 +141,33 @@ struct LogPipes::State {
     pass_on(*stream, {buffer.get(), static_cast<std::size_t>(size)});
     show_hold_later(stream);
     if (stream->lines.holds_redraw()) show_later(stream);
-    if (static_cast<std::size_t>(size) < kMuch) return rest(stream);
+    if (static_cast<std::size_t>(size) < kBusyStreamBytes) return pause(stream);
     asio::post(io, [this, stream] { read(stream); });
   }
 
-  void rest(const StreamPtr& stream) {
-    resting.push_back(stream);
-    if (resting.size() > 1) return;
-    rest_timer.expires_after(kRest);
-    rest_timer.async_wait([this](const asio::error_code&) {
-      for (const StreamPtr& rested : std::exchange(resting, {})) read(rested);
+  void pause(const StreamPtr& stream) {
+    paused.push_back(stream);
+    if (paused.size() > 1) return;
+    pause_timer.expires_after(kReadPause);
+    pause_timer.async_wait([this](const asio::error_code&) {
+      for (const StreamPtr& resumed : std::exchange(paused, {})) read(resumed);
     });
   }
 
   void pass_on(Stream& stream, std::string_view bytes) {
     ++progress;
     remember(stream, bytes);
+    if (stream.options.tap) stream.options.tap(bytes);
     to_file(stream, bytes);
     to_filtered(stream, [&](LineBuffer& lines, const std::string& prefix) { lines.take(bytes, prefix, scratch); });
     if (!stream.console) return;
-    if (!stream.wish.hold_tracebacks) return to_console(stream, bytes);
+    if (!stream.options.hold_tracebacks) return to_console(stream, bytes);
     to_console(stream, stream.hold.take(bytes));
   }
 
   static void to_console(Stream& stream, std::string_view bytes) {
     if (bytes.empty()) return;
-    if (!stream.wish.whole_lines) return stream.console->add(&stream, bytes);
+    if (!stream.options.whole_lines) return stream.console->add(&stream, bytes);
     const std::string& prefix = prefix_of(stream);
     stream.console->compose(&stream, [&](std::string& queue) { stream.lines.take(bytes, prefix, queue); });
   }
@@ -174,7 +176,7 @@ struct LogPipes::State {
   void show_hold_later(const StreamPtr& stream) {
     if (!stream->hold.holds()) return stream->give_up_hold.reset();
     if (stream->give_up_hold) return;
-    stream->give_up_hold.emplace(io, kDying);
+    stream->give_up_hold.emplace(io, kHoldLimit);
     stream->give_up_hold->async_wait([this, stream](const asio::error_code& error) {
       if (error || !streams.count(stream)) return;
       stream->give_up_hold.reset();
@@ -199,13 +201,13 @@ struct LogPipes::State {
       to_console(*stream, text);
       end_lines(*stream);
     };
-    kept.keep({stream->wish.round, stream->wish.rank}, stream->hold.release(), show, Clock::now());
+    kept.keep({stream->options.round, stream->options.rank}, stream->hold.release(), show, Clock::now());
   }
 
   void remember(const Stream& stream, std::string_view bytes) {
-    if (!stream.wish.remember_tail) return;
+    if (!stream.options.remember_tail) return;
     const std::lock_guard lock(mutex);
-    memories[{stream.wish.round, stream.wish.rank}].tail.add(bytes);
+    remembered[{stream.options.round, stream.options.rank}].tail.add(bytes);
   }
 
   void to_file(Stream& stream, std::string_view bytes) {
@@ -220,7 +222,7 @@ struct LogPipes::State {
   void to_filtered(Stream& stream, Take take) {
     if (!stream.filtered) return;
     scratch.clear();
-    take(stream.filtered_lines, stream.wish.prefix.text(std::chrono::system_clock::now()));
+    take(stream.filtered_lines, stream.options.prefix.text(std::chrono::system_clock::now()));
     write(*stream.filtered, scratch);
   }
 
@@ -283,13 +285,13 @@ struct LogPipes::State {
       end_lines(*stream);
     }
     streams.erase(stream);
-    nothing_more(stream->wish);
-    end_one();
+    on_stream_end(stream->options);
+    remove_pending();
   }
 
   void resize() {
     for (const StreamPtr& stream : streams)
-      if (stream->terminal) copy_size(stream->wish.console_fd, stream->pipe.native_handle());
+      if (stream->terminal) copy_size(stream->options.console_fd, stream->pipe.native_handle());
   }
 
   void abandon_stuck_consoles() {
@@ -297,28 +299,28 @@ struct LogPipes::State {
       if (console->busy()) console->abandon();
   }
 
-  void begin_one() {
+  void add_pending() {
     const std::lock_guard lock(mutex);
     ++pending;
   }
 
-  void end_one() {
+  void remove_pending() {
     const std::lock_guard lock(mutex);
     --pending;
     idle.notify_all();
   }
 
-  void nothing_more(const LogStream& wish) {
-    if (!wish.remember_tail) return;
+  void on_stream_end(const LogStream& options) {
+    if (!options.remember_tail) return;
     const std::lock_guard lock(mutex);
-    if (const auto memory = memories.find({wish.round, wish.rank}); memory != memories.end())
-      memory->second.passing = false;  // end_one() notifies the waiting threads
+    if (const auto memory = remembered.find({options.round, options.rank}); memory != remembered.end())
+      memory->second.passing = false;  // remove_pending() notifies the waiting threads
   }
 
   // Forgets older rounds.
-  Memory& memory_of(const LogStream& wish) {
-    memories.erase(memories.begin(), memories.lower_bound({wish.round, 0}));
-    return memories[{wish.round, wish.rank}];
+  RememberedLines& lines_to_remember(const LogStream& options) {
+    remembered.erase(remembered.begin(), remembered.lower_bound({options.round, 0}));
+    return remembered[{options.round, options.rank}];
   }
 
   bool wait_until_idle(std::chrono::milliseconds stuck) {
@@ -333,7 +335,7 @@ struct LogPipes::State {
 
 struct LogPipes::End {
   std::mutex mutex;
-  std::condition_variable told;
+  std::condition_variable notified;
   bool reached = false;
 };
 
@@ -346,7 +348,7 @@ LogPipes::LogPipes() : state_(std::make_shared<State>()), end_(std::make_shared<
     state.reset();
     const std::lock_guard lock(end->mutex);
     end->reached = true;
-    end->told.notify_all();
+    end->notified.notify_all();
   }).detach();
   pthread_sigmask(SIG_SETMASK, &before, nullptr);
 }
@@ -356,27 +358,27 @@ LogPipes::~LogPipes() {
   state_->io.stop();
   state_.reset();
   std::unique_lock lock(end_->mutex);
-  end_->told.wait_for(lock, kLeave, [this] { return end_->reached; });
+  end_->notified.wait_for(lock, kThreadEndLimit, [this] { return end_->reached; });
 }
 
-Fd LogPipes::open(const LogStream& wish) {
-  StreamEnds ends = wish.prefixed ? open_pipe() : open_like(wish.console_fd);
+Fd LogPipes::open(const LogStream& options) {
+  StreamEnds ends = options.prefixed ? open_pipe() : open_like(options.console_fd);
   fcntl(ends.read.get(), F_SETFL, O_NONBLOCK);
-  state_->open(wish, ends.terminal, ends.read.release());
+  state_->open(options, ends.terminal, ends.read.release());
   return std::move(ends.write);
 }
 
-Fd LogPipes::own_file(const LogStream& wish) {
-  Fd file = open_to_append(wish.file);
+Fd LogPipes::own_file(const LogStream& options) {
+  Fd file = open_to_append(options.file);
   if (!file) {
-    warn(unwritable(wish.file, why_unwritable(errno)));
+    warn(unwritable(options.file, why_unwritable(errno)));
     return file;
   }
-  if (wish.remember_tail) {
+  if (options.remember_tail) {
     std::error_code unknown;
-    const std::uintmax_t size = std::filesystem::file_size(wish.file, unknown);
+    const std::uintmax_t size = std::filesystem::file_size(options.file, unknown);
     const std::lock_guard lock(state_->mutex);
-    state_->memory_of(wish) = {{}, wish.file, unknown ? 0 : size};
+    state_->lines_to_remember(options) = {{}, options.file, unknown ? 0 : size};
   }
   return file;
 }
@@ -384,8 +386,8 @@ Fd LogPipes::own_file(const LogStream& wish) {
 std::vector<std::string> LogPipes::last_lines(int round, int rank) const {
   if (std::vector<std::string> traceback = state_->kept.lines_of({round, rank}); !traceback.empty()) return traceback;
   const std::lock_guard lock(state_->mutex);
-  const auto found = state_->memories.find({round, rank});
-  if (found == state_->memories.end()) return {};
+  const auto found = state_->remembered.find({round, rank});
+  if (found == state_->remembered.end()) return {};
   Tail tail = found->second.tail;
   if (!found->second.file.empty()) tail.add(newest_part(found->second.file, found->second.begin));
   return tail.lines();
@@ -394,48 +396,48 @@ std::vector<std::string> LogPipes::last_lines(int round, int rank) const {
 void LogPipes::await_end(int round, int rank, std::chrono::milliseconds limit) const {
   std::unique_lock lock(state_->mutex);
   state_->idle.wait_for(lock, limit, [&] {
-    const auto found = state_->memories.find({round, rank});
-    return found == state_->memories.end() || !found->second.passing;
+    const auto found = state_->remembered.find({round, rank});
+    return found == state_->remembered.end() || !found->second.passing;
   });
 }
 
 void LogPipes::print(const std::string& line) {
-  state_->begin_one();
+  state_->add_pending();
   asio::post(state_->io, [&state = *state_, line] {
     state.print(line);
-    state.end_one();
+    state.remove_pending();
   });
 }
 
 void LogPipes::print_lines(const std::string& text) {
-  state_->begin_one();
+  state_->add_pending();
   asio::post(state_->io, [&state = *state_, text] {
     state.put(visible_lines(text));
-    state.end_one();
+    state.remove_pending();
   });
 }
 
 void LogPipes::show_tracebacks(const std::string& report) {
-  state_->begin_one();
+  state_->add_pending();
   asio::post(state_->io, [&state = *state_, report] {
     state.kept.show_unless_quoted(report);
-    state.end_one();
+    state.remove_pending();
   });
 }
 
 void LogPipes::show(const std::string& line) {
-  state_->begin_one();
+  state_->add_pending();
   asio::post(state_->io, [&state = *state_, line] {
     state.show(line);
-    state.end_one();
+    state.remove_pending();
   });
 }
 
 void LogPipes::warn(const std::string& text) {
-  state_->begin_one();
+  state_->add_pending();
   asio::post(state_->io, [&state = *state_, text] {
     state.warn(text);
-    state.end_one();
+    state.remove_pending();
   });
 }
 

@@ -6,8 +6,10 @@
 #pragma once
 #include <chrono>
 #include <filesystem>
+#include <functional>
 #include <memory>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "agent/logs/line_prefix.h"
@@ -30,6 +32,7 @@ struct LogStream {
   LogLimit limit = {};
   std::filesystem::path filtered_file = {};  // shared: the lines, with their prefix, that contain any of `needles`
   std::vector<std::string> needles = {};
+  std::function<void(std::string_view bytes)> tap = {};  // gets all bytes, in the thread; empty: nobody does
 };
 
 class LogPipes {

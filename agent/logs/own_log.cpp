@@ -71,9 +71,9 @@ OwnLog::OwnLog(LogLevel level, std::function<void(const std::string&)> print) : 
 
 OwnLog::~OwnLog() = default;
 
-void OwnLog::write(LogLevel level, const std::string& words) {
+void OwnLog::write(LogLevel level, const std::string& text) {
   if (!logger_ || level < level_) return;
-  logger_->log.log(level == LogLevel::debug ? spdlog::level::debug : spdlog::level::info, words);
+  logger_->log.log(level == LogLevel::debug ? spdlog::level::debug : spdlog::level::info, text);
 }
 
 }  // namespace ddprun::agent

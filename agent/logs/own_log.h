@@ -27,7 +27,7 @@ class OwnLog {
   OwnLog(LogLevel level, std::function<void(const std::string&)> print);
   ~OwnLog();
   bool at(LogLevel level) const { return level >= level_; }
-  void write(LogLevel level, const std::string& words);
+  void write(LogLevel level, const std::string& text);
 
  private:
   struct Logger;  // keeps spdlog out of our includers

@@ -51,7 +51,7 @@ std::string no_range(std::string_view text) {
 }
 
 std::string no_streams(std::string_view text) {
-  return quoted(text) + " is none of 0 (none), 1 (stdout), 2 (stderr), 3 (both)";
+  return quoted(text) + " is not one of 0 (none), 1 (stdout), 2 (stderr), 3 (both)";
 }
 
 }  // namespace

@@ -42,7 +42,7 @@ struct StreamSpec {
   bool any() const;
 };
 
-// An error is the rest of a sentence: "'5' is none of 0 (none), 1 (stdout), 2 (stderr), 3 (both)".
+// An error is the rest of a sentence: "'5' is not one of 0 (none), 1 (stdout), 2 (stderr), 3 (both)".
 std::variant<RankSet, std::string> parse_rank_set(const std::string& text);
 std::variant<StreamSpec, std::string> parse_stream_spec(const std::string& text);
 

@@ -12,12 +12,12 @@ bool keeps_everything(const LogOptions& options) {
 }
 
 StreamPlan into_file(const LogOptions& options) {
-  if (options.size_max == 0) return {.way = Way::own_file};
+  if (options.size_max == 0 && !options.monitor) return {.way = Way::own_file};
   return {.way = Way::through_us, .file = true};  // only the writer can enforce a size limit
 }
 
-StreamPlan plain(StreamBits stream, bool shown) {
-  if (stream == kStderr) return {.way = Way::through_us, .console = shown};
+StreamPlan plain(const LogOptions& options, StreamBits stream, bool shown) {
+  if (stream == kStderr || options.monitor) return {.way = Way::through_us, .console = shown};
   return {.way = shown ? Way::inherited : Way::discarded};
 }
 
@@ -28,8 +28,8 @@ StreamPlan plan_stream(const LogOptions& options, StreamBits stream, int local_r
   const bool tee = options.tee.of(local_rank, rank) & stream;
   const bool redirected = options.redirects.of(local_rank, rank) & stream;
   const bool kept = files && keeps_everything(options);
-  if (!tee && !kept) return redirected && files ? into_file(options) : plain(stream, shown);
-  if (!shown) return files ? into_file(options) : plain(stream, false);
+  if (!tee && !kept) return redirected && files ? into_file(options) : plain(options, stream, shown);
+  if (!shown) return files ? into_file(options) : plain(options, stream, false);
   const auto& filters = stream == kStdout ? options.stdout_filters : options.stderr_filters;
   return {
       .way = Way::through_us, .console = true, .file = files, .prefixed = tee, .filtered = files && !filters.empty()};

@@ -63,6 +63,7 @@ LogStream WorkerStreams::through_us(const WorkerPlace& worker, const Wanted& wan
   stream.hold_tracebacks = !out && plan.console;
   if (plan.file || plan.way == Way::own_file) stream.file = wanted.folder / log_name(wanted.stream);
   stream.limit = {options_.size_max, options_.size_keep};
+  if (options_.monitor) stream.tap = options_.monitor->tap(worker.round, worker.local_rank);
   if (!plan.filtered) return stream;
   stream.filtered_file = wanted.round_folder / ("filtered_" + log_name(wanted.stream));
   stream.needles = out ? options_.stdout_filters : options_.stderr_filters;

@@ -7,10 +7,10 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <sstream>
 #include <utility>
 #include <vector>
 
+#include "agent/process/control_groups.h"
 #include "agent/process/file_content.h"
 #include "rendezvous/base/time.h"
 
@@ -22,28 +22,6 @@ using std::chrono::milliseconds;
 
 constexpr const char* kPrefix = "ddprun-";
 constexpr milliseconds kLeftoverLimit{1'000};  // what takes longer to die is left to the next run
-
-struct Mount {
-  std::string root, point;
-};
-
-// "36 35 0:30 ROOT POINT rw,... optional fields - TYPE device options"
-std::optional<Mount> cgroup2_mount(const std::string& line) {
-  std::istringstream fields(line);
-  std::string skipped, type;
-  Mount out;
-  fields >> skipped >> skipped >> skipped >> out.root >> out.point;
-  while (fields >> skipped && skipped != "-") {
-  }
-  return fields >> type && type == "cgroup2" ? std::optional(out) : std::nullopt;
-}
-
-std::string own_path(const std::string& self_cgroup) {
-  std::istringstream lines(self_cgroup);
-  for (std::string line; std::getline(lines, line);)
-    if (line.rfind("0::", 0) == 0) return line.substr(3);
-  return {};
-}
 
 // The part of `path` below `root`; empty if it is outside.
 std::optional<std::string> below(const std::string& path, const std::string& root) {
@@ -64,10 +42,8 @@ bool write_one(int folder, const char* name) {
 }  // namespace
 
 fs::path own_cgroup_folder(const std::string& mountinfo, const std::string& self_cgroup) {
-  std::istringstream lines(mountinfo);
-  for (std::string line; std::getline(lines, line);)
-    if (const auto mount = cgroup2_mount(line))
-      if (const auto path = below(own_path(self_cgroup), mount->root)) return fs::path(mount->point) / *path;
+  for (const CgroupMount& mount : cgroup_mounts("", mountinfo))
+    if (const auto path = below(unified_path(self_cgroup), mount.root)) return fs::path(mount.folder) / *path;
   return {};
 }
 

@@ -13,29 +13,29 @@ constexpr int kShellNotRunnable = 126, kShellNotFound = 127, kShellSignal = 128;
 std::string signal_hint(int signal) {
   switch (signal) {
     case SIGKILL:
-      return "from outside; often the kernel or the scheduler, because memory ran out";
+      return "sent from outside, often by the kernel or the scheduler because memory ran out";
     case SIGTERM:
     case SIGINT:
     case SIGQUIT:
-      return "somebody asked it to end: a person or a scheduler, not ddprun";
+      return "a person or a scheduler asked it to end, not ddprun";
     case SIGHUP:
-      return "its terminal went away, or somebody sent the signal";
+      return "its terminal was closed, or a person sent the signal";
     case SIGSEGV:
-      return "it touched memory it must not";
+      return "it accessed memory that it may not";
     case SIGBUS:
-      return "memory it had mapped is not there: often a full /dev/shm, or a file cut short";
+      return "memory it had mapped is missing: often a full /dev/shm, or a file cut short";
     case SIGABRT:
-      return "it aborted itself: an assertion, or an exception that nobody caught";
+      return "it aborted itself: an assertion, or an uncaught exception";
     case SIGILL:
-      return "it met an instruction this processor does not have: built for another one?";
+      return "it met an instruction that this processor lacks: was it built for another one?";
     case SIGFPE:
-      return "it divided an integer by zero, or the like";
+      return "it divided an integer by zero, or made a similar error";
     case SIGTRAP:
-      return "it met a breakpoint, or a check compiled into it failed";
+      return "it hit a breakpoint, or a check compiled into it failed";
     case SIGSYS:
       return "a filter (seccomp) forbids a system call it made";
     case SIGPIPE:
-      return "it wrote to a pipe or socket that nobody reads any more";
+      return "it wrote to a pipe or socket that has no reader any more";
     case SIGXCPU:
       return "it used up the CPU time it was allowed (ulimit -t)";
     case SIGXFSZ:
@@ -45,12 +45,12 @@ std::string signal_hint(int signal) {
 }
 
 std::string code_hint(int code) {
-  if (code == kWorkerFinal)
-    return "its work is done, but something of it could not be written; a restart would do it all again";
-  if (code == kShellNotRunnable) return "the usual code of a shell that may not run a command it found";
-  if (code == kShellNotFound) return "the usual code of a shell that did not find a command";
+  if (code == kWorkerExitUnsaved)
+    return "its work is done, but part of the output could not be written; a restart would repeat all of it";
+  if (code == kShellNotRunnable) return "the usual code of a shell for a command that it may not run";
+  if (code == kShellNotFound) return "the usual code of a shell for a command that it did not find";
   if (const int signal = code - kShellSignal; signal > 0 && sigabbrev_np(signal))
-    return "the usual code of a shell whose command was killed by " + signal_name(signal);
+    return "the usual code of a shell for a command killed by " + signal_name(signal);
   return {};
 }
 
@@ -65,23 +65,31 @@ std::string signal_name(int signal) {
   return name ? std::string("SIG") + name : "signal " + std::to_string(signal);
 }
 
+int signal_number(const std::string& name) {
+  for (int signal = 1; signal < NSIG; ++signal)
+    if (const char* known = sigabbrev_np(signal); known && (name == known || name == std::string("SIG") + known))
+      return signal;
+  return 0;
+}
+
 std::string in_words(const rendezvous::ExitStatus& status) {
-  if (status.hung) return "hung after others had ended well";
+  if (status.hung) return "hung after other workers had succeeded";
+  if (status.by_output) return "was given up for its output";
   if (status.stuck) return "is stuck in the kernel, where no signal reaches it";
   if (status.start_error) return std::string("could not be started (") + std::strerror(status.start_error) + ")";
   if (status.signal) return "was killed by " + signal_name(status.signal);
-  return status.code ? "exited with code " + std::to_string(status.code) : "ended well";
+  return status.code ? "exited with code " + std::to_string(status.code) : "succeeded";
 }
 
 std::string hint(const rendezvous::ExitStatus& status) {
   if (status.stuck) return "it waits for a driver, or for a file server that does not answer; dmesg may name it";
-  if (status.start_error || status.hung) return {};
+  if (status.start_error || status.hung || status.by_output) return {};
   return status.signal ? signal_hint(status.signal) : code_hint(status.code);
 }
 
 int torchrun_code(const rendezvous::ExitStatus& status) {
   if (status.signal) return -status.signal;
-  return status.start_error || status.hung || status.stuck ? 1 : status.code;
+  return status.start_error || status.hung || status.stuck || status.by_output ? 1 : status.code;
 }
 
 bool dumps_core(int signal) {

@@ -12,7 +12,7 @@ rendezvous::ExitStatus exit_status_of(int code, int status);
 // "was killed by SIGKILL", "exited with code 3", "could not be started (Exec format error)", "ended well".
 std::string in_words(const rendezvous::ExitStatus& status);
 
-// What such an end often means: "it touched memory it must not"; or empty.
+// What such an end often means: "it accessed memory that it may not"; or empty.
 std::string hint(const rendezvous::ExitStatus& status);
 
 // As torchrun writes it: the exit code, -N if signal N killed the worker, 1 if it could not be started.
@@ -26,5 +26,7 @@ bool was_stopped(const rendezvous::ExitStatus& status);
 
 // "SIGTERM"; "signal 42" where it has no name.
 std::string signal_name(int signal);
+// Of "SIGTERM" or "TERM"; 0: no signal has that name.
+int signal_number(const std::string& name);
 
 }  // namespace ddprun::agent

@@ -26,28 +26,28 @@ namespace ddprun::agent {
 namespace {
 
 // A page shared by both processes: the agent's folder of error files, until the agent has removed it.
-struct Legacy {
-  std::atomic<bool> there;
+struct SharedFolder {
+  std::atomic<bool> is_set;
   char folder[PATH_MAX];
 };
-Legacy* legacy = nullptr;
+SharedFolder* shared_folder = nullptr;
 
-void share_legacy() {
-  void* const at = mmap(nullptr, sizeof(Legacy), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-  if (at != MAP_FAILED) legacy = static_cast<Legacy*>(at);  // zeroed, that is empty
+void create_shared_folder() {
+  void* const at = mmap(nullptr, sizeof(SharedFolder), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+  if (at != MAP_FAILED) shared_folder = static_cast<SharedFolder*>(at);  // zeroed, that is empty
 }
 
-void remove_legacy() {
-  if (!legacy || !legacy->there) return;
-  if (remove_without_error_files(legacy->folder))
-    print_line(stderr, std::string("ddprun: the workers' error files are in ") + legacy->folder);
+void remove_shared_folder() {
+  if (!shared_folder || !shared_folder->is_set) return;
+  if (remove_without_error_files(shared_folder->folder))
+    print_line(stderr, std::string("ddprun: the workers' error files are in ") + shared_folder->folder);
 }
 
 void must(bool done, const char* what) {
   if (!done) throw Error(std::string("cannot start the agent: ") + what, std::strerror(errno));
 }
 
-[[noreturn]] void leave_as(int status) { _exit(WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status)); }
+[[noreturn]] void exit_with(int status) { _exit(WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status)); }
 
 // The agent stops the workers; then we stop, as the shell expects. SIGCONT wakes us and is forwarded like any signal.
 void stop_job(pid_t agent) {
@@ -55,10 +55,10 @@ void stop_job(pid_t agent) {
   raise(SIGSTOP);
 }
 
-void tell_of(const std::vector<pid_t>& left) {
+void print_survivors(const std::vector<pid_t>& left) {
   for (const pid_t pid : left)
     print_line(stderr, "ddprun: process " + std::to_string(pid) +
-                           " is still there after SIGKILL: the kernel holds it, or it is another user's.");
+                           " is still there after SIGKILL: the kernel holds it, or it belongs to another user.");
 }
 
 void reap_until_agent_ends(pid_t agent, std::vector<pid_t>& inherited) {
@@ -66,15 +66,15 @@ void reap_until_agent_ends(pid_t agent, std::vector<pid_t>& inherited) {
   for (pid_t pid; (pid = waitpid(-1, &status, WNOHANG)) > 0;) {
     std::erase(inherited, pid);  // its pid may be reused now
     if (pid != agent) continue;
-    tell_of(end_all_children(kEndLimit, std::move(inherited)));
-    remove_legacy();
-    leave_as(status);
+    print_survivors(end_all_children(kEndLimit, std::move(inherited)));
+    remove_shared_folder();
+    exit_with(status);
   }
 }
 
 // A pipe that closes when the agent dies, with a signal that also wakes a stopped process.
 struct DeathPipe {
-  Fd keepers, agents;
+  Fd keeper_end, agent_end;
 };
 
 DeathPipe death_pipe() {
@@ -83,11 +83,11 @@ DeathPipe death_pipe() {
   DeathPipe death{Fd(ends[0]), Fd(ends[1])};
   const bool armed = fcntl(ends[0], F_SETOWN, getpid()) == 0 && fcntl(ends[0], F_SETSIG, SIGCONT) == 0 &&
                      fcntl(ends[0], F_SETFL, O_ASYNC) == 0;
-  must(armed, "have a pipe's end told");
+  must(armed, "request a signal for a pipe's end");
   return death;
 }
 
-[[noreturn]] void keep(pid_t agent, std::vector<pid_t> inherited) {
+[[noreturn]] void run_keeper(pid_t agent, std::vector<pid_t> inherited) {
   prctl(PR_SET_NAME, "ddprun-keeper");  // killall by the agent's name must not kill both
   sigset_t all;
   sigfillset(&all);
@@ -107,7 +107,7 @@ void become_agent(int keeper_pidfd) {
   setpgid(0, 0);                     // `kill -9 %1` in a shell signals the group: it must not kill both
   signal(SIGTTOU, SIG_IGN);          // we write to the terminal from the background
   must(prctl(PR_SET_CHILD_SUBREAPER, 1) == 0, "become child subreaper");
-  watch_keeper_beside_main(keeper_pidfd);
+  watch_keeper_in_thread(keeper_pidfd);
   sigset_t none;
   sigemptyset(&none);
   sigprocmask(SIG_SETMASK, &none, nullptr);  // also what our parent had blocked: a blocked signal could not stop us
@@ -115,12 +115,12 @@ void become_agent(int keeper_pidfd) {
 
 }  // namespace
 
-void leave_to_keeper(const std::filesystem::path& folder) {
-  if (!legacy) return;
-  legacy->there = false;
-  if (folder.empty() || folder.native().size() >= sizeof legacy->folder) return;
-  std::strcpy(legacy->folder, folder.c_str());
-  legacy->there = true;
+void let_keeper_remove(const std::filesystem::path& folder) {
+  if (!shared_folder) return;
+  shared_folder->is_set = false;
+  if (folder.empty() || folder.native().size() >= sizeof shared_folder->folder) return;
+  std::strcpy(shared_folder->folder, folder.c_str());
+  shared_folder->is_set = true;
 }
 
 int continue_under_keeper(void (*in_keeper)()) {
@@ -133,17 +133,17 @@ int continue_under_keeper(void (*in_keeper)()) {
   Fd keeper_pidfd(static_cast<int>(syscall(SYS_pidfd_open, getpid(), 0)));  // inherited: no race with our death
   must(bool(keeper_pidfd), "open the keeper's pidfd");
   DeathPipe death = death_pipe();
-  share_legacy();
+  create_shared_folder();
   const pid_t agent = fork();
   must(agent >= 0, "fork");
   if (agent > 0) {
     keeper_pidfd.reset();
-    death.agents.reset();
+    death.agent_end.reset();
     in_keeper();
-    keep(agent, inherited);
+    run_keeper(agent, inherited);
   }
-  death.keepers.reset();
-  death.agents.release();  // stays open as long as we live
+  death.keeper_end.reset();
+  death.agent_end.release();  // stays open as long as we live
   become_agent(keeper_pidfd.get());
   return keeper_pidfd.release();
 }

@@ -20,6 +20,6 @@ constexpr int kKeeperDied = 70;  // the exit code of an agent that lost its keep
 
 // The folder of error files that the keeper removes if the agent dies before it can, unless a file is in it. Empty:
 // none any more. Without a keeper it does nothing.
-void leave_to_keeper(const std::filesystem::path& folder);
+void let_keeper_remove(const std::filesystem::path& folder);
 
 }  // namespace ddprun::agent

@@ -33,13 +33,13 @@ void end_after(int keeper_pidfd) {
 
 }  // namespace
 
-void watch_keeper_beside_main(int keeper_pidfd) {
+void watch_keeper_in_thread(int keeper_pidfd) {
   try {
     std::thread(end_after, keeper_pidfd).detach();
   } catch (const std::system_error&) {  // no thread: the main thread still notices unless it is stuck
   }
 }
 
-void main_has_noticed_keepers_death() { noticed = true; }
+void main_has_noticed_keeper_death() { noticed = true; }
 
 }  // namespace ddprun::agent

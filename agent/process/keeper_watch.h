@@ -5,8 +5,8 @@
 namespace ddprun::agent {
 
 // Call it once, with all signals blocked. `keeper_pidfd` stays the caller's.
-void watch_keeper_beside_main(int keeper_pidfd);
+void watch_keeper_in_thread(int keeper_pidfd);
 // Called by the main thread once it has noticed the death itself and is about to end all children and exit.
-void main_has_noticed_keepers_death();
+void main_has_noticed_keeper_death();
 
 }  // namespace ddprun::agent

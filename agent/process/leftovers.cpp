@@ -25,7 +25,7 @@ namespace fs = std::filesystem;
 using std::chrono::milliseconds;
 using std::chrono::steady_clock;
 
-constexpr int kLooksMax = 200;             // scans of /proc; a program that keeps changing its pid needed a dozen
+constexpr int kScansMax = 200;             // scans of /proc; a program that keeps changing its pid needed a dozen
 constexpr milliseconds kWaitLimit{5'000};  // a driver may hold a dying process for longer: go on
 
 // After the main thread has ended, only the other threads show it.
@@ -45,22 +45,22 @@ bool is_leftover(const JobCookie& found, const JobCookie& own) {
   return found.run_id == own.run_id && found.pid_namespace == own.pid_namespace && !agent_lives(found);
 }
 
-class Hunt {
+class LeftoverSearch {
  public:
-  explicit Hunt(const JobCookie& own) : own_(own) { done_.insert(own.agent); }
+  explicit LeftoverSearch(const JobCookie& own) : own_(own) { examined_.insert(own.agent); }
 
   // Returns whether to scan again: a process was ended, or vanished before it was identified and may have a new pid.
-  bool look() {
-    std::set<pid_t> unseen;
+  bool scan() {
+    std::set<pid_t> unidentified;
     const std::size_t ended_before = ended_.size();
     const std::vector<pid_t> all = all_processes();
     for (auto pid = all.rbegin(); pid != all.rend(); ++pid) {  // the newest first: it may be short-lived
-      if (done_.contains(*pid)) continue;
-      const bool seen = examine(*pid), before = unseen_.contains(*pid);
-      (seen || before ? done_ : unseen).insert(*pid);  // a zombie remains one
+      if (examined_.contains(*pid)) continue;
+      const bool identified = examine(*pid), before = unidentified_.contains(*pid);
+      (identified || before ? examined_ : unidentified).insert(*pid);  // a zombie remains one
     }
-    unseen_ = std::move(unseen);
-    return ended_.size() > ended_before || !unseen_.empty();
+    unidentified_ = std::move(unidentified);
+    return ended_.size() > ended_before || !unidentified_.empty();
   }
 
   // They may hold a port or a device that the job needs.
@@ -99,17 +99,17 @@ class Hunt {
   }
 
   const JobCookie& own_;
-  std::set<pid_t> done_, unseen_;
+  std::set<pid_t> examined_, unidentified_;
   std::map<pid_t, Fd> ended_;
 };
 
 }  // namespace
 
 int end_leftovers(const JobCookie& own) {
-  Hunt hunt(own);
-  for (int looks = 1; hunt.look() && looks < kLooksMax; ++looks) continue;
-  hunt.await_ends();
-  return hunt.ended();
+  LeftoverSearch search(own);
+  for (int scans = 1; search.scan() && scans < kScansMax; ++scans) continue;
+  search.await_ends();
+  return search.ended();
 }
 
 }  // namespace ddprun::agent

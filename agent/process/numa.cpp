@@ -124,7 +124,7 @@ std::string why_unseated(const Topology& topology, std::size_t local_rank) {
   const Device& device = topology.devices[local_rank];
   if (!device.node) return "the machine does not say to which memory node " + device.name + " belongs.";
   if (usable(topology, *device.node).empty())
-    return "we may use no CPU of memory node " + std::to_string(*device.node) + ", to which " + device.name +
+    return "ddprun may use no CPU of memory node " + std::to_string(*device.node) + ", to which " + device.name +
            " belongs.";
   return {};
 }

@@ -255,11 +255,11 @@ std::optional<rendezvous::ExitStatus> reap(int pidfd, pid_t group) {
   return exit_status_of(info.si_code, info.si_status);
 }
 
-void reap_orphans(const std::vector<pid_t>& workers) {
+void reap_orphans(const std::vector<pid_t>& spared) {
   for (;;) {
     siginfo_t info{};
     if (waitid(P_ALL, 0, &info, WEXITED | WNOHANG | WNOWAIT) != 0 || info.si_pid == 0) return;
-    if (std::find(workers.begin(), workers.end(), info.si_pid) != workers.end()) return;
+    if (std::find(spared.begin(), spared.end(), info.si_pid) != spared.end()) return;
     waitpid(info.si_pid, nullptr, WNOHANG);
   }
 }

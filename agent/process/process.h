@@ -48,7 +48,7 @@ Spawned spawn(const SpawnRequest& request);
 // this process group, while its id cannot be reused.
 std::optional<rendezvous::ExitStatus> reap(int pidfd, pid_t group);
 
-// Reaps ended children until the next one is one of `workers`, which is left to reap().
-void reap_orphans(const std::vector<pid_t>& workers);
+// Reaps ended children until the next one is one of `spared`, which is left to reap().
+void reap_orphans(const std::vector<pid_t>& spared);
 
 }  // namespace ddprun::agent

@@ -14,10 +14,10 @@ namespace ddprun::agent {
 class StuckWatch {
  public:
   explicit StuckWatch(Duration limit) : limit_(limit) {}
-  // Between two calls of look().
+  // Between two calls of update().
   Duration pause() const;
   // `asleep`: the local ranks of one round in such a sleep now. Returns the first one that has reached the limit.
-  std::optional<int> look(const std::set<int>& asleep, TimePoint now);
+  std::optional<int> update(const std::set<int>& asleep, TimePoint now);
 
  private:
   Duration limit_;

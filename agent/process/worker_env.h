@@ -18,6 +18,7 @@ struct JobIdentity {
   int max_restarts = 0;
   std::string cookie = {};  // job_cookie.h
   std::string signals_to_handle = "SIGTERM,SIGINT,SIGHUP,SIGQUIT";
+  std::string preempt_signals = {};     // numbers, "15,10": those that announce a preemption
   std::optional<int> omp_threads = {};  // empty: as inherited, else 1 if several workers share the node
   std::string interface = {};           // for gloo's and NCCL's own sockets; empty: they choose
   bool virtual_local_rank = false;      // every worker is local rank 0 and sees one device only

@@ -11,8 +11,8 @@ namespace {
 
 class Reader {
  public:
-  Reader(const Table& table, const std::string& name, const ReadFurther& read_further)
-      : table_(table), notes_(name), read_further_(read_further) {
+  Reader(const Table& table, const std::string& name, const ReadExtraKey& read_extra_key)
+      : table_(table), notes_(name), read_extra_key_(read_extra_key) {
     for (const Option& option : table.options)
       if (*option.key) sections_ = true;
   }
@@ -22,7 +22,8 @@ class Reader {
       for (const auto& [key, node] : parse_toml(text, name)) read_entry(std::string(key.str()), node);
     } catch (const toml::parse_error& error) {
       notes_.add(error.source().begin.line,
-                 not_toml(error, text) + ". A value is a number, true, false, a text in quotes, or an array of such.");
+                 toml_error_message(error, text) +
+                     ". A value is a number, true, false, a string in quotes, or an array of these.");
     }
     file_.mistakes = notes_.take();
     return std::move(file_);
@@ -30,7 +31,7 @@ class Reader {
 
  private:
   void read_entry(const std::string& key, const toml::node& node) {
-    if (read_further_ && read_further_(key, node, notes_)) return;
+    if (read_extra_key_ && read_extra_key_(key, node, notes_)) return;
     const toml::table* section = sections_ ? node.as_table() : nullptr;
     if (!section) return read_value(key, node);
     for (const auto& [name, value] : *section) read_value(key + "." + std::string(name.str()), value);
@@ -40,7 +41,7 @@ class Reader {
     const Option* option = find_key(table_, key);
     if (!option || option->group->kind == Group::hidden) return notes_.add(node, unknown(key));
     if (option->group->kind == Group::actions)
-      return notes_.add(node, key + " has no place in a file; pass --" + option->name + " on the command line.");
+      return notes_.add(node, key + " cannot be set in a file; pass --" + option->name + " on the command line.");
     for (const Setting& earlier : file_.settings)
       if (earlier.option == option)
         return notes_.add(node, key + " is set twice: " + earlier.place + " has it, too. Leave out one of them.");
@@ -58,10 +59,10 @@ class Reader {
     const bool list = option.list || option.member.takes == Takes::list;
     if (const auto text = scalar(node, option.flag())) return text;
     if (const auto* array = node.as_array(); array && list) return joined_array(key, option, *array);
-    notes_.add(node, key + " is " + what_it_is(node) + "; it takes " +
+    notes_.add(node, key + " is " + describe_value(node) + "; it takes " +
                          (option.flag() ? "true or false."
-                          : list        ? "a text, a number, or an array of them."
-                                        : "a text or a number."));
+                          : list        ? "a string, a number, or an array of them."
+                                        : "a string or a number."));
     return {};
   }
 
@@ -71,9 +72,11 @@ class Reader {
     for (const toml::node& node : array) {
       const auto text = scalar(node, false);
       if (!text)
-        return notes_.add(node, key + " holds " + what_it_is(node) + "; it takes texts or numbers."), std::nullopt;
+        return notes_.add(node, key + " holds " + describe_value(node) + "; it takes strings or numbers."),
+               std::nullopt;
       if (option.member.takes == Takes::list && text->find(',') != std::string::npos)
-        return notes_.add(node, key + " holds " + what_it_is(node) + ", and a comma parts two texts: make two of it."),
+        return notes_.add(node, key + " holds " + describe_value(node) +
+                                    ", and a comma separates two values: write two strings."),
                std::nullopt;
       if (!all.empty()) all += ',';
       for (const char c : *text) all += c == ',' && commas ? std::string(",,") : std::string(1, c);
@@ -83,7 +86,7 @@ class Reader {
 
   const Table& table_;
   FileNotes notes_;
-  const ReadFurther& read_further_;
+  const ReadExtraKey& read_extra_key_;
   bool sections_ = false;
   ConfigFile file_;
 };
@@ -143,8 +146,8 @@ std::vector<std::string> FileNotes::take() {
 }
 
 ConfigFile read_config_file(const Table& table, const std::string& name, const std::string& text,
-                            const ReadFurther& read_further) {
-  return Reader(table, name, read_further).read(name, text);
+                            const ReadExtraKey& read_extra_key) {
+  return Reader(table, name, read_extra_key).read(name, text);
 }
 
 std::optional<std::string> scalar(const toml::node& node, bool truth) {

@@ -37,7 +37,7 @@ class FileNotes {
 };
 
 // Reads a program's additional top-level keys; returns whether it knew the key.
-using ReadFurther = std::function<bool(const std::string& key, const toml::node& node, FileNotes& notes)>;
+using ReadExtraKey = std::function<bool(const std::string& key, const toml::node& node, FileNotes& notes)>;
 
 struct ConfigFile {
   std::vector<Setting> settings;
@@ -46,7 +46,7 @@ struct ConfigFile {
 
 // `name` is the file's name, for "job.toml:3: ...".
 ConfigFile read_config_file(const Table& table, const std::string& name, const std::string& text,
-                            const ReadFurther& read_further = {});
+                            const ReadExtraKey& read_extra_key = {});
 
 // A string, a number or, if allowed, a boolean as text.
 std::optional<std::string> scalar(const toml::node& node, bool truth);

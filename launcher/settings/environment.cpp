@@ -17,7 +17,7 @@ std::string meaning(const std::string& variable, const std::string& text) {
 }
 
 // Options that only make sense on a command line have no variable.
-bool has_twins(const Option& option) {
+bool has_variables(const Option& option) {
   const std::string_view name = option.name;
   return option.group->kind != Group::hidden && name != "help" && name != "version" && name != "make-token" &&
          name != "print-completion";
@@ -25,7 +25,7 @@ bool has_twins(const Option& option) {
 
 std::vector<std::string> variables(const Table& table, const Option& option) {
   std::vector<std::string> names;
-  if (!has_twins(option)) return names;
+  if (!has_variables(option)) return names;
   for (const std::string name : {option.name, option.alias})
     if (!name.empty()) names.push_back(table.environment + upper_case(with_underscores(name)));
   if (*option.also_in) names.push_back(option.also_in);
@@ -39,25 +39,26 @@ std::string typo(const Table& table, const std::string& variable) {
   if (std::find(known.begin(), known.end(), variable) != known.end()) return {};
   const std::string near = nearest(variable, known);
   if (!near.starts_with(table.environment) || distance(variable, near) > 2) return {};
-  return variable + " in the environment is no option. Did you mean " + near + "?";
+  return variable + " in the environment is not an option. Did you mean " + near + "?";
 }
 
 }  // namespace
 
-Twins read_environment(const Table& table, const Environment& environment) {
-  Twins twins;
+EnvOptions read_environment(const Table& table, const Environment& environment) {
+  EnvOptions env_options;
   auto entry = environment.lower_bound(table.environment);
   for (; entry != environment.end() && entry->first.starts_with(table.environment); ++entry)
-    if (std::string mistake = typo(table, entry->first); !mistake.empty()) twins.mistakes.push_back(std::move(mistake));
+    if (std::string mistake = typo(table, entry->first); !mistake.empty())
+      env_options.mistakes.push_back(std::move(mistake));
   for (const Option& option : table.options)
     for (const std::string& name : variables(table, option)) {
       const auto found = environment.find(name);
       const std::string text = found == environment.end() ? "" : meaning(name, found->second);
       if (text.empty()) continue;
-      twins.settings.push_back({&option, text, Origin::environment, name});
+      env_options.settings.push_back({&option, text, Origin::environment, name});
       break;
     }
-  return twins;
+  return env_options;
 }
 
 }  // namespace ddprun::settings

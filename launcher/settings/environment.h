@@ -8,12 +8,12 @@
 
 namespace ddprun::settings {
 
-struct Twins {
+struct EnvOptions {
   std::vector<Setting> settings;
   std::vector<std::string> mistakes;  // a variable that is nearly a known one
 };
 
 // Empty variables set nothing; unrelated variables with the same prefix are ignored.
-Twins read_environment(const Table& table, const std::map<std::string, std::string>& environment);
+EnvOptions read_environment(const Table& table, const std::map<std::string, std::string>& environment);
 
 }  // namespace ddprun::settings

@@ -39,9 +39,9 @@ const auto& member_of(const void* config) {
 inline std::string complaint_of(const Wrong& wrong) { return wrong.complaint; }
 inline std::string complaint_of(const std::string& wrong) { return wrong; }
 
-// Stores the value, or returns what is wrong with the text.
+// Assigns the value to `target`, or returns what is wrong with the text.
 template <class Value, class Complaint, class Target>
-std::string store(std::variant<Value, Complaint> read, Target& target) {
+std::string assign(std::variant<Value, Complaint> read, Target& target) {
   if (const auto* wrong = std::get_if<1>(&read)) return complaint_of(*wrong);
   target = std::move(std::get<0>(read));
   return {};
@@ -50,23 +50,23 @@ std::string store(std::variant<Value, Complaint> read, Target& target) {
 template <class Value>
 std::string read_value(const Option& option, const std::string& text, Value& value) {
   if constexpr (std::is_same_v<Value, bool>) {
-    return store(read_flag(text), value);
+    return assign(read_flag(text), value);
   } else if constexpr (std::is_enum_v<Value>) {
     auto place = static_cast<std::size_t>(value);
-    std::string complaint = store(read_choice(option, text), place);
+    std::string complaint = assign(read_choice(option, text), place);
     if (complaint.empty()) value = static_cast<Value>(place);
     return complaint;
   } else if constexpr (std::is_arithmetic_v<Value>) {
-    return store(read_number<Value>(option, text), value);
+    return assign(read_number<Value>(option, text), value);
   } else if constexpr (std::is_same_v<Value, std::string>) {
     std::size_t ignored = 0;
-    std::string complaint = *option.choices ? store(read_choice(option, text), ignored) : "";
+    std::string complaint = *option.choices ? assign(read_choice(option, text), ignored) : "";
     if (complaint.empty()) value = text;
     return complaint;
   } else {
     value = text.empty() ? Value() : split(text, ',');
     for (const std::string& one : value)
-      if (one.empty()) return "it takes names between its commas, none of them empty";
+      if (one.empty()) return "it takes names separated by commas, none of them empty";
     return {};
   }
 }
@@ -112,11 +112,11 @@ constexpr Member at() {
 // For options that the struct does not keep: a wrong value is still rejected.
 inline std::string check_choice(void*, const Option& option, const std::string& text) {
   std::size_t ignored = 0;
-  return store(read_choice(option, text), ignored);
+  return assign(read_choice(option, text), ignored);
 }
 inline std::string check_flag(void*, const Option&, const std::string& text) {
   bool ignored = false;
-  return store(read_flag(text), ignored);
+  return assign(read_flag(text), ignored);
 }
 
 }  // namespace ddprun::settings

@@ -35,7 +35,7 @@ std::string apply_one(const Setting& setting, void* config) {
   }
   if (setting.text == kMustBeGiven && setting.origin == Origin::file && *option.key) return must_be_given(setting);
   const std::string complaint = option.member.set ? option.member.set(config, option, setting.text) : "";
-  return complaint.empty() ? "" : nonsense(subject(setting), setting.text, complaint);
+  return complaint.empty() ? "" : invalid_value(subject(setting), setting.text, complaint);
 }
 
 }  // namespace
@@ -46,6 +46,8 @@ std::string subject(const Setting& setting) {
       return std::string("--") + setting.option->name;
     case Origin::file:
       return setting.place + ": " + setting.option->file_key();
+    case Origin::scheduler:
+      return setting.place.starts_with('/') ? setting.place : setting.place + " in the environment";
     case Origin::environment:
       return setting.place + " in the environment";
     case Origin::command_line:
@@ -71,7 +73,7 @@ std::vector<std::string> apply(const Table& table, const std::vector<Setting>& s
 
 const Option& option(const Table& table, const std::string& name) {
   const Option* found = find_option(table, name);
-  check(found, "that the table has every option the program asks for");
+  check(found, "the table has every option that the program asks for");
   return *found;
 }
 

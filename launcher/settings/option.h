@@ -38,7 +38,7 @@ enum class Completes { nothing, file, folder };  // if an option has no choices
 constexpr double kNoLimit = 1e300;
 
 // Attributes that few options have.
-struct Further {
+struct OptionExtras {
   const char* default_value = "";  // as Member::set reads it, if there is no Member::get
   char letter = 0;
   const char* alias = "";    // a second name
@@ -56,7 +56,7 @@ struct Further {
   bool above_min = false;                  // min itself is not allowed
 };
 
-struct Option : Further {
+struct Option : OptionExtras {
   const char* name;  // without the two dashes; a dash may be written as underscore; "": only in a file or --set
   const Group* group;
   const char* value;  // the value's name in help; empty: a flag
@@ -70,8 +70,8 @@ struct Option : Further {
 
 // A row of a table.
 constexpr Option row(const Group& group, const char* name, const char* value, const char* help, Member member = {},
-                     Further further = {}) {
-  return {further, name, &group, value, help, member};
+                     OptionExtras extras = {}) {
+  return {extras, name, &group, value, help, member};
 }
 
 struct Table {
@@ -84,13 +84,13 @@ struct Table {
 };
 
 // Later origins win.
-enum class Origin { standard, file, environment, command_line };
+enum class Origin { standard, scheduler, file, environment, command_line };
 
 struct Setting {
   const Option* option = nullptr;
   std::string text = {};  // as given, read by Member::set
   Origin origin = Origin::standard;
-  std::string place = {};  // "--max_restarts", "PET_MAX_RESTARTS", "job.toml:3", "--set optimizer.lr"
+  std::string place = {};  // "--max_restarts", "PET_MAX_RESTARTS", "job.toml:3", "SLURM_NODEID", "--set optimizer.lr"
 };
 
 inline constexpr const char* kMustBeGiven = "???";  // in a file: must be given on the command line

@@ -38,8 +38,8 @@ std::string shown(double limit) {
 
 }  // namespace
 
-std::string nonsense(const std::string& subject, const std::string& text, const std::string& complaint) {
-  const std::string known = "'" + text + "'", none_of = "'' is none of ";
+std::string invalid_value(const std::string& subject, const std::string& text, const std::string& complaint) {
+  const std::string known = "'" + text + "'", none_of = "'' is not one of ";
   std::string sentence = subject + (text.empty() ? " is empty" : " is " + known);
   if (text.empty() && complaint.starts_with(none_of))
     sentence += "; it takes " + complaint.substr(none_of.size());
@@ -107,7 +107,7 @@ std::string joined(const std::vector<std::string>& parts, const char* between) {
   return out;
 }
 
-std::string without_blanks_around(std::string_view text) {
+std::string trimmed(std::string_view text) {
   const std::size_t first = text.find_first_not_of(" \t"), last = text.find_last_not_of(" \t");
   return first == std::string_view::npos ? "" : std::string(text.substr(first, last - first + 1));
 }

@@ -1,6 +1,6 @@
 // Parses the text of a value: returns the value, or what is wrong as the rest of a sentence.
 //
-// That rest starts with "it takes ..." or with the wrong part in quotes; nonsense() makes the sentence. Pure.
+// That rest starts with "it takes ..." or with the wrong part in quotes; invalid_value() makes the sentence. Pure.
 #pragma once
 #include <charconv>
 #include <cstdint>
@@ -21,7 +21,7 @@ template <class Value>
 using Read = std::variant<Value, Wrong>;
 
 // "--max-restarts is 'many'; it takes a whole number from 0 up."
-std::string nonsense(const std::string& subject, const std::string& text, const std::string& complaint);
+std::string invalid_value(const std::string& subject, const std::string& text, const std::string& complaint);
 
 Read<bool> read_flag(const std::string& text);
 bool is_true(const std::string& text);
@@ -55,6 +55,6 @@ Read<Number> read_number(const Option& option, const std::string& text) {
 
 std::string text_of_number(double value);  // the shortest text that reads back
 std::string joined(const std::vector<std::string>& parts, const char* between);
-std::string without_blanks_around(std::string_view text);
+std::string trimmed(std::string_view text);
 
 }  // namespace ddprun::settings

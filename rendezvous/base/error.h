@@ -26,7 +26,7 @@ class UsageError : public Error {
 // straight to stderr, as nothing else can be relied on any more.
 inline void check(bool condition, const char* invariant) {
   if (condition) return;
-  std::fprintf(stderr, "ddprun: internal error: %s does not hold. Please report this.\n", invariant);
+  std::fprintf(stderr, "ddprun: internal error: not true: %s. Please report this.\n", invariant);
   std::abort();
 }
 

@@ -113,13 +113,13 @@ void append_visible(std::string& out, std::string_view bytes) {
   }
 }
 
-std::string visible_but(std::string_view text, std::string_view kept) {
+std::string escape_except(std::string_view text, std::string_view kept) {
   std::string out;
   while (!text.empty()) {
     const std::size_t size = utf8_size(text);
     const std::string_view character = text.substr(0, size ? size : 1);
-    const bool acts = !size || is_control(character);
-    if (acts && kept.find(character) == kept.npos)
+    const bool needs_escape = !size || is_control(character);
+    if (needs_escape && kept.find(character) == kept.npos)
       append_visible(out, character);
     else
       out += character;
@@ -130,7 +130,7 @@ std::string visible_but(std::string_view text, std::string_view kept) {
 
 }  // namespace
 
-std::string visible(const std::string& text) { return visible_but(text, ""); }
-std::string visible_lines(const std::string& text) { return visible_but(text, "\n\t"); }
+std::string visible(const std::string& text) { return escape_except(text, ""); }
+std::string visible_lines(const std::string& text) { return escape_except(text, "\n\t"); }
 
 }  // namespace ddprun

@@ -4,10 +4,10 @@
 
 namespace ddprun {
 
-struct Late : std::runtime_error {  // the deadline passed
+struct DeadlineExceeded : std::runtime_error {  // the deadline passed
   using std::runtime_error::runtime_error;
 };
-struct Broken : std::runtime_error {  // the connection is unusable
+struct ConnectionError : std::runtime_error {  // the connection is unusable
   using std::runtime_error::runtime_error;
 };
 

@@ -59,21 +59,21 @@ toml::table parse_toml(const std::string& text, const std::string& name) {
   return toml::parse(text, name);
 }
 
-std::string not_toml(const toml::parse_error& error, const std::string& text) {
+std::string toml_error_message(const toml::parse_error& error, const std::string& text) {
   std::string why(error.description());
   // The parser's message after its "Error while parsing string: ".
   if (const std::size_t colon = why.find(": "); colon != std::string::npos) why.erase(0, colon + 2);
-  if (why.starts_with("unescaped control characters")) why = "a text has no closing quote";
+  if (why.starts_with("unescaped control characters")) why = "a string has no closing quote";
   const std::vector<std::string> lines = split(text, '\n');
   const std::size_t line = error.source().begin.line;
   const std::string shown = line - 1 < lines.size() ? lines[line - 1] : "";
   const bool cut = shown.size() > kShownBytes;
   return (!shown.empty() ? "'" + visible(shown.substr(0, kShownBytes)) + (cut ? "..." : "") + "'"
                          : std::string("this")) +
-         " is no TOML: " + why;
+         " is not valid TOML: " + why;
 }
 
-std::string what_it_is(const toml::node& node) {
+std::string describe_value(const toml::node& node) {
   switch (node.type()) {
     case toml::node_type::table:
       return "a table";
@@ -86,7 +86,7 @@ std::string what_it_is(const toml::node& node) {
     case toml::node_type::floating_point:
       return toml_number(node.as_floating_point()->get());
     case toml::node_type::string:
-      return "the text '" + visible(node.as_string()->get()) + "'";
+      return "the string '" + visible(node.as_string()->get()) + "'";
     default:
       return "a date or time";
   }

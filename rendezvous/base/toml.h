@@ -21,11 +21,11 @@ constexpr std::size_t kKeyPartsMax = 8;
 // The line, counted from 1, of the first such key.
 std::optional<std::uint32_t> line_with_deep_key(std::string_view text);
 
-// "'lr = ' is no TOML: key has no value", without a full stop; `text` is the whole file's.
-std::string not_toml(const toml::parse_error& error, const std::string& text);
+// "'lr = ' is not valid TOML: key has no value", without a full stop; `text` is the whole file's.
+std::string toml_error_message(const toml::parse_error& error, const std::string& text);
 
-// "a table", "5" or "the text 'five'", for a value of the wrong type.
-std::string what_it_is(const toml::node& node);
+// "a table", "5" or "the string 'five'", for a value of the wrong type.
+std::string describe_value(const toml::node& node);
 
 // A string and a number in TOML's syntax.
 std::string toml_string(const std::string& text);

@@ -2,13 +2,14 @@
  * this file is all you need (worker_channel.py does the same in Python).
  *
  *   ddprun_channel_attach();                             // once, in the main thread, after the program has been exec'd
+ *   ddprun_channel_handle_signals();                     // a SIGTERM asks all ranks to save, and ends nobody
  *   ddprun_channel_phase(DDPRUN_PHASE_TRAINING);
  *   for (step = first; ...; ++step) {
  *     ...
  *     ddprun_channel_step(step);                         // some 30 ns: cheap enough for every step
- *     struct ddprun_channel_asked asked = ddprun_channel_request();
- *     if (asked.what == DDPRUN_ASKED_TO_LEAVE) return;   // without saving: the job stops because of a failure
- *     if (asked.what == DDPRUN_ASKED_TO_SAVE && step >= asked.step) {
+ *     struct ddprun_request request = ddprun_channel_request();
+ *     if (request.kind == DDPRUN_REQUEST_LEAVE) return;  // without saving: the job stops because of a failure
+ *     if (request.kind == DDPRUN_REQUEST_SAVE && step >= request.step) {
  *       save(step); ddprun_channel_snapshot(step); return; }
  *   }
  *
@@ -20,6 +21,9 @@
  * program that calls exec() attaches again. Different kinds of report may come from different threads; if two threads
  * send the same kind at the same moment, one report may be lost. No call waits, allocates or locks; all but attach may
  * be made from a signal handler.
+ *
+ * Schedulers that preempt a job often send SIGTERM to every process of it. ddprun_channel_handle_signals() makes that a
+ * notice to ddprun instead of the worker's end: all ranks are then asked to save.
  *
  * The page behind it is a memfd of 4096 bytes; DDPRUN_CHANNEL_FD holds its descriptor. A record in it holds two values,
  * a time and a checksum of the three: a reader detects a half-written record by its wrong checksum. That needs no order
@@ -35,6 +39,7 @@
 #include <limits.h>
 #include <linux/futex.h>
 #include <pthread.h>
+#include <signal.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <stdlib.h>
@@ -50,7 +55,8 @@ extern "C" {
 #endif
 
 #define DDPRUN_CHANNEL_VARIABLE "DDPRUN_CHANNEL_FD"
-#define DDPRUN_CHANNEL_MAGIC 0x6c6e6863706464ULL /* "ddpchnl" */
+#define DDPRUN_PREEMPT_SIGNALS_VARIABLE "DDPRUN_PREEMPT_SIGNALS" /* numbers, "15,10"; not set: 15 */
+#define DDPRUN_CHANNEL_MAGIC 0x6c6e6863706464ULL                 /* "ddpchnl" */
 #define DDPRUN_CHANNEL_VERSION 1u
 #define DDPRUN_CHANNEL_BYTES 4096u
 #define DDPRUN_CHANNEL_MIX 0x9E3779B97F4A7C15ULL /* any odd number with well mixed bits */
@@ -58,18 +64,18 @@ extern "C" {
 enum ddprun_phase {
   DDPRUN_PHASE_UNKNOWN = 0,
   DDPRUN_PHASE_LOADING = 1, /* program, data, snapshot */
-  DDPRUN_PHASE_MEETING = 2, /* joining the process group */
+  DDPRUN_PHASE_JOINING = 2, /* joining the process group */
   DDPRUN_PHASE_TRAINING = 3,
   DDPRUN_PHASE_EVALUATING = 4,
   DDPRUN_PHASE_SAVING = 5,
   DDPRUN_PHASE_FINISHING = 6
 };
 
-enum ddprun_asked { DDPRUN_ASKED_NOTHING = 0, DDPRUN_ASKED_TO_SAVE = 1, DDPRUN_ASKED_TO_LEAVE = 2 };
+enum ddprun_request_kind { DDPRUN_REQUEST_NONE = 0, DDPRUN_REQUEST_SAVE = 1, DDPRUN_REQUEST_LEAVE = 2 };
 
-struct ddprun_channel_asked {
-  enum ddprun_asked what;
-  uint64_t step; /* TO_SAVE: save at the end of this step, the same one on every rank, then exit */
+struct ddprun_request {
+  enum ddprun_request_kind kind;
+  uint64_t step; /* SAVE: save at the end of this step, the same one on every rank, then exit */
 };
 
 struct ddprun_channel_record {
@@ -86,13 +92,15 @@ struct ddprun_channel_page {
   uint64_t unused0[6];
   uint32_t attached;    /* counts the calls of attach that took the lock; a futex */
   uint32_t lock_offset; /* from the page's start to the lock's word with its owner's thread id; 0: never taken */
-  uint64_t unused1[7];
+  uint32_t notices;     /* counts the calls of notice; a futex */
+  uint32_t unused1[13];
   char lock[128]; /* a robust pthread_mutex_t, held by the worker's main thread as long as it lives */
   struct ddprun_channel_record step;       /* the step's number; steps reported since the page was made */
   struct ddprun_channel_record phase;      /* enum ddprun_phase; 0 */
   struct ddprun_channel_record snapshot;   /* the step it holds; 0 */
   struct ddprun_channel_record throughput; /* samples per second, a double's bits; 0 */
-  struct ddprun_channel_record request;    /* enum ddprun_asked; step */
+  struct ddprun_channel_record request;    /* enum ddprun_request_kind; step */
+  struct ddprun_channel_record notice;     /* the signal's number; 0 */
 };
 
 /* Shared by all files and libraries of the program that include this. */
@@ -125,7 +133,7 @@ static inline int ddprun_channel_read_(const struct ddprun_channel_record* recor
   return out->check == ddprun_channel_check_(out->first, out->second, out->time_ns);
 }
 
-static inline void ddprun_channel_forget_(void) {
+static inline void ddprun_channel_detach_(void) {
   if (ddprun_channel_page_) munmap(ddprun_channel_page_, DDPRUN_CHANNEL_BYTES);
   ddprun_channel_page_ = NULL;
 }
@@ -146,7 +154,7 @@ static inline void ddprun_channel_map_(void) {
     return;
   }
   ddprun_channel_page_ = page;
-  if (!ddprun_channel_fork_hook_) ddprun_channel_fork_hook_ = pthread_atfork(NULL, NULL, ddprun_channel_forget_) == 0;
+  if (!ddprun_channel_fork_hook_) ddprun_channel_fork_hook_ = pthread_atfork(NULL, NULL, ddprun_channel_detach_) == 0;
 }
 
 /* The C library does not document where it keeps the owner's thread id: search for ours. */
@@ -190,7 +198,7 @@ static inline int ddprun_channel_take_lock_(void) {
 static inline int ddprun_channel_attach(void) {
   if (!ddprun_channel_page_) ddprun_channel_map_();
   if (!ddprun_channel_page_) return 0;
-  if (syscall(SYS_gettid) == getpid() && !ddprun_channel_take_lock_()) ddprun_channel_forget_();
+  if (syscall(SYS_gettid) == getpid() && !ddprun_channel_take_lock_()) ddprun_channel_detach_();
   return ddprun_channel_page_ != NULL;
 }
 
@@ -216,15 +224,76 @@ static inline void ddprun_channel_throughput(double samples_per_s) {
   if (ddprun_channel_page_) ddprun_channel_write_(&ddprun_channel_page_->throughput, bits, 0);
 }
 
-static inline struct ddprun_channel_asked ddprun_channel_request(void) {
-  struct ddprun_channel_asked asked = {DDPRUN_ASKED_NOTHING, 0};
+static inline struct ddprun_request ddprun_channel_request(void) {
+  struct ddprun_request request = {DDPRUN_REQUEST_NONE, 0};
   struct ddprun_channel_record record;
-  if (!ddprun_channel_page_ || !ddprun_channel_read_(&ddprun_channel_page_->request, &record)) return asked;
-  if (record.first == DDPRUN_ASKED_TO_SAVE || record.first == DDPRUN_ASKED_TO_LEAVE) {
-    asked.what = (enum ddprun_asked)record.first;
-    asked.step = record.second;
+  if (!ddprun_channel_page_ || !ddprun_channel_read_(&ddprun_channel_page_->request, &record)) return request;
+  if (record.first == DDPRUN_REQUEST_SAVE || record.first == DDPRUN_REQUEST_LEAVE) {
+    request.kind = (enum ddprun_request_kind)record.first;
+    request.step = record.second;
   }
-  return asked;
+  return request;
+}
+
+/* Reports that this process got a signal by which a preemption may be announced: ddprun then asks all ranks to save, as
+ * if it had got the signal itself. */
+static inline void ddprun_channel_notice(int signal) {
+  if (!ddprun_channel_page_) return;
+  ddprun_channel_write_(&ddprun_channel_page_->notice, (uint64_t)signal, 0);
+  __atomic_add_fetch(&ddprun_channel_page_->notices, 1, __ATOMIC_RELEASE);
+  syscall(SYS_futex, &ddprun_channel_page_->notices, FUTEX_WAKE, INT_MAX, NULL, NULL, 0);
+}
+
+/* What the handler does, for programs with a handler of their own: call it there. Before a request the signal is a
+ * notice, after a request to save nothing, and after a request to leave it ends the process, as ddprun sends it then.
+ */
+static inline void ddprun_channel_on_signal(int signal) {
+  const int error = errno;
+  const enum ddprun_request_kind kind = ddprun_channel_request().kind;
+  if (kind == DDPRUN_REQUEST_LEAVE || !ddprun_channel_page_) {
+    struct sigaction standard;
+    memset(&standard, 0, sizeof standard);
+    standard.sa_handler = SIG_DFL;
+    sigaction(signal, &standard, NULL);
+    raise(signal); /* takes effect when the handler returns */
+  } else if (kind == DDPRUN_REQUEST_NONE) {
+    ddprun_channel_notice(signal);
+  }
+  errno = error;
+}
+
+/* The signals that announce a preemption in this job, into `signals`; returns how many. */
+static inline int ddprun_channel_preempt_signals(int* signals, int most) {
+  const char* text = getenv(DDPRUN_PREEMPT_SIGNALS_VARIABLE);
+  int count = 0;
+  if (!text) text = "15";
+  while (*text && count < most) {
+    char* end;
+    const long number = strtol(text, &end, 10);
+    if (end == text) break;
+    if (number > 0 && number < NSIG) signals[count++] = (int)number;
+    text = *end == ',' ? end + 1 : end;
+  }
+  return count;
+}
+
+/* Handles these signals from now on by ddprun_channel_on_signal(), where the program has no handler; a worker without
+ * it ends by them, and what it has done since its last snapshot is lost. Call it after attach, the sooner the better.
+ */
+static inline void ddprun_channel_handle_signals(void) {
+  int signals[8];
+  int i, count;
+  if (!ddprun_channel_page_) return;
+  count = ddprun_channel_preempt_signals(signals, 8);
+  for (i = 0; i < count; ++i) {
+    struct sigaction before, ours;
+    if (sigaction(signals[i], NULL, &before) != 0) continue;
+    if ((before.sa_flags & SA_SIGINFO) || before.sa_handler != SIG_DFL) continue;
+    memset(&ours, 0, sizeof ours);
+    ours.sa_handler = ddprun_channel_on_signal;
+    ours.sa_flags = SA_RESTART;
+    sigaction(signals[i], &ours, NULL);
+  }
 }
 
 #ifdef __cplusplus

@@ -5,14 +5,15 @@ This file is all you need: put its folder (share/ddprun) on PYTHONPATH, or copy 
     import worker_channel as channel
 
     channel.attach()                      # once, in the main thread
+    channel.handle_signals()              # a SIGTERM asks all ranks to save, and ends nobody
     channel.phase(channel.TRAINING)
     for step in range(first, last):
         ...
         channel.step(step)                # a microsecond: cheap enough for every step
-        asked = channel.request()
-        if asked == channel.LEAVE:        # without saving: the job stops because of a failure
+        request = channel.request()
+        if request == channel.LEAVE:      # without saving: the job stops because of a failure
             break
-        if asked is not None and asked.kind == "save" and step >= asked.step:
+        if request is not None and request.kind == "save" and step >= request.step:
             save(step)
             channel.snapshot(step)
             break
@@ -21,6 +22,9 @@ Everything is optional. Where nothing was attached, because no ddprun started th
 worker that attached dies, the agent detects it in 0.1 ms; otherwise the kernel reports it only after it has freed the
 worker's memory, 50 to 100 ms per GB.
 
+Schedulers that preempt a job often send SIGTERM to every process of it. handle_signals() makes that a notice to ddprun
+instead of the worker's end: all ranks are then asked to save.
+
 The channel belongs to the process that attached: in a child of os.fork() the functions do nothing. worker_channel.h does
 the same for C and C++, and describes the page.
 """
@@ -28,18 +32,20 @@ import collections
 import ctypes
 import mmap
 import os
+import signal
 import struct
 import time
 
-LOADING, MEETING, TRAINING, EVALUATING, SAVING, FINISHING = range(1, 7)
+LOADING, JOINING, TRAINING, EVALUATING, SAVING, FINISHING = range(1, 7)
 
-Asked = collections.namedtuple("Asked", "kind step")
-LEAVE = Asked("leave", 0)
+Request = collections.namedtuple("Request", "kind step")
+LEAVE = Request("leave", 0)
 
 _VARIABLE = "DDPRUN_CHANNEL_FD"
+_PREEMPT_SIGNALS_VARIABLE = "DDPRUN_PREEMPT_SIGNALS"  # numbers, "15,10"; not set: 15
 _MAGIC, _VERSION, _BYTES = 0x6C6E6863706464, 1, 4096
-_ATTACHED, _LOCK_OFFSET, _LOCK, _LOCK_BYTES = 64, 68, 128, 128
-_STEP, _PHASE, _SNAPSHOT, _THROUGHPUT, _REQUEST = (offset // 8 for offset in (256, 320, 384, 448, 512))
+_ATTACHED, _LOCK_OFFSET, _NOTICES, _LOCK, _LOCK_BYTES = 64, 68, 72, 128, 128
+_STEP, _PHASE, _SNAPSHOT, _THROUGHPUT, _REQUEST, _NOTICE = (offset // 8 for offset in (256, 320, 384, 448, 512, 576))
 _MIX, _MASK = 0x9E3779B97F4A7C15, (1 << 64) - 1
 _TID_MASK, _OWNER_DEAD, _FUTEX_WAKE = 0x3FFFFFFF, 130, 1
 _MAP_FAILED = ctypes.c_void_p(-1).value
@@ -54,12 +60,12 @@ def attach():
     if _page is None:
         _map()
     if _page is not None and _thread_id() == os.getpid() and not _take_lock():
-        _forget()
+        _detach()
     return _page is not None
 
 
 def phase(phase):
-    """What the worker is about to do: LOADING, MEETING, TRAINING, EVALUATING, SAVING or FINISHING."""
+    """What the worker is about to do: LOADING, JOINING, TRAINING, EVALUATING, SAVING or FINISHING."""
     if _words is not None:
         _write(_PHASE, phase)
 
@@ -82,13 +88,42 @@ def throughput(samples_per_s):
 
 
 def request():
-    """None, LEAVE, or Asked("save", step): save at the end of that step, the same one on every rank, then exit."""
+    """None, LEAVE, or Request("save", step): save at the end of that step, the same one on every rank, then exit."""
     if _words is None:
         return None
     kind, at_step, at, check = _words[_REQUEST:_REQUEST + 4]
     if check != _check(kind, at_step, at):
         return None  # there is none, or it is just being written
-    return {1: Asked("save", at_step), 2: LEAVE}.get(kind)
+    return {1: Request("save", at_step), 2: LEAVE}.get(kind)
+
+
+def notice(signum):
+    """Reports that this process got a signal by which a preemption may be announced: ddprun then asks all ranks to save."""
+    if _words is not None:
+        _write(_NOTICE, signum)
+        _add(_NOTICES)
+
+
+def on_signal(signum, frame=None):
+    """For programs with a handler of their own: call it there. Before a request the signal is a notice, after a request to
+    save nothing, and after a request to leave it ends the process, as ddprun sends it then."""
+    asked = request()
+    if asked == LEAVE or _words is None:
+        signal.signal(signum, signal.SIG_DFL)
+        os.kill(os.getpid(), signum)
+    elif asked is None:
+        notice(signum)
+
+
+def handle_signals():
+    """Handles the signals that announce a preemption by on_signal() from now on, where the program has no handler. Call it
+    in the main thread, after attach(), the sooner the better: a worker without it ends by them, and what it has done since
+    its last snapshot is lost."""
+    if _words is None:
+        return
+    for number in os.environ.get(_PREEMPT_SIGNALS_VARIABLE, "15").split(","):
+        if number.isdigit() and signal.getsignal(int(number)) == signal.SIG_DFL:
+            signal.signal(int(number), on_signal)
 
 
 def _check(first, second, at):
@@ -127,7 +162,7 @@ def _map():
         _page, _words = page, memoryview(page).cast("B").cast("Q")
 
 
-def _forget():
+def _detach():
     global _page, _words
     _page = _words = None
 
@@ -162,9 +197,14 @@ def _take_lock():
     if error != 0:
         return _lock_word(_thread_id()) != 0  # a second call
     struct.pack_into("I", _page, _LOCK_OFFSET, _lock_word(_thread_id()))
-    struct.pack_into("I", _page, _ATTACHED, struct.unpack_from("I", _page, _ATTACHED)[0] + 1 & 0xFFFFFFFF)
-    libc.syscall(ctypes.c_long(_SYS_FUTEX), _at(_ATTACHED), _FUTEX_WAKE, 0x7FFFFFFF, None, None, 0)
+    _add(_ATTACHED)
     return True
 
 
-os.register_at_fork(after_in_child=_forget)
+def _add(counter):
+    """Increments the counter and wakes who waits for it."""
+    struct.pack_into("I", _page, counter, struct.unpack_from("I", _page, counter)[0] + 1 & 0xFFFFFFFF)
+    ctypes.CDLL(None).syscall(ctypes.c_long(_SYS_FUTEX), _at(counter), _FUTEX_WAKE, 0x7FFFFFFF, None, None, 0)
+
+
+os.register_at_fork(after_in_child=_detach)

@@ -5,8 +5,8 @@
 namespace ddprun {
 
 // A usage error, as in most programs, if it comes before any progress: no restart corrects a command line.
-constexpr int kWorkerUsage = 2;
+constexpr int kWorkerExitUsage = 2;
 // EX_CANTCREAT: the work is done, but some of it could not be written. A restart would do all of it again.
-constexpr int kWorkerFinal = 73;
+constexpr int kWorkerExitUnsaved = 73;
 
 }  // namespace ddprun

@@ -28,7 +28,7 @@ std::string written(const std::variant<Messages...>& message, const std::tuple<R
 template <class Variant, class Table>
 Variant parsed(std::string_view bytes, const Table& table, NodeId sender = 0) {
   const Json json = Json::parse(bytes, nullptr, false);
-  if (json.is_discarded()) throw BadMessage("it is no JSON");
+  if (json.is_discarded()) throw BadMessage("it is not JSON");
   wire::Reader reader(json, sender);
   std::string type;
   reader("type", type);

@@ -16,7 +16,7 @@
 
 namespace ddprun::rendezvous {
 
-constexpr int kControlProtocol = 4;
+constexpr int kControlProtocol = 5;
 
 // What all agents of one job have in common. Its run id is in the greeting already.
 struct Fingerprint {
@@ -44,18 +44,18 @@ struct Heartbeat {
   std::uint64_t answered = 0;  // the last one whose answer has come; 0: the welcome
 };
 // The report on a failed worker, for people, by its agent.
-struct FailureWords {
+struct FailureText {
   std::string text;
 };
 // Instead of a hello, to an agent that may follow: the sender has been elected.
-struct CoordinatorCall {
+struct CoordinatorAnnouncement {
   int term = 0;
   std::uint16_t control_port = 0;
 };
 // VoteRequest comes instead of a hello, too.
 using FromAgent =
-    std::variant<Hello, Heartbeat, FailureWords, NodeReady, NodeConfirmed, NodeRunning, NodeDone, WorkerFailed,
-                 NodeLeaves, JobInterrupted, NodeBack, NodeTold, JobWasOver, VoteRequest, CoordinatorCall>;
+    std::variant<Hello, Heartbeat, FailureText, NodeReady, NodeConfirmed, NodeRunning, NodeDone, WorkerFailed,
+                 NodeLeaves, JobInterrupted, NodeBack, NodeNotified, JobWasOver, VoteRequest, CoordinatorAnnouncement>;
 
 // The first message to an agent.
 struct Welcome {
@@ -86,8 +86,13 @@ struct TakeSeat {  // hold it, confirm
   Seat seat;
   int term = 0;  // the record has this term and the seat's round
 };
-using ToAgent = std::variant<Welcome, Elsewhere, HeartbeatAnswer, FailureWords, KeepRecord, TakeSeat, StartRound,
-                             EndRound, EndJob, AllTold, Vote>;
+// Rounds are formed without this machine, as long as enough others are there.
+struct Excluded {
+  std::string why;
+  Duration lasts = {};
+};
+using ToAgent = std::variant<Welcome, Elsewhere, HeartbeatAnswer, FailureText, KeepRecord, TakeSeat, StartRound,
+                             EndRound, EndJob, AllNotified, Excluded, Vote>;
 
 class BadMessage : public std::runtime_error {
  public:

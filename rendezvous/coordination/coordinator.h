@@ -16,6 +16,7 @@
 //
 // Not thread-safe. A message that names another round than the current one is out of date and changes nothing.
 #pragma once
+#include <functional>
 #include <map>
 #include <optional>
 #include <set>
@@ -24,6 +25,8 @@
 #include <vector>
 
 #include "rendezvous/base/time.h"
+#include "rendezvous/coordination/excluded_hosts.h"
+#include "rendezvous/coordination/failure_rules.h"
 #include "rendezvous/coordination/ledger.h"
 #include "rendezvous/coordination/round.h"
 
@@ -50,6 +53,7 @@ struct WorkerFailed {
   Failure failure;
   // Whether a step or snapshot was reported in this round. Empty: no worker there reports, so the round's age decides.
   std::optional<bool> progressed = {};
+  std::optional<RuleMatch> rule = {};  // of the job's rules, by the failed worker's agent
 };
 struct NodeLeaves {  // somebody wants this node to end: a scheduler, SIGTERM
   NodeId node = 0;
@@ -77,10 +81,10 @@ struct JobElsewhere {  // it knows a round that we did not coordinate, and looks
   NodeId node = 0;
   int round = 0;
 };
-struct JobAbandoned {  // it gave up its part, has no workers, and has a new id
+struct JobAbandoned {  // it left in order to rejoin, has no workers, and has a new id
   NodeId node = 0;
 };
-struct NodeTold {  // it has received the job's end, which is for all
+struct NodeNotified {  // it has received the job's end, which is for all
   NodeId node = 0;
 };
 struct JobWasOver {  // another coordinator has told it the job's end
@@ -90,7 +94,7 @@ struct JobWasOver {  // another coordinator has told it the job's end
 struct CoordinatorTick {};  // next_deadline() has come
 using Message =
     std::variant<NodeReady, NodeConfirmed, NodeRunning, NodeDone, WorkerFailed, NodeLeaves, JobInterrupted, NodeBack,
-                 NodeLost, NodeGone, JobElsewhere, JobAbandoned, NodeTold, JobWasOver, CoordinatorTick>;
+                 NodeLost, NodeGone, JobElsewhere, JobAbandoned, NodeNotified, JobWasOver, CoordinatorTick>;
 
 // To the agents of the round.
 struct FormRound {  // hold the record, confirm
@@ -110,7 +114,7 @@ struct EndJob {
   Outcome outcome;
   bool for_all = false;  // false: for one node, which leaves, came too late or cannot be part of the job
 };
-struct AllTold {};  // all connected nodes have received the job's end
+struct AllNotified {};  // all connected nodes have received the job's end
 // To one agent: its round is over.
 struct Recall {
   NodeId node = 0;
@@ -123,25 +127,34 @@ struct Dismiss {
   Outcome outcome;
   bool for_all = false;
 };
+// To one agent: rounds are formed without its machine for now.
+struct Exclude {
+  NodeId node = 0;
+  std::string why;
+  Duration lasts = {};
+};
 // This coordinator's node is not in the round that all have confirmed: it stops coordinating, and the agents elect that
 // round's coordinator, unopposed.
 struct HandOver {
   NodeId successor = 0;
 };
-using Order = std::variant<FormRound, StartRound, EndRound, EndJob, AllTold, Recall, Dismiss, HandOver>;
+using Order = std::variant<FormRound, StartRound, EndRound, EndJob, AllNotified, Recall, Dismiss, Exclude, HandOver>;
 
 struct RoundPolicy {
   int nodes_min = 1, nodes_max = 1;
   bool fixed_ranks = false;  // static: each node has the group rank that it asks for
   RestartPolicy restarts = {};
+  std::vector<FailureRule> rules = {};  // for lost nodes; a worker's failure comes with its match
+  LedgerRecord earlier_starts = {};     // of this job
+  ExclusionPolicy exclusion = {};
   // The job ends if no round forms for this long.
   Duration join_timeout = std::chrono::seconds(600);
   // How long the first round waits for more nodes once it could form.
   Duration last_call = std::chrono::seconds(30);
 };
 
-// A node that looks for its coordinator asks again within this time.
-constexpr std::chrono::seconds kAsksAgainWithin{10};
+// A node that looks for its coordinator repeats its hello within this time.
+constexpr std::chrono::seconds kSearchRetryWithin{10};
 
 // Which nodes are ready and which are awaited, for people.
 struct Attendance {
@@ -156,9 +169,10 @@ constexpr std::size_t kAwaitedNamesMax = 8;
 // How an elected coordinator continues another one's job.
 struct Succession {
   int term = 0;
-  Round record;                      // by which it was elected
-  TimePoint workers_until;           // by then the record's workers are dead; nodes may report it earlier
-  std::optional<Outcome> over = {};  // our agent knows the job's end: only the others have to be told
+  Round record;             // by which it was elected
+  TimePoint workers_until;  // by then the record's workers are dead; nodes may report it earlier
+  Duration record_age = {};
+  std::optional<Outcome> over = {};  // our agent knows the job's end: only the others have to be notified
 };
 
 class Coordinator {
@@ -178,19 +192,24 @@ class Coordinator {
   int term() const { return term_; }
   bool is_over() const { return std::holds_alternative<Over>(state_); }
   // The job is over, and all nodes that may still be there know.
-  bool all_told() const;
+  bool all_notified() const;
   // Whether it still matters what becomes of a lost node.
   bool awaits(NodeId lost) const { return !is_over() || lost_.contains(lost); }
+  const Ledger& ledger() const { return ledger_; }
+  LedgerRecord ledger_record(TimePoint now) const;
+  // Null while it is not over.
+  const Outcome* outcome() const;
   // Empty while a round is under way or the job is over.
   std::optional<Attendance> attendance() const;
 
  private:
   using Orders = std::vector<Order>;
   struct Member {
-    NodeOffer offer;                       // its last one
-    bool ready = false;                    // it has no workers; false: it is in a round, or stops its workers
-    int arrival = 0;                       // its number in the order of arrival
-    std::optional<Outcome> farewell = {};  // it leaves: sent to it once it has no workers
+    NodeOffer offer;                        // its last one
+    bool ready = false;                     // it has no workers; false: it is in a round, or stops its workers
+    int arrival = 0;                        // its number in the order of arrival
+    std::optional<Outcome> dismissal = {};  // it leaves: sent to it once it has no workers
+    bool knows_exclusion = false;
   };
   struct Lost {
     TimePoint workers_until;
@@ -209,9 +228,9 @@ class Coordinator {
     Outcome outcome;
     // An earlier coordinator ended it, or was lost: absent nodes of its round may not know.
     bool inherited = false;
-    std::set<NodeId> untold = {};  // only connected nodes
-    std::set<NodeId> told = {};
-    bool announced = false;  // AllTold
+    std::set<NodeId> unconfirmed = {};  // only connected nodes
+    std::set<NodeId> notified = {};
+    bool announced = false;  // AllNotified
   };
   struct HandedOver {};
 
@@ -227,15 +246,15 @@ class Coordinator {
   Orders handle(const NodeGone& message, TimePoint now);
   Orders handle(const JobElsewhere& message, TimePoint now);
   Orders handle(const JobAbandoned& message, TimePoint now);
-  Orders handle(const NodeTold& message, TimePoint now);
+  Orders handle(const NodeNotified& message, TimePoint now);
   Orders handle(const JobWasOver& message, TimePoint now);
   Orders handle(const CoordinatorTick& message, TimePoint now);
 
   // After the end.
   Orders after_end(Over& over, const Message& message);
-  Orders greet(Over& over, const NodeReady& message);
-  Orders greet(Over& over, const NodeBack& message);
-  void note_told(Over& over, NodeId node);
+  Orders answer_after_end(Over& over, const NodeReady& message);
+  Orders answer_after_end(Over& over, const NodeBack& message);
+  void on_notified(Over& over, NodeId node);
   void note_lost(Over& over, const NodeLost& message);
 
   Active* active(int round, NodeId node);  // null: another round, none, or one without the node
@@ -248,32 +267,47 @@ class Coordinator {
   void forget_lost(TimePoint now);
   int staying() const;  // members that do not leave
   Orders regroup(EndRound end, TimePoint now, TimePoint not_before);
-  Orders go_on(TimePoint now);
+  Orders advance(TimePoint now);
   bool can_form(const Gathering& state, TimePoint now) const;
-  bool has_quorum() const;
-  void call_last(Gathering& state, TimePoint now) const;
+  // Of each electorate, by the members that count.
+  bool has_quorum(const std::function<bool(const Member&)>& counts) const;
+  bool may_form_yet() const;  // with the members that are here
+  void update_last_call(Gathering& state, TimePoint now) const;
   Orders form();
   std::vector<NodeId> by_rank() const;
-  Orders dismiss(NodeId node, TimePoint now);  // a node that leaves
+  int count_fit() const;     // ready nodes that can be in a round
+  int count_usable() const;  // those that are not excluded either
+  static bool is_fit(const Member& member) { return member.ready && member.offer.unfit.empty(); }
+  bool is_usable(const Member& member) const { return is_fit(member) && !excluded_.why(member.offer); }
+  bool leaves_out_excluded() const;  // enough others are ready
+  void note_failure_of(const Failure& failure, bool excluded_by_rule, TimePoint now);
+  std::vector<Order> tell_excluded();
+  Orders readmit(TimePoint now);
+  Orders dismiss(NodeId node, TimePoint now);                    // a node that leaves
+  Orders follow(const RuleMatch& rule, const Failure& failure);  // a rule that ends the job
+  std::optional<Outcome> charge_lost_node(const NodeOffer& node, const std::string& what, TimePoint now);
+  void credit_round(TimePoint now);
   Orders end_job(Outcome outcome);
 
   RoundPolicy policy_;
   Ledger ledger_;
+  ExcludedHosts excluded_;
   std::optional<NodeId> self_;
   int term_ = 0;
   TimePoint now_;
   int rounds_ = 0, arrivals_ = 0;
   int rounds_seen_ = 0;  // by nodes of a job that could not continue
   std::map<NodeId, Member> members_;
-  int ready_ = 0;                               // how many are ready
-  std::map<int, NodeId> rank_held_;             // which node has each rank, if ranks are fixed
-  std::map<NodeId, Lost> lost_;                 // their workers may live
-  TimePoint lost_until_ = {};                   // the first time at which workers of one of them are dead
-  std::set<NodeId> gone_;                       // they will never vote again
-  std::map<NodeId, TimePoint> look_elsewhere_;  // until when
-  std::vector<NodeId> last_by_rank_;            // of the last round
+  int ready_ = 0;                                // how many are ready
+  bool knows_unfit_ = false;                     // some node said that it could be in no round
+  std::map<int, NodeId> rank_held_;              // which node has each rank, if ranks are fixed
+  std::map<NodeId, Lost> lost_;                  // their workers may live
+  TimePoint lost_until_ = {};                    // the first time at which workers of one of them are dead
+  std::set<NodeId> gone_;                        // they will never vote again
+  std::map<NodeId, TimePoint> searching_nodes_;  // until when
+  std::vector<NodeId> last_by_rank_;             // of the last round
   std::vector<Electorate> electorates_;
-  std::string taken_over_;  // why the previous coordinator's round ended
+  std::string takeover_reason_;  // why the previous coordinator's round ended
   std::variant<Gathering, Active, Over, HandedOver> state_;
 };
 

@@ -35,18 +35,18 @@ void CoordinatorCallers::on_message(Id id, const std::string& bytes) {
     const FromAgent message = decode_from_agent(bytes, link.peer().instance);
     if (const auto* hello = std::get_if<Hello>(&message)) return hooks_.on_hello(id, *hello);
     if (const auto* request = std::get_if<VoteRequest>(&message))
-      return hooks_.on_vote_request(*request, [this, id](const Vote& vote) { answer_soon(id, vote); });
-    if (const auto* call = std::get_if<CoordinatorCall>(&message))
-      return hooks_.on_call(*call, {link.remote_address(), call->control_port});
-    hooks_.log("dropped the connection of " + link.peer().name + ": it did not say hello");
+      return hooks_.on_vote_request(*request, [this, id](const Vote& vote) { post_answer(id, vote); });
+    if (const auto* announcement = std::get_if<CoordinatorAnnouncement>(&message))
+      return hooks_.on_announcement(*announcement, {link.remote_address(), announcement->control_port});
+    hooks_.log("dropped the connection of " + link.peer().name + ": it sent no hello");
   } catch (const BadMessage& bad) {
-    hooks_.log("dropped the connection of " + link.peer().name + ": it sent what is no message: " + bad.what());
+    hooks_.log("dropped the connection of " + link.peer().name + ": it sent an invalid message: " + bad.what());
   }
   end(id);
 }
 
 // From any thread.
-void CoordinatorCallers::answer_soon(Id id, const Vote& vote) {
+void CoordinatorCallers::post_answer(Id id, const Vote& vote) {
   asio::post(io_, [this, id, vote] {
     if (ControlLink* link = find(id)) link->send(encode(ToAgent(vote)));
   });

@@ -23,7 +23,7 @@ class CoordinatorCallers {
     std::function<void(Id, const Hello&)> on_hello;
     std::function<void(int round, ControlLink&)> on_store_opening;  // the link ends afterwards; it may be released
     std::function<void(const VoteRequest&, std::function<void(const Vote&)> answer)> on_vote_request;
-    std::function<void(const CoordinatorCall&, const ControlAddress& caller)> on_call;
+    std::function<void(const CoordinatorAnnouncement&, const ControlAddress& coordinator)> on_announcement;
     std::function<void(const std::string& line)> log;
   };
   CoordinatorCallers(asio::io_context& io, Hooks hooks) : io_(io), hooks_(std::move(hooks)) {}
@@ -44,7 +44,7 @@ class CoordinatorCallers {
     TimePoint since;
   };
   void on_message(Id id, const std::string& bytes);
-  void answer_soon(Id id, const Vote& vote);
+  void post_answer(Id id, const Vote& vote);
   void end(Id id);
 
   asio::io_context& io_;

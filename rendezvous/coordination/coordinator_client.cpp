@@ -11,7 +11,7 @@ namespace ddprun::rendezvous {
 namespace {
 
 constexpr std::chrono::milliseconds kPauseFirst{50}, kPauseMost{1'000};
-constexpr int kBeatsPerLease = 4;
+constexpr int kHeartbeatsPerLease = 4;
 constexpr int kReferralsAtOnce = 4;
 
 std::string place_in_words(const ControlAddress& place) {
@@ -34,10 +34,10 @@ CoordinatorClient::CoordinatorClient(asio::io_context& io, Options options, Hook
       options_(std::move(options)),
       hooks_(std::move(hooks)),
       dialer_(io, options_.names, options_.trust,
-              {[this](PeerConnection connection) { greet(std::move(connection)); },
+              {[this](PeerConnection connection) { send_hello(std::move(connection)); },
                [this](const Dialer::Failure& failure) { try_again(failure.why, failure.refused); }}),
-      beat_(io),
-      lease_over_(io),
+      heartbeat_timer_(io),
+      lease_timer_(io),
       pause_(kPauseFirst) {
   dialer_.start({place()});
 }
@@ -53,7 +53,7 @@ bool CoordinatorClient::send(const FromAgent& message) {
 std::string CoordinatorClient::local_address() const { return link_ ? link_->local_address() : ""; }
 
 std::size_t CoordinatorClient::count_places() const {
-  return (coordinator_ ? 1 : 0) + options_.places.size() + more_places_.size();
+  return (coordinator_ ? 1 : 0) + options_.places.size() + fallback_places_.size();
 }
 
 // The last known coordinator comes first in every cycle.
@@ -61,55 +61,56 @@ ControlAddress CoordinatorClient::place() const {
   std::size_t turn = tries_ % count_places();
   if (coordinator_ && turn-- == 0) return *coordinator_;
   if (turn < options_.places.size()) return options_.places[turn];
-  return more_places_[turn - options_.places.size()];
+  return fallback_places_[turn - options_.places.size()];
 }
 
-void CoordinatorClient::go_to(const ControlAddress& coordinator) {
+void CoordinatorClient::connect_to(const ControlAddress& coordinator) {
   pause_ = kPauseFirst;
   referrals_ = 0;
-  turn_to(coordinator);
+  redirect_to(coordinator);
 }
 
-// Without turn_to(), the next attempt is already planned, at the next place.
-void CoordinatorClient::be_referred_to(const ControlAddress& coordinator) {
-  if (referrals_ < kReferralsAtOnce) return ++referrals_, turn_to(coordinator);
+// Without redirect_to(), the next attempt is already planned, at the next place.
+void CoordinatorClient::on_referral(const ControlAddress& coordinator) {
+  if (referrals_ < kReferralsAtOnce) return ++referrals_, redirect_to(coordinator);
   if (tries_ % count_places() == 0) referrals_ = 0;
 }
 
-void CoordinatorClient::turn_to(const ControlAddress& coordinator) {
-  hang_up();
+void CoordinatorClient::redirect_to(const ControlAddress& coordinator) {
+  disconnect();
   coordinator_ = coordinator;
   coordinator_id_ = 0;
   tries_ += count_places() - tries_ % count_places();
   dialer_.start({place()});
 }
 
-void CoordinatorClient::greet(PeerConnection connection) {
+void CoordinatorClient::send_hello(PeerConnection connection) {
   link_ = std::make_unique<ControlLink>(std::move(connection),
-                                        ControlLink::Hooks{[this](const std::string& message) { hear(message); },
+                                        ControlLink::Hooks{[this](const std::string& message) { on_message(message); },
                                                            [this](const std::string& why) { try_again(why); }});
   const TimePoint now = Clock::now();
   link_->send(encode(FromAgent(options_.hello)));
   unanswered_ = {{0, now}};  // the welcome answers the hello
 }
 
-void CoordinatorClient::hear(const std::string& bytes) {
+void CoordinatorClient::on_message(const std::string& bytes) {
   try {
-    hear(decode_to_agent(bytes));
+    on_message(decode_to_agent(bytes));
   } catch (const BadMessage& bad) {
-    try_again(std::string("the coordinator sent what is no message: ") + bad.what());
+    try_again(std::string("the coordinator sent an invalid message: ") + bad.what());
   }
 }
 
-void CoordinatorClient::hear(const ToAgent& message) {
+void CoordinatorClient::on_message(const ToAgent& message) {
   std::uint64_t answered = 0;
   Duration quorum_age{};
   if (const auto* elsewhere = std::get_if<Elsewhere>(&message)) {
-    const Elsewhere told = *elsewhere;
-    const bool replaced = coordinator_id_ != 0 && told.agent != coordinator_id_;
-    try_again(told.agent == options_.trust.own.instance ? "it is this very agent" : "the coordinator is not there",
-              replaced, told.record);
-    return hooks_.on_elsewhere(told);
+    const Elsewhere referral = *elsewhere;
+    const bool replaced = coordinator_id_ != 0 && referral.agent != coordinator_id_;
+    try_again(
+        referral.agent == options_.trust.own.instance ? "it is this agent itself" : "the coordinator is not there",
+        replaced, referral.record);
+    return hooks_.on_elsewhere(referral);
   }
   heard_at_ = Clock::now();
   if (const auto* answer = std::get_if<HeartbeatAnswer>(&message)) {
@@ -128,22 +129,22 @@ void CoordinatorClient::hear(const ToAgent& message) {
     referrals_ = 0;
     dialer_.stop();
   }
-  const auto heard =
-      std::find_if(unanswered_.begin(), unanswered_.end(), [&](const auto& beat) { return beat.first == answered; });
-  if (heard != unanswered_.end() && welcomed_) {
-    contact_ = std::max(contact_.value_or(TimePoint::min()), heard->second - quorum_age);
-    unanswered_.erase(unanswered_.begin(), heard + 1);
+  const auto acknowledged = std::find_if(unanswered_.begin(), unanswered_.end(),
+                                         [&](const auto& heartbeat) { return heartbeat.first == answered; });
+  if (acknowledged != unanswered_.end() && welcomed_) {
+    contact_ = std::max(contact_.value_or(TimePoint::min()), acknowledged->second - quorum_age);
+    unanswered_.erase(unanswered_.begin(), acknowledged + 1);
     watch_lease();
   }
   if (const auto* welcome = std::get_if<Welcome>(&message)) {
     hooks_.on_connected(*welcome);
-    return beat();
+    return schedule_heartbeat();
   }
   hooks_.on_message(message);
 }
 
 // Sends nothing, and plans no other attempt.
-void CoordinatorClient::hang_up() {
+void CoordinatorClient::disconnect() {
   if (link_) {
     link_->close();
     asio::post(io_, [link = std::move(link_)] {});  // we may be in one of its handlers
@@ -152,34 +153,34 @@ void CoordinatorClient::hang_up() {
   dialer_.stop();
   welcomed_ = false;
   unanswered_.clear();
-  beat_.cancel();
+  heartbeat_timer_.cancel();
 }
 
-void CoordinatorClient::try_again(const std::string& why, bool nobody, const RecordId& known) {
+void CoordinatorClient::try_again(const std::string& why, bool refused, const RecordId& known) {
   const ControlAddress tried = place();
-  hang_up();
+  disconnect();
   dialer_.start({place(), pause_});
   pause_ = std::min<Duration>(2 * pause_, kPauseMost);
-  hooks_.on_trouble({place_in_words(tried) + ": " + why, nobody && tried == coordinator_, known});
+  hooks_.on_failure({place_in_words(tried) + ": " + why, refused && tried == coordinator_, known});
 }
 
-void CoordinatorClient::beat() {
-  beat_.expires_after(lease_ / kBeatsPerLease);
-  beat_.async_wait(guarded([this](const std::error_code& error) {
+void CoordinatorClient::schedule_heartbeat() {
+  heartbeat_timer_.expires_after(lease_ / kHeartbeatsPerLease);
+  heartbeat_timer_.async_wait(guarded([this](const std::error_code& error) {
     if (error || !welcomed_) return;
-    unanswered_.emplace_back(++beats_, Clock::now());
-    link_->send(encode(FromAgent(Heartbeat{beats_, last_answer_})));
-    beat();
+    unanswered_.emplace_back(++last_heartbeat_, Clock::now());
+    link_->send(encode(FromAgent(Heartbeat{last_heartbeat_, last_answer_})));
+    schedule_heartbeat();
   }));
 }
 
 void CoordinatorClient::watch_lease() {
-  lease_over_.expires_at(*contact_ + lease_);
-  lease_over_.async_wait(guarded([this](const std::error_code& error) {
+  lease_timer_.expires_at(*contact_ + lease_);
+  lease_timer_.async_wait(guarded([this](const std::error_code& error) {
     if (error) return;
     contact_.reset();
     hooks_.on_isolated();
-    if (link_) try_again("nothing was heard for the lease");
+    if (link_) try_again("no heartbeat was answered within the lease");
   }));
 }
 

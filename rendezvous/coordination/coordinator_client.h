@@ -31,7 +31,7 @@ class CoordinatorClient {
     std::shared_ptr<Resolver> names = {};  // empty: its own
   };
   // Why there is no connection. `gone`: the coordinator no longer listens where it did.
-  struct Trouble {
+  struct Failure {
     std::string why;  // "10.0.0.7:29400: connection refused"
     bool gone = false;
     RecordId known = {};  // the newest round that the agent there has seen; round 0: none, or no agent
@@ -41,7 +41,7 @@ class CoordinatorClient {
     std::function<void(const ToAgent&)> on_message;  // all but Welcome and Elsewhere
     std::function<void(const Elsewhere&)> on_elsewhere;
     std::function<void()> on_isolated;               // no contact to a quorum for a lease; once, until connected
-    std::function<void(const Trouble&)> on_trouble;  // an attempt or the connection failed
+    std::function<void(const Failure&)> on_failure;  // an attempt or the connection failed
   };
   CoordinatorClient(asio::io_context& io, Options options, Hooks hooks);
   ~CoordinatorClient();
@@ -56,24 +56,24 @@ class CoordinatorClient {
   // Where the coordinator is, or was last.
   const std::optional<ControlAddress>& coordinator() const { return coordinator_; }
   // The coordinator is there now: leaves the place where it was.
-  void go_to(const ControlAddress& coordinator);
+  void connect_to(const ControlAddress& coordinator);
   // Another agent names this address. After several in a row, tries all other places first: two may name each other.
-  void be_referred_to(const ControlAddress& coordinator);
+  void on_referral(const ControlAddress& coordinator);
   // Agents that may know where it is; tried after the job's places.
-  void also_try(std::vector<ControlAddress> places) { more_places_ = std::move(places); }
+  void set_fallback_places(std::vector<ControlAddress> places) { fallback_places_ = std::move(places); }
   // For the next hello.
   void set_record(const RecordId& newest) { options_.hello.record = newest; }
 
  private:
-  void greet(PeerConnection connection);
-  void hear(const std::string& bytes);
-  void hear(const ToAgent& message);
-  void try_again(const std::string& why, bool nobody = false, const RecordId& known = {});
-  void hang_up();
-  void turn_to(const ControlAddress& coordinator);
+  void send_hello(PeerConnection connection);
+  void on_message(const std::string& bytes);
+  void on_message(const ToAgent& message);
+  void try_again(const std::string& why, bool refused = false, const RecordId& known = {});
+  void disconnect();
+  void redirect_to(const ControlAddress& coordinator);
   ControlAddress place() const;
   std::size_t count_places() const;
-  void beat();
+  void schedule_heartbeat();
   void watch_lease();
   template <class Function>
   auto guarded(Function function);
@@ -82,19 +82,19 @@ class CoordinatorClient {
   Options options_;
   Hooks hooks_;
   Dialer dialer_;
-  asio::steady_timer beat_, lease_over_;
+  asio::steady_timer heartbeat_timer_, lease_timer_;
   std::unique_ptr<ControlLink> link_;
   std::size_t tries_ = 0;
   std::optional<ControlAddress> coordinator_;  // tried before the places
   NodeId coordinator_id_ = 0;                  // 0: not known
-  std::vector<ControlAddress> more_places_;
+  std::vector<ControlAddress> fallback_places_;
   Duration pause_;     // before the next attempt
   int referrals_ = 0;  // in a row
   bool welcomed_ = false;
   Duration lease_ = {};
   TimePoint heard_at_ = {};
   std::optional<TimePoint> contact_;  // when we sent the last heartbeat that was acknowledged
-  std::uint64_t beats_ = 0, last_answer_ = 0;
+  std::uint64_t last_heartbeat_ = 0, last_answer_ = 0;
   std::vector<std::pair<std::uint64_t, TimePoint>> unanswered_;
   std::shared_ptr<const int> alive_ = std::make_shared<int>();  // expired for handlers still queued at destruction
 };

@@ -21,7 +21,7 @@ void CoordinatorLiveness::add(NodeId node, TimePoint now) {
 }
 
 TimePoint CoordinatorLiveness::remove(NodeId node) {
-  return agents_.extract(node).mapped().heard + lease_ + kBeyondLease;
+  return agents_.extract(node).mapped().heard + lease_ + kLeaseMargin;
 }
 
 void CoordinatorLiveness::on_heartbeat(NodeId node, const Heartbeat& message, TimePoint now) {

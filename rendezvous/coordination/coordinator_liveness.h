@@ -16,7 +16,7 @@
 namespace ddprun::rendezvous {
 
 constexpr std::chrono::seconds kLease{5};
-constexpr std::chrono::seconds kBeyondLease{1};  // for the kernel to end workers, and for slow clocks
+constexpr std::chrono::seconds kLeaseMargin{1};  // for the kernel to end workers, and for slow clocks
 
 class CoordinatorLiveness {
  public:

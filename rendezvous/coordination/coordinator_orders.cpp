@@ -18,7 +18,7 @@ std::uint64_t clock_seed() { return static_cast<std::uint64_t>(Clock::now().time
 
 CoordinatorOrders::CoordinatorOrders(asio::io_context& io, CoordinatorSessions& sessions, const RoundPolicy& policy,
                                      std::optional<NodeId> self, Hooks hooks)
-    : sessions_(sessions), policy_(policy), self_(self), hooks_(std::move(hooks)), decision_(io) {}
+    : sessions_(sessions), policy_(policy), self_(self), hooks_(std::move(hooks)), decision_timer_(io) {}
 
 void CoordinatorOrders::begin() {
   coordinator_.emplace(policy_, Clock::now(), clock_seed(), self_);
@@ -32,30 +32,39 @@ void CoordinatorOrders::begin(const Succession& succession) {
 
 void CoordinatorOrders::start(const RecordId& newest) {
   attendance_known_at_ = {};
+  ledger_changes_ = 0;
   newest_ = newest;
   record_.clear();
-  decide_in_time();
+  schedule_decision();
 }
 
 void CoordinatorOrders::end() {
   coordinator_.reset();
-  decide_in_time();
+  schedule_decision();
 }
 
 void CoordinatorOrders::dispatch(const Message& message) {
   if (!coordinator_) return;
   for (const Order& order : coordinator_->on(message, Clock::now())) execute(order);
-  decide_in_time();
+  schedule_decision();
+  report_ledger();
   if (coordinator_ && coordinator_->is_over()) hooks_.on_over();
 }
 
-void CoordinatorOrders::decide_in_time() {
+void CoordinatorOrders::report_ledger() {
+  if (!coordinator_ || !hooks_.on_ledger) return;
+  const int changes = coordinator_->ledger().changes();
+  if (std::exchange(ledger_changes_, changes) == changes) return;
+  hooks_.on_ledger(coordinator_->ledger_record(Clock::now()), coordinator_->outcome());
+}
+
+void CoordinatorOrders::schedule_decision() {
   const auto deadline = coordinator_ ? coordinator_->next_deadline() : std::nullopt;
   if (deadline == decide_at_) return;  // the usual case
   decide_at_ = deadline;
-  if (!deadline) return void(decision_.cancel());
-  decision_.expires_at(*deadline);
-  decision_.async_wait([this](const std::error_code& error) {
+  if (!deadline) return void(decision_timer_.cancel());
+  decision_timer_.expires_at(*deadline);
+  decision_timer_.async_wait([this](const std::error_code& error) {
     if (error) return;
     decide_at_.reset();
     dispatch(CoordinatorTick{});
@@ -80,13 +89,16 @@ void CoordinatorOrders::execute(const Order& order) {
                    sessions_.send(round_, o);
                  },
                  [&](const EndJob& o) { sessions_.send_to_all(o); },
-                 [&](const AllTold& o) { sessions_.send_to_all(o); },
+                 [&](const AllNotified& o) { sessions_.send_to_all(o); },
                  [&](const Recall& o) {
-                   const char* missed = "this node was out of reach, and the others regrouped";
+                   const char* missed = "this node was unreachable, and the others regrouped";
                    sessions_.send(o.node, EndRound{o.round, false, o.reason.empty() ? missed : o.reason});
                  },
                  [&](const Dismiss& o) {
                    sessions_.send(o.node, EndJob{o.outcome, o.for_all});
+                 },
+                 [&](const Exclude& o) {
+                   sessions_.send(o.node, Excluded{o.why, o.lasts});
                  },
                  [&](const HandOver&) { hooks_.on_hand_over(); },
              },

@@ -20,6 +20,7 @@ class CoordinatorOrders {
   struct Hooks {
     std::function<void()> on_hand_over;  // has to call end()
     std::function<void()> on_over;       // the job is over; after each message that is dispatched
+    std::function<void(const LedgerRecord&, const Outcome*)> on_ledger = {};  // it has changed; null: the job goes on
   };
   // `self`: the node whose agent runs the coordinator; empty: none.
   CoordinatorOrders(asio::io_context& io, CoordinatorSessions& sessions, const RoundPolicy& policy,
@@ -45,7 +46,8 @@ class CoordinatorOrders {
 
  private:
   void start(const RecordId& newest);
-  void decide_in_time();
+  void report_ledger();
+  void schedule_decision();
   void execute(const Order& order);
   void form(Round round);
   void name_this_host(std::string& host) const;
@@ -55,10 +57,11 @@ class CoordinatorOrders {
   const std::optional<NodeId> self_;
   const Hooks hooks_;
   std::optional<Coordinator> coordinator_;
-  asio::steady_timer decision_;
+  asio::steady_timer decision_timer_;
   std::optional<TimePoint> decide_at_;
   std::optional<Attendance> attendance_;
   TimePoint attendance_known_at_;
+  int ledger_changes_ = 0;
   RecordId newest_;
   std::vector<NodeId> round_;  // by group rank
   std::string record_;         // its record, encoded; empty: no round yet

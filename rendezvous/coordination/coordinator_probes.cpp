@@ -29,22 +29,22 @@ class CoordinatorProbes::Probe : public std::enable_shared_from_this<Probe> {
  public:
   struct Hooks {
     std::function<void()> on_refused;
-    std::function<Duration()> pause;  // until it asks again
+    std::function<Duration()> pause;  // until the next attempt
   };
   Probe(asio::io_context& io, const tcp::endpoint& agent, Hooks hooks)
-      : socket_(io), again_(io), agent_(agent), hooks_(std::move(hooks)) {}
+      : socket_(io), retry_timer_(io), agent_(agent), hooks_(std::move(hooks)) {}
 
-  void ask_in(Duration time) {
-    again_.expires_after(time);
-    again_.async_wait([held = weak_from_this()](const std::error_code&) {
-      if (const auto self = held.lock()) self->ask();
+  void schedule(Duration time) {
+    retry_timer_.expires_after(time);
+    retry_timer_.async_wait([held = weak_from_this()](const std::error_code&) {
+      if (const auto self = held.lock()) self->probe();
     });
   }
 
   const tcp::endpoint& agent() const { return agent_; }
 
  private:
-  void ask() {
+  void probe() {
     socket_ = tcp::socket(socket_.get_executor());
     socket_.async_connect(agent_, [held = weak_from_this()](const std::error_code& error) {
       const auto self = held.lock();
@@ -52,12 +52,12 @@ class CoordinatorProbes::Probe : public std::enable_shared_from_this<Probe> {
       if (error == asio::error::connection_refused) return self->hooks_.on_refused();
       std::error_code ignored;
       self->socket_.close(ignored);  // it takes one of the agent's places for unauthenticated peers
-      self->ask_in(self->hooks_.pause());
+      self->schedule(self->hooks_.pause());
     });
   }
 
   tcp::socket socket_;
-  asio::steady_timer again_;
+  asio::steady_timer retry_timer_;
   tcp::endpoint agent_;
   Hooks hooks_;
 };
@@ -73,7 +73,7 @@ void CoordinatorProbes::start(NodeId node, const ControlAddress& agent, Duration
   const auto probe =
       std::make_shared<Probe>(io_, *endpoint, Probe::Hooks{[this, node] { gone(node); }, [this] { return pause(); }});
   probes_[node] = probe;
-  probe->ask_in(in);
+  probe->schedule(in);
 }
 
 void CoordinatorProbes::on_agent(const ControlAddress& agent) {

@@ -9,7 +9,7 @@ void CoordinatorReferral::refer_to(int term, const std::optional<ControlAddress>
   elsewhere_.coordinator = coordinator;
 }
 
-Elsewhere CoordinatorReferral::where_else(const ControlLink& asker) const {
+Elsewhere CoordinatorReferral::referral_for(const ControlLink& asker) const {
   Elsewhere out = elsewhere_;
   if (out.coordinator && is_loopback(out.coordinator->host) && !is_loopback(asker.remote_address()))
     out.coordinator->host = asker.local_address();  // it is on this host
@@ -18,7 +18,7 @@ Elsewhere CoordinatorReferral::where_else(const ControlLink& asker) const {
 
 ToAgent CoordinatorReferral::answer(const ControlLink& asker) const {
   if (end_) return EndJob{*end_, true};
-  return where_else(asker);
+  return referral_for(asker);
 }
 
 }  // namespace ddprun::rendezvous

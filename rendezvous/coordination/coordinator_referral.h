@@ -19,7 +19,7 @@ class CoordinatorReferral {
   void set_end(const Outcome& outcome) { end_ = outcome; }
   int term() const { return elsewhere_.term; }
 
-  Elsewhere where_else(const ControlLink& asker) const;
+  Elsewhere referral_for(const ControlLink& asker) const;
   // Answers a hello; the job may be over.
   ToAgent answer(const ControlLink& asker) const;
 

@@ -30,7 +30,7 @@
 namespace ddprun::rendezvous {
 namespace {
 
-constexpr int kLooksPerLease = 10;
+constexpr int kChecksPerLease = 10;
 
 }  // namespace
 
@@ -56,27 +56,27 @@ class CoordinatorServer::Impl {
   }
 
   void lead();
-  void lead(const Succession& succession, TimePoint asked_at);
+  void lead(const Succession& succession, TimePoint requested_at);
   void stop_leading(int term, const std::optional<ControlAddress>& elsewhere = {});
   void listen(const Listening& listening) {
     listeners_.emplace_back(
         io_, listening, options_.trust,
         PeerListener::Hooks{[this](PeerConnection peer) { on_connection(std::move(peer)); }, options_.log});
   }
-  void knows(const RecordId& newest) { referral_.set_newest(newest); }
-  void knows_end(const Outcome& outcome) { referral_.set_end(outcome); }
+  void set_newest(const RecordId& newest) { referral_.set_newest(newest); }
+  void set_job_end(const Outcome& outcome) { referral_.set_end(outcome); }
   void offer_store(int round, const StoreGateway& store) { store_.emplace(round, store); }
 
   bool wait_until_left(std::chrono::milliseconds most) {
     std::unique_lock lock(mutex_);
-    return left_.wait_for(lock, most, [this] { return nobody_; });
+    return left_.wait_for(lock, most, [this] { return all_left_; });
   }
 
  private:
   using CallerId = CoordinatorCallers::Id;
 
   void run();
-  void end_after(const std::exception& error);
+  void on_internal_error(const std::exception& error);
   void on_connection(PeerConnection peer);
   void on_store_opening(int round, ControlLink& link);
   void on_hello(CallerId id, const Hello& message);
@@ -96,26 +96,29 @@ class CoordinatorServer::Impl {
 
   Options options_;
   asio::io_context io_{1};  // one thread
-  bool looking_ = false;
+  bool checks_leases_ = false;
   std::optional<std::pair<int, StoreGateway>> store_;  // the newest round's, if it is here
   CoordinatorCallers callers_{io_,
                               {[this](CallerId id, const Hello& message) { on_hello(id, message); },
                                [this](int round, ControlLink& link) { on_store_opening(round, link); },
-                               options_.on_vote_request, options_.on_call, options_.log}};
+                               options_.on_vote_request, options_.on_announcement, options_.log}};
   CoordinatorSessions sessions_{io_,
                                 {[this](NodeId id, const std::string& bytes) { on_message(id, bytes); },
                                  [this](NodeId id, const std::string& why) { lose(id, why); }}};
   CoordinatorProbes probes_{io_, [this](NodeId id) { orders_.dispatch(NodeGone{id}); }};
   CoordinatorLiveness liveness_;
   CoordinatorReferral referral_;  // while we do not lead
-  CoordinatorOrders orders_{
-      io_, sessions_, options_.policy, options_.self, {[this] { hand_over(); }, [this] { update_presence(); }}};
+  CoordinatorOrders orders_{io_,
+                            sessions_,
+                            options_.policy,
+                            options_.self,
+                            {[this] { hand_over(); }, [this] { update_presence(); }, options_.on_ledger}};
   bool failed_ = false;
   std::list<PeerListener> listeners_;
-  asio::steady_timer look_{io_};
+  asio::steady_timer lease_timer_{io_};
   std::mutex mutex_;
   std::condition_variable left_;
-  bool nobody_ = true;  // no agent is left that we lead or led
+  bool all_left_ = true;  // no agent is left that we lead or led
   std::thread thread_;
 };
 
@@ -124,13 +127,13 @@ void CoordinatorServer::Impl::run() {
   while (!io_.stopped()) try {
       io_.run();
     } catch (const std::exception& error) {
-      end_after(error);
+      on_internal_error(error);
     }
 }
 
 // Its state is half updated, and orders are lost: an election takes over the job, from the record. An error that comes
 // again would do so in any state.
-void CoordinatorServer::Impl::end_after(const std::exception& error) {
+void CoordinatorServer::Impl::on_internal_error(const std::exception& error) {
   const std::string what = std::string("an internal error: ") + error.what();
   if (std::exchange(failed_, true)) {
     print_line(stderr, "ddprun: " + what + ", the second one in the coordinator; ddprun ends. Please report this.");
@@ -147,21 +150,21 @@ void CoordinatorServer::Impl::lead() {
   liveness_.begin();
   orders_.begin();
   update_presence();
-  if (!looking_) check_leases();
+  if (!checks_leases_) check_leases();
 }
 
-void CoordinatorServer::Impl::lead(const Succession& succession, TimePoint asked_at) {
+void CoordinatorServer::Impl::lead(const Succession& succession, TimePoint requested_at) {
   stop_leading(0);
   liveness_.begin();
   orders_.begin(succession);
   update_presence();
   Duration in{};  // most will have connected before their turn
   for (const RoundNode& node : succession.record.nodes) {
-    liveness_.followed(node.id, asked_at);
+    liveness_.followed(node.id, requested_at);
     if (node.id != options_.self) probe(node.id, node.control, in);
     in += std::chrono::seconds(1) / kProbesPerSecond;
   }
-  if (!looking_) check_leases();
+  if (!checks_leases_) check_leases();
 }
 
 // The agents that we led are told, and then close their connections.
@@ -169,7 +172,7 @@ void CoordinatorServer::Impl::stop_leading(int term, const std::optional<Control
   referral_.refer_to(term, elsewhere);
   orders_.end();
   probes_.stop_all();
-  sessions_.for_each([&](NodeId, ControlLink& link) { link.send(encode(ToAgent(referral_.where_else(link)))); });
+  sessions_.for_each([&](NodeId, ControlLink& link) { link.send(encode(ToAgent(referral_.referral_for(link)))); });
   update_presence();
 }
 
@@ -177,7 +180,7 @@ void CoordinatorServer::Impl::on_connection(PeerConnection peer) {
   const ControlLink* link = callers_.add(std::move(peer), Clock::now());
   if (!link) return;
   if (const std::string local = link->local_address(); !is_loopback(local)) orders_.set_reached_by(local);
-  if (!looking_) check_leases();
+  if (!checks_leases_) check_leases();
 }
 
 void CoordinatorServer::Impl::on_store_opening(int round, ControlLink& link) {
@@ -191,13 +194,13 @@ void CoordinatorServer::Impl::on_hello(CallerId id, const Hello& message) {
     return link.send(encode(ToAgent(EndJob{{Verdict::refused, 0, why, std::nullopt}})));
   if (message.instead_of != 0) {
     orders_.dispatch(JobAbandoned{message.instead_of});
-    if (sessions_.find(message.instead_of)) lose(message.instead_of, "it gave up its part");
+    if (sessions_.find(message.instead_of)) lose(message.instead_of, "it left in order to rejoin");
     probes_.stop(message.instead_of);
   }
   const bool knows_more = coordinator() && message.record > orders_.newest();
   if (knows_more && orders_.newest() == RecordId{}) {
     orders_.dispatch(JobElsewhere{link.peer().instance, message.record.round});
-    return link.send(encode(ToAgent(referral_.where_else(link))));
+    return link.send(encode(ToAgent(referral_.referral_for(link))));
   }
   if (knows_more) stop_leading(message.record.term);
   if (!coordinator()) return link.send(encode(referral_.answer(link)));
@@ -206,7 +209,7 @@ void CoordinatorServer::Impl::on_hello(CallerId id, const Hello& message) {
 
 void CoordinatorServer::Impl::admit(std::unique_ptr<ControlLink> link, const Hello& message) {
   const NodeId id = link->peer().instance;
-  if (sessions_.find(id)) lose(id, "it connected anew");
+  if (sessions_.find(id)) lose(id, "it reconnected");
   const ControlAddress& agent = sessions_.add(std::move(link), message.control_port);
   liveness_.add(id, Clock::now());
   probes_.stop(id);
@@ -222,7 +225,7 @@ void CoordinatorServer::Impl::on_message(NodeId id, const std::string& bytes) {
   try {
     on_message(id, decode_from_agent(bytes, id));
   } catch (const BadMessage& bad) {
-    drop(id, std::string("it sent what is no message: ") + bad.what());
+    drop(id, std::string("it sent an invalid message: ") + bad.what());
   }
 }
 
@@ -233,11 +236,11 @@ void CoordinatorServer::Impl::on_message(NodeId id, const FromAgent& message) {
     orders_.dispatch(m);
   };
   std::visit(overloaded{
-                 [&](const Hello&) { drop(id, "it said hello twice"); },
-                 [&](const VoteRequest&) { drop(id, "it asked for a vote where it had said hello"); },
-                 [&](const CoordinatorCall&) { drop(id, "it called where it had said hello"); },
+                 [&](const Hello&) { drop(id, "it sent a second hello"); },
+                 [&](const VoteRequest&) { drop(id, "it sent a vote request after its hello"); },
+                 [&](const CoordinatorAnnouncement&) { drop(id, "it sent a coordinator call after its hello"); },
                  [&](const Heartbeat& m) { on_heartbeat(id, m); },
-                 [&](const FailureWords& m) { sessions_.send_to_all(m); },
+                 [&](const FailureText& m) { sessions_.send_to_all(m); },
                  [&](const NodeReady& m) {
                    completed(m);
                    orders_.send_record_to_spare(id);
@@ -275,32 +278,32 @@ void CoordinatorServer::Impl::probe(NodeId id, const ControlAddress& agent, Dura
 void CoordinatorServer::Impl::check_leases() {
   const TimePoint now = Clock::now();
   if (coordinator() && !coordinator()->is_over() && quorum_age() > options_.lease) {
-    options_.log("this node no longer coordinates the job: too many nodes are out of its reach");
+    options_.log("this node no longer coordinates the job: too many nodes are unreachable");
     hand_over();
   }
   callers_.end_idle(now);
   end_silent(now);
-  looking_ = coordinator() || !sessions_.empty() || !callers_.empty();
-  if (!looking_) return;  // until an agent connects
-  look_.expires_after(options_.lease / kLooksPerLease);
-  look_.async_wait([this](const std::error_code& error) {
+  checks_leases_ = coordinator() || !sessions_.empty() || !callers_.empty();
+  if (!checks_leases_) return;  // until an agent connects
+  lease_timer_.expires_after(options_.lease / kChecksPerLease);
+  lease_timer_.async_wait([this](const std::error_code& error) {
     if (!error) check_leases();
   });
 }
 
 void CoordinatorServer::Impl::end_silent(TimePoint now) {
   const auto limit = std::chrono::duration_cast<std::chrono::seconds>(options_.lease).count();
-  for (const NodeId id : liveness_.silent(now)) lose(id, "nothing was heard of it for " + std::to_string(limit) + " s");
+  for (const NodeId id : liveness_.silent(now)) lose(id, "no heartbeat for " + std::to_string(limit) + " s");
   std::vector<NodeId> stuck;
   sessions_.for_each([&](NodeId id, const ControlLink& link) {
     if (link.stuck()) stuck.push_back(id);
   });
-  for (const NodeId id : stuck) lose(id, "it does not read what it is told");
+  for (const NodeId id : stuck) lose(id, "it does not read its messages");
 }
 
 void CoordinatorServer::Impl::update_presence() {
   const std::lock_guard lock(mutex_);
-  nobody_ = sessions_.empty() && (!coordinator() || coordinator()->all_told());
+  all_left_ = sessions_.empty() && (!coordinator() || coordinator()->all_notified());
   left_.notify_all();
 }
 
@@ -309,20 +312,20 @@ CoordinatorServer::~CoordinatorServer() = default;
 void CoordinatorServer::lead() {
   impl_->post([this] { impl_->lead(); });
 }
-void CoordinatorServer::lead(const Succession& succession, TimePoint asked_at) {
-  impl_->post([this, succession, asked_at] { impl_->lead(succession, asked_at); });
+void CoordinatorServer::lead(const Succession& succession, TimePoint requested_at) {
+  impl_->post([this, succession, requested_at] { impl_->lead(succession, requested_at); });
 }
 void CoordinatorServer::refer_to(int term, const std::optional<ControlAddress>& coordinator) {
   impl_->post([this, term, coordinator] { impl_->stop_leading(term, coordinator); });
 }
-void CoordinatorServer::listen_also(const Listening& listening) {
+void CoordinatorServer::add_listener(const Listening& listening) {
   impl_->post([this, listening] { impl_->listen(listening); });
 }
-void CoordinatorServer::knows(const RecordId& newest) {
-  impl_->post([this, newest] { impl_->knows(newest); });
+void CoordinatorServer::set_newest(const RecordId& newest) {
+  impl_->post([this, newest] { impl_->set_newest(newest); });
 }
-void CoordinatorServer::knows_end(const Outcome& outcome) {
-  impl_->post([this, outcome] { impl_->knows_end(outcome); });
+void CoordinatorServer::set_job_end(const Outcome& outcome) {
+  impl_->post([this, outcome] { impl_->set_job_end(outcome); });
 }
 void CoordinatorServer::offer_store(int round, const StoreGateway& store) {
   impl_->post([this, round, store] { impl_->offer_store(round, store); });

@@ -37,23 +37,25 @@ class CoordinatorServer {
     // Another agent stands for election; answer from any thread.
     std::function<void(const VoteRequest&, std::function<void(const Vote&)> answer)> on_vote_request = {};
     // Another agent says that it coordinates.
-    std::function<void(const CoordinatorCall&, const ControlAddress& caller)> on_call = {};
+    std::function<void(const CoordinatorAnnouncement&, const ControlAddress& coordinator)> on_announcement = {};
+    // The job's restart ledger has changed while we lead; null: the job goes on.
+    std::function<void(const LedgerRecord&, const Outcome*)> on_ledger = {};
   };
   // All handlers are called from our thread.
   explicit CoordinatorServer(Options options);
   ~CoordinatorServer();  // at once
 
   // From any thread, each carried out in order.
-  void lead();                                                  // a job's first coordinator; it may lead already
-  void lead(const Succession& succession, TimePoint asked_at);  // elected: no voter has followed anyone else since
+  void lead();                                                      // a job's first coordinator; it may lead already
+  void lead(const Succession& succession, TimePoint requested_at);  // elected: no voter has followed anyone else since
   // Sent to agents that look for the coordinator. Ends leading.
   void refer_to(int term, const std::optional<ControlAddress>& coordinator);
   // The newest round that our agent has seen, for those who look for the coordinator.
-  void knows(const RecordId& newest);
+  void set_newest(const RecordId& newest);
   // The job is over, for all: sent to agents that look for the coordinator.
-  void knows_end(const Outcome& outcome);
+  void set_job_end(const Outcome& outcome);
 
-  void listen_also(const Listening& listening);  // from open_listener(); takes ownership
+  void add_listener(const Listening& listening);  // from open_listener(); takes ownership
 
   // Other nodes' proxies that ask for this round's store get it; those that ask for an older one do not.
   void offer_store(int round, const StoreGateway& store);

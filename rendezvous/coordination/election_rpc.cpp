@@ -23,29 +23,29 @@ std::shared_ptr<const std::string> shared_text(const FromAgent& message) {
 }  // namespace
 
 // The connection to one node or place. It may be destroyed inside its own handlers.
-class ElectionRpc::Call {
+class ElectionRpc::Connection {
  public:
-  struct Aim {
+  struct Target {
     ControlAddress place;
     NodeId node = 0;
     bool always = false;
   };
-  Call(asio::io_context& io, const std::shared_ptr<Resolver>& names, const PeerTrust& trust, Aim aim,
-       const OnVote& on_vote, const OnDead& on_dead)
+  Connection(asio::io_context& io, const std::shared_ptr<Resolver>& names, const PeerTrust& trust, Target target,
+             const OnVote& on_vote, const OnDead& on_dead)
       : io_(io),
-        aim_(std::move(aim)),
+        target_(std::move(target)),
         on_vote_(on_vote),
         on_dead_(on_dead),
         dialer_(io, names, trust,
-                {[this](PeerConnection connection) { speak(std::move(connection)); },
+                {[this](PeerConnection connection) { on_connected(std::move(connection)); },
                  [this](const Dialer::Failure& failure) {
                    fail();
                    if (failure.refused) dead();
                  }}) {}
-  ~Call() { close_link(); }
+  ~Connection() { close_link(); }
 
   // Sends the message as soon as the other one listens. `again`: retries until it is sent.
-  void say(std::shared_ptr<const std::string> message, bool again) {
+  void send(std::shared_ptr<const std::string> message, bool again) {
     message_ = std::move(message);
     again_ = again;
     began_ = Clock::now();
@@ -56,28 +56,28 @@ class ElectionRpc::Call {
  private:
   void dial(Duration pause) {
     trying_ = true;
-    dialer_.start({aim_.place, pause});
+    dialer_.start({target_.place, pause});
   }
 
-  void speak(PeerConnection connection) {
+  void on_connected(PeerConnection connection) {
     dialer_.stop();
-    link_ = std::make_unique<ControlLink>(
-        std::move(connection),
-        ControlLink::Hooks{[this](const std::string& bytes) { hear(bytes); }, [this](const std::string&) { fail(); }});
+    link_ = std::make_unique<ControlLink>(std::move(connection),
+                                          ControlLink::Hooks{[this](const std::string& bytes) { on_message(bytes); },
+                                                             [this](const std::string&) { fail(); }});
     link_->send(*message_);
-    again_ = aim_.always;  // sent; repeats only where another agent may start
+    again_ = target_.always;  // sent; repeats only where another agent may start
   }
 
   void dead() {
-    if (aim_.node != 0 && on_dead_) on_dead_(aim_.node);
+    if (target_.node != 0 && on_dead_) on_dead_(target_.node);
   }
 
-  void hear(const std::string& bytes) {
+  void on_message(const std::string& bytes) {
     try {
       const auto message = decode_to_agent(bytes);
       const auto* vote = std::get_if<Vote>(&message);
       if (!vote) return;
-      if (vote->voter != aim_.node) return dead();  // another agent has that address now
+      if (vote->voter != target_.node) return dead();  // another agent has that address now
       on_vote_(vote->voter, *vote);
     } catch (const BadMessage&) {
       fail();
@@ -93,13 +93,13 @@ class ElectionRpc::Call {
   void fail() {
     trying_ = false;
     close_link();
-    if (!again_ || (!aim_.always && Clock::now() - began_ > kCallAgainFor)) return;
+    if (!again_ || (!target_.always && Clock::now() - began_ > kAnnounceFor)) return;
     dial(next_pause_);
     next_pause_ = std::min<Duration>(2 * next_pause_, kPauseMost);
   }
 
   asio::io_context& io_;
-  Aim aim_;
+  Target target_;
   const OnVote& on_vote_;
   const OnDead& on_dead_;
   Dialer dialer_;
@@ -116,64 +116,65 @@ ElectionRpc::ElectionRpc(asio::io_context& io, std::shared_ptr<Resolver> names, 
       names_(std::move(names)),
       trust_(std::move(trust)),
       on_vote_(std::move(on_vote)),
-      on_any_vote_([this](NodeId voter, const Vote& vote) { hear(voter, vote); }),
+      on_any_vote_([this](NodeId voter, const Vote& vote) { count_vote(voter, vote); }),
       on_dead_(std::move(on_dead)),
-      others_in_(io) {}
+      others_timer_(io) {}
 
 ElectionRpc::~ElectionRpc() = default;
 
 // The whole record goes to those that could take it over; the others vote for its id.
-void ElectionRpc::ask(const VoteRequest& request) {
-  hang_up();
+void ElectionRpc::request_votes(const VoteRequest& request) {
+  close_all();
   const Text whole = shared_text(request);
   others_text_ = shared_text(VoteRequest{request.term, request.candidate, only_id(request.record->id())});
   const std::vector<RoundNode>& nodes = request.record->nodes;
   for (std::size_t i = 0; i < nodes.size(); ++i) {
     if (nodes[i].id == request.candidate) continue;
     if (i < kStandbys)
-      say(nodes[i], whole, false);
+      send(nodes[i], whole, false);
     else
       others_.push_back(nodes[i]);
   }
   if (others_.empty()) return;
-  others_in_.expires_after(kStandbysFirst);
-  others_in_.async_wait([this, alive = std::weak_ptr(alive_)](const std::error_code& error) {
-    if (!error && !alive.expired() && granted_ >= refused_) ask_others();
+  others_timer_.expires_after(kStandbysFirst);
+  others_timer_.async_wait([this, alive = std::weak_ptr(alive_)](const std::error_code& error) {
+    if (!error && !alive.expired() && granted_ >= refused_) request_other_votes();
   });
 }
 
-void ElectionRpc::say(const RoundNode& node, const Text& text, bool again) {
-  calls_.push_back(
-      std::make_unique<Call>(io_, names_, trust_, Call::Aim{node.control, node.id, false}, on_any_vote_, on_dead_));
-  calls_.back()->say(text, again);
+void ElectionRpc::send(const RoundNode& node, const Text& text, bool again) {
+  connections_.push_back(std::make_unique<Connection>(
+      io_, names_, trust_, Connection::Target{node.control, node.id, false}, on_any_vote_, on_dead_));
+  connections_.back()->send(text, again);
 }
 
-void ElectionRpc::hear(NodeId voter, const Vote& vote) {
+void ElectionRpc::count_vote(NodeId voter, const Vote& vote) {
   ++(vote.granted ? granted_ : refused_);
-  if (2 * granted_ >= std::min(calls_.size(), kStandbys)) ask_others();
+  if (2 * granted_ >= std::min(connections_.size(), kStandbys)) request_other_votes();
   on_vote_(voter, vote);
 }
 
-void ElectionRpc::ask_others() {
-  others_in_.cancel();
-  for (const RoundNode& node : std::exchange(others_, {})) say(node, others_text_, false);
+void ElectionRpc::request_other_votes() {
+  others_timer_.cancel();
+  for (const RoundNode& node : std::exchange(others_, {})) send(node, others_text_, false);
 }
 
-void ElectionRpc::call(const CoordinatorCall& call, const std::vector<ControlAddress>& always) {
-  const Text text = shared_text(call);
-  for (const auto& one : calls_) one->say(text, true);
-  others_in_.cancel();
-  for (const RoundNode& node : std::exchange(others_, {})) say(node, text, true);
+void ElectionRpc::announce(const CoordinatorAnnouncement& announcement, const std::vector<ControlAddress>& always) {
+  const Text text = shared_text(announcement);
+  for (const auto& one : connections_) one->send(text, true);
+  others_timer_.cancel();
+  for (const RoundNode& node : std::exchange(others_, {})) send(node, text, true);
   for (const ControlAddress& place : always) {
-    calls_.push_back(std::make_unique<Call>(io_, names_, trust_, Call::Aim{place, 0, true}, on_any_vote_, on_dead_));
-    calls_.back()->say(text, true);
+    connections_.push_back(
+        std::make_unique<Connection>(io_, names_, trust_, Connection::Target{place, 0, true}, on_any_vote_, on_dead_));
+    connections_.back()->send(text, true);
   }
 }
 
-void ElectionRpc::hang_up() {
-  calls_.clear();
+void ElectionRpc::close_all() {
+  connections_.clear();
   others_.clear();
-  others_in_.cancel();
+  others_timer_.cancel();
   granted_ = refused_ = 0;
 }
 

@@ -1,11 +1,12 @@
-// What an agent sends to others' control ports in an election: requests for votes and, once elected, calls.
+// What an agent sends to others' control ports in an election: requests for votes and, once elected, announcements.
 //
-// One connection for each, made for the purpose. An unreachable node is asked once, but called again and again for
-// `kCallAgainFor`, as it may be reachable later; an address of the job's rendezvous endpoint is called for ever, as a
-// node may restart there and take itself for the first.
+// One connection for each, made for the purpose. An unreachable node gets one request, but an announcement is repeated
+// for `kAnnounceFor`, as the node may be reachable later; to an address of the job's rendezvous endpoint it is repeated
+// forever, as a node may restart there and take itself for the first.
 //
-// The record's standbys are asked first. The others follow once half of the standbys have granted their vote, or after
-// a moment if no more have refused than granted: so only one of many candidates asks a thousand nodes.
+// The record's standbys get their requests first. The others follow once half of the standbys have granted their vote,
+// or after a moment if no more have refused than granted: so only one of many candidates sends requests to a thousand
+// nodes.
 //
 // For the thread of its io_context; handlers are never called inside a function of ours, nor after our destruction.
 #pragma once
@@ -23,7 +24,7 @@
 
 namespace ddprun::rendezvous {
 
-constexpr std::chrono::seconds kCallAgainFor{60};
+constexpr std::chrono::seconds kAnnounceFor{60};
 
 class ElectionRpc {
  public:
@@ -34,28 +35,28 @@ class ElectionRpc {
               OnDead on_dead = {});
   ~ElectionRpc();  // closes all connections
 
-  // Asks all nodes of the request's record except the candidate. Ends earlier calls.
-  void ask(const VoteRequest& request);
-  // Calls all nodes of that record, and these addresses.
-  void call(const CoordinatorCall& call, const std::vector<ControlAddress>& always);
-  void hang_up();
+  // Sent to all nodes of the request's record except the candidate. Ends earlier announcements.
+  void request_votes(const VoteRequest& request);
+  // Sent to all nodes of that record, and to these addresses.
+  void announce(const CoordinatorAnnouncement& announcement, const std::vector<ControlAddress>& always);
+  void close_all();
 
  private:
-  class Call;
+  class Connection;
   using Text = std::shared_ptr<const std::string>;  // encoded once for all
-  void say(const RoundNode& node, const Text& text, bool again);
-  void hear(NodeId voter, const Vote& vote);
-  void ask_others();
+  void send(const RoundNode& node, const Text& text, bool again);
+  void count_vote(NodeId voter, const Vote& vote);
+  void request_other_votes();
 
   asio::io_context& io_;
   std::shared_ptr<Resolver> names_;
   PeerTrust trust_;
   OnVote on_vote_, on_any_vote_;
   OnDead on_dead_;
-  std::vector<std::unique_ptr<Call>> calls_;
-  std::vector<RoundNode> others_;  // not asked yet
+  std::vector<std::unique_ptr<Connection>> connections_;
+  std::vector<RoundNode> others_;  // no request was sent to them yet
   Text others_text_;
-  asio::steady_timer others_in_;
+  asio::steady_timer others_timer_;
   std::size_t granted_ = 0, refused_ = 0;
   std::shared_ptr<const int> alive_ = std::make_shared<int>();  // expired for handlers still queued at destruction
 };

@@ -2,22 +2,22 @@
 
 namespace ddprun::rendezvous {
 
-void FirstPlace::asked(const RecordId& known, TimePoint now) {
-  in_vain_ = known.round > 0 ? 0 : in_vain_ + 1;
-  if (!looks_since_) looks_since_ = now;
+void FirstPlace::on_failed_attempt(const RecordId& known, TimePoint now) {
+  failed_attempts_ = known.round > 0 ? 0 : failed_attempts_ + 1;
+  if (!searching_since_) searching_since_ = now;
 }
 
 void FirstPlace::connected() {
   followed_ = true;
-  in_vain_ = 0;
-  looks_since_.reset();
+  failed_attempts_ = 0;
+  searching_since_.reset();
 }
 
-bool FirstPlace::begins(const RecordId& newest, TimePoint now) const {
+bool FirstPlace::should_begin(const RecordId& newest, TimePoint now) const {
   if (!ours_ || newest.round > 0) return false;
   if (!followed_ && places_ == 1) return true;
-  if (in_vain_ < places_) return false;
-  return !followed_ || now - *looks_since_ >= kLooksForJob;
+  if (failed_attempts_ < places_) return false;
+  return !followed_ || now - *searching_since_ >= kCoordinatorSearchLimit;
 }
 
 }  // namespace ddprun::rendezvous

@@ -23,10 +23,10 @@ void Writer::put(const char* name, Json value) {
 }
 
 void read(const char* name, const Json& json, int& value, Range range) {
-  if (!json.is_number_integer()) refuse(name, "is out of its range");
+  if (!json.is_number_integer()) refuse(name, "is out of range");
   const bool above = json.is_number_unsigned() && json.get<std::uint64_t>() > std::uint64_t{INT64_MAX};
   const auto number = above ? INT64_MAX : json.get<std::int64_t>();
-  if (number < range.least || number > range.most) refuse(name, "is out of its range");
+  if (number < range.least || number > range.most) refuse(name, "is out of range");
   value = static_cast<int>(number);
 }
 
@@ -37,27 +37,27 @@ void read(const char* name, const Json& json, std::uint16_t& port) {
 }
 
 void read(const char* name, const Json& json, std::uint64_t& value) {
-  if (!json.is_number_unsigned()) refuse(name, "is out of its range");
+  if (!json.is_number_unsigned()) refuse(name, "is out of range");
   value = json.get<std::uint64_t>();
 }
 
 void read(const char* name, const Json& json, bool& value) {
-  if (!json.is_boolean()) refuse(name, "is no truth value");
+  if (!json.is_boolean()) refuse(name, "is not a boolean");
   value = json.get<bool>();
 }
 
 void read(const char*, const Json& json, std::string& value, std::size_t most) {
-  if (!json.is_string() || json.get_ref<const std::string&>().size() > most) throw BadMessage("a text is none");
+  if (!json.is_string() || json.get_ref<const std::string&>().size() > most) throw BadMessage("expected a string");
   value = json.get_ref<const std::string&>();
 }
 
 const Json& list_of(const char* name, const Json& json) {
-  if (!json.is_array() || json.size() > kListMax) refuse(name, "is no list");
+  if (!json.is_array() || json.size() > kListMax) refuse(name, "is not a list");
   return json;
 }
 
 Reader::Reader(const Json& object, NodeId sender) : object_(object), sender_(sender) {
-  if (!object.is_object()) throw BadMessage("an object is missing");
+  if (!object.is_object()) throw BadMessage("expected an object");
 }
 
 Reader::Reader(const Json& row, const char* complaint) : object_(row), complaint_(complaint) {

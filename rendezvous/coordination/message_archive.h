@@ -63,7 +63,7 @@ class Writer {
     if (value != T{}) put(name, json_of(value));
   }
   // Whether the following fields belong to the message, that is whether it has the field `name`.
-  bool goes_on(const char*, bool has) const { return has; }
+  bool continues_with(const char*, bool has) const { return has; }
   // The node that sent it: known from the connection, so not written.
   void sender(NodeId) {}
   void milliseconds(const char* name, Duration value, Span span = {});
@@ -142,7 +142,7 @@ class Reader {
   void unless_default(const char* name, T& value, const Limits&... limits) {
     lenient(name, value, limits...);
   }
-  bool goes_on(const char* name, bool) const { return has(name); }
+  bool continues_with(const char* name, bool) const { return has(name); }
   void sender(NodeId& node) const { node = sender_; }
   void milliseconds(const char* name, Duration& value, Span span = {});
   template <class Value, std::size_t kCount>

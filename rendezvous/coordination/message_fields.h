@@ -14,16 +14,32 @@ namespace ddprun::rendezvous::wire {
 
 constexpr int kWorkersMax = 1 << 16, kRanksMax = 1 << 28, kRoundsMax = 1 << 30;
 constexpr Range kFromOne{1}, kAnyInt{std::numeric_limits<int>::min()}, kWorkers{1, kWorkersMax}, kRank{0, kRanksMax},
-    kGroupSize{1, kRanksMax}, kSignal{1, NSIG}, kSignalOrNone{0, NSIG};
+    kGroupSize{1, kRanksMax}, kCount{0, 1 << 28}, kCharge{1, 1 << 20}, kSignal{1, NSIG}, kSignalOrNone{0, NSIG};
 
 constexpr Named<Verdict> kVerdicts[] = {{Verdict::success, "success"},
                                         {Verdict::worker_failed, "worker-failed"},
                                         {Verdict::worker_final, "worker-final"},
+                                        {Verdict::requeue, "requeue"},
+                                        {Verdict::stopped, "stopped"},
                                         {Verdict::interrupted, "interrupted"},
                                         {Verdict::too_few_nodes, "too-few-nodes"},
                                         {Verdict::too_few_left, "too-few-left"},
                                         {Verdict::refused, "refused"},
                                         {Verdict::out_of_reach, "out-of-reach"}};
+
+struct ClassNames {
+  Named<FailureClass> all[kFailureClasses.size()];
+};
+constexpr ClassNames kClasses = [] {
+  ClassNames out{};
+  for (std::size_t i = 0; i < kFailureClasses.size(); ++i)
+    out.all[i] = {kFailureClasses[i].kind, kFailureClasses[i].name};
+  return out;
+}();
+constexpr Named<RuleAction> kActions[] = {{RuleAction::restart, "restart"},
+                                          {RuleAction::restart_elsewhere, "restart-elsewhere"},
+                                          {RuleAction::requeue, "requeue"},
+                                          {RuleAction::stop, "stop"}};
 
 template <class T, class Part>
 concept Is = std::same_as<std::remove_const_t<T>, Part>;
@@ -48,7 +64,8 @@ void fields(auto& a, Is<NodeOffer> auto& m) {  // `control` comes from the conne
   a("role", m.role);
   a("name", m.name);
   a("rounds", m.rounds, Range{0, kRoundsMax});
-  a("rank", m.wished_rank, kAnyInt);
+  a("rank", m.requested_rank, kAnyInt);
+  a.unless_default("unfit", m.unfit, kTextMax);
 }
 
 void fields(auto& a, Is<ExitStatus> auto& m) {
@@ -57,6 +74,7 @@ void fields(auto& a, Is<ExitStatus> auto& m) {
   a("start_error", m.start_error, Range{0, 4095});
   a("hung", m.hung);
   a.lenient("stuck", m.stuck);
+  a.lenient("by_output", m.by_output);
 }
 
 void fields(auto& a, Is<Failure> auto& m) {
@@ -65,6 +83,7 @@ void fields(auto& a, Is<Failure> auto& m) {
   a("local_rank", m.local_rank, Range{0, kWorkersMax});
   a("rank", m.rank, kRank);
   a("status", m.status);
+  a.one_of("class", m.kind, kClasses.all);
   a("host", m.host);
   a.lenient("last_line", m.last_line, kLastLineMax);
 }
@@ -117,15 +136,49 @@ void fields(auto& a, Is<RoundNode> auto& m) {  // a row; `first_rank` follows fr
   a("port", m.control.port);
 }
 
+void fields(auto& a, Is<RuleMatch> auto& m) {
+  a.one_of("action", m.action, kActions);
+  a("place", m.place, kTextMax);
+}
+
+void fields(auto& a, Is<Charge> auto& m) {
+  a.one_of("class", m.kind, kClasses.all);
+  a("restarts", m.restarts, kCharge);
+  a.milliseconds("age_ms", m.age);
+}
+
+void fields(auto& a, Is<FutileStarts> auto& m) {
+  a("count", m.count, kCount);
+  a("failure", m.failure);
+  a("last_line", m.last_line, kLastLineMax);
+}
+
+void fields(auto& a, Is<ExcludedHost> auto& m) {
+  a("name", m.name);
+  a("host", m.host);
+  a("why", m.why, kTextMax);
+  a.milliseconds("left_ms", m.left);
+}
+
 void fields(auto& a, Is<LedgerRecord> auto& m) {
-  a("crashes", m.counts.crashes);
-  a("hangs", m.counts.hangs);
-  a("lost_nodes", m.counts.lost_nodes);
-  a("preemptions", m.counts.preemptions);
-  a("resizes", m.counts.resizes);
-  a("repeats", m.repeats);
+  a("errors", m.counts.errors, kCount);
+  a("crashes", m.counts.crashes, kCount);
+  a("out_of_memory", m.counts.out_of_memory, kCount);
+  a("hangs", m.counts.hangs, kCount);
+  a("starts", m.counts.starts, kCount);
+  a("unkillable", m.counts.unkillable, kCount);
+  a("usage", m.counts.usage, kCount);
+  a("lost_nodes", m.counts.lost_nodes, kCount);
+  a("preemptions", m.counts.preemptions, kCount);
+  a("resizes", m.counts.resizes, kCount);
+  a("charges", m.charges);
+  a("repeats", m.repeats, kCount);
   a("last_failure", m.last_failure);
   a.unless_default("last_line", m.last_line, kLastLineMax);
+  a("progressed", m.progressed);
+  a.milliseconds("running_ms", m.running, {.round_up = false});
+  a("futile_starts", m.futile);
+  a("excluded", m.excluded);
 }
 
 void fields(auto& a, Is<Electorate> auto& m) {
@@ -146,15 +199,15 @@ inline void number_ranks(std::vector<RoundNode>& nodes) {
 void fields(auto& a, Is<Round> auto& m) {
   a("round", m.number, kFromOne);
   a("term", m.term);
-  if (!a.goes_on("nodes", !m.nodes.empty())) return;  // only_id()
-  a.rows("nodes", m.nodes, "a node is no list of six");
+  if (!a.continues_with("nodes", !m.nodes.empty())) return;  // only_id()
+  a.rows("nodes", m.nodes, "a node is not a list of six");
   if constexpr (kReads<decltype(a)>) number_ranks(m.nodes);
   a("master_host", m.master_host);
   a("master_port", m.master_port);
   a("ledger", m.ledger);
   a("coordinator", m.coordinator);
-  a("before", m.before);
-  if constexpr (kReads<decltype(a)>) expect(m.find(m.coordinator), "the record's coordinator is none of its nodes");
+  a("before", m.previous_electorates);
+  if constexpr (kReads<decltype(a)>) expect(m.find(m.coordinator), "the record's coordinator is not one of its nodes");
 }
 
 // Messages.
@@ -172,8 +225,8 @@ constexpr Description<M, Fields> message(const char* type, Fields fields) {
 
 // From an agent.
 
-constexpr auto kFailureWords =
-    message<FailureWords>("failure-words", [](auto& a, auto& m) { a("text", m.text, kTextMax); });
+constexpr auto kFailureText =
+    message<FailureText>("failure-words", [](auto& a, auto& m) { a("text", m.text, kTextMax); });
 constexpr auto kNodeInRound = [](auto& a, auto& m) {
   a.sender(m.node);
   a("round", m.round);
@@ -201,6 +254,7 @@ constexpr auto kWorkerFailed = message<WorkerFailed>("failed", [](auto& a, auto&
   a("failure", m.failure);
   a.sender(m.failure.node);
   a("progressed", m.progressed);
+  a("rule", m.rule);
 });
 constexpr auto kNodeLeaves = message<NodeLeaves>("leaves", [](auto& a, auto& m) {
   a.sender(m.node);
@@ -215,7 +269,7 @@ constexpr auto kNodeBack = message<NodeBack>("back", [](auto& a, auto& m) {
   a("round", m.round);
   a("offer", m.offer);
 });
-constexpr auto kNodeTold = message<NodeTold>("told", [](auto& a, auto& m) { a.sender(m.node); });
+constexpr auto kNodeNotified = message<NodeNotified>("told", [](auto& a, auto& m) { a.sender(m.node); });
 constexpr auto kJobWasOver = message<JobWasOver>("was-over", [](auto& a, auto& m) {
   a.sender(m.node);
   a("outcome", m.outcome);
@@ -225,16 +279,16 @@ constexpr auto kVoteRequest = message<VoteRequest>("vote-request", [](auto& a, a
   a("term", m.term, kFromOne);
   a("record", m.record);
 });
-constexpr auto kCoordinatorCall = message<CoordinatorCall>("call", [](auto& a, auto& m) {
+constexpr auto kCoordinatorAnnouncement = message<CoordinatorAnnouncement>("call", [](auto& a, auto& m) {
   a("term", m.term);
   a("control_port", m.control_port);
 });
 
-constexpr std::tuple kFromAgent{kHello,       kHeartbeat, kFailureWords, kNodeReady,   kNodeConfirmed,
-                                kNodeRunning, kNodeDone,  kWorkerFailed, kNodeLeaves,  kJobInterrupted,
-                                kNodeBack,    kNodeTold,  kJobWasOver,   kVoteRequest, kCoordinatorCall};
+constexpr std::tuple kFromAgent{kHello,       kHeartbeat,    kFailureText,  kNodeReady,   kNodeConfirmed,
+                                kNodeRunning, kNodeDone,     kWorkerFailed, kNodeLeaves,  kJobInterrupted,
+                                kNodeBack,    kNodeNotified, kJobWasOver,   kVoteRequest, kCoordinatorAnnouncement};
 
-// From the coordinator, which also passes on FailureWords.
+// From the coordinator, which also passes on FailureText.
 
 constexpr auto kWelcome = message<Welcome>("welcome", [](auto& a, auto& m) {
   a("your_address", m.your_address);
@@ -274,7 +328,11 @@ constexpr auto kEndJob = message<EndJob>("end-job", [](auto& a, auto& m) {
   a("outcome", m.outcome);
   a("for_all", m.for_all);
 });
-constexpr auto kAllTold = message<AllTold>("all-told", [](auto&, auto&) {});
+constexpr auto kAllNotified = message<AllNotified>("all-told", [](auto&, auto&) {});
+constexpr auto kExcluded = message<Excluded>("excluded", [](auto& a, auto& m) {
+  a("why", m.why, kTextMax);
+  a.milliseconds("lasts_ms", m.lasts);
+});
 constexpr auto kVote = message<Vote>("vote", [](auto& a, auto& m) {
   a("term", m.term);
   a("granted", m.granted);
@@ -283,7 +341,7 @@ constexpr auto kVote = message<Vote>("vote", [](auto& a, auto& m) {
   a("over", m.over);
 });
 
-constexpr std::tuple kToAgent{kWelcome,    kElsewhere, kHeartbeatAnswer, kFailureWords, kKeepRecord, kTakeSeat,
-                              kStartRound, kEndRound,  kEndJob,          kAllTold,      kVote};
+constexpr std::tuple kToAgent{kWelcome,    kElsewhere, kHeartbeatAnswer, kFailureText, kKeepRecord, kTakeSeat,
+                              kStartRound, kEndRound,  kEndJob,          kAllNotified, kExcluded,   kVote};
 
 }  // namespace ddprun::rendezvous::wire

@@ -15,13 +15,13 @@ namespace ddprun::rendezvous {
 
 class QuorumContact {
  public:
-  void answered(NodeId node, TimePoint said_at);
+  void answered(NodeId node, TimePoint sent_at);
   // The latest time at which a quorum of each electorate was in contact; `now` if there is no electorate. `self` is
   // always in contact.
   TimePoint latest(const std::vector<Electorate>& electorates, NodeId self, TimePoint now) const;
 
  private:
-  TimePoint of(NodeId node, NodeId self, TimePoint now) const;
+  TimePoint contact_of(NodeId node, NodeId self, TimePoint now) const;
   TimePoint latest_of(const Electorate& electorate, NodeId self, TimePoint now) const;
 
   std::map<NodeId, TimePoint> answered_;

@@ -5,6 +5,14 @@
 
 namespace ddprun::rendezvous {
 
+std::string name_of(const std::string& name, const std::string& host) {
+  if (host.empty()) return name;
+  if (name.empty() || name == host) return host;
+  return name + " (" + host + ")";
+}
+
+std::string name_of(const NodeOffer& offer) { return name_of(offer.name, offer.host); }
+
 bool Electorate::has_quorum(const std::set<NodeId>& present) const {
   const auto count = static_cast<std::size_t>(
       std::count_if(nodes.begin(), nodes.end(), [&](NodeId node) { return present.contains(node); }));
@@ -14,8 +22,33 @@ bool Electorate::has_quorum(const std::set<NodeId>& present) const {
 std::vector<Electorate> Round::electorates() const {
   std::vector<Electorate> out{{coordinator, {}}};
   for (const RoundNode& node : nodes) out.front().nodes.push_back(node.id);
-  out.insert(out.end(), before.begin(), before.end());
+  out.insert(out.end(), previous_electorates.begin(), previous_electorates.end());
   return out;
+}
+
+int& RestartCounts::of(FailureClass kind) {
+  switch (kind) {
+    case FailureClass::usage:
+      return usage;
+    case FailureClass::crash:
+      return crashes;
+    case FailureClass::out_of_memory:
+      return out_of_memory;
+    case FailureClass::hang:
+      return hangs;
+    case FailureClass::start:
+      return starts;
+    case FailureClass::unkillable:
+      return unkillable;
+    case FailureClass::lost_node:
+      return lost_nodes;
+    case FailureClass::preempted:
+      return preemptions;
+    case FailureClass::clean:
+    case FailureClass::error:
+      break;
+  }
+  return errors;
 }
 
 std::shared_ptr<const Round> only_id(const RecordId& record) {

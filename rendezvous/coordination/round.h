@@ -12,6 +12,8 @@
 #include <string>
 #include <vector>
 
+#include "rendezvous/base/time.h"
+#include "rendezvous/coordination/failure_class.h"
 #include "rendezvous/peer/control_address.h"
 
 namespace ddprun::rendezvous {
@@ -24,11 +26,16 @@ struct NodeOffer {
   std::string host = {};  // the address by which the others reach it
   std::uint16_t port = 0;
   std::string role = "default";
-  std::optional<int> wished_rank = {};  // --node-rank
-  std::string name = {};                // its host name, for people
+  std::optional<int> requested_rank = {};  // --node-rank
+  std::string name = {};                   // its host name, for people
   ControlAddress control = {};
-  int rounds = 0;  // the last round that it was in, also of a job that could not continue
+  int rounds = 0;          // the last round that it was in, also of a job that could not continue
+  std::string unfit = {};  // why it can be in no round for now: its health check; empty: it can
 };
+
+// For people: "gpu-7 (10.0.0.7)".
+std::string name_of(const std::string& name, const std::string& host);
+std::string name_of(const NodeOffer& offer);
 
 struct RoundNode {
   NodeId id = 0;
@@ -39,34 +46,56 @@ struct RoundNode {
   ControlAddress control = {};
 };
 
-// How a worker ended. At most one field is set; all zero is success.
-struct ExitStatus {
-  int code = 0;
-  int signal = 0;
-  int start_error = 0;  // errno of the exec that failed: the worker never ran
+// Why the job's rounds ended so far: failures by class (failure_class.h), and what is no failure.
+struct RestartCounts {
+  int errors = 0, crashes = 0, out_of_memory = 0, hangs = 0, starts = 0, unkillable = 0, usage = 0;
+  int lost_nodes = 0, preemptions = 0, resizes = 0;
 
-  bool hung = false;  // given up before its end: it waited for peers that had ended well
-
-  bool stuck = false;  // given up before its end: the kernel held it, and no signal could end it
-
-  bool ok() const { return code == 0 && signal == 0 && start_error == 0 && !hung && !stuck; }
-  friend bool operator==(const ExitStatus&, const ExitStatus&) = default;
+  // Restarts after failures.
+  int spent() const { return errors + crashes + out_of_memory + hangs + starts + unkillable + usage; }
+  int& of(FailureClass kind);
+  friend bool operator==(const RestartCounts&, const RestartCounts&) = default;
 };
 
-// Why the job's rounds ended so far. Only crashes and hangs count against --max-restarts.
-struct RestartCounts {
-  int crashes = 0, hangs = 0, lost_nodes = 0, preemptions = 0, resizes = 0;
+// Restarts that still count against their limit.
+struct Charge {
+  FailureClass kind = FailureClass::error;
+  int restarts = 1;   // several only if their limit has no window
+  Duration age = {};  // when the record was made
 
-  int spent() const { return crashes + hangs; }
-  friend bool operator==(const RestartCounts&, const RestartCounts&) = default;
+  friend bool operator==(const Charge&, const Charge&) = default;
+};
+
+// Starts of the job in a row that ended with the same failure, before any progress.
+struct FutileStarts {
+  int count = 0;
+  std::optional<ExitStatus> failure = {};
+  std::string last_line = {};
+
+  friend bool operator==(const FutileStarts&, const FutileStarts&) = default;
+};
+
+// A machine on which workers failed too often: no round has it while enough others are there.
+struct ExcludedHost {
+  std::string name = {};  // its host name
+  std::string host = {};  // the address by which the others reach it
+  std::string why = {};   // "3 failures there in 1 h"
+  Duration left = {};     // until it may take part again
+
+  friend bool operator==(const ExcludedHost&, const ExcludedHost&) = default;
 };
 
 // The restart ledger's state, to continue it elsewhere.
 struct LedgerRecord {
   RestartCounts counts = {};
+  std::vector<Charge> charges = {};  // oldest first
   std::optional<ExitStatus> last_failure = {};
   std::string last_line = {};  // of its stderr: Failure::last_line
   int repeats = 0;             // of that failure, in a row
+  bool progressed = false;     // some round of this start has
+  Duration running = {};       // with progress, not yet enough to earn a restart back
+  FutileStarts futile = {};    // earlier ones
+  std::vector<ExcludedHost> excluded = {};
 
   friend bool operator==(const LedgerRecord&, const LedgerRecord&) = default;
 };
@@ -97,8 +126,8 @@ struct Round {
   LedgerRecord ledger = {};
   int term = 0;            // of the coordinator that formed it; every election begins a new one
   NodeId coordinator = 0;  // always one of the nodes
-  // Earlier electorates that count, too, until every node has confirmed this round.
-  std::vector<Electorate> before = {};
+  // They count, too, until every node has confirmed this round.
+  std::vector<Electorate> previous_electorates = {};
 
   RecordId id() const { return {term, number}; }
   std::vector<Electorate> electorates() const;  // all that count; this round's first
@@ -142,7 +171,8 @@ struct Failure {
   int local_rank = 0;
   int rank = 0;
   ExitStatus status;
-  std::string host = {};  // the node's name
+  FailureClass kind = FailureClass::clean;  // clean: not known, then the status decides
+  std::string host = {};                    // the node's name
   // The last line of its stderr, if it exited with a code and nothing reports its progress: the same line twice is the
   // same failure. Else empty.
   std::string last_line = {};
@@ -152,7 +182,9 @@ constexpr std::size_t kLastLineMax = 512;  // bytes
 enum class Verdict {
   success,
   worker_failed,
-  worker_final,  // it failed, and its exit code says that no restart would help (worker_exit.h)
+  worker_final,  // it failed, and no restart would help, nor another start of the job
+  requeue,       // it failed, and a rule says that the job is to be started again
+  stopped,       // a rule ends the job for good, without a worker's failure
   interrupted,
   too_few_nodes,  // no round could be formed in time
   too_few_left,   // no further round could be formed: the job may be started again

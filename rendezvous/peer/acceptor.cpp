@@ -12,21 +12,21 @@ namespace {
 using asio::ip::tcp;
 
 constexpr int kAcceptsPerTurn = 8;  // then other handlers have their turn: earlier peers authenticate first
-constexpr std::chrono::milliseconds kPause{50};
+constexpr std::chrono::milliseconds kRetryPause{50};
 
 bool out_of_resources(int error) { return error == EMFILE || error == ENFILE || error == ENOBUFS || error == ENOMEM; }
 
-bool none_left(int error) { return error == EAGAIN || error == EWOULDBLOCK; }
+bool would_block(int error) { return error == EAGAIN || error == EWOULDBLOCK; }
 
 }  // namespace
 
 Acceptor::Acceptor(asio::io_context& io, int fd, std::function<void(tcp::socket)> on_accepted)
-    : io_(io), acceptor_(io, tcp::v6(), fd), again_(io), on_accepted_(std::move(on_accepted)) {
+    : io_(io), acceptor_(io, tcp::v6(), fd), retry_timer_(io), on_accepted_(std::move(on_accepted)) {
   acceptor_.native_non_blocking(true);
-  await_newcomers();
+  wait_for_connections();
 }
 
-void Acceptor::await_newcomers() {
+void Acceptor::wait_for_connections() {
   acceptor_.async_wait(tcp::acceptor::wait_read, [this, alive = std::weak_ptr(alive_)](const std::error_code& error) {
     if (!error && !alive.expired()) accept_some();
   });
@@ -36,7 +36,7 @@ void Acceptor::accept_some() {
   for (int i = 0; i < kAcceptsPerTurn; ++i) {
     // Not Asio's accept: it cannot set close-on-exec before another thread may exec.
     Fd fd(accept4(acceptor_.native_handle(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
-    if (!fd && none_left(errno)) break;
+    if (!fd && would_block(errno)) break;
     if (!fd && out_of_resources(errno)) return pause();
     if (!fd) continue;
     tcp::socket socket(io_);
@@ -46,12 +46,12 @@ void Acceptor::accept_some() {
     fd.release();
     on_accepted_(std::move(socket));
   }
-  await_newcomers();
+  wait_for_connections();
 }
 
 void Acceptor::pause() {
-  again_.expires_after(kPause);
-  again_.async_wait([this, alive = std::weak_ptr(alive_)](const std::error_code& error) {
+  retry_timer_.expires_after(kRetryPause);
+  retry_timer_.async_wait([this, alive = std::weak_ptr(alive_)](const std::error_code& error) {
     if (!error && !alive.expired()) accept_some();
   });
 }

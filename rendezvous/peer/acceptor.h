@@ -18,13 +18,13 @@ class Acceptor {
   Acceptor(asio::io_context& io, int fd, std::function<void(asio::ip::tcp::socket)> on_accepted);
 
  private:
-  void await_newcomers();
+  void wait_for_connections();
   void accept_some();
   void pause();
 
   asio::io_context& io_;
   asio::ip::tcp::acceptor acceptor_;
-  asio::steady_timer again_;
+  asio::steady_timer retry_timer_;
   std::function<void(asio::ip::tcp::socket)> on_accepted_;
   std::shared_ptr<const int> alive_ = std::make_shared<int>();  // expired for handlers still queued at destruction
 };

@@ -20,16 +20,16 @@ PeerSource source_of(const std::array<std::uint8_t, 16>& address) {
   return source;
 }
 
-std::optional<Admission::PeerId> Admission::arrived(PeerId id, const PeerSource& source) {
-  check(source_of_.empty() || source_of_.rbegin()->first < id, "that the ids of unauthenticated peers grow");
-  const std::optional<PeerId> dropped = in_excess(source);
-  if (dropped) settled(*dropped);
+std::optional<Admission::PeerId> Admission::add(PeerId id, const PeerSource& source) {
+  check(source_of_.empty() || source_of_.rbegin()->first < id, "the ids of unauthenticated peers grow");
+  const std::optional<PeerId> evicted = peer_to_evict(source);
+  if (evicted) remove(*evicted);
   peers_by_source_[source].insert(id);
   source_of_.emplace(id, source);
-  return dropped;
+  return evicted;
 }
 
-void Admission::settled(PeerId id) {
+void Admission::remove(PeerId id) {
   const auto found = source_of_.find(id);
   if (found == source_of_.end()) return;
   const auto source = peers_by_source_.find(found->second);
@@ -38,7 +38,7 @@ void Admission::settled(PeerId id) {
   source_of_.erase(found);
 }
 
-std::optional<Admission::PeerId> Admission::in_excess(const PeerSource& newcomer) const {
+std::optional<Admission::PeerId> Admission::peer_to_evict(const PeerSource& newcomer) const {
   const auto same = peers_by_source_.find(newcomer);
   if (same != peers_by_source_.end() && same->second.size() >= limits_.unauthenticated_per_source_max)
     return *same->second.begin();

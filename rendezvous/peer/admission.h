@@ -26,22 +26,22 @@ struct AdmissionLimits {
   // Agents of one machine, or nodes behind one router, that start together.
   std::size_t unauthenticated_per_source_max = 128;
   // From the connection to the last byte of the greeting: long enough for a machine that swaps, short for a slow-loris.
-  Duration prove_within = std::chrono::seconds(5);
+  Duration authenticate_within = std::chrono::seconds(5);
   // A handshake by token takes some 600 bytes, one by certificates the size of their chain.
-  std::size_t bytes_before_proof_max = 16 << 10;
+  std::size_t unauthenticated_bytes_max = 16 << 10;
   // A failed handshake may cost us 0.3 ms. A source may have this many failures at once, and this many a second after
   // that, until one of its peers authenticates. Beyond that it is blocked for a while; a member at the same address
   // then gets in by chance, if it tries again.
-  std::size_t failures_of_a_source_max = 256;
-  std::size_t failures_of_a_source_a_second = 4;
+  std::size_t failures_per_source_max = 256;
+  std::size_t failures_per_source_per_second = 4;
   // How long it is blocked the first time, then twice as long each time, until its failures are forgotten. The maximum
   // is what a member with the attacker's address may have to wait.
-  Duration source_is_out_for = std::chrono::seconds(1);
-  Duration source_is_out_for_max = std::chrono::seconds(8);
+  Duration source_block_time = std::chrono::seconds(1);
+  Duration source_block_time_max = std::chrono::seconds(8);
   // Failures are remembered for this many sources.
   std::size_t failed_sources_max = 4096;
   // "refused" is logged once in this time for each source, and for this many sources.
-  Duration refusals_told_every = std::chrono::minutes(1);
+  Duration refusal_log_interval = std::chrono::minutes(1);
   std::size_t refused_sources_max = 256;
 };
 
@@ -61,14 +61,14 @@ class Admission {
   explicit Admission(const AdmissionLimits& limits) : limits_(limits) {}
 
   // Returns the peer to evict for this one, if any; that is no longer counted.
-  std::optional<PeerId> arrived(PeerId id, const PeerSource& source);
+  std::optional<PeerId> add(PeerId id, const PeerSource& source);
   // The peer has authenticated, or is gone. Does nothing for an unknown id.
-  void settled(PeerId id);
+  void remove(PeerId id);
   std::size_t unauthenticated() const { return source_of_.size(); }
 
  private:
   using Peers = std::set<PeerId>;
-  std::optional<PeerId> in_excess(const PeerSource& newcomer) const;
+  std::optional<PeerId> peer_to_evict(const PeerSource& newcomer) const;
 
   const AdmissionLimits limits_;
   std::map<PeerSource, Peers> peers_by_source_;

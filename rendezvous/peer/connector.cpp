@@ -50,11 +50,11 @@ auto Connector::guarded(Function function) {
   };
 }
 
-void Connector::start(const ControlAddress& place) {
+void Connector::start(const ControlAddress& address) {
   stop();
   attempt_ = std::make_shared<int>();
-  port_ = place.port;
-  names_->resolve(place.host, kLookUpLimit, guarded([this](const LookUp& found) {
+  port_ = address.port;
+  names_->resolve(address.host, kLookUpLimit, guarded([this](const LookUp& found) {
                     if (found.no_such_host) return fail({"no such host: " + found.error});
                     if (!found.error.empty()) return fail({"its name cannot be looked up: " + found.error});
                     addresses_ = found.addresses;

@@ -31,7 +31,7 @@ class Connector {
   ~Connector() = default;
 
   // Cancels an attempt in progress.
-  void start(const ControlAddress& place);
+  void start(const ControlAddress& address);
   void stop();
 
  private:

@@ -45,7 +45,7 @@ void Dialer::stop() {
 
 void Dialer::connect() {
   if (attempt_.deadline) at(*attempt_.deadline, [this] { fail({"it does not answer"}); });
-  connector_.start(attempt_.place);
+  connector_.start(attempt_.address);
 }
 
 void Dialer::authenticate(tcp::socket socket) {

@@ -21,7 +21,7 @@ namespace ddprun::rendezvous {
 class Dialer {
  public:
   struct Attempt {
-    ControlAddress place;
+    ControlAddress address;
     Duration pause = {};                     // before it begins
     std::optional<TimePoint> deadline = {};  // for everything; empty: kAnswerLimit from the TCP connection on
   };

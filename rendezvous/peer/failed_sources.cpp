@@ -4,8 +4,8 @@
 
 namespace ddprun::rendezvous {
 
-Duration FailedSources::price() const {
-  return Duration(std::chrono::seconds(1)) / static_cast<Duration::rep>(limits_.failures_of_a_source_a_second);
+Duration FailedSources::failure_lifetime() const {
+  return Duration(std::chrono::seconds(1)) / static_cast<Duration::rep>(limits_.failures_per_source_per_second);
 }
 
 // A new source's failures begin now; nullptr if too many are remembered.
@@ -14,45 +14,45 @@ FailedSources::Failures* FailedSources::remember(const PeerSource& source, TimeP
     std::erase_if(failures_, [&](const auto& one) { return one.second.forgotten_at <= now; });
   if (!failures_.contains(source) && failures_.size() >= limits_.failed_sources_max) return nullptr;
   Failures& failures = failures_.try_emplace(source).first->second;
-  if (failures.forgotten_at <= now) failures = {now, limits_.source_is_out_for};
+  if (failures.forgotten_at <= now) failures = {now, limits_.source_block_time};
   return &failures;
 }
 
-bool FailedSources::failed(const PeerSource& source, TimePoint now) {
-  if (is_shut_out(source)) return false;
+bool FailedSources::on_failure(const PeerSource& source, TimePoint now) {
+  if (is_blocked(source)) return false;
   Failures* const failures = remember(source, now);
   if (!failures) return false;
-  failures->forgotten_at += price();
-  const auto before_the_last = static_cast<Duration::rep>(limits_.failures_of_a_source_max) - 1;
-  if (failures->forgotten_at - now <= price() * before_the_last) return false;
-  const Out out{now + failures->out_for, source};
-  const auto lets_in_later = [](const Out& a, const Out& b) { return a.until > b.until; };
-  out_.insert(std::upper_bound(out_.begin(), out_.end(), out, lets_in_later), out);
-  failures->out_for = std::min(failures->out_for * 2, limits_.source_is_out_for_max);
+  failures->forgotten_at += failure_lifetime();
+  const auto before_last = static_cast<Duration::rep>(limits_.failures_per_source_max) - 1;
+  if (failures->forgotten_at - now <= failure_lifetime() * before_last) return false;
+  const Block block{now + failures->next_block_time, source};
+  const auto ends_later = [](const Block& a, const Block& b) { return a.until > b.until; };
+  blocked_.insert(std::upper_bound(blocked_.begin(), blocked_.end(), block, ends_later), block);
+  failures->next_block_time = std::min(failures->next_block_time * 2, limits_.source_block_time_max);
   return true;
 }
 
-bool FailedSources::proved(const PeerSource& source) {
+bool FailedSources::on_success(const PeerSource& source) {
   failures_.erase(source);
-  return std::erase_if(out_, [&](const Out& out) { return out.source == source; }) > 0;
+  return std::erase_if(blocked_, [&](const Block& block) { return block.source == source; }) > 0;
 }
 
-bool FailedSources::let_in(TimePoint now) {
-  const std::size_t before = out_.size();
-  while (!out_.empty() && out_.back().until <= now) out_.pop_back();
-  return out_.size() != before;
+bool FailedSources::unblock_expired(TimePoint now) {
+  const std::size_t before = blocked_.size();
+  while (!blocked_.empty() && blocked_.back().until <= now) blocked_.pop_back();
+  return blocked_.size() != before;
 }
 
-bool FailedSources::is_shut_out(const PeerSource& source) const {
-  return std::any_of(out_.begin(), out_.end(), [&](const Out& out) { return out.source == source; });
+bool FailedSources::is_blocked(const PeerSource& source) const {
+  return std::any_of(blocked_.begin(), blocked_.end(), [&](const Block& block) { return block.source == source; });
 }
 
-std::vector<PeerSource> FailedSources::shut_out() const {
+std::vector<PeerSource> FailedSources::blocked() const {
   std::vector<PeerSource> sources;
-  for (const Out& out : out_) sources.push_back(out.source);
+  for (const Block& block : blocked_) sources.push_back(block.source);
   return sources;
 }
 
-TimePoint FailedSources::next_deadline() const { return out_.empty() ? TimePoint::max() : out_.back().until; }
+TimePoint FailedSources::next_deadline() const { return blocked_.empty() ? TimePoint::max() : blocked_.back().until; }
 
 }  // namespace ddprun::rendezvous

@@ -46,7 +46,7 @@ int listen_on(const std::string& host, std::uint16_t port) {
   return address ? listen_on(*address) : -EADDRNOTAVAIL;
 }
 
-bool no_ipv6_here(int result) { return result == -EAFNOSUPPORT || result == -EADDRNOTAVAIL; }
+bool ipv6_unavailable(int result) { return result == -EAFNOSUPPORT || result == -EADDRNOTAVAIL; }
 
 std::uint16_t port_of(int fd) {
   sockaddr_storage address{};
@@ -56,37 +56,38 @@ std::uint16_t port_of(int fd) {
                                              : reinterpret_cast<const sockaddr_in&>(address).sin_port);
 }
 
-std::string place_in_words(const std::string& host, const std::string& ports) {
+std::string address_text(const std::string& host, const std::string& ports) {
   if (host.empty()) return "port " + ports;
   return (host.find(':') == std::string::npos ? host : "[" + host + "]") + ":" + ports;
 }
 
-[[noreturn]] void refuse(const std::string& host, std::uint16_t port, int error, const ListenPurpose& purpose) {
+[[noreturn]] void throw_bind_error(const std::string& host, std::uint16_t port, int error,
+                                   const ListenPurpose& purpose) {
   const std::string or_any = purpose.zero_is_any ? ", or 0 for any free one." : ".";
   std::string remedy;
   if (error == EADDRINUSE) remedy = std::string("Pass another ") + purpose.option + or_any;
   if (error == EACCES) remedy = std::string("Pass a ") + purpose.option + " above 1023" + or_any;
   if (error == EADDRNOTAVAIL) remedy = "Pass a numeric address of this machine.";
-  throw Error(std::string("cannot bind ") + purpose.what + " to " + place_in_words(host, std::to_string(port)),
+  throw Error(std::string("cannot bind ") + purpose.what + " to " + address_text(host, std::to_string(port)),
               std::generic_category().message(error), remedy);
 }
 
-// A listening socket, or -errno.
-int listen_anywhere_or_on(const std::string& address, std::uint16_t port) {
+// The same; an empty address means all addresses of this machine.
+int bind_and_listen(const std::string& address, std::uint16_t port) {
   const int fd = listen_on(address.empty() ? "::" : address, port);
-  return address.empty() && no_ipv6_here(fd) ? listen_on("0.0.0.0", port) : fd;
+  return address.empty() && ipv6_unavailable(fd) ? listen_on("0.0.0.0", port) : fd;
 }
 
 }  // namespace
 
 Listening open_listener(const std::string& address, std::uint16_t port, const ListenPurpose& purpose) {
-  const int fd = listen_anywhere_or_on(address, port);
-  if (fd < 0) refuse(address, port, -fd, purpose);
+  const int fd = bind_and_listen(address, port);
+  if (fd < 0) throw_bind_error(address, port, -fd, purpose);
   return {fd, port_of(fd)};
 }
 
 Listening try_listener(const std::string& address, std::uint16_t port, std::error_code& failed) {
-  const int fd = listen_anywhere_or_on(address, port);
+  const int fd = bind_and_listen(address, port);
   if (fd >= 0) return {fd, port_of(fd)};
   failed = {-fd, std::generic_category()};
   return {};
@@ -95,16 +96,16 @@ Listening try_listener(const std::string& address, std::uint16_t port, std::erro
 Listening open_listener(const std::string& address, const PortRange& ports, std::uint16_t before,
                         const ListenPurpose& purpose) {
   const unsigned count = ports.last - ports.first + 1u;
-  const bool goes_on = before >= ports.first && before <= ports.last;
-  const unsigned start = goes_on ? before - ports.first + 1u : 0;
+  const bool continues = before >= ports.first && before <= ports.last;
+  const unsigned start = continues ? before - ports.first + 1u : 0;
   for (unsigned i = 0; i < count; ++i) {
     const auto port = static_cast<std::uint16_t>(ports.first + (start + i) % count);
-    const int fd = listen_anywhere_or_on(address, port);
+    const int fd = bind_and_listen(address, port);
     if (fd >= 0) return {fd, port_of(fd)};
-    if (fd != -EADDRINUSE) refuse(address, port, -fd, purpose);
+    if (fd != -EADDRINUSE) throw_bind_error(address, port, -fd, purpose);
   }
   throw Error(std::string("cannot bind ") + purpose.what + " to " +
-                  place_in_words(address, std::to_string(ports.first) + " to " + std::to_string(ports.last)),
+                  address_text(address, std::to_string(ports.first) + " to " + std::to_string(ports.last)),
               "all these ports are in use", std::string("Name more of them by ") + purpose.option + ".");
 }
 

@@ -35,10 +35,10 @@ bool is_loopback(const std::string& host) {
 
 bool loopback_is_up() {
   const Fd socket(::socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0));
-  ifreq asked{};
-  std::strcpy(asked.ifr_name, "lo");
-  if (!socket || ioctl(socket.get(), SIOCGIFFLAGS, &asked) != 0) return true;
-  return (asked.ifr_flags & IFF_UP) != 0;
+  ifreq request{};
+  std::strcpy(request.ifr_name, "lo");
+  if (!socket || ioctl(socket.get(), SIOCGIFFLAGS, &request) != 0) return true;
+  return (request.ifr_flags & IFF_UP) != 0;
 }
 
 }  // namespace ddprun::rendezvous

@@ -15,9 +15,9 @@
 namespace ddprun::rendezvous {
 namespace {
 
-constexpr std::size_t kInputBytesAtFirst = 4 << 10;  // a whole handshake by token
-constexpr std::size_t kInputBytes = 8 << 10;         // a coordinator holds one for each of thousands of agents
-constexpr std::size_t kOutputBytes = 32 << 10;       // what is encrypted at a time
+constexpr std::size_t kHandshakeInputBytes = 4 << 10;  // a whole handshake by token
+constexpr std::size_t kInputBytes = 8 << 10;           // a coordinator holds one for each of thousands of agents
+constexpr std::size_t kOutputBytes = 32 << 10;         // what is encrypted at a time
 
 // A socket for both families gives IPv4 addresses as ::ffff:10.0.0.7.
 std::string numeric(const asio::ip::address& address) {
@@ -35,10 +35,10 @@ class PeerConnection::Impl : public std::enable_shared_from_this<Impl> {
         deadline_(socket_.get_executor()),
         tls_(trust.tls),
         own_{role, trust.own},
-        bytes_before_proof_max_(trust.limits.bytes_before_proof_max) {}
+        unauthenticated_bytes_max_(trust.limits.unauthenticated_bytes_max) {}
 
-  void handshake(TimePoint deadline, ProofHandler done);
-  bool left_silently() const { return left_silently_; }
+  void handshake(TimePoint deadline, HandshakeHandler done);
+  bool closed_silently() const { return closed_silently_; }
   void read_some(asio::mutable_buffer to, ReadHandler done);
   void write(asio::const_buffer bytes, Handler done);
   void release(std::function<void(ReleasedPeer)> done);
@@ -50,16 +50,16 @@ class PeerConnection::Impl : public std::enable_shared_from_this<Impl> {
   // Authentication.
   template <class Step>
   void attempt(Step step);
-  void begin_proof();
-  void go_on_proving();
-  std::string closed_in_words() const;
-  void take_proof(std::string_view bytes);
-  bool tls_proves();
-  bool hear();
-  void judge(const ParsedGreeting& parsed);
+  void begin_handshake();
+  void continue_handshake();
+  std::string closed_message() const;
+  void take_handshake_bytes(std::string_view bytes);
+  bool tls_handshake();
+  bool read_greeting();
+  void check_greeting(const ParsedGreeting& parsed);
   void greet(const Greeting& greeting);
-  void await_proof();
-  void be_proved();
+  void await_handshake_bytes();
+  void finish_handshake();
   void refuse(const std::string& why);
 
   // Reading.
@@ -73,11 +73,11 @@ class PeerConnection::Impl : public std::enable_shared_from_this<Impl> {
   bool encrypt_some();
   void send(asio::const_buffer bytes, bool unwritten);
   void finish_write(const std::error_code& error);
-  void send_last_words();
+  void send_closing_alert();
 
   void finish_release();
-  ReleasedPeer take_apart();
-  void shut();
+  ReleasedPeer detach();
+  void close_socket();
   // Handlers are posted, so they may destroy us: no function of ours calls them.
   template <class Function, class... Arguments>
   void call(Function& handler, const Arguments&... arguments) {
@@ -92,19 +92,19 @@ class PeerConnection::Impl : public std::enable_shared_from_this<Impl> {
   std::unique_ptr<TlsSession> session_;  // empty: plain, or a server whose client has not sent anything yet
   const Greeting own_;
   Greeting theirs_;
-  const std::size_t bytes_before_proof_max_;
-  std::size_t bytes_before_proof_ = 0;
-  bool left_silently_ = false;
-  bool tls_proved_ = false, greeted_ = false, proved_ = false;
+  const std::size_t unauthenticated_bytes_max_;
+  std::size_t unauthenticated_bytes_ = 0;
+  bool closed_silently_ = false;
+  bool tls_authenticated_ = false, greeted_ = false, authenticated_ = false;
   bool abandoned_ = false;  // its owner wants no more calls
-  std::string heard_;       // the peer's greeting so far; later the bytes that came after it
+  std::string received_;    // the peer's greeting so far; later the bytes that came after it
 
   std::vector<char> input_;  // as it came from the socket
   std::string output_;       // as it goes to the socket
   asio::const_buffer unwritten_;
   bool sending_ = false;
 
-  ProofHandler on_proof_;
+  HandshakeHandler on_handshake_;
   asio::mutable_buffer read_to_;
   ReadHandler on_read_;
   Handler on_written_;
@@ -121,70 +121,70 @@ void PeerConnection::Impl::attempt(Step step) {
   }
 }
 
-void PeerConnection::Impl::handshake(TimePoint deadline, ProofHandler done) {
-  check(!on_proof_ && !proved_, "that a connection is proved once");
-  on_proof_ = std::move(done);
+void PeerConnection::Impl::handshake(TimePoint deadline, HandshakeHandler done) {
+  check(!on_handshake_ && !authenticated_, "a connection is authenticated once");
+  on_handshake_ = std::move(done);
   std::error_code ignored;
   socket_.set_option(asio::ip::tcp::no_delay(true), ignored);
   deadline_.expires_at(deadline);
   deadline_.async_wait([self = shared_from_this()](const std::error_code& error) {
-    if (!error) self->refuse("it did not prove itself in time");
+    if (!error) self->refuse("it did not authenticate in time");
   });
-  attempt([&] { begin_proof(); });
+  attempt([&] { begin_handshake(); });
 }
 
-void PeerConnection::Impl::begin_proof() {
-  input_.resize(std::min(kInputBytesAtFirst, bytes_before_proof_max_));
-  tls_proved_ = tls_->plain();
-  if (own_.role == PeerRole::server) return await_proof();
+void PeerConnection::Impl::begin_handshake() {
+  input_.resize(std::min(kHandshakeInputBytes, unauthenticated_bytes_max_));
+  tls_authenticated_ = tls_->plain();
+  if (own_.role == PeerRole::server) return await_handshake_bytes();
   if (!tls_->plain()) session_ = tls_->open(own_.role);
-  go_on_proving();
+  continue_handshake();
 }
 
-void PeerConnection::Impl::go_on_proving() {
-  if (!tls_proved_ && !tls_proves()) return;
+void PeerConnection::Impl::continue_handshake() {
+  if (!tls_authenticated_ && !tls_handshake()) return;
   if (own_.role == PeerRole::client && !greeted_) greet(own_);
-  if (!hear()) return;
-  const ParsedGreeting parsed = parse_greeting(heard_);
-  if (parsed.state == GreetingState::need_more) return await_proof();
-  judge(parsed);
+  if (!read_greeting()) return;
+  const ParsedGreeting parsed = parse_greeting(received_);
+  if (parsed.state == GreetingState::need_more) return await_handshake_bytes();
+  check_greeting(parsed);
 }
 
 // False: not yet, or failed.
-bool PeerConnection::Impl::tls_proves() {
+bool PeerConnection::Impl::tls_handshake() {
   const TlsResult result = session_->handshake();
   pump();
-  tls_proved_ = result == TlsResult::done;
-  if (result == TlsResult::need_input) await_proof();
+  tls_authenticated_ = result == TlsResult::done;
+  if (result == TlsResult::need_input) await_handshake_bytes();
   if (result == TlsResult::failed) refuse(session_->why());
   if (result == TlsResult::closed) refuse("it closed the connection");
-  return tls_proved_;
+  return tls_authenticated_;
 }
 
-// Moves readable bytes into heard_. False: the connection is unusable.
-bool PeerConnection::Impl::hear() {
+// Moves readable bytes into received_. False: the connection is unusable.
+bool PeerConnection::Impl::read_greeting() {
   std::array<char, 1024> bytes;
   TlsResult result = TlsResult::need_input;
-  for (std::size_t count = 0; session_ && parse_greeting(heard_).state == GreetingState::need_more;) {
+  for (std::size_t count = 0; session_ && parse_greeting(received_).state == GreetingState::need_more;) {
     result = session_->read(bytes.data(), bytes.size(), count);
     if (result != TlsResult::done) break;
-    heard_.append(bytes.data(), count);
+    received_.append(bytes.data(), count);
   }
   if (result == TlsResult::failed) return refuse(session_->why()), false;
   if (result == TlsResult::closed) return refuse("it closed the connection"), false;
   return true;
 }
 
-void PeerConnection::Impl::judge(const ParsedGreeting& parsed) {
+void PeerConnection::Impl::check_greeting(const ParsedGreeting& parsed) {
   if (parsed.state == GreetingState::bad) return refuse(parsed.complaint);
   if (const std::string complaint = complaint_about(parsed.greeting, own_); !complaint.empty()) {
     if (parsed.greeting.role == PeerRole::client && own_.role == PeerRole::server) greet(without_a_job());
     return refuse(complaint);
   }
   theirs_ = parsed.greeting;
-  heard_.erase(0, parsed.size);
+  received_.erase(0, parsed.size);
   if (!greeted_) greet(own_);
-  be_proved();
+  finish_handshake();
 }
 
 void PeerConnection::Impl::greet(const Greeting& greeting) {
@@ -197,60 +197,61 @@ void PeerConnection::Impl::greet(const Greeting& greeting) {
   pump();
 }
 
-void PeerConnection::Impl::await_proof() {
-  const std::size_t left = bytes_before_proof_max_ - bytes_before_proof_;
-  if (left == 0) return refuse("it sent too much before it proved itself");
+void PeerConnection::Impl::await_handshake_bytes() {
+  const std::size_t left = unauthenticated_bytes_max_ - unauthenticated_bytes_;
+  if (left == 0) return refuse("it sent too much before it was authenticated");
   const auto room = asio::buffer(input_.data(), std::min(input_.size(), left));
   socket_.async_read_some(room, [self = shared_from_this()](const std::error_code& error, std::size_t count) {
-    if (!self->on_proof_) return;  // already finished
-    self->left_silently_ = error && self->bytes_before_proof_ == 0;
-    if (error) return self->refuse(error == asio::error::eof ? self->closed_in_words() : error.message());
-    self->bytes_before_proof_ += count;
-    self->attempt([&] { self->take_proof({self->input_.data(), count}); });
+    if (!self->on_handshake_) return;  // already finished
+    self->closed_silently_ = error && self->unauthenticated_bytes_ == 0;
+    if (error) return self->refuse(error == asio::error::eof ? self->closed_message() : error.message());
+    self->unauthenticated_bytes_ += count;
+    self->attempt([&] { self->take_handshake_bytes({self->input_.data(), count}); });
   });
 }
 
 // A server sends nothing to a client whose bytes it does not understand.
-std::string PeerConnection::Impl::closed_in_words() const {
+std::string PeerConnection::Impl::closed_message() const {
   const std::string closed = "it closed the connection";
-  if (own_.role == PeerRole::server || bytes_before_proof_ > 0) return closed;
+  if (own_.role == PeerRole::server || unauthenticated_bytes_ > 0) return closed;
   return closed + (tls_->plain() ? ": perhaps the job has a token or certificates, and this node has none"
-                                 : ": perhaps the job has neither token nor certificates, and this node has");
+                                 : ": perhaps the job has neither token nor certificates, but this node does");
 }
 
-void PeerConnection::Impl::take_proof(std::string_view bytes) {
+void PeerConnection::Impl::take_handshake_bytes(std::string_view bytes) {
   if (tls_->plain()) {
-    heard_ += bytes;
-    return go_on_proving();
+    received_ += bytes;
+    return continue_handshake();
   }
-  if (!session_ && is_plain_greeting(bytes)) return refuse("it has no token and no certificate, and we have");
+  if (!session_ && is_plain_greeting(bytes))
+    return refuse("it uses neither a token nor certificates, but this node does");
   if (!session_) session_ = tls_->open(own_.role);
   session_->take_in(bytes);
-  go_on_proving();
+  continue_handshake();
 }
 
-void PeerConnection::Impl::be_proved() {
-  proved_ = true;
+void PeerConnection::Impl::finish_handshake() {
+  authenticated_ = true;
   deadline_.cancel();
   if (session_) input_.resize(kInputBytes);
-  call(on_proof_, std::string());
+  call(on_handshake_, std::string());
 }
 
 void PeerConnection::Impl::refuse(const std::string& why) {
-  if (!on_proof_) return;
-  shut();
-  call(on_proof_, why);
+  if (!on_handshake_) return;
+  close_socket();
+  call(on_handshake_, why);
 }
 
 void PeerConnection::Impl::read_some(asio::mutable_buffer to, ReadHandler done) {
-  check(proved_ && !on_read_, "that a connection is read once it is proved, by one reader");
-  check(to.size() > 0, "that a read has room");
+  check(authenticated_ && !on_read_, "a connection is read after authentication, by one reader");
+  check(to.size() > 0, "a read has room");
   read_to_ = to;
   on_read_ = std::move(done);
-  if (!heard_.empty()) {
-    const std::size_t count = std::min(heard_.size(), to.size());
-    std::memcpy(to.data(), heard_.data(), count);
-    heard_.erase(0, count);
+  if (!received_.empty()) {
+    const std::size_t count = std::min(received_.size(), to.size());
+    std::memcpy(to.data(), received_.data(), count);
+    received_.erase(0, count);
     return finish_read({}, count);
   }
   session_ ? decrypt() : receive();
@@ -284,7 +285,7 @@ void PeerConnection::Impl::finish_read(const std::error_code& error, std::size_t
 }
 
 void PeerConnection::Impl::write(asio::const_buffer bytes, Handler done) {
-  check(proved_ && !on_written_, "that a connection is written once it is proved, by one writer");
+  check(authenticated_ && !on_written_, "a connection is written after authentication, by one writer");
   unwritten_ = bytes;
   on_written_ = std::move(done);
   pump();
@@ -335,36 +336,36 @@ void PeerConnection::Impl::finish_write(const std::error_code& error) {
 }
 
 void PeerConnection::Impl::release(std::function<void(ReleasedPeer)> done) {
-  check(proved_ && !on_read_ && !on_written_,
-        "that a released connection is proved, and that nobody reads or writes it");
+  check(authenticated_ && !on_read_ && !on_written_,
+        "a released connection is authenticated, and not being read or written");
   on_released_ = std::move(done);
   if (!sending_) finish_release();
 }
 
 void PeerConnection::Impl::finish_release() {
   asio::post(socket_.get_executor(),
-             [self = shared_from_this(), done = std::exchange(on_released_, {})] { done(self->take_apart()); });
+             [self = shared_from_this(), done = std::exchange(on_released_, {})] { done(self->detach()); });
 }
 
-ReleasedPeer PeerConnection::Impl::take_apart() {
+ReleasedPeer PeerConnection::Impl::detach() {
   std::error_code error;
   const int fd = socket_.release(error);  // if that fails, the socket closes it
-  return {theirs_.from, Fd(error ? -1 : fd), tls_, std::move(session_), std::move(heard_)};
+  return {theirs_.from, Fd(error ? -1 : fd), tls_, std::move(session_), std::move(received_)};
 }
 
 // An alert or a close_notify, as far as the socket takes it.
-void PeerConnection::Impl::send_last_words() {
+void PeerConnection::Impl::send_closing_alert() {
   if (!session_ || sending_) return;
-  if (proved_) session_->say_goodbye();
+  if (authenticated_) session_->write_close_notify();
   collect_output();
   std::error_code ignored;
   socket_.non_blocking(true, ignored);
   socket_.write_some(asio::buffer(output_), ignored);
 }
 
-void PeerConnection::Impl::shut() {
+void PeerConnection::Impl::close_socket() {
   if (!socket_.is_open()) return;
-  send_last_words();
+  send_closing_alert();
   std::error_code ignored;
   socket_.close(ignored);
   deadline_.cancel();
@@ -372,10 +373,10 @@ void PeerConnection::Impl::shut() {
 
 void PeerConnection::Impl::close() {
   abandoned_ = true;
-  on_proof_ = {};
+  on_handshake_ = {};
   on_read_ = {};
   on_written_ = {};
-  shut();
+  close_socket();
 }
 
 PeerConnection::PeerConnection(asio::ip::tcp::socket socket, PeerRole role, const PeerTrust& trust)
@@ -390,8 +391,10 @@ PeerConnection::~PeerConnection() {
   if (impl_) impl_->close();
 }
 
-void PeerConnection::handshake(TimePoint deadline, ProofHandler done) { impl_->handshake(deadline, std::move(done)); }
-bool PeerConnection::left_silently() const { return impl_->left_silently(); }
+void PeerConnection::handshake(TimePoint deadline, HandshakeHandler done) {
+  impl_->handshake(deadline, std::move(done));
+}
+bool PeerConnection::closed_silently() const { return impl_->closed_silently(); }
 void PeerConnection::read_some(asio::mutable_buffer to, ReadHandler done) { impl_->read_some(to, std::move(done)); }
 void PeerConnection::write(asio::const_buffer bytes, Handler done) { impl_->write(bytes, std::move(done)); }
 void PeerConnection::release(std::function<void(ReleasedPeer)> done) && {

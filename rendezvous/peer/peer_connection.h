@@ -2,7 +2,7 @@
 //
 // Three kinds, by the credentials: plain, TLS by a token, TLS by certificates (tls_context.h). They are incompatible,
 // and none falls back to another. handshake() comes first. It succeeds when the peer has authenticated, has greeted us
-// (greeting.h), and is neither ourselves nor of another job. Until then the peer may send `bytes_before_proof_max`
+// (greeting.h), and is neither ourselves nor of another job. Until then the peer may send `unauthenticated_bytes_max`
 // bytes, and a listening side starts TLS with the peer's first byte, so that a silent peer costs a socket, a timer and
 // 4 KiB.
 //
@@ -35,8 +35,8 @@ struct PeerTrust {
 
 class PeerConnection {
  public:
-  // Empty: the peer is authenticated. Otherwise the reason, "it shows no token", and the connection is closed.
-  using ProofHandler = std::function<void(const std::string& refusal)>;
+  // Empty: the peer is authenticated. Otherwise the reason, "it presented no token", and the connection is closed.
+  using HandshakeHandler = std::function<void(const std::string& refusal)>;
   using Handler = std::function<void(const std::error_code&)>;
   using ReadHandler = std::function<void(const std::error_code&, std::size_t)>;
 
@@ -46,7 +46,7 @@ class PeerConnection {
   PeerConnection& operator=(PeerConnection&& other) noexcept;
   ~PeerConnection();  // closes
 
-  void handshake(TimePoint deadline, ProofHandler done);
+  void handshake(TimePoint deadline, HandshakeHandler done);
   // At least one byte, or an error: asio::error::eof if the peer closed; connection_aborted if a TLS connection ended
   // without close_notify, so somebody on the way may have cut it; bad_message if it was tampered with.
   void read_some(asio::mutable_buffer to, ReadHandler done);
@@ -59,7 +59,7 @@ class PeerConnection {
   void close();
 
   // After a failed handshake: the peer closed before it sent a byte, as a port check does.
-  bool left_silently() const;
+  bool closed_silently() const;
   // After a good handshake.
   const NodeIdentity& peer() const;
   // Numeric, without the port; a mapped IPv4 address as IPv4. Empty if the connection is gone.

@@ -25,8 +25,8 @@ PeerListener::PeerListener(asio::io_context& io, const Listening& listening, Pee
       hooks_(std::move(hooks)),
       port_(listening.port),
       admission_(trust_.limits),
-      gate_(listening.fd, trust_.limits),
-      gate_opens_(io),
+      filter_(listening.fd, trust_.limits),
+      unblock_timer_(io),
       refusals_(trust_.limits),
       acceptor_(io, listening.fd, [this](tcp::socket socket) { admit(std::move(socket)); }) {}
 
@@ -36,40 +36,40 @@ void PeerListener::admit(tcp::socket socket) {
   if (error) return;  // it is gone already
   const address_v6 address = as_v6(remote.address());
   const PeerSource source = source_of(address.to_bytes());
-  if (gate_.turns_away(source)) return tell(source, text_of(address), "it failed too often of late");
+  if (filter_.blocks(source)) return log_refusal(source, text_of(address), "it has failed too often recently");
   const Admission::PeerId id = ++last_id_;
-  if (const auto dropped = admission_.arrived(id, source))
-    settle(*dropped, "too many connections at a time that prove nothing");
+  if (const auto evicted = admission_.add(id, source))
+    finish(*evicted, "too many unauthenticated connections at a time");
   Pending pending{{std::move(socket), PeerRole::server, trust_}, source, text_of(address)};
   PeerConnection& connection = pending_.emplace(id, std::move(pending)).first->second.connection;
-  connection.handshake(Clock::now() + trust_.limits.prove_within,
-                       [this, id](const std::string& refusal) { settle(id, refusal); });
+  connection.handshake(Clock::now() + trust_.limits.authenticate_within,
+                       [this, id](const std::string& refusal) { finish(id, refusal); });
 }
 
-void PeerListener::settle(Admission::PeerId id, const std::string& refusal) {
-  admission_.settled(id);
+void PeerListener::finish(Admission::PeerId id, const std::string& refusal) {
+  admission_.remove(id);
   Pending pending = std::move(pending_.extract(id).mapped());
   if (refusal.empty()) {
-    gate_.proved(pending.source);
+    filter_.on_success(pending.source);
     return hooks_.on_peer(std::move(pending.connection));
   }
-  if (pending.connection.left_silently()) return;
-  gate_.failed(pending.source, Clock::now());
-  await_gate();
-  tell(pending.source, pending.address, refusal);
+  if (pending.connection.closed_silently()) return;
+  filter_.on_failure(pending.source, Clock::now());
+  schedule_unblock();
+  log_refusal(pending.source, pending.address, refusal);
 }
 
-void PeerListener::await_gate() {
-  if (gate_.next_deadline() == gate_opens_.expiry() || gate_.next_deadline() == TimePoint::max()) return;
-  gate_opens_.expires_at(gate_.next_deadline());
-  gate_opens_.async_wait([this, alive = std::weak_ptr(alive_)](const std::error_code& error) {
+void PeerListener::schedule_unblock() {
+  if (filter_.next_deadline() == unblock_timer_.expiry() || filter_.next_deadline() == TimePoint::max()) return;
+  unblock_timer_.expires_at(filter_.next_deadline());
+  unblock_timer_.async_wait([this, alive = std::weak_ptr(alive_)](const std::error_code& error) {
     if (error || alive.expired()) return;
-    gate_.let_in(Clock::now());
-    await_gate();
+    filter_.unblock_expired(Clock::now());
+    schedule_unblock();
   });
 }
 
-void PeerListener::tell(const PeerSource& source, const std::string& address, const std::string& refusal) {
+void PeerListener::log_refusal(const PeerSource& source, const std::string& address, const std::string& refusal) {
   const auto line = refusals_.refused(source, address, refusal, Clock::now());
   if (line) hooks_.on_refusal(*line);
 }

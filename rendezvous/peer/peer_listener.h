@@ -16,7 +16,7 @@
 #include "rendezvous/peer/listen_socket.h"
 #include "rendezvous/peer/peer_connection.h"
 #include "rendezvous/peer/refusal_log.h"
-#include "rendezvous/peer/source_gate.h"
+#include "rendezvous/peer/source_filter.h"
 
 namespace ddprun::rendezvous {
 
@@ -24,7 +24,7 @@ class PeerListener {
  public:
   struct Hooks {
     std::function<void(PeerConnection)> on_peer;
-    std::function<void(const std::string& line)> on_refusal;  // "refused 10.0.0.7: it shows no token"
+    std::function<void(const std::string& line)> on_refusal;  // "refused 10.0.0.7: it presented no token"
   };
   // Takes ownership of `listening`, from open_listener().
   PeerListener(asio::io_context& io, const Listening& listening, PeerTrust trust, Hooks hooks);
@@ -39,16 +39,16 @@ class PeerListener {
     std::string address;
   };
   void admit(asio::ip::tcp::socket socket);
-  void settle(Admission::PeerId id, const std::string& refusal);
-  void await_gate();
-  void tell(const PeerSource& source, const std::string& address, const std::string& refusal);
+  void finish(Admission::PeerId id, const std::string& refusal);
+  void schedule_unblock();
+  void log_refusal(const PeerSource& source, const std::string& address, const std::string& refusal);
 
   const PeerTrust trust_;
   const Hooks hooks_;
   const std::uint16_t port_;
   Admission admission_;
-  SourceGate gate_;
-  asio::steady_timer gate_opens_;
+  SourceFilter filter_;
+  asio::steady_timer unblock_timer_;
   RefusalLog refusals_;
   Admission::PeerId last_id_ = 0;
   std::map<Admission::PeerId, Pending> pending_;

@@ -14,20 +14,20 @@ class RefusalLog {
  public:
   explicit RefusalLog(const AdmissionLimits& limits) : limits_(limits) {}
 
-  // The line, if any: "refused 10.0.0.7: it shows no token, and 41 times more since the last such line". `now` never
-  // goes back.
+  // The line, if any: "refused 10.0.0.7: it presented no token, and 41 times more since the last such line". `now`
+  // never goes back.
   std::optional<std::string> refused(const PeerSource& source, const std::string& address, const std::string& why,
                                      TimePoint now);
 
  private:
-  struct Told {
+  struct Logged {
     TimePoint last;
-    std::size_t untold = 0;  // refusals since then
+    std::size_t suppressed = 0;  // refusals since then
   };
   bool make_room(TimePoint now);
 
   const AdmissionLimits limits_;
-  std::map<PeerSource, Told> told_;
+  std::map<PeerSource, Logged> logged_;
 };
 
 }  // namespace ddprun::rendezvous

@@ -14,7 +14,7 @@ struct ReleasedPeer {
   Fd socket = {};
   std::shared_ptr<TlsContext> tls = {};      // outlives the session
   std::unique_ptr<TlsSession> session = {};  // empty: plain
-  std::string heard = {};                    // received and decrypted, not yet used
+  std::string received = {};                 // received and decrypted, not yet used
 };
 
 }  // namespace ddprun::rendezvous

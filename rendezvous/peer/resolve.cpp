@@ -39,7 +39,7 @@ std::vector<Address> numeric_addresses(const std::string& host) { return look_up
 
 LookUp look_up(const std::string& host) { return look_up(host, 0); }
 
-std::future<LookUp> look_up_aside(const std::string& host) {
+std::future<LookUp> look_up_in_thread(const std::string& host) {
   std::packaged_task<LookUp()> task([host] { return look_up(host); });
   std::future<LookUp> result = task.get_future();
   const SignalsBlocked blocked;
@@ -48,13 +48,13 @@ std::future<LookUp> look_up_aside(const std::string& host) {
 }
 
 // The kernel binds only this machine's addresses.
-Whose whose(const LookUp& found) {
-  if (found.addresses.empty()) return Whose::unknown;
+Locality locality_of(const LookUp& found) {
+  if (found.addresses.empty()) return Locality::unknown;
   for (const Address& address : found.addresses) {
     const Fd socket(::socket(address.storage.ss_family, SOCK_STREAM | SOCK_CLOEXEC, 0));
-    if (socket && bind(socket.get(), address.get(), address.size) == 0) return Whose::ours;
+    if (socket && bind(socket.get(), address.get(), address.size) == 0) return Locality::local;
   }
-  return Whose::anothers;
+  return Locality::remote;
 }
 
 Address with_port(Address address, std::uint16_t port) {
@@ -68,12 +68,12 @@ Address with_port(Address address, std::uint16_t port) {
 std::vector<Address> resolve(const std::string& host, std::uint16_t port, TimePoint deadline) {
   LookUp result{.addresses = numeric_addresses(host)};
   if (result.addresses.empty()) {
-    std::future<LookUp> coming = look_up_aside(host);
-    const bool in_time = deadline == TimePoint::max() || coming.wait_until(deadline) == std::future_status::ready;
-    if (!in_time) throw Late("its name could not be looked up in time");
-    result = coming.get();
+    std::future<LookUp> pending = look_up_in_thread(host);
+    const bool in_time = deadline == TimePoint::max() || pending.wait_until(deadline) == std::future_status::ready;
+    if (!in_time) throw DeadlineExceeded("its name could not be looked up in time");
+    result = pending.get();
   }
-  if (result.addresses.empty()) throw Broken(result.error);
+  if (result.addresses.empty()) throw ConnectionError(result.error);
   for (Address& address : result.addresses) address = with_port(address, port);
   return result.addresses;
 }

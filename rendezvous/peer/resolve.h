@@ -29,15 +29,15 @@ std::vector<Address> numeric_addresses(const std::string& host);
 // Takes as long as the C library takes: minutes if no name server answers.
 LookUp look_up(const std::string& host);
 // In a thread of its own, abandoned if nobody waits for it: the C library's look-up cannot be cancelled.
-std::future<LookUp> look_up_aside(const std::string& host);
+std::future<LookUp> look_up_in_thread(const std::string& host);
 
 // Whether an address or name is this machine's.
-enum class Whose { ours, anothers, unknown };  // unknown: the name has no address at the moment
-Whose whose(const LookUp& found);
+enum class Locality { local, remote, unknown };  // unknown: the name has no address at the moment
+Locality locality_of(const LookUp& found);
 
 Address with_port(Address address, std::uint16_t port);
 
-// With a deadline. Never empty. Throws Late, or Broken (stream_error.h) if there is no such host.
+// With a deadline. Never empty. Throws DeadlineExceeded, or ConnectionError (stream_error.h) if there is no such host.
 std::vector<Address> resolve(const std::string& host, std::uint16_t port, TimePoint deadline);
 
 }  // namespace ddprun::rendezvous

@@ -16,8 +16,8 @@
 namespace ddprun::rendezvous {
 namespace {
 
-constexpr std::chrono::seconds kWhereKnown{1};  // limit for a look-up if older addresses are known
-constexpr std::chrono::seconds kKeptFor{60};    // a result for which nobody waited any more
+constexpr std::chrono::seconds kLimitIfKnown{1};           // limit for a look-up if older addresses are known
+constexpr std::chrono::seconds kUnusedResultLifetime{60};  // a result for which nobody waited any more
 
 // How an abandoned thread finds the loop, or learns that it is gone.
 struct Loop {
@@ -39,7 +39,7 @@ class Resolver::Impl : public std::enable_shared_from_this<Impl> {
   }
 
   void end() {
-    over_ = true;
+    ended_ = true;
     const std::lock_guard lock(loop_->mutex);
     loop_->io = nullptr;
   }
@@ -60,34 +60,34 @@ class Resolver::Impl : public std::enable_shared_from_this<Impl> {
     std::list<std::shared_ptr<Waiter>> waiters = {};
   };
 
-  void answer_soon(Done done, LookUp result);
+  void post_answer(Done done, LookUp result);
   void begin(const std::string& host);
-  void came(const std::string& host, const LookUp& result);
+  void on_result(const std::string& host, const LookUp& result);
   void stop_waiting(const std::string& host, const std::shared_ptr<Waiter>& waiter);
 
   asio::io_context& io_;
   const std::shared_ptr<Loop> loop_;
   const std::function<LookUp(const std::string&)> look_up_;
   std::map<std::string, Name> names_;
-  bool over_ = false;
+  bool ended_ = false;
 };
 
 void Resolver::Impl::resolve(const std::string& host, Duration limit, Done done) {
   if (auto numeric = numeric_addresses(host); !numeric.empty())
-    return answer_soon(std::move(done), {.addresses = std::move(numeric)});
+    return post_answer(std::move(done), {.addresses = std::move(numeric)});
   Name& name = names_[host];
-  if (const auto unused = std::move(name.unused); unused && Clock::now() - name.since < kKeptFor)
-    return answer_soon(std::move(done), *unused);
+  if (const auto unused = std::move(name.unused); unused && Clock::now() - name.since < kUnusedResultLifetime)
+    return post_answer(std::move(done), *unused);
   const auto waiter = std::make_shared<Waiter>(io_, std::move(done));
   name.waiters.push_back(waiter);
-  waiter->limit.expires_after(name.addresses.empty() ? limit : std::min<Duration>(limit, kWhereKnown));
+  waiter->limit.expires_after(name.addresses.empty() ? limit : std::min<Duration>(limit, kLimitIfKnown));
   waiter->limit.async_wait([held = weak_from_this(), host, waiter](const std::error_code& error) {
     if (const auto self = held.lock(); self && !error) self->stop_waiting(host, waiter);
   });
   if (!name.under_way) begin(host);
 }
 
-void Resolver::Impl::answer_soon(Done done, LookUp result) {
+void Resolver::Impl::post_answer(Done done, LookUp result) {
   asio::post(io_, [held = weak_from_this(), done = std::move(done), result = std::move(result)] {
     if (const auto self = held.lock()) done(result);
   });
@@ -96,33 +96,33 @@ void Resolver::Impl::answer_soon(Done done, LookUp result) {
 void Resolver::Impl::begin(const std::string& host) {
   names_[host].under_way = true;
   names_[host].since = Clock::now();
-  const auto hand_over = [held = weak_from_this(), loop = loop_, host](const LookUp& result) {
+  const auto deliver = [held = weak_from_this(), loop = loop_, host](const LookUp& result) {
     const std::lock_guard lock(loop->mutex);
     if (!loop->io) return;
     asio::post(*loop->io, [held, host, result] {
-      if (const auto self = held.lock()) self->came(host, result);
+      if (const auto self = held.lock()) self->on_result(host, result);
     });
   };
   const SignalsBlocked blocked;
   try {
-    std::thread([hand_over, look_up = look_up_, host] { hand_over(look_up(host)); }).detach();
+    std::thread([deliver, look_up = look_up_, host] { deliver(look_up(host)); }).detach();
   } catch (const std::system_error& no_thread) {
-    hand_over({.error = no_thread.what()});
+    deliver({.error = no_thread.what()});
   }
 }
 
-void Resolver::Impl::came(const std::string& host, const LookUp& result) {
+void Resolver::Impl::on_result(const std::string& host, const LookUp& result) {
   Name& name = names_[host];
   name.under_way = false;
   name.since = Clock::now();
   if (result.error.empty()) name.addresses = result.addresses;
-  const bool old_serve = !result.error.empty() && !result.no_such_host && !name.addresses.empty();
-  const LookUp answer = old_serve ? LookUp{.addresses = name.addresses} : result;
+  const bool use_old = !result.error.empty() && !result.no_such_host && !name.addresses.empty();
+  const LookUp answer = use_old ? LookUp{.addresses = name.addresses} : result;
   auto waiters = std::exchange(name.waiters, {});
   if (waiters.empty()) name.unused = std::make_unique<LookUp>(answer);
   for (const auto& waiter : waiters) {
     waiter->limit.cancel();
-    if (!over_) waiter->done(answer);
+    if (!ended_) waiter->done(answer);
   }
 }
 

@@ -22,7 +22,7 @@ MakeTlsEngine* load_module() {
     throw Error("cannot load TLS, which a token and certificates need", dlerror(),
                 "Install ddprun with its lib folder, and OpenSSL 3 (Debian: libssl3).");
   auto* make = reinterpret_cast<MakeTlsEngine*>(dlsym(module, kMakeTlsEngineName));
-  check(make != nullptr, "that the TLS module has its one function");
+  check(make != nullptr, "the TLS module has its one function");
   return make;
 }
 
@@ -49,7 +49,7 @@ void TlsContext::prepare() {
 }
 
 std::unique_ptr<TlsSession> TlsContext::open(PeerRole role) {
-  check(!plain(), "that a plain connection asks for no TLS");
+  check(!plain(), "a plain connection asks for no TLS");
   prepare();
   std::unique_ptr<TlsSession> session(engine_->open(role));
   if (!session) throw std::bad_alloc();

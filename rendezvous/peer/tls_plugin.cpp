@@ -28,71 +28,71 @@ struct Free {
 using Context = std::unique_ptr<SSL_CTX, Free>;
 using Certificate = std::unique_ptr<X509, Free>;
 
-enum class Proof { token, certificate };
+enum class AuthMethod { token, certificate };
 
 // The first error, in OpenSSL's words.
-std::string openssl_words(unsigned long error) {
+std::string openssl_message(unsigned long error) {
   if (ERR_SYSTEM_ERROR(error)) return std::strerror(ERR_GET_REASON(error));
-  const char* words = ERR_reason_error_string(error);
-  return words ? words : "unknown error";
+  const char* message = ERR_reason_error_string(error);
+  return message ? message : "unknown error";
 }
 
 // The other side's alert (RFC 8446, section 6): that it refused us, and why.
-std::string alert_words(int reason, Proof proof) {
-  if (proof == Proof::token && reason == SSL_R_SSLV3_ALERT_ILLEGAL_PARAMETER)  // the binder did not verify
-    return "it has another token, or another job (--rdzv-id)";
-  const std::string what = proof == Proof::token ? "our token" : "our certificate";
+std::string alert_message(int reason, AuthMethod method) {
+  if (method == AuthMethod::token && reason == SSL_R_SSLV3_ALERT_ILLEGAL_PARAMETER)  // the binder did not verify
+    return "it has another token, or belongs to another job (--rdzv-id)";
+  const std::string what = method == AuthMethod::token ? "this node's token" : "this node's certificate";
   return "it refused " + what + " (" + SSL_alert_desc_string_long(reason - SSL_AD_REASON_OFFSET) + ")";
 }
 
-std::string token_words(int reason) {
+std::string token_message(int reason) {
   switch (reason) {
     case SSL_R_BINDER_DOES_NOT_VERIFY:
-      return "its token is not ours, or its job is another one (--rdzv-id)";
+      return "its token or its job (--rdzv-id) is not this node's";
     case SSL_R_NO_SUITABLE_SIGNATURE_ALGORITHM:  // OpenSSL's error if there is no PSK, and we have no certificate
     case SSL_R_NO_SHARED_CIPHER:
-      return "it shows no token";
+      return "it presented no token";
     default:
       return {};
   }
 }
 
-std::string refused_certificate(long why, Proof proof) {
-  if (proof == Proof::token) return "it shows a certificate instead of the token";
+std::string refused_certificate(long why, AuthMethod method) {
+  if (method == AuthMethod::token) return "it presented a certificate instead of the token";
   return std::string("its certificate is refused: ") + X509_verify_cert_error_string(why);
 }
 
-std::string common_words(int reason) {
+std::string common_message(int reason) {
   switch (reason) {
     case SSL_R_WRONG_VERSION_NUMBER:
     case SSL_R_HTTP_REQUEST:
     case SSL_R_UNEXPECTED_MESSAGE:
-      return "it does not speak TLS as we do";
+      return "it does not speak TLS as ddprun does";
     case SSL_R_PEER_DID_NOT_RETURN_A_CERTIFICATE:
-      return "it shows no certificate";
+      return "it presented no certificate";
     case SSL_R_UNSUPPORTED_PROTOCOL:
-      return "it speaks a TLS older than 1.3";
+      return "it speaks a TLS version older than 1.3";
     default:
       return {};
   }
 }
 
-std::string failure_words(SSL* ssl, Proof proof) {
+std::string failure_message(SSL* ssl, AuthMethod method) {
   const unsigned long error = ERR_get_error();
   const long verified = SSL_get_verify_result(ssl);
-  if (verified != X509_V_OK) return refused_certificate(verified, proof);
+  if (verified != X509_V_OK) return refused_certificate(verified, method);
   const int reason = ERR_GET_REASON(error);
-  if (ERR_GET_LIB(error) != ERR_LIB_SSL) return openssl_words(error);
-  if (reason > SSL_AD_REASON_OFFSET) return alert_words(reason, proof);
-  std::string words = proof == Proof::token ? token_words(reason) : "";
-  if (words.empty()) words = common_words(reason);
-  return words.empty() ? openssl_words(error) : words;
+  if (ERR_GET_LIB(error) != ERR_LIB_SSL) return openssl_message(error);
+  if (reason > SSL_AD_REASON_OFFSET) return alert_message(reason, method);
+  std::string message = method == AuthMethod::token ? token_message(reason) : "";
+  if (message.empty()) message = common_message(reason);
+  return message.empty() ? openssl_message(error) : message;
 }
 
 class Session : public TlsSession {
  public:
-  Session(SSL_CTX* context, PeerRole role, Proof proof)
-      : proof_(proof), ssl_(SSL_new(context)), in_(BIO_new(BIO_s_mem())), out_(BIO_new(BIO_s_mem())) {
+  Session(SSL_CTX* context, PeerRole role, AuthMethod method)
+      : auth_method_(method), ssl_(SSL_new(context)), in_(BIO_new(BIO_s_mem())), out_(BIO_new(BIO_s_mem())) {
     if (!usable()) {
       BIO_free(in_);
       BIO_free(out_);
@@ -119,24 +119,24 @@ class Session : public TlsSession {
   TlsResult handshake() override {
     ERR_clear_error();
     const int returned = SSL_do_handshake(ssl_.get());
-    if (returned != 1) return judge(returned);
-    return is_proved() ? TlsResult::done : fail("it proved nothing");
+    if (returned != 1) return result_of(returned);
+    return is_authenticated() ? TlsResult::done : fail("it did not authenticate");
   }
 
   TlsResult read(char* to, std::size_t size, std::size_t& count) override {
     ERR_clear_error();
     const int returned = SSL_read_ex(ssl_.get(), to, size, &count);
-    return returned == 1 ? TlsResult::done : judge(returned);
+    return returned == 1 ? TlsResult::done : result_of(returned);
   }
 
   TlsResult write(std::string_view bytes) override {
     ERR_clear_error();
     std::size_t written = 0;
     const int returned = SSL_write_ex(ssl_.get(), bytes.data(), bytes.size(), &written);
-    return returned == 1 ? TlsResult::done : judge(returned);
+    return returned == 1 ? TlsResult::done : result_of(returned);
   }
 
-  void say_goodbye() override {
+  void write_close_notify() override {
     ERR_clear_error();
     SSL_shutdown(ssl_.get());
   }
@@ -145,20 +145,20 @@ class Session : public TlsSession {
 
  private:
   // A second check, in case a setting above ever changes.
-  bool is_proved() const {
+  bool is_authenticated() const {
     if (SSL_version(ssl_.get()) != TLS1_3_VERSION) return false;
-    if (proof_ == Proof::token) return SSL_session_reused(ssl_.get()) == 1;
+    if (auth_method_ == AuthMethod::token) return SSL_session_reused(ssl_.get()) == 1;
     return SSL_get0_peer_certificate(ssl_.get()) && SSL_get_verify_result(ssl_.get()) == X509_V_OK;
   }
 
-  TlsResult judge(int returned) {
+  TlsResult result_of(int returned) {
     switch (SSL_get_error(ssl_.get(), returned)) {
       case SSL_ERROR_WANT_READ:
         return TlsResult::need_input;
       case SSL_ERROR_ZERO_RETURN:
         return TlsResult::closed;
       default:
-        return fail(failure_words(ssl_.get(), proof_));
+        return fail(failure_message(ssl_.get(), auth_method_));
     }
   }
 
@@ -167,7 +167,7 @@ class Session : public TlsSession {
     return TlsResult::failed;
   }
 
-  const Proof proof_;
+  const AuthMethod auth_method_;
   const std::unique_ptr<SSL, Free> ssl_;
   BIO* const in_;
   BIO* const out_;
@@ -233,19 +233,19 @@ bool trust(SSL_CTX* context, std::string_view pem) {
 
 class Engine : public TlsEngine {
  public:
-  Engine(const TlsKeys& keys) : proof_(keys.certificate.name ? Proof::certificate : Proof::token) {
+  Engine(const TlsKeys& keys) : auth_method_(keys.certificate.name ? AuthMethod::certificate : AuthMethod::token) {
     for (Context* context : {&server_, &client_})
       if (why_.empty()) set_up(*context, keys);
     // Verifies without any authority. A client that does not verify would accept any server that has some certificate
     // and ignores the key; in the server's role this requests nothing.
-    if (why_.empty() && proof_ == Proof::token) SSL_CTX_set_verify(client_.get(), SSL_VERIFY_PEER, nullptr);
+    if (why_.empty() && auth_method_ == AuthMethod::token) SSL_CTX_set_verify(client_.get(), SSL_VERIFY_PEER, nullptr);
   }
 
   const std::string& why() const { return why_; }  // empty: usable
 
   TlsSession* open(PeerRole role) override {
     SSL_CTX* context = role == PeerRole::server ? server_.get() : client_.get();
-    auto session = std::unique_ptr<Session>(new (std::nothrow) Session(context, role, proof_));
+    auto session = std::unique_ptr<Session>(new (std::nothrow) Session(context, role, auth_method_));
     return session && session->usable() ? session.release() : nullptr;
   }
 
@@ -253,7 +253,7 @@ class Engine : public TlsEngine {
   void set_up(Context& context, const TlsKeys& keys) {
     context = make_context();
     if (!context) return note("OpenSSL has no TLS 1.3 or no " + std::string(kTlsSuite));
-    if (proof_ == Proof::token) return set_up_token(context.get(), keys);
+    if (auth_method_ == AuthMethod::token) return set_up_token(context.get(), keys);
     set_up_certificates(context.get(), keys);
   }
 
@@ -271,10 +271,10 @@ class Engine : public TlsEngine {
 
   void note(std::string why) { why_ = std::move(why); }
   void note_file(const char* what, const char* file) {
-    note(std::string("the ") + what + " " + file + " cannot be used: " + openssl_words(ERR_get_error()));
+    note(std::string("the ") + what + " " + file + " cannot be used: " + openssl_message(ERR_get_error()));
   }
 
-  const Proof proof_;
+  const AuthMethod auth_method_;
   Psk psk_;  // before the contexts, which point to it
   Context server_, client_;
   std::string why_;

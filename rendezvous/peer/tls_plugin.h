@@ -32,8 +32,8 @@ class TlsSession {
   virtual TlsResult handshake() = 0;
   virtual TlsResult read(char* to, std::size_t size, std::size_t& count) = 0;
   virtual TlsResult write(std::string_view bytes) = 0;
-  virtual void say_goodbye() = 0;
-  virtual const char* why() const = 0;  // after `failed`: "it shows no token"
+  virtual void write_close_notify() = 0;
+  virtual const char* why() const = 0;  // after `failed`: "it presented no token"
 };
 
 class TlsEngine {

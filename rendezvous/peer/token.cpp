@@ -15,11 +15,11 @@ namespace ddprun::rendezvous {
 namespace {
 
 constexpr std::size_t kHexMin = 32, kBase64Min = 22;  // 128 bits each
-constexpr std::size_t kMax = 1024;                    // longer: the wrong file was named
+constexpr std::size_t kLengthMax = 1024;              // longer: the wrong file was named
 // Of 32 random hex digits, fewer than 8 are distinct once in 30 million tokens; of "0000..." and "deadbeef..." always.
-constexpr std::size_t kDifferentMin = 8;
-constexpr std::size_t kMadeBytes = 32;
-constexpr const char* kWhatItTakes = "it takes at least 32 hex digits or 22 characters of base64";
+constexpr std::size_t kDistinctMin = 8;
+constexpr std::size_t kGeneratedBytes = 32;
+constexpr const char* kTokenFormat = "it takes at least 32 hex digits or 22 characters of base64";
 
 constexpr std::string_view kHexDigits = "0123456789abcdef";
 constexpr std::string_view kBlank = " \t\r\n\v\f";
@@ -47,22 +47,22 @@ std::optional<std::string> complaint(std::string_view token) {
   const std::string_view letters = without_padding(token);
   const auto wrong = std::find_if_not(letters.begin(), letters.end(), is_base64);
   if (wrong != letters.end())
-    return std::string(kWhatItTakes) + ", and character " + std::to_string(wrong - letters.begin() + 1) +
+    return std::string(kTokenFormat) + ", and character " + std::to_string(wrong - letters.begin() + 1) +
            " of it is neither";
   const bool hex = std::all_of(letters.begin(), letters.end(), is_hex);
   if (letters.size() < (hex ? kHexMin : kBase64Min))
-    return std::string(kWhatItTakes) + ", and it has " + std::to_string(letters.size()) + (hex ? " hex digits" : "");
-  if (token.size() > kMax) return "it takes at most " + std::to_string(kMax) + " characters";
-  if (std::set<char>(letters.begin(), letters.end()).size() < kDifferentMin)
-    return "it takes a random one, and nearly all characters of it are the same";
+    return std::string(kTokenFormat) + ", and it has " + std::to_string(letters.size()) + (hex ? " hex digits" : "");
+  if (token.size() > kLengthMax) return "it takes at most " + std::to_string(kLengthMax) + " characters";
+  if (std::set<char>(letters.begin(), letters.end()).size() < kDistinctMin)
+    return "it takes a random one, but nearly all its characters are the same";
   return {};
 }
 
 }  // namespace
 
-std::variant<Token, NoToken> Token::parse(std::string_view text) {
+std::variant<Token, InvalidToken> Token::parse(std::string_view text) {
   const std::string_view token = stripped(text);
-  if (auto wrong = complaint(token)) return NoToken{std::move(*wrong)};
+  if (auto wrong = complaint(token)) return InvalidToken{std::move(*wrong)};
   return Token(token);
 }
 
@@ -76,7 +76,7 @@ Token::~Token() {
 }
 
 std::string make_token() {
-  std::array<unsigned char, kMadeBytes> bytes{};
+  std::array<unsigned char, kGeneratedBytes> bytes{};
   if (getrandom(bytes.data(), bytes.size(), 0) != static_cast<ssize_t>(bytes.size()))
     throw Error("cannot make a token", "the kernel has no random bytes", "Make one with: openssl rand -hex 32.");
   std::string text;

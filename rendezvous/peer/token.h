@@ -14,7 +14,7 @@
 namespace ddprun::rendezvous {
 
 // The rest of a sentence: "it takes at least 32 hex digits or ...".
-struct NoToken {
+struct InvalidToken {
   std::string complaint;
 };
 
@@ -23,7 +23,7 @@ constexpr const char* kTokenVariable = "DDPRUN_TOKEN";  // the environment varia
 class Token {
  public:
   // Ignores white space around it, such as a file's last newline.
-  static std::variant<Token, NoToken> parse(std::string_view text);
+  static std::variant<Token, InvalidToken> parse(std::string_view text);
   Token(const Token&) = default;
   Token(Token&&) noexcept = default;
   Token& operator=(Token other) noexcept;  // wipes the old one

@@ -69,20 +69,20 @@ class Client {
   const Options& options() const { return options_; }
 
  private:
-  template <class Talk>
-  auto call(const char* what, const Keys& keys, Limit limit, Talk talk);
-  void tell(const char* what, const Request& request, Limit limit);
-  std::int64_t ask_number(const char* what, const Request& request, Limit limit);
+  template <class Exchange>
+  auto call(const char* what, const Keys& keys, Limit limit, Exchange exchange);
+  void call_without_reply(const char* what, const Request& request, Limit limit);
+  std::int64_t call_for_number(const char* what, const Request& request, Limit limit);
   void connect(TimePoint deadline);
   void connect_once(TimePoint deadline);
-  void take_pong(TimePoint deadline);
+  void read_pong(TimePoint deadline);
   void send(const Request& request, TimePoint deadline);
   void await_flag(const Request& request, TimePoint deadline);
   bool cancel_wait();
-  bool are_there(const Keys& named, TimePoint deadline);
-  std::vector<std::string> take_what_is_there(const Request& wait, Op op, TimePoint deadline);
-  std::string take_value(TimePoint deadline);
-  std::optional<std::string> take_popped(const Request& pop, TimePoint deadline);
+  bool keys_exist(const Keys& named, TimePoint deadline);
+  std::vector<std::string> wait_and_read(const Request& wait, Op op, TimePoint deadline);
+  std::string read_value(TimePoint deadline);
+  std::optional<std::string> pop_value(const Request& pop, TimePoint deadline);
   std::string describe(const char* what, const Keys& keys) const;
 
   const Options options_;

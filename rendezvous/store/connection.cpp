@@ -14,7 +14,7 @@ namespace {
 
 constexpr std::size_t kPiecesPerWrite = 64;
 
-bool try_again(int error) { return error == EAGAIN || error == EWOULDBLOCK || error == EINTR; }
+bool is_retryable(int error) { return error == EAGAIN || error == EWOULDBLOCK || error == EINTR; }
 
 ssize_t send_front(int fd, const OutputQueue& output) {
   std::array<iovec, kPiecesPerWrite> pieces;
@@ -39,17 +39,17 @@ Connection::Connection(ClientId id, Fd socket, ConnectionHost& host)
 }
 
 std::uint32_t Connection::awaited() const {
-  const bool reading = !paused_ && !input_over_;
-  const bool going_on = writing_ || (paused_ && !held_);  // paused and all written: continues at the next event
-  return (reading ? std::uint32_t{EPOLLIN} : 0) | (going_on ? std::uint32_t{EPOLLOUT} : 0);
+  const bool reading = !paused_ && !input_closed_;
+  const bool wants_output = writing_ || (paused_ && !held_);  // paused and all written: continues at the next event
+  return (reading ? std::uint32_t{EPOLLIN} : 0) | (wants_output ? std::uint32_t{EPOLLOUT} : 0);
 }
 
 void Connection::on_ready(std::uint32_t events) {
   const bool broken = (events & (EPOLLERR | EPOLLHUP)) != 0;  // then the next call reports it
   if (writing_ && (broken || (events & EPOLLOUT))) write_some();
   if (broken && held_) return close();  // it cannot take the answer
-  if (over_ || input_over_) return;
-  if (paused_ && !held_ && !over_full()) return take(std::exchange(unread_, {}));
+  if (closed_ || input_closed_) return;
+  if (paused_ && !held_ && !output_full()) return take(std::exchange(unread_, {}));
   if (!paused_ && (broken || (events & EPOLLIN))) read_some();
 }
 
@@ -58,9 +58,9 @@ void Connection::count() {
   charge_.set(parser_.held_bytes() + unread_.size() + sent_later);
 }
 
-bool Connection::closed_for_memory() {
+bool Connection::close_if_out_of_memory() {
   count();
-  if (over_ || charge_.bytes() <= kAlwaysAllowedBytes || host_.memory.has_room()) return false;
+  if (closed_ || charge_.bytes() <= kAlwaysAllowedBytes || host_.memory.has_room()) return false;
   close();
   return true;
 }
@@ -69,42 +69,42 @@ void Connection::read_some() {
   const ssize_t n = recv(fd(), host_.scratch.get(), ConnectionHost::kScratchBytes, 0);
   if (n > 0) return take({host_.scratch.get(), static_cast<std::size_t>(n)});
   if (n == 0) return stop_input();
-  if (!try_again(errno)) close();
+  if (!is_retryable(errno)) close();
 }
 
 void Connection::take(std::string_view bytes) {
   const bool was_validated = parser_.validated();
-  said_nothing_ = false;
+  received_nothing_ = false;
   Parsed parsed = Parsed::complete;
-  while (!input_over_ && !held_ && !over_full() && (parsed = parser_.feed(bytes)) == Parsed::complete)
+  while (!input_closed_ && !held_ && !output_full() && (parsed = parser_.feed(bytes)) == Parsed::complete)
     host_.on_request(id_, parser_.take());
   if (!was_validated && parser_.validated()) deadline_ = kNever;
   if (parsed == Parsed::bad) stop_input();
-  paused_ = !input_over_ && (over_full() || (held_ && !bytes.empty()));
+  paused_ = !input_closed_ && (output_full() || (held_ && !bytes.empty()));
   if (paused_) unread_.assign(bytes);
 }
 
-void Connection::go_on() {
+void Connection::resume() {
   held_ = false;
-  if (over_) return;
-  if (input_over_) return output_.empty() ? close() : void();
-  if (paused_ && !over_full()) take(std::exchange(unread_, {}));
+  if (closed_) return;
+  if (input_closed_) return output_.empty() ? close() : void();
+  if (paused_ && !output_full()) take(std::exchange(unread_, {}));
 }
 
-void Connection::hang_up() {
+void Connection::close_after_output() {
   held_ = paused_ = false;
   unread_.clear();
-  if (!over_) stop_input();
+  if (!closed_) stop_input();
 }
 
 // Replies to earlier requests are still sent.
 void Connection::stop_input() {
-  input_over_ = true;
+  input_closed_ = true;
   if (output_.empty() && !held_) close();
 }
 
 void Connection::send(const Reply& reply) {
-  if (std::holds_alternative<Hangup>(reply)) return stop_input();
+  if (std::holds_alternative<CloseConnection>(reply)) return stop_input();
   output_.append(reply);
   count();
 }
@@ -115,21 +115,21 @@ void Connection::send(const Value& bytes) {
 }
 
 void Connection::flush() {
-  if (!writing_ && !output_.empty() && !over_) write_some();
+  if (!writing_ && !output_.empty() && !closed_) write_some();
 }
 
 // One write a turn: a fast reader of large values must not delay the others.
 void Connection::write_some() {
   const ssize_t n = send_front(fd(), output_);
-  if (n < 0 && !try_again(errno)) return close();
+  if (n < 0 && !is_retryable(errno)) return close();
   if (n > 0) output_.consume(static_cast<std::size_t>(n));
   count();
   const bool was_writing = std::exchange(writing_, !output_.empty());
   if (!writing_)
     deadline_ = kNever;
   else if (n > 0 || !was_writing)
-    deadline_ = Clock::now() + host_.limits.deaf_for_max;
-  if (!writing_ && input_over_ && !held_) close();
+    deadline_ = Clock::now() + host_.limits.write_stall_max;
+  if (!writing_ && input_closed_ && !held_) close();
 }
 
 }  // namespace ddprun::rendezvous

@@ -2,7 +2,7 @@
 //
 // While more than `output_bytes_pause` waits to be sent, it takes no request. It ends when the peer is gone or broke
 // the protocol and has got its replies, or does not send Op::validate or take anything in time. After every call the
-// server asks which events it awaits, until when, and whether it is over.
+// server asks which events it awaits, until when, and whether it is closed.
 //
 // Idle, it takes a few hundred bytes and nothing on the heap. Runs only in the server's loop thread.
 #pragma once
@@ -26,7 +26,7 @@ namespace ddprun::rendezvous {
 struct ConnectionHost {
   ServerLimits limits;
   std::function<void(ClientId, Request)> on_request;
-  MemoryBudget& memory;                      // for requests and replies under way
+  MemoryBudget& memory;                      // for requests and replies in flight
   bool values_are_counted_elsewhere = true;  // the store counts those that wait to be sent
   static constexpr std::size_t kScratchBytes = 64 << 10;
   std::unique_ptr<char[]> scratch{new char[kScratchBytes]};  // for reading: the loop reads one connection at a time
@@ -43,22 +43,22 @@ class Connection {
   void send(const Reply& reply);
   void send(const Value& bytes);
   void flush();
-  // Takes no further request until go_on(): the answer to the last one has to be fetched.
+  // Takes no further request until resume(): the answer to the last one has to be fetched.
   void hold() { held_ = true; }
-  void go_on();
-  // As Hangup does: replies to earlier requests are still sent.
-  void hang_up();
-  void close() { over_ = true; }
+  void resume();
+  // As CloseConnection does: replies to earlier requests are still sent.
+  void close_after_output();
+  void close() { closed_ = true; }
   // Closed because it has more under way than there is memory for.
-  bool closed_for_memory();
+  bool close_if_out_of_memory();
 
   int fd() const { return socket_.get(); }
   std::uint32_t awaited() const;                    // EPOLLIN, EPOLLOUT
   TimePoint deadline() const { return deadline_; }  // TimePoint::max(): none
   bool validated() const { return parser_.validated(); }
-  bool said_nothing() const { return said_nothing_; }
-  bool input_over() const { return input_over_; }
-  bool over() const { return over_; }
+  bool received_nothing() const { return received_nothing_; }
+  bool input_closed() const { return input_closed_; }
+  bool closed() const { return closed_; }
 
  private:
   void count();
@@ -66,7 +66,7 @@ class Connection {
   void take(std::string_view bytes);
   void stop_input();
   void write_some();
-  bool over_full() const { return output_.size() > host_.limits.output_bytes_pause; }
+  bool output_full() const { return output_.size() > host_.limits.output_bytes_pause; }
 
   const ClientId id_;
   const Fd socket_;
@@ -77,10 +77,10 @@ class Connection {
   std::string unread_;  // read, but paused or held before it was taken
   bool paused_ = false;
   bool held_ = false;
-  bool input_over_ = false;
-  bool said_nothing_ = true;
+  bool input_closed_ = false;
+  bool received_nothing_ = true;
   bool writing_ = false;  // waiting for room in the socket
-  bool over_ = false;
+  bool closed_ = false;
   MemoryBudget::Charge charge_;
 };
 

@@ -9,8 +9,8 @@
 namespace ddprun::rendezvous {
 namespace {
 
-constexpr char kAsk = 'A', kForget = 'F';
-constexpr std::size_t kAskHeadBytes = 1 + 4, kForgetBytes = 1 + 8, kReplyHeadBytes = 1 + 8 + 4 + 8;
+constexpr char kRequest = 'A', kCancelWait = 'F';
+constexpr std::size_t kRequestHeadBytes = 1 + 4, kCancelWaitBytes = 1 + 8, kReplyHeadBytes = 1 + 8 + 4 + 8;
 
 template <class Number>
 void put(std::string& out, Number number) {
@@ -32,17 +32,17 @@ bool fill(std::string& to, std::size_t size, std::string_view& bytes) {
   return to.size() == size;
 }
 
-bool are_tickets(Ticket first, std::uint64_t count) {
-  return first >= 1 && count >= 1 && count <= kAskersMax && first + count - 1 <= kTicketMax;
+bool are_valid_tickets(Ticket first, std::uint64_t count) {
+  return first >= 1 && count >= 1 && count <= kRequestersMax && first + count - 1 <= kTicketMax;
 }
 
 bool is_kind(LinkReplyKind kind) {
-  return kind == LinkReplyKind::answer || kind == LinkReplyKind::parked || kind == LinkReplyKind::hangup ||
-         kind == LinkReplyKind::forgotten;
+  return kind == LinkReplyKind::answer || kind == LinkReplyKind::parked || kind == LinkReplyKind::close ||
+         kind == LinkReplyKind::cancelled;
 }
 
-bool is_good(const LinkReplyHead& head) {
-  return is_kind(head.kind) && are_tickets(head.first, head.tickets) &&
+bool is_valid(const LinkReplyHead& head) {
+  return is_kind(head.kind) && are_valid_tickets(head.first, head.tickets) &&
          head.size <= (head.kind == LinkReplyKind::answer ? kLinkReplyBytesMax : 0);
 }
 
@@ -56,15 +56,15 @@ bool is_answered(Op op) {
   return op != Op::validate && op != Op::set && op != Op::append && op != Op::multi_set && op != Op::queue_push;
 }
 
-std::string encode_ask_head(std::uint32_t askers) {
-  std::string out(1, kAsk);
-  put(out, askers);
+std::string encode_request_head(std::uint32_t requesters) {
+  std::string out(1, kRequest);
+  put(out, requesters);
   return out;
 }
 
-std::string encode(const LinkForget& forget) {
-  std::string out(1, kForget);
-  put(out, forget.ticket);
+std::string encode(const LinkCancelWait& cancel) {
+  std::string out(1, kCancelWait);
+  put(out, cancel.ticket);
   return out;
 }
 
@@ -78,34 +78,34 @@ LinkRequestReader::LinkRequestReader() {
 Parsed LinkRequestReader::feed(std::string_view& bytes) {
   if (!in_request_) {
     if (bytes.empty()) return Parsed::need_more;
-    if (!fill_head(bytes)) return head_[0] == kAsk || head_[0] == kForget ? Parsed::need_more : Parsed::bad;
+    if (!fill_head(bytes)) return head_[0] == kRequest || head_[0] == kCancelWait ? Parsed::need_more : Parsed::bad;
     const Parsed parsed = end_head();
     if (!in_request_) return parsed;
   }
-  auto& ask = std::get<LinkAsk>(found_);
+  auto& client_request = std::get<LinkClientRequest>(found_);
   const Parsed parsed = parser_.feed(bytes);
   if (parsed != Parsed::complete) return parsed;
   in_request_ = false;
-  ask.request = parser_.take();
-  return ask.askers > 1 && !can_be_shared(ask.request.op) ? Parsed::bad : Parsed::complete;
+  client_request.request = parser_.take();
+  return client_request.requesters > 1 && !can_be_shared(client_request.request.op) ? Parsed::bad : Parsed::complete;
 }
 
 bool LinkRequestReader::fill_head(std::string_view& bytes) {
   if (head_.empty() && !fill(head_, 1, bytes)) return false;
-  if (head_[0] == kAsk) return fill(head_, kAskHeadBytes, bytes);
-  return head_[0] == kForget && fill(head_, kForgetBytes, bytes);
+  if (head_[0] == kRequest) return fill(head_, kRequestHeadBytes, bytes);
+  return head_[0] == kCancelWait && fill(head_, kCancelWaitBytes, bytes);
 }
 
 Parsed LinkRequestReader::end_head() {
   const std::string head = std::exchange(head_, {});
-  if (head[0] == kForget) {
-    const LinkForget forget{get<Ticket>(head, 1)};
-    found_ = forget;
-    return are_tickets(forget.ticket, 1) ? Parsed::complete : Parsed::bad;
+  if (head[0] == kCancelWait) {
+    const LinkCancelWait cancel{get<Ticket>(head, 1)};
+    found_ = cancel;
+    return are_valid_tickets(cancel.ticket, 1) ? Parsed::complete : Parsed::bad;
   }
-  const LinkAsk ask{get<std::uint32_t>(head, 1), {}};
-  in_request_ = are_tickets(1, ask.askers);
-  found_ = ask;
+  const LinkClientRequest client_request{get<std::uint32_t>(head, 1), {}};
+  in_request_ = are_valid_tickets(1, client_request.requesters);
+  found_ = client_request;
   return Parsed::bad;  // used only if no request follows
 }
 
@@ -130,7 +130,7 @@ std::uint64_t wire_size(const Reply& reply) {
                           for (const Value& value : values.values) size += 8 + value->size();
                           return size;
                         },
-                        [](const Hangup&) -> std::uint64_t { return 0; },
+                        [](const CloseConnection&) -> std::uint64_t { return 0; },
                     },
                     reply);
 }
@@ -155,7 +155,7 @@ bool LinkReplyReader::fill_head(std::string_view& bytes) {
   const LinkReplyHead head{static_cast<LinkReplyKind>(head_bytes_[0]), get<Ticket>(head_bytes_, 1),
                            get<std::uint32_t>(head_bytes_, 9), get<std::uint64_t>(head_bytes_, 13)};
   head_bytes_.clear();
-  bad_ = !is_good(head);
+  bad_ = !is_valid(head);
   if (bad_) return false;
   head_ = head;
   left_ = head.size;

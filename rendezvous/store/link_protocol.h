@@ -3,8 +3,8 @@
 //
 // Pure values; no socket, no clock. Integers are little-endian. Every request of a client has a *ticket*, a number that
 // both sides count from 1. A request that several clients make at once is sent once and takes as many tickets as it has
-// askers. Replies name their tickets; equal replies to consecutive tickets are sent as one.
-//   request   'A', u32 askers, the request as on the store's own wire (protocol.h)
+// requesters. Replies name their tickets; equal replies to consecutive tickets are sent as one.
+//   request   'A', u32 requesters, the request as on the store's own wire (protocol.h)
 //             'F', u64 ticket: the wait with this ticket is cancelled
 //   reply     a kind, u64 first ticket, u32 tickets, u64 size, that many bytes as on the store's own wire
 #pragma once
@@ -21,7 +21,7 @@ namespace ddprun::rendezvous {
 
 using Ticket = std::uint64_t;
 constexpr Ticket kTicketMax = (Ticket{1} << 48) - 1;  // a store's server keeps the link's number in the bits above
-constexpr std::uint32_t kAskersMax = 65'536;          // the clients that one proxy can have
+constexpr std::uint32_t kRequestersMax = 65'536;      // the clients that one proxy can have
 // A larger reply ends its clients' connections. APPEND can make a value of any size.
 constexpr std::uint64_t kLinkReplyBytesMax = 1 << 30;
 
@@ -30,18 +30,18 @@ bool can_be_shared(Op op);
 // Whether a reply comes, at once or at the end of a wait.
 bool is_answered(Op op);
 
-struct LinkAsk {
-  std::uint32_t askers = 1;  // 1 if the request cannot be shared
+struct LinkClientRequest {
+  std::uint32_t requesters = 1;  // 1 if the request cannot be shared
   Request request = {};
 };
-struct LinkForget {
+struct LinkCancelWait {
   Ticket ticket = 0;
 };
-using LinkRequest = std::variant<LinkAsk, LinkForget>;
+using LinkRequest = std::variant<LinkClientRequest, LinkCancelWait>;
 
 // The bytes before `request`, which encode() gives.
-std::string encode_ask_head(std::uint32_t askers);
-std::string encode(const LinkForget& forget);
+std::string encode_request_head(std::uint32_t requesters);
+std::string encode(const LinkCancelWait& cancel);
 
 class LinkRequestReader {
  public:
@@ -64,8 +64,8 @@ class LinkRequestReader {
 enum class LinkReplyKind : std::uint8_t {
   answer = 'a',
   parked = 'p',     // the client waits; the answer comes later
-  hangup = 'h',     // the client broke the protocol: its connection ends
-  forgotten = 'f',  // the wait was cancelled and will not be answered
+  close = 'h',      // the client broke the protocol: its connection ends
+  cancelled = 'f',  // the wait was cancelled and will not be answered
 };
 
 struct LinkReplyHead {
@@ -76,7 +76,7 @@ struct LinkReplyHead {
   friend bool operator==(const LinkReplyHead&, const LinkReplyHead&) = default;
 };
 std::string encode(const LinkReplyHead& head);
-// Bytes of an answer on the wire. Not for Hangup.
+// Bytes of an answer on the wire. Not for CloseConnection.
 std::uint64_t wire_size(const Reply& reply);
 
 // A reply, or the part of it that has arrived: its bytes are passed on without waiting for the rest.

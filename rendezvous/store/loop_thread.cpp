@@ -29,7 +29,7 @@ struct SchedulingAttributes {
 // Turns are short, and clients wait for them: since Linux 6.12 a thread that asks for short slices gets the processor
 // at once while others are in a long one, such as a peer's TLS handshake or a worker's step. It gets no more time than
 // before. Older kernels ignore it.
-void ask_for_short_slices() {
+void request_short_slices() {
   SchedulingAttributes own;
   if (syscall(SYS_sched_getattr, 0, &own, sizeof own, 0) != 0 || own.policy != SCHED_OTHER) return;
   own.runtime_ns = kSliceNs;
@@ -72,7 +72,7 @@ void LoopThread::stop() {
 
 void LoopThread::run(const Work& turn) {
   pthread_setname_np(pthread_self(), name_);
-  ask_for_short_slices();
+  request_short_slices();
   while (!stopping_) {
     for (const Work& work : mailbox_->take()) attempt(work);
     attempt(turn);
@@ -80,7 +80,7 @@ void LoopThread::run(const Work& turn) {
 }
 
 void LoopThread::attempt(const Work& work) const try { work(); } catch (const std::exception& error) {
-  say_(std::string("went on after an internal error: ") + error.what());
+  log_(std::string("continued after an internal error: ") + error.what());
 }
 
 }  // namespace ddprun::rendezvous

@@ -37,8 +37,8 @@ class Mailbox {
 class LoopThread {
  public:
   using Work = Mailbox::Work;
-  // `name`: of the thread, at most 15 characters. `say`: called in that thread, "went on after an internal error: ...".
-  LoopThread(const char* name, std::function<void(const std::string&)> say) : name_(name), say_(std::move(say)) {}
+  // `name`: of the thread, at most 15 characters. `log`: called in that thread, "continued after an internal ...".
+  LoopThread(const char* name, std::function<void(const std::string&)> log) : name_(name), log_(std::move(log)) {}
   ~LoopThread() { stop(); }
   LoopThread(const LoopThread&) = delete;
   LoopThread& operator=(const LoopThread&) = delete;
@@ -54,7 +54,7 @@ class LoopThread {
   void attempt(const Work& work) const;
 
   const char* const name_;
-  const std::function<void(const std::string&)> say_;
+  const std::function<void(const std::string&)> log_;
   Poller poller_;
   const std::shared_ptr<Mailbox> mailbox_{new Mailbox(poller_)};
   std::atomic<bool> stopping_ = false;

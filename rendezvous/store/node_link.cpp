@@ -10,13 +10,14 @@ namespace ddprun::rendezvous {
 namespace {
 
 bool follows(const LinkReplyHead& next, const LinkReplyHead& last) {
-  return next.kind == last.kind && next.first == last.first + last.tickets && next.tickets <= kAskersMax - last.tickets;
+  return next.kind == last.kind && next.first == last.first + last.tickets &&
+         next.tickets <= kRequestersMax - last.tickets;
 }
 
 }  // namespace
 
-NodeLink::NodeLink(ReleasedPeer peer, const ServerLimits& limits, AskHandler on_ask, ForgetHandler on_forget)
-    : limits_(limits), on_ask_(std::move(on_ask)), on_forget_(std::move(on_forget)), stream_(std::move(peer)) {}
+NodeLink::NodeLink(ReleasedPeer peer, const ServerLimits& limits, RequestHandler on_request, CancelHandler on_cancel)
+    : limits_(limits), on_request_(std::move(on_request)), on_cancel_(std::move(on_cancel)), stream_(std::move(peer)) {}
 
 std::uint32_t NodeLink::awaited() const {
   const bool paused = !unread_.empty();
@@ -24,36 +25,36 @@ std::uint32_t NodeLink::awaited() const {
 }
 
 void NodeLink::on_ready(std::uint32_t events) {
-  if (over_) return;
+  if (closed_) return;
   if (events & EPOLLOUT) flush();
   take_unread();
-  if (over_ || !unread_.empty()) return;
-  if (!stream_.read([this](std::string_view bytes) { take(bytes); })) over_ = true;
+  if (closed_ || !unread_.empty()) return;
+  if (!stream_.read([this](std::string_view bytes) { take(bytes); })) closed_ = true;
 }
 
 void NodeLink::take_unread() {
-  if (!over_ && !unread_.empty() && !over_full()) take(std::exchange(unread_, {}));
+  if (!closed_ && !unread_.empty() && !output_full()) take(std::exchange(unread_, {}));
 }
 
 void NodeLink::take(std::string_view bytes) {
   Parsed parsed = Parsed::complete;
   if (unread_.empty())  // otherwise these bytes come after it
-    while (!over_ && !over_full() && (parsed = reader_.feed(bytes)) == Parsed::complete) take_in(reader_.take());
-  if (parsed == Parsed::bad) over_ = true;
+    while (!closed_ && !output_full() && (parsed = reader_.feed(bytes)) == Parsed::complete) dispatch(reader_.take());
+  if (parsed == Parsed::bad) closed_ = true;
   unread_.append(bytes);
 }
 
-void NodeLink::take_in(LinkRequest request) {
+void NodeLink::dispatch(LinkRequest request) {
   std::visit(overloaded{
-                 [&](LinkAsk& ask) {
+                 [&](LinkClientRequest& client_request) {
                    const Ticket first = last_ticket_ + 1;
-                   last_ticket_ += ask.askers;
-                   over_ = last_ticket_ > kTicketMax;
-                   if (!over_) on_ask_(first, std::move(ask));
+                   last_ticket_ += client_request.requesters;
+                   closed_ = last_ticket_ > kTicketMax;
+                   if (!closed_) on_request_(first, std::move(client_request));
                  },
-                 [&](const LinkForget& forget) {
-                   if (parked_.erase(forget.ticket)) on_forget_(forget.ticket);
-                   forgotten(forget.ticket);
+                 [&](const LinkCancelWait& cancel) {
+                   if (parked_.erase(cancel.ticket)) on_cancel_(cancel.ticket);
+                   cancelled(cancel.ticket);
                  },
              },
              request);
@@ -61,17 +62,17 @@ void NodeLink::take_in(LinkRequest request) {
 
 void NodeLink::park(Ticket ticket) {
   parked_.insert(ticket);
-  if (parked_.size() > kAskersMax) over_ = true;  // more than it has clients
+  if (parked_.size() > kRequestersMax) closed_ = true;  // more than it has clients
   put({{LinkReplyKind::parked, ticket, 1, 0}});
 }
 
-void NodeLink::forgotten(Ticket ticket) { put({{LinkReplyKind::forgotten, ticket, 1, 0}}); }
+void NodeLink::cancelled(Ticket ticket) { put({{LinkReplyKind::cancelled, ticket, 1, 0}}); }
 
 void NodeLink::answer(Ticket first, std::uint32_t tickets, const Reply& reply) {
   parked_.erase(first);  // only waits are answered later, and one by one
   const std::uint64_t size = wire_size(reply);
-  if (std::holds_alternative<Hangup>(reply) || size > kLinkReplyBytesMax)
-    return put({{LinkReplyKind::hangup, first, tickets, 0}});
+  if (std::holds_alternative<CloseConnection>(reply) || size > kLinkReplyBytesMax)
+    return put({{LinkReplyKind::close, first, tickets, 0}});
   const LinkReplyHead head{LinkReplyKind::answer, first, tickets, size};
   if (const Flag* flag = std::get_if<Flag>(&reply)) return put({head, static_cast<char>(*flag)});
   end_run();
@@ -96,15 +97,15 @@ void NodeLink::end_run() {
 }
 
 void NodeLink::flush() {
-  if (over_) return;
+  if (closed_) return;
   end_run();
   const std::size_t before = stream_.output().size();
   const bool was_writing = stream_.writing();
-  if (!stream_.flush()) over_ = true;
+  if (!stream_.flush()) closed_ = true;
   if (!stream_.writing())
     deadline_ = kNever;
   else if (!was_writing || stream_.output().size() < before)
-    deadline_ = Clock::now() + limits_.deaf_for_max;
+    deadline_ = Clock::now() + limits_.write_stall_max;
 }
 
 }  // namespace ddprun::rendezvous

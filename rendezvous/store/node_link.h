@@ -2,7 +2,7 @@
 //
 // As a client's connection, it takes no request while much output waits, and ends when the peer is gone, broke the
 // protocol, or takes nothing in time. After every call the server asks which events it awaits, until when, and whether
-// it is over. Replies are queued, and equal ones to consecutive tickets combined; flush() sends them.
+// it is closed. Replies are queued, and equal ones to consecutive tickets combined; flush() sends them.
 //
 // Runs only in the server's loop thread.
 #pragma once
@@ -22,25 +22,25 @@ namespace ddprun::rendezvous {
 
 class NodeLink {
  public:
-  // The request's askers have the tickets from `first` on.
-  using AskHandler = std::function<void(Ticket first, LinkAsk)>;
-  using ForgetHandler = std::function<void(Ticket)>;
+  // The request's requesters have the tickets from `first` on.
+  using RequestHandler = std::function<void(Ticket first, LinkClientRequest)>;
+  using CancelHandler = std::function<void(Ticket)>;
 
-  NodeLink(ReleasedPeer peer, const ServerLimits& limits, AskHandler on_ask, ForgetHandler on_forget);
+  NodeLink(ReleasedPeer peer, const ServerLimits& limits, RequestHandler on_request, CancelHandler on_cancel);
 
   void on_ready(std::uint32_t events);
   // The client waiting with this ticket will be answered later.
   void park(Ticket ticket);
   void answer(Ticket first, std::uint32_t tickets, const Reply& reply);
-  void forgotten(Ticket ticket);
+  void cancelled(Ticket ticket);
   void flush();
 
   int fd() const { return stream_.fd(); }
   const std::unordered_set<Ticket>& parked() const { return parked_; }
   std::uint32_t awaited() const;                    // EPOLLIN, EPOLLOUT
   TimePoint deadline() const { return deadline_; }  // TimePoint::max(): none
-  bool over() const { return over_; }
-  void close() { over_ = true; }
+  bool closed() const { return closed_; }
+  void close() { closed_ = true; }
   // In its own memory.
   std::size_t held_bytes() const { return reader_.held_bytes() + unread_.size() + stream_.output().own_bytes(); }
 
@@ -50,16 +50,16 @@ class NodeLink {
     LinkReplyHead head;
     char byte = 0;  // an answer's only byte
   };
-  bool over_full() const { return stream_.output().size() > limits_.output_bytes_pause; }
+  bool output_full() const { return stream_.output().size() > limits_.output_bytes_pause; }
   void take(std::string_view bytes);
   void take_unread();
-  void take_in(LinkRequest request);
+  void dispatch(LinkRequest request);
   void put(const Run& run);
   void end_run();
 
   const ServerLimits limits_;
-  const AskHandler on_ask_;
-  const ForgetHandler on_forget_;
+  const RequestHandler on_request_;
+  const CancelHandler on_cancel_;
   PeerStream stream_;
   LinkRequestReader reader_;
   std::string unread_;  // read, but paused before it was taken
@@ -67,7 +67,7 @@ class NodeLink {
   std::unordered_set<Ticket> parked_;
   std::optional<Run> run_;
   TimePoint deadline_ = TimePoint::max();
-  bool over_ = false;
+  bool closed_ = false;
 };
 
 }  // namespace ddprun::rendezvous

@@ -16,7 +16,7 @@ void OutputQueue::append(const Reply& reply) {
                  [&](const Number& number) { append_number(static_cast<std::uint64_t>(number.value), 8); },
                  [&](const Nonce& nonce) { append_number(nonce.value, 4); },
                  [&](const Values& values) { append_values(values); },
-                 [](const Hangup&) {},
+                 [](const CloseConnection&) {},
              },
              reply);
 }

@@ -20,7 +20,7 @@ class OutputQueue {
  public:
   static constexpr std::size_t kSharedFrom = 16 << 10;  // below this, a copy is cheaper than one more piece
 
-  // Not for Hangup, which has no bytes.
+  // Not for CloseConnection, which has no bytes.
   void append(const Reply& reply);
   // Bytes as they are.
   void append_bytes(std::string_view bytes);

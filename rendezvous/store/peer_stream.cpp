@@ -16,7 +16,7 @@ constexpr std::size_t kPiecesPerWrite = 64;
 constexpr std::size_t kEncryptedBytes = 64 << 10;  // what is encrypted at a time
 constexpr std::size_t kBytesPerFlush = 4 << 20;    // then other connections have their turn
 
-bool try_again(int error) { return error == EAGAIN || error == EWOULDBLOCK || error == EINTR; }
+bool is_retryable(int error) { return error == EAGAIN || error == EWOULDBLOCK || error == EINTR; }
 
 ssize_t send_front(int fd, const OutputQueue& output) {
   std::array<iovec, kPiecesPerWrite> pieces;
@@ -33,7 +33,7 @@ PeerStream::PeerStream(ReleasedPeer peer)
       socket_(std::move(peer.socket)),
       tls_(std::move(peer.tls)),
       session_(std::move(peer.session)),
-      heard_(std::move(peer.heard)),
+      received_(std::move(peer.received)),
       scratch_(new char[kScratchBytes]) {
   fcntl(fd(), F_SETFL, fcntl(fd(), F_GETFL) | O_NONBLOCK);
 }
@@ -41,15 +41,15 @@ PeerStream::PeerStream(ReleasedPeer peer)
 // A close_notify, as far as the socket takes it: it tells the other side that nobody cut the connection.
 PeerStream::~PeerStream() {
   if (!session_ || !why_.empty() || !encrypted_.empty()) return;
-  session_->say_goodbye();
+  session_->write_close_notify();
   const std::size_t count = session_->take_out(scratch_.get(), kScratchBytes);
   [[maybe_unused]] const ssize_t ignored = ::send(fd(), scratch_.get(), count, MSG_NOSIGNAL);
 }
 
 bool PeerStream::read(const std::function<void(std::string_view)>& take) {
-  if (!heard_.empty()) take(std::exchange(heard_, {}));
+  if (!received_.empty()) take(std::exchange(received_, {}));
   const ssize_t n = recv(fd(), scratch_.get(), kScratchBytes, 0);
-  if (n < 0 && !try_again(errno)) return fail(errno);
+  if (n < 0 && !is_retryable(errno)) return fail(errno);
   if (n < 0) return !session_ || decrypt(take);  // bytes received before release()
   if (n == 0) return fail(session_ ? "the connection was cut" : "the other side closed the connection");
   const std::string_view bytes(scratch_.get(), static_cast<std::size_t>(n));
@@ -82,7 +82,7 @@ bool PeerStream::flush() {
 bool PeerStream::send_plain(std::size_t& sent) {
   if (output_.empty()) return true;
   const ssize_t n = send_front(fd(), output_);
-  if (n < 0) return try_again(errno) || fail(errno);
+  if (n < 0) return is_retryable(errno) || fail(errno);
   output_.consume(static_cast<std::size_t>(n));
   sent += static_cast<std::size_t>(n);
   return true;
@@ -92,7 +92,7 @@ bool PeerStream::send_encrypted(std::size_t& sent) {
   if (encrypted_.empty() && !encrypt_some()) return fail(session_->why());
   if (encrypted_.empty()) return true;
   const ssize_t n = send_front(fd(), encrypted_);
-  if (n < 0) return try_again(errno) || fail(errno);
+  if (n < 0) return is_retryable(errno) || fail(errno);
   encrypted_.consume(static_cast<std::size_t>(n));
   sent += static_cast<std::size_t>(n);
   return true;

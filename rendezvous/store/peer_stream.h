@@ -49,7 +49,7 @@ class PeerStream {
   const Fd socket_;
   const std::shared_ptr<TlsContext> tls_;
   const std::unique_ptr<TlsSession> session_;
-  std::string heard_;
+  std::string received_;
   OutputQueue output_;
   OutputQueue encrypted_;  // output that is encrypted and not yet sent
   bool writing_ = false;

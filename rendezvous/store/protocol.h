@@ -80,10 +80,10 @@ struct Values {
   std::optional<std::int64_t> count = {};  // sent before the values, for some ops
   std::vector<Value> values = {};
 };
-struct Hangup {  // the protocol's only error reply: close the connection
+struct CloseConnection {  // the protocol's only error reply: close the connection
   enum class Why { bad_request, store_full, too_much_under_way } why = Why::bad_request;
 };
 
-using Reply = std::variant<Flag, Number, Nonce, Values, Hangup>;
+using Reply = std::variant<Flag, Number, Nonce, Values, CloseConnection>;
 
 }  // namespace ddprun::rendezvous

@@ -29,7 +29,7 @@ namespace {
 
 constexpr std::uint32_t kAnyState = ~0u;
 
-struct Question {
+struct DiagRequest {
   nlmsghdr head{};
   inet_diag_req_v2 body{};
 };
@@ -54,12 +54,12 @@ End end_of(const sockaddr_storage& address) {
 }
 
 // The kernel finds both ::ffff:127.0.0.1 and 127.0.0.1, whichever form each side uses.
-Question question_about(const sockaddr_storage& near, const sockaddr_storage& far) {
-  Question question;
-  question.head.nlmsg_len = sizeof question;
-  question.head.nlmsg_type = SOCK_DIAG_BY_FAMILY;
-  question.head.nlmsg_flags = NLM_F_REQUEST;
-  inet_diag_req_v2& body = question.body;
+DiagRequest diag_request_for(const sockaddr_storage& near, const sockaddr_storage& far) {
+  DiagRequest request;
+  request.head.nlmsg_len = sizeof request;
+  request.head.nlmsg_type = SOCK_DIAG_BY_FAMILY;
+  request.head.nlmsg_flags = NLM_F_REQUEST;
+  inet_diag_req_v2& body = request.body;
   body.sdiag_family = static_cast<std::uint8_t>(near.ss_family);
   body.sdiag_protocol = IPPROTO_TCP;
   body.idiag_states = kAnyState;
@@ -69,17 +69,17 @@ Question question_about(const sockaddr_storage& near, const sockaddr_storage& fa
   std::memcpy(body.id.idiag_src, from.words.data(), sizeof body.id.idiag_src);
   std::memcpy(body.id.idiag_dst, to.words.data(), sizeof body.id.idiag_dst);
   body.id.idiag_cookie[0] = body.id.idiag_cookie[1] = INET_DIAG_NOCOOKIE;
-  return question;
+  return request;
 }
 
-bool has_process(const inet_diag_msg& found, const Question& asked) {
+bool has_process(const inet_diag_msg& found, const DiagRequest& request) {
   // A socket that only listens at the peer's port would be found in its place.
-  return found.idiag_inode != 0 && found.id.idiag_dport == asked.body.id.idiag_dport &&
+  return found.idiag_inode != 0 && found.id.idiag_dport == request.body.id.idiag_dport &&
          (found.idiag_state == TCP_ESTABLISHED || found.idiag_state == TCP_CLOSE_WAIT ||
           found.idiag_state == TCP_FIN_WAIT1 || found.idiag_state == TCP_FIN_WAIT2);
 }
 
-std::string in_words(int error) { return std::generic_category().message(error); }
+std::string error_message(int error) { return std::generic_category().message(error); }
 
 SocketEnd table_end(const sockaddr_storage& address) {
   const End end = end_of(address);
@@ -112,57 +112,57 @@ constexpr const char* kRemedy = " (--store-users any lets it in)";
 
 SameUser::SameUser() : diag_(::socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC | SOCK_NONBLOCK, NETLINK_SOCK_DIAG)) {}
 
-SameUser::Finding SameUser::look_at(int socket) {
-  using Known = Owner::Known;
+SameUser::Finding SameUser::check_peer(int socket) {
+  using Status = Owner::Status;
   Pair peer;
   socklen_t near_size = sizeof peer.near, far_size = sizeof peer.far;
   if (getpeername(socket, reinterpret_cast<sockaddr*>(&peer.near), &near_size) != 0 ||
       getsockname(socket, reinterpret_cast<sockaddr*>(&peer.far), &far_size) != 0)
     return {true, "it is gone already", true};
   const Owner owner = owner_of(peer);
-  if (owner.known == Known::yes && (owner.user == geteuid() || owner.user == 0)) return {};
-  if (owner.known == Known::yes)
-    return {true, "its process belongs to user " + std::to_string(owner.user) + ", ours to " +
+  if (owner.status == Status::found && (owner.user == geteuid() || owner.user == 0)) return {};
+  if (owner.status == Status::found)
+    return {true, "its process belongs to user " + std::to_string(owner.user) + ", ddprun's to " +
                       std::to_string(geteuid()) + kRemedy};
-  if (owner.known != Known::no_process && !is_address_of_this_machine(peer.near, peer.far)) return {false};
-  if (owner.known == Known::untold) return {true, "the kernel does not tell whose it is: " + owner.why + kRemedy};
+  if (owner.status != Status::no_process && !is_address_of_this_machine(peer.near, peer.far)) return {false};
+  if (owner.status == Status::unknown) return {true, "the kernel does not tell its owner: " + owner.why + kRemedy};
   return {true, "its socket has no process any more", true};
 }
 
 SameUser::Owner SameUser::owner_of(const Pair& ends) {
-  Owner owner = ask_diag(ends);
-  if (owner.known == Owner::Known::yes || owner.known == Owner::Known::no_process) return owner;
-  if (!diag_works_) diag_works_ = diag_knows_sockets({ends.far, ends.near});
+  Owner owner = query_diag(ends);
+  if (owner.status == Owner::Status::found || owner.status == Owner::Status::no_process) return owner;
+  if (!diag_works_) diag_works_ = diag_finds_sockets({ends.far, ends.near});
   if (*diag_works_) return owner;
   const auto listed = find_socket(table_end(ends.near), table_end(ends.far));
-  if (const auto* error = std::get_if<int>(&listed)) return {Owner::Known::untold, 0, in_words(*error)};
+  if (const auto* error = std::get_if<int>(&listed)) return {Owner::Status::unknown, 0, error_message(*error)};
   const auto& found = std::get<std::optional<ListedSocket>>(listed);
-  if (!found) return {Owner::Known::no_socket};
-  return {found->inode ? Owner::Known::yes : Owner::Known::no_process, found->user};
+  if (!found) return {Owner::Status::no_socket};
+  return {found->inode ? Owner::Status::found : Owner::Status::no_process, found->user};
 }
 
 // Our own end of the connection certainly exists: if diag does not find it, it finds nothing.
-bool SameUser::diag_knows_sockets(const Pair& own) { return ask_diag(own).known == Owner::Known::yes; }
+bool SameUser::diag_finds_sockets(const Pair& own) { return query_diag(own).status == Owner::Status::found; }
 
-SameUser::Owner SameUser::ask_diag(const Pair& ends) {
-  using Known = Owner::Known;
-  const auto untold = [](int error) { return Owner{Known::untold, 0, in_words(error)}; };
-  if (!diag_) return untold(EPROTONOSUPPORT);
-  const Question asked = question_about(ends.near, ends.far);
-  if (send(diag_.get(), &asked, sizeof asked, 0) < 0) return untold(errno);
+SameUser::Owner SameUser::query_diag(const Pair& ends) {
+  using Status = Owner::Status;
+  const auto unknown = [](int error) { return Owner{Status::unknown, 0, error_message(error)}; };
+  if (!diag_) return unknown(EPROTONOSUPPORT);
+  const DiagRequest request = diag_request_for(ends.near, ends.far);
+  if (send(diag_.get(), &request, sizeof request, 0) < 0) return unknown(errno);
   alignas(nlmsghdr) std::array<char, 4096> answer{};
   const ssize_t size = recv(diag_.get(), answer.data(), answer.size(), 0);  // the kernel answers within send()
-  if (size < 0) return untold(errno);
+  if (size < 0) return unknown(errno);
   const auto& head = *reinterpret_cast<const nlmsghdr*>(answer.data());
   if (head.nlmsg_type == NLMSG_ERROR) {
     const int error = -reinterpret_cast<const nlmsgerr*>(answer.data() + NLMSG_HDRLEN)->error;
-    return error == ENOENT ? Owner{Known::no_socket} : untold(error);
+    return error == ENOENT ? Owner{Status::no_socket} : unknown(error);
   }
   if (head.nlmsg_type != SOCK_DIAG_BY_FAMILY || size < static_cast<ssize_t>(NLMSG_LENGTH(sizeof(inet_diag_msg))))
-    return untold(EPROTO);
+    return unknown(EPROTO);
   const auto& found = *reinterpret_cast<const inet_diag_msg*>(answer.data() + NLMSG_HDRLEN);
-  if (!has_process(found, asked)) return {Known::no_process};
-  return {Known::yes, found.idiag_uid};
+  if (!has_process(found, request)) return {Status::no_process};
+  return {Status::found, found.idiag_uid};
 }
 
 }  // namespace ddprun::rendezvous

@@ -23,23 +23,23 @@ class SameUser {
   // About the peer of an accepted TCP socket.
   struct Finding {
     bool on_this_machine = true;  // in our network namespace
-    // Why to refuse it: "its process belongs to user 1001, ours to 1000". Empty: accept it; also for a peer elsewhere,
-    // whose user is unknown.
+    // Why to refuse it: "its process belongs to user 1001, ddprun's to 1000". Empty: accept it; also for a peer
+    // elsewhere, whose user is unknown.
     std::string complaint = {};
     bool gone = false;  // that is the complaint, not worth a log line
   };
-  Finding look_at(int socket);
+  Finding check_peer(int socket);
 
  private:
   struct Pair;  // the two ends of a connection
   struct Owner {
-    enum class Known { yes, no_process, no_socket, untold } known = Known::untold;
+    enum class Status { found, no_process, no_socket, unknown } status = Status::unknown;
     uid_t user = 0;
-    std::string why = {};  // if untold
+    std::string why = {};  // if unknown
   };
   Owner owner_of(const Pair& ends);
-  Owner ask_diag(const Pair& ends);
-  bool diag_knows_sockets(const Pair& own);
+  Owner query_diag(const Pair& ends);
+  bool diag_finds_sockets(const Pair& own);
 
   Fd diag_;
   std::optional<bool> diag_works_;

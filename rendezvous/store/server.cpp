@@ -31,9 +31,9 @@ Ticket ticket_of(ClientId client) { return client & kTicketMax; }
 
 // A node's proxy and the loop's data about it.
 struct Link {
-  Link(ReleasedPeer peer, const ServerLimits& limits, MemoryBudget& memory, NodeLink::AskHandler on_ask,
-       NodeLink::ForgetHandler on_forget)
-      : node(std::move(peer), limits, std::move(on_ask), std::move(on_forget)), charge(memory) {}
+  Link(ReleasedPeer peer, const ServerLimits& limits, MemoryBudget& memory, NodeLink::RequestHandler on_request,
+       NodeLink::CancelHandler on_cancel)
+      : node(std::move(peer), limits, std::move(on_request), std::move(on_cancel)), charge(memory) {}
   NodeLink node;
   MemoryBudget::Charge charge;
   std::uint32_t awaited = EPOLLIN;
@@ -41,7 +41,7 @@ struct Link {
   bool touched = false;
 };
 
-void say_to_stderr(const std::string& line) { print_line(stderr, "ddprun: the store " + line); }
+void log_to_stderr(const std::string& line) { print_line(stderr, "ddprun: the store " + line); }
 
 }  // namespace
 
@@ -52,26 +52,26 @@ class Server::Impl {
   std::uint16_t port() const { return listening_.port; }
   const std::shared_ptr<Mailbox>& mailbox() { return loop_.mailbox(); }
   void admit(ReleasedPeer peer);
-  LinkCounts link_counts() const { return {link_count_, link_requests_, link_askers_}; }
+  LinkCounts link_counts() const { return {link_count_, link_requests_, link_requesters_}; }
 
  private:
   void turn();
-  void settle();
+  void finish_turn();
   TimePoint next_deadline() const;
   void answer(ClientId from, Request request);
   void route(const Answers& answers);
-  void answer(LinkId id, Ticket first, LinkAsk ask);
-  void tell_where_refused(const Reply& reply);
-  void let_wait(LinkId id, Ticket ticket, Request request);
+  void answer(LinkId id, Ticket first, LinkClientRequest client_request);
+  void log_out_of_memory(const Reply& reply);
+  void start_wait(LinkId id, Ticket ticket, Request request);
   void serve(LinkId id, std::uint32_t events);
   Link& touch(LinkId id, Link& link);
-  void settle_links();
-  void settle(LinkId id, Link& link);
+  void finish_links();
+  void update(LinkId id, Link& link);
   void remove(LinkId id);
 
   const ServerLimits limits_;
-  const std::function<void(const std::string&)> say_;
-  LoopThread loop_{"ddprun-store", say_};
+  const std::function<void(const std::string&)> log_;
+  LoopThread loop_{"ddprun-store", log_};
   const Listening listening_;
   const std::shared_ptr<StoreMemory> memory_;
   StoreFront front_;
@@ -81,18 +81,18 @@ class Server::Impl {
   std::set<std::pair<TimePoint, LinkId>> deadlines_;  // of the few that have one
   std::vector<LinkId> touched_;
   std::atomic<std::size_t> link_count_ = 0;
-  std::atomic<std::uint64_t> link_requests_ = 0, link_askers_ = 0;
+  std::atomic<std::uint64_t> link_requests_ = 0, link_requesters_ = 0;
 };
 
 Server::Impl::Impl(const Options& options)
     : limits_(options.limits),
-      say_(options.say ? options.say : say_to_stderr),
+      log_(options.log ? options.log : log_to_stderr),
       listening_(options.ports.first ? open_listener(options.address, options.ports, options.port_before)
                                      : open_listener(options.address, options.port)),
       memory_(std::make_shared<StoreMemory>(options.limits.memory_bytes_max)),
       front_(listening_, options.own_user_only, options.limits, memory_->under_way, loop_.poller(),
              {[this](ClientId id, Request request) { answer(id, std::move(request)); },
-              [this](ClientId id) { store_.forget(id); }, [this](ClientId id) { store_.forget(id); }, say_}) {
+              [this](ClientId id) { store_.forget(id); }, [this](ClientId id) { store_.forget(id); }, log_}) {
   loop_.start([this] { turn(); });
 }
 
@@ -102,12 +102,12 @@ void Server::Impl::turn() {
       front_.on_ready(event);
     else
       serve(link_of(event.data.u64), event.events);
-  settle();
+  finish_turn();
 }
 
-void Server::Impl::settle() {
-  front_.settle();
-  settle_links();
+void Server::Impl::finish_turn() {
+  front_.finish_turn();
+  finish_links();
 }
 
 TimePoint Server::Impl::next_deadline() const {
@@ -118,7 +118,7 @@ void Server::Impl::answer(ClientId from, Request request) { route(store_.on(from
 
 void Server::Impl::route(const Answers& answers) {
   for (const Answer& answer : answers) {
-    tell_where_refused(answer.reply);
+    log_out_of_memory(answer.reply);
     if (StoreFront::owns(answer.to))
       front_.send(answer.to, answer.reply);
     else if (const auto link = links_.find(link_of(answer.to)); link != links_.end())
@@ -126,29 +126,31 @@ void Server::Impl::route(const Answers& answers) {
   }
 }
 
-// A shared read is done once; with a shared wait, each asker waits by itself.
-void Server::Impl::answer(LinkId id, Ticket first, LinkAsk ask) {
+// A shared read is done once; with a shared wait, each requester waits by itself.
+void Server::Impl::answer(LinkId id, Ticket first, LinkClientRequest client_request) {
   ++link_requests_;
-  link_askers_ += ask.askers;
-  const Op op = ask.request.op;
+  link_requesters_ += client_request.requesters;
+  const Op op = client_request.request.op;
   if (op == Op::wait || op == Op::barrier) {
-    for (Ticket ticket = first; ticket < first + ask.askers - 1; ++ticket) let_wait(id, ticket, ask.request);
-    return let_wait(id, first + ask.askers - 1, std::move(ask.request));
+    for (Ticket ticket = first; ticket < first + client_request.requesters - 1; ++ticket)
+      start_wait(id, ticket, client_request.request);
+    return start_wait(id, first + client_request.requesters - 1, std::move(client_request.request));
   }
-  if (ask.askers == 1) return route(store_.on(client_of(id, first), std::move(ask.request)));
-  for (const Answer& answer : store_.on(client_of(id, first), std::move(ask.request))) {
-    tell_where_refused(answer.reply);
-    links_.at(id).node.answer(first, ask.askers, answer.reply);
+  if (client_request.requesters == 1) return route(store_.on(client_of(id, first), std::move(client_request.request)));
+  for (const Answer& answer : store_.on(client_of(id, first), std::move(client_request.request))) {
+    log_out_of_memory(answer.reply);
+    links_.at(id).node.answer(first, client_request.requesters, answer.reply);
   }
 }
 
-void Server::Impl::tell_where_refused(const Reply& reply) {
-  const auto* hangup = std::get_if<Hangup>(&reply);
-  if (!hangup || hangup->why == Hangup::Why::bad_request) return;
-  front_.tell_of_lack(hangup->why, hangup->why == Hangup::Why::store_full ? memory_->kept : memory_->under_way);
+void Server::Impl::log_out_of_memory(const Reply& reply) {
+  const auto* closing = std::get_if<CloseConnection>(&reply);
+  if (!closing || closing->why == CloseConnection::Why::bad_request) return;
+  front_.log_out_of_memory(closing->why,
+                           closing->why == CloseConnection::Why::store_full ? memory_->kept : memory_->under_way);
 }
 
-void Server::Impl::let_wait(LinkId id, Ticket ticket, Request request) {
+void Server::Impl::start_wait(LinkId id, Ticket ticket, Request request) {
   const ClientId client = client_of(id, ticket);
   const Answers answers = store_.on(client, std::move(request));
   const bool answered =
@@ -159,18 +161,20 @@ void Server::Impl::let_wait(LinkId id, Ticket ticket, Request request) {
 
 void Server::Impl::admit(ReleasedPeer peer) {
   if (links_.size() >= limits_.links_max || last_link_ == kLinkIdMax)
-    return say_("refused a link to another node: there are too many");
+    return log_("refused a link to another node: there are too many");
   const LinkId id = ++last_link_;
   Link& link = links_
                    .try_emplace(
                        id, std::move(peer), limits_, memory_->under_way,
-                       [this, id](Ticket first, LinkAsk ask) { answer(id, first, std::move(ask)); },
+                       [this, id](Ticket first, LinkClientRequest client_request) {
+                         answer(id, first, std::move(client_request));
+                       },
                        [this, id](Ticket ticket) { store_.forget(client_of(id, ticket)); })
                    .first->second;
   link_count_ = links_.size();
   loop_.poller().add(link.node.fd(), link.awaited, id << kLinkShift);
   serve(id, EPOLLIN);  // the poller does not report what was received before
-  settle();
+  finish_turn();
 }
 
 void Server::Impl::serve(LinkId id, std::uint32_t events) {
@@ -179,7 +183,7 @@ void Server::Impl::serve(LinkId id, std::uint32_t events) {
   try {
     touch(id, found->second).node.on_ready(events);
   } catch (const std::exception& error) {
-    say_(std::string("dropped a node's link: ") + error.what());
+    log_(std::string("dropped a node's link: ") + error.what());
     remove(id);
   }
 }
@@ -189,21 +193,21 @@ Link& Server::Impl::touch(LinkId id, Link& link) {
   return link;
 }
 
-void Server::Impl::settle_links() {
+void Server::Impl::finish_links() {
   for (const LinkId id : std::exchange(touched_, {}))
-    if (const auto found = links_.find(id); found != links_.end()) settle(id, found->second);
+    if (const auto found = links_.find(id); found != links_.end()) update(id, found->second);
   while (!deadlines_.empty() && deadlines_.begin()->first <= Clock::now()) remove(deadlines_.begin()->second);
 }
 
-void Server::Impl::settle(LinkId id, Link& link) {
+void Server::Impl::update(LinkId id, Link& link) {
   link.touched = false;
   link.node.flush();
   link.charge.set(link.node.held_bytes());
   if (link.charge.bytes() > kLinkAlwaysAllowedBytes && !memory_->under_way.has_room()) {
-    front_.tell_of_lack(Hangup::Why::too_much_under_way, memory_->under_way);
+    front_.log_out_of_memory(CloseConnection::Why::too_much_under_way, memory_->under_way);
     link.node.close();
   }
-  if (link.node.over()) return remove(id);
+  if (link.node.closed()) return remove(id);
   if (link.awaited != link.node.awaited()) {
     link.awaited = link.node.awaited();
     loop_.poller().change(link.node.fd(), link.awaited, id << kLinkShift);

@@ -44,7 +44,7 @@ class Server {
     bool own_user_only = true;
     // Called in the server's thread: "refused a client on this machine: its process belongs to user 1001, ours to
     // 1000". Empty: writes to stderr.
-    std::function<void(const std::string& line)> say = {};
+    std::function<void(const std::string& line)> log = {};
   };
   // Listens when it returns. Throws Error if the port is not available.
   explicit Server(const Options& options);
@@ -58,7 +58,7 @@ class Server {
   // Connected proxies of other nodes, and their requests so far: as sent, and for how many clients. From any thread.
   struct LinkCounts {
     std::size_t links = 0;
-    std::uint64_t requests = 0, askers = 0;
+    std::uint64_t requests = 0, requesters = 0;
   };
   LinkCounts link_counts() const;
 

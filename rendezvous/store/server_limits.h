@@ -10,7 +10,7 @@ struct ServerLimits {
   // The stock client sends its first bytes at once; this is for a machine that swaps.
   std::chrono::milliseconds validate_within{30'000};
   // How long a peer may read none of the bytes that wait for it. Generous: a debugger may have stopped it.
-  std::chrono::milliseconds deaf_for_max{60'000};
+  std::chrono::milliseconds write_stall_max{60'000};
   // Above it, a peer's requests wait until it has read its replies.
   std::size_t output_bytes_pause = 1 << 20;
   // When one more comes, the one that has been silent for longest is evicted.

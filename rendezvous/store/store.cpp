@@ -16,7 +16,7 @@ Answers one(ClientId to, Reply reply) {
   return answers;
 }
 
-Answers refused(ClientId from, Hangup::Why why) { return one(from, Hangup{why}); }
+Answers refused(ClientId from, CloseConnection::Why why) { return one(from, CloseConnection{why}); }
 
 Answers wake(const std::vector<ClientId>& clients) {
   Answers answers;
@@ -24,7 +24,7 @@ Answers wake(const std::vector<ClientId>& clients) {
   return answers;
 }
 
-Answers both(Answers first, Answers second) {
+Answers joined(Answers first, Answers second) {
   std::move(second.begin(), second.end(), std::back_inserter(first));
   return first;
 }
@@ -43,7 +43,7 @@ std::int64_t wrapping_sum(std::int64_t a, std::int64_t b) {
   return static_cast<std::int64_t>(static_cast<std::uint64_t>(a) + static_cast<std::uint64_t>(b));
 }
 
-const Value& nothing() {
+const Value& empty_value() {
   static const Value empty = std::make_shared<const std::string>();
   return empty;
 }
@@ -63,10 +63,10 @@ Number number_of(std::size_t count) { return {static_cast<std::int64_t>(count)};
 
 }  // namespace
 
-Store::Kept::Kept(std::string text, std::shared_ptr<StoreMemory> of)
+Store::StoredValue::StoredValue(std::string text, std::shared_ptr<StoreMemory> of)
     : bytes(std::move(text)), memory(std::move(of)), charge(memory->kept, cost_of_value(bytes)) {}
 
-void Store::Kept::recount() { charge.set(cost_of_value(bytes)); }
+void Store::StoredValue::recount() { charge.set(cost_of_value(bytes)); }
 
 Answers Store::on(ClientId from, Request request) {
   Answers answers = answer(from, std::move(request));
@@ -147,7 +147,7 @@ Answers Store::answer(ClientId from, Request request) {
     case Op::validate:
       break;  // the parser consumes it
   }
-  return one(from, Hangup{});
+  return one(from, CloseConnection{});
 }
 
 void Store::forget(ClientId client) {
@@ -160,12 +160,12 @@ void Store::forget(ClientId client) {
 Answers Store::set(std::string key, std::string value) {
   Answers answers = wake(waiting_.arrived(key));
   const std::size_t cost = cost_of_key(key);
-  if (values_.insert_or_assign(std::move(key), keep(std::move(value))).second) name_bytes_ += cost;
+  if (values_.insert_or_assign(std::move(key), make_stored(std::move(value))).second) name_bytes_ += cost;
   return answers;
 }
 
 Answers Store::set(ClientId from, Request& request) {
-  if (!has_room_for(request.keys[0], request.values[0])) return refused(from, Hangup::Why::store_full);
+  if (!has_room_for(request.keys[0], request.values[0])) return refused(from, CloseConnection::Why::store_full);
   return set(std::move(request.keys[0]), std::move(request.values[0]));
 }
 
@@ -174,22 +174,22 @@ Answers Store::multi_set(ClientId from, Request& request) {
   std::size_t cost = 0;
   for (std::size_t i = 0; i < request.keys.size(); ++i)
     cost += cost_of_key(request.keys[i]) + cost_of_value(request.values[i]);
-  if (!memory_->kept.has_room(cost)) return refused(from, Hangup::Why::store_full);
+  if (!memory_->kept.has_room(cost)) return refused(from, CloseConnection::Why::store_full);
   Answers answers;
   for (std::size_t i = 0; i < request.keys.size(); ++i)
-    answers = both(std::move(answers), set(std::move(request.keys[i]), std::move(request.values[i])));
+    answers = joined(std::move(answers), set(std::move(request.keys[i]), std::move(request.values[i])));
   return answers;
 }
 
 Answers Store::append(ClientId from, const std::string& key, const std::string& value) {
-  if (!has_room_to_append(key, value)) return refused(from, Hangup::Why::store_full);
+  if (!has_room_to_append(key, value)) return refused(from, CloseConnection::Why::store_full);
   const auto found = values_.find(key);
   if (found == values_.end()) return set(key, value);
   Stored& stored = found->second;
   if (stored.use_count() == 1)
     stored->bytes.append(value);
   else  // an unsent reply holds the old bytes
-    stored = keep(stored->bytes + value);
+    stored = make_stored(stored->bytes + value);
   stored->recount();
   return wake(waiting_.arrived(key));
 }
@@ -201,16 +201,16 @@ Answers Store::compare_set(ClientId from, Request& request) {
     return one(from, Values{{}, {std::make_shared<std::string>(std::move(expected))}});
   if (found != values_.end() && found->second->bytes != expected)
     return one(from, Values{{}, {value_of(found->second)}});
-  if (!has_room_for(request.keys[0], desired)) return refused(from, Hangup::Why::store_full);
+  if (!has_room_for(request.keys[0], desired)) return refused(from, CloseConnection::Why::store_full);
   Answers woken = set(request.keys[0], std::move(desired));
-  return both(one(from, get(request.keys)), std::move(woken));
+  return joined(one(from, get(request.keys)), std::move(woken));
 }
 
 Answers Store::add(ClientId from, const std::string& key, std::int64_t delta) {
-  if (!has_room_for(key, {})) return refused(from, Hangup::Why::store_full);
+  if (!has_room_for(key, {})) return refused(from, CloseConnection::Why::store_full);
   const auto sum = count_up(key, delta);
-  if (!sum) return one(from, Hangup{});
-  return both(one(from, Number{*sum}), wake(waiting_.arrived(key)));
+  if (!sum) return one(from, CloseConnection{});
+  return joined(one(from, Number{*sum}), wake(waiting_.arrived(key)));
 }
 
 std::optional<std::int64_t> Store::count_up(const std::string& key, std::int64_t delta) {
@@ -219,7 +219,7 @@ std::optional<std::int64_t> Store::count_up(const std::string& key, std::int64_t
   if (!old) return {};
   const std::int64_t sum = wrapping_sum(*old, delta);
   if (found == values_.end()) name_bytes_ += cost_of_key(key);
-  values_.insert_or_assign(key, keep(std::to_string(sum)));
+  values_.insert_or_assign(key, make_stored(std::to_string(sum)));
   return sum;
 }
 
@@ -227,7 +227,7 @@ Answers Store::wait(ClientId from, std::vector<std::string> keys) {
   forget(from);
   std::erase_if(keys, [this](const std::string& key) { return ready(key); });
   if (keys.empty()) return one(from, Flag::stop_waiting);
-  if (!may_wait_for(keys)) return refused(from, Hangup::Why::too_much_under_way);
+  if (!may_wait_for(keys)) return refused(from, CloseConnection::Why::too_much_under_way);
   waiting_.park(from, std::move(keys));
   return {};
 }
@@ -244,12 +244,12 @@ Answers Store::delete_key(ClientId from, const std::string& key) {
 }
 
 Answers Store::queue_push(ClientId from, std::string key, std::string value) {
-  if (!has_room_in_queue(key, value)) return refused(from, Hangup::Why::store_full);
+  if (!has_room_in_queue(key, value)) return refused(from, CloseConnection::Why::store_full);
   Answers answers = wake(waiting_.arrived_for_one(key));
   const std::size_t cost = cost_of_queue(key);
   const auto [queue, is_new] = queues_.try_emplace(std::move(key));
   name_bytes_ += kPlaceInQueueBytes + (is_new ? cost : 0);
-  const Stored kept = keep(std::move(value));
+  const Stored kept = make_stored(std::move(value));
   queue->second.push_back(value_of(kept));
   return answers;
 }
@@ -268,16 +268,16 @@ Answers Store::queue_pop(ClientId from, const std::string& key) {
 // The last client to arrive opens it. The counter keeps its value: a barrier is for one use.
 Answers Store::barrier(ClientId from, const std::string& key, std::int64_t world_size) {
   forget(from);
-  if (!has_room_for(key, {})) return refused(from, Hangup::Why::store_full);
-  const auto here = count_up(key, 1);
-  if (!here) return one(from, Hangup{});
+  if (!has_room_for(key, {})) return refused(from, CloseConnection::Why::store_full);
+  const auto arrived = count_up(key, 1);
+  if (!arrived) return one(from, CloseConnection{});
   Answers woken = wake(waiting_.arrived(key));
-  if (*here < world_size) {
+  if (*arrived < world_size) {
     at_barrier_.park(from, {key});
     return woken;
   }
-  Answers opened = both(one(from, Flag::stop_waiting), wake(at_barrier_.arrived(key)));
-  return both(std::move(opened), std::move(woken));
+  Answers opened = joined(one(from, Flag::stop_waiting), wake(at_barrier_.arrived(key)));
+  return joined(std::move(opened), std::move(woken));
 }
 
 // Large values are sent from where they are stored; small ones are copied for each reader.
@@ -287,15 +287,15 @@ Reply Store::get(const std::vector<std::string>& keys) const {
   std::size_t copied = 0;
   for (const std::string& key : keys) {
     const auto value = values_.find(key);
-    found.values.push_back(value == values_.end() ? nothing() : value_of(value->second));
+    found.values.push_back(value == values_.end() ? empty_value() : value_of(value->second));
     if (const std::size_t size = found.values.back()->size(); size < OutputQueue::kSharedFrom) copied += size;
   }
   if (may_copy(copied, *memory_)) return found;
-  return Hangup{Hangup::Why::too_much_under_way};
+  return CloseConnection{CloseConnection::Why::too_much_under_way};
 }
 
 Reply Store::list_keys() const {
-  if (!may_copy(name_bytes_, *memory_)) return Hangup{Hangup::Why::too_much_under_way};
+  if (!may_copy(name_bytes_, *memory_)) return CloseConnection{CloseConnection::Why::too_much_under_way};
   Values listed{static_cast<std::int64_t>(values_.size()), {}};
   listed.values.reserve(values_.size());
   for (const auto& [key, value] : values_) listed.values.push_back(std::make_shared<const std::string>(key));

@@ -1,12 +1,12 @@
 // The key-value store of one round: keys, queues and the clients that wait, as one value.
 //
 // No socket, thread or clock. Give it every request in the order of arrival; send the answers it returns, in order. An
-// answer may go to another client than the one that asked: one client's SET ends another's WAIT. Each request is
+// answer may go to another client than the requesting one: one client's SET ends another's WAIT. Each request is
 // atomic. A client's end removes only its wait; nothing expires.
 //
 // Keys and queues are separate: a key and a queue may share a name, never their contents.
 //
-// A request that needs more memory than is allowed is refused completely, by Hangup; all else continues.
+// A request that needs more memory than is allowed is refused completely, by CloseConnection; all else continues.
 #pragma once
 #include <deque>
 #include <memory>
@@ -38,16 +38,16 @@ class Store {
   bool anyone_waits() const { return !waiting_.empty() || !at_barrier_.empty(); }
 
  private:
-  struct Kept {
-    Kept(std::string text, std::shared_ptr<StoreMemory> memory);
+  struct StoredValue {
+    StoredValue(std::string text, std::shared_ptr<StoreMemory> memory);
     void recount();
     std::string bytes;
     std::shared_ptr<StoreMemory> memory;
     MemoryBudget::Charge charge;
   };
-  using Stored = std::shared_ptr<Kept>;
+  using Stored = std::shared_ptr<StoredValue>;
 
-  Stored keep(std::string text) const { return std::make_shared<Kept>(std::move(text), memory_); }
+  Stored make_stored(std::string text) const { return std::make_shared<StoredValue>(std::move(text), memory_); }
   static Value value_of(const Stored& stored) { return {stored, &stored->bytes}; }
   // Whether this may be stored: under a key, which may be a new one, or in a queue.
   bool has_room_for(const std::string& key, const std::string& value) const;

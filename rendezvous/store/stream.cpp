@@ -22,7 +22,7 @@ constexpr std::size_t kGrowBytes = 1 << 20;
 // A host that drops our packets must not use up the time of its other addresses.
 constexpr std::chrono::seconds kAddressLimit{3};
 
-std::string words(int error) { return std::generic_category().message(error); }
+std::string error_message(int error) { return std::generic_category().message(error); }
 
 int poll_ms(TimePoint deadline) {
   if (deadline == TimePoint::max()) return -1;
@@ -31,23 +31,23 @@ int poll_ms(TimePoint deadline) {
 }
 
 // False: the deadline passed.
-bool await(int fd, short events, TimePoint deadline) {
+bool wait_ready(int fd, short events, TimePoint deadline) {
   pollfd waiting{fd, events, 0};
   for (;;) {
     const int n = poll(&waiting, 1, poll_ms(deadline));
     if (n > 0) return true;
     if (n == 0 && Clock::now() >= deadline) return false;
-    if (n < 0 && errno != EINTR) throw Broken(words(errno));
+    if (n < 0 && errno != EINTR) throw ConnectionError(error_message(errno));
   }
 }
 
-bool try_later(int error) { return error == EAGAIN || error == EWOULDBLOCK || error == EINTR; }
+bool is_retryable(int error) { return error == EAGAIN || error == EWOULDBLOCK || error == EINTR; }
 
 // 0, or errno.
 int finish_connect(int fd, const Address& address, TimePoint deadline) {
   if (connect(fd, address.get(), address.size) == 0) return 0;
   if (errno != EINPROGRESS) return errno;
-  if (!await(fd, POLLOUT, deadline)) return ETIMEDOUT;
+  if (!wait_ready(fd, POLLOUT, deadline)) return ETIMEDOUT;
   int error = 0;
   socklen_t size = sizeof error;
   getsockopt(fd, SOL_SOCKET, SO_ERROR, &error, &size);
@@ -73,7 +73,7 @@ Stream Stream::connect(const std::string& host, std::uint16_t port, TimePoint de
     result = open_connection(address, deadline - now > kAddressLimit ? now + kAddressLimit : deadline);
     if (result >= 0) return Stream(Fd(result));
   }
-  throw Broken(words(-result));
+  throw ConnectionError(error_message(-result));
 }
 
 void Stream::write(std::string_view bytes, TimePoint deadline) {
@@ -81,10 +81,10 @@ void Stream::write(std::string_view bytes, TimePoint deadline) {
     const ssize_t n = send(fd_.get(), bytes.data(), bytes.size(), MSG_NOSIGNAL);
     if (n >= 0)
       bytes.remove_prefix(static_cast<std::size_t>(n));
-    else if (!try_later(errno))
-      throw Broken(words(errno));
-    else if (!await(fd_.get(), POLLOUT, deadline))
-      throw Late("it takes nothing");
+    else if (!is_retryable(errno))
+      throw ConnectionError(error_message(errno));
+    else if (!wait_ready(fd_.get(), POLLOUT, deadline))
+      throw DeadlineExceeded("it does not accept data");
   }
 }
 
@@ -108,7 +108,7 @@ std::uint32_t Stream::read_u32(TimePoint deadline) {
 
 std::string Stream::read_text(std::size_t size_max, TimePoint deadline) {
   const std::uint64_t size = read_u64(deadline);
-  if (size > size_max) throw Broken("it announces " + std::to_string(size) + " bytes, which makes no sense");
+  if (size > size_max) throw ConnectionError("it announces " + std::to_string(size) + " bytes, which makes no sense");
   std::string text;
   while (text.size() < size) {
     const std::size_t have = text.size(), more = std::min<std::size_t>(kGrowBytes, size - have);
@@ -136,9 +136,9 @@ void Stream::refill(TimePoint deadline) {
     const ssize_t n = recv(fd_.get(), buffer_.data(), buffer_.size(), 0);
     buffer_.resize(n > 0 ? static_cast<std::size_t>(n) : 0);
     if (n > 0) return;
-    if (n == 0) throw Broken("it closed the connection");
-    if (!try_later(errno)) throw Broken(words(errno));
-    if (!await(fd_.get(), POLLIN, deadline)) throw Late("no answer");
+    if (n == 0) throw ConnectionError("it closed the connection");
+    if (!is_retryable(errno)) throw ConnectionError(error_message(errno));
+    if (!wait_ready(fd_.get(), POLLIN, deadline)) throw DeadlineExceeded("no answer");
     buffer_.resize(kBufferBytes);
   }
 }

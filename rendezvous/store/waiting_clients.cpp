@@ -26,11 +26,11 @@ void WaitingClients::park(ClientId client, std::vector<std::string> names) {
 }
 
 std::vector<ClientId> WaitingClients::arrived(const std::string& name) {
-  const auto line = by_name_.extract(name);
-  if (line.empty()) return {};
+  const auto queue = by_name_.extract(name);
+  if (queue.empty()) return {};
   std::vector<ClientId> woken;
-  for (const auto& [ticket, client] : line.mapped())
-    if (tick_off(client)) woken.push_back(client);
+  for (const auto& [ticket, client] : queue.mapped())
+    if (count_arrival(client)) woken.push_back(client);
   return woken;
 }
 
@@ -40,17 +40,17 @@ std::vector<ClientId> WaitingClients::arrived_for_one(const std::string& name) {
   const ClientId oldest = found->second.begin()->second;
   found->second.erase(found->second.begin());
   if (found->second.empty()) by_name_.erase(found);
-  return tick_off(oldest) ? std::vector{oldest} : std::vector<ClientId>{};
+  return count_arrival(oldest) ? std::vector{oldest} : std::vector<ClientId>{};
 }
 
 void WaitingClients::cancel(ClientId client) {
   const auto found = waits_.find(client);
   if (found == waits_.end()) return;
   for (const std::string& name : found->second.names) {
-    const auto line = by_name_.find(name);
-    if (line == by_name_.end()) continue;
-    line->second.erase(found->second.ticket);
-    if (line->second.empty()) by_name_.erase(line);
+    const auto queue = by_name_.find(name);
+    if (queue == by_name_.end()) continue;
+    queue->second.erase(found->second.ticket);
+    if (queue->second.empty()) by_name_.erase(queue);
   }
   erase(found);
 }
@@ -60,7 +60,7 @@ void WaitingClients::erase(std::unordered_map<ClientId, Wait>::iterator wait) {
   waits_.erase(wait);
 }
 
-bool WaitingClients::tick_off(ClientId client) {
+bool WaitingClients::count_arrival(ClientId client) {
   const auto wait = waits_.find(client);
   if (--wait->second.missing > 0) return false;
   erase(wait);

@@ -1,6 +1,6 @@
 // Clients that wait for names; each name has its clients in the order of their arrival.
 //
-// A value. A client has one wait at most; a later one replaces it. A name that arrived stays ticked off, and a client
+// A value. A client has one wait at most; a later one replaces it. A name that arrived stays counted, and a client
 // whose last name arrived is in no list any more, so no client is woken twice. Every operation costs only the names and
 // clients it concerns, never all of them.
 #pragma once
@@ -30,20 +30,20 @@ class WaitingClients {
 
  private:
   using Ticket = std::uint64_t;
-  using Line = std::map<Ticket, ClientId>;
+  using Queue = std::map<Ticket, ClientId>;
   struct Wait {
     Ticket ticket = 0;
     std::size_t missing = 0;
     std::vector<std::string> names;  // also those that have arrived
     std::size_t bytes = 0;
   };
-  bool tick_off(ClientId client);  // true: it was its last name
+  bool count_arrival(ClientId client);  // true: it was its last name
 
   void erase(std::unordered_map<ClientId, Wait>::iterator wait);
 
   Ticket next_ticket_ = 0;
   std::size_t bytes_ = 0;
-  std::unordered_map<std::string, Line> by_name_;
+  std::unordered_map<std::string, Queue> by_name_;
   std::unordered_map<ClientId, Wait> waits_;
 };
 

@@ -9,22 +9,22 @@ using namespace ddprun::agent;
 TEST_CASE("a job of one node forms, confirms and starts its round inside start(), without a turn of the loop",
           "[coordination]") {
   asio::io_context io;
-  std::vector<std::string> happened;
+  std::vector<std::string> received;
   std::unique_ptr<Coordination> here;
   Coordination::Hooks hooks;
   hooks.on_connected = [&] { here->send(rendezvous::NodeReady{here->node(), {.workers = 2, .port = 29500}}); };
   hooks.on_message = [&](const rendezvous::ToAgent& message) {
     std::visit(overloaded{
                    [&](const rendezvous::TakeSeat& m) {
-                     happened.push_back("seat");
+                     received.push_back("seat");
                      here->send(rendezvous::NodeConfirmed{here->node(), m.seat.round});
                    },
-                   [&](const rendezvous::StartRound&) { happened.push_back("start"); },
-                   [&](const auto&) { happened.push_back("another"); },
+                   [&](const rendezvous::StartRound&) { received.push_back("start"); },
+                   [&](const auto&) { received.push_back("another"); },
                },
                message);
   };
-  here = coordinate_here(io, {}, hooks);
+  here = make_local_coordination(io, {}, hooks);
   here->start();
-  CHECK(happened == std::vector<std::string>{"seat", "start"});
+  CHECK(received == std::vector<std::string>{"seat", "start"});
 }

@@ -100,15 +100,20 @@ TEST_CASE("the events tell the worker that failed from the one that was stopped"
   CHECK(events[4]["metadata"]["raw_error"] == "exited with code 3");
   CHECK(events[5]["metadata"]["exit_code"] == -15);
   CHECK(events[6]["metadata"]["raw_error"].get<std::string>().starts_with("rank 1 exited with code 3: "));
+  CHECK(events[6]["metadata"]["failure_class"] == "error");
 }
 
 TEST_CASE("every round's events carry its number and the restarts so far", "[job_events]") {
   const auto events = events_of({"[ $DDPRUN_ROUND = 2 ] || exit 3", 1, 1});
   CHECK(story(events) ==
-        "RENDEZVOUS ASSIGN_WORKER_RANKS START/0 FAILED/0 RENDEZVOUS ASSIGN_WORKER_RANKS START/0 SUCCEEDED/0 SUCCEEDED");
+        "RENDEZVOUS ASSIGN_WORKER_RANKS START/0 FAILED/0 ROUND_ENDED RENDEZVOUS ASSIGN_WORKER_RANKS START/0 "
+        "SUCCEEDED/0 SUCCEEDED");
   CHECK(events[3]["metadata"]["round"] == 1);
-  CHECK(events[7]["metadata"]["round"] == 2);
-  CHECK(events[7]["metadata"]["agent_restarts"] == 1);
+  CHECK(events[4]["metadata"]["failure_class"] == "error");
+  CHECK(events[4]["metadata"]["failed_rank"] == "0");
+  CHECK(events[4]["metadata"]["reason"] == "restart 1 of 1");
+  CHECK(events[8]["metadata"]["round"] == 2);
+  CHECK(events[8]["metadata"]["agent_restarts"] == 1);
 }
 
 TEST_CASE("a failed worker's event carries what it wrote to its error file", "[job_events]") {
@@ -125,5 +130,5 @@ TEST_CASE("a worker that leaves well after its timer has run out has failed in t
   CHECK(events[3]["name"] == "timer expired");
   CHECK(events[3]["metadata"]["scope_id"] == "step");
   CHECK(events[4]["name"] == "kill worker process");
-  CHECK(events[5]["metadata"]["raw_error"].get<std::string>().starts_with("its timer 'step' ran out after 0.0 s"));
+  CHECK(events[5]["metadata"]["raw_error"].get<std::string>().starts_with("its timer 'step' expired after 0.0 s"));
 }

@@ -45,12 +45,13 @@ class NameService {
 
 // An agent's places; what is listened on stays so until the end.
 struct Rig {
-  explicit Rig(std::vector<rendezvous::ControlAddress> places, std::vector<rendezvous::Whose> whose,
+  explicit Rig(std::vector<rendezvous::ControlAddress> places, std::vector<rendezvous::Locality> whose,
                bool others_may_host = true)
       : own(io,
             {std::move(places), std::move(whose), others_may_host,
              std::make_shared<rendezvous::Resolver>(io, names.look_up())},
-            {[this](const rendezvous::Listening& listening) { fds.emplace_back(listening.fd); }, [this] { ++told; }}) {}
+            {[this](const rendezvous::Listening& listening) { fds.emplace_back(listening.fd); },
+             [this] { ++held_reports; }}) {}
 
   bool listen() {
     const auto listening = own.listen();
@@ -69,7 +70,7 @@ struct Rig {
   asio::io_context io;
   NameService names;
   std::list<Fd> fds;
-  int told = 0;
+  int held_reports = 0;
   OwnPlace own;
 };
 
@@ -80,7 +81,7 @@ TEST_CASE("an agent listens at the first free place that is its machine's", "[ow
   const Fd holder(held.fd);
   const std::uint16_t other = free_port();
   Rig rig({{"a", free_port()}, {"b", held.port}, {"c", other}},
-          {rendezvous::Whose::anothers, rendezvous::Whose::ours, rendezvous::Whose::ours});
+          {rendezvous::Locality::remote, rendezvous::Locality::local, rendezvous::Locality::local});
   CHECK(rig.listen());
   CHECK(rig.own.place() == 2u);
 }
@@ -88,11 +89,11 @@ TEST_CASE("an agent listens at the first free place that is its machine's", "[ow
 TEST_CASE("a port that is held is told of, and taken when it is free", "[own-place]") {
   const rendezvous::Listening held = rendezvous::open_listener("", 0);
   Fd holder(held.fd);
-  Rig rig({{"a", held.port}}, {rendezvous::Whose::ours});
+  Rig rig({{"a", held.port}}, {rendezvous::Locality::local});
   CHECK_FALSE(rig.listen());
   CHECK(rig.own.why_not() == "cannot bind port " + std::to_string(held.port) + " (Address already in use)");
   rig.own.keep_trying();
-  REQUIRE(rig.until([&] { return rig.told >= 2; }));
+  REQUIRE(rig.until([&] { return rig.held_reports >= 2; }));
   CHECK_FALSE(rig.own.place());
   holder = Fd();
   REQUIRE(rig.until([&] { return rig.own.place().has_value(); }));
@@ -103,7 +104,7 @@ TEST_CASE("a port that is held is told of, and taken when it is free", "[own-pla
 TEST_CASE("who listens at a later place goes on to try the earlier ones", "[own-place]") {
   const rendezvous::Listening held = rendezvous::open_listener("", 0);
   Fd holder(held.fd);
-  Rig rig({{"a", held.port}, {"b", free_port()}}, {rendezvous::Whose::ours, rendezvous::Whose::ours});
+  Rig rig({{"a", held.port}, {"b", free_port()}}, {rendezvous::Locality::local, rendezvous::Locality::local});
   CHECK(rig.listen());
   CHECK(rig.own.place() == 1u);
   rig.own.keep_trying();
@@ -113,22 +114,22 @@ TEST_CASE("who listens at a later place goes on to try the earlier ones", "[own-
 }
 
 TEST_CASE("a place whose name is found late is the machine's then", "[own-place]") {
-  Rig rig({{kName, free_port()}}, {rendezvous::Whose::unknown});
+  Rig rig({{kName, free_port()}}, {rendezvous::Locality::unknown});
   CHECK_FALSE(rig.listen());
   rig.own.keep_trying();
   rig.io.run_for(10ms);
   CHECK_FALSE(rig.own.place());
   rig.names.answers({.addresses = rendezvous::numeric_addresses("127.0.0.1")});
   CHECK(rig.until([&] { return rig.own.place() == 0u; }));
-  CHECK(rig.told == 0);
+  CHECK(rig.held_reports == 0);
 }
 
 TEST_CASE("another machine's place is left to it", "[own-place]") {
   const bool late = GENERATE(true, false);
-  Rig rig({{kName, free_port()}}, {late ? rendezvous::Whose::unknown : rendezvous::Whose::anothers});
+  Rig rig({{kName, free_port()}}, {late ? rendezvous::Locality::unknown : rendezvous::Locality::remote});
   rig.names.answers({.addresses = rendezvous::numeric_addresses("192.0.2.1")});
   rig.own.keep_trying();
-  CHECK(rig.until([&] { return rig.own.whose(0) == rendezvous::Whose::anothers; }));
+  CHECK(rig.until([&] { return rig.own.whose(0) == rendezvous::Locality::remote; }));
   rig.io.restart();
   CHECK(rig.io.run_for(kLimit) < 10);  // there is nothing to wait for
   CHECK_FALSE(rig.own.place());
@@ -137,7 +138,7 @@ TEST_CASE("another machine's place is left to it", "[own-place]") {
 TEST_CASE("nothing is tried after the stop", "[own-place]") {
   const rendezvous::Listening held = rendezvous::open_listener("", 0);
   Fd holder(held.fd);
-  Rig rig({{"a", held.port}}, {rendezvous::Whose::ours});
+  Rig rig({{"a", held.port}}, {rendezvous::Locality::local});
   CHECK_FALSE(rig.listen());
   rig.own.keep_trying();
   rig.own.stop();
@@ -149,6 +150,6 @@ TEST_CASE("nothing is tried after the stop", "[own-place]") {
 TEST_CASE("where no other agent may have the place, a port that is held is an error", "[own-place]") {
   const rendezvous::Listening held = rendezvous::open_listener("", 0);
   const Fd holder(held.fd);
-  Rig rig({{"a", held.port}}, {rendezvous::Whose::ours}, false);
+  Rig rig({{"a", held.port}}, {rendezvous::Locality::local}, false);
   CHECK_THROWS_AS(rig.own.listen(), Error);
 }

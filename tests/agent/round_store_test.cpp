@@ -64,20 +64,20 @@ TEST_CASE("every round has a fresh store at another port", "[round_store]") {
 }
 
 TEST_CASE("workers find the round's store where they are told, or at their own node's proxy", "[round_store]") {
-  const Seat told{.round = 4, .master_host = "node0", .master_port = 29500};
+  const Seat local{.round = 4, .master_host = "node0", .master_port = 29500};
   const Seat elsewhere{.round = 4, .group_rank = 1, .master_host = "node0", .master_port = 29500};
   NoCoordination coordination;
   Rig direct{.options = options_of_several_nodes(false)};
   direct.store.open();
-  CHECK(direct.store.as_workers_see(told).master_host == "node0");
-  Rig near{.options = options_of_several_nodes(true)};
-  near.store.open();
-  near.store.bring_near(told, coordination);
+  CHECK(direct.store.seat_for_workers(local).master_host == "node0");
+  Rig by_proxy{.options = options_of_several_nodes(true)};
+  by_proxy.store.open();
+  by_proxy.store.open_proxy(local, coordination);
   CHECK(coordination.offered == std::vector{4});
-  CHECK(near.store.as_workers_see(told).master_host == "127.0.0.1");
-  CHECK(near.store.as_workers_see(told).master_port == near.store.port());
-  near.store.bring_near(elsewhere, coordination);
+  CHECK(by_proxy.store.seat_for_workers(local).master_host == "127.0.0.1");
+  CHECK(by_proxy.store.seat_for_workers(local).master_port == by_proxy.store.port());
+  by_proxy.store.open_proxy(elsewhere, coordination);
   CHECK(coordination.dialed == std::vector{4});
-  CHECK(near.store.as_workers_see(elsewhere).master_host == "127.0.0.1");
-  CHECK(near.store.as_workers_see(elsewhere).master_port != near.store.port());
+  CHECK(by_proxy.store.seat_for_workers(elsewhere).master_host == "127.0.0.1");
+  CHECK(by_proxy.store.seat_for_workers(elsewhere).master_port != by_proxy.store.port());
 }

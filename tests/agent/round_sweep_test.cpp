@@ -35,11 +35,11 @@ TEST_CASE("what a round has left is ended while the loop runs, and then told onc
 
 TEST_CASE("a sweep that was stopped touches nothing that is started later", "[round_sweep]") {
   asio::io_context io;
-  bool told = false;
-  RoundSweep sweep(io, [&](int) { told = true; });
+  bool reported = false;
+  RoundSweep sweep(io, [&](int) { reported = true; });
   const pid_t left = sleeping_child();
   sweep.begin(3, nullptr);
-  if (!told) sweep.stop();
+  if (!reported) sweep.stop();
   const pid_t next = sleeping_child();
   io.run_for(30s);  // until nothing is due
   CHECK(kill(next, 0) == 0);

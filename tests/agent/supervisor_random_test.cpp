@@ -1,5 +1,5 @@
-// A world that treats a supervisor at random: workers that end well, fail, die slowly or are deaf, coordinators that
-// answer late or stop everything, impatient people. Whatever the order, its promises hold.
+// A supervisor under random events: workers that end well, fail, die slowly or ignore SIGTERM, coordinators that answer
+// late or stop everything, impatient people. Whatever the order, its promises hold.
 #include <csignal>
 #include <deque>
 #include <random>
@@ -9,22 +9,27 @@
 #include "agent/supervisor.h"
 #include "rendezvous/base/overloaded.h"
 #include "tests/support/catch.h"
+#include "tests/support/soak.h"
 #include "tests/support/transcript.h"
 
 using namespace ddprun;
 using namespace ddprun::agent;
 using namespace ddprun::test;
+using ddprun::rendezvous::ExitStatus;
 using namespace std::chrono_literals;
 
 namespace {
 
 constexpr int kWorkers = 3;
+constexpr int kPreempted = 31;
 
-class World {
+class Simulation {
  public:
-  explicit World(unsigned seed) : random_(seed) {
+  explicit Simulation(unsigned seed) : random_(seed) {
     StopPolicy policy;
     if (roll(2)) policy.peer_exit_timeout = 60s;
+    if (roll(2)) policy.preempt_exit_code = kPreempted;
+    code_is_known_ = policy.preempt_exit_code.has_value();
     supervisor_ = Supervisor(policy);
   }
 
@@ -40,7 +45,7 @@ class World {
     else if (waiting_)
       form_round();
     else
-      something_happens();
+      random_event();
     return !finished_;
   }
 
@@ -51,7 +56,7 @@ class World {
 
   void form_round() {
     waiting_ = false;
-    deaf_ = roll(4) == 0;
+    ignores_sigterm_ = roll(4) == 0;
     dying_.clear();
     feed(RoundFormed{seat_of(kWorkers, ++round_)});
     if (roll(8) == 0) return feed(RoundEnded{round_});  // another node did not confirm
@@ -61,13 +66,14 @@ class World {
   void deliver() {
     const Event event = due_.front();
     due_.pop_front();
-    if (std::holds_alternative<Swept>(event) && !std::exchange(sweeping_, false)) return;  // it was given up
+    const auto* swept = std::get_if<Swept>(&event);
+    if (swept && (swept->round != round_ || !std::exchange(sweeping_, false))) return;  // it was given up
     const auto* exited = std::get_if<WorkerExited>(&event);
     if (exited && (exited->round != round_ || !running_.erase(exited->local_rank))) return;  // it had died before
     feed(event);
   }
 
-  void something_happens() {
+  void random_event() {
     const int what = roll(30);
     if (what == 0) return feed(Signalled{roll(2) ? SIGINT : SIGTERM});
     if (what == 1) return feed(RoundEnded{roll(2) ? round_ : round_ - 1, roll(2) == 0});
@@ -82,18 +88,20 @@ class World {
     }
     if (what < 20 || dying_.contains(rank)) return;
     running_.erase(rank);
-    feed(WorkerExited{round_, rank, {.code = roll(4) == 0}});
+    const int code = roll(4) ? 0 : roll(2) ? 1 : kPreempted;
+    if (code != 1) may_be_saved_.insert(rank);
+    feed(WorkerExited{round_, rank, {.code = code}});
   }
 
   void feed(const Event& event) {
     for (const Action& action : supervisor_.on(event, now_)) {
       INFO(to_string(event) << " -> " << to_string(action));
       CHECK_FALSE(finished_);
-      obey(action);
+      execute(action);
     }
   }
 
-  void obey(const Action& action) {
+  void execute(const Action& action) {
     std::visit(overloaded{
                    [&](const StartWorkers& a) { start(a.seat.round); },
                    [&](const SignalWorkers& a) { end_all(a.signal); },
@@ -114,7 +122,8 @@ class World {
                      CHECK_FALSE(sweeping_);
                      waiting_ = true;
                    },
-                   [&](const Finish&) {
+                   [&](const Finish& a) {
+                     for (const int rank : a.saved) CHECK(may_be_saved_.contains(rank));
                      CHECK((running_.empty() || held_by_kernel_));
                      CHECK_FALSE(sweeping_);
                      finished_ = true;
@@ -128,6 +137,7 @@ class World {
     CHECK(running_.empty());
     CHECK(started_.insert(round).second);  // no round, hence no worker of it, is started twice
     killed_ = held_by_kernel_ = false;
+    may_be_saved_.clear();
     for (int rank = kWorkers - 1; rank >= 0; --rank)
       due_.emplace_front(WorkerStarted{round, rank}), running_.insert(rank);
   }
@@ -135,13 +145,18 @@ class World {
   void end_all(int signal) {
     CHECK_FALSE((killed_ && signal == SIGTERM));  // politeness comes first
     killed_ |= signal == SIGKILL;
-    if (deaf_ && signal != SIGKILL) return;
+    if (ignores_sigterm_ && signal != SIGKILL) return;
     held_by_kernel_ = signal == SIGKILL && roll(8) == 0;
     if (held_by_kernel_) return;
-    for (const int rank : running_) due_.push_back(WorkerExited{round_, rank, {.signal = signal}});
+    for (const int rank : running_) {
+      const bool saves = signal == SIGTERM && roll(3) == 0;
+      if (saves) may_be_saved_.insert(rank);
+      due_.push_back(WorkerExited{round_, rank, saves ? ExitStatus{.code = kPreempted} : ExitStatus{.signal = signal}});
+    }
   }
 
   void report(const ReportFailure& failure) {
+    CHECK_FALSE((code_is_known_ && failure.status.code == kPreempted));
     CHECK(reported_.insert(failure.round).second);  // one failure ends a round, the others are its consequences
     if (roll(3))
       due_.push_back(RoundEnded{round_});
@@ -154,18 +169,21 @@ class World {
   TimePoint now_{};
   std::deque<Event> due_;
   std::set<int> running_, dying_, started_, reported_;
+  std::set<int> may_be_saved_;  // by their exit codes
+  bool code_is_known_ = false;
   int round_ = 0;
-  bool deaf_ = false, killed_ = false, held_by_kernel_ = false, sweeping_ = false, waiting_ = true, finished_ = false;
+  bool ignores_sigterm_ = false, killed_ = false, held_by_kernel_ = false;
+  bool sweeping_ = false, waiting_ = true, finished_ = false;
 };
 
 }  // namespace
 
 TEST_CASE("no order of events starts a worker twice in a round or leaves one running at the end", "[supervisor]") {
-  for (unsigned seed = 0; seed < 10'000; ++seed) {
+  for (unsigned seed = 0; seed < static_cast<unsigned>(often(10'000)); ++seed) {
     INFO("seed " << seed);
-    World world(seed);
-    for (int step = 0; step < 5000 && world.step(); ++step) {
+    Simulation simulation(seed);
+    for (int step = 0; step < 5000 && simulation.step(); ++step) {
     }
-    REQUIRE(world.finished());
+    REQUIRE(simulation.finished());
   }
 }

@@ -31,7 +31,7 @@ std::string text(const std::vector<Action>& actions) {
 
 // A supervisor in each of its states, and the events that lead there.
 Supervisor after(const std::vector<std::string>& events) {
-  Supervisor supervisor({});
+  Supervisor supervisor({.preempt_exit_code = 31});
   TimePoint now = t0;
   for (const std::string& event : events) {
     if (event == "tick") now += 1min;  // beyond every deadline
@@ -63,6 +63,7 @@ TEST_CASE("the table of every state and event is as reviewed", "[supervisor]") {
       {"stopping, end", with(kRunning, {"worker-exited local_rank=0 code=1", "job-ended worker-failed"})},
       {"stopping, dying", with(kRunning, {"worker-dying local_rank=1 signal=SIGKILL"})},
       {"stopping, interrupted", with(kRunning, {"signalled SIGTERM"})},
+      {"stopping, preempted", with(kRunning, {"worker-exited local_rank=0 code=31"})},
       {"held", with(kRunning, {"worker-exited local_rank=0 code=1", "tick", "tick"})},
       {"sweeping, undecided", with(kRunning, kBothExited)},
       {"sweeping, regroup", with(kRunning, with(kBothExited, {"round-ended"}))},
@@ -76,6 +77,8 @@ TEST_CASE("the table of every state and event is as reviewed", "[supervisor]") {
                                         "worker-dying local_rank=1 signal=SIGKILL",
                                         "worker-exited local_rank=1 code=0",
                                         "worker-exited local_rank=1 code=1",
+                                        "worker-dying local_rank=1 code=31",
+                                        "worker-exited local_rank=1 code=31",
                                         "swept",
                                         "swept round=2",
                                         "round-ended",
@@ -101,6 +104,13 @@ TEST_CASE("transcripts play as written", "[supervisor]") {
     INFO(file.path());
     CHECK(matches_golden(file.path(), replay(content(file.path()))));
   }
+}
+
+TEST_CASE("an exit code that announces a preemption is an ordinary failure where none was named", "[supervisor]") {
+  Supervisor supervisor({});
+  for (const std::string& event : kRunning) supervisor.on(parse_event(event), t0);
+  CHECK(text(supervisor.on(WorkerExited{1, 0, {.code = 31}}, t0)) ==
+        "ask-to-leave round=1, signal-workers SIGTERM, report-failure round=1 local_rank=0 code=31");
 }
 
 TEST_CASE("a worker that ignores SIGTERM is killed once the grace period is over", "[supervisor]") {

@@ -47,10 +47,10 @@ namespace {
 
 constexpr std::size_t kValueBytes = 170;  // what gloo stores for each rank
 constexpr std::size_t kKeys = 256;
-constexpr auto kSilentMax = 10s;
-constexpr std::size_t kConnectionsHeld = 2000;        // by unauthenticated peers that wait for nothing
-constexpr std::size_t kConnectionsAtATime = 256;      // by those that are answered
-constexpr in_addr_t kStranger = INADDR_LOOPBACK + 1;  // another source than the load, as on another machine
+constexpr auto kReplyTimeout = 10s;
+constexpr std::size_t kConnectionsHeld = 2000;           // by unauthenticated peers that wait for nothing
+constexpr std::size_t kConnectionsAtATime = 256;         // by those that are answered
+constexpr in_addr_t kPeerAddress = INADDR_LOOPBACK + 1;  // another source than the load, as on another machine
 constexpr const char* kToken = "00112233445566778899aabbccddeeff";  // store_main's
 constexpr const char* kOtherToken = "ffeeddccbbaa99887766554433221100";
 
@@ -106,14 +106,14 @@ class Poll {
 
 // The load.
 
-struct Asked {
+struct PendingReply {
   TimePoint at;  // the appointed time
   std::size_t missing;
 };
 
 struct Client {
   Fd fd;
-  std::deque<Asked> asked = {};
+  std::deque<PendingReply> pending = {};
 };
 
 class Load {
@@ -125,8 +125,8 @@ class Load {
  private:
   void ask(std::size_t number, TimePoint at);
   void send(Client& client, const std::string& request, std::size_t reply_bytes, TimePoint at);
-  void hear(Client& client);
-  void hear_all();
+  void receive(Client& client);
+  void receive_all();
 
   Poll poll_;
   std::vector<Client> clients_;
@@ -151,11 +151,11 @@ Load::Load(std::uint16_t port, std::size_t count) {
     clients_.push_back({connecting(port)});
     poll_.add(clients_[i].fd.get(), EPOLLIN, i);
     send(clients_[i], encode({Op::validate, {}, {}, kMagic}) + ping(), 4, Clock::now());
-    hear_all();
+    receive_all();
   }
   for (std::size_t i = 0; i < kKeys; ++i) {
     send(clients_[0], set(i), 4, Clock::now());
-    hear_all();
+    receive_all();
   }
   took_us_.clear();
 }
@@ -163,7 +163,7 @@ Load::Load(std::uint16_t port, std::size_t count) {
 void Load::send(Client& client, const std::string& request, std::size_t reply_bytes, TimePoint at) {
   while (::send(client.fd.get(), request.data(), request.size(), MSG_NOSIGNAL) != static_cast<ssize_t>(request.size()))
     if (!try_later(errno)) fail("send");
-  client.asked.push_back({at, reply_bytes});
+  client.pending.push_back({at, reply_bytes});
   ++waiting_;
 }
 
@@ -175,28 +175,28 @@ void Load::ask(std::size_t number, TimePoint at) {
     send(client, set(number), 4, at);
 }
 
-void Load::hear(Client& client) {
+void Load::receive(Client& client) {
   ssize_t left = recv(client.fd.get(), scratch_.data(), scratch_.size(), 0);
   if (left < 0 && try_later(errno)) return;
   if (left <= 0) fail("recv");
   const TimePoint now = Clock::now();
   while (left > 0) {
-    if (client.asked.empty()) throw std::runtime_error("more than was asked for");
-    Asked& asked = client.asked.front();
-    const auto part = std::min(asked.missing, static_cast<std::size_t>(left));
-    asked.missing -= part;
+    if (client.pending.empty()) throw std::runtime_error("more than was asked for");
+    PendingReply& pending = client.pending.front();
+    const auto part = std::min(pending.missing, static_cast<std::size_t>(left));
+    pending.missing -= part;
     left -= static_cast<ssize_t>(part);
-    if (asked.missing > 0) return;
-    took_us_.push_back(std::chrono::duration<double, std::micro>(now - asked.at).count());
-    client.asked.pop_front();
+    if (pending.missing > 0) return;
+    took_us_.push_back(std::chrono::duration<double, std::micro>(now - pending.at).count());
+    client.pending.pop_front();
     --waiting_;
   }
 }
 
-void Load::hear_all() {
-  for (const TimePoint end = Clock::now() + kSilentMax; waiting_ > 0;) {
+void Load::receive_all() {
+  for (const TimePoint end = Clock::now() + kReplyTimeout; waiting_ > 0;) {
     if (Clock::now() > end) throw std::runtime_error("no answer");
-    poll_.wait(kSilentMax, [this](std::uint64_t number, std::uint32_t) { hear(clients_[number]); });
+    poll_.wait(kReplyTimeout, [this](std::uint64_t number, std::uint32_t) { receive(clients_[number]); });
   }
 }
 
@@ -205,10 +205,10 @@ void Load::run(double rate, Duration length) {
   const TimePoint start = Clock::now();
   std::size_t number = 0;
   for (TimePoint next = start; next < start + length;) {
-    poll_.wait(next - Clock::now(), [this](std::uint64_t which, std::uint32_t) { hear(clients_[which]); });
+    poll_.wait(next - Clock::now(), [this](std::uint64_t which, std::uint32_t) { receive(clients_[which]); });
     for (; next <= Clock::now() && next < start + length; next += pause) ask(number++, next);
   }
-  hear_all();
+  receive_all();
 }
 
 void Load::print() const {
@@ -223,7 +223,7 @@ void Load::print() const {
 
 // The unauthenticated peers.
 
-std::string hello_by(const char* token) {
+std::string hello_with(const char* token) {
   TlsContext context(std::get<Token>(Token::parse(token)), "job");
   const auto session = context.open(PeerRole::client);
   session->handshake();
@@ -233,54 +233,55 @@ std::string hello_by(const char* token) {
 }
 
 struct Attack {
-  std::string words = {};
+  std::string payload = {};
   bool closes = false;  // at once
   std::size_t connections = kConnectionsAtATime;
 };
 
-Attack attack_by(const std::string& how) {
+Attack make_attack(const std::string& how) {
   const std::string validate = encode({Op::validate, {}, {}, kMagic});
   if (how == "close") return {.closes = true};
-  if (how == "half") return {.words = validate.substr(0, 3), .connections = kConnectionsHeld};
-  if (how == "plain") return {.words = validate + ping() + encode({Op::num_keys})};
-  if (how == "hello") return {.words = hello_by(kToken).substr(0, 100), .connections = kConnectionsHeld};
-  if (how == "wrong") return {.words = hello_by(kOtherToken)};
-  if (how == "replay") return {.words = hello_by(kToken)};
+  if (how == "half") return {.payload = validate.substr(0, 3), .connections = kConnectionsHeld};
+  if (how == "plain") return {.payload = validate + ping() + encode({Op::num_keys})};
+  if (how == "hello") return {.payload = hello_with(kToken).substr(0, 100), .connections = kConnectionsHeld};
+  if (how == "wrong") return {.payload = hello_with(kOtherToken)};
+  if (how == "replay") return {.payload = hello_with(kToken)};
   if (how != "garbage") throw std::invalid_argument("there is no attack '" + how + "'");
   std::string garbage(4096, '\0');
   std::minstd_rand random(1);
   for (char& byte : garbage) byte = static_cast<char>(random());
   garbage[0] = '\xff';  // the store's first byte is 0, and TLS's 0x16
-  return {.words = garbage};
+  return {.payload = garbage};
 }
 
-volatile std::sig_atomic_t over = 0;
+volatile std::sig_atomic_t stop_requested = 0;
 
-class Strangers {
+class UnauthenticatedPeers {
  public:
-  Strangers(Attack attack, std::uint16_t port) : attack_(std::move(attack)), port_(port), held_(attack_.connections) {}
+  UnauthenticatedPeers(Attack attack, std::uint16_t port)
+      : attack_(std::move(attack)), port_(port), held_(attack_.connections) {}
   void run() {
     const TimePoint start = Clock::now();
     std::size_t next = 0;
-    while (!over) {
-      for (int burst = 0; burst < 16 && next < held_.size(); ++burst) come(attack_.closes ? 0 : next++);
+    while (!stop_requested) {
+      for (int burst = 0; burst < 16 && next < held_.size(); ++burst) connect_one(attack_.closes ? 0 : next++);
       poll_.wait(next < held_.size() ? 0ms : 50ms,
-                 [this](std::uint64_t number, std::uint32_t events) { hear(number, events); });
+                 [this](std::uint64_t number, std::uint32_t events) { receive(number, events); });
     }
     std::printf("%.0f\n", static_cast<double>(count_) / std::chrono::duration<double>(Clock::now() - start).count());
   }
 
  private:
-  void come(std::size_t number) {
-    held_[number] = connecting(port_, kStranger);
+  void connect_one(std::size_t number) {
+    held_[number] = connecting(port_, kPeerAddress);
     ++count_;
     if (attack_.closes) return;
     poll_.add(held_[number].get(), EPOLLIN | EPOLLOUT | EPOLLET, number);
   }
-  void hear(std::size_t number, std::uint32_t events) {
+  void receive(std::size_t number, std::uint32_t events) {
     const int fd = held_[number].get();
-    if (events & (EPOLLIN | EPOLLHUP | EPOLLERR)) return come(number);  // answered, or closed
-    if (!attack_.words.empty()) send(fd, attack_.words.data(), attack_.words.size(), MSG_NOSIGNAL);
+    if (events & (EPOLLIN | EPOLLHUP | EPOLLERR)) return connect_one(number);  // answered, or closed
+    if (!attack_.payload.empty()) send(fd, attack_.payload.data(), attack_.payload.size(), MSG_NOSIGNAL);
   }
 
   const Attack attack_;
@@ -315,9 +316,9 @@ void measure(const std::vector<std::string>& words) {
 
 void attack(const std::vector<std::string>& words) {
   struct sigaction end {};
-  end.sa_handler = [](int) { over = 1; };
+  end.sa_handler = [](int) { stop_requested = 1; };
   sigaction(SIGTERM, &end, nullptr);
-  Strangers(attack_by(words[1]), port_of(words[2])).run();
+  UnauthenticatedPeers(make_attack(words[1]), port_of(words[2])).run();
 }
 
 }  // namespace

@@ -33,7 +33,7 @@ using namespace ddprun::bench;
 
 namespace {
 
-constexpr int kSilentMsMax = 20'000;
+constexpr int kReplyTimeoutMs = 20'000;
 
 double now() { return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count(); }
 
@@ -45,19 +45,19 @@ class Ranks {
   Ranks(std::size_t count, const std::vector<std::uint16_t>& ports);
   std::size_t size() const { return ranks_.size(); }
   void ask(std::size_t rank, const std::string& request, std::size_t reply_bytes);
-  void hear_all(const OnAnswer& on_answer);
+  void receive_all(const OnAnswer& on_answer);
 
  private:
   struct Rank {
     int fd = -1;
     std::size_t missing = 0;
-    std::string heard;
+    std::string reply;
   };
-  void hear(std::size_t rank, const OnAnswer& on_answer);
+  void receive(std::size_t rank, const OnAnswer& on_answer);
 
   const int epoll_ = epoll_create1(EPOLL_CLOEXEC);
   std::vector<Rank> ranks_;
-  std::size_t asking_ = 0;
+  std::size_t unanswered_ = 0;
 };
 
 Ranks::Ranks(std::size_t count, const std::vector<std::uint16_t>& ports) {
@@ -66,53 +66,53 @@ Ranks::Ranks(std::size_t count, const std::vector<std::uint16_t>& ports) {
     epoll_event event{EPOLLIN, {.u64 = i}};
     if (epoll_ctl(epoll_, EPOLL_CTL_ADD, ranks_[i].fd, &event) != 0) fail("epoll_ctl");
     ask(i, encode({Op::validate, {}, {}, kMagic}) + encode({Op::ping, {}, {}, 7}), 4);
-    if (i % 256 == 255) hear_all([](std::size_t, const std::string&) {});
+    if (i % 256 == 255) receive_all([](std::size_t, const std::string&) {});
   }
-  hear_all([](std::size_t, const std::string&) {});
+  receive_all([](std::size_t, const std::string&) {});
 }
 
 void Ranks::ask(std::size_t rank, const std::string& request, std::size_t reply_bytes) {
-  Rank& asking = ranks_[rank];
-  asking.missing = reply_bytes;
-  asking.heard.clear();
-  asking_ += reply_bytes > 0;
-  if (send(asking.fd, request.data(), request.size(), MSG_NOSIGNAL) != static_cast<ssize_t>(request.size()))
+  Rank& requester = ranks_[rank];
+  requester.missing = reply_bytes;
+  requester.reply.clear();
+  unanswered_ += reply_bytes > 0;
+  if (send(requester.fd, request.data(), request.size(), MSG_NOSIGNAL) != static_cast<ssize_t>(request.size()))
     fail("send");
 }
 
-void Ranks::hear_all(const OnAnswer& on_answer) {
+void Ranks::receive_all(const OnAnswer& on_answer) {
   std::array<epoll_event, 1024> events;
-  while (asking_ > 0) {
-    const int count = epoll_wait(epoll_, events.data(), static_cast<int>(events.size()), kSilentMsMax);
+  while (unanswered_ > 0) {
+    const int count = epoll_wait(epoll_, events.data(), static_cast<int>(events.size()), kReplyTimeoutMs);
     if (count == 0) throw std::runtime_error("no answer");
-    for (int i = 0; i < count; ++i) hear(events[static_cast<std::size_t>(i)].data.u64, on_answer);
+    for (int i = 0; i < count; ++i) receive(events[static_cast<std::size_t>(i)].data.u64, on_answer);
   }
 }
 
-void Ranks::hear(std::size_t rank, const OnAnswer& on_answer) {
-  Rank& hearing = ranks_[rank];
+void Ranks::receive(std::size_t rank, const OnAnswer& on_answer) {
+  Rank& receiver = ranks_[rank];
   std::array<char, 64> bytes;
-  const ssize_t n = recv(hearing.fd, bytes.data(), bytes.size(), 0);
+  const ssize_t n = recv(receiver.fd, bytes.data(), bytes.size(), 0);
   if (n <= 0) fail("recv");
-  if (static_cast<std::size_t>(n) > hearing.missing) throw std::runtime_error("more than was asked for");
-  hearing.heard.append(bytes.data(), static_cast<std::size_t>(n));
-  hearing.missing -= static_cast<std::size_t>(n);
-  if (hearing.missing > 0) return;
-  --asking_;
-  on_answer(rank, hearing.heard);
+  if (static_cast<std::size_t>(n) > receiver.missing) throw std::runtime_error("more than was asked for");
+  receiver.reply.append(bytes.data(), static_cast<std::size_t>(n));
+  receiver.missing -= static_cast<std::size_t>(n);
+  if (receiver.missing > 0) return;
+  --unanswered_;
+  on_answer(rank, receiver.reply);
 }
 
 void barrier(Ranks& ranks, const std::string& key) {
   const std::string request = encode({Op::barrier, {key}, {}, static_cast<std::int64_t>(ranks.size())});
   for (std::size_t rank = 0; rank < ranks.size(); ++rank) ranks.ask(rank, request, 1);
-  ranks.hear_all([](std::size_t, const std::string&) {});
+  ranks.receive_all([](std::size_t, const std::string&) {});
 }
 
 void add_wait(Ranks& ranks, const std::string& key) {
   const std::string add = encode({Op::add, {key}, {}, 1}), wait = encode({Op::wait, {key + "/last"}}),
                     go = encode({Op::set, {key + "/last"}, {"1"}});
   for (std::size_t rank = 0; rank < ranks.size(); ++rank) ranks.ask(rank, add, 8);
-  ranks.hear_all([&](std::size_t rank, const std::string& bytes) {
+  ranks.receive_all([&](std::size_t rank, const std::string& bytes) {
     if (bytes.size() != 8) return;  // it has waited
     std::uint64_t sum = 0;
     std::memcpy(&sum, bytes.data(), sizeof sum);

@@ -70,12 +70,12 @@ def main():
     parser.add_argument("parts", nargs="*", choices=[[], *PARTS], default=[], metavar="|".join(PARTS))
     parser.add_argument("--quick", action="store_true")
     parser.add_argument("--keep", action="store_true")
-    asked = parser.parse_args()
+    arguments = parser.parse_args()
     (tools.ROOT / "build/bench").mkdir(parents=True, exist_ok=True)
     failed = []
-    for part in asked.parts or PARTS:
+    for part in arguments.parts or PARTS:
         try:
-            run(part, (lambda many: 1) if asked.quick else (lambda many: many), asked.keep)
+            run(part, (lambda many: 1) if arguments.quick else (lambda many: many), arguments.keep)
         except Exception:  # the other parts are worth having
             failed.append(part)
             traceback.print_exc()

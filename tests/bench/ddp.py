@@ -13,7 +13,7 @@ import tempfile
 import time
 
 from table import Row
-from tools import BIN, PYTHON, ROOT, TORCHRUN, before_others, ddprun, free_port
+from tools import BIN, PYTHON, ROOT, TORCHRUN, ddprun, free_port, raise_priority
 
 DDP_LOAD = str(BIN / "ddp_load")
 PEER_SCRIPT = str(ROOT / "tests/bench/ddp_load.py")
@@ -48,7 +48,7 @@ class Ranks:
         place = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(free_port()), "WORLD_SIZE": str(count),
                  "LOCAL_WORLD_SIZE": str(count)}
         self.workers = [subprocess.Popen(
-            [*command, *map(str, words)], text=True, start_new_session=True, preexec_fn=before_others,
+            [*command, *map(str, words)], text=True, start_new_session=True, preexec_fn=raise_priority,
             env={**os.environ, **ONE_THREAD, **place, "RANK": str(rank), "LOCAL_RANK": str(rank)},
             stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE) for rank in range(count)]
 
@@ -136,7 +136,7 @@ class Saving:
             self.held.append(1000 * took[way]["held_seconds"])
 
 
-def stall(samples, count, sides):
+def save_stall(samples, count, sides):
     what = f"49 MB saved every 10 steps, {LARGER}: {in_ranks(count)}"
     ours, *others = [Saving(sides[way == "torch.save"], way, samples(turns)) for way, turns in SAVING_TURNS.items()]
     goal = (f">= {KEPT_GOAL} %", lambda mine, ratio: mine >= KEPT_GOAL)
@@ -175,6 +175,6 @@ def bench(samples):
     for count in (1, 2):
         with both_sides(count, *NETS) as sides:
             yield from training(samples, count, sides)
-            yield from stall(samples, count, sides)
+            yield from save_stall(samples, count, sides)
     for part in (first_step, overlap, loader):
         yield from part(samples)

@@ -46,27 +46,27 @@ constexpr std::int64_t kImagesInMemory = 6400;
 double now() { return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count(); }
 
 // Layers of convolution, batch norm and ReLU; 0 halves the image.
-struct Recipe {
+struct NetSpec {
   int channels, size, kernel, batch;
   std::vector<int> widths;
   bool loads = false;  // through sampler and loader, else the same few batches again and again
 };
-const std::map<std::string, Recipe> kNets{
+const std::map<std::string, NetSpec> kNets{
     {"small", {1, 28, 5, 32, {16, 0, 32, 0}}},
     {"loaded", {1, 28, 5, 32, {16, 0, 32, 0}, true}},
     {"larger", {3, 32, 3, 16, {48, 0, 96, 0, 208, 208, 0, 416, 416, 0, 416, 416, 0}}},  // VGG-11, a little narrower
 };
 
 struct Net : nn::Module {
-  explicit Net(const Recipe& recipe) {
-    int from = recipe.channels, size = recipe.size;
-    for (const int width : recipe.widths) {
+  explicit Net(const NetSpec& spec) {
+    int from = spec.channels, size = spec.size;
+    for (const int width : spec.widths) {
       if (width == 0) {
         layers->push_back(nn::MaxPool2d(2));
         size /= 2;
         continue;
       }
-      layers->push_back(nn::Conv2d(nn::Conv2dOptions(from, width, recipe.kernel).padding(recipe.kernel / 2)));
+      layers->push_back(nn::Conv2d(nn::Conv2dOptions(from, width, spec.kernel).padding(spec.kernel / 2)));
       layers->push_back(nn::BatchNorm2d(width));
       layers->push_back(nn::ReLU());
       from = width;
@@ -81,7 +81,7 @@ struct Net : nn::Module {
 
 using Batch = ddprun::Tensors;  // images, labels
 
-std::function<Batch()> batches_again(const Recipe& r) {
+std::function<Batch()> repeated_batches(const NetSpec& r) {
   std::vector<Batch> batches;
   for (int i = 0; i < kBatchesInMemory; ++i)
     batches.push_back({torch::randn({r.batch, r.channels, r.size, r.size}), torch::randint(kClasses, {r.batch})});
@@ -89,9 +89,9 @@ std::function<Batch()> batches_again(const Recipe& r) {
 }
 
 // Epoch after epoch.
-class Loading {
+class EndlessLoader {
  public:
-  Loading(const Recipe& r, const ProcessGroup& group)
+  EndlessLoader(const NetSpec& r, const ProcessGroup& group)
       : sampler_({.dataset_size = kImagesInMemory, .rank = group.rank(), .world_size = group.world_size()}),
         loader_(
             [images = torch::randn({kImagesInMemory, r.channels, r.size, r.size}),
@@ -114,15 +114,15 @@ class Loading {
   ddprun::Batches<Batch> batches_ = loader_.epoch(sampler_);
 };
 
-std::function<Batch()> batches_of(const Recipe& recipe, const ProcessGroup& group) {
-  if (!recipe.loads) return batches_again(recipe);
-  return [loading = std::make_shared<Loading>(recipe, group)] { return loading->next(); };
+std::function<Batch()> batches_of(const NetSpec& spec, const ProcessGroup& group) {
+  if (!spec.loads) return repeated_batches(spec);
+  return [endless = std::make_shared<EndlessLoader>(spec, group)] { return endless->next(); };
 }
 
 class Training {
  public:
-  Training(const Recipe& recipe, const ProcessGroup& group, const ddprun::DdpOptions& options = {})
-      : net(std::make_shared<Net>(recipe)), ddp(net, options, group), next_batch_(batches_of(recipe, group)) {}
+  Training(const NetSpec& spec, const ProcessGroup& group, const ddprun::DdpOptions& options = {})
+      : net(std::make_shared<Net>(spec)), ddp(net, options, group), next_batch_(batches_of(spec, group)) {}
 
   void steps(int count) {
     for (int i = 0; i < count; ++i) {
@@ -161,15 +161,15 @@ json first(const ProcessGroup& group) {
 
 // The first step of all has a single bucket and hides nothing; a second job begins with the buckets it has found.
 json overlap(const ProcessGroup& group, const Words& words) {
-  const Recipe& recipe = kNets.at(words.at(0));
+  const NetSpec& spec = kNets.at(words.at(0));
   ddprun::DdpOptions options;
   if (const auto bytes = std::stoull(words.at(2)); bytes > 0) options.bucket_bytes = bytes;
   {
-    Training finds_order(recipe, group, options);
-    finds_order.steps(kWarmUpSteps);
-    options.bucket_order = finds_order.ddp.bucket_order();
+    Training warm_up(spec, group, options);
+    warm_up.steps(kWarmUpSteps);
+    options.bucket_order = warm_up.ddp.bucket_order();
   }
-  Training training(recipe, group, options);
+  Training training(spec, group, options);
   training.steps(std::stoi(words.at(1)));
   const ddprun::DdpTimes times = training.ddp.times();
   const double communication = std::chrono::duration<double>(times.communication).count();
@@ -179,18 +179,18 @@ json overlap(const ProcessGroup& group, const Words& words) {
 
 // With a save() before the first of the steps, and its end within them, or without one.
 json turn(Training& training, const ProcessGroup& group, int steps, ddprun::Snapshots* snapshots) {
-  double held = 0;
+  double blocked = 0;
   const double seconds = seconds_of(group, [&] {
     if (snapshots) {
       const double began = now();
       snapshots->save({.model = *training.net, .optimizer = &training.optimizer},
                       {.at = {.step = training.done()}, .bucket_order = training.ddp.bucket_order()});
-      held = now() - began;
+      blocked = now() - began;
     }
     training.steps(steps);
     if (snapshots) snapshots->finish();
   });
-  return {{"seconds", seconds}, {"held_seconds", held}};
+  return {{"seconds", seconds}, {"held_seconds", blocked}};
 }
 
 // Who asks lets the peer take turns with us.
@@ -200,8 +200,8 @@ void turns(const ProcessGroup& group, const Words& words) {
     trainings[*net] = std::make_unique<Training>(kNets.at(*net), group);
     trainings[*net]->steps(kWarmUpSteps);
   }
-  ddprun::Snapshots in_thread({.path = words.at(0) + "/asynchronous.pt"}, group);
-  ddprun::Snapshots at_once({.path = words.at(0) + "/synchronous.pt", .asynchronous = false}, group);
+  ddprun::Snapshots asynchronous({.path = words.at(0) + "/asynchronous.pt"}, group);
+  ddprun::Snapshots synchronous({.path = words.at(0) + "/synchronous.pt", .asynchronous = false}, group);
   const auto say = [&](const json& answer) {
     if (group.is_main_process()) std::cout << answer << std::endl;
   };
@@ -209,8 +209,8 @@ void turns(const ProcessGroup& group, const Words& words) {
   std::string net, way;
   for (int steps = 0; std::cin >> net >> steps >> way;) {
     json took = turn(*trainings.at(net), group, steps,
-                     way == "asynchronous"  ? &in_thread
-                     : way == "synchronous" ? &at_once
+                     way == "asynchronous"  ? &asynchronous
+                     : way == "synchronous" ? &synchronous
                                             : nullptr);
     took["samples"] = kNets.at(net).batch * steps * group.world_size();
     say(took);
@@ -281,9 +281,9 @@ json loader(const Words& words) {
       return samples;
     };
     epoch();
-    const double began = now(), enough = std::stod(words.at(1));
+    const double began = now(), min_seconds = std::stod(words.at(1));
     std::int64_t samples = 0;
-    while (now() - began < enough) samples += epoch();
+    while (now() - began < min_seconds) samples += epoch();
     rates.push_back(static_cast<double>(samples) / (now() - began));
   }
   return rates;

@@ -40,7 +40,7 @@ def net_of(channels, size, kernel, widths):
     return nn.Sequential(*layers, nn.Flatten(), nn.Linear(channels * size * size, CLASSES))
 
 
-def batches_again(batch, *shape):
+def repeated_batches(batch, *shape):
     batches = [(torch.randn(batch, *shape), torch.randint(CLASSES, (batch,))) for _ in range(BATCHES_IN_MEMORY)]
     return itertools.cycle(batches)
 
@@ -61,7 +61,7 @@ class Training:
         self.model = DistributedDataParallel(self.net)
         self.optimizer = torch.optim.SGD(self.net.parameters(), lr=0.01, momentum=0.9)
         self.loss_of = nn.CrossEntropyLoss()
-        batches_of = loaded_batches if name == "loaded" else batches_again
+        batches_of = loaded_batches if name == "loaded" else repeated_batches
         self.batches = batches_of(self.batch, channels, size, size)
 
     def steps(self, count):
@@ -90,18 +90,18 @@ def first(_):
 
 
 def turn(training, steps, path):
-    held = 0
+    blocked = 0
 
     def work():
-        nonlocal held
+        nonlocal blocked
         began = time.monotonic()
         if path and dist.get_rank() == 0:  # as PyTorch's tutorials do it: not synced to the disk
             torch.save({"model": training.net.state_dict(), "optimizer": training.optimizer.state_dict()}, path + ".new")
             os.replace(path + ".new", path)
-        held = time.monotonic() - began
+        blocked = time.monotonic() - began
         training.steps(steps)
 
-    return {"seconds": seconds_of(work), "held_seconds": held}
+    return {"seconds": seconds_of(work), "held_seconds": blocked}
 
 
 def turns(words):
@@ -139,7 +139,7 @@ class Images(Dataset):
 
 
 def loader(words):
-    images, enough = Images(), float(words[0])
+    images, min_seconds = Images(), float(words[0])
     rates = []
     for workers in map(int, words[1:]):
         sampler = DistributedSampler(images, num_replicas=1, rank=0)
@@ -152,7 +152,7 @@ def loader(words):
 
         epoch()
         began, samples = time.monotonic(), 0
-        while time.monotonic() - began < enough:
+        while time.monotonic() - began < min_seconds:
             samples += epoch()
         rates.append(samples / (time.monotonic() - began))
     return rates

@@ -10,20 +10,20 @@
 
 namespace {
 
-int be_heavy(const std::string& folder, std::size_t mib) {
+int run_heavy(const std::string& folder, std::size_t mib) {
   const std::vector<char> memory(mib << 20, 1);
   if (!ddprun::stamp(folder, "heavy-")) return std::perror("heavy_worker"), 1;
   for (;;) pause();
 }
 
-int be_light(const std::string& folder) {
+int run_light(const std::string& folder) {
   sigset_t term;
   sigemptyset(&term);
   sigaddset(&term, SIGTERM);
   sigprocmask(SIG_BLOCK, &term, nullptr);
   int signal = 0;
-  const bool told = ddprun::stamp(folder, "light-") && sigwait(&term, &signal) == 0;
-  return told && ddprun::stamp(folder, "signalled-") ? 0 : (std::perror("heavy_worker"), 1);
+  const bool signalled = ddprun::stamp(folder, "light-") && sigwait(&term, &signal) == 0;
+  return signalled && ddprun::stamp(folder, "signalled-") ? 0 : (std::perror("heavy_worker"), 1);
 }
 
 }  // namespace
@@ -33,5 +33,5 @@ int main(int argc, char** argv) {
   if (argc != 4 || !rank) return std::fputs("usage: RANK=R heavy_worker FOLDER MIB attach|apart\n", stderr), 2;
   if (std::strcmp(argv[3], "attach") == 0 && !ddprun_channel_attach())
     return std::fputs("heavy_worker: there is no worker channel\n", stderr), 1;
-  return std::strcmp(rank, "0") == 0 ? be_heavy(argv[1], std::strtoul(argv[2], nullptr, 10)) : be_light(argv[1]);
+  return std::strcmp(rank, "0") == 0 ? run_heavy(argv[1], std::strtoul(argv[2], nullptr, 10)) : run_light(argv[1]);
 }

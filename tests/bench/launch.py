@@ -17,7 +17,7 @@ def loop(workers):
     return [str(BIN / "spawn_loop"), str(workers), TRUE]
 
 
-def beside_mpirun(workers, runs, samples):
+def compare_with_mpirun(workers, runs, samples):
     worker = worker_for_mpirun(workers)
     ours, peer = [], []
     for _ in range(samples(ROUNDS)):
@@ -28,16 +28,16 @@ def beside_mpirun(workers, runs, samples):
 
 
 def whole_runs(workers, samples):
-    often, seldom = RUNS[workers]
+    our_runs, mpirun_runs = RUNS[workers]
     ours, bare = [], []
     for _ in range(samples(ROUNDS)):
-        ours += milliseconds(ddprun(workers, TRUE), samples(often))
-        bare += milliseconds(loop(workers), samples(often))
+        ours += milliseconds(ddprun(workers, TRUE), samples(our_runs))
+        bare += milliseconds(loop(workers), samples(our_runs))
     peer = milliseconds(torchrun(workers, TRUE), samples(TORCHRUN_RUNS[workers]), warmup=0)
     what = f"start and end of {workers} x true"
     yield Row(what, "ms", ours, "posix_spawn loop", bare)
     yield Row(what, "ms", ours, "torchrun", peer, *(at_least(250) if workers == 2 else ()))
-    yield from beside_mpirun(workers, seldom, samples)
+    yield from compare_with_mpirun(workers, mpirun_runs, samples)
 
 
 def starts(samples):

@@ -6,7 +6,7 @@ import subprocess
 
 from job import Job
 from table import Row
-from tools import BIN, PYTHON, ROOT, TORCHRUN, before_others, ddprun, free_port
+from tools import BIN, PYTHON, ROOT, TORCHRUN, ddprun, free_port, raise_priority
 from trainer import PEER_SCRIPT, TRAIN
 
 OURS = [str(BIN / "model_worker")]
@@ -30,7 +30,7 @@ def speeds(command, ranks):
     words = " + ".join(f"speed {model}" for model in MODELS).split()
     place = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(free_port()), "WORLD_SIZE": str(ranks),
              "LOCAL_WORLD_SIZE": str(ranks), "OMP_NUM_THREADS": "1"}
-    workers = [subprocess.Popen([*command, *words], text=True, start_new_session=True, preexec_fn=before_others,
+    workers = [subprocess.Popen([*command, *words], text=True, start_new_session=True, preexec_fn=raise_priority,
                                 env={**os.environ, **place, "RANK": str(rank), "LOCAL_RANK": str(rank)},
                                 stdout=subprocess.PIPE, stderr=subprocess.PIPE) for rank in range(ranks)]
     try:

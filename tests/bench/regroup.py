@@ -13,7 +13,7 @@ from tools import BIN, DDPRUN, ROOT
 HOSTS = str(ROOT / "scripts/hosts.sh")
 LIMIT = 30  # seconds, of every wait
 KILLS = 100
-BEAT_MS = 10  # a worker's beats, by host_worker.cpp: it may have been told so long after its last one
+HEARTBEAT_MS = 10  # a worker's beats, by host_worker.cpp: it may have been told so long after its last one
 OPTIONS = ["--nnodes=1:3", "--rdzv-backend=c10d", "--rdzv-endpoint=host0:29400", "--rdzv-id=bench",
            "--rdzv-conf=last_call_timeout=1", f"--max-restarts={KILLS}"]
 
@@ -86,7 +86,7 @@ class HostJob:
         return (self.world_after(size, since) - since) / 1e6
 
 
-def story(figures):
+def run_scenario(figures):
     with HostJob() as job:
         def note(what, size, make):
             figures.setdefault(what, []).append(job.change(size, make))
@@ -104,7 +104,7 @@ def story(figures):
         note("its link is mended", 3, lambda: job.hosts("mend", 2))
 
 
-def told_of_deaths(samples):
+def stop_notice_times(samples):
     """From a worker's death until the last of the other hosts' workers is told: at the latest, in ms."""
     times = []
     with HostJob() as job:
@@ -116,19 +116,19 @@ def told_of_deaths(samples):
             job.world_after(3, since)
             beats = job.beats()
             ended = max(round_ for when, round_, *_ in beats if when < since)
-            times.append((max(when for when, round_, *_ in beats if round_ == ended) - since) / 1e6 + BEAT_MS)
+            times.append((max(when for when, round_, *_ in beats if round_ == ended) - since) / 1e6 + HEARTBEAT_MS)
     return times
 
 
 def bench(samples):
-    times = sorted(told_of_deaths(samples))
+    times = sorted(stop_notice_times(samples))
     p99 = times[int(0.99 * (len(times) - 1))]
     what = "a worker is killed -> the other hosts' workers are told to stop, the last of them"
     yield Row(what, "ms", times)
     yield Row(f"{what}: p99 of {len(times)}", "ms", [p99], goal="<= 50 ms", reached=lambda mine, _: mine <= 50)
     figures = {}
     for _ in range(samples(10)):
-        story(figures)
+        run_scenario(figures)
     for what, times in figures.items():
         goal = 7_000 if "lease" in what else 2_000
         yield Row(f"{what} -> all ranks train", "ms", times, goal=f"<= {goal:,} ms", reached=lambda mine, _, goal=goal: mine <= goal)

@@ -15,7 +15,7 @@ OPS = ("get", "set", "add", "wait", "multi_get")  # store_load.cpp says what eac
 CONNECTIONS = (4, 64, 256, 1000)
 TURNS = 9
 SECONDS = 0.1
-HELD = 10_000
+IDLE_CONNECTIONS = 10_000
 PEER = """
 import sys, torch.distributed as dist
 store = dist.TCPStore("127.0.0.1", 0, None, True, wait_for_workers=False, use_libuv=True)
@@ -79,13 +79,13 @@ def memory():
     held = []
     for start in (ours, peer):  # new ones: memory that an old one freed would hide what is held
         with start() as server:
-            held.append([store_load("hold", HELD, *server.place())])
-    yield Row(f"resident memory of the server for each of {HELD:,} idle connections", "bytes", held[0],
+            held.append([store_load("hold", IDLE_CONNECTIONS, *server.place())])
+    yield Row(f"resident memory of the server for each of {IDLE_CONNECTIONS:,} idle connections", "bytes", held[0],
               "libuv", held[1], "<= 2,048 bytes", lambda mine, ratio: mine <= 2048)
 
 
 def bench(samples):
-    raise_descriptor_limit(HELD)
+    raise_descriptor_limit(IDLE_CONNECTIONS)
     with ours() as mine, peer() as theirs:
         for how in OPS:
             for connections in CONNECTIONS:

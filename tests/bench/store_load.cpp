@@ -40,7 +40,7 @@ constexpr int kKeys = 256;
 constexpr std::size_t kValueBytes = 170;  // what gloo stores for each rank
 constexpr int kKeysPerMultiGet = 16;
 constexpr double kWarmUpSeconds = 0.03;
-constexpr int kSilentMsMax = 10'000;
+constexpr int kReplyTimeoutMs = 10'000;
 
 double seconds_of(clockid_t clock) {
   timespec time{};
@@ -78,7 +78,7 @@ Exchange multi_get(int client) {
 struct Client {
   int fd = -1;
   std::size_t missing = 0;  // of the reply
-  double asked = 0;
+  double sent_at = 0;
 };
 
 class Clients {
@@ -89,10 +89,10 @@ class Clients {
   void ask(std::size_t client, const Exchange& exchange);
   // The clients whose reply is whole, after a wait for at least some bytes.
   const std::vector<std::size_t>& answered();
-  double took(std::size_t client) const { return now() - clients_[client].asked; }
+  double took(std::size_t client) const { return now() - clients_[client].sent_at; }
 
  private:
-  void hear(std::size_t client);
+  void receive(std::size_t client);
 
   int epoll_ = epoll_create1(EPOLL_CLOEXEC);
   std::vector<Client> clients_;
@@ -118,29 +118,29 @@ Clients::~Clients() {
 }
 
 void Clients::ask(std::size_t client, const Exchange& exchange) {
-  Client& asking = clients_[client];
-  asking.asked = now();
-  asking.missing = exchange.reply_bytes;
+  Client& requester = clients_[client];
+  requester.sent_at = now();
+  requester.missing = exchange.reply_bytes;
   const std::string& request = exchange.request;
-  if (send(asking.fd, request.data(), request.size(), MSG_NOSIGNAL) != static_cast<ssize_t>(request.size()))
+  if (send(requester.fd, request.data(), request.size(), MSG_NOSIGNAL) != static_cast<ssize_t>(request.size()))
     fail("send");
 }
 
 const std::vector<std::size_t>& Clients::answered() {
   answered_.clear();
-  const int count = epoll_wait(epoll_, events_.data(), static_cast<int>(events_.size()), kSilentMsMax);
+  const int count = epoll_wait(epoll_, events_.data(), static_cast<int>(events_.size()), kReplyTimeoutMs);
   if (count == 0) throw std::runtime_error("no answer");
-  for (int i = 0; i < count; ++i) hear(events_[static_cast<std::size_t>(i)].data.u64);
+  for (int i = 0; i < count; ++i) receive(events_[static_cast<std::size_t>(i)].data.u64);
   return answered_;
 }
 
-void Clients::hear(std::size_t client) {
-  Client& hearing = clients_[client];
-  const ssize_t n = recv(hearing.fd, scratch_.data(), scratch_.size(), 0);
+void Clients::receive(std::size_t client) {
+  Client& receiver = clients_[client];
+  const ssize_t n = recv(receiver.fd, scratch_.data(), scratch_.size(), 0);
   if (n <= 0) fail("recv");
-  if (static_cast<std::size_t>(n) > hearing.missing) throw std::runtime_error("more than was asked for");
-  hearing.missing -= static_cast<std::size_t>(n);
-  if (hearing.missing == 0) answered_.push_back(client);
+  if (static_cast<std::size_t>(n) > receiver.missing) throw std::runtime_error("more than was asked for");
+  receiver.missing -= static_cast<std::size_t>(n);
+  if (receiver.missing == 0) answered_.push_back(client);
 }
 
 // What happened between warm-up and end.
@@ -150,7 +150,7 @@ class Window {
     if (clock_getcpuclockid(server, &cpu_clock_) != 0) fail("clock_getcpuclockid");
   }
   // To be asked once a turn; false: the time is over.
-  bool goes_on() {
+  bool is_open() {
     const double time = now();
     if (!begun_ && time >= begin_) {
       begun_ = true;
@@ -205,11 +205,11 @@ void await(Clients& clients, std::size_t count, const std::function<void(std::si
     }
 }
 
-void ask_over_and_over(Clients& clients, Window& window, Exchange (*exchange_of)(int)) {
+void request_repeatedly(Clients& clients, Window& window, Exchange (*exchange_of)(int)) {
   std::vector<Exchange> exchanges;
   for (std::size_t i = 0; i < clients.size(); ++i) exchanges.push_back(exchange_of(static_cast<int>(i)));
   for (std::size_t i = 0; i < clients.size(); ++i) clients.ask(i, exchanges[i]);
-  while (window.goes_on()) {
+  while (window.is_open()) {
     const auto& answered = clients.answered();
     for (const std::size_t client : answered) {
       window.took(clients.took(client));
@@ -224,7 +224,7 @@ void wait_and_set(Clients& clients, Window& window) {
   const std::size_t setter = clients.size() - 1;
   const Exchange wait{encode({Op::wait, {"/go"}}), 1}, go{encode({Op::set, {"/go"}, {"1"}}), 0},
       clear{encode({Op::delete_key, {"/go"}}), 8};
-  while (window.goes_on()) {
+  while (window.is_open()) {
     for (std::size_t i = 0; i < setter; ++i) clients.ask(i, wait);
     clients.ask(setter, go);
     const double set_at = now();
@@ -263,25 +263,25 @@ void raise_descriptor_limit() {
 const std::map<std::string, Exchange (*)(int)> kLoads = {
     {"get", get}, {"set", set}, {"add", add}, {"multi_get", multi_get}, {"wait", nullptr}};
 
-struct Loaded {
+struct ServerUnderLoad {
   pid_t server = 0;
   std::unique_ptr<Clients> clients;
   std::string samples = {};
 };
 
-void load(const std::string& how, double seconds, int turns, std::vector<Loaded>& sides) {
+void load(const std::string& how, double seconds, int turns, std::vector<ServerUnderLoad>& sides) {
   const auto exchange_of = kLoads.at(how);
   for (int turn = 0; turn < turns; ++turn)
-    for (Loaded& side : sides) {
+    for (ServerUnderLoad& side : sides) {
       Window window(side.server, seconds);
       if (exchange_of)
-        ask_over_and_over(*side.clients, window, exchange_of);
+        request_repeatedly(*side.clients, window, exchange_of);
       else
         wait_and_set(*side.clients, window);
       side.samples += (turn > 0 ? ", " : "") + window.json();
     }
   std::string all;
-  for (const Loaded& side : sides) all += (all.empty() ? "[" : ", [") + side.samples + "]";
+  for (const ServerUnderLoad& side : sides) all += (all.empty() ? "[" : ", [") + side.samples + "]";
   std::printf("[%s]\n", all.c_str());
 }
 
@@ -305,7 +305,7 @@ int main(int argc, char** argv) try {
     hold(count, port_of(words[2]), words[3]);
     return 0;
   }
-  std::vector<Loaded> sides;
+  std::vector<ServerUnderLoad> sides;
   for (std::size_t i = 4; i < words.size(); i += 2) {
     sides.push_back({std::stoi(words[i + 1]), std::make_unique<Clients>(port_of(words[i]), count)});
     fill(*sides.back().clients);

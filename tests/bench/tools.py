@@ -50,7 +50,7 @@ def raise_descriptor_limit(connections):
     resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
 
 
-def before_others():
+def raise_priority():
     """For the beginning of a session (preexec_fn): whatever else runs on this machine weighs less, where that may be asked for."""
     try:
         pathlib.Path("/proc/self/autogroup").write_text("-20")

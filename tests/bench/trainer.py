@@ -12,10 +12,10 @@ from tools import BIN, PYTHON, ROOT, TORCHRUN, ddprun, free_port
 
 TRAIN = str(BIN / "train")
 PEER_SCRIPT = str(ROOT / "tests/trainer/python_ddp.py")
-CAME_BACK_LIMIT = 25  # s; who comes back needs 7
+RECOVERY_LIMIT = 25  # s; who comes back needs 7
 
 
-def time_to_next_step(command, came_back):
+def time_to_next_step(command, recovery_pattern):
     """From the SIGKILL of rank 1 to the first step of the new round, in s; None where none came within the limit."""
     with Job(command, {"OMP_NUM_THREADS": "1", "PYTHON_EXEC": PYTHON}) as job:
         job.wait_for_line(r"^epoch 2 step 1 ")
@@ -24,7 +24,7 @@ def time_to_next_step(command, came_back):
         killed = time.monotonic_ns()
         os.kill(victim, signal.SIGKILL)
         try:
-            back = job.wait_for_line(came_back, CAME_BACK_LIMIT) and job.wait_for_line(r"^epoch \d+ step ")
+            back = job.wait_for_line(recovery_pattern, RECOVERY_LIMIT) and job.wait_for_line(r"^epoch \d+ step ")
         except RuntimeError:  # it ended instead
             back = None
         return back and (back - killed) / 1e9

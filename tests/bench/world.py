@@ -13,7 +13,7 @@ from table import Row
 from tools import BIN, PYTHON
 
 SIZES = (16, 64, 256, 1_000, 4_000)
-FAILOVER_MOST = {"plain": 4_000, "token": 1_000}  # more agents than one core can have vote within their lease
+FAILOVER_AGENTS_MAX = {"plain": 4_000, "token": 1_000}  # more agents than one core can have vote within their lease
 PEER_SIZES = (16, 64)
 PEER_LIMIT = 60  # seconds
 TURNS = 5
@@ -46,7 +46,7 @@ os._exit(0)
 
 
 def world(how, agents, credentials):
-    failover = ["failover"] if how == "elastic" and agents <= FAILOVER_MOST[credentials] else []
+    failover = ["failover"] if how == "elastic" and agents <= FAILOVER_AGENTS_MAX[credentials] else []
     done = subprocess.run([str(BIN / "world_load"), how, str(agents), credentials, *failover], check=True, stdout=subprocess.PIPE,
                           text=True, timeout=180)
     return json.loads(done.stdout)
@@ -66,8 +66,8 @@ def peer(agents):
 
 def per_agent(turn, agents, which):
     """(messages, bytes) of one that keeps no record, without heartbeats, which come by time; of the agents' processes."""
-    said = {kind: count for kind, count in turn[which].items() if kind not in ("heartbeat", "record")}
-    return [sum(count[i] for count in said.values()) / (agents - 1) for i in range(2)]
+    counts = {kind: count for kind, count in turn[which].items() if kind not in ("heartbeat", "record")}
+    return [sum(count[i] for count in counts.values()) / (agents - 1) for i in range(2)]
 
 
 def rows_of_size(agents, credentials, samples):
@@ -79,8 +79,8 @@ def rows_of_size(agents, credentials, samples):
         return [turn[stage][name] for turn in turns if turn[stage]]
 
     beside = credentials == "plain" and agents in PEER_SIZES
-    theirs, became = peer(agents) if beside else ([], "")
-    peer_name = "c10d in threads" + became if beside else ""
+    theirs, failure = peer(agents) if beside else ([], "")
+    peer_name = "c10d in threads" + failure if beside else ""
     goal = GOALS[credentials] if agents == SIZES[-1] else None
     yield Row(f"a world of {agents:,} agents{words}", "s", figures("form", "seconds"), peer_name, theirs,
               f"<= {goal} s" if goal else "", (lambda mine, _: mine <= goal) if goal else None)

@@ -52,10 +52,10 @@ using namespace std::chrono_literals;
 
 namespace {
 
-constexpr std::size_t kAgentsOfAProcess = 1000;
+constexpr std::size_t kAgentsPerProcess = 1000;
 // So many of a process at a time, as one core answers for all of them: with all at once, each would be as slow as all.
-constexpr std::size_t kJoiningAtATime = 64;
-constexpr std::size_t kRoundsMost = 64;
+constexpr std::size_t kConcurrentJoins = 64;
+constexpr std::size_t kTrackedRounds = 64;
 constexpr std::chrono::seconds kStageLimit{30};
 constexpr const char* kToken = "00112233445566778899aabbccddeeff";
 
@@ -86,8 +86,8 @@ struct Shared {
   std::atomic<int> ready, troubles, isolated, ended;
   std::atomic<std::int64_t> failed_at;
   Tally connected;
-  std::array<Tally, kRoundsMost> started, stopped;
-  std::array<std::atomic<int>, kRoundsMost> size;
+  std::array<Tally, kTrackedRounds> started, stopped;
+  std::array<std::atomic<int>, kTrackedRounds> size;
   Traffic sent, received;
 };
 
@@ -165,14 +165,14 @@ class Node {
                     .run_id = "world",
                     .name = name_,
                     .fingerprint = {kControlProtocol, "1.0", std::to_string(plan.agents), "train"}};
-    meeting.whose = {index == 0 ? Whose::ours : Whose::anothers};
+    meeting.whose = {index == 0 ? Locality::local : Locality::remote};
     if (plan.token) meeting.credentials = std::get<Token>(Token::parse(kToken));
-    if (plan.fixed_ranks || index < kStandbys) wished_rank_ = static_cast<int>(index);
-    coordination_ =
-        meet(io, plan.policy(), meeting,
-             {[this] { connected(); }, [this](const ToAgent& message) { hear(message); },
-              [this] { ++shared->isolated, running_.reset(); }, [](const std::string&, bool) { ++shared->troubles; },
-              [](const std::string&, bool) { ++shared->ended; }, [](const std::string&) {}});
+    if (plan.fixed_ranks || index < kStandbys) requested_rank_ = static_cast<int>(index);
+    coordination_ = make_remote_coordination(
+        io, plan.policy(), meeting,
+        {[this] { connected(); }, [this](const ToAgent& message) { on_message(message); },
+         [this] { ++shared->isolated, running_.reset(); }, [](const std::string&, bool) { ++shared->troubles; },
+         [](const std::string&, bool) { ++shared->ended; }, [](const std::string&) {}});
   }
 
   void start(std::function<void()> on_joined) {
@@ -185,7 +185,7 @@ class Node {
   }
 
  private:
-  NodeOffer offer() const { return {.workers = 8, .port = 29'500, .wished_rank = wished_rank_, .name = name_}; }
+  NodeOffer offer() const { return {.workers = 8, .port = 29'500, .requested_rank = requested_rank_, .name = name_}; }
 
   void connected() {
     shared->connected.add();
@@ -196,7 +196,7 @@ class Node {
       coordination_->send(NodeReady{0, offer()});
   }
 
-  void hear(const ToAgent& message) {
+  void on_message(const ToAgent& message) {
     std::visit(overloaded{
                    [&](const TakeSeat& m) {
                      shared->size[static_cast<std::size_t>(m.seat.round)] = m.seat.group_world_size;
@@ -222,12 +222,12 @@ class Node {
   }
 
   std::string name_;
-  std::optional<int> wished_rank_, running_;
+  std::optional<int> requested_rank_, running_;
   std::function<void()> on_joined_;
   std::unique_ptr<Coordination> coordination_;
 };
 
-void run_on(int core) {
+void pin_to_core(int core) {
   cpu_set_t cores;
   CPU_ZERO(&cores);
   CPU_SET(core, &cores);
@@ -247,7 +247,7 @@ class Process {
     if (pid_ == 0) {
       prctl(PR_SET_PDEATHSIG, SIGKILL);
       close(ends[1]);
-      run_on(core);
+      pin_to_core(core);
       own_network = network;
       counting = first > 0;
       run(plan, first, ends[0]);
@@ -302,7 +302,7 @@ class Process {
         if (std::exchange(running, true))
           nodes.back()->lose_worker();
         else
-          for (std::size_t i = 0; i < kJoiningAtATime; ++i) start_next();
+          for (std::size_t i = 0; i < kConcurrentJoins; ++i) start_next();
         await();
       });
     };
@@ -331,20 +331,20 @@ bool within_limit(Done done) {
 
 // The newest round that so many agents have started; 0: none.
 std::size_t round_of(std::size_t agents) {
-  for (std::size_t round = kRoundsMost; round-- > 1;)
+  for (std::size_t round = kTrackedRounds; round-- > 1;)
     if (shared->size[round] == static_cast<int>(agents) && shared->started[round].count == static_cast<int>(agents))
       return round;
   return 0;
 }
 
-std::string seconds_since(std::int64_t begin, std::int64_t end) {
+std::string seconds_between(std::int64_t begin, std::int64_t end) {
   char text[32];
   std::snprintf(text, sizeof text, "%.6f", static_cast<double>(end - begin) / 1e9);
   return text;
 }
 
 // Since the last time, per message type: [messages, bytes].
-std::string taken(Traffic& traffic) {
+std::string take_counts(Traffic& traffic) {
   std::string out;
   for (std::size_t i = 0; i < kTypes.size(); ++i) {
     const std::int64_t messages = traffic.messages[i].exchange(0), bytes = traffic.bytes[i].exchange(0);
@@ -360,7 +360,7 @@ class World {
   explicit World(const Plan& plan) : plan_(plan) {
     const int last_core = static_cast<int>(std::thread::hardware_concurrency()) - 1;
     for (std::size_t first = 0; first < plan.agents;) {
-      const std::size_t most = first < 2 ? 1 : first < kStandbys ? kStandbys - first : kAgentsOfAProcess;
+      const std::size_t most = first < 2 ? 1 : first < kStandbys ? kStandbys - first : kAgentsPerProcess;
       const std::size_t count = std::min(plan.agents - first, most);
       const auto network = static_cast<unsigned>(processes_.size() + 1);
       processes_.push_back(std::make_unique<Process>(plan, first, count, network, first < kStandbys ? last_core : 0));
@@ -382,15 +382,15 @@ class World {
     std::snprintf(text, sizeof text,
                   ", \"coordinator_cpu_seconds\": %.6f, \"agents_cpu_seconds\": %.6f, \"coordinator_peak_mib\": %.3f",
                   coordinator_cpu, agents_cpu, coordinator.peak_mib());
-    return "{\"seconds\": " + seconds_since(begin, shared->started[round_of(plan_.agents)].last) + text + trailer();
+    return "{\"seconds\": " + seconds_between(begin, shared->started[round_of(plan_.agents)].last) + text + trailer();
   }
 
   std::string lose_worker() {
     const std::size_t round = round_of(plan_.agents);
     processes_.back()->order();
     if (!within_limit([&] { return round_of(plan_.agents) > round; })) return give_up("failure");
-    return "{\"told_seconds\": " + seconds_since(shared->failed_at, shared->stopped[round].last) +
-           ", \"seconds\": " + seconds_since(shared->failed_at, shared->started[round_of(plan_.agents)].last) +
+    return "{\"told_seconds\": " + seconds_between(shared->failed_at, shared->stopped[round].last) +
+           ", \"seconds\": " + seconds_between(shared->failed_at, shared->started[round_of(plan_.agents)].last) +
            trailer();
   }
 
@@ -403,8 +403,8 @@ class World {
     char text[200];
     std::snprintf(text, sizeof text, ", \"elected_cpu_seconds\": %.6f, \"agents_cpu_seconds\": %.6f",
                   processes_[1]->cpu_seconds() - before, agents_cpu() - agents_before);
-    return "{\"found_seconds\": " + seconds_since(begin, shared->connected.last) +
-           ", \"seconds\": " + seconds_since(begin, shared->started[round_of(plan_.agents - 1)].last) + text +
+    return "{\"found_seconds\": " + seconds_between(begin, shared->connected.last) +
+           ", \"seconds\": " + seconds_between(begin, shared->started[round_of(plan_.agents - 1)].last) + text +
            trailer();
   }
 
@@ -417,8 +417,8 @@ class World {
 
   std::string trailer() {
     return ", \"troubles\": " + std::to_string(shared->troubles.exchange(0)) +
-           ", \"isolated\": " + std::to_string(shared->isolated.exchange(0)) + ", \"sent\": " + taken(shared->sent) +
-           ", \"received\": " + taken(shared->received) + "}";
+           ", \"isolated\": " + std::to_string(shared->isolated.exchange(0)) +
+           ", \"sent\": " + take_counts(shared->sent) + ", \"received\": " + take_counts(shared->received) + "}";
   }
 
   std::string give_up(const char* what) {
@@ -426,7 +426,8 @@ class World {
                  "world_load: not within %d s: %s of %zu agents (%d connected, %d ended, %d isolated, %d troubles)\n",
                  static_cast<int>(kStageLimit.count()), what, plan_.agents, shared->connected.count.load(),
                  shared->ended.load(), shared->isolated.load(), shared->troubles.load());
-    std::fprintf(stderr, "sent %s received %s\n", taken(shared->sent).c_str(), taken(shared->received).c_str());
+    std::fprintf(stderr, "sent %s received %s\n", take_counts(shared->sent).c_str(),
+                 take_counts(shared->received).c_str());
     return "null";
   }
 
@@ -445,8 +446,8 @@ void raise_descriptor_limit() {
 
 int main(int argc, char** argv) try {
   const std::vector<std::string> words(argv + 1, argv + argc);
-  const bool failover_too = words.size() == 4 && words[3] == "failover" && words[0] == "elastic";
-  if (words.size() != (failover_too ? 4 : 3) || (words[0] != "elastic" && words[0] != "static") ||
+  const bool with_failover = words.size() == 4 && words[3] == "failover" && words[0] == "elastic";
+  if (words.size() != (with_failover ? 4 : 3) || (words[0] != "elastic" && words[0] != "static") ||
       (words[2] != "plain" && words[2] != "token") || std::stoul(words[1]) < 3) {
     std::fputs("usage: world_load elastic|static AGENTS plain|token [failover]   (3 agents and more)\n", stderr);
     return 2;
@@ -458,7 +459,7 @@ int main(int argc, char** argv) try {
   World world({words[0] == "static", words[2] == "token", std::stoul(words[1]), test::free_port()});
   const std::string form = world.form();
   const std::string failure = form == "null" ? form : world.lose_worker();
-  const std::string failover = failure == "null" || !failover_too ? "null" : world.lose_coordinator();
+  const std::string failover = failure == "null" || !with_failover ? "null" : world.lose_coordinator();
   std::printf("{\"form\": %s, \"failure\": %s, \"failover\": %s}\n", form.c_str(), failure.c_str(), failover.c_str());
 } catch (const std::exception& error) {
   std::fprintf(stderr, "world_load: %s\n", error.what());

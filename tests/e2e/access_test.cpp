@@ -21,7 +21,7 @@ std::string asked_as_nobody(std::vector<std::string> options) {
   const Ended ended = run(job_of(std::move(options)), kLimit);
   CHECK(ended == exited(0));
   CHECK(has(ended.err,
-            "ddprun: refused a client on this machine: its process belongs to user 65534, ours to 0 "
+            "ddprun: refused a client on this machine: its process belongs to user 65534, ddprun's to 0 "
             "(--store-users any lets it in).\n") == has(ended.out, "closed"));
   return ended.out;
 }
@@ -108,5 +108,5 @@ TEST_CASE("a worker that fills the store is closed, and the job goes on") {
   CHECK(ended == exited(0));
   CHECK(ended.out == "0\n");
   CHECK(ended.err ==
-        "ddprun: refused a client: keys and queues take all the memory that they may, 1 MiB (--store-memory).\n");
+        "ddprun: refused a client: keys and queues use all the memory they may, 1 MiB (--store-memory).\n");
 }

@@ -4,7 +4,7 @@
 //   ```text      directly behind them: what they print
 //   ```console   commands behind a prompt ("$ ", "node0$ ") that cannot run here; those of ddprun are tried with
 //   --dry-run
-//   ```bash      a job script of Slurm, which a test runs with ddprun's dry run
+//   ```toml      a file for ddprun's --config
 //   ```cpp FILE  lines of that file of the repository
 #pragma once
 #include <string>

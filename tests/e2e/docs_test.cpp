@@ -16,20 +16,14 @@ namespace {
 
 constexpr auto kBlockLimit = 60s;
 
-// Fakes of Slurm's commands and variables, and ddprun as a dry run.
-constexpr const char* kSlurm = R"(
-ddprun() { command ddprun --dry-run "$@"; }
-srun() { "$@"; }
-scontrol() { if [ "$1" = show ]; then echo node0; fi; }
-export SLURM_NNODES=4 SLURM_NODEID=1 SLURM_JOB_ID=17 SLURM_JOB_NODELIST='node[0-3]'
-)";
+constexpr const char* kDry = "ddprun() { command ddprun --dry-run \"$@\"; }\n";
 
 CommandOptions in_folder(const TempFolder& folder) {
   const std::string python = fs::path(torch_python()).parent_path();
-  return {
-      .env = {{"PATH", DDPRUN_BIN_DIR ":" + python + ":/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"},
-              {"RES_OPTIONS", "timeout:1 attempts:1"}},
-      .cwd = folder.path()};
+  return {.env = {{"PATH", DDPRUN_BIN_DIR ":" DDPRUN_SOURCE_DIR "/scripts/schedulers:" + python +
+                               ":/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"},
+                  {"RES_OPTIONS", "timeout:1 attempts:1"}},
+          .cwd = folder.path()};
 }
 
 std::string words(const std::string& page, const Block& block) {
@@ -66,11 +60,14 @@ void try_dry(const std::string& page, const std::vector<Block>& blocks) {
   REQUIRE(bash(folder, "umask 077 && ddprun --make-token > job.token") == exited(0));
   for (const Block& block : blocks) {
     INFO(words(page, block));
-    if (block.language == "bash") CHECK(bash(folder, kSlurm + script_of(block.text)) == exited(0));
+    if (block.language == "toml") {
+      folder.write("page.toml", block.text);
+      CHECK(bash(folder, "ddprun --config page.toml --print-config") == exited(0));
+    }
     if (block.language != "console") continue;
     for (const std::string& command : ddprun_commands(block.text)) {
       INFO(command);
-      CHECK(bash(folder, kSlurm + command) == exited(0));
+      CHECK(bash(folder, kDry + command) == exited(0));
     }
   }
 }
@@ -135,8 +132,10 @@ TEST_CASE("a page shows an output whose numbers are others, and no other one", "
 TEST_CASE("docs/quick-start.md does what it says", "[docs]") { check_page("quick-start.md"); }
 TEST_CASE("docs/several-nodes.md does what it says", "[docs]") { check_page("several-nodes.md"); }
 TEST_CASE("docs/resume.md does what it says", "[docs]") { check_page("resume.md"); }
+TEST_CASE("docs/failures.md does what it says", "[docs]") { check_page("failures.md"); }
 TEST_CASE("docs/checkpoints.md does what it says", "[docs]") { check_page("checkpoints.md"); }
 TEST_CASE("docs/transfer.md does what it says", "[docs]") { check_page("transfer.md"); }
 TEST_CASE("docs/own-model.md does what it says", "[docs]") { check_page("own-model.md"); }
 TEST_CASE("docs/containers.md does what it says", "[docs]") { check_page("containers.md"); }
+TEST_CASE("docs/schedulers.md does what it says", "[docs]") { check_page("schedulers.md"); }
 TEST_CASE("docs/gpu.md does what it says", "[docs]") { check_page("gpu.md"); }

@@ -167,7 +167,7 @@ TEST_CASE("a node whose own words are led back to it takes them for nobody's", "
   mirror.wait_for_output("relay ready", 30s);
   const Ended ended = job.start(1, {"--rdzv-endpoint=host3:29400", "--rdzv-conf=join_timeout=2"}).wait_exit(30s);
   CHECK(ended.code == 69);
-  CHECK_THAT(ended.err, Catch::Contains("it is this very agent"));
+  CHECK_THAT(ended.err, Catch::Contains("it is this agent itself"));
 }
 
 TEST_CASE("who listens to the network hears names and programs without a token, and nothing with one", "[hosts]") {

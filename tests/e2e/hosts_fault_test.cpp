@@ -42,6 +42,20 @@ TEST_CASE("whatever is killed on a host, the job trains on in a new round", "[ho
   job.all_end_well({0, 2});
 }
 
+TEST_CASE("a host where a worker failed is left out, though it coordinates, and takes part again later", "[hosts]") {
+  if (!hosts_or_skip()) return;
+  std::vector<std::string> options = elastic_over_hosts("2:3");
+  options.insert(options.begin(), {"--exclude-after=1", "--exclude-for=8"});
+  HostJob job(3, options);
+  for (const int host : {0, 1, 2}) job.start(host, {"--node-rank=" + std::to_string(host)});
+  job.wait_for_world(3);
+  const Training two = change(job, "a worker killed", 2, [&] { ::kill(job.worker(0), SIGKILL); });
+  CHECK(two.hosts == std::map<int, std::string>{{0, "host1"}, {1, "host2"}});
+  CHECK_THAT(job[0].err(), Catch::Contains("this node is excluded"));
+  CHECK(job.wait_for_world(3, two.since + 1s).hosts.size() == 3);
+  job.all_end_well({0, 1, 2});
+}
+
 TEST_CASE("SIGTERM lets a host's node go, and the others train on", "[hosts]") {
   if (!hosts_or_skip()) return;
   HostJob job(3, elastic_over_hosts("2:3"));

@@ -111,7 +111,7 @@ TEST_CASE("a node alone says where it looks for the others, and why it gives up"
   refused(1, 69, {"--nnodes=2", "--node-rank=1", "--master-addr=nosuchhost", "--rdzv-conf=join_timeout=1"},
           {"nosuchhost:29500: its name cannot be looked up"});
   refused(1, 2, {"--nnodes=2", "--node-rank=0", "--master-addr=host0"},
-          {"host0 is no address of host1", "Give --node-rank 0 to the node that has it"});
+          {"host0 is not an address of host1", "Give --node-rank 0 to the node that has it"});
   refused(1, 2, {"--nnodes=2", "--rdzv-backend=c10d", "--rdzv-endpoint=host0:29400", "--interface=eth7"}, {"eth7"});
 }
 

@@ -206,6 +206,6 @@ TEST_CASE("train over three hosts with random faults ends with the weights of an
   if (!hosts_or_skip()) return;
   Series series(
       "`train` on 3 hosts, two random faults each (worker, agent, node, link, SIGTERM): exit 0, weights bit-identical",
-      5, 100);
+      3, 100);
   series.run(strike_and_finish);
 }

@@ -6,6 +6,7 @@
 #include <filesystem>
 #include <fstream>
 #include <regex>
+#include <sstream>
 
 #include "tests/support/catch.h"
 #include "tests/support/command.h"
@@ -28,6 +29,22 @@ TEST_CASE("an installed tree trains, with its manual, completions and the channe
                             {.env = {{"PATH", "/usr/bin:/bin"}}, .cwd = folder.path()});
   CHECK(trained == exited(0));
   CHECK(trained.out.find("accuracy") != std::string::npos);
+}
+
+TEST_CASE("the library exports the functions of its public headers, and nothing of what it is made of") {
+  const Ended names = run({"nm", "-DC", "--defined-only", DDPRUN_BIN_DIR "/../lib/libddprun_ddp.so"}, 60s);
+  REQUIRE(names == exited(0));
+  std::istringstream lines(names.out);
+  int functions = 0;
+  for (std::string line; std::getline(lines, line);) {
+    CAPTURE(line);
+    CHECK(line.find("ddprun::rendezvous") == std::string::npos);
+    const auto function = line.find(" T ");
+    if (function == std::string::npos) continue;
+    CHECK(line.compare(function + 3, 8, "ddprun::") == 0);
+    ++functions;
+  }
+  CHECK(functions > 50);
 }
 
 TEST_CASE("a project of one's own builds on the installed library, and trains under the installed ddprun") {

@@ -154,10 +154,10 @@ TEST_CASE("a worker that says that no restart helps is not started again, and dd
   };
   const Ended final = end_with("73");
   CHECK(final == exited(73));
-  CHECK(has(final.err, "exit code 73 says that a restart would only do the same again"));
+  CHECK(has(final.err, "exit code 73 means that a restart would only repeat the same"));
   CHECK(read_file(folder / "tries73") == "x\n");
   const Ended usage = end_with("2");
-  CHECK(usage == exited(2));
+  CHECK(usage == exited(93));
   CHECK(has(usage.err, "exit code 2 before any progress is a usage error"));
   CHECK(read_file(folder / "tries2") == "x\n");
 }
@@ -176,7 +176,7 @@ TEST_CASE("what cannot be started is one sentence and exit code 2", "[fast]") {
   for (const auto& [words, sentence] : std::vector<std::pair<std::vector<std::string>, std::string>>{
            {{"nonsense"}, "ddprun: cannot start nonsense: it is neither a file here, nor in PATH, nor beside ddprun."},
            {{"./gone.py"}, "ddprun: cannot start ./gone.py: there is no such file."},
-           {{"--nnodes=2", "true"}, "ddprun: --nnodes is 2, but nobody says where the nodes meet"},
+           {{"--nnodes=2", "true"}, "ddprun: --nnodes is 2, but no meeting place is given"},
            {{"--nproc_per_node=zero", "true"}, "ddprun: --nproc_per_node is 'zero'"},
            {{"--log-dir=/proc/none", "true"}, "ddprun: cannot make the log folder /proc/none"},
            {{}, "ddprun: No program is named"}}) {
@@ -473,7 +473,7 @@ TEST_CASE("a pipe as --config or --token-file is read to its end, and one that n
   REQUIRE(mkfifo((folder / "pipe").c_str(), 0600) == 0);
   const Ended silent = run(job_of({"--token-file=pipe", "true"}), kLimit, {.cwd = folder.path()});
   CHECK(silent == exited(2));
-  CHECK(has(silent.err, "for 10 s nobody has written to it"));
+  CHECK(has(silent.err, "nothing was written to it for 10 s"));
 }
 
 TEST_CASE("option --verbose shows every event and action") {

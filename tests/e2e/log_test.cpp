@@ -192,7 +192,9 @@ TEST_CASE("the report shows the last lines of a redirected stderr, and only of t
 
 TEST_CASE("ranks that the console leaves out are silent, yet the report has their last lines", "[log]") {
   Job job;
-  const std::string script = "echo out $RANK; [ $RANK = 1 ] || exec sleep 60; echo 'the reason' >&2; exit 3";
+  const std::string script =
+      "echo out $RANK; [ $RANK = 1 ] || { touch printed; exec sleep 60; }; "
+      "until [ -e printed ]; do sleep 0.01; done; echo 'the reason' >&2; exit 3";
   const Ended ended = job.run({"--nproc_per_node=2", "--max-restarts=0", "--local-ranks-filter=0"}, script);
   CHECK(ended == exited(1));
   CHECK(ended.out == "out 0\n");
@@ -412,7 +414,7 @@ TEST_CASE("workers learn that the terminal has another size", "[log]") {
 }
 
 TEST_CASE("the memory of ddprun stays small, however fast workers write and however slow the console is",
-          "[log][not-tsan]") {
+          "[log][release-only]") {
   Job job;
   // Empty lines, which prefixes make long, and a line that never ends.
   const std::string script = "if [ $((RANK % 2)) = 0 ]; then exec yes ''; else exec tr '\\0' x < /dev/zero; fi";

@@ -219,6 +219,26 @@ TEST_CASE("SIGTERM lets one node go where enough stay, and ends the job where no
   CHECK(has(nodes[0].err(), "has to leave"));
 }
 
+TEST_CASE("a node that its probe or a worker's exit code tells of a preemption leaves, and the others go on",
+          "[nodes]") {
+  const std::string saves = "trap 'exit 31' TERM USR2; " + kWorker.substr(kWorker.find("echo \"up"));
+  Nodes nodes(elastic("1:3"));
+  nodes.options.push_back("--preempt-exit-code=31");
+  nodes.add(kHost, saves);
+  nodes.add({kGuest.front(), "--preemption-probe=./node-1-is-preempted"}, saves);
+  nodes.add({kGuest.front(), "--preemption-probe=./node-2-is-preempted"}, saves);
+  for (std::size_t i = 0; i < 3; ++i) nodes[i].wait_for_output("up 1/[0-2]/3/0", kLimit);
+  nodes.folder.write("node-1-is-preempted", "");
+  CHECK(nodes[1].wait_exit(kLimit).code == 75);
+  for (const std::size_t i : {0, 2}) nodes[i].wait_for_output("up 2/[01]/2/0", kLimit);
+  kill(nodes[2].wait_for_process("DDPRUN_ROUND", "2", kLimit), SIGUSR2);
+  CHECK(nodes[2].wait_exit(kLimit).code == 75);
+  CHECK(has(nodes[2].err(), "exited with code 31: it is preempted, and has saved"));
+  nodes[0].wait_for_output("up 3/0/1/0", kLimit);
+  nodes.let_workers_end();
+  CHECK(nodes[0].wait_exit(kLimit).code == 0);
+}
+
 TEST_CASE("Ctrl-C on one node ends the job on all", "[nodes][fast]") {
   Nodes nodes(fixed(2, free_port()));
   nodes.add({"--node-rank=0"});
@@ -268,7 +288,7 @@ TEST_CASE("what cannot be one job is refused with the difference, and the others
     CHECK(has(ended.err, why));
   };
   refused({"--node-rank=1", "--nnodes=3"}, "--nnodes is 3 here and 2 in the job");
-  refused({"--node-rank=0", "--rdzv-conf=is_host=false"}, "node rank 0 is wanted by ");
+  refused({"--node-rank=0", "--rdzv-conf=is_host=false"}, "node rank 0 is requested by ");
   nodes.add({"--node-rank=1"});
   nodes.wait_for_round("1/0/2", 0);
   nodes.let_workers_end();
@@ -376,7 +396,7 @@ TEST_CASE("when a job is stopped nobody is told that the store is gone, though a
   CHECK(nodes[0].wait_exit(kLimit).code == 130);
   const Ended left = nodes[1].wait_exit(kLimit);
   CHECK(left.code == 130);
-  CHECK_FALSE(has(left.err, "out of reach"));
+  CHECK_FALSE(has(left.err, "unreachable"));
 }
 
 TEST_CASE("of two nodes, without the one that coordinates, the other ends the job, to be requeued", "[nodes]") {
@@ -387,7 +407,7 @@ TEST_CASE("of two nodes, without the one that coordinates, the other ends the jo
   nodes[0].kill(SIGKILL);
   const Ended left = nodes[1].wait_exit(kLimit);
   CHECK(left.code == 75);
-  CHECK(has(left.err, "the node that coordinated the job is gone"));
+  CHECK(has(left.err, "the coordinating node is gone"));
 }
 
 TEST_CASE("two of three static nodes are killed and started again: the third one begins anew with them", "[nodes]") {
@@ -395,7 +415,7 @@ TEST_CASE("two of three static nodes are killed and started again: the third one
   for (const char* rank : {"0", "1", "2"}) nodes.add({"--node-rank", rank});
   for (std::size_t i = 0; i < 3; ++i) nodes[i].wait_for_output("up 1/", kLimit);
   for (std::size_t i = 0; i < 2; ++i) nodes[i].kill(SIGKILL);
-  nodes[2].wait_for_output("this node ends its workers, and looks for 5 s", kLimit);
+  nodes[2].wait_for_output("this node stops its workers and waits 5 s", kLimit);
   for (const char* rank : {"0", "1"}) nodes.add({"--node-rank", rank});
   for (std::size_t i = 2; i < 5; ++i) nodes[i].wait_for_output("up 2/\\d/3/0", kLimit);
   nodes.let_workers_end();
@@ -419,7 +439,7 @@ TEST_CASE("a static job whose lost node does not return ends with the code that 
   nodes[1].kill(SIGKILL);
   const Ended left = nodes[0].wait_exit(kLimit);
   CHECK(left.code == 75);
-  CHECK(has(left.err, "only 1 of 2 nodes were there in time"));
+  CHECK(has(left.err, "only 1 of 2 nodes joined in time"));
 }
 
 TEST_CASE("three nodes lose the one that coordinates: the others go on, and it joins again where it was",
@@ -431,7 +451,7 @@ TEST_CASE("three nodes lose the one that coordinates: the others go on, and it j
   for (std::size_t i = 0; i < 3; ++i) nodes[i].wait_for_output("up 1/\\d/3/0", kLimit);
   nodes[0].kill(SIGKILL);
   for (std::size_t i = 1; i < 3; ++i) nodes[i].wait_for_output("up 2/\\d/2/0", kLimit);
-  CHECK(has(nodes[1].err(), "was lost, which coordinated the job: a new round begins."));
+  CHECK(has(nodes[1].err(), ", the coordinator, was lost: a new round begins."));
   nodes.add(kHost);  // it acts as the first node until it is contacted
   nodes.wait_for_round("3/2/3", 3);
   nodes.let_workers_end();
@@ -510,16 +530,16 @@ TEST_CASE("nobody in time, a wrong name, somebody else's address: one sentence e
   const Ended nobody = alone({"--nnodes=2", "--node-rank=1", "--master-addr=127.0.0.1", "--master-port=" + port,
                               "--rdzv-conf=join_timeout=1", "--local-addr=192.0.2.7"});
   CHECK(nobody.code == 69);
-  CHECK(has(nobody.err, "192.0.2.7 (--local-addr) is no address of "));
+  CHECK(has(nobody.err, "192.0.2.7 (--local-addr) is not an address of "));
   CHECK(has(nobody.err, "127.0.0.1:" + port + ": Connection refused"));
   const Ended few = alone({"--nnodes=2", "--node-rank=0", "--master-addr=127.0.0.1", "--master-port=" + port,
                            "--rdzv-conf=join_timeout=6"});
   CHECK(few.code == 69);
-  CHECK(has(few.err, "only 1 of 2 nodes were there in time"));
-  CHECK(has(few.err, "the nodes are to meet at 127.0.0.1, which is every machine's own"));
+  CHECK(has(few.err, "only 1 of 2 nodes joined in time"));
+  CHECK(has(few.err, "the nodes are to meet at 127.0.0.1, the loopback address of every machine"));
   const Ended wrong = alone({"--nnodes=2", "--node-rank=0", "--master-addr=192.0.2.1"});
   CHECK(wrong.code == 2);
-  CHECK(has(wrong.err, "192.0.2.1 is no address of"));
+  CHECK(has(wrong.err, "192.0.2.1 is not an address of"));
   const Listening taken = open_listener("", 0);
   const Ended busy =
       alone({"--nnodes=2", "--node-rank=0", "--master-addr=127.0.0.1", "--master-port=" + std::to_string(taken.port)});

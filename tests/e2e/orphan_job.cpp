@@ -77,7 +77,7 @@ pid_t first_child_of(pid_t process) {
   return std::atoi(read_file("/proc/" + pid + "/task/" + pid + "/children").c_str());
 }
 
-void look_until(const std::function<bool()>& yes) {
+void poll_until(const std::function<bool()>& yes) {
   for (const auto until = Clock::now() + kLimit; !yes();)
     if (Clock::now() > until) throw std::runtime_error("waited in vain");
 }

@@ -65,7 +65,7 @@ class OrphanJob {
 pid_t first_child_of(pid_t process);  // of its main thread; 0: none
 
 // Polls without a pause, for states that last microseconds. Throws after kLimit.
-void look_until(const std::function<bool()>& yes);
+void poll_until(const std::function<bool()>& yes);
 
 // So fast that one hardly ever sees the other die.
 void kill_both(pid_t keeper, pid_t agent);

@@ -29,7 +29,7 @@ void leaves_nothing(const WayToDie& way, const std::vector<std::string>& kinds, 
   for (const std::string& kind : kinds) shown += " " + kind;
   INFO(shown);
   OrphanJob job({way.options, without(kinds, way.misses), way.then, way.terminal ? 1 : workers, {}, way.terminal});
-  way.happen(job, random);
+  way.trigger(job, random);
   const Ended ended = job.command().wait_exit(kLimit);
   if (way.code >= 0 && !kSanitized) CHECK(ended == exited(way.code));  // sanitizers exit with their own codes
   CHECK(job.left() == "");

@@ -13,6 +13,7 @@
 #include <sstream>
 
 #include "agent/diagnosis/oom_count.h"
+#include "agent/process/control_groups.h"
 #include "tests/e2e/programs.h"
 #include "tests/support/catch.h"
 #include "tests/support/command.h"
@@ -65,7 +66,8 @@ std::string changed_program(const TempFolder& folder, const std::string& from, c
 class SmallGroup {
  public:
   explicit SmallGroup(std::uint64_t bytes) {
-    const auto own = ddprun::agent::memory_groups(read_file("/proc/self/cgroup"), read_file("/proc/self/mountinfo"));
+    const auto own =
+        ddprun::agent::control_groups("memory", read_file("/proc/self/cgroup"), read_file("/proc/self/mountinfo"));
     if (own.empty()) return;
     const fs::path folder = fs::path(own.front().folder) / ("ddprun-test-" + std::to_string(getpid()));
     if (mkdir(folder.c_str(), 0755) != 0) return;
@@ -144,7 +146,8 @@ TEST_CASE("a worker that the kernel killed for memory is reported so, with the l
   const std::string report = unbroken(ended.err);
   INFO(report);
   CHECK(has(report, "was killed by SIGKILL. "));
-  CHECK(has(report, "memory ran out: the kernel killed for memory in control group /"));
+  CHECK(has(report, " class: out-of-memory "));
+  CHECK(has(report, "memory ran out: the kernel killed processes for lack of memory in control group /"));
   CHECK(has(report, "rose from 0 to 1): the group may use 512 MiB"));
 }
 
@@ -157,7 +160,7 @@ TEST_CASE("a worker that was killed from outside is not taken for one that ran o
 
 TEST_CASE("a crash's core file is named where there is one, and how to get one where there is none") {
   if (!cores_are_files()) {
-    WARN("skipped: this machine gives cores to a program");
+    WARN("skipped: this machine passes core files to a program");
     return;
   }
   const TempFolder folder;
@@ -315,7 +318,7 @@ TEST_CASE("an expired timer is that worker's failure whatever its signal does, a
     CHECK(ended == exited(1));
     const std::string report = unbroken(ended.err);
     CHECK(has(report, "rank 0 (local rank 0) was killed by SIGUSR1."));
-    CHECK(has(report, "its timer 'step' ran out after 0."));
+    CHECK(has(report, "its timer 'step' expired after 0."));
     CHECK(has(report, "it was sent SIGUSR1"));
   }
 }
@@ -329,7 +332,7 @@ TEST_CASE("the timer pipe lies where TORCHELASTIC_TIMER_FILE says, and no other 
   folder.write("timers", "precious");
   const Ended refused = run(once({"true"}), kLimit, options);
   CHECK(refused == exited(2));
-  CHECK(has(refused.err, "ddprun: cannot make the timer pipe " + path + ": a file is there that is no pipe"));
+  CHECK(has(refused.err, "ddprun: cannot make the timer pipe " + path + ": the file there is not a pipe"));
   CHECK(read_file(path) == "precious");
 }
 
@@ -342,7 +345,7 @@ TEST_CASE("torch's own file timer client is served, its expiry is the worker's f
                           kPythonLimit, {.env = {{"TORCHELASTIC_ENABLE_FILE_TIMER", "1"}}});
   CHECK(ended == exited(1));
   CHECK(has(ended.out, "armed\n"));
-  CHECK(has(unbroken(ended.err), "its timer 'step' ran out after 0.5 s; as it had asked, it was sent SIGKILL"));
+  CHECK(has(unbroken(ended.err), "its timer 'step' expired after 0.5 s; as it had requested, it was sent SIGKILL"));
 }
 
 TEST_CASE("events go to a file or to the console, and an event log that cannot be had stops the job before it starts",

@@ -4,11 +4,13 @@
 
 #include <csignal>
 #include <filesystem>
+#include <fstream>
 #include <sstream>
 
 #include "tests/e2e/programs.h"
 #include "tests/support/catch.h"
 #include "tests/support/command.h"
+#include "tests/support/free_port.h"
 
 using namespace ddprun::test;
 using namespace std::chrono_literals;
@@ -98,6 +100,227 @@ TEST_CASE("a signal named by --preempt-signal is the scheduler's early notice") 
   CHECK(has(ended.err, "SIGUSR1"));
 }
 
+// Trains as kObedient does, but a preemption's signal is the channel's matter.
+const std::string kPreemptible = "channel.handle_signals()\n" + kObedient.substr(kObedient.find("step = 0"));
+
+TEST_CASE("a preemption's signal to one rank alone, or to all processes in any order, makes all save", "[fast]") {
+  const std::string order = GENERATE("rank", "ranks, then ddprun", "ddprun, then ranks", "over and over");
+  const int signal = GENERATE(SIGTERM, SIGUSR1);
+  CAPTURE(order, signal);
+  Command job(channel_job({"--nproc_per_node=2", "--preempt-signal=USR1"}, kPreemptible));
+  wait_until_up(job, 2);
+  const pid_t ranks[] = {job.wait_for_process("RANK", "0", kLimit), job.wait_for_process("RANK", "1", kLimit)};
+  if (order == "ddprun, then ranks") job.kill(signal);
+  ::kill(ranks[1], signal);
+  if (order != "rank") ::kill(ranks[0], signal);
+  if (order == "ranks, then ddprun") job.kill(signal);
+  if (order == "over and over")
+    for (int i = 0; i < 20; ++i) ::kill(ranks[i % 2], signal), job.kill(signal);
+  const Ended ended = job.wait_exit(kLimit);
+  CAPTURE(ended.err);
+  CHECK(ended == exited(75));
+  const std::string step = job.wait_for_output("saves 0 at (\\d+)", 0ms).at(1);
+  CHECK(has(ended.out, "saves 1 at " + step));
+  if (order == "rank") CHECK(has(ended.err, "rank 1 got SIG"));
+}
+
+// Saves on SIGTERM and says so by its exit code; rank 1 also when it gets SIGUSR2, as if it had read a spot notice.
+const std::string kSaysByCode =
+    "trap 'echo saved $RANK; exit 31' TERM; [ $RANK = 1 ] && trap 'echo saved 1; exit 31' USR2; "
+    "echo up $RANK; while :; do sleep 0.02; done";
+
+TEST_CASE("workers without a channel say by their exit code that they have saved", "[fast]") {
+  const auto stopped = [](const std::string& code, const std::string& script) {
+    Command job(shell_job({"--nproc_per_node=2", "--preempt-exit-code=" + code}, script));
+    wait_until_up(job, 2);
+    job.kill(SIGTERM);
+    return job.wait_exit(kLimit);
+  };
+  CHECK(stopped("31", kSaysByCode) == exited(75));
+  CHECK(stopped("32", kSaysByCode) == exited(143));
+  const std::string one_leaves = "trap \"exit $((31 * (1 - RANK)))\" TERM; echo up $RANK; while :; do sleep 0.02; done";
+  const Ended ended = stopped("31", one_leaves);
+  CHECK(ended == exited(143));
+  CHECK(has(ended.err, "ddprun: rank 1 did not exit with code 31 (--preempt-exit-code): steps may be lost.\n"));
+}
+
+TEST_CASE("a rank that had finished before the preemption needs no exit code that says so") {
+  Command job(shell_job({"--nproc_per_node=2", "--preempt-exit-code=31", "--verbose"},
+                        "[ $RANK = 1 ] && echo up 1 && exit 0; " + kSaysByCode));
+  wait_until_up(job, 2);
+  job.wait_for_output("worker-exited round=1 local_rank=1 code=0", kLimit);
+  job.kill(SIGTERM);
+  CHECK(job.wait_exit(kLimit) == exited(75));
+}
+
+TEST_CASE("a worker that exits with --preempt-exit-code by itself is a notice, and no failure", "[fast]") {
+  Command job(shell_job({"--nproc_per_node=3", "--preempt-exit-code=31"}, kSaysByCode));
+  wait_until_up(job, 3);
+  ::kill(job.wait_for_process("RANK", "1", kLimit), SIGUSR2);
+  const Ended ended = job.wait_exit(kLimit);
+  CAPTURE(ended.err);
+  CHECK(ended == exited(75));
+  CHECK(has(ended.err, "rank 1 exited with code 31: it is preempted, and has saved (--preempt-exit-code)."));
+  CHECK_FALSE(has(ended.err, "failed"));
+  for (const char* saved : {"saved 0", "saved 1", "saved 2"}) CHECK(has(ended.out, saved));
+}
+
+TEST_CASE("a worker that fails because its peer is preempted, and is found with it, is no failure either") {
+  const TempFolder folder;
+  Command job(shell_job({"--nproc_per_node=2", "--preempt-exit-code=31"},
+                        "echo up $RANK; while [ ! -e go ]; do sleep 0.02; done; exit $((1 + 30 * RANK))"),
+              {.cwd = folder.path()});
+  wait_until_up(job, 2);
+  const pid_t ranks[] = {job.wait_for_process("RANK", "0", kLimit), job.wait_for_process("RANK", "1", kLimit)};
+  pid_t agent = 0;
+  for (const Process& process : job.processes("RANK", "0"))
+    if (process.pid == ranks[0]) agent = process.parent;
+  REQUIRE(::kill(agent, SIGSTOP) == 0);  // so that it finds both at once
+  folder.write("go", "");
+  const auto is_zombie = [](pid_t pid) { return has(read_file("/proc/" + std::to_string(pid) + "/stat"), ") Z "); };
+  REQUIRE(eventually([&] { return is_zombie(ranks[0]) && is_zombie(ranks[1]); }, kLimit));
+  ::kill(agent, SIGCONT);
+  const Ended ended = job.wait_exit(kLimit);
+  CHECK(ended == exited(143));  // rank 0 has not saved
+  CHECK(has(ended.err, "rank 1 exited with code 31"));
+  CHECK_FALSE(has(ended.err, "failed"));
+}
+
+TEST_CASE("option --exit-on-preempt gives every preemption one exit code, and nothing else") {
+  const auto stopped = [](std::vector<std::string> options, const std::string& script, int signal) {
+    options.push_back("--stop-grace=0.5");
+    Command job(channel_job(std::move(options), script));
+    wait_until_up(job, 1);
+    job.kill(signal);
+    return job.wait_exit(kLimit);
+  };
+  const std::string loses =
+      "channel.phase(channel.TRAINING); channel.step(1); channel.step(2); say('up', rank); time.sleep(60)\n";
+  const std::string finished =
+      "signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGTERM])\n"
+      "channel.step(7); channel.phase(channel.FINISHING); say('up', rank)\n"
+      "signal.sigwait([signal.SIGTERM])\n";
+  const Ended lost = stopped({"--exit-on-preempt=75"}, loses, SIGTERM);
+  CHECK(lost == exited(75));
+  CHECK(has(lost.err, "2 steps are lost: no snapshot was written in this round."));
+  CHECK(stopped({"--exit-on-preempt=75", "--preempt-signal=USR1"}, loses, SIGUSR1) == exited(75));
+  CHECK(stopped({"--exit-on-preempt=143"}, kObedient, SIGTERM) == exited(143));
+  CHECK(stopped({"--exit-on-preempt=143"}, finished, SIGTERM) == exited(0));
+  CHECK(stopped({"--exit-on-preempt=75"}, loses, SIGINT) == exited(130));
+  CHECK(stopped({"--exit-on-preempt=75"}, loses, SIGHUP) == exited(129));
+  CHECK(stopped({"--exit-on-preempt=75", "--exit-code=torchrun"}, loses, SIGTERM) == exited(75));
+  CHECK(stopped({"--exit-code=torchrun"}, loses, SIGTERM) == exited(1));
+  CHECK(stopped({"--exit-on-preempt=75", "--exit-code=worker"}, loses, SIGTERM) == exited(75));
+  CHECK(run(shell_job({"--max-run=0.3", "--exit-on-preempt=75"}, "while :; do sleep 0.02; done"), kLimit) ==
+        exited(75));
+  CHECK(run(shell_job({"--max-restarts=0", "--exit-on-preempt=75"}, "exit 3"), kLimit) == exited(1));
+}
+
+TEST_CASE("a file or a command tells of a preemption, and the job leaves as with SIGTERM", "[fast]") {
+  const TempFolder folder;
+  const std::string notice = folder / "preempted";
+  const bool file = GENERATE(true, false);
+  const std::string probe = (file ? "" : "test -e ") + notice;
+  Command job(channel_job({"--nproc_per_node=2", "--preemption-probe=" + probe}, kObedient), {.cwd = folder.path()});
+  wait_until_up(job, 2);
+  folder.write("preempted", "");
+  const Ended ended = job.wait_exit(kLimit);
+  CAPTURE(ended.err);
+  CHECK(ended == exited(75));
+  CHECK(has(ended.out, "saves 0"));
+  CHECK(has(ended.err, "ddprun: " + (file ? notice + " exists" : "the preemption probe '" + probe + "' exited with 0") +
+                           ": this machine is being preempted (--preemption-probe)."));
+  CHECK(job.all_gone(1s));
+}
+
+TEST_CASE("a probe that hangs outlives neither the job nor a round, and its output is not shown") {
+  Command job(shell_job({"--preemption-probe=echo shown; sleep 600 & sleep 600"},
+                        "[ $DDPRUN_ROUND = 2 ] && echo done && exit 0; echo up $RANK; read -r line; exit 3"),
+              {.input = "\n"});
+  CHECK(job.wait_exit(kLimit) == exited(0));
+  CHECK(job.all_gone(1s));
+  CHECK_FALSE(has(job.out() + job.err(), "shown"));
+}
+
+TEST_CASE("a probe that cannot be run is said once, and the job goes on") {
+  const Ended ended = run(shell_job({"--preemption-probe=no-such-probe"}, "exit 0"), kLimit);
+  CHECK(ended == exited(0));
+  Command job(shell_job({"--preemption-probe=no-such-probe"}, "echo up 0; while :; do sleep 0.02; done"));
+  job.wait_for_output("sh cannot run the preemption probe 'no-such-probe'", kLimit);
+  job.kill(SIGTERM);
+  CHECK(job.wait_exit(kLimit) == exited(143));
+}
+
+TEST_CASE("a save that the grace cuts is said, with the snapshot that stands") {
+  const auto cut = [](const std::string& before) {
+    Command job(channel_job({"--stop-grace=0.5"}, "channel.handle_signals(); channel.phase(channel.TRAINING)\n" +
+                                                      before +
+                                                      "say('up', rank)\n"
+                                                      "while channel.request() is None: time.sleep(0.005)\n"
+                                                      "channel.phase(channel.SAVING); time.sleep(60)\n"));
+    wait_until_up(job, 1);
+    job.kill(SIGTERM);
+    const Ended ended = job.wait_exit(kLimit);
+    CHECK(ended == exited(143));
+    return ended.err;
+  };
+  CHECK(has(cut("channel.snapshot(4); channel.step(5); channel.step(6)\n"),
+            "ddprun: 2 steps are lost: the last snapshot holds step 4; the requested one was not complete when the "
+            "0.5 s of --stop-grace were over."));
+  CHECK(
+      has(cut("channel.step(101); channel.step(102)\n"),
+          "ddprun: 2 steps are lost: no snapshot was written in this round, which went on from step 100; the requested "
+          "one was not complete when the 0.5 s of --stop-grace were over."));
+}
+
+TEST_CASE("stopped before the first step nothing is lost, and what is lost is said") {
+  const auto stopped = [](const std::string& script, const std::string& file = "") {
+    Command job(channel_job({"--stop-grace=0.5"}, script + "say('up', rank); time.sleep(60)\n" + file));
+    wait_until_up(job, 1);
+    job.kill(SIGTERM);
+    return job.wait_exit(kLimit);
+  };
+  CHECK(stopped("") == exited(75));
+  CHECK(stopped("channel.phase(channel.LOADING)\n") == exited(75));
+  CHECK(stopped("channel.phase(channel.TRAINING); channel.step(7); channel.snapshot(7)\n") == exited(75));
+  const Ended lost =
+      stopped("channel.phase(channel.TRAINING); channel.snapshot(4); channel.step(5); channel.step(6)\n");
+  CHECK(lost == exited(143));
+  CHECK(has(lost.err, "2 steps are lost: the last snapshot holds step 4, and the requested one was not written."));
+  const Ended never = stopped("signal.signal(signal.SIGTERM, lambda *_: time.sleep(60)); channel.step(1)\n");
+  CHECK(never == exited(143));
+  CHECK(has(never.err, "1 step is lost: no snapshot was written in this round."));
+}
+
+TEST_CASE("stopped before it attached, a program that names the channel has lost nothing, another one may have") {
+  const TempFolder folder;
+  const auto stopped = [&](const std::string& name, const std::string& script) {
+    std::ofstream(folder / name) << script;
+    Command job({kDdprun, folder / name}, {.cwd = folder.path()});
+    job.wait_for_output("up", kLimit);
+    job.kill(SIGTERM);
+    return job.wait_exit(kLimit);
+  };
+  const std::string waits = "import time; print('up', flush=True); time.sleep(60)\n";
+  CHECK(stopped("with.py", waits + "import worker_channel\n") == exited(75));
+  CHECK(stopped("without.py", waits) == exited(143));
+}
+
+TEST_CASE("workers survive ddprun's own SIGTERM to save, also where ddprun does not handle that signal") {
+  Command job(channel_job({"--nproc_per_node=2", "--signals-to-handle=SIGINT", "--preempt-signal=USR1"}, kPreemptible));
+  wait_until_up(job, 2);
+  job.kill(SIGUSR1);
+  CHECK(job.wait_exit(kLimit) == exited(75));
+}
+
+TEST_CASE("while nodes are awaited nothing can be lost") {
+  Command job({kDdprun, "--nnodes=2", "--rdzv-backend=c10d", "--rdzv-endpoint=localhost:" + std::to_string(free_port()),
+               "true"});
+  job.wait_for_output("1 of 2 nodes", kLimit);
+  job.kill(SIGTERM);
+  CHECK(job.wait_exit(kLimit) == exited(75));
+}
+
 TEST_CASE("after a failure the others are told to leave without saving") {
   Command job(channel_job({"--nproc_per_node=2", "--max-restarts=0"},
                           "if rank == 1: say('up', 1); sys.exit(3 if sys.stdin.read() == '' else 4)\n" + kObedient));
@@ -175,7 +398,7 @@ TEST_CASE("option --max-run ends the job politely", "[fast]") {
       run(shell_job({"--max-run=0.3"}, "trap 'echo bye; exit 0' TERM; while :; do sleep 0.02; done"), kLimit);
   CHECK(ended == exited(143));
   CHECK(has(ended.out, "bye"));
-  CHECK(has(ended.err, "the job has run for 0.3 s, as long as --max-run allows"));
+  CHECK(has(ended.err, "the job has run for 0.3 s, the limit of --max-run"));
 }
 
 TEST_CASE("a peer that ended well and leaves the others hanging fails the round after --peer-exit-timeout") {
@@ -184,7 +407,7 @@ TEST_CASE("a peer that ended well and leaves the others hanging fails the round 
                           kLimit);
   CHECK(ended == exited(1));
   CHECK(has(ended.err, "rank 1"));
-  CHECK(has(ended.err, "ended well"));
+  CHECK(has(ended.err, "hung after other workers had succeeded"));
   CHECK(run(shell_job({"--nproc_per_node=2"}, "[ $RANK = 0 ] || sleep 0.5"), kLimit) == exited(0));  // off by default
 }
 

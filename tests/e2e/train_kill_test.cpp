@@ -2,8 +2,11 @@
 #include <signal.h>
 #include <sys/stat.h>
 
+#include <algorithm>
 #include <fstream>
+#include <optional>
 #include <random>
+#include <thread>
 
 #include "tests/e2e/programs.h"
 #include "tests/support/catch.h"
@@ -34,6 +37,9 @@ struct Job {
   explicit Job(const std::string& option = "--max-restarts=3", const std::string& worker = train_program())
       : command(words(option, worker), options(prepared())) {}
 
+  // On a disk that is stuck for snapshots as long as the file "stuck" exists.
+  static Job on_slow_disk(const std::string& option) { return Job(option, SlowDisk{}); }
+
   // Continues from an earlier job's files.
   explicit Job(const TempFolder& earlier)
       : command(words("--max-restarts=3", train_program()), options(earlier.path())) {}
@@ -48,6 +54,13 @@ struct Job {
   Command command;
 
  private:
+  struct SlowDisk {};
+  Job(const std::string& option, SlowDisk) : command(words(option, train_program()), slow(options(prepared()))) {}
+  static CommandOptions slow(CommandOptions options) {
+    options.env["LD_PRELOAD"] = DDPRUN_BIN_DIR "/stuck_fsync.so";
+    options.env["DDPRUN_TEST_DISK_IS_STUCK"] = options.cwd / "stuck";
+    return options;
+  }
   static std::vector<std::string> words(const std::string& option, const std::string& worker) {
     return {ddprun_program(),
             "--nproc_per_node=" + std::to_string(kRanks),
@@ -115,15 +128,103 @@ void kill_somewhere(std::uint64_t seed) {
   require_finished_alike(job);
 }
 
+// A process and all that it has started.
+std::vector<pid_t> with_descendants(pid_t pid) {
+  std::vector<pid_t> all{pid};
+  for (std::size_t i = 0; i < all.size(); ++i) {
+    const std::string id = std::to_string(all[i]);
+    std::ifstream children("/proc/" + id + "/task/" + id + "/children");
+    for (pid_t child = 0; children >> child;) all.push_back(child);
+  }
+  return all;
+}
+
+// As schedulers do it: SIGTERM to every process of the job, in a random order with random pauses, some twice.
+void preempt_all(const Command& command, std::mt19937_64& random) {
+  std::vector<pid_t> processes = with_descendants(command.pid());
+  processes.insert(processes.end(), processes.begin(),
+                   processes.begin() + static_cast<int>(random() % processes.size()));
+  std::shuffle(processes.begin(), processes.end(), random);
+  for (const pid_t process : processes) {
+    ::kill(process, SIGTERM);
+    std::this_thread::sleep_for(std::chrono::microseconds(random() % 3000));
+  }
+}
+
+void require_same_weights(const Job& job) {
+  REQUIRE(run({torch_python(), DDPRUN_SOURCE_DIR "/tests/e2e/same_weights.py", undisturbed_snapshot(), job.snapshot()},
+              180s) == exited(0));
+}
+
+void preempt_in_training(std::uint64_t seed) {
+  std::mt19937_64 random(seed);
+  Job job;
+  job.wait_for_step(1 + static_cast<int>(random() % kEpochsToKillIn), 1 + static_cast<int>(random() % kSteps));
+  preempt_all(job.command, random);
+  const Ended left = job.command.wait_exit(180s);
+  CAPTURE(left.err);
+  REQUIRE(left == exited(75));
+  REQUIRE(job.command.all_gone(1s));
+  Job again(job.folder);
+  const Ended end = again.command.wait_exit(180s);
+  REQUIRE(end == exited(0));
+  REQUIRE(end.out.find("resuming from") != std::string::npos);
+  require_same_weights(job);
+}
+
+// From exec to exit: a loop on 75 brings the run to its end.
+void preempt_at_any_moment(std::uint64_t seed) {
+  std::mt19937_64 random(seed);
+  std::optional<Job> job;
+  job.emplace();
+  const auto moment = std::chrono::milliseconds(2 + random() % 5000);
+  const bool all = random() % 2;
+  INFO("after " << moment.count() << " ms to " << (all ? "all" : "ddprun"));
+  std::this_thread::sleep_for(moment);
+  if (all)
+    preempt_all(job->command, random);
+  else
+    job->command.kill(SIGTERM);
+  Ended end = job->command.wait_exit(180s);
+  CAPTURE(end.err);
+  if (end != exited(0)) {
+    REQUIRE(end == exited(75));
+    Job again(job->folder);
+    end = again.command.wait_exit(180s);
+    REQUIRE(end == exited(0));
+  }
+  require_same_weights(*job);
+}
+
+// Left by a save that was cut.
+bool has_torn_file(const Job& job) {
+  for (const auto& entry : std::filesystem::directory_iterator(job.folder.path()))
+    if (entry.path().filename().string().find(".writing.") != std::string::npos) return true;
+  return false;
+}
+
 bool says(const Ended& end, const std::string& words) { return end.err.find(words) != std::string::npos; }
 
 }  // namespace
 
 TEST_CASE("train killed at a random step ends with the weights of an undisturbed run", "[kill]") {
   Series series(
-      "`train`, 4 ranks, SIGKILL from outside for a random rank at a random step: exit 0, weights bit-identical", 3,
+      "`train`, 4 ranks, SIGKILL from outside for a random rank at a random step: exit 0, weights bit-identical", 2,
       20);
   series.run(kill_somewhere);
+}
+
+TEST_CASE("train saves whatever processes of the job get SIGTERM, in whatever order, and goes on bit for bit",
+          "[kill]") {
+  Series series("`train`, 4 ranks, SIGTERM to all processes in random order: exit 75, then weights bit-identical", 2,
+                30);
+  series.run(preempt_in_training);
+}
+
+TEST_CASE("train that gets SIGTERM at any moment is brought to its end by a loop on 75", "[kill]") {
+  Series series("`train`, 4 ranks, SIGTERM at a random moment from exec to exit: 75 or 0, then weights bit-identical",
+                3, 200);
+  series.run(preempt_at_any_moment);
 }
 
 TEST_CASE("train with a rank ended by SIGSEGV ends with the weights of an undisturbed run", "[kill]") {
@@ -167,7 +268,7 @@ TEST_CASE("train under a ddprun that is told to leave saves in the midst of an e
   job.command.kill(SIGTERM);
   const Ended left = job.command.wait_exit(180s);
   CHECK(left == exited(75));  // to be requeued: every rank has reported its snapshot
-  CHECK(left.out.find("to go on from there later") != std::string::npos);
+  CHECK(left.out.find("the next start resumes from there") != std::string::npos);
   Job again(job.folder);
   const Ended end = again.command.wait_exit(180s);
   REQUIRE(end == exited(0));
@@ -175,4 +276,28 @@ TEST_CASE("train under a ddprun that is told to leave saves in the midst of an e
   CHECK(end.out.find("epoch 2 step") == std::string::npos);
   CHECK(run({torch_python(), DDPRUN_SOURCE_DIR "/tests/e2e/same_weights.py", undisturbed_snapshot(), job.snapshot()},
             180s) == exited(0));
+}
+
+TEST_CASE("a save that takes longer than the grace is cut, and the next start goes on from the snapshot before it",
+          "[kill]") {
+  Job job = Job::on_slow_disk("--stop-grace=3");
+  job.wait_for_step(3, 4);
+  REQUIRE(eventually([&] { return std::filesystem::exists(job.snapshot()); }, 30s));
+  job.folder.write("stuck", "");
+  job.command.kill(SIGTERM);
+  const Ended left = job.command.wait_exit(180s);
+  CAPTURE(left.out, left.err);
+  CHECK(left == exited(143));
+  CHECK(says(left, "; the requested one was not complete when the 3 s of --stop-grace were over."));
+  const int steps = std::stoi(job.command.wait_for_output("the last snapshot holds step (\\d+)", 0ms).at(1));
+  CHECK(steps % kSteps == 0);
+  CHECK(has_torn_file(job));
+  std::filesystem::remove(job.folder / "stuck");
+  Job again(job.folder);
+  const Ended end = again.command.wait_exit(180s);
+  REQUIRE(end == exited(0));
+  CHECK(end.out.find("resuming from snapshot.pt: " + std::to_string(steps / kSteps) + " of 12 epochs done\n") !=
+        std::string::npos);
+  CHECK_FALSE(has_torn_file(job));
+  require_same_weights(job);
 }

@@ -10,7 +10,7 @@ namespace ddprun::test {
 namespace {
 
 using Clock = std::chrono::steady_clock;
-using Happening = std::function<void(OrphanJob&, Random&)>;
+using Fault = std::function<void(OrphanJob&, Random&)>;
 
 enum class Who { keeper, agent };
 
@@ -20,7 +20,7 @@ std::string name_of(Who who) { return who == Who::keeper ? "the keeper" : "the a
 
 void nothing(OrphanJob&, Random&) {}
 
-Happening gets(Who who, int signal) {
+Fault gets(Who who, int signal) {
   return [=](OrphanJob& job, Random&) {
     job.wait_until("up");
     kill(pid_of(who, job), signal);
@@ -28,7 +28,7 @@ Happening gets(Who who, int signal) {
 }
 
 // A stopped process cannot act when the other dies: it has to be woken.
-Happening stopped_while_the_other_dies(Who stopped) {
+Fault stopped_while_the_other_dies(Who stopped) {
   return [=](OrphanJob& job, Random&) {
     job.wait_until("up");
     const pid_t victim = pid_of(other(stopped), job);
@@ -45,11 +45,11 @@ Clock::duration usual_start() {
 }
 
 // Some are killed shortly after their start, too.
-Happening killed_while_starting(Who who) {
+Fault killed_while_starting(Who who) {
   return [=](OrphanJob& job, Random& random) {
     static const auto start = usual_start();
     const auto moment = job.started() + start * (random() % 1200) / 1000;
-    look_until([&] { return Clock::now() >= moment && pid_of(who, job) != 0; });
+    poll_until([&] { return Clock::now() >= moment && pid_of(who, job) != 0; });
     kill(pid_of(who, job), SIGKILL);
   };
 }
@@ -57,8 +57,8 @@ Happening killed_while_starting(Who who) {
 // Its program's start takes longer than our poll.
 void worker_killed_before_its_program_runs(OrphanJob& job, Random&) {
   pid_t agent = 0, worker = 0;
-  look_until([&] { return (agent = job.agent()) != 0; });
-  look_until([&] { return (worker = first_child_of(agent)) != 0; });
+  poll_until([&] { return (agent = job.agent()) != 0; });
+  poll_until([&] { return (worker = first_child_of(agent)) != 0; });
   kill(worker, SIGKILL);
 }
 

@@ -14,12 +14,12 @@ using Random = std::mt19937_64;
 
 struct WayToDie {
   std::string name;
-  std::vector<std::string> options;                 // of ddprun
-  std::string then;                                 // what its workers do when their descendants are up
-  std::function<void(OrphanJob&, Random&)> happen;  // called as soon as ddprun is started
-  int code = -1;                                    // ddprun's exit code afterwards; -1: any or none
-  std::vector<std::string> misses = {};             // kinds that survive it, as documented
-  bool terminal = false;                            // has one worker, on a terminal
+  std::vector<std::string> options;                  // of ddprun
+  std::string then;                                  // what its workers do when their descendants are up
+  std::function<void(OrphanJob&, Random&)> trigger;  // called as soon as ddprun is started
+  int code = -1;                                     // ddprun's exit code afterwards; -1: any or none
+  std::vector<std::string> misses = {};              // kinds that survive it, as documented
+  bool terminal = false;                             // has one worker, on a terminal
 };
 
 std::vector<WayToDie> ways_to_die();

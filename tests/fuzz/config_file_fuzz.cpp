@@ -20,9 +20,9 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   for (const std::string& sentence : read_job_file("job.toml", text).mistakes)
     promise(sentence.starts_with("job.toml") && one_line(sentence), "a mistake is one line that names the file");
 
-  Outside outside;
-  outside.read_file = [&](const std::string&) { return FileText{text}; };
-  const CommandLine asked = read_command_line({"--config", "job.toml", "true"}, outside);
-  for (const std::string& sentence : asked.mistakes) promise(one_line(sentence), "a mistake is one line");
+  Inputs inputs;
+  inputs.read_file = [&](const std::string&) { return FileText{text}; };
+  const CommandLine result = read_command_line({"--config", "job.toml", "true"}, inputs);
+  for (const std::string& sentence : result.mistakes) promise(one_line(sentence), "a mistake is one line");
   return 0;
 }

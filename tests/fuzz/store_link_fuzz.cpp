@@ -13,7 +13,7 @@ namespace {
 // Replies, as they are written, the last one perhaps half. A proxy with some clients gets them all.
 std::string replies_in(std::string_view all, std::size_t step) {
   RequestMerger merger;
-  for (ClientId client = 1; client <= 5; ++client) merger.ask(client, {Op::wait, {std::to_string(client / 2)}});
+  for (ClientId client = 1; client <= 5; ++client) merger.submit(client, {Op::wait, {std::to_string(client / 2)}});
   merger.take_batch();
   LinkReplyReader reader;
   std::string found;

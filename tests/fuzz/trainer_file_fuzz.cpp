@@ -16,10 +16,11 @@ namespace {
 void read_settings(const std::string& text) {
   const auto line =
       read_command_line({"--config=job.toml", "--print-config"}, [&](const std::string&) { return text; });
-  promise(line.leave.has_value(), "what is asked for is printed, or refused");
-  if (line.leave->code != 0) return;
-  const auto again = read_command_line({"--config=job.toml"}, [&](const std::string&) { return line.leave->text; });
-  promise(!again.leave, "what is printed is a file");
+  promise(line.early_exit.has_value(), "what is asked for is printed, or refused");
+  if (line.early_exit->code != 0) return;
+  const auto again =
+      read_command_line({"--config=job.toml"}, [&](const std::string&) { return line.early_exit->text; });
+  promise(!again.early_exit, "what is printed is a file");
   for (const settings::Option* setting : all_settings())
     promise(text_of(*setting, again.options) == text_of(*setting, line.options), "and holds the same values");
 }

@@ -6,6 +6,7 @@
 #include "launcher/options.h"
 #include "launcher/print_config.h"
 #include "tests/support/catch.h"
+#include "tests/support/soak.h"
 
 using namespace ddprun;
 using namespace ddprun::agent;
@@ -18,12 +19,13 @@ using Arguments = std::vector<std::string>;
 const Machine kMachine{8, 0};
 const std::string kToken = "00112233445566778899aabbccddeeff";
 
-CommandLine asked(const Arguments& words, const agent::Environment& environment = {}, const std::string& file = "") {
+CommandLine command_line(const Arguments& words, const agent::Environment& environment = {},
+                         const std::string& file = "") {
   return read_command_line(words, {environment, [file](const std::string&) { return FileText{file}; }});
 }
 
 Config parsed(const Arguments& words, const agent::Environment& environment = {}, const std::string& file = "") {
-  CommandLine result = asked(words, environment, file);
+  CommandLine result = command_line(words, environment, file);
   INFO((result.mistakes.empty() ? "" : result.mistakes.front()));
   CHECK(result.mistakes.empty());
   return std::move(result.config);
@@ -53,7 +55,7 @@ TEST_CASE("a name may be shortened as long as one option alone begins so", "[cli
   CHECK(parsed({"--nproc_per=3", "p"}).nproc_per_node.workers == 3);
   CHECK(parsed({"--shutdown=3", "p"}).stop_grace == 3s);
   CHECK(parsed({"--role", "x", "p"}).role == "x");
-  CHECK(asked({"--rdzv=1", "p"}).mistakes.size() == 1);
+  CHECK(command_line({"--rdzv=1", "p"}).mistakes.size() == 1);
 }
 
 TEST_CASE("every option arrives", "[cli]") {
@@ -84,6 +86,9 @@ TEST_CASE("every option arrives", "[cli]") {
                                 "--max-run=2h",
                                 "--signals-to-handle=SIGTERM,int",
                                 "--preempt-signal=USR1",
+                                "--preempt-exit-code=31",
+                                "--preemption-probe=/run/preempted",
+                                "--exit-on-preempt=143",
                                 "--exit-code=worker",
                                 "--core-dumps",
                                 "--monitor-interval=5",
@@ -129,6 +134,9 @@ TEST_CASE("every option arrives", "[cli]") {
   CHECK(config.max_run == Duration(2h));
   CHECK(config.signals_to_handle == std::vector<int>{SIGTERM, SIGINT});
   CHECK(config.preempt_signals == std::vector<int>{SIGUSR1});
+  CHECK(config.preempt_exit_code == 31);
+  CHECK(config.preemption_probe == "/run/preempted");
+  CHECK(config.exit_on_preempt == 143);
   CHECK(config.exit_code == ExitCodeChoice::worker);
   CHECK(config.core_dumps);
   CHECK(config.log_dir == "d");
@@ -229,7 +237,7 @@ TEST_CASE("torchrun's options for Python change nothing, and a wrong value of th
   CHECK(parsed({"--run-path", "p.py"}).run_path);
   CHECK(parsed({"p.py"}, {{"PET_RUN_PATH", "1"}}).run_path);
   for (const char* word : {"--start-method=vfork", "--logs-specs=mine", "--use-env=perhaps"})
-    CHECK(asked({word, "p"}).mistakes.size() == 1);
+    CHECK(command_line({word, "p"}).mistakes.size() == 1);
 }
 
 TEST_CASE("a template for lines goes by torchrun's name, too", "[cli]") {
@@ -301,12 +309,12 @@ TEST_CASE("option --print-config says where each value came from", "[cli]") {
 }
 
 TEST_CASE("option --help and --version answer, also beside mistakes and without a program", "[cli]") {
-  CHECK(asked({"--version"}).answer == "ddprun 0.1.0\n");
-  CHECK(asked({"--help"}).answer.starts_with("usage: ddprun"));
-  CHECK(asked({"--tee=9", "--bogus", "-h"}).answer.starts_with("usage: ddprun"));
-  CHECK(asked({"--help", "logs"}).answer.starts_with("logs: "));
-  CHECK(asked({"--help=stop"}).answer.starts_with("stopping: "));
-  CHECK(asked({"train", "--help"}).answer.empty());
+  CHECK(command_line({"--version"}).answer == "ddprun 0.1.0\n");
+  CHECK(command_line({"--help"}).answer.starts_with("usage: ddprun"));
+  CHECK(command_line({"--tee=9", "--bogus", "-h"}).answer.starts_with("usage: ddprun"));
+  CHECK(command_line({"--help", "logs"}).answer.starts_with("logs: "));
+  CHECK(command_line({"--help=stop"}).answer.starts_with("stopping: "));
+  CHECK(command_line({"train", "--help"}).answer.empty());
 }
 
 TEST_CASE("a token comes in a file or in DDPRUN_TOKEN, and both may hold the same", "[cli]") {
@@ -320,10 +328,11 @@ TEST_CASE("a token comes in a file or in DDPRUN_TOKEN, and both may hold the sam
 TEST_CASE("a token is in no sentence about it and in no print of the values", "[cli]") {
   const std::string other = "ffeeddccbbaa99887766554433221100", secret = kToken.substr(4, 12);
   std::string said;
-  for (const CommandLine& result : {asked({"--token-file=t", "p"}, {{"DDPRUN_TOKEN", kToken}}, other),
-                                    asked({"--token-file=t", "p"}, {{"DDPRUN_TOKEN", kToken + "!"}}, kToken + "?"),
-                                    asked({"--token-file=t", "--tls-cert=c", "--tls-key=k", "--tls-ca=a", "p"},
-                                          {{"DDPRUN_TOKEN", kToken}}, kToken)}) {
+  for (const CommandLine& result :
+       {command_line({"--token-file=t", "p"}, {{"DDPRUN_TOKEN", kToken}}, other),
+        command_line({"--token-file=t", "p"}, {{"DDPRUN_TOKEN", kToken + "!"}}, kToken + "?"),
+        command_line({"--token-file=t", "--tls-cert=c", "--tls-key=k", "--tls-ca=a", "p"}, {{"DDPRUN_TOKEN", kToken}},
+                     kToken)}) {
     for (const std::string& sentence : result.mistakes) said += sentence;
     for (const std::string& sentence : problems(result.config, kMachine)) said += sentence;
     said += print_config(result.config);
@@ -352,31 +361,32 @@ TEST_CASE("the store may take an eighth of the memory, unless told otherwise", "
 }
 
 TEST_CASE("a token file that others may read is warned of, once, and serves", "[cli]") {
-  const Outside outside{{}, [](const std::string&) { return FileText{kToken, true}; }};
-  const CommandLine result = read_command_line({"--token-file=t", "p"}, outside);
+  const Inputs inputs{{}, [](const std::string&) { return FileText{kToken, true}; }};
+  const CommandLine result = read_command_line({"--token-file=t", "p"}, inputs);
   CHECK(result.mistakes.empty());
   CHECK(result.config.token);
   REQUIRE(result.warnings.size() == 1);
   CHECK(result.warnings.front() ==
-        "--token-file is 't', which others than its owner may read: chmod 600 it, or they may join the job.");
+        "--token-file is 't', which other users may read: chmod 600 it, or they can join the job.");
 }
 
 TEST_CASE("option --print-completion answers with a script for the shells that it names, and refuses others", "[cli]") {
   for (const char* shell : {"bash", "zsh", "tcsh"})
-    CHECK(asked({"--print-completion", shell}).answer.find("--max-restarts") != std::string::npos);
-  CHECK(asked({"--print_completion=bash", "--bogus", "p"}).answer.starts_with("# Completion of ddprun for bash"));
-  CHECK(asked({"p"}, {{"PET_PRINT_COMPLETION", "bash"}}).answer.empty());
+    CHECK(command_line({"--print-completion", shell}).answer.find("--max-restarts") != std::string::npos);
+  CHECK(
+      command_line({"--print_completion=bash", "--bogus", "p"}).answer.starts_with("# Completion of ddprun for bash"));
+  CHECK(command_line({"p"}, {{"PET_PRINT_COMPLETION", "bash"}}).answer.empty());
 }
 
 TEST_CASE("option --make-token answers with a token", "[cli]") {
   CHECK(read_command_line({"--make-token"}, {{}, {}, [] { return kToken; }}).answer == kToken + "\n");
-  CHECK(asked({"p"}, {{"PET_MAKE_TOKEN", "1"}}).answer.empty());
+  CHECK(command_line({"p"}, {{"PET_MAKE_TOKEN", "1"}}).answer.empty());
 }
 
 TEST_CASE("workers do not inherit the token", "[cli]") {
   const Config config = parsed({"p"}, {{"DDPRUN_TOKEN", kToken}});
-  const Place place{"host", "", {{"DDPRUN_TOKEN", kToken}, {"HOME", "/home/me"}}, {}};
-  const agent::AgentOptions options = job_options(config, kMachine, {"/bin/p", {"p"}, false}, "run", place);
+  const HostInfo host{"host", "", {{"DDPRUN_TOKEN", kToken}, {"HOME", "/home/me"}}, {}};
+  const agent::AgentOptions options = job_options(config, kMachine, {"/bin/p", {"p"}, false}, "run", host);
   CHECK(options.command.inherited == agent::Environment{{"HOME", "/home/me"}});
   CHECK(std::holds_alternative<rendezvous::Token>(credentials(config)));
   CHECK(std::holds_alternative<rendezvous::NoCredentials>(credentials(parsed({"p"}))));
@@ -392,12 +402,12 @@ TEST_CASE("certificates are read where all three files are named, as any other f
   CHECK(files.authority.text() == "text of a");
 
   const auto silent_key = [&](const std::string& name) -> std::variant<FileText, Unreadable> {
-    if (name == "k") return Unreadable{"it is a pipe, and for 10 s nobody has written to it"};
+    if (name == "k") return Unreadable{"it is a pipe, and nothing was written to it for 10 s"};
     return read(name);
   };
   const CommandLine silent = read_command_line(words, {{}, silent_key});
-  CHECK(silent.mistakes == Arguments{"--tls-key is 'k', which cannot be read: it is a pipe, and for 10 s nobody has "
-                                     "written to it."});
+  CHECK(silent.mistakes ==
+        Arguments{"--tls-key is 'k', which cannot be read: it is a pipe, and nothing was written to it for 10 s."});
   const auto never = [](const std::string&) -> std::variant<FileText, Unreadable> { return Unreadable{"no"}; };
   CHECK(read_command_line({"--tls-cert=c", "--tls-key=k", "p"}, {{}, never}).mistakes.empty());
   CHECK(read_command_line(words, {{{"DDPRUN_TOKEN", kToken}}, never}).mistakes.empty());
@@ -421,11 +431,11 @@ TEST_CASE("any words whatever are read or answered, never a crash or a wait with
                          "a b",         "--shutdown-timeout",
                          "-=",          "%%"};
   std::mt19937 random(7);
-  for (int round = 0; round < 5'000; ++round) {
+  for (int round = 0; round < test::often(5'000); ++round) {
     Arguments words(random() % 7);
     for (std::string& word : words)
       word = pieces[random() % pieces.size()] + (random() % 9 ? "" : pieces[random() % pieces.size()]);
-    const CommandLine result = asked(words);
+    const CommandLine result = command_line(words);
     for (const std::string& sentence : result.mistakes) CHECK((sentence.ends_with('.') || sentence.ends_with('?')));
   }
 }

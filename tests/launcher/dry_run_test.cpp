@@ -19,7 +19,7 @@ TEST_CASE("a dry run shows for each rank what it would get", "[dry_run]") {
         "rank 1 (local rank 1)\n"
         "  runs        python3 -u train.py 'two words' 'it'\\''s' ''\n"
         "  program     /usr/bin/python3\n"
-        "  environment GONE is taken away\n"
+        "  environment GONE is removed\n"
         "              RANK=1\n"
         "              WORDS='a b'\n"
         "  CPUs        0-2,8\n"

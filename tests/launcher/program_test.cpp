@@ -13,7 +13,7 @@ namespace {
 const FileKind kScript{true, false, false}, kProgram{true, false, true}, kFolder{true, true, true};
 
 // A small file system: PATH is /bin, ddprun lies in /opt.
-Surroundings files(std::map<std::string, FileKind> tree, const std::string& python_exec = "") {
+SearchContext files(std::map<std::string, FileKind> tree, const std::string& python_exec = "") {
   tree.emplace("/bin/python3", kProgram);
   return {"/bin", "/opt", python_exec, [tree](const std::string& path) {
             const auto found = tree.find(path);
@@ -21,7 +21,7 @@ Surroundings files(std::map<std::string, FileKind> tree, const std::string& pyth
           }};
 }
 
-Config asked(std::vector<std::string> words) {
+Config config_of(std::vector<std::string> words) {
   Config config;
   config.program = std::move(words);
   return config;
@@ -29,7 +29,7 @@ Config asked(std::vector<std::string> words) {
 
 using Words = std::vector<std::string>;
 
-std::string refusal(const Config& config, const Surroundings& here) {
+std::string refusal(const Config& config, const SearchContext& here) {
   try {
     find_program(config, here);
   } catch (const UsageError& error) {
@@ -41,74 +41,76 @@ std::string refusal(const Config& config, const Surroundings& here) {
 }  // namespace
 
 TEST_CASE("a .py file here is given to python3 -u with its arguments", "[program]") {
-  const Program program = find_program(asked({"train.py", "--lr", "1"}), files({{"train.py", kProgram}}));
+  const Program program = find_program(config_of({"train.py", "--lr", "1"}), files({{"train.py", kProgram}}));
   CHECK(program.path == "/bin/python3");
   CHECK(program.argv == Words{"/bin/python3", "-u", "train.py", "--lr", "1"});
 }
 
 TEST_CASE("PYTHON_EXEC names another interpreter", "[program]") {
-  const Program program = find_program(asked({"./a.py"}), files({{"./a.py", kScript}, {"/v/py", kProgram}}, "/v/py"));
+  const Program program =
+      find_program(config_of({"./a.py"}), files({{"./a.py", kScript}, {"/v/py", kProgram}}, "/v/py"));
   CHECK(program.argv == Words{"/v/py", "-u", "./a.py"});
 }
 
 TEST_CASE("a file without run permission is a script, also without .py", "[program]") {
-  CHECK(find_program(asked({"job"}), files({{"job", kScript}})).path == "/bin/python3");
-  CHECK(find_program(asked({"./job"}), files({{"./job", kScript}})).path == "/bin/python3");
+  CHECK(find_program(config_of({"job"}), files({{"job", kScript}})).path == "/bin/python3");
+  CHECK(find_program(config_of({"./job"}), files({{"./job", kScript}})).path == "/bin/python3");
 }
 
 TEST_CASE("an executable with a slash is exec'd, also where it ends in .sh", "[program]") {
-  const Program program = find_program(asked({"./run.sh", "x"}), files({{"./run.sh", kProgram}}));
+  const Program program = find_program(config_of({"./run.sh", "x"}), files({{"./run.sh", kProgram}}));
   CHECK(program.path == "./run.sh");
   CHECK(program.argv == Words{"./run.sh", "x"});
 }
 
 TEST_CASE("a bare word is looked up in PATH, then beside ddprun", "[program]") {
-  CHECK(find_program(asked({"true"}), files({{"/bin/true", kProgram}})).path == "/bin/true");
-  CHECK(find_program(asked({"train"}), files({{"/opt/train", kProgram}})).path == "/opt/train");
-  CHECK(find_program(asked({"train"}), files({{"/opt/train", kProgram}, {"/bin/train", kProgram}})).path ==
+  CHECK(find_program(config_of({"true"}), files({{"/bin/true", kProgram}})).path == "/bin/true");
+  CHECK(find_program(config_of({"train"}), files({{"/opt/train", kProgram}})).path == "/opt/train");
+  CHECK(find_program(config_of({"train"}), files({{"/opt/train", kProgram}, {"/bin/train", kProgram}})).path ==
         "/bin/train");
 }
 
 TEST_CASE("a folder named like the program does not hide it", "[program]") {
-  CHECK(find_program(asked({"train"}), files({{"train", kFolder}, {"/opt/train", kProgram}})).path == "/opt/train");
-  CHECK(find_program(asked({"true"}), files({{"/bin/true", kFolder}, {"/opt/true", kProgram}})).path == "/opt/true");
+  CHECK(find_program(config_of({"train"}), files({{"train", kFolder}, {"/opt/train", kProgram}})).path == "/opt/train");
+  CHECK(find_program(config_of({"true"}), files({{"/bin/true", kFolder}, {"/opt/true", kProgram}})).path ==
+        "/opt/true");
 }
 
 TEST_CASE("an executable here without a slash is not picked up: PATH decides, as in a shell", "[program]") {
-  CHECK(find_program(asked({"true"}), files({{"true", kProgram}, {"/bin/true", kProgram}})).path == "/bin/true");
+  CHECK(find_program(config_of({"true"}), files({{"true", kProgram}, {"/bin/true", kProgram}})).path == "/bin/true");
 }
 
 TEST_CASE("option --module and --no-python choose how it is started", "[program]") {
-  Config config = asked({"pkg.train", "7"});
+  Config config = config_of({"pkg.train", "7"});
   config.module = true;
   CHECK(find_program(config, files({})).argv == Words{"/bin/python3", "-u", "-m", "pkg.train", "7"});
-  config = asked({"./a.py"});
+  config = config_of({"./a.py"});
   config.no_python = true;
   CHECK(find_program(config, files({{"./a.py", kProgram}})).path == "./a.py");
 }
 
 TEST_CASE("option --run-path gives any file to Python, and goes before --module and --no-python", "[program]") {
-  Config config = asked({"./job", "7"});
+  Config config = config_of({"./job", "7"});
   config.run_path = config.module = config.no_python = true;
   CHECK(find_program(config, files({{"./job", kProgram}})).argv == Words{"/bin/python3", "-u", "./job", "7"});
   CHECK(refusal(config, files({})) == "cannot start ./job: there is no such file. Check the path of the program.");
 }
 
 TEST_CASE("what cannot be started is one sentence", "[program]") {
-  CHECK(refusal(asked({"nonsense"}), files({})) ==
+  CHECK(refusal(config_of({"nonsense"}), files({})) ==
         "cannot start nonsense: it is neither a file here, nor in PATH, nor beside ddprun. Give its path, such as "
         "./nonsense.");
-  CHECK(refusal(asked({"./gone.py"}), files({})) ==
+  CHECK(refusal(config_of({"./gone.py"}), files({})) ==
         "cannot start ./gone.py: there is no such file. Check the path of the program.");
-  CHECK(refusal(asked({"gone.py"}), files({})) ==
+  CHECK(refusal(config_of({"gone.py"}), files({})) ==
         "cannot start gone.py: it is neither a file here, nor in PATH, nor beside ddprun. Give its path, such as "
         "./gone.py.");
-  CHECK(refusal(asked({"./d"}), files({{"./d", kFolder}})) ==
+  CHECK(refusal(config_of({"./d"}), files({{"./d", kFolder}})) ==
         "cannot start ./d: it is a folder. Name the program inside it.");
-  CHECK(refusal(asked({"a.py"}), files({{"a.py", kScript}}, "python9")) ==
+  CHECK(refusal(config_of({"a.py"}), files({{"a.py", kScript}}, "python9")) ==
         "cannot start Python: there is no python9 in PATH. Set PYTHON_EXEC to the interpreter, or pass --no-python for "
         "a program that is not Python.");
-  Config config = asked({"./a.py"});
+  Config config = config_of({"./a.py"});
   config.no_python = true;
   CHECK(refusal(config, files({{"./a.py", kScript}})) ==
         "cannot start ./a.py: it has no run permission. Run chmod +x on it, or leave out --no-python.");

@@ -37,7 +37,7 @@ std::vector<std::string> shell_words(const std::string& line) {
 
 using Files = std::map<std::string, std::string>;
 
-Outside outside(const agent::Environment& environment, const Files& files) {
+Inputs inputs(const agent::Environment& environment, const Files& files) {
   return {environment, [files](const std::string& name) -> std::variant<FileText, Unreadable> {
             const auto found = files.find(name);
             if (found == files.end()) return Unreadable{"No such file or directory"};
@@ -56,11 +56,11 @@ std::string answer(const std::string& line, const Files& files) {
   }
   REQUIRE(!words.empty());
   words.erase(words.begin());
-  const CommandLine asked = read_command_line(words, outside(environment, files));
+  const CommandLine result = read_command_line(words, inputs(environment, files));
   const Machine machine{8, 0, [] { return std::vector<std::string>{"lo", "eth0"}; }};
   std::string out;
-  for (const std::string& sentence : asked.mistakes) out += sentence + "\n";
-  for (const std::string& sentence : problems(asked.config, machine)) out += sentence + "\n";
+  for (const std::string& sentence : result.mistakes) out += sentence + "\n";
+  for (const std::string& sentence : problems(result.config, machine)) out += sentence + "\n";
   return out.empty() ? "(nothing is wrong)\n" : out;
 }
 

@@ -27,7 +27,7 @@
 namespace ddprun::test {
 
 // Bugs that a test can inject.
-enum class Break {
+enum class Bug {
   none,
   no_fence,         // a lost node's workers are considered dead at once
   no_lease,         // an unreachable node does not end its workers
@@ -35,9 +35,9 @@ enum class Break {
   count_twice,      // a candidate counts every vote twice
   no_quorum,        // a coordinator always believes it is in contact with a quorum
   no_confirmation,  // workers start as soon as their agent has its seat
-  no_standing,      // no node stands for election
+  no_candidates,    // no node stands for election
   old_keys,         // a node's store keeps the keys of the previous round
-  no_patience,      // a coordinator without a round stops for good if a node knows of one
+  no_waiting,       // a coordinator without a round stops for good if a node knows of one
   silent_end        // a node that was told the job's end leaves without telling the others
 };
 
@@ -47,25 +47,26 @@ struct ClusterOptions {
   bool fixed_ranks = false;
   int workers_max = 8;  // per node, drawn from 1 up
   std::uint64_t seed = 0;
-  double failure = 0.3;     // chance that a worker fails in a round
-  double deaf = 0.1;        // chance that a worker ignores SIGTERM
-  double slow_sweep = 0.1;  // chance that workers' leftovers do not end at once
-  double interrupt = 0.05;  // chance of a Ctrl-C at some time
+  double failure = 0.3;         // chance that a worker fails in a round
+  double ignore_sigterm = 0.1;  // chance that a worker ignores SIGTERM
+  double slow_sweep = 0.1;      // chance that workers' leftovers do not end at once
+  double interrupt = 0.05;      // chance of a Ctrl-C at some time
   int max_restarts = 3;
+  int exclude_after = 3;  // failures of a node's workers, for a few minutes
   // Numbers of each fault. The first node is at the endpoint.
-  int kills = 0;             // SIGKILL to an agent
-  int trouble_ms = 300'000;  // period of the faults, from the start
-  int cuts = 0;              // some nodes are unreachable for up to 20 s
-  int leaves = 0;            // SIGTERM to a node
-  int joins = 0;             // a new node joins; in a dead one's place, first of all at the job's first place
-  int places = 1;            // number of endpoints, those of the first nodes
-  bool returns = false;      // killed nodes, and those that end to be restarted, come back without state in their place
-  double silent = 0;         // chance that a killed node's host goes silent, too, until it is back
-  double slow_names = 0;     // chance that the look-up of a place takes up to 8 s
-  double busy_ports = 0;     // chance that a place's port is busy for up to a minute when its node starts
-  int beheads = 0;           // number of kills, cuts and leaves that hit the coordinator's node
-  double last_breath = 0;    // chance that the coordinator's node is killed after deciding the job's end
-  Break broken = Break::none;
+  int kills = 0;                  // SIGKILL to an agent
+  int fault_period_ms = 300'000;  // period of the faults, from the start
+  int cuts = 0;                   // some nodes are unreachable for up to 20 s
+  int leaves = 0;                 // SIGTERM to a node
+  int joins = 0;                  // a new node joins; in a dead one's place, first of all at the job's first place
+  int places = 1;                 // number of endpoints, those of the first nodes
+  bool returns = false;   // killed nodes, and those that end to be restarted, come back without state in their place
+  double silent = 0;      // chance that a killed node's host goes silent, too, until it is back
+  double slow_names = 0;  // chance that the look-up of a place takes up to 8 s
+  double busy_ports = 0;  // chance that a place's port is busy for up to a minute when its node starts
+  int coordinator_faults = 0;  // number of kills, cuts and leaves that hit the coordinator's node
+  double kill_at_end = 0;      // chance that the coordinator's node is killed after deciding the job's end
+  Bug bug = Bug::none;
 };
 
 class Cluster {
@@ -92,7 +93,7 @@ class Cluster {
     rendezvous::RecordId id = {};
     friend auto operator<=>(const JobRound&, const JobRound&) = default;
   };
-  struct Office {  // an agent that coordinates
+  struct Leadership {  // an agent that coordinates
     rendezvous::Coordinator coordinator;
     int serial;
     int job;
@@ -111,14 +112,14 @@ class Cluster {
     rendezvous::Store keys = {};
     std::map<Network::LinkId, rendezvous::NodeId> clients = {};
   };
-  struct Visit {  // of a node's workers at their round's store
+  struct StoreSession {  // of a node's workers at their round's store
     int serial = 0;
     rendezvous::NodeId at = 0;
     JobRound round = {};
     rendezvous::Seat seat = {};
     Network::LinkId link = 0;  // 0: not connected to the store yet
     int store = 0;             // its serial
-    bool met = false;          // all have arrived; they train
+    bool all_arrived = false;  // they train
   };
   struct Node {
     Node(rendezvous::NodeId own, std::size_t its_slot, const ClusterOptions& options)
@@ -134,20 +135,20 @@ class Cluster {
     rendezvous::FirstPlace first_place;
     rendezvous::NodeOffer offer;
     JobRound round;
-    std::set<int> running, deaf;                          // local ranks
+    std::set<int> running, ignoring_sigterm;              // local ranks
     bool alive = true, finished = false, exited = false;  // finished: it stays only for the others
     bool left = false, seated = false;
     bool in_last_round = false;                        // when the job's end was decided
     std::optional<rendezvous::Outcome> end;            // the job's, for all
     std::optional<rendezvous::Outcome> finished_with;  // its own
-    bool all_told = false;
-    TimePoint leaves_at = TimePoint::max();  // if there is no coordinator after the end
-    bool at_place = false;                   // it listens at its slot's place
-    bool host_down = false;                  // its host does not answer
-    bool abandons = false;                   // it ends its workers, then a successor starts afresh
+    bool all_notified = false;
+    TimePoint leave_deadline = TimePoint::max();  // if there is no coordinator after the end
+    bool at_place = false;                        // it listens at its slot's place
+    bool host_down = false;                       // its host does not answer
+    bool abandoned = false;                       // it ends its workers, then a successor starts afresh
     rendezvous::NodeId instead_of = 0;
-    bool begins_anew = false;  // gives up soon if no other node does so
-    int signal = 0;            // signal that asks it to end
+    bool rejoined = false;  // it replaces a node that abandoned the job; it gives up soon if no other does so
+    int signal = 0;         // signal that asks it to end
     // Its connection to the coordinator.
     Network::LinkId link = 0;
     int attempt = 0;                                // counts attempts: messages in flight belong to one
@@ -158,16 +159,16 @@ class Cluster {
     rendezvous::RecordId newest;
     bool welcome = false;
     TimePoint heard_at;
-    std::optional<TimePoint> contact, alone_since;
-    std::uint64_t beats = 0, answered = 0;
-    std::map<std::uint64_t, TimePoint> beats_out;
-    std::optional<TimePoint> election_tick_at;     // planned
-    std::optional<rendezvous::Lead> calling, led;  // led: the last term it was elected for
-    std::optional<Office> office;
+    std::optional<TimePoint> contact, disconnected_since;
+    std::uint64_t last_heartbeat = 0, answered = 0;
+    std::map<std::uint64_t, TimePoint> heartbeats_sent;
+    std::optional<TimePoint> election_tick_at;        // planned
+    std::optional<rendezvous::Lead> announcing, led;  // led: the last term it was elected for
+    std::optional<Leadership> leadership;
     rendezvous::Elsewhere elsewhere;  // its answer to nodes that look for the coordinator
     std::optional<rendezvous::NodeId> elsewhere_at;
     std::optional<RoundStore> store;  // of the newest round in which it was the first node
-    std::optional<Visit> visit;
+    std::optional<StoreSession> store_session;
     std::deque<agent::Event> events;  // queued while an action is carried out
     bool handling = false;
   };
@@ -175,20 +176,20 @@ class Cluster {
   void note(const std::string& line);
   void note(rendezvous::NodeId id, const std::string& line) { note("node" + std::to_string(id) + ": " + line); }
   Node& node(rendezvous::NodeId id) { return *nodes_[id - 1]; }
-  bool here(rendezvous::NodeId id) { return node(id).alive && !node(id).finished; }
+  bool is_present(rendezvous::NodeId id) { return node(id).alive && !node(id).finished; }
   bool listens(rendezvous::NodeId id) { return node(id).alive && !node(id).exited; }
-  std::vector<rendezvous::NodeId> living();
+  std::vector<rendezvous::NodeId> live_nodes();
   std::optional<rendezvous::NodeId> leader();
-  std::optional<rendezvous::NodeId> first_seated(rendezvous::NodeId but = 0);  // among the present ones
+  std::optional<rendezvous::NodeId> first_seated(rendezvous::NodeId except = 0);  // among the present ones
 
   rendezvous::NodeId add_node(Duration when, std::size_t slot);
-  void take_place(rendezvous::NodeId id);
-  void start_again(std::size_t slot);
-  void begin_anew(rendezvous::NodeId id);
-  void succeed_itself(rendezvous::NodeId id);
-  bool is_whole();
-  void plan_troubles();
-  void some_time(void (Cluster::*trouble)(rendezvous::NodeId), bool behead);
+  void listen_at_place(rendezvous::NodeId id);
+  void restart_slot(std::size_t slot);
+  void abandon_job(rendezvous::NodeId id);
+  void rejoin_as_new_node(rendezvous::NodeId id);
+  bool all_slots_alive();
+  void schedule_faults();
+  void schedule_fault(void (Cluster::*fault)(rendezvous::NodeId), bool hits_coordinator);
   void kill_agent(rendezvous::NodeId id);
   void vanish(rendezvous::NodeId id);
   void close_links(rendezvous::NodeId id);
@@ -198,11 +199,11 @@ class Cluster {
   void signal(rendezvous::NodeId id, int signal);
 
   // Progress.
-  void disturbed();
+  void on_disturbance();
   bool stays_coordinator(rendezvous::NodeId id);
   bool quorum_in_reach();
-  bool enough_are_there();
-  void hold_progress(rendezvous::NodeId id, const rendezvous::Outcome& outcome);
+  bool has_enough_nodes();
+  void check_progress(rendezvous::NodeId id, const rendezvous::Outcome& outcome);
 
   // An agent's connection to the coordinator.
   std::vector<rendezvous::NodeId> places(rendezvous::NodeId id);
@@ -211,75 +212,75 @@ class Cluster {
   bool answers(rendezvous::NodeId at);
   void connect(rendezvous::NodeId id);
   void reach(rendezvous::NodeId id, rendezvous::NodeId at, int attempt, bool by_place);
-  void hang_up(rendezvous::NodeId id);
+  void disconnect(rendezvous::NodeId id);
   void try_again(rendezvous::NodeId id, Duration pause, bool gone, const rendezvous::RecordId& known = {});
   void lead_if_first(rendezvous::NodeId id);
-  void go_to(rendezvous::NodeId id, rendezvous::NodeId coordinator);
-  void welcomed(rendezvous::NodeId id, const rendezvous::Welcome& welcome);
-  void heard_of_quorum(rendezvous::NodeId id, std::uint64_t answered, Duration age);
-  void beat(rendezvous::NodeId id, int attempt);
+  void connect_to(rendezvous::NodeId id, rendezvous::NodeId coordinator);
+  void on_welcome(rendezvous::NodeId id, const rendezvous::Welcome& welcome);
+  void on_quorum_contact(rendezvous::NodeId id, std::uint64_t answered, Duration age);
+  void schedule_heartbeat(rendezvous::NodeId id, int attempt);
   void watch_lease(rendezvous::NodeId id);
-  void told_elsewhere(rendezvous::NodeId id, const rendezvous::Elsewhere& told, std::optional<rendezvous::NodeId> at,
-                      bool replaced);
+  void on_elsewhere(rendezvous::NodeId id, const rendezvous::Elsewhere& referral, std::optional<rendezvous::NodeId> at,
+                    bool replaced);
   void to_coordinator(rendezvous::NodeId id, const rendezvous::FromAgent& message);
-  void tell_of_signal(rendezvous::NodeId id);
-  void hear(rendezvous::NodeId id, const rendezvous::ToAgent& message);
+  void send_signal(rendezvous::NodeId id);
+  void on_message(rendezvous::NodeId id, const rendezvous::ToAgent& message);
 
   // Elections.
   void elect(rendezvous::NodeId id, const rendezvous::ElectionEvent& event, rendezvous::NodeId from = 0);
-  void carry_out(rendezvous::NodeId id, const rendezvous::ElectionAction& action, rendezvous::NodeId from);
-  void plan_election(rendezvous::NodeId id);
-  void take_the_lead(rendezvous::NodeId id, const rendezvous::Lead& won);
-  void call(rendezvous::NodeId id, int term, TimePoint until);
+  void execute(rendezvous::NodeId id, const rendezvous::ElectionAction& action, rendezvous::NodeId from);
+  void schedule_election(rendezvous::NodeId id);
+  void on_elected(rendezvous::NodeId id, const rendezvous::Lead& won);
+  void announce(rendezvous::NodeId id, int term, TimePoint until);
 
   // The coordinator's side.
-  void lead(rendezvous::NodeId id, std::optional<rendezvous::Succession> succession, TimePoint asked_at);
+  void lead(rendezvous::NodeId id, std::optional<rendezvous::Succession> succession, TimePoint requested_at);
   void ask_for_vote(rendezvous::NodeId id, rendezvous::NodeId voter,
                     const std::shared_ptr<const rendezvous::VoteRequest>& request);
-  void stop_leading(rendezvous::NodeId id, const rendezvous::Elsewhere& told, std::optional<rendezvous::NodeId> at);
-  void hello(rendezvous::NodeId at, rendezvous::NodeId id, Network::LinkId link, const rendezvous::RecordId& record);
+  void stop_leading(rendezvous::NodeId id, const rendezvous::Elsewhere& referral, std::optional<rendezvous::NodeId> at);
+  void on_hello(rendezvous::NodeId at, rendezvous::NodeId id, Network::LinkId link, const rendezvous::RecordId& record);
   void answer_elsewhere(rendezvous::NodeId at, rendezvous::NodeId id, Network::LinkId link);
-  void take(rendezvous::NodeId at, rendezvous::NodeId id, const rendezvous::FromAgent& message);
+  void on_message(rendezvous::NodeId at, rendezvous::NodeId id, const rendezvous::FromAgent& message);
   void lose(rendezvous::NodeId at, rendezvous::NodeId id, const std::string& how, bool closed);
   void probe(rendezvous::NodeId at, int serial, rendezvous::NodeId id);
-  void look_around(rendezvous::NodeId at, int serial);
-  Duration quorum_age(Office& office, rendezvous::NodeId self);
+  void check_leases(rendezvous::NodeId at, int serial);
+  Duration quorum_age(Leadership& leadership, rendezvous::NodeId self);
   void coordinate(rendezvous::NodeId at, const rendezvous::Message& message);
-  void obey(rendezvous::NodeId at, const rendezvous::Order& order);
+  void execute(rendezvous::NodeId at, const rendezvous::Order& order);
   void form(rendezvous::NodeId at, const rendezvous::Round& round);
-  void tell_spare(rendezvous::NodeId at, rendezvous::NodeId id);
+  void send_record_to_spare(rendezvous::NodeId at, rendezvous::NodeId id);
   void to_node(rendezvous::NodeId at, rendezvous::NodeId id, const rendezvous::ToAgent& message);
-  void plan_coordinator_tick(rendezvous::NodeId at);
+  void schedule_coordinator_tick(rendezvous::NodeId at);
 
   // The node's workers.
-  void happen(rendezvous::NodeId id, const agent::Event& event);
-  void carry_out(rendezvous::NodeId id, const agent::Action& action);
+  void dispatch(rendezvous::NodeId id, const agent::Event& event);
+  void execute(rendezvous::NodeId id, const agent::Action& action);
   void signal_workers(rendezvous::NodeId id, int signal);
   void start(rendezvous::NodeId id, const rendezvous::Seat& seat);
   void train(rendezvous::NodeId id);
 
   // Their store.
   void open_store(rendezvous::NodeId id, const JobRound& round);
-  void meet(rendezvous::NodeId id, const rendezvous::Seat& seat);
-  bool visits(rendezvous::NodeId id, int serial);
-  void look_for_store(rendezvous::NodeId id, int serial);
-  void ask_store(rendezvous::NodeId id, const std::vector<rendezvous::Request>& requests);
-  void hear_store(rendezvous::NodeId id, const rendezvous::Reply& reply);
+  void open_store_session(rendezvous::NodeId id, const rendezvous::Seat& seat);
+  bool has_session(rendezvous::NodeId id, int serial);
+  void connect_to_store(rendezvous::NodeId id, int serial);
+  void send_to_store(rendezvous::NodeId id, const std::vector<rendezvous::Request>& requests);
+  void on_store_reply(rendezvous::NodeId id, const rendezvous::Reply& reply);
   void store_lost(rendezvous::NodeId id, const std::string& why);
-  void leave_store(rendezvous::NodeId id);
+  void close_store_session(rendezvous::NodeId id);
   void close_store(rendezvous::NodeId at, rendezvous::NodeId client);
-  void break_visits();
+  void break_store_sessions();
   void count_running(const JobRound& round, int change);
   void end_worker(rendezvous::NodeId id, const JobRound& round, int local_rank, const rendezvous::ExitStatus& status);
   void sweep(rendezvous::NodeId id, int round);
-  void plan_tick(rendezvous::NodeId id);
+  void schedule_tick(rendezvous::NodeId id);
   void finish(rendezvous::NodeId id, const rendezvous::Outcome& outcome);
   bool may_leave(rendezvous::NodeId id);
-  void await_no_longer(rendezvous::NodeId id);
-  void leave_when_told(rendezvous::NodeId id, TimePoint at_last);
-  void end_alike();
+  void set_leave_deadline(rendezvous::NodeId id);
+  void leave_when_notified(rendezvous::NodeId id, TimePoint at_last);
+  void check_same_outcome();
   void exit_when_left(rendezvous::NodeId id, TimePoint at_last);
-  void hold_invariants(rendezvous::NodeId id, const JobRound& starting);
+  void check_invariants(rendezvous::NodeId id, const JobRound& starting);
 
   ClusterOptions options_;
   Network net_;
@@ -290,13 +291,13 @@ class Cluster {
   int cuts_ = 0;                              // cuts in force
   std::optional<TimePoint> calm_since_;       // no kill, cut or request to end since
   bool quorum_at_calm_ = false;               // at that time, among reachable nodes
-  std::optional<TimePoint> whole_since_;      // calm, with a live node in every slot
+  std::optional<TimePoint> all_alive_since_;  // calm, with a live node in every slot
   std::optional<TimePoint> ended_at_;
-  int ended_by_ = 0;                         // the first coordinator that decided the end; 0: none yet
-  std::optional<rendezvous::Outcome> end_;   // its decision
-  std::set<rendezvous::NodeId> told_first_;  // told by it
-  bool cut_at_end_ = false;                  // some nodes were unreachable then, or since
-  int sides_ = 0, serials_ = 0, elections_ = 0, stores_ = 0, visits_ = 0;
+  int ended_by_ = 0;                             // the first coordinator that decided the end; 0: none yet
+  std::optional<rendezvous::Outcome> end_;       // its decision
+  std::set<rendezvous::NodeId> notified_first_;  // told by it
+  bool cut_at_end_ = false;                      // some nodes were unreachable then, or since
+  int sides_ = 0, serials_ = 0, elections_ = 0, stores_ = 0, sessions_ = 0;
   int jobs_ = 0, starts_ = 0;            // starts: restarts of nodes
   std::set<std::pair<int, int>> terms_;  // jobs and terms with an elected node
   std::map<std::tuple<int, int, rendezvous::NodeId>, std::set<rendezvous::NodeId>>

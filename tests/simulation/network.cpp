@@ -15,23 +15,23 @@ constexpr double kLost = 0.05, kLate = 0.05, kTwice = 0.1;
 }  // namespace
 
 void Network::after(Duration delay, std::function<void()> what) {
-  std::size_t place = whats_.size();
+  std::size_t place = callbacks_.size();
   if (free_.empty()) {
-    whats_.push_back(std::move(what));
+    callbacks_.push_back(std::move(what));
   } else {
     place = free_.back();
     free_.pop_back();
-    whats_[place] = std::move(what);
+    callbacks_[place] = std::move(what);
   }
-  future_.push({now_ + delay, order_++, place});
+  events_.push({now_ + delay, order_++, place});
 }
 
 bool Network::step() {
-  if (future_.empty()) return false;
-  const Happening next = future_.top();
-  future_.pop();
+  if (events_.empty()) return false;
+  const Event next = events_.top();
+  events_.pop();
   now_ = next.when;
-  const auto what = std::exchange(whats_[next.what], nullptr);
+  const auto what = std::exchange(callbacks_[next.what], nullptr);
   free_.push_back(next.what);
   what();
   return true;

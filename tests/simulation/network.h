@@ -44,13 +44,11 @@ class Network {
   void post(rendezvous::NodeId from, rendezvous::NodeId to, const std::function<void()>& what);
 
  private:
-  struct Happening {  // what: index in whats_, so that a heap moves little
+  struct Event {  // what: index in callbacks_, so that a heap moves little
     TimePoint when;
     std::uint64_t order;
     std::size_t what;
-    bool operator<(const Happening& other) const {
-      return when != other.when ? when > other.when : order > other.order;
-    }
+    bool operator<(const Event& other) const { return when != other.when ? when > other.when : order > other.order; }
   };
   struct Queue {
     std::vector<std::function<void()>> items = {};
@@ -64,9 +62,9 @@ class Network {
   void deliver(LinkId link, int end);
 
   std::mt19937_64 random_;
-  std::priority_queue<Happening> future_;
-  std::vector<std::function<void()>> whats_;
-  std::vector<std::size_t> free_;  // indices of whats_
+  std::priority_queue<Event> events_;
+  std::vector<std::function<void()>> callbacks_;
+  std::vector<std::size_t> free_;  // indices of callbacks_
   TimePoint now_;
   std::uint64_t order_ = 0;
   std::vector<int> sides_;  // side by node

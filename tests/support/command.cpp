@@ -87,9 +87,9 @@ std::vector<std::string> environment_with(const CommandOptions& options, const s
   return result;
 }
 
-std::vector<char*> pointers(std::vector<std::string>& words) {
+std::vector<char*> pointers(std::vector<std::string>& arguments) {
   std::vector<char*> result;
-  for (auto& word : words) result.push_back(word.data());
+  for (auto& argument : arguments) result.push_back(argument.data());
   result.push_back(nullptr);
   return result;
 }
@@ -113,7 +113,7 @@ struct ChildPlan {
   pid_t parent;
 };
 
-[[noreturn]] void become(const ChildPlan& plan) {
+[[noreturn]] void exec_child(const ChildPlan& plan) {
   prctl(PR_SET_PDEATHSIG, SIGKILL);
   if (getppid() != plan.parent) _exit(126);
   setsid();
@@ -243,7 +243,7 @@ void Command::start(const CommandOptions& options) {
     for_child = {plan.in, plan.out, plan.err};
   }
   pid_ = checked(fork(), "fork");
-  if (pid_ == 0) become(plan);
+  if (pid_ == 0) exec_child(plan);
   pidfd_ = checked(static_cast<int>(syscall(SYS_pidfd_open, pid_, 0)), "pidfd_open");
   if (options.terminal) {  // until the child has opened the terminal itself
     const std::string fd0 = "/proc/" + std::to_string(pid_) + "/fd/0";
@@ -376,18 +376,18 @@ bool Command::all_gone(milliseconds limit) {
 }
 
 void Command::give_up(const std::string& what) const {
-  std::string words;
-  for (const auto& word : argv_) words += word + " ";
-  throw std::runtime_error("`" + words + "` " + what + shown(out_, err_));
+  std::string command;
+  for (const auto& argument : argv_) command += argument + " ";
+  throw std::runtime_error("`" + command + "` " + what + shown(out_, err_));
 }
 
 Ended run(std::vector<std::string> argv, milliseconds limit, CommandOptions options) {
   return Command(std::move(argv), std::move(options)).wait_exit(limit);
 }
 
-bool eventually(const std::function<bool()>& yes, milliseconds limit) {
+bool eventually(const std::function<bool()>& condition, milliseconds limit) {
   const auto until = Clock::now() + limit;
-  while (!yes()) {
+  while (!condition()) {
     if (Clock::now() >= until) return false;
     std::this_thread::sleep_for(milliseconds{2});
   }

@@ -97,8 +97,8 @@ class Command {
 // Runs to the end.
 Ended run(std::vector<std::string> argv, std::chrono::milliseconds limit, CommandOptions options = {});
 
-// Polls every few milliseconds until `yes` returns true; false after the limit.
-bool eventually(const std::function<bool()>& yes, std::chrono::milliseconds limit);
+// Polls every few milliseconds until `condition` returns true; false after the limit.
+bool eventually(const std::function<bool()>& condition, std::chrono::milliseconds limit);
 
 // The environment with which a live process was started.
 std::map<std::string, std::string> environment_of(pid_t pid);

@@ -15,10 +15,10 @@ namespace ddprun::test {
 namespace {
 
 constexpr int kFirst = 10000, kLast = 28999;  // well-known services are below, the launchers' defaults above
-constexpr int kKernelsFirst = 32768, kKernelsLast = 60999;  // Linux's default
+constexpr int kEphemeralFirst = 32768, kEphemeralLast = 60999;  // Linux's default
 
-bool given_by_kernel(int port) {
-  int first = kKernelsFirst, last = kKernelsLast;
+bool is_ephemeral(int port) {
+  int first = kEphemeralFirst, last = kEphemeralLast;
   std::ifstream("/proc/sys/net/ipv4/ip_local_port_range") >> first >> last;
   return port >= first && port <= last;
 }
@@ -36,7 +36,7 @@ bool reserve(int port) {
   return false;
 }
 
-bool can_be_listened_on(int port) {
+bool can_listen_on(int port) {
   const int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
   sockaddr_in any{};
   any.sin_family = AF_INET;
@@ -52,7 +52,7 @@ std::uint16_t free_port() {
   std::random_device random;
   std::uniform_int_distribution<int> any_port(kFirst, kLast);
   for (int tries = 0; tries < 1000; ++tries)
-    if (const int port = any_port(random); !given_by_kernel(port) && reserve(port) && can_be_listened_on(port))
+    if (const int port = any_port(random); !is_ephemeral(port) && reserve(port) && can_listen_on(port))
       return static_cast<std::uint16_t>(port);
   throw std::runtime_error("no port from " + std::to_string(kFirst) + " to " + std::to_string(kLast) + " is free");
 }

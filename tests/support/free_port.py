@@ -6,7 +6,7 @@ FIRST, LAST = 10000, 28999
 _reserved = []  # open until this process ends
 
 
-def _kernels_range():
+def _ephemeral_range():
     try:
         with open("/proc/sys/net/ipv4/ip_local_port_range") as file:
             return tuple(map(int, file.read().split()))
@@ -15,7 +15,7 @@ def _kernels_range():
 
 
 def free_port() -> int:
-    first, last = _kernels_range()
+    first, last = _ephemeral_range()
     for port in random.sample([port for port in range(FIRST, LAST + 1) if not first <= port <= last], 1000):
         name = socket.socket(socket.AF_UNIX)
         try:

@@ -15,11 +15,11 @@ namespace {
 constexpr const char* kScript = DDPRUN_SOURCE_DIR "/scripts/hosts.sh";
 constexpr std::chrono::seconds kScriptLimit{30};
 
-void script(const std::vector<std::string>& words) {
+void script(const std::vector<std::string>& arguments) {
   std::vector<std::string> argv{kScript};
-  argv.insert(argv.end(), words.begin(), words.end());
+  argv.insert(argv.end(), arguments.begin(), arguments.end());
   const Ended ended = run(argv, kScriptLimit);
-  if (ended.code != 0) throw std::runtime_error("scripts/hosts.sh " + words.front() + " failed: " + ended.err);
+  if (ended.code != 0) throw std::runtime_error("scripts/hosts.sh " + arguments.front() + " failed: " + ended.err);
 }
 
 std::string new_set() {
@@ -33,9 +33,9 @@ std::vector<std::string> operator+(std::vector<std::string> first, const std::ve
 }
 
 std::vector<std::string> numbers(const std::vector<int>& hosts) {
-  std::vector<std::string> words;
-  for (const int host : hosts) words.push_back(std::to_string(host));
-  return words;
+  std::vector<std::string> arguments;
+  for (const int host : hosts) arguments.push_back(std::to_string(host));
+  return arguments;
 }
 
 }  // namespace

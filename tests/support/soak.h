@@ -20,6 +20,23 @@ inline std::uint64_t first_seed() {
   return seed ? std::strtoull(seed, nullptr, 10) : 1;
 }
 
+// How often a random check within one process repeats: often in a soak, seldom where a sanitizer makes each ten times
+// as long.
+inline int often(int times) {
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+  constexpr int kShare = 10;
+#elif defined(__has_feature)
+#if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer)
+  constexpr int kShare = 10;
+#else
+  constexpr int kShare = 1;
+#endif
+#else
+  constexpr int kShare = 1;
+#endif
+  return soaking() ? 10 * times : times / kShare;
+}
+
 // Repeats a randomised test, each time with another seed. A run is good if it neither threw nor failed a REQUIRE; after
 // a bad one the series continues, so that a soak counts all. At the end it adds its line to the table.
 class Series {

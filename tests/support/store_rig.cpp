@@ -12,7 +12,7 @@ StoreRig::StoreRig(const Options& options)
     : options_(options), store_(std::make_unique<rendezvous::Server>(options.store)), gateway_(store_->gateway()) {
   listener_ = std::make_unique<rendezvous::PeerListener>(
       io_, rendezvous::open_listener("127.0.0.1", 0), trust("node0"),
-      rendezvous::PeerListener::Hooks{[this](rendezvous::PeerConnection peer) { greet(std::move(peer)); },
+      rendezvous::PeerListener::Hooks{[this](rendezvous::PeerConnection peer) { accept(std::move(peer)); },
                                       [](const std::string&) {}});
   thread_ = std::thread([this] { io_.run(); });
   for (std::size_t i = 0; i < options.proxies; ++i) {
@@ -24,7 +24,7 @@ StoreRig::StoreRig(const Options& options)
 StoreRig::~StoreRig() {
   asio::post(io_, [this] {
     dialers_.clear();
-    newcomers_.clear();
+    pending_peers_.clear();
     listener_.reset();
     work_.reset();
   });
@@ -43,20 +43,20 @@ void StoreRig::dial(std::size_t number) {
   asio::post(io_, [this, dial, upstream = proxy(number).upstream()] { dialers_.emplace_back(io_, dial, upstream); });
 }
 
-void StoreRig::greet(rendezvous::PeerConnection connection) {
-  newcomers_.push_back({std::move(connection)});
-  read(std::prev(newcomers_.end()));
+void StoreRig::accept(rendezvous::PeerConnection connection) {
+  pending_peers_.push_back({std::move(connection)});
+  read(std::prev(pending_peers_.end()));
 }
 
-void StoreRig::read(std::list<Newcomer>::iterator newcomer) {
-  const auto room = asio::buffer(newcomer->input);
-  newcomer->connection.read_some(room, [this, newcomer](const std::error_code& error, std::size_t count) {
-    newcomer->reader.add({newcomer->input.data(), count});
-    const auto message = newcomer->reader.next();
-    if (!error && !message) return read(newcomer);
+void StoreRig::read(std::list<PendingPeer>::iterator pending) {
+  const auto room = asio::buffer(pending->input);
+  pending->connection.read_some(room, [this, pending](const std::error_code& error, std::size_t count) {
+    pending->reader.add({pending->input.data(), count});
+    const auto message = pending->reader.next();
+    if (!error && !message) return read(pending);
     if (message && rendezvous::parse_store_opening(*message) == kRound)
-      serve_store(std::move(newcomer->connection), gateway_);
-    newcomers_.erase(newcomer);
+      serve_store(std::move(pending->connection), gateway_);
+    pending_peers_.erase(pending);
   });
 }
 

@@ -41,15 +41,15 @@ class StoreRig {
   void dial(std::size_t number);
 
  private:
-  struct Newcomer {
+  struct PendingPeer {
     rendezvous::PeerConnection connection;
     rendezvous::FrameReader reader = {};
     std::array<char, 4096> input = {};
   };
   static constexpr int kRound = 7;
 
-  void greet(rendezvous::PeerConnection connection);
-  void read(std::list<Newcomer>::iterator newcomer);
+  void accept(rendezvous::PeerConnection connection);
+  void read(std::list<PendingPeer>::iterator pending);
   rendezvous::PeerTrust trust(const std::string& name) const;
 
   const Options options_;
@@ -57,7 +57,7 @@ class StoreRig {
   asio::executor_work_guard<asio::io_context::executor_type> work_{io_.get_executor()};
   std::unique_ptr<rendezvous::Server> store_;
   rendezvous::StoreGateway gateway_;
-  std::list<Newcomer> newcomers_;
+  std::list<PendingPeer> pending_peers_;
   std::unique_ptr<rendezvous::PeerListener> listener_;
   std::vector<std::unique_ptr<rendezvous::StoreProxy>> proxies_;
   std::list<rendezvous::StoreDialer> dialers_;

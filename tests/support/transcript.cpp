@@ -16,9 +16,9 @@ namespace {
 
 using Fields = std::map<std::string, std::string>;
 
-int number(const Fields& fields, const std::string& name, int otherwise) {
+int number(const Fields& fields, const std::string& name, int fallback) {
   const auto found = fields.find(name);
-  return found == fields.end() ? otherwise : std::stoi(found->second);
+  return found == fields.end() ? fallback : std::stoi(found->second);
 }
 
 int signal_number(const std::string& name) {
@@ -63,6 +63,8 @@ agent::StopPolicy policy_of(const Line& line) {
   policy.stop_grace = std::chrono::seconds(number(line.fields, "stop_grace", 25));
   if (const int timeout = number(line.fields, "peer_exit_timeout", 0))
     policy.peer_exit_timeout = std::chrono::seconds(timeout);
+  if (const int code = number(line.fields, "preempt_exit_code", 0)) policy.preempt_exit_code = code;
+  if (const auto signal = number(line.fields, "notice_signal", 0)) policy.notice_signals = {static_cast<int>(signal)};
   return policy;
 }
 

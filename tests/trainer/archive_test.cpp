@@ -56,7 +56,7 @@ std::string zip_of(const std::vector<Part>& parts) {
   return zip.finished();
 }
 
-std::string complaint(const std::string& bytes) {
+std::string error_text(const std::string& bytes) {
   try {
     const Archive archive(bytes);
     return "";
@@ -91,41 +91,41 @@ TEST_CASE("records that share their bytes are refused: a small file has no large
   Zip zip;
   zip.add(whole);
   for (int i = 1; i <= 100; ++i) zip.list({"a/data/" + std::to_string(i), whole.content}, 0);
-  CHECK_THAT(complaint(zip.finished()), Contains("parts of it overlap"));
+  CHECK_THAT(error_text(zip.finished()), Contains("parts of it overlap"));
 
   Zip inside;  // one record has another in its content
   Zip inner;
   inner.add({"a/in", "hello"});
   inside.add({"a/out", inner.bytes});
   inside.list({"a/in", "hello"}, inside.bytes.size() - inner.bytes.size());
-  CHECK_THAT(complaint(inside.finished()), Contains("parts of it overlap"));
+  CHECK_THAT(error_text(inside.finished()), Contains("parts of it overlap"));
 
   Zip over;  // the last one reaches into the directory
   over.add({"a/x", "hello"});
   over.directory.clear();
   over.entries = 0;
   over.list({"a/x", "hello, directory"}, 0);
-  CHECK_THAT(complaint(over.finished()), Contains("parts of it overlap"));
+  CHECK_THAT(error_text(over.finished()), Contains("parts of it overlap"));
 }
 
 TEST_CASE("what is no archive of torch.save is refused with the reason", "[archive]") {
-  CHECK_THAT(complaint(""), Contains("it is torn or no file of torch.save (it has no directory)"));
-  CHECK_THAT(complaint("hello, this is no archive"), Contains("it has no directory"));
-  CHECK_THAT(complaint(zip_of({})), Contains("it is empty"));
-  CHECK_THAT(complaint(zip_of({{"data.pkl", ""}})), Contains("its parts are in no folder"));
-  CHECK_THAT(complaint(zip_of({{"a/x", ""}, {"b/x", ""}})), Contains("its parts are in several folders"));
-  CHECK_THAT(complaint(zip_of({{"a/x", "1"}, {"a/x", "2"}})), Contains("it has two parts of one name"));
-  CHECK_THAT(complaint(zip_of({{"a/x", "abc", 8}})), Contains("is compressed or encrypted"));
+  CHECK_THAT(error_text(""), Contains("it is damaged, or not a file of torch.save (it has no directory)"));
+  CHECK_THAT(error_text("hello, this is no archive"), Contains("it has no directory"));
+  CHECK_THAT(error_text(zip_of({})), Contains("it is empty"));
+  CHECK_THAT(error_text(zip_of({{"data.pkl", ""}})), Contains("its parts are not in a folder"));
+  CHECK_THAT(error_text(zip_of({{"a/x", ""}, {"b/x", ""}})), Contains("its parts are in several folders"));
+  CHECK_THAT(error_text(zip_of({{"a/x", "1"}, {"a/x", "2"}})), Contains("it has two parts with the same name"));
+  CHECK_THAT(error_text(zip_of({{"a/x", "abc", 8}})), Contains("is compressed or encrypted"));
   Zip many;
   many.entries = 60000;
-  CHECK_THAT(complaint(many.finished()), Contains("too small for its entries"));
+  CHECK_THAT(error_text(many.finished()), Contains("too small for its entries"));
 }
 
 TEST_CASE("an archive cut short or altered anywhere is refused, or its records still lie in it", "[archive]") {
   const std::string bytes = test::read_file(DDPRUN_SOURCE_DIR "/tests/trainer/testdata/small.pt");
   for (std::size_t size = 0; size < bytes.size(); ++size) {
     INFO(size << " bytes");
-    REQUIRE(complaint(bytes.substr(0, size)) != "");
+    REQUIRE(error_text(bytes.substr(0, size)) != "");
   }
   std::mt19937 random(7);
   for (int i = 0; i < 20000; ++i) {

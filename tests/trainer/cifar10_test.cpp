@@ -6,7 +6,7 @@
 #include "rendezvous/base/error.h"
 #include "tests/support/catch.h"
 #include "tests/support/command.h"
-#include "tests/trainer/made_data.h"
+#include "tests/trainer/generated_data.h"
 
 using namespace ddprun;
 using namespace ddprun::train;
@@ -105,7 +105,7 @@ TEST_CASE("a missing file of CIFAR-10 is named", "[cifar10]") {
   refused((folder / "data_batch_3.bin").string() + ": it is missing, but " + (folder / "data_batch_5.bin").string());
   fs::remove(folder / "data_batch_5.bin");
   fs::remove(folder / "test_batch.bin");
-  refused((folder / "test_batch.bin").string() + ": there is none");
+  refused((folder / "test_batch.bin").string() + ": there is no such file");
 }
 
 TEST_CASE("a torn file of CIFAR-10 is named", "[cifar10]") {

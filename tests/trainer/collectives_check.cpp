@@ -158,8 +158,9 @@ void reduce_everything(const ProcessGroup& group, Findings& findings, Table* tab
         Tensors parts;  // each rank's share has a shape of its own
         for (int to = 0; to < world; ++to) parts.push_back(here(values(type, {to + 1, 3}, me + to)));
         at::Tensor share;
-        const std::string thrice = refusal([&] { share = reduce_scatter(parts, op, group); });
-        findings.expect(after_colon(thrice) == after_colon(refused), "reduce_scatter's refusal " + name);
+        const std::string reduce_scatter_refusal = refusal([&] { share = reduce_scatter(parts, op, group); });
+        findings.expect(after_colon(reduce_scatter_refusal) == after_colon(refused),
+                        "reduce_scatter's refusal " + name);
         if (!refused.empty()) continue;
         Tensors mine;
         for (int from = 0; from < world; ++from) mine.push_back(values(type, {me + 1, 3}, from + me));

@@ -13,7 +13,7 @@
 
 #include "tests/support/catch.h"
 #include "tests/trainer/collectives_check.h"
-#include "tests/trainer/crew.h"
+#include "tests/trainer/rank_threads.h"
 
 using namespace ddprun;
 using namespace ddprun::test;
@@ -55,9 +55,9 @@ std::string golden(const std::string& path, const std::string& actual) {
 std::set<std::string> distinct(const std::vector<std::string>& texts) { return {texts.begin(), texts.end()}; }
 
 // Every rank says the same thing, and the group lives on.
-std::string common_complaint(Crew& crew, const std::function<void(ProcessGroup&)>& part) {
-  const auto said = distinct(crew.complaints(part));
-  crew.each([](ProcessGroup& group) {
+std::string common_error(RankThreads& rank_threads, const std::function<void(ProcessGroup&)>& part) {
+  const auto said = distinct(rank_threads.errors(part));
+  rank_threads.each([](ProcessGroup& group) {
     const auto one = torch::ones({1});
     all_reduce(one, ReduceOp::sum, group);
     if (one.item<int>() != group.world_size()) throw std::runtime_error("the group is broken");
@@ -72,7 +72,7 @@ TEST_CASE("every reduction of every type gives what one process would, on 1, 2 a
   Table table;
   for (const int world : {1, 2, 4}) {
     Findings findings;
-    Crew(world).each([&](ProcessGroup& group) {
+    RankThreads(world).each([&](ProcessGroup& group) {
       reduce_everything(group, findings, world == 4 && group.rank() == 1 ? &table : nullptr);
     });
     findings.check_none();
@@ -83,7 +83,7 @@ TEST_CASE("every reduction of every type gives what one process would, on 1, 2 a
 TEST_CASE("every type and layout of tensor arrives as it was sent, on 1, 2 and 4 ranks", "[collectives]") {
   for (const int world : {1, 2, 4}) {
     Findings findings;
-    Crew(world).each([&](ProcessGroup& group) { move_everything(group, findings); });
+    RankThreads(world).each([&](ProcessGroup& group) { move_everything(group, findings); });
     findings.check_none();
   }
 }
@@ -91,7 +91,7 @@ TEST_CASE("every type and layout of tensor arrives as it was sent, on 1, 2 and 4
 TEST_CASE("without the check of calls the numbers are the same, and refusals still come before anything is sent",
           "[collectives]") {
   Findings findings;
-  Crew(3, {.check_calls = false}).each([&](ProcessGroup& group) {
+  RankThreads(3, {.check_calls = false}).each([&](ProcessGroup& group) {
     move_everything(group, findings);
     reduce_everything(group, findings, nullptr);
     barrier(group);
@@ -101,7 +101,7 @@ TEST_CASE("without the check of calls the numbers are the same, and refusals sti
 
 TEST_CASE("tensors of different types travel side by side", "[collectives]") {
   Findings findings;
-  Crew(4).each([&](ProcessGroup& group) {
+  RankThreads(4).each([&](ProcessGroup& group) {
     const int world = group.world_size(), me = group.rank();
     const auto of = [](int rank) {
       const std::vector<at::ScalarType> types{at::kChar, at::kDouble, at::kShort, at::kComplexDouble};
@@ -129,7 +129,7 @@ TEST_CASE("tensors of different types travel side by side", "[collectives]") {
 TEST_CASE("large tensors are reduced and moved as small ones are", "[collectives]") {
   Findings findings;
   constexpr std::int64_t kElements = 3'000'001;  // more than a socket holds, and no multiple of anything
-  Crew(2).each([&](ProcessGroup& group) {
+  RankThreads(2).each([&](ProcessGroup& group) {
     const auto own = torch::full({kElements}, group.rank() + 1, torch::kInt32);
     const auto sum = own.clone(), received = torch::empty_like(own);
     all_reduce(sum, ReduceOp::sum, group);
@@ -143,7 +143,7 @@ TEST_CASE("large tensors are reduced and moved as small ones are", "[collectives
 }
 
 TEST_CASE("parameters that require a gradient are reduced in place, and autograd does not see it", "[collectives]") {
-  Crew(2).each([&](ProcessGroup& group) {
+  RankThreads(2).each([&](ProcessGroup& group) {
     const auto parameter = torch::ones({2, 3}).t().requires_grad_();
     all_reduce(parameter, ReduceOp::sum, group);
     broadcast(parameter, 0, group);
@@ -154,7 +154,7 @@ TEST_CASE("parameters that require a gradient are reduced in place, and autograd
 
 TEST_CASE("a message from any rank says who sent it", "[collectives]") {
   Findings findings;
-  Crew(4).each([&](ProcessGroup& group) {
+  RankThreads(4).each([&](ProcessGroup& group) {
     const auto text = torch::full({2}, group.rank());
     if (group.rank() != 0) return send(text, 0, 7, group);
     std::set<int> senders;
@@ -172,7 +172,7 @@ TEST_CASE("a barrier lets nobody through before the last has come", "[collective
   const bool check_calls = GENERATE(true, false);
   std::atomic<int> came = 0;
   Findings findings;
-  Crew(4, {.check_calls = check_calls}).each([&](ProcessGroup& group) {
+  RankThreads(4, {.check_calls = check_calls}).each([&](ProcessGroup& group) {
     for (int round = 1; round <= 20; ++round) {
       ++came;
       barrier(group);
@@ -184,42 +184,43 @@ TEST_CASE("a barrier lets nobody through before the last has come", "[collective
 }
 
 TEST_CASE("calls that do not fit together are one sentence on every rank, and the group lives on", "[collectives]") {
-  Crew crew(3);
+  RankThreads rank_threads(3);
   CHECK(
-      common_complaint(crew,
-                       [](auto& group) { all_reduce(torch::ones({2 + group.rank() / 2}), ReduceOp::sum, group); }) ==
+      common_error(rank_threads,
+                   [](auto& group) { all_reduce(torch::ones({2 + group.rank() / 2}), ReduceOp::sum, group); }) ==
       "the ranks do not agree on a collective: ranks 0 and 1: all_reduce(sum) of Float [2]; rank 2: all_reduce(sum) of "
       "Float [3]. All ranks must make the same calls in the same order.");
-  CHECK_THAT(
-      common_complaint(
-          crew, [](auto& group) { broadcast(torch::ones({2}, group.rank() ? torch::kInt : torch::kFloat), 0, group); }),
-      Contains("rank 0: broadcast(root 0) of Float [2]; ranks 1 and 2: broadcast(root 0) of Int [2]"));
-  CHECK_THAT(common_complaint(crew, [](auto& group) { broadcast(torch::ones({2}), group.rank() % 2, group); }),
+  CHECK_THAT(common_error(rank_threads,
+                          [](auto& group) {
+                            broadcast(torch::ones({2}, group.rank() ? torch::kInt : torch::kFloat), 0, group);
+                          }),
+             Contains("rank 0: broadcast(root 0) of Float [2]; ranks 1 and 2: broadcast(root 0) of Int [2]"));
+  CHECK_THAT(common_error(rank_threads, [](auto& group) { broadcast(torch::ones({2}), group.rank() % 2, group); }),
              Contains("ranks 0 and 2: broadcast(root 0) of Float [2]; rank 1: broadcast(root 1)"));
   CHECK_THAT(
-      common_complaint(
-          crew, [](auto& group) { group.rank() == 1 ? barrier(group) : (void)all_gather(torch::ones({2}), group); }),
+      common_error(rank_threads,
+                   [](auto& group) { group.rank() == 1 ? barrier(group) : (void)all_gather(torch::ones({2}), group); }),
       Contains("ranks 0 and 2: all_gather; rank 1: barrier"));
-  CHECK_THAT(common_complaint(crew,
-                              [](auto& group) {
-                                Tensors parts(3, torch::ones({2}));
-                                if (group.rank() == 2) parts[0] = torch::ones({1000});
-                                reduce_scatter(parts, ReduceOp::sum, group);
-                              }),
+  CHECK_THAT(common_error(rank_threads,
+                          [](auto& group) {
+                            Tensors parts(3, torch::ones({2}));
+                            if (group.rank() == 2) parts[0] = torch::ones({1000});
+                            reduce_scatter(parts, ReduceOp::sum, group);
+                          }),
              Contains("rank 2: reduce_scatter(sum) of Float [1000] [2] [2]"));
-  CHECK_THAT(common_complaint(crew,  // what is too long to be sent counts, too
-                              [](auto& group) {
-                                std::map<std::string, double> values{{group.rank() ? "z" : "zz", 1.0}};
-                                for (int i = 0; i < 100; ++i) values["name" + std::to_string(i)] = 1.0;
-                                reduce_dict(values, true, group);
-                              }),
+  CHECK_THAT(common_error(rank_threads,  // what is too long to be sent counts, too
+                          [](auto& group) {
+                            std::map<std::string, double> values{{group.rank() ? "z" : "zz", 1.0}};
+                            for (int i = 0; i < 100; ++i) values["name" + std::to_string(i)] = 1.0;
+                            reduce_dict(values, true, group);
+                          }),
              Contains("do not agree"));
 }
 
 TEST_CASE("what one rank cannot do, no rank begins", "[collectives]") {
-  Crew crew(3);
+  RankThreads rank_threads(3);
   const auto from_one = [&](const at::Tensor& bad) {
-    return common_complaint(crew, [&](auto& group) {
+    return common_error(rank_threads, [&](auto& group) {
       all_reduce(group.rank() == 1 ? bad : torch::ones({2, 2}), ReduceOp::sum, group);
     });
   };
@@ -228,21 +229,21 @@ TEST_CASE("what one rank cannot do, no rank begins", "[collectives]") {
   CHECK_THAT(from_one(torch::ones({2, 1}).expand({2, 2})), Contains("elements of the tensor share memory"));
   CHECK_THAT(from_one(torch::ones(std::vector<std::int64_t>(17, 1))), Contains("more than 16 dimensions"));
   CHECK_THAT(from_one(torch::ones({2}, torch::kMeta)), Contains("the tensor is on meta, but this group moves"));
-  CHECK(common_complaint(crew, [](auto& group) { reduce(torch::ones({2}), 3, ReduceOp::sum, group); }) ==
+  CHECK(common_error(rank_threads, [](auto& group) { reduce(torch::ones({2}), 3, ReduceOp::sum, group); }) ==
         "cannot reduce(sum, root 3) of Float [2]: its root is 3, but ranks count from 0 to 2.");
-  CHECK_THAT(common_complaint(crew, [](auto& group) { scatter(Tensors(2, torch::ones({2})), 1, group); }),
+  CHECK_THAT(common_error(rank_threads, [](auto& group) { scatter(Tensors(2, torch::ones({2})), 1, group); }),
              Contains("rank 1 cannot scatter(root 1): it takes one tensor for each of the 3 ranks, not 2"));
-  CHECK_THAT(common_complaint(
-                 crew, [](auto& group) { all_to_all(Tensors(group.rank() == 2 ? 4 : 3, torch::ones({2})), group); }),
+  CHECK_THAT(common_error(rank_threads,
+                          [](auto& group) { all_to_all(Tensors(group.rank() == 2 ? 4 : 3, torch::ones({2})), group); }),
              Contains("rank 2 cannot all_to_all: it takes one tensor for each"));
   CHECK_THAT(
-      common_complaint(
-          crew,
+      common_error(
+          rank_threads,
           [](auto& group) {
             reduce_scatter({torch::ones({2}), torch::ones({2}), torch::ones({2}, torch::kInt)}, ReduceOp::sum, group);
           }),
       Contains("its tensors are not of one type"));
-  const auto messages = crew.complaints([](auto& group) {
+  const auto messages = rank_threads.errors([](auto& group) {
     const auto text = torch::ones({2});
     if (group.rank() == 0) send(text, 0, 0, group);
     if (group.rank() == 1) recv(text, 5, 0, group);
@@ -265,7 +266,7 @@ TEST_CASE("objects arrive as they were, whatever JSON holds", "[collectives]") {
     std::vector<json> all;
     for (int rank = 0; rank < world; ++rank) all.push_back(object_of(rank));
     Findings findings;
-    Crew(world, {.check_calls = check_calls}).each([&](ProcessGroup& group) {
+    RankThreads(world, {.check_calls = check_calls}).each([&](ProcessGroup& group) {
       const int me = group.rank(), root = world - 1;
       findings.expect(all_gather_object(object_of(me), group) == all, "all_gather_object");
       findings.expect(gather_object(object_of(me), root, group) == (me == root ? all : std::vector<json>{}),
@@ -282,23 +283,23 @@ TEST_CASE("objects arrive as they were, whatever JSON holds", "[collectives]") {
     });
     findings.check_none();
   }
-  Crew crew(2);
-  CHECK_THAT(common_complaint(crew,
-                              [](auto& group) {
-                                group.rank() ? (void)all_gather_object(1, group) : (void)gather_object(1, 0, group);
-                              }),
+  RankThreads rank_threads(2);
+  CHECK_THAT(common_error(rank_threads,
+                          [](auto& group) {
+                            group.rank() ? (void)all_gather_object(1, group) : (void)gather_object(1, 0, group);
+                          }),
              Contains("rank 0: gather_object(root 0); rank 1: all_gather_object"));
-  CHECK_THAT(common_complaint(crew,
-                              [](auto& group) {
-                                scatter_object({1, 2, 3}, 0, group);
-                              }),
+  CHECK_THAT(common_error(rank_threads,
+                          [](auto& group) {
+                            scatter_object({1, 2, 3}, 0, group);
+                          }),
              Contains("rank 0 cannot scatter_object(root 0): it takes one object for each of the 2 ranks, not 3"));
 }
 
 TEST_CASE("a dictionary is averaged or added up name by name, and must have the same names", "[collectives]") {
   Findings findings;
-  Crew crew(4);
-  crew.each([&](ProcessGroup& group) {
+  RankThreads rank_threads(4);
+  rank_threads.each([&](ProcessGroup& group) {
     const double rank = group.rank();
     using Numbers = std::map<std::string, double>;
     findings.expect(reduce_dict({{"loss", rank}, {"seen", 8.0}}, true, group) == Numbers{{"loss", 1.5}, {"seen", 8}},
@@ -314,17 +315,17 @@ TEST_CASE("a dictionary is averaged or added up name by name, and must have the 
     findings.expect(tensors.at("half").eq(rank).all().item<bool>(), "what was given stays");
   });
   findings.check_none();
-  CHECK_THAT(common_complaint(crew,
-                              [](auto& group) {
-                                reduce_dict({{group.rank() == 2 ? "lost" : "loss", 1.0}}, true, group);
-                              }),
+  CHECK_THAT(common_error(rank_threads,
+                          [](auto& group) {
+                            reduce_dict({{group.rank() == 2 ? "lost" : "loss", 1.0}}, true, group);
+                          }),
              Contains("ranks 0, 1 and 3: reduce_dict of loss; rank 2: reduce_dict of lost"));
 }
 
 TEST_CASE("some ranks make a group of their own, and so do those of a machine", "[collectives]") {
   Findings findings;
-  Crew crew(4);
-  crew.each([&](ProcessGroup& world) {
+  RankThreads rank_threads(4);
+  rank_threads.each([&](ProcessGroup& world) {
     findings.expect(world.local_rank() == world.rank() && world.local_world_size() == 4, "one machine");
     const auto odd = new_group({1, 3}, world), last = new_group({2, 3}, world), here = machine_group(world);
     findings.expect(static_cast<bool>(odd) == (world.rank() % 2 == 1), "members only");
@@ -342,20 +343,20 @@ TEST_CASE("some ranks make a group of their own, and so do those of a machine", 
     barrier(world);
   });
   findings.check_none();
-  CHECK_THAT(common_complaint(crew,
-                              [](auto& group) {
-                                new_group({0, 4}, group);
-                              }),
+  CHECK_THAT(common_error(rank_threads,
+                          [](auto& group) {
+                            new_group({0, 4}, group);
+                          }),
              Contains("cannot new_group(0, 4): its ranks must ascend, from 0 to 3"));
-  CHECK_THAT(common_complaint(crew, [](auto& group) { new_group({group.rank() / 2}, group); }),
+  CHECK_THAT(common_error(rank_threads, [](auto& group) { new_group({group.rank() / 2}, group); }),
              Contains("ranks 0 and 1: new_group(0); ranks 2 and 3: new_group(1)"));
 }
 
 TEST_CASE("a peer that leaves is PeerLost for the others, at once", "[collectives]") {
   const bool check_calls = GENERATE(true, false);
-  Crew crew(3, {.check_calls = check_calls});
+  RankThreads rank_threads(3, {.check_calls = check_calls});
   const auto start = std::chrono::steady_clock::now();
-  const auto said = crew.complaints([](ProcessGroup& group) {
+  const auto said = rank_threads.errors([](ProcessGroup& group) {
     if (group.rank() == 2) return destroy(group);
     try {
       all_reduce(torch::ones({2}), ReduceOp::sum, group);
@@ -366,13 +367,13 @@ TEST_CASE("a peer that leaves is PeerLost for the others, at once", "[collective
   });
   CHECK(std::chrono::steady_clock::now() - start < 20s);  // and not at the time-out of a minute
   CHECK_THAT(said[0], Contains("lost: rank 0 of 3 failed in all_reduce(sum) of Float [2]: ") &&
-                          Contains("A peer has ended, or has not come in time."));
+                          Contains("A peer has exited, or did not make the call in time."));
   CHECK(said[2] == "");
 }
 
 TEST_CASE("a peer that does not come is PeerLost when the time is over", "[collectives]") {
-  Crew crew(2, {.timeout = 300ms});
-  const auto said = crew.complaints([](ProcessGroup& group) {
+  RankThreads rank_threads(2, {.timeout = 300ms});
+  const auto said = rank_threads.errors([](ProcessGroup& group) {
     if (group.rank() == 1) return;
     try {
       barrier(group);
@@ -386,7 +387,7 @@ TEST_CASE("a peer that does not come is PeerLost when the time is over", "[colle
 TEST_CASE("a group that was destroyed, and a handle that never was one, are named", "[collectives]") {
   ProcessGroup none;
   CHECK_THROWS_WITH(barrier(none), Contains("this handle is empty. Call init_process_group() first."));
-  Crew(1).each([](ProcessGroup& group) {
+  RankThreads(1).each([](ProcessGroup& group) {
     ProcessGroup copy = group, child = new_group({0}, group);
     destroy(group);
     if (group || !copy) throw std::runtime_error("the handle is not empty, or its copy is");
@@ -408,7 +409,7 @@ TEST_CASE("without a group a process is a world of its own", "[collectives]") {
 
 TEST_CASE("what a checked call costs", "[.][bench]") {
   for (const bool check_calls : {true, false}) {
-    Crew(2, {.check_calls = check_calls}).each([&](ProcessGroup& group) {
+    RankThreads(2, {.check_calls = check_calls}).each([&](ProcessGroup& group) {
       const auto one = torch::ones({1000});
       const auto start = std::chrono::steady_clock::now();
       for (int i = 0; i < 2000; ++i) all_reduce(one, ReduceOp::max, group);

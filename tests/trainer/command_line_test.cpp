@@ -5,6 +5,7 @@
 #include "tests/support/catch.h"
 #include "trainer/config/settings.h"
 #include "trainer/device_choice.h"
+#include "trainer/models/model_names.h"
 #include "trainer/tour/tour_line.h"
 #include "trainer/tour/tours.h"
 
@@ -26,16 +27,16 @@ CommandLine read(std::vector<std::string> arguments, const std::string& file = "
 
 Options parsed(std::vector<std::string> arguments, const std::string& file = "") {
   const auto result = read(std::move(arguments), file);
-  if (result.leave) FAIL(result.leave->text);
+  if (result.early_exit) FAIL(result.early_exit->text);
   return result.options;
 }
 
 // What is said of a command line that cannot work.
 std::string refused(std::vector<std::string> arguments, const std::string& file = "") {
-  const auto leave = read(std::move(arguments), file).leave;
-  REQUIRE(leave);
-  CHECK(leave->code == 2);
-  return leave->text;
+  const auto early_exit = read(std::move(arguments), file).early_exit;
+  REQUIRE(early_exit);
+  CHECK(early_exit->code == 2);
+  return early_exit->text;
 }
 
 RankEnv worker(int local_rank, int local_world_size) {
@@ -56,8 +57,7 @@ TEST_CASE("train 50 10 means 50 epochs and a snapshot after every tenth", "[comm
   CHECK(options.training.epochs == 50);
   CHECK(options.snapshot.every_epochs == 10);
   CHECK(parsed({"--fresh", "--", "50", "10"}).snapshot.every_epochs == 10);
-  CHECK(refused({"--", "50", "10", "9"}) ==
-        "train: There is nothing that the word '9' could mean; train --help lists what there is.\n");
+  CHECK(refused({"--", "50", "10", "9"}) == "train: Unexpected argument '9'; train --help lists what there is.\n");
 }
 
 TEST_CASE("options are read, with a space or with =, and switches without a value", "[command_line]") {
@@ -120,18 +120,18 @@ TEST_CASE("every setting can be written in a file, printed, and read again", "[c
   file += "[other]\n";
   const std::string readable = file.substr(0, file.size() - 8);
   // What goes together where everything is set.
-  const std::vector<std::string> mends{"--config=job.toml", "--set=optimizer.name=sgd", "--set=snapshot.best=loss",
-                                       "--set=evaluation.by=loss"};
-  const Options options = parsed(mends, readable);
+  const std::vector<std::string> overrides{"--config=job.toml", "--set=optimizer.name=sgd", "--set=snapshot.best=loss",
+                                           "--set=evaluation.by=loss"};
+  const Options options = parsed(overrides, readable);
   const Options standard = parsed({});
   for (const Option* row : all_settings()) {
     INFO(row->key);
     if (std::string("model.init optimizer.name").find(row->key) == std::string::npos)
       CHECK(text_of(*row, options) != text_of(*row, standard));
   }
-  auto asked = mends;
-  asked.push_back("--print-config");
-  const auto printed = read(asked, readable).leave;
+  auto arguments = overrides;
+  arguments.push_back("--print-config");
+  const auto printed = read(arguments, readable).early_exit;
   REQUIRE(printed);
   CHECK(printed->code == 0);
   CHECK_THAT(printed->text, Contains("# job.toml:") && Contains("# --set evaluation.by"));
@@ -140,7 +140,7 @@ TEST_CASE("every setting can be written in a file, printed, and read again", "[c
 }
 
 TEST_CASE("what is printed without any file is a file, too", "[command_line]") {
-  const auto printed = read({"--print-config"}).leave;
+  const auto printed = read({"--print-config"}).early_exit;
   REQUIRE(printed);
   const Options again = parsed({"--config=job.toml"}, printed->text), standard = parsed({});
   for (const Option* row : all_settings()) {
@@ -153,9 +153,9 @@ TEST_CASE("what is printed without any file is a file, too", "[command_line]") {
 TEST_CASE("a number is printed as TOML can hold it", "[command_line]") {
   const std::vector<std::string> words{"--lr=12345678901234567000", "--clip-norm=-0.0", "--weight-decay=1e-30",
                                        "--seed=9223372036854774784"};
-  auto asked = words;
-  asked.push_back("--print-config");
-  const auto printed = read(asked).leave;
+  auto arguments = words;
+  arguments.push_back("--print-config");
+  const auto printed = read(arguments).early_exit;
   REQUIRE(printed);
   const Options again = parsed({"--config=job.toml"}, printed->text), options = parsed(words);
   for (const Option* row : all_settings()) CHECK(text_of(*row, again) == text_of(*row, options));
@@ -170,7 +170,7 @@ TEST_CASE("the command line wins over the file, and --set is the command line", 
   CHECK(parsed({"--set", "optimizer.lr=3", "--config=job.toml"}, file).optimizer.lr == 3);
   CHECK(parsed({"--set", "optimizer.lr=3", "--config=job.toml"}, file).optimizer.momentum == 0.5);
   CHECK_THAT(refused({"--lr=2", "--set", "optimizer.lr=3"}),
-             Contains("--set optimizer.lr and --lr are one value: leave out one of them."));
+             Contains("--set optimizer.lr and --lr set the same value: leave out one of them."));
 }
 
 TEST_CASE("what has no effect is refused on the command line, and left alone in a file", "[command_line]") {
@@ -211,16 +211,16 @@ TEST_CASE("a file that cannot be used is told line by line", "[command_line]") {
   says("[optimizer]\nlr = \"fast\"\n", "2: optimizer.lr is 'fast'; it takes a number above 0.");
   says("[training]\nepochs = 1.5\n", "2: training.epochs is '1.5'; it takes a whole number from 1 up.");
   says("[optimizer]\nnesterov = 3\n", "2: optimizer.nesterov is '3'; it takes 1 or 0, true or false, yes or no.");
-  says("[model]\nskip = [\"fc.\", true]\n", "2: model.skip holds true; it takes texts or numbers.");
-  says("[model]\nskip = [\"a,b\"]\n", "2: model.skip holds the text 'a,b', and a comma parts two texts: ");
-  says("[optimizer]\nlr = [1]\n", "2: optimizer.lr is an array; it takes a text or a number.");
+  says("[model]\nskip = [\"fc.\", true]\n", "2: model.skip holds true; it takes strings or numbers.");
+  says("[model]\nskip = [\"a,b\"]\n", "2: model.skip holds the string 'a,b', and a comma separates two values: ");
+  says("[optimizer]\nlr = [1]\n", "2: optimizer.lr is an array; it takes a string or a number.");
   says("[optimizer]\nlr = 1\n'optimizer.lr' = 2\n",
        "3: there is no key optimizer.optimizer.lr. Did you mean optimizer.lr?");
   says("[optimizer]\nlrr = 1\n", "2: there is no key optimizer.lrr. Did you mean optimizer.lr?");
   says("[training]\nlr = 1\n", "2: there is no key training.lr. Did you mean optimizer.lr?");
   says("lr = 1\n", "1: there is no key lr. Did you mean optimizer.lr?");
-  says("help = true\n", "1: help has no place in a file; pass --help on the command line.");
-  says("[optimizer]\nlr = \n", "2: 'lr = ' is no TOML: ");
+  says("help = true\n", "1: help cannot be set in a file; pass --help on the command line.");
+  says("[optimizer]\nlr = \n", "2: 'lr = ' is not valid TOML: ");
   says("[model]\nname = \"resnet\"\n", "2: model.name is 'resnet'; it takes convnet, ");
   says("[model]\nname = \"resnet\"\n",
        "2: model.name is 'resnet'; it takes convnet, vgg11_bn, resnet18, linear or gpt. Did you mean 'resnet18'?");
@@ -236,10 +236,11 @@ TEST_CASE("a key of 200,000 parts in a file is told, never a crash", "[command_l
 }
 
 TEST_CASE("option --help names every option and leaves with 0", "[command_line]") {
-  const auto help = read({"--help"}).leave;
+  const auto help = read({"--help"}).early_exit;
   REQUIRE(help);
   CHECK(help->code == 0);
   for (const Option* row : all_settings()) CHECK_THAT(help->text, Contains(row->name));
+  for (const ModelName& model : model_names()) CHECK_THAT(help->text, Contains(std::string("\n  ") + model.name + " "));
   CHECK_THAT(help->text, Contains("--config") && Contains("--set") && Contains("--print-config"));
 }
 
@@ -275,7 +276,7 @@ TEST_CASE("all values that cannot work are told at once", "[command_line]") {
 TEST_CASE("names may be shortened or have underscores, and a file may be lax about types", "[command_line]") {
   CHECK(parsed({"--batch_size", "5"}).data.batch_size == 5);
   CHECK(parsed({"--momen=0.5"}).optimizer.momentum == 0.5);
-  CHECK_THAT(refused({"--init=x", "--s=1"}), Contains("--s may be ") && Contains("write more of it."));
+  CHECK_THAT(refused({"--init=x", "--s=1"}), Contains("--s is ambiguous: it may be "));
   const Options options =
       parsed({"--config=job.toml"}, "[optimizer]\nnesterov = 1\nlr = \"0.5\"\n[model]\ninit = \"w\"\nskip = \"fc.\"\n");
   CHECK(options.optimizer.nesterov);
@@ -285,7 +286,7 @@ TEST_CASE("names may be shortened or have underscores, and a file may be lax abo
 
 TEST_CASE("option --print-completion of train prints a script for each shell", "[command_line]") {
   for (const char* shell : {"bash", "zsh", "tcsh"}) {
-    const auto script = read({"--print-completion", shell}).leave;
+    const auto script = read({"--print-completion", shell}).early_exit;
     REQUIRE(script);
     CHECK(script->code == 0);
     CHECK_THAT(script->text, Contains("train") && Contains("batch-size"));
@@ -313,7 +314,7 @@ TEST_CASE("what does not go together is one sentence", "[command_line]") {
   CHECK_THAT(refused({"--snapshot", ""}), Contains("--snapshot needs the name of a file."));
   CHECK_THAT(refused({"--init=a", "--transfer=b"}), Contains("leave out one of them"));
   CHECK_THAT(refused({"--skip=fc."}), Contains("--skip belongs to --init or --transfer"));
-  CHECK_THAT(refused({"--nesterov", "--optimizer=adam"}), Contains("--nesterov is a way of sgd's momentum"));
+  CHECK_THAT(refused({"--nesterov", "--optimizer=adam"}), Contains("--nesterov applies to sgd with momentum"));
   CHECK_THAT(refused({"--dataset=toy", "--best=accuracy"}), Contains("the data toy have no accuracy"));
   CHECK_THAT(refused({"--model=gpt", "--sync-bn"}), Contains("gpt has no batch norm"));
   CHECK_THAT(refused({"--dataset=text", "--augment"}), Contains("--augment and --normalise are for images"));
@@ -325,22 +326,22 @@ TEST_CASE("what does not go together is one sentence", "[command_line]") {
 }
 
 TEST_CASE("train tour lists the tours, and a wrong one is told", "[command_line]") {
-  const auto list = read_tour_line({}).leave;
+  const auto list = read_tour_line({}).early_exit;
   REQUIRE(list);
   CHECK(list->code == 0);
   for (const Tour& tour : tours()) {
     CHECK_THAT(list->text, Contains(tour.name) && Contains(tour.help));
     const TourLine line = read_tour_line({tour.name, "--device=cpu"});
-    CHECK_FALSE(line.leave);
+    CHECK_FALSE(line.early_exit);
     CHECK(line.name == tour.name);
     CHECK(line.device == "cpu");
-    CHECK(read_tour_line({tour.name, "--svg=f.svg"}).leave.has_value() != tour.draws);
+    CHECK(read_tour_line({tour.name, "--svg=f.svg"}).early_exit.has_value() != tour.draws);
   }
   const auto says = [](std::vector<std::string> words) {
-    const auto leave = read_tour_line(std::move(words)).leave;
-    REQUIRE(leave);
-    CHECK(leave->code == 2);
-    return leave->text;
+    const auto early_exit = read_tour_line(std::move(words)).early_exit;
+    REQUIRE(early_exit);
+    CHECK(early_exit->code == 2);
+    return early_exit->text;
   };
   CHECK(says({"sampeler"}) == "train: there is no tour 'sampeler'; did you mean sampler?\n");
   CHECK_THAT(says({"everything"}), Contains("There are collectives, ") && Contains(" and dp-vs-ddp."));

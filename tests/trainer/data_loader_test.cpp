@@ -12,6 +12,7 @@
 #include "ddprun/sampler.h"
 #include "tests/support/catch.h"
 #include "tests/support/command.h"
+#include "tests/trainer/generated_data.h"
 
 using namespace ddprun;
 using namespace std::chrono_literals;
@@ -28,7 +29,7 @@ Sample transformed(std::int64_t index, SampleRng& rng) {
   rng();
   return {index, rng()};
 }
-Batch as_they_are(std::vector<Sample> samples) { return samples; }
+Batch identity(std::vector<Sample> samples) { return samples; }
 
 template <class Loader>
 std::vector<Batch> all_of(const Loader& loader, std::vector<std::int64_t> indices, std::int64_t epoch) {
@@ -42,14 +43,8 @@ std::vector<Batch> all_of(const Loader& loader, std::vector<std::int64_t> indice
   return result;
 }
 
-std::vector<std::int64_t> up_to(std::int64_t n) {
-  std::vector<std::int64_t> result(static_cast<std::size_t>(n));
-  std::iota(result.begin(), result.end(), 0);
-  return result;
-}
-
 template <class Call>
-std::string complaint(Call call) {
+std::string error_text(Call call) {
   try {
     call();
     return "";
@@ -63,7 +58,7 @@ std::string complaint(Call call) {
 TEST_CASE("batches are the same whatever the number of threads and of batches ahead", "[loader]") {
   const DistributedSampler sampler({.dataset_size = 1003, .rank = 1, .world_size = 2, .seed = 9});
   const auto load = [&](int threads, int prefetch, std::uint64_t seed, std::int64_t epoch) {
-    const DataLoader loader(transformed, as_they_are,
+    const DataLoader loader(transformed, identity,
                             {.batch_size = 8, .threads = threads, .prefetch = prefetch, .seed = seed});
     return all_of(loader, sampler.indices(), epoch);
   };
@@ -80,10 +75,10 @@ TEST_CASE("batches are the same whatever the number of threads and of batches ah
 }
 
 TEST_CASE("a sample is the same in batches of any size, and in any order", "[loader]") {
-  auto indices = up_to(100);
+  auto indices = test::up_to(100);
   for (const std::int64_t size : {1, 7, 100}) {
     std::reverse(indices.begin(), indices.end());
-    const DataLoader loader(transformed, as_they_are, {.batch_size = size, .threads = 2, .seed = 3});
+    const DataLoader loader(transformed, identity, {.batch_size = size, .threads = 2, .seed = 3});
     for (const auto& batch : all_of(loader, indices, 5))
       for (const auto& sample : batch) {
         SampleRng rng(3, 5, sample.first);
@@ -95,7 +90,7 @@ TEST_CASE("a sample is the same in batches of any size, and in any order", "[loa
 TEST_CASE("batches hold the sampler's samples in its order, the last one what is left", "[loader]") {
   const DistributedSampler sampler({.dataset_size = 50, .seed = 2});
   for (const bool drop_last : {false, true}) {
-    const DataLoader loader(transformed, as_they_are, {.batch_size = 8, .drop_last = drop_last, .threads = 3});
+    const DataLoader loader(transformed, identity, {.batch_size = 8, .drop_last = drop_last, .threads = 3});
     std::vector<std::int64_t> seen;
     for (const auto& batch : all_of(loader, sampler.indices(), sampler.epoch()))
       for (const auto& sample : batch) seen.push_back(sample.first);
@@ -106,7 +101,7 @@ TEST_CASE("batches hold the sampler's samples in its order, the last one what is
 }
 
 TEST_CASE("an epoch resumed in its midst loads what an undisturbed one would have", "[loader]") {
-  const DataLoader loader(transformed, as_they_are, {.batch_size = 4, .threads = 2, .seed = 1});
+  const DataLoader loader(transformed, identity, {.batch_size = 4, .threads = 2, .seed = 1});
   DistributedSampler sampler({.dataset_size = 203, .rank = 1, .world_size = 2});
   sampler.set_epoch(6);
   auto rest = all_of(loader, sampler.indices(), 6);
@@ -143,7 +138,7 @@ TEST_CASE("at most the batch in hand and those ahead are in memory", "[loader]")
       },
       [&](const std::vector<std::int64_t>&) { return Counted(living); },
       {.batch_size = 2, .threads = 4, .prefetch = 3});
-  auto batches = loader.epoch(up_to(200), 0);
+  auto batches = loader.epoch(test::up_to(200), 0);
   int most = 0;
   for (int step = 1; auto batch = batches.next(); ++step) {
     if (step == 10) {  // nothing is taken for a while: the threads fill what there is room for, and no more
@@ -163,18 +158,18 @@ TEST_CASE("what a thread throws reaches the caller in its batch's turn, with the
     return transformed(index, rng);
   };
   for (const int threads : {0, 1, 4}) {
-    const DataLoader loader(get, as_they_are, {.batch_size = 4, .threads = threads});
-    auto batches = loader.epoch(up_to(100), 7);
+    const DataLoader loader(get, identity, {.batch_size = 4, .threads = threads});
+    auto batches = loader.epoch(test::up_to(100), 7);
     for (int i = 0; i < 10; ++i) REQUIRE(batches.next());
     for (int again = 0; again < 2; ++again)
-      CHECK(complaint([&] { batches.next(); }) == "cannot load sample 42 of epoch 7: the picture is torn.");
+      CHECK(error_text([&] { batches.next(); }) == "cannot load sample 42 of epoch 7: the picture is torn.");
     auto others = loader.epoch({70}, 0);
-    CHECK(complaint([&] { others.next(); }) == "cannot load sample 70 of epoch 0: an exception of unknown type.");
+    CHECK(error_text([&] { others.next(); }) == "cannot load sample 70 of epoch 0: an exception of unknown type.");
     const DataLoader odd(transformed,
                          [](const std::vector<Sample>&) -> int { throw std::runtime_error("sizes differ"); },
                          {.batch_size = 4, .threads = threads});
     auto third = odd.epoch({5, 6, 7}, 1);
-    CHECK(complaint([&] { third.next(); }) ==
+    CHECK(error_text([&] { third.next(); }) ==
           "cannot collate the batch of epoch 1 that begins with sample 5: sizes differ.");
   }
 }
@@ -192,7 +187,7 @@ TEST_CASE("a loader left in mid-epoch stops within the samples under way", "[loa
       [](const std::vector<std::int64_t>& samples) { return samples.size(); }, {.batch_size = 50'000, .threads = 3});
   const auto began = std::chrono::steady_clock::now();
   {
-    const auto batches = loader.epoch(up_to(400'000), 0);
+    const auto batches = loader.epoch(test::up_to(400'000), 0);
     REQUIRE(test::eventually([&] { return loaded > 2; }, 60s));
   }
   CHECK(std::chrono::steady_clock::now() - began < 60s);
@@ -226,7 +221,7 @@ TEST_CASE("each thread begins with the caller's function", "[loader]") {
   const auto count = [](const std::vector<std::int64_t>& samples) { return samples.size(); };
   const DataLoader loader(get, count, {.threads = 3, .thread_begins = [&] { note(begun); }});
   {
-    auto batches = loader.epoch(up_to(100), 0);
+    auto batches = loader.epoch(test::up_to(100), 0);
     while (batches.next()) continue;
   }
   CHECK(begun.size() == 3);
@@ -234,19 +229,19 @@ TEST_CASE("each thread begins with the caller's function", "[loader]") {
 
   const DataLoader broken(get, count,
                           {.threads = 2, .thread_begins = [] { throw std::runtime_error("no such node"); }});
-  auto batches = broken.epoch(up_to(100), 0);
-  CHECK(complaint([&] { batches.next(); }) == "cannot begin a thread that loads data: no such node.");
+  auto batches = broken.epoch(test::up_to(100), 0);
+  CHECK(error_text([&] { batches.next(); }) == "cannot start a thread that loads data: no such node.");
 }
 
 TEST_CASE("options that cannot be are refused", "[loader]") {
   const auto refusal = [](const LoaderOptions& options) {
-    return complaint([&] { const DataLoader loader(transformed, as_they_are, options); });
+    return error_text([&] { const DataLoader loader(transformed, identity, options); });
   };
   CHECK(refusal({.batch_size = 0}) == "cannot load data: batch_size is 0 and has to be from 1 to 2147483648.");
   CHECK_THAT(refusal({.threads = -1}), Contains("threads is -1 and has to be from 0 to 256"));
   CHECK_THAT(refusal({.prefetch = 5000}), Contains("prefetch is 5000"));
   CHECK(refusal({}).empty());
-  const DataLoader loader(transformed, as_they_are, {.threads = 2});
+  const DataLoader loader(transformed, identity, {.threads = 2});
   CHECK(all_of(loader, {}, 0).empty());
 }
 

@@ -2,15 +2,14 @@
 #include <torch/torch.h>
 #include <zlib.h>
 
-#include <numeric>
 #include <random>
 #include <sstream>
 
 #include "rendezvous/base/error.h"
 #include "tests/support/catch.h"
 #include "tests/support/command.h"
+#include "tests/trainer/generated_data.h"
 #include "tests/trainer/golden.h"
-#include "tests/trainer/made_data.h"
 #include "trainer/data/dataset.h"
 
 using namespace ddprun;
@@ -24,12 +23,6 @@ std::string peer(const std::string& lines) {
                                        std::chrono::seconds(100), {.input = lines});
   REQUIRE(python == test::exited(0));
   return python.out;
-}
-
-std::vector<std::int64_t> up_to(std::int64_t n) {
-  std::vector<std::int64_t> result(static_cast<std::size_t>(n));
-  std::iota(result.begin(), result.end(), 0);
-  return result;
 }
 
 // The image of data_peer.py.
@@ -119,7 +112,7 @@ TEST_CASE("augmented images are torchvision's for the same crop and flip, bit fo
 
 TEST_CASE("samples of a text are those that Python cuts", "[dataset]") {
   const test::TempFolder folder;
-  const std::string mixed = "né €uro 😀 " + test::made_text(700, 3) + "ümlaut 😀\r\n";
+  const std::string mixed = "né €uro 😀 " + test::generated_text(700, 3) + "ümlaut 😀\r\n";
   const std::vector<std::pair<std::string, std::pair<int, int>>> cases{
       {DDPRUN_SOURCE_DIR "/data/text/input.txt", {64, 0}},
       {folder.write("text", mixed), {7, 3}},
@@ -130,14 +123,14 @@ TEST_CASE("samples of a text are those that Python cuts", "[dataset]") {
     const Dataset data = load_dataset(spec, at::kCPU);
     CHECK(data.task == Task::predict_next);
     CHECK(data.context == window.first);
-    const auto ids = up_to(data.vocabulary.size());
+    const auto ids = test::up_to(data.vocabulary.size());
     const std::string vocabulary = data.vocabulary.text_of(ids);
     char checksum[9];
     std::snprintf(checksum, sizeof checksum, "%08lx",
                   crc32(0, reinterpret_cast<const Bytef*>(vocabulary.data()), static_cast<uInt>(vocabulary.size())));
     ours << ids.size() << ' ' << checksum << '\n';
     for (const Split& split : {data.train, data.test}) {
-      const Batch batch = split.batch(up_to(split.size()), 0);
+      const Batch batch = split.batch(test::up_to(split.size()), 0);
       REQUIRE(batch.inputs.is_contiguous());
       REQUIRE(batch.targets.is_contiguous());
       ours << split.size() << ' ' << test::crc({batch.inputs}) << ' ' << test::crc({batch.targets}) << '\n';

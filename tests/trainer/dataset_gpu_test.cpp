@@ -5,7 +5,7 @@
 
 #include "tests/support/catch.h"
 #include "tests/support/command.h"
-#include "tests/trainer/made_data.h"
+#include "tests/trainer/generated_data.h"
 #include "trainer/data/dataset.h"
 #include "trainer/data/split.h"
 

@@ -8,7 +8,7 @@
 #include "rendezvous/base/error.h"
 #include "tests/support/catch.h"
 #include "tests/support/command.h"
-#include "tests/trainer/made_data.h"
+#include "tests/trainer/generated_data.h"
 #include "trainer/data/cifar10.h"
 #include "trainer/data/split.h"
 
@@ -18,13 +18,7 @@ using Catch::Matchers::Contains;
 
 namespace {
 
-std::vector<std::int64_t> up_to(std::int64_t n) {
-  std::vector<std::int64_t> result(static_cast<std::size_t>(n));
-  std::iota(result.begin(), result.end(), 0);
-  return result;
-}
-
-Batch whole(const Split& split, std::int64_t epoch = 0) { return split.batch(up_to(split.size()), epoch); }
+Batch whole(const Split& split, std::int64_t epoch = 0) { return split.batch(test::up_to(split.size()), epoch); }
 
 bool same(const Batch& a, const Batch& b) {
   return torch::equal(a.inputs, b.inputs) && torch::equal(a.targets, b.targets);
@@ -222,7 +216,7 @@ TEST_CASE("the shipped text is found by its name, as folder or file", "[dataset]
   const Dataset data = load_dataset({.name = "text"}, at::kCPU);
   const Dataset folder = load_dataset({.name = "text", .folder = DDPRUN_SOURCE_DIR "/data/text"}, at::kCPU);
   CHECK(same(whole(data.test), whole(folder.test)));
-  const Batch batch = data.train.batch(up_to(1), 0);
+  const Batch batch = data.train.batch(test::up_to(1), 0);
   const auto* ids = batch.inputs.const_data_ptr<std::int64_t>();
   CHECK_THAT(data.vocabulary.text_of({ids, 64}), Contains("HOW A RIVER WORKS\n\nA river begins"));
 }
@@ -263,14 +257,14 @@ TEST_CASE("data that cannot be is refused in a sentence", "[dataset]") {
     }
   };
   CHECK(refusal({.name = "imagenet"}) ==
-        "cannot load the data set imagenet: there is none of that name. There are digits, mnist, cifar10, text, "
+        "cannot load the data set imagenet: there is no data set of that name. There are digits, mnist, cifar10, text, "
         "synthetic, toy.");
   CHECK_THAT(refusal({.name = "text", .augment = true}),
              Contains("cannot augment the data set text: it has no images"));
   CHECK_THAT(refusal({.name = "toy", .normalise = true}), Contains("cannot normalise the data set toy"));
   CHECK_THAT(refusal({.name = "text", .folder = folder.path()}), Contains((folder / "input.txt").string()));
   CHECK_THAT(refusal({.name = "text", .context = -3}), Contains("the context is -3"));
-  CHECK_THAT(refusal({.name = "text", .context = 5000}), Contains("are to test on"));
+  CHECK_THAT(refusal({.name = "text", .context = 5000}), Contains("characters to test on"));
   CHECK_THAT(refusal({.name = "mnist", .folder = folder.path()}), Contains("train-images-idx3-ubyte"));
   CHECK_THAT(refusal({.name = "cifar10"}), Contains("cannot find the data set cifar10") && Contains("--data"));
   CHECK_THAT(refusal({.name = "synthetic", .samples = 0}), Contains("samples is 0"));

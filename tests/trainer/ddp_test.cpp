@@ -59,7 +59,7 @@ TEST_CASE("a rank with another model is named, with where it differs, on every r
     const Ended ended = ranks[rank].wait_exit(60s);
     CHECK(ended == exited(1));
     CHECK(ended.err ==
-          std::string("rank 1's model is not rank 0's: ") + why + ". All ranks must build the same model.\n");
+          std::string("rank 1's model differs from rank 0's: ") + why + ". All ranks must build the same model.\n");
   }
 }
 

@@ -21,7 +21,7 @@ void check_conversion(const ProcessGroup& group, const Words& words);
 // A rank's model differs: in a shape, a type, a name, a layer, what is frozen (the word).
 void build_another_model(const ProcessGroup& group, const Words& words);
 // A layer that the loss does not depend on, without find_unused_parameters.
-void leave_a_layer_out(const ProcessGroup& group, const Words& words);
+void omit_layer(const ProcessGroup& group, const Words& words);
 // Outputs of all kinds reach backward; gradients can be forgotten and accumulated in every way.
 void check_outputs(const ProcessGroup& group, const Words& words);
 void check_gradients(const ProcessGroup& group, const Words& words);
@@ -37,10 +37,10 @@ void check_batches(const ProcessGroup& group, const Words& words);
 void train_with_snapshots(const ProcessGroup& group, const Words& words);
 // PATH [STEPS [best]]: all 4 MiB of a model are the step's number; they are saved step by step, and looked at after a
 // resume. The best is that of step 2.
-void save_again_and_again(const ProcessGroup& group, const Words& words);
+void save_repeatedly(const ProcessGroup& group, const Words& words);
 // PATH: saves a model of another shape.
 void save_another_model(const ProcessGroup& group, const Words& words);
 // One rank's loss is not finite: a step less on all ranks, or the end on all of them (the word: skip, stop).
-void meet_a_bad_loss(const ProcessGroup& group, const Words& words);
+void train_with_bad_loss(const ProcessGroup& group, const Words& words);
 
 }  // namespace ddprun::test

@@ -2,7 +2,7 @@
 #include "trainer/ddp/group/gpu.h"
 #include "tests/support/catch.h"
 #include "tests/trainer/collectives_check.h"
-#include "tests/trainer/crew.h"
+#include "tests/trainer/rank_threads.h"
 #include "tests/trainer/ranks.h"
 #include "tests/trainer/snapshot_compare.h"
 
@@ -77,7 +77,7 @@ TEST_CASE("collectives over NCCL give what one process would, and move every typ
   if (gpus == 0) return;
   for (int world = 1; world <= std::min(gpus, 2); ++world) {
     Findings findings;
-    Crew(world, {.backend = Backend::nccl}).each([&](ProcessGroup& group) {
+    RankThreads(world, {.backend = Backend::nccl}).each([&](ProcessGroup& group) {
       reduce_everything(group, findings, nullptr);
       move_everything(group, findings);
     });

@@ -32,7 +32,7 @@ TEST_CASE("a way to meet that is none is told in a sentence", "[init_method]") {
     CHECK_THAT(mistake(text), Contains(std::string("'") + text + "' must be tcp://host:port"));
   for (const char* text : {"file://shared/meet", "file:///shared/"})
     CHECK_THAT(mistake(text), Contains("the absolute path of a file"));
-  CHECK_THAT(mistake("http://node-1:80"), Contains("there are env://, tcp://host:port and file:///path"));
+  CHECK_THAT(mistake("http://node-1:80"), Contains("it must be env://, tcp://host:port or file:///path"));
 }
 
 TEST_CASE("ranks are named as a person would, and not a thousand of them", "[init_method]") {
@@ -40,6 +40,6 @@ TEST_CASE("ranks are named as a person would, and not a thousand of them", "[ini
   CHECK(name_ranks({2, 5}) == "ranks 2 and 5");
   CHECK(name_ranks({0, 1, 2, 3, 4, 5, 6, 7, 8}) == "ranks 0, 1, 2, 3, 4, 5, 6, 7 and 8");
   CHECK(name_ranks({0, 1, 2, 3, 4, 5, 6, 7, 8, 11}) == "ranks 0, 1, 2, 3, 4, 5, 6, 7 and 2 more");
-  CHECK(in_words(30s) == "30 s");
-  CHECK(in_words(1500ms) == "1500 ms");
+  CHECK(format_duration(30s) == "30 s");
+  CHECK(format_duration(1500ms) == "1500 ms");
 }

@@ -35,8 +35,8 @@ TEST_CASE("options of a launch that cannot be are sentences, all at once", "[lau
                   .max_restarts = -1,
                   .ddprun_arguments = {"--tee", "3", "--"}}) ==
         Texts{"processes_per_machine is 0 but must be from 1 to 4096.", "machine_rank is 2 but must be from 0 to 1.",
-              "max_restarts is -1 but must be from 0 to 1048576.", "timeout must be more than nothing.",
-              "stop_grace must not be less than nothing.",
+              "max_restarts is -1 but must be from 0 to 1048576.", "timeout must be above 0.",
+              "stop_grace must not be below 0.",
               "dist_url is auto, which is for one machine: name tcp://host:port of machine 0.",
               "ddprun_arguments has '3' but takes options as --name or --name=value.",
               "ddprun_arguments has '--' but takes options as --name or --name=value."});
@@ -45,36 +45,36 @@ TEST_CASE("options of a launch that cannot be are sentences, all at once", "[lau
 }
 
 TEST_CASE("one process that asks for nothing else needs no launcher", "[launch]") {
-  CHECK(needs_no_launcher({}));
-  CHECK_FALSE(needs_no_launcher({.processes_per_machine = 2}));
-  CHECK_FALSE(needs_no_launcher({.machines = 2}));
-  CHECK_FALSE(needs_no_launcher({.timeout = 1s}));
-  CHECK_FALSE(needs_no_launcher({.max_restarts = 1}));
-  CHECK_FALSE(needs_no_launcher({.ddprun_arguments = {"-v"}}));
+  CHECK(runs_in_process({}));
+  CHECK_FALSE(runs_in_process({.processes_per_machine = 2}));
+  CHECK_FALSE(runs_in_process({.machines = 2}));
+  CHECK_FALSE(runs_in_process({.timeout = 1s}));
+  CHECK_FALSE(runs_in_process({.max_restarts = 1}));
+  CHECK_FALSE(runs_in_process({.ddprun_arguments = {"-v"}}));
 }
 
 TEST_CASE("a process that belongs to a job launches none", "[launch]") {
-  CHECK(in_a_job_already({}).empty());
-  CHECK(in_a_job_already({{"RANK", "0"}}).empty());
-  CHECK(in_a_job_already({{"RANK", "3"}, {"WORLD_SIZE", "4"}}) ==
-        "this process is rank 3 of a job already, and a worker launches no other job");
-  CHECK_FALSE(in_a_job_already({{"TORCHELASTIC_RUN_ID", "x"}}).empty());
+  CHECK(already_in_job({}).empty());
+  CHECK(already_in_job({{"RANK", "0"}}).empty());
+  CHECK(already_in_job({{"RANK", "3"}, {"WORLD_SIZE", "4"}}) ==
+        "this process is rank 3 of a job already, and a worker cannot launch another job");
+  CHECK_FALSE(already_in_job({{"TORCHELASTIC_RUN_ID", "x"}}).empty());
 }
 
 TEST_CASE("ddprun is looked for where it is named, beside the library, and in PATH", "[launch]") {
   const Environment path{{"PATH", "/usr/bin::/bin"}};
-  CHECK(launcher_places({}, path, "/opt/d/lib/libddprun_ddp.so") ==
+  CHECK(launcher_candidates({}, path, "/opt/d/lib/libddprun_ddp.so") ==
         Texts{"/opt/d/lib/ddprun", "/opt/d/lib/../bin/ddprun", "/opt/d/lib/../../bin/ddprun", "/usr/bin/ddprun",
               "/bin/ddprun"});
-  CHECK(launcher_places({}, {{"DDPRUN_LAUNCHER", "/x"}, {"PATH", "/bin"}}, "/l/l.so") == Texts{"/x"});
-  CHECK(launcher_places({.ddprun = "/y"}, {{"DDPRUN_LAUNCHER", "/x"}}, "/l/l.so") == Texts{"/y"});
+  CHECK(launcher_candidates({}, {{"DDPRUN_LAUNCHER", "/x"}, {"PATH", "/bin"}}, "/l/l.so") == Texts{"/x"});
+  CHECK(launcher_candidates({.ddprun = "/y"}, {{"DDPRUN_LAUNCHER", "/x"}}, "/l/l.so") == Texts{"/y"});
 }
 
 TEST_CASE("a failed launch is told by what ddprun has left of its end", "[launch]") {
-  CHECK(failure_words({.exit_code = 1}, "the job failed: rank 1.\n  program: x", {}) ==
+  CHECK(failure_text({.exit_code = 1}, "the job failed: rank 1.\n  program: x", {}) ==
         "the job failed: rank 1.\n  program: x");
-  CHECK(failure_words({.exit_code = 137}, "", {}) == "ddprun ended with exit code 137, without a word.");
-  CHECK(failure_words({.late = true}, "the job was interrupted by SIGTERM.", {.timeout = 1500ms}) ==
+  CHECK(failure_text({.exit_code = 137}, "", {}) == "ddprun ended with exit code 137, without a message.");
+  CHECK(failure_text({.timed_out = true}, "the job was interrupted by SIGTERM.", {.timeout = 1500ms}) ==
         "the launched job was ended: it ran longer than 1500 ms (LaunchOptions::timeout).");
 }
 

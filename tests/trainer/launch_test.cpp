@@ -106,9 +106,9 @@ TEST_CASE("options that cannot be and a ddprun that is not there are sentences",
   CHECK(launched({"sum", "machines=2"}).out ==
         "error: cannot launch: dist_url is auto, which is for one machine: name tcp://host:port of machine 0.\n");
   CHECK(launched({"sum", "ddprun=/nowhere/ddprun"}).out ==
-        "error: cannot launch: the launcher /nowhere/ddprun is no program that we may execute.\n");
+        "error: cannot launch: the launcher /nowhere/ddprun is not a program that this user may execute.\n");
   CHECK(launched({"sum"}, {{"DDPRUN_LAUNCHER", "/tmp"}}).out ==
-        "error: cannot launch: the launcher /tmp is no program that we may execute.\n");
+        "error: cannot launch: the launcher /tmp is not a program that this user may execute.\n");
   CHECK_THAT(launched({"sum", "argument=--no-such-option"}).out,
              Contains("failed with 2\n") && Contains("no-such-option"));
 }
@@ -123,9 +123,10 @@ TEST_CASE("a program may launch several times: later workers get the earlier res
 
 TEST_CASE("a worker launches nothing itself", "[launch]") {
   CHECK_THAT(launched({"nested"}).out, Contains("cannot launch: this is in a function that launch() runs."));
-  CHECK(launched({"sum"}, {{"RANK", "1"}, {"WORLD_SIZE", "2"}}).out ==
-        "error: cannot launch: this process is rank 1 of a job already, and a worker launches no other job. Call the "
-        "function itself, or start this program without a launcher.\n");
+  CHECK(
+      launched({"sum"}, {{"RANK", "1"}, {"WORLD_SIZE", "2"}}).out ==
+      "error: cannot launch: this process is rank 1 of a job already, and a worker cannot launch another job. Call the "
+      "function itself, or start this program without a launcher.\n");
 }
 
 TEST_CASE("one process runs the function itself, unless it is to be watched", "[launch]") {

@@ -53,18 +53,18 @@ json fail(const json& arguments) {
   });
 }
 
-json wait_for_ever(const json&) {
+json wait_forever(const json&) {
   say("up " + std::string(std::getenv("RANK")));
   for (;;) pause();
 }
 
 // Told to stop, it takes the time until the file is there.
-json leave_slowly(const json&) {
-  static volatile std::sig_atomic_t told = 0;
-  std::signal(SIGTERM, [](int) { told = 1; });
+json stop_slowly(const json&) {
+  static volatile std::sig_atomic_t sigterm_received = 0;
+  std::signal(SIGTERM, [](int) { sigterm_received = 1; });
   const std::string rank = std::getenv("RANK"), go = std::string(std::getenv("TMPDIR")) + "/go";
   say("up " + rank);
-  while (!told) usleep(1000);
+  while (!sigterm_received) usleep(1000);
   say("told " + rank);
   while (access(go.c_str(), F_OK) != 0) usleep(1000);
   say("bye " + rank);
@@ -99,8 +99,8 @@ ddprun::LaunchOptions options_from(int argc, char** argv) {
 json run(const std::string& what, const ddprun::LaunchOptions& options) {
   if (what == "sum") return ddprun::launch(sum, options, {{"each", 10}});
   if (what == "throw" || what == "kill") return ddprun::launch(fail, options, what);
-  if (what == "wait") return ddprun::launch(wait_for_ever, options);
-  if (what == "slow") return ddprun::launch(leave_slowly, options);
+  if (what == "wait") return ddprun::launch(wait_forever, options);
+  if (what == "slow") return ddprun::launch(stop_slowly, options);
   if (what == "nested") return ddprun::launch(nested, options);
   if (what == "large") {
     const std::string text(kManyBytes, '\xff');  // no UTF-8

@@ -185,16 +185,16 @@ TEST_CASE("a file that is no metrics file is refused and left alone", "[metrics]
   const test::TempFolder folder;
   const std::string good = json_line(row(1, 0.5)) + "\n";
   const auto [text, why] = GENERATE_COPY(table<std::string, std::string>({
-      {"notes\n", "its line 1 is no line of metrics"},
-      {"notes without an end", "its line 1 is no line of metrics"},
-      {good + "{\"loss\":1}\n", "its line 2 is no line of metrics"},
-      {good + "{\"step\":1.5}\n", "its line 2 is no line of metrics"},
-      {good + "{\"step\":2,\"more\":{}}\n", "its line 2 is no line of metrics"},
-      {good + "[" + std::string(100'000, '[') + "\n", "its line 2 is no line of metrics"},
-      {good + "\n", "its line 2 is no line of metrics"},
+      {"notes\n", "its line 1 is not a line of metrics"},
+      {"notes without an end", "its line 1 is not a line of metrics"},
+      {good + "{\"loss\":1}\n", "its line 2 is not a line of metrics"},
+      {good + "{\"step\":1.5}\n", "its line 2 is not a line of metrics"},
+      {good + "{\"step\":2,\"more\":{}}\n", "its line 2 is not a line of metrics"},
+      {good + "[" + std::string(100'000, '[') + "\n", "its line 2 is not a line of metrics"},
+      {good + "\n", "its line 2 is not a line of metrics"},
       {good + "{\"step\":0}\n", "its line 2 goes back from step 1 to 0"},
       {good + "{\"step\":" + std::string(2 << 20, '1'), "its line 2 is longer than 1048576 bytes"},
-      {good + std::string(5, '\0') + "x", "its line 2 is no line of metrics"},
+      {good + std::string(5, '\0') + "x", "its line 2 is not a line of metrics"},
   }));
   const auto path = folder.write("m.jsonl", text);
   CHECK(refusal(path) ==

@@ -4,7 +4,7 @@
 
 #include "tests/support/catch.h"
 #include "tests/support/command.h"
-#include "tests/trainer/made_data.h"
+#include "tests/trainer/generated_data.h"
 
 using namespace ddprun;
 using namespace ddprun::train;

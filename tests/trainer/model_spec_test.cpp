@@ -58,13 +58,13 @@ TEST_CASE("sizes that cannot be are told in one sentence, with the way out", "[m
         "cannot build a model: there is no model 'convent'. Did you mean 'convnet'? "
         "There are convnet, vgg11_bn, resnet18, linear and gpt.");
   CHECK(problem({.name = "convnet", .height = 3}) ==
-        "cannot build the model convnet: it halves its images twice and these are only 3 by 8 pixels. Give it images "
+        "cannot build the model convnet: it halves its images twice but these are only 3 by 8 pixels. Give it images "
         "of at least 4 by 4.");
   CHECK(problem({.name = "vgg11_bn", .height = 28, .width = 64}) ==
-        "cannot build the model vgg11_bn: it halves its images five times and these are only 28 by 64 pixels. Give it "
+        "cannot build the model vgg11_bn: it halves its images five times but these are only 28 by 64 pixels. Give it "
         "images of at least 32 by 32.");
   CHECK(problem({.name = "resnet18", .classes = 0}) ==
-        "cannot build the model resnet18: its number of classes would be 0. It must be at least 1, and sensible.");
+        "cannot build the model resnet18: its number of classes would be 0. It must be from 1 to 2147483647.");
   CHECK(problem({.name = "resnet18", .head = "large"}) ==
         "cannot build the model resnet18: there is no head 'large'. It is small or imagenet.");
   for (const std::int64_t divisor : {0, -1, 3, 128})

@@ -168,7 +168,7 @@ TEST_CASE("who has not joined in time is named, by every rank that waits", "[pro
     const auto ends = ByHand(worker(method, 2s), {0, 1, 4}, 5).wait();
     for (const auto& end : ends) CHECK(end == exited(1));
     CHECK_THAT(ends[0].err,
-               Contains("rank 0 of 5 waited in vain at " + method + ": ranks 2 and 3 of 5 have not joined") &&
+               Contains("rank 0 of 5 gave up waiting at " + method + ": ranks 2 and 3 of 5 have not joined") &&
                    Contains("Start them, see why they ended, or give them longer"));
     if (method.starts_with("file")) CHECK_THAT(ends[2].err, Contains("ranks 2 and 3 of 5 have not joined"));
   }
@@ -177,8 +177,9 @@ TEST_CASE("who has not joined in time is named, by every rank that waits", "[pro
 TEST_CASE("a store that nobody serves is named, with who should", "[process_group]") {
   const auto end = ByHand(worker(address_at(free_port()), 1s), {1}, 2).wait()[0];
   CHECK(end == exited(1));
-  CHECK_THAT(end.err, Contains("rank 1 of 2 cannot reach the store at tcp://127.0.0.1:") &&
-                          Contains("Rank 0 serves it, or the launcher: does that one run, and is this its address?"));
+  CHECK_THAT(end.err,
+             Contains("rank 1 of 2 cannot reach the store at tcp://127.0.0.1:") &&
+                 Contains("Rank 0 or the launcher serves it: check that it runs, and that this is its address."));
 }
 
 TEST_CASE("a port that is taken is named", "[process_group]") {
@@ -228,7 +229,7 @@ TEST_CASE("options that cannot be are sentences", "[process_group]") {
                     Contains("RANK is 2 but WORLD_SIZE is 2"));
   CHECK_THROWS_WITH(init_process_group({.init_method = "file:///nowhere/x", .rank = 0, .world_size = 2}),
                     Contains("rank 0 of 2 cannot use /nowhere/x as a store"));
-  CHECK_THROWS_WITH(init_process_group({.timeout = 5ms}), Contains("a time-out of 5 ms is too short"));
+  CHECK_THROWS_WITH(init_process_group({.timeout = 5ms}), Contains("a timeout of 5 ms is too short"));
   const auto store = c10::make_intrusive<c10d::HashStore>();
   const auto alone = make_process_group({.rank = 0, .world_size = 1, .store = store});
   CHECK_THROWS_WITH(make_process_group({.rank = 0, .world_size = 1, .store = store}),

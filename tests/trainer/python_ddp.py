@@ -7,7 +7,7 @@
 
 --loader tensor takes each batch from the whole data set by one index_select, as `train` does, instead of through a DataLoader: then what differs
 between the two is Python itself. --weights FILE saves the weights after --weights-after N steps, too. The models but ConvNet, the data but digits
-and the optimizers are course_peer.py's.
+and the optimizers are python_ddp_extras.py's.
 """
 import argparse
 import gzip
@@ -21,7 +21,7 @@ from torch import nn
 from torch.nn.parallel import DistributedDataParallel
 from torch.utils.data import DataLoader, DistributedSampler, TensorDataset
 
-import course_peer
+import python_ddp_extras
 
 
 class ConvNet(nn.Module):
@@ -87,10 +87,10 @@ def parse():
     parser = argparse.ArgumentParser()
     parser.add_argument("total_epochs", type=int, nargs="?", default=10)
     parser.add_argument("save_every", type=int, nargs="?", default=1)
-    parser.add_argument("--model", choices=["convnet", *course_peer.MODELS], default="convnet")
-    parser.add_argument("--dataset", choices=["digits", *course_peer.DATASETS])
+    parser.add_argument("--model", choices=["convnet", *python_ddp_extras.MODELS], default="convnet")
+    parser.add_argument("--dataset", choices=["digits", *python_ddp_extras.DATASETS])
     parser.add_argument("--batch-size", type=int, default=32)
-    parser.add_argument("--optimizer", choices=course_peer.OPTIMIZERS, default="sgd")
+    parser.add_argument("--optimizer", choices=python_ddp_extras.OPTIMIZERS, default="sgd")
     parser.add_argument("--lr", type=float, default=0.05)
     parser.add_argument("--momentum", type=float, default=0.9)
     parser.add_argument("--weight-decay", type=float, default=0)
@@ -102,16 +102,16 @@ def parse():
     parser.add_argument("--threads", type=int, default=0)
     parser.add_argument("--data", help="the folder of the data set")
     parser.add_argument("--context", type=int, default=64)
-    parser.add_argument("--set", action="append", default=[], metavar="SECTION.KEY=VALUE", help="of " + ", ".join(course_peer.SETTINGS))
+    parser.add_argument("--set", action="append", default=[], metavar="SECTION.KEY=VALUE", help="of " + ", ".join(python_ddp_extras.SETTINGS))
     parser.add_argument("--loader", choices=["dataloader", "tensor"], default="dataloader")
     parser.add_argument("--weights-after", type=int, default=0)
     parser.add_argument("--weights")
     parser.add_argument("--device", default="cpu", choices=["cpu"])
     parser.add_argument("--fresh", action="store_true", help="always so: it never resumes")
     args = parser.parse_args()
-    args.set = course_peer.settings(args.set)
+    args.set = python_ddp_extras.settings(args.set)
     args.dataset = args.dataset or ("text" if args.model == "gpt" else "digits")
-    args.data = args.data or course_peer.DATA_FOLDER / args.dataset
+    args.data = args.data or python_ddp_extras.DATA_FOLDER / args.dataset
     return args
 
 
@@ -119,12 +119,12 @@ def load_data(args):
     """To train on, and to test on."""
     if args.dataset == "digits":
         return load(args.data, "train"), load(args.data, "t10k")
-    return course_peer.load(args)
+    return python_ddp_extras.load(args)
 
 
 def make_net(args, train, seed):
     torch.manual_seed(seed)
-    return ConvNet(*train.tensors[0].shape[2:]) if args.model == "convnet" else course_peer.make_net(args, train)
+    return ConvNet(*train.tensors[0].shape[2:]) if args.model == "convnet" else python_ddp_extras.make_net(args, train)
 
 
 def main():
@@ -142,7 +142,7 @@ def main():
         if rank == 0:
             torch.save(net.state_dict(), args.init_to)
     model = DistributedDataParallel(net)
-    optimizer = course_peer.make_optimizer(args, model.parameters())
+    optimizer = python_ddp_extras.make_optimizer(args, model.parameters())
     sampler = DistributedSampler(train, seed=args.seed)
     loader = DataLoader(train, batch_size=args.batch_size, sampler=sampler)
     began, steps = time.perf_counter(), 0

@@ -73,8 +73,8 @@ TEST_CASE("whether local ranks and nodes were told is known", "[rank_env]") {
 TEST_CASE("ranks that meet elsewhere need no address of a store", "[rank_env]") {
   const Environment ranks{{"RANK", "1"}, {"WORLD_SIZE", "2"}};
   CHECK(read_rank_env(ranks).problems.size() == 2);
-  CHECK(read_rank_env(ranks, /*store_in_it=*/false).problems.empty());
-  CHECK(read_rank_env(ranks, /*store_in_it=*/false).env.world_size == 2);
+  CHECK(read_rank_env(ranks, /*needs_store=*/false).problems.empty());
+  CHECK(read_rank_env(ranks, /*needs_store=*/false).env.world_size == 2);
 }
 
 TEST_CASE("rank 0 serves the store unless the launcher does", "[rank_env]") {

@@ -37,7 +37,7 @@ TEST_CASE("where a link leads is replaced, and a pipe or a device is not", "[rep
   REQUIRE(mkfifo((folder / "pipe").c_str(), 0600) == 0);
   CHECK_THROWS_WITH(
       replace_file(folder / "pipe", {"new"}, "the file"),
-      "cannot write the file " + (folder / "pipe").string() + ": it is no regular file. Name another place.");
+      "cannot write the file " + (folder / "pipe").string() + ": it is not a regular file. Name another place.");
   CHECK(std::filesystem::is_fifo(folder / "pipe"));
 }
 

@@ -25,13 +25,13 @@ TEST_CASE("a roster is read as it was written, and equal members take no place",
 
 TEST_CASE("local ranks are those of one machine, wherever the ranks lie", "[roster]") {
   const Roster roster{on("a"), on("b"), on("a"), on("b"), on("b")};
-  CHECK(ranks_beside(roster, 2) == std::vector<int>{0, 2});
-  CHECK(ranks_beside(roster, 1) == std::vector<int>{1, 3, 4});
+  CHECK(ranks_on_machine_of(roster, 2) == std::vector<int>{0, 2});
+  CHECK(ranks_on_machine_of(roster, 1) == std::vector<int>{1, 3, 4});
 }
 
 TEST_CASE("nodes of one machine are machines of their own, yet on one", "[roster]") {
   const Roster nodes{on(machine_name("a", 0)), on(machine_name("a", 1))};
-  CHECK(ranks_beside(nodes, 0) == std::vector<int>{0});
+  CHECK(ranks_on_machine_of(nodes, 0) == std::vector<int>{0});
   CHECK(on_one_machine(nodes));
   CHECK(on_one_machine({on(machine_name("a", -1))}));
   CHECK_FALSE(on_one_machine({on(machine_name("a", 0)), on(machine_name("b", 0))}));

@@ -21,7 +21,7 @@ std::string file(const std::string& header, std::size_t data_bytes) {
   return length_word(header.size()) + header + std::string(data_bytes, 'x');
 }
 
-std::string complaint(const std::string& bytes) {
+std::string error_text(const std::string& bytes) {
   try {
     parse_safetensors(bytes, "the file");
     return "";
@@ -83,23 +83,23 @@ TEST_CASE("nothing in a safetensors header is trusted", "[safetensors]") {
       {length_word(3) + "{}", "it is cut short"},
       {length_word(100'000'001) + "{}", "its header would be of 100000001 bytes"},
       {length_word(UINT64_MAX) + "{}", "its header would be of 18446744073709551615 bytes"},
-      {file("", 0), "its header is no JSON object"},
-      {file(" {}", 0), "its header is no JSON object"},
-      {file("[]", 0), "its header is no JSON object"},
-      {file("{]", 0), "its header is no JSON"},
-      {file("{}{}", 0), "its header is no JSON"},
-      {file("{\"\xff\":1}", 0), "its header is no JSON"},
+      {file("", 0), "its header is not a JSON object"},
+      {file(" {}", 0), "its header is not a JSON object"},
+      {file("[]", 0), "its header is not a JSON object"},
+      {file("{]", 0), "its header is not JSON"},
+      {file("{}{}", 0), "its header is not JSON"},
+      {file("{\"\xff\":1}", 0), "its header is not JSON"},
       {file(one(f32, "[[[[[1]]]]]", "[0,4]"), 4), "its header is nested too deeply"},
       {file("{\"a\":" + std::string(100'000, '['), 0), "its header is nested too deeply"},
       {file(R"({"a":1})", 0), "its tensor a has no dtype"},
       {file(R"({"a":{"shape":[1],"data_offsets":[0,4]}})", 4), "its tensor a has no dtype"},
       {file(one("7", "[1]", "[0,4]"), 4), "its tensor a has no dtype"},
-      {file(one(R"("F31")", "[1]", "[0,4]"), 4), "its tensor a is of the type F31, which is not known"},
+      {file(one(R"("F31")", "[1]", "[0,4]"), 4), "its tensor a has the unknown type F31"},
       {file(one(f32, "1", "[0,4]"), 4), "its tensor a has no shape"},
-      {file(one(f32, "[-1]", "[0,4]"), 4), "its tensor a's shape is no size"},
-      {file(one(f32, "[1.0]", "[0,4]"), 4), "its tensor a's shape is no size"},
-      {file(one(f32, "[9223372036854775808]", "[0,4]"), 4), "its tensor a's shape is no size"},
-      {file(one(f32, "[99999999999999999999]", "[0,4]"), 4), "its tensor a's shape is no size"},
+      {file(one(f32, "[-1]", "[0,4]"), 4), "its tensor a's shape is not a size"},
+      {file(one(f32, "[1.0]", "[0,4]"), 4), "its tensor a's shape is not a size"},
+      {file(one(f32, "[9223372036854775808]", "[0,4]"), 4), "its tensor a's shape is not a size"},
+      {file(one(f32, "[99999999999999999999]", "[0,4]"), 4), "its tensor a's shape is not a size"},
       {file(one(f32, "[4294967296,4294967296]", "[0,0]"), 0), "its tensor a is larger than any memory"},
       {file(one(f32, "[0,4294967296,4294967296]", "[0,0]"), 0), "its tensor a is larger than any memory"},
       {file(one(f32, "[2305843009213693952]", "[0,0]"), 0), "its tensor a is larger than any memory"},
@@ -111,13 +111,13 @@ TEST_CASE("nothing in a safetensors header is trusted", "[safetensors]") {
       {file(one(f32, "[1]", "{}"), 4), "its tensor a has no data_offsets"},
       {file(one(f32, "[1]", "[0]"), 4), "its tensor a has no data_offsets"},
       {file(one(f32, "[1]", "[0,4,8]"), 4), "its tensor a has no data_offsets"},
-      {file(one(f32, "[1]", "[-4,0]"), 4), "its tensor a's place is no size"},
+      {file(one(f32, "[1]", "[-4,0]"), 4), "its tensor a's place is not a size"},
       {file(one(f32, "[1]", "[4,0]"), 4), "its tensor a reaches outside the file"},
       {file(one(f32, "[1]", "[0,4]"), 3), "its tensor a reaches outside the file"},
       {file(one(f32, "[1]", "[9223372036854775803,9223372036854775807]"), 4), "its tensor a reaches outside the file"},
       {file(one(f32, "[1]", "[0,8]"), 8), "its tensor a has 8 bytes where its type and shape need others"},
       {file(one(f32, "[1]", "[0,4]"), 5), "it has 1 bytes that belong to no tensor"},
-      {file(one(f32, "[1]", "[4,8]"), 8), "its tensor a comes after a hole"},
+      {file(one(f32, "[1]", "[4,8]"), 8), "its tensor a comes after a gap"},
       {file(R"({"a":{"dtype":"U8","shape":[4],"data_offsets":[0,4]},"b":{"dtype":"U8","shape":[4],"data_offsets":[3,7]}})",
             7),
        "its tensor b overlaps with the one before it"},
@@ -127,19 +127,19 @@ TEST_CASE("nothing in a safetensors header is trusted", "[safetensors]") {
       {file(R"({"a":{"dtype":"U8","shape":[0],"data_offsets":[0,0]},"a":{"dtype":"U8","shape":[0],"data_offsets":[0,0]}})",
             0),
        "its header has a twice"},
-      {file(R"({"__metadata__":[]})", 0), "its __metadata__ is no object"},
-      {file(R"({"__metadata__":{"format":1}})", 0), "its __metadata__ holds something else than text"},
+      {file(R"({"__metadata__":[]})", 0), "its __metadata__ is not an object"},
+      {file(R"({"__metadata__":{"format":1}})", 0), "its __metadata__ contains something other than strings"},
       {file("{\"new\\nline\":1}", 0), "its tensor new?line has no dtype"},
   }));
   INFO(bytes.substr(0, 300));
-  CHECK(complaint(bytes) == "cannot read the file: " + why + ".");
+  CHECK(error_text(bytes) == "cannot read the file: " + why + ".");
 }
 
 TEST_CASE("a safetensors file with bytes altered at random is refused or still lies within itself", "[safetensors]") {
   const std::string good = file(
       R"({"a":{"dtype":"F32","shape":[2,3],"data_offsets":[0,24]},"b":{"dtype":"I64","shape":[],"data_offsets":[24,32]}})",
       32);
-  REQUIRE(complaint(good).empty());
+  REQUIRE(error_text(good).empty());
   std::mt19937 random(1);
   int refused = 0;
   for (int round = 0; round < 5000; ++round) {

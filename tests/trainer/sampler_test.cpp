@@ -7,6 +7,7 @@
 #include <sstream>
 
 #include "tests/support/catch.h"
+#include "tests/support/soak.h"
 
 using namespace ddprun;
 
@@ -47,17 +48,18 @@ Sampling random_sampling(std::mt19937_64& random) {
           .drop_last = random() % 2 == 0};
 }
 
-// The dumb twin: deal the shuffled cards, one to each rank in turn, until all have the same number.
+// The dumb twin: deal the shuffled samples, one to each rank in turn, until all have the same number.
 std::vector<std::vector<std::int64_t>> dealt(const Sampling& s, std::int64_t epoch) {
-  std::vector<std::int64_t> cards(static_cast<std::size_t>(s.dataset_size));
-  std::iota(cards.begin(), cards.end(), 0);
-  if (s.shuffle) cards = random_permutation(s.dataset_size, s.seed + static_cast<std::uint64_t>(epoch));
-  std::vector<std::vector<std::int64_t>> hands(static_cast<std::size_t>(s.world_size));
-  const std::size_t ranks = hands.size();
-  for (std::size_t i = 0; i < cards.size() || i % ranks; ++i) hands[i % ranks].push_back(cards[i % cards.size()]);
-  if (s.drop_last && cards.size() % ranks)
-    for (auto& hand : hands) hand.pop_back();
-  return hands;
+  std::vector<std::int64_t> samples(static_cast<std::size_t>(s.dataset_size));
+  std::iota(samples.begin(), samples.end(), 0);
+  if (s.shuffle) samples = random_permutation(s.dataset_size, s.seed + static_cast<std::uint64_t>(epoch));
+  std::vector<std::vector<std::int64_t>> by_rank(static_cast<std::size_t>(s.world_size));
+  const std::size_t ranks = by_rank.size();
+  for (std::size_t i = 0; i < samples.size() || i % ranks; ++i)
+    by_rank[i % ranks].push_back(samples[i % samples.size()]);
+  if (s.drop_last && samples.size() % ranks)
+    for (auto& indices : by_rank) indices.pop_back();
+  return by_rank;
 }
 
 struct Stage {
@@ -116,15 +118,15 @@ TEST_CASE("the order of the samples is that of PyTorch's DistributedSampler", "[
   CHECK(lines > 1500);
 }
 
-TEST_CASE("the ranks' parts are a dealt pack of cards", "[sampler]") {
+TEST_CASE("the ranks' parts are the shuffled samples, dealt one by one", "[sampler]") {
   std::mt19937_64 random(1);
-  for (int run = 0; run < 2000; ++run) {
+  for (int run = 0; run < test::often(2000); ++run) {
     Sampling s = random_sampling(random);
     const auto epoch = static_cast<std::int64_t>(random() % 50);
-    const auto hands = dealt(s, epoch);
+    const auto by_rank = dealt(s, epoch);
     for (s.rank = 0; s.rank < s.world_size; ++s.rank) {
       INFO(line_for(s, epoch) << ", rank " << s.rank);
-      REQUIRE(epoch_indices(s, epoch) == hands[static_cast<std::size_t>(s.rank)]);
+      REQUIRE(epoch_indices(s, epoch) == by_rank[static_cast<std::size_t>(s.rank)]);
     }
   }
 }
@@ -217,12 +219,13 @@ TEST_CASE("fewer samples than ranks are repeated, or refused where drop_last lea
   CHECK(DistributedSampler(s).indices() == std::vector<std::int64_t>{0});
   CHECK(counts(seen_by_all(s, 0, {{7, 1, kToTheEnd}}), 3) == std::vector<int>{3, 2, 2});
   s.drop_last = true;
-  CHECK_THROWS_WITH(DistributedSampler(s),
-                    "cannot deal out the data set: it has 3 samples for 7 ranks, and drop_last drops them all. Use "
-                    "fewer ranks, or let samples be repeated (drop_last = false).");
-  CHECK_THROWS_WITH(DistributedSampler({.dataset_size = 0}), Catch::Matchers::Contains("it has 0 samples, and 1 to"));
+  CHECK_THROWS_WITH(
+      DistributedSampler(s),
+      "cannot divide the data set among the ranks: it has 3 samples for 7 ranks, and drop_last drops them all. Use "
+      "fewer ranks, or let samples be repeated (drop_last = false).");
+  CHECK_THROWS_WITH(DistributedSampler({.dataset_size = 0}), Catch::Matchers::Contains("it has 0 samples, but 1 to"));
   CHECK_THROWS_WITH(DistributedSampler({.dataset_size = 9, .rank = 2, .world_size = 2}),
-                    "cannot deal out the data set: there is no rank 2 among 2.");
+                    "cannot divide the data set among the ranks: there is no rank 2 among 2.");
 }
 
 TEST_CASE("a place in an epoch of another order is refused, between epochs any will do", "[sampler]") {
@@ -237,9 +240,9 @@ TEST_CASE("a place in an epoch of another order is refused, between epochs any w
   };
   using Catch::Matchers::Contains;
   CHECK_THAT(refusal({.epoch = 1, .consumed = 8, .dataset_size = 90, .seed = 1}),
-             Contains("it was saved with 90 samples, and here are 100."));
+             Contains("it was saved with 90 samples, but this data set has 100."));
   CHECK_THAT(refusal({.epoch = 1, .consumed = 8, .dataset_size = 100, .seed = 2}),
-             Contains("it was saved with seed 2, here it is 1."));
+             Contains("it was saved with seed 2, but here it is 1."));
   CHECK_THAT(refusal({.epoch = 1, .consumed = 8, .dataset_size = 100, .seed = 1, .shuffle = false}),
              Contains("it was saved without shuffling."));
   CHECK_THAT(refusal({.epoch = 1, .consumed = -8, .dataset_size = 100, .seed = 1}), Contains("-8 samples"));

@@ -172,7 +172,7 @@ TEST_CASE("ranks that come and go see every record, and repeat or drop fewer tha
 
 TEST_CASE("shards that cannot be dealt out are refused", "[shards]") {
   using Catch::Matchers::Contains;
-  CHECK_THROWS_WITH(ShardSampler({}, {}), "cannot deal out the shards: they have no records.");
+  CHECK_THROWS_WITH(ShardSampler({}, {}), "cannot divide the shards among the ranks: they have no records.");
   CHECK_THROWS_WITH(ShardSampler({3}, {.world_size = 4, .drop_last = true}),
                     Contains("they have 3 records for 4 ranks, and drop_last drops them all"));
   CHECK_THROWS_WITH(ShardSampler({3}, {.rank = 4, .world_size = 4}), Contains("there is no rank 4 among 4"));
@@ -189,13 +189,14 @@ TEST_CASE("a place among other shards is refused", "[shards]") {
   };
   CHECK_NOTHROW(resumed({5, 6, 7}, {.seed = 1}, saved.state()));
   CHECK_THROWS_WITH(resumed({5, 7, 6}, {.seed = 1}, saved.state()), Contains("it was saved with other shards"));
-  CHECK_THROWS_WITH(resumed({5, 6, 7}, {.seed = 2}, saved.state()), Contains("with seed 1, here it is 2"));
+  CHECK_THROWS_WITH(resumed({5, 6, 7}, {.seed = 2}, saved.state()), Contains("with seed 1, but here it is 2"));
   CHECK_THROWS_WITH(resumed({5, 6, 7}, {.seed = 1, .shuffle = false}, saved.state()), Contains("with shuffling"));
   CHECK_THROWS_WITH(resumed({5, 6, 7}, {.seed = 1, .mixed_shards = 2}, saved.state()), Contains("1 shards mixed"));
   auto impossible = saved.state();
   impossible.deals[0].taken = 19;
-  CHECK_THROWS_WITH(resumed({5, 6, 7}, {.seed = 1}, impossible), Contains("its numbers cannot be"));
-  CHECK_THROWS_WITH(resumed({5, 6, 7}, {.world_size = 2, .seed = 1}, impossible), Contains("its numbers cannot be"));
+  CHECK_THROWS_WITH(resumed({5, 6, 7}, {.seed = 1}, impossible), Contains("its numbers are impossible"));
+  CHECK_THROWS_WITH(resumed({5, 6, 7}, {.world_size = 2, .seed = 1}, impossible),
+                    Contains("its numbers are impossible"));
   saved.set_epoch(1);
   CHECK_NOTHROW(resumed({5}, {.seed = 9}, saved.state()));
 }

@@ -38,7 +38,7 @@ std::vector<std::string> read_data(const std::string& folder) {
 }
 
 // What is wrong with the data set; empty where all can be read.
-std::string complaint(const std::string& folder) {
+std::string error_text(const std::string& folder) {
   try {
     ShardedDataset(folder).verify();
     return "";
@@ -59,7 +59,7 @@ TEST_CASE("records come back as they were written, whatever the shards", "[shard
     const std::string place = folder / std::to_string(number++);
     write_data(place, records, options);
     CHECK(read_data(place) == records);
-    CHECK(complaint(place).empty());
+    CHECK(error_text(place).empty());
   }
   CHECK(ShardedDataset(folder / "0").shard_records() == std::vector<std::int64_t>{60});
   CHECK(ShardedDataset(folder / "2").shard_records() == std::vector<std::int64_t>(60, 1));
@@ -135,7 +135,7 @@ TEST_CASE("a flipped bit anywhere in a shard is noticed, and its file named", "[
     altered[at] = static_cast<char>(altered[at] ^ 1 << at % 8);
     folder.write("data/shard-000000.bin", altered);
     INFO("byte " << at << " of " << bytes.size());
-    REQUIRE_THAT(complaint(folder / "data"), Contains("cannot read " + path + ": "));
+    REQUIRE_THAT(error_text(folder / "data"), Contains("cannot read " + path + ": "));
   }
 }
 
@@ -149,7 +149,7 @@ TEST_CASE("a shard cut short anywhere is refused, also while it is in use", "[sh
   REQUIRE(in_use.read(4) == records[4]);
   for (std::uintmax_t left = size; left-- > 0;) {
     std::filesystem::resize_file(path, left);
-    REQUIRE_THAT(complaint(folder / "data"), Contains("bytes and the manifest says " + std::to_string(size)));
+    REQUIRE_THAT(error_text(folder / "data"), Contains("bytes and the manifest says " + std::to_string(size)));
   }
   CHECK_THROWS_WITH(in_use.read(4), Contains(path + ": it is cut short."));
 }
@@ -160,7 +160,7 @@ TEST_CASE("shards of another data set are noticed", "[shards]") {
   write_data(folder / "theirs", {"six", "ten"}, {});
   std::filesystem::copy_file(folder / "theirs" / "shard-000000.bin", folder / "ours" / "shard-000000.bin",
                              std::filesystem::copy_options::overwrite_existing);
-  CHECK_THAT(complaint(folder / "ours"), Contains("its index is altered, or another data set's"));
+  CHECK_THAT(error_text(folder / "ours"), Contains("its index is damaged, or belongs to another data set"));
 }
 
 TEST_CASE("a manifest that is none is refused in one sentence", "[shards]") {
@@ -171,18 +171,18 @@ TEST_CASE("a manifest that is none is refused in one sentence", "[shards]") {
     std::string bad = good;
     bad.replace(bad.find(from), from.size(), to);
     folder.write("data/manifest.json", bad);
-    return complaint(folder / "data");
+    return error_text(folder / "data");
   };
   CHECK_THAT(with("\"version\": 1", "\"version\": 2"),
-             Contains("manifest.json: it is no manifest of shards in version 1."));
+             Contains("manifest.json: it is not a manifest of shards in version 1."));
   CHECK_THAT(with("shard-000001.bin", "../secret"),
              Contains("it names a shard '../secret', which is not in its folder"));
-  CHECK_THAT(with("\"records\": 2", "\"records\": 3"), Contains("its shards have not as many records as it says"));
+  CHECK_THAT(with("\"records\": 2", "\"records\": 3"), Contains("its shards do not have as many records as it says"));
   CHECK_THAT(with("\"records\": 1", "\"records\": -1"), Contains("gives shard-000000.bin -1 records"));
-  CHECK_THAT(with("\"records\": 1", "\"records\": \"x\""), Contains("it is torn or no manifest"));
+  CHECK_THAT(with("\"records\": 1", "\"records\": \"x\""), Contains("it is damaged, or not a manifest"));
   for (std::size_t size = 0; size + 1 < good.size(); size += 7) {
     folder.write("data/manifest.json", good.substr(0, size));
-    REQUIRE_THAT(complaint(folder / "data"), Contains("manifest.json: it is torn or no manifest."));
+    REQUIRE_THAT(error_text(folder / "data"), Contains("manifest.json: it is damaged, or not a manifest."));
   }
 }
 
@@ -193,7 +193,7 @@ TEST_CASE("a writer that ends early leaves no data set", "[shards]") {
     writer.add("one");
     writer.add("two");
   }
-  CHECK_THAT(complaint(folder / "data"), Contains("there is no manifest.json in it. Its writer may have ended early"));
+  CHECK_THAT(error_text(folder / "data"), Contains("there is no manifest.json in it. Its writer may have ended early"));
   write_data(folder / "data", {"one"}, {});
   CHECK(read_data(folder / "data") == std::vector<std::string>{"one"});
   CHECK_THROWS_WITH(ShardWriter(folder / "data"), Contains("there is one in it already. Remove it"));

@@ -1,6 +1,7 @@
 #include "tests/trainer/snapshot_compare.h"
 
 #include <cstring>
+#include <fstream>
 
 #include "tests/support/command.h"
 
@@ -75,6 +76,12 @@ std::string differences(const Snapshot& one, const Snapshot& other) {
   for (std::size_t rank = 0; rank < one.rng.size(); ++rank)
     if (!same_bits(one.rng[rank].cpu, other.rng[rank].cpu)) found += "RNG[" + std::to_string(rank) + "] ";
   return found;
+}
+
+void flip_a_byte(const std::string& path) {
+  std::string bytes = read_file(path);
+  bytes[bytes.size() / 3] ^= 1;
+  std::ofstream(path, std::ios::binary) << bytes;
 }
 
 }  // namespace ddprun::test

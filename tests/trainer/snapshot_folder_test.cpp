@@ -47,11 +47,11 @@ struct Run {
   // A new process. Where it goes on from; begins the next generation.
   std::optional<SnapshotFolder::Found> start() {
     folder.emplace(policy, files);
-    const auto found = look();
+    const auto found = find_snapshot();
     folder->begin(folder->last_generation() + 1);
     return found;
   }
-  std::optional<SnapshotFolder::Found> look() {
+  std::optional<SnapshotFolder::Found> find_snapshot() {
     return folder->find(verify, [&](const std::string& sentence) { warnings.push_back(sentence); });
   }
   void save(const SnapshotStamp& stamp) {
@@ -176,7 +176,7 @@ TEST_CASE("starting over keeps the earlier run's newest snapshot as .old", "[sna
   run.save(2, 2);
   run.start();
   CHECK(run.folder->retire());
-  CHECK_FALSE(run.look());
+  CHECK_FALSE(run.find_snapshot());
   CHECK(run.names() == Names{"a.pt.generation", "a.pt.old"});
   CHECK(run.at("a.pt.old") == content_of({1, 2, "", 2}));
 }
@@ -222,7 +222,7 @@ TEST_CASE("what the disk cannot give at the moment is no reason to begin anew", 
   run.save(1);
   run.save(2);
   run.files.errno_of_read = EIO;
-  CHECK_THROWS_WITH(run.look(), Contains("cannot read the snapshot runs/a.pt: Input/output error"));
+  CHECK_THROWS_WITH(run.find_snapshot(), Contains("cannot read the snapshot runs/a.pt: Input/output error"));
   CHECK(run.start()->stamp.step == 2);
 }
 
@@ -234,7 +234,7 @@ TEST_CASE("only what its bytes prove makes a snapshot damaged: whatever else fai
   run.save(1, 0.5);
   run.save(2, 0.4);
   const Names before = run.names();
-  const auto look = [&](const std::function<void()>& what) {
+  const auto find_with = [&](const std::function<void()>& what) {
     run.folder.emplace(run.policy, run.files);
     run.folder->find(
         [&](const std::string& bytes, const std::string& name) {
@@ -243,11 +243,12 @@ TEST_CASE("only what its bytes prove makes a snapshot damaged: whatever else fai
         },
         [&](const std::string& sentence) { run.warnings.push_back(sentence); });
   };
-  CHECK_THROWS_AS(look([] { throw std::bad_alloc(); }), std::bad_alloc);
-  CHECK_THROWS_AS(look([] { throw std::system_error(EAGAIN, std::generic_category()); }), std::system_error);
-  CHECK_THROWS_AS(look([] { throw Error("cannot read it", "there is too little memory for it"); }), Error);
+  CHECK_THROWS_AS(find_with([] { throw std::bad_alloc(); }), std::bad_alloc);
+  CHECK_THROWS_AS(find_with([] { throw std::system_error(EAGAIN, std::generic_category()); }), std::system_error);
+  CHECK_THROWS_AS(find_with([] { throw Error("cannot read it", "there is too little memory for it"); }), Error);
   run.files.no_memory_for_next_read = true;
-  CHECK_THROWS_WITH(look([] {}), Contains("cannot read the snapshot runs/a.pt: there is too little memory for it"));
+  CHECK_THROWS_WITH(find_with([] {}),
+                    Contains("cannot read the snapshot runs/a.pt: there is too little memory for it"));
   CHECK(run.warnings.empty());
   CHECK(run.names() == before);
   CHECK(run.start()->stamp.step == 2);
@@ -269,8 +270,8 @@ TEST_CASE("what another machine knows to be better stays the best", "[snapshot_f
   Run run;
   run.policy.best = BestMetric::lowest;
   run.start();
-  run.folder->know_best(0.5);
-  run.folder->know_best(0.7);
+  run.folder->set_known_best(0.5);
+  run.folder->set_known_best(0.7);
   run.save(1, 0.6);
   CHECK(run.at("a-best.pt") == "nothing");
   run.save(2, 0.4);

@@ -18,7 +18,6 @@ using Catch::Matchers::Contains;
 
 namespace {
 
-constexpr const char* kPython = DDPRUN_PYTHON;
 const ModelSpec kDigits{.name = "convnet"};
 
 // As after a run: every momentum is its parameter's number.
@@ -80,7 +79,7 @@ std::string write_example(const TempFolder& folder) {
 }
 
 // What is wrong with the bytes; empty where they decode.
-std::string complaint(const std::string& bytes) {
+std::string error_text(const std::string& bytes) {
   try {
     decode(bytes, "the file");
     return "";
@@ -167,7 +166,7 @@ TEST_CASE("an optimizer's state that does not fit is a sentence, and leaves the 
   parameters.at(3).toGenericDict().insert_or_assign("exp_avg", torch::zeros({5}));
   refused(state, "its exp_avg has other shapes than the model");
   torch::optim::RMSprop other(adam.one->parameters());
-  CHECK_THROWS_WITH(optimizer_state(other), Contains("it is none of SGD, Adam and AdamW"));
+  CHECK_THROWS_WITH(optimizer_state(other), Contains("it is not SGD, Adam or AdamW"));
 }
 
 TEST_CASE("a flipped bit anywhere in a snapshot is noticed, or changes nothing", "[snapshot]") {
@@ -179,7 +178,7 @@ TEST_CASE("a flipped bit anywhere in a snapshot is noticed, or changes nothing",
     std::string altered = bytes;
     altered[at] = static_cast<char>(altered[at] ^ 1 << at % 8);
     INFO("byte " << at << " of " << bytes.size());
-    const std::string sentence = complaint(altered);
+    const std::string sentence = error_text(altered);
     if (!sentence.empty())
       ++noticed;
     else
@@ -192,9 +191,9 @@ TEST_CASE("a snapshot cut short anywhere is refused", "[snapshot]") {
   const std::string bytes = encode(example(make_model(kDigits)));
   for (std::size_t size = 0; size < bytes.size(); size += 1 + bytes.size() / 200) {
     INFO(size << " of " << bytes.size() << " bytes");
-    REQUIRE_THAT(complaint(bytes.substr(0, size)), Contains("cannot read the file: "));
+    REQUIRE_THAT(error_text(bytes.substr(0, size)), Contains("cannot read the file: "));
   }
-  CHECK_THAT(complaint("hello"), Contains("it is torn or no file of torch.save"));
+  CHECK_THAT(error_text("hello"), Contains("it is damaged, or not a file of torch.save"));
 }
 
 TEST_CASE("extra values that could not be read again are not written", "[snapshot]") {
@@ -221,7 +220,7 @@ TEST_CASE("the stock PyTorch reads our snapshots, and we read its files", "[snap
   const Trained<AdamW, AdamWOptions> adamw(3);
   folder.write("adam.pt", encode(with_optimizer(adam.state())));
   folder.write("adamw.pt", encode(with_optimizer(adamw.state())));
-  REQUIRE(test::run({kPython, DDPRUN_SOURCE_DIR "/tests/trainer/torch_file_peer.py", folder.path()},
+  REQUIRE(test::run({DDPRUN_PYTHON, DDPRUN_SOURCE_DIR "/tests/trainer/torch_file_peer.py", folder.path()},
                     std::chrono::seconds(60)) == exited(0));
 
   const Snapshot tutorial = load_snapshot(folder / "tutorial.pt");
@@ -249,7 +248,7 @@ TEST_CASE("the stock PyTorch reads our snapshots, and we read its files", "[snap
     CHECK(differences(tutorial, expected) == "");
   }
   CHECK_THROWS_WITH(load_model_state(*model, load_snapshot(folder / "mnist.pt").model_state, "mnist.pt"),
-                    Contains("fc.weight is 10 x 1568 there and 10 x 128 in the model"));
+                    Contains("fc.weight is 10 x 1568 in the file and 10 x 128 in the model"));
 
   const auto odd = decode_weights(read_file(folder / "odd.pt"), "odd.pt");
   const auto base = torch::arange(12.0).reshape({3, 4});
@@ -269,14 +268,14 @@ TEST_CASE("the stock PyTorch reads our snapshots, and we read its files", "[snap
   CHECK(odd.at("nested").toGenericDict().at("list").toListRef()[1].toTupleRef().elements()[1].toInt() == 3);
   CHECK(odd.at("nested").toGenericDict().at(4).toStringRef() == "four");
 
-  CHECK_THAT(complaint(read_file(folder / "evil.pt")), Contains("it wants to call posix.system, which is not data"));
-  CHECK_THAT(complaint(read_file(folder / "old_format.pt")), Contains("it is torn or no file of torch.save"));
-  CHECK_THAT(complaint(read_file(folder / "state_dict.pt")), Contains("it has no MODEL_STATE"));
+  CHECK_THAT(error_text(read_file(folder / "evil.pt")), Contains("it calls posix.system, which is not data"));
+  CHECK_THAT(error_text(read_file(folder / "old_format.pt")), Contains("it is damaged, or not a file of torch.save"));
+  CHECK_THAT(error_text(read_file(folder / "state_dict.pt")), Contains("it has no MODEL_STATE"));
 }
 
 TEST_CASE("the order of the samples is that of the PyTorch that is installed", "[sampler]") {
   const auto python =
-      test::run({kPython, DDPRUN_SOURCE_DIR "/tests/trainer/sampler_golden.py"}, std::chrono::seconds(60));
+      test::run({DDPRUN_PYTHON, DDPRUN_SOURCE_DIR "/tests/trainer/sampler_golden.py"}, std::chrono::seconds(60));
   CHECK(python == exited(0));
   CHECK(python.out == read_file(DDPRUN_SOURCE_DIR "/tests/trainer/testdata/sampler.txt"));
   const auto permutation = torch::randperm(100000, at::detail::createCPUGenerator(77), torch::kLong);

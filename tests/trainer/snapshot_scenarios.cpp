@@ -98,7 +98,7 @@ void train_with_snapshots(const ProcessGroup& group, const Words& words) {
   snapshots.finish();
 }
 
-void save_again_and_again(const ProcessGroup& group, const Words& words) {
+void save_repeatedly(const ProcessGroup& group, const Words& words) {
   Big model(1 << 20);
   const TrainingState state{.model = model};
   const bool wants_best = words.size() > 2;

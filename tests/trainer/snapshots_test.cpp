@@ -58,12 +58,6 @@ std::int64_t last_number(const std::string& text, const std::string& word, std::
   return last;
 }
 
-void flip_a_byte(const std::string& path) {
-  std::string bytes = read_file(path);
-  bytes[bytes.size() / 3] ^= 1;
-  std::ofstream(path, std::ios::binary) << bytes;
-}
-
 // A file system of so many bytes, mounted at a folder; root's alone to make.
 class SmallDisk {
  public:
@@ -199,12 +193,12 @@ TEST_CASE("flipped bytes and cut files are named and passed over for the newest 
   CHECK(second == exited(0));
   CHECK(last_number(second.out, "resumed") == 2);
   CHECK(second.err == "cannot read the snapshot " + path +
-                          ": its content does not match its SHA-256. It is passed over and kept as " + path +
+                          ": its content does not match its SHA-256. It is skipped and kept as " + path +
                           ".damaged.\n");
   fs::resize_file(path, fs::file_size(path) / 2);
   const Ended third = run("5");
   CHECK(last_number(third.out, "resumed") == 3);
-  CHECK_THAT(third.err, Contains("it is torn or no file of torch.save"));
+  CHECK_THAT(third.err, Contains("it is damaged, or not a file of torch.save"));
   for (const auto& name : names_in(folder.path()))
     if (name.find(".generation") == std::string::npos) fs::resize_file(folder / name, 10);
   const Ended last = run("1");
@@ -332,17 +326,18 @@ TEST_CASE("machines with disks of their own keep a copy each, and who lacks the 
   fs::copy_file(folder / "0/run.pt", folder / "older.pt");
   Ranks(2, worker({"train", folder / "undisturbed.pt", "adam", "9"})).wait_all_good();
 
-  const int loser = GENERATE(0, 1);
-  INFO("machine " << loser << " has lost its disk");
-  fs::remove_all(folder / std::to_string(loser));
-  fs::create_directory(folder / std::to_string(loser));
+  const int failed_machine = GENERATE(0, 1);
+  INFO("machine " << failed_machine << " has lost its disk");
+  fs::remove_all(folder / std::to_string(failed_machine));
+  fs::create_directory(folder / std::to_string(failed_machine));
   CHECK(train(6).at.step == 6);
   CHECK(names_in(folder / "0").count("run-g1-s3.pt") + names_in(folder / "1").count("run-g1-s3.pt") == 2);
 
-  fs::copy_file(folder / "older.pt", folder / std::to_string(loser) / "run.pt", fs::copy_options::overwrite_existing);
+  fs::copy_file(folder / "older.pt", folder / std::to_string(failed_machine) / "run.pt",
+                fs::copy_options::overwrite_existing);
   CHECK(train(8).at.step == 8);  // its own was good, but older
 
-  flip_a_byte(folder / std::to_string(loser) / "run.pt");
+  flip_a_byte(folder / std::to_string(failed_machine) / "run.pt");
   const Snapshot end = train(9);
   CHECK(differences(load_snapshot(folder / "undisturbed.pt"), end) == "");
   CHECK(end.generation == 4);
@@ -360,7 +355,7 @@ TEST_CASE("machines that share a disk write one copy", "[snapshots]") {
 
 TEST_CASE("what one rank cannot do is the same sentence on all of them", "[snapshots]") {
   const TempFolder folder;
-  const auto all_say = [](Ranks& ranks, const std::string& sentence) {
+  const auto all_report = [](Ranks& ranks, const std::string& sentence) {
     for (int rank = 0; rank < 2; ++rank) {
       const Ended end = ranks[rank].wait_exit(60s);
       CHECK(end == exited(1));
@@ -370,14 +365,14 @@ TEST_CASE("what one rank cannot do is the same sentence on all of them", "[snaps
   };
   fs::create_directory(folder / "0");  // and no other
   Ranks half(2, worker({"train", folder / "{rank}/run.pt", "sgd", "5"}), kMachineEach);
-  all_say(half, "cannot write the snapshot " + (folder / "1/run.pt").string() + ": there is no folder");
+  all_report(half, "cannot write the snapshot " + (folder / "1/run.pt").string() + ": there is no folder");
 
   REQUIRE(run(worker({"save-another", folder / "other.pt"}), 60s) == exited(0));
   Ranks other(2, worker({"train", folder / "other.pt", "sgd", "5"}));
-  all_say(other, "cannot load the snapshot " + (folder / "other.pt").string() +
-                     ": it has 1 tensors where the model has 9. It belongs to another model");
+  all_report(other, "cannot load the snapshot " + (folder / "other.pt").string() +
+                        ": it has 1 tensors where the model has 9. It belongs to another model");
 
   Ranks(2, worker({"train", folder / "sgd.pt", "sgd", "2"})).wait_all_good();
   Ranks adam(2, worker({"train", folder / "sgd.pt", "adam", "5"}));
-  all_say(adam, "it is another optimizer's: it has no step");
+  all_report(adam, "it is another optimizer's: it has no step");
 }

@@ -8,7 +8,7 @@
 #include <sstream>
 
 #include "tests/support/catch.h"
-#include "tests/trainer/made_data.h"
+#include "tests/trainer/generated_data.h"
 #include "tests/trainer/ranks.h"
 
 using namespace ddprun::test;
@@ -28,7 +28,7 @@ Words with(Words words, const Words& more) {
   return words;
 }
 
-Ended ranks_do(int count, const Words& words) { return Ranks(count, train_with(words)).wait_all_good(); }
+Ended run_ranks(int count, const Words& words) { return Ranks(count, train_with(words)).wait_all_good(); }
 
 Words under_ddprun(int workers, const Words& words) {
   return with({DDPRUN_BIN_DIR "/ddprun", "--standalone", "--nproc_per_node=" + std::to_string(workers),
@@ -83,7 +83,7 @@ TEST_CASE("VGG11 on CIFAR-10 with Adam on two ranks, saved and resumed, goes on 
                        "--batch-size=8",    "--augment",
                        "--normalise",       "--log-every=1"};
   const auto run_of = [&](const std::string& epochs, const std::string& file) {
-    return lines_of(ranks_do(2, with({epochs, "--snapshot", folder / file}, settings)).out);
+    return lines_of(run_ranks(2, with({epochs, "--snapshot", folder / file}, settings)).out);
   };
   const Words undisturbed = run_of("3", "undisturbed.pt");
   CHECK(undisturbed.size() == 3 * 7);
@@ -153,7 +153,7 @@ TEST_CASE("a worker that dies in the midst of an epoch costs no step: optimizer,
                        "--workers=2",
                        "--batch-size=50",
                        "--clip-norm=1"};
-  const Words undisturbed = lines_of(ranks_do(2, with({"--snapshot", folder / "undisturbed.pt"}, settings)).out);
+  const Words undisturbed = lines_of(run_ranks(2, with({"--snapshot", folder / "undisturbed.pt"}, settings)).out);
   Command job(under_ddprun(2, with({"--snapshot", folder / "killed.pt"}, settings)), alone());
   job.wait_for_output("^epoch 1 step 7 ", kLimit);
   REQUIRE(eventually([&] { return std::filesystem::exists(folder / "killed.pt"); }, kLimit));
@@ -169,10 +169,10 @@ TEST_CASE("a worker that dies in the midst of an epoch costs no step: optimizer,
 
 TEST_CASE("transfer learning trains a new head on a frozen body", "[stories]") {
   const TempFolder folder;
-  ranks_do(2, {"2", "--snapshot", folder / "body.pt", "--publish", folder / "body_weights.pt"});
+  run_ranks(2, {"2", "--snapshot", folder / "body.pt", "--publish", folder / "body_weights.pt"});
   const Words transfer{"--transfer", folder / "body_weights.pt", "--skip=fc.", "--train-only=fc.", "--seed=5"};
   const Ended end =
-      ranks_do(2, with({"2", "--snapshot", folder / "head.pt", "--publish", folder / "head_weights.pt"}, transfer));
+      run_ranks(2, with({"2", "--snapshot", folder / "head.pt", "--publish", folder / "head_weights.pt"}, transfer));
   CHECK_THAT(end.out, Contains("weights of " + (folder / "body_weights.pt").string() +
                                ": loaded 14 of 16 tensors (2 "
                                "skipped)"));
@@ -182,8 +182,8 @@ TEST_CASE("transfer learning trains a new head on a frozen body", "[stories]") {
         "layer2.1.running_mean layer2.1.running_var layer2.1.num_batches_tracked\n");
   // A model of another size: what fits is taken, and the rest named.
   make_mnist(folder / "mnist", 64, 16, 1);
-  const Ended other = ranks_do(1, {"1", "--dataset=mnist", "--data", folder / "mnist", "--snapshot", folder / "m.pt",
-                                   "--transfer", folder / "body_weights.pt"});
+  const Ended other = run_ranks(1, {"1", "--dataset=mnist", "--data", folder / "mnist", "--snapshot", folder / "m.pt",
+                                    "--transfer", folder / "body_weights.pt"});
   CHECK_THAT(other.out, Contains("loaded 15 of 16 tensors") && Contains("fc.weight"));
 }
 
@@ -226,7 +226,7 @@ Ranks by_hand(int count, const std::string& url, const Words& words) {
 
 TEST_CASE("ranks that are started by hand, over tcp and over a file, end with a launcher's weights", "[stories]") {
   const TempFolder folder;
-  ranks_do(2, {"2", "--snapshot", folder / "launched.pt"});
+  run_ranks(2, {"2", "--snapshot", folder / "launched.pt"});
   const auto weights = [&](const std::string& file) {
     return python_says(kEqualWeights, {folder / "launched.pt", folder / file});
   };
@@ -241,7 +241,7 @@ TEST_CASE("SIGTERM to one rank that was started by hand makes all save after the
           "[stories]") {
   const TempFolder folder;
   const Words settings{"3", "--log-every=1", "--batch-size=5"};
-  ranks_do(2, with({"--snapshot", folder / "undisturbed.pt"}, settings));
+  run_ranks(2, with({"--snapshot", folder / "undisturbed.pt"}, settings));
   const std::string url = "file://" + (folder / "meeting").string();
   Ranks ranks = by_hand(2, url, with({"--snapshot", folder / "stopped.pt"}, settings));
   ranks[0].wait_for_output("^epoch 1 step 20 ", kLimit);
@@ -249,7 +249,7 @@ TEST_CASE("SIGTERM to one rank that was started by hand makes all save after the
   const Ended first = ranks[0].wait_exit(kLimit), second = ranks[1].wait_exit(kLimit);
   CHECK(first == exited(75));
   CHECK(second == exited(75));
-  CHECK_THAT(first.out, Contains("saved at step ") && Contains(", to go on from there later"));
+  CHECK_THAT(first.out, Contains("saved at step ") && Contains("; the next start resumes from there"));
   CHECK_FALSE(std::filesystem::exists(folder / "meeting"));  // the same command works again
   by_hand(2, url, with({"--snapshot", folder / "stopped.pt"}, settings)).wait_all_good();
   CHECK(python_says(kEqualWeights, {folder / "undisturbed.pt", folder / "stopped.pt"}) ==
@@ -305,7 +305,7 @@ TEST_CASE("SIGTERM while the test set is looked at ends the run by the next step
   job.kill(SIGTERM);
   const Ended end = job.wait_exit(kLimit);
   CHECK(end == exited(75));
-  CHECK_THAT(end.out, Contains(", to go on from there later") && !Contains("epoch 2 step 2 "));
+  CHECK_THAT(end.out, Contains("; the next start resumes from there") && !Contains("epoch 2 step 2 "));
   const Ended again = run(in("stopped.pt"), kLimit, alone());
   CHECK(again == exited(0));
   CHECK_THAT(again.out, !Contains("epoch 1 step"));
@@ -317,7 +317,7 @@ TEST_CASE("a run that no longer gets better ends early, keeps its best, and publ
   const Words settings{"30",       "--patience=2",    "--best=accuracy", "--judge-by=accuracy",
                        "--lr=3",   "--clip-norm=100", "--snapshot",      folder / "s.pt",
                        "--result", folder / "r.json", "--publish",       folder / "best.safetensors"};
-  const Ended end = ranks_do(2, settings);
+  const Ended end = run_ranks(2, settings);
   CHECK_THAT(end.out, Contains("ends early: the last 2 evaluations were no better than epoch "));
   const auto result = json_in(folder / "r.json");
   CHECK(result["ended"] == "early");
@@ -330,7 +330,7 @@ TEST_CASE("a run that no longer gets better ends early, keeps its best, and publ
                     {folder / "s-best.pt", folder / "best.safetensors"}) ==
         "True " + result["best"]["epoch"].dump() + "\n");
   std::filesystem::remove(folder / "r.json");
-  CHECK_THAT(ranks_do(2, settings).out, Contains("nothing to do: ") && Contains(" ended early, after "));
+  CHECK_THAT(run_ranks(2, settings).out, Contains("nothing to do: ") && Contains(" ended early, after "));
   const auto again = json_in(folder / "r.json");  // a script gets its answer all the same
   CHECK(again["ended"] == "early");
   CHECK(again["epochs"] == result["epochs"]);
@@ -396,12 +396,12 @@ TEST_CASE("each model trains on its data, from a file of settings, in each preci
 
 TEST_CASE("settings that a resumed run changes are told", "[stories]") {
   const TempFolder folder;
-  ranks_do(2, {"1", "--snapshot", folder / "s.pt"});
-  const Ended same = ranks_do(2, {"2", "--snapshot", folder / "s.pt", "--log-every=20"});
-  CHECK_THAT(same.out, !Contains("other settings"));
-  const Ended end = ranks_do(2, {"3", "--snapshot", folder / "s.pt", "--lr=0.01", "--batch-size=16"});
+  run_ranks(2, {"1", "--snapshot", folder / "s.pt"});
+  const Ended same = run_ranks(2, {"2", "--snapshot", folder / "s.pt", "--log-every=20"});
+  CHECK_THAT(same.out, !Contains("settings that differ"));
+  const Ended end = run_ranks(2, {"3", "--snapshot", folder / "s.pt", "--lr=0.01", "--batch-size=16"});
   CHECK_THAT(end.out,
-             Contains("going on with other settings than the snapshot's: data.batch_size 32 -> 16, optimizer.lr "
+             Contains("going on with settings that differ from the snapshot's: data.batch_size 32 -> 16, optimizer.lr "
                       "0.05 -> 0.01\n"));
 }
 
@@ -420,7 +420,7 @@ TEST_CASE("a text of other characters than the snapshot's is refused by one sent
   for (const std::string& changed : {text + "and XYZ", other}) {
     const Ended end = run_on(changed);
     CHECK(end == exited(1));
-    CHECK_THAT(end.err, StartsWith("train: cannot ") && Contains(", or begin anew"));
+    CHECK_THAT(end.err, StartsWith("train: cannot ") && Contains(", or start over"));
     CHECK(std::count(end.err.begin(), end.err.end(), '\n') == 1);
     INFO(end.err);
     CHECK(read_file(folder / "s.pt") == snapshot);
@@ -460,14 +460,14 @@ TEST_CASE("data that one rank cannot use are one sentence, and no rank waits", "
   ends({"--dataset=cifar10", "--data", cifar}, "data_batch_1.bin");
   ends({"--dataset=text", "--data", (folder / "none").string()}, "none");
   ends({"--model=vgg11_bn"}, "only 8 by 8 pixels");
-  ends({"--train-only=fcc."}, "cannot train only 'fcc.': no weight's name begins so.");
+  ends({"--train-only=fcc."}, "cannot train only 'fcc.': no weight's name begins with it.");
   ends({"--result", (folder / "no/r.json").string()}, "no/r.json");
 }
 
 TEST_CASE("a loss that explodes ends the run on all ranks, by one sentence, and leaves no snapshot of it",
           "[stories]") {
   const TempFolder folder;
-  ranks_do(2, {"1", "--snapshot", folder / "s.pt"});
+  run_ranks(2, {"1", "--snapshot", folder / "s.pt"});
   for (const char* saves : {"--save-steps=0", "--save-steps=1"}) {
     Ranks ranks(2, train_with({"5", "--lr=1e30", saves, "--snapshot", folder / "s.pt"}));
     for (int rank = 0; rank < 2; ++rank) {
@@ -487,9 +487,9 @@ TEST_CASE("steps whose losses are not finite are left out, and a run with such s
           "[stories]") {
   const TempFolder folder;
   const Words settings{"--lr=1e30", "--skip-bad-losses=1000", "--save-steps=5", "--snapshot", folder / "s.pt"};
-  const Ended end = ranks_do(2, with({"1"}, settings));
+  const Ended end = run_ranks(2, with({"1"}, settings));
   CHECK_THAT(end.out, Contains("done: 1 epoch,") && !Contains("loss nan") && !Contains("loss -nan"));
-  CHECK_THAT(ranks_do(2, with({"2"}, settings)).out, Contains("resuming from "));
+  CHECK_THAT(run_ranks(2, with({"2"}, settings)).out, Contains("resuming from "));
 }
 
 TEST_CASE("ranks that were started with different settings or data say so, and none waits", "[stories]") {
@@ -506,7 +506,7 @@ TEST_CASE("ranks that were started with different settings or data say so, and n
     }
   };
   ends({"--batch-size=1{rank}"},
-       "the ranks are not of one run: rank 1 has data.batch_size = 11 and rank 0 has 10. Start all of "
+       "the ranks have different settings: rank 1 has data.batch_size = 11 and rank 0 has 10. Start all of "
        "them with the same settings.");
   ends({"--dataset=mnist", "--data", folder / "data{rank}"},
        "rank 1 has 50 samples to train on and 10 to test on, and rank 0 has 40 and 10.");
@@ -522,11 +522,11 @@ TEST_CASE("snapshots are written at the steps that are asked for, and of the bes
     return count;
   };
   // 10 steps an epoch: each tenth is an epoch's last one.
-  ranks_do(1, {"4", "4", "--batch-size=150", "--save-steps=10", "--keep=10", "--snapshot", folder / "s.pt"});
+  run_ranks(1, {"4", "4", "--batch-size=150", "--save-steps=10", "--keep=10", "--snapshot", folder / "s.pt"});
   CHECK(saved() == 3);
   // The tenth epoch alone would be saved, and the best one is kept all the same.
-  ranks_do(1, {"10", "10", "--best=accuracy", "--patience=10", "--lr=0.3", "--snapshot", folder / "b.pt", "--result",
-               folder / "r.json"});
+  run_ranks(1, {"10", "10", "--best=accuracy", "--patience=10", "--lr=0.3", "--snapshot", folder / "b.pt", "--result",
+                folder / "r.json"});
   CHECK(python_says("print(torch.load(sys.argv[1], weights_only=True)['EPOCHS_RUN'])", {folder / "b-best.pt"}) ==
         json_in(folder / "r.json")["best"]["epoch"].dump() + "\n");
   Ranks other(1, train_with({"12", "--best=loss", "--snapshot", folder / "b.pt"}));
@@ -538,9 +538,9 @@ TEST_CASE("a schedule by steps goes on from the same share of the run where an e
   const TempFolder folder;
   const Words settings{"--schedule=cosine", "--schedule-unit=step", "--log-every=1", "--metrics",
                        folder / "m.jsonl",  "--snapshot",           folder / "s.pt"};
-  ranks_do(1, with({"4", "--batch-size=50"}, settings));
+  run_ranks(1, with({"4", "--batch-size=50"}, settings));
   // Half way of eight epochs, with a third of the steps.
-  const Ended end = ranks_do(2, with({"8", "--batch-size=75"}, settings));
+  const Ended end = run_ranks(2, with({"8", "--batch-size=75"}, settings));
   CHECK_THAT(end.out, Contains("ranks 1 -> 2, data.batch_size 50 -> 75"));
   std::istringstream lines(read_file(folder / "m.jsonl"));
   std::vector<double> rates;

@@ -163,7 +163,7 @@ void check_conversion(const ProcessGroup& group, const Words&) {
   require(torch::allclose(sum_over(group, mean) / group.world_size(), mean), "the statistics are those of all ranks");
   const auto holder = std::make_shared<Holder>();
   require(error_of(*holder, group) ==
-              "cannot convert the layer 'part.norm': it is a member of its module, which goes on with the one it has. "
+              "cannot convert the layer 'part.norm': it is a member of its module, which would keep using the old one. "
               "Declare it as ddprun::SyncBatchNorm, or put it into a Sequential.",
           "a member cannot be converted: " + error_of(*holder, group));
 }

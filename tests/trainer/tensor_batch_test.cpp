@@ -14,7 +14,7 @@ using Catch::Matchers::Contains;
 
 namespace {
 
-std::string complaint(const std::vector<Tensors>& samples) {
+std::string error_text(const std::vector<Tensors>& samples) {
   try {
     Collate{}(samples);
     return "";
@@ -51,10 +51,10 @@ TEST_CASE("samples of tensors become batches of tensors, by any number of thread
 }
 
 TEST_CASE("samples that do not fit together are refused, and say how they differ", "[loader]") {
-  CHECK(complaint({{torch::zeros({2, 3})}, {torch::zeros({2, 4})}}) ==
+  CHECK(error_text({{torch::zeros({2, 3})}, {torch::zeros({2, 4})}}) ==
         "samples do not fit together: part 0 is [2, 3] Float in the first and [2, 4] Float in another.");
-  CHECK_THAT(complaint({{torch::zeros({2})}, {torch::zeros({2}, torch::kLong)}}), Contains("[2] Long in another"));
-  CHECK_THAT(complaint({{torch::zeros({2})}, {}}), Contains("the first has 1 parts and another 0"));
+  CHECK_THAT(error_text({{torch::zeros({2})}, {torch::zeros({2}, torch::kLong)}}), Contains("[2] Long in another"));
+  CHECK_THAT(error_text({{torch::zeros({2})}, {}}), Contains("the first has 1 parts and another 0"));
   CHECK(Collate{}({}).empty());
 }
 

@@ -3,7 +3,7 @@
 #include "rendezvous/base/error.h"
 #include "tests/support/catch.h"
 #include "tests/support/command.h"
-#include "tests/trainer/made_data.h"
+#include "tests/trainer/generated_data.h"
 
 using namespace ddprun;
 using namespace ddprun::train;
@@ -48,13 +48,13 @@ TEST_CASE("the vocabulary is the sorted set of the characters", "[text]") {
   CHECK(vocabulary.text_of(std::vector<std::int64_t>(ids.begin(), ids.end())) == "bóot😀");
   CHECK_THROWS_WITH(vocabulary.ids_of(U"be x"), Contains("its character 3, 'x', is not among the 10"));
   CHECK_THROWS_WITH(vocabulary.ids_of(U"\U0010ffff"), Contains("its character 0"));
-  CHECK_THROWS_WITH(vocabulary.text_of(std::vector<std::int64_t>{1, 10}), Contains("10 is none of the 10"));
-  CHECK_THROWS_WITH(vocabulary.text_of(std::vector<std::int64_t>{-1}), Contains("-1 is none"));
+  CHECK_THROWS_WITH(vocabulary.text_of(std::vector<std::int64_t>{1, 10}), Contains("10 is not one of the 10"));
+  CHECK_THROWS_WITH(vocabulary.text_of(std::vector<std::int64_t>{-1}), Contains("-1 is not one"));
   CHECK_THROWS_WITH(Vocabulary().ids_of(U"a"), Contains("is not among the 0"));
 }
 
 TEST_CASE("a text that is no UTF-8 is refused at its byte", "[text]") {
-  CHECK_THAT(refusal("ab\xff"), Contains("the text novel: the bytes from offset 2 on are no character in UTF-8"));
+  CHECK_THAT(refusal("ab\xff"), Contains("the text novel: the bytes from offset 2 on are not a character in UTF-8"));
   CHECK_THAT(refusal("a\xe2\x82"), Contains("offset 1"));     // cut short
   CHECK_THAT(refusal("é\xc0\xaf"), Contains("offset 2"));     // a slash, in two bytes
   CHECK_THAT(refusal("\xe0\x9f\xbf"), Contains("offset 0"));  // in three where two would do
@@ -89,13 +89,14 @@ TEST_CASE("a text that holds no sample, or is none, is refused by its file", "[t
   const test::TempFolder folder;
   test::make_text(folder / "short", 100, 1);
   CHECK_THAT(read_refusal(folder / "short", {.context = 10, .stride = 10}),
-             Contains((folder / "short").string() + ": of its characters 10 are to test on, and one sample takes 10") &&
+             Contains((folder / "short").string() + ": it has 10 characters to test on, and one sample takes 10") &&
                  Contains("--data"));
   CHECK(read_refusal(folder / "short", {.context = 9, .stride = 9}).empty());
-  CHECK_THAT(read_refusal(folder / "short", {.context = 90, .stride = 1}), Contains("90 are to train on"));
+  CHECK_THAT(read_refusal(folder / "short", {.context = 90, .stride = 1}), Contains("90 characters to train on"));
   CHECK_THAT(read_refusal(folder / "short", {.context = 0, .stride = 1}), Contains("the context is 0"));
   CHECK_THAT(read_refusal(folder / "short", {.context = 5, .stride = -1}), Contains("the stride is -1"));
-  CHECK_THAT(read_refusal(folder.write("empty", ""), {.context = 1, .stride = 1}), Contains("0 are to train on"));
+  CHECK_THAT(read_refusal(folder.write("empty", ""), {.context = 1, .stride = 1}),
+             Contains("0 characters to train on"));
   CHECK_THAT(read_refusal(folder / "none", {}), Contains((folder / "none").string() + ": No such file"));
   CHECK_THAT(read_refusal(folder.path(), {}), Contains("it is a folder"));
   CHECK_THAT(read_refusal(folder.write("odd", "abc\xff"), {}), Contains((folder / "odd").string()));

@@ -140,8 +140,9 @@ TEST_CASE("any text can stand in a picture", "[tour]") {
 }
 
 TEST_CASE("writing is dark on a bright ground and bright on a dark one", "[tour]") {
-  for (const char* bright : {"#ffffff", "#f0e442", "#e69f00", "#c9c9c9", "#009e73"}) CHECK(ink_on(bright) == "#1a1a1a");
-  for (const char* dark : {"#000000", "#440154", "#3b528b", "#0072b2"}) CHECK(ink_on(dark) == "#ffffff");
+  for (const char* bright : {"#ffffff", "#f0e442", "#e69f00", "#c9c9c9", "#009e73"})
+    CHECK(text_colour_on(bright) == "#1a1a1a");
+  for (const char* dark : {"#000000", "#440154", "#3b528b", "#0072b2"}) CHECK(text_colour_on(dark) == "#ffffff");
 }
 
 TEST_CASE("the pictures of the tours are as they were looked at", "[tour]") {
@@ -157,23 +158,23 @@ TEST_CASE("no text of a picture covers another one or leaves it, whatever the nu
   }
 }
 
-TEST_CASE("meetings close to each other have names that can be read", "[tour]") {
+TEST_CASE("sync points close to each other have names that can be read", "[tour]") {
   std::vector<Lane> lanes(2);
-  std::vector<Meeting> meetings;
+  std::vector<SyncPoint> sync_points;
   for (std::size_t i = 0; i < 6; ++i) {
     for (Lane& lane : lanes) lane.push_back({Activity::barrier, 100.0 + static_cast<double>(i) / 10, 101});
-    meetings.push_back({"meeting " + std::to_string(i), i});
+    sync_points.push_back({"meeting " + std::to_string(i), i});
   }
-  check_texts(picture_of(lanes, meetings));
+  check_texts(picture_of(lanes, sync_points));
   lanes[0].push_back({Activity::work, 101, 130});  // a line between them and the next names
   lanes[1].push_back({Activity::work, 101, 200});
   for (Lane& lane : lanes) {
     lane.push_back({Activity::barrier, 112, 113});
     lane.push_back({Activity::barrier, 200, 200});
   }
-  meetings.push_back({"another meeting", 7});
-  meetings.push_back({"the last meeting", 8});
-  check_texts(picture_of(lanes, meetings));
+  sync_points.push_back({"another meeting", 7});
+  sync_points.push_back({"the last meeting", 8});
+  check_texts(picture_of(lanes, sync_points));
 }
 
 TEST_CASE("a renderer draws the pictures in their size", "[tour]") {

@@ -79,7 +79,7 @@ TEST_CASE("clocks of other machines are compared before their times are put besi
           .wait_all_good()
           .out;
   CHECK_THAT(said, Contains("1 rank is on another machine: its clock was compared with rank 0's by 16 messages"));
-  CHECK_THAT(said, Contains("Nobody went on before all had come.") && !Contains("WRONG"));
+  CHECK_THAT(said, Contains("No rank continued before all had arrived.") && !Contains("WRONG"));
 }
 
 TEST_CASE("a tour's picture is in the file that was named", "[tour]") {
@@ -102,8 +102,9 @@ TEST_CASE("a picture that cannot be written is one sentence, and ends every rank
 TEST_CASE("a tour that there is not, and a picture that no tour draws, are one sentence", "[tour]") {
   const Ended unknown = run({kWorker, "samples"}, 30s);
   CHECK(unknown == exited(2));
-  CHECK_THAT(unknown.err, StartsWith("cannot run the tour samples: there is none. The tours are:\n  collectives  "));
-  const Ended undrawn = run({kWorker, "reduce", "picture.svg"}, 30s);
-  CHECK(undrawn == exited(2));
-  CHECK(undrawn.err == "cannot draw the tour reduce: it has no picture. Leave the picture out.\n");
+  CHECK_THAT(unknown.err,
+             StartsWith("cannot run the tour samples: there is no such tour. The tours are:\n  collectives  "));
+  const Ended refused = run({kWorker, "reduce", "picture.svg"}, 30s);
+  CHECK(refused == exited(2));
+  CHECK(refused.err == "cannot draw the tour reduce: it has no picture. Leave the picture out.\n");
 }

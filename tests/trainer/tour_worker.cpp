@@ -4,12 +4,12 @@
 #include <string>
 
 #include "rendezvous/base/error.h"
-#include "trainer/tour/stage.h"
+#include "trainer/tour/tour_context.h"
 
 namespace {
 
-void show_wrong(ddprun::train::Stage& stage) {
-  stage.show("half_reduce", "rank 1 is forgotten.", {"[1]", stage.rank() == 1 ? "[1]" : "[2]", "[2]"});
+void show_wrong(ddprun::train::TourContext& context) {
+  context.show("half_reduce", "rank 1 is forgotten.", {"[1]", context.rank() == 1 ? "[1]" : "[2]", "[2]"});
 }
 
 }  // namespace
@@ -17,7 +17,7 @@ void show_wrong(ddprun::train::Stage& stage) {
 int main(int argc, char** argv) try {
   const std::string name = argc > 1 ? argv[1] : "";
   const ddprun::train::TourOptions options{.svg = argc > 2 ? argv[2] : ""};
-  return name == "wrong" ? ddprun::train::perform(show_wrong, name, options, at::kCPU)
+  return name == "wrong" ? ddprun::train::run_tour_function(show_wrong, name, options, at::kCPU)
                          : ddprun::train::run_tour(name, options, at::kCPU);
 } catch (const ddprun::UsageError& error) {
   std::fprintf(stderr, "%s\n", error.what());

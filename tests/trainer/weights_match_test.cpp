@@ -16,8 +16,8 @@ std::vector<TensorShape> tensors(const Names& names) {
   return result;
 }
 
-std::string complaint(const std::vector<TensorShape>& file, const std::vector<TensorShape>& model,
-                      const LoadOptions& options = {}) {
+std::string error_text(const std::vector<TensorShape>& file, const std::vector<TensorShape>& model,
+                       const LoadOptions& options = {}) {
   try {
     match_weights(file, model, options, "the file");
     return "";
@@ -41,9 +41,10 @@ TEST_CASE("weights that do not all fit are refused by one sentence that names th
   auto model = tensors({"a", "b1", "b2", "b3", "b4", "b5", "fc"});
   model[6].shape = {};
   CHECK(
-      complaint(file, model) ==
+      error_text(file, model) ==
       "cannot load the file: it lacks b1, b2, b3 and 2 more; the model does not have its x, y; other shapes: fc (10 x "
-      "512 there, one number in the model). Load it into the model it was saved from, or set LoadOptions::partial to "
+      "512 in the file, one number in the model). Load it into the model it was saved from, or set "
+      "LoadOptions::partial to "
       "take what fits.");
 }
 
@@ -59,7 +60,8 @@ TEST_CASE("what fits is taken, and the rest told, where that is asked for", "[we
   CHECK(match.report.unexpected == Names{"x"});
   CHECK(match.report.mismatched == std::vector<ShapeMismatch>{{"fc", {10, 512}, {3, 512}}});
   CHECK(match.report.text() ==
-        "loaded 1 of 3 tensors; missing: b; not in the model: x; of other shapes: fc (10 x 512 there, 3 x 512 in the "
+        "loaded 1 of 3 tensors; missing: b; not in the model: x; of other shapes: fc (10 x 512 in the file, 3 x 512 in "
+        "the "
         "model)");
 }
 
@@ -71,7 +73,7 @@ TEST_CASE("a report names eight tensors of a kind and counts the others", "[weig
 }
 
 TEST_CASE("a file none of whose tensors fits is refused even where parts are enough", "[weights]") {
-  CHECK(complaint(tensors({"net.a"}), tensors({"a"}), {.partial = true}) ==
+  CHECK(error_text(tensors({"net.a"}), tensors({"a"}), {.partial = true}) ==
         "cannot load the file: none of its tensors fits the model: it lacks a; the model does not have its net.a. "
         "LoadOptions::rename makes names fit.");
 }
@@ -81,7 +83,7 @@ TEST_CASE("the first prefix that fits is replaced, once", "[weights]") {
   const auto match = match_weights(tensors({"backbone.head.w", "head.w", "other"}),
                                    tensors({"head.w", "fc.w", "other"}), options, "the file");
   CHECK(match.pairs == Pairs{{0, 0}, {1, 1}, {2, 2}});
-  CHECK(complaint(tensors({"a.w", "w"}), tensors({"w"}), {.partial = true, .rename = {{"a.", ""}}}) ==
+  CHECK(error_text(tensors({"a.w", "w"}), tensors({"w"}), {.partial = true, .rename = {{"a.", ""}}}) ==
         "cannot load the file: two of its tensors would be w, one of them w. Change LoadOptions::rename.");
 }
 
@@ -97,7 +99,7 @@ TEST_CASE("what is skipped is neither loaded nor missed", "[weights]") {
 TEST_CASE("the prefix of Python's DistributedDataParallel is taken off, and a child of that name keeps it",
           "[weights]") {
   const auto fits = [](const Names& file, const Names& model, const LoadOptions& options = {}) {
-    return complaint(tensors(file), tensors(model), options).empty();
+    return error_text(tensors(file), tensors(model), options).empty();
   };
   CHECK(fits({"module.a", "module.b"}, {"a", "b"}));
   CHECK(fits({"module.a", "module.b"}, {"module.a", "module.b"}));

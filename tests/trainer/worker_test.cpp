@@ -83,9 +83,10 @@ TEST_CASE("without a launcher a Worker does nothing", "[worker]") {
   CHECK_FALSE(worker.has_launcher());
   worker.phase(Phase::training);
   CHECK(worker.step_done(1) == Asked::nothing);
+  CHECK(worker.asked_between_steps() == Asked::nothing);
   worker.saved(1);
   worker.throughput(10);
-  CHECK_THROWS_WITH(Worker(), "cannot make a Worker: there is one already. One is enough.");
+  CHECK_THROWS_WITH(Worker(), "cannot make a Worker: there is one already. A process has only one.");
 }
 
 TEST_CASE("what a Worker tells is in its page", "[worker]") {
@@ -98,12 +99,12 @@ TEST_CASE("what a Worker tells is in its page", "[worker]") {
           worker.throughput(1234.5);
           return worker.has_launcher() ? 0 : 1;
         }) == 0);
-  const Progress told = launched.progress();
-  CHECK(told.phase == DDPRUN_PHASE_EVALUATING);
-  CHECK(told.step == 43u);
-  CHECK(told.steps_done == 3);
-  CHECK(told.snapshot_step == 42u);
-  CHECK(told.samples_per_second == 1234.5);
+  const Progress progress = launched.progress();
+  CHECK(progress.phase == DDPRUN_PHASE_EVALUATING);
+  CHECK(progress.step == 43u);
+  CHECK(progress.steps_done == 3);
+  CHECK(progress.snapshot_step == 42u);
+  CHECK(progress.samples_per_second == 1234.5);
 }
 
 TEST_CASE("alone, a Worker that is asked to save does it after the step that it is in", "[worker]") {
@@ -112,24 +113,47 @@ TEST_CASE("alone, a Worker that is asked to save does it after the step that it 
   CHECK(Launched::in_a_process([] { return as_code(Worker().step_done(7)); }) == as_code(Asked::to_save));
 }
 
+TEST_CASE("a Worker in a long phase between two steps is asked there", "[worker]") {
+  Launched launched;
+  CHECK(Launched::in_a_process([&] {
+          Worker worker;
+          if (worker.step_done(7) != Asked::nothing || worker.asked_between_steps() != Asked::nothing) return 9;
+          launched.page().request_save_at(1000);
+          return as_code(worker.asked_between_steps());
+        }) == as_code(Asked::to_save));
+  CHECK(launched.progress().steps_done == 1);
+  launched.page().request_leave_without_saving();
+  CHECK(Launched::in_a_process([] { return as_code(Worker().asked_between_steps()); }) == as_code(Asked::to_leave));
+}
+
 TEST_CASE("asked to leave, no rank asks the others", "[worker]") {
   Launched launched(2);
   launched.page().request_leave_without_saving();
   CHECK(Launched::in_a_process([] { return as_code(Worker().step_done(7)); }) == as_code(Asked::to_leave));
 }
 
-TEST_CASE("SIGTERM ends a Worker's process, unless it is asked to save", "[worker]") {
+TEST_CASE("SIGTERM to a Worker is a notice of preemption, ends nobody who is asked to save, and who is asked to leave",
+          "[worker]") {
   Launched launched;
-  const auto told_to_stop = [] {
+  const auto step_after_sigterm = [] {
     Worker worker;
     raise(SIGTERM);
     return as_code(worker.step_done(1));
   };
-  CHECK(Launched::in_a_process(told_to_stop) == -SIGTERM);
+  CHECK(Launched::in_a_process(step_after_sigterm) == as_code(Asked::nothing));
+  CHECK(launched.page().new_notice(Clock::now()) == SIGTERM);
+  setenv("DDPRUN_PREEMPT_SIGNALS", "15,10", 1);
+  CHECK(Launched::in_a_process([] {
+          Worker worker;
+          raise(SIGUSR1);
+          return as_code(worker.step_done(1));
+        }) == as_code(Asked::nothing));
+  CHECK(launched.page().new_notice(Clock::now()) == SIGUSR1);
+  unsetenv("DDPRUN_PREEMPT_SIGNALS");
   launched.page().request_save_at(1);
-  CHECK(Launched::in_a_process(told_to_stop) == as_code(Asked::to_save));
+  CHECK(Launched::in_a_process(step_after_sigterm) == as_code(Asked::to_save));
   launched.page().request_leave_without_saving();
-  CHECK(Launched::in_a_process(told_to_stop) == -SIGTERM);
+  CHECK(Launched::in_a_process(step_after_sigterm) == -SIGTERM);
   launched.page().request_save_at(1);
   CHECK(Launched::in_a_process([] {
           { Worker worker; }
@@ -141,11 +165,11 @@ TEST_CASE("SIGTERM ends a Worker's process, unless it is asked to save", "[worke
 TEST_CASE("a program's own handler of SIGTERM stays", "[worker]") {
   Launched launched;
   CHECK(Launched::in_a_process([] {
-          static volatile std::sig_atomic_t told = 0;
-          std::signal(SIGTERM, [](int) { told = 1; });
+          static volatile std::sig_atomic_t sigterm_received = 0;
+          std::signal(SIGTERM, [](int) { sigterm_received = 1; });
           Worker worker;
           raise(SIGTERM);
-          return told ? 0 : 1;
+          return sigterm_received ? 0 : 1;
         }) == 0);
 }
 

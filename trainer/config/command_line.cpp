@@ -15,24 +15,24 @@ namespace {
 using settings::Setting;
 
 constexpr const char* kDescription =
-    R"(Trains a model over DistributedDataParallel, in this process or in as many as a launcher starts:
+    R"(Trains a model over DistributedDataParallel, in this process or in several that a launcher starts:
 
   train                                one process
-  ddprun --nproc_per_node=4 train      four, brought back from the last snapshot when one of them dies
+  ddprun --nproc_per_node=4 train      four, restarted from the last snapshot when one of them dies
   train 50 10                          50 epochs, a snapshot after every 10th (and after the last)
   train tour                           lists short demonstrations of what the ranks do
 
-Runs that begin alike end alike, bit for bit: same settings, same number of ranks, same threads, killed in between or not.
+Runs with the same settings, number of ranks and threads give the same result, bit for bit, killed in between or not.
 
 usage: train [total_epochs] [save_every] [options]
 )";
 
 constexpr const char* kFooter = R"(
-Every value has a name in a file, too: --print-config shows them all, and where each came from; what it prints is a file for
---config. ??? in a file stands for a value that must be given. The command line wins over the file.
+Every value can also be set in a file: --print-config shows all values and where each came from, in the form that --config
+reads. ??? in a file stands for a value that must be given. The command line overrides the file.
 Only rank 0 prints. The snapshot is an ordinary PyTorch file: torch.load("snapshot.pt", weights_only=True)["MODEL_STATE"].
-Ends with 0 when all epochs are done (or a launcher wanted it saved), 75 when SIGTERM came and all is saved, 2 for a command
-line that cannot work, 1 for everything else.
+Exits with 0 when all epochs are done (or a launcher had it save and stop), 75 after SIGTERM when everything is saved, 2 for
+an invalid command line, 1 for everything else.
 )";
 
 std::string help_text() {
@@ -40,25 +40,28 @@ std::string help_text() {
   std::string text = kDescription;
   for (const settings::Group* group : table.groups)
     text += std::string("\n") + group->title + ":\n" + settings::help_entries(table, *group);
+  text += "\nModels:\n";
+  for (const ModelName& model : model_names()) text += settings::help_entry(model.name, model.help);
   return text + kFooter;
 }
 
 // --help, --print-completion: what to print instead of training.
-std::optional<Leave> answer(const std::vector<Setting>& given) {
+std::optional<EarlyExit> help_or_completion(const std::vector<Setting>& given) {
   const settings::Table& table = setting_table();
-  if (in_force(given, option(table, "help"))) return Leave{0, help_text()};
+  if (in_force(given, option(table, "help"))) return EarlyExit{0, help_text()};
   const Setting* shell = in_force(given, option(table, "print-completion"));
   const std::string script = shell ? settings::completion(table, shell->text) : "";
-  return script.empty() ? std::nullopt : std::optional(Leave{0, script});
+  return script.empty() ? std::nullopt : std::optional(EarlyExit{0, script});
 }
 
 // Options of a command line have no order, so each may be given only once.
-void find_twice(const std::vector<Setting>& typed, std::vector<std::string>& mistakes) {
+void find_duplicates(const std::vector<Setting>& typed, std::vector<std::string>& mistakes) {
   for (auto one = typed.begin(); one != typed.end(); ++one)
     for (auto other = typed.begin(); other != one; ++other)
       if (other->option == one->option)
         mistakes.push_back(
-            one->place + (one->place == other->place ? " is given twice" : " and " + other->place + " are one value") +
+            one->place +
+            (one->place == other->place ? " is given twice" : " and " + other->place + " set the same value") +
             ": leave out one of them.");
 }
 
@@ -79,7 +82,7 @@ std::string did_you_mean_tour(const std::vector<Setting>& given) {
   return word && distance(epochs->text, "tour") <= 2 ? " Did you mean 'tour'?" : "";
 }
 
-Leave refusal(const std::vector<std::string>& sentences) {
+EarlyExit refusal(const std::vector<std::string>& sentences) {
   std::string text;
   for (const std::string& sentence : sentences) text += "train: " + visible(sentence) + "\n";
   return {2, text};
@@ -101,14 +104,14 @@ void choose_model_and_data(Options& o) {
 
 // Settings that only some runs use. A file may hold them for other runs, as --print-config writes them; on the command
 // line they are mistakes.
-struct Effect {
+struct ConditionalSettings {
   std::vector<std::string> keys;
-  bool (*in)(const Options&);
-  const char* of;
+  bool (*applies)(const Options&);
+  const char* used_by;
 };
 
-const std::vector<Effect>& effects() {
-  static const std::vector<Effect> kEffects{
+const std::vector<ConditionalSettings>& conditional_settings() {
+  static const std::vector<ConditionalSettings> kConditional{
       {{"model.layers", "model.heads", "model.embedding", "model.dropout"},
        [](const Options& o) { return o.model.name == "gpt"; },
        "the model gpt"},
@@ -132,16 +135,16 @@ const std::vector<Effect>& effects() {
        "the schedules cosine and linear"},
       {{"training.init_scale"}, [](const Options& o) { return o.training.precision == "fp16"; }, "--precision fp16"},
   };
-  return kEffects;
+  return kConditional;
 }
 
-void find_without_effect(const Options& options, const std::vector<Setting>& given,
-                         std::vector<std::string>& problems) {
+void find_unused_settings(const Options& options, const std::vector<Setting>& given,
+                          std::vector<std::string>& problems) {
   for (const Setting& one : given)
-    for (const Effect& effect : effects())
-      if (one.origin == settings::Origin::command_line && !effect.in(options) &&
-          std::find(effect.keys.begin(), effect.keys.end(), one.option->key) != effect.keys.end())
-        problems.push_back(one.place + " is for " + effect.of + " only: leave it out.");
+    for (const ConditionalSettings& conditional : conditional_settings())
+      if (one.origin == settings::Origin::command_line && !conditional.applies(options) &&
+          std::find(conditional.keys.begin(), conditional.keys.end(), one.option->key) != conditional.keys.end())
+        problems.push_back(one.place + " is for " + conditional.used_by + " only: leave it out.");
 }
 
 }  // namespace
@@ -150,10 +153,10 @@ CommandLine read_command_line(std::vector<std::string> arguments, const ReadFile
   CommandLine result;
   const settings::Table& table = setting_table();
   settings::ParseResult typed = settings::parse_arguments(table, std::move(arguments));
-  if ((result.leave = answer(typed.settings))) return result;
+  if ((result.early_exit = help_or_completion(typed.settings))) return result;
   settings::expand_sets(table, typed);
   std::vector<std::string> mistakes = std::move(typed.mistakes);
-  find_twice(typed.settings, mistakes);
+  find_duplicates(typed.settings, mistakes);
   result.given = typed.settings;
   if (const Setting* named = in_force(typed.settings, option(table, "config")))
     read_file(*named, read, result.given, mistakes);
@@ -161,15 +164,15 @@ CommandLine read_command_line(std::vector<std::string> arguments, const ReadFile
     if (mistake.starts_with("total_epochs ")) mistake += did_you_mean_tour(result.given);
     mistakes.push_back(std::move(mistake));
   }
-  if (mistakes.empty()) mistakes = settle(result.options, result.given);
+  if (mistakes.empty()) mistakes = resolve_options(result.options, result.given);
   if (!mistakes.empty())
-    result.leave = refusal(mistakes);
+    result.early_exit = refusal(mistakes);
   else if (in_force(result.given, option(table, "print-config")))
-    result.leave = Leave{0, settings::print_settings(table, result.given, &result.options)};
+    result.early_exit = EarlyExit{0, settings::print_settings(table, result.given, &result.options)};
   return result;
 }
 
-std::vector<std::string> settle(Options& o, const std::vector<Setting>& given) {
+std::vector<std::string> resolve_options(Options& o, const std::vector<Setting>& given) {
   std::vector<std::string> problems;
   choose_model_and_data(o);
   if (!is_given(given, "optimizer.name") && o.model.name == "gpt") o.optimizer.name = "adamw";
@@ -179,16 +182,16 @@ std::vector<std::string> settle(Options& o, const std::vector<Setting>& given) {
   if (o.evaluation.by.empty()) o.evaluation.by = o.data.name == "text" || o.data.name == "toy" ? "loss" : "accuracy";
 
   const ModelInput input = find_model(o.model.name)->input;
-  const ModelInput has = o.data.name == "text"  ? ModelInput::tokens
-                         : o.data.name == "toy" ? ModelInput::features
-                                                : ModelInput::images;
+  const ModelInput data_input = o.data.name == "text"  ? ModelInput::tokens
+                                : o.data.name == "toy" ? ModelInput::features
+                                                       : ModelInput::images;
   const char* kinds[] = {"images, as of digits, mnist, cifar10 or synthetic", "text", "features, as of toy"};
-  if (input != has)
+  if (input != data_input)
     problems.push_back("the model " + o.model.name + " takes " + kinds[static_cast<int>(input)] + ", and the data " +
                        o.data.name + " are something else: pass another --model or another --dataset.");
   if (input != ModelInput::images && o.model.sync_batch_norm)
     problems.push_back("--sync-bn is for models of images, and " + o.model.name + " has no batch norm: leave it out.");
-  if (has != ModelInput::images && (o.data.augment || o.data.normalise))
+  if (data_input != ModelInput::images && (o.data.augment || o.data.normalise))
     problems.push_back("--augment and --normalise are for images, and the data " + o.data.name +
                        " have none: leave them out.");
   if (o.model.name == "gpt" && o.model.embedding % o.model.heads != 0)
@@ -197,14 +200,14 @@ std::vector<std::string> settle(Options& o, const std::vector<Setting>& given) {
   const std::string& url = o.group.init_method;
   if (url != "env://" && !url.starts_with("tcp://") && !url.starts_with("file:///"))
     problems.push_back("--init-method is '" + visible(url) + "' but takes tcp://HOST:PORT or file:///PATH.");
-  find_without_effect(o, given, problems);
+  find_unused_settings(o, given, problems);
   if (o.snapshot.path.empty()) problems.push_back("--snapshot needs the name of a file.");
   if (!o.model.init.empty() && !o.model.transfer.empty())
     problems.push_back("--init and --transfer both say which weights to begin with: leave out one of them.");
   if (!o.model.skip.empty() && o.model.init.empty() && o.model.transfer.empty())
     problems.push_back("--skip belongs to --init or --transfer: name a file of weights, or leave it out.");
   if (o.optimizer.nesterov && (o.optimizer.name != "sgd" || o.optimizer.momentum == 0))
-    problems.push_back("--nesterov is a way of sgd's momentum: pass --optimizer sgd and a --momentum above 0.");
+    problems.push_back("--nesterov applies to sgd with momentum: pass --optimizer sgd and a --momentum above 0.");
   if (o.data.name == "toy" && (o.snapshot.best == "accuracy" || o.evaluation.by == "accuracy"))
     problems.push_back("the data toy have no accuracy: judge by loss.");
   if (o.data.name == "text" && !o.evaluation.predictions.empty())

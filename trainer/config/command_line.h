@@ -10,7 +10,7 @@
 namespace ddprun::train {
 
 // Output instead of a run: after --help or --print-config (code 0, on stdout), or on mistakes (2, on stderr).
-struct Leave {
+struct EarlyExit {
   int code;
   std::string text;
 };
@@ -18,7 +18,7 @@ struct Leave {
 struct CommandLine {
   Options options;
   std::vector<settings::Setting> given;  // those in force
-  std::optional<Leave> leave;
+  std::optional<EarlyExit> early_exit;
 };
 
 // The content of a file; an exception whose what() says why not.
@@ -29,6 +29,6 @@ CommandLine read_command_line(std::vector<std::string> arguments, const ReadFile
 
 // Fills in defaults that depend on other options (the model's data, the data's model, an optimizer's learning rate) and
 // returns contradictions as sentences.
-std::vector<std::string> settle(Options& options, const std::vector<settings::Setting>& given);
+std::vector<std::string> resolve_options(Options& options, const std::vector<settings::Setting>& given);
 
 }  // namespace ddprun::train

@@ -16,7 +16,7 @@ std::vector<const settings::Option*> all_settings();
 // The value in force, in the form that the table parses.
 std::string text_of(const settings::Option& setting, const Options& options);
 
-// Whether another value makes it a different run, which is reported on resume.
-bool makes_another_run(const settings::Option& setting);
+// Whether another value may change the result of a run: then a resumed run reports it.
+bool changes_result(const settings::Option& setting);
 
 }  // namespace ddprun::train

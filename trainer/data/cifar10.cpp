@@ -41,7 +41,7 @@ int count_batches(const std::string& folder) {
   return count;
 }
 
-Images no_images() { return {.channels = kChannels, .height = kSide, .width = kSide, .classes = kClasses}; }
+Images empty_images() { return {.channels = kChannels, .height = kSide, .width = kSide, .classes = kClasses}; }
 
 void append_file(Images& images, const std::string& path) {
   append_cifar10(images, read_data_file(path, kFileBytesMax), path);
@@ -71,9 +71,9 @@ void append_cifar10(Images& images, const std::vector<std::uint8_t>& bytes, cons
 
 ImageSplits read_cifar10(const std::string& folder) {
   const std::string files = folder_of_files(folder), test = files + "/test_batch.bin";
-  ImageSplits splits{.train = no_images(), .test = no_images()};
+  ImageSplits splits{.train = empty_images(), .test = empty_images()};
   const int batches = count_batches(files);
-  if (!fs::exists(test)) throw missing(test, "there is none");
+  if (!fs::exists(test)) throw missing(test, "there is no such file");
   for (int number = 1; number <= batches; ++number) append_file(splits.train, batch_path(files, number));
   append_file(splits.test, test);
   return splits;

@@ -19,7 +19,7 @@ namespace fs = std::filesystem;
 
 constexpr std::size_t kChunkBytes = 1 << 16;
 
-std::string in_words(std::size_t bytes) {
+std::string format_bytes(std::size_t bytes) {
   return bytes >> 30 ? std::to_string(bytes >> 30) + " GiB" : std::to_string(bytes) + " bytes";
 }
 
@@ -40,7 +40,8 @@ std::vector<std::uint8_t> read_data_file(const std::string& path, std::size_t by
   int count = 0;
   while ((count = gzread(file.get(), chunk.data(), chunk.size())) > 0) {
     bytes.insert(bytes.end(), chunk.begin(), chunk.begin() + count);
-    if (bytes.size() > bytes_max) throw malformed_data(path, "it has more than " + in_words(bytes_max) + ", unpacked");
+    if (bytes.size() > bytes_max)
+      throw malformed_data(path, "it has more than " + format_bytes(bytes_max) + ", unpacked");
   }
   int code = Z_OK;
   const char* text = gzerror(file.get(), &code);
@@ -54,12 +55,12 @@ std::string find_data(const std::string& name, const std::string& data) {
   const fs::path program = fs::read_symlink("/proc/self/exe", none).parent_path();
   const std::vector<fs::path> places{program / DDPRUN_SHARE_DIR / "data" / name,
                                      fs::path(DDPRUN_SOURCE_DIR) / "data" / name, fs::path("data") / name};
-  std::string looked;
+  std::string searched;
   for (const auto& place : places) {
     if (fs::is_directory(place, none)) return place;
-    looked += (looked.empty() ? "" : ", ") + place.lexically_normal().string();
+    searched += (searched.empty() ? "" : ", ") + place.lexically_normal().string();
   }
-  throw Error("cannot find the data set " + name, "there is no " + looked,
+  throw Error("cannot find the data set " + name, "there is no " + searched,
               "Name the folder with its files with --data.");
 }
 

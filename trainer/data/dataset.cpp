@@ -39,7 +39,7 @@ const std::map<std::string, ImageSet> kImageSets{
 };
 
 // The usual 4 for CIFAR-10's 32 pixels, scaled to other sizes.
-std::int64_t usual_padding(const Images& images) { return (std::min(images.height, images.width) + 7) / 8; }
+std::int64_t default_padding(const Images& images) { return (std::min(images.height, images.width) + 7) / 8; }
 
 MeanStd for_channels(MeanStd mean_std, std::int64_t channels) {
   mean_std.mean.resize(static_cast<std::size_t>(channels), mean_std.mean.back());
@@ -55,7 +55,7 @@ Dataset load_images(const ImageSet& set, const DataSpec& spec, at::Device device
                .width = images.train.width,
                .classes = images.train.classes};
   const ImageRule rule{.mean_std = spec.normalise ? for_channels(set.mean_std, data.channels) : MeanStd{},
-                       .crop = {.padding = usual_padding(images.train), .flips = set.flips},
+                       .crop = {.padding = default_padding(images.train), .flips = set.flips},
                        .seed = spec.seed};
   data.test = Split(stored_images(images.test, rule, device));
   data.train = Split(spec.augment ? augmented_images(std::move(images.train), rule, device)
@@ -63,7 +63,7 @@ Dataset load_images(const ImageSet& set, const DataSpec& spec, at::Device device
   return data;
 }
 
-void refuse_image_rules(const DataSpec& spec) {
+void reject_image_options(const DataSpec& spec) {
   if (!spec.augment && !spec.normalise) return;
   throw UsageError("cannot " + std::string(spec.augment ? "augment" : "normalise") + " the data set " + spec.name,
                    "it has no images", "Leave that out, or choose a data set of images.");
@@ -75,7 +75,7 @@ std::string text_file(const DataSpec& spec) {
 }
 
 Dataset load_text(const DataSpec& spec, at::Device device) {
-  refuse_image_rules(spec);
+  reject_image_options(spec);
   const Windows windows{.context = spec.context, .stride = spec.stride == 0 ? spec.context : spec.stride};
   Text text = read_text(text_file(spec), windows);
   return {.train = Split(text_windows(text.train, windows, device)),
@@ -91,7 +91,7 @@ Split toy_split(const ToySamples& samples, at::Device device) {
 }
 
 Dataset load_toy(const DataSpec& spec, at::Device device) {
-  refuse_image_rules(spec);
+  reject_image_options(spec);
   const ToySplits samples = make_toy(spec.seed);
   return {.train = toy_split(samples.train, device),
           .test = toy_split(samples.test, device),
@@ -107,7 +107,8 @@ Dataset load_dataset(const DataSpec& spec, at::Device device) {
   if (spec.name == "toy") return load_toy(spec, device);
   std::string known;
   for (const char* name : kDatasetNames) known += (known.empty() ? "" : ", ") + std::string(name);
-  throw UsageError("cannot load the data set " + spec.name, "there is none of that name", "There are " + known + ".");
+  throw UsageError("cannot load the data set " + spec.name, "there is no data set of that name",
+                   "There are " + known + ".");
 }
 
 }  // namespace ddprun::train

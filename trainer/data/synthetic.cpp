@@ -18,7 +18,7 @@ constexpr std::int64_t kMosaicStream = 0x6d6f73;  // separate from the samples' 
 // Streams of random numbers, passed as the epoch.
 enum Part : std::int64_t { kTrain = 0, kTest = 1 };
 
-Error impossible(const std::string& why) {
+Error synthetic_error(const std::string& why) {
   return Error("cannot make synthetic images", why, "Ask for fewer or smaller ones.");
 }
 
@@ -27,9 +27,10 @@ void check_sizes(const DataSpec& spec) {
   for (const auto& [name, size] :
        {std::pair{"classes", spec.classes}, std::pair{"samples", spec.samples}, std::pair{"channels", spec.channels},
         std::pair{"height", spec.height}, std::pair{"width", spec.width}}) {
-    if (size < 1) throw impossible(std::string(name) + " is " + std::to_string(size) + " and has to be at least 1");
+    if (size < 1)
+      throw synthetic_error(std::string(name) + " is " + std::to_string(size) + " and has to be at least 1");
     if (name == std::string("classes")) continue;
-    if (size > kBytesMax / bytes) throw impossible("those to train on would take more than 4 GiB");
+    if (size > kBytesMax / bytes) throw synthetic_error("the images to train on would take more than 4 GiB");
     bytes *= size;
   }
 }

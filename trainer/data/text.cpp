@@ -80,8 +80,8 @@ void check_part(const std::vector<std::int32_t>& ids, const Windows& windows, co
   const auto size = static_cast<std::int64_t>(ids.size());
   if (windows.count(size) > 0) return;
   throw Error("cannot use the text " + path,
-              "of its characters " + std::to_string(size) + " are to " + purpose + ", and one sample takes " +
-                  std::to_string(windows.context) + " and the one that follows them",
+              "it has " + std::to_string(size) + " characters to " + purpose + ", and one sample takes " +
+                  std::to_string(windows.context) + " and the one after them",
               "Give it a longer text with --data, or shorten the context.");
 }
 
@@ -113,8 +113,8 @@ std::string Vocabulary::text_of(std::span<const std::int64_t> ids) const {
   std::string text;
   for (const std::int64_t id : ids) {
     if (id < 0 || id >= size())
-      throw Error("cannot turn numbers into text", std::to_string(id) + " is none of the " + std::to_string(size()) +
-                                                       " characters, which are numbered from 0 on");
+      throw Error("cannot turn numbers into text", std::to_string(id) + " is not one of the " + std::to_string(size()) +
+                                                       " characters, which are numbered from 0");
     append_utf8(text, characters_[static_cast<std::size_t>(id)]);
   }
   return text;
@@ -131,7 +131,7 @@ std::u32string decode_utf8(std::string_view bytes, const std::string& name) {
     const Form form = form_of(static_cast<std::uint8_t>(bytes[at]));
     if (!is_whole(bytes.substr(at), form))
       throw Error("cannot read the text " + name,
-                  "the bytes from offset " + std::to_string(at) + " on are no character in UTF-8",
+                  "the bytes from offset " + std::to_string(at) + " on are not a character in UTF-8",
                   "Save it as UTF-8, or name another file with --data.");
     text += character_of(bytes.substr(at, static_cast<std::size_t>(form.length)));
     at += static_cast<std::size_t>(form.length);

@@ -36,31 +36,31 @@ bool is_torn_line(std::string_view tail) {
   return head.substr(0, common) == kBeginning.substr(0, common);
 }
 
-class Reading {
+class RowScanner {
  public:
-  Reading(std::optional<std::int64_t> resumed_step, const std::string& path)
+  RowScanner(std::optional<std::int64_t> resumed_step, const std::string& path)
       : resumed_step_(resumed_step), path_(path) {}
 
   void line(std::string_view text) {
     ++lines_;
     const auto step = step_of(text);
-    if (!step) refuse("is no line of metrics");
+    if (!step) reject("is not a line of metrics");
     if (last_ && *step < *last_)
-      refuse("goes back from step " + std::to_string(*last_) + " to " + std::to_string(*step));
+      reject("goes back from step " + std::to_string(*last_) + " to " + std::to_string(*step));
     last_ = step;
     if (resumed_step_ && *step <= *resumed_step_) kept_ += text.size() + 1;
   }
   void tail(std::string_view text) {
     ++lines_;
-    if (!is_torn_line(text)) refuse("is no line of metrics");
+    if (!is_torn_line(text)) reject("is not a line of metrics");
   }
-  [[noreturn]] void refuse(const std::string& why) const {
+  [[noreturn]] void reject(const std::string& why) const {
     throw Error("cannot add metrics to " + path_, "its line " + std::to_string(lines_) + " " + why,
                 "It is left as it is: name another file.");
   }
   void too_long() {
     ++lines_;
-    refuse("is longer than " + std::to_string(kLineBytesMax) + " bytes");
+    reject("is longer than " + std::to_string(kLineBytesMax) + " bytes");
   }
   std::uint64_t kept() const { return kept_; }
 
@@ -74,18 +74,18 @@ class Reading {
 }  // namespace
 
 std::uint64_t bytes_to_keep(const RowFile& file, std::optional<std::int64_t> resumed_step, const std::string& path) {
-  Reading reading(resumed_step, path);
+  RowScanner scanner(resumed_step, path);
   std::string rest;
   for (std::uint64_t at = 0; at < file.size(); at += kPieceBytes) {
     rest += file.read(at, kPieceBytes);
     std::size_t begin = 0;
     for (std::size_t end; (end = rest.find('\n', begin)) != std::string::npos; begin = end + 1)
-      reading.line(std::string_view(rest).substr(begin, end - begin));
+      scanner.line(std::string_view(rest).substr(begin, end - begin));
     rest.erase(0, begin);
-    if (rest.size() > kLineBytesMax) reading.too_long();
+    if (rest.size() > kLineBytesMax) scanner.too_long();
   }
-  if (!rest.empty()) reading.tail(rest);
-  return reading.kept();
+  if (!rest.empty()) scanner.tail(rest);
+  return scanner.kept();
 }
 
 }  // namespace ddprun::train

@@ -24,16 +24,16 @@ class MetricsLog::Sink {
   virtual void write(const MetricsRow& row) = 0;
 
   // Reports only the first error.
-  void complain(const std::string& why, const std::function<void(const std::string&)>& say) {
-    if (!complained_ && say)
+  void report_error(const std::string& why, const std::function<void(const std::string&)>& say) {
+    if (!error_reported_ && say)
       say("cannot write " + what_ + ": " + why +
           ". The training goes on without these metrics; free some space there, or name another place next time.");
-    complained_ = true;
+    error_reported_ = true;
   }
 
  private:
   const std::string what_;
-  bool complained_ = false;
+  bool error_reported_ = false;
 };
 
 namespace {
@@ -74,16 +74,16 @@ class EventFile : public MetricsLog::Sink {
       : Sink("metrics for TensorBoard into " + options.tensorboard),
         folder_(options.tensorboard),
         first_step_(options.resumed_step ? *options.resumed_step + 1 : 0),
-        begun_(now) {}
+        start_time_(now) {}
 
   void open() override {
     if (file_) return;
     std::filesystem::create_directories(folder_);
     std::vector<std::string> names;
     for (const auto& entry : std::filesystem::directory_iterator(folder_)) names.push_back(entry.path().filename());
-    const std::string name = event_file_name(names, static_cast<std::int64_t>(begun_), host_name(), getpid());
+    const std::string name = event_file_name(names, static_cast<std::int64_t>(start_time_), host_name(), getpid());
     auto file = std::make_unique<RowFile>(folder_ + "/" + name);
-    file->append(tf_record(file_version_event(begun_)) + tf_record(session_start_event(begun_, first_step_)));
+    file->append(tf_record(file_version_event(start_time_)) + tf_record(session_start_event(start_time_, first_step_)));
     file_ = std::move(file);
   }
   void write(const MetricsRow& row) override {
@@ -96,7 +96,7 @@ class EventFile : public MetricsLog::Sink {
  private:
   const std::string folder_;
   const std::int64_t first_step_;
-  const double begun_;
+  const double start_time_;
   std::unique_ptr<RowFile> file_;
 };
 
@@ -118,7 +118,7 @@ MetricsLog::MetricsLog(const MetricsOptions& options, double now) : say_(options
     try {
       sink->open();
     } catch (const std::system_error& error) {
-      sink->complain(error.code().message(), say_);
+      sink->report_error(error.code().message(), say_);
     }
   }
 }
@@ -131,9 +131,9 @@ void MetricsLog::write(const MetricsRow& row) {
     try {
       sink->write(row);
     } catch (const std::system_error& error) {
-      sink->complain(error.code().message(), say_);
+      sink->report_error(error.code().message(), say_);
     } catch (const Error& error) {  // the file became readable only now, and is not one of ours
-      sink->complain(error.what(), say_);
+      sink->report_error(error.what(), say_);
     }
   }
 }

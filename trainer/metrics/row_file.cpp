@@ -12,21 +12,21 @@
 namespace ddprun::train {
 namespace {
 
-std::system_error refused() { return {errno, std::generic_category()}; }
+std::system_error errno_error() { return {errno, std::generic_category()}; }
 
 }  // namespace
 
 RowFile::RowFile(const std::string& path)
     // Without O_NONBLOCK open() would block on a pipe without a reader.
     : fd_(open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NONBLOCK, 0666)) {
-  if (!fd_) throw refused();
+  if (!fd_) throw errno_error();
   struct stat status {};
   const bool known = fstat(fd_.get(), &status) == 0;
   if (known && S_ISREG(status.st_mode)) {
     size_ = static_cast<std::uint64_t>(status.st_size);
     return;
   }
-  if (!known) throw refused();
+  if (!known) throw errno_error();
   throw Error("cannot keep metrics in " + path, "it is not a regular file", "Name another one.");
 }
 
@@ -36,7 +36,7 @@ std::string RowFile::read(std::uint64_t offset, std::size_t size) const {
   while (done < size) {
     const ssize_t count = pread(fd_.get(), bytes.data() + done, size - done, static_cast<off_t>(offset + done));
     if (count < 0 && errno == EINTR) continue;
-    if (count < 0) throw refused();
+    if (count < 0) throw errno_error();
     if (count == 0) break;
     done += static_cast<std::size_t>(count);
   }
@@ -45,7 +45,7 @@ std::string RowFile::read(std::uint64_t offset, std::size_t size) const {
 }
 
 void RowFile::cut(std::uint64_t size) {
-  if (ftruncate(fd_.get(), static_cast<off_t>(size)) != 0) throw refused();
+  if (ftruncate(fd_.get(), static_cast<off_t>(size)) != 0) throw errno_error();
   size_ = size;
   torn_ = false;
 }
@@ -58,7 +58,7 @@ void RowFile::append(std::string_view row) {
     const ssize_t count = pwrite(fd_.get(), row.data() + done, row.size() - done, static_cast<off_t>(size_ + done));
     if (count < 0 && errno == EINTR) continue;
     if (count < 0) {
-      const std::system_error error = refused();
+      const std::system_error error = errno_error();
       // If this fails, the next row tries it again first.
       if (ftruncate(fd_.get(), static_cast<off_t>(size_)) == 0) torn_ = false;
       throw error;

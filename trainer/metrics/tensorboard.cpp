@@ -45,25 +45,25 @@ std::string varint(std::uint64_t number) {
 
 std::string key(std::uint32_t field, std::uint32_t wire_type) { return varint(field << 3 | wire_type); }
 
-std::string whole(std::uint32_t field, std::int64_t number) {
+std::string varint_field(std::uint32_t field, std::int64_t number) {
   return key(field, 0) + varint(static_cast<std::uint64_t>(number));
 }
 
-std::string bytes(std::uint32_t field, std::string_view content) {
+std::string bytes_field(std::uint32_t field, std::string_view content) {
   return key(field, 2) + varint(content.size()) + std::string(content);
 }
 
-std::string real(std::uint32_t field, double number) {
+std::string double_field(std::uint32_t field, double number) {
   return key(field, 1) + little_endian(std::bit_cast<std::uint64_t>(number));
 }
 
-std::string single(std::uint32_t field, double number) {  // too large numbers become infinite
+std::string float_field(std::uint32_t field, double number) {  // too large numbers become infinite
   return key(field, 5) + little_endian(std::bit_cast<std::uint32_t>(static_cast<float>(number)));
 }
 
 // Fields of Event: 1 wall_time, 2 step, 3 file_version, 5 summary, 7 session_log.
 std::string event(double wall_time, std::int64_t step, const std::string& what) {
-  return real(1, wall_time) + whole(2, step) + what;
+  return double_field(1, wall_time) + varint_field(2, step) + what;
 }
 
 // 0 if it is not an event file's name.
@@ -88,24 +88,24 @@ std::string tf_record(std::string_view data) {
   return length + little_endian(masked_crc32c(length)) + std::string(data) + little_endian(masked_crc32c(data));
 }
 
-std::string file_version_event(double wall_time) { return event(wall_time, 0, bytes(3, "brain.Event:2")); }
+std::string file_version_event(double wall_time) { return event(wall_time, 0, bytes_field(3, "brain.Event:2")); }
 
 std::string session_start_event(double wall_time, std::int64_t first_step) {
   constexpr std::int64_t kStart = 1;  // SessionLog.SessionStatus
-  return event(wall_time, first_step, bytes(7, whole(1, kStart)));
+  return event(wall_time, first_step, bytes_field(7, varint_field(1, kStart)));
 }
 
 std::string scalars_event(double wall_time, std::int64_t step,
                           const std::vector<std::pair<std::string, double>>& values) {
   std::string summary;  // Summary: 1 value, which has 1 tag and 2 simple_value
-  for (const auto& [name, value] : values) summary += bytes(1, bytes(1, name) + single(2, value));
-  return event(wall_time, step, bytes(5, summary));
+  for (const auto& [name, value] : values) summary += bytes_field(1, bytes_field(1, name) + float_field(2, value));
+  return event(wall_time, step, bytes_field(5, summary));
 }
 
-std::string event_file_name(const std::vector<std::string>& names_there, std::int64_t now, const std::string& host,
+std::string event_file_name(const std::vector<std::string>& existing_names, std::int64_t now, const std::string& host,
                             std::int64_t pid) {
   std::int64_t seconds = now;
-  for (const auto& name : names_there) seconds = std::max(seconds, seconds_of(name) + 1);
+  for (const auto& name : existing_names) seconds = std::max(seconds, seconds_of(name) + 1);
   char digits[32];
   std::snprintf(digits, sizeof digits, "%010lld", static_cast<long long>(seconds));
   return std::string(kNamesBeginning) + digits + "." + host + "." + std::to_string(pid);

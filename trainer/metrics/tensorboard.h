@@ -28,7 +28,7 @@ std::string scalars_event(double wall_time, std::int64_t step,
 
 // events.out.tfevents.<seconds>.<host>.<pid>. TensorBoard reads the files of a folder in the order of their names, so
 // the seconds are `now`, or one more than in the newest existing name.
-std::string event_file_name(const std::vector<std::string>& names_there, std::int64_t now, const std::string& host,
+std::string event_file_name(const std::vector<std::string>& existing_names, std::int64_t now, const std::string& host,
                             std::int64_t pid);
 
 }  // namespace ddprun::train

@@ -121,7 +121,7 @@ class Gpt : public Model {
   explicit Gpt(const ModelSpec& spec) : context_(spec.context) {
     transformer_ = register_module("transformer", Transformer(spec));
     lm_head_ = register_module("lm_head", nn::Linear(nn::LinearOptions(spec.embedding, spec.vocabulary).bias(false)));
-    draw_first_weights(static_cast<double>(spec.layers));
+    init_weights(static_cast<double>(spec.layers));
   }
 
   at::Tensor forward(const at::Tensor& tokens) override {
@@ -135,7 +135,7 @@ class Gpt : public Model {
   bool training_reads_buffers() const override { return false; }  // there are none
 
  private:
-  void draw_first_weights(double layers) {
+  void init_weights(double layers) {
     for (const auto& module : modules(/*include_self=*/false)) {
       if (auto* layer = module->as<nn::Linear>()) {
         nn::init::normal_(layer->weight, 0, kDeviation);

@@ -14,15 +14,15 @@ std::string lower_case(std::string text) {
 }
 
 // Fewer letters match too many names.
-constexpr std::size_t kTellingLetters = 3;
+constexpr std::size_t kMinPrefix = 3;
 
 // "vgg11" and "vgg_bn" are not close enough for a typo, but their meaning is clear.
-std::string probably(const std::string& typed, const std::vector<std::string>& names) {
+std::string suggestion(const std::string& typed, const std::vector<std::string>& names) {
   const std::string near = nearest(lower_case(typed), names);
-  if (!near.empty() || typed.size() < kTellingLetters) return near;
-  const std::string beginning = lower_case(typed).substr(0, kTellingLetters);
+  if (!near.empty() || typed.size() < kMinPrefix) return near;
+  const std::string prefix = lower_case(typed).substr(0, kMinPrefix);
   for (const std::string& name : names)
-    if (name.compare(0, kTellingLetters, beginning) == 0) return name;
+    if (name.compare(0, kMinPrefix, prefix) == 0) return name;
   return "";
 }
 
@@ -50,9 +50,9 @@ const ModelName* find_model(std::string_view name) {
 std::string no_such_model(const std::string& name) {
   std::vector<std::string> names;
   for (const ModelName& model : model_names()) names.emplace_back(model.name);
-  const std::string meant = probably(name, names);
-  return "there is no model '" + visible(name) + "'." + (meant.empty() ? "" : " Did you mean '" + meant + "'?") +
-         " There are " + listed(names, "and");
+  const std::string suggested = suggestion(name, names);
+  return "there is no model '" + visible(name) + "'." +
+         (suggested.empty() ? "" : " Did you mean '" + suggested + "'?") + " There are " + listed(names, "and");
 }
 
 }  // namespace ddprun::train

@@ -15,7 +15,7 @@ enum class ModelInput {
 struct ModelName {
   const char* name;
   ModelInput input;
-  const char* help;  // one line
+  const char* help;  // what --help says about it
 };
 
 // In the order in which --help shows them.

@@ -20,21 +20,21 @@ using Sizes = std::initializer_list<std::pair<const char*, std::int64_t>>;
 // Above it a product of two sizes may overflow int64; no machine has that much memory.
 constexpr std::int64_t kSizeMax = std::numeric_limits<std::int32_t>::max();
 
-Problem out_of_range(const Sizes& sizes) {
+Problem size_range_problem(const Sizes& sizes) {
   for (const auto& [name, size] : sizes)
     if (size < 1 || size > kSizeMax)
-      return {std::string("its ") + name + " would be " + std::to_string(size), "It must be at least 1, and sensible."};
+      return {std::string("its ") + name + " would be " + std::to_string(size), "It must be from 1 to 2147483647."};
   return {};
 }
 
-Problem too_small(const ModelSpec& spec, std::int64_t least, const char* halvings) {
+Problem image_size_problem(const ModelSpec& spec, std::int64_t least, const char* halvings) {
   if (spec.height >= least && spec.width >= least) return {};
-  return {std::string("it halves its images ") + halvings + " and these are only " + std::to_string(spec.height) +
+  return {std::string("it halves its images ") + halvings + " but these are only " + std::to_string(spec.height) +
               " by " + std::to_string(spec.width) + " pixels",
           "Give it images of at least " + std::to_string(least) + " by " + std::to_string(least) + "."};
 }
 
-Problem bad_variant(const ModelSpec& spec) {
+Problem variant_problem(const ModelSpec& spec) {
   if (spec.head != "small" && spec.head != "imagenet")
     return {"there is no head '" + spec.head + "'", "It is small or imagenet."};
   constexpr std::int64_t kNarrowest = 64;  // channels of its narrowest layer
@@ -45,24 +45,24 @@ Problem bad_variant(const ModelSpec& spec) {
   return {};
 }
 
-Problem of_images(const ModelSpec& spec) {
-  if (Problem problem = out_of_range({{"number of channels", spec.channels},
-                                      {"images' height", spec.height},
-                                      {"images' width", spec.width},
-                                      {"number of classes", spec.classes}});
+Problem image_model_problem(const ModelSpec& spec) {
+  if (Problem problem = size_range_problem({{"number of channels", spec.channels},
+                                            {"images' height", spec.height},
+                                            {"images' width", spec.width},
+                                            {"number of classes", spec.classes}});
       !problem.why.empty())
     return problem;
-  if (spec.name == "convnet") return too_small(spec, 4, "twice");
-  if (Problem problem = bad_variant(spec); !problem.why.empty()) return problem;
-  return spec.name == "vgg11_bn" ? too_small(spec, 32, "five times") : Problem{};
+  if (spec.name == "convnet") return image_size_problem(spec, 4, "twice");
+  if (Problem problem = variant_problem(spec); !problem.why.empty()) return problem;
+  return spec.name == "vgg11_bn" ? image_size_problem(spec, 32, "five times") : Problem{};
 }
 
-Problem of_tokens(const ModelSpec& spec) {
-  if (Problem problem = out_of_range({{"vocabulary", spec.vocabulary},
-                                      {"context", spec.context},
-                                      {"number of layers", spec.layers},
-                                      {"number of heads", spec.heads},
-                                      {"embedding", spec.embedding}});
+Problem token_model_problem(const ModelSpec& spec) {
+  if (Problem problem = size_range_problem({{"vocabulary", spec.vocabulary},
+                                            {"context", spec.context},
+                                            {"number of layers", spec.layers},
+                                            {"number of heads", spec.heads},
+                                            {"embedding", spec.embedding}});
       !problem.why.empty())
     return problem;
   if (spec.embedding % spec.heads != 0)
@@ -75,9 +75,9 @@ Problem of_tokens(const ModelSpec& spec) {
 }
 
 Problem problem_of(const ModelSpec& spec, ModelInput input) {
-  if (input == ModelInput::images) return of_images(spec);
-  if (input == ModelInput::tokens) return of_tokens(spec);
-  return out_of_range({{"number of features", spec.features}, {"number of outputs", spec.outputs}});
+  if (input == ModelInput::images) return image_model_problem(spec);
+  if (input == ModelInput::tokens) return token_model_problem(spec);
+  return size_range_problem({{"number of features", spec.features}, {"number of outputs", spec.outputs}});
 }
 
 }  // namespace

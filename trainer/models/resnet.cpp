@@ -4,7 +4,7 @@
 #include <vector>
 
 #include "ddprun/sync_batch_norm.h"
-#include "trainer/models/first_weights.h"
+#include "trainer/models/initial_weights.h"
 #include "trainer/models/makers.h"
 
 namespace ddprun::train {
@@ -67,7 +67,7 @@ class ResNet : public Model {
     }
     fc_ = register_module("fc", nn::Linear(kLast / divisor, spec.classes));
     for (const auto& module : modules(/*include_self=*/false))
-      if (auto* layer = module->as<nn::Conv2d>()) draw_for_relu(*layer);
+      if (auto* layer = module->as<nn::Conv2d>()) init_for_relu(*layer);
   }
 
   at::Tensor forward(const at::Tensor& images) override {

@@ -2,7 +2,7 @@
 // head is one linear layer, `classifier`, on the mean over all pixels.
 #include <torch/torch.h>
 
-#include "trainer/models/first_weights.h"
+#include "trainer/models/initial_weights.h"
 #include "trainer/models/makers.h"
 
 namespace ddprun::train {
@@ -49,8 +49,8 @@ class Vgg : public Model {
     else
       classifier_ = register_module("classifier", imagenet_head(spec, side_));
     for (const auto& module : modules(/*include_self=*/false)) {
-      if (auto* layer = module->as<nn::Conv2d>()) draw_for_relu(*layer);
-      if (auto* layer = module->as<nn::Linear>()) draw_small(*layer);
+      if (auto* layer = module->as<nn::Conv2d>()) init_for_relu(*layer);
+      if (auto* layer = module->as<nn::Linear>()) init_small(*layer);
     }
   }
 

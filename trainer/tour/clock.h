@@ -12,8 +12,8 @@ struct RoundTrip {
 };
 
 struct ClockOffset {
-  double add = 0;    // asking clock = answering clock + add
-  double doubt = 0;  // the uncertainty of `add`
+  double ms = 0;           // asking clock = answering clock + ms
+  double uncertainty = 0;  // the uncertainty of `ms`
 };
 
 // Needs at least one.

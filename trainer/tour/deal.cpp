@@ -5,34 +5,35 @@
 #include <set>
 
 #include "ddprun/sampler.h"
-#include "trainer/tour/account.h"
+#include "trainer/tour/operation_report.h"
 
 namespace ddprun::train {
 namespace {
 
-std::int64_t samples_in(const Shares& shares) {
+std::int64_t count_samples(const Shares& shares) {
   std::int64_t count = 0;
   for (const auto& share : shares) count += static_cast<std::int64_t>(share.size());
   return count;
 }
 
-std::int64_t different_in(const Shares& shares) {
+std::int64_t count_different(const Shares& shares) {
   std::set<std::int64_t> all;
   for (const auto& share : shares) all.insert(share.begin(), share.end());
   return static_cast<std::int64_t>(all.size());
 }
 
-std::string sum_of(const Shares& shares) {
-  const std::int64_t all = samples_in(shares), different = different_in(shares), left_out = kTourSamples - different;
+std::string summary_of(const Shares& shares) {
+  const std::int64_t all = count_samples(shares), different = count_different(shares),
+                     left_out = kTourSamples - different;
   std::string text = std::to_string(different) + " different samples";
-  if (all > different) text += ", and " + std::to_string(all - different) + " dealt again";
+  if (all > different) text += ", and " + std::to_string(all - different) + " assigned again";
   if (left_out > 0) text += ", and " + std::to_string(left_out) + " left out";
   return text + ".";
 }
 
 Deal deal(const std::string& title, const std::string& meaning, std::vector<std::int64_t> share,
-          std::int64_t promised = kTourSamples) {
-  return {.title = title, .meaning = meaning, .promised = promised, .shares = {std::move(share)}};
+          std::int64_t expected = kTourSamples) {
+  return {.title = title, .meaning = meaning, .expected = expected, .shares = {std::move(share)}};
 }
 
 }  // namespace
@@ -45,16 +46,16 @@ std::vector<Deal> deals_of_rank(int rank, int world_size) {
   std::vector<std::int64_t> everything(kTourSamples);
   std::iota(everything.begin(), everything.end(), 0);
 
-  DistributedSampler forgotten(shuffled), told(shuffled);
-  told.set_epoch(1);
+  DistributedSampler without_set_epoch(shuffled), with_set_epoch(shuffled);
+  with_set_epoch.set_epoch(1);
   return {
       deal("without a DistributedSampler", "every rank goes through the whole data set.", everything),
       deal("in order", "every rank takes each world_size-th sample.", DistributedSampler(in_order).indices()),
-      deal("shuffled, epoch 0", "all ranks draw the same order from the same seed, and deal it out.",
+      deal("shuffled, epoch 0", "all ranks draw the same order from the same seed, and divide it.",
            DistributedSampler(shuffled).indices()),
       deal("shuffled, epoch 1, after set_epoch(1)", "the order follows from seed + epoch: another one.",
-           told.indices()),
-      deal("shuffled, epoch 1, set_epoch() forgotten", "the order of epoch 0 again.", forgotten.indices()),
+           with_set_epoch.indices()),
+      deal("shuffled, epoch 1, set_epoch() forgotten", "the order of epoch 0 again.", without_set_epoch.indices()),
       deal("in order, drop_last",
            dropping.drop_last ? "the tail that does not fill every rank is left out instead of padded."
                               : "there are fewer samples than ranks: drop_last would leave none, so it is off here.",
@@ -92,10 +93,10 @@ std::string text_of(const Deal& deal) {
     for (std::size_t i = 0; i < deal.shares[rank].size(); ++i)
       rows.back().push_back(std::to_string(deal.shares[rank][i]) + (again[rank][i] ? "*" : ""));
   }
-  return deal.title + ": " + deal.meaning + "\n" + table(rows) + "  " + sum_of(deal.shares) + "\n";
+  return deal.title + ": " + deal.meaning + "\n" + table(rows) + "  " + summary_of(deal.shares) + "\n";
 }
 
-std::vector<std::string> wrongs_of(const std::vector<Deal>& deals) {
+std::vector<std::string> errors_of(const std::vector<Deal>& deals) {
   std::vector<std::string> result;
   for (const Deal& deal : deals) {
     const std::size_t length = deal.shares.front().size();
@@ -104,10 +105,10 @@ std::vector<std::string> wrongs_of(const std::vector<Deal>& deals) {
         result.push_back(deal.title + ": rank " + std::to_string(rank) + " has " +
                          counted(deal.shares[rank].size(), "sample") + " where rank 0 has " + std::to_string(length) +
                          ".");
-    const std::int64_t different = different_in(deal.shares);
-    if (different != deal.promised)
-      result.push_back(deal.title + ": " + std::to_string(different) + " different samples were dealt, and not " +
-                       std::to_string(deal.promised) + ".");
+    const std::int64_t different = count_different(deal.shares);
+    if (different != deal.expected)
+      result.push_back(deal.title + ": " + std::to_string(different) + " different samples were assigned, and not " +
+                       std::to_string(deal.expected) + ".");
   }
   return result;
 }

@@ -11,7 +11,7 @@ using Shares = std::vector<std::vector<std::int64_t>>;  // by rank: its samples 
 struct Deal {
   std::string title;          // "shuffled, epoch 0"
   std::string meaning;        // the rest of a sentence
-  std::int64_t promised = 0;  // number of different samples
+  std::int64_t expected = 0;  // number of different samples
   Shares shares = {};
 };
 
@@ -29,7 +29,7 @@ std::vector<std::vector<bool>> dealt_before(const Shares& shares);
 // A line per rank, with a star at each sample that was dealt before, and a summary.
 std::string text_of(const Deal& deal);
 // Errors as sentences: a sample that no rank has, shares of different lengths.
-std::vector<std::string> wrongs_of(const std::vector<Deal>& deals);
+std::vector<std::string> errors_of(const std::vector<Deal>& deals);
 
 // An SVG: a grid of ranks and positions per deal, a colour per sample, a frame around samples that were dealt before.
 std::string picture_of(const std::vector<Deal>& deals);

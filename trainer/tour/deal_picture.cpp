@@ -3,8 +3,8 @@
 #include <cmath>
 #include <cstdio>
 
-#include "trainer/tour/account.h"
 #include "trainer/tour/deal.h"
+#include "trainer/tour/operation_report.h"
 #include "trainer/tour/svg.h"
 
 namespace ddprun::train {
@@ -12,8 +12,8 @@ namespace {
 
 constexpr std::size_t kRanksDrawnMax = 16;
 constexpr double kCell = 30, kLeft = 84, kMargin = 20, kTitleHeight = 28, kGap = 22, kHead = 62;
-constexpr std::string_view kAgain = "#d55e00";  // Okabe and Ito's vermilion
-constexpr std::string_view kQuiet = "#555555";
+constexpr std::string_view kRepeated = "#d55e00";  // Okabe and Ito's vermilion
+constexpr std::string_view kMuted = "#555555";
 using Anchor = TextStyle::Anchor;
 
 // Five colours of viridis (matplotlib's map): brightness grows with the number, so that everybody can distinguish them.
@@ -40,9 +40,9 @@ double height_of(const Deal& deal) {
 
 void draw_cell(Svg& svg, double x, double y, std::int64_t sample, bool again) {
   const std::string colour = colour_of(sample);
-  svg.rect({x + 1, y + 1, kCell - 2, kCell - 2}, colour, again ? kAgain : "", 3.5);
+  svg.rect({x + 1, y + 1, kCell - 2, kCell - 2}, colour, again ? kRepeated : "", 3.5);
   svg.text(x + kCell / 2, y + kCell / 2 + 4.5, std::to_string(sample),
-           {.size = 12, .anchor = Anchor::middle, .colour = ink_on(colour)});
+           {.size = 12, .anchor = Anchor::middle, .colour = text_colour_on(colour)});
 }
 
 void draw_deal(Svg& svg, double x, double y, const Deal& deal) {
@@ -56,13 +56,13 @@ void draw_deal(Svg& svg, double x, double y, const Deal& deal) {
   }
   if (cut_short(deal))
     svg.text(x + kLeft, y + kCell / 2 + 4.5, "and " + counted(deal.shares.size() - kRanksDrawnMax, "more rank"),
-             {.colour = kQuiet});
+             {.colour = kMuted});
 }
 
 void draw_head(Svg& svg) {
   svg.text(kMargin, 28, "Which rank gets which sample", {.size = 17, .bold = true});
-  svg.rect({kMargin + 1, 40, 15, 15}, colour_of(4), kAgain, 3.5);
-  svg.text(kMargin + 24, 52, "framed: dealt before in the same epoch", {.size = 12, .colour = kQuiet});
+  svg.rect({kMargin + 1, 40, 15, 15}, colour_of(4), kRepeated, 3.5);
+  svg.text(kMargin + 24, 52, "framed: assigned before in the same epoch", {.size = 12, .colour = kMuted});
 }
 
 }  // namespace

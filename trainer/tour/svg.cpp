@@ -7,7 +7,7 @@
 namespace ddprun::train {
 namespace {
 
-constexpr std::string_view kGround = "#ffffff";
+constexpr std::string_view kBackground = "#ffffff";
 constexpr double kWidthOfChar = 0.65, kWidthOfBoldChar = 0.72;  // of the size; DejaVu Sans: digits have 0.64 and 0.7
 
 std::string number(double value) {
@@ -64,9 +64,9 @@ double text_width(std::string_view text, double size, bool bold) {
   return static_cast<double>(text.size()) * size * (bold ? kWidthOfBoldChar : kWidthOfChar);
 }
 
-std::string_view ink_on(std::string_view ground) {
+std::string_view text_colour_on(std::string_view background) {
   constexpr double kEqualContrast = 0.179;  // black and white contrast equally
-  return luminance(ground) > kEqualContrast ? "#1a1a1a" : "#ffffff";
+  return luminance(background) > kEqualContrast ? "#1a1a1a" : "#ffffff";
 }
 
 Svg::Svg(double width, double height, std::string_view title) {
@@ -74,7 +74,7 @@ Svg::Svg(double width, double height, std::string_view title) {
           attribute("viewBox", "0 0 " + number(width) + " " + number(height)) +
           attribute("font-family", "'DejaVu Sans', Verdana, Arial, sans-serif") + attribute("role", "img") +
           ">\n<title>" + xml_escaped(title) + "</title>\n";
-  rect({0, 0, width, height}, kGround);
+  rect({0, 0, width, height}, kBackground);
 }
 
 void Svg::rect(const Box& box, std::string_view fill, std::string_view frame, double frame_width) {

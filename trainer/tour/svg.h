@@ -1,4 +1,4 @@
-// A picture as SVG 1.1: rectangles, lines and texts on a light ground. Readable in a browser and by rsvg-convert.
+// A picture as SVG 1.1: rectangles, lines and texts on a light background. Readable in a browser and by rsvg-convert.
 //
 // Lengths are in units of the viewBox (pixels at its natural size), y grows downwards, colours are "#rrggbb". Numbers
 // are written with two decimals at most, so that equal pictures are equal texts. Pure.
@@ -39,8 +39,8 @@ class Svg {
 // An upper estimate for a sans-serif font of that size: enough for DejaVu Sans, which is wide.
 double text_width(std::string_view text, double size, bool bold = false);
 
-// A readable colour for text on a ground: nearly black, or white.
-std::string_view ink_on(std::string_view ground);
+// A readable colour for text on a background: nearly black, or white.
+std::string_view text_colour_on(std::string_view background);
 
 std::string xml_escaped(std::string_view text);
 

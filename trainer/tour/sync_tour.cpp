@@ -9,15 +9,15 @@
 #include "ddprun/collectives.h"
 #include "ddprun/distributed_data_parallel.h"
 #include "trainer/tour/clock.h"
-#include "trainer/tour/stage.h"
 #include "trainer/tour/timeline.h"
+#include "trainer/tour/tour_context.h"
 #include "trainer/tour/tour_net.h"
 
 namespace ddprun::train {
 namespace {
 
 constexpr double kWorkMs = 40, kForwardMs = 15;  // roughly, of the rank with the least work
-constexpr double kMostToLeast = 4;               // the last rank's work relative to the first one's
+constexpr double kWorkRatio = 4;                 // the last rank's work relative to the first one's
 constexpr int kSyncSteps = 2;
 constexpr int kRoundTrips = 16;
 constexpr std::int64_t kInputs = 256, kHiddenUnits = 512, kOutputs = 10;
@@ -29,25 +29,25 @@ double now_ms() {
 
 class Sync {
  public:
-  explicit Sync(Stage& stage)
-      : stage_(stage),
-        share_(stage.world() == 1 ? 1 : 1 + (kMostToLeast - 1) * stage.rank() / (stage.world() - 1)),
-        matrix_(torch::rand({side(), side()}, torch::device(stage.device))) {}
+  explicit Sync(TourContext& context)
+      : context_(context),
+        work_factor_(context.world() == 1 ? 1 : 1 + (kWorkRatio - 1) * context.rank() / (context.world() - 1)),
+        matrix_(torch::rand({side(), side()}, torch::device(context.device))) {}
 
   void show() {
     agree_on_work();
     const ClockOffset offset = compare_clocks();
     auto lanes = lanes_of_all(run(), offset);
-    begin_at_zero(lanes);
-    tell(lanes, offset);
+    shift_to_zero(lanes);
+    report(lanes, offset);
   }
 
  private:
-  std::int64_t side() const { return stage_.device.is_cuda() ? 4096 : 256; }
+  std::int64_t side() const { return context_.device.is_cuda() ? 4096 : 256; }
 
   // With a GPU: after all its queued work.
   double time_now() const {
-    if (stage_.device.is_cuda()) torch::cuda::synchronize(stage_.device.index());
+    if (context_.device.is_cuda()) torch::cuda::synchronize(context_.device.index());
     return now_ms();
   }
 
@@ -68,73 +68,73 @@ class Sync {
     for (std::int64_t i = 0; i < products; ++i) torch::mm(matrix_, matrix_);
   }
 
-  at::Tensor batch(std::int64_t rows) const { return torch::rand({rows, kInputs}, torch::device(stage_.device)); }
+  at::Tensor batch(std::int64_t rows) const { return torch::rand({rows, kInputs}, torch::device(context_.device)); }
 
   // Rank 0 measures the machine's speed, so that the times are similar everywhere; the others use its numbers.
   void agree_on_work() {
     nlohmann::json found;
-    if (stage_.is_main()) {
+    if (context_.is_main()) {
       constexpr std::int64_t kRows = 64;
       TourNet net(kInputs, kHiddenUnits, kOutputs);
-      net.to(stage_.device);
+      net.to(context_.device);
       const at::Tensor input = batch(kRows);
       const double product = ms_of([&] { work(1); }), pass = ms_of([&] { net.forward(input); });
       found = {std::ceil(kWorkMs / product), std::clamp(std::ceil(kRows * kForwardMs / pass), 64.0, 65536.0)};
     }
-    found = broadcast_object(found, 0, stage_.group);
-    products_ = std::llround(share_ * found.at(0).get<double>());
-    rows_ = std::llround(share_ * found.at(1).get<double>());
+    found = broadcast_object(found, 0, context_.group);
+    products_ = std::llround(work_factor_ * found.at(0).get<double>());
+    rows_ = std::llround(work_factor_ * found.at(1).get<double>());
   }
 
   // Processes of one machine share a clock. For other machines rank 0 measures by messages what to add to theirs.
   ClockOffset compare_clocks() {
-    const auto here = machine_group(stage_.group).global_ranks();
+    const auto here = machine_group(context_.group).global_ranks();
     const bool same = std::find(here.begin(), here.end(), 0) != here.end();
-    const auto all = all_gather_object(same, stage_.group);
+    const auto all = all_gather_object(same, context_.group);
     ClockOffset own;
-    for (int rank = 0; rank < stage_.world(); ++rank) {
+    for (int rank = 0; rank < context_.world(); ++rank) {
       if (all[static_cast<std::size_t>(rank)].get<bool>()) continue;
-      ++elsewhere_;
-      if (stage_.is_main()) {
-        const ClockOffset found = ask(rank);
-        send_object({found.add, found.doubt}, rank, /*tag=*/1, stage_.group);
-      } else if (stage_.rank() == rank) {
-        own = answer();
+      ++remote_ranks_;
+      if (context_.is_main()) {
+        const ClockOffset found = measure_offset(rank);
+        send_object({found.ms, found.uncertainty}, rank, /*tag=*/1, context_.group);
+      } else if (context_.rank() == rank) {
+        own = reply_with_clock();
       }
     }
     return own;
   }
 
-  ClockOffset ask(int rank) const {
-    const at::Tensor clock = torch::zeros({1}, torch::device(stage_.device).dtype(torch::kDouble));
+  ClockOffset measure_offset(int rank) const {
+    const at::Tensor clock = torch::zeros({1}, torch::device(context_.device).dtype(torch::kDouble));
     std::vector<RoundTrip> trips;
     for (int i = 0; i < kRoundTrips; ++i) {
       const double sent = time_now();
-      send(clock, rank, /*tag=*/0, stage_.group);
-      recv(clock, rank, /*tag=*/0, stage_.group);
+      send(clock, rank, /*tag=*/0, context_.group);
+      recv(clock, rank, /*tag=*/0, context_.group);
       const double answered = clock.item<double>();
       trips.push_back({sent, answered, now_ms()});
     }
     return offset_from(trips);
   }
 
-  ClockOffset answer() const {
-    const at::Tensor clock = torch::zeros({1}, torch::device(stage_.device).dtype(torch::kDouble));
+  ClockOffset reply_with_clock() const {
+    const at::Tensor clock = torch::zeros({1}, torch::device(context_.device).dtype(torch::kDouble));
     for (int i = 0; i < kRoundTrips; ++i) {
-      recv(clock, 0, /*tag=*/0, stage_.group);
+      recv(clock, 0, /*tag=*/0, context_.group);
       clock.item<double>();  // on a GPU: waits for its arrival
       clock.fill_(now_ms());
-      send(clock, 0, /*tag=*/0, stage_.group);
+      send(clock, 0, /*tag=*/0, context_.group);
     }
-    const auto found = recv_object(0, /*tag=*/1, stage_.group);
+    const auto found = recv_object(0, /*tag=*/1, context_.group);
     return {found.at(0), found.at(1)};
   }
 
   Lane run() const {
     const auto net = std::make_shared<TourNet>(kInputs, kHiddenUnits, kOutputs);
-    net->to(stage_.device);
+    net->to(context_.device);
     // One bucket: then the exchange begins when the last gradient is ready, and a rank's own part ends there, too.
-    DistributedDataParallel<TourNet> ddp(net, {.bucket_bytes = 64 << 20}, stage_.group);
+    DistributedDataParallel<TourNet> ddp(net, {.bucket_bytes = 64 << 20}, context_.group);
     double own_done = 0;
     net->first->weight.register_hook([&](const at::Tensor&) { own_done = time_now(); });  // backward ends here
     const at::Tensor input = batch(rows_);
@@ -151,15 +151,15 @@ class Sync {
       lane->push_back({Activity::gradients, own_done, done});
     };
     step(nullptr);  // the first step takes longer
-    barrier(stage_.group);
+    barrier(context_.group);
     Lane lane;
     const double begin = time_now();
     work(products_);
-    const double came = time_now();
-    barrier(stage_.group);
-    const double left = time_now();
-    lane.push_back({Activity::work, begin, came});
-    lane.push_back({Activity::barrier, came, left});
+    const double arrived = time_now();
+    barrier(context_.group);
+    const double released = time_now();
+    lane.push_back({Activity::work, begin, arrived});
+    lane.push_back({Activity::barrier, arrived, released});
     for (int i = 0; i < kSyncSteps; ++i) step(&lane);
     return lane;
   }
@@ -167,63 +167,64 @@ class Sync {
   // By rank 0's clock.
   std::vector<Lane> lanes_of_all(const Lane& own, const ClockOffset& offset) const {
     nlohmann::json spans = nlohmann::json::array();
-    for (const Span& span : own) spans.push_back({span.what, span.begin + offset.add, span.end + offset.add});
+    for (const Span& span : own) spans.push_back({span.what, span.begin + offset.ms, span.end + offset.ms});
     std::vector<Lane> lanes;
-    for (const auto& facts : all_gather_object(spans, stage_.group)) {
+    for (const auto& spans_of_rank : all_gather_object(spans, context_.group)) {
       lanes.emplace_back();
-      for (const auto& span : facts) lanes.back().push_back({span.at(0).get<Activity>(), span.at(1), span.at(2)});
+      for (const auto& span : spans_of_rank)
+        lanes.back().push_back({span.at(0).get<Activity>(), span.at(1), span.at(2)});
     }
     return lanes;
   }
 
-  static std::string who_has_how_much() {
-    return "The last rank has " + decimal(kMostToLeast, 0) +
-           " times as much to do as the first, the others in between.";
+  static std::string work_note() {
+    return "The last rank has " + decimal(kWorkRatio, 0) + " times as much to do as the first, the others in between.";
   }
 
-  std::string about_the_clocks(double doubt) const {
-    if (elsewhere_ == 0) return "The ranks are on one machine and read one clock.";
-    return counted(static_cast<std::size_t>(elsewhere_), "rank") +
-           (elsewhere_ == 1 ? " is on another machine: its clock was" : " are on other machines: their clocks were") +
+  std::string clock_note(double uncertainty) const {
+    if (remote_ranks_ == 0) return "The ranks are on one machine and read one clock.";
+    return counted(static_cast<std::size_t>(remote_ranks_), "rank") +
+           (remote_ranks_ == 1 ? " is on another machine: its clock was"
+                               : " are on other machines: their clocks were") +
            " compared with rank 0's by " + std::to_string(kRoundTrips) +
-           " messages there and back; they may be off by " + decimal(doubt, 3) + " ms.";
+           " messages there and back; they may be off by " + decimal(uncertainty, 3) + " ms.";
   }
 
-  void tell(const std::vector<Lane>& lanes, const ClockOffset& offset) {
-    double doubt = 0;
-    for (const auto& found : all_gather_object(offset.doubt, stage_.group))
-      doubt = std::max(doubt, found.get<double>());
-    const bool alone = stage_.world() == 1;
-    stage_.say("Each rank multiplies matrices and waits in a barrier for the others. Then it takes " +
-               std::to_string(kSyncSteps) +
-               " training steps:\nforward, backward, and the wait for the mean of all gradients.\n" +
-               (alone ? "This rank is alone, so it waits for nobody." : who_has_how_much()) + "\n" +
-               "Nobody sleeps: the time goes into products of matrices and into batches.\n" +
-               (alone ? "" : about_the_clocks(doubt) + "\n"));
-    stage_.say(table_of(lanes));
-    std::vector<Meeting> meetings{{"barrier", 1}};
+  void report(const std::vector<Lane>& lanes, const ClockOffset& offset) {
+    double uncertainty = 0;
+    for (const auto& found : all_gather_object(offset.uncertainty, context_.group))
+      uncertainty = std::max(uncertainty, found.get<double>());
+    const bool alone = context_.world() == 1;
+    context_.say("Each rank multiplies matrices and waits in a barrier for the others. Then it takes " +
+                 std::to_string(kSyncSteps) +
+                 " training steps:\nforward, backward, and the wait for the mean of all gradients.\n" +
+                 (alone ? "This rank is alone, so it waits for nobody." : work_note()) + "\n" +
+                 "Nobody sleeps: the time goes into products of matrices and into batches.\n" +
+                 (alone ? "" : clock_note(uncertainty) + "\n"));
+    context_.say(table_of(lanes));
+    std::vector<SyncPoint> sync_points{{"barrier", 1}};
     for (std::size_t i = 0; i < kSyncSteps; ++i)
-      meetings.push_back({"gradients, step " + std::to_string(i + 1), 4 + 3 * i});
-    for (const Meeting& meeting : meetings) {
-      const Finding finding = finding_of(lanes, meeting, doubt);
-      if (finding.right)
-        stage_.say(finding.text);
+      sync_points.push_back({"gradients, step " + std::to_string(i + 1), 4 + 3 * i});
+    for (const SyncPoint& sync_point : sync_points) {
+      const WaitCheck wait_check = check_wait(lanes, sync_point, uncertainty);
+      if (wait_check.right)
+        context_.say(wait_check.text);
       else
-        stage_.wrong(finding.text);
+        context_.report_error(wait_check.text);
     }
-    if (!alone) stage_.say("The second step begins on all ranks together without a barrier: backward is one.");
-    stage_.draw([&] { return picture_of(lanes, meetings); });
+    if (!alone) context_.say("The second step begins on all ranks together without a barrier: backward is one.");
+    context_.draw([&] { return picture_of(lanes, sync_points); });
   }
 
-  Stage& stage_;
-  const double share_;  // of the work, relative to rank 0's
+  TourContext& context_;
+  const double work_factor_;  // of the work, relative to rank 0's
   const at::Tensor matrix_;
   std::int64_t products_ = 0, rows_ = 0;
-  int elsewhere_ = 0;
+  int remote_ranks_ = 0;
 };
 
 }  // namespace
 
-void show_sync(Stage& stage) { Sync(stage).show(); }
+void show_sync(TourContext& context) { Sync(context).show(); }
 
 }  // namespace ddprun::train

@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <limits>
 
-#include "trainer/tour/account.h"
 #include "trainer/tour/clock.h"
+#include "trainer/tour/operation_report.h"
 
 namespace ddprun::train {
 namespace {
@@ -33,10 +33,10 @@ ClockOffset offset_from(const std::vector<RoundTrip>& trips) {
   const RoundTrip& best = *std::min_element(trips.begin(), trips.end(), [](const RoundTrip& a, const RoundTrip& b) {
     return a.received - a.sent < b.received - b.sent;
   });
-  return {.add = (best.sent + best.received) / 2 - best.answered, .doubt = (best.received - best.sent) / 2};
+  return {.ms = (best.sent + best.received) / 2 - best.answered, .uncertainty = (best.received - best.sent) / 2};
 }
 
-void begin_at_zero(std::vector<Lane>& lanes) {
+void shift_to_zero(std::vector<Lane>& lanes) {
   double first = std::numeric_limits<double>::infinity();
   for (const Lane& lane : lanes)
     for (const Span& span : lane) first = std::min(first, span.begin);
@@ -54,20 +54,21 @@ std::string table_of(const std::vector<Lane>& lanes) {
   return table(rows);
 }
 
-Finding finding_of(const std::vector<Lane>& lanes, const Meeting& meeting, double doubt) {
+WaitCheck check_wait(const std::vector<Lane>& lanes, const SyncPoint& sync_point, double uncertainty) {
   std::size_t last = 0, first = 0;  // the last to arrive, the first to continue
-  const auto wait_of = [&](std::size_t rank) { return lanes[rank].at(meeting.span); };
+  const auto wait_of = [&](std::size_t rank) { return lanes[rank].at(sync_point.span); };
   for (std::size_t rank = 1; rank < lanes.size(); ++rank) {
     if (wait_of(rank).begin > wait_of(last).begin) last = rank;
     if (wait_of(rank).end < wait_of(first).end) first = rank;
   }
-  const double came = wait_of(last).begin, left = wait_of(first).end;
-  const bool right = left >= came - doubt;
+  const double arrived = wait_of(last).begin, released = wait_of(first).end;
+  const bool right = released >= arrived - uncertainty;
   const auto who = [](std::size_t rank, double when) {
     return "rank " + std::to_string(rank) + " at " + decimal(when, 1) + " ms";
   };
-  return {meeting.name + ": the last to come was " + who(last, came) + ", the first to go on " + who(first, left) +
-              (right ? ". Nobody went on before all had come." : ". WRONG: it went on before all had come."),
+  return {sync_point.name + ": the last to arrive was " + who(last, arrived) + ", the first to continue " +
+              who(first, released) +
+              (right ? ". No rank continued before all had arrived." : ". WRONG: it continued before all had arrived."),
           right};
 }
 

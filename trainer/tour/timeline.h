@@ -1,4 +1,4 @@
-// What each rank did when: as a table, as a finding about which ranks waited, and as a picture. Pure.
+// What each rank did when: as a table, as a check of which ranks waited, and as a picture. Pure.
 //
 // All times are milliseconds since one origin, by one clock.
 #pragma once
@@ -23,23 +23,23 @@ struct Span {
 using Lane = std::vector<Span>;  // of one rank, in order; the same number on all ranks
 
 // A synchronisation point: no rank continues before the last one arrives. The spans with this index are the waiting.
-struct Meeting {
+struct SyncPoint {
   std::string name;  // "barrier"
   std::size_t span;
 };
 
 // Moves the origin to the beginning of the first span.
-void begin_at_zero(std::vector<Lane>& lanes);
+void shift_to_zero(std::vector<Lane>& lanes);
 
 std::string table_of(const std::vector<Lane>& lanes);
 
-struct Finding {
+struct WaitCheck {
   std::string text;
-  bool right;  // no rank continued too early by more than `doubt`
+  bool right;  // no rank continued too early by more than `uncertainty`
 };
-Finding finding_of(const std::vector<Lane>& lanes, const Meeting& meeting, double doubt);
+WaitCheck check_wait(const std::vector<Lane>& lanes, const SyncPoint& sync_point, double uncertainty);
 
-// An SVG: a lane per rank, a bar per span, a dashed line at each meeting.
-std::string picture_of(const std::vector<Lane>& lanes, const std::vector<Meeting>& meetings);
+// An SVG: a lane per rank, a bar per span, a dashed line at each sync point.
+std::string picture_of(const std::vector<Lane>& lanes, const std::vector<SyncPoint>& sync_points);
 
 }  // namespace ddprun::train

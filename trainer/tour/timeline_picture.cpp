@@ -3,7 +3,7 @@
 #include <cmath>
 #include <utility>
 
-#include "trainer/tour/account.h"
+#include "trainer/tour/operation_report.h"
 #include "trainer/tour/svg.h"
 #include "trainer/tour/timeline.h"
 
@@ -14,15 +14,15 @@ constexpr std::size_t kRanksDrawnMax = 32;
 constexpr double kWidth = 960, kLeft = 84, kRightMin = 30, kMargin = 20, kLane = 30, kLaneGap = 10;
 constexpr double kNameGap = 5;            // between a line and its name
 constexpr double kSize = 12, kLine = 18;  // size of texts, distance of lines
-constexpr std::string_view kQuiet = "#555555", kGrid = "#d9d9d9", kDark = "#1a1a1a";
+constexpr std::string_view kMuted = "#555555", kGrid = "#d9d9d9", kDark = "#1a1a1a";
 using Anchor = TextStyle::Anchor;
 
-struct Look {
+struct BarStyle {
   std::string_view colour, name;
 };
 
 // Okabe and Ito's colours, which colour-blind people can distinguish, and a grey.
-Look look_of(Activity what) {
+BarStyle bar_style(Activity what) {
   switch (what) {
     case Activity::work:
       return {"#0072b2", "work"};
@@ -58,12 +58,12 @@ double tick_of(double end) {
 
 class Drawing {
  public:
-  Drawing(const std::vector<Lane>& lanes, const std::vector<Meeting>& meetings)
+  Drawing(const std::vector<Lane>& lanes, const std::vector<SyncPoint>& sync_points)
       : lanes_(lanes),
         end_(end_of(lanes)),
         drawn_(std::min(lanes.size(), kRanksDrawnMax)),
-        right_(right_margin(meetings)),
-        names_(place_names(meetings)),
+        right_(right_margin(sync_points)),
+        names_(place_names(sync_points)),
         top_(74 + kLine * rows_of_names()),
         bottom_(top_ + (kLane + kLaneGap) * static_cast<double>(drawn_)),
         svg_(kWidth, bottom_ + 60 + (drawn_ < lanes.size() ? kLine : 0), "What each rank does, and when it waits") {}
@@ -73,7 +73,7 @@ class Drawing {
     draw_legend();
     draw_axis();
     for (std::size_t rank = 0; rank < drawn_; ++rank) draw_lane(rank);
-    for (const Name& name : names_) draw_meeting(name);
+    for (const Name& name : names_) draw_sync_point(name);
     return svg_.str();
   }
 
@@ -86,21 +86,22 @@ class Drawing {
 
   double x_of(double time) const { return kLeft + (kWidth - kLeft - right_) * time / end_; }
 
-  // Room for the name of a meeting at the very end.
-  static double right_margin(const std::vector<Meeting>& meetings) {
+  // Room for the name of a sync point at the very end.
+  static double right_margin(const std::vector<SyncPoint>& sync_points) {
     double margin = kRightMin;
-    for (const Meeting& meeting : meetings) margin = std::max(margin, kNameGap + text_width(meeting.name, kSize));
+    for (const SyncPoint& sync_point : sync_points)
+      margin = std::max(margin, kNameGap + text_width(sync_point.name, kSize));
     return margin;
   }
 
   // Each right of its line, which is where the last rank arrives. A line begins below all names that it would cross, so
   // that no line cuts a name, and no name covers another.
-  std::vector<Name> place_names(const std::vector<Meeting>& meetings) const {
+  std::vector<Name> place_names(const std::vector<SyncPoint>& sync_points) const {
     std::vector<Name> names;
-    for (const Meeting& meeting : meetings) {  // they are sorted from left to right
+    for (const SyncPoint& sync_point : sync_points) {  // they are sorted from left to right
       double at = 0;
-      for (const Lane& lane : lanes_) at = std::max(at, lane.at(meeting.span).begin);
-      Name name{meeting.name, x_of(at), 0};
+      for (const Lane& lane : lanes_) at = std::max(at, lane.at(sync_point.span).begin);
+      Name name{sync_point.name, x_of(at), 0};
       for (const Name& before : names)
         if (name.x < before.x + kNameGap + text_width(before.text, kSize) + kNameGap)
           name.row = std::max(name.row, before.row + 1);
@@ -118,7 +119,7 @@ class Drawing {
   void draw_legend() {
     double x = kMargin;
     for (const Activity what : kActivities) {
-      const auto [colour, name] = look_of(what);
+      const auto [colour, name] = bar_style(what);
       svg_.rect({x, 42, 14, 14}, colour, kDark, 0.5);
       svg_.text(x + 20, 53, name, {.size = kSize});
       x += 20 + text_width(name, kSize) + 14;
@@ -131,27 +132,27 @@ class Drawing {
       const double x = x_of(i * tick);
       svg_.line(x, top_ - 4, x, bottom_ + 4, kGrid);
       svg_.text(x, bottom_ + 20, decimal(i * tick, tick < 1 ? 2 : 0),
-                {.size = kSize, .anchor = Anchor::middle, .colour = kQuiet});
+                {.size = kSize, .anchor = Anchor::middle, .colour = kMuted});
     }
     svg_.text((kLeft + kWidth - right_) / 2, bottom_ + 42, "milliseconds",
-              {.size = kSize, .anchor = Anchor::middle, .colour = kQuiet});
+              {.size = kSize, .anchor = Anchor::middle, .colour = kMuted});
     if (drawn_ < lanes_.size())
       svg_.text(kLeft, bottom_ + 42 + kLine, "and " + counted(lanes_.size() - drawn_, "more rank"),
-                {.size = kSize, .colour = kQuiet});
+                {.size = kSize, .colour = kMuted});
   }
 
   void draw_lane(std::size_t rank) {
     const double y = top_ + (kLane + kLaneGap) * static_cast<double>(rank);
     svg_.text(kLeft - 10, y + kLane / 2 + 4.5, "rank " + std::to_string(rank), {.anchor = Anchor::end});
     for (const Span& span : lanes_[rank]) {
-      const std::string_view colour = look_of(span.what).colour;
+      const std::string_view colour = bar_style(span.what).colour;
       const double x = x_of(span.begin), width = x_of(span.end) - x;
       svg_.rect({x, y, width, kLane}, colour);
-      write_in_bar(x, width, y + kLane / 2 + 4.5, decimal(span.end - span.begin, 0), ink_on(colour));
+      write_in_bar(x, width, y + kLane / 2 + 4.5, decimal(span.end - span.begin, 0), text_colour_on(colour));
     }
   }
 
-  // Writes in the widest part of the bar that no meeting's line cuts, if it is wide enough.
+  // Writes in the widest part of the bar that no line of a sync point cuts, if it is wide enough.
   void write_in_bar(double x, double width, double y, const std::string& text, std::string_view ink) {
     std::vector<double> cuts{x, x + width};
     for (const Name& name : names_)
@@ -164,7 +165,7 @@ class Drawing {
       svg_.text(from + widest / 2, y, text, {.size = kSize, .anchor = Anchor::middle, .colour = ink});
   }
 
-  void draw_meeting(const Name& name) {
+  void draw_sync_point(const Name& name) {
     const double y = 74 + kLine * name.row + kSize - 2;
     svg_.line(name.x, y - kSize + 2, name.x, bottom_ + 4, kDark, 1.2, /*dashed=*/true);
     svg_.text(name.x + kNameGap, y, name.text, {.size = kSize});
@@ -181,8 +182,8 @@ class Drawing {
 
 }  // namespace
 
-std::string picture_of(const std::vector<Lane>& lanes, const std::vector<Meeting>& meetings) {
-  return Drawing(lanes, meetings).draw();
+std::string picture_of(const std::vector<Lane>& lanes, const std::vector<SyncPoint>& sync_points) {
+  return Drawing(lanes, sync_points).draw();
 }
 
 }  // namespace ddprun::train

@@ -5,20 +5,21 @@
 #include "ddprun/collectives.h"
 #include "rendezvous/base/error.h"
 #include "trainer/ddp/snapshot/replace_file.h"
-#include "trainer/tour/stage.h"
+#include "trainer/tour/tour_context.h"
 
 namespace ddprun::train {
 namespace {
 
-const std::map<std::string, Show> kShows{{"collectives", show_collectives},
-                                         {"sampler", show_sampler},
-                                         {"sync", show_sync},
-                                         {"reduce", show_reduce},
-                                         {"dp-vs-ddp", show_dp_vs_ddp}};
+const std::map<std::string, TourFunction> kTourFunctions{{"collectives", show_collectives},
+                                                         {"sampler", show_sampler},
+                                                         {"sync", show_sync},
+                                                         {"reduce", show_reduce},
+                                                         {"dp-vs-ddp", show_dp_vs_ddp}};
 
-void check_asked(const std::string& name, const TourOptions& options) {
+void check_request(const std::string& name, const TourOptions& options) {
   const Tour* tour = find_tour(name);
-  if (!tour) throw UsageError("cannot run the tour " + name, "there is none", "The tours are:\n" + list_of_tours());
+  if (!tour)
+    throw UsageError("cannot run the tour " + name, "there is no such tour", "The tours are:\n" + list_of_tours());
   if (!options.svg.empty() && !tour->draws)
     throw UsageError("cannot draw the tour " + name, "it has no picture", "Leave the picture out.");
 }
@@ -46,50 +47,51 @@ std::string text_of(const std::vector<at::Tensor>& tensors) {
   return text.empty() ? "(nothing)" : text;
 }
 
-void Stage::say(const std::string& text) const {
+void TourContext::say(const std::string& text) const {
   if (!is_main()) return;
   std::fprintf(options_.out, "%s\n", text.c_str());
   std::fflush(options_.out);
 }
 
 // Must not throw on a disk error, as the other ranks wait for the end.
-void Stage::draw(const std::function<std::string()>& svg) try {
+void TourContext::draw(const std::function<std::string()>& svg) try {
   if (!is_main() || options_.svg.empty()) return;
   replace_file(options_.svg, {svg()}, "the picture");
   say("The picture is in " + options_.svg + ".");
 } catch (const Error& error) {
-  wrong(error.what());
+  report_error(error.what());
 }
 
-void Stage::show(const std::string& name, const std::string& what, const Shown& shown) {
-  const auto facts = all_gather_object({shown.before, shown.after, shown.expected}, group);
-  std::vector<Shown> by_rank;
-  for (const auto& fact : facts) by_rank.push_back({fact.at(0), fact.at(1), fact.at(2)});
-  const Account account = account_of(name, what, by_rank);
+void TourContext::show(const std::string& name, const std::string& what, const OperationResult& shown) {
+  const auto gathered = all_gather_object({shown.before, shown.after, shown.expected}, group);
+  std::vector<OperationResult> by_rank;
+  for (const auto& one : gathered) by_rank.push_back({one.at(0), one.at(1), one.at(2)});
+  const OperationReport report = operation_report(name, what, by_rank);
   ++shown_;
-  if (!account.right) ++wrongs_;
-  say(account.text);
+  if (!report.right) ++errors_;
+  say(report.text);
 }
 
-void Stage::wrong(const std::string& sentence) {
+void TourContext::report_error(const std::string& sentence) {
   if (!is_main()) return;
-  ++wrongs_;
+  ++errors_;
   say("WRONG: " + sentence);
 }
 
-int perform(Show show, const std::string& name, const TourOptions& options, at::Device device) {
-  Stage stage(init_process_group({.backend = device.is_cuda() ? Backend::nccl : Backend::gloo}), device, options);
-  stage.say("The tour " + name + ", by " + counted(static_cast<std::size_t>(stage.world()), "rank") + " over " +
-            (device.is_cuda() ? "NCCL" : "gloo") + ".\n");
-  show(stage);
-  const int code = broadcast_object(stage.wrongs() ? 1 : 0, 0, stage.group);
+int run_tour_function(TourFunction show, const std::string& name, const TourOptions& options, at::Device device) {
+  TourContext context(init_process_group({.backend = device.is_cuda() ? Backend::nccl : Backend::gloo}), device,
+                      options);
+  context.say("The tour " + name + ", by " + counted(static_cast<std::size_t>(context.world()), "rank") + " over " +
+              (device.is_cuda() ? "NCCL" : "gloo") + ".\n");
+  show(context);
+  const int code = broadcast_object(context.errors() ? 1 : 0, 0, context.group);
   destroy_process_group();
   return code;
 }
 
 int run_tour(const std::string& name, const TourOptions& options, at::Device device) {
-  check_asked(name, options);
-  return perform(kShows.at(name), name, options, device);
+  check_request(name, options);
+  return run_tour_function(kTourFunctions.at(name), name, options, device);
 }
 
 }  // namespace ddprun::train

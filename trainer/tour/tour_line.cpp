@@ -10,7 +10,7 @@
 namespace ddprun::train {
 namespace {
 
-std::string complaint(const std::string& name) {
+std::string unknown_tour(const std::string& name) {
   std::vector<std::string> names;
   for (const Tour& tour : tours()) names.push_back(tour.name);
   const std::string near = nearest(name, names);
@@ -23,7 +23,7 @@ std::string complaint(const std::string& name) {
 TourLine read_tour_line(std::vector<std::string> arguments) {
   TourLine line;
   CLI::App app(
-      "Shows what the ranks of a job do together, by a small run; best seen by several of them:\n\n"
+      "Shows what the ranks of a job do together, by a small run; best run with several ranks:\n\n"
       "  ddprun --nproc_per_node=4 train tour NAME\n\n" +
           list_of_tours(),
       "train tour");
@@ -39,18 +39,19 @@ TourLine read_tour_line(std::vector<std::string> arguments) {
   } catch (const CLI::ParseError& error) {
     std::ostringstream out, err;
     if (app.exit(error, out, err) == 0)
-      line.leave = Leave{0, out.str()};
+      line.early_exit = EarlyExit{0, out.str()};
     else
-      line.leave = Leave{2, std::string("train: ") + error.what() + ". `train tour --help` lists what there is.\n"};
+      line.early_exit =
+          EarlyExit{2, std::string("train: ") + error.what() + ". `train tour --help` lists what there is.\n"};
     return line;
   }
   const Tour* tour = find_tour(line.name);
   if (line.name.empty())
-    line.leave = Leave{0, app.help()};
+    line.early_exit = EarlyExit{0, app.help()};
   else if (!tour)
-    line.leave = Leave{2, complaint(line.name)};
+    line.early_exit = EarlyExit{2, unknown_tour(line.name)};
   else if (!line.svg.empty() && !tour->draws)
-    line.leave = Leave{2, "train: the tour " + line.name + " draws no picture: leave out --svg.\n"};
+    line.early_exit = EarlyExit{2, "train: the tour " + line.name + " draws no picture: leave out --svg.\n"};
   return line;
 }
 

@@ -10,7 +10,7 @@ namespace ddprun::train {
 
 struct TourLine {
   std::string name, svg, device = "auto";
-  std::optional<Leave> leave = {};  // without a name: the list of tours
+  std::optional<EarlyExit> early_exit = {};  // without a name: the list of tours
 };
 
 // `arguments` are those after `train tour`.

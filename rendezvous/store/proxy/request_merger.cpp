@@ -17,8 +17,8 @@ bool changes_keys(Op op) { return !can_be_shared(op); }
 
 }  // namespace
 
-bool RequestMerger::ask(ClientId client, const Request& request) {
-  ++counts_.asked;
+bool RequestMerger::submit(ClientId client, const Request& request) {
+  ++counts_.requests;
   std::string bytes = encode(request);
   if (begins_or_ends_wait(request.op)) end_wait(clients_[client]);
   if (!join(client, request, bytes)) append(client, request, std::move(bytes));
@@ -28,7 +28,7 @@ bool RequestMerger::ask(ClientId client, const Request& request) {
 bool RequestMerger::join(ClientId client, const Request& request, const std::string& bytes) {
   if (!can_be_shared(request.op)) return false;
   const auto found = shared_.find(bytes);
-  if (found == shared_.end() || found->second->askers.size() >= kAskersMax) return false;
+  if (found == shared_.end() || found->second->requesters.size() >= kRequestersMax) return false;
   Entry& entry = *found->second;
   if (clients_[client].last > entry.position) return false;
   const auto changed = [&](const std::string& key) {
@@ -36,7 +36,7 @@ bool RequestMerger::join(ClientId client, const Request& request, const std::str
     return at != changed_at_.end() && at->second > entry.position;
   };
   if (std::any_of(request.keys.begin(), request.keys.end(), changed)) return false;
-  entry.askers.push_back(client);
+  entry.requesters.push_back(client);
   clients_[client].last = entry.position;
   return true;
 }
@@ -53,7 +53,8 @@ void RequestMerger::append(ClientId client, const Request& request, std::string 
 }
 
 void RequestMerger::end_wait(Client& client) {
-  if (const Ticket ticket = std::exchange(client.waits, 0)) batch_.push_back({++last_position_, ticket, {}, false, {}});
+  if (const Ticket ticket = std::exchange(client.wait_ticket, 0))
+    batch_.push_back({++last_position_, ticket, {}, false, {}});
 }
 
 void RequestMerger::end_wait(ClientId client) {
@@ -71,14 +72,14 @@ std::string RequestMerger::take_batch() {
   std::string out;
   out.reserve(unsent_bytes_ + 16 * batch_.size());
   for (const Entry& entry : batch_) {
-    if (entry.forget) {
-      out += encode(LinkForget{entry.forget});
+    if (entry.cancel) {
+      out += encode(LinkCancelWait{entry.cancel});
       continue;
     }
-    out += encode_ask_head(static_cast<std::uint32_t>(entry.askers.size())) += entry.bytes;
-    for (const ClientId client : entry.askers) {
+    out += encode_request_head(static_cast<std::uint32_t>(entry.requesters.size())) += entry.bytes;
+    for (const ClientId client : entry.requesters) {
       ++last_ticket_;
-      if (entry.answered) asked_.emplace(on_its_way_ = last_ticket_, Asked{client});
+      if (entry.answered) pending_.emplace(awaited_ticket_ = last_ticket_, Pending{client});
     }
   }
   shared_.clear();
@@ -93,33 +94,33 @@ RequestMerger::Receivers RequestMerger::on(const LinkReplyPart& part) {
   receivers.known = part.head.first + part.head.tickets - 1 <= last_ticket_;
   if (!receivers.known) return receivers;
   for (Ticket ticket = part.head.first; ticket < part.head.first + part.head.tickets; ++ticket) {
-    const auto found = asked_.find(ticket);
-    if (found == asked_.end()) continue;  // cancelled while its answer was on the way
+    const auto found = pending_.find(ticket);
+    if (found == pending_.end()) continue;  // cancelled while its answer was on the way
     if (clients_.contains(found->second.client) && !part.bytes.empty())
       receivers.of_bytes.push_back(found->second.client);
-    if (part.last) settle(part, ticket, receivers);
+    if (part.last) complete(part, ticket, receivers);
   }
   // First answers, at least `parked`, come in the order of the tickets.
-  if (part.last && part.head.first + part.head.tickets - 1 >= on_its_way_) on_its_way_ = 0;
+  if (part.last && part.head.first + part.head.tickets - 1 >= awaited_ticket_) awaited_ticket_ = 0;
   return receivers;
 }
 
-void RequestMerger::settle(const LinkReplyPart& part, Ticket ticket, Receivers& receivers) {
-  Asked& asked = asked_.at(ticket);
-  const ClientId id = asked.client;
+void RequestMerger::complete(const LinkReplyPart& part, Ticket ticket, Receivers& receivers) {
+  Pending& pending = pending_.at(ticket);
+  const ClientId id = pending.client;
   const auto client = clients_.find(id);
-  const bool was_parked = asked.parked, here = client != clients_.end();
+  const bool was_parked = pending.parked, connected = client != clients_.end();
   if (part.head.kind == LinkReplyKind::parked) {
-    if (std::exchange(asked.parked, true)) return;
-    if (!here) batch_.push_back({++last_position_, ticket, {}, false, {}});
-    if (here) client->second.waits = ticket;
+    if (std::exchange(pending.parked, true)) return;
+    if (!connected) batch_.push_back({++last_position_, ticket, {}, false, {}});
+    if (connected) client->second.wait_ticket = ticket;
   } else {
-    asked_.erase(ticket);
-    if (here && client->second.waits == ticket) client->second.waits = 0;
+    pending_.erase(ticket);
+    if (connected && client->second.wait_ticket == ticket) client->second.wait_ticket = 0;
   }
-  if (!here) return;
-  if (part.head.kind == LinkReplyKind::hangup) receivers.hung_up.push_back(id);
-  if (!was_parked && part.head.kind != LinkReplyKind::hangup) receivers.settled.push_back(id);
+  if (!connected) return;
+  if (part.head.kind == LinkReplyKind::close) receivers.to_close.push_back(id);
+  if (!was_parked && part.head.kind != LinkReplyKind::close) receivers.ready.push_back(id);
 }
 
 }  // namespace ddprun::rendezvous

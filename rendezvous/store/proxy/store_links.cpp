@@ -9,7 +9,7 @@
 namespace ddprun::rendezvous {
 namespace {
 
-constexpr std::chrono::milliseconds kPauseFirst{20}, kPauseMost{500};
+constexpr std::chrono::milliseconds kPauseFirst{20}, kPauseMax{500};
 
 // A connection, and the bytes being sent over it.
 struct Sending {
@@ -41,29 +41,29 @@ StoreDialer::StoreDialer(asio::io_context& io, Options options, StoreUpstream pr
       pause_(kPauseFirst),
       dialer_(io, options_.names, options_.trust,
               {[this](PeerConnection connection) { open(std::move(connection)); },
-               [this](const Dialer::Failure& failure) { try_again(failure.why); }}) {
+               [this](const Dialer::Failure& failure) { retry(failure.why); }}) {
   dialer_.start({{options_.host, options_.port}, {}, deadline_});
 }
 
 void StoreDialer::open(PeerConnection connection) {
   connection_.emplace(std::move(connection));
   opening_ = framed(encode_store_opening(options_.round));
-  heard_.clear();
+  received_.clear();
   connection_->write(asio::buffer(opening_),
-                     [this](const std::error_code& error) { error ? try_again(error.message()) : await_welcome(); });
+                     [this](const std::error_code& error) { error ? retry(error.message()) : await_welcome(); });
 }
 
 void StoreDialer::await_welcome() {
   connection_->read_some(asio::buffer(input_), [this](const std::error_code& error, std::size_t count) {
-    error ? try_again("it has no store of this round") : hear(count);
+    error ? retry("it has no store for this round") : receive(count);
   });
 }
 
-void StoreDialer::hear(std::size_t count) {
-  heard_.append(input_.data(), count);
+void StoreDialer::receive(std::size_t count) {
+  received_.append(input_.data(), count);
   const std::string welcome = framed(store_welcome());
-  if (heard_ == welcome) return hand_over();
-  welcome.starts_with(heard_) ? await_welcome() : try_again("it does not answer as a store");
+  if (received_ == welcome) return hand_over();
+  welcome.starts_with(received_) ? await_welcome() : retry("it does not answer as a store");
 }
 
 void StoreDialer::hand_over() {
@@ -72,14 +72,14 @@ void StoreDialer::hand_over() {
   connection_.reset();
 }
 
-void StoreDialer::try_again(const std::string& why) {
+void StoreDialer::retry(const std::string& why) {
   connection_.reset();
   dialer_.stop();
   if (Clock::now() + pause_ >= deadline_)
     return proxy_.failed("no connection to the store at " + options_.host + ", port " + std::to_string(options_.port) +
                          ": " + why);
   dialer_.start({{options_.host, options_.port}, pause_, deadline_});
-  pause_ = std::min<Duration>(2 * pause_, kPauseMost);
+  pause_ = std::min<Duration>(2 * pause_, kPauseMax);
 }
 
 }  // namespace ddprun::rendezvous

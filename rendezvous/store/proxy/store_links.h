@@ -41,16 +41,16 @@ class StoreDialer {
   static constexpr std::size_t kWelcomeBytesMax = 256;
   void open(PeerConnection connection);
   void await_welcome();
-  void hear(std::size_t count);
+  void receive(std::size_t count);
   void hand_over();
-  void try_again(const std::string& why);
+  void retry(const std::string& why);
 
   const Options options_;
   const StoreUpstream proxy_;
   const TimePoint deadline_;
   Duration pause_;  // before the next try
   std::optional<PeerConnection> connection_;
-  std::string opening_, heard_;
+  std::string opening_, received_;
   std::array<char, kWelcomeBytesMax> input_{};
   Dialer dialer_;
 };

@@ -19,7 +19,7 @@ namespace {
 
 constexpr std::uint64_t kStore = StoreFront::kClientsEnd;  // its tag in the poller
 
-void say_to_stderr(const std::string& line) { print_line(stderr, "ddprun: the store proxy " + line); }
+void log_to_stderr(const std::string& line) { print_line(stderr, "ddprun: the store proxy " + line); }
 
 }  // namespace
 
@@ -29,27 +29,27 @@ class StoreProxy::Impl {
   ~Impl() { loop_.stop(); }
   std::uint16_t port() const { return listening_.port; }
   const std::shared_ptr<Mailbox>& mailbox() { return loop_.mailbox(); }
-  Counts counts() const { return {asked_, sent_}; }
+  Counts counts() const { return {requests_, sent_}; }
   void connect(ReleasedPeer peer);
-  void lose(const std::string& why);
+  void fail(const std::string& why);
 
  private:
   void turn();
-  void hear_all(TimePoint until);
-  void ask(ClientId from, const Request& request);
+  void handle_events(TimePoint until);
+  void submit(ClientId from, const Request& request);
   void serve(std::uint32_t events);
-  void hear(std::string_view bytes);
-  void hand_on(const LinkReplyPart& part);
-  void settle_store();
+  void receive(std::string_view bytes);
+  void pass_on(const LinkReplyPart& part);
+  void update_store();
   void send_batch();
   void flush();
-  void let_go_on();
-  bool over_full() const;
+  void resume_stalled();
+  bool output_full() const;
 
   const ProxyLimits limits_;
   const std::function<void(const std::string&)> on_lost_;
-  const std::function<void(const std::string&)> say_;
-  LoopThread loop_{"ddprun-proxy", say_};
+  const std::function<void(const std::string&)> log_;
+  LoopThread loop_{"ddprun-proxy", log_};
   const Listening listening_;
   RequestMerger merger_;
   MemoryBudget memory_;
@@ -58,35 +58,35 @@ class StoreProxy::Impl {
   std::uint32_t awaited_ = EPOLLIN;
   TimePoint deadline_;  // to be connected; later for a store that reads nothing
   LinkReplyReader replies_;
-  std::vector<ClientId> stalled_;  // may ask again when the store has read more
+  std::vector<ClientId> stalled_;  // resume when the store has read more
   bool lost_ = false;
   std::string why_lost_;  // set inside a call, handled at its end
-  std::atomic<std::uint64_t> asked_ = 0, sent_ = 0;
+  std::atomic<std::uint64_t> requests_ = 0, sent_ = 0;
 };
 
 StoreProxy::Impl::Impl(const Options& options)
     : limits_(options.proxy_limits),
       on_lost_(options.on_lost),
-      say_(options.say ? options.say : say_to_stderr),
+      log_(options.log ? options.log : log_to_stderr),
       listening_(open_listener(options.address, options.port)),
       memory_(options.limits.memory_bytes_max),
       front_(listening_, options.own_user_only, options.limits, memory_, loop_.poller(),
-             {[this](ClientId id, const Request& request) { ask(id, request); },
-              [this](ClientId id) { merger_.end_wait(id); }, [this](ClientId id) { merger_.forget(id); }, say_}),
+             {[this](ClientId id, const Request& request) { submit(id, request); },
+              [this](ClientId id) { merger_.end_wait(id); }, [this](ClientId id) { merger_.forget(id); }, log_}),
       deadline_(Clock::now() + limits_.connected_within) {
   front_.count_values();
   loop_.start([this] { turn(); });
 }
 
 void StoreProxy::Impl::turn() {
-  hear_all(std::min(front_.next_deadline(), deadline_));
+  handle_events(std::min(front_.next_deadline(), deadline_));
   std::this_thread::yield();  // on a busy machine, other clients can add to the batch
-  hear_all({});               // does not wait
-  settle_store();
-  front_.settle();
+  handle_events({});          // does not wait
+  update_store();
+  front_.finish_turn();
 }
 
-void StoreProxy::Impl::hear_all(TimePoint until) {
+void StoreProxy::Impl::handle_events(TimePoint until) {
   for (const epoll_event& event : loop_.poller().wait(until))
     if (StoreFront::owns(event.data.u64))
       front_.on_ready(event);
@@ -94,15 +94,15 @@ void StoreProxy::Impl::hear_all(TimePoint until) {
       serve(event.events);
 }
 
-bool StoreProxy::Impl::over_full() const {
+bool StoreProxy::Impl::output_full() const {
   return merger_.unsent_bytes() + (store_ ? store_->output().size() : 0) > limits_.unsent_bytes_max;
 }
 
-void StoreProxy::Impl::ask(ClientId from, const Request& request) {
+void StoreProxy::Impl::submit(ClientId from, const Request& request) {
   if (lost_) return;
-  const bool answered = merger_.ask(from, request);
-  if (!answered && over_full()) stalled_.push_back(from);
-  if (answered || over_full()) front_.hold(from);
+  const bool answered = merger_.submit(from, request);
+  if (!answered && output_full()) stalled_.push_back(from);
+  if (answered || output_full()) front_.hold(from);
 }
 
 void StoreProxy::Impl::connect(ReleasedPeer peer) {
@@ -111,55 +111,56 @@ void StoreProxy::Impl::connect(ReleasedPeer peer) {
   loop_.poller().add(store_->fd(), awaited_, kStore);
   deadline_ = kNever;
   serve(EPOLLIN);  // the poller does not report what was received before
-  settle_store();
-  front_.settle();
+  update_store();
+  front_.finish_turn();
 }
 
 void StoreProxy::Impl::serve(std::uint32_t events) {
   if (!store_ || !why_lost_.empty() || (events & ~std::uint32_t{EPOLLOUT}) == 0) return;
   try {
-    if (!store_->read([this](std::string_view bytes) { hear(bytes); })) why_lost_ = store_->why();
+    if (!store_->read([this](std::string_view bytes) { receive(bytes); })) why_lost_ = store_->why();
   } catch (const std::exception& error) {  // e.g. no memory for a reply: the rest of it has no meaning
     why_lost_ = error.what();
   }
 }
 
-void StoreProxy::Impl::hear(std::string_view bytes) {
+void StoreProxy::Impl::receive(std::string_view bytes) {
   while (why_lost_.empty()) {
     const auto part = replies_.next(bytes);
     if (!part) break;
-    hand_on(*part);
+    pass_on(*part);
   }
-  if (replies_.bad()) why_lost_ = "the store sent what is no reply";
+  if (replies_.bad()) why_lost_ = "the store sent an invalid reply";
 }
 
-void StoreProxy::Impl::hand_on(const LinkReplyPart& part) {
+void StoreProxy::Impl::pass_on(const LinkReplyPart& part) {
   const RequestMerger::Receivers receivers = merger_.on(part);
-  if (!receivers.known) why_lost_ = "the store answered what nobody had asked";
+  if (!receivers.known) why_lost_ = "the store sent an unexpected reply";
   if (!receivers.of_bytes.empty()) {
     const Value bytes = std::make_shared<const std::string>(part.bytes);
     for (const ClientId client : receivers.of_bytes) front_.send(client, bytes);
   }
-  for (const ClientId client : receivers.hung_up) front_.hang_up(client);
-  for (const ClientId client : receivers.settled)
-    if (over_full())
+  for (const ClientId client : receivers.to_close) front_.close_after_output(client);
+  for (const ClientId client : receivers.ready)
+    if (output_full())
       stalled_.push_back(client);
     else
-      front_.go_on(client);
+      front_.resume(client);
 }
 
 // At the end of a turn: sends clients' requests, and resumes the clients that had to wait.
-void StoreProxy::Impl::settle_store() {
+void StoreProxy::Impl::update_store() {
   if (store_) send_batch();
-  if (!over_full() && !stalled_.empty()) {
-    let_go_on();
+  if (!output_full() && !stalled_.empty()) {
+    resume_stalled();
     if (store_) send_batch();
   }
   const auto counts = merger_.counts();
-  asked_ = counts.asked;
+  requests_ = counts.requests;
   sent_ = counts.sent;
-  if (!why_lost_.empty()) return lose(why_lost_);
-  if (deadline_ <= Clock::now()) return lose(store_ ? "the store takes nothing" : "the store was not reached in time");
+  if (!why_lost_.empty()) return fail(why_lost_);
+  if (deadline_ <= Clock::now())
+    return fail(store_ ? "the store does not accept data" : "the store was not reached in time");
   const std::uint32_t awaited = EPOLLIN | (store_ && store_->writing() ? std::uint32_t{EPOLLOUT} : 0u);
   if (!store_ || awaited_ == awaited) return;
   awaited_ = awaited;
@@ -178,18 +179,18 @@ void StoreProxy::Impl::send_batch() {
   if (!store_->writing())
     deadline_ = kNever;
   else if (!was_writing || store_->output().size() < before)
-    deadline_ = Clock::now() + limits_.store_deaf_for_max;
+    deadline_ = Clock::now() + limits_.store_write_stall_max;
 }
 
 void StoreProxy::Impl::flush() {
   if (why_lost_.empty() && !store_->flush()) why_lost_ = store_->why();
 }
 
-void StoreProxy::Impl::let_go_on() {
-  for (const ClientId client : std::exchange(stalled_, {})) front_.go_on(client);
+void StoreProxy::Impl::resume_stalled() {
+  for (const ClientId client : std::exchange(stalled_, {})) front_.resume(client);
 }
 
-void StoreProxy::Impl::lose(const std::string& why) {
+void StoreProxy::Impl::fail(const std::string& why) {
   if (std::exchange(lost_, true)) return;
   deadline_ = kNever;
   if (store_) loop_.poller().remove(store_->fd());
@@ -204,7 +205,7 @@ void StoreUpstream::connected(ReleasedPeer store) const {
 }
 
 void StoreUpstream::failed(const std::string& why) const {
-  mailbox_->post([lose = lose_, why] { lose(why); });
+  mailbox_->post([fail = fail_, why] { fail(why); });
 }
 
 StoreProxy::StoreProxy(const Options& options) : impl_(std::make_unique<Impl>(options)) {}
@@ -216,7 +217,7 @@ StoreUpstream StoreProxy::upstream() const {
   StoreUpstream upstream;
   upstream.mailbox_ = impl_->mailbox();
   upstream.connect_ = [impl = impl_.get()](ReleasedPeer peer) { impl->connect(std::move(peer)); };
-  upstream.lose_ = [impl = impl_.get()](const std::string& why) { impl->lose(why); };
+  upstream.fail_ = [impl = impl_.get()](const std::string& why) { impl->fail(why); };
   return upstream;
 }
 

@@ -34,7 +34,7 @@ class StoreUpstream {
   friend class StoreProxy;
   std::shared_ptr<Mailbox> mailbox_;
   std::function<void(ReleasedPeer)> connect_;  // both run in the proxy's thread
-  std::function<void(const std::string&)> lose_;
+  std::function<void(const std::string&)> fail_;
 };
 
 class StoreProxy {
@@ -47,9 +47,9 @@ class StoreProxy {
     bool own_user_only = true;  // same_user.h
     // Called in the proxy's thread, once: the store is lost, "the other side closed the connection".
     std::function<void(const std::string& why)> on_lost = {};
-    // Called in the proxy's thread: "refused a client on this machine: its process belongs to user 1001, ours to 1000".
-    // Empty: writes to stderr.
-    std::function<void(const std::string& line)> say = {};
+    // Called in the proxy's thread: "refused a client on this machine: its process belongs to user 1001, ddprun's to
+    // 1000". Empty: writes to stderr.
+    std::function<void(const std::string& line)> log = {};
   };
   // Listens when it returns; clients' requests wait for the store. Throws Error if the port is not available.
   explicit StoreProxy(const Options& options);
@@ -62,7 +62,7 @@ class StoreProxy {
   StoreUpstream upstream() const;
   // Clients' requests so far, and how many of them were sent. From any thread.
   struct Counts {
-    std::uint64_t asked = 0, sent = 0;
+    std::uint64_t requests = 0, sent = 0;
   };
   Counts counts() const;
 

@@ -1,4 +1,4 @@
-// The worker channel and the early news of a death, with real workers in C and in Python.
+// The worker channel and the early detection of deaths, with real workers in C and in Python.
 #include <fcntl.h>
 #include <poll.h>
 #include <unistd.h>
@@ -94,8 +94,8 @@ class Worker {
   std::optional<rendezvous::ExitStatus> status_;
 };
 
-// Notes when the news of which worker came, and what was known of its end then.
-class News {
+// Notes when a hint of which worker came, and what was known of its end then.
+class Hints {
  public:
   struct Item {
     DeathWatch::Token token;
@@ -103,7 +103,7 @@ class News {
     std::optional<rendezvous::ExitStatus> status;
     Duration reading;
   };
-  explicit News(DeathWatch::Kernel kernel = DeathWatch::Kernel::as_found)
+  explicit Hints(DeathWatch::Kernel kernel = DeathWatch::Kernel::as_found)
       : watch_([this](DeathWatch::Token token) { take(token); }, kernel) {}
   DeathWatch& watch() { return watch_; }
   void watch(Worker& worker) { watch_.watch(static_cast<DeathWatch::Token>(worker.pid()), worker.page()); }
@@ -111,7 +111,7 @@ class News {
     const std::lock_guard lock(mutex_);
     return items_;
   }
-  bool comes(std::size_t count = 1, Duration limit = 5s) {
+  bool comes(std::size_t count = 1, Duration limit = 30s) {
     return eventually([&] { return items().size() >= count; }, limit);
   }
 
@@ -143,14 +143,14 @@ TEST_CASE("what a worker tells through its channel is read as it was told", "[ch
   const TimePoint before = Clock::now();
   Worker worker(language, {"report", "sleep"});
   REQUIRE(worker.reaches(DDPRUN_PHASE_SAVING));
-  const Progress told = worker.progress();
-  CHECK(told.step == 1000u);
-  CHECK(told.steps_done == 1000);
-  CHECK(told.snapshot_step == 990u);
-  CHECK(told.samples_per_second == 1234.5);
-  CHECK(*told.snapshot_at > before);
-  CHECK(*told.at >= *told.snapshot_at);
-  CHECK(*told.at <= Clock::now());
+  const Progress progress = worker.progress();
+  CHECK(progress.step == 1000u);
+  CHECK(progress.steps_done == 1000);
+  CHECK(progress.snapshot_step == 990u);
+  CHECK(progress.samples_per_second == 1234.5);
+  CHECK(*progress.snapshot_at > before);
+  CHECK(*progress.at >= *progress.snapshot_at);
+  CHECK(*progress.at <= Clock::now());
 }
 
 TEST_CASE("a worker is asked to save at a step, and to leave", "[channel]") {
@@ -166,6 +166,32 @@ TEST_CASE("a worker is asked to save at a step, and to leave", "[channel]") {
   CHECK(worker.wait().ok());
 }
 
+TEST_CASE(
+    "a signal that announces a preemption is a notice to the agent, and after a request to leave the worker's end",
+    "[channel]") {
+  const auto language = GENERATE(Language::c, Language::python);
+  const auto kernel = GENERATE(DeathWatch::Kernel::as_found, DeathWatch::Kernel::without_waitv);
+  Worker worker(language, {"handle-signals", "report", "go-on"});
+  Hints hints(kernel);
+  hints.watch(worker);
+  REQUIRE(worker.reaches(DDPRUN_PHASE_SAVING));
+  CHECK_FALSE(worker.page().new_notice(Clock::now()));
+  for (std::size_t count = 1; count <= 2; ++count) {
+    kill(worker.pid(), SIGTERM);
+    REQUIRE(hints.comes(count));
+    CHECK_FALSE(hints.items().back().status);
+    CHECK(worker.page().new_notice(Clock::now()) == SIGTERM);
+    CHECK_FALSE(worker.page().new_notice(Clock::now()));
+  }
+  worker.page().request_save_at(2000);
+  kill(worker.pid(), SIGTERM);
+  CHECK_FALSE(worker.has_ended(100ms));
+  CHECK_FALSE(worker.page().new_notice(Clock::now()));
+  worker.page().request_leave_without_saving();
+  kill(worker.pid(), SIGTERM);
+  CHECK(worker.wait().signal == SIGTERM);
+}
+
 TEST_CASE("a step is never read half written", "[channel]") {
   const auto language = GENERATE(Language::c, Language::python);
   Worker worker(language, {"report-for-ever"});
@@ -173,10 +199,10 @@ TEST_CASE("a step is never read half written", "[channel]") {
   std::uint64_t last = 0;
   bool whole = true, forward = true;
   for (const auto end = Clock::now() + 200ms; Clock::now() < end;) {
-    const Progress told = worker.progress();
-    whole &= told.step == told.steps_done;
-    forward &= told.steps_done >= last;
-    last = told.steps_done;
+    const Progress progress = worker.progress();
+    whole &= progress.step == progress.steps_done;
+    forward &= progress.steps_done >= last;
+    last = progress.steps_done;
   }
   CHECK(whole);
   CHECK(forward);
@@ -222,26 +248,26 @@ TEST_CASE("a program with a channel runs as well where there is none", "[channel
 }
 
 TEST_CASE("a worker that scribbles over its page hurts nobody", "[channel]") {
-  News news;
+  Hints hints;
   Worker noisy(Language::c, {"scribble"}), good(Language::c, {"sleep"});
-  news.watch(noisy);
-  news.watch(good);
+  hints.watch(noisy);
+  hints.watch(good);
   REQUIRE(good.reaches(DDPRUN_PHASE_TRAINING));
   for (const auto end = Clock::now() + 300ms; Clock::now() < end;) {
-    const Progress told = noisy.progress();
-    if (told.at) CHECK(*told.at <= Clock::now());
-    if (told.samples_per_second) CHECK(*told.samples_per_second >= 0);
+    const Progress progress = noisy.progress();
+    if (progress.at) CHECK(*progress.at <= Clock::now());
+    if (progress.samples_per_second) CHECK(*progress.samples_per_second >= 0);
   }
   kill(good.pid(), SIGKILL);
   CHECK(eventually([&] {
-    const auto items = news.items();
-    return std::any_of(items.begin(), items.end(), [&](const News::Item& item) {
+    const auto items = hints.items();
+    return std::any_of(items.begin(), items.end(), [&](const Hints::Item& item) {
       return item.token == static_cast<DeathWatch::Token>(good.pid()) &&
              item.status.value_or(rendezvous::ExitStatus{.signal = SIGKILL}) ==
                  rendezvous::ExitStatus{.signal = SIGKILL};
     });
   }));
-  for (const auto& item : news.items())  // however dead its page looks, it lives
+  for (const auto& item : hints.items())  // however dead its page looks, it lives
     CHECK((item.token == static_cast<DeathWatch::Token>(good.pid()) || !item.status));
 }
 
@@ -275,73 +301,73 @@ TEST_CASE("each way to fail is known early, and by its own status", "[death]") {
   const Case failure =
       GENERATE(Case{{"sleep"}, {.signal = SIGKILL}}, Case{{"crash", "when-asked"}, {.signal = SIGSEGV}},
                Case{{"exit-3", "when-asked"}, {.code = 3}}, Case{{"thread", "exit-3", "when-asked"}, {.code = 3}});
-  const auto told_early = [&] {
-    News news(kernel);
+  const auto detected_early = [&] {
+    Hints hints(kernel);
     Worker worker(language, failure.first, 64);  // its freeing is our time to look
-    news.watch(worker);
+    hints.watch(worker);
     REQUIRE(worker.reaches(DDPRUN_PHASE_TRAINING));
     if (failure.second.signal == SIGKILL) kill(worker.pid(), SIGKILL);
     worker.page().request_leave_without_saving();
-    REQUIRE(news.comes());
+    REQUIRE(hints.comes());
     CHECK(worker.wait() == failure.second);
-    const auto told = news.items()[0].status;
-    if (told) CHECK(*told == failure.second);
-    return told.has_value();
+    const auto status = hints.items()[0].status;
+    if (status) CHECK(*status == failure.second);
+    return status.has_value();
   };
   bool early = false;
-  for (int i = 0; i < 5 && !early; ++i) early = told_early();  // the machine has other work, too
+  for (int i = 0; i < 5 && !early; ++i) early = detected_early();  // the machine has other work, too
   CHECK(early);
 }
 
 TEST_CASE("an exit with 0 is never taken for a failure", "[death]") {
   const auto language = GENERATE(Language::c, Language::python);
-  News news;
+  Hints hints;
   Worker worker(language, {"thread", "exit-0"}, 64);
-  news.watch(worker);
+  hints.watch(worker);
   CHECK(worker.wait().ok());
-  CHECK(news.comes());
-  for (const auto& item : news.items()) CHECK_FALSE(item.status);
+  CHECK(hints.comes());
+  for (const auto& item : hints.items()) CHECK_FALSE(item.status);
 }
 
 TEST_CASE("a main thread that ended while others go on is not taken for a failure", "[death]") {
   const std::string how = GENERATE("end-main-thread", "end-main-thread-with-3");
-  News news;
+  Hints hints;
   Worker worker(Language::c, {"thread", how});
-  news.watch(worker);
-  REQUIRE(news.comes());
-  CHECK_FALSE(news.items()[0].status);
+  hints.watch(worker);
+  REQUIRE(hints.comes());
+  CHECK_FALSE(hints.items()[0].status);
   CHECK_FALSE(dying_status(worker.pid()));
   CHECK_FALSE(worker.has_ended(0ms));
 }
 
 TEST_CASE("a worker that execs itself is watched on", "[death]") {
   const auto language = GENERATE(Language::c, Language::python);
-  const auto told_early = [&] {
-    News news;
+  const auto detected_early = [&] {
+    Hints hints;
     Worker worker(language, {"exec"}, 100);
-    news.watch(worker);
-    if (!news.comes()) return false;  // it was back before we looked
-    CHECK_FALSE(news.items()[0].status);
+    hints.watch(worker);
+    if (!hints.comes(1, 5s)) return false;  // it was back before we looked
+    CHECK_FALSE(hints.items()[0].status);
     const std::uint32_t& attached = worker.page().memory()->attached;
     REQUIRE(eventually([&] { return __atomic_load_n(&attached, __ATOMIC_RELAXED) == 2; }));
     kill(worker.pid(), SIGKILL);
-    if (!news.comes(2) || !news.items()[1].status) return false;
-    CHECK(news.items()[1].status == rendezvous::ExitStatus{.signal = SIGKILL});
+    if (!hints.comes(2, 5s) || !hints.items()[1].status) return false;
+    CHECK(hints.items()[1].status == rendezvous::ExitStatus{.signal = SIGKILL});
     return true;
   };
   bool early = false;
-  for (int i = 0; i < 5 && !early; ++i) early = told_early();  // the machine has other work, too
+  for (int i = 0; i < 5 && !early; ++i) early = detected_early();  // the machine has other work, too
   CHECK(early);
 }
 
 TEST_CASE("there is no news of a worker that was forgotten or never attached", "[death]") {
-  News news;
+  Hints hints;
   Worker forgotten(Language::c, {"sleep"}), silent(Language::c, {"sleep"});
-  news.watch(forgotten);
+  hints.watch(forgotten);
   REQUIRE(forgotten.reaches(DDPRUN_PHASE_TRAINING));
-  news.watch().forget(static_cast<DeathWatch::Token>(forgotten.pid()));
+  hints.watch().forget(static_cast<DeathWatch::Token>(forgotten.pid()));
   ChannelPage untouched = ChannelPage::create(Clock::now());
-  news.watch().watch(static_cast<DeathWatch::Token>(silent.pid()), untouched);
+  hints.watch().watch(static_cast<DeathWatch::Token>(silent.pid()), untouched);
   for (Worker* worker : {&forgotten, &silent}) {
     kill(worker->pid(), SIGKILL);
     CHECK(worker->wait().signal == SIGKILL);
@@ -349,10 +375,10 @@ TEST_CASE("there is no news of a worker that was forgotten or never attached", "
   std::deque<Worker> last;  // what one of them brings would have come after theirs
   do {
     last.emplace_back(Language::c, std::vector<std::string>{"exit-3"});
-    news.watch(last.back());
-  } while (!news.comes() && last.size() < 3);
-  CHECK_FALSE(news.items().empty());
-  CHECK(news.items().size() <= last.size());
+    hints.watch(last.back());
+  } while (!hints.comes(1, 5s) && last.size() < 3);
+  CHECK_FALSE(hints.items().empty());
+  CHECK(hints.items().size() <= last.size());
 }
 
 TEST_CASE("the death of a large worker is known in a part of the time that its pidfd takes",
@@ -360,16 +386,16 @@ TEST_CASE("the death of a large worker is known in a part of the time that its p
   const auto language = GENERATE(Language::c, Language::python);
   bool early = false;
   for (int i = 0; i < 8 && !early; ++i) {  // the machine has other work, too
-    News news;
+    Hints hints;
     Worker worker(language, {"sleep"}, large_mb());
-    news.watch(worker);
+    hints.watch(worker);
     REQUIRE(worker.reaches(DDPRUN_PHASE_TRAINING, 60s));
     const TimePoint killed = Clock::now();
     kill(worker.pid(), SIGKILL);
     REQUIRE(worker.has_ended(30s));
     const Duration by_pidfd = Clock::now() - killed;
-    REQUIRE(news.comes());
-    const auto item = news.items()[0];
+    REQUIRE(hints.comes());
+    const auto item = hints.items()[0];
     if (!item.status) continue;  // we came too late to see it die
     CHECK(*item.status == rendezvous::ExitStatus{.signal = SIGKILL});
     early = 4 * (item.at - killed + item.reading) < by_pidfd;
@@ -382,17 +408,17 @@ TEST_CASE("the death of a large worker is known in a part of the time that its p
 
 TEST_CASE("the deaths of 200 workers are all known", "[death]") {
   const auto kernel = GENERATE(DeathWatch::Kernel::as_found, DeathWatch::Kernel::without_waitv);
-  News news(kernel);
+  Hints hints(kernel);
   std::vector<std::unique_ptr<Worker>> workers;
   for (int i = 0; i < 200; ++i) {
     workers.push_back(std::make_unique<Worker>(Language::c, std::vector<std::string>{"sleep"}, 1));
-    news.watch(*workers.back());
+    hints.watch(*workers.back());
   }
   for (auto& worker : workers) REQUIRE(worker->reaches(DDPRUN_PHASE_TRAINING));
   for (auto& worker : workers) kill(worker->pid(), SIGKILL);
-  CHECK(news.comes(200));
+  CHECK(hints.comes(200));
   std::vector<DeathWatch::Token> tokens;
-  for (const auto& item : news.items()) tokens.push_back(item.token);
+  for (const auto& item : hints.items()) tokens.push_back(item.token);
   std::sort(tokens.begin(), tokens.end());
   CHECK(std::unique(tokens.begin(), tokens.end()) - tokens.begin() == 200);
 }

@@ -33,10 +33,10 @@ static void report_for_ever(void) {
 /* Prints what is asked of it, until it is to leave. */
 static void answer(void) {
   for (;;) {
-    const struct ddprun_channel_asked asked = ddprun_channel_request();
-    if (asked.what == DDPRUN_ASKED_TO_SAVE) printf("save at %llu\n", (unsigned long long)asked.step);
-    if (asked.what == DDPRUN_ASKED_TO_SAVE) ddprun_channel_snapshot(asked.step);
-    if (asked.what == DDPRUN_ASKED_TO_LEAVE) break;
+    const struct ddprun_request request = ddprun_channel_request();
+    if (request.kind == DDPRUN_REQUEST_SAVE) printf("save at %llu\n", (unsigned long long)request.step);
+    if (request.kind == DDPRUN_REQUEST_SAVE) ddprun_channel_snapshot(request.step);
+    if (request.kind == DDPRUN_REQUEST_LEAVE) break;
     usleep(1000);
   }
   printf("leave\n");
@@ -68,7 +68,7 @@ static void scribble(void) {
   }
 }
 
-static void obey(const char* word, char** argv) {
+static void execute(const char* word, char** argv) {
   if (!strcmp(word, "report")) report();
   if (!strcmp(word, "report-for-ever")) report_for_ever();
   if (!strcmp(word, "answer")) answer();
@@ -76,6 +76,8 @@ static void obey(const char* word, char** argv) {
   if (!strcmp(word, "scribble")) scribble();
   if (!strcmp(word, "thread")) start_thread();
   if (!strcmp(word, "sleep")) sleep(60);
+  if (!strcmp(word, "handle-signals")) ddprun_channel_handle_signals();
+  if (!strcmp(word, "go-on")) for (;;) pause();
   if (!strcmp(word, "sleep-uninterruptibly") && vfork() == 0) _exit((int)pause()); /* its parent waits in the kernel */
   if (!strcmp(word, "exit-0")) exit(0);
   if (!strcmp(word, "exit-3")) exit(3);
@@ -96,6 +98,6 @@ int main(int argc, char** argv) {
   ddprun_channel_attach();
   ddprun_channel_phase(DDPRUN_PHASE_TRAINING);
   if (!strcmp(argv[argc - 1], "when-asked")) --argc, answer();
-  for (i = 2; i < argc; ++i) obey(argv[i], argv);
+  for (i = 2; i < argc; ++i) execute(argv[i], argv);
   return memory[bytes / 2] & 2;
 }

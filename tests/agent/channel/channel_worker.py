@@ -48,6 +48,9 @@ WORDS = {
     "report-for-ever": report_for_ever,
     "fork": fork,
     "sleep": lambda: time.sleep(60),
+    "handle-signals": channel.handle_signals,
+    # Not signal.pause(): a handler whose signal comes just before it would wait for the next signal.
+    "go-on": lambda: [time.sleep(0.02) for _ in iter(int, 1)],
     "thread": lambda: threading.Thread(target=time.sleep, args=(60,), daemon=True).start(),
     "exit-0": lambda: sys.exit(0),
     "exit-3": lambda: sys.exit(3),

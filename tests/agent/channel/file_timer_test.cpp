@@ -60,11 +60,11 @@ struct Fixture {
   asio::io_context io;
   std::vector<pid_t> workers;
   std::vector<TimerExpiry> expiries;
-  std::vector<std::string> said;
+  std::vector<std::string> printed;
 
-  FileTimer::Surroundings surroundings() {
+  FileTimer::Hooks hooks() {
     return {[this] { return workers; }, [this](const TimerExpiry& e) { expiries.push_back(e); },
-            [this](const std::string& words) { said.push_back(words); }};
+            [this](const std::string& line) { printed.push_back(line); }};
   }
   bool until(const std::function<bool()>& yes) {
     return test::eventually([&] { return io.poll(), yes(); }, 10s);
@@ -86,7 +86,7 @@ std::string request(pid_t pid, double seconds_from_now, int signal) {
 
 std::string refusal(Fixture& fixture, const std::string& path) {
   try {
-    FileTimer timer(fixture.io, path, fixture.surroundings());
+    FileTimer timer(fixture.io, path, fixture.hooks());
   } catch (const UsageError& error) {
     return error.what();
   }
@@ -99,7 +99,7 @@ TEST_CASE("a worker whose timer runs out gets the signal it asked for", "[file_t
   Fixture fixture;
   Sleeper worker;
   fixture.workers = {worker.pid};
-  FileTimer timer(fixture.io, fixture.folder / "pipe", fixture.surroundings());
+  FileTimer timer(fixture.io, fixture.folder / "pipe", fixture.hooks());
   send(timer.path(), request(worker.pid, 0.05, SIGUSR1));
   REQUIRE(fixture.until([&] { return worker.has_ended(); }));
   CHECK(WTERMSIG(*worker.status) == SIGUSR1);
@@ -112,7 +112,7 @@ TEST_CASE("a released timer signals nobody", "[file_timer]") {
   Fixture fixture;
   Sleeper worker, other;
   fixture.workers = {worker.pid, other.pid};
-  FileTimer timer(fixture.io, fixture.folder / "pipe", fixture.surroundings());
+  FileTimer timer(fixture.io, fixture.folder / "pipe", fixture.hooks());
   send(timer.path(), request(worker.pid, 0.1, SIGKILL) + R"({"version": 1, "pid": )" + std::to_string(worker.pid) +
                          R"(, "scope_id": "step", "expiration_time": -1, "signal": 0})"
                          "\n" +
@@ -125,7 +125,7 @@ TEST_CASE("a timer of a worker's child signals the child and is the worker's fai
   Fixture fixture;
   Sleeper worker(true);
   fixture.workers = {worker.pid};
-  FileTimer timer(fixture.io, fixture.folder / "pipe", fixture.surroundings());
+  FileTimer timer(fixture.io, fixture.folder / "pipe", fixture.hooks());
   send(timer.path(), request(worker.child, 0.0, SIGKILL));
   REQUIRE(fixture.until([&] { return !fixture.expiries.empty(); }));
   CHECK(fixture.expiries.front().worker == worker.pid);
@@ -159,9 +159,9 @@ TEST_CASE("a descendant whose parent has gone is known by the worker's session",
   pid_t orphan = 0;
   REQUIRE(read(ends[0], &orphan, sizeof orphan) == sizeof orphan);
   fixture.workers = {worker};
-  FileTimer timer(fixture.io, fixture.folder / "pipe", fixture.surroundings());
+  FileTimer timer(fixture.io, fixture.folder / "pipe", fixture.hooks());
   send(timer.path(), request(orphan, 0.0, SIGKILL));
-  CHECK(fixture.until([&] { return !fixture.expiries.empty() || !fixture.said.empty(); }));
+  CHECK(fixture.until([&] { return !fixture.expiries.empty() || !fixture.printed.empty(); }));
   CHECK((fixture.expiries.size() == 1 && fixture.expiries.front().worker == worker));
   for (const pid_t pid : {orphan, worker}) kill(pid, SIGKILL);
   waitpid(worker, nullptr, 0);
@@ -172,42 +172,42 @@ TEST_CASE("no process but a worker or its descendant is ever signalled", "[file_
   Fixture fixture;
   Sleeper worker, stranger;
   fixture.workers = {worker.pid};
-  FileTimer timer(fixture.io, fixture.folder / "pipe", fixture.surroundings());
+  FileTimer timer(fixture.io, fixture.folder / "pipe", fixture.hooks());
   send(timer.path(), request(stranger.pid, 0.0, SIGKILL) + request(getpid(), 0.0, SIGKILL) + request(1, 0.0, SIGKILL) +
                          request(worker.pid, 0.05, SIGKILL));
   REQUIRE(fixture.until([&] { return worker.has_ended(); }));
   CHECK_FALSE(stranger.has_ended());
   CHECK(fixture.expiries.size() == 1);
-  REQUIRE(fixture.said.size() == 1);
-  CHECK(fixture.said.front().find("is no worker of this job") != std::string::npos);
+  REQUIRE(fixture.printed.size() == 1);
+  CHECK(fixture.printed.front().find("is not a worker of this job") != std::string::npos);
 }
 
 TEST_CASE("bad lines are named once and passed over, however they are cut", "[file_timer]") {
   Fixture fixture;
   Sleeper worker;
   fixture.workers = {worker.pid};
-  FileTimer timer(fixture.io, fixture.folder / "pipe", fixture.surroundings());
+  FileTimer timer(fixture.io, fixture.folder / "pipe", fixture.hooks());
   const std::string good = request(worker.pid, 0.05, SIGKILL);
   send(timer.path(), "rubbish\n\n{\"pid\": 1}\n" + std::string(10'000, 'x'));
-  REQUIRE(fixture.until([&] { return !fixture.said.empty(); }));
+  REQUIRE(fixture.until([&] { return !fixture.printed.empty(); }));
   send(timer.path(), "\n" + good.substr(0, 10));
   send(timer.path(), good.substr(10));
   REQUIRE(fixture.until([&] { return worker.has_ended(); }));
-  CHECK(fixture.said.size() == 1);
-  CHECK(fixture.said.front().starts_with("a timer request was passed over (not a line of JSON: \"rubbish\")"));
+  CHECK(fixture.printed.size() == 1);
+  CHECK(fixture.printed.front().starts_with("a timer request was ignored (not a line of JSON: \"rubbish\")"));
 }
 
 TEST_CASE("the timer pipe goes with its round, and a fresh one takes its name", "[file_timer]") {
   Fixture fixture;
   const std::string path = fixture.folder / "pipe";
   {
-    FileTimer timer(fixture.io, path, fixture.surroundings());
+    FileTimer timer(fixture.io, path, fixture.hooks());
     CHECK(fs::is_fifo(path));
   }
   CHECK_FALSE(fs::exists(path));
   REQUIRE(mkfifo(path.c_str(), 0600) == 0);  // left by a run that was killed
   CHECK(refusal(fixture, path) == "made");
-  FileTimer unnamed(fixture.io, "", fixture.surroundings());
+  FileTimer unnamed(fixture.io, "", fixture.hooks());
   CHECK(fs::is_fifo(unnamed.path()));
 }
 
@@ -217,7 +217,7 @@ TEST_CASE("no file is removed that is not a dead timer pipe of ours", "[file_tim
   fixture.folder.write("data", "precious");
   CHECK(refusal(fixture, path) ==
         "cannot make the timer pipe " + path +
-            ": a file is there that is no pipe, and not ddprun's to remove. Set TORCHELASTIC_TIMER_FILE to another "
+            ": the file there is not a pipe, and ddprun does not remove it. Set TORCHELASTIC_TIMER_FILE to another "
             "path, or leave it unset.");
   CHECK(test::read_file(path) == "precious");
   fs::create_symlink(path, fixture.folder / "link");
@@ -229,7 +229,7 @@ TEST_CASE("no file is removed that is not a dead timer pipe of ours", "[file_tim
 TEST_CASE("a timer pipe that another job reads is left to it", "[file_timer]") {
   Fixture fixture;
   const std::string path = fixture.folder / "pipe";
-  FileTimer first(fixture.io, path, fixture.surroundings());
+  FileTimer first(fixture.io, path, fixture.hooks());
   CHECK(refusal(fixture, path).find("another job reads timers from this pipe") != std::string::npos);
   CHECK(fs::is_fifo(path));
 }
@@ -238,7 +238,7 @@ TEST_CASE("a file that took the pipe's place meanwhile stays", "[file_timer]") {
   Fixture fixture;
   const std::string path = fixture.folder / "pipe";
   {
-    FileTimer timer(fixture.io, path, fixture.surroundings());
+    FileTimer timer(fixture.io, path, fixture.hooks());
     fs::remove(path);
     fixture.folder.write("pipe", "another's");
   }

@@ -40,7 +40,8 @@ TEST_CASE("a timer request is read as torchrun's client writes it", "[timer]") {
 TEST_CASE("a line that is no timer request is named, not obeyed", "[timer]") {
   CHECK(mistake("hello").starts_with("not a line of JSON"));
   CHECK(mistake("[]").starts_with("not a line of JSON"));
-  CHECK(mistake(R"({"scope_id": "s", "expiration_time": 1, "signal": 9})").starts_with("its \"pid\" is no process"));
+  CHECK(mistake(R"({"scope_id": "s", "expiration_time": 1, "signal": 9})")
+            .starts_with("its \"pid\" is not a process id"));
   CHECK(mistake(R"({"pid": -1, "scope_id": "s", "expiration_time": 1, "signal": 9})").starts_with("its \"pid\""));
   CHECK(mistake(R"({"pid": 1e99, "scope_id": "s", "expiration_time": 1, "signal": 9})").starts_with("its \"pid\""));
   CHECK(mistake(R"({"pid": 1, "scope_id": "s", "signal": 9})").starts_with("its \"expiration_time\""));

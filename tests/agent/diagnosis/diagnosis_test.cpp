@@ -9,7 +9,8 @@
 
 #include "agent/diagnosis/core_file.h"
 #include "agent/diagnosis/exec_failure.h"
-#include "agent/diagnosis/last_words.h"
+#include "agent/diagnosis/last_lines.h"
+#include "agent/process/control_groups.h"
 #include "tests/support/catch.h"
 
 using namespace ddprun;
@@ -25,9 +26,9 @@ constexpr const char* kMounts1 =
     "41 31 0:38 / /sys/fs/cgroup/unified rw - cgroup2 cgroup2 rw\n";
 constexpr const char* kMounts2 = "30 23 0:26 / /sys/fs/cgroup rw,nosuid - cgroup2 cgroup2 rw,nsdelegate\n";
 
-std::vector<std::string> folders(const std::vector<MemoryGroupFolder>& groups) {
+std::vector<std::string> folders(const std::vector<ControlGroup>& groups) {
   std::vector<std::string> out;
-  for (const MemoryGroupFolder& group : groups) out.push_back(group.folder);
+  for (const ControlGroup& group : groups) out.push_back(group.folder);
   return out;
 }
 
@@ -72,25 +73,28 @@ std::string meaning(const rendezvous::ExitStatus& status, std::vector<std::strin
 }  // namespace
 
 TEST_CASE("the memory groups that limit us are found, version 1 and 2", "[oom_count]") {
-  CHECK(folders(memory_groups(kCgroup1, kMounts1)) == std::vector<std::string>{"/sys/fs/cgroup/memory/jobs/seven",
-                                                                               "/sys/fs/cgroup/memory/jobs",
-                                                                               "/sys/fs/cgroup/memory"});
-  CHECK(memory_groups(kCgroup1, kMounts1).front().version1);
-  CHECK(folders(memory_groups("0::/a.slice\n", kMounts2)) ==
+  CHECK(folders(control_groups("memory", kCgroup1, kMounts1)) ==
+        std::vector<std::string>{"/sys/fs/cgroup/memory/jobs/seven", "/sys/fs/cgroup/memory/jobs",
+                                 "/sys/fs/cgroup/memory"});
+  CHECK(control_groups("memory", kCgroup1, kMounts1).front().version1);
+  CHECK(folders(control_groups("memory", "0::/a.slice\n", kMounts2)) ==
         std::vector<std::string>{"/sys/fs/cgroup/a.slice", "/sys/fs/cgroup"});
-  CHECK_FALSE(memory_groups("0::/a.slice\n", kMounts2).front().version1);
-  CHECK(memory_groups("", "").empty());
-  CHECK(memory_groups("rubbish\n0::", "rubbish - ").empty());
+  CHECK_FALSE(control_groups("memory", "0::/a.slice\n", kMounts2).front().version1);
+  CHECK(control_groups("memory", "", "").empty());
+  CHECK(control_groups("memory", "rubbish\n0::", "rubbish - ").empty());
 }
 
 TEST_CASE("inside a container the group's files lie at the mount's root, whatever its name is outside", "[oom_count]") {
   const std::string mounts = "35 31 0:32 /docker/abc /sys/fs/cgroup/memory ro - cgroup cgroup rw,memory\n";
-  CHECK(folders(memory_groups("4:memory:/docker/abc\n", mounts)) == std::vector<std::string>{"/sys/fs/cgroup/memory"});
-  CHECK(folders(memory_groups("4:memory:/docker/abcd\n", mounts)) == std::vector<std::string>{"/sys/fs/cgroup/memory"});
-  CHECK(folders(memory_groups("4:memory:/docker/abc/in\n", mounts)) ==
+  CHECK(folders(control_groups("memory", "4:memory:/docker/abc\n", mounts)) ==
+        std::vector<std::string>{"/sys/fs/cgroup/memory"});
+  CHECK(folders(control_groups("memory", "4:memory:/docker/abcd\n", mounts)) ==
+        std::vector<std::string>{"/sys/fs/cgroup/memory"});
+  CHECK(folders(control_groups("memory", "4:memory:/docker/abc/in\n", mounts)) ==
         std::vector<std::string>{"/sys/fs/cgroup/memory/in", "/sys/fs/cgroup/memory"});
-  CHECK(folders(memory_groups("0::/../other\n", "30 23 0:26 /ns /sys/fs/cgroup rw - cgroup2 cgroup2 rw\n")) ==
-        std::vector<std::string>{"/sys/fs/cgroup"});
+  CHECK(
+      folders(control_groups("memory", "0::/../other\n", "30 23 0:26 /ns /sys/fs/cgroup rw - cgroup2 cgroup2 rw\n")) ==
+      std::vector<std::string>{"/sys/fs/cgroup"});
 }
 
 TEST_CASE("counters and limits are read as the kernel writes them", "[oom_count]") {
@@ -108,14 +112,16 @@ TEST_CASE("a kill for memory is told with the group's limit", "[oom_count]") {
   const auto before = counts({{"/job", 0, 5, 64 << 20}, {"/", 7, 0, {}}}, 7);
   CHECK(out_of_memory(before, before).empty());
   CHECK(out_of_memory(before, counts({{"/job", 1, 9, 64 << 20}, {"/", 7, 0, {}}}, 8)) ==
-        "the kernel killed for memory in control group /job (its count of such kills rose from 0 to 1): the group may "
+        "the kernel killed processes for lack of memory in control group /job (its count of such kills rose from 0 to "
+        "1): the group may "
         "use 64 MiB");
 }
 
 TEST_CASE("the limit may be that of a group around ours, or the machine's memory", "[oom_count]") {
   const auto before = counts({{"/a/b", 0, 0, {}}, {"/a", 0, 0, 64 << 20}}, 0);
   CHECK(out_of_memory(before, counts({{"/a/b", 1, 0, {}}, {"/a", 0, 3, 64 << 20}}, 1)) ==
-        "the kernel killed for memory in control group /a/b (its count of such kills rose from 0 to 1): group /a may "
+        "the kernel killed processes for lack of memory in control group /a/b (its count of such kills rose from 0 to "
+        "1): group /a may "
         "use 64 MiB");
   CHECK(out_of_memory(before, counts({{"/a/b", 1, 0, {}}, {"/a", 0, 0, 64 << 20}}, 1))
             .ends_with("rose from 0 to 1); the narrowest limit is 64 MiB, of group /a"));
@@ -127,21 +133,23 @@ TEST_CASE("the limit may be that of a group around ours, or the machine's memory
 TEST_CASE("a kill elsewhere on the machine is told as what it is", "[oom_count]") {
   const auto before = counts({{"/job", 0, 0, {}}}, 4);
   CHECK(out_of_memory(before, counts({{"/job", 0, 0, {}}}, 5)) ==
-        "the kernel killed for memory on this machine meanwhile (its count of such kills rose from 4 to 5), outside "
+        "the kernel killed processes for lack of memory on this machine meanwhile (its count of such kills rose from 4 "
+        "to 5), outside "
         "ddprun's own control group");
   CHECK(out_of_memory({}, counts({{"/job", 9, 0, {}}}, 9)).empty());  // not read before: nothing is known
 }
 
 TEST_CASE("the surest explanation comes first", "[diagnosis]") {
   Clues clues{.status = {.signal = SIGKILL}};
-  CHECK(meaning_of(clues) == "from outside; often the kernel or the scheduler, because memory ran out");
+  CHECK(meaning_of(clues) == "sent from outside, often by the kernel or the scheduler because memory ran out");
   clues.memory_before = counts({{"/job", 0, 0, {}}}, 0);
   clues.memory_after = clues.memory_before;
-  CHECK(meaning_of(clues) == "from outside, by a person or a scheduler: the kernel counted no kill for lack of memory");
+  CHECK(meaning_of(clues) == "sent from outside, by a person or a scheduler: the kernel counted no out-of-memory kill");
   clues.memory_after = counts({{"/job", 1, 0, {}}}, 1);
-  CHECK(meaning_of(clues).starts_with("memory ran out: the kernel killed for memory in control group /job"));
+  CHECK(meaning_of(clues).starts_with(
+      "memory ran out: the kernel killed processes for lack of memory in control group /job"));
   clues.timer = ExpiredTimer{1, "step", {}, 3s, SIGKILL};
-  CHECK(meaning_of(clues) == "its timer 'step' ran out after 3.0 s; as it had asked, it was sent SIGKILL");
+  CHECK(meaning_of(clues) == "its timer 'step' expired after 3.0 s; as it had requested, it was sent SIGKILL");
 }
 
 TEST_CASE("a process of a worker that was killed for memory is a likely cause of its failure", "[diagnosis]") {
@@ -175,8 +183,8 @@ TEST_CASE("a core file is looked for where the kernel's pattern puts it", "[core
 TEST_CASE("a program that takes cores is named, with the way to them", "[core_file]") {
   const auto place = core_place({.pattern = "|/usr/lib/systemd/systemd-coredump %P %u %g\n", .pid = 4711});
   CHECK(place.handler == "/usr/lib/systemd/systemd-coredump");
-  CHECK(handler_in_words(place.handler, 4711) == "systemd-coredump takes cores here: coredumpctl info 4711");
-  CHECK(handler_in_words("/opt/catch", 1) == "this machine gives cores to /opt/catch");
+  CHECK(handler_in_words(place.handler, 4711) == "systemd-coredump collects core files here: coredumpctl info 4711");
+  CHECK(handler_in_words("/opt/catch", 1) == "this machine passes core files to /opt/catch");
   CHECK(core_place({.pattern = "|"}).path.empty());
 }
 
@@ -205,7 +213,7 @@ TEST_CASE("what could not be started is told with what to mend", "[exec_failure]
   CHECK(disk.why(ENOENT, "bad") == "its first line asks for the interpreter /usr/bin/pythn, which is not there");
   CHECK(disk.why(ENOENT, "crlf") ==
         "its first line ends in a carriage return, as Windows writes it, so the interpreter '/bin/sh\\r' is not found: "
-        "take the carriage returns out (dos2unix)");
+        "remove the carriage returns (dos2unix)");
   CHECK(disk.why(ENOENT, "outer") ==
         "its interpreter inner: its first line asks for the interpreter /usr/bin/pythn, which is not there");
   CHECK(
@@ -221,10 +229,10 @@ TEST_CASE("what could not be started is told with what to mend", "[exec_failure]
   CHECK(disk.why(ENOEXEC, "nameless") == "its first line, #!, names no interpreter");
   CHECK(disk.why(ENOEXEC, "arm") == "it is built for aarch64, and this machine is x86_64");
   CHECK(disk.why(ENOEXEC, "big") == "it is built for s390x, and this machine is x86_64");
-  CHECK(disk.why(ENOEXEC, "cut").starts_with("it is no whole program"));
+  CHECK(disk.why(ENOEXEC, "cut").starts_with("it is not a complete program"));
   CHECK(disk.why(ELOOP, "circle").find("name each other") != std::string::npos);
   CHECK(disk.why(ENOEXEC, "circle").find("name each other") != std::string::npos);
-  CHECK(disk.why(ETXTBSY, "text").starts_with("somebody has it open for writing"));
+  CHECK(disk.why(ETXTBSY, "text").starts_with("it is open for writing"));
   CHECK(disk.why(E2BIG, "text").starts_with("its arguments and environment are too long"));
   CHECK(disk.why(EAGAIN, "text").find("ulimit -u") != std::string::npos);
   CHECK(disk.why(EDOM, "text") == std::strerror(EDOM));
@@ -242,7 +250,7 @@ TEST_CASE("a program's header that lies about its sizes is survived", "[exec_fai
     }
 }
 
-TEST_CASE("well-known last lines are told with their remedy", "[last_words]") {
+TEST_CASE("well-known last lines are told with their remedy", "[last_lines]") {
   CHECK(meaning({.code = 127},
                 {"./t: error while loading shared libraries: libfoo.so.1: cannot open shared object file: No such file "
                  "or directory"}) ==
@@ -265,17 +273,17 @@ TEST_CASE("well-known last lines are told with their remedy", "[last_words]") {
         "./shut has no run permission: chmod +x ./shut");
   CHECK(meaning({.signal = SIGABRT},
                 {"terminate called after throwing an instance of 'std::runtime_error'", "  what():  no such port"}) ==
-        "nobody caught its exception std::runtime_error: no such port");
+        "it did not catch its exception std::runtime_error: no such port");
   CHECK(meaning({.signal = SIGABRT},
                 {"terminate called after throwing an instance of 'std::bad_alloc'", "  what():  std::bad_alloc"})
             .starts_with("memory ran out: an allocation failed"));
   CHECK(meaning({.code = 1}, {"OSError: [Errno 28] No space left on device"}).starts_with("a disk is full"));
 }
 
-TEST_CASE("a process that ended beside a thread of its own is told so, where it was aborted", "[last_words]") {
+TEST_CASE("a process that ended beside a thread of its own is told so, where it was aborted", "[last_lines]") {
   const std::vector<std::string> lines{"step 17", "done.terminate called without an active exception"};
   CHECK(meaning({.signal = SIGABRT}, lines) ==
-        "it ended while a thread of its own still ran; with gloo, a barrier before destroy_process_group lets the "
+        "it ended while one of its threads still ran; with gloo, a barrier before destroy_process_group lets the "
         "thread end first");
   for (const rendezvous::ExitStatus& other : {rendezvous::ExitStatus{.code = 1}, rendezvous::ExitStatus{.code = 127},
                                               rendezvous::ExitStatus{.signal = SIGSEGV}})
@@ -283,7 +291,7 @@ TEST_CASE("a process that ended beside a thread of its own is told so, where it 
   CHECK(meaning({.signal = SIGABRT}, {"log: terminate called without an active exception, says the page"}).empty());
 }
 
-TEST_CASE("failures are compared by the last line that says something, whichever rank it is", "[last_words]") {
+TEST_CASE("failures are compared by the last line that says something, whichever rank it is", "[last_lines]") {
   CHECK(last_line_to_compare({}).empty());
   CHECK(last_line_to_compare({"", "  "}).empty());
   CHECK(last_line_to_compare({"Traceback", "KeyError: 'lr'", ""}) == "KeyError: 'lr'");
@@ -293,7 +301,7 @@ TEST_CASE("failures are compared by the last line that says something, whichever
   CHECK(last_line_to_compare({std::string(2000, 'x')}).size() <= rendezvous::kLastLineMax);
 }
 
-TEST_CASE("unknown last lines mean nothing", "[last_words]") {
+TEST_CASE("unknown last lines mean nothing", "[last_lines]") {
   CHECK(meaning({.code = 1}, {}).empty());
   CHECK(meaning({.code = 1}, {"", "step 17", "sh: 1: nonsuch: not found"}).empty());
   CHECK(meaning({.code = 127}, {"not found", ": not found", "Permission denied"}).empty());

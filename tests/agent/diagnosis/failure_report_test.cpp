@@ -29,7 +29,7 @@ std::string titled(const std::string& title, const FailureReport& report) {
 
 std::string segfault_with_others() {
   FailureReport report = report_of({.signal = SIGSEGV});
-  report.meaning = "it touched memory it must not";
+  report.meaning = "it accessed memory that it may not";
   report.core = "/work/core.4711 (12 MiB)";
   report.last_lines = {"step 17", "step 18"};
   report.log = "logs/run with a  blank/round-2/rank-5/stderr.log";
@@ -42,7 +42,8 @@ std::string segfault_with_others() {
 std::string out_of_memory_kill() {
   FailureReport report = report_of({.signal = SIGKILL});
   report.meaning =
-      "memory ran out: the kernel killed for memory in control group /system.slice/job-7.scope (its count of such "
+      "memory ran out: the kernel killed processes for lack of memory in control group /system.slice/job-7.scope (its "
+      "count of such "
       "kills rose from 0 to 1): the group may use 64 GiB";
   return titled("A long explanation is broken at 80 columns", report);
 }
@@ -87,6 +88,7 @@ std::string wild_lines() {
 
 std::string hung() {
   FailureReport report = report_of({.hung = true});
+  report.failure.kind = rendezvous::FailureClass::hang;
   report.others = {{0, {}}};
   return titled("A worker that was given up", report);
 }
@@ -97,8 +99,8 @@ TEST_CASE("a worker's end is told in words", "[exit_status]") {
   CHECK(in_words({.signal = SIGKILL}) == "was killed by SIGKILL");
   CHECK(in_words({.code = 3}) == "exited with code 3");
   CHECK(in_words({.start_error = ENOEXEC}) == "could not be started (Exec format error)");
-  CHECK(in_words({.hung = true}) == "hung after others had ended well");
-  CHECK(in_words({}) == "ended well");
+  CHECK(in_words({.hung = true}) == "hung after other workers had succeeded");
+  CHECK(in_words({}) == "succeeded");
   CHECK(signal_name(SIGRTMIN + 3) == "signal " + std::to_string(SIGRTMIN + 3));
 }
 
@@ -115,10 +117,10 @@ TEST_CASE("every deadly signal has a meaning, and a shell's codes have theirs", 
     CAPTURE(signal_name(signal));
     CHECK_FALSE(hint({.signal = signal}).empty());
   }
-  CHECK(hint({.code = 127}) == "the usual code of a shell that did not find a command");
-  CHECK(hint({.code = 137}) == "the usual code of a shell whose command was killed by SIGKILL");
+  CHECK(hint({.code = 127}) == "the usual code of a shell for a command that it did not find");
+  CHECK(hint({.code = 137}) == "the usual code of a shell for a command killed by SIGKILL");
   CHECK(hint({.code = 73}) ==
-        "its work is done, but something of it could not be written; a restart would do it all again");
+        "its work is done, but part of the output could not be written; a restart would repeat all of it");
   CHECK(hint({.code = 3}).empty());
   CHECK(hint({.code = 255}).empty());
 }

@@ -52,10 +52,10 @@ TEST_CASE("neither a link nor a pipe at a log file's place is written to, and ne
   fs::create_symlink(secret, folder / "link.log");
   REQUIRE(mkfifo((folder / "pipe.log").c_str(), 0600) == 0);
   CHECK(has(why_unwritable(LogFile(folder / "link.log").write("run\n")), "symbolic link"));
-  CHECK(has(why_unwritable(LogFile(folder / "pipe.log").write("run\n")), "no plain file"));
+  CHECK(has(why_unwritable(LogFile(folder / "pipe.log").write("run\n")), "not a regular"));
   CHECK_FALSE(open_to_append(folder / "pipe.log"));
   const Fd reader(::open((folder / "pipe.log").c_str(), O_RDONLY | O_NONBLOCK));
-  CHECK(has(why_unwritable(LogFile(folder / "pipe.log").write("run\n")), "no plain file"));  // one that is read, too
+  CHECK(has(why_unwritable(LogFile(folder / "pipe.log").write("run\n")), "not a regular"));  // one that is read, too
   CHECK(read_file(secret) == "mine\n");
   const Fd plain = open_to_append(folder / "plain.log");
   CHECK((fcntl(plain.get(), F_GETFL) & O_NONBLOCK) == 0);  // a worker gets it

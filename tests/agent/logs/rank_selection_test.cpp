@@ -44,9 +44,9 @@ TEST_CASE("an empty set of ranks is everybody, none is nobody", "[rank_selection
 
 TEST_CASE("what cannot be read is named", "[rank_selection]") {
   const auto complaint = [](const std::string& text) { return std::get<std::string>(parse_stream_spec(text)); };
-  CHECK(complaint("4") == "'4' is none of 0 (none), 1 (stdout), 2 (stderr), 3 (both)");
-  CHECK(complaint("") == "'' is none of 0 (none), 1 (stdout), 2 (stderr), 3 (both)");
-  CHECK(complaint("0:1,1") == "'' is none of 0 (none), 1 (stdout), 2 (stderr), 3 (both)");
+  CHECK(complaint("4") == "'4' is not one of 0 (none), 1 (stdout), 2 (stderr), 3 (both)");
+  CHECK(complaint("") == "'' is not one of 0 (none), 1 (stdout), 2 (stderr), 3 (both)");
+  CHECK(complaint("0:1,1") == "'' is not one of 0 (none), 1 (stdout), 2 (stderr), 3 (both)");
   CHECK(complaint("0:1,x:2") == "'x' is neither a local rank (3), a range of them (2-5), nor global ranks (g3, g2-5)");
   for (const char* wrong : {"-1", "3-2", "1,,2", "1-", "g", "1.5", "99999999999", "a"}) {
     INFO(wrong);

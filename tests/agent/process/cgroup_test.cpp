@@ -113,7 +113,8 @@ TEST_CASE("what an agent killed outright has left in its control group is ended 
   }
   kill(agent, SIGKILL);
   waitpid(agent, nullptr, 0);
-  if (const auto next = cgroup_here()) CHECK_FALSE(std::filesystem::exists(folder));
+  // Another agent of this machine may be ending it at this moment: then the next one leaves it to that.
+  CHECK(eventually([&] { return !cgroup_here() || !std::filesystem::exists(folder); }));
   close(ends[0]);
   close(ends[1]);
 }

@@ -95,7 +95,7 @@ TEST_CASE("only CPUs and nodes that we may use are given away", "[numa]") {
   machine.allowed_cpus = {2, 3, 34};
   machine.allowed_nodes = {1};
   CHECK(planned(NumaBinding::node, machine, 2) ==
-        Lines{"2-3,34 mem ", "we may use no CPU of memory node 1, to which GPU 1 belongs."});
+        Lines{"2-3,34 mem ", "ddprun may use no CPU of memory node 1, to which GPU 1 belongs."});
 }
 
 TEST_CASE("a GPU whose node is not told, or that is not there, leaves its worker unbound", "[numa]") {

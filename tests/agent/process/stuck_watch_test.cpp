@@ -14,19 +14,19 @@ const TimePoint t0{};
 
 TEST_CASE("a worker that sleeps in the kernel at every look is told once the limit is over", "[stuck_watch]") {
   StuckWatch watch(10s);
-  CHECK_FALSE(watch.look({}, t0));
-  CHECK_FALSE(watch.look({1, 2}, t0 + 1s));
-  CHECK_FALSE(watch.look({1, 2}, t0 + 10s));
-  CHECK(watch.look({2}, t0 + 11s) == 2);
+  CHECK_FALSE(watch.update({}, t0));
+  CHECK_FALSE(watch.update({1, 2}, t0 + 1s));
+  CHECK_FALSE(watch.update({1, 2}, t0 + 10s));
+  CHECK(watch.update({2}, t0 + 11s) == 2);
 }
 
 TEST_CASE("a look at which it is awake begins anew", "[stuck_watch]") {
   StuckWatch watch(10s);
-  watch.look({1}, t0);
-  watch.look({}, t0 + 9s);
-  CHECK_FALSE(watch.look({1}, t0 + 10s));
-  CHECK_FALSE(watch.look({1}, t0 + 19s));
-  CHECK(watch.look({1}, t0 + 20s) == 1);
+  watch.update({1}, t0);
+  watch.update({}, t0 + 9s);
+  CHECK_FALSE(watch.update({1}, t0 + 10s));
+  CHECK_FALSE(watch.update({1}, t0 + 19s));
+  CHECK(watch.update({1}, t0 + 20s) == 1);
 }
 
 TEST_CASE("looks come often enough for the limit, and not too often", "[stuck_watch]") {

@@ -16,10 +16,16 @@ const Round record{.number = 3,
                    .nodes = {{77, 8, 0, "actor", "gpu-7", {"10.0.0.7", 29500}}, {UINT64_MAX, 4, 8, "default", "", {}}},
                    .master_host = "10.0.0.7",
                    .master_port = 41234,
-                   .ledger = {{.crashes = 2, .lost_nodes = 1}, ExitStatus{.signal = SIGSEGV}, "KeyError: 'lr'", 1},
+                   .ledger = {.counts = {.crashes = 2, .out_of_memory = 1, .lost_nodes = 1},
+                              .charges = {{FailureClass::crash, 2, 5s}, {FailureClass::out_of_memory, 1, 70ms}},
+                              .last_failure = ExitStatus{.signal = SIGSEGV},
+                              .last_line = "KeyError: 'lr'",
+                              .repeats = 1,
+                              .progressed = true,
+                              .futile = {2, ExitStatus{.code = 1}, "a line"}},
                    .term = 5,
                    .coordinator = 77,
-                   .before = {{9, {9, 77}}}};
+                   .previous_electorates = {{9, {9, 77}}}};
 const Failure failure{4, 77, 2, 10, {.signal = SIGSEGV}};
 
 std::string why_bad(const std::string& bytes) {
@@ -32,12 +38,12 @@ std::string why_bad(const std::string& bytes) {
 }
 
 template <class T>
-T said(const T& message) {
+T sent_by_agent(const T& message) {
   return std::get<T>(decode_from_agent(encode(FromAgent(message)), 77));
 }
 
 template <class T>
-T told(const T& message) {
+T sent_to_agent(const T& message) {
   return std::get<T>(decode_to_agent(encode(ToAgent(message))));
 }
 
@@ -45,49 +51,49 @@ T told(const T& message) {
 
 TEST_CASE("what an agent says arrives as it was said, by the connection's node", "[control]") {
   const Fingerprint job{kControlProtocol, "1.2.3", "2:4", "train"};
-  CHECK(said(Hello{job, 29500}).fingerprint == job);
-  CHECK(said(Hello{job, 29500}).control_port == 29500);
-  CHECK(said(Heartbeat{UINT64_MAX}).number == UINT64_MAX);
-  CHECK(said(FailureWords{"rank 3 \n\tdied"}).text == "rank 3 \n\tdied");
-  const NodeReady ready = said(NodeReady{1, offer});
+  CHECK(sent_by_agent(Hello{job, 29500}).fingerprint == job);
+  CHECK(sent_by_agent(Hello{job, 29500}).control_port == 29500);
+  CHECK(sent_by_agent(Heartbeat{UINT64_MAX}).number == UINT64_MAX);
+  CHECK(sent_by_agent(FailureText{"rank 3 \n\tdied"}).text == "rank 3 \n\tdied");
+  const NodeReady ready = sent_by_agent(NodeReady{1, offer});
   CHECK(ready.node == 77);
   CHECK(ready.offer.workers == 8);
   CHECK(ready.offer.host == "10.0.0.7");
   CHECK(ready.offer.port == 41234);
   CHECK(ready.offer.role == "actor");
-  CHECK(ready.offer.wished_rank == 3);
+  CHECK(ready.offer.requested_rank == 3);
   CHECK(ready.offer.name == "gpu-7");
   CHECK(ready.offer.rounds == 6);
-  CHECK_FALSE(said(NodeReady{1, {}}).offer.wished_rank);
-  CHECK(said(NodeConfirmed{1, 4}).round == 4);
-  CHECK(said(NodeRunning{1, 4}).round == 4);
-  CHECK(said(NodeDone{1, 4}).round == 4);
-  const WorkerFailed failed = said(WorkerFailed{{4, 1, 2, 10, {.signal = SIGSEGV}}, false});
+  CHECK_FALSE(sent_by_agent(NodeReady{1, {}}).offer.requested_rank);
+  CHECK(sent_by_agent(NodeConfirmed{1, 4}).round == 4);
+  CHECK(sent_by_agent(NodeRunning{1, 4}).round == 4);
+  CHECK(sent_by_agent(NodeDone{1, 4}).round == 4);
+  const WorkerFailed failed = sent_by_agent(WorkerFailed{{4, 1, 2, 10, {.signal = SIGSEGV}}, false});
   CHECK(failed.failure.node == 77);
   CHECK(failed.failure.local_rank == 2);
   CHECK(failed.failure.rank == 10);
   CHECK(failed.failure.status == failure.status);
   CHECK(failed.progressed == false);
-  CHECK_FALSE(said(WorkerFailed{failure, {}}).progressed);
-  Failure told = failure;
-  told.status = {.stuck = true};
-  told.last_line = "KeyError: 'lr'";
-  CHECK(said(WorkerFailed{told, {}}).failure.status == told.status);
-  CHECK(said(WorkerFailed{told, {}}).failure.last_line == told.last_line);
-  told.last_line = std::string(kLastLineMax + 1, 'x');
-  CHECK_THROWS_AS(said(WorkerFailed{told, {}}), BadMessage);
-  CHECK(said(NodeLeaves{1, SIGTERM}).signal == SIGTERM);
-  CHECK(said(JobInterrupted{1, SIGINT}).signal == SIGINT);
-  CHECK(said(NodeBack{1, 4, offer}).round == 4);
-  CHECK(said(NodeTold{1}).node == said(NodeBack{1, 4, offer}).node);
-  CHECK(said(JobWasOver{1, {Verdict::interrupted, SIGINT, "why", {}}}).outcome.signal == SIGINT);
+  CHECK_FALSE(sent_by_agent(WorkerFailed{failure, {}}).progressed);
+  Failure changed = failure;
+  changed.status = {.stuck = true};
+  changed.last_line = "KeyError: 'lr'";
+  CHECK(sent_by_agent(WorkerFailed{changed, {}}).failure.status == changed.status);
+  CHECK(sent_by_agent(WorkerFailed{changed, {}}).failure.last_line == changed.last_line);
+  changed.last_line = std::string(kLastLineMax + 1, 'x');
+  CHECK_THROWS_AS(sent_by_agent(WorkerFailed{changed, {}}), BadMessage);
+  CHECK(sent_by_agent(NodeLeaves{1, SIGTERM}).signal == SIGTERM);
+  CHECK(sent_by_agent(JobInterrupted{1, SIGINT}).signal == SIGINT);
+  CHECK(sent_by_agent(NodeBack{1, 4, offer}).round == 4);
+  CHECK(sent_by_agent(NodeNotified{1}).node == sent_by_agent(NodeBack{1, 4, offer}).node);
+  CHECK(sent_by_agent(JobWasOver{1, {Verdict::interrupted, SIGINT, "why", {}}}).outcome.signal == SIGINT);
 }
 
 TEST_CASE("what the coordinator says arrives as it was said", "[control]") {
-  CHECK(told(Welcome{"10.0.0.7", 5s}).lease == 5s);
-  CHECK(told(Welcome{"10.0.0.7", 5s}).your_address == "10.0.0.7");
-  CHECK_FALSE(told(HeartbeatAnswer{3, {}, {}}).attendance);
-  const HeartbeatAnswer answer = told(HeartbeatAnswer{3, 7ms, Attendance{2, 3, 16, {"gpu-7"}, 9}});
+  CHECK(sent_to_agent(Welcome{"10.0.0.7", 5s}).lease == 5s);
+  CHECK(sent_to_agent(Welcome{"10.0.0.7", 5s}).your_address == "10.0.0.7");
+  CHECK_FALSE(sent_to_agent(HeartbeatAnswer{3, {}, {}}).attendance);
+  const HeartbeatAnswer answer = sent_to_agent(HeartbeatAnswer{3, 7ms, Attendance{2, 3, 16, {"gpu-7"}, 9}});
   CHECK(answer.quorum_age == 7ms);
   CHECK(answer.attendance->nodes == 2);
   CHECK(answer.attendance->nodes_wanted == 3);
@@ -95,24 +101,24 @@ TEST_CASE("what the coordinator says arrives as it was said", "[control]") {
   CHECK(answer.attendance->awaited == std::vector<std::string>{"gpu-7"});
   CHECK(answer.attendance->awaited_more == 9);
   const Seat seat{3, 1, 2, 4, 8, 12, "actor", 6, 10, "10.0.0.1", 41234, 2};
-  const Seat taken = told(TakeSeat{seat}).seat;
+  const Seat taken = sent_to_agent(TakeSeat{seat}).seat;
   CHECK(encode(ToAgent(TakeSeat{taken})) == encode(ToAgent(TakeSeat{seat})));
   CHECK(taken.first_role_rank == 6);
   CHECK(taken.restarts == 2);
-  CHECK(told(StartRound{3}).round == 3);
-  CHECK(told(EndRound{3, true, "host7 joins"}).planned);
-  CHECK(told(EndRound{3, true, "host7 joins"}).reason == "host7 joins");
+  CHECK(sent_to_agent(StartRound{3}).round == 3);
+  CHECK(sent_to_agent(EndRound{3, true, "host7 joins"}).planned);
+  CHECK(sent_to_agent(EndRound{3, true, "host7 joins"}).reason == "host7 joins");
   const Verdict verdict =
-      GENERATE(Verdict::success, Verdict::worker_failed, Verdict::worker_final, Verdict::interrupted,
-               Verdict::too_few_nodes, Verdict::too_few_left, Verdict::refused);
-  const Outcome outcome = told(EndJob{{verdict, SIGINT, "why", failure, true}}).outcome;
+      GENERATE(Verdict::success, Verdict::worker_failed, Verdict::worker_final, Verdict::requeue, Verdict::stopped,
+               Verdict::interrupted, Verdict::too_few_nodes, Verdict::too_few_left, Verdict::refused);
+  const Outcome outcome = sent_to_agent(EndJob{{verdict, SIGINT, "why", failure, true}}).outcome;
   CHECK(outcome.late);
-  CHECK_FALSE(told(EndJob{{verdict, SIGINT, "why", failure}}).outcome.late);
-  CHECK_FALSE(told(EndJob{{verdict, SIGINT, "why", failure}}).for_all);
-  CHECK(told(EndJob{{verdict, SIGINT, "why", failure}, true}).for_all);
-  told(AllTold{});
-  CHECK_FALSE(told(Vote{3, true, 7ms, 77}).over);
-  CHECK(told(Vote{3, false, 7ms, 77, Outcome{verdict, SIGINT, "why", failure}}).over->verdict == verdict);
+  CHECK_FALSE(sent_to_agent(EndJob{{verdict, SIGINT, "why", failure}}).outcome.late);
+  CHECK_FALSE(sent_to_agent(EndJob{{verdict, SIGINT, "why", failure}}).for_all);
+  CHECK(sent_to_agent(EndJob{{verdict, SIGINT, "why", failure}, true}).for_all);
+  sent_to_agent(AllNotified{});
+  CHECK_FALSE(sent_to_agent(Vote{3, true, 7ms, 77}).over);
+  CHECK(sent_to_agent(Vote{3, false, 7ms, 77, Outcome{verdict, SIGINT, "why", failure}}).over->verdict == verdict);
   CHECK(outcome.verdict == verdict);
   CHECK(outcome.signal == SIGINT);
   CHECK(outcome.reason == "why");
@@ -120,8 +126,21 @@ TEST_CASE("what the coordinator says arrives as it was said", "[control]") {
   CHECK(outcome.cause->status == failure.status);
 }
 
+TEST_CASE("a failure arrives with its class, and with the rule that matched", "[control]") {
+  for (const NamedFailureClass& known : kFailureClasses) {
+    Failure of_class = failure;
+    of_class.kind = known.kind;
+    CHECK(sent_by_agent(WorkerFailed{of_class}).failure.kind == known.kind);
+  }
+  CHECK_FALSE(sent_by_agent(WorkerFailed{failure}).rule);
+  const auto action =
+      GENERATE(RuleAction::restart, RuleAction::restart_elsewhere, RuleAction::requeue, RuleAction::stop);
+  CHECK(sent_by_agent(WorkerFailed{failure, true, RuleMatch{action, "job.toml:7"}}).rule ==
+        RuleMatch{action, "job.toml:7"});
+}
+
 TEST_CASE("a round's record arrives as it was written, for whoever has to go on by it", "[control]") {
-  const Round kept = told(KeepRecord{record}).record;
+  const Round kept = sent_to_agent(KeepRecord{record}).record;
   CHECK(encode(ToAgent(KeepRecord{kept})) == encode(ToAgent(KeepRecord{record})));
   CHECK(kept.id() == RecordId{5, 3});
   CHECK(kept.world_size() == 12);
@@ -129,59 +148,60 @@ TEST_CASE("a round's record arrives as it was written, for whoever has to go on 
   CHECK(kept.nodes.back().id == UINT64_MAX);
   CHECK(kept.ledger == record.ledger);
   CHECK(kept.electorates() == std::vector<Electorate>{{77, {77, UINT64_MAX}}, {9, {9, 77}}});
-  const VoteRequest request = said(VoteRequest{6, 1, std::make_shared<const Round>(record)});
+  const VoteRequest request = sent_by_agent(VoteRequest{6, 1, std::make_shared<const Round>(record)});
   CHECK(request.candidate == 77);  // the connection's
   CHECK(request.term == 6);
   CHECK(request.record->id() == record.id());
-  const VoteRequest brief = said(VoteRequest{6, 1, only_id(record.id())});
+  const VoteRequest brief = sent_by_agent(VoteRequest{6, 1, only_id(record.id())});
   CHECK(brief.record->id() == record.id());
   CHECK(brief.record->nodes.empty());
-  CHECK(said(CoordinatorCall{6, 29500}).control_port == 29500);
-  CHECK(told(Vote{6, true, 7ms}).granted);
-  CHECK(told(Vote{6, true, 7ms}).heard_age == 7ms);
-  CHECK(told(Vote{6, true, 7ms, 5}).voter == 5);
-  CHECK(told(Elsewhere{6, ControlAddress{"10.0.0.7", 29500}}).coordinator == ControlAddress{"10.0.0.7", 29500});
-  CHECK_FALSE(told(Elsewhere{6, {}}).coordinator);
-  CHECK(said(Hello{{}, 1, {5, 3}}).record == RecordId{5, 3});
-  CHECK(said(Hello{{}, 1, {}, 8}).instead_of == 8);
-  CHECK(told(Elsewhere{6, {}, 7, {5, 3}}).record == RecordId{5, 3});
-  CHECK(said(Heartbeat{8, 7}).answered == 7);
+  CHECK(sent_by_agent(CoordinatorAnnouncement{6, 29500}).control_port == 29500);
+  CHECK(sent_to_agent(Vote{6, true, 7ms}).granted);
+  CHECK(sent_to_agent(Vote{6, true, 7ms}).heard_age == 7ms);
+  CHECK(sent_to_agent(Vote{6, true, 7ms, 5}).voter == 5);
+  CHECK(sent_to_agent(Elsewhere{6, ControlAddress{"10.0.0.7", 29500}}).coordinator ==
+        ControlAddress{"10.0.0.7", 29500});
+  CHECK_FALSE(sent_to_agent(Elsewhere{6, {}}).coordinator);
+  CHECK(sent_by_agent(Hello{{}, 1, {5, 3}}).record == RecordId{5, 3});
+  CHECK(sent_by_agent(Hello{{}, 1, {}, 8}).instead_of == 8);
+  CHECK(sent_to_agent(Elsewhere{6, {}, 7, {5, 3}}).record == RecordId{5, 3});
+  CHECK(sent_by_agent(Heartbeat{8, 7}).answered == 7);
   Round stranger = record;
   stranger.coordinator = 1;
-  CHECK_THROWS_WITH(told(KeepRecord{stranger}), "the record's coordinator is none of its nodes");
+  CHECK_THROWS_WITH(sent_to_agent(KeepRecord{stranger}), "the record's coordinator is not one of its nodes");
 }
 
 TEST_CASE("a record with more ranks than can be counted is refused", "[control]") {
   Round large = record;
   large.nodes.insert(large.nodes.end(), 65'534, {.id = 5, .workers = 65'536});
-  CHECK_THROWS_WITH(told(KeepRecord{large}), "a record has too many ranks");
+  CHECK_THROWS_WITH(sent_to_agent(KeepRecord{large}), "a record has too many ranks");
   large.nodes.resize(4096 + 2);
-  CHECK_THROWS_WITH(told(KeepRecord{large}), "a record has too many ranks");
+  CHECK_THROWS_WITH(sent_to_agent(KeepRecord{large}), "a record has too many ranks");
   large.nodes.resize(4096);
-  CHECK(told(KeepRecord{large}).record.world_size() == 12 + 4094 * 65'536);
+  CHECK(sent_to_agent(KeepRecord{large}).record.world_size() == 12 + 4094 * 65'536);
 }
 
 TEST_CASE("what is no message is refused with the reason", "[control]") {
-  CHECK(why_bad("") == "it is no JSON");
-  CHECK(why_bad("[]") == "an object is missing");
+  CHECK(why_bad("") == "it is not JSON");
+  CHECK(why_bad("[]") == "expected an object");
   CHECK(why_bad("{}") == "'type' is missing");
   CHECK(why_bad(R"({"type":"dance"})") == "'type' is unknown");
   CHECK(why_bad(R"({"type":"done"})") == "'round' is missing");
-  CHECK(why_bad(R"({"type":"done","round":-1})") == "'round' is out of its range");
-  CHECK(why_bad(R"({"type":"done","round":99999999999})") == "'round' is out of its range");
-  CHECK(why_bad(R"({"type":"done","round":1.5})") == "'round' is out of its range");
-  CHECK(why_bad(R"({"type":"done","round":"1"})") == "'round' is out of its range");
-  CHECK(why_bad(R"({"type":"leaves","signal":0})") == "'signal' is out of its range");
-  CHECK(why_bad(R"({"type":"heartbeat","number":-1})") == "'number' is out of its range");
-  CHECK(why_bad(R"({"type":"ready","offer":{"workers":0}})") == "'workers' is out of its range");
-  CHECK(why_bad(R"({"type":7})") == "a text is none");
-  CHECK(why_bad("{\"type\":\"\xff\"}") == "it is no JSON");
-  CHECK(why_bad(R"({"type":"failure-words","text":")" + std::string(300'000, 'x') + "\"}") == "a text is none");
-  CHECK(why_bad(std::string(100'000, '[')) == "it is no JSON");
+  CHECK(why_bad(R"({"type":"done","round":-1})") == "'round' is out of range");
+  CHECK(why_bad(R"({"type":"done","round":99999999999})") == "'round' is out of range");
+  CHECK(why_bad(R"({"type":"done","round":1.5})") == "'round' is out of range");
+  CHECK(why_bad(R"({"type":"done","round":"1"})") == "'round' is out of range");
+  CHECK(why_bad(R"({"type":"leaves","signal":0})") == "'signal' is out of range");
+  CHECK(why_bad(R"({"type":"heartbeat","number":-1})") == "'number' is out of range");
+  CHECK(why_bad(R"({"type":"ready","offer":{"workers":0}})") == "'workers' is out of range");
+  CHECK(why_bad(R"({"type":7})") == "expected a string");
+  CHECK(why_bad("{\"type\":\"\xff\"}") == "it is not JSON");
+  CHECK(why_bad(R"({"type":"failure-words","text":")" + std::string(300'000, 'x') + "\"}") == "expected a string");
+  CHECK(why_bad(std::string(100'000, '[')) == "it is not JSON");
 }
 
 TEST_CASE("names that are no UTF-8 arrive mended", "[control]") {
-  CHECK(told(EndRound{1, false, "host \xff joins"}).reason == "host \xef\xbf\xbd joins");
+  CHECK(sent_to_agent(EndRound{1, false, "host \xff joins"}).reason == "host \xef\xbf\xbd joins");
 }
 
 TEST_CASE("agents that cannot belong to one job are told the difference, both values named", "[control]") {

@@ -21,7 +21,7 @@ Coordinator elected() {
 
 }  // namespace
 
-TEST_CASE("an agent is silent once nothing was heard of it for the lease, and its workers are dead a second later",
+TEST_CASE("an agent is silent once it sent nothing for the lease, and its workers are dead a second later",
           "[liveness]") {
   CoordinatorLiveness liveness(kTestLease, kSelf);
   liveness.add(2, t0);
@@ -29,8 +29,8 @@ TEST_CASE("an agent is silent once nothing was heard of it for the lease, and it
   liveness.heard(3, t0 + 4s);
   CHECK(liveness.silent(t0 + 4999ms).empty());
   CHECK(liveness.silent(t0 + 5s) == std::vector<NodeId>{2});
-  CHECK(liveness.remove(2) == t0 + 5s + kBeyondLease);
-  CHECK(liveness.remove(3) == t0 + 9s + kBeyondLease);
+  CHECK(liveness.remove(2) == t0 + 5s + kLeaseMargin);
+  CHECK(liveness.remove(3) == t0 + 9s + kLeaseMargin);
   CHECK(liveness.silent(t0 + 60s).empty());
 }
 

@@ -17,9 +17,9 @@ NodeReady ready(NodeId node, int workers = 1, std::uint16_t port = 1000) {
   return {node, {.workers = workers, .host = "host" + std::to_string(node), .port = port}};
 }
 
-NodeReady wishing(NodeId node, int rank) {
+NodeReady requesting(NodeId node, int rank) {
   NodeReady message = ready(node);
-  message.offer.wished_rank = rank;
+  message.offer.requested_rank = rank;
   return message;
 }
 
@@ -143,7 +143,7 @@ TEST_CASE("too few nodes in time end the job with the count and the remedy", "[c
   CHECK(job.on(CoordinatorTick{}, 59s).empty());
   const Outcome outcome = job.only<EndJob>(CoordinatorTick{}, 1s).outcome;
   CHECK(outcome.verdict == Verdict::too_few_nodes);
-  CHECK(outcome.reason == "only 1 of 2 nodes were there in time (--rdzv-conf join_timeout=60)");
+  CHECK(outcome.reason == "only 1 of 2 nodes joined in time (--rdzv-conf join_timeout=60)");
 }
 
 TEST_CASE("survivors of a lost node regroup at once, with their ranks closed up", "[coordinator]") {
@@ -196,8 +196,8 @@ TEST_CASE("a coordinator that begins waits for who looks for another one, until 
   CHECK(job.on(ready(1)).empty());
   SECTION("it gives up") { CHECK(job.only<FormRound>(JobAbandoned{7}).round.number == 5); }
   SECTION("it asks no more") {
-    CHECK(job.coordinator.next_deadline() == t0 + kAsksAgainWithin);
-    CHECK(job.only<FormRound>(CoordinatorTick{}, kAsksAgainWithin).round.number == 5);
+    CHECK(job.coordinator.next_deadline() == t0 + kSearchRetryWithin);
+    CHECK(job.only<FormRound>(CoordinatorTick{}, kSearchRetryWithin).round.number == 5);
   }
 }
 
@@ -211,11 +211,11 @@ TEST_CASE("a job that had a round before asks to be started again where too few 
 
 TEST_CASE("a node that gave up its part comes as another one, and takes its own place", "[coordinator]") {
   Job job({.nodes_min = 2, .nodes_max = 2, .fixed_ranks = true});
-  job.on(wishing(10, 0));
-  job.start(job.only<FormRound>(wishing(11, 1)).round);
+  job.on(requesting(10, 0));
+  job.start(job.only<FormRound>(requesting(11, 1)).round);
   CHECK(has<EndRound>(job.on(JobAbandoned{11})));
-  job.on(wishing(10, 0));
-  CHECK(ids(job.only<FormRound>(wishing(12, 1)).round) == std::vector<NodeId>{10, 12});
+  job.on(requesting(10, 0));
+  CHECK(ids(job.only<FormRound>(requesting(12, 1)).round) == std::vector<NodeId>{10, 12});
 }
 
 TEST_CASE("workers of another job's round of the same number are called back", "[coordinator]") {
@@ -284,14 +284,14 @@ TEST_CASE("a node that was out of reach is told that its round is over, and is w
 
 TEST_CASE("a node whose rank went to another while it was away is let go once its workers are gone", "[coordinator]") {
   Job job({.nodes_min = 2, .nodes_max = 2, .fixed_ranks = true});
-  job.on(wishing(0, 0));
-  job.start(job.only<FormRound>(wishing(1, 1)).round);
+  job.on(requesting(0, 0));
+  job.start(job.only<FormRound>(requesting(1, 1)).round);
   job.on(lost(1, job.now + 6s));
-  job.on(wishing(0, 0));
-  job.on(wishing(2, 1));  // in its place
-  job.only<Recall>(NodeBack{1, 1, wishing(1, 1).offer});
+  job.on(requesting(0, 0));
+  job.on(requesting(2, 1));  // in its place
+  job.only<Recall>(NodeBack{1, 1, requesting(1, 1).offer});
   CHECK(job.on(CoordinatorTick{}, 7s).empty());
-  const std::vector<Order> orders = job.on(wishing(1, 1));
+  const std::vector<Order> orders = job.on(requesting(1, 1));
   REQUIRE(orders.size() == 2);
   CHECK(std::get<Dismiss>(orders[0]).outcome.verdict == Verdict::refused);
   CHECK(ids(std::get<FormRound>(orders[1]).round) == std::vector<NodeId>{0, 2});
@@ -320,7 +320,7 @@ TEST_CASE("who comes after the end is told of it", "[coordinator]") {
   const Outcome late = job.only<Dismiss>(ready(1)).outcome;
   CHECK(late.verdict == Verdict::success);
   CHECK(late.late);
-  CHECK(late.reason == "it had ended before this node came: all workers ended well");
+  CHECK(late.reason == "it had ended before this node joined: all workers succeeded");
   CHECK_FALSE(job.only<Dismiss>(ready(0)).outcome.late);
 }
 
@@ -336,42 +336,44 @@ TEST_CASE("a node that is done may go, but not group rank 0's, which has the sto
 
 TEST_CASE("in a static job the node rank is the group rank", "[coordinator]") {
   Job job({.nodes_min = 3, .nodes_max = 3, .fixed_ranks = true});
-  job.on(wishing(10, 2));
-  job.on(wishing(11, 0));
-  CHECK(ids(job.start(job.only<FormRound>(wishing(12, 1)).round)) == std::vector<NodeId>{11, 12, 10});
+  job.on(requesting(10, 2));
+  job.on(requesting(11, 0));
+  CHECK(ids(job.start(job.only<FormRound>(requesting(12, 1)).round)) == std::vector<NodeId>{11, 12, 10});
   job.on(lost(11, job.now));
-  job.on(wishing(12, 1));
-  job.on(wishing(10, 2));
-  CHECK(ids(job.only<FormRound>(wishing(13, 0)).round) == std::vector<NodeId>{13, 12, 10});
+  job.on(requesting(12, 1));
+  job.on(requesting(10, 2));
+  CHECK(ids(job.only<FormRound>(requesting(13, 0)).round) == std::vector<NodeId>{13, 12, 10});
 }
 
 TEST_CASE("a node rank that another node has, or that there is not, is refused with both names", "[coordinator]") {
   Job job({.nodes_min = 2, .nodes_max = 2, .fixed_ranks = true});
-  job.on(wishing(0, 1));
-  const Outcome twice = job.only<Dismiss>(wishing(1, 1)).outcome;
+  job.on(requesting(0, 1));
+  const Outcome twice = job.only<Dismiss>(requesting(1, 1)).outcome;
   CHECK(twice.verdict == Verdict::refused);
-  CHECK(twice.reason == "node rank 1 is wanted by host1 and held by host0; give each node a --node-rank of its own");
-  CHECK(job.only<Dismiss>(wishing(2, 2)).outcome.reason == "node rank 2 of host2 is not one of the job's 2 (0 to 1)");
-  CHECK(has<FormRound>(job.on(wishing(3, 0))));
+  CHECK(twice.reason ==
+        "node rank 1 is requested by host1 and already held by host0; give each node a --node-rank of its own");
+  CHECK(job.only<Dismiss>(requesting(2, 2)).outcome.reason ==
+        "node rank 2 of host2 is not one of the job's 2 (0 to 1)");
+  CHECK(has<FormRound>(job.on(requesting(3, 0))));
 }
 
 TEST_CASE("in an elastic job the node rank is a wish: survivors keep their order, and their head stays",
           "[coordinator]") {
   Job job({.nodes_min = 1, .nodes_max = 3});
-  job.on(wishing(30, 3));
-  job.on(wishing(20, 2));
-  CHECK(ids(job.start(job.only<FormRound>(wishing(10, 1)).round)) == std::vector<NodeId>{10, 20, 30});
+  job.on(requesting(30, 3));
+  job.on(requesting(20, 2));
+  CHECK(ids(job.start(job.only<FormRound>(requesting(10, 1)).round)) == std::vector<NodeId>{10, 20, 30});
   SECTION("one from the middle comes back to it") {
     job.on(lost(20, job.now));
-    job.on(wishing(21, 2));
-    job.on(wishing(10, 1));
-    CHECK(ids(job.only<FormRound>(wishing(30, 3)).round) == std::vector<NodeId>{10, 21, 30});
+    job.on(requesting(21, 2));
+    job.on(requesting(10, 1));
+    CHECK(ids(job.only<FormRound>(requesting(30, 3)).round) == std::vector<NodeId>{10, 21, 30});
   }
   SECTION("the head's place is taken") {
     job.on(lost(10, job.now));
-    job.on(wishing(11, 1));
-    job.on(wishing(20, 2));
-    CHECK(ids(job.only<FormRound>(wishing(30, 3)).round) == std::vector<NodeId>{20, 11, 30});
+    job.on(requesting(11, 1));
+    job.on(requesting(20, 2));
+    CHECK(ids(job.only<FormRound>(requesting(30, 3)).round) == std::vector<NodeId>{20, 11, 30});
   }
 }
 
@@ -399,8 +401,8 @@ TEST_CASE("people can be told who is there and who is waited for", "[coordinator
 
 TEST_CASE("of a static job the ranks that nobody has are named, the first of them", "[coordinator]") {
   Job job({.nodes_min = 20, .nodes_max = 20, .fixed_ranks = true});
-  job.on(wishing(1, 0));
-  job.on(wishing(2, 3));
+  job.on(requesting(1, 0));
+  job.on(requesting(2, 3));
   const Attendance here = *job.coordinator.attendance();
   CHECK(here.awaited ==
         std::vector<std::string>{"node 1", "node 2", "node 4", "node 5", "node 6", "node 7", "node 8", "node 9"});
@@ -462,6 +464,205 @@ TEST_CASE("a worker's exit code that says so ends the job for good", "[coordinat
     REQUIRE(outcome.cause);
     CHECK(outcome.cause->status.code == code);
   }
+}
+
+TEST_CASE("a rule decides about a failure before the ledger does", "[coordinator]") {
+  const auto by_rule = [](RuleAction action, ExitStatus status) {
+    WorkerFailed message = failure(1, status);
+    message.rule = RuleMatch{action, "job.toml:7"};
+    return message;
+  };
+  {
+    Job job({});
+    job.run({0});
+    const Outcome stopped = job.only<EndJob>(by_rule(RuleAction::stop, {.signal = SIGSEGV})).outcome;
+    CHECK(stopped.verdict == Verdict::worker_final);
+    CHECK(stopped.reason == "the rule at job.toml:7 says stop");
+    CHECK(stopped.cause->kind == FailureClass::crash);
+  }
+  {
+    Job job({});
+    job.run({0});
+    CHECK(job.only<EndJob>(by_rule(RuleAction::requeue, {.code = 1})).outcome.verdict == Verdict::requeue);
+  }
+  {
+    Job job({});
+    job.run({0});
+    const EndRound end = job.only<EndRound>(by_rule(RuleAction::restart, {.code = 2}));  // else a usage error
+    CHECK(end.reason == "restart 1 of 3");
+    CHECK(end.cause->kind == FailureClass::usage);
+  }
+}
+
+TEST_CASE("a lost node can be limited, and rules can be about it", "[coordinator]") {
+  RoundPolicy policy = fixed(2);
+  policy.restarts.limits = {{FailureClass::lost_node, {0, {}}}};
+  Job limited(policy);
+  limited.run({0, 1});
+  CHECK(limited.only<EndJob>(lost(1, t0)).outcome.verdict == Verdict::too_few_left);
+  policy.restarts.limits.clear();
+  policy.rules = {{.classes = {FailureClass::lost_node}, .action = RuleAction::stop, .place = "job.toml:7"}};
+  Job ruled(policy);
+  ruled.run({0, 1});
+  const Outcome outcome = ruled.only<EndJob>(lost(1, t0)).outcome;
+  CHECK(outcome.verdict == Verdict::stopped);
+  CHECK(outcome.reason == "host1 was lost: its connection was closed, and the rule at job.toml:7 says stop");
+}
+
+TEST_CASE("a machine where workers fail too often is left out while enough others are there", "[coordinator]") {
+  RoundPolicy policy{.nodes_min = 2, .nodes_max = 3};
+  policy.restarts.max_restarts = 9;
+  policy.exclusion = {.failures = 2, .within = 1h, .lasts = 30min};
+  Job job(policy);
+  job.run({0, 1, 2});
+  const auto fail_on_1 = [&](int round) {
+    job.only<EndRound>(failure(round, {.signal = SIGKILL}, 1), 1min);
+    job.on(ready(0));
+    job.on(ready(2));
+    return job.on(ready(1), 1min);
+  };
+  const Round second = std::get<FormRound>(fail_on_1(1).front()).round;
+  CHECK(ids(second) == std::vector<NodeId>{0, 1, 2});
+  job.start(second);
+  const std::vector<Order> orders = fail_on_1(2);
+  REQUIRE(orders.size() == 2);
+  const Round third = std::get<FormRound>(orders[0]).round;
+  CHECK(ids(third) == std::vector<NodeId>{0, 2});
+  CHECK(third.ledger.excluded.front().host == "host1");
+  CHECK(std::get<Exclude>(orders[1]).node == 1);
+  CHECK(std::get<Exclude>(orders[1]).why == "failures of workers there: 2 in 1 h");
+  job.start(third);
+
+  SECTION("also if its agent is started again") {
+    job.on(lost(1, job.now));
+    NodeReady again = ready(9);
+    again.offer.host = "host1";
+    CHECK(job.only<Exclude>(again).node == 9);
+  }
+  SECTION("and joins again when its time is over") {
+    CHECK(job.coordinator.next_deadline() == job.now + 29min);  // a minute passed until the round formed
+    const EndRound end = job.only<EndRound>(CoordinatorTick{}, 29min);
+    CHECK(end.planned);
+    CHECK(end.reason == "host1 joins again");
+    job.on(ready(0));
+    CHECK(ids(job.only<FormRound>(ready(2)).round) == std::vector<NodeId>{0, 2, 1});
+  }
+  SECTION("but is taken where too few others are left") {
+    job.on(lost(2, job.now + 5s));
+    CHECK(ids(job.only<FormRound>(ready(0), 5s).round) == std::vector<NodeId>{0, 1});
+  }
+  SECTION("and a coordinator that takes over knows it") {
+    Job other(policy);
+    other.coordinator = Coordinator(policy, job.now, 0, 2, {1, third, job.now + 5s, 10min});
+    other.now = job.now;
+    other.on(ready(0));
+    other.on(ready(1));
+    const std::vector<Order> formed = other.on(ready(2));
+    CHECK(ids(std::get<FormRound>(formed.front()).round) == std::vector<NodeId>{0, 2});
+  }
+}
+
+// Else those that are left out could elect a coordinator by the old round's record: they would be a quorum of it.
+TEST_CASE("a machine is left out only where the others are a quorum of the round before", "[coordinator]") {
+  Job job({.nodes_min = 1, .nodes_max = 2});
+  job.on(ready(0));
+  job.start(job.only<FormRound>(ready(1)).round);
+  WorkerFailed message = failure(1, {.signal = SIGBUS}, 0);  // on the coordinator's own node
+  message.rule = RuleMatch{RuleAction::restart_elsewhere, "job.toml:7"};
+  job.only<EndRound>(message);
+  job.on(ready(0));
+  CHECK(ids(job.only<FormRound>(ready(1)).round) == std::vector<NodeId>{0, 1});
+}
+
+TEST_CASE("where the others are no quorum, a node that is unfit is waited for, until the limit", "[coordinator]") {
+  Job job({.nodes_min = 1, .nodes_max = 2, .join_timeout = 600s});
+  job.on(ready(0));
+  job.start(job.only<FormRound>(ready(1)).round);
+  job.only<EndRound>(failure(1, {.signal = SIGBUS}, 0));
+  NodeReady unfit = ready(0);
+  unfit.offer.unfit = "no disk space";
+  job.on(unfit);
+  CHECK(job.on(ready(1)).empty());
+  CHECK(job.only<EndJob>(CoordinatorTick{}, 600s).outcome.verdict == Verdict::too_few_left);
+}
+
+TEST_CASE("rounds that end without a failure earn restarts back, too", "[coordinator]") {
+  RoundPolicy policy{.nodes_min = 1, .nodes_max = 2};
+  policy.restarts.max_restarts = 1;
+  Job job(policy);
+  job.on(ready(0));
+  job.start(job.only<FormRound>(ready(1)).round);
+  job.only<EndRound>(failure(1, {.code = 1}, 0));
+  job.on(ready(1));
+  job.start(job.only<FormRound>(ready(0)).round);
+  job.on(lost(1, job.now), 61min);
+  job.start(job.only<FormRound>(ready(0)).round);
+  CHECK(job.only<EndRound>(failure(3, {.code = 3}, 0)).reason == "restart 1 of 1");
+}
+
+TEST_CASE("a rule excludes a machine at its first failure", "[coordinator]") {
+  Job job({.nodes_min = 1, .nodes_max = 2});
+  job.on(ready(0));
+  job.start(job.only<FormRound>(ready(1)).round);
+  WorkerFailed message = failure(1, {.signal = SIGBUS}, 1);
+  message.rule = RuleMatch{RuleAction::restart_elsewhere, "job.toml:7"};
+  job.only<EndRound>(message);
+  job.on(ready(0));
+  const std::vector<Order> orders = job.on(ready(1));
+  CHECK(ids(std::get<FormRound>(orders.front()).round) == std::vector<NodeId>{0});
+  CHECK(std::get<Exclude>(orders.back()).why == "a rule says restart-elsewhere");
+}
+
+TEST_CASE("a node that does not pass its health check is in no round until it does, and holds none up",
+          "[coordinator]") {
+  Job job({.nodes_min = 2, .nodes_max = 3, .join_timeout = 600s, .last_call = 5s});
+  NodeReady unfit = ready(1);
+  unfit.offer.unfit = "exit code 1: no memory on GPU 3";
+  CHECK(job.on(ready(0)).empty());
+  CHECK(job.on(unfit).empty());
+  CHECK(job.coordinator.attendance()->nodes == 1);
+  CHECK(job.coordinator.attendance()->awaited == std::vector<std::string>{"host1"});
+  CHECK(job.on(ready(2)).empty());  // last call
+  const Round first = job.only<FormRound>(CoordinatorTick{}, 5s).round;
+  CHECK(ids(first) == std::vector<NodeId>{0, 2});
+  job.start(first);
+  CHECK(job.on(unfit).empty());
+  CHECK(job.only<EndRound>(ready(1)).reason == "host1 joins");
+  job.on(ready(0));
+  CHECK(ids(job.only<FormRound>(ready(2)).round) == std::vector<NodeId>{0, 2, 1});
+}
+
+TEST_CASE("a job whose nodes do not pass their health checks in time ends", "[coordinator]") {
+  Job job({.join_timeout = 600s});
+  NodeReady unfit = ready(0);
+  unfit.offer.unfit = "exit code 1";
+  CHECK(job.on(unfit).empty());
+  const Outcome outcome = job.only<EndJob>(CoordinatorTick{}, 600s).outcome;
+  CHECK(outcome.verdict == Verdict::too_few_nodes);
+  CHECK(outcome.reason.starts_with("only 0 of 1 nodes joined in time"));
+}
+
+TEST_CASE("a rule can leave a lost node's machine out when it comes back", "[coordinator]") {
+  RoundPolicy policy{.nodes_min = 2, .nodes_max = 3};
+  policy.rules = {
+      {.classes = {FailureClass::lost_node}, .action = RuleAction::restart_elsewhere, .place = "job.toml:7"}};
+  Job job(policy);
+  job.run({0, 1, 2});
+  job.only<EndRound>(lost(1, job.now));
+  job.on(ready(0));
+  job.start(job.only<FormRound>(ready(2)).round);
+  CHECK(job.only<Exclude>(ready(1)).why == "a rule says restart-elsewhere");
+}
+
+TEST_CASE("a job begins with what its earlier starts have spent", "[coordinator]") {
+  RoundPolicy policy{};
+  policy.restarts.max_restarts = 1;
+  policy.earlier_starts = {.counts = {.crashes = 1}, .charges = {{FailureClass::crash, 1, 1s}}};
+  Job job(policy);
+  job.run({0});
+  const Outcome outcome = job.only<EndJob>(failure(1, {.code = 1})).outcome;
+  CHECK(outcome.verdict == Verdict::worker_failed);
+  CHECK(outcome.reason == "all restarts are used up (1 of 1)");
 }
 
 TEST_CASE("the same exit code with the same last line, twice in a row, ends the job however long the rounds lived",
@@ -552,7 +753,7 @@ TEST_CASE("an elected coordinator calls back who still works for the one before,
   Round record = record_of({1, 2, 3}, 1, 4);
   record.ledger.counts.crashes = 2;
   Successor job({.nodes_min = 2, .nodes_max = 3}, 2, record);
-  CHECK(job.only<Recall>(back(3, 4)).reason == "n1 was lost, which coordinated the job");
+  CHECK(job.only<Recall>(back(3, 4)).reason == "n1, the coordinator, was lost");
   CHECK(job.only<Recall>(back(2, 4)).round == 4);
   CHECK(job.on(ready(3)).empty());
   CHECK(job.on(ready(2)).empty());  // node 1's workers may live
@@ -562,7 +763,7 @@ TEST_CASE("an elected coordinator calls back who still works for the one before,
   CHECK(round.coordinator == 2);
   CHECK(ids(round) == std::vector<NodeId>{2, 3});
   CHECK(round.ledger.counts == RestartCounts{.crashes = 2, .lost_nodes = 1});
-  CHECK(round.before == std::vector<Electorate>{{1, {2, 3}}});  // of round 4, without the one that is gone
+  CHECK(round.previous_electorates == std::vector<Electorate>{{1, {2, 3}}});  // of round 4, without the gone node
 }
 
 TEST_CASE("an elected coordinator waits as long as workers out of its reach may live", "[coordinator]") {
@@ -577,32 +778,32 @@ TEST_CASE("all are told when each of them has heard the job's end", "[coordinato
   Job job(fixed(3));
   job.run({0, 1, 2});
   CHECK(job.only<EndJob>(JobInterrupted{0, SIGINT}).for_all);
-  CHECK(job.on(NodeTold{0}).empty());
-  CHECK(job.on(NodeTold{2}).empty());
-  CHECK_FALSE(job.coordinator.all_told());
+  CHECK(job.on(NodeNotified{0}).empty());
+  CHECK(job.on(NodeNotified{2}).empty());
+  CHECK_FALSE(job.coordinator.all_notified());
   SECTION("the last one, too") {
-    job.only<AllTold>(NodeTold{1});
-    CHECK(job.coordinator.all_told());
+    job.only<AllNotified>(NodeNotified{1});
+    CHECK(job.coordinator.all_notified());
   }
   SECTION("or it is lost, and the coordinator stays until that one is back") {
-    job.only<AllTold>(lost(1, job.now + 6s));
-    CHECK_FALSE(job.coordinator.all_told());
+    job.only<AllNotified>(lost(1, job.now + 6s));
+    CHECK_FALSE(job.coordinator.all_notified());
     CHECK(job.coordinator.awaits(1));
     CHECK(job.only<Dismiss>(NodeBack{1, 1, ready(1).offer}).for_all);
-    CHECK_FALSE(job.coordinator.all_told());
-    job.only<AllTold>(NodeTold{1});
-    CHECK(job.coordinator.all_told());
+    CHECK_FALSE(job.coordinator.all_notified());
+    job.only<AllNotified>(NodeNotified{1});
+    CHECK(job.coordinator.all_notified());
   }
   SECTION("or dead") {
     job.on(lost(1, job.now + 6s));
     job.on(NodeGone{1});
-    CHECK(job.coordinator.all_told());
+    CHECK(job.coordinator.all_notified());
   }
   SECTION("or its workers must be dead by now") {
     job.on(lost(1, job.now + 6s));
     CHECK(job.coordinator.next_deadline() == job.now + 6s);
     job.on(CoordinatorTick{}, 6s);
-    CHECK(job.coordinator.all_told());
+    CHECK(job.coordinator.all_notified());
   }
 }
 
@@ -610,10 +811,10 @@ TEST_CASE("who has heard the job's end and is lost then, or leaves, is not waite
   Job job(fixed(2));
   job.run({0, 1});
   job.on(JobInterrupted{0, SIGINT});
-  job.on(NodeTold{0});
-  job.on(NodeTold{1});
+  job.on(NodeNotified{0});
+  job.on(NodeNotified{1});
   CHECK(job.on(lost(1, job.now + 6s)).empty());
-  CHECK(job.coordinator.all_told());
+  CHECK(job.coordinator.all_notified());
   CHECK_FALSE(job.coordinator.awaits(1));
 }
 
@@ -623,39 +824,39 @@ TEST_CASE("a coordinator needs no contact to those that have heard the job's end
   job.run({1, 2, 3});
   job.on(JobInterrupted{1, SIGINT});
   CHECK(job.coordinator.electorates() == std::vector<Electorate>{{1, {1, 2, 3}}});
-  job.on(NodeTold{1});
+  job.on(NodeNotified{1});
   CHECK(job.coordinator.electorates() == std::vector<Electorate>{{1, {1, 2, 3}}});
-  job.on(NodeTold{3});
+  job.on(NodeNotified{3});
   CHECK(job.coordinator.electorates().empty());
 }
 
 TEST_CASE("whoever is elected ends the job as a node says that it ended", "[coordinator][job_end]") {
-  const Outcome success{Verdict::success, 0, "all workers ended well", {}};
+  const Outcome success{Verdict::success, 0, "all workers succeeded", {}};
   SECTION("one that does not know it") {
     Successor job({.nodes_min = 2, .nodes_max = 3}, 2, record_of({1, 2, 3}, 1, 4));
     job.on(back(2, 4));
     const EndJob end = job.only<EndJob>(JobWasOver{3, success});
     CHECK(end.for_all);
     CHECK(end.outcome.verdict == Verdict::success);
-    CHECK(job.on(NodeTold{2}).empty());  // node 1 may live, and not know
-    CHECK_FALSE(job.coordinator.all_told());
-    job.only<AllTold>(NodeGone{1});
-    CHECK(job.coordinator.all_told());
+    CHECK(job.on(NodeNotified{2}).empty());  // node 1 may live, and not know
+    CHECK_FALSE(job.coordinator.all_notified());
+    job.only<AllNotified>(NodeGone{1});
+    CHECK(job.coordinator.all_notified());
   }
   SECTION("or itself") {
     Job job({});
     job.coordinator =
-        Coordinator({.nodes_min = 2, .nodes_max = 3}, t0, 0, 2, {1, record_of({1, 2, 3}, 1, 4), t0 + 6s, success});
+        Coordinator({.nodes_min = 2, .nodes_max = 3}, t0, 0, 2, {1, record_of({1, 2, 3}, 1, 4), t0 + 6s, {}, success});
     CHECK(job.coordinator.is_over());
     CHECK(job.on(JobWasOver{2, success}).empty());  // our own agent
     job.on(NodeGone{1});
-    CHECK_FALSE(job.coordinator.all_told());
+    CHECK_FALSE(job.coordinator.all_notified());
     const Dismiss end = job.only<Dismiss>(back(3, 4));
     CHECK(end.for_all);
     CHECK(end.outcome.verdict == Verdict::success);
     CHECK_FALSE(end.outcome.late);
-    job.only<AllTold>(NodeTold{3});
-    CHECK(job.coordinator.all_told());
+    job.only<AllNotified>(NodeNotified{3});
+    CHECK(job.coordinator.all_notified());
   }
 }
 
@@ -671,7 +872,7 @@ TEST_CASE("no round forms without a quorum of the last one, except of those that
   CHECK(job.on(ready(8)).empty());               // who was not there cannot help
   const Round round = job.only<FormRound>(NodeGone{3}).round;  // now half of four, with the coordinator
   CHECK(ids(round) == std::vector<NodeId>{1, 2, 8});
-  CHECK(round.before == std::vector<Electorate>{{1, {1, 2, 4, 5}}});
+  CHECK(round.previous_electorates == std::vector<Electorate>{{1, {1, 2, 4, 5}}});
 }
 
 TEST_CASE("until all have confirmed a round, those before it count, too", "[coordinator]") {
@@ -715,4 +916,19 @@ TEST_CASE("a coordinator whose node leaves forms the next round for another one,
   const Round after = next.only<FormRound>(ready(3)).round;  // nobody is missing
   CHECK(after.number == 3);
   CHECK(after.ledger.counts == RestartCounts{.preemptions = 1});
+}
+
+TEST_CASE("a coordinator that is lost is a lost node, for rules and limits, too", "[coordinator]") {
+  RoundPolicy policy{.nodes_min = 1, .nodes_max = 3};
+  const auto take_over = [&] { return Coordinator(policy, t0, 0, 2, {1, record_of({1, 2, 3}, 1, 4), t0 + 6s}); };
+  CHECK_FALSE(take_over().is_over());
+  policy.restarts.limits = {{FailureClass::lost_node, {0, {}}}};
+  const Coordinator limited = take_over();
+  REQUIRE(limited.is_over());
+  CHECK(limited.outcome()->verdict == Verdict::too_few_left);
+  policy.restarts.limits.clear();
+  policy.rules = {{.classes = {FailureClass::lost_node}, .action = RuleAction::stop, .place = "job.toml:7"}};
+  const Coordinator ruled = take_over();
+  REQUIRE(ruled.is_over());
+  CHECK(ruled.outcome()->verdict == Verdict::stopped);
 }

@@ -23,7 +23,7 @@ struct Agents {
       agents.emplace(node.id, Election(node.id, 1));
       on(node.id, RecordKept{record.id(), record});
       on(node.id, RoundBegan{record.number});
-      on(node.id, InTouch{record.term});
+      on(node.id, CoordinatorConnected{record.term});
     }
   }
 
@@ -38,18 +38,18 @@ struct Agents {
   }
 
   void lose(const std::vector<NodeId>& ids, bool gone = false) {
-    for (const NodeId id : ids) on(id, OutOfTouch{gone});
+    for (const NodeId id : ids) on(id, CoordinatorDisconnected{gone});
   }
 
   // It waits for its turn and stands.
-  VoteRequest stand(NodeId id) {
+  VoteRequest start_candidacy(NodeId id) {
     now = *agents.at(id).next_deadline();
-    const auto asked = one<AskForVotes>(on(id, ElectionTick{}));
-    REQUIRE(asked);
-    return asked->request;
+    const auto request = one<AskForVotes>(on(id, ElectionTick{}));
+    REQUIRE(request);
+    return request->request;
   }
 
-  Vote ask(NodeId voter, const VoteRequest& request) {
+  Vote request_vote(NodeId voter, const VoteRequest& request) {
     const auto given = one<GiveVote>(on(voter, VoteRequested{request}));
     REQUIRE(given);
     return given->vote;
@@ -57,7 +57,7 @@ struct Agents {
 
   // Whether the candidate has won by this voter's answer.
   std::optional<Lead> poll(const VoteRequest& request, NodeId voter) {
-    return one<Lead>(on(request.candidate, VoteGiven{voter, ask(voter, request)}));
+    return one<Lead>(on(request.candidate, VoteGiven{voter, request_vote(voter, request)}));
   }
 
   std::map<NodeId, Election> agents;
@@ -82,34 +82,48 @@ TEST_CASE("without the coordinator the first node by rank is elected by more tha
   job.lose({2, 3, 4, 5});
   CHECK(*job.agents.at(2).next_deadline() < *job.agents.at(3).next_deadline());
   CHECK(*job.agents.at(3).next_deadline() < *job.agents.at(5).next_deadline());
-  const VoteRequest request = job.stand(2);
+  const VoteRequest request = job.start_candidacy(2);
   CHECK(request.term == 1);
   CHECK_FALSE(job.poll(request, 3));
   const auto won = job.poll(request, 4);
   REQUIRE(won);
   CHECK(won->term == 1);
   CHECK(won->record.id() == RecordId{0, 1});
-  CHECK(won->asked_at == job.now);
+  CHECK(won->requested_at == job.now);
 }
 
 TEST_CASE("an agent gives one vote in a term, and gives it again to whom it gave it", "[election]") {
   Agents job(record_of({1, 2, 3, 4, 5}, 1));
   job.lose({2, 3, 4, 5});
-  const VoteRequest first = job.stand(2), second = job.stand(3);
-  CHECK(job.ask(4, first).granted);
-  CHECK_FALSE(job.ask(4, second).granted);
-  CHECK(job.ask(4, first).granted);
-  CHECK_FALSE(job.ask(3, first).granted);  // it voted for itself
+  const VoteRequest first = job.start_candidacy(2), second = job.start_candidacy(3);
+  CHECK(job.request_vote(4, first).granted);
+  CHECK_FALSE(job.request_vote(4, second).granted);
+  CHECK(job.request_vote(4, first).granted);
+  CHECK_FALSE(job.request_vote(3, first).granted);  // it voted for itself
+}
+
+TEST_CASE("a vote stays given in its term, also after contact to the coordinator that it elected", "[election]") {
+  Agents agents(record_of({1, 2, 3}, 1));
+  agents.lose({2, 3});
+  VoteRequest request = agents.start_candidacy(2);
+  CHECK(agents.request_vote(3, request).granted);
+  agents.on(3, CoordinatorConnected{request.term});
+  agents.lose({3});
+  agents.now += 1min;
+  request.candidate = 1;
+  CHECK_FALSE(agents.request_vote(3, request).granted);
+  ++request.term;
+  CHECK(agents.request_vote(3, request).granted);
 }
 
 TEST_CASE("an agent that is in touch with its coordinator votes for nobody", "[election]") {
   Agents job(record_of({1, 2, 3}, 1));
   job.lose({2});
-  const VoteRequest request = job.stand(2);
-  CHECK_FALSE(job.ask(3, request).granted);
-  CHECK(job.agents.at(3).in_touch());
+  const VoteRequest request = job.start_candidacy(2);
+  CHECK_FALSE(job.request_vote(3, request).granted);
+  CHECK(job.agents.at(3).is_connected());
   job.lose({3});
-  CHECK(job.ask(3, request).granted);
+  CHECK(job.request_vote(3, request).granted);
 }
 
 TEST_CASE("nobody votes for a candidate whose record is older, and a newer one is taken over with the vote",
@@ -118,8 +132,8 @@ TEST_CASE("nobody votes for a candidate whose record is older, and a newer one i
   Agents job(older);
   job.on(3, RecordKept{newer.id(), newer});
   job.lose({2, 3});
-  CHECK_FALSE(job.ask(3, job.stand(2)).granted);
-  const VoteRequest request = job.stand(3);
+  CHECK_FALSE(job.request_vote(3, job.start_candidacy(2)).granted);
+  const VoteRequest request = job.start_candidacy(3);
   CHECK(request.record->number == 2);
   CHECK(job.poll(request, 2));
   CHECK(job.agents.at(2).record()->number == 2);
@@ -127,11 +141,11 @@ TEST_CASE("nobody votes for a candidate whose record is older, and a newer one i
 
 TEST_CASE("a record that not all have confirmed is led only with a quorum of those before it, too", "[election]") {
   Round newer = record_of({2, 3, 8, 9}, 2, 2);
-  newer.before = {{1, {1, 2, 3, 4, 5}}};
+  newer.previous_electorates = {{1, {1, 2, 3, 4, 5}}};
   Agents job(newer);
   for (const NodeId id : {3, 8, 9}) job.agents.at(id) = Election(id, 1), job.on(id, RecordKept{newer.id(), newer});
   job.lose({3, 8, 9});
-  const VoteRequest request = job.stand(3);
+  const VoteRequest request = job.start_candidacy(3);
   CHECK_FALSE(job.poll(request, 8));
   CHECK_FALSE(job.poll(request, 9));  // a quorum of round 2, but only one of round 1's five
   job.agents.emplace(4, Election(4, 1));
@@ -143,10 +157,10 @@ TEST_CASE("a record that not all have confirmed is led only with a quorum of tho
 TEST_CASE("a split vote is tried again at other times", "[election]") {
   Agents job(record_of({1, 2, 3, 4}, 1));
   job.lose({2, 3, 4});
-  const VoteRequest first = job.stand(2), second = job.stand(3);
+  const VoteRequest first = job.start_candidacy(2), second = job.start_candidacy(3);
   job.now += 1s;
   REQUIRE(job.agents.at(2).next_deadline());
-  const VoteRequest again = job.stand(3);
+  const VoteRequest again = job.start_candidacy(3);
   CHECK(again.term > second.term);
   CHECK_FALSE(job.poll(again, 2));
   CHECK(job.poll(again, 4));
@@ -157,8 +171,8 @@ TEST_CASE("who has voted gives its candidate time: neither bad news nor a later 
           "[election]") {
   Agents job(record_of({1, 2, 3, 4, 5}, 1));
   job.lose({2, 3, 4, 5});
-  const VoteRequest first = job.stand(2);
-  REQUIRE(job.ask(4, first).granted);
+  const VoteRequest first = job.start_candidacy(2);
+  REQUIRE(job.request_vote(4, first).granted);
   const auto until = *job.agents.at(4).next_deadline();
   CHECK(until >= job.now + 500ms);
   job.lose({4}, true);  // its connection to the old coordinator is refused once more
@@ -166,18 +180,18 @@ TEST_CASE("who has voted gives its candidate time: neither bad news nor a later 
   VoteRequest later = first;
   later.term += 1;
   later.candidate = 3;
-  CHECK_FALSE(job.ask(4, later).granted);
+  CHECK_FALSE(job.request_vote(4, later).granted);
   job.now = until;
-  CHECK(job.ask(4, later).granted);
+  CHECK(job.request_vote(4, later).granted);
 }
 
 TEST_CASE("a vote for a newer record of which only the id is told is given, and its owner stands no more",
           "[election]") {
   Agents job(record_of({1, 2, 3}, 1));
   job.lose({2, 3});
-  VoteRequest request = job.stand(2);
+  VoteRequest request = job.start_candidacy(2);
   request.record = only_id({0, 2});
-  REQUIRE(job.ask(3, request).granted);
+  REQUIRE(job.request_vote(3, request).granted);
   CHECK_FALSE(job.agents.at(3).record());
   CHECK_FALSE(job.agents.at(3).next_deadline());
 }
@@ -201,8 +215,8 @@ TEST_CASE("however many nodes are dead that come first, the next one stands with
     Election standby(id, 1);
     standby.on(RecordKept{record.id(), record}, now);
     standby.on(RoundBegan{record.number}, now);
-    standby.on(InTouch{}, now);
-    standby.on(OutOfTouch{true, now}, now);
+    standby.on(CoordinatorConnected{}, now);
+    standby.on(CoordinatorDisconnected{true, now}, now);
     turns.push_back(*standby.next_deadline());
     CHECK(turns.back() >= now + 5s);
     CHECK(turns.back() <= now + 10s);
@@ -212,7 +226,7 @@ TEST_CASE("however many nodes are dead that come first, the next one stands with
 
 TEST_CASE("of two nodes the one that coordinates goes on alone, the other gives up", "[election]") {
   Agents gone(record_of({1, 2}, 1));
-  const auto given_up = gone.one<GiveUp>(gone.on(2, OutOfTouch{true}));
+  const auto given_up = gone.one<GiveUp>(gone.on(2, CoordinatorDisconnected{true}));
   REQUIRE(given_up);
   CHECK(given_up->certain);
 }
@@ -221,7 +235,7 @@ TEST_CASE("of two nodes the other gives up once the one that coordinates was sil
           "[election]") {
   Agents job(record_of({1, 2}, 1));
   job.now = TimePoint{} + 100s;
-  job.on(2, OutOfTouch{false, job.now});
+  job.on(2, CoordinatorDisconnected{false, job.now});
   for (const auto lost = job.now; job.now < lost + 5s;) {
     job.now = *job.agents.at(2).next_deadline();
     if (job.now < lost + 5s) CHECK(job.on(2, ElectionTick{}).empty());
@@ -234,7 +248,7 @@ TEST_CASE("of two nodes the other gives up once the one that coordinates was sil
 TEST_CASE("who is left gives up when so many are known to be dead that nobody can be elected", "[election]") {
   Agents job(record_of({1, 2, 3}, 1));
   job.lose({3}, true);
-  job.stand(3);
+  job.start_candidacy(3);
   CHECK(job.on(3, NodeDead{1}).empty());  // the coordinator was not there anyway
   CHECK(job.one<GiveUp>(job.on(3, NodeDead{2})));
   CHECK_FALSE(job.agents.at(3).next_deadline());
@@ -244,19 +258,19 @@ TEST_CASE("nobody gives up who is in touch with a coordinator, or whose coordina
   Agents job(record_of({1, 2, 3}, 1));
   CHECK(job.on(3, NodeDead{2}).empty());
   job.now = TimePoint{} + 100s;
-  CHECK(job.on(3, OutOfTouch{false, job.now}).empty());
+  CHECK(job.on(3, CoordinatorDisconnected{false, job.now}).empty());
   job.now += 1s;
   CHECK(job.on(3, ElectionTick{}).empty());
-  job.on(3, InTouch{0});
+  job.on(3, CoordinatorConnected{0});
   CHECK_FALSE(job.agents.at(3).next_deadline());
 }
 
 TEST_CASE("who is none of a record's nodes gives no vote for it: the one before had its address", "[election]") {
   Agents job(record_of({1, 2, 3}, 1));
   job.lose({2});
-  const VoteRequest request = job.stand(2);
+  const VoteRequest request = job.start_candidacy(2);
   job.agents.emplace(7, Election(7, 1));
-  CHECK_FALSE(job.ask(7, request).granted);
+  CHECK_FALSE(job.request_vote(7, request).granted);
   CHECK(job.agents.at(7).newest() == RecordId{});
 }
 
@@ -273,11 +287,11 @@ TEST_CASE("who is chosen by a coordinator that hands over wins at once, by itsel
 TEST_CASE("who is chosen asks again soon where others have not heard that the coordinator stopped", "[election]") {
   Agents job(record_of({2, 3, 4}, 2, 2));
   job.lose({2});
-  const VoteRequest early = job.stand(2);
+  const VoteRequest early = job.start_candidacy(2);
   for (const NodeId voter : {3, 4}) CHECK_FALSE(job.poll(early, voter));  // in touch with it
   CHECK(*job.agents.at(2).next_deadline() - job.now <= 200ms);
   job.lose({3, 4});
-  const VoteRequest again = job.stand(2);
+  const VoteRequest again = job.start_candidacy(2);
   CHECK(again.term == early.term + 1);
   CHECK(job.poll(again, 3));
 }
@@ -287,33 +301,33 @@ TEST_CASE("of two nodes the other one waits for the one that is chosen, however 
     const Round record = record_of({2, 3}, 2, 2);
     Election other(3);
     TimePoint now = TimePoint{} + 100s;
-    other.on(InTouch{}, now);
+    other.on(CoordinatorConnected{}, now);
     other.on(RecordKept{record.id(), record}, now);  // its coordinator is not part of it: no round begins
-    CHECK(other.on(OutOfTouch{gone, now}, now).empty());
+    CHECK(other.on(CoordinatorDisconnected{gone, now}, now).empty());
     for (int tries = 0; tries < 5; ++tries) {
       REQUIRE(other.next_deadline());
       now = *other.next_deadline();
       CHECK_FALSE(std::holds_alternative<GiveUp>(other.on(ElectionTick{}, now).at(0)));
     }
-    CHECK(std::holds_alternative<Follow>(other.on(Called{1}, now).at(0)));
+    CHECK(std::holds_alternative<Follow>(other.on(CoordinatorAnnounced{1}, now).at(0)));
   }
 }
 
 TEST_CASE("a coordinator of a later term is followed, one of an earlier term is not", "[election]") {
   Agents job(record_of({1, 2, 3}, 1, 1, 4));
-  CHECK(job.on(2, Called{4}).empty());
-  CHECK(job.on(2, Called{3}).empty());
-  CHECK(job.one<Follow>(job.on(2, Called{5})));
+  CHECK(job.on(2, CoordinatorAnnounced{4}).empty());
+  CHECK(job.on(2, CoordinatorAnnounced{3}).empty());
+  CHECK(job.one<Follow>(job.on(2, CoordinatorAnnounced{5})));
   job.lose({3});
-  CHECK(job.one<Follow>(job.on(3, Called{4})));
+  CHECK(job.one<Follow>(job.on(3, CoordinatorAnnounced{4})));
   Election newcomer(7);
-  CHECK(job.one<Follow>(newcomer.on(Called{1}, job.now)));
+  CHECK(job.one<Follow>(newcomer.on(CoordinatorAnnounced{1}, job.now)));
 }
 
 TEST_CASE("a coordinator that came back within a breath is not replaced", "[election]") {
   Agents job(record_of({1, 2, 3}, 1));
   job.lose({2});
-  job.on(2, InTouch{0});
+  job.on(2, CoordinatorConnected{0});
   CHECK_FALSE(job.agents.at(2).next_deadline());
   CHECK(job.on(2, ElectionTick{}).empty());
 }
@@ -322,20 +336,20 @@ TEST_CASE("an agent without the record votes, and does not stand", "[election]")
   Agents job(record_of({1, 2, 3}, 1));
   Election voter(3);
   voter.on(RecordKept{{0, 1}, {}}, job.now);
-  voter.on(OutOfTouch{}, job.now);
+  voter.on(CoordinatorDisconnected{}, job.now);
   CHECK_FALSE(voter.next_deadline());
   job.lose({2});
-  CHECK(job.one<GiveVote>(voter.on(VoteRequested{job.stand(2)}, job.now))->vote.granted);
+  CHECK(job.one<GiveVote>(voter.on(VoteRequested{job.start_candidacy(2)}, job.now))->vote.granted);
 }
 
 TEST_CASE("who is elected knows when any of its voters last heard of the coordinator before", "[election]") {
   Agents job(record_of({1, 2, 3, 4, 5}, 1));
   job.now = TimePoint{} + 100s;
-  job.on(2, OutOfTouch{false, job.now - 5s});
-  job.on(3, OutOfTouch{false, job.now - 3s});
-  job.on(4, OutOfTouch{false, job.now - 4s});
+  job.on(2, CoordinatorDisconnected{false, job.now - 5s});
+  job.on(3, CoordinatorDisconnected{false, job.now - 3s});
+  job.on(4, CoordinatorDisconnected{false, job.now - 4s});
   const TimePoint lost_at = job.now;
-  const VoteRequest request = job.stand(2);
+  const VoteRequest request = job.start_candidacy(2);
   CHECK_FALSE(job.poll(request, 4));
   const auto won = job.poll(request, 3);
   REQUIRE(won);
@@ -346,11 +360,11 @@ TEST_CASE("an agent that stood in vain follows the one that was elected meanwhil
           "[election]") {
   Agents job(record_of({1, 2, 3}, 1));
   job.lose({3});
-  for (int i = 0; i < 5; ++i) job.stand(3);
+  for (int i = 0; i < 5; ++i) job.start_candidacy(3);
   CHECK(job.agents.at(3).term() == 5);
-  CHECK(job.one<Follow>(job.on(3, Called{1})));
-  job.on(3, InTouch{1});
-  CHECK(job.on(3, Called{1}).empty());
-  CHECK(job.one<Follow>(job.on(3, Called{2})));
+  CHECK(job.one<Follow>(job.on(3, CoordinatorAnnounced{1})));
+  job.on(3, CoordinatorConnected{1});
+  CHECK(job.on(3, CoordinatorAnnounced{1}).empty());
+  CHECK(job.one<Follow>(job.on(3, CoordinatorAnnounced{2})));
   CHECK(job.agents.at(3).term() == 5);  // and votes for nobody of an earlier one
 }

@@ -35,139 +35,139 @@ TEST_CASE("each IPv4 address is a source of its own, each IPv6 network of 64 bit
 TEST_CASE("a source that has too many unauthenticated peers loses its oldest, and no other source loses any",
           "[admission]") {
   Admission admission(limits(100, 2));
-  CHECK_FALSE(admission.arrived(1, ipv4(1)));
-  CHECK_FALSE(admission.arrived(2, ipv4(2)));
-  CHECK_FALSE(admission.arrived(3, ipv4(2)));
-  CHECK(admission.arrived(4, ipv4(2)) == 2);
-  CHECK(admission.arrived(5, ipv4(2)) == 3);
+  CHECK_FALSE(admission.add(1, ipv4(1)));
+  CHECK_FALSE(admission.add(2, ipv4(2)));
+  CHECK_FALSE(admission.add(3, ipv4(2)));
+  CHECK(admission.add(4, ipv4(2)) == 2);
+  CHECK(admission.add(5, ipv4(2)) == 3);
   CHECK(admission.unauthenticated() == 3);
 }
 
 TEST_CASE("when all places are taken, the source that has most loses its oldest", "[admission]") {
   Admission admission(limits(4, 3));
-  admission.arrived(1, ipv4(1));
-  admission.arrived(2, ipv4(2));
-  admission.arrived(3, ipv4(2));
-  admission.arrived(4, ipv4(3));
-  CHECK(admission.arrived(5, ipv4(4)) == 2);
-  CHECK(admission.arrived(6, ipv4(5)) == 1);  // all have one: the oldest
+  admission.add(1, ipv4(1));
+  admission.add(2, ipv4(2));
+  admission.add(3, ipv4(2));
+  admission.add(4, ipv4(3));
+  CHECK(admission.add(5, ipv4(4)) == 2);
+  CHECK(admission.add(6, ipv4(5)) == 1);  // all have one: the oldest
   CHECK(admission.unauthenticated() == 4);
 }
 
 TEST_CASE("who has proved itself, or is gone, takes no place any more", "[admission]") {
   Admission admission(limits(2, 2));
-  admission.arrived(1, ipv4(1));
-  admission.arrived(2, ipv4(1));
-  admission.settled(1);
-  admission.settled(1);
-  admission.settled(99);
-  CHECK_FALSE(admission.arrived(3, ipv4(1)));
-  CHECK(admission.arrived(4, ipv4(2)) == 2);
+  admission.add(1, ipv4(1));
+  admission.add(2, ipv4(1));
+  admission.remove(1);
+  admission.remove(1);
+  admission.remove(99);
+  CHECK_FALSE(admission.add(3, ipv4(1)));
+  CHECK(admission.add(4, ipv4(2)) == 2);
 }
 
 TEST_CASE("a member gets in however many silent unauthenticated peers there are", "[admission]") {
   Admission admission(limits(8, 4));
   Admission::PeerId id = 0;
-  for (int i = 0; i < 1000; ++i) admission.arrived(++id, ipv4(static_cast<std::uint8_t>(i % 50)));
+  for (int i = 0; i < 1000; ++i) admission.add(++id, ipv4(static_cast<std::uint8_t>(i % 50)));
   const Admission::PeerId member = ++id;
-  admission.arrived(member, ipv4(200));
-  for (int i = 0; i < 6; ++i) CHECK(admission.arrived(++id, ipv4(static_cast<std::uint8_t>(i))) != member);
+  admission.add(member, ipv4(200));
+  for (int i = 0; i < 6; ++i) CHECK(admission.add(++id, ipv4(static_cast<std::uint8_t>(i))) != member);
   CHECK(admission.unauthenticated() == 8);
 }
 
 TEST_CASE("a source that fails over and over is shut out, for a while at a time", "[admission]") {
   AdmissionLimits limits;
-  limits.failures_of_a_source_max = 10;
-  limits.failures_of_a_source_a_second = 4;
-  limits.source_is_out_for = limits.source_is_out_for_max = 500ms;
+  limits.failures_per_source_max = 10;
+  limits.failures_per_source_per_second = 4;
+  limits.source_block_time = limits.source_block_time_max = 500ms;
   FailedSources failed(limits);
-  for (int i = 0; i < 9; ++i) CHECK_FALSE(failed.failed(ipv4(1), t0));
-  CHECK_FALSE(failed.is_shut_out(ipv4(1)));
+  for (int i = 0; i < 9; ++i) CHECK_FALSE(failed.on_failure(ipv4(1), t0));
+  CHECK_FALSE(failed.is_blocked(ipv4(1)));
   CHECK(failed.next_deadline() == TimePoint::max());
-  CHECK(failed.failed(ipv4(1), t0));
-  CHECK(failed.is_shut_out(ipv4(1)));
-  CHECK_FALSE(failed.is_shut_out(ipv4(2)));
-  CHECK_FALSE(failed.failed(ipv4(1), t0));  // it was in its handshake when its source was shut out
+  CHECK(failed.on_failure(ipv4(1), t0));
+  CHECK(failed.is_blocked(ipv4(1)));
+  CHECK_FALSE(failed.is_blocked(ipv4(2)));
+  CHECK_FALSE(failed.on_failure(ipv4(1), t0));  // it was in its handshake when its source was blocked
   CHECK(failed.next_deadline() == t0 + 500ms);
-  CHECK_FALSE(failed.let_in(t0 + 499ms));
-  CHECK(failed.let_in(t0 + 500ms));
-  CHECK(failed.shut_out().empty());
-  CHECK_FALSE(failed.failed(ipv4(1), t0 + 500ms));  // two of ten are forgotten
-  CHECK(failed.failed(ipv4(1), t0 + 500ms));
-  int heard = 0;  // of a flood that lasts a minute
+  CHECK_FALSE(failed.unblock_expired(t0 + 499ms));
+  CHECK(failed.unblock_expired(t0 + 500ms));
+  CHECK(failed.blocked().empty());
+  CHECK_FALSE(failed.on_failure(ipv4(1), t0 + 500ms));  // two of ten are forgotten
+  CHECK(failed.on_failure(ipv4(1), t0 + 500ms));
+  int handled = 0;  // of a flood that lasts a minute
   for (TimePoint now = t0 + 1s; now < t0 + 61s; now += 1ms) {
-    failed.let_in(now);
-    if (failed.is_shut_out(ipv4(1))) continue;
-    failed.failed(ipv4(1), now);
-    ++heard;
+    failed.unblock_expired(now);
+    if (failed.is_blocked(ipv4(1))) continue;
+    failed.on_failure(ipv4(1), now);
+    ++handled;
   }
-  CHECK(heard <= 60 * 4 + 10);
-  CHECK(heard >= 60 * 4 - 2);
+  CHECK(handled <= 60 * 4 + 10);
+  CHECK(handled >= 60 * 4 - 2);
 }
 
 TEST_CASE("a source is shut out for twice as long each time, up to a limit, until its failures are forgotten",
           "[admission]") {
   AdmissionLimits limits;
-  limits.failures_of_a_source_max = 40;
-  limits.failures_of_a_source_a_second = 1;
+  limits.failures_per_source_max = 40;
+  limits.failures_per_source_per_second = 1;
   FailedSources failed(limits);
   TimePoint now = t0;
-  const auto shut_out_for = [&] {
-    while (!failed.failed(ipv4(1), now)) continue;
+  const auto blocked_for = [&] {
+    while (!failed.on_failure(ipv4(1), now)) continue;
     const Duration time = failed.next_deadline() - now;
     now = failed.next_deadline();
-    REQUIRE(failed.let_in(now));
+    REQUIRE(failed.unblock_expired(now));
     return time;
   };
-  for (const Duration time : {1s, 2s, 4s, 8s, 8s}) CHECK(shut_out_for() == time);
+  for (const Duration time : {1s, 2s, 4s, 8s, 8s}) CHECK(blocked_for() == time);
   now += 31s;
-  CHECK(shut_out_for() == 8s);
+  CHECK(blocked_for() == 8s);
   now += 32s;
-  CHECK(shut_out_for() == 1s);
+  CHECK(blocked_for() == 1s);
 }
 
 TEST_CASE("sources are let in in the order in which they were shut out", "[admission]") {
   AdmissionLimits limits;
-  limits.failures_of_a_source_max = 1;
+  limits.failures_per_source_max = 1;
   FailedSources failed(limits);
-  for (std::uint8_t i = 0; i < 3; ++i) CHECK(failed.failed(ipv4(i), t0 + i * 100ms));
-  CHECK(failed.shut_out() == std::vector{ipv4(2), ipv4(1), ipv4(0)});
-  CHECK(failed.let_in(t0 + 1100ms));
-  CHECK(failed.shut_out() == std::vector{ipv4(2)});
+  for (std::uint8_t i = 0; i < 3; ++i) CHECK(failed.on_failure(ipv4(i), t0 + i * 100ms));
+  CHECK(failed.blocked() == std::vector{ipv4(2), ipv4(1), ipv4(0)});
+  CHECK(failed.unblock_expired(t0 + 1100ms));
+  CHECK(failed.blocked() == std::vector{ipv4(2)});
   CHECK(failed.next_deadline() == t0 + 1200ms);
 }
 
 TEST_CASE("where a member comes from, failures count from nothing", "[admission]") {
   FailedSources failed(AdmissionLimits{});
-  for (int i = 0; i < 300; ++i) failed.failed(ipv4(1), t0);
-  CHECK(failed.is_shut_out(ipv4(1)));
-  CHECK(failed.proved(ipv4(1)));
-  CHECK_FALSE(failed.is_shut_out(ipv4(1)));
-  CHECK_FALSE(failed.failed(ipv4(1), t0));
-  CHECK_FALSE(failed.proved(ipv4(1)));
+  for (int i = 0; i < 300; ++i) failed.on_failure(ipv4(1), t0);
+  CHECK(failed.is_blocked(ipv4(1)));
+  CHECK(failed.on_success(ipv4(1)));
+  CHECK_FALSE(failed.is_blocked(ipv4(1)));
+  CHECK_FALSE(failed.on_failure(ipv4(1), t0));
+  CHECK_FALSE(failed.on_success(ipv4(1)));
 }
 
 TEST_CASE("failures of more sources than are remembered shut nobody else out", "[admission]") {
   AdmissionLimits limits;
-  limits.failures_of_a_source_max = 1;
-  limits.failures_of_a_source_a_second = 1;
+  limits.failures_per_source_max = 1;
+  limits.failures_per_source_per_second = 1;
   limits.failed_sources_max = 3;
   FailedSources failed(limits);
-  for (std::uint8_t i = 0; i < 200; ++i) failed.failed(ipv4(i), t0);
-  CHECK(failed.is_shut_out(ipv4(0)));
-  CHECK_FALSE(failed.is_shut_out(ipv4(100)));
-  failed.failed(ipv4(100), t0 + 2s);  // the first three are forgotten
-  CHECK(failed.is_shut_out(ipv4(100)));
+  for (std::uint8_t i = 0; i < 200; ++i) failed.on_failure(ipv4(i), t0);
+  CHECK(failed.is_blocked(ipv4(0)));
+  CHECK_FALSE(failed.is_blocked(ipv4(100)));
+  failed.on_failure(ipv4(100), t0 + 2s);  // the first three are forgotten
+  CHECK(failed.is_blocked(ipv4(100)));
 }
 
 TEST_CASE("a refused source is told of once a minute, with what was not told since", "[admission]") {
   RefusalLog log({});
-  CHECK(log.refused(ipv4(1), "10.0.0.1", "it shows no token", t0) == "refused 10.0.0.1: it shows no token");
-  for (int i = 0; i < 41; ++i) CHECK_FALSE(log.refused(ipv4(1), "10.0.0.1", "it shows no token", t0 + 59s));
-  CHECK(log.refused(ipv4(2), "10.0.0.2", "it is no ddprun", t0 + 59s) == "refused 10.0.0.2: it is no ddprun");
-  CHECK(log.refused(ipv4(1), "10.0.0.1", "it shows no token", t0 + 60s) ==
-        "refused 10.0.0.1: it shows no token, and 41 times more since the last such line");
-  CHECK_FALSE(log.refused(ipv4(1), "10.0.0.1", "it shows no token", t0 + 119s));
+  CHECK(log.refused(ipv4(1), "10.0.0.1", "it presented no token", t0) == "refused 10.0.0.1: it presented no token");
+  for (int i = 0; i < 41; ++i) CHECK_FALSE(log.refused(ipv4(1), "10.0.0.1", "it presented no token", t0 + 59s));
+  CHECK(log.refused(ipv4(2), "10.0.0.2", "it is not ddprun", t0 + 59s) == "refused 10.0.0.2: it is not ddprun");
+  CHECK(log.refused(ipv4(1), "10.0.0.1", "it presented no token", t0 + 60s) ==
+        "refused 10.0.0.1: it presented no token, and 41 times more since the last such line");
+  CHECK_FALSE(log.refused(ipv4(1), "10.0.0.1", "it presented no token", t0 + 119s));
   CHECK(log.refused(ipv4(1), "10.0.0.1", "x", t0 + 1h) ==
         "refused 10.0.0.1: x, and 1 times more since the last such line");
 }

@@ -83,7 +83,7 @@ TEST_CASE("a dialer says whether it was refused, and by whom", "[dialer]") {
   rig.own = trust("node1", "ffeeddccbbaa99887766554433221100");
   rig.dialer->start({rig.agent()});
   REQUIRE(rig.until_failed());
-  CHECK(rig.failure->why == "it has another token, or another job (--rdzv-id)");
+  CHECK(rig.failure->why == "it has another token, or belongs to another job (--rdzv-id)");
   CHECK_FALSE(rig.failure->refused);
   rig.failure.reset();
   const ControlAddress closed = [] {

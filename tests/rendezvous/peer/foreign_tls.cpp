@@ -38,7 +38,7 @@ rendezvous::TlsResult ForeignSession::write(std::string_view bytes) {
   std::size_t written = 0;
   return judge(SSL_write_ex(ssl_, bytes.data(), bytes.size(), &written));
 }
-void ForeignSession::say_goodbye() { SSL_shutdown(ssl_); }
+void ForeignSession::write_close_notify() { SSL_shutdown(ssl_); }
 
 std::string all_output(rendezvous::TlsSession& session) {
   std::string out;

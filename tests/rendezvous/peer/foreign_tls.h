@@ -26,7 +26,7 @@ class ForeignSession : public rendezvous::TlsSession {
   rendezvous::TlsResult handshake() override;
   rendezvous::TlsResult read(char* to, std::size_t size, std::size_t& count) override;
   rendezvous::TlsResult write(std::string_view bytes) override;
-  void say_goodbye() override;
+  void write_close_notify() override;
   const char* why() const override { return ""; }
 
  private:

@@ -28,10 +28,10 @@ TEST_CASE("a greeting arrives as it was sent, however it is cut, and what follow
 }
 
 TEST_CASE("the first wrong byte of a greeting ends it", "[greeting]") {
-  CHECK(parse_greeting("GET / HTTP/1.1").complaint == "it is no ddprun");
-  CHECK(parse_greeting("dx").complaint == "it is no ddprun");
-  CHECK(parse_greeting("\x16\x03\x01").complaint == "it has a token or a certificate, and we have none");
-  CHECK(parse_greeting("ddprun\x02").complaint == "it is a ddprun of another version");
+  CHECK(parse_greeting("GET / HTTP/1.1").complaint == "it is not ddprun");
+  CHECK(parse_greeting("dx").complaint == "it is not ddprun");
+  CHECK(parse_greeting("\x16\x03\x01").complaint == "it uses a token or certificates, and this node has none");
+  CHECK(parse_greeting("ddprun\x02").complaint == "it is another version of ddprun");
   std::string bytes = encode(kClient);
   bytes[7] = 'X';
   CHECK(parse_greeting(bytes).state == GreetingState::bad);
@@ -53,8 +53,9 @@ TEST_CASE("any bytes are a greeting, the beginning of one, or none", "[greeting]
 TEST_CASE("our own words, ourselves and another job are not greeted back", "[greeting]") {
   CHECK(complaint_about(kClient, kServer).empty());
   CHECK(complaint_about(kServer, kClient).empty());
-  CHECK(complaint_about(kClient, {PeerRole::client, {"x", "job", 8}}) == "it repeats our own words");
-  CHECK(complaint_about({PeerRole::client, kServer.from}, kServer).find("this very agent") != std::string::npos);
+  CHECK(complaint_about(kClient, {PeerRole::client, {"x", "job", 8}}) == "it echoes this node's own greeting");
+  CHECK(complaint_about({PeerRole::client, kServer.from}, kServer).find("it is this agent itself") !=
+        std::string::npos);
   CHECK(complaint_about({PeerRole::client, {"node1", "other", 9}}, kServer).find("--rdzv-id") != std::string::npos);
 }
 

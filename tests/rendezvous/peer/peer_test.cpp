@@ -258,22 +258,23 @@ TEST_CASE("sides that do not fit together part, and each says why", "[peer]") {
     CHECK((said.host + said.guest).find("0011") == std::string::npos);
     CHECK((said.host + said.guest).find("ffee") == std::string::npos);
   };
-  check(answers(own(token()), own(wrong)), "its token is not ours, or its job is another one (--rdzv-id)",
-        "it has another token, or another job (--rdzv-id)");
-  check(answers(own(token()), own(token(), "x")), "its token is not ours, or its job is another one (--rdzv-id)",
-        "it has another token, or another job (--rdzv-id)");
-  check(answers(own(token()), own({})), "it has no token and no certificate, and we have",
+  check(answers(own(token()), own(wrong)), "its token or its job (--rdzv-id) is not this node's",
+        "it has another token, or belongs to another job (--rdzv-id)");
+  check(answers(own(token()), own(token(), "x")), "its token or its job (--rdzv-id) is not this node's",
+        "it has another token, or belongs to another job (--rdzv-id)");
+  check(answers(own(token()), own({})), "it uses neither a token nor certificates, but this node does",
         closed + "a token or certificates, and this node has none");
-  check(answers(own({}), own(token())), "it has a token or a certificate, and we have none",
-        closed + "neither token nor certificates, and this node has");
+  check(answers(own({}), own(token())), "it uses a token or certificates, and this node has none",
+        closed + "neither token nor certificates, but this node does");
   check(answers(own({}), own({}, "x")), another_job, another_job);
   check(answers(own(files.credentials()), own(files.credentials(), "x")), another_job, another_job);
-  check(answers(own(files.credentials()), own(others.credentials())), "it refused our certificate (decrypt error)",
+  check(answers(own(files.credentials()), own(others.credentials())),
+        "it refused this node's certificate (decrypt error)",
         "its certificate is refused: certificate signature failure");
-  check(answers(own(token()), own(files.credentials())), "it shows no token",
-        "it refused our certificate (handshake failure)");
-  check(answers(own(files.credentials()), own(token())), "it refused our certificate (unknown CA)",
-        "it shows a certificate instead of the token");
+  check(answers(own(token()), own(files.credentials())), "it presented no token",
+        "it refused this node's certificate (handshake failure)");
+  check(answers(own(files.credentials()), own(token())), "it refused this node's certificate (unknown CA)",
+        "it presented a certificate instead of the token");
 }
 
 TEST_CASE("an agent that is led back to itself finds it out", "[peer]") {
@@ -281,7 +282,7 @@ TEST_CASE("an agent that is led back to itself finds it out", "[peer]") {
   for (const Credentials& credentials : {Credentials{}, Credentials{token()}, files.credentials()}) {
     const PeerTrust ourselves = trust("node0", credentials);
     const Answers said = answers(ourselves, ourselves);
-    CHECK(said.host.find("it is this very agent") != std::string::npos);
+    CHECK(said.host.find("it is this agent itself") != std::string::npos);
     CHECK_FALSE(said.guest.empty());
   }
 }
@@ -304,8 +305,8 @@ TEST_CASE("unauthenticated peers that say nothing, half of it, or a byte at a ti
   for (const Credentials& credentials : {Credentials{}, Credentials{token()}}) {
     asio::io_context io;
     PeerTrust own = trust("node0", credentials);
-    own.limits.prove_within = 200ms;
-    own.limits.refusals_told_every = 0ms;
+    own.limits.authenticate_within = 200ms;
+    own.limits.refusal_log_interval = 0ms;
     Host host(io, own);
     std::string hello =
         "ddprun\x01"
@@ -327,7 +328,7 @@ TEST_CASE("unauthenticated peers that say nothing, half of it, or a byte at a ti
       return host.refusals.size() == 3;
     }));
     CHECK(Clock::now() - begin >= 200ms);
-    for (const std::string& line : host.refusals) CHECK(line == "refused 127.0.0.1: it did not prove itself in time");
+    for (const std::string& line : host.refusals) CHECK(line == "refused 127.0.0.1: it did not authenticate in time");
     CHECK(host.listener.unauthenticated() == 0);
   }
 }
@@ -337,17 +338,17 @@ TEST_CASE("a guest does not wait for ever for a host that says nothing", "[peer]
   tcp::acceptor silent(io, {asio::ip::address_v4::loopback(), 0});
   Guest guest(io, silent.local_endpoint(), trust("node1", token()), 100ms);
   REQUIRE(run_until(io, [&] { return guest.refusal.has_value(); }));
-  CHECK(*guest.refusal == "it did not prove itself in time");
+  CHECK(*guest.refusal == "it did not authenticate in time");
 }
 
 TEST_CASE("an unauthenticated peer may send so many bytes before its proof, and no more", "[peer]") {
   asio::io_context io;
   PeerTrust own = trust("node0", token());
-  own.limits.bytes_before_proof_max = 100;
+  own.limits.unauthenticated_bytes_max = 100;
   Host host(io, own);
   Guest guest(io, host.endpoint(), trust("node1", token()));
   REQUIRE(run_until(io, [&] { return !host.refusals.empty(); }));
-  CHECK(host.refusals.front() == "refused 127.0.0.1: it sent too much before it proved itself");
+  CHECK(host.refusals.front() == "refused 127.0.0.1: it sent too much before it was authenticated");
   CHECK(run_until(io, [&] { return guest.refusal && !guest.refusal->empty(); }));
 }
 
@@ -359,8 +360,9 @@ TEST_CASE("what speaks another protocol is refused at its first bytes", "[peer]"
       tcp::socket stranger = Guest::connected(io, host.endpoint());
       asio::write(stranger, asio::buffer(text));
       REQUIRE(run_until(io, [&] { return !host.refusals.empty(); }));
-      CHECK(host.refusals.front() == std::string("refused 127.0.0.1: ") +
-                                         (credentials.index() ? "it does not speak TLS as we do" : "it is no ddprun"));
+      CHECK(host.refusals.front() ==
+            std::string("refused 127.0.0.1: ") +
+                (credentials.index() ? "it does not speak TLS as ddprun does" : "it is not ddprun"));
     }
   }
 }
@@ -377,16 +379,16 @@ TEST_CASE("a member comes in through a crowd of unauthenticated peers, which hol
   CHECK(guest.refusal->empty());
   CHECK(host.listener.unauthenticated() < 10);
   REQUIRE(host.refusals.size() == 1);  // of 51
-  CHECK(host.refusals.front() == "refused 127.0.0.1: too many connections at a time that prove nothing");
+  CHECK(host.refusals.front() == "refused 127.0.0.1: too many unauthenticated connections at a time");
 }
 
 TEST_CASE("a source whose unauthenticated peers fail over and over is not heard for a while", "[peer]") {
   asio::io_context io;
   PeerTrust own = trust("node0", token());
-  own.limits.failures_of_a_source_max = 5;
-  own.limits.failures_of_a_source_a_second = 2;
-  own.limits.source_is_out_for = 100ms;
-  own.limits.refusals_told_every = 0ms;
+  own.limits.failures_per_source_max = 5;
+  own.limits.failures_per_source_per_second = 2;
+  own.limits.source_block_time = 100ms;
+  own.limits.refusal_log_interval = 0ms;
   Host host(io, own);
   const PeerTrust wrong = trust("node1", token("ffeeddccbbaa99887766554433221100"));
   const auto fail = [&](Guest& guest) {
@@ -408,7 +410,7 @@ TEST_CASE("a source whose unauthenticated peers fail over and over is not heard 
   std::vector<tcp::socket> in_the_queue;  // the kernel has taken them before it is told to drop them
   for (int i = 0; i < 100; ++i) in_the_queue.push_back(Guest::connected(io, host.endpoint()));
   CHECK(run_until(io, [&] {
-    return !host.refusals.empty() && host.refusals.back() == "refused 127.0.0.1: it failed too often of late";
+    return !host.refusals.empty() && host.refusals.back() == "refused 127.0.0.1: it has failed too often recently";
   }));
   tcp::socket again(io);
   bool connected = false;

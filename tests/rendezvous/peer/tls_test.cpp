@@ -95,7 +95,7 @@ TEST_CASE("two that have the token talk both ways", "[tls]") {
   REQUIRE(meet(*us, *them).good());
   CHECK(passed_on(*them, *us, "hello") == "hello");
   CHECK(passed_on(*us, *them, "good day") == "good day");
-  them->say_goodbye();
+  them->write_close_notify();
   us->take_in(all_output(*them));
   char byte = 0;
   std::size_t count = 0;
@@ -113,8 +113,8 @@ TEST_CASE("another token, or the token of another job, is refused on both sides"
     const Meeting meeting = meet(*us, *them);
     CHECK(meeting.server == TlsResult::failed);
     CHECK(meeting.client == TlsResult::failed);
-    CHECK(us->why() == std::string("its token is not ours, or its job is another one (--rdzv-id)"));
-    CHECK(them->why() == std::string("it has another token, or another job (--rdzv-id)"));
+    CHECK(us->why() == std::string("its token or its job (--rdzv-id) is not this node's"));
+    CHECK(them->why() == std::string("it has another token, or belongs to another job (--rdzv-id)"));
   }
 }
 
@@ -127,7 +127,7 @@ TEST_CASE("a client without a token is refused, with or without a certificate", 
     const auto us = server();
     ForeignSession them(context, PeerRole::client);
     CHECK(meet(*us, them).server == TlsResult::failed);
-    CHECK(us->why() == std::string("it shows no token"));
+    CHECK(us->why() == std::string("it presented no token"));
   }
 }
 
@@ -140,7 +140,7 @@ TEST_CASE("a client that speaks TLS 1.2 alone is refused, and so is a server", "
   const auto us = server(), we = client();
   ForeignSession old_client(old.get(), PeerRole::client), old_server(old.get(), PeerRole::server);
   CHECK(meet(*us, old_client).server == TlsResult::failed);
-  CHECK(us->why() == std::string("it speaks a TLS older than 1.3"));
+  CHECK(us->why() == std::string("it speaks a TLS version older than 1.3"));
   CHECK(meet(old_server, *we).client == TlsResult::failed);
 }
 
@@ -153,7 +153,7 @@ TEST_CASE("a server that shows a certificate instead of the token is refused", "
     ForeignSession them(rogue.get(), PeerRole::server);
     const auto we = client();
     CHECK(meet(them, *we).client == TlsResult::failed);
-    CHECK(we->why() == std::string("it shows a certificate instead of the token"));
+    CHECK(we->why() == std::string("it presented a certificate instead of the token"));
   }
 }
 
@@ -304,7 +304,7 @@ TEST_CASE("no garbage is taken for a handshake", "[tls]") {
     const auto us = server();
     us->take_in(text);
     CHECK(us->handshake() == TlsResult::failed);
-    CHECK(us->why() == std::string("it does not speak TLS as we do"));
+    CHECK(us->why() == std::string("it does not speak TLS as ddprun does"));
   }
 }
 
@@ -325,7 +325,7 @@ TEST_CASE("a certificate of another authority is refused, as server and as clien
   CHECK(std::string(us->why()).starts_with("its certificate is refused: self-signed certificate"));
   const auto we = good.open(PeerRole::client), rogue = bad.open(PeerRole::server);
   CHECK(meet(*rogue, *we).client == TlsResult::failed);
-  CHECK(rogue->why() == std::string("it refused our certificate (unknown CA)"));
+  CHECK(rogue->why() == std::string("it refused this node's certificate (unknown CA)"));
 }
 
 TEST_CASE("an expired certificate is refused, and its owner is told", "[tls]") {
@@ -338,7 +338,7 @@ TEST_CASE("an expired certificate is refused, and its owner is told", "[tls]") {
   char byte = 0;
   std::size_t count = 0;
   CHECK(them->read(&byte, 1, count) == TlsResult::failed);
-  CHECK(them->why() == std::string("it refused our certificate (certificate expired)"));
+  CHECK(them->why() == std::string("it refused this node's certificate (certificate expired)"));
 }
 
 TEST_CASE("with certificates nobody gets in without one, not even with a token", "[tls]") {
@@ -350,7 +350,7 @@ TEST_CASE("with certificates nobody gets in without one, not even with a token",
   const auto again = good.open(PeerRole::server);
   ForeignSession nobody(bare.get(), PeerRole::client);
   meet(*again, nobody);
-  CHECK(again->why() == std::string("it shows no certificate"));
+  CHECK(again->why() == std::string("it presented no certificate"));
 }
 
 TEST_CASE("wrong files are told by name: the wrong key, files swapped, a passphrase, nothing there", "[tls]") {

@@ -11,7 +11,7 @@ const std::string kHex = "00112233445566778899aabbccddeeff";
 
 std::string complaint(const std::string& text) {
   const auto parsed = Token::parse(text);
-  const auto* wrong = std::get_if<NoToken>(&parsed);
+  const auto* wrong = std::get_if<InvalidToken>(&parsed);
   return wrong ? wrong->complaint : "";
 }
 

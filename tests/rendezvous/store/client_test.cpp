@@ -257,7 +257,7 @@ TEST_CASE("no answer, half an answer or nonsense ends in an error, not in a wait
   {
     Impostor other(wrong);
     Client client(at(other.port(), 3s));
-    CHECK_THROWS_WITH(client.wait({"k"}), Contains("a wrong answer"));
+    CHECK_THROWS_WITH(client.wait({"k"}), Contains("an unexpected answer"));
   }
 }
 

@@ -11,7 +11,9 @@ using namespace ddprun::test;
 
 namespace {
 
-std::string ask(const Request& request, std::uint32_t askers = 1) { return encode_ask_head(askers) + encode(request); }
+std::string ask(const Request& request, std::uint32_t requesters = 1) {
+  return encode_request_head(requesters) + encode(request);
+}
 
 std::string requests_in_words(std::string_view all, std::size_t step) {
   const auto [bytes, bad] = requests_in(all, step);
@@ -55,7 +57,7 @@ TEST_CASE("requests on a link are read as they were written, however they are cu
   for (int i = 0; i < 500; ++i) {
     const Request request = random.next();
     all += ask(request, can_be_shared(request.op) ? 1 + static_cast<std::uint32_t>(random.below(1000)) : 1);
-    if (i % 7 == 0) all += encode(LinkForget{1 + random.below(kTicketMax)});
+    if (i % 7 == 0) all += encode(LinkCancelWait{1 + random.below(kTicketMax)});
   }
   for (const std::size_t step : {std::size_t{1}, std::size_t{2}, std::size_t{13}, std::size_t{4096}, all.size()})
     CHECK(requests_in_words(all, step) == all);
@@ -65,20 +67,20 @@ TEST_CASE("what is no request on a link is bad", "[link_protocol]") {
   const Request get{Op::get, {"k"}}, add{Op::add, {"k"}, {}, 1};
   CHECK(requests_in_words("B", 1) == "bad");
   CHECK(requests_in_words(ask(get, 0), 1000) == "bad");
-  CHECK(requests_in_words(ask(get, kAskersMax), 1000) == ask(get, kAskersMax));
-  CHECK(requests_in_words(ask(get, kAskersMax + 1), 1000) == "bad");
+  CHECK(requests_in_words(ask(get, kRequestersMax), 1000) == ask(get, kRequestersMax));
+  CHECK(requests_in_words(ask(get, kRequestersMax + 1), 1000) == "bad");
   CHECK(requests_in_words(ask(add, 2), 1000) == "bad");
   CHECK(requests_in_words(ask({Op::validate, {}, {}, kMagic}), 1000) == "bad");
-  CHECK(requests_in_words(encode_ask_head(1) + "\x7f", 1000) == "bad");
-  CHECK(requests_in_words(encode(LinkForget{0}), 1000) == "bad");
-  CHECK(requests_in_words(encode(LinkForget{kTicketMax + 1}), 1000) == "bad");
+  CHECK(requests_in_words(encode_request_head(1) + "\x7f", 1000) == "bad");
+  CHECK(requests_in_words(encode(LinkCancelWait{0}), 1000) == "bad");
+  CHECK(requests_in_words(encode(LinkCancelWait{kTicketMax + 1}), 1000) == "bad");
 }
 
 TEST_CASE("replies on a link are read as they were written, however they are cut", "[link_protocol]") {
   const std::string all =
       encode(LinkReplyHead{LinkReplyKind::answer, 1, 3, 5}) + "hello" + encode({LinkReplyKind::parked, 4, 1, 0}) +
-      encode({LinkReplyKind::answer, 5, 1, 0}) + encode({LinkReplyKind::hangup, kTicketMax, 1, 0}) +
-      encode({LinkReplyKind::forgotten, 7, kAskersMax, 0}) + encode({LinkReplyKind::answer, 8, 1, 1}) + "x";
+      encode({LinkReplyKind::answer, 5, 1, 0}) + encode({LinkReplyKind::close, kTicketMax, 1, 0}) +
+      encode({LinkReplyKind::cancelled, 7, kRequestersMax, 0}) + encode({LinkReplyKind::answer, 8, 1, 1}) + "x";
   for (const std::size_t step : {std::size_t{1}, std::size_t{2}, std::size_t{22}, all.size()})
     CHECK(replies_in(all, step) == all);
 }
@@ -102,7 +104,7 @@ TEST_CASE("what is no reply on a link is bad", "[link_protocol]") {
   CHECK(replies_in(encode({static_cast<LinkReplyKind>('x'), 1, 1, 0}), 100) == "bad");
   CHECK(replies_in(encode({LinkReplyKind::answer, 0, 1, 0}), 100) == "bad");
   CHECK(replies_in(encode({LinkReplyKind::answer, 1, 0, 0}), 100) == "bad");
-  CHECK(replies_in(encode({LinkReplyKind::answer, 1, kAskersMax + 1, 0}), 100) == "bad");
+  CHECK(replies_in(encode({LinkReplyKind::answer, 1, kRequestersMax + 1, 0}), 100) == "bad");
   CHECK(replies_in(encode({LinkReplyKind::answer, kTicketMax, 2, 0}), 100) == "bad");
   CHECK(replies_in(encode({LinkReplyKind::answer, 1, 1, kLinkReplyBytesMax + 1}), 100) == "bad");
   CHECK(replies_in(encode({LinkReplyKind::parked, 1, 1, 1}), 100) == "bad");

@@ -9,9 +9,9 @@
 namespace ddprun::test {
 
 inline std::string written_again(const rendezvous::LinkRequest& request) {
-  if (const auto* forget = std::get_if<rendezvous::LinkForget>(&request)) return encode(*forget);
-  const auto& ask = std::get<rendezvous::LinkAsk>(request);
-  return rendezvous::encode_ask_head(ask.askers) + encode(ask.request);
+  if (const auto* cancel = std::get_if<rendezvous::LinkCancelWait>(&request)) return encode(*cancel);
+  const auto& client_request = std::get<rendezvous::LinkClientRequest>(request);
+  return rendezvous::encode_request_head(client_request.requesters) + encode(client_request.request);
 }
 
 // Until the bytes end or turn bad, fed in pieces of at most `step`.

@@ -63,7 +63,7 @@ RawPeer& RawPeer::greet() {
 
 RawPeer& RawPeer::send(std::string_view bytes) {
   while (!bytes.empty()) {
-    if (!ready(fd_, POLLOUT, kStepLimit)) throw std::runtime_error("the store takes nothing");
+    if (!ready(fd_, POLLOUT, kStepLimit)) throw std::runtime_error("the store does not accept data");
     const ssize_t n = ::send(fd_, bytes.data(), bytes.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
     if (n < 0) fail("send");
     bytes.remove_prefix(static_cast<std::size_t>(n));

@@ -26,7 +26,7 @@ using Catch::Matchers::Contains;
 namespace {
 
 constexpr uid_t kStranger = 65'534;
-constexpr const char* kOfStranger = "its process belongs to user 65534, ours to 0 (--store-users any lets it in)";
+constexpr const char* kOfStranger = "its process belongs to user 65534, ddprun's to 0 (--store-users any lets it in)";
 
 struct Address {
   sockaddr_storage bytes{};
@@ -141,7 +141,7 @@ TEST_CASE("a process of our own user is welcome over IPv4, IPv6 and both in one"
     const Listening listening = open_listener(place.listener, 0);
     const Fd listener(listening.fd), client(connected(address_of(place.client, listening.port)));
     REQUIRE(client);
-    CHECK(same_user.look_at(accepted(listening).get()).complaint.empty());
+    CHECK(same_user.check_peer(accepted(listening).get()).complaint.empty());
   }
 }
 
@@ -153,7 +153,7 @@ TEST_CASE("a process of another user is named over IPv4, IPv6 and both in one", 
     const Listening listening = open_listener(place.listener, 0);
     const Fd listener(listening.fd);
     const Visitor visitor(kStranger, address_of(place.client, listening.port));
-    CHECK(same_user.look_at(accepted(listening).get()).complaint == kOfStranger);
+    CHECK(same_user.check_peer(accepted(listening).get()).complaint == kOfStranger);
   }
 }
 
@@ -166,7 +166,7 @@ TEST_CASE("who closed its socket is nobody's, and not root's", "[same_user]") {
   const Fd socket = accepted(listening);
   char end = 0;
   CHECK(recv(socket.get(), &end, 1, 0) == 0);
-  CHECK(same_user.look_at(socket.get()).complaint == "its socket has no process any more");
+  CHECK(same_user.check_peer(socket.get()).complaint == "its socket has no process any more");
 }
 
 TEST_CASE("a connection that was reset is nobody's", "[same_user]") {
@@ -178,7 +178,7 @@ TEST_CASE("a connection that was reset is nobody's", "[same_user]") {
   const linger at_once{1, 0};
   setsockopt(client.get(), SOL_SOCKET, SO_LINGER, &at_once, sizeof at_once);
   client.reset();
-  CHECK_FALSE(same_user.look_at(socket.get()).complaint.empty());
+  CHECK_FALSE(same_user.check_peer(socket.get()).complaint.empty());
 }
 
 TEST_CASE("where the kernel answers no netlink question, its table of sockets tells whose a process is",
@@ -193,8 +193,8 @@ TEST_CASE("where the kernel answers no netlink question, its table of sockets te
     const Fd strangers = accepted(listening);
     without_netlink([&] {
       SameUser same_user;
-      CHECK(same_user.look_at(ours.get()).complaint.empty());
-      CHECK(same_user.look_at(strangers.get()).complaint == kOfStranger);
+      CHECK(same_user.check_peer(ours.get()).complaint.empty());
+      CHECK(same_user.check_peer(strangers.get()).complaint == kOfStranger);
     });
   }
 }
@@ -207,7 +207,8 @@ TEST_CASE("who closed its socket is nobody's in the kernel's table, too", "[same
   client.reset();
   char end = 0;
   CHECK(recv(socket.get(), &end, 1, 0) == 0);
-  without_netlink([&] { CHECK(SameUser().look_at(socket.get()).complaint == "its socket has no process any more"); });
+  without_netlink(
+      [&] { CHECK(SameUser().check_peer(socket.get()).complaint == "its socket has no process any more"); });
 }
 
 TEST_CASE("a socket is found in the kernel's table by both its ends", "[same_user]") {

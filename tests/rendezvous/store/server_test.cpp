@@ -313,7 +313,7 @@ TEST_CASE("one client too many is turned away at once, and let in when another g
 }
 
 TEST_CASE("a deaf client holds up nobody, and is dropped when it has taken nothing for long", "[server]") {
-  const Server server({.limits = {.deaf_for_max = 300ms}});
+  const Server server({.limits = {.write_stall_max = 300ms}});
   RawPeer setting(server.port()), deaf(server.port());
   setting.greet().send(set("large", std::string(8 << 20, 'z')));
   CHECK(setting.send({Op::num_keys}).receive_number() == 1);
@@ -356,7 +356,7 @@ TEST_CASE("a client that asks for much before it reads gets all of it", "[server
 }
 
 TEST_CASE("a client that was deaf for a while and then heard all is no deaf one", "[server][not-tsan]") {
-  const Server server({.limits = {.deaf_for_max = 2s}});
+  const Server server({.limits = {.write_stall_max = 2s}});
   RawPeer peer(server.port());
   peer.greet().send(set("large", std::string(8 << 20, 'z'))).send(add("n", 1)).receive_number();
   for (int i = 0; i < 12; ++i) peer.send(get("large"));

@@ -26,7 +26,7 @@ class Front {
   bool turn() {
     const auto events = poller_.wait(Clock::now() + 100ms);
     for (const epoll_event& event : events) front_.on_ready(event);
-    front_.settle();
+    front_.finish_turn();
     return !events.empty();
   }
 

@@ -34,9 +34,9 @@ struct Full {
   std::shared_ptr<StoreMemory> memory = std::make_shared<StoreMemory>(kBytesMax);
   Store store{memory};
 
-  bool refuses(const Request& request, Hangup::Why why = Hangup::Why::store_full) {
+  bool refuses(const Request& request, CloseConnection::Why why = CloseConnection::Why::store_full) {
     for (const Answer& answer : store.on(1, request))
-      if (const auto* hangup = std::get_if<Hangup>(&answer.reply)) return hangup->why == why;
+      if (const auto* closing = std::get_if<CloseConnection>(&answer.reply)) return closing->why == why;
     return false;
   }
   // Until it is full; how many it took.
@@ -109,7 +109,7 @@ TEST_CASE("a value that is overwritten counts until it is sent", "[store_memory]
 
 TEST_CASE("names that are waited for and replies of many small values have a limit, too", "[store_memory]") {
   Full full;
-  const auto too_much = Hangup::Why::too_much_under_way;
+  const auto too_much = CloseConnection::Why::too_much_under_way;
   std::vector<std::string> names;
   for (int i = 0; i < 10'000; ++i) names.push_back("a name of some length " + number(i));
   CHECK(full.refuses({Op::wait, names}, too_much));
@@ -173,7 +173,7 @@ class Told {
 
 TEST_CASE("who fills the store is closed, told of once, and others are served", "[store_memory]") {
   Told told;
-  const Server server({.limits = {.memory_bytes_max = kBytesMax}, .say = told.hook()});
+  const Server server({.limits = {.memory_bytes_max = kBytesMax}, .log = told.hook()});
   RawPeer other(server.port());
   other.greet().send(add("n", 1)).receive_number();
   for (int i = 0; i < 3; ++i) {
@@ -184,13 +184,12 @@ TEST_CASE("who fills the store is closed, told of once, and others are served", 
   }
   CHECK(other.send(add("n", 1)).receive_number() == 2);
   REQUIRE(told.all().size() == 1);
-  CHECK(told.all().front() ==
-        "refused a client: keys and queues take all the memory that they may, 1 MiB (--store-memory)");
+  CHECK(told.all().front() == "refused a client: keys and queues use all the memory they may, 1 MiB (--store-memory)");
 }
 
 TEST_CASE("requests that never end take no more memory than they may", "[store_memory]") {
   Told told;
-  const Server server({.limits = {.memory_bytes_max = kBytesMax}, .say = told.hook()});
+  const Server server({.limits = {.memory_bytes_max = kBytesMax}, .log = told.hook()});
   const std::string request = encode(set("k", std::string(8 << 20, 'x')));
   std::vector<RawPeer> greedy;
   for (int i = 0; i < 4; ++i) greedy.emplace_back(server.port());
@@ -201,12 +200,12 @@ TEST_CASE("requests that never end take no more memory than they may", "[store_m
   RawPeer other(server.port());
   CHECK(other.greet().send(add("n", 1)).receive_number() == 1);
   REQUIRE(told.all().size() == 1);
-  CHECK_THAT(told.all().front(), StartsWith("refused a client: requests and replies under way take all the memory"));
+  CHECK_THAT(told.all().front(), StartsWith("refused a client: requests and replies in flight use all the memory"));
 }
 
 TEST_CASE("replies that nobody reads take no more memory than they may", "[store_memory][not-tsan]") {
   Told told;
-  const Server server({.limits = {.memory_bytes_max = kBytesMax}, .say = told.hook()});
+  const Server server({.limits = {.memory_bytes_max = kBytesMax}, .log = told.hook()});
   RawPeer other(server.port());
   other.greet().send(set("k", std::string(10'000, 'x'))).send(add("n", 1)).receive_number();
   const Request many{Op::multi_get, std::vector<std::string>(60, "k")};
@@ -218,6 +217,6 @@ TEST_CASE("replies that nobody reads take no more memory than they may", "[store
     for (int k = 0; k < 20; ++k) send_some(deaf.back(), encode(many));
   }
   REQUIRE(told.something_within(kSoon));  // nobody may read before: a client that reads is served
-  CHECK_THAT(told.all().front(), StartsWith("refused a client: requests and replies under way take all the memory"));
+  CHECK_THAT(told.all().front(), StartsWith("refused a client: requests and replies in flight use all the memory"));
   CHECK(other.send(add("n", 1)).receive_number() == 2);
 }

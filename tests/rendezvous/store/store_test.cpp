@@ -29,7 +29,7 @@ std::string text_of(const Reply& reply, Op op) {
                           for (const Value& value : v.values) out += (out.empty() ? "'" : " '") + *value + "'";
                           return out;
                         },
-                        [](const Hangup&) -> std::string { return "hangup"; },
+                        [](const CloseConnection&) -> std::string { return "close"; },
                     },
                     reply);
 }
@@ -105,8 +105,8 @@ TEST_CASE("who adds to what is no number is hung up on, and the value stays", "[
   Store store;
   for (const std::string text : {"", "x", "-", "+-1", "- 1", " ", "9223372036854775808"}) {
     ask(store, 1, set("t", text));
-    CHECK(ask(store, 1, add("t", 1)) == Lines{"1: hangup"});
-    CHECK(ask(store, 1, barrier("t", 1)) == Lines{"1: hangup"});
+    CHECK(ask(store, 1, add("t", 1)) == Lines{"1: close"});
+    CHECK(ask(store, 1, barrier("t", 1)) == Lines{"1: close"});
     CHECK(ask(store, 2, get("t")) == Lines{"2: '" + text + "'"});
   }
 }
@@ -353,7 +353,7 @@ class DumbStore {
     const long long old = std::strtoll(text.c_str(), &end, 10);
     const bool number = end != text.c_str() && errno == 0;
     if (!number)
-      say(from, "hangup");
+      say(from, "close");
     else
       keys_[key] = std::to_string(old + delta);
     return number;

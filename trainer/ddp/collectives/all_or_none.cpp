@@ -24,8 +24,8 @@ void all_or_none(const ProcessGroup& group, const std::function<void()>& part) {
   } catch (const std::exception& error) {
     problem = sentence_of(error);
   }
-  for (const nlohmann::json& said : all_gather_object(problem, group))
-    if (const auto words = said.get<std::string>(); !words.empty()) throw AgreedError(words);
+  for (const nlohmann::json& reported : all_gather_object(problem, group))
+    if (const auto sentence = reported.get<std::string>(); !sentence.empty()) throw AgreedError(sentence);
 }
 
 }  // namespace ddprun

@@ -25,11 +25,13 @@ std::string to_text(at::IntArrayRef sizes) {
   return text + "]";
 }
 
-std::string device_words(const at::Tensor& tensor) { return tensor.defined() && tensor.is_cuda() ? " on the GPU" : ""; }
+std::string device_suffix(const at::Tensor& tensor) {
+  return tensor.defined() && tensor.is_cuda() ? " on the GPU" : "";
+}
 
 std::string describe(const at::Tensor& tensor) {
   if (!tensor.defined()) return "no tensor";
-  return std::string(toString(tensor.scalar_type())) + " " + to_text(tensor.sizes()) + device_words(tensor);
+  return std::string(toString(tensor.scalar_type())) + " " + to_text(tensor.sizes()) + device_suffix(tensor);
 }
 
 std::string problem_of(const at::Tensor& tensor, const ProcessGroup& group) {
@@ -43,7 +45,7 @@ std::string problem_of(const at::Tensor& tensor, const ProcessGroup& group) {
   return "";
 }
 
-std::string problem_of_written(const at::Tensor& tensor, const ProcessGroup& group) {
+std::string problem_of_output(const at::Tensor& tensor, const ProcessGroup& group) {
   const std::string problem = problem_of(tensor, group);
   if (problem.empty() && at::has_internal_overlap(tensor) == at::MemOverlap::Yes)
     return "elements of the tensor share memory, as expand() makes them: clone() it first";
@@ -68,7 +70,9 @@ std::string in_range(const char* what, int rank, const ProcessGroup& group) {
          std::to_string(group.world_size() - 1);
 }
 
-std::string first_of(const std::string& problem, const std::string& other) { return problem.empty() ? other : problem; }
+std::string first_problem(const std::string& problem, const std::string& other) {
+  return problem.empty() ? other : problem;
+}
 
 // --- Moving: as bytes, so that every element type is supported.
 
@@ -82,7 +86,7 @@ at::Tensor as_bytes(const at::Tensor& tensor) {
   return dense.numel() == 0 ? empty_bytes(0, dense.device()) : dense.view({-1}).view(at::kByte);
 }
 
-void take_bytes(const at::Tensor& tensor, const at::Tensor& bytes) {
+void copy_from_bytes(const at::Tensor& tensor, const at::Tensor& bytes) {
   if (bytes.numel() > 0 && !bytes.is_alias_of(tensor))
     tensor.detach().copy_(bytes.view(tensor.scalar_type()).view(tensor.sizes()));
 }
@@ -144,16 +148,16 @@ void all_reduce_on_wire(const std::string& call, const at::Tensor& tensor, const
   Tensors values{to_wire(tensor, wire)};
   c10d::AllreduceOptions options;
   options.reduceOp = backend_op(wire, tensor);
-  travel(group, call, [&](c10d::ProcessGroup& c10d) { return c10d.allreduce(values, options); });
+  run_c10d_call(group, call, [&](c10d::ProcessGroup& c10d) { return c10d.allreduce(values, options); });
   if (divides_after(wire, tensor)) values[0].div_(group.world_size());
   from_wire(tensor, values[0], wire);
 }
 
-std::string called(const char* name, ReduceOp op, int root = -1) {
+std::string call_name(const char* name, ReduceOp op, int root = -1) {
   return std::string(name) + "(" + name_of(op) + (root < 0 ? "" : ", root " + std::to_string(root)) + ")";
 }
 
-std::string called(const char* name, int root) { return std::string(name) + "(root " + std::to_string(root) + ")"; }
+std::string call_name(const char* name, int root) { return std::string(name) + "(root " + std::to_string(root) + ")"; }
 
 void refuse(const std::string& call, const std::string& problem) {
   if (!problem.empty()) throw UsageError("cannot " + call, problem);
@@ -161,7 +165,7 @@ void refuse(const std::string& call, const std::string& problem) {
 
 std::string problem_of_message(const at::Tensor& tensor, const char* what, int peer, int tag,
                                const ProcessGroup& group) {
-  const std::string problem = first_of(problem_of(tensor, group), in_range(what, peer, group));
+  const std::string problem = first_problem(problem_of(tensor, group), in_range(what, peer, group));
   return problem.empty() && tag < 0 ? "its tag is below 0" : problem;
 }
 
@@ -185,19 +189,19 @@ std::string problem_of_root(int root, const ProcessGroup& group) { return in_ran
 void all_reduce(const std::string& call, const at::Tensor& tensor, ReduceOp op, const std::string& problem,
                 const ProcessGroup& group) {
   const Wire wire = wire_for(tensor, op);
-  announce(group, call, first_of(problem, first_of(problem_of_written(tensor, group), wire.problem)));
+  announce(group, call, first_problem(problem, first_problem(problem_of_output(tensor, group), wire.problem)));
   all_reduce_on_wire(call, tensor, wire, group);
 }
 
 Tensors all_gather(const std::string& name, const at::Tensor& tensor, const std::string& problem,
                    const ProcessGroup& group) {
-  const std::string call = name + device_words(tensor);
-  const auto records = agree(group, record_with(call, first_of(problem, problem_of(tensor, group)), tensor));
+  const std::string call = name + device_suffix(tensor);
+  const auto records = agree(group, record_with(call, first_problem(problem, problem_of(tensor, group)), tensor));
   const std::int64_t stride = stride_of(records);
   at::Tensor all = empty_bytes(stride * group.world_size(), tensor.device());
   if (stride > 0 && group.world_size() > 1) {
     at::Tensor own = padded(tensor, stride);
-    travel(group, call, [&](c10d::ProcessGroup& c10d) { return c10d._allgather_base(all, own); });
+    run_c10d_call(group, call, [&](c10d::ProcessGroup& c10d) { return c10d._allgather_base(all, own); });
   } else {
     all.copy_(as_bytes(tensor));
   }
@@ -206,8 +210,9 @@ Tensors all_gather(const std::string& name, const at::Tensor& tensor, const std:
 
 Tensors gather(const std::string& name, const at::Tensor& tensor, int root, const std::string& problem,
                const ProcessGroup& group) {
-  const std::string call = name + device_words(tensor);
-  const std::string any_problem = first_of(problem, first_of(problem_of_root(root, group), problem_of(tensor, group)));
+  const std::string call = name + device_suffix(tensor);
+  const std::string any_problem =
+      first_problem(problem, first_problem(problem_of_root(root, group), problem_of(tensor, group)));
   const auto records = agree(group, record_with(call, any_problem, tensor));
   const std::int64_t stride = stride_of(records), world = group.world_size();
   const bool is_root = group.rank() == root;
@@ -218,7 +223,7 @@ Tensors gather(const std::string& name, const at::Tensor& tensor, int root, cons
     if (is_root) parts.push_back(all.split(stride));
     c10d::GatherOptions options;
     options.rootRank = root;
-    travel(group, call, [&](c10d::ProcessGroup& c10d) { return c10d.gather(parts, own, options); });
+    run_c10d_call(group, call, [&](c10d::ProcessGroup& c10d) { return c10d.gather(parts, own, options); });
   } else if (is_root) {
     all.copy_(as_bytes(tensor));
   }
@@ -228,18 +233,18 @@ Tensors gather(const std::string& name, const at::Tensor& tensor, int root, cons
 at::Tensor scatter(const std::string& call, const Tensors& tensors, int root, const std::string& problem,
                    const ProcessGroup& group) {
   const bool is_root = group.rank() == root;
-  const std::string any_problem = first_of(problem, problem_of_root(root, group));
-  announce(group, call, first_of(any_problem, is_root ? problem_of_list(tensors, group) : ""));
+  const std::string any_problem = first_problem(problem, problem_of_root(root, group));
+  announce(group, call, first_problem(any_problem, is_root ? problem_of_list(tensors, group) : ""));
   if (group.world_size() == 1) return tensors[0].clone();
 
   std::vector<Record> records(static_cast<std::size_t>(group.world_size()));
   if (is_root)
     std::transform(tensors.begin(), tensors.end(), records.begin(),
                    [&](const at::Tensor& tensor) { return record_with(call, "", tensor); });
-  Tensors about{bytes_of(records)};
+  Tensors all_record_bytes{bytes_of(records)};
   c10d::BroadcastOptions from_root;
   from_root.rootRank = root;
-  travel(group, call, [&](c10d::ProcessGroup& c10d) { return c10d.broadcast(about, from_root); });
+  run_c10d_call(group, call, [&](c10d::ProcessGroup& c10d) { return c10d.broadcast(all_record_bytes, from_root); });
 
   const std::int64_t stride = stride_of(records);
   const Record& mine = records[static_cast<std::size_t>(group.rank())];
@@ -252,56 +257,56 @@ at::Tensor scatter(const std::string& call, const Tensors& tensors, int root, co
     }
     c10d::ScatterOptions options;
     options.rootRank = root;
-    travel(group, call, [&](c10d::ProcessGroup& c10d) { return c10d.scatter(own, parts, options); });
+    run_c10d_call(group, call, [&](c10d::ProcessGroup& c10d) { return c10d.scatter(own, parts, options); });
   }
   return tensor_of(mine, own[0]);
 }
 
 at::Tensor broadcast_bytes(const std::string& call, const at::Tensor& bytes, int root, const std::string& problem,
                            const ProcessGroup& group) {
-  const std::string any_problem = first_of(problem, problem_of_root(root, group));
+  const std::string any_problem = first_problem(problem, problem_of_root(root, group));
   const auto records = agree(group, record_with(call, any_problem, bytes));
   if (group.world_size() == 1) return bytes;
   Tensors own{group.rank() == root ? bytes : empty_bytes(records[static_cast<std::size_t>(root)].bytes, at::kCPU)};
   c10d::BroadcastOptions options;
   options.rootRank = root;
-  travel(group, call, [&](c10d::ProcessGroup& c10d) { return c10d.broadcast(own, options); });
+  run_c10d_call(group, call, [&](c10d::ProcessGroup& c10d) { return c10d.broadcast(own, options); });
   return own[0];
 }
 
 }  // namespace moves
 
 void all_reduce(const at::Tensor& tensor, ReduceOp op, const ProcessGroup& group) {
-  moves::all_reduce(called("all_reduce", op) + " of " + describe(tensor), tensor, op, "", group);
+  moves::all_reduce(call_name("all_reduce", op) + " of " + describe(tensor), tensor, op, "", group);
 }
 
 void reduce(const at::Tensor& tensor, int root, ReduceOp op, const ProcessGroup& group) {
-  const std::string call = called("reduce", op, root) + " of " + describe(tensor);
+  const std::string call = call_name("reduce", op, root) + " of " + describe(tensor);
   const Wire wire = wire_for(tensor, op);
   const bool is_root = group.rank() == root;
-  const std::string problem = is_root ? problem_of_written(tensor, group) : problem_of(tensor, group);
-  announce(group, call, first_of(first_of(moves::problem_of_root(root, group), problem), wire.problem));
+  const std::string problem = is_root ? problem_of_output(tensor, group) : problem_of(tensor, group);
+  announce(group, call, first_problem(first_problem(moves::problem_of_root(root, group), problem), wire.problem));
   if (tensor.numel() == 0 || group.world_size() == 1) return;
   Tensors values{to_wire(tensor, wire)};
   if (!is_root && values[0].is_alias_of(tensor)) values[0] = values[0].clone();  // gloo overwrites it
   c10d::ReduceOptions options;
   options.reduceOp = backend_op(wire, tensor);
   options.rootRank = root;
-  travel(group, call, [&](c10d::ProcessGroup& c10d) { return c10d.reduce(values, options); });
+  run_c10d_call(group, call, [&](c10d::ProcessGroup& c10d) { return c10d.reduce(values, options); });
   if (!is_root) return;
   if (divides_after(wire, tensor)) values[0].div_(group.world_size());
   from_wire(tensor, values[0], wire);
 }
 
 void broadcast(const at::Tensor& tensor, int root, const ProcessGroup& group) {
-  const std::string call = called("broadcast", root) + " of " + describe(tensor);
-  announce(group, call, first_of(moves::problem_of_root(root, group), problem_of_written(tensor, group)));
+  const std::string call = call_name("broadcast", root) + " of " + describe(tensor);
+  announce(group, call, first_problem(moves::problem_of_root(root, group), problem_of_output(tensor, group)));
   if (tensor.numel() == 0 || group.world_size() == 1) return;
   Tensors bytes{as_bytes(tensor)};
   c10d::BroadcastOptions options;
   options.rootRank = root;
-  travel(group, call, [&](c10d::ProcessGroup& c10d) { return c10d.broadcast(bytes, options); });
-  if (group.rank() != root) take_bytes(tensor, bytes[0]);
+  run_c10d_call(group, call, [&](c10d::ProcessGroup& c10d) { return c10d.broadcast(bytes, options); });
+  if (group.rank() != root) copy_from_bytes(tensor, bytes[0]);
 }
 
 Tensors all_gather(const at::Tensor& tensor, const ProcessGroup& group) {
@@ -320,23 +325,23 @@ at::Tensor all_gather_stacked(const at::Tensor& tensor, const ProcessGroup& grou
     bytes.copy_(own);
     return all;
   }
-  travel(group, call, [&](c10d::ProcessGroup& c10d) { return c10d._allgather_base(bytes, own); });
+  run_c10d_call(group, call, [&](c10d::ProcessGroup& c10d) { return c10d._allgather_base(bytes, own); });
   return all;
 }
 
 Tensors gather(const at::Tensor& tensor, int root, const ProcessGroup& group) {
-  return moves::gather(called("gather", root), tensor, root, "", group);
+  return moves::gather(call_name("gather", root), tensor, root, "", group);
 }
 
 at::Tensor scatter(const Tensors& tensors, int root, const ProcessGroup& group) {
-  return moves::scatter(called("scatter", root), tensors, root, "", group);
+  return moves::scatter(call_name("scatter", root), tensors, root, "", group);
 }
 
 at::Tensor reduce_scatter(const Tensors& tensors, ReduceOp op, const ProcessGroup& group) {
-  std::string call = called("reduce_scatter", op) + " of ", problem = problem_of_list(tensors, group);
+  std::string call = call_name("reduce_scatter", op) + " of ", problem = problem_of_list(tensors, group);
   std::int64_t stride = 0;
   if (problem.empty()) {
-    call += std::string(toString(tensors[0].scalar_type())) + device_words(tensors[0]);
+    call += std::string(toString(tensors[0].scalar_type())) + device_suffix(tensors[0]);
     for (const auto& tensor : tensors) {
       call += " " + to_text(tensor.sizes());
       stride = std::max(stride, tensor.numel());
@@ -344,7 +349,7 @@ at::Tensor reduce_scatter(const Tensors& tensors, ReduceOp op, const ProcessGrou
     }
   }
   const Wire wire = problem.empty() ? wire_for(tensors[0], op) : Wire{};
-  announce(group, call, first_of(problem, wire.problem));
+  announce(group, call, first_problem(problem, wire.problem));
   const at::Tensor& mine = tensors[static_cast<std::size_t>(group.rank())];
   at::Tensor result = at::empty(mine.sizes(), mine.options().requires_grad(false));
   if (group.world_size() == 1) return result.copy_(mine.detach());
@@ -360,22 +365,23 @@ at::Tensor reduce_scatter(const Tensors& tensors, ReduceOp op, const ProcessGrou
   at::Tensor out = at::empty({stride * values}, in.options()), flat = in.view({-1});
   c10d::ReduceScatterOptions options;
   options.reduceOp = backend_op(wire, mine);
-  travel(group, call, [&](c10d::ProcessGroup& c10d) { return c10d._reduce_scatter_base(out, flat, options); });
+  run_c10d_call(group, call, [&](c10d::ProcessGroup& c10d) { return c10d._reduce_scatter_base(out, flat, options); });
   if (divides_after(wire, mine)) out.div_(group.world_size());
   if (mine.numel() > 0) from_wire(result, out.narrow(0, 0, mine.numel() * values), wire);
   return result;
 }
 
 Tensors all_to_all(const Tensors& tensors, const ProcessGroup& group) {
-  const std::string call = "all_to_all" + (tensors.empty() ? "" : device_words(tensors[0]));
+  const std::string call = "all_to_all" + (tensors.empty() ? "" : device_suffix(tensors[0]));
   announce(group, call, problem_of_list(tensors, group));
   if (group.world_size() == 1) return {tensors[0].detach().clone()};
   std::vector<Record> sent, received(tensors.size());
   for (const auto& tensor : tensors) sent.push_back(record_with(call, "", tensor));
-  at::Tensor about_sent = bytes_of(sent), about_received = bytes_of(received);
+  at::Tensor sent_record_bytes = bytes_of(sent), received_record_bytes = bytes_of(received);
   std::vector<std::int64_t> evenly;
-  travel(group, call,
-         [&](c10d::ProcessGroup& c10d) { return c10d.alltoall_base(about_received, about_sent, evenly, evenly); });
+  run_c10d_call(group, call, [&](c10d::ProcessGroup& c10d) {
+    return c10d.alltoall_base(received_record_bytes, sent_record_bytes, evenly, evenly);
+  });
 
   std::vector<std::int64_t> in_sizes, out_sizes;
   Tensors in_parts;
@@ -386,7 +392,8 @@ Tensors all_to_all(const Tensors& tensors, const ProcessGroup& group) {
   }
   at::Tensor in = at::cat(in_parts);
   at::Tensor out = empty_bytes(std::accumulate(out_sizes.begin(), out_sizes.end(), std::int64_t{0}), in.device());
-  travel(group, call, [&](c10d::ProcessGroup& c10d) { return c10d.alltoall_base(out, in, out_sizes, in_sizes); });
+  run_c10d_call(group, call,
+                [&](c10d::ProcessGroup& c10d) { return c10d.alltoall_base(out, in, out_sizes, in_sizes); });
   Tensors parts;
   std::int64_t at = 0;
   for (std::size_t i = 0; i < received.size(); ++i) {
@@ -401,32 +408,32 @@ void send(const at::Tensor& tensor, int to, int tag, const ProcessGroup& group) 
   const std::string problem = problem_of_message(tensor, "the receiver", to, tag, group);
   refuse(call, problem.empty() && to == group.rank() ? "that is this rank itself" : problem);
   Tensors message{message_of(tensor)};
-  travel(group, call, [&](c10d::ProcessGroup& c10d) { return c10d.send(message, to, tag); });
+  run_c10d_call(group, call, [&](c10d::ProcessGroup& c10d) { return c10d.send(message, to, tag); });
 }
 
 int recv(const at::Tensor& tensor, int from, int tag, const ProcessGroup& group) {
   const bool any = from == kAnySource;
   const std::string call = any ? "recv from any rank" : "recv from rank " + std::to_string(from);
   std::string problem = problem_of_message(tensor, "the sender", any ? 0 : from, tag, group);
-  problem = first_of(problem, problem_of_written(tensor, group));
+  problem = first_problem(problem, problem_of_output(tensor, group));
   if (problem.empty() && from == group.rank()) problem = "that is this rank itself";
   if (problem.empty() && any && tensor.is_cuda()) problem = "nccl must know the sender";
   refuse(call, problem);
   Tensors message{message_of(tensor)};
   c10::intrusive_ptr<c10d::Work> work;
-  travel(group, call, [&](c10d::ProcessGroup& c10d) {
+  run_c10d_call(group, call, [&](c10d::ProcessGroup& c10d) {
     return work = any ? c10d.recvAnysource(message, tag) : c10d.recv(message, from, tag);
   });
-  if (tensor.numel() > 0) take_bytes(tensor, message[0]);
+  if (tensor.numel() > 0) copy_from_bytes(tensor, message[0]);
   return any ? work->sourceRank() : from;
 }
 
 void sendrecv(const at::Tensor& sent, int to, const at::Tensor& received, int from, int tag,
               const ProcessGroup& group) {
   const std::string call = "sendrecv to rank " + std::to_string(to) + " and from rank " + std::to_string(from);
-  std::string problem = first_of(problem_of_message(sent, "the receiver", to, tag, group),
-                                 problem_of_message(received, "the sender", from, tag, group));
-  problem = first_of(problem, problem_of_written(received, group));
+  std::string problem = first_problem(problem_of_message(sent, "the receiver", to, tag, group),
+                                      problem_of_message(received, "the sender", from, tag, group));
+  problem = first_problem(problem, problem_of_output(received, group));
   if (problem.empty() && sent.device() != received.device()) problem = "its tensors are not on one device";
   const bool to_self = to == group.rank(), from_self = from == group.rank();
   if (problem.empty() && to_self != from_self) problem = "what a rank sends to itself it must receive from itself";
@@ -437,15 +444,15 @@ void sendrecv(const at::Tensor& sent, int to, const at::Tensor& received, int fr
   }
   Tensors out{message_of(sent)}, in{message_of(received)};
   c10::intrusive_ptr<c10d::Work> sending;
-  travel(group, call, [&](c10d::ProcessGroup& c10d) {
+  run_c10d_call(group, call, [&](c10d::ProcessGroup& c10d) {
     const bool gpu = sent.is_cuda();
     if (gpu) c10d.startCoalescing(at::kCUDA);  // NCCL must start both at once, or the ranks deadlock
     auto receiving = c10d.recv(in, from, tag);
     sending = c10d.send(out, to, tag);
     return gpu ? sending = c10d.endCoalescing(at::kCUDA) : receiving;
   });
-  travel(group, call, [&](c10d::ProcessGroup&) { return sending; });
-  if (received.numel() > 0) take_bytes(received, in[0]);
+  run_c10d_call(group, call, [&](c10d::ProcessGroup&) { return sending; });
+  if (received.numel() > 0) copy_from_bytes(received, in[0]);
 }
 
 void barrier(const ProcessGroup& group) {
@@ -458,7 +465,7 @@ void barrier(const ProcessGroup& group) {
   c10d::BarrierOptions options;
   options.device = group.device();
   if (nccl) options.device_ids = {group.device().index()};
-  travel(group, "barrier", [&](c10d::ProcessGroup& c10d) { return c10d.barrier(options); });
+  run_c10d_call(group, "barrier", [&](c10d::ProcessGroup& c10d) { return c10d.barrier(options); });
 }
 
 int rank() { return is_initialized() ? default_group().rank() : 0; }

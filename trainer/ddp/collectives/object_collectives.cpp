@@ -27,7 +27,7 @@ Packed pack(const json& object) {
     packed.bytes = torch::empty({static_cast<std::int64_t>(cbor.size())}, torch::kUInt8);
     std::copy(cbor.begin(), cbor.end(), packed.bytes.data_ptr<std::uint8_t>());
   } catch (const json::exception& error) {
-    packed.problem = std::string("the object has no CBOR: ") + error.what();
+    packed.problem = std::string("the object cannot be encoded as CBOR: ") + error.what();
   }
   if (packed.bytes.numel() > kObjectBytesMax) packed.problem = "the object is larger than 1 GiB";
   return packed;
@@ -38,7 +38,7 @@ json unpack(const at::Tensor& bytes) {
   try {
     return json::from_cbor(begin, begin + bytes.numel());
   } catch (const json::exception& error) {
-    throw Error("what came is no object", error.what(), "Did the other rank send a tensor?");
+    throw Error("what was received is not an object", error.what(), "Did the other rank send a tensor?");
   }
 }
 
@@ -48,7 +48,7 @@ std::vector<json> unpack(const std::vector<at::Tensor>& all) {
   return objects;
 }
 
-std::string called(const char* name, int root) { return std::string(name) + "(root " + std::to_string(root) + ")"; }
+std::string call_name(const char* name, int root) { return std::string(name) + "(root " + std::to_string(root) + ")"; }
 
 using TensorDict = std::map<std::string, at::Tensor>;
 
@@ -66,7 +66,7 @@ std::string describe(const TensorDict& values) {
 std::string problem_of(const TensorDict& values) {
   for (const auto& [name, tensor] : values) {
     if (!tensor.defined() || tensor.layout() != at::kStrided || tensor.is_complex())
-      return "'" + name + "' is no dense tensor of real numbers";
+      return "'" + name + "' is not a dense tensor of real numbers";
     if (tensor.device() != values.begin()->second.device()) return "'" + name + "' is on another device than the first";
   }
   return "";
@@ -81,13 +81,13 @@ std::vector<json> all_gather_object(const json& object, const ProcessGroup& grou
 
 std::vector<json> gather_object(const json& object, int root, const ProcessGroup& group) {
   const Packed packed = pack(object);
-  return unpack(moves::gather(called("gather_object", root), packed.bytes, root, packed.problem, group));
+  return unpack(moves::gather(call_name("gather_object", root), packed.bytes, root, packed.problem, group));
 }
 
 json broadcast_object(const json& object, int root, const ProcessGroup& group) {
   const bool is_root = group.rank() == root;
   const Packed packed = is_root ? pack(object) : Packed{};
-  return unpack(moves::broadcast_bytes(called("broadcast_object", root), packed.bytes, root, packed.problem, group));
+  return unpack(moves::broadcast_bytes(call_name("broadcast_object", root), packed.bytes, root, packed.problem, group));
 }
 
 json scatter_object(const std::vector<json>& objects, int root, const ProcessGroup& group) {
@@ -103,7 +103,7 @@ json scatter_object(const std::vector<json>& objects, int root, const ProcessGro
       if (!packed.problem.empty()) problem = packed.problem;
     }
   }
-  return unpack(moves::scatter(called("scatter_object", root), parts, root, problem, group));
+  return unpack(moves::scatter(call_name("scatter_object", root), parts, root, problem, group));
 }
 
 // Sends the length in one message, then the object.
@@ -119,7 +119,7 @@ json recv_object(int from, int tag, const ProcessGroup& group) {
   const int sender = recv(size, from, tag, group);
   const auto count = size.item<std::int64_t>();
   if (count < 1 || count > kObjectBytesMax)
-    throw Error("cannot recv_object from rank " + std::to_string(sender), "what came is no object",
+    throw Error("cannot recv_object from rank " + std::to_string(sender), "what was received is not an object",
                 "Did it send a tensor?");
   const at::Tensor bytes = torch::empty({count}, torch::kUInt8);
   recv(bytes, sender, tag, group);

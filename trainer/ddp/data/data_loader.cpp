@@ -14,7 +14,7 @@ namespace ddprun::detail {
 namespace {
 
 // The current exception's first line, as some append a stack, without the full stop that Error adds.
-std::string what_was_thrown() {
+std::string exception_text() {
   std::string why;
   try {
     throw;
@@ -25,7 +25,7 @@ std::string what_was_thrown() {
   }
   why.resize(std::min(why.find('\n'), why.size()));
   while (!why.empty() && why.back() == '.') why.pop_back();
-  return why.empty() ? "an exception without words" : why;
+  return why.empty() ? "an exception without a message" : why;
 }
 
 void check_between(const char* name, std::int64_t value, std::int64_t least, std::int64_t most) {
@@ -43,13 +43,13 @@ void check_loader_options(const LoaderOptions& options) {
 }
 
 void throw_about_sample(std::int64_t index, std::int64_t epoch) {
-  throw Error("cannot load sample " + std::to_string(index) + " of epoch " + std::to_string(epoch), what_was_thrown());
+  throw Error("cannot load sample " + std::to_string(index) + " of epoch " + std::to_string(epoch), exception_text());
 }
 
 void throw_about_batch(std::int64_t first_index, std::int64_t epoch) {
   throw Error("cannot collate the batch of epoch " + std::to_string(epoch) + " that begins with sample " +
                   std::to_string(first_index),
-              what_was_thrown());
+              exception_text());
 }
 
 struct JobQueue::State {
@@ -59,14 +59,14 @@ struct JobQueue::State {
     std::exception_ptr failure;
   };
 
-  State(std::int64_t jobs, Job job, int places)
-      : jobs(jobs), job(std::move(job)), slots(static_cast<std::size_t>(places)) {}
+  State(std::int64_t jobs, Job job, int capacity)
+      : jobs(jobs), job(std::move(job)), slots(static_cast<std::size_t>(capacity)) {}
 
   const std::int64_t jobs;
   const Job job;
   std::atomic<bool> stop{false};
   std::mutex mutex;
-  std::condition_variable place_free, result_ready;
+  std::condition_variable slot_free, result_ready;
   // Guarded by the mutex: jobs below `taken` were handed out, jobs below `claimed` are done or running. Job j's slot is
   // j % slots.size().
   std::int64_t taken = 0, claimed = 0;
@@ -86,22 +86,22 @@ struct JobQueue::State {
     return made;
   }
 
-  bool over() const { return stop || failed || claimed == jobs; }
+  bool is_over() const { return stop || failed || claimed == jobs; }
 
-  void work(const std::function<void()>& begins) {
-    std::exception_ptr unfit;
+  void work(const std::function<void()>& thread_init) {
+    std::exception_ptr init_failure;
     try {
-      if (begins) begins();
+      if (thread_init) thread_init();
     } catch (...) {
-      unfit = std::make_exception_ptr(Error("cannot begin a thread that loads data", what_was_thrown()));
+      init_failure = std::make_exception_ptr(Error("cannot start a thread that loads data", exception_text()));
     }
     std::unique_lock lock(mutex);
     for (;;) {
-      place_free.wait(lock, [&] { return over() || claimed < taken + static_cast<std::int64_t>(slots.size()); });
-      if (over()) return;
+      slot_free.wait(lock, [&] { return is_over() || claimed < taken + static_cast<std::int64_t>(slots.size()); });
+      if (is_over()) return;
       const std::int64_t mine = claimed++;
       lock.unlock();
-      Slot made = unfit ? Slot{.done = true, .result = {}, .failure = unfit} : make(mine);
+      Slot made = init_failure ? Slot{.done = true, .result = {}, .failure = init_failure} : make(mine);
       lock.lock();
       failed = failed || made.failure;
       slot(mine) = std::move(made);
@@ -112,18 +112,19 @@ struct JobQueue::State {
   void shut_down() {
     stop = true;
     { const std::lock_guard lock(mutex); }  // threads that did not see `stop` are waiting now
-    place_free.notify_all();
+    slot_free.notify_all();
     for (auto& thread : threads) thread.join();
   }
 };
 
 JobQueue::JobQueue(std::int64_t jobs, const LoaderOptions& options, Job job) {
-  const int places = options.prefetch > 0 ? options.prefetch : std::max(1, 2 * options.threads);
-  state_ = std::make_unique<State>(jobs, std::move(job), places);
+  const int capacity = options.prefetch > 0 ? options.prefetch : std::max(1, 2 * options.threads);
+  state_ = std::make_unique<State>(jobs, std::move(job), capacity);
   try {
     const SignalsBlocked blocked;
-    for (int i = 0; i < options.threads && i < jobs && i < places; ++i)
-      state_->threads.emplace_back([state = state_.get(), begins = options.thread_begins] { state->work(begins); });
+    for (int i = 0; i < options.threads && i < jobs && i < capacity; ++i)
+      state_->threads.emplace_back(
+          [state = state_.get(), thread_init = options.thread_begins] { state->work(thread_init); });
   } catch (const std::system_error& error) {
     state_->shut_down();
     throw Error("cannot start " + std::to_string(options.threads) + " threads to load data", error.code().message(),
@@ -151,7 +152,7 @@ std::shared_ptr<void> JobQueue::next() {
   const std::lock_guard lock(s.mutex);
   slot = {};
   ++s.taken;
-  s.place_free.notify_one();
+  s.slot_free.notify_one();
   return result;
 }
 

@@ -24,7 +24,7 @@ std::int64_t samples_per_rank(const Sampling& s, std::int64_t consumed) {
   return s.drop_last ? left / s.world_size : (left + s.world_size - 1) / s.world_size;
 }
 
-std::vector<std::int64_t> dealt(const Sampling& s, std::int64_t epoch, std::int64_t consumed) {
+std::vector<std::int64_t> rank_indices(const Sampling& s, std::int64_t epoch, std::int64_t consumed) {
   check(s.dataset_size > 0 && s.dataset_size < kSamplesMax, "a data set of 1 to 2^32 / 20 samples");
   check(s.rank >= 0 && s.rank < s.world_size, "0 <= rank < world_size");
   const auto order = epoch_order(s, epoch);
@@ -37,10 +37,10 @@ std::vector<std::int64_t> dealt(const Sampling& s, std::int64_t epoch, std::int6
   return result;
 }
 
-Error no_sampler(const std::string& why) { return Error("cannot deal out the data set", why); }
+Error sampler_error(const std::string& why) { return Error("cannot divide the data set among the ranks", why); }
 
-Error no_resume(const std::string& why) {
-  return Error("cannot resume in the midst of the epoch", why,
+Error resume_error(const std::string& why) {
+  return Error("cannot resume in the middle of the epoch", why,
                "Resume with the data, seed and shuffling it was saved with, or begin at an epoch's start.");
 }
 
@@ -55,7 +55,7 @@ std::vector<std::int64_t> random_permutation(std::int64_t n, std::uint64_t seed)
   return result;
 }
 
-std::vector<std::int64_t> epoch_indices(const Sampling& s, std::int64_t epoch) { return dealt(s, epoch, 0); }
+std::vector<std::int64_t> epoch_indices(const Sampling& s, std::int64_t epoch) { return rank_indices(s, epoch, 0); }
 
 std::vector<std::int64_t> evaluation_indices(std::int64_t dataset_size, int rank, int world_size) {
   std::vector<std::int64_t> result;
@@ -66,11 +66,11 @@ std::vector<std::int64_t> evaluation_indices(std::int64_t dataset_size, int rank
 DistributedSampler::DistributedSampler(const Sampling& s) : sampling_(s) {
   const std::string samples = std::to_string(s.dataset_size) + (s.dataset_size == 1 ? " sample" : " samples");
   if (s.dataset_size < 1 || s.dataset_size >= kSamplesMax)
-    throw no_sampler("it has " + samples + ", and 1 to " + std::to_string(kSamplesMax - 1) + " can be");
+    throw sampler_error("it has " + samples + ", but 1 to " + std::to_string(kSamplesMax - 1) + " are possible");
   if (s.rank < 0 || s.rank >= s.world_size)
-    throw no_sampler("there is no rank " + std::to_string(s.rank) + " among " + std::to_string(s.world_size));
+    throw sampler_error("there is no rank " + std::to_string(s.rank) + " among " + std::to_string(s.world_size));
   if (s.drop_last && s.dataset_size < s.world_size)
-    throw Error("cannot deal out the data set",
+    throw Error("cannot divide the data set among the ranks",
                 "it has " + samples + " for " + std::to_string(s.world_size) + " ranks, and drop_last drops them all",
                 "Use fewer ranks, or let samples be repeated (drop_last = false).");
 }
@@ -83,7 +83,7 @@ void DistributedSampler::set_epoch(std::int64_t epoch) {
 
 std::int64_t DistributedSampler::size() const { return samples_per_rank(sampling_, consumed_); }
 
-std::vector<std::int64_t> DistributedSampler::indices() const { return dealt(sampling_, epoch_, consumed_); }
+std::vector<std::int64_t> DistributedSampler::indices() const { return rank_indices(sampling_, epoch_, consumed_); }
 
 void DistributedSampler::advance(std::int64_t samples_per_rank) {
   if (samples_per_rank < 0 || samples_per_rank > size())
@@ -101,16 +101,18 @@ SamplerState DistributedSampler::state() const {
 }
 
 void DistributedSampler::resume(const SamplerState& state) {
-  if (state.consumed < 0) throw no_resume("it says that " + std::to_string(state.consumed) + " samples were consumed");
+  if (state.consumed < 0)
+    throw resume_error("it says that " + std::to_string(state.consumed) + " samples were consumed");
   if (state.consumed > 0) {
     if (state.dataset_size != sampling_.dataset_size)
-      throw no_resume("it was saved with " + std::to_string(state.dataset_size) + " samples, and here are " +
-                      std::to_string(sampling_.dataset_size));
+      throw resume_error("it was saved with " + std::to_string(state.dataset_size) +
+                         " samples, but this data set has " + std::to_string(sampling_.dataset_size));
     if (state.shuffle != sampling_.shuffle)
-      throw no_resume(state.shuffle ? "it was saved with shuffling, here is none" : "it was saved without shuffling");
+      throw resume_error(state.shuffle ? "it was saved with shuffling, but this run does not shuffle"
+                                       : "it was saved without shuffling");
     if (state.shuffle && state.seed != sampling_.seed)
-      throw no_resume("it was saved with seed " + std::to_string(state.seed) + ", here it is " +
-                      std::to_string(sampling_.seed));
+      throw resume_error("it was saved with seed " + std::to_string(state.seed) + ", but here it is " +
+                         std::to_string(sampling_.seed));
   }
   epoch_ = state.epoch;
   consumed_ = state.consumed;

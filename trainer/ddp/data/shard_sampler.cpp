@@ -67,10 +67,10 @@ std::uint64_t digest_of(const std::vector<std::int64_t>& numbers) {
   return digest;
 }
 
-Error no_shard_sampler(const std::string& why) { return Error("cannot deal out the shards", why); }
+Error shard_sampler_error(const std::string& why) { return Error("cannot divide the shards among the ranks", why); }
 
-Error no_shard_resume(const std::string& why) {
-  return Error("cannot resume in the midst of the epoch", why,
+Error shard_resume_error(const std::string& why) {
+  return Error("cannot resume in the middle of the epoch", why,
                "Resume with the shards, seed and shuffling it was saved with, or begin at an epoch's start.");
 }
 
@@ -80,18 +80,18 @@ ShardSampler::ShardSampler(std::vector<std::int64_t> shard_records, const ShardS
     : shard_records_(std::move(shard_records)), sampling_(s) {
   std::int64_t most = 0;
   for (const auto records : shard_records_) {
-    if (records < 0) throw no_shard_sampler("one of them has " + std::to_string(records) + " records");
+    if (records < 0) throw shard_sampler_error("one of them has " + std::to_string(records) + " records");
     records_ += records;
     most = std::max(most, records);
   }
-  if (records_ == 0) throw no_shard_sampler("they have no records");
+  if (records_ == 0) throw shard_sampler_error("they have no records");
   if (s.rank < 0 || s.rank >= s.world_size)
-    throw no_shard_sampler("there is no rank " + std::to_string(s.rank) + " among " + std::to_string(s.world_size));
+    throw shard_sampler_error("there is no rank " + std::to_string(s.rank) + " among " + std::to_string(s.world_size));
   if (s.mixed_shards < 1 || most * s.mixed_shards >= kSamplesMax)
-    throw no_shard_sampler(std::to_string(s.mixed_shards) + " shards of " + std::to_string(most) +
-                           " records cannot be mixed");
+    throw shard_sampler_error(std::to_string(s.mixed_shards) + " shards of " + std::to_string(most) +
+                              " records cannot be mixed");
   if (s.drop_last && records_ < s.world_size)
-    throw Error("cannot deal out the shards",
+    throw Error("cannot divide the shards among the ranks",
                 "they have " + std::to_string(records_) + " records for " + std::to_string(s.world_size) +
                     " ranks, and drop_last drops them all",
                 "Use fewer ranks, or let samples be repeated (drop_last = false).");
@@ -178,16 +178,16 @@ ShardSamplerState ShardSampler::state() const {
 
 void ShardSampler::resume(const ShardSamplerState& state) {
   if (!state.deals.empty()) {
-    if (state.data_digest != digest_of(shard_records_)) throw no_shard_resume("it was saved with other shards");
+    if (state.data_digest != digest_of(shard_records_)) throw shard_resume_error("it was saved with other shards");
     if (state.shuffle != sampling_.shuffle)
-      throw no_shard_resume(state.shuffle ? "it was saved with shuffling, here is none"
-                                          : "it was saved without shuffling");
+      throw shard_resume_error(state.shuffle ? "it was saved with shuffling, but this run does not shuffle"
+                                             : "it was saved without shuffling");
     if (state.shuffle && state.seed != sampling_.seed)
-      throw no_shard_resume("it was saved with seed " + std::to_string(state.seed) + ", here it is " +
-                            std::to_string(sampling_.seed));
+      throw shard_resume_error("it was saved with seed " + std::to_string(state.seed) + ", but here it is " +
+                               std::to_string(sampling_.seed));
     if (state.shuffle && state.mixed_shards != sampling_.mixed_shards)
-      throw no_shard_resume("it was saved with " + std::to_string(state.mixed_shards) + " shards mixed, here it is " +
-                            std::to_string(sampling_.mixed_shards));
+      throw shard_resume_error("it was saved with " + std::to_string(state.mixed_shards) +
+                               " shards mixed, but here it is " + std::to_string(sampling_.mixed_shards));
   }
   std::vector<Deal> earlier = state.deals;
   std::int64_t taken = 0;
@@ -200,11 +200,11 @@ void ShardSampler::resume(const ShardSamplerState& state) {
   std::vector<Range> left{{0, records_}};
   for (const auto& deal : earlier) {
     if (deal.world_size < 1 || deal.taken < 0 || deal.taken > samples_per_rank(left, deal.world_size, deal.drop_last))
-      throw no_shard_resume("its numbers cannot be");
+      throw shard_resume_error("its numbers are impossible");
     left = rest_after(left, deal);
   }
   if (taken < 0 || taken > samples_per_rank(left, sampling_.world_size, sampling_.drop_last))
-    throw no_shard_resume("its numbers cannot be");
+    throw shard_resume_error("its numbers are impossible");
   epoch_ = state.epoch;
   earlier_ = std::move(earlier);
   left_ = std::move(left);

@@ -136,17 +136,17 @@ std::vector<Shard> read_manifest(const std::string& folder) {
   try {
     const auto json = nlohmann::json::parse(read_at(file.get(), 0, static_cast<std::size_t>(bytes), path));
     if (json.at("format") != kFormat || json.at("version") != 1)
-      throw unreadable(path, "it is no manifest of shards in version 1");
+      throw unreadable(path, "it is not a manifest of shards in version 1");
     std::vector<Shard> shards;
     std::int64_t records = 0;
     for (const auto& line : json.at("shards")) {
       if (shards.size() == static_cast<std::size_t>(kShardsMax)) throw unreadable(path, "it names too many shards");
       records += shards.emplace_back(shard_of(line, path)).records;
     }
-    if (json.at("records") != records) throw unreadable(path, "its shards have not as many records as it says");
+    if (json.at("records") != records) throw unreadable(path, "its shards do not have as many records as it says");
     return shards;
   } catch (const nlohmann::json::exception&) {
-    throw unreadable(path, "it is torn or no manifest");
+    throw unreadable(path, "it is damaged, or not a manifest");
   }
 }
 
@@ -157,7 +157,7 @@ class OpenShard {
     const std::int64_t bytes = size_of(file_, path_);
     if (bytes != shard.bytes)
       throw unreadable(path_, "it has " + std::to_string(bytes) + " bytes and the manifest says " +
-                                  std::to_string(shard.bytes) + ": it is torn, or another data set's");
+                                  std::to_string(shard.bytes) + ": it is damaged, or belongs to another data set");
     const auto index_bytes = static_cast<std::size_t>(shard.records) * kEntryBytes;
     data_end_ = bytes - static_cast<std::int64_t>(index_bytes + kTrailerBytes);
     if (data_end_ < static_cast<std::int64_t>(kHead.size())) throw unreadable(path_, "it is too short for its records");
@@ -167,9 +167,9 @@ class OpenShard {
     if (read_at(file_.get(), 0, kHead.size(), path_) != kHead || !trailer.ends_with(kTail) ||
         get<std::uint64_t>(trailer, 0) != static_cast<std::uint64_t>(data_end_) ||
         get<std::uint64_t>(trailer, 8) != static_cast<std::uint64_t>(shard.records))
-      throw unreadable(path_, "it is altered, or no shard");
+      throw unreadable(path_, "it is damaged, or not a shard");
     if (crc_of(index_) != shard.index_crc || get<std::uint32_t>(trailer, 16) != shard.index_crc)
-      throw unreadable(path_, "its index is altered, or another data set's");
+      throw unreadable(path_, "its index is damaged, or belongs to another data set");
   }
 
   std::string read(std::int64_t record) const {
@@ -178,10 +178,10 @@ class OpenShard {
                       get<std::uint32_t>(index_, at + 12)};
     const auto data_end = static_cast<std::uint64_t>(data_end_);
     if (entry.offset > data_end || entry.size > data_end - entry.offset)
-      throw unreadable(path_, "its index points outside of it");
+      throw unreadable(path_, "its index points outside the file");
     std::string bytes = read_at(file_.get(), static_cast<std::int64_t>(entry.offset), entry.size, path_);
     if (crc_of(bytes) != entry.crc)
-      throw unreadable(path_, "its record " + std::to_string(record) + " is altered, the checksum does not fit");
+      throw unreadable(path_, "its record " + std::to_string(record) + " is damaged: the checksum does not match");
     return bytes;
   }
 
@@ -205,7 +205,7 @@ struct ShardWriter::State {
   void require_open() const {
     if (closed)
       throw Error("cannot go on with the data set " + folder, "it is finished, or an earlier write has failed",
-                  "Write it anew, into an empty folder.");
+                  "Write it again, into an empty folder.");
   }
   std::string path() const { return folder + "/" + shards.back().file; }
 
@@ -261,7 +261,7 @@ ShardWriter::ShardWriter(std::string folder, ShardWriterOptions options)
   if (options.shard_bytes < 1 || options.shard_records < 1 || options.shard_records > kShardRecordsMax)
     throw Error("cannot write the data set " + state_->folder,
                 "shards of " + std::to_string(options.shard_bytes) + " bytes and " +
-                    std::to_string(options.shard_records) + " records cannot be");
+                    std::to_string(options.shard_records) + " records are impossible");
   if (mkdir(state_->folder.c_str(), 0777) != 0 && errno != EEXIST) throw unwritable(state_->folder);
   if (access(manifest_path(state_->folder).c_str(), F_OK) == 0)
     throw Error("cannot write the data set " + state_->folder, "there is one in it already",
@@ -303,7 +303,7 @@ void ShardWriter::finish() {
 }
 
 struct ShardedDataset::State {
-  struct Held {
+  struct CachedShard {
     std::shared_ptr<const OpenShard> shard;
     std::uint64_t last_use = 0;
   };
@@ -313,7 +313,7 @@ struct ShardedDataset::State {
   std::vector<std::int64_t> shard_records;
   std::vector<std::int64_t> ends;  // end of each shard, as a record's index
   std::mutex mutex;
-  std::map<std::size_t, Held> held;  // guarded by the mutex, as is `uses`
+  std::map<std::size_t, CachedShard> cache;  // guarded by the mutex, as is `uses`
   std::uint64_t uses = 0;
 
   std::shared_ptr<const OpenShard> open_shard(std::size_t number) const {
@@ -321,16 +321,16 @@ struct ShardedDataset::State {
   }
 
   // Opens under the lock, so that two threads that need the same shard read its index once.
-  std::shared_ptr<const OpenShard> hold(std::size_t number) {
+  std::shared_ptr<const OpenShard> cached_shard(std::size_t number) {
     const std::lock_guard lock(mutex);
-    auto found = held.find(number);
-    if (found == held.end()) {
+    auto found = cache.find(number);
+    if (found == cache.end()) {
       auto opened = open_shard(number);
-      if (held.size() == kOpenShardsMax)
-        held.erase(std::min_element(held.begin(), held.end(), [](const auto& a, const auto& b) {
+      if (cache.size() == kOpenShardsMax)
+        cache.erase(std::min_element(cache.begin(), cache.end(), [](const auto& a, const auto& b) {
           return a.second.last_use < b.second.last_use;
         }));
-      found = held.emplace(number, Held{std::move(opened), 0}).first;
+      found = cache.emplace(number, CachedShard{std::move(opened), 0}).first;
     }
     found->second.last_use = ++uses;
     return found->second.shard;
@@ -359,7 +359,7 @@ std::string ShardedDataset::read(std::int64_t index) const {
                 "it has " + std::to_string(size()));
   const auto& ends = state_->ends;
   const auto shard = static_cast<std::size_t>(std::upper_bound(ends.begin(), ends.end(), index) - ends.begin());
-  return state_->hold(shard)->read(index - (ends[shard] - state_->shard_records[shard]));
+  return state_->cached_shard(shard)->read(index - (ends[shard] - state_->shard_records[shard]));
 }
 
 void ShardedDataset::verify() const {

@@ -9,7 +9,7 @@ namespace ddprun {
 namespace {
 
 constexpr const char* kPlugin = "libddprun_gpu.so";  // found by the program's run path
-MakeNccl* make_nccl_there = nullptr;
+MakeNccl* make_nccl_in_plugin = nullptr;
 
 #ifdef DDPRUN_TORCH_GPU
 constexpr bool kPluginBuilt = true;
@@ -40,15 +40,15 @@ void load_gpu_support() {
   if (!plugin)
     throw Error("cannot load the GPU half of the trainer", dlerror(),
                 "Install it beside train's own libraries, or pass --device cpu.");
-  make_nccl_there = symbol<MakeNccl>(plugin, kMakeNcclName);
-  check(make_nccl_there != nullptr, "the GPU library has its one function");
+  make_nccl_in_plugin = symbol<MakeNccl>(plugin, kMakeNcclName);
+  check(make_nccl_in_plugin != nullptr, "the GPU library has its one function");
 }
 
 c10::intrusive_ptr<c10d::Backend> make_nccl(const c10::intrusive_ptr<c10d::Store>& store, int rank, int world_size,
                                             at::Device device) {
-  check(make_nccl_there != nullptr, "load_gpu_support() comes before make_nccl()");
+  check(make_nccl_in_plugin != nullptr, "load_gpu_support() comes before make_nccl()");
   c10::intrusive_ptr<c10d::Backend> result;
-  make_nccl_there(store, rank, world_size, device, result);
+  make_nccl_in_plugin(store, rank, world_size, device, result);
   return result;
 }
 

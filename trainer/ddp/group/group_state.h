@@ -24,7 +24,7 @@ struct ProcessGroup::State {
   std::string address;    // this rank's, for gloo; empty: gloo chooses one
   c10::intrusive_ptr<c10d::Store> store;
   c10::intrusive_ptr<c10d::ProcessGroup> c10d;  // null: destroyed
-  std::shared_ptr<void> at_end;                 // cleans up when the group is destroyed
+  std::shared_ptr<void> cleanup;                // cleans up when the group is destroyed
   int groups_made = 0;
   std::vector<std::weak_ptr<State>> children;
 };
@@ -51,7 +51,7 @@ std::vector<Record> agree(const ProcessGroup& group, const Record& mine);
 Record record_of(const std::string& call, const std::string& problem);
 
 // Runs c10d's part of a call to its end; its exceptions become PeerLost if a peer is lost, else a sentence.
-void travel(const ProcessGroup& group, const std::string& call,
-            const std::function<c10::intrusive_ptr<c10d::Work>(c10d::ProcessGroup&)>& start);
+void run_c10d_call(const ProcessGroup& group, const std::string& call,
+                   const std::function<c10::intrusive_ptr<c10d::Work>(c10d::ProcessGroup&)>& start);
 
 }  // namespace ddprun

@@ -30,20 +30,20 @@ InitMethod parse_init_method(const std::string& text) {
   if (text.starts_with("file:///") && !text.ends_with('/')) return InFile{after("file://")};
   if (text.starts_with("file://"))
     return "the init method '" + text + "' must be file:// and the absolute path of a file, as in file:///shared/meet.";
-  return "the init method '" + text + "' is none: there are env://, tcp://host:port and file:///path.";
+  return "the init method '" + text + "' is not known: it must be env://, tcp://host:port or file:///path.";
 }
 
 std::string name_ranks(const std::vector<int>& ranks) {
-  std::string words = ranks.size() == 1 ? "rank " : "ranks ";
+  std::string text = ranks.size() == 1 ? "rank " : "ranks ";
   const std::size_t named = ranks.size() > kRanksNamed + 1 ? kRanksNamed : ranks.size();
   for (std::size_t i = 0; i < named; ++i) {
-    if (i > 0) words += i + 1 == ranks.size() ? " and " : ", ";
-    words += std::to_string(ranks[i]);
+    if (i > 0) text += i + 1 == ranks.size() ? " and " : ", ";
+    text += std::to_string(ranks[i]);
   }
-  return named == ranks.size() ? words : words + " and " + std::to_string(ranks.size() - named) + " more";
+  return named == ranks.size() ? text : text + " and " + std::to_string(ranks.size() - named) + " more";
 }
 
-std::string in_words(std::chrono::milliseconds time) {
+std::string format_duration(std::chrono::milliseconds time) {
   const auto count = time.count();
   return count % 1000 == 0 ? std::to_string(count / 1000) + " s" : std::to_string(count) + " ms";
 }

@@ -29,6 +29,6 @@ InitMethod parse_init_method(const std::string& text);
 std::string name_ranks(const std::vector<int>& ranks);
 
 // "30 s", "1500 ms": in seconds if they are whole.
-std::string in_words(std::chrono::milliseconds time);
+std::string format_duration(std::chrono::milliseconds time);
 
 }  // namespace ddprun

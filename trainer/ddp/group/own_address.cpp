@@ -20,9 +20,9 @@
 namespace ddprun {
 namespace {
 
-constexpr const char* kAnyoneOutside = "192.0.2.1";  // of no machine (RFC 5737), routed by default
+constexpr const char* kOutsideAddress = "192.0.2.1";  // of no machine (RFC 5737), routed by default
 constexpr std::uint16_t kAnyPort = 9;
-constexpr std::chrono::seconds kLookUpLimit{6};  // after 5 s the C library asks the next name server
+constexpr std::chrono::seconds kResolveLimit{6};  // after 5 s the C library asks the next name server
 
 // IPv4 before IPv6, whose link-local addresses need an interface's name.
 std::string address_of_any_interface() {
@@ -41,10 +41,10 @@ std::string address_of_any_interface() {
   return "";
 }
 
-std::optional<rendezvous::Address> look_up_in_time(const std::string& host, std::uint16_t port) {
+std::optional<rendezvous::Address> resolve_in_time(const std::string& host, std::uint16_t port) {
   if (host.empty()) return {};
   try {
-    return rendezvous::resolve(host, port, Clock::now() + kLookUpLimit).front();
+    return rendezvous::resolve(host, port, Clock::now() + kResolveLimit).front();
   } catch (const std::runtime_error&) {  // too late, or no such host
     return {};
   }
@@ -53,7 +53,7 @@ std::optional<rendezvous::Address> look_up_in_time(const std::string& host, std:
 }  // namespace
 
 std::string own_address_towards(const std::string& host, std::uint16_t port) {
-  const std::optional<rendezvous::Address> found = look_up_in_time(host, port);
+  const std::optional<rendezvous::Address> found = resolve_in_time(host, port);
   if (!found) return "";
   const Fd fd(socket(found->storage.ss_family, SOCK_DGRAM | SOCK_CLOEXEC, 0));
   sockaddr_storage own{};
@@ -68,7 +68,7 @@ std::string own_address_towards(const std::string& host, std::uint16_t port) {
 std::string own_address_for_other_machines(const std::string& host, std::uint16_t port) {
   std::string first;
   for (const auto& own :
-       {own_address_towards(host, port), own_address_towards(kAnyoneOutside, kAnyPort), address_of_any_interface()}) {
+       {own_address_towards(host, port), own_address_towards(kOutsideAddress, kAnyPort), address_of_any_interface()}) {
     if (!own.empty() && !rendezvous::is_loopback(own)) return own;
     if (first.empty()) first = own;
   }

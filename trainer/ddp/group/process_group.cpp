@@ -12,8 +12,8 @@
 #include "rendezvous/base/error.h"
 #include "rendezvous/peer/loopback.h"
 #include "trainer/ddp/group/gpu.h"
+#include "trainer/ddp/group/group_rendezvous.h"
 #include "trainer/ddp/group/group_state.h"
-#include "trainer/ddp/group/meeting.h"
 #include "trainer/ddp/group/own_address.h"
 
 namespace ddprun {
@@ -26,12 +26,12 @@ using Milliseconds = std::chrono::milliseconds;
 constexpr Milliseconds kTimeoutMin{100};
 
 // Never destroyed: at exit LibTorch's own statics, which a group needs, may be gone.
-struct Process {
+struct ProcessGlobals {
   std::mutex mutex;
   std::shared_ptr<ProcessGroup::State> default_group;
 };
-Process& the_process() {
-  static auto* process = new Process;
+ProcessGlobals& process_globals() {
+  static auto* process = new ProcessGlobals;
   return *process;
 }
 
@@ -52,17 +52,17 @@ c10::intrusive_ptr<c10d::Backend> make_gloo(const ProcessGroup::State& state) {
 
 // One at a time in a process: LibTorch records a group's first call in an unlocked map (FlightRecorder), which two
 // threads that begin calls of two groups at once would corrupt.
-c10::intrusive_ptr<c10d::Work> begin(c10d::ProcessGroup& group,
-                                     const std::function<c10::intrusive_ptr<c10d::Work>(c10d::ProcessGroup&)>& start) {
-  static auto* beginning = new std::mutex;
-  const std::lock_guard lock(*beginning);
+c10::intrusive_ptr<c10d::Work> start_call(
+    c10d::ProcessGroup& group, const std::function<c10::intrusive_ptr<c10d::Work>(c10d::ProcessGroup&)>& start) {
+  static auto* starting = new std::mutex;
+  const std::lock_guard lock(*starting);
   return start(group);
 }
 
-// Makes the group's first call, so that callers that bypass begin(), such as the Reducer, find the group recorded.
-void greet(c10d::ProcessGroup& group) {
+// Makes the group's first call, so that callers that bypass start_call(), such as the Reducer, find the group recorded.
+void record_first_call(c10d::ProcessGroup& group) {
   auto own = torch::zeros({1}), all = torch::zeros({group.getSize()});
-  begin(group, [&](c10d::ProcessGroup& c10d) { return c10d._allgather_base(all, own); })->wait();
+  start_call(group, [&](c10d::ProcessGroup& c10d) { return c10d._allgather_base(all, own); })->wait();
 }
 
 void connect(ProcessGroup::State& state, const std::string& name) {
@@ -78,18 +78,18 @@ void connect(ProcessGroup::State& state, const std::string& name) {
       group->setDefaultBackend(c10d::ProcessGroup::NCCL);
     }
     group->setGroupName(name);
-    greet(*group);
+    record_first_call(*group);
     state.c10d = std::move(group);
   } catch (const Error&) {
     throw;
   } catch (const std::exception& error) {
-    throw PeerLost(Error(of_world(state.rank, state.world_size) + " cannot connect to the others", reason(error),
-                         "See whether they live, and whether this machine reaches them.")
+    throw PeerLost(Error(rank_of_world(state.rank, state.world_size) + " cannot connect to the others", reason(error),
+                         "Check that they run, and that this machine can reach them.")
                        .what());
   }
 }
 
-void take_device(ProcessGroup::State& state) {
+void set_device(ProcessGroup::State& state) {
   const BackendChoice choice = choose_backend(state.roster);
   if (!choice.problem.empty()) throw Error("cannot make a process group", choice.problem);
   if (!choice.nccl) return;
@@ -98,10 +98,11 @@ void take_device(ProcessGroup::State& state) {
   state.device = at::Device(at::kCUDA, static_cast<at::DeviceIndex>(gpu_of(state.roster, state.rank)));
 }
 
-void take_local_rank(ProcessGroup::State& state) {
-  const auto beside = ranks_beside(state.roster, state.rank);
-  state.local_world_size = static_cast<int>(beside.size());
-  state.local_rank = static_cast<int>(std::find(beside.begin(), beside.end(), state.rank) - beside.begin());
+void set_local_rank(ProcessGroup::State& state) {
+  const auto local_ranks = ranks_on_machine_of(state.roster, state.rank);
+  state.local_world_size = static_cast<int>(local_ranks.size());
+  state.local_rank =
+      static_cast<int>(std::find(local_ranks.begin(), local_ranks.end(), state.rank) - local_ranks.begin());
 }
 
 std::shared_ptr<ProcessGroup::State> make_state(const InitOptions& options, const std::string& kind) {
@@ -109,12 +110,12 @@ std::shared_ptr<ProcessGroup::State> make_state(const InitOptions& options, cons
     throw UsageError("cannot make a process group", "LibTorch is built without the backend mpi",
                      "Use gloo for CPU tensors, nccl for GPU tensors, or auto.");
   if (options.timeout < kTimeoutMin)
-    refuse(
-        {"a time-out of " + in_words(options.timeout) + " is too short: the least is " + in_words(kTimeoutMin) + "."});
+    refuse({"a timeout of " + format_duration(options.timeout) + " is too short: the minimum is " +
+            format_duration(kTimeoutMin) + "."});
   const Place place = place_of(options);
   const RankEnv& env = place.env;
   const auto start = std::chrono::steady_clock::now();
-  const std::string name = kind + std::to_string(place.times);
+  const std::string name = kind + std::to_string(place.join_count);
   const Store base = open_store(place, options);
   const auto spent = std::chrono::duration_cast<Milliseconds>(std::chrono::steady_clock::now() - start);
 
@@ -126,15 +127,15 @@ std::shared_ptr<ProcessGroup::State> make_state(const InitOptions& options, cons
   state->interface = env.network_interface;
   state->store = make_intrusive<c10d::PrefixStore>("ddp/" + std::to_string(env.round) + "/" + name, base);
   state->roster =
-      meet(place, state->store, member_of(env, options.backend), std::max(options.timeout - spent, kTimeoutMin));
-  state->at_end = tidying(place, state->store);
+      join_group(place, state->store, member_of(env, options.backend), std::max(options.timeout - spent, kTimeoutMin));
+  state->cleanup = make_cleanup(place, state->store);
   for (int rank = 0; rank < env.world_size; ++rank) state->global_ranks.push_back(rank);
-  take_local_rank(*state);
+  set_local_rank(*state);
   if (env.local_given) {
     state->local_rank = env.local_rank;
     state->local_world_size = env.local_world_size;
   }
-  take_device(*state);
+  set_device(*state);
   state->address = address_of(place, state->roster);
   connect(*state, name);
   return state;
@@ -145,7 +146,7 @@ void destroy_state(ProcessGroup::State& state) {
     if (const auto living = child.lock()) destroy_state(*living);
   state.c10d.reset();
   state.store.reset();
-  state.at_end.reset();
+  state.cleanup.reset();
 }
 
 std::vector<Record> exchange_records(const ProcessGroup& group, Record mine) {
@@ -155,7 +156,7 @@ std::vector<Record> exchange_records(const ProcessGroup& group, Record mine) {
     return torch::from_blob(at, static_cast<std::int64_t>(count * sizeof(Record)), torch::kUInt8);
   };
   auto in = bytes(&mine, 1), out = bytes(all.data(), all.size());
-  travel(group, mine.call, [&](c10d::ProcessGroup& c10d) { return c10d._allgather_base(out, in); });
+  run_c10d_call(group, mine.call, [&](c10d::ProcessGroup& c10d) { return c10d._allgather_base(out, in); });
   return all;
 }
 
@@ -177,7 +178,7 @@ ProcessGroup make_child(ProcessGroup::State& from, const std::vector<int>& ranks
     state->global_ranks.push_back(from.global_ranks[static_cast<std::size_t>(rank)]);
     state->roster.push_back(from.roster[static_cast<std::size_t>(rank)]);
   }
-  take_local_rank(*state);
+  set_local_rank(*state);
   state->store = make_intrusive<c10d::PrefixStore>(name, from.store);
   connect(*state, name);
   from.children.push_back(state);
@@ -216,10 +217,10 @@ std::vector<Record> agree(const ProcessGroup& group, const Record& mine) {
   for (const Record& record : records) {
     if (!record.refused) continue;
     const auto refusing = same(record);
-    const std::string words = record.call;
-    const auto colon = words.find(": ");
+    const std::string description = record.call;
+    const auto colon = description.find(": ");
     const std::string who = refusing.size() == records.size() ? "" : name_ranks(refusing) + " ";
-    throw UsageError(who + words.substr(0, colon), words.substr(colon + 2));
+    throw UsageError(who + description.substr(0, colon), description.substr(colon + 2));
   }
   for (const Record& record : records)
     if (std::strcmp(record.call, records[0].call) != 0)
@@ -230,15 +231,15 @@ std::vector<Record> agree(const ProcessGroup& group, const Record& mine) {
   return records;
 }
 
-void travel(const ProcessGroup& group, const std::string& call,
-            const std::function<c10::intrusive_ptr<c10d::Work>(c10d::ProcessGroup&)>& start) {
+void run_c10d_call(const ProcessGroup& group, const std::string& call,
+                   const std::function<c10::intrusive_ptr<c10d::Work>(c10d::ProcessGroup&)>& start) {
   const ProcessGroup::State& state = group.state();
   try {
-    begin(*state.c10d, start)->wait();
+    start_call(*state.c10d, start)->wait();
   } catch (const std::exception& error) {
-    const std::string what = of_world(state.rank, state.world_size) + " failed in " + call;
+    const std::string what = rank_of_world(state.rank, state.world_size) + " failed in " + call;
     if (is_loss_of_peer(error))
-      throw PeerLost(Error(what, reason(error), "A peer has ended, or has not come in time.").what());
+      throw PeerLost(Error(what, reason(error), "A peer has exited, or did not make the call in time.").what());
     throw Error(what, reason(error));
   }
 }
@@ -268,7 +269,7 @@ void destroy(ProcessGroup& group) {
 }
 
 ProcessGroup init_process_group(const InitOptions& options) {
-  Process& process = the_process();
+  ProcessGlobals& process = process_globals();
   const auto check_none = [&] {
     const std::lock_guard lock(process.mutex);
     if (process.default_group)
@@ -283,13 +284,13 @@ ProcessGroup init_process_group(const InitOptions& options) {
 }
 
 bool is_initialized() {
-  Process& process = the_process();
+  ProcessGlobals& process = process_globals();
   const std::lock_guard lock(process.mutex);
   return process.default_group != nullptr;
 }
 
 ProcessGroup default_group() {
-  Process& process = the_process();
+  ProcessGlobals& process = process_globals();
   const std::lock_guard lock(process.mutex);
   if (!process.default_group)
     throw UsageError("no default process group", "there is none yet", "Call init_process_group() first.");
@@ -299,7 +300,7 @@ ProcessGroup default_group() {
 void destroy_process_group() {
   std::shared_ptr<ProcessGroup::State> state;
   {
-    Process& process = the_process();
+    ProcessGlobals& process = process_globals();
     const std::lock_guard lock(process.mutex);
     state = std::move(process.default_group);
   }
@@ -325,7 +326,7 @@ ProcessGroup machine_group(const ProcessGroup& parent) {
   ProcessGroup::State& from = parent.state();
   agree(parent, record_of("machine_group", ""));
   ++from.groups_made;
-  ProcessGroup group = make_child(from, ranks_beside(from.roster, from.rank));
+  ProcessGroup group = make_child(from, ranks_on_machine_of(from.roster, from.rank));
   agree(parent, record_of("machine_group: made", ""));
   return group;
 }

@@ -61,7 +61,7 @@ void read_store(Reader& reader, RankEnv& env) {
 
 }  // namespace
 
-RankEnvResult read_rank_env(const Environment& environment, bool store_in_it) {
+RankEnvResult read_rank_env(const Environment& environment, bool needs_store) {
   Reader reader(environment);
   RankEnv env;
   if (reader.text("RANK").has_value() != reader.text("WORLD_SIZE").has_value())
@@ -76,7 +76,7 @@ RankEnvResult read_rank_env(const Environment& environment, bool store_in_it) {
   env.local_given = reader.text("LOCAL_RANK") && reader.text("LOCAL_WORLD_SIZE");
   env.group_rank = reader.number("GROUP_RANK", -1, 0, kWorldSizeMax - 1);
   env.network_interface = reader.text("GLOO_SOCKET_IFNAME").value_or("");
-  if (env.world_size > 1 && store_in_it) read_store(reader, env);
+  if (env.world_size > 1 && needs_store) read_store(reader, env);
   env.under_agent = reader.text("TORCHELASTIC_RUN_ID").has_value();
   const int restarts = reader.number("TORCHELASTIC_RESTART_COUNT", 0, 0, kRoundMax);
   env.round = reader.number("DDPRUN_ROUND", restarts + 1, 1, kRoundMax);

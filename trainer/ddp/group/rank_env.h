@@ -36,8 +36,8 @@ struct RankEnvResult {
   RankEnv env;
   std::vector<std::string> problems;
 };
-// Without `store_in_it` the store is elsewhere: MASTER_ADDR and MASTER_PORT may be missing.
-RankEnvResult read_rank_env(const Environment& environment, bool store_in_it = true);
+// Without `needs_store` the store is elsewhere: MASTER_ADDR and MASTER_PORT may be missing.
+RankEnvResult read_rank_env(const Environment& environment, bool needs_store = true);
 
 // The environment of this process.
 Environment process_environment();

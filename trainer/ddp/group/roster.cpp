@@ -45,7 +45,7 @@ Roster roster_from_text(const std::string& text) {
   return roster;
 }
 
-std::vector<int> ranks_beside(const Roster& roster, int rank) {
+std::vector<int> ranks_on_machine_of(const Roster& roster, int rank) {
   std::vector<int> ranks;
   for (std::size_t i = 0; i < roster.size(); ++i)
     if (roster[i].machine == roster.at(static_cast<std::size_t>(rank)).machine) ranks.push_back(static_cast<int>(i));
@@ -58,7 +58,7 @@ int gpu_of(const Roster& roster, int rank) {
     return roster[static_cast<std::size_t>(other)].visible_gpus == self.visible_gpus;
   };
   int before = 0;
-  for (const int other : ranks_beside(roster, rank))
+  for (const int other : ranks_on_machine_of(roster, rank))
     if (other < rank && same_list(other)) ++before;
   return before < self.gpus ? before : -1;
 }
@@ -80,7 +80,7 @@ BackendChoice choose_backend(const Roster& roster) {
   return {.problem = "the backend nccl needs a GPU of its own for each rank, and " + name_ranks(without_gpu) +
                      (without_gpu.size() == 1 ? " has" : " have") + " none: rank " + std::to_string(without_gpu[0]) +
                      " sees " + std::to_string(first.gpus) + " for " +
-                     std::to_string(ranks_beside(roster, without_gpu[0]).size()) + " ranks on its machine"};
+                     std::to_string(ranks_on_machine_of(roster, without_gpu[0]).size()) + " ranks on its machine"};
 }
 
 }  // namespace ddprun

@@ -27,7 +27,7 @@ std::string to_text(const Roster& roster);
 Roster roster_from_text(const std::string& text);
 
 // The ranks on the machine of `rank`, ascending.
-std::vector<int> ranks_beside(const Roster& roster, int rank);
+std::vector<int> ranks_on_machine_of(const Roster& roster, int rank);
 
 // This rank's own GPU among those visible to it; -1: none.
 int gpu_of(const Roster& roster, int rank);

@@ -27,23 +27,23 @@ namespace {
 using nlohmann::json;
 namespace fs = std::filesystem;
 
-constexpr int kTimeIsOver = 124;                          // as in timeout(1)
-constexpr std::chrono::seconds kLauncherEndsUsWithin{1};  // the lost peer's death must reach ddprun before ours
+constexpr int kTimedOut = 124;                         // as in timeout(1)
+constexpr std::chrono::seconds kLauncherStopLimit{1};  // the lost peer's death must reach ddprun before ours
 
 [[noreturn]] void refuse(const std::string& why, const std::string& remedy = "") {
   throw UsageError("cannot launch", why, remedy);
 }
 
 // launch()'s state in this process.
-struct Program {
+struct LaunchState {
   std::mutex mutex;
   bool busy = false;  // a call is running; a worker's never ends
   std::optional<LaunchedBy> worker_of;
-  std::vector<json> earlier;   // of each finished call: {"result": ...} or {"failure": words, "exit_code": number}
+  std::vector<json> earlier;   // of each finished call: {"result": ...} or {"failure": text, "exit_code": number}
   std::size_t calls_made = 0;  // by a worker, of these calls
 };
 
-std::optional<LaunchedBy> take_launched_by() {
+std::optional<LaunchedBy> consume_launched_by() {
   const char* text = std::getenv(kLaunchedByVariable);
   if (!text) return {};
   auto by = launched_by_from(text);
@@ -56,7 +56,7 @@ void write_file(const fs::path& path, const json& value) {
   try {
     bytes = json::to_cbor(value);
   } catch (const json::exception& error) {
-    throw Error("cannot hand over a value", std::string("it has no CBOR: ") + error.what());
+    throw Error("cannot pass on a value", std::string("it cannot be encoded as CBOR: ") + error.what());
   }
   const fs::path fresh = path.string() + ".new";
   std::ofstream file(fresh, std::ios::binary);
@@ -77,15 +77,15 @@ json read_file(const fs::path& path) {
   }
 }
 
-Program& the_program() {
-  static auto* const program = [] {
-    auto* made = new Program;
-    made->worker_of = take_launched_by();
+LaunchState& launch_state() {
+  static auto* const state = [] {
+    auto* made = new LaunchState;
+    made->worker_of = consume_launched_by();
     if (made->worker_of)
       made->earlier = read_file(fs::path(made->worker_of->folder) / "earlier").get<std::vector<json>>();
     return made;
   }();
-  return *program;
+  return *state;
 }
 
 class Folder {
@@ -114,10 +114,10 @@ std::string own_library() {
 }
 
 std::string find_launcher(const LaunchOptions& options) {
-  const auto places = launcher_places(options, process_environment(), own_library());
-  std::string found = first_program(places);
+  const auto candidates = launcher_candidates(options, process_environment(), own_library());
+  std::string found = first_executable(candidates);
   if (!found.empty()) return found;
-  if (places.size() == 1) refuse("the launcher " + places[0] + " is no program that we may execute");
+  if (candidates.size() == 1) refuse("the launcher " + candidates[0] + " is not a program that this user may execute");
   refuse("there is no ddprun beside the library (" + own_library() + ") or in PATH",
          "Install it, or name it in DDPRUN_LAUNCHER or LaunchOptions::ddprun.");
 }
@@ -131,7 +131,7 @@ OwnCommand own_command() {
   std::error_code error;
   const std::string program = fs::read_symlink("/proc/self/exe", error).string();
   if (error || access(program.c_str(), X_OK) != 0)
-    refuse("the file of this program is not there any more (" + program + ")");
+    refuse("the file of this program no longer exists (" + program + ")");
   OwnCommand own{program, {}};
   std::ifstream file("/proc/self/cmdline", std::ios::binary);
   for (std::string word; std::getline(file, word, '\0');) own.arguments.push_back(word);
@@ -165,14 +165,14 @@ json run_job(const LaunchOptions& options, const json& arguments, const std::vec
   const fs::path end_file = folder.path() / "end";
   const LauncherEnd end = run_launcher(launcher_command(ddprun, options, own.program, own.arguments),
                                        environment_for({earlier.size(), folder.path()}, end_file), options);
-  if (end.late || end.exit_code != 0)
-    throw LaunchFailed(failure_words(end, message_in(text_of(end_file)), options),
-                       end.late ? kTimeIsOver : end.exit_code);
+  if (end.timed_out || end.exit_code != 0)
+    throw LaunchFailed(failure_text(end, message_in(text_of(end_file)), options),
+                       end.timed_out ? kTimedOut : end.exit_code);
   if (options.machine_rank != 0) return nullptr;
   if (!fs::exists(folder.path() / "result"))
     throw LaunchFailed(
-        "the workers ended well, but rank 0 has left no result: it did not come to this launch(), or the "
-        "function ended the process.",
+        "the workers succeeded, but rank 0 has left no result: it did not reach this launch(), or the function ended "
+        "the process.",
         1);
   return read_file(folder.path() / "result");
 }
@@ -192,7 +192,7 @@ void report_error(const std::string& type, const std::string& what) {
 void report(const std::exception& error) {
   const auto* torch = dynamic_cast<const c10::Error*>(&error);
   report_error(name_of(typeid(error)), torch ? torch->what_without_backtrace() : error.what());
-  if (is_loss_of_peer(error)) std::this_thread::sleep_for(kLauncherEndsUsWithin);
+  if (is_loss_of_peer(error)) std::this_thread::sleep_for(kLauncherStopLimit);
 }
 
 // Not exit(): LibTorch's destructors may wait for threads whose peers are gone.
@@ -211,56 +211,57 @@ void report(const std::exception& error) {
   } catch (const std::exception& error) {
     report(error);
   } catch (...) {
-    report_error("an exception", "of no type of the standard library's");
+    report_error("an exception", "not derived from std::exception");
   }
   leave(1);
 }
 
-json handed_over(const json& record) {
+json earlier_result(const json& record) {
   if (record.contains("result")) return record["result"];
   throw LaunchFailed(record["failure"], record["exit_code"]);
 }
 
-json first_time(const LaunchFunction& function, const LaunchOptions& options, const json& arguments,
-                const std::vector<json>& earlier) {
-  if (const std::string why = in_a_job_already(process_environment()); !why.empty())
+json run_call(const LaunchFunction& function, const LaunchOptions& options, const json& arguments,
+              const std::vector<json>& earlier) {
+  if (const std::string why = already_in_job(process_environment()); !why.empty())
     refuse(why, "Call the function itself, or start this program without a launcher.");
   std::string all;
   for (const std::string& problem : problems(options)) all += (all.empty() ? "" : " ") + problem;
   if (!all.empty()) refuse(all.substr(0, all.size() - 1));
-  return needs_no_launcher(options) ? function(arguments) : run_job(options, arguments, earlier);
+  return runs_in_process(options) ? function(arguments) : run_job(options, arguments, earlier);
 }
 
 }  // namespace
 
 json launch(const LaunchFunction& function, const LaunchOptions& options, const json& arguments) {
-  Program& program = the_program();
+  LaunchState& state = launch_state();
   {
-    const std::lock_guard lock(program.mutex);
-    if (program.busy)
-      refuse(program.worker_of ? "this is in a function that launch() runs" : "another launch() is under way");
-    if (program.worker_of && program.calls_made < program.earlier.size())
-      return handed_over(program.earlier[program.calls_made++]);
-    program.busy = true;
+    const std::lock_guard lock(state.mutex);
+    if (state.busy)
+      refuse(state.worker_of ? "this is in a function that launch() runs" : "another launch() is under way");
+    if (state.worker_of && state.calls_made < state.earlier.size())
+      return earlier_result(state.earlier[state.calls_made++]);
+    state.busy = true;
   }
-  if (program.worker_of) work(function, *program.worker_of);
-  const auto over = [&](json record) {
-    const std::lock_guard lock(program.mutex);
-    program.earlier.push_back(std::move(record));
-    program.busy = false;
+  if (state.worker_of) work(function, *state.worker_of);
+  const auto finish_call = [&](json record) {
+    const std::lock_guard lock(state.mutex);
+    state.earlier.push_back(std::move(record));
+    state.busy = false;
   };
   try {
-    json result = first_time(function, options, arguments, program.earlier);
-    over({{"result", result}});
+    json result = run_call(function, options, arguments, state.earlier);
+    finish_call({{"result", result}});
     return result;
   } catch (const LaunchFailed& failed) {
-    over({{"failure", failed.what()}, {"exit_code", failed.exit_code()}});
+    finish_call({{"failure", failed.what()}, {"exit_code", failed.exit_code()}});
     throw;
   } catch (const std::exception& error) {
-    over({{"failure", error.what()}, {"exit_code", 1}});
+    finish_call({{"failure", error.what()}, {"exit_code", 1}});
     throw;
   } catch (...) {
-    over({{"failure", "the function threw an exception of no type of the standard library's"}, {"exit_code", 1}});
+    finish_call(
+        {{"failure", "the function threw an exception that is not derived from std::exception"}, {"exit_code", 1}});
     throw;
   }
 }

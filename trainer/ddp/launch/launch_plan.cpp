@@ -46,8 +46,8 @@ std::vector<std::string> problems(const LaunchOptions& options) {
   within("machines", options.machines, 1, kMachinesMax);
   if (options.machines >= 1) within("machine_rank", options.machine_rank, 0, options.machines - 1);
   within("max_restarts", options.max_restarts, 0, kRestartsMax);
-  if (options.timeout && options.timeout->count() <= 0) out.emplace_back("timeout must be more than nothing.");
-  if (options.stop_grace.count() < 0) out.emplace_back("stop_grace must not be less than nothing.");
+  if (options.timeout && options.timeout->count() <= 0) out.emplace_back("timeout must be above 0.");
+  if (options.stop_grace.count() < 0) out.emplace_back("stop_grace must not be below 0.");
   if (options.dist_url == "auto") {
     if (options.machines > 1)
       out.emplace_back("dist_url is auto, which is for one machine: name tcp://host:port of machine 0.");
@@ -62,30 +62,30 @@ std::vector<std::string> problems(const LaunchOptions& options) {
   return out;
 }
 
-std::string in_a_job_already(const Environment& environment) {
+std::string already_in_job(const Environment& environment) {
   const bool launched = environment.contains("TORCHELASTIC_RUN_ID") || environment.contains("DDPRUN_JOB");
   if (!launched && !(environment.contains("RANK") && environment.contains("WORLD_SIZE"))) return "";
   const std::string rank = value_of(environment, "RANK");
   return "this process is " + (rank.empty() ? "a worker" : "rank " + rank) +
-         " of a job already, and a worker launches no other job";
+         " of a job already, and a worker cannot launch another job";
 }
 
-bool needs_no_launcher(const LaunchOptions& options) {
+bool runs_in_process(const LaunchOptions& options) {
   return options.processes_per_machine == 1 && options.machines == 1 && !options.timeout && options.max_restarts == 0 &&
          options.ddprun_arguments.empty() && options.ddprun.empty();
 }
 
-std::vector<std::string> launcher_places(const LaunchOptions& options, const Environment& environment,
-                                         const std::string& library) {
+std::vector<std::string> launcher_candidates(const LaunchOptions& options, const Environment& environment,
+                                             const std::string& library) {
   if (!options.ddprun.empty()) return {options.ddprun};
   if (const std::string named = value_of(environment, "DDPRUN_LAUNCHER"); !named.empty()) return {named};
-  std::vector<std::string> places;
+  std::vector<std::string> candidates;
   const std::string folder = parent_folder(library);
   // Relative to: a program that contains this code, lib/, lib/x86_64-linux-gnu/.
-  for (const char* place : {"/ddprun", "/../bin/ddprun", "/../../bin/ddprun"}) places.push_back(folder + place);
+  for (const char* place : {"/ddprun", "/../bin/ddprun", "/../../bin/ddprun"}) candidates.push_back(folder + place);
   for (const std::string& one : split(value_of(environment, "PATH"), ':'))
-    if (!one.empty()) places.push_back(one + "/ddprun");
-  return places;
+    if (!one.empty()) candidates.push_back(one + "/ddprun");
+  return candidates;
 }
 
 std::vector<std::string> launcher_command(const std::string& ddprun, const LaunchOptions& options,
@@ -126,12 +126,12 @@ std::string message_in(const std::string& end_file) {
   return message != end.end() && message->is_string() ? message->get<std::string>() : "";
 }
 
-std::string failure_words(const LauncherEnd& end, const std::string& message, const LaunchOptions& options) {
-  if (end.late)
-    return "the launched job was ended: it ran longer than " + in_words(*options.timeout) +
+std::string failure_text(const LauncherEnd& end, const std::string& message, const LaunchOptions& options) {
+  if (end.timed_out)
+    return "the launched job was ended: it ran longer than " + format_duration(*options.timeout) +
            " (LaunchOptions::timeout).";
   if (!message.empty()) return message;
-  return "ddprun ended with exit code " + std::to_string(end.exit_code) + ", without a word.";
+  return "ddprun ended with exit code " + std::to_string(end.exit_code) + ", without a message.";
 }
 
 std::string error_file(const std::string& type, const std::string& what, std::chrono::system_clock::time_point now) {

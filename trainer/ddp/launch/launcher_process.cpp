@@ -28,7 +28,7 @@ namespace {
 
 constexpr std::size_t kStackBytes = std::size_t{64} * 1024;
 constexpr std::chrono::seconds kKillLimit{15};  // for its own SIGKILLs, after its workers' grace period
-constexpr int kRelayed[] = {SIGINT, SIGTERM, SIGHUP, SIGQUIT};
+constexpr int kForwardedSignals[] = {SIGINT, SIGTERM, SIGHUP, SIGQUIT};
 
 struct Start {
   const char* program = nullptr;
@@ -92,7 +92,7 @@ Pipe make_pipe() {
 std::atomic<int> signal_pipe = -1;
 
 // A terminal sends its signals to ddprun as well.
-void note_signal(int signal, siginfo_t* info, void*) {
+void on_signal(int signal, siginfo_t* info, void*) {
   const int error = errno;
   const char byte = static_cast<char>(info->si_code == SI_KERNEL ? -signal : signal);
   [[maybe_unused]] const auto written = write(signal_pipe, &byte, 1);  // a full pipe holds enough of them
@@ -105,16 +105,16 @@ class SignalPipe {
   SignalPipe() : pipe_(make_pipe()) {
     signal_pipe = pipe_.in.get();
     struct sigaction note = {};
-    note.sa_sigaction = note_signal;
+    note.sa_sigaction = on_signal;
     note.sa_flags = SA_SIGINFO | SA_RESTART;
-    for (const int signal : kRelayed) {
+    for (const int signal : kForwardedSignals) {
       struct sigaction now = {};
       if (sigaction(signal, nullptr, &now) != 0 || (now.sa_flags & SA_SIGINFO) || now.sa_handler != SIG_DFL) continue;
-      if (sigaction(signal, &note, nullptr) == 0) taken_.push_back(signal);
+      if (sigaction(signal, &note, nullptr) == 0) handled_signals_.push_back(signal);
     }
   }
   ~SignalPipe() {
-    for (const int signal : taken_) std::signal(signal, SIG_DFL);
+    for (const int signal : handled_signals_) std::signal(signal, SIG_DFL);
     signal_pipe = -1;
   }
   SignalPipe(const SignalPipe&) = delete;
@@ -123,12 +123,12 @@ class SignalPipe {
 
  private:
   Pipe pipe_;
-  std::vector<int> taken_;
+  std::vector<int> handled_signals_;
 };
 
-class Listener {
+class LauncherWait {
  public:
-  Listener(Started launcher, const SignalPipe& signals, const LaunchOptions& options)
+  LauncherWait(Started launcher, const SignalPipe& signals, const LaunchOptions& options)
       : launcher_(std::move(launcher)), signals_(signals), options_(options) {
     if (options.timeout) deadline_ = Clock::now() + *options.timeout;
   }
@@ -138,7 +138,7 @@ class Listener {
     do {
       poll(fds, 2, wait_ms());
       if (fds[1].revents) take_signals();
-      if (deadline_ && Clock::now() >= *deadline_) time_is_over();
+      if (deadline_ && Clock::now() >= *deadline_) on_timeout();
     } while (!fds[0].revents);
     return ended();
   }
@@ -159,10 +159,10 @@ class Listener {
       if (bytes[i] > 0) signal(bytes[i]);
     }
   }
-  void time_is_over() {
-    signal(end_.late ? SIGKILL : SIGTERM);
-    deadline_ = end_.late ? std::nullopt : std::optional(Clock::now() + options_.stop_grace + kKillLimit);
-    end_.late = true;
+  void on_timeout() {
+    signal(end_.timed_out ? SIGKILL : SIGTERM);
+    deadline_ = end_.timed_out ? std::nullopt : std::optional(Clock::now() + options_.stop_grace + kKillLimit);
+    end_.timed_out = true;
   }
   LauncherEnd ended() {
     siginfo_t info = {};
@@ -180,8 +180,8 @@ class Listener {
 
 }  // namespace
 
-std::string first_program(const std::vector<std::string>& places) {
-  for (const std::string& place : places) {
+std::string first_executable(const std::vector<std::string>& candidates) {
+  for (const std::string& place : candidates) {
     struct stat status = {};
     if (stat(place.c_str(), &status) == 0 && S_ISREG(status.st_mode) && access(place.c_str(), X_OK) == 0) return place;
   }
@@ -191,7 +191,7 @@ std::string first_program(const std::vector<std::string>& places) {
 LauncherEnd run_launcher(const std::vector<std::string>& command, const std::vector<std::string>& environment,
                          const LaunchOptions& options) {
   const SignalPipe signals;
-  return Listener(start(command, environment), signals, options).run();
+  return LauncherWait(start(command, environment), signals, options).run();
 }
 
 }  // namespace ddprun

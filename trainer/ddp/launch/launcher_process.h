@@ -11,7 +11,7 @@
 namespace ddprun {
 
 // The first of them that is executable; empty: none.
-std::string first_program(const std::vector<std::string>& places);
+std::string first_executable(const std::vector<std::string>& candidates);
 
 // Runs it to its end, at most to the time-out plus its grace period plus a second. It shares our stdin, stdout and
 // stderr. Throws Error if it cannot be started.

@@ -2,6 +2,7 @@
 //
 #include <semaphore.h>
 
+#include <array>
 #include <atomic>
 #include <csignal>
 #include <ctime>
@@ -9,6 +10,7 @@
 #include <string>
 #include <thread>
 #include <utility>
+#include <vector>
 
 #include "ddprun/worker.h"
 #include "rendezvous/base/error.h"
@@ -22,52 +24,51 @@ namespace {
 constexpr std::chrono::seconds kAgreementLimit{10};
 constexpr std::chrono::seconds kStoreLimit{3};  // for each call: without the store we are lost as well
 // Period for polling the page, as a program may block SIGTERM, and for checking whether the Worker is being destroyed.
-constexpr std::chrono::milliseconds kLookEvery{100};
+constexpr std::chrono::milliseconds kPollPeriod{100};
 
-std::atomic<bool> taken = false;
-sem_t news;  // posted when the page may have a request; a signal handler may post it
+std::atomic<bool> worker_exists = false;
+sem_t request_semaphore;  // posted when the page may have a request; a signal handler may post it
 
 static_assert(static_cast<int>(Phase::loading) == DDPRUN_PHASE_LOADING);
 static_assert(static_cast<int>(Phase::finishing) == DDPRUN_PHASE_FINISHING);
 
-// If asked to save, we continue to the agreed step; else the signal has its default effect.
-void on_sigterm(int signal) {
+// Whoever sent it: before a request it is a notice to ddprun, after one to save we continue to the agreed step.
+void on_preempt_signal(int signal) {
   const int error = errno;
-  if (ddprun_channel_request().what == DDPRUN_ASKED_TO_SAVE) {
-    sem_post(&news);
-  } else {
-    struct sigaction standard = {};
-    standard.sa_handler = SIG_DFL;
-    sigaction(signal, &standard, nullptr);
-    raise(signal);  // takes effect when we return
-  }
+  if (ddprun_channel_request().kind == DDPRUN_REQUEST_SAVE)
+    sem_post(&request_semaphore);
+  else
+    ddprun_channel_on_signal(signal);
   errno = error;
 }
 
-// Handles SIGTERM if the program does not.
-class SigtermHandler {
+// Handles the signals that announce a preemption, where the program does not.
+class PreemptSignalHandlers {
  public:
-  SigtermHandler() {
-    if (sigaction(SIGTERM, nullptr, &before_) != 0 || is_own(before_)) return;
-    struct sigaction ours = {};
-    ours.sa_handler = on_sigterm;
-    ours.sa_flags = SA_RESTART;
-    set_ = sigaction(SIGTERM, &ours, nullptr) == 0;
+  PreemptSignalHandlers() {
+    std::array<int, 8> signals{};
+    const int count = ddprun_channel_preempt_signals(signals.data(), static_cast<int>(signals.size()));
+    for (int i = 0; i < count; ++i) {
+      const int signal = signals[static_cast<std::size_t>(i)];
+      struct sigaction now = {};
+      if (sigaction(signal, nullptr, &now) != 0 || (now.sa_flags & SA_SIGINFO) || now.sa_handler != SIG_DFL) continue;
+      struct sigaction ours = {};
+      ours.sa_handler = on_preempt_signal;
+      ours.sa_flags = SA_RESTART;
+      if (sigaction(signal, &ours, nullptr) == 0) set_.push_back(signal);
+    }
   }
-  ~SigtermHandler() {
-    struct sigaction now = {};
-    if (set_ && sigaction(SIGTERM, nullptr, &now) == 0 && now.sa_handler == on_sigterm)
-      sigaction(SIGTERM, &before_, nullptr);
+  ~PreemptSignalHandlers() {
+    for (const int signal : set_) {
+      struct sigaction now = {};
+      if (sigaction(signal, nullptr, &now) == 0 && now.sa_handler == on_preempt_signal) std::signal(signal, SIG_DFL);
+    }
   }
-  SigtermHandler(const SigtermHandler&) = delete;
-  SigtermHandler& operator=(const SigtermHandler&) = delete;
+  PreemptSignalHandlers(const PreemptSignalHandlers&) = delete;
+  PreemptSignalHandlers& operator=(const PreemptSignalHandlers&) = delete;
 
  private:
-  static bool is_own(const struct sigaction& action) {
-    return (action.sa_flags & SA_SIGINFO) || action.sa_handler != SIG_DFL;
-  }
-  struct sigaction before_ = {};
-  bool set_ = false;
+  std::vector<int> set_;
 };
 
 RankEnv rank_env() {
@@ -81,35 +82,35 @@ struct Worker::Channel {
   Channel() {
     if (env.world_size == 1) return;  // no other rank to agree with
     const SignalsBlocked blocked;
-    agreeing = std::thread([this] { agree_when_asked(); });
+    agreement_thread = std::thread([this] { agree_when_requested(); });
   }
   ~Channel() {
     ending = true;
-    sem_post(&news);
-    if (agreeing.joinable()) agreeing.join();
+    sem_post(&request_semaphore);
+    if (agreement_thread.joinable()) agreement_thread.join();
   }
   Channel(const Channel&) = delete;
   Channel& operator=(const Channel&) = delete;
 
-  void agree_when_asked() {
-    while (ddprun_channel_request().what != DDPRUN_ASKED_TO_SAVE) {
+  void agree_when_requested() {
+    while (ddprun_channel_request().kind != DDPRUN_REQUEST_SAVE) {
       timespec until = {};
       clock_gettime(CLOCK_REALTIME, &until);
-      until.tv_nsec += std::chrono::nanoseconds(kLookEvery).count();
+      until.tv_nsec += std::chrono::nanoseconds(kPollPeriod).count();
       until.tv_sec += until.tv_nsec / 1'000'000'000;
       until.tv_nsec %= 1'000'000'000;
-      sem_timedwait(&news, &until);
+      sem_timedwait(&request_semaphore, &until);
       if (ending) return;
     }
-    const std::uint64_t stop = gate.close();
+    const SaveGate::Position stop = gate.close();
     const std::string prefix = "ddprun/save/" + std::to_string(env.round) + "/";
     try {
       rendezvous::Client store({.host = env.master_addr, .port = env.master_port, .timeout = kStoreLimit});
       offer_stop(store, prefix, env.rank, env.world_size, stop);
-      std::optional<std::uint64_t> agreed;
+      std::optional<SaveGate::Position> agreed;
       for (const TimePoint end = Clock::now() + kAgreementLimit; !agreed && Clock::now() < end && !ending;)
-        agreed = agreed_stop(store, prefix, kLookEvery);
-      if (!agreed) return gate.fail("not all of them have answered");
+        agreed = agreed_stop(store, prefix, kPollPeriod);
+      if (!agreed) return gate.fail("not all ranks have answered");
       gate.open_up_to(*agreed);
       wait_until_all_know(store, prefix);
     } catch (const std::exception& error) {
@@ -128,31 +129,36 @@ struct Worker::Channel {
     }
   }
 
-  // Returns true if the ranks save here and all of them know it.
-  bool reached(std::uint64_t step) {
-    if (!gate.reached(step, kAgreementLimit)) return false;
-    if (agreeing.joinable()) agreeing.join();
-    return true;
+  // `step`: done just now; empty: at a further point after the last one. If the ranks save here, all of them know it.
+  Asked asked(std::optional<std::uint64_t> step) {
+    const ddprun_request_kind request = ddprun_channel_request().kind;
+    if (request == DDPRUN_REQUEST_LEAVE) return Asked::to_leave;
+    if (env.world_size == 1) return request == DDPRUN_REQUEST_SAVE ? Asked::to_save : Asked::nothing;
+    if (request == DDPRUN_REQUEST_SAVE && !std::exchange(woken, true)) sem_post(&request_semaphore);
+    if (!(step ? gate.reached(*step, kAgreementLimit) : gate.reached_between(kAgreementLimit))) return Asked::nothing;
+    if (agreement_thread.joinable()) agreement_thread.join();
+    return Asked::to_save;
   }
 
   RankEnv env = rank_env();
   SaveGate gate;
   bool woken = false;  // the training thread was woken
   std::atomic<bool> ending = false;
-  std::thread agreeing;
-  SigtermHandler handler;  // destroyed first
+  std::thread agreement_thread;
+  PreemptSignalHandlers handlers;  // destroyed first
 };
 
 Worker::Worker() {
-  if (taken.exchange(true)) throw UsageError("cannot make a Worker", "there is one already", "One is enough.");
+  if (worker_exists.exchange(true))
+    throw UsageError("cannot make a Worker", "there is one already", "A process has only one.");
   if (!ddprun_channel_attach()) return;
-  sem_init(&news, 0, 0);
+  sem_init(&request_semaphore, 0, 0);
   channel_ = std::make_unique<Channel>();
 }
 
 Worker::~Worker() {
   channel_.reset();
-  taken = false;
+  worker_exists = false;
 }
 
 bool Worker::has_launcher() const { return channel_ != nullptr; }
@@ -162,12 +168,10 @@ void Worker::phase(Phase phase) { ddprun_channel_phase(static_cast<ddprun_phase>
 Asked Worker::step_done(std::uint64_t step) {
   if (!channel_) return Asked::nothing;
   ddprun_channel_step(step);
-  const ddprun_asked asked = ddprun_channel_request().what;
-  if (asked == DDPRUN_ASKED_TO_LEAVE) return Asked::to_leave;
-  if (channel_->env.world_size == 1) return asked == DDPRUN_ASKED_TO_SAVE ? Asked::to_save : Asked::nothing;
-  if (asked == DDPRUN_ASKED_TO_SAVE && !std::exchange(channel_->woken, true)) sem_post(&news);
-  return channel_->reached(step) ? Asked::to_save : Asked::nothing;
+  return channel_->asked(step);
 }
+
+Asked Worker::asked_between_steps() { return channel_ ? channel_->asked({}) : Asked::nothing; }
 
 void Worker::saved(std::uint64_t step) { ddprun_channel_snapshot(step); }
 

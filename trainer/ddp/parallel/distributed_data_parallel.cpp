@@ -64,7 +64,7 @@ std::vector<at::Tensor> detached(const std::vector<at::Tensor>& tensors) {
 
 // Before the order of the gradients is known: one bucket or, if it will never be known, buckets in the model's order.
 // Last parameter first: it is likely to be ready first.
-BucketOrder first_order(const Parameters& parameters, const DdpOptions& options) {
+BucketOrder initial_order(const Parameters& parameters, const DdpOptions& options) {
   std::vector<std::size_t> limits{std::numeric_limits<std::int64_t>::max()};
   if (options.find_unused_parameters && !options.static_graph) {
     if (options.bucket_bytes)
@@ -128,7 +128,7 @@ struct DdpCore::Impl {
   Impl(torch::nn::Module& the_module, const DdpOptions& the_options, const ProcessGroup& the_group);
 
   bool syncs() const { return sync && torch::GradMode::is_enabled(); }
-  [[noreturn]] void explain(const c10::Error& error) const;
+  [[noreturn]] void throw_with_names(const c10::Error& error) const;
   void send_buffers();
 
   torch::nn::Module& module;
@@ -139,7 +139,7 @@ struct DdpCore::Impl {
   std::shared_ptr<c10d::Logger> logger;  // the reducer holds it weakly
   bool sync = true;
   bool buffers_due = true;
-  std::shared_ptr<bool> reduction_asked_for = std::make_shared<bool>(false);  // by a static graph's first backward
+  std::shared_ptr<bool> reduction_requested = std::make_shared<bool>(false);  // by a static graph's first backward
 };
 
 namespace {
@@ -148,21 +148,21 @@ namespace {
 // output that is not part of the loss passes on no gradient instead of zeros. Python's _DDPSink.
 class Sink : public torch::autograd::Node {
  public:
-  Sink(std::weak_ptr<c10d::Reducer> reducer, std::shared_ptr<bool> asked_for, bool asks)
-      : reducer_(std::move(reducer)), asked_for_(std::move(asked_for)), asks_(asks) {}
+  Sink(std::weak_ptr<c10d::Reducer> reducer, std::shared_ptr<bool> requested, bool requests_reduction)
+      : reducer_(std::move(reducer)), requested_(std::move(requested)), requests_reduction_(requests_reduction) {}
 
   torch::autograd::variable_list apply(torch::autograd::variable_list&& gradients) override {
-    if (asks_ && !std::exchange(*asked_for_, true))
+    if (requests_reduction_ && !std::exchange(*requested_, true))
       torch::autograd::Engine::get_default_engine().queue_callback([reducer = reducer_] {
-        if (const auto still = reducer.lock()) still->delay_all_reduce();
+        if (const auto locked = reducer.lock()) locked->delay_all_reduce();
       });
     return std::move(gradients);
   }
 
  private:
   const std::weak_ptr<c10d::Reducer> reducer_;
-  const std::shared_ptr<bool> asked_for_;
-  const bool asks_;
+  const std::shared_ptr<bool> requested_;
+  const bool requests_reduction_;
 };
 
 // PyTorch holds the graph's nodes by std::shared_ptr up to 2.11, by c10::intrusive_ptr in 2.15.
@@ -176,7 +176,7 @@ Pointer make_sink(Arguments&&... arguments) {
     return c10::make_intrusive<Sink>(std::forward<Arguments>(arguments)...);
 }
 
-void lead_through(const NodePtr& sink, const std::vector<at::Tensor*>& outputs) {
+void route_through(const NodePtr& sink, const std::vector<at::Tensor*>& outputs) {
   std::vector<at::Tensor*> with_history;
   torch::autograd::variable_list before;
   for (at::Tensor* const output : outputs) {
@@ -209,7 +209,7 @@ DdpCore::Impl::Impl(torch::nn::Module& the_module, const DdpOptions& the_options
   const std::int64_t cap = options.bucket_bytes ? static_cast<std::int64_t>(*options.bucket_bytes) : kBucketBytes;
   reducer = std::make_shared<c10d::Reducer>(
       parameters.tensors,
-      fits(options.bucket_order, parameters.tensors.size()) ? options.bucket_order : first_order(parameters, options),
+      fits(options.bucket_order, parameters.tensors.size()) ? options.bucket_order : initial_order(parameters, options),
       group.c10d(), parameters.sparse, cap, options.find_unused_parameters, options.gradient_as_bucket_view, names,
       options.bucket_bytes ? cap : kFirstBucketBytes, /*skip_all_reduce_unused_params=*/false,
       /*use_python_reducer=*/false, /*bucket_bytes_cap_list=*/std::vector<std::int64_t>{});
@@ -223,7 +223,7 @@ DdpCore::Impl::Impl(torch::nn::Module& the_module, const DdpOptions& the_options
 }
 
 // The reducer identifies parameters by index; users need their names.
-void DdpCore::Impl::explain(const c10::Error& error) const {
+void DdpCore::Impl::throw_with_names(const c10::Error& error) const {
   const std::string text = error.what_without_backtrace();
   std::smatch found;
   static const std::regex without_gradient("Parameter indices which did not receive grad for rank [0-9]+: ([0-9 ]+)");
@@ -258,27 +258,27 @@ void DdpCore::before_forward() try {
 } catch (const c10::DistError&) {
   throw;  // a lost peer
 } catch (const c10::Error& error) {
-  impl_->explain(error);
+  impl_->throw_with_names(error);
 }
 
 // In Python: _post_forward.
 void DdpCore::after_forward(const std::vector<at::Tensor*>& outputs) try {
   const DdpOptions& options = impl_->options;
-  const bool walks = options.find_unused_parameters && !options.static_graph;
+  const bool traverses_graph = options.find_unused_parameters && !options.static_graph;
   impl_->buffers_due = impl_->syncs();
   if (impl_->syncs()) {
     std::vector<at::Tensor> tensors;
-    if (walks)
+    if (traverses_graph)
       for (const at::Tensor* output : outputs)
         if (output->defined()) tensors.push_back(*output);
     impl_->reducer->prepare_for_backward(tensors);
   }
-  if (walks || (options.static_graph && !*impl_->reduction_asked_for))
-    lead_through(make_sink<NodePtr>(impl_->reducer, impl_->reduction_asked_for, options.static_graph), outputs);
+  if (traverses_graph || (options.static_graph && !*impl_->reduction_requested))
+    route_through(make_sink<NodePtr>(impl_->reducer, impl_->reduction_requested, options.static_graph), outputs);
 } catch (const c10::DistError&) {
   throw;
 } catch (const c10::Error& error) {
-  impl_->explain(error);
+  impl_->throw_with_names(error);
 }
 
 bool DdpCore::syncs() const { return impl_->sync; }

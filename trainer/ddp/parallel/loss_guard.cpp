@@ -18,19 +18,19 @@ constexpr std::int64_t kFinite = std::numeric_limits<std::int64_t>::max();
 constexpr std::int64_t kKinds = 2;
 constexpr std::int64_t kNan = 0, kInfinite = 1;
 
-std::int64_t word_of(const at::Tensor& loss, int rank) {
+std::int64_t encode_loss(const at::Tensor& loss, int rank) {
   const torch::NoGradGuard no_grad;
   // Sums of finite floats are finite doubles, and any other value makes the sum infinite or NaN.
   const double sum = loss.detach().to(torch::kDouble).sum().item<double>();
   return std::isfinite(sum) ? kFinite : rank * kKinds + (std::isnan(sum) ? kNan : kInfinite);
 }
 
-std::int64_t least_of_all(std::int64_t own, const ProcessGroup& group) {
-  std::vector<at::Tensor> word{torch::full({1}, own, torch::device(group.device()).dtype(torch::kLong))};
-  c10d::AllreduceOptions least;
-  least.reduceOp = c10d::ReduceOp::MIN;
-  travel(group, "LossGuard::admits()", [&](c10d::ProcessGroup& c10d) { return c10d.allreduce(word, least); });
-  return word[0].item<std::int64_t>();
+std::int64_t minimum_over_ranks(std::int64_t own, const ProcessGroup& group) {
+  std::vector<at::Tensor> code{torch::full({1}, own, torch::device(group.device()).dtype(torch::kLong))};
+  c10d::AllreduceOptions minimum;
+  minimum.reduceOp = c10d::ReduceOp::MIN;
+  run_c10d_call(group, "LossGuard::admits()", [&](c10d::ProcessGroup& c10d) { return c10d.allreduce(code, minimum); });
+  return code[0].item<std::int64_t>();
 }
 
 }  // namespace
@@ -38,8 +38,8 @@ std::int64_t least_of_all(std::int64_t own, const ProcessGroup& group) {
 LossGuard::LossGuard(const LossGuardOptions& options, const ProcessGroup& group) : options_(options), group_(group) {}
 
 bool LossGuard::admits(const at::Tensor& loss, std::int64_t step) {
-  const std::int64_t word = least_of_all(word_of(loss, group_.rank()), group_);
-  if (word == kFinite) {
+  const std::int64_t code = minimum_over_ranks(encode_loss(loss, group_.rank()), group_);
+  if (code == kFinite) {
     in_a_row_ = 0;
     return true;
   }
@@ -49,8 +49,8 @@ bool LossGuard::admits(const at::Tensor& loss, std::int64_t step) {
     return false;
   }
   throw Error("training ends at step " + std::to_string(step),
-              "the loss of rank " + std::to_string(word / kKinds) + " is " +
-                  (word % kKinds == kNan ? "not a number" : "infinite") +
+              "the loss of rank " + std::to_string(code / kKinds) + " is " +
+                  (code % kKinds == kNan ? "not a number" : "infinite") +
                   (in_a_row_ > 0 ? ", and " + std::to_string(in_a_row_) + " steps before this one were skipped" : ""),
               "Lower the learning rate, clip the gradients, or look at that rank's samples.");
 }

@@ -78,21 +78,21 @@ std::string problem(const LrRule& rule) {
                : std::string(name) + " is " + std::to_string(value) + " and has to be " +
                      (with_0 ? "0 to 1" : "above 0 and at most 1");
   };
-  const auto either = [](std::string a, std::string b) { return a.empty() ? std::move(b) : std::move(a); };
+  const auto first_problem = [](std::string a, std::string b) { return a.empty() ? std::move(b) : std::move(a); };
   return std::visit(
       overloaded{
           [&](const ConstantLR& r) {
-            return either(within("factor", r.factor, false), at_least_1("total_iters", r.total_iters));
+            return first_problem(within("factor", r.factor, false), at_least_1("total_iters", r.total_iters));
           },
           [&](const LinearLR& r) {
-            return either(
-                either(within("start_factor", r.start_factor, false), within("end_factor", r.end_factor, true)),
+            return first_problem(
+                first_problem(within("start_factor", r.start_factor, false), within("end_factor", r.end_factor, true)),
                 at_least_1("total_iters", r.total_iters));
           },
           [&](const StepLR& r) { return at_least_1("step_size", r.step_size); },
           [&](const MultiStepLR& r) -> std::string {
-            const bool behind = std::any_of(r.milestones.begin(), r.milestones.end(), [](auto m) { return m < 0; });
-            return behind ? "a milestone is below 0" : "";
+            const bool negative = std::any_of(r.milestones.begin(), r.milestones.end(), [](auto m) { return m < 0; });
+            return negative ? "a milestone is below 0" : "";
           },
           [&](const ExponentialLR&) -> std::string { return ""; },
           [&](const CosineAnnealingLR& r) { return at_least_1("t_max", r.t_max); },

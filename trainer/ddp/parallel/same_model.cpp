@@ -41,8 +41,8 @@ std::string difference(const std::string& own, const std::string& first) {
          (b == theirs.end() ? "nothing more" : *b);
 }
 
-// The lowest rank with a complaint, and its text; -1 if there is none.
-std::pair<int, std::string> first_complaint(const ProcessGroup& group, std::string own) {
+// The lowest rank that differs, and how; -1 if there is none.
+std::pair<int, std::string> first_difference(const ProcessGroup& group, std::string own) {
   std::vector<at::Tensor> first{torch::tensor(own.empty() ? group.world_size() : group.rank(), torch::kInt)};
   c10d::AllreduceOptions lowest;
   lowest.reduceOp = c10d::ReduceOp::MIN;
@@ -56,9 +56,9 @@ std::pair<int, std::string> first_complaint(const ProcessGroup& group, std::stri
 
 void require_same_model(const ProcessGroup& group, const torch::nn::Module& module) {
   const std::string own = description_of(module);
-  const auto [rank, complaint] = first_complaint(group, difference(own, broadcast_bytes(group.c10d(), own)));
+  const auto [rank, found] = first_difference(group, difference(own, broadcast_bytes(group.c10d(), own)));
   if (rank < 0) return;
-  throw Error("rank " + std::to_string(rank) + "'s model is not rank 0's", complaint,
+  throw Error("rank " + std::to_string(rank) + "'s model differs from rank 0's", found,
               "All ranks must build the same model.");
 }
 

@@ -45,9 +45,9 @@ Statistics merged(const Statistics& a, const Statistics& b) {
   if (b.count == 0) return a;
   if (a.count == 0) return b;
   const double count = a.count + b.count;
-  const at::Tensor apart = b.mean - a.mean;
-  return {a.mean + apart * (b.count / count), a.squares + b.squares + apart.square() * (a.count * b.count / count),
-          count};
+  const at::Tensor difference = b.mean - a.mean;
+  return {a.mean + difference * (b.count / count),
+          a.squares + b.squares + difference.square() * (a.count * b.count / count), count};
 }
 
 // Over all ranks, the same bits on each.
@@ -116,7 +116,7 @@ bool is_batch_norm(const torch::nn::Module& module) {
          module.as<torch::nn::BatchNorm3dImpl>();
 }
 
-std::shared_ptr<SyncBatchNormImpl> in_place_of(const torch::nn::Module& module) {
+std::shared_ptr<SyncBatchNormImpl> sync_batch_norm_of(const torch::nn::Module& module) {
   if (const auto* one = module.as<torch::nn::BatchNorm1dImpl>()) return std::make_shared<SyncBatchNormImpl>(*one);
   if (const auto* two = module.as<torch::nn::BatchNorm2dImpl>()) return std::make_shared<SyncBatchNormImpl>(*two);
   return std::make_shared<SyncBatchNormImpl>(*module.as<torch::nn::BatchNorm3dImpl>());
@@ -124,29 +124,30 @@ std::shared_ptr<SyncBatchNormImpl> in_place_of(const torch::nn::Module& module) 
 
 void require_convertible(const torch::nn::Module& root) {
   const std::string remedy = "Declare it as ddprun::SyncBatchNorm, or put it into a Sequential.";
-  if (is_batch_norm(root)) throw Error("cannot convert a BatchNorm by itself", "nobody holds it who could", remedy);
+  if (is_batch_norm(root))
+    throw Error("cannot convert a BatchNorm by itself", "it is not in a module that could hold the new layer", remedy);
   for (const auto& part : root.named_modules()) {
     if (part.value()->as<torch::nn::SequentialImpl>()) continue;
     for (const auto& child : part.value()->named_children())
       if (is_batch_norm(*child.value()))
         throw Error("cannot convert the layer '" + (part.key().empty() ? "" : part.key() + ".") + child.key() + "'",
-                    "it is a member of its module, which goes on with the one it has", remedy);
+                    "it is a member of its module, which would keep using the old one", remedy);
   }
 }
 
 // A layer that is used in two places stays one layer.
-using Made = std::unordered_map<const torch::nn::Module*, std::shared_ptr<SyncBatchNormImpl>>;
+using Converted = std::unordered_map<const torch::nn::Module*, std::shared_ptr<SyncBatchNormImpl>>;
 
-void replace_in(torch::nn::SequentialImpl& layers, Made& all) {
+void replace_in(torch::nn::SequentialImpl& layers, Converted& all) {
   const auto children = layers.named_children();
   for (std::size_t i = 0; i < layers.size(); ++i) {
     const auto layer = (layers.begin() + static_cast<std::ptrdiff_t>(i))->ptr();
     if (!is_batch_norm(*layer)) continue;
-    auto& made = all[layer.get()];
-    if (!made) made = in_place_of(*layer);
+    auto& converted = all[layer.get()];
+    if (!converted) converted = sync_batch_norm_of(*layer);
     for (const auto& child : children)
-      if (child.value() == layer) layers.replace_module(child.key(), made);
-    *(layers.begin() + static_cast<std::ptrdiff_t>(i)) = torch::nn::AnyModule(made);
+      if (child.value() == layer) layers.replace_module(child.key(), converted);
+    *(layers.begin() + static_cast<std::ptrdiff_t>(i)) = torch::nn::AnyModule(converted);
   }
 }
 
@@ -205,10 +206,10 @@ void SyncBatchNormImpl::pretty_print(std::ostream& stream) const {
 
 std::size_t convert_sync_batchnorm(torch::nn::Module& root, const ProcessGroup& group) {
   require_convertible(root);
-  Made made;
-  if (auto* layers = root.as<torch::nn::SequentialImpl>()) replace_in(*layers, made);
+  Converted converted;
+  if (auto* layers = root.as<torch::nn::SequentialImpl>()) replace_in(*layers, converted);
   for (const auto& module : root.modules(/*include_self=*/false))
-    if (auto* layers = module->as<torch::nn::SequentialImpl>()) replace_in(*layers, made);
+    if (auto* layers = module->as<torch::nn::SequentialImpl>()) replace_in(*layers, converted);
   std::size_t count = 0;
   ProcessGroup shared = group;
   if (!shared) {

@@ -21,7 +21,9 @@ constexpr std::uint32_t kIn64 = 0xffffffff;  // the number is among the extras
 
 static_assert(std::endian::native == std::endian::little);
 
-[[noreturn]] void fail(const std::string& why) { throw Malformed("it is torn or no file of torch.save (" + why + ")"); }
+[[noreturn]] void fail(const std::string& why) {
+  throw Malformed("it is damaged, or not a file of torch.save (" + why + ")");
+}
 
 // Reads numbers where they are in the file.
 class View {
@@ -39,9 +41,9 @@ class View {
     std::memcpy(&result, part(at, sizeof result).data(), sizeof result);
     return result;
   }
-  std::uint16_t half(std::uint64_t at) const { return number<std::uint16_t>(at); }
-  std::uint32_t word(std::uint64_t at) const { return number<std::uint32_t>(at); }
-  std::uint64_t big(std::uint64_t at) const { return number<std::uint64_t>(at); }
+  std::uint16_t u16(std::uint64_t at) const { return number<std::uint16_t>(at); }
+  std::uint32_t u32(std::uint64_t at) const { return number<std::uint32_t>(at); }
+  std::uint64_t u64(std::uint64_t at) const { return number<std::uint64_t>(at); }
 
  private:
   std::string_view bytes_;
@@ -52,7 +54,7 @@ std::uint64_t find_end(const View& file) {
   if (file.size() < kEndBytes) fail("it has no directory");
   const std::uint64_t last = file.size() - kEndBytes, first = last > kCommentMax ? last - kCommentMax : 0;
   for (std::uint64_t at = last + 1; at-- > first;)
-    if (file.word(at) == kEnd) return at;
+    if (file.u32(at) == kEnd) return at;
   fail("it has no directory");
 }
 
@@ -62,12 +64,12 @@ struct Directory {
 
 Directory find_directory(const View& file) {
   const std::uint64_t end = find_end(file);
-  if (end >= kLocator64Bytes && file.word(end - kLocator64Bytes) == kLocator64) {
-    const std::uint64_t end64 = file.big(end - kLocator64Bytes + 8);
-    if (file.word(end64) != kEnd64) fail("its directory's end is not where it should be");
-    return {file.big(end64 + 48), file.big(end64 + 40), file.big(end64 + 32)};
+  if (end >= kLocator64Bytes && file.u32(end - kLocator64Bytes) == kLocator64) {
+    const std::uint64_t end64 = file.u64(end - kLocator64Bytes + 8);
+    if (file.u32(end64) != kEnd64) fail("its directory's end is not where it should be");
+    return {file.u64(end64 + 48), file.u64(end64 + 40), file.u64(end64 + 32)};
   }
-  return {file.word(end + 16), file.word(end + 12), file.half(end + 10)};
+  return {file.u32(end + 16), file.u32(end + 12), file.u16(end + 10)};
 }
 
 struct Entry {
@@ -78,14 +80,14 @@ struct Entry {
 };
 
 // Sizes and offset that do not fit 32 bits are among the extras, in this order.
-void take_from_extras(const View& extras, std::uint64_t& whole, std::uint64_t& size, std::uint64_t& at) {
+void read_zip64_sizes(const View& extras, std::uint64_t& whole, std::uint64_t& size, std::uint64_t& at) {
   for (std::uint64_t extra = 0; extra + 4 <= extras.size();) {
-    const std::uint64_t length = extras.half(extra + 2);
-    if (extras.half(extra) == kExtra64) {
+    const std::uint64_t length = extras.u16(extra + 2);
+    if (extras.u16(extra) == kExtra64) {
       const View numbers(extras.part(extra + 4, length));
       std::uint64_t next = 0;
       for (std::uint64_t* number : {&whole, &size, &at})
-        if (*number == kIn64) *number = numbers.big(std::exchange(next, next + 8));
+        if (*number == kIn64) *number = numbers.u64(std::exchange(next, next + 8));
       return;
     }
     extra += 4 + length;
@@ -94,11 +96,11 @@ void take_from_extras(const View& extras, std::uint64_t& whole, std::uint64_t& s
 
 // Moves `at` past it.
 Entry read_entry(const View& file, std::uint64_t& at) {
-  if (file.word(at) != kEntry) fail("its directory has an entry that is none");
-  if (file.half(at + 8) & kEncrypted || file.half(at + 10) != 0) fail("a part of it is compressed or encrypted");
-  std::uint64_t size = file.word(at + 20), whole = file.word(at + 24), local = file.word(at + 42);
-  const std::uint64_t name = file.half(at + 28), extra = file.half(at + 30), comment = file.half(at + 32);
-  take_from_extras(View(file.part(at + kEntryBytes + name, extra)), whole, size, local);
+  if (file.u32(at) != kEntry) fail("its directory has an invalid entry");
+  if (file.u16(at + 8) & kEncrypted || file.u16(at + 10) != 0) fail("a part of it is compressed or encrypted");
+  std::uint64_t size = file.u32(at + 20), whole = file.u32(at + 24), local = file.u32(at + 42);
+  const std::uint64_t name = file.u16(at + 28), extra = file.u16(at + 30), comment = file.u16(at + 32);
+  read_zip64_sizes(View(file.part(at + kEntryBytes + name, extra)), whole, size, local);
   if (size != whole) fail("a part of it has two sizes");
   const Entry entry{file.part(at + kEntryBytes, name), local, size};
   at += kEntryBytes + name + extra + comment;
@@ -114,10 +116,10 @@ std::vector<Entry> read_entries(const View& file, const Directory& directory) {
 }
 
 // Parts must not overlap, and must lie before the directory: a small file must not have large content.
-void require_apart(const View& file, std::vector<Entry>& entries, std::uint64_t directory) {
+void check_no_overlap(const View& file, std::vector<Entry>& entries, std::uint64_t directory) {
   for (Entry& entry : entries) {
-    if (file.word(entry.at) != kLocal) fail("a part of it is not where it should be");
-    entry.begin = entry.at + kLocalBytes + file.half(entry.at + 26) + file.half(entry.at + 28);
+    if (file.u32(entry.at) != kLocal) fail("a part of it is not where it should be");
+    entry.begin = entry.at + kLocalBytes + file.u16(entry.at + 26) + file.u16(entry.at + 28);
     file.part(entry.begin, entry.size);
   }
   std::vector<const Entry*> by_place;
@@ -135,15 +137,15 @@ Archive::Archive(std::string_view bytes) {
   const View file(bytes);
   const Directory directory = find_directory(file);
   std::vector<Entry> entries = read_entries(file, directory);
-  require_apart(file, entries, directory.at);
+  check_no_overlap(file, entries, directory.at);
   if (entries.empty()) fail("it is empty");
   const std::size_t slash = entries.front().name.find('/');
-  if (slash == std::string_view::npos) fail("its parts are in no folder");
+  if (slash == std::string_view::npos) fail("its parts are not in a folder");
   const std::string_view folder = entries.front().name.substr(0, slash + 1);
   for (const Entry& entry : entries) {
     if (!entry.name.starts_with(folder)) fail("its parts are in several folders");
     const std::string_view name = entry.name.substr(folder.size());
-    if (!by_name_.emplace(name, records_.size()).second) fail("it has two parts of one name");
+    if (!by_name_.emplace(name, records_.size()).second) fail("it has two parts with the same name");
     records_.push_back({name, file.part(entry.begin, entry.size)});
   }
 }

@@ -18,10 +18,10 @@
 namespace ddprun {
 namespace {
 
-std::system_error refused() { return {errno, std::generic_category()}; }
+std::system_error errno_error() { return {errno, std::generic_category()}; }
 
 Fd opened(int fd) {
-  if (fd < 0) throw refused();
+  if (fd < 0) throw errno_error();
   return Fd(fd);
 }
 
@@ -29,7 +29,7 @@ void write_all(int fd, const char* data, std::size_t size) {
   while (size > 0) {
     const ssize_t count = write(fd, data, size);
     if (count < 0 && errno == EINTR) continue;
-    if (count < 0) throw refused();
+    if (count < 0) throw errno_error();
     data += count;
     size -= static_cast<std::size_t>(count);
   }
@@ -37,13 +37,13 @@ void write_all(int fd, const char* data, std::size_t size) {
 
 std::string read_all(int fd) {
   struct stat status {};
-  if (fstat(fd, &status) != 0) throw refused();
+  if (fstat(fd, &status) != 0) throw errno_error();
   std::string bytes(static_cast<std::size_t>(status.st_size), '\0');
   std::size_t done = 0;
   while (done < bytes.size()) {
     const ssize_t count = read(fd, bytes.data() + done, bytes.size() - done);
     if (count < 0 && errno == EINTR) continue;
-    if (count < 0) throw refused();
+    if (count < 0) throw errno_error();
     if (count == 0) break;  // truncated meanwhile
     done += static_cast<std::size_t>(count);
   }
@@ -58,7 +58,7 @@ class NewDiskFile : public NewFile {
     write_all(file_.get(), static_cast<const char*>(data), size);
   }
   void sync() override {
-    if (fsync(file_.get()) != 0) throw refused();
+    if (fsync(file_.get()) != 0) throw errno_error();
   }
 
  private:
@@ -70,7 +70,7 @@ class Disk : public Files {
   std::vector<std::string> names(const std::string& folder) override {
     const std::unique_ptr<DIR, int (*)(DIR*)> entries(opendir(folder.c_str()), closedir);
     if (!entries && errno == ENOENT) return {};
-    if (!entries) throw refused();
+    if (!entries) throw errno_error();
     std::vector<std::string> result;
     while (const dirent* entry = readdir(entries.get())) result.emplace_back(entry->d_name);
     return result;
@@ -89,27 +89,27 @@ class Disk : public Files {
   }
 
   void rename(const std::string& from, const std::string& to) override {
-    if (std::rename(from.c_str(), to.c_str()) != 0) throw refused();
+    if (std::rename(from.c_str(), to.c_str()) != 0) throw errno_error();
   }
 
   bool link(const std::string& from, const std::string& to) override {
     if (::link(from.c_str(), to.c_str()) == 0) return true;
     if (errno == EPERM || errno == EOPNOTSUPP || errno == ENOSYS || errno == EMLINK) return false;
-    throw refused();
+    throw errno_error();
   }
 
   void remove(const std::string& path) override {
-    if (unlink(path.c_str()) != 0 && errno != ENOENT) throw refused();
+    if (unlink(path.c_str()) != 0 && errno != ENOENT) throw errno_error();
   }
 
   void sync_folder(const std::string& folder) override {
     // Some file systems cannot sync a folder; its files are kept nevertheless.
     if (fsync(opened(open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC)).get()) != 0 && errno != EINVAL)
-      throw refused();
+      throw errno_error();
   }
 
   void check_writable(const std::string& folder) override {
-    if (access(folder.c_str(), W_OK | X_OK) != 0) throw refused();
+    if (access(folder.c_str(), W_OK | X_OK) != 0) throw errno_error();
   }
 };
 
@@ -139,7 +139,7 @@ Refusal refusal_of(const std::string& path, int error) {
   return {why, "Name another place, or see to it that files can be written there."};
 }
 
-void put_in_place(Files& files, const std::string& path, const std::string& temporary, const std::string& bytes) {
+void write_and_rename(Files& files, const std::string& path, const std::string& temporary, const std::string& bytes) {
   const auto file = files.create(temporary);
   file->append(bytes.data(), bytes.size());
   file->sync();

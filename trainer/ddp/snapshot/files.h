@@ -52,7 +52,7 @@ Refusal refusal_of(const std::string& path, int error);
 
 // Writes and syncs a file, then renames it: `path` has the old content or all of the new. `temporary` is in the same
 // folder. The new name is safe once the folder is synced.
-void put_in_place(Files& files, const std::string& path, const std::string& temporary, const std::string& bytes);
+void write_and_rename(Files& files, const std::string& path, const std::string& temporary, const std::string& bytes);
 
 // The bytes of a file that must exist; `what` names its purpose in the Error.
 std::string read_whole_file(const std::string& path, const std::string& what);

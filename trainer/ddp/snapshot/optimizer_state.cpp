@@ -20,9 +20,9 @@ using torch::optim::OptimizerOptions;
 using torch::optim::OptimizerParamState;
 using torch::optim::SGD;
 
-Error misfit(const std::string& source, const std::string& why) {
+Error mismatch_error(const std::string& source, const std::string& why) {
   return Error("cannot load the optimizer's state from " + source, why,
-               "Name the optimizer and the model that it was written with, or begin anew.");
+               "Name the optimizer and the model that it was written with, or start over.");
 }
 
 // One parameter's state. `find` returns a tensor of the parameter's shape, or an undefined one if the state has none by
@@ -38,12 +38,12 @@ struct Entry {
     if (it == dict.end() || !it->value().isTensor()) return {};
     const at::Tensor tensor = it->value().toTensor();
     if (tensor.sizes() != parameter.sizes())
-      throw misfit(source, std::string("its ") + key + " has other shapes than the model");
+      throw mismatch_error(source, std::string("its ") + key + " has other shapes than the model");
     return tensor.to(parameter.device(), parameter.scalar_type(), /*non_blocking=*/false, /*copy=*/true);
   }
   at::Tensor get(const char* key) const {
     const at::Tensor tensor = find(key);
-    if (!tensor.defined()) throw misfit(source, std::string("it is another optimizer's: it has no ") + key);
+    if (!tensor.defined()) throw mismatch_error(source, std::string("it is another optimizer's: it has no ") + key);
     return tensor;
   }
   // Python counts in a float tensor; older versions counted in an int.
@@ -51,13 +51,13 @@ struct Entry {
     const auto it = dict.find("step");
     if (it != dict.end() && it->value().isInt()) return it->value().toInt();
     if (it == dict.end() || !it->value().isTensor() || it->value().toTensor().numel() != 1)
-      throw misfit(source, "it is another optimizer's: it has no step");
+      throw mismatch_error(source, "it is another optimizer's: it has no step");
     return static_cast<std::int64_t>(it->value().toTensor().item<double>());
   }
 };
 
 // One of these per optimizer: its settings, and how to save and load a parameter's state.
-struct OfSgd {
+struct SgdFormat {
   static void describe(const OptimizerOptions& base, Dict& group) {
     const auto& options = static_cast<const torch::optim::SGDOptions&>(base);
     group.insert("lr", options.lr());
@@ -84,7 +84,7 @@ struct OfSgd {
 };
 
 template <class Options, class State, bool decoupled>
-struct OfAdam {
+struct AdamFormat {
   static void describe(const OptimizerOptions& base, Dict& group) {
     const auto& options = static_cast<const Options&>(base);
     group.insert("lr", options.lr());
@@ -117,24 +117,24 @@ struct OfAdam {
   }
 };
 
-struct Kind {
+struct OptimizerFormat {
   void (*describe)(const OptimizerOptions& options, Dict& group);
   void (*write)(const OptimizerParamState& state, Dict& entry);
   std::unique_ptr<OptimizerParamState> (*read)(const Entry& entry);
 };
 
-template <class Of>
-constexpr Kind kind_from() {
-  return {Of::describe, Of::write, Of::read};
+template <class Format>
+constexpr OptimizerFormat functions_of() {
+  return {Format::describe, Format::write, Format::read};
 }
 
-Kind kind_of(const Optimizer& optimizer) {
-  if (dynamic_cast<const SGD*>(&optimizer)) return kind_from<OfSgd>();
+OptimizerFormat format_of(const Optimizer& optimizer) {
+  if (dynamic_cast<const SGD*>(&optimizer)) return functions_of<SgdFormat>();
   if (dynamic_cast<const Adam*>(&optimizer))
-    return kind_from<OfAdam<torch::optim::AdamOptions, torch::optim::AdamParamState, false>>();
+    return functions_of<AdamFormat<torch::optim::AdamOptions, torch::optim::AdamParamState, false>>();
   if (dynamic_cast<const AdamW*>(&optimizer))
-    return kind_from<OfAdam<torch::optim::AdamWOptions, torch::optim::AdamWParamState, true>>();
-  throw Error("cannot save this optimizer's state", "it is none of SGD, Adam and AdamW");
+    return functions_of<AdamFormat<torch::optim::AdamWOptions, torch::optim::AdamWParamState, true>>();
+  throw Error("cannot save this optimizer's state", "it is not SGD, Adam or AdamW");
 }
 
 struct Parameter {
@@ -153,11 +153,11 @@ std::vector<Parameter> parameters_of(const Optimizer& optimizer) {
 std::vector<std::pair<std::size_t, bool>> groups_of(const Dict& state, const std::string& source) {
   std::vector<std::pair<std::size_t, bool>> result;
   const auto it = state.find("param_groups");
-  if (it == state.end() || !it->value().isList()) throw misfit(source, "it has no 'param_groups'");
+  if (it == state.end() || !it->value().isList()) throw mismatch_error(source, "it has no 'param_groups'");
   for (const c10::IValue& group : it->value().toListRef()) {
     if (!group.isGenericDict() || !group.toGenericDict().contains("params") ||
         !group.toGenericDict().at("params").isList())
-      throw misfit(source, "one of its groups has no parameters");
+      throw mismatch_error(source, "one of its groups has no parameters");
     const auto decoupled = group.toGenericDict().find("decoupled_weight_decay");  // missing in older versions
     const bool is_decoupled =
         decoupled != group.toGenericDict().end() && decoupled->value().isBool() && decoupled->value().toBool();
@@ -169,33 +169,34 @@ std::vector<std::pair<std::size_t, bool>> groups_of(const Dict& state, const std
 void require_same_groups(const Dict& saved, const Dict& own, const std::string& source) {
   const auto theirs = groups_of(saved, source), ours = groups_of(own, source);
   if (theirs.size() != ours.size())
-    throw misfit(source, "it is of " + std::to_string(theirs.size()) + " groups of parameters, not of " +
-                             std::to_string(ours.size()));
+    throw mismatch_error(source, "it is of " + std::to_string(theirs.size()) + " groups of parameters, not of " +
+                                     std::to_string(ours.size()));
   for (std::size_t i = 0; i < ours.size(); ++i) {
     if (theirs[i].first != ours[i].first)
-      throw misfit(source, "its group " + std::to_string(i) + " has " + std::to_string(theirs[i].first) +
-                               " parameters, not " + std::to_string(ours[i].first));
-    if (theirs[i].second != ours[i].second) throw misfit(source, "it is another optimizer's: one is Adam, one AdamW");
+      throw mismatch_error(source, "its group " + std::to_string(i) + " has " + std::to_string(theirs[i].first) +
+                                       " parameters, not " + std::to_string(ours[i].first));
+    if (theirs[i].second != ours[i].second)
+      throw mismatch_error(source, "it is another optimizer's: one is Adam, one AdamW");
   }
 }
 
 }  // namespace
 
 Dict optimizer_state(const Optimizer& optimizer) {
-  const Kind kind = kind_of(optimizer);
+  const OptimizerFormat format = format_of(optimizer);
   Dict state = make_dict();
   std::int64_t number = 0;
   List groups(c10::AnyType::get());
   for (const auto& group : optimizer.param_groups()) {
     Dict described = make_dict();
-    kind.describe(group.options(), described);
+    format.describe(group.options(), described);
     List numbers(c10::AnyType::get());
     for (const at::Tensor& parameter : group.params()) {
       numbers.push_back(number);
       const auto it = optimizer.state().find(parameter.unsafeGetTensorImpl());
       if (it != optimizer.state().end()) {
         Dict entry = make_dict();
-        kind.write(*it->second, entry);
+        format.write(*it->second, entry);
         state.insert(number, entry);
       }
       ++number;
@@ -210,19 +211,19 @@ Dict optimizer_state(const Optimizer& optimizer) {
 }
 
 void load_optimizer_state(Optimizer& optimizer, const Dict& saved, const std::string& source) {
-  const Kind kind = kind_of(optimizer);
+  const OptimizerFormat format = format_of(optimizer);
   const auto it = saved.find("state");
-  if (it == saved.end() || !it->value().isGenericDict()) throw misfit(source, "it has no 'state'");
+  if (it == saved.end() || !it->value().isGenericDict()) throw mismatch_error(source, "it has no 'state'");
   require_same_groups(saved, optimizer_state(optimizer), source);
   const auto parameters = parameters_of(optimizer);
   std::vector<std::pair<void*, std::unique_ptr<OptimizerParamState>>> states;
   for (const auto& item : it->value().toGenericDict()) {
     const auto number = item.key().isInt() ? item.key().toInt() : -1;
     if (number < 0 || number >= static_cast<std::int64_t>(parameters.size()) || !item.value().isGenericDict())
-      throw misfit(source, "it names a parameter that the optimizer does not have");
+      throw mismatch_error(source, "it names a parameter that the optimizer does not have");
     const auto& [tensor, options] = parameters[static_cast<std::size_t>(number)];
     const Dict entry = item.value().toGenericDict();
-    states.emplace_back(tensor.unsafeGetTensorImpl(), kind.read({entry, tensor, *options, source}));
+    states.emplace_back(tensor.unsafeGetTensorImpl(), format.read({entry, tensor, *options, source}));
   }
   for (auto& [parameter, state] : states) optimizer.state()[parameter] = std::move(state);
 }

@@ -142,7 +142,7 @@ class Machine {
   }
 
   void set_items(const std::vector<NodeId>& pairs) {
-    auto& dict = expect<PickleDict>(top(), "something that is no dict gets items");
+    auto& dict = expect<PickleDict>(top(), "something that is not a dict gets items");
     if (pairs.size() % 2) malformed("a dict gets a key without a value");
     for (std::size_t i = 0; i < pairs.size(); i += 2) {
       if (!get<std::string>(pairs[i]) && !get<std::int64_t>(pairs[i]))
@@ -151,21 +151,21 @@ class Machine {
     }
   }
   void append(const std::vector<NodeId>& items) {
-    auto& list = expect<PickleList>(top(), "something that is no list gets elements");
+    auto& list = expect<PickleList>(top(), "something that is not a list gets elements");
     list.items.insert(list.items.end(), items.begin(), items.end());
   }
 
   void push_name() {
     const std::string module(text_line()), name = module + "." + std::string(text_line());
     const auto known = find_known(name);
-    if (!known) malformed("it wants to call " + visible(name) + ", which is not data");
+    if (!known) malformed("it calls " + visible(name) + ", which is not data");
     push_new(PickleName{*known});
   }
 
   // ("storage", type, key, device, element count)
   void push_storage(NodeId description) {
     const auto* parts = get<PickleTuple>(description);
-    if (!parts || parts->items.size() != 5) malformed("a storage is not described as one");
+    if (!parts || parts->items.size() != 5) malformed("a storage's description is invalid");
     const auto& type = expect<PickleName>(parts->items[1], "a storage has no type");
     if (type.known >= kStorageKinds.size()) malformed("a storage has no type");
     const auto& key = expect<std::string>(parts->items[2], "a storage has no key");
@@ -182,7 +182,7 @@ class Machine {
 
   // (storage, offset, size, stride, ...)
   void push_tensor(const std::vector<NodeId>& arguments) {
-    if (arguments.size() < 4) malformed("a tensor is not described as one");
+    if (arguments.size() < 4) malformed("a tensor's description is invalid");
     const auto& memory = expect<StorageId>(arguments[0], "a tensor has no storage");
     PickleTensor tensor{memory.index, expect<std::int64_t>(arguments[1], "a tensor has no place in its storage"),
                         whole_numbers(arguments[2]), whole_numbers(arguments[3])};
@@ -224,7 +224,7 @@ class Machine {
     if (name->known == kOrderedDict) return push_new(PickleDict{});
     if (name->known == kRebuildTensor) return push_tensor(arguments->items);
     if (name->known != kRebuildParameter && name->known != kSize) malformed("it calls a type of storage");
-    if (arguments->items.empty()) malformed("it calls something with too little");
+    if (arguments->items.empty()) malformed("it calls something with too few arguments");
     push(arguments->items[0]);
   }
 
@@ -235,7 +235,7 @@ class Machine {
   template <class Index>
   void recall() {
     const auto found = memo_.find(number<Index>());
-    if (found == memo_.end()) malformed("it recalls what it has not remembered");
+    if (found == memo_.end()) malformed("it reads a memo entry that was never written");
     push(found->second);
   }
 
@@ -295,12 +295,12 @@ struct Extent {
 };
 
 // Traverses the graph once, without recursion, and computes the size of its tree.
-class Surveyor {
+class TreeSizeCheck {
  public:
-  Surveyor(const Pickle& pickle, std::size_t nodes_max)
+  TreeSizeCheck(const Pickle& pickle, std::size_t nodes_max)
       : pickle_(pickle), nodes_max_(nodes_max), seen_(pickle.nodes.size()) {}
 
-  void survey() {
+  void run() {
     enter(pickle_.root);
     while (!path_.empty()) {
       Open& open = path_.back();
@@ -326,7 +326,7 @@ class Surveyor {
   std::vector<NodeId> children_of(NodeId id) const {
     const PickleNode& node = pickle_[id];
     if (std::holds_alternative<PickleName>(node) || std::holds_alternative<StorageId>(node))
-      malformed("a name or a storage stands where a value should");
+      malformed("a name or a storage is in the place of a value");
     if (const auto* tuple = std::get_if<PickleTuple>(&node)) return tuple->items;
     if (const auto* list = std::get_if<PickleList>(&node)) return list->items;
     std::vector<NodeId> result;
@@ -343,7 +343,7 @@ class Surveyor {
   }
   void visit(NodeId id) {
     if (seen_[id].state == State::unseen) return enter(id);
-    if (seen_[id].state == State::open) malformed("a value holds itself");
+    if (seen_[id].state == State::open) malformed("a value contains itself");
     add(seen_[id].extent);
   }
   void leave() {
@@ -359,7 +359,7 @@ class Surveyor {
     sum.text += child.text;
     sum.depth = std::max(sum.depth, child.depth + 1);
     if (sum.nodes > nodes_max_ || sum.text > kPickleTextMax || path_.size() + sum.depth - 1 > kPickleDepthMax)
-      malformed("its values, each time that they are used, are too many or too deep");
+      malformed("its values, counted at each use, are too many or nested too deeply");
   }
 
   const Pickle& pickle_;
@@ -378,7 +378,7 @@ std::size_t bytes_of(Element type) {
 
 Pickle read_pickle(std::string_view bytes) {
   Pickle pickle = Machine(bytes).run();
-  Surveyor(pickle, std::min(kPickleNodesMax, kUsesMin + kUsesPerByteMax * bytes.size())).survey();
+  TreeSizeCheck(pickle, std::min(kPickleNodesMax, kUsesMin + kUsesPerByteMax * bytes.size())).run();
   return pickle;
 }
 

@@ -25,7 +25,7 @@ std::string target_of(const std::string& path, const std::string& what) {
   std::error_code ignored;
   const fs::file_status status = fs::status(path, ignored);
   if (fs::exists(status) && !fs::is_regular_file(status) && !fs::is_directory(status))
-    throw Error("cannot write " + what + " " + path, "it is no regular file", "Name another place.");
+    throw Error("cannot write " + what + " " + path, "it is not a regular file", "Name another place.");
   if (!fs::is_symlink(fs::symlink_status(path, ignored)) || !fs::exists(status)) return path;
   return fs::canonical(path, ignored);
 }

@@ -58,7 +58,7 @@ std::string_view header_of(std::string_view file) {
 }
 
 Json json_of(std::string_view header) {
-  if (header.empty() || header.front() != '{') fail("its header is no JSON object");
+  if (header.empty() || header.front() != '{') fail("its header is not a JSON object");
   std::set<std::string> names;
   const auto watch = [&](int depth, Json::parse_event_t event, Json& parsed) {
     if (depth > kDepthMax) fail("its header is nested too deeply");
@@ -69,12 +69,12 @@ Json json_of(std::string_view header) {
   try {
     return Json::parse(header.begin(), header.end(), watch);
   } catch (const Json::exception&) {
-    fail("its header is no JSON");
+    fail("its header is not JSON");
   }
 }
 
 std::int64_t whole_number(const Json& value, const std::string& what) {
-  if (!value.is_number_unsigned() || value.get<std::uint64_t>() > INT64_MAX) fail(what + " is no size");
+  if (!value.is_number_unsigned() || value.get<std::uint64_t>() > INT64_MAX) fail(what + " is not a size");
   return value.get<std::int64_t>();
 }
 
@@ -99,7 +99,7 @@ SafeTensor tensor_of(const std::string& name, const Json& entry, std::size_t dat
   const auto is_array = [](const Json& value) { return value.is_array(); };
   SafeTensor tensor{name, part("dtype", [](const Json& value) { return value.is_string(); }).get<std::string>(), {}};
   const std::size_t element = safetensors_element_bytes(tensor.dtype);
-  if (element == 0) fail(what + " is of the type " + printable(tensor.dtype) + ", which is not known");
+  if (element == 0) fail(what + " has the unknown type " + printable(tensor.dtype));
   const Json& shape = part("shape", is_array);
   if (shape.size() > kDimsMax) fail(what + " has " + std::to_string(shape.size()) + " dimensions");
   for (const Json& size : shape) tensor.shape.push_back(whole_number(size, what + "'s shape"));
@@ -116,9 +116,9 @@ SafeTensor tensor_of(const std::string& name, const Json& entry, std::size_t dat
 }
 
 void check_metadata(const Json& metadata) {
-  if (!metadata.is_object()) fail("its __metadata__ is no object");
+  if (!metadata.is_object()) fail("its __metadata__ is not an object");
   for (const Json& value : metadata)
-    if (!value.is_string()) fail("its __metadata__ holds something else than text");
+    if (!value.is_string()) fail("its __metadata__ contains something other than strings");
 }
 
 std::vector<SafeTensor> parse(std::string_view file) {
@@ -138,7 +138,7 @@ std::vector<SafeTensor> parse(std::string_view file) {
   for (const auto& tensor : tensors) {
     if (tensor.begin != at)
       fail("its tensor " + printable(tensor.name) +
-           (tensor.begin < at ? " overlaps with the one before it" : " comes after a hole"));
+           (tensor.begin < at ? " overlaps with the one before it" : " comes after a gap"));
     at += tensor.bytes;
   }
   if (at != file.size()) fail("it has " + std::to_string(file.size() - at) + " bytes that belong to no tensor");

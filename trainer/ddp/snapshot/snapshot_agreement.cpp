@@ -19,7 +19,7 @@ namespace {
 
 using nlohmann::json;
 
-int launchers_round() { return read_rank_env(process_environment(), /*store_in_it=*/false).env.round; }
+int launchers_round() { return read_rank_env(process_environment(), /*needs_store=*/false).env.round; }
 
 bool on_several_machines(const ProcessGroup& group) { return group.local_world_size() < group.world_size(); }
 
@@ -40,7 +40,7 @@ SnapshotAgreement::SnapshotAgreement(SnapshotFolder& folder, const SnapshotOptio
   writes_ = claim_folder();
   std::optional<SnapshotFolder::Found> found;
   all_or_none(group_, [&] {
-    found = look();
+    found = find_snapshot();
     generation_ = writes_ ? folder_.last_generation() : 0;
   });
   agree(found);
@@ -74,7 +74,7 @@ bool SnapshotAgreement::claim_folder() {
   return is_ours;  // if machines share it, only the last one's stays
 }
 
-std::optional<SnapshotFolder::Found> SnapshotAgreement::look() {
+std::optional<SnapshotFolder::Found> SnapshotAgreement::find_snapshot() {
   if (!writes_) return std::nullopt;
   auto found = folder_.find(
       [](const std::string& bytes, const std::string& name) { return stamp_of(decode(bytes, name)); }, options_.say);
@@ -91,12 +91,12 @@ void SnapshotAgreement::agree(const std::optional<SnapshotFolder::Found>& found)
     own["found"] = {found->stamp.generation, found->stamp.step, found->stamp.digest};
     own["path"] = found->path;
   }
-  const auto said = all_gather_object(own, group_);
-  for (std::size_t rank = 0; rank < said.size(); ++rank) {
-    const json& theirs = said[rank];
+  const auto gathered = all_gather_object(own, group_);
+  for (std::size_t rank = 0; rank < gathered.size(); ++rank) {
+    const json& theirs = gathered[rank];
     one_writer_ = one_writer_ && (rank == 0 || !theirs["writes"].get<bool>());
     generation_ = std::max(generation_, theirs["last_generation"].get<std::int64_t>() + 1);
-    if (theirs.contains("best")) folder_.know_best(theirs["best"].get<double>());
+    if (theirs.contains("best")) folder_.set_known_best(theirs["best"].get<double>());
     if (!theirs.contains("found")) continue;
     const SnapshotStamp stamp{theirs["found"][0], theirs["found"][1], theirs["found"][2]};
     if (holder_ >= 0 && !stamp.is_newer_than(agreed_)) continue;
@@ -107,7 +107,7 @@ void SnapshotAgreement::agree(const std::optional<SnapshotFolder::Found>& found)
 }
 
 // Reads the agreed file on this rank, if it is visible here.
-std::optional<Snapshot> SnapshotAgreement::read_here() const {
+std::optional<Snapshot> SnapshotAgreement::read_own_copy() const {
   try {
     const std::string path = folder_of(options_.path) + "/" + path_.substr(path_.rfind('/') + 1);
     const bool is_known = writes_ && own_digest_ == agreed_.digest;
@@ -128,9 +128,10 @@ std::optional<Snapshot> SnapshotAgreement::read_here() const {
 std::optional<Snapshot> SnapshotAgreement::fetch() {
   if (holder_ < 0) return std::nullopt;
   std::optional<Snapshot> here;
-  all_or_none(group_, [&] { here = read_here(); });
+  all_or_none(group_, [&] { here = read_own_copy(); });
   bool all_have_it = true;
-  for (const json& said : all_gather_object(here.has_value(), group_)) all_have_it = all_have_it && said.get<bool>();
+  for (const json& gathered : all_gather_object(here.has_value(), group_))
+    all_have_it = all_have_it && gathered.get<bool>();
   if (all_have_it) return here;
   const std::string bytes =
       broadcast_bytes(group_.c10d(), group_.rank() == holder_ ? std::move(own_bytes_) : "", holder_);

@@ -34,9 +34,9 @@ class SnapshotAgreement {
 
  private:
   bool claim_folder();
-  std::optional<SnapshotFolder::Found> look();
+  std::optional<SnapshotFolder::Found> find_snapshot();
   void agree(const std::optional<SnapshotFolder::Found>& found);
-  std::optional<Snapshot> read_here() const;
+  std::optional<Snapshot> read_own_copy() const;
 
   SnapshotFolder& folder_;
   const SnapshotOptions& options_;

@@ -37,7 +37,7 @@ std::size_t ending_of(const std::string& path) {
 }
 
 // Removes and returns the number at the front of `text`.
-std::optional<std::int64_t> take_number(std::string_view& text) {
+std::optional<std::int64_t> consume_number(std::string_view& text) {
   std::int64_t value = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
   if (error != std::errc() || value < 0) return std::nullopt;
@@ -45,7 +45,7 @@ std::optional<std::int64_t> take_number(std::string_view& text) {
   return value;
 }
 
-bool take(std::string_view& text, std::string_view prefix) {
+bool consume(std::string_view& text, std::string_view prefix) {
   if (!text.starts_with(prefix)) return false;
   text.remove_prefix(prefix.size());
   return true;
@@ -58,12 +58,14 @@ SnapshotFolder::SnapshotFolder(SnapshotPolicy policy, Files& files)
   check(policy_.keep_last >= 1, "at least one snapshot is kept");
 }
 
-std::string path_beside(const std::string& path, const std::string& ending) {
+std::string path_with_suffix(const std::string& path, const std::string& ending) {
   const std::size_t dot = ending_of(path);
   return path.substr(0, dot) + "-" + ending + path.substr(dot);
 }
 
-std::string SnapshotFolder::name_with(const std::string& ending) const { return path_beside(policy_.path, ending); }
+std::string SnapshotFolder::name_with(const std::string& ending) const {
+  return path_with_suffix(policy_.path, ending);
+}
 
 std::string SnapshotFolder::older_name(const SnapshotStamp& stamp) const {
   return name_with("g" + std::to_string(stamp.generation) + "-s" + std::to_string(stamp.step));
@@ -85,10 +87,10 @@ std::vector<SnapshotFolder::Older> SnapshotFolder::older() const {
   std::vector<Older> result;
   for (const std::string& file : files_.names(folder_)) {
     std::string_view rest = file;
-    if (!take(rest, begin)) continue;
-    const auto generation = take_number(rest);
-    if (!generation || !take(rest, "-s")) continue;
-    const auto step = take_number(rest);
+    if (!consume(rest, begin)) continue;
+    const auto generation = consume_number(rest);
+    if (!generation || !consume(rest, "-s")) continue;
+    const auto step = consume_number(rest);
     if (step && rest == end) result.push_back({policy_.path.substr(0, name) + file, *generation, *step});
   }
   std::sort(result.begin(), result.end(), [](const Older& a, const Older& b) {
@@ -98,13 +100,13 @@ std::vector<SnapshotFolder::Older> SnapshotFolder::older() const {
 }
 
 // Otherwise the next write would keep it as an older one, in place of a good one.
-void SnapshotFolder::put_aside(const std::string& path, const std::string& why, const Warn& warn) {
+void SnapshotFolder::set_aside(const std::string& path, const std::string& why, const Warn& warn) {
   const std::string aside = path + ".damaged";
   try {
     files_.rename(path, aside);
-    warn(why + " It is passed over and kept as " + aside + ".");
+    warn(why + " It is skipped and kept as " + aside + ".");
   } catch (const std::system_error&) {
-    warn(why + " It is passed over.");
+    warn(why + " It is skipped.");
   }
 }
 
@@ -113,7 +115,7 @@ std::optional<std::string> SnapshotFolder::read(const std::string& path) const {
   try {
     return files_.read(path);
   } catch (const std::bad_alloc&) {
-    throw Error("cannot read the snapshot " + path, "there is too little memory for it", "It is left as it is.");
+    throw Error("cannot read the snapshot " + path, "there is too little memory for it", "The file is left as it is.");
   } catch (const std::system_error& error) {
     throw Error("cannot read the snapshot " + path, error.code().message());
   }
@@ -127,7 +129,7 @@ std::optional<SnapshotFolder::Found> SnapshotFolder::try_read(const std::string&
     const SnapshotStamp stamp = verify(*bytes, "the snapshot " + path);
     return Found{path, std::move(*bytes), stamp};
   } catch (const DamagedFile& error) {
-    put_aside(path, error.what(), warn);
+    set_aside(path, error.what(), warn);
   }
   return std::nullopt;
 }
@@ -167,7 +169,7 @@ std::int64_t SnapshotFolder::fence() const {
   const auto text = read(policy_.path + ".generation");
   if (!text) return 0;
   std::string_view rest = *text;
-  return take_number(rest).value_or(0);
+  return consume_number(rest).value_or(0);
 }
 
 std::int64_t SnapshotFolder::last_generation() const {
@@ -179,10 +181,10 @@ std::int64_t SnapshotFolder::last_generation() const {
 void SnapshotFolder::begin(std::int64_t generation) {
   try {
     generation_ = generation;
-    const std::string half = policy_.path.substr(policy_.path.rfind('/') + 1) + ".writing.";
+    const std::string partial = policy_.path.substr(policy_.path.rfind('/') + 1) + ".writing.";
     for (const std::string& name : files_.names(folder_))
-      if (name.starts_with(half)) files_.remove(folder_ + "/" + name);
-    put_in_place(files_, policy_.path + ".generation", temporary(), std::to_string(generation) + "\n");
+      if (name.starts_with(partial)) files_.remove(folder_ + "/" + name);
+    write_and_rename(files_, policy_.path + ".generation", temporary(), std::to_string(generation) + "\n");
     files_.sync_folder(folder_);
     if (newest_) keep_as_best(*newest_);  // an earlier process was killed before it could
   } catch (const std::system_error& error) {
@@ -193,7 +195,7 @@ void SnapshotFolder::begin(std::int64_t generation) {
 void SnapshotFolder::claim(const std::string& mark) {
   const std::string path = policy_.path + ".writing.claim";
   try {
-    put_in_place(files_, path, path + "." + mark, mark);
+    write_and_rename(files_, path, path + "." + mark, mark);
   } catch (const std::system_error& error) {
     throw unwritable(policy_.path, error);
   }
@@ -205,7 +207,7 @@ bool SnapshotFolder::is_better(double metric, double than) const {
   return policy_.best == BestMetric::highest ? metric > than : metric < than;
 }
 
-void SnapshotFolder::know_best(std::optional<double> metric) {
+void SnapshotFolder::set_known_best(std::optional<double> metric) {
   if (is_best(metric)) best_metric_ = metric;
 }
 
@@ -223,7 +225,7 @@ void SnapshotFolder::write_temporary(const std::string& path, const Produce& pro
   file->sync();
 }
 
-void SnapshotFolder::give_name(const std::string& temporary, const SnapshotStamp& stamp) {
+void SnapshotFolder::rename_to_newest(const std::string& temporary, const SnapshotStamp& stamp) {
   if (policy_.keep_last > 1 && exists(policy_.path)) {
     // An unknown file was put there by a person during the run.
     const std::string older = newest_ ? older_name(*newest_) : policy_.path + ".old";
@@ -265,22 +267,22 @@ void SnapshotFolder::remove_surplus() {
 }
 
 void SnapshotFolder::write(const SnapshotStamp& stamp, const Produce& produce) {
-  const std::string half = temporary();
+  const std::string partial = temporary();
   try {
-    write_temporary(half, produce);
+    write_temporary(partial, produce);
     if (fence() > generation_)
       throw Error("cannot write the snapshot " + policy_.path,
                   "generation " + std::to_string(fence()) + " has begun there, and this is generation " +
                       std::to_string(generation_),
                   "Give each run a place of its own.");
-    give_name(half, stamp);
+    rename_to_newest(partial, stamp);
     keep_as_best(stamp);
     remove_surplus();
   } catch (const std::system_error& error) {
-    remove_if_possible(files_, half);
+    remove_if_possible(files_, partial);
     throw unwritable(policy_.path, error);
   } catch (const Error&) {
-    remove_if_possible(files_, half);
+    remove_if_possible(files_, partial);
     throw;
   }
 }

@@ -39,7 +39,7 @@ struct SnapshotStamp {
 enum class BestMetric { none, highest, lowest };
 
 // run-ENDING.pt of run.pt
-std::string path_beside(const std::string& path, const std::string& ending);
+std::string path_with_suffix(const std::string& path, const std::string& ending);
 
 struct SnapshotPolicy {
   std::string path;
@@ -74,7 +74,7 @@ class SnapshotFolder {
   // The metric of the best one here. If another folder of the run has a better one, only a still better one becomes the
   // best.
   std::optional<double> best_metric() const { return best_metric_; }
-  void know_best(std::optional<double> metric);
+  void set_known_best(std::optional<double> metric);
 
   // The highest generation of any file here; 0: none.
   std::int64_t last_generation() const;
@@ -103,12 +103,12 @@ class SnapshotFolder {
   bool exists(const std::string& path) const;
   std::optional<std::string> read(const std::string& path) const;
   std::optional<Found> try_read(const std::string& path, const Verify& verify, const Warn& warn);
-  void put_aside(const std::string& path, const std::string& why, const Warn& warn);
+  void set_aside(const std::string& path, const std::string& why, const Warn& warn);
   bool is_better(double metric, double than) const;
   bool is_best(const std::optional<double>& metric) const;
   void copy(const std::string& from, const std::string& to);
   void write_temporary(const std::string& path, const Produce& produce);
-  void give_name(const std::string& temporary, const SnapshotStamp& stamp);
+  void rename_to_newest(const std::string& temporary, const SnapshotStamp& stamp);
   void keep_as_best(const SnapshotStamp& stamp);
   void remove_surplus();
   std::int64_t fence() const;

@@ -94,25 +94,24 @@ constexpr std::size_t kExtraValuesMax = kPickleNodesMax / 2;  // the rest is for
 constexpr std::size_t kExtraTextMax = kPickleTextMax / 2;
 constexpr std::size_t kExtraDepthMax = kPickleDepthMax - 2;  // it is nested in a dict
 
-Error too_much_extra(const std::string& why) { return Error("cannot save the snapshot", "its extra values " + why); }
+Error extra_error(const std::string& why) { return Error("cannot save the snapshot", "its extra values " + why); }
 
 // Rejects values that could not be read back.
-struct ExtraRoom {
+struct ExtraBudget {
   std::size_t values = kExtraValuesMax, text = kExtraTextMax;
 
   void take(std::size_t bytes, std::size_t depth) {
-    if (depth > kExtraDepthMax)
-      throw too_much_extra("are nested more than " + std::to_string(kExtraDepthMax) + " deep");
-    if (values == 0) throw too_much_extra("are more than " + std::to_string(kExtraValuesMax));
-    if (text < bytes) throw too_much_extra("have more than " + std::to_string(kExtraTextMax) + " bytes of text");
+    if (depth > kExtraDepthMax) throw extra_error("are nested more than " + std::to_string(kExtraDepthMax) + " deep");
+    if (values == 0) throw extra_error("are more than " + std::to_string(kExtraValuesMax));
+    if (text < bytes) throw extra_error("have more than " + std::to_string(kExtraTextMax) + " bytes of text");
     --values;
     text -= bytes;
   }
 };
 
 // As Python values, because JSON text has no NaN.
-IValue value_of(const json& extra, ExtraRoom& room, std::size_t depth = 1) {
-  room.take(extra.is_string() ? extra.get_ref<const std::string&>().size() : 0, depth);
+IValue value_of(const json& extra, ExtraBudget& budget, std::size_t depth = 1) {
+  budget.take(extra.is_string() ? extra.get_ref<const std::string&>().size() : 0, depth);
   switch (extra.type()) {
     case json::value_t::null:
       return IValue();
@@ -120,7 +119,7 @@ IValue value_of(const json& extra, ExtraRoom& room, std::size_t depth = 1) {
       return extra.get<bool>();
     case json::value_t::number_integer:
     case json::value_t::number_unsigned:
-      if (extra > std::numeric_limits<std::int64_t>::max()) throw too_much_extra("have a number above 2^63");
+      if (extra > std::numeric_limits<std::int64_t>::max()) throw extra_error("have a number above 2^63");
       return extra.get<std::int64_t>();
     case json::value_t::number_float:
       return extra.get<double>();
@@ -128,19 +127,19 @@ IValue value_of(const json& extra, ExtraRoom& room, std::size_t depth = 1) {
       return extra.get<std::string>();
     case json::value_t::array: {
       List list = make_list();
-      for (const json& item : extra) list.push_back(value_of(item, room, depth + 1));
+      for (const json& item : extra) list.push_back(value_of(item, budget, depth + 1));
       return list;
     }
     case json::value_t::object: {
       Dict dict = make_dict();
       for (const auto& [key, item] : extra.items()) {
-        room.take(key.size(), depth + 1);
-        dict.insert(key, value_of(item, room, depth + 1));
+        budget.take(key.size(), depth + 1);
+        dict.insert(key, value_of(item, budget, depth + 1));
       }
       return dict;
     }
     default:
-      throw too_much_extra("are more than JSON");
+      throw extra_error("have a type that JSON lacks");
   }
 }
 
@@ -155,30 +154,30 @@ class Parts {
   }
   std::int64_t number(const char* key) const {
     const auto value = find(key);
-    if (value && (!value->isInt() || value->toInt() < 0)) throw strange(key);
+    if (value && (!value->isInt() || value->toInt() < 0)) throw invalid_part(key);
     return value ? value->toInt() : 0;
   }
   double real(const char* key) const {
     const auto value = find(key);
-    if (!value || !(value->isDouble() || value->isInt())) throw strange(key);
+    if (!value || !(value->isDouble() || value->isInt())) throw invalid_part(key);
     return value->isInt() ? static_cast<double>(value->toInt()) : value->toDouble();
   }
   bool flag(const char* key) const {
     const auto value = find(key);
-    if (!value || !value->isBool()) throw strange(key);
+    if (!value || !value->isBool()) throw invalid_part(key);
     return value->toBool();
   }
   // A 64-bit number, stored as text.
-  std::uint64_t big(const char* key) const {
+  std::uint64_t unsigned_number(const char* key) const {
     const std::string digits = text(key);
     std::uint64_t value = 0;
     const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), value);
-    if (error != std::errc() || end != digits.data() + digits.size()) throw strange(key);
+    if (error != std::errc() || end != digits.data() + digits.size()) throw invalid_part(key);
     return value;
   }
   std::string text(const char* key) const {
     const auto value = find(key);
-    if (!value || !value->isString()) throw strange(key);
+    if (!value || !value->isString()) throw invalid_part(key);
     return value->toStringRef();
   }
   std::optional<Parts> parts(const char* key) const {
@@ -200,17 +199,17 @@ class Parts {
     if (!state) return {};
     if (!state->find("deals"))
       return SamplerState{state->number("epoch"), state->number("consumed"), state->number("dataset_size"),
-                          state->big("seed"), state->flag("shuffle")};
+                          state->unsigned_number("seed"), state->flag("shuffle")};
     ShardSamplerState shards;
     shards.epoch = state->number("epoch");
     for (const IValue& entry : state->list("deals")) {
-      if (!entry.isGenericDict()) throw strange("SAMPLER_STATE");
+      if (!entry.isGenericDict()) throw invalid_part("SAMPLER_STATE");
       const Parts deal(entry.toGenericDict(), name_);
       shards.deals.push_back(
           {static_cast<int>(deal.number("world_size")), deal.number("taken"), deal.flag("drop_last")});
     }
-    shards.data_digest = state->big("data_digest");
-    shards.seed = state->big("seed");
+    shards.data_digest = state->unsigned_number("data_digest");
+    shards.seed = state->unsigned_number("seed");
     shards.shuffle = state->flag("shuffle");
     shards.mixed_shards = static_cast<int>(state->number("mixed_shards"));
     return shards;
@@ -221,16 +220,16 @@ class Parts {
   }
   std::optional<Dict> dict(const char* key) const {
     const auto value = find(key);
-    if (value && !value->isGenericDict()) throw strange(key);
+    if (value && !value->isGenericDict()) throw invalid_part(key);
     return value ? std::optional(value->toGenericDict()) : std::nullopt;
   }
   BucketOrder bucket_order() const {
     BucketOrder order;
     for (const IValue& bucket : list("BUCKET_ORDER")) {
-      if (!bucket.isList()) throw strange("BUCKET_ORDER");
+      if (!bucket.isList()) throw invalid_part("BUCKET_ORDER");
       order.emplace_back();
       for (const IValue& index : bucket.toListRef()) {
-        if (!index.isInt() || index.toInt() < 0) throw strange("BUCKET_ORDER");
+        if (!index.isInt() || index.toInt() < 0) throw invalid_part("BUCKET_ORDER");
         order.back().push_back(static_cast<std::size_t>(index.toInt()));
       }
     }
@@ -239,7 +238,7 @@ class Parts {
   std::vector<RngState> rng() const {
     std::vector<RngState> result;
     for (const IValue& entry : list("RNG")) {
-      if (!entry.isGenericDict()) throw strange("RNG");
+      if (!entry.isGenericDict()) throw invalid_part("RNG");
       const Parts state(entry.toGenericDict(), name_);
       result.push_back({state.tensor("cpu"), state.tensor("cuda")});
     }
@@ -260,25 +259,25 @@ class Parts {
     } else if (value.isGenericDict()) {
       result = json::object();
       for (const auto& item : value.toGenericDict()) {
-        if (!item.key().isString()) throw strange("EXTRA");
+        if (!item.key().isString()) throw invalid_part("EXTRA");
         result[item.key().toStringRef()] = extra_of(item.value());
       }
     } else {
-      throw strange("EXTRA");
+      throw invalid_part("EXTRA");
     }
     return result;
   }
-  DamagedFile strange(const char* key) const {
-    return DamagedFile("cannot read " + name_, std::string("its ") + key + " is not what it should be");
+  DamagedFile invalid_part(const char* key) const {
+    return DamagedFile("cannot read " + name_, std::string("its ") + key + " is invalid");
   }
   std::vector<IValue> list(const char* key) const {
     const auto value = find(key);
-    if (value && !value->isList()) throw strange(key);
+    if (value && !value->isList()) throw invalid_part(key);
     return value ? value->toListRef().vec() : std::vector<IValue>{};
   }
   at::Tensor tensor(const char* key) const {
     const auto value = find(key);
-    if (value && !value->isTensor()) throw strange(key);
+    if (value && !value->isTensor()) throw invalid_part(key);
     return value ? value->toTensor() : at::Tensor();
   }
 
@@ -288,7 +287,7 @@ class Parts {
 
 Dict as_dict(const Unpacked& unpacked, const std::string& name) {
   if (unpacked.value.isGenericDict()) return unpacked.value.toGenericDict();
-  throw DamagedFile("cannot read " + name, "it holds something else than a dict");
+  throw DamagedFile("cannot read " + name, "it contains something other than a dict");
 }
 
 }  // namespace
@@ -310,8 +309,8 @@ IValue to_value(const Snapshot& s) {
   dict.insert("GENERATION", s.generation);
   if (s.metric) dict.insert("METRIC", *s.metric);
   dict.insert("BUCKET_ORDER", to_value(s.bucket_order));
-  ExtraRoom room;
-  if (!s.extra.is_null()) dict.insert("EXTRA", value_of(s.extra, room));
+  ExtraBudget budget;
+  if (!s.extra.is_null()) dict.insert("EXTRA", value_of(s.extra, budget));
   return dict;
 }
 
@@ -321,7 +320,7 @@ Snapshot decode(const std::string& bytes, const std::string& name) {
   const Unpacked unpacked = unpack_torch_file(bytes, name);
   const Parts parts(as_dict(unpacked, name), name);
   const auto model_state = parts.dict("MODEL_STATE");
-  if (!model_state) throw DamagedFile("cannot read " + name, "it has no MODEL_STATE, so it is no snapshot");
+  if (!model_state) throw DamagedFile("cannot read " + name, "it has no MODEL_STATE, so it is not a snapshot");
   // Our files always have a digest; Python's tutorial writes neither.
   if (parts.find("BUCKET_ORDER") && unpacked.digest.empty())
     throw DamagedFile("cannot read " + name, "its SHA-256 is missing");

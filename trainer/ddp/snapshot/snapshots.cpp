@@ -29,7 +29,7 @@ namespace {
 using c10::IValue;
 
 constexpr int kBroadcastBytes = 25 << 20;  // PyTorch's, for buffers
-constexpr int kWritersNiceness = 19;       // training comes first
+constexpr int kWriterNiceness = 19;        // training comes first
 
 SnapshotPolicy policy_of(const SnapshotOptions& options) {
   if (options.path.empty()) throw Error("cannot keep snapshots", "their path is empty");
@@ -42,7 +42,7 @@ SnapshotPolicy policy_of(const SnapshotOptions& options) {
                                                   : BestMetric::lowest};
 }
 
-RankEnv rank_env() { return read_rank_env(process_environment(), /*store_in_it=*/false).env; }
+RankEnv rank_env() { return read_rank_env(process_environment(), /*needs_store=*/false).env; }
 
 std::vector<RngState> gather_rng(const ProcessGroup& group) {
   const RngState own = rng_state(group.device());
@@ -95,13 +95,13 @@ struct Snapshots::Impl {
   }
 
   Snapshot describe(const TrainingState& state, const SaveRequest& request) const;
-  void share_rank_0s(Snapshot& snapshot, const torch::nn::Module& model) const;
+  void use_rank_0_values(Snapshot& snapshot, const torch::nn::Module& model) const;
   void store(const SnapshotStamp& stamp, const IValue& value);
   void write(const Snapshot& snapshot);
-  void write_or_say(const Snapshot& snapshot);
-  void say_failure();
-  void await_writing();
-  void tell_what_is_safe();
+  void write_or_report(const Snapshot& snapshot);
+  void report_failure();
+  void wait_for_write();
+  void report_saved_step();
 
   const SnapshotOptions options;
   const ProcessGroup group;
@@ -110,8 +110,8 @@ struct Snapshots::Impl {
   Staging staging;
   std::future<void> writing;
   std::string failure;  // of the last save
-  std::atomic<std::int64_t> safe_step{-1};
-  std::int64_t told_step = -1;  // by a rank that does not write
+  std::atomic<std::int64_t> saved_step{-1};
+  std::int64_t reported_step = -1;  // by a rank that does not write
 };
 
 Snapshot Snapshots::Impl::describe(const TrainingState& state, const SaveRequest& request) const {
@@ -133,7 +133,7 @@ Snapshot Snapshots::Impl::describe(const TrainingState& state, const SaveRequest
 }
 
 // Uses rank 0's values where ranks differ, so that the machines' copies are equal.
-void Snapshots::Impl::share_rank_0s(Snapshot& snapshot, const torch::nn::Module& model) const {
+void Snapshots::Impl::use_rank_0_values(Snapshot& snapshot, const torch::nn::Module& model) const {
   snapshot.extra = broadcast_object(snapshot.extra, 0, group);
   std::vector<std::string> names;
   std::vector<at::Tensor> buffers;
@@ -150,7 +150,7 @@ void Snapshots::Impl::store(const SnapshotStamp& stamp, const IValue& value) {
   folder.write(stamp, [&](NewFile& file) {
     write_torch_file(value, [&](const void* data, std::size_t size) { file.append(data, size); });
   });
-  safe_step = stamp.step;
+  saved_step = stamp.step;
   ddprun_channel_snapshot(static_cast<std::uint64_t>(stamp.step));
 }
 
@@ -160,30 +160,30 @@ void Snapshots::Impl::write(const Snapshot& snapshot) {
   IValue value = staging.copy(to_value(snapshot));
   const auto policy = options.asynchronous ? std::launch::async : std::launch::deferred;
   writing = std::async(policy, [this, stamp = stamp_of(snapshot), value = std::move(value)] {
-    if (options.asynchronous) setpriority(PRIO_PROCESS, static_cast<id_t>(gettid()), kWritersNiceness);
+    if (options.asynchronous) setpriority(PRIO_PROCESS, static_cast<id_t>(gettid()), kWriterNiceness);
     store(stamp, value);
   });
-  if (!options.asynchronous) await_writing();
+  if (!options.asynchronous) wait_for_write();
 }
 
 // The other ranks continue training: a failure here must not stop them.
-void Snapshots::Impl::write_or_say(const Snapshot& snapshot) {
-  await_writing();
-  say_failure();
+void Snapshots::Impl::write_or_report(const Snapshot& snapshot) {
+  wait_for_write();
+  report_failure();
   failure.clear();
   try {
     write(snapshot);
   } catch (const std::exception& error) {
     failure = sentence_of(error);
   }
-  if (!writing.valid()) say_failure();
+  if (!writing.valid()) report_failure();
 }
 
-void Snapshots::Impl::say_failure() {
-  if (!failure.empty()) options.say(failure + " Training goes on; the next snapshot is tried again.");
+void Snapshots::Impl::report_failure() {
+  if (!failure.empty()) options.say(failure + " Training goes on; the next snapshot is tried as usual.");
 }
 
-void Snapshots::Impl::await_writing() {
+void Snapshots::Impl::wait_for_write() {
   if (!writing.valid()) return;
   try {
     writing.get();
@@ -194,15 +194,15 @@ void Snapshots::Impl::await_writing() {
 }
 
 // The launcher asks every rank; a snapshot reported before its request must not count as a new one.
-void Snapshots::Impl::tell_what_is_safe() {
-  const std::int64_t own = agreement.writes() ? safe_step.load() : std::numeric_limits<std::int64_t>::max();
+void Snapshots::Impl::report_saved_step() {
+  const std::int64_t own = agreement.writes() ? saved_step.load() : std::numeric_limits<std::int64_t>::max();
   const std::int64_t safe = all_gather_stacked(torch::tensor(own), group).min().item<std::int64_t>();
-  if (agreement.writes() || safe <= told_step) return;
-  told_step = safe;
+  if (agreement.writes() || safe <= reported_step) return;
+  reported_step = safe;
   ddprun_channel_snapshot(static_cast<std::uint64_t>(safe));
 }
 
-std::string best_snapshot_path(const std::string& path) { return path_beside(path, "best"); }
+std::string best_snapshot_path(const std::string& path) { return path_with_suffix(path, "best"); }
 
 Snapshots::Snapshots(const SnapshotOptions& options, const ProcessGroup& group) {
   SnapshotOptions complete = options;
@@ -228,11 +228,11 @@ std::optional<Resumed> Snapshots::resume(const TrainingState& state) {
 
 void Snapshots::save(const TrainingState& state, const SaveRequest& request) {
   impl_->agreement.forget();
-  impl_->tell_what_is_safe();
+  impl_->report_saved_step();
   Snapshot snapshot = impl_->describe(state, request);
   snapshot.rng = gather_rng(impl_->group);
-  if (!impl_->agreement.rank_0_writes_alone()) impl_->share_rank_0s(snapshot, state.model);
-  if (impl_->agreement.writes()) impl_->write_or_say(snapshot);
+  if (!impl_->agreement.rank_0_writes_alone()) impl_->use_rank_0_values(snapshot, state.model);
+  if (impl_->agreement.writes()) impl_->write_or_report(snapshot);
 }
 
 void Snapshots::finish() {
@@ -240,10 +240,10 @@ void Snapshots::finish() {
 }
 
 std::string Snapshots::try_finish() {
-  impl_->await_writing();
+  impl_->wait_for_write();
   for (const auto& said : all_gather_object(impl_->failure, impl_->group))
     if (std::string words = said; !words.empty()) return words;
-  impl_->tell_what_is_safe();
+  impl_->report_saved_step();
   return {};
 }
 

@@ -8,9 +8,9 @@
 namespace ddprun {
 namespace {
 
-Error misfit(const std::string& source, const std::string& why) {
+Error mismatch_error(const std::string& source, const std::string& why) {
   return Error("cannot load " + source, why,
-               "It belongs to another model or data set: name the one it was written with, or begin anew.");
+               "It belongs to another model or data set: name the one it was written with, or start over.");
 }
 
 at::Tensor find(const Dict& state, const std::string& name, const std::string& source) {
@@ -18,10 +18,10 @@ at::Tensor find(const Dict& state, const std::string& name, const std::string& s
     const auto it = state.find(key);
     if (it != state.end() && it->value().isTensor()) return it->value().toTensor();
   }
-  throw misfit(source, "it has no tensor " + name);
+  throw mismatch_error(source, "it has no tensor " + name);
 }
 
-std::string words(at::IntArrayRef sizes) {
+std::string shape_text(at::IntArrayRef sizes) {
   std::string result;
   for (const auto size : sizes) result += (result.empty() ? "" : " x ") + std::to_string(size);
   return result.empty() ? "one number" : result;
@@ -41,14 +41,14 @@ void load_model_state(torch::nn::Module& model, const Dict& state, const std::st
   const torch::NoGradGuard no_grad;
   const auto tensors = named_tensors(model);
   if (state.size() != tensors.size())
-    throw misfit(source, "it has " + std::to_string(state.size()) + " tensors where the model has " +
-                             std::to_string(tensors.size()));
+    throw mismatch_error(source, "it has " + std::to_string(state.size()) + " tensors where the model has " +
+                                     std::to_string(tensors.size()));
   std::vector<at::Tensor> all;  // checked first, then loaded: a mismatch leaves the model unchanged
   for (const auto& [name, tensor] : tensors) {
     const at::Tensor& saved = all.emplace_back(find(state, name, source));
     if (saved.sizes() != tensor.sizes())
-      throw misfit(source,
-                   name + " is " + words(saved.sizes()) + " there and " + words(tensor.sizes()) + " in the model");
+      throw mismatch_error(source, name + " is " + shape_text(saved.sizes()) + " in the file and " +
+                                       shape_text(tensor.sizes()) + " in the model");
   }
   auto saved = all.begin();
   for (const auto& [name, tensor] : tensors) tensor.detach().copy_(*saved++);

@@ -106,7 +106,7 @@ std::string check_digest(const Archive& archive) {
 
 std::string_view record(const Archive& archive, const std::string& name) {
   if (const auto* found = archive.find(name)) return found->bytes;
-  throw Malformed("it is torn or no file of torch.save (it has no " + visible(name) + ")");
+  throw Malformed("it is damaged, or not a file of torch.save (it has no " + visible(name) + ")");
 }
 
 Unpacked unpack(const std::string& bytes, const std::string& name) {

@@ -28,7 +28,7 @@ struct Unpacked {
 class NoMemory : public Error {
  public:
   explicit NoMemory(const std::string& name)
-      : Error("cannot read " + name, "there is too little memory for it", "It is left as it is.") {}
+      : Error("cannot read " + name, "there is too little memory for it", "The file is left as it is.") {}
 };
 
 // Throws DamagedFile (damaged.h), with `name` in it, if the bytes are torn, altered or of another format. Any other

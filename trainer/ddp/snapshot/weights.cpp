@@ -109,7 +109,7 @@ struct Stored {
 
 std::vector<Stored> stored_in_torch_file(const std::string& bytes, const std::string& source) {
   const c10::IValue value = unpack_torch_file(bytes, source).value;
-  if (!value.isGenericDict()) throw Error("cannot read " + source, "it holds something else than a dict");
+  if (!value.isGenericDict()) throw Error("cannot read " + source, "it contains something other than a dict");
   Dict state = value.toGenericDict();
   for (const char* key : kStateKeys) {
     const auto it = state.find(key);
@@ -145,13 +145,13 @@ std::vector<Stored> stored_in_safetensors(const std::string& bytes, const std::s
 }
 
 std::vector<Stored> stored_in(const std::string& bytes, const std::string& source) {
-  auto stored = bytes.starts_with(kZip)         ? stored_in_torch_file(bytes, source)
-                : looks_like_safetensors(bytes) ? stored_in_safetensors(bytes, source)
-                                                : throw Error("cannot read " + source,
-                                                              "it is a file neither of torch.save nor of safetensors, "
-                                                              "or torn");
+  auto stored = bytes.starts_with(kZip) ? stored_in_torch_file(bytes, source)
+                : looks_like_safetensors(bytes)
+                    ? stored_in_safetensors(bytes, source)
+                    : throw Error("cannot read " + source,
+                                  "it is neither a file of torch.save nor of safetensors, or it is damaged");
   if (stored.empty())
-    throw Error("cannot read " + source, "it holds no tensors by name",
+    throw Error("cannot read " + source, "it contains no named tensors",
                 "A state_dict is expected, bare or under MODEL_STATE, model_state_dict, state_dict or model.");
   return stored;
 }
@@ -191,7 +191,8 @@ LoadReport load_weights(torch::nn::Module& module, const std::string& path, cons
   const WeightsMatch match = match_weights(shapes_of(stored), shapes_of(tensors), options, source);
   for (const auto& [from, to] : match.pairs)
     if (stored[from].complex && !tensors[to].tensor.is_complex())
-      throw Error("cannot load " + source, printable(tensors[to].name) + " is complex there and real in the model");
+      throw Error("cannot load " + source,
+                  printable(tensors[to].name) + " is complex in the file and real in the model");
   for (const auto& [from, to] : match.pairs) tensors[to].tensor.detach().copy_(stored[from].read());
   return match.report;
 }

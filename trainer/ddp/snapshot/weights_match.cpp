@@ -48,28 +48,28 @@ std::vector<std::string> fitting_names(const std::vector<TensorShape>& file, con
   return known(cut, model) > known(names, model) ? cut : names;
 }
 
-std::string words(const std::vector<std::int64_t>& shape) {
+std::string item_text(const std::vector<std::int64_t>& shape) {
   std::string result;
   for (const auto size : shape) result += (result.empty() ? "" : " x ") + std::to_string(size);
   return result.empty() ? "one number" : result;
 }
 
-std::string words(const std::string& name) { return printable(name); }
+std::string item_text(const std::string& name) { return printable(name); }
 
-std::string words(const ShapeMismatch& mismatch) {
-  return printable(mismatch.name) + " (" + words(mismatch.in_file) + " there, " + words(mismatch.in_module) +
-         " in the model)";
+std::string item_text(const ShapeMismatch& mismatch) {
+  return printable(mismatch.name) + " (" + item_text(mismatch.in_file) + " in the file, " +
+         item_text(mismatch.in_module) + " in the model)";
 }
 
 template <class T>
 std::string list(const std::vector<T>& items, std::size_t shown_max) {
   std::string text;
-  for (std::size_t i = 0; i < std::min(items.size(), shown_max); ++i) text += (i ? ", " : "") + words(items[i]);
+  for (std::size_t i = 0; i < std::min(items.size(), shown_max); ++i) text += (i ? ", " : "") + item_text(items[i]);
   if (items.size() > shown_max) text += " and " + std::to_string(items.size() - shown_max) + " more";
   return text;
 }
 
-std::string misfits(const LoadReport& report) {
+std::string mismatch_text(const LoadReport& report) {
   std::string text;
   const auto add = [&](const std::string& what, const std::string& names) {
     if (!names.empty()) text += (text.empty() ? "" : "; ") + what + names;
@@ -115,7 +115,7 @@ WeightsMatch match_weights(const std::vector<TensorShape>& file, const std::vect
   }
   for (const std::size_t i : absent)  // safetensors.torch.save_model keeps one name per tensor
     (loaded.contains(model[i].identity) ? match.report.loaded : match.report.missing).push_back(model[i].name);
-  const std::string why = misfits(match.report);
+  const std::string why = mismatch_text(match.report);
   if (!options.partial && !why.empty())
     throw Error("cannot load " + source, why,
                 options.remedy.empty()

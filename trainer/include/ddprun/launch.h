@@ -58,7 +58,7 @@ struct LaunchOptions {
 
 class LaunchFailed : public std::runtime_error {
  public:
-  LaunchFailed(const std::string& words, int exit_code) : std::runtime_error(words), exit_code_(exit_code) {}
+  LaunchFailed(const std::string& message, int exit_code) : std::runtime_error(message), exit_code_(exit_code) {}
   // ddprun's: 1 if a worker failed, 75 if the job was preempted and has saved, 128 + N after signal N; 124 after the
   // time-out.
   int exit_code() const { return exit_code_; }

@@ -13,25 +13,37 @@
 //     }
 //   }
 //
-// Before a preemption (SIGTERM to ddprun, --preempt-signal, --max-run) and before nodes join or leave, all ranks are
-// asked to save at the end of the same step: on every rank of every node the answer is to_save after that step, however
-// far apart they were. They agree on the step, the current or the next one, through the launcher's store; each uses a
-// thread for it, so that a rank that waits in a collective does not block it. Once all ranks have called saved() and
-// exited, ddprun ends with 75.
+// Before a preemption (SIGTERM to ddprun or to any rank, --preempt-signal, --max-run) and before nodes join or leave,
+// all ranks are asked to save at the end of the same step: on every rank of every node the answer is to_save after that
+// step, however far apart they were. They agree on the step, the current or the next one, through the launcher's store;
+// each uses a thread for it, so that a rank that waits in a collective does not block it. Once all ranks have called
+// saved() and exited, ddprun ends with 75.
+//
+// In a long phase between two steps, such as an evaluation, call asked_between_steps() now and then, for example after
+// each batch: the ranks may then stop there, at the same call on every rank, and save the state after the last step. So
+// each rank must call it equally often between the same steps:
+//
+//   for (const auto& batch : test_batches) {  // as many on every rank
+//     evaluate(batch);
+//     if (worker.asked_between_steps() != ddprun::Asked::nothing) ...  // as after a step; evaluate again after the
+//     resume
+//   }
 //
 // So all ranks must report the same, increasing steps, counted across epochs and restarts. step_done() costs about 40
 // ns, and waits only while the ranks agree (milliseconds). If they cannot within 10 s, because one of them is dead, it
 // throws one sentence.
 //
-// SIGTERM: while a Worker exists and the program has no handler, the signal ends the process at once, as by default,
-// unless all ranks are asked to save: then it is ignored, and the training loop has --stop-grace to leave. A handler of
-// the program must not end the process. After a failure on another rank, ranks are asked to leave without saving,
-// mostly by that signal; the answer to_leave means the same, and no collective may follow it.
+// SIGTERM, and each --preempt-signal: while a Worker exists and the program has no handler, the signal tells ddprun of
+// a preemption, whoever sent it: all ranks are then asked to save, and the training loop has --stop-grace to leave.
+// After a failure on another rank, ranks are asked to leave without saving, and SIGTERM ends the process, as by
+// default; the answer to_leave means the same, and no collective may follow it. A handler of the program must not end
+// the process; it calls ddprun_channel_on_signal() (worker_channel.h) for the same.
 //
 // The death of a process with a Worker is also detected at once (docs/worker-channel.md), and ddprun shows its steps as
 // progress. Without ddprun, or with an older one, all members do nothing and cost a nanosecond.
 //
-// One at a time in a process. Only one thread may call step_done(); any thread may call the other members.
+// One at a time in a process. Only one thread may call step_done() and asked_between_steps(); any thread may call the
+// other members.
 #pragma once
 #include <cstdint>
 #include <memory>
@@ -66,6 +78,8 @@ class Worker {
   void phase(Phase phase);
   // `step` is done. A request, once returned, is returned from then on.
   Asked step_done(std::uint64_t step);
+  // The same at a further point after the last step. On every rank equally often between the same steps.
+  Asked asked_between_steps();
   // A snapshot of the state after this step is complete and on disk, as far as this rank knows.
   void saved(std::uint64_t step);
   void throughput(double samples_per_second);  // of this rank

@@ -104,7 +104,7 @@ std::vector<RawPeer> asking(std::uint16_t port, std::size_t count, const Request
   return peers;
 }
 
-// What on_lost and say() tell, from the proxy's thread.
+// What on_lost and log() tell, from the proxy's thread.
 class Heard {
  public:
   std::function<void(const std::string&)> hook() {
@@ -163,7 +163,7 @@ class Comparison {
     peers_[client]->send(request);
     bool alive = true;
     for (const Answer& answer : model_.on(ids_[client], request))
-      if (std::holds_alternative<Hangup>(answer.reply))
+      if (std::holds_alternative<CloseConnection>(answer.reply))
         alive = false;
       else
         expected_[answer.to] += bytes_of(answer.reply);
@@ -230,7 +230,7 @@ TEST_CASE("many clients of proxies at once lose no count", "[store_proxy]") {
   CHECK(wrong == 0);
   const auto counts = rig.store().link_counts();
   CHECK(counts.links == 2);
-  CHECK(counts.requests <= counts.askers);
+  CHECK(counts.requests <= counts.requesters);
 }
 
 TEST_CASE("through a proxy replies come in the order of the requests, however these are cut", "[store_proxy]") {
@@ -265,7 +265,7 @@ TEST_CASE("a client that ended its input before the store was asked gets its rep
   auto ended = asking(rig.proxy().port(), 1, add("n", 1));
   ended.front().end_input();
   const auto later = asking(rig.proxy().port(), 1, add("n", 1));
-  REQUIRE(eventually([&] { return rig.proxy().counts().asked == 2; }, kSoon));  // and the end was heard before
+  REQUIRE(eventually([&] { return rig.proxy().counts().requests == 2; }, kSoon));  // and the end was heard before
   rig.dial(0);
   CHECK(ended.front().receive_number() == 1);
   CHECK(ended.front().closed_within(kSoon));
@@ -278,11 +278,11 @@ TEST_CASE("what many clients of a node wait for or read at once travels once", "
   direct.greet().send(set("there", std::string(100'000, 'x'))).send(add("sync", 1)).receive_number();
   auto waiting = asking(proxy.port(), 300, wait_for("go"));
   auto reading = asking(proxy.port(), 200, get("there"));
-  REQUIRE(eventually([&] { return proxy.counts().asked == 500; }, kSoon));
+  REQUIRE(eventually([&] { return proxy.counts().requests == 500; }, kSoon));
   rig.dial(0);
   for (RawPeer& peer : reading) REQUIRE(peer.receive_value().size() == 100'000);
   CHECK(rig.store().link_counts().requests == 2);
-  CHECK(rig.store().link_counts().askers == 500);
+  CHECK(rig.store().link_counts().requesters == 500);
   CHECK(proxy.counts().sent == 2);
   CHECK(waiting.front().silent_for(20ms));
   direct.send(set("go", ""));
@@ -292,10 +292,10 @@ TEST_CASE("what many clients of a node wait for or read at once travels once", "
 TEST_CASE("a queue wakes the clients of a proxy one by one, the one that has waited longest first", "[store_proxy]") {
   StoreRig rig({.dial = false});
   auto waiting = asking(rig.proxy().port(), 3, wait_for("q"));
-  REQUIRE(eventually([&] { return rig.proxy().counts().asked == 3; }, kSoon));
+  REQUIRE(eventually([&] { return rig.proxy().counts().requests == 3; }, kSoon));
   rig.dial(0);
   RawPeer(rig.proxy().port()).greet();
-  CHECK(rig.store().link_counts().askers == 4);
+  CHECK(rig.store().link_counts().requesters == 4);
   RawPeer direct(rig.store().port());
   direct.greet();
   std::vector<bool> woken(waiting.size());
@@ -471,7 +471,7 @@ TEST_CASE("what is asked while a large value is on its way follows it", "[store_
 }
 
 TEST_CASE("a deaf client of a proxy holds up nobody, and is dropped", "[store_proxy]") {
-  StoreRig rig({.proxy = {.limits = {.deaf_for_max = 500ms}}});
+  StoreRig rig({.proxy = {.limits = {.write_stall_max = 500ms}}});
   RawPeer setting(rig.proxy().port()), deaf(rig.proxy().port());
   setting.greet().send(set("large", std::string(8 << 20, 'z'))).send(add("n", 1)).receive_number();
   deaf.receive_buffer(4096);
@@ -501,7 +501,7 @@ TEST_CASE("a client of a proxy is read no faster than it reads", "[store_proxy][
   }
 }
 
-TEST_CASE("while the store takes nothing, a proxy takes so much and no more", "[store_proxy][not-tsan]") {
+TEST_CASE("while the store does not accept data, a proxy takes so much and no more", "[store_proxy][not-tsan]") {
   StoreRig rig({.proxy = {.proxy_limits = {.unsent_bytes_max = 1 << 20}}, .dial = false});
   RawPeer flooding(rig.proxy().port());
   flooding.send({Op::validate, {}, {}, kMagic});
@@ -516,7 +516,7 @@ TEST_CASE("while the store takes nothing, a proxy takes so much and no more", "[
 }
 
 TEST_CASE("a node that reads nothing holds up no other, and is dropped", "[store_proxy][not-tsan]") {
-  StoreRig rig({.store = {.address = "127.0.0.1", .limits = {.deaf_for_max = 500ms}}});
+  StoreRig rig({.store = {.address = "127.0.0.1", .limits = {.write_stall_max = 500ms}}});
   RawPeer setting(rig.store().port());
   setting.greet().send(set("large", std::string(8 << 20, 'z'))).send(add("n", 1)).receive_number();
   int ends[2] = {-1, -1};
@@ -526,7 +526,7 @@ TEST_CASE("a node that reads nothing holds up no other, and is dropped", "[store
   node.socket = Fd(ends[0]);
   rig.store().gateway().serve(std::move(node));
   std::string asks;
-  for (int i = 0; i < 50; ++i) asks += encode_ask_head(1) + encode(get("large"));
+  for (int i = 0; i < 50; ++i) asks += encode_request_head(1) + encode(get("large"));
   REQUIRE(write(deaf.get(), asks.data(), asks.size()) == static_cast<ssize_t>(asks.size()));
   REQUIRE(eventually([&] { return rig.store().link_counts().requests > 0; }, kSoon));
   for (int i = 0; i < 20; ++i) CHECK(serves(rig.proxy().port()));
@@ -672,16 +672,16 @@ TEST_CASE("processes of other users get nothing from a store or a proxy, told on
     return;
   }
   Heard refused;
-  StoreRig rig({.store = {.address = "127.0.0.1", .say = refused.hook()}, .proxy = {.say = refused.hook()}});
+  StoreRig rig({.store = {.address = "127.0.0.1", .log = refused.hook()}, .proxy = {.log = refused.hook()}});
   for (const std::uint16_t port : {rig.proxy().port(), rig.store().port()}) {
     CHECK(asked_as(0, port) == 0);
     for (int i = 0; i < 3; ++i) CHECK(asked_as(65'534, port) == 1);
   }
   const std::string line =
-      "refused a client on this machine: its process belongs to user 65534, ours to 0 "
+      "refused a client on this machine: its process belongs to user 65534, ddprun's to 0 "
       "(--store-users any lets it in)";
   CHECK(refused.all() == std::vector<std::string>{line, line});  // one of each
-  const Server on_all_addresses({.say = refused.hook()});
+  const Server on_all_addresses({.log = refused.hook()});
   CHECK(asked_as(65'534, on_all_addresses.port()) == 1);
   const Server open({.address = "127.0.0.1", .own_user_only = false});
   CHECK(asked_as(65'534, open.port()) == 0);

@@ -1,0 +1,49 @@
+// A worker has failed: its class, the rule that matches, and the report to the coordinator.
+#include <algorithm>
+#include <csignal>
+
+#include "agent/agent.h"
+#include "agent/diagnosis/last_lines.h"
+#include "agent/diagnosis/pattern.h"
+
+namespace ddprun::agent {
+
+void Agent::report_failure(const ReportFailure& report) {
+  const int rank = seat_->first_rank + report.local_rank;
+  last_failure_ = rendezvous::Failure{
+      .round = report.round, .node = node(), .local_rank = report.local_rank, .rank = rank, .status = report.status};
+  rendezvous::Failure& failure = *last_failure_;
+  failure.host = options_.logs.host;
+  reporter_.noticed(failure);
+  job_events_.failed(report.local_rank);
+  if (health_) health_->suspect();
+  const std::optional<bool> progressed = workers_.channels().progressed(Clock::now());
+  if (needs_last_lines(failure.status))  // our own workers are signalled already, and heartbeats can wait this long
+    pipes_.await_end(report.round, rank, kLastOutputWait);
+  if (!progressed && failure.status.code)
+    failure.last_line = last_line_to_compare(pipes_.last_lines(report.round, rank));
+  failure.kind = reporter_.class_of(failure, progressed.value_or(has_lived()));
+  if (failure.status.by_output && output_finding_ && output_finding_->rule.silent)
+    failure.kind = rendezvous::FailureClass::hang;
+  contact_.send(rendezvous::WorkerFailed{failure, progressed, rule_for(failure)});
+}
+
+bool Agent::needs_last_lines(const rendezvous::ExitStatus& status) const {
+  const auto searches = [](const rendezvous::FailureRule& rule) { return !rule.pattern.empty(); };
+  return status.code != 0 || status.signal == SIGABRT ||
+         std::any_of(options_.rules.begin(), options_.rules.end(), searches);
+}
+
+bool Agent::has_lived() const {
+  return workers_run_since_ && Clock::now() - *workers_run_since_ >= options_.progress_after;
+}
+
+std::optional<rendezvous::RuleMatch> Agent::rule_for(const rendezvous::Failure& failure) const {
+  if (failure.status.by_output && output_finding_)
+    return rendezvous::RuleMatch{output_finding_->rule.action, output_finding_->rule.place};
+  return first_match(options_.rules, failure.kind, failure.status, [&](const std::string& pattern) {
+    return found_in_lines(pattern, pipes_.last_lines(failure.round, failure.rank));
+  });
+}
+
+}  // namespace ddprun::agent

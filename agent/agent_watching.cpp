@@ -1,0 +1,91 @@
+// What may happen while workers run or are awaited: a preemption that a probe notices, the end of --max-run, a machine
+// that is not fit, output that a rule is about, a file timer that expires.
+#include <algorithm>
+#include <csignal>
+#include <utility>
+
+#include "agent/agent.h"
+#include "agent/process/job_cookie.h"
+
+namespace ddprun::agent {
+
+void Agent::start_probe() {
+  if (!options_.probe) return;
+  const Environment own{{kCookieVariable, options_.command.job.cookie}};
+  probe_.emplace(io_, *options_.probe, merged(options_.command.inherited, own),
+                 PreemptionProbe::Hooks{[this](const std::string& why) {
+                                          if (contact_.signal() != 0) return;
+                                          reporter_.probe_noticed(why);
+                                          dispatch(Signalled{SIGTERM});
+                                        },
+                                        [this](const std::string& line) { pipes_.print("ddprun: " + line + ".\n"); },
+                                        [this] { collect_workers(); }});
+  probe_->start();
+}
+
+void Agent::start_health_check() {
+  if (options_.health_check.empty() && !options_.machine_limits.any()) return;
+  const Environment own{{kCookieVariable, options_.command.job.cookie}};
+  HealthCheck::BuiltIn built_in;
+  if (options_.machine_limits.any())
+    built_in = [limits = options_.machine_limits, folders = options_.folders] {
+      return why_unfit(limits, machine_facts(limits, folders));
+    };
+  health_.emplace(io_, std::move(built_in), options_.health_check, merged(options_.command.inherited, own),
+                  [this] { on_health(); });
+}
+
+// A node without workers tells the coordinator; one that runs a round does so after it.
+void Agent::on_health() {
+  if (contact_.signal() != 0) return;  // it leaves
+  if (!*health_->passed()) reporter_.unhealthy(health_->why());
+  if (!supervisor_.round_with_workers() && contact_.coordination().connected()) send_ready();
+}
+
+std::string Agent::unfit() const {
+  if (!health_ || health_->passed().value_or(false)) return {};
+  return health_->passed() ? health_->why() : "its health check has not ended";
+}
+
+void Agent::limit_run() {
+  if (!options_.max_run) return;
+  run_limit_.expires_after(*options_.max_run);
+  run_limit_.async_wait([this](const asio::error_code& error) {
+    if (error) return;
+    reporter_.run_is_over(*options_.max_run);
+    dispatch(Signalled{SIGTERM});
+  });
+}
+
+// Of silence a worker is named that has not ended, as the last writer may have.
+int Agent::still_running(int local_rank) const {
+  const auto& workers = workers_.records();
+  const auto runs = [](const auto& entry) { return entry.second.pid != 0 && !entry.second.status; };
+  if (const auto named = workers.find(local_rank); named != workers.end() && runs(*named)) return local_rank;
+  const auto other = std::find_if(workers.begin(), workers.end(), runs);
+  return other == workers.end() ? local_rank : other->first;
+}
+
+// Only where a rule is about the workers' output.
+void Agent::watch_output() {
+  constexpr std::chrono::milliseconds kCheckEvery{200};
+  if (!options_.logs.monitor || !supervisor_.running_round()) return;
+  if (auto found = options_.logs.monitor->finding(); found && !output_finding_) {
+    output_finding_ = std::move(found);
+    reporter_.output_found(output_finding_->rule);
+    return dispatch(WorkerDying{seat_->round, still_running(output_finding_->local_rank), {.by_output = true}});
+  }
+  output_timer_.expires_after(kCheckEvery);
+  output_timer_.async_wait([this](const asio::error_code& error) {
+    if (!error) watch_output();
+  });
+}
+
+// The worker has failed, whatever the signal does to it: its timer expired.
+void Agent::on_timer_expiry(int local_rank, const ExpiredTimer& timer) {
+  reporter_.timer_expired(local_rank, timer);
+  job_events_.timer_expired(local_rank, timer);
+  dispatch(WorkerDying{seat_->round, local_rank, {.signal = timer.signal}});
+}
+
+}  // namespace ddprun::agent

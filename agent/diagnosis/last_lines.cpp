@@ -1,0 +1,166 @@
+#include "agent/diagnosis/last_lines.h"
+
+#include <array>
+#include <csignal>
+#include <optional>
+#include <string_view>
+
+#include "agent/diagnosis/error_file.h"
+
+namespace ddprun::agent {
+
+using rendezvous::FailureClass;
+
+namespace {
+
+constexpr int kNotRunnable = 126, kNotFound = 127;  // exit codes of shells, and 127 of the dynamic loader
+
+// The part of `line` between `before` and `after` (empty: to the line's end).
+std::optional<std::string> between(std::string_view line, std::string_view before, std::string_view after) {
+  const auto start = line.find(before);
+  if (start == std::string_view::npos) return {};
+  line.remove_prefix(start + before.size());
+  const auto end = after.empty() ? line.size() : line.find(after);
+  if (end == std::string_view::npos || end == 0) return {};
+  return std::string(line.substr(0, end));
+}
+
+struct Known {
+  std::string_view before, after;  // around the name
+  std::string_view text_before, text_after;
+  FailureClass kind = FailureClass::start;
+};
+
+constexpr std::string_view kNoLibrary =
+    " is not found: install it, or put its folder into LD_LIBRARY_PATH; ldd shows what else is missing";
+constexpr std::string_view kNoModule =
+    " is not found by this Python: install it into the environment of this interpreter, or check PYTHONPATH";
+constexpr std::string_view kNoCommand = " is not found: install it, or check PATH";
+
+constexpr std::array kTable = {
+    // The dynamic loader, before main (exit code 127); the same from Python's import of a compiled module.
+    Known{"error while loading shared libraries: ", ": cannot open shared object file", "the shared library ",
+          kNoLibrary},
+    Known{"ImportError: ", ": cannot open shared object file", "the shared library ", kNoLibrary},
+    Known{"OSError: ", ": cannot open shared object file", "the shared library ", kNoLibrary},
+    Known{"error while loading shared libraries: ", ":", "the shared library ",
+          " cannot be loaded: damaged, or built for another machine"},
+    Known{"undefined symbol: ", "", "the symbol ",
+          " is in none of the loaded libraries: two versions are mixed; rebuild, or check LD_LIBRARY_PATH"},
+    Known{": version `", "' not found",
+          "it was built for a newer system: ", " is not in this machine's libraries; build it here, or in a container"},
+    // Python.
+    Known{"No module named '", "'", "the module ", kNoModule},
+    Known{"No module named ", "", "the module ", kNoModule},
+    Known{"can't open file '", "'", "Python cannot find the file ", ": check the path, and the working folder"},
+    Known{"OutOfMemoryError: ", ".", "the GPU's memory ran out: ", "; a smaller batch, or fewer ranks on this GPU",
+          FailureClass::out_of_memory},
+    // Shells and env.
+    Known{"env: '", "\\r': No such file or directory",
+          "its first line ends in a carriage return, as Windows writes it, so ",
+          " is not found: remove the carriage returns (dos2unix)"},
+    Known{"env: \xe2\x80\x98", "\\r\xe2\x80\x99: No such file or directory",
+          "its first line ends in a carriage return, as Windows writes it, so ",
+          " is not found: remove the carriage returns (dos2unix)"},
+    Known{"env: \xe2\x80\x98", "\xe2\x80\x99: No such file or directory", "the command ", kNoCommand},
+    Known{"env: '", "': No such file or directory", "the command ", kNoCommand},
+};
+
+// A known line without a name in it.
+struct Fixed {
+  std::string_view part, message;
+  FailureClass kind = FailureClass::error;
+};
+constexpr std::array kFixed = {
+    Fixed{"No space left on device", "a disk is full, or a folder's quota used up (/dev/shm counts too)"},
+    Fixed{"std::bad_alloc", "memory ran out: an allocation failed (std::bad_alloc); is there a limit (ulimit -v)?",
+          FailureClass::out_of_memory},
+    Fixed{"MemoryError", "memory ran out: Python could not allocate any (MemoryError); is there a limit (ulimit -v)?",
+          FailureClass::out_of_memory},
+    Fixed{"Too many open files", "too many files are open (ulimit -n)"},
+    Fixed{"Address already in use", "another process has the port that it wants to listen on", FailureClass::start},
+};
+
+struct LineMeaning {
+  std::string text = {};  // empty: not known
+  FailureClass kind = FailureClass::error;
+};
+
+LineMeaning known_message(std::string_view line) {
+  for (const Fixed& fixed : kFixed)
+    if (line.find(fixed.part) != std::string_view::npos) return {std::string(fixed.message), fixed.kind};
+  for (const Known& known : kTable)
+    if (const auto name = between(line, known.before, known.after))
+      return {std::string(known.text_before) + *name + std::string(known.text_after), known.kind};
+  return {};
+}
+
+// "sh: 1: foo: not found", "bash: line 1: foo: command not found", "x.sh: ./foo: Permission denied"
+std::string shell_message(int code, std::string_view line) {
+  const auto end = code == kNotRunnable ? line.rfind(": Permission denied") : line.rfind("not found");
+  if (end == std::string_view::npos) return {};
+  std::string_view name = line.substr(0, end);
+  if (code == kNotFound) name = name.substr(0, name.rfind(": "));
+  if (const auto colon = name.rfind(": "); colon != std::string_view::npos) name.remove_prefix(colon + 2);
+  if (name.empty()) return {};
+  return code == kNotFound ? "the command " + std::string(name) + std::string(kNoCommand)
+                           : std::string(name) + " has no run permission: chmod +x " + std::string(name);
+}
+
+// std::terminate prints it if a std::thread that nobody joined is destroyed, as exit() does with static objects.
+constexpr std::string_view kNoException = "terminate called without an active exception";
+constexpr std::string_view kThreadStillRan =
+    "it ended while one of its threads still ran; with gloo, a barrier before destroy_process_group lets the thread "
+    "end first";
+
+// The exception that ended a C++ program; its message is on the next line.
+std::string uncaught(const std::vector<std::string>& lines, std::size_t i) {
+  if (lines[i].ends_with(kNoException)) return std::string(kThreadStillRan);
+  const auto type = between(lines[i], "terminate called after throwing an instance of '", "'");
+  if (!type) return {};
+  const auto what = i + 1 < lines.size() ? between(lines[i + 1], "what():  ", "") : std::nullopt;
+  return "it did not catch its exception " + *type + (what ? ": " + *what : "");
+}
+
+std::string without_rank(const std::string& line) {
+  constexpr std::string_view kBefore = "[rank";
+  if (!line.starts_with(kBefore)) return line;
+  const std::size_t end = line.find_first_not_of("0123456789", kBefore.size());
+  return end != line.npos && end > kBefore.size() && line.compare(end, 3, "]: ") == 0 ? line.substr(end + 3) : line;
+}
+
+LineMeaning meaning(const rendezvous::ExitStatus& status, const std::vector<std::string>& lines) {
+  for (std::size_t i = lines.size(); i-- > 0;) {
+    if (LineMeaning known = known_message(lines[i]); !known.text.empty()) return known;
+    if (status.signal == SIGABRT)
+      if (std::string text = uncaught(lines, i); !text.empty()) return {text};
+    if (status.code == kNotRunnable || status.code == kNotFound)
+      if (std::string text = shell_message(status.code, lines[i]); !text.empty()) return {text, FailureClass::start};
+  }
+  return {};
+}
+
+}  // namespace
+
+std::string last_line_to_compare(const std::vector<std::string>& last_lines) {
+  constexpr std::size_t kCutMark = 4;  // " ..."
+  for (std::size_t i = last_lines.size(); i-- > 0;) {
+    const std::string line = without_rank(printable_line(last_lines[i], rendezvous::kLastLineMax - kCutMark));
+    if (line.find_first_not_of(' ') != line.npos) return line;
+  }
+  return {};
+}
+
+std::string meaning_of_lines(const rendezvous::ExitStatus& status, const std::vector<std::string>& lines) {
+  return meaning(status, lines).text;
+}
+
+std::optional<FailureClass> class_of_lines(const rendezvous::ExitStatus& status, bool progressed,
+                                           const std::vector<std::string>& lines) {
+  const LineMeaning found = meaning(status, lines);
+  const bool may_be_start = !progressed || status.code == kNotRunnable || status.code == kNotFound;
+  if (found.kind == FailureClass::error || (found.kind == FailureClass::start && !may_be_start)) return {};
+  return found.kind;
+}
+
+}  // namespace ddprun::agent

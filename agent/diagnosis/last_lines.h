@@ -1,0 +1,26 @@
+// Recognizes well-known last lines of a worker's stderr: a missing library or module, a command not found, memory that
+// ran out.
+//
+// Pure: a table of what loaders, shells, Python and C++ write.
+#pragma once
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "rendezvous/coordination/round.h"
+
+namespace ddprun::agent {
+
+// One sentence with the remedy, without a final stop; empty if no line is known. Later lines come first.
+std::string meaning_of_lines(const rendezvous::ExitStatus& status, const std::vector<std::string>& last_lines);
+
+// The class of failure that such a line shows: out-of-memory, or start, which needs exit code 126 or 127 or no
+// progress. Empty if no line is known, or it shows none.
+std::optional<rendezvous::FailureClass> class_of_lines(const rendezvous::ExitStatus& status, bool progressed,
+                                                       const std::vector<std::string>& last_lines);
+
+// For comparing two failures (Failure::last_line): the last line that is not empty, printable, at most kLastLineMax
+// bytes, without the rank that PyTorch puts before it ("[rank3]: ").
+std::string last_line_to_compare(const std::vector<std::string>& last_lines);
+
+}  // namespace ddprun::agent

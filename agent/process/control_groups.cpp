@@ -1,0 +1,90 @@
+#include "agent/process/control_groups.h"
+
+#include <optional>
+#include <sstream>
+#include <utility>
+
+namespace ddprun::agent {
+namespace {
+
+// mountinfo writes blanks and backslashes as octal escapes such as \040.
+std::string unescaped(const std::string& text) {
+  std::string out;
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    if (text[i] != '\\' || i + 3 >= text.size()) {
+      out += text[i];
+      continue;
+    }
+    out += static_cast<char>((text[i + 1] - '0') * 64 + (text[i + 2] - '0') * 8 + (text[i + 3] - '0'));
+    i += 3;
+  }
+  return out;
+}
+
+bool in_list(const std::string& list, const std::string& word) {
+  return ("," + list + ",").find("," + word + ",") != std::string::npos;
+}
+
+// The path of our group for this controller, and whether it is version 1's: a controller belongs to one version at a
+// time.
+std::optional<std::pair<std::string, bool>> own_group(const std::string& controller, const std::string& cgroup) {
+  std::istringstream lines(cgroup);
+  std::optional<std::pair<std::string, bool>> unified;
+  for (std::string line; std::getline(lines, line);) {
+    const auto first = line.find(':'), second = line.find(':', first + 1);
+    if (second == std::string::npos) continue;
+    const std::string controllers = line.substr(first + 1, second - first - 1), path = line.substr(second + 1);
+    if (in_list(controllers, controller) && !controllers.empty()) return std::pair(path, true);
+    if (line.starts_with("0::")) unified = std::pair(path, false);
+  }
+  return unified;
+}
+
+// A container may see its own group as the mount's root, with the name it has on the host.
+std::string below_mount(const std::string& path, const std::string& root) {
+  if (root == "/") return path == "/" ? "" : path;
+  if (path == root || path.starts_with(root + "/")) return path.substr(root.size());
+  return "";
+}
+
+}  // namespace
+
+std::vector<CgroupMount> cgroup_mounts(const std::string& controller, const std::string& mountinfo) {
+  std::vector<CgroupMount> out;
+  std::istringstream lines(mountinfo);
+  for (std::string line; std::getline(lines, line);) {
+    const auto dash = line.find(" - cgroup");  // most lines are other file systems
+    if (dash == std::string::npos) continue;
+    std::istringstream fields(line), after(line.substr(dash + 3));
+    std::string id, parent, device, root, folder, type, source, options;
+    fields >> id >> parent >> device >> root >> folder;
+    after >> type >> source >> options;
+    if (controller.empty() ? type == "cgroup2" : type == "cgroup" && in_list(options, controller))
+      out.push_back({unescaped(root), unescaped(folder)});
+  }
+  return out;
+}
+
+std::vector<ControlGroup> control_groups(const std::string& controller, const std::string& cgroup,
+                                         const std::string& mountinfo) {
+  const auto own = own_group(controller, cgroup);
+  if (!own) return {};
+  const auto mounts = cgroup_mounts(own->second ? controller : "", mountinfo);
+  if (mounts.empty()) return {};
+  const CgroupMount& mount = mounts.front();
+  std::vector<ControlGroup> out;
+  std::string path = below_mount(own->first, mount.root);
+  for (; !path.empty(); path.erase(path.rfind('/'))) {
+    if (path.front() != '/') break;
+    out.push_back({mount.folder + path, path, own->second});
+  }
+  out.push_back({mount.folder, "/", own->second});
+  return out;
+}
+
+std::string unified_path(const std::string& cgroup) {
+  const auto own = own_group("", cgroup);
+  return own ? own->first : "";
+}
+
+}  // namespace ddprun::agent

@@ -1,0 +1,47 @@
+#include "agent/process/cpu_quota.h"
+
+#include <algorithm>
+#include <cstdint>
+#include <sstream>
+
+#include "agent/process/control_groups.h"
+#include "agent/process/regular_file.h"
+
+namespace ddprun::agent {
+namespace fs = std::filesystem;
+namespace {
+
+constexpr std::size_t kFileMax = 1 << 20;
+
+std::string content(const fs::path& path) { return beginning_of_file(path, kFileMax); }
+
+std::string quota_and_period(const ControlGroup& group, const fs::path& root) {
+  const fs::path folder = root / fs::path(group.folder).relative_path();
+  if (!group.version1) return content(folder / "cpu.max");
+  return content(folder / "cpu.cfs_quota_us") + " " + content(folder / "cpu.cfs_period_us");
+}
+
+}  // namespace
+
+std::optional<double> cpus_of_quota(const std::string& quota_and_period) {
+  std::istringstream numbers(quota_and_period);
+  std::int64_t quota = 0, period = 0;
+  if (!(numbers >> quota >> period) || quota <= 0 || period <= 0) return {};
+  return static_cast<double>(quota) / static_cast<double>(period);
+}
+
+std::optional<double> read_cpu_quota(const fs::path& root) {
+  std::optional<double> lowest;
+  for (const ControlGroup& group :
+       control_groups("cpu", content(root / "proc/self/cgroup"), content(root / "proc/self/mountinfo")))
+    if (const auto cpus = cpus_of_quota(quota_and_period(group, root)))
+      lowest = std::min(lowest.value_or(*cpus), *cpus);
+  return lowest;
+}
+
+int cpus_within(int affinity, std::optional<double> quota) {
+  const double cpus = quota ? std::min<double>(affinity, *quota) : affinity;
+  return std::max(1, static_cast<int>(cpus));
+}
+
+}  // namespace ddprun::agent

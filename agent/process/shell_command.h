@@ -1,0 +1,56 @@
+// A shell command that the agent runs beside the workers: under sh, in a session of its own, without input.
+//
+// For the agent's main thread and its io_context. What it leaves in its process group ends with it.
+#pragma once
+#include <sys/types.h>
+
+#include <functional>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include <asio/io_context.hpp>
+#include <asio/posix/stream_descriptor.hpp>
+
+#include "rendezvous/base/fd.h"
+#include "rendezvous/coordination/failure_class.h"
+
+namespace ddprun::agent {
+
+class ShellCommand {
+ public:
+  // The status is empty if it is unknown, as somebody else reaped the process.
+  using OnEnd = std::function<void(const std::optional<rendezvous::ExitStatus>& status)>;
+  // `environment`: NAME=value. `keep_output`: for output().
+  ShellCommand(asio::io_context& io, std::string text, std::vector<std::string> environment, bool keep_output = false);
+  ~ShellCommand();
+  ShellCommand(const ShellCommand&) = delete;
+  ShellCommand& operator=(const ShellCommand&) = delete;
+
+  // While it does not run. A command that cannot be started ends at once, in this call.
+  void start(OnEnd on_end);
+  // Its process group gets SIGKILL; on_end follows.
+  void kill();
+  // Its process, which nobody else may reap; empty: it does not run.
+  std::optional<pid_t> child() const;
+  // The last line that the last run wrote to stdout or stderr; empty: none.
+  std::string last_line() const;
+
+ private:
+  struct Running {
+    pid_t pid;
+    asio::posix::stream_descriptor pidfd;
+  };
+  void wait();
+  void collect();
+
+  asio::io_context& io_;
+  const std::string text_;
+  const std::vector<std::string> environment_;
+  const bool keep_output_;
+  Fd output_;
+  OnEnd on_end_;
+  std::optional<Running> running_;
+};
+
+}  // namespace ddprun::agent

@@ -1,0 +1,13 @@
+// The launcher's inputs: its environment, files and the host's name.
+#pragma once
+#include "launcher/cli.h"
+
+namespace ddprun::launcher {
+
+agent::Environment own_environment();
+Inputs process_inputs();
+// Overwrites the token in our environment, which /proc/<pid>/environ shows to all processes of our user, workers too.
+// Read the token before.
+void wipe_token_variable();
+
+}  // namespace ddprun::launcher

@@ -1,0 +1,47 @@
+// What a scheduler proposes where the user gave nothing. Pure.
+#pragma once
+#include <initializer_list>
+#include <string>
+
+#include "launcher/scheduler/scheduler.h"
+
+namespace ddprun::launcher {
+
+struct Variable {
+  std::string name = {}, value = {};
+  explicit operator bool() const { return !value.empty(); }
+};
+
+class Proposals {
+ public:
+  explicit Proposals(const SchedulerInputs& inputs) : inputs_(inputs) {}
+
+  // The first of these variables that is set and not empty; none: no name.
+  Variable variable(std::initializer_list<const char*> names) const;
+  Variable variable(const char* name) const { return variable({name}); }
+
+  bool given(const char* option) const;  // by the user
+  bool standalone() const;
+  // Several nodes, by the user's value or the proposed one.
+  bool several_nodes() const;
+  // A number of nodes that may change, or the backend for it.
+  bool elastic() const;
+  // The user said where the nodes meet.
+  bool has_endpoint() const { return given("master-addr") || given("rdzv-endpoint"); }
+
+  // Without effect where the user gave the option. `place` is the variable or the file that the value comes from.
+  void propose(const char* option, const std::string& text, const std::string& place);
+  // Where the nodes meet, by the backend's option. A static job's port may be left out.
+  void propose_endpoint(const std::string& host, const std::string& host_place, const std::string& port,
+                        const std::string& port_place);
+
+  SchedulerValues values = {};
+
+ private:
+  const settings::Option& option(const char* name) const { return settings::option(inputs_.options, name); }
+  std::string text_of(const char* name) const;  // the user's, else the proposed one
+
+  const SchedulerInputs& inputs_;
+};
+
+}  // namespace ddprun::launcher

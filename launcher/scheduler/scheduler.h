@@ -1,0 +1,35 @@
+// Values that a scheduler's environment gives and the user did not: Slurm's for a step of srun, Kubernetes' for a pod
+// of an Indexed Job.
+//
+// Pure: environment, host name and files are passed in, and the last two are asked only where a variable calls for
+// them.
+#pragma once
+#include <functional>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "launcher/settings/option.h"
+
+namespace ddprun::launcher {
+
+struct SchedulerInputs {
+  const settings::Table& options;
+  const std::vector<settings::Setting>& given;  // by the user
+  const std::map<std::string, std::string>& environment;
+  std::function<std::string()> host_name = {};
+  std::function<std::string()> hosts_file = {};  // the content of /etc/hosts
+};
+
+struct SchedulerValues {
+  std::vector<settings::Setting> settings = {};  // none that the user gave
+  std::optional<int> requeues = {};              // how often Slurm has started this job again; empty: not under Slurm
+  std::vector<std::string> warnings = {};        // one sentence each, as mistakes
+  std::vector<std::string> mistakes = {};
+};
+
+// Nothing with --scheduler=none, and nothing for a ddprun that a worker of another one started.
+SchedulerValues scheduler_values(const SchedulerInputs& inputs);
+
+}  // namespace ddprun::launcher

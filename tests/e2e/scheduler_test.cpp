@@ -1,0 +1,199 @@
+// ddprun started without options by a scheduler: the environments of srun's steps and of an Indexed Job's pods, made up
+// on one machine, and a control group's CPU quota.
+#include <sched.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <fstream>
+
+#include "agent/process/control_groups.h"
+#include "tests/e2e/programs.h"
+#include "tests/support/catch.h"
+#include "tests/support/command.h"
+#include "tests/support/free_port.h"
+
+using namespace ddprun::test;
+using namespace std::chrono_literals;
+namespace fs = std::filesystem;
+
+namespace {
+
+using Variables = std::map<std::string, std::optional<std::string>>;
+
+const std::string kWorker = "echo \"up $RANK/$WORLD_SIZE of $TORCHELASTIC_RUN_ID\"";
+
+// A job whose nodes meet at a port that is free: see slurm_port().
+int job_with_free_port() {
+  for (;;)
+    if (const int port = free_port(); port >= 20'000) return port - 20'000;
+}
+
+// Of a step on the node "localhost" and another one.
+Variables step_of_two(int job, int node) {
+  return {{"SLURM_JOB_ID", std::to_string(job)},
+          {"SLURM_JOB_NODELIST", "localhost,other"},
+          {"SLURM_NNODES", "2"},
+          {"SLURM_STEP_ID", "0"},
+          {"SLURM_STEP_NUM_NODES", "2"},
+          {"SLURM_STEP_NODELIST", "localhost,other"},
+          {"SLURM_STEP_TASKS_PER_NODE", "1(x2)"},
+          {"SLURM_NODEID", std::to_string(node)},
+          {"SLURMD_NODENAME", node == 0 ? "localhost" : "other"}};
+}
+
+Variables with(Variables variables, const Variables& more) {
+  for (const auto& [name, value] : more) variables[name] = value;
+  return variables;
+}
+
+// A control group below our own with this many microseconds of CPU time in each 100 ms; not usable: none can be made.
+class QuotaGroup {
+ public:
+  explicit QuotaGroup(int quota_us) {
+    const auto own =
+        ddprun::agent::control_groups("cpu", read_file("/proc/self/cgroup"), read_file("/proc/self/mountinfo"));
+    if (own.empty()) return;
+    const fs::path folder = fs::path(own.front().folder) / ("ddprun-test-" + std::to_string(getpid()));
+    if (mkdir(folder.c_str(), 0755) != 0) return;
+    folder_ = folder;
+    usable_ = own.front().version1
+                  ? put("cpu.cfs_period_us", "100000") && put("cpu.cfs_quota_us", std::to_string(quota_us))
+                  : put("cpu.max", std::to_string(quota_us) + " 100000");
+  }
+  ~QuotaGroup() {
+    if (!folder_.empty()) eventually([&] { return rmdir(folder_.c_str()) == 0; }, 5s);
+  }
+  bool usable() const { return usable_; }
+  std::string processes() const { return folder_ / "cgroup.procs"; }
+
+ private:
+  bool put(const char* file, const std::string& value) const {
+    std::ofstream out(folder_ / file);
+    return static_cast<bool>(out << value << std::flush);
+  }
+  fs::path folder_;
+  bool usable_ = false;
+};
+
+int cpus_of_affinity() {
+  cpu_set_t mask;
+  return sched_getaffinity(0, sizeof mask, &mask) == 0 ? CPU_COUNT(&mask) : 1;
+}
+
+// How many ranks a dry run shows.
+int ranks(const Ended& dry_run) {
+  int found = 0;
+  for (std::size_t at = 0; (at = dry_run.out.find("(local rank ", at)) != std::string::npos; ++at) ++found;
+  return found;
+}
+
+}  // namespace
+
+TEST_CASE("srun ddprun needs no options: the nodes of a step become one job", "[scheduler][fast]") {
+  const int job = job_with_free_port();
+  Command second(shell_job({}, kWorker), {.env = step_of_two(job, 1)});
+  Command first(shell_job({}, kWorker), {.env = with(step_of_two(job, 0), {{"SLURM_GPUS_ON_NODE", "2"}})});
+  const std::string of_job = " of " + std::to_string(job) + "\n";
+  const Ended one = first.wait_exit(kLimit), two = second.wait_exit(kLimit);
+  CHECK(one == exited(0));
+  CHECK(two == exited(0));
+  for (const char* place : {"up 0/3", "up 1/3"}) CHECK(has(one.out, place + of_job));
+  CHECK(has(two.out, "up 2/3" + of_job));
+}
+
+TEST_CASE("the nodes of a step with a range of nodes meet at its first one, too", "[scheduler]") {
+  const int job = job_with_free_port();
+  const std::vector<std::string> range{"--nnodes=1:2", "--rdzv-conf=last_call_timeout=600"};
+  Command first(shell_job(range, kWorker), {.env = step_of_two(job, 0)});
+  Command second(shell_job(range, kWorker), {.env = with(step_of_two(job, 1), {{"SLURM_ARRAY_JOB_ID", ""}})});
+  const Ended one = first.wait_exit(kLimit), two = second.wait_exit(kLimit);
+  CHECK(has(one.out, "up 0/2 of " + std::to_string(job) + "\n"));
+  CHECK(has(two.out, "up 1/2 of " + std::to_string(job) + "\n"));
+}
+
+TEST_CASE("several tasks on a node are refused in one sentence, and started if the user tells them apart",
+          "[scheduler]") {
+  const Variables tasks = with(step_of_two(7, 0), {{"SLURM_STEP_TASKS_PER_NODE", "8(x2)"}});
+  const Ended refused = run(shell_job({}, kWorker), kLimit, {.env = tasks});
+  CHECK(refused == exited(2));
+  CHECK(refused.out.empty());
+  CHECK(refused.err ==
+        "ddprun: SLURM_STEP_TASKS_PER_NODE in the environment is '8(x2)', but ddprun starts a node's workers itself: "
+        "srun --ntasks=2 --ntasks-per-node=1 ddprun --nproc-per-node=8.\n");
+  CHECK(run(shell_job({"--standalone"}, kWorker), kLimit, {.env = tasks}).out.starts_with("up 0/1 of "));
+  CHECK(run(shell_job({"--nnodes=1"}, kWorker), kLimit, {.env = tasks}).out.starts_with("up 0/1 of "));
+}
+
+TEST_CASE("a batch script without srun runs on one node, with a warning if the job has more", "[scheduler]") {
+  const Variables script{{"SLURM_JOB_ID", "7"}, {"SLURM_JOB_NUM_NODES", "4"}, {"SLURM_NODEID", "0"}};
+  const Ended ended = run(shell_job({}, kWorker), kLimit, {.env = script});
+  CHECK(ended == exited(0));
+  CHECK(ended.out.starts_with("up 0/1 of "));
+  CHECK(ended.err ==
+        "ddprun: Slurm's job 7 has 4 nodes, but ddprun runs on this machine alone: start it by srun, or pass "
+        "--standalone.\n");
+}
+
+TEST_CASE("the first event of a requeued job says how often it was requeued, and no other one", "[scheduler]") {
+  const TempFolder folder;
+  const auto events = [&](const Variables& variables) {
+    const std::string log = folder / ("events" + std::to_string(variables.size()));
+    CHECK(run(shell_job({"--event-log-handler=file:" + log}, "true"), kLimit, {.env = variables}) == exited(0));
+    return read_file(log);
+  };
+  const std::string requeued = events({{"SLURM_JOB_ID", "7"}, {"SLURM_RESTART_COUNT", "2"}});
+  const std::size_t first = requeued.find("\"requeues\": 2"), field = requeued.find("\"requeues\":2");
+  CHECK(std::min(first, field) < requeued.find('\n'));
+  CHECK(requeued.rfind("\"requeues\"") < requeued.find('\n'));
+  CHECK(has(events({{"SLURM_JOB_ID", "7"}}), "\"requeues\":0"));
+  CHECK_FALSE(has(events({}), "requeues"));
+}
+
+TEST_CASE("the pods of an Indexed Job need the number of nodes only", "[scheduler]") {
+  if (getuid() != 0) {
+    WARN("skipped: it needs to be root");
+    return;
+  }
+  const TempFolder folder;
+  const std::string hosts =
+      folder.write("hosts", "127.0.0.1 localhost\n127.0.0.1 job-0.svc.test job-0\n127.0.0.1 job-1.svc.test job-1\n");
+  const std::string port = std::to_string(free_port());
+  const auto pod = [&](const std::string& index) {
+    std::vector<std::string> words{
+        "unshare", "--uts", "--mount",
+        "sh",      "-c",    "hostname job-$JOB_COMPLETION_INDEX && mount --bind \"$0\" /etc/hosts && exec \"$@\"",
+        hosts};
+    // Both pods are one host here, which may use its port 29500.
+    const std::vector<std::string> job = shell_job({"--master-port=" + port}, kWorker);
+    words.insert(words.end(), job.begin(), job.end());
+    return std::make_unique<Command>(words,
+                                     CommandOptions{.env = {{"JOB_COMPLETION_INDEX", index}, {"PET_NNODES", "2"}}});
+  };
+  const auto second = pod("1"), first = pod("0");
+  const Ended one = first->wait_exit(kLimit), two = second->wait_exit(kLimit);
+  if (has(two.err, "unshare: ")) {
+    WARN("skipped: no namespace may be made here");
+    return;
+  }
+  CHECK(one == exited(0));
+  CHECK(has(one.out, "up 0/2 "));
+  CHECK(has(two.out, "up 1/2 "));
+}
+
+TEST_CASE("workers and threads by CPUs keep within a control group's quota", "[scheduler]") {
+  const QuotaGroup group(150'000);
+  if (!group.usable() || cpus_of_affinity() < 2) {
+    WARN("skipped: no CPU control group can be made here, or there is only one CPU");
+    return;
+  }
+  const auto inside = [&](std::vector<std::string> words) {
+    words.insert(words.begin(),
+                 {"sh", "-c", "echo $$ > \"$0\" && exec \"$@\"", group.processes(), kDdprun, "--dry-run"});
+    return run(words, kLimit);
+  };
+  CHECK(ranks(inside({"--nproc-per-node=cpu", "true"})) == 1);
+  CHECK(has(inside({"--omp-threads=auto", "true"}).out, "OMP_NUM_THREADS=1"));
+  CHECK(ranks(run(job_of({"--dry-run", "--nproc-per-node=cpu", "true"}), kLimit)) == cpus_of_affinity());
+}

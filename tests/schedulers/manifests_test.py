@@ -1,0 +1,127 @@
+#!/usr/bin/env python3
+"""The manifests of scripts/schedulers/kubernetes against the schemas: manifests_test.py DDPRUN
+
+Kubernetes' own kinds against the schemas in kubernetes-validate; JobSet, TrainingRuntime and TrainJob against the classes of
+Kubeflow Trainer's package, which are made from the types of both projects. Their commands run with --dry-run.
+"""
+import os
+import re
+import subprocess
+import sys
+import unittest
+from pathlib import Path
+
+import kubernetes_validate
+import yaml
+from kubeflow_trainer_api.models.jobset_v1alpha2_job_set import JobsetV1alpha2JobSet
+from kubeflow_trainer_api.models.trainer_v1alpha1_train_job import TrainerV1alpha1TrainJob
+from kubeflow_trainer_api.models.trainer_v1alpha1_training_runtime import TrainerV1alpha1TrainingRuntime
+
+DDPRUN = Path(sys.argv.pop()).resolve()
+FOLDER = Path(__file__).resolve().parents[2] / "scripts/schedulers/kubernetes"
+KUBERNETES = "1.37"
+CUSTOM = {"JobSet": JobsetV1alpha2JobSet, "TrainJob": TrainerV1alpha1TrainJob, "TrainingRuntime": TrainerV1alpha1TrainingRuntime}
+STOP_GRACE_S, OWN_S = 25, 5
+FINAL, REQUEUE = {2, 73, 93}, {75}
+
+
+def read(name: str) -> list[dict]:
+    return list(yaml.safe_load_all((FOLDER / name).read_text()))
+
+
+def job_of(manifest: dict) -> dict:
+    """The spec of the Job in it."""
+    if manifest["kind"] == "Job":
+        return manifest["spec"]
+    jobset = manifest["spec"]["template"]["spec"] if manifest["kind"] == "TrainingRuntime" else manifest["spec"]
+    return jobset["replicatedJobs"][0]["template"]["spec"]
+
+
+def manifests(*kinds: str) -> list[dict]:
+    return [manifest for file in sorted(FOLDER.glob("*.yaml")) for manifest in read(file.name) if manifest["kind"] in kinds]
+
+
+def check_custom(manifest: dict) -> None:
+    """As the project's types read it, nothing of it is left out or changed."""
+    there = CUSTOM[manifest["kind"]].from_dict(manifest).to_dict()
+    if there != manifest:
+        raise AssertionError(f"{manifest['kind']}: {manifest} is read as {there}")
+
+
+def settings(command: list[str], env: dict[str, str]) -> dict[str, str]:
+    """What ddprun would do in a pod, once it has accepted the command."""
+    words = [re.sub(r"\$\((\w+)\)", lambda name: env[name[1]], word) for word in command]
+    token = {"DDPRUN_TOKEN": "0123456789abcdef" * 4}
+    for option in "--dry-run", "--print-config":
+        ran = subprocess.run([DDPRUN, option, *words[1:]], env=os.environ | token | env, capture_output=True, text=True)
+        if ran.returncode != 0 or words[0] != "ddprun":
+            raise AssertionError(f"{words} ended with {ran.returncode}: {ran.stderr}")
+    return dict(re.findall(r"^([a-z-]+) = (.*?) +#", ran.stdout, re.M))
+
+
+class Manifests(unittest.TestCase):
+    def test_kubernetes_takes_them(self):
+        for manifest in manifests("Service", "Job"):
+            kubernetes_validate.validate(manifest, KUBERNETES, strict=True)
+
+    def test_jobset_and_kubeflow_trainer_take_theirs_and_kubernetes_the_job_in_them(self):
+        for manifest in manifests(*CUSTOM):
+            check_custom(manifest)
+            if manifest["kind"] != "TrainJob":
+                job = {"apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": "in-it"}, "spec": job_of(manifest)}
+                kubernetes_validate.validate(job, KUBERNETES, strict=True)
+
+    def test_a_wrong_field_is_found(self):
+        for kind, field in ("Job", "completionmode"), ("JobSet", "failurePolicies"), ("TrainJob", "runtime"):
+            manifest = manifests(kind)[0]
+            manifest["spec"][field] = {}
+            with self.assertRaises((AssertionError, kubernetes_validate.ValidationError)):
+                check_custom(manifest) if kind in CUSTOM else kubernetes_validate.validate(manifest, KUBERNETES, strict=True)
+
+    def test_a_pod_has_more_time_than_ddprun_needs(self):
+        for manifest in manifests("Job", "JobSet", "TrainingRuntime"):
+            self.assertGreater(job_of(manifest)["template"]["spec"]["terminationGracePeriodSeconds"], STOP_GRACE_S + OWN_S)
+
+    def test_the_codes_decide_what_happens(self):
+        [job] = manifests("Job")
+        [final, requeue] = [rule for rule in job["spec"]["podFailurePolicy"]["rules"] if "onExitCodes" in rule]
+        self.assertEqual((final["action"], set(final["onExitCodes"]["values"])), ("FailJob", FINAL))
+        self.assertEqual((requeue["action"], set(requeue["onExitCodes"]["values"])), ("Ignore", REQUEUE))
+
+    def test_the_codes_reach_the_rules_of_a_jobset(self):
+        for manifest in manifests("JobSet", "TrainingRuntime"):
+            rules = (manifest["spec"].get("template", manifest)["spec"])["failurePolicy"]["rules"]
+            rule = job_of(manifest)["podFailurePolicy"]["rules"][0]
+            self.assertEqual(set(rule["onExitCodes"]["values"]), FINAL | REQUEUE)
+            for code in FINAL | REQUEUE:
+                # What the Job controller writes.
+                message = f"Container ddprun for pod default/train-0-x failed with exit code {code} matching FailJob rule at index 0"
+                matching = [rule["action"] for rule in rules
+                            if any(re.search(p, message) for p in rule.get("onJobFailureMessagePatterns", [""]))]
+                self.assertEqual(matching[0], "FailJobSet" if code in FINAL else "RestartJobSetAndIgnoreMaxRestarts")
+
+    def test_rules_name_the_container(self):
+        for manifest in manifests("Job", "JobSet", "TrainingRuntime"):
+            job = job_of(manifest)
+            names = {container["name"] for container in job["template"]["spec"]["containers"]}
+            for rule in job["podFailurePolicy"]["rules"]:
+                self.assertIn(rule.get("onExitCodes", {}).get("containerName", *names), names)
+
+    def test_each_pod_is_a_node_of_the_job(self):
+        for manifest in manifests("Job", "JobSet"):
+            [container] = job_of(manifest)["template"]["spec"]["containers"]
+            for index in "0", "1":
+                there = settings(container["args"], {"JOB_COMPLETION_INDEX": index})
+                self.assertEqual((there["nnodes"], there["node-rank"], there["nproc-per-node"]), ("2", index, "2"))
+
+    def test_a_trainjob_tells_ddprun_all_by_its_environment(self):
+        trainer = manifests("TrainJob")[0]["spec"]["trainer"]
+        for index in "0", "1":
+            there = settings(trainer["command"] + trainer["args"], {
+                "PET_NNODES": str(trainer["numNodes"]), "PET_NPROC_PER_NODE": str(trainer["numProcPerNode"]), "PET_NODE_RANK": index,
+                "PET_MASTER_ADDR": "train-node-0-0.train", "PET_MASTER_PORT": "29500"})
+            self.assertEqual((there["nnodes"], there["node-rank"], there["nproc-per-node"]), ("2", index, "2"))
+
+
+if __name__ == "__main__":
+    unittest.main()

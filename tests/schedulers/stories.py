@@ -1,0 +1,353 @@
+"""What happens to jobs under a real Slurm: each story is one interruption, on nodes of its own.
+
+Every job is `train` on two ranks, with one of the scripts of scripts/schedulers/, and must end with the weights of a run that
+nobody disturbed.
+"""
+from __future__ import annotations
+
+import filecmp
+import os
+import re
+import subprocess
+import threading
+from collections.abc import Callable
+from pathlib import Path
+
+from cluster import SOURCE, Cluster, eventually
+from slurm_job import LIMIT_S, SlurmJob
+
+SCRIPTS = SOURCE / "scripts/schedulers"
+EPOCHS = 16
+EPOCHS_OF_PREEMPTED = 40  # Slurm takes a second until it preempts, and the job must still run then
+ENDLESS = 100_000
+
+
+def train(epochs: int = EPOCHS) -> list[str]:
+    return ["train", str(epochs), "1", "--log-every=1", "--device=cpu", "--snapshot=run.pt", "--publish=weights.safetensors"]
+
+
+def train_undisturbed(folder: Path, epochs: int = EPOCHS) -> Path:
+    """Or goes on from the snapshot in the folder."""
+    subprocess.run(["ddprun", "--nproc-per-node=2", *train(epochs)], cwd=folder, check=True, capture_output=True, timeout=LIMIT_S)
+    return folder / "weights.safetensors"
+
+
+class Undisturbed:
+    """The weights of runs that nobody disturbed; each is made once."""
+
+    def __init__(self, folder: Path):
+        self.folder, self.lock, self.weights = folder, threading.Lock(), {}
+
+    def after(self, epochs: int) -> Path:
+        with self.lock:
+            if epochs not in self.weights:
+                alone = self.folder / f"undisturbed-{epochs}"
+                alone.mkdir()
+                self.weights[epochs] = train_undisturbed(alone, epochs)
+            return self.weights[epochs]
+
+
+class Bench:
+    """A story's place: a cluster, its nodes, a folder that they share, and the weights to compare with."""
+
+    def __init__(self, cluster: Cluster, nodes: list[int], folder: Path, undisturbed: Undisturbed):
+        self.cluster, self.nodes, self.folder, self.undisturbed = cluster, nodes, folder, undisturbed
+        folder.mkdir()
+
+    @property
+    def nodelist(self) -> str:
+        return ",".join(f"host{node}" for node in self.nodes)
+
+    def ddprun_options(self) -> list[str]:
+        """Two ranks, on however many nodes."""
+        if len(self.nodes) == 1:
+            return ["--nproc-per-node=2"]
+        return ["--nnodes=2", "--nproc-per-node=1", "--rdzv-backend=c10d", f"--rdzv-endpoint=host{self.nodes[0]}:29400",
+                "--rdzv-id=story"]
+
+    @property
+    def script(self) -> str:
+        """The one for a site such as this."""
+        return "slurm-requeue-exit.sbatch" if self.cluster.requeue_exit else "slurm-requeue.sbatch"
+
+    def submit(self, script: str, *ddprun: str, sbatch: tuple[str, ...] = (), epochs: int = EPOCHS) -> SlurmJob:
+        return self.submit_command(script, *self.ddprun_options(), *ddprun, *train(epochs), sbatch=sbatch)
+
+    def submit_command(self, script: str | Path, *words: str, sbatch: tuple[str, ...] = (), name: str = "out") -> SlurmJob:
+        return SlurmJob(self.cluster, self.folder / name, f"--nodes={len(self.nodes)}", f"--nodelist={self.nodelist}", *sbatch,
+                        SCRIPTS / script, *words)
+
+    def preempt(self, ranks: int) -> SlurmJob:
+        """A short job of the higher partition that wants the same nodes; returns when it has run."""
+        other = SlurmJob(self.cluster, self.folder / f"preemptor-{ranks}", "--partition=high", f"--nodes={len(self.nodes)}",
+                         f"--nodelist={self.nodelist}", "--exclusive", "--wrap=true")
+        other.wait_state("COMPLETED")
+        return other
+
+    def check_finished(self, job: SlurmJob, restarts: int, steps_lost: bool = False, task: str = "", epochs: int = EPOCHS) -> None:
+        job.wait_state("COMPLETED", task=task)
+        job.check(task, ExitCode="0:0", Restarts=str(restarts))
+        job.wait_for(f"^done: {epochs} epochs")
+        if not steps_lost:
+            job.check_each_step_once()
+        self.check_weights(job, epochs)
+
+    def check_weights(self, job: SlurmJob, epochs: int = EPOCHS) -> None:
+        self._compare(self.folder / "weights.safetensors", self.undisturbed.after(epochs), job)
+
+    def check_saved(self, job: SlurmJob) -> None:
+        """Stops an endless job, and compares one epoch more of its snapshot."""
+        job.told("scancel")
+        job.wait_state("CANCELLED")
+        self.wait_idle()
+        epochs = 1 + max(int(epoch) for epoch in re.findall(r"^epoch (\d+) ", job.printed(), re.M))
+        self._compare(train_undisturbed(self.folder, epochs), self.undisturbed.after(epochs), job)
+
+    def wait_idle(self) -> None:
+        eventually(lambda: all(self.cluster.state_of(node) == "idle" for node in self.nodes), LIMIT_S, "the nodes are idle again")
+
+    def _compare(self, weights: Path, others: Path, job: SlurmJob) -> None:
+        assert filecmp.cmp(weights, others, shallow=False), f"other weights:\n{job.printed()}"
+
+
+def preempted_twice(bench: Bench) -> None:
+    """The higher partition takes both nodes, twice."""
+    job = bench.submit(bench.script, epochs=EPOCHS_OF_PREEMPTED)
+    for times, epoch in (1, 5), (2, 15):
+        job.wait_for(f"^epoch {epoch} step 1 ")
+        bench.preempt(times)
+        job.wait_for("^saved at step ", times)
+    bench.check_finished(job, restarts=2, epochs=EPOCHS_OF_PREEMPTED)
+
+
+def preempted_without_grace(bench: Bench) -> None:
+    """GraceTime=0: Slurm requeues whatever the exit code, and KillWait is the time to save."""
+    job = bench.submit(bench.script, sbatch=("--partition=low0",), epochs=EPOCHS_OF_PREEMPTED)
+    job.wait_for("^epoch 5 step 1 ")
+    bench.preempt(1)
+    bench.check_finished(job, restarts=1, epochs=EPOCHS_OF_PREEMPTED)
+
+
+def preempted_by_the_users_signal(bench: Bench) -> None:
+    """preempt_send_user_signal in slurm.conf: the signal of --signal, at a preemption, too."""
+    job = bench.submit(bench.script, "--preempt-signal=USR1", sbatch=("--signal=USR1@60",), epochs=EPOCHS_OF_PREEMPTED)
+    job.wait_for("^epoch 5 step 1 ")
+    bench.preempt(1)
+    bench.check_finished(job, restarts=1, epochs=EPOCHS_OF_PREEMPTED)
+    job.wait_for("SIGUSR1")
+
+
+def signalled_ranks(bench: Bench) -> None:
+    """As --signal=TERM@120 does it."""
+    job = bench.submit(bench.script)
+    job.wait_for("^epoch 5 step 1 ")
+    job.told("scancel", "--signal=TERM")
+    bench.check_finished(job, restarts=1)
+
+
+def signalled_ranks_by_usr1(bench: Bench) -> None:
+    """As --signal=USR1@120 does it."""
+    job = bench.submit(bench.script, "--preempt-signal=USR1")
+    job.wait_for("^epoch 5 step 1 ")
+    job.told("scancel", "--signal=USR1")
+    bench.check_finished(job, restarts=1)
+
+
+def signalled_script(bench: Bench) -> None:
+    """As --signal=B:TERM@120 does it: the script passes it on."""
+    job = bench.submit("slurm-forward.sbatch")
+    job.wait_for("^epoch 5 step 1 ")
+    job.told("scancel", "--batch", "--signal=TERM")
+    bench.check_finished(job, restarts=1)
+
+
+def cancelled(bench: Bench) -> None:
+    """scancel: the job saves in KillWait and does not come back, though its script asks for requeues."""
+    job = bench.submit(bench.script)
+    job.wait_for("^epoch 5 step 1 ")
+    job.told("scancel")
+    job.wait_state("CANCELLED")
+    job.wait_for("^saved at step ")
+    bench.wait_idle()
+    job.check(JobState="CANCELLED", Restarts="0")
+
+
+def requeued_by_somebody(bench: Bench) -> None:
+    """The node is drained while the job runs, which changes nothing; scontrol requeue then moves the job away, and it saves."""
+    node = f"nodename={bench.nodelist}"
+    job = bench.submit(bench.script)
+    job.wait_for("^epoch 5 step 1 ")
+    bench.cluster.run("scontrol", "update", node, "state=drain", "reason=repair")
+    job.wait_for("^epoch 6 step 1 ")
+    job.told("scontrol", "requeue")
+    job.wait_for("^saved at step ")
+    eventually(lambda: bench.cluster.state_of(bench.nodes[0]) == "drained", 30, "the node is drained")
+    job.check(JobState="PENDING", Restarts="1")
+    bench.cluster.run("scontrol", "update", node, "state=resume")
+    bench.check_finished(job, restarts=1)
+
+
+def told_by_slurm_alone(bench: Bench) -> None:
+    """`srun ddprun train` without options, one worker on each node: ddprun takes all from Slurm's variables."""
+    job = bench.submit_command(bench.script, *train())
+    job.wait_for("^epoch 5 step 1 ")
+    job.told("scancel", "--signal=TERM")
+    bench.check_finished(job, restarts=1)
+
+
+def node_lost(bench: Bench) -> None:
+    """slurmd and all that it has started are killed, and the node is marked as down, which Slurm itself does later: it requeues the
+    job, which goes on from the last epoch's snapshot."""
+    node = f"nodename=host{bench.nodes[1]}"
+    job = bench.submit(bench.script)
+    job.wait_for("^epoch 5 step 1 ")
+    bench.cluster.kill_node(bench.nodes[1])
+    bench.cluster.run("scontrol", "update", node, "state=down", "reason=lost")
+    eventually(lambda: "JobState=NODE_FAIL" in bench.cluster.finished(job.id), LIMIT_S, lambda: f"NODE_FAIL{bench.cluster.logs()}")
+    bench.cluster.start_node(bench.nodes[1])  # and comes back by itself
+    bench.check_finished(job, restarts=1, steps_lost=True)
+
+
+def chain(bench: Bench) -> None:
+    """An array of jobs, one at a time: the second goes on where the first was stopped, and the third is not needed."""
+    # Where Slurm requeues by the exit code it does so in spite of --no-requeue, and nobody needs a chain.
+    job = bench.submit("slurm-chain.sbatch", sbatch=("--array=1-3%1",))
+    job.wait_for("^epoch 5 step 1 ")
+    job.told("scancel", "--signal=TERM", task="_1", check=False)  # it repeats its request, by when the task may have ended
+    job.wait_state("FAILED", task="_1")
+    job.check("_1", ExitCode="75:0", Restarts="0")
+    job.wait_state("COMPLETED", task="_2")
+    job.wait_state("CANCELLED", task="_3")
+    job.check_each_step_once()
+    bench.check_weights(job)
+
+
+def chain_without_progress(bench: Bench) -> None:
+    """The same failure in the first three jobs of a chain: the third ends with 93, and there is no fourth."""
+    job = bench.submit_command("slurm-chain.sbatch", "--state-dir=state", "--max-restarts=0", "sh", "-c", "exit 5",
+                               sbatch=("--array=1-5%1",))
+    for task, code in ("_1", 1), ("_2", 1), ("_3", 93):
+        job.wait_state("FAILED", task=task)
+        job.check(task, ExitCode=f"{code}:0")
+    queue = ["squeue", "--noheader", f"--jobs={job.id}"]
+    eventually(lambda: not bench.cluster.run(*queue).strip(), LIMIT_S, "the others are cancelled")
+    assert job.printed().count("the job failed") == 3, job.printed()
+
+
+def task_of_an_array(bench: Bench) -> None:
+    """A task of an array asks for its own requeue."""
+    job = bench.submit(bench.script, sbatch=("--array=7",))
+    job.wait_for("^epoch 5 step 1 ")
+    job.told("scancel", "--signal=TERM", task="_7", check=False)  # it repeats its request, by when the task may have ended
+    bench.check_finished(job, restarts=1, task="_7")
+
+
+def heterogeneous(bench: Bench) -> None:
+    """A job of two parts, one node each; its id is that of the first part."""
+    script = bench.folder / "two-parts.sbatch"
+    script.write_text((SCRIPTS / bench.script).read_text().replace("srun ddprun", "srun --het-group=0,1 ddprun"))
+    first, second = (["--nodes=1", f"--nodelist=host{node}", "--cpus-per-task=1"] for node in bench.nodes)
+    job = SlurmJob(bench.cluster, bench.folder / "out", *first, ":", *second, script, *bench.ddprun_options(), *train())
+    job.wait_for("^epoch 5 step 1 ")
+    job.told("scancel", "--signal=TERM")
+    bench.check_finished(job, restarts=1)
+
+
+def program_without_the_channel(bench: Bench) -> None:
+    """ddprun cannot know whether it has saved: 143, which Slurm takes for a failure."""
+    job = bench.submit_command(bench.script, "sh", "-c", "echo it runs; sleep 600 & wait")
+    job.wait_for("^it runs")
+    job.told("scancel", "--signal=TERM")
+    job.wait_state("FAILED")
+    job.check(ExitCode="143:0", Restarts="0")
+
+
+def program_that_is_started_again_all_the_same(bench: Bench) -> None:
+    """Such a program with --exit-on-preempt=75, and one that has a code of its own for "saved"."""
+    runs = 'echo it runs; [ -z "$SLURM_RESTART_COUNT" ] || exit 0; '
+    for option, program in (("--exit-on-preempt=75", runs + "sleep 600 & wait"),
+                            ("--preempt-exit-code=3", runs + 'trap "exit 3" TERM; sleep 600 & wait')):
+        job = bench.submit_command(bench.script, option, "sh", "-c", program, name=option)
+        job.wait_for("^it runs")
+        job.told("scancel", "--signal=TERM")
+        job.wait_state("COMPLETED")
+        job.check(ExitCode="0:0", Restarts="1")
+
+
+def exit_codes(bench: Bench) -> None:
+    """Slurm's state and code for the codes of ddprun that no story above shows."""
+    def ended(code: int) -> SlurmJob:
+        commands = {1: ["sh", "-c", "exit 1"], 2: ["--no-such-option"], 73: ["sh", "-c", "exit 73"], 93: ["sh", "-c", "exit 2"]}
+        return bench.submit_command(bench.script, *commands[code], name=f"exits-{code}")
+
+    jobs = {code: ended(code) for code in (1, 2, 73, 93)}
+    for code in 1, 2, 73:
+        jobs[code].wait_state("FAILED")
+        jobs[code].check(ExitCode=f"{code}:0", Reason="NonZeroExitCode", Restarts="0")
+    if bench.cluster.requeue_exit:  # RequeueExitHold: back in the queue, held, for somebody to look at
+        jobs[93].wait_state("SPECIAL_EXIT")
+        jobs[93].check(ExitCode="93:0", Reason="JobHeldUser")
+        jobs[93].told("scancel")
+    else:
+        jobs[93].wait_state("FAILED")
+        jobs[93].check(ExitCode="93:0", Reason="NonZeroExitCode", Restarts="0")
+
+
+def warned_before_the_limit(bench: Bench) -> None:
+    """--signal to the ranks before the time limit: Slurm looks every 30 s and may be 60 s early."""
+    job = bench.submit(bench.script, "--preempt-signal=USR1", sbatch=("--time=1", "--signal=USR1@60"), epochs=ENDLESS)
+    job.wait_for("^resuming from ")
+    job.check(Restarts="1")
+    job.check_each_step_once()
+    bench.check_saved(job)
+
+
+def script_warned_before_the_limit(bench: Bench) -> None:
+    """--signal to the script before the time limit."""
+    job = bench.submit("slurm-forward.sbatch", sbatch=("--time=1", "--signal=B:TERM@60"), epochs=ENDLESS)
+    job.wait_for("^resuming from ")
+    job.check(Restarts="1")
+    job.check_each_step_once()
+    bench.check_saved(job)
+
+
+def at_the_limit(bench: Bench) -> None:
+    """The time is over without a warning: KillWait is the time to save, and the job is requeued all the same."""
+    job = bench.submit(bench.script, sbatch=("--time=1", "--signal=CONT@5"), epochs=ENDLESS)
+    job.wait_for("^resuming from ", limit_s=180)
+    assert "JobState=TIMEOUT" in bench.cluster.finished(job.id), bench.cluster.finished(job.id)
+    job.check_each_step_once()
+    bench.check_saved(job)
+
+
+# The number of nodes of each.
+STORIES: dict[Callable[[Bench], None], int] = {
+    preempted_twice: 2,
+    told_by_slurm_alone: 2,
+    node_lost: 2,
+    preempted_without_grace: 1,
+    preempted_by_the_users_signal: 1,
+    signalled_ranks: 1,
+    signalled_ranks_by_usr1: 1,
+    signalled_script: 1,
+    cancelled: 1,
+    requeued_by_somebody: 1,
+    chain: 1,
+    chain_without_progress: 1,
+    task_of_an_array: 1,
+    heterogeneous: 2,
+    program_without_the_channel: 1,
+    program_that_is_started_again_all_the_same: 1,
+    exit_codes: 1,
+}
+# Slurm's time limits are whole minutes.
+LONG_STORIES: dict[Callable[[Bench], None], int] = {
+    warned_before_the_limit: 2,
+    script_warned_before_the_limit: 1,
+    at_the_limit: 1,
+}
+ONLY_WITHOUT_REQUEUE_EXIT = [preempted_by_the_users_signal, chain, chain_without_progress]
+if os.environ.get("DDPRUN_SOAK"):
+    STORIES |= LONG_STORIES
+else:  # what is the same at both sites runs at one
+    ONLY_WITHOUT_REQUEUE_EXIT += [told_by_slurm_alone, node_lost, task_of_an_array, heterogeneous, program_without_the_channel]
