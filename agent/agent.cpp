@@ -265,6 +265,7 @@ void Agent::execute(const Action& action) {
                  [&](const AnnounceWait& a) { reporter_.waiting(a.local_ranks, a.left); },
                  [&](const SignalWorkers& a) { signal_workers(a.signal); },
                  [&](const AnnounceHeld& a) { reporter_.held(a.local_ranks); },
+                 [&](const ReportHeld& a) { report_held(a.local_ranks); },
                  [&](const SweepLeftovers& a) { sweep_.begin(a.round, cgroup_ ? &*cgroup_ : nullptr); },
                  [&](const EndSweep& a) { reporter_.still_there(sweep_.stop(), a.round); },
                  [&](const ReportRunning& a) {
@@ -282,6 +283,7 @@ void Agent::execute(const Action& action) {
                  },
                  [&](const AnnouncePreempted& a) { reporter_.worker_preempted(a.local_rank, a.code); },
                  [&](const Rejoin&) {
+                   held_ranks_.clear();
                    round_has_workers_ &= end_was_planned_;  // what a failure lost is not lost to an interruption
                    if (contact_.rejoin()) send_ready();
                  },

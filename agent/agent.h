@@ -76,6 +76,7 @@ class Agent {
 
   void dispatch(const Event& event);
   void execute(const Action& action);
+  void report_held(const std::vector<int>& local_ranks);
   void start_workers(const rendezvous::Seat& seat);
   void watch_output();
   int still_running(int local_rank) const;  // it, or another worker
@@ -126,6 +127,7 @@ class Agent {
   bool grace_is_over_ = false;                          // and those that were left SIGKILL
   std::optional<TimePoint> workers_run_since_;          // all of the round's, here
   std::optional<OutputWatch::Finding> output_finding_;  // of the round
+  std::vector<int> held_ranks_;                         // local ranks that SIGKILL has not ended; reported
   std::optional<rendezvous::Failure> last_failure_;
   JobResult result_;
 };

@@ -1,4 +1,4 @@
-// A worker has failed: its class, the rule that matches, and the report to the coordinator.
+// A worker has failed, or SIGKILL does not end it: its class, the rule that matches, and the report to the coordinator.
 #include <algorithm>
 #include <csignal>
 
@@ -26,6 +26,13 @@ void Agent::report_failure(const ReportFailure& report) {
   if (failure.status.by_output && output_finding_ && output_finding_->rule.silent)
     failure.kind = rendezvous::FailureClass::hang;
   contact_.send(rendezvous::WorkerFailed{failure, progressed, rule_for(failure)});
+}
+
+// Rounds go on without this node, and it joins when they are gone.
+void Agent::report_held(const std::vector<int>& local_ranks) {
+  if (!workers_.kill_all()) return;
+  held_ranks_ = local_ranks;
+  contact_.send(rendezvous::NodeReady{node(), offer()});
 }
 
 bool Agent::needs_last_lines(const rendezvous::ExitStatus& status) const {

@@ -43,6 +43,7 @@ void Agent::on_health() {
 }
 
 std::string Agent::unfit() const {
+  if (!held_ranks_.empty()) return reporter_.survivors(held_ranks_);
   if (!health_ || health_->passed().value_or(false)) return {};
   return health_->passed() ? health_->why() : "its health check has not ended";
 }

@@ -92,6 +92,7 @@ std::string to_string(const Action& action) {
           },
           [](const SignalWorkers& a) { return "signal-workers " + signal_name(a.signal); },
           [](const AnnounceHeld& a) { return "announce-held local_ranks=" + listed(a.local_ranks); },
+          [](const ReportHeld& a) { return "report-held local_ranks=" + listed(a.local_ranks); },
           [](const SweepLeftovers& a) { return "sweep-leftovers" + round_only(a.round); },
           [](const EndSweep& a) { return "end-sweep" + round_only(a.round); },
           [](const ReportRunning& a) { return "report-running" + round_only(a.round); },

@@ -71,6 +71,9 @@ struct AnnounceWait {  // printed: which workers still run, and for how long we 
 struct AnnounceHeld {  // printed: which workers SIGKILL has not ended; they keep this node out of every round
   std::vector<int> local_ranks;
 };
+struct ReportHeld {  // the others need not wait for these workers: SIGKILL lets them execute nothing any more
+  std::vector<int> local_ranks;
+};
 struct SweepLeftovers {  // SIGKILL all descendants of the round's workers until none is left; then send Swept
   int round = 0;
 };
@@ -103,8 +106,8 @@ struct Finish {
   std::vector<int> saved = {};
 };
 using Action = std::variant<ConfirmRound, StartWorkers, AskToSave, AskToLeave, SignalWorkers, AnnounceWait,
-                            AnnounceHeld, SweepLeftovers, EndSweep, ReportRunning, ReportDone, ReportFailure,
-                            ReportInterrupted, AnnouncePreempted, Rejoin, Finish>;
+                            AnnounceHeld, ReportHeld, SweepLeftovers, EndSweep, ReportRunning, ReportDone,
+                            ReportFailure, ReportInterrupted, AnnouncePreempted, Rejoin, Finish>;
 
 // "worker-exited round=1 local_rank=2 signal=SIGSEGV"
 std::string to_string(const Event& event);

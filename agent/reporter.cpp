@@ -142,8 +142,16 @@ void Reporter::held(const std::vector<int>& local_ranks) {
     const pid_t pid = workers_.records().at(local_rank).pid;
     pipes_.print("ddprun: rank " + std::to_string(workers_.rank_of(local_rank)) + " (process " + std::to_string(pid) +
                  ") is still there after SIGKILL: " + survival_in_words(process_state(pid)) +
-                 ". No round begins until it is gone.\n");
+                 ". This node is in no round until it is gone.\n");
   }
+}
+
+std::string Reporter::survivors(const std::vector<int>& local_ranks) const {
+  std::string out = rendezvous::name_of(rendezvous::FailureClass::unkillable) + ":";
+  for (const int local_rank : local_ranks)
+    out += " rank " + std::to_string(workers_.rank_of(local_rank)) + " (process " +
+           std::to_string(workers_.records().at(local_rank).pid) + ")";
+  return out;
 }
 
 void Reporter::still_there(const std::vector<pid_t>& processes, int round) {

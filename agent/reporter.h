@@ -57,6 +57,8 @@ class Reporter {
   void waiting(const std::vector<int>& local_ranks, Duration left);
   // SIGKILL did not end them.
   void held(const std::vector<int>& local_ranks);
+  // The same for the coordinator, as the reason why this node is in no round.
+  std::string survivors(const std::vector<int>& local_ranks) const;
   // What an interrupted job could not save. `cut_after`: a save was not finished when SIGKILL came, after this time.
   void lost(const WorkerChannels::Unsaved& unsaved, std::optional<Duration> cut_after);
   // They were asked to save, and did not end with the code that says that they have.

@@ -283,7 +283,10 @@ std::vector<Action> Supervisor::survived(Stopping& stop, TimePoint now) {
   if (stop.held && now < stop.deadline) return {};
   stop.held = true;
   stop.deadline = now + policy_.held_notice_every;
-  return {AnnounceHeld{{stop.alive.begin(), stop.alive.end()}}};
+  const std::vector<int> alive(stop.alive.begin(), stop.alive.end());
+  Actions actions{AnnounceHeld{alive}};
+  if (std::holds_alternative<Regroup>(stop.next)) actions.push_back(ReportHeld{alive});
+  return actions;
 }
 
 std::vector<Action> Supervisor::isolated(const Running& run, TimePoint now) {

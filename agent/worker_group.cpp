@@ -126,6 +126,15 @@ void WorkerGroup::signal_groups(int signal) {
   for (const auto& [local_rank, worker] : live_) send(leads_group() ? -worker.pid : worker.pid, signal);
 }
 
+bool WorkerGroup::kill_all() {
+  bool all = true;
+  for (const auto& [local_rank, worker] : live_) {
+    if (leads_group()) kill(-worker.pid, SIGKILL);
+    all &= kill(worker.pid, SIGKILL) == 0;
+  }
+  return all;
+}
+
 // One poll for all: one waitid per worker at every end adds up to thousands of calls if hundreds end together.
 std::vector<int> WorkerGroup::ended() {
   std::vector<pollfd> pidfds;

@@ -67,6 +67,9 @@ class WorkerGroup {
   void signal(int signal);
   // The ranks' whole process groups.
   void signal_groups(int signal);
+  // SIGKILL to all that is left of them. True: no worker may execute an instruction any more, whatever the kernel holds
+  // it for; false: one belongs to another user.
+  bool kill_all();
   // Reaps the workers that have ended since the last call. The likely cause comes first: a death by signal before an
   // exit with an error, both before a success; before all of them an exit with `preempt_exit_code`, which announces a
   // preemption.

@@ -120,7 +120,9 @@ std::optional<Attendance> Coordinator::attendance() const {
     if (is_fit(member))
       out.workers += member.offer.workers;
     else
-      await([&offer = member.offer] { return name_of(offer); });
+      await([&offer = member.offer] {
+        return name_of(offer) + (offer.unfit.empty() ? "" : " (" + offer.unfit.substr(0, kAwaitedReasonMax) + ")");
+      });
   }
   for (const auto& [node, lost] : lost_) await([&lost = lost] { return lost.name; });
   const bool knows_ranks = policy_.fixed_ranks && lost_.empty();  // a lost node may have one of them

@@ -6,10 +6,10 @@
 //
 // A round forms when the maximum of nodes is ready, or the minimum is and no other node can be expected: the last call
 // of the first round is over, or every node of the previous round has answered. It never forms while workers of an
-// older one may live: it waits for nodes that stop theirs, and for lost ones until theirs are surely dead. Nor does it
-// form without a quorum of every round that could elect another coordinator: one that has lost it must step down. A
-// coordinator that begins a job also waits while a node knows of a round and looks for its own coordinator: that job
-// may continue elsewhere.
+// older one may act: it waits for nodes that stop theirs, and for lost ones until theirs are surely dead. (What SIGKILL
+// has reached acts no more, even if the kernel holds it.) Nor does it form without a quorum of every round that could
+// elect another coordinator: one that has lost it must step down. A coordinator that begins a job also waits while a
+// node knows of a round and looks for its own coordinator: that job may continue elsewhere.
 //
 // The job's end is sent to all nodes, and each confirms it. A node leaves when it learns that all have confirmed; if
 // the coordinator dies before, the node tells the newly elected one, so that all nodes end alike.
@@ -33,7 +33,7 @@
 namespace ddprun::rendezvous {
 
 // From an agent.
-struct NodeReady {  // it has no workers and waits for a round; the first one makes a node a member
+struct NodeReady {  // it has no workers that may act, and waits for a round; the first one makes a node a member
   NodeId node = 0;
   NodeOffer offer;
 };
@@ -160,11 +160,12 @@ constexpr std::chrono::seconds kSearchRetryWithin{10};
 struct Attendance {
   int nodes = 0, nodes_wanted = 0;  // ready; wanted: the minimum, or the maximum once that is reached
   int workers = 0;                  // of the ready nodes
-  // Nodes that still stop their workers or were lost, and the ranks of a static job that no node has.
+  // Nodes that still stop their workers or were lost, nodes that can be in no round, with the reason, and the ranks of
+  // a static job that no node has.
   std::vector<std::string> awaited = {};
   int awaited_more = 0;  // beyond the first kAwaitedNamesMax: every heartbeat answer contains the names
 };
-constexpr std::size_t kAwaitedNamesMax = 8;
+constexpr std::size_t kAwaitedNamesMax = 8, kAwaitedReasonMax = 200;
 
 // How an elected coordinator continues another one's job.
 struct Succession {

@@ -112,6 +112,7 @@ class Simulation {
                    },
                    [&](const EndSweep&) { CHECK(std::exchange(sweeping_, false)); },
                    [&](const AnnounceHeld&) { CHECK(held_by_kernel_); },
+                   [&](const ReportHeld&) { CHECK(held_by_kernel_); },
                    [&](const ReportFailure& a) { report(a); },
                    [&](const ReportInterrupted& a) {
                      due_.push_back(JobEnded{{rendezvous::Verdict::interrupted, a.signal, "", {}}});

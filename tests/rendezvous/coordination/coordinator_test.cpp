@@ -621,7 +621,7 @@ TEST_CASE("a node that does not pass its health check is in no round until it do
   CHECK(job.on(ready(0)).empty());
   CHECK(job.on(unfit).empty());
   CHECK(job.coordinator.attendance()->nodes == 1);
-  CHECK(job.coordinator.attendance()->awaited == std::vector<std::string>{"host1"});
+  CHECK(job.coordinator.attendance()->awaited == std::vector<std::string>{"host1 (exit code 1: no memory on GPU 3)"});
   CHECK(job.on(ready(2)).empty());  // last call
   const Round first = job.only<FormRound>(CoordinatorTick{}, 5s).round;
   CHECK(ids(first) == std::vector<NodeId>{0, 2});
