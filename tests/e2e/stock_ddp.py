@@ -4,6 +4,7 @@ It differs from the tutorial where the tutorial needs a GPU, and in that a snaps
 """
 import argparse
 import os
+import sys
 
 import torch
 import torch.nn.functional as F
@@ -90,3 +91,5 @@ def main():
 
 if __name__ == "__main__":
     main()
+    sys.stdout.flush()
+    os._exit(0)  # threads of LibTorch may abort the interpreter's own end: pytorch/pytorch#179291

@@ -3,6 +3,7 @@
   ddp_parity.py [mode ...]    without words: all of them
 """
 import contextlib
+import os
 import sys
 import zlib
 
@@ -109,3 +110,5 @@ def main():
 
 if __name__ == "__main__":
     main()
+    sys.stdout.flush()
+    os._exit(0)  # threads of LibTorch may abort the interpreter's own end: pytorch/pytorch#179291

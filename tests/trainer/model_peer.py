@@ -212,3 +212,5 @@ def main():
 
 if __name__ == "__main__":
     main()
+    sys.stdout.flush()
+    os._exit(0)  # threads of LibTorch may abort the interpreter's own end: pytorch/pytorch#179291

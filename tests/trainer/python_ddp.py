@@ -12,6 +12,7 @@ and the optimizers are python_ddp_extras.py's.
 import argparse
 import gzip
 import os
+import sys
 import time
 
 import torch
@@ -176,3 +177,5 @@ def main():
 
 if __name__ == "__main__":
     main()
+    sys.stdout.flush()
+    os._exit(0)  # threads of LibTorch may abort the interpreter's own end: pytorch/pytorch#179291

@@ -23,6 +23,7 @@ def worker(rank, host, port):
     assert [int(one) for one in everyone] == list(range(WORLD)), everyone
     dist.barrier()
     dist.destroy_process_group()
+    os._exit(0)  # threads of LibTorch may abort the interpreter's own end: pytorch/pytorch#179291
 
 
 if __name__ == "__main__":
