@@ -5,7 +5,6 @@
 #include <algorithm>
 
 #include "ddprun/clip_grad.h"
-#include "rendezvous/channel/beat_scope.h"
 
 namespace ddprun::train {
 namespace {
@@ -68,7 +67,6 @@ EpochBatches::EpochBatches(const Run& run) : run_(run) {
 }
 
 Batch EpochBatches::next() {
-  const LoadScope load;
   --left_;
   if (prefetched_) {
     Batch batch = *prefetched_->next();

@@ -9,7 +9,6 @@
 
 #include "rendezvous/base/error.h"
 #include "rendezvous/base/signals_blocked.h"
-#include "rendezvous/channel/beat_scope.h"
 
 namespace ddprun::detail {
 namespace {
@@ -140,7 +139,6 @@ JobQueue::~JobQueue() {
 std::shared_ptr<void> JobQueue::next() {
   State& s = *state_;
   if (s.taken == s.jobs) return nullptr;
-  const LoadScope load;
   State::Slot& slot = s.slot(s.taken);
   if (s.threads.empty()) {
     if (!slot.failure) slot = s.make(s.taken);
