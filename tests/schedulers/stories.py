@@ -255,7 +255,7 @@ def heterogeneous(bench: Bench) -> None:
 
 def program_without_the_channel(bench: Bench) -> None:
     """ddprun cannot know whether it has saved: 143, which Slurm takes for a failure."""
-    job = bench.submit_command(bench.script, "sh", "-c", "echo it runs; sleep 600 & wait")
+    job = bench.submit_command(bench.script, "sh", "-c", "echo it runs; exec sleep 600")
     job.wait_for("^it runs")
     job.told("scancel", "--signal=TERM")
     job.wait_state("FAILED")
@@ -265,8 +265,8 @@ def program_without_the_channel(bench: Bench) -> None:
 def program_that_is_started_again_all_the_same(bench: Bench) -> None:
     """Such a program with --exit-on-preempt=75, and one that has a code of its own for "saved"."""
     runs = 'echo it runs; [ -z "$SLURM_RESTART_COUNT" ] || exit 0; '
-    for option, program in (("--exit-on-preempt=75", runs + "sleep 600 & wait"),
-                            ("--preempt-exit-code=3", runs + 'trap "exit 3" TERM; sleep 600 & wait')):
+    for option, program in (("--exit-on-preempt=75", runs + "exec sleep 600"),
+                            ("--preempt-exit-code=3", 'trap "exit 3" TERM; ' + runs + "while :; do sleep 0.1; done")):
         job = bench.submit_command(bench.script, option, "sh", "-c", program, name=option)
         job.wait_for("^it runs")
         job.told("scancel", "--signal=TERM")
