@@ -41,6 +41,8 @@ Agent::Agent(AgentOptions options, const rendezvous::RoundPolicy& policy)
       timer_(io_),
       run_limit_(io_),
       output_timer_(io_),
+      hang_timer_(io_),
+      pace_timer_(io_),
       keeper_(io_, options_.keeper_pidfd),
       layout_(options_.logs, options_.command.job.run_id),
       workers_(
@@ -60,7 +62,9 @@ Agent::Agent(AgentOptions options, const rendezvous::RoundPolicy& policy)
                {[this] { report_state(); }, [this](const rendezvous::ToAgent& message) { on_message(message); },
                 [this](const Event& event) { dispatch(event); }, ledger_hook()}),
       ending_(
-          io_, reporter_, [this]() -> Coordination& { return contact_.coordination(); }, !options_.meeting) {
+          io_, reporter_, [this]() -> Coordination& { return contact_.coordination(); }, !options_.meeting),
+      hangs_(options_.hang_limits),
+      asked_stacks_(io_) {
   std::signal(SIGPIPE, SIG_IGN);
 }
 
@@ -104,6 +108,8 @@ JobResult Agent::run() {
   limit_run();
   start_health_check();
   start_probe();
+  stacks_.emplace(io_, StackOptions{.environment = merged(options_.command.inherited, {})});
+  open_stacks_socket();
   contact_.start();
   io_.run();
   end_requested_ = false;
@@ -125,8 +131,7 @@ void Agent::make_cgroup() {
 
 void Agent::on_signal(int signal) {
   if (signal == SIGCHLD) return collect_workers();
-  if (signal == SIGTSTP) return workers_.signal_groups(SIGSTOP);
-  if (signal == SIGCONT) return workers_.signal_groups(SIGCONT);
+  if (signal == SIGTSTP || signal == SIGCONT) return suspend(signal == SIGTSTP);
   if (signal == SIGWINCH) return resize_terminals();
   if (!contains(options_.ending_signals, signal)) return workers_.signal(signal);
   end_requested_ = true;
@@ -168,6 +173,7 @@ void Agent::arm_timer() {
 }
 
 void Agent::report_state() {
+  if (!held_ranks_.empty()) return void(contact_.send(rendezvous::NodeReady{node(), offer()}));
   if (const auto round = supervisor_.round_with_workers())
     contact_.send(rendezvous::NodeBack{node(), *round, offer()});
   else
@@ -186,6 +192,15 @@ void Agent::on_message(const rendezvous::ToAgent& message) {
                    const bool waits = m.attendance && !supervisor_.round_with_workers();
                    if (!seat_ || waits) contact_.show_wait(m.attendance);
                  },
+                 [&](const rendezvous::AskStandings& m) {
+                   if (supervisor_.running_round() != m.round) return;
+                   look_at_workers();
+                   send_standings();
+                 },
+                 [&](const rendezvous::BlameWorker& m) { blame(m); },
+                 [&](const rendezvous::TakeStacks& m) { take_asked_stacks(m); },
+                 [&](const rendezvous::StacksOfNode& m) { asked_stacks_.take(m.serial, m.nodes, m.text); },
+                 [&](const rendezvous::ReportPace& m) { report_pace(m); },
                  [&](const rendezvous::FailureText& m) { ending_.on_report(m.text); },
                  [&](const rendezvous::TakeSeat& m) { take_seat(m.seat); },
                  [&](const rendezvous::StartRound& m) { dispatch(RoundStarted{m.round}); },
@@ -302,6 +317,9 @@ void Agent::start_workers(const rendezvous::Seat& seat) {
   end_was_planned_ = grace_is_over_ = false;
   workers_run_since_.reset();
   output_finding_.reset();
+  hang_.clear();
+  stacks_taken_.clear();
+  in_collective_.clear();
   if (options_.logs.monitor) options_.logs.monitor->begin_round(seat.round);
   reporter_.round_begins();
   if (options_.timer_file) options_.command.inherited["TORCHELASTIC_TIMER_FILE"] = timers_.open(*options_.timer_file);
@@ -317,11 +335,19 @@ void Agent::start_workers(const rendezvous::Seat& seat) {
   reporter_.workers_run();
   workers_run_since_ = Clock::now();
   watch_output();
+  hangs_.begin_round(seat.workers, Clock::now());
+  watch_hangs();
+  pace_.begin_round(Clock::now());
+  watch_pace();
   if (options_.stuck_limit) timers_.watch_for_stuck(StuckWatch(*options_.stuck_limit), seat.round);
 }
 
 // SIGKILL needs no scope: the rest of a worker's group is killed when the worker is reaped.
 void Agent::signal_workers(int signal) {
+  if (!takes_stacks_before(signal)) send_signal(signal);
+}
+
+void Agent::send_signal(int signal) {
   job_events_.workers_signalled();
   if (signal == SIGTERM) stopping_since_ = event_at_;
   if (signal == SIGKILL) grace_is_over_ = event_at_ - stopping_since_ >= options_.stop.stop_grace;

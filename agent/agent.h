@@ -5,7 +5,9 @@
 // slow console delays the supervisor.
 #pragma once
 #include <deque>
+#include <map>
 #include <optional>
+#include <set>
 #include <string>
 
 #include <asio/io_context.hpp>
@@ -14,6 +16,8 @@
 #include "agent/agent_options.h"
 #include "agent/contact.h"
 #include "agent/events.h"
+#include "agent/hang/hang_watch.h"
+#include "agent/hang/pace_meter.h"
 #include "agent/health_check.h"
 #include "agent/job_ending.h"
 #include "agent/job_events.h"
@@ -30,6 +34,9 @@
 #include "agent/round_sweep.h"
 #include "agent/round_timers.h"
 #include "agent/signal_queue.h"
+#include "agent/stacks/asked_stacks.h"
+#include "agent/stacks/stacks_socket.h"
+#include "agent/stacks/take_stacks.h"
 #include "agent/supervisor.h"
 #include "agent/worker_group.h"
 
@@ -79,6 +86,20 @@ class Agent {
   void report_held(const std::vector<int>& local_ranks);
   void start_workers(const rendezvous::Seat& seat);
   void watch_output();
+  void watch_hangs();
+  void look_at_workers();
+  std::vector<rendezvous::Standing> standings() const;
+  void send_standings();
+  void suspend(bool suspended);  // at the terminal
+  void blame(const rendezvous::BlameWorker& blamed);
+  void on_culprits_stacks(const rendezvous::BlameWorker& blamed, const std::vector<ProcessStacks>& stacks);
+  bool takes_stacks_before(int signal);  // then signals the workers
+  void open_stacks_socket();
+  void take_asked_stacks(const rendezvous::TakeStacks& asked);
+  void keep_stacks(const std::vector<int>& local_ranks, const std::vector<ProcessStacks>& stacks);
+  void watch_pace();
+  void send_pace(TimePoint now);
+  void report_pace(const rendezvous::ReportPace& report);
   int still_running(int local_rank) const;  // it, or another worker
   void on_timer_expiry(int local_rank, const ExpiredTimer& timer);
   void report_failure(const ReportFailure& report);
@@ -86,6 +107,7 @@ class Agent {
   bool has_lived() const;  // the round, long enough to count as progress
   std::optional<rendezvous::RuleMatch> rule_for(const rendezvous::Failure& failure) const;
   void signal_workers(int signal);
+  void send_signal(int signal);
   void finish(const Finish& finish);
   void report_lost();
   void end();
@@ -97,7 +119,7 @@ class Agent {
   Supervisor supervisor_;
   asio::io_context io_;
   SignalQueue signals_;
-  asio::steady_timer timer_, run_limit_, output_timer_;
+  asio::steady_timer timer_, run_limit_, output_timer_, hang_timer_, pace_timer_;
   std::optional<PreemptionProbe> probe_;
   std::optional<HealthCheck> health_;
   KeeperDeath keeper_;
@@ -127,7 +149,21 @@ class Agent {
   bool grace_is_over_ = false;                          // and those that were left SIGKILL
   std::optional<TimePoint> workers_run_since_;          // all of the round's, here
   std::optional<OutputWatch::Finding> output_finding_;  // of the round
-  std::vector<int> held_ranks_;                         // local ranks that SIGKILL has not ended; reported
+  HangWatch hangs_;
+  PaceMeter pace_;
+  bool suspended_ = false;  // at the terminal
+  TimePoint standings_sent_ = {};
+  std::optional<AsyncStacks> stacks_;
+  AskedStacks asked_stacks_;
+  std::optional<StacksSocket> stacks_socket_;
+  std::set<int> stacks_taken_;       // of these local ranks, in this round
+  struct InCollective {              // by its stack, though its beats say otherwise
+    std::optional<TimePoint> since;  // its last report then
+    std::string collective;
+  };
+  std::map<int, InCollective> in_collective_;  // by local rank
+  std::string hang_;                           // of the round's failure: Failure::how
+  std::vector<int> held_ranks_;                // local ranks that SIGKILL has not ended; reported
   std::optional<rendezvous::Failure> last_failure_;
   JobResult result_;
 };

@@ -14,6 +14,7 @@ void Agent::report_failure(const ReportFailure& report) {
       .round = report.round, .node = node(), .local_rank = report.local_rank, .rank = rank, .status = report.status};
   rendezvous::Failure& failure = *last_failure_;
   failure.host = options_.logs.host;
+  if (failure.status.hung) failure.how = hang_;
   reporter_.noticed(failure);
   job_events_.failed(report.local_rank);
   if (health_) health_->suspect();

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "agent/coordination.h"
+#include "agent/hang/hang_limits.h"
 #include "agent/job_state.h"
 #include "agent/logs/job_event.h"
 #include "agent/logs/log_options.h"
@@ -57,6 +58,8 @@ struct AgentOptions {
   Duration join_timeout = std::chrono::seconds(600);
   JobState::Files state = {};
   MachineLimits machine_limits = {};
+  HangLimits hang_limits = {};
+  bool watch_stragglers = true;
   std::vector<std::string> folders = {};               // that the job writes to
   std::string health_check = {};                       // a shell command; empty: none
   std::vector<rendezvous::FailureRule> rules = {};     // for failures of our workers

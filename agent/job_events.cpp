@@ -1,5 +1,6 @@
 #include "agent/job_events.h"
 
+#include <cstdio>
 #include <utility>
 
 #include "agent/diagnosis/diagnosis.h"
@@ -24,6 +25,21 @@ std::string error_of(const WorkerRecord& worker) {
   const std::string content =
       worker.error_file.empty() ? std::string() : beginning_of_file(worker.error_file, kErrorFileMax);
   return content.empty() ? in_words(*worker.status) : error_in(content).text;
+}
+
+const char* state_of(rendezvous::PaceChange::Kind kind) {
+  using Kind = rendezvous::PaceChange::Kind;
+  switch (kind) {
+    case Kind::straggler:
+      return "STRAGGLER";
+    case Kind::over:
+      return "STRAGGLER_OVER";
+    case Kind::all_slower:
+      return "ALL_SLOWER";
+    case Kind::all_normal:
+      break;
+  }
+  return "ALL_NORMAL";
 }
 
 std::string seconds(WallTime when) {
@@ -110,7 +126,22 @@ void JobEvents::timer_expired(int local_rank, const ExpiredTimer& timer) {
   write(expired);
 }
 
-// torchrun has no such event.
+// torchrun has no such events, nor the next one.
+void JobEvents::pace_changed(const rendezvous::ReportPace& report) {
+  if (!log_.on()) return;
+  const rendezvous::PaceChange& change = report.change;
+  JobEvent changed = event(state_of(change.kind));
+  if (change.rank >= 0) changed.more.emplace_back("slow_rank", std::to_string(change.rank));
+  if (!report.host.empty()) changed.more.emplace_back("slow_host", report.host);
+  char ratio[32];
+  std::snprintf(ratio, sizeof ratio, "%.2f", change.percent / 100.0);
+  changed.more.emplace_back("phase", name_of(change.phase));
+  changed.more.emplace_back("ratio", ratio);
+  changed.more.emplace_back("steps", std::to_string(change.steps));
+  if (!report.then.empty()) changed.more.emplace_back("then", report.then);
+  write(changed);
+}
+
 void JobEvents::round_ended(const rendezvous::EndRound& end) {
   if (!log_.on()) return;
   JobEvent ended = event("ROUND_ENDED");
@@ -118,6 +149,7 @@ void JobEvents::round_ended(const rendezvous::EndRound& end) {
   if (end.cause) {
     ended.more.emplace_back("failure_class", name_of(end.cause->kind));
     ended.more.emplace_back("failed_rank", std::to_string(end.cause->rank));
+    if (!end.cause->how.empty()) ended.more.emplace_back("failure", end.cause->how);
   }
   log_.write(ended);
 }
@@ -129,8 +161,7 @@ void JobEvents::finished(const rendezvous::Outcome& outcome) {
   if (end.state == "FAILED" && !outcome.cause && end.error.empty()) end.error = outcome.reason;
   if (outcome.cause) end.more = {{"failure_class", name_of(outcome.cause->kind)}};
   if (outcome.cause)
-    end.error =
-        "rank " + std::to_string(outcome.cause->rank) + " " + in_words(outcome.cause->status) + ": " + outcome.reason;
+    end.error = "rank " + std::to_string(outcome.cause->rank) + " " + in_words(*outcome.cause) + ": " + outcome.reason;
   write(end);
 }
 

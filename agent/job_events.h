@@ -28,6 +28,7 @@ class JobEvents {
   void workers_signalled() { stopping_ = true; }                    // any other worker that ends later was stopped
   void worker_ended(int local_rank);
   void round_ended(const rendezvous::EndRound& end);
+  void pace_changed(const rendezvous::ReportPace& report);
   void timer_expired(int local_rank, const ExpiredTimer& timer);
   void finished(const rendezvous::Outcome& outcome);
 

@@ -39,6 +39,21 @@ std::string joined(const std::vector<std::string>& lines) {
   return out;
 }
 
+// The innermost functions, up to main; or why there are none.
+std::string main_thread_in_words(const ProcessStacks& stacks) {
+  constexpr std::size_t kShown = 8;
+  if (stacks.threads.empty()) return {};
+  const ThreadStack& thread = stacks.threads.front();
+  if (thread.frames.empty()) return thread.missing.empty() ? "" : "its main thread has no stack: " + thread.missing;
+  std::string out;
+  for (std::size_t i = 0; i < std::min(thread.frames.size(), kShown); ++i) {
+    const std::string& function = thread.frames[i].function;
+    out += (i ? ", " : "") + (function.empty() ? std::string("?") : function);
+    if (function == "main") break;
+  }
+  return "its main thread, innermost first: " + out;
+}
+
 }  // namespace
 
 Reporter::Reporter(LogPipes& pipes, const LogLayout& layout, const WorkerGroup& workers, ReporterOptions options)
@@ -149,8 +164,8 @@ void Reporter::held(const std::vector<int>& local_ranks) {
 std::string Reporter::survivors(const std::vector<int>& local_ranks) const {
   std::string out = rendezvous::name_of(rendezvous::FailureClass::unkillable) + ":";
   for (const int local_rank : local_ranks)
-    out += " rank " + std::to_string(workers_.rank_of(local_rank)) + " (process " +
-           std::to_string(workers_.records().at(local_rank).pid) + ")";
+    out += (local_rank == local_ranks.front() ? " rank " : ", rank ") + std::to_string(workers_.rank_of(local_rank)) +
+           " (process " + std::to_string(workers_.records().at(local_rank).pid) + ")";
   return out;
 }
 
@@ -176,6 +191,23 @@ void Reporter::workers_run() {
       pipes_.print("ddprun: rank " + std::to_string(workers_.rank_of(local_rank)) +
                    " runs on all CPUs: the kernel refuses those of --numa-binding (" +
                    std::strerror(worker.binding_error) + ").\n");
+}
+
+void Reporter::hang_found(int local_rank, const std::string& how, const ProcessStacks& stacks) {
+  pipes_.print("ddprun: rank " + std::to_string(workers_.rank_of(local_rank)) + " hangs: it " + how + ".\n");
+  const std::string why = stacks.missing.empty() ? stacks.python_missing : stacks.missing;
+  if (layout_.keeps_logs())
+    pipes_.print("ddprun: its stacks are in " + (workers_.records().at(local_rank).folder / "stacks.txt").string() +
+                 ".\n");
+  else if (const std::string frames = main_thread_in_words(stacks); !frames.empty())
+    pipes_.print("ddprun: " + frames + ".\n");
+  if (!why.empty()) pipes_.print("ddprun: " + why + "\n");
+}
+
+void Reporter::pace_changed(const rendezvous::ReportPace& report) {
+  if (report.change.kind != rendezvous::PaceChange::Kind::straggler) return;
+  pipes_.print("ddprun: " + in_words(report.change, report.host) + (report.then.empty() ? "" : "; " + report.then) +
+               ".\n");
 }
 
 void Reporter::output_found(const OutputRule& rule) {
@@ -218,7 +250,7 @@ std::string Reporter::failed_elsewhere(const rendezvous::Outcome& outcome, const
   const rendezvous::Failure& failure = *outcome.cause;
   pipes_.show_tracebacks(report.value_or(""));
   std::string text = report.value_or("ddprun: the job failed: rank " + std::to_string(failure.rank) + " on " +
-                                     failure.host + " " + in_words(failure.status) + "; " + outcome.reason + ".\n");
+                                     failure.host + " " + in_words(failure) + "; " + outcome.reason + ".\n");
   pipes_.print_lines(text);
   return text;
 }
@@ -230,7 +262,8 @@ void Reporter::ended(const rendezvous::Outcome& outcome) {
 
 void Reporter::regrouping(const rendezvous::EndRound& end) {
   const std::string who = end.cause ? "rank " + std::to_string(end.cause->rank) + " on " + end.cause->host + " " +
-                                          in_words(end.cause->status) + "; "
+                                          in_words(*end.cause) +
+                                          (end.cause->how.empty() ? "" : ": it " + end.cause->how) + "; "
                                     : "";
   pipes_.print("ddprun: " + who + end.reason + (end.cause ? ".\n" : ": a new round begins.\n"));
 }
@@ -282,6 +315,7 @@ Clues Reporter::clues_of(const rendezvous::Failure& failure) const {
                                             own_machine(), look_at_program);
   if (const auto timer = timers_.find(failure.local_rank); timer != timers_.end()) clues.timer = timer->second;
   clues.output_rule = output_rule_;
+  if (!failure.how.empty()) clues.hang = "it " + failure.how;
   clues.last_lines = pipes_.last_lines(failure.round, failure.rank);
   return clues;
 }

@@ -17,6 +17,7 @@
 #include "agent/logs/log_layout.h"
 #include "agent/logs/log_pipe.h"
 #include "agent/logs/output_watch.h"
+#include "agent/stacks/process_stacks.h"
 #include "agent/worker_group.h"
 #include "rendezvous/base/time.h"
 #include "rendezvous/coordination/control_message.h"
@@ -68,6 +69,10 @@ class Reporter {
   void round_begins();  // forgets the previous round's workers
   void workers_run();   // all have been exec'd; reads the memory counters, which takes a while, as the workers load
   void timer_expired(int local_rank, const ExpiredTimer& timer);
+  // A worker holds up the round: `how` as in Failure.
+  void hang_found(int local_rank, const std::string& how, const ProcessStacks& stacks);
+  // Prints a straggler, once; the rest is for the event log.
+  void pace_changed(const rendezvous::ReportPace& report);
   void output_found(const OutputRule& rule);
   void noticed(const rendezvous::Failure& failure);  // the round's first failure
   // Of a failure that was noticed.

@@ -261,6 +261,7 @@ void Supervisor::decide(Next& next, Next what) {
 
 std::vector<Action> Supervisor::decided(Stopping& stop, Next next, TimePoint now) {
   decide(stop.next, std::move(next));
+  if (stop.held) stop.deadline = now;  // the coordinator is to know at once
   return stop.held ? survived(stop, now) : Actions{};
 }
 

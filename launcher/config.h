@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "agent/hang/hang_limits.h"
 #include "agent/logs/log_options.h"
 #include "agent/logs/output_watch.h"
 #include "agent/logs/rank_selection.h"
@@ -19,6 +20,7 @@
 #include "rendezvous/coordination/excluded_hosts.h"
 #include "rendezvous/coordination/failure_rules.h"
 #include "rendezvous/coordination/ledger.h"
+#include "rendezvous/coordination/straggler.h"
 #include "rendezvous/peer/credentials.h"
 #include "rendezvous/peer/listen_socket.h"
 #include "rendezvous/peer/token.h"
@@ -107,6 +109,8 @@ struct Config {
   std::vector<agent::OutputRule> output_rules = {};                // from the file
   rendezvous::ExclusionPolicy exclusion = {};
   agent::MachineLimits machine_limits = {};
+  agent::HangLimits hang_limits = {};
+  rendezvous::StragglerPolicy stragglers = rendezvous::StragglerPolicy::say;
   std::string health_check = {};  // a shell command; empty: none
   std::string exclude_file = {};  // gets the names of excluded machines; empty: no file
   std::string state_dir = {};     // keeps the restart ledger between starts of the job; empty: nothing keeps it

@@ -10,7 +10,7 @@ using namespace settings;
 
 std::string overview() {
   std::string out =
-      "usage: ddprun [options] PROGRAM [its arguments]\n"
+      "usage: ddprun [options] PROGRAM [its arguments], or: ddprun stacks [JOB]\n"
       "Starts the workers of a distributed job and restarts them when one dies.\n"
       "PROGRAM is a .py file, any executable, or train, ddprun's own trainer.\n\n";
   for (const Option& option : options().options)

@@ -183,6 +183,7 @@ rendezvous::RoundPolicy round_policy(const Config& config) {
   policy.restarts.credit_after = config.restart_credit;
   policy.rules = config.rules;
   policy.exclusion = config.exclusion;
+  policy.stragglers = config.stragglers;
   if (!several_nodes(config)) return policy;
   const NodeCounts& nodes = config.nnodes;
   policy.nodes_min = nodes.least;
@@ -243,6 +244,8 @@ agent::AgentOptions job_options(const Config& config, const Machine& machine, co
   options.state.excluded = config.exclude_file;
   options.health_check = config.health_check;
   options.machine_limits = config.machine_limits;
+  options.hang_limits = config.hang_limits;
+  options.watch_stragglers = config.stragglers != rendezvous::StragglerPolicy::off;
   options.folders = folders_written(config);
   options.progress_after = round_policy(config).restarts.progress_after;
   options.master_host = host_for_workers(config, host);

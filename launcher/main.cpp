@@ -1,5 +1,6 @@
 #include <cstdio>
 #include <exception>
+#include <string_view>
 
 #include "agent/process/keeper.h"
 #include "agent/process/standard_streams.h"
@@ -10,6 +11,7 @@
 #include "launcher/launch.h"
 #include "launcher/machine.h"
 #include "launcher/print_config.h"
+#include "launcher/stacks_command.h"
 #include "rendezvous/base/error.h"
 #include "rendezvous/base/print_line.h"
 #include "rendezvous/base/spelling.h"
@@ -64,6 +66,7 @@ agent::JobEnd run_under_keeper(const std::vector<std::string>& arguments) try {
 
 int main(int argc, char** argv) {
   ddprun::agent::open_missing_standard_streams();
+  if (argc > 1 && std::string_view(argv[1]) == "stacks") return ddprun::launcher::show_stacks({argv + 2, argv + argc});
   const std::string end_file = ddprun::launcher::take_end_file_variable();
   const ddprun::agent::JobEnd end = ddprun::launcher::run_under_keeper({argv + 1, argv + argc});
   ddprun::launcher::write_end_file(end_file, end);

@@ -146,7 +146,8 @@ ddprun \-\-config job.toml \-\-max\-restarts=10 \-\-dry\-run
 std::string man_page() {
   std::string out = std::string(".TH DDPRUN 1 \"\" \"ddprun ") + version() + "\" \"User Commands\"\n" +
                     ".SH NAME\nddprun \\- launcher and elastic agent for distributed training\n"
-                    ".SH SYNOPSIS\n.B ddprun\n[\\fIoptions\\fR] \\fIPROGRAM\\fR [\\fIarguments\\fR...]\n" +
+                    ".SH SYNOPSIS\n.B ddprun\n[\\fIoptions\\fR] \\fIPROGRAM\\fR [\\fIarguments\\fR...]\n.br\n.B ddprun "
+                    "stacks\n[\\fIJOB\\fR]\n" +
                     kDescription + kHowToWrite;
   return out + settings::manual_entries(options()) + kFile + kEnd;
 }

@@ -182,10 +182,10 @@ constexpr Group kWorkers{"workers", "how many, how they are started, on which CP
 constexpr Group kJob{"job", "its name, addresses and nodes"};
 constexpr Group kAccess{"access", "who may join the job: a token, or certificates"};
 constexpr Group kRestarts{"restarts", "after failures: how many, of which class, for which job"};
-constexpr Group kStopping{"stopping", "grace, signals, exit codes"};
+constexpr Group kStopping{"stopping", "grace, hangs, signals, exit codes"};
 constexpr Group kPreemption{"preemption", "how it is noticed, time limit, exit codes"};
 constexpr Group kLogs{"logs", "files, console, prefixes, filters, rotation"};
-constexpr Group kReports{"reports", "events as JSON, verbosity"};
+constexpr Group kReports{"reports", "events as JSON, stragglers, verbosity"};
 constexpr Group kItself{"ddprun", "configuration file, dry run, help", Group::actions};
 constexpr Group kWithoutEffect{"torchrun", "torchrun's options that have no effect here", Group::foreign};
 constexpr Group kHidden{"hidden", "", Group::hidden};
@@ -348,6 +348,16 @@ constexpr Option kOptions[] = {
          .brief = "from SIGTERM to SIGKILL (default 25 s)",
          .synonyms = "grace,grace-period,kill-timeout",
          .more = "Many schedulers send SIGKILL 30 s after SIGTERM; 25 leaves time to exit."}),
+    row(kStopping, "hang-timeout", "TIME",
+        "how long a worker that reports beats may stand still: auto (learned), off, a time, or by phase",
+        read_by<read_hang_limits, &Config::hang_limits>(),
+        {.default_value = "auto",
+         .choices = "auto|off",
+         .list = true,
+         .synonyms = "hang,hang-limits,stall-timeout",
+         .more = "\"save=20m,wait=off\" sets a limit for a phase: start, load, compute, wait, save, evaluate, end. "
+                 "Learned limits are three median steps or twice what a part of a step has taken, at least 2 s, after "
+                 "ten steps; ten minutes for what has not been seen yet."}),
     row(kStopping, "stop-scope", "WHOM",
         "SIGTERM goes to the rank's process, to its group, or (auto) to the group where the program is a shell",
         at<&Config::stop_scope>(), {.choices = "auto|rank|group"}),
@@ -436,6 +446,14 @@ constexpr Option kOptions[] = {
     row(kReports, "event-log-handler", "WHERE",
         "where events are written as lines of JSON: null (nowhere), console (stderr), or file:PATH", custom<events>(),
         {.default_value = "null", .choices = "null|console|file:", .synonyms = "events,event-log"}),
+    row(kReports, "stragglers", "ACTION",
+        "about ranks that make the others wait: say, replace (go on without their nodes), dry-run (say who would be "
+        "replaced), or off",
+        at<&Config::stragglers>(),
+        {.choices = "say|off|replace|dry-run",
+         .synonyms = "straggler,slow-ranks",
+         .more = "For workers that report beats. A rank is named if its own computing or loading takes 1.25 times as "
+                 "long as the median of all ranks, in several windows of ten steps and two seconds at least."}),
     row(kReports, "verbose", "", "show every value in force, every event and action on stderr", at<&Config::verbose>(),
         {.letter = 'v',
          .also_in = "LOGLEVEL",

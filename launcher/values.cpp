@@ -147,6 +147,48 @@ Read<std::map<FailureClass, RestartLimit>> read_restart_limits(const std::string
   return out;
 }
 
+namespace {
+
+Read<agent::HangLimit> read_hang_limit(const std::string& text) {
+  if (text == "auto") return agent::HangLimit{};
+  if (text == "off") return agent::HangLimit{.off = true};
+  const auto time = settings::read_duration(text);
+  if (const auto* wrong = std::get_if<Wrong>(&time))
+    return Wrong{in_quotes(text) + " is neither auto nor off, and as a time: " + wrong->complaint};
+  if (std::get<Duration>(time) <= Duration::zero()) return Wrong{"it takes a time above 0, auto, or off"};
+  return agent::HangLimit{.time = std::get<Duration>(time)};
+}
+
+std::vector<std::string> watched_activities() {
+  std::vector<std::string> out;
+  for (const rendezvous::NamedActivity& known : rendezvous::kActivities)
+    if (known.activity != rendezvous::Activity::ended) out.emplace_back(known.name);
+  return out;
+}
+
+}  // namespace
+
+Read<agent::HangLimits> read_hang_limits(const std::string& text) {
+  agent::HangLimits out;
+  const std::vector<std::string> known = watched_activities();
+  for (const std::string& item : split(text, ',')) {
+    const std::size_t equals = item.find('=');
+    const std::string name = equals == item.npos ? "" : trimmed(std::string_view(item).substr(0, equals));
+    if (equals != item.npos && !one_of(name, known)) {
+      const std::string near = nearest(name, known);
+      return Wrong{"there is no phase " + in_quotes(name) +
+                   (near.empty() ? ", only " + listed(known, "and") : " (did you mean " + near + "?)")};
+    }
+    auto limit = read_hang_limit(trimmed(std::string_view(item).substr(equals == item.npos ? 0 : equals + 1)));
+    if (const auto* wrong = std::get_if<Wrong>(&limit)) return *wrong;
+    if (equals == item.npos)
+      out.all = std::get<agent::HangLimit>(limit);
+    else
+      out.named[*rendezvous::activity(name)] = std::get<agent::HangLimit>(limit);
+  }
+  return out;
+}
+
 Read<WorkerCount> read_worker_count(const std::string& text) {
   if (text == "cpu") return WorkerCount{WorkerCount::cpus};
   if (text == "gpu") return WorkerCount{WorkerCount::gpus};

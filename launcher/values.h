@@ -27,6 +27,7 @@ Read<agent::MachineLimits> read_machine_limits(const std::string& text);     // 
 Read<rendezvous::RestartLimit> read_restart_limit(const std::string& text);  // "5", "5 in 1h"
 // "crash=5 in 1h,out-of-memory=2"
 Read<std::map<rendezvous::FailureClass, rendezvous::RestartLimit>> read_restart_limits(const std::string& text);
+Read<agent::HangLimits> read_hang_limits(const std::string& text);  // "auto", "off", "30s", "save=20m,wait=off"
 // Text with ${name} in it; a name close to one of `names` is a typo, any other stays unchanged.
 Read<std::string> read_template(const std::string& text, const std::vector<std::string>& names);
 

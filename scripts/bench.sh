@@ -18,10 +18,12 @@ usage: scripts/bench.sh [--quick] [--keep] [part ...]
   attack    the store's p99 beside unauthenticated peers that connect, send garbage or begin TLS as fast as they can
   world     16 to 4,000 simulated agents meet, start again after a failure, and lose their coordinator
   count     instructions of one launch, by callgrind, beside the last figure kept
+  stacks    the stacks of 64 hanging Python workers, and for how long their threads are stopped, beside eu-stack and gdb
   step      a worker's death to the next training step
   train     training samples per second, beside Python DDP
   ddp       the library: training, first step, snapshots, overlap, loader, beside Python DDP
   models    ConvNet, VGG11_bn and GPT: samples per second, and from the command to the first step, beside Python DDP
+  beats     what a report to the worker channel costs, and all of them in training steps of a millisecond
 
   --quick   one sample of each: does it run?
   --keep    write what was measured into docs/bench.md
@@ -35,7 +37,7 @@ words=()
 for word in "$@"; do
   case $word in
     -h | --help) usage && exit ;;
-    --quick | --keep | launch | death | restart | regroup | tee | memory | store | barrier | attack | world | count | step | train | ddp | models) words+=("$word") ;;
+    --quick | --keep | launch | death | restart | regroup | tee | memory | store | barrier | attack | world | count | stacks | step | train | ddp | models | beats) words+=("$word") ;;
     *) echo "bench.sh: there is no '$word'" >&2 && usage >&2 && exit 2 ;;
   esac
 done
@@ -50,7 +52,7 @@ options=(-DDDPRUN_BENCH=ON)
 targets=(bench_programs)
 wants() { [ ${#parts[@]} -eq 0 ] || [[ " ${parts[*]} " == *" $1 "* ]]; }
 if wants step || wants train || wants models; then targets+=(train); fi
-if wants ddp; then targets+=(ddp_load); fi
+if wants ddp || wants beats; then targets+=(ddp_load); fi
 if wants models; then targets+=(model_worker); fi
 if [ ${#targets[@]} -gt 1 ]; then options+=(-DDDPRUN_TRAINER=ON); fi
 cmake --preset release "${options[@]}" >/dev/null

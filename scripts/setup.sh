@@ -12,7 +12,7 @@ torch 2.15, the LibTorch the trainer links, and the tests' peers safetensors, to
 install first, and does nothing where all is there.
 
   --test    also what only the tests need
-  --bench   also what only the benches need (hyperfine, valgrind, and mpirun to compare with)
+  --bench   also what only the benches need (hyperfine, valgrind, and mpirun, gdb and elfutils to compare with)
   --torch VERSION   2.15 (default), or 2.11 in .venv-2.11: cmake -DDDPRUN_VENV=$PWD/.venv-2.11
 
 DDPRUN_TORCH_DIR=<folder of another LibTorch>   the build needs no .venv then, only the tests do
@@ -20,10 +20,12 @@ END
 }
 
 build_packages=(g++ clang cmake ninja-build ccache git ca-certificates python3-venv libcli11-dev libasio-dev libspdlog-dev
-  nlohmann-json3-dev libtomlplusplus-dev zlib1g-dev libssl-dev libpcre2-dev)
-test_packages=(catch2 fonts-dejavu-core iproute2 libclang-rt-dev librsvg2-bin munge openssl slurm-client slurmctld slurmd util-linux)
-services=(munge slurmctld slurmd)  # of these packages; the tests start their own
-bench_packages=(hyperfine iproute2 openmpi-bin util-linux valgrind)
+  nlohmann-json3-dev libtomlplusplus-dev zlib1g-dev libssl-dev libpcre2-dev
+  libdw-dev)  # optional: without it ddprun takes no native stacks of workers
+test_packages=(catch2 fonts-dejavu-core iproute2 libclang-rt-dev librsvg2-bin mariadb-server-core munge openssl slurm-client
+  slurmctld slurmd slurmdbd util-linux)
+services=(munge slurmctld slurmd slurmdbd)  # of these packages; the tests start their own
+bench_packages=(elfutils gdb hyperfine iproute2 openmpi-bin util-linux valgrind)
 venv_gib=6  # 4.6 for the environment, the rest while pip unpacks
 
 fail() {
@@ -132,8 +134,9 @@ install_venv() {
 }
 
 # What judges the sources and the manifests, in one version everywhere: another one formats otherwise and knows other mistakes.
+# And py-spy, which ddprun asks for Python frames where it is there.
 install_checkers() {
-  local checkers=(clang-format==14.0.6 clang-tidy==23.1.4 kubernetes-validate==1.37.0 kubeflow-trainer-api==2.3.0)
+  local checkers=(clang-format==14.0.6 clang-tidy==23.1.4 kubernetes-validate==1.37.0 kubeflow-trainer-api==2.3.0 py-spy==0.4.3)
   if [ "$(cat "$venv/ddprun-checkers" 2>/dev/null)" = "${checkers[*]}" ]; then return; fi
   echo "setup: installing into $venv: ${checkers[*]}"
   retry "$venv/bin/python" -m pip --disable-pip-version-check --no-input install -q --retries 5 "${checkers[@]}" ||

@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "ddprun/clip_grad.h"
+#include "rendezvous/channel/beat_scope.h"
 
 namespace ddprun::train {
 namespace {
@@ -67,6 +68,7 @@ EpochBatches::EpochBatches(const Run& run) : run_(run) {
 }
 
 Batch EpochBatches::next() {
+  const LoadScope load;
   --left_;
   if (prefetched_) {
     Batch batch = *prefetched_->next();

@@ -10,6 +10,7 @@
 #include <cerrno>
 #include <cmath>
 #include <csignal>
+#include <cstring>
 #include <new>
 #include <utility>
 
@@ -44,6 +45,33 @@ TimePoint since_boot(std::uint64_t ns) {  // steady_clock is CLOCK_MONOTONIC
   return TimePoint(std::chrono::nanoseconds(static_cast<std::int64_t>(std::min(ns, kMost))));
 }
 
+ddprun_beat kind_of(std::uint64_t number) {
+  return number <= DDPRUN_BEAT_WAIT ? static_cast<ddprun_beat>(number) : DDPRUN_BEAT_NONE;
+}
+
+// Empty unless all of it is printable.
+std::string collective_of(std::uint64_t name) {
+  char text[sizeof name];
+  std::memcpy(text, &name, sizeof name);
+  const std::string out(text, strnlen(text, sizeof name));
+  return std::all_of(out.begin(), out.end(), [](char c) { return c >= ' ' && c <= '~'; }) ? out : std::string();
+}
+
+// `age`: of the page at that time; nothing in it took longer.
+Beat beat_in(const ddprun_channel_beat_record& record, TimePoint at, std::chrono::nanoseconds age) {
+  const auto spent = [&](std::uint64_t ns) {
+    return std::chrono::nanoseconds(std::min(ns, static_cast<std::uint64_t>(age.count())));
+  };
+  const ddprun_beat kind = kind_of(record.first & 0xff);
+  return {.kind = kind,
+          .waits = record.first >> 8,
+          .collective = kind == DDPRUN_BEAT_WAIT ? collective_of(record.second) : std::string(),
+          .at = at,
+          .load = spent(record.spent_ns[0]),
+          .compute = spent(record.spent_ns[1]),
+          .wait = spent(record.spent_ns[2])};
+}
+
 }  // namespace
 
 ChannelPage::ChannelPage(std::shared_ptr<ddprun_channel_page> page, Fd fd, TimePoint made)
@@ -65,11 +93,25 @@ ChannelPage ChannelPage::create(TimePoint now) {
   return {std::move(page), std::move(fd), now};
 }
 
+TimePoint ChannelPage::clamped(std::uint64_t time_ns, TimePoint now) const {
+  return std::clamp(since_boot(time_ns), made_, std::max(made_, now));
+}
+
 void ChannelPage::read(const ddprun_channel_record& record, LastValue& last, TimePoint now) const {
   ddprun_channel_record seen;
   for (int i = 0; i < kReads; ++i) {
     if (!ddprun_channel_read_(&record, &seen)) continue;
-    last = {std::clamp(since_boot(seen.time_ns), made_, std::max(made_, now)), seen.first, seen.second};
+    last = {clamped(seen.time_ns, now), seen.first, seen.second};
+    return;
+  }
+}
+
+void ChannelPage::read_beat(TimePoint now) {
+  ddprun_channel_beat_record seen;
+  for (int i = 0; i < kReads; ++i) {
+    if (!ddprun_channel_read_beat_(&page_->beat, &seen)) continue;
+    const TimePoint at = clamped(seen.time_ns, now);
+    beat_ = beat_in(seen, at, at - made_);
     return;
   }
 }
@@ -79,8 +121,11 @@ Progress ChannelPage::progress(TimePoint now) {
   read(page_->phase, phase_, now);
   read(page_->snapshot, snapshot_, now);
   read(page_->throughput, throughput_, now);
+  read_beat(now);
   Progress out;
-  out.at = std::max({step_.at, phase_.at, snapshot_.at});  // none is less than any
+  out.beat = beat_;
+  const std::optional<TimePoint> beat_at = beat_ ? std::optional(beat_->at) : std::nullopt;
+  out.at = std::max({step_.at, phase_.at, snapshot_.at, beat_at});  // none is less than any
   if (phase_.at) out.phase = phase_of(phase_.first);
   if (step_.at) out.step = step_.first, out.steps_done = step_.second;
   if (snapshot_.at) out.snapshot_step = snapshot_.first, out.snapshot_at = snapshot_.at;

@@ -3,9 +3,11 @@
 // A worker may write anything into the page at any time. Nothing here trusts it: a record is accepted only if its check
 // is right, times are clamped between the page's creation and now, and the page can neither shrink nor grow.
 #pragma once
+#include <chrono>
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <string>
 
 #include "agent/process/process.h"
 #include "rendezvous/base/time.h"
@@ -19,15 +21,25 @@ constexpr int kChannelFd = 61;
 // kChannelFd, or the highest number that the limit of open files allows; -1: it allows none.
 int channel_number();
 
+// What a worker is doing within its phase.
+struct Beat {
+  ddprun_beat kind = DDPRUN_BEAT_NONE;
+  std::uint64_t waits = 0;      // begun in this round; 0: it may not report any
+  std::string collective = {};  // while it waits: up to 8 printable ASCII characters; empty if it gave no valid name
+  TimePoint at = {};            // when this beat began
+  std::chrono::nanoseconds load{}, compute{}, wait{};  // spent before `at` in this round
+};
+
 // What a worker has reported. All empty: it does not use the channel.
 struct Progress {
   ddprun_phase phase = DDPRUN_PHASE_UNKNOWN;
   std::optional<std::uint64_t> step = {};  // the last completed one
   std::uint64_t steps_done = 0;            // since the page was created, that is in this round
-  std::optional<TimePoint> at = {};        // of the last step, phase or snapshot
+  std::optional<TimePoint> at = {};        // of the last step, phase, beat or snapshot
   std::optional<std::uint64_t> snapshot_step = {};
   std::optional<TimePoint> snapshot_at = {};
   std::optional<double> samples_per_second = {};
+  std::optional<Beat> beat = {};  // empty: it has never reported one
 };
 
 class ChannelPage {
@@ -57,12 +69,15 @@ class ChannelPage {
     std::uint64_t first = 0, second = 0;
   };
   ChannelPage(std::shared_ptr<ddprun_channel_page> page, Fd fd, TimePoint made);
+  TimePoint clamped(std::uint64_t time_ns, TimePoint now) const;
   void read(const ddprun_channel_record& record, LastValue& last, TimePoint now) const;
+  void read_beat(TimePoint now);
 
   std::shared_ptr<ddprun_channel_page> page_;
   Fd fd_;
   TimePoint made_;
   LastValue step_, phase_, snapshot_, throughput_, notice_;
+  std::optional<Beat> beat_;  // the last valid one
 };
 
 }  // namespace ddprun::agent

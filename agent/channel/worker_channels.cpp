@@ -101,6 +101,11 @@ WorkerChannels::Unsaved WorkerChannels::unsaved(TimePoint now, const std::set<in
   return result;
 }
 
+Progress WorkerChannels::progress(int local_rank, TimePoint now) {
+  const auto channel = channels_.find(local_rank);
+  return channel == channels_.end() ? Progress{} : channel->second.page.progress(now);
+}
+
 std::optional<int> WorkerChannels::new_notice(int local_rank, TimePoint now) {
   const auto channel = channels_.find(local_rank);
   return channel == channels_.end() ? std::nullopt : channel->second.page.new_notice(now);

@@ -32,6 +32,8 @@ class WorkerChannels {
 
   // Whether the round has completed a step or a snapshot. Empty: no worker has reported anything.
   std::optional<bool> progressed(TimePoint now);
+  // What this worker has reported; all empty if it is not known.
+  Progress progress(int local_rank, TimePoint now);
   // The signal of a preemption's notice that the worker has got since the last call.
   std::optional<int> new_notice(int local_rank, TimePoint now);
   // All ranks save at the same step. Ranks may be one step apart, so it is the second next one.

@@ -17,6 +17,7 @@ struct Clues {
   std::string why_not_started = {};        // if it could not be started
   std::optional<ExpiredTimer> timer = {};  // of its own, expired before the end
   std::string output_rule = {};            // that gave it up, in words
+  std::string hang = {};                   // what it did when it was found to hang, and who waited for it
   OomCounts memory_before = {}, memory_after = {};
   std::vector<std::string> last_lines = {};  // of its stderr
 };

@@ -81,6 +81,10 @@ std::string in_words(const rendezvous::ExitStatus& status) {
   return status.code ? "exited with code " + std::to_string(status.code) : "succeeded";
 }
 
+std::string in_words(const rendezvous::Failure& failure) {
+  return failure.status.hung && !failure.how.empty() ? "hung" : in_words(failure.status);
+}
+
 std::string hint(const rendezvous::ExitStatus& status) {
   if (status.stuck) return "it waits for a driver, or for a file server that does not answer; dmesg may name it";
   if (status.start_error || status.hung || status.by_output) return {};

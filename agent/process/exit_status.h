@@ -11,6 +11,8 @@ rendezvous::ExitStatus exit_status_of(int code, int status);
 
 // "was killed by SIGKILL", "exited with code 3", "could not be started (Exec format error)", "ended well".
 std::string in_words(const rendezvous::ExitStatus& status);
+// Of a hang that was found only "hung": what it did is in another place.
+std::string in_words(const rendezvous::Failure& failure);
 
 // What such an end often means: "it accessed memory that it may not"; or empty.
 std::string hint(const rendezvous::ExitStatus& status);

@@ -214,6 +214,11 @@ int start_child(ChildPlan& plan, int& pidfd) {
   return __clone(child_main, child_stack(), CLONE_VM | CLONE_VFORK | CLONE_PIDFD | SIGCHLD, &plan, &pidfd);
 }
 
+// Every wait also tells that a thread of ours has stopped the process by ptrace (agent/stacks), wait(2) or not.
+bool tells_an_end(const siginfo_t& info) {
+  return info.si_pid != 0 && (info.si_code == CLD_EXITED || info.si_code == CLD_KILLED || info.si_code == CLD_DUMPED);
+}
+
 }  // namespace
 
 Spawned spawn(const SpawnRequest& request) {
@@ -249,7 +254,7 @@ Spawned spawn(const SpawnRequest& request) {
 std::optional<rendezvous::ExitStatus> reap(int pidfd, pid_t group) {
   siginfo_t info{};
   const auto id = static_cast<id_t>(pidfd);
-  if (waitid(P_PIDFD, id, &info, WEXITED | WNOHANG | WNOWAIT) != 0 || info.si_pid == 0) return {};
+  if (waitid(P_PIDFD, id, &info, WEXITED | WNOHANG | WNOWAIT) != 0 || !tells_an_end(info)) return {};
   if (group > 0) kill(-group, SIGKILL);
   waitid(P_PIDFD, id, &info, WEXITED | WNOHANG);
   return exit_status_of(info.si_code, info.si_status);
@@ -259,6 +264,11 @@ void reap_orphans(const std::vector<pid_t>& spared) {
   for (;;) {
     siginfo_t info{};
     if (waitid(P_ALL, 0, &info, WEXITED | WNOHANG | WNOWAIT) != 0 || info.si_pid == 0) return;
+    if (!tells_an_end(info)) {
+      waitid(P_PID, static_cast<id_t>(info.si_pid), &info,
+             WSTOPPED | WNOHANG);  // takes the news away: others are behind it
+      continue;
+    }
     if (std::find(spared.begin(), spared.end(), info.si_pid) != spared.end()) return;
     waitpid(info.si_pid, nullptr, WNOHANG);
   }

@@ -48,13 +48,27 @@ std::optional<TaskStat> task_stat(const fs::path& entry) { return parse_task_sta
 
 std::optional<TaskStat> task_stat(pid_t pid) { return task_stat(table_entry(pid)); }
 
-bool is_pending(const fs::path& entry, int signal) {
-  constexpr const char* kOfThread = "\nSigPnd:";
+namespace {
+
+// What follows the name in the status file; null: there is no such line.
+const char* status_value(const std::string& status, const std::string& name) {
+  const std::string line = "\n" + name + ":";
+  const std::size_t at = status.find(line);
+  return at == status.npos ? nullptr : status.c_str() + at + line.size();
+}
+
+}  // namespace
+
+pid_t tracer_of(const fs::path& entry) {
   const std::string status = file_content(entry / "status");
-  const std::size_t at = status.find(kOfThread);
-  if (at == status.npos) return false;
-  return std::strtoull(status.c_str() + at + std::char_traits<char>::length(kOfThread), nullptr, 16) >> (signal - 1) &
-         1;
+  const char* tracer = status_value(status, "TracerPid");
+  return tracer ? static_cast<pid_t>(std::strtol(tracer, nullptr, 10)) : 0;
+}
+
+bool is_pending(const fs::path& entry, int signal) {
+  const std::string status = file_content(entry / "status");
+  const char* of_thread = status_value(status, "SigPnd");
+  return of_thread && (std::strtoull(of_thread, nullptr, 16) >> (signal - 1) & 1);
 }
 
 std::vector<pid_t> all_processes() {

@@ -33,6 +33,8 @@ std::optional<TaskStat> parse_task_stat(const std::string& line);
 std::filesystem::path table_entry(pid_t pid);
 std::optional<TaskStat> task_stat(const std::filesystem::path& entry);
 std::optional<TaskStat> task_stat(pid_t pid);
+// The process that traces it, as a debugger does; 0: none.
+pid_t tracer_of(const std::filesystem::path& entry);
 // Whether the signal was sent to this one thread and is still pending.
 bool is_pending(const std::filesystem::path& entry, int signal);
 

@@ -13,14 +13,24 @@
  *       save(step); ddprun_channel_snapshot(step); return; }
  *   }
  *
+ * Beats tell the culprit of a hang from its victims, and a slow loader from slow computing:
+ *
+ *   ddprun_channel_beat(DDPRUN_BEAT_LOAD);              // less than 100 ns each
+ *   batch = next_batch();
+ *   ddprun_channel_beat(DDPRUN_BEAT_COMPUTE);
+ *   ...
+ *   enum ddprun_beat before = ddprun_channel_wait("reduce");
+ *   all_reduce(gradients);                              // blocks until all ranks have called it
+ *   ddprun_channel_beat(before);
+ *
  * Everything is optional. Where nothing was attached, because no ddprun started the program or it is an older one, the
  * functions do nothing and return at once. If a worker that attached dies, the agent detects it in 0.1 ms; otherwise
  * the kernel reports it only after it has freed the worker's memory, 50 to 100 ms per GB.
  *
  * The channel belongs to one process at a time, the one that attached: in a child of fork() the functions do nothing. A
  * program that calls exec() attaches again. Different kinds of report may come from different threads; if two threads
- * send the same kind at the same moment, one report may be lost. No call waits, allocates or locks; all but attach may
- * be made from a signal handler.
+ * send the same kind at the same moment, one report may be lost. Beats and phases are those of one thread, the one that
+ * trains. No call waits, allocates or locks; all but attach may be made from a signal handler.
  *
  * Schedulers that preempt a job often send SIGTERM to every process of it. ddprun_channel_handle_signals() makes that a
  * notice to ddprun instead of the worker's end: all ranks are then asked to save.
@@ -45,6 +55,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/prctl.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <time.h>
@@ -71,6 +82,14 @@ enum ddprun_phase {
   DDPRUN_PHASE_FINISHING = 6
 };
 
+/* What the worker is doing within a phase. */
+enum ddprun_beat {
+  DDPRUN_BEAT_NONE = 0, /* a phase other than training: not counted */
+  DDPRUN_BEAT_LOAD = 1, /* waiting for data */
+  DDPRUN_BEAT_COMPUTE = 2,
+  DDPRUN_BEAT_WAIT = 3 /* in a collective, until the other ranks have done their part */
+};
+
 enum ddprun_request_kind { DDPRUN_REQUEST_NONE = 0, DDPRUN_REQUEST_SAVE = 1, DDPRUN_REQUEST_LEAVE = 2 };
 
 struct ddprun_request {
@@ -83,6 +102,16 @@ struct ddprun_channel_record {
   uint64_t time_ns; /* CLOCK_MONOTONIC */
   uint64_t check;
   uint64_t unused[4]; /* one cache line per record */
+};
+
+/* The current beat, and how long the earlier ones took: one cache line, too. */
+struct ddprun_channel_beat_record {
+  uint64_t first;       /* enum ddprun_beat | number of waits begun since the page was made << 8 */
+  uint64_t second;      /* while waiting up to 8 ASCII characters of the collective's name, then zeros */
+  uint64_t time_ns;     /* when the beat began: CLOCK_MONOTONIC */
+  uint64_t check;       /* of these three */
+  uint64_t spent_ns[3]; /* in LOAD, COMPUTE and WAIT since the page was made, without the current beat */
+  uint64_t check_of_all;
 };
 
 /* All numbers in the machine's byte order. The agent writes the first line and `request`, the worker all else. */
@@ -101,6 +130,7 @@ struct ddprun_channel_page {
   struct ddprun_channel_record throughput; /* samples per second, a double's bits; 0 */
   struct ddprun_channel_record request;    /* enum ddprun_request_kind; step */
   struct ddprun_channel_record notice;     /* the signal's number; 0 */
+  struct ddprun_channel_beat_record beat;  /* not in the first version of this header; nobody else used these bytes */
 };
 
 /* Shared by all files and libraries of the program that include this. */
@@ -131,6 +161,52 @@ static inline int ddprun_channel_read_(const struct ddprun_channel_record* recor
   out->time_ns = __atomic_load_n(&record->time_ns, __ATOMIC_RELAXED);
   out->check = __atomic_load_n(&record->check, __ATOMIC_RELAXED);
   return out->check == ddprun_channel_check_(out->first, out->second, out->time_ns);
+}
+
+/* Of a beat: with fewer operations, as they are what a beat costs in Python. */
+static inline uint64_t ddprun_channel_beat_check_(uint64_t first, uint64_t second, uint64_t time_ns) {
+  return ((DDPRUN_CHANNEL_MIX ^ first) * DDPRUN_CHANNEL_MIX + second) * DDPRUN_CHANNEL_MIX + time_ns;
+}
+
+static inline uint64_t ddprun_channel_check_of_all_(uint64_t check, const uint64_t* spent_ns) {
+  return ((check ^ spent_ns[0]) * DDPRUN_CHANNEL_MIX + spent_ns[1]) * DDPRUN_CHANNEL_MIX + spent_ns[2];
+}
+
+/* Only the worker writes the record, so this reads its own values. */
+static inline void ddprun_channel_write_beat_(uint64_t first, uint64_t second) {
+  struct ddprun_channel_beat_record* record = &ddprun_channel_page_->beat;
+  const uint64_t kind = __atomic_load_n(&record->first, __ATOMIC_RELAXED) & 0xff;
+  const uint64_t since = __atomic_load_n(&record->time_ns, __ATOMIC_RELAXED);
+  uint64_t spent[3], time_ns, check;
+  struct timespec now;
+  int i;
+  clock_gettime(CLOCK_MONOTONIC, &now);
+  time_ns = (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
+  for (i = 0; i < 3; ++i) {
+    spent[i] = __atomic_load_n(&record->spent_ns[i], __ATOMIC_RELAXED);
+    if (kind == (uint64_t)i + DDPRUN_BEAT_LOAD && time_ns > since) spent[i] += time_ns - since;
+  }
+  check = ddprun_channel_beat_check_(first, second, time_ns);
+  __atomic_store_n(&record->first, first, __ATOMIC_RELAXED);
+  __atomic_store_n(&record->second, second, __ATOMIC_RELAXED);
+  __atomic_store_n(&record->time_ns, time_ns, __ATOMIC_RELAXED);
+  __atomic_store_n(&record->check, check, __ATOMIC_RELAXED);
+  for (i = 0; i < 3; ++i) __atomic_store_n(&record->spent_ns[i], spent[i], __ATOMIC_RELAXED);
+  __atomic_store_n(&record->check_of_all, ddprun_channel_check_of_all_(check, spent), __ATOMIC_RELAXED);
+}
+
+/* 0 if there is none, or one that is just being written. */
+static inline int ddprun_channel_read_beat_(const struct ddprun_channel_beat_record* record,
+                                            struct ddprun_channel_beat_record* out) {
+  int i;
+  out->first = __atomic_load_n(&record->first, __ATOMIC_RELAXED);
+  out->second = __atomic_load_n(&record->second, __ATOMIC_RELAXED);
+  out->time_ns = __atomic_load_n(&record->time_ns, __ATOMIC_RELAXED);
+  out->check = __atomic_load_n(&record->check, __ATOMIC_RELAXED);
+  for (i = 0; i < 3; ++i) out->spent_ns[i] = __atomic_load_n(&record->spent_ns[i], __ATOMIC_RELAXED);
+  out->check_of_all = __atomic_load_n(&record->check_of_all, __ATOMIC_RELAXED);
+  return out->check == ddprun_channel_beat_check_(out->first, out->second, out->time_ns) &&
+         out->check_of_all == ddprun_channel_check_of_all_(out->check, out->spent_ns);
 }
 
 static inline void ddprun_channel_detach_(void) {
@@ -194,16 +270,52 @@ static inline int ddprun_channel_take_lock_(void) {
 }
 
 /* 1 if there is a channel. Outside the main thread it enables all but the early detection of a death; a later call from
- * the main thread adds that. */
+ * the main thread adds that. Where the kernel lets only ancestors read a process (Yama), the parent, which is the
+ * agent, and what it starts may read this one from now on, to print the stacks of a worker that hangs. */
 static inline int ddprun_channel_attach(void) {
   if (!ddprun_channel_page_) ddprun_channel_map_();
   if (!ddprun_channel_page_) return 0;
+#ifdef PR_SET_PTRACER
+  prctl(PR_SET_PTRACER, (unsigned long)getppid(), 0ul, 0ul, 0ul); /* fails harmlessly elsewhere */
+#endif
   if (syscall(SYS_gettid) == getpid() && !ddprun_channel_take_lock_()) ddprun_channel_detach_();
   return ddprun_channel_page_ != NULL;
 }
 
+static inline enum ddprun_beat ddprun_channel_current_beat(void) {
+  uint64_t kind;
+  if (!ddprun_channel_page_) return DDPRUN_BEAT_NONE;
+  kind = __atomic_load_n(&ddprun_channel_page_->beat.first, __ATOMIC_RELAXED) & 0xff;
+  return kind <= DDPRUN_BEAT_WAIT ? (enum ddprun_beat)kind : DDPRUN_BEAT_NONE;
+}
+
+/* Reports what the worker does from now on. WAIT within a wait changes nothing; else it begins one without a name. */
+static inline void ddprun_channel_beat(enum ddprun_beat beat) {
+  uint64_t waits;
+  if (!ddprun_channel_page_) return;
+  waits = __atomic_load_n(&ddprun_channel_page_->beat.first, __ATOMIC_RELAXED) >> 8;
+  if (beat == DDPRUN_BEAT_WAIT && ddprun_channel_current_beat() == DDPRUN_BEAT_WAIT) return;
+  ddprun_channel_write_beat_((uint64_t)beat | (waits + (beat == DDPRUN_BEAT_WAIT)) << 8, 0);
+}
+
+/* Reports that the worker waits for the other ranks in this collective: pass what it returns, the beat before, to
+ * ddprun_channel_beat() when it is over. Within a wait it changes nothing: the outer one's name counts. */
+static inline enum ddprun_beat ddprun_channel_wait(const char* collective) {
+  const enum ddprun_beat before = ddprun_channel_current_beat();
+  uint64_t waits, name = 0;
+  size_t i;
+  if (!ddprun_channel_page_ || before == DDPRUN_BEAT_WAIT) return before;
+  for (i = 0; i < sizeof name && collective[i]; ++i) ((char*)&name)[i] = collective[i];
+  waits = __atomic_load_n(&ddprun_channel_page_->beat.first, __ATOMIC_RELAXED) >> 8;
+  ddprun_channel_write_beat_(DDPRUN_BEAT_WAIT | (waits + 1) << 8, name);
+  return before;
+}
+
+/* TRAINING begins with the beat COMPUTE; time in other phases is not counted, but for waits. */
 static inline void ddprun_channel_phase(enum ddprun_phase phase) {
-  if (ddprun_channel_page_) ddprun_channel_write_(&ddprun_channel_page_->phase, (uint64_t)phase, 0);
+  if (!ddprun_channel_page_) return;
+  ddprun_channel_write_(&ddprun_channel_page_->phase, (uint64_t)phase, 0);
+  ddprun_channel_beat(phase == DDPRUN_PHASE_TRAINING ? DDPRUN_BEAT_COMPUTE : DDPRUN_BEAT_NONE);
 }
 
 /* Reports that this step is done. */

@@ -18,6 +18,19 @@ This file is all you need: put its folder (share/ddprun) on PYTHONPATH, or copy 
             channel.snapshot(step)
             break
 
+A script with PyTorch gets most of it by one line, after its DistributedDataParallel:
+
+    channel.watch(model)                  # reports phases, steps and beats; see there
+
+Beats tell the culprit of a hang from its victims, and a slow loader from slow computing:
+
+    channel.beat(channel.LOAD)            # a microsecond each, too
+    batch = next(batches)
+    channel.beat(channel.COMPUTE)
+    ...
+    with channel.wait("reduce"):          # blocks until all ranks have called it
+        all_reduce(gradients)
+
 Everything is optional. Where nothing was attached, because no ddprun started the program, the functions do nothing. If a
 worker that attached dies, the agent detects it in 0.1 ms; otherwise the kernel reports it only after it has freed the
 worker's memory, 50 to 100 ms per GB.
@@ -30,13 +43,17 @@ the same for C and C++, and describes the page.
 """
 import collections
 import ctypes
+import functools
 import mmap
 import os
 import signal
 import struct
+import sys
+import threading
 import time
 
 LOADING, JOINING, TRAINING, EVALUATING, SAVING, FINISHING = range(1, 7)
+NONE, LOAD, COMPUTE, WAIT = range(4)  # beats
 
 Request = collections.namedtuple("Request", "kind step")
 LEAVE = Request("leave", 0)
@@ -46,34 +63,76 @@ _PREEMPT_SIGNALS_VARIABLE = "DDPRUN_PREEMPT_SIGNALS"  # numbers, "15,10"; not se
 _MAGIC, _VERSION, _BYTES = 0x6C6E6863706464, 1, 4096
 _ATTACHED, _LOCK_OFFSET, _NOTICES, _LOCK, _LOCK_BYTES = 64, 68, 72, 128, 128
 _STEP, _PHASE, _SNAPSHOT, _THROUGHPUT, _REQUEST, _NOTICE = (offset // 8 for offset in (256, 320, 384, 448, 512, 576))
+_BEAT_OFFSET = 640
+_BEAT = _BEAT_OFFSET // 8
 _MIX, _MASK = 0x9E3779B97F4A7C15, (1 << 64) - 1
+_ONE_WAIT = 1 << 8  # in the beat's first word, above its kind
 _TID_MASK, _OWNER_DEAD, _FUTEX_WAKE = 0x3FFFFFFF, 130, 1
 _MAP_FAILED = ctypes.c_void_p(-1).value
+_PR_SET_PTRACER = 0x59616D61
 _SYS_FUTEX = {"x86_64": 202, "ppc64le": 221, "s390x": 238}.get(os.uname().machine, 98)
 
 _page = None   # the mapping
 _words = None  # the page as 64-bit words
+_script_steps = False  # the script reports its steps itself
+_read_beat, _store_beat = struct.Struct("8Q").unpack_from, struct.Struct("8Q").pack_into
+_now = time.monotonic_ns
 
 
 def attach():
     """True if there is a channel. Call it in the main thread; a second call does no harm."""
     if _page is None:
         _map()
+    if _page is not None:  # the agent, and what it starts, may read this process, to print its stacks if it hangs
+        ctypes.CDLL(None).prctl(_PR_SET_PTRACER, ctypes.c_ulong(os.getppid()), *[ctypes.c_ulong()] * 3)
     if _page is not None and _thread_id() == os.getpid() and not _take_lock():
         _detach()
     return _page is not None
 
 
 def phase(phase):
-    """What the worker is about to do: LOADING, JOINING, TRAINING, EVALUATING, SAVING or FINISHING."""
+    """What the worker is about to do: LOADING, JOINING, TRAINING, EVALUATING, SAVING or FINISHING. TRAINING begins with
+    the beat COMPUTE; time in other phases is not counted, but for waits."""
     if _words is not None:
         _write(_PHASE, phase)
+        beat(COMPUTE if phase == TRAINING else NONE)
+
+
+def beat(kind):
+    """Reports what this worker does from now on: LOAD (waits for data) or COMPUTE, or NONE. WAIT within a wait changes
+    nothing; else it begins one without a name."""
+    if _words is not None:
+        _write_beat(kind, 0)
+
+
+def begin_wait(collective):
+    """Reports that this worker waits for the other ranks in a collective of this name (up to 8 characters are kept): pass
+    what it returns, the beat before, to beat() when it is over. Within a wait it changes nothing: the outer name counts."""
+    return NONE if _words is None else _write_beat(WAIT, _name(collective))
+
+
+class wait:
+    """Waits in a collective while the block runs: with channel.wait("reduce"): ..."""
+    __slots__ = ("_collective", "_before")
+
+    def __init__(self, collective):
+        self._collective = collective
+
+    def __enter__(self):
+        self._before = begin_wait(self._collective)
+
+    def __exit__(self, *_):
+        beat(self._before)
 
 
 def step(step):
     """Reports that this step is done."""
+    global _script_steps
     if _words is not None:
-        _write(_STEP, step, (_words[_STEP + 1] + 1) & _MASK)
+        # The first one that the script reports is the one that watch() has reported just now.
+        repeated = not _script_steps and _watch.reported_steps
+        _script_steps = True
+        _write(_STEP, step, _words[_STEP + 1] + (not repeated) & _MASK)
 
 
 def snapshot(step):
@@ -142,6 +201,33 @@ def _write(record, first, second=0):
     words[record + 3] = _check(first, second, now)
 
 
+def _write_beat(kind, name):
+    """Returns the beat before. One function, and no more than this on large numbers: it has to take less than 1 us."""
+    first, _, since, _, load, compute, waited, _ = _read_beat(_words, _BEAT_OFFSET)
+    before = first & 0xFF
+    if kind == WAIT:
+        if before == WAIT:
+            return before
+        first += _ONE_WAIT
+    now = _now()
+    if before == COMPUTE:
+        compute = compute + now - since & _MASK
+    elif before == LOAD:
+        load = load + now - since & _MASK
+    elif before == WAIT:
+        waited = waited + now - since & _MASK
+    first += kind - before
+    check = ((_MIX ^ first) * _MIX + name) * _MIX + now & _MASK
+    _store_beat(_words, _BEAT_OFFSET, first, name, now, check, load, compute, waited,
+                ((check ^ load) * _MIX + compute) * _MIX + waited & _MASK)
+    return before
+
+
+@functools.lru_cache
+def _name(collective):
+    return int.from_bytes(collective.encode("ascii", "replace")[:8].ljust(8, b"\0"), sys.byteorder)
+
+
 def _map():
     global _page, _words
     try:
@@ -168,7 +254,6 @@ def _detach():
 
 
 def _thread_id():
-    import threading
     return threading.get_native_id()
 
 
@@ -208,3 +293,210 @@ def _add(counter):
 
 
 os.register_at_fork(after_in_child=_detach)
+
+
+def watch(model, collectives=True, saves=True):
+    """Reports phases, steps and beats of a training script with PyTorch; call it once after wrapping the model:
+
+        model = DistributedDataParallel(model)
+        channel.watch(model)
+
+    It attaches, and returns the model. Results stay the same bit for bit: there is no communication hook, and no tensor is
+    touched. Without ddprun it changes nothing.
+    - A forward pass begins COMPUTE; one in eval mode or without gradients is the phase EVALUATING, until the next one that
+      trains.
+    - DistributedDataParallel's wait for gradients at the end of backward is WAIT "grads".
+    - After an optimizer's step LOAD begins, until the next forward pass. The step is reported, counted from 1; as soon as
+      the script calls step() itself, its numbers count.
+    - collectives: blocking collectives of torch.distributed are WAIT, and the iterator of a DataLoader is LOAD while it
+      waits. Both are replaced where they are looked up, so call watch() before `from torch.distributed import barrier`.
+    - saves: torch.save() is the phase SAVING for its duration.
+    Only the calling thread is reported. With NCCL a collective returns once it is enqueued, so the time spent in it is
+    reported where the script waits for the GPU. A model that is pickled as a whole keeps its hooks: where it is loaded,
+    this file has to be importable. PyTorch 2.3 or later.
+    """
+    if not attach():
+        return model
+    from torch.nn.parallel import DistributedDataParallel
+    _watch.begin()
+    if collectives:
+        _watch.replace_collectives()
+    if saves:
+        _watch.replace_save()
+    model.register_forward_pre_hook(_watch.before_forward, prepend=True)
+    if isinstance(getattr(model, "_orig_mod", model), DistributedDataParallel):  # torch.compile() holds it there
+        model.register_forward_hook(_watch.after_forward)
+    return model
+
+
+# The collectives that block, by their names in a beat, which the C++ library uses, too.
+_COLLECTIVES = {
+    "alltoall": ["all_to_all", "all_to_all_single"],
+    "barrier": ["barrier", "monitored_barrier"],
+    "bcast": ["broadcast", "broadcast_object_list"],
+    "gather": ["all_gather", "all_gather_into_tensor", "all_gather_object", "gather", "gather_object"],
+    "recv": ["recv"],
+    "redscat": ["reduce_scatter", "reduce_scatter_tensor"],
+    "reduce": ["all_reduce", "reduce"],
+    "scatter": ["scatter", "scatter_object_list"],
+    "send": ["send"],
+}
+
+
+class _Watch:
+    """What watch() adds to PyTorch, once in a process."""
+
+    def __init__(self):
+        self.thread = None           # the one that called watch()
+        self.torch = None
+        self.trained = False         # a forward pass that trains has begun since the last step
+        self.reported_steps = False
+        self.in_backward = False     # of a pass that ends in a wait for gradients
+        self.static_graph = False    # of some model
+        self.before_gradients = NONE
+        self.replaced = set()
+
+    def __reduce__(self):  # a model that is pickled or copied has the hooks, too
+        return "_watch"
+
+    def begin(self):
+        import torch
+        from torch.optim.optimizer import register_optimizer_step_post_hook
+        if self.torch is None:
+            register_optimizer_step_post_hook(self.after_optimizer)
+        self.torch, self.thread = torch, threading.get_ident()
+        if _words[_PHASE] == 0:
+            phase(LOADING)
+
+    def before_forward(self, module, inputs):
+        if _words is None:
+            return
+        if not (module.training and self.torch.is_grad_enabled()):
+            if _words[_PHASE] != EVALUATING:
+                phase(EVALUATING)
+            return
+        self.trained = True
+        if _words[_PHASE] == TRAINING:
+            beat(COMPUTE)
+        else:
+            phase(TRAINING)
+
+    def after_forward(self, module, inputs, outputs):
+        self.in_backward = False  # the pass before may have ended by an exception
+        if _words is None or not module.require_backward_grad_sync or not self.torch.is_grad_enabled():
+            return
+        self.static_graph = self.static_graph or module.static_graph
+        for tensor in _tensors(outputs, self.torch.Tensor):
+            if tensor.grad_fn is not None:
+                tensor.grad_fn.register_prehook(self.before_backward)
+
+    # The engine runs callbacks after the whole backward, in the order in which they were queued. The reducer's, which
+    # waits, was queued by the last gradient; in a static graph's first pass a callback that comes after ours queues it.
+    def before_backward(self, gradients):
+        if not self.in_backward:
+            self.in_backward = True
+            self.queue(self.before_wait)
+
+    def before_wait(self):
+        self.before_gradients = begin_wait("grads")
+        self.queue(self.queue_after_wait if self.static_graph else self.after_wait)
+
+    def queue_after_wait(self):
+        self.queue(self.after_wait)
+
+    def after_wait(self):
+        self.in_backward = False
+        beat(self.before_gradients)
+
+    def queue(self, callback):
+        self.torch.autograd.Variable._execution_engine.queue_callback(callback)
+
+    def after_optimizer(self, optimizer, inputs, options):
+        if _words is None:
+            return
+        if self.trained and not _script_steps:
+            self.reported_steps = True
+            _write(_STEP, _words[_STEP] + 1 & _MASK, _words[_STEP + 1] + 1 & _MASK)
+        self.trained = False
+        if _words[_BEAT] & 0xFF != NONE:
+            beat(LOAD)
+
+    def replace(self, owner, name, make):
+        original = getattr(owner, name, None)
+        if original is not None and (owner, name) not in self.replaced:
+            self.replaced.add((owner, name))
+            setattr(owner, name, functools.wraps(original)(make(original)))
+
+    def replace_collectives(self):
+        from torch import distributed
+        from torch.nn.parallel import DistributedDataParallel
+        from torch.utils.data import dataloader
+        for name, functions in _COLLECTIVES.items():
+            for function in functions:
+                self.replace(distributed, function, functools.partial(self.waiting, name))
+        self.replace(DistributedDataParallel, "_sync_buffers", functools.partial(self.waiting, "buffers"))
+        self.replace(dataloader._BaseDataLoaderIter, "__next__", self.loading)
+
+    def replace_save(self):
+        self.replace(self.torch, "save", self.saving)
+
+    def reports_here(self):
+        """torch.compile() shall see the original functions only."""
+        return not self.torch.compiler.is_compiling() and _words is not None and threading.get_ident() == self.thread
+
+    def waiting(self, name, function):
+        import inspect  # slow to import, and PyTorch has done it
+        parameters = list(inspect.signature(function).parameters)
+        asynchronous = parameters.index("async_op") if "async_op" in parameters else len(parameters)
+
+        def wait_in(*args, **options):
+            if not self.reports_here() or options.get("async_op") or args[asynchronous:asynchronous + 1] == (True,):
+                return function(*args, **options)
+            before = begin_wait(name)
+            try:
+                return function(*args, **options)
+            finally:
+                beat(before)
+        return wait_in
+
+    def loading(self, function):
+        def load(iterator):
+            if not self.reports_here() or _words[_BEAT] & 0xFF != COMPUTE:
+                return function(iterator)
+            beat(LOAD)
+            try:
+                return function(iterator)
+            finally:
+                beat(COMPUTE)
+        return load
+
+    def saving(self, function):
+        def save(*args, **options):
+            if not self.reports_here() or _words[_BEAT] & 0xFF == WAIT:
+                return function(*args, **options)
+            doing, before = _words[_PHASE], _words[_BEAT] & 0xFF
+            phase(SAVING)
+            try:
+                return function(*args, **options)
+            finally:
+                _write(_PHASE, doing)
+                beat(before)
+        return save
+
+
+def _tensors(value, kind):
+    """In what a forward pass returns, as DistributedDataParallel looks for them."""
+    if isinstance(value, kind):
+        yield value
+    elif isinstance(value, (list, tuple)):
+        for one in value:
+            yield from _tensors(one, kind)
+    elif isinstance(value, dict):
+        for one in value.values():
+            yield from _tensors(one, kind)
+    elif hasattr(value, "__dataclass_fields__"):
+        for name in value.__dataclass_fields__:
+            yield from _tensors(getattr(value, name), kind)
+
+
+_watch = _Watch()

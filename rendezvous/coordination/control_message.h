@@ -16,7 +16,7 @@
 
 namespace ddprun::rendezvous {
 
-constexpr int kControlProtocol = 5;
+constexpr int kControlProtocol = 6;
 
 // What all agents of one job have in common. Its run id is in the greeting already.
 struct Fingerprint {
@@ -53,9 +53,9 @@ struct CoordinatorAnnouncement {
   std::uint16_t control_port = 0;
 };
 // VoteRequest comes instead of a hello, too.
-using FromAgent =
-    std::variant<Hello, Heartbeat, FailureText, NodeReady, NodeConfirmed, NodeRunning, NodeDone, WorkerFailed,
-                 NodeLeaves, JobInterrupted, NodeBack, NodeNotified, JobWasOver, VoteRequest, CoordinatorAnnouncement>;
+using FromAgent = std::variant<Hello, Heartbeat, FailureText, NodeReady, NodeConfirmed, NodeRunning, NodeDone,
+                               WorkerFailed, NodeLeaves, JobInterrupted, NodeBack, NodeNotified, NodeStandings,
+                               StacksWanted, StacksTaken, NodePace, JobWasOver, VoteRequest, CoordinatorAnnouncement>;
 
 // The first message to an agent.
 struct Welcome {
@@ -91,8 +91,9 @@ struct Excluded {
   std::string why;
   Duration lasts = {};
 };
-using ToAgent = std::variant<Welcome, Elsewhere, HeartbeatAnswer, FailureText, KeepRecord, TakeSeat, StartRound,
-                             EndRound, EndJob, AllNotified, Excluded, Vote>;
+using ToAgent =
+    std::variant<Welcome, Elsewhere, HeartbeatAnswer, FailureText, KeepRecord, TakeSeat, StartRound, EndRound, EndJob,
+                 AllNotified, Excluded, AskStandings, BlameWorker, ReportPace, TakeStacks, StacksOfNode, Vote>;
 
 class BadMessage : public std::runtime_error {
  public:

@@ -304,6 +304,27 @@ Coordinator::Orders Coordinator::handle(const JobAbandoned& message, TimePoint n
 
 Coordinator::Orders Coordinator::handle(const NodeNotified&, TimePoint) { return {}; }
 
+Coordinator::Orders Coordinator::handle(const NodeStandings& message, TimePoint now) {
+  Active* state = active(message.round, message.node);
+  if (!state || !state->all_started_at) return {};
+  HangInquiry::Next next = state->inquiry.on(message.node, message.standings, now);
+  Orders orders;
+  if (next.ask) orders.push_back(AskStandings{message.round});
+  if (next.found) orders.push_back(BlameWorker{next.node, message.round, next.found->rank, next.found->text});
+  return orders;
+}
+
+Coordinator::Orders Coordinator::handle(const StacksWanted& message, TimePoint) {
+  if (!std::holds_alternative<Active>(state_)) return {StacksOfNode{message.node, message.serial, 0, ""}};
+  return {TakeStacks{message.node, message.serial}};
+}
+
+Coordinator::Orders Coordinator::handle(const StacksTaken& message, TimePoint) {
+  const auto* state = std::get_if<Active>(&state_);
+  const int nodes = state ? static_cast<int>(state->round.nodes.size()) : 0;
+  return {StacksOfNode{message.asker, message.serial, nodes, message.text}};
+}
+
 // Other nodes may have ended with it.
 Coordinator::Orders Coordinator::handle(const JobWasOver& message, TimePoint) {
   lost_.erase(message.node);

@@ -27,8 +27,10 @@
 #include "rendezvous/base/time.h"
 #include "rendezvous/coordination/excluded_hosts.h"
 #include "rendezvous/coordination/failure_rules.h"
+#include "rendezvous/coordination/hang_inquiry.h"
 #include "rendezvous/coordination/ledger.h"
 #include "rendezvous/coordination/round.h"
+#include "rendezvous/coordination/straggler.h"
 
 namespace ddprun::rendezvous {
 
@@ -87,14 +89,35 @@ struct JobAbandoned {  // it left in order to rejoin, has no workers, and has a 
 struct NodeNotified {  // it has received the job's end, which is for all
   NodeId node = 0;
 };
+struct NodeStandings {  // of its workers: one is overdue, or the coordinator has asked
+  NodeId node = 0;
+  int round = 0;
+  std::vector<Standing> standings;
+};
+struct StacksWanted {  // of all workers of the round, for somebody who asked this node's agent
+  NodeId node = 0;
+  int serial = 0;  // the agent's own
+};
+struct StacksTaken {  // of this node's workers
+  NodeId node = 0;
+  NodeId asker = 0;
+  int serial = 0;
+  std::string text;  // at most kStacksTextMax bytes
+};
+constexpr std::size_t kStacksTextMax = 1 << 20;
+struct NodePace {  // of its workers since its last one: ten steps and two seconds at least
+  NodeId node = 0;
+  int round = 0;
+  std::vector<Pace> windows;
+};
 struct JobWasOver {  // another coordinator has told it the job's end
   NodeId node = 0;
   Outcome outcome;
 };
 struct CoordinatorTick {};  // next_deadline() has come
-using Message =
-    std::variant<NodeReady, NodeConfirmed, NodeRunning, NodeDone, WorkerFailed, NodeLeaves, JobInterrupted, NodeBack,
-                 NodeLost, NodeGone, JobElsewhere, JobAbandoned, NodeNotified, JobWasOver, CoordinatorTick>;
+using Message = std::variant<NodeReady, NodeConfirmed, NodeRunning, NodeDone, WorkerFailed, NodeLeaves, JobInterrupted,
+                             NodeBack, NodeLost, NodeGone, JobElsewhere, JobAbandoned, NodeNotified, NodeStandings,
+                             StacksWanted, StacksTaken, NodePace, JobWasOver, CoordinatorTick>;
 
 // To the agents of the round.
 struct FormRound {  // hold the record, confirm
@@ -133,12 +156,42 @@ struct Exclude {
   std::string why;
   Duration lasts = {};
 };
+struct AskStandings {  // to the agents of the round: NodeStandings at once
+  int round = 0;
+};
+struct TakeStacks {  // to the agents of the round: StacksTaken
+  NodeId asker = 0;
+  int serial = 0;
+};
+// To the agent that asked: those of one node.
+struct StacksOfNode {
+  NodeId asker = 0;
+  int serial = 0;
+  int nodes = 0;  // from which stacks come in all; 0: no round is under way
+  std::string text;
+};
+// To one agent: this worker of its node holds up the round.
+struct BlameWorker {
+  NodeId node = 0;
+  int round = 0;
+  int rank = 0;
+  std::string text;  // HangFinding::text
+};
+// To the agent of group rank 0, for people and for the event log.
+struct ReportPace {
+  NodeId node = 0;
+  int round = 0;
+  PaceChange change;
+  std::string host = {};  // the straggler's; empty: no rank, or the round has one node
+  std::string then = {};  // what is done about it, or would be; empty: nothing
+};
 // This coordinator's node is not in the round that all have confirmed: it stops coordinating, and the agents elect that
 // round's coordinator, unopposed.
 struct HandOver {
   NodeId successor = 0;
 };
-using Order = std::variant<FormRound, StartRound, EndRound, EndJob, AllNotified, Recall, Dismiss, Exclude, HandOver>;
+using Order = std::variant<FormRound, StartRound, EndRound, EndJob, AllNotified, Recall, Dismiss, Exclude, AskStandings,
+                           BlameWorker, ReportPace, TakeStacks, StacksOfNode, HandOver>;
 
 struct RoundPolicy {
   int nodes_min = 1, nodes_max = 1;
@@ -147,6 +200,7 @@ struct RoundPolicy {
   std::vector<FailureRule> rules = {};  // for lost nodes; a worker's failure comes with its match
   LedgerRecord earlier_starts = {};     // of this job
   ExclusionPolicy exclusion = {};
+  StragglerPolicy stragglers = StragglerPolicy::say;
   // The job ends if no round forms for this long.
   Duration join_timeout = std::chrono::seconds(600);
   // How long the first round waits for more nodes once it could form.
@@ -224,6 +278,8 @@ class Coordinator {
     Round round;
     std::set<NodeId> confirmed = {}, started = {}, done = {};
     std::optional<TimePoint> all_started_at = {};
+    HangInquiry inquiry = {};
+    StragglerWatch pace = {};
   };
   struct Over {
     Outcome outcome;
@@ -248,6 +304,10 @@ class Coordinator {
   Orders handle(const JobElsewhere& message, TimePoint now);
   Orders handle(const JobAbandoned& message, TimePoint now);
   Orders handle(const NodeNotified& message, TimePoint now);
+  Orders handle(const NodeStandings& message, TimePoint now);
+  Orders handle(const StacksWanted& message, TimePoint now);
+  Orders handle(const StacksTaken& message, TimePoint now);
+  Orders handle(const NodePace& message, TimePoint now);
   Orders handle(const JobWasOver& message, TimePoint now);
   Orders handle(const CoordinatorTick& message, TimePoint now);
 
@@ -284,6 +344,8 @@ class Coordinator {
   void note_failure_of(const Failure& failure, bool excluded_by_rule, TimePoint now);
   std::vector<Order> tell_excluded();
   Orders readmit(TimePoint now);
+  bool can_go_on_without(NodeId node) const;
+  Orders replace(NodeId node, TimePoint now);                    // a straggler
   Orders dismiss(NodeId node, TimePoint now);                    // a node that leaves
   Orders follow(const RuleMatch& rule, const Failure& failure);  // a rule that ends the job
   std::optional<Outcome> charge_lost_node(const NodeOffer& node, const std::string& what, TimePoint now);

@@ -78,7 +78,7 @@ Coordinator::Orders Coordinator::form() {
   round.coordinator = self_ && round.find(*self_) ? *self_ : last_by_rank_.front();
   electorates_ = round.previous_electorates;
   electorates_.push_back({round.coordinator, last_by_rank_});
-  state_ = Active{round};
+  state_ = Active{.round = round, .inquiry = HangInquiry({last_by_rank_.begin(), last_by_rank_.end()})};
   Orders orders = left_out ? tell_excluded() : Orders{};
   orders.insert(orders.begin(), FormRound{std::move(round)});
   return orders;

@@ -100,6 +100,11 @@ void CoordinatorOrders::execute(const Order& order) {
                  [&](const Exclude& o) {
                    sessions_.send(o.node, Excluded{o.why, o.lasts});
                  },
+                 [&](const AskStandings& o) { sessions_.send(round_, o); },
+                 [&](const TakeStacks& o) { sessions_.send(round_, o); },
+                 [&](const StacksOfNode& o) { sessions_.send(o.asker, o); },
+                 [&](const BlameWorker& o) { sessions_.send(o.node, o); },
+                 [&](const ReportPace& o) { sessions_.send(o.node, o); },
                  [&](const HandOver&) { hooks_.on_hand_over(); },
              },
              order);

@@ -12,7 +12,7 @@
 
 namespace ddprun::rendezvous::wire {
 
-constexpr int kWorkersMax = 1 << 16, kRanksMax = 1 << 28, kRoundsMax = 1 << 30;
+constexpr int kWorkersMax = 1 << 16, kRanksMax = 1 << 28, kPercentMax = 10'000, kRoundsMax = 1 << 30;
 constexpr Range kFromOne{1}, kAnyInt{std::numeric_limits<int>::min()}, kWorkers{1, kWorkersMax}, kRank{0, kRanksMax},
     kGroupSize{1, kRanksMax}, kCount{0, 1 << 28}, kCharge{1, 1 << 20}, kSignal{1, NSIG}, kSignalOrNone{0, NSIG};
 
@@ -36,6 +36,18 @@ constexpr ClassNames kClasses = [] {
     out.all[i] = {kFailureClasses[i].kind, kFailureClasses[i].name};
   return out;
 }();
+struct ActivityNames {
+  Named<Activity> all[kActivities.size()];
+};
+constexpr ActivityNames kActivityNames = [] {
+  ActivityNames out{};
+  for (std::size_t i = 0; i < kActivities.size(); ++i) out.all[i] = {kActivities[i].activity, kActivities[i].name};
+  return out;
+}();
+constexpr Named<PaceChange::Kind> kPaceKinds[] = {{PaceChange::Kind::straggler, "straggler"},
+                                                  {PaceChange::Kind::over, "over"},
+                                                  {PaceChange::Kind::all_slower, "all-slower"},
+                                                  {PaceChange::Kind::all_normal, "all-normal"}};
 constexpr Named<RuleAction> kActions[] = {{RuleAction::restart, "restart"},
                                           {RuleAction::restart_elsewhere, "restart-elsewhere"},
                                           {RuleAction::requeue, "requeue"},
@@ -86,6 +98,35 @@ void fields(auto& a, Is<Failure> auto& m) {
   a.one_of("class", m.kind, kClasses.all);
   a("host", m.host);
   a.lenient("last_line", m.last_line, kLastLineMax);
+  a.unless_default("how", m.how, kTextMax);
+}
+
+void fields(auto& a, Is<Standing> auto& m) {
+  a("rank", m.rank, kRank);
+  a.one_of("activity", m.activity, kActivityNames.all);
+  a.unless_default("collective", m.collective, kCollectiveMax);
+  a("step", m.step);
+  a.milliseconds("age_ms", m.age);
+  a.unless_default("overdue", m.overdue);
+  a.unless_default("stopped", m.stopped);
+  a.unless_default("paused", m.paused);
+  a.unless_default("held", m.held, kNameMax);
+}
+
+void fields(auto& a, Is<Pace> auto& m) {
+  a("rank", m.rank, kRank);
+  a("steps", m.steps);
+  a("load_us", m.load_us);
+  a("compute_us", m.compute_us);
+  a("wait_us", m.wait_us);
+}
+
+void fields(auto& a, Is<PaceChange> auto& m) {
+  a.one_of("kind", m.kind, kPaceKinds);
+  a("rank", m.rank, Range{-1, kRanksMax});
+  a.one_of("phase", m.phase, kActivityNames.all);
+  a("percent", m.percent, Range{0, kPercentMax});
+  a("steps", m.steps);
 }
 
 void fields(auto& a, Is<Outcome> auto& m) {
@@ -270,6 +311,26 @@ constexpr auto kNodeBack = message<NodeBack>("back", [](auto& a, auto& m) {
   a("offer", m.offer);
 });
 constexpr auto kNodeNotified = message<NodeNotified>("told", [](auto& a, auto& m) { a.sender(m.node); });
+constexpr auto kNodeStandings = message<NodeStandings>("standings", [](auto& a, auto& m) {
+  a.sender(m.node);
+  a("round", m.round);
+  a("workers", m.standings);
+});
+constexpr auto kStacksWanted = message<StacksWanted>("stacks-wanted", [](auto& a, auto& m) {
+  a.sender(m.node);
+  a("serial", m.serial, kCount);
+});
+constexpr auto kStacksTaken = message<StacksTaken>("stacks", [](auto& a, auto& m) {
+  a.sender(m.node);
+  a("asker", m.asker);
+  a("serial", m.serial, kCount);
+  a("text", m.text, kStacksTextMax);
+});
+constexpr auto kNodePace = message<NodePace>("pace", [](auto& a, auto& m) {
+  a.sender(m.node);
+  a("round", m.round);
+  a.rows("workers", m.windows, "a worker's pace is no list of five numbers");
+});
 constexpr auto kJobWasOver = message<JobWasOver>("was-over", [](auto& a, auto& m) {
   a.sender(m.node);
   a("outcome", m.outcome);
@@ -284,9 +345,10 @@ constexpr auto kCoordinatorAnnouncement = message<CoordinatorAnnouncement>("call
   a("control_port", m.control_port);
 });
 
-constexpr std::tuple kFromAgent{kHello,       kHeartbeat,    kFailureText,  kNodeReady,   kNodeConfirmed,
-                                kNodeRunning, kNodeDone,     kWorkerFailed, kNodeLeaves,  kJobInterrupted,
-                                kNodeBack,    kNodeNotified, kJobWasOver,   kVoteRequest, kCoordinatorAnnouncement};
+constexpr std::tuple kFromAgent{
+    kHello,        kHeartbeat,  kFailureText,    kNodeReady,   kNodeConfirmed,          kNodeRunning,   kNodeDone,
+    kWorkerFailed, kNodeLeaves, kJobInterrupted, kNodeBack,    kNodeNotified,           kNodeStandings, kStacksWanted,
+    kStacksTaken,  kNodePace,   kJobWasOver,     kVoteRequest, kCoordinatorAnnouncement};
 
 // From the coordinator, which also passes on FailureText.
 
@@ -333,6 +395,27 @@ constexpr auto kExcluded = message<Excluded>("excluded", [](auto& a, auto& m) {
   a("why", m.why, kTextMax);
   a.milliseconds("lasts_ms", m.lasts);
 });
+constexpr auto kAskStandings = message<AskStandings>("ask-standings", [](auto& a, auto& m) { a("round", m.round); });
+constexpr auto kBlameWorker = message<BlameWorker>("blame", [](auto& a, auto& m) {
+  a("round", m.round);
+  a("rank", m.rank, kRank);
+  a("text", m.text, kTextMax);
+});
+constexpr auto kTakeStacks = message<TakeStacks>("take-stacks", [](auto& a, auto& m) {
+  a("asker", m.asker);
+  a("serial", m.serial, kCount);
+});
+constexpr auto kStacksOfNode = message<StacksOfNode>("stacks-of-node", [](auto& a, auto& m) {
+  a("serial", m.serial, kCount);
+  a("nodes", m.nodes, kRank);
+  a("text", m.text, kStacksTextMax);
+});
+constexpr auto kReportPace = message<ReportPace>("pace-change", [](auto& a, auto& m) {
+  a("round", m.round);
+  a("change", m.change);
+  a.unless_default("host", m.host);
+  a.unless_default("then", m.then, kTextMax);
+});
 constexpr auto kVote = message<Vote>("vote", [](auto& a, auto& m) {
   a("term", m.term);
   a("granted", m.granted);
@@ -341,7 +424,8 @@ constexpr auto kVote = message<Vote>("vote", [](auto& a, auto& m) {
   a("over", m.over);
 });
 
-constexpr std::tuple kToAgent{kWelcome,    kElsewhere, kHeartbeatAnswer, kFailureText, kKeepRecord, kTakeSeat,
-                              kStartRound, kEndRound,  kEndJob,          kAllNotified, kExcluded,   kVote};
+constexpr std::tuple kToAgent{kWelcome,     kElsewhere,  kHeartbeatAnswer, kFailureText,  kKeepRecord, kTakeSeat,
+                              kStartRound,  kEndRound,   kEndJob,          kAllNotified,  kExcluded,   kAskStandings,
+                              kBlameWorker, kReportPace, kTakeStacks,      kStacksOfNode, kVote};
 
 }  // namespace ddprun::rendezvous::wire

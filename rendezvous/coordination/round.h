@@ -176,6 +176,7 @@ struct Failure {
   // The last line of its stderr, if it exited with a code and nothing reports its progress: the same line twice is the
   // same failure. Else empty.
   std::string last_line = {};
+  std::string how = {};  // of a hang that was found: what it does, and who waits for it
 };
 constexpr std::size_t kLastLineMax = 512;  // bytes
 

@@ -13,6 +13,7 @@ import traceback
 
 import attack
 import barrier
+import beats
 import count
 import ddp
 import death
@@ -21,6 +22,7 @@ import memory
 import models
 import regroup
 import restart
+import stacks
 import store
 import table
 import tee
@@ -41,10 +43,12 @@ PARTS = {  # word: (the section's title, what measures it)
     "attack": ("Store under attack", attack.bench),
     "world": ("A world of many agents", world.bench),
     "count": ("Instructions", lambda samples: count.bench(samples, PAGE)),
+    "stacks": ("Stacks", stacks.bench),
     "step": ("Death to the next training step", trainer.bench_step),
     "train": ("Training", trainer.bench_train),
     "ddp": ("DistributedDataParallel", ddp.bench),
     "models": ("Models", models.bench),
+    "beats": ("Beats", beats.bench),
 }
 
 

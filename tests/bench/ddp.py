@@ -44,12 +44,14 @@ def in_ranks(count):
 class Ranks:
     """A job of so many; nothing of it is left at the end."""
 
-    def __init__(self, count, command, *words):
+    def __init__(self, count, command, *words, pages=()):
+        """`pages`: descriptors of the ranks' worker channels."""
         place = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(free_port()), "WORLD_SIZE": str(count),
                  "LOCAL_WORLD_SIZE": str(count)}
+        channel = [{"DDPRUN_CHANNEL_FD": str(page)} for page in pages] or [{}] * count
         self.workers = [subprocess.Popen(
-            [*command, *map(str, words)], text=True, start_new_session=True, preexec_fn=raise_priority,
-            env={**os.environ, **ONE_THREAD, **place, "RANK": str(rank), "LOCAL_RANK": str(rank)},
+            [*command, *map(str, words)], text=True, start_new_session=True, preexec_fn=raise_priority, pass_fds=pages,
+            env={**os.environ, **ONE_THREAD, **place, **channel[rank], "RANK": str(rank), "LOCAL_RANK": str(rank)},
             stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE) for rank in range(count)]
 
     def __enter__(self):

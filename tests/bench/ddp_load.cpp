@@ -30,6 +30,7 @@
 #include "ddprun/sampler.h"
 #include "ddprun/snapshot.h"
 #include "ddprun/tensor_batch.h"
+#include "ddprun/worker.h"
 
 namespace {
 
@@ -54,6 +55,7 @@ struct NetSpec {
 const std::map<std::string, NetSpec> kNets{
     {"small", {1, 28, 5, 32, {16, 0, 32, 0}}},
     {"loaded", {1, 28, 5, 32, {16, 0, 32, 0}, true}},
+    {"tiny", {1, 28, 3, 8, {4, 0, 8, 0}}},
     {"larger", {3, 32, 3, 16, {48, 0, 96, 0, 208, 208, 0, 416, 416, 0, 416, 416, 0}}},  // VGG-11, a little narrower
 };
 
@@ -119,6 +121,18 @@ std::function<Batch()> batches_of(const NetSpec& spec, const ProcessGroup& group
   return [endless = std::make_shared<EndlessLoader>(spec, group)] { return endless->next(); };
 }
 
+// Made first, in main().
+ddprun::Worker& worker() {
+  static ddprun::Worker only;
+  return only;
+}
+
+// Of this process, whatever it trains.
+std::uint64_t& all_steps() {
+  static std::uint64_t count = 0;
+  return count;
+}
+
 class Training {
  public:
   Training(const NetSpec& spec, const ProcessGroup& group, const ddprun::DdpOptions& options = {})
@@ -130,6 +144,7 @@ class Training {
       ddp.zero_grad();
       torch::cross_entropy_loss(ddp.forward(batch[0]), batch[1]).backward();
       optimizer.step();
+      worker().step_done(++all_steps());
     }
     done_ += count;
   }
@@ -292,7 +307,9 @@ json loader(const Words& words) {
 json run(const Words& words) {
   const Words more(words.begin() + 1, words.end());
   if (words[0] == "loader") return loader(more);
+  worker().phase(ddprun::Phase::meeting);
   const ProcessGroup group = ddprun::init_process_group();
+  worker().phase(ddprun::Phase::training);
   json result;
   if (words[0] == "turns") turns(group, more);
   if (words[0] == "first") result = first(group);

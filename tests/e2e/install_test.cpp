@@ -25,6 +25,8 @@ TEST_CASE("an installed tree trains, with its manual, completions and the channe
     INFO(file);
     CHECK(fs::exists(fs::path(tree) / file));
   }
+  const std::string stacks = "lib/ddprun/libddprun_stacks.so";  // built where libdw is
+  CHECK(fs::exists(fs::path(tree) / stacks) == fs::exists(DDPRUN_BIN_DIR "/../" + stacks));
   const Ended trained = run({tree + "/bin/ddprun", "--nproc_per_node=2", "train", "1", "1"}, 60s,
                             {.env = {{"PATH", "/usr/bin:/bin"}}, .cwd = folder.path()});
   CHECK(trained == exited(0));

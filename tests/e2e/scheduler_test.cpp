@@ -1,15 +1,13 @@
 // ddprun started without options by a scheduler: the environments of srun's steps and of an Indexed Job's pods, made up
 // on one machine, and a control group's CPU quota.
 #include <sched.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <filesystem>
 #include <fstream>
 
-#include "agent/process/control_groups.h"
 #include "tests/e2e/programs.h"
+#include "tests/e2e/quota_group.h"
 #include "tests/support/catch.h"
 #include "tests/support/command.h"
 #include "tests/support/free_port.h"
@@ -47,35 +45,6 @@ Variables with(Variables variables, const Variables& more) {
   for (const auto& [name, value] : more) variables[name] = value;
   return variables;
 }
-
-// A control group below our own with this many microseconds of CPU time in each 100 ms; not usable: none can be made.
-class QuotaGroup {
- public:
-  explicit QuotaGroup(int quota_us) {
-    const auto own =
-        ddprun::agent::control_groups("cpu", read_file("/proc/self/cgroup"), read_file("/proc/self/mountinfo"));
-    if (own.empty()) return;
-    const fs::path folder = fs::path(own.front().folder) / ("ddprun-test-" + std::to_string(getpid()));
-    if (mkdir(folder.c_str(), 0755) != 0) return;
-    folder_ = folder;
-    usable_ = own.front().version1
-                  ? put("cpu.cfs_period_us", "100000") && put("cpu.cfs_quota_us", std::to_string(quota_us))
-                  : put("cpu.max", std::to_string(quota_us) + " 100000");
-  }
-  ~QuotaGroup() {
-    if (!folder_.empty()) eventually([&] { return rmdir(folder_.c_str()) == 0; }, 5s);
-  }
-  bool usable() const { return usable_; }
-  std::string processes() const { return folder_ / "cgroup.procs"; }
-
- private:
-  bool put(const char* file, const std::string& value) const {
-    std::ofstream out(folder_ / file);
-    return static_cast<bool>(out << value << std::flush);
-  }
-  fs::path folder_;
-  bool usable_ = false;
-};
 
 int cpus_of_affinity() {
   cpu_set_t mask;

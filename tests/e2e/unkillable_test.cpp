@@ -1,8 +1,6 @@
 // Workers that SIGKILL does not end: they sleep in a file system whose server does not answer.
-#include <csignal>
-#include <filesystem>
-
 #include "tests/e2e/programs.h"
+#include "tests/e2e/stuck_folder.h"
 #include "tests/support/catch.h"
 #include "tests/support/command.h"
 #include "tests/support/free_port.h"
@@ -23,19 +21,6 @@ std::vector<std::string> words(int port, const char* nodes, const char* is_host)
 
 void skip() { WARN("skipped: no file system can be mounted here"); }
 
-struct StuckFileSystem {
-  StuckFileSystem() {
-    std::filesystem::create_directory(folder / "stuck");
-    server.emplace(std::vector<std::string>{DDPRUN_BIN_DIR "/stuck_file_system", folder / "stuck"});
-    if (!eventually([&] { return !server->out().empty() || server->ended(); }, kLimit) || server->ended())
-      server.reset();  // no FUSE, or we may not mount
-  }
-  void answer() { server->kill(SIGTERM); }
-
-  TempFolder folder;
-  std::optional<Command> server;
-};
-
 // Sleeps in the file system until it answers; after that, like any other.
 const std::string kStuck =
     "echo \"up $DDPRUN_ROUND/$WORLD_SIZE\"; [ -e answers ] || exec cat stuck/file; while [ ! -e go ]; do sleep 0.02; "
@@ -50,39 +35,39 @@ const std::string kFails =
 
 TEST_CASE("a node whose worker SIGKILL does not end holds up nobody, and joins again when it is gone",
           "[unkillable][nodes]") {
-  StuckFileSystem stuck;
-  if (!stuck.server) return skip();
+  StuckFolder stuck;
+  if (!stuck.mounted()) return skip();
   const int port = free_port();
-  const CommandOptions options{.cwd = stuck.folder.path()};
+  const CommandOptions options{.cwd = stuck.folder()};
   Command host(shell_job(words(port, "2:3", "true"), kFails), options);
   Command second(shell_job(words(port, "2:3", "false"), kFails), options);
   Command third(shell_job(words(port, "2:3", "false"), kStuck), options);
   for (Command* node : {&host, &second, &third}) node->wait_for_output("up 1/3", kLimit);
   REQUIRE(eventually([&] { return third.processes("LOCAL_RANK", "0").size() == 1; }, kLimit));
-  stuck.folder.write("fail", "");
+  stuck.write("fail");
 
   third.wait_for_output(
       "rank \\d \\(process \\d+\\) is still there after SIGKILL: .* This node is in no round until it is gone", kLimit);
   for (Command* node : {&host, &second}) node->wait_for_output("up 2/2", kLimit);
   CHECK_FALSE(has(third.out(), "up 2/"));
 
-  stuck.folder.write("answers", "");
+  stuck.write("answers");
   stuck.answer();
   for (Command* node : {&host, &second, &third}) node->wait_for_output("up 3/3", kLimit);
-  stuck.folder.write("go", "");
+  stuck.write("go");
   for (Command* node : {&host, &second, &third}) CHECK(node->wait_exit(kLimit) == exited(0));
 }
 
 TEST_CASE("a job that needs the node whose worker SIGKILL does not end says so, and ends to be requeued",
           "[unkillable][nodes]") {
-  StuckFileSystem stuck;
-  if (!stuck.server) return skip();
+  StuckFolder stuck;
+  if (!stuck.mounted()) return skip();
   const int port = free_port();
-  const CommandOptions options{.cwd = stuck.folder.path()};
+  const CommandOptions options{.cwd = stuck.folder()};
   Command host(shell_job(words(port, "2", "true"), kFails), options);
   Command second(shell_job(words(port, "2", "false"), kStuck), options);
   for (Command* node : {&host, &second}) node->wait_for_output("up 1/2", kLimit);
-  stuck.folder.write("fail", "");
+  stuck.write("fail");
   host.wait_for_output("\\(unkillable: rank \\d \\(process \\d+\\)\\)", kLimit);
   CHECK(host.wait_exit(kLimit) == exited(75));
   stuck.answer();

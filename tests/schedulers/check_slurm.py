@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Runs the stories under a real Slurm, side by side.
 
-  check_slurm.py DDPRUN [--proctrack linuxproc|cgroup] [--without-requeue-exit] [STORY ...]
+  check_slurm.py DDPRUN [--proctrack linuxproc|cgroup] [--without-requeue-exit] [--accounting] [STORY ...]
 """
 from __future__ import annotations
 
@@ -60,6 +60,7 @@ def main() -> int:
     parser.add_argument("ddprun", type=Path)
     parser.add_argument("--proctrack", choices=["linuxproc", "cgroup"], default="linuxproc")
     parser.add_argument("--without-requeue-exit", action="store_true", help="as at a site without RequeueExit=75 in slurm.conf")
+    parser.add_argument("--accounting", action="store_true", help="compare what sacct shows, too")
     parser.add_argument("stories", nargs="*", metavar="STORY", help=", ".join(story.__name__ for story in STORIES))
     args = parser.parse_intermixed_args()
     if why := bed.missing():
@@ -68,13 +69,16 @@ def main() -> int:
     if args.proctrack == "cgroup" and (why := bed.missing_for_cgroup()):
         print(f"with proctrack/linuxproc instead: {why}")
         args.proctrack = "linuxproc"
+    if args.accounting and (why := bed.missing_for_accounting()):
+        print(f"without accounting: {why}")
+        args.accounting = False
     chosen = [story for story in STORIES if not args.stories or story.__name__ in args.stories]
     if not args.without_requeue_exit:
         chosen = [story for story in chosen if story not in ONLY_WITHOUT_REQUEUE_EXIT]
     os.environ["PATH"] = f"{args.ddprun.resolve().parent}:{os.environ['PATH']}"
     os.environ["OMP_NUM_THREADS"] = "1"
     bed.end_by_sigterm()
-    with bed.Cluster(NODES, args.proctrack, not args.without_requeue_exit) as cluster:
+    with bed.Cluster(NODES, args.proctrack, not args.without_requeue_exit, args.accounting) as cluster:
         folder = cluster.folder / "stories"
         folder.mkdir()
         failed = Stories(cluster, folder, Undisturbed(folder)).run(chosen)

@@ -1,10 +1,11 @@
 #!/usr/bin/env python3
 """A real Slurm on this machine: munged, slurmctld and a slurmd for each node, every node a host of its own (scripts/hosts.sh).
 
-  cluster.py [--nodes N] [--proctrack linuxproc|cgroup] [--without-requeue-exit] [COMMAND ...]
+  cluster.py [--nodes N] [--proctrack linuxproc|cgroup] [--without-requeue-exit] [--accounting] [COMMAND ...]
                                                             runs COMMAND (default: a shell) on the login host
 
-All files are in one temporary folder; nothing outlives the command. Needs root and Debian's slurmctld, slurmd and slurm-client.
+All files are in one temporary folder; nothing outlives the command. Needs root and Debian's slurmctld, slurmd and slurm-client;
+for --accounting (sacct) its slurmdbd and mariadb-server-core, too.
 Partitions: `low` (default) is preempted by `high` with REQUEUE, `low0` the same without GraceTime.
 """
 from __future__ import annotations
@@ -64,6 +65,28 @@ PartitionName=high Nodes=ALL PriorityTier=10 PreemptMode=OFF MaxTime=INFINITE
 REQUEUE_EXIT = "RequeueExit=75\nRequeueExitHold=93\n"
 NO_REQUEUE_EXIT = "SlurmctldParameters=preempt_send_user_signal\n"
 
+# Accounting: the password is munge's socket.
+ACCOUNTING = """\
+AccountingStorageType=accounting_storage/slurmdbd
+AccountingStorageHost=host{login}
+AccountingStoragePass={folder}/munge.socket
+"""
+DBD_CONFIG = """\
+DbdHost=host{login}
+AuthType=auth/munge
+AuthInfo=socket={folder}/munge.socket
+SlurmUser=root
+PidFile={folder}/slurmdbd.pid
+StorageType=accounting_storage/mysql
+StorageHost=localhost
+StorageUser=root
+StorageLoc=slurm
+"""
+# The database is for a few jobs: small and never synced. Only its socket, in a folder of root's, leads to it.
+DATABASE = ["mariadbd", "--no-defaults", "--user=root", "--silent-startup", "--skip-networking", "--skip-grant-tables",
+            "--debug-no-sync", "--innodb-buffer-pool-size=8M", "--innodb-log-file-size=4M", "--skip-innodb-file-per-table"]
+DATABASE_TABLES = Path("/usr/share/mysql/mysql_system_tables.sql")
+
 # Slurm's folders of cgroups are named for the node, and each cluster has a host0: each gets a folder of its own as its root. The
 # plugin is named even where no cgroup is used, as slurmd would look for one to choose it.
 CGROUP_CONFIG = "CgroupPlugin=cgroup/v1\nCgroupMountpoint={folder}/cgroup\n"
@@ -85,6 +108,11 @@ def missing_for_cgroup() -> str:
     if not (FREEZER / "cgroup.procs").exists():  # cgroup v2: Slurm 22.05 asks systemd over D-Bus for a scope
         return f"there is no {FREEZER} (cgroup v1)"
     return "" if os.access(FREEZER, os.W_OK) else f"{FREEZER} cannot be written"
+
+
+def missing_for_accounting() -> str:
+    programs = [p for p in ("mariadbd", "slurmdbd", DATABASE_TABLES) if not shutil.which(p, os.F_OK)]
+    return f"there is no {programs[0]}: scripts/setup.sh --test installs it" if programs else ""
 
 
 def eventually(condition: Callable[[], object], limit_s: float, what: str | Callable[[], str]) -> object:
@@ -123,14 +151,16 @@ def end_by_sigterm() -> None:
 class Cluster:
     """Up when the constructor returns; `with` takes it down."""
 
-    def __init__(self, nodes: int, proctrack: str = "linuxproc", requeue_exit: bool = True):
-        self.nodes, self.proctrack, self.requeue_exit = nodes, proctrack, requeue_exit
+    def __init__(self, nodes: int, proctrack: str = "linuxproc", requeue_exit: bool = True, accounting: bool = False):
+        self.nodes, self.proctrack, self.requeue_exit, self.accounting = nodes, proctrack, requeue_exit, accounting
         self.name = f"{os.getpid()}-slurm-{secrets.token_hex(3)}"
         self.folder = Path(tempfile.gettempdir()) / f"ddprun-{self.name}"
         self.folder.mkdir(0o755)
         self.daemons: dict[str, subprocess.Popen] = {}
         config = CONFIG.format(login=nodes, last=nodes - 1, folder=self.folder, proctrack=proctrack)
-        (self.folder / "slurm.conf").write_text(config + (REQUEUE_EXIT if requeue_exit else NO_REQUEUE_EXIT))
+        config += REQUEUE_EXIT if requeue_exit else NO_REQUEUE_EXIT
+        config += ACCOUNTING.format(login=nodes, folder=self.folder) if accounting else ""
+        (self.folder / "slurm.conf").write_text(config)
         self.env = os.environ | {"SLURM_CONF": str(self.folder / "slurm.conf")}
         try:
             self._up()
@@ -201,6 +231,8 @@ class Cluster:
             (self.folder / "cgroup/freezer").mkdir(parents=True)
             self._freezer().mkdir()
         self._start_munged()
+        if self.accounting:
+            self._start_accounting()
         self._start("slurmctld", self.nodes, "slurmctld", "-D")
         for node in range(self.nodes):
             self.start_node(node)
@@ -227,6 +259,23 @@ class Cluster:
                     f"--log-file={self.folder}/munged-own.log")
         eventually((self.folder / "munge.socket").exists, UP_LIMIT_S, lambda: f"munged's socket{self.logs()}")
 
+    # Slurm creates tables and procedures, for which the server needs its own tables. slurmctld wants to find slurmdbd up.
+    def _start_accounting(self) -> None:
+        database = self.folder / "database"
+        database.mkdir(0o700)
+        tables = database / "tables.sql"
+        tables.write_text("CREATE DATABASE mysql;\nUSE mysql;\n" + DATABASE_TABLES.read_text())
+        self._start("mariadbd", self.nodes, *DATABASE, f"--datadir={database}", f"--init-file={tables}",
+                    f"--socket={database}/socket", f"--pid-file={database}/pid")
+        eventually(lambda: self._alive() and (database / "socket").exists(), UP_LIMIT_S,
+                   lambda: f"the database's socket{self.logs()}")
+        config = self.folder / "slurmdbd.conf"
+        config.touch(0o600)  # slurmdbd refuses one that others may read
+        config.write_text(DBD_CONFIG.format(login=self.nodes, folder=self.folder))
+        self._start("slurmdbd", self.nodes, "env", f"MYSQL_UNIX_PORT={database}/socket", "slurmdbd", "-D")
+        eventually(lambda: self._alive() and self.run("sacctmgr", "--noheader", "list", "qos", check=False), UP_LIMIT_S,
+                   lambda: f"slurmdbd answers{self.logs()}")
+
     def _start(self, name: str, host: int, *command: str | Path) -> None:
         with open(self.folder / f"{name}.log", "ab") as log:
             self.daemons[name] = subprocess.Popen(self.on(host, *command), env=self.env, cwd=self.folder, stdin=subprocess.DEVNULL,
@@ -241,13 +290,15 @@ def main() -> int:
     parser.add_argument("--nodes", type=int, default=2, help="1 to 9 (default 2)")
     parser.add_argument("--proctrack", choices=["linuxproc", "cgroup"], default="linuxproc")
     parser.add_argument("--without-requeue-exit", action="store_true", help="no RequeueExit=75, RequeueExitHold=93 in slurm.conf")
+    parser.add_argument("--accounting", action="store_true", help="slurmdbd and a database, for sacct")
     parser.add_argument("command", nargs=argparse.REMAINDER)
     args = parser.parse_args()
-    if why := missing() or (args.proctrack == "cgroup" and missing_for_cgroup()):
+    if why := (missing() or (args.proctrack == "cgroup" and missing_for_cgroup())
+               or (args.accounting and missing_for_accounting())):
         print(f"cluster.py: {why}", file=sys.stderr)
         return 1
     end_by_sigterm()
-    with Cluster(args.nodes, args.proctrack, not args.without_requeue_exit) as cluster:
+    with Cluster(args.nodes, args.proctrack, not args.without_requeue_exit, args.accounting) as cluster:
         command = args.command or [os.environ.get("SHELL", "sh")]
         return subprocess.run(cluster.on(args.nodes, *command), env=cluster.env).returncode
 

@@ -1,4 +1,4 @@
-"""One job of the cluster: submitted, watched in its output file, asked about by scontrol."""
+"""One job of the cluster: submitted, watched in its output file, asked about by scontrol and sacct."""
 from __future__ import annotations
 
 import re
@@ -24,6 +24,11 @@ class SlurmJob:
         shown = self.cluster.run("scontrol", "--oneliner", "show", "job", self.id + task)
         return dict(word.split("=", 1) for word in shown.split() if "=" in word)
 
+    def accounted(self, task: str = "") -> list[str]:
+        """What sacct shows: `state|exit code` of each start."""
+        return self.cluster.run("sacct", "--parsable2", "--noheader", "--duplicates", "--allocations", "--format=State,ExitCode",
+                                f"--jobs={self.id}{task}").splitlines()
+
     def told(self, *command: str, task: str = "", check: bool = True) -> None:
         self.cluster.run(*command, self.id + task, check=check)
 
@@ -41,6 +46,12 @@ class SlurmJob:
         asked = self.asked(task)
         for name, value in expected.items():
             assert asked.get(name) == value, f"{name} is {asked.get(name)}, not {value}: {asked}\n{self.printed()}"
+
+    def check_accounted(self, *records: str, task: str = "") -> None:
+        """At a site with accounting, which is told a little later."""
+        if self.cluster.accounting:
+            eventually(lambda: self.accounted(task) == list(records), LIMIT_S,
+                       lambda: f"sacct shows {records} of job {self.id}{task}: {self.accounted(task)}\n{self.printed()}")
 
     def check_each_step_once(self) -> None:
         steps = STEP.findall(self.printed())

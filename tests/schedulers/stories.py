@@ -8,6 +8,7 @@ from __future__ import annotations
 import filecmp
 import os
 import re
+import shutil
 import subprocess
 import threading
 from collections.abc import Callable
@@ -20,6 +21,8 @@ SCRIPTS = SOURCE / "scripts/schedulers"
 EPOCHS = 16
 EPOCHS_OF_PREEMPTED = 40  # Slurm takes a second until it preempts, and the job must still run then
 ENDLESS = 100_000
+ASKED = "REQUEUED|0:0"  # sacct of a start that `scontrol requeue` ended
+CANCELLED = "CANCELLED by 0|0:0"  # sacct: by root
 
 
 def train(epochs: int = EPOCHS) -> list[str]:
@@ -77,6 +80,11 @@ class Bench:
         return SlurmJob(self.cluster, self.folder / name, f"--nodes={len(self.nodes)}", f"--nodelist={self.nodelist}", *sbatch,
                         SCRIPTS / script, *words)
 
+    @property
+    def requeued(self) -> str:
+        """What sacct shows of a start that ended with 75."""
+        return "REQUEUED|75:0" if self.cluster.requeue_exit else ASKED
+
     def preempt(self, ranks: int) -> SlurmJob:
         """A short job of the higher partition that wants the same nodes; returns when it has run."""
         other = SlurmJob(self.cluster, self.folder / f"preemptor-{ranks}", "--partition=high", f"--nodes={len(self.nodes)}",
@@ -84,9 +92,12 @@ class Bench:
         other.wait_state("COMPLETED")
         return other
 
-    def check_finished(self, job: SlurmJob, restarts: int, steps_lost: bool = False, task: str = "", epochs: int = EPOCHS) -> None:
+    def check_finished(self, job: SlurmJob, restarts: int, steps_lost: bool = False, task: str = "", epochs: int = EPOCHS,
+                       accounted: str = "") -> None:
+        """accounted: sacct's record of each start but the last, where it is not that of an exit with 75."""
         job.wait_state("COMPLETED", task=task)
         job.check(task, ExitCode="0:0", Restarts=str(restarts))
+        job.check_accounted(*[accounted or self.requeued] * restarts, "COMPLETED|0:0", task=task)
         job.wait_for(f"^done: {epochs} epochs")
         if not steps_lost:
             job.check_each_step_once()
@@ -125,7 +136,7 @@ def preempted_without_grace(bench: Bench) -> None:
     job = bench.submit(bench.script, sbatch=("--partition=low0",), epochs=EPOCHS_OF_PREEMPTED)
     job.wait_for("^epoch 5 step 1 ")
     bench.preempt(1)
-    bench.check_finished(job, restarts=1, epochs=EPOCHS_OF_PREEMPTED)
+    bench.check_finished(job, restarts=1, epochs=EPOCHS_OF_PREEMPTED, accounted="PREEMPTED|0:0")
 
 
 def preempted_by_the_users_signal(bench: Bench) -> None:
@@ -158,7 +169,7 @@ def signalled_script(bench: Bench) -> None:
     job = bench.submit("slurm-forward.sbatch")
     job.wait_for("^epoch 5 step 1 ")
     job.told("scancel", "--batch", "--signal=TERM")
-    bench.check_finished(job, restarts=1)
+    bench.check_finished(job, restarts=1, accounted=ASKED)
 
 
 def cancelled(bench: Bench) -> None:
@@ -170,6 +181,7 @@ def cancelled(bench: Bench) -> None:
     job.wait_for("^saved at step ")
     bench.wait_idle()
     job.check(JobState="CANCELLED", Restarts="0")
+    job.check_accounted(CANCELLED)
 
 
 def requeued_by_somebody(bench: Bench) -> None:
@@ -184,7 +196,7 @@ def requeued_by_somebody(bench: Bench) -> None:
     eventually(lambda: bench.cluster.state_of(bench.nodes[0]) == "drained", 30, "the node is drained")
     job.check(JobState="PENDING", Restarts="1")
     bench.cluster.run("scontrol", "update", node, "state=resume")
-    bench.check_finished(job, restarts=1)
+    bench.check_finished(job, restarts=1, accounted=ASKED)
 
 
 def told_by_slurm_alone(bench: Bench) -> None:
@@ -205,7 +217,7 @@ def node_lost(bench: Bench) -> None:
     bench.cluster.run("scontrol", "update", node, "state=down", "reason=lost")
     eventually(lambda: "JobState=NODE_FAIL" in bench.cluster.finished(job.id), LIMIT_S, lambda: f"NODE_FAIL{bench.cluster.logs()}")
     bench.cluster.start_node(bench.nodes[1])  # and comes back by itself
-    bench.check_finished(job, restarts=1, steps_lost=True)
+    bench.check_finished(job, restarts=1, steps_lost=True, accounted="NODE_FAIL|0:0")
 
 
 def chain(bench: Bench) -> None:
@@ -218,6 +230,7 @@ def chain(bench: Bench) -> None:
     job.check("_1", ExitCode="75:0", Restarts="0")
     job.wait_state("COMPLETED", task="_2")
     job.wait_state("CANCELLED", task="_3")
+    job.check_accounted("FAILED|75:0", "COMPLETED|0:0", CANCELLED)
     job.check_each_step_once()
     bench.check_weights(job)
 
@@ -231,6 +244,7 @@ def chain_without_progress(bench: Bench) -> None:
         job.check(task, ExitCode=f"{code}:0")
     queue = ["squeue", "--noheader", f"--jobs={job.id}"]
     eventually(lambda: not bench.cluster.run(*queue).strip(), LIMIT_S, "the others are cancelled")
+    job.check_accounted("FAILED|1:0", "FAILED|1:0", "FAILED|93:0", CANCELLED)
     assert job.printed().count("the job failed") == 3, job.printed()
 
 
@@ -250,20 +264,23 @@ def heterogeneous(bench: Bench) -> None:
     job = SlurmJob(bench.cluster, bench.folder / "out", *first, ":", *second, script, *bench.ddprun_options(), *train())
     job.wait_for("^epoch 5 step 1 ")
     job.told("scancel", "--signal=TERM")
-    bench.check_finished(job, restarts=1)
+    for part in "+0", "+1":
+        bench.check_finished(job, restarts=1, task=part)
 
 
 def program_without_the_channel(bench: Bench) -> None:
-    """ddprun cannot know whether it has saved: 143, which Slurm takes for a failure."""
+    """ddprun cannot know whether it has saved: 143, which Slurm takes for a failure, and sacct for an end by signal 15."""
     job = bench.submit_command(bench.script, "sh", "-c", "echo it runs; exec sleep 600")
     job.wait_for("^it runs")
     job.told("scancel", "--signal=TERM")
     job.wait_state("FAILED")
     job.check(ExitCode="143:0", Restarts="0")
+    job.check_accounted("FAILED|15:0")
 
 
 def program_that_is_started_again_all_the_same(bench: Bench) -> None:
     """Such a program with --exit-on-preempt=75, and one that has a code of its own for "saved"."""
+    # The signal may reach what sh has started before sh itself.
     runs = 'echo it runs; [ -z "$SLURM_RESTART_COUNT" ] || exit 0; '
     for option, program in (("--exit-on-preempt=75", runs + "exec sleep 600"),
                             ("--preempt-exit-code=3", 'trap "exit 3" TERM; ' + runs + "while :; do sleep 0.1; done")):
@@ -272,6 +289,7 @@ def program_that_is_started_again_all_the_same(bench: Bench) -> None:
         job.told("scancel", "--signal=TERM")
         job.wait_state("COMPLETED")
         job.check(ExitCode="0:0", Restarts="1")
+        job.check_accounted(bench.requeued, "COMPLETED|0:0")
 
 
 def exit_codes(bench: Bench) -> None:
@@ -284,29 +302,38 @@ def exit_codes(bench: Bench) -> None:
     for code in 1, 2, 73:
         jobs[code].wait_state("FAILED")
         jobs[code].check(ExitCode=f"{code}:0", Reason="NonZeroExitCode", Restarts="0")
+        jobs[code].check_accounted(f"FAILED|{code}:0")
     if bench.cluster.requeue_exit:  # RequeueExitHold: back in the queue, held, for somebody to look at
         jobs[93].wait_state("SPECIAL_EXIT")
         jobs[93].check(ExitCode="93:0", Reason="JobHeldUser")
+        jobs[93].check_accounted("REQUEUED|93:0", "PENDING|0:0")
         jobs[93].told("scancel")
     else:
         jobs[93].wait_state("FAILED")
         jobs[93].check(ExitCode="93:0", Reason="NonZeroExitCode", Restarts="0")
+        jobs[93].check_accounted("FAILED|93:0")
+
+
+# With 60 s the warning may come at the job's start and end a process that does not handle it yet.
+WARNING_S = 20
 
 
 def warned_before_the_limit(bench: Bench) -> None:
     """--signal to the ranks before the time limit: Slurm looks every 30 s and may be 60 s early."""
-    job = bench.submit(bench.script, "--preempt-signal=USR1", sbatch=("--time=1", "--signal=USR1@60"), epochs=ENDLESS)
+    job = bench.submit(bench.script, "--preempt-signal=USR1", sbatch=("--time=1", f"--signal=USR1@{WARNING_S}"), epochs=ENDLESS)
     job.wait_for("^resuming from ")
     job.check(Restarts="1")
+    job.check_accounted(bench.requeued, "RUNNING|0:0")
     job.check_each_step_once()
     bench.check_saved(job)
 
 
 def script_warned_before_the_limit(bench: Bench) -> None:
     """--signal to the script before the time limit."""
-    job = bench.submit("slurm-forward.sbatch", sbatch=("--time=1", "--signal=B:TERM@60"), epochs=ENDLESS)
+    job = bench.submit("slurm-forward.sbatch", sbatch=("--time=1", f"--signal=B:TERM@{WARNING_S}"), epochs=ENDLESS)
     job.wait_for("^resuming from ")
     job.check(Restarts="1")
+    job.check_accounted(ASKED, "RUNNING|0:0")
     job.check_each_step_once()
     bench.check_saved(job)
 
@@ -316,8 +343,39 @@ def at_the_limit(bench: Bench) -> None:
     job = bench.submit(bench.script, sbatch=("--time=1", "--signal=CONT@5"), epochs=ENDLESS)
     job.wait_for("^resuming from ", limit_s=180)
     assert "JobState=TIMEOUT" in bench.cluster.finished(job.id), bench.cluster.finished(job.id)
+    job.check_accounted(bench.requeued, "RUNNING|0:0")
     job.check_each_step_once()
     bench.check_saved(job)
+
+
+def save_longer_than_the_grace(bench: Bench) -> None:
+    """The disk hangs at the time limit: ddprun ends the save after --stop-grace, with 143."""
+    save_cut_at_the_limit(bench, exit_code="143:0", accounted="REQUEUED|15:0")
+
+
+def save_longer_than_kill_wait(bench: Bench) -> None:
+    """The same with a --stop-grace longer than KillWait: Slurm's SIGKILL ends everything."""
+    save_cut_at_the_limit(bench, "--stop-grace=170", exit_code="0:9", accounted="REQUEUED|0:9")
+
+
+def save_cut_at_the_limit(bench: Bench, *ddprun: str, exit_code: str, accounted: str) -> None:
+    """Steps are lost: the job stays down. Once somebody requeues it, it goes on from the snapshot before."""
+    stuck = bench.folder / "stuck"
+    library = Path(shutil.which("ddprun")).parent / "stuck_fsync.so"
+    job = bench.submit_command(bench.script, *bench.ddprun_options(), *ddprun, "env", f"LD_PRELOAD={library}",
+                               f"DDPRUN_TEST_DISK_IS_STUCK={stuck}", *train(), sbatch=("--time=1", "--signal=CONT@5"))
+    job.wait_for("^epoch 5 step 1 ")
+    stuck.touch()  # by now three or four epochs are saved; the next snapshot hangs, and the run waits for it
+    job.wait_state("TIMEOUT", limit_s=180)
+    bench.wait_idle()
+    job.check(JobState="TIMEOUT", ExitCode=exit_code, Restarts="0")
+    job.check_accounted("TIMEOUT|0:0")
+    assert list(bench.folder.glob("run.pt.writing.*")), "no save was cut"
+    stuck.unlink()
+    job.told("scontrol", "requeue")
+    bench.check_finished(job, restarts=1, steps_lost=True, accounted=accounted)
+    job.wait_for(f"^resuming from run.pt: [34] of {EPOCHS} epochs done$")
+    job.wait_for("^epoch 5 step 1 ", times=2)
 
 
 # The number of nodes of each.
@@ -345,6 +403,8 @@ LONG_STORIES: dict[Callable[[Bench], None], int] = {
     warned_before_the_limit: 2,
     script_warned_before_the_limit: 1,
     at_the_limit: 1,
+    save_longer_than_the_grace: 1,
+    save_longer_than_kill_wait: 1,
 }
 ONLY_WITHOUT_REQUEUE_EXIT = [preempted_by_the_users_signal, chain, chain_without_progress]
 if os.environ.get("DDPRUN_SOAK"):

@@ -566,6 +566,10 @@ void Cluster::on_message(rendezvous::NodeId id, const rendezvous::ToAgent& messa
                    dispatch(id, agent::JobEnded{m.outcome});
                  },
                  [&](const rendezvous::AllNotified&) { self.all_notified = true; },
+                 [&](const rendezvous::AskStandings& m) {
+                   if (m.round == self.round.id.round) send_standings(id);
+                 },
+                 [&](const rendezvous::BlameWorker& m) { blame(id, m); },
                  [](const auto&) {},
              },
              message);
@@ -908,6 +912,11 @@ void Cluster::execute(rendezvous::NodeId at, const rendezvous::Order& order) {
                    note(o.node, "is excluded: " + o.why);
                    to_node(at, o.node, rendezvous::Excluded{o.why, o.lasts});
                  },
+                 [&](const rendezvous::AskStandings& o) { to_round(o); },
+                 [&](const rendezvous::BlameWorker& o) { to_node(at, o.node, o); },
+                 [](const rendezvous::TakeStacks&) {},
+                 [](const rendezvous::StacksOfNode&) {},
+                 [&](const rendezvous::ReportPace& o) { to_node(at, o.node, o); },
                  [&](const rendezvous::HandOver& o) {
                    note(at, "hands over to node" + std::to_string(o.successor));
                    stop_leading(at, {leadership.coordinator.term(), {}}, {});
@@ -938,6 +947,7 @@ void Cluster::form(rendezvous::NodeId at, const rendezvous::Round& decided) {
   leadership.round.clear();
   for (const rendezvous::RoundNode& member : round.nodes) leadership.round.push_back(member.id);
   if (net_.chance(options_.failure)) failing_[key] = round.nodes[net_.draw() % round.nodes.size()].id;
+  if (net_.chance(options_.hang)) hanging_[key] = round.nodes[net_.draw() % round.nodes.size()].id;
   leadership.record = round;
   for (const auto& [id, peer] : leadership.peers) send_record_to_spare(at, id);
   const std::vector<rendezvous::Seat> all = rendezvous::seats(round);

@@ -48,6 +48,7 @@ struct ClusterOptions {
   int workers_max = 8;  // per node, drawn from 1 up
   std::uint64_t seed = 0;
   double failure = 0.3;         // chance that a worker fails in a round
+  double hang = 0;              // chance that a worker hangs in a round, and all others wait for it
   double ignore_sigterm = 0.1;  // chance that a worker ignores SIGTERM
   double slow_sweep = 0.1;      // chance that workers' leftovers do not end at once
   double interrupt = 0.05;      // chance of a Ctrl-C at some time
@@ -77,6 +78,7 @@ class Cluster {
 
   int rounds() const { return static_cast<int>(started_.size()); }
   int elections() const { return elections_; }
+  int hangs_found() const { return hangs_found_; }
   const rendezvous::RestartCounts& charged() const { return charged_; }
   // Of nodes told by the coordinator that decided the job's end, neither killed nor asked to leave.
   const std::vector<rendezvous::Outcome>& outcomes() const { return outcomes_; }
@@ -257,6 +259,9 @@ class Cluster {
   void execute(rendezvous::NodeId id, const agent::Action& action);
   void signal_workers(rendezvous::NodeId id, int signal);
   void start(rendezvous::NodeId id, const rendezvous::Seat& seat);
+  void hang(rendezvous::NodeId id);
+  void send_standings(rendezvous::NodeId id);
+  void blame(rendezvous::NodeId id, const rendezvous::BlameWorker& blamed);
   void train(rendezvous::NodeId id);
 
   // Their store.
@@ -307,6 +312,8 @@ class Cluster {
   std::map<int, int> last_started_;  // round number by job
   rendezvous::RestartCounts charged_;
   std::map<JobRound, rendezvous::NodeId> failing_;  // the node whose worker will fail
+  std::map<JobRound, rendezvous::NodeId> hanging_;  // the node whose first worker hangs: no worker gets on
+  int hangs_found_ = 0;
   std::vector<rendezvous::Outcome> outcomes_;
   std::string transcript_;
 };

@@ -58,6 +58,13 @@ ClusterOptions left_out_nodes(std::uint64_t seed) {
   return options;
 }
 
+ClusterOptions hanging_workers(std::uint64_t seed) {
+  ClusterOptions options = random_faults(seed);
+  options.hang = 0.8;
+  options.max_restarts = 30;
+  return options;
+}
+
 // Everything happens in a minute and a half, most of it to the coordinator.
 ClusterOptions frequent_faults(std::uint64_t seed) {
   ClusterOptions options = random_faults(seed);
@@ -175,6 +182,14 @@ TEST_CASE("one round runs at a time while machines are left out where workers fa
           "[cluster]") {
   Series("simulation: 1 to 9 agents, nodes fail, are left out, come and go: invariants hold", 300, 10'000)
       .run([](std::uint64_t seed) { expect_no_failure(left_out_nodes(seed)); });
+}
+
+TEST_CASE("a worker that hangs is found, and no other one, whatever else happens", "[cluster]") {
+  Series("simulation: 1 to 9 agents, workers hang, nodes come and go: only the one that hangs is blamed", 300, 10'000)
+      .run([](std::uint64_t seed) { expect_no_failure(hanging_workers(seed)); });
+  Cluster cluster({.agents = kMany, .nodes_min = kMany, .nodes_max = kMany, .seed = 1, .failure = 0, .hang = 1});
+  cluster.run();
+  CHECK(cluster.hangs_found() == 4);  // the first start, and three restarts
 }
 
 TEST_CASE("nodes end alike, though the coordinator dies when only some have been told of the job's end", "[cluster]") {

@@ -114,6 +114,7 @@ void Cluster::on_store_reply(rendezvous::NodeId id, const rendezvous::Reply& rep
 
 void Cluster::train(rendezvous::NodeId id) {
   Node& self = node(id);
+  if (hanging_.contains(self.round)) return hang(id);
   const auto failing = failing_.find(self.round);
   for (const int rank : self.running) {
     rendezvous::ExitStatus status;

@@ -43,7 +43,8 @@ class Series {
  public:
   Series(std::string what, int runs, int soak_runs) : what_(std::move(what)), runs_(soaking() ? soak_runs : runs) {}
 
-  void run(const std::function<void(std::uint64_t seed)>& once) {
+  // `remark` is added to the line, as what was measured.
+  void run(const std::function<void(std::uint64_t seed)>& once, const std::function<std::string()>& remark = {}) {
     for (int i = 0; i < runs_; ++i) {
       const std::uint64_t seed = first_seed() + static_cast<std::uint64_t>(i);
       INFO("seed " << seed);
@@ -55,6 +56,7 @@ class Series {
       } catch (...) {  // a failed REQUIRE, already counted by Catch
       }
     }
+    if (remark) what_ += remark();
     write_line();
   }
 

@@ -34,8 +34,49 @@ TEST_CASE("DistributedDataParallel has Python's bits in each of its modes, at 1,
         Ranks(ranks, {DDPRUN_PYTHON, DDPRUN_SOURCE_DIR "/tests/trainer/ddp_parity.py"}).wait_all_good().out;
     CHECK(ours == theirs);
     CHECK_THAT(ours, Contains("clip weights "));
+    if (ranks == 2) CHECK(Ranks(ranks, worker({"parity-with-beats"})).wait_all_good().out == theirs);
   }
 }
+
+TEST_CASE("watch() reports what a Python script does, and changes none of its numbers", "[ddp]") {
+  const std::string said =
+      Ranks(2,
+            {DDPRUN_PYTHON, DDPRUN_SOURCE_DIR "/tests/trainer/watched_ddp.py", DDPRUN_SOURCE_DIR "/rendezvous/channel"},
+            {{"PYTHONDONTWRITEBYTECODE", "1"}})
+          .wait_all_good()
+          .out;
+  CHECK(
+      said ==
+      "without ddprun nothing is replaced: True\n"
+      "tensor: the same numbers | phase3 compute wait:grads compute step1 load | compute wait:grads compute step4 "
+      "load\n"
+      "tuple: the same numbers | compute wait:grads compute step5 load | compute wait:grads compute step8 load\n"
+      "dict: the same numbers | compute wait:grads compute step9 load | compute wait:grads compute step12 load\n"
+      "dataclass: the same numbers | compute wait:grads compute step13 load | compute wait:grads compute step16 load\n"
+      "batch norm: the same numbers | compute wait:buffers compute wait:grads compute step17 load | "
+      "compute wait:buffers compute wait:grads compute step20 load\n"
+      "accumulation: the same numbers | compute load compute load compute wait:grads compute step21 load | "
+      "compute load compute load compute wait:grads compute step24 load\n"
+      "static graph: the same numbers | compute wait:grads compute step25 load | compute wait:grads compute step28 "
+      "load\n"
+      "unused parameters: the same numbers | compute wait:grads compute step29 load | "
+      "compute wait:grads compute step32 load\n"
+      "no DDP: the same numbers | compute step33 load | compute step36 load\n"
+      "late rank: (True, True) static: (True, True) unused: (True, True)\n"
+      "evaluation: phase4 none wait:buffers none wait:buffers none phase3 compute wait:buffers compute\n"
+      "no gradients: phase4 none wait:buffers none\n"
+      "save: phase5 none phase3 compute\n"
+      "collectives: wait:barrier compute wait:reduce compute wait:gather compute\n"
+      "asynchronous:\n"
+      "after a backward that failed: wait:buffers compute wait:grads compute\n"
+      "copied model: phase4 none\n"
+      "own steps: phase3 compute wait:buffers compute wait:grads compute step37 load step500 "
+      "compute wait:buffers compute wait:grads compute load step500\n"
+      "steps counted: 2\n"
+      "in a fork: 0 True\n");
+}
+
+TEST_CASE("a rank that waits for another one says so in its channel, and in what", "[ddp]") { works(2, "beats"); }
 
 TEST_CASE("a rank with another model is named, with where it differs, on every rank", "[ddp]") {
   const auto [how, why] = GENERATE(table<const char*, const char*>({

@@ -42,5 +42,9 @@ void save_repeatedly(const ProcessGroup& group, const Words& words);
 void save_another_model(const ProcessGroup& group, const Words& words);
 // One rank's loss is not finite: a step less on all ranks, or the end on all of them (the word: skip, stop).
 void train_with_bad_loss(const ProcessGroup& group, const Words& words);
+// Two ranks. What each call reports in a worker channel, while it waits and afterwards.
+void check_beats(const ProcessGroup& group, const Words& words);
+// As print_parity(), with a worker channel.
+void print_parity_with_beats(const ProcessGroup& group, const Words& modes);
 
 }  // namespace ddprun::test

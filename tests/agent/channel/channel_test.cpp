@@ -16,6 +16,13 @@
 #include "agent/channel/channel_page.h"
 #include "agent/channel/death_watch.h"
 #include "tests/support/catch.h"
+#include "tests/support/command.h"
+
+extern "C" {
+std::size_t old_page_bytes();
+std::uint64_t old_agent_reads_phase(const void* page);
+std::uint64_t old_agent_reads_step(const void* page);
+}
 
 using namespace ddprun;
 using namespace ddprun::agent;
@@ -33,10 +40,11 @@ bool eventually(const std::function<bool()>& yes, Duration limit = 20s) {
   return true;
 }
 
-enum class Language { c, python };
+enum class Language { c, python, old_c };
 
 std::vector<std::string> command(Language language, int megabytes, const std::vector<std::string>& words) {
   std::vector<std::string> argv{DDPRUN_BIN_DIR "/channel_worker"};
+  if (language == Language::old_c) argv = {DDPRUN_BIN_DIR "/old_channel_worker"};
   if (language == Language::python)
     argv = {"/usr/bin/env", "python3", kHere + "/channel_worker.py", DDPRUN_SOURCE_DIR "/rendezvous/channel"};
   argv.push_back(std::to_string(megabytes));
@@ -207,6 +215,123 @@ TEST_CASE("a step is never read half written", "[channel]") {
   CHECK(whole);
   CHECK(forward);
   CHECK(last > 1000);
+}
+
+TEST_CASE("the beats of a worker, and how long they took, are read as they were told", "[channel]") {
+  const auto language = GENERATE(Language::c, Language::python);
+  Worker worker(language, {"beats", "sleep"});
+  REQUIRE(eventually([&] { return worker.progress().step == 3u; }));
+  const Progress progress = worker.progress();
+  REQUIRE(progress.beat);
+  CHECK(progress.beat->kind == DDPRUN_BEAT_WAIT);
+  CHECK(progress.beat->waits == 2);
+  CHECK(progress.beat->collective == "a long n");
+  CHECK(progress.beat->load >= 40ms);
+  CHECK(progress.beat->compute >= 20ms);
+  CHECK(progress.beat->wait >= 60ms);
+  CHECK(*progress.at >= progress.beat->at);
+}
+
+TEST_CASE("a beat is activity, and time in other phases is not counted", "[channel]") {
+  const auto language = GENERATE(Language::c, Language::python);
+  Worker worker(language, {"fork-and-beat", "report", "sleep"});
+  REQUIRE(worker.reaches(DDPRUN_PHASE_SAVING));
+  const auto beat = worker.progress().beat;
+  REQUIRE(beat);
+  CHECK(beat->kind == DDPRUN_BEAT_NONE);
+  CHECK(beat->waits == 0);  // none of the child's
+  CHECK(beat->collective.empty());
+  CHECK(beat->load == 0ns);
+  CHECK(beat->compute > 0ns);
+  CHECK(beat->wait == 0ns);
+  CHECK(worker.progress().at == beat->at);  // the last report of all
+}
+
+TEST_CASE("a beat is never read half written", "[channel]") {
+  const auto language = GENERATE(Language::c, Language::python);
+  Worker worker(language, {"beat-for-ever"});
+  const auto beat = [&] {  // of whatever time: it may have begun after we asked
+    return worker.page().progress(Clock::now() + 1min).beat.value_or(Beat{});
+  };
+  REQUIRE(eventually([&] { return beat().waits > 0; }));
+  const auto first_at = [](const Beat& b) { return b.at - b.load - b.compute - b.wait; };
+  const TimePoint began = first_at(beat());
+  std::uint64_t last = 0;
+  std::vector<std::string> wrong;
+  for (const auto end = Clock::now() + 200ms; Clock::now() < end;) {
+    const Beat b = beat();
+    if (b.collective != (b.kind != DDPRUN_BEAT_WAIT ? "" : b.waits % 2 ? "odd" : "even")) wrong.push_back("name");
+    if (first_at(b) != began) wrong.push_back("times");
+    if (b.waits < last) wrong.push_back("waits");
+    last = b.waits;
+  }
+  CHECK(wrong.empty());
+  CHECK(last > 1000);
+}
+
+TEST_CASE("a beat of nonsense is taken for what it can mean at most", "[channel]") {
+  const TimePoint made = Clock::now();
+  ChannelPage page = ChannelPage::create(made);
+  CHECK_FALSE(page.progress(made + 1s).beat);
+  ddprun_channel_beat_record& record = page.memory()->beat;
+  const auto write = [&](std::uint64_t first, const char* name, std::uint64_t time_ns, std::uint64_t spent_ns) {
+    record = {first, 0, time_ns, 0, {spent_ns, spent_ns, spent_ns}, 0};
+    std::memcpy(&record.second, name, std::min(std::strlen(name), sizeof record.second));
+    record.check = ddprun_channel_beat_check_(first, record.second, time_ns);
+    record.check_of_all = ddprun_channel_check_of_all_(record.check, record.spent_ns);
+    return *page.progress(made + 1s).beat;
+  };
+  const Beat high = write(UINT64_MAX, "grads", UINT64_MAX, UINT64_MAX);
+  CHECK(high.kind == DDPRUN_BEAT_NONE);
+  CHECK(high.collective.empty());
+  CHECK(high.at == made + 1s);
+  CHECK((high.load == 1s && high.compute == 1s && high.wait == 1s));
+  CHECK(write(DDPRUN_BEAT_WAIT, "reduce_s", 0, 5).collective == "reduce_s");
+  CHECK(write(DDPRUN_BEAT_WAIT, "a\033[31m", 0, 0).collective.empty());
+  CHECK(write(DDPRUN_BEAT_WAIT, "caf\xc3\xa9", 0, 0).collective.empty());
+  const Beat low = write(DDPRUN_BEAT_LOAD, "grads", 0, 5);
+  CHECK((low.kind == DDPRUN_BEAT_LOAD && low.collective.empty() && low.at == made && low.load == 0ns));
+  for (const std::size_t word : {0, 1, 2, 3, 4, 5, 6, 7}) {  // whichever is torn, what was whole still holds
+    write(DDPRUN_BEAT_WAIT, "grads", 0, 0);
+    reinterpret_cast<std::uint64_t*>(&record)[word] += 256;
+    CHECK(page.progress(made + 1s).beat->collective == "grads");
+    CHECK(page.progress(made + 1s).beat->waits == 0);
+  }
+}
+
+TEST_CASE("a program that was built before there were beats reports to an agent of today", "[channel]") {
+  Worker worker(Language::old_c, {"report", "answer"});
+  REQUIRE(worker.reaches(DDPRUN_PHASE_SAVING));
+  CHECK(worker.progress().step == 1000u);
+  CHECK_FALSE(worker.progress().beat);
+  worker.page().request_leave_without_saving();
+  CHECK(worker.wait().ok());
+}
+
+TEST_CASE("an agent that was built before there were beats reads what a program of today reports", "[channel]") {
+  const auto language = GENERATE(Language::c, Language::python);
+  Worker worker(language, {"beats", "report", "sleep"});
+  REQUIRE(worker.reaches(DDPRUN_PHASE_SAVING));
+  CHECK(old_agent_reads_phase(worker.page().memory().get()) == DDPRUN_PHASE_SAVING);
+  CHECK(old_agent_reads_step(worker.page().memory().get()) == 1000);
+  CHECK(old_page_bytes() <= offsetof(ddprun_channel_page, beat));
+}
+
+TEST_CASE("C and Python agree on the page's layout", "[channel]") {
+  const std::string program =
+      "import worker_channel as c\n"
+      "print(*[8 * at for at in (c._STEP, c._PHASE, c._SNAPSHOT, c._THROUGHPUT, c._REQUEST, c._NOTICE, c._BEAT)],"
+      " c.NONE, c.LOAD, c.COMPUTE, c.WAIT, c._ONE_WAIT)";
+  const auto python =
+      test::run({"/usr/bin/env", "python3", "-c", program}, 20s,
+                {.env = {{"PYTHONPATH", DDPRUN_SOURCE_DIR "/rendezvous/channel"}, {"PYTHONDONTWRITEBYTECODE", "1"}}});
+  REQUIRE(python == test::exited(0));
+  using Page = ddprun_channel_page;
+  CHECK(python.out == "256 320 384 448 512 576 640 0 1 2 3 256\n");
+  CHECK(offsetof(Page, step) == 256);
+  CHECK(offsetof(Page, notice) == 576);
+  CHECK(offsetof(Page, beat) == 640);
+  CHECK(sizeof(ddprun_channel_beat_record) == 64);
 }
 
 TEST_CASE("telling a step takes less than 100 ns", "[channel]") {

@@ -1,6 +1,10 @@
 /* A worker for tests of the worker channel: fills memory, attaches, says that it trains, and then does what it is told.
  *   channel_worker MEGABYTES WORD... */
+#ifdef OLD_CHANNEL
+#include "tests/agent/channel/old_worker_channel.h"
+#else
 #include "rendezvous/channel/worker_channel.h"
+#endif
 
 #include <signal.h>
 #include <stdio.h>
@@ -29,6 +33,41 @@ static void report_for_ever(void) {
   uint64_t step;
   for (step = 1;; ++step) ddprun_channel_step(step);
 }
+
+#ifndef OLD_CHANNEL
+static void beats(void) {
+  enum ddprun_beat before;
+  ddprun_channel_phase(DDPRUN_PHASE_TRAINING);
+  usleep(20000);
+  ddprun_channel_beat(DDPRUN_BEAT_LOAD);
+  usleep(40000);
+  before = ddprun_channel_wait("barrier");
+  ddprun_channel_beat(ddprun_channel_wait("inner"));
+  usleep(60000);
+  ddprun_channel_beat(before);
+  ddprun_channel_wait("a long name");
+  ddprun_channel_step(3);
+}
+
+/* The name says whether the number of waits is odd. */
+static void beat_for_ever(void) {
+  uint64_t waits;
+  for (waits = 1;; ++waits) {
+    ddprun_channel_wait(waits % 2 ? "odd" : "even");
+    ddprun_channel_beat(DDPRUN_BEAT_LOAD);
+  }
+}
+
+static void fork_and_beat(void) {
+  const pid_t child = fork();
+  if (child == 0) {
+    ddprun_channel_beat(DDPRUN_BEAT_LOAD);
+    ddprun_channel_wait("child");
+    _exit(0);
+  }
+  waitpid(child, NULL, 0);
+}
+#endif
 
 /* Prints what is asked of it, until it is to leave. */
 static void answer(void) {
@@ -71,13 +110,19 @@ static void scribble(void) {
 static void execute(const char* word, char** argv) {
   if (!strcmp(word, "report")) report();
   if (!strcmp(word, "report-for-ever")) report_for_ever();
+#ifndef OLD_CHANNEL
+  if (!strcmp(word, "beats")) beats();
+  if (!strcmp(word, "beat-for-ever")) beat_for_ever();
+  if (!strcmp(word, "fork-and-beat")) fork_and_beat();
+#endif
   if (!strcmp(word, "answer")) answer();
   if (!strcmp(word, "fork")) fork_and_report();
   if (!strcmp(word, "scribble")) scribble();
   if (!strcmp(word, "thread")) start_thread();
   if (!strcmp(word, "sleep")) sleep(60);
   if (!strcmp(word, "handle-signals")) ddprun_channel_handle_signals();
-  if (!strcmp(word, "go-on")) for (;;) pause();
+  if (!strcmp(word, "go-on"))
+    for (;;) pause();
   if (!strcmp(word, "sleep-uninterruptibly") && vfork() == 0) _exit((int)pause()); /* its parent waits in the kernel */
   if (!strcmp(word, "exit-0")) exit(0);
   if (!strcmp(word, "exit-3")) exit(3);

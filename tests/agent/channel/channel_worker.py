@@ -32,6 +32,36 @@ def report_for_ever():
         channel.step(step := step + 1)
 
 
+def beats():
+    channel.phase(channel.TRAINING)
+    time.sleep(0.02)
+    channel.beat(channel.LOAD)
+    time.sleep(0.04)
+    with channel.wait("barrier"):
+        with channel.wait("inner"):
+            pass
+        time.sleep(0.06)
+    channel.begin_wait("a long name")
+    channel.step(3)
+
+
+def beat_for_ever():
+    waits = 0
+    while True:
+        waits += 1
+        channel.begin_wait("odd" if waits % 2 else "even")
+        channel.beat(channel.LOAD)
+
+
+def fork_and_beat():
+    child = os.fork()
+    if child == 0:
+        channel.beat(channel.LOAD)
+        channel.begin_wait("child")
+        os._exit(0)
+    os.waitpid(child, 0)
+
+
 def fork():
     child = os.fork()
     if child == 0:
@@ -46,6 +76,9 @@ WORDS = {
     "answer": answer,
     "report": report,
     "report-for-ever": report_for_ever,
+    "beats": beats,
+    "beat-for-ever": beat_for_ever,
+    "fork-and-beat": fork_and_beat,
     "fork": fork,
     "sleep": lambda: time.sleep(60),
     "handle-signals": channel.handle_signals,

@@ -96,11 +96,11 @@ std::string hung() {
 }  // namespace
 
 TEST_CASE("a worker's end is told in words", "[exit_status]") {
-  CHECK(in_words({.signal = SIGKILL}) == "was killed by SIGKILL");
-  CHECK(in_words({.code = 3}) == "exited with code 3");
-  CHECK(in_words({.start_error = ENOEXEC}) == "could not be started (Exec format error)");
-  CHECK(in_words({.hung = true}) == "hung after other workers had succeeded");
-  CHECK(in_words({}) == "succeeded");
+  CHECK(in_words(rendezvous::ExitStatus{.signal = SIGKILL}) == "was killed by SIGKILL");
+  CHECK(in_words(rendezvous::ExitStatus{.code = 3}) == "exited with code 3");
+  CHECK(in_words(rendezvous::ExitStatus{.start_error = ENOEXEC}) == "could not be started (Exec format error)");
+  CHECK(in_words(rendezvous::ExitStatus{.hung = true}) == "hung after other workers had succeeded");
+  CHECK(in_words(rendezvous::ExitStatus{}) == "succeeded");
   CHECK(signal_name(SIGRTMIN + 3) == "signal " + std::to_string(SIGRTMIN + 3));
 }
 

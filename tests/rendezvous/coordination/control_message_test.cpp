@@ -87,6 +87,11 @@ TEST_CASE("what an agent says arrives as it was said, by the connection's node",
   CHECK(sent_by_agent(NodeBack{1, 4, offer}).round == 4);
   CHECK(sent_by_agent(NodeNotified{1}).node == sent_by_agent(NodeBack{1, 4, offer}).node);
   CHECK(sent_by_agent(JobWasOver{1, {Verdict::interrupted, SIGINT, "why", {}}}).outcome.signal == SIGINT);
+  const Standing standing{3, Activity::wait, "grads", 41, 2100ms, true, true, true, "rpc_wait"};
+  const NodeStandings told = sent_by_agent(NodeStandings{1, 4, {standing, {}}});
+  CHECK(told.node == 77);
+  CHECK(told.round == 4);
+  CHECK(told.standings == std::vector<Standing>{standing, {}});
 }
 
 TEST_CASE("what the coordinator says arrives as it was said", "[control]") {
@@ -124,6 +129,28 @@ TEST_CASE("what the coordinator says arrives as it was said", "[control]") {
   CHECK(outcome.reason == "why");
   CHECK(outcome.cause->node == 77);
   CHECK(outcome.cause->status == failure.status);
+}
+
+TEST_CASE("the pace of workers arrives in few bytes", "[control]") {
+  NodePace pace{1, 4, {}};
+  for (int rank = 7992; rank < 8000; ++rank) pace.windows.push_back({rank, 312, 31'250, 1'562'500, 406'250});
+  const NodePace received = sent_by_agent(pace);
+  CHECK(received.node == 77);
+  CHECK(received.round == 4);
+  CHECK(received.windows == pace.windows);
+  const std::size_t size = encode(FromAgent(pace)).size();
+  INFO(size << " bytes");
+  CHECK(size <= 320);  // of eight workers
+  for (const auto kind : {PaceChange::Kind::straggler, PaceChange::Kind::over, PaceChange::Kind::all_slower,
+                          PaceChange::Kind::all_normal}) {
+    const ReportPace report{1, 4, {kind, -1, Activity::load, 310, 40}, "node7", "it stays"};
+    const ReportPace arrived = sent_to_agent(report);
+    CHECK(arrived.round == 4);
+    CHECK(arrived.change == report.change);
+    CHECK(arrived.host == "node7");
+    CHECK(arrived.then == "it stays");
+  }
+  CHECK(sent_to_agent(ReportPace{1, 4, {}}).host.empty());
 }
 
 TEST_CASE("a failure arrives with its class, and with the rule that matched", "[control]") {

@@ -613,6 +613,81 @@ TEST_CASE("a rule excludes a machine at its first failure", "[coordinator]") {
   CHECK(std::get<Exclude>(orders.back()).why == "a rule says restart-elsewhere");
 }
 
+namespace {
+
+// Windows of three nodes with one rank each, in which rank 1 computes twice as long, until one is named.
+std::vector<Order> until_one_is_named(Job& job, int round) {
+  for (int window = 0; window < 10; ++window)
+    for (const NodeId node : {0, 1, 2}) {
+      const std::uint64_t compute = node == 1 ? 2'000'000 : 1'000'000;
+      std::vector<Order> orders =
+          job.on(NodePace{node, round, {{static_cast<int>(node), 40, 1000, compute, 2'100'000 - compute}}}, 700ms);
+      if (!orders.empty()) return orders;
+    }
+  return {};
+}
+
+}  // namespace
+
+TEST_CASE("a straggler is reported to the agent of group rank 0", "[coordinator]") {
+  RoundPolicy policy{.nodes_min = 2, .nodes_max = 3};
+  policy.stragglers = GENERATE(StragglerPolicy::say, StragglerPolicy::dry_run, StragglerPolicy::off);
+  Job job(policy);
+  job.run({0, 1, 2});
+  const std::vector<Order> orders = until_one_is_named(job, 1);
+  REQUIRE(orders.size() == (policy.stragglers == StragglerPolicy::off ? 0 : 1));
+  if (orders.empty()) return;
+  const ReportPace report = std::get<ReportPace>(orders[0]);
+  CHECK(report.node == 0);
+  CHECK(report.round == 1);
+  CHECK(report.host == "host1");
+  CHECK(report.change == PaceChange{PaceChange::Kind::straggler, 1, Activity::compute, 200, 160});
+  const bool dry = policy.stragglers == StragglerPolicy::dry_run;
+  CHECK(report.then == (dry ? "--stragglers=replace would go on without host1" : ""));
+}
+
+TEST_CASE("the node of a straggler is replaced by a spare, or left out while enough others are there",
+          "[coordinator]") {
+  const bool spare = GENERATE(true, false);
+  RoundPolicy policy{.nodes_min = spare ? 3 : 2, .nodes_max = 3, .stragglers = StragglerPolicy::replace};
+  Job job(policy);
+  job.run({0, 1, 2});
+  if (spare) CHECK(job.on(ready(3)).empty());
+  const std::vector<Order> orders = until_one_is_named(job, 1);
+  REQUIRE(orders.size() == 2);
+  CHECK(std::get<ReportPace>(orders[0]).then.empty());
+  const EndRound end = std::get<EndRound>(orders[1]);
+  CHECK(end.planned);
+  CHECK(end.reason == "host1 is left out (--stragglers=replace)");
+  CHECK(job.coordinator.ledger().counts().crashes == 0);
+  job.on(ready(0));
+  job.on(ready(1));
+  const std::vector<Order> formed = job.on(ready(2));
+  CHECK(ids(std::get<FormRound>(formed.at(0)).round) ==
+        (spare ? std::vector<NodeId>{0, 2, 3} : std::vector<NodeId>{0, 2}));
+  CHECK(std::get<Exclude>(formed.at(1)).node == 1);
+}
+
+TEST_CASE("the node of a straggler stays where too few others are left", "[coordinator]") {
+  RoundPolicy policy = fixed(3);
+  policy.stragglers = GENERATE(StragglerPolicy::replace, StragglerPolicy::dry_run);
+  Job job(policy);
+  job.run({0, 1, 2});
+  const std::vector<Order> orders = until_one_is_named(job, 1);
+  REQUIRE(orders.size() == 1);
+  CHECK_THAT(std::get<ReportPace>(orders[0]).then, Catch::EndsWith(", as too few others are left"));
+}
+
+TEST_CASE("the pace of other nodes' ranks, or of another round, is ignored", "[coordinator]") {
+  Job job(fixed(3));
+  job.run({0, 1, 2});
+  for (int window = 0; window < 20; ++window) {
+    CHECK(until_one_is_named(job, 2).empty());
+    CHECK(
+        job.on(NodePace{0, 1, {{0, 40, 0, 1'000'000, 0}, {1, 40, 0, 5'000'000, 0}, {2, 40, 0, 1'000'000, 0}}}).empty());
+  }
+}
+
 TEST_CASE("a node that does not pass its health check is in no round until it does, and holds none up",
           "[coordinator]") {
   Job job({.nodes_min = 2, .nodes_max = 3, .join_timeout = 600s, .last_call = 5s});

@@ -2,9 +2,12 @@
 
 #include <torch/torch.h>
 
+#include "rendezvous/channel/beat_scope.h"
+
 namespace ddprun {
 
 std::string broadcast_bytes(const c10::intrusive_ptr<c10d::ProcessGroup>& group, std::string bytes, int from) {
+  const WaitScope wait("bcast", group->getSize() > 1);
   c10d::BroadcastOptions options;
   options.rootRank = from;
   std::vector<at::Tensor> size{torch::tensor(static_cast<std::int64_t>(bytes.size()))};

@@ -7,6 +7,7 @@
 #include <numeric>
 
 #include "rendezvous/base/error.h"
+#include "rendezvous/channel/beat_scope.h"
 #include "trainer/ddp/collectives/reduce_wire.h"
 #include "trainer/ddp/collectives/tensor_moves.h"
 #include "trainer/ddp/group/group_state.h"
@@ -277,10 +278,12 @@ at::Tensor broadcast_bytes(const std::string& call, const at::Tensor& bytes, int
 }  // namespace moves
 
 void all_reduce(const at::Tensor& tensor, ReduceOp op, const ProcessGroup& group) {
+  const WaitScope wait("reduce", group.world_size() > 1);
   moves::all_reduce(call_name("all_reduce", op) + " of " + describe(tensor), tensor, op, "", group);
 }
 
 void reduce(const at::Tensor& tensor, int root, ReduceOp op, const ProcessGroup& group) {
+  const WaitScope wait("reduce", group.world_size() > 1);
   const std::string call = call_name("reduce", op, root) + " of " + describe(tensor);
   const Wire wire = wire_for(tensor, op);
   const bool is_root = group.rank() == root;
@@ -299,6 +302,7 @@ void reduce(const at::Tensor& tensor, int root, ReduceOp op, const ProcessGroup&
 }
 
 void broadcast(const at::Tensor& tensor, int root, const ProcessGroup& group) {
+  const WaitScope wait("bcast", group.world_size() > 1);
   const std::string call = call_name("broadcast", root) + " of " + describe(tensor);
   announce(group, call, first_problem(moves::problem_of_root(root, group), problem_of_output(tensor, group)));
   if (tensor.numel() == 0 || group.world_size() == 1) return;
@@ -310,10 +314,12 @@ void broadcast(const at::Tensor& tensor, int root, const ProcessGroup& group) {
 }
 
 Tensors all_gather(const at::Tensor& tensor, const ProcessGroup& group) {
+  const WaitScope wait("gather", group.world_size() > 1);
   return moves::all_gather("all_gather", tensor, "", group);
 }
 
 at::Tensor all_gather_stacked(const at::Tensor& tensor, const ProcessGroup& group) {
+  const WaitScope wait("gather", group.world_size() > 1);
   const std::string call = "all_gather_stacked of " + describe(tensor);
   announce(group, call, problem_of(tensor, group));
   auto sizes = tensor.sizes().vec();
@@ -330,14 +336,17 @@ at::Tensor all_gather_stacked(const at::Tensor& tensor, const ProcessGroup& grou
 }
 
 Tensors gather(const at::Tensor& tensor, int root, const ProcessGroup& group) {
+  const WaitScope wait("gather", group.world_size() > 1);
   return moves::gather(call_name("gather", root), tensor, root, "", group);
 }
 
 at::Tensor scatter(const Tensors& tensors, int root, const ProcessGroup& group) {
+  const WaitScope wait("scatter", group.world_size() > 1);
   return moves::scatter(call_name("scatter", root), tensors, root, "", group);
 }
 
 at::Tensor reduce_scatter(const Tensors& tensors, ReduceOp op, const ProcessGroup& group) {
+  const WaitScope wait("redscat", group.world_size() > 1);
   std::string call = call_name("reduce_scatter", op) + " of ", problem = problem_of_list(tensors, group);
   std::int64_t stride = 0;
   if (problem.empty()) {
@@ -372,6 +381,7 @@ at::Tensor reduce_scatter(const Tensors& tensors, ReduceOp op, const ProcessGrou
 }
 
 Tensors all_to_all(const Tensors& tensors, const ProcessGroup& group) {
+  const WaitScope wait("alltoall", group.world_size() > 1);
   const std::string call = "all_to_all" + (tensors.empty() ? "" : device_suffix(tensors[0]));
   announce(group, call, problem_of_list(tensors, group));
   if (group.world_size() == 1) return {tensors[0].detach().clone()};
@@ -404,6 +414,7 @@ Tensors all_to_all(const Tensors& tensors, const ProcessGroup& group) {
 }
 
 void send(const at::Tensor& tensor, int to, int tag, const ProcessGroup& group) {
+  const WaitScope wait("send", group.world_size() > 1);
   const std::string call = "send to rank " + std::to_string(to);
   const std::string problem = problem_of_message(tensor, "the receiver", to, tag, group);
   refuse(call, problem.empty() && to == group.rank() ? "that is this rank itself" : problem);
@@ -412,6 +423,7 @@ void send(const at::Tensor& tensor, int to, int tag, const ProcessGroup& group) 
 }
 
 int recv(const at::Tensor& tensor, int from, int tag, const ProcessGroup& group) {
+  const WaitScope wait("recv", group.world_size() > 1);
   const bool any = from == kAnySource;
   const std::string call = any ? "recv from any rank" : "recv from rank " + std::to_string(from);
   std::string problem = problem_of_message(tensor, "the sender", any ? 0 : from, tag, group);
@@ -430,6 +442,7 @@ int recv(const at::Tensor& tensor, int from, int tag, const ProcessGroup& group)
 
 void sendrecv(const at::Tensor& sent, int to, const at::Tensor& received, int from, int tag,
               const ProcessGroup& group) {
+  const WaitScope wait("sendrecv", group.world_size() > 1);
   const std::string call = "sendrecv to rank " + std::to_string(to) + " and from rank " + std::to_string(from);
   std::string problem = first_problem(problem_of_message(sent, "the receiver", to, tag, group),
                                       problem_of_message(received, "the sender", from, tag, group));
@@ -456,6 +469,7 @@ void sendrecv(const at::Tensor& sent, int to, const at::Tensor& received, int fr
 }
 
 void barrier(const ProcessGroup& group) {
+  const WaitScope wait("barrier", group.world_size() > 1);
   const bool nccl = group.backend() == Backend::nccl;
   if (group.world_size() == 1) return;
   if (group.state().check_calls) {

@@ -5,6 +5,7 @@
 
 #include "ddprun/collectives.h"
 #include "rendezvous/base/error.h"
+#include "rendezvous/channel/beat_scope.h"
 #include "trainer/ddp/collectives/tensor_moves.h"
 
 namespace ddprun {
@@ -75,22 +76,26 @@ std::string problem_of(const TensorDict& values) {
 }  // namespace
 
 std::vector<json> all_gather_object(const json& object, const ProcessGroup& group) {
+  const WaitScope wait("gather", group.world_size() > 1);
   const Packed packed = pack(object);
   return unpack(moves::all_gather("all_gather_object", packed.bytes, packed.problem, group));
 }
 
 std::vector<json> gather_object(const json& object, int root, const ProcessGroup& group) {
+  const WaitScope wait("gather", group.world_size() > 1);
   const Packed packed = pack(object);
   return unpack(moves::gather(call_name("gather_object", root), packed.bytes, root, packed.problem, group));
 }
 
 json broadcast_object(const json& object, int root, const ProcessGroup& group) {
+  const WaitScope wait("bcast", group.world_size() > 1);
   const bool is_root = group.rank() == root;
   const Packed packed = is_root ? pack(object) : Packed{};
   return unpack(moves::broadcast_bytes(call_name("broadcast_object", root), packed.bytes, root, packed.problem, group));
 }
 
 json scatter_object(const std::vector<json>& objects, int root, const ProcessGroup& group) {
+  const WaitScope wait("scatter", group.world_size() > 1);
   std::vector<at::Tensor> parts;
   std::string problem;
   if (group.rank() == root) {
@@ -127,6 +132,7 @@ json recv_object(int from, int tag, const ProcessGroup& group) {
 }
 
 TensorDict reduce_dict(const TensorDict& values, bool average, const ProcessGroup& group) {
+  const WaitScope wait("reduce", group.world_size() > 1);
   const std::string problem = problem_of(values);
   std::vector<at::Tensor> parts{torch::empty({0}, torch::kFloat64)};
   if (problem.empty() && !values.empty()) {

@@ -9,6 +9,7 @@
 
 #include "rendezvous/base/error.h"
 #include "rendezvous/base/signals_blocked.h"
+#include "rendezvous/channel/beat_scope.h"
 
 namespace ddprun::detail {
 namespace {
@@ -139,6 +140,7 @@ JobQueue::~JobQueue() {
 std::shared_ptr<void> JobQueue::next() {
   State& s = *state_;
   if (s.taken == s.jobs) return nullptr;
+  const LoadScope load;
   State::Slot& slot = s.slot(s.taken);
   if (s.threads.empty()) {
     if (!slot.failure) slot = s.make(s.taken);

@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "rendezvous/base/error.h"
+#include "rendezvous/channel/beat_scope.h"
 #include "rendezvous/peer/loopback.h"
 #include "trainer/ddp/group/gpu.h"
 #include "trainer/ddp/group/group_rendezvous.h"
@@ -114,6 +115,7 @@ std::shared_ptr<ProcessGroup::State> make_state(const InitOptions& options, cons
             format_duration(kTimeoutMin) + "."});
   const Place place = place_of(options);
   const RankEnv& env = place.env;
+  const WaitScope wait("init", env.world_size > 1);
   const auto start = std::chrono::steady_clock::now();
   const std::string name = kind + std::to_string(place.join_count);
   const Store base = open_store(place, options);
@@ -309,6 +311,7 @@ void destroy_process_group() {
 
 ProcessGroup new_group(const std::vector<int>& ranks, const ProcessGroup& parent) {
   ProcessGroup::State& from = parent.state();
+  const WaitScope wait("group", from.world_size > 1);
   std::string call = "new_group(", problem = ranks.empty() ? "it would be empty" : "";
   for (std::size_t i = 0; i < ranks.size(); ++i) {
     call += (i ? ", " : "") + std::to_string(ranks[i]);
@@ -324,6 +327,7 @@ ProcessGroup new_group(const std::vector<int>& ranks, const ProcessGroup& parent
 
 ProcessGroup machine_group(const ProcessGroup& parent) {
   ProcessGroup::State& from = parent.state();
+  const WaitScope wait("group", from.world_size > 1);
   agree(parent, record_of("machine_group", ""));
   ++from.groups_made;
   ProcessGroup group = make_child(from, ranks_on_machine_of(from.roster, from.rank));

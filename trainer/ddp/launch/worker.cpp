@@ -15,6 +15,7 @@
 #include "ddprun/worker.h"
 #include "rendezvous/base/error.h"
 #include "rendezvous/base/signals_blocked.h"
+#include "rendezvous/channel/beat_scope.h"
 #include "trainer/ddp/group/rank_env.h"
 #include "trainer/ddp/snapshot/save_gate.h"
 
@@ -136,6 +137,7 @@ struct Worker::Channel {
     if (env.world_size == 1) return request == DDPRUN_REQUEST_SAVE ? Asked::to_save : Asked::nothing;
     if (request == DDPRUN_REQUEST_SAVE && !std::exchange(woken, true)) sem_post(&request_semaphore);
     if (!(step ? gate.reached(*step, kAgreementLimit) : gate.reached_between(kAgreementLimit))) return Asked::nothing;
+    const WaitScope wait("save");
     if (agreement_thread.joinable()) agreement_thread.join();
     return Asked::to_save;
   }
@@ -152,6 +154,7 @@ Worker::Worker() {
   if (worker_exists.exchange(true))
     throw UsageError("cannot make a Worker", "there is one already", "A process has only one.");
   if (!ddprun_channel_attach()) return;
+  set_training_thread();
   sem_init(&request_semaphore, 0, 0);
   channel_ = std::make_unique<Channel>();
 }
@@ -163,10 +166,14 @@ Worker::~Worker() {
 
 bool Worker::has_launcher() const { return channel_ != nullptr; }
 
-void Worker::phase(Phase phase) { ddprun_channel_phase(static_cast<ddprun_phase>(phase)); }
+void Worker::phase(Phase phase) {
+  set_training_thread();
+  ddprun_channel_phase(static_cast<ddprun_phase>(phase));
+}
 
 Asked Worker::step_done(std::uint64_t step) {
   if (!channel_) return Asked::nothing;
+  set_training_thread();
   ddprun_channel_step(step);
   return channel_->asked(step);
 }

@@ -16,6 +16,8 @@
 #include <utility>
 
 #include "rendezvous/base/error.h"
+#include "rendezvous/channel/beat_scope.h"
+#include "trainer/ddp/parallel/gradient_wait.h"
 #include "trainer/ddp/parallel/same_model.h"
 
 namespace ddprun {
@@ -130,6 +132,7 @@ struct DdpCore::Impl {
   bool syncs() const { return sync && torch::GradMode::is_enabled(); }
   [[noreturn]] void throw_with_names(const c10::Error& error) const;
   void send_buffers();
+  void rebuild_buckets();
 
   torch::nn::Module& module;
   const DdpOptions options;
@@ -139,6 +142,7 @@ struct DdpCore::Impl {
   std::shared_ptr<c10d::Logger> logger;  // the reducer holds it weakly
   bool sync = true;
   bool buffers_due = true;
+  GradientWait gradient_wait;
   std::shared_ptr<bool> reduction_requested = std::make_shared<bool>(false);  // by a static graph's first backward
 };
 
@@ -195,6 +199,7 @@ void route_through(const NodePtr& sink, const std::vector<at::Tensor*>& outputs)
 
 DdpCore::Impl::Impl(torch::nn::Module& the_module, const DdpOptions& the_options, const ProcessGroup& the_group)
     : module(the_module), options(the_options), group(the_group), parameters(the_module) {
+  const WaitScope wait("model", group.world_size() > 1);
   require_same_model(group, module);  // before any check that could fail on one rank only
   if (parameters.tensors.empty())
     throw Error("DistributedDataParallel has nothing to do", "no parameter of the module requires a gradient",
@@ -238,8 +243,14 @@ void DdpCore::Impl::throw_with_names(const c10::Error& error) const {
 
 void DdpCore::Impl::send_buffers() {
   const torch::NoGradGuard no_grad;
+  const WaitScope wait("buffers", group.world_size() > 1);
   const auto buffers = detached(module.buffers());  // the module may have assigned new ones
   if (!buffers.empty()) c10d::broadcast_coalesced(group.c10d(), buffers, kBroadcastBytes);
+}
+
+void DdpCore::Impl::rebuild_buckets() {
+  const WaitScope wait("buckets", reducer->should_rebuild_buckets() && group.world_size() > 1);
+  reducer->rebuild_buckets();
 }
 
 DdpCore::DdpCore(torch::nn::Module& module, const DdpOptions& options, const ProcessGroup& group)
@@ -253,7 +264,7 @@ void DdpCore::before_forward() try {
     impl_->logger->set_runtime_stats_and_log();
     impl_->reducer->prepare_for_forward();
   }
-  if (torch::GradMode::is_enabled()) impl_->reducer->rebuild_buckets();  // takes effect once, before the second step
+  if (torch::GradMode::is_enabled()) impl_->rebuild_buckets();  // takes effect once, before the second step
   if (impl_->buffers_due && impl_->options.broadcast_buffers) impl_->send_buffers();
 } catch (const c10::DistError&) {
   throw;  // a lost peer
@@ -275,6 +286,7 @@ void DdpCore::after_forward(const std::vector<at::Tensor*>& outputs) try {
   }
   if (traverses_graph || (options.static_graph && !*impl_->reduction_requested))
     route_through(make_sink<NodePtr>(impl_->reducer, impl_->reduction_requested, options.static_graph), outputs);
+  if (impl_->syncs() && impl_->group.world_size() > 1) impl_->gradient_wait.watch(outputs, options.static_graph);
 } catch (const c10::DistError&) {
   throw;
 } catch (const c10::Error& error) {
@@ -296,7 +308,7 @@ void DdpCore::zero_grad() {
 }
 
 BucketOrder DdpCore::bucket_order() {
-  impl_->reducer->rebuild_buckets();  // not done yet after a single step
+  impl_->rebuild_buckets();  // not done yet after a single step
   std::unordered_map<const c10::TensorImpl*, std::size_t> places;
   for (const at::Tensor& parameter : impl_->parameters.tensors)
     places.emplace(parameter.unsafeGetTensorImpl(), places.size());

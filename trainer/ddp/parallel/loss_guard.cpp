@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "rendezvous/base/error.h"
+#include "rendezvous/channel/beat_scope.h"
 #include "trainer/ddp/group/group_state.h"
 
 namespace ddprun {
@@ -29,6 +30,7 @@ std::int64_t minimum_over_ranks(std::int64_t own, const ProcessGroup& group) {
   std::vector<at::Tensor> code{torch::full({1}, own, torch::device(group.device()).dtype(torch::kLong))};
   c10d::AllreduceOptions minimum;
   minimum.reduceOp = c10d::ReduceOp::MIN;
+  const WaitScope wait("guard", group.world_size() > 1);
   run_c10d_call(group, "LossGuard::admits()", [&](c10d::ProcessGroup& c10d) { return c10d.allreduce(code, minimum); });
   return code[0].item<std::int64_t>();
 }

@@ -6,6 +6,7 @@
 #include <unordered_map>
 
 #include "rendezvous/base/error.h"
+#include "rendezvous/channel/beat_scope.h"
 
 namespace ddprun {
 namespace {
@@ -55,7 +56,10 @@ Statistics statistics_of_all(const Statistics& own, const ProcessGroup& group) {
   const std::int64_t channels = own.mean.numel();
   at::Tensor sent = torch::cat({own.mean, own.squares, torch::full({1}, own.count, own.mean.options())});
   at::Tensor received = torch::empty({group.world_size() * sent.numel()}, sent.options());
-  group.c10d()->_allgather_base(received, sent)->wait();
+  {
+    const WaitScope wait("sync_bn");
+    group.c10d()->_allgather_base(received, sent)->wait();
+  }
   Statistics all;
   for (const at::Tensor& rank : received.split(sent.numel()))
     all = merged(all, {rank.slice(0, 0, channels), rank.slice(0, channels, 2 * channels), rank[-1].item<double>()});
@@ -87,7 +91,10 @@ class Normalise : public torch::autograd::Function<Normalise> {
     at::Tensor input_gradient;
     if (context->needs_input_grad(0)) {
       std::vector<at::Tensor> sums{torch::cat({sum, sum_normalised})};
-      context->saved_data["group"].toCustomClass<c10d::ProcessGroup>()->allreduce(sums)->wait();
+      {
+        const WaitScope wait("sync_bn");
+        context->saved_data["group"].toCustomClass<c10d::ProcessGroup>()->allreduce(sums)->wait();
+      }
       const auto means = (sums[0] / context->saved_data["count"].toDouble()).chunk(2);
       at::Tensor scale = inverse_deviation;
       if (weight.defined()) scale = scale * weight.to(torch::kFloat);

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "rendezvous/base/error.h"
+#include "rendezvous/channel/beat_scope.h"
 
 namespace ddprun {
 
@@ -22,6 +23,7 @@ bool SaveGate::reached_position(Position position, Duration limit) {
 }
 
 bool SaveGate::wait_at(Position position, Duration limit) {
+  const WaitScope wait("save");
   std::unique_lock lock(mutex_);
   const bool answered = changed_.wait_for(lock, limit, [&] { return last_ != kClosed || !failure_.empty(); });
   if (answered && failure_.empty()) return position >= last_;

@@ -13,6 +13,7 @@
 #include "ddprun/snapshot.h"
 #include "rendezvous/base/error.h"
 #include "rendezvous/base/print_line.h"
+#include "rendezvous/channel/beat_scope.h"
 #include "rendezvous/channel/worker_channel.h"
 #include "trainer/ddp/collectives/all_or_none.h"
 #include "trainer/ddp/group/rank_env.h"
@@ -142,7 +143,10 @@ void Snapshots::Impl::use_rank_0_values(Snapshot& snapshot, const torch::nn::Mod
     buffers.push_back(item.value().detach().clone());
   }
   if (buffers.empty()) return;
-  c10d::broadcast_coalesced(group.c10d(), buffers, kBroadcastBytes, 0);
+  {
+    const WaitScope wait("buffers", group.world_size() > 1);
+    c10d::broadcast_coalesced(group.c10d(), buffers, kBroadcastBytes, 0);
+  }
   for (std::size_t i = 0; i < names.size(); ++i) snapshot.model_state.insert_or_assign(names[i], buffers[i]);
 }
 

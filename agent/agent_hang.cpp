@@ -1,0 +1,142 @@
+// Workers that stand still: what they do is told to the coordinator, which finds the one to blame.
+#include <algorithm>
+#include <csignal>
+#include <fstream>
+#include <thread>
+#include <utility>
+
+#include "agent/agent.h"
+#include "agent/hang/worker_sight.h"
+#include "agent/stacks/top_frame.h"
+#include "rendezvous/base/signals_blocked.h"
+
+namespace ddprun::agent {
+namespace {
+
+constexpr std::chrono::seconds kTellEvery{1}, kStandsStill{1};
+constexpr std::chrono::seconds kStacksLimit{5}, kLastStacksLimit{1};
+constexpr std::size_t kStandingMax = 8;  // of which stacks are taken before they are ended
+
+}  // namespace
+
+void Agent::watch_hangs() {
+  if (!options_.hang_limits.any() || !supervisor_.running_round()) return;
+  look_at_workers();
+  const TimePoint now = Clock::now();
+  if (hangs_.any_overdue() && now - standings_sent_ >= kTellEvery) {
+    standings_sent_ = now;
+    send_standings();
+  }
+  hang_timer_.expires_at(hangs_.next_look());
+  hang_timer_.async_wait([this](const asio::error_code& error) {
+    if (!error) watch_hangs();
+  });
+}
+
+void Agent::look_at_workers() {
+  const TimePoint now = Clock::now();
+  std::map<int, WorkerSight> seen;
+  for (const auto& [local_rank, worker] : workers_.records())
+    if (worker.pid != 0 && !worker.status)
+      seen.emplace(local_rank, sight_of(workers_.channels().progress(local_rank, now)));
+  hangs_.look(seen, now);
+}
+
+std::vector<rendezvous::Standing> Agent::standings() const {
+  std::vector<rendezvous::Standing> out = hangs_.standings();
+  for (rendezvous::Standing& one : out) {
+    const WorkerRecord& worker = workers_.records().at(one.rank);
+    if (one.age >= kStandsStill) add_process_state(worker.pid, one);
+    const auto stack = in_collective_.find(one.rank);
+    const bool waits = one.activity == rendezvous::Activity::wait;
+    if (!waits && stack != in_collective_.end() && stack->second.since == hangs_.last_report(one.rank)) {
+      one.activity = rendezvous::Activity::wait;
+      one.collective = stack->second.collective;
+    }
+    one.paused |= suspended_;
+    one.rank = workers_.rank_of(one.rank);
+  }
+  for (const auto& [local_rank, worker] : workers_.records())
+    if (worker.status && worker.status->ok())
+      out.push_back({.rank = workers_.rank_of(local_rank), .activity = rendezvous::Activity::ended});
+  return out;
+}
+
+void Agent::send_standings() {
+  if (seat_) contact_.send(rendezvous::NodeStandings{node(), seat_->round, standings()});
+}
+
+// After Ctrl-Z nobody is late: the time of waiting begins anew.
+void Agent::suspend(bool suspended) {
+  suspended_ = suspended;
+  workers_.signal_groups(suspended ? SIGSTOP : SIGCONT);
+  if (!suspended) hangs_.forgive(Clock::now());
+}
+
+// First of all its stack is taken. If it is in a collective, it waits as the others do: the coordinator decides anew.
+void Agent::blame(const rendezvous::BlameWorker& blamed) {
+  if (!seat_ || supervisor_.running_round() != blamed.round || stacks_->busy()) return;
+  const int local_rank = blamed.rank - seat_->first_rank;
+  const auto worker = workers_.records().find(local_rank);
+  if (worker == workers_.records().end() || worker->second.status) return;
+  stacks_->take({worker->second.pid}, kStacksLimit,
+                [this, blamed](const std::vector<ProcessStacks>& stacks) { on_culprits_stacks(blamed, stacks); });
+}
+
+void Agent::on_culprits_stacks(const rendezvous::BlameWorker& blamed, const std::vector<ProcessStacks>& stacks) {
+  const int local_rank = blamed.rank - seat_->first_rank;
+  if (supervisor_.running_round() != blamed.round || workers_.records().at(local_rank).status) return;
+  look_at_workers();
+  if (!hangs_.is_overdue(local_rank)) return;
+  const auto top = top_frame(stacks.front());
+  const auto known = in_collective_.find(local_rank);
+  const std::optional<TimePoint> since = hangs_.last_report(local_rank);
+  const bool waits = hangs_.activity(local_rank) == rendezvous::Activity::wait;
+  if (!waits && top && top->in_collective && (known == in_collective_.end() || known->second.since != since)) {
+    in_collective_[local_rank] = {since, top->collective};
+    return send_standings();
+  }
+  keep_stacks({local_rank}, stacks);
+  hang_ = blamed.text + (top ? "; " + in_words(*top) : "");
+  reporter_.hang_found(local_rank, hang_, stacks.front());
+  dispatch(WorkerDying{blamed.round, local_rank, {.hung = true}});
+}
+
+// Of workers that stand still when a failure of another one ends them: why they did is lost otherwise.
+bool Agent::takes_stacks_before(int signal) {
+  if (signal != SIGTERM || !seat_ || end_was_planned_ || contact_.signal() != 0 || !options_.hang_limits.any() ||
+      stacks_->busy())
+    return false;
+  look_at_workers();
+  std::vector<int> standing;
+  std::vector<pid_t> pids;
+  for (const rendezvous::Standing& one : hangs_.standings()) {
+    if (!one.overdue || stacks_taken_.contains(one.rank) || standing.size() >= kStandingMax) continue;
+    standing.push_back(one.rank);
+    pids.push_back(workers_.records().at(one.rank).pid);
+  }
+  if (standing.empty()) return false;
+  stacks_taken_.insert(standing.begin(), standing.end());
+  stacks_->take(pids, kLastStacksLimit,
+                [this, standing, signal, round = seat_->round](const std::vector<ProcessStacks>& stacks) {
+                  if (supervisor_.round_with_workers() != round) return;  // they have ended by themselves
+                  keep_stacks(standing, stacks);
+                  send_signal(signal);
+                });
+  return true;
+}
+
+// A thread of its own writes: the log folder may be on the file server that does not answer.
+void Agent::keep_stacks(const std::vector<int>& local_ranks, const std::vector<ProcessStacks>& stacks) {
+  stacks_taken_.insert(local_ranks.begin(), local_ranks.end());
+  if (!layout_.keeps_logs()) return;
+  std::vector<std::pair<std::filesystem::path, std::string>> files;
+  for (std::size_t i = 0; i < local_ranks.size() && i < stacks.size(); ++i)
+    files.emplace_back(workers_.records().at(local_ranks[i]).folder / "stacks.txt", to_text(stacks[i]));
+  const SignalsBlocked blocked;
+  std::thread([files = std::move(files)] {
+    for (const auto& [path, text] : files) std::ofstream(path, std::ios::app) << text;
+  }).detach();
+}
+
+}  // namespace ddprun::agent

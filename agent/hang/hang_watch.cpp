@@ -1,0 +1,186 @@
+#include "agent/hang/hang_watch.h"
+
+#include <algorithm>
+#include <utility>
+
+namespace ddprun::agent {
+namespace {
+
+using rendezvous::Activity;
+
+constexpr std::chrono::milliseconds kLookEvery{250};
+constexpr std::chrono::milliseconds kLateMax{750};  // a look that comes later than that: the agent did not run
+constexpr std::chrono::seconds kStepPartFloor{2}, kSaveFloor{10};
+constexpr std::chrono::minutes kUnknown{10};
+constexpr std::uint64_t kWarmUpSteps = 10;
+constexpr std::size_t kPartsKept = 256, kStepsKept = 64, kSavesKept = 8;
+constexpr int kStepFactor = 3, kPartFactor = 2, kSaveFactor = 5;
+constexpr double kHighShare = 0.99, kHalf = 0.5, kAll = 1;
+
+bool is_step_part(Activity activity) {
+  return activity == Activity::load || activity == Activity::compute || activity == Activity::wait;
+}
+
+bool saves_or_evaluates(Activity activity) { return activity == Activity::save || activity == Activity::evaluate; }
+
+}  // namespace
+
+void HangWatch::Window::add(Duration time, std::size_t most) {
+  last.push_back(time);
+  if (last.size() > most) last.pop_front();
+}
+
+std::optional<Duration> HangWatch::Window::quantile(double share) const {
+  if (last.empty()) return {};
+  std::vector<Duration> sorted(last.begin(), last.end());
+  const auto at = static_cast<std::size_t>(share * static_cast<double>(sorted.size() - 1) + 0.5);
+  std::nth_element(sorted.begin(), sorted.begin() + static_cast<std::ptrdiff_t>(at), sorted.end());
+  return sorted[at];
+}
+
+void HangWatch::begin_round(int workers, TimePoint now) {
+  workers_.clear();
+  for (int local_rank = 0; local_rank < workers; ++local_rank) workers_[local_rank].since = now;
+  steps_before_round_ = steps_;
+  last_look_.reset();
+  next_look_ = now + kLookEvery;
+}
+
+// Steps are counted as long as nothing else comes between them.
+void HangWatch::learn_step(Worker& worker, const WorkerSight& seen, TimePoint now) {
+  const bool within = is_step_part(seen.activity) && is_step_part(worker.sight.activity);
+  if (!within || !worker.counted_from || seen.steps_done < worker.counted_steps) {
+    worker.counted_from = now;
+    worker.counted_steps = seen.steps_done;
+    return;
+  }
+  const std::uint64_t done = seen.steps_done - worker.counted_steps;
+  if (done == 0) return;
+  step_took_.add((now - *worker.counted_from) / static_cast<int>(std::min<std::uint64_t>(done, 1 << 20)), kStepsKept);
+  worker.counted_from = now;
+  worker.counted_steps = seen.steps_done;
+}
+
+// The age at the last look is what its activity took at least.
+void HangWatch::learn(Worker& worker, const WorkerSight& seen, TimePoint now) {
+  learn_step(worker, seen, now);
+  steps_ = std::max(steps_, steps_before_round_ + seen.steps_done);
+  if (seen.steps_done > 0 && seen.in_steps > Duration::zero())
+    mean_step_ = seen.in_steps / static_cast<std::int64_t>(std::min<std::uint64_t>(seen.steps_done, INT32_MAX));
+  const bool goes_on = seen.at == worker.sight.at;
+  if (goes_on) return;
+  const Activity was = worker.sight.activity;
+  took_[was].add(worker.age, saves_or_evaluates(was) ? kSavesKept : kPartsKept);
+}
+
+void HangWatch::forgive(TimePoint now) {
+  for (auto& [local_rank, worker] : workers_) {
+    worker.since = now;
+    worker.counted_from.reset();
+    worker.overdue = false;
+  }
+}
+
+void HangWatch::look(const std::map<int, WorkerSight>& workers, TimePoint now) {
+  const bool slept = last_look_ && now - std::max(*last_look_, next_look_) > kLateMax;
+  last_look_ = now;
+  next_look_ = now + kLookEvery;
+  std::erase_if(workers_, [&](const auto& entry) { return !workers.contains(entry.first); });
+  if (slept) forgive(now);
+  for (const auto& [local_rank, seen] : workers) {
+    Worker& worker = workers_[local_rank];
+    learn(worker, seen, now);
+    if (seen.at && *seen.at > worker.since) worker.since = *seen.at;
+    worker.sight = seen;
+    worker.age = now - worker.since;
+    const auto limit = seen.at ? limit_of(seen.activity, seen.beats) : std::nullopt;
+    worker.overdue = limit && worker.age >= *limit;
+    if (limit && !worker.overdue) next_look_ = std::min(next_look_, worker.since + *limit);
+  }
+}
+
+bool HangWatch::is_overdue(int local_rank) const {
+  const auto worker = workers_.find(local_rank);
+  return worker != workers_.end() && worker->second.overdue;
+}
+
+Activity HangWatch::activity(int local_rank) const {
+  const auto worker = workers_.find(local_rank);
+  return worker == workers_.end() ? Activity::start : worker->second.sight.activity;
+}
+
+std::optional<TimePoint> HangWatch::last_report(int local_rank) const {
+  const auto worker = workers_.find(local_rank);
+  return worker == workers_.end() ? std::nullopt : worker->second.sight.at;
+}
+
+bool HangWatch::any_overdue() const {
+  return std::any_of(workers_.begin(), workers_.end(), [](const auto& entry) { return entry.second.overdue; });
+}
+
+std::vector<rendezvous::Standing> HangWatch::standings() const {
+  std::vector<rendezvous::Standing> out;
+  for (const auto& [local_rank, worker] : workers_)
+    out.push_back({.rank = local_rank,
+                   .activity = worker.sight.activity,
+                   .collective = worker.sight.collective,
+                   .step = worker.sight.step,
+                   .age = worker.age,
+                   .overdue = worker.overdue});
+  return out;
+}
+
+std::optional<Duration> HangWatch::median_step() const {
+  const auto median = step_took_.quantile(kHalf);
+  return median ? median : mean_step_;
+}
+
+std::optional<Duration> HangWatch::limit_of(Activity activity, bool beats) const {
+  const HangLimit& limit = limits_.of(activity);
+  if (limit.off) return {};
+  return limit.time ? limit.time : learned_limit(activity, beats);
+}
+
+// A program without beats may evaluate or save between two steps and not tell.
+std::optional<Duration> HangWatch::learned_limit(Activity activity, bool beats) const {
+  if (!beats || activity == Activity::end) return {};  // the last upload may take hours
+  const auto took = took_.find(activity);
+  if (saves_or_evaluates(activity) || (activity == Activity::start && steps_ > 0)) {
+    const auto longest = took == took_.end() ? std::nullopt : took->second.quantile(kAll);
+    const Duration floor = activity == Activity::start ? Duration(kUnknown) : Duration(kSaveFloor);
+    return longest ? std::max<Duration>(floor, kSaveFactor * *longest) : kUnknown;
+  }
+  const auto step = median_step();
+  if (!is_step_part(activity) || steps_ < kWarmUpSteps || !step) return kUnknown;
+  const auto high = took == took_.end() ? std::nullopt : took->second.quantile(kHighShare);
+  return std::max<Duration>({kStepPartFloor, kStepFactor * *step, kPartFactor * high.value_or(Duration::zero())});
+}
+
+HangWatch::Learned HangWatch::learned() const {
+  const auto of = [&](Activity activity, double share) {
+    const auto took = took_.find(activity);
+    return took == took_.end() ? Duration::zero() : took->second.quantile(share).value_or(Duration::zero());
+  };
+  return {.steps = steps_,
+          .median_step = median_step().value_or(Duration::zero()),
+          .load = of(Activity::load, kHighShare),
+          .compute = of(Activity::compute, kHighShare),
+          .wait = of(Activity::wait, kHighShare),
+          .save = of(Activity::save, kAll),
+          .evaluate = of(Activity::evaluate, kAll)};
+}
+
+void HangWatch::restore(const Learned& learned) {
+  steps_ = steps_before_round_ = learned.steps;
+  const auto add = [](Window& window, Duration time) {
+    if (time > Duration::zero()) window.add(time, kPartsKept);
+  };
+  add(step_took_, learned.median_step);
+  add(took_[Activity::load], learned.load);
+  add(took_[Activity::compute], learned.compute);
+  add(took_[Activity::wait], learned.wait);
+  add(took_[Activity::save], learned.save);
+  add(took_[Activity::evaluate], learned.evaluate);
+}
+
+}  // namespace ddprun::agent

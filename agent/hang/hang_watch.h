@@ -1,0 +1,97 @@
+// Whether the workers of this node get on. Learns from their beats how long each activity takes.
+//
+// A value: it owns no clock and no page. Only workers that report beats, or steps and phases for which a limit was set
+// by hand, can be overdue. Time in which the agent itself did not run (Ctrl-Z, a suspended machine, an overloaded one)
+// counts for nobody.
+//
+// Limits that are learned: a step's parts (load, compute, wait) may take as long as three median steps, or twice what
+// such a part has taken before (99th percentile of the last 256), and at least 2 s; nothing is known before ten steps.
+// Saves and evaluations may take five times the longest of the last eight, and at least 10 s; a start five times the
+// longest part of an earlier one, and at least ten minutes, as anything that has not been seen yet. The end has no
+// limit.
+#pragma once
+#include <cstdint>
+#include <deque>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "agent/hang/hang_limits.h"
+#include "rendezvous/base/time.h"
+#include "rendezvous/coordination/standing.h"
+
+namespace ddprun::agent {
+
+// What a worker's page and /proc show.
+struct WorkerSight {
+  rendezvous::Activity activity = rendezvous::Activity::start;
+  std::string collective = {};
+  bool beats = false;  // it tells loading, computing and waiting apart
+  std::optional<std::uint64_t> step = {};
+  std::uint64_t steps_done = 0;      // in this round
+  Duration in_steps = {};            // spent in load, compute and wait in this round
+  std::optional<TimePoint> at = {};  // of its last report; empty: it has reported nothing
+};
+
+class HangWatch {
+ public:
+  explicit HangWatch(HangLimits limits) : limits_(std::move(limits)) {}
+
+  // What was learned stays.
+  void begin_round(int workers, TimePoint now);
+  // Of every worker that lives, by local rank. Call it at next_look() and not before.
+  void look(const std::map<int, WorkerSight>& workers, TimePoint now);
+  // What has passed until now counts for nobody.
+  void forgive(TimePoint now);
+  bool is_overdue(int local_rank) const;
+  rendezvous::Activity activity(int local_rank) const;
+  // When the worker last reported something; empty: never.
+  std::optional<TimePoint> last_report(int local_rank) const;
+  // A worker does not get on in the activity that it is in.
+  bool any_overdue() const;
+  // Overdue by the last look. `rank`s are local.
+  std::vector<rendezvous::Standing> standings() const;
+  TimePoint next_look() const { return next_look_; }
+  // Empty: never.
+  std::optional<Duration> limit_of(rendezvous::Activity activity, bool beats) const;
+  std::optional<Duration> median_step() const;
+
+  // What was learned, to be kept beside the job's ledger.
+  struct Learned {
+    std::uint64_t steps = 0;
+    Duration median_step = {}, load = {}, compute = {}, wait = {}, save = {}, evaluate = {};
+  };
+  Learned learned() const;
+  void restore(const Learned& learned);
+
+ private:
+  struct Worker {
+    WorkerSight sight;
+    TimePoint since;    // its last report, or when it was forgiven
+    Duration age = {};  // at the last look
+    bool overdue = false;
+    std::optional<TimePoint> counted_from = {};  // steps are counted from here
+    std::uint64_t counted_steps = 0;
+  };
+  struct Window {  // of the times that something took
+    std::deque<Duration> last = {};
+    void add(Duration time, std::size_t most);
+    std::optional<Duration> quantile(double share) const;
+  };
+  void learn(Worker& worker, const WorkerSight& now_sees, TimePoint now);
+  void learn_step(Worker& worker, const WorkerSight& now_sees, TimePoint now);
+  std::optional<Duration> learned_limit(rendezvous::Activity activity, bool beats) const;
+
+  HangLimits limits_;
+  std::map<int, Worker> workers_;
+  std::map<rendezvous::Activity, Window> took_;
+  Window step_took_;
+  std::optional<Duration> mean_step_;  // of a worker, where no step was seen to end yet
+  std::uint64_t steps_ = 0;            // of the worker that has done most, in all rounds
+  std::uint64_t steps_before_round_ = 0;
+  std::optional<TimePoint> last_look_;
+  TimePoint next_look_ = {};
+};
+
+}  // namespace ddprun::agent

@@ -1,0 +1,53 @@
+#include "agent/hang/worker_sight.h"
+
+#include "agent/process/process_state.h"
+#include "agent/process/process_table.h"
+
+namespace ddprun::agent {
+namespace {
+
+using rendezvous::Activity;
+
+// A wait of a save or an evaluation is a wait: another rank's save has its own limit.
+Activity activity_of(const Progress& progress) {
+  const ddprun_beat beat = progress.beat ? progress.beat->kind : DDPRUN_BEAT_NONE;
+  switch (progress.phase) {
+    case DDPRUN_PHASE_SAVING:
+      return beat == DDPRUN_BEAT_WAIT ? Activity::wait : Activity::save;
+    case DDPRUN_PHASE_EVALUATING:
+      return beat == DDPRUN_BEAT_WAIT ? Activity::wait : Activity::evaluate;
+    case DDPRUN_PHASE_FINISHING:
+      return Activity::end;
+    case DDPRUN_PHASE_LOADING:
+    case DDPRUN_PHASE_JOINING:
+      return Activity::start;
+    case DDPRUN_PHASE_UNKNOWN:
+    case DDPRUN_PHASE_TRAINING:
+      break;
+  }
+  if (progress.steps_done == 0) return Activity::start;
+  if (beat == DDPRUN_BEAT_LOAD) return Activity::load;
+  return beat == DDPRUN_BEAT_WAIT ? Activity::wait : Activity::compute;
+}
+
+}  // namespace
+
+WorkerSight sight_of(const Progress& progress) {
+  return {.activity = activity_of(progress),
+          .collective = progress.beat ? progress.beat->collective : "",
+          .beats = progress.beat && (progress.beat->waits > 0 || progress.beat->load.count() > 0),
+          .step = progress.step,
+          .steps_done = progress.steps_done,
+          .in_steps = progress.beat ? progress.beat->load + progress.beat->compute + progress.beat->wait : Duration(),
+          .at = progress.at};
+}
+
+void add_process_state(pid_t worker, rendezvous::Standing& standing) {
+  const ProcessState state = process_state(worker);
+  const pid_t tracer = tracer_of(table_entry(worker));
+  standing.paused |= tracer != 0;
+  standing.stopped = state.letter == 'T';
+  if (state.letter == 'D') standing.held = state.where.empty() ? "a system call" : state.where;
+}
+
+}  // namespace ddprun::agent

@@ -1,0 +1,305 @@
+/* As it was before it had beats: programs that were built with it go on working.
+ *
+ * The worker channel: a worker reports to the agent that started it, and the agent sends it requests. Plain C11 or C++;
+ * this file is all you need (worker_channel.py does the same in Python).
+ *
+ *   ddprun_channel_attach();                             // once, in the main thread, after the program has been exec'd
+ *   ddprun_channel_handle_signals();                     // a SIGTERM asks all ranks to save, and ends nobody
+ *   ddprun_channel_phase(DDPRUN_PHASE_TRAINING);
+ *   for (step = first; ...; ++step) {
+ *     ...
+ *     ddprun_channel_step(step);                         // some 30 ns: cheap enough for every step
+ *     struct ddprun_request request = ddprun_channel_request();
+ *     if (request.kind == DDPRUN_REQUEST_LEAVE) return;  // without saving: the job stops because of a failure
+ *     if (request.kind == DDPRUN_REQUEST_SAVE && step >= request.step) {
+ *       save(step); ddprun_channel_snapshot(step); return; }
+ *   }
+ *
+ * Everything is optional. Where nothing was attached, because no ddprun started the program or it is an older one, the
+ * functions do nothing and return at once. If a worker that attached dies, the agent detects it in 0.1 ms; otherwise
+ * the kernel reports it only after it has freed the worker's memory, 50 to 100 ms per GB.
+ *
+ * The channel belongs to one process at a time, the one that attached: in a child of fork() the functions do nothing. A
+ * program that calls exec() attaches again. Different kinds of report may come from different threads; if two threads
+ * send the same kind at the same moment, one report may be lost. No call waits, allocates or locks; all but attach may
+ * be made from a signal handler.
+ *
+ * Schedulers that preempt a job often send SIGTERM to every process of it. ddprun_channel_handle_signals() makes that a
+ * notice to ddprun instead of the worker's end: all ranks are then asked to save.
+ *
+ * The page behind it is a memfd of 4096 bytes; DDPRUN_CHANNEL_FD holds its descriptor. A record in it holds two values,
+ * a time and a checksum of the three: a reader detects a half-written record by its wrong checksum. That needs no order
+ * between the stores, so that Python can write records, too. */
+#ifndef DDPRUN_WORKER_CHANNEL_H
+#define DDPRUN_WORKER_CHANNEL_H
+
+#ifndef _GNU_SOURCE
+#define _GNU_SOURCE /* for strict -std=c11; then include this file first */
+#endif
+
+#include <errno.h>
+#include <limits.h>
+#include <linux/futex.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#define DDPRUN_CHANNEL_VARIABLE "DDPRUN_CHANNEL_FD"
+#define DDPRUN_PREEMPT_SIGNALS_VARIABLE "DDPRUN_PREEMPT_SIGNALS" /* numbers, "15,10"; not set: 15 */
+#define DDPRUN_CHANNEL_MAGIC 0x6c6e6863706464ULL                 /* "ddpchnl" */
+#define DDPRUN_CHANNEL_VERSION 1u
+#define DDPRUN_CHANNEL_BYTES 4096u
+#define DDPRUN_CHANNEL_MIX 0x9E3779B97F4A7C15ULL /* any odd number with well mixed bits */
+
+enum ddprun_phase {
+  DDPRUN_PHASE_UNKNOWN = 0,
+  DDPRUN_PHASE_LOADING = 1, /* program, data, snapshot */
+  DDPRUN_PHASE_JOINING = 2, /* joining the process group */
+  DDPRUN_PHASE_TRAINING = 3,
+  DDPRUN_PHASE_EVALUATING = 4,
+  DDPRUN_PHASE_SAVING = 5,
+  DDPRUN_PHASE_FINISHING = 6
+};
+
+enum ddprun_request_kind { DDPRUN_REQUEST_NONE = 0, DDPRUN_REQUEST_SAVE = 1, DDPRUN_REQUEST_LEAVE = 2 };
+
+struct ddprun_request {
+  enum ddprun_request_kind kind;
+  uint64_t step; /* SAVE: save at the end of this step, the same one on every rank, then exit */
+};
+
+struct ddprun_channel_record {
+  uint64_t first, second;
+  uint64_t time_ns; /* CLOCK_MONOTONIC */
+  uint64_t check;
+  uint64_t unused[4]; /* one cache line per record */
+};
+
+/* All numbers in the machine's byte order. The agent writes the first line and `request`, the worker all else. */
+struct ddprun_channel_page {
+  uint64_t magic;
+  uint32_t version, bytes;
+  uint64_t unused0[6];
+  uint32_t attached;    /* counts the calls of attach that took the lock; a futex */
+  uint32_t lock_offset; /* from the page's start to the lock's word with its owner's thread id; 0: never taken */
+  uint32_t notices;     /* counts the calls of notice; a futex */
+  uint32_t unused1[13];
+  char lock[128]; /* a robust pthread_mutex_t, held by the worker's main thread as long as it lives */
+  struct ddprun_channel_record step;       /* the step's number; steps reported since the page was made */
+  struct ddprun_channel_record phase;      /* enum ddprun_phase; 0 */
+  struct ddprun_channel_record snapshot;   /* the step it holds; 0 */
+  struct ddprun_channel_record throughput; /* samples per second, a double's bits; 0 */
+  struct ddprun_channel_record request;    /* enum ddprun_request_kind; step */
+  struct ddprun_channel_record notice;     /* the signal's number; 0 */
+};
+
+/* Shared by all files and libraries of the program that include this. */
+__attribute__((weak)) struct ddprun_channel_page* ddprun_channel_page_ = NULL;
+__attribute__((weak)) int ddprun_channel_fork_hook_ = 0;
+
+static inline uint64_t ddprun_channel_check_(uint64_t first, uint64_t second, uint64_t time_ns) {
+  uint64_t check = (DDPRUN_CHANNEL_MIX ^ first) * DDPRUN_CHANNEL_MIX;
+  check = (check ^ second) * DDPRUN_CHANNEL_MIX;
+  return (check ^ time_ns) * DDPRUN_CHANNEL_MIX;
+}
+
+static inline void ddprun_channel_write_(struct ddprun_channel_record* record, uint64_t first, uint64_t second) {
+  struct timespec now;
+  uint64_t time_ns;
+  clock_gettime(CLOCK_MONOTONIC, &now);
+  time_ns = (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
+  __atomic_store_n(&record->first, first, __ATOMIC_RELAXED);
+  __atomic_store_n(&record->second, second, __ATOMIC_RELAXED);
+  __atomic_store_n(&record->time_ns, time_ns, __ATOMIC_RELAXED);
+  __atomic_store_n(&record->check, ddprun_channel_check_(first, second, time_ns), __ATOMIC_RELAXED);
+}
+
+/* 0 if there is none, or one that is just being written. */
+static inline int ddprun_channel_read_(const struct ddprun_channel_record* record, struct ddprun_channel_record* out) {
+  out->first = __atomic_load_n(&record->first, __ATOMIC_RELAXED);
+  out->second = __atomic_load_n(&record->second, __ATOMIC_RELAXED);
+  out->time_ns = __atomic_load_n(&record->time_ns, __ATOMIC_RELAXED);
+  out->check = __atomic_load_n(&record->check, __ATOMIC_RELAXED);
+  return out->check == ddprun_channel_check_(out->first, out->second, out->time_ns);
+}
+
+static inline void ddprun_channel_detach_(void) {
+  if (ddprun_channel_page_) munmap(ddprun_channel_page_, DDPRUN_CHANNEL_BYTES);
+  ddprun_channel_page_ = NULL;
+}
+
+static inline void ddprun_channel_map_(void) {
+  const char* text = getenv(DDPRUN_CHANNEL_VARIABLE);
+  char* end = NULL;
+  const long fd = text ? strtol(text, &end, 10) : -1;
+  struct stat status;
+  struct ddprun_channel_page* page;
+  if (fd < 0 || fd > INT_MAX || end == text || *end) return;
+  if (fstat((int)fd, &status) != 0 || status.st_size != (off_t)DDPRUN_CHANNEL_BYTES) return; /* now another file's */
+  page = (struct ddprun_channel_page*)mmap(NULL, DDPRUN_CHANNEL_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED, (int)fd, 0);
+  if (page == MAP_FAILED) return;
+  if (page->magic != DDPRUN_CHANNEL_MAGIC || page->version != DDPRUN_CHANNEL_VERSION ||
+      page->bytes != DDPRUN_CHANNEL_BYTES) {
+    munmap(page, DDPRUN_CHANNEL_BYTES);
+    return;
+  }
+  ddprun_channel_page_ = page;
+  if (!ddprun_channel_fork_hook_) ddprun_channel_fork_hook_ = pthread_atfork(NULL, NULL, ddprun_channel_detach_) == 0;
+}
+
+/* The C library does not document where it keeps the owner's thread id: search for ours. */
+static inline uint32_t ddprun_channel_lock_word_(uint32_t tid) {
+  const uint32_t* words = (const uint32_t*)(const void*)ddprun_channel_page_->lock;
+  size_t i;
+  for (i = 0; i < sizeof(pthread_mutex_t) / sizeof *words; ++i)
+    if ((__atomic_load_n(&words[i], __ATOMIC_RELAXED) & FUTEX_TID_MASK) == tid)
+      return (uint32_t)(offsetof(struct ddprun_channel_page, lock) + i * sizeof *words);
+  return 0;
+}
+
+static inline void ddprun_channel_make_lock_(pthread_mutex_t* lock) {
+  pthread_mutexattr_t kind;
+  pthread_mutexattr_init(&kind);
+  pthread_mutexattr_setpshared(&kind, PTHREAD_PROCESS_SHARED);
+  pthread_mutexattr_setrobust(&kind, PTHREAD_MUTEX_ROBUST);
+  pthread_mutex_init(lock, &kind);
+  pthread_mutexattr_destroy(&kind);
+}
+
+/* 0 if another living process has it. The kernel marks the lock when its owner dies, before it frees any memory. */
+static inline int ddprun_channel_take_lock_(void) {
+  struct ddprun_channel_page* page = ddprun_channel_page_;
+  pthread_mutex_t* lock = (pthread_mutex_t*)(void*)page->lock;
+  const uint32_t tid = (uint32_t)syscall(SYS_gettid);
+  int error;
+  if (sizeof *lock > sizeof page->lock) return 1; /* no early detection with such a C library; all else works */
+  if (page->lock_offset == 0) ddprun_channel_make_lock_(lock);
+  error = pthread_mutex_trylock(lock);
+  if (error == EOWNERDEAD) error = pthread_mutex_consistent(lock); /* our own, from before an exec */
+  if (error != 0) return ddprun_channel_lock_word_(tid) != 0;      /* a second call */
+  __atomic_store_n(&page->lock_offset, ddprun_channel_lock_word_(tid), __ATOMIC_RELAXED);
+  __atomic_add_fetch(&page->attached, 1, __ATOMIC_RELEASE);
+  syscall(SYS_futex, &page->attached, FUTEX_WAKE, INT_MAX, NULL, NULL, 0);
+  return 1;
+}
+
+/* 1 if there is a channel. Outside the main thread it enables all but the early detection of a death; a later call from
+ * the main thread adds that. */
+static inline int ddprun_channel_attach(void) {
+  if (!ddprun_channel_page_) ddprun_channel_map_();
+  if (!ddprun_channel_page_) return 0;
+  if (syscall(SYS_gettid) == getpid() && !ddprun_channel_take_lock_()) ddprun_channel_detach_();
+  return ddprun_channel_page_ != NULL;
+}
+
+static inline void ddprun_channel_phase(enum ddprun_phase phase) {
+  if (ddprun_channel_page_) ddprun_channel_write_(&ddprun_channel_page_->phase, (uint64_t)phase, 0);
+}
+
+/* Reports that this step is done. */
+static inline void ddprun_channel_step(uint64_t step) {
+  if (!ddprun_channel_page_) return;
+  ddprun_channel_write_(&ddprun_channel_page_->step, step,
+                        __atomic_load_n(&ddprun_channel_page_->step.second, __ATOMIC_RELAXED) + 1);
+}
+
+/* Reports that a snapshot of the state after this step is complete and safe on disk. */
+static inline void ddprun_channel_snapshot(uint64_t step) {
+  if (ddprun_channel_page_) ddprun_channel_write_(&ddprun_channel_page_->snapshot, step, 0);
+}
+
+static inline void ddprun_channel_throughput(double samples_per_s) {
+  uint64_t bits;
+  memcpy(&bits, &samples_per_s, sizeof bits);
+  if (ddprun_channel_page_) ddprun_channel_write_(&ddprun_channel_page_->throughput, bits, 0);
+}
+
+static inline struct ddprun_request ddprun_channel_request(void) {
+  struct ddprun_request request = {DDPRUN_REQUEST_NONE, 0};
+  struct ddprun_channel_record record;
+  if (!ddprun_channel_page_ || !ddprun_channel_read_(&ddprun_channel_page_->request, &record)) return request;
+  if (record.first == DDPRUN_REQUEST_SAVE || record.first == DDPRUN_REQUEST_LEAVE) {
+    request.kind = (enum ddprun_request_kind)record.first;
+    request.step = record.second;
+  }
+  return request;
+}
+
+/* Reports that this process got a signal by which a preemption may be announced: ddprun then asks all ranks to save, as
+ * if it had got the signal itself. */
+static inline void ddprun_channel_notice(int signal) {
+  if (!ddprun_channel_page_) return;
+  ddprun_channel_write_(&ddprun_channel_page_->notice, (uint64_t)signal, 0);
+  __atomic_add_fetch(&ddprun_channel_page_->notices, 1, __ATOMIC_RELEASE);
+  syscall(SYS_futex, &ddprun_channel_page_->notices, FUTEX_WAKE, INT_MAX, NULL, NULL, 0);
+}
+
+/* What the handler does, for programs with a handler of their own: call it there. Before a request the signal is a
+ * notice, after a request to save nothing, and after a request to leave it ends the process, as ddprun sends it then.
+ */
+static inline void ddprun_channel_on_signal(int signal) {
+  const int error = errno;
+  const enum ddprun_request_kind kind = ddprun_channel_request().kind;
+  if (kind == DDPRUN_REQUEST_LEAVE || !ddprun_channel_page_) {
+    struct sigaction standard;
+    memset(&standard, 0, sizeof standard);
+    standard.sa_handler = SIG_DFL;
+    sigaction(signal, &standard, NULL);
+    raise(signal); /* takes effect when the handler returns */
+  } else if (kind == DDPRUN_REQUEST_NONE) {
+    ddprun_channel_notice(signal);
+  }
+  errno = error;
+}
+
+/* The signals that announce a preemption in this job, into `signals`; returns how many. */
+static inline int ddprun_channel_preempt_signals(int* signals, int most) {
+  const char* text = getenv(DDPRUN_PREEMPT_SIGNALS_VARIABLE);
+  int count = 0;
+  if (!text) text = "15";
+  while (*text && count < most) {
+    char* end;
+    const long number = strtol(text, &end, 10);
+    if (end == text) break;
+    if (number > 0 && number < NSIG) signals[count++] = (int)number;
+    text = *end == ',' ? end + 1 : end;
+  }
+  return count;
+}
+
+/* Handles these signals from now on by ddprun_channel_on_signal(), where the program has no handler; a worker without
+ * it ends by them, and what it has done since its last snapshot is lost. Call it after attach, the sooner the better.
+ */
+static inline void ddprun_channel_handle_signals(void) {
+  int signals[8];
+  int i, count;
+  if (!ddprun_channel_page_) return;
+  count = ddprun_channel_preempt_signals(signals, 8);
+  for (i = 0; i < count; ++i) {
+    struct sigaction before, ours;
+    if (sigaction(signals[i], NULL, &before) != 0) continue;
+    if ((before.sa_flags & SA_SIGINFO) || before.sa_handler != SIG_DFL) continue;
+    memset(&ours, 0, sizeof ours);
+    ours.sa_handler = ddprun_channel_on_signal;
+    ours.sa_flags = SA_RESTART;
+    sigaction(signals[i], &ours, NULL);
+  }
+}
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

@@ -1,0 +1,186 @@
+#include "agent/hang/hang_watch.h"
+
+#include <random>
+
+#include "tests/support/catch.h"
+
+using namespace ddprun;
+using namespace ddprun::agent;
+using namespace std::chrono_literals;
+using rendezvous::Activity;
+
+namespace {
+
+// One worker whose time is simulated: reports are seen when the watch looks.
+struct Watched {
+  explicit Watched(HangLimits limits = {}, bool beats = true) : watch(std::move(limits)), beats(beats) {
+    watch.begin_round(1, now);
+  }
+  void report(Activity activity) {
+    sight.activity = activity;
+    sight.at = now;
+  }
+  // True as soon as it is overdue.
+  bool pass(Duration time) {
+    const TimePoint until = now + time;
+    while (watch.next_look() <= until) {
+      now = std::max(now, watch.next_look());
+      look();
+      if (watch.any_overdue()) return true;
+    }
+    now = until;
+    return false;
+  }
+  void look() {
+    watch.look({{0, {sight.activity, "grads", beats, sight.step, sight.steps_done, sight.in_steps, sight.at}}}, now);
+  }
+  bool step(Duration load, Duration compute, Duration wait) {
+    report(Activity::load);
+    if (pass(load)) return true;
+    report(Activity::compute);
+    if (pass(compute)) return true;
+    report(Activity::wait);
+    if (pass(wait)) return true;
+    sight.step = ++sight.steps_done;
+    sight.in_steps += load + compute + wait;
+    return false;
+  }
+  // How long it stands still from now on until that is found.
+  Duration found_after() {
+    const TimePoint from = now;
+    REQUIRE(pass(1h));
+    return now - from;
+  }
+
+  TimePoint now = TimePoint(100s);
+  HangWatch watch;
+  WorkerSight sight;
+  bool beats;
+};
+
+HangLimits by_hand(Activity activity, Duration time) {
+  HangLimits limits;
+  limits.named[activity] = {.time = time};
+  return limits;
+}
+
+}  // namespace
+
+TEST_CASE("after ten steps a worker that stands still is found in two seconds, or three steps", "[hang]") {
+  const Duration step = GENERATE(Duration(10ms), Duration(200ms), Duration(5s));
+  Watched job;
+  for (int i = 0; i < 12; ++i) REQUIRE_FALSE(job.step(step / 10, step / 2, step * 4 / 10));
+  job.report(Activity::compute);
+  const Duration found = job.found_after();
+  CHECK(found >= 2s);
+  CHECK(found <= std::max<Duration>(2s, step * 31 / 10));
+}
+
+TEST_CASE("before ten steps only ten minutes are too long", "[hang]") {
+  Watched job;
+  job.report(Activity::start);
+  CHECK_FALSE(job.pass(60s));
+  for (int i = 0; i < 5; ++i) REQUIRE_FALSE(job.step(5ms, 50ms, 5ms));
+  job.report(Activity::compute);
+  const Duration found = job.found_after();
+  CHECK(found == 10min);
+}
+
+TEST_CASE("steps with ten times their usual length now and then alarm nobody", "[hang]") {
+  std::mt19937 random(1);
+  Watched job;
+  job.report(Activity::start);
+  REQUIRE_FALSE(job.pass(60s));  // the first step
+  for (int i = 0; i < 6000; ++i) {
+    const int times = random() % 20 == 0 ? 10 : 1;
+    REQUIRE_FALSE(job.step(random() % 40 * times * 1ms, random() % 100 * times * 1ms, random() % 20 * times * 1ms));
+    if (i % 500 != 499) continue;
+    job.report(Activity::evaluate);
+    REQUIRE_FALSE(job.pass(15s));
+    job.report(Activity::save);
+    REQUIRE_FALSE(job.pass(8s));
+  }
+}
+
+TEST_CASE("a slow job learns what its steps take at most", "[hang]") {
+  Watched job;
+  for (int i = 0; i < 40; ++i) REQUIRE_FALSE(job.step(10ms, i % 8 == 0 ? 2500ms : 1s, 10ms));
+  CHECK(*job.watch.median_step() < 1200ms);
+  job.report(Activity::compute);
+  const Duration found = job.found_after();
+  CHECK(found > 4s);  // twice the longest, less what lies between two looks
+  CHECK(found <= 5s);
+}
+
+TEST_CASE("a save may take five times what one took before", "[hang]") {
+  Watched job;
+  for (int i = 0; i < 12; ++i) REQUIRE_FALSE(job.step(5ms, 50ms, 5ms));
+  job.report(Activity::save);
+  REQUIRE_FALSE(job.pass(9min));
+  job.step(5ms, 50ms, 5ms);
+  job.report(Activity::save);
+  const Duration found = job.found_after();
+  CHECK(found > 44min);
+  CHECK(found <= 45min);
+}
+
+TEST_CASE("limits by hand count for programs without beats, too, and what is off never is", "[hang]") {
+  Watched without({}, false);
+  without.report(Activity::compute);
+  CHECK_FALSE(without.pass(24h));
+
+  Watched job(by_hand(Activity::compute, 30s), false);
+  job.report(Activity::compute);
+  CHECK(job.found_after() == 30s);
+
+  HangLimits limits = by_hand(Activity::load, 5s);
+  limits.all.off = true;
+  CHECK(limits.any());
+  Watched mixed(limits);
+  for (int i = 0; i < 12; ++i) REQUIRE_FALSE(mixed.step(5ms, 50ms, 5ms));
+  mixed.report(Activity::compute);
+  CHECK_FALSE(mixed.pass(24h));
+  mixed.report(Activity::load);
+  CHECK(mixed.found_after() == 5s);
+  CHECK_FALSE(HangLimits{.all = {.off = true}}.any());
+}
+
+TEST_CASE("a worker that has never reported anything is not watched", "[hang]") {
+  Watched job(by_hand(Activity::start, 30s), false);
+  CHECK_FALSE(job.pass(1h));
+}
+
+TEST_CASE("time in which nobody looked counts for nobody", "[hang]") {
+  Watched job;
+  for (int i = 0; i < 12; ++i) REQUIRE_FALSE(job.step(5ms, 50ms, 5ms));
+  job.report(Activity::compute);
+  REQUIRE_FALSE(job.pass(1500ms));
+  job.now += 20min;  // a suspended machine
+  job.look();
+  CHECK_FALSE(job.watch.any_overdue());
+  CHECK_FALSE(job.pass(1900ms));
+  CHECK(job.pass(200ms));
+  job.watch.forgive(job.now);
+  CHECK_FALSE(job.watch.any_overdue());
+  CHECK_FALSE(job.pass(1900ms));
+}
+
+TEST_CASE("what was learned stays in the next round, and in the next start", "[hang]") {
+  Watched job;
+  job.report(Activity::start);
+  REQUIRE_FALSE(job.pass(2min));
+  for (int i = 0; i < 20; ++i) REQUIRE_FALSE(job.step(5ms, 50ms, 5ms));
+  job.watch.begin_round(1, job.now);
+  job.sight = {};
+  job.report(Activity::start);
+  CHECK_FALSE(job.pass(9min));
+  REQUIRE_FALSE(job.step(5ms, 50ms, 5ms));
+  job.report(Activity::compute);
+  CHECK(job.found_after() == 2s);
+
+  Watched other;
+  other.watch.restore(job.watch.learned());
+  REQUIRE_FALSE(other.step(5ms, 50ms, 5ms));
+  other.report(Activity::compute);
+  CHECK(other.found_after() == 2s);
+}

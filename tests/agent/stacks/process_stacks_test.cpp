@@ -1,0 +1,69 @@
+#include "agent/stacks/process_stacks.h"
+
+#include <unistd.h>
+
+#include "agent/stacks/memory_map.h"
+#include "agent/stacks/stack_unwinder.h"
+#include "tests/support/catch.h"
+
+using namespace ddprun;
+using namespace ddprun::agent;
+
+TEST_CASE("the text of a process's stacks has every thread, and what is missing", "[stacks]") {
+  ProcessStacks stacks{.pid = 40, .longest_pause = std::chrono::microseconds(125)};
+  stacks.threads.push_back({40,
+                            "train",
+                            'S',
+                            "futex_do_wait",
+                            true,
+                            {{"__futex_wait", "/lib/libc.so.6", 0x7f0000085f16, 0x85f16}, {"", "", 0x1234}}});
+  stacks.threads.push_back({41, "data\x1b[2J", 'D', "", false, {}, "it cannot be stopped: in state D"});
+  stacks.python_missing = "neither py-spy nor pystack was found";
+  CHECK(to_text(stacks) ==
+        "process 40, its threads stopped for at most 0.12 ms each\n"
+        "\n"
+        "thread 40 \"train\" (main), state S in futex_do_wait\n"
+        "  #0  0x00007f0000085f16 __futex_wait (libc.so.6+0x85f16)\n"
+        "  #1  0x0000000000001234 ??\n"
+        "\n"
+        "thread 41 \"data\\x1b[2J\", state D\n"
+        "  it cannot be stopped: in state D\n"
+        "\n"
+        "no Python frames: neither py-spy nor pystack was found\n");
+}
+
+TEST_CASE("the text of a process that could not be traced says why, and has Python's text", "[stacks]") {
+  const ProcessStacks stacks{
+      .pid = 7, .python = "Thread 7 (idle): \"MainThread\"\n    f (a.py:1)", .missing = "why not"};
+  CHECK(to_text(stacks) == "process 7\nwhy not\n\nPython:\nThread 7 (idle): \"MainThread\"\n    f (a.py:1)\n");
+}
+
+TEST_CASE("a memory map is read, and a stack belongs to the mapping above its lowest address", "[stacks]") {
+  const auto map = parse_memory_map(
+      "00400000-0041f000 r--p 00000000 fe:00 7345                               /usr/bin/python3.11\n"
+      "7f0000000000-7f0000001000 rw-p 00000000 00:00 0\n"
+      "7ffd1000-7ffd3000 rw-p 00000000 00:00 0                          [stack]\n"
+      "not a mapping\n");
+  REQUIRE(map.size() == 3);
+  CHECK(map[0].begin == 0x400000);
+  CHECK(map[0].end == 0x41f000);
+  CHECK(map[0].path == "/usr/bin/python3.11");
+  CHECK(map[1].path.empty());
+  CHECK(map[2].path == "[stack]");
+  const std::vector<Mapping> in_order{{10, 20}, {30, 40}};
+  CHECK(mapping_from(in_order, 10) == &in_order[0]);
+  CHECK(mapping_from(in_order, 20) == &in_order[1]);
+  CHECK(mapping_from(in_order, 39) == &in_order[1]);
+  CHECK(mapping_from(in_order, 40) == nullptr);
+  CHECK_FALSE(memory_map(getpid()).empty());
+}
+
+TEST_CASE("without the module or its libraries a sentence says what to install", "[stacks]") {
+  CHECK(unwinder_missing("/opt/lib/ddprun/libddprun_stacks.so: cannot open shared object file", false) ==
+        "no native frames: ddprun was built without libdw; install its headers (Debian: libdw-dev) and build it again");
+  CHECK(unwinder_missing("libdw.so.1: cannot open shared object file", true) ==
+        "no native frames: libdw.so.1: cannot open shared object file; install elfutils' libraries (Debian: libdw1)");
+  CHECK(unwinder_missing("/opt/lib/ddprun/libddprun_stacks.so: cannot open shared object file", true) ==
+        "no native frames: /opt/lib/ddprun/libddprun_stacks.so: cannot open shared object file; install ddprun with "
+        "its lib folder");
+}

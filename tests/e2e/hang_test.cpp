@@ -1,0 +1,214 @@
+// Jobs that stand still: who is to blame is found, said and restarted, on one node and on three.
+#include <sys/ptrace.h>
+#include <sys/wait.h>
+
+#include <algorithm>
+#include <csignal>
+#include <filesystem>
+#include <memory>
+#include <random>
+
+#include "tests/e2e/programs.h"
+#include "tests/e2e/stuck_folder.h"
+#include "tests/support/catch.h"
+#include "tests/support/command.h"
+#include "tests/support/free_port.h"
+#include "tests/support/soak.h"
+
+using namespace ddprun::test;
+using namespace std::chrono_literals;
+using Catch::Matchers::Matches;
+
+namespace {
+
+constexpr int kRanks = 3;
+constexpr const char* kSteps = "60";
+const std::string kHangWorker = DDPRUN_BIN_DIR "/hang_worker";
+
+struct Fault {
+  std::string name;
+  std::string sentence;  // of the one to blame
+  std::string waits_in;  // the others
+  std::string function;  // on top of its stack
+};
+const std::vector<Fault> kFaults = {
+    {"loop", "has computed for \\d+\\.\\d s", " wait for it in grads", "spin_forever"},
+    {"deadlock", "has computed for \\d+\\.\\d s", " wait for it in grads", "lock_twice"},
+    {"stop", "has been stopped for \\d+\\.\\d s, in compute", " wait for it in grads", "main"},
+    {"load", "has waited for data for \\d+\\.\\d s", " wait for it in grads", "await_batch"},
+    {"skip", "has waited in grads for \\d+\\.\\d s", " wait in metrics", "collective"},
+    {"disk", "has (computed for \\d+\\.\\d s|been held by the kernel for \\d+\\.\\d s in \\w+)",
+     " wait for it in grads", ""},
+};
+
+// One job: an agent with three workers, or three agents with one each.
+class HangJob {
+ public:
+  HangJob(int nodes, const std::vector<std::string>& options, const std::vector<std::string>& worker) {
+    std::vector<std::string> words{"--nproc-per-node=" + std::to_string(kRanks / nodes), "--stop-grace=2"};
+    if (nodes > 1) {
+      words.push_back("--nnodes=2:" + std::to_string(nodes));
+      words.push_back("--rdzv-backend=c10d");
+      words.push_back("--rdzv-endpoint=localhost:" + std::to_string(free_port()));
+    }
+    words.insert(words.end(), options.begin(), options.end());
+    for (int node = 0; node < nodes; ++node) {
+      std::vector<std::string> own = words;
+      if (nodes > 1) own.push_back(std::string("--rdzv-conf=is_host=") + (node == 0 ? "true" : "false"));
+      own.push_back(kHangWorker);
+      own.insert(own.end(), worker.begin(), worker.end());
+      agents.push_back(std::make_unique<Command>(job_of(own), CommandOptions{.cwd = stuck.folder()}));
+    }
+  }
+  bool prints(const std::string& text) {
+    return std::any_of(agents.begin(), agents.end(),
+                       [&](auto& agent) { return has(agent->out() + agent->err(), text); });
+  }
+  std::string all_err() {
+    std::string out;
+    for (auto& agent : agents) out += agent->err();
+    return out;
+  }
+  void all_end_well() {
+    for (auto& agent : agents) CHECK(agent->wait_exit(kLimit) == exited(0));
+  }
+
+  StuckFolder stuck;
+  std::vector<std::unique_ptr<Command>> agents;
+};
+
+// How long after the fault it was said.
+std::chrono::duration<double> find(const Fault& fault, int nodes, int rank, int step) {
+  CAPTURE(fault.name, nodes, rank, step);
+  HangJob job(nodes, {}, {std::to_string(step + 20), fault.name, std::to_string(rank), std::to_string(step)});
+  if (fault.name == "disk" && !job.stuck.mounted()) {
+    WARN("skipped: no file system can be mounted here");
+    return {};
+  }
+  REQUIRE(eventually([&] { return job.prints("fault\n"); }, kLimit));
+  const auto begin = std::chrono::steady_clock::now();
+  const std::string hangs = "rank " + std::to_string(rank) + " hangs: it ";
+  REQUIRE(eventually([&] { return job.prints(hangs); }, kLimit));
+  const auto after = std::chrono::steady_clock::now() - begin;
+  if (fault.name == "disk") job.stuck.answer();
+  const std::string top = fault.function.empty() ? "" : "; in .*" + fault.function;
+  const std::string expected = hangs + fault.sentence + ", after step \\d+; ranks \\d and \\d" + fault.waits_in;
+  REQUIRE_THAT(job.all_err(), Matches("[\\s\\S]*" + expected + "[\\s\\S]*"));
+  job.all_end_well();
+  for (auto& agent : job.agents) REQUIRE(has(agent->out(), "done in round 2"));
+  REQUIRE(has(job.all_err(), "hung"));
+  return after;
+}
+
+// One series of a row of the table: the fault in a random rank at a random step.
+void find_often(const Fault& fault, int nodes, int runs) {
+  std::vector<double> seconds;
+  Series series("hang: " + fault.name + ", 3 ranks on " + std::to_string(nodes) + (nodes == 1 ? " node" : " nodes") +
+                    ": the right rank is named, exit 0",
+                runs, 20);
+  series.run(
+      [&](std::uint64_t seed) {
+        std::mt19937_64 random(seed);
+        const int rank = static_cast<int>(random() % kRanks), step = 20 + static_cast<int>(random() % 3) * 10;
+        seconds.push_back(find(fault, nodes, rank, step).count());
+      },
+      [&] {
+        if (seconds.empty()) return std::string();
+        std::sort(seconds.begin(), seconds.end());
+        char text[80];
+        std::snprintf(text, sizeof text, "; found after %.2f s (median), %.2f s (worst)", seconds[seconds.size() / 2],
+                      seconds.back());
+        return std::string(text);
+      });
+}
+
+}  // namespace
+
+TEST_CASE("each kind of hang is found, its rank named, and the job goes on", "[hang][nodes]") {
+  for (const Fault& fault : kFaults) find_often(fault, 1, 1);
+}
+
+TEST_CASE("a hang on one of three nodes is found by all of them together", "[hang][nodes]") {
+  for (const Fault& fault : kFaults) find_often(fault, 3, fault.name == "loop" || fault.name == "skip" ? 1 : 0);
+}
+
+TEST_CASE("a save that was told takes its time", "[hang][nodes]") {
+  HangJob job(1, {}, {kSteps, "slow-save", "0", "40"});
+  REQUIRE(eventually([&] { return job.prints("fault\n"); }, kLimit));
+  job.all_end_well();
+  CHECK_FALSE(job.prints("hangs"));
+}
+
+TEST_CASE("a job that is suspended at its terminal does not hang, nor does one that a debugger looks at",
+          "[hang][nodes]") {
+  HangJob job(1, {}, {"1500"});
+  Command& ddprun = *job.agents.front();
+  const pid_t worker = ddprun.wait_for_process("RANK", "1", kLimit);
+  REQUIRE(eventually([&] { return ddprun.processes("RANK", "2").size() == 1; }, kLimit));
+  REQUIRE_FALSE(eventually([&] { return job.prints("hangs"); }, 1s));  // ten steps have passed
+  ddprun.kill(SIGTSTP);
+  CHECK_FALSE(eventually([&] { return job.prints("hangs"); }, 3s));
+  ddprun.kill(SIGCONT);
+  CHECK_FALSE(eventually([&] { return job.prints("hangs"); }, 500ms));
+  REQUIRE(ptrace(PTRACE_SEIZE, worker, nullptr, nullptr) == 0);
+  REQUIRE(ptrace(PTRACE_INTERRUPT, worker, nullptr, nullptr) == 0);
+  CHECK_FALSE(eventually([&] { return job.prints("hangs"); }, 3s));
+  siginfo_t stopped{};
+  REQUIRE(waitid(P_PID, static_cast<id_t>(worker), &stopped, WSTOPPED | __WALL) == 0);
+  REQUIRE(ptrace(PTRACE_DETACH, worker, nullptr, nullptr) == 0);
+  job.all_end_well();
+  CHECK_FALSE(job.prints("hangs"));
+}
+
+TEST_CASE("an agent that is stopped is left behind: the others go on, and when it wakes it ends its workers and joins",
+          "[hang][nodes]") {
+  HangJob job(3, {}, {"1200"});
+  Command& last = *job.agents.back();
+  REQUIRE(eventually([&] { return last.processes("DDPRUN_ROUND", "1").size() == 1; }, kLimit));
+  const pid_t worker = last.processes("DDPRUN_ROUND", "1").front().pid;
+  const auto all = last.processes();
+  const auto agent = std::find_if(all.begin(), all.end(), [&](const Process& p) { return p.parent == last.pid(); });
+  REQUIRE(agent != all.end());
+  ::kill(agent->pid, SIGSTOP);
+  for (int node = 0; node < 2; ++node)
+    REQUIRE(eventually([&] { return job.agents[node]->processes("DDPRUN_ROUND", "2").size() == 1; }, kLimit));
+  CHECK_FALSE(job.prints("hangs"));
+  ::kill(agent->pid, SIGCONT);
+  REQUIRE(eventually([&] { return ::kill(worker, 0) != 0; }, kLimit));
+  for (auto& node : job.agents)
+    REQUIRE(eventually([&] { return node->processes("DDPRUN_ROUND", "3").size() == 1; }, kLimit));
+  for (auto& node : job.agents) CHECK(node->wait_exit(60s) == exited(0));
+}
+
+TEST_CASE("of a hang the report, the class and the rules are those of a failure", "[hang][nodes]") {
+  HangJob job(1, {"--max-restarts=0"}, {kSteps, "loop", "1", "40"});
+  const Ended ended = job.agents.front()->wait_exit(kLimit);
+  CHECK(ended == exited(1));
+  CHECK(has(ended.err, "the job failed: rank 1 (local rank 1) hung"));
+  CHECK_THAT(ended.err, Matches("[\\s\\S]*class: +hang\n[\\s\\S]*meaning: +it has computed for[\\s\\S]*"));
+}
+
+TEST_CASE("what nobody watches is no hang", "[hang][nodes]") {
+  HangJob job(1, {"--hang-timeout=off"}, {kSteps, "loop", "1", "40"});
+  REQUIRE(eventually([&] { return job.prints("fault\n"); }, kLimit));
+  CHECK_FALSE(eventually([&] { return job.prints("hangs"); }, 4s));
+}
+
+TEST_CASE("the stacks of a running job's workers are shown, of all its nodes, and nothing stops", "[hang][nodes]") {
+  HangJob job(3, {"--rdzv-id=shown"}, {"900"});
+  for (auto& node : job.agents)
+    REQUIRE(eventually([&] { return node->processes("DDPRUN_ROUND", "1").size() == 1; }, kLimit));
+  Ended shown;
+  const auto all_three = [&] {
+    shown = run({ddprun_program(), "stacks", "shown"}, kLimit);
+    return has(shown.out, "rank 0 on ") && has(shown.out, "rank 1 on ") && has(shown.out, "rank 2 on ");
+  };
+  CHECK(eventually(all_three, kLimit));
+  CHECK(shown == exited(0));
+  CHECK(has(shown.out, "after step "));
+  CHECK(has(shown.out, "main"));
+  job.all_end_well();
+  CHECK_FALSE(job.prints("round 2"));
+  CHECK(run({ddprun_program(), "stacks", "shown"}, kLimit).code == 2);
+  CHECK(run({ddprun_program(), "stacks", "--help"}, kLimit) == exited(0));
+}

@@ -1,0 +1,156 @@
+// hang_worker STEPS [FAULT RANK STEP [FILE]]: a training loop without LibTorch, with beats. Each step loads, computes
+// and waits for all ranks of the job in "grads"; every tenth one also in "metrics". In the job's first round the rank
+// RANK has the fault at that step, and writes "fault" first. The collectives are counters in the file "shared" of the
+// working folder.
+//
+// Faults: loop, deadlock, stop, skip, load, disk (reads stuck/file), slow-save (3.5 s, told). From that step on:
+// slow-compute (three times as long), slow-load, quota: all ranks compute instead of sleeping, and this one in the
+// control group of FILE.
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <chrono>
+#include <csignal>
+#include <cstdio>
+#include <cstdlib>
+#include <ctime>
+#include <fstream>
+#include <mutex>
+#include <string>
+#include <thread>
+
+#include "rendezvous/channel/worker_channel.h"
+
+namespace {
+
+using namespace std::chrono_literals;
+
+constexpr int kCounters = 1 << 16;
+
+struct Shared {
+  std::atomic<int> arrived[kCounters];
+};
+
+int number(const char* name) { return std::atoi(std::getenv(name)); }
+
+Shared* open_shared() {
+  const int fd = open("shared", O_RDWR | O_CREAT | O_CLOEXEC, 0644);
+  if (fd < 0 || ftruncate(fd, sizeof(Shared)) != 0) std::abort();
+  void* const at = mmap(nullptr, sizeof(Shared), PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+  if (at == MAP_FAILED) std::abort();
+  return static_cast<Shared*>(at);
+}
+
+// The n-th collective of this round.
+void collective(Shared* shared, const char* name, int n) {
+  const enum ddprun_beat before = ddprun_channel_wait(name);
+  std::atomic<int>& arrived = shared->arrived[(number("DDPRUN_ROUND") * 8192 + n) % kCounters];
+  ++arrived;
+  while (arrived.load() < number("WORLD_SIZE")) std::this_thread::sleep_for(200us);
+  ddprun_channel_beat(before);
+}
+
+__attribute__((noinline)) void spin_forever() {
+  for (volatile bool forever = true; forever;) continue;
+}
+
+__attribute__((noinline)) void lock_twice() {
+  static std::mutex mutex;
+  const std::lock_guard first(mutex), second(mutex);
+}
+
+__attribute__((noinline)) void await_batch() {
+  for (;;) pause();
+}
+
+__attribute__((noinline)) void read_stuck_file() {
+  char byte;
+  const int fd = open("stuck/file", O_RDONLY | O_CLOEXEC);
+  if (fd >= 0 && read(fd, &byte, 1) > 0) std::puts("read");
+}
+
+struct Fault {
+  std::string kind;
+  int rank = -1, step = 0;
+  std::string file = {};
+
+  bool is_on(const std::string& what, int at) const {
+    return kind == what && at >= step && number("RANK") == rank && number("DDPRUN_ROUND") == 1;
+  }
+  bool is_due(const std::string& what, int at) const { return at == step && is_on(what, at); }
+};
+
+// Where other work would leave no more of a CPU than the quota.
+void go_before_others() {
+  std::ofstream("/proc/self/autogroup") << -15 << std::flush;
+  if (nice(-15) == -1) std::fprintf(stderr, "not root: as nice as the others\n");
+}
+
+// Until this thread has had so much time of a CPU.
+void compute(std::chrono::milliseconds time) {
+  const auto used = [] {
+    timespec now{};
+    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
+    return std::chrono::seconds(now.tv_sec) + std::chrono::nanoseconds(now.tv_nsec);
+  };
+  for (const auto end = used() + time; used() < end;) continue;
+}
+
+void tell_fault() {
+  std::printf("fault\n");
+  std::fflush(stdout);
+}
+
+void have(const Fault& fault, int step) {
+  if (fault.is_due("loop", step)) tell_fault(), spin_forever();
+  if (fault.is_due("deadlock", step)) tell_fault(), lock_twice();
+  if (fault.is_due("stop", step)) tell_fault(), raise(SIGSTOP);
+  if (fault.is_due("disk", step)) tell_fault(), read_stuck_file();
+  if (fault.is_due("slow-compute", step) || fault.is_due("slow-load", step)) tell_fault();
+  if (fault.is_due("quota", step)) tell_fault(), std::ofstream(fault.file) << getpid() << std::flush;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  const int steps = std::atoi(argv[1]);
+  const Fault fault =
+      argc > 4 ? Fault{argv[2], std::atoi(argv[3]), std::atoi(argv[4]), argc > 5 ? argv[5] : ""} : Fault{};
+  ddprun_channel_attach();
+  ddprun_channel_handle_signals();
+  Shared* shared = open_shared();
+  ddprun_channel_phase(DDPRUN_PHASE_TRAINING);
+  int collectives = 0;
+  if (fault.kind == "quota") go_before_others();
+  for (int step = 1; step <= steps; ++step) {
+    ddprun_channel_beat(DDPRUN_BEAT_LOAD);
+    if (fault.is_due("load", step)) tell_fault(), await_batch();
+    std::this_thread::sleep_for(fault.is_on("slow-load", step) ? 10ms : 1ms);
+    ddprun_channel_beat(DDPRUN_BEAT_COMPUTE);
+    if (fault.kind == "quota")
+      compute(10ms);
+    else
+      std::this_thread::sleep_for(fault.is_on("slow-compute", step) ? 15ms : 5ms);
+    have(fault, step);
+    collective(shared, "grads", collectives++);
+    if (step % 10 == 0) {
+      if (fault.is_due("skip", step))
+        tell_fault(), ++collectives;
+      else
+        collective(shared, "metrics", collectives++);
+    }
+    if (fault.is_due("slow-save", step)) {
+      tell_fault();
+      ddprun_channel_phase(DDPRUN_PHASE_SAVING);
+      std::this_thread::sleep_for(3500ms);
+      ddprun_channel_phase(DDPRUN_PHASE_TRAINING);
+    }
+    ddprun_channel_step(static_cast<uint64_t>(step));
+    const struct ddprun_request request = ddprun_channel_request();
+    if (request.kind != DDPRUN_REQUEST_NONE) return 0;
+  }
+  ddprun_channel_phase(DDPRUN_PHASE_FINISHING);
+  std::printf("done in round %d\n", number("DDPRUN_ROUND"));
+}
