@@ -23,8 +23,9 @@ void skip() { WARN("skipped: no file system can be mounted here"); }
 
 // Sleeps in the file system until it answers; after that, like any other.
 const std::string kStuck =
-    "echo \"up $DDPRUN_ROUND/$WORLD_SIZE\"; [ -e answers ] || exec cat stuck/file; while [ ! -e go ]; do sleep 0.02; "
-    "done";
+    "echo \"up $DDPRUN_ROUND/$WORLD_SIZE\"; [ -e answers ] || { env -u LOCAL_RANK MARK=child setsid sleep 600 & exec "
+    "cat stuck/file; }; "
+    "while [ ! -e go ]; do sleep 0.02; done";
 // Fails once.
 const std::string kFails =
     "echo \"up $DDPRUN_ROUND/$WORLD_SIZE\"; while [ ! -e go ]; do [ $DDPRUN_ROUND = 1 ] && [ -e fail ] && exit 3; "
@@ -44,11 +45,13 @@ TEST_CASE("a node whose worker SIGKILL does not end holds up nobody, and joins a
   Command third(shell_job(words(port, "2:3", "false"), kStuck), options);
   for (Command* node : {&host, &second, &third}) node->wait_for_output("up 1/3", kLimit);
   REQUIRE(eventually([&] { return third.processes("LOCAL_RANK", "0").size() == 1; }, kLimit));
+  third.wait_for_process("MARK", "child", kLimit);
   stuck.write("fail");
 
   third.wait_for_output(
       "rank \\d \\(process \\d+\\) is still there after SIGKILL: .* This node is in no round until it is gone", kLimit);
   for (Command* node : {&host, &second}) node->wait_for_output("up 2/2", kLimit);
+  CHECK(third.processes("MARK", "child").empty());  // also in a session of its own it would go on beside round 2
   CHECK_FALSE(has(third.out(), "up 2/"));
 
   stuck.write("answers");
