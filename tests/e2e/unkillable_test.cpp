@@ -1,4 +1,6 @@
 // Workers that SIGKILL does not end: they sleep in a file system whose server does not answer.
+#include <algorithm>
+
 #include "tests/e2e/programs.h"
 #include "tests/e2e/stuck_folder.h"
 #include "tests/support/catch.h"
@@ -17,6 +19,19 @@ std::vector<std::string> words(int port, const char* nodes, const char* is_host)
           "--rdzv-id=job",
           "--stop-grace=1",
           std::string("--rdzv-conf=join_timeout=13,is_host=") + is_host};
+}
+
+// Its worker sleeps in the file system.
+bool is_stuck(Command& node) {
+  const auto stuck = [](const Process& one) {
+    return has(one.command_line, "cat ") && has(read_file("/proc/" + std::to_string(one.pid) + "/stat"), "(cat) S ");
+  };
+  return eventually(
+      [&] {
+        const auto workers = node.processes("LOCAL_RANK", "0");
+        return std::any_of(workers.begin(), workers.end(), stuck);
+      },
+      kLimit);
 }
 
 void skip() { WARN("skipped: no file system can be mounted here"); }
@@ -44,7 +59,7 @@ TEST_CASE("a node whose worker SIGKILL does not end holds up nobody, and joins a
   Command second(shell_job(words(port, "2:3", "false"), kFails), options);
   Command third(shell_job(words(port, "2:3", "false"), kStuck), options);
   for (Command* node : {&host, &second, &third}) node->wait_for_output("up 1/3", kLimit);
-  REQUIRE(eventually([&] { return third.processes("LOCAL_RANK", "0").size() == 1; }, kLimit));
+  REQUIRE(is_stuck(third));
   third.wait_for_process("MARK", "child", kLimit);
   stuck.write("fail");
 
@@ -70,6 +85,7 @@ TEST_CASE("a job that needs the node whose worker SIGKILL does not end says so, 
   Command host(shell_job(words(port, "2", "true"), kFails), options);
   Command second(shell_job(words(port, "2", "false"), kStuck), options);
   for (Command* node : {&host, &second}) node->wait_for_output("up 1/2", kLimit);
+  REQUIRE(is_stuck(second));
   stuck.write("fail");
   host.wait_for_output("\\(unkillable: rank \\d \\(process \\d+\\)\\)", kLimit);
   CHECK(host.wait_exit(kLimit) == exited(75));
