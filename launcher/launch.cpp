@@ -98,7 +98,9 @@ void hide_memory(const Config& config) {
   if (!std::holds_alternative<rendezvous::NoCredentials>(credentials(config))) prctl(PR_SET_DUMPABLE, 0);
 }
 
+// By one node: the others' output is often in the same log.
 void warn_if_open(const Config& config) {
+  if (config.node_rank > 0) return;
   const std::string host = meeting_place(config).host;
   if (!std::holds_alternative<rendezvous::NoCredentials>(credentials(config))) return;
   if (rendezvous::is_loopback(host)) return;

@@ -31,6 +31,8 @@ TEST_CASE("static nodes on hosts of their own, started in any order, form one wo
   for (int rank = 0; rank < 5; ++rank) CHECK(training.hosts.at(rank) == Hosts::name(rank));
   CHECK(training.round == 1);
   CHECK(job.hosts.count() == 5);
+  for (int host = 0; host < 5; ++host)  // one line in the log that they share
+    CHECK(has(job[host].err(), "no token is set: anyone who can reach host0 can join this job") == (host == 0));
   job.all_end_well({0, 1, 2, 3, 4});
 }
 
