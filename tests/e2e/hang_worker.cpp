@@ -2,9 +2,9 @@
 // and waits for all ranks of the job in "grads"; every tenth one also in "metrics". In the job's first round the rank
 // RANK has the fault at that step, and writes "fault" first.
 //
-// Faults: loop, deadlock, stop, skip, load, disk (reads stuck/file), slow-save (3.5 s, told). From that step on:
-// slow-compute (three times as long), slow-load, quota: all ranks compute instead of sleeping, and this one in the
-// control group of FILE.
+// Faults: loop, untold-loop (no rank reports its collectives), deadlock, stop, skip, load, disk (reads stuck/file),
+// slow-save (3.5 s, told). From that step on: slow-compute (three times as long), slow-load, quota: all ranks compute
+// instead of sleeping, and this one in the control group of FILE.
 #include <fcntl.h>
 #include <unistd.h>
 
@@ -78,7 +78,7 @@ void tell_fault() {
 }
 
 void have(const Fault& fault, int step) {
-  if (fault.is_due("loop", step)) tell_fault(), spin_forever();
+  if (fault.is_due("loop", step) || fault.is_due("untold-loop", step)) tell_fault(), spin_forever();
   if (fault.is_due("deadlock", step)) tell_fault(), lock_twice();
   if (fault.is_due("stop", step)) tell_fault(), raise(SIGSTOP);
   if (fault.is_due("disk", step)) tell_fault(), read_stuck_file();
@@ -94,7 +94,7 @@ int main(int argc, char** argv) {
       argc > 4 ? Fault{argv[2], std::atoi(argv[3]), std::atoi(argv[4]), argc > 5 ? argv[5] : ""} : Fault{};
   ddprun_channel_attach();
   ddprun_channel_handle_signals();
-  FileCollectives collectives;
+  FileCollectives collectives(fault.kind != "untold-loop");
   ddprun_channel_phase(DDPRUN_PHASE_TRAINING);
   if (fault.kind == "quota") go_before_others();
   for (int step = 1; step <= steps; ++step) {
