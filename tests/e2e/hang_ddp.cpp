@@ -38,6 +38,8 @@ struct Fault {
 
   bool is_here() const { return std::atoi(std::getenv("RANK")) == rank && std::atoi(std::getenv("DDPRUN_ROUND")) == 1; }
   bool is_due(const std::string& what, std::int64_t at) const { return kind == what && at == step && is_here(); }
+  // A thread that loads ahead may see each step late or not at all.
+  bool is_over_due(const std::string& what, std::int64_t at) const { return kind == what && at >= step && is_here(); }
 };
 
 std::atomic<std::int64_t> step_now{0};  // for threads that load
@@ -56,7 +58,9 @@ __attribute__((noinline)) void lock_twice() {
   const std::lock_guard first(mutex), second(mutex);
 }
 
-__attribute__((noinline)) void stop_here() { raise(SIGSTOP); }
+__attribute__((noinline)) void stop_here() {
+  if (raise(SIGSTOP) != 0) std::abort();  // no tail call: this frame shall be seen
+}
 
 __attribute__((noinline)) void await_sample() {
   for (;;) pause();
@@ -76,7 +80,7 @@ void compute(const Fault& fault, std::int64_t step) {
 
 ddprun::Tensors sample(const Fault& fault, std::int64_t index) {
   const std::int64_t step = step_now;
-  if (fault.is_due("load", step) || fault.is_due("loader", step)) tell_fault(), await_sample();
+  if (fault.is_due("load", step) || fault.is_over_due("loader", step)) tell_fault(), await_sample();
   if (fault.is_due("disk", step)) tell_fault(), read_stuck_file();
   const at::Tensor features = torch::full({kFeatures}, static_cast<double>(index % 7) / 7);
   return {features + torch::arange(kFeatures) / 10.0, torch::tensor(index % kClasses)};
