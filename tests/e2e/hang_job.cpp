@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstdio>
+#include <filesystem>
 
 #include "tests/e2e/programs.h"
 #include "tests/support/catch.h"
@@ -23,6 +24,7 @@ std::vector<std::string> options_of_all(int nodes) {
 
 ThreeRanks::ThreeRanks(int nodes, const std::vector<std::string>& options, const std::vector<std::string>& program,
                        const std::map<std::string, std::optional<std::string>>& env) {
+  std::filesystem::create_directory(stuck.folder() / "disk");
   std::vector<std::string> words = options_of_all(nodes);
   words.insert(words.end(), options.begin(), options.end());
   for (int node = 0; node < nodes; ++node) {

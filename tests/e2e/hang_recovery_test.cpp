@@ -192,14 +192,14 @@ TEST_CASE("train whose save stands still is started again, and ends with the wei
 }
 
 TEST_CASE("train whose snapshots' file system does not answer is started again once it does", "[hang]") {
-  TrainJob job({.snapshot = "snapshots/snapshot.pt"});
+  TrainJob job({.snapshot = "disk/snapshot.pt"});
   if (!job.stuck.mounted()) {
     WARN("skipped: no file system can be mounted here");
     return;
   }
   job.wait_for_step(3, 4);
   REQUIRE(eventually([&] { return std::filesystem::exists(job.snapshot()); }, kTrainLimit));
-  Command server({DDPRUN_BIN_DIR "/stuck_file_system", job.stuck.folder() / "snapshots"});
+  Command server({DDPRUN_BIN_DIR "/stuck_file_system", job.stuck.folder() / "disk"});
   job.wait_until_found();
   server.kill(SIGTERM);
   CHECK_THAT(job.all_err(), Matches("[\\s\\S]*rank 0 hangs: it has been saving for 3\\.\\d s[\\s\\S]*"));
