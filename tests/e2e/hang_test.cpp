@@ -164,7 +164,8 @@ TEST_CASE("the stacks of a running job's workers are shown, of all its nodes, an
   Ended shown;
   const auto all_three = [&] {
     shown = run({ddprun_program(), "stacks", "shown"}, kLimit);
-    return has(shown.out, "rank 0 on ") && has(shown.out, "rank 1 on ") && has(shown.out, "rank 2 on ");
+    return has(shown.out, "rank 0 on ") && has(shown.out, "rank 1 on ") && has(shown.out, "rank 2 on ") &&
+           !has(shown.out, "before its first step");
   };
   CHECK(eventually(all_three, kLimit));
   CHECK(shown == exited(0));

@@ -1,5 +1,7 @@
 // A folder with a file system at "stuck" that does not answer (stuck_file_system.cpp), until answer() is called.
 #pragma once
+#include <sys/mount.h>
+
 #include <csignal>
 #include <filesystem>
 #include <optional>
@@ -17,6 +19,9 @@ class StuckFolder {
     eventually([&] { return !server_->out().empty() || server_->ended(); }, kLimit);
     if (server_->ended()) server_.reset();
   }
+  ~StuckFolder() { umount2((folder_ / "stuck").c_str(), MNT_DETACH); }  // the server may be killed, and the mount stays
+  StuckFolder(const StuckFolder&) = delete;
+  StuckFolder& operator=(const StuckFolder&) = delete;
   bool mounted() const { return server_.has_value(); }  // false: no FUSE here, or we may not mount
   void answer() { server_->kill(SIGTERM); }
   const std::filesystem::path& folder() const { return folder_.path(); }
