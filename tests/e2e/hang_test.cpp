@@ -20,6 +20,7 @@ namespace {
 
 constexpr int kRanks = ThreeRanks::kRanks;
 constexpr const char* kSteps = "60";
+const std::string kHangWorker = DDPRUN_BIN_DIR "/hang_worker";
 
 struct Fault {
   std::string name;
@@ -39,7 +40,7 @@ const std::vector<Fault> kFaults = {
 };
 
 std::vector<std::string> hang_worker(std::vector<std::string> words) {
-  words.insert(words.begin(), DDPRUN_BIN_DIR "/hang_worker");
+  words.insert(words.begin(), kHangWorker);
   return words;
 }
 
