@@ -76,6 +76,7 @@ bool is_library(const PythonFrame& frame) {
   const std::string_view file = frame.file;
   if (file.starts_with('<')) return true;  // "<frozen runpy>", "<string>"
   const auto has = [&](std::string_view part) { return file.find(part) != file.npos; };
+  if (file.ends_with("/worker_channel.py")) return true;  // ours, between the script and PyTorch
   if (has("-packages/")) return has("-packages/torch/") || has("-packages/numpy/");
   return has("/lib/python3") || has("/lib64/python3") || file.starts_with("torch/");
 }

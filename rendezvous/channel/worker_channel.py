@@ -303,8 +303,8 @@ def watch(model, collectives=True, saves=True):
 
     It attaches, and returns the model. Results stay the same bit for bit: there is no communication hook, and no tensor is
     touched. Without ddprun it changes nothing.
-    - A forward pass begins COMPUTE; one in eval mode or without gradients is the phase EVALUATING, until the next one that
-      trains.
+    - A forward pass begins COMPUTE; one in eval mode or without gradients, also of the module within
+      DistributedDataParallel, is the phase EVALUATING, until the next one that trains.
     - DistributedDataParallel's wait for gradients at the end of backward is WAIT "grads".
     - After an optimizer's step LOAD begins, until the next forward pass. The step is reported, counted from 1; as soon as
       the script calls step() itself, its numbers count.
@@ -326,6 +326,8 @@ def watch(model, collectives=True, saves=True):
     model.register_forward_pre_hook(_watch.before_forward, prepend=True)
     if isinstance(getattr(model, "_orig_mod", model), DistributedDataParallel):  # torch.compile() holds it there
         model.register_forward_hook(_watch.after_forward)
+        if not hasattr(model, "_orig_mod") and not hasattr(model.module, "_orig_mod"):
+            model.module.register_forward_pre_hook(_InnerForward(), prepend=True)
     return model
 
 
@@ -341,6 +343,20 @@ _COLLECTIVES = {
     "scatter": ["scatter", "scatter_object_list"],
     "send": ["send"],
 }
+
+
+class _InnerForward:
+    """Before the forward pass of a module within DistributedDataParallel, which a rank may evaluate by itself."""
+
+    def __call__(self, module, inputs):
+        if _watch.reports_here() and not _watch.trains(module) and _words[_PHASE] != EVALUATING:
+            phase(EVALUATING)
+
+    def __deepcopy__(self, memo):
+        return self
+
+    def __reduce__(self):  # where the module is loaded this file may be missing: there it returns the inputs as they are
+        return getattr, ({}, "get")
 
 
 class _Watch:
@@ -368,10 +384,13 @@ class _Watch:
         if _words[_PHASE] == 0:
             phase(LOADING)
 
+    def trains(self, module):
+        return module.training and self.torch.is_grad_enabled()
+
     def before_forward(self, module, inputs):
         if _words is None:
             return
-        if not (module.training and self.torch.is_grad_enabled()):
+        if not self.trains(module):
             if _words[_PHASE] != EVALUATING:
                 phase(EVALUATING)
             return

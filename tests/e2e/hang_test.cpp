@@ -2,17 +2,14 @@
 #include <sys/ptrace.h>
 #include <sys/wait.h>
 
-#include <algorithm>
 #include <csignal>
 #include <filesystem>
-#include <memory>
 #include <random>
 
+#include "tests/e2e/hang_job.h"
 #include "tests/e2e/programs.h"
-#include "tests/e2e/stuck_folder.h"
 #include "tests/support/catch.h"
 #include "tests/support/command.h"
-#include "tests/support/free_port.h"
 #include "tests/support/soak.h"
 
 using namespace ddprun::test;
@@ -21,7 +18,7 @@ using Catch::Matchers::Matches;
 
 namespace {
 
-constexpr int kRanks = 3;
+constexpr int kRanks = ThreeRanks::kRanks;
 constexpr const char* kSteps = "60";
 const std::string kHangWorker = DDPRUN_BIN_DIR "/hang_worker";
 
@@ -36,46 +33,21 @@ const std::vector<Fault> kFaults = {
     {"deadlock", "has computed for \\d+\\.\\d s", " wait for it in grads", "lock_twice"},
     {"stop", "has been stopped for \\d+\\.\\d s, in compute", " wait for it in grads", "main"},
     {"load", "has waited for data for \\d+\\.\\d s", " wait for it in grads", "await_batch"},
-    {"skip", "has waited in grads for \\d+\\.\\d s", " wait in metrics", "collective"},
+    {"skip", "has waited in grads for \\d+\\.\\d s", " wait in metrics", "FileCollectives::wait"},
     {"disk", "has (computed for \\d+\\.\\d s|been held by the kernel for \\d+\\.\\d s in \\w+)",
      " wait for it in grads", ""},
     {"untold-loop", "has computed for \\d+\\.\\d s", " wait for it in allreduce", "spin_forever"},
 };
 
-// One job: an agent with three workers, or three agents with one each.
-class HangJob {
- public:
-  HangJob(int nodes, const std::vector<std::string>& options, const std::vector<std::string>& worker) {
-    std::vector<std::string> words{"--nproc-per-node=" + std::to_string(kRanks / nodes), "--stop-grace=2"};
-    if (nodes > 1) {
-      words.push_back("--nnodes=2:" + std::to_string(nodes));
-      words.push_back("--rdzv-backend=c10d");
-      words.push_back("--rdzv-endpoint=localhost:" + std::to_string(free_port()));
-    }
-    words.insert(words.end(), options.begin(), options.end());
-    for (int node = 0; node < nodes; ++node) {
-      std::vector<std::string> own = words;
-      if (nodes > 1) own.push_back(std::string("--rdzv-conf=is_host=") + (node == 0 ? "true" : "false"));
-      own.push_back(kHangWorker);
-      own.insert(own.end(), worker.begin(), worker.end());
-      agents.push_back(std::make_unique<Command>(job_of(own), CommandOptions{.cwd = stuck.folder()}));
-    }
-  }
-  bool prints(const std::string& text) {
-    return std::any_of(agents.begin(), agents.end(),
-                       [&](auto& agent) { return has(agent->out() + agent->err(), text); });
-  }
-  std::string all_err() {
-    std::string out;
-    for (auto& agent : agents) out += agent->err();
-    return out;
-  }
-  void all_end_well() {
-    for (auto& agent : agents) CHECK(agent->wait_exit(kLimit) == exited(0));
-  }
+std::vector<std::string> hang_worker(std::vector<std::string> words) {
+  words.insert(words.begin(), kHangWorker);
+  return words;
+}
 
-  StuckFolder stuck;
-  std::vector<std::unique_ptr<Command>> agents;
+// One job: an agent with three workers, or three agents with one each.
+struct HangJob : ThreeRanks {
+  HangJob(int nodes, const std::vector<std::string>& options, const std::vector<std::string>& worker)
+      : ThreeRanks(nodes, options, hang_worker(worker)) {}
 };
 
 // How long after the fault it was said.
@@ -103,7 +75,7 @@ std::chrono::duration<double> find(const Fault& fault, int nodes, int rank, int 
 
 // One series of a row of the table: the fault in a random rank at a random step.
 void find_often(const Fault& fault, int nodes, int runs) {
-  std::vector<double> seconds;
+  FindingTimes times;
   Series series("hang: " + fault.name + ", 3 ranks on " + std::to_string(nodes) + (nodes == 1 ? " node" : " nodes") +
                     ": the right rank is named, exit 0",
                 runs, 20);
@@ -111,16 +83,9 @@ void find_often(const Fault& fault, int nodes, int runs) {
       [&](std::uint64_t seed) {
         std::mt19937_64 random(seed);
         const int rank = static_cast<int>(random() % kRanks), step = 20 + static_cast<int>(random() % 3) * 10;
-        seconds.push_back(find(fault, nodes, rank, step).count());
+        times.add(find(fault, nodes, rank, step));
       },
-      [&] {
-        if (seconds.empty()) return std::string();
-        std::sort(seconds.begin(), seconds.end());
-        char text[80];
-        std::snprintf(text, sizeof text, "; found after %.2f s (median), %.2f s (worst)", seconds[seconds.size() / 2],
-                      seconds.back());
-        return std::string(text);
-      });
+      [&] { return times.in_words(); });
 }
 
 }  // namespace
@@ -167,14 +132,12 @@ TEST_CASE("an agent that is stopped is left behind: the others go on, and when i
   Command& last = *job.agents.back();
   REQUIRE(eventually([&] { return last.processes("DDPRUN_ROUND", "1").size() == 1; }, kLimit));
   const pid_t worker = last.processes("DDPRUN_ROUND", "1").front().pid;
-  const auto all = last.processes();
-  const auto agent = std::find_if(all.begin(), all.end(), [&](const Process& p) { return p.parent == last.pid(); });
-  REQUIRE(agent != all.end());
-  ::kill(agent->pid, SIGSTOP);
+  const pid_t agent = job.agent_of(2);
+  ::kill(agent, SIGSTOP);
   for (int node = 0; node < 2; ++node)
     REQUIRE(eventually([&] { return job.agents[node]->processes("DDPRUN_ROUND", "2").size() == 1; }, kLimit));
   CHECK_FALSE(job.prints("hangs"));
-  ::kill(agent->pid, SIGCONT);
+  ::kill(agent, SIGCONT);
   REQUIRE(eventually([&] { return ::kill(worker, 0) != 0; }, kLimit));
   for (auto& node : job.agents)
     REQUIRE(eventually([&] { return node->processes("DDPRUN_ROUND", "3").size() == 1; }, kLimit));

@@ -1,16 +1,13 @@
 // hang_worker STEPS [FAULT RANK STEP [FILE]]: a training loop without LibTorch, with beats. Each step loads, computes
 // and waits for all ranks of the job in "grads"; every tenth one also in "metrics". In the job's first round the rank
-// RANK has the fault at that step, and writes "fault" first. The collectives are counters in the file "shared" of the
-// working folder.
+// RANK has the fault at that step, and writes "fault" first.
 //
 // Faults: loop, untold-loop (no rank reports its collectives), deadlock, stop, skip, load, disk (reads stuck/file),
 // slow-save (3.5 s, told). From that step on: slow-compute (three times as long), slow-load, quota: all ranks compute
 // instead of sleeping, and this one in the control group of FILE.
 #include <fcntl.h>
-#include <sys/mman.h>
 #include <unistd.h>
 
-#include <atomic>
 #include <chrono>
 #include <csignal>
 #include <cstdio>
@@ -22,39 +19,12 @@
 #include <thread>
 
 #include "rendezvous/channel/worker_channel.h"
+#include "tests/e2e/file_collectives.h"
 
 namespace {
 
+using namespace ddprun::test;
 using namespace std::chrono_literals;
-
-constexpr int kCounters = 1 << 16;
-
-struct Shared {
-  std::atomic<int> arrived[kCounters];
-};
-
-int number(const char* name) { return std::atoi(std::getenv(name)); }
-
-Shared* open_shared() {
-  const int fd = open("shared", O_RDWR | O_CREAT | O_CLOEXEC, 0644);
-  if (fd < 0 || ftruncate(fd, sizeof(Shared)) != 0) std::abort();
-  void* const at = mmap(nullptr, sizeof(Shared), PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
-  if (at == MAP_FAILED) std::abort();
-  return static_cast<Shared*>(at);
-}
-
-// By its name its callers are known to wait for others.
-extern "C" __attribute__((noinline)) void MPI_Allreduce(std::atomic<int>& arrived) {
-  ++arrived;
-  while (arrived.load() < number("WORLD_SIZE")) std::this_thread::sleep_for(200us);
-}
-
-// The n-th collective of this round.
-void collective(Shared* shared, const char* name, int n, bool is_told) {
-  const enum ddprun_beat before = is_told ? ddprun_channel_wait(name) : DDPRUN_BEAT_COMPUTE;
-  MPI_Allreduce(shared->arrived[(number("DDPRUN_ROUND") * 8192 + n) % kCounters]);
-  ddprun_channel_beat(before);
-}
 
 __attribute__((noinline)) void spin_forever() {
   for (volatile bool forever = true; forever;) continue;
@@ -81,7 +51,7 @@ struct Fault {
   std::string file = {};
 
   bool is_on(const std::string& what, int at) const {
-    return kind == what && at >= step && number("RANK") == rank && number("DDPRUN_ROUND") == 1;
+    return kind == what && at >= step && environment_number("RANK") == rank && environment_number("DDPRUN_ROUND") == 1;
   }
   bool is_due(const std::string& what, int at) const { return at == step && is_on(what, at); }
 };
@@ -124,10 +94,8 @@ int main(int argc, char** argv) {
       argc > 4 ? Fault{argv[2], std::atoi(argv[3]), std::atoi(argv[4]), argc > 5 ? argv[5] : ""} : Fault{};
   ddprun_channel_attach();
   ddprun_channel_handle_signals();
-  Shared* shared = open_shared();
+  FileCollectives collectives(fault.kind != "untold-loop");
   ddprun_channel_phase(DDPRUN_PHASE_TRAINING);
-  int collectives = 0;
-  const bool is_told = fault.kind != "untold-loop";
   if (fault.kind == "quota") go_before_others();
   for (int step = 1; step <= steps; ++step) {
     ddprun_channel_beat(DDPRUN_BEAT_LOAD);
@@ -139,12 +107,12 @@ int main(int argc, char** argv) {
     else
       std::this_thread::sleep_for(fault.is_on("slow-compute", step) ? 15ms : 5ms);
     have(fault, step);
-    collective(shared, "grads", collectives++, is_told);
+    collectives.wait("grads");
     if (step % 10 == 0) {
       if (fault.is_due("skip", step))
-        tell_fault(), ++collectives;
+        tell_fault(), collectives.skip();
       else
-        collective(shared, "metrics", collectives++, is_told);
+        collectives.wait("metrics");
     }
     if (fault.is_due("slow-save", step)) {
       tell_fault();
@@ -157,5 +125,5 @@ int main(int argc, char** argv) {
     if (request.kind != DDPRUN_REQUEST_NONE) return 0;
   }
   ddprun_channel_phase(DDPRUN_PHASE_FINISHING);
-  std::printf("done in round %d\n", number("DDPRUN_ROUND"));
+  std::printf("done in round %d\n", environment_number("DDPRUN_ROUND"));
 }

@@ -190,6 +190,13 @@ def main():
     with torch.no_grad():
         show("no gradients", lambda: model(inputs))
     model(inputs)
+    show("evaluation of the inner module", lambda: (model.module.eval(), model.module(inputs), model.module.train()))
+    model(inputs)
+    show("copied inner module", lambda: copy.deepcopy(model.module).eval()(inputs))
+    loaded = pickle.loads(pickle.dumps(model.module))
+    say("inner module of a file needs no channel:", b"worker_channel" not in pickle.dumps(model.module),
+        torch.equal(loaded.eval()(inputs), copy.deepcopy(model.module).eval()(inputs)))
+    model(inputs)
     show("save", lambda: torch.save({}, io.BytesIO()))
     show("collectives", lambda: (dist.barrier(), dist.all_reduce(torch.ones(1)), dist.all_gather_object([None, None], 1)))
     show("asynchronous", lambda: [dist.all_reduce(torch.ones(1), async_op=True).wait(),

@@ -14,6 +14,7 @@
 #include "rendezvous/base/error.h"
 #include "rendezvous/base/print_line.h"
 #include "rendezvous/channel/beat_scope.h"
+#include "rendezvous/channel/save_scope.h"
 #include "rendezvous/channel/worker_channel.h"
 #include "trainer/ddp/collectives/all_or_none.h"
 #include "trainer/ddp/group/rank_env.h"
@@ -172,6 +173,7 @@ void Snapshots::Impl::write(const Snapshot& snapshot) {
 
 // The other ranks continue training: a failure here must not stop them.
 void Snapshots::Impl::write_or_report(const Snapshot& snapshot) {
+  const SaveScope saving;
   wait_for_write();
   report_failure();
   failure.clear();
@@ -244,7 +246,10 @@ void Snapshots::finish() {
 }
 
 std::string Snapshots::try_finish() {
-  impl_->wait_for_write();
+  {
+    const SaveScope saving;
+    impl_->wait_for_write();
+  }
   for (const auto& said : all_gather_object(impl_->failure, impl_->group))
     if (std::string words = said; !words.empty()) return words;
   impl_->report_saved_step();

@@ -1,0 +1,46 @@
+// A job of three ranks of which one hangs, for tests: on one node, or on three nodes with a rank each. Its working
+// folder has a file system that does not answer, at "stuck".
+#pragma once
+#include <chrono>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "tests/e2e/stuck_folder.h"
+#include "tests/support/command.h"
+
+namespace ddprun::test {
+
+class ThreeRanks {
+ public:
+  static constexpr int kRanks = 3;
+
+  // `program`: the workers' command line.
+  ThreeRanks(int nodes, const std::vector<std::string>& options, const std::vector<std::string>& program,
+             const std::map<std::string, std::optional<std::string>>& env = {});
+  bool prints(const std::string& text);  // some agent or worker
+  std::string all_err();
+  // Each with the exit code 0.
+  void all_end_well(std::chrono::seconds limit = kLimit);
+  // Of a rank in the job's round.
+  pid_t worker(int rank, int round = 1);
+  // The process that runs a node, the keeper's child.
+  pid_t agent_of(int node);
+
+  StuckFolder stuck;
+  std::vector<std::unique_ptr<Command>> agents;
+};
+
+// How long it took from each fault until it was said.
+class FindingTimes {
+ public:
+  using Seconds = std::chrono::duration<double>;
+  void add(Seconds time) { seconds_.push_back(time.count()); }
+  std::string in_words() const;  // for a soak's row
+
+ private:
+  std::vector<double> seconds_;
+};
+
+}  // namespace ddprun::test
