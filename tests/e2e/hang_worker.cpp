@@ -4,8 +4,8 @@
 // working folder.
 //
 // Faults: loop, deadlock, stop, skip, load, disk (reads stuck/file), slow-save (3.5 s, told). From that step on:
-// slow-compute (three times as long), slow-load, quota: all ranks compute instead of sleeping, and this one in the
-// control group of FILE.
+// slow-compute (three times as long), slow-load, quota: all ranks compute for 60 ms instead of sleeping, and this one
+// in the control group of FILE; it writes when each of its steps began.
 #include <fcntl.h>
 #include <sys/mman.h>
 #include <unistd.h>
@@ -98,6 +98,13 @@ void compute(std::chrono::milliseconds time) {
   for (const auto end = used() + time; used() < end;) continue;
 }
 
+void tell_step(int step) {
+  const auto now = std::chrono::system_clock::now().time_since_epoch();
+  std::printf("step %d at %lld\n", step,
+              static_cast<long long>(std::chrono::duration_cast<std::chrono::milliseconds>(now).count()));
+  std::fflush(stdout);
+}
+
 void tell_fault() {
   std::printf("fault\n");
   std::fflush(stdout);
@@ -125,12 +132,13 @@ int main(int argc, char** argv) {
   int collectives = 0;
   if (fault.kind == "quota") go_before_others();
   for (int step = 1; step <= steps; ++step) {
+    if (fault.is_on("quota", step)) tell_step(step);
     ddprun_channel_beat(DDPRUN_BEAT_LOAD);
     if (fault.is_due("load", step)) tell_fault(), await_batch();
     std::this_thread::sleep_for(fault.is_on("slow-load", step) ? 10ms : 1ms);
     ddprun_channel_beat(DDPRUN_BEAT_COMPUTE);
     if (fault.kind == "quota")
-      compute(10ms);
+      compute(60ms);
     else
       std::this_thread::sleep_for(fault.is_on("slow-compute", step) ? 15ms : 5ms);
     have(fault, step);
