@@ -173,7 +173,7 @@ void Agent::arm_timer() {
 }
 
 void Agent::report_state() {
-  if (!held_ranks_.empty()) return void(contact_.send(rendezvous::NodeReady{node(), offer()}));
+  if (!held_ranks_.empty()) return contact_.send(rendezvous::NodeReady{node(), offer()});
   if (const auto round = supervisor_.round_with_workers())
     contact_.send(rendezvous::NodeBack{node(), *round, offer()});
   else
@@ -195,7 +195,7 @@ void Agent::on_message(const rendezvous::ToAgent& message) {
                  [&](const rendezvous::AskStandings& m) {
                    if (supervisor_.running_round() != m.round) return;
                    look_at_workers();
-                   send_standings();
+                   tell_standings();
                  },
                  [&](const rendezvous::BlameWorker& m) { blame(m); },
                  [&](const rendezvous::TakeStacks& m) { take_asked_stacks(m); },
@@ -319,7 +319,7 @@ void Agent::start_workers(const rendezvous::Seat& seat) {
   output_finding_.reset();
   hang_.clear();
   stacks_taken_.clear();
-  in_collective_.clear();
+  known_stacks_.clear();
   if (options_.logs.monitor) options_.logs.monitor->begin_round(seat.round);
   reporter_.round_begins();
   if (options_.timer_file) options_.command.inherited["TORCHELASTIC_TIMER_FILE"] = timers_.open(*options_.timer_file);
@@ -335,7 +335,7 @@ void Agent::start_workers(const rendezvous::Seat& seat) {
   reporter_.workers_run();
   workers_run_since_ = Clock::now();
   watch_output();
-  hangs_.begin_round(seat.workers, Clock::now());
+  hangs_.begin_round(seat.workers, seat.world_size, seat.learned, Clock::now());
   watch_hangs();
   pace_.begin_round(seat.group_world_size, Clock::now());
   watch_pace();

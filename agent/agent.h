@@ -37,6 +37,7 @@
 #include "agent/stacks/asked_stacks.h"
 #include "agent/stacks/stacks_socket.h"
 #include "agent/stacks/take_stacks.h"
+#include "agent/stacks/top_frame.h"
 #include "agent/supervisor.h"
 #include "agent/worker_group.h"
 
@@ -89,10 +90,22 @@ class Agent {
   void watch_hangs();
   void look_at_workers();
   std::vector<rendezvous::Standing> standings() const;
+  void tell_standings();  // with the stacks of those that seem to hold up the others
   void send_standings();
   void suspend(bool suspended);  // at the terminal
   void blame(const rendezvous::BlameWorker& blamed);
-  void on_culprits_stacks(const rendezvous::BlameWorker& blamed, const std::vector<ProcessStacks>& stacks);
+  void on_culprits_stacks(const rendezvous::BlameWorker& blamed, std::optional<TimePoint> since,
+                          const std::vector<ProcessStacks>& stacks);
+  void convict(const rendezvous::BlameWorker& blamed, const ProcessStacks& stacks);
+  struct KnownStacks {
+    std::optional<TimePoint> since;  // its last report then
+    TimePoint at;
+    ProcessStacks stacks;
+    std::optional<TopFrame> top;
+  };
+  const KnownStacks* known_stacks(int local_rank) const;  // since its last report; null: none
+  const KnownStacks* fresh_stacks(int local_rank) const;
+  void learn_stacks(int local_rank, std::optional<TimePoint> since, const ProcessStacks& stacks);
   bool takes_stacks_before(int signal);  // then signals the workers
   void open_stacks_socket();
   void take_asked_stacks(const rendezvous::TakeStacks& asked);
@@ -156,14 +169,12 @@ class Agent {
   std::optional<AsyncStacks> stacks_;
   AskedStacks asked_stacks_;
   std::optional<StacksSocket> stacks_socket_;
-  std::set<int> stacks_taken_;       // of these local ranks, in this round
-  struct InCollective {              // by its stack, though its beats say otherwise
-    std::optional<TimePoint> since;  // its last report then
-    std::string collective;
-  };
-  std::map<int, InCollective> in_collective_;  // by local rank
-  std::string hang_;                           // of the round's failure: Failure::how
-  std::vector<int> held_ranks_;                // local ranks that SIGKILL has not ended; reported
+  std::set<int> stacks_taken_;               // of these local ranks, in this round
+  std::map<int, KnownStacks> known_stacks_;  // by local rank
+  bool taking_stacks_to_tell_ = false;
+  std::string hang_;             // of the round's failure: Failure::how
+  bool hang_of_all_ = false;     // Failure::of_all
+  std::vector<int> held_ranks_;  // local ranks that SIGKILL has not ended; reported
   std::optional<rendezvous::Failure> last_failure_;
   JobResult result_;
 };

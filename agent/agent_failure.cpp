@@ -1,10 +1,13 @@
 // A worker has failed, or SIGKILL does not end it: its class, the rule that matches, and the report to the coordinator.
+#include <unistd.h>
+
 #include <algorithm>
 #include <csignal>
 
 #include "agent/agent.h"
 #include "agent/diagnosis/last_lines.h"
 #include "agent/diagnosis/pattern.h"
+#include "agent/process/descendants.h"
 
 namespace ddprun::agent {
 
@@ -14,7 +17,10 @@ void Agent::report_failure(const ReportFailure& report) {
       .round = report.round, .node = node(), .local_rank = report.local_rank, .rank = rank, .status = report.status};
   rendezvous::Failure& failure = *last_failure_;
   failure.host = options_.logs.host;
-  if (failure.status.hung) failure.how = hang_;
+  if (failure.status.hung) {
+    failure.how = hang_;
+    failure.of_all = hang_of_all_;
+  }
   reporter_.noticed(failure);
   job_events_.failed(report.local_rank);
   if (health_) health_->suspect();
@@ -32,6 +38,10 @@ void Agent::report_failure(const ReportFailure& report) {
 // Rounds go on without this node, and it joins when they are gone.
 void Agent::report_held(const std::vector<int>& local_ranks) {
   if (!workers_.kill_all()) return;
+  std::set<pid_t> spared;
+  for (const auto& own : {probe_ ? probe_->child() : std::nullopt, health_ ? health_->child() : std::nullopt})
+    if (own) spared.insert(*own);
+  kill_descendants(getpid(), spared);  // those of a worker that is not dead yet are no orphans of ours
   held_ranks_ = local_ranks;
   contact_.send(rendezvous::NodeReady{node(), offer()});
 }

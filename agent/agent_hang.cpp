@@ -15,7 +15,9 @@ namespace {
 
 constexpr std::chrono::seconds kTellEvery{1}, kStandsStill{1};
 constexpr std::chrono::seconds kStacksLimit{5}, kLastStacksLimit{1};
-constexpr std::size_t kStandingMax = 8;  // of which stacks are taken before they are ended
+constexpr std::size_t kStandingMax = 8;    // of which stacks are taken before they are ended
+constexpr std::size_t kSuspectsMax = 64;   // of which stacks are taken before their standings are told
+constexpr std::chrono::seconds kFresh{5};  // older stacks are taken again for the report
 
 }  // namespace
 
@@ -25,8 +27,10 @@ void Agent::watch_hangs() {
   const TimePoint now = Clock::now();
   if (hangs_.any_overdue() && now - standings_sent_ >= kTellEvery) {
     standings_sent_ = now;
-    send_standings();
+    tell_standings();
   }
+  if (const auto learned = hangs_.news(now); learned && seat_)
+    contact_.send(rendezvous::NodeLearned{node(), seat_->round, *learned});
   hang_timer_.expires_at(hangs_.next_look());
   hang_timer_.async_wait([this](const asio::error_code& error) {
     if (!error) watch_hangs();
@@ -47,11 +51,10 @@ std::vector<rendezvous::Standing> Agent::standings() const {
   for (rendezvous::Standing& one : out) {
     const WorkerRecord& worker = workers_.records().at(one.rank);
     if (one.age >= kStandsStill) add_process_state(worker.pid, one);
-    const auto stack = in_collective_.find(one.rank);
-    const bool waits = one.activity == rendezvous::Activity::wait;
-    if (!waits && stack != in_collective_.end() && stack->second.since == hangs_.last_report(one.rank)) {
+    const KnownStacks* known = known_stacks(one.rank);
+    if (one.activity != rendezvous::Activity::wait && known && known->top && known->top->in_collective) {
       one.activity = rendezvous::Activity::wait;
-      one.collective = stack->second.collective;
+      one.collective = known->top->collective;
     }
     one.paused |= suspended_;
     one.rank = workers_.rank_of(one.rank);
@@ -60,6 +63,48 @@ std::vector<rendezvous::Standing> Agent::standings() const {
     if (worker.status && worker.status->ok())
       out.push_back({.rank = workers_.rank_of(local_rank), .activity = rendezvous::Activity::ended});
   return out;
+}
+
+// A program may not tell that it waits in a collective: its stack shows it. So whoever is overdue and does not wait is
+// looked at first, all of them at once.
+void Agent::tell_standings() {
+  if (taking_stacks_to_tell_) return;
+  std::vector<int> suspects;
+  std::vector<pid_t> pids;
+  std::vector<std::optional<TimePoint>> since;
+  for (const rendezvous::Standing& one : hangs_.standings()) {
+    if (!one.overdue || one.activity == rendezvous::Activity::wait || known_stacks(one.rank)) continue;
+    if (suspects.size() >= kSuspectsMax) break;
+    suspects.push_back(one.rank);
+    pids.push_back(workers_.records().at(one.rank).pid);
+    since.push_back(hangs_.last_report(one.rank));
+  }
+  if (suspects.empty() || stacks_->busy()) return send_standings();
+  taking_stacks_to_tell_ = true;
+  stacks_->take(pids, kStacksLimit,
+                [this, suspects, since, round = seat_->round](const std::vector<ProcessStacks>& stacks) {
+                  taking_stacks_to_tell_ = false;
+                  if (supervisor_.running_round() != round) return;
+                  for (std::size_t i = 0; i < suspects.size(); ++i) learn_stacks(suspects[i], since[i], stacks[i]);
+                  look_at_workers();
+                  send_standings();
+                });
+}
+
+const Agent::KnownStacks* Agent::known_stacks(int local_rank) const {
+  const auto known = known_stacks_.find(local_rank);
+  const bool of_now = known != known_stacks_.end() && known->second.since == hangs_.last_report(local_rank);
+  return of_now ? &known->second : nullptr;
+}
+
+const Agent::KnownStacks* Agent::fresh_stacks(int local_rank) const {
+  const KnownStacks* known = known_stacks(local_rank);
+  return known && Clock::now() - known->at < kFresh ? known : nullptr;
+}
+
+// Those that could not be had are tried again.
+void Agent::learn_stacks(int local_rank, std::optional<TimePoint> since, const ProcessStacks& stacks) {
+  if (auto top = top_frame(stacks)) known_stacks_[local_rank] = {since, Clock::now(), stacks, std::move(top)};
 }
 
 void Agent::send_standings() {
@@ -73,49 +118,62 @@ void Agent::suspend(bool suspended) {
   if (!suspended) hangs_.forgive(Clock::now());
 }
 
-// First of all its stack is taken. If it is in a collective, it waits as the others do: the coordinator decides anew.
+// First of all its stack is taken, if it is not known.
 void Agent::blame(const rendezvous::BlameWorker& blamed) {
-  if (!seat_ || supervisor_.running_round() != blamed.round || stacks_->busy()) return;
+  if (!seat_ || supervisor_.running_round() != blamed.round) return;
   const int local_rank = blamed.rank - seat_->first_rank;
   const auto worker = workers_.records().find(local_rank);
   if (worker == workers_.records().end() || worker->second.status) return;
+  look_at_workers();
+  if (const KnownStacks* known = fresh_stacks(local_rank)) return convict(blamed, ProcessStacks(known->stacks));
   stacks_->take({worker->second.pid}, kStacksLimit,
-                [this, blamed](const std::vector<ProcessStacks>& stacks) { on_culprits_stacks(blamed, stacks); });
+                [this, blamed, since = hangs_.last_report(local_rank)](const std::vector<ProcessStacks>& stacks) {
+                  on_culprits_stacks(blamed, since, stacks);
+                });
 }
 
-void Agent::on_culprits_stacks(const rendezvous::BlameWorker& blamed, const std::vector<ProcessStacks>& stacks) {
+// If it is in a collective, it waits as the others do: the coordinator decides anew.
+void Agent::on_culprits_stacks(const rendezvous::BlameWorker& blamed, std::optional<TimePoint> since,
+                               const std::vector<ProcessStacks>& stacks) {
   const int local_rank = blamed.rank - seat_->first_rank;
   if (supervisor_.running_round() != blamed.round || workers_.records().at(local_rank).status) return;
   look_at_workers();
-  if (!hangs_.is_overdue(local_rank)) return;
-  const auto top = top_frame(stacks.front());
-  const auto known = in_collective_.find(local_rank);
-  const std::optional<TimePoint> since = hangs_.last_report(local_rank);
+  const bool was_known = known_stacks(local_rank);
+  learn_stacks(local_rank, since, stacks.front());
+  const KnownStacks* known = known_stacks(local_rank);
   const bool waits = hangs_.activity(local_rank) == rendezvous::Activity::wait;
-  if (!waits && top && top->in_collective && (known == in_collective_.end() || known->second.since != since)) {
-    in_collective_[local_rank] = {since, top->collective};
-    return send_standings();
-  }
-  keep_stacks({local_rank}, stacks);
+  if (!was_known && !waits && known && known->top->in_collective) return send_standings();
+  convict(blamed, stacks.front());
+}
+
+void Agent::convict(const rendezvous::BlameWorker& blamed, const ProcessStacks& stacks) {
+  const int local_rank = blamed.rank - seat_->first_rank;
+  if (!hangs_.is_overdue(local_rank)) return;
+  keep_stacks({local_rank}, {stacks});
+  const auto top = top_frame(stacks);
   hang_ = blamed.text + (top ? "; " + in_words(*top) : "");
-  reporter_.hang_found(local_rank, hang_, stacks.front());
+  hang_of_all_ = blamed.of_all;
+  reporter_.hang_found(local_rank, hang_, stacks);
   dispatch(WorkerDying{blamed.round, local_rank, {.hung = true}});
 }
 
 // Of workers that stand still when a failure of another one ends them: why they did is lost otherwise.
 bool Agent::takes_stacks_before(int signal) {
-  if (signal != SIGTERM || !seat_ || end_was_planned_ || contact_.signal() != 0 || !options_.hang_limits.any() ||
-      stacks_->busy())
+  if (signal != SIGTERM || !seat_ || end_was_planned_ || contact_.signal() != 0 || !options_.hang_limits.any())
     return false;
   look_at_workers();
   std::vector<int> standing;
   std::vector<pid_t> pids;
   for (const rendezvous::Standing& one : hangs_.standings()) {
     if (!one.overdue || stacks_taken_.contains(one.rank) || standing.size() >= kStandingMax) continue;
+    if (const KnownStacks* known = fresh_stacks(one.rank)) {
+      keep_stacks({one.rank}, {known->stacks});
+      continue;
+    }
     standing.push_back(one.rank);
     pids.push_back(workers_.records().at(one.rank).pid);
   }
-  if (standing.empty()) return false;
+  if (standing.empty() || stacks_->busy()) return false;
   stacks_taken_.insert(standing.begin(), standing.end());
   stacks_->take(pids, kLastStacksLimit,
                 [this, standing, signal, round = seat_->round](const std::vector<ProcessStacks>& stacks) {

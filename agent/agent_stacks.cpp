@@ -46,14 +46,12 @@ void Agent::take_asked_stacks(const rendezvous::TakeStacks& asked) {
   }
   const auto send = [this, asked, headings](const std::vector<ProcessStacks>& stacks) {
     std::string text;
-    for (std::size_t i = 0; i < headings.size(); ++i)
-      text += headings[i] +
-              (i < stacks.size() ? to_text(stacks[i]) : "its stacks are being taken for another request\n") + "\n";
+    for (std::size_t i = 0; i < headings.size(); ++i) text += headings[i] + to_text(stacks[i]) + "\n";
     if (headings.empty()) text = "no worker runs on " + options_.logs.host + "\n\n";
     contact_.send(
         rendezvous::StacksTaken{node(), asked.asker, asked.serial, cut(std::move(text), seat_->group_world_size)});
   };
-  if (pids.empty() || stacks_->busy()) return send({});
+  if (pids.empty()) return send({});
   stacks_->take(pids, kAskedLimit, send);
 }
 

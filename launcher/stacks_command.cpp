@@ -91,9 +91,9 @@ Choice choose_job(const std::vector<agent::StacksAddress>& agents, const std::st
 }
 
 int show_stacks(const std::vector<std::string>& words) {
-  if (words.size() > 1 || (!words.empty() && words.front().starts_with("-"))) {
+  if (words.size() > 1 || (!words.empty() && words.front().starts_with('-'))) {
     const bool help = words.front() == "--help" || words.front() == "-h";
-    std::fputs(kUsageText, help ? stdout : stderr);
+    print_text(help ? stdout : stderr, kUsageText);
     return help ? kSuccess : kUsage;
   }
   const std::vector<agent::StacksAddress> agents = own_agents();

@@ -1,6 +1,7 @@
 #include "agent/hang/hang_watch.h"
 
 #include <algorithm>
+#include <cmath>
 #include <utility>
 
 namespace ddprun::agent {
@@ -12,16 +13,29 @@ constexpr std::chrono::milliseconds kLookEvery{250};
 constexpr std::chrono::milliseconds kLateMax{750};  // a look that comes later than that: the agent did not run
 constexpr std::chrono::seconds kStepPartFloor{2}, kSaveFloor{10};
 constexpr std::chrono::minutes kUnknown{10};
+constexpr std::chrono::seconds kNewsEvery{10};
 constexpr std::uint64_t kWarmUpSteps = 10;
 constexpr std::size_t kPartsKept = 256, kStepsKept = 64, kSavesKept = 8;
-constexpr int kStepFactor = 3, kPartFactor = 2, kSaveFactor = 5;
+constexpr int kStepFactor = 3, kPartFactor = 2, kSaveFactor = 5, kNoStepFactor = 5;
 constexpr double kHighShare = 0.99, kHalf = 0.5, kAll = 1;
+constexpr double kGrown = 1.5;
+constexpr std::chrono::hours kLearnedMax{240};  // so that a sum of some of them is a time
 
 bool is_step_part(Activity activity) {
   return activity == Activity::load || activity == Activity::compute || activity == Activity::wait;
 }
 
 bool saves_or_evaluates(Activity activity) { return activity == Activity::save || activity == Activity::evaluate; }
+
+Duration scaled(double factor, Duration time) {
+  return std::min<Duration>(kLearnedMax, std::chrono::duration_cast<Duration>(factor * time));
+}
+
+// Shorter than the floors is all the same.
+bool has_grown(Duration to, Duration from) {
+  return to > Duration::zero() &&
+         (from == Duration::zero() || (to > kStepPartFloor / kStepFactor && to > kGrown * from));
+}
 
 }  // namespace
 
@@ -33,14 +47,23 @@ void HangWatch::Window::add(Duration time, std::size_t most) {
 std::optional<Duration> HangWatch::Window::quantile(double share) const {
   if (last.empty()) return {};
   std::vector<Duration> sorted(last.begin(), last.end());
-  const auto at = static_cast<std::size_t>(share * static_cast<double>(sorted.size() - 1) + 0.5);
+  const auto at = static_cast<std::size_t>(std::lround(share * static_cast<double>(sorted.size() - 1)));
   std::nth_element(sorted.begin(), sorted.begin() + static_cast<std::ptrdiff_t>(at), sorted.end());
   return sorted[at];
 }
 
-void HangWatch::begin_round(int workers, TimePoint now) {
+void HangWatch::Window::grow(double factor) {
+  for (Duration& time : last) time = scaled(factor, time);
+}
+
+void HangWatch::begin_round(int workers, int world_size, const rendezvous::LearnedTimes& learned, TimePoint now) {
+  if (learned_with_ == 0 && learned.world_size > 0) restore(learned);
+  scale_to(world_size);
+  told_ = {};
+  news_at_.reset();
   workers_.clear();
-  for (int local_rank = 0; local_rank < workers; ++local_rank) workers_[local_rank].since = now;
+  for (int local_rank = 0; local_rank < workers; ++local_rank)
+    workers_[local_rank].since = workers_[local_rank].step_since = now;
   steps_before_round_ = steps_;
   last_look_.reset();
   next_look_ = now + kLookEvery;
@@ -65,6 +88,10 @@ void HangWatch::learn_step(Worker& worker, const WorkerSight& seen, TimePoint no
 void HangWatch::learn(Worker& worker, const WorkerSight& seen, TimePoint now) {
   learn_step(worker, seen, now);
   steps_ = std::max(steps_, steps_before_round_ + seen.steps_done);
+  if (seen.steps_done > 0) {
+    learned_with_ = world_size_;
+    grown_by_ = 1;
+  }
   if (seen.steps_done > 0 && seen.in_steps > Duration::zero())
     mean_step_ = seen.in_steps / static_cast<std::int64_t>(std::min<std::uint64_t>(seen.steps_done, INT32_MAX));
   const bool goes_on = seen.at == worker.sight.at;
@@ -75,7 +102,7 @@ void HangWatch::learn(Worker& worker, const WorkerSight& seen, TimePoint now) {
 
 void HangWatch::forgive(TimePoint now) {
   for (auto& [local_rank, worker] : workers_) {
-    worker.since = now;
+    worker.since = worker.step_since = now;
     worker.counted_from.reset();
     worker.overdue = false;
   }
@@ -90,13 +117,34 @@ void HangWatch::look(const std::map<int, WorkerSight>& workers, TimePoint now) {
   for (const auto& [local_rank, seen] : workers) {
     Worker& worker = workers_[local_rank];
     learn(worker, seen, now);
+    look_at_steps(worker, seen, now);
     if (seen.at && *seen.at > worker.since) worker.since = *seen.at;
     worker.sight = seen;
     worker.age = now - worker.since;
     const auto limit = seen.at ? limit_of(seen.activity, seen.beats) : std::nullopt;
     worker.overdue = limit && worker.age >= *limit;
     if (limit && !worker.overdue) next_look_ = std::min(next_look_, worker.since + *limit);
+    if (limit && does_no_step(worker, now)) {
+      worker.overdue = true;
+      worker.age = now - worker.step_since;
+    }
   }
+}
+
+void HangWatch::look_at_steps(Worker& worker, const WorkerSight& seen, TimePoint now) {
+  if (is_step_part(seen.activity) && seen.steps_done == worker.sight.steps_done) return;
+  if (is_step_part(worker.sight.activity))
+    longest_no_step_ = std::max(longest_no_step_, std::min<Duration>(kLearnedMax, now - worker.step_since));
+  worker.step_since = now;
+}
+
+// One that waits is late as the others are. Who sets a limit of a step's parts by hand allows for long ones.
+bool HangWatch::does_no_step(const Worker& worker, TimePoint now) const {
+  const auto is_learned = [&](Activity activity) { return limits_.of(activity) == HangLimit(); };
+  const Activity activity = worker.sight.activity;
+  return worker.sight.beats && (activity == Activity::load || activity == Activity::compute) &&
+         is_learned(Activity::load) && is_learned(Activity::compute) &&
+         now - worker.step_since >= std::max<Duration>(kUnknown, kNoStepFactor * longest_no_step_);
 }
 
 bool HangWatch::is_overdue(int local_rank) const {
@@ -156,13 +204,15 @@ std::optional<Duration> HangWatch::learned_limit(Activity activity, bool beats) 
   return std::max<Duration>({kStepPartFloor, kStepFactor * *step, kPartFactor * high.value_or(Duration::zero())});
 }
 
-HangWatch::Learned HangWatch::learned() const {
+rendezvous::LearnedTimes HangWatch::learned() const {
   const auto of = [&](Activity activity, double share) {
     const auto took = took_.find(activity);
     return took == took_.end() ? Duration::zero() : took->second.quantile(share).value_or(Duration::zero());
   };
-  return {.steps = steps_,
-          .median_step = median_step().value_or(Duration::zero()),
+  return {.world_size = learned_with_,
+          .steps = steps_,
+          .step = median_step().value_or(Duration::zero()),
+          .start = of(Activity::start, kAll),
           .load = of(Activity::load, kHighShare),
           .compute = of(Activity::compute, kHighShare),
           .wait = of(Activity::wait, kHighShare),
@@ -170,17 +220,42 @@ HangWatch::Learned HangWatch::learned() const {
           .evaluate = of(Activity::evaluate, kAll)};
 }
 
-void HangWatch::restore(const Learned& learned) {
-  steps_ = steps_before_round_ = learned.steps;
+std::optional<rendezvous::LearnedTimes> HangWatch::news(TimePoint now) {
+  if (steps_ < kWarmUpSteps || (news_at_ && now - *news_at_ < kNewsEvery)) return {};
+  news_at_ = now;
+  const rendezvous::LearnedTimes known = learned();
+  const bool grown = has_grown(known.step, told_.step) || has_grown(known.start, told_.start) ||
+                     has_grown(known.load, told_.load) || has_grown(known.compute, told_.compute) ||
+                     has_grown(known.wait, told_.wait) || has_grown(known.save, told_.save) ||
+                     has_grown(known.evaluate, told_.evaluate);
+  if (!grown) return {};
+  told_ = known;
+  return known;
+}
+
+void HangWatch::restore(const rendezvous::LearnedTimes& learned) {
+  steps_ = learned.steps;
+  learned_with_ = learned.world_size;
   const auto add = [](Window& window, Duration time) {
-    if (time > Duration::zero()) window.add(time, kPartsKept);
+    if (time > Duration::zero()) window.add(std::min<Duration>(time, kLearnedMax), kPartsKept);
   };
-  add(step_took_, learned.median_step);
+  add(step_took_, learned.step);
+  add(took_[Activity::start], learned.start);
   add(took_[Activity::load], learned.load);
   add(took_[Activity::compute], learned.compute);
   add(took_[Activity::wait], learned.wait);
   add(took_[Activity::save], learned.save);
   add(took_[Activity::evaluate], learned.evaluate);
+}
+
+void HangWatch::scale_to(int world_size) {
+  world_size_ = world_size;
+  const double wanted = std::max(1.0, static_cast<double>(learned_with_) / std::max(world_size, 1));
+  const double factor = wanted / std::exchange(grown_by_, wanted);
+  if (factor == 1) return;
+  for (auto& [activity, took] : took_) took.grow(factor);
+  step_took_.grow(factor);
+  if (mean_step_) mean_step_ = scaled(factor, *mean_step_);
 }
 
 }  // namespace ddprun::agent

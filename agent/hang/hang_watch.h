@@ -8,7 +8,8 @@
 // such a part has taken before (99th percentile of the last 256), and at least 2 s; nothing is known before ten steps.
 // Saves and evaluations may take five times the longest of the last eight, and at least 10 s; a start five times the
 // longest part of an earlier one, and at least ten minutes, as anything that has not been seen yet. The end has no
-// limit.
+// limit. A loop may report beats and do no step: that is overdue after ten minutes, and five times the longest time
+// between two steps. Fewer ranks than before may have more to do each: what was learned grows in proportion.
 #pragma once
 #include <cstdint>
 #include <deque>
@@ -19,6 +20,7 @@
 
 #include "agent/hang/hang_limits.h"
 #include "rendezvous/base/time.h"
+#include "rendezvous/coordination/learned_times.h"
 #include "rendezvous/coordination/standing.h"
 
 namespace ddprun::agent {
@@ -38,8 +40,8 @@ class HangWatch {
  public:
   explicit HangWatch(HangLimits limits) : limits_(std::move(limits)) {}
 
-  // What was learned stays.
-  void begin_round(int workers, TimePoint now);
+  // What was learned stays. `learned`: by others, in earlier rounds; it counts where we have learned nothing ourselves.
+  void begin_round(int workers, int world_size, const rendezvous::LearnedTimes& learned, TimePoint now);
   // Of every worker that lives, by local rank. Call it at next_look() and not before.
   void look(const std::map<int, WorkerSight>& workers, TimePoint now);
   // What has passed until now counts for nobody.
@@ -57,13 +59,10 @@ class HangWatch {
   std::optional<Duration> limit_of(rendezvous::Activity activity, bool beats) const;
   std::optional<Duration> median_step() const;
 
-  // What was learned, to be kept beside the job's ledger.
-  struct Learned {
-    std::uint64_t steps = 0;
-    Duration median_step = {}, load = {}, compute = {}, wait = {}, save = {}, evaluate = {};
-  };
-  Learned learned() const;
-  void restore(const Learned& learned);
+  rendezvous::LearnedTimes learned() const;
+  // The same, if the others should know: when the warm-up is over, and whenever a time has grown by half since. At most
+  // every ten seconds.
+  std::optional<rendezvous::LearnedTimes> news(TimePoint now);
 
  private:
   struct Worker {
@@ -73,15 +72,21 @@ class HangWatch {
     bool overdue = false;
     std::optional<TimePoint> counted_from = {};  // steps are counted from here
     std::uint64_t counted_steps = 0;
+    TimePoint step_since = {};  // its last step, or the last activity that is no part of one
   };
   struct Window {  // of the times that something took
     std::deque<Duration> last = {};
     void add(Duration time, std::size_t most);
     std::optional<Duration> quantile(double share) const;
+    void grow(double factor);
   };
   void learn(Worker& worker, const WorkerSight& now_sees, TimePoint now);
   void learn_step(Worker& worker, const WorkerSight& now_sees, TimePoint now);
+  void restore(const rendezvous::LearnedTimes& learned);
+  void scale_to(int world_size);
+  void look_at_steps(Worker& worker, const WorkerSight& seen, TimePoint now);
   std::optional<Duration> learned_limit(rendezvous::Activity activity, bool beats) const;
+  bool does_no_step(const Worker& worker, TimePoint now) const;
 
   HangLimits limits_;
   std::map<int, Worker> workers_;
@@ -90,6 +95,12 @@ class HangWatch {
   std::optional<Duration> mean_step_;  // of a worker, where no step was seen to end yet
   std::uint64_t steps_ = 0;            // of the worker that has done most, in all rounds
   std::uint64_t steps_before_round_ = 0;
+  int world_size_ = 0;             // of this round
+  int learned_with_ = 0;           // the world size of the last steps; 0: nothing was learned
+  double grown_by_ = 1;            // what was learned has, for a smaller world
+  Duration longest_no_step_ = {};  // between two steps
+  rendezvous::LearnedTimes told_ = {};
+  std::optional<TimePoint> news_at_;
   std::optional<TimePoint> last_look_;
   TimePoint next_look_ = {};
 };

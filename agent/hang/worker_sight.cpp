@@ -45,7 +45,8 @@ WorkerSight sight_of(const Progress& progress) {
 void add_process_state(pid_t worker, rendezvous::Standing& standing) {
   const ProcessState state = process_state(worker);
   const pid_t tracer = tracer_of(table_entry(worker));
-  standing.paused |= tracer != 0;
+  standing.traced = tracer != 0;
+  standing.paused |= state.letter == 't';
   standing.stopped = state.letter == 'T';
   if (state.letter == 'D') standing.held = state.where.empty() ? "a system call" : state.where;
 }

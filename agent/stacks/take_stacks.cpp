@@ -131,11 +131,18 @@ AsyncStacks::~AsyncStacks() {
   collection_->wait(Clock::now() + kLeaveMax);
 }
 
-void AsyncStacks::take(const std::vector<pid_t>& workers, Duration limit, OnTaken on_taken) {
-  check(!busy(), "stacks are taken one request at a time");
-  const TimePoint deadline = Clock::now() + limit;
-  on_taken_ = std::move(on_taken);
-  collection_ = std::make_shared<StackCollection>(workers, options_, deadline);
+void AsyncStacks::take(std::vector<pid_t> workers, Duration limit, OnTaken on_taken) {
+  Request request{std::move(workers), limit, std::move(on_taken)};
+  if (busy())
+    waiting_.push_back(std::move(request));
+  else
+    begin(std::move(request));
+}
+
+void AsyncStacks::begin(Request request) {
+  const TimePoint deadline = Clock::now() + request.limit;
+  on_taken_ = std::move(request.on_taken);
+  collection_ = std::make_shared<StackCollection>(request.workers, options_, deadline);
   // Either handler may run after our end, or at the next request's time.
   const std::weak_ptr<StackCollection*> token = token_ = std::make_shared<StackCollection*>(collection_.get());
   timer_.expires_at(deadline);
@@ -153,7 +160,13 @@ void AsyncStacks::finish() {
   timer_.cancel();
   token_.reset();
   const auto collection = std::exchange(collection_, nullptr);
-  std::exchange(on_taken_, {})(collection->end());
+  const OnTaken on_taken = std::exchange(on_taken_, {});
+  if (!waiting_.empty()) {
+    Request next = std::move(waiting_.front());
+    waiting_.pop_front();
+    begin(std::move(next));
+  }
+  on_taken(collection->end());
 }
 
 }  // namespace ddprun::agent

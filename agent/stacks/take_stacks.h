@@ -8,6 +8,7 @@
 #include <sys/types.h>
 
 #include <cstddef>
+#include <deque>
 #include <functional>
 #include <memory>
 #include <string>
@@ -44,11 +45,18 @@ class AsyncStacks {
   AsyncStacks(const AsyncStacks&) = delete;
   AsyncStacks& operator=(const AsyncStacks&) = delete;
 
-  // While it is not busy. `on_taken` is called by the loop, at `limit` at the latest, with what was taken until then.
-  void take(const std::vector<pid_t>& workers, Duration limit, OnTaken on_taken);
+  // One request after the other. `on_taken` is called by the loop, with what was taken until `limit` after the end of
+  // the request before.
+  void take(std::vector<pid_t> workers, Duration limit, OnTaken on_taken);
   bool busy() const { return collection_ != nullptr; }
 
  private:
+  struct Request {
+    std::vector<pid_t> workers;
+    Duration limit;
+    OnTaken on_taken;
+  };
+  void begin(Request request);
   void finish();
 
   asio::io_context& io_;
@@ -57,6 +65,7 @@ class AsyncStacks {
   std::shared_ptr<StackCollection> collection_;
   std::shared_ptr<StackCollection*> token_;  // only we own it: it goes when this request is over
   OnTaken on_taken_;
+  std::deque<Request> waiting_;
 };
 
 }  // namespace ddprun::agent

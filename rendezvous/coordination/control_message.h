@@ -53,9 +53,10 @@ struct CoordinatorAnnouncement {
   std::uint16_t control_port = 0;
 };
 // VoteRequest comes instead of a hello, too.
-using FromAgent = std::variant<Hello, Heartbeat, FailureText, NodeReady, NodeConfirmed, NodeRunning, NodeDone,
-                               WorkerFailed, NodeLeaves, JobInterrupted, NodeBack, NodeNotified, NodeStandings,
-                               StacksWanted, StacksTaken, NodePace, JobWasOver, VoteRequest, CoordinatorAnnouncement>;
+using FromAgent =
+    std::variant<Hello, Heartbeat, FailureText, NodeReady, NodeConfirmed, NodeRunning, NodeDone, WorkerFailed,
+                 NodeLeaves, JobInterrupted, NodeBack, NodeNotified, NodeStandings, StacksWanted, StacksTaken, NodePace,
+                 NodeLearned, JobWasOver, VoteRequest, CoordinatorAnnouncement>;
 
 // The first message to an agent.
 struct Welcome {

@@ -310,8 +310,15 @@ Coordinator::Orders Coordinator::handle(const NodeStandings& message, TimePoint 
   HangInquiry::Next next = state->inquiry.on(message.node, message.standings, now);
   Orders orders;
   if (next.ask) orders.push_back(AskStandings{message.round});
-  if (next.found) orders.push_back(BlameWorker{next.node, message.round, next.found->rank, next.found->text});
+  if (next.found)
+    orders.push_back(BlameWorker{next.node, message.round, next.found->rank, next.found->text, next.found->of_all});
   return orders;
+}
+
+Coordinator::Orders Coordinator::handle(const NodeLearned& message, TimePoint) {
+  const Active* state = active(message.round, message.node);
+  if (state && message.times.world_size == state->round.world_size()) ledger_.learn(message.round, message.times);
+  return {};
 }
 
 Coordinator::Orders Coordinator::handle(const StacksWanted& message, TimePoint) {
@@ -397,12 +404,29 @@ Coordinator::Orders Coordinator::advance(TimePoint now) {
   if (can_form(*state, now)) return form();
   if (now < state->since + policy_.join_timeout || may_form_yet()) return {};
   const bool had_enough = rounds_ > 0 || rounds_seen_ > 0;
-  return end_job({had_enough ? Verdict::too_few_left : Verdict::too_few_nodes, 0,
-                  "only " + std::to_string(count_fit()) + " of " + std::to_string(policy_.nodes_min) +
-                      " nodes joined in time (--rdzv-conf join_timeout=" +
-                      std::to_string(std::chrono::duration_cast<std::chrono::seconds>(policy_.join_timeout).count()) +
-                      ")",
-                  std::nullopt});
+  return end_job(
+      {had_enough ? Verdict::too_few_left : Verdict::too_few_nodes, 0, why_no_round() + unfit_nodes(), std::nullopt});
+}
+
+std::string Coordinator::why_no_round() const {
+  const int fit = count_fit();
+  if (fit >= policy_.nodes_min)
+    return "the nodes that are left, " + std::to_string(fit) + ", are no majority of those of the last round";
+  return "only " + std::to_string(fit) + " of " + std::to_string(policy_.nodes_min) +
+         " nodes joined in time (--rdzv-conf join_timeout=" +
+         std::to_string(std::chrono::duration_cast<std::chrono::seconds>(policy_.join_timeout).count()) + ")";
+}
+
+// "; node3 cannot take part (unkillable: rank 1 (process 5))"
+std::string Coordinator::unfit_nodes() const {
+  std::string out;
+  int named = 0;
+  for (const auto& [node, member] : members_) {
+    if (member.offer.unfit.empty()) continue;
+    if (++named > static_cast<int>(kAwaitedNamesMax)) return out + "; and others";
+    out += "; " + name_of(member.offer) + " cannot take part (" + member.offer.unfit.substr(0, kAwaitedReasonMax) + ")";
+  }
+  return out;
 }
 
 bool Coordinator::may_form_yet() const {

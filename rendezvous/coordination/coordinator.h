@@ -110,6 +110,11 @@ struct NodePace {  // of its workers since their last one: five steps and half a
   int round = 0;
   std::vector<Pace> windows;
 };
+struct NodeLearned {  // of its workers' beats
+  NodeId node = 0;
+  int round = 0;
+  LearnedTimes times;
+};
 struct JobWasOver {  // another coordinator has told it the job's end
   NodeId node = 0;
   Outcome outcome;
@@ -117,7 +122,7 @@ struct JobWasOver {  // another coordinator has told it the job's end
 struct CoordinatorTick {};  // next_deadline() has come
 using Message = std::variant<NodeReady, NodeConfirmed, NodeRunning, NodeDone, WorkerFailed, NodeLeaves, JobInterrupted,
                              NodeBack, NodeLost, NodeGone, JobElsewhere, JobAbandoned, NodeNotified, NodeStandings,
-                             StacksWanted, StacksTaken, NodePace, JobWasOver, CoordinatorTick>;
+                             StacksWanted, StacksTaken, NodePace, NodeLearned, JobWasOver, CoordinatorTick>;
 
 // To the agents of the round.
 struct FormRound {  // hold the record, confirm
@@ -175,7 +180,8 @@ struct BlameWorker {
   NodeId node = 0;
   int round = 0;
   int rank = 0;
-  std::string text;  // HangFinding::text
+  std::string text;     // HangFinding::text
+  bool of_all = false;  // HangFinding::of_all
 };
 // To the agent of group rank 0, for people and for the event log.
 struct ReportPace {
@@ -308,6 +314,7 @@ class Coordinator {
   Orders handle(const StacksWanted& message, TimePoint now);
   Orders handle(const StacksTaken& message, TimePoint now);
   Orders handle(const NodePace& message, TimePoint now);
+  Orders handle(const NodeLearned& message, TimePoint now);
   Orders handle(const JobWasOver& message, TimePoint now);
   Orders handle(const CoordinatorTick& message, TimePoint now);
 
@@ -332,7 +339,9 @@ class Coordinator {
   bool can_form(const Gathering& state, TimePoint now) const;
   // Of each electorate, by the members that count.
   bool has_quorum(const std::function<bool(const Member&)>& counts) const;
-  bool may_form_yet() const;  // with the members that are here
+  bool may_form_yet() const;         // with the members that are here
+  std::string why_no_round() const;  // after the join timeout
+  std::string unfit_nodes() const;
   void update_last_call(Gathering& state, TimePoint now) const;
   Orders form();
   std::vector<NodeId> by_rank() const;

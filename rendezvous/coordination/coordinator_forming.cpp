@@ -129,6 +129,7 @@ std::vector<NodeId> Coordinator::by_rank() const {
 }
 
 void Coordinator::note_failure_of(const Failure& failure, bool excluded_by_rule, TimePoint now) {
+  if (failure.of_all) return;
   Member& member = members_.at(failure.node);
   if (excluded_by_rule)
     excluded_.exclude(member.offer, "a rule says " + name_of(RuleAction::restart_elsewhere), now);

@@ -7,7 +7,7 @@ namespace ddprun::rendezvous {
 namespace {
 
 constexpr std::chrono::milliseconds kAskEvery{500};
-constexpr std::chrono::seconds kAnswerLimit{5};      // for all nodes; a node that does not answer will be lost
+constexpr std::chrono::seconds kAnswerLimit{8};      // for all nodes: they may take stacks first
 constexpr std::chrono::seconds kFindAgainAfter{10};  // the same rank; its agent takes stacks meanwhile
 
 }  // namespace

@@ -94,6 +94,13 @@ void Ledger::charge_resize() {
   ++record_.counts.resizes;
 }
 
+void Ledger::learn(int round, const LearnedTimes& times) {
+  const LearnedTimes before = record_.learned;
+  record_.learned = learned_round_ == round ? longest(before, times) : times;
+  learned_round_ = round;
+  if (record_.learned != before) ++changes_;
+}
+
 void Ledger::end_without_failure() {
   ++changes_;
   record_.futile = {};
@@ -187,7 +194,7 @@ Duration Ledger::backoff() {
 LedgerRecord for_next_start(LedgerRecord record, bool failed) {
   record.progressed = false;
   if (!failed) return record;
-  return {.futile = std::move(record.futile), .excluded = std::move(record.excluded)};
+  return {.futile = std::move(record.futile), .excluded = std::move(record.excluded), .learned = record.learned};
 }
 
 std::string to_text(const RestartLimit& limit) {

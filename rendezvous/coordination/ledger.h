@@ -74,6 +74,8 @@ class Ledger {
   Ruling charge_lost_node(TimePoint now);
   void charge_preemption();
   void charge_resize();
+  // Of a node of this round. What earlier rounds have shown gives way.
+  void learn(int round, const LearnedTimes& times);
   // The job ended without a failure of its own.
   void end_without_failure();
   LedgerRecord record(TimePoint now) const;
@@ -105,6 +107,7 @@ class Ledger {
   LedgerRecord record_;         // without its charges
   std::vector<Dated> charges_;  // oldest first
   int changes_ = 0;
+  int learned_round_ = 0;
 };
 
 // What the next start of the job begins with: after its own failure, with all restarts.

@@ -99,6 +99,7 @@ void fields(auto& a, Is<Failure> auto& m) {
   a("host", m.host);
   a.lenient("last_line", m.last_line, kLastLineMax);
   a.unless_default("how", m.how, kTextMax);
+  a.unless_default("of_all", m.of_all);
 }
 
 void fields(auto& a, Is<Standing> auto& m) {
@@ -110,6 +111,7 @@ void fields(auto& a, Is<Standing> auto& m) {
   a.unless_default("overdue", m.overdue);
   a.unless_default("stopped", m.stopped);
   a.unless_default("paused", m.paused);
+  a.unless_default("traced", m.traced);
   a.unless_default("held", m.held, kNameMax);
 }
 
@@ -128,6 +130,18 @@ void fields(auto& a, Is<PaceChange> auto& m) {
   a("percent", m.percent, Range{0, kPercentMax});
   a("steps", m.steps);
   a.unless_default("before_percent", m.before_percent, Range{0, kPercentMax});
+}
+
+void fields(auto& a, Is<LearnedTimes> auto& m) {
+  a("world_size", m.world_size, kRank);
+  a("steps", m.steps);
+  a.milliseconds("step_ms", m.step);
+  a.milliseconds("start_ms", m.start);
+  a.milliseconds("load_ms", m.load);
+  a.milliseconds("compute_ms", m.compute);
+  a.milliseconds("wait_ms", m.wait);
+  a.milliseconds("save_ms", m.save);
+  a.milliseconds("evaluate_ms", m.evaluate);
 }
 
 void fields(auto& a, Is<Outcome> auto& m) {
@@ -152,6 +166,7 @@ void fields(auto& a, Is<Seat> auto& m) {
   a("master_port", m.master_port);
   a("restarts", m.restarts);
   a("store_agent", m.store_agent);
+  a.unless_default("learned", m.learned);
 }
 
 void fields(auto& a, Is<Fingerprint> auto& m) {
@@ -221,6 +236,7 @@ void fields(auto& a, Is<LedgerRecord> auto& m) {
   a.milliseconds("running_ms", m.running, {.round_up = false});
   a("futile_starts", m.futile);
   a("excluded", m.excluded);
+  a.unless_default("learned", m.learned);
 }
 
 void fields(auto& a, Is<Electorate> auto& m) {
@@ -332,6 +348,11 @@ constexpr auto kNodePace = message<NodePace>("pace", [](auto& a, auto& m) {
   a("round", m.round);
   a.rows("workers", m.windows, "a worker's pace is no list of five numbers");
 });
+constexpr auto kNodeLearned = message<NodeLearned>("learned", [](auto& a, auto& m) {
+  a.sender(m.node);
+  a("round", m.round);
+  a("times", m.times);
+});
 constexpr auto kJobWasOver = message<JobWasOver>("was-over", [](auto& a, auto& m) {
   a.sender(m.node);
   a("outcome", m.outcome);
@@ -346,10 +367,10 @@ constexpr auto kCoordinatorAnnouncement = message<CoordinatorAnnouncement>("call
   a("control_port", m.control_port);
 });
 
-constexpr std::tuple kFromAgent{
-    kHello,        kHeartbeat,  kFailureText,    kNodeReady,   kNodeConfirmed,          kNodeRunning,   kNodeDone,
-    kWorkerFailed, kNodeLeaves, kJobInterrupted, kNodeBack,    kNodeNotified,           kNodeStandings, kStacksWanted,
-    kStacksTaken,  kNodePace,   kJobWasOver,     kVoteRequest, kCoordinatorAnnouncement};
+constexpr std::tuple kFromAgent{kHello,       kHeartbeat,    kFailureText,   kNodeReady,    kNodeConfirmed,
+                                kNodeRunning, kNodeDone,     kWorkerFailed,  kNodeLeaves,   kJobInterrupted,
+                                kNodeBack,    kNodeNotified, kNodeStandings, kStacksWanted, kStacksTaken,
+                                kNodePace,    kNodeLearned,  kJobWasOver,    kVoteRequest,  kCoordinatorAnnouncement};
 
 // From the coordinator, which also passes on FailureText.
 
@@ -401,6 +422,7 @@ constexpr auto kBlameWorker = message<BlameWorker>("blame", [](auto& a, auto& m)
   a("round", m.round);
   a("rank", m.rank, kRank);
   a("text", m.text, kTextMax);
+  a.unless_default("of_all", m.of_all);
 });
 constexpr auto kTakeStacks = message<TakeStacks>("take-stacks", [](auto& a, auto& m) {
   a("asker", m.asker);

@@ -72,6 +72,7 @@ std::vector<Seat> seats(const Round& round) {
     seat.master_port = round.master_port;
     seat.restarts = round.ledger.counts.spent();
     seat.store_agent = round.nodes.front().control;
+    seat.learned = round.ledger.learned;
     workers_of_role[node.role] += node.workers;
     out.push_back(std::move(seat));
   }

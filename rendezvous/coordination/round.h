@@ -14,6 +14,7 @@
 
 #include "rendezvous/base/time.h"
 #include "rendezvous/coordination/failure_class.h"
+#include "rendezvous/coordination/learned_times.h"
 #include "rendezvous/peer/control_address.h"
 
 namespace ddprun::rendezvous {
@@ -96,6 +97,7 @@ struct LedgerRecord {
   Duration running = {};       // with progress, not yet enough to earn a restart back
   FutileStarts futile = {};    // earlier ones
   std::vector<ExcludedHost> excluded = {};
+  LearnedTimes learned = {};
 
   friend bool operator==(const LedgerRecord&, const LedgerRecord&) = default;
 };
@@ -156,6 +158,7 @@ struct Seat {
   std::uint16_t master_port = 0;
   int restarts = 0;                 // charged to the job so far, the same on all nodes
   ControlAddress store_agent = {};  // where the agent of group rank 0 listens, which has the store
+  LearnedTimes learned = {};        // by earlier rounds
 };
 
 // By group rank.
@@ -177,6 +180,7 @@ struct Failure {
   // same failure. Else empty.
   std::string last_line = {};
   std::string how = {};  // of a hang that was found: what it does, and who waits for it
+  bool of_all = false;   // as all ranks waited: its machine is no worse than the others
 };
 constexpr std::size_t kLastLineMax = 512;  // bytes
 

@@ -135,7 +135,7 @@ std::optional<HangFinding> all_wait(const std::vector<Standing>& all, const Chos
       std::all_of(waiting.begin(), waiting.end(), [](const auto* one) { return one->age >= kAllWaitLimit; });
   if (!for_long) return {};
   return HangFinding{waiting.front()->rank,
-                     in_words(*waiting.front()) + ", and so have all others, as when a network is interrupted"};
+                     in_words(*waiting.front()) + ", and so have all others, as when a network is interrupted", true};
 }
 
 }  // namespace
@@ -163,7 +163,7 @@ std::optional<HangFinding> find_hang(const std::vector<Standing>& standings) {
   const Chosen waiting = chosen(standings, waits);
   const Chosen others = chosen(standings, [](const Standing& one) { return is_there(one) && !waits(one); });
   const Chosen overdue =
-      chosen(standings, [](const Standing& one) { return is_there(one) && !waits(one) && one.overdue; });
+      chosen(standings, [](const Standing& one) { return is_there(one) && !waits(one) && one.overdue && !one.traced; });
   if (!overdue.empty()) {
     const Standing& culprit = furthest_behind(overdue);
     // One that has just begun to wait shows only that the others take longer.

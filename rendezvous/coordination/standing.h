@@ -48,7 +48,8 @@ struct Standing {
   Duration age = {};      // since it last reported anything
   bool overdue = false;   // longer than this activity may take
   bool stopped = false;   // by a signal such as SIGSTOP
-  bool paused = false;    // on purpose: a debugger has it, or the job was suspended at its terminal
+  bool paused = false;    // on purpose: a debugger has stopped it, or the job was suspended at its terminal
+  bool traced = false;    // by a debugger: it may be slow on purpose
   std::string held = {};  // the function in which the kernel keeps it, if no signal could end that
 
   friend bool operator==(const Standing&, const Standing&) = default;
@@ -63,6 +64,7 @@ struct HangFinding {
   // What it does, since when, and who waits for it: "has computed for 2.1 s, after step 41; rank 0 waits for it in
   // grads".
   std::string text = {};
+  bool of_all = false;  // all wait, and none is to blame: this one stands for all
 };
 
 // If every rank waits in the same collective, nobody is to blame before all have waited for so long: a network may be
@@ -74,7 +76,7 @@ constexpr std::chrono::seconds kAllWaitLimit{60};
 constexpr std::chrono::seconds kNobodyWaitsLimit{60};
 
 // `standings`: of every worker of the round. Empty: none is overdue, or it may still be what it should be: one saves
-// and is not overdue, or a debugger has one.
+// and is not overdue, or a debugger has stopped one.
 std::optional<HangFinding> find_hang(const std::vector<Standing>& standings);
 
 }  // namespace ddprun::rendezvous

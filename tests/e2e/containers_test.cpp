@@ -202,6 +202,8 @@ TEST_CASE(
     if (has(line, "apt-get install")) packages += line;
   }
   REQUIRE_FALSE(copy.empty());
+  for (const std::string& package : words_of(packages))  // apt installs what they depend on
+    packages += " " + replaced(run({"dpkg-query", "-W", "-f=${Depends}", package}, kLimit).out, ",", " ");
   REQUIRE(run({"sh", "-c", replaced(copy, "/opt/ddprun", tree)}, kJobLimit) == exited(0));
   CHECK_FALSE(fs::exists(tree + "/lib/libddprun_gpu.so"));
 

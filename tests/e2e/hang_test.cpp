@@ -39,6 +39,7 @@ const std::vector<Fault> kFaults = {
     {"skip", "has waited in grads for \\d+\\.\\d s", " wait in metrics", "collective"},
     {"disk", "has (computed for \\d+\\.\\d s|been held by the kernel for \\d+\\.\\d s in \\w+)",
      " wait for it in grads", ""},
+    {"untold-loop", "has computed for \\d+\\.\\d s", " wait for it in allreduce", "spin_forever"},
 };
 
 // One job: an agent with three workers, or three agents with one each.
@@ -91,8 +92,8 @@ std::chrono::duration<double> find(const Fault& fault, int nodes, int rank, int 
   REQUIRE(eventually([&] { return job.prints(hangs); }, kLimit));
   const auto after = std::chrono::steady_clock::now() - begin;
   if (fault.name == "disk") job.stuck.answer();
-  const std::string top = fault.function.empty() ? "" : "; in .*" + fault.function;
-  const std::string expected = hangs + fault.sentence + ", after step \\d+; ranks \\d and \\d" + fault.waits_in;
+  const std::string top = fault.function.empty() ? "" : ".*; in .*" + fault.function;
+  const std::string expected = hangs + fault.sentence + ", after step \\d+; ranks \\d and \\d" + fault.waits_in + top;
   REQUIRE_THAT(job.all_err(), Matches("[\\s\\S]*" + expected + "[\\s\\S]*"));
   job.all_end_well();
   for (auto& agent : job.agents) REQUIRE(has(agent->out(), "done in round 2"));
@@ -211,4 +212,59 @@ TEST_CASE("the stacks of a running job's workers are shown, of all its nodes, an
   CHECK_FALSE(job.prints("round 2"));
   CHECK(run({ddprun_program(), "stacks", "shown"}, kLimit).code == 2);
   CHECK(run({ddprun_program(), "stacks", "--help"}, kLimit) == exited(0));
+}
+
+namespace {
+
+struct Caller {
+  std::string name;
+  std::vector<std::string> prefix;  // of the command line
+};
+
+// By setpriv: an ordinary user, and root as containers have it.
+const std::vector<Caller> kCallers = {
+    {"ordinary user", {"setpriv", "--reuid=65534", "--regid=65534", "--clear-groups", "--inh-caps=-all"}},
+    {"root without CAP_SYS_PTRACE", {"setpriv", "--bounding-set=-sys_ptrace", "--inh-caps=-all"}}};
+
+}  // namespace
+
+TEST_CASE("the function that a worker hangs in is known to an ordinary user, and without CAP_SYS_PTRACE",
+          "[hang][nodes]") {
+  for (const Caller& caller : kCallers) {
+    CAPTURE(caller.name);
+    std::vector<std::string> words = caller.prefix;
+    words.insert(words.end(), {"test", "-x", kHangWorker});
+    if (run(words, kLimit) != exited(0)) {
+      WARN("skipped: " + caller.name + " cannot be had here");
+      continue;
+    }
+    const TempFolder folder;
+    std::filesystem::permissions(folder.path(), std::filesystem::perms::all);
+    words = caller.prefix;
+    const std::vector<std::string> job =
+        job_of({"--nproc-per-node=2", "--stop-grace=2", "--log-dir=logs", kHangWorker, kSteps, "loop", "1", "40"});
+    words.insert(words.end(), job.begin(), job.end());
+    Command ddprun(words, {.env = {{"HOME", folder.path()}, {"XDG_RUNTIME_DIR", ""}}, .cwd = folder.path()});
+    ddprun.wait_for_output("rank 1 hangs: it has computed for \\d+\\.\\d s, .*; in .*spin_forever", kLimit);
+    CHECK(ddprun.wait_exit(kLimit) == exited(0));
+  }
+}
+
+TEST_CASE("the next start of a job knows how long its steps take", "[hang][nodes]") {
+  const TempFolder folder;
+  const auto start = [&](const std::vector<std::string>& worker) {
+    std::vector<std::string> words{"--nproc-per-node=2", "--stop-grace=2", "--rdzv-id=kept", "--state-dir=state"};
+    words.push_back(kHangWorker);
+    words.insert(words.end(), worker.begin(), worker.end());
+    return job_of(words);
+  };
+  const auto learned = [&] { return has(read_file(folder / "state/kept.ledger.json"), "\"learned\""); };
+  Command first(start({"3000"}), {.cwd = folder.path()});
+  REQUIRE(eventually(learned, kLimit));
+  first.kill(SIGTERM);
+  first.wait_exit(kLimit);
+  REQUIRE(learned());
+  Command second(start({kSteps, "loop", "1", "3"}), {.cwd = folder.path()});  // before ten steps
+  second.wait_for_output("rank 1 hangs: it has computed for \\d+\\.\\d s", kLimit);
+  CHECK(second.wait_exit(kLimit) == exited(0));
 }

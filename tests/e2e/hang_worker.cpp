@@ -3,9 +3,9 @@
 // RANK has the fault at that step, and writes "fault" first. The collectives are counters in the file "shared" of the
 // working folder.
 //
-// Faults: loop, deadlock, stop, skip, load, disk (reads stuck/file), slow-save (3.5 s, told). From that step on:
-// slow-compute (three times as long), slow-load, quota: all ranks compute for 60 ms instead of sleeping, and this one
-// in the control group of FILE; it writes when each of its steps began.
+// Faults: loop, untold-loop (no rank reports its collectives), deadlock, stop, skip, load, disk (reads stuck/file),
+// slow-save (3.5 s, told). From that step on: slow-compute (three times as long), slow-load, quota: all ranks compute
+// for 60 ms instead of sleeping, and this one in the control group of FILE; it writes when each of its steps began.
 #include <fcntl.h>
 #include <sys/mman.h>
 #include <unistd.h>
@@ -43,12 +43,16 @@ Shared* open_shared() {
   return static_cast<Shared*>(at);
 }
 
-// The n-th collective of this round.
-void collective(Shared* shared, const char* name, int n) {
-  const enum ddprun_beat before = ddprun_channel_wait(name);
-  std::atomic<int>& arrived = shared->arrived[(number("DDPRUN_ROUND") * 8192 + n) % kCounters];
+// By its name its callers are known to wait for others.
+extern "C" __attribute__((noinline)) void MPI_Allreduce(std::atomic<int>& arrived) {
   ++arrived;
   while (arrived.load() < number("WORLD_SIZE")) std::this_thread::sleep_for(200us);
+}
+
+// The n-th collective of this round.
+void collective(Shared* shared, const char* name, int n, bool is_told) {
+  const enum ddprun_beat before = is_told ? ddprun_channel_wait(name) : DDPRUN_BEAT_COMPUTE;
+  MPI_Allreduce(shared->arrived[(number("DDPRUN_ROUND") * 8192 + n) % kCounters]);
   ddprun_channel_beat(before);
 }
 
@@ -111,7 +115,7 @@ void tell_fault() {
 }
 
 void have(const Fault& fault, int step) {
-  if (fault.is_due("loop", step)) tell_fault(), spin_forever();
+  if (fault.is_due("loop", step) || fault.is_due("untold-loop", step)) tell_fault(), spin_forever();
   if (fault.is_due("deadlock", step)) tell_fault(), lock_twice();
   if (fault.is_due("stop", step)) tell_fault(), raise(SIGSTOP);
   if (fault.is_due("disk", step)) tell_fault(), read_stuck_file();
@@ -130,6 +134,7 @@ int main(int argc, char** argv) {
   Shared* shared = open_shared();
   ddprun_channel_phase(DDPRUN_PHASE_TRAINING);
   int collectives = 0;
+  const bool is_told = fault.kind != "untold-loop";
   if (fault.kind == "quota") go_before_others();
   for (int step = 1; step <= steps; ++step) {
     if (fault.is_on("quota", step)) tell_step(step);
@@ -142,12 +147,12 @@ int main(int argc, char** argv) {
     else
       std::this_thread::sleep_for(fault.is_on("slow-compute", step) ? 15ms : 5ms);
     have(fault, step);
-    collective(shared, "grads", collectives++);
+    collective(shared, "grads", collectives++, is_told);
     if (step % 10 == 0) {
       if (fault.is_due("skip", step))
         tell_fault(), ++collectives;
       else
-        collective(shared, "metrics", collectives++);
+        collective(shared, "metrics", collectives++, is_told);
     }
     if (fault.is_due("slow-save", step)) {
       tell_fault();

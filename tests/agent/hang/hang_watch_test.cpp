@@ -13,8 +13,14 @@ namespace {
 
 // One worker whose time is simulated: reports are seen when the watch looks.
 struct Watched {
-  explicit Watched(HangLimits limits = {}, bool beats = true) : watch(std::move(limits)), beats(beats) {
-    watch.begin_round(1, now);
+  explicit Watched(HangLimits limits = {}, bool beats = true, const rendezvous::LearnedTimes& learned = {})
+      : watch(std::move(limits)), beats(beats) {
+    watch.begin_round(1, 4, learned, now);
+  }
+  void begin_round(int world_size) {
+    watch.begin_round(1, world_size, {}, now);
+    sight = {};
+    report(Activity::start);
   }
   void report(Activity activity) {
     sight.activity = activity;
@@ -170,17 +176,93 @@ TEST_CASE("what was learned stays in the next round, and in the next start", "[h
   job.report(Activity::start);
   REQUIRE_FALSE(job.pass(2min));
   for (int i = 0; i < 20; ++i) REQUIRE_FALSE(job.step(5ms, 50ms, 5ms));
-  job.watch.begin_round(1, job.now);
-  job.sight = {};
-  job.report(Activity::start);
+  job.begin_round(4);
   CHECK_FALSE(job.pass(9min));
   REQUIRE_FALSE(job.step(5ms, 50ms, 5ms));
   job.report(Activity::compute);
   CHECK(job.found_after() == 2s);
 
-  Watched other;
-  other.watch.restore(job.watch.learned());
+  Watched other({}, true, job.watch.learned());
   REQUIRE_FALSE(other.step(5ms, 50ms, 5ms));
   other.report(Activity::compute);
   CHECK(other.found_after() == 2s);
+}
+
+TEST_CASE("what others have learned does not replace what this node has learned itself", "[hang]") {
+  Watched job;
+  for (int i = 0; i < 20; ++i) REQUIRE_FALSE(job.step(5ms, 2s, 5ms));
+  job.watch.begin_round(1, 4, {.world_size = 4, .steps = 100, .step = 1ms}, job.now);
+  job.sight = {};
+  REQUIRE_FALSE(job.step(5ms, 2s, 5ms));
+  job.report(Activity::compute);
+  CHECK(job.found_after() == 6s);
+}
+
+TEST_CASE("half the ranks may take twice the time, until they have shown what they take", "[hang]") {
+  Watched job;
+  for (int i = 0; i < 20; ++i) REQUIRE_FALSE(job.step(0s, 2s, 0s));
+  const Duration before = *job.watch.limit_of(Activity::compute, true);
+  job.begin_round(2);
+  CHECK(*job.watch.limit_of(Activity::compute, true) == 2 * before);
+  job.begin_round(4);
+  CHECK(*job.watch.limit_of(Activity::compute, true) == before);
+  job.begin_round(8);
+  CHECK(*job.watch.limit_of(Activity::compute, true) == before);
+}
+
+TEST_CASE("what is learned is told after the warm-up, and again when it has grown by half", "[hang]") {
+  Watched job;
+  CHECK_FALSE(job.watch.news(job.now));
+  for (int i = 0; i < 20; ++i) REQUIRE_FALSE(job.step(0s, 1s, 0s));
+  const auto first = job.watch.news(job.now);
+  REQUIRE(first);
+  CHECK(first->world_size == 4);
+  CHECK(first->steps >= 19);
+  CHECK(first->step == 1s);
+  CHECK(first->save == 0s);
+  CHECK_FALSE(job.watch.news(job.now));
+  CHECK_FALSE(job.watch.news(job.now + 10s));
+  job.report(Activity::save);
+  REQUIRE_FALSE(job.pass(3s));
+  REQUIRE_FALSE(job.step(0s, 1s, 0s));
+  CHECK_FALSE(job.watch.news(job.now));  // ten seconds have not passed
+  const auto second = job.watch.news(job.now + 20s);
+  REQUIRE(second);
+  CHECK(second->save >= 2900ms);
+  job.begin_round(4);
+  CHECK(job.watch.news(job.now));  // another coordinator may not know it
+}
+
+TEST_CASE("a loop that reports beats and does no step is overdue after ten minutes", "[hang]") {
+  Watched job;
+  for (int i = 0; i < 20; ++i) REQUIRE_FALSE(job.step(5ms, 50ms, 5ms));
+  const TimePoint from = job.now;
+  bool found = false;
+  while (!found && job.now - from < 1h) {
+    job.report(Activity::load);
+    found = job.pass(100ms);
+    job.report(Activity::compute);
+    found = found || job.pass(100ms);
+  }
+  CHECK(job.now - from > 9min);
+  CHECK(job.now - from < 11min);
+  CHECK(job.watch.standings().front().age > 9min);
+}
+
+TEST_CASE("steps that take long are no loop without steps", "[hang]") {
+  Watched job;
+  const auto long_step = [&](int parts) {
+    for (int i = 0; i < parts; ++i) {
+      job.report(Activity::load);
+      REQUIRE_FALSE(job.pass(1s));
+      job.report(Activity::compute);
+      REQUIRE_FALSE(job.pass(1s));
+    }
+    job.sight.step = ++job.sight.steps_done;
+  };
+  for (int i = 0; i < 12; ++i) long_step(100);
+  long_step(450);
+  job.report(Activity::evaluate);
+  REQUIRE_FALSE(job.pass(9min));
+  long_step(450);
 }

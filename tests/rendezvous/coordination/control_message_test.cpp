@@ -87,7 +87,7 @@ TEST_CASE("what an agent says arrives as it was said, by the connection's node",
   CHECK(sent_by_agent(NodeBack{1, 4, offer}).round == 4);
   CHECK(sent_by_agent(NodeNotified{1}).node == sent_by_agent(NodeBack{1, 4, offer}).node);
   CHECK(sent_by_agent(JobWasOver{1, {Verdict::interrupted, SIGINT, "why", {}}}).outcome.signal == SIGINT);
-  const Standing standing{3, Activity::wait, "grads", 41, 2100ms, true, true, true, "rpc_wait"};
+  const Standing standing{3, Activity::wait, "grads", 41, 2100ms, true, true, true, true, "rpc_wait"};
   const NodeStandings told = sent_by_agent(NodeStandings{1, 4, {standing, {}}});
   CHECK(told.node == 77);
   CHECK(told.round == 4);
@@ -267,4 +267,22 @@ TEST_CASE("a frame over the limit is refused by its length alone", "[control]") 
   CHECK(reader.broken());
   reader.add(framed("late"));
   CHECK_FALSE(reader.next());
+}
+
+TEST_CASE("what a node has learned of the steps arrives, and goes into seats", "[control]") {
+  const LearnedTimes times{.world_size = 8,
+                           .steps = 1000,
+                           .step = 120ms,
+                           .start = 9s,
+                           .load = 1s,
+                           .compute = 2s,
+                           .wait = 3s,
+                           .save = 4s,
+                           .evaluate = 5s};
+  const NodeLearned received = sent_by_agent(NodeLearned{1, 4, times});
+  CHECK(received.node == 77);
+  CHECK(received.round == 4);
+  CHECK(received.times == times);
+  CHECK(sent_to_agent(TakeSeat{{.round = 1, .learned = times}, 1}).seat.learned == times);
+  CHECK(sent_to_agent(BlameWorker{1, 4, 2, "it stands", true}).of_all);
 }

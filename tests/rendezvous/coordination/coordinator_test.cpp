@@ -714,7 +714,8 @@ TEST_CASE("a job whose nodes do not pass their health checks in time ends", "[co
   CHECK(job.on(unfit).empty());
   const Outcome outcome = job.only<EndJob>(CoordinatorTick{}, 600s).outcome;
   CHECK(outcome.verdict == Verdict::too_few_nodes);
-  CHECK(outcome.reason.starts_with("only 0 of 1 nodes joined in time"));
+  CHECK(outcome.reason ==
+        "only 0 of 1 nodes joined in time (--rdzv-conf join_timeout=600); host0 cannot take part (exit code 1)");
 }
 
 TEST_CASE("a rule can leave a lost node's machine out when it comes back", "[coordinator]") {
@@ -1006,4 +1007,55 @@ TEST_CASE("a coordinator that is lost is a lost node, for rules and limits, too"
   const Coordinator ruled = take_over();
   REQUIRE(ruled.is_over());
   CHECK(ruled.outcome()->verdict == Verdict::stopped);
+}
+
+TEST_CASE("nodes that are no majority of the last round's say so", "[coordinator]") {
+  Job job({.nodes_min = 1, .nodes_max = 4, .join_timeout = 600s});
+  job.run({0, 1, 2, 3});
+  job.only<EndRound>(failure(1, {.code = 3}, 3));
+  CHECK(job.on(ready(3)).empty());
+  for (const NodeId node : {0, 1, 2}) {
+    NodeReady unfit = ready(node);
+    unfit.offer.unfit = "unkillable: rank " + std::to_string(node);
+    CHECK(job.on(unfit).empty());
+  }
+  const std::string reason = job.only<EndJob>(CoordinatorTick{}, 600s).outcome.reason;
+  CHECK_THAT(reason, Catch::StartsWith("the nodes that are left, 1, are no majority of those of the last round; host0 "
+                                       "cannot take part (unkillable: rank 0); host1 "));
+}
+
+TEST_CASE("what the steps of a round take is known in the next one, and to a coordinator that takes over",
+          "[coordinator]") {
+  Job job({.nodes_min = 2, .nodes_max = 2});
+  job.run({0, 1});
+  const LearnedTimes first{.world_size = 2, .steps = 20, .step = 3s, .load = 1s};
+  const LearnedTimes second{.world_size = 2, .steps = 25, .step = 2s, .save = 5s};
+  CHECK(job.on(NodeLearned{0, 1, first}).empty());
+  CHECK(job.on(NodeLearned{1, 1, second}).empty());
+  CHECK(job.on(NodeLearned{1, 2, {.world_size = 2, .step = 1h}}).empty());  // of another round
+  CHECK(job.on(NodeLearned{1, 1, {.world_size = 7, .step = 1h}}).empty());
+  const LearnedTimes both{.world_size = 2, .steps = 25, .step = 3s, .load = 1s, .save = 5s};
+  CHECK(job.coordinator.ledger_record(job.now).learned == both);
+  job.only<EndRound>(failure(1, {.code = 3}, 1));
+  job.on(ready(0));
+  const Round next = job.only<FormRound>(ready(1), 60s).round;
+  CHECK(seats(next)[0].learned == both);
+  CHECK(seats(next)[1].learned == both);
+  job.start(next);
+  job.on(NodeLearned{0, 2, first});
+  CHECK(job.coordinator.ledger_record(job.now).learned == first);  // the newer round's
+}
+
+TEST_CASE("where all ranks waited, no machine is worse than the others", "[coordinator]") {
+  RoundPolicy policy{.nodes_min = 1, .nodes_max = 2};
+  policy.exclusion.failures = 1;
+  Job job(policy);
+  job.on(ready(0));
+  job.start(job.only<FormRound>(ready(1)).round);
+  WorkerFailed message = failure(1, {.hung = true}, 1);
+  message.failure.of_all = GENERATE(true, false);
+  job.only<EndRound>(message);
+  job.on(ready(0));
+  const Round next = std::get<FormRound>(job.on(ready(1), 60s).front()).round;
+  CHECK(next.nodes.size() == (message.failure.of_all ? 2 : 1));
 }

@@ -15,7 +15,8 @@ const LedgerRecord record{.counts = {.crashes = 2},
                           .last_line = "KeyError",
                           .repeats = 1,
                           .futile = {2, ExitStatus{.code = 1}, "KeyError"},
-                          .excluded = {{"gpu-1", "", "why", 20min}, {"gpu-2", "", "why", 40min}}};
+                          .excluded = {{"gpu-1", "", "why", 20min}, {"gpu-2", "", "why", 40min}},
+                          .learned = {.world_size = 8, .steps = 1000, .step = 120ms, .start = 9s, .save = 3s}};
 
 std::string why_invalid(const std::string& text) {
   const auto read = read_ledger(text, noon);

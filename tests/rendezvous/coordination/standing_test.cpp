@@ -58,6 +58,10 @@ TEST_CASE("nobody is to blame who may still do what it does, or whom somebody lo
   Standing traced = moves(stands(2, Activity::compute));
   traced.paused = true;
   CHECK(found({waits(0), stands(1, Activity::compute), traced}) == "nobody");
+  traced.paused = false;
+  traced.traced = traced.overdue = true;  // it runs under a debugger
+  CHECK(found({waits(0), traced}) == "nobody");
+  CHECK(found({waits(0), stands(1, Activity::compute), traced}) != "nobody");
   CHECK(found({moves(waits(0)), stands(1, Activity::compute)}) == "nobody");  // it has just begun to wait
   CHECK(found({waits(0), stands(1, Activity::compute), moves(stands(2, Activity::save))}) == "nobody");
   CHECK(found({}) == "nobody");

@@ -39,9 +39,9 @@
 // default; the answer to_leave means the same, and no collective may follow it. A handler of the program must not end
 // the process; it calls ddprun_channel_on_signal() (worker_channel.h) for the same.
 //
-// While the phase is training, the library also reports what this rank does, in its beats: it computes, waits for data in
-// a DataLoader, or waits for other ranks in a collective (docs/worker-channel.md). Beats are those of the thread that
-// made the Worker, or of the last one that called phase() or step_done().
+// While the phase is training, the library also reports what this rank does, in its beats: it computes, waits for data
+// in a DataLoader, or waits for other ranks in a collective (docs/worker-channel.md). Beats are those of the thread
+// that made the Worker, or of the last one that called phase() or step_done().
 //
 // The death of a process with a Worker is also detected at once (docs/worker-channel.md), and ddprun shows its steps as
 // progress. Without ddprun, or with an older one, all members do nothing and cost a nanosecond.
