@@ -39,6 +39,11 @@ std::optional<double> UsualTime::value() const {
   return median_of(values, false);
 }
 
+std::optional<double> UsualTime::longest() const {
+  if (count_ < kKnown) return {};
+  return *std::max_element(last_.begin(), last_.end());  // those that are not there yet are 0
+}
+
 void PaceComparison::add(const Pace& window) {
   if (window.steps == 0) return;
   Rank& rank = ranks_[window.rank];
@@ -84,6 +89,11 @@ PaceComparison::Result PaceComparison::compare(int rank, std::size_t phase) cons
   out.slow =
       out.ratio >= kSlow && out.excess >= kShareMin * of.step && (two || out.excess >= kSpreadMin * median.spread);
   return out;
+}
+
+bool PaceComparison::is_unusual(int rank, std::size_t phase) const {
+  const Rank& of = ranks_.at(rank);
+  return of.per_step[phase] >= kSlow * of.usual[phase].longest().value_or(0);
 }
 
 void PaceComparison::add_to_usual(int rank, std::size_t phase) {

@@ -33,13 +33,14 @@ double total_time(const Pace& window);
 // `own` to `other`, at most 100: what is compared with nothing is compared with a microsecond.
 double time_ratio(double own, double other);
 
-// The median of the last windows of a rank that were not slow.
+// The last windows of a rank that were not slow: their median.
 class UsualTime {
  public:
   static constexpr std::size_t kWindows = 16, kKnown = 3;
   void add(double microseconds);
   // Empty before kKnown windows.
   std::optional<double> value() const;
+  std::optional<double> longest() const;
 
  private:
   std::array<float, kWindows> last_ = {};
@@ -68,6 +69,9 @@ class PaceComparison {
 
   // Of a rank with a window.
   Result compare(int rank, std::size_t phase) const;
+  // Whether its last window was kSlow times as long as the longest that is usual for it, as far as that is known: some
+  // ranks' work varies much.
+  bool is_unusual(int rank, std::size_t phase) const;
   // Its last window was not slow.
   void add_to_usual(int rank, std::size_t phase);
   std::optional<double> usual(int rank, std::size_t phase) const { return ranks_.at(rank).usual[phase].value(); }

@@ -111,12 +111,12 @@ bool StragglerWatch::suffice(const LastWindows& last) {
   std::uint64_t steps = 0;
   double least = last.front().result.ratio, most = least;
   for (const ShortWindow& window : last) {
-    if (!window.result.slow) return false;
+    if (!window.early) return false;
     steps += window.steps;
     least = std::min(least, window.result.ratio);
     most = std::max(most, window.result.ratio);
   }
-  return steps <= kEarlyStepsMax && least >= kEarly && most <= kAlike * least;
+  return steps <= kEarlyStepsMax && most <= kAlike * least;
 }
 
 // A rank without enough of a CPU is slow in all that it does, and is named once.
@@ -130,7 +130,8 @@ std::optional<PaceChange> StragglerWatch::judge_short(std::size_t phase, const P
   Phase& of = ranks_.at(window.rank).phases[phase];
   const Result result = short_.compare(window.rank, phase);
   std::rotate(of.last.begin(), of.last.begin() + 1, of.last.end());
-  of.last.back() = {result, window.steps};
+  of.last.back() = {result, window.steps,
+                    result.slow && result.ratio >= kEarly && short_.is_unusual(window.rank, phase)};
   if (!result.slow) return short_.add_to_usual(window.rank, phase), std::nullopt;
   if (of.named) of.named->add(result, window.steps);
   if (of.named || needs_long || !suffice(of.last)) return {};

@@ -1,8 +1,8 @@
 // Which ranks of a round make the others wait, by what a step takes them (pace_comparison.h).
 //
-// A value. Nodes send windows of five steps and half a second at least (pace_meter.h). A rank is named after
-//  - three windows in a row in which it takes kEarly times the median, if these are 20 steps at most and about equally
-//    slow: steps are long, so 15 of them are evidence, and one stall is in two windows at most;
+// A value. Nodes send windows of five steps and 0.6 s at least (pace_meter.h). A rank is named after
+//  - three windows in a row in which it takes kEarly times the median and longer than usual, if these are 20 steps at
+//    most and about equally slow: steps are long, so 15 of them are evidence, and one stall is in two windows at most;
 //  - else four long windows in a row, of ten steps and two seconds at least, with kClear times the median, or five with
 //    kSlow times. A machine that is busy for some seconds is none.
 // It is over after three long windows that are not slow. A rank that is slow in both phases is named for the one in
@@ -74,6 +74,7 @@ class StragglerWatch {
   struct ShortWindow {
     Result result = {};
     std::uint64_t steps = 0;
+    bool early = false;  // slow enough
   };
   using LastWindows = std::array<ShortWindow, kEarlyWindows>;
   struct Phase {

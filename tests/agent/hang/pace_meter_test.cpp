@@ -19,20 +19,19 @@ using Windows = std::vector<rendezvous::Pace>;
 
 }  // namespace
 
-TEST_CASE("a worker's window has five steps and half a second at least, and begins where the last one ended",
-          "[hang]") {
+TEST_CASE("a worker's window has five steps and 0.6 s at least, and begins where the last one ended", "[hang]") {
   PaceMeter meter;
   const TimePoint begin(100s);
   meter.begin_round(1, begin);
   CHECK(meter.next_look() == begin + 100ms);
-  CHECK(meter.look({{0, after_steps(4)}, {1, after_steps(5)}}, begin + 400ms).empty());
-  CHECK(meter.next_look() == begin + 500ms);
-  CHECK(meter.look({{0, after_steps(4)}, {1, after_steps(5)}}, begin + 500ms) ==
+  CHECK(meter.look({{0, after_steps(4)}, {1, after_steps(5)}}, begin + 500ms).empty());
+  CHECK(meter.next_look() == begin + 600ms);
+  CHECK(meter.look({{0, after_steps(4)}, {1, after_steps(5)}}, begin + 600ms) ==
         Windows{{1, 5, 10'000, 25'000, 5'000}});
-  CHECK(meter.look({{0, after_steps(7)}, {1, after_steps(11)}}, begin + 600ms) ==
+  CHECK(meter.look({{0, after_steps(7)}, {1, after_steps(11)}}, begin + 700ms) ==
         Windows{{0, 7, 14'000, 35'000, 7'000}});
-  CHECK(meter.look({{1, after_steps(15)}}, begin + 900ms).empty());
-  CHECK(meter.look({{1, after_steps(15)}}, begin + 1s) == Windows{{1, 10, 20'000, 50'000, 10'000}});
+  CHECK(meter.look({{1, after_steps(15)}}, begin + 1100ms).empty());
+  CHECK(meter.look({{1, after_steps(15)}}, begin + 1200ms) == Windows{{1, 10, 20'000, 50'000, 10'000}});
   meter.begin_round(1, begin + 7s);
   CHECK(meter.look({{1, after_steps(8)}}, begin + 9s).front().steps == 8);
 }
