@@ -337,7 +337,7 @@ void Agent::start_workers(const rendezvous::Seat& seat) {
   watch_output();
   hangs_.begin_round(seat.workers, seat.world_size, seat.learned, Clock::now());
   watch_hangs();
-  pace_.begin_round(Clock::now());
+  pace_.begin_round(seat.group_world_size, Clock::now());
   watch_pace();
   if (options_.stuck_limit) timers_.watch_for_stuck(StuckWatch(*options_.stuck_limit), seat.round);
 }

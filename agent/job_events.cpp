@@ -42,6 +42,12 @@ const char* state_of(rendezvous::PaceChange::Kind kind) {
   return "ALL_NORMAL";
 }
 
+std::string ratio_text(int percent) {
+  char out[32];
+  std::snprintf(out, sizeof out, "%.2f", percent / 100.0);
+  return out;
+}
+
 std::string seconds(WallTime when) {
   return std::to_string(std::chrono::duration<double>(when.time_since_epoch()).count());
 }
@@ -133,10 +139,9 @@ void JobEvents::pace_changed(const rendezvous::ReportPace& report) {
   JobEvent changed = event(state_of(change.kind));
   if (change.rank >= 0) changed.more.emplace_back("slow_rank", std::to_string(change.rank));
   if (!report.host.empty()) changed.more.emplace_back("slow_host", report.host);
-  char ratio[32];
-  std::snprintf(ratio, sizeof ratio, "%.2f", change.percent / 100.0);
   changed.more.emplace_back("phase", name_of(change.phase));
-  changed.more.emplace_back("ratio", ratio);
+  changed.more.emplace_back("ratio", ratio_text(change.percent));
+  if (change.before_percent > 0) changed.more.emplace_back("ratio_before", ratio_text(change.before_percent));
   changed.more.emplace_back("steps", std::to_string(change.steps));
   if (!report.then.empty()) changed.more.emplace_back("then", report.then);
   write(changed);

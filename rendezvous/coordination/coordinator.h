@@ -105,7 +105,7 @@ struct StacksTaken {  // of this node's workers
   std::string text;  // at most kStacksTextMax bytes
 };
 constexpr std::size_t kStacksTextMax = 1 << 20;
-struct NodePace {  // of its workers since its last one: ten steps and two seconds at least
+struct NodePace {  // of its workers since their last one: five steps and 0.6 s at least
   NodeId node = 0;
   int round = 0;
   std::vector<Pace> windows;

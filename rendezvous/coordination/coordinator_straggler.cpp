@@ -42,11 +42,12 @@ Coordinator::Orders Coordinator::handle(const NodePace& message, TimePoint now) 
   });
   const bool several = state->round.nodes.size() > 1;
   const std::string host = several ? host_of(member->second.offer) : "";
+  const bool is_acted_on = policy_.stragglers != StragglerPolicy::say;
   Orders orders;
   bool is_replaced = false;
-  for (const PaceChange& change : state->pace.on(windows, now)) {
+  for (const PaceChange& change : state->pace.on(windows, now, is_acted_on)) {
     ReportPace report{state->round.nodes.front().id, message.round, change, change.rank < 0 ? "" : host};
-    if (change.kind == PaceChange::Kind::straggler && policy_.stragglers != StragglerPolicy::say) {
+    if (change.kind == PaceChange::Kind::straggler && is_acted_on) {
       const bool can_go_on = can_go_on_without(message.node);
       report.then = then_in_words(several ? host : "this node", can_go_on, policy_.stragglers);
       is_replaced |= can_go_on && policy_.stragglers == StragglerPolicy::replace;

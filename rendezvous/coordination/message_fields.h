@@ -129,6 +129,7 @@ void fields(auto& a, Is<PaceChange> auto& m) {
   a.one_of("phase", m.phase, kActivityNames.all);
   a("percent", m.percent, Range{0, kPercentMax});
   a("steps", m.steps);
+  a.unless_default("before_percent", m.before_percent, Range{0, kPercentMax});
 }
 
 void fields(auto& a, Is<LearnedTimes> auto& m) {

@@ -10,156 +10,189 @@ namespace {
 constexpr std::array<Activity, 2> kPhaseNames = {Activity::compute, Activity::load};
 constexpr std::chrono::seconds kStaleAfter{10};
 constexpr int kStaleWindows = 3;
+constexpr double kLongestWindow = 1e12;  // microseconds
+constexpr double kAlike = 1.5;           // the slowest window to the fastest one
 constexpr std::size_t kSmoothed = 3;     // windows of all ranks
-constexpr std::size_t kMedianShare = 4;  // medians are taken again when this part of the ranks has a new window
 constexpr double kNormal = 1.1;          // to the best: no longer slower
-constexpr double kRatioMax = 100;
-constexpr double kLeastMicroseconds = 1;  // what is compared with nothing is compared with this
-constexpr double kLongestStep = 1e12;     // microseconds
 
-// The upper or lower one of an even number.
-double middle_of(std::vector<double>& values, bool upper) {
-  const std::size_t at = upper ? values.size() / 2 : (values.size() - 1) / 2;
-  std::nth_element(values.begin(), values.begin() + static_cast<std::ptrdiff_t>(at), values.end());
-  return values[at];
-}
-
-double ratio_of(double own, double other) {
-  return std::min(kRatioMax, std::max(own, kLeastMicroseconds) / std::max(other, kLeastMicroseconds));
+double middle_of(std::vector<double>& values) {
+  const auto middle = values.begin() + static_cast<std::ptrdiff_t>((values.size() - 1) / 2);
+  std::nth_element(values.begin(), middle, values.end());
+  return *middle;
 }
 
 int percent(double ratio) { return static_cast<int>(std::lround(100 * ratio)); }
 
+std::string times(int percent) {
+  char out[32];
+  std::snprintf(out, sizeof out, "%.1fx", percent / 100.0);
+  return out;
+}
+
 }  // namespace
 
 std::string in_words(const PaceChange& change, const std::string& host) {
-  char ratio[32];
-  std::snprintf(ratio, sizeof ratio, "%.1fx", change.percent / 100.0);
   const bool all = change.kind == PaceChange::Kind::all_slower || change.kind == PaceChange::Kind::all_normal;
+  const bool loads = change.phase == Activity::load;
   const std::string who =
       all ? "the ranks" : "rank " + std::to_string(change.rank) + (host.empty() ? "" : " (" + host + ")");
-  const std::string than = all ? " than before" : " than the median";
-  const std::string what = change.phase == Activity::load
-                               ? (all ? " wait " : " waits ") + std::string(ratio) + " longer for data" + than
-                               : (all ? " compute " : " computes ") + std::string(ratio) + " slower" + than;
-  return who + what + ", for " + std::to_string(change.steps) + " steps";
+  const std::string does = std::string(loads ? " wait" : " compute") + (all ? " " : "s ");
+  const std::string more = loads ? " longer for data than " : " slower than ";
+  std::string out = who + does + times(change.percent) + more + (all ? "before" : "the median") + ", for " +
+                    std::to_string(change.steps) + " steps";
+  if (change.before_percent >= percent(PaceComparison::kSlow))
+    out += ", and " + times(change.before_percent) + (loads ? " longer" : " slower") + " than before";
+  return out;
 }
 
-std::vector<PaceChange> StragglerWatch::on(const std::vector<Pace>& windows, TimePoint now) {
+void StragglerWatch::Streak::add(const Result& result, std::uint64_t steps_of_window) {
+  ++windows;
+  steps += steps_of_window;
+  own += result.own * static_cast<double>(steps_of_window);
+  median += result.median * static_cast<double>(steps_of_window);
+}
+
+std::vector<PaceChange> StragglerWatch::on(const std::vector<Pace>& windows, TimePoint now, bool needs_long) {
+  std::vector<Pace> long_windows;
   for (const Pace& window : windows)
-    if (window.steps > 0) take(window, now);
-  if (ranks_.empty()) return {};
-  if (uncompared_ * kMedianShare >= ranks_.size()) compare(now);
+    if (window.steps > 0) take(window, now, long_windows);
+  if (short_.is_due()) {
+    forget_silent(now);
+    short_.take_medians();
+  }
+  if (long_.is_due()) long_.take_medians();
   std::vector<PaceChange> out;
   const auto add = [&](std::optional<PaceChange> change) {
     if (change) out.push_back(*change);
   };
-  for (const Pace& window : windows)
-    if (const auto rank = ranks_.find(window.rank); rank != ranks_.end() && window.steps > 0)
-      for (std::size_t phase = 0; phase < kPhases; ++phase) add(judge(rank->second, phase, window));
-  if (in_turn_ >= ranks_.size() && !windows.empty()) {
+  for (std::size_t phase = 0; phase < kPhases; ++phase) {
+    for (const Pace& window : windows)
+      if (window.steps > 0) add(judge_short(phase, window, needs_long));
+    for (const Pace& window : long_windows) add(judge_long(phase, window));
+  }
+  if (!long_windows.empty() && in_turn_ >= long_.ranks()) {
     in_turn_ = 0;
-    for (std::size_t phase = 0; phase < kPhases; ++phase) add(judge_all(phase, windows.front().steps));
+    for (std::size_t phase = 0; phase < kPhases; ++phase) add(judge_all(phase, long_windows.front().steps));
   }
   return out;
 }
 
-void StragglerWatch::take(const Pace& window, TimePoint now) {
+void StragglerWatch::take(const Pace& window, TimePoint now, std::vector<Pace>& long_windows) {
   Rank& rank = ranks_[window.rank];
-  const auto steps = static_cast<double>(window.steps);
-  rank.per_step = {static_cast<double>(window.compute_us) / steps, static_cast<double>(window.load_us) / steps};
-  const double all = static_cast<double>(window.compute_us) + static_cast<double>(window.load_us) +
-                     static_cast<double>(window.wait_us);
-  rank.step = all / steps;
-  rank.at = now;
-  rank.stale_at = now + kStaleAfter +
-                  std::chrono::microseconds(static_cast<std::int64_t>(std::min(kStaleWindows * all, kLongestStep)));
-  ++uncompared_;
+  const double time = std::min(kStaleWindows * total_time(window), kLongestWindow);
+  rank.stale_at = now + kStaleAfter + std::chrono::microseconds(static_cast<std::int64_t>(time));
+  short_.add(window);
+  Pace& sum = rank.collected;
+  sum = {window.rank, sum.steps + window.steps, sum.load_us + window.load_us, sum.compute_us + window.compute_us,
+         sum.wait_us + window.wait_us};
+  if (sum.steps < kLongSteps || total_time(sum) < static_cast<double>(std::chrono::microseconds(kLongTime).count()))
+    return;
+  long_.add(sum);
   ++in_turn_;
+  long_windows.push_back(sum);
+  sum = {};
 }
 
-void StragglerWatch::compare(TimePoint now) {
-  uncompared_ = 0;
+void StragglerWatch::forget_silent(TimePoint now) {
   std::erase_if(ranks_, [&](const auto& entry) {
-    const auto& runs = entry.second.runs;
-    const bool gone = entry.second.stale_at < now;
-    if (gone) history_ = {};  // of other ranks
-    if (gone) named_ -= static_cast<int>(std::count_if(runs.begin(), runs.end(), [](const Run& r) { return r.named; }));
-    return gone;
+    const auto& [number, rank] = entry;
+    if (rank.stale_at >= now) return false;
+    history_ = {};  // of other ranks
+    named_ -= static_cast<int>(std::count_if(rank.phases.begin(), rank.phases.end(),
+                                             [](const Phase& phase) { return phase.named.has_value(); }));
+    short_.forget(number);
+    long_.forget(number);
+    return true;
   });
-  std::vector<double> values;
-  const auto middle = [&](const auto& value, bool upper) {
-    values.clear();
-    for (const auto& [number, rank] : ranks_) values.push_back(value(rank));
-    return values.empty() ? 0 : middle_of(values, upper);
-  };
-  median_step_ = middle([](const Rank& rank) { return rank.step; }, false);
-  for (std::size_t phase = 0; phase < kPhases; ++phase) {
-    const double median = middle([&](const Rank& rank) { return rank.per_step[phase]; }, false);
-    const auto distance = [&](const Rank& rank) { return std::abs(rank.per_step[phase] - median); };
-    medians_[phase] = {median, middle(distance, true)};
-  }
 }
 
-bool StragglerWatch::is_slow(const Rank& rank, std::size_t phase) const {
-  const double own = rank.per_step[phase];
-  const Median& median = medians_[phase];
-  const bool two = ranks_.size() == 2;
-  const double excess = own - median.middle;
-  return ratio_of(own, median.middle) >= (two ? kClear : kSlow) && excess >= kShareMin * rank.step &&
-         (two || excess >= kSpreadMin * median.spread);
+// A burst of work is at the edge of some window: what lasts is in all of them alike.
+bool StragglerWatch::suffice(const LastWindows& last) {
+  std::uint64_t steps = 0;
+  double least = last.front().result.ratio, most = least;
+  for (const ShortWindow& window : last) {
+    if (!window.early) return false;
+    steps += window.steps;
+    least = std::min(least, window.result.ratio);
+    most = std::max(most, window.result.ratio);
+  }
+  return steps <= kEarlyStepsMax && most <= kAlike * least;
 }
 
 // A rank without enough of a CPU is slow in all that it does, and is named once.
-bool StragglerWatch::is_worse_elsewhere(const Rank& rank, std::size_t phase) const {
-  const auto excess = [&](std::size_t of) { return rank.per_step[of] - medians_[of].middle; };
+bool StragglerWatch::is_worse_elsewhere(const PaceComparison& by, int rank, std::size_t phase) const {
   const std::size_t other = 1 - phase;
-  return rank.runs[other].named || (is_slow(rank, other) && excess(other) > excess(phase));
+  const Result there = by.compare(rank, other);
+  return ranks_.at(rank).phases[other].named || (there.slow && there.excess > by.compare(rank, phase).excess);
 }
 
-std::optional<PaceChange> StragglerWatch::judge(Rank& rank, std::size_t phase, const Pace& window) {
-  Run& run = rank.runs[phase];
-  if (!is_slow(rank, phase)) return end_run(run, phase, window);
-  const auto steps = static_cast<double>(window.steps);
-  run.windows_over = 0;
-  run.windows = std::min(run.windows + 1, kWindows);
-  run.steps += window.steps;
-  run.own += rank.per_step[phase] * steps;
-  run.median += medians_[phase].middle * steps;
-  const double ratio = ratio_of(rank.per_step[phase], medians_[phase].middle);
-  run.least = std::min(run.least.value_or(ratio), ratio);
-  const bool two = ranks_.size() == 2;
-  const int needed = run.least >= kClear && !two ? kClearWindows : kWindows;
-  if (run.named || run.windows < needed || named_ >= kNamedMax || is_worse_elsewhere(rank, phase)) return {};
-  run.named = true;
+std::optional<PaceChange> StragglerWatch::judge_short(std::size_t phase, const Pace& window, bool needs_long) {
+  Phase& of = ranks_.at(window.rank).phases[phase];
+  const Result result = short_.compare(window.rank, phase);
+  std::rotate(of.last.begin(), of.last.begin() + 1, of.last.end());
+  of.last.back() = {result, window.steps,
+                    result.slow && result.ratio >= kEarly && short_.is_unusual(window.rank, phase)};
+  if (!result.slow) return short_.add_to_usual(window.rank, phase), std::nullopt;
+  if (of.named) of.named->add(result, window.steps);
+  if (of.named || needs_long || !suffice(of.last)) return {};
+  Streak streak;
+  for (const ShortWindow& one : of.last) streak.add(one.result, one.steps);
+  return name(short_, window.rank, phase, streak);
+}
+
+std::optional<PaceChange> StragglerWatch::judge_long(std::size_t phase, const Pace& window) {
+  Phase& of = ranks_.at(window.rank).phases[phase];
+  const Result result = long_.compare(window.rank, phase);
+  if (!result.slow) {
+    of.in_long = of.clear_in_long = {};
+    long_.add_to_usual(window.rank, phase);
+    return of.named && ++of.windows_over >= kWindowsOver ? end(window.rank, phase) : std::nullopt;
+  }
+  of.windows_over = 0;
+  of.in_long.add(result, window.steps);
+  if (result.ratio < kClear) of.clear_in_long = {};
+  if (result.ratio >= kClear) of.clear_in_long.add(result, window.steps);
+  if (of.named || (of.in_long.windows < kWindows && of.clear_in_long.windows < kClearWindows)) return {};
+  return name(long_, window.rank, phase, of.in_long);
+}
+
+std::optional<PaceChange> StragglerWatch::name(const PaceComparison& by, int rank, std::size_t phase,
+                                               const Streak& streak) {
+  if (named_ >= kNamedMax || is_worse_elsewhere(by, rank, phase)) return {};
   ++named_;
-  return PaceChange{PaceChange::Kind::straggler, window.rank, kPhaseNames[phase],
-                    percent(ratio_of(run.own, run.median)), run.steps};
+  ranks_.at(rank).phases[phase].named = streak;
+  const std::optional<double> before = by.usual(rank, phase);
+  return PaceChange{PaceChange::Kind::straggler,
+                    rank,
+                    kPhaseNames[phase],
+                    percent(time_ratio(streak.own, streak.median)),
+                    streak.steps,
+                    before ? percent(time_ratio(streak.own / static_cast<double>(streak.steps), *before)) : 0};
 }
 
-std::optional<PaceChange> StragglerWatch::end_run(Run& run, std::size_t phase, const Pace& window) {
-  if (!run.named) return run = {}, std::nullopt;
-  if (++run.windows_over < kWindowsOver) return {};
+std::optional<PaceChange> StragglerWatch::end(int rank, std::size_t phase) {
   --named_;
-  const PaceChange over{PaceChange::Kind::over, window.rank, kPhaseNames[phase], percent(ratio_of(run.own, run.median)),
-                        run.steps};
-  run = {};
-  return over;
+  Phase& of = ranks_.at(rank).phases[phase];
+  const Streak all = *of.named;
+  of = {};
+  return PaceChange{PaceChange::Kind::over, rank, kPhaseNames[phase], percent(time_ratio(all.own, all.median)),
+                    all.steps};
 }
 
 // The median of the last three is compared, so that a stall of all is not news either.
 std::optional<PaceChange> StragglerWatch::judge_all(std::size_t phase, std::uint64_t steps) {
   History& history = history_[phase];
-  history.last.push_back(medians_[phase].middle);
+  history.last.push_back(long_.median(phase));
   if (history.last.size() > kSmoothed) history.last.pop_front();
   if (history.last.size() < kSmoothed) return {};
   std::vector<double> values(history.last.begin(), history.last.end());
-  const double current = middle_of(values, false);
+  const double current = middle_of(values);
   history.best = history.best == 0 ? current : std::min(history.best, current);
-  const double ratio = ratio_of(current, history.best);
+  const double ratio = time_ratio(current, history.best);
   const PaceChange::Kind kind = history.slower ? PaceChange::Kind::all_normal : PaceChange::Kind::all_slower;
   const bool changes =
-      history.slower ? ratio < kNormal : ratio >= kSlow && current - history.best >= kShareMin * median_step_;
+      history.slower ? ratio < kNormal
+                     : ratio >= kSlow && current - history.best >= PaceComparison::kShareMin * long_.median_step();
   history.steps = history.slower || changes ? history.steps + steps : 0;
   history.windows = changes ? history.windows + 1 : 0;
   if (history.windows < kWindows) return {};

@@ -4,7 +4,7 @@
 //
 // Faults: loop, untold-loop (no rank reports its collectives), deadlock, stop, skip, load, disk (reads stuck/file),
 // slow-save (3.5 s, told). From that step on: slow-compute (three times as long), slow-load, quota: all ranks compute
-// instead of sleeping, and this one in the control group of FILE.
+// for 60 ms instead of sleeping, and this one in the control group of FILE; it writes when each of its steps began.
 #include <fcntl.h>
 #include <unistd.h>
 
@@ -72,6 +72,13 @@ void compute(std::chrono::milliseconds time) {
   for (const auto end = used() + time; used() < end;) continue;
 }
 
+void tell_step(int step) {
+  const auto now = std::chrono::system_clock::now().time_since_epoch();
+  std::printf("step %d at %lld\n", step,
+              static_cast<long long>(std::chrono::duration_cast<std::chrono::milliseconds>(now).count()));
+  std::fflush(stdout);
+}
+
 void tell_fault() {
   std::printf("fault\n");
   std::fflush(stdout);
@@ -98,12 +105,13 @@ int main(int argc, char** argv) {
   ddprun_channel_phase(DDPRUN_PHASE_TRAINING);
   if (fault.kind == "quota") go_before_others();
   for (int step = 1; step <= steps; ++step) {
+    if (fault.is_on("quota", step)) tell_step(step);
     ddprun_channel_beat(DDPRUN_BEAT_LOAD);
     if (fault.is_due("load", step)) tell_fault(), await_batch();
     std::this_thread::sleep_for(fault.is_on("slow-load", step) ? 10ms : 1ms);
     ddprun_channel_beat(DDPRUN_BEAT_COMPUTE);
     if (fault.kind == "quota")
-      compute(10ms);
+      compute(60ms);
     else
       std::this_thread::sleep_for(fault.is_on("slow-compute", step) ? 15ms : 5ms);
     have(fault, step);

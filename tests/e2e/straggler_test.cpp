@@ -2,6 +2,7 @@
 #include <sys/utsname.h>
 
 #include <algorithm>
+#include <cstdio>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <sstream>
@@ -66,7 +67,10 @@ class SlowJob {
     for (std::size_t node = 0; node < agents.size(); ++node) {
       std::istringstream lines(read_file(folder / ("events" + std::to_string(node))));
       for (std::string line; std::getline(lines, line);)
-        if (auto event = nlohmann::json::parse(line).at("metadata"); event.at("state") == state) out.push_back(event);
+        if (const auto event = nlohmann::json::parse(line); event.at("metadata").at("state") == state) {
+          out.push_back(event.at("metadata"));
+          out.back()["timestamp"] = event.at("timestamp");
+        }
     }
     return out;
   }
@@ -80,6 +84,16 @@ void expect_named(SlowJob& job, const std::string& expected) {
   REQUIRE(eventually([&] { return job.prints("than the median") > 0; }, 3 * kLimit));
   CHECK_THAT(job.all_err(), Matches("[\\s\\S]*ddprun: " + expected + " than the median, for \\d+ steps[\\s\\S]*"));
   CHECK_FALSE(eventually([&] { return job.prints("than the median") > 1; }, 2s));
+}
+
+// The step that the worker was in at this time, by its own words.
+int step_at(const std::string& out, std::int64_t milliseconds) {
+  int last = 0, step = 0;
+  long long at = 0;
+  std::istringstream lines(out);
+  for (std::string line; std::getline(lines, line);)
+    if (std::sscanf(line.c_str(), "step %d at %lld", &step, &at) == 2 && at <= milliseconds) last = step;
+  return last;
 }
 
 std::string this_host() {
@@ -146,12 +160,18 @@ TEST_CASE("a dry run says whose node would be left out", "[straggler][nodes]") {
   CHECK(job.prints("a new round") == 0);
 }
 
-TEST_CASE("a rank with 30 % of a CPU is named, and no other", "[straggler][nodes]") {
+TEST_CASE("a rank with 30 % of a CPU is named within twenty steps, and no other", "[straggler][nodes]") {
   const QuotaGroup group(30'000);
   if (!group.usable()) {
     WARN("skipped: no CPU control group can be made here");
     return;
   }
-  SlowJob job(1, {}, {kLong, "quota", "2", "20", group.processes()});
+  constexpr int kLastNormalStep = 20;
+  SlowJob job(1, {}, {kLong, "quota", "2", std::to_string(kLastNormalStep), group.processes()});
   expect_named(job, "rank 2 computes \\d+\\.\\dx slower");
+  const nlohmann::json named = job.events("STRAGGLER").at(0);
+  CHECK(named.at("phase") == "compute");
+  CHECK(std::stoi(named.at("steps").get<std::string>()) <= 20);
+  CHECK(std::stod(named.at("ratio_before").get<std::string>()) >= 1.75);
+  CHECK(step_at(job.agents[0]->out(), named.at("timestamp").get<std::int64_t>()) <= kLastNormalStep + 20);
 }
