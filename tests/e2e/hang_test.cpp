@@ -232,3 +232,15 @@ TEST_CASE("the next start of a job knows how long its steps take", "[hang][nodes
   second.wait_for_output("rank 1 hangs: it has computed for \\d+\\.\\d s", kLimit);
   CHECK(second.wait_exit(kLimit) == exited(0));
 }
+
+TEST_CASE("the stacks of a rank that stands still are kept when another one's time-out ends it", "[hang][nodes]") {
+  HangJob job(1, {"--hang-timeout=wait=off", "--log-dir=logs", "--rdzv-id=job"}, {kSteps, "time-out", "1", "40"});
+  job.all_end_well();
+  CHECK_FALSE(job.prints("hangs"));
+  CHECK(job.prints("SIGALRM"));
+  std::string stacks;
+  for (const auto& entry : std::filesystem::recursive_directory_iterator(job.stuck.folder() / "logs"))
+    if (entry.path().filename() == "stacks.txt") stacks += entry.path().string() + "\n" + read_file(entry.path());
+  CHECK_THAT(stacks, Matches("[\\s\\S]*/rank-1/stacks.txt\n[\\s\\S]*spin_forever[\\s\\S]*"));
+  CHECK_FALSE(has(stacks, "/rank-0/stacks.txt"));
+}
