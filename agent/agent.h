@@ -93,18 +93,20 @@ class Agent {
   void tell_standings();  // with the stacks of those that seem to hold up the others
   void send_standings();
   void suspend(bool suspended);  // at the terminal
-  void blame(const rendezvous::BlameWorker& blamed);
-  void on_culprits_stacks(const rendezvous::BlameWorker& blamed, std::optional<TimePoint> since,
-                          const std::vector<ProcessStacks>& stacks);
-  void convict(const rendezvous::BlameWorker& blamed, const ProcessStacks& stacks);
+  void blame(const rendezvous::BlameWorker& message);
+  struct Blamed {
+    rendezvous::BlameWorker message;
+    std::optional<TimePoint> since;  // its last report
+    bool told_as_waiting = false;
+  };
+  void on_culprits_stacks(const Blamed& blamed, const ProcessStacks& stacks);
   struct KnownStacks {
     std::optional<TimePoint> since;  // its last report then
     TimePoint at;
     ProcessStacks stacks;
     std::optional<TopFrame> top;
   };
-  const KnownStacks* known_stacks(int local_rank) const;  // since its last report; null: none
-  const KnownStacks* fresh_stacks(int local_rank) const;
+  const KnownStacks* known_stacks(int local_rank) const;  // since its last report, some seconds old; null: none
   void learn_stacks(int local_rank, std::optional<TimePoint> since, const ProcessStacks& stacks);
   bool takes_stacks_before(int signal);  // then signals the workers
   void open_stacks_socket();
@@ -171,7 +173,8 @@ class Agent {
   std::optional<StacksSocket> stacks_socket_;
   std::set<int> stacks_taken_;               // of these local ranks, in this round
   std::map<int, KnownStacks> known_stacks_;  // by local rank
-  bool taking_stacks_to_tell_ = false;
+  int takes_stacks_for_round_ = 0;  // to tell standings with them
+  std::set<int> told_as_waiting_;   // by local rank, by their beats or stacks
   std::string hang_;             // of the round's failure: Failure::how
   bool hang_of_all_ = false;     // Failure::of_all
   std::vector<int> held_ranks_;  // local ranks that SIGKILL has not ended; reported

@@ -17,7 +17,7 @@ constexpr std::chrono::seconds kTellEvery{1}, kStandsStill{1};
 constexpr std::chrono::seconds kStacksLimit{5}, kLastStacksLimit{1};
 constexpr std::size_t kStandingMax = 8;    // of which stacks are taken before they are ended
 constexpr std::size_t kSuspectsMax = 64;   // of which stacks are taken before their standings are told
-constexpr std::chrono::seconds kFresh{5};  // older stacks are taken again for the report
+constexpr std::chrono::seconds kFresh{8};  // older stacks are taken again
 
 }  // namespace
 
@@ -68,7 +68,7 @@ std::vector<rendezvous::Standing> Agent::standings() const {
 // A program may not tell that it waits in a collective: its stack shows it. So whoever is overdue and does not wait is
 // looked at first, all of them at once.
 void Agent::tell_standings() {
-  if (taking_stacks_to_tell_) return;
+  if (!seat_ || takes_stacks_for_round_ == seat_->round) return;
   std::vector<int> suspects;
   std::vector<pid_t> pids;
   std::vector<std::optional<TimePoint>> since;
@@ -80,10 +80,10 @@ void Agent::tell_standings() {
     since.push_back(hangs_.last_report(one.rank));
   }
   if (suspects.empty() || stacks_->busy()) return send_standings();
-  taking_stacks_to_tell_ = true;
+  takes_stacks_for_round_ = seat_->round;
   stacks_->take(pids, kStacksLimit,
                 [this, suspects, since, round = seat_->round](const std::vector<ProcessStacks>& stacks) {
-                  taking_stacks_to_tell_ = false;
+                  takes_stacks_for_round_ = 0;
                   if (supervisor_.running_round() != round) return;
                   for (std::size_t i = 0; i < suspects.size(); ++i) learn_stacks(suspects[i], since[i], stacks[i]);
                   look_at_workers();
@@ -93,13 +93,8 @@ void Agent::tell_standings() {
 
 const Agent::KnownStacks* Agent::known_stacks(int local_rank) const {
   const auto known = known_stacks_.find(local_rank);
-  const bool of_now = known != known_stacks_.end() && known->second.since == hangs_.last_report(local_rank);
-  return of_now ? &known->second : nullptr;
-}
-
-const Agent::KnownStacks* Agent::fresh_stacks(int local_rank) const {
-  const KnownStacks* known = known_stacks(local_rank);
-  return known && Clock::now() - known->at < kFresh ? known : nullptr;
+  if (known == known_stacks_.end() || known->second.since != hangs_.last_report(local_rank)) return nullptr;
+  return Clock::now() - known->second.at < kFresh ? &known->second : nullptr;
 }
 
 // Those that could not be had are tried again.
@@ -108,7 +103,12 @@ void Agent::learn_stacks(int local_rank, std::optional<TimePoint> since, const P
 }
 
 void Agent::send_standings() {
-  if (seat_) contact_.send(rendezvous::NodeStandings{node(), seat_->round, standings()});
+  if (!seat_) return;
+  std::vector<rendezvous::Standing> all = standings();
+  told_as_waiting_.clear();
+  for (const rendezvous::Standing& one : all)
+    if (one.activity == rendezvous::Activity::wait) told_as_waiting_.insert(one.rank - seat_->first_rank);
+  contact_.send(rendezvous::NodeStandings{node(), seat_->round, std::move(all)});
 }
 
 // After Ctrl-Z nobody is late: the time of waiting begins anew.
@@ -119,42 +119,36 @@ void Agent::suspend(bool suspended) {
 }
 
 // First of all its stack is taken, if it is not known.
-void Agent::blame(const rendezvous::BlameWorker& blamed) {
-  if (!seat_ || supervisor_.running_round() != blamed.round) return;
-  const int local_rank = blamed.rank - seat_->first_rank;
+void Agent::blame(const rendezvous::BlameWorker& message) {
+  if (!seat_ || supervisor_.running_round() != message.round) return;
+  const int local_rank = message.rank - seat_->first_rank;
   const auto worker = workers_.records().find(local_rank);
   if (worker == workers_.records().end() || worker->second.status) return;
   look_at_workers();
-  if (const KnownStacks* known = fresh_stacks(local_rank)) return convict(blamed, ProcessStacks(known->stacks));
-  stacks_->take({worker->second.pid}, kStacksLimit,
-                [this, blamed, since = hangs_.last_report(local_rank)](const std::vector<ProcessStacks>& stacks) {
-                  on_culprits_stacks(blamed, since, stacks);
-                });
+  const Blamed blamed{message, hangs_.last_report(local_rank), told_as_waiting_.contains(local_rank)};
+  if (const KnownStacks* known = known_stacks(local_rank))
+    return on_culprits_stacks(blamed, ProcessStacks(known->stacks));
+  stacks_->take({worker->second.pid}, kStacksLimit, [this, blamed](const std::vector<ProcessStacks>& stacks) {
+    on_culprits_stacks(blamed, stacks.front());
+  });
 }
 
-// If it is in a collective, it waits as the others do: the coordinator decides anew.
-void Agent::on_culprits_stacks(const rendezvous::BlameWorker& blamed, std::optional<TimePoint> since,
-                               const std::vector<ProcessStacks>& stacks) {
-  const int local_rank = blamed.rank - seat_->first_rank;
-  if (supervisor_.running_round() != blamed.round || workers_.records().at(local_rank).status) return;
+// One that has gone on since is not to blame. If it is in a collective and was not told to be, it waits as the others
+// do. In both cases the coordinator decides anew.
+void Agent::on_culprits_stacks(const Blamed& blamed, const ProcessStacks& stacks) {
+  const int local_rank = blamed.message.rank - seat_->first_rank;
+  if (supervisor_.running_round() != blamed.message.round || workers_.records().at(local_rank).status) return;
   look_at_workers();
-  const bool was_known = known_stacks(local_rank);
-  learn_stacks(local_rank, since, stacks.front());
-  const KnownStacks* known = known_stacks(local_rank);
-  const bool waits = hangs_.activity(local_rank) == rendezvous::Activity::wait;
-  if (!was_known && !waits && known && known->top->in_collective) return send_standings();
-  convict(blamed, stacks.front());
-}
-
-void Agent::convict(const rendezvous::BlameWorker& blamed, const ProcessStacks& stacks) {
-  const int local_rank = blamed.rank - seat_->first_rank;
   if (!hangs_.is_overdue(local_rank)) return;
-  keep_stacks({local_rank}, {stacks});
+  if (hangs_.last_report(local_rank) != blamed.since) return tell_standings();
+  learn_stacks(local_rank, blamed.since, stacks);
   const auto top = top_frame(stacks);
-  hang_ = blamed.text + (top ? "; " + in_words(*top) : "");
-  hang_of_all_ = blamed.of_all;
+  if (top && top->in_collective && !blamed.told_as_waiting) return send_standings();
+  keep_stacks({local_rank}, {stacks});
+  hang_ = blamed.message.text + (top ? "; " + in_words(*top) : "");
+  hang_of_all_ = blamed.message.of_all;
   reporter_.hang_found(local_rank, hang_, stacks);
-  dispatch(WorkerDying{blamed.round, local_rank, {.hung = true}});
+  dispatch(WorkerDying{blamed.message.round, local_rank, {.hung = true}});
 }
 
 // Of workers that stand still when a failure of another one ends them: why they did is lost otherwise.
@@ -166,7 +160,7 @@ bool Agent::takes_stacks_before(int signal) {
   std::vector<pid_t> pids;
   for (const rendezvous::Standing& one : hangs_.standings()) {
     if (!one.overdue || stacks_taken_.contains(one.rank) || standing.size() >= kStandingMax) continue;
-    if (const KnownStacks* known = fresh_stacks(one.rank)) {
+    if (const KnownStacks* known = known_stacks(one.rank)) {
       keep_stacks({one.rank}, {known->stacks});
       continue;
     }

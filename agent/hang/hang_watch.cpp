@@ -16,7 +16,7 @@ constexpr std::chrono::minutes kUnknown{10};
 constexpr std::chrono::seconds kNewsEvery{10};
 constexpr std::uint64_t kWarmUpSteps = 10;
 constexpr std::size_t kPartsKept = 256, kStepsKept = 64, kSavesKept = 8;
-constexpr int kStepFactor = 3, kPartFactor = 2, kSaveFactor = 5, kNoStepFactor = 5;
+constexpr int kStepFactor = 3, kPartFactor = 2, kSaveFactor = 5;
 constexpr double kHighShare = 0.99, kHalf = 0.5, kAll = 1;
 constexpr double kGrown = 1.5;
 constexpr std::chrono::hours kLearnedMax{240};  // so that a sum of some of them is a time
@@ -28,7 +28,8 @@ bool is_step_part(Activity activity) {
 bool saves_or_evaluates(Activity activity) { return activity == Activity::save || activity == Activity::evaluate; }
 
 Duration scaled(double factor, Duration time) {
-  return std::min<Duration>(kLearnedMax, std::chrono::duration_cast<Duration>(factor * time));
+  const std::chrono::duration<double> out = factor * time;
+  return out < kLearnedMax ? std::chrono::duration_cast<Duration>(out) : kLearnedMax;
 }
 
 // Shorter than the floors is all the same.
@@ -52,18 +53,16 @@ std::optional<Duration> HangWatch::Window::quantile(double share) const {
   return sorted[at];
 }
 
-void HangWatch::Window::grow(double factor) {
-  for (Duration& time : last) time = scaled(factor, time);
-}
-
 void HangWatch::begin_round(int workers, int world_size, const rendezvous::LearnedTimes& learned, TimePoint now) {
   if (learned_with_ == 0 && learned.world_size > 0) restore(learned);
-  scale_to(world_size);
+  take_longer(learned);
+  world_size_ = world_size;
+  round_steps_ = 0;
   told_ = {};
   news_at_.reset();
   workers_.clear();
   for (int local_rank = 0; local_rank < workers; ++local_rank)
-    workers_[local_rank].since = workers_[local_rank].step_since = now;
+    workers_[local_rank].since = now;
   steps_before_round_ = steps_;
   last_look_.reset();
   next_look_ = now + kLookEvery;
@@ -88,9 +87,10 @@ void HangWatch::learn_step(Worker& worker, const WorkerSight& seen, TimePoint no
 void HangWatch::learn(Worker& worker, const WorkerSight& seen, TimePoint now) {
   learn_step(worker, seen, now);
   steps_ = std::max(steps_, steps_before_round_ + seen.steps_done);
-  if (seen.steps_done > 0) {
+  round_steps_ = std::max(round_steps_, seen.steps_done);
+  if (round_steps_ >= kWarmUpSteps) {
     learned_with_ = world_size_;
-    grown_by_ = 1;
+    restored_step_.reset();
   }
   if (seen.steps_done > 0 && seen.in_steps > Duration::zero())
     mean_step_ = seen.in_steps / static_cast<std::int64_t>(std::min<std::uint64_t>(seen.steps_done, INT32_MAX));
@@ -102,7 +102,7 @@ void HangWatch::learn(Worker& worker, const WorkerSight& seen, TimePoint now) {
 
 void HangWatch::forgive(TimePoint now) {
   for (auto& [local_rank, worker] : workers_) {
-    worker.since = worker.step_since = now;
+    worker.since = now;
     worker.counted_from.reset();
     worker.overdue = false;
   }
@@ -117,34 +117,13 @@ void HangWatch::look(const std::map<int, WorkerSight>& workers, TimePoint now) {
   for (const auto& [local_rank, seen] : workers) {
     Worker& worker = workers_[local_rank];
     learn(worker, seen, now);
-    look_at_steps(worker, seen, now);
     if (seen.at && *seen.at > worker.since) worker.since = *seen.at;
     worker.sight = seen;
     worker.age = now - worker.since;
     const auto limit = seen.at ? limit_of(seen.activity, seen.beats) : std::nullopt;
     worker.overdue = limit && worker.age >= *limit;
     if (limit && !worker.overdue) next_look_ = std::min(next_look_, worker.since + *limit);
-    if (limit && does_no_step(worker, now)) {
-      worker.overdue = true;
-      worker.age = now - worker.step_since;
-    }
   }
-}
-
-void HangWatch::look_at_steps(Worker& worker, const WorkerSight& seen, TimePoint now) {
-  if (is_step_part(seen.activity) && seen.steps_done == worker.sight.steps_done) return;
-  if (is_step_part(worker.sight.activity))
-    longest_no_step_ = std::max(longest_no_step_, std::min<Duration>(kLearnedMax, now - worker.step_since));
-  worker.step_since = now;
-}
-
-// One that waits is late as the others are. Who sets a limit of a step's parts by hand allows for long ones.
-bool HangWatch::does_no_step(const Worker& worker, TimePoint now) const {
-  const auto is_learned = [&](Activity activity) { return limits_.of(activity) == HangLimit(); };
-  const Activity activity = worker.sight.activity;
-  return worker.sight.beats && (activity == Activity::load || activity == Activity::compute) &&
-         is_learned(Activity::load) && is_learned(Activity::compute) &&
-         now - worker.step_since >= std::max<Duration>(kUnknown, kNoStepFactor * longest_no_step_);
 }
 
 bool HangWatch::is_overdue(int local_rank) const {
@@ -199,9 +178,10 @@ std::optional<Duration> HangWatch::learned_limit(Activity activity, bool beats) 
     return longest ? std::max<Duration>(floor, kSaveFactor * *longest) : kUnknown;
   }
   const auto step = median_step();
-  if (!is_step_part(activity) || steps_ < kWarmUpSteps || !step) return kUnknown;
+  if (!is_step_part(activity) || steps_ < kWarmUpSteps || !step || is_unlike_restored()) return kUnknown;
   const auto high = took == took_.end() ? std::nullopt : took->second.quantile(kHighShare);
-  return std::max<Duration>({kStepPartFloor, kStepFactor * *step, kPartFactor * high.value_or(Duration::zero())});
+  const Duration longest = std::max<Duration>(kStepFactor * *step, kPartFactor * high.value_or(Duration::zero()));
+  return std::max<Duration>(kStepPartFloor, scaled(growth(), longest));
 }
 
 rendezvous::LearnedTimes HangWatch::learned() const {
@@ -221,7 +201,7 @@ rendezvous::LearnedTimes HangWatch::learned() const {
 }
 
 std::optional<rendezvous::LearnedTimes> HangWatch::news(TimePoint now) {
-  if (steps_ < kWarmUpSteps || (news_at_ && now - *news_at_ < kNewsEvery)) return {};
+  if (round_steps_ < kWarmUpSteps || (news_at_ && now - *news_at_ < kNewsEvery)) return {};
   news_at_ = now;
   const rendezvous::LearnedTimes known = learned();
   const bool grown = has_grown(known.step, told_.step) || has_grown(known.start, told_.start) ||
@@ -234,28 +214,38 @@ std::optional<rendezvous::LearnedTimes> HangWatch::news(TimePoint now) {
 }
 
 void HangWatch::restore(const rendezvous::LearnedTimes& learned) {
-  steps_ = learned.steps;
+  steps_ = steps_before_round_ = learned.steps;
   learned_with_ = learned.world_size;
   const auto add = [](Window& window, Duration time) {
     if (time > Duration::zero()) window.add(std::min<Duration>(time, kLearnedMax), kPartsKept);
   };
+  restored_step_ = std::min<Duration>(learned.step, kLearnedMax);
   add(step_took_, learned.step);
-  add(took_[Activity::start], learned.start);
   add(took_[Activity::load], learned.load);
   add(took_[Activity::compute], learned.compute);
   add(took_[Activity::wait], learned.wait);
-  add(took_[Activity::save], learned.save);
-  add(took_[Activity::evaluate], learned.evaluate);
 }
 
-void HangWatch::scale_to(int world_size) {
-  world_size_ = world_size;
-  const double wanted = std::max(1.0, static_cast<double>(learned_with_) / std::max(world_size, 1));
-  const double factor = wanted / std::exchange(grown_by_, wanted);
-  if (factor == 1) return;
-  for (auto& [activity, took] : took_) took.grow(factor);
-  step_took_.grow(factor);
-  if (mean_step_) mean_step_ = scaled(factor, *mean_step_);
+// Rank 0 of a round may save for minutes and be another rank in the next one.
+void HangWatch::take_longer(const rendezvous::LearnedTimes& learned) {
+  const auto take = [&](Activity activity, Duration time) {
+    Window& own = took_[activity];
+    if (time > own.quantile(kAll).value_or(Duration::zero())) own.add(std::min<Duration>(time, kLearnedMax), kPartsKept);
+  };
+  take(Activity::start, learned.start);
+  take(Activity::save, learned.save);
+  take(Activity::evaluate, learned.evaluate);
+}
+
+double HangWatch::growth() const {
+  if (round_steps_ >= kWarmUpSteps || world_size_ <= 0) return 1;
+  return std::max(1.0, static_cast<double>(learned_with_) / world_size_);
+}
+
+// The user may have changed the model, the batch or the machine since.
+bool HangWatch::is_unlike_restored() const {
+  return restored_step_ && round_steps_ < kWarmUpSteps && mean_step_ &&
+         has_grown(*mean_step_, kStepFactor * *restored_step_);
 }
 
 }  // namespace ddprun::agent

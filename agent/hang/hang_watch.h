@@ -8,8 +8,8 @@
 // such a part has taken before (99th percentile of the last 256), and at least 2 s; nothing is known before ten steps.
 // Saves and evaluations may take five times the longest of the last eight, and at least 10 s; a start five times the
 // longest part of an earlier one, and at least ten minutes, as anything that has not been seen yet. The end has no
-// limit. A loop may report beats and do no step: that is overdue after ten minutes, and five times the longest time
-// between two steps. Fewer ranks than before may have more to do each: what was learned grows in proportion.
+// limit. Fewer ranks than before may have more to do each: until ten steps of the round are done, the limits of a step's
+// parts grow in proportion.
 #pragma once
 #include <cstdint>
 #include <deque>
@@ -72,21 +72,19 @@ class HangWatch {
     bool overdue = false;
     std::optional<TimePoint> counted_from = {};  // steps are counted from here
     std::uint64_t counted_steps = 0;
-    TimePoint step_since = {};  // its last step, or the last activity that is no part of one
   };
   struct Window {  // of the times that something took
     std::deque<Duration> last = {};
     void add(Duration time, std::size_t most);
     std::optional<Duration> quantile(double share) const;
-    void grow(double factor);
   };
   void learn(Worker& worker, const WorkerSight& now_sees, TimePoint now);
   void learn_step(Worker& worker, const WorkerSight& now_sees, TimePoint now);
   void restore(const rendezvous::LearnedTimes& learned);
-  void scale_to(int world_size);
-  void look_at_steps(Worker& worker, const WorkerSight& seen, TimePoint now);
+  void take_longer(const rendezvous::LearnedTimes& learned);
+  double growth() const;  // of the limits of a step's parts
+  bool is_unlike_restored() const;
   std::optional<Duration> learned_limit(rendezvous::Activity activity, bool beats) const;
-  bool does_no_step(const Worker& worker, TimePoint now) const;
 
   HangLimits limits_;
   std::map<int, Worker> workers_;
@@ -96,9 +94,9 @@ class HangWatch {
   std::uint64_t steps_ = 0;            // of the worker that has done most, in all rounds
   std::uint64_t steps_before_round_ = 0;
   int world_size_ = 0;             // of this round
-  int learned_with_ = 0;           // the world size of the last steps; 0: nothing was learned
-  double grown_by_ = 1;            // what was learned has, for a smaller world
-  Duration longest_no_step_ = {};  // between two steps
+  int learned_with_ = 0;           // the world size of the steps that were learned from; 0: nothing was learned
+  std::uint64_t round_steps_ = 0;  // of the worker that has done most in this round
+  std::optional<Duration> restored_step_ = {};  // until ten steps of our own show whether it still holds
   rendezvous::LearnedTimes told_ = {};
   std::optional<TimePoint> news_at_;
   std::optional<TimePoint> last_look_;

@@ -1,5 +1,10 @@
 #include "agent/hang/worker_sight.h"
 
+#include <unistd.h>
+
+#include <filesystem>
+#include <string>
+
 #include "agent/process/process_state.h"
 #include "agent/process/process_table.h"
 
@@ -30,6 +35,12 @@ Activity activity_of(const Progress& progress) {
   return beat == DDPRUN_BEAT_WAIT ? Activity::wait : Activity::compute;
 }
 
+// While stacks are taken: by a thread of ours, or by py-spy.
+bool is_ours(pid_t tracer) {
+  const auto stat = task_stat(tracer);
+  return std::filesystem::exists("/proc/self/task/" + std::to_string(tracer)) || (stat && stat->parent == getpid());
+}
+
 }  // namespace
 
 WorkerSight sight_of(const Progress& progress) {
@@ -45,8 +56,8 @@ WorkerSight sight_of(const Progress& progress) {
 void add_process_state(pid_t worker, rendezvous::Standing& standing) {
   const ProcessState state = process_state(worker);
   const pid_t tracer = tracer_of(table_entry(worker));
-  standing.traced = tracer != 0;
-  standing.paused |= state.letter == 't';
+  standing.traced = tracer != 0 && !is_ours(tracer);
+  standing.paused |= standing.traced && state.letter == 't';
   standing.stopped = state.letter == 'T';
   if (state.letter == 'D') standing.held = state.where.empty() ? "a system call" : state.where;
 }

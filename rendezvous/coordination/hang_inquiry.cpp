@@ -8,6 +8,7 @@ namespace {
 
 constexpr std::chrono::milliseconds kAskEvery{500};
 constexpr std::chrono::seconds kAnswerLimit{8};      // for all nodes: they may take stacks first
+constexpr std::chrono::seconds kTogether{1};     // answers that are further apart are not compared
 constexpr std::chrono::seconds kFindAgainAfter{10};  // the same rank; its agent takes stacks meanwhile
 
 }  // namespace
@@ -17,6 +18,12 @@ bool HangInquiry::all_told() const {
            const auto told = told_.find(node);
            return told != told_.end() && told->second.at >= *asked_at_;
          });
+}
+
+bool HangInquiry::told_together() const {
+  const auto [first, last] = std::minmax_element(
+      told_.begin(), told_.end(), [](const auto& a, const auto& b) { return a.second.at < b.second.at; });
+  return last->second.at - first->second.at <= kTogether;
 }
 
 bool HangInquiry::may_ask(TimePoint now) const {
@@ -35,6 +42,11 @@ HangInquiry::Next HangInquiry::on(NodeId node, std::vector<Standing> standings, 
     next.ask = nodes_.size() > 1;
   }
   if (!open_ || !all_told()) return next;
+  if (!told_together()) {  // some took stacks first; now they know them
+    asked_at_ = now;
+    next.ask = true;
+    return next;
+  }
   open_ = false;
   std::vector<Standing> all;
   for (const auto& [from, told] : told_) all.insert(all.end(), told.standings.begin(), told.standings.end());

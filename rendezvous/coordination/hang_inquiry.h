@@ -33,6 +33,7 @@ class HangInquiry {
     TimePoint at;
   };
   bool all_told() const;
+  bool told_together() const;
   bool may_ask(TimePoint now) const;
 
   std::set<NodeId> nodes_;

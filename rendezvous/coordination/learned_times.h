@@ -33,4 +33,12 @@ inline LearnedTimes longest(const LearnedTimes& a, const LearnedTimes& b) {
           .evaluate = std::max(a.evaluate, b.evaluate)};
 }
 
+// What a later round has shown, and for what it has not an earlier one.
+inline LearnedTimes newer(const LearnedTimes& earlier, LearnedTimes later) {
+  for (Duration LearnedTimes::*time : {&LearnedTimes::start, &LearnedTimes::load, &LearnedTimes::compute,
+                                       &LearnedTimes::wait, &LearnedTimes::save, &LearnedTimes::evaluate})
+    if (later.*time == Duration::zero()) later.*time = earlier.*time;
+  return later;
+}
+
 }  // namespace ddprun::rendezvous

@@ -96,7 +96,7 @@ void Ledger::charge_resize() {
 
 void Ledger::learn(int round, const LearnedTimes& times) {
   const LearnedTimes before = record_.learned;
-  record_.learned = learned_round_ == round ? longest(before, times) : times;
+  record_.learned = learned_round_ == round ? longest(before, times) : newer(before, times);
   learned_round_ = round;
   if (record_.learned != before) ++changes_;
 }
@@ -194,7 +194,7 @@ Duration Ledger::backoff() {
 LedgerRecord for_next_start(LedgerRecord record, bool failed) {
   record.progressed = false;
   if (!failed) return record;
-  return {.futile = std::move(record.futile), .excluded = std::move(record.excluded), .learned = record.learned};
+  return {.futile = std::move(record.futile), .excluded = std::move(record.excluded)};  // steps may be others then
 }
 
 std::string to_text(const RestartLimit& limit) {

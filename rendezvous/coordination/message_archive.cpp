@@ -11,8 +11,8 @@ constexpr std::size_t kRowFields = 6;  // the usual number
 
 void Writer::milliseconds(const char* name, Duration value, Span span) {
   using Milliseconds = std::chrono::milliseconds;
-  put(name, (span.round_up ? std::chrono::ceil<Milliseconds>(value) : std::chrono::duration_cast<Milliseconds>(value))
-                .count());
+  const auto count = span.round_up ? std::chrono::ceil<Milliseconds>(value) : std::chrono::duration_cast<Milliseconds>(value);
+  put(name, std::min<std::int64_t>(count.count(), std::numeric_limits<int>::max()));  // no reader takes more
 }
 
 void Writer::put(const char* name, Json value) {
