@@ -27,6 +27,14 @@ bool is_busy(const Standing& one) {
   return (one.activity == Activity::save || one.activity == Activity::evaluate) && !one.overdue && !one.stopped;
 }
 
+// One that has just begun to wait shows only that the others take longer; one that began soon after the first will not
+// be overdue for some milliseconds yet.
+constexpr double kInVainShare = 0.75;
+
+std::function<bool(const Standing*)> in_vain_beside(Duration overdue) {
+  return [overdue](const Standing* one) { return one->overdue || one->age >= kInVainShare * overdue; };
+}
+
 std::string in_seconds(Duration time) {
   char text[32];
   std::snprintf(text, sizeof text, "%.1f s", std::chrono::duration<double>(time).count());
@@ -126,6 +134,13 @@ std::optional<HangFinding> odd_one_out(const Chosen& waiting) {
                                        (others.size() == 1 ? " waits" : " wait") + " in " + where};
 }
 
+Duration longest_overdue(const Chosen& waiting) {
+  Duration longest = Duration::max();  // none: nobody waits in vain
+  for (const Standing* one : waiting)
+    if (one->overdue) longest = longest == Duration::max() ? one->age : std::max(longest, one->age);
+  return longest;
+}
+
 std::optional<HangFinding> all_wait(const std::vector<Standing>& all, const Chosen& waiting) {
   if (const Chosen gone = chosen(all, [](const Standing& one) { return !is_there(one); }); !gone.empty())
     return HangFinding{waiting.front()->rank, in_words(*waiting.front()) + "; " + ranks_in_words(gone) +
@@ -166,13 +181,12 @@ std::optional<HangFinding> find_hang(const std::vector<Standing>& standings) {
       chosen(standings, [](const Standing& one) { return is_there(one) && !waits(one) && one.overdue && !one.traced; });
   if (!overdue.empty()) {
     const Standing& culprit = furthest_behind(overdue);
-    // One that has just begun to wait shows only that the others take longer.
-    const bool in_vain = std::any_of(waiting.begin(), waiting.end(), [](const auto* one) { return one->overdue; });
+    const bool in_vain = std::any_of(waiting.begin(), waiting.end(), in_vain_beside(culprit.age));
     if (!in_vain && !culprit.stopped && culprit.age < kNobodyWaitsLimit) return {};
     return HangFinding{culprit.rank, in_words(culprit) + who_waits(waiting)};
   }
-  const bool all_overdue = std::all_of(waiting.begin(), waiting.end(), [](const auto* one) { return one->overdue; });
-  if (!others.empty() || waiting.empty() || !all_overdue) return {};
+  const bool all_in_vain = std::all_of(waiting.begin(), waiting.end(), in_vain_beside(longest_overdue(waiting)));
+  if (!others.empty() || waiting.empty() || !all_in_vain) return {};
   return all_wait(standings, waiting);
 }
 

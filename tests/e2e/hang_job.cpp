@@ -60,7 +60,10 @@ pid_t ThreeRanks::worker(int rank, int round) {
       }
     return found != 0;
   };
-  REQUIRE(eventually(find, kLimit));
+  const bool is_there = eventually(find, kLimit);
+  const std::string err = is_there ? "" : all_err();
+  CAPTURE(rank, round, err);
+  REQUIRE(is_there);
   return found;
 }
 

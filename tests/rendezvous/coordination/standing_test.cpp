@@ -16,8 +16,9 @@ Standing waits(int rank, const std::string& collective = "grads", std::uint64_t 
 Standing stands(int rank, Activity activity, Duration age = 2300ms, std::uint64_t step = 41) {
   return {.rank = rank, .activity = activity, .step = step, .age = age, .overdue = true};
 }
-Standing moves(Standing standing) {
+Standing moves(Standing standing, Duration age = 500ms) {
   standing.overdue = false;
+  standing.age = age;
   return standing;
 }
 
@@ -43,6 +44,15 @@ TEST_CASE("the one to blame for a hang is the rank that does not wait", "[hang]"
   held.held = "request_wait_answer";
   CHECK(found({waits(0), held}) ==
         "1 has been held by the kernel for 2.3 s in request_wait_answer, after step 41; rank 0 waits for it in grads");
+}
+
+TEST_CASE("who has waited nearly as long as the first is overdue waits in vain, too", "[hang]") {
+  const Duration soon = 1900ms, late = 1500ms;
+  CHECK(found({moves(waits(0), soon), stands(1, Activity::compute)}).substr(0, 1) == "1");
+  CHECK(found({moves(waits(0), late), stands(1, Activity::compute)}) == "nobody");
+  CHECK(found({waits(0), waits(1), moves(waits(2, "metrics"), soon)}).substr(0, 1) == "2");
+  CHECK(found({waits(0), waits(1), moves(waits(2, "metrics"), late)}) == "nobody");
+  CHECK(found({moves(waits(0), soon), moves(waits(1, "metrics"), soon)}) == "nobody");
 }
 
 TEST_CASE("of several that stand still the one furthest behind is to blame", "[hang]") {
