@@ -93,7 +93,9 @@ PaceComparison::Result PaceComparison::compare(int rank, std::size_t phase) cons
 
 bool PaceComparison::is_unusual(int rank, std::size_t phase) const {
   const Rank& of = ranks_.at(rank);
-  return of.per_step[phase] >= kSlow * of.usual[phase].longest().value_or(0);
+  const double longest = of.usual[phase].longest().value_or(0);
+  const double variation = time_ratio(longest, of.usual[phase].value().value_or(0));
+  return longest == 0 || of.per_step[phase] >= std::max(kSlow, variation) * longest;
 }
 
 void PaceComparison::add_to_usual(int rank, std::size_t phase) {

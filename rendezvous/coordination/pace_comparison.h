@@ -69,8 +69,8 @@ class PaceComparison {
 
   // Of a rank with a window.
   Result compare(int rank, std::size_t phase) const;
-  // Whether its last window was kSlow times as long as the longest that is usual for it, as far as that is known: some
-  // ranks' work varies much.
+  // Whether its last window was kSlow times as long as the longest that is usual for it, and as far above that as that
+  // is above their median: the work of some ranks varies much. True as long as nothing is known.
   bool is_unusual(int rank, std::size_t phase) const;
   // Its last window was not slow.
   void add_to_usual(int rank, std::size_t phase);
