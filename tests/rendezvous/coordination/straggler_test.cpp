@@ -388,6 +388,24 @@ TEST_CASE("windows that make no sense harm nobody", "[straggler]") {
   CHECK(named.size() == 1);
 }
 
+TEST_CASE("a window is unusual for a rank if it is far above all that were usual", "[straggler]") {
+  PaceComparison ranks;
+  const auto takes = [&](std::uint64_t compute) {
+    ranks.add({0, 1, 0, compute, 0});
+    return ranks.is_unusual(0, 0);
+  };
+  for (const std::uint64_t compute : {100u, 90u, 140u, 95u, 110u}) {
+    CHECK(takes(compute) == (ranks.usual(0, 0) == std::nullopt));
+    ranks.add_to_usual(0, 0);
+  }
+  CHECK(ranks.usual(0, 0) == 100);
+  CHECK_FALSE(takes(190));
+  CHECK(takes(200));
+  for (int i = 0; i < 16; ++i) takes(100), ranks.add_to_usual(0, 0);
+  CHECK_FALSE(takes(120));
+  CHECK(takes(130));
+}
+
 TEST_CASE("a window costs the same in a large job as in a small one", "[straggler]") {
   const auto cost_of_window = [](int ranks) {  // nanoseconds
     StragglerWatch watch;
