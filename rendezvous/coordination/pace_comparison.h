@@ -33,12 +33,12 @@ double total_time(const Pace& window);
 // `own` to `other`, at most 100: what is compared with nothing is compared with a microsecond.
 double time_ratio(double own, double other);
 
-// The last windows of a rank that were not slow: their median.
+// The last windows of a rank that were not slow, without its first one: all ranks may take long for a first step.
 class UsualTime {
  public:
   static constexpr std::size_t kWindows = 16, kKnown = 3;
   void add(double microseconds);
-  // Empty before kKnown windows.
+  // Empty before kKnown windows that count.
   std::optional<double> value() const;
   std::optional<double> longest() const;
 

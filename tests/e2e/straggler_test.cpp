@@ -166,7 +166,7 @@ TEST_CASE("a rank with 30 % of a CPU is named within twenty steps, and no other"
     WARN("skipped: no CPU control group can be made here");
     return;
   }
-  constexpr int kLastNormalStep = 20;
+  constexpr int kLastNormalStep = 60;
   SlowJob job(1, {}, {kLong, "quota", "2", std::to_string(kLastNormalStep), group.processes()});
   expect_named(job, "rank 2 computes \\d+\\.\\dx slower");
   const nlohmann::json named = job.events("STRAGGLER").at(0);

@@ -197,6 +197,19 @@ TEST_CASE("in long steps a rank that takes twice as long is named within twenty 
   CHECK(latest <= 20);
 }
 
+TEST_CASE("a first step that takes all ranks long does not delay a name", "[straggler]") {
+  for (std::uint64_t before = 4; before < 60; ++before) {  // a first window
+    PacedJob job(3, {60 * kMs, 1 * kMs}, before + 1);
+    CAPTURE(before);
+    for (std::size_t rank = 0; rank < 3; ++rank) job.stall(rank, 3000 * kMs, 3000 * kMs);
+    REQUIRE(job.steps(1 + before).empty());
+    job.work[1].compute *= 3.3;
+    std::vector<PaceChange> changes;
+    REQUIRE(job.until_change(changes, 30) <= 20);
+    REQUIRE(changes[0].rank == 1);
+  }
+}
+
 TEST_CASE("where more follows than a line, a rank is named only after long windows", "[straggler]") {
   PacedJob job(3, {100 * kMs, 1 * kMs});
   job.needs_long = true;
@@ -394,8 +407,9 @@ TEST_CASE("a window is unusual for a rank if it is far above all that were usual
     ranks.add({0, 1, 0, compute, 0});
     return ranks.is_unusual(0, 0);
   };
-  for (const std::uint64_t compute : {100u, 90u, 140u, 95u, 110u}) {
-    CHECK(takes(compute) == (ranks.usual(0, 0) == std::nullopt));
+  for (const std::uint64_t compute : {2000u, 100u, 90u, 140u, 95u, 110u}) {  // the first one has the first step
+    const bool is_unusual = takes(compute);
+    CHECK(is_unusual == !ranks.usual(0, 0));
     ranks.add_to_usual(0, 0);
   }
   CHECK(ranks.usual(0, 0) == 100);
