@@ -2,9 +2,10 @@
 //
 // A value: it owns no clock and no page.
 //
-// A window has five steps and 0.6 s at least: so a rank that is slow in long steps is found within 20 of them,
-// and with several nodes, each sends no more than the coordinator can take. A page is read in the middle of a step,
-// when some parts of it are counted and others are not. So a window of few steps ends in the same part as it began.
+// A window has five steps and 0.6 s at least: so a rank that is slow in long steps is found within 20 of them, and with
+// several nodes, each sends no more than the coordinator can take. A page is read in the middle of a step, when some
+// parts of it are counted and others are not. So a window ends in the part in which it began, if two more steps are
+// enough for that: a rank that becomes slow may never be seen in that part again.
 #pragma once
 #include <cstdint>
 #include <map>
@@ -18,7 +19,7 @@ namespace ddprun::agent {
 
 class PaceMeter {
  public:
-  static constexpr std::uint64_t kStepsMin = 5, kStepsAnywhere = 10;
+  static constexpr std::uint64_t kStepsMin = 5, kStepsAnywhere = 7;
   static constexpr std::chrono::milliseconds kWindowMin{600}, kLookEvery{100};
   static constexpr std::chrono::milliseconds kPerNode{2};  // 500 messages a second to the coordinator
 

@@ -31,16 +31,18 @@ double time_ratio(double own, double other) {
   return std::min(kRatioMax, std::max(own, kLeastMicroseconds) / std::max(other, kLeastMicroseconds));
 }
 
-void UsualTime::add(double microseconds) { last_[count_++ % kWindows] = static_cast<float>(microseconds); }
+void UsualTime::add(double microseconds) {
+  if (count_++ > 0) last_[(count_ - 2) % kWindows] = static_cast<float>(microseconds);
+}
 
 std::optional<double> UsualTime::value() const {
-  if (count_ < kKnown) return {};
-  std::vector<float> values(last_.begin(), last_.begin() + static_cast<std::ptrdiff_t>(std::min(count_, kWindows)));
+  if (count_ <= kKnown) return {};
+  std::vector<float> values(last_.begin(), last_.begin() + static_cast<std::ptrdiff_t>(std::min(count_ - 1, kWindows)));
   return median_of(values, false);
 }
 
 std::optional<double> UsualTime::longest() const {
-  if (count_ < kKnown) return {};
+  if (count_ <= kKnown) return {};
   return *std::max_element(last_.begin(), last_.end());  // those that are not there yet are 0
 }
 
@@ -93,7 +95,9 @@ PaceComparison::Result PaceComparison::compare(int rank, std::size_t phase) cons
 
 bool PaceComparison::is_unusual(int rank, std::size_t phase) const {
   const Rank& of = ranks_.at(rank);
-  return of.per_step[phase] >= kSlow * of.usual[phase].longest().value_or(0);
+  const double longest = of.usual[phase].longest().value_or(0);
+  const double variation = time_ratio(longest, of.usual[phase].value().value_or(0));
+  return longest == 0 || of.per_step[phase] >= std::max(kSlow, variation) * longest;
 }
 
 void PaceComparison::add_to_usual(int rank, std::size_t phase) {

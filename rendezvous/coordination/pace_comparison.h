@@ -33,12 +33,12 @@ double total_time(const Pace& window);
 // `own` to `other`, at most 100: what is compared with nothing is compared with a microsecond.
 double time_ratio(double own, double other);
 
-// The last windows of a rank that were not slow: their median.
+// The last windows of a rank that were not slow, without its first one: all ranks may take long for a first step.
 class UsualTime {
  public:
   static constexpr std::size_t kWindows = 16, kKnown = 3;
   void add(double microseconds);
-  // Empty before kKnown windows.
+  // Empty before kKnown windows that count.
   std::optional<double> value() const;
   std::optional<double> longest() const;
 
@@ -69,8 +69,8 @@ class PaceComparison {
 
   // Of a rank with a window.
   Result compare(int rank, std::size_t phase) const;
-  // Whether its last window was kSlow times as long as the longest that is usual for it, as far as that is known: some
-  // ranks' work varies much.
+  // Whether its last window was kSlow times as long as the longest that is usual for it, and as far above that as that
+  // is above their median: the work of some ranks varies much. True as long as nothing is known.
   bool is_unusual(int rank, std::size_t phase) const;
   // Its last window was not slow.
   void add_to_usual(int rank, std::size_t phase);

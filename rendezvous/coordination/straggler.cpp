@@ -106,17 +106,19 @@ void StragglerWatch::forget_silent(TimePoint now) {
   });
 }
 
-// A burst of work is at the edge of some window: what lasts is in all of them alike.
+// A burst of work is at the edge of some window: what lasts is in all of them alike, in itself or beside the median.
 bool StragglerWatch::suffice(const LastWindows& last) {
   std::uint64_t steps = 0;
-  double least = last.front().result.ratio, most = least;
   for (const ShortWindow& window : last) {
     if (!window.early) return false;
     steps += window.steps;
-    least = std::min(least, window.result.ratio);
-    most = std::max(most, window.result.ratio);
   }
-  return steps <= kEarlyStepsMax && most <= kAlike * least;
+  const auto are_alike = [&](double Result::*value) {
+    const auto less = [&](const ShortWindow& a, const ShortWindow& b) { return a.result.*value < b.result.*value; };
+    const auto [least, most] = std::minmax_element(last.begin(), last.end(), less);
+    return most->result.*value <= kAlike * least->result.*value;
+  };
+  return steps <= kEarlyStepsMax && (are_alike(&Result::own) || are_alike(&Result::ratio));
 }
 
 // A rank without enough of a CPU is slow in all that it does, and is named once.

