@@ -173,11 +173,11 @@ class Agent {
   std::optional<StacksSocket> stacks_socket_;
   std::set<int> stacks_taken_;               // of these local ranks, in this round
   std::map<int, KnownStacks> known_stacks_;  // by local rank
-  int takes_stacks_for_round_ = 0;  // to tell standings with them
-  std::set<int> told_as_waiting_;   // by local rank, by their beats or stacks
-  std::string hang_;             // of the round's failure: Failure::how
-  bool hang_of_all_ = false;     // Failure::of_all
-  std::vector<int> held_ranks_;  // local ranks that SIGKILL has not ended; reported
+  int takes_stacks_for_round_ = 0;           // to tell standings with them
+  std::set<int> told_as_waiting_;            // by local rank, by their beats or stacks
+  std::string hang_;                         // of the round's failure: Failure::how
+  bool hang_of_all_ = false;                 // Failure::of_all
+  std::vector<int> held_ranks_;              // local ranks that SIGKILL has not ended; reported
   std::optional<rendezvous::Failure> last_failure_;
   JobResult result_;
 };

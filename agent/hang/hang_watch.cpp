@@ -61,8 +61,7 @@ void HangWatch::begin_round(int workers, int world_size, const rendezvous::Learn
   told_ = {};
   news_at_.reset();
   workers_.clear();
-  for (int local_rank = 0; local_rank < workers; ++local_rank)
-    workers_[local_rank].since = now;
+  for (int local_rank = 0; local_rank < workers; ++local_rank) workers_[local_rank].since = now;
   steps_before_round_ = steps_;
   last_look_.reset();
   next_look_ = now + kLookEvery;
@@ -230,7 +229,8 @@ void HangWatch::restore(const rendezvous::LearnedTimes& learned) {
 void HangWatch::take_longer(const rendezvous::LearnedTimes& learned) {
   const auto take = [&](Activity activity, Duration time) {
     Window& own = took_[activity];
-    if (time > own.quantile(kAll).value_or(Duration::zero())) own.add(std::min<Duration>(time, kLearnedMax), kPartsKept);
+    if (time > own.quantile(kAll).value_or(Duration::zero()))
+      own.add(std::min<Duration>(time, kLearnedMax), kPartsKept);
   };
   take(Activity::start, learned.start);
   take(Activity::save, learned.save);
@@ -244,8 +244,8 @@ double HangWatch::growth() const {
 
 // The user may have changed the model, the batch or the machine since.
 bool HangWatch::is_unlike_restored() const {
-  return restored_step_ && round_steps_ < kWarmUpSteps && mean_step_ &&
-         has_grown(*mean_step_, kStepFactor * *restored_step_);
+  return restored_step_ && mean_step_ && *mean_step_ > kStepPartFloor / kStepFactor &&
+         *mean_step_ > kStepFactor * *restored_step_;
 }
 
 }  // namespace ddprun::agent

@@ -8,7 +8,7 @@ namespace {
 
 constexpr std::chrono::milliseconds kAskEvery{500};
 constexpr std::chrono::seconds kAnswerLimit{8};      // for all nodes: they may take stacks first
-constexpr std::chrono::seconds kTogether{1};     // answers that are further apart are not compared
+constexpr std::chrono::seconds kTogether{1};         // answers that are further apart are not compared
 constexpr std::chrono::seconds kFindAgainAfter{10};  // the same rank; its agent takes stacks meanwhile
 
 }  // namespace

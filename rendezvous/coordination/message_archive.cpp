@@ -11,7 +11,8 @@ constexpr std::size_t kRowFields = 6;  // the usual number
 
 void Writer::milliseconds(const char* name, Duration value, Span span) {
   using Milliseconds = std::chrono::milliseconds;
-  const auto count = span.round_up ? std::chrono::ceil<Milliseconds>(value) : std::chrono::duration_cast<Milliseconds>(value);
+  const auto count =
+      span.round_up ? std::chrono::ceil<Milliseconds>(value) : std::chrono::duration_cast<Milliseconds>(value);
   put(name, std::min<std::int64_t>(count.count(), std::numeric_limits<int>::max()));  // no reader takes more
 }
 

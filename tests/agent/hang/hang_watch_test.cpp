@@ -256,7 +256,8 @@ TEST_CASE("what others have seen to take longer counts for saves, evaluations an
 }
 
 TEST_CASE("absurd times from elsewhere do no harm", "[hang]") {
-  const rendezvous::LearnedTimes learned{.world_size = 1 << 28, .steps = 1000, .step = 40s, .save = std::chrono::hours(1 << 20)};
+  const rendezvous::LearnedTimes learned{
+      .world_size = 1 << 28, .steps = 1000, .step = 40s, .save = std::chrono::hours(1 << 20)};
   Watched job({}, true, learned);
   job.watch.begin_round(1, 1, learned, job.now);
   for (const Activity activity : {Activity::compute, Activity::save}) {
