@@ -9,6 +9,7 @@
 #include "agent/hang/worker_sight.h"
 #include "agent/stacks/top_frame.h"
 #include "rendezvous/base/signals_blocked.h"
+#include "rendezvous/coordination/late.h"
 
 namespace ddprun::agent {
 namespace {
@@ -65,15 +66,17 @@ std::vector<rendezvous::Standing> Agent::standings() const {
   return out;
 }
 
-// A program may not tell that it waits in a collective: its stack shows it. So whoever is overdue and does not wait is
+// A program may not tell that it waits in a collective: its stack shows it. So whoever is late and does not wait is
 // looked at first, all of them at once.
 void Agent::tell_standings() {
   if (!seat_ || takes_stacks_for_round_ == seat_->round) return;
   std::vector<int> suspects;
   std::vector<pid_t> pids;
   std::vector<std::optional<TimePoint>> since;
-  for (const rendezvous::Standing& one : hangs_.standings()) {
-    if (!one.overdue || one.activity == rendezvous::Activity::wait || known_stacks(one.rank)) continue;
+  const std::vector<rendezvous::Standing> all = hangs_.standings();
+  const auto late = rendezvous::late_beside(all);
+  for (const rendezvous::Standing& one : all) {
+    if (!late(one) || one.activity == rendezvous::Activity::wait || known_stacks(one.rank)) continue;
     if (suspects.size() >= kSuspectsMax) break;
     suspects.push_back(one.rank);
     pids.push_back(workers_.records().at(one.rank).pid);

@@ -83,10 +83,11 @@ export DDPRUN_SOAK=1 DDPRUN_FUZZ_SECONDS=600 DDPRUN_SEED="${DDPRUN_SEED:-$(date 
 : >"$DDPRUN_SOAK_TABLE"
 status=0
 run_tests || status=$?
-# Rows of an earlier soak stay until theirs are run again.
+# Rows of an earlier soak stay until theirs are run again. Times that were measured are no part of a row's name.
 place="$(git describe --always --dirty), $(date -u +%Y-%m-%d)$([ $status -eq 0 ] || echo ", FAILED")"
 sed "s/$/ $place |/" "$DDPRUN_SOAK_TABLE" >"$DDPRUN_SOAK_TABLE.new"
-awk -F'|' 'FILENAME == ARGV[1] { again[$2]; next } /^\| / && !/^\| what / && !($2 in again)' "$DDPRUN_SOAK_TABLE.new" docs/soak.md \
+awk -F'|' '{ name = $2; sub(/; found after .*/, "", name) }
+  FILENAME == ARGV[1] { again[name]; next } /^\| / && !/^\| what / && !(name in again)' "$DDPRUN_SOAK_TABLE.new" docs/soak.md \
   >"$DDPRUN_SOAK_TABLE.kept"
 {
   echo "# Soaks"

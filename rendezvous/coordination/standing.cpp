@@ -6,12 +6,15 @@
 #include <map>
 #include <tuple>
 
+#include "rendezvous/coordination/late.h"
+
 namespace ddprun::rendezvous {
 namespace {
 
 using Chosen = std::vector<const Standing*>;
 
 constexpr std::size_t kRanksNamed = 8;
+constexpr double kLateShare = 0.75;
 
 Chosen chosen(const std::vector<Standing>& from, const std::function<bool(const Standing&)>& test) {
   Chosen out;
@@ -25,14 +28,6 @@ bool waits(const Standing& one) { return one.activity == Activity::wait && !one.
 // The others may rightly wait for it.
 bool is_busy(const Standing& one) {
   return (one.activity == Activity::save || one.activity == Activity::evaluate) && !one.overdue && !one.stopped;
-}
-
-// One that has just begun to wait shows only that the others take longer; one that began soon after the first will not
-// be overdue for some milliseconds yet.
-constexpr double kInVainShare = 0.75;
-
-std::function<bool(const Standing*)> in_vain_beside(Duration overdue) {
-  return [overdue](const Standing* one) { return one->overdue || one->age >= kInVainShare * overdue; };
 }
 
 std::string in_seconds(Duration time) {
@@ -134,13 +129,6 @@ std::optional<HangFinding> odd_one_out(const Chosen& waiting) {
                                        (others.size() == 1 ? " waits" : " wait") + " in " + where};
 }
 
-Duration longest_overdue(const Chosen& waiting) {
-  Duration longest = Duration::max();  // none: nobody waits in vain
-  for (const Standing* one : waiting)
-    if (one->overdue) longest = longest == Duration::max() ? one->age : std::max(longest, one->age);
-  return longest;
-}
-
 std::optional<HangFinding> all_wait(const std::vector<Standing>& all, const Chosen& waiting) {
   if (const Chosen gone = chosen(all, [](const Standing& one) { return !is_there(one); }); !gone.empty())
     return HangFinding{waiting.front()->rank, in_words(*waiting.front()) + "; " + ranks_in_words(gone) +
@@ -171,6 +159,13 @@ std::string in_words(const Standing& one) {
   return doing(one) + (one.step ? ", after step " + std::to_string(*one.step) : ", before its first step");
 }
 
+std::function<bool(const Standing&)> late_beside(const std::vector<Standing>& standings) {
+  Duration longest = Duration::max();
+  for (const Standing& one : standings)
+    if (one.overdue) longest = longest == Duration::max() ? one.age : std::max(longest, one.age);
+  return [longest](const Standing& one) { return one.overdue || one.age >= kLateShare * longest; };
+}
+
 std::optional<HangFinding> find_hang(const std::vector<Standing>& standings) {
   const Chosen present = chosen(standings, is_there);
   if (std::any_of(present.begin(), present.end(), [](const auto* one) { return one->paused || is_busy(*one); }))
@@ -179,13 +174,15 @@ std::optional<HangFinding> find_hang(const std::vector<Standing>& standings) {
   const Chosen others = chosen(standings, [](const Standing& one) { return is_there(one) && !waits(one); });
   const Chosen overdue =
       chosen(standings, [](const Standing& one) { return is_there(one) && !waits(one) && one.overdue && !one.traced; });
+  const auto late = [is_late = late_beside(standings)](const auto* one) { return is_late(*one); };
   if (!overdue.empty()) {
     const Standing& culprit = furthest_behind(overdue);
-    const bool in_vain = std::any_of(waiting.begin(), waiting.end(), in_vain_beside(culprit.age));
+    // One that has just begun to wait shows only that the others take longer.
+    const bool in_vain = std::any_of(waiting.begin(), waiting.end(), late);
     if (!in_vain && !culprit.stopped && culprit.age < kNobodyWaitsLimit) return {};
     return HangFinding{culprit.rank, in_words(culprit) + who_waits(waiting)};
   }
-  const bool all_in_vain = std::all_of(waiting.begin(), waiting.end(), in_vain_beside(longest_overdue(waiting)));
+  const bool all_in_vain = std::all_of(waiting.begin(), waiting.end(), late);
   if (!others.empty() || waiting.empty() || !all_in_vain) return {};
   return all_wait(standings, waiting);
 }

@@ -79,8 +79,11 @@ std::chrono::duration<double> find_in(const Language& language, const DdpFault& 
     WARN("skipped: no file system can be mounted here");
     return {};
   }
-  REQUIRE(eventually([&] { return job.prints("fault\n"); }, kDdpLimit));
+  const bool has_fault = eventually([&] { return job.prints("fault\n"); }, kDdpLimit);
   const auto begin = std::chrono::steady_clock::now();
+  const std::string err = has_fault ? "" : job.all_err();
+  CAPTURE(err);
+  REQUIRE(has_fault);
   const std::string hangs = "rank " + std::to_string(rank) + " hangs: it ";
   REQUIRE(eventually([&] { return job.prints(" hangs: it "); }, kDdpLimit));
   const auto after = std::chrono::steady_clock::now() - begin;
