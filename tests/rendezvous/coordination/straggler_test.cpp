@@ -219,6 +219,14 @@ TEST_CASE("where more follows than a line, a rank is named only after long windo
   CHECK(job.steps(30).size() == 1);
 }
 
+TEST_CASE("in long steps a rank that takes half as long again is named, but not within twenty of them", "[straggler]") {
+  PacedJob job(3, {200 * kMs, 1 * kMs});
+  CHECK(job.steps(20).empty());
+  job.work[1].compute *= 1.5;
+  CHECK(job.steps(25).empty());
+  CHECK(job.steps(50).size() == 1);
+}
+
 TEST_CASE("a little slower takes longer to be named, less than a quarter is nobody", "[straggler]") {
   PacedJob job(8, 4);
   job.work[2].compute = 6.6 * kMs;
