@@ -152,7 +152,6 @@ std::optional<PaceChange> StragglerWatch::judge_long(std::size_t phase, const Pa
   }
   of.windows_over = 0;
   of.in_long.add(result, window.steps);
-  if (result.ratio < kClear) of.clear_in_long = {};
   if (result.ratio >= kClear) of.clear_in_long.add(result, window.steps);
   if (of.named || (of.in_long.windows < kWindows && of.clear_in_long.windows < kClearWindows)) return {};
   return name(long_, window.rank, phase, of.in_long);

@@ -210,6 +210,38 @@ TEST_CASE("a first step that takes all ranks long does not delay a name", "[stra
   }
 }
 
+TEST_CASE("work that varies for all ranks, or for all others, does not hide a straggler", "[straggler]") {
+  const bool with_it = GENERATE(true, false);  // the slow rank's work varies, too
+  for (std::uint64_t before = 20; before < 50; ++before) {
+    PacedJob job(3, 3, before + 1);  // one node: windows of the same steps
+    for (Work& work : job.work) work.compute = 60 * kMs;
+    CAPTURE(with_it, before);
+    REQUIRE(job.steps(before).empty());
+    std::vector<PaceChange> changes;
+    std::uint64_t steps = 0;
+    for (int turn = 0; changes.empty() && turn < 6; ++turn) {
+      const double others = turn % 2 ? 100 * kMs : 60 * kMs;
+      job.work[0].compute = job.work[2].compute = others;
+      job.work[1].compute = with_it ? 3.5 * others : 210 * kMs;
+      steps += std::min<std::uint64_t>(job.until_change(changes, 5), 5);
+    }
+    REQUIRE(changes.size() == 1);
+    REQUIRE(changes[0].rank == 1);
+    REQUIRE(steps <= 20);
+  }
+}
+
+TEST_CASE("a rank that takes no longer than it often did needs long windows to be named", "[straggler]") {
+  PacedJob job(3, {200 * kMs, 1 * kMs});
+  for (int turn = 0; turn < 8; ++turn) {
+    for (Work& work : job.work) work.compute = (turn % 2 ? 200 : 600) * kMs;
+    REQUIRE(of_ranks(job.steps(15)).empty());
+  }
+  job.work[1].compute *= 2;
+  CHECK(of_ranks(job.steps(25)).empty());
+  CHECK(of_ranks(job.steps(30)).size() == 1);
+}
+
 TEST_CASE("where more follows than a line, a rank is named only after long windows", "[straggler]") {
   PacedJob job(3, {100 * kMs, 1 * kMs});
   job.needs_long = true;
@@ -217,6 +249,14 @@ TEST_CASE("where more follows than a line, a rank is named only after long windo
   job.work[1].compute *= 3.3;
   CHECK(job.steps(30).empty());
   CHECK(job.steps(30).size() == 1);
+}
+
+TEST_CASE("in long steps a rank that takes half as long again is named, but not within twenty of them", "[straggler]") {
+  PacedJob job(3, {200 * kMs, 1 * kMs});
+  CHECK(job.steps(20).empty());
+  job.work[1].compute *= 1.5;
+  CHECK(job.steps(25).empty());
+  CHECK(job.steps(50).size() == 1);
 }
 
 TEST_CASE("a little slower takes longer to be named, less than a quarter is nobody", "[straggler]") {
@@ -344,6 +384,15 @@ TEST_CASE("of two ranks that always differed the slower one is named if the diff
   PacedJob clear(2);
   clear.work[1].compute = 8 * kMs;
   CHECK(clear.seconds(20).size() == 1);
+}
+
+TEST_CASE("of two ranks nobody is named because the other one is faster for some seconds", "[straggler]") {
+  PacedJob job(2);
+  CHECK(job.seconds(60).empty());
+  job.work[0].compute /= 2;
+  CHECK(of_ranks(job.seconds(12)).empty());
+  job.work[0].compute *= 2;
+  CHECK(of_ranks(job.seconds(60)).empty());
 }
 
 TEST_CASE("of two ranks in long steps the slower one is named within twenty", "[straggler]") {
