@@ -14,7 +14,8 @@
 namespace ddprun::agent {
 namespace {
 
-constexpr std::chrono::seconds kTellEvery{1}, kStandsStill{1};
+constexpr std::chrono::milliseconds kTellEvery{500};  // some become overdue just after the first
+constexpr std::chrono::seconds kStandsStill{1};
 constexpr std::chrono::seconds kStacksLimit{5}, kLastStacksLimit{1};
 constexpr std::size_t kStandingMax = 8;    // of which stacks are taken before they are ended
 constexpr std::size_t kSuspectsMax = 64;   // of which stacks are taken before their standings are told

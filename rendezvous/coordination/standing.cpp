@@ -184,7 +184,12 @@ std::optional<HangFinding> find_hang(const std::vector<Standing>& standings) {
   }
   const bool all_in_vain = std::all_of(waiting.begin(), waiting.end(), late);
   if (!others.empty() || waiting.empty() || !all_in_vain) return {};
-  return all_wait(standings, waiting);
+  const auto found = all_wait(standings, waiting);
+  // Its agent ends nobody who is not overdue: that is asked again in a moment.
+  const bool is_overdue = found && std::any_of(waiting.begin(), waiting.end(), [&](const auto* one) {
+                            return one->rank == found->rank && one->overdue;
+                          });
+  return is_overdue ? found : std::nullopt;
 }
 
 }  // namespace ddprun::rendezvous

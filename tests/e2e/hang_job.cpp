@@ -14,7 +14,7 @@ namespace {
 std::vector<std::string> options_of_all(int nodes) {
   std::vector<std::string> words{"--nproc-per-node=" + std::to_string(ThreeRanks::kRanks / nodes), "--stop-grace=2"};
   if (nodes > 1)
-    for (const std::string& word : {"--nnodes=2:" + std::to_string(nodes), std::string("--rdzv-backend=c10d"),
+    for (const std::string& word : {"--nnodes=" + std::to_string(nodes), std::string("--rdzv-backend=c10d"),
                                     "--rdzv-endpoint=localhost:" + std::to_string(free_port())})
       words.push_back(word);
   return words;

@@ -16,7 +16,7 @@ class ThreeRanks {
  public:
   static constexpr int kRanks = 3;
 
-  // `program`: the workers' command line.
+  // `program`: the workers' command line. All nodes take part from the first round on, unless `options` say otherwise.
   ThreeRanks(int nodes, const std::vector<std::string>& options, const std::vector<std::string>& program,
              const std::map<std::string, std::optional<std::string>>& env = {});
   bool prints(const std::string& text);  // some agent or worker

@@ -220,7 +220,7 @@ TEST_CASE("train whose save takes longer than its steps is left alone", "[hang]"
 
 TEST_CASE("the coordinator's agent is stopped: the others go on, and when it wakes it ends its workers and joins",
           "[hang]") {
-  ThreeRanks job(3, {}, {DDPRUN_BIN_DIR "/hang_worker", "1200"});
+  ThreeRanks job(3, {"--nnodes=2:3"}, {DDPRUN_BIN_DIR "/hang_worker", "1200"});
   const pid_t worker = job.worker(0), agent = job.agent_of(0);
   for (const int rank : {1, 2}) job.worker(rank);
   ::kill(agent, SIGSTOP);

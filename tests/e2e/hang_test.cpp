@@ -128,7 +128,7 @@ TEST_CASE("a job that is suspended at its terminal does not hang, nor does one t
 
 TEST_CASE("an agent that is stopped is left behind: the others go on, and when it wakes it ends its workers and joins",
           "[hang][nodes]") {
-  HangJob job(3, {}, {"1200"});
+  HangJob job(3, {"--nnodes=2:3"}, {"1200"});
   Command& last = *job.agents.back();
   REQUIRE(eventually([&] { return last.processes("DDPRUN_ROUND", "1").size() == 1; }, kLimit));
   const pid_t worker = last.processes("DDPRUN_ROUND", "1").front().pid;
