@@ -321,7 +321,7 @@ void Agent::start_workers(const rendezvous::Seat& seat) {
   hang_of_all_ = false;
   stacks_taken_.clear();
   known_stacks_.clear();
-  told_as_waiting_.clear();
+  told_.clear();
   if (options_.logs.monitor) options_.logs.monitor->begin_round(seat.round);
   reporter_.round_begins();
   if (options_.timer_file) options_.command.inherited["TORCHELASTIC_TIMER_FILE"] = timers_.open(*options_.timer_file);

@@ -94,10 +94,13 @@ class Agent {
   void send_standings();
   void suspend(bool suspended);  // at the terminal
   void blame(const rendezvous::BlameWorker& message);
+  struct Told {                           // in the last standings
+    std::optional<TimePoint> since = {};  // its last report then
+    bool waits = false;                   // by its beats or its stack
+  };
   struct Blamed {
     rendezvous::BlameWorker message;
-    std::optional<TimePoint> since;  // its last report
-    bool told_as_waiting = false;
+    Told told;
   };
   void on_culprits_stacks(const Blamed& blamed, const ProcessStacks& stacks);
   struct KnownStacks {
@@ -105,9 +108,10 @@ class Agent {
     TimePoint at;
     ProcessStacks stacks;
     std::optional<TopFrame> top;
+    bool stopped = false;  // by a signal; seen before its threads were stopped for the stacks
   };
   const KnownStacks* known_stacks(int local_rank) const;  // since its last report, some seconds old; null: none
-  void learn_stacks(int local_rank, std::optional<TimePoint> since, const ProcessStacks& stacks);
+  void learn_stacks(int local_rank, std::optional<TimePoint> since, const ProcessStacks& stacks, bool stopped);
   bool takes_stacks_before(int signal);  // then signals the workers
   void open_stacks_socket();
   void take_asked_stacks(const rendezvous::TakeStacks& asked);
@@ -174,7 +178,7 @@ class Agent {
   std::set<int> stacks_taken_;               // of these local ranks, in this round
   std::map<int, KnownStacks> known_stacks_;  // by local rank
   int takes_stacks_for_round_ = 0;           // to tell standings with them
-  std::set<int> told_as_waiting_;            // by local rank, by their beats or stacks
+  std::map<int, Told> told_;                 // by local rank
   std::string hang_;                         // of the round's failure: Failure::how
   bool hang_of_all_ = false;                 // Failure::of_all
   std::vector<int> held_ranks_;              // local ranks that SIGKILL has not ended; reported

@@ -7,6 +7,7 @@
 
 #include "agent/agent.h"
 #include "agent/hang/worker_sight.h"
+#include "agent/process/process_state.h"
 #include "agent/stacks/top_frame.h"
 #include "rendezvous/base/signals_blocked.h"
 #include "rendezvous/coordination/late.h"
@@ -45,6 +46,8 @@ void Agent::look_at_workers() {
   for (const auto& [local_rank, worker] : workers_.records())
     if (worker.pid != 0 && !worker.status)
       seen.emplace(local_rank, sight_of(workers_.channels().progress(local_rank, now)));
+  for (auto& [local_rank, sight] : seen)
+    sight.traced = sight.at && now - *sight.at >= kStandsStill && is_traced(workers_.records().at(local_rank).pid);
   hangs_.look(seen, now);
 }
 
@@ -54,6 +57,7 @@ std::vector<rendezvous::Standing> Agent::standings() const {
     const WorkerRecord& worker = workers_.records().at(one.rank);
     if (one.age >= kStandsStill) add_process_state(worker.pid, one);
     const KnownStacks* known = known_stacks(one.rank);
+    one.stopped |= known && known->stopped;
     if (one.activity != rendezvous::Activity::wait && known && known->top && known->top->in_collective) {
       one.activity = rendezvous::Activity::wait;
       one.collective = known->top->collective;
@@ -74,6 +78,7 @@ void Agent::tell_standings() {
   std::vector<int> suspects;
   std::vector<pid_t> pids;
   std::vector<std::optional<TimePoint>> since;
+  std::vector<bool> stopped;
   const std::vector<rendezvous::Standing> all = hangs_.standings();
   const auto late = rendezvous::late_beside(all);
   for (const rendezvous::Standing& one : all) {
@@ -82,14 +87,16 @@ void Agent::tell_standings() {
     suspects.push_back(one.rank);
     pids.push_back(workers_.records().at(one.rank).pid);
     since.push_back(hangs_.last_report(one.rank));
+    stopped.push_back(process_state(pids.back()).letter == 'T');
   }
   if (suspects.empty() || stacks_->busy()) return send_standings();
   takes_stacks_for_round_ = seat_->round;
   stacks_->take(pids, kStacksLimit,
-                [this, suspects, since, round = seat_->round](const std::vector<ProcessStacks>& stacks) {
+                [this, suspects, since, stopped, round = seat_->round](const std::vector<ProcessStacks>& stacks) {
                   takes_stacks_for_round_ = 0;
                   if (supervisor_.running_round() != round) return;
-                  for (std::size_t i = 0; i < suspects.size(); ++i) learn_stacks(suspects[i], since[i], stacks[i]);
+                  for (std::size_t i = 0; i < suspects.size(); ++i)
+                    learn_stacks(suspects[i], since[i], stacks[i], stopped[i]);
                   look_at_workers();
                   send_standings();
                 });
@@ -102,16 +109,18 @@ const Agent::KnownStacks* Agent::known_stacks(int local_rank) const {
 }
 
 // Those that could not be had are tried again.
-void Agent::learn_stacks(int local_rank, std::optional<TimePoint> since, const ProcessStacks& stacks) {
-  if (auto top = top_frame(stacks)) known_stacks_[local_rank] = {since, Clock::now(), stacks, std::move(top)};
+void Agent::learn_stacks(int local_rank, std::optional<TimePoint> since, const ProcessStacks& stacks, bool stopped) {
+  if (auto top = top_frame(stacks)) known_stacks_[local_rank] = {since, Clock::now(), stacks, std::move(top), stopped};
 }
 
 void Agent::send_standings() {
   if (!seat_) return;
   std::vector<rendezvous::Standing> all = standings();
-  told_as_waiting_.clear();
-  for (const rendezvous::Standing& one : all)
-    if (one.activity == rendezvous::Activity::wait) told_as_waiting_.insert(one.rank - seat_->first_rank);
+  told_.clear();
+  for (const rendezvous::Standing& one : all) {
+    const int local_rank = one.rank - seat_->first_rank;
+    told_[local_rank] = {hangs_.last_report(local_rank), one.activity == rendezvous::Activity::wait};
+  }
   contact_.send(rendezvous::NodeStandings{node(), seat_->round, std::move(all)});
 }
 
@@ -129,7 +138,7 @@ void Agent::blame(const rendezvous::BlameWorker& message) {
   const auto worker = workers_.records().find(local_rank);
   if (worker == workers_.records().end() || worker->second.status) return;
   look_at_workers();
-  const Blamed blamed{message, hangs_.last_report(local_rank), told_as_waiting_.contains(local_rank)};
+  const Blamed blamed{message, told_[local_rank]};
   if (const KnownStacks* known = known_stacks(local_rank))
     return on_culprits_stacks(blamed, ProcessStacks(known->stacks));
   stacks_->take({worker->second.pid}, kStacksLimit, [this, blamed](const std::vector<ProcessStacks>& stacks) {
@@ -143,11 +152,10 @@ void Agent::on_culprits_stacks(const Blamed& blamed, const ProcessStacks& stacks
   const int local_rank = blamed.message.rank - seat_->first_rank;
   if (supervisor_.running_round() != blamed.message.round || workers_.records().at(local_rank).status) return;
   look_at_workers();
-  if (!hangs_.is_overdue(local_rank)) return;
-  if (hangs_.last_report(local_rank) != blamed.since) return tell_standings();
-  learn_stacks(local_rank, blamed.since, stacks);
+  if (hangs_.last_report(local_rank) != blamed.told.since) return tell_standings();
+  if (!known_stacks(local_rank)) learn_stacks(local_rank, blamed.told.since, stacks, false);
   const auto top = top_frame(stacks);
-  if (top && top->in_collective && !blamed.told_as_waiting) return send_standings();
+  if (top && top->in_collective && !blamed.told.waits) return send_standings();
   keep_stacks({local_rank}, {stacks});
   hang_ = blamed.message.text + (top ? "; " + in_words(*top) : "");
   hang_of_all_ = blamed.message.of_all;

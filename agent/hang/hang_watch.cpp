@@ -117,6 +117,7 @@ void HangWatch::look(const std::map<int, WorkerSight>& workers, TimePoint now) {
     Worker& worker = workers_[local_rank];
     learn(worker, seen, now);
     if (seen.at && *seen.at > worker.since) worker.since = *seen.at;
+    if (seen.traced) worker.since = now;
     worker.sight = seen;
     worker.age = now - worker.since;
     const auto limit = seen.at ? limit_of(seen.activity, seen.beats) : std::nullopt;

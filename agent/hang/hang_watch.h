@@ -34,6 +34,7 @@ struct WorkerSight {
   std::uint64_t steps_done = 0;      // in this round
   Duration in_steps = {};            // spent in load, compute and wait in this round
   std::optional<TimePoint> at = {};  // of its last report; empty: it has reported nothing
+  bool traced = false;               // by a debugger: that time counts for nobody
 };
 
 class HangWatch {

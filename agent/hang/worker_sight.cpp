@@ -53,10 +53,14 @@ WorkerSight sight_of(const Progress& progress) {
           .at = progress.at};
 }
 
+bool is_traced(pid_t worker) {
+  const pid_t tracer = tracer_of(table_entry(worker));
+  return tracer != 0 && !is_ours(tracer);
+}
+
 void add_process_state(pid_t worker, rendezvous::Standing& standing) {
   const ProcessState state = process_state(worker);
-  const pid_t tracer = tracer_of(table_entry(worker));
-  standing.traced = tracer != 0 && !is_ours(tracer);
+  standing.traced = is_traced(worker);
   standing.paused |= standing.traced && state.letter == 't';
   standing.stopped = state.letter == 'T';
   if (state.letter == 'D') standing.held = state.where.empty() ? "a system call" : state.where;

@@ -38,7 +38,9 @@ struct Watched {
     return false;
   }
   void look() {
-    watch.look({{0, {sight.activity, "grads", beats, sight.step, sight.steps_done, sight.in_steps, sight.at}}}, now);
+    watch.look(
+        {{0, {sight.activity, "grads", beats, sight.step, sight.steps_done, sight.in_steps, sight.at, sight.traced}}},
+        now);
   }
   bool step(Duration load, Duration compute, Duration wait) {
     report(Activity::load);
@@ -239,7 +241,10 @@ TEST_CASE("what is learned is told after the warm-up, and again when it has grow
 TEST_CASE("what an earlier start has learned does not count for steps that take much longer", "[hang]") {
   const rendezvous::LearnedTimes learned{.world_size = 4, .steps = 1000, .step = 50ms, .compute = 40ms};
   Watched job({}, true, learned);
-  REQUIRE_FALSE(job.step(0s, 20s, 0s));
+  job.report(Activity::start);
+  REQUIRE_FALSE(job.pass(20s));
+  job.sight.step = ++job.sight.steps_done;
+  job.sight.in_steps = 20s;
   job.report(Activity::compute);
   CHECK(job.found_after() > 9min);
 }
@@ -248,8 +253,8 @@ TEST_CASE("what others have seen to take longer counts for saves, evaluations an
   Watched job;
   for (int i = 0; i < 20; ++i) REQUIRE_FALSE(job.step(5ms, 50ms, 5ms));
   job.report(Activity::save);
-  REQUIRE_FALSE(job.pass(10ms));
-  REQUIRE_FALSE(job.step(5ms, 50ms, 5ms));
+  REQUIRE_FALSE(job.pass(300ms));
+  REQUIRE_FALSE(job.step(5ms, 300ms, 5ms));
   CHECK(*job.watch.limit_of(Activity::save, true) == 10s);
   job.watch.begin_round(1, 4, {.world_size = 4, .steps = 20, .save = 40s}, job.now);
   CHECK(*job.watch.limit_of(Activity::save, true) == 200s);
@@ -264,4 +269,15 @@ TEST_CASE("absurd times from elsewhere do no harm", "[hang]") {
     CHECK(*job.watch.limit_of(activity, true) > 1h);
     CHECK(*job.watch.limit_of(activity, true) < std::chrono::hours(24 * 365));
   }
+}
+
+TEST_CASE("time in which a debugger has a worker counts for nobody", "[hang]") {
+  Watched job;
+  for (int i = 0; i < 20; ++i) REQUIRE_FALSE(job.step(5ms, 50ms, 5ms));
+  job.report(Activity::compute);
+  job.sight.traced = true;
+  REQUIRE_FALSE(job.pass(1h));
+  job.sight.traced = false;
+  REQUIRE_FALSE(job.pass(1s));
+  CHECK(job.found_after() > 500ms);
 }
