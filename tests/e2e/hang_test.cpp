@@ -234,7 +234,7 @@ TEST_CASE("the next start of a job knows how long its steps take", "[hang][nodes
 }
 
 TEST_CASE("the stacks of a rank that stands still are kept when another one's time-out ends it", "[hang][nodes]") {
-  HangJob job(1, {"--hang-timeout=wait=off", "--log-dir=logs", "--rdzv-id=job"}, {kSteps, "time-out", "1", "40"});
+  HangJob job(1, {"--log-dir=logs", "--rdzv-id=job"}, {kSteps, "time-out", "1", "40"});
   job.all_end_well();
   CHECK_FALSE(job.prints("hangs"));
   CHECK(job.prints("SIGALRM"));

@@ -2,10 +2,10 @@
 // and waits for all ranks of the job in "grads"; every tenth one also in "metrics". In the job's first round the rank
 // RANK has the fault at that step, and writes "fault" first.
 //
-// Faults: loop, untold-loop (no rank reports its collectives), time-out (a loop; after 4 s the others end by SIGALRM),
-// deadlock, stop, skip, load, disk (reads stuck/file), slow-save (3.5 s, told). From that step on: slow-compute (three
-// times as long), slow-load, quota: all ranks compute for 60 ms instead of sleeping, and this one in the control group
-// of FILE; it writes when each of its steps began.
+// Faults: loop, untold-loop (no rank reports its collectives), time-out (a loop; the others save, and end by SIGALRM
+// after 4 s), deadlock, stop, skip, load, disk (reads stuck/file), slow-save (3.5 s, told). From that step on:
+// slow-compute (three times as long), slow-load, quota: all ranks compute for 60 ms instead of sleeping, and this one
+// in the control group of FILE; it writes when each of its steps began.
 #include <fcntl.h>
 #include <unistd.h>
 
@@ -90,7 +90,11 @@ void tell_fault() {
 void have(const Fault& fault, int step) {
   if (fault.is_due("loop", step) || fault.is_due("untold-loop", step)) tell_fault(), spin_forever();
   if (fault.is_due("time-out", step)) tell_fault(), spin_forever();
-  if (fault.kind == "time-out" && fault.step == step && environment_number("DDPRUN_ROUND") == 1) alarm(kTimeOut);
+  if (fault.kind == "time-out" && fault.step == step && environment_number("DDPRUN_ROUND") == 1) {
+    alarm(kTimeOut);
+    ddprun_channel_phase(DDPRUN_PHASE_SAVING);
+    pause();
+  }
   if (fault.is_due("deadlock", step)) tell_fault(), lock_twice();
   if (fault.is_due("stop", step)) tell_fault(), raise(SIGSTOP);
   if (fault.is_due("disk", step)) tell_fault(), read_stuck_file();
