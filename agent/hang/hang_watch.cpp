@@ -11,7 +11,7 @@ using rendezvous::Activity;
 
 constexpr std::chrono::milliseconds kLookEvery{250};
 constexpr std::chrono::milliseconds kLateMax{750};  // a look that comes later than that: the agent did not run
-constexpr std::chrono::seconds kStepPartFloor{2}, kSaveFloor{10};
+constexpr std::chrono::seconds kStepPartFloor{2}, kSaveFloor{30};
 constexpr std::chrono::minutes kUnknown{10};
 constexpr std::chrono::seconds kNewsEvery{10};
 constexpr std::uint64_t kWarmUpSteps = 10;

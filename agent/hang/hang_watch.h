@@ -6,10 +6,10 @@
 //
 // Limits that are learned: a step's parts (load, compute, wait) may take as long as three median steps, or twice what
 // such a part has taken before (99th percentile of the last 256), and at least 2 s; nothing is known before ten steps.
-// Saves and evaluations may take five times the longest of the last eight, and at least 10 s; a start five times the
-// longest part of an earlier one, and at least ten minutes, as anything that has not been seen yet. The end has no
-// limit. Fewer ranks than before may have more to do each: until ten steps of the round are done, the limits of a
-// step's parts grow in proportion.
+// Saves and evaluations may take five times the longest of the last eight, and at least 30 s, as a busy disk may; a
+// start five times the longest part of an earlier one, and at least ten minutes, as anything that has not been seen
+// yet. The end has no limit. Fewer ranks than before may have more to do each: until ten steps of the round are done,
+// the limits of a step's parts grow in proportion.
 #pragma once
 #include <cstdint>
 #include <deque>

@@ -255,7 +255,7 @@ TEST_CASE("what others have seen to take longer counts for saves, evaluations an
   job.report(Activity::save);
   REQUIRE_FALSE(job.pass(300ms));
   REQUIRE_FALSE(job.step(5ms, 300ms, 5ms));
-  CHECK(*job.watch.limit_of(Activity::save, true) == 10s);
+  CHECK(*job.watch.limit_of(Activity::save, true) == 30s);
   job.watch.begin_round(1, 4, {.world_size = 4, .steps = 20, .save = 40s}, job.now);
   CHECK(*job.watch.limit_of(Activity::save, true) == 200s);
 }
