@@ -17,14 +17,14 @@ namespace {
 constexpr int kScansMax = 50;
 
 struct Child {
-  pid_t pid, parent;
+  pid_t pid;
   unsigned long long start_time;
 };
 
 std::map<pid_t, std::vector<Child>> children_by_parent() {
   std::map<pid_t, std::vector<Child>> out;
   for (const pid_t pid : all_processes())
-    if (const auto stat = task_stat(pid)) out[stat->parent].push_back({pid, stat->parent, stat->start_time});
+    if (const auto stat = task_stat(pid)) out[stat->parent].push_back({pid, stat->start_time});
   return out;
 }
 
@@ -45,11 +45,11 @@ std::vector<Child> descendants(pid_t ancestor, const std::set<pid_t>& spared) {
   return out;
 }
 
-// The pid may be another process's by now: its start shows it.
+// The pid may be another process's by now: its start shows it. Its parent may have ended: it is still the same.
 bool kill_as_it_was(const Child& child) {
   const Fd pidfd(static_cast<int>(syscall(SYS_pidfd_open, child.pid, 0)));
   const auto now = task_stat(child.pid);
-  if (!pidfd || !now || now->start_time != child.start_time || now->parent != child.parent) return false;
+  if (!pidfd || !now || now->start_time != child.start_time) return false;
   return syscall(SYS_pidfd_send_signal, pidfd.get(), SIGKILL, nullptr, 0) == 0;
 }
 
