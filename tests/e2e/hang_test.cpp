@@ -31,7 +31,7 @@ struct Fault {
 const std::vector<Fault> kFaults = {
     {"loop", "has computed for \\d+\\.\\d s", " wait for it in grads", "spin_forever"},
     {"deadlock", "has computed for \\d+\\.\\d s", " wait for it in grads", "lock_twice"},
-    {"stop", "has been stopped for \\d+\\.\\d s, in compute", " wait for it in grads", "main"},
+    {"stop", "has been stopped for \\d+\\.\\d s, in compute", " wait for it in grads", "(main|have)"},
     {"load", "has waited for data for \\d+\\.\\d s", " wait for it in grads", "await_batch"},
     {"skip", "has waited in grads for \\d+\\.\\d s", " wait in metrics", "FileCollectives::wait"},
     {"disk", "has (computed for \\d+\\.\\d s|been held by the kernel for \\d+\\.\\d s in \\w+)",
