@@ -453,7 +453,7 @@ constexpr Option kOptions[] = {
         {.choices = "say|off|replace|dry-run",
          .synonyms = "straggler,slow-ranks",
          .more = "For workers that report beats. A rank is named if its own computing or loading takes 1.25 times as "
-                 "long as the median of all ranks, in several windows of ten steps and two seconds at least."}),
+                 "long as the median of all ranks for some time: eight seconds, or twenty steps if it is far slower."}),
     row(kReports, "verbose", "", "show every value in force, every event and action on stderr", at<&Config::verbose>(),
         {.letter = 'v',
          .also_in = "LOGLEVEL",
