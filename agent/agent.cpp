@@ -390,7 +390,8 @@ void Agent::report_lost() {
 
 void Agent::end() {
   pipes_.show_tracebacks("");  // of a job that ended without a report
-  reporter_.error_files_are_in(layout_.clean_up(result_.outcome.verdict == rendezvous::Verdict::success));
+  const bool nobody_reads_files = result_.outcome.verdict == rendezvous::Verdict::success || !options_.prints_end;
+  reporter_.error_files_are_in(layout_.clean_up(nobody_reads_files));
   pipes_.drain(kDrainLimit);
   io_.stop();
 }

@@ -18,6 +18,7 @@
 #include "agent/events.h"
 #include "agent/hang/hang_watch.h"
 #include "agent/hang/pace_meter.h"
+#include "agent/hang/processor_wait.h"
 #include "agent/health_check.h"
 #include "agent/job_ending.h"
 #include "agent/job_events.h"
@@ -170,6 +171,7 @@ class Agent {
   std::optional<OutputWatch::Finding> output_finding_;  // of the round
   HangWatch hangs_;
   PaceMeter pace_;
+  ProcessorWait processor_wait_;
   bool suspended_ = false;  // at the terminal
   TimePoint standings_sent_ = {};
   std::optional<AsyncStacks> stacks_;

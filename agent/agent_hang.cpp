@@ -46,8 +46,13 @@ void Agent::look_at_workers() {
   for (const auto& [local_rank, worker] : workers_.records())
     if (worker.pid != 0 && !worker.status)
       seen.emplace(local_rank, sight_of(workers_.channels().progress(local_rank, now)));
-  for (auto& [local_rank, sight] : seen)
-    sight.traced = sight.at && now - *sight.at >= kStandsStill && is_traced(workers_.records().at(local_rank).pid);
+  for (auto& [local_rank, sight] : seen) {
+    const pid_t pid = workers_.records().at(local_rank).pid;
+    const bool stands_still = sight.at && now - *sight.at >= kStandsStill;
+    if (!stands_still) processor_wait_.forget(pid);
+    sight.traced = stands_still && is_traced(pid);
+    sight.starved = stands_still ? processor_wait_.since_last_look(pid) : Duration::zero();
+  }
   hangs_.look(seen, now);
 }
 
@@ -75,6 +80,7 @@ std::vector<rendezvous::Standing> Agent::standings() const {
 // looked at first, all of them at once.
 void Agent::tell_standings() {
   if (!seat_ || takes_stacks_for_round_ == seat_->round) return;
+  if (suspended_) return send_standings();  // nobody is late, and what is seen now says nothing about later
   std::vector<int> suspects;
   std::vector<pid_t> pids;
   std::vector<std::optional<TimePoint>> since;
@@ -128,7 +134,9 @@ void Agent::send_standings() {
 void Agent::suspend(bool suspended) {
   suspended_ = suspended;
   workers_.signal_groups(suspended ? SIGSTOP : SIGCONT);
-  if (!suspended) hangs_.forgive(Clock::now());
+  if (suspended) return;
+  hangs_.forgive(Clock::now());
+  known_stacks_.clear();  // of workers that were stopped
 }
 
 // First of all its stack is taken, if it is not known.

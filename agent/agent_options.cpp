@@ -21,8 +21,8 @@ std::set<int> signals_of(const AgentOptions& options) {
 }
 
 ReporterOptions reporter_options(const AgentOptions& options) {
-  return {options.command.name, options.command.program, options.logs.host, options.own_error_file,
-          options.command.core_dumps};
+  return {options.command.name,   options.command.program,    options.logs.host,
+          options.own_error_file, options.command.core_dumps, options.prints_end};
 }
 
 EventJob event_job(const AgentOptions& options) {

@@ -47,6 +47,7 @@ struct AgentOptions {
   std::string event_log = "null";              // event_log.h
   std::optional<std::string> timer_file = {};  // enables torchrun's file timers; empty text: we choose the path
   bool cgroup = false;                         // run the workers in a control group, if we can create one
+  bool prints_end = true;                      // a failed job's report, on stderr
   std::string own_error_file = {};             // gets the job's error; empty: no file
   std::string rdzv_backend = "static";         // the name in events
   std::optional<int> requeues = {};            // how often the scheduler has started the job again: for events

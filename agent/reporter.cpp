@@ -237,8 +237,7 @@ void Reporter::restarting(const rendezvous::Failure& failure, const std::string&
 std::string Reporter::failed(const rendezvous::Outcome& outcome) {
   const FailureReport report = report_of(outcome);
   std::string text = to_text(report);
-  pipes_.show_tracebacks(text);
-  pipes_.print_lines(text);
+  print_end(text);
   if (!options_.own_error_file.empty())
     write_own_error_file(report, error_content(workers_.records().at(outcome.cause->local_rank)));
   return text;
@@ -248,14 +247,19 @@ std::string Reporter::report_text(const rendezvous::Outcome& outcome) const { re
 
 std::string Reporter::failed_elsewhere(const rendezvous::Outcome& outcome, const std::optional<std::string>& report) {
   const rendezvous::Failure& failure = *outcome.cause;
-  pipes_.show_tracebacks(report.value_or(""));
   std::string text = report.value_or("ddprun: the job failed: rank " + std::to_string(failure.rank) + " on " +
                                      failure.host + " " + in_words(failure) + "; " + outcome.reason + ".\n");
-  pipes_.print_lines(text);
+  print_end(text);
   return text;
 }
 
+void Reporter::print_end(const std::string& text) {
+  pipes_.show_tracebacks(text);
+  if (options_.prints_end) pipes_.print_lines(text);
+}
+
 void Reporter::ended(const rendezvous::Outcome& outcome) {
+  if (!options_.prints_end) return;
   const bool refused = outcome.verdict == rendezvous::Verdict::refused;
   pipes_.print((refused ? "ddprun: the job refuses this node: " : "ddprun: the job ended: ") + outcome.reason + ".\n");
 }

@@ -34,6 +34,7 @@ struct ReporterOptions {
   std::string host;                 // this machine's name
   std::string own_error_file = {};  // gets the job's error, as torchrun's TORCHELASTIC_ERROR_FILE; empty: no file
   bool core_dumps = false;          // workers may write core files
+  bool prints_end = true;           // else the program that started ddprun tells how the job ended
 };
 
 class Reporter {
@@ -101,6 +102,7 @@ class Reporter {
     OomCounts memory;
   };
   Noticed notice_of(const rendezvous::Failure& failure) const;
+  void print_end(const std::string& text);
   FailureReport report_of(const rendezvous::Outcome& outcome) const;
   std::string named(const std::vector<int>& local_ranks) const;
   Clues clues_of(const rendezvous::Failure& failure) const;

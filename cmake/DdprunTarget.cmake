@@ -26,6 +26,35 @@ function(ddprun_cache_precompiled target)
   endif()
 endfunction()
 
+# A library that ddprun opens at run time. It carries its C++ runtime, as ddprun does.
+function(ddprun_module target)
+  ddprun_target(${target})
+  set_target_properties(${target} PROPERTIES LIBRARY_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/lib/ddprun)
+  if(NOT DDPRUN_SANITIZE)
+    target_link_options(${target} PRIVATE -static-libstdc++ -static-libgcc LINKER:--exclude-libs,ALL)
+  endif()
+  install(TARGETS ${target} LIBRARY DESTINATION ${DDPRUN_MODULES_FOLDER})
+  if(DDPRUN_BUNDLE_LIBRARIES)
+    ddprun_bundle_libraries(${target})
+  endif()
+endfunction()
+
+# Installs what a module needs and not every Linux has, under the names that are looked for. Its path has to be the old DT_RPATH:
+# it is searched for what these libraries need themselves, too.
+function(ddprun_bundle_libraries target)
+  set_target_properties(${target} PROPERTIES INSTALL_RPATH "\$ORIGIN")
+  target_link_options(${target} PRIVATE LINKER:--disable-new-dtags)
+  install(CODE "
+    file(GET_RUNTIME_DEPENDENCIES LIBRARIES \"$<TARGET_FILE:${target}>\" RESOLVED_DEPENDENCIES_VAR libraries
+         PRE_EXCLUDE_REGEXES \"^(ld-linux.*|libc|libm|libz)[.]so\")
+    foreach(library IN LISTS libraries)
+      cmake_path(GET library FILENAME name)
+      file(REAL_PATH \"\${library}\" file)
+      file(INSTALL \"\${file}\" DESTINATION \"\${CMAKE_INSTALL_PREFIX}/${DDPRUN_MODULES_FOLDER}\" RENAME \${name})
+    endforeach()
+    file(WRITE \"${CMAKE_BINARY_DIR}/${target}.bundled\" \"\${libraries}\")  # for scripts/packages/sbom.py")
+endfunction()
+
 # Every target of the project is dressed here and nowhere else.
 function(ddprun_target target)
   target_compile_options(${target} PRIVATE -Wall -Wextra)

@@ -232,15 +232,18 @@ agent::JobEnd end_of(const agent::JobResult& result, const Config& config) {
 
 }  // namespace
 
+std::string interpreter_here() { return described(find_interpreter(search_context())); }
+
 std::string dry_run(const Config& config, const Machine& machine) {
   const HostInfo host = host_info(config, machine);
   const std::string run_id = config.rdzv_id.empty() ? "(a random one)" : config.rdzv_id;
-  const agent::AgentOptions options =
-      job_options(config, machine, find_program(config, search_context()), run_id, host);
-  return dry_run_text(plan_of(options, host.environment));
+  const Program program = find_program(config, search_context());
+  const agent::AgentOptions options = job_options(config, machine, program, run_id, host);
+  const std::string python = program.by_python ? interpreter_here() + "\n\n" : "";
+  return python + dry_run_text(plan_of(options, host.environment));
 }
 
-agent::JobEnd launch(const Config& config, const Machine& machine, int keeper_pidfd) {
+agent::JobEnd launch(const Config& config, const Machine& machine, int keeper_pidfd, bool prints_end) {
   hide_memory(config);
   const std::string run_id = run_id_of(config);
   HostInfo host = host_info(config, machine);
@@ -254,6 +257,7 @@ agent::JobEnd launch(const Config& config, const Machine& machine, int keeper_pi
   }
   options.command.job.cookie = to_string(agent::own_cookie(run_id));
   options.keeper_pidfd = keeper_pidfd;
+  options.prints_end = prints_end;
   if (!config.preemption_probe.empty())
     options.probe = agent::probe_target(config.preemption_probe, [](const std::string& path) {
       const FileKind kind = kind_of(path);

@@ -7,10 +7,14 @@
 
 namespace ddprun::launcher {
 
+// A sentence: which Python scripts would get here, and why.
+std::string interpreter_here();
+
 // Describes what launch() would start. Starts nothing and creates no folder. Throws UsageError.
 std::string dry_run(const Config& config, const Machine& machine);
 
-// Runs the job. `keeper_pidfd` is from continue_under_keeper(). Throws Error.
-agent::JobEnd launch(const Config& config, const Machine& machine, int keeper_pidfd);
+// Runs the job. `keeper_pidfd` is from continue_under_keeper(). `prints_end`: how it ended is printed on stderr, too.
+// Throws Error.
+agent::JobEnd launch(const Config& config, const Machine& machine, int keeper_pidfd, bool prints_end);
 
 }  // namespace ddprun::launcher

@@ -12,6 +12,7 @@
 #include "launcher/machine.h"
 #include "launcher/print_config.h"
 #include "launcher/stacks_command.h"
+#include "launcher/starter.h"
 #include "rendezvous/base/error.h"
 #include "rendezvous/base/print_line.h"
 #include "rendezvous/base/spelling.h"
@@ -19,12 +20,14 @@
 namespace ddprun::launcher {
 namespace {
 
-agent::JobEnd complain(const std::vector<std::string>& sentences, ExitCode code) {
+void print_sentences(const std::vector<std::string>& sentences) {
+  for (const std::string& sentence : sentences) print_line(stderr, "ddprun: " + visible(sentence));
+}
+
+agent::JobEnd complain(const std::vector<std::string>& sentences, ExitCode code, bool prints_end) {
+  if (prints_end) print_sentences(sentences);
   agent::JobEnd end{code, {}, {}};
-  for (const std::string& sentence : sentences) {
-    print_line(stderr, "ddprun: " + visible(sentence));
-    end.message += (end.message.empty() ? "" : "\n") + sentence;
-  }
+  for (const std::string& sentence : sentences) end.message += (end.message.empty() ? "" : "\n") + sentence;
   return end;
 }
 
@@ -33,7 +36,7 @@ agent::JobEnd print(const std::string& text) {
   return {};
 }
 
-agent::JobEnd run(const std::vector<std::string>& arguments, int keeper_pidfd) {
+agent::JobEnd run(const std::vector<std::string>& arguments, int keeper_pidfd, bool prints_end) {
   Inputs inputs = process_inputs();
   wipe_token_variable();
   CommandLine line = read_command_line(arguments, inputs);
@@ -43,22 +46,22 @@ agent::JobEnd run(const std::vector<std::string>& arguments, int keeper_pidfd) {
   const Config& config = line.config;
   const Machine machine = this_machine();
   for (std::string& sentence : problems(config, machine)) line.mistakes.push_back(std::move(sentence));
-  complain(line.warnings, kSuccess);
-  if (!line.mistakes.empty()) return complain(line.mistakes, kUsage);
-  if (config.print_config) return print(print_config(config));
+  print_sentences(line.warnings);
+  if (!line.mistakes.empty()) return complain(line.mistakes, kUsage, prints_end);
+  if (config.print_config) return print(print_config(config, visible(interpreter_here())));
   if (config.dry_run) return print(visible_lines(dry_run(config, machine)));
-  if (config.verbose) print_text(stderr, print_config(config));
-  return launch(config, machine, keeper_pidfd);
+  if (config.verbose) print_text(stderr, print_config(config, visible(interpreter_here())));
+  return launch(config, machine, keeper_pidfd, prints_end);
 }
 
-agent::JobEnd run_under_keeper(const std::vector<std::string>& arguments) try {
-  return run(arguments, agent::continue_under_keeper(wipe_token_variable));
+agent::JobEnd run_under_keeper(const std::vector<std::string>& arguments, bool prints_end) try {
+  return run(arguments, agent::continue_under_keeper(wipe_token_variable), prints_end);
 } catch (const UsageError& error) {
-  return complain({error.what()}, kUsage);
+  return complain({error.what()}, kUsage, prints_end);
 } catch (const Error& error) {
-  return complain({error.what()}, kRendezvousImpossible);
+  return complain({error.what()}, kRendezvousImpossible, prints_end);
 } catch (const std::exception& error) {
-  return complain({error.what()}, kInternalError);
+  return complain({error.what()}, kInternalError, prints_end);
 }
 
 }  // namespace
@@ -68,7 +71,8 @@ int main(int argc, char** argv) {
   ddprun::agent::open_missing_standard_streams();
   if (argc > 1 && std::string_view(argv[1]) == "stacks") return ddprun::launcher::show_stacks({argv + 2, argv + argc});
   const std::string end_file = ddprun::launcher::take_end_file_variable();
-  const ddprun::agent::JobEnd end = ddprun::launcher::run_under_keeper({argv + 1, argv + argc});
+  const bool prints_end = !ddprun::launcher::take_starter_variable();
+  const ddprun::agent::JobEnd end = ddprun::launcher::run_under_keeper({argv + 1, argv + argc}, prints_end);
   ddprun::launcher::write_end_file(end_file, end);
   return end.exit_code;
 }

@@ -19,8 +19,10 @@ It takes torchrun's command line and environment as they are.
 with a slash is a path; without one it is a file here that ends in .py or has no run permission, else a name in PATH,
 else a name beside ddprun itself.
 A .py file, or a file without run permission, is given to
-.I $PYTHON_EXEC \-u
-(python3 where that is not set); anything else is exec'd.
+.IR "$PYTHON_EXEC \-u" ;
+anything else is exec'd.
+Where PYTHON_EXEC is not set, the Python is that of the virtual or conda environment in whose bin folder ddprun lies, else
+the first python3 in PATH.
 Every word after it is the program's own; in each of them ${local_rank} is replaced.
 )";
 
@@ -95,6 +97,9 @@ set.
 .TP
 .B DDPRUN_END_FILE
 a file that ddprun writes as its last act: one line of JSON with the exit code, the sentence and the first failure.
+.TP
+.B DDPRUN_STARTED_BY
+the pid of the program that started ddprun and tells its user how the job ended: ddprun dies with it, and prints no report.
 .TP
 .B CUDA_VISIBLE_DEVICES
 the GPUs that count for \-\-nproc\-per\-node=gpu and auto.

@@ -206,7 +206,9 @@ constexpr Option kOptions[] = {
     row(kWorkers, "module", "", "run PROGRAM as a Python module", at<&Config::module>(),
         {.letter = 'm',
          .brief = "run PROGRAM as a Python module",
-         .more = "As python3 -u -m PROGRAM; PYTHON_EXEC in the environment names another interpreter."}),
+         .more =
+             "As python3 -u -m PROGRAM. PYTHON_EXEC in the environment names another interpreter; --print-config says "
+             "which one it is, and why."}),
     row(kWorkers, "no-python", "", "exec PROGRAM as it is, even a .py file", at<&Config::no_python>(),
         {.more = "Without it a .py file, or a file without run permission, is given to python3 -u, and anything else "
                  "is exec'd."}),

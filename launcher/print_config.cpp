@@ -22,7 +22,7 @@ std::string requeues_line(const Config& config) {
 
 }  // namespace
 
-std::string print_config(const Config& config) {
+std::string print_config(const Config& config, const std::string& python) {
   std::string out = std::string("# What is in force for ddprun ") + version() + ", and where it came from.\n";
   out += requeues_line(config) + "\n";
   out += settings::print_settings(options(), config.settings, &config, [&](const settings::Option& unset) {
@@ -30,6 +30,7 @@ std::string print_config(const Config& config) {
     return by_variable ? config.token_variable + ": set, not shown" : "";
   });
   out += "\n" + program_line(config);
+  if (!python.empty()) out += "# " + python + "\n";
   if (!config.env.empty()) out += "\n[env]\n";
   for (const auto& [name, value] : config.env) out += settings::toml_key(name) + " = " + toml_string(value) + "\n";
   return out + print_rules({config.rules, config.output_rules});

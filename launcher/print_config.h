@@ -1,4 +1,5 @@
 // --print-config: every value in force and its origin, as TOML that --config reads back. Pure.
+// `python`: a sentence on the interpreter that scripts get.
 #pragma once
 #include <string>
 
@@ -6,6 +7,6 @@
 
 namespace ddprun::launcher {
 
-std::string print_config(const Config& config);
+std::string print_config(const Config& config, const std::string& python = {});
 
 }  // namespace ddprun::launcher

@@ -9,15 +9,17 @@
 namespace ddprun::launcher {
 namespace {
 
+constexpr const char* kPython = "python3";
+
 bool has_slash(const std::string& word) { return word.find('/') != std::string::npos; }
+bool is_program(const FileKind& kind) { return kind.exists && !kind.folder && kind.executable; }
 bool ends_in_py(const std::string& word) { return word.ends_with(".py"); }
 
 std::optional<std::string> in_path(const std::string& name, const SearchContext& here) {
   std::istringstream folders(here.path);
   for (std::string folder; std::getline(folders, folder, ':');) {
     const std::string candidate = (folder.empty() ? "." : folder) + "/" + name;
-    const FileKind kind = here.kind_of(candidate);
-    if (kind.exists && !kind.folder && kind.executable) return candidate;
+    if (is_program(here.kind_of(candidate))) return candidate;
   }
   return {};
 }
@@ -25,8 +27,7 @@ std::optional<std::string> in_path(const std::string& name, const SearchContext&
 std::optional<std::string> in_path_or_beside(const std::string& name, const SearchContext& here) {
   if (auto found = in_path(name, here)) return found;
   const std::string beside = here.own_folder + "/" + name;
-  const FileKind kind = here.kind_of(beside);
-  if (kind.exists && !kind.folder && kind.executable) return beside;
+  if (is_program(here.kind_of(beside))) return beside;
   return {};
 }
 
@@ -39,19 +40,18 @@ FileKind must_be_file(const std::string& path, const SearchContext& here) {
 }
 
 std::string python(const SearchContext& here) {
-  const std::string name = here.python_exec.empty() ? "python3" : here.python_exec;
-  if (has_slash(name)) {
-    must_be_file(name, here);
-    return name;
+  const Interpreter found = find_interpreter(here);
+  if (!found.path.empty()) {
+    if (has_slash(found.path)) must_be_file(found.path, here);
+    return found.path;
   }
-  if (const auto found = in_path(name, here)) return *found;
-  throw UsageError("cannot start Python", "there is no " + name + " in PATH",
+  throw UsageError("cannot start Python", found.why,
                    "Set PYTHON_EXEC to the interpreter, or pass --no-python for a program that is not Python.");
 }
 
 Program with_arguments(const std::string& path, std::vector<std::string> argv, const Config& config) {
   argv.insert(argv.end(), config.program.begin() + 1, config.program.end());
-  return {path, std::move(argv), false};
+  return {path, std::move(argv)};
 }
 
 std::string base_name(const std::string& path) { return path.substr(path.rfind('/') + 1); }
@@ -85,7 +85,9 @@ Program look_up(const Config& config, const SearchContext& here) {
   const auto by_python = [&](std::vector<std::string> words) {
     const std::string interpreter = python(here);
     words.insert(words.begin(), {interpreter, "-u"});
-    return with_arguments(interpreter, std::move(words), config);
+    Program program = with_arguments(interpreter, std::move(words), config);
+    program.by_python = true;
+    return program;
   };
   if (config.run_path) {
     must_be_file(word, here);
@@ -108,7 +110,35 @@ Program look_up(const Config& config, const SearchContext& here) {
   not_found(word);
 }
 
+// "virtual", "conda", or empty where ddprun is in the bin folder of neither.
+std::string own_environment_kind(const SearchContext& here) {
+  const std::string environment = here.own_folder.substr(0, here.own_folder.rfind('/'));
+  if (here.kind_of(environment + "/pyvenv.cfg").exists) return "virtual";
+  return here.kind_of(environment + "/conda-meta").folder ? "conda" : "";
+}
+
+Interpreter first_in_path(const std::string& name, const std::string& why, const SearchContext& here) {
+  if (const auto found = in_path(name, here)) return {*found, why};
+  return {"", "there is no " + name + " in PATH"};
+}
+
 }  // namespace
+
+Interpreter find_interpreter(const SearchContext& here) {
+  const std::string& named = here.python_exec;
+  if (has_slash(named)) return {named, "by PYTHON_EXEC"};
+  if (!named.empty()) return first_in_path(named, "by PYTHON_EXEC", here);
+  const std::string beside = here.own_folder + "/" + kPython;
+  const std::string kind = own_environment_kind(here);
+  if (!kind.empty() && is_program(here.kind_of(beside)))
+    return {beside, "of the " + kind + " environment that ddprun is in"};
+  return first_in_path(kPython, "the first one in PATH", here);
+}
+
+std::string described(const Interpreter& interpreter) {
+  const std::string path = interpreter.path.empty() ? "none: " : interpreter.path + ", ";
+  return "Python: " + path + interpreter.why + ".";
+}
 
 Program find_program(const Config& config, const SearchContext& here) {
   Program program = look_up(config, here);

@@ -23,6 +23,7 @@ usage: scripts/bench.sh [--quick] [--keep] [part ...]
   train     training samples per second, beside Python DDP
   ddp       the library: training, first step, snapshots, overlap, loader, beside Python DDP
   models    ConvNet, VGG11_bn and GPT: samples per second, and from the command to the first step, beside Python DDP
+  python    a function on ranks from within a Python program, beside torch.multiprocessing.spawn and accelerate
   beats     what a report to the worker channel costs, and all of them in training steps of a millisecond
 
   --quick   one sample of each: does it run?
@@ -37,7 +38,7 @@ words=()
 for word in "$@"; do
   case $word in
     -h | --help) usage && exit ;;
-    --quick | --keep | launch | death | restart | regroup | tee | memory | store | barrier | attack | world | count | stacks | step | train | ddp | models | beats) words+=("$word") ;;
+    --quick | --keep | launch | death | restart | regroup | tee | memory | store | barrier | attack | world | count | stacks | step | train | ddp | models | beats | python) words+=("$word") ;;
     *) echo "bench.sh: there is no '$word'" >&2 && usage >&2 && exit 2 ;;
   esac
 done

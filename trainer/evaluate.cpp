@@ -48,7 +48,7 @@ std::int64_t batches_of_a_rank(const Run& run) {
 std::optional<Totals> evaluate_own_part(Run& run, std::int64_t epoch, bool keep, const std::function<bool()>& stops) {
   const torch::NoGradGuard no_grad;
   run.worker.phase(Phase::evaluating);
-  run.ddp->broadcast_buffers();
+  if (!run.options.model.no_broadcast_buffers) run.ddp->broadcast_buffers();
   run.model->eval();
   const auto zero = [&] { return torch::zeros({}, torch::device(run.device).dtype(torch::kDouble)); };
   Totals totals{.correct = zero(), .loss_sum = zero(), .observed = zero(), .targets = {}};
@@ -98,6 +98,15 @@ void write_all_predictions(Run& run, const Totals& totals) {
   });
 }
 
+std::vector<RankPart> parts_of_ranks(const Run& run, const Totals& totals) {
+  const at::Tensor all = all_gather_stacked(torch::stack({totals.correct, totals.observed}), run.group).cpu();
+  std::vector<RankPart> parts;
+  for (std::int64_t rank = 0; rank < all.size(0); ++rank)
+    parts.push_back({static_cast<std::int64_t>(all[rank][0].item<double>()),
+                     static_cast<std::int64_t>(all[rank][1].item<double>())});
+  return parts;
+}
+
 }  // namespace
 
 std::optional<Evaluation> evaluate(Run& run, std::int64_t epoch, bool write_predictions,
@@ -112,7 +121,8 @@ std::optional<Evaluation> evaluate(Run& run, std::int64_t epoch, bool write_pred
   return Evaluation{.train_loss = run.epoch.steps > 0 ? run.epoch.loss_of(at(0)) : std::nan(""),
                     .loss = at(2) / std::max(at(3), 1.0),
                     .correct = static_cast<std::int64_t>(at(1)),
-                    .observed = static_cast<std::int64_t>(at(3))};
+                    .observed = static_cast<std::int64_t>(at(3)),
+                    .parts = run.wanted.verbose ? parts_of_ranks(run, *totals) : std::vector<RankPart>()};
 }
 
 }  // namespace ddprun::train

@@ -12,6 +12,7 @@ struct Evaluation {
   double train_loss = 0;  // mean over the epoch's samples; NaN without any
   double loss = 0;        // mean over the targets: classes, characters, numbers
   std::int64_t correct = 0, observed = 0;
+  std::vector<RankPart> parts = {};  // by rank, with --verbose
   double accuracy() const { return observed ? static_cast<double>(correct) / static_cast<double>(observed) : 0; }
 };
 

@@ -161,6 +161,8 @@ Stop evaluate_unless_stopped(Loop& loop, std::int64_t epoch, bool predicts) {
   const auto evaluation =
       evaluate(loop.run, epoch, predicts, [&] { return (stop = stop_between_steps(loop)) != Stop::none; });
   if (evaluation) loop.evaluation = *evaluation;
+  if (evaluation && loop.run.wanted.verbose)
+    loop.run.progress.line(line_of(evaluation->parts, loop.run.data.task != Task::regress));
   return stop;
 }
 

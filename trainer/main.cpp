@@ -17,6 +17,11 @@
 #include "rendezvous/base/print_line.h"
 #include "rendezvous/channel/worker_exit.h"
 #include "trainer/config/command_line.h"
+#include "trainer/config/shards_line.h"
+#include "trainer/data/augment.h"
+#include "trainer/data/cifar10.h"
+#include "trainer/data/image_sets.h"
+#include "trainer/data/image_shards.h"
 #include "trainer/ddp/collectives/all_or_none.h"
 #include "trainer/ddp/group/gpu.h"
 #include "trainer/ddp/group/rank_env.h"
@@ -94,7 +99,8 @@ int tour(const TourLine& line, const RankEnv& env) {
   const auto device = choose(line.device, env, problem);
   if (!problem.empty()) return report_usage_errors({problem}, env);
   torch::set_num_threads(1);  // the ranks share the machine
-  return run_tour(line.name, {.svg = line.svg}, device.value_or(at::kCPU));
+  return run_tour(line.name, {.svg = line.svg, .samples = line.samples, .batch_size = line.batch_size},
+                  device.value_or(at::kCPU));
 }
 
 std::string first_line(const std::string& text) { return text.substr(0, text.find('\n')); }
@@ -159,7 +165,36 @@ int tour_main(std::vector<std::string> arguments) {
   return run_and_report(env, [&, &own = env] { return tour(line, own); });
 }
 
+// The flips of the set; FROM's files say which one it is.
+int write_shards(const ShardsLine& line) {
+  DataSpec spec{.name = line.dataset, .folder = line.from};
+  if (spec.name.empty()) spec.name = has_cifar10(line.from) ? "cifar10" : "mnist";
+  const ImageSet* set = find_image_set(spec.name);
+  const ImageSplits images = set->read(spec);
+  const Images& train = images.train;
+  write_image_shards(images,
+                     {.channels = train.channels,
+                      .height = train.height,
+                      .width = train.width,
+                      .classes = train.classes,
+                      .mean_std = mean_std_of(train),
+                      .flips = set->flips},
+                     line.to, line.shard_bytes);
+  print_line(stdout, line.to + " has " + std::to_string(train.size()) + " images to train on and " +
+                         std::to_string(images.test.size()) + " to test on: train --dataset shards --data " + line.to);
+  return 0;
+}
+
+int shards_main(std::vector<std::string> arguments) {
+  const ShardsLine line = read_shards_line(std::move(arguments));
+  if (line.early_exit) return exit_early(*line.early_exit);
+  const RankEnv env = read_rank_env(process_environment(), /*needs_store=*/false).env;
+  if (env.rank != 0) return 0;  // one process writes
+  return run_and_report(env, [&] { return write_shards(line); });
+}
+
 int main(std::vector<std::string> arguments) {
+  if (!arguments.empty() && arguments.front() == "shards") return shards_main({arguments.begin() + 1, arguments.end()});
   if (!arguments.empty() && arguments.front() == "tour") return tour_main({arguments.begin() + 1, arguments.end()});
   const CommandLine config = read_command_line(std::move(arguments), read_text);
   if (config.early_exit) return exit_early(*config.early_exit);

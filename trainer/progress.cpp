@@ -54,6 +54,15 @@ std::string line_of(const RunReport& r) {
                 wide(r.samples), r.time.count(), static_cast<double>(r.samples) / std::max(r.time.count(), 1e-9));
 }
 
+std::string line_of(const std::vector<RankPart>& parts, bool classified) {
+  std::string line;
+  for (std::size_t rank = 0; rank < parts.size(); ++rank)
+    line += (rank ? ", rank " : "rank ") + std::to_string(rank) +
+            (classified ? ": n_correct " + std::to_string(parts[rank].correct) + " of" : ":") + " n_obs " +
+            std::to_string(parts[rank].observed);
+  return line;
+}
+
 std::string bar_of(const StepReport& s, int width) {
   const auto filled = static_cast<std::size_t>(width * s.step / s.steps);
   return format("epoch %lld [%s%s] %lld/%lld loss %.4f, %.0f samples/s, %s left", wide(s.epoch),

@@ -9,6 +9,7 @@
 #include <cstdio>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "rendezvous/base/time.h"
 
@@ -30,6 +31,11 @@ struct EpochReport {
   double samples_per_second = 0;         // all ranks, training and testing
 };
 
+// A rank's part of an evaluation.
+struct RankPart {
+  std::int64_t correct = 0, observed = 0;
+};
+
 struct RunReport {
   std::int64_t epochs = 0, correct = 0, tested = 0;
   std::optional<double> test_loss = {};
@@ -41,6 +47,8 @@ std::string line_of(const StepReport& step);  // epoch 2 step 17 loss 0.12345678
 std::string line_of(
     const EpochReport& epoch);  // epoch 2 of 10: loss 0.1235, accuracy 0.9529 (283 of 297), 20,000 samples/s
 std::string line_of(const RunReport& run);
+// rank 0: n_correct 131 of n_obs 149, rank 1: ...; without n_correct if nothing is classified
+std::string line_of(const std::vector<RankPart>& parts, bool classified);
 std::string bar_of(const StepReport& step,
                    int width);  // epoch 2 [====    ] 17/24 loss 0.1235, 20000 samples/s, 1:05 left
 

@@ -35,7 +35,7 @@ Records::Records(Run& run) : run_(run) {
 }
 
 void Records::step(const at::Tensor& loss) {
-  const std::int64_t every = run_.options.logging.every;
+  const std::int64_t every = run_.wanted.every;
   if (!run_.wanted.metrics || every == 0 || run_.epoch.steps % every != 0) return;
   const at::Tensor mean = loss.to(torch::kDouble) / run_.group.world_size();
   reduce(mean, 0, ReduceOp::sum, run_.group);

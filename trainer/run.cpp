@@ -4,7 +4,8 @@
 
 #include <cmath>
 #include <cstdio>
-#include <set>
+#include <filesystem>
+#include <system_error>
 
 #include "ddprun/collectives.h"
 #include "ddprun/deterministic.h"
@@ -26,7 +27,8 @@ TrainingState state_of(Run& run) {
           .optimizer = run.optimizer.get(),
           .schedule = &*run.schedule,
           .scaler = run.scaler.get(),
-          .sampler = run.sampler.get()};
+          .sampler = run.sampler->distributed(),
+          .shard_sampler = run.sampler->sharded()};
 }
 
 SnapshotOptions snapshot_options(const Run& run) {
@@ -155,18 +157,12 @@ AgreedError agreed_error(const std::string& what, const std::string& why, const 
   return AgreedError(Error(what, why, remedy).what());
 }
 
-// Ranks with different settings would wait for each other forever; those of a launcher have one command line. Settings
-// that only rank 0 uses may be set on it alone.
+// Ranks with different settings would wait for each other forever; nodes have a command line each.
 void check_same_settings(Run& run) {
-  static const std::set<std::string> kPerRank{
-      "group.rank",          "data.folder",      "machine.device",         "machine.threads",
-      "snapshot.path",       "model.init",       "model.transfer",         "data.workers",
-      "group.init_method",   "snapshot.publish", "evaluation.predictions", "logging.metrics",
-      "logging.tensorboard", "logging.result"};
   const auto all = all_gather_object(config_of(run), run.group);
   for (std::size_t rank = 1; rank < all.size(); ++rank)
     for (const auto& [key, value] : all[rank].items())
-      if (!kPerRank.contains(key) && value != all[0][key])
+      if (!may_differ_between_ranks(key) && value != all[0][key])
         throw agreed_error("the ranks have different settings",
                            "rank " + std::to_string(rank) + " has " + key + " = " + value.get<std::string>() +
                                " and rank 0 has " + all[0][key].get<std::string>(),
@@ -175,7 +171,23 @@ void check_same_settings(Run& run) {
   run.wanted = {.publish = wants("snapshot.publish"),
                 .predictions = wants("evaluation.predictions"),
                 .metrics = wants("logging.metrics") || wants("logging.tensorboard"),
-                .result = wants("logging.result")};
+                .result = wants("logging.result"),
+                .every = std::stoll(all[0]["logging.every"].get<std::string>()),
+                .verbose = all[0]["logging.verbose"] == "true"};
+}
+
+// Shards of other sizes would give the ranks other orders of the samples, and another images.json other values.
+void check_same_shards(const Run& run) {
+  ShardSampler* sampler = run.sampler->sharded();
+  const nlohmann::json own{sampler ? sampler->state().data_digest : 0, run.data.images_json};
+  const auto all = all_gather_object(own, run.group);
+  for (std::size_t rank = 1; rank < all.size(); ++rank)
+    if (all[rank] != all[0])
+      throw agreed_error("the ranks have different data",
+                         "the shards of rank " + std::to_string(rank) + " have other " +
+                             (all[rank][0] != all[0][0] ? "sizes" : "contents of images.json") +
+                             " than those of rank 0",
+                         "Give each machine the same files.");
 }
 
 void check_same_data(const Run& run) {
@@ -198,6 +210,33 @@ void check_output_files(const Run& run) {
     if (!path.empty()) check_result_file(path);
 }
 
+std::uint64_t shuffle_seed(const Options& o) {
+  return o.data.shuffle_seed < 0 ? o.training.seed : static_cast<std::uint64_t>(o.data.shuffle_seed);
+}
+
+// With shards each rank reads a part of them, and no others.
+RunSampler make_sampler(const Run& run) {
+  const int rank = run.group.rank(), ranks = run.group.world_size();
+  const std::uint64_t seed = shuffle_seed(run.options);
+  if (run.data.shard_records.empty())
+    return RunSampler(
+        DistributedSampler({.dataset_size = run.data.train.size(), .rank = rank, .world_size = ranks, .seed = seed}));
+  return RunSampler(
+      ShardSampler(run.data.shard_records, {.rank = rank,
+                                            .world_size = ranks,
+                                            .seed = seed,
+                                            .mixed_shards = static_cast<int>(run.options.data.mixed_shards)}));
+}
+
+// The ranks of a machine may make it at once.
+void make_snapshot_folder(const Run& run) {
+  const auto folder = std::filesystem::path(run.options.snapshot.path).parent_path();
+  std::error_code error;
+  if (!folder.empty()) std::filesystem::create_directories(folder, error);
+  if (error)
+    throw Error("cannot make the folder " + folder.string(), error.message(), "Name another place with --snapshot.");
+}
+
 void make_model_and_sampler(Run& run) {
   const Options& o = run.options;
   torch::manual_seed(o.training.seed);
@@ -205,10 +244,7 @@ void make_model_and_sampler(Run& run) {
   if (o.model.sync_batch_norm && run.model->buffers().empty())
     throw Error("cannot synchronise batch norm", "the model " + o.model.name + " has none", "Leave out --sync-bn.");
   freeze_all_but(*run.model, o.model.train_only);
-  run.sampler = std::make_unique<DistributedSampler>(Sampling{.dataset_size = run.data.train.size(),
-                                                              .rank = run.group.rank(),
-                                                              .world_size = run.group.world_size(),
-                                                              .seed = o.training.seed});
+  run.sampler = std::make_unique<RunSampler>(make_sampler(run));
   run.schedule = make_schedule(o, steps_per_epoch(run));
 }
 
@@ -257,8 +293,10 @@ Run begin_run(const CommandLine& config, const RankEnv& env, std::optional<at::D
     check_output_files(run);
     run.data = load_dataset(data_spec(o), run.device);
     make_model_and_sampler(run);
+    make_snapshot_folder(run);
   });
   check_same_data(run);
+  check_same_shards(run);
   if (o.model.sync_batch_norm && group.world_size() > 1) convert_sync_batchnorm(*run.model);
   run.model->to(run.device);
   run.optimizer = make_optimizer(o.optimizer, run.model->parameters());
@@ -290,7 +328,7 @@ Run begin_run(const CommandLine& config, const RankEnv& env, std::optional<at::D
     if (!report.empty()) progress.line(report);
   }
   apply_optimizer_settings(run);
-  DdpOptions ddp{.broadcast_buffers = run.model->training_reads_buffers(),
+  DdpOptions ddp{.broadcast_buffers = run.model->training_reads_buffers() && !o.model.no_broadcast_buffers,
                  .bucket_order = resumed ? resumed->bucket_order : BucketOrder{}};
   if (o.group.bucket_mib > 0) ddp.bucket_bytes = static_cast<std::size_t>(o.group.bucket_mib * (1 << 20));
   run.ddp = std::make_unique<DistributedDataParallel<Model>>(run.model, ddp, run.group);

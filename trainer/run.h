@@ -10,7 +10,6 @@
 #include "ddprun/distributed_data_parallel.h"
 #include "ddprun/loss_guard.h"
 #include "ddprun/lr_schedule.h"
-#include "ddprun/sampler.h"
 #include "ddprun/snapshot.h"
 #include "ddprun/worker.h"
 #include "trainer/best_tracker.h"
@@ -19,6 +18,7 @@
 #include "trainer/ddp/group/rank_env.h"
 #include "trainer/models/models.h"
 #include "trainer/progress.h"
+#include "trainer/run_sampler.h"
 
 namespace ddprun::train {
 
@@ -36,6 +36,8 @@ struct EpochTotals {
 // What rank 0 has to write, known to all ranks, as some of it needs collectives.
 struct Wanted {
   bool publish = false, predictions = false, metrics = false, result = false;
+  std::int64_t every = 0;  // steps, of --log-every
+  bool verbose = false;
 };
 
 struct Run {
@@ -53,7 +55,7 @@ struct Run {
   std::optional<LrSchedule> schedule = {};
   std::unique_ptr<GradScaler> scaler = {};  // of fp16
   std::unique_ptr<LossGuard> guard = {};    // if bad losses are skipped
-  std::unique_ptr<DistributedSampler> sampler = {};
+  std::unique_ptr<RunSampler> sampler = {};
   std::unique_ptr<Snapshots> snapshots = {};
   std::unique_ptr<DistributedDataParallel<Model>> ddp = {};
   Position at = {};

@@ -67,6 +67,10 @@ void restore_extra(Run& run, const nlohmann::json& extra) {
   const auto before = [&](const char* key) {
     return extra.contains("config") ? extra["config"].value(key, std::string()) : std::string();
   };
+  if (extra.contains("epoch_steps") && (before("data.name") == "shards") != (run.options.data.name == "shards"))
+    throw Error("cannot go on within an epoch",
+                "its order is that of " + before("data.name") + " and this run's that of " + run.options.data.name,
+                "Go on with the former data, or start over with --fresh.");
   // With another measure the best one starts afresh: accuracy and loss are not comparable.
   if (extra.contains("judge") && before("evaluation.by") == run.options.evaluation.by)
     run.early_stopping.resume(best_state_in(extra["judge"]));

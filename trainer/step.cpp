@@ -55,7 +55,7 @@ EpochBatches::EpochBatches(const Run& run) : run_(run) {
   const std::int64_t size = run.options.data.batch_size;
   left_ = (static_cast<std::int64_t>(indices.size()) + size - 1) / size;
   if (indices.empty()) return;
-  if (run.options.data.workers == 0 && !run.data.train.augmented()) {
+  if (run.options.data.workers == 0 && !run.data.train.needs_loading()) {
     indices_ = torch::tensor(indices, torch::kLong).to(run.device).split(size);
     return;
   }

@@ -108,6 +108,7 @@ void HangWatch::forgive(TimePoint now) {
 }
 
 void HangWatch::look(const std::map<int, WorkerSight>& workers, TimePoint now) {
+  const Duration since_last_look = last_look_ ? now - *last_look_ : Duration::zero();
   const bool slept = last_look_ && now - std::max(*last_look_, next_look_) > kLateMax;
   last_look_ = now;
   next_look_ = now + kLookEvery;
@@ -117,6 +118,7 @@ void HangWatch::look(const std::map<int, WorkerSight>& workers, TimePoint now) {
     Worker& worker = workers_[local_rank];
     learn(worker, seen, now);
     if (seen.at && *seen.at > worker.since) worker.since = *seen.at;
+    worker.since += std::min(seen.starved, since_last_look * 3 / 4);
     if (seen.traced) worker.since = now;
     worker.sight = seen;
     worker.age = now - worker.since;

@@ -2,7 +2,8 @@
 //
 // A value: it owns no clock and no page. Only workers that report beats, or steps and phases for which a limit was set
 // by hand, can be overdue. Time in which the agent itself did not run (Ctrl-Z, a suspended machine, an overloaded one)
-// counts for nobody.
+// counts for nobody, nor does time for which a worker waits for a processor, up to three quarters of any time: one that
+// hangs is found though its other threads crowd the machine.
 //
 // Limits that are learned: a step's parts (load, compute, wait) may take as long as three median steps, or twice what
 // such a part has taken before (99th percentile of the last 256), and at least 2 s; nothing is known before ten steps.
@@ -35,13 +36,15 @@ struct WorkerSight {
   Duration in_steps = {};            // spent in load, compute and wait in this round
   std::optional<TimePoint> at = {};  // of its last report; empty: it has reported nothing
   bool traced = false;               // by a debugger: that time counts for nobody
+  Duration starved = {};             // since the last look: it could have run, and others had the processors
 };
 
 class HangWatch {
  public:
   explicit HangWatch(HangLimits limits) : limits_(std::move(limits)) {}
 
-  // What was learned stays. `learned`: by others, in earlier rounds; it counts where we have learned nothing ourselves.
+  // What was learned stays. `learned`: by others, in earlier rounds; it counts where we have learned nothing
+  // ourselves.
   void begin_round(int workers, int world_size, const rendezvous::LearnedTimes& learned, TimePoint now);
   // Of every worker that lives, by local rank. Call it at next_look() and not before.
   void look(const std::map<int, WorkerSight>& workers, TimePoint now);
@@ -61,8 +64,8 @@ class HangWatch {
   std::optional<Duration> median_step() const;
 
   rendezvous::LearnedTimes learned() const;
-  // The same, if the others should know: when the warm-up is over, and whenever a time has grown by half since. At most
-  // every ten seconds.
+  // The same, if the others should know: when the warm-up is over, and whenever a time has grown by half since. At
+  // most every ten seconds.
   std::optional<rendezvous::LearnedTimes> news(TimePoint now);
 
  private:

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cctype>
+#include <cmath>
 
 #include "launcher/settings/values.h"
 #include "rendezvous/base/spelling.h"
@@ -113,6 +114,17 @@ std::string toml_value(const Option& option, const std::string& text) {
   return is_plain_number(text) ? text : toml_string(text);
 }
 
+// A text from elsewhere as a value of TOML: a string if it is no value of the option.
+std::string toml_value_of_any(const Option& option, const std::string& text) {
+  const auto number = whole_text<double>(text);
+  if (option.member.takes == Takes::number)
+    return number && std::isfinite(*number) ? toml_value(option, text_of_number(*number)) : toml_string(text);
+  const bool fits = option.member.takes == Takes::flag           ? std::holds_alternative<bool>(read_flag(text))
+                    : option.member.takes == Takes::whole_number ? is_plain_number(text)
+                                                                 : true;
+  return fits ? toml_value(option, text) : toml_string(text);
+}
+
 // What was set or follows from a setting, else the default.
 std::string text_in_force(const Table& table, const Option& option, const Setting* setting, const void* config) {
   const auto get = option.member.get;
@@ -170,6 +182,22 @@ std::string print_settings(const Table& table, const std::vector<Setting>& setti
         out += (out.empty() ? "" : "\n") +
                (*option.key ? "[" + std::string(group->name) + "]\n" : "# " + std::string(group->name) + "\n");
       out += line(table, option, in_force(settings, option), config, unset);
+    }
+  }
+  return out;
+}
+
+std::string print_given(const Table& table, const std::vector<Setting>& settings) {
+  std::string out;
+  for (const Group* group : table.groups) {
+    bool first = true;
+    for (const Option& option : table.options) {
+      const Setting* setting = option.group == group ? in_force(settings, option) : nullptr;
+      if (!setting) continue;
+      const std::string key = option.file_key();
+      if (std::exchange(first, false) && *option.key)
+        out += (out.empty() ? "[" : "\n[") + std::string(group->name) + "]\n";
+      out += key.substr(key.rfind('.') + 1) + " = " + toml_value_of_any(option, setting->text) + "\n";
     }
   }
   return out;

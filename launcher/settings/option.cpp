@@ -24,6 +24,12 @@ std::string must_be_given(const Setting& setting) {
          "=VALUE.";
 }
 
+// A flag that stands for another option, and was not replaced by it (overrides.h).
+std::string has_no_off(const Setting& setting) {
+  return subject(setting) + " is '" + setting.text + "', and " + setting.option->stands_for +
+         " has no value for that: leave it out, or set " + setting.option->stands_for + " itself.";
+}
+
 std::string refused(const Setting& setting) { return subject(setting) + " " + setting.option->refusal; }
 
 // What is wrong with it; empty: the value is in `config`, if it is kept there.
@@ -35,6 +41,7 @@ std::string apply_one(const Setting& setting, void* config) {
   }
   if (setting.text == kMustBeGiven && setting.origin == Origin::file && *option.key) return must_be_given(setting);
   const std::string complaint = option.member.set ? option.member.set(config, option, setting.text) : "";
+  if (*option.sets && complaint.empty()) return has_no_off(setting);
   return complaint.empty() ? "" : invalid_value(subject(setting), setting.text, complaint);
 }
 
@@ -107,7 +114,7 @@ const Option* nearest_option(const Table& table, const std::string& name) {
   for (const Option& option : table.options) {
     const std::vector<std::string> synonyms = split(option.synonyms, ',');
     if (!dashed.empty() && std::find(synonyms.begin(), synonyms.end(), dashed) != synonyms.end()) return &option;
-    if (option.group->kind == Group::hidden) continue;
+    if (option.group->kind == Group::hidden && !*option.stands_for) continue;
     if (*option.key && with_dashes(last_part(option.key)) == dashed) return &option;
     if (option.positional) continue;
     for (const char* one : {option.name, option.alias})
@@ -126,6 +133,7 @@ const Option* nearest_key(const Table& table, const std::string& key) {
   }
   if (const std::string near = nearest(with_dashes(key), keys); !near.empty()) return find_key(table, near);
   const Option* near = nearest_option(table, name);
+  if (near && *near->stands_for) near = find_key(table, near->stands_for);
   return near && in_file(*near) ? near : nullptr;
 }
 

@@ -50,6 +50,9 @@ struct OptionExtras {
   bool positional = false;  // a word without dashes
   bool value_optional = false;
   const char* synonyms = "";               // its names in other programs, comma-separated
+  const char* stands_for = "";             // the key of another option, which it sets
+  const char* sets = "";                   // with stands_for: the value that this flag sets; empty: it takes the value
+  const char* sets_off = "";               // with sets: the value that the flag sets as false; empty: none
   const char* refusal = "";                // why it is unsupported
   const char* more = "";                   // further sentences for the man page
   double min = -kNoLimit, max = kNoLimit;  // of a number

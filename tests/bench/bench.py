@@ -17,6 +17,7 @@ import beats
 import count
 import ddp
 import death
+import from_python
 import launch
 import memory
 import models
@@ -49,6 +50,7 @@ PARTS = {  # word: (the section's title, what measures it)
     "ddp": ("DistributedDataParallel", ddp.bench),
     "models": ("Models", models.bench),
     "beats": ("Beats", beats.bench),
+    "python": ("Python", from_python.bench),
 }
 
 

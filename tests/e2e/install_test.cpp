@@ -18,7 +18,10 @@ namespace fs = std::filesystem;
 TEST_CASE("an installed tree trains, with its manual, completions and the channel's files beside it") {
   const TempFolder folder;
   const std::string tree = folder / "tree";
-  REQUIRE(run({"cmake", "--install", DDPRUN_BIN_DIR "/..", "--prefix", tree}, 60s) == exited(0));
+  const Ended installed = run({"cmake", "--install", DDPRUN_BIN_DIR "/..", "--prefix", tree}, 60s);
+  REQUIRE(installed == exited(0));
+  CHECK(std::regex_search(installed.out,
+                          std::regex("train and the library need LibTorch 2[.0-9]+: they take it from /")));
   for (const char* file :
        {"share/man/man1/ddprun.1", "share/bash-completion/completions/ddprun", "share/zsh/site-functions/_ddprun",
         "lib/ddprun/libddprun_tls.so", "include/ddprun/worker_channel.h", "share/ddprun/worker_channel.py"}) {
@@ -31,6 +34,18 @@ TEST_CASE("an installed tree trains, with its manual, completions and the channe
                             {.env = {{"PATH", "/usr/bin:/bin"}}, .cwd = folder.path()});
   CHECK(trained == exited(0));
   CHECK(trained.out.find("accuracy") != std::string::npos);
+}
+
+TEST_CASE("the train of a package says in one sentence where it looked for LibTorch") {
+  const TempFolder folder;
+  const fs::path config = folder / "torch/share/cmake/Torch";
+  fs::create_directories(config);
+  std::ofstream(config / "TorchConfigVersion.cmake") << "set(PACKAGE_VERSION \"1.13.1\")\n";
+  const Ended refused =
+      run({DDPRUN_BIN_DIR "/start/train"}, 20s, {.env = {{"DDPRUN_TORCH_DIR", (folder / "torch").string()}}});
+  CHECK(refused == exited(2));
+  CHECK(refused.err.find("train: cannot find LibTorch 2.") == 0);
+  CHECK(refused.err.find((folder / "torch").string() + " has 1.13.1. Install it") != std::string::npos);
 }
 
 TEST_CASE("the library exports the functions of its public headers, and nothing of what it is made of") {

@@ -1,8 +1,10 @@
 // The files that the trainer reads, and others wrote. The first byte says which kind the rest is.
+#include "launcher/settings/config_file.h"
 #include "rendezvous/base/error.h"
 #include "tests/fuzz/fuzz.h"
 #include "trainer/config/command_line.h"
 #include "trainer/data/cifar10.h"
+#include "trainer/data/cifar10_pickle.h"
 #include "trainer/data/idx.h"
 #include "trainer/data/text.h"
 #include "trainer/ddp/snapshot/safetensors.h"
@@ -41,6 +43,20 @@ void read_images(const std::vector<std::uint8_t>& bytes) {
   promise(values == array.values.size(), "an array is as long as its shape");
 }
 
+void read_pickle(const std::vector<std::uint8_t>& bytes) {
+  Images images{.channels = 3, .height = 32, .width = 32, .classes = 10};
+  append_cifar10_pickle(images, bytes, "file");
+  promise(images.pixels.size() == images.labels.size() * 3072, "each label has its image");
+}
+
+void read_yaml(const std::string& text) {
+  const auto line = read_command_line({"--config=job.yaml"}, [&](const std::string&) { return text; });
+  promise(line.early_exit && line.early_exit->code == 2, "YAML is refused");
+  const std::string toml = line.early_exit->text.substr(line.early_exit->text.find("\n\n") + 2);
+  for (const std::string& mistake : settings::read_config_file(setting_table(), "file", toml).mistakes)
+    promise(mistake.find("not valid TOML") == std::string::npos, "and what is shown instead is TOML");
+}
+
 void read_records(const std::vector<std::uint8_t>& bytes) {
   Images images{.channels = 3, .height = 32, .width = 32, .classes = 10};
   append_cifar10(images, bytes, "file");
@@ -54,6 +70,8 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   if (size == 0) return 0;
   const std::string text = fuzz::text_of(data + 1, size - 1);
   const std::vector<std::uint8_t> bytes(data + 1, data + size);
+  if (data[0] == 254) return read_pickle(bytes), 0;
+  if (data[0] == 253) return read_yaml(text), 0;
   switch (data[0] % 5) {
     case 0:
       read_settings(text);

@@ -306,6 +306,7 @@ TEST_CASE("option --print-config says where each value came from", "[cli]") {
   CHECK(line("tee").ends_with("  # PET_TEE"));
   CHECK(line("role").ends_with("  # job.toml:2"));
   CHECK(line("log-keep").ends_with("  # default"));
+  CHECK(print_config(parsed({"p"}), "Python: /p, by PYTHON_EXEC.").ends_with("\n# Python: /p, by PYTHON_EXEC.\n"));
 }
 
 TEST_CASE("option --help and --version answer, also beside mistakes and without a program", "[cli]") {

@@ -52,6 +52,38 @@ TEST_CASE("PYTHON_EXEC names another interpreter", "[program]") {
   CHECK(program.argv == Words{"/v/py", "-u", "./a.py"});
 }
 
+TEST_CASE("a ddprun in an environment's bin folder takes that environment's Python, as torchrun does there",
+          "[program]") {
+  const auto python = [](std::map<std::string, FileKind> tree, const std::string& python_exec = "") {
+    SearchContext here = files(std::move(tree), python_exec);
+    here.own_folder = "/venv/bin";
+    return described(find_interpreter(here));
+  };
+  const FileKind file{true, false, false};
+  const std::pair<const std::string, FileKind> own{"/venv/bin/python3", kProgram}, mark{"/venv/pyvenv.cfg", file};
+  CHECK(python({own, mark}) == "Python: /venv/bin/python3, of the virtual environment that ddprun is in.");
+  CHECK(python({own, {"/venv/conda-meta", kFolder}}) ==
+        "Python: /venv/bin/python3, of the conda environment that ddprun is in.");
+  CHECK(python({own, mark, {"/bin/py", kProgram}}, "py") == "Python: /bin/py, by PYTHON_EXEC.");
+  CHECK(python({own, mark}, "/v/py") == "Python: /v/py, by PYTHON_EXEC.");
+  CHECK(python({own}) == "Python: /bin/python3, the first one in PATH.");   // as in /usr/bin
+  CHECK(python({mark}) == "Python: /bin/python3, the first one in PATH.");  // an environment without one
+  CHECK(python({{"/bin/python3", kScript}}) == "Python: none: there is no python3 in PATH.");
+}
+
+TEST_CASE("scripts, modules and --run-path get the Python of ddprun's environment", "[program]") {
+  SearchContext here = files({{"a.py", kScript}, {"/opt/bin/python3", kProgram}, {"/opt/pyvenv.cfg", kScript}});
+  here.own_folder = "/opt/bin";
+  Config config = config_of({"a.py"});
+  CHECK(find_program(config, here).argv == Words{"/opt/bin/python3", "-u", "a.py"});
+  CHECK(find_program(config, here).by_python);
+  config.run_path = true;
+  CHECK(find_program(config, here).path == "/opt/bin/python3");
+  config.run_path = false;
+  config.module = true;
+  CHECK(find_program(config, here).path == "/opt/bin/python3");
+}
+
 TEST_CASE("a file without run permission is a script, also without .py", "[program]") {
   CHECK(find_program(config_of({"job"}), files({{"job", kScript}})).path == "/bin/python3");
   CHECK(find_program(config_of({"./job"}), files({{"./job", kScript}})).path == "/bin/python3");

@@ -62,6 +62,7 @@ const std::vector<Folder>& table() {
       {"trainer/models", {kPublic, "rendezvous/base"}},
       {"trainer/config", {"launcher/settings", "rendezvous/base", "trainer/data", "trainer/models"}},
       {"trainer/metrics", {"rendezvous/base"}},
+      {"trainer/start", {"rendezvous/base"}},
       {"trainer/tour", {kPublic, "rendezvous/base", "trainer/config", "trainer/ddp/group", "trainer/ddp/snapshot"}},
       {"trainer",
        {kPublic, "rendezvous/base", "rendezvous/channel", "trainer/config", "trainer/data", "trainer/ddp/collectives",

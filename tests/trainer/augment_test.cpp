@@ -124,3 +124,16 @@ TEST_CASE("a sample is cropped alike whichever thread and rank loads it", "[augm
   for (const auto& [index, crop] : crops(2, 8, odd, 4)) CHECK(expected.at(index) == crop);
   CHECK(crops(0, 10, all, 5) != expected);
 }
+
+TEST_CASE("mean and deviation are those of all pixels of a channel", "[augment]") {
+  const Images images{.channels = 2,
+                      .height = 1,
+                      .width = 2,
+                      .classes = 1,
+                      .pixels = {0, 255, 7, 7, 0, 255, 7, 7, 255, 255, 7, 7, 0, 0, 7, 7},
+                      .labels = {0, 0, 0, 0}};
+  const MeanStd found = mean_std_of(images);
+  CHECK(found.mean == std::vector<float>{0.5F, 7 / 255.0F});
+  CHECK(found.std == std::vector<float>{0.5F, 1});  // nothing to divide by
+  CHECK(mean_std_of({.channels = 1, .height = 2, .width = 2}).std == std::vector<float>{1});
+}

@@ -7,6 +7,7 @@
 #include "tests/support/catch.h"
 #include "tests/support/command.h"
 #include "tests/trainer/generated_data.h"
+#include "trainer/data/cifar10_pickle.h"
 
 using namespace ddprun;
 using namespace ddprun::train;
@@ -97,7 +98,7 @@ TEST_CASE("a missing file of CIFAR-10 is named", "[cifar10]") {
   const auto refused = [&](const std::string& why) {
     CHECK_THROWS_WITH(read_cifar10(folder.path()), Contains(why) && Contains("--data"));
   };
-  refused((folder / "data_batch_1.bin").string() + ": neither it nor");
+  refused((folder / "data_batch_1.bin").string() + ": neither ");
   test::make_cifar10(folder.path(), 10, 2, 3, 5);
   fs::remove(folder / "data_batch_3.bin");
   refused((folder / "data_batch_3.bin").string() + ": it is missing, but " + (folder / "data_batch_4.bin").string());
@@ -114,4 +115,59 @@ TEST_CASE("a torn file of CIFAR-10 is named", "[cifar10]") {
   const std::string whole = test::read_file(folder / "data_batch_2.bin");
   folder.write("data_batch_2.bin", whole.substr(0, whole.size() - 100));
   CHECK_THROWS_WITH(read_cifar10(folder.path()), Contains((folder / "data_batch_2.bin").string()));
+}
+
+TEST_CASE("torchvision's files of CIFAR-10 are the same images as the binary ones", "[cifar10]") {
+  const test::TempFolder binary, root;
+  test::make_cifar10(binary.path(), 13, 4, 1);
+  const ImageSplits expected = read_cifar10(binary.path());
+  test::make_cifar10_python(root / "cifar-10-batches-py", 13, 4, 1);
+  for (const fs::path& folder : {root.path(), root / "cifar-10-batches-py"}) {
+    const ImageSplits data = read_cifar10(folder);
+    CHECK(data.train.pixels == expected.train.pixels);
+    CHECK(data.train.labels == expected.train.labels);
+    CHECK(data.test.pixels == expected.test.pixels);
+    CHECK(data.test.labels == expected.test.labels);
+  }
+}
+
+TEST_CASE("a pickle that is none of CIFAR-10's is one sentence, wherever it is cut or changed", "[cifar10]") {
+  const test::TempFolder folder;
+  test::make_cifar10_python(folder.path(), 2, 1, 1);
+  const std::string whole = test::read_file(folder / "data_batch_1");
+  const auto read = [](const std::string& text) {
+    Images images;
+    std::string why;
+    try {
+      append_cifar10_pickle(images, {text.begin(), text.end()}, "batch");
+    } catch (const Error& error) {
+      why = error.what();
+    }
+    CHECK(images.pixels.size() == images.labels.size() * 3072);
+    return why;
+  };
+  CHECK(read(whole).empty());
+  const std::size_t head = whole.size() - 2 * 3072;  // the rest are pixels
+  for (std::size_t size = 0; size < head; ++size) CHECK_THAT(read(whole.substr(0, size)), Contains("data file batch"));
+  for (std::size_t at = 0; at < head; ++at)
+    for (const char other : {'\0', '.', '(', 'R', 'b', 'u', 'h', '\xff'}) {
+      std::string changed = whole;
+      changed[at] = other;
+      read(changed);
+    }
+  const auto replaced = [&](const std::string& part, const std::string& by) {
+    std::string text = whole;
+    return text.replace(text.find(part), part.size(), by);
+  };
+  CHECK_THAT(read("cos\nsystem\n(U\x04truetR."), Contains("it calls os.system, which an array of bytes does not need"));
+  CHECK_THAT(read(replaced("U\x02u1", "U\x02i4")), Contains("its array is not one of bytes"));
+  CHECK_THAT(read(replaced("U\x06labels", "U\x06lebals")), Contains("it has no 'labels' as CIFAR-10's files do"));
+  CHECK_THAT(read(replaced(std::string("J\x02\0\0\0", 5), std::string("J\x03\0\0\0", 5))),
+             Contains("its 'data' are not 2 images of 3072 bytes"));
+  CHECK_THAT(read("\x80\x05}."), Contains("it is a pickle of protocol 5, which is not read (save it with protocol 4"));
+  CHECK_THAT(read(std::string(3'000'000, ']')), Contains("it has more values than files of CIFAR-10 have"));
+  CHECK_THAT(read("cnumpy\ndtype\n(tR."), Contains("its array is not one of bytes"));
+  CHECK_THAT(read("cnumpy.core.multiarray\n_reconstruct\n(tR(K\x01)NK" + std::string(1, '\0') + "U\x01xtb."),
+             Contains("its array has not two dimensions"));
+  CHECK_THAT(read("no pickle"), Contains("it is not a pickle of the kind that CIFAR-10's files are"));
 }

@@ -13,6 +13,7 @@ using namespace ddprun;
 using namespace ddprun::train;
 using Catch::Matchers::Contains;
 using Catch::Matchers::EndsWith;
+using Catch::Matchers::StartsWith;
 using settings::Option, settings::Takes;
 
 namespace {
@@ -229,6 +230,90 @@ TEST_CASE("a file that cannot be used is told line by line", "[command_line]") {
              Contains("cannot read the configuration none.toml: No such file or directory."));
 }
 
+TEST_CASE("a file in YAML is refused with the TOML that says the same", "[command_line]") {
+  const std::string yaml = R"(---
+# a run
+epochs: 20          # and a comment
+lr: 1e-3
+trainer:
+  seed: 7
+  amp: true
+  precision_of_the_moon: 4
+optimizer:
+  name: 'adamw'
+  weight_decay: 0.1
+model:
+  skip:
+    - fc.
+    - "head#1"
+  train_only: [a, b]
+data: {name: mnist}
+workers: .5
+fresh: on
+gpus: 2
+best: null
+notes: |
+  free text
+)";
+  const auto early_exit =
+      read_command_line({"--config", "conf/run.yaml"}, [&](const std::string&) { return yaml; }).early_exit;
+  REQUIRE(early_exit);
+  CHECK(early_exit->code == 2);
+  const std::string head = "train: conf/run.yaml is YAML, and --config takes TOML. As TOML it is:\n\n";
+  const std::string toml = R"([training]
+epochs = 20
+precision = "fp16"
+seed = 7
+
+[data]
+workers = ".5"
+
+[model]
+skip = ["fc.", "head#1"]
+train_only = ["a", "b"]
+
+[optimizer]
+name = "adamw"
+lr = 0.001
+weight_decay = 0.1
+
+[snapshot]
+fresh = true
+# line 8 is left out: trainer.precision_of_the_moon is no key
+# line 17 is left out: the value of data is not a plain one
+# line 20 is left out: gpus is given to the launcher, which starts a worker for each GPU: ddprun --nproc_per_node=N train.
+# lines 22 to 23 are left out: notes is no key
+)";
+  CHECK(early_exit->text == head + toml);
+  CHECK(refused({"--config=job.toml"}, toml) ==
+        "train: job.toml:7: data.workers is '.5'; it takes a whole number from 0 to 256.\n");
+  CHECK_THAT(refused({"--config=none.yml"}), Contains("cannot read the configuration none.yml: No such file"));
+}
+
+TEST_CASE("a line of YAML that TOML cannot have is a comment, with all lines that belong to it", "[command_line]") {
+  const auto toml = [](const std::string& yaml) {
+    const auto early_exit = read_command_line({"--config=a.yml"}, [&](const std::string&) { return yaml; }).early_exit;
+    REQUIRE(early_exit);
+    const std::string head = "As TOML it is:\n\n";
+    return early_exit->text.substr(early_exit->text.find(head) + head.size());
+  };
+  // What is below is not read as settings.
+  CHECK(toml("notes: |\n  lr: 1\n\n  seed: 3\nseed: 4\n") ==
+        "[training]\nseed = 4\n# lines 1 to 4 are left out: notes is no key\n");
+  CHECK(toml("steps:\n- lr: 1\n  seed: 3\n- seed: 5\nseed: 4\n") ==
+        "[training]\nseed = 4\n# lines 1 to 4 are left out: steps is no key\n");
+  CHECK(toml("- lr: 1\n  seed: 3\n") == "# lines 1 to 2 are left out: it is not 'key: value'\n");
+  CHECK(toml("data: /a\n  seed: 3\n") == "# lines 1 to 2 are left out: the value of data is not a plain one\n");
+  CHECK(toml("seed: 3\nmanual_seed: 4\n") ==
+        "[training]\nseed = 3\n# line 2 is left out: training.seed is set above\n");
+  CHECK(toml("fp16: false\nbf16: true\n") == "[training]\nprecision = \"bf16\"\n");
+  CHECK(toml("fp16: auto\n") == "# line 1 is left out: fp16 is 'auto', and training.precision has no value for that\n");
+  CHECK(toml("seed: 3\r\ndata_dir: x\r\n") == "[training]\nseed = 3\n\n[data]\nfolder = \"x\"\n");
+  CHECK(toml("data_dir: /data/o'brien   # x\n") == "[data]\nfolder = \"/data/o'brien\"\n");
+  CHECK(toml("data_dir: 'a # b' # x\n") == "[data]\nfolder = \"a # b\"\n");
+  CHECK(toml("skip:\n  - 'a,b'\n  - c\n") == "# lines 1 to 3 are left out: the value of skip is not a plain one\n");
+}
+
 TEST_CASE("a key of 200,000 parts in a file is told, never a crash", "[command_line]") {
   std::string key = "a";
   for (int i = 1; i < 200'000; ++i) key += ".a";
@@ -244,12 +329,38 @@ TEST_CASE("option --help names every option and leaves with 0", "[command_line]"
   CHECK_THAT(help->text, Contains("--config") && Contains("--set") && Contains("--print-config"));
 }
 
+TEST_CASE("option --version of train answers, also beside a mistake", "[command_line]") {
+  const auto version = read({"--version", "--rabbit"}).early_exit;
+  REQUIRE(version);
+  CHECK(version->code == 0);
+  CHECK_THAT(version->text, StartsWith("train ") && EndsWith(".0\n"));
+  CHECK(read({"-V"}).early_exit->text == version->text);
+}
+
+TEST_CASE("ranks may differ in what rank 0 alone prints or writes, and in what belongs to a machine",
+          "[command_line]") {
+  std::string keys;
+  for (const Option* row : all_settings())
+    if (may_differ_between_ranks(row->key)) keys += std::string(row->key) + " ";
+  CHECK(
+      keys ==
+      "data.folder data.workers model.init model.transfer snapshot.path snapshot.publish evaluation.predictions "
+      "logging.every logging.verbose logging.metrics logging.tensorboard logging.result machine.device machine.threads "
+      "group.init_method group.rank ");
+}
+
 TEST_CASE("a command line that cannot be read leaves with 2 and a sentence", "[command_line]") {
   const std::vector<std::vector<std::string>> lines{{"--rabbit=3"}, {"1", "2", "3"}};
   for (const auto& line : lines) CHECK_THAT(refused(line), Contains("train: ") && Contains("train --help"));
   CHECK(refused({"--optimzer=adam"}) == "train: There is no option --optimzer. Did you mean --optimizer?\n");
   CHECK(refused({"--lr"}) == "train: --lr needs a value: --lr=X.\n");
-  CHECK(refused({"--epochs", "3"}) == "train: There is no option --epochs. Did you mean --set training.epochs=N?\n");
+  CHECK(refused({"--epoch", "3"}) == "train: There is no option --epoch. Did you mean --epochs?\n");
+  CHECK(refused({"--init_scale=3"}) ==
+        "train: There is no option --init_scale. Did you mean --set training.init_scale=X?\n");
+  CHECK(
+      refused({"-a", "resnet18", "data/cifar"}) ==
+      "train: total_epochs is 'data/cifar'; it takes a whole number from 1 up. The folder of a data set is named with "
+      "--data.\n");
   CHECK(refused({"--lr=1", "--lr=2"}) == "train: --lr is given twice: leave out one of them.\n");
   CHECK(refused({"--fresh=maybe"}) == "train: --fresh is 'maybe'; it takes 1 or 0, true or false, yes or no.\n");
   CHECK(refused({"tuor"}) ==
@@ -260,6 +371,148 @@ TEST_CASE("a command line that cannot be read leaves with 2 and a sentence", "[c
   CHECK(refused({"--set", "lr=1"}) == "train: --set lr: there is no key lr. Did you mean optimizer.lr?\n");
   CHECK(refused({"--seed=99999999999999999999"}) ==
         "train: --seed is '99999999999999999999'; it takes a whole number from 0 to 9223372036854774784.\n");
+}
+
+TEST_CASE("the command lines of PyTorch's examples are understood", "[command_line]") {
+  // distributed/ddp-tutorial-series
+  CHECK(parsed({"50", "10", "--batch_size", "64"}).data.batch_size == 64);
+  CHECK(parsed({"--total_epochs", "50", "--save_every=10"}).training.epochs == 50);
+  CHECK(parsed({"--total_epochs", "50", "--save_every=10"}).snapshot.every_epochs == 10);
+  // mnist
+  const Options mnist = parsed({"--batch-size=64", "--epochs=14", "--lr=1", "--gamma=0.7", "--schedule=step",
+                                "--no-cuda", "--seed=1", "--log-interval", "10", "--step-size", "1"});
+  CHECK(mnist.training.epochs == 14);
+  CHECK(mnist.schedule.gamma == 0.7);
+  CHECK(mnist.schedule.step_size == 1);
+  CHECK(mnist.machine.device == "cpu");
+  CHECK(mnist.logging.every == 10);
+  // imagenet
+  const Options imagenet =
+      parsed({"-a", "resnet18", "-j4", "-b", "256", "--learning-rate=0.1", "--wd=1e-4", "-p=10", "--resume", "c.pt",
+              "--dist-url=tcp://10.0.0.1:29500", "--rank=0", "--world-size=1", "--dummy"});
+  CHECK(imagenet.model.name == "resnet18");
+  CHECK(imagenet.data.workers == 4);
+  CHECK(imagenet.data.batch_size == 256);
+  CHECK(imagenet.optimizer.lr == 0.1);
+  CHECK(imagenet.optimizer.weight_decay == 1e-4);
+  CHECK(imagenet.logging.every == 10);
+  CHECK(imagenet.snapshot.path == "c.pt");
+  CHECK(imagenet.group.init_method == "tcp://10.0.0.1:29500");
+  CHECK(imagenet.data.name == "synthetic");
+  CHECK(parsed({"--amp=false", "--no-cuda=0"}).training.precision == "float");
+  CHECK(parsed({"--evaluate", "5"}).evaluation.every == 5);
+  // What is wrong is told by the name that was typed.
+  CHECK(refused({"--epochs=ten"}) == "train: --epochs is 'ten'; it takes a whole number from 1 up.\n");
+  CHECK(refused({"--amp=maybe"}) == "train: --amp is 'maybe'; it takes 1 or 0, true or false, yes or no.\n");
+  CHECK(refused({"--lr=1", "--learning-rate=1"}) ==
+        "train: --learning-rate and --lr set the same value: leave out one of them.\n");
+  CHECK(refused({"7", "--epochs=3"}) ==
+        "train: --epochs and total_epochs set the same value: leave out one of them.\n");
+  CHECK(refused({"--gamma=0.7"}) == "train: --gamma is for the schedules step and exponential only: leave it out.\n");
+}
+
+TEST_CASE("a flag of another program that is false overrides the file, too", "[command_line]") {
+  const std::string file =
+      "[training]\nprecision = \"fp16\"\ndeterministic = true\n[model]\nsync_batch_norm = true\n"
+      "[machine]\ndevice = \"cuda\"\n";
+  const auto with = [&](const std::string& word) { return parsed({"--config=job.toml", word}, file); };
+  CHECK(with("--amp=false").training.precision == "float");
+  CHECK(with("amp=false").training.precision == "float");
+  CHECK(with("bf16=no").training.precision == "float");
+  CHECK_FALSE(with("use_deterministic_algorithms=false").training.deterministic);
+  CHECK_FALSE(with("sync_batchnorm=false").model.sync_batch_norm);
+  CHECK(with("--use-cuda=0").machine.device == "cpu");
+  CHECK(with("cuda=false").machine.device == "cpu");
+  CHECK(with("--no-cuda=0").machine.device == "auto");
+  // Two flags for one setting are no contradiction if only one is true.
+  CHECK(parsed({"fp16=false", "bf16=true"}).training.precision == "bf16");
+  CHECK(parsed({"fp16=false", "bf16=false"}).training.precision == "float");
+  CHECK_THAT(refused({"fp16=true", "bf16=true"}), Contains("set the same value"));
+  CHECK_THAT(refused({"--precision=fp16", "amp=false"}), Contains("set the same value"));
+  CHECK(refused({"--dummy=false"}) ==
+        "train: --dummy is 'false', and data.name has no value for that: leave it out, or set data.name itself.\n");
+}
+
+TEST_CASE("names that count epochs of warmup are refused where the schedule counts steps", "[command_line]") {
+  CHECK(parsed({"--lr-warmup-epochs=3"}).schedule.warmup == 3);
+  CHECK(parsed({"--schedule-unit=step", "--warmup=3"}).schedule.warmup == 3);
+  for (const char* word : {"--warmup-epochs=3", "--lr_warmup_epochs=3", "warmup_epochs=3"})
+    CHECK_THAT(refused({"--schedule-unit=step", word}),
+               Contains("counts epochs, and the schedule counts steps: pass --warmup with their number."));
+}
+
+TEST_CASE("no name of another program takes the place of an option's abbreviation", "[command_line]") {
+  for (const Option& row : setting_table().options) {
+    if (!*row.stands_for && !*row.refusal) continue;
+    for (const Option& other : setting_table().options) {
+      const bool visible = other.group->kind != settings::Group::hidden && !*other.stands_for && !*other.refusal;
+      INFO(row.name << " and " << other.name);
+      if (visible && std::string(row.stands_for) != other.key)
+        CHECK_FALSE((std::string_view(other.name).size() > std::string_view(row.name).size() &&
+                     std::string_view(other.name).starts_with(row.name)));
+    }
+  }
+}
+
+TEST_CASE("each name of another program stands for a setting, or has a sentence what to do", "[command_line]") {
+  std::size_t others = 0, unsupported = 0;
+  for (const Option& row : setting_table().options) {
+    INFO(row.name);
+    if (*row.stands_for) {
+      const Option* target = find_key(setting_table(), row.stands_for);
+      REQUIRE(target);
+      CHECK(in_file(*target));
+      CHECK(row.flag() == (*row.sets != 0));
+      if (row.flag()) CHECK(text_of(*target, parsed({std::string("--") + row.name})) == row.sets);
+      ++others;
+    } else if (*row.refusal) {
+      const std::string text = refused({std::string("--") + row.name + (row.flag() ? "" : "=3")});
+      CHECK(text == std::string("train: --") + row.name + " " + row.refusal + "\n");
+      CHECK_THAT(text, EndsWith(".\n"));
+      ++unsupported;
+    }
+  }
+  CHECK(others > 50);
+  CHECK(unsupported > 20);
+}
+
+TEST_CASE("words key=value set values as hydra's do", "[command_line]") {
+  const Options options =
+      parsed({"20", "lr=0.5", "model=resnet18", "+data.batch_size=8", "++trainer.seed=3", "trainer.save_every=2",
+              "fresh=true", "model.skip=[fc.,x]", "init=w", "dataset=cifar10", "cuda=true", "train/num_workers=2"});
+  CHECK(options.training.epochs == 20);
+  CHECK(options.optimizer.lr == 0.5);
+  CHECK(options.model.name == "resnet18");
+  CHECK(options.data.batch_size == 8);
+  CHECK(options.training.seed == 3);
+  CHECK(options.snapshot.every_epochs == 2);
+  CHECK(options.snapshot.fresh);
+  CHECK(options.model.skip == std::vector<std::string>{"fc.", "x"});
+  CHECK(options.machine.device == "cuda");
+  CHECK(options.data.workers == 2);
+  CHECK(parsed({"trainer.max_epochs=10"}).training.epochs == 10);
+  CHECK(parsed({"optimizer=adam"}).optimizer.name == "adam");
+}
+
+TEST_CASE("a word key=value that is an option's value stays one", "[command_line]") {
+  CHECK(parsed({"--snapshot", "lr=1.pt"}).snapshot.path == "lr=1.pt");
+  CHECK(parsed({"--snap", "lr=1.pt"}).snapshot.path == "lr=1.pt");
+  CHECK(parsed({"--set", "optimizer.lr=0.5", "--fresh", "seed=4"}).training.seed == 4);
+  CHECK(parsed({"-b", "4", "seed=4"}).data.batch_size == 4);
+}
+
+TEST_CASE("a word key=value that cannot be is one sentence", "[command_line]") {
+  CHECK(refused({"lr=fast"}) == "train: lr is 'fast'; it takes a number above 0.\n");
+  CHECK(refused({"lr=1", "--lr=2"}) == "train: lr and --lr set the same value: leave out one of them.\n");
+  CHECK(refused({"data.lr=1"}) == "train: data.lr=1: there is no key data.lr. Did you mean optimizer.lr?\n");
+  CHECK_THAT(refused({"data.val.batch_size=256"}), StartsWith("train: data.val.batch_size=256: there is no key"));
+  CHECK_THAT(refused({"model.optimizer.lr=1"}), StartsWith("train: model.optimizer.lr=1: there is no key"));
+  CHECK_THAT(refused({"trainer.devices=2"}), StartsWith("train: trainer.devices is given to the launcher"));
+  CHECK(refused({"lrr=1"}) == "train: lrr=1: there is no key lrr. Did you mean optimizer.lr?\n");
+  CHECK(refused({"hydra.run.dir=x"}) ==
+        "train: hydra.run.dir=x: there is no key hydra.run.dir; train --print-config lists them.\n");
+  CHECK_THAT(refused({"backend=gloo"}), StartsWith("train: backend follows from the device"));
+  CHECK_THAT(refused({"--", "lr=1"}), StartsWith("train: total_epochs is 'lr=1'"));
 }
 
 TEST_CASE("all values that cannot work are told at once", "[command_line]") {
@@ -347,6 +600,13 @@ TEST_CASE("train tour lists the tours, and a wrong one is told", "[command_line]
   CHECK_THAT(says({"everything"}), Contains("There are collectives, ") && Contains(" and dp-vs-ddp."));
   CHECK(says({"reduce", "--svg=f"}) == "train: the tour reduce draws no picture: leave out --svg.\n");
   CHECK_THAT(says({"reduce", "--lr=1"}), Contains("train tour --help"));
+  CHECK(read_tour_line({"sampler"}).samples == kTourSamples);
+  CHECK(read_tour_line({"sampler", "--samples=20"}).samples == 20);
+  CHECK(read_tour_line({"sampler", "--batch_size=4"}).batch_size == 4);
+  CHECK(says({"reduce", "--samples=3"}) ==
+        "train: the tour reduce deals no samples: leave out --samples and --batch-size, or choose sampler.\n");
+  for (const char* wrong : {"--samples=0", "--samples=101", "--samples=x", "--batch-size=0"})
+    CHECK_THAT(says({"sampler", wrong}), StartsWith("train: --") && Contains("train tour --help"));
 }
 
 TEST_CASE("auto takes a GPU per worker where there are GPUs", "[device]") {

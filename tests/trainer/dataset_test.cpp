@@ -10,6 +10,8 @@
 #include "tests/support/command.h"
 #include "tests/trainer/generated_data.h"
 #include "trainer/data/cifar10.h"
+#include "trainer/data/image_sets.h"
+#include "trainer/data/image_shards.h"
 #include "trainer/data/split.h"
 
 using namespace ddprun;
@@ -61,6 +63,48 @@ TEST_CASE("MNIST and CIFAR-10 are read from the folder that is named", "[dataset
   const ImageSplits files = read_cifar10(folder.path());
   CHECK(torch::equal(whole(cifar.train).inputs, pixels_of(files.train).to(torch::kFloat).div_(255)));
   CHECK(torch::equal(whole(cifar.train).targets, torch::tensor(files.train.labels)));
+}
+
+TEST_CASE("images in shards give the batches of the same images in memory", "[dataset]") {
+  const test::TempFolder folder;
+  test::make_cifar10(folder / "cifar", 20, 5, 1);
+  const ImageSplits images = read_cifar10(folder / "cifar");
+  const ImageSet& set = *find_image_set("cifar10");
+  write_image_shards(images,
+                     {.channels = 3, .height = 32, .width = 32, .classes = 10, .mean_std = set.mean_std, .flips = true},
+                     folder / "shards", 10'000);
+  for (const bool augment : {false, true}) {
+    const auto load = [&](const char* name, const char* place) {
+      return load_dataset({.name = name, .folder = folder / place, .augment = augment, .normalise = true, .seed = 3},
+                          at::kCPU);
+    };
+    const Dataset sharded = load("shards", "shards"), stored = load("cifar10", "cifar");
+    CHECK(sharded.train.needs_loading());
+    CHECK(sharded.train.augmented() == augment);
+    CHECK(sharded.classes == 10);
+    CHECK(sharded.shard_records.size() == 5);
+    CHECK(same(whole(sharded.train, 2), whole(stored.train, 2)));
+    CHECK(same(whole(sharded.test), whole(stored.test)));
+    const DistributedSampler sampler({.dataset_size = 20});
+    auto ours = make_loader(sharded.train, {.batch_size = 6, .threads = 2}).epoch(sampler),
+         theirs = make_loader(stored.train, {.batch_size = 6}).epoch(sampler);
+    for (int batch = 0; batch < 4; ++batch) {
+      const auto one = ours.next(), other = theirs.next();
+      REQUIRE(one);
+      REQUIRE(other);
+      CHECK(same(*one, *other));
+    }
+    CHECK_FALSE(ours.next());
+    CHECK_FALSE(theirs.next());
+    CHECK(sharded.images_json == test::read_file(folder / "shards/images.json"));
+  }
+}
+
+TEST_CASE("mean and deviation of the digits are found in their images", "[dataset]") {
+  const MeanStd found = mean_std_of(find_image_set("digits")->read({}).train);
+  REQUIRE(found.mean.size() == 1);
+  CHECK(found.mean[0] == Approx(0.3060).margin(0.0001));
+  CHECK(found.std[0] == Approx(0.3759).margin(0.0001));
 }
 
 TEST_CASE("a batch has the samples of its indices in their order, from a tensor or a list", "[dataset]") {
@@ -258,7 +302,7 @@ TEST_CASE("data that cannot be is refused in a sentence", "[dataset]") {
   };
   CHECK(refusal({.name = "imagenet"}) ==
         "cannot load the data set imagenet: there is no data set of that name. There are digits, mnist, cifar10, text, "
-        "synthetic, toy.");
+        "synthetic, toy, shards.");
   CHECK_THAT(refusal({.name = "text", .augment = true}),
              Contains("cannot augment the data set text: it has no images"));
   CHECK_THAT(refusal({.name = "toy", .normalise = true}), Contains("cannot normalise the data set toy"));

@@ -61,7 +61,37 @@ void make_idx(const fs::path& folder, const std::string& prefix, int count, std:
   write(folder / (prefix + "-labels-idx1-ubyte"), labels);
 }
 
+// A pickle of protocol 2, as Python 2 has written CIFAR-10's.
+std::string python_batch(const std::string& records) {
+  constexpr std::size_t kImage = 3072;
+  std::string labels, pixels;
+  for (std::size_t at = 0; at < records.size(); at += 1 + kImage) {
+    labels += std::string("K") + records[at];
+    pixels += records.substr(at + 1, kImage);
+  }
+  const auto number = [](std::size_t value) {
+    std::string bytes;
+    for (int shift = 0; shift < 32; shift += 8) bytes += static_cast<char>(value >> shift);
+    return bytes;
+  };
+  const auto text = [](const std::string& value) {
+    return "U" + std::string(1, static_cast<char>(value.size())) + value;
+  };
+  return "\x80\x02}q\x01(" + text("batch_label") + "q\x02" + text("a batch") + text("labels") + "]q\x03(" + labels +
+         "e" + text("data") + "cnumpy.core.multiarray\n_reconstruct\nq\x04" + "cnumpy\nndarray\nq\x05" +
+         std::string("K\x00\x85", 3) + text("b") + "\x87R(K\x01J" + number(pixels.size() / kImage) + "J" +
+         number(kImage) + "\x86" + "cnumpy\ndtype\nq\x06" + text("u1") + std::string("K\x00K\x01\x87R(K\x03", 9) +
+         text("|") + std::string("NNNJ\xff\xff\xff\xffJ\xff\xff\xff\xffK\x00tb\x89T", 19) + number(pixels.size()) +
+         pixels + "tbu.";
+}
+
 }  // namespace
+
+void make_cifar10_python(const fs::path& folder, int train, int test, std::uint64_t seed) {
+  fs::create_directories(folder);
+  write(folder / "data_batch_1", python_batch(records(train, seed, 1)));
+  write(folder / "test_batch", python_batch(records(test, seed, 0)));
+}
 
 void make_cifar10(const fs::path& folder, int train, int test, std::uint64_t seed, int files) {
   fs::create_directories(folder);

@@ -13,6 +13,9 @@ namespace ddprun::test {
 // CIFAR-10's: `train` images in data_batch_1.bin and, from 2 files on, evenly in as many; `test` in test_batch.bin.
 void make_cifar10(const std::filesystem::path& folder, int train, int test, std::uint64_t seed, int files = 1);
 
+// The same images as make_cifar10's in one file to train on, in CIFAR-10's Python version.
+void make_cifar10_python(const std::filesystem::path& folder, int train, int test, std::uint64_t seed);
+
 // MNIST's four IDX files, not packed, of images of `side` by `side`.
 void make_mnist(const std::filesystem::path& folder, int train, int test, std::uint64_t seed, int side = 28);
 

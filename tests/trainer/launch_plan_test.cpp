@@ -37,7 +37,8 @@ TEST_CASE("options of a launch that cannot be are sentences, all at once", "[lau
         Texts{"processes_per_machine is 0 but must be from 1 to 4096.", "machine_rank is 2 but must be from 0 to 1.",
               "max_restarts is -1 but must be from 0 to 1048576.", "timeout must be above 0.",
               "stop_grace must not be below 0.",
-              "dist_url is auto, which is for one machine: name tcp://host:port of machine 0.",
+              "dist_url is auto, which is for one machine, and machines is 2: give all of them an address of machine 0 "
+              "and a free port there, such as tcp://machine0.example:29500.",
               "ddprun_arguments has '3' but takes options as --name or --name=value.",
               "ddprun_arguments has '--' but takes options as --name or --name=value."});
   CHECK(problems({.dist_url = "env://"}) == Texts{"dist_url is 'env://' but must be auto or tcp://host:port."});

@@ -104,7 +104,9 @@ TEST_CASE("a job that takes too long is ended, with one sentence", "[launch]") {
 
 TEST_CASE("options that cannot be and a ddprun that is not there are sentences", "[launch]") {
   CHECK(launched({"sum", "machines=2"}).out ==
-        "error: cannot launch: dist_url is auto, which is for one machine: name tcp://host:port of machine 0.\n");
+        "error: cannot launch: dist_url is auto, which is for one machine, and machines is 2: give all of them an "
+        "address "
+        "of machine 0 and a free port there, such as tcp://machine0.example:29500.\n");
   CHECK(launched({"sum", "ddprun=/nowhere/ddprun"}).out ==
         "error: cannot launch: the launcher /nowhere/ddprun is not a program that this user may execute.\n");
   CHECK(launched({"sum"}, {{"DDPRUN_LAUNCHER", "/tmp"}}).out ==
@@ -119,6 +121,16 @@ TEST_CASE("a program may launch several times: later workers get the earlier res
   CHECK_THAT(ended.out,
              Contains("returned {\"failed\":true,\"first\":7,\"third\":{\"rank\":0,\"sum\":21,\"world\":2}}"));
   CHECK(times(ended.out, "the first one runs") == 2);  // once on each rank
+}
+
+TEST_CASE("what a program does before launch() unless it is a worker happens once", "[launch]") {
+  for (const char* processes : {"processes=2", "processes=1"}) {
+    const Ended ended = launched({"setup", processes});
+    CHECK(times(ended.out, "set up\n") == 1);
+    CHECK_THAT(ended.out,
+               Contains(std::string("returned ") + (processes == std::string("processes=2") ? "true\n" : "false\n")));
+  }
+  CHECK(times(launched({"setup", "processes=1"}, {{"DDPRUN_LAUNCHED_BY", "nobody"}}).out, "set up\n") == 1);
 }
 
 TEST_CASE("a worker launches nothing itself", "[launch]") {

@@ -101,6 +101,10 @@ json run(const std::string& what, const ddprun::LaunchOptions& options) {
   if (what == "throw" || what == "kill") return ddprun::launch(fail, options, what);
   if (what == "wait") return ddprun::launch(wait_forever, options);
   if (what == "slow") return ddprun::launch(stop_slowly, options);
+  if (what == "setup") {
+    if (!ddprun::is_launched_worker()) say("set up");
+    return ddprun::launch([](const json&) -> json { return ddprun::is_launched_worker(); }, options);
+  }
   if (what == "nested") return ddprun::launch(nested, options);
   if (what == "large") {
     const std::string text(kManyBytes, '\xff');  // no UTF-8

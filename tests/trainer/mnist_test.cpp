@@ -9,6 +9,7 @@
 using namespace ddprun;
 using namespace ddprun::train;
 using Catch::Matchers::Contains;
+using Catch::Matchers::EndsWith;
 
 namespace {
 
@@ -80,4 +81,24 @@ TEST_CASE("a missing or torn file of MNIST is named", "[mnist]") {
     CHECK_THAT(folder.refusal(), Contains("cannot find the data file " + (folder / name).string()));
     folder.write(name, whole);
   }
+}
+
+TEST_CASE("MNIST's files are found where torchvision puts them, or the message names their folder", "[mnist]") {
+  for (const std::string below : {"MNIST/raw", "raw"}) {
+    const test::TempFolder root;
+    test::make_mnist(root / below, 5, 3, 1);
+    CHECK(read_mnist(root.path()).train.size() == 5);
+  }
+  const test::TempFolder root;
+  const auto says = [&](const std::string& why) { CHECK_THROWS_WITH(read_mnist(root.path()), EndsWith(why)); };
+  const std::string place = root.path();
+  says("neither " + place +
+       " nor its MNIST/raw, raw has it. Name the folder that holds the data set's files with --data.");
+  root.write("mnist.tar.gz", "");
+  says("there is only the archive mnist.tar.gz. Unpack it there: tar -xzf " + place + "/mnist.tar.gz -C " + place +
+       ".");
+  test::make_mnist(root / "FashionMNIST/raw", 5, 3, 1);
+  says("it is in " + place + "/FashionMNIST/raw. Pass --data " + place + "/FashionMNIST/raw.");
+  CHECK_THROWS_WITH(read_mnist(root / "none"),
+                    Contains("cannot find the data file " + (root / "none/train-images").string()));
 }

@@ -96,3 +96,9 @@ TEST_CASE("a terminal has a bar that gives way to a line", "[progress]") {
                        !Contains(" 2/3 ") && Contains(" 3/3 "));
   CHECK_THAT(text, Catch::Matchers::EndsWith("\r\x1b[Kepoch 1\n"));
 }
+
+TEST_CASE("each rank's part of an evaluation is in one line", "[progress]") {
+  CHECK(line_of(std::vector<RankPart>{{131, 149}, {133, 148}}, true) ==
+        "rank 0: n_correct 131 of n_obs 149, rank 1: n_correct 133 of n_obs 148");
+  CHECK(line_of(std::vector<RankPart>{{0, 256}}, false) == "rank 0: n_obs 256");
+}

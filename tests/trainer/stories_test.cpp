@@ -1,6 +1,7 @@
 // What a course on distributed training shows, done with `train`: whole runs, by their numbers.
 #include <signal.h>
 
+#include <algorithm>
 #include <fstream>
 #include <nlohmann/json.hpp>
 #include <regex>
@@ -568,4 +569,67 @@ TEST_CASE("more than one SIGTERM ends a rank that waits for one that does not an
       kLimit));
   CHECK(ranks[0].wait_exit(kLimit) == killed_by(SIGTERM));
   ranks[1].kill(SIGKILL);
+}
+
+TEST_CASE("a run on shards that is killed and resumed ends with an undisturbed run's weights", "[stories]") {
+  const TempFolder folder;
+  make_cifar10_python(folder / "data/cifar-10-batches-py", 96, 20, 1);
+  const Ended made = run({DDPRUN_BIN_DIR "/train", "shards", folder / "data", folder / "shards", "--shard-size=40000"},
+                         kLimit, alone());
+  CHECK(made == exited(0));
+  CHECK_THAT(made.out, Contains("has 96 images to train on and 20 to test on"));
+  const Words settings{"2",         "--dataset=shards", "--data",      folder / "shards", "--batch-size=4",
+                       "--augment", "--normalise",      "--workers=2", "--log-every=1"};
+  const auto in = [&](const std::string& file) { return with({"--snapshot", folder / file}, settings); };
+  const Words undisturbed = lines_of(run_ranks(2, in("undisturbed.pt")).out);
+  CHECK(undisturbed.size() == 2 * (12 + 1));
+  Command job(under_ddprun(2, with({"--save-steps=3"}, in("killed.pt"))), alone());
+  job.wait_for_output("^epoch 1 step 8 ", kLimit);
+  kill(job.wait_for_process("RANK", "1", 10s), SIGKILL);
+  const Ended end = job.wait_exit(kLimit);
+  CHECK(end == exited(0));
+  CHECK(from_line(lines_of(end.out), "epoch 2 step 5 ") == from_line(undisturbed, "epoch 2 step 5 "));
+  CHECK(python_says(kEqualWeights, {folder / "undisturbed.pt", folder / "killed.pt"}) ==
+        python_says(kEqualWeights, {folder / "undisturbed.pt", folder / "undisturbed.pt"}));
+  Words longer = in("killed.pt");
+  std::replace(longer.begin(), longer.end(), std::string("2"), std::string("3"));
+  CHECK_THAT(run_ranks(1, longer).out, Contains("2 of 3 epochs done") && Contains("ranks 2 -> 1"));
+}
+
+TEST_CASE("each rank's part of an evaluation is told with --verbose, on rank 0's wish alone", "[stories]") {
+  const TempFolder folder;
+  folder.write("0.toml", "[logging]\nverbose = true\nevery = 20\n");
+  folder.write("1.toml", "");
+  const Ended end = run_ranks(2, {"1", "--config", folder / "{rank}.toml", "--snapshot", folder / "s.pt"});
+  std::smatch match;
+  REQUIRE(std::regex_search(
+      end.out, match,
+      std::regex("\nrank 0: n_correct ([0-9]+) of n_obs 149, rank 1: n_correct ([0-9]+) of n_obs 148\n"
+                 "epoch 1 of 1: .* \\(([0-9]+) of 297\\)")));
+  CHECK(std::stoi(match[1]) + std::stoi(match[2]) == std::stoi(match[3]));
+}
+
+TEST_CASE("a rank's own buffers stay its own with --no-broadcast-buffers, and change no weight", "[stories]") {
+  const TempFolder folder;
+  make_mnist(folder / "mnist", 64, 16, 1);
+  const Words settings{"2", "--dataset=mnist", "--data", folder / "mnist", "--log-every=1", "--batch-size=8"};
+  const Words usual =
+      lines_of(run_ranks(2, with({"--snapshot", folder / "a.pt", "--metrics", folder / "a.jsonl"}, settings)).out);
+  const Words own = lines_of(
+      run_ranks(
+          2, with({"--snapshot", folder / "b.pt", "--metrics", folder / "b.jsonl", "--no-broadcast-buffers"}, settings))
+          .out);
+  const auto test_loss = [&](const std::string& file) {
+    const std::string text = read_file(folder / file);
+    const auto last = text.find_last_of('\n', text.size() - 2);
+    return nlohmann::json::parse(text.substr(last + 1))["test_loss"].get<double>();
+  };
+  CHECK(test_loss("a.jsonl") != test_loss("b.jsonl"));  // by rank 1's statistics
+  CHECK(Words(usual.begin(), usual.begin() + 4) == Words(own.begin(), own.begin() + 4));
+  CHECK(python_says(kEqualWeights, {folder / "a.pt", folder / "b.pt"}) ==
+        python_says(kEqualWeights, {folder / "a.pt", folder / "a.pt"}));
+  const Words other = lines_of(run_ranks(2, with({"--snapshot", folder / "c.pt", "--shuffle-seed=5"}, settings)).out);
+  CHECK(other[1] != usual[1]);
+  const Words same = lines_of(run_ranks(2, with({"--snapshot", folder / "d.pt", "--shuffle-seed=0"}, settings)).out);
+  CHECK(same == usual);
 }

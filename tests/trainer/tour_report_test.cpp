@@ -61,6 +61,26 @@ TEST_CASE("the sampler's tour deals right in worlds of any size", "[tour]") {
   }
 }
 
+TEST_CASE("the sampler's tour deals as many samples as are asked for, and shows them in batches", "[tour]") {
+  for (const int samples : {1, 2, 7, 100})
+    for (const int world : {1, 2, 3}) {
+      std::vector<Shares> by_rank(static_cast<std::size_t>(world));
+      for (int rank = 0; rank < world; ++rank)
+        for (const Deal& deal : deals_of_rank(rank, world, samples))
+          by_rank[static_cast<std::size_t>(rank)].push_back(deal.shares.front());
+      const auto deals = gathered(deals_of_rank(0, world, samples), by_rank);
+      CHECK(errors_of(deals) == std::vector<std::string>{});
+      CHECK(deals[0].shares[0].size() == static_cast<std::size_t>(samples));
+      CHECK(picture_of(deals).starts_with("<svg "));
+    }
+  const Deal deal{.title = "in order", .samples = 5, .expected = 5, .shares = {{0, 2, 4}, {1, 3, 0}}};
+  CHECK(batches_text(deal, 2) ==
+        "in order, in batches of 2: in each step every rank takes one, so a step has up to 4 samples.\n"
+        "          step 1  step 2\n"
+        "  rank 0  0 2     4\n"
+        "  rank 1  1 3     0*\n");
+}
+
 TEST_CASE("the sampler's tour sees a deal that is wrong", "[tour]") {
   auto deals = deals_of(2);
   deals[1].shares[1].pop_back();  // the padding

@@ -182,15 +182,16 @@ TEST_CASE("what cannot work is one sentence and the right exit code", "[train]")
     CHECK_THAT(end.err, Contains(sentence));
     CHECK(std::count(end.err.begin(), end.err.end(), '\n') == 1);
   };
-  fails({"--epochs=3"}, 2, "--epochs");
+  fails({"--rabbit=3"}, 2, "--rabbit");
   fails({"--batch-size=0"}, 2, "--batch-size is '0'; it takes a whole number from 1 up");
   fails({snapshot, "--data=" + folder.path().string()}, 1, "cannot find the data file");
   fails({snapshot, "--dataset=cifar"}, 2, "--dataset is 'cifar'; it takes digits, mnist, cifar10");
   fails({snapshot, "--dataset=mnist"}, 1, "cannot find the data set mnist");
   fails({snapshot, "--model=resnet8"}, 2, "Did you mean 'resnet18'?");
   fails({snapshot, "--init=" + (folder / "none.pt").string()}, 1, "No such file");
-  fails({"--snapshot=" + (folder / "none/snapshot.pt").string()}, 1,
-        "there is no folder " + (folder / "none").string() + ". Create it, or name another place.");
+  const std::string file = folder.write("file", "");
+  fails({"--snapshot=" + file + "/run.pt"}, 1,
+        "cannot make the folder " + file + ": Not a directory. Name another place with --snapshot.");
   const Ended env =
       test::run(train_with({}), 60s, {.env = {{"RANK", "2"}, {"WORLD_SIZE", "2"}}, .cwd = {}, .input = {}});
   CHECK(env == exited(2));
@@ -211,18 +212,26 @@ TEST_CASE("what every rank finds is said once, and a usage error is not tried ag
     INFO(end.err);
     return lines;
   };
-  CHECK(count_reports("--epochs=3", 93, "--epochs") <= 1);
+  CHECK(count_reports("--rabbit=3", 93, "--rabbit") <= 1);
   CHECK(count_reports("--model=resnet8", 93, "did you mean resnet18?") <= 1);
-  CHECK(count_reports("--snapshot=none/run.pt", 1, "there is no folder none") <= 2);  // once in each of two rounds
+  folder.write("file", "");
+  CHECK(count_reports("--snapshot=file/run.pt", 1, "cannot make the folder file") <= 2);  // once in each of two rounds
+}
+
+TEST_CASE("the folder of a snapshot is made by the first run", "[train]") {
+  const TempFolder folder;
+  const std::string path = folder / "runs/first/run.pt";
+  run_ranks(2, {"1", "--snapshot", path, "--batch-size=500"});
+  CHECK(load_snapshot(path).at.epochs_run == 1);
 }
 
 TEST_CASE("ranks may differ in what rank 0 alone is to write", "[train]") {
   const TempFolder folder;
   folder.write("0.toml", "[snapshot]\npublish = \"" + (folder / "weights.pt").string() + "\"\n[logging]\nresult = \"" +
                              (folder / "result.json").string() + "\"\nmetrics = \"" +
-                             (folder / "metrics.jsonl").string() + "\"\n[evaluation]\npredictions = \"" +
+                             (folder / "metrics.jsonl").string() + "\"\nevery = 1\n[evaluation]\npredictions = \"" +
                              (folder / "predictions.csv").string() + "\"\n");
-  folder.write("1.toml", "[snapshot]\npublish = \"\"\n");
+  folder.write("1.toml", "[snapshot]\npublish = \"\"\n[logging]\nevery = 0\n");
   const std::vector<std::string> settings{"1",          "--config",       folder / "{rank}.toml", "--batch-size=500",
                                           "--snapshot", folder / "run.pt"};
   run_ranks(2, settings);

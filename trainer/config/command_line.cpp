@@ -5,6 +5,8 @@
 #include "launcher/settings/argv_parser.h"
 #include "launcher/settings/config_file.h"
 #include "launcher/settings/help.h"
+#include "launcher/settings/overrides.h"
+#include "launcher/settings/yaml.h"
 #include "rendezvous/base/spelling.h"
 #include "trainer/models/model_names.h"
 #include "trainer/models/model_spec.h"
@@ -21,15 +23,17 @@ constexpr const char* kDescription =
   ddprun --nproc_per_node=4 train      four, restarted from the last snapshot when one of them dies
   train 50 10                          50 epochs, a snapshot after every 10th (and after the last)
   train tour                           lists short demonstrations of what the ranks do
+  train shards FROM TO                 writes a data set of images as shards
 
 Runs with the same settings, number of ranks and threads give the same result, bit for bit, killed in between or not.
 
-usage: train [total_epochs] [save_every] [options]
+usage: train [total_epochs] [save_every] [options] [key=value ...]
 )";
 
 constexpr const char* kFooter = R"(
 Every value can also be set in a file: --print-config shows all values and where each came from, in the form that --config
-reads. ??? in a file stands for a value that must be given. The command line overrides the file.
+reads. ??? in a file stands for a value that must be given. The command line overrides the file. A word such as
+optimizer.lr=0.1, or lr=0.1, sets one value like --set. The names that options have in PyTorch's examples work, too.
 Only rank 0 prints. The snapshot is an ordinary PyTorch file: torch.load("snapshot.pt", weights_only=True)["MODEL_STATE"].
 Exits with 0 when all epochs are done (or a launcher had it save and stop), 75 after SIGTERM when everything is saved, 2 for
 an invalid command line, 1 for everything else.
@@ -45,10 +49,11 @@ std::string help_text() {
   return text + kFooter;
 }
 
-// --help, --print-completion: what to print instead of training.
-std::optional<EarlyExit> help_or_completion(const std::vector<Setting>& given) {
+// --help, --version, --print-completion: what to print instead of training.
+std::optional<EarlyExit> answer_to(const std::vector<Setting>& given) {
   const settings::Table& table = setting_table();
   if (in_force(given, option(table, "help"))) return EarlyExit{0, help_text()};
+  if (in_force(given, option(table, "version"))) return EarlyExit{0, std::string("train ") + DDPRUN_VERSION + "\n"};
   const Setting* shell = in_force(given, option(table, "print-completion"));
   const std::string script = shell ? settings::completion(table, shell->text) : "";
   return script.empty() ? std::nullopt : std::optional(EarlyExit{0, script});
@@ -75,11 +80,22 @@ void read_file(const Setting& named, const ReadFile& read_file, std::vector<Sett
                      ". Name a TOML file, such as `train --print-config` prints.");
 }
 
-// A tour's name is given in place of the number of epochs.
-std::string did_you_mean_tour(const std::vector<Setting>& given) {
+// What to say of --config job.yaml; empty: it is no YAML, or cannot be read.
+std::string yaml_refusal(const Setting& named, const ReadFile& read_file) try {
+  if (!settings::is_yaml(named.text)) return "";
+  const std::string toml = settings::toml_from_yaml(setting_table(), read_file(named.text));
+  return "train: " + visible(named.text) + " is YAML, and --config takes TOML. As TOML it is:\n\n" + toml;
+} catch (const std::exception&) {
+  return "";
+}
+
+// A tour's name, or a folder of data, is given in place of the number of epochs.
+std::string remedy_for_word(const std::vector<Setting>& given) {
   const Setting* epochs = in_force(given, *find_key(setting_table(), "training.epochs"));
   const bool word = epochs && epochs->option->positional && epochs->place == epochs->option->name;
-  return word && distance(epochs->text, "tour") <= 2 ? " Did you mean 'tour'?" : "";
+  if (!word) return "";
+  if (epochs->text.find('/') != std::string::npos) return " The folder of a data set is named with --data.";
+  return distance(epochs->text, "tour") <= 2 ? " Did you mean 'tour'?" : "";
 }
 
 EarlyExit refusal(const std::vector<std::string>& sentences) {
@@ -122,6 +138,7 @@ const std::vector<ConditionalSettings>& conditional_settings() {
       {{"data.samples", "data.channels", "data.height", "data.width", "data.classes"},
        [](const Options& o) { return o.data.name == "synthetic"; },
        "the data synthetic"},
+      {{"data.mixed_shards"}, [](const Options& o) { return o.data.name == "shards"; }, "the data shards"},
       {{"optimizer.momentum"}, [](const Options& o) { return o.optimizer.name == "sgd"; }, "the optimizer sgd"},
       {{"optimizer.beta1", "optimizer.beta2", "optimizer.eps"},
        [](const Options& o) { return o.optimizer.name != "sgd"; },
@@ -147,21 +164,38 @@ void find_unused_settings(const Options& options, const std::vector<Setting>& gi
         problems.push_back(one.place + " is for " + conditional.used_by + " only: leave it out.");
 }
 
+// Names that other programs have for a number of epochs.
+void find_epochs_of_warmup(const Options& options, const std::vector<Setting>& given,
+                           std::vector<std::string>& problems) {
+  for (const Setting& one : given)
+    if (options.schedule.unit == "step" && one.origin == settings::Origin::command_line &&
+        with_dashes(one.place).ends_with("warmup-epochs"))
+      problems.push_back(one.place + " counts epochs, and the schedule counts steps: pass --warmup with their number.");
+}
+
 }  // namespace
 
 CommandLine read_command_line(std::vector<std::string> arguments, const ReadFile& read) {
   CommandLine result;
   const settings::Table& table = setting_table();
+  const std::vector<std::string> overrides = settings::take_overrides(table, arguments);
   settings::ParseResult typed = settings::parse_arguments(table, std::move(arguments));
-  if ((result.early_exit = help_or_completion(typed.settings))) return result;
+  if ((result.early_exit = answer_to(typed.settings))) return result;
   settings::expand_sets(table, typed);
+  settings::add_overrides(table, overrides, typed);
+  settings::resolve_other_names(table, typed.settings);
   std::vector<std::string> mistakes = std::move(typed.mistakes);
   find_duplicates(typed.settings, mistakes);
   result.given = typed.settings;
-  if (const Setting* named = in_force(typed.settings, option(table, "config")))
+  if (const Setting* named = in_force(typed.settings, option(table, "config"))) {
+    if (const std::string text = yaml_refusal(*named, read); !text.empty()) {
+      result.early_exit = EarlyExit{2, text};
+      return result;
+    }
     read_file(*named, read, result.given, mistakes);
+  }
   for (std::string& mistake : settings::apply(table, result.given, &result.options)) {
-    if (mistake.starts_with("total_epochs ")) mistake += did_you_mean_tour(result.given);
+    if (mistake.starts_with("total_epochs ")) mistake += remedy_for_word(result.given);
     mistakes.push_back(std::move(mistake));
   }
   if (mistakes.empty()) mistakes = resolve_options(result.options, result.given);
@@ -185,7 +219,7 @@ std::vector<std::string> resolve_options(Options& o, const std::vector<Setting>&
   const ModelInput data_input = o.data.name == "text"  ? ModelInput::tokens
                                 : o.data.name == "toy" ? ModelInput::features
                                                        : ModelInput::images;
-  const char* kinds[] = {"images, as of digits, mnist, cifar10 or synthetic", "text", "features, as of toy"};
+  const char* kinds[] = {"images, as of digits, mnist, cifar10, synthetic or shards", "text", "features, as of toy"};
   if (input != data_input)
     problems.push_back("the model " + o.model.name + " takes " + kinds[static_cast<int>(input)] + ", and the data " +
                        o.data.name + " are something else: pass another --model or another --dataset.");
@@ -201,6 +235,7 @@ std::vector<std::string> resolve_options(Options& o, const std::vector<Setting>&
   if (url != "env://" && !url.starts_with("tcp://") && !url.starts_with("file:///"))
     problems.push_back("--init-method is '" + visible(url) + "' but takes tcp://HOST:PORT or file:///PATH.");
   find_unused_settings(o, given, problems);
+  find_epochs_of_warmup(o, given, problems);
   if (o.snapshot.path.empty()) problems.push_back("--snapshot needs the name of a file.");
   if (!o.model.init.empty() && !o.model.transfer.empty())
     problems.push_back("--init and --transfer both say which weights to begin with: leave out one of them.");

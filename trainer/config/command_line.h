@@ -9,7 +9,8 @@
 
 namespace ddprun::train {
 
-// Output instead of a run: after --help or --print-config (code 0, on stdout), or on mistakes (2, on stderr).
+// Output instead of a run: after --help, --version or --print-config (code 0, on stdout), or on mistakes (2, on
+// stderr).
 struct EarlyExit {
   int code;
   std::string text;

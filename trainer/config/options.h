@@ -14,6 +14,7 @@ struct ModelOptions {
   std::int64_t layers = 2, heads = 2, embedding = 64;
   double dropout = 0;
   bool sync_batch_norm = false;
+  bool no_broadcast_buffers = false;
   std::string init = "";                     // file with all first weights
   std::string transfer = "";                 // file from which weights that fit are taken
   std::vector<std::string> skip = {};        // name prefixes to skip in these files
@@ -23,8 +24,10 @@ struct ModelOptions {
 struct DataOptions {
   std::string name = "";  // data_spec.h; empty: the model's default
   std::string folder = "";
-  std::int64_t batch_size = 32;  // samples of each rank and pass, as in PyTorch
-  std::int64_t workers = 0;      // threads that prefetch batches
+  std::int64_t batch_size = 32;    // samples of each rank and pass, as in PyTorch
+  std::int64_t workers = 0;        // threads that prefetch batches
+  std::int64_t shuffle_seed = -1;  // -1: TrainingOptions::seed
+  std::int64_t mixed_shards = 8;   // shuffled together
   bool augment = false, normalise = false;
   std::int64_t context = 64, stride = 0;
   std::int64_t samples = 2048, channels = 3, height = 32, width = 32, classes = 10;
@@ -78,6 +81,7 @@ struct EvaluationOptions {
 
 struct LoggingOptions {
   std::int64_t every = 0;  // steps; 0: a line per epoch only
+  bool verbose = false;
   std::string metrics = "";
   std::string tensorboard = "";
   std::string result = "";

@@ -5,6 +5,7 @@
 #include <array>
 
 #include "launcher/settings/member.h"
+#include "trainer/config/other_names.h"
 #include "trainer/data/data_spec.h"
 #include "trainer/models/model_names.h"
 
@@ -82,14 +83,18 @@ const auto& rows() {
           at<&Options::training, &TrainingOptions::deterministic>()),
 
       row("data.name", "dataset", "NAME",
-          "digits (8x8, comes with ddprun), mnist, cifar10, text (one comes with ddprun), synthetic, or toy",
+          "digits (8x8, comes with ddprun), mnist, cifar10, text (one comes with ddprun), synthetic, toy, or shards",
           at<&Options::data, &DataOptions::name>(), {.choices = dataset_choices()}),
       row("data.folder", "data", "FOLDER", "Folder of its files; by default found by the data set's name",
           at<&Options::data, &DataOptions::folder>()),
       row("data.batch_size", "batch-size", "N", "Samples per pass on each rank",
-          at<&Options::data, &DataOptions::batch_size>(), {.min = 1, .max = kIndexMax}),
+          at<&Options::data, &DataOptions::batch_size>(), {.letter = 'b', .min = 1, .max = kIndexMax}),
       row("data.workers", "workers", "N", "Threads of each rank that prepare batches in advance; 0: none",
-          at<&Options::data, &DataOptions::workers>(), {.min = 0, .max = 256}),
+          at<&Options::data, &DataOptions::workers>(), {.letter = 'j', .min = 0, .max = 256}),
+      row("data.shuffle_seed", "shuffle-seed", "N", "Seed of the order of the samples; by default that of everything",
+          at<&Options::data, &DataOptions::shuffle_seed>(), {.min = 0, .max = kSeedMax}),
+      row("data.mixed_shards", "", "N", "With shards: how many of them each rank shuffles together",
+          at<&Options::data, &DataOptions::mixed_shards>(), {.min = 1, .max = 64}),
       row("data.augment", "augment", "", "Pad images with zeros, crop them at random, and flip them",
           at<&Options::data, &DataOptions::augment>()),
       row("data.normalise", "normalise", "", "Subtract the data set's mean, divide by its standard deviation",
@@ -110,7 +115,7 @@ const auto& rows() {
           {.min = 2, .max = 1e6}),
 
       row("model.name", "model", "NAME", "Model; by default the one for the data",
-          at<&Options::model, &ModelOptions::name>(), {.choices = model_choices()}),
+          at<&Options::model, &ModelOptions::name>(), {.letter = 'a', .choices = model_choices()}),
       row("model.head", "head", "KIND",
           "small, for images of 32 by 32, or imagenet, torchvision's own (vgg11_bn, resnet18)",
           at<&Options::model, &ModelOptions::head>(), {.choices = "small|imagenet"}),
@@ -126,6 +131,9 @@ const auto& rows() {
           {.min = 0, .max = 0.999999}),
       row("model.sync_batch_norm", "sync-bn", "", "Batch norm over the samples of all ranks (SyncBatchNorm)",
           at<&Options::model, &ModelOptions::sync_batch_norm>()),
+      row("model.no_broadcast_buffers", "no-broadcast-buffers", "",
+          "Each rank keeps its own buffers, such as batch norm's statistics, and evaluates with them",
+          at<&Options::model, &ModelOptions::no_broadcast_buffers>()),
       row("model.init", "init", "FILE",
           "Start from these weights: a state_dict of PyTorch, a safetensors file, or a snapshot",
           at<&Options::model, &ModelOptions::init>()),
@@ -169,7 +177,8 @@ const auto& rows() {
           at<&Options::schedule, &ScheduleOptions::min_lr>(), {.min = 0}),
 
       row("snapshot.path", "snapshot", "FILE",
-          "File to resume from and to write; older ones stay beside it as snapshot-g1-s120.pt (step 120)",
+          "File to resume from and to write, its folder is made if missing; older ones stay beside it as "
+          "snapshot-g1-s120.pt (step 120)",
           at<&Options::snapshot, &SavingOptions::path>()),
       row("snapshot.every_epochs", "save_every", "N", "Epochs between two snapshots",
           at<&Options::snapshot, &SavingOptions::every_epochs>(), {.positional = true, .min = 1, .max = kIndexMax}),
@@ -202,7 +211,9 @@ const auto& rows() {
           at<&Options::evaluation, &EvaluationOptions::predictions>()),
 
       row("logging.every", "log-every", "N", "Print the loss every N steps, one line each; 0 prints epochs only",
-          at<&Options::logging, &LoggingOptions::every>(), {.min = 0, .max = kIndexMax}),
+          at<&Options::logging, &LoggingOptions::every>(), {.letter = 'p', .min = 0, .max = kIndexMax}),
+      row("logging.verbose", "verbose", "", "Print each rank's part of an evaluation: n_correct of n_obs",
+          at<&Options::logging, &LoggingOptions::verbose>(), {.letter = 'v'}),
       row("logging.metrics", "metrics", "FILE",
           "Write a line of JSON for each epoch, and for each step that --log-every prints",
           at<&Options::logging, &LoggingOptions::metrics>()),
@@ -236,6 +247,7 @@ const auto& rows() {
       settings::row(kItself, "print-config", "", "print every value in force and where it came from, and exit"),
       settings::row(kItself, "print-completion", "SHELL", "print the completion of train for bash, zsh or tcsh",
                     {check_choice}, {.choices = "bash|zsh|tcsh"}),
+      settings::row(kItself, "version", "", "print the version of train", {}, {.letter = 'V'}),
       settings::row(kItself, "help", "", "print this", {}, {.letter = 'h'}),
   });
   return kRows;
@@ -253,7 +265,12 @@ bool does_not_change_result(const std::string& key) {
 
 const Table& setting_table() {
   static const Options kDefaults;
-  static const Table kTable{"train", rows(), kGroups, &kDefaults};
+  static const std::vector<Option> kAll = [] {
+    std::vector<Option> all(rows().begin(), rows().end());
+    for (const Option& option : other_names()) all.push_back(option);
+    return all;
+  }();
+  static const Table kTable{"train", kAll, kGroups, &kDefaults};
   return kTable;
 }
 
@@ -262,6 +279,13 @@ std::vector<const Option*> all_settings() {
   for (const Option& option : setting_table().options)
     if (in_file(option)) all.push_back(&option);
   return all;
+}
+
+bool may_differ_between_ranks(const std::string& key) {
+  constexpr const char* kKeys[] = {"group.rank",    "group.init_method", "data.folder",           "data.workers",
+                                   "snapshot.path", "snapshot.publish",  "machine.device",        "machine.threads",
+                                   "model.init",    "model.transfer",    "evaluation.predictions"};
+  return key.starts_with("logging.") || std::find(std::begin(kKeys), std::end(kKeys), key) != std::end(kKeys);
 }
 
 bool changes_result(const Option& option) { return !does_not_change_result(option.key); }

@@ -16,6 +16,9 @@ std::vector<const settings::Option*> all_settings();
 // The value in force, in the form that the table parses.
 std::string text_of(const settings::Option& setting, const Options& options);
 
+// Whether ranks may have different values: of what one machine uses, and of what only rank 0 writes.
+bool may_differ_between_ranks(const std::string& key);
+
 // Whether another value may change the result of a run: then a resumed run reports it.
 bool changes_result(const settings::Option& setting);
 

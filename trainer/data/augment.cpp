@@ -1,6 +1,7 @@
 #include "trainer/data/augment.h"
 
 #include <algorithm>
+#include <cmath>
 
 #include "rendezvous/base/error.h"
 
@@ -44,6 +45,29 @@ Crop draw_crop(const CropRule& rule, SampleRng& rng) {
   crop.left = rng.below(2 * rule.padding + 1);
   if (rule.flips) crop.flipped = rng.uniform() < 0.5;
   return crop;
+}
+
+MeanStd mean_std_of(const Images& images) {
+  MeanStd result;
+  const std::int64_t plane = images.height * images.width;
+  for (std::int64_t c = 0; c < images.channels; ++c) {
+    double sum = 0, squares = 0;  // of whole numbers: exact up to 2^53
+    for (std::int64_t i = 0; i < images.size(); ++i) {
+      const std::uint8_t* from = image_at(images, i) + c * plane;
+      std::int64_t of_image = 0, squares_of_image = 0;
+      for (const std::uint8_t* byte = from; byte != from + plane; ++byte) {
+        of_image += *byte;
+        squares_of_image += std::int64_t{*byte} * *byte;
+      }
+      sum += static_cast<double>(of_image);
+      squares += static_cast<double>(squares_of_image);
+    }
+    const auto count = static_cast<double>(std::max<std::int64_t>(images.size() * plane, 1));
+    const double mean = sum / count, variance = squares / count - mean * mean;
+    result.mean.push_back(static_cast<float>(mean / 255));
+    result.std.push_back(variance > 1e-6 ? static_cast<float>(std::sqrt(variance) / 255) : 1.0F);
+  }
+  return result;
 }
 
 PixelTable::PixelTable(std::int64_t channels) : floats_(static_cast<std::size_t>(channels)) {

@@ -33,6 +33,9 @@ struct MeanStd {
   std::vector<float> mean, std;
 };
 
+// Of all pixels, as floats from 0 to 1. The deviation of a channel whose pixels are all equal is given as 1.
+MeanStd mean_std_of(const Images& images);
+
 // The float for each byte, per channel: byte / 255, and with a mean and deviation (byte / 255 - mean) / std.
 class PixelTable {
  public:

@@ -2,6 +2,7 @@
 
 #include <filesystem>
 
+#include "trainer/data/cifar10_pickle.h"
 #include "trainer/data/data_file.h"
 
 namespace ddprun::train {
@@ -17,34 +18,38 @@ constexpr std::size_t kFileBytesMax = 1'000'000 * kRecordBytes;
 
 Error missing(const std::string& path, const std::string& why) {
   return Error("cannot find the data file " + path, why,
-               "Fetch CIFAR-10's binary version and name the folder that it unpacks to with --data.");
+               "Fetch CIFAR-10 and name the folder that it unpacks to with --data.");
 }
 
-std::string batch_path(const std::string& folder, int number) {
-  return folder + "/data_batch_" + std::to_string(number) + ".bin";
-}
+// The files of one of the two versions.
+struct BatchFiles {
+  std::string folder, ending;  // ".bin", or "" for the Python version
 
-std::string folder_of_files(const std::string& folder) {
-  const std::string below = folder + "/cifar-10-batches-bin";
-  for (const auto& candidate : {folder, below})
-    if (fs::exists(batch_path(candidate, 1))) return candidate;
-  throw missing(batch_path(folder, 1), "neither it nor " + batch_path(below, 1) + " exists");
+  std::string batch(int number) const { return folder + "/data_batch_" + std::to_string(number) + ending; }
+  std::string test() const { return folder + "/test_batch" + ending; }
+};
+
+BatchFiles find_files(const std::string& root) {
+  const std::string folder =
+      folder_with({"data_batch_1.bin", "data_batch_1"}, root, {"", "cifar-10-batches-bin", "cifar-10-batches-py"});
+  return {folder, fs::exists(folder + "/data_batch_1.bin") ? ".bin" : ""};
 }
 
 // The number of training files, up to the first missing one; no later one may exist.
-int count_batches(const std::string& folder) {
+int count_batches(const BatchFiles& files) {
   int count = 1;
-  while (count < kBatchFiles && fs::exists(batch_path(folder, count + 1))) ++count;
+  while (count < kBatchFiles && fs::exists(files.batch(count + 1))) ++count;
   for (int later = count + 2; later <= kBatchFiles; ++later)
-    if (fs::exists(batch_path(folder, later)))
-      throw missing(batch_path(folder, count + 1), "it is missing, but " + batch_path(folder, later) + " is there");
+    if (fs::exists(files.batch(later)))
+      throw missing(files.batch(count + 1), "it is missing, but " + files.batch(later) + " is there");
   return count;
 }
 
 Images empty_images() { return {.channels = kChannels, .height = kSide, .width = kSide, .classes = kClasses}; }
 
 void append_file(Images& images, const std::string& path) {
-  append_cifar10(images, read_data_file(path, kFileBytesMax), path);
+  const auto bytes = read_data_file(path, kFileBytesMax);
+  path.ends_with(".bin") ? append_cifar10(images, bytes, path) : append_cifar10_pickle(images, bytes, path);
 }
 
 }  // namespace
@@ -69,13 +74,20 @@ void append_cifar10(Images& images, const std::vector<std::uint8_t>& bytes, cons
   }
 }
 
-ImageSplits read_cifar10(const std::string& folder) {
-  const std::string files = folder_of_files(folder), test = files + "/test_batch.bin";
+bool has_cifar10(const std::string& root) {
+  for (const char* below : {"/", "/cifar-10-batches-bin/", "/cifar-10-batches-py/"})
+    for (const char* name : {"data_batch_1.bin", "data_batch_1"})
+      if (fs::exists(root + below + name)) return true;
+  return false;
+}
+
+ImageSplits read_cifar10(const std::string& root) {
+  const BatchFiles files = find_files(root);
   ImageSplits splits{.train = empty_images(), .test = empty_images()};
   const int batches = count_batches(files);
-  if (!fs::exists(test)) throw missing(test, "there is no such file");
-  for (int number = 1; number <= batches; ++number) append_file(splits.train, batch_path(files, number));
-  append_file(splits.test, test);
+  if (!fs::exists(files.test())) throw missing(files.test(), "there is no such file");
+  for (int number = 1; number <= batches; ++number) append_file(splits.train, files.batch(number));
+  append_file(splits.test, files.test());
   return splits;
 }
 

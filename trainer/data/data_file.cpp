@@ -2,6 +2,7 @@
 
 #include <zlib.h>
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <cstring>
@@ -18,12 +19,69 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr std::size_t kChunkBytes = 1 << 16;
+constexpr int kDepthSearched = 3, kEntriesSearchedMax = 10'000;  // for a hint only
 
 std::string format_bytes(std::size_t bytes) {
   return bytes >> 30 ? std::to_string(bytes >> 30) + " GiB" : std::to_string(bytes) + " bytes";
 }
 
+bool has_one_of(const fs::path& folder, const std::vector<std::string>& files) {
+  std::error_code none;
+  return std::any_of(files.begin(), files.end(),
+                     [&](const std::string& file) { return fs::exists(folder / file, none); });
+}
+
+// The first folder below `root`, not far below, with one of the files; empty: none.
+std::string search_below(const std::string& root, const std::vector<std::string>& files) {
+  std::error_code error;
+  int seen = 0;
+  for (fs::recursive_directory_iterator at(root, fs::directory_options::skip_permission_denied, error), end;
+       !error && at != end && seen < kEntriesSearchedMax; at.increment(error), ++seen) {
+    if (at.depth() >= kDepthSearched) at.disable_recursion_pending();
+    if (at->is_directory(error) && has_one_of(at->path(), files)) return at->path();
+  }
+  return {};
+}
+
+std::string archive_in(const std::string& root) {
+  std::error_code error;
+  for (fs::directory_iterator at(root, error), end; !error && at != end; at.increment(error))
+    if (const std::string name = at->path().filename(); name.ends_with(".tar.gz") || name.ends_with(".tgz"))
+      return name;
+  return {};
+}
+
+// Below ./data, the root that most examples give to torchvision.
+bool torchvision_has(const std::string& name) {
+  std::error_code none;
+  if (name == "mnist") return fs::is_directory("data/MNIST/raw", none);
+  return name == "cifar10" &&
+         (fs::is_directory("data/cifar-10-batches-py", none) || fs::is_directory("data/cifar-10-batches-bin", none));
+}
+
 }  // namespace
+
+std::string folder_with(const std::vector<std::string>& files, const std::string& root,
+                        const std::vector<std::string>& folders) {
+  for (const std::string& folder : folders)
+    if (has_one_of(fs::path(root) / folder, files)) return folder.empty() ? root : (fs::path(root) / folder).string();
+  const std::string missing = root + "/" + files.front();
+  const auto not_found = [&](const std::string& why, const std::string& remedy) {
+    return Error("cannot find the data file " + missing, why, remedy);
+  };
+  if (fs::exists(root + "/images.json"))
+    throw not_found("the folder has a data set in shards", "Pass --dataset shards with it.");
+  if (const std::string found = search_below(root, files); !found.empty())
+    throw not_found("it is in " + found, "Pass --data " + found + ".");
+  if (const std::string archive = archive_in(root); !archive.empty())
+    throw not_found("there is only the archive " + archive,
+                    "Unpack it there: tar -xzf " + root + "/" + archive + " -C " + root + ".");
+  std::string searched;
+  for (const std::string& folder : folders)
+    if (!folder.empty()) searched += (searched.empty() ? "" : ", ") + folder;
+  throw not_found("neither " + root + " nor its " + searched + " has it",
+                  "Name the folder that holds the data set's files with --data.");
+}
 
 Error malformed_data(const std::string& name, const std::string& why) {
   return Error("cannot read the data file " + name, why, "Fetch the file again, or name another folder with --data.");
@@ -54,12 +112,16 @@ std::string find_data(const std::string& name, const std::string& data) {
   std::error_code none;
   const fs::path program = fs::read_symlink("/proc/self/exe", none).parent_path();
   const std::vector<fs::path> places{program / DDPRUN_SHARE_DIR / "data" / name,
-                                     fs::path(DDPRUN_SOURCE_DIR) / "data" / name, fs::path("data") / name};
+#ifdef DDPRUN_SOURCE_DIR
+                                     fs::path(DDPRUN_SOURCE_DIR) / "data" / name,
+#endif
+                                     fs::path("data") / name};
   std::string searched;
   for (const auto& place : places) {
     if (fs::is_directory(place, none)) return place;
     searched += (searched.empty() ? "" : ", ") + place.lexically_normal().string();
   }
+  if (torchvision_has(name)) return "data";
   throw Error("cannot find the data set " + name, "there is no " + searched,
               "Name the folder with its files with --data.");
 }

@@ -6,12 +6,12 @@
 namespace ddprun::train {
 
 // The names that load_dataset knows.
-inline constexpr const char* kDatasetNames[] = {"digits", "mnist", "cifar10", "text", "synthetic", "toy"};
+inline constexpr const char* kDatasetNames[] = {"digits", "mnist", "cifar10", "text", "synthetic", "toy", "shards"};
 
 struct DataSpec {
   std::string name = "digits";
-  // The data set's folder; for text also the file itself. Empty: find_data (data_file.h) finds it by name. Synthetic
-  // and toy have no files.
+  // The data set's folder, which shards need; for text also the file itself. Empty: find_data (data_file.h) finds it by
+  // name. Synthetic and toy have no files.
   std::string folder = {};
   // Training images: a random crop with zero padding, and except for digits a random flip (augment.h).
   bool augment = false;

@@ -3,12 +3,11 @@
 #include <torch/torch.h>
 
 #include <filesystem>
-#include <map>
 
 #include "rendezvous/base/error.h"
-#include "trainer/data/cifar10.h"
 #include "trainer/data/data_file.h"
-#include "trainer/data/mnist.h"
+#include "trainer/data/image_sets.h"
+#include "trainer/data/image_shards.h"
 #include "trainer/data/split.h"
 #include "trainer/data/synthetic.h"
 
@@ -17,29 +16,8 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// A data set of images: its reader and its usual settings.
-struct ImageSet {
-  ImageSplits (*read)(const DataSpec& spec);
-  MeanStd mean_std;  // of all pixels of a channel in the training images
-  bool flips;        // a mirrored image has the same class
-};
-
-ImageSplits read_idx_files(const DataSpec& spec) { return read_mnist(find_data(spec.name, spec.folder)); }
-ImageSplits read_cifar10_files(const DataSpec& spec) { return read_cifar10(find_data(spec.name, spec.folder)); }
-
-const std::map<std::string, ImageSet> kImageSets{
-    // Computed from data/digits.
-    {"digits", {read_idx_files, {{0.3060F}, {0.3759F}}, false}},
-    // As in pytorch/examples, mnist/main.py.
-    {"mnist", {read_idx_files, {{0.1307F}, {0.3081F}}, false}},
-    // Of the 50,000 training images, as torchvision's users write them.
-    {"cifar10", {read_cifar10_files, {{0.4914F, 0.4822F, 0.4465F}, {0.2470F, 0.2435F, 0.2616F}}, true}},
-    // By construction (synthetic.cpp), for any number of channels.
-    {"synthetic", {make_synthetic, {{0.5F}, {0.2F}}, true}},
-};
-
 // The usual 4 for CIFAR-10's 32 pixels, scaled to other sizes.
-std::int64_t default_padding(const Images& images) { return (std::min(images.height, images.width) + 7) / 8; }
+std::int64_t default_padding(std::int64_t height, std::int64_t width) { return (std::min(height, width) + 7) / 8; }
 
 MeanStd for_channels(MeanStd mean_std, std::int64_t channels) {
   mean_std.mean.resize(static_cast<std::size_t>(channels), mean_std.mean.back());
@@ -55,12 +33,33 @@ Dataset load_images(const ImageSet& set, const DataSpec& spec, at::Device device
                .width = images.train.width,
                .classes = images.train.classes};
   const ImageRule rule{.mean_std = spec.normalise ? for_channels(set.mean_std, data.channels) : MeanStd{},
-                       .crop = {.padding = default_padding(images.train), .flips = set.flips},
+                       .crop = {.padding = default_padding(data.height, data.width), .flips = set.flips},
                        .seed = spec.seed};
   data.test = Split(stored_images(images.test, rule, device));
   data.train = Split(spec.augment ? augmented_images(std::move(images.train), rule, device)
                                   : stored_images(images.train, rule, device));
   return data;
+}
+
+// Their images stay on disk; each is read when its turn comes.
+Dataset load_shards(const DataSpec& spec, at::Device device) {
+  if (spec.folder.empty())
+    throw UsageError("cannot load the data set shards", "no folder is named", "Name it with --data.");
+  const ImageShards about = read_image_shards(spec.folder);
+  const auto train = std::make_shared<const ShardedDataset>(train_shards(spec.folder)),
+             test = std::make_shared<const ShardedDataset>(test_shards(spec.folder));
+  const ImageRule rule{.mean_std = spec.normalise ? about.mean_std : MeanStd{},
+                       .crop = {.padding = default_padding(about.height, about.width), .flips = about.flips},
+                       .seed = spec.seed};
+  return {.train = Split(sharded_images(train, about, rule, spec.augment, device)),
+          .test = Split(sharded_images(test, about, rule, /*augment=*/false, device)),
+          .task = Task::classify,
+          .channels = about.channels,
+          .height = about.height,
+          .width = about.width,
+          .classes = about.classes,
+          .shard_records = train->shard_records(),
+          .images_json = images_json(about)};
 }
 
 void reject_image_options(const DataSpec& spec) {
@@ -102,7 +101,8 @@ Dataset load_toy(const DataSpec& spec, at::Device device) {
 }  // namespace
 
 Dataset load_dataset(const DataSpec& spec, at::Device device) {
-  if (const auto it = kImageSets.find(spec.name); it != kImageSets.end()) return load_images(it->second, spec, device);
+  if (const ImageSet* set = find_image_set(spec.name)) return load_images(*set, spec, device);
+  if (spec.name == "shards") return load_shards(spec, device);
   if (spec.name == "text") return load_text(spec, device);
   if (spec.name == "toy") return load_toy(spec, device);
   std::string known;

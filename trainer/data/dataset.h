@@ -47,8 +47,9 @@ class Split {
   explicit Split(std::shared_ptr<const Source> source) : source_(std::move(source)) {}
 
   std::int64_t size() const;  // samples
-  // Its samples differ between epochs and cost CPU time: use a loader to prefetch them.
-  bool augmented() const;
+  bool augmented() const;     // its samples differ between epochs
+  // They cost CPU time or are on disk: use a loader to prefetch them.
+  bool needs_loading() const;
 
   // The samples of these indices, 0 .. size() - 1, on the device of the data set. `indices` is [n] int64; without
   // augmentation it is best on that device: then a batch is one index_select. `epoch` matters to augmented samples
@@ -73,6 +74,8 @@ struct Dataset {
   std::int64_t context = 0;                                       // predict_next: characters of a sample
   std::int64_t features = 0;                                      // regress
   Vocabulary vocabulary = {};                                     // predict_next; a token's id is its index
+  std::vector<std::int64_t> shard_records = {};                   // records of each shard of `train`; empty: no shards
+  std::string images_json = {};                                   // what describes the images of shards
 };
 
 // Throws Error if the name is unknown, the files are missing or malformed, or the spec is impossible.

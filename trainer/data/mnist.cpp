@@ -1,6 +1,7 @@
 #include "trainer/data/mnist.h"
 
 #include "rendezvous/base/error.h"
+#include "trainer/data/data_file.h"
 #include "trainer/data/idx.h"
 
 namespace ddprun::train {
@@ -46,7 +47,9 @@ Images read_split(const std::string& folder, const std::string& prefix) {
 
 }  // namespace
 
-ImageSplits read_mnist(const std::string& folder) {
+ImageSplits read_mnist(const std::string& root) {
+  const std::string folder =
+      folder_with({"train-images-idx3-ubyte", "train-images-idx3-ubyte.gz"}, root, {"", "MNIST/raw", "raw"});
   ImageSplits splits{.train = read_split(folder, "train"), .test = read_split(folder, "t10k")};
   if (splits.train.height != splits.test.height || splits.train.width != splits.test.width)
     throw unusable(folder + "/t10k-images-idx3-ubyte", "its images differ in size from those to train on");

@@ -1,5 +1,5 @@
 // Reads images and labels from MNIST's four IDX files, or others of the same form: train-images-idx3-ubyte,
-// train-labels-idx1-ubyte and t10k-... of both.
+// train-labels-idx1-ubyte and t10k-... of both. Each may be packed, with .gz at the end of its name.
 #pragma once
 #include <string>
 
@@ -7,8 +7,8 @@
 
 namespace ddprun::train {
 
-// One channel, ten classes. Throws Error, naming the file, if one is missing, malformed, does not fit the others, or
-// has a label above 9.
-ImageSplits read_mnist(const std::string& folder);
+// From `root`, or from MNIST/raw or raw in it, where torchvision puts them. One channel, ten classes. Throws Error,
+// naming the file, if one is missing, malformed, does not fit the others, or has a label above 9.
+ImageSplits read_mnist(const std::string& root);
 
 }  // namespace ddprun::train

@@ -93,17 +93,19 @@ class TextWindows : public Source {
   Windows windows_;
 };
 
-class AugmentedImages : public Source {
+// Images that the CPU makes one by one: cropped and flipped anew in each epoch, or read from disk.
+class LoadedImages : public Source {
  public:
-  AugmentedImages(Images images, const ImageRule& rule, at::Device device)
-      : images_(std::move(images)), rule_(rule), table_(table_of(images_, rule)), device_(device) {}
+  LoadedImages(const ImageRule& rule, PixelTable table, std::vector<std::int64_t> shape, bool augment,
+               at::Device device)
+      : rule_(rule), augment_(augment), table_(std::move(table)), shape_(std::move(shape)), device_(device) {}
 
-  std::int64_t size() const override { return images_.size(); }
-  bool augmented() const override { return true; }
+  bool augmented() const override { return augment_; }
+  bool needs_loading() const override { return true; }
   std::uint64_t seed() const override { return rule_.seed; }
 
   Batch batch(const at::Tensor& indices, std::int64_t epoch) const override {
-    const at::Tensor here = indices.to(torch::kCPU).contiguous();
+    const at::Tensor here = indices.to(at::kCPU).contiguous();
     std::vector<Pick> picks;
     for (std::int64_t i = 0; i < here.numel(); ++i) {
       const std::int64_t index = here.const_data_ptr<std::int64_t>()[i];
@@ -116,29 +118,84 @@ class AugmentedImages : public Source {
 
   Pick pick(std::int64_t index, SampleRng& rng) const override {
     TORCH_CHECK_INDEX(index >= 0 && index < size(), "index ", index, " out of range: there are ", size(), " images");
-    return {index, draw_crop(rule_.crop, rng)};
+    return {index, augment_ ? draw_crop(rule_.crop, rng) : Crop{}};
   }
 
   Batch collate(const std::vector<Pick>& picks, bool pin_memory) const override {
     const auto count = static_cast<std::int64_t>(picks.size());
     const auto memory = at::TensorOptions().pinned_memory(pin_memory);
-    at::Tensor inputs = at::empty(batch_shape(images_, count), memory.dtype(torch::kFloat));
+    std::vector<std::int64_t> shape{count};
+    shape.insert(shape.end(), shape_.begin(), shape_.end());
+    at::Tensor inputs = at::empty(shape, memory.dtype(torch::kFloat));
     at::Tensor targets = at::empty({count}, memory.dtype(torch::kLong));
     float* image = inputs.data_ptr<float>();
     std::int64_t* label = targets.data_ptr<std::int64_t>();
     for (const Pick& pick : picks) {
-      write_crop(images_, pick.index, table_, rule_.crop, pick.crop, image);
-      image += images_.image_bytes();
-      *label++ = images_.labels[static_cast<std::size_t>(pick.index)];
+      *label++ = load(pick, image);
+      image += shape_[0] * shape_[1] * shape_[2];
     }
     return {inputs, targets};
   }
 
+ protected:
+  // Writes the image and returns its label.
+  virtual std::int64_t load(const Pick& pick, float* to) const = 0;
+  void write(const Images& images, std::int64_t index, const Crop& crop, float* to) const {
+    augment_ ? write_crop(images, index, table_, rule_.crop, crop, to) : write_image(images, index, table_, to);
+  }
+
  private:
-  Images images_;
   ImageRule rule_;
+  bool augment_;
   PixelTable table_;
+  std::vector<std::int64_t> shape_;  // of an image
   at::Device device_;
+};
+
+class AugmentedImages : public LoadedImages {
+ public:
+  AugmentedImages(Images images, const ImageRule& rule, at::Device device)
+      : LoadedImages(rule, table_of(images, rule), {images.channels, images.height, images.width}, true, device),
+        images_(std::move(images)) {}
+
+  std::int64_t size() const override { return images_.size(); }
+
+ private:
+  std::int64_t load(const Pick& pick, float* to) const override {
+    write(images_, pick.index, pick.crop, to);
+    return images_.labels[static_cast<std::size_t>(pick.index)];
+  }
+
+  Images images_;
+};
+
+class ShardedImages : public LoadedImages {
+ public:
+  ShardedImages(std::shared_ptr<const ShardedDataset> data, const ImageShards& about, const ImageRule& rule,
+                bool augment, at::Device device)
+      : LoadedImages(rule, table_of({.channels = about.channels}, rule), {about.channels, about.height, about.width},
+                     augment, device),
+        data_(std::move(data)),
+        about_(about) {}
+
+  std::int64_t size() const override { return data_->size(); }
+
+ private:
+  std::int64_t load(const Pick& pick, float* to) const override {
+    const std::string bytes = data_->read(pick.index);
+    const ImageRecord record = decode_image_record(about_, bytes, pick.index);
+    const Images one{.channels = about_.channels,
+                     .height = about_.height,
+                     .width = about_.width,
+                     .classes = about_.classes,
+                     .pixels = {record.pixels.begin(), record.pixels.end()},
+                     .labels = {record.label}};
+    write(one, 0, pick.crop, to);
+    return record.label;
+  }
+
+  std::shared_ptr<const ShardedDataset> data_;
+  ImageShards about_;
 };
 
 }  // namespace
@@ -163,6 +220,11 @@ std::shared_ptr<const Source> augmented_images(Images images, const ImageRule& r
   return std::make_shared<AugmentedImages>(std::move(images), rule, device);
 }
 
+std::shared_ptr<const Source> sharded_images(std::shared_ptr<const ShardedDataset> data, const ImageShards& about,
+                                             const ImageRule& rule, bool augment, at::Device device) {
+  return std::make_shared<ShardedImages>(std::move(data), about, rule, augment, device);
+}
+
 std::shared_ptr<const Source> stored_tensors(const at::Tensor& inputs, const at::Tensor& targets) {
   return std::make_shared<StoredTensors>(inputs, targets);
 }
@@ -177,6 +239,8 @@ at::Tensor tensor_of(const std::vector<float>& values) { return tensor_copy(valu
 std::int64_t Split::size() const { return source_ ? source_->size() : 0; }
 
 bool Split::augmented() const { return source_ && source_->augmented(); }
+
+bool Split::needs_loading() const { return source_ && source_->needs_loading(); }
 
 Batch Split::batch(const at::Tensor& indices, std::int64_t epoch) const {
   check(source_ != nullptr, "a split that batches are taken of has samples");

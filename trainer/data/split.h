@@ -2,8 +2,10 @@
 #pragma once
 #include <memory>
 
+#include "ddprun/sharded_dataset.h"
 #include "trainer/data/augment.h"
 #include "trainer/data/dataset.h"
+#include "trainer/data/image_shards.h"
 #include "trainer/data/images.h"
 
 namespace ddprun::train {
@@ -13,6 +15,7 @@ class Source {
   virtual ~Source() = default;
   virtual std::int64_t size() const = 0;
   virtual bool augmented() const { return false; }
+  virtual bool needs_loading() const { return augmented(); }
   // `indices` is [n] int64 on any device; the batch is on the source's own.
   virtual Batch batch(const at::Tensor& indices, std::int64_t epoch) const = 0;
 
@@ -37,6 +40,10 @@ std::shared_ptr<const Source> stored_images(const Images& images, const ImageRul
 
 // Cropped and flipped anew in each epoch, by the CPU; batch() copies them to `device`.
 std::shared_ptr<const Source> augmented_images(Images images, const ImageRule& rule, at::Device device);
+
+// Read from disk in each epoch, by the CPU; cropped and flipped anew with `augment`. batch() copies them to `device`.
+std::shared_ptr<const Source> sharded_images(std::shared_ptr<const ShardedDataset> data, const ImageShards& about,
+                                             const ImageRule& rule, bool augment, at::Device device);
 
 // inputs [n, ...] and targets [n, ...], on their own device.
 std::shared_ptr<const Source> stored_tensors(const at::Tensor& inputs, const at::Tensor& targets);

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <numeric>
+#include <optional>
 #include <set>
 
 #include "ddprun/sampler.h"
@@ -22,28 +23,43 @@ std::int64_t count_different(const Shares& shares) {
   return static_cast<std::int64_t>(all.size());
 }
 
-std::string summary_of(const Shares& shares) {
-  const std::int64_t all = count_samples(shares), different = count_different(shares),
-                     left_out = kTourSamples - different;
+std::string summary_of(const Deal& deal) {
+  const std::int64_t all = count_samples(deal.shares), different = count_different(deal.shares),
+                     left_out = deal.samples - different;
   std::string text = std::to_string(different) + " different samples";
   if (all > different) text += ", and " + std::to_string(all - different) + " assigned again";
   if (left_out > 0) text += ", and " + std::to_string(left_out) + " left out";
   return text + ".";
 }
 
-Deal deal(const std::string& title, const std::string& meaning, std::vector<std::int64_t> share,
-          std::int64_t expected = kTourSamples) {
-  return {.title = title, .meaning = meaning, .expected = expected, .shares = {std::move(share)}};
+// "3 1", "4 0*": the samples of each batch.
+std::vector<std::string> batches_of(const std::vector<std::int64_t>& share, const std::vector<bool>& again,
+                                    std::int64_t batch_size) {
+  std::vector<std::string> batches;
+  for (std::size_t i = 0; i < share.size(); ++i) {
+    const bool first = i % static_cast<std::size_t>(batch_size) == 0;
+    if (first) batches.emplace_back();
+    batches.back() += (first ? "" : " ") + std::to_string(share[i]) + (again[i] ? "*" : "");
+  }
+  return batches;
 }
 
 }  // namespace
 
-std::vector<Deal> deals_of_rank(int rank, int world_size) {
-  const Sampling in_order{.dataset_size = kTourSamples, .rank = rank, .world_size = world_size, .shuffle = false};
+std::vector<Deal> deals_of_rank(int rank, int world_size, std::int64_t samples) {
+  const auto deal = [&](const std::string& title, const std::string& meaning, std::vector<std::int64_t> share,
+                        std::optional<std::int64_t> expected = {}) {
+    return Deal{.title = title,
+                .meaning = meaning,
+                .samples = samples,
+                .expected = expected.value_or(samples),
+                .shares = {std::move(share)}};
+  };
+  const Sampling in_order{.dataset_size = samples, .rank = rank, .world_size = world_size, .shuffle = false};
   Sampling shuffled = in_order, dropping = in_order;
   shuffled.shuffle = true;
-  dropping.drop_last = kTourSamples >= world_size;  // with fewer samples than ranks none would be left
-  std::vector<std::int64_t> everything(kTourSamples);
+  dropping.drop_last = samples >= world_size;  // with fewer samples than ranks none would be left
+  std::vector<std::int64_t> everything(static_cast<std::size_t>(samples));
   std::iota(everything.begin(), everything.end(), 0);
 
   DistributedSampler without_set_epoch(shuffled), with_set_epoch(shuffled);
@@ -59,8 +75,7 @@ std::vector<Deal> deals_of_rank(int rank, int world_size) {
       deal("in order, drop_last",
            dropping.drop_last ? "the tail that does not fill every rank is left out instead of padded."
                               : "there are fewer samples than ranks: drop_last would leave none, so it is off here.",
-           DistributedSampler(dropping).indices(),
-           dropping.drop_last ? kTourSamples - kTourSamples % world_size : kTourSamples)};
+           DistributedSampler(dropping).indices(), dropping.drop_last ? samples - samples % world_size : samples)};
 }
 
 std::vector<Deal> gathered(std::vector<Deal> deals, const std::vector<Shares>& by_rank) {
@@ -93,7 +108,22 @@ std::string text_of(const Deal& deal) {
     for (std::size_t i = 0; i < deal.shares[rank].size(); ++i)
       rows.back().push_back(std::to_string(deal.shares[rank][i]) + (again[rank][i] ? "*" : ""));
   }
-  return deal.title + ": " + deal.meaning + "\n" + table(rows) + "  " + summary_of(deal.shares) + "\n";
+  return deal.title + ": " + deal.meaning + "\n" + table(rows) + "  " + summary_of(deal) + "\n";
+}
+
+std::string batches_text(const Deal& deal, std::int64_t batch_size) {
+  const auto again = dealt_before(deal.shares);
+  std::vector<std::vector<std::string>> rows{{""}};
+  for (std::size_t rank = 0; rank < deal.shares.size(); ++rank) {
+    rows.push_back({"rank " + std::to_string(rank)});
+    for (std::string& batch : batches_of(deal.shares[rank], again[rank], batch_size))
+      rows.back().push_back(std::move(batch));
+    for (std::size_t step = rows.front().size(); step < rows.back().size(); ++step)
+      rows.front().push_back("step " + std::to_string(step));
+  }
+  const auto all = static_cast<std::size_t>(batch_size) * deal.shares.size();
+  return deal.title + ", in batches of " + std::to_string(batch_size) +
+         ": in each step every rank takes one, so a step has up to " + counted(all, "sample") + ".\n" + table(rows);
 }
 
 std::vector<std::string> errors_of(const std::vector<Deal>& deals) {

@@ -21,6 +21,10 @@ constexpr double kWorkRatio = 4;                 // the last rank's work relativ
 constexpr int kSyncSteps = 2;
 constexpr int kRoundTrips = 16;
 constexpr std::int64_t kInputs = 256, kHiddenUnits = 512, kOutputs = 10;
+// The net that shows how weights drift apart.
+constexpr std::int64_t kDriftInputs = 8, kDriftUnits = 16, kDriftRows = 32;
+constexpr int kDriftSteps = 4;
+constexpr double kDriftRate = 0.05;
 
 double now_ms() {
   const std::chrono::duration<double, std::milli> since = std::chrono::steady_clock::now().time_since_epoch();
@@ -40,6 +44,7 @@ class Sync {
     auto lanes = lanes_of_all(run(), offset);
     shift_to_zero(lanes);
     report(lanes, offset);
+    if (context_.world() > 1) show_contrast();
   }
 
  private:
@@ -214,6 +219,70 @@ class Sync {
     }
     if (!alone) context_.say("The second step begins on all ranks together without a barrier: backward is one.");
     context_.draw([&] { return picture_of(lanes, sync_points); });
+  }
+
+  // The steps of two copies of one net, each rank with its own samples: one copy alone, one in DDP.
+  void show_contrast() {
+    const auto new_net = [&] {
+      torch::manual_seed(0);
+      auto net = std::make_shared<TourNet>(kDriftInputs, kDriftUnits, 1);
+      net->to(context_.device);
+      return net;
+    };
+    const auto alone = new_net(), together = new_net();
+    DistributedDataParallel<TourNet> ddp(together, {}, context_.group);
+    torch::manual_seed(1 + static_cast<std::uint64_t>(context_.rank()));
+    std::vector<double> drifts_alone, drifts_together;
+    for (int i = 0; i < kDriftSteps; ++i) {
+      const at::Tensor input = torch::rand({kDriftRows, kDriftInputs}, torch::device(context_.device));
+      const at::Tensor target = input.sum(1, /*keepdim=*/true);
+      torch::mse_loss(alone->forward(input), target).backward();
+      torch::mse_loss(ddp.forward(input), target).backward();
+      drifts_alone.push_back(drift_after_step(*alone));
+      drifts_together.push_back(drift_after_step(*together));
+    }
+    report_drift(
+        "Without synchronisation: the same net without DistributedDataParallel. Each rank applies the gradients "
+        "of its\nown samples. The largest difference of its weights from rank 0's:",
+        drifts_alone, /*differs=*/true);
+    report_drift("The same steps in DistributedDataParallel, where each rank applies the mean of all gradients:",
+                 drifts_together, /*differs=*/false);
+  }
+
+  // Plain gradient descent. Returns the largest difference of this rank's weights from rank 0's.
+  double drift_after_step(TourNet& net) const {
+    const torch::NoGradGuard no_grad;
+    std::vector<at::Tensor> flat;
+    for (at::Tensor& weights : net.parameters()) {
+      weights -= kDriftRate * weights.grad();
+      weights.grad().zero_();
+      flat.push_back(weights.flatten());
+    }
+    const at::Tensor own = torch::cat(flat);
+    at::Tensor first = own.clone();
+    broadcast(first, 0, context_.group);
+    return (own - first).abs().max().item<double>();
+  }
+
+  void report_drift(const std::string& what, const std::vector<double>& own, bool differs) {
+    std::vector<std::vector<std::string>> rows{{""}};
+    for (int i = 1; i <= kDriftSteps; ++i) rows.front().push_back("step " + std::to_string(i));
+    std::string wrong;
+    const auto all = all_gather_object(own, context_.group);
+    for (std::size_t rank = 0; rank < all.size(); ++rank) {
+      rows.push_back({"rank " + std::to_string(rank)});
+      for (const auto& drift : all[rank]) {
+        rows.back().push_back(decimal(drift, 6));
+        if (rank > 0 && (drift.get<double>() != 0) != differs) wrong = rows.back().front();
+      }
+    }
+    context_.say("\n" + what + "\n" + table(rows));
+    if (!wrong.empty())
+      context_.report_error("the weights of " + wrong + " are " + (differs ? "equal to" : "different from") +
+                            " rank 0's.");
+    else
+      context_.say(differs ? "Without the exchange of gradients each rank trains a model of its own."
+                           : "All ranks have the same weights, bit for bit.");
   }
 
   TourContext& context_;

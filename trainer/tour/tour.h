@@ -9,12 +9,14 @@
 #include <cstdio>
 #include <string>
 
+#include "trainer/tour/deal.h"
 #include "trainer/tour/tours.h"
 
 namespace ddprun::train {
 
 struct TourOptions {
   std::string svg = {};  // a file for the picture, replaced whole or not at all; empty: none
+  std::int64_t samples = kTourSamples, batch_size = kTourBatch;  // of the sampler's tour
   std::FILE* out = stdout;
 };
 

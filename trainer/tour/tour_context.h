@@ -23,6 +23,7 @@ class TourContext {
   int rank() const { return group.rank(); }
   int world() const { return group.world_size(); }
   bool is_main() const { return rank() == 0; }
+  const TourOptions& options() const { return options_; }
 
   // Prints on rank 0 only.
   void say(const std::string& text) const;

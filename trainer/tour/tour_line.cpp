@@ -29,6 +29,16 @@ TourLine read_tour_line(std::vector<std::string> arguments) {
       "train tour");
   app.add_option("NAME", line.name, "Which tour");
   app.add_option("--svg", line.svg, "Draws a picture of it, where the tour has one")->type_name("FILE");
+  const auto add_number = [&](const char* names, std::int64_t& value, const char* help) {
+    return app.add_option(names, value, help)
+        ->type_name("N")
+        ->capture_default_str()
+        ->check(CLI::Range(std::int64_t{1}, kTourSamplesMax));
+  };
+  const CLI::Option* samples =
+      add_number("--samples", line.samples, "With sampler: how many samples the data set has, up to 100");
+  const CLI::Option* batch_size = add_number("-b,--batch-size,--batch_size", line.batch_size,
+                                             "With sampler: how many of them a rank takes in a step");
   app.add_option("--device", line.device, "auto, cpu or cuda")
       ->type_name("DEVICE")
       ->capture_default_str()
@@ -52,6 +62,9 @@ TourLine read_tour_line(std::vector<std::string> arguments) {
     line.early_exit = EarlyExit{2, unknown_tour(line.name)};
   else if (!line.svg.empty() && !tour->draws)
     line.early_exit = EarlyExit{2, "train: the tour " + line.name + " draws no picture: leave out --svg.\n"};
+  else if ((*samples || *batch_size) && !tour->deals)
+    line.early_exit = EarlyExit{2, "train: the tour " + line.name +
+                                       " deals no samples: leave out --samples and --batch-size, or choose sampler.\n"};
   return line;
 }
 

@@ -7,7 +7,7 @@ namespace ddprun::train {
 const std::vector<Tour>& tours() {
   static const std::vector<Tour> all{
       {"collectives", "every collective with small tensors: before, after, and whether it is right"},
-      {"sampler", "which samples each rank gets, with and without a DistributedSampler", true},
+      {"sampler", "which samples each rank gets, with and without a DistributedSampler", true, true},
       {"sync", "where ranks wait for each other: in a barrier, and at the end of backward", true},
       {"reduce", "reduce changes the tensor of one rank, all_reduce that of each"},
       {"dp-vs-ddp", "one process with the whole batch beside DDP with its parts: numbers and times"}};

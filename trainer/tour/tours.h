@@ -9,6 +9,7 @@ struct Tour {
   std::string name;
   std::string help;    // one line
   bool draws = false;  // takes a file for a picture
+  bool deals = false;  // takes a number of samples, and of those in a batch
 };
 
 const std::vector<Tour>& tours();

@@ -38,9 +38,12 @@ struct Watched {
     return false;
   }
   void look() {
-    watch.look(
-        {{0, {sight.activity, "grads", beats, sight.step, sight.steps_done, sight.in_steps, sight.at, sight.traced}}},
-        now);
+    WorkerSight seen = sight;
+    seen.collective = "grads";
+    seen.beats = beats;
+    seen.starved = std::chrono::duration_cast<Duration>(starved_share * (now - last_look));
+    last_look = now;
+    watch.look({{0, seen}}, now);
   }
   bool step(Duration load, Duration compute, Duration wait) {
     report(Activity::load);
@@ -64,6 +67,8 @@ struct Watched {
   HangWatch watch;
   WorkerSight sight;
   bool beats;
+  double starved_share = 0;  // of the time between two looks
+  TimePoint last_look = now;
 };
 
 HangLimits by_hand(Activity activity, Duration time) {
@@ -280,4 +285,17 @@ TEST_CASE("time in which a debugger has a worker counts for nobody", "[hang]") {
   job.sight.traced = false;
   REQUIRE_FALSE(job.pass(1s));
   CHECK(job.found_after() > 500ms);
+}
+
+TEST_CASE("time for which a worker waits for a processor counts for nobody, up to three quarters of it", "[hang]") {
+  const auto [share, least, most] = GENERATE(table<double, Duration, Duration>({
+      {0.5, 3500ms, 4500ms}, {0.75, 7s, 9s}, {1e6, 7s, 9s}  // of many threads: one that hangs is found all the same
+  }));
+  Watched job;
+  for (int i = 0; i < 20; ++i) REQUIRE_FALSE(job.step(5ms, 50ms, 5ms));
+  job.report(Activity::compute);
+  job.starved_share = share;
+  const Duration found = job.found_after();
+  CHECK(found >= least);
+  CHECK(found <= most);
 }

@@ -233,6 +233,8 @@ json run_call(const LaunchFunction& function, const LaunchOptions& options, cons
 
 }  // namespace
 
+bool is_launched_worker() { return launch_state().worker_of.has_value(); }
+
 json launch(const LaunchFunction& function, const LaunchOptions& options, const json& arguments) {
   LaunchState& state = launch_state();
   {

@@ -50,7 +50,9 @@ std::vector<std::string> problems(const LaunchOptions& options) {
   if (options.stop_grace.count() < 0) out.emplace_back("stop_grace must not be below 0.");
   if (options.dist_url == "auto") {
     if (options.machines > 1)
-      out.emplace_back("dist_url is auto, which is for one machine: name tcp://host:port of machine 0.");
+      out.push_back("dist_url is auto, which is for one machine, and machines is " + std::to_string(options.machines) +
+                    ": give all of them an address of machine 0 and a free port there, such as "
+                    "tcp://machine0.example:29500.");
   } else if (!options.dist_url.starts_with("tcp://")) {
     out.push_back("dist_url is '" + options.dist_url + "' but must be auto or tcp://host:port.");
   } else if (const auto method = parse_init_method(options.dist_url); std::holds_alternative<std::string>(method)) {

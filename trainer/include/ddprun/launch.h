@@ -12,7 +12,8 @@
 // In the program that a person starts, launch() starts `ddprun this-program its-arguments`, waits, and returns what the
 // function returned on rank 0 (on machine 0; null on the others). In each worker that ddprun starts, the same call runs
 // the function and then leaves the process, by _exit() once stdio and iostreams are flushed: nothing after it runs
-// there. So every worker also runs what main does before launch(), and must reach the same call in the same way. If a
+// there. So every worker also runs what main does before launch(), and must reach the same call in the same way; what
+// shall happen once, such as making folders or fetching data, goes behind `if (!ddprun::is_launched_worker())`. If a
 // program calls launch() several times, the workers of a later call do not run the earlier ones again: they get their
 // results, and their failures as LaunchFailed.
 //
@@ -66,6 +67,10 @@ class LaunchFailed : public std::runtime_error {
  private:
   int exit_code_;
 };
+
+// Whether this process is a worker that launch() has started: false in the program that a person starts, on each
+// machine, also where launch() runs the function in it.
+bool is_launched_worker();
 
 using LaunchFunction = std::function<nlohmann::json(const nlohmann::json& arguments)>;
 nlohmann::json launch(const LaunchFunction& function, const LaunchOptions& options, const nlohmann::json& arguments);

@@ -1,0 +1,95 @@
+#!/usr/bin/env bash
+# Builds what users install: a wheel, Debian packages, and the list of what is linked into them.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+
+usage() {
+  cat <<'END'
+usage: scripts/package.sh wheel|deb|sbom [--without-train] [--output DIR]
+
+Installs what is missing (scripts/setup.sh --package), builds, and says what it has written.
+
+  wheel   the launcher with its Python side, for any Python on any Linux with this machine's glibc or a newer one; no LibTorch is
+          needed
+  deb     ddprun, and ddprun-train: train, the library and its headers, for the LibTorch of scripts/setup.sh
+  sbom    what is linked into the wheel, as CycloneDX; the packages contain theirs
+  --without-train   of the Debian packages only ddprun, which needs no LibTorch
+  --output DIR      where to (default build/packages)
+
+The same commit gives the same bytes.
+END
+}
+
+fail() {
+  echo "package.sh: $*" >&2
+  exit 1
+}
+
+output=build/packages what= trainer=ON
+while [ $# -gt 0 ]; do
+  option=$1
+  shift
+  case $option in
+    wheel | deb | sbom) what=$option ;;
+    --without-train) trainer=OFF ;;
+    --output=*) output=${option#*=} ;;
+    --output) output=${1:-} && shift ;;
+    -h | --help) usage && exit ;;
+    *) echo "package.sh: unknown option $option" >&2 && usage >&2 && exit 2 ;;
+  esac
+done
+[ -n "$what" ] || { usage >&2 && exit 2; }
+
+scripts/setup.sh --package
+if [ "$what" = deb ] && [ $trainer = ON ]; then scripts/setup.sh; fi  # LibTorch
+
+mkdir -p build "$output"
+output=$(realpath "$output")
+exec 9>build/package.lock
+flock 9  # one at a time: their build folders are fixed, for ccache
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+
+SOURCE_DATE_EPOCH=$(git log -1 --format=%ct 2>/dev/null || echo 0)
+export SOURCE_DATE_EPOCH
+export CMAKE_BUILD_PARALLEL_LEVEL=${CMAKE_BUILD_PARALLEL_LEVEL:-$(nproc)}
+# Else scikit-build-core and Debian's tools would take the compiler that their Python was built with.
+if [ -z "${CXX:-}" ]; then CXX=$(command -v clang++ || command -v g++); fi
+export CXX
+# A map of each linked file tells which members of static libraries are in it.
+map_flags="-Wl,-Map=%"
+
+quietly() { "$@" >"$work/log" 2>&1 || { tail -n 40 "$work/log" >&2; fail "$1 failed, see above"; }; }
+
+build_wheel() {
+  local glibc tag wheel
+  glibc=$(getconf GNU_LIBC_VERSION)
+  tag=manylinux_$(tr . _ <<<"${glibc#* }")_$(uname -m)
+  quietly env PIP_DISABLE_PIP_VERSION_CHECK=1 SKBUILD_WHEEL_TAGS="py3-none-$tag" CMAKE_GENERATOR=Ninja \
+    SKBUILD_CMAKE_ARGS="-DCMAKE_EXE_LINKER_FLAGS=$map_flags;-DCMAKE_MODULE_LINKER_FLAGS=$map_flags;-DDDPRUN_SBOM=ON" \
+    .venv-package/bin/python -m pip wheel ./launcher/python --no-build-isolation --no-deps --no-index --wheel-dir "$work/wheel"
+  wheel=$(ls "$work"/wheel/*.whl)
+  quietly .venv-package/bin/auditwheel show "$wheel"
+  .venv-package/bin/python scripts/packages/check_wheel.py "$wheel" "$tag" "$work/log"
+  mv "$wheel" "$output/"
+  echo "package.sh: $output/$(basename "$wheel")"
+}
+
+build_deb() {
+  local package
+  quietly scripts/packages/debian.sh "$work/deb" $trainer
+  for package in "$work"/deb/*.deb; do
+    mv "$package" "$output/"
+    echo "package.sh: $output/$(basename "$package")"
+  done
+}
+
+case $what in
+  wheel) build_wheel ;;
+  deb) build_deb ;;
+  sbom)
+    build_wheel
+    .venv-package/bin/python scripts/packages/sbom.py build/wheel >"$output/ddprun.cdx.json"
+    echo "package.sh: $output/ddprun.cdx.json"
+    ;;
+esac

@@ -1,0 +1,258 @@
+// What users install: the wheel in a bare virtual environment, the Debian packages in a folder of their own.
+#include <unistd.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <fstream>
+#include <set>
+#include <sstream>
+
+#include "tests/e2e/programs.h"
+#include "tests/support/catch.h"
+#include "tests/support/command.h"
+#include "tests/support/soak.h"
+
+using namespace ddprun::test;
+using namespace std::chrono_literals;
+namespace fs = std::filesystem;
+
+namespace {
+
+constexpr std::chrono::minutes kBuildLimit{10};  // ccache holds nearly all of it
+constexpr const char* kSearched = "/usr/sbin:/usr/bin:/sbin:/bin";
+// One write for each line: both ranks have the same stdout.
+constexpr const char* kScript =
+    "import os, sys\n"
+    "os.write(1, f\"rank {os.environ['RANK']} by {sys.executable}\\n\".encode())\n";
+
+// Builds packages of a kind into a folder.
+std::vector<fs::path> packages(const std::string& kind, const fs::path& folder, std::vector<std::string> options = {}) {
+  options.insert(options.begin(), {DDPRUN_SOURCE_DIR "/scripts/package.sh", kind, "--output", folder.string()});
+  const Ended built = run(options, kBuildLimit);
+  REQUIRE(built == exited(0));
+  std::vector<fs::path> out;
+  for (const fs::directory_entry& entry : fs::directory_iterator(folder)) out.push_back(entry.path());
+  std::sort(out.begin(), out.end());
+  return out;
+}
+
+std::set<std::string> files_below(const fs::path& folder) {
+  std::set<std::string> out;
+  for (const fs::directory_entry& entry : fs::recursive_directory_iterator(folder))
+    if (!entry.is_directory()) out.insert(entry.path());  // pip leaves some empty folders
+  return out;
+}
+
+std::set<std::string> lines_of(const std::string& text) {
+  std::set<std::string> out;
+  std::istringstream lines(text);
+  for (std::string line; std::getline(lines, line);) out.insert(line);
+  return out;
+}
+
+// A new project that needs ddprun's package for CMake, with further words for find_package.
+Ended configure(const TempFolder& folder, const std::string& prefix, const std::string& components) {
+  folder.write("main.cpp", "#include \"ddprun/worker_channel.h\"\nint main() {}\n");
+  folder.write("CMakeLists.txt",
+               "cmake_minimum_required(VERSION 3.24)\nproject(p LANGUAGES CXX)\nfind_package(ddprun 0.1 REQUIRED " +
+                   components +
+                   ")\nmessage(STATUS \"launcher: ${ddprun_EXECUTABLE}\")\nadd_executable(p main.cpp)\n"
+                   "target_link_libraries(p ddprun::channel)\n");
+  return run({"cmake", "-S", folder.path(), "-B", folder / "build", "-DCMAKE_PREFIX_PATH=" + prefix}, 60s);
+}
+
+}  // namespace
+
+TEST_CASE("the wheel runs jobs in a bare environment, by its Python, and leaves nothing behind") {
+  const TempFolder folder;
+  const std::vector<fs::path> wheels = packages("wheel", folder / "wheels");
+  REQUIRE(wheels.size() == 1);
+  CHECK(wheels[0].filename().string().find("-py3-none-manylinux_2_") != std::string::npos);
+  CHECK(fs::file_size(wheels[0]) < 10'000'000);
+
+  const std::string venv = folder / "venv", ddprun = venv + "/bin/ddprun";
+  REQUIRE(run({"/usr/bin/python3", "-m", "venv", venv}, 60s) == exited(0));
+  const auto pip = [&](std::vector<std::string> words) {
+    words.insert(words.begin(), {venv + "/bin/python", "-m", "pip"});
+    return run(words, 60s, {.env = {{"PYTHONDONTWRITEBYTECODE", "1"}}});
+  };
+  const std::set<std::string> before = files_below(venv);
+  REQUIRE(pip({"install", "--no-index", "--no-deps", wheels[0]}) == exited(0));
+
+  // Another python3 comes first in PATH, as where the environment is not active.
+  fs::create_directory(folder / "path");
+  folder.write("path/python3", "#!/bin/sh\necho the wrong Python\n", true);
+  folder.write("job.py", kScript);
+  const CommandOptions bare{
+      .env = {{"PATH", (folder / "path").string() + ":" + kSearched}, {"PYTHON_EXEC", std::nullopt}},
+      .cwd = folder.path()};
+  const std::string python = venv + "/bin/python3";
+  const std::set<std::string> both{"rank 0 by " + python, "rank 1 by " + python};
+  const Ended job = run({ddprun, "--nproc-per-node=2", "job.py"}, kLimit, bare);
+  CHECK(job == exited(0));
+  CHECK(lines_of(job.out) == both);
+  CHECK(has(run({ddprun, "--print-config", "job.py"}, kLimit, bare).out,
+            "# Python: " + python + ", of the virtual environment that ddprun is in.\n"));
+  CHECK(has(run({ddprun, "--dry-run", "job.py"}, kLimit, bare).out, "Python: " + python + ", of the virtual"));
+  const Ended module = run({python, "-m", "ddprun", "--nproc-per-node=2", "job.py"}, kLimit, bare);
+  CHECK(lines_of(module.out) == both);
+
+  // With a token the module for TLS is opened; both modules get their libraries from the wheel.
+  fs::permissions(folder.write("token", run({ddprun, "--make-token"}, kLimit, bare).out), fs::perms::owner_read);
+  CHECK(lines_of(run({ddprun, "--nproc-per-node=2", "--token-file=token", "job.py"}, kLimit, bare).out) == both);
+  for (const auto& [name, library] : {std::pair{"tls", "libcrypto.so.3"}, std::pair{"stacks", "libelf.so.1"}}) {
+    const std::string modules = venv + "/lib/ddprun/";
+    const Ended libraries = run({"ldd", modules + "libddprun_" + name + ".so"}, kLimit);
+    CHECK(libraries == exited(0));
+    CHECK(has(libraries.out, fs::path(modules) / library));
+    CHECK_FALSE(has(libraries.out, "not found"));
+  }
+
+  CHECK(has(run({ddprun, "--help"}, kLimit, bare).out, "--nproc-per-node"));
+  CHECK(has(run({"man", "-l", venv + "/share/man/man1/ddprun.1"}, kLimit, {.env = {{"MANPAGER", "cat"}}}).out,
+            "--nproc-per-node"));
+  CHECK(fs::exists(venv + "/share/bash-completion/completions/ddprun"));
+  CHECK(run({python, "-B", "-c", "import ddprun.channel; ddprun.channel.attach()"}, kLimit, bare) == exited(0));
+  const std::string version =
+      run({python, "-B", "-c", "import ddprun; print('ddprun', ddprun.__version__)"}, kLimit).out;
+  CHECK(run({ddprun, "--version"}, kLimit, bare).out == version);
+  const auto installed = files_below(venv);
+  CHECK(std::any_of(installed.begin(), installed.end(),
+                    [](const std::string& file) { return file.ends_with("/sboms/ddprun.cdx.json"); }));
+
+  const TempFolder project;
+  const Ended configured = configure(project, venv, "");
+  CHECK(configured == exited(0));
+  CHECK(has(configured.out, "launcher: " + ddprun + "\n"));
+  CHECK(run({"cmake", "--build", project / "build"}, 60s) == exited(0));
+  const Ended refused = configure(TempFolder(), venv, "COMPONENTS ddp");
+  CHECK(refused == exited(1));
+  CHECK(has(refused.err, "came without its library"));
+
+  REQUIRE(pip({"uninstall", "--yes", "ddprun"}) == exited(0));
+  CHECK(files_below(venv) == before);
+}
+
+TEST_CASE("two builds of the wheel are equal") {
+  const TempFolder folder;
+  const std::vector<fs::path> first = packages("wheel", folder / "first"),
+                              second = packages("wheel", folder / "second");
+  CHECK(first.at(0).filename() == second.at(0).filename());
+  CHECK(read_file(first.at(0)) == read_file(second.at(0)));
+}
+
+namespace {
+
+// A Debian system that has nothing but the packages installed into it.
+class BareSystem {
+ public:
+  BareSystem() {
+    for (const char* name : {"root", "state/info", "state/updates"}) fs::create_directories(folder_ / name);
+    folder_.write("state/status", "");
+    folder_.write("state/available", "");
+  }
+  Ended dpkg(std::vector<std::string> words) const {
+    words.insert(words.begin(), {"dpkg", "--admindir=" + (folder_ / "state").string(), "--instdir=" + root(),
+                                 "--log=/dev/null", "--force-depends", "--force-not-root"});
+    return run(words, 60s, {.env = {{"PATH", kSearched}}});
+  }
+  std::string root() const { return folder_ / "root"; }
+
+ private:
+  TempFolder folder_;
+};
+
+}  // namespace
+
+TEST_CASE("the Debian package of the launcher is without fault, runs jobs, and is removed without a trace") {
+  if (run({"sh", "-c", "command -v dpkg-deb"}, kLimit) != exited(0)) {
+    WARN("skipped: this is no Debian");
+    return;
+  }
+  const TempFolder folder;
+  const std::vector<fs::path> debs =
+      packages("deb", folder / "debs", {"--without-train"});  // lintian has looked at them
+  REQUIRE(debs.size() == 1);
+  const BareSystem system;
+  REQUIRE(system.dpkg({"--install", debs[0]}) == exited(0));
+  folder.write("job.py", kScript);
+  const CommandOptions bare{.env = {{"PATH", kSearched}, {"PYTHON_EXEC", std::nullopt}}, .cwd = folder.path()};
+  const std::string ddprun = system.root() + "/usr/bin/ddprun";
+  const std::set<std::string> both{"rank 0 by /usr/bin/python3", "rank 1 by /usr/bin/python3"};
+  CHECK(lines_of(run({ddprun, "--nproc-per-node=2", "job.py"}, kLimit, bare).out) == both);
+  fs::permissions(folder.write("token", run({ddprun, "--make-token"}, kLimit, bare).out), fs::perms::owner_read);
+  CHECK(lines_of(run({ddprun, "--nproc-per-node=2", "--token-file=token", "job.py"}, kLimit, bare).out) == both);
+  for (const char* file : {"share/man/man1/ddprun.1.gz", "share/bash-completion/completions/ddprun",
+                           "share/zsh/vendor-completions/_ddprun", "share/doc/ddprun/ddprun.cdx.json"}) {
+    INFO(file);
+    CHECK(fs::exists(system.root() + "/usr/" + file));
+  }
+  const TempFolder project;
+  const Ended configured = configure(project, system.root() + "/usr", "");
+  CHECK(configured == exited(0));
+  CHECK(has(configured.out, "launcher: " + ddprun + "\n"));
+  REQUIRE(system.dpkg({"--purge", "ddprun"}) == exited(0));
+  CHECK(fs::is_empty(system.root()));
+}
+
+TEST_CASE("both Debian packages train with a LibTorch of their version, and say where they looked for it") {
+  if (!soaking()) {  // compiles the trainer once more
+    WARN("skipped: only with DDPRUN_SOAK=1");
+    return;
+  }
+  const TempFolder folder;
+  const std::vector<fs::path> debs = packages("deb", folder / "debs", {});
+  REQUIRE(debs.size() == 2);
+  const BareSystem system;
+  REQUIRE(system.dpkg({"--install", debs[0], debs[1]}) == exited(0));
+  const std::string programs = system.root() + "/usr/bin", venv = fs::path(torch_python()).parent_path().parent_path();
+  const auto train = [&](const std::string& environment) {
+    return run({programs + "/ddprun", "--nproc-per-node=2", "train", "1", "1"}, 60s,
+               {.env = {{"PATH", programs + ":" + kSearched},
+                        {"VIRTUAL_ENV", environment},
+                        {"CONDA_PREFIX", std::nullopt},
+                        {"DDPRUN_TORCH_DIR", std::nullopt}},
+                .cwd = folder.path()});
+  };
+  const Ended refused = train("/nowhere");
+  CHECK(refused.code != 0);
+  CHECK(has(refused.err, "train: cannot find LibTorch 2."));
+  CHECK(has(refused.err, "none is in /nowhere/lib/python3*/site-packages/torch, none is in /opt/libtorch"));
+  const Ended trained = train(venv);
+  CHECK(trained == exited(0));
+  CHECK(has(trained.out, "accuracy"));
+  const Ended configured = configure(TempFolder(), system.root() + "/usr", "COMPONENTS ddp");
+  CHECK(configured == exited(1));
+  CHECK(has(configured.err, "ddprun needs LibTorch 2."));
+  REQUIRE(system.dpkg({"--purge", "ddprun-train", "ddprun"}) == exited(0));
+  CHECK(fs::is_empty(system.root()));
+}
+
+TEST_CASE("the Debian package of the launcher is installed and removed by apt in a new Debian") {
+  if (!soaking() || ::geteuid() != 0) {
+    WARN("skipped: only with DDPRUN_SOAK=1, as root");
+    return;
+  }
+  const TempFolder folder;
+  const std::vector<fs::path> debs = packages("deb", folder / "debs", {"--without-train"});
+  const std::string root = folder / "debian";
+  REQUIRE(run({"debootstrap", "--variant=minbase", "bookworm", root}, kBuildLimit) == exited(0));
+  const auto inside = [&](const std::string& command) {
+    return run({"unshare", "--mount", "--pid", "--fork", "sh", "-c",
+                "mount --bind /dev \"$0/dev\" && mount -t proc proc \"$0/proc\" && exec chroot \"$0\" sh -ec \"$1\"",
+                root, command},
+               kBuildLimit, {.env = {{"PATH", kSearched}, {"DEBIAN_FRONTEND", "noninteractive"}, {"LC_ALL", "C"}}});
+  };
+  fs::copy_file("/etc/resolv.conf", root + "/etc/resolv.conf", fs::copy_options::overwrite_existing);
+  fs::copy_file(debs.at(0), root + "/ddprun.deb");
+  std::ofstream(root + "/job.py") << kScript;
+  const std::string list = "find / -xdev -path /var -prune -o -path /proc -prune -o -path /tmp -prune -o -print | sort";
+  REQUIRE(inside("apt-get update && apt-get install -y --no-install-recommends python3-minimal libdw1 libssl3") ==
+          exited(0));
+  const std::string before = inside(list).out;
+  REQUIRE(inside("apt-get install -y --no-install-recommends /ddprun.deb") == exited(0));
+  CHECK(lines_of(inside("ddprun --nproc-per-node=2 /job.py").out) ==
+        std::set<std::string>{"rank 0 by /usr/bin/python3", "rank 1 by /usr/bin/python3"});
+  REQUIRE(inside("apt-get purge -y ddprun") == exited(0));
+  CHECK(inside(list).out == before);
+}
