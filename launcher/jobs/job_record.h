@@ -1,0 +1,58 @@
+// What is kept of a job that `ddprun run` or `ddprun submit` started: a folder, so that any shell finds the job again.
+//
+//   $XDG_STATE_HOME/ddprun/jobs/<id>/    (~/.local/state without the variable); mode 0700
+//     job.toml          the file as it was, with --set applied as comments and values: what runs
+//     submitted.json    where it runs, under which name, by which command
+//     status.json       times, state, exit code, why it failed; written by `ddprun run` on the node of rank 0
+//     events.jsonl      docs/events.md
+//     result.json       the metrics, last value of each
+//     log               output of all ranks
+// <id> is the job's name, a dash and 6 characters of [0-9a-z], unique among the records.
+#pragma once
+#include <filesystem>
+#include <map>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <string>
+#include <variant>
+#include <vector>
+
+namespace ddprun::launcher {
+
+enum class Place { here, ssh, slurm, kubernetes };
+
+// A job's name for another shell: "slurm://digits-x3k9p2". The id alone is taken, too, and a name if it is the only
+// one.
+struct Handle {
+  Place place = Place::here;
+  std::string id = {};
+};
+std::string text_of(const Handle& handle);
+
+class JobRecord {
+ public:
+  explicit JobRecord(std::filesystem::path folder) : folder_(std::move(folder)) {}
+
+  std::string id() const { return folder_.filename(); }
+  std::filesystem::path path(const char* file) const { return folder_ / file; }
+  const std::filesystem::path& folder() const { return folder_; }
+
+  // Null where there is none, or where it is not JSON.
+  nlohmann::json read(const char* file) const;
+  // Atomic. Throws Error.
+  void write(const char* file, const nlohmann::json& content) const;
+  void write_text(const char* file, const std::string& text) const;
+
+ private:
+  std::filesystem::path folder_;
+};
+
+// The folder of all records of this user.
+std::filesystem::path records_folder(const std::map<std::string, std::string>& environment);
+// Makes a record with a new id. Throws Error.
+JobRecord make_record(const std::filesystem::path& records, const std::string& job_name);
+std::vector<JobRecord> all_records(const std::filesystem::path& records);  // the newest first
+// The record that a handle, an id, a name or the beginning of one of them means, or a sentence why there is none.
+std::variant<JobRecord, std::string> find_record(const std::filesystem::path& records, const std::string& words);
+
+}  // namespace ddprun::launcher
