@@ -322,7 +322,7 @@ void Agent::start_workers(const rendezvous::Seat& seat) {
   stacks_taken_.clear();
   known_stacks_.clear();
   told_.clear();
-  if (options_.logs.monitor) options_.logs.monitor->begin_round(seat.round);
+  if (options_.logs.monitor) options_.logs.monitor->begin_round(seat.round, seat.first_rank == 0);
   reporter_.round_begins();
   if (options_.timer_file) options_.command.inherited["TORCHELASTIC_TIMER_FILE"] = timers_.open(*options_.timer_file);
   for (int local_rank = 0; local_rank < seat.workers; ++local_rank) {
@@ -371,8 +371,9 @@ void Agent::finish(const Finish& finish) {
   contact_.end_wait();
   store_.close();
   timers_.close();
-  job_events_.finished(outcome);
   pipes_.drain(kDrainLimit);
+  tell_metrics();
+  job_events_.finished(outcome);
   if (outcome.verdict == rendezvous::Verdict::interrupted && outcome.signal != SIGINT && !result_.finished)
     report_lost();
   ending_.print_report(outcome, contact_.signal() != 0, [this](const std::string& report) {

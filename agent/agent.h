@@ -88,6 +88,7 @@ class Agent {
   void report_held(const std::vector<int>& local_ranks);
   void start_workers(const rendezvous::Seat& seat);
   void watch_output();
+  void tell_metrics();
   void watch_hangs();
   void look_at_workers();
   std::vector<rendezvous::Standing> standings() const;

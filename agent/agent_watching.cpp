@@ -67,10 +67,17 @@ int Agent::still_running(int local_rank) const {
   return other == workers.end() ? local_rank : other->first;
 }
 
-// Only where a rule is about the workers' output.
+// For events: 200 ms make five lines a second for each metric.
+void Agent::tell_metrics() {
+  if (!options_.logs.monitor) return;
+  for (const Metric& metric : options_.logs.monitor->take_metrics()) job_events_.measured(metric);
+}
+
+// Only where a rule or a metric is about the workers' output.
 void Agent::watch_output() {
   constexpr std::chrono::milliseconds kCheckEvery{200};
   if (!options_.logs.monitor || !supervisor_.running_round()) return;
+  tell_metrics();
   if (auto found = options_.logs.monitor->finding(); found && !output_finding_) {
     output_finding_ = std::move(found);
     reporter_.output_found(output_finding_->rule);

@@ -1,5 +1,6 @@
 #include "agent/job_events.h"
 
+#include <charconv>
 #include <cstdio>
 #include <utility>
 
@@ -46,6 +47,12 @@ std::string ratio_text(int percent) {
   char out[32];
   std::snprintf(out, sizeof out, "%.2f", percent / 100.0);
   return out;
+}
+
+std::string shortest(double value) {
+  char out[32];
+  const auto [end, error] = std::to_chars(out, out + sizeof out, value);
+  return {out, end};
 }
 
 std::string seconds(WallTime when) {
@@ -144,6 +151,18 @@ void JobEvents::pace_changed(const rendezvous::ReportPace& report) {
   if (change.before_percent > 0) changed.more.emplace_back("ratio_before", ratio_text(change.before_percent));
   changed.more.emplace_back("steps", std::to_string(change.steps));
   if (!report.then.empty()) changed.more.emplace_back("then", report.then);
+  write(changed);
+}
+
+// torchrun has no such event.
+void JobEvents::measured(const Metric& metric) {
+  if (!log_.on()) return;
+  JobEvent changed = event("METRIC");
+  changed.more = {{"metric", metric.name},
+                  {"value", shortest(metric.last)},
+                  {"min", shortest(metric.least)},
+                  {"max", shortest(metric.most)},
+                  {"count", std::to_string(metric.count)}};
   write(changed);
 }
 

@@ -8,6 +8,7 @@
 
 #include "agent/channel/file_timer.h"
 #include "agent/logs/event_log.h"
+#include "agent/logs/output_metrics.h"
 #include "agent/worker_group.h"
 #include "rendezvous/base/time.h"
 #include "rendezvous/coordination/coordinator.h"
@@ -29,6 +30,7 @@ class JobEvents {
   void worker_ended(int local_rank);
   void round_ended(const rendezvous::EndRound& end);
   void pace_changed(const rendezvous::ReportPace& report);
+  void measured(const Metric& metric);
   void timer_expired(int local_rank, const ExpiredTimer& timer);
   void finished(const rendezvous::Outcome& outcome);
 

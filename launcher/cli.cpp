@@ -56,6 +56,7 @@ void read_file(const Inputs& inputs, CommandLine& line) {
   line.config.env = std::move(file.env);
   line.config.rules = std::move(file.rules.failures);
   line.config.output_rules = std::move(file.rules.output);
+  line.config.metrics = std::move(file.metrics);
   if (!line.config.program.empty() || file.program.empty()) return;
   line.config.program = std::move(file.program);
   line.config.program_place = file.program_place;

@@ -107,6 +107,7 @@ struct Config {
   std::optional<Duration> restart_credit = std::chrono::hours(1);  // empty: no restart is earned back
   std::vector<rendezvous::FailureRule> rules = {};                 // from the file
   std::vector<agent::OutputRule> output_rules = {};                // from the file
+  std::vector<agent::MetricDefinition> metrics = {};               // from the file
   rendezvous::ExclusionPolicy exclusion = {};
   agent::MachineLimits machine_limits = {};
   agent::HangLimits hang_limits = {};

@@ -263,7 +263,8 @@ agent::AgentOptions job_options(const Config& config, const Machine& machine, co
       options.requested_rank = config.node_rank;
   }
   options.logs = log_options(config, host);
-  if (!config.output_rules.empty()) options.logs.monitor = std::make_shared<agent::OutputMonitor>(config.output_rules);
+  if (!config.output_rules.empty() || !config.metrics.empty())
+    options.logs.monitor = std::make_shared<agent::OutputMonitor>(config.output_rules, config.metrics);
   options.log_level = agent::log_level(variable(host, "LOGLEVEL"), config.verbose);
   options.event_log = event_log(config);
   if (variable(host, "TORCHELASTIC_ENABLE_FILE_TIMER") == "1")

@@ -1,5 +1,6 @@
 #include "launcher/job_file.h"
 
+#include "launcher/metrics_file.h"
 #include "launcher/options.h"
 #include "launcher/settings/config_file.h"
 
@@ -69,6 +70,7 @@ JobFile read_job_file(const std::string& name, const std::string& text) {
         if (key == "program") return read_program(node, file, notes), true;
         if (key == "env") return read_env(node, file, notes), true;
         if (key == "rules") return file.rules = read_rules(node, notes), true;
+        if (is_metrics_key(key)) return file.metrics = read_metrics(node, notes), true;
         if (key != "arguments" && key != "args" && key != "command") return false;
         notes.add(node, "there is no key " + key +
                             "; the program and its arguments are program = [\"train\", \"--lr\", \"1\"].");

@@ -7,6 +7,9 @@
 //   [[rules]]                                  # what is done about failures: rules_file.h
 //   class = "crash"
 //   action = "restart-elsewhere"
+//   [[metrics]]                                # numbers in rank 0's output: metrics_file.h
+//   name = "loss"
+//   regex = 'loss (\S+)'
 //
 // Pure: text in, settings and sentences out.
 #pragma once
@@ -14,6 +17,7 @@
 #include <string>
 #include <vector>
 
+#include "agent/logs/output_metrics.h"
 #include "launcher/rules_file.h"
 #include "launcher/settings/option.h"
 
@@ -25,6 +29,7 @@ struct JobFile {
   std::string program_place;  // "job.toml:3"
   std::map<std::string, std::string> env;
   Rules rules;
+  std::vector<agent::MetricDefinition> metrics;
   std::vector<std::string> mistakes;
 };
 

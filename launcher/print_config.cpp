@@ -1,6 +1,7 @@
 #include "launcher/print_config.h"
 
 #include "launcher/help.h"
+#include "launcher/metrics_file.h"
 #include "launcher/options.h"
 #include "launcher/rules_file.h"
 #include "launcher/settings/config_file.h"
@@ -33,7 +34,7 @@ std::string print_config(const Config& config, const std::string& python) {
   if (!python.empty()) out += "# " + python + "\n";
   if (!config.env.empty()) out += "\n[env]\n";
   for (const auto& [name, value] : config.env) out += settings::toml_key(name) + " = " + toml_string(value) + "\n";
-  return out + print_rules({config.rules, config.output_rules});
+  return out + print_rules({config.rules, config.output_rules}) + print_metrics(config.metrics);
 }
 
 }  // namespace ddprun::launcher

@@ -33,7 +33,7 @@ struct LogOptions {
   bool colour = true;  // of prefixes, and only on a terminal; false if NO_COLOR is set (https://no-color.org)
   std::string role = "default";
   std::string host = {};
-  std::shared_ptr<OutputMonitor> monitor = {};  // gets all lines; null: no rule is about them
+  std::shared_ptr<OutputMonitor> monitor = {};  // gets all lines; null: no rule or metric is about them
 };
 
 }  // namespace ddprun::agent

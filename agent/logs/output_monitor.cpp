@@ -10,9 +10,10 @@ constexpr std::size_t kLineMax = std::size_t{16} * 1024;  // the rest of a longe
 
 }  // namespace
 
-void OutputMonitor::begin_round(int round) {
+void OutputMonitor::begin_round(int round, bool with_rank_0) {
   const std::lock_guard lock(mutex_);
   round_ = round;
+  with_rank_0_ = with_rank_0;
   watch_.begin_round();
 }
 
@@ -37,12 +38,19 @@ std::function<void(std::string_view)> OutputMonitor::tap(int round, int local_ra
 
 void OutputMonitor::take_line(int round, int local_rank, std::string_view line) {
   const std::lock_guard lock(mutex_);
-  if (round == round_) watch_.take_line(local_rank, line, Clock::now());
+  if (round != round_) return;
+  watch_.take_line(local_rank, line, Clock::now());
+  if (with_rank_0_ && local_rank == 0) metrics_.take_line(line);
 }
 
 std::optional<OutputWatch::Finding> OutputMonitor::finding() {
   const std::lock_guard lock(mutex_);
   return watch_.finding(Clock::now());
+}
+
+std::vector<Metric> OutputMonitor::take_metrics() {
+  const std::lock_guard lock(mutex_);
+  return metrics_.take_changed();
 }
 
 }  // namespace ddprun::agent
