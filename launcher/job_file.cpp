@@ -43,7 +43,8 @@ void read_program(const toml::node& node, JobFile& file, FileNotes& notes) {
   file.program_place = notes.place(node);
 }
 
-void read_variable(const std::string& name, const toml::node& value, JobFile& file, FileNotes& notes) {
+void read_variable(const std::string& name, const toml::node& value, std::map<std::string, std::string>& env,
+                   FileNotes& notes) {
   const auto text = settings::scalar(value, false);
   if (name.empty() || name.find('=') != std::string::npos)
     return notes.add(value, "'" + name + "' cannot be the name of a variable.");
@@ -51,24 +52,25 @@ void read_variable(const std::string& name, const toml::node& value, JobFile& fi
   for (const char* own : kOwnVariables)
     if (name == own || name.starts_with("DDPRUN_"))
       return notes.add(value, name + " is set by ddprun for each worker: leave it out.");
-  file.env.emplace(name, *text);
-}
-
-void read_env(const toml::node& node, JobFile& file, FileNotes& notes) {
-  const toml::table* table = node.as_table();
-  if (!table)
-    return notes.add(node, "env is " + describe_value(node) + "; it is a table: [env], and NAME = \"value\" below.");
-  for (const auto& [key, value] : *table) read_variable(std::string(key.str()), value, file, notes);
+  env.emplace(name, *text);
 }
 
 }  // namespace
 
-JobFile read_job_file(const std::string& name, const std::string& text) {
+void read_env(const toml::node& node, std::map<std::string, std::string>& env, FileNotes& notes) {
+  const toml::table* table = node.as_table();
+  if (!table)
+    return notes.add(node, "env is " + describe_value(node) + "; it is a table: [env], and NAME = \"value\" below.");
+  for (const auto& [key, value] : *table) read_variable(std::string(key.str()), value, env, notes);
+}
+
+JobFile read_job_file(const std::string& name, const std::string& text, const settings::ReadExtraKey& read_further_key) {
   JobFile file;
   auto options_read = settings::read_config_file(
       options(), name, text, [&](const std::string& key, const toml::node& node, FileNotes& notes) {
+        if (read_further_key && read_further_key(key, node, notes)) return true;
         if (key == "program") return read_program(node, file, notes), true;
-        if (key == "env") return read_env(node, file, notes), true;
+        if (key == "env") return read_env(node, file.env, notes), true;
         if (key == "rules") return file.rules = read_rules(node, notes), true;
         if (is_metrics_key(key)) return file.metrics = read_metrics(node, notes), true;
         if (key != "arguments" && key != "args" && key != "command") return false;

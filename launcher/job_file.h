@@ -34,6 +34,11 @@ struct JobFile {
 };
 
 // `name` is the file's name, for "job.toml:3: ...".
-JobFile read_job_file(const std::string& name, const std::string& text);
+// `read_further_key` comes first.
+JobFile read_job_file(const std::string& name, const std::string& text,
+                      const settings::ReadExtraKey& read_further_key = {});
+
+// A table of variables for the workers: [env].
+void read_env(const toml::node& node, std::map<std::string, std::string>& env, settings::FileNotes& notes);
 
 }  // namespace ddprun::launcher

@@ -8,6 +8,8 @@
 #include "launcher/end_file.h"
 #include "launcher/exit_codes.h"
 #include "launcher/inputs.h"
+#include "launcher/job_commands.h"
+#include "launcher/job_words.h"
 #include "launcher/launch.h"
 #include "launcher/machine.h"
 #include "launcher/print_config.h"
@@ -70,6 +72,8 @@ agent::JobEnd run_under_keeper(const std::vector<std::string>& arguments, bool p
 int main(int argc, char** argv) {
   ddprun::agent::open_missing_standard_streams();
   if (argc > 1 && std::string_view(argv[1]) == "stacks") return ddprun::launcher::show_stacks({argv + 2, argv + argc});
+  if (argc > 1 && ddprun::launcher::is_job_command(argv[1]))
+    return ddprun::launcher::job_command({argv + 1, argv + argc});
   const std::string end_file = ddprun::launcher::take_end_file_variable();
   const bool prints_end = !ddprun::launcher::take_starter_variable();
   const ddprun::agent::JobEnd end = ddprun::launcher::run_under_keeper({argv + 1, argv + argc}, prints_end);

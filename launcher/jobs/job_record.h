@@ -1,11 +1,12 @@
 // What is kept of a job that `ddprun run` or `ddprun submit` started: a folder, so that any shell finds the job again.
 //
 //   $XDG_STATE_HOME/ddprun/jobs/<id>/    (~/.local/state without the variable); mode 0700
-//     job.toml          the file as it was, with --set applied as comments and values: what runs
-//     submitted.json    where it runs, under which name, by which command
-//     status.json       times, state, exit code, why it failed; written by `ddprun run` on the node of rank 0
-//     events.jsonl      docs/events.md
-//     result.json       the metrics, last value of each
+//     job.toml          the job's file as it was
+//     submitted.json    how to read it (folder, --set, further arguments), where it runs and under which name
+//     ddprun.toml       what runs, as --config reads it
+//     status.json       times, state, exit code, why it failed; written by `ddprun run` on the first node
+//     events.jsonl      docs/events.md; of other nodes events-N.jsonl
+//     result.json       the metrics: last, least and largest value of each
 //     log               output of all ranks
 // <id> is the job's name, a dash and 6 characters of [0-9a-z], unique among the records.
 #pragma once
@@ -20,6 +21,8 @@
 namespace ddprun::launcher {
 
 enum class Place { here, ssh, slurm, kubernetes };
+std::string name_of(Place place);  // "k8s"
+std::optional<Place> place_named(const std::string& name);
 
 // A job's name for another shell: "slurm://digits-x3k9p2". The id alone is taken, too, and a name if it is the only
 // one.
@@ -39,6 +42,7 @@ class JobRecord {
 
   // Null where there is none, or where it is not JSON.
   nlohmann::json read(const char* file) const;
+  std::string read_text(const char* file) const;  // empty: there is none
   // Atomic. Throws Error.
   void write(const char* file, const nlohmann::json& content) const;
   void write_text(const char* file, const std::string& text) const;

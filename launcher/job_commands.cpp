@@ -1,0 +1,243 @@
+#include "launcher/job_commands.h"
+
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <csignal>
+#include <fstream>
+#include <thread>
+
+#include "agent/process/process_table.h"
+#include "launcher/exit_codes.h"
+#include "launcher/inputs.h"
+#include "launcher/job_runner.h"
+#include "launcher/job_submission.h"
+#include "launcher/job_view.h"
+#include "launcher/job_words.h"
+#include "launcher/jobs/places/kubernetes.h"
+#include "launcher/jobs/places/place_words.h"
+#include "launcher/jobs/places/program_run.h"
+#include "launcher/jobs/places/shared_record.h"
+#include "launcher/jobs/places/slurm.h"
+#include "launcher/machine.h"
+#include "rendezvous/base/error.h"
+#include "rendezvous/base/fd.h"
+#include "rendezvous/base/print_line.h"
+
+namespace ddprun::launcher {
+namespace fs = std::filesystem;
+namespace {
+
+constexpr std::size_t kListed = 30;
+constexpr std::chrono::milliseconds kFileEvery{200};
+constexpr std::chrono::seconds kSchedulerEvery{2};
+
+Place place_of(const nlohmann::json& submitted) {
+  return place_named(submitted.is_object() ? submitted.value("place", "here") : "here").value_or(Place::here);
+}
+
+KubernetesJob kubernetes_job(const nlohmann::json& submitted) {
+  const nlohmann::json job = submitted.value("kubernetes", nlohmann::json::object());
+  return {job.value("name", ""), job.value("namespace", ""), job.value("jobset", false)};
+}
+
+std::optional<PlaceState> scheduler_state(const JobFacts& facts) {
+  if (facts.place == Place::slurm) return slurm_job_state(facts.submitted.value("place_id", ""));
+  if (facts.place == Place::kubernetes) return kubernetes_job_state(kubernetes_job(facts.submitted));
+  return {};
+}
+
+// The process of `ddprun run` that wrote the status. On another machine it cannot be seen.
+bool runner_is_gone(const nlohmann::json& status) {
+  if (!status.is_object() || status.value("host", "") != host_name()) return false;
+  const auto process = agent::task_stat(status.value("pid", 0));
+  return !process || process->is_dead() || process->start_time != status.value("pid_start", 0ULL);
+}
+
+JobFacts facts_of(const JobRecord& record) {
+  JobFacts facts;
+  facts.id = record.id();
+  facts.submitted = record.read("submitted.json");
+  facts.status = record.read("status.json");
+  facts.place = place_of(facts.submitted);
+  facts.cancelled = fs::exists(record.path("cancelled"));
+  if (facts.place == Place::here || facts.place == Place::ssh)
+    facts.runner_is_gone = runner_is_gone(facts.status);
+  else
+    facts.scheduler = scheduler_state(facts);
+  return facts;
+}
+
+JobRecord record_named(const JobWords& words) {
+  const fs::path records = records_folder(own_environment());
+  const std::vector<JobRecord> all = all_records(records);
+  if (words.handle.empty() && !all.empty()) return all.front();
+  auto found = find_record(records, words.handle);
+  if (const auto* sentence = std::get_if<std::string>(&found)) throw JobRefused(*sentence);
+  return std::get<JobRecord>(std::move(found));
+}
+
+int run_record(const LoadedJob& loaded, const JobRecord& record, bool keeps_log) {
+  const auto environment = own_environment();
+  wipe_token_variable();
+  return run_job({loaded.job, record, fs::read_symlink("/proc/self/exe"), node_number(environment), keeps_log,
+                  environment});
+}
+
+int run_file(const JobWords& words) {
+  if (!words.record.empty()) {
+    check_shared_record(words.record);
+    const JobRecord record(fs::absolute(words.record).lexically_normal());
+    return run_record(load_job(record), record, false);
+  }
+  const LoadedJob loaded = load_job(words);
+  if (words.dry_run) return print_text(stdout, dry_submission(loaded, Place::here)), kSuccess;
+  return run_record(loaded, record_of(loaded, Place::here), true);
+}
+
+// Copies what is new in the log to stdout.
+class LogReader {
+ public:
+  explicit LogReader(const fs::path& file) : file_(file) {}
+  void read() {
+    if (!fd_) fd_ = Fd(::open(file_.c_str(), O_RDONLY | O_CLOEXEC));
+    std::array<char, 1 << 16> piece;
+    for (ssize_t size; fd_ && (size = ::read(fd_.get(), piece.data(), piece.size())) > 0;)
+      std::fwrite(piece.data(), 1, static_cast<std::size_t>(size), stdout);
+    std::fflush(stdout);
+  }
+
+ private:
+  fs::path file_;
+  Fd fd_;
+};
+
+// Shows the log until the job has ended.
+JobFacts follow(const JobRecord& record) {
+  LogReader log(record.path("log"));
+  auto ask_at = Clock::now();
+  const auto place = place_of(record.read("submitted.json"));
+  const Duration every = place == Place::slurm || place == Place::kubernetes ? Duration(kSchedulerEvery) : kFileEvery;
+  while (true) {
+    log.read();
+    if (Clock::now() >= ask_at) {
+      JobFacts facts = facts_of(record);
+      if (const std::string state = state_of(facts); is_ended(state) || state == "unknown") return log.read(), facts;
+      ask_at = Clock::now() + every;
+    }
+    std::this_thread::sleep_for(kFileEvery);
+  }
+}
+
+int submit_file(const JobWords& words) {
+  const LoadedJob loaded = load_job(words);
+  if (words.dry_run) return print_text(stdout, dry_submission(loaded, words.to)), kSuccess;
+  const JobRecord record = record_of(loaded, words.to);
+  submit(loaded, record, words.to);
+  std::printf("%s\n", text_of(Handle{words.to, record.id()}).c_str());
+  std::fflush(stdout);
+  if (!words.wait) return kSuccess;
+  const JobFacts end = follow(record);
+  return exit_code_of(end).value_or(kInternalError);
+}
+
+int show_log(const JobWords& words) {
+  const JobRecord record = record_named(words);
+  const nlohmann::json submitted = record.read("submitted.json");
+  if (place_of(submitted) == Place::kubernetes)
+    become_program(kubernetes_log_command(kubernetes_job(submitted), words.follow));
+  if (words.follow) return follow(record), kSuccess;
+  LogReader(record.path("log")).read();
+  return kSuccess;
+}
+
+void cancel_here(const JobRecord& record, const JobFacts& facts) {
+  if (!facts.status.is_object()) throw Error("cannot cancel " + facts.id, "it is just being started", "Try again.");
+  if (facts.status.value("host", "") != host_name())
+    throw UsageError("cannot cancel " + facts.id, "it runs on " + facts.status.value("host", "another machine"),
+                     "Do it there.");
+  record.write_text("cancelled", "");
+  if (!facts.runner_is_gone) kill(facts.status.value("pid", 0), SIGTERM);
+}
+
+int cancel(const JobWords& words) {
+  const JobRecord record = record_named(words);
+  const JobFacts facts = facts_of(record);
+  if (const std::string state = state_of(facts); is_ended(state)) {
+    print_line(stderr, "ddprun cancel: " + facts.id + " has ended: " + state + ".");
+    return kSuccess;
+  }
+  if (facts.place == Place::here || facts.place == Place::ssh) return cancel_here(record, facts), kSuccess;
+  record.write_text("cancelled", "");
+  if (facts.place == Place::slurm)
+    cancel_slurm_job(facts.submitted.value("place_id", ""), stop_grace_of(load_job(record).job));
+  else
+    cancel_kubernetes_job(kubernetes_job(facts.submitted));
+  return kSuccess;
+}
+
+int show_facts(const JobWords& words) {
+  const JobFacts facts = facts_of(record_named(words));
+  if (words.json)
+    print_text(stdout, describe_json(facts).dump(2) + "\n");
+  else
+    print_text(stdout, words.command == "status" ? status_text(facts) : describe_text(facts));
+  return kSuccess;
+}
+
+// One that a scheduler does not answer about is shown with what its record says.
+JobFacts facts_or_record(const JobRecord& record) try { return facts_of(record); } catch (const Error&) {
+  JobFacts facts;
+  facts.id = record.id();
+  facts.submitted = record.read("submitted.json");
+  facts.status = record.read("status.json");
+  facts.place = place_of(facts.submitted);
+  facts.scheduler = PlaceState{};
+  return facts;
+}
+
+int list_jobs(const JobWords& words) {
+  std::vector<JobFacts> jobs;
+  for (const JobRecord& record : all_records(records_folder(own_environment())))
+    if (jobs.size() < kListed) jobs.push_back(facts_or_record(record));
+  if (!words.json) return print_text(stdout, list_text(jobs)), kSuccess;
+  nlohmann::json all = nlohmann::json::array();
+  for (const JobFacts& job : jobs) all.push_back(describe_json(job));
+  return print_text(stdout, all.dump(2) + "\n"), kSuccess;
+}
+
+int execute(const JobWords& words) {
+  if (words.command == "run") return run_file(words);
+  if (words.command == "submit") return submit_file(words);
+  if (words.command == "log") return show_log(words);
+  if (words.command == "cancel") return cancel(words);
+  return words.command == "list" ? list_jobs(words) : show_facts(words);
+}
+
+int complain(const std::string& command, const std::string& sentence, int code) {
+  print_line(stderr, "ddprun " + command + ": " + sentence);
+  return code;
+}
+
+}  // namespace
+
+int job_command(const std::vector<std::string>& all) {
+  const JobWords words = read_job_words(all);
+  if (!words.answer.empty()) return print_text(stdout, words.answer), kSuccess;
+  if (!words.mistake.empty()) return complain(words.command, words.mistake, kUsage);
+  try {
+    return execute(words);
+  } catch (const JobRefused& refused) {
+    return complain(words.command, refused.what(), kUsage);
+  } catch (const UsageError& error) {
+    return complain(words.command, error.what(), kUsage);
+  } catch (const Error& error) {
+    return complain(words.command, error.what(), kRendezvousImpossible);
+  } catch (const std::exception& error) {
+    return complain(words.command, error.what(), kInternalError);
+  }
+}
+
+}  // namespace ddprun::launcher

@@ -1,0 +1,277 @@
+#include "launcher/job_runner.h"
+
+#include <fcntl.h>
+#include <sys/signalfd.h>
+#include <unistd.h>
+
+#include <asio/io_context.hpp>
+#include <asio/posix/stream_descriptor.hpp>
+#include <asio/steady_timer.hpp>
+#include <cerrno>
+#include <charconv>
+#include <csignal>
+#include <cstring>
+#include <memory>
+#include <optional>
+
+#include "agent/process/process_table.h"
+#include "agent/process/worker_env.h"
+#include "launcher/exit_codes.h"
+#include "launcher/jobs/event_tail.h"
+#include "launcher/jobs/job_process.h"
+#include "launcher/jobs/job_status.h"
+#include "launcher/jobs/output_copy.h"
+#include "launcher/jobs/snapshot_copier.h"
+#include "rendezvous/base/error.h"
+#include "rendezvous/base/print_line.h"
+
+namespace ddprun::launcher {
+namespace fs = std::filesystem;
+namespace {
+
+constexpr std::chrono::milliseconds kLookEvery{250};
+constexpr std::chrono::seconds kOutputLimit{10};  // for the rest of the output once ddprun has ended
+constexpr int kForwarded[] = {SIGTERM, SIGINT, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2};
+
+MilliSeconds now_ms() {
+  const auto now = std::chrono::system_clock::now().time_since_epoch();
+  return std::chrono::duration_cast<std::chrono::milliseconds>(now).count();
+}
+
+std::string host_of_record() {
+  char name[256] = {};
+  return gethostname(name, sizeof name - 1) == 0 ? name : "";
+}
+
+void say(const std::string& sentence) { print_line(stderr, "ddprun run: " + sentence); }
+
+Fd forwarded_signals() {
+  sigset_t signals;
+  sigemptyset(&signals);
+  for (const int signal : kForwarded) {
+    struct sigaction action {};
+    sigaction(signal, nullptr, &action);
+    if (action.sa_handler != SIG_IGN) sigaddset(&signals, signal);  // nohup
+  }
+  sigprocmask(SIG_BLOCK, &signals, nullptr);
+  return Fd(signalfd(-1, &signals, SFD_CLOEXEC | SFD_NONBLOCK));
+}
+
+class JobRun {
+ public:
+  explicit JobRun(const RunRequest& request)
+      : request_(request),
+        leader_(request.node == 0),
+        events_file_(request.record.path(
+            (leader_ ? "events.jsonl" : "events-" + std::to_string(request.node) + ".jsonl").c_str())),
+        end_file_(request.record.path(("end-" + std::to_string(request.node) + ".json").c_str())),
+        status_(leader_ ? request.record.read("status.json") : nlohmann::json(), now_ms()),
+        events_(events_file_),
+        copier_(io_, leader_ ? request.job.snapshot : SnapshotCopy{}, agent::merged(request.environment, {})),
+        signals_(io_, forwarded_signals().release()),
+        look_again_(io_) {}
+
+  int run() {
+    enter_source_dir();
+    take_signals();
+    write_record();
+    if (copier_.wants_fetch())
+      copier_.fetch([this](const std::string& problem) { fetched(problem); });
+    else
+      start();
+    io_.run();
+    return exit_code_;
+  }
+
+ private:
+  // Commands and workers run there.
+  void enter_source_dir() {
+    if (chdir(request_.job.source_dir.c_str()) != 0)
+      throw UsageError("cannot run the job in " + request_.job.source_dir, std::strerror(errno),
+                       "source_dir in its file names the folder of the program.");
+    if (request_.job.output_path.empty() || !leader_) return;
+    std::error_code failed;
+    fs::create_directories(request_.job.output_path, failed);
+    if (failed)
+      throw UsageError("cannot write to " + request_.job.output_path, failed.message(),
+                       "output_path in the job's file names a folder.");
+  }
+
+  void fetched(const std::string& problem) {
+    if (exit_code_ != 0) return io_.stop();  // a signal ended the command
+    if (problem.empty()) return start();
+    exit_code_ = kRendezvousImpossible;
+    const std::string sentence = "the snapshot was not fetched: the command " + problem +
+                                 ". If there is none yet, let the command exit with 0, or pass --set snapshot.fetch=.";
+    say(sentence);
+    status_.on_end(exit_code_, {{"message", sentence}}, now_ms());
+    write_record();
+    io_.stop();
+  }
+
+  void start() {
+    std::error_code ignored;
+    fs::remove(end_file_, ignored);
+    std::map<std::string, std::string> environment = request_.environment;
+    environment["DDPRUN_END_FILE"] = end_file_;
+    const std::vector<std::string> argv{"ddprun", "--config", request_.record.path("ddprun.toml"),
+                                        "--event-log-handler", "file:" + events_file_.string()};
+    Fd out, err;
+    std::shared_ptr<const Fd> log;
+    if (request_.keeps_log) log = open_log();
+    Fd out_end = log ? pipe_into(out) : Fd(), err_end = log ? pipe_into(err) : Fd();
+    process_ = start_job_process(request_.ddprun, argv, agent::merged(environment, {}), log ? out_end.get() : 1,
+                                 log ? err_end.get() : 2);
+    if (log) {
+      copies_.emplace_back(std::move(out), STDOUT_FILENO, log);
+      copies_.emplace_back(std::move(err), STDERR_FILENO, log);
+    }
+    out_end.reset();
+    err_end.reset();
+    pidfd_.emplace(io_, process_->pidfd.release());
+    pidfd_->async_wait(asio::posix::stream_descriptor::wait_read, [this](const asio::error_code& error) {
+      if (!error) ended();
+    });
+    look();
+  }
+
+  std::shared_ptr<const Fd> open_log() const {
+    const fs::path path = request_.record.path("log");
+    Fd log(::open(path.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600));
+    if (!log) throw Error("cannot write " + path.string(), std::strerror(errno));
+    return std::make_shared<const Fd>(std::move(log));
+  }
+
+  static Fd pipe_into(Fd& reader) {
+    int ends[2] = {-1, -1};
+    if (pipe2(ends, O_CLOEXEC) != 0) throw Error("cannot keep the job's output", std::strerror(errno));
+    reader = Fd(ends[0]);
+    return Fd(ends[1]);
+  }
+
+  void look() {
+    if (events_.read([this](const nlohmann::json& event) { status_.on_event(event); }) || !wrote_) write_record();
+    copier_.store_if_due(Clock::now(), [this](const std::string& problem) { stored(problem); });
+    look_again_.expires_after(kLookEvery);
+    look_again_.async_wait([this](const asio::error_code& error) {
+      if (!error) look();
+    });
+  }
+
+  void stored(const std::string& problem) {
+    if (!problem.empty() && problem != told_problem_) say("the snapshot was not stored: the command " + problem + ".");
+    told_problem_ = problem;
+    status_.on_copy(problem.empty(), problem, now_ms());
+    write_record();
+  }
+
+  void ended() {
+    exit_code_ = exit_code_of(*process_);
+    process_.reset();
+    has_ended_ = true;
+    look_again_.cancel();
+    for (OutputCopy& copy : copies_) copy.await_end(kOutputLimit);
+    events_.read([this](const nlohmann::json& event) { status_.on_event(event); });
+    copier_.store_last([this](const std::string& problem) {
+      if (!request_.job.snapshot.store.empty()) stored(problem);
+      if (!problem.empty() && exit_code_ == kSuccess) exit_code_ = kUnsaved;
+      finish();
+    });
+  }
+
+  void finish() {
+    const auto end = nlohmann::json::parse(agent_end(), nullptr, false);
+    status_.on_end(exit_code_, end.is_discarded() ? nlohmann::json() : end, now_ms());
+    std::error_code ignored;
+    fs::remove(end_file_, ignored);
+    write_record();
+    hand_over();
+    io_.stop();
+  }
+
+  std::string agent_end() const { return request_.record.read_text(end_file_.filename().c_str()); }
+
+  void write_record() {
+    if (!leader_) return;
+    wrote_ = true;
+    nlohmann::json status = status_.to_json(now_ms());
+    status["name"] = request_.job.name;
+    status["host"] = host_of_record();
+    status["pid"] = getpid();
+    const auto self = agent::task_stat(getpid());
+    status["pid_start"] = self ? self->start_time : 0;
+    request_.record.write("status.json", status);
+    request_.record.write("result.json", status_.result());
+  }
+
+  void hand_over() const {
+    const fs::path folder = request_.job.output_path;
+    if (folder.empty() || !leader_) return;
+    for (const char* file : {"result.json", "log"}) {
+      std::error_code failed;
+      if (!fs::exists(request_.record.path(file), failed)) continue;
+      fs::copy_file(request_.record.path(file), folder / file, fs::copy_options::overwrite_existing, failed);
+      if (failed) say("cannot write " + (folder / file).string() + ": " + failed.message() + ".");
+    }
+  }
+
+  void take_signals() {
+    signals_.async_wait(asio::posix::stream_descriptor::wait_read, [this](const asio::error_code& error) {
+      if (error) return;
+      signalfd_siginfo signal{};
+      while (::read(signals_.native_handle(), &signal, sizeof signal) == sizeof signal) on_signal(signal);
+      take_signals();
+    });
+  }
+
+  // Those of a terminal's key reach ddprun, too, as it is in the same process group.
+  void on_signal(const signalfd_siginfo& signal) {
+    const int number = static_cast<int>(signal.ssi_signo);
+    if (process_) {
+      if (signal.ssi_code != SI_KERNEL) ::kill(process_->pid, number);
+      return;
+    }
+    if (has_ended_ && number == SIGINT) copier_.kill();  // the last copy
+    if (has_ended_ || exit_code_ != 0 || number == SIGUSR1 || number == SIGUSR2) return;
+    exit_code_ = number == SIGTERM ? static_cast<int>(kRequeue) : kInterrupted + number;  // nothing has begun
+    status_.on_end(exit_code_, {{"message", "stopped while the snapshot was fetched."}}, now_ms());
+    write_record();
+    copier_.kill();
+  }
+
+  const RunRequest& request_;
+  const bool leader_;
+  const fs::path events_file_, end_file_;
+  asio::io_context io_;
+  JobStatus status_;
+  EventTail events_;
+  SnapshotCopier copier_;
+  asio::posix::stream_descriptor signals_;
+  asio::steady_timer look_again_;
+  std::optional<JobProcess> process_;
+  std::optional<asio::posix::stream_descriptor> pidfd_;
+  std::vector<OutputCopy> copies_;
+  std::string told_problem_;
+  bool wrote_ = false, has_ended_ = false;
+  int exit_code_ = 0;
+};
+
+}  // namespace
+
+int run_job(const RunRequest& request) {
+  signal(SIGPIPE, SIG_IGN);
+  return JobRun(request).run();
+}
+
+int node_number(const std::map<std::string, std::string>& environment) {
+  for (const char* name : {"SLURM_NODEID", "JOB_COMPLETION_INDEX"}) {
+    const auto found = environment.find(name);
+    int number = 0;
+    if (found == environment.end()) continue;
+    const std::string& text = found->second;
+    if (std::from_chars(text.data(), text.data() + text.size(), number).ec == std::errc()) return number;
+  }
+  return 0;
+}
+
+}  // namespace ddprun::launcher

@@ -1,0 +1,200 @@
+#include "launcher/job_submission.h"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <csignal>
+#include <chrono>
+#include <cstring>
+#include <fstream>
+
+#include "launcher/exit_codes.h"
+#include "launcher/inputs.h"
+#include "launcher/jobs/places/kubernetes.h"
+#include "launcher/jobs/places/kubernetes_manifest.h"
+#include "launcher/jobs/places/kubernetes_words.h"
+#include "launcher/jobs/places/quoting.h"
+#include "launcher/jobs/places/slurm.h"
+#include "launcher/jobs/places/slurm_script.h"
+#include "launcher/jobs/places/slurm_words.h"
+#include "launcher/settings/values.h"
+#include "launcher/settings/yaml.h"
+#include "rendezvous/base/error.h"
+#include "rendezvous/base/fd.h"
+#include "rendezvous/base/print_line.h"
+#include "rendezvous/peer/token.h"
+
+namespace ddprun::launcher {
+namespace fs = std::filesystem;
+namespace {
+
+constexpr mode_t kPrivate = 0600;
+
+std::string own_program() {
+  std::error_code failed;
+  const fs::path self = fs::read_symlink("/proc/self/exe", failed);
+  if (failed) throw Error("cannot find ddprun itself", failed.message());
+  return self.string();
+}
+
+[[noreturn]] void refuse(const std::vector<std::string>& sentences) {
+  for (std::size_t i = 0; i + 1 < sentences.size(); ++i) print_line(stderr, "ddprun: " + sentences[i]);
+  throw JobRefused(sentences.back());
+}
+
+JobDescription described(const JobSource& source, bool warn) {
+  DescribedJob read = read_job_description(source);
+  if (warn)
+    for (const std::string& sentence : read.warnings) print_line(stderr, "ddprun: " + sentence);
+  if (!read.mistakes.empty()) refuse(read.mistakes);
+  return std::move(read.job);
+}
+
+std::string text_of_file(const std::string& file) {
+  const auto content = process_inputs().read_file(file);
+  if (const auto* failed = std::get_if<Unreadable>(&content))
+    throw UsageError("cannot read the job's file " + file, failed->why, "");
+  if (settings::is_yaml(file))
+    throw UsageError("cannot read the job's file " + file, "it is YAML by its name, and a job's file is TOML",
+                     "docs/jobs.md shows one.");
+  return std::get<FileText>(content).text;
+}
+
+void check_folder(const JobDescription& job) {
+  if (!fs::is_directory(job.source_dir))
+    throw UsageError("cannot run the job in " + job.source_dir, "there is no such folder",
+                     "source_dir in its file names the folder of the program.");
+}
+
+bool has_hosts(const JobDescription& job) {
+  for (const std::string& option : job.options)
+    if (option.starts_with("--hosts=") || option.starts_with("--hostfile=")) return true;
+  return false;
+}
+
+void check_place(const LoadedJob& loaded, Place place) {
+  const JobDescription& job = loaded.job;
+  if (place == Place::ssh && !has_hosts(job))
+    throw UsageError("cannot submit to ssh", "the job's file names no hosts",
+                     "Add hosts = \"a:4,b:4\" or hostfile = \"FILE\".");
+  if ((place == Place::slurm || place == Place::kubernetes) && has_hosts(job))
+    throw UsageError("cannot submit to " + name_of(place), "the job's file names hosts for ssh",
+                     "Leave hosts and hostfile out: the scheduler chooses the nodes.");
+  if (place == Place::here && job.nodes > 1 && !has_hosts(job))
+    throw UsageError("cannot run a job of " + std::to_string(job.nodes) + " nodes here", "this is one machine",
+                     "Name hosts = \"a:4,b:4\", or use --to slurm or k8s.");
+  if (place == Place::slurm)
+    if (const auto wrong = slurm_problems(job); !wrong.empty()) refuse(wrong);
+  if (place == Place::kubernetes)
+    if (const auto wrong = read_kubernetes_words(job).mistakes; !wrong.empty()) refuse(wrong);
+  if (place == Place::kubernetes && !loaded.source.arguments.empty())
+    throw UsageError("cannot hand on the words behind --", "pods get the job's file alone",
+                     "Write them into it, as arguments or hyperparameters, or use --set.");
+  if (place != Place::kubernetes) check_folder(job);  // an image has a folder of its own
+}
+
+std::string manifest_of(const LoadedJob& loaded, const std::string& id, const std::string& token) {
+  return kubernetes_manifest({loaded.job, id, loaded.source.text, loaded.source.overrides, token});
+}
+
+// Goes on when we and our terminal have ended; its output is the log.
+void start_in_background(const JobRecord& record) {
+  const std::string program = own_program(), folder = record.folder().string();
+  const Fd log(::open(record.path("log").c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, kPrivate));
+  const Fd null(::open("/dev/null", O_RDWR | O_CLOEXEC));
+  if (!log || !null) throw Error("cannot write " + record.path("log").string(), std::strerror(errno));
+  const pid_t pid = fork();
+  if (pid < 0) throw Error("cannot start the job", std::strerror(errno));
+  if (pid > 0) return;
+  setsid();
+  signal(SIGHUP, SIG_DFL);
+  dup2(null.get(), STDIN_FILENO);
+  dup2(log.get(), STDOUT_FILENO);
+  dup2(log.get(), STDERR_FILENO);
+  execl(program.c_str(), "ddprun", "run", "--record", folder.c_str(), static_cast<char*>(nullptr));
+  _exit(kInternalError);
+}
+
+nlohmann::json kubernetes_place(const LoadedJob& loaded, const std::string& id) {
+  const KubernetesSettings settings = read_kubernetes_words(loaded.job).settings;
+  return {{"name", kubernetes_name(id)}, {"namespace", settings.name_space}, {"jobset", settings.jobset}};
+}
+
+void submit_checked(const LoadedJob& loaded, const JobRecord& record, Place place) {
+  nlohmann::json submitted = record.read("submitted.json");
+  if (place == Place::slurm) {
+    record.write_text("job.sbatch", slurm_script(loaded.job, record.folder(), own_program()));
+    submitted["place_id"] = submit_to_slurm(record.path("job.sbatch"));
+  } else if (place == Place::kubernetes) {
+    submitted["kubernetes"] = kubernetes_place(loaded, record.id());
+    submit_to_kubernetes(manifest_of(loaded, record.id(), rendezvous::make_token()));
+  } else {
+    return start_in_background(record);
+  }
+  record.write("submitted.json", submitted);
+}
+
+}  // namespace
+
+LoadedJob load_job(const JobWords& words) {
+  LoadedJob out;
+  const fs::path file = fs::absolute(words.file);
+  out.source = {words.file, file.parent_path().lexically_normal().string(), text_of_file(words.file), words.overrides,
+                words.arguments};
+  out.job = described(out.source, true);
+  check_place(out, words.to);
+  return out;
+}
+
+LoadedJob load_job(const JobRecord& record) {
+  const nlohmann::json submitted = record.read("submitted.json");
+  LoadedJob out;
+  if (!submitted.is_object())
+    throw UsageError("cannot run the job of " + record.folder().string(), "it is no job's record", "");
+  out.source = {submitted.value("file", "job.toml"), submitted.value("folder", ""), record.read_text("job.toml"),
+                submitted.value("overrides", std::vector<std::string>()),
+                submitted.value("arguments", std::vector<std::string>())};
+  out.job = described(out.source, false);
+  return out;
+}
+
+JobRecord record_of(const LoadedJob& loaded, Place place) {
+  const JobRecord record = make_record(records_folder(own_environment()), loaded.job.name);
+  const auto now = std::chrono::system_clock::now().time_since_epoch();
+  record.write_text("job.toml", loaded.source.text);
+  record.write_text("ddprun.toml", loaded.job.config);
+  record.write("submitted.json", {{"place", name_of(place)},
+                                  {"at", std::chrono::duration_cast<std::chrono::milliseconds>(now).count()},
+                                  {"file", loaded.source.name},
+                                  {"folder", loaded.source.folder},
+                                  {"overrides", loaded.source.overrides},
+                                  {"arguments", loaded.source.arguments},
+                                  {"source_dir", loaded.job.source_dir},
+                                  {"program", loaded.job.program},
+                                  {"tags", loaded.job.tags},
+                                  {"record", record.folder().string()}});
+  return record;
+}
+
+std::string dry_submission(const LoadedJob& loaded, Place place) {
+  const std::string id = loaded.job.name + "-000000";
+  const fs::path folder = records_folder(own_environment()) / id;
+  if (place == Place::slurm) return slurm_script(loaded.job, folder, own_program());
+  if (place == Place::kubernetes) return manifest_of(loaded, id, kNoToken);
+  return "cd " + shell_word(loaded.job.source_dir) + "\n" + shell_word(own_program()) + " --config " +
+         shell_word((folder / "ddprun.toml").string()) + "\n\n# ddprun.toml\n" + loaded.job.config;
+}
+
+void submit(const LoadedJob& loaded, const JobRecord& record, Place place) {
+  try {
+    submit_checked(loaded, record, place);
+  } catch (...) {
+    std::error_code ignored;
+    fs::remove_all(record.folder(), ignored);
+    throw;
+  }
+}
+
+}  // namespace ddprun::launcher

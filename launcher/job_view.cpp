@@ -1,0 +1,204 @@
+#include "launcher/job_view.h"
+
+#include <algorithm>
+#include <array>
+#include <cstdio>
+#include <ctime>
+
+#include "rendezvous/base/spelling.h"
+
+namespace ddprun::launcher {
+namespace {
+
+using nlohmann::json;
+
+constexpr int kStatusKeyWidth = 12, kDescribeKeyWidth = 18;
+constexpr std::int64_t kMilli = 1000;
+
+std::string text_at(const json& from, const char* key) {
+  const auto found = from.is_object() ? from.find(key) : from.end();
+  if (!from.is_object() || found == from.end() || found->is_null()) return {};
+  return found->is_string() ? found->get<std::string>() : found->dump();
+}
+
+std::int64_t number_at(const json& from, const char* key) {
+  return from.is_object() && from.contains(key) && from[key].is_number() ? from[key].get<std::int64_t>() : 0;
+}
+
+std::string time_text(std::int64_t ms) {
+  if (ms == 0) return {};
+  const auto seconds = static_cast<std::time_t>(ms / kMilli);
+  std::tm local{};
+  std::array<char, 32> text{};
+  localtime_r(&seconds, &local);
+  return {text.data(), std::strftime(text.data(), text.size(), "%Y-%m-%d %H:%M:%S", &local)};
+}
+
+std::string seconds_text(const json& from, const char* key) {
+  if (!from.is_object() || !from.contains(key) || !from[key].is_number()) return {};
+  std::array<char, 32> text{};
+  std::snprintf(text.data(), text.size(), "%.1f s", from[key].get<double>());
+  return text.data();
+}
+
+class Lines {
+ public:
+  explicit Lines(int width) : width_(static_cast<std::size_t>(width)) {}
+  void add(const std::string& key, const std::string& value) {
+    if (value.empty()) return;
+    std::string line = key + ":";
+    line.resize(std::max(width_, line.size() + 1), ' ');
+    text_ += line + visible(value) + "\n";
+  }
+  // Of several lines, such as a report.
+  void add_block(const std::string& key, const std::string& value) {
+    if (value.find('\n') == std::string::npos) return add(key, value);
+    text_ += key + ":\n";
+    for (const std::string& line : split(visible_lines(value), '\n')) text_ += line.empty() ? "" : "  " + line + "\n";
+  }
+  std::string take() { return std::move(text_); }
+
+ private:
+  std::size_t width_;
+  std::string text_;
+};
+
+std::string metrics_text(const json& status) {
+  std::string out;
+  const json metrics = status.is_object() ? status.value("metrics", json::object()) : json::object();
+  for (const auto& [name, values] : metrics.items())
+    out += (out.empty() ? "" : ", ") + name + " " + text_at(values, "last");
+  return out;
+}
+
+std::string where_text(const JobFacts& facts) {
+  std::string out = name_of(facts.place);
+  const std::string nodes = facts.scheduler ? facts.scheduler->where : text_at(facts.status, "host");
+  if (const std::string id = text_at(facts.submitted, "place_id"); !id.empty()) out += ", job " + id;
+  return nodes.empty() ? out : out + ", " + nodes;
+}
+
+std::string reason_of(const JobFacts& facts) {
+  if (facts.runner_is_gone && !is_ended(text_at(facts.status, "state"))) return "its ddprun run was killed.";
+  const std::string own = text_at(facts.status, "reason");
+  const bool says = !own.empty() && is_ended(text_at(facts.status, "state"));
+  return says || !facts.scheduler ? own : facts.scheduler->detail;
+}
+
+int requeues_of(const JobFacts& facts) {
+  const int told = static_cast<int>(number_at(facts.status, "requeues"));
+  return facts.scheduler ? std::max(told, facts.scheduler->requeues) : told;
+}
+
+void add_status(const JobFacts& facts, Lines& lines) {
+  const json& status = facts.status;
+  const auto code = exit_code_of(facts);
+  lines.add("id", facts.id);
+  lines.add("state", state_of(facts));
+  lines.add("where", where_text(facts));
+  lines.add("started", time_text(number_at(status, "started")));
+  lines.add("seconds", seconds_text(status, "seconds"));
+  lines.add("round", number_at(status, "round") > 0 ? text_at(status, "round") : "");
+  lines.add("restarts", status.is_object() ? text_at(status, "restarts") : "");
+  if (facts.scheduler || requeues_of(facts) > 0) lines.add("requeues", std::to_string(requeues_of(facts)));
+  lines.add("metrics", metrics_text(status));
+  lines.add("exit code", code ? std::to_string(*code) : "");
+  if (facts.scheduler && reason_of(facts) != facts.scheduler->detail) lines.add("scheduler", facts.scheduler->detail);
+  lines.add_block("reason", reason_of(facts));
+  lines.add("snapshot", text_at(status, "snapshot_problem"));
+}
+
+}  // namespace
+
+bool is_ended(const std::string& state) {
+  return state == "succeeded" || state == "preempted" || state == "stopped" || state == "failed";
+}
+
+// A preempted job of a scheduler is put back into its queue: the scheduler knows.
+std::string state_of(const JobFacts& facts) {
+  using Phase = PlaceState::Phase;
+  std::string own = text_at(facts.status, "state");
+  if (facts.cancelled && own == "preempted") own = "stopped";
+  if (!facts.scheduler) {
+    if (own.empty()) return facts.runner_is_gone ? "failed" : "waiting";
+    return facts.runner_is_gone && !is_ended(own) ? "failed" : own;
+  }
+  const Phase phase = facts.scheduler->phase;
+  if (phase == Phase::gone) return is_ended(own) ? own : "unknown";
+  if (phase == Phase::running) return is_ended(own) || own.empty() ? "running" : own;
+  if (phase == Phase::queued || !is_ended(own) || facts.cancelled) return text_of(phase);
+  return own;
+}
+
+std::optional<int> exit_code_of(const JobFacts& facts) {
+  if (!is_ended(state_of(facts))) return {};
+  if (facts.status.is_object() && facts.status.contains("exit_code") && facts.status["exit_code"].is_number())
+    return facts.status["exit_code"].get<int>();
+  return facts.scheduler ? facts.scheduler->exit_code : std::nullopt;
+}
+
+std::string status_text(const JobFacts& facts) {
+  Lines lines(kStatusKeyWidth);
+  add_status(facts, lines);
+  return lines.take();
+}
+
+std::string describe_text(const JobFacts& facts) {
+  Lines lines(kDescribeKeyWidth);
+  add_status(facts, lines);
+  const json& status = facts.status;
+  lines.add("submitted", time_text(number_at(facts.submitted, "at")));
+  lines.add("first worker", time_text(number_at(status, "first_worker")));
+  lines.add("ended", time_text(number_at(status, "ended")));
+  lines.add("training seconds", seconds_text(status, "training_seconds"));
+  lines.add("billable seconds", seconds_text(status, "billable_seconds"));
+  lines.add("starts", text_at(status, "starts"));
+  lines.add("nodes", text_at(status, "nodes"));
+  lines.add("first failure", text_at(status, "first_failure"));
+  lines.add("snapshot stored", time_text(number_at(status, "snapshot_stored")));
+  lines.add("file", text_at(facts.submitted, "file"));
+  lines.add("source folder", text_at(facts.submitted, "source_dir"));
+  std::string program;
+  const json words = facts.submitted.is_object() ? facts.submitted.value("program", json::array()) : json::array();
+  for (const json& word : words) program += (program.empty() ? "" : " ") + word.get<std::string>();
+  lines.add("program", program);
+  lines.add("record", text_at(facts.submitted, "record"));
+  return lines.take();
+}
+
+json describe_json(const JobFacts& facts) {
+  json out = facts.status.is_object() ? facts.status : json::object();
+  for (const char* ours : {"pid", "pid_start", "training_ms", "node_ms"}) out.erase(ours);
+  const auto code = exit_code_of(facts);
+  out["id"] = facts.id;
+  out["handle"] = text_of(Handle{facts.place, facts.id});
+  out["state"] = state_of(facts);
+  out["where"] = where_text(facts);
+  out["requeues"] = requeues_of(facts);
+  out["exit_code"] = code ? json(*code) : json();
+  out["reason"] = reason_of(facts);
+  out["submitted"] = facts.submitted;
+  return out;
+}
+
+std::string list_text(const std::vector<JobFacts>& jobs) {
+  std::vector<std::array<std::string, 4>> rows{{"JOB", "STATE", "STARTED", "EXIT CODE"}};
+  for (const JobFacts& job : jobs) {
+    const auto code = exit_code_of(job);
+    const std::int64_t when = number_at(job.status, "started");
+    rows.push_back({text_of(Handle{job.place, job.id}), state_of(job),
+                    time_text(when > 0 ? when : number_at(job.submitted, "at")), code ? std::to_string(*code) : "-"});
+  }
+  std::array<std::size_t, 4> widths{};
+  for (const auto& row : rows)
+    for (std::size_t i = 0; i < row.size(); ++i) widths[i] = std::max(widths[i], row[i].size());
+  std::string out;
+  for (const auto& row : rows) {
+    std::string line;
+    for (std::size_t i = 0; i < row.size(); ++i) line += row[i] + std::string(widths[i] - row[i].size() + 2, ' ');
+    out += line.substr(0, line.find_last_not_of(' ') + 1) + "\n";
+  }
+  return out;
+}
+
+}  // namespace ddprun::launcher

@@ -1,0 +1,34 @@
+// What people are shown of a job: its record, and what the place where it runs says of it. Pure.
+#pragma once
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "launcher/jobs/job_record.h"
+#include "launcher/jobs/places/place_state.h"
+
+namespace ddprun::launcher {
+
+// All that there is to know, as `describe --json` prints it.
+struct JobFacts {
+  std::string id = {};
+  Place place = Place::here;
+  nlohmann::json submitted = {}, status = {};  // null: none yet
+  bool cancelled = false;
+  bool runner_is_gone = false;                 // of a job here: its `ddprun run` has ended, however
+  std::optional<PlaceState> scheduler = {};    // of Slurm and Kubernetes
+};
+
+// queued, waiting, running, succeeded, preempted, stopped, failed, or unknown.
+std::string state_of(const JobFacts& facts);
+bool is_ended(const std::string& state);
+// Of an ended job, as a shell would see it; empty: not known.
+std::optional<int> exit_code_of(const JobFacts& facts);
+
+std::string status_text(const JobFacts& facts);    // lines "key: value"
+std::string describe_text(const JobFacts& facts);  // more of them
+nlohmann::json describe_json(const JobFacts& facts);
+std::string list_text(const std::vector<JobFacts>& jobs);  // a table
+
+}  // namespace ddprun::launcher

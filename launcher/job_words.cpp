@@ -1,0 +1,117 @@
+#include "launcher/job_words.h"
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <map>
+
+#include "launcher/options.h"
+#include "rendezvous/base/spelling.h"
+
+namespace ddprun::launcher {
+namespace {
+
+const std::map<std::string, const char*>& descriptions() {
+  static const std::map<std::string, const char*> kDescriptions{
+      {"run", "Runs the job that a TOML file describes, on this machine or as a node of a scheduler's job."},
+      {"submit", "Starts a job that goes on without this shell, and prints its handle."},
+      {"status", "What a job does: its state, where it runs, restarts, metrics."},
+      {"describe", "All that is known of a job: times, exit code, why it failed, what it runs."},
+      {"log", "Prints a job's output."},
+      {"cancel", "Asks a job to save and to end."},
+      {"list", "The jobs of this user, the newest first."},
+  };
+  return kDescriptions;
+}
+
+void add_file(CLI::App& app, JobWords& words) {
+  app.add_option("file", words.file, "the job's file (docs/jobs.md)")->type_name("FILE");
+  app.add_option("--set", words.overrides, "sets a value of the file: --set max-restarts=5, --set hyperparameters.lr=0.1")
+      ->type_name("KEY=VALUE")
+      ->type_size(1)
+      ->allow_extra_args(false);
+  app.add_flag("--dry-run", words.dry_run, "prints what would be started, byte for byte, and starts nothing");
+}
+
+void add_options(CLI::App& app, JobWords& words, std::string& to) {
+  const std::string& command = words.command;
+  app.set_help_flag("-h,--help", "prints this");
+  if (command == "run" || command == "submit") add_file(app, words);
+  if (command == "run") app.add_option("--record", words.record, "")->group("");  // for scripts that submit writes
+  if (command == "submit") {
+    app.add_option("--to", to, "here (default), ssh, slurm or k8s")->type_name("PLACE");
+    app.add_flag("--wait", words.wait, "shows the output, and ends with the job's exit code");
+  }
+  if (command == "status" || command == "describe" || command == "log" || command == "cancel")
+    app.add_option("job", words.handle, "a handle, an id, or a job's name; left out: the newest job")->type_name("JOB");
+  if (command == "log") app.add_flag("-f,--follow", words.follow, "goes on until the job ends");
+  if (command == "status" || command == "describe" || command == "list")
+    app.add_flag("--json", words.json, "as JSON");
+}
+
+std::string usage_of(CLI::App& app, const JobWords& words) {
+  std::string text = app.help();
+  if (words.command == "run" || words.command == "submit")
+    text += "Words behind -- are further arguments of the program.\n";
+  return text + "To run a program of that name: ddprun ./" + words.command + "\n";
+}
+
+// People bring options of ddprun, which a job's file has as keys.
+std::string about_unknown(const std::string& command, const std::string& word) {
+  const std::string name = word.substr(std::min(word.find_first_not_of('-'), word.size()));
+  const std::string bare = name.substr(0, name.find('='));
+  const settings::Option* option = settings::find_option(options(), bare);
+  if ((command == "run" || command == "submit") && option && settings::in_file(*option))
+    return "the option --" + bare + " is a key of the job's file here: --set " + bare +
+           (option->flag() ? "=true" : "=VALUE") + ".";
+  return "there is no option " + visible(word) + "; ddprun " + command + " --help lists them.";
+}
+
+std::string about_extras(const JobWords& words, const std::vector<std::string>& extras) {
+  const auto option = std::find_if(extras.begin(), extras.end(), [](const auto& word) { return word.starts_with('-'); });
+  if (option != extras.end()) return about_unknown(words.command, *option);
+  if (words.command == "run" || words.command == "submit")
+    return "'" + visible(extras.front()) + "' is one word too many: arguments of the program come behind --.";
+  return "'" + visible(extras.front()) + "' is one word too many.";
+}
+
+void check(JobWords& words, const std::string& to) {
+  const bool takes_file = words.command == "run" || words.command == "submit";
+  if (takes_file && words.file.empty() == words.record.empty())
+    words.mistake = words.file.empty() ? "it takes the job's file: ddprun " + words.command + " job.toml."
+                                       : "it takes a file or --record, not both.";
+  if (to.empty()) return;
+  const auto place = place_named(to);
+  if (place)
+    words.to = *place;
+  else
+    words.mistake = "--to is '" + visible(to) + "'; it takes here, ssh, slurm or k8s." +
+                    did_you_mean(to, {"here", "ssh", "slurm", "k8s"});
+}
+
+}  // namespace
+
+bool is_job_command(const std::string& word) { return descriptions().contains(word); }
+
+JobWords read_job_words(std::vector<std::string> all) {
+  JobWords words;
+  words.command = all.front();
+  std::string to;
+  CLI::App app(descriptions().at(words.command), "ddprun " + words.command);
+  add_options(app, words, to);
+  app.allow_extras();
+  const auto end = std::find(all.begin(), all.end(), "--");
+  if (end != all.end()) words.arguments.assign(end + 1, all.end());
+  std::vector<std::string> reversed(std::make_reverse_iterator(end), std::make_reverse_iterator(all.begin() + 1));
+  try {
+    app.parse(reversed);
+    if (const auto extras = app.remaining(); !extras.empty()) words.mistake = about_extras(words, extras);
+    if (words.mistake.empty()) check(words, to);
+  } catch (const CLI::CallForHelp&) {
+    words.answer = usage_of(app, words);
+  } catch (const CLI::ParseError& error) {
+    words.mistake = std::string(error.what()) + ".";
+  }
+  return words;
+}
+
+}  // namespace ddprun::launcher

@@ -1,0 +1,31 @@
+// The command lines of `ddprun run`, `submit`, `status`, `describe`, `log`, `cancel` and `list`. Pure.
+#pragma once
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "launcher/jobs/job_record.h"
+
+namespace ddprun::launcher {
+
+struct JobWords {
+  std::string command = {};                 // "run"
+  std::string file = {};                    // run, submit
+  std::string record = {};                  // run: the folder of a job that was submitted
+  std::string handle = {};                  // the others; empty: the newest job
+  std::vector<std::string> overrides = {};  // --set KEY=VALUE
+  std::vector<std::string> arguments = {};  // those behind "--", for the program
+  Place to = Place::here;
+  bool dry_run = false, wait = false, follow = false, json = false;
+
+  std::string answer = {};   // of --help: print it and exit with 0
+  std::string mistake = {};  // a sentence
+};
+
+// The commands' names. A program of such a name is started as ./run.
+bool is_job_command(const std::string& word);
+
+// `words` begins with the command.
+JobWords read_job_words(std::vector<std::string> words);
+
+}  // namespace ddprun::launcher

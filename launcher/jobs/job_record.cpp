@@ -1,0 +1,142 @@
+#include "launcher/jobs/job_record.h"
+
+#include <sys/random.h>
+#include <sys/stat.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+
+#include "agent/process/regular_file.h"
+#include "rendezvous/base/error.h"
+#include "rendezvous/base/spelling.h"
+
+namespace ddprun::launcher {
+namespace fs = std::filesystem;
+namespace {
+
+constexpr std::size_t kFileMax = std::size_t{16} << 20;
+constexpr int kTries = 20;
+constexpr std::size_t kSuffix = 6;
+constexpr std::size_t kShownIds = 8;
+
+std::string random_suffix() {
+  constexpr std::string_view kLetters = "0123456789abcdefghijklmnopqrstuvwxyz";
+  unsigned char bytes[kSuffix] = {};
+  if (getrandom(bytes, sizeof bytes, 0) != sizeof bytes) throw Error("cannot name a job", "no random bytes");
+  std::string out;
+  for (const unsigned char byte : bytes) out += kLetters[byte % kLetters.size()];
+  return out;
+}
+
+const char* scheme(Place place) {
+  switch (place) {
+    case Place::here:
+      return "here";
+    case Place::ssh:
+      return "ssh";
+    case Place::slurm:
+      return "slurm";
+    case Place::kubernetes:
+      break;
+  }
+  return "k8s";
+}
+
+std::string variable(const std::map<std::string, std::string>& environment, const char* name) {
+  const auto found = environment.find(name);
+  return found == environment.end() ? "" : found->second;
+}
+
+std::string job_name_in(const std::string& id) {
+  return id.size() > kSuffix ? id.substr(0, id.size() - kSuffix - 1) : id;
+}
+
+std::string shown(const std::vector<JobRecord>& records) {
+  std::vector<std::string> ids;
+  for (const JobRecord& record : records)
+    if (ids.size() < kShownIds) ids.push_back(record.id());
+  return listed(ids, "and") + (records.size() > kShownIds ? " and others" : "");
+}
+
+}  // namespace
+
+std::string name_of(Place place) { return scheme(place); }
+
+std::optional<Place> place_named(const std::string& name) {
+  for (const Place place : {Place::here, Place::ssh, Place::slurm, Place::kubernetes})
+    if (name == scheme(place)) return place;
+  if (name == "kubernetes") return Place::kubernetes;
+  return name == "local" ? std::optional(Place::here) : std::nullopt;
+}
+
+std::string text_of(const Handle& handle) { return std::string(scheme(handle.place)) + "://" + handle.id; }
+
+nlohmann::json JobRecord::read(const char* file) const {
+  auto content = nlohmann::json::parse(read_text(file), nullptr, false);
+  return content.is_discarded() ? nlohmann::json() : content;
+}
+
+std::string JobRecord::read_text(const char* file) const { return agent::beginning_of_file(path(file), kFileMax); }
+
+void JobRecord::write(const char* file, const nlohmann::json& content) const {
+  write_text(file, content.dump(2, ' ', false, nlohmann::json::error_handler_t::replace) + "\n");
+}
+
+void JobRecord::write_text(const char* file, const std::string& text) const {
+  if (!agent::replace_file(path(file), text))
+    throw Error("cannot write " + path(file).string(), std::strerror(errno),
+                "The job's record needs a folder with room: XDG_STATE_HOME names another one.");
+}
+
+fs::path records_folder(const std::map<std::string, std::string>& environment) {
+  const std::string state = variable(environment, "XDG_STATE_HOME"), home = variable(environment, "HOME");
+  if (fs::path(state).is_absolute()) return fs::path(state) / "ddprun/jobs";
+  if (fs::path(home).is_absolute()) return fs::path(home) / ".local/state/ddprun/jobs";
+  throw UsageError("cannot keep a record of the job", "neither XDG_STATE_HOME nor HOME names a folder",
+                   "Set one of them.");
+}
+
+JobRecord make_record(const fs::path& records, const std::string& job_name) {
+  std::error_code failed;
+  fs::create_directories(records, failed);
+  for (int i = 0; i < kTries && !failed; ++i) {
+    const fs::path folder = records / (job_name + "-" + random_suffix());
+    if (mkdir(folder.c_str(), 0700) == 0) return JobRecord(folder);
+    if (errno != EEXIST) failed = std::error_code(errno, std::generic_category());
+  }
+  throw Error("cannot keep a record of the job in " + records.string(), failed.message(),
+              "XDG_STATE_HOME names another folder.");
+}
+
+std::vector<JobRecord> all_records(const fs::path& records) {
+  std::vector<std::pair<fs::file_time_type, JobRecord>> dated;
+  std::error_code ignored;
+  for (const auto& entry : fs::directory_iterator(records, ignored)) {
+    const auto when = fs::last_write_time(entry.path() / "submitted.json", ignored);
+    if (!ignored) dated.emplace_back(when, JobRecord(entry.path()));
+  }
+  std::stable_sort(dated.begin(), dated.end(), [](const auto& a, const auto& b) { return a.first > b.first; });
+  std::vector<JobRecord> out;
+  for (auto& [when, record] : dated) out.push_back(std::move(record));
+  return out;
+}
+
+std::variant<JobRecord, std::string> find_record(const fs::path& records, const std::string& words) {
+  const std::size_t colon = words.find("://");
+  const std::string id = colon == std::string::npos ? words : words.substr(colon + 3);
+  const std::vector<JobRecord> all = all_records(records);
+  std::vector<JobRecord> named, begun;
+  for (const JobRecord& record : all) {
+    if (record.id() == id) return record;
+    if (job_name_in(record.id()) == id) named.push_back(record);
+    if (record.id().starts_with(id)) begun.push_back(record);
+  }
+  const std::vector<JobRecord>& found = named.empty() ? begun : named;
+  if (found.size() == 1) return found.front();
+  if (found.size() > 1) return "several jobs are called " + visible(id) + ": " + shown(found) + ".";
+  return all.empty() ? "no job has been run or submitted here."
+                     : "no job is called " + visible(id) + "; there are " + shown(all) + ".";
+}
+
+}  // namespace ddprun::launcher
