@@ -15,6 +15,9 @@ std::optional<std::string> option_value(const JobDescription& job, const std::st
 // How long the job's workers may take from SIGTERM to SIGKILL: --stop-grace, or its default of 25 s.
 std::chrono::seconds stop_grace_of(const JobDescription& job);
 
+// Whether the job brings no authentication of its own: --token-file, --tls-cert.
+bool needs_token(const JobDescription& job);
+
 // Rounded up.
 std::chrono::seconds in_seconds(Duration duration);
 
