@@ -361,19 +361,20 @@ DescribedJob read_job_description(const JobSource& source) {
   DescribedJob out;
   DescriptionReader reader(out, source.folder);
   reader.read(source.name, source.text);
+  std::vector<std::string> names;
   for (const std::string& override : source.overrides) {
     const std::size_t equals = override.find('=');
     if (equals == std::string::npos || equals == 0) {
       out.mistakes.push_back("--set is '" + visible(override) + "'; it takes KEY=VALUE, such as --set max-restarts=5.");
       continue;
     }
-    const std::size_t before = out.mistakes.size();
-    const std::string name = "--set " + override.substr(0, equals);
-    reader.read(name, toml_line(override.substr(0, equals), override.substr(equals + 1)));
-    for (std::size_t i = before; i < out.mistakes.size(); ++i)  // of one line
-      if (out.mistakes[i].starts_with(name + ":1: ")) out.mistakes[i].erase(name.size(), 2);
+    names.push_back("--set " + override.substr(0, equals));
+    reader.read(names.back(), toml_line(override.substr(0, equals), override.substr(equals + 1)));
   }
   reader.finish(source);
+  for (const std::string& name : names)  // they have one line
+    for (std::string& mistake : out.mistakes)
+      if (mistake.starts_with(name + ":1: ")) mistake.erase(name.size(), 2);
   return out;
 }
 

@@ -19,16 +19,19 @@ std::string lower_case(std::string_view text) {
 }
 
 // SageMaker writes Name and Regex.
-void read_metric_entry(const std::string& key, const toml::node& value, MetricDefinition& metric, FileNotes& notes) {
+bool read_metric_entry(const std::string& key, const toml::node& value, MetricDefinition& metric, FileNotes& notes) {
   if (key != "name" && key != "regex")
-    return notes.add(value,
-                     "a metric has no key " + visible(key) + "; its keys are name and regex." + did_you_mean(key, {"name", "regex"}));
-  if (!value.is_string()) return notes.add(value, key + " is " + describe_value(value) + "; it takes a string.");
+    return notes.add(value, "a metric has no key " + visible(key) + "; its keys are name and regex." +
+                                did_you_mean(key, {"name", "regex"})),
+           false;
+  if (!value.is_string())
+    return notes.add(value, key + " is " + describe_value(value) + "; it takes a string."), false;
   (key == "name" ? metric.name : metric.pattern) = value.as_string()->get();
-  if (key == "name") return;
+  if (key == "name") return true;
   const auto compiled = agent::Pattern::compile(metric.pattern);
   if (const auto* invalid = std::get_if<agent::Pattern::Invalid>(&compiled))
-    notes.add(value, "regex is not a regular expression (PCRE2): " + invalid->why + ".");
+    return notes.add(value, "regex is not a regular expression (PCRE2): " + invalid->why + "."), false;
+  return true;
 }
 
 void check_metric(const toml::node& node, const MetricDefinition& metric, const std::vector<MetricDefinition>& earlier,
@@ -55,8 +58,10 @@ std::vector<MetricDefinition> read_metrics(const toml::node& node, FileNotes& no
   std::vector<MetricDefinition> out;
   for (const toml::node& one : *all) {
     MetricDefinition metric{.place = notes.place(one)};
-    for (const auto& [key, value] : *one.as_table()) read_metric_entry(lower_case(key.str()), value, metric, notes);
-    check_metric(one, metric, out, notes);
+    bool right = true;
+    for (const auto& [key, value] : *one.as_table())
+      right &= read_metric_entry(lower_case(key.str()), value, metric, notes);
+    if (right) check_metric(one, metric, out, notes);
     out.push_back(std::move(metric));
   }
   return out;

@@ -28,6 +28,12 @@ json number(const std::string& text) {
   return error == std::errc() && end == text.data() + text.size() ? json(value) : json();
 }
 
+json whole_number(const std::string& text) {
+  std::uint64_t value = 0;
+  std::from_chars(text.data(), text.data() + text.size(), value);
+  return value;
+}
+
 json optional_time(const std::optional<MilliSeconds>& time) { return time ? json(*time) : json(); }
 
 }  // namespace
@@ -63,7 +69,7 @@ void JobStatus::on_event(const json& event) {
   metrics_[text_in(*metadata, "metric")] = {{"last", number(text_in(*metadata, "value"))},
                                             {"min", number(text_in(*metadata, "min"))},
                                             {"max", number(text_in(*metadata, "max"))},
-                                            {"count", number(text_in(*metadata, "count"))}};
+                                            {"count", whole_number(text_in(*metadata, "count"))}};
 }
 
 void JobStatus::on_worker(const std::string& state, const json& event) {

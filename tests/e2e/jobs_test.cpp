@@ -1,0 +1,177 @@
+// Jobs in files: what `ddprun run` and `ddprun submit` start on this machine, and what other shells learn of it.
+#include <csignal>
+#include <filesystem>
+#include <nlohmann/json.hpp>
+
+#include "tests/e2e/programs.h"
+#include "tests/support/catch.h"
+#include "tests/support/command.h"
+
+using namespace ddprun::test;
+using namespace std::chrono_literals;
+namespace fs = std::filesystem;
+using nlohmann::json;
+
+namespace {
+
+// A folder with a job's file, and the records of its jobs.
+class Desk {
+ public:
+  explicit Desk(const std::string& job) { folder_.write("job.toml", job); }
+
+  CommandOptions options() const { return {.env = {{"XDG_STATE_HOME", folder_ / "state"}}, .cwd = folder_.path()}; }
+  Ended ddprun(std::vector<std::string> words) const { return run(job_of(std::move(words)), kLimit, options()); }
+  json facts() const { return json::parse(ddprun({"describe", "--json"}).out); }
+  std::string state() const { return facts()["state"]; }
+  fs::path operator/(const std::string& name) const { return folder_ / name; }
+  const TempFolder& folder() const { return folder_; }
+
+ private:
+  TempFolder folder_;
+};
+
+// Rank 0's lines are "loss 0.5" and the like; `script` follows.
+std::string shell_job_file(const std::string& script, const std::string& more = "") {
+  return "nproc_per_node = 2\nmax-restarts = 0\nprogram = ['sh', '-c', '''" + script + "''']\n" + more;
+}
+
+const std::string kWaits = "echo up $RANK; while true; do sleep 0.05; done";
+
+}  // namespace
+
+TEST_CASE("a job in a file runs with its arguments, variables and metrics, and leaves a record", "[jobs][fast]") {
+  const Desk desk(
+      "source_dir = 'src'\nnproc_per_node = 2\noutput_path = 'out'\nprogram = ['sh', 'job.sh']\n"
+      "[hyperparameters]\nname = 'two words'\nfast = true\n[env]\nCOLOUR = 'blue'\n"
+      "[[metric_definitions]]\nName = 'loss'\nRegex = 'loss=([0-9.]+)'\n");
+  fs::create_directory(desk / "src");
+  desk.folder().write("src/job.sh",
+                      "[ $RANK = 0 ] || { echo loss=9; exit; }\n"
+                      "echo \"$COLOUR $# $2 $3\" in $(basename \"$PWD\")\necho loss=0.5\necho loss=0.25\n");
+  const Ended ended = desk.ddprun({"run", "job.toml", "--set", "env.COLOUR=red", "--", "last"});
+  CHECK(ended == exited(0));
+  CHECK(has(ended.out, "red 4 two words --fast in src\n"));
+  CHECK(ended.err.empty());
+  const json facts = desk.facts();
+  CHECK(facts["state"] == "succeeded");
+  CHECK(facts["exit_code"] == 0);
+  CHECK(facts["metrics"]["loss"] == json({{"count", 2}, {"last", 0.25}, {"max", 0.5}, {"min", 0.25}}));
+  CHECK(json::parse(read_file(desk / "out/result.json"))["metrics"] == facts["metrics"]);
+  CHECK(has(read_file(desk / "out/log"), "loss=0.25\n"));
+  CHECK(desk.ddprun({"log"}).out == read_file(desk / "out/log"));
+}
+
+TEST_CASE("the record of a job that failed says which rank and why, and ddprun run has the job's code", "[jobs]") {
+  const Desk desk(shell_job_file("echo reason 1>&2; [ $RANK = 0 ] || exit 7; sleep 20"));
+  const Ended ended = desk.ddprun({"run", "job.toml"});
+  CHECK(ended == exited(1));
+  CHECK(has(ended.err, "rank 1 (local rank 1) exited with code 7"));
+  const json facts = desk.facts();
+  CHECK(facts["state"] == "failed");
+  CHECK(facts["first_failure"]["exit_code"] == 7);
+  CHECK(has(facts["reason"], "rank 1 (local rank 1) exited with code 7"));
+  CHECK(has(desk.ddprun({"list"}).out, "failed"));
+}
+
+TEST_CASE("a signal to ddprun run reaches the job, and after kill -9 nothing is left", "[jobs]") {
+  const Desk desk(shell_job_file("trap 'exit 0' TERM; " + kWaits));
+  Command preempted(job_of({"run", "job.toml"}), desk.options());
+  preempted.wait_for_output("up 1", kLimit);
+  preempted.kill(SIGTERM);
+  CHECK(preempted.wait_exit(kLimit) == exited(143));
+  CHECK(desk.state() == "preempted");
+
+  Command killed(job_of({"run", "job.toml"}), desk.options());
+  killed.wait_for_output("up 1", kLimit);
+  REQUIRE(eventually([&] { return desk.state() == "running"; }, kLimit));
+  killed.kill(SIGKILL);
+  CHECK(killed.wait_exit(kLimit) == killed_by(SIGKILL));
+  CHECK(killed.all_gone(kLimit));
+  CHECK(desk.state() == "failed");
+  CHECK(desk.facts()["reason"] == "its ddprun run was killed.");
+}
+
+TEST_CASE("Ctrl-C at ddprun run ends the job once, in its grace", "[jobs]") {
+  const Desk desk(shell_job_file("trap 'echo asked; sleep 0.3; echo left; exit 0' TERM INT; " + kWaits));
+  CommandOptions options = desk.options();
+  options.terminal = true;
+  Command job(job_of({"run", "job.toml"}), options);
+  job.wait_for_output("up 1", kLimit);
+  job.type("\x03");
+  CHECK(job.wait_exit(kLimit) == exited(130));
+  CHECK(has(job.out(), "left"));  // a second SIGINT would have killed it
+  CHECK(desk.state() == "stopped");
+}
+
+TEST_CASE("a submitted job goes on without its shell, log -f follows it, cancel lets it save", "[jobs][fast]") {
+  const Desk desk(shell_job_file("trap 'echo saves; exit 0' TERM; " + kWaits));
+  Command submit(job_of({"submit", "job.toml"}), desk.options());  // keeps the job for the test's end
+  CHECK(submit.wait_exit(kLimit) == exited(0));
+  const std::string handle = submit.out().substr(0, submit.out().find('\n'));
+  CHECK(handle.starts_with("here://job-"));
+  REQUIRE(eventually([&] { return desk.state() == "running"; }, kLimit));
+  CHECK(has(desk.ddprun({"status", handle}).out, "state:      running\n"));
+
+  Command log(job_of({"log", "-f", handle}), desk.options());
+  log.wait_for_output("up 1", kLimit);
+  CHECK(desk.ddprun({"cancel", handle}) == exited(0));
+  const Ended ended = log.wait_exit(kLimit);
+  CHECK(ended == exited(0));
+  CHECK(has(ended.out, "saves"));
+  CHECK(desk.state() == "stopped");
+  CHECK(submit.all_gone(kLimit));
+  CHECK(has(desk.ddprun({"cancel", handle}).err, "has ended: stopped."));
+}
+
+TEST_CASE("submit --wait shows the output and ends with the job's code", "[jobs]") {
+  const Desk desk(shell_job_file("echo works; exit 3"));
+  const Ended ended = desk.ddprun({"submit", "--wait", "job.toml"});
+  CHECK(ended == exited(1));
+  CHECK(has(ended.out, "works"));
+}
+
+TEST_CASE("a snapshot is fetched before the start, stored when it has changed, and at the end", "[jobs]") {
+  const Desk desk(shell_job_file("[ $RANK = 0 ] || exit 0; echo resumes from $(cat run.pt); echo 2 > run.pt",
+                                 "[snapshot]\npath = 'run.pt'\nfetch = 'cp \"$REMOTE\" {path}'\n"
+                                 "store = 'cp {path} \"$REMOTE\"'\n"));
+  CommandOptions options = desk.options();
+  options.env["REMOTE"] = desk / "a 'remote' one";
+  desk.folder().write("a 'remote' one", "1\n");
+  const Ended ended = run(job_of({"run", "job.toml"}), kLimit, options);
+  CHECK(ended == exited(0));
+  CHECK(has(ended.out, "resumes from 1\n"));
+  CHECK(read_file(desk / "a 'remote' one") == "2\n");
+
+  fs::remove(desk / "run.pt");
+  fs::remove(desk / "a 'remote' one");
+  const Ended refused = run(job_of({"run", "job.toml"}), kLimit, options);
+  CHECK(refused == exited(69));
+  CHECK(has(refused.err, "the snapshot was not fetched: the command exited with code 1: cp: "));
+  CHECK(desk.state() == "failed");
+
+  const Ended unsaved = run(job_of({"run", "job.toml", "--set", "snapshot.fetch=", "--set", "snapshot.store=false"}),
+                            kLimit, options);
+  CHECK(unsaved == exited(73));
+  CHECK(has(unsaved.err, "the snapshot was not stored: the command exited with code 1."));
+}
+
+TEST_CASE("a job's file that is wrong is told in full, and nothing starts", "[jobs]") {
+  const Desk desk("entry_pont = 'a'\nnproc_per_node = 'many'\n");
+  const Ended ended = desk.ddprun({"run", "job.toml"});
+  CHECK(ended == exited(2));
+  CHECK(has(ended.err, "job.toml:1: there is no key entry_pont. Did you mean 'entry_point'?\n"));
+  CHECK(has(ended.err, "job.toml:2: nproc_per_node is 'many'"));
+  CHECK_FALSE(fs::exists(desk / "state"));
+  CHECK(desk.ddprun({"run", "none.toml"}).err ==
+        "ddprun run: cannot read the job's file none.toml: No such file or directory.\n");
+  CHECK(desk.ddprun({"status"}).err == "ddprun status: no job has been run or submitted here.\n");
+}
+
+TEST_CASE("a dry run prints what would run, and makes no record", "[jobs]") {
+  const Desk desk(shell_job_file("true"));
+  const Ended ended = desk.ddprun({"submit", "--dry-run", "job.toml"});
+  CHECK(ended == exited(0));
+  CHECK(has(ended.out, "--config " + (desk / "state/ddprun/jobs/job-000000/ddprun.toml").string()));
+  CHECK(has(ended.out, "\nnproc-per-node = 2\n"));
+  CHECK_FALSE(fs::exists(desk / "state"));
+}

@@ -1,0 +1,146 @@
+#include "launcher/job_view.h"
+
+#include "launcher/job_words.h"
+#include "launcher/jobs/job_status.h"
+#include "tests/support/catch.h"
+#include "tests/support/command.h"
+
+using namespace ddprun;
+using namespace ddprun::launcher;
+using nlohmann::json;
+
+namespace {
+
+json event(const char* source, const char* state, MilliSeconds when, json more = json::object()) {
+  more.update({{"state", state}, {"round", 1}, {"agent_restarts", 0}, {"group_world_size", 2}});
+  return {{"source", source}, {"timestamp", when}, {"metadata", more}};
+}
+
+JobFacts facts_with(const json& status, std::optional<PlaceState> scheduler = {}) {
+  return {.id = "digits-abc123", .place = scheduler ? Place::slurm : Place::here, .status = status, .scheduler = scheduler};
+}
+
+std::string state_with(const char* own, PlaceState::Phase phase) {
+  return state_of(facts_with(own ? json{{"state", own}} : json(), PlaceState{.phase = phase}));
+}
+
+}  // namespace
+
+TEST_CASE("a job's status follows its events, and counts the time in which workers run", "[job_status]") {
+  JobStatus status({}, 1000);
+  CHECK(status.to_json(1000)["state"] == "waiting");
+  status.on_event(event("WORKER", "START", 2000));
+  status.on_event(event("WORKER", "START", 2001));
+  CHECK(status.to_json(3000)["state"] == "running");
+  CHECK(status.to_json(3000)["training_seconds"] == 1.0);
+  status.on_event(event("AGENT", "METRIC", 3000,
+                        {{"metric", "loss"}, {"value", "0.5"}, {"min", "0.25"}, {"max", "2"}, {"count", "7"}}));
+  status.on_event(event("WORKER", "FAILED", 4000));
+  status.on_event(event("WORKER", "TERMINATED", 5000));
+  status.on_event(json("no event"));
+  status.on_end(1, {{"message", "rank 1 failed"}, {"first_failure", {{"global_rank", 1}}}}, 6000);
+  const json end = status.to_json(9000);
+  CHECK(end["state"] == "failed");
+  CHECK(end["exit_code"] == 1);
+  CHECK(end["reason"] == "rank 1 failed");
+  CHECK(end["first_failure"]["global_rank"] == 1);
+  CHECK(end["seconds"] == 5.0);
+  CHECK(end["training_seconds"] == 3.0);
+  CHECK(end["billable_seconds"] == 10.0);  // two nodes
+  CHECK(status.result().dump() == R"({"metrics":{"loss":{"count":7,"last":0.5,"max":2.0,"min":0.25}}})");
+}
+
+TEST_CASE("a further start of a job adds to what earlier ones took", "[job_status]") {
+  JobStatus first({}, 0);
+  first.on_event(event("WORKER", "START", 0));
+  first.on_event(event("WORKER", "TERMINATED", 3000));
+  first.on_end(75, {}, 4000);
+  CHECK(first.to_json(4000)["state"] == "preempted");
+  JobStatus second(first.to_json(4000), 10000);
+  second.on_event(event("WORKER", "START", 11000));
+  second.on_event(event("WORKER", "SUCCEEDED", 12000));
+  second.on_end(0, {{"message", ""}}, 12000);
+  const json end = second.to_json(12000);
+  CHECK(end["starts"] == 2);
+  CHECK(end["training_seconds"] == 4.0);
+  CHECK(end["billable_seconds"] == 12.0);
+  CHECK(end["created"] == 0);
+  CHECK(end["state"] == "succeeded");
+}
+
+TEST_CASE("the scheduler knows whether a job is started again, the record how it ended", "[job_view]") {
+  using Phase = PlaceState::Phase;
+  CHECK(state_with(nullptr, Phase::queued) == "queued");
+  CHECK(state_with(nullptr, Phase::running) == "running");
+  CHECK(state_with("waiting", Phase::running) == "waiting");
+  CHECK(state_with("preempted", Phase::queued) == "queued");
+  CHECK(state_with("preempted", Phase::running) == "running");  // its script puts it back into the queue
+  CHECK(state_with("running", Phase::failed) == "failed");      // the node died
+  CHECK(state_with("succeeded", Phase::succeeded) == "succeeded");
+  CHECK(state_with("succeeded", Phase::gone) == "succeeded");
+  CHECK(state_with("running", Phase::gone) == "unknown");
+}
+
+TEST_CASE("a job whose ddprun run was killed has failed, and one that was cancelled has been stopped", "[job_view]") {
+  JobFacts facts = facts_with({{"state", "running"}});
+  CHECK(state_of(facts) == "running");
+  facts.runner_is_gone = true;
+  CHECK(state_of(facts) == "failed");
+  CHECK(status_text(facts).find("reason:     its ddprun run was killed.") != std::string::npos);
+  facts = facts_with({{"state", "preempted"}, {"exit_code", 75}});
+  CHECK(state_of(facts) == "preempted");
+  facts.cancelled = true;
+  CHECK(state_of(facts) == "stopped");
+  CHECK(exit_code_of(facts) == 75);
+  CHECK(state_of(facts_with(json())) == "waiting");
+}
+
+TEST_CASE("the list of jobs is a table, and describe --json has no numbers of processes", "[job_view]") {
+  CHECK(list_text({facts_with({{"state", "succeeded"}, {"exit_code", 0}})}) ==
+        "JOB                   STATE      STARTED  EXIT CODE\nhere://digits-abc123  succeeded           0\n");
+  const json all = describe_json(facts_with({{"state", "running"}, {"pid", 7}}));
+  CHECK(all["handle"] == "here://digits-abc123");
+  CHECK_FALSE(all.contains("pid"));
+}
+
+TEST_CASE("a job is found by its handle, id, name, or their beginning", "[job_record]") {
+  const test::TempFolder folder;
+  const JobRecord a = make_record(folder.path(), "digits"), b = make_record(folder.path(), "mnist");
+  for (const JobRecord* record : {&a, &b}) record->write("submitted.json", {{"place", "here"}});
+  const auto found = [&](const std::string& words) {
+    const auto record = find_record(folder.path(), words);
+    return std::holds_alternative<JobRecord>(record) ? std::get<JobRecord>(record).id() : std::get<std::string>(record);
+  };
+  CHECK(found(a.id()) == a.id());
+  CHECK(found("here://" + a.id()) == a.id());
+  CHECK(found("digits") == a.id());
+  CHECK(found(b.id().substr(0, 8)) == b.id());
+  CHECK(found("nosuch").starts_with("no job is called nosuch; there are "));
+  const JobRecord again = make_record(folder.path(), "digits");
+  again.write("submitted.json", {{"place", "here"}});
+  CHECK(found("digits").starts_with("several jobs are called digits: "));
+  CHECK(std::get<std::string>(find_record(folder / "none", "x")) == "no job has been run or submitted here.");
+}
+
+TEST_CASE("the words of the commands about jobs", "[job_words]") {
+  const JobWords submit = read_job_words(
+      {"submit", "--to", "slurm", "job.toml", "--set", "a=1", "--set=b=2", "--wait", "--", "-x", "--set"});
+  CHECK(submit.mistake.empty());
+  CHECK(submit.to == Place::slurm);
+  CHECK(submit.file == "job.toml");
+  CHECK(submit.overrides == std::vector<std::string>{"a=1", "b=2"});
+  CHECK(submit.arguments == std::vector<std::string>{"-x", "--set"});
+  CHECK(submit.wait);
+  CHECK(read_job_words({"log", "-f", "x"}).follow);
+  CHECK(read_job_words({"status"}).handle.empty());
+  CHECK(read_job_words({"run"}).mistake == "it takes the job's file: ddprun run job.toml.");
+  CHECK(read_job_words({"run", "job.toml", "--max-restarts", "5"}).mistake ==
+        "the option --max-restarts is a key of the job's file here: --set max-restarts=VALUE.");
+  CHECK(read_job_words({"run", "job.toml", "3"}).mistake ==
+        "'3' is one word too many: arguments of the program come behind --.");
+  CHECK(read_job_words({"submit", "job.toml", "--to", "slurn"}).mistake ==
+        "--to is 'slurn'; it takes here, ssh, slurm or k8s. Did you mean 'slurm'?");
+  CHECK(read_job_words({"status", "--bogus"}).mistake == "there is no option --bogus; ddprun status --help lists them.");
+  CHECK(read_job_words({"run", "--help"}).answer.find("To run a program of that name: ddprun ./run") != std::string::npos);
+  CHECK_FALSE(is_job_command("train"));
+}
