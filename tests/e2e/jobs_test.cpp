@@ -149,7 +149,7 @@ TEST_CASE("a snapshot is fetched before the start, stored when it has changed, a
   CHECK(has(refused.err, "the snapshot was not fetched: the command exited with code 1: cp: "));
   CHECK(desk.state() == "failed");
 
-  const Ended unsaved = run(job_of({"run", "job.toml", "--set", "snapshot.fetch=", "--set", "snapshot.store=false"}),
+  const Ended unsaved = run(job_of({"run", "job.toml", "--set", "snapshot.fetch=", "--set", "snapshot.store=exit 1"}),
                             kLimit, options);
   CHECK(unsaved == exited(73));
   CHECK(has(unsaved.err, "the snapshot was not stored: the command exited with code 1."));
@@ -160,7 +160,7 @@ TEST_CASE("a job's file that is wrong is told in full, and nothing starts", "[jo
   const Ended ended = desk.ddprun({"run", "job.toml"});
   CHECK(ended == exited(2));
   CHECK(has(ended.err, "job.toml:1: there is no key entry_pont. Did you mean 'entry_point'?\n"));
-  CHECK(has(ended.err, "job.toml:2: nproc_per_node is 'many'"));
+  CHECK(has(ended.err, "job.toml:2: nproc-per-node is 'many'"));
   CHECK_FALSE(fs::exists(desk / "state"));
   CHECK(desk.ddprun({"run", "none.toml"}).err ==
         "ddprun run: cannot read the job's file none.toml: No such file or directory.\n");
