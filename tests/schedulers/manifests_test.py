@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""The manifests of scripts/schedulers/kubernetes against the schemas: manifests_test.py DDPRUN
+"""The manifests of scripts/schedulers/kubernetes, and those that `ddprun submit` makes (the golden files of tests/launcher),
+against the schemas: manifests_test.py DDPRUN
 
 Kubernetes' own kinds against the schemas in kubernetes-validate; JobSet, TrainingRuntime and TrainJob against the classes of
 Kubeflow Trainer's package, which are made from the types of both projects. Their commands run with --dry-run.
@@ -18,7 +19,9 @@ from kubeflow_trainer_api.models.trainer_v1alpha1_train_job import TrainerV1alph
 from kubeflow_trainer_api.models.trainer_v1alpha1_training_runtime import TrainerV1alpha1TrainingRuntime
 
 DDPRUN = Path(sys.argv.pop()).resolve()
-FOLDER = Path(__file__).resolve().parents[2] / "scripts/schedulers/kubernetes"
+SOURCE = Path(__file__).resolve().parents[2]
+FOLDER = SOURCE / "scripts/schedulers/kubernetes"
+MADE = sorted((SOURCE / "tests/launcher/testdata/places").glob("*.yaml"))  # by `ddprun submit`
 KUBERNETES = "1.37"
 CUSTOM = {"JobSet": JobsetV1alpha2JobSet, "TrainJob": TrainerV1alpha1TrainJob, "TrainingRuntime": TrainerV1alpha1TrainingRuntime}
 STOP_GRACE_S, OWN_S = 25, 5
@@ -27,6 +30,10 @@ FINAL, REQUEUE = {2, 73, 93}, {75}
 
 def read(name: str) -> list[dict]:
     return list(yaml.safe_load_all((FOLDER / name).read_text()))
+
+
+def made(*kinds: str) -> list[dict]:
+    return [manifest for file in MADE for manifest in yaml.safe_load_all(file.read_text()) if manifest["kind"] in kinds]
 
 
 def job_of(manifest: dict) -> dict:
@@ -39,6 +46,11 @@ def job_of(manifest: dict) -> dict:
 
 def manifests(*kinds: str) -> list[dict]:
     return [manifest for file in sorted(FOLDER.glob("*.yaml")) for manifest in read(file.name) if manifest["kind"] in kinds]
+
+
+def check_job_in(manifest: dict) -> None:
+    job = {"apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": "in-it"}, "spec": job_of(manifest)}
+    kubernetes_validate.validate(job, KUBERNETES, strict=True)
 
 
 def check_custom(manifest: dict) -> None:
@@ -68,8 +80,7 @@ class Manifests(unittest.TestCase):
         for manifest in manifests(*CUSTOM):
             check_custom(manifest)
             if manifest["kind"] != "TrainJob":
-                job = {"apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": "in-it"}, "spec": job_of(manifest)}
-                kubernetes_validate.validate(job, KUBERNETES, strict=True)
+                check_job_in(manifest)
 
     def test_a_wrong_field_is_found(self):
         for kind, field in ("Job", "completionmode"), ("JobSet", "failurePolicies"), ("TrainJob", "runtime"):
@@ -121,6 +132,61 @@ class Manifests(unittest.TestCase):
                 "PET_NNODES": str(trainer["numNodes"]), "PET_NPROC_PER_NODE": str(trainer["numProcPerNode"]), "PET_NODE_RANK": index,
                 "PET_MASTER_ADDR": "train-node-0-0.train", "PET_MASTER_PORT": "29500"})
             self.assertEqual((there["nnodes"], there["node-rank"], there["nproc-per-node"]), ("2", index, "2"))
+
+
+class MadeManifests(unittest.TestCase):
+    """Those that `ddprun submit --to k8s` makes."""
+
+    def test_kubernetes_takes_them(self):
+        for manifest in made("Secret", "ConfigMap", "Service", "Job"):
+            kubernetes_validate.validate(manifest, KUBERNETES, strict=True)
+
+    def test_jobset_takes_its_own_and_kubernetes_the_job_in_it(self):
+        for manifest in made("JobSet"):
+            check_custom(manifest)
+            check_job_in(manifest)
+
+    def test_the_job_file_arrives_byte_for_byte(self):
+        texts = {manifest["data"]["job.toml"] for manifest in made("ConfigMap")}
+        self.assertIn('name = "digits"\nprogram = ["train", "20"]\nnnodes = 2\n\n'
+                      '[kubernetes]\n  image = "ddprun"  # ours\n', texts)
+        self.assertIn('note = "no line end, and a tab\tand é"', texts)
+
+    def test_names_and_rules_agree(self):
+        for file in MADE:
+            manifests = list(yaml.safe_load_all(file.read_text()))
+            [name] = {manifest["metadata"]["name"] for manifest in manifests}
+            job = job_of(manifests[-1])
+            spec = job["template"]["spec"]
+            [container] = spec["containers"]
+            self.assertEqual(spec["volumes"][0]["configMap"]["name"], name)
+            self.assertGreater(spec["terminationGracePeriodSeconds"], STOP_GRACE_S + OWN_S)
+            for rule in job["podFailurePolicy"]["rules"]:
+                self.assertEqual(rule.get("onExitCodes", {}).get("containerName", "ddprun"), container["name"])
+            for variable in container["env"]:
+                source = variable.get("valueFrom", {"secretKeyRef": {"name": name}})
+                self.assertEqual(source["secretKeyRef"]["name"], name)
+            service = [manifest for manifest in manifests if manifest["kind"] == "Service"]
+            if service:
+                self.assertEqual((spec["subdomain"], service[0]["spec"]["clusterIP"]), (name, "None"))
+                self.assertLessEqual(service[0]["spec"]["selector"].items(), job["template"]["metadata"]["labels"].items())
+
+    def test_the_rules_are_those_of_the_scripts(self):
+        [job], [jobset] = manifests("Job"), manifests("JobSet")
+        for manifest in made("Job"):
+            self.assertEqual(manifest["spec"]["podFailurePolicy"], job["spec"]["podFailurePolicy"])
+        for manifest in made("JobSet"):
+            self.assertEqual(job_of(manifest)["podFailurePolicy"], job_of(jobset)["podFailurePolicy"])
+            rules = {rule["name"]: rule for rule in manifest["spec"]["failurePolicy"]["rules"]}
+            self.assertEqual([rules["final"], rules["preempted"]], jobset["spec"]["failurePolicy"]["rules"])
+
+    def test_arguments_stay_as_they_are(self):
+        [manifest] = [manifest for manifest in made("Job") if manifest["metadata"].get("namespace") == "training"]
+        command = job_of(manifest)["template"]["spec"]["containers"][0]["command"]
+        words = [word.replace("$$", "$") for word in command]  # as Kubernetes does it
+        self.assertEqual(words[:4], ["ddprun", "run", "/etc/ddprun-job/job.toml", "--set"])
+        self.assertIn('hyperparameters.note="$(HOME) costs $5"', words)
+        self.assertEqual(words[-1], "source_dir=/data/my job/src")
 
 
 if __name__ == "__main__":

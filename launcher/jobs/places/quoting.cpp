@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <array>
-#include <cstdio>
 #include <nlohmann/json.hpp>
 #include <string_view>
 
@@ -14,9 +13,11 @@ namespace {
 constexpr std::string_view kLetters = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ";
 constexpr std::string_view kDigits = "0123456789";
 
+bool is_ascii_letter(char c) { return kLetters.find(c) != kLetters.npos; }
+
 bool consists_of(std::string_view text, std::string_view others) {
   return std::all_of(text.begin(), text.end(), [&](char c) {
-    return kLetters.find(c) != kLetters.npos || kDigits.find(c) != kDigits.npos || others.find(c) != others.npos;
+    return is_ascii_letter(c) || kDigits.find(c) != kDigits.npos || others.find(c) != others.npos;
   });
 }
 
@@ -55,8 +56,9 @@ std::string sbatch_word(const std::string& text) {
 
 // JSON's strings are YAML's.
 std::string yaml_string(const std::string& text) {
-  const bool plain = !text.empty() && (kLetters.find(text[0]) != kLetters.npos || text[0] == '/') &&
-                     consists_of(text, "_./-") && !is_yaml_keyword(text);
+  const std::size_t first = text.starts_with("--") ? 2 : 0;
+  const bool begins_plainly = first < text.size() && (is_ascii_letter(text[first]) || text[0] == '/');
+  const bool plain = begins_plainly && consists_of(text, "_./-") && !is_yaml_keyword(text);
   return plain ? text : nlohmann::json(text).dump(-1, ' ', true, nlohmann::json::error_handler_t::replace);
 }
 

@@ -95,7 +95,7 @@ std::string submit_to_slurm(const std::string& script_file) {
   forget_sbatch_variables();
   const ProgramEnd end = ask_slurm({"sbatch", "--parsable", script_file}, what);
   if (!end.succeeded()) refuse_slurm(what, end, "Options of sbatch are in [slurm] of the job file.");
-  return settings::trimmed(end.out);
+  return settings::trimmed(split(end.out, '\n').front());
 }
 
 std::string test_with_slurm(const std::string& script_file) {

@@ -45,7 +45,8 @@ std::string srun_options(const SchedulerWords& words) {
 std::string slurm_script(const JobDescription& job, const std::string& record_folder, const std::string& ddprun) {
   const SchedulerWords words = sbatch_options(job, record_folder);
   std::string out =
-      "#!/bin/bash\n# Runs the job of the file job.toml in the folder `record` below, which all nodes must share.\n#\n";
+      "#!/bin/bash\n# Made by ddprun submit. Runs the job of the file job.toml in the folder `record` below, which all "
+      "nodes must share.\n";
   out += sbatch_lines(words) + kBeforeSrun;
   out += "\nddprun=" + bash_word(ddprun) + "\nrecord=" + bash_word(record_folder) + "\n";
   out += needs_token(job) ? kMakeToken : "";

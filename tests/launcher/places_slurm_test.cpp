@@ -1,0 +1,171 @@
+// Slurm's side of `ddprun submit`: testdata/places/*.sbatch are whole scripts, rewritten by DDPRUN_UPDATE=1.
+#include "launcher/jobs/places/slurm_script.h"
+#include "launcher/jobs/places/slurm_state.h"
+#include "launcher/jobs/places/slurm_words.h"
+#include "tests/support/catch.h"
+#include "tests/support/command.h"
+#include "tests/support/transcript.h"
+
+using namespace ddprun;
+using namespace ddprun::launcher;
+using namespace std::chrono_literals;
+using Catch::Matchers::Contains;
+using Phase = PlaceState::Phase;
+
+namespace {
+
+const std::filesystem::path kFolder = DDPRUN_SOURCE_DIR "/tests/launcher/testdata/places";
+const std::string kRecord = "/home/vera/.local/state/ddprun/jobs/digits-x3k9p2";
+
+JobDescription two_nodes() {
+  JobDescription job;
+  job.name = "digits";
+  job.source_dir = "/home/vera/digits";
+  job.nodes = 2;
+  job.max_run = 8h;
+  return job;
+}
+
+JobDescription with_own_words() {
+  JobDescription job = two_nodes();
+  job.source_dir = "/home/vera/the \"best\" #1 \\ digits";
+  job.options = {"--stop-grace=170", "--token-file", "job.token"};
+  job.tags = {"team=vision", "it's new"};
+  job.slurm = {{"partition", "gpu"},
+               {"nodes", "2-4"},
+               {"gpus_per_node", "8"},
+               {"cpus-per-task", "32"},
+               {"constraint", "[rack1|rack2]"},
+               {"exclusive", ""},
+               {"no-kill", ""},
+               {"export", "NONE"},
+               {"no-requeue", ""},
+               {"mail-type", "END,FAIL"}};
+  return job;
+}
+
+void check_script(const std::string& name, const JobDescription& job, const std::string& record) {
+  const std::string script = slurm_script(job, record, "/usr/bin/ddprun");
+  INFO(name << " is now\n" << script);
+  CHECK(test::matches_golden(kFolder / name, script));
+  const test::Ended checked = test::run({"bash", "-n", kFolder / name}, 10s);
+  CHECK(checked == test::exited(0));
+  CHECK(checked.err.empty());
+}
+
+std::vector<std::string> problems_of(const SchedulerWords& words) {
+  JobDescription job = two_nodes();
+  job.slurm = words;
+  return slurm_problems(job);
+}
+
+std::string time_limit(Duration max_run, const std::vector<std::string>& options = {}) {
+  JobDescription job = two_nodes();
+  job.max_run = max_run;
+  job.options = options;
+  return slurm_time_limit(job);
+}
+
+const std::string kRunning = R"(JobId=2 JobName=x JobState=FAILED
+   UserId=root(0) GroupId=root(0) MCS_label=N/A
+   JobState=RUNNING Reason=None Dependency=(null)
+   Requeue=1 Restarts=2 BatchFlag=1 Reboot=0 ExitCode=0:0
+   RunTime=00:00:00 TimeLimit=00:06:00 TimeMin=N/A
+   ReqNodeList=(null) ExcNodeList=(null)
+   NodeList=host[0-1]
+   BatchHost=host0
+   Comment=JobState=FAILED
+)";
+
+std::string with(std::string text, const std::string& from, const std::string& to) {
+  return text.replace(text.find(from), from.size(), to);
+}
+
+PlaceState shown(const std::string& state, const std::string& code) {
+  const std::string text =
+      with(with(kRunning, "JobState=RUNNING", "JobState=" + state), "ExitCode=0:0", "ExitCode=" + code);
+  return state_from_scontrol(text).value();
+}
+
+}  // namespace
+
+TEST_CASE("a job's script for sbatch", "[places]") {
+  check_script("two-nodes.sbatch", two_nodes(), kRecord);
+  check_script("own-words.sbatch", with_own_words(), "/work/100%/state of vera's/ddprun/jobs/digits-x3k9p2");
+  JobDescription one;
+  one.name = "one";
+  check_script("one-node.sbatch", one, kRecord);
+}
+
+TEST_CASE("words of [slurm] that would break the job are refused", "[places]") {
+  CHECK(problems_of({{"partition", "gpu"}, {"ntasks-per-node", "1"}, {"signal", "USR1@60"}}).empty());
+  for (const char* name :
+       {"wrap", "array", "parsable", "output", "ntasks", "chdir", "wait", "open_mode", "test-only"}) {
+    INFO(name);
+    REQUIRE(problems_of({{name, "2"}}).size() == 1);
+  }
+  CHECK_THAT(problems_of({{"array", "1-5"}}).at(0), Contains("a job file is one job"));
+  CHECK_THAT(problems_of({{"ntasks-per-node", "8"}}).at(0), Contains("nproc-per-node"));
+  CHECK_THAT(problems_of({{"signal", "B:TERM@120"}}).at(0), Contains("signal = \"TERM@120\""));
+  CHECK_THAT(problems_of({{"p", "gpu"}}).at(0), Contains("long names"));
+  CHECK_THAT(problems_of({{"x\n#SBATCH --uid", "0"}}).at(0), Contains("long names"));
+  CHECK_THAT(problems_of({{"comment", "a\n#SBATCH --wrap=x"}}).at(0), Contains("line end"));
+  JobDescription job = two_nodes();
+  job.source_dir = "/home/a\nb";
+  CHECK(slurm_problems(job).size() == 1);
+}
+
+TEST_CASE("Slurm's time limit leaves room for the job's own end", "[places]") {
+  CHECK(time_limit(8h) == "8:04:00");
+  CHECK(time_limit(30s) == "0:05:00");
+  CHECK(time_limit(25h, {"--stop-grace", "10m"}) == "25:13:00");
+  JobDescription unlimited = two_nodes();
+  unlimited.max_run.reset();
+  CHECK(slurm_time_limit(unlimited).empty());
+}
+
+TEST_CASE("scontrol's answer becomes a state", "[places]") {
+  const PlaceState running = state_from_scontrol(kRunning).value();
+  CHECK(running.phase == Phase::running);
+  CHECK(running.where == "host[0-1]");
+  CHECK(running.requeues == 2);
+  CHECK_FALSE(running.exit_code);
+  CHECK(shown("COMPLETED", "0:0").phase == Phase::succeeded);
+  CHECK(shown("COMPLETED", "0:0").exit_code == 0);
+  CHECK(shown("FAILED", "75:0").phase == Phase::preempted);
+  CHECK(shown("FAILED", "93:0").phase == Phase::failed);
+  CHECK(shown("FAILED", "93:0").exit_code == 93);
+  CHECK(shown("FAILED", "0:9").exit_code == 137);
+  CHECK(shown("CANCELLED", "0:15").phase == Phase::stopped);
+  CHECK_THAT(shown("TIMEOUT", "143:0").detail, Contains("TIMEOUT"));
+  CHECK(shown("NODE_FAIL", "0:0").phase == Phase::failed);
+  CHECK(shown("COMPLETING", "0:0").phase == Phase::running);
+  CHECK_THAT(shown("SPECIAL_EXIT", "93:0").detail, Contains("scontrol release"));
+  CHECK_FALSE(state_from_scontrol("slurm_load_jobs error: Invalid job id specified\n"));
+}
+
+TEST_CASE("a job in the queue says why it waits", "[places]") {
+  const std::string text = with(with(kRunning, "JobState=RUNNING Reason=None", "JobState=PENDING Reason=Resources"),
+                                "NodeList=host[0-1]", "NodeList=");
+  const PlaceState state = state_from_scontrol(text).value();
+  CHECK(state.phase == Phase::queued);
+  CHECK(state.detail == "waiting: Resources");
+  CHECK(state.where.empty());
+}
+
+TEST_CASE("sacct's last line is the state, and the lines before are requeues", "[places]") {
+  const PlaceState done = state_from_sacct("REQUEUED|75:0|host0\nPREEMPTED|0:0|host1\nCOMPLETED|0:0|host2\n").value();
+  CHECK(done.phase == Phase::succeeded);
+  CHECK(done.requeues == 2);
+  CHECK(done.where == "host2");
+  CHECK(state_from_sacct("CANCELLED by 1000|0:0|host0\n").value().phase == Phase::stopped);
+  CHECK(state_from_sacct("FAILED|15:0|host0\n").value().exit_code == 143);
+  CHECK(state_from_sacct("PENDING|0:0|None assigned\n").value().where.empty());
+  CHECK_FALSE(state_from_sacct(""));
+  CHECK_FALSE(state_from_sacct("what is this\n"));
+}
+
+TEST_CASE("KillWait is read from Slurm's configuration", "[places]") {
+  CHECK(kill_wait_from_config("JobRequeue              = 1\nKillWait                = 30 sec\n") == 30);
+  CHECK_FALSE(kill_wait_from_config("KillOnBadExit = 0\n"));
+}
