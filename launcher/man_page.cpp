@@ -57,12 +57,16 @@ NCCL_DEBUG = "INFO"
 class = "crash"
 stderr = 'NCCL error'
 action = "requeue"
+[[metrics]]
+name = "loss"
+regex = 'loss (\\S+)'
 .EE
 .PP
 Rules say what is done about a failure, in order; the first one that matches wins.
 Conditions: class, exit\-code, signal, stderr (a regular expression for its last lines); or, of workers that run, line with
 value and for, or silent.
 Actions: restart, restart\-elsewhere, requeue, stop.
+Metrics are numbers in rank 0's output, by a regular expression's first group: they become events.
 )";
 
 constexpr const char* kEnd = R"(.SH ENVIRONMENT
@@ -152,7 +156,8 @@ std::string man_page() {
   std::string out = std::string(".TH DDPRUN 1 \"\" \"ddprun ") + version() + "\" \"User Commands\"\n" +
                     ".SH NAME\nddprun \\- launcher and elastic agent for distributed training\n"
                     ".SH SYNOPSIS\n.B ddprun\n[\\fIoptions\\fR] \\fIPROGRAM\\fR [\\fIarguments\\fR...]\n.br\n.B ddprun "
-                    "stacks\n[\\fIJOB\\fR]\n" +
+                    "stacks\n[\\fIJOB\\fR]\n.br\n.B ddprun run\n\\fIFILE\\fR\n.br\n.B ddprun submit\n[\\fB\\-\\-to\\fR "
+                    "\\fIPLACE\\fR] \\fIFILE\\fR\n.br\n.B ddprun\nstatus|describe|log|cancel|list [\\fIJOB\\fR]\n" +
                     kDescription + kHowToWrite;
   return out + settings::manual_entries(options()) + kFile + kEnd;
 }

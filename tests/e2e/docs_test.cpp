@@ -22,7 +22,8 @@ CommandOptions in_folder(const TempFolder& folder) {
   const std::string python = fs::path(torch_python()).parent_path();
   return {.env = {{"PATH", DDPRUN_BIN_DIR ":" DDPRUN_SOURCE_DIR "/scripts/schedulers:" + python +
                                ":/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"},
-                  {"RES_OPTIONS", "timeout:1 attempts:1"}},
+                  {"RES_OPTIONS", "timeout:1 attempts:1"},
+                  {"XDG_STATE_HOME", folder / "state"}},
           .cwd = folder.path()};
 }
 
@@ -131,6 +132,7 @@ TEST_CASE("a page shows an output whose numbers are others, and no other one", "
 
 TEST_CASE("docs/quick-start.md does what it says", "[docs]") { check_page("quick-start.md"); }
 TEST_CASE("docs/several-nodes.md does what it says", "[docs]") { check_page("several-nodes.md"); }
+TEST_CASE("docs/jobs.md does what it says", "[docs]") { check_page("jobs.md"); }
 TEST_CASE("docs/resume.md does what it says", "[docs]") { check_page("resume.md"); }
 TEST_CASE("docs/failures.md does what it says", "[docs]") { check_page("failures.md"); }
 TEST_CASE("docs/checkpoints.md does what it says", "[docs]") { check_page("checkpoints.md"); }

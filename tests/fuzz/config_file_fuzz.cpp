@@ -1,4 +1,5 @@
 #include "launcher/cli.h"
+#include "launcher/job_description_file.h"
 #include "launcher/job_file.h"
 #include "tests/fuzz/fuzz.h"
 
@@ -19,6 +20,11 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   const std::string text = text_of(data, size);
   for (const std::string& sentence : read_job_file("job.toml", text).mistakes)
     promise(sentence.starts_with("job.toml") && one_line(sentence), "a mistake is one line that names the file");
+
+  const DescribedJob job = read_job_description({"job.toml", "/", text});
+  for (const std::string& sentence : job.mistakes) promise(one_line(sentence), "a mistake is one line");
+  promise(!job.mistakes.empty() || read_job_file("ddprun.toml", job.job.config).mistakes.empty(),
+          "what a job's file becomes is a configuration file");
 
   Inputs inputs;
   inputs.read_file = [&](const std::string&) { return FileText{text}; };
