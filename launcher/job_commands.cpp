@@ -82,8 +82,8 @@ JobRecord record_named(const JobWords& words) {
 int run_record(const LoadedJob& loaded, const JobRecord& record, bool keeps_log) {
   const auto environment = own_environment();
   wipe_token_variable();
-  return run_job({loaded.job, record, fs::read_symlink("/proc/self/exe"), node_number(environment), keeps_log,
-                  environment});
+  return run_job(
+      {loaded.job, record, fs::read_symlink("/proc/self/exe"), node_number(environment), keeps_log, environment});
 }
 
 int run_file(const JobWords& words) {

@@ -20,11 +20,27 @@ namespace {
 
 using settings::FileNotes, settings::Setting;
 
-const std::vector<std::string> kJobKeys = {"name",        "source_dir", "entry_point", "command",         "arguments",
-                                           "nodes",       "max_wait",   "snapshot",    "output_path",     "tags",
-                                           "slurm",       "kubernetes", "program",     "hyperparameters", "env",
-                                           "environment", "rules",      "metrics",     "metric_definitions",
-                                           "hyperparameter_style", "instance_count"};
+const std::vector<std::string> kJobKeys = {"name",
+                                           "source_dir",
+                                           "entry_point",
+                                           "command",
+                                           "arguments",
+                                           "nodes",
+                                           "max_wait",
+                                           "snapshot",
+                                           "output_path",
+                                           "tags",
+                                           "slurm",
+                                           "kubernetes",
+                                           "program",
+                                           "hyperparameters",
+                                           "env",
+                                           "environment",
+                                           "rules",
+                                           "metrics",
+                                           "metric_definitions",
+                                           "hyperparameter_style",
+                                           "instance_count"};
 
 template <class Names>
 bool is_one_of(const std::string& name, const Names& names) {
@@ -137,9 +153,8 @@ class DescriptionReader {
     const auto text = text_of("name", node, notes);
     if (!text) return;
     constexpr std::size_t kNameMax = 60;
-    const bool plain = std::all_of(text->begin(), text->end(), [](unsigned char c) {
-      return std::isalnum(c) || c == '-' || c == '_' || c == '.';
-    });
+    const bool plain = std::all_of(text->begin(), text->end(),
+                                   [](unsigned char c) { return std::isalnum(c) || c == '-' || c == '_' || c == '.'; });
     if (!plain || text->size() > kNameMax || !std::isalnum(static_cast<unsigned char>(text->front())))
       return notes.add(node, "name is " + describe_value(node) +
                                  "; it takes at most 60 letters, digits, '-', '_' and '.', and begins with one of the "
@@ -154,7 +169,7 @@ class DescriptionReader {
       return notes.add(node, name + " is " + describe_value(node) + "; it takes a folder of this machine" +
                                  (name == "output_path" ? ". Copy it away after the job, or keep the snapshot by "
                                                           "snapshot.store."
-                                                        : ".") );
+                                                        : "."));
     folder = (fs::path(folder_) / *text).lexically_normal().string();
   }
 
@@ -164,14 +179,16 @@ class DescriptionReader {
 
   void read_command(const toml::node& node, FileNotes& notes) {
     if (node.is_array())
-      return notes.add(node, "command is an array; a program with its arguments is program = [\"train\", \"--lr\", \"1\"].");
+      return notes.add(node,
+                       "command is an array; a program with its arguments is program = [\"train\", \"--lr\", \"1\"].");
     if (auto text = text_of("command", node, notes)) program_ = {"/bin/sh", "-c", *text};
   }
 
   void read_arguments(const toml::node& node, FileNotes& notes) {
     std::vector<std::string> words;
     const toml::array* all = node.as_array();
-    if (!all) return notes.add(node, "arguments is " + describe_value(node) + "; it takes a list: [\"--lr\", \"0.1\"].");
+    if (!all)
+      return notes.add(node, "arguments is " + describe_value(node) + "; it takes a list: [\"--lr\", \"0.1\"].");
     for (const toml::node& one : *all) {
       const auto text = settings::scalar(one, false);
       if (!text) return notes.add(one, "arguments holds " + describe_value(one) + "; it takes strings and numbers.");
@@ -277,7 +294,8 @@ class DescriptionReader {
                  FileNotes& notes) {
     const auto text = settings::scalar(value, true);
     if (!text)
-      return notes.add(value, table + "." + key + " is " + describe_value(value) + "; it takes a string, a number or true.");
+      return notes.add(value,
+                       table + "." + key + " is " + describe_value(value) + "; it takes a string, a number or true.");
     std::erase_if(words, [&](const auto& one) { return one.first == key; });
     if (const auto* yes = value.as_boolean(); yes && !yes->get()) return;
     words.emplace_back(key, value.is_boolean() ? "" : *text);
@@ -309,8 +327,8 @@ class DescriptionReader {
     const Setting* set = settings::in_force(settings_, option("rdzv-conf"));
     const std::string before = set && !set->text.empty() ? set->text + "," : "";
     if (before.find("join_timeout=") != std::string::npos) return;
-    settings_.push_back({&option("rdzv-conf"), before + "join_timeout=" + std::to_string(seconds),
-                         settings::Origin::file, "max_wait"});
+    settings_.push_back(
+        {&option("rdzv-conf"), before + "join_timeout=" + std::to_string(seconds), settings::Origin::file, "max_wait"});
   }
 
   void apply_options() {
@@ -318,7 +336,8 @@ class DescriptionReader {
     append(out_.mistakes, settings::apply(options(), settings_, &config));
     out_.job.nodes = config.nnodes.most;
     out_.job.max_run = config.max_run;
-    for (const Setting& set : settings_) out_.job.options.push_back(std::string("--") + set.option->name + "=" + set.text);
+    for (const Setting& set : settings_)
+      out_.job.options.push_back(std::string("--") + set.option->name + "=" + set.text);
     if (config.events != EventSink::nowhere)
       out_.mistakes.push_back(settings::subject(*settings::in_force(settings_, option("event-log-handler"))) +
                               " is for ddprun itself: ddprun run writes the events to the job's record. Leave it out.");

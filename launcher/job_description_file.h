@@ -31,11 +31,11 @@ struct DescribedJob {
 };
 
 struct JobSource {
-  std::string name;                          // the file's, for messages
-  std::string folder;                        // absolute; relative paths start here
+  std::string name;    // the file's, for messages
+  std::string folder;  // absolute; relative paths start here
   std::string text;
-  std::vector<std::string> overrides = {};   // --set KEY=VALUE, in order; a later one wins
-  std::vector<std::string> arguments = {};   // for the program, after all others
+  std::vector<std::string> overrides = {};  // --set KEY=VALUE, in order; a later one wins
+  std::vector<std::string> arguments = {};  // for the program, after all others
 };
 DescribedJob read_job_description(const JobSource& source);
 

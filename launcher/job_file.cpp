@@ -64,7 +64,8 @@ void read_env(const toml::node& node, std::map<std::string, std::string>& env, F
   for (const auto& [key, value] : *table) read_variable(std::string(key.str()), value, env, notes);
 }
 
-JobFile read_job_file(const std::string& name, const std::string& text, const settings::ReadExtraKey& read_further_key) {
+JobFile read_job_file(const std::string& name, const std::string& text,
+                      const settings::ReadExtraKey& read_further_key) {
   JobFile file;
   auto options_read = settings::read_config_file(
       options(), name, text, [&](const std::string& key, const toml::node& node, FileNotes& notes) {

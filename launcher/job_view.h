@@ -16,8 +16,8 @@ struct JobFacts {
   Place place = Place::here;
   nlohmann::json submitted = {}, status = {};  // null: none yet
   bool cancelled = false;
-  bool runner_is_gone = false;                 // of a job here: its `ddprun run` has ended, however
-  std::optional<PlaceState> scheduler = {};    // of Slurm and Kubernetes
+  bool runner_is_gone = false;               // of a job here: its `ddprun run` has ended, however
+  std::optional<PlaceState> scheduler = {};  // of Slurm and Kubernetes
 };
 
 // queued, waiting, running, succeeded, preempted, stopped, failed, or unknown.

@@ -25,7 +25,8 @@ const std::map<std::string, const char*>& descriptions() {
 
 void add_file(CLI::App& app, JobWords& words) {
   app.add_option("file", words.file, "the job's file (docs/jobs.md)")->type_name("FILE");
-  app.add_option("--set", words.overrides, "sets a value of the file: --set max-restarts=5, --set hyperparameters.lr=0.1")
+  app.add_option("--set", words.overrides,
+                 "sets a value of the file: --set max-restarts=5, --set hyperparameters.lr=0.1")
       ->type_name("KEY=VALUE")
       ->type_size(1)
       ->allow_extra_args(false);
@@ -44,8 +45,7 @@ void add_options(CLI::App& app, JobWords& words, std::string& to) {
   if (command == "status" || command == "describe" || command == "log" || command == "cancel")
     app.add_option("job", words.handle, "a handle, an id, or a job's name; left out: the newest job")->type_name("JOB");
   if (command == "log") app.add_flag("-f,--follow", words.follow, "goes on until the job ends");
-  if (command == "status" || command == "describe" || command == "list")
-    app.add_flag("--json", words.json, "as JSON");
+  if (command == "status" || command == "describe" || command == "list") app.add_flag("--json", words.json, "as JSON");
 }
 
 std::string usage_of(CLI::App& app, const JobWords& words) {
@@ -67,7 +67,8 @@ std::string about_unknown(const std::string& command, const std::string& word) {
 }
 
 std::string about_extras(const JobWords& words, const std::vector<std::string>& extras) {
-  const auto option = std::find_if(extras.begin(), extras.end(), [](const auto& word) { return word.starts_with('-'); });
+  const auto option =
+      std::find_if(extras.begin(), extras.end(), [](const auto& word) { return word.starts_with('-'); });
   if (option != extras.end()) return about_unknown(words.command, *option);
   if (words.command == "run" || words.command == "submit")
     return "'" + visible(extras.front()) + "' is one word too many: arguments of the program come behind --.";

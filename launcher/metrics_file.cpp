@@ -24,8 +24,7 @@ bool read_metric_entry(const std::string& key, const toml::node& value, MetricDe
     return notes.add(value, "a metric has no key " + visible(key) + "; its keys are name and regex." +
                                 did_you_mean(key, {"name", "regex"})),
            false;
-  if (!value.is_string())
-    return notes.add(value, key + " is " + describe_value(value) + "; it takes a string."), false;
+  if (!value.is_string()) return notes.add(value, key + " is " + describe_value(value) + "; it takes a string."), false;
   (key == "name" ? metric.name : metric.pattern) = value.as_string()->get();
   if (key == "name") return true;
   const auto compiled = agent::Pattern::compile(metric.pattern);

@@ -1,5 +1,5 @@
-// Brings the workers' output, which the thread of LogPipes reads, to an OutputWatch and rank 0's to OutputMetrics, which
-// the agent asks.
+// Brings the workers' output, which the thread of LogPipes reads, to an OutputWatch and rank 0's to OutputMetrics,
+// which the agent asks.
 #pragma once
 #include <functional>
 #include <memory>

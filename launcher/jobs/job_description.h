@@ -31,11 +31,11 @@ struct JobDescription {
   std::optional<Duration> max_run = {};
   std::optional<Duration> max_wait = {};  // for the other nodes
   SnapshotCopy snapshot = {};
-  std::string output_path = {};           // absolute folder; gets result.json and the log; empty: the job's record only
-  std::vector<std::string> tags = {};     // "team=vision", or any word
-  SchedulerWords slurm = {};              // [slurm]: options of sbatch
-  SchedulerWords kubernetes = {};         // [kubernetes]: image, namespace, kind, gpus, service-account, volume ...
-  std::string config = {};                // what runs, as --config reads it
+  std::string output_path = {};        // absolute folder; gets result.json and the log; empty: the job's record only
+  std::vector<std::string> tags = {};  // "team=vision", or any word
+  SchedulerWords slurm = {};           // [slurm]: options of sbatch
+  SchedulerWords kubernetes = {};      // [kubernetes]: image, namespace, kind, gpus, service-account, volume ...
+  std::string config = {};             // what runs, as --config reads it
 };
 
 }  // namespace ddprun::launcher

@@ -53,8 +53,8 @@ constexpr const char* kWithoutMeaning[] = {"instance_type",
                                            "distributed",
                                            "sagemaker_session"};
 
-constexpr const char* kForeignTables[] = {"source_code",        "compute",           "stopping_condition", "distributed",
-                                          "checkpoint_config",  "output_data_config"};
+constexpr const char* kForeignTables[] = {"source_code", "compute",           "stopping_condition",
+                                          "distributed", "checkpoint_config", "output_data_config"};
 
 template <class Names>
 bool is_listed(const std::string& name, const Names& names) {

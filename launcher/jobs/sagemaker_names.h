@@ -1,5 +1,5 @@
-// What SageMaker's Estimator (v2) and ModelTrainer (v3) call the keys of a job's file. Keys with a dot are in a table of
-// that name. Source: sagemaker.readthedocs.io, "Estimators" and "ModelTrainer". Pure.
+// What SageMaker's Estimator (v2) and ModelTrainer (v3) call the keys of a job's file. Keys with a dot are in a table
+// of that name. Source: sagemaker.readthedocs.io, "Estimators" and "ModelTrainer". Pure.
 #pragma once
 #include <string>
 #include <vector>

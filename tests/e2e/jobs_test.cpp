@@ -149,8 +149,8 @@ TEST_CASE("a snapshot is fetched before the start, stored when it has changed, a
   CHECK(has(refused.err, "the snapshot was not fetched: the command exited with code 1: cp: "));
   CHECK(desk.state() == "failed");
 
-  const Ended unsaved = run(job_of({"run", "job.toml", "--set", "snapshot.fetch=", "--set", "snapshot.store=exit 1"}),
-                            kLimit, options);
+  const Ended unsaved =
+      run(job_of({"run", "job.toml", "--set", "snapshot.fetch=", "--set", "snapshot.store=exit 1"}), kLimit, options);
   CHECK(unsaved == exited(73));
   CHECK(has(unsaved.err, "the snapshot was not stored: the command exited with code 1."));
 }

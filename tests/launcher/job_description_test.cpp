@@ -35,10 +35,10 @@ Words words_in(const std::string& style, const std::string& parameters) {
 }  // namespace
 
 TEST_CASE("a job's file holds the program, its arguments, options, variables and where its data go", "[job_file]") {
-  const JobDescription read = job(
-      "name = 'digits'\nsource_dir = '../src'\nprogram = ['train.py', '--lr', '0.1']\narguments = ['-v', 3]\n"
-      "nodes = 2\nnproc_per_node = 4\nmax_run = '2h'\nmax_wait = 90\noutput_path = 'out'\ntags = ['team=vision']\n"
-      "stop-grace = '40s'\n[environment]\nCOLOUR = 'blue'\n[slurm]\npartition = 'gpu'\nexclusive = true\n");
+  const JobDescription read =
+      job("name = 'digits'\nsource_dir = '../src'\nprogram = ['train.py', '--lr', '0.1']\narguments = ['-v', 3]\n"
+          "nodes = 2\nnproc_per_node = 4\nmax_run = '2h'\nmax_wait = 90\noutput_path = 'out'\ntags = ['team=vision']\n"
+          "stop-grace = '40s'\n[environment]\nCOLOUR = 'blue'\n[slurm]\npartition = 'gpu'\nexclusive = true\n");
   CHECK(read.name == "digits");
   CHECK(read.source_dir == "/home/me/src");
   CHECK(read.output_path == "/home/me/jobs/out");
@@ -65,10 +65,11 @@ TEST_CASE("what a file leaves out comes from its name and place", "[job_file]") 
 }
 
 TEST_CASE("hyperparameters become words in the order of the file, blanks and quotes as they are", "[job_file]") {
-  CHECK(words_in("argparse", "zeta = 1\nlr = 1e-3\nname = \"two 'words'\"\nfast = true\nslow = false\nb = 32\n"
-                             "sizes = [64, 32]\nnote = '-x'\nshift = -1\n") ==
-        Words{"--zeta", "1", "--lr", "0.001", "--name", "two 'words'", "--fast", "-b", "32", "--sizes", "64", "32",
-              "--note=-x", "--shift", "-1"});
+  CHECK(words_in("argparse",
+                 "zeta = 1\nlr = 1e-3\nname = \"two 'words'\"\nfast = true\nslow = false\nb = 32\n"
+                 "sizes = [64, 32]\nnote = '-x'\nshift = -1\n") == Words{"--zeta", "1", "--lr", "0.001", "--name",
+                                                                         "two 'words'", "--fast", "-b", "32", "--sizes",
+                                                                         "64", "32", "--note=-x", "--shift", "-1"});
   CHECK(words_in("sagemaker", "fast = true\nslow = false\nsizes = [64, 32]\noptimizer = {lr = 0.1}\nb = 'x y'\n") ==
         Words{"--fast", "True", "--slow", "False", "--sizes", "[64,32]", "--optimizer", "{\"lr\":0.1}", "-b", "x y"});
   CHECK(words_in("hydra", "fast = true\nsizes = [64, 32]\noptimizer.lr = 0.1\nname = 'two words'\nempty = ''\n") ==
@@ -77,7 +78,8 @@ TEST_CASE("hyperparameters become words in the order of the file, blanks and quo
 
 TEST_CASE("option --set replaces values, of tables by key, and words behind -- come last", "[job_file]") {
   const std::string text = "program = ['train', 'a']\nmax-restarts = 1\n[hyperparameters]\nlr = 0.1\nepochs = 3\n";
-  const DescribedJob read = described(text, {"hyperparameters.lr=0.2", "max-restarts=7", "hyperparameters.b=text"}, {"-v"});
+  const DescribedJob read =
+      described(text, {"hyperparameters.lr=0.2", "max-restarts=7", "hyperparameters.b=text"}, {"-v"});
   CHECK(read.mistakes.empty());
   CHECK(read.job.program == Words{"train", "a", "--lr", "0.2", "--epochs", "3", "-b", "text", "-v"});
   CHECK(has(read.job.config, "max-restarts = 7\n"));
@@ -88,12 +90,13 @@ TEST_CASE("option --set replaces values, of tables by key, and words behind -- c
 
 TEST_CASE("SageMaker's names are understood, of its Estimator and of its ModelTrainer", "[job_file]") {
   const DescribedJob v2 = described(
-      "base_job_name = 'mnist'\nentry_point = 'mnist.py'\ninstance_count = 2\ninstance_type = 'ml.p4d'\nmax_run = 3600\n"
+      "base_job_name = 'mnist'\nentry_point = 'mnist.py'\ninstance_count = 2\ninstance_type = 'ml.p4d'\nmax_run = "
+      "3600\n"
       "checkpoint_local_path = '/opt/ml/checkpoints'\ncheckpoint_s3_uri = 's3://b/c'\nvolume_size = 30\n"
       "metric_definitions = [{Name = 'loss', Regex = 'loss (.*)'}]\ntags = [{Key = 'team', Value = 'vision'}]\n");
   CHECK(v2.mistakes.empty());
-  CHECK(v2.warnings ==
-        Words{"job.toml: instance_type and volume_size have no effect: ddprun rents no machines and starts no containers."});
+  CHECK(v2.warnings == Words{"job.toml: instance_type and volume_size have no effect: ddprun rents no machines and "
+                             "starts no containers."});
   CHECK(v2.job.name == "mnist");
   CHECK(v2.job.nodes == 2);
   CHECK(v2.job.max_run == Duration(1h));
@@ -122,17 +125,21 @@ TEST_CASE("each mistake in a job's file is a sentence with its line", "[job_file
     return mistakes.empty() ? "" : mistakes.front();
   };
   CHECK(first("entry_pont = 'a'\n") == "job.toml:1: there is no key entry_pont. Did you mean 'entry_point'?");
-  CHECK(first("nproc_pr_node = 2\n" + kProgram) == "job.toml:1: there is no key nproc_pr_node. Did you mean 'nproc_per_node'?");
+  CHECK(first("nproc_pr_node = 2\n" + kProgram) ==
+        "job.toml:1: there is no key nproc_pr_node. Did you mean 'nproc_per_node'?");
   CHECK(first("nodes = 2\n") ==
         "job.toml: no program is named: program = [\"train.py\", \"--lr\", \"0.1\"], or entry_point = \"train.py\".");
   CHECK(has(first(kProgram + "name = 'a b'\n"), "job.toml:2: name is the string 'a b'; it takes at most 60 letters"));
   CHECK(has(first(kProgram + "hyperparameters = 3\n"), "job.toml:2: hyperparameters is 3; it is a table"));
   CHECK(has(first(kProgram + "[hyperparameters]\na = {b = 1}\n"), "job.toml:3: the hyperparameter a is a table"));
-  CHECK(has(first(kProgram + "[[metrics]]\nname = 'x'\nregex = '('\n"), "job.toml:4: regex is not a regular expression"));
+  CHECK(
+      has(first(kProgram + "[[metrics]]\nname = 'x'\nregex = '('\n"), "job.toml:4: regex is not a regular expression"));
   CHECK(has(first(kProgram + "[[metrics]]\nnam = 'x'\n"), "a metric has no key nam; its keys are name and regex"));
   CHECK(has(first(kProgram + "[snapshot]\nfetsh = 'x'\n"), "Did you mean 'fetch'?"));
-  CHECK(has(first(kProgram + "max_wait = 'soon'\n"), "job.toml:2: max_wait is the string 'soon'; it takes a time above 0"));
+  CHECK(has(first(kProgram + "max_wait = 'soon'\n"),
+            "job.toml:2: max_wait is the string 'soon'; it takes a time above 0"));
   CHECK(has(first(kProgram + "output_path = 's3://b'\n"), "it takes a folder of this machine"));
   CHECK(has(first(kProgram + "event-log-handler = 'console'\n"), "is for ddprun itself"));
-  CHECK(has(first(kProgram + "[compute]\ninstance_cuont = 2\n"), "there is no key compute.instance_cuont. Did you mean"));
+  CHECK(
+      has(first(kProgram + "[compute]\ninstance_cuont = 2\n"), "there is no key compute.instance_cuont. Did you mean"));
 }

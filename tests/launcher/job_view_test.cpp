@@ -17,7 +17,8 @@ json event(const char* source, const char* state, MilliSeconds when, json more =
 }
 
 JobFacts facts_with(const json& status, std::optional<PlaceState> scheduler = {}) {
-  return {.id = "digits-abc123", .place = scheduler ? Place::slurm : Place::here, .status = status, .scheduler = scheduler};
+  return {
+      .id = "digits-abc123", .place = scheduler ? Place::slurm : Place::here, .status = status, .scheduler = scheduler};
 }
 
 std::string state_with(const char* own, PlaceState::Phase phase) {
@@ -140,7 +141,9 @@ TEST_CASE("the words of the commands about jobs", "[job_words]") {
         "'3' is one word too many: arguments of the program come behind --.");
   CHECK(read_job_words({"submit", "job.toml", "--to", "slurn"}).mistake ==
         "--to is 'slurn'; it takes here, ssh, slurm or k8s. Did you mean 'slurm'?");
-  CHECK(read_job_words({"status", "--bogus"}).mistake == "there is no option --bogus; ddprun status --help lists them.");
-  CHECK(read_job_words({"run", "--help"}).answer.find("To run a program of that name: ddprun ./run") != std::string::npos);
+  CHECK(read_job_words({"status", "--bogus"}).mistake ==
+        "there is no option --bogus; ddprun status --help lists them.");
+  CHECK(read_job_words({"run", "--help"}).answer.find("To run a program of that name: ddprun ./run") !=
+        std::string::npos);
   CHECK_FALSE(is_job_command("train"));
 }

@@ -38,8 +38,8 @@ TEST_CASE("a metric that was never a number is nan at its least, too", "[output_
 }
 
 TEST_CASE("only lines of rank 0 are metrics, in whichever round", "[output_metrics]") {
-  const auto shared = std::make_shared<OutputMonitor>(std::vector<OutputRule>(),
-                                                      std::vector<MetricDefinition>{{.name = "x", .pattern = "x=(.*)"}});
+  const auto shared = std::make_shared<OutputMonitor>(
+      std::vector<OutputRule>(), std::vector<MetricDefinition>{{.name = "x", .pattern = "x=(.*)"}});
   shared->begin_round(1, true);
   shared->tap(1, 1)("x=9\n");
   CHECK(shared->take_metrics().empty());
