@@ -10,9 +10,9 @@ using namespace settings;
 
 std::string overview() {
   std::string out =
-      "usage: ddprun [options] PROGRAM [its arguments], or: ddprun stacks [JOB]\n"
-      "Starts the workers of a distributed job and restarts them when one dies.\n"
-      "PROGRAM is a .py file, any executable, or train, ddprun's own trainer.\n\n";
+      "usage: ddprun [options] PROGRAM [its arguments]\n"
+      "       ddprun run|submit FILE, or status|describe|log|cancel|list|stacks [JOB]\n"
+      "Starts and restarts a job's workers: a .py file, any executable, or train.\n\n";
   for (const Option& option : options().options)
     if (*option.brief) out += help_entry(option_heading(option), option.brief);
   out += "\n--max_restarts 5 and PET_MAX_RESTARTS=5 work, too. More: ddprun --help GROUP\n";

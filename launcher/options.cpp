@@ -498,7 +498,13 @@ constexpr Option kOptions[] = {
 
 const Table& options() {
   static const Config kDefaults;
-  static const Table kTable{"ddprun", kOptions, kGroups, &kDefaults, "PET_", /*runs_a_program=*/true};
+  static const Table kTable{"ddprun",
+                            kOptions,
+                            kGroups,
+                            &kDefaults,
+                            "PET_",
+                            "run submit status describe log cancel list stacks",
+                            /*runs_a_program=*/true};
   return kTable;
 }
 

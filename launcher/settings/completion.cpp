@@ -81,8 +81,8 @@ std::string bash(const Table& table) {
   else
     compopt -o filenames 2>/dev/null
     COMPREPLY=($(compgen -f -- "$cur"))" +
-         (table.runs_a_program ? R"( $(compgen -c -- "$cur"))" : "") + ")\n  fi\n}\ncomplete -F _" + name + " " + name +
-         "\n";
+         (table.runs_a_program ? " $(compgen -cW '" + std::string(table.commands) + R"(' -- "$cur"))" : "") +
+         ")\n  fi\n}\ncomplete -F _" + name + " " + name + "\n";
 }
 
 // Escaped for zsh's _arguments, where brackets, colons and quotes have a meaning.

@@ -83,6 +83,7 @@ struct Table {
   std::span<const Group* const> groups;
   const void* defaults;          // the program's struct with all defaults
   const char* environment = "";  // prefix of the environment variables, "PET_"; empty: none
+  const char* commands = "";     // first words that are no program's: "run submit"
   bool runs_a_program = false;   // the first word that is no option begins another program's command line
 };
 

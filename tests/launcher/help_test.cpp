@@ -99,6 +99,8 @@ TEST_CASE("bash completes names, choices and files, and leaves the program's wor
         "--help\n");
   CHECK(offered(folder, {"ddprun", "--standalone", "train", "--max-r"}) == "\n");
   CHECK(offered(folder, {"ddprun", "jo"}).starts_with("job.toml"));
+  CHECK(offered(folder, {"ddprun", "subm"}).find("submit") != std::string::npos);
+  CHECK(offered(folder, {"ddprun", "run", "jo"}) == "\n");  // files, by the shell's default
 }
 
 TEST_CASE("tcsh completes names, choices and files", "[help]") {
