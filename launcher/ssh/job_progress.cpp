@@ -15,6 +15,11 @@ constexpr int kUsageCode = 2, kUnavailableCode = 69, kInternalCode = 70, kRequeu
 // An agent that ended with one of them has not begun: the others would wait for it.
 bool is_refusal(int code) { return code == kUsageCode || code == kUnavailableCode || code == kInternalCode; }
 
+std::string no_answer(const std::string& host) {
+  return "cannot reach " + host + ": no answer for " + std::to_string(kAnswerLimit.count()) +
+         " s. Try: ssh -o BatchMode=yes " + host + " true";
+}
+
 std::string with_full_stop(const std::string& text) { return text.ends_with('.') ? text : text + "."; }
 
 }  // namespace
@@ -145,10 +150,7 @@ JobProgress::Actions JobProgress::on_time(TimePoint now) {
   if (now >= begun_ + kAnswerLimit) {
     for (int index = 0; index < hosts(); ++index)
       if (!ready_.contains(index) && !refused_.contains(index))
-        refused_[index] = {index,
-                           "cannot reach " + name(index) + ": no answer for " + std::to_string(kAnswerLimit.count()) +
-                               " s. Try: ssh -o BatchMode=yes " + name(index) + " true",
-                           false};
+        refused_[index] = {index, no_answer(name(index)), false};
     return start_or_refuse(now);
   }
   Actions actions = start_or_refuse(now);

@@ -13,6 +13,7 @@
 #include <filesystem>
 
 #include "agent/process/process.h"
+#include "launcher/ssh/connecting.h"
 #include "launcher/ssh/ssh_command.h"
 #include "rendezvous/base/error.h"
 #include "rendezvous/base/overloaded.h"
@@ -67,7 +68,8 @@ NodeLink::NodeLink(asio::io_context& io, HostJobOrder order, std::vector<std::st
       output_(io),
       errors_(io),
       pidfd_(io),
-      drain_(io) {
+      drain_(io),
+      connect_(io) {
   for (const JobHost& host : order_.hosts) hosts_[host.index] = HostState::asked;
 }
 
@@ -79,6 +81,7 @@ void NodeLink::start() {
   spawn_command();
   if (ended_) return end_if_done();
   await_end();
+  limit_connecting();
   read_output();
   read_errors();
 }
@@ -103,6 +106,15 @@ void NodeLink::spawn_command() {
   output_.assign(out.read.release());
   errors_.assign(err.read.release());
   pidfd_.assign(spawned.pidfd.release());
+}
+
+void NodeLink::limit_connecting() {
+  connect_.expires_after(kConnectLimit);
+  connect_.async_wait([this](const asio::error_code& cancelled) {
+    if (cancelled || closed_ || ended_ || greeting_.greeting() || !is_connecting(pid_)) return;
+    refuse_first(not_answering(host()));
+    lose("");
+  });
 }
 
 void NodeLink::await_end() {

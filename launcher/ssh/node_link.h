@@ -25,6 +25,7 @@
 namespace ddprun::launcher {
 
 constexpr std::chrono::seconds kContactLimit{5};          // as the lease of an agent
+constexpr std::chrono::milliseconds kConnectLimit{4500};  // for TCP; a login may take longer
 constexpr std::chrono::milliseconds kContactPause{1000};  // between two messages that say: still here
 
 // Whether bytes are waiting there: then the other side is not silent, we are late.
@@ -58,6 +59,7 @@ class NodeLink {
 
   void spawn_command();
   void await_end();
+  void limit_connecting();
   void read_output();
   void read_errors();
   void take(std::string_view bytes);
@@ -78,7 +80,7 @@ class NodeLink {
   Listener listener_;
   std::map<int, HostState> hosts_;
   asio::posix::stream_descriptor input_, output_, errors_, pidfd_;
-  asio::steady_timer drain_;
+  asio::steady_timer drain_, connect_;
   pid_t pid_ = 0;
   rendezvous::ExitStatus status_;
   bool ended_ = false, output_ended_ = false, paused_ = false, closed_ = false, writing_ = false, refused_ = false;

@@ -44,6 +44,10 @@ std::string last_said(const std::vector<std::string>& lines) {
   return {};
 }
 
+std::string cannot_reach(const std::string& host, const std::string& why) {
+  return "cannot reach " + host + " by ssh: " + why + ". Try: ssh -o BatchMode=yes " + host + " true";
+}
+
 std::string said(const SshEnd& end) {
   const std::string last = last_said(end.last_words);
   return last.empty() ? "it " + agent::in_words(end.status) + " and said nothing" : last;
@@ -109,11 +113,12 @@ std::string ssh_failure(const SshEnd& end) {
   if (end.status.code == kNotFound)
     return "there is no ddprun on " + end.host + ": neither " + end.ddprun + " nor one in its PATH. Install ddprun " +
            end.version + " there, best at the same path.";
-  if (end.status.code == kSshFailed)
-    return "cannot reach " + end.host + " by ssh: " + said(end) + ". Try: ssh -o BatchMode=yes " + end.host + " true";
+  if (end.status.code == kSshFailed) return cannot_reach(end.host, said(end));
   return "ddprun does not start on " + end.host + ": " + said(end) + ". Install ddprun " + end.version +
          " there, best at the same path.";
 }
+
+std::string not_answering(const std::string& host) { return cannot_reach(host, "it does not answer"); }
 
 std::string connection_loss(const rendezvous::ExitStatus& status, const std::vector<std::string>& last_words) {
   const std::string last = status.code == kSshFailed ? last_said(last_words) : "";

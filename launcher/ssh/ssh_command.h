@@ -36,6 +36,7 @@ struct SshEnd {
   std::vector<std::string> last_words = {};  // of its stderr, oldest first
 };
 std::string ssh_failure(const SshEnd& end);
+std::string not_answering(const std::string& host);  // of one that was given up
 // Why a connection that worked has ended.
 std::string connection_loss(const rendezvous::ExitStatus& status, const std::vector<std::string>& last_words);
 

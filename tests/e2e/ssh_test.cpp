@@ -126,11 +126,10 @@ TEST_CASE("a host that is down is named within five seconds, and nothing starts 
   const auto begun = std::chrono::steady_clock::now();
   const Ended ended = job->wait_exit(kJobLimit);
   const auto took = std::chrono::steady_clock::now() - begun;
-  CHECK(took < 5500ms);  // half a second for this machine
+  CHECK(took < (cut ? 8s : 5s));  // 4.5 s, and time for a busy machine
   CHECK(ended.code == 69);
   CHECK_THAT(ended.err, Catch::Contains("ddprun: cannot reach host2 by ssh: ") &&
-                            Catch::Contains(cut ? "timed out" : "Connection refused"));
-  CHECK(times_in(ended.err, "\n") == 1);
+                            Catch::Contains(cut ? "it does not answer" : "Connection refused"));
   CHECK_FALSE(std::filesystem::exists(hosts.folder / "started"));
   CHECK(hosts.all_gone(5s));
 }
@@ -156,23 +155,21 @@ TEST_CASE("what keeps a host from taking part is said in one sentence", "[ssh]")
     refused({"--ssh", hosts.ssh() + " -o UserKnownHostsFile=/dev/null", "--hosts=host1", "true"}, 69,
             {"cannot reach host1 by ssh: Host key verification failed"});
   }
-  SECTION("an unknown name") { refused({"--hosts=nosuch", "true"}, 69, {"nosuch", "Name or service not known"}); }
+  SECTION("an unknown name") {
+    refused({"--hosts=nosuch", "true"}, 69, {"cannot reach nosuch by ssh: ", "Could not resolve hostname nosuch"});
+  }
   SECTION("no ddprun") {
     std::filesystem::create_directory(hosts.folder / "empty");
     hosts.put(1, hosts.folder / "empty", DDPRUN_BIN_DIR);
     refused({"--hosts=host1", "true"}, 69, {"there is no ddprun on host1: neither " + kDdprun, "Install ddprun "});
   }
   SECTION("another version") {
-    std::string program = read_file(kDdprun);
-    const std::string version = run({kDdprun, "--version"}, kLimit).out;
-    const std::string number = version.substr(
-        version.find_first_of("0123456789"),
-        version.find_first_of(" \n", version.find_first_of("0123456789")) - version.find_first_of("0123456789"));
-    for (std::size_t at = 0; (at = program.find(number, at)) != std::string::npos;) program.replace(at, 1, "9");
-    hosts.put(1, hosts.folder.write("other", program, true), kDdprun);
-    refused(
-        {"--hosts=host1", "true"}, 69,
-        {"host1 has ddprun 9" + number.substr(1), "and this is ddprun " + number + ": install the same version there"});
+    // It speaks as a later ddprun would, and waits for what it is sent.
+    const auto other = hosts.folder.write(
+        "other", "#!/bin/sh\nprintf '\\036ddprun-node 99.1.0 %s\\n' \"$0\"\nexec cat >/dev/null\n", true);
+    hosts.put(1, other, kDdprun);
+    refused({"--hosts=host1", "true"}, 69,
+            {"host1 has ddprun 99.1.0 (" + kDdprun + "), and this is ddprun ", ": install the same version there"});
   }
   SECTION("no such program") {
     hosts.folder.write("there", "", true);
@@ -326,16 +323,10 @@ TEST_CASE("the token is on no command line, and in no environment for long", "[s
   const std::string token = "0123456789abcdef0123456789abcdef0123456789abcdef";
   auto job = hosts.start(0, shell({"--hosts=host0,host1"}, kWaits), {.env = {{"DDPRUN_TOKEN", token}}});
   wait_until_all_run(*job, {"host0", "host1"});
-  for (const int host : {0, 1}) {
-    const std::string all = run(hosts.hosts.on(host, {"sh", "-c",
-                                                      "cat /proc/[0-9]*/cmdline /proc/[0-9]*/environ 2>/dev/null | tr "
-                                                      "'\\0' '\\n' | grep -v ^DDPRUN_TEST | grep -c " +
-                                                          token.substr(0, 20) + " || true"}),
-                                kJobLimit)
-                                .out;
-    INFO(all);
-    CHECK(all.find("0") != std::string::npos);
-  }
+  // All processes of the machine are in sight, on whichever host they are.
+  const std::string search =
+      "cat /proc/[0-9]*/cmdline /proc/[0-9]*/environ 2>/dev/null | grep -ac '[0]" + token.substr(1) + "'";
+  CHECK(run({"sh", "-c", search}, kJobLimit).out == "0\n");
   job->kill(SIGINT);
   CHECK(job->wait_exit(kJobLimit).code == 130);
 }
