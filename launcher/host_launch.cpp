@@ -14,6 +14,7 @@
 #include "launcher/ssh/host_node.h"
 #include "launcher/ssh/job_head.h"
 #include "rendezvous/base/error.h"
+#include "rendezvous/peer/frame.h"
 
 namespace ddprun::launcher {
 namespace {
@@ -56,7 +57,7 @@ std::vector<std::string> problems_on_host(const NodeQuestion& question) {
   if (!line.mistakes.empty()) return line.mistakes;
   try {
     (void)dry_run(line.config, machine);
-  } catch (const UsageError& error) {
+  } catch (const Error& error) {
     return {error.what()};
   }
   return {};
@@ -79,6 +80,10 @@ agent::JobEnd launch_on_hosts(const Config& config, const Inputs& inputs, int ke
   }
   JobHeadOptions options;
   options.order = host_job_order(config, facts);
+  if (encode(options.order).size() > rendezvous::kFrameBytesMax)
+    throw UsageError("cannot hand the job to its hosts",
+                     "its command, configuration and environment take more than 4 MiB",
+                     "Pass a file's name instead of its content.");
   options.least = hosts_needed(config);
   options.version = version();
   options.own_name = host_name();

@@ -4,6 +4,7 @@
 #include <fcntl.h>
 #include <netinet/in.h>
 #include <signal.h>
+#include <sys/prctl.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -137,6 +138,7 @@ class HostNode {
   void take_order(const HostJobOrder& order) {
     if (order_ || order.hosts.empty()) return lose_contact();
     order_ = order;
+    if (!order.token.empty()) prctl(PR_SET_DUMPABLE, 0);  // processes of our user, workers too, cannot read our memory
     reach_others();
     for (const auto& [name, value] : order.environment) setenv(name.c_str(), value.c_str(), 1);
     if (const std::string wrong = problem_here(); !wrong.empty()) {
