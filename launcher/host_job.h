@@ -5,6 +5,7 @@
 #include <variant>
 #include <vector>
 
+#include "agent/process/worker_env.h"
 #include "launcher/config.h"
 #include "launcher/ssh/message.h"
 

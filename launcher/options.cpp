@@ -211,7 +211,6 @@ constexpr Option kOptions[] = {
              "devices that CUDA_VISIBLE_DEVICES leaves."}),
     row(kWorkers, "module", "", "run PROGRAM as a Python module", at<&Config::module>(),
         {.letter = 'm',
-         .brief = "run PROGRAM as a Python module",
          .more =
              "As python3 -u -m PROGRAM. PYTHON_EXEC in the environment names another interpreter; --print-config says "
              "which one it is, and why."}),
