@@ -68,7 +68,38 @@ std::string hosts_file(const Inputs& inputs) {
   return file ? file->text : "";
 }
 
+bool names_hosts(const CommandLine& line) {
+  for (const char* name : {"hosts", "hostfile"})
+    if (const Setting* given = in_force(line.config.settings, name); given && !given->text.empty()) return true;
+  return false;
+}
+
+// With --hosts the job's nodes are those hosts, whatever a scheduler says; one task starts them all.
+void refuse_several_tasks(const Inputs& inputs, CommandLine& line) {
+  const auto tasks = inputs.environment.find("SLURM_STEP_NUM_TASKS");
+  if (tasks == inputs.environment.end() || settings::whole_text<int>(tasks->second).value_or(1) < 2) return;
+  line.mistakes.push_back(
+      "--hosts starts the job on all its hosts, but this ddprun is one of the " + tasks->second +
+      " tasks of a step (SLURM_STEP_NUM_TASKS): start it once, without srun, or leave --hosts out.");
+}
+
+void read_hosts(const Inputs& inputs, CommandLine& line) {
+  Config& config = line.config;
+  if (config.hostfile.empty()) return;
+  const Setting& named = *in_force(config.settings, "hostfile");
+  if (!config.hosts.empty())
+    return line.mistakes.push_back(subject(named) + " and " + subject(*in_force(config.settings, "hosts")) +
+                                   " both name the job's hosts: leave out one of them.");
+  const auto content = inputs.read_file ? inputs.read_file(named.text) : Unreadable{};
+  if (const auto* failed = std::get_if<Unreadable>(&content))
+    return line.mistakes.push_back(unreadable(named, *failed));
+  HostFile file = read_host_file(named.text, std::get<FileText>(content).text);
+  append(line.mistakes, file.mistakes);
+  config.hosts = std::move(file.hosts);
+}
+
 void read_scheduler(const Inputs& inputs, CommandLine& line) {
+  if (names_hosts(line)) return refuse_several_tasks(inputs, line);
   const SchedulerValues found = scheduler_values(
       {options(), line.config.settings, inputs.environment, inputs.host_name, [&] { return hosts_file(inputs); }});
   append(line.config.settings, found.settings);
@@ -160,6 +191,7 @@ CommandLine read_command_line(const std::vector<std::string>& arguments, const I
   read_file(inputs, line);
   read_scheduler(inputs, line);
   append(line.mistakes, settings::apply(options(), line.config.settings, &line.config));
+  read_hosts(inputs, line);
   read_token(inputs, line);
   read_certificates(inputs, line);
   for (std::string& sentence : line.warnings) sentence = visible(sentence);

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "launcher/host_job.h"
 #include "launcher/options.h"
 #include "rendezvous/base/spelling.h"
 
@@ -185,11 +186,14 @@ int master_port(const Config& config) {
 
 std::vector<std::string> problems(const Config& config, const Machine& machine) {
   Problems out(config);
-  check_nnodes(config, out);
-  check_workers(config, machine, out);
-  check_interface(config, machine, out);
+  for (const std::string& sentence : host_problems(config)) out.add(sentence);
+  if (config.hosts.empty()) {  // else each host checks it
+    check_nnodes(config, out);
+    check_workers(config, machine, out);
+    check_interface(config, machine, out);
+    check_store_ports(config, out);
+  }
   check_address(config, out);
-  check_store_ports(config, out);
   check_access(config, out);
   check_state(config, out);
   check_program(config, out);

@@ -16,6 +16,7 @@
 #include "agent/machine_limits.h"
 #include "agent/process/numa.h"
 #include "launcher/settings/option.h"
+#include "launcher/ssh/host_list.h"
 #include "rendezvous/base/time.h"
 #include "rendezvous/coordination/excluded_hosts.h"
 #include "rendezvous/coordination/failure_rules.h"
@@ -87,6 +88,12 @@ struct Config {
   std::string local_addr = {};
   std::string interface = {};
   SchedulerChoice scheduler = SchedulerChoice::automatic;  // read by cli.cpp: where values come from that nobody gave
+
+  // Hosts: on which this ddprun starts the job by ssh. None: it runs its part of the job here.
+  std::vector<HostEntry> hosts = {};  // from --hosts or the host file
+  std::string hostfile = {};
+  std::vector<std::string> ssh = {"ssh"};  // the command, in words
+  int ssh_fan_out = 32;                    // each costs the head a process of 10 MB
 
   // Access. Whose processes on this machine may use the store: those of the user and root, or any. For other machines
   // the owner of a process is unknown.

@@ -7,6 +7,9 @@
 
 namespace ddprun::launcher {
 
+// A fresh name for a job that has none. Throws Error.
+std::string random_run_id();
+
 // A sentence: which Python scripts would get here, and why.
 std::string interpreter_here();
 

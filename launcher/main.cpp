@@ -7,12 +7,14 @@
 #include "launcher/cli.h"
 #include "launcher/end_file.h"
 #include "launcher/exit_codes.h"
+#include "launcher/host_launch.h"
 #include "launcher/inputs.h"
 #include "launcher/job_commands.h"
 #include "launcher/job_words.h"
 #include "launcher/launch.h"
 #include "launcher/machine.h"
 #include "launcher/print_config.h"
+#include "launcher/ssh/ssh_command.h"
 #include "launcher/stacks_command.h"
 #include "launcher/starter.h"
 #include "rendezvous/base/error.h"
@@ -51,8 +53,10 @@ agent::JobEnd run(const std::vector<std::string>& arguments, int keeper_pidfd, b
   print_sentences(line.warnings);
   if (!line.mistakes.empty()) return complain(line.mistakes, kUsage, prints_end);
   if (config.print_config) return print(print_config(config, visible(interpreter_here())));
+  if (config.dry_run && !config.hosts.empty()) return print(visible_lines(dry_run_on_hosts(config, inputs)));
   if (config.dry_run) return print(visible_lines(dry_run(config, machine)));
   if (config.verbose) print_text(stderr, print_config(config, visible(interpreter_here())));
+  if (!config.hosts.empty()) return launch_on_hosts(config, inputs, keeper_pidfd, prints_end);
   return launch(config, machine, keeper_pidfd, prints_end);
 }
 
@@ -74,6 +78,8 @@ int main(int argc, char** argv) {
   if (argc > 1 && std::string_view(argv[1]) == "stacks") return ddprun::launcher::show_stacks({argv + 2, argv + argc});
   if (argc > 1 && ddprun::launcher::is_job_command(argv[1]))
     return ddprun::launcher::job_command({argv + 1, argv + argc});
+  if (argc == 2 && std::string_view(argv[1]) == ddprun::launcher::kNodeCommand)
+    return ddprun::launcher::run_as_host_node();
   const std::string end_file = ddprun::launcher::take_end_file_variable();
   const bool prints_end = !ddprun::launcher::take_starter_variable();
   const ddprun::agent::JobEnd end = ddprun::launcher::run_under_keeper({argv + 1, argv + argc}, prints_end);

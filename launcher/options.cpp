@@ -5,6 +5,7 @@
 #include "launcher/config.h"
 #include "launcher/exit_codes.h"
 #include "launcher/settings/member.h"
+#include "launcher/ssh/ssh_command.h"
 #include "launcher/values.h"
 #include "rendezvous/base/spelling.h"
 
@@ -157,6 +158,10 @@ std::string endpoint(Config& config, Text text) {
   return "";
 }
 
+std::string hosts(Config& config, Text text) { return assign(read_host_list(text), config.hosts); }
+
+std::string ssh(Config& config, Text text) { return assign(read_command_words(text), config.ssh); }
+
 std::string prefix(Config& config, Text text) {
   return assign(read_template(text, {"rank", "local_rank", "host", "hostname", "role", "role_name", "time"}),
                 config.log_prefix);
@@ -180,6 +185,7 @@ std::string run_id(Config& config, Text text) {
 
 constexpr Group kWorkers{"workers", "how many, how they are started, on which CPUs"};
 constexpr Group kJob{"job", "its name, addresses and nodes"};
+constexpr Group kHosts{"hosts", "several machines from one command, by ssh"};
 constexpr Group kAccess{"access", "who may join the job: a token, or certificates"};
 constexpr Group kRestarts{"restarts", "after failures: how many, of which class, for which job"};
 constexpr Group kStopping{"stopping", "grace, hangs, signals, exit codes"};
@@ -189,8 +195,8 @@ constexpr Group kReports{"reports", "events as JSON, stragglers, verbosity"};
 constexpr Group kItself{"ddprun", "configuration file, dry run, help", Group::actions};
 constexpr Group kWithoutEffect{"torchrun", "torchrun's options that have no effect here", Group::foreign};
 constexpr Group kHidden{"hidden", "", Group::hidden};
-constexpr const Group* kGroups[] = {&kWorkers,    &kJob,  &kAccess,  &kRestarts, &kStopping,
-                                    &kPreemption, &kLogs, &kReports, &kItself,   &kWithoutEffect};
+constexpr const Group* kGroups[] = {&kWorkers,    &kJob,  &kHosts,   &kAccess, &kRestarts,     &kStopping,
+                                    &kPreemption, &kLogs, &kReports, &kItself, &kWithoutEffect};
 
 constexpr Option kOptions[] = {
     // Workers
@@ -205,7 +211,6 @@ constexpr Option kOptions[] = {
              "devices that CUDA_VISIBLE_DEVICES leaves."}),
     row(kWorkers, "module", "", "run PROGRAM as a Python module", at<&Config::module>(),
         {.letter = 'm',
-         .brief = "run PROGRAM as a Python module",
          .more =
              "As python3 -u -m PROGRAM. PYTHON_EXEC in the environment names another interpreter; --print-config says "
              "which one it is, and why."}),
@@ -239,7 +244,7 @@ constexpr Option kOptions[] = {
     row(kJob, "rdzv-id", "ID", "name of the job (left out: a random one)", custom<run_id>(),
         {.synonyms = "job-id,run-id"}),
     row(kJob, "master-addr", "HOST", "MASTER_ADDR (127.0.0.1); with several nodes: the address of node 0",
-        custom<host<&Config::master_addr>>(), {.synonyms = "main-process-ip,hostname,host,master"}),
+        custom<host<&Config::master_addr>>(), {.synonyms = "main-process-ip,hostname,master"}),
     row(kJob, "master-port", "PORT",
         "port of the workers' store, 0 for any free one; with several nodes: where they meet (29500)",
         at<&Config::master_port>(), {.synonyms = "main-process-port,port", .min = 0, .max = kPortMax}),
@@ -267,6 +272,25 @@ constexpr Option kOptions[] = {
              "meeting place the first node, at port 20000 + (job + 997 * step) mod 9000. In a pod of an Indexed Job "
              "or JobSet, where --nnodes is given: --node-rank from JOB_COMPLETION_INDEX, and as meeting place the "
              "first pod. --print-config shows what was taken, and from which variable."}),
+    // Hosts
+    row(kHosts, "hosts", "LIST", "start the job on these machines by ssh: [USER@]HOST[:WORKERS],...", custom<hosts>(),
+        {.list = true,
+         .synonyms = "host,H,hostlist,host-list,machines,machine-list",
+         .more = "Node ranks are in the order of the list; a host without a number of workers has --nproc-per-node. "
+                 "ddprun has to be there, in the same version, at the same path or in PATH. The hosts get the "
+                 "command's options, its working folder and configuration file, a token, and of the environment PATH, "
+                 "LD_LIBRARY_PATH, virtual environments, and variables that begin with PYTHON, TORCH, NCCL_, GLOO_, "
+                 "OMP_ and the like. Nothing starts before all are ready."}),
+    row(kHosts, "hostfile", "FILE", "the same, a host per line: HOST, HOST:4 or HOST slots=4", at<&Config::hostfile>(),
+        {.completes = Completes::file,
+         .synonyms = "host-file,machinefile,machine-file,hosts-file",
+         .more = "As for DeepSpeed, Open MPI and MPICH; '#' begins a comment."}),
+    row(kHosts, "ssh", "COMMAND", "how to reach them, such as \"ssh -p 2222 -i KEY\"", custom<ssh>(),
+        {.default_value = "ssh",
+         .synonyms = "rsh,rsh-agent,launcher-agent,ssh-command,ssh-args",
+         .more = "Your own configuration of ssh counts; passwords are not asked for, so a key or an agent is needed."}),
+    row(kHosts, "ssh-fan-out", "N", "machines that are reached directly; each of them reaches others in turn",
+        at<&Config::ssh_fan_out>(), {.synonyms = "fan-out,fanout,tree-width", .min = 1, .max = kHostsMax}),
     // Access
     row(kAccess, "store-ports", "A-B", "ports that the rounds' stores may use, behind a firewall",
         read_by<read_port_range, &Config::store_ports>(),
@@ -476,7 +500,7 @@ constexpr Option kOptions[] = {
         {.choices = "bash|zsh|tcsh", .synonyms = "completion,shell-completion"}),
     row(kItself, "help", "GROUP", "the options most needed, or all of a group", {},
         {.letter = 'h',
-         .choices = "workers|job|access|restarts|stopping|preemption|logs|reports|ddprun|torchrun",
+         .choices = "workers|job|hosts|access|restarts|stopping|preemption|logs|reports|ddprun|torchrun",
          .value_optional = true}),
     row(kItself, "version", "", "print ddprun's version", {}, {.letter = 'V'}),
     // Without effect

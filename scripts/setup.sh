@@ -23,10 +23,11 @@ END
 build_packages=(g++ clang cmake ninja-build ccache git ca-certificates python3-venv libcli11-dev libasio-dev libspdlog-dev
   nlohmann-json3-dev libtomlplusplus-dev zlib1g-dev libssl-dev libpcre2-dev
   libdw-dev)  # optional: without it ddprun takes no native stacks of workers
-test_packages=(catch2 fonts-dejavu-core iproute2 libclang-rt-dev librsvg2-bin mariadb-server-core munge openssl slurm-client
+test_packages=(catch2 fonts-dejavu-core iproute2 libclang-rt-dev librsvg2-bin mariadb-server-core munge openssh-client openssh-server openssl
+  slurm-client
   slurmctld slurmd slurmdbd util-linux)
 package_packages=(debhelper debootstrap dpkg-dev lintian man-db)
-services=(munge slurmctld slurmd slurmdbd)  # of these packages; the tests start their own
+services=(munge slurmctld slurmd slurmdbd openssh-server:ssh)  # of these packages; the tests start their own
 bench_packages=(elfutils gdb hyperfine iproute2 openmpi-bin util-linux valgrind)
 venv_gib=6  # 4.6 for the environment, the rest while pip unpacks
 
@@ -70,8 +71,8 @@ install_packages() {
     fail "apt-get install failed, see above; run it again once the cause is gone"
   allow_services
   for package in "${services[@]}"; do
-    if [[ " ${missing[*]} " == *" $package "* ]] && command -v systemctl >/dev/null; then
-      "${root[@]}" systemctl --quiet disable "$package" >"$log" 2>&1 || true  # nor at the next start of the machine
+    if [[ " ${missing[*]} " == *" ${package%:*} "* ]] && command -v systemctl >/dev/null; then
+      "${root[@]}" systemctl --quiet disable "${package#*:}" >"$log" 2>&1 || true  # nor at the next start of the machine
     fi
   done
 }

@@ -1,0 +1,97 @@
+#include "launcher/host_launch.h"
+
+#include <sys/prctl.h>
+
+#include <csignal>
+#include <filesystem>
+
+#include "launcher/help.h"
+#include "launcher/host_job.h"
+#include "launcher/inputs.h"
+#include "launcher/launch.h"
+#include "launcher/machine.h"
+#include "launcher/options.h"
+#include "launcher/ssh/host_node.h"
+#include "launcher/ssh/job_head.h"
+#include "rendezvous/base/error.h"
+#include "rendezvous/peer/frame.h"
+
+namespace ddprun::launcher {
+namespace {
+
+std::string config_text_of(const Config& config, const Inputs& inputs) {
+  const settings::Setting* named = in_force(config.settings, "config");
+  if (!named) return {};
+  auto content = inputs.read_file(named->text);
+  if (auto* file = std::get_if<FileText>(&content)) return std::move(file->text);
+  throw UsageError("cannot read " + named->text + " again, for the hosts", std::get<Unreadable>(content).why,
+                   "A configuration for several hosts comes from a file, not from a pipe.");
+}
+
+HeadFacts head_facts(const Config& config, const Inputs& inputs) {
+  HeadFacts facts;
+  facts.ddprun = std::filesystem::read_symlink("/proc/self/exe").string();
+  facts.folder = std::filesystem::current_path().string();
+  facts.environment = inputs.environment;
+  facts.config_text = config_text_of(config, inputs);
+  return facts;
+}
+
+std::set<int> ending_signals_of(const Config& config) {
+  std::set<int> out(config.signals_to_handle.begin(), config.signals_to_handle.end());
+  out.insert(config.preempt_signals.begin(), config.preempt_signals.end());
+  return out;
+}
+
+// As the agent will read it: the head's configuration file is not on this host.
+std::vector<std::string> problems_on_host(const NodeQuestion& question) {
+  Inputs inputs = process_inputs();
+  inputs.read_file = [&question,
+                      read = inputs.read_file](const std::string& path) -> std::variant<FileText, Unreadable> {
+    if (path == question.config_name) return FileText{question.config_text};
+    return read(path);
+  };
+  CommandLine line = read_command_line(question.words, inputs);
+  const Machine machine = this_machine();
+  for (std::string& sentence : problems(line.config, machine)) line.mistakes.push_back(std::move(sentence));
+  if (!line.mistakes.empty()) return line.mistakes;
+  try {
+    (void)dry_run(line.config, machine);
+  } catch (const Error& error) {
+    return {error.what()};
+  }
+  return {};
+}
+
+}  // namespace
+
+std::string dry_run_on_hosts(const Config& config, const Inputs& inputs) {
+  HeadFacts facts = head_facts(config, inputs);
+  facts.run_id = "(a random one)";
+  return hosts_dry_run(config, host_job_order(config, facts), host_name());
+}
+
+agent::JobEnd launch_on_hosts(const Config& config, const Inputs& inputs, int keeper_pidfd, bool prints_end) {
+  HeadFacts facts = head_facts(config, inputs);
+  facts.run_id = random_run_id();
+  if (!config.certificates) {
+    prctl(PR_SET_DUMPABLE, 0);
+    facts.token = config.token ? "" : rendezvous::make_token();
+  }
+  JobHeadOptions options;
+  options.order = host_job_order(config, facts);
+  if (encode(options.order).size() > rendezvous::kFrameBytesMax)
+    throw UsageError("cannot hand the job to its hosts",
+                     "its command, configuration and environment take more than 4 MiB",
+                     "Pass a file's name instead of its content.");
+  options.least = hosts_needed(config);
+  options.version = version();
+  options.own_name = host_name();
+  options.ending_signals = ending_signals_of(config);
+  options.start_options = [&config](const std::map<int, HostReady>& ready) { return start_options(config, ready); };
+  return run_job_head(std::move(options), keeper_pidfd, prints_end);
+}
+
+int run_as_host_node() { return run_host_node(version(), problems_on_host); }
+
+}  // namespace ddprun::launcher

@@ -1,0 +1,19 @@
+// Jobs on several hosts by ssh: the head, and the hidden `ddprun ssh-node` on each host. Edge.
+#pragma once
+#include <string>
+
+#include "agent/logs/job_end.h"
+#include "launcher/cli.h"
+#include "launcher/config.h"
+
+namespace ddprun::launcher {
+
+// What launch_on_hosts() would do. Starts nothing.
+std::string dry_run_on_hosts(const Config& config, const Inputs& inputs);
+// Runs the job on config.hosts. Throws Error.
+agent::JobEnd launch_on_hosts(const Config& config, const Inputs& inputs, int keeper_pidfd, bool prints_end);
+
+// Runs until its job has ended; returns the exit code.
+int run_as_host_node();
+
+}  // namespace ddprun::launcher

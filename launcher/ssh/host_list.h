@@ -1,0 +1,31 @@
+// Reads the hosts of a job: --hosts "a:2,user@b:1", and host files of DeepSpeed, Open MPI and MPICH. Pure.
+#pragma once
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "launcher/settings/values.h"
+
+namespace ddprun::launcher {
+
+constexpr int kHostsMax = 4096;
+constexpr int kHostWorkersMax = 4096;
+
+struct HostEntry {
+  std::string name = {};            // as ssh takes it, "user@host"; IPv6 without brackets
+  std::optional<int> workers = {};  // empty: --nproc-per-node
+  bool operator==(const HostEntry&) const = default;
+};
+
+// "a:2,b,user@[fd99::1]:4"; an empty text has no hosts.
+settings::Read<std::vector<HostEntry>> read_host_list(const std::string& text);
+
+struct HostFile {
+  std::vector<HostEntry> hosts = {};
+  std::vector<std::string> mistakes = {};  // "hosts:3: ..."; one sentence each
+};
+
+// A host per line: "a", "a:4", "a slots=4", "a slots=4 max_slots=8"; '#' begins a comment. `path` is for the sentences.
+HostFile read_host_file(const std::string& path, const std::string& text);
+
+}  // namespace ddprun::launcher

@@ -1,0 +1,332 @@
+// Jobs on several hosts from one command, by a real ssh and sshd (ssh_hosts.h). Host 0 is where the command is typed.
+#include <algorithm>
+#include <csignal>
+#include <map>
+#include <sstream>
+
+#include "tests/e2e/programs.h"
+#include "tests/e2e/ssh_hosts.h"
+#include "tests/support/catch.h"
+
+using namespace ddprun::test;
+using namespace std::chrono_literals;
+
+namespace {
+
+using Words = std::vector<std::string>;
+constexpr std::chrono::seconds kJobLimit{60};
+
+Words shell(Words options, const std::string& script) {
+  options.insert(options.end(), {"sh", "-c", script});
+  return options;
+}
+
+Words sorted_lines(const std::string& text) {
+  Words out;
+  std::istringstream lines(text);
+  for (std::string line; std::getline(lines, line);) out.push_back(line);
+  std::sort(out.begin(), out.end());
+  return out;
+}
+
+std::size_t times_in(const std::string& text, const std::string& part) {
+  std::size_t found = 0;
+  for (std::size_t at = 0; (at = text.find(part, at)) != std::string::npos; ++at) ++found;
+  return found;
+}
+
+// Runs until it is stopped; ignores nothing.
+const std::string kWaits = "echo runs on $(hostname); exec sleep 600";
+// Ends when it is asked to, and says so.
+const std::string kSaves = "trap 'echo saved; exit 0' TERM; echo runs on $(hostname); while :; do sleep 0.1; done";
+
+void wait_until_all_run(Command& job, const Words& hosts) {
+  for (const std::string& host : hosts) job.wait_for_output("runs on " + host, kJobLimit);
+}
+
+}  // namespace
+
+TEST_CASE("one command starts workers on each machine, by its number of workers", "[ssh][fast]") {
+  if (!ssh_hosts_or_skip()) return;
+  SshHosts hosts(3);
+  hosts.serve_all();
+  auto job = hosts.start(
+      0, shell({"--hosts", "host1:2,host2:1"},
+               "echo $RANK/$WORLD_SIZE $LOCAL_RANK/$LOCAL_WORLD_SIZE $GROUP_RANK $(hostname) $MASTER_ADDR $PWD"));
+  const Ended ended = job->wait_exit(kJobLimit);
+  CHECK(ended == exited(0));
+  CHECK(ended.err.empty());
+  const std::string folder = hosts.folder.path().string();
+  // With a token, workers reach the store through their own agent.
+  CHECK(sorted_lines(ended.out) == Words{"0/3 0/2 0 host1 127.0.0.1 " + folder, "1/3 1/2 0 host1 127.0.0.1 " + folder,
+                                         "2/3 0/1 1 host2 127.0.0.1 " + folder});
+  CHECK(hosts.all_gone(5s));
+}
+
+TEST_CASE("a host file, the own machine among its hosts, a configuration file and the environment", "[ssh]") {
+  if (!ssh_hosts_or_skip()) return;
+  SshHosts hosts(2);
+  hosts.serve(1);
+  hosts.folder.write("hosts", "# two machines\nhost0 slots=1\n\nroot@host1 slots=2 max_slots=4\n");
+  hosts.folder.write("job.toml",
+                     "max-restarts = 0\nprogram = [\"sh\", \"-c\", \"echo $RANK $(hostname) $OF_FILE $NCCL_DEBUG "
+                     "$CUDA_VISIBLE_DEVICES.\"]\n[env]\nOF_FILE = \"x y\"\n");
+  auto job = hosts.start(0, {"--hostfile=hosts", "--config=job.toml"},
+                         {.env = {{"NCCL_DEBUG", "WARN"}, {"CUDA_VISIBLE_DEVICES", "7"}}});
+  const Ended ended = job->wait_exit(kJobLimit);
+  CHECK(ended == exited(0));
+  CHECK(sorted_lines(ended.out) == Words{"0 host0 x y WARN 7.", "1 host1 x y WARN .", "2 host1 x y WARN ."});
+  CHECK(hosts.all_gone(5s));
+}
+
+TEST_CASE("lines of all hosts arrive whole", "[ssh]") {
+  if (!ssh_hosts_or_skip()) return;
+  SshHosts hosts(3);
+  hosts.serve_all();
+  // Each writes its lines in pieces.
+  const std::string script =
+      "import os,sys\n"
+      "for i in range(2000):\n"
+      "  for piece in (f'{os.environ[\"RANK\"]}:{i}:', 'abcdefgh' * (i % 50), f':{i}\\n'):\n"
+      "    sys.stdout.write(piece)\n"
+      "    if i % 7 == 0: sys.stdout.flush()\n";
+  hosts.folder.write("writer.py", script);
+  auto job = hosts.start(0, {"--hosts=host1,host2,host0", "writer.py"});
+  const Ended ended = job->wait_exit(kJobLimit);
+  CHECK(ended == exited(0));
+  std::map<std::string, int> next;
+  int torn = 0;
+  std::istringstream lines(ended.out);
+  for (std::string line; std::getline(lines, line);) {
+    const std::size_t first = line.find(':'), second = line.find(':', first + 1);
+    if (first == std::string::npos || second == std::string::npos) {
+      ++torn;
+      continue;
+    }
+    int& i = next[line.substr(0, first)];
+    std::string expected = line.substr(0, first) + ":" + std::to_string(i) + ":";
+    for (int n = 0; n < i % 50; ++n) expected += "abcdefgh";
+    if (line != expected + ":" + std::to_string(i)) ++torn;
+    ++i;
+  }
+  CHECK(torn == 0);
+  CHECK(next == std::map<std::string, int>{{"0", 2000}, {"1", 2000}, {"2", 2000}});
+}
+
+TEST_CASE("a host that is down is named within five seconds, and nothing starts on the others", "[ssh]") {
+  if (!ssh_hosts_or_skip()) return;
+  SshHosts hosts(3);
+  hosts.serve(1);
+  const bool cut = GENERATE(true, false);  // no answer at all, or a refusal
+  if (cut) {
+    hosts.serve(2);
+    hosts.hosts.cut(2);
+  }
+  auto job = hosts.start(0, shell({"--hosts=host1:2,host2"}, "touch started; sleep 600"));
+  const auto begun = std::chrono::steady_clock::now();
+  const Ended ended = job->wait_exit(kJobLimit);
+  const auto took = std::chrono::steady_clock::now() - begun;
+  CHECK(took < (cut ? 8s : 5s));  // 4.5 s, and time for a busy machine
+  CHECK(ended.code == 69);
+  CHECK_THAT(ended.err, Catch::Contains("ddprun: cannot reach host2 by ssh: ") &&
+                            Catch::Contains(cut ? "it does not answer" : "Connection refused"));
+  CHECK_FALSE(std::filesystem::exists(hosts.folder / "started"));
+  CHECK(hosts.all_gone(5s));
+}
+
+TEST_CASE("what keeps a host from taking part is said in one sentence", "[ssh]") {
+  if (!ssh_hosts_or_skip()) return;
+  SshHosts hosts(2);
+  const auto refused = [&](const Words& options, int code, const Words& said) {
+    hosts.serve(1);
+    auto job = hosts.start(0, options);
+    const Ended ended = job->wait_exit(kJobLimit);
+    CHECK(ended.code == code);
+    for (const std::string& words : said) CHECK_THAT(ended.err, Catch::Contains(words));
+    CHECK(times_in(ended.err, "\n") == 1);
+    hosts.stop_serving(1);
+  };
+  SECTION("a login that is refused") {
+    hosts.folder.write("no_key", "");
+    refused({"--ssh", hosts.ssh() + " -o IdentityFile=/dev/null -o IdentityFile=none", "--hosts=nobody@host1", "true"},
+            69, {"cannot reach nobody@host1 by ssh: ", "Permission denied"});
+  }
+  SECTION("an unknown host key") {
+    refused({"--ssh", hosts.ssh() + " -o UserKnownHostsFile=/dev/null", "--hosts=host1", "true"}, 69,
+            {"cannot reach host1 by ssh: Host key verification failed"});
+  }
+  SECTION("an unknown name") {
+    refused({"--hosts=nosuch", "true"}, 69, {"cannot reach nosuch by ssh: ", "Could not resolve hostname nosuch"});
+  }
+  SECTION("no ddprun") {
+    std::filesystem::create_directory(hosts.folder / "empty");
+    hosts.put(1, hosts.folder / "empty", DDPRUN_BIN_DIR);
+    refused({"--hosts=host1", "true"}, 69, {"there is no ddprun on host1: neither " + kDdprun, "Install ddprun "});
+  }
+  SECTION("another version") {
+    // It speaks as a later ddprun would, and waits for what it is sent.
+    const auto other = hosts.folder.write(
+        "other", "#!/bin/sh\nprintf '\\036ddprun-node 99.1.0 %s\\n' \"$0\"\nexec cat >/dev/null\n", true);
+    hosts.put(1, other, kDdprun);
+    refused({"--hosts=host1", "true"}, 69,
+            {"host1 has ddprun 99.1.0 (" + kDdprun + "), and this is ddprun ", ": install the same version there"});
+  }
+  SECTION("no such program") {
+    hosts.folder.write("there", "", true);
+    refused({"--hosts=host1", "./nosuch"}, 2, {"host1: ", "./nosuch"});
+  }
+  SECTION("no such folder") {
+    TempFolder here;
+    TempFolder empty;
+    std::filesystem::create_directory(hosts.folder / "work");
+    hosts.put(1, empty.path(), hosts.folder.path() / "work");
+    std::filesystem::create_directory(hosts.folder / "work" / "deep");
+    hosts.serve(1);
+    auto job = hosts.start(0, {"--hosts=host1", "true"}, {.cwd = hosts.folder / "work" / "deep"});
+    const Ended ended = job->wait_exit(kJobLimit);
+    CHECK(ended.code == 2);
+    CHECK_THAT(ended.err, Catch::Contains("host1: the folder ") && Catch::Contains("make it there"));
+  }
+  SECTION("GPUs that are not there") {
+    refused({"--hosts=host1", "--nproc-per-node=gpu", "true"}, 2, {"host1: ", "no NVIDIA device"});
+  }
+}
+
+TEST_CASE("a failing worker is reported once, and its job's exit code is the command's", "[ssh]") {
+  if (!ssh_hosts_or_skip()) return;
+  SshHosts hosts(3);
+  hosts.serve_all();
+  auto job = hosts.start(0, shell({"--hosts=host1:2,host2:1,host0:1", "--max-restarts=0", "--exit-code=worker"},
+                                  "[ $RANK != 2 ] || { echo broken >&2; exit 3; }; exec sleep 600"));
+  const Ended ended = job->wait_exit(kJobLimit);
+  CHECK(ended.code == 3);
+  CHECK(times_in(ended.err, "the job failed") == 1);
+  CHECK(times_in(ended.err, "exited with code 3") == 1);
+  CHECK(times_in(ended.err, "broken\n") >= 1);
+  CHECK(hosts.all_gone(5s));
+}
+
+TEST_CASE("a worker that fails once is restarted, on all hosts", "[ssh]") {
+  if (!ssh_hosts_or_skip()) return;
+  SshHosts hosts(2);
+  hosts.serve_all();
+  auto job = hosts.start(
+      0, shell({"--hosts=host0,host1"},
+               "[ $TORCHELASTIC_RESTART_COUNT = 1 ] || { [ $RANK = 1 ] && exit 3; exec sleep 600; }; echo done $RANK"));
+  const Ended ended = job->wait_exit(kJobLimit);
+  CHECK(ended.code == 0);
+  CHECK(sorted_lines(ended.out) == Words{"done 0", "done 1"});
+}
+
+TEST_CASE("an elastic job starts without a host that is down", "[ssh]") {
+  if (!ssh_hosts_or_skip()) return;
+  SshHosts hosts(3);
+  hosts.serve(1);
+  auto job = hosts.start(0, shell({"--hosts=host1:2,host2,host0", "--nnodes=2:3", "--rdzv-backend=c10d",
+                                   "--rdzv-conf=last_call_timeout=1"},
+                                  "echo $RANK/$WORLD_SIZE"));
+  const Ended ended = job->wait_exit(kJobLimit);
+  CHECK(ended.code == 0);
+  CHECK_THAT(ended.err,
+             Catch::Contains("cannot reach host2 by ssh") && Catch::Contains("The job starts without host2."));
+  CHECK(sorted_lines(ended.out) == Words{"0/3", "1/3", "2/3"});
+}
+
+TEST_CASE("Ctrl-C ends the job on all hosts", "[ssh]") {
+  if (!ssh_hosts_or_skip()) return;
+  SshHosts hosts(3);
+  hosts.serve_all();
+  auto job = hosts.start(0, shell({"--hosts=host1:2,host2:1"}, kWaits), {.terminal = true});
+  wait_until_all_run(*job, {"host1", "host2"});
+  job->type("\x03");
+  const Ended ended = job->wait_exit(kJobLimit);
+  CHECK(ended.code == 130);
+  CHECK(times_in(ended.out, "SIGINT: stopping the workers") == 1);
+  CHECK(hosts.all_gone(5s));
+}
+
+TEST_CASE("SIGTERM lets the workers of all hosts save", "[ssh]") {
+  if (!ssh_hosts_or_skip()) return;
+  SshHosts hosts(3);
+  hosts.serve_all();
+  auto job = hosts.start(0, shell({"--hosts=host1:2,host2:1", "--exit-on-preempt=75"}, kSaves));
+  wait_until_all_run(*job, {"host1", "host2"});
+  job->kill(SIGTERM);
+  const Ended ended = job->wait_exit(kJobLimit);
+  CHECK(ended.code == 75);
+  CHECK(times_in(ended.out, "saved\n") == 3);
+  CHECK(hosts.all_gone(5s));
+}
+
+TEST_CASE("nothing is left on any host after the command was killed", "[ssh]") {
+  if (!ssh_hosts_or_skip()) return;
+  SshHosts hosts(3);
+  hosts.serve_all();
+  const Words tree = GENERATE(Words{}, Words{"--ssh-fan-out=1"});
+  Words options{"--hosts=host1:2,host2:1", "--stop-grace=2"};
+  options.insert(options.end(), tree.begin(), tree.end());
+  // These do not end when asked to, and have left their session.
+  auto job = hosts.start(0, shell(options, "trap '' TERM INT; setsid sleep 600 & echo runs on $(hostname); wait"));
+  wait_until_all_run(*job, {"host1", "host2"});
+  job->kill(SIGKILL);
+  CHECK(hosts.all_gone(20s));
+}
+
+TEST_CASE("a host that is cut off ends its workers, and the job ends with 75", "[ssh]") {
+  if (!ssh_hosts_or_skip()) return;
+  SshHosts hosts(3);
+  hosts.serve_all();
+  auto job = hosts.start(0, shell({"--hosts=host1:2,host2:1", "--stop-grace=2"}, kWaits));
+  wait_until_all_run(*job, {"host1", "host2"});
+  hosts.hosts.cut(2);
+  const auto begun = std::chrono::steady_clock::now();
+  const Ended ended = job->wait_exit(kJobLimit);
+  CHECK(ended.code == 75);
+  CHECK_THAT(ended.err,
+             Catch::Contains("the connection to host2 is lost") && Catch::Contains("The others were stopped."));
+  CHECK(hosts.all_gone(20s));
+  CHECK(std::chrono::steady_clock::now() - begun < 25s);
+}
+
+TEST_CASE("the head is cut off: all hosts end their workers", "[ssh]") {
+  if (!ssh_hosts_or_skip()) return;
+  SshHosts hosts(3);
+  hosts.serve_all();
+  auto job = hosts.start(0, shell({"--hosts=host1:2,host2:1", "--stop-grace=2"}, kWaits));
+  wait_until_all_run(*job, {"host1", "host2"});
+  hosts.hosts.cut(0);
+  CHECK(job->wait_exit(kJobLimit).code == 75);
+  CHECK(hosts.all_gone(20s));
+}
+
+TEST_CASE("an ssh that is killed ends the job, and leaves nothing", "[ssh]") {
+  if (!ssh_hosts_or_skip()) return;
+  SshHosts hosts(2);
+  hosts.serve_all();
+  auto job = hosts.start(0, shell({"--hosts=host0,host1"}, kWaits));
+  wait_until_all_run(*job, {"host0", "host1"});
+  pid_t ssh = 0;
+  for (const Process& process : job->processes())
+    if (process.command_line.starts_with("ssh ")) ssh = process.pid;
+  REQUIRE(ssh > 0);
+  kill(ssh, SIGKILL);
+  const Ended ended = job->wait_exit(kJobLimit);
+  CHECK(ended.code == 75);
+  CHECK_THAT(ended.err, Catch::Contains("the connection to host1 is lost: ssh was killed by SIGKILL"));
+  CHECK(hosts.all_gone(10s));
+}
+
+TEST_CASE("the token is on no command line, and in no environment for long", "[ssh]") {
+  if (!ssh_hosts_or_skip()) return;
+  SshHosts hosts(2);
+  hosts.serve_all();
+  const std::string token = "0123456789abcdef0123456789abcdef0123456789abcdef";
+  auto job = hosts.start(0, shell({"--hosts=host0,host1"}, kWaits), {.env = {{"DDPRUN_TOKEN", token}}});
+  wait_until_all_run(*job, {"host0", "host1"});
+  // All processes of the machine are in sight, on whichever host they are.
+  const std::string search =
+      "cat /proc/[0-9]*/cmdline /proc/[0-9]*/environ 2>/dev/null | grep -ac '[0]" + token.substr(1) + "'";
+  CHECK(run({"sh", "-c", search}, kJobLimit).out == "0\n");
+  job->kill(SIGINT);
+  CHECK(job->wait_exit(kJobLimit).code == 130);
+}
