@@ -50,12 +50,17 @@ void check_node_count(const Config& config, std::vector<std::string>& out) {
     out.push_back(who + hosts_subject(config) + " names " + count_of_hosts(config) + ": leave --nnodes out.");
 }
 
+// The head writes the file: hosts need not have its folder.
+bool writes_events(const Config& config, const settings::Option& option) {
+  return config.events == EventSink::file && &option == &launcher::option("event-log-handler");
+}
+
 // As the command line or the environment gave it: in the spelling of the command line.
 std::vector<std::string> options_for_agents(const Config& config) {
   std::vector<std::string> out;
   for (const settings::Option& one : options().options) {
     const Setting* given = *one.name ? in_force(config.settings, one.name) : nullptr;
-    if (!given || of_the_head(one)) continue;
+    if (!given || of_the_head(one) || writes_events(config, one)) continue;
     if (given->origin == Origin::command_line || given->origin == Origin::environment)
       out.push_back(std::string("--") + one.name + "=" + given->text);
   }
@@ -111,8 +116,9 @@ void find_parents(const std::vector<JobHost>& hosts, const std::string& parent, 
 std::vector<std::string> host_problems(const Config& config) {
   std::vector<std::string> out;
   if (config.hosts.empty()) {
-    for (const char* name : {"ssh", "ssh-fan-out"})
-      if (in_force(config.settings, name) && config.hostfile.empty())
+    for (const char* name : {"ssh", "ssh-fan-out"})  // a file may have it for other runs, and the hosts read it, too
+      if (const Setting* given = in_force(config.settings, name);
+          given && given->origin == Origin::command_line && config.hostfile.empty())
         out.push_back(subject_in(config, name) +
                       " has no effect without --hosts or --hostfile: leave it out, or name hosts.");
     return out;
@@ -154,6 +160,7 @@ HostJobOrder host_job_order(const Config& config, const HeadFacts& facts) {
   order.program = config.program;
   order.stop_grace_ms = static_cast<int>(std::chrono::ceil<std::chrono::milliseconds>(config.stop_grace).count());
   order.shares_output = config.hosts.size() > 1;
+  order.sends_events = config.events == EventSink::file;
   return order;
 }
 

@@ -88,6 +88,7 @@ agent::JobEnd launch_on_hosts(const Config& config, const Inputs& inputs, int ke
   options.version = version();
   options.own_name = host_name();
   options.ending_signals = ending_signals_of(config);
+  options.event_file = config.event_file;
   options.start_options = [&config](const std::map<int, HostReady>& ready) { return start_options(config, ready); };
   return run_job_head(std::move(options), keeper_pidfd, prints_end);
 }

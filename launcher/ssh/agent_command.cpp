@@ -22,10 +22,11 @@ std::vector<std::string> words_to_check(const HostJobOrder& order) {
   return words_of(order, order.config_name, {"--nnodes=1"});
 }
 
-std::vector<std::string> agent_words(const HostJobOrder& order, const StartAgents& start, const std::string& config) {
+std::vector<std::string> agent_words(const HostJobOrder& order, const StartAgents& start, const AgentPaths& paths) {
   std::vector<std::string> more = start.options;
+  if (order.sends_events) more.push_back("--event-log-handler=file:" + paths.events);
   more.push_back("--node-rank=" + std::to_string(start.ranks.at(order.hosts.front().index)));
-  return words_of(order, config, more);
+  return words_of(order, paths.config, more);
 }
 
 SshAddresses ssh_addresses(const std::string& connection) {

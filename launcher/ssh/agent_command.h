@@ -9,8 +9,12 @@ namespace ddprun::launcher {
 
 // What a host checks before all have met: as the agent will get it, with an address in place of the one still unknown.
 std::vector<std::string> words_to_check(const HostJobOrder& order);
-// ddprun's words without its own name. `config`: the path under which the agent reads the configuration file.
-std::vector<std::string> agent_words(const HostJobOrder& order, const StartAgents& start, const std::string& config);
+// Under which the agent finds what comes from the head, and what goes there.
+struct AgentPaths {
+  std::string config, events;
+};
+// ddprun's words without its own name.
+std::vector<std::string> agent_words(const HostJobOrder& order, const StartAgents& start, const AgentPaths& paths);
 
 // "10.0.0.1 50000 10.0.0.2 22", as sshd sets SSH_CONNECTION.
 struct SshAddresses {

@@ -22,7 +22,7 @@ namespace {
 constexpr std::chrono::milliseconds kShowRedraw{200};
 constexpr std::chrono::seconds kOutputLimit{2};  // from the agent's end to that of its output
 constexpr std::size_t kEndFileMax = 4 << 20;
-constexpr int kConfigFd = 4;
+constexpr int kConfigFd = 4, kEventFd = 5;
 constexpr int kSignalBase = 128;
 constexpr int kPipeBytes = 1 << 20;
 
@@ -76,6 +76,7 @@ HostAgent::HostAgent(asio::io_context& io, bool end_lines, Listener listener)
       listener_(std::move(listener)),
       out_(io, 1),
       err_(io, 2),
+      events_(io, kEventStream),
       pidfd_(io),
       drain_(io) {}
 
@@ -85,19 +86,20 @@ HostAgent::~HostAgent() {
   if (!folder_.empty()) std::filesystem::remove_all(folder_, ignored);
 }
 
-void HostAgent::start(const std::vector<std::string>& words, const std::string& token, const std::string& config_text) {
+void HostAgent::start(const Order& order) {
   folder_ = folder_for_end_file();
-  const Fd config = memory_file(config_text), nothing(open("/dev/null", O_RDONLY | O_CLOEXEC));
-  AgentPipe out = agent_pipe(), err = agent_pipe();
+  const Fd config = memory_file(order.config_text), nothing(open("/dev/null", O_RDONLY | O_CLOEXEC));
+  AgentPipe out = agent_pipe(), err = agent_pipe(), events = agent_pipe();
   agent::SpawnRequest request;
   request.program = std::filesystem::read_symlink("/proc/self/exe").string();
   request.argv = {request.program};
-  request.argv.insert(request.argv.end(), words.begin(), words.end());
-  request.environment = environment_for_agent(token, (folder_ / "end.json").string());
+  request.argv.insert(request.argv.end(), order.words.begin(), order.words.end());
+  request.environment = environment_for_agent(order.token, (folder_ / "end.json").string());
   request.stdin_fd = nothing.get();
   request.stdout_fd = out.write.get();
   request.stderr_fd = err.write.get();
   request.passed = {{config.get(), kConfigFd}};
+  if (order.sends_events) request.passed.push_back({events.write.get(), kEventFd});
   agent::Spawned spawned = agent::spawn(request);
   for (std::string& variable : request.environment)
     if (variable.starts_with(rendezvous::kTokenVariable)) rendezvous::wipe(variable);
@@ -105,10 +107,10 @@ void HostAgent::start(const std::vector<std::string>& words, const std::string& 
   pid_ = spawned.pid;
   out_.pipe.assign(out.read.release());
   err_.pipe.assign(err.read.release());
+  events_.pipe.assign(events.read.release());
   pidfd_.assign(spawned.pidfd.release());
   await_end();
-  read(out_);
-  read(err_);
+  for (Stream* stream : {&out_, &err_, &events_}) read(*stream);
 }
 
 void HostAgent::signal(int number) const {
@@ -116,7 +118,7 @@ void HostAgent::signal(int number) const {
 }
 
 void HostAgent::resume() {
-  for (Stream* stream : {&out_, &err_})
+  for (Stream* stream : {&out_, &err_, &events_})
     if (std::exchange(stream->paused, false)) read(*stream);
 }
 
@@ -170,16 +172,15 @@ void HostAgent::await_end() {
     ended_ = true;
     drain_.expires_after(kOutputLimit);
     drain_.async_wait([this](const asio::error_code& cancelled) {
-      if (cancelled || out_.paused || err_.paused) return;
-      end_stream(out_);
-      end_stream(err_);
+      if (cancelled || out_.paused || err_.paused || events_.paused) return;
+      for (Stream* stream : {&out_, &err_, &events_}) end_stream(*stream);
     });
     end_if_done();
   });
 }
 
 void HostAgent::end_if_done() {
-  if (!ended_ || !out_.ended || !err_.ended || std::exchange(told_, true)) return;
+  if (!ended_ || !out_.ended || !err_.ended || !events_.ended || std::exchange(told_, true)) return;
   drain_.cancel();
   auto end = read_job_end(agent::beginning_of_file(folder_ / "end.json", kEndFileMax));
   const bool reported = end.has_value();

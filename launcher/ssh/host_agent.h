@@ -24,7 +24,7 @@ namespace ddprun::launcher {
 class HostAgent {
  public:
   struct Listener {
-    std::function<void(int stream, std::string lines)> on_output;  // whole lines
+    std::function<void(int stream, std::string lines)> on_output;  // whole lines of 1, 2, kEventStream
     std::function<void(bool reported, agent::JobEnd end)> on_end;
     std::function<bool()> may_read;  // false: nothing is read until resume()
   };
@@ -35,8 +35,14 @@ class HostAgent {
   HostAgent& operator=(const HostAgent&) = delete;
 
   static constexpr const char* kConfigPath = "/dev/fd/4";
-  // `words`: without the program's own name. Throws Error.
-  void start(const std::vector<std::string>& words, const std::string& token, const std::string& config_text);
+  static constexpr const char* kEventPath = "/dev/fd/5";
+  struct Order {
+    std::vector<std::string> words;  // without the program's own name
+    std::string token, config_text;
+    bool sends_events = false;  // those that it writes to kEventPath are the stream kEventStream
+  };
+  // Throws Error.
+  void start(const Order& order);
   bool runs() const { return pid_ > 0 && !ended_; }
   void signal(int number) const;
   void resume();
@@ -61,7 +67,7 @@ class HostAgent {
   asio::io_context& io_;
   const bool end_lines_;
   Listener listener_;
-  Stream out_, err_;
+  Stream out_, err_, events_;
   asio::posix::stream_descriptor pidfd_;
   asio::steady_timer drain_;
   pid_t pid_ = 0;

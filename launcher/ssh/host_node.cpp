@@ -188,7 +188,8 @@ class HostNode {
                                        },
                                        [this] { return has_room(); }});
     try {
-      agent_->start(agent_words(*order_, start, HostAgent::kConfigPath), order_->token, order_->config_text);
+      agent_->start({agent_words(*order_, start, {HostAgent::kConfigPath, HostAgent::kEventPath}), order_->token,
+                     order_->config_text, order_->sends_events});
     } catch (const std::exception& error) {
       over_ = true;
       send(HostEnded{own().index, true, {kUnavailable, own().name + ": " + error.what(), {}}});

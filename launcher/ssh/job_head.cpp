@@ -1,5 +1,6 @@
 #include "launcher/ssh/job_head.h"
 
+#include <fcntl.h>
 #include <signal.h>
 #include <unistd.h>
 
@@ -8,6 +9,8 @@
 #include <asio/posix/stream_descriptor.hpp>
 #include <asio/post.hpp>
 #include <asio/steady_timer.hpp>
+#include <cerrno>
+#include <cstring>
 
 #include "agent/logs/console.h"
 #include "agent/process/children.h"
@@ -16,6 +19,8 @@
 #include "launcher/ssh/job_progress.h"
 #include "launcher/ssh/node_links.h"
 #include "launcher/ssh/repeated_lines.h"
+#include "rendezvous/base/error.h"
+#include "rendezvous/base/fd.h"
 #include "rendezvous/base/overloaded.h"
 #include "rendezvous/base/spelling.h"
 
@@ -33,11 +38,21 @@ ProgressOptions progress_options(const JobHeadOptions& options) {
   return out;
 }
 
+Fd event_file(const std::string& path) {
+  if (path.empty()) return Fd();
+  Fd file(open(path.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0644));
+  if (!file)
+    throw UsageError("cannot write events to " + path, std::strerror(errno),
+                     "Pass a file that can be written by --event-log-handler file:PATH.");
+  return file;
+}
+
 class JobHead {
  public:
   JobHead(JobHeadOptions options, int keeper_pidfd, bool prints_end)
       : options_(std::move(options)),
         prints_end_(prints_end),
+        events_(event_file(options_.event_file)),
         signals_(io_, signals_of(options_.ending_signals)),
         keeper_(io_, dup(keeper_pidfd)),
         timer_(io_),
@@ -78,6 +93,7 @@ class JobHead {
   }
 
   void show(const HostOutput& output) {
+    if (output.stream == kEventStream) return write_events(output.bytes);
     agent::Console& to = console(output.stream);
     const void* const writer = &writers_[{output.index, output.stream}];
     to.add(writer,
@@ -87,6 +103,13 @@ class JobHead {
       waits_for_room_ = false;
       links_.resume();
     });
+  }
+
+  // Whole lines, so that a reader never sees half of one.
+  void write_events(const std::string& lines) {
+    if (!events_ || write(events_.get(), lines.data(), lines.size()) == static_cast<ssize_t>(lines.size())) return;
+    print("cannot write events to " + options_.event_file + ": " + std::strerror(errno) + "; further ones are lost.");
+    events_.reset();
   }
 
   void print(const std::string& sentence) { console(2).add(nullptr, visible_lines("ddprun: " + sentence + "\n")); }
@@ -144,6 +167,7 @@ class JobHead {
 
   const JobHeadOptions options_;
   const bool prints_end_;
+  Fd events_;
   asio::io_context io_;
   agent::SignalQueue signals_;
   asio::posix::stream_descriptor keeper_;

@@ -19,6 +19,7 @@ struct JobHeadOptions {
   std::string version = {};
   std::string own_name = {};  // of this machine, which is reached without ssh
   std::set<int> ending_signals = {};
+  std::string event_file = {};  // gets the events of all hosts; empty: none
   // The agents' further options, by what the hosts that take part have said; a string: why they cannot meet.
   std::function<std::variant<std::vector<std::string>, std::string>(const std::map<int, HostReady>&)> start_options =
       {};

@@ -50,7 +50,8 @@ Json json_of(const HostJobOrder& order) {
           {"options", order.options},
           {"program", order.program},
           {"stop_grace_ms", order.stop_grace_ms},
-          {"shares_output", order.shares_output}};
+          {"shares_output", order.shares_output},
+          {"sends_events", order.sends_events}};
 }
 
 HostJobOrder order_of(const Json& json) {
@@ -68,6 +69,7 @@ HostJobOrder order_of(const Json& json) {
   json.at("program").get_to(order.program);
   json.at("stop_grace_ms").get_to(order.stop_grace_ms);
   json.at("shares_output").get_to(order.shares_output);
+  json.at("sends_events").get_to(order.sends_events);
   return order;
 }
 

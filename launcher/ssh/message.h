@@ -59,6 +59,7 @@ struct HostJobOrder {
   std::vector<std::string> program = {};
   int stop_grace_ms = 0;
   bool shares_output = false;  // several hosts write to the same place
+  bool sends_events = false;   // to the head, which writes them to the file
   bool operator==(const HostJobOrder&) const = default;
 };
 
@@ -92,9 +93,10 @@ struct HostRefused {
   bool usage = false;    // what was asked for is wrong, and no further attempt helps
   bool operator==(const HostRefused&) const = default;
 };
+constexpr int kEventStream = 3;
 struct HostOutput {
   int index = 0;
-  int stream = 1;  // 1 or 2
+  int stream = 1;  // 1, 2 or kEventStream
   std::string bytes = {};
   bool operator==(const HostOutput&) const = default;
 };

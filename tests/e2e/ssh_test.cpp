@@ -79,6 +79,24 @@ TEST_CASE("a host file, the own machine among its hosts, a configuration file an
   CHECK(hosts.all_gone(5s));
 }
 
+TEST_CASE("a job's file runs on several hosts, and its record has the events and metrics of all", "[ssh][jobs]") {
+  if (!ssh_hosts_or_skip()) return;
+  SshHosts hosts(3);
+  hosts.serve_all();
+  hosts.folder.write("job.toml", "hosts = 'host1:2,host2'\nssh = '" + hosts.ssh() +
+                                     "'\nprogram = ['sh', '-c', 'echo rank=$RANK on $(hostname)']\n"
+                                     "[[metrics]]\nname = 'rank'\nregex = 'rank=(\\d+)'\n");
+  const CommandOptions here{.env = {{"XDG_STATE_HOME", hosts.folder / "state of head"}}, .cwd = hosts.folder.path()};
+  const Ended ended = run(hosts.hosts.on(0, job_of({"run", "job.toml"})), kJobLimit, here);
+  CHECK(ended == exited(0));
+  CHECK(sorted_lines(ended.out) == Words{"rank=0 on host1", "rank=1 on host1", "rank=2 on host2"});
+  const Ended told = run(job_of({"describe", "--json"}), kLimit, here);
+  CHECK(has(told.out, "\"state\": \"succeeded\""));
+  CHECK(has(told.out, "\"nodes\": 2"));
+  CHECK(has(told.out, "\"last\": 0.0"));
+  CHECK(hosts.all_gone(5s));
+}
+
 TEST_CASE("lines of all hosts arrive whole", "[ssh]") {
   if (!ssh_hosts_or_skip()) return;
   SshHosts hosts(3);

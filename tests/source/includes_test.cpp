@@ -43,7 +43,7 @@ const std::vector<Folder>& table() {
         "rendezvous/base", "rendezvous/coordination", "rendezvous/peer", "rendezvous/store", "rendezvous/store/proxy"}},
       {"launcher/settings", {"rendezvous/base"}},
       {"launcher/scheduler", {"launcher/settings", "rendezvous/base"}},
-      {"launcher/jobs", {"agent/process", "launcher/settings", "rendezvous/base", "rendezvous/coordination"}},
+      {"launcher/jobs", {"agent/process", "launcher/settings", "rendezvous/base"}},
       {"launcher/jobs/places", {"launcher/jobs", "launcher/settings", "rendezvous/base"}},
       {"launcher/ssh",
        {"agent", "agent/logs", "agent/process", "launcher/settings", "rendezvous/base", "rendezvous/coordination",

@@ -44,7 +44,8 @@ HostJobOrder order() {
           .options = {"--hosts=", "--rdzv-id=x"},
           .program = {"train", "", "--lr=1"},
           .stop_grace_ms = 2500,
-          .shares_output = true};
+          .shares_output = true,
+          .sends_events = true};
 }
 
 Words words_in(const std::string& text) {
@@ -151,9 +152,9 @@ TEST_CASE("a failed ssh is explained by its own last words", "[ssh]") {
 }
 
 TEST_CASE("an agent gets the command's options, its own number of workers and its rank", "[ssh]") {
-  CHECK(agent_words(order(), {{{2, 1}, {3, 2}}, {"--nnodes=3", "--master-port=7"}}, "/dev/fd/4") ==
+  CHECK(agent_words(order(), {{{2, 1}, {3, 2}}, {"--nnodes=3", "--master-port=7"}}, {"/dev/fd/4", "/dev/fd/5"}) ==
         Words{"--hosts=", "--rdzv-id=x", "--config=/dev/fd/4", "--nproc-per-node=4", "--nnodes=3", "--master-port=7",
-              "--node-rank=1", "--", "train", "", "--lr=1"});
+              "--event-log-handler=file:/dev/fd/5", "--node-rank=1", "--", "train", "", "--lr=1"});
   HostJobOrder plain = order();
   plain.hosts = {{0, "a", {}}};
   plain.config_name = "";
