@@ -14,11 +14,12 @@ constexpr int kSshFailed = 255;  // ssh's own exit code for any failure of its o
 constexpr int kNotFound = 127;   // a shell's
 constexpr std::size_t kHintWords = 3;
 
-// After the user's words, as the first value counts for ssh. A host that does not answer is known after 4 s; no
-// password is asked for; no connection is shared by us that others would use, and none of the user's forwardings fails.
+// After the user's words, as the first value counts for ssh. No password is asked for; no connection is shared by us
+// that others would use, and none of the user's forwardings fails. The time is for a machine whose sshd is stuck: one
+// that does not answer at all is given up earlier (kConnectLimit of node_link.h).
 constexpr const char* kSshOptions[] = {"-T",
                                        "-oBatchMode=yes",
-                                       "-oConnectTimeout=4",
+                                       "-oConnectTimeout=15",
                                        "-oControlMaster=no",
                                        "-oClearAllForwardings=yes",
                                        "-oRemoteCommand=none"};
