@@ -199,7 +199,7 @@ std::string hosts_dry_run(const Config& config, const HostJobOrder& order, const
                                    : "  runs        " + pasted(ssh_command(order.ssh, host.name, order.ddprun)) + "\n";
     if (!by_head) out += "  from        " + parent->second + "\n";
   }
-  out += "\neach then runs there\n  in          " + quoted_word(order.folder) + "\n  ddprun      ";
+  out += "\neach then runs there\n  in          " + shell_word(order.folder) + "\n  ddprun      ";
   std::vector<std::string> words = order.options;
   words.insert(words.begin(), "ddprun");
   words.emplace_back("--");

@@ -15,7 +15,6 @@
 #include "launcher/jobs/places/kubernetes.h"
 #include "launcher/jobs/places/kubernetes_manifest.h"
 #include "launcher/jobs/places/kubernetes_words.h"
-#include "launcher/jobs/places/quoting.h"
 #include "launcher/jobs/places/slurm.h"
 #include "launcher/jobs/places/slurm_script.h"
 #include "launcher/jobs/places/slurm_words.h"
@@ -183,8 +182,8 @@ std::string dry_submission(const LoadedJob& loaded, Place place) {
   const fs::path folder = records_folder(own_environment()) / id;
   if (place == Place::slurm) return slurm_script(loaded.job, folder, own_program());
   if (place == Place::kubernetes) return manifest_of(loaded, id, kNoToken);
-  return "cd " + bash_word(loaded.job.source_dir) + "\n" + bash_word(own_program()) + " --config " +
-         bash_word((folder / "ddprun.toml").string()) + "\n\n# ddprun.toml\n" + loaded.job.config;
+  return "cd " + shell_word(loaded.job.source_dir) + "\n" + shell_word(own_program()) + " --config " +
+         shell_word((folder / "ddprun.toml").string()) + "\n\n# ddprun.toml\n" + loaded.job.config;
 }
 
 void submit(const LoadedJob& loaded, const JobRecord& record, Place place) {

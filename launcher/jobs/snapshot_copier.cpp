@@ -6,16 +6,11 @@
 #include <utility>
 
 #include "agent/process/exit_status.h"
+#include "rendezvous/base/spelling.h"
 
 namespace ddprun::launcher {
 namespace fs = std::filesystem;
 namespace {
-
-std::string in_shell_quotes(const std::string& text) {
-  std::string out = "'";
-  for (const char c : text) out += c == '\'' ? std::string("'\\''") : std::string(1, c);
-  return out + "'";
-}
 
 std::string stamp(const fs::path& path) {
   struct stat status {};
@@ -34,7 +29,7 @@ std::string problem_in(const std::optional<rendezvous::ExitStatus>& status, cons
 
 std::string with_path(std::string command, const std::string& path) {
   constexpr std::string_view kPath = "{path}";
-  const std::string quoted = in_shell_quotes(path);
+  const std::string quoted = shell_word(path);
   for (std::size_t at = 0; (at = command.find(kPath, at)) != std::string::npos; at += quoted.size())
     command.replace(at, kPath.size(), quoted);
   return command;

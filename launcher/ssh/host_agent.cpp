@@ -170,12 +170,18 @@ void HostAgent::await_end() {
     if (!status) return await_end();
     exit_code_ = status->signal ? kSignalBase + status->signal : status->code;
     ended_ = true;
-    drain_.expires_after(kOutputLimit);
-    drain_.async_wait([this](const asio::error_code& cancelled) {
-      if (cancelled || out_.paused || err_.paused || events_.paused) return;
-      for (Stream* stream : {&out_, &err_, &events_}) end_stream(*stream);
-    });
+    limit_output();
     end_if_done();
+  });
+}
+
+// All that the agent started has ended with it; what could not be ended may hold its output.
+void HostAgent::limit_output() {
+  drain_.expires_after(kOutputLimit);
+  drain_.async_wait([this](const asio::error_code& cancelled) {
+    if (cancelled) return;
+    if (out_.paused || err_.paused || events_.paused) return limit_output();
+    for (Stream* stream : {&out_, &err_, &events_}) end_stream(*stream);
   });
 }
 

@@ -62,6 +62,7 @@ class HostAgent {
   void show_redraw_later(Stream& stream);
   void end_stream(Stream& stream);
   void await_end();
+  void limit_output();
   void end_if_done();
 
   asio::io_context& io_;

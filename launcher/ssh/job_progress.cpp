@@ -87,12 +87,13 @@ JobProgress::Actions JobProgress::refuse() {
 
 JobProgress::Actions JobProgress::on_ended(const HostEnded& ended) {
   if (!running_.contains(ended.index)) return {};
-  if (!ended.reported)
+  const bool too_early = !ended.reported && interrupted_by_ > 0;  // the signal came before the agent could take it
+  if (!ended.reported && !too_early)
     return on_lost(ended.index, "ddprun on " + name(ended.index) +
                                     " was killed, or could not say how it ended (exit code " +
                                     std::to_string(ended.end.exit_code) + ").");
   running_.erase(ended.index);
-  ends_.push_back(ended.end);
+  ends_.push_back(too_early ? agent::JobEnd{kSignalCode + interrupted_by_, {}, {}} : ended.end);
   const bool others_need_it = static_cast<int>(running_.size()) < options_.least && !running_.empty();
   if (is_refusal(ended.end.exit_code) && others_need_it && !cause_)
     return stop_for(ended.end.exit_code, ended.end.message);
@@ -140,7 +141,10 @@ JobProgress::Actions JobProgress::finish(agent::JobEnd end, std::vector<std::str
 }
 
 JobProgress::Actions JobProgress::on_signal(int signal, bool ends) {
-  if (phase_ == Phase::running) return {SendSignal{signal}};
+  if (phase_ == Phase::running) {
+    if (ends) interrupted_by_ = signal;
+    return {SendSignal{signal}};
+  }
   if (phase_ == Phase::finished || !ends) return {};
   return finish({kSignalCode + signal, "interrupted before the job began.", {}}, {});
 }

@@ -73,6 +73,7 @@ class JobProgress {
   const TimePoint begun_;
   Phase phase_ = Phase::asking;
   bool told_waiting_ = false;
+  int interrupted_by_ = 0;          // the last signal that the agents were sent to end
   std::map<int, HostReady> ready_;  // those that run, once the job has started
   std::map<int, HostRefused> refused_;
   std::map<int, int> running_;          // node ranks by index

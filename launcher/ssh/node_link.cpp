@@ -124,12 +124,18 @@ void NodeLink::await_end() {
     if (!status) return await_end();
     status_ = *status;
     ended_ = true;
-    drain_.expires_after(kDrainLimit);
-    drain_.async_wait([this](const asio::error_code& cancelled) {
-      if (cancelled) return;
-      output_ended_ = true;
-      end_if_done();
-    });
+    limit_output();
+    end_if_done();
+  });
+}
+
+// Another process may hold the other end of the pipe, such as a connection that ssh shares.
+void NodeLink::limit_output() {
+  drain_.expires_after(kDrainLimit);
+  drain_.async_wait([this](const asio::error_code& cancelled) {
+    if (cancelled || output_ended_ || closed_) return;
+    if (paused_ || has_input(output_.native_handle())) return limit_output();
+    output_ended_ = true;
     end_if_done();
   });
 }

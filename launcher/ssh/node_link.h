@@ -60,6 +60,7 @@ class NodeLink {
   void spawn_command();
   void await_end();
   void limit_connecting();
+  void limit_output();
   void read_output();
   void read_errors();
   void take(std::string_view bytes);

@@ -14,25 +14,21 @@ constexpr int kSshFailed = 255;  // ssh's own exit code for any failure of its o
 constexpr int kNotFound = 127;   // a shell's
 constexpr std::size_t kHintWords = 3;
 
-// After the user's words, as the first value counts for ssh. A host that does not answer is known after 4 s; no
-// password is asked for; no connection is shared by us that others would use, and none of the user's forwardings fails.
+// After the user's words, as the first value counts for ssh. No password is asked for; no connection is shared by us
+// that others would use, and none of the user's forwardings fails. The time is for a machine whose sshd is stuck: one
+// that does not answer at all is given up earlier (kConnectLimit of node_link.h).
 constexpr const char* kSshOptions[] = {"-T",
                                        "-oBatchMode=yes",
-                                       "-oConnectTimeout=4",
+                                       "-oConnectTimeout=15",
                                        "-oControlMaster=no",
                                        "-oClearAllForwardings=yes",
                                        "-oRemoteCommand=none"};
-
-bool unquoted_in_shell(char c) {
-  return std::isalnum(static_cast<unsigned char>(c)) ||
-         std::string_view("_-./:=@%+,").find(c) != std::string_view::npos;
-}
 
 // ddprun at `ddprun`, else in PATH, by a shell of POSIX, whatever the user's login shell is.
 std::string remote_command(const std::string& ddprun) {
   const std::string script =
       std::string("test -x \"$0\" && exec \"$0\" ") + kNodeCommand + "; exec ddprun " + kNodeCommand;
-  return "exec sh -c " + quoted_word(script) + " " + quoted_word(ddprun);
+  return "exec sh -c " + shell_word(script) + " " + shell_word(ddprun);
 }
 
 // Without ssh's line about the connection that it closed.
@@ -81,13 +77,6 @@ settings::Read<std::vector<std::string>> read_command_words(const std::string& t
   return words;
 }
 
-std::string quoted_word(const std::string& word) {
-  if (!word.empty() && std::ranges::all_of(word, unquoted_in_shell)) return word;
-  std::string out = "'";
-  for (const char c : word) out += c == '\'' ? std::string("'\\''") : std::string(1, c);
-  return out + "'";
-}
-
 std::vector<std::string> ssh_command(const std::vector<std::string>& ssh, const std::string& host,
                                      const std::string& ddprun) {
   std::vector<std::string> words = ssh;
@@ -98,7 +87,7 @@ std::vector<std::string> ssh_command(const std::vector<std::string>& ssh, const 
 
 std::string pasted(const std::vector<std::string>& command) {
   std::string out;
-  for (const std::string& word : command) out += (out.empty() ? "" : " ") + quoted_word(word);
+  for (const std::string& word : command) out += (out.empty() ? "" : " ") + shell_word(word);
   return out;
 }
 

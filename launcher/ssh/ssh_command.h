@@ -14,9 +14,6 @@ inline constexpr const char* kNodeCommand = "ssh-node";  // the hidden subcomman
 // "ssh -p 2222 -i 'my key'" in words, by a shell's rules of quoting; nothing is expanded.
 settings::Read<std::vector<std::string>> read_command_words(const std::string& text);
 
-// A word, quoted for a POSIX shell.
-std::string quoted_word(const std::string& word);
-
 // Not interactive, with the user's own configuration of ssh; options in `ssh` go before ours. `ddprun` is the path
 // tried first on the host, then ddprun in its PATH.
 std::vector<std::string> ssh_command(const std::vector<std::string>& ssh, const std::string& host,

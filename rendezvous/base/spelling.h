@@ -21,6 +21,9 @@ std::string nearest(std::string_view typed, const std::vector<std::string>& word
 // " Did you mean 'rank'?", or nothing.
 std::string did_you_mean(std::string_view typed, const std::vector<std::string>& words);
 
+// As a word of a POSIX shell; in quotes where it needs them.
+std::string shell_word(const std::string& text);
+
 // "auto, rank or group"
 std::string listed(const std::vector<std::string>& words, const char* last = "or");
 

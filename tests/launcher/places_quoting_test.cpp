@@ -7,9 +7,9 @@ using namespace ddprun::launcher;
 using namespace std::chrono_literals;
 
 TEST_CASE("bash reads a quoted word as the same word", "[places]") {
-  CHECK(bash_word("/usr/bin/ddprun") == "/usr/bin/ddprun");
+  CHECK(shell_word("/usr/bin/ddprun") == "/usr/bin/ddprun");
   for (const std::string word : {"", "two words", "it's", "$HOME `x` \\", "a\nb", "~", "#1", "*"})
-    CHECK(test::run({"bash", "-c", "printf %s " + bash_word(word)}, 10s).out == word);
+    CHECK(test::run({"bash", "-c", "printf %s " + shell_word(word)}, 10s).out == word);
 }
 
 TEST_CASE("words of sbatch are quoted where they have to be", "[places]") {

@@ -37,13 +37,6 @@ bool fits_a_block(const std::string& text) {
 
 }  // namespace
 
-std::string bash_word(const std::string& text) {
-  if (!text.empty() && consists_of(text, "_./=:@%,+-")) return text;
-  std::string out = "'";
-  for (const char c : text) out += c == '\'' ? "'\\''" : std::string(1, c);
-  return out + "'";
-}
-
 std::string sbatch_word(const std::string& text) {
   if (!text.empty() && consists_of(text, "_./=:@%,+-[]()*&|!")) return text;
   std::string out = "\"";

@@ -4,7 +4,6 @@
 
 namespace ddprun::launcher {
 
-std::string bash_word(const std::string& text);    // for bash
 std::string sbatch_word(const std::string& text);  // behind #SBATCH; `text` has no line ends
 
 // A string in YAML, never read as a number, a truth value or null.

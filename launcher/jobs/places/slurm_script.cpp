@@ -48,7 +48,7 @@ std::string slurm_script(const JobDescription& job, const std::string& record_fo
       "#!/bin/bash\n# Made by ddprun submit. Runs the job of the file job.toml in the folder `record` below, which all "
       "nodes must share.\n";
   out += sbatch_lines(words) + kBeforeSrun;
-  out += "\nddprun=" + bash_word(ddprun) + "\nrecord=" + bash_word(record_folder) + "\n";
+  out += "\nddprun=" + shell_word(ddprun) + "\nrecord=" + shell_word(record_folder) + "\n";
   out += needs_token(job) ? kMakeToken : "";
   out += "\ncode=0\nsrun" + srun_options(words) + " \"$ddprun\" run --record \"$record\" || code=$?\n";
   out += has_word(words, "no-requeue") ? "" : kAskForRequeue;

@@ -165,4 +165,7 @@ TEST_CASE("a signal ends a job that has not begun, and goes to the agents of one
   running.all_start();
   CHECK(running.signal(SIGINT) == "signal 2");
   CHECK(running.signal(SIGUSR1, false) == "signal 10");
+  CHECK(running.killed(0).empty());  // it had only just begun
+  running.ended(1, 130);
+  CHECK(running.killed(2) == "finish 130");
 }
