@@ -23,6 +23,7 @@
 #include "rendezvous/base/error.h"
 #include "rendezvous/base/fd.h"
 #include "rendezvous/base/print_line.h"
+#include "rendezvous/base/spelling.h"
 #include "rendezvous/peer/token.h"
 
 namespace ddprun::launcher {

@@ -67,7 +67,8 @@ std::string did_you_mean(std::string_view typed, const std::vector<std::string>&
 
 std::string shell_word(const std::string& text) {
   const auto plain = [](unsigned char c) { return (c < 0x80 && std::isalnum(c)) || std::strchr("_./=:@%,+-", c); };
-  if (!text.empty() && text.find('\0') == std::string::npos && std::all_of(text.begin(), text.end(), plain)) return text;
+  if (!text.empty() && text.find('\0') == std::string::npos && std::all_of(text.begin(), text.end(), plain))
+    return text;
   std::string out = "'";
   for (const char c : text) out += c == '\'' ? std::string("'\\''") : std::string(1, c);
   return out + "'";

@@ -1,4 +1,5 @@
 #include "launcher/jobs/places/quoting.h"
+#include "rendezvous/base/spelling.h"
 #include "tests/support/catch.h"
 #include "tests/support/command.h"
 

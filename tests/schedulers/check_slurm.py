@@ -15,9 +15,10 @@ from pathlib import Path
 
 import cluster as bed
 from stories import ONLY_WITHOUT_REQUEUE_EXIT, STORIES, Bench, Undisturbed
+from submit_stories import STORIES as SUBMITTED
 
 NODES = 9            # as many hosts as scripts/hosts.sh makes, less the login host
-
+STORIES |= SUBMITTED
 
 
 class Stories:

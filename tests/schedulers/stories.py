@@ -104,7 +104,10 @@ class Bench:
         self.check_weights(job, epochs)
 
     def check_weights(self, job: SlurmJob, epochs: int = EPOCHS) -> None:
-        self._compare(self.folder / "weights.safetensors", self.undisturbed.after(epochs), job)
+        self.check_weights_of(job.printed(), epochs)
+
+    def check_weights_of(self, printed: str, epochs: int) -> None:
+        self._compare(self.folder / "weights.safetensors", self.undisturbed.after(epochs), printed)
 
     def check_saved(self, job: SlurmJob) -> None:
         """Stops an endless job, and compares one epoch more of its snapshot."""
@@ -112,13 +115,16 @@ class Bench:
         job.wait_state("CANCELLED")
         self.wait_idle()
         epochs = 1 + max(int(epoch) for epoch in re.findall(r"^epoch (\d+) ", job.printed(), re.M))
-        self._compare(train_undisturbed(self.folder, epochs), self.undisturbed.after(epochs), job)
+        self._compare(train_undisturbed(self.folder, epochs), self.undisturbed.after(epochs), job.printed())
 
     def wait_idle(self) -> None:
-        eventually(lambda: all(self.cluster.state_of(node) == "idle" for node in self.nodes), LIMIT_S, "the nodes are idle again")
+        def states() -> list[str]:
+            return [self.cluster.state_of(node) for node in self.nodes]
 
-    def _compare(self, weights: Path, others: Path, job: SlurmJob) -> None:
-        assert filecmp.cmp(weights, others, shallow=False), f"other weights:\n{job.printed()}"
+        eventually(lambda: set(states()) == {"idle"}, LIMIT_S, lambda: f"the nodes are idle again: {states()}")
+
+    def _compare(self, weights: Path, others: Path, printed: str) -> None:
+        assert filecmp.cmp(weights, others, shallow=False), f"other weights:\n{printed}"
 
 
 def preempted_twice(bench: Bench) -> None:

@@ -17,6 +17,7 @@ namespace {
 using SlurmCommand = std::vector<std::string>;
 
 constexpr std::chrono::seconds kAnswerLimit{30};
+constexpr const char* kAskWhetherUp = "scontrol ping shows whether slurmctld is up.";
 constexpr std::chrono::milliseconds kLookAtJob{500};  // between two looks at a job that is to end
 
 ProgramEnd ask_slurm(const SlurmCommand& words, const std::string& what) {
@@ -24,8 +25,7 @@ ProgramEnd ask_slurm(const SlurmCommand& words, const std::string& what) {
   if (end.how == ProgramEnd::How::not_found)
     throw Error(what, "there is no " + words[0] + " on PATH",
                 "Run ddprun where Slurm's programs are: on a login node.");
-  if (end.how == ProgramEnd::How::too_late)
-    throw Error(what, "Slurm did not answer within 30 s", "scontrol ping shows whether slurmctld is up.");
+  if (end.how == ProgramEnd::How::too_late) throw Error(what, "Slurm did not answer within 30 s", kAskWhetherUp);
   return end;
 }
 
@@ -39,7 +39,9 @@ std::string slurm_said(const ProgramEnd& end) {
 }
 
 [[noreturn]] void refuse_slurm(const std::string& what, const ProgramEnd& end, const std::string& remedy = "") {
-  throw Error(what, slurm_said(end), remedy);
+  const std::string text = slurm_said(end);
+  const bool no_contact = text.find("timed out") != text.npos || text.find("Unable to contact") != text.npos;
+  throw Error(what, text, no_contact ? kAskWhetherUp : remedy);
 }
 
 struct SlurmId {

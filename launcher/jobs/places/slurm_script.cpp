@@ -3,6 +3,7 @@
 #include "launcher/jobs/places/place_words.h"
 #include "launcher/jobs/places/quoting.h"
 #include "launcher/jobs/places/slurm_words.h"
+#include "rendezvous/base/spelling.h"
 
 namespace ddprun::launcher {
 namespace {
