@@ -155,7 +155,7 @@ class HostNode {
     others.hosts.erase(others.hosts.begin());
     if (others.hosts.empty()) return;
     links_.emplace(io_, std::move(others), version_, "",
-                   NodeLinks::Listener{[this](UpMessage message) { send(message); }, [this] { end_if_done(); },
+                   NodeLinks::Listener{[this](const UpMessage& message) { send(message); }, [this] { end_if_done(); },
                                        [this] { return has_room(); }});
     links_->start();
   }

@@ -16,7 +16,7 @@
 
 namespace ddprun::launcher {
 
-constexpr std::size_t kNoiseMax = 256 * 1024;  // of a host's shell before the greeting
+constexpr std::size_t kNoiseMax = std::size_t{256} * 1024;  // of a host's shell before the greeting
 
 struct Greeting {
   std::string version = {};

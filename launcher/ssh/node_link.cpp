@@ -195,14 +195,14 @@ void NodeLink::greeted() {
 void NodeLink::take_frames() {
   while (auto frame = frames_.next()) {
     if (closed_) return;
-    std::optional<UpMessage> message = decode_up(*frame);
+    const std::optional<UpMessage> message = decode_up(*frame);
     if (!message) return lose("it sends what is no message of ddprun " + version_);
-    take_message(std::move(*message));
+    take_message(*message);
   }
   if (frames_.broken()) lose("it sends what is no message of ddprun " + version_);
 }
 
-void NodeLink::take_message(UpMessage message) {
+void NodeLink::take_message(const UpMessage& message) {
   const auto index =
       std::visit(overloaded{[](const StillHere&) { return -1; }, [](const auto& of) { return of.index; }}, message);
   if (index < 0) return;
@@ -212,7 +212,7 @@ void NodeLink::take_message(UpMessage message) {
     host->second = HostState::ready;
   else if (!std::holds_alternative<HostOutput>(message))
     host->second = HostState::over;
-  listener_.on_message(std::move(message));
+  listener_.on_message(message);
 }
 
 void NodeLink::send(const DownMessage& message) {

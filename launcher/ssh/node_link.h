@@ -34,7 +34,7 @@ bool has_input(int fd);
 class NodeLink {
  public:
   struct Listener {
-    std::function<void(UpMessage)> on_message;
+    std::function<void(const UpMessage&)> on_message;
     std::function<void()> on_closed;
     std::function<bool()> may_read;  // false: nothing is read until resume()
   };
@@ -66,7 +66,7 @@ class NodeLink {
   void take(std::string_view bytes);
   void greeted();
   void take_frames();
-  void take_message(UpMessage message);
+  void take_message(const UpMessage& message);
   void write_more();
   void lose(const std::string& why);  // ends the connection
   void over(const std::string& why);  // tells of all hosts that have no end yet

@@ -17,7 +17,7 @@ namespace ddprun::launcher {
 class NodeLinks {
  public:
   struct Listener {
-    std::function<void(UpMessage)> on_message;
+    std::function<void(const UpMessage&)> on_message;
     std::function<void()> on_all_closed;
     std::function<bool()> may_read;
   };
