@@ -55,7 +55,7 @@ def beats_of_two():
     for reporter in (channel, library, library, channel, library, channel, channel):
         reporter.beat(reporter.LOAD)
         with reporter.wait("barrier"):
-            channel.beat(channel.WAIT)
+            library.beat(library.WAIT)
         library.beat(library.COMPUTE)
         channel.beat(channel.COMPUTE)
     channel.step(3)
