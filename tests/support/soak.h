@@ -42,7 +42,10 @@ inline int often(int times) {
 class Series {
  public:
   Series(std::string what, int runs, int soak_runs)
-      : what_(std::move(what)), runs_(!is_chosen(what_) ? 0 : soaking() ? soak_runs : runs) {}
+      : what_(std::move(what)),
+        runs_(!is_chosen(what_) ? 0
+              : soaking()       ? soak_runs
+                                : runs) {}
 
   // `remark` is added to the line, as what was measured.
   void run(const std::function<void(std::uint64_t seed)>& once, const std::function<std::string()>& remark = {}) {
