@@ -39,10 +39,10 @@ bool descends_from_us(pid_t pid) {
   return false;
 }
 
-// The kernel gives the folder of a process that is not dumpable to root, proc(5).
+// The kernel gives what is in the folder of a process that is not dumpable to root, proc(5), but not the folder itself.
 bool looks_dumpable(pid_t pid, uid_t user) {
-  struct stat folder {};
-  return stat(table_entry(pid).c_str(), &folder) != 0 || folder.st_uid == user;
+  struct stat descriptors {};
+  return stat((table_entry(pid) / "fd").c_str(), &descriptors) != 0 || descriptors.st_uid == user;
 }
 
 std::string by_yama(const TraceRefusal& refusal) {

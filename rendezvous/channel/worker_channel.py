@@ -64,8 +64,9 @@ _MAGIC, _VERSION, _BYTES = 0x6C6E6863706464, 1, 4096
 _ATTACHED, _LOCK_OFFSET, _NOTICES, _LOCK, _LOCK_BYTES = 64, 68, 72, 128, 128
 _STEP, _PHASE, _SNAPSHOT, _THROUGHPUT, _REQUEST, _NOTICE = (offset // 8 for offset in (256, 320, 384, 448, 512, 576))
 _BEAT_OFFSET = 640
-_BEAT = _BEAT_OFFSET // 8
+_BEAT, _BEAT_TIME = _BEAT_OFFSET // 8, _BEAT_OFFSET // 8 + 2
 _MIX, _MASK = 0x9E3779B97F4A7C15, (1 << 64) - 1
+_MIX_TWICE = _MIX * _MIX & _MASK
 _ONE_WAIT = 1 << 8  # in the beat's first word, above its kind
 _TID_MASK, _OWNER_DEAD, _FUTEX_WAKE = 0x3FFFFFFF, 130, 1
 _MAP_FAILED = ctypes.c_void_p(-1).value
@@ -75,7 +76,9 @@ _SYS_FUTEX = {"x86_64": 202, "ppc64le": 221, "s390x": 238}.get(os.uname().machin
 _page = None   # the mapping
 _words = None  # the page as 64-bit words
 _script_steps = False  # the script reports its steps itself
-_read_beat, _store_beat = struct.Struct("8Q").unpack_from, struct.Struct("8Q").pack_into
+_last_beat = (-1,)     # what beat() has written, and parts of its checks
+_read_beat = struct.Struct("Q8xQ8x3Q").unpack_from  # first, time_ns, spent_ns
+_store_beat = struct.Struct("8Q").pack_into
 _now = time.monotonic_ns
 
 
@@ -98,17 +101,45 @@ def phase(phase):
         beat(COMPUTE if phase == TRAINING else NONE)
 
 
-def beat(kind):
+def beat(kind, _named=0):
     """Reports what this worker does from now on: LOAD (waits for data) or COMPUTE, or NONE. WAIT within a wait changes
-    nothing; else it begins one without a name."""
-    if _words is not None:
-        _write_beat(kind, 0)
+    nothing; else it begins one without a name. Returns the beat before."""
+    # One function, and no more operations on large numbers than these: it has to take less than 1 us. The checks are
+    # those of worker_channel.h, with the parts kept that seldom change.
+    global _last_beat
+    words = _words
+    if words is None:
+        return NONE
+    if words[_BEAT_TIME] != _last_beat[0]:  # the first one, or somebody else's, as the C++ library's
+        _last_beat = _beat_of_page()
+    since, before, waits, mixed_waits, load, compute, waited, mixed_spent = _last_beat
+    now = _now()
+    if before == COMPUTE:
+        compute += now - since
+        mixed_spent = mixed_spent + (now - since) * _MIX & _MASK
+    elif before == LOAD:
+        load += now - since
+    elif before == WAIT:
+        if kind == WAIT:
+            return WAIT
+        waited += now - since
+        mixed_spent = mixed_spent + now - since & _MASK
+    if kind == WAIT:
+        waits += _ONE_WAIT
+        mixed_waits = (_MIX ^ waits) * _MIX_TWICE & _MASK
+        check = mixed_waits + _MIXED_KINDS[WAIT] + _named * _MIX + now & _MASK
+    else:
+        check = mixed_waits + _MIXED_KINDS[kind] + now & _MASK
+    _store_beat(words, _BEAT_OFFSET, waits + kind, _named, now, check, load, compute, waited,
+                (check ^ load) * _MIX_TWICE + mixed_spent & _MASK)
+    _last_beat = now, kind, waits, mixed_waits, load, compute, waited, mixed_spent
+    return before
 
 
 def begin_wait(collective):
     """Reports that this worker waits for the other ranks in a collective of this name (up to 8 characters are kept): pass
     what it returns, the beat before, to beat() when it is over. Within a wait it changes nothing: the outer name counts."""
-    return NONE if _words is None else _write_beat(WAIT, _name(collective))
+    return beat(WAIT, _name(collective))
 
 
 class wait:
@@ -201,26 +232,13 @@ def _write(record, first, second=0):
     words[record + 3] = _check(first, second, now)
 
 
-def _write_beat(kind, name):
-    """Returns the beat before. One function, and no more than this on large numbers: it has to take less than 1 us."""
-    first, _, since, _, load, compute, waited, _ = _read_beat(_words, _BEAT_OFFSET)
-    before = first & 0xFF
-    if kind == WAIT:
-        if before == WAIT:
-            return before
-        first += _ONE_WAIT
-    now = _now()
-    if before == COMPUTE:
-        compute = compute + now - since & _MASK
-    elif before == LOAD:
-        load = load + now - since & _MASK
-    elif before == WAIT:
-        waited = waited + now - since & _MASK
-    first += kind - before
-    check = ((_MIX ^ first) * _MIX + name) * _MIX + now & _MASK
-    _store_beat(_words, _BEAT_OFFSET, first, name, now, check, load, compute, waited,
-                ((check ^ load) * _MIX + compute) * _MIX + waited & _MASK)
-    return before
+def _beat_of_page():
+    """As _last_beat, with sums that stay below 64 bits."""
+    first, since, *spent = _read_beat(_words, _BEAT_OFFSET)
+    kind, waits = first & 0xFF, first & _MASK - 0xFF
+    load, compute, waited = (time_ns & _MASK >> 1 for time_ns in spent)
+    return (min(since, _now()), kind if kind <= WAIT else NONE, waits, (_MIX ^ waits) * _MIX_TWICE & _MASK,
+            load, compute, waited, compute * _MIX + waited & _MASK)
 
 
 @functools.lru_cache
@@ -294,6 +312,9 @@ def _add(counter):
 
 os.register_at_fork(after_in_child=_detach)
 
+# What each kind adds to (_MIX ^ first) * _MIX_TWICE, where `first` is the number of waits without a kind.
+_MIXED_KINDS = tuple(((_MIX ^ kind) - _MIX) * _MIX_TWICE & _MASK for kind in (NONE, LOAD, COMPUTE, WAIT))
+
 
 def watch(model, collectives=True, saves=True):
     """Reports phases, steps and beats of a training script with PyTorch; call it once after wrapping the model:
@@ -323,11 +344,17 @@ def watch(model, collectives=True, saves=True):
         _watch.replace_collectives()
     if saves:
         _watch.replace_save()
-    model.register_forward_pre_hook(_watch.before_forward, prepend=True)
-    if isinstance(getattr(model, "_orig_mod", model), DistributedDataParallel):  # torch.compile() holds it there
+    parallel = getattr(model, "_orig_mod", model)  # torch.compile() holds it there
+    if not isinstance(parallel, DistributedDataParallel):
+        model.register_forward_pre_hook(_watch.before_forward, prepend=True)
+        return model
+    if parallel.find_unused_parameters or parallel.static_graph:
+        model.register_forward_pre_hook(_watch.before_forward, prepend=True)
         model.register_forward_hook(_watch.after_forward)
-        if not hasattr(model, "_orig_mod") and not hasattr(model.module, "_orig_mod"):
-            model.module.register_forward_pre_hook(_InnerForward(), prepend=True)
+    else:
+        model.register_forward_pre_hook(_ParallelForward(), prepend=True)
+    if parallel is model and not hasattr(model.module, "_orig_mod"):
+        model.module.register_forward_pre_hook(_InnerForward(), prepend=True)
     return model
 
 
@@ -345,11 +372,44 @@ _COLLECTIVES = {
 }
 
 
+class _ParallelForward:
+    """Before the forward pass of a DistributedDataParallel all of whose parameters get gradients: one of them tells of
+    each backward, as a hook that stays costs less than one on every output. It is on the node that accumulates the
+    gradient, which the reducer keeps alive; the tensor has none."""
+
+    def __init__(self):
+        self.hooked = False
+        self.expected = False  # the backward of the last forward pass ends in a wait for gradients
+
+    def __call__(self, module, inputs):
+        _watch.before_forward(module, inputs)
+        if _words is not None and module.require_backward_grad_sync and _watch.torch.is_grad_enabled():
+            _watch.in_backward = False  # the pass before may have ended by an exception
+            self.expected = True
+            if not self.hooked:
+                self.hook(module)
+
+    def hook(self, parallel):
+        self.hooked = True
+        for name, parameter in parallel.module.named_parameters():
+            if parameter.requires_grad and name not in parallel.parameters_to_ignore:
+                node = parameter.expand_as(parameter).grad_fn.next_functions[0][0]
+                return node.register_prehook(self.before_gradient)
+
+    def before_gradient(self, gradients):
+        if self.expected:
+            self.expected = False
+            _watch.before_backward(gradients)
+
+    def __reduce__(self):  # a copy has nodes of its own
+        return _ParallelForward, ()
+
+
 class _InnerForward:
     """Before the forward pass of a module within DistributedDataParallel, which a rank may evaluate by itself."""
 
     def __call__(self, module, inputs):
-        if _watch.reports_here() and not _watch.trains(module) and _words[_PHASE] != EVALUATING:
+        if not _watch.trains(module) and _watch.reports_here() and _words[_PHASE] != EVALUATING:
             phase(EVALUATING)
 
     def __deepcopy__(self, memo):

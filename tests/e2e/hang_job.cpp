@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstdio>
+#include <cstdlib>
 #include <filesystem>
 
 #include "tests/e2e/programs.h"
@@ -75,13 +76,22 @@ pid_t ThreeRanks::agent_of(int node) {
   return agent->pid;
 }
 
+void FindingTimes::add(Seconds time) {
+  double load = 0;
+  getloadavg(&load, 1);
+  seconds_.push_back(time.count());
+  loads_.push_back(load);
+}
+
 std::string FindingTimes::in_words() const {
   if (seconds_.empty()) return {};
-  std::vector<double> sorted = seconds_;
-  std::sort(sorted.begin(), sorted.end());
-  char text[80];
-  std::snprintf(text, sizeof text, "; found after %.2f s (median), %.2f s (worst)", sorted[sorted.size() / 2],
-                sorted.back());
+  const auto median = [](std::vector<double> values) {
+    std::sort(values.begin(), values.end());
+    return values[values.size() / 2];
+  };
+  char text[100];
+  std::snprintf(text, sizeof text, "; found after %.2f s (median), %.2f s (worst), at load %.1f", median(seconds_),
+                *std::max_element(seconds_.begin(), seconds_.end()), median(loads_));
   return text;
 }
 

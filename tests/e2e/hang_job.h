@@ -32,15 +32,15 @@ class ThreeRanks {
   std::vector<std::unique_ptr<Command>> agents;
 };
 
-// How long it took from each fault until it was said.
+// How long it took from each fault until it was said, and how busy the machine was.
 class FindingTimes {
  public:
   using Seconds = std::chrono::duration<double>;
-  void add(Seconds time) { seconds_.push_back(time.count()); }
+  void add(Seconds time);
   std::string in_words() const;  // for a soak's row
 
  private:
-  std::vector<double> seconds_;
+  std::vector<double> seconds_, loads_;
 };
 
 }  // namespace ddprun::test

@@ -1,5 +1,5 @@
 // How often a randomised test runs: a few times in every test run, many times in `scripts/test.sh --soak`, which keeps
-// a table of the results.
+// a table of the results. DDPRUN_SOAK_ROWS=<text> runs only those of its rows that contain the text.
 #pragma once
 
 #include <cstdint>
@@ -41,7 +41,11 @@ inline int often(int times) {
 // a bad one the series continues, so that a soak counts all. At the end it adds its line to the table.
 class Series {
  public:
-  Series(std::string what, int runs, int soak_runs) : what_(std::move(what)), runs_(soaking() ? soak_runs : runs) {}
+  Series(std::string what, int runs, int soak_runs)
+      : what_(std::move(what)),
+        runs_(!is_chosen(what_) ? 0
+              : soaking()       ? soak_runs
+                                : runs) {}
 
   // `remark` is added to the line, as what was measured.
   void run(const std::function<void(std::uint64_t seed)>& once, const std::function<std::string()>& remark = {}) {
@@ -56,11 +60,17 @@ class Series {
       } catch (...) {  // a failed REQUIRE, already counted by Catch
       }
     }
+    if (runs_ == 0) return;
     if (remark) what_ += remark();
     write_line();
   }
 
  private:
+  static bool is_chosen(const std::string& what) {
+    const char* rows = std::getenv("DDPRUN_SOAK_ROWS");
+    return !rows || what.find(rows) != what.npos;
+  }
+
   void write_line() const {
     const char* table = std::getenv("DDPRUN_SOAK_TABLE");
     if (!table || !soaking()) return;

@@ -100,9 +100,9 @@ def train(watch, kind="tensor", norm=False, unused=False, passes=1, ddp={}):
 SEEN = []  # the beats that differ from the one before, and phases
 
 
-def record(write_beat, write):
-    def beat(kind, name):
-        before = write_beat(kind, name)
+def record(report_beat, write):
+    def beat(kind, name=0):
+        before = report_beat(kind, name)
         text = ("none", "load", "compute", "wait")[kind]
         if before != kind:
             SEEN.append(text + (":" + name.to_bytes(8, sys.byteorder).rstrip(b"\0").decode() if name else ""))
@@ -114,7 +114,7 @@ def record(write_beat, write):
         if where == channel._STEP:
             SEEN.append("step%d" % first)
         write(where, first, second)
-    channel._write_beat, channel._write = beat, other
+    channel.beat, channel._write = beat, other
 
 
 def make_page():
@@ -176,7 +176,7 @@ def main():
     say("without ddprun nothing is replaced:", channel.watch(nn.Linear(1, 1)) is not None and dist.barrier is dist_before)
     make_page()
     assert channel.attach()
-    record(channel._write_beat, channel._write)
+    record(channel.beat, channel._write)
     for name, way in WAYS.items():
         result, steps = train(True, **way)
         say(f"{name}: {'the same' if result == plain[name][0] else 'other'} numbers | {steps[0]} | {steps[-1]}")

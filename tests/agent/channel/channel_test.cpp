@@ -232,6 +232,18 @@ TEST_CASE("the beats of a worker, and how long they took, are read as they were 
   CHECK(*progress.at >= progress.beat->at);
 }
 
+TEST_CASE("a script and a library that report beats in turns lose none of each other's time", "[channel]") {
+  Worker worker(Language::python, {"beats-of-two", "sleep", "when-asked"});
+  REQUIRE(eventually([&] { return worker.progress().beat.has_value(); }));
+  const TimePoint began = worker.progress().beat->at;
+  worker.page().request_leave_without_saving();
+  REQUIRE(eventually([&] { return worker.progress().step == 3u; }));
+  const auto beat = worker.progress().beat;
+  REQUIRE(beat);
+  CHECK(beat->waits == 7);
+  CHECK(beat->at - beat->load - beat->compute - beat->wait == began);
+}
+
 TEST_CASE("a beat is activity, and time in other phases is not counted", "[channel]") {
   const auto language = GENERATE(Language::c, Language::python);
   Worker worker(language, {"fork-and-beat", "report", "sleep"});

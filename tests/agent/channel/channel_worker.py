@@ -1,4 +1,5 @@
 """The same worker as channel_worker.c: python3 channel_worker.py FOLDER_OF_WORKER_CHANNEL MEGABYTES WORD..."""
+import importlib.util
 import os
 import signal
 import sys
@@ -45,6 +46,21 @@ def beats():
     channel.step(3)
 
 
+def beats_of_two():
+    """A script and a library in it report in turns."""
+    spec = importlib.util.find_spec("worker_channel")
+    library = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(library)
+    library.attach()
+    for reporter in (channel, library, library, channel, library, channel, channel):
+        reporter.beat(reporter.LOAD)
+        with reporter.wait("barrier"):
+            library.beat(library.WAIT)
+        library.beat(library.COMPUTE)
+        channel.beat(channel.COMPUTE)
+    channel.step(3)
+
+
 def beat_for_ever():
     waits = 0
     while True:
@@ -77,6 +93,7 @@ WORDS = {
     "report": report,
     "report-for-ever": report_for_ever,
     "beats": beats,
+    "beats-of-two": beats_of_two,
     "beat-for-ever": beat_for_ever,
     "fork-and-beat": fork_and_beat,
     "fork": fork,

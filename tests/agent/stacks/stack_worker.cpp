@@ -1,9 +1,10 @@
 // A process whose stacks are taken: it prints "ready" and hangs in the function that its first argument names.
-//   stack_worker sleep | deadlock | threads | leave | signals FILE | spin FILE | open PATH | trace PID
+//   stack_worker sleep | undumpable | deadlock | threads | leave | signals FILE | spin FILE | open PATH | trace PID
 // FILE: a page in which it counts.
 #include <fcntl.h>
 #include <pthread.h>
 #include <sys/mman.h>
+#include <sys/prctl.h>
 #include <sys/ptrace.h>
 #include <unistd.h>
 
@@ -113,7 +114,8 @@ int main(int argc, char** argv) {
   const std::string_view what = argc > 1 ? argv[1] : "";
   const char* const argument = argc > 2 ? argv[2] : "";
   if (what == "spin" || what == "signals") counter = counter_in(argument);
-  if (what == "sleep") work::sleep_for_ever();
+  if (what == "undumpable") prctl(PR_SET_DUMPABLE, 0);
+  if (what == "sleep" || what == "undumpable") work::sleep_for_ever();
   if (what == "spin") work::count_for_ever();
   if (what == "deadlock") work::Model{}.forward({1, 2, 3});
   if (what == "threads") run_threads();

@@ -304,6 +304,11 @@ TEST_CASE("an ordinary user takes the stacks of its own processes, and is told w
   Worker of_root({"sleep"});
   const Ended other = taken({std::to_string(of_root.pid())});
   CHECK_THAT(other.out, Contains("it runs as user 0 and ddprun as user 65534: "));
+
+  // As Yama does: the kernel refuses to let a process trace its own child.
+  const Ended refused = taken({"--start", kWorker, "undumpable"});
+  CHECK(refused == exited(0));
+  CHECK_THAT(refused.out, Contains("it is not dumpable (PR_SET_DUMPABLE"));
 }
 
 TEST_CASE("stacks reach an event loop", "[stacks]") {
