@@ -5,6 +5,7 @@ imported travels by name.
 """
 import dataclasses
 import glob
+import linecache
 import os
 import pickle
 import sys
@@ -51,14 +52,22 @@ def write_call(folder, function, arguments):
         raise CannotPass("a function of the program itself can only be passed on with cloudpickle. Run `pip install "
                          "cloudpickle`, or move the function into a module.")
     call = dumps((function, arguments), "the function, or an argument of it,")
-    _write(os.path.join(folder, "call"), pickle.dumps({"sys.path": [path or os.getcwd() for path in sys.path], "call": call}))
+    described = {"sys.path": [path or os.getcwd() for path in sys.path], "sources": _sources_of_no_file(), "call": call}
+    _write(os.path.join(folder, "call"), pickle.dumps(described))
 
 
 def read_call(folder):
     with open(os.path.join(folder, "call"), "rb") as file:
         call = pickle.load(file)
     sys.path[:] = call["sys.path"]
+    linecache.cache.update(call["sources"])
     return pickle.loads(call["call"])
+
+
+def _sources_of_no_file():
+    """The texts of notebooks' cells, which are in this process alone: for the workers' tracebacks."""
+    kept = {name: entry for name, entry in linecache.cache.items() if len(entry) == 4 and not os.path.exists(name)}
+    return {name: (size, None, lines, full_name) for name, (size, _, lines, full_name) in kept.items()}
 
 
 def forget_outcomes(folder, rank):

@@ -1,9 +1,11 @@
 """launch(): runs a function or a script in workers of ddprun, from within a program."""
+import inspect
 import os
 import pickle
 import subprocess
 import sys
 import tempfile
+from collections.abc import Mapping
 
 from ddprun import _call, _job, _program
 
@@ -48,6 +50,8 @@ def launch(function, *args, nproc_per_node=1, return_all=False, env=None, max_re
     """
     if not callable(function) and not isinstance(function, (str, os.PathLike)):
         raise TypeError(f"launch() takes a function or the path of a script, not {type(function).__name__}")
+    if env is not None and not isinstance(env, Mapping):
+        raise TypeError(f"launch() takes variables in a dict, such as env={{'NCCL_DEBUG': 'INFO'}}, not {type(env).__name__}")
     ddprun = _find()
     words = _program.words_of({"nproc_per_node": nproc_per_node, "max_restarts": max_restarts, **options})
     words += this_machine_alone(words)
@@ -63,8 +67,26 @@ def launch(function, *args, nproc_per_node=1, return_all=False, env=None, max_re
             words += [os.fspath(function), *map(str, args)]
         end = run([ddprun, *words], folder, environment)
         if end["exit_code"] != 0:
-            raise failure(end, folder)
+            raise _with_hint(failure(end, folder), function, options)
         return _values(folder, return_all, of_rank_0=_is_alone(words)) if callable(function) else None
+
+
+def _with_hint(failed, function, options):
+    """Where a keyword that ddprun does not know is one of the function's own."""
+    own = [name for name in options if name in _parameters(function) and f"--{name.replace('_', '-')}" in str(failed)]
+    if failed.exit_code != 2 or not own:
+        return failed
+    given = ", ".join(f"{name}=..." for name in own)
+    name = getattr(function, "__name__", "function")
+    return LaunchFailed(f"{failed} Keywords of launch() are ddprun's options: those of the function are given by "
+                        f"functools.partial({name}, {given}).", failed.exit_code)
+
+
+def _parameters(function):
+    try:
+        return inspect.signature(function).parameters if callable(function) else ()
+    except (TypeError, ValueError):
+        return ()
 
 
 def _is_alone(words):

@@ -275,7 +275,7 @@ class _Run:
         except _program.NotFound as error:
             raise Mistake(str(error)) from None
         options = list(self.asked.options)
-        own = {word.split("=")[0].replace("_", "-") for word in options if word.startswith("-")}
+        own = _names_of(options)
         if self.asked.workers is not None:
             options.append(f"--nproc-per-node={self.asked.workers}")
         if self.asked.see != "all":
@@ -345,6 +345,31 @@ def _size(text):
         raise argparse.ArgumentTypeError(f"'{text}' is no size such as 500M or 2G") from None
 
 
+def _ranks(text):
+    for part in text.split(",") if text != "all" else []:
+        first, dash, last = part.partition("-")
+        if not first.isdigit() or (dash and not last.isdigit()):
+            raise argparse.ArgumentTypeError(f"'{text}' is neither all nor ranks such as 0,1 or 2-5")
+    return text
+
+
+def _find_contradictions(asked):
+    """What would otherwise be ignored."""
+    if asked.name and not asked.background:
+        raise Mistake("%%ddprun: --name is the name of a job in the background: add --background, or leave it out.")
+    own = _names_of(asked.options)
+    if asked.workers is not None and "--nproc-per-node" in own:
+        raise Mistake("%%ddprun: -n and --nproc-per-node both say how many ranks there are: leave out one of them.")
+    for part in asked.see.split(","):
+        last = part.rpartition("-")[2]
+        if str(asked.workers).isdigit() and last.isdigit() and int(last) >= int(asked.workers) > 0:
+            raise Mistake(f"%%ddprun: --see: there is no rank {last} with -n {asked.workers}: ranks count from 0.")
+
+
+def _names_of(words):
+    return {word.split("=")[0].replace("_", "-") for word in words if word.startswith("-")}
+
+
 def _asked(line):
     """What the magic's line asks for. What is not the magic's own goes to ddprun as it is."""
     try:
@@ -357,7 +382,7 @@ def _asked(line):
         words, arguments = words[:at], words[at + 1:]
     parser = _Parser(add_help=False, allow_abbrev=False)
     parser.add_argument("-n", dest="workers")
-    parser.add_argument("--see", default="0")
+    parser.add_argument("--see", type=_ranks, default="0")
     parser.add_argument("--push", type=_names, default=[])
     parser.add_argument("--pull", type=_names, default=[])
     parser.add_argument("--from-rank", type=int, default=0)
@@ -371,6 +396,7 @@ def _asked(line):
         if not word.startswith("-") and (not before.startswith("-") or "=" in before):
             raise Mistake(f"%%ddprun: '{word}' is no option. The cell is the program; its own arguments come after --.")
     asked.options, asked.arguments = asked_options, arguments
+    _find_contradictions(asked)
     if asked.out and not asked.out.isidentifier():
         raise Mistake(f"%%ddprun: -o: '{asked.out}' is no name of a variable.")
     return asked

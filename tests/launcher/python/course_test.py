@@ -33,10 +33,13 @@ class Course(unittest.TestCase):
         os.environ.update(package_environment(DDPRUN), MPLBACKEND="module://matplotlib_inline.backend_inline")
         with tempfile.TemporaryDirectory() as folder:
             (pathlib.Path(folder) / "data").symlink_to(SOURCE / "data")
-            NotebookClient(page, timeout=300, resources={"metadata": {"path": folder}}).execute()
+            NotebookClient(page, timeout=900, coalesce_streams=True, resources={"metadata": {"path": folder}}).execute()
         cells = {cell.source.splitlines()[0] + f" {number}": shown_by(cell)
                  for number, cell in enumerate(cell for cell in page.cells if cell.cell_type == "code")}
         text = "".join(text for text, _ in cells.values())
+        for cell in page.cells:  # a page shows each piece of a stream as a box of its own
+            names = [o.get("name", o.output_type) for o in cell.get("outputs", [])]
+            self.assertTrue(all(one != other for one, other in zip(names, names[1:])), names)
         self.assertEqual(sum(pictures for _, pictures in cells.values()), 4, cells.keys())
         self.assertRegex(text, r"epoch 1: loss \d\.\d+\nepoch 2: loss \d\.\d+\nepoch 3: loss \d\.\d+\n")
         self.assertIn("{'averaged': 0.0, 'not averaged': 0.", text)

@@ -193,8 +193,15 @@ class Failures(unittest.TestCase):
         error, err = self.failed(train, 1, nproc_pernode=2)
         self.assertEqual(str(error), "There is no option --nproc-pernode. Did you mean --nproc-per-node?")
         self.assertEqual((error.exit_code, err), (2, ""))
-        with self.assertRaises(TypeError):
-            ddprun.launch(3)
+        for wrong in (lambda: ddprun.launch(3), lambda: ddprun.launch(train, 1, env="COLOUR=red")):
+            with self.assertRaises(TypeError) as refused:
+                wrong()
+            self.assertIn("launch() takes", str(refused.exception))
+
+    def test_a_keyword_of_the_function_is_no_option_which_is_said(self):
+        error, _ = self.failed(train, weight=5)
+        self.assertEqual(str(error), "There is no option --weight; ddprun --help lists them. Keywords of launch() are ddprun's options: "
+                         "those of the function are given by functools.partial(train, weight=...).")
 
     def test_a_missing_program_is_one_sentence(self):
         os.environ["DDPRUN_LAUNCHER"] = "/no/such/ddprun"

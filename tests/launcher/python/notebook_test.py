@@ -149,11 +149,21 @@ class InOneKernel(unittest.TestCase):
         self.assertIn("rank 0 (local rank 0) was killed by SIGSEGV", killed)
         self.assertEqual(self.run_cell("%%ddprun\nprint('next')").shown, "next\n")
 
+    def test_a_function_of_a_cell_that_fails_is_shown_with_its_lines(self):
+        failed = self.run_cell("import ddprun\ndef divides(x):\n    return x / 0  # here\nddprun.launch(divides, 1)", "error").error
+        self.assertIn("line 3, in divides\n    return x / 0  # here\n", failed)
+
     def test_mistakes_are_a_line_or_two(self):
         run = self.run_cell
         self.assertEqual(run("%%ddprun --nosuch\n1", "error").error,
                          "ddprun: There is no option --nosuch; ddprun --help lists them.")
         self.assertEqual(run("%%ddprun -n\n1", "error").error, "ddprun: %%ddprun: argument -n: expected one argument.")
+        self.assertEqual(run("%%ddprun -n 2 --see x\n1", "error").error,
+                         "ddprun: %%ddprun: argument --see: 'x' is neither all nor ranks such as 0,1 or 2-5.")
+        self.assertEqual(run("%%ddprun -n 2 --see 0,2\n1", "error").error,
+                         "ddprun: %%ddprun: --see: there is no rank 2 with -n 2: ranks count from 0.")
+        self.assertIn("--background, or leave it out", run("%%ddprun --name job\n1", "error").error)
+        self.assertIn("leave out one of them", run("%%ddprun -n 2 --nproc_per_node 3\n1", "error").error)
         self.assertIn("'4' is no option", run("%%ddprun 4\n1", "error").error)
         self.assertIn("'train.py' is no option", run("%%ddprun -n 2 --max-restarts 1 train.py\n1", "error").error)
         mistaken = run("%%ddprun\nx = = 1", "error").error
