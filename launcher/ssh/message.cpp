@@ -97,7 +97,7 @@ std::optional<UpMessage> output_of(std::string_view content) {
   for (int byte = 0; byte < 4; ++byte)
     index |= static_cast<std::uint32_t>(static_cast<unsigned char>(content[static_cast<std::size_t>(byte)]))
              << (8 * byte);
-  if (content[4] != 1 && content[4] != 2) return {};
+  if (content[4] < 1 || content[4] > kEventStream) return {};
   return HostOutput{static_cast<int>(index), content[4], std::string(content.substr(kOutputHead))};
 }
 
