@@ -24,6 +24,7 @@ std::vector<std::string> destinations(const agent::LogOptions& logs, agent::Stre
   std::vector<std::string> out;
   if (plan.console) out.push_back(plan.prefixed ? "ddprun's own, each line with its prefix" : "ddprun's own");
   if (plan.file) out.push_back(file);
+  if (out.empty()) out.push_back("ddprun alone, for its report of a failure");
   return out;
 }
 

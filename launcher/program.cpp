@@ -10,6 +10,7 @@ namespace ddprun::launcher {
 namespace {
 
 constexpr const char* kPython = "python3";
+constexpr const char* kTrainer = "train";
 
 bool has_slash(const std::string& word) { return word.find('/') != std::string::npos; }
 bool is_program(const FileKind& kind) { return kind.exists && !kind.folder && kind.executable; }
@@ -77,7 +78,10 @@ std::string interpreter_of(const std::string& first_line) {
 
 [[noreturn]] void not_found(const std::string& word) {
   throw UsageError("cannot start " + word, "it is neither a file here, nor in PATH, nor beside ddprun",
-                   "Give its path, such as ./" + word + ".");
+                   word == kTrainer
+                       ? "The trainer train comes with a build of ddprun on LibTorch, or with the Debian package "
+                         "ddprun-train: install it, or give the path of a program of yours."
+                       : "Give its path, such as ./" + word + ".");
 }
 
 Program look_up(const Config& config, const SearchContext& here) {

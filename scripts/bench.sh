@@ -23,7 +23,7 @@ usage: scripts/bench.sh [--quick] [--keep] [part ...]
   train     training samples per second, beside Python DDP
   ddp       the library: training, first step, snapshots, overlap, loader, beside Python DDP
   models    ConvNet, VGG11_bn and GPT: samples per second, and from the command to the first step, beside Python DDP
-  python    a function on ranks from within a Python program, beside torch.multiprocessing.spawn and accelerate
+  python    a function on ranks from within a program, in Python and C++, beside torch.multiprocessing.spawn and accelerate
   beats     what a report to the worker channel costs, and all of them in training steps of a millisecond
 
   --quick   one sample of each: does it run?
@@ -55,6 +55,7 @@ wants() { [ ${#parts[@]} -eq 0 ] || [[ " ${parts[*]} " == *" $1 "* ]]; }
 if wants step || wants train || wants models; then targets+=(train); fi
 if wants ddp || wants beats; then targets+=(ddp_load); fi
 if wants models; then targets+=(model_worker); fi
+if wants python; then targets+=(launch_load); fi
 if [ ${#targets[@]} -gt 1 ]; then options+=(-DDDPRUN_TRAINER=ON); fi
 cmake --preset release "${options[@]}" >/dev/null
 cmake --build --preset release --target "${targets[@]}" -- -j"$(nproc)" --quiet

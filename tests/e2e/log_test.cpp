@@ -202,6 +202,12 @@ TEST_CASE("ranks that the console leaves out are silent, yet the report has thei
   CHECK(has(ended.err, "    | the reason\n"));
 }
 
+TEST_CASE("a dry run says where the output of a rank goes that is shown and kept nowhere", "[log]") {
+  const Ended look = Job().run({"--nproc_per_node=2", "--local-ranks-filter=0", "--dry-run"}, "true");
+  CHECK(look == exited(0));
+  CHECK(has(look.out, "  stdout      /dev/null\n  stderr      ddprun alone, for its report of a failure\n"));
+}
+
 TEST_CASE("tee'd streams of ranks that the console leaves out stay in their files", "[log]") {
   Job job;
   const Ended ended =

@@ -132,6 +132,10 @@ TEST_CASE("what cannot be started is one sentence", "[program]") {
   CHECK(refusal(config_of({"nonsense"}), files({})) ==
         "cannot start nonsense: it is neither a file here, nor in PATH, nor beside ddprun. Give its path, such as "
         "./nonsense.");
+  CHECK(refusal(config_of({"train"}), files({})) ==
+        "cannot start train: it is neither a file here, nor in PATH, nor beside ddprun. The trainer train comes with a "
+        "build of ddprun on LibTorch, or with the Debian package ddprun-train: install it, or give the path of a "
+        "program of yours.");
   CHECK(refusal(config_of({"./gone.py"}), files({})) ==
         "cannot start ./gone.py: there is no such file. Check the path of the program.");
   CHECK(refusal(config_of({"gone.py"}), files({})) ==

@@ -98,7 +98,7 @@ TEST_CASE("a missing file of CIFAR-10 is named", "[cifar10]") {
   const auto refused = [&](const std::string& why) {
     CHECK_THROWS_WITH(read_cifar10(folder.path()), Contains(why) && Contains("--data"));
   };
-  refused((folder / "data_batch_1.bin").string() + ": neither ");
+  refused((folder / "data_batch_1.bin").string() + ": it is not in ");
   test::make_cifar10(folder.path(), 10, 2, 3, 5);
   fs::remove(folder / "data_batch_3.bin");
   refused((folder / "data_batch_3.bin").string() + ": it is missing, but " + (folder / "data_batch_4.bin").string());
@@ -164,6 +164,9 @@ TEST_CASE("a pickle that is none of CIFAR-10's is one sentence, wherever it is c
   CHECK_THAT(read(replaced("U\x06labels", "U\x06lebals")), Contains("it has no 'labels' as CIFAR-10's files do"));
   CHECK_THAT(read(replaced(std::string("J\x02\0\0\0", 5), std::string("J\x03\0\0\0", 5))),
              Contains("its 'data' are not 2 images of 3072 bytes"));
+  CHECK_THAT(read("\x80\x02"
+                  "c_codecs\nencode\n."),
+             Contains("Python 3 has written it with protocol 2 or lower"));
   CHECK_THAT(read("\x80\x05}."), Contains("it is a pickle of protocol 5, which is not read (save it with protocol 4"));
   CHECK_THAT(read(std::string(3'000'000, ']')), Contains("it has more values than files of CIFAR-10 have"));
   CHECK_THAT(read("cnumpy\ndtype\n(tR."), Contains("its array is not one of bytes"));

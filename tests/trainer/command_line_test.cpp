@@ -365,6 +365,9 @@ TEST_CASE("a command line that cannot be read leaves with 2 and a sentence", "[c
   CHECK(refused({"--fresh=maybe"}) == "train: --fresh is 'maybe'; it takes 1 or 0, true or false, yes or no.\n");
   CHECK(refused({"tuor"}) ==
         "train: total_epochs is 'tuor'; it takes a whole number from 1 up. Did you mean 'tour'?\n");
+  CHECK(refused({"1", "./MNIST"}) ==
+        "train: save_every is './MNIST'; it takes a whole number from 1 up. The folder of a data set is named with "
+        "--data.\n");
   CHECK(refused({"ten"}) == "train: total_epochs is 'ten'; it takes a whole number from 1 up.\n");
   CHECK(refused({"--device=quantum"}) == "train: --device is 'quantum'; it takes auto, cpu or cuda.\n");
   CHECK(refused({"--set", "lr"}) == "train: --set lr has no value: write --set lr=VALUE.\n");

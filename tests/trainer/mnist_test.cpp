@@ -92,13 +92,14 @@ TEST_CASE("MNIST's files are found where torchvision puts them, or the message n
   const test::TempFolder root;
   const auto says = [&](const std::string& why) { CHECK_THROWS_WITH(read_mnist(root.path()), EndsWith(why)); };
   const std::string place = root.path();
-  says("neither " + place +
-       " nor its MNIST/raw, raw has it. Name the folder that holds the data set's files with --data.");
+  says("it is not in " + place + ", " + place + "/MNIST/raw or " + place +
+       "/raw. Name the folder that holds the data set's files with --data.");
   root.write("mnist.tar.gz", "");
   says("there is only the archive mnist.tar.gz. Unpack it there: tar -xzf " + place + "/mnist.tar.gz -C " + place +
        ".");
   test::make_mnist(root / "FashionMNIST/raw", 5, 3, 1);
   says("it is in " + place + "/FashionMNIST/raw. Pass --data " + place + "/FashionMNIST/raw.");
   CHECK_THROWS_WITH(read_mnist(root / "none"),
-                    Contains("cannot find the data file " + (root / "none/train-images").string()));
+                    Contains("cannot find the data file " + (root / "none/train-images").string()) &&
+                        Contains("there is no folder " + (root / "none").string() + ". Name "));
 }

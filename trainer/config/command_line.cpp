@@ -89,13 +89,13 @@ std::string yaml_refusal(const Setting& named, const ReadFile& read_file) try {
   return "";
 }
 
-// A tour's name, or a folder of data, is given in place of the number of epochs.
-std::string remedy_for_word(const std::vector<Setting>& given) {
-  const Setting* epochs = in_force(given, *find_key(setting_table(), "training.epochs"));
-  const bool word = epochs && epochs->option->positional && epochs->place == epochs->option->name;
+// A tour's name, or a folder of data, is given in place of the number of epochs, or of those between two snapshots.
+std::string remedy_for_word(const std::vector<Setting>& given, const std::string& key) {
+  const Setting* number = in_force(given, *find_key(setting_table(), key));
+  const bool word = number && number->option->positional && number->place == number->option->name;
   if (!word) return "";
-  if (epochs->text.find('/') != std::string::npos) return " The folder of a data set is named with --data.";
-  return distance(epochs->text, "tour") <= 2 ? " Did you mean 'tour'?" : "";
+  if (number->text.find('/') != std::string::npos) return " The folder of a data set is named with --data.";
+  return distance(number->text, "tour") <= 2 ? " Did you mean 'tour'?" : "";
 }
 
 EarlyExit refusal(const std::vector<std::string>& sentences) {
@@ -195,7 +195,8 @@ CommandLine read_command_line(std::vector<std::string> arguments, const ReadFile
     read_file(*named, read, result.given, mistakes);
   }
   for (std::string& mistake : settings::apply(table, result.given, &result.options)) {
-    if (mistake.starts_with("total_epochs ")) mistake += remedy_for_word(result.given);
+    if (mistake.starts_with("total_epochs ")) mistake += remedy_for_word(result.given, "training.epochs");
+    if (mistake.starts_with("save_every ")) mistake += remedy_for_word(result.given, "snapshot.every_epochs");
     mistakes.push_back(std::move(mistake));
   }
   if (mistakes.empty()) mistakes = resolve_options(result.options, result.given);

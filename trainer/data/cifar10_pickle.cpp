@@ -128,6 +128,8 @@ class PickleMachine {
   void push_callable(const std::string& name) {
     constexpr std::string_view kKnown[] = {"numpy.core.multiarray._reconstruct", "numpy._core.multiarray._reconstruct",
                                            "numpy.ndarray", "numpy.dtype"};
+    if (name == "_codecs.encode")
+      trouble("Python 3 has written it with protocol 2 or lower, which is not read (save it with protocol 4)");
     if (std::find(std::begin(kKnown), std::end(kKnown), name) == std::end(kKnown))
       trouble("it calls " + visible(name) + ", which an array of bytes does not need");
     push(Callable{name});

@@ -9,6 +9,8 @@
 #include <filesystem>
 #include <memory>
 
+#include "rendezvous/base/spelling.h"
+
 #ifndef DDPRUN_SHARE_DIR  // relative to the installed program
 #define DDPRUN_SHARE_DIR "../share/ddprun"
 #endif
@@ -69,6 +71,10 @@ std::string folder_with(const std::vector<std::string>& files, const std::string
   const auto not_found = [&](const std::string& why, const std::string& remedy) {
     return Error("cannot find the data file " + missing, why, remedy);
   };
+  std::error_code none;
+  if (!fs::is_directory(root, none))
+    throw not_found(fs::exists(root, none) ? root + " is no folder" : "there is no folder " + root,
+                    "Name the folder that holds the data set's files with --data.");
   if (fs::exists(root + "/images.json"))
     throw not_found("the folder has a data set in shards", "Pass --dataset shards with it.");
   if (const std::string found = search_below(root, files); !found.empty())
@@ -76,10 +82,9 @@ std::string folder_with(const std::vector<std::string>& files, const std::string
   if (const std::string archive = archive_in(root); !archive.empty())
     throw not_found("there is only the archive " + archive,
                     "Unpack it there: tar -xzf " + root + "/" + archive + " -C " + root + ".");
-  std::string searched;
-  for (const std::string& folder : folders)
-    if (!folder.empty()) searched += (searched.empty() ? "" : ", ") + folder;
-  throw not_found("neither " + root + " nor its " + searched + " has it",
+  std::vector<std::string> searched;
+  for (const std::string& folder : folders) searched.push_back(folder.empty() ? root : root + "/" + folder);
+  throw not_found("it is not in " + listed(searched, "or"),
                   "Name the folder that holds the data set's files with --data.");
 }
 
