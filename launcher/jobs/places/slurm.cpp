@@ -25,8 +25,7 @@ ProgramEnd ask_slurm(const SlurmCommand& words, const std::string& what) {
   if (end.how == ProgramEnd::How::not_found)
     throw Error(what, "there is no " + words[0] + " on PATH",
                 "Run ddprun where Slurm's programs are: on a login node.");
-  if (end.how == ProgramEnd::How::too_late)
-    throw Error(what, "Slurm did not answer within 30 s", kAskWhetherUp);
+  if (end.how == ProgramEnd::How::too_late) throw Error(what, "Slurm did not answer within 30 s", kAskWhetherUp);
   return end;
 }
 
