@@ -26,7 +26,7 @@ class YamlLines {
   YamlLines& lines(const std::string& text) {
     std::vector<std::string> all = split(text, '\n');
     if (!all.empty() && all.back().empty()) all.pop_back();
-    for (const std::string& one : all) one.empty() ? text_ += "\n" : line(one).text_;
+    for (const std::string& one : all) one.empty() ? text_ += '\n' : line(one).text_;
     return *this;
   }
   YamlLines& deeper() { return indent_ += 2, *this; }
