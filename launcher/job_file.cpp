@@ -3,6 +3,7 @@
 #include "launcher/metrics_file.h"
 #include "launcher/options.h"
 #include "launcher/settings/config_file.h"
+#include "rendezvous/base/spelling.h"
 
 namespace ddprun::launcher {
 namespace {
@@ -26,6 +27,14 @@ constexpr const char* kOwnVariables[] = {"RANK",
                                          "TORCHELASTIC_RUN_ID",
                                          "TORCHELASTIC_USE_AGENT_STORE",
                                          "TORCHELASTIC_ERROR_FILE"};
+
+// launcher/job_description_file.h reads them.
+bool is_for_run(const std::string& key) {
+  for (const char* own : {"name", "source-dir", "entry-point", "hyperparameters", "hyperparameter-style", "nodes",
+                          "max-wait", "snapshot", "output-path", "tags", "slurm", "kubernetes", "instance-count"})
+    if (with_dashes(key) == own) return true;
+  return false;
+}
 
 std::string bad_program(const toml::node& node) {
   return "program holds " + describe_value(node) + R"(; it takes strings: program = ["train", "--lr", "1"].)";
@@ -74,6 +83,10 @@ JobFile read_job_file(const std::string& name, const std::string& text,
         if (key == "env") return read_env(node, file.env, notes), true;
         if (key == "rules") return file.rules = read_rules(node, notes), true;
         if (is_metrics_key(key)) return file.metrics = read_metrics(node, notes), true;
+        if (is_for_run(key))
+          return notes.add(node,
+                           key + " is a key of a job's file, which --config does not read: ddprun run " + name + "."),
+                 true;
         if (key != "arguments" && key != "args" && key != "command") return false;
         notes.add(node, "there is no key " + key +
                             "; the program and its arguments are program = [\"train\", \"--lr\", \"1\"].");

@@ -63,7 +63,9 @@ void try_dry(const std::string& page, const std::vector<Block>& blocks) {
     INFO(words(page, block));
     if (block.language == "toml") {
       folder.write("page.toml", block.text);
-      CHECK(bash(folder, "ddprun --config page.toml --print-config") == exited(0));
+      const bool job = has(block.text, "[slurm]") || has(block.text, "[kubernetes]");
+      CHECK(bash(folder, job ? "ddprun run --dry-run page.toml --set program=train"
+                             : "ddprun --config page.toml --print-config") == exited(0));
     }
     if (block.language != "console") continue;
     for (const std::string& command : ddprun_commands(block.text)) {

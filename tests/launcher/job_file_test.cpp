@@ -29,6 +29,12 @@ TEST_CASE("a file's keys are the options, with dashes or underscores", "[config_
   CHECK(read.settings.front().place.starts_with("job.toml:"));
 }
 
+TEST_CASE("a key of a job's file names the command that reads it", "[config_file]") {
+  CHECK(file("[slurm]\npartition = 'gpu'\n").mistakes ==
+        std::vector<std::string>{
+            "job.toml:1: slurm is a key of a job's file, which --config does not read: ddprun run job.toml."});
+}
+
 TEST_CASE("an array in a file is a list, and a comma in a filter stays one", "[config_file]") {
   const JobFile read = file(
       "local-ranks-filter = [0, '2-3']\nduplicate-stdout-filters = ['a,b', 'c']\n"
