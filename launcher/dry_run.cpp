@@ -44,11 +44,6 @@ std::string described(const PlannedWorker& worker) {
   return out;
 }
 
-bool plain(char c) {
-  return std::isalnum(static_cast<unsigned char>(c)) ||
-         std::string_view("_-./:=@%+,").find(c) != std::string_view::npos;
-}
-
 }  // namespace
 
 EnvironmentDifference difference(const agent::Environment& own, const agent::Environment& workers) {
@@ -58,13 +53,6 @@ EnvironmentDifference difference(const agent::Environment& own, const agent::Env
   for (const auto& [name, ignored] : own)
     if (!workers.count(name)) out[name] = std::nullopt;
   return out;
-}
-
-std::string shell_word(const std::string& word) {
-  if (!word.empty() && std::all_of(word.begin(), word.end(), plain)) return word;
-  std::string out = "'";
-  for (const char c : word) out += c == '\'' ? std::string("'\\''") : std::string(1, c);
-  return out + "'";
 }
 
 std::string dry_run_text(const std::vector<PlannedWorker>& workers) {

@@ -28,7 +28,4 @@ struct PlannedWorker {
 
 std::string dry_run_text(const std::vector<PlannedWorker>& workers);
 
-// A word, quoted for a POSIX shell.
-std::string shell_word(const std::string& word);
-
 }  // namespace ddprun::launcher
