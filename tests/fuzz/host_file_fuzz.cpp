@@ -28,7 +28,10 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   const auto list = read_host_list(text);
   if (const auto* hosts = std::get_if<std::vector<HostEntry>>(&list)) can_be_reached(*hosts);
   const auto command = read_command_words(text);
-  if (const auto* words = std::get_if<std::vector<std::string>>(&command))
-    promise(read_command_words(pasted(*words)) == command, "words that are quoted are the same words");
+  if (const auto* words = std::get_if<std::vector<std::string>>(&command)) {
+    const auto again = read_command_words(pasted(*words));
+    const auto* same = std::get_if<std::vector<std::string>>(&again);
+    promise(same && *same == *words, "words that are quoted are the same words");
+  }
   return 0;
 }
