@@ -16,7 +16,15 @@ namespace {
 
 constexpr auto kBlockLimit = 60s;
 
-constexpr const char* kDry = "ddprun() { command ddprun --dry-run \"$@\"; }\n";
+// Of the commands about jobs only those that start one have a dry run.
+constexpr const char* kDry =
+    "ddprun() {\n"
+    "  case $1 in\n"
+    "    run|submit) command ddprun \"$@\" --dry-run ;;\n"
+    "    status|describe|log|cancel|list) command ddprun \"$1\" --help ;;\n"
+    "    *) command ddprun --dry-run \"$@\" ;;\n"
+    "  esac\n"
+    "}\n";
 
 CommandOptions in_folder(const TempFolder& folder) {
   const std::string python = fs::path(torch_python()).parent_path();
@@ -59,6 +67,8 @@ void run_blocks(const std::string& page, const std::vector<Block>& blocks) {
 void try_dry(const std::string& page, const std::vector<Block>& blocks) {
   const TempFolder folder;
   REQUIRE(bash(folder, "umask 077 && ddprun --make-token > job.token") == exited(0));
+  for (const char* file : {"job.toml", "digits.toml"})
+    folder.write(file, "program = \"train\"\n[kubernetes]\nimage = \"registry.local/train\"\n");
   for (const Block& block : blocks) {
     INFO(words(page, block));
     if (block.language == "toml") {
