@@ -24,6 +24,7 @@
 #include "launcher/jobs/snapshot_copier.h"
 #include "rendezvous/base/error.h"
 #include "rendezvous/base/print_line.h"
+#include "rendezvous/peer/token.h"
 
 namespace ddprun::launcher {
 namespace fs = std::filesystem;
@@ -57,6 +58,12 @@ Fd forwarded_signals() {
   return Fd(signalfd(-1, &signals, SFD_CLOEXEC | SFD_NONBLOCK));
 }
 
+// For the job's commands, as for its workers.
+std::vector<std::string> without_token(agent::Environment environment) {
+  environment.erase(rendezvous::kTokenVariable);
+  return agent::merged(environment, {});
+}
+
 class JobRun {
  public:
   explicit JobRun(const RunRequest& request)
@@ -67,7 +74,7 @@ class JobRun {
         end_file_(request.record.path(("end-" + std::to_string(request.node) + ".json").c_str())),
         status_(leader_ ? request.record.read("status.json") : nlohmann::json(), now_ms()),
         events_(events_file_),
-        copier_(io_, leader_ ? request.job.snapshot : SnapshotCopy{}, agent::merged(request.environment, {})),
+        copier_(io_, leader_ ? request.job.snapshot : SnapshotCopy{}, without_token(request.environment)),
         signals_(io_, forwarded_signals().release()),
         look_again_(io_) {}
 

@@ -131,11 +131,13 @@ TEST_CASE("submit --wait shows the output and ends with the job's code", "[jobs]
 }
 
 TEST_CASE("a snapshot is fetched before the start, stored when it has changed, and at the end", "[jobs]") {
-  const Desk desk(shell_job_file("[ $RANK = 0 ] || exit 0; echo resumes from $(cat run.pt); echo 2 > run.pt",
-                                 "[snapshot]\npath = 'run.pt'\nfetch = 'cp \"$REMOTE\" {path}'\n"
-                                 "store = 'cp {path} \"$REMOTE\"'\n"));
+  const Desk desk(
+      shell_job_file("[ $RANK = 0 ] || exit 0; echo resumes from $(cat run.pt); echo 2 > run.pt",
+                     "[snapshot]\npath = 'run.pt'\nfetch = '[ -z \"$DDPRUN_TOKEN\" ] && cp \"$REMOTE\" {path}'\n"
+                     "store = 'cp {path} \"$REMOTE\"'\n"));
   CommandOptions options = desk.options();
   options.env["REMOTE"] = desk / "a 'remote' one";
+  options.env["DDPRUN_TOKEN"] = "0123456789abcdef0123456789abcdef";  // not for the job's commands
   desk.folder().write("a 'remote' one", "1\n");
   const Ended ended = run(job_of({"run", "job.toml"}), kLimit, options);
   CHECK(ended == exited(0));
