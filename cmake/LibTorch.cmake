@@ -71,4 +71,7 @@ function(ddprun_torch_headers target)
     target_precompile_headers(${target} REUSE_FROM ddprun_ddp_torch)
   endif()
   ddprun_cache_precompiled(${target})
+  if(CMAKE_DISABLE_PRECOMPILE_HEADERS)  # then reading them takes longer than all files of a library together
+    set_target_properties(${target} PROPERTIES UNITY_BUILD ${DDPRUN_UNITY} UNITY_BUILD_BATCH_SIZE 40)
+  endif()
 endfunction()

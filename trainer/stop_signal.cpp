@@ -32,7 +32,7 @@ void end_now() {
   kill(getpid(), SIGTERM);
 }
 
-std::string text_of(const std::vector<std::uint8_t>& bytes) { return {bytes.begin(), bytes.end()}; }
+std::string text_from(const std::vector<std::uint8_t>& bytes) { return {bytes.begin(), bytes.end()}; }
 
 }  // namespace
 
@@ -85,7 +85,7 @@ struct StopSignal::Impl {
       if (std::chrono::steady_clock::now() > limit) return end_now();
       if (pause()) return;
     }
-    gate.open_up_to(std::stoull(text_of(store->get("stop/at"))));
+    gate.open_up_to(std::stoull(text_from(store->get("stop/at"))));
   } catch (const std::exception&) {
     gate.fail("the store is gone");  // its rank has ended
   }
@@ -96,7 +96,8 @@ struct StopSignal::Impl {
     if (store.add("stop/offers", 1) < group.world_size()) return;
     SaveGate::Position latest = SaveGate::kFirst;
     for (int rank = 0; rank < group.world_size(); ++rank)
-      latest = std::max<SaveGate::Position>(latest, std::stoull(text_of(store.get("stop/of/" + std::to_string(rank)))));
+      latest =
+          std::max<SaveGate::Position>(latest, std::stoull(text_from(store.get("stop/of/" + std::to_string(rank)))));
     store.set("stop/at", std::to_string(latest));
   }
 

@@ -16,7 +16,7 @@
 namespace ddprun::train {
 namespace {
 
-constexpr std::int64_t kSamplesPerRank = 64, kIn = 64, kHidden = 128, kOut = 4;
+constexpr std::int64_t kSamplesPerRank = 64, kIn = 64, kHiddenWidth = 128, kOut = 4;
 constexpr int kSteps = 20, kUntimed = 2;  // the first steps take longer
 constexpr std::uint64_t kSeed = 1;
 constexpr double kDifferenceMax = 1e-4;  // for float sums in another order
@@ -51,7 +51,7 @@ class DpVsDdp {
  private:
   std::shared_ptr<TourNet> new_net() const {
     torch::manual_seed(kSeed);
-    auto net = std::make_shared<TourNet>(kIn, kHidden, kOut);
+    auto net = std::make_shared<TourNet>(kIn, kHiddenWidth, kOut);
     net->to(context_.device);
     return net;
   }

@@ -20,7 +20,7 @@ using Tensors = std::vector<at::Tensor>;
 
 constexpr std::int64_t kAligned = 16;  // bytes: every element type may begin there
 
-std::string to_text(at::IntArrayRef sizes) {
+std::string sizes_text(at::IntArrayRef sizes) {
   std::string text = "[";
   for (std::size_t i = 0; i < sizes.size(); ++i) text += (i ? ", " : "") + std::to_string(sizes[i]);
   return text + "]";
@@ -32,7 +32,7 @@ std::string device_suffix(const at::Tensor& tensor) {
 
 std::string describe(const at::Tensor& tensor) {
   if (!tensor.defined()) return "no tensor";
-  return std::string(toString(tensor.scalar_type())) + " " + to_text(tensor.sizes()) + device_suffix(tensor);
+  return std::string(toString(tensor.scalar_type())) + " " + sizes_text(tensor.sizes()) + device_suffix(tensor);
 }
 
 std::string problem_of(const at::Tensor& tensor, const ProcessGroup& group) {
@@ -158,9 +158,7 @@ std::string call_name(const char* name, ReduceOp op, int root = -1) {
   return std::string(name) + "(" + name_of(op) + (root < 0 ? "" : ", root " + std::to_string(root)) + ")";
 }
 
-std::string call_name(const char* name, int root) { return std::string(name) + "(root " + std::to_string(root) + ")"; }
-
-void refuse(const std::string& call, const std::string& problem) {
+void refuse_if_problem(const std::string& call, const std::string& problem) {
   if (!problem.empty()) throw UsageError("cannot " + call, problem);
 }
 
@@ -180,9 +178,11 @@ at::Tensor message_of(const at::Tensor& tensor) {
 
 namespace moves {
 
+std::string call_name(const char* name, int root) { return std::string(name) + "(root " + std::to_string(root) + ")"; }
+
 void announce(const ProcessGroup& group, const std::string& call, const std::string& problem) {
   if (group.state().check_calls) agree(group, record_of(call, problem));
-  refuse(call, problem);
+  refuse_if_problem(call, problem);
 }
 
 std::string problem_of_root(int root, const ProcessGroup& group) { return in_range("its root", root, group); }
@@ -303,7 +303,7 @@ void reduce(const at::Tensor& tensor, int root, ReduceOp op, const ProcessGroup&
 
 void broadcast(const at::Tensor& tensor, int root, const ProcessGroup& group) {
   const WaitScope wait("bcast", group.world_size() > 1);
-  const std::string call = call_name("broadcast", root) + " of " + describe(tensor);
+  const std::string call = moves::call_name("broadcast", root) + " of " + describe(tensor);
   announce(group, call, first_problem(moves::problem_of_root(root, group), problem_of_output(tensor, group)));
   if (tensor.numel() == 0 || group.world_size() == 1) return;
   Tensors bytes{as_bytes(tensor)};
@@ -337,12 +337,12 @@ at::Tensor all_gather_stacked(const at::Tensor& tensor, const ProcessGroup& grou
 
 Tensors gather(const at::Tensor& tensor, int root, const ProcessGroup& group) {
   const WaitScope wait("gather", group.world_size() > 1);
-  return moves::gather(call_name("gather", root), tensor, root, "", group);
+  return moves::gather(moves::call_name("gather", root), tensor, root, "", group);
 }
 
 at::Tensor scatter(const Tensors& tensors, int root, const ProcessGroup& group) {
   const WaitScope wait("scatter", group.world_size() > 1);
-  return moves::scatter(call_name("scatter", root), tensors, root, "", group);
+  return moves::scatter(moves::call_name("scatter", root), tensors, root, "", group);
 }
 
 at::Tensor reduce_scatter(const Tensors& tensors, ReduceOp op, const ProcessGroup& group) {
@@ -352,7 +352,7 @@ at::Tensor reduce_scatter(const Tensors& tensors, ReduceOp op, const ProcessGrou
   if (problem.empty()) {
     call += std::string(toString(tensors[0].scalar_type())) + device_suffix(tensors[0]);
     for (const auto& tensor : tensors) {
-      call += " " + to_text(tensor.sizes());
+      call += " " + sizes_text(tensor.sizes());
       stride = std::max(stride, tensor.numel());
       if (tensor.scalar_type() != tensors[0].scalar_type()) problem = "its tensors are not of one type";
     }
@@ -417,7 +417,7 @@ void send(const at::Tensor& tensor, int to, int tag, const ProcessGroup& group) 
   const WaitScope wait("send", group.world_size() > 1);
   const std::string call = "send to rank " + std::to_string(to);
   const std::string problem = problem_of_message(tensor, "the receiver", to, tag, group);
-  refuse(call, problem.empty() && to == group.rank() ? "that is this rank itself" : problem);
+  refuse_if_problem(call, problem.empty() && to == group.rank() ? "that is this rank itself" : problem);
   Tensors message{message_of(tensor)};
   run_c10d_call(group, call, [&](c10d::ProcessGroup& c10d) { return c10d.send(message, to, tag); });
 }
@@ -430,7 +430,7 @@ int recv(const at::Tensor& tensor, int from, int tag, const ProcessGroup& group)
   problem = first_problem(problem, problem_of_output(tensor, group));
   if (problem.empty() && from == group.rank()) problem = "that is this rank itself";
   if (problem.empty() && any && tensor.is_cuda()) problem = "nccl must know the sender";
-  refuse(call, problem);
+  refuse_if_problem(call, problem);
   Tensors message{message_of(tensor)};
   c10::intrusive_ptr<c10d::Work> work;
   run_c10d_call(group, call, [&](c10d::ProcessGroup& c10d) {
@@ -450,7 +450,7 @@ void sendrecv(const at::Tensor& sent, int to, const at::Tensor& received, int fr
   if (problem.empty() && sent.device() != received.device()) problem = "its tensors are not on one device";
   const bool to_self = to == group.rank(), from_self = from == group.rank();
   if (problem.empty() && to_self != from_self) problem = "what a rank sends to itself it must receive from itself";
-  refuse(call, problem);
+  refuse_if_problem(call, problem);
   if (to_self) {
     received.detach().copy_(sent.detach());
     return;

@@ -49,8 +49,6 @@ std::vector<json> unpack(const std::vector<at::Tensor>& all) {
   return objects;
 }
 
-std::string call_name(const char* name, int root) { return std::string(name) + "(root " + std::to_string(root) + ")"; }
-
 using TensorDict = std::map<std::string, at::Tensor>;
 
 bool keeps_type(at::ScalarType type, bool average) { return !average || at::isFloatingType(type); }
@@ -84,14 +82,15 @@ std::vector<json> all_gather_object(const json& object, const ProcessGroup& grou
 std::vector<json> gather_object(const json& object, int root, const ProcessGroup& group) {
   const WaitScope wait("gather", group.world_size() > 1);
   const Packed packed = pack(object);
-  return unpack(moves::gather(call_name("gather_object", root), packed.bytes, root, packed.problem, group));
+  return unpack(moves::gather(moves::call_name("gather_object", root), packed.bytes, root, packed.problem, group));
 }
 
 json broadcast_object(const json& object, int root, const ProcessGroup& group) {
   const WaitScope wait("bcast", group.world_size() > 1);
   const bool is_root = group.rank() == root;
   const Packed packed = is_root ? pack(object) : Packed{};
-  return unpack(moves::broadcast_bytes(call_name("broadcast_object", root), packed.bytes, root, packed.problem, group));
+  return unpack(
+      moves::broadcast_bytes(moves::call_name("broadcast_object", root), packed.bytes, root, packed.problem, group));
 }
 
 json scatter_object(const std::vector<json>& objects, int root, const ProcessGroup& group) {
@@ -108,7 +107,7 @@ json scatter_object(const std::vector<json>& objects, int root, const ProcessGro
       if (!packed.problem.empty()) problem = packed.problem;
     }
   }
-  return unpack(moves::scatter(call_name("scatter_object", root), parts, root, problem, group));
+  return unpack(moves::scatter(moves::call_name("scatter_object", root), parts, root, problem, group));
 }
 
 // Sends the length in one message, then the object.

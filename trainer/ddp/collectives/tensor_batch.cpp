@@ -9,7 +9,7 @@
 namespace ddprun {
 namespace {
 
-std::string describe(const at::Tensor& tensor) {
+std::string describe_part(const at::Tensor& tensor) {
   std::ostringstream text;
   text << tensor.sizes() << ' ' << tensor.scalar_type();
   return text.str();
@@ -21,8 +21,8 @@ at::Tensor stacked(const std::vector<Tensors>& samples, std::size_t part, bool p
   for (const auto& sample : samples) {
     const at::Tensor &first = samples[0][part], &tensor = sample[part];
     if (tensor.sizes() != first.sizes() || tensor.scalar_type() != first.scalar_type())
-      throw Error("samples do not fit together", "part " + std::to_string(part) + " is " + describe(first) +
-                                                     " in the first and " + describe(tensor) + " in another");
+      throw Error("samples do not fit together", "part " + std::to_string(part) + " is " + describe_part(first) +
+                                                     " in the first and " + describe_part(tensor) + " in another");
     tensors.push_back(tensor);
   }
   if (!pin || !tensors[0].is_cpu()) return at::stack(tensors);

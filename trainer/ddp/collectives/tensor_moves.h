@@ -9,6 +9,8 @@
 
 namespace ddprun::moves {
 
+std::string call_name(const char* name, int root);  // as the ranks compare it
+
 // Announces the call to the others (if calls are checked); `problem`: why this rank cannot, as the end of a sentence.
 void announce(const ProcessGroup& group, const std::string& call, const std::string& problem);
 

@@ -27,7 +27,7 @@ using Milliseconds = std::chrono::milliseconds;
 constexpr int kNoWorkerCount = -1;  // FileStore's worker count; with it the file is not removed
 
 // Never destroyed: at exit LibTorch's own statics, which a store needs, may be gone.
-struct ProcessGlobals {
+struct RendezvousGlobals {
   std::mutex mutex;
   // How often this process has joined, by place and rank.
   std::map<std::pair<std::string, int>, int> joined;
@@ -35,13 +35,13 @@ struct ProcessGlobals {
   // one.
   std::map<std::string, Store> served;
 };
-ProcessGlobals& process_globals() {
-  static auto* process = new ProcessGlobals;
+RendezvousGlobals& rendezvous_globals() {
+  static auto* process = new RendezvousGlobals;
   return *process;
 }
 
 int times_joined(const std::string& where, int rank) {
-  ProcessGlobals& process = process_globals();
+  RendezvousGlobals& process = rendezvous_globals();
   const std::lock_guard lock(process.mutex);
   return ++process.joined[{where, rank}];
 }
@@ -70,7 +70,7 @@ void use_numbered_file(Place& place) {
 
 // If no launcher serves a store, rank 0 serves PyTorch's.
 Store serve_store(const RankEnv& env, const std::string& where, Milliseconds timeout) {
-  ProcessGlobals& process = process_globals();
+  RendezvousGlobals& process = rendezvous_globals();
   const std::lock_guard lock(process.mutex);
   Store& served = process.served[where];
   if (served) {

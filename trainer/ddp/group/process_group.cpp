@@ -27,12 +27,12 @@ using Milliseconds = std::chrono::milliseconds;
 constexpr Milliseconds kTimeoutMin{100};
 
 // Never destroyed: at exit LibTorch's own statics, which a group needs, may be gone.
-struct ProcessGlobals {
+struct DefaultGroup {
   std::mutex mutex;
   std::shared_ptr<ProcessGroup::State> default_group;
 };
-ProcessGlobals& process_globals() {
-  static auto* process = new ProcessGlobals;
+DefaultGroup& the_default_group() {
+  static auto* process = new DefaultGroup;
   return *process;
 }
 
@@ -271,7 +271,7 @@ void destroy(ProcessGroup& group) {
 }
 
 ProcessGroup init_process_group(const InitOptions& options) {
-  ProcessGlobals& process = process_globals();
+  DefaultGroup& process = the_default_group();
   const auto check_none = [&] {
     const std::lock_guard lock(process.mutex);
     if (process.default_group)
@@ -286,13 +286,13 @@ ProcessGroup init_process_group(const InitOptions& options) {
 }
 
 bool is_initialized() {
-  ProcessGlobals& process = process_globals();
+  DefaultGroup& process = the_default_group();
   const std::lock_guard lock(process.mutex);
   return process.default_group != nullptr;
 }
 
 ProcessGroup default_group() {
-  ProcessGlobals& process = process_globals();
+  DefaultGroup& process = the_default_group();
   const std::lock_guard lock(process.mutex);
   if (!process.default_group)
     throw UsageError("no default process group", "there is none yet", "Call init_process_group() first.");
@@ -302,7 +302,7 @@ ProcessGroup default_group() {
 void destroy_process_group() {
   std::shared_ptr<ProcessGroup::State> state;
   {
-    ProcessGlobals& process = process_globals();
+    DefaultGroup& process = the_default_group();
     const std::lock_guard lock(process.mutex);
     state = std::move(process.default_group);
   }

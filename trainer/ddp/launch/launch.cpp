@@ -30,7 +30,7 @@ namespace fs = std::filesystem;
 constexpr int kTimedOut = 124;                         // as in timeout(1)
 constexpr std::chrono::seconds kLauncherStopLimit{1};  // the lost peer's death must reach ddprun before ours
 
-[[noreturn]] void refuse(const std::string& why, const std::string& remedy = "") {
+[[noreturn]] void refuse_launch(const std::string& why, const std::string& remedy = "") {
   throw UsageError("cannot launch", why, remedy);
 }
 
@@ -117,9 +117,10 @@ std::string find_launcher(const LaunchOptions& options) {
   const auto candidates = launcher_candidates(options, process_environment(), own_library());
   std::string found = first_executable(candidates);
   if (!found.empty()) return found;
-  if (candidates.size() == 1) refuse("the launcher " + candidates[0] + " is not a program that this user may execute");
-  refuse("there is no ddprun beside the library (" + own_library() + ") or in PATH",
-         "Install it, or name it in DDPRUN_LAUNCHER or LaunchOptions::ddprun.");
+  if (candidates.size() == 1)
+    refuse_launch("the launcher " + candidates[0] + " is not a program that this user may execute");
+  refuse_launch("there is no ddprun beside the library (" + own_library() + ") or in PATH",
+                "Install it, or name it in DDPRUN_LAUNCHER or LaunchOptions::ddprun.");
 }
 
 struct OwnCommand {
@@ -131,7 +132,7 @@ OwnCommand own_command() {
   std::error_code error;
   const std::string program = fs::read_symlink("/proc/self/exe", error).string();
   if (error || access(program.c_str(), X_OK) != 0)
-    refuse("the file of this program no longer exists (" + program + ")");
+    refuse_launch("the file of this program no longer exists (" + program + ")");
   OwnCommand own{program, {}};
   std::ifstream file("/proc/self/cmdline", std::ios::binary);
   for (std::string word; std::getline(file, word, '\0');) own.arguments.push_back(word);
@@ -224,10 +225,10 @@ json earlier_result(const json& record) {
 json run_call(const LaunchFunction& function, const LaunchOptions& options, const json& arguments,
               const std::vector<json>& earlier) {
   if (const std::string why = already_in_job(process_environment()); !why.empty())
-    refuse(why, "Call the function itself, or start this program without a launcher.");
+    refuse_launch(why, "Call the function itself, or start this program without a launcher.");
   std::string all;
   for (const std::string& problem : problems(options)) all += (all.empty() ? "" : " ") + problem;
-  if (!all.empty()) refuse(all.substr(0, all.size() - 1));
+  if (!all.empty()) refuse_launch(all.substr(0, all.size() - 1));
   return runs_in_process(options) ? function(arguments) : run_job(options, arguments, earlier);
 }
 
@@ -240,7 +241,7 @@ json launch(const LaunchFunction& function, const LaunchOptions& options, const 
   {
     const std::lock_guard lock(state.mutex);
     if (state.busy)
-      refuse(state.worker_of ? "this is in a function that launch() runs" : "another launch() is under way");
+      refuse_launch(state.worker_of ? "this is in a function that launch() runs" : "another launch() is under way");
     if (state.worker_of && state.calls_made < state.earlier.size())
       return earlier_result(state.earlier[state.calls_made++]);
     state.busy = true;

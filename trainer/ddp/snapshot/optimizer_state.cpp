@@ -20,7 +20,7 @@ using torch::optim::OptimizerOptions;
 using torch::optim::OptimizerParamState;
 using torch::optim::SGD;
 
-Error mismatch_error(const std::string& source, const std::string& why) {
+Error optimizer_mismatch(const std::string& source, const std::string& why) {
   return Error("cannot load the optimizer's state from " + source, why,
                "Name the optimizer and the model that it was written with, or start over.");
 }
@@ -38,12 +38,12 @@ struct Entry {
     if (it == dict.end() || !it->value().isTensor()) return {};
     const at::Tensor tensor = it->value().toTensor();
     if (tensor.sizes() != parameter.sizes())
-      throw mismatch_error(source, std::string("its ") + key + " has other shapes than the model");
+      throw optimizer_mismatch(source, std::string("its ") + key + " has other shapes than the model");
     return tensor.to(parameter.device(), parameter.scalar_type(), /*non_blocking=*/false, /*copy=*/true);
   }
   at::Tensor get(const char* key) const {
     const at::Tensor tensor = find(key);
-    if (!tensor.defined()) throw mismatch_error(source, std::string("it is another optimizer's: it has no ") + key);
+    if (!tensor.defined()) throw optimizer_mismatch(source, std::string("it is another optimizer's: it has no ") + key);
     return tensor;
   }
   // Python counts in a float tensor; older versions counted in an int.
@@ -51,7 +51,7 @@ struct Entry {
     const auto it = dict.find("step");
     if (it != dict.end() && it->value().isInt()) return it->value().toInt();
     if (it == dict.end() || !it->value().isTensor() || it->value().toTensor().numel() != 1)
-      throw mismatch_error(source, "it is another optimizer's: it has no step");
+      throw optimizer_mismatch(source, "it is another optimizer's: it has no step");
     return static_cast<std::int64_t>(it->value().toTensor().item<double>());
   }
 };
@@ -153,11 +153,11 @@ std::vector<Parameter> parameters_of(const Optimizer& optimizer) {
 std::vector<std::pair<std::size_t, bool>> groups_of(const Dict& state, const std::string& source) {
   std::vector<std::pair<std::size_t, bool>> result;
   const auto it = state.find("param_groups");
-  if (it == state.end() || !it->value().isList()) throw mismatch_error(source, "it has no 'param_groups'");
+  if (it == state.end() || !it->value().isList()) throw optimizer_mismatch(source, "it has no 'param_groups'");
   for (const c10::IValue& group : it->value().toListRef()) {
     if (!group.isGenericDict() || !group.toGenericDict().contains("params") ||
         !group.toGenericDict().at("params").isList())
-      throw mismatch_error(source, "one of its groups has no parameters");
+      throw optimizer_mismatch(source, "one of its groups has no parameters");
     const auto decoupled = group.toGenericDict().find("decoupled_weight_decay");  // missing in older versions
     const bool is_decoupled =
         decoupled != group.toGenericDict().end() && decoupled->value().isBool() && decoupled->value().toBool();
@@ -169,14 +169,14 @@ std::vector<std::pair<std::size_t, bool>> groups_of(const Dict& state, const std
 void require_same_groups(const Dict& saved, const Dict& own, const std::string& source) {
   const auto theirs = groups_of(saved, source), ours = groups_of(own, source);
   if (theirs.size() != ours.size())
-    throw mismatch_error(source, "it is of " + std::to_string(theirs.size()) + " groups of parameters, not of " +
-                                     std::to_string(ours.size()));
+    throw optimizer_mismatch(source, "it is of " + std::to_string(theirs.size()) + " groups of parameters, not of " +
+                                         std::to_string(ours.size()));
   for (std::size_t i = 0; i < ours.size(); ++i) {
     if (theirs[i].first != ours[i].first)
-      throw mismatch_error(source, "its group " + std::to_string(i) + " has " + std::to_string(theirs[i].first) +
-                                       " parameters, not " + std::to_string(ours[i].first));
+      throw optimizer_mismatch(source, "its group " + std::to_string(i) + " has " + std::to_string(theirs[i].first) +
+                                           " parameters, not " + std::to_string(ours[i].first));
     if (theirs[i].second != ours[i].second)
-      throw mismatch_error(source, "it is another optimizer's: one is Adam, one AdamW");
+      throw optimizer_mismatch(source, "it is another optimizer's: one is Adam, one AdamW");
   }
 }
 
@@ -213,14 +213,14 @@ Dict optimizer_state(const Optimizer& optimizer) {
 void load_optimizer_state(Optimizer& optimizer, const Dict& saved, const std::string& source) {
   const OptimizerFormat format = format_of(optimizer);
   const auto it = saved.find("state");
-  if (it == saved.end() || !it->value().isGenericDict()) throw mismatch_error(source, "it has no 'state'");
+  if (it == saved.end() || !it->value().isGenericDict()) throw optimizer_mismatch(source, "it has no 'state'");
   require_same_groups(saved, optimizer_state(optimizer), source);
   const auto parameters = parameters_of(optimizer);
   std::vector<std::pair<void*, std::unique_ptr<OptimizerParamState>>> states;
   for (const auto& item : it->value().toGenericDict()) {
     const auto number = item.key().isInt() ? item.key().toInt() : -1;
     if (number < 0 || number >= static_cast<std::int64_t>(parameters.size()) || !item.value().isGenericDict())
-      throw mismatch_error(source, "it names a parameter that the optimizer does not have");
+      throw optimizer_mismatch(source, "it names a parameter that the optimizer does not have");
     const auto& [tensor, options] = parameters[static_cast<std::size_t>(number)];
     const Dict entry = item.value().toGenericDict();
     states.emplace_back(tensor.unsafeGetTensorImpl(), format.read({entry, tensor, *options, source}));

@@ -30,8 +30,8 @@ namespace {
 
 using c10::IValue;
 
-constexpr int kBroadcastBytes = 25 << 20;  // PyTorch's, for buffers
-constexpr int kWriterNiceness = 19;        // training comes first
+constexpr int kBufferBroadcastBytes = 25 << 20;  // PyTorch's, for buffers
+constexpr int kWriterNiceness = 19;              // training comes first
 
 SnapshotPolicy policy_of(const SnapshotOptions& options) {
   if (options.path.empty()) throw Error("cannot keep snapshots", "their path is empty");
@@ -146,7 +146,7 @@ void Snapshots::Impl::use_rank_0_values(Snapshot& snapshot, const torch::nn::Mod
   if (buffers.empty()) return;
   {
     const WaitScope wait("buffers", group.world_size() > 1);
-    c10d::broadcast_coalesced(group.c10d(), buffers, kBroadcastBytes, 0);
+    c10d::broadcast_coalesced(group.c10d(), buffers, kBufferBroadcastBytes, 0);
   }
   for (std::size_t i = 0; i < names.size(); ++i) snapshot.model_state.insert_or_assign(names[i], buffers[i]);
 }
