@@ -49,7 +49,7 @@ std::string in_words(const PaceChange& change, const std::string& host);
 
 class StragglerWatch {
  public:
-  static constexpr double kSlow = PaceComparison::kSlow, kClear = 1.5, kEarly = 1.75;
+  static constexpr double kSlow = PaceComparison::kSlow, kClear = 1.5, kEarly = 1.9;
   static constexpr int kWindows = 5, kClearWindows = 4, kWindowsOver = 3;  // long ones
   static constexpr std::size_t kEarlyWindows = 3;
   static constexpr std::uint64_t kEarlyStepsMax = 20, kLongSteps = 10;
