@@ -1,0 +1,1 @@
+NAME = "holidays of the markets"

@@ -1,0 +1,1 @@
+LOADED_AS = __name__

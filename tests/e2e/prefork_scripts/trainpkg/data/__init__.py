@@ -1,0 +1,5 @@
+from .. import LOADED_AS
+
+
+def describe():
+    return f"{__name__} of {LOADED_AS}"
