@@ -107,6 +107,7 @@ JobResult Agent::run() {
   });
   limit_run();
   start_health_check();
+  start_template();
   start_probe();
   stacks_.emplace(io_, StackOptions{.environment = merged(options_.command.inherited, {})});
   open_stacks_socket();
@@ -160,7 +161,8 @@ void Agent::collect_workers() {
     if (end.status.signal == SIGINT && terminal_group(options_)) dispatch(Signalled{SIGINT});
     dispatch(WorkerExited{seat_->round, end.local_rank, end.status});
   }
-  workers_.reap_strays({probe_ ? probe_->child() : std::nullopt, health_ ? health_->child() : std::nullopt});
+  workers_.reap_strays({probe_ ? probe_->child() : std::nullopt, health_ ? health_->child() : std::nullopt,
+                        template_ ? template_->child() : std::nullopt});
 }
 
 void Agent::arm_timer() {
@@ -232,6 +234,8 @@ void Agent::take_seat(const rendezvous::Seat& seat) {
 void Agent::send_ready() {
   awaits_health_ = health_ && !health_->passed() && contact_.signal() == 0;  // a node that leaves is in no round
   if (awaits_health_) return health_->check();
+  awaits_template_ = template_ && template_->is_awaited() && contact_.signal() == 0;
+  if (awaits_template_) return;
   offer_node();
 }
 
@@ -281,7 +285,7 @@ void Agent::execute(const Action& action) {
                  [&](const SignalWorkers& a) { signal_workers(a.signal); },
                  [&](const AnnounceHeld& a) { reporter_.held(a.local_ranks); },
                  [&](const ReportHeld& a) { report_held(a.local_ranks); },
-                 [&](const SweepLeftovers& a) { sweep_.begin(a.round, cgroup_ ? &*cgroup_ : nullptr); },
+                 [&](const SweepLeftovers& a) { sweep_leftovers(a.round); },
                  [&](const EndSweep& a) { reporter_.still_there(sweep_.stop(), a.round); },
                  [&](const ReportRunning& a) {
                    contact_.send(rendezvous::NodeRunning{node(), a.round});
@@ -293,7 +297,9 @@ void Agent::execute(const Action& action) {
                  [&](const ReportInterrupted& a) {
                    if (seat_) reporter_.stopping(a.signal, options_.stop.stop_grace);
                    // The coordinator has to know the node that leaves.
-                   if (std::exchange(awaits_health_, false)) offer_node();
+                   const bool health = std::exchange(awaits_health_, false),
+                              loads = std::exchange(awaits_template_, false);
+                   if (health || loads) offer_node();
                    contact_.interrupted(a.signal);
                  },
                  [&](const AnnouncePreempted& a) { reporter_.worker_preempted(a.local_rank, a.code); },
@@ -325,8 +331,9 @@ void Agent::start_workers(const rendezvous::Seat& seat) {
   if (options_.logs.monitor) options_.logs.monitor->begin_round(seat.round, seat.first_rank == 0);
   reporter_.round_begins();
   if (options_.timer_file) options_.command.inherited["TORCHELASTIC_TIMER_FILE"] = timers_.open(*options_.timer_file);
+  if (template_) template_->begin_round();
   for (int local_rank = 0; local_rank < seat.workers; ++local_rank) {
-    if (const int error = workers_.start(options_.command, local_rank)) {
+    if (const int error = workers_.start(options_.command, local_rank, template_ ? &*template_ : nullptr)) {
       job_events_.worker_ended(local_rank);
       dispatch(WorkerExited{seat.round, local_rank, {.start_error = error}});
       return;
@@ -363,6 +370,7 @@ void Agent::finish(const Finish& finish) {
   const rendezvous::Outcome& outcome = finish.outcome;
   if (probe_) probe_->stop();
   if (health_) health_->stop();
+  if (template_) template_->stop();
   result_ = {.outcome = outcome, .finished = round_has_workers_ && workers_.all_finished(Clock::now())};
   if (round_has_workers_ && outcome.verdict == rendezvous::Verdict::interrupted)
     result_.unsaved = workers_.channels().unsaved(Clock::now(), {finish.saved.begin(), finish.saved.end()}, [this] {

@@ -67,6 +67,8 @@ class Agent {
   void resize_terminals();
   void collect_workers();
   void limit_run();
+  void start_template();
+  void on_template();
   void arm_timer();
 
   RoundTimers::Hooks timer_hooks();
@@ -85,6 +87,7 @@ class Agent {
 
   void dispatch(const Event& event);
   void execute(const Action& action);
+  void sweep_leftovers(int round);
   void report_held(const std::vector<int>& local_ranks);
   void start_workers(const rendezvous::Seat& seat);
   void watch_output();
@@ -143,6 +146,7 @@ class Agent {
   asio::steady_timer timer_, run_limit_, output_timer_, hang_timer_, pace_timer_;
   std::optional<PreemptionProbe> probe_;
   std::optional<HealthCheck> health_;
+  std::optional<WorkerTemplate> template_;
   KeeperDeath keeper_;
   LogLayout layout_;
   LogPipes pipes_;
@@ -158,8 +162,8 @@ class Agent {
   std::optional<JobState> state_;
   Contact contact_;
   JobEnding ending_;
-  bool awaits_health_ = false;  // the node is offered when the check has ended
-  bool end_requested_ = false;  // a signal asked ddprun to end
+  bool awaits_health_ = false, awaits_template_ = false;  // the node is offered when the check has ended
+  bool end_requested_ = false;                            // a signal asked ddprun to end
   std::deque<Event> events_;
   bool handling_ = false;
   TimePoint event_at_ = {};                             // when the event that is being handled was

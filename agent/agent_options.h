@@ -24,10 +24,17 @@ namespace ddprun::agent {
 // Who gets SIGTERM first: the rank process alone, or its process group, for a rank that a shell or wrapper starts.
 enum class StopScope { rank, group };
 
+// How workers are forked from a template (--prefork).
+struct Prefork {
+  bool python = false;       // the program is a script, and command.program its interpreter
+  std::string imports = {};  // TemplateCommand::imports
+};
+
 struct AgentOptions {
   int workers = 1;
   std::string role = "default";
   WorkerCommand command;
+  std::optional<Prefork> prefork = {};
   StopPolicy stop;
   StopScope stop_scope = StopScope::rank;
   // These end the job gracefully; SIGUSR1, SIGUSR2 and any of these four not listed are forwarded to the workers.

@@ -7,9 +7,9 @@ namespace ddprun::agent {
 RoundSweep::RoundSweep(asio::io_context& io, std::function<void(int)> on_swept)
     : on_swept_(std::move(on_swept)), retry_timer_(io) {}
 
-void RoundSweep::begin(int round, const Cgroup* cgroup) {
+void RoundSweep::begin(int round, const Cgroup* cgroup, std::vector<pid_t> spared) {
   if (cgroup) cgroup->kill();  // kills all at once; then we reap them
-  sweep_ = ChildSweep();
+  sweep_ = ChildSweep(std::move(spared));
   round_ = round;
   step(round);
 }

@@ -48,7 +48,7 @@ void WorkerGroup::begin(const rendezvous::Seat& seat) {
   seat_ = seat;
 }
 
-int WorkerGroup::start(const WorkerCommand& command, int local_rank) {
+int WorkerGroup::start(const WorkerCommand& command, int local_rank, WorkerTemplate* from) {
   const int rank = seat_.first_rank + local_rank;
   WorkerRecord& record = records_[local_rank];
   const bool alone = seat_.workers == 1;
@@ -71,7 +71,9 @@ int WorkerGroup::start(const WorkerCommand& command, int local_rank) {
   }
   if (alone) request.foreground_group = terminal_group_;
   if (number >= 0) request.passed.push_back({page, number});
-  Spawned spawned = spawn(request);
+  std::optional<Spawned> forked;
+  if (from) forked = from->fork(request);
+  Spawned spawned = forked ? std::move(*forked) : spawn(request);
   if (spawned.error) {
     record.status = rendezvous::ExitStatus{.start_error = spawned.error};
     record.started_at = Clock::now();

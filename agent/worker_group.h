@@ -15,6 +15,7 @@
 
 #include "agent/channel/worker_channels.h"
 #include "agent/logs/worker_streams.h"
+#include "agent/prefork/worker_template.h"
 #include "agent/process/numa.h"
 #include "agent/process/worker_env.h"
 #include "rendezvous/base/time.h"
@@ -61,8 +62,8 @@ class WorkerGroup {
               std::function<void(int local_rank, int signal)> on_notice);
   // Forgets the previous round, whose workers are gone.
   void begin(const rendezvous::Seat& seat);
-  // 0, or the errno that kept it from being exec'd.
-  int start(const WorkerCommand& command, int local_rank);
+  // 0, or the errno that kept it from being exec'd. `from`: null, or where it is forked if that can be.
+  int start(const WorkerCommand& command, int local_rank, WorkerTemplate* from = nullptr);
   // The rank process alone; also wakes a stopped one, so that it can act on the signal.
   void signal(int signal);
   // The ranks' whole process groups.

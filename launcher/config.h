@@ -63,7 +63,9 @@ struct Config {
   std::string role = "default";
   bool module = false;
   bool no_python = false;
-  bool run_path = false;  // Python runs it, whatever it is; wins over `module` and `no_python`
+  bool prefork = false;
+  std::string prefork_import;  // modules, comma-separated
+  bool run_path = false;       // Python runs it, whatever it is; wins over `module` and `no_python`
   bool virtual_local_rank = false;
   agent::NumaBinding numa_binding = agent::NumaBinding::none;
   // OMP_NUM_THREADS. Empty: as torchrun, 1 if it is unset and there are several workers; kAutoThreads: the CPUs this

@@ -220,6 +220,14 @@ constexpr Option kOptions[] = {
     row(kWorkers, "run-path", "", "give PROGRAM to Python, whatever its name and permissions", at<&Config::run_path>(),
         {.more = "Each worker gets an interpreter of its own. It goes before --module and --no-python, as under "
                  "torchrun."}),
+    row(kWorkers, "prefork", "",
+        "fork the workers from a process that has loaded their libraries, also after a failure", at<&Config::prefork>(),
+        {.more =
+             "Of a Python program, or one that calls ddprun::prefork(), as train does. Where a fork is not possible, "
+             "workers are started as without it, and a sentence says why."}),
+    row(kWorkers, "prefork-import", "MODULES",
+        "with --prefork: Python modules to import before forking, besides PyTorch's", at<&Config::prefork_import>(),
+        {.more = "Comma-separated."}),
     row(kWorkers, "role", "NAME", "name of these workers: ROLE_NAME, and in log prefixes", at<&Config::role>()),
     row(kWorkers, "virtual-local-rank", "",
         "LOCAL_RANK is 0 for all, and each sees one GPU: its entry of CUDA_VISIBLE_DEVICES",

@@ -12,6 +12,7 @@
 #include <thread>
 
 #include "ddprun/deterministic.h"
+#include "ddprun/prefork.h"
 #include "ddprun/process_group.h"
 #include "rendezvous/base/error.h"
 #include "rendezvous/base/print_line.h"
@@ -208,6 +209,7 @@ int main(std::vector<std::string> arguments) {
 }  // namespace ddprun::train
 
 int main(int argc, char** argv) {
+  ddprun::prefork(argc, argv);
   const int code = ddprun::train::main({argv + 1, argv + argc});
   std::fflush(nullptr);
   // Not exit(): LibTorch's destructors may wait for threads whose peers are gone, and take long even without errors.

@@ -20,13 +20,15 @@ constexpr const char* kCuda = "CUDA_VISIBLE_DEVICES";
 constexpr const char* kHip = "HIP_VISIBLE_DEVICES";
 
 // For options that few jobs use.
-void add_choices(Environment& env, const JobIdentity& job, const rendezvous::Seat& seat, int local_rank,
-                 const Environment& inherited) {
+void add_choices(Environment& env, const JobIdentity& job, int workers, const Environment& inherited) {
   if (job.omp_threads)
     env["OMP_NUM_THREADS"] = std::to_string(*job.omp_threads);
-  else if (seat.workers > 1)
+  else if (workers > 1)
     env["OMP_NUM_THREADS"] = inherited_or(inherited, "OMP_NUM_THREADS", "1");
   if (!job.interface.empty()) env["GLOO_SOCKET_IFNAME"] = env["NCCL_SOCKET_IFNAME"] = job.interface;
+}
+
+void add_device(Environment& env, const JobIdentity& job, int local_rank, const Environment& inherited) {
   if (job.virtual_local_rank) {
     env["LOCAL_RANK"] = "0";
     env[kCuda] = virtual_device(inherited, local_rank).value_or("");
@@ -60,8 +62,19 @@ Environment worker_variables(const JobIdentity& job, const rendezvous::Seat& sea
       {"DDPRUN_ROUND", std::to_string(seat.round)},
       {"DDPRUN_JOB", job.cookie},
   };
-  add_choices(env, job, seat, local_rank, inherited);
+  add_choices(env, job, seat.workers, inherited);
+  add_device(env, job, local_rank, inherited);
   env.insert(job.extra.begin(), job.extra.end());  // insert keeps what is there
+  return env;
+}
+
+Environment common_variables(const JobIdentity& job, int workers, const Environment& inherited) {
+  Environment env{
+      {"TORCH_NCCL_ASYNC_ERROR_HANDLING", inherited_or(inherited, "TORCH_NCCL_ASYNC_ERROR_HANDLING", "1")},
+      {"DDPRUN_JOB", job.cookie},
+  };
+  add_choices(env, job, workers, inherited);
+  env.insert(job.extra.begin(), job.extra.end());
   return env;
 }
 

@@ -30,6 +30,9 @@ struct JobIdentity {
 Environment worker_variables(const JobIdentity& job, const rendezvous::Seat& seat, int local_rank,
                              const std::string& error_file, const Environment& inherited);
 
+// What those have in common that are the same for all workers in all rounds: for a template of workers.
+Environment common_variables(const JobIdentity& job, int workers, const Environment& inherited);
+
 // The variable that lists the devices: HIP_VISIBLE_DEVICES if it is set, as ROCm reads it first, else
 // CUDA_VISIBLE_DEVICES.
 const char* devices_variable(const Environment& inherited);

@@ -6,6 +6,8 @@ import sys
 import threading
 import weakref
 
+import torch  # noqa: F401: what it registers comes before what the script does
+
 numbers = itertools.count(1)
 main_ended = threading.Event()
 

@@ -42,7 +42,7 @@ facts = {
     "group": os.getpgid(0) == os.getpid(), "cpus": len(os.sched_getaffinity(0)), "comm": open("/proc/self/comm").read().strip(),
     "threads": status("Threads"), "main thread": threading.current_thread() is threading.main_thread(),
     "thread": (threading.current_thread().name, threading.main_thread().native_id == os.getpid(), threading.active_count()),
-    "gc": (gc.isenabled(), gc.get_threshold(), gc.get_freeze_count(), gc.get_debug()), "faulthandler": faulthandler.is_enabled(),
+    "gc": (gc.isenabled(), gc.get_threshold(), gc.get_debug()), "faulthandler": faulthandler.is_enabled(),
     "limits": (sys.getrecursionlimit(), sys.getswitchinterval()), "locale": locale.setlocale(locale.LC_ALL),
     "trace": (sys.gettrace(), sys.getprofile()), "flags": sys.flags, "executable": os.path.basename(sys.executable),
     "prefix": sys.prefix != sys.base_prefix, "argv": sys.argv,
