@@ -40,9 +40,9 @@ void Agent::start_template() {
   if (!python && !calls_prefork(command.program))
     return say("workers are started without --prefork, as " + command.name +
                " is neither run by Python nor calls ddprun::prefork()");
-  TemplateCommand of{command.program, command.argv,
-                     merged(command.inherited, common_variables(command.job, options_.workers, command.inherited)),
-                     python, options_.prefork->imports};
+  const Environment own = common_variables(command.job, options_.workers, command.inherited);
+  TemplateCommand of{command.program,    command.argv, merged(command.inherited, own),
+                     command.core_dumps, python,       options_.prefork->imports};
   template_.emplace(io_, std::move(of), say, [this] { on_template(); });
   template_->start();
 }

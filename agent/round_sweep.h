@@ -17,7 +17,7 @@ class RoundSweep {
   // `on_swept`: no process of the round is left. It may be called inside begin().
   RoundSweep(asio::io_context& io, std::function<void(int round)> on_swept);
   // `cgroup`: the workers'; null: they have none. `spared`: children that are none of the round's.
-  void begin(int round, const Cgroup* cgroup, std::vector<pid_t> spared);
+  void begin(int round, const Cgroup* cgroup, std::vector<pid_t> spared = {});
   // Returns the processes that are left.
   const std::vector<pid_t>& stop();
 

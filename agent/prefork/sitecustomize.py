@@ -17,6 +17,7 @@ def _serve(number, extra):
     import importlib
     import signal
     import socket
+    import struct
     import threading
     import time
 
@@ -89,6 +90,22 @@ def _serve(number, extra):
             return error.errno
         return 0
 
+    def show_in_proc(arguments, environment):
+        # ps and /proc/<pid>/environ show these instead of the template's. Kernels that do not allow it show the template's.
+        pr_set_mm, pr_set_mm_map, no_file = 35, 14, 0xFFFFFFFF
+        libc.malloc.restype = libc.sbrk.restype = ctypes.c_void_p
+        places = []
+        for strings in arguments, environment:
+            text = b"\0".join([*strings, b""])
+            place = libc.malloc(ctypes.c_size_t(len(text) + 1))
+            ctypes.memmove(place, text, len(text))
+            places += [place, place + len(text)]
+        with open("/proc/self/stat", "rb") as file:
+            fields = file.read().rpartition(b")")[2].split()  # from the third on, proc_pid_stat(5)
+        code, end_code, stack, data, end_data, brk = (int(fields[number - 3]) for number in (26, 27, 28, 45, 46, 47))
+        map_ = struct.pack("11QQII", code, end_code, data, end_data, brk, libc.sbrk(ctypes.c_long(0)), stack, *places, 0, 0, no_file)
+        libc.prctl(pr_set_mm, pr_set_mm_map, map_, ctypes.c_ulong(len(map_)), ctypes.c_ulong(0))
+
     def take_place(fields, own, streams):
         become_child_of(int(fields[1]))
         if fields[2]:
@@ -104,6 +121,7 @@ def _serve(number, extra):
                 os._exit(_LOST)  # nobody wants it any more
 
     def become_worker(arguments, environment):
+        show_in_proc(arguments, environment)
         arguments = [os.fsdecode(argument) for argument in arguments]
         sys.argv[1:] = arguments[len(arguments) - len(sys.argv) + 1 :]
         if hasattr(sys, "orig_argv"):

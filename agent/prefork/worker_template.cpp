@@ -190,6 +190,7 @@ Spawned WorkerTemplate::spawn_with(std::vector<std::string> argv, const std::str
   request.stdin_fd = null.get();
   request.stdout_fd = STDERR_FILENO;
   request.passed = std::move(passed);
+  request.core_dumps = command_.core_dumps;
   set(request.environment, kTemplateVariable, variable);
   // A pool of threads that exists before the fork does not exist after it.
   for (const char* const pool : {"OPENBLAS_NUM_THREADS", "BLIS_NUM_THREADS", "VECLIB_MAXIMUM_THREADS"})

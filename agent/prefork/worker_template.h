@@ -24,6 +24,7 @@ struct TemplateCommand {
   std::string program;  // a path, already looked up
   std::vector<std::string> argv;
   std::vector<std::string> environment;  // without what only a worker has
+  bool core_dumps = false;               // SpawnRequest::core_dumps
   bool python = false;                   // argv begins with an interpreter
   std::string imports = {};              // of Python: modules to import besides PyTorch, comma-separated
 };

@@ -14,9 +14,13 @@
 #include <cerrno>
 #include <climits>
 #include <csignal>
+#include <cstdint>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <fstream>
+#include <iterator>
+#include <sstream>
 #include <string>
 #include <utility>
 #include <vector>
@@ -129,12 +133,46 @@ bool join_session(const ForkRequest& request) {
   return request.foreground_group ? setpgid(0, *request.foreground_group) == 0 : setsid() >= 0;
 }
 
-std::vector<char*>& kept_pointers(std::vector<std::string> strings) {
-  auto& texts = *new std::vector<std::string>(std::move(strings));  // a process's arguments live as long as it
-  auto& out = *new std::vector<char*>;
-  for (std::string& text : texts) out.push_back(text.data());
-  out.push_back(nullptr);
-  return out;
+// Arguments or an environment, one after the other in memory as the kernel lays them out; they live as long as the
+// process.
+struct Strings {
+  explicit Strings(const std::vector<std::string>& strings) {
+    for (const std::string& one : strings) (text += one) += '\0';
+    std::size_t at = 0;
+    for (const std::string& one : strings) pointers.push_back(text.data() + std::exchange(at, at + one.size() + 1));
+    pointers.push_back(nullptr);
+  }
+  __u64 begin() const { return reinterpret_cast<std::uintptr_t>(text.data()); }
+  __u64 end() const { return begin() + text.size(); }
+
+  std::string text;
+  std::vector<char*> pointers;
+};
+
+// ps and /proc/<pid>/environ show these instead of the template's. Kernels that do not allow it show the template's.
+void show_in_proc(const Strings& arguments, const Strings& environment) {
+  std::ifstream file("/proc/self/stat");
+  std::string line;
+  std::getline(file, line);
+  std::istringstream words(line.substr(line.rfind(')') + 1));
+  const std::vector<std::string> fields{std::istream_iterator<std::string>(words), {}};
+  constexpr std::size_t kFirst = 3, kLast = 51;  // proc_pid_stat(5) counts from 1; (3) is behind the name
+  if (fields.size() < kLast - kFirst + 1) return;
+  const auto field = [&](std::size_t number) { return std::strtoull(fields[number - kFirst].c_str(), nullptr, 10); };
+  prctl_mm_map map{};
+  map.start_code = field(26);
+  map.end_code = field(27);
+  map.start_stack = field(28);
+  map.start_data = field(45);
+  map.end_data = field(46);
+  map.start_brk = field(47);
+  map.brk = reinterpret_cast<std::uintptr_t>(sbrk(0));
+  map.arg_start = arguments.begin();
+  map.arg_end = arguments.end();
+  map.env_start = environment.begin();
+  map.env_end = environment.end();
+  map.exe_fd = static_cast<__u32>(-1);
+  prctl(PR_SET_MM, PR_SET_MM_MAP, &map, sizeof map, 0);
 }
 
 // Returns in the worker, once the agent wants it to go on.
@@ -146,8 +184,11 @@ void become_worker(Received received, int& argc, char**& argv) {
   if (write(received.socket.get(), answer.data(), answer.size()) < 0 || read(received.socket.get(), &go, 1) != 1)
     _exit(kLost);
   argc = static_cast<int>(received.request.argv.size());
-  argv = kept_pointers(std::move(received.request.argv)).data();
-  environ = kept_pointers(std::move(received.request.environment)).data();
+  auto& arguments = *new Strings(received.request.argv);
+  auto& environment = *new Strings(received.request.environment);
+  argv = arguments.pointers.data();
+  environ = environment.pointers.data();
+  show_in_proc(arguments, environment);
 }
 
 enum class Side { still_template, worker };

@@ -21,6 +21,7 @@ import from_python
 import launch
 import memory
 import models
+import prefork
 import regroup
 import restart
 import stacks
@@ -46,6 +47,7 @@ PARTS = {  # word: (the section's title, what measures it)
     "count": ("Instructions", lambda samples: count.bench(samples, PAGE)),
     "stacks": ("Stacks", stacks.bench),
     "step": ("Death to the next training step", trainer.bench_step),
+    "prefork": ("Prefork", prefork.bench),
     "train": ("Training", trainer.bench_train),
     "ddp": ("DistributedDataParallel", ddp.bench),
     "models": ("Models", models.bench),

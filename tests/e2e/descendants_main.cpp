@@ -16,6 +16,7 @@
 #include <string>
 #include <thread>
 
+#include "rendezvous/prefork/template_process.h"
 #include "tests/e2e/descendants.h"
 
 extern char** environ;
@@ -25,6 +26,8 @@ namespace {
 using namespace ddprun::test;
 using std::filesystem::exists;
 using std::filesystem::path;
+
+[[gnu::used]] const char kMark[] = "ddprun7prefork";  // as a program has that calls ddprun::prefork()
 
 constexpr unsigned kLifeSeconds = 600;  // in case the test itself dies
 constexpr useconds_t kLookUs = 1'000, kPidChangeUs = 200;
@@ -231,7 +234,8 @@ int be_worker(const std::string& kinds, const std::string& then) {
 
 }  // namespace
 
-int main(int, char** argv) {
+int main(int argc, char** argv) {
+  ddprun::serve_as_template(argc, argv);
   alarm(kLifeSeconds);
   folder = argv[1];
   if (argv[2] != std::string(kDescendantWord)) return be_worker(argv[2], argv[3]);

@@ -139,6 +139,18 @@ TEST_CASE("a worker killed before it has become its program fails the job and le
 
 TEST_CASE("a worker in the terminal's foreground leaves nothing") { leaves_nothing("at a terminal"); }
 
+TEST_CASE("with workers from a template no way to die leaves anything either") {
+  const std::vector<std::string> often = {"the keeper gets signal 9", "the agent gets signal 9", "restart", "SIGTERM",
+                                          "worker killed"};
+  Random random(first_seed());
+  for (WayToDie way : ways_to_die()) {
+    if (way.name.find("between fork and exec") != way.name.npos) continue;  // there is no exec
+    if (!soaking() && std::count(often.begin(), often.end(), way.name) == 0) continue;
+    way.options.insert(way.options.begin(), "--prefork");
+    leaves_nothing(way, kAllKinds, 2, random);
+  }
+}
+
 TEST_CASE("what outlives keeper and agent, both killed at once, is ended by the next run of the job") {
   leaves_nothing("both killed at once");
   const std::string id = "orphans-" + std::to_string(getpid());

@@ -1,0 +1,169 @@
+// Workers that are forked from a template (--prefork): nothing about them differs from those that are exec'd, whatever
+// becomes of the template.
+#include <algorithm>
+#include <csignal>
+#include <random>
+#include <regex>
+
+#include "tests/e2e/programs.h"
+#include "tests/support/catch.h"
+#include "tests/support/command.h"
+#include "tests/support/soak.h"
+
+using namespace ddprun::test;
+using namespace std::chrono_literals;
+
+namespace {
+
+const std::string kWorker = DDPRUN_BIN_DIR "/prefork_worker";
+
+std::vector<std::string> sorted_lines(const std::string& text) {
+  std::vector<std::string> out;
+  std::istringstream lines(text);
+  for (std::string line; std::getline(lines, line);) out.push_back(line);
+  std::sort(out.begin(), out.end());
+  return out;
+}
+
+std::string without_origin(const std::string& text) {
+  return std::regex_replace(text, std::regex(" (forked|started) "), " ");
+}
+
+int count(const std::string& text, const std::string& part) {
+  int out = 0;
+  for (std::size_t at = 0; (at = text.find(part, at)) != text.npos; at += part.size()) ++out;
+  return out;
+}
+
+Ended preforked(std::vector<std::string> words, CommandOptions options = {}) {
+  words.insert(words.begin(), "--prefork");
+  return run(job_of(std::move(words)), kLimit, std::move(options));
+}
+
+// A process of the command that waits to fork.
+pid_t template_of(Command& job) {
+  for (const Process& process : job.processes())
+    if (environment_of(process.pid).contains("DDPRUN_TEMPLATE")) return process.pid;
+  return 0;
+}
+
+}  // namespace
+
+TEST_CASE("a worker from a template is in nothing different from one that is exec'd", "[prefork]") {
+  const std::vector<std::vector<std::string>> all{
+      {}, {"--tee=3"}, {"--omp-threads=2", "--core-dumps"}, {"--virtual-local-rank"}, {"--cgroup"}};
+  for (std::vector<std::string> options : all) {
+    options.insert(options.end(), {"--nproc-per-node=3", kWorker, "x${local_rank}", "two words", ""});
+    CAPTURE(options);
+    const CommandOptions with{.env = {{"KEPT", "a=b c"}}};
+    const Ended exec = run(job_of(options), kLimit, with), forked = preforked(options, with);
+    REQUIRE(exec == exited(0));
+    REQUIRE(forked == exited(0));
+    CHECK(forked.err == exec.err);
+    CHECK(count(forked.out, " forked arguments x") == 3);
+    CHECK(count(forked.out, "in /proc 1") == 3);
+    CHECK(sorted_lines(without_origin(forked.out)) == sorted_lines(without_origin(exec.out)));
+  }
+}
+
+TEST_CASE("the only worker at a terminal is in its foreground, forked or not", "[prefork]") {
+  for (const char* option : {"--prefork", "--max-restarts=0"}) {
+    Command job(job_of({option, kWorker, "wait"}), {.terminal = true});
+    job.wait_for_output("rank 0 .*leads its session 0; group 0; death signal 9", kLimit);
+    job.type("\x03");
+    CHECK(job.wait_exit(kLimit) == exited(130));
+  }
+}
+
+TEST_CASE("a later round's workers come from the same template", "[prefork]") {
+  Command job(job_of({"--prefork", "--nproc-per-node=2", kWorker, "until=3", "wait"}));
+  job.wait_for_output("rank [01] round 1 forked", kLimit);
+  job.wait_for_output("rank 0 round 3 forked", kLimit);
+  job.wait_for_output("rank 1 round 3 forked", kLimit);
+  CHECK(count(job.out(), " started ") == 0);
+  CHECK(template_of(job) != 0);
+  job.kill(SIGTERM);
+  job.wait_exit(kLimit);
+  CHECK(job.all_gone(kLimit));
+}
+
+TEST_CASE("exit codes and signals of forked workers are told as those of any other", "[prefork]") {
+  const Ended failed = preforked({"--max-restarts=0", "--nproc-per-node=2", kWorker, "exit=1:7"});
+  CHECK(failed == exited(1));
+  CHECK(has(failed.err, "exited with code 7"));
+  Command job(job_of({"--prefork", "--max-restarts=0", "--nproc-per-node=2", kWorker, "wait"}));
+  kill(job.wait_for_process("RANK", "1", kLimit), SIGSEGV);
+  CHECK(job.wait_exit(kLimit) == exited(1));
+  CHECK(has(job.err(), "rank 1 (local rank 1) was killed by SIGSEGV"));
+}
+
+TEST_CASE("what has something that a fork loses is started as ever, with a sentence", "[prefork]") {
+  const std::vector<std::pair<std::string, std::string>> all{
+      {"thread", "as no template can be made: it has 2 threads (prefork_worker, prefork_worker)"},
+      {"listen", "as no template can be made: it listens on a socket"}};
+  for (const auto& [word, why] : all) {
+    const Ended ended = preforked({"--nproc-per-node=2", kWorker, word});
+    CHECK(ended == exited(0));
+    CHECK(has(ended.err, why));
+    CHECK(count(ended.out, " started ") == 2);
+  }
+  const Ended shell = preforked({"sh", "-c", "echo rank $RANK"});
+  CHECK(shell == exited(0));
+  CHECK(shell.out == "rank 0\n");
+  CHECK(has(shell.err, "as sh is neither run by Python nor calls ddprun::prefork()"));
+}
+
+TEST_CASE("a program that has changed is loaded anew", "[prefork]") {
+  const TempFolder folder;
+  const std::string program = folder / "worker", next = folder / "next";
+  std::filesystem::copy_file(kWorker, program);
+  std::filesystem::copy_file(kWorker, next);
+  Command job(job_of({"--prefork", "--max-restarts=9", program, "wait"}));
+  job.wait_for_output("round 1 forked", kLimit);
+  std::filesystem::rename(next, program);
+  kill(job.wait_for_process("DDPRUN_ROUND", "1", kLimit), SIGKILL);
+  job.wait_for_output("round 2 started", kLimit);
+  CHECK(has(job.err(), program + " has changed, so this round's workers are started without it"));
+  REQUIRE(eventually([&] { return template_of(job) != 0; }, kLimit));
+  const Mark before = job.mark();
+  kill(job.wait_for_process("DDPRUN_ROUND", "2", kLimit), SIGABRT);  // not the same failure twice
+  job.wait_for_output("round 3 (forked|started)", kLimit, before);   // it may be loading yet
+  job.kill(SIGTERM);
+  job.wait_exit(kLimit);
+  CHECK(job.all_gone(kLimit));
+}
+
+TEST_CASE("a template that does not answer delays no round for long", "[prefork]") {
+  Command job(job_of({"--prefork", "--nproc-per-node=2", kWorker, "wait"}));
+  job.wait_for_output("rank 0 round 1 forked", kLimit);
+  const pid_t stopped = template_of(job);
+  REQUIRE(stopped != 0);
+  kill(stopped, SIGSTOP);
+  kill(job.wait_for_process("RANK", "1", kLimit), SIGKILL);
+  job.wait_for_output("rank 0 round 2 started", kLimit);
+  job.wait_for_output("rank 1 round 2 started", kLimit);
+  CHECK(has(job.err(), "it did not fork, so this round's workers are started without it"));
+  job.kill(SIGTERM);
+  job.wait_exit(kLimit);
+  CHECK(job.all_gone(kLimit));
+}
+
+TEST_CASE("a template killed at any moment costs no round: its workers are right, forked or not", "[prefork]") {
+  Series(
+      "prefork: the template killed at a random moment of a job of four rounds: all ranks of all rounds, nothing left",
+      10, 200)
+      .run([](std::uint64_t seed) {
+        std::mt19937_64 random(seed);
+        Command job(job_of({"--prefork", "--nproc-per-node=2", "--max-restarts=9", kWorker, "until=4"}));
+        const auto moment = std::chrono::steady_clock::now() + std::chrono::microseconds(random() % 150'000);
+        while (std::chrono::steady_clock::now() < moment) continue;
+        if (const pid_t victim = template_of(job)) kill(victim, SIGKILL);
+        REQUIRE(job.wait_exit(kLimit) == exited(0));
+        const std::string out = job.out();
+        for (int rank = 0; rank < 2; ++rank) {
+          INFO(out << job.err());
+          REQUIRE(count(out, "rank " + std::to_string(rank) + " round 4 ") == 1);
+        }
+        REQUIRE(job.all_gone(kLimit));
+      });
+}
