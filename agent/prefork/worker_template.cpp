@@ -104,6 +104,7 @@ std::optional<Hello> receive_hello(int socket) {
   message.msg_iovlen = 1;
   message.msg_control = control;
   message.msg_controllen = sizeof control;
+  errno = 0;
   const ssize_t got = recvmsg(socket, &message, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
   if (got <= 0) return {};
   out.text.resize(static_cast<std::size_t>(got));
@@ -263,7 +264,8 @@ void WorkerTemplate::await_hello() {
 
 void WorkerTemplate::on_hello() {
   std::optional<Hello> hello = receive_hello(socket_->native_handle());
-  if (!hello) return;  // it ended, or is ending
+  if (!hello && errno == EAGAIN) return await_hello();  // woken for the descriptor that had this number before
+  if (!hello) return;                                   // it ended, or is ending
   const std::vector<std::string> fields = fields_of(hello->text);
   pid_ = 0;
   std::from_chars(hello->text.data(), hello->text.data() + hello->text.size(), pid_);

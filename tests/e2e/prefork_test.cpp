@@ -155,7 +155,7 @@ TEST_CASE("a template killed at any moment costs no round: its workers are right
       .run([](std::uint64_t seed) {
         std::mt19937_64 random(seed);
         Command job(job_of({"--prefork", "--nproc-per-node=2", "--max-restarts=9", kWorker, "until=4"}));
-        const auto moment = std::chrono::steady_clock::now() + std::chrono::microseconds(random() % 150'000);
+        const auto moment = std::chrono::steady_clock::now() + std::chrono::microseconds(random() % 60'000);
         while (std::chrono::steady_clock::now() < moment) continue;
         if (const pid_t victim = template_of(job)) kill(victim, SIGKILL);
         REQUIRE(job.wait_exit(kLimit) == exited(0));
