@@ -106,11 +106,15 @@ TEST_CASE("every option arrives", "[cli]") {
                                 "--log-layout=torchrun",
                                 "--event-log-handler=file:e.json",
                                 "-v",
+                                "--prefork",
+                                "--prefork-import=a,b.c",
                                 "--dry-run",
                                 "p"});
   CHECK(config.nproc_per_node.workers == 2);
   CHECK(config.role == "actor");
   CHECK(config.no_python);
+  CHECK(config.prefork);
+  CHECK(config.prefork_import == "a,b.c");
   CHECK(config.virtual_local_rank);
   CHECK(config.numa_binding == agent::NumaBinding::core_complex);
   CHECK(config.omp_threads == kAutoThreads);
