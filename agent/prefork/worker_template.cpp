@@ -340,6 +340,7 @@ std::optional<Spawned> WorkerTemplate::fork(const SpawnRequest& request) {
   if (!usable_) return {};
   ForkRequest wanted{.agent = getpid(),
                      .foreground_group = request.foreground_group,
+                     .numbers = {},
                      .cpus = request.cpus,
                      .memory_nodes = request.memory_nodes,
                      .argv = request.argv,

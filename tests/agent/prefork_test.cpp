@@ -1,6 +1,7 @@
 // What decides whether workers may be forked from a template.
 #include <fcntl.h>
 #include <sys/socket.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <csignal>
@@ -107,6 +108,7 @@ TEST_CASE("a thread, a GPU or a listening socket forbids to fork", "[prefork]") 
     close(ready[0]), close(ready[1]);
     const std::string why = fork_obstacle(pid);
     kill(pid, SIGKILL);
+    waitpid(pid, nullptr, 0);
     return why;
   };
   CHECK(child([] {}) == "");

@@ -124,7 +124,7 @@ def written_by_ranks(stderr: str) -> list[str]:
             out.append(line.removeprefix(QUOTED))
         elif not in_report:
             out.append(line)
-    return out
+    return [line for line in out if line.strip()]  # ddprun quotes an empty line without the blank
 
 
 def outcome(ddprun: Path, option: str, script: Script) -> list[str]:
