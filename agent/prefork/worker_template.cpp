@@ -30,9 +30,9 @@ namespace {
 
 using std::chrono::milliseconds;
 
-constexpr int kLoadsMax = 3;                  // in a row, of templates that end before they are ready
-constexpr std::size_t kHelloMax = 64 * 1024;  // bytes
-constexpr int kPythonIgnoresHook = 9;         // the probe's exit code
+constexpr int kLoadsMax = 3;                               // in a row, of templates that end before they are ready
+constexpr std::size_t kHelloMax = std::size_t{64} * 1024;  // bytes
+constexpr int kPythonIgnoresHook = 9;                      // the probe's exit code
 constexpr const char* kImportVariable = "DDPRUN_TEMPLATE_IMPORT";
 constexpr const char* kProbe =
     "import sys; sys.exit(0 if hasattr(sys.modules.get('sitecustomize'), 'ddprun_template') else 9)";
