@@ -93,7 +93,9 @@ TEST_CASE("a thread, a GPU or a listening socket forbids to fork", "[prefork]") 
   CHECK(listening_unix("Num RefCount Protocol Flags Type St Inode Path\n"
                        "0: 00000002 00000000 00010000 0001 01 99 /run/x\n0: 00000003 00000000 00000000 0001 03 98\n") ==
         std::set<std::string>{"99"});
+}
 
+TEST_CASE("what forbids to fork is seen in another process", "[prefork][not-tsan]") {  // that sanitizer has a thread
   const auto child = [](auto prepare) {
     int ready[2];
     REQUIRE(pipe(ready) == 0);
