@@ -41,9 +41,9 @@ def _serve(number, extra):
         script = os.path.realpath(sys.argv[0]) if sys.argv[0] != "-m" else os.getcwd()
         folder = script if os.path.isdir(script) else os.path.dirname(script)
         for name in sorted({name.partition(".")[0] for name in set(sys.modules) - at_start}):
-            known = getattr(sys.modules[name], "__file__", None) or "/"
+            known = getattr(sys.modules.get(name), "__file__", None) or ""  # may be in a ZIP file, or no file at all
             for file in (f"{folder}/{name}.py", f"{folder}/{name}/__init__.py"):
-                if os.path.exists(file) and not os.path.samefile(file, known):
+                if os.path.exists(file) and not (os.path.exists(known) and os.path.samefile(file, known)):
                     return file
         return ""
 
