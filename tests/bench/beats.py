@@ -12,6 +12,7 @@ import contextlib
 import json
 import os
 import pathlib
+import shutil
 import statistics
 import struct
 import subprocess
@@ -38,10 +39,16 @@ def make_page():
 
 
 def attached_channel():
-    sys.path.insert(0, str(SOURCE / "rendezvous/channel"))
-    import worker_channel
-    os.environ[VARIABLE] = str(make_page())
-    assert worker_channel.attach()
+    """As installed: worker_channel.py finds its library."""
+    with tempfile.TemporaryDirectory(prefix="ddprun-bench-") as tree:
+        shared = pathlib.Path(tree, "share/ddprun")
+        shared.mkdir(parents=True)
+        shutil.copy(SOURCE / "rendezvous/channel/worker_channel.py", shared)
+        pathlib.Path(tree, "lib").symlink_to(SOURCE / "build/release/lib")
+        sys.path.insert(0, str(shared))
+        import worker_channel
+        os.environ[VARIABLE] = str(make_page())
+        assert worker_channel.attach() and worker_channel._library_beat
     return worker_channel
 
 

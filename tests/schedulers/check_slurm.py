@@ -31,6 +31,7 @@ class Stories:
         self.failed: list[str] = []
 
     def run(self, stories) -> list[str]:
+        """What is to be said of those that failed."""
         threads = [threading.Thread(target=self._run, args=(story,), daemon=True) for story in stories]
         for thread in threads:
             thread.start()
@@ -48,9 +49,9 @@ class Stories:
             story(Bench(self.cluster, nodes, self.folder / story.__name__, self.undisturbed))
             print(f"ok      {story.__name__}, {time.monotonic() - begin:.1f} s", flush=True)
         except Exception:
-            self.failed.append(story.__name__)
-            print(f"FAILED  {story.__name__}, {time.monotonic() - begin:.1f} s: {story.__doc__}", traceback.format_exc(), sep="\n",
-                  flush=True)
+            title = f"FAILED  {story.__name__}, {time.monotonic() - begin:.1f} s"
+            print(title, flush=True)
+            self.failed.append(f"{title}: {story.__doc__}\n{traceback.format_exc()}")
         with self.changed:
             self.free += nodes
             self.changed.notify_all()
@@ -83,8 +84,8 @@ def main() -> int:
         folder = cluster.folder / "stories"
         folder.mkdir()
         failed = Stories(cluster, folder, Undisturbed(folder)).run(chosen)
-        if failed:
-            print(cluster.logs())
+        if failed:  # the reasons come last: who reads a long log sees its end
+            print(cluster.logs(), *failed, sep="\n")
     return 1 if failed else 0
 
 

@@ -40,12 +40,15 @@ bool eventually(const std::function<bool()>& yes, Duration limit = 20s) {
   return true;
 }
 
-enum class Language { c, python, old_c };
+// Python reports through its library; python_alone as where it finds none.
+enum class Language { c, python, python_alone, old_c };
+
+bool is_python(Language language) { return language == Language::python || language == Language::python_alone; }
 
 std::vector<std::string> command(Language language, int megabytes, const std::vector<std::string>& words) {
   std::vector<std::string> argv{DDPRUN_BIN_DIR "/channel_worker"};
   if (language == Language::old_c) argv = {DDPRUN_BIN_DIR "/old_channel_worker"};
-  if (language == Language::python)
+  if (is_python(language))
     argv = {"/usr/bin/env", "python3", kHere + "/channel_worker.py", DDPRUN_SOURCE_DIR "/rendezvous/channel"};
   argv.push_back(std::to_string(megabytes));
   argv.insert(argv.end(), words.begin(), words.end());
@@ -61,6 +64,7 @@ class Worker {
     SpawnRequest request{"", command(language, megabytes, words), {"PATH=/usr/local/bin:/usr/bin:/bin"}};
     request.environment.push_back(DDPRUN_CHANNEL_VARIABLE "=" + std::to_string(kChannelFd));
     request.environment.push_back("PYTHONDONTWRITEBYTECODE=1");
+    if (language == Language::python_alone) request.environment.push_back("ALL_IN_PYTHON=1");
     request.program = request.argv[0];
     request.stdout_fd = output_[1];
     request.passed = {{page_.fd(), kChannelFd}};
@@ -147,7 +151,7 @@ int large_mb() { return static_cast<int>(std::min(512L, available_mb() / 4)); }
 }  // namespace
 
 TEST_CASE("what a worker tells through its channel is read as it was told", "[channel]") {
-  const auto language = GENERATE(Language::c, Language::python);
+  const auto language = GENERATE(Language::c, Language::python, Language::python_alone);
   const TimePoint before = Clock::now();
   Worker worker(language, {"report", "sleep"});
   REQUIRE(worker.reaches(DDPRUN_PHASE_SAVING));
@@ -201,7 +205,7 @@ TEST_CASE(
 }
 
 TEST_CASE("a step is never read half written", "[channel]") {
-  const auto language = GENERATE(Language::c, Language::python);
+  const auto language = GENERATE(Language::c, Language::python, Language::python_alone);
   Worker worker(language, {"report-for-ever"});
   REQUIRE(eventually([&] { return worker.progress().step.has_value(); }));
   std::uint64_t last = 0;
@@ -218,7 +222,7 @@ TEST_CASE("a step is never read half written", "[channel]") {
 }
 
 TEST_CASE("the beats of a worker, and how long they took, are read as they were told", "[channel]") {
-  const auto language = GENERATE(Language::c, Language::python);
+  const auto language = GENERATE(Language::c, Language::python, Language::python_alone);
   Worker worker(language, {"beats", "sleep"});
   REQUIRE(eventually([&] { return worker.progress().step == 3u; }));
   const Progress progress = worker.progress();
@@ -233,7 +237,8 @@ TEST_CASE("the beats of a worker, and how long they took, are read as they were 
 }
 
 TEST_CASE("a script and a library that report beats in turns lose none of each other's time", "[channel]") {
-  Worker worker(Language::python, {"beats-of-two", "sleep", "when-asked"});
+  const auto language = GENERATE(Language::python, Language::python_alone);  // the first: the script by its library
+  Worker worker(language, {"beats-of-two", "sleep", "when-asked"});
   REQUIRE(eventually([&] { return worker.progress().beat.has_value(); }));
   const TimePoint began = worker.progress().beat->at;
   worker.page().request_leave_without_saving();
@@ -245,7 +250,7 @@ TEST_CASE("a script and a library that report beats in turns lose none of each o
 }
 
 TEST_CASE("a beat is activity, and time in other phases is not counted", "[channel]") {
-  const auto language = GENERATE(Language::c, Language::python);
+  const auto language = GENERATE(Language::c, Language::python, Language::python_alone);
   Worker worker(language, {"fork-and-beat", "report", "sleep"});
   REQUIRE(worker.reaches(DDPRUN_PHASE_SAVING));
   const auto beat = worker.progress().beat;
@@ -260,7 +265,7 @@ TEST_CASE("a beat is activity, and time in other phases is not counted", "[chann
 }
 
 TEST_CASE("a beat is never read half written", "[channel]") {
-  const auto language = GENERATE(Language::c, Language::python);
+  const auto language = GENERATE(Language::c, Language::python, Language::python_alone);
   Worker worker(language, {"beat-for-ever"});
   const auto beat = [&] {  // of whatever time: it may have begun after we asked
     return worker.page().progress(Clock::now() + 1min).beat.value_or(Beat{});
@@ -321,7 +326,7 @@ TEST_CASE("a program that was built before there were beats reports to an agent 
 }
 
 TEST_CASE("an agent that was built before there were beats reads what a program of today reports", "[channel]") {
-  const auto language = GENERATE(Language::c, Language::python);
+  const auto language = GENERATE(Language::c, Language::python, Language::python_alone);
   Worker worker(language, {"beats", "report", "sleep"});
   REQUIRE(worker.reaches(DDPRUN_PHASE_SAVING));
   CHECK(old_agent_reads_phase(worker.page().memory().get()) == DDPRUN_PHASE_SAVING);
@@ -363,7 +368,7 @@ TEST_CASE("telling a step takes less than 100 ns", "[channel]") {
 }
 
 TEST_CASE("what a fork of the worker tells is not taken for the worker's", "[channel]") {
-  const auto language = GENERATE(Language::c, Language::python);
+  const auto language = GENERATE(Language::c, Language::python, Language::python_alone);
   Worker worker(language, {"fork", "sleep"});
   CHECK(worker.reaches(DDPRUN_PHASE_EVALUATING));
   CHECK_FALSE(worker.progress().step);

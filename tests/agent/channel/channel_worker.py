@@ -9,6 +9,9 @@ import time
 sys.path.insert(0, sys.argv[1])
 import worker_channel as channel
 
+if "ALL_IN_PYTHON" in os.environ:  # as where it does not find its library
+    channel._library_paths = list
+
 
 def answer():
     while (asked := channel.request()) != channel.LEAVE:
@@ -51,6 +54,7 @@ def beats_of_two():
     spec = importlib.util.find_spec("worker_channel")
     library = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(library)
+    library._library_paths = list
     library.attach()
     for reporter in (channel, library, library, channel, library, channel, channel):
         reporter.beat(reporter.LOAD)
@@ -110,6 +114,7 @@ WORDS = {
 
 memory = bytearray(b"x") * (int(sys.argv[2]) << 20)
 attached = channel.attach() and channel.attach()
+assert (channel._library_beat is not None) == (attached and "ALL_IN_PYTHON" not in os.environ), "its library"
 channel.phase(channel.TRAINING)
 words = sys.argv[3:]
 if words[-1] == "when-asked":
