@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <csignal>
+#include <system_error>
 #include <utility>
 
 #include <sys/prctl.h>
@@ -100,6 +101,7 @@ JobResult Agent::run() {
   reporter_.not_bound(options_.command.bindings);
   if (!children_can_be_found()) reporter_.no_proc();
   if (options_.cgroup) make_cgroup();
+  if (options_.memory_snapshots > 0) make_snapshot_memory();
   signals_.on_signal([this](int signal) { on_signal(signal); });
   keeper_.on_death([this] {
     timers_.close();
@@ -128,6 +130,15 @@ void Agent::make_cgroup() {
   if (!made) return reporter_.no_cgroup();
   cgroup_.emplace(std::move(*made));
   options_.command.cgroup_fd = cgroup_->fd();
+}
+
+void Agent::make_snapshot_memory() {
+  try {
+    snapshot_memory_ = SnapshotMemory::create(options_.workers + 1, options_.memory_snapshots);
+    options_.command.snapshot_memory_fd = snapshot_memory_->fd();
+  } catch (const std::system_error& error) {
+    reporter_.no_snapshot_memory(error.code().message());
+  }
 }
 
 void Agent::on_signal(int signal) {

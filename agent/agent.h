@@ -41,6 +41,7 @@
 #include "agent/stacks/top_frame.h"
 #include "agent/supervisor.h"
 #include "agent/worker_group.h"
+#include "rendezvous/memory/snapshot_memory.h"
 
 namespace ddprun::agent {
 
@@ -61,6 +62,7 @@ class Agent {
  private:
   void end_leftovers_of_earlier_runs();
   void make_cgroup();
+  void make_snapshot_memory();
   void on_signal(int signal);
   void on_notice(int local_rank, int signal);
   void start_probe();
@@ -151,6 +153,7 @@ class Agent {
   LogLayout layout_;
   LogPipes pipes_;
   std::optional<Cgroup> cgroup_;
+  std::optional<SnapshotMemory> snapshot_memory_;
   WorkerGroup workers_;
   Reporter reporter_;
   OwnLog log_;

@@ -35,6 +35,7 @@ struct AgentOptions {
   std::string role = "default";
   WorkerCommand command;
   std::optional<Prefork> prefork = {};
+  std::uint64_t memory_snapshots = 0;  // bytes for them (SnapshotMemory); 0: none
   StopPolicy stop;
   StopScope stop_scope = StopScope::rank;
   // These end the job gracefully; SIGUSR1, SIGUSR2 and any of these four not listed are forwarded to the workers.

@@ -78,6 +78,10 @@ void Reporter::no_cgroup() {
   pipes_.print("ddprun: cannot create a control group here (--cgroup); what the workers start is still ended.\n");
 }
 
+void Reporter::no_snapshot_memory(const std::string& why) {
+  pipes_.print("ddprun: cannot keep snapshots in memory (--memory-snapshots): " + why + ".\n");
+}
+
 void Reporter::no_proc() {
   pipes_.print(
       "ddprun: /proc is not mounted here: what the workers start in sessions of their own cannot be found, and may "

@@ -48,6 +48,7 @@ class Reporter {
   // What was requested but is impossible: printed once.
   void not_bound(const std::vector<Binding>& bindings);
   void no_cgroup();
+  void no_snapshot_memory(const std::string& why);
   void no_proc();
   void ended_leftovers(int processes, const std::string& run_id);
   void preempted(int signal);

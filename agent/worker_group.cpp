@@ -8,8 +8,13 @@
 #include <csignal>
 #include <utility>
 
+#include "rendezvous/memory/snapshot_memory.h"
+
 namespace ddprun::agent {
 namespace {
+
+// Its descriptor's number in a worker: below those that the channel and a template use.
+int snapshot_memory_number() { return channel_number() - 3; }
 
 int urgency(const rendezvous::ExitStatus& status, std::optional<int> preempt_exit_code) {
   if (preempt_exit_code && status.code == *preempt_exit_code) return -1;
@@ -71,6 +76,7 @@ int WorkerGroup::start(const WorkerCommand& command, int local_rank, WorkerTempl
   }
   if (alone) request.foreground_group = terminal_group_;
   if (number >= 0) request.passed.push_back({page, number});
+  if (command.snapshot_memory_fd >= 0) request.passed.push_back({command.snapshot_memory_fd, snapshot_memory_number()});
   std::optional<Spawned> forked;
   if (from) forked = from->fork(request);
   Spawned spawned = forked ? std::move(*forked) : spawn(request);
@@ -110,6 +116,10 @@ std::vector<std::string> WorkerGroup::environment(const WorkerCommand& command, 
   const std::string error_file = records_.at(local_rank).error_file.string();
   Environment own = worker_variables(command.job, seat_, local_rank, error_file, command.inherited);
   own[DDPRUN_CHANNEL_VARIABLE] = channel >= 0 ? std::to_string(channel) : "";  // never that of an outer ddprun
+  if (command.snapshot_memory_fd >= 0) 
+    own[kSnapshotMemoryVariable] = std::to_string(snapshot_memory_number()) + ":" + std::to_string(local_rank);
+  else if (command.inherited.contains(kSnapshotMemoryVariable))
+    own[kSnapshotMemoryVariable] = "";
   own[DDPRUN_PREEMPT_SIGNALS_VARIABLE] = command.job.preempt_signals;
   return merged(command.inherited, own);
 }

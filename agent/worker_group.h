@@ -32,6 +32,7 @@ struct WorkerCommand {
   bool core_dumps = false;
   std::vector<Binding> bindings = {};  // by local rank; empty: no binding
   int cgroup_fd = -1;                  // cgroup.h; -1: ours
+  int snapshot_memory_fd = -1;         // SnapshotMemory; -1: none
 };
 
 // What is known about a worker of the current round, for the report.

@@ -121,6 +121,19 @@ void check_state(const Config& config, Problems& out) {
     out.add(out.subject_of("state-dir") + " is given without --rdzv-id: give the job a name, the same in every start.");
 }
 
+std::string mib(std::uint64_t bytes) { return std::to_string(bytes >> 20) + "M"; }
+
+void check_memory(const Config& config, const Machine& machine, Problems& out) {
+  const std::uint64_t asked = config.memory_snapshots;
+  if (machine.memory_bytes > 0 && asked > machine.memory_bytes)
+    out.add(out.subject_of("memory-snapshots") + " asks for " + mib(asked) + ", and this process may use " +
+            mib(machine.memory_bytes) + " of memory: ask for less.");
+  else if (asked > 0 && machine.file_bytes_max > 0)
+    out.add(out.subject_of("memory-snapshots") +
+            " needs files of any size, and a limit here is " + mib(machine.file_bytes_max) +
+            ": lift it (ulimit -f unlimited), or leave the option out.");
+}
+
 void check_program(const Config& config, Problems& out) {
   if (config.no_python && config.module && !config.run_path)
     out.add(out.subject_of("no-python") + " and " + out.subject_of("module") +
@@ -194,6 +207,7 @@ std::vector<std::string> problems(const Config& config, const Machine& machine) 
     check_workers(config, machine, out);
     check_interface(config, machine, out);
     check_store_ports(config, out);
+    check_memory(config, machine, out);
   }
   check_address(config, out);
   check_access(config, out);

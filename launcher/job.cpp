@@ -223,6 +223,7 @@ agent::AgentOptions job_options(const Config& config, const Machine& machine, co
   options.command.bindings = host.bindings;
   options.cgroup = config.cgroup;
   if (config.prefork) options.prefork = agent::Prefork{program.by_python, config.prefork_import};
+  options.memory_snapshots = config.memory_snapshots;
   check_devices(config, options.command.inherited, options.workers);
   agent::JobIdentity& job = options.command.job;
   job.max_restarts = config.max_restarts;

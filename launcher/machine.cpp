@@ -64,12 +64,19 @@ std::uint64_t memory_for_us() {
   return bytes;
 }
 
+std::uint64_t file_limit() {
+  rlimit limit{};
+  if (getrlimit(RLIMIT_FSIZE, &limit) != 0 || limit.rlim_cur == RLIM_INFINITY) return 0;
+  return std::max<std::uint64_t>(limit.rlim_cur, 1);
+}
+
 }  // namespace
 
 Machine this_machine() {
   cpu_set_t mask;
   const int cpus = sched_getaffinity(0, sizeof mask, &mask) == 0 ? CPU_COUNT(&mask) : 1;
-  return {agent::cpus_within(cpus, agent::read_cpu_quota()), visible_gpus(), network_interfaces, memory_for_us()};
+  return {agent::cpus_within(cpus, agent::read_cpu_quota()), visible_gpus(), network_interfaces, memory_for_us(),
+          file_limit()};
 }
 
 std::string address_of_interface(const std::string& name) {

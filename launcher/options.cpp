@@ -116,6 +116,12 @@ std::string preemption_probe(Config& config, Text text) {
   return config.preemption_probe = text, "";
 }
 
+std::string memory_snapshots(Config& config, Text text) {
+  if (!assign(read_byte_size(text), config.memory_snapshots).empty())
+    return "it takes a size such as 500M or 2G, or 0 for none";
+  return {};
+}
+
 std::string monitor_interval(Config&, Text text) {
   Duration ignored{};
   if (std::string complaint = assign(read_duration(text), ignored); !complaint.empty()) return complaint;
@@ -347,6 +353,12 @@ constexpr Option kOptions[] = {
                  "error, crash, out-of-memory, hang, start, unkillable, lost-node (unlimited, if not named)."}),
     row(kRestarts, "restart-credit", "TIME", "running with progress that earns one restart back, or off",
         custom<limit<&Config::restart_credit>>(), {.default_value = "1h"}),
+    row(kRestarts, "memory-snapshots", "SIZE",
+        "keep the newest snapshots also in memory, in so much on each node, and restart from there",
+        custom<memory_snapshots>(),
+        {.synonyms = "in-memory-snapshots,memory-checkpoints",
+         .more = "Two snapshots have to fit: train takes one after each step, programs of the C++ library by "
+                 "save_in_memory(), Python programs by worker_channel.keep(). Files are written as ever."}),
     row(kRestarts, "state-dir", "DIR",
         "folder that keeps the job's restarts from one start to the next (with --rdzv-id); best one all nodes share",
         at<&Config::state_dir>(),

@@ -20,6 +20,7 @@ usage: scripts/bench.sh [--quick] [--keep] [part ...]
   count     instructions of one launch, by callgrind, beside the last figure kept
   stacks    the stacks of 64 hanging Python workers, and for how long their threads are stopped, beside eu-stack and gdb
   step      a worker's death to the next training step
+  snapshots what a snapshot in memory after each step costs, and a death to the next step with them
   prefork   the same for workers that are forked from a template, and the memory of all, beside torchrun
   train     training samples per second, beside Python DDP
   ddp       the library: training, first step, snapshots, overlap, loader, beside Python DDP
@@ -39,7 +40,7 @@ words=()
 for word in "$@"; do
   case $word in
     -h | --help) usage && exit ;;
-    --quick | --keep | launch | death | restart | regroup | tee | memory | store | barrier | attack | world | count | stacks | step | prefork | train | ddp | models | beats | python) words+=("$word") ;;
+    --quick | --keep | launch | death | restart | regroup | tee | memory | store | barrier | attack | world | count | stacks | step | snapshots | prefork | train | ddp | models | beats | python) words+=("$word") ;;
     *) echo "bench.sh: there is no '$word'" >&2 && usage >&2 && exit 2 ;;
   esac
 done
@@ -53,8 +54,8 @@ options=(-DDDPRUN_BENCH=ON)
 [ -e build/release/build.ninja ] || options+=(-DDDPRUN_TESTS=OFF)
 targets=(bench_programs)
 wants() { [ ${#parts[@]} -eq 0 ] || [[ " ${parts[*]} " == *" $1 "* ]]; }
-if wants step || wants prefork || wants train || wants models; then targets+=(train); fi
-if wants ddp || wants beats; then targets+=(ddp_load); fi
+if wants step || wants snapshots || wants prefork || wants train || wants models; then targets+=(train); fi
+if wants ddp || wants beats || wants snapshots; then targets+=(ddp_load); fi
 if wants models; then targets+=(model_worker); fi
 if wants python; then targets+=(launch_load); fi
 if [ ${#targets[@]} -gt 1 ]; then options+=(-DDDPRUN_TRAINER=ON); fi

@@ -105,7 +105,10 @@ Stop train_epoch(Loop& loop) {
     loop.records.step(done.loss);
     if (const Stop stop = stop_after_step(loop); stop != Stop::none) return stop;
     const std::int64_t every = run.options.snapshot.every_steps;
-    if (batches.left() > 0 && every > 0 && run.at.step % every == 0) save_run(run);
+    if (batches.left() > 0 && every > 0 && run.at.step % every == 0)
+      save_run(run);
+    else
+      keep_run(run);
   }
   return Stop::none;
 }
@@ -201,6 +204,8 @@ Stop end_epoch(Loop& loop, std::int64_t samples, TimePoint began) {
   const bool by_steps = o.snapshot.every_steps > 0 && run.at.step % o.snapshot.every_steps == 0;
   if (is_due(run, epoch, o.snapshot.every_epochs) || by_steps || result.best || loop.ended_early)
     save_run(run, result.metric);
+  else
+    keep_run(run);
   return Stop::none;
 }
 

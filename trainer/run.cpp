@@ -159,7 +159,7 @@ AgreedError agreed_error(const std::string& what, const std::string& why, const 
 
 // Ranks with different settings would wait for each other forever; nodes have a command line each.
 void check_same_settings(Run& run) {
-  const auto all = all_gather_object(config_of(run), run.group);
+  const auto all = all_gather_object(run.settings, run.group);
   for (std::size_t rank = 1; rank < all.size(); ++rank)
     for (const auto& [key, value] : all[rank].items())
       if (!may_differ_between_ranks(key) && value != all[0][key])
@@ -287,6 +287,7 @@ Run begin_run(const CommandLine& config, const RankEnv& env, std::optional<at::D
           .early_stopping = BestTracker(o.evaluation.by == "accuracy", o.evaluation.patience),
           .best = BestTracker(o.snapshot.best == "accuracy", 0)};
   worker.phase(Phase::loading);
+  run.settings = config_of(run);
   check_same_settings(run);
   at::globalContext().setDeterministicCuDNN(true);  // for reproducible runs
   all_or_none(group, [&] {
@@ -311,10 +312,10 @@ Run begin_run(const CommandLine& config, const RankEnv& env, std::optional<at::D
   const auto resumed = run.snapshots->resume(state_of(run));
   if (resumed) {
     run.at = resumed->at;
-    restore_extra(run, resumed->extra);
+    restore_extra(run, resumed->extra, resumed->own);
     align_schedule(run);
     if (run.at.epochs_run < o.training.epochs && !run.early_stopping.has_stopped()) {
-      progress.line("resuming from " + resumed->path + ": " + progress_text(run));
+      progress.line("resuming from " + (resumed->from_memory ? "memory" : resumed->path) + ": " + progress_text(run));
       const std::string unused = !o.model.init.empty() ? "--init" : !o.model.transfer.empty() ? "--transfer" : "";
       if (!unused.empty()) progress.line(unused + " is ignored when a run is resumed; --fresh starts over");
       if (resumed->extra.is_object() && resumed->extra.contains("config"))
@@ -338,6 +339,15 @@ Run begin_run(const CommandLine& config, const RankEnv& env, std::optional<at::D
 void save_run(Run& run, std::optional<double> metric) {
   run.snapshots->save(
       state_of(run), {.at = run.at, .bucket_order = run.ddp->bucket_order(), .metric = metric, .extra = extra_of(run)});
+}
+
+void keep_run(Run& run) {
+  const std::int64_t every = run.options.snapshot.memory_steps;
+  if (run.snapshots->keeps_in_memory() && every > 0 && run.at.step % every == 0)
+    run.snapshots->save_in_memory(state_of(run), {.at = run.at,
+                                                  .bucket_order = run.ddp->bucket_order(),
+                                                  .extra = common_extra_of(run),
+                                                  .own = own_extra_of(run)});
 }
 
 }  // namespace ddprun::train

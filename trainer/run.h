@@ -61,6 +61,7 @@ struct Run {
   Position at = {};
   EpochTotals epoch = {};
   Wanted wanted = {};
+  nlohmann::json settings = {};  // config_of()
 };
 
 // Joins the process group, loads the data, and resumes from the newest good snapshot if there is one. Every rank calls
@@ -71,6 +72,8 @@ Run begin_run(const CommandLine& config, const RankEnv& env, std::optional<at::D
 
 // Call it between two steps, on every rank. `metric`: of an evaluation just made, the same on all ranks.
 void save_run(Run& run, std::optional<double> metric = {});
+// In memory only, where there is some for it and the step's turn has come.
+void keep_run(Run& run);
 
 // Totals of a new epoch.
 EpochTotals new_epoch(at::Device device);

@@ -40,29 +40,55 @@ nlohmann::json config_of(const Run& run) {
   return all;
 }
 
-nlohmann::json extra_of(const Run& run) {
-  nlohmann::json extra{{"config", config_of(run)}};
+nlohmann::json common_extra_of(const Run& run) {
+  nlohmann::json extra{{"config", run.settings}};
   if (run.early_stopping.state().best_epoch > 0) extra["judge"] = json_of(run.early_stopping);
   if (run.options.snapshot.best != "none") extra["best"] = json_of(run.best);
   if (run.data.task == Task::predict_next) extra["alphabet"] = alphabet_of(run.data);
   if (run.epoch.steps == 0) return extra;
-  const at::Tensor loss_sum = run.epoch.loss_sum.clone();
-  all_reduce(loss_sum, ReduceOp::sum, run.group);
   extra["epoch_steps"] = run.epoch.steps;
   extra["epoch_samples"] = run.epoch.samples;
   extra["epoch_skipped"] = run.epoch.skipped;
+  return extra;
+}
+
+nlohmann::json own_extra_of(const Run& run) { return {{"loss_sum", run.epoch.loss_sum.item<double>()}}; }
+
+nlohmann::json extra_of(const Run& run) {
+  nlohmann::json extra = common_extra_of(run);
+  if (run.epoch.steps == 0) return extra;
+  const at::Tensor loss_sum = run.epoch.loss_sum.clone();
+  all_reduce(loss_sum, ReduceOp::sum, run.group);
   extra["loss_sum"] = loss_sum.item<double>();
   check_loss(run, extra["loss_sum"]);
   return extra;
 }
 
-void restore_extra(Run& run, const nlohmann::json& extra) {
+namespace {
+
+// Of each rank that there was: what a rank had stays with it, and rank 0 takes that of ranks that are no more.
+double own_loss(const Run& run, const std::vector<nlohmann::json>& own) {
+  double sum = 0;
+  for (std::size_t rank = 0; rank < own.size(); ++rank) {
+    const bool is_ours = static_cast<int>(rank) == run.group.rank(),
+               is_left = static_cast<int>(rank) >= run.group.world_size() && run.group.rank() == 0;
+    if ((is_ours || is_left) && own[rank].is_object()) sum += own[rank].value("loss_sum", 0.0);
+  }
+  return sum;
+}
+
+}  // namespace
+
+void restore_extra(Run& run, const nlohmann::json& extra, const std::vector<nlohmann::json>& own) {
   if (!extra.is_object()) return;
   if (extra.contains("epoch_steps")) {
     run.epoch.steps = extra["epoch_steps"];
     run.epoch.samples = extra["epoch_samples"];
     run.epoch.skipped = extra.value("epoch_skipped", 0);
-    if (run.group.rank() == 0) run.epoch.loss_sum += extra["loss_sum"].get<double>();
+    if (!extra.contains("loss_sum"))
+      run.epoch.loss_sum += own_loss(run, own);
+    else if (run.group.rank() == 0)
+      run.epoch.loss_sum += extra["loss_sum"].get<double>();
   }
   const auto before = [&](const char* key) {
     return extra.contains("config") ? extra["config"].value(key, std::string()) : std::string();

@@ -9,10 +9,13 @@ namespace ddprun::train {
 
 // Every setting's value, by its key.
 nlohmann::json config_of(const Run& run);
-
 // A collective. Throws Error, on all ranks, if the epoch's loss is not finite.
 nlohmann::json extra_of(const Run& run);
-// Throws Error if the run cannot continue from it. An `extra` of another program changes nothing.
-void restore_extra(Run& run, const nlohmann::json& extra);
+// The same without a collective, in two parts: of all ranks, and of this one.
+nlohmann::json common_extra_of(const Run& run);
+nlohmann::json own_extra_of(const Run& run);
+// `own`: what own_extra_of() gave on each rank, where it is known. Throws Error if the run cannot continue from it. An
+// `extra` of another program changes nothing.
+void restore_extra(Run& run, const nlohmann::json& extra, const std::vector<nlohmann::json>& own);
 
 }  // namespace ddprun::train

@@ -32,6 +32,12 @@ Beats tell the culprit of a hang from its victims, and a slow loader from slow c
     with channel.wait("reduce"):          # blocks until all ranks have called it
         all_reduce(gradients)
 
+Under ddprun --memory-snapshots a rank may keep bytes that outlive it, for the next round:
+
+    channel.keep(step, buffer)            # a copy, no disk
+    for step in channel.kept_steps():     # of the rounds before, the newest first; two at most
+        buffer = channel.kept(step)
+
 Everything is optional. Where nothing was attached, because no ddprun started the program, the functions do nothing. If a
 worker that attached dies, the agent detects it in 0.1 ms; otherwise the kernel reports it only after it has freed the
 worker's memory, 50 to 100 ms per GB.
@@ -192,6 +198,46 @@ def request():
     return {1: Request("save", at_step), 2: LEAVE}.get(kind)
 
 
+def keep(step, data):
+    """Keeps these bytes (anything with a buffer) as the state after that step, for the next round of the job; those of the
+    step before stay, too. True if they are kept: ddprun --memory-snapshots has room for two in each rank's share of it."""
+    fd, _, _, bytes_max = _snapshot_memory()
+    view = memoryview(data).cast("B")
+    if fd < 0 or view.nbytes > bytes_max:
+        return False
+    kept = _kept_slots(fd)
+    slot = min((0, 1), key=lambda slot: kept.get(slot, (0,))[0])
+    sequence = max((one[0] for one in kept.values()), default=0) + 1
+    place = _slot_place(slot)
+    os.pwrite(fd, struct.pack("Q", 0), place)
+    done = 0
+    while done < view.nbytes:
+        done += os.pwrite(fd, view[done:], place + _PAGE + done)
+    os.pwrite(fd, struct.pack("5Q", 0, step, sequence, view.nbytes, 0), place + 8)
+    os.pwrite(fd, struct.pack("Q", 1), place)  # from now on it counts
+    return True
+
+
+def kept_steps():
+    """The steps of what this rank's place on this node has kept, the newest first. Ranks may differ by one step, and a
+    node that has joined has none: agree on one before loading."""
+    kept = sorted(_kept_slots(_snapshot_memory()[0]).values(), reverse=True)
+    return [step for at, (_, step, _) in enumerate(kept) if at == 0 or step < kept[0][1]]  # else of a round that went back
+
+
+def kept(step):
+    """The bytes that were kept for that step, or None."""
+    fd = _snapshot_memory()[0]
+    for slot, (_, of_step, size) in _kept_slots(fd).items():
+        if of_step == step and step in kept_steps():
+            data, place = bytearray(size), _slot_place(slot) + _PAGE
+            view, done = memoryview(data), 0
+            while done < size and (count := os.preadv(fd, [view[done:]], place + done)):
+                done += count
+            return bytes(data) if done == size else None
+    return None
+
+
 def notice(signum):
     """Reports that this process got a signal by which a preemption may be announced: ddprun then asks all ranks to save."""
     if _words is not None:
@@ -219,6 +265,40 @@ def handle_signals():
     for number in os.environ.get(_PREEMPT_SIGNALS_VARIABLE, "15").split(","):
         if number.isdigit() and signal.getsignal(int(number)) == signal.SIG_DFL:
             signal.signal(int(number), on_signal)
+
+
+# The layout is that of rendezvous/memory/snapshot_memory.h.
+_MEMORY_VARIABLE, _MEMORY_MAGIC, _MEMORY_VERSION, _PAGE = "DDPRUN_SNAPSHOT_MEMORY", 0x70616E73706464, 1, 4096
+
+
+@functools.lru_cache(maxsize=None)
+def _snapshot_memory():
+    """Its descriptor (-1: there is none), the place of this rank's first slot, the distance to the second, and the most
+    bytes of one snapshot."""
+    try:
+        fd, local_rank = map(int, os.environ[_MEMORY_VARIABLE].split(":"))
+        magic, version, areas, size = struct.unpack("4Q", os.pread(fd, 32, 0))
+        if (magic, version) == (_MEMORY_MAGIC, _MEMORY_VERSION) and 0 <= local_rank < areas - 1:
+            span = _PAGE + -(-(size // 2) // _PAGE) * _PAGE
+            return fd, _PAGE + 2 * (1 + local_rank) * span, span, size // 2 // (areas - 1)
+    except (KeyError, ValueError, OSError, OverflowError, struct.error):
+        pass
+    return -1, 0, 0, 0
+
+
+def _slot_place(slot):
+    _, first, span, _ = _snapshot_memory()
+    return first + slot * span
+
+
+def _kept_slots(fd):
+    """By slot: sequence, step and size of what is complete."""
+    slots = {}
+    for slot in (0, 1) if fd >= 0 else ():
+        complete, _, step, sequence, size, _ = struct.unpack("6Q", os.pread(fd, 48, _slot_place(slot)))
+        if complete == 1:
+            slots[slot] = sequence, step, size
+    return slots
 
 
 def _check(first, second, at):

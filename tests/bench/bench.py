@@ -22,6 +22,7 @@ import launch
 import memory
 import models
 import prefork
+import snapshots
 import regroup
 import restart
 import stacks
@@ -48,6 +49,7 @@ PARTS = {  # word: (the section's title, what measures it)
     "stacks": ("Stacks", stacks.bench),
     "step": ("Death to the next training step", trainer.bench_step),
     "prefork": ("Prefork", prefork.bench),
+    "snapshots": ("Snapshots in memory", snapshots.bench),
     "train": ("Training", trainer.bench_train),
     "ddp": ("DistributedDataParallel", ddp.bench),
     "models": ("Models", models.bench),

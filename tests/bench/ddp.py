@@ -44,14 +44,16 @@ def in_ranks(count):
 class Ranks:
     """A job of so many; nothing of it is left at the end."""
 
-    def __init__(self, count, command, *words, pages=()):
-        """`pages`: descriptors of the ranks' worker channels."""
+    def __init__(self, count, command, *words, pages=(), memory=None):
+        """`pages`: descriptors of the ranks' worker channels; `memory`: of what they share for snapshots."""
         place = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(free_port()), "WORLD_SIZE": str(count),
                  "LOCAL_WORLD_SIZE": str(count)}
         channel = [{"DDPRUN_CHANNEL_FD": str(page)} for page in pages] or [{}] * count
+        kept = {"DDPRUN_SNAPSHOT_MEMORY": f"{memory}:0"} if memory is not None else {}
         self.workers = [subprocess.Popen(
-            [*command, *map(str, words)], text=True, start_new_session=True, preexec_fn=raise_priority, pass_fds=pages,
-            env={**os.environ, **ONE_THREAD, **place, **channel[rank], "RANK": str(rank), "LOCAL_RANK": str(rank)},
+            [*command, *map(str, words)], text=True, start_new_session=True, preexec_fn=raise_priority,
+            pass_fds=[*pages, *([memory] if memory is not None else [])],
+            env={**os.environ, **ONE_THREAD, **place, **channel[rank], **kept, "RANK": str(rank), "LOCAL_RANK": str(rank)},
             stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE) for rank in range(count)]
 
     def __enter__(self):
@@ -128,12 +130,12 @@ def first_step(samples):
 class Saving:
     """Turns with a snapshot, each beside one without: whatever else the machine does, it does to both."""
 
-    def __init__(self, side, way, turns):
+    def __init__(self, side, way, turns, net="larger", steps=STEPS_OF_A_SAVE):
         self.kept, self.held = [], []  # of the throughput, in %; in ms
-        side.turn("larger", STEPS_OF_A_SAVE, way)  # the first one makes its buffers
+        side.turn(net, steps, way)  # the first one makes its buffers
         for number in range(turns):
             ways = ["plain", way][::1 if number % 2 else -1]
-            took = {each: side.turn("larger", STEPS_OF_A_SAVE, each) for each in ways}
+            took = {each: side.turn(net, steps, each) for each in ways}
             self.kept.append(100 * took["plain"]["seconds"] / took[way]["seconds"])
             self.held.append(1000 * took[way]["held_seconds"])
 

@@ -2,7 +2,8 @@
 // Rank 0 says in JSON what it took:
 //   ddp_load turns FOLDER NET...               a line when all are warm; then, for each line "NET STEPS WAY" on every
 //                                              rank's stdin, {samples of all ranks, seconds, held_seconds: of save()}.
-//                                              WAY: plain, or with a snapshot, asynchronous or synchronous
+//                                              WAY: plain, with a snapshot, asynchronous or synchronous, or with one
+//                                              in memory after each step (held_seconds: of one)
 //   ddp_load first                             when its first step was done, in seconds of CLOCK_MONOTONIC
 //   ddp_load overlap NET STEPS BUCKET_BYTES    {seconds of communication, hidden: share of it while backward computed};
 //                                              0 bytes: PyTorch's sizes
@@ -208,6 +209,21 @@ json turn(Training& training, const ProcessGroup& group, int steps, ddprun::Snap
   return {{"seconds", seconds}, {"held_seconds", blocked}};
 }
 
+// With one in memory after each step.
+json turn_in_memory(Training& training, const ProcessGroup& group, int steps, ddprun::Snapshots& snapshots) {
+  double held = 0;
+  const double seconds = seconds_of(group, [&] {
+    for (int i = 0; i < steps; ++i) {
+      training.steps(1);
+      const double began = now();
+      snapshots.save_in_memory({.model = *training.net, .optimizer = &training.optimizer},
+                               {.at = {.step = training.done()}, .bucket_order = training.ddp.bucket_order()});
+      held += now() - began;
+    }
+  });
+  return {{"seconds", seconds}, {"held_seconds", held / steps}};
+}
+
 // Who asks lets the peer take turns with us.
 void turns(const ProcessGroup& group, const Words& words) {
   std::map<std::string, std::unique_ptr<Training>> trainings;
@@ -223,7 +239,8 @@ void turns(const ProcessGroup& group, const Words& words) {
   say("ready");
   std::string net, way;
   for (int steps = 0; std::cin >> net >> steps >> way;) {
-    json took = turn(*trainings.at(net), group, steps,
+    json took = way == "memory" ? turn_in_memory(*trainings.at(net), group, steps, asynchronous)
+                                : turn(*trainings.at(net), group, steps,
                      way == "asynchronous"  ? &asynchronous
                      : way == "synchronous" ? &synchronous
                                             : nullptr);

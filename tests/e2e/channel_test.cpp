@@ -102,6 +102,43 @@ TEST_CASE("the survivors of a large worker's SIGKILL are stopped long before its
   CHECK(early);
 }
 
+TEST_CASE("what a Python worker keeps in memory is there in the next round, and nowhere else", "[channel]") {
+  const TempFolder folder;
+  const std::string script = folder.write("keeps.py",
+                                          "import os, sys\n"
+                                          "import worker_channel as channel\n"
+                                          "rank = os.environ['RANK']\n"
+                                          "def show(words): sys.stdout.write(f'{words}\\n')\n"
+                                          "if os.environ['TORCHELASTIC_RESTART_COUNT'] == '0':\n"
+                                          "    assert channel.kept_steps() == []\n"
+                                          "    assert channel.keep(1, b'')\n"
+                                          "    for step in 2, 3: assert channel.keep(step, bytearray(f'{rank}:{step}', 'ascii'))\n"
+                                          "    assert not channel.keep(4, bytes((1 << 18) + 1))\n"
+                                          "    sys.exit(3)\n"
+                                          "show(f'{rank} {channel.kept_steps()} {channel.kept(3)} {channel.kept(2)} {channel.kept(1)}')\n"
+                                          "assert channel.keep(1, b'x' * (1 << 18))\n"
+                                          "show(f'{rank} again {channel.kept_steps()} {channel.kept(3)} {len(channel.kept(1))}')\n");
+  const CommandOptions options{.env = {{"PYTHONDONTWRITEBYTECODE", "1"},
+                                       {"PYTHONPATH", DDPRUN_SOURCE_DIR "/rendezvous/channel"},
+                                       {"DDPRUN_SNAPSHOT_MEMORY", "9:0"}}};
+  const std::string virtual_ranks = GENERATE("", "--virtual-local-rank");
+  std::vector<std::string> words{ddprun_program(), "--nproc-per-node=2", "--memory-snapshots=1M", script};
+  CommandOptions with_gpus = options;
+  if (!virtual_ranks.empty()) {
+    words.insert(words.begin() + 1, virtual_ranks);
+    with_gpus.env["CUDA_VISIBLE_DEVICES"] = "0,1";
+  }
+  const Ended end = run(words, 30s, with_gpus);
+  INFO(end.out << end.err);
+  CHECK(end == exited(0));
+  for (const std::string rank : {"0", "1"}) {
+    CHECK(end.out.find(rank + " [3, 2] b'" + rank + ":3' b'" + rank + ":2' None\n") != std::string::npos);
+    CHECK(end.out.find(rank + " again [1] None 262144\n") != std::string::npos);  // the round went back
+  }
+  const Ended without = run({ddprun_program(), script}, 30s, options);
+  CHECK(without.err.find("assert channel.keep(1, b'')") != std::string::npos);  // not an outer ddprun's memory
+}
+
 TEST_CASE("a large worker that ends well raises no alarm", "[channel][release-only]") {
   const std::string worker = GENERATE(kWorkerInC, kWorkerInPython);
   Command job = job_with("sh -c 'sleep 0.5'", worker + " 500 thread exit-0");

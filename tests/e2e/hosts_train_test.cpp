@@ -25,7 +25,10 @@ constexpr auto kTrainLimit = 60s;
 
 class TrainJob : public HostJob {
  public:
-  TrainJob() : HostJob(kHosts, {}) { start_all(); }
+  // `more`: of ddprun; `saves`: after how many epochs, and at the end.
+  explicit TrainJob(Words more = {}, int saves = 1) : HostJob(kHosts, {}), more_(std::move(more)), saves_(saves) {
+    start_all();
+  }
 
   // Printed by any host since the last fault: only rank 0 prints, and it moves if its node is lost.
   void wait_for_words(const std::string& pattern) {
@@ -54,14 +57,17 @@ class TrainJob : public HostJob {
     std::vector<std::string> words{"env", "OMP_NUM_THREADS=1", kDdprun};
     for (const std::string& word : elastic_over_hosts("3:3", "host0:29400,host1:29400,host2:29400"))
       words.push_back(word);
+    words.insert(words.end(), more_.begin(), more_.end());
     words.insert(words.end(),
                  {"--node-rank=" + std::to_string(host), "--max-restarts=10", train_program(), std::to_string(kEpochs),
-                  "1", "--log-every=1", "--device=cpu", "--snapshot=snapshot.pt"});
+                  std::to_string(saves_), "--log-every=1", "--device=cpu", "--snapshot=snapshot.pt"});
     start_command(host, words);
     heard_[host] = 0;
   }
 
  private:
+  const Words more_;
+  const int saves_;
   std::map<int, std::size_t> heard_;
 };
 
@@ -200,6 +206,46 @@ TEST_CASE("hosts without a shared disk keep a snapshot each, and one that has lo
             kTrainLimit) == exited(0));
     for (int host = 0; host < 2; ++host) std::filesystem::remove_all(place(host));
   }
+}
+
+// No snapshot file is written before the end: without memory the run would begin again.
+TEST_CASE("train over three hosts goes on from memory, at most one step back, after the loss of a worker and of a node",
+          "[hosts]") {
+  if (!hosts_or_skip()) return;
+  TrainJob job({"--memory-snapshots=64M"}, kEpochs);
+  // Rank 0's, while its host is not lost: how many steps were done before the round that goes on from memory, and which is
+  // its first.
+  const auto steps_around_last_resume = [&] {
+    const std::string out = job[0].out();
+    const std::size_t resumed = out.rfind("resuming from memory");
+    const std::regex pattern("epoch ([0-9]+) step ([0-9]+) ");
+    int last = 0, first = 0;
+    for (auto step = std::sregex_iterator(out.begin(), out.end(), pattern); step != std::sregex_iterator(); ++step) {
+      const int number = (std::stoi((*step)[1]) - 1) * kSteps + std::stoi((*step)[2]);
+      (static_cast<std::size_t>(step->position()) < resumed ? last : first) = number;
+      if (first > 0) break;
+    }
+    return std::pair(last, first);
+  };
+  job.wait_for_step(3, 5);
+  REQUIRE(::kill(job.worker(1), SIGKILL) == 0);
+  job.wait_for_words("^resuming from memory: ");
+  job.wait_for_step(5, 3);
+  const auto [before, after] = steps_around_last_resume();
+  CHECK((after == before || after == before + 1));
+  for (const int host : {2, 0}) {  // the second one has the coordinator, and rank 0
+    job.forget_words();
+    job.kill_node(host);
+    job.start_train(host);
+    job.wait_for_words("^resuming from memory: ");
+    if (host == 0) break;
+    job.wait_for_step(7, 1);
+    const auto [last, first] = steps_around_last_resume();
+    CHECK((first == last || first == last + 1));
+  }
+  for (int host = 0; host < kHosts; ++host) REQUIRE(job[host].wait_exit(kTrainLimit) == exited(0));
+  CHECK(run({torch_python(), DDPRUN_SOURCE_DIR "/tests/e2e/same_weights.py", undisturbed_snapshot(), job.snapshot()},
+            kTrainLimit) == exited(0));
 }
 
 TEST_CASE("train over three hosts with random faults ends with the weights of an undisturbed run", "[hosts]") {

@@ -108,6 +108,7 @@ TEST_CASE("every option arrives", "[cli]") {
                                 "-v",
                                 "--prefork",
                                 "--prefork-import=a,b.c",
+                                "--memory-snapshots=512M",
                                 "--dry-run",
                                 "p"});
   CHECK(config.nproc_per_node.workers == 2);
@@ -115,6 +116,7 @@ TEST_CASE("every option arrives", "[cli]") {
   CHECK(config.no_python);
   CHECK(config.prefork);
   CHECK(config.prefork_import == "a,b.c");
+  CHECK(config.memory_snapshots == 512u << 20);
   CHECK(config.virtual_local_rank);
   CHECK(config.numa_binding == agent::NumaBinding::core_complex);
   CHECK(config.omp_threads == kAutoThreads);
@@ -363,6 +365,26 @@ TEST_CASE("the store may take an eighth of the memory, unless told otherwise", "
   CHECK(bytes({"p"}, 0) == 0);  // unknown: no limit
   CHECK(bytes({"--store-memory=512M", "p"}, 8ull << 30) == 512u << 20);
   CHECK(bytes({"--store-memory=0", "p"}, 8ull << 30) == 0);
+}
+
+TEST_CASE("snapshots in memory may take what this process may use, in files of any size", "[cli]") {
+  const auto problems_of = [](const std::string& size, std::uint64_t memory, std::uint64_t file_limit) {
+    Machine machine = kMachine;
+    machine.memory_bytes = memory;
+    machine.file_bytes_max = file_limit;
+    return problems(parsed({"--memory-snapshots=" + size, "p"}), machine);
+  };
+  CHECK(parsed({"--memory-snapshots=1.5G", "p"}).memory_snapshots == 3ull << 29);
+  CHECK(parsed({"p"}).memory_snapshots == 0);
+  CHECK(problems_of("4G", 4ull << 30, 0).empty());
+  CHECK(problems_of("4G", 0, 0).empty());  // unknown
+  CHECK(problems_of("0", 1, 1).empty());
+  CHECK(problems_of("5G", 4ull << 30, 0) ==
+        std::vector<std::string>{"--memory-snapshots asks for 5120M, and this process may use 4096M of memory: ask for "
+                                 "less."});
+  CHECK(problems_of("1G", 4ull << 30, 10 << 20) ==
+        std::vector<std::string>{"--memory-snapshots needs files of any size, and a limit here is 10M: lift it (ulimit "
+                                 "-f unlimited), or leave the option out."});
 }
 
 TEST_CASE("a token file that others may read is warned of, once, and serves", "[cli]") {

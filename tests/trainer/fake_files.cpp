@@ -1,6 +1,7 @@
 #include "tests/trainer/fake_files.h"
 
 #include <cerrno>
+#include <cstdint>
 #include <system_error>
 #include <utility>
 
@@ -61,10 +62,18 @@ std::vector<std::string> FakeFiles::names(const std::string& folder) {
 }
 
 std::optional<std::string> FakeFiles::read(const std::string& path) {
+  ++reads;
   if (const int error = std::exchange(errno_of_read, 0)) throw std::system_error(error, std::generic_category());
   if (std::exchange(no_memory_for_next_read, false)) throw std::bad_alloc();
   const auto it = now_.find(path);
   return it == now_.end() ? std::nullopt : std::optional(it->second->now);
+}
+
+std::string FakeFiles::identity(const std::string& path) {
+  const auto found = now_.find(path);
+  if (found == now_.end()) return {};
+  return std::to_string(reinterpret_cast<std::uintptr_t>(found->second.get())) + " " +
+         std::to_string(found->second->now.size());
 }
 
 std::unique_ptr<NewFile> FakeFiles::create(const std::string& path) {

@@ -20,6 +20,7 @@ class FakeFiles : public Files {
   int operations = 0;
   // The next operation throws a std::system_error with this number.
   int errno_of_next = 0;
+  int reads = 0;
   int errno_of_read = 0;  // the same of the next read()
   bool no_memory_for_next_read = false;
   bool has_links = true;
@@ -32,6 +33,7 @@ class FakeFiles : public Files {
 
   std::vector<std::string> names(const std::string& folder) override;
   std::optional<std::string> read(const std::string& path) override;
+  std::string identity(const std::string& path) override;
   std::unique_ptr<NewFile> create(const std::string& path) override;
   void rename(const std::string& from, const std::string& to) override;
   bool link(const std::string& from, const std::string& to) override;

@@ -116,6 +116,46 @@ TEST_CASE("the best snapshot by its metric stays, over restarts", "[snapshot_fol
   CHECK(run.at("a-best.pt") == content_of({2, 6, "", sign * 0.91}));
 }
 
+TEST_CASE("a process that has the snapshot elsewhere need not read the folder", "[snapshot_folder]") {
+  Run run;
+  run.policy.best = BestMetric::highest;
+  run.start();
+  run.save(10, 0.5);
+  run.save(20, 0.9);
+  run.save(30, 0.7);
+  const auto known = run.folder->known();
+  run.folder.emplace(run.policy, run.files);
+  run.files.reads = 0;
+  REQUIRE(run.folder->take(known));
+  CHECK(run.files.reads == 0);
+  CHECK(run.folder->best_metric() == 0.9);
+  run.folder->begin(2);
+  run.save({2, 40, "", 0.8});
+  CHECK(run.names() == Names{"a-best.pt", "a-g1-s30.pt", "a.pt", "a.pt.generation"});
+  CHECK(run.at("a-best.pt") == content_of({1, 20, "", 0.9}));
+}
+
+TEST_CASE("what is known of a folder is not believed once its files are others", "[snapshot_folder]") {
+  Run run;
+  run.policy.best = BestMetric::highest;
+  const auto unknown = [&](const SnapshotFolder::Known& known) {
+    run.folder.emplace(run.policy, run.files);
+    return !run.folder->take(known);
+  };
+  run.start();
+  const auto before = run.folder->known();
+  run.save(10, 0.5);
+  const auto known = run.folder->known();
+  CHECK_FALSE(unknown(known));
+  CHECK(unknown(before));
+  CHECK(unknown({}));
+  run.files.put("runs/a-best.pt", "another");
+  CHECK(unknown(known));
+  run.start();
+  run.files.remove("runs/a.pt");
+  CHECK(unknown(known));
+}
+
 TEST_CASE("what a person gave another name is never touched", "[snapshot_folder]") {
   Run run;
   run.policy.keep_last = 1;

@@ -52,7 +52,7 @@ void print_step(const Position& at, const at::Tensor& batch) {
 
 void train_with_snapshots(const ProcessGroup& group, const Words& words) {
   const std::int64_t steps = std::stol(words.at(2));
-  const bool every_step = words.size() > 3;
+  const std::string every_step = words.size() > 3 ? words[3] : "";
   torch::manual_seed(7);
   const at::Tensor inputs = torch::randn({kSamples, 6}).to(group.device()),
                    targets = torch::randn({kSamples, 3}).to(group.device());
@@ -69,6 +69,11 @@ void train_with_snapshots(const ProcessGroup& group, const Words& words) {
 
   Snapshots snapshots({.path = words.at(0)}, group);
   const auto resumed = snapshots.resume(state);
+  if (resumed && resumed->from_memory) {
+    const auto rank = static_cast<std::size_t>(group.rank());
+    require(resumed->own.at(rank) == nlohmann::json(group.rank()), "each rank has its own data again");
+    std::printf("from memory at step %ld\n", static_cast<long>(resumed->at.step));
+  }
   Position at = resumed ? resumed->at : Position{};
   if (!resumed) set_lr(*optimizer, schedule.lr());
   DistributedDataParallel ddp(
@@ -90,8 +95,10 @@ void train_with_snapshots(const ProcessGroup& group, const Words& words) {
       at.samples_seen += batch.size(0) * group.world_size();
       print_step(at, batch);
       if (sampler.size() == 0) at.epochs_run += 1;
-      const SaveRequest request{.at = at, .bucket_order = ddp.bucket_order(), .extra = {{"rank", group.rank()}}};
-      if (every_step || at.step == steps) snapshots.save(state, request);
+      const SaveRequest request{
+          .at = at, .bucket_order = ddp.bucket_order(), .extra = {{"rank", group.rank()}}, .own = group.rank()};
+      if (every_step == "every-step" || at.step == steps) snapshots.save(state, request);
+      if (every_step == "in-memory") snapshots.save_in_memory(state, request);
       if (at.step == steps) break;
     }
   }

@@ -129,6 +129,72 @@ TEST_CASE("a run killed at random steps and resumed ends with the bits of an und
   });
 }
 
+// The first snapshot file is the last one: without memory a run would begin again.
+TEST_CASE("a rank killed at any moment goes on from memory, at most one step back, with the bits of an undisturbed run",
+          "[snapshots]") {
+  constexpr int kSteps = 40, kRanks = 3;
+  const TempFolder folder;
+  Ranks(kRanks, worker({"train", folder / "undisturbed", "adam", std::to_string(kSteps)})).wait_all_good();
+  const Snapshot undisturbed = load_snapshot(folder / "undisturbed");
+  Series("snapshots in memory: a rank killed at a random moment, then the bits of an undisturbed run", 4, 100)
+      .run([&](std::uint64_t seed) {
+        std::mt19937_64 random(seed);
+        const std::string path = folder / ("killed" + std::to_string(seed));
+        Words words{DDPRUN_BIN_DIR "/ddprun", "--nproc-per-node=3", "--memory-snapshots=1M"};
+        for (const std::string& word : worker({"train", path, "adam", std::to_string(kSteps), "in-memory"}))
+          words.push_back(word);
+        Command job(words, {.env = {{"OMP_NUM_THREADS", "1"}}, .cwd = {}, .input = {}});
+        const auto stop = static_cast<std::int64_t>(5 + random() % (kSteps / 2));
+        job.wait_for_output("^step " + std::to_string(stop) + " ", 60s);
+        const pid_t victim = job.wait_for_process("RANK", std::to_string(random() % kRanks), 10s);
+        std::this_thread::sleep_for(std::chrono::microseconds(random() % 2'000));
+        kill(victim, SIGKILL);
+        const Ended end = job.wait_exit(60s);
+        INFO(end.out << end.err);
+        REQUIRE(end == exited(0));
+        const std::int64_t resumed = last_number(end.out, "from memory at step", -1);
+        REQUIRE(resumed >= stop - 1);  // another rank may have told of a step that the victim has not done
+        REQUIRE(differences(undisturbed, load_snapshot(path)) == "");
+      });
+}
+
+// The files are altered so that only their content tells.
+TEST_CASE("a rank that goes on from memory reads no snapshot file", "[snapshots]") {
+  const TempFolder folder;
+  const std::string path = folder / "run.pt";
+  Command job({DDPRUN_BIN_DIR "/ddprun", "--nproc-per-node=2", "--memory-snapshots=64M", DDPRUN_BIN_DIR "/train", "20",
+               "20", "--save-steps=40", "--log-every=1", "--device=cpu", "--snapshot", path},
+              {.env = {{"OMP_NUM_THREADS", "1"}}, .cwd = {}, .input = {}});
+  REQUIRE(eventually([&] { return fs::exists(path); }, 60s));
+  const auto lines = static_cast<int>(step_lines(job.out()).size());
+  REQUIRE(eventually([&] { return static_cast<int>(step_lines(job.out()).size()) > lines + 2; }, 60s));
+  const pid_t first = job.wait_for_process("RANK", "0", 10s), second = job.wait_for_process("RANK", "1", 10s);
+  for (const pid_t worker : {first, second}) kill(worker, SIGSTOP);
+  std::string content = read_file(path);
+  const auto changed = fs::last_write_time(path);
+  content.replace(content.size() / 2, 8, "altered!");
+  std::fstream(path, std::ios::in | std::ios::out).write(content.data(), static_cast<std::streamsize>(content.size()));
+  fs::last_write_time(path, changed);
+  kill(second, SIGKILL);
+  job.wait_for_output("^resuming from memory: ", 60s);
+  const Ended end = job.wait_exit(60s);
+  CHECK(end == exited(0));
+  CHECK_FALSE(fs::exists(path + ".damaged"));
+  CHECK(end.err.find("is skipped") == std::string::npos);
+}
+
+TEST_CASE("what is too large for the memory is told once, and the files go on", "[snapshots]") {
+  const TempFolder folder;
+  Words words{DDPRUN_BIN_DIR "/ddprun", "--memory-snapshots=4K"};
+  for (const std::string& word : worker({"train", folder / "run.pt", "adam", "10", "in-memory"})) words.push_back(word);
+  const Ended end = run(words, 60s, {.env = {{"OMP_NUM_THREADS", "1"}}});
+  CHECK(end == exited(0));
+  CHECK(std::regex_match(end.err, std::regex("cannot keep the snapshot in memory: it has [0-9]+K, and "
+                                             "--memory-snapshots=4K holds two of 2K. Pass --memory-snapshots=[0-9]+K or "
+                                             "more, or leave it out.\n")));
+  CHECK(load_snapshot(folder / "run.pt").at.step == 10);
+}
+
 TEST_CASE("over 2, then 3, then 1 ranks every sample of an epoch is seen once, but for the padding at its end",
           "[snapshots]") {
   const TempFolder folder;

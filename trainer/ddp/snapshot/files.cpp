@@ -82,6 +82,17 @@ class Disk : public Files {
     return read_all(opened(fd).get());
   }
 
+  std::string identity(const std::string& path) override {
+    struct stat status {};
+    if (stat(path.c_str(), &status) != 0) {
+      if (errno == ENOENT) return {};
+      throw errno_error();
+    }
+    const auto& changed = status.st_mtim;
+    std::string result = std::to_string(changed.tv_sec) + "." + std::to_string(changed.tv_nsec);
+    return result + " " + std::to_string(status.st_ino) + " " + std::to_string(status.st_size);
+  }
+
   std::unique_ptr<NewFile> create(const std::string& path) override {
     remove(path);
     return std::make_unique<NewDiskFile>(

@@ -26,6 +26,9 @@ class Files {
   virtual std::vector<std::string> names(const std::string& folder) = 0;
   // Empty if there is no such file.
   virtual std::optional<std::string> read(const std::string& path) = 0;
+  // Another one for each content that a path has ever had, the same on all machines that share it; empty if there is no
+  // such file. Reads no content.
+  virtual std::string identity(const std::string& path) = 0;
   // A new, empty file; replaces an existing file or link, but leaves a link's target alone.
   virtual std::unique_ptr<NewFile> create(const std::string& path) = 0;
   virtual void rename(const std::string& from, const std::string& to) = 0;

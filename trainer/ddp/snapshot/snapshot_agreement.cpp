@@ -21,8 +21,6 @@ using nlohmann::json;
 
 int launchers_round() { return read_rank_env(process_environment(), /*needs_store=*/false).env.round; }
 
-bool on_several_machines(const ProcessGroup& group) { return group.local_world_size() < group.world_size(); }
-
 // A unique mark: distinguishes a folder that machines share from one of each machine's own.
 std::string mark_of(const ProcessGroup& group) {
   const json token = broadcast_object(std::random_device{}(), 0, group);
@@ -35,26 +33,116 @@ SnapshotStamp stamp_of(const Snapshot& snapshot) {
   return {snapshot.generation, snapshot.at.step, snapshot.digest, snapshot.metric};
 }
 
-SnapshotAgreement::SnapshotAgreement(SnapshotFolder& folder, const SnapshotOptions& options, const ProcessGroup& group)
-    : folder_(folder), options_(options), group_(group) {
+SnapshotAgreement::SnapshotAgreement(SnapshotFolder& folder, SnapshotInMemory& memory, const SnapshotOptions& options,
+                                     const ProcessGroup& group)
+    : folder_(folder), memory_(memory), options_(options), group_(group) {
   writes_ = claim_folder();
+  find_memories();
+  if (memory_everywhere_) {
+    find_in_memory();
+    agree_in_memory();
+  }
+  look_into_folders();
+  all_or_none(group_, [&] {
+    if (writes_) folder_.begin(generation_);
+    if (in_memory_ && keeps_in_memory() && has_agreed_in_memory()) memory_.adopt(generation_);
+  });
+}
+
+// Agents on one machine have a memory each.
+void SnapshotAgreement::find_memories() {
+  const auto all = all_gather_object(memory_.identity(), group_);
+  const auto own = static_cast<std::size_t>(group_.rank());
+  for (std::size_t rank = 0; rank < all.size(); ++rank) {
+    memory_everywhere_ = memory_everywhere_ && all[rank] != "";
+    one_memory_ = one_memory_ && all[rank] == all[0];
+    if (rank < own && all[rank] == all[own]) ++place_in_memory_;
+  }
+}
+
+// In one memory each rank keeps its own part: a snapshot is complete if all have theirs.
+SnapshotInMemory::Stamps SnapshotAgreement::common_stamps() const {
+  SnapshotInMemory::Stamps common = memory_.own_stamps(place_in_memory_);
+  for (const json& theirs : all_gather_object(json(common), group_)) {
+    const auto stamps = theirs.get<SnapshotInMemory::Stamps>();
+    std::erase_if(common, [&](const auto& stamp) { return !stamps.contains(stamp); });
+  }
+  return common;
+}
+
+void SnapshotAgreement::find_in_memory() {
+  const auto common = one_memory_ ? common_stamps() : SnapshotInMemory::Stamps{};
+  all_or_none(group_, [&] {
+    if (!options_.fresh || launchers_round() > 1) kept_ = memory_.find(/*digests=*/!one_memory_, common);
+    generation_ = writes_ ? folder_.last_generation() : 0;
+  });
+}
+
+void SnapshotAgreement::add_own_state(Snapshot& snapshot) const {
+  const auto state = memory_.find_own(place_in_memory_, agreed_);
+  if (!state || !snapshot.rng.empty()) return;
+  const auto rank = static_cast<std::size_t>(group_.rank());
+  snapshot.own.resize(std::max(snapshot.own.size(), rank + 1));
+  snapshot.own[rank] = state->own;
+  if (snapshot.world_size != group_.world_size()) return;
+  snapshot.rng.resize(static_cast<std::size_t>(group_.world_size()));
+  snapshot.rng[rank] = state->rng;
+}
+
+// Decides whether the folders have to be read: not if memory has a snapshot of the newest generation that has begun.
+void SnapshotAgreement::agree_in_memory() {
+  json own{{"last_generation", generation_}};
+  if (kept_) {
+    own["kept"] = {kept_->stamp.generation, kept_->stamp.step, kept_->stamp.digest};
+    own["generation"] = std::max(kept_->stamp.generation, memory_.adopted_by());
+  }
+  std::int64_t begun = 0, kept = 0;
+  const auto gathered = all_gather_object(own, group_);
+  for (std::size_t rank = 0; rank < gathered.size(); ++rank) {
+    const json& theirs = gathered[rank];
+    begun = std::max(begun, theirs["last_generation"].get<std::int64_t>());
+    if (!theirs.contains("kept")) continue;
+    kept = std::max(kept, theirs["generation"].get<std::int64_t>());
+    const SnapshotStamp stamp{theirs["kept"][0], theirs["kept"][1], theirs["kept"][2]};
+    if (keeper_ >= 0 && !stamp.is_newer_than(newest_kept_)) continue;
+    keeper_ = static_cast<int>(rank);
+    newest_kept_ = stamp;
+  }
+  in_memory_ = keeper_ >= 0 && kept >= begun;
+}
+
+// Even without reading them, a writer has to know its folder.
+void SnapshotAgreement::look_into_folders() {
   std::optional<SnapshotFolder::Found> found;
   all_or_none(group_, [&] {
-    found = find_snapshot();
+    if (!in_memory_ || (writes_ && !(kept_ && folder_.take(kept_->known)))) found = find_snapshot();
     generation_ = writes_ ? folder_.last_generation() : 0;
   });
   agree(found);
-  all_or_none(group_, [&] {
-    if (writes_) folder_.begin(generation_);
-  });
-  if (!found) return;
+  if (keeper_ >= 0 && (in_memory_ || holder_ < 0 || newest_kept_.is_newer_than(agreed_))) {
+    in_memory_ = true;
+    holder_ = keeper_;
+    agreed_ = newest_kept_;
+    path_ = options_.path;
+  }
+  if (!found || in_memory_) return;
   own_digest_ = found->stamp.digest;
   own_bytes_ = std::move(found->bytes);
 }
 
+void SnapshotAgreement::forget() {
+  own_bytes_ = {};
+  kept_.reset();
+}
+
+bool SnapshotAgreement::has_agreed_in_memory() const {
+  return kept_ && kept_->stamp.generation == agreed_.generation && kept_->stamp.step == agreed_.step &&
+         kept_->stamp.digest == agreed_.digest;
+}
+
 bool SnapshotAgreement::claim_folder() {
   const bool first_of_machine = group_.local_rank() == 0;
-  if (!on_several_machines(group_)) {
+  if (group_.local_world_size() == group_.world_size()) {
     all_or_none(group_, [&] {
       if (first_of_machine) folder_.check_writable();
     });
@@ -125,8 +213,30 @@ std::optional<Snapshot> SnapshotAgreement::read_own_copy() const {
   }
 }
 
+std::optional<Snapshot> SnapshotAgreement::fetch_from_memory() {
+  bool all_have_it = true;
+  for (const json& gathered : all_gather_object(has_agreed_in_memory(), group_))
+    all_have_it = all_have_it && gathered.get<bool>();
+  if (all_have_it) {
+    add_own_state(kept_->snapshot);
+    return std::move(kept_->snapshot);
+  }
+  const std::string content =
+      broadcast_bytes(group_.c10d(), group_.rank() == holder_ ? std::move(kept_->content) : "", holder_);
+  std::optional<Snapshot> received;
+  all_or_none(group_, [&] {
+    received = snapshot_of_content(content, agreed_.digest);
+    add_own_state(*received);
+    if (!keeps_in_memory() || has_agreed_in_memory()) return;
+    memory_.write({agreed_.generation, agreed_.step, agreed_.digest, received->metric}, content, folder_.known());
+    memory_.adopt(generation_);
+  });
+  return received;
+}
+
 std::optional<Snapshot> SnapshotAgreement::fetch() {
   if (holder_ < 0) return std::nullopt;
+  if (in_memory_) return fetch_from_memory();
   std::optional<Snapshot> here;
   all_or_none(group_, [&] { here = read_own_copy(); });
   bool all_have_it = true;

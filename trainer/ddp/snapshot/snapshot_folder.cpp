@@ -147,6 +147,31 @@ std::optional<SnapshotFolder::Found> SnapshotFolder::find(const Verify& verify, 
   return found ? std::move(found) : std::move(best);
 }
 
+std::string SnapshotFolder::identities() const {
+  const std::string newest = files_.identity(policy_.path);
+  return policy_.best == BestMetric::none ? newest : newest + "\n" + files_.identity(name_with("best"));
+}
+
+SnapshotFolder::Known SnapshotFolder::known() const {
+  try {
+    return {newest_, best_metric_, identities()};
+  } catch (const std::system_error&) {
+    return {};
+  }
+}
+
+bool SnapshotFolder::take(const Known& known) {
+  try {
+    if (known.newest.has_value() == files_.identity(policy_.path).empty() || known.identities != identities())
+      return false;
+  } catch (const std::system_error&) {
+    return false;  // find() says it
+  }
+  newest_ = known.newest;
+  best_metric_ = known.best_metric;
+  return true;
+}
+
 bool SnapshotFolder::retire() {
   try {
     const auto before = older();

@@ -67,6 +67,16 @@ class SnapshotFolder {
   // Returns the newest good one; warns of each bad one and renames it. Call it before the first write(). Throws Error
   // on a disk error or without enough memory.
   std::optional<Found> find(const Verify& verify, const Warn& warn);
+  // What find() and the writes since have learned, for a process that goes on from a copy of the snapshot elsewhere.
+  struct Known {
+    std::optional<SnapshotStamp> newest = {};  // of PATH
+    std::optional<double> best_metric = {};
+    std::string identities = {};  // of the files that these are about
+  };
+  Known known() const;
+  // Instead of find(), and without reading a snapshot. False: the files are not those any more, call find().
+  bool take(const Known& known);
+
   // After find(): retires all snapshots, so that the next find() returns none. The newest becomes PATH.old, the others
   // are removed. Returns whether there was one.
   bool retire();
@@ -96,6 +106,7 @@ class SnapshotFolder {
     std::int64_t generation, step;
   };
 
+  std::string identities() const;
   std::string name_with(const std::string& ending) const;  // run-ENDING.pt
   std::string older_name(const SnapshotStamp& stamp) const;
   std::vector<Older> older() const;  // the newest first

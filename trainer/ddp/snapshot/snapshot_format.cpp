@@ -90,6 +90,18 @@ Dict to_value(const ShardSamplerState& state) {
   return dict;
 }
 
+at::Tensor packed(const json& value) {
+  const std::vector<std::uint8_t> bytes = json::to_msgpack(value);
+  return torch::from_blob(const_cast<std::uint8_t*>(bytes.data()), {static_cast<std::int64_t>(bytes.size())},
+                          at::kByte)
+      .clone();
+}
+
+json unpacked_json(const at::Tensor& bytes) {
+  const auto* const data = bytes.const_data_ptr<std::uint8_t>();
+  return json::from_msgpack(data, data + bytes.numel());
+}
+
 constexpr std::size_t kExtraValuesMax = kPickleNodesMax / 2;  // the rest is for the tensors
 constexpr std::size_t kExtraTextMax = kPickleTextMax / 2;
 constexpr std::size_t kExtraDepthMax = kPickleDepthMax - 2;  // it is nested in a dict
@@ -215,9 +227,26 @@ class Parts {
     return shards;
   }
   json extra() const {
+    if (find("PACKED_EXTRA")) return packed_json("PACKED_EXTRA");
     const auto value = find("EXTRA");
     return value ? extra_of(*value) : json();
   }
+  std::vector<json> own() const {
+    if (!find("PACKED_OWN")) return {};
+    const json list = packed_json("PACKED_OWN");
+    if (!list.is_array()) throw invalid_part("PACKED_OWN");
+    return list;
+  }
+  json packed_json(const char* key) const {
+    const at::Tensor bytes = tensor(key);
+    if (!bytes.defined() || bytes.scalar_type() != at::kByte || !bytes.is_contiguous()) throw invalid_part(key);
+    try {
+      return unpacked_json(bytes);
+    } catch (const json::exception&) {
+      throw invalid_part(key);
+    }
+  }
+  RngState rng_state() const { return {tensor("cpu"), tensor("cuda")}; }
   std::optional<Dict> dict(const char* key) const {
     const auto value = find(key);
     if (value && !value->isGenericDict()) throw invalid_part(key);
@@ -239,8 +268,7 @@ class Parts {
     std::vector<RngState> result;
     for (const IValue& entry : list("RNG")) {
       if (!entry.isGenericDict()) throw invalid_part("RNG");
-      const Parts state(entry.toGenericDict(), name_);
-      result.push_back({state.tensor("cpu"), state.tensor("cuda")});
+      result.push_back(Parts(entry.toGenericDict(), name_).rng_state());
     }
     return result;
   }
@@ -285,14 +313,27 @@ class Parts {
   const std::string& name_;
 };
 
-Dict as_dict(const Unpacked& unpacked, const std::string& name) {
-  if (unpacked.value.isGenericDict()) return unpacked.value.toGenericDict();
+Dict as_dict(const IValue& value, const std::string& name) {
+  if (value.isGenericDict()) return value.toGenericDict();
   throw DamagedFile("cannot read " + name, "it contains something other than a dict");
 }
 
 }  // namespace
 
-IValue to_value(const Snapshot& s) {
+IValue to_value(const OwnState& state) {
+  Dict dict = make_dict();
+  dict.insert("cpu", state.rng.cpu);
+  if (state.rng.cuda.defined()) dict.insert("cuda", state.rng.cuda);
+  dict.insert("PACKED_OWN", packed(state.own));
+  return dict;
+}
+
+OwnState own_state_of(const IValue& value, const std::string& name) {
+  const Parts parts(as_dict(value, name), name);
+  return {parts.rng_state(), parts.packed_json("PACKED_OWN")};
+}
+
+IValue to_value(const Snapshot& s, Kept where) {
   Dict dict = make_dict();
   dict.insert("MODEL_STATE", s.model_state);
   if (s.optimizer_state) dict.insert("OPTIMIZER_STATE", *s.optimizer_state);
@@ -309,6 +350,11 @@ IValue to_value(const Snapshot& s) {
   dict.insert("GENERATION", s.generation);
   if (s.metric) dict.insert("METRIC", *s.metric);
   dict.insert("BUCKET_ORDER", to_value(s.bucket_order));
+  if (where == Kept::in_memory) {
+    dict.insert("PACKED_EXTRA", packed(s.extra));
+    dict.insert("PACKED_OWN", packed(s.own));
+    return dict;
+  }
   ExtraBudget budget;
   if (!s.extra.is_null()) dict.insert("EXTRA", value_of(s.extra, budget));
   return dict;
@@ -318,11 +364,15 @@ std::string encode(const Snapshot& snapshot) { return pack_torch_file(to_value(s
 
 Snapshot decode(const std::string& bytes, const std::string& name) {
   const Unpacked unpacked = unpack_torch_file(bytes, name);
-  const Parts parts(as_dict(unpacked, name), name);
+  return snapshot_of(unpacked.value, unpacked.digest, name);
+}
+
+Snapshot snapshot_of(const IValue& value, const std::string& digest, const std::string& name) {
+  const Parts parts(as_dict(value, name), name);
   const auto model_state = parts.dict("MODEL_STATE");
   if (!model_state) throw DamagedFile("cannot read " + name, "it has no MODEL_STATE, so it is not a snapshot");
   // Our files always have a digest; Python's tutorial writes neither.
-  if (parts.find("BUCKET_ORDER") && unpacked.digest.empty())
+  if (parts.find("BUCKET_ORDER") && digest.empty())
     throw DamagedFile("cannot read " + name, "its SHA-256 is missing");
   Snapshot s;
   s.model_state = *model_state;
@@ -338,12 +388,13 @@ Snapshot decode(const std::string& bytes, const std::string& name) {
   if (parts.find("METRIC")) s.metric = parts.real("METRIC");
   s.bucket_order = parts.bucket_order();
   s.extra = parts.extra();
-  s.digest = unpacked.digest;
+  s.own = parts.own();
+  s.digest = digest;
   return s;
 }
 
 Dict decode_weights(const std::string& bytes, const std::string& name) {
-  const Dict dict = as_dict(unpack_torch_file(bytes, name), name);
+  const Dict dict = as_dict(unpack_torch_file(bytes, name).value, name);
   return Parts(dict, name).dict("MODEL_STATE").value_or(dict);
 }
 

@@ -51,12 +51,18 @@ struct Snapshot {
   std::optional<double> metric;
   BucketOrder bucket_order;  // empty: unknown
   nlohmann::json extra;
+  std::vector<nlohmann::json> own;  // by rank; in memory only
   std::string digest;  // of the content, from decode()
 };
 
-// The whole snapshot as one value, which shares its tensors.
-c10::IValue to_value(const Snapshot& snapshot);
+// The whole snapshot as one value, which shares its tensors. In memory JSON is kept as MessagePack, which costs a step
+// less than values of LibTorch.
+enum class Kept { on_disk, in_memory };
+c10::IValue to_value(const Snapshot& snapshot, Kept where = Kept::on_disk);
 std::string encode(const Snapshot& snapshot);
+
+// Of such a value; `digest` is its own. Throws DamagedFile (damaged.h), with `name` in it.
+Snapshot snapshot_of(const c10::IValue& value, const std::string& digest, const std::string& name);
 
 // Throws DamagedFile (damaged.h), with `name` in it, if the bytes are torn, altered or not a snapshot; other exceptions
 // do not mean that they are bad.
@@ -64,6 +70,14 @@ Snapshot decode(const std::string& bytes, const std::string& name);
 
 // Only the weights, from a snapshot or a bare state_dict.
 Dict decode_weights(const std::string& bytes, const std::string& name);
+
+// One rank's part of a snapshot in memory.
+struct OwnState {
+  RngState rng;
+  nlohmann::json own;
+};
+c10::IValue to_value(const OwnState& state);
+OwnState own_state_of(const c10::IValue& value, const std::string& name);
 
 // Gets and sets the state of this process's generators.
 RngState rng_state(at::Device device);

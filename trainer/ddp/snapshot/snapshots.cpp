@@ -5,7 +5,9 @@
 #include <algorithm>
 #include <atomic>
 #include <cstdio>
+#include <functional>
 #include <future>
+#include <mutex>
 #include <utility>
 
 #include "ddprun/collectives.h"
@@ -22,6 +24,7 @@
 #include "trainer/ddp/snapshot/snapshot_agreement.h"
 #include "trainer/ddp/snapshot/snapshot_folder.h"
 #include "trainer/ddp/snapshot/snapshot_format.h"
+#include "trainer/ddp/snapshot/snapshot_in_memory.h"
 #include "trainer/ddp/snapshot/staging.h"
 #include "trainer/ddp/snapshot/torch_file.h"
 
@@ -91,24 +94,40 @@ void load(const Snapshot& snapshot, const std::string& name, const TrainingState
 
 struct Snapshots::Impl {
   Impl(const SnapshotOptions& o, const ProcessGroup& g)
-      : options(o), group(g), folder(policy_of(o)), agreement(folder, options, group) {}
+      : options(o),
+        group(g),
+        folder(policy_of(o)),
+        memory(SnapshotMemory::inherited(), o.path),
+        agreement(folder, memory, options, group),
+        known(folder.known()) {}
   ~Impl() {
     if (writing.valid()) writing.wait();
   }
 
+  Snapshot take(const TrainingState& state, const SaveRequest& request) const;
+  void keep(const TrainingState& state, const SaveRequest& request);
   Snapshot describe(const TrainingState& state, const SaveRequest& request) const;
   void use_rank_0_values(Snapshot& snapshot, const torch::nn::Module& model) const;
+  void keep_in_memory(const Snapshot& snapshot);
+  void keep_own_in_memory(const SaveRequest& request);
+  void try_in_memory(const std::function<void()>& part);
+  void learn(const SnapshotFolder::Known& now);
   void store(const SnapshotStamp& stamp, const IValue& value);
   void write(const Snapshot& snapshot);
   void write_or_report(const Snapshot& snapshot);
   void report_failure();
   void wait_for_write();
   void report_saved_step();
+  void share_known();
 
   const SnapshotOptions options;
   const ProcessGroup group;
   SnapshotFolder folder;
+  SnapshotInMemory memory;
   SnapshotAgreement agreement;
+  bool said_about_memory = false;
+  std::mutex mutex;
+  SnapshotFolder::Known known;  // of the folder, also by the thread that writes there
   Staging staging;
   std::future<void> writing;
   std::string failure;  // of the last save
@@ -151,10 +170,62 @@ void Snapshots::Impl::use_rank_0_values(Snapshot& snapshot, const torch::nn::Mod
   for (std::size_t i = 0; i < names.size(); ++i) snapshot.model_state.insert_or_assign(names[i], buffers[i]);
 }
 
+// What every rank of the group has a part in.
+Snapshot Snapshots::Impl::take(const TrainingState& state, const SaveRequest& request) const {
+  Snapshot snapshot = describe(state, request);
+  snapshot.rng = gather_rng(group);
+  if (!agreement.rank_0_writes_alone() || (agreement.memory_everywhere() && !agreement.shares_one_memory()))
+    use_rank_0_values(snapshot, state.model);
+  return snapshot;
+}
+
+// Training continues without it: there is the file.
+void Snapshots::Impl::try_in_memory(const std::function<void()>& part) {
+  try {
+    part();
+  } catch (const std::exception& error) {
+    if (agreement.keeps_in_memory() && !std::exchange(said_about_memory, true)) options.say(sentence_of(error));
+  }
+}
+
+void Snapshots::Impl::keep_in_memory(const Snapshot& snapshot) {
+  if (!agreement.keeps_in_memory()) return;
+  SnapshotFolder::Known now;
+  {
+    const std::lock_guard lock(mutex);
+    now = known;
+  }
+  try_in_memory([&] { memory.write(snapshot, now); });
+}
+
+void Snapshots::Impl::keep_own_in_memory(const SaveRequest& request) {
+  try_in_memory([&] {
+    memory.write_own(agreement.place_in_memory(), {agreement.generation(), request.at.step},
+                     {rng_state(group.device()), request.own});
+  });
+}
+
+// Without a collective where all ranks share the memory.
+void Snapshots::Impl::keep(const TrainingState& state, const SaveRequest& request) {
+  if (agreement.shares_one_memory()) {
+    if (agreement.keeps_in_memory()) keep_in_memory(describe(state, request));
+    return keep_own_in_memory(request);
+  }
+  Snapshot snapshot = take(state, request);
+  snapshot.own = all_gather_object(request.own, group);
+  keep_in_memory(snapshot);
+}
+
+void Snapshots::Impl::learn(const SnapshotFolder::Known& now) {
+  const std::lock_guard lock(mutex);
+  known = now;
+}
+
 void Snapshots::Impl::store(const SnapshotStamp& stamp, const IValue& value) {
   folder.write(stamp, [&](NewFile& file) {
     write_torch_file(value, [&](const void* data, std::size_t size) { file.append(data, size); });
   });
+  learn(folder.known());
   saved_step = stamp.step;
   ddprun_channel_snapshot(static_cast<std::uint64_t>(stamp.step));
 }
@@ -199,10 +270,23 @@ void Snapshots::Impl::wait_for_write() {
   }
 }
 
+// Another machine that uses the writer's folder may be the next writer, and have to know it without reading it.
+void Snapshots::Impl::share_known() {
+  if (!agreement.memory_everywhere() || agreement.shares_one_memory() || !agreement.rank_0_writes_alone()) return;
+  nlohmann::json told;
+  if (group.rank() == 0) {
+    const std::lock_guard lock(mutex);
+    told = json_of(known);
+  }
+  told = broadcast_object(told, 0, group);
+  if (group.rank() != 0) learn(known_of(told));
+}
+
 // The launcher asks every rank; a snapshot reported before its request must not count as a new one.
 void Snapshots::Impl::report_saved_step() {
   const std::int64_t own = agreement.writes() ? saved_step.load() : std::numeric_limits<std::int64_t>::max();
   const std::int64_t safe = all_gather_stacked(torch::tensor(own), group).min().item<std::int64_t>();
+  share_known();
   if (agreement.writes() || safe <= reported_step) return;
   reported_step = safe;
   ddprun_channel_snapshot(static_cast<std::uint64_t>(safe));
@@ -220,25 +304,35 @@ Snapshots::~Snapshots() = default;
 
 std::optional<Resumed> Snapshots::resume(const TrainingState& state) {
   const auto snapshot = impl_->agreement.fetch();
+  const bool from_memory = impl_->agreement.in_memory();
   impl_->agreement.forget();
   if (!snapshot) return std::nullopt;
   const std::string& path = impl_->agreement.path();
-  all_or_none(impl_->group, [&] { load(*snapshot, "the snapshot " + path, state, impl_->group); });
+  all_or_none(impl_->group, [&] { load(*snapshot, from_memory ? "the snapshot in memory" : "the snapshot " + path, state, impl_->group); });
   return Resumed{.at = snapshot->at,
                  .bucket_order = usable_order(snapshot->bucket_order, state.model),
                  .metric = snapshot->metric,
                  .extra = snapshot->extra,
+                 .own = snapshot->own,
                  .path = path,
+                 .from_memory = from_memory,
                  .world_size = static_cast<int>(snapshot->world_size)};
 }
 
 void Snapshots::save(const TrainingState& state, const SaveRequest& request) {
   impl_->agreement.forget();
   impl_->report_saved_step();
-  Snapshot snapshot = impl_->describe(state, request);
-  snapshot.rng = gather_rng(impl_->group);
-  if (!impl_->agreement.rank_0_writes_alone()) impl_->use_rank_0_values(snapshot, state.model);
+  const Snapshot snapshot = impl_->take(state, request);
+  impl_->keep_in_memory(snapshot);
+  if (impl_->agreement.memory_everywhere() && impl_->agreement.shares_one_memory()) impl_->keep_own_in_memory(request);
   if (impl_->agreement.writes()) impl_->write_or_report(snapshot);
+}
+
+bool Snapshots::keeps_in_memory() const { return impl_->agreement.memory_everywhere(); }
+
+void Snapshots::save_in_memory(const TrainingState& state, const SaveRequest& request) {
+  impl_->agreement.forget();
+  if (impl_->agreement.memory_everywhere()) impl_->keep(state, request);
 }
 
 void Snapshots::finish() {

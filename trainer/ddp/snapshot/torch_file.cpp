@@ -30,10 +30,11 @@ class Digest {
  public:
   Digest() { check(context_ && EVP_DigestInit_ex(context_.get(), EVP_sha256(), nullptr) == 1, "OpenSSL has SHA-256"); }
 
+  void add(const void* data, std::size_t size) { EVP_DigestUpdate(context_.get(), data, size); }
   void add(const std::string& name, const void* data, std::size_t size) {
     const std::string head = name + '\n' + std::to_string(size) + '\n';
-    EVP_DigestUpdate(context_.get(), head.data(), head.size());
-    EVP_DigestUpdate(context_.get(), data, size);
+    add(head.data(), head.size());
+    add(data, size);
   }
 
   std::string hex() {
@@ -127,18 +128,30 @@ std::string pack_torch_file(const c10::IValue& value) {
   return bytes;
 }
 
-std::string write_torch_file(const c10::IValue& value, const std::function<void(const void*, std::size_t)>& append) {
-  std::string pickle;
-  std::size_t tensors = 0;
-  torch::jit::Pickler pickler([&](const char* data, std::size_t size) { pickle.append(data, size); }, nullptr, nullptr,
-                              nullptr, [&](const at::Tensor&) { return std::to_string(tensors++); },
+std::string sha256_of(std::string_view bytes) {
+  Digest digest;
+  digest.add(bytes.data(), bytes.size());
+  return digest.hex();
+}
+
+Pickled pickle_of(const c10::IValue& value) {
+  Pickled result;
+  std::size_t count = 0;
+  torch::jit::Pickler pickler([&](const char* data, std::size_t size) { result.bytes.append(data, size); }, nullptr,
+                              nullptr, nullptr, [&](const at::Tensor&) { return std::to_string(count++); },
                               /*tag_aggregates=*/false);
   pickler.protocol();
   pickler.pushIValue(value);
   pickler.stop();
+  result.tensors = pickler.tensorData();
+  return result;
+}
+
+std::string write_torch_file(const c10::IValue& value, const std::function<void(const void*, std::size_t)>& append) {
+  const auto [pickle, tensors] = pickle_of(value);
   Writer out(append);
   std::size_t number = 0;
-  for (const auto& tensor : pickler.tensorData()) {
+  for (const auto& tensor : tensors) {
     const auto data = torch::jit::getWriteableTensorData(tensor);
     out.record("data/" + std::to_string(number++), data.data(), data.sizeInBytes());
   }

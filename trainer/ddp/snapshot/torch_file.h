@@ -9,10 +9,22 @@
 #include <cstddef>
 #include <functional>
 #include <string>
+#include <string_view>
+#include <vector>
 
 #include "rendezvous/base/error.h"
 
 namespace ddprun {
+
+// A value's pickle, in which the tensors are named by their place in `tensors`: the value's own.
+struct Pickled {
+  std::string bytes;
+  std::vector<at::Tensor> tensors;
+};
+Pickled pickle_of(const c10::IValue& value);
+
+// 64 hexadecimal digits.
+std::string sha256_of(std::string_view bytes);
 
 // Piece by piece, in the file's order; tensors may be on any device. Returns the digest, 64 hexadecimal digits.
 std::string write_torch_file(const c10::IValue& value,

@@ -22,6 +22,10 @@
 // keeps a copy, so that the loss of one loses nothing; all agree on the newest, and machines without it receive it. One
 // process of each machine writes.
 //
+// Under ddprun --memory-snapshots every save() goes to the machine's memory first, which outlives the workers, and
+// save_in_memory() makes further ones that cost no more than a copy: after the loss of workers, or of machines while
+// others are left, the run goes on from there, and no file is read.
+//
 // Under ddprun each rank tells its agent what is on disk: there is no need to call Worker::saved() (worker.h).
 //
 // Every rank calls the same functions in the same order; a lost peer makes them throw (process_group.h). If one rank
@@ -36,6 +40,7 @@
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "ddprun/amp.h"
 #include "ddprun/distributed_data_parallel.h"
@@ -90,6 +95,7 @@ struct SaveRequest {
   BucketOrder bucket_order = {};      // DistributedDataParallel::bucket_order()
   std::optional<double> metric = {};  // the same on all ranks; NaN is never the best
   nlohmann::json extra = {};          // any other data of the program, NaN too; in UTF-8; rank 0's is saved
+  nlohmann::json own = {};            // of this rank; saved by save_in_memory() only
 };
 
 struct Resumed {
@@ -97,7 +103,9 @@ struct Resumed {
   BucketOrder bucket_order;  // for DdpOptions; empty if unknown or if it does not fit the model
   std::optional<double> metric;
   nlohmann::json extra;
+  std::vector<nlohmann::json> own = {};  // by the rank that had it; null where it is not known
   std::string path;  // of the file, on the machine that had it
+  bool from_memory = false;  // and not from that file
   // Number of ranks that wrote it; 0: unknown. If it equals the current number, the generators were restored, too.
   int world_size = 0;
 };
@@ -121,6 +129,13 @@ class Snapshots {
   // Call it between two steps. Waits for the previous file if that is still being written. A disk error gives a
   // warning: training continues, and the next save() tries again.
   void save(const TrainingState& state, const SaveRequest& request);
+
+  // Whether save_in_memory() keeps anything; the same on all ranks.
+  bool keeps_in_memory() const;
+  // As save(), in memory only. What is in memory is lost with the job. A snapshot that does not fit gives one warning.
+  // Where all ranks are on one machine they do not wait for each other, and only the rank with local rank 0 needs `at`,
+  // `bucket_order` and `extra` in the request.
+  void save_in_memory(const TrainingState& state, const SaveRequest& request);
 
   // Returns once the last save() is on disk on all machines that keep a copy; throws if it failed.
   void finish();

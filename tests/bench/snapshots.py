@@ -1,0 +1,56 @@
+"""Snapshots in memory: what one after each step costs training, and a death to the next step with them and a template."""
+import os
+import struct
+import tempfile
+
+from ddp import LARGER, OURS, SMALL, Ranks, Saving, in_ranks
+from table import Row
+from tools import ddprun
+from trainer import TRAIN, samples_per_second, time_to_next_step
+
+MAGIC, PAGE = 0x70616E73706464, 4096
+BYTES = 256 << 20
+NETS = {"larger": (10, f"49 MB, {LARGER}"), "small": (60, f"0.3 MB, {SMALL}")}
+TURNS = 10
+KEPT_GOAL = 98  # %
+RESNET = ["2", "10", "--dataset=synthetic", "--set", "data.samples=512", "--model=resnet18", "--evaluate-every=100", "--device=cpu"]
+
+
+def make_memory(areas):
+    """An agent's, so far as a worker looks (rendezvous/memory/snapshot_memory.h)."""
+    fd = os.memfd_create("snapshots")
+    os.ftruncate(fd, PAGE + 2 * areas * (PAGE + BYTES // 2))
+    os.pwrite(fd, struct.pack("5Q", MAGIC, 1, areas, BYTES, 0), 0)
+    return fd
+
+
+def cost(samples, count):
+    memory = make_memory(count + 1)
+    try:
+        with tempfile.TemporaryDirectory(prefix="ddprun-bench-") as folder:
+            with Ranks(count, OURS, "turns", folder, *NETS, memory=memory) as ranks:
+                ranks.answer()
+                for net, (steps, what) in NETS.items():
+                    saving = Saving(ranks, "memory", samples(TURNS), net, steps)
+                    where = f"in memory after each step, {what}: {in_ranks(count)}"
+                    yield Row(f"{where}: throughput kept", "%", saving.kept, goal=f">= {KEPT_GOAL} %",
+                              reached=lambda mine, _: mine >= KEPT_GOAL, higher_is_better=True)
+                    yield Row(f"{where}: holds training", "ms", saving.held)
+    finally:
+        os.close(memory)
+
+
+def bench(samples):
+    for count in (1, 2):
+        yield from cost(samples, count)
+    with_memory, without = [], []
+    for _ in range(samples(3)):
+        with_memory.append(samples_per_second(ddprun(2, "--memory-snapshots=512M", TRAIN, *RESNET)))
+        without.append(samples_per_second(ddprun(2, TRAIN, *RESNET)))
+    yield Row("in memory after each step, 89 MB, resnet18, 32x32x3, batches of 32: 2 ranks", "samples/s", with_memory,
+              "no snapshot", without, f">= {KEPT_GOAL / 100}x", lambda mine, ratio: ratio >= KEPT_GOAL / 100, higher_is_better=True)
+    arguments = ["1000", "1000", "--log-every=1", "--device=cpu", "--snapshot=FOLDER/snapshot.pt"]
+    memory = [time_to_next_step(ddprun(2, "--prefork", "--memory-snapshots=64M", TRAIN, *arguments), "^resuming from memory")
+              for _ in range(samples(9))]
+    yield Row("death -> next step of train, prefork, from memory", "s", memory, goal="<= 0.12 s",
+              reached=lambda mine, _: mine <= 0.12)

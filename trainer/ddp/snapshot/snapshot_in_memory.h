@@ -1,0 +1,70 @@
+// This machine's copy of a run's newest snapshot in memory (--memory-snapshots), which outlives the workers.
+//
+// The first of the ranks that share a memory writes it, in area 0; each of them may read it. Where all ranks share one, each
+// writes its generators and its own data, in the area after its place among them, instead of a collective.
+#pragma once
+#include <cstdint>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <set>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "rendezvous/memory/snapshot_memory.h"
+#include "trainer/ddp/snapshot/snapshot_folder.h"
+#include "trainer/ddp/snapshot/snapshot_format.h"
+#include "trainer/ddp/snapshot/staging.h"
+
+namespace ddprun {
+
+class SnapshotInMemory {
+ public:
+  struct Found {
+    SnapshotStamp stamp;
+    SnapshotFolder::Known known;  // of this machine's folder, when it was written
+    std::string content;
+    Snapshot snapshot;
+  };
+
+  // `path`: of the run's snapshots on disk; another one's are not found.
+  SnapshotInMemory(std::optional<SnapshotMemory> memory, const std::string& path);
+
+  // SnapshotMemory::identity(); empty: there is none.
+  std::string identity() const { return memory_ ? memory_->identity() : ""; }
+  using Stamps = std::set<std::pair<std::int64_t, std::int64_t>>;  // generation and step
+
+  // `digests`: whether stamps get one, for machines to compare. One of `preferred`, if there is one. Ignores a copy that
+  // cannot be read.
+  std::optional<Found> find(bool digests, const Stamps& preferred) const;
+  // Throws Error, and Malformed if another machine's `content` is damaged.
+  void write(const Snapshot& snapshot, const SnapshotFolder::Known& known);
+  void write(const SnapshotStamp& stamp, const std::string& content, const SnapshotFolder::Known& known);
+
+  Stamps own_stamps(int place) const;
+  std::optional<OwnState> find_own(int place, const SnapshotStamp& stamp) const;
+  void write_own(int place, const SnapshotStamp& stamp, const OwnState& state);
+
+  // The newest generation that went on from a snapshot in this memory; 0: none.
+  std::int64_t adopted_by() const;
+  void adopt(std::int64_t generation);
+
+ private:
+  void write_pieces(int area, const SnapshotStamp& stamp, const std::vector<std::string_view>& pieces,
+                    const std::string& note);
+  bool is_ours(const SnapshotMemory::Kept& kept) const;
+
+  std::optional<SnapshotMemory> memory_;
+  std::string run_;  // names the path
+  Staging staging_;
+};
+
+// What machines tell each other about a folder that they share.
+nlohmann::json json_of(const SnapshotFolder::Known& known);
+SnapshotFolder::Known known_of(const nlohmann::json& json);
+
+// What a content of find() holds. Throws DamagedFile.
+Snapshot snapshot_of_content(const std::string& content, const std::string& digest);
+
+}  // namespace ddprun
