@@ -74,6 +74,7 @@ struct Config {
 
   // Job.
   NodeCounts nnodes = {};
+  int spares = 0;
   int node_rank = 0;
   bool standalone = false;
   Backend rdzv_backend = Backend::fixed;

@@ -37,8 +37,12 @@ std::string count_of_hosts(const Config& config) {
 }
 
 void check_node_count(const Config& config, std::vector<std::string>& out) {
+  if (const auto hosts = static_cast<int>(config.hosts.size()); config.spares > 0 && hosts < config.spares + 2)
+    return out.push_back(subject_in(config, "spares") + " is " + std::to_string(config.spares) + ", but " +
+                         hosts_subject(config) + " names " + count_of_hosts(config) +
+                         ", and two nodes have to be left: name more, or pass a smaller --spares.");
   if (!in_force(config.settings, "nnodes")) return;
-  const int hosts = static_cast<int>(config.hosts.size());
+  const int hosts = static_cast<int>(config.hosts.size()) - config.spares;
   const NodeCounts& nodes = config.nnodes;
   const std::string who = subject_in(config, "nnodes") + " is " + text_of(nodes) + ", but ";
   if (nodes.least < nodes.most && config.rdzv_backend == Backend::fixed)
@@ -85,7 +89,8 @@ std::string address_of_first(const std::map<int, HostReady>& ready) {
 bool fixed_address(const Config& config) { return !config.master_addr.empty() || config.rdzv_endpoint; }
 
 std::string nodes_to_start(const Config& config, std::size_t ready) {
-  return config.nnodes.least < config.nnodes.most ? text_of(config.nnodes) : std::to_string(ready);
+  if (config.nnodes.least < config.nnodes.most) return text_of(config.nnodes);
+  return std::to_string(ready - static_cast<std::size_t>(config.spares));
 }
 
 std::optional<int> workers_of(const Config& config, const JobHost& host) {
@@ -135,6 +140,12 @@ std::vector<std::string> host_problems(const Config& config) {
                   " starts the job on " + count_of_hosts(config) + ": pass --interface, or leave it out.");
   return out;
 }
+
+namespace {
+
+int nodes_that_train(const Config& config) { return static_cast<int>(config.hosts.size()) - config.spares; }
+
+}  // namespace
 
 int hosts_needed(const Config& config) {
   const bool range = config.nnodes.least < config.nnodes.most;
@@ -191,7 +202,7 @@ std::string hosts_dry_run(const Config& config, const HostJobOrder& order, const
   std::optional<int> rank = 0;
   for (const JobHost& host : order.hosts) {
     const auto workers = workers_of(config, host);
-    out += host.name + ": node " + std::to_string(host.index) + ", " + ranks_in_words(rank, workers) + "\n";
+    out += host.name + ": node " + std::to_string(host.index) + ", " + (host.index < nodes_that_train(config) ? ranks_in_words(rank, workers) : "a spare") + "\n";
     rank = rank && workers ? std::optional(*rank + *workers) : std::nullopt;
     const auto parent = parents.find(host.index);
     const bool by_head = parent == parents.end() || parent->second.empty();

@@ -188,6 +188,7 @@ rendezvous::RoundPolicy round_policy(const Config& config) {
   const NodeCounts& nodes = config.nnodes;
   policy.nodes_min = nodes.least;
   policy.nodes_max = nodes.most;
+  policy.spares = config.spares;
   policy.fixed_ranks = config.rdzv_backend == Backend::fixed;
   policy.join_timeout = seconds_of(config, "join_timeout", policy.join_timeout);
   policy.last_call = seconds_of(config, "last_call_timeout", policy.last_call);

@@ -15,6 +15,7 @@ namespace {
 using namespace settings;
 
 constexpr double kKeepMax = 1'000;
+constexpr int kSparesMax = 1'000;
 constexpr int kThreadsMax = 4'096;
 constexpr int kExitCodeMax = 255;
 constexpr auto kGraceMax = std::chrono::hours(24);
@@ -252,7 +253,14 @@ constexpr Option kOptions[] = {
     row(kJob, "nnodes", "N", "nodes of the job, or MIN:MAX with --rdzv-backend c10d",
         read_by<read_node_counts, &Config::nnodes>(),
         {.default_value = "1", .synonyms = "num-nodes,num-machines,nodes,N"}),
-    row(kJob, "node-rank", "R", "which node this is, from 0; with c10d a preference", at<&Config::node_rank>(),
+    row(kJob, "spares", "N", "more nodes, to replace lost ones",
+        at<&Config::spares>(),
+        {.synonyms = "spare-nodes,num-spares,standby",
+         .more = "Start ddprun on --nnodes + N machines; in a static job their node ranks go up to that. Where --nnodes "
+                 "comes from srun or from a list of hosts, N of those nodes are the spares.",
+         .min = 0,
+         .max = kSparesMax}),
+    row(kJob, "node-rank", "R", "this node's rank; with c10d a preference", at<&Config::node_rank>(),
         {.synonyms = "machine-rank", .min = 0}),
     row(kJob, "standalone", "", "use this machine alone, ignoring any endpoint", at<&Config::standalone>()),
     row(kJob, "rdzv-id", "ID", "name of the job (left out: a random one)", custom<run_id>(),

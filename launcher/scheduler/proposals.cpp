@@ -19,6 +19,10 @@ std::string Proposals::text_of(const char* name) const {
   return setting ? setting->text : "";
 }
 
+std::uint64_t Proposals::number_given(const char* name) const {
+  return settings::whole_text<std::uint64_t>(text_of(name)).value_or(0);
+}
+
 bool Proposals::standalone() const { return given("standalone") && settings::is_true(text_of("standalone")); }
 
 bool Proposals::several_nodes() const {

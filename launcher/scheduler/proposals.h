@@ -1,5 +1,6 @@
 // What a scheduler proposes where the user gave nothing. Pure.
 #pragma once
+#include <cstdint>
 #include <initializer_list>
 #include <string>
 
@@ -21,6 +22,7 @@ class Proposals {
   Variable variable(const char* name) const { return variable({name}); }
 
   bool given(const char* option) const;  // by the user
+  std::uint64_t number_given(const char* option) const;  // 0: none
   bool standalone() const;
   // Several nodes, by the user's value or the proposed one.
   bool several_nodes() const;

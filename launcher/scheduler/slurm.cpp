@@ -61,8 +61,16 @@ class Slurm {
       if (several_tasks) return refuse_several_tasks();
     }
     propose_workers();
-    if (nodes_) proposals_.propose("nnodes", nodes_.value, nodes_.name);
+    propose_nodes();
     propose_job();
+  }
+
+  // All of the step but the spares.
+  void propose_nodes() {
+    if (!nodes_) return;
+    const Count spares = proposals_.number_given("spares"), nodes = count(nodes_).value_or(0);
+    const Count left = nodes > spares ? nodes - spares : 1;
+    proposals_.propose("nnodes", spares > 0 && nodes > 0 ? std::to_string(left) : nodes_.value, nodes_.name);
   }
 
   void warn_of_idle_nodes() {

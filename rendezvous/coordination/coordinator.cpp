@@ -356,9 +356,10 @@ std::optional<Outcome> Coordinator::refusal(const NodeOffer& newcomer) const {
   const auto refused = [](std::string why) { return Outcome{Verdict::refused, 0, std::move(why), std::nullopt}; };
   if (!policy_.fixed_ranks) return {};
   const int rank = newcomer.requested_rank.value_or(0);
-  if (rank < 0 || rank >= policy_.nodes_max)
+  const int nodes = policy_.nodes_max + policy_.spares;
+  if (rank < 0 || rank >= nodes)
     return refused("node rank " + std::to_string(rank) + " of " + name_of(newcomer) + " is not one of the job's " +
-                   std::to_string(policy_.nodes_max) + " (0 to " + std::to_string(policy_.nodes_max - 1) + ")");
+                   std::to_string(nodes) + " (0 to " + std::to_string(nodes - 1) + ")");
   if (const auto held = rank_held_.find(rank); held != rank_held_.end())
     return refused("node rank " + std::to_string(rank) + " is requested by " + name_of(newcomer) +
                    " and already held by " + name_of(members_.at(held->second).offer) +

@@ -201,7 +201,8 @@ using Order = std::variant<FormRound, StartRound, EndRound, EndJob, AllNotified,
 
 struct RoundPolicy {
   int nodes_min = 1, nodes_max = 1;
-  bool fixed_ranks = false;  // static: each node has the group rank that it asks for
+  int spares = 0;            // nodes beyond the most that may join as well, and wait
+  bool fixed_ranks = false;  // static: each node has the group rank that it asks for, and spares ask for those above
   RestartPolicy restarts = {};
   std::vector<FailureRule> rules = {};  // for lost nodes; a worker's failure comes with its match
   LedgerRecord earlier_starts = {};     // of this job

@@ -1,6 +1,8 @@
 """Nodes join, leave and die: from the change until all ranks of the next world train, over three hosts (scripts/hosts.sh)."""
+import contextlib
 import os
 import pathlib
+import re
 import shutil
 import signal
 import subprocess
@@ -19,6 +21,8 @@ OPTIONS = ["--nnodes=1:3", "--rdzv-backend=c10d", "--rdzv-endpoint=host0:29400",
 
 
 class HostJob:
+    OPTIONS, PROGRAM = OPTIONS, [str(BIN / "host_worker")]
+
     def __init__(self):
         self.set = f"{os.getpid()}-bench"
         self.folder = tempfile.mkdtemp(prefix="ddprun-bench-")
@@ -45,9 +49,10 @@ class HostJob:
     def start(self, host):
         if host in self.nodes:
             self.nodes[host].wait(LIMIT)
-        self.nodes[host] = subprocess.Popen([HOSTS, "exec", self.set, str(host), DDPRUN, *OPTIONS, str(BIN / "host_worker")],
-                                            cwd=self.folder, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
-                                            stderr=subprocess.DEVNULL)
+        with open(pathlib.Path(self.folder, f"output-{host}"), "ab") as output:
+            self.nodes[host] = subprocess.Popen(
+                [HOSTS, "exec", self.set, str(host), DDPRUN, *self.OPTIONS, f"--node-rank={host}", *self.PROGRAM], cwd=self.folder,
+                env={**os.environ, "OMP_NUM_THREADS": "1"}, stdin=subprocess.DEVNULL, stdout=output, stderr=output)
 
     def child(self, pid):
         return int(pathlib.Path(f"/proc/{pid}/task/{pid}/children").read_text().split()[0])
@@ -84,6 +89,53 @@ class HostJob:
         since = time.monotonic_ns()
         make()
         return (self.world_after(size, since) - since) / 1e6
+
+
+class SpareJob(HostJob):
+    """Two hosts train, and the third one is a spare."""
+    OPTIONS = ["--nnodes=2", "--spares=1", "--master-addr=host0", "--rdzv-id=bench", "--prefork", "--memory-snapshots=64M"]
+    PROGRAM = [str(BIN / "train"), "1000", "1000", "--log-every=1", "--device=cpu", "--snapshot=snapshot.pt"]
+
+    def __exit__(self, *_):
+        for host in self.nodes:
+            self.kill_host(host)
+        super().__exit__()
+
+    def kill_host(self, host):
+        found = subprocess.run(["ip", "netns", "pids", f"ddprun-{self.set}-{host}"], capture_output=True, text=True, check=True)
+        for pid in map(int, found.stdout.split()):
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+
+    def wait_for(self, host, pattern, begin=0):
+        """When it was said, and where in the output it ends."""
+        end = time.monotonic() + LIMIT
+        while time.monotonic() < end:
+            text = pathlib.Path(self.folder, f"output-{host}").read_text()
+            if found := re.compile(pattern, re.MULTILINE).search(text, begin):
+                return time.monotonic(), found.end()
+            time.sleep(0.001)
+        raise RuntimeError(f"host {host} does not say {pattern!r}:\n{text[-2000:]}")
+
+    def time_to_next_step(self):
+        for host in 0, 1:
+            self.start(host)
+        self.wait_for(0, "^epoch 1 step 1 ")
+        self.start(2)
+        self.wait_for(2, "this one is a spare")
+        _, begin = self.wait_for(0, r"^epoch \d+ step 5 ")
+        killed = time.monotonic()
+        self.kill_host(1)
+        _, begin = self.wait_for(0, "^resuming from memory", begin)
+        return self.wait_for(0, r"^epoch \d+ step ", begin)[0] - killed
+
+
+def spare_times(samples):
+    times = []
+    for _ in range(samples(5)):
+        with SpareJob() as job:
+            times.append(job.time_to_next_step())
+    return times
 
 
 def run_scenario(figures):
@@ -126,6 +178,8 @@ def bench(samples):
     what = "a worker is killed -> the other hosts' workers are told to stop, the last of them"
     yield Row(what, "ms", times)
     yield Row(f"{what}: p99 of {len(times)}", "ms", [p99], goal="<= 50 ms", reached=lambda mine, _: mine <= 50)
+    yield Row("a node is lost -> the next step of train, by a spare, prefork, from memory", "s", spare_times(samples), goal="<= 1 s",
+              reached=lambda mine, _: mine <= 1)
     figures = {}
     for _ in range(samples(10)):
         run_scenario(figures)

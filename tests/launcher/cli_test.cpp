@@ -109,6 +109,7 @@ TEST_CASE("every option arrives", "[cli]") {
                                 "--prefork",
                                 "--prefork-import=a,b.c",
                                 "--memory-snapshots=512M",
+                                "--spares=3",
                                 "--dry-run",
                                 "p"});
   CHECK(config.nproc_per_node.workers == 2);
@@ -117,6 +118,7 @@ TEST_CASE("every option arrives", "[cli]") {
   CHECK(config.prefork);
   CHECK(config.prefork_import == "a,b.c");
   CHECK(config.memory_snapshots == 512u << 20);
+  CHECK(config.spares == 3);
   CHECK(config.virtual_local_rank);
   CHECK(config.numa_binding == agent::NumaBinding::core_complex);
   CHECK(config.omp_threads == kAutoThreads);

@@ -137,4 +137,11 @@ TEST_CASE("a dry run shows each host's ranks and its command", "[ssh]") {
   CHECK_THAT(hosts_dry_run(by_gpu, order_for(by_gpu), "here"),
              Catch::Contains("a: node 0, workers: as many as --nproc-per-node finds there\n") &&
                  Catch::Contains("b: node 1, 1 worker\n"));
+  const Config with_spare = good({"--hosts=a,b,c", "--spares=1", "p"});
+  CHECK_THAT(hosts_dry_run(with_spare, order_for(with_spare), "here"),
+             Catch::Contains("b: node 1, rank 1\n") && Catch::Contains("c: node 2, a spare\n"));
+  CHECK(std::get<Words>(start_options(with_spare, {{0, {0, "10.0.0.1", "10.0.0.9", 20001}},
+                                                   {1, {1, "10.0.0.2", "10.0.0.9", 20001}},
+                                                   {2, {2, "10.0.0.3", "10.0.0.9", 20001}}}))
+            .front() == "--nnodes=2");
 }

@@ -357,6 +357,24 @@ TEST_CASE("a node rank that another node has, or that there is not, is refused w
   CHECK(has<FormRound>(job.on(requesting(3, 0))));
 }
 
+TEST_CASE("a spare of a static job has a rank above the others, and takes the place of a lost node", "[coordinator]") {
+  Job job({.nodes_min = 2, .nodes_max = 2, .spares = 1, .fixed_ranks = true});
+  job.on(requesting(10, 0));
+  CHECK(ids(job.start(job.only<FormRound>(requesting(11, 1)).round)) == std::vector<NodeId>{10, 11});
+  CHECK(job.on(requesting(12, 2)).empty());  // it waits
+  CHECK(job.only<Dismiss>(requesting(13, 3)).outcome.reason ==
+        "node rank 3 of host13 is not one of the job's 3 (0 to 2)");
+  job.on(lost(11, job.now));
+  CHECK(ids(job.start(job.only<FormRound>(requesting(10, 0)).round)) == std::vector<NodeId>{10, 12});
+  CHECK(job.on(requesting(14, 1)).empty());  // the lost one's machine: now the spare
+}
+
+TEST_CASE("a job does not wait for a node while a spare is there", "[coordinator]") {
+  Job job({.nodes_min = 2, .nodes_max = 2, .spares = 1, .fixed_ranks = true});
+  job.on(requesting(12, 2));
+  CHECK(ids(job.only<FormRound>(requesting(10, 0)).round) == std::vector<NodeId>{10, 12});
+}
+
 TEST_CASE("in an elastic job the node rank is a wish: survivors keep their order, and their head stays",
           "[coordinator]") {
   Job job({.nodes_min = 1, .nodes_max = 3});
