@@ -28,6 +28,7 @@ enum class StopScope { rank, group };
 struct Prefork {
   bool python = false;       // the program is a script, and command.program its interpreter
   std::string imports = {};  // TemplateCommand::imports
+  std::string learned = {};  // TemplateCommand::learned
 };
 
 struct AgentOptions {

@@ -42,7 +42,8 @@ void Agent::start_template() {
                " is neither run by Python nor calls ddprun::prefork()");
   const Environment own = common_variables(command.job, options_.workers, command.inherited);
   TemplateCommand of{command.program,    command.argv, merged(command.inherited, own),
-                     command.core_dumps, python,       options_.prefork->imports};
+                     command.core_dumps, python,       options_.prefork->imports,
+                     options_.prefork->learned};
   template_.emplace(io_, std::move(of), say, [this] { on_template(); });
   template_->start();
 }

@@ -143,8 +143,9 @@ void check_program(const Config& config, Problems& out) {
   if (config.no_python && config.module && !config.run_path)
     out.add(out.subject_of("no-python") + " and " + out.subject_of("module") +
             " exclude each other: leave out one of them.");
-  if (!config.prefork_import.empty() && !config.prefork)
-    out.add(out.subject_of("prefork-import") + " is given without --prefork: pass both, or none of them.");
+  for (const auto& [name, value] : {std::pair("prefork-import", &config.prefork_import), {"prefork-learn", &config.prefork_learn}})
+    if (!value->empty() && !config.prefork)
+      out.add(out.subject_of(name) + " is given without --prefork: pass both, or none of them.");
   const bool wrong_question = in_force(config.settings, "print-completion") != nullptr;
   if (config.program.empty() && !config.print_config && !wrong_question)
     out.add("No program is named: ddprun [options] PROGRAM [its arguments].");

@@ -65,6 +65,7 @@ struct Config {
   bool no_python = false;
   bool prefork = false;
   std::string prefork_import;  // modules, comma-separated
+  std::string prefork_learn;   // a file of modules; empty: none
   bool run_path = false;       // Python runs it, whatever it is; wins over `module` and `no_python`
   bool virtual_local_rank = false;
   agent::NumaBinding numa_binding = agent::NumaBinding::none;

@@ -101,6 +101,14 @@ std::string numbers(const std::vector<int>& signals) {
   return text;
 }
 
+void check_prefork(const Config& config, const Program& program) {
+  for (const auto& [name, value] :
+       {std::pair("--prefork-import", &config.prefork_import), {"--prefork-learn", &config.prefork_learn}})
+    if (!value->empty() && !program.by_python)
+      throw UsageError("cannot import Python modules before forking (" + std::string(name) + ")",
+                       config.program.front() + " is no Python program", "Leave it out.");
+}
+
 void check_devices(const Config& config, const agent::Environment& environment, int workers) {
   if (!config.virtual_local_rank || agent::virtual_device(environment, workers - 1)) return;
   const char* variable = agent::devices_variable(environment);
@@ -223,7 +231,12 @@ agent::AgentOptions job_options(const Config& config, const Machine& machine, co
   options.command.core_dumps = config.core_dumps;
   options.command.bindings = host.bindings;
   options.cgroup = config.cgroup;
-  if (config.prefork) options.prefork = agent::Prefork{program.by_python, config.prefork_import};
+  if (config.prefork) {
+    check_prefork(config, program);
+    const std::string& learned = config.prefork_learn;
+    options.prefork = agent::Prefork{program.by_python, config.prefork_import,
+                                     learned.empty() ? "" : std::filesystem::absolute(learned).string()};
+  }
   options.memory_snapshots = config.memory_snapshots;
   check_devices(config, options.command.inherited, options.workers);
   agent::JobIdentity& job = options.command.job;

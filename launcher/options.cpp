@@ -235,6 +235,11 @@ constexpr Option kOptions[] = {
     row(kWorkers, "prefork-import", "MODULES",
         "with --prefork: Python modules to import before forking, besides PyTorch's", at<&Config::prefork_import>(),
         {.more = "Comma-separated."}),
+    row(kWorkers, "prefork-learn", "FILE", "the same, those that it imported last time",
+        at<&Config::prefork_learn>(),
+        {.completes = Completes::file,
+         .more = "The first worker writes them at its end, those of installed packages; the next start reads them. One "
+                 "that starts a thread, or fails, gets a '!' and is not imported again."}),
     row(kWorkers, "role", "NAME", "name of these workers: ROLE_NAME, and in log prefixes", at<&Config::role>()),
     row(kWorkers, "virtual-local-rank", "",
         "LOCAL_RANK is 0 for all, and each sees one GPU: its entry of CUDA_VISIBLE_DEVICES",

@@ -9,7 +9,7 @@ _LOST = 127  # as a worker that could not be started
 _USUAL = ["torch", "torch._dynamo", "torch.optim", "torch.distributed", "torch.nn.parallel"]
 
 
-def _serve(number, extra):
+def _serve(number, extra, learned_file):
     import atexit
     import ctypes
     import fcntl
@@ -36,14 +36,63 @@ def _serve(number, extra):
             return [f"{name}: {type(error).__name__}: {error}"]
         return []
 
-    def hidden_file():
-        # A script would find it in its own folder, had another module of that name not been imported already.
+    # What the script has imported last time, one module per line. A '!' before it: it cannot be imported here.
+    def learned():
+        try:
+            with open(learned_file, encoding="utf-8") as file:
+                return [line for line in file.read().splitlines() if line]
+        except (OSError, UnicodeDecodeError):
+            return []
+
+    def save_learned(lines):
+        partial = f"{learned_file}.{os.uname().nodename}.{os.getpid()}"
+        try:
+            with open(partial, "w", encoding="utf-8") as file:
+                file.writelines(f"{line}\n" for line in lines)
+            os.replace(partial, learned_file)
+        except OSError as error:
+            os.write(2, f"ddprun: cannot write what was imported into {learned_file}: {error.strerror}.\n".encode())
+
+    def import_learned():
+        for name in [name for name in learned() if name not in sys.modules]:
+            if name.startswith("!") or beside_script(name.partition(".")[0]):
+                continue
+            harmless = not problems_of_import(name, True)
+            if len(os.listdir("/proc/self/task")) == 1 and harmless:
+                continue
+            save_learned([f"!{line}" if line == name else line for line in learned()])
+            if harmless:  # but for a thread, which only another start is rid of
+                os.environ["DDPRUN_TEMPLATE"] = str(number)
+                os.environ["DDPRUN_TEMPLATE_IMPORT"] = ",".join(extra)
+                os.environ["DDPRUN_TEMPLATE_LEARN"] = learned_file
+                os.execv(sys.executable, sys.orig_argv)
+
+    def learn():
+        # Of installed packages only: a script's own modules may change at any time, and do anything.
+        import sysconfig
+        folders = tuple(f"{sysconfig.get_paths()[kind]}/" for kind in ("stdlib", "platstdlib", "purelib", "platlib"))
+        known, names = set(learned()), []
+        for name, module in list(sys.modules.items()):
+            spec = getattr(module, "__spec__", None)
+            if name in at_start or f"!{name}" in known or getattr(spec, "name", None) != name:
+                continue
+            if str(spec.origin).startswith(folders) and not any(mark in name for mark in "!,"):
+                names.append(name)
+        bad = sorted(name for name in known if name.startswith("!"))
+        if set(names) - known:
+            save_learned([*bad, *names])
+
+    def beside_script(name):
         script = os.path.realpath(sys.argv[0]) if sys.argv[0] != "-m" else os.getcwd()
         folder = script if os.path.isdir(script) else os.path.dirname(script)
+        return [file for file in (f"{folder}/{name}.py", f"{folder}/{name}/__init__.py") if os.path.exists(file)]
+
+    def hidden_file():
+        # A script would find it in its own folder, had another module of that name not been imported already.
         for name in sorted({name.partition(".")[0] for name in set(sys.modules) - at_start}):
             known = getattr(sys.modules.get(name), "__file__", None) or ""  # may be in a ZIP file, or no file at all
-            for file in (f"{folder}/{name}.py", f"{folder}/{name}/__init__.py"):
-                if os.path.exists(file) and not (os.path.exists(known) and os.path.samefile(file, known)):
+            for file in beside_script(name):
+                if not (os.path.exists(known) and os.path.samefile(file, known)):
                     return file
         return ""
 
@@ -130,6 +179,8 @@ def _serve(number, extra):
         for entry in environment:
             name, _, value = entry.partition(b"=")
             os.environb[name] = value
+        if learned_file and os.environ.get("LOCAL_RANK") == "0":
+            atexit.register(learn)
         atexit.register(gc.unfreeze)  # the last one to run: then modules are taken down as ever
         if hasattr(threading.current_thread(), "_set_native_id"):
             threading.current_thread()._set_native_id()  # CPython leaves the parent's
@@ -161,6 +212,8 @@ def _serve(number, extra):
 
     problems = [line for name in _USUAL for line in problems_of_import(name, False)]
     problems += [line for name in extra for line in problems_of_import(name, True)]
+    if learned_file and hasattr(sys, "orig_argv"):
+        import_learned()
     gc.collect()
     gc.freeze()
     say_hello(problems)
@@ -186,7 +239,11 @@ else:
     sys.path.remove(_archive)
     sys.path_importer_cache.pop(_archive, None)
     try:
-        _serve(int(_number), [name for name in os.environ.pop("DDPRUN_TEMPLATE_IMPORT", "").split(",") if name])
+        _serve(
+            int(_number),
+            [name for name in os.environ.pop("DDPRUN_TEMPLATE_IMPORT", "").split(",") if name],
+            os.environ.pop("DDPRUN_TEMPLATE_LEARN", ""),
+        )
     except BaseException:
         import traceback
 

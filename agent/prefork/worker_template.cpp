@@ -34,6 +34,7 @@ constexpr int kLoadsMax = 3;                               // in a row, of templ
 constexpr std::size_t kHelloMax = std::size_t{64} * 1024;  // bytes
 constexpr int kPythonIgnoresHook = 9;                      // the probe's exit code
 constexpr const char* kImportVariable = "DDPRUN_TEMPLATE_IMPORT";
+constexpr const char* kLearnVariable = "DDPRUN_TEMPLATE_LEARN";
 constexpr const char* kProbe =
     "import sys; sys.exit(0 if hasattr(sys.modules.get('sitecustomize'), 'ddprun_template') else 9)";
 
@@ -201,6 +202,7 @@ Spawned WorkerTemplate::spawn_with(std::vector<std::string> argv, const std::str
     const std::string before = value_of(request.environment, "PYTHONPATH");
     set(request.environment, "PYTHONPATH", before.empty() ? own : own + ":" + before);
     set(request.environment, kImportVariable, command_.imports);
+    if (!command_.learned.empty()) set(request.environment, kLearnVariable, command_.learned);
     set(request.environment, "PYTORCH_NVML_BASED_CUDA_CHECK", "1");  // CUDA itself must not be asked before a fork
   }
   return spawn(request);

@@ -1,5 +1,6 @@
 """Workers forked from a loaded template: a death to the next training step, and the memory of all, beside workers that are exec'd."""
 import pathlib
+import time
 
 from job import Job
 from table import Row
@@ -29,7 +30,22 @@ def pss_mib(command, workers, folder):
         return sum(of(pid) for pid in job.pids()) / 1024
 
 
+def time_to_first_step(command):
+    begun = time.monotonic_ns()
+    with Job(command, {"OMP_NUM_THREADS": "1", "PYTHON_EXEC": PYTHON}) as job:
+        return (job.wait_for_line("^epoch 1 step 1 ") - begun) / 1e9
+
+
+def first_step(samples):
+    arguments = ["1000", "1000", "--log-every=1", "--device=cpu", "--snapshot=FOLDER/snapshot.pt"]
+    for program, who in (TRAIN, "train"), (PEER_SCRIPT, "Python DDP"):
+        with_template = [time_to_first_step(preforked(2, program, *arguments)) for _ in range(samples(5))]
+        without = [time_to_first_step(ddprun(2, program, *arguments)) for _ in range(samples(5))]
+        yield Row(f"command -> first step of {who}, prefork", "s", with_template, "without --prefork", without)
+
+
 def bench(samples):
+    yield from first_step(samples)
     arguments = ["1000", "1", "--log-every=1", "--device=cpu", "--snapshot=FOLDER/snapshot.pt"]
     cold, ours, cold_python, python, peer = [], [], [], [], []
     for _ in range(samples(3)):

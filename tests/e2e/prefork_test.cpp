@@ -2,6 +2,7 @@
 // becomes of the template.
 #include <algorithm>
 #include <csignal>
+#include <filesystem>
 #include <random>
 #include <regex>
 
@@ -166,4 +167,39 @@ TEST_CASE("a template killed at any moment costs no round: its workers are right
         }
         REQUIRE(job.all_gone(kLimit));
       });
+}
+
+TEST_CASE("a Python template imports what the script imported last time, but for what starts threads", "[prefork]") {
+  const TempFolder folder;
+  const std::string learned = folder / "learned", script = folder.write("script.py",
+                                                                        "import gc, os, sys\n"
+                                                                        "known = 'xmlrpc.client' in sys.modules\n"
+                                                                        "import xmlrpc.client, own\n"
+                                                                        "forked = gc.get_freeze_count() > 0\n"
+                                                                        "os.write(1, f'{known} {forked}\\n'.encode())\n");
+  folder.write("own.py", "");
+  folder.write("elsewhere/with_thread.py",
+               "import threading, time\nthreading.Thread(target=time.sleep, args=(600,), daemon=True).start()\n");
+  folder.write("elsewhere/fails.py", "1 / 0\n");
+  const auto ended = [&] {
+    const Ended end = preforked({"--prefork-learn=" + learned, "--nproc-per-node=2", script},
+                                {.env = {{"PYTHONPATH", folder / "elsewhere"}}});
+    INFO(end.out << end.err);
+    CHECK(end == exited(0));
+    CHECK(end.err.empty());
+    return end.out;
+  };
+  const auto has = [&](const std::string& line) { return ("\n" + read_file(learned)).find("\n" + line + "\n") != std::string::npos; };
+  CHECK(ended() == "False True\nFalse True\n");
+  CHECK(has("xmlrpc.client"));
+  CHECK_FALSE(has("own"));
+  folder.write("learned", read_file(learned) + "with_thread\nfails\nno_such_module\n");
+  CHECK(ended() == "True True\nTrue True\n");
+  for (const char* name : {"!with_thread", "!fails", "!no_such_module"}) CHECK(has(name));
+  folder.write("xmlrpc.py", "");  // the script's own: not to be hidden
+  const Ended own = preforked({"--prefork-learn=" + learned, script});
+  CHECK(own.err.find("'xmlrpc' is not a package") != std::string::npos);
+  folder.write("learned", "\xff\n");  // no text
+  std::filesystem::remove(folder / "xmlrpc.py");
+  CHECK(ended() == "False True\nFalse True\n");
 }

@@ -108,6 +108,7 @@ TEST_CASE("every option arrives", "[cli]") {
                                 "-v",
                                 "--prefork",
                                 "--prefork-import=a,b.c",
+                                "--prefork-learn=file",
                                 "--memory-snapshots=512M",
                                 "--spares=3",
                                 "--dry-run",
@@ -117,6 +118,7 @@ TEST_CASE("every option arrives", "[cli]") {
   CHECK(config.no_python);
   CHECK(config.prefork);
   CHECK(config.prefork_import == "a,b.c");
+  CHECK(config.prefork_learn == "file");
   CHECK(config.memory_snapshots == 512u << 20);
   CHECK(config.spares == 3);
   CHECK(config.virtual_local_rank);
