@@ -41,8 +41,8 @@ void Agent::start_template() {
     return say("workers are started without --prefork, as " + command.name +
                " is neither run by Python nor calls ddprun::prefork()");
   const Environment own = common_variables(command.job, options_.workers, command.inherited);
-  TemplateCommand of{command.program,    command.argv, merged(command.inherited, own),
-                     command.core_dumps, python,       options_.prefork->imports,
+  TemplateCommand of{command.program,          command.argv, merged(command.inherited, own),
+                     command.core_dumps,       python,       options_.prefork->imports,
                      options_.prefork->learned};
   template_.emplace(io_, std::move(of), say, [this] { on_template(); });
   template_->start();

@@ -116,7 +116,7 @@ std::vector<std::string> WorkerGroup::environment(const WorkerCommand& command, 
   const std::string error_file = records_.at(local_rank).error_file.string();
   Environment own = worker_variables(command.job, seat_, local_rank, error_file, command.inherited);
   own[DDPRUN_CHANNEL_VARIABLE] = channel >= 0 ? std::to_string(channel) : "";  // never that of an outer ddprun
-  if (command.snapshot_memory_fd >= 0) 
+  if (command.snapshot_memory_fd >= 0)
     own[kSnapshotMemoryVariable] = std::to_string(snapshot_memory_number()) + ":" + std::to_string(local_rank);
   else if (command.inherited.contains(kSnapshotMemoryVariable))
     own[kSnapshotMemoryVariable] = "";

@@ -134,16 +134,16 @@ void check_memory(const Config& config, const Machine& machine, Problems& out) {
     out.add(out.subject_of("memory-snapshots") + " asks for " + mib(asked) + ", and this process may use " +
             mib(machine.memory_bytes) + " of memory: ask for less.");
   else if (asked > 0 && machine.file_bytes_max > 0)
-    out.add(out.subject_of("memory-snapshots") +
-            " needs files of any size, and a limit here is " + mib(machine.file_bytes_max) +
-            ": lift it (ulimit -f unlimited), or leave the option out.");
+    out.add(out.subject_of("memory-snapshots") + " needs files of any size, and a limit here is " +
+            mib(machine.file_bytes_max) + ": lift it (ulimit -f unlimited), or leave the option out.");
 }
 
 void check_program(const Config& config, Problems& out) {
   if (config.no_python && config.module && !config.run_path)
     out.add(out.subject_of("no-python") + " and " + out.subject_of("module") +
             " exclude each other: leave out one of them.");
-  for (const auto& [name, value] : {std::pair("prefork-import", &config.prefork_import), {"prefork-learn", &config.prefork_learn}})
+  for (const auto& [name, value] :
+       {std::pair("prefork-import", &config.prefork_import), {"prefork-learn", &config.prefork_learn}})
     if (!value->empty() && !config.prefork)
       out.add(out.subject_of(name) + " is given without --prefork: pass both, or none of them.");
   const bool wrong_question = in_force(config.settings, "print-completion") != nullptr;

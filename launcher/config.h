@@ -123,10 +123,10 @@ struct Config {
   agent::MachineLimits machine_limits = {};
   agent::HangLimits hang_limits = {};
   rendezvous::StragglerPolicy stragglers = rendezvous::StragglerPolicy::say;
-  std::string health_check = {};  // a shell command; empty: none
-  std::string exclude_file = {};  // gets the names of excluded machines; empty: no file
+  std::string health_check = {};       // a shell command; empty: none
+  std::string exclude_file = {};       // gets the names of excluded machines; empty: no file
   std::uint64_t memory_snapshots = 0;  // bytes of this node for them; 0: none
-  std::string state_dir = {};     // keeps the restart ledger between starts of the job; empty: nothing keeps it
+  std::string state_dir = {};          // keeps the restart ledger between starts of the job; empty: nothing keeps it
   // How long a worker may take to leave after SIGTERM. Schedulers kill 30 s after they ask, so 25 leaves us five.
   Duration stop_grace = std::chrono::seconds(25);
   ScopeChoice stop_scope = ScopeChoice::automatic;
@@ -182,7 +182,7 @@ struct Machine {
   int cpus = 1;                                               // that this process may use
   int gpus = 0;                                               // NVIDIA devices that CUDA_VISIBLE_DEVICES leaves
   std::function<std::vector<std::string>()> interfaces = {};  // network interfaces; called only if one is named
-  std::uint64_t memory_bytes = 0;  // available to this process: physical, control groups, ulimit -v; 0: unknown
+  std::uint64_t memory_bytes = 0;    // available to this process: physical, control groups, ulimit -v; 0: unknown
   std::uint64_t file_bytes_max = 0;  // that this process may write to a file (ulimit -f); 0: no limit
 };
 

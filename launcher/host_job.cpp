@@ -202,7 +202,8 @@ std::string hosts_dry_run(const Config& config, const HostJobOrder& order, const
   std::optional<int> rank = 0;
   for (const JobHost& host : order.hosts) {
     const auto workers = workers_of(config, host);
-    out += host.name + ": node " + std::to_string(host.index) + ", " + (host.index < nodes_that_train(config) ? ranks_in_words(rank, workers) : "a spare") + "\n";
+    out += host.name + ": node " + std::to_string(host.index) + ", " +
+           (host.index < nodes_that_train(config) ? ranks_in_words(rank, workers) : "a spare") + "\n";
     rank = rank && workers ? std::optional(*rank + *workers) : std::nullopt;
     const auto parent = parents.find(host.index);
     const bool by_head = parent == parents.end() || parent->second.empty();

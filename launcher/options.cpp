@@ -235,8 +235,7 @@ constexpr Option kOptions[] = {
     row(kWorkers, "prefork-import", "MODULES",
         "with --prefork: Python modules to import before forking, besides PyTorch's", at<&Config::prefork_import>(),
         {.more = "Comma-separated."}),
-    row(kWorkers, "prefork-learn", "FILE", "the same, those that it imported last time",
-        at<&Config::prefork_learn>(),
+    row(kWorkers, "prefork-learn", "FILE", "the same, those that it imported last time", at<&Config::prefork_learn>(),
         {.completes = Completes::file,
          .more = "The first worker writes them at its end, those of installed packages; the next start reads them. One "
                  "that starts a thread, or fails, gets a '!' and is not imported again."}),
@@ -258,11 +257,11 @@ constexpr Option kOptions[] = {
     row(kJob, "nnodes", "N", "nodes of the job, or MIN:MAX with --rdzv-backend c10d",
         read_by<read_node_counts, &Config::nnodes>(),
         {.default_value = "1", .synonyms = "num-nodes,num-machines,nodes,N"}),
-    row(kJob, "spares", "N", "more nodes, to replace lost ones",
-        at<&Config::spares>(),
+    row(kJob, "spares", "N", "more nodes, to replace lost ones", at<&Config::spares>(),
         {.synonyms = "spare-nodes,num-spares,standby",
-         .more = "Start ddprun on --nnodes + N machines; in a static job their node ranks go up to that. Where --nnodes "
-                 "comes from srun or from a list of hosts, N of those nodes are the spares.",
+         .more =
+             "Start ddprun on --nnodes + N machines; in a static job their node ranks go up to that. Where --nnodes "
+             "comes from srun or from a list of hosts, N of those nodes are the spares.",
          .min = 0,
          .max = kSparesMax}),
     row(kJob, "node-rank", "R", "this node's rank; with c10d a preference", at<&Config::node_rank>(),

@@ -27,7 +27,7 @@ struct TemplateCommand {
   bool core_dumps = false;               // SpawnRequest::core_dumps
   bool python = false;                   // argv begins with an interpreter
   std::string imports = {};              // of Python: modules to import besides PyTorch, comma-separated
-  std::string learned = {};              // of Python: a file of modules that the program has imported before; empty: none
+  std::string learned = {};  // of Python: a file of modules that the program has imported before; empty: none
 };
 
 struct TemplateTiming {

@@ -21,7 +21,7 @@ class Proposals {
   Variable variable(std::initializer_list<const char*> names) const;
   Variable variable(const char* name) const { return variable({name}); }
 
-  bool given(const char* option) const;  // by the user
+  bool given(const char* option) const;                  // by the user
   std::uint64_t number_given(const char* option) const;  // 0: none
   bool standalone() const;
   // Several nodes, by the user's value or the proposed one.

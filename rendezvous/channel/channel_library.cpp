@@ -1,5 +1,5 @@
-// The reports of worker_channel.py that a training step makes, compiled: it loads this library where it finds it, and does
-// them itself where not. Called through ctypes, with Python's lock held.
+// The reports of worker_channel.py that a training step makes, compiled: it loads this library where it finds it, and
+// does them itself where not. Called through ctypes, with Python's lock held.
 #include "rendezvous/channel/worker_channel.h"  // first: it needs _GNU_SOURCE
 
 #include <cstdint>

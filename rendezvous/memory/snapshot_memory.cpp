@@ -227,8 +227,7 @@ bool SnapshotMemory::copy_to_mapped(const std::vector<iovec>& pieces, std::uint6
   Mapped& mapped = mapped_[at];
   if (mapped.bytes < size) {
     mapped = {};
-    void* const begin =
-        mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_SHARED, fd_.get(), static_cast<off_t>(at));
+    void* const begin = mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_SHARED, fd_.get(), static_cast<off_t>(at));
     if (begin == MAP_FAILED) return false;
     madvise(begin, size, MADV_DONTFORK);
     madvise(begin, size, MADV_DONTDUMP);

@@ -1,9 +1,10 @@
-// Snapshots in memory: a file without a name (memfd) that the agent makes and passes to its workers in every round, so that
-// what they keep in it outlives them (--memory-snapshots).
+// Snapshots in memory: a file without a name (memfd) that the agent makes and passes to its workers in every round, so
+// that what they keep in it outlives them (--memory-snapshots).
 //
-// It has areas of two slots each, one for the machine's state and one for each local rank. A snapshot replaces the older one of the two, and counts once its slot is
-// marked as complete: a worker that is killed meanwhile leaves the other one. It can be written to only while write() runs:
-// a stray write of the program does not reach it. What a slot holds is the caller's.
+// It has areas of two slots each, one for the machine's state and one for each local rank. A snapshot replaces the
+// older one of the two, and counts once its slot is marked as complete: a worker that is killed meanwhile leaves the
+// other one. It can be written to only while write() runs: a stray write of the program does not reach it. What a slot
+// holds is the caller's.
 //
 // Layout, numbers of 64 bits in the machine's byte order (worker_channel.py knows it, too):
 //   0                     magic, version, areas, bytes, adopted generation

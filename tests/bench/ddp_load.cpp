@@ -241,9 +241,9 @@ void turns(const ProcessGroup& group, const Words& words) {
   for (int steps = 0; std::cin >> net >> steps >> way;) {
     json took = way == "memory" ? turn_in_memory(*trainings.at(net), group, steps, asynchronous)
                                 : turn(*trainings.at(net), group, steps,
-                     way == "asynchronous"  ? &asynchronous
-                     : way == "synchronous" ? &synchronous
-                                            : nullptr);
+                                       way == "asynchronous"  ? &asynchronous
+                                       : way == "synchronous" ? &synchronous
+                                                              : nullptr);
     took["samples"] = kNets.at(net).batch * steps * group.world_size();
     say(took);
   }

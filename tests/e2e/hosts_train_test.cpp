@@ -213,8 +213,8 @@ TEST_CASE("train over three hosts goes on from memory, at most one step back, af
           "[hosts]") {
   if (!hosts_or_skip()) return;
   TrainJob job({"--memory-snapshots=64M"}, kEpochs);
-  // Rank 0's, while its host is not lost: how many steps were done before the round that goes on from memory, and which is
-  // its first.
+  // Rank 0's, while its host is not lost: how many steps were done before the round that goes on from memory, and which
+  // is its first.
   const auto steps_around_last_resume = [&] {
     const std::string out = job[0].out();
     const std::size_t resumed = out.rfind("resuming from memory");
@@ -252,10 +252,10 @@ TEST_CASE("a spare with a loaded template takes a lost node's place in a static 
   if (!hosts_or_skip()) return;
   HostJob job(3, {});
   const auto start = [&](int host) {
-    job.start_command(host, {"env", "OMP_NUM_THREADS=1", kDdprun, "--nnodes=2", "--spares=1", "--master-addr=host0",
-                             "--rdzv-id=spares", "--node-rank=" + std::to_string(host), "--prefork",
-                             "--memory-snapshots=64M", train_program(), "100000", "100000", "--log-every=1",
-                             "--device=cpu", "--snapshot=snapshot.pt"});
+    job.start_command(host,
+                      {"env", "OMP_NUM_THREADS=1", kDdprun, "--nnodes=2", "--spares=1", "--master-addr=host0",
+                       "--rdzv-id=spares", "--node-rank=" + std::to_string(host), "--prefork", "--memory-snapshots=64M",
+                       train_program(), "100000", "100000", "--log-every=1", "--device=cpu", "--snapshot=snapshot.pt"});
   };
   const auto is_a_spare = [&](int host) { return job[host].err().find("this one is a spare") != std::string::npos; };
   for (const int host : {0, 1}) start(host);

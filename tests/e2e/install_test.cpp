@@ -24,7 +24,8 @@ TEST_CASE("an installed tree trains, with its manual, completions and the channe
                           std::regex("train and the library need LibTorch 2[.0-9]+: they take it from /")));
   for (const char* file :
        {"share/man/man1/ddprun.1", "share/bash-completion/completions/ddprun", "share/zsh/site-functions/_ddprun",
-        "lib/ddprun/libddprun_channel.so", "lib/ddprun/libddprun_tls.so", "include/ddprun/worker_channel.h", "share/ddprun/worker_channel.py"}) {
+        "lib/ddprun/libddprun_channel.so", "lib/ddprun/libddprun_tls.so", "include/ddprun/worker_channel.h",
+        "share/ddprun/worker_channel.py"}) {
     INFO(file);
     CHECK(fs::exists(fs::path(tree) / file));
   }

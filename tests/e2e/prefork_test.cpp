@@ -171,12 +171,13 @@ TEST_CASE("a template killed at any moment costs no round: its workers are right
 
 TEST_CASE("a Python template imports what the script imported last time, but for what starts threads", "[prefork]") {
   const TempFolder folder;
-  const std::string learned = folder / "learned", script = folder.write("script.py",
-                                                                        "import gc, os, sys\n"
-                                                                        "known = 'xmlrpc.client' in sys.modules\n"
-                                                                        "import xmlrpc.client, own\n"
-                                                                        "forked = gc.get_freeze_count() > 0\n"
-                                                                        "os.write(1, f'{known} {forked}\\n'.encode())\n");
+  const std::string learned = folder / "learned",
+                    script = folder.write("script.py",
+                                          "import gc, os, sys\n"
+                                          "known = 'xmlrpc.client' in sys.modules\n"
+                                          "import xmlrpc.client, own\n"
+                                          "forked = gc.get_freeze_count() > 0\n"
+                                          "os.write(1, f'{known} {forked}\\n'.encode())\n");
   folder.write("own.py", "");
   folder.write("elsewhere/with_thread.py",
                "import threading, time\nthreading.Thread(target=time.sleep, args=(600,), daemon=True).start()\n");
@@ -189,7 +190,9 @@ TEST_CASE("a Python template imports what the script imported last time, but for
     CHECK(end.err.empty());
     return end.out;
   };
-  const auto has = [&](const std::string& line) { return ("\n" + read_file(learned)).find("\n" + line + "\n") != std::string::npos; };
+  const auto has = [&](const std::string& line) {
+    return ("\n" + read_file(learned)).find("\n" + line + "\n") != std::string::npos;
+  };
   CHECK(ended() == "False True\nFalse True\n");
   CHECK(has("xmlrpc.client"));
   CHECK_FALSE(has("own"));

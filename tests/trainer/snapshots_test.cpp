@@ -189,9 +189,10 @@ TEST_CASE("what is too large for the memory is told once, and the files go on", 
   for (const std::string& word : worker({"train", folder / "run.pt", "adam", "10", "in-memory"})) words.push_back(word);
   const Ended end = run(words, 60s, {.env = {{"OMP_NUM_THREADS", "1"}}});
   CHECK(end == exited(0));
-  CHECK(std::regex_match(end.err, std::regex("cannot keep the snapshot in memory: it has [0-9]+K, and "
-                                             "--memory-snapshots=4K holds two of 2K. Pass --memory-snapshots=[0-9]+K or "
-                                             "more, or leave it out.\n")));
+  CHECK(
+      std::regex_match(end.err, std::regex("cannot keep the snapshot in memory: it has [0-9]+K, and "
+                                           "--memory-snapshots=4K holds two of 2K. Pass --memory-snapshots=[0-9]+K or "
+                                           "more, or leave it out.\n")));
   CHECK(load_snapshot(folder / "run.pt").at.step == 10);
 }
 

@@ -67,7 +67,7 @@ struct SavingOptions {
   std::int64_t every_epochs = 1;  // costs a few milliseconds; a restart then loses little
   std::int64_t every_steps = 0;
   std::int64_t memory_steps = 1;  // in memory, where the launcher has some for it
-  std::int64_t keep = 2;  // one may be damaged
+  std::int64_t keep = 2;          // one may be damaged
   bool fresh = false;
   std::string best = "none";
   std::string publish = "";

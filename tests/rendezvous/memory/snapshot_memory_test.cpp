@@ -137,10 +137,9 @@ TEST_CASE("a worker finds the agent's memory by its descriptor, and nothing else
   char head[40];
   REQUIRE(pread(memory.fd(), head, sizeof head, 0) == sizeof head);
   REQUIRE(pwrite(shorter.get(), head, sizeof head, 0) == sizeof head);
-  for (const std::string& variable :
-       {std::string(), std::string("x"), "x" + number, number + "x", std::string("-1"), std::string("999"),
-        std::string("0"), std::string("99999999999999999999"), std::to_string(other.get()),
-        std::to_string(shorter.get())}) {
+  for (const std::string& variable : {std::string(), std::string("x"), "x" + number, number + "x", std::string("-1"),
+                                      std::string("999"), std::string("0"), std::string("99999999999999999999"),
+                                      std::to_string(other.get()), std::to_string(shorter.get())}) {
     INFO(variable);
     CHECK_FALSE(inherited_by(variable));
   }
@@ -155,7 +154,8 @@ TEST_CASE("nobody can truncate the memory", "[memory]") {
 }
 
 // The writer tells each step through a pipe when it is kept.
-TEST_CASE("a writer that is killed at any moment leaves whole snapshots, at most one step behind", "[memory][not-tsan]") {
+TEST_CASE("a writer that is killed at any moment leaves whole snapshots, at most one step behind",
+          "[memory][not-tsan]") {
   std::mt19937_64 random(test::first_seed());
   constexpr std::size_t kBytes = 3 << 20;
   SnapshotMemory memory = SnapshotMemory::create(1, 2 * kBytes);

@@ -1,5 +1,5 @@
-// A snapshot's value as the bytes that are kept in memory (rendezvous/memory/snapshot_memory.h): its pickle and its tensors'
-// bytes, without the archive and the checksums of a file.
+// A snapshot's value as the bytes that are kept in memory (rendezvous/memory/snapshot_memory.h): its pickle and its
+// tensors' bytes, without the archive and the checksums of a file.
 //
 //   number of tensors, size of the pickle, size of each tensor: 64 bits each; the pickle; the tensors
 #pragma once

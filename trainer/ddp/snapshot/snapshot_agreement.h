@@ -27,12 +27,14 @@ class SnapshotAgreement {
   bool writes() const { return writes_; }                   // this rank, for its folder
   bool rank_0_writes_alone() const { return one_writer_; }  // all machines share a folder, or there is one
   std::int64_t generation() const { return generation_; }
-  const std::string& path() const { return path_; }  // of the agreed snapshot, on the machine that has it
-  bool in_memory() const { return in_memory_; }      // the agreed snapshot is from there
+  const std::string& path() const { return path_; }              // of the agreed snapshot, on the machine that has it
+  bool in_memory() const { return in_memory_; }                  // the agreed snapshot is from there
   bool memory_everywhere() const { return memory_everywhere_; }  // the same on all ranks
-  bool keeps_in_memory() const { return memory_everywhere_ && place_in_memory_ == 0; }  // this rank, for those that share it
-  bool shares_one_memory() const { return one_memory_; }                                // all ranks
-  int place_in_memory() const { return place_in_memory_; }                              // among those that share it
+  bool keeps_in_memory() const {
+    return memory_everywhere_ && place_in_memory_ == 0;
+  }                                                         // this rank, for those that share it
+  bool shares_one_memory() const { return one_memory_; }    // all ranks
+  int place_in_memory() const { return place_in_memory_; }  // among those that share it
 
   // Returns the agreed snapshot, if there is one, and copies it to each folder or memory that lacks it. Every rank
   // calls it, once.

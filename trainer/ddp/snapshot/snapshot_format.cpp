@@ -92,8 +92,7 @@ Dict to_value(const ShardSamplerState& state) {
 
 at::Tensor packed(const json& value) {
   const std::vector<std::uint8_t> bytes = json::to_msgpack(value);
-  return torch::from_blob(const_cast<std::uint8_t*>(bytes.data()), {static_cast<std::int64_t>(bytes.size())},
-                          at::kByte)
+  return torch::from_blob(const_cast<std::uint8_t*>(bytes.data()), {static_cast<std::int64_t>(bytes.size())}, at::kByte)
       .clone();
 }
 
@@ -372,8 +371,7 @@ Snapshot snapshot_of(const IValue& value, const std::string& digest, const std::
   const auto model_state = parts.dict("MODEL_STATE");
   if (!model_state) throw DamagedFile("cannot read " + name, "it has no MODEL_STATE, so it is not a snapshot");
   // Our files always have a digest; Python's tutorial writes neither.
-  if (parts.find("BUCKET_ORDER") && digest.empty())
-    throw DamagedFile("cannot read " + name, "its SHA-256 is missing");
+  if (parts.find("BUCKET_ORDER") && digest.empty()) throw DamagedFile("cannot read " + name, "its SHA-256 is missing");
   Snapshot s;
   s.model_state = *model_state;
   s.optimizer_state = parts.dict("OPTIMIZER_STATE");

@@ -52,7 +52,7 @@ struct Snapshot {
   BucketOrder bucket_order;  // empty: unknown
   nlohmann::json extra;
   std::vector<nlohmann::json> own;  // by rank; in memory only
-  std::string digest;  // of the content, from decode()
+  std::string digest;               // of the content, from decode()
 };
 
 // The whole snapshot as one value, which shares its tensors. In memory JSON is kept as MessagePack, which costs a step

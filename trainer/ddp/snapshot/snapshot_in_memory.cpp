@@ -36,10 +36,10 @@ Error too_large(std::uint64_t bytes, std::uint64_t bytes_max) {
     return number < kMiB ? std::to_string((number + kKiB - 1) / kKiB) + "K"
                          : std::to_string((number + kMiB - 1) / kMiB) + "M";
   };
-  return Error("cannot keep the snapshot in memory",
-               "it has " + size(bytes) + ", and --memory-snapshots=" + size(2 * bytes_max) + " holds two of " +
-                   size(bytes_max),
-               "Pass --memory-snapshots=" + size(2 * bytes) + " or more, or leave it out.");
+  return Error(
+      "cannot keep the snapshot in memory",
+      "it has " + size(bytes) + ", and --memory-snapshots=" + size(2 * bytes_max) + " holds two of " + size(bytes_max),
+      "Pass --memory-snapshots=" + size(2 * bytes) + " or more, or leave it out.");
 }
 
 }  // namespace

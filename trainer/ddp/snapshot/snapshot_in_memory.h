@@ -1,7 +1,7 @@
 // This machine's copy of a run's newest snapshot in memory (--memory-snapshots), which outlives the workers.
 //
-// The first of the ranks that share a memory writes it, in area 0; each of them may read it. Where all ranks share one, each
-// writes its generators and its own data, in the area after its place among them, instead of a collective.
+// The first of the ranks that share a memory writes it, in area 0; each of them may read it. Where all ranks share one,
+// each writes its generators and its own data, in the area after its place among them, instead of a collective.
 #pragma once
 #include <cstdint>
 #include <nlohmann/json.hpp>
@@ -35,8 +35,8 @@ class SnapshotInMemory {
   std::string identity() const { return memory_ ? memory_->identity() : ""; }
   using Stamps = std::set<std::pair<std::int64_t, std::int64_t>>;  // generation and step
 
-  // `digests`: whether stamps get one, for machines to compare. One of `preferred`, if there is one. Ignores a copy that
-  // cannot be read.
+  // `digests`: whether stamps get one, for machines to compare. One of `preferred`, if there is one. Ignores a copy
+  // that cannot be read.
   std::optional<Found> find(bool digests, const Stamps& preferred) const;
   // Throws Error, and Malformed if another machine's `content` is damaged.
   void write(const Snapshot& snapshot, const SnapshotFolder::Known& known);

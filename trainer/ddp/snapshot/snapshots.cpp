@@ -308,7 +308,9 @@ std::optional<Resumed> Snapshots::resume(const TrainingState& state) {
   impl_->agreement.forget();
   if (!snapshot) return std::nullopt;
   const std::string& path = impl_->agreement.path();
-  all_or_none(impl_->group, [&] { load(*snapshot, from_memory ? "the snapshot in memory" : "the snapshot " + path, state, impl_->group); });
+  all_or_none(impl_->group, [&] {
+    load(*snapshot, from_memory ? "the snapshot in memory" : "the snapshot " + path, state, impl_->group);
+  });
   return Resumed{.at = snapshot->at,
                  .bucket_order = usable_order(snapshot->bucket_order, state.model),
                  .metric = snapshot->metric,

@@ -104,8 +104,8 @@ struct Resumed {
   std::optional<double> metric;
   nlohmann::json extra;
   std::vector<nlohmann::json> own = {};  // by the rank that had it; null where it is not known
-  std::string path;  // of the file, on the machine that had it
-  bool from_memory = false;  // and not from that file
+  std::string path;                      // of the file, on the machine that had it
+  bool from_memory = false;              // and not from that file
   // Number of ranks that wrote it; 0: unknown. If it equals the current number, the generators were restored, too.
   int world_size = 0;
 };
