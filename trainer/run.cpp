@@ -343,11 +343,11 @@ void save_run(Run& run, std::optional<double> metric) {
 
 void keep_run(Run& run) {
   const std::int64_t every = run.options.snapshot.memory_steps;
-  if (run.snapshots->keeps_in_memory() && every > 0 && run.at.step % every == 0)
-    run.snapshots->save_in_memory(state_of(run), {.at = run.at,
-                                                  .bucket_order = run.ddp->bucket_order(),
-                                                  .extra = common_extra_of(run),
-                                                  .own = own_extra_of(run)});
+  if (!run.snapshots->keeps_in_memory() || every == 0 || run.at.step % every != 0) return;
+  check_loss(run, run.epoch.loss_sum.item<double>());  // as before a file
+  run.snapshots->save_in_memory(
+      state_of(run),
+      {.at = run.at, .bucket_order = run.ddp->bucket_order(), .extra = common_extra_of(run), .own = own_extra_of(run)});
 }
 
 }  // namespace ddprun::train

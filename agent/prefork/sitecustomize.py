@@ -50,21 +50,31 @@ def _serve(number, extra, learned_file):
             with open(partial, "w", encoding="utf-8") as file:
                 file.writelines(f"{line}\n" for line in lines)
             os.replace(partial, learned_file)
+            return True
         except OSError as error:
             os.write(2, f"ddprun: cannot write what was imported into {learned_file}: {error.strerror}.\n".encode())
+            return False
+
+    def alone():
+        return len(os.listdir("/proc/self/task")) == 1
 
     def import_learned():
+        if not alone():
+            return  # no learned module is the cause
         for name in [name for name in learned() if name not in sys.modules]:
             if name.startswith("!") or beside_script(name.partition(".")[0]):
                 continue
-            harmless = not problems_of_import(name, True)
-            if len(os.listdir("/proc/self/task")) == 1 and harmless:
+            try:
+                failed = bool(problems_of_import(name, True))
+            except BaseException:  # a module that exits
+                failed = True
+            if alone() and not failed:
                 continue
-            save_learned([f"!{line}" if line == name else line for line in learned()])
-            if harmless:  # but for a thread, which only another start is rid of
+            saved = save_learned([f"!{line}" if line == name else line for line in learned()])
+            if not alone():  # only another start is rid of a thread
                 os.environ["DDPRUN_TEMPLATE"] = str(number)
                 os.environ["DDPRUN_TEMPLATE_IMPORT"] = ",".join(extra)
-                os.environ["DDPRUN_TEMPLATE_LEARN"] = learned_file
+                os.environ["DDPRUN_TEMPLATE_LEARN"] = learned_file if saved else ""
                 os.execv(sys.executable, sys.orig_argv)
 
     def learn():

@@ -206,7 +206,8 @@ def keep(step, data):
     if fd < 0 or view.nbytes > bytes_max:
         return False
     kept = _kept_slots(fd)
-    slot = min((0, 1), key=lambda slot: kept.get(slot, (0,))[0])
+    # One of a step that this round does again, else the older one.
+    slot = min((0, 1), key=lambda slot: (kept[slot][1] < step, kept[slot][0]) if slot in kept else (False, 0))
     sequence = max((one[0] for one in kept.values()), default=0) + 1
     place = _slot_place(slot)
     os.pwrite(fd, struct.pack("Q", 0), place)

@@ -12,8 +12,8 @@
 #include <climits>
 #include <cstdlib>
 #include <cstring>
-#include <fstream>
 #include <future>
+#include <random>
 #include <system_error>
 #include <thread>
 
@@ -26,10 +26,10 @@ constexpr unsigned kNoExecSeal = 0x0008;  // MFD_NOEXEC_SEAL, Linux 6.3: some ho
 constexpr int kSeals = F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL;
 constexpr std::uint64_t kMappedBytesMin = 1 << 20;  // below it a system call is faster
 constexpr std::uint64_t kThreadsMax = 4, kThreadBytesMin = 4 << 20;
-constexpr std::uint64_t kAdoptedAt = 4 * sizeof(std::uint64_t);
+constexpr std::uint64_t kAdoptedAt = 4 * sizeof(std::uint64_t), kUserAt = 7 * sizeof(std::uint64_t);
 
 struct Head {
-  std::uint64_t magic, version, areas, bytes, adopted;
+  std::uint64_t magic, version, areas, bytes, adopted, identity[2], user;
 };
 
 struct SlotHead {
@@ -124,7 +124,9 @@ SnapshotMemory SnapshotMemory::create(int areas, std::uint64_t bytes) {
   if (!fd) fail();
   const auto count = static_cast<std::uint64_t>(areas);
   if (ftruncate(fd.get(), static_cast<off_t>(size_of(count, bytes))) != 0) fail();
-  write_struct(fd.get(), Head{kMagic, kVersion, count, bytes, 0}, 0);
+  std::random_device random;
+  const auto number = [&] { return std::uint64_t{random()} << 32 | random(); };
+  write_struct(fd.get(), Head{kMagic, kVersion, count, bytes, 0, {number(), number()}, 0}, 0);
   if (fcntl(fd.get(), F_ADD_SEALS, kSeals) != 0) fail();  // no worker can truncate it
   return SnapshotMemory(std::move(fd), areas, bytes);
 }
@@ -150,12 +152,25 @@ std::optional<SnapshotMemory> SnapshotMemory::inherited() {
 }
 
 std::string SnapshotMemory::identity() const {
-  struct stat status {};
-  if (fstat(fd_.get(), &status) != 0) fail();
-  std::ifstream file("/proc/sys/kernel/random/boot_id");
-  std::string boot;
-  std::getline(file, boot);
-  return boot + ":" + std::to_string(status.st_ino);
+  const auto head = read_struct<Head>(fd_.get(), 0);
+  return head ? std::to_string(head->identity[0]) + "-" + std::to_string(head->identity[1]) : "";
+}
+
+void SnapshotMemory::keep_only(int area, const Stamp& stamp) {
+  for (const int slot : {0, 1})
+    if (const auto kept = kept_in(area, slot); kept && kept->stamp != stamp)
+      write_struct(fd_.get(), std::uint64_t{0}, place(area, slot));
+}
+
+bool SnapshotMemory::claim(std::uint64_t user) {
+  struct flock lock {};
+  lock.l_type = F_WRLCK;  // against other processes
+  fcntl(fd_.get(), F_SETLKW, &lock);
+  const auto now = read_struct<std::uint64_t>(fd_.get(), kUserAt).value_or(0);
+  if (now == 0) write_struct(fd_.get(), user, kUserAt);
+  lock.l_type = F_UNLCK;
+  fcntl(fd_.get(), F_SETLK, &lock);
+  return now == 0 || now == user;
 }
 
 std::uint64_t SnapshotMemory::place(int area, int slot) const {
@@ -235,9 +250,14 @@ bool SnapshotMemory::copy_to_mapped(const std::vector<iovec>& pieces, std::uint6
   } else if (mprotect(mapped.begin.get(), mapped.bytes, PROT_READ | PROT_WRITE) != 0) {
     return false;
   }
-  copy_in_parallel(pieces, size, mapped.begin.get());
+  bool copied = true;
+  try {
+    copy_in_parallel(pieces, size, mapped.begin.get());
+  } catch (const std::system_error&) {  // no thread is to be had
+    copied = false;
+  }
   mprotect(mapped.begin.get(), mapped.bytes, PROT_READ);
-  return true;
+  return copied;
 }
 
 std::uint64_t SnapshotMemory::adopted_by() const {

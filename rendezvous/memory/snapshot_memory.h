@@ -7,7 +7,7 @@
 // holds is the caller's.
 //
 // Layout, numbers of 64 bits in the machine's byte order (worker_channel.py knows it, too):
-//   0                     magic, version, areas, bytes, adopted generation
+//   0                     magic, version, areas, bytes, adopted generation, identity (two numbers), user
 //   4096 + n * (4096 + bytes, in whole pages), for area n / 2, slot n % 2:
 //     a page              complete (1) or not, generation, step, sequence, size, size of the note, then the note
 //     the content
@@ -63,6 +63,11 @@ class SnapshotMemory {
   // Replaces the older one. The pieces together are its content, at most snapshot_bytes_max(); the note is cut at
   // kSnapshotNoteMax. Throws std::system_error; the newer one stays in any case.
   void write(int area, const Stamp& stamp, const std::vector<std::string_view>& pieces, std::string_view note = {});
+
+  // Forgets the area's snapshots but this one, so that the next write does not replace it.
+  void keep_only(int area, const Stamp& stamp);
+  // Whose it is: the first who asks, by any number but 0. False: somebody else's.
+  bool claim(std::uint64_t user);
 
   // The newest generation that went on from a snapshot in this memory; 0: none.
   std::uint64_t adopted_by() const;

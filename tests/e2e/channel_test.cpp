@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include <csignal>
+#include <filesystem>
 #include <fstream>
 #include <iostream>
 
@@ -106,7 +107,7 @@ TEST_CASE("what a Python worker keeps in memory is there in the next round, and 
   const TempFolder folder;
   const std::string script =
       folder.write("keeps.py",
-                   "import os, sys\n"
+                   "import os, sys, time\n"
                    "import worker_channel as channel\n"
                    "rank = os.environ['RANK']\n"
                    "def show(words): sys.stdout.write(f'{words}\\n')\n"
@@ -115,14 +116,18 @@ TEST_CASE("what a Python worker keeps in memory is there in the next round, and 
                    "    assert channel.keep(1, b'')\n"
                    "    for step in 2, 3: assert channel.keep(step, bytearray(f'{rank}:{step}', 'ascii'))\n"
                    "    assert not channel.keep(4, bytes((1 << 18) + 1))\n"
+                   "    open(f'kept-{rank}', 'w').close()\n"
+                   "    while not os.path.exists(f'kept-{1 - int(rank)}'): time.sleep(0.001)\n"
                    "    sys.exit(3)\n"
                    "show(f'{rank} {channel.kept_steps()} {channel.kept(3)} {channel.kept(2)} {channel.kept(1)}')\n"
                    "assert channel.keep(1, b'x' * (1 << 18))\n"
                    "show(f'{rank} again {channel.kept_steps()} {channel.kept(3)} {len(channel.kept(1))}')\n");
   const CommandOptions options{.env = {{"PYTHONDONTWRITEBYTECODE", "1"},
                                        {"PYTHONPATH", DDPRUN_SOURCE_DIR "/rendezvous/channel"},
-                                       {"DDPRUN_SNAPSHOT_MEMORY", "9:0"}}};
+                                       {"DDPRUN_SNAPSHOT_MEMORY", "9:0"}},
+                               .cwd = folder.path()};
   const std::string virtual_ranks = GENERATE("", "--virtual-local-rank");
+  for (const char* file : {"kept-0", "kept-1"}) std::filesystem::remove(folder / file);
   std::vector<std::string> words{ddprun_program(), "--nproc-per-node=2", "--memory-snapshots=1M", script};
   CommandOptions with_gpus = options;
   if (!virtual_ranks.empty()) {

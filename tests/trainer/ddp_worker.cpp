@@ -358,6 +358,7 @@ int main(int argc, char** argv) try {
       {"train", train_with_snapshots},
       {"save", save_repeatedly},
       {"save-another", save_another_model},
+      {"outgrow", outgrow_memory},
       {"bad-loss", train_with_bad_loss},
       {"beats", check_beats},
       {"parity-with-beats", print_parity_with_beats}};

@@ -38,6 +38,9 @@ void train_with_snapshots(const ProcessGroup& group, const Words& words);
 // PATH [STEPS [best]]: all 4 MiB of a model are the step's number; they are saved step by step, and looked at after a
 // resume. The best is that of step 2.
 void save_repeatedly(const ProcessGroup& group, const Words& words);
+// PATH: in the first round keeps step 1 in memory, and saves step 2, which is too large for it; then says what it goes
+// on from.
+void outgrow_memory(const ProcessGroup& group, const Words& words);
 // PATH: saves a model of another shape.
 void save_another_model(const ProcessGroup& group, const Words& words);
 // One rank's loss is not finite: a step less on all ranks, or the end on all of them (the word: skip, stop).

@@ -1,6 +1,7 @@
 #include <torch/torch.h>
 
 #include <cstdio>
+#include <cstdlib>
 
 #include "ddprun/amp.h"
 #include "ddprun/distributed_data_parallel.h"
@@ -129,6 +130,20 @@ void save_repeatedly(const ProcessGroup& group, const Words& words) {
     std::fflush(stdout);
   }
   snapshots.finish();
+}
+
+// A later snapshot does not fit into memory any more.
+void outgrow_memory(const ProcessGroup& group, const Words& words) {
+  Big model(16);
+  Snapshots snapshots({.path = words.at(0), .asynchronous = false}, group);
+  const auto resumed = snapshots.resume({.model = model});
+  if (!resumed) {
+    snapshots.save_in_memory({.model = model}, {.at = {.step = 1}});
+    snapshots.save({.model = model}, {.at = {.step = 2}, .extra = std::string(1 << 20, 'x')});
+    snapshots.finish();
+    std::exit(1);
+  }
+  std::printf("step %ld from %s\n", static_cast<long>(resumed->at.step), resumed->from_memory ? "memory" : "disk");
 }
 
 void save_another_model(const ProcessGroup& group, const Words& words) {

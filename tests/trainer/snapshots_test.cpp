@@ -196,6 +196,15 @@ TEST_CASE("what is too large for the memory is told once, and the files go on", 
   CHECK(load_snapshot(folder / "run.pt").at.step == 10);
 }
 
+TEST_CASE("a file that is newer than what memory could still hold wins", "[snapshots]") {
+  const TempFolder folder;
+  Words words{DDPRUN_BIN_DIR "/ddprun", "--memory-snapshots=64K"};
+  for (const std::string& word : worker({"outgrow", folder / "run.pt"})) words.push_back(word);
+  const Ended end = run(words, 60s, {.env = {{"OMP_NUM_THREADS", "1"}}});
+  CHECK(end == exited(0));
+  CHECK(end.out == "step 2 from disk\n");
+}
+
 TEST_CASE("over 2, then 3, then 1 ranks every sample of an epoch is seen once, but for the padding at its end",
           "[snapshots]") {
   const TempFolder folder;

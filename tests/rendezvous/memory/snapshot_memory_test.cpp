@@ -121,6 +121,23 @@ TEST_CASE("the generation that went on from memory is known", "[memory]") {
   CHECK(memory.adopted_by() == 7);
 }
 
+TEST_CASE("the snapshot that a round goes on from is not the next to be replaced", "[memory]") {
+  SnapshotMemory memory = SnapshotMemory::create(1, 4096);
+  memory.write(0, {1, 1}, {"one"});
+  memory.write(0, {1, 2}, {"two"});
+  memory.keep_only(0, {1, 1});
+  CHECK(steps_of(memory, 0) == Steps{{1, "one"}});
+  memory.write(0, {2, 2}, {"TWO"});
+  CHECK(steps_of(memory, 0) == Steps{{2, "TWO"}, {1, "one"}});
+}
+
+TEST_CASE("memory belongs to the first run that asks", "[memory]") {
+  SnapshotMemory memory = SnapshotMemory::create(1, 4096);
+  CHECK(memory.claim(7));
+  CHECK_FALSE(memory.claim(8));
+  CHECK(memory.claim(7));
+}
+
 TEST_CASE("a worker finds the agent's memory by its descriptor, and nothing else", "[memory]") {
   SnapshotMemory memory = SnapshotMemory::create(2, 8192);
   memory.write(1, {3, 4}, {"text"});

@@ -61,26 +61,33 @@ void SnapshotAgreement::find_memories() {
 }
 
 // In one memory each rank keeps its own part: a snapshot is complete if all have theirs.
-SnapshotInMemory::Stamps SnapshotAgreement::common_stamps() const {
-  SnapshotInMemory::Stamps common = memory_.own_stamps(place_in_memory_);
-  for (const json& theirs : all_gather_object(json(common), group_)) {
+void SnapshotAgreement::find_complete() {
+  if (!one_memory_) return;
+  complete_ = memory_.own_stamps(place_in_memory_);
+  for (const json& theirs : all_gather_object(json(complete_), group_)) {
     const auto stamps = theirs.get<SnapshotInMemory::Stamps>();
-    std::erase_if(common, [&](const auto& stamp) { return !stamps.contains(stamp); });
+    std::erase_if(complete_, [&](const auto& stamp) { return !stamps.contains(stamp); });
   }
-  return common;
 }
 
 void SnapshotAgreement::find_in_memory() {
-  const auto common = one_memory_ ? common_stamps() : SnapshotInMemory::Stamps{};
+  find_complete();
   all_or_none(group_, [&] {
-    if (!options_.fresh || launchers_round() > 1) kept_ = memory_.find(/*digests=*/!one_memory_, common);
+    if (!options_.fresh || launchers_round() > 1) kept_ = memory_.find(/*digests=*/!one_memory_, complete_);
     generation_ = writes_ ? folder_.last_generation() : 0;
   });
 }
 
+// Generators of some ranks, beside others' as they happen to be, would be those of no run.
 void SnapshotAgreement::add_own_state(Snapshot& snapshot) const {
-  const auto state = memory_.find_own(place_in_memory_, agreed_);
-  if (!state || !snapshot.rng.empty()) return;
+  if (!snapshot.rng.empty()) return;
+  const SnapshotInMemory::Stamp stamp = stamp_in_memory(snapshot);
+  if (one_memory_ && !complete_.contains(stamp)) {
+    snapshot.world_size = 0;
+    return;
+  }
+  const auto state = memory_.find_own(place_in_memory_, stamp);
+  if (!state) return;
   const auto rank = static_cast<std::size_t>(group_.rank());
   snapshot.own.resize(std::max(snapshot.own.size(), rank + 1));
   snapshot.own[rank] = state->own;
@@ -109,9 +116,11 @@ void SnapshotAgreement::agree_in_memory() {
     newest_kept_ = stamp;
   }
   in_memory_ = keeper_ >= 0 && kept >= begun;
+  newest_begun_ = std::max(begun, kept);
 }
 
-// Even without reading them, a writer has to know its folder.
+// Even without reading them, a writer has to know its folder. If that has changed since the snapshot in memory was
+// written it is read after all: memory may have been too small for later ones.
 void SnapshotAgreement::look_into_folders() {
   std::optional<SnapshotFolder::Found> found;
   all_or_none(group_, [&] {
@@ -119,8 +128,9 @@ void SnapshotAgreement::look_into_folders() {
     generation_ = writes_ ? folder_.last_generation() : 0;
   });
   agree(found);
-  if (keeper_ >= 0 && (in_memory_ || holder_ < 0 || newest_kept_.is_newer_than(agreed_))) {
-    in_memory_ = true;
+  generation_ = std::max(generation_, newest_begun_ + 1);
+  in_memory_ = keeper_ >= 0 && (holder_ < 0 || !agreed_.is_newer_than(newest_kept_));
+  if (in_memory_) {
     holder_ = keeper_;
     agreed_ = newest_kept_;
     path_ = options_.path;
@@ -213,12 +223,23 @@ std::optional<Snapshot> SnapshotAgreement::read_own_copy() const {
   }
 }
 
+// A node that cannot keep it does without: the others have it.
+void SnapshotAgreement::put_into_memory(const Snapshot& received, const std::string& content) {
+  try {
+    memory_.write(received, content, folder_.known());
+    memory_.adopt(generation_);
+  } catch (const Error& error) {
+    options_.say(error.what());
+  }
+}
+
 std::optional<Snapshot> SnapshotAgreement::fetch_from_memory() {
   bool all_have_it = true;
   for (const json& gathered : all_gather_object(has_agreed_in_memory(), group_))
     all_have_it = all_have_it && gathered.get<bool>();
   if (all_have_it) {
     add_own_state(kept_->snapshot);
+    memory_.keep_only(place_in_memory_, agreed_);
     return std::move(kept_->snapshot);
   }
   const std::string content =
@@ -227,9 +248,7 @@ std::optional<Snapshot> SnapshotAgreement::fetch_from_memory() {
   all_or_none(group_, [&] {
     received = snapshot_of_content(content, agreed_.digest);
     add_own_state(*received);
-    if (!keeps_in_memory() || has_agreed_in_memory()) return;
-    memory_.write({agreed_.generation, agreed_.step, agreed_.digest, received->metric}, content, folder_.known());
-    memory_.adopt(generation_);
+    if (keeps_in_memory() && !has_agreed_in_memory()) put_into_memory(*received, content);
   });
   return received;
 }

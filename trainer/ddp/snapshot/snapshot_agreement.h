@@ -44,11 +44,12 @@ class SnapshotAgreement {
 
  private:
   void find_memories();
-  SnapshotInMemory::Stamps common_stamps() const;
+  void find_complete();
   void add_own_state(Snapshot& snapshot) const;
   void find_in_memory();
   void agree_in_memory();
   void look_into_folders();
+  void put_into_memory(const Snapshot& received, const std::string& content);
   std::optional<Snapshot> fetch_from_memory();
   bool has_agreed_in_memory() const;
   bool claim_folder();
@@ -70,9 +71,11 @@ class SnapshotAgreement {
   bool memory_everywhere_ = true, one_memory_ = true;
   int place_in_memory_ = 0;
   std::optional<SnapshotInMemory::Found> kept_;  // this machine's
+  SnapshotInMemory::Stamps complete_;            // in one memory: those of which each rank has kept its part
   // The newest that any machine keeps in memory.
   int keeper_ = -1;
   SnapshotStamp newest_kept_;
+  std::int64_t newest_begun_ = 0;       // generation, of any folder or memory
   std::string own_bytes_, own_digest_;  // of the newest in this rank's folder
 };
 

@@ -27,8 +27,9 @@ std::optional<double> number_of(const json& value) {
   return value.is_number() ? std::optional(value.get<double>()) : std::nullopt;
 }
 
-std::pair<std::int64_t, std::int64_t> stamp_of(const SnapshotMemory::Kept& kept) {
-  return {static_cast<std::int64_t>(kept.stamp.generation), static_cast<std::int64_t>(kept.stamp.step)};
+SnapshotInMemory::Stamp stamp_of(const SnapshotMemory::Kept& kept, const json& note) {
+  return {static_cast<std::int64_t>(kept.stamp.generation), static_cast<std::int64_t>(kept.stamp.step),
+          note.value("epochs", std::int64_t{0})};
 }
 
 Error too_large(std::uint64_t bytes, std::uint64_t bytes_max) {
@@ -60,10 +61,20 @@ SnapshotFolder::Known known_of(const json& value) {
   return known;
 }
 
+SnapshotInMemory::Stamp stamp_in_memory(const Snapshot& snapshot) {
+  return {snapshot.generation, snapshot.at.step, snapshot.at.epochs_run};
+}
+
 namespace {
 
-std::string note_of(const std::string& run, const std::optional<double>& metric, const SnapshotFolder::Known& known) {
-  return json{{"run", run}, {"metric", json_of(metric)}, {"known", json_of(known)}}.dump();
+// `whole`: with all ranks' parts.
+std::string note_of(const std::string& run, const Snapshot& snapshot, const SnapshotFolder::Known& known) {
+  return json{{"run", run},
+              {"epochs", snapshot.at.epochs_run},
+              {"whole", !snapshot.rng.empty()},
+              {"metric", json_of(snapshot.metric)},
+              {"known", json_of(known)}}
+      .dump();
 }
 
 }  // namespace
@@ -81,19 +92,31 @@ SnapshotInMemory::SnapshotInMemory(std::optional<SnapshotMemory> memory, const s
   if (memory_) run_ = sha256_of(std::filesystem::absolute(path).lexically_normal().string());
 }
 
-bool SnapshotInMemory::is_ours(const SnapshotMemory::Kept& kept) const {
-  const json note = json::parse(kept.note, nullptr, /*allow_exceptions=*/false);
-  return note.is_object() && note.value("run", "") == run_;
+std::string SnapshotInMemory::identity() {
+  if (!memory_) return "";
+  // Two runs at once, of sub-groups for example, would overwrite each other's.
+  const std::uint64_t user = std::stoull(run_.substr(0, 15), nullptr, 16) + 1;
+  return memory_->claim(user) ? memory_->identity() : "";
 }
 
-std::optional<SnapshotInMemory::Found> SnapshotInMemory::find(bool digests, const Stamps& preferred) const {
+json SnapshotInMemory::note_if_ours(const SnapshotMemory::Kept& kept) const {
+  json note = json::parse(kept.note, nullptr, /*allow_exceptions=*/false);
+  return note.is_object() && note.value("run", "") == run_ ? note : json();
+}
+
+std::optional<SnapshotInMemory::Found> SnapshotInMemory::find(bool digests, const Stamps& complete) const {
   if (!memory_) return std::nullopt;
   std::optional<SnapshotMemory::Kept> best;
-  const auto rank_of = [&](const SnapshotMemory::Kept& kept) {
-    return std::pair(preferred.contains(stamp_of(kept)), kept.stamp);
-  };
-  for (auto& kept : memory_->kept(kModelArea))
-    if (is_ours(kept) && (!best || rank_of(kept) > rank_of(*best))) best = std::move(kept);
+  std::pair<bool, Stamp> best_rank;
+  for (auto& kept : memory_->kept(kModelArea)) {
+    const json note = note_if_ours(kept);
+    if (note.is_null()) continue;
+    const Stamp stamp = stamp_of(kept, note);
+    const std::pair rank(note.value("whole", false) || complete.contains(stamp), stamp);
+    if (best && rank <= best_rank) continue;
+    best = std::move(kept);
+    best_rank = rank;
+  }
   if (!best) return std::nullopt;
   try {
     auto content = memory_->read(kModelArea, *best);
@@ -101,11 +124,8 @@ std::optional<SnapshotInMemory::Found> SnapshotInMemory::find(bool digests, cons
     const json note = json::parse(best->note);
     const std::string digest = digests ? sha256_of(*content) : kNoDigest;
     Snapshot snapshot = snapshot_of_content(*content, digest);
-    const auto [generation, step] = stamp_of(*best);
-    return Found{{generation, step, digest, number_of(note.at("metric"))},
-                 known_of(note.at("known")),
-                 std::move(*content),
-                 std::move(snapshot)};
+    const SnapshotStamp stamp{snapshot.generation, snapshot.at.step, digest, number_of(note.at("metric"))};
+    return Found{stamp, known_of(note.at("known")), std::move(*content), std::move(snapshot)};
   } catch (const DamagedFile&) {
   } catch (const json::exception&) {
   } catch (const std::system_error&) {
@@ -128,27 +148,26 @@ void SnapshotInMemory::write_pieces(int area, const SnapshotStamp& stamp, const 
 
 void SnapshotInMemory::write(const Snapshot& snapshot, const SnapshotFolder::Known& known) {
   const MemoryImage image(to_value(snapshot, Kept::in_memory), staging_);
-  write_pieces(kModelArea, {snapshot.generation, snapshot.at.step}, image.pieces(),
-               note_of(run_, snapshot.metric, known));
+  write_pieces(kModelArea, {snapshot.generation, snapshot.at.step}, image.pieces(), note_of(run_, snapshot, known));
 }
 
-void SnapshotInMemory::write(const SnapshotStamp& stamp, const std::string& content,
-                             const SnapshotFolder::Known& known) {
-  write_pieces(kModelArea, stamp, {content}, note_of(run_, stamp.metric, known));
+void SnapshotInMemory::write(const Snapshot& received, const std::string& content, const SnapshotFolder::Known& known) {
+  write_pieces(kModelArea, {received.generation, received.at.step}, {content}, note_of(run_, received, known));
 }
 
 SnapshotInMemory::Stamps SnapshotInMemory::own_stamps(int place) const {
   Stamps stamps;
   if (!memory_) return stamps;
   for (const auto& kept : memory_->kept(own_area(place)))
-    if (is_ours(kept)) stamps.insert(stamp_of(kept));
+    if (const json note = note_if_ours(kept); !note.is_null()) stamps.insert(stamp_of(kept, note));
   return stamps;
 }
 
-std::optional<OwnState> SnapshotInMemory::find_own(int place, const SnapshotStamp& stamp) const {
+std::optional<OwnState> SnapshotInMemory::find_own(int place, const Stamp& stamp) const {
   if (!memory_) return std::nullopt;
   for (const auto& kept : memory_->kept(own_area(place))) {
-    if (!is_ours(kept) || stamp_of(kept) != std::pair(stamp.generation, stamp.step)) continue;
+    const json note = note_if_ours(kept);
+    if (note.is_null() || stamp_of(kept, note) != stamp) continue;
     const auto content = memory_->read(own_area(place), kept);
     if (!content) continue;
     try {
@@ -160,9 +179,18 @@ std::optional<OwnState> SnapshotInMemory::find_own(int place, const SnapshotStam
   return std::nullopt;
 }
 
-void SnapshotInMemory::write_own(int place, const SnapshotStamp& stamp, const OwnState& state) {
+void SnapshotInMemory::write_own(int place, const Stamp& stamp, const OwnState& state) {
   const MemoryImage image(to_value(state), staging_);
-  write_pieces(own_area(place), stamp, image.pieces(), json{{"run", run_}}.dump());
+  const auto [generation, step, epochs] = stamp;
+  write_pieces(own_area(place), {generation, step}, image.pieces(), json{{"run", run_}, {"epochs", epochs}}.dump());
+}
+
+void SnapshotInMemory::keep_only(int place, const SnapshotStamp& stamp) {
+  if (!memory_) return;
+  const SnapshotMemory::Stamp kept{static_cast<std::uint64_t>(stamp.generation),
+                                   static_cast<std::uint64_t>(stamp.step)};
+  if (place == 0) memory_->keep_only(kModelArea, kept);
+  memory_->keep_only(own_area(place), kept);
 }
 
 std::int64_t SnapshotInMemory::adopted_by() const {

@@ -9,7 +9,7 @@
 #include <set>
 #include <string>
 #include <string_view>
-#include <utility>
+#include <tuple>
 #include <vector>
 
 #include "rendezvous/memory/snapshot_memory.h"
@@ -31,20 +31,24 @@ class SnapshotInMemory {
   // `path`: of the run's snapshots on disk; another one's are not found.
   SnapshotInMemory(std::optional<SnapshotMemory> memory, const std::string& path);
 
-  // SnapshotMemory::identity(); empty: there is none.
-  std::string identity() const { return memory_ ? memory_->identity() : ""; }
-  using Stamps = std::set<std::pair<std::int64_t, std::int64_t>>;  // generation and step
+  // SnapshotMemory::identity(); empty: there is none, or another run of the program uses it.
+  std::string identity();
 
-  // `digests`: whether stamps get one, for machines to compare. One of `preferred`, if there is one. Ignores a copy
-  // that cannot be read.
-  std::optional<Found> find(bool digests, const Stamps& preferred) const;
+  // Generation, step and finished epochs: at an epoch's end there are two states of one step.
+  using Stamp = std::tuple<std::int64_t, std::int64_t, std::int64_t>;
+  using Stamps = std::set<Stamp>;
+  // `digests`: whether stamps get one, for machines to compare. The newest that has all ranks' parts, by itself or
+  // because it is one of `complete`; else the newest. Ignores a copy that cannot be read.
+  std::optional<Found> find(bool digests, const Stamps& complete) const;
   // Throws Error, and Malformed if another machine's `content` is damaged.
   void write(const Snapshot& snapshot, const SnapshotFolder::Known& known);
-  void write(const SnapshotStamp& stamp, const std::string& content, const SnapshotFolder::Known& known);
+  void write(const Snapshot& received, const std::string& content, const SnapshotFolder::Known& known);
 
   Stamps own_stamps(int place) const;
-  std::optional<OwnState> find_own(int place, const SnapshotStamp& stamp) const;
-  void write_own(int place, const SnapshotStamp& stamp, const OwnState& state);
+  std::optional<OwnState> find_own(int place, const Stamp& stamp) const;
+  void write_own(int place, const Stamp& stamp, const OwnState& state);
+  // Once all ranks go on from it: the next write is not to replace it.
+  void keep_only(int place, const SnapshotStamp& stamp);
 
   // The newest generation that went on from a snapshot in this memory; 0: none.
   std::int64_t adopted_by() const;
@@ -53,7 +57,7 @@ class SnapshotInMemory {
  private:
   void write_pieces(int area, const SnapshotStamp& stamp, const std::vector<std::string_view>& pieces,
                     const std::string& note);
-  bool is_ours(const SnapshotMemory::Kept& kept) const;
+  nlohmann::json note_if_ours(const SnapshotMemory::Kept& kept) const;
 
   std::optional<SnapshotMemory> memory_;
   std::string run_;  // names the path
@@ -63,6 +67,8 @@ class SnapshotInMemory {
 // What machines tell each other about a folder that they share.
 nlohmann::json json_of(const SnapshotFolder::Known& known);
 SnapshotFolder::Known known_of(const nlohmann::json& json);
+
+SnapshotInMemory::Stamp stamp_in_memory(const Snapshot& snapshot);
 
 // What a content of find() holds. Throws DamagedFile.
 Snapshot snapshot_of_content(const std::string& content, const std::string& digest);

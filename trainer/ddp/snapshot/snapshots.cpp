@@ -184,7 +184,7 @@ void Snapshots::Impl::try_in_memory(const std::function<void()>& part) {
   try {
     part();
   } catch (const std::exception& error) {
-    if (agreement.keeps_in_memory() && !std::exchange(said_about_memory, true)) options.say(sentence_of(error));
+    if (!std::exchange(said_about_memory, true)) options.say(sentence_of(error));
   }
 }
 
@@ -200,7 +200,7 @@ void Snapshots::Impl::keep_in_memory(const Snapshot& snapshot) {
 
 void Snapshots::Impl::keep_own_in_memory(const SaveRequest& request) {
   try_in_memory([&] {
-    memory.write_own(agreement.place_in_memory(), {agreement.generation(), request.at.step},
+    memory.write_own(agreement.place_in_memory(), {agreement.generation(), request.at.step, request.at.epochs_run},
                      {rng_state(group.device()), request.own});
   });
 }
@@ -208,7 +208,7 @@ void Snapshots::Impl::keep_own_in_memory(const SaveRequest& request) {
 // Without a collective where all ranks share the memory.
 void Snapshots::Impl::keep(const TrainingState& state, const SaveRequest& request) {
   if (agreement.shares_one_memory()) {
-    if (agreement.keeps_in_memory()) keep_in_memory(describe(state, request));
+    if (agreement.keeps_in_memory()) try_in_memory([&] { keep_in_memory(describe(state, request)); });
     return keep_own_in_memory(request);
   }
   Snapshot snapshot = take(state, request);

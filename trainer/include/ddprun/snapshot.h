@@ -103,7 +103,7 @@ struct Resumed {
   BucketOrder bucket_order;  // for DdpOptions; empty if unknown or if it does not fit the model
   std::optional<double> metric;
   nlohmann::json extra;
-  std::vector<nlohmann::json> own = {};  // by the rank that had it; null where it is not known
+  std::vector<nlohmann::json> own = {};  // by the rank that had it; null or missing where it is not known
   std::string path;                      // of the file, on the machine that had it
   bool from_memory = false;              // and not from that file
   // Number of ranks that wrote it; 0: unknown. If it equals the current number, the generators were restored, too.
@@ -133,8 +133,9 @@ class Snapshots {
   // Whether save_in_memory() keeps anything; the same on all ranks.
   bool keeps_in_memory() const;
   // As save(), in memory only. What is in memory is lost with the job. A snapshot that does not fit gives one warning.
-  // Where all ranks are on one machine they do not wait for each other, and only the rank with local rank 0 needs `at`,
-  // `bucket_order` and `extra` in the request.
+  // Where all ranks share one memory they do not wait for each other: then only the first one's `bucket_order` and
+  // `extra` are used. Nodes without such memory, or another run of the program that uses it (of a sub-group, with
+  // another path), turn it off for all ranks.
   void save_in_memory(const TrainingState& state, const SaveRequest& request);
 
   // Returns once the last save() is on disk on all machines that keep a copy; throws if it failed.
