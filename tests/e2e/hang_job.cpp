@@ -30,7 +30,10 @@ ThreeRanks::ThreeRanks(int nodes, const std::vector<std::string>& options, const
   words.insert(words.end(), options.begin(), options.end());
   for (int node = 0; node < nodes; ++node) {
     std::vector<std::string> own = words;
-    if (nodes > 1) own.push_back(std::string("--rdzv-conf=is_host=") + (node == 0 ? "true" : "false"));
+    if (nodes > 1) {
+      own.push_back(std::string("--rdzv-conf=is_host=") + (node == 0 ? "true" : "false"));
+      own.push_back("--node-rank=" + std::to_string(node));  // whoever comes first
+    }
     own.insert(own.end(), program.begin(), program.end());
     agents.push_back(std::make_unique<Command>(job_of(own), CommandOptions{.env = env, .cwd = stuck.folder()}));
   }

@@ -100,7 +100,7 @@ def train(watch, kind="tensor", norm=False, unused=False, passes=1, ddp={}):
 SEEN = []  # the beats that differ from the one before, and phases
 
 
-def record(report_beat, write):
+def record(report_beat, write, report_step):
     def beat(kind, name=0):
         before = report_beat(kind, name)
         text = ("none", "load", "compute", "wait")[kind]
@@ -111,10 +111,12 @@ def record(report_beat, write):
     def other(where, first, second=0):
         if where == channel._PHASE:
             SEEN.append("phase%d" % first)
-        if where == channel._STEP:
-            SEEN.append("step%d" % first)
         write(where, first, second)
-    channel.beat, channel._write = beat, other
+
+    def step(number, more):
+        SEEN.append("step%d" % number)
+        report_step(number, more)
+    channel.beat, channel._write, channel._report_step = beat, other, step
 
 
 def make_page():
@@ -176,7 +178,7 @@ def main():
     say("without ddprun nothing is replaced:", channel.watch(nn.Linear(1, 1)) is not None and dist.barrier is dist_before)
     make_page()
     assert channel.attach()
-    record(channel.beat, channel._write)
+    record(channel.beat, channel._write, channel._report_step)
     for name, way in WAYS.items():
         result, steps = train(True, **way)
         say(f"{name}: {'the same' if result == plain[name][0] else 'other'} numbers | {steps[0]} | {steps[-1]}")

@@ -54,7 +54,7 @@ void SnapshotAgreement::find_memories() {
   const auto all = all_gather_object(memory_.identity(), group_);
   const auto own = static_cast<std::size_t>(group_.rank());
   for (std::size_t rank = 0; rank < all.size(); ++rank) {
-    memory_everywhere_ = memory_everywhere_ && all[rank] != "";
+    memory_everywhere_ = memory_everywhere_ && !all[rank].get<std::string>().empty();
     one_memory_ = one_memory_ && all[rank] == all[0];
     if (rank < own && all[rank] == all[own]) ++place_in_memory_;
   }
