@@ -197,6 +197,17 @@ class Cluster:
         subprocess.run(["kill", "-9", *pids.split()], stderr=subprocess.DEVNULL, check=False)
         self.daemons.pop(f"slurmd-host{node}").wait()
 
+    # Not by the node's state: what sinfo shows may be older than the job's end, until something else changes a node.
+    def jobs_on(self, node: int) -> str:
+        """One line each; those that are completing, too."""
+        return self.run("squeue", "--noheader", f"--nodelist=host{node}", "--format=%i %j %T %M")
+
+    def processes(self, node: int) -> str:
+        pids = subprocess.run(["ip", "netns", "pids", f"ddprun-{self.name}-{node}"], capture_output=True, text=True,
+                              check=True).stdout.split()
+        return subprocess.run(["ps", "-o", "pid,ppid,stat,wchan,etimes,args", *pids], capture_output=True, text=True,
+                              check=False).stdout
+
     def state_of(self, node: int) -> str:
         return self.run("sinfo", "-h", "-N", "-n", f"host{node}", "-o", "%T", check=False).split("\n")[0]
 

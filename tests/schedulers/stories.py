@@ -118,10 +118,11 @@ class Bench:
         self._compare(train_undisturbed(self.folder, epochs), self.undisturbed.after(epochs), job.printed())
 
     def wait_idle(self) -> None:
-        def states() -> list[str]:
-            return [self.cluster.state_of(node) for node in self.nodes]
+        def jobs() -> str:
+            return "".join(self.cluster.jobs_on(node) for node in self.nodes)
 
-        eventually(lambda: set(states()) == {"idle"}, LIMIT_S, lambda: f"the nodes are idle again: {states()}")
+        eventually(lambda: not jobs(), LIMIT_S, lambda: f"no job on the nodes: {jobs()}\n" +
+                   "".join(self.cluster.processes(node) for node in self.nodes))
 
     def _compare(self, weights: Path, others: Path, printed: str) -> None:
         assert filecmp.cmp(weights, others, shallow=False), f"other weights:\n{printed}"
@@ -199,7 +200,8 @@ def requeued_by_somebody(bench: Bench) -> None:
     job.wait_for("^epoch 6 step 1 ")
     job.told("scontrol", "requeue")
     job.wait_for("^saved at step ")
-    eventually(lambda: bench.cluster.state_of(bench.nodes[0]) == "drained", 30, "the node is drained")
+    eventually(lambda: bench.cluster.state_of(bench.nodes[0]).startswith("drain"), 30, "the node is drained")
+    bench.wait_idle()
     job.check(JobState="PENDING", Restarts="1")
     bench.cluster.run("scontrol", "update", node, "state=resume")
     bench.check_finished(job, restarts=1, accounted=ASKED)
