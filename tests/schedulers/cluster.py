@@ -222,7 +222,7 @@ class Cluster:
         for log in sorted(self.folder.glob("*.log")):
             lines = [line for line in log.read_text(errors="replace").splitlines(True)
                      if "mpi" not in line.lower() and "munged: Info" not in line]
-            said += f"\n--- {log.name}\n" + "".join(lines[-25:])
+            said += f"\n--- {log.name}\n" + "".join(lines[-100:])
         return said
 
     def down(self) -> None:

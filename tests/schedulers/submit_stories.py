@@ -71,7 +71,8 @@ class Submitted:
                    lambda: f"{times} x {pattern!r}: {self.status()}\n{self.log()}")
 
     def wait_state(self, *states: str) -> dict[str, str]:
-        eventually(lambda: self.status()["state"] in states, LIMIT_S, lambda: f"{states}: {self.status()}\n{self.log()}")
+        eventually(lambda: self.status()["state"] in states, LIMIT_S,
+                   lambda: f"{states}: {self.status()}\n{self.log()}\n{self.bench.cluster.run('scontrol', 'show', 'jobs')}")
         return self.status()
 
     def check_finished(self, requeues: int, epochs: int) -> None:
