@@ -31,7 +31,7 @@ usage: scripts/bench.sh [--quick] [--keep] [part ...]
   --quick   one sample of each: does it run?
   --keep    write what was measured into docs/bench.md
 
-Without words: all of them, in about 35 minutes. The samples go to build/bench/. A quiet machine gives the
+Without words: all of them, in about 45 minutes. The samples go to build/bench/. A quiet machine gives the
 better figures.
 END
 }

@@ -105,23 +105,24 @@ TEST_CASE("the survivors of a large worker's SIGKILL are stopped long before its
 
 TEST_CASE("what a Python worker keeps in memory is there in the next round, and nowhere else", "[channel]") {
   const TempFolder folder;
-  const std::string script =
-      folder.write("keeps.py",
-                   "import os, sys, time\n"
-                   "import worker_channel as channel\n"
-                   "rank = os.environ['RANK']\n"
-                   "def show(words): sys.stdout.write(f'{words}\\n')\n"
-                   "if os.environ['TORCHELASTIC_RESTART_COUNT'] == '0':\n"
-                   "    assert channel.kept_steps() == []\n"
-                   "    assert channel.keep(1, b'')\n"
-                   "    for step in 2, 3: assert channel.keep(step, bytearray(f'{rank}:{step}', 'ascii'))\n"
-                   "    assert not channel.keep(4, bytes((1 << 18) + 1))\n"
-                   "    open(f'kept-{rank}', 'w').close()\n"
-                   "    while not os.path.exists(f'kept-{1 - int(rank)}'): time.sleep(0.001)\n"
-                   "    sys.exit(3)\n"
-                   "show(f'{rank} {channel.kept_steps()} {channel.kept(3)} {channel.kept(2)} {channel.kept(1)}')\n"
-                   "assert channel.keep(1, b'x' * (1 << 18))\n"
-                   "show(f'{rank} again {channel.kept_steps()} {channel.kept(3)} {len(channel.kept(1))}')\n");
+  const std::string script = folder.write(
+      "keeps.py",
+      "import os, sys, time\n"
+      "import worker_channel as channel\n"
+      "rank = os.environ['RANK']\n"
+      "def show(words): sys.stdout.write(f'{words}\\n')\n"
+      "if os.environ['TORCHELASTIC_RESTART_COUNT'] == '0':\n"
+      "    assert channel.kept_steps() == []\n"
+      "    assert channel.keep(1, b'')\n"
+      "    for step in 2, 3: assert channel.keep(step, bytearray(f'{rank}:{step}', 'ascii'))\n"
+      "    assert not channel.keep(4, bytes((1 << 18) + 1))\n"
+      "    open(f'kept-{rank}', 'w').close()\n"
+      "    while not os.path.exists(f'kept-{1 - int(rank)}'): time.sleep(0.001)\n"
+      "    sys.exit(3)\n"
+      "show(f'{rank} {channel.kept_steps()} {channel.kept(3)} {channel.kept(2)} {channel.kept(1)}')\n"
+      "assert channel.keep(3, b'again') and channel.kept_steps() == [3, 2]  # the step that was done before\n"
+      "assert channel.keep(1, b'x' * (1 << 18))\n"
+      "show(f'{rank} again {channel.kept_steps()} {channel.kept(3)} {len(channel.kept(1))}')\n");
   const CommandOptions options{.env = {{"PYTHONDONTWRITEBYTECODE", "1"},
                                        {"PYTHONPATH", DDPRUN_SOURCE_DIR "/rendezvous/channel"},
                                        {"DDPRUN_SNAPSHOT_MEMORY", "9:0"}},

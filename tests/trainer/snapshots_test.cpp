@@ -183,6 +183,17 @@ TEST_CASE("a rank that goes on from memory reads no snapshot file", "[snapshots]
   CHECK(end.err.find("is skipped") == std::string::npos);
 }
 
+TEST_CASE("a state whose loss is not finite is not kept in memory: the run ends at that step", "[snapshots]") {
+  const TempFolder folder;
+  const Ended end =
+      run({DDPRUN_BIN_DIR "/ddprun", "--nproc-per-node=2", "--memory-snapshots=64M", "--max-restarts=0",
+           DDPRUN_BIN_DIR "/train", "1", "1", "--lr=1e30", "--device=cpu", "--snapshot", folder / "run.pt"},
+          60s, {.env = {{"OMP_NUM_THREADS", "1"}}});
+  INFO(end.err);
+  CHECK(end == exited(1));
+  CHECK(std::regex_search(end.err, std::regex("training ends at step [1-3]: a loss is ")));
+}
+
 TEST_CASE("what is too large for the memory is told once, and the files go on", "[snapshots]") {
   const TempFolder folder;
   Words words{DDPRUN_BIN_DIR "/ddprun", "--memory-snapshots=4K"};

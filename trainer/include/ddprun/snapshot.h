@@ -24,7 +24,7 @@
 //
 // Under ddprun --memory-snapshots every save() goes to the machine's memory first, which outlives the workers, and
 // save_in_memory() makes further ones that cost no more than a copy: after the loss of workers, or of machines while
-// others are left, the run goes on from there, and no file is read.
+// others are left, the run goes on from there. A file is read only if it was written after the last one in memory.
 //
 // Under ddprun each rank tells its agent what is on disk: there is no need to call Worker::saved() (worker.h).
 //
