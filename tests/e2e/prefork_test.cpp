@@ -136,7 +136,8 @@ TEST_CASE("a program that has changed is loaded anew", "[prefork]") {
 
 TEST_CASE("a template that does not answer delays no round for long", "[prefork]") {
   Command job(job_of({"--prefork", "--nproc-per-node=2", kWorker, "wait"}));
-  job.wait_for_output("rank 0 round 1 forked", kLimit);
+  for (const char* const rank : {"rank 0", "rank 1"})
+    job.wait_for_output(rank + std::string(" round 1 forked"), kLimit);
   const pid_t stopped = template_of(job);
   REQUIRE(stopped != 0);
   kill(stopped, SIGSTOP);

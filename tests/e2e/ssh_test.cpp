@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <csignal>
 #include <map>
+#include <set>
 #include <sstream>
 
 #include "tests/e2e/programs.h"
@@ -40,8 +41,13 @@ const std::string kWaits = "echo runs on $(hostname); exec sleep 600";
 // Ends when it is asked to, and says so.
 const std::string kSaves = "trap 'echo saved; exit 0' TERM; echo runs on $(hostname); while :; do sleep 0.1; done";
 
+// `hosts`: one entry for each worker.
 void wait_until_all_run(Command& job, const Words& hosts) {
-  for (const std::string& host : hosts) job.wait_for_output("runs on " + host, kJobLimit);
+  for (const std::string& host : std::set<std::string>(hosts.begin(), hosts.end())) {
+    std::string all;
+    for (auto n = std::count(hosts.begin(), hosts.end(), host); n > 0; --n) all += "runs on " + host + R"([\s\S]*)";
+    job.wait_for_output(all, kJobLimit);
+  }
 }
 
 }  // namespace
@@ -255,7 +261,7 @@ TEST_CASE("Ctrl-C ends the job on all hosts", "[ssh]") {
   SshHosts hosts(3);
   hosts.serve_all();
   auto job = hosts.start(0, shell({"--hosts=host1:2,host2:1"}, kWaits), {.terminal = true});
-  wait_until_all_run(*job, {"host1", "host2"});
+  wait_until_all_run(*job, {"host1", "host1", "host2"});
   job->type("\x03");
   const Ended ended = job->wait_exit(kJobLimit);
   CHECK(ended.code == 130);
@@ -268,7 +274,7 @@ TEST_CASE("SIGTERM lets the workers of all hosts save", "[ssh]") {
   SshHosts hosts(3);
   hosts.serve_all();
   auto job = hosts.start(0, shell({"--hosts=host1:2,host2:1", "--exit-on-preempt=75"}, kSaves));
-  wait_until_all_run(*job, {"host1", "host2"});
+  wait_until_all_run(*job, {"host1", "host1", "host2"});
   job->kill(SIGTERM);
   const Ended ended = job->wait_exit(kJobLimit);
   CHECK(ended.code == 75);
@@ -285,7 +291,7 @@ TEST_CASE("nothing is left on any host after the command was killed", "[ssh]") {
   options.insert(options.end(), tree.begin(), tree.end());
   // These do not end when asked to, and have left their session.
   auto job = hosts.start(0, shell(options, "trap '' TERM INT; setsid sleep 600 & echo runs on $(hostname); wait"));
-  wait_until_all_run(*job, {"host1", "host2"});
+  wait_until_all_run(*job, {"host1", "host1", "host2"});
   job->kill(SIGKILL);
   CHECK(hosts.all_gone(20s));
 }
@@ -295,7 +301,7 @@ TEST_CASE("a host that is cut off ends its workers, and the job ends with 75", "
   SshHosts hosts(3);
   hosts.serve_all();
   auto job = hosts.start(0, shell({"--hosts=host1:2,host2:1", "--stop-grace=2"}, kWaits));
-  wait_until_all_run(*job, {"host1", "host2"});
+  wait_until_all_run(*job, {"host1", "host1", "host2"});
   hosts.hosts.cut(2);
   const auto begun = std::chrono::steady_clock::now();
   const Ended ended = job->wait_exit(kJobLimit);
@@ -311,7 +317,7 @@ TEST_CASE("the head is cut off: all hosts end their workers", "[ssh]") {
   SshHosts hosts(3);
   hosts.serve_all();
   auto job = hosts.start(0, shell({"--hosts=host1:2,host2:1", "--stop-grace=2"}, kWaits));
-  wait_until_all_run(*job, {"host1", "host2"});
+  wait_until_all_run(*job, {"host1", "host1", "host2"});
   hosts.hosts.cut(0);
   CHECK(job->wait_exit(kJobLimit).code == 75);
   CHECK(hosts.all_gone(20s));
