@@ -18,6 +18,7 @@ namespace {
 
 using std::chrono::milliseconds;
 
+constexpr milliseconds kParkLimit{3'000};
 constexpr milliseconds kDrainLimit{2'000};  // a console that accepts nothing for this long is stuck
 
 // A single worker on a terminal stays in its foreground: it joins the keeper's process group.
@@ -291,7 +292,7 @@ void Agent::execute(const Action& action) {
                  },
                  [&](const StartWorkers& a) { start_workers(a.seat); },
                  [&](const AskToSave&) { workers_.channels().request_save(Clock::now()); },
-                 [&](const AskToLeave&) { workers_.channels().request_leave(); },
+                 [&](const AskToLeave&) { ask_to_leave(); },
                  [&](const AnnounceWait& a) { reporter_.waiting(a.local_ranks, a.left); },
                  [&](const SignalWorkers& a) { signal_workers(a.signal); },
                  [&](const AnnounceHeld& a) { reporter_.held(a.local_ranks); },
@@ -329,6 +330,7 @@ void Agent::start_workers(const rendezvous::Seat& seat) {
     options_.command.inherited["DDPRUN_MASTER_ADDR"] = seat.master_host;
     options_.command.inherited["DDPRUN_MASTER_PORT"] = std::to_string(seat.master_port);
   }
+  park_timer_.cancel();
   workers_.begin(store_.seat_for_workers(seat));
   round_has_workers_ = true;
   end_was_planned_ = grace_is_over_ = false;
@@ -362,6 +364,18 @@ void Agent::start_workers(const rendezvous::Seat& seat) {
   if (options_.stuck_limit) timers_.watch_for_stuck(StuckWatch(*options_.stuck_limit), seat.round);
 }
 
+// Who stays in process comes to wait for the next round; who does not in time is ended as ever.
+void Agent::ask_to_leave() {
+  if (options_.command.in_process) {
+    workers_.let_park();
+    park_timer_.expires_after(kParkLimit);
+    park_timer_.async_wait([this](const asio::error_code& error) {
+      if (!error) workers_.end_park();
+    });
+  }
+  workers_.channels().request_leave();
+}
+
 // SIGKILL needs no scope: the rest of a worker's group is killed when the worker is reaped.
 void Agent::signal_workers(int signal) {
   if (!takes_stacks_before(signal)) send_signal(signal);
@@ -382,6 +396,8 @@ void Agent::finish(const Finish& finish) {
   if (probe_) probe_->stop();
   if (health_) health_->stop();
   if (template_) template_->stop();
+  park_timer_.cancel();
+  workers_.kill_parked();
   result_ = {.outcome = outcome, .finished = round_has_workers_ && workers_.all_finished(Clock::now())};
   if (round_has_workers_ && outcome.verdict == rendezvous::Verdict::interrupted)
     result_.unsaved = workers_.channels().unsaved(Clock::now(), {finish.saved.begin(), finish.saved.end()}, [this] {

@@ -62,6 +62,7 @@ class Agent {
  private:
   void end_leftovers_of_earlier_runs();
   void make_cgroup();
+  void ask_to_leave();
   void make_snapshot_memory();
   void on_signal(int signal);
   void on_notice(int local_rank, int signal);
@@ -154,6 +155,7 @@ class Agent {
   LogPipes pipes_;
   std::optional<Cgroup> cgroup_;
   std::optional<SnapshotMemory> snapshot_memory_;
+  asio::steady_timer park_timer_{io_};
   WorkerGroup workers_;
   Reporter reporter_;
   OwnLog log_;

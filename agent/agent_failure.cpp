@@ -41,6 +41,7 @@ void Agent::report_held(const std::vector<int>& local_ranks) {
   std::set<pid_t> spared;
   for (const auto& own : {probe_ ? probe_->child() : std::nullopt, health_ ? health_->child() : std::nullopt})
     if (own) spared.insert(*own);
+  for (const pid_t pid : workers_.parked()) spared.insert(pid);
   kill_descendants(getpid(), spared);  // those of a worker that is not dead yet are no orphans of ours
   held_ranks_ = local_ranks;
   contact_.send(rendezvous::NodeReady{node(), offer()});

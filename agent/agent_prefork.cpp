@@ -54,7 +54,7 @@ void Agent::on_template() {
 }
 
 void Agent::sweep_leftovers(int round) {
-  std::vector<pid_t> spared;
+  std::vector<pid_t> spared = workers_.parked();
   if (template_ && template_->child()) spared.push_back(*template_->child());
   sweep_.begin(round, cgroup_ ? &*cgroup_ : nullptr, std::move(spared));
 }

@@ -8,10 +8,14 @@
 #include <csignal>
 #include <utility>
 
+#include <asio/post.hpp>
+
 #include "rendezvous/memory/snapshot_memory.h"
 
 namespace ddprun::agent {
 namespace {
+
+constexpr int kParkedEndMs = 10'000;
 
 // Its descriptor's number in a worker: below those that the channel and a template use.
 int snapshot_memory_number() { return channel_number() - 3; }
@@ -49,8 +53,78 @@ WorkerGroup::WorkerGroup(asio::io_context& io, WorkerStreams streams, std::optio
 void WorkerGroup::begin(const rendezvous::Seat& seat) {
   live_.clear();
   records_.clear();
-  channels_.begin();
+  reap_parked();
+  std::set<int> kept;
+  for (const auto& [local_rank, worker] : parked_) kept.insert(local_rank);
+  channels_.begin(kept);
   seat_ = seat;
+  parking_ = false;
+}
+
+void WorkerGroup::let_park() {
+  parking_ = true;
+  asio::post(io_, on_end_);  // some may wait already
+}
+
+void WorkerGroup::end_park() {
+  for (const auto& [local_rank, worker] : live_)
+    if (channels_.may_park(local_rank) && !channels_.is_parked(local_rank)) send(worker.pid, SIGTERM);
+}
+
+std::vector<pid_t> WorkerGroup::parked() const {
+  std::vector<pid_t> pids;
+  for (const auto& [local_rank, worker] : parked_) pids.push_back(worker.pid);
+  return pids;
+}
+
+void WorkerGroup::kill_parked() {
+  reap_parked();  // not to kill whoever has got its pid
+  for (auto& [local_rank, worker] : parked_) {
+    kill(-worker.pid, SIGKILL);
+    kill(worker.pid, SIGKILL);
+    pollfd end{worker.pidfd.native_handle(), POLLIN, 0};
+    poll(&end, 1, kParkedEndMs);
+  }
+  reap_parked();
+  parked_.clear();
+}
+
+void WorkerGroup::reap_parked() {
+  for (auto entry = parked_.begin(); entry != parked_.end();) {
+    auto& [local_rank, worker] = *entry;
+    pollfd end{worker.pidfd.native_handle(), POLLIN, 0};
+    if (poll(&end, 1, 0) != 1) {
+      ++entry;
+      continue;
+    }
+    reap(worker.pidfd.native_handle(), worker.pid);  // unless the sweep of leftovers has
+    channels_.ended(local_rank);
+    entry = parked_.erase(entry);
+  }
+}
+
+int WorkerGroup::seat_parked(const WorkerCommand& command, int local_rank) {
+  Live worker = std::move(parked_.at(local_rank));
+  parked_.erase(local_rank);
+  const std::vector<std::string> now = environment(command, local_rank, channel_number());
+  std::vector<std::string> changed;
+  for (const std::string& entry : now)
+    if (std::find(worker.environment.begin(), worker.environment.end(), entry) == worker.environment.end())
+      changed.push_back(entry);
+  if (!channels_.seat(local_rank, changed, Clock::now())) {
+    parked_.emplace(local_rank, std::move(worker));
+    kill_parked();
+    return E2BIG;
+  }
+  WorkerRecord& record = records_.at(local_rank);
+  record.pid = worker.pid;
+  record.folder = worker.folder;
+  record.stderr_log = worker.stderr_log;
+  record.started_at = Clock::now();
+  worker.environment = now;
+  watch(live_.emplace(local_rank, std::move(worker)).first->second);
+  asio::post(io_, on_end_);  // asio does not wake us for an end that came while nobody waited for it
+  return 0;
 }
 
 int WorkerGroup::start(const WorkerCommand& command, int local_rank, WorkerTemplate* from) {
@@ -61,6 +135,7 @@ int WorkerGroup::start(const WorkerCommand& command, int local_rank, WorkerTempl
   record.folder = streams.folder;
   record.error_file = streams.error_file;
   record.stderr_log = streams.stderr_log;
+  if (parked_.contains(local_rank) && seat_parked(command, local_rank) == 0) return 0;
 
   const int page = channels_.open(local_rank, Clock::now()), number = page >= 0 ? channel_number() : -1;
   SpawnRequest request{command.program, with_local_rank(command.argv, local_rank),
@@ -90,7 +165,9 @@ int WorkerGroup::start(const WorkerCommand& command, int local_rank, WorkerTempl
   record.binding_error = spawned.binding_error;
   record.started_at = Clock::now();
   const auto [live, fresh] =
-      live_.emplace(local_rank, Live{spawned.pid, asio::posix::stream_descriptor(io_, spawned.pidfd.release())});
+      live_.emplace(local_rank, Live{spawned.pid, asio::posix::stream_descriptor(io_, spawned.pidfd.release()),
+                                     command.in_process ? request.environment : std::vector<std::string>{},
+                                     record.folder, record.stderr_log});
   watch(live->second);
   channels_.started(local_rank);
   return 0;
@@ -110,6 +187,7 @@ void WorkerGroup::on_hint(int local_rank) {
     return on_dying_({local_rank, *status});
   }
   if (const auto signal = channels_.new_notice(local_rank, Clock::now())) on_notice_(local_rank, *signal);
+  if (parking_ && channels_.is_parked(local_rank)) on_end_();
 }
 
 std::vector<std::string> WorkerGroup::environment(const WorkerCommand& command, int local_rank, int channel) const {
@@ -120,6 +198,8 @@ std::vector<std::string> WorkerGroup::environment(const WorkerCommand& command, 
     own[kSnapshotMemoryVariable] = std::to_string(snapshot_memory_number()) + ":" + std::to_string(local_rank);
   else if (command.inherited.contains(kSnapshotMemoryVariable))
     own[kSnapshotMemoryVariable] = "";
+  if (command.in_process || command.inherited.contains(DDPRUN_IN_PROCESS_VARIABLE))
+    own[DDPRUN_IN_PROCESS_VARIABLE] = command.in_process ? "1" : "";
   own[DDPRUN_PREEMPT_SIGNALS_VARIABLE] = command.job.preempt_signals;
   return merged(command.inherited, own);
 }
@@ -131,11 +211,14 @@ void WorkerGroup::watch(Live& worker) {
 }
 
 void WorkerGroup::signal(int signal) {
-  for (const auto& [local_rank, worker] : live_) send(worker.pid, signal);
+  for (const auto& [local_rank, worker] : live_)
+    if (signal != SIGTERM || !parking_ || !channels_.may_park(local_rank)) send(worker.pid, signal);
 }
 
 void WorkerGroup::signal_groups(int signal) {
-  for (const auto& [local_rank, worker] : live_) send(leads_group() ? -worker.pid : worker.pid, signal);
+  for (const auto& [local_rank, worker] : live_)
+    if (signal != SIGTERM || !parking_ || !channels_.may_park(local_rank))
+      send(leads_group() ? -worker.pid : worker.pid, signal);
 }
 
 bool WorkerGroup::kill_all() {
@@ -172,15 +255,34 @@ std::vector<WorkerEnd> WorkerGroup::collect(std::optional<int> preempt_exit_code
     ends.push_back({local_rank, *status});
     live_.erase(local_rank);
   }
+  if (parking_) park(ends);
   std::stable_sort(ends.begin(), ends.end(), [&](const WorkerEnd& a, const WorkerEnd& b) {
     return urgency(a.status, preempt_exit_code) < urgency(b.status, preempt_exit_code);
   });
   return ends;
 }
 
+// They have stopped, as by SIGTERM, but for their processes.
+void WorkerGroup::park(std::vector<WorkerEnd>& ends) {
+  for (auto worker = live_.begin(); worker != live_.end();) {
+    if (!channels_.is_parked(worker->first)) {
+      ++worker;
+      continue;
+    }
+    WorkerRecord& record = records_[worker->first];
+    record.status = rendezvous::ExitStatus{.signal = SIGTERM};
+    note_end(record);
+    ends.push_back({worker->first, *record.status});
+    worker->second.pidfd.cancel();
+    parked_.emplace(worker->first, std::move(worker->second));
+    worker = live_.erase(worker);
+  }
+}
+
 void WorkerGroup::reap_strays(const std::vector<std::optional<pid_t>>& others) {
   std::vector<pid_t> spared;
   for (const auto& [local_rank, worker] : live_) spared.push_back(worker.pid);
+  for (const pid_t pid : parked()) spared.push_back(pid);
   for (const std::optional<pid_t>& other : others)
     if (other) spared.push_back(*other);
   reap_orphans(spared);

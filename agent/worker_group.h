@@ -33,6 +33,7 @@ struct WorkerCommand {
   std::vector<Binding> bindings = {};  // by local rank; empty: no binding
   int cgroup_fd = -1;                  // cgroup.h; -1: ours
   int snapshot_memory_fd = -1;         // SnapshotMemory; -1: none
+  bool in_process = false;             // a worker that has lost a peer may wait for the next round
 };
 
 // What is known about a worker of the current round, for the report.
@@ -65,6 +66,14 @@ class WorkerGroup {
   void begin(const rendezvous::Seat& seat);
   // 0, or the errno that kept it from being exec'd. `from`: null, or where it is forked if that can be.
   int start(const WorkerCommand& command, int local_rank, WorkerTemplate* from = nullptr);
+  // --in-process: from now until the next round a worker that waits for it counts as ended, and SIGTERM is not sent to
+  // one that may. A worker that parks before is not looked at.
+  void let_park();
+  // Sends SIGTERM to those that have not come to wait by now.
+  void end_park();
+  // Ends those that wait.
+  void kill_parked();
+  std::vector<pid_t> parked() const;
   // The rank process alone; also wakes a stopped one, so that it can act on the signal.
   void signal(int signal);
   // The ranks' whole process groups.
@@ -88,7 +97,13 @@ class WorkerGroup {
   struct Live {
     pid_t pid;
     asio::posix::stream_descriptor pidfd;
+    std::vector<std::string> environment = {};           // that it has been given
+    std::filesystem::path folder = {}, stderr_log = {};  // of the round in which it was started
   };
+  // 0, or an errno: then it is gone, and is to be started.
+  int seat_parked(const WorkerCommand& command, int local_rank);
+  void reap_parked();
+  void park(std::vector<WorkerEnd>& ends);
   void watch(Live& worker);
   std::vector<int> ended();  // local ranks that have ended and are not reaped yet
   void on_hint(int local_rank);
@@ -105,7 +120,9 @@ class WorkerGroup {
   std::function<void(int, int)> on_notice_;
   WorkerChannels channels_;
   rendezvous::Seat seat_;
-  std::map<int, Live> live_;  // by local rank
+  std::map<int, Live> live_;    // by local rank
+  std::map<int, Live> parked_;  // the same; they count as ended
+  bool parking_ = false;
   std::map<int, WorkerRecord> records_;
 };
 

@@ -139,6 +139,9 @@ void check_memory(const Config& config, const Machine& machine, Problems& out) {
 }
 
 void check_program(const Config& config, Problems& out) {
+  if (config.in_process && config.cgroup)
+    out.add(out.subject_of("in-process") + " and " + out.subject_of("cgroup") +
+            " exclude each other, as all processes of a control group end together: leave out one of them.");
   if (config.no_python && config.module && !config.run_path)
     out.add(out.subject_of("no-python") + " and " + out.subject_of("module") +
             " exclude each other: leave out one of them.");

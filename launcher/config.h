@@ -114,6 +114,7 @@ struct Config {
   // Stopping and restarts. Unlike torchrun's 0: users expect a launcher to restart jobs. A failure that repeats without
   // progress still ends the job.
   int max_restarts = 3;
+  bool in_process = false;  // workers that have lost a peer stay for the next round
   std::map<rendezvous::FailureClass, rendezvous::RestartLimit> restart_limits = {};
   std::optional<Duration> restart_credit = std::chrono::hours(1);  // empty: no restart is earned back
   std::vector<rendezvous::FailureRule> rules = {};                 // from the file

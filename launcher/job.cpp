@@ -238,6 +238,7 @@ agent::AgentOptions job_options(const Config& config, const Machine& machine, co
                                      learned.empty() ? "" : std::filesystem::absolute(learned).string()};
   }
   options.memory_snapshots = config.memory_snapshots;
+  options.command.in_process = config.in_process;
   check_devices(config, options.command.inherited, options.workers);
   agent::JobIdentity& job = options.command.job;
   job.max_restarts = config.max_restarts;

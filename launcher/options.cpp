@@ -419,6 +419,11 @@ constexpr Option kOptions[] = {
     row(kStopping, "stop-scope", "WHOM",
         "SIGTERM goes to the rank's process, to its group, or (auto) to the group where the program is a shell",
         at<&Config::stop_scope>(), {.choices = "auto|rank|group"}),
+    row(kStopping, "in-process", "", "workers that have lost a peer go on in the next round, as the same processes",
+        at<&Config::in_process>(),
+        {.more = "Those of train, and of programs that call ddprun::Worker::rejoin(): they keep what they have loaded, "
+                 "and load the newest snapshot, best from memory. Who does not come to wait within 3 s is ended and "
+                 "started again."}),
     row(kStopping, "peer-exit-timeout", "TIME", "time limit for the other workers after the first one's success",
         custom<limit<&Config::peer_exit_timeout>>(), {.default_value = "off"}),
     row(kStopping, "signals-to-handle", "LIST", "signals that stop the job gracefully",

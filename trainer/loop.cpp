@@ -325,9 +325,9 @@ Ending finish(Loop& loop) {
 
 }  // namespace
 
-Ending train(const CommandLine& config, const RankEnv& env, std::optional<at::Device> device, Progress& progress) {
-  Worker worker;
-  Run run = begin_run(config, env, device, progress, worker);
+Ending train(const CommandLine& config, const RankEnv& env, std::optional<at::Device> device, Progress& progress,
+             Worker& worker, Kept& kept) {
+  Run run = begin_run(config, env, device, progress, worker, kept);
   if (is_over(run)) return finish_without_training(run);
   Loop loop{.run = run, .records = Records(run), .start = run.at};
   if (!worker.has_launcher() && !env.under_agent) loop.signal.emplace(run.group);

@@ -7,6 +7,7 @@
 #include "trainer/config/command_line.h"
 #include "trainer/ddp/group/rank_env.h"
 #include "trainer/progress.h"
+#include "trainer/run.h"
 
 namespace ddprun::train {
 
@@ -20,6 +21,8 @@ enum class Ending {
 
 // Runs to the end. Throws Error for what a person can fix; is_loss_of_peer() (process_group.h) tells whether an
 // exception means a lost peer. `device` as in begin_run (run.h).
-Ending train(const CommandLine& config, const RankEnv& env, std::optional<at::Device> device, Progress& progress);
+// `kept` outlives rounds of one process.
+Ending train(const CommandLine& config, const RankEnv& env, std::optional<at::Device> device, Progress& progress,
+             Worker& worker, Kept& kept);
 
 }  // namespace ddprun::train

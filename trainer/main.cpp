@@ -14,6 +14,7 @@
 #include "ddprun/deterministic.h"
 #include "ddprun/prefork.h"
 #include "ddprun/process_group.h"
+#include "ddprun/worker.h"
 #include "rendezvous/base/error.h"
 #include "rendezvous/base/print_line.h"
 #include "rendezvous/channel/worker_exit.h"
@@ -79,6 +80,25 @@ int code_of(Ending ending) {
   return ending == Ending::left ? kFailed : 0;
 }
 
+// Empty: a peer was lost, and this process stays.
+std::optional<Ending> train_until_loss(const CommandLine& config, const RankEnv& env, std::optional<at::Device> device,
+                                       Progress& progress, Worker& worker, Kept& kept, bool stays) {
+  try {
+    return train(config, env, device, progress, worker, kept);
+  } catch (const std::exception& error) {
+    if (!stays || !is_loss_of_peer(error)) throw;
+    return std::nullopt;
+  }
+}
+
+bool rejoin(Worker& worker, RankEnv& env) {
+  abort_process_group();
+  if (!worker.rejoin()) return false;
+  const auto [now, problems] = read_rank_env(process_environment());
+  if (problems.empty()) env = now;
+  return problems.empty();
+}
+
 int run(const CommandLine& config, const RankEnv& env, const Environment& environment) {
   const Options& options = config.options;
   if (options.training.deterministic) use_deterministic_algorithms();
@@ -87,8 +107,16 @@ int run(const CommandLine& config, const RankEnv& env, const Environment& enviro
   if (!problem.empty()) return report_usage_errors({problem}, env);
   const auto threads = static_cast<int>(options.machine.threads);
   if (const int chosen = choose_threads(threads, environment.count("OMP_NUM_THREADS"))) torch::set_num_threads(chosen);
-  Progress progress(stdout, style_of(env), static_cast<int>(options.logging.every));
-  const Ending ending = train(config, env, device, progress);
+  Worker worker;
+  const bool stays = worker.stay_in_process();
+  Kept kept;
+  RankEnv now = env;
+  std::optional<Ending> ended;
+  do {
+    Progress progress(stdout, style_of(now), static_cast<int>(options.logging.every));
+    ended = train_until_loss(config, now, device, progress, worker, kept, stays);
+  } while (stays && ended.value_or(Ending::left) == Ending::left && rejoin(worker, now));
+  const Ending ending = ended.value_or(Ending::left);
   // The last rank removes the rendezvous file; otherwise the process's end is enough.
   if (options.group.init_method.starts_with("file://") && ending != Ending::left) destroy_process_group();
   if (ending == Ending::unsaved) wait_for_rank_0_report(env);

@@ -274,7 +274,7 @@ std::int64_t steps_per_epoch(const Run& run) {
 }
 
 Run begin_run(const CommandLine& config, const RankEnv& env, std::optional<at::Device> device, Progress& progress,
-              Worker& worker) {
+              Worker& worker, Kept& kept) {
   const Options& o = config.options;
   ProcessGroup group = join_group(worker, o, env, device);
   Run run{.config = config,
@@ -292,7 +292,8 @@ Run begin_run(const CommandLine& config, const RankEnv& env, std::optional<at::D
   at::globalContext().setDeterministicCuDNN(true);  // for reproducible runs
   all_or_none(group, [&] {
     check_output_files(run);
-    run.data = load_dataset(data_spec(o), run.device);
+    if (!kept.data) kept.data = load_dataset(data_spec(o), run.device);
+    run.data = *kept.data;
     make_model_and_sampler(run);
     make_snapshot_folder(run);
   });

@@ -40,6 +40,11 @@ struct Wanted {
   bool verbose = false;
 };
 
+// What a process need not load again when it stays for another round.
+struct Kept {
+  std::optional<Dataset> data = {};
+};
+
 struct Run {
   const CommandLine& config;
   const Options& options;
@@ -68,7 +73,7 @@ struct Run {
 // it; if one fails, all throw Error. `device`: given if a launcher told which ranks share the machine, else the group
 // chooses it.
 Run begin_run(const CommandLine& config, const RankEnv& env, std::optional<at::Device> device, Progress& progress,
-              Worker& worker);
+              Worker& worker, Kept& kept);
 
 // Call it between two steps, on every rank. `metric`: of an evaluation just made, the same on all ranks.
 void save_run(Run& run, std::optional<double> metric = {});

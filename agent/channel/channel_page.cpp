@@ -141,6 +141,29 @@ std::optional<int> ChannelPage::new_notice(TimePoint now) {
   return static_cast<int>(notice_.first);
 }
 
+bool ChannelPage::may_park() const { return __atomic_load_n(&page_->may_park, __ATOMIC_ACQUIRE) == 1; }
+
+bool ChannelPage::is_parked() const {
+  return may_park() &&
+         __atomic_load_n(&page_->parked, __ATOMIC_ACQUIRE) == __atomic_load_n(&page_->seated, __ATOMIC_ACQUIRE) + 1;
+}
+
+bool ChannelPage::seat(const std::vector<std::string>& environment, TimePoint now) {
+  std::string place;
+  for (const std::string& entry : environment) place += entry + '\0';
+  if (place.size() > DDPRUN_PLACE_BYTES) return false;
+  std::memcpy(page_->place, place.data(), place.size());
+  page_->place_bytes = static_cast<std::uint32_t>(place.size());
+  std::memset(&page_->notice, 0, sizeof page_->notice);
+  made_ = now;
+  step_ = phase_ = snapshot_ = throughput_ = notice_ = {};
+  beat_.reset();
+  ddprun_channel_write_(&page_->request, DDPRUN_REQUEST_NONE, 0);
+  __atomic_add_fetch(&page_->seated, 1u, __ATOMIC_RELEASE);
+  syscall(SYS_futex, &page_->seated, FUTEX_WAKE, INT_MAX, nullptr, nullptr, 0);
+  return true;
+}
+
 bool ChannelPage::attached() const { return __atomic_load_n(&page_->attached, __ATOMIC_ACQUIRE) != 0; }
 
 void ChannelPage::request_save_at(std::uint64_t step) {

@@ -8,6 +8,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "agent/process/process.h"
 #include "rendezvous/base/time.h"
@@ -55,6 +56,13 @@ class ChannelPage {
   Progress progress(TimePoint now);
   // The signal of a notice that came since the last call.
   std::optional<int> new_notice(TimePoint now);
+  // --in-process: the worker may wait for the next round instead of ending, and does so now.
+  bool may_park() const;
+  bool is_parked() const;
+  // Gives it a place in a round: "NAME=VALUE" of what is new in its environment. False: that is too much. Forgets what
+  // was reported before.
+  bool seat(const std::vector<std::string>& environment, TimePoint now);
+
   // Whether the worker has taken the page into use.
   bool attached() const;
   // At the end of this step, the same one on every rank.

@@ -26,9 +26,10 @@ WorkerChannels::WorkerChannels(asio::io_context& io, std::function<void(int)> on
         });
       }) {}
 
-void WorkerChannels::begin() {
-  for (const auto& [local_rank, channel] : channels_) watch_.forget(channel.token);
-  channels_.clear();
+void WorkerChannels::begin(const std::set<int>& kept) {
+  for (const auto& [local_rank, channel] : channels_)
+    if (!kept.contains(local_rank)) watch_.forget(channel.token);
+  std::erase_if(channels_, [&](const auto& entry) { return !kept.contains(entry.first); });
   save_requested_at_.reset();
 }
 
@@ -42,6 +43,25 @@ void WorkerChannels::started(int local_rank) {
   channel.page.close_fd();
   channel.token = ++last_token_;
   watch_.watch(channel.token, channel.page);
+}
+
+bool WorkerChannels::may_park(int local_rank) const {
+  const auto channel = channels_.find(local_rank);
+  return channel != channels_.end() && channel->second.page.may_park();
+}
+
+bool WorkerChannels::is_parked(int local_rank) const {
+  const auto channel = channels_.find(local_rank);
+  return channel != channels_.end() && channel->second.page.is_parked();
+}
+
+// Its later hints are not to count as an earlier round's.
+bool WorkerChannels::seat(int local_rank, const std::vector<std::string>& environment, TimePoint now) {
+  Channel& channel = channels_.at(local_rank);
+  watch_.forget(channel.token);
+  channel.token = ++last_token_;
+  watch_.watch(channel.token, channel.page);
+  return channel.page.seat(environment, now);
 }
 
 void WorkerChannels::ended(int local_rank) { watch_.forget(channels_.at(local_rank).token); }

@@ -24,10 +24,14 @@ class WorkerChannels {
   // or that has got a notice.
   WorkerChannels(asio::io_context& io, std::function<void(int)> on_hint);
 
-  void begin();  // forgets the previous round
+  void begin(const std::set<int>& kept = {});  // forgets the previous round, but for the channels of these local ranks
   // Creates a worker's page. Returns the descriptor to pass as channel_number(), -1 if the kernel refuses one.
   int open(int local_rank, TimePoint now);
   void started(int local_rank);
+  // --in-process: ChannelPage has these.
+  bool may_park(int local_rank) const;
+  bool is_parked(int local_rank) const;
+  bool seat(int local_rank, const std::vector<std::string>& environment, TimePoint now);
   void ended(int local_rank);
 
   // Whether the round has completed a step or a snapshot. Empty: no worker has reported anything.

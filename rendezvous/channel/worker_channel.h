@@ -66,6 +66,8 @@ extern "C" {
 #endif
 
 #define DDPRUN_CHANNEL_VARIABLE "DDPRUN_CHANNEL_FD"
+#define DDPRUN_IN_PROCESS_VARIABLE "DDPRUN_IN_PROCESS" /* 1: a worker that has lost a peer may park */
+#define DDPRUN_PLACE_BYTES 3072u
 #define DDPRUN_PREEMPT_SIGNALS_VARIABLE "DDPRUN_PREEMPT_SIGNALS" /* numbers, "15,10"; not set: 15 */
 #define DDPRUN_CHANNEL_MAGIC 0x6c6e6863706464ULL                 /* "ddpchnl" */
 #define DDPRUN_CHANNEL_VERSION 1u
@@ -131,6 +133,13 @@ struct ddprun_channel_page {
   struct ddprun_channel_record request;    /* enum ddprun_request_kind; step */
   struct ddprun_channel_record notice;     /* the signal's number; 0 */
   struct ddprun_channel_beat_record beat;  /* not in the first version of this header; nobody else used these bytes */
+  /* Nor these: a worker that may park says so, and counts how often it has; the agent counts the places it has given.
+   */
+  uint32_t may_park, parked;
+  uint32_t seated; /* a futex */
+  uint32_t place_bytes;
+  uint32_t unused2[12];
+  char place[DDPRUN_PLACE_BYTES]; /* "NAME=VALUE", each with a zero at its end: the agent's, before `seated` grows */
 };
 
 /* Shared by all files and libraries of the program that include this. */
@@ -345,6 +354,44 @@ static inline struct ddprun_request ddprun_channel_request(void) {
     request.step = record.second;
   }
   return request;
+}
+
+/* Under ddprun --in-process: from now on a request to leave is answered by ddprun_channel_park(), and no SIGTERM comes
+ * with it. Returns 1 if that is so. */
+static inline int ddprun_channel_may_park(void) {
+  const char* text = getenv(DDPRUN_IN_PROCESS_VARIABLE);
+  if (!ddprun_channel_page_ || !text || strcmp(text, "1") != 0) return 0;
+  __atomic_store_n(&ddprun_channel_page_->may_park, 1u, __ATOMIC_RELEASE);
+  return 1;
+}
+
+/* After a request to leave, with nothing left of the round: waits for a place in the next one, and puts it into the
+ * environment. Returns 1 then; while it waits, ddprun may end this process. */
+static inline int ddprun_channel_park(void) {
+  struct ddprun_channel_page* page = ddprun_channel_page_;
+  uint32_t count, bytes;
+  char* at;
+  if (!page || !page->may_park) return 0;
+  memset(&page->step, 0, offsetof(struct ddprun_channel_page, request) - offsetof(struct ddprun_channel_page, step));
+  memset(&page->beat, 0, sizeof page->beat);
+  count = __atomic_add_fetch(&page->parked, 1u, __ATOMIC_RELEASE);
+  __atomic_add_fetch(&page->notices, 1, __ATOMIC_RELEASE);
+  syscall(SYS_futex, &page->notices, FUTEX_WAKE, INT_MAX, NULL, NULL, 0);
+  for (;;) {
+    const uint32_t seated = __atomic_load_n(&page->seated, __ATOMIC_ACQUIRE);
+    if (seated == count) break;
+    syscall(SYS_futex, &page->seated, FUTEX_WAIT, seated, NULL, NULL, 0);
+  }
+  bytes = page->place_bytes;
+  if (bytes > DDPRUN_PLACE_BYTES) return 0;
+  for (at = page->place; at < page->place + bytes; at += strlen(at) + 1) {
+    char* const equals = strchr(at, '=');
+    if (!equals) continue;
+    *equals = '\0';
+    setenv(at, equals + 1, 1);
+    *equals = '=';
+  }
+  return 1;
 }
 
 /* Reports that this process got a signal by which a preemption may be announced: ddprun then asks all ranks to save, as

@@ -146,6 +146,7 @@ TEST_CASE("docs/quick-start.md does what it says", "[docs]") { check_page("quick
 TEST_CASE("docs/several-nodes.md does what it says", "[docs]") { check_page("several-nodes.md"); }
 TEST_CASE("docs/jobs.md does what it says", "[docs]") { check_page("jobs.md"); }
 TEST_CASE("docs/prefork.md does what it says", "[docs]") { check_page("prefork.md"); }
+TEST_CASE("docs/in-process.md does what it says", "[docs]") { check_page("in-process.md"); }
 TEST_CASE("docs/ssh.md does what it says", "[docs]") { check_page("ssh.md"); }
 TEST_CASE("docs/resume.md does what it says", "[docs]") { check_page("resume.md"); }
 TEST_CASE("docs/failures.md does what it says", "[docs]") { check_page("failures.md"); }

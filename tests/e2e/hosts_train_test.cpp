@@ -248,6 +248,33 @@ TEST_CASE("train over three hosts goes on from memory, at most one step back, af
             kTrainLimit) == exited(0));
 }
 
+TEST_CASE("with --in-process the loss of a worker and of the coordinator's node leaves the others' workers as they are",
+          "[hosts]") {
+  if (!hosts_or_skip()) return;
+  TrainJob job({"--in-process", "--prefork", "--memory-snapshots=64M"}, kEpochs);
+  job.wait_for_step(3, 5);
+  std::map<int, pid_t> before;
+  const auto workers = [&] { return std::map<int, pid_t>{{0, job.worker(0)}, {1, job.worker(1)}, {2, job.worker(2)}}; };
+  before = workers();
+  job.forget_words();
+  REQUIRE(::kill(before[1], SIGKILL) == 0);
+  job.wait_for_words("^resuming from memory: ");
+  job.wait_for_step(5, 3);
+  std::map<int, pid_t> after = workers();
+  CHECK(after[1] != before[1]);
+  CHECK((after[0] == before[0] && after[2] == before[2]));
+  job.forget_words();
+  REQUIRE(::kill(after[1], SIGKILL) == 0);
+  job.kill_node(0);
+  job.start_train(0);
+  job.wait_for_words("^resuming from memory: ");
+  job.wait_for_step(8, 1);
+  CHECK(job.worker(2) == after[2]);
+  for (int host = 0; host < kHosts; ++host) REQUIRE(job[host].wait_exit(kTrainLimit) == exited(0));
+  CHECK(run({torch_python(), DDPRUN_SOURCE_DIR "/tests/e2e/same_weights.py", undisturbed_snapshot(), job.snapshot()},
+            kTrainLimit) == exited(0));
+}
+
 TEST_CASE("a spare with a loaded template takes a lost node's place in a static job, from the others' memory",
           "[hosts]") {
   if (!hosts_or_skip()) return;

@@ -110,6 +110,7 @@ TEST_CASE("every option arrives", "[cli]") {
                                 "--prefork-import=a,b.c",
                                 "--prefork-learn=file",
                                 "--memory-snapshots=512M",
+                                "--in-process",
                                 "--spares=3",
                                 "--dry-run",
                                 "p"});
@@ -120,6 +121,7 @@ TEST_CASE("every option arrives", "[cli]") {
   CHECK(config.prefork_import == "a,b.c");
   CHECK(config.prefork_learn == "file");
   CHECK(config.memory_snapshots == 512u << 20);
+  CHECK(config.in_process);
   CHECK(config.spares == 3);
   CHECK(config.virtual_local_rank);
   CHECK(config.numa_binding == agent::NumaBinding::core_complex);

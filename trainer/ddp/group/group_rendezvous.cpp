@@ -214,7 +214,7 @@ Place place_of(const InitOptions& options) {
   place.env = env;
   if (by_env)
     place.name = env.world_size == 1 ? "a world of one" : env.master_addr + ":" + std::to_string(env.master_port);
-  if (!options.store) place.join_count = times_joined(place.name, env.rank);
+  if (!options.store) place.join_count = times_joined(place.name + " round " + std::to_string(env.round), env.rank);
   use_numbered_file(place);
   return place;
 }

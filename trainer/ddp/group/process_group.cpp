@@ -151,6 +151,17 @@ void destroy_state(ProcessGroup::State& state) {
   state.cleanup.reset();
 }
 
+// Its calls end with an error, so that its destructor need not wait for them.
+void abort_state(ProcessGroup::State& state) {
+  for (const auto& child : state.children)
+    if (const auto living = child.lock()) abort_state(*living);
+  if (!state.c10d) return;
+  try {
+    state.c10d->abort();
+  } catch (const std::exception&) {  // it is given up in any case
+  }
+}
+
 std::vector<Record> exchange_records(const ProcessGroup& group, Record mine) {
   std::vector<Record> all(static_cast<std::size_t>(group.world_size()));
   if (all.size() == 1) return {mine};
@@ -307,6 +318,11 @@ void destroy_process_group() {
     state = std::move(process.default_group);
   }
   if (state) destroy_state(*state);
+}
+
+void abort_process_group() {
+  if (is_initialized()) abort_state(default_group().state());
+  destroy_process_group();
 }
 
 ProcessGroup new_group(const std::vector<int>& ranks, const ProcessGroup& parent) {

@@ -26,6 +26,9 @@ constexpr std::chrono::seconds kAgreementLimit{10};
 constexpr std::chrono::seconds kStoreLimit{3};  // for each call: without the store we are lost as well
 // Period for polling the page, as a program may block SIGTERM, and for checking whether the Worker is being destroyed.
 constexpr std::chrono::milliseconds kPollPeriod{100};
+// From the loss of a peer until ddprun asks this rank to leave, and how often we look.
+constexpr std::chrono::seconds kLeaveLimit{10};
+constexpr std::chrono::microseconds kLeavePause{200};
 
 std::atomic<bool> worker_exists = false;
 sem_t request_semaphore;  // posted when the page may have a request; a signal handler may post it
@@ -179,6 +182,27 @@ Asked Worker::step_done(std::uint64_t step) {
 }
 
 Asked Worker::asked_between_steps() { return channel_ ? channel_->asked({}) : Asked::nothing; }
+
+// Gloo writes to sockets that its peers have closed, and a process that stays would end by that.
+bool Worker::stay_in_process() {
+  stays_ = channel_ && ddprun_channel_may_park();
+  struct sigaction now = {};
+  if (stays_ && sigaction(SIGPIPE, nullptr, &now) == 0 && !(now.sa_flags & SA_SIGINFO) && now.sa_handler == SIG_DFL)
+    std::signal(SIGPIPE, SIG_IGN);
+  return stays_;
+}
+
+bool Worker::rejoin() {
+  if (!stays_) return false;
+  channel_.reset();
+  // A peer's sockets close before its launcher detects its death.
+  for (const TimePoint end = Clock::now() + kLeaveLimit; ddprun_channel_request().kind != DDPRUN_REQUEST_LEAVE;
+       std::this_thread::sleep_for(kLeavePause))
+    if (Clock::now() > end) return false;
+  if (!ddprun_channel_park()) return false;
+  channel_ = std::make_unique<Channel>();
+  return true;
+}
 
 void Worker::saved(std::uint64_t step) { ddprun_channel_snapshot(step); }
 

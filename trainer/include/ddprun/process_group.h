@@ -96,6 +96,9 @@ ProcessGroup default_group();  // throws if there is none
 // main ends. Peers that are still in a collective throw PeerLost.
 void destroy_process_group();
 
+// The same after PeerLost, without waiting for calls that peers will not answer.
+void abort_process_group();
+
 // Makes a group that is not the default one. It lives until destroy() or until its last handle is destroyed. A process
 // may be several ranks, one per thread.
 ProcessGroup make_process_group(const InitOptions& options);

@@ -84,6 +84,13 @@ class Worker {
   Asked step_done(std::uint64_t step);
   // The same at a further point after the last step. On every rank equally often between the same steps.
   Asked asked_between_steps();
+  // Under ddprun --in-process: a program that calls this is not ended when a peer is lost, and its loop has to call
+  // rejoin() instead of returning, after PeerLost and for Asked::to_leave. False: it is ended as ever.
+  bool stay_in_process();
+  // With no process group and no DistributedDataParallel left (abort_process_group()): waits for the next round, whose
+  // place is in the environment then, for init_process_group(). Load the newest snapshot again: ranks may be a step
+  // apart. False: there is no next round for this process, which has to end. ddprun may end it while it waits.
+  bool rejoin();
   // A snapshot of the state after this step is complete and on disk, as far as this rank knows.
   void saved(std::uint64_t step);
   void throughput(double samples_per_second);  // of this rank
@@ -91,6 +98,7 @@ class Worker {
  private:
   struct Channel;
   std::unique_ptr<Channel> channel_;  // null: no launcher
+  bool stays_ = false;
 };
 
 }  // namespace ddprun

@@ -1,0 +1,203 @@
+// `train` under --in-process: who loses a peer stays the same process, and the weights are an undisturbed run's.
+#include <signal.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <fstream>
+#include <random>
+#include <set>
+#include <sstream>
+#include <thread>
+
+#include "tests/e2e/programs.h"
+#include "tests/support/catch.h"
+#include "tests/support/command.h"
+#include "tests/support/soak.h"
+
+using namespace ddprun::test;
+using namespace std::chrono_literals;
+
+namespace {
+
+constexpr auto kTrainLimit = 60s;
+constexpr int kRanks = 4;
+
+struct Job {
+  explicit Job(int epochs, const std::vector<std::string>& options = {"--in-process", "--prefork",
+                                                                      "--memory-snapshots=64M", "--max-restarts=1000"})
+      : command(words(epochs, options), {.env = {{"OMP_NUM_THREADS", "1"}}, .cwd = folder.path()}) {}
+
+  // After `mark`; then all ranks are in training.
+  void wait_for_epochs(int count, Mark mark = {}) {
+    for (int i = 0; i < count; ++i) {
+      command.wait_for_output("^epoch [0-9]+ step 3 ", kTrainLimit, mark);
+      mark = command.mark();
+    }
+  }
+  std::vector<pid_t> ranks() {
+    std::vector<pid_t> pids;
+    for (int rank = 0; rank < kRanks; ++rank)
+      pids.push_back(command.wait_for_process("LOCAL_RANK", std::to_string(rank), 10s));
+    return pids;
+  }
+  void require_finished_like(const std::string& snapshot) {
+    const Ended end = command.wait_exit(kTrainLimit);
+    INFO(end.err);
+    REQUIRE(end == exited(0));
+    REQUIRE(command.all_gone(1s));
+    REQUIRE(run({torch_python(), DDPRUN_SOURCE_DIR "/tests/e2e/same_weights.py", snapshot, folder / "snapshot.pt"},
+                kTrainLimit) == exited(0));
+  }
+
+  TempFolder folder;
+  Command command;
+
+ private:
+  static std::vector<std::string> words(int epochs, std::vector<std::string> options) {
+    options.insert(options.begin(), {ddprun_program(), "--nproc_per_node=" + std::to_string(kRanks)});
+    options.insert(options.end(), {train_program(), std::to_string(epochs), "1", "--log-every=1", "--device=cpu",
+                                   "--snapshot=snapshot.pt"});
+    return options;
+  }
+};
+
+constexpr int kEpochs = 12;
+
+std::string undisturbed_snapshot() {
+  static Job job(kEpochs, {});
+  static const bool once = job.command.wait_exit(kTrainLimit) == exited(0);
+  REQUIRE(once);
+  return job.folder / "snapshot.pt";
+}
+
+struct Footprint {
+  std::size_t descriptors = 0, threads = 0, resident_kib = 0;
+};
+
+Footprint footprint_of(pid_t pid) {
+  namespace fs = std::filesystem;
+  const fs::path process = "/proc/" + std::to_string(pid);
+  Footprint out;
+  out.descriptors = static_cast<std::size_t>(std::distance(fs::directory_iterator(process / "fd"), {}));
+  out.threads = static_cast<std::size_t>(std::distance(fs::directory_iterator(process / "task"), {}));
+  std::ifstream status(process / "status");
+  for (std::string line; std::getline(status, line);)
+    if (line.starts_with("VmRSS:")) out.resident_kib = std::stoul(line.substr(6));
+  return out;
+}
+
+std::string in_words(const Footprint& one) {
+  return std::to_string(one.descriptors) + " descriptors, " + std::to_string(one.threads) + " threads, " +
+         std::to_string(one.resident_kib / 1024) + " MiB";
+}
+
+int stayed_runs = 0, ended_survivors = 0;
+
+// Two ranks, the second one a random time after the first: while all train again, or in the reconfiguration.
+void kill_two(std::uint64_t seed) {
+  std::mt19937_64 random(seed);
+  const int first = static_cast<int>(random() % kRanks), second = (first + 1 + static_cast<int>(random() % 3)) % kRanks;
+  const auto pause = std::chrono::microseconds(random() % (seed % 2 ? 1'000'000 : 100'000));
+  INFO("ranks " << first << " and " << second << ", " << pause.count() << " us later");
+  Job job(kEpochs);
+  job.wait_for_epochs(2);
+  const std::vector<pid_t> before = job.ranks();
+  std::this_thread::sleep_for(std::chrono::microseconds(random() % 50'000));
+  const Mark killed = job.command.mark();
+  REQUIRE(::kill(before[static_cast<std::size_t>(first)], SIGKILL) == 0);
+  const auto until = std::chrono::steady_clock::now() + pause;
+  while (std::chrono::steady_clock::now() < until) std::this_thread::sleep_for(100us);
+  REQUIRE(::kill(before[static_cast<std::size_t>(second)], SIGABRT) == 0);  // the same failure twice ends a job
+  job.command.wait_for_output("^resuming from memory: ", kTrainLimit, killed);
+  job.wait_for_epochs(3, killed);
+  const std::vector<pid_t> after = job.ranks();
+  for (std::size_t rank = 0; rank < kRanks; ++rank)
+    if (static_cast<int>(rank) != first && static_cast<int>(rank) != second && after[rank] != before[rank])
+      ++ended_survivors;
+  ++stayed_runs;
+  job.require_finished_like(undisturbed_snapshot());
+}
+
+}  // namespace
+
+TEST_CASE(
+    "with --in-process only the rank that was killed is another process, and the weights are those of an undisturbed "
+    "run",
+    "[kill]") {
+  Job job(kEpochs);
+  job.wait_for_epochs(1);
+  std::vector<pid_t> before = job.ranks();
+  for (const std::size_t victim : {1u, 3u, 0u}) {
+    const Mark killed = job.command.mark();
+    REQUIRE(::kill(before[victim], SIGKILL) == 0);
+    job.command.wait_for_output("^resuming from memory: ", kTrainLimit, killed);
+    job.wait_for_epochs(2, killed);
+    const std::vector<pid_t> after = job.ranks();
+    for (std::size_t rank = 0; rank < kRanks; ++rank) {
+      INFO(rank << " after the end of " << victim);
+      CHECK((after[rank] == before[rank]) == (rank != victim));
+    }
+    before = after;
+  }
+  job.require_finished_like(undisturbed_snapshot());
+}
+
+TEST_CASE("with --in-process two ranks may be killed at any moment, also in the reconfiguration", "[kill]") {
+  Series series("`train --in-process`, 4 ranks, two killed within a second: weights bit-identical", 2, 100);
+  series.run(kill_two, [] {
+    return std::to_string(ended_survivors) + " of " + std::to_string(2 * stayed_runs) + " survivors started again";
+  });
+}
+
+TEST_CASE("a program of the library stays, too, where it says so", "[kill]") {
+  const TempFolder folder;
+  const auto job = [&](const std::vector<std::string>& options) {
+    std::vector<std::string> words{ddprun_program(), "--nproc_per_node=2"};
+    words.insert(words.end(), options.begin(), options.end());
+    words.push_back(DDPRUN_BIN_DIR "/staying_worker");
+    return words;
+  };
+  for (const bool stays : {true, false}) {
+    Command command(job(stays ? std::vector<std::string>{"--in-process"} : std::vector<std::string>{}),
+                    {.env = {{"OMP_NUM_THREADS", "1"}}, .cwd = folder.path()});
+    const auto process = [&](int rank, int round) {
+      return command.wait_for_output(
+          "^rank " + std::to_string(rank) + " of round " + std::to_string(round) + ": process ([0-9]+)",
+          kTrainLimit)[1];
+    };
+    const std::string before = process(0, 1), victim = process(1, 1);
+    REQUIRE(::kill(std::stoi(victim), SIGKILL) == 0);
+    CHECK((process(0, 2) == before) == stays);
+    CHECK(process(1, 2) != victim);
+    std::ofstream(folder / "done").close();
+    CHECK(command.wait_exit(kTrainLimit) == exited(0));
+    std::filesystem::remove(folder / "done");
+  }
+}
+
+TEST_CASE("a process that stays for many rounds grows in nothing", "[kill]") {
+  const int rounds = soaking() ? 300 : 6;
+  Job job(1'000'000);
+  std::mt19937_64 random(first_seed());
+  job.wait_for_epochs(1);
+  std::vector<pid_t> before = job.ranks();
+  Footprint first, last;
+  const pid_t kept = before[0];
+  for (int round = 0; round < rounds; ++round) {
+    const std::size_t victim = 1 + random() % 3;
+    const Mark killed = job.command.mark();
+    REQUIRE(::kill(before[victim], SIGKILL) == 0);
+    job.command.wait_for_output("^resuming from memory: ", kTrainLimit, killed);
+    job.wait_for_epochs(1, killed);
+    before = job.ranks();
+    REQUIRE(before[0] == kept);
+    last = footprint_of(kept);
+    if (round == rounds / 3) first = last;
+  }
+  CAPTURE(in_words(first), in_words(last));
+  CHECK(last.descriptors <= first.descriptors + 2);
+  CHECK(last.threads <= first.threads + 2);
+  CHECK(last.resident_kib <= first.resident_kib + first.resident_kib / 20);
+  job.command.kill(SIGTERM);
+  CHECK(job.command.wait_exit(kTrainLimit) == exited(75));
+}
