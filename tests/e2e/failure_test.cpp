@@ -101,7 +101,7 @@ const std::vector<Story> kStories = {
      "memory ran out before, and one restart did not help"},
     {"a worker that waits for one that has ended well",
      {"--nproc-per-node=2", "--max-restarts=0", "--peer-exit-timeout=0.2"},
-     "[ $RANK = 0 ] || sleep 60",
+     "[ $RANK = 0 ] || sleep 60; until [ $(wc -l < starts) = 2 ]; do sleep 0.02; done",
      1,
      2,
      "hang",
@@ -255,8 +255,8 @@ TEST_CASE("output that a rule about it does not match lets the workers run") {
   folder.write("job.toml",
                "[[rules]]\nline = 'loss (\\S+)'\nvalue = \"> 10\"\nfor = \"100ms\"\naction = \"stop\"\n"
                "[[rules]]\nsilent = \"20s\"\naction = \"stop\"\n");
-  const Ended ended = run(shell_job({"--config=job.toml"}, "for l in 11 9 12 8; do echo loss $l; done; sleep 0.3"),
-                          kLimit, {.cwd = folder.path()});
+  const Ended ended =
+      run(shell_job({"--config=job.toml"}, "printf 'loss %s\n' 11 9 12 8; sleep 0.3"), kLimit, {.cwd = folder.path()});
   INFO(ended.err);
   CHECK(ended == exited(0));
   CHECK(has(ended.out, "loss 11\nloss 9\nloss 12\nloss 8\n"));

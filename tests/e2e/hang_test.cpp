@@ -122,7 +122,7 @@ TEST_CASE("a job that is suspended at its terminal does not hang, nor does one t
   siginfo_t stopped{};
   REQUIRE(waitid(P_PID, static_cast<id_t>(worker), &stopped, WSTOPPED | __WALL) == 0);
   REQUIRE(ptrace(PTRACE_DETACH, worker, nullptr, nullptr) == 0);
-  job.all_end_well();
+  job.all_end_well(60s);
   CHECK_FALSE(job.prints("hangs"));
 }
 
@@ -159,7 +159,7 @@ TEST_CASE("what nobody watches is no hang", "[hang][nodes]") {
 }
 
 TEST_CASE("the stacks of a running job's workers are shown, of all its nodes, and nothing stops", "[hang][nodes]") {
-  HangJob job(3, {"--rdzv-id=shown"}, {"900"});
+  HangJob job(3, {"--rdzv-id=shown"}, {"3000"});
   for (auto& node : job.agents)
     REQUIRE(eventually([&] { return node->processes("DDPRUN_ROUND", "1").size() == 1; }, kLimit));
   Ended shown;
@@ -172,7 +172,7 @@ TEST_CASE("the stacks of a running job's workers are shown, of all its nodes, an
   CHECK(shown == exited(0));
   CHECK(has(shown.out, "after step "));
   CHECK(has(shown.out, "main"));
-  job.all_end_well();
+  job.all_end_well(60s);
   CHECK_FALSE(job.prints("round 2"));
   CHECK(run({ddprun_program(), "stacks", "shown"}, kLimit).code == 2);
   CHECK(run({ddprun_program(), "stacks", "--help"}, kLimit) == exited(0));

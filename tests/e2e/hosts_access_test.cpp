@@ -124,7 +124,7 @@ TEST_CASE("a crowd of silent unauthenticated peers keeps no member out", "[hosts
   Command crowd(job.hosts.on(3, attacker({"crowd", Hosts::address(0), "29400", "400"})));
   crowd.wait_for_output("400 connections", kAttackLimit);
   // Less than the time-out of unauthenticated peers: they are evicted as there are too many.
-  change(job, "a node joins beside 400 unauthenticated peers", 3, 3s, [&] { job.start(2); });
+  change(job, "a node joins beside 400 unauthenticated peers", 3, 4500ms, [&] { job.start(2); });
   job.all_end_well({0, 1, 2});
 }
 

@@ -11,9 +11,11 @@
 #include <set>
 #include <sstream>
 
+#include "tests/e2e/orphan_job.h"
 #include "tests/e2e/programs.h"
 #include "tests/support/catch.h"
 #include "tests/support/command.h"
+#include "tests/support/free_port.h"
 
 using namespace ddprun::test;
 using namespace std::chrono_literals;
@@ -329,9 +331,9 @@ TEST_CASE("a failure, a port in use and kill -9 leave no empty folders behind") 
     Command job(shell_job({}, "echo up; sleep 60"), here);
     job.wait_for_output("up", kLimit);
     job.kill(SIGKILL);
-    CHECK(job.all_gone(1s));
+    CHECK(job.all_gone(kGoneWithin));
   }
-  CHECK(eventually([&] { return fs::is_empty(folder.path()); }, 1s));
+  CHECK(eventually([&] { return fs::is_empty(folder.path()); }, kGoneWithin));
 }
 
 // In a separate network namespace, where the port is free.
@@ -381,8 +383,7 @@ TEST_CASE("an agent that is killed leaves no folder behind, unless an error file
 }
 
 TEST_CASE("a fixed --master-port serves every round") {
-  int port = 0;
-  { port = TakenPort().port; }
+  const int port = free_port();
   const Ended ended = run(
       shell_job({"--master-port=" + std::to_string(port)}, "echo $MASTER_PORT; exit $((2 - DDPRUN_ROUND))"), kLimit);
   CHECK(ended == exited(0));

@@ -5,8 +5,10 @@
 #include <unistd.h>
 
 #include <csignal>
+#include <cstdio>
 #include <filesystem>
 #include <memory>
+#include <sstream>
 
 #include "rendezvous/base/error.h"
 #include "rendezvous/base/fd.h"
@@ -114,10 +116,10 @@ TEST_CASE("workers of all nodes are told of one store, and of their own place", 
 TEST_CASE("a worker's failure on one node restarts all, and the final one is told alike everywhere", "[nodes][fast]") {
   Nodes nodes(fixed(2, free_port()));
   nodes.options.push_back("--max-restarts=1");
-  nodes.add({"--node-rank=0"});
-  nodes.add({"--node-rank=1"},
-            "echo \"up $DDPRUN_ROUND/$RANK/$WORLD_SIZE/$TORCHELASTIC_RESTART_COUNT\"; sleep 0.1; "
-            "echo no luck in round $DDPRUN_ROUND >&2; exit $((3 + DDPRUN_ROUND))");
+  const std::string up = "echo \"up $DDPRUN_ROUND/$RANK/$WORLD_SIZE/$TORCHELASTIC_RESTART_COUNT\"; ";
+  nodes.add({"--node-rank=0"}, up + "touch up-$DDPRUN_ROUND; exec sleep 600");
+  nodes.add({"--node-rank=1"}, up + "until [ -e up-$DDPRUN_ROUND ]; do sleep 0.02; done; "
+                                    "echo no luck in round $DDPRUN_ROUND >&2; exit $((3 + DDPRUN_ROUND))");
   const Ended first = nodes[0].wait_exit(kLimit), second = nodes[1].wait_exit(kLimit);
   CHECK(first.code == 1);
   CHECK(second.code == 1);
@@ -300,7 +302,7 @@ TEST_CASE("on a terminal one line lives while nodes are waited for, and is gone 
   Nodes nodes(fixed(2, free_port()));
   nodes.options.push_back("--nproc-per-node=2");
   Command& waiting = nodes.add_on_terminal({"--node-rank=0"});
-  waiting.wait_for_output("\\r\x1b\\[Kddprun: 1 of 2 nodes, 2 of 4 workers, waiting for node 1, 2 s\r", kLimit);
+  waiting.wait_for_output("\\r\x1b\\[Kddprun: 1 of 2 nodes, 2 of 4 workers, waiting for node 1, \\d+ s\r", kLimit);
   CHECK(waiting.out().find('\n') == std::string::npos);
   nodes.add({"--node-rank=1"});
   nodes.wait_for_round("1/0/4", 0);
@@ -323,7 +325,9 @@ TEST_CASE("the store of every round is at another of the ports that it may have"
   const int first = free_port();
   Nodes nodes(fixed(2, free_port()));
   nodes.options.push_back("--store-ports=" + std::to_string(first) + "-" + std::to_string(first + 20));
-  const std::string script = "echo \"port $MASTER_PORT\"; [ $DDPRUN_ROUND = 2 ] || { sleep 0.1; exit 3; }";
+  const std::string script =
+      "echo \"port $MASTER_PORT\"; [ $DDPRUN_ROUND = 2 ] || { touch there-$RANK; "
+      "until [ -e there-0 ] && [ -e there-1 ]; do sleep 0.02; done; exit 3; }";
   nodes.add({"--node-rank=0"}, script);
   nodes.add({"--node-rank=1"}, script);
   for (auto& agent : nodes.agents) CHECK(agent->wait_exit(kLimit).code == 0);
@@ -432,7 +436,7 @@ TEST_CASE("of three nodes the last one that is left ends soon, to be requeued", 
 
 TEST_CASE("a static job whose lost node does not return ends with the code that asks for another start", "[nodes]") {
   Nodes nodes(fixed(2, free_port()));
-  nodes.options.push_back("--rdzv-conf=join_timeout=3");
+  nodes.options.push_back("--rdzv-conf=join_timeout=6");
   nodes.add({"--node-rank=0"});
   nodes.add({"--node-rank=1"});
   for (std::size_t i = 0; i < 2; ++i) nodes[i].wait_for_output("up 1/", kLimit);
@@ -477,13 +481,18 @@ TEST_CASE("a node that coordinates and leaves hands over, to the last one that i
 
 TEST_CASE("late nodes find the coordinator at any of the places named", "[nodes]") {
   const auto place = [](int port) { return "127.0.0.1:" + std::to_string(port); };
+  // Without binding it: an agent that tries it in that moment would go on to the next place.
   const auto is_taken = [](int port) {
-    try {
-      close(open_listener("", static_cast<std::uint16_t>(port)).fd);
-      return false;
-    } catch (const Error&) {
-      return true;
+    char end[8];
+    std::snprintf(end, sizeof end, ":%04X", port);
+    for (const char* const table : {"/proc/net/tcp", "/proc/net/tcp6"}) {
+      std::istringstream lines(read_file(table));
+      std::string number, local, remote, state;
+      for (std::string line; std::getline(lines, line);)
+        if (std::istringstream(line) >> number >> local >> remote >> state && local.ends_with(end) && state == "0A")
+          return true;
     }
+    return false;
   };
   const int ports[] = {free_port(), free_port(), free_port()};
   Nodes nodes({"--nnodes=2:4", "--rdzv-backend=c10d", "--rdzv-id=places", "--rdzv-conf=last_call_timeout=1",

@@ -211,8 +211,7 @@ TEST_CASE("option --exit-on-preempt gives every preemption one exit code, and no
   CHECK(stopped({"--exit-on-preempt=75", "--exit-code=torchrun"}, loses, SIGTERM) == exited(75));
   CHECK(stopped({"--exit-code=torchrun"}, loses, SIGTERM) == exited(1));
   CHECK(stopped({"--exit-on-preempt=75", "--exit-code=worker"}, loses, SIGTERM) == exited(75));
-  CHECK(run(shell_job({"--max-run=0.3", "--exit-on-preempt=75"}, "while :; do sleep 0.02; done"), kLimit) ==
-        exited(75));
+  CHECK(run(shell_job({"--max-run=3", "--exit-on-preempt=75"}, "while :; do sleep 0.02; done"), kLimit) == exited(75));
   CHECK(run(shell_job({"--max-restarts=0", "--exit-on-preempt=75"}, "exit 3"), kLimit) == exited(1));
 }
 
@@ -346,7 +345,7 @@ TEST_CASE("while workers use their grace, people are told whom we wait for and h
   const Ended ended = job.wait_exit(kLimit);
   CHECK(ended == exited(143));
   CHECK(has(ended.err, "SIGKILL in 4 s"));
-  CHECK(has(ended.err, "waiting for rank 1 to leave; SIGKILL in 2 s"));
+  CHECK(has(ended.err, "waiting for rank 1 to leave; SIGKILL in "));
 }
 
 TEST_CASE("a second SIGTERM changes nothing, as schedulers repeat it, and Ctrl-C after it means now") {
@@ -395,10 +394,10 @@ TEST_CASE("a worker that survives SIGKILL keeps its node out of rounds, with a s
 
 TEST_CASE("option --max-run ends the job politely", "[fast]") {
   const Ended ended =
-      run(shell_job({"--max-run=0.3"}, "trap 'echo bye; exit 0' TERM; while :; do sleep 0.02; done"), kLimit);
+      run(shell_job({"--max-run=3"}, "trap 'echo bye; exit 0' TERM; while :; do sleep 0.02; done"), kLimit);
   CHECK(ended == exited(143));
   CHECK(has(ended.out, "bye"));
-  CHECK(has(ended.err, "the job has run for 0.3 s, the limit of --max-run"));
+  CHECK(has(ended.err, "the job has run for 3 s, the limit of --max-run"));
 }
 
 TEST_CASE("a peer that ended well and leaves the others hanging fails the round after --peer-exit-timeout") {
@@ -414,8 +413,9 @@ TEST_CASE("a peer that ended well and leaves the others hanging fails the round 
 TEST_CASE(
     "the polite signal goes to the rank, and to its whole group where a shell or --stop-scope=group asks for it") {
   const std::string child =
-      "python3 -c 'import signal, time; signal.signal(signal.SIGTERM, lambda *_: print(\"child told\", flush=True)); "
-      "print(\"up 0\", flush=True); time.sleep(0.5)' & trap : TERM; wait; wait";
+      "trap : TERM; python3 -c 'import signal, time; signal.signal(signal.SIGTERM, lambda *_: print(\"child told\", "
+      "flush=True)); "
+      "print(\"up 0\", flush=True); time.sleep(3)' & wait; wait";
   const auto told = [&](std::vector<std::string> options) {
     Command job(shell_job(std::move(options), child));
     job.wait_for_output("up 0", kLimit);

@@ -346,9 +346,10 @@ TEST_CASE("metrics of a run that is killed and resumed have each step once, for 
   const Words settings{"2",         "--save-steps=4",   "--log-every=2", "--snapshot",    folder / "s.pt",
                        "--metrics", folder / "m.jsonl", "--tensorboard", folder / "board"};
   Command job(under_ddprun(2, settings), alone());
+  const pid_t victim = job.wait_for_process("RANK", "0", kLimit);
   job.wait_for_output("^epoch 1 step 14 ", kLimit);
   REQUIRE(eventually([&] { return std::filesystem::exists(folder / "s.pt"); }, kLimit));
-  kill(job.wait_for_process("RANK", "0", 10s), SIGKILL);
+  kill(victim, SIGKILL);
   CHECK(job.wait_exit(kLimit) == exited(0));
   std::istringstream lines(read_file(folder / "m.jsonl"));
   std::vector<int> steps;
@@ -586,8 +587,9 @@ TEST_CASE("a run on shards that is killed and resumed ends with an undisturbed r
   const Words undisturbed = lines_of(run_ranks(2, in("undisturbed.pt")).out);
   CHECK(undisturbed.size() == 2 * (12 + 1));
   Command job(under_ddprun(2, with({"--save-steps=3"}, in("killed.pt"))), alone());
+  const pid_t victim = job.wait_for_process("RANK", "1", kLimit);
   job.wait_for_output("^epoch 1 step 8 ", kLimit);
-  kill(job.wait_for_process("RANK", "1", 10s), SIGKILL);
+  kill(victim, SIGKILL);
   const Ended end = job.wait_exit(kLimit);
   CHECK(end == exited(0));
   CHECK(from_line(lines_of(end.out), "epoch 2 step 5 ") == from_line(undisturbed, "epoch 2 step 5 "));

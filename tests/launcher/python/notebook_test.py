@@ -228,7 +228,8 @@ class Killed(unittest.TestCase):
             try:
                 kernel.run("%%ddprun --background -n 2\nimport time\ntime.sleep(1000)")
                 kernel.begin("%%ddprun -n 2\nimport time\nprint('up')\ntime.sleep(1000)").wait_for("up\n")
-                self.assertGreaterEqual(len(processes_with(f"MARK={folder}")), 7)  # the kernel, two ddpruns, at least two workers
+                # The kernel, two ddpruns of two processes each, and workers.
+                wait_until(lambda: len(processes_with(f"MARK={folder}")) >= 7, "all are there")
                 kernel.manager.provisioner.process.kill()
                 wait_until(lambda: not processes_with(f"MARK={folder}"), "the jobs' processes end")
             finally:

@@ -71,7 +71,7 @@ TEST_CASE("a dialer hands over an authenticated connection, after its pause", "[
 TEST_CASE("who connects but says nothing, or nothing further, does not answer", "[dialer]") {
   const bool authenticates = GENERATE(false, true);
   Rig rig;
-  rig.dialer->start({authenticates ? rig.agent() : rig.silent(), {}, Clock::now() + 200ms});
+  rig.dialer->start({authenticates ? rig.agent() : rig.silent(), {}, Clock::now() + (authenticates ? 2s : 200ms)});
   REQUIRE(rig.until_failed());
   CHECK(rig.failure->why == "it does not answer");
   CHECK_FALSE(rig.failure->refused);

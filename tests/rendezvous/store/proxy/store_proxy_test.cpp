@@ -370,7 +370,7 @@ TEST_CASE("a lost store closes all clients of a proxy, and says why, once", "[st
 
 TEST_CASE("clients wait for the store to be reached, and no longer than they have to", "[store_proxy]") {
   Heard lost;
-  StoreProxy proxy({.proxy_limits = {.connected_within = 300ms}, .on_lost = lost.hook()});
+  StoreProxy proxy({.proxy_limits = {.connected_within = 2s}, .on_lost = lost.hook()});
   RawPeer peer(proxy.port());
   peer.send(encode({Op::validate, {}, {}, kMagic}) + encode(get("k")));
   CHECK(peer.closed_within(kSoon));
@@ -535,7 +535,7 @@ TEST_CASE("a node that reads nothing holds up no other, and is dropped", "[store
 }
 
 TEST_CASE("who says nothing to a proxy is dropped, and garbage is hung up on", "[store_proxy]") {
-  StoreRig rig({.proxy = {.limits = {.validate_within = 100ms}}});
+  StoreRig rig({.proxy = {.limits = {.validate_within = 2s}}});
   RawPeer silent(rig.proxy().port()), garbage(rig.proxy().port());
   garbage.send("GET / HTTP/1.1\r\n\r\n");
   CHECK(garbage.closed_within(kSoon));
