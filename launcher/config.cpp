@@ -185,17 +185,10 @@ std::vector<MeetingPlace> meeting_places(const Config& config) {
 }
 
 std::optional<int> worker_count(const WorkerCount& count, const Machine& machine) {
-  switch (count.by) {
-    case WorkerCount::number:
-      return count.workers;
-    case WorkerCount::cpus:
-      return machine.cpus;
-    case WorkerCount::gpus:
-      return machine.gpus > 0 ? std::optional(machine.gpus) : std::nullopt;
-    case WorkerCount::automatic:
-      break;
-  }
-  return machine.gpus > 0 ? machine.gpus : machine.cpus;
+  if (count.by == WorkerCount::number) return count.workers;
+  if (count.by == WorkerCount::cpus) return machine.cpus;
+  if (const int gpus = machine.gpus(); gpus > 0) return gpus;
+  return count.by == WorkerCount::gpus ? std::nullopt : std::optional(machine.cpus);
 }
 
 std::string master_host(const Config& config) {

@@ -180,8 +180,10 @@ struct Config {
 
 // What this machine has.
 struct Machine {
-  int cpus = 1;                                               // that this process may use
-  int gpus = 0;                                               // NVIDIA devices that CUDA_VISIBLE_DEVICES leaves
+  int cpus = 1;  // that this process may use
+  std::function<int()> gpus = [] {
+    return 0;
+  };  // as CUDA would count them; asked only if needed: NVML may take a second
   std::function<std::vector<std::string>()> interfaces = {};  // network interfaces; called only if one is named
   std::uint64_t memory_bytes = 0;    // available to this process: physical, control groups, ulimit -v; 0: unknown
   std::uint64_t file_bytes_max = 0;  // that this process may write to a file (ulimit -f); 0: no limit

@@ -16,19 +16,14 @@
 
 #include "agent/diagnosis/evidence.h"
 #include "agent/process/cpu_quota.h"
+#include "launcher/visible_gpus.h"
 
 namespace ddprun::launcher {
 namespace {
 
-int visible_gpus() {
-  int found = 0;
-  while (access(("/dev/nvidia" + std::to_string(found)).c_str(), F_OK) == 0) ++found;
-  if (const char* visible = std::getenv("CUDA_VISIBLE_DEVICES")) {
-    const std::string list = visible;
-    const auto named = list.empty() || list == "-1" ? 0 : 1 + std::count(list.begin(), list.end(), ',');
-    return std::min(found, static_cast<int>(named));
-  }
-  return found;
+int gpus() {
+  static const int count = count_visible(std::getenv("CUDA_VISIBLE_DEVICES"), gpus_of_machine());
+  return count;
 }
 
 std::vector<std::string> network_interfaces() {
@@ -75,8 +70,7 @@ std::uint64_t file_limit() {
 Machine this_machine() {
   cpu_set_t mask;
   const int cpus = sched_getaffinity(0, sizeof mask, &mask) == 0 ? CPU_COUNT(&mask) : 1;
-  return {agent::cpus_within(cpus, agent::read_cpu_quota()), visible_gpus(), network_interfaces, memory_for_us(),
-          file_limit()};
+  return {agent::cpus_within(cpus, agent::read_cpu_quota()), gpus, network_interfaces, memory_for_us(), file_limit()};
 }
 
 std::string address_of_interface(const std::string& name) {

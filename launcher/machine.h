@@ -9,7 +9,7 @@
 
 namespace ddprun::launcher {
 
-// CPUs this process may use, by affinity and quota; GPUs by /dev/nvidiaN and CUDA_VISIBLE_DEVICES.
+// CPUs this process may use, by affinity and quota; GPUs as in visible_gpus.h.
 Machine this_machine();
 
 // The address by which other machines reach that interface: IPv4 before IPv6, never link-local. Empty: it has none.

@@ -1,4 +1,5 @@
 // `train`: parse, check, run, exit code.
+#include <c10/util/Exception.h>
 #include <torch/utils.h>
 #include <unistd.h>
 
@@ -26,6 +27,7 @@
 #include "trainer/data/image_shards.h"
 #include "trainer/ddp/collectives/all_or_none.h"
 #include "trainer/ddp/group/gpu.h"
+#include "trainer/ddp/group/lost_peer.h"
 #include "trainer/ddp/group/rank_env.h"
 #include "trainer/device_choice.h"
 #include "trainer/loop.h"
@@ -134,11 +136,17 @@ int tour(const TourLine& line, const RankEnv& env) {
 
 std::string first_line(const std::string& text) { return text.substr(0, text.find('\n')); }
 
+// With NCCL's own last error, which stands further below.
+std::string line_of(const std::exception& error) {
+  const auto* torch = dynamic_cast<const c10::Error*>(&error);
+  return torch ? reason(*torch) : first_line(sentence_of(error));
+}
+
 // The launcher reports which rank failed first: when one dies, the others exit at once without output. Only a peer that
 // is alive but did not arrive in time is reported.
 int report(const std::exception& error, const RankEnv& env) {
-  const std::string why = first_line(sentence_of(error));
-  const bool timed_out = why.find("imed out") != std::string::npos;
+  const std::string why = line_of(error);
+  const bool timed_out = why.find("imed out") != std::string::npos || why.find("timeout") != std::string::npos;
   const std::string rank_prefix = env.world_size > 1 ? "rank " + std::to_string(env.rank) + ": " : "";
   if (!is_loss_of_peer(error))
     print_line(stderr, "train: " + rank_prefix + why);

@@ -16,7 +16,7 @@ using namespace std::chrono_literals;
 namespace {
 
 using Arguments = std::vector<std::string>;
-const Machine kMachine{8, 0};
+const Machine kMachine{8};
 const std::string kToken = "00112233445566778899aabbccddeeff";
 
 CommandLine command_line(const Arguments& words, const agent::Environment& environment = {},

@@ -15,7 +15,7 @@ using Ready = std::map<int, HostReady>;
 
 CommandLine host_line(const Words& words, const agent::Environment& environment = {}, const std::string& file = "") {
   CommandLine line = read_command_line(words, {environment, [file](const std::string&) { return FileText{file}; }});
-  for (std::string& sentence : problems(line.config, {8, 0})) line.mistakes.push_back(std::move(sentence));
+  for (std::string& sentence : problems(line.config, {8})) line.mistakes.push_back(std::move(sentence));
   return line;
 }
 

@@ -69,7 +69,7 @@ std::string answer(const std::string& line, const Place& place) {
   if (result.config.requeues.value_or(0) > 0) out += "requeues: " + std::to_string(*result.config.requeues) + "\n";
   for (const std::string& sentence : result.warnings) out += "warning: " + sentence + "\n";
   for (const std::string& sentence : result.mistakes) out += "mistake: " + sentence + "\n";
-  for (const std::string& sentence : problems(result.config, {8, 0})) out += "mistake: " + sentence + "\n";
+  for (const std::string& sentence : problems(result.config, {8})) out += "mistake: " + sentence + "\n";
   return out.empty() ? "(nothing)\n" : out;
 }
 

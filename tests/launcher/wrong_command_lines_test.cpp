@@ -57,7 +57,7 @@ std::string answer(const std::string& line, const Files& files) {
   REQUIRE(!words.empty());
   words.erase(words.begin());
   const CommandLine result = read_command_line(words, inputs(environment, files));
-  const Machine machine{8, 0, [] { return std::vector<std::string>{"lo", "eth0"}; }};
+  const Machine machine{.cpus = 8, .interfaces = [] { return std::vector<std::string>{"lo", "eth0"}; }};
   std::string out;
   for (const std::string& sentence : result.mistakes) out += sentence + "\n";
   for (const std::string& sentence : problems(result.config, machine)) out += sentence + "\n";

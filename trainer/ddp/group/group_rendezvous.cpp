@@ -14,6 +14,7 @@
 #include "rendezvous/base/error.h"
 #include "rendezvous/peer/loopback.h"
 #include "trainer/ddp/group/gpu.h"
+#include "trainer/ddp/group/lost_peer.h"
 #include "trainer/ddp/group/own_address.h"
 #include "trainer/ddp/group/store_adapter.h"
 
@@ -164,17 +165,6 @@ class GroupRendezvous {
 
 std::string rank_of_world(int rank, int world_size) {
   return "rank " + std::to_string(rank) + " of " + std::to_string(world_size);
-}
-
-// Without the backtrace that LibTorch appends and gloo's leading source line.
-std::string reason(const std::exception& error) {
-  const auto* torch = dynamic_cast<const c10::Error*>(&error);
-  std::string text = torch ? torch->what_without_backtrace() : error.what();
-  text.resize(std::min(text.find('\n'), text.size()));
-  const auto place = text.starts_with('[') ? text.find("] ") : std::string::npos;
-  if (place != std::string::npos && place + 2 < text.size()) text.erase(0, place + 2);
-  while (!text.empty() && (text.back() == '.' || text.back() == ' ')) text.pop_back();
-  return text;
 }
 
 void refuse(const std::vector<std::string>& problems) {

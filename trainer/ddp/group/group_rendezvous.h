@@ -4,7 +4,6 @@
 // Throws Error with a sentence that names the place.
 #pragma once
 #include <chrono>
-#include <exception>
 #include <memory>
 #include <string>
 #include <torch/csrc/distributed/c10d/Store.hpp>
@@ -40,9 +39,8 @@ std::string address_of(const Place& place, const Roster& roster);
 // Throws Error if ranks of one machine cannot reach each other because its interface lo is down.
 void check_loopback(int rank, int world_size);
 
-// For sentences: "rank 1 of 2"; the message of an exception of LibTorch or gloo, without backtrace and place.
+// For sentences: "rank 1 of 2".
 std::string rank_of_world(int rank, int world_size);
-std::string reason(const std::exception& error);
 [[noreturn]] void refuse(const std::vector<std::string>& problems);
 
 }  // namespace ddprun

@@ -15,6 +15,7 @@
 #include "trainer/ddp/group/gpu.h"
 #include "trainer/ddp/group/group_rendezvous.h"
 #include "trainer/ddp/group/group_state.h"
+#include "trainer/ddp/group/lost_peer.h"
 #include "trainer/ddp/group/own_address.h"
 
 namespace ddprun {
@@ -84,7 +85,9 @@ void connect(ProcessGroup::State& state, const std::string& name) {
   } catch (const Error&) {
     throw;
   } catch (const std::exception& error) {
-    throw PeerLost(Error(rank_of_world(state.rank, state.world_size) + " cannot connect to the others", reason(error),
+    const std::string what = rank_of_world(state.rank, state.world_size);
+    if (!is_loss_of_peer(error)) throw Error(what + " cannot make a process group", reason(error));
+    throw PeerLost(Error(what + " cannot connect to the others", reason(error),
                          "Check that they run, and that this machine can reach them.")
                        .what());
   }
@@ -199,13 +202,6 @@ ProcessGroup make_child(ProcessGroup::State& from, const std::vector<int>& ranks
 }
 
 }  // namespace
-
-bool is_loss_of_peer(const std::exception& error) {
-  if (dynamic_cast<const PeerLost*>(&error) || dynamic_cast<const c10::DistError*>(&error)) return true;
-  // Gloo throws std::runtime_error with its source location in the text.
-  const auto* torch = dynamic_cast<const c10::Error*>(&error);
-  return std::strstr(torch ? torch->what_without_backtrace() : error.what(), "gloo/") != nullptr;
-}
 
 Record record_of(const std::string& call, const std::string& problem) {
   Record record;

@@ -1,0 +1,136 @@
+#include "launcher/visible_gpus.h"
+
+#include <dlfcn.h>
+
+#include <algorithm>
+#include <array>
+#include <cstdlib>
+#include <memory>
+#include <optional>
+#include <string_view>
+#include <system_error>
+#include <utility>
+
+namespace ddprun::launcher {
+namespace {
+
+namespace fs = std::filesystem;
+
+// The part of NVIDIA's management library (nvml.h) that is used here. It comes with the driver, not with us.
+using NvmlDevice = void*;
+using NvmlCall = int (*)();
+using NvmlCount = int (*)(unsigned* count);
+using NvmlHandle = int (*)(unsigned index, NvmlDevice* device);
+using NvmlUuid = int (*)(NvmlDevice device, char* uuid, unsigned length);
+
+struct CloseLibrary {
+  void operator()(void* library) const { dlclose(library); }
+};
+
+// Empty: no library, or it does not answer.
+std::optional<std::vector<std::string>> uuids_by_nvml() {
+  const std::unique_ptr<void, CloseLibrary> library(dlopen("libnvidia-ml.so.1", RTLD_NOW | RTLD_LOCAL));
+  if (!library) return {};
+  const auto init = reinterpret_cast<NvmlCall>(dlsym(library.get(), "nvmlInit_v2"));
+  const auto end = reinterpret_cast<NvmlCall>(dlsym(library.get(), "nvmlShutdown"));
+  const auto count = reinterpret_cast<NvmlCount>(dlsym(library.get(), "nvmlDeviceGetCount_v2"));
+  const auto handle = reinterpret_cast<NvmlHandle>(dlsym(library.get(), "nvmlDeviceGetHandleByIndex_v2"));
+  const auto uuid = reinterpret_cast<NvmlUuid>(dlsym(library.get(), "nvmlDeviceGetUUID"));
+  if (!init || !end || !count || !handle || !uuid || init() != 0) return {};
+  std::vector<std::string> out;
+  unsigned devices = 0;
+  const bool answers = count(&devices) == 0;
+  for (unsigned i = 0; answers && i < devices; ++i) {
+    NvmlDevice device = nullptr;
+    std::array<char, 96> text{};
+    if (handle(i, &device) == 0) uuid(device, text.data(), text.size() - 1);
+    out.emplace_back(text.data());
+  }
+  end();
+  if (!answers) return {};
+  return out;
+}
+
+bool is_digits(const std::string& text) {
+  return !text.empty() && std::all_of(text.begin(), text.end(), [](char c) { return c >= '0' && c <= '9'; });
+}
+
+std::vector<std::string> entries_of(const std::string& list) {
+  std::vector<std::string> out{""};
+  for (const char c : list)
+    if (c == ',')
+      out.emplace_back();
+    else
+      out.back() += c;
+  return out;
+}
+
+// As strtoul: "1gpu" is 1. -1: no number.
+long leading_number(const std::string& entry) {
+  const char* const text = entry.c_str();
+  char* end = nullptr;
+  const long number = std::strtol(text, &end, 10);
+  return end == text ? -1 : number;
+}
+
+int count_indices(const std::vector<std::string>& entries, std::size_t gpus) {
+  std::vector<long> found;
+  bool in_range = true;
+  for (const std::string& entry : entries) {
+    const long index = leading_number(entry);
+    if (std::find(found.begin(), found.end(), index) != found.end()) return 0;
+    if (index < 0) break;
+    found.push_back(index);
+  }
+  int count = 0;
+  for (const long index : found) {
+    in_range = in_range && static_cast<std::size_t>(index) < gpus;
+    count += in_range;
+  }
+  return count;
+}
+
+// Those of the GPUs whose UUID begins so; without NVML any may be meant.
+int count_uuids(const std::vector<std::string>& entries, const std::vector<std::string>& uuids) {
+  const bool known = std::none_of(uuids.begin(), uuids.end(), [](const std::string& uuid) { return uuid.empty(); });
+  std::vector<std::string> found;
+  for (const std::string& entry : entries) {
+    if (!entry.starts_with("GPU-")) break;
+    std::string gpu = entry;
+    if (known) {
+      const auto is_it = [&](const std::string& uuid) { return uuid.starts_with(entry); };
+      if (std::count_if(uuids.begin(), uuids.end(), is_it) != 1) break;
+      gpu = *std::find_if(uuids.begin(), uuids.end(), is_it);
+    }
+    if (std::find(found.begin(), found.end(), gpu) != found.end()) return 0;
+    found.push_back(gpu);
+  }
+  return static_cast<int>(std::min(found.size(), uuids.size()));
+}
+
+}  // namespace
+
+std::vector<std::string> gpus_of_machine() {
+  auto uuids = uuids_by_nvml();
+  return uuids ? std::move(*uuids) : gpus_by_files();
+}
+
+std::vector<std::string> gpus_by_files(const fs::path& devices) {
+  constexpr std::string_view kDevice = "nvidia";
+  std::vector<std::string> out;
+  std::error_code none;
+  for (const auto& entry : fs::directory_iterator(devices, none)) {
+    const std::string name = entry.path().filename().string();
+    if (name.starts_with(kDevice) && is_digits(name.substr(kDevice.size()))) out.emplace_back();
+  }
+  return out;
+}
+
+int count_visible(const char* visible, const std::vector<std::string>& uuids) {
+  if (!visible) return static_cast<int>(uuids.size());
+  const std::vector<std::string> entries = entries_of(visible);
+  if (entries[0].starts_with("MIG-")) return uuids.empty() ? 0 : 1;
+  return entries[0].starts_with("GPU-") ? count_uuids(entries, uuids) : count_indices(entries, uuids.size());
+}
+
+}  // namespace ddprun::launcher
