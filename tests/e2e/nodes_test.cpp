@@ -186,7 +186,9 @@ TEST_CASE("a node goes on saying that it lives while it ends what its workers le
     nodes.agents.push_back(std::make_unique<Command>(words, CommandOptions{.cwd = folder.path()}));
   };
   start(kHost, "exec sleep 600");
-  start(kGuest, "setsid ./become --reuid=0 sleep 600 & sleep 1; exit 3");
+  // It fails once the other is root's: until then our SIGKILL would end that one.
+  start(kGuest,
+        "setsid ./become --reuid=0 sleep 600 & until grep -qs '^Uid:.0' /proc/$!/status; do sleep 0.05; done; exit 3");
   for (auto& agent : nodes.agents) {
     const Ended ended = agent->wait_exit(3 * kLimit);
     CHECK(ended == exited(0));

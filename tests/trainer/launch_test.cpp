@@ -1,15 +1,12 @@
 // A program that launches itself under the real ddprun: what it gets back, what it is told, and that nothing stays.
-#include <unistd.h>
-
 #include <csignal>
 #include <filesystem>
+#include <memory>
 
-#include "rendezvous/peer/listen_socket.h"
 #include "tests/support/catch.h"
 #include "tests/support/command.h"
+#include "tests/support/free_port.h"
 
-using namespace ddprun;
-using namespace ddprun::rendezvous;
 using namespace ddprun::test;
 using namespace std::chrono_literals;
 using Catch::Matchers::Contains;
@@ -186,9 +183,7 @@ TEST_CASE("Ctrl-C at a terminal ends the job once, and politely", "[launch]") {
 }
 
 TEST_CASE("machines meet where dist_url says, and machine 0 gets the result", "[launch]") {
-  const Listening listening = open_listener("127.0.0.1", 0);
-  close(listening.fd);
-  const std::string url = "dist_url=tcp://127.0.0.1:" + std::to_string(listening.port);
+  const std::string url = "dist_url=tcp://127.0.0.1:" + std::to_string(free_port());
   Launching first({"sum", "machines=2", "machine_rank=0", url}), second({"sum", "machines=2", "machine_rank=1", url});
   CHECK(first.end().out == "returned {\"rank\":0,\"sum\":100,\"world\":4}\n");
   CHECK(second.end().out == "returned null\n");
