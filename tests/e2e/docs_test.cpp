@@ -135,6 +135,7 @@ TEST_CASE("a page's blocks, their exit codes and their output are read as writte
 TEST_CASE("a page shows an output whose numbers are others, and no other one", "[docs]") {
   CHECK(shows("epoch 1: loss 0.25\n", "epoch 2: loss 1e-05\n"));
   CHECK_FALSE(shows("epoch 1: loss 0.25\n", "epoch 1: cost 0.25\n"));
+  CHECK(shows("2 of 9 epochs done, and 46 % of the next\n", "3 of 9 epochs done\n"));
   CHECK_FALSE(shows("a\n", "a\nb\n"));
   CHECK_FALSE(shows("a\nb\n", "a\n"));
   CHECK(shows("a\n...\nd\n", "a\nb\nc\nd\n"));
