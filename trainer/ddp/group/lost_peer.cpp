@@ -1,12 +1,11 @@
 #include "trainer/ddp/group/lost_peer.h"
 
 #include <c10/util/Exception.h>
+#include <gloo/common/error.h>
 
-#include <algorithm>
 #include <string_view>
 
 #include "ddprun/process_group.h"
-#include "gloo/common/error.h"
 
 namespace ddprun {
 namespace {
