@@ -148,6 +148,7 @@ void Agent::on_signal(int signal) {
   if (signal == SIGWINCH) return resize_terminals();
   if (!contains(options_.ending_signals, signal)) return workers_.signal(signal);
   end_requested_ = true;
+  stop_parking();
   if (!contains(options_.preempt_signals, signal)) return dispatch(Signalled{signal});
   reporter_.preempted(signal);
   dispatch(Signalled{SIGTERM});
@@ -201,7 +202,10 @@ void Agent::on_message(const rendezvous::ToAgent& message) {
                  [](const rendezvous::KeepRecord&) {},
                  [](const rendezvous::AllNotified&) {},
                  [](const rendezvous::Vote&) {},
-                 [&](const rendezvous::Excluded& m) { reporter_.excluded(m); },
+                 [&](const rendezvous::Excluded& m) {
+                   workers_.kill_parked();
+                   reporter_.excluded(m);
+                 },
                  [&](const rendezvous::HeartbeatAnswer& m) {
                    const bool waits = m.attendance && !supervisor_.round_with_workers();
                    if (!seat_ || waits) contact_.show_wait(m.attendance);
@@ -229,6 +233,7 @@ void Agent::on_message(const rendezvous::ToAgent& message) {
                  },
                  [&](const rendezvous::EndJob& m) {
                    ending_.on_job_end(m.outcome);
+                   stop_parking();
                    dispatch(JobEnded{m.outcome});
                  },
              },
@@ -364,16 +369,24 @@ void Agent::start_workers(const rendezvous::Seat& seat) {
   if (options_.stuck_limit) timers_.watch_for_stuck(StuckWatch(*options_.stuck_limit), seat.round);
 }
 
-// Who stays in process comes to wait for the next round; who does not in time is ended as ever.
+// Who stays in process comes to wait for the next round; who does not in time is ended as ever. The round's store is
+// closed first: who waits there for a lost peer learns of it.
 void Agent::ask_to_leave() {
-  if (options_.command.in_process) {
+  if (options_.command.in_process && !no_round_follows_) {
+    store_.close();
     workers_.let_park();
-    park_timer_.expires_after(kParkLimit);
+    park_timer_.expires_after(std::min<Duration>(kParkLimit, options_.stop.stop_grace / 2));
     park_timer_.async_wait([this](const asio::error_code& error) {
       if (!error) workers_.end_park();
     });
   }
   workers_.channels().request_leave();
+}
+
+void Agent::stop_parking() {
+  no_round_follows_ = true;
+  park_timer_.cancel();
+  workers_.end_park();
 }
 
 // SIGKILL needs no scope: the rest of a worker's group is killed when the worker is reaped.

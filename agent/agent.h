@@ -63,6 +63,7 @@ class Agent {
   void end_leftovers_of_earlier_runs();
   void make_cgroup();
   void ask_to_leave();
+  void stop_parking();
   void make_snapshot_memory();
   void on_signal(int signal);
   void on_notice(int local_rank, int signal);
@@ -156,6 +157,7 @@ class Agent {
   std::optional<Cgroup> cgroup_;
   std::optional<SnapshotMemory> snapshot_memory_;
   asio::steady_timer park_timer_{io_};
+  bool no_round_follows_ = false;
   WorkerGroup workers_;
   Reporter reporter_;
   OwnLog log_;

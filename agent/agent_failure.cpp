@@ -21,6 +21,8 @@ void Agent::report_failure(const ReportFailure& report) {
     failure.how = hang_;
     failure.of_all = hang_of_all_;
   }
+  if (failure.status.hung || failure.status.by_output)  // it lives, and would come to wait like the others
+    workers_.replace(report.local_rank, failure.status.hung ? SIGKILL : SIGTERM);
   reporter_.noticed(failure);
   job_events_.failed(report.local_rank);
   if (health_) health_->suspect();

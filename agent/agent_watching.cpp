@@ -38,7 +38,10 @@ void Agent::start_health_check() {
 // A node without workers tells the coordinator; one that runs a round does so after it.
 void Agent::on_health() {
   if (contact_.signal() != 0) return;  // it leaves
-  if (!*health_->passed()) reporter_.unhealthy(health_->why());
+  if (!*health_->passed()) {
+    workers_.kill_parked();  // what they hold may be what is missing
+    reporter_.unhealthy(health_->why());
+  }
   if (!supervisor_.round_with_workers() && contact_.coordination().connected()) send_ready();
 }
 

@@ -15,7 +15,7 @@
 namespace ddprun::agent {
 namespace {
 
-constexpr int kParkedEndMs = 10'000;
+constexpr std::chrono::seconds kParkedEnd{10};
 
 // Its descriptor's number in a worker: below those that the channel and a template use.
 int snapshot_memory_number() { return channel_number() - 3; }
@@ -59,6 +59,15 @@ void WorkerGroup::begin(const rendezvous::Seat& seat) {
   channels_.begin(kept);
   seat_ = seat;
   parking_ = false;
+  replaced_.clear();
+  for (auto& [local_rank, worker] : parked_) {
+    const WorkerPlace before = std::exchange(worker.place, place_of(local_rank));
+    worker.error_file = streams_.go_on(before, worker.place).error_file;
+  }
+}
+
+WorkerPlace WorkerGroup::place_of(int local_rank) const {
+  return {seat_.round, seat_.restarts, seat_.first_rank + local_rank, local_rank};
 }
 
 void WorkerGroup::let_park() {
@@ -66,9 +75,19 @@ void WorkerGroup::let_park() {
   asio::post(io_, on_end_);  // some may wait already
 }
 
+bool WorkerGroup::may_stay(int local_rank) const {
+  return parking_ && !replaced_.contains(local_rank) && channels_.may_park(local_rank);
+}
+
 void WorkerGroup::end_park() {
   for (const auto& [local_rank, worker] : live_)
-    if (channels_.may_park(local_rank) && !channels_.is_parked(local_rank)) send(worker.pid, SIGTERM);
+    if (may_stay(local_rank) && !channels_.is_parked(local_rank)) send(worker.pid, SIGTERM);
+}
+
+void WorkerGroup::replace(int local_rank, int signal) {
+  const auto worker = live_.find(local_rank);
+  if (!parking_ || worker == live_.end() || !replaced_.insert(local_rank).second) return;
+  send(worker->second.pid, signal);
 }
 
 std::vector<pid_t> WorkerGroup::parked() const {
@@ -82,72 +101,81 @@ void WorkerGroup::kill_parked() {
   for (auto& [local_rank, worker] : parked_) {
     kill(-worker.pid, SIGKILL);
     kill(worker.pid, SIGKILL);
-    pollfd end{worker.pidfd.native_handle(), POLLIN, 0};
-    poll(&end, 1, kParkedEndMs);
+  }
+  const TimePoint end = Clock::now() + kParkedEnd;
+  for (auto& [local_rank, worker] : parked_) {
+    pollfd ended{worker.pidfd.native_handle(), POLLIN, 0};
+    const auto left = std::chrono::ceil<std::chrono::milliseconds>(end - Clock::now());
+    poll(&ended, 1, static_cast<int>(std::max<std::int64_t>(left.count(), 0)));
   }
   reap_parked();
-  parked_.clear();
 }
 
+// One that is dying is dropped, too: it frees its memory for a while yet, and is reaped with strays.
 void WorkerGroup::reap_parked() {
   for (auto entry = parked_.begin(); entry != parked_.end();) {
     auto& [local_rank, worker] = *entry;
     pollfd end{worker.pidfd.native_handle(), POLLIN, 0};
-    if (poll(&end, 1, 0) != 1) {
+    if (poll(&end, 1, 0) == 1)
+      reap(worker.pidfd.native_handle(), worker.pid);  // unless the sweep of leftovers has
+    else if (dying_status(worker.pid))
+      kill(-worker.pid, SIGKILL);
+    else {
       ++entry;
       continue;
     }
-    reap(worker.pidfd.native_handle(), worker.pid);  // unless the sweep of leftovers has
     channels_.ended(local_rank);
     entry = parked_.erase(entry);
   }
 }
 
-int WorkerGroup::seat_parked(const WorkerCommand& command, int local_rank) {
-  Live worker = std::move(parked_.at(local_rank));
-  parked_.erase(local_rank);
+bool WorkerGroup::seat_parked(const WorkerCommand& command, int local_rank) {
+  const auto parked = parked_.find(local_rank);
+  if (parked == parked_.end()) return false;
+  Live& worker = parked->second;
+  WorkerRecord& record = records_[local_rank];
+  record = {.pid = worker.pid,
+            .started_at = Clock::now(),
+            .folder = worker.folder,
+            .error_file = worker.error_file,
+            .stderr_log = worker.stderr_log};
   const std::vector<std::string> now = environment(command, local_rank, channel_number());
   std::vector<std::string> changed;
   for (const std::string& entry : now)
     if (std::find(worker.environment.begin(), worker.environment.end(), entry) == worker.environment.end())
       changed.push_back(entry);
-  if (!channels_.seat(local_rank, changed, Clock::now())) {
-    parked_.emplace(local_rank, std::move(worker));
+  if (!channels_.seat(local_rank, changed, Clock::now())) {  // more than the page holds
     kill_parked();
-    return E2BIG;
+    return false;
   }
-  WorkerRecord& record = records_.at(local_rank);
-  record.pid = worker.pid;
-  record.folder = worker.folder;
-  record.stderr_log = worker.stderr_log;
-  record.started_at = Clock::now();
   worker.environment = now;
   watch(live_.emplace(local_rank, std::move(worker)).first->second);
+  parked_.erase(parked);
   asio::post(io_, on_end_);  // asio does not wake us for an end that came while nobody waited for it
-  return 0;
+  return true;
 }
 
 int WorkerGroup::start(const WorkerCommand& command, int local_rank, WorkerTemplate* from) {
-  const int rank = seat_.first_rank + local_rank;
+  if (seat_parked(command, local_rank)) return 0;
+  const WorkerPlace place = place_of(local_rank);
   WorkerRecord& record = records_[local_rank];
   const bool alone = seat_.workers == 1;
-  const WorkerStreams::Streams streams = streams_.open({seat_.round, seat_.restarts, rank, local_rank}, alone);
+  const WorkerStreams::Streams streams = streams_.open(place, alone);
   record.folder = streams.folder;
   record.error_file = streams.error_file;
   record.stderr_log = streams.stderr_log;
-  if (parked_.contains(local_rank) && seat_parked(command, local_rank) == 0) return 0;
 
   const int page = channels_.open(local_rank, Clock::now()), number = page >= 0 ? channel_number() : -1;
   SpawnRequest request{command.program, with_local_rank(command.argv, local_rank),
                        environment(command, local_rank, number)};
-  request.stdin_fd = rank == 0 ? 0 : null_input().get();
+  request.stdin_fd = place.rank == 0 ? 0 : null_input().get();
   if (streams.out) request.stdout_fd = streams.out.get();
   if (streams.err) request.stderr_fd = streams.err.get();
   request.core_dumps = command.core_dumps;
   request.cgroup_fd = command.cgroup_fd;
-  if (const auto place = static_cast<std::size_t>(local_rank); place < command.bindings.size()) {
-    request.cpus = command.bindings[place].cpus;
-    request.memory_nodes = command.bindings[place].memory_nodes;
+  if (const auto index = static_cast<std::size_t>(local_rank); index < command.bindings.size()) {
+    request.cpus = command.bindings[index].cpus;
+    request.memory_nodes = command.bindings[index].memory_nodes;
   }
   if (alone) request.foreground_group = terminal_group_;
   if (number >= 0) request.passed.push_back({page, number});
@@ -167,7 +195,7 @@ int WorkerGroup::start(const WorkerCommand& command, int local_rank, WorkerTempl
   const auto [live, fresh] =
       live_.emplace(local_rank, Live{spawned.pid, asio::posix::stream_descriptor(io_, spawned.pidfd.release()),
                                      command.in_process ? request.environment : std::vector<std::string>{},
-                                     record.folder, record.stderr_log});
+                                     record.folder, record.stderr_log, place});
   watch(live->second);
   channels_.started(local_rank);
   return 0;
@@ -212,13 +240,12 @@ void WorkerGroup::watch(Live& worker) {
 
 void WorkerGroup::signal(int signal) {
   for (const auto& [local_rank, worker] : live_)
-    if (signal != SIGTERM || !parking_ || !channels_.may_park(local_rank)) send(worker.pid, signal);
+    if (signal != SIGTERM || !may_stay(local_rank)) send(worker.pid, signal);
 }
 
 void WorkerGroup::signal_groups(int signal) {
   for (const auto& [local_rank, worker] : live_)
-    if (signal != SIGTERM || !parking_ || !channels_.may_park(local_rank))
-      send(leads_group() ? -worker.pid : worker.pid, signal);
+    if (signal != SIGTERM || !may_stay(local_rank)) send(leads_group() ? -worker.pid : worker.pid, signal);
 }
 
 bool WorkerGroup::kill_all() {
@@ -255,7 +282,8 @@ std::vector<WorkerEnd> WorkerGroup::collect(std::optional<int> preempt_exit_code
     ends.push_back({local_rank, *status});
     live_.erase(local_rank);
   }
-  if (parking_) park(ends);
+  park(ends);
+  reap_parked();
   std::stable_sort(ends.begin(), ends.end(), [&](const WorkerEnd& a, const WorkerEnd& b) {
     return urgency(a.status, preempt_exit_code) < urgency(b.status, preempt_exit_code);
   });
@@ -265,7 +293,7 @@ std::vector<WorkerEnd> WorkerGroup::collect(std::optional<int> preempt_exit_code
 // They have stopped, as by SIGTERM, but for their processes.
 void WorkerGroup::park(std::vector<WorkerEnd>& ends) {
   for (auto worker = live_.begin(); worker != live_.end();) {
-    if (!channels_.is_parked(worker->first)) {
+    if (!may_stay(worker->first) || !channels_.is_parked(worker->first)) {
       ++worker;
       continue;
     }

@@ -7,6 +7,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -69,8 +70,10 @@ class WorkerGroup {
   // --in-process: from now until the next round a worker that waits for it counts as ended, and SIGTERM is not sent to
   // one that may. A worker that parks before is not looked at.
   void let_park();
-  // Sends SIGTERM to those that have not come to wait by now.
+  // Sends SIGTERM to those that have not come to wait by now, if that is awaited.
   void end_park();
+  // One that is to be replaced, though it lives: it gets this signal, and may not wait for the next round.
+  void replace(int local_rank, int signal);
   // Ends those that wait.
   void kill_parked();
   std::vector<pid_t> parked() const;
@@ -99,9 +102,13 @@ class WorkerGroup {
     asio::posix::stream_descriptor pidfd;
     std::vector<std::string> environment = {};           // that it has been given
     std::filesystem::path folder = {}, stderr_log = {};  // of the round in which it was started
+    WorkerPlace place = {};
+    std::filesystem::path error_file = {};
   };
-  // 0, or an errno: then it is gone, and is to be started.
-  int seat_parked(const WorkerCommand& command, int local_rank);
+  // False: it is gone, and is to be started.
+  bool seat_parked(const WorkerCommand& command, int local_rank);
+  bool may_stay(int local_rank) const;
+  WorkerPlace place_of(int local_rank) const;
   void reap_parked();
   void park(std::vector<WorkerEnd>& ends);
   void watch(Live& worker);
@@ -123,6 +130,7 @@ class WorkerGroup {
   std::map<int, Live> live_;    // by local rank
   std::map<int, Live> parked_;  // the same; they count as ended
   bool parking_ = false;
+  std::set<int> replaced_;
   std::map<int, WorkerRecord> records_;
 };
 

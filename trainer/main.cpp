@@ -6,6 +6,7 @@
 #include <chrono>
 #include <cstdio>
 #include <cstring>
+#include <exception>
 #include <filesystem>
 #include <fstream>
 #include <functional>
@@ -82,17 +83,6 @@ int code_of(Ending ending) {
   return ending == Ending::left ? kFailed : 0;
 }
 
-// Empty: a peer was lost, and this process stays.
-std::optional<Ending> train_until_loss(const CommandLine& config, const RankEnv& env, std::optional<at::Device> device,
-                                       Progress& progress, Worker& worker, Kept& kept, bool stays) {
-  try {
-    return train(config, env, device, progress, worker, kept);
-  } catch (const std::exception& error) {
-    if (!stays || !is_loss_of_peer(error)) throw;
-    return std::nullopt;
-  }
-}
-
 bool rejoin(Worker& worker, RankEnv& env) {
   abort_process_group();
   if (!worker.rejoin()) return false;
@@ -101,7 +91,27 @@ bool rejoin(Worker& worker, RankEnv& env) {
   return problems.empty();
 }
 
-int run(const CommandLine& config, const RankEnv& env, const Environment& environment) {
+// Round after round, if this process stays; `env` is the last one's.
+Ending train_in_rounds(const CommandLine& config, RankEnv& env, std::optional<at::Device> device) {
+  Worker worker;
+  const bool stays = worker.stay_in_process();
+  for (Kept kept;;) {
+    Progress progress(stdout, style_of(env), static_cast<int>(config.options.logging.every));
+    std::exception_ptr loss;
+    try {
+      const Ending ending = train(config, env, device, progress, worker, kept);
+      if (!stays || ending != Ending::left) return ending;
+    } catch (const std::exception& error) {
+      if (!stays || !is_loss_of_peer(error)) throw;
+      loss = std::current_exception();
+    }
+    if (rejoin(worker, env)) continue;
+    if (loss) std::rethrow_exception(loss);
+    return Ending::left;
+  }
+}
+
+int run(const CommandLine& config, RankEnv& env, const Environment& environment) {
   const Options& options = config.options;
   if (options.training.deterministic) use_deterministic_algorithms();
   std::string problem;
@@ -109,16 +119,7 @@ int run(const CommandLine& config, const RankEnv& env, const Environment& enviro
   if (!problem.empty()) return report_usage_errors({problem}, env);
   const auto threads = static_cast<int>(options.machine.threads);
   if (const int chosen = choose_threads(threads, environment.count("OMP_NUM_THREADS"))) torch::set_num_threads(chosen);
-  Worker worker;
-  const bool stays = worker.stay_in_process();
-  Kept kept;
-  RankEnv now = env;
-  std::optional<Ending> ended;
-  do {
-    Progress progress(stdout, style_of(now), static_cast<int>(options.logging.every));
-    ended = train_until_loss(config, now, device, progress, worker, kept, stays);
-  } while (stays && ended.value_or(Ending::left) == Ending::left && rejoin(worker, now));
-  const Ending ending = ended.value_or(Ending::left);
+  const Ending ending = train_in_rounds(config, env, device);
   // The last rank removes the rendezvous file; otherwise the process's end is enough.
   if (options.group.init_method.starts_with("file://") && ending != Ending::left) destroy_process_group();
   if (ending == Ending::unsaved) wait_for_rank_0_report(env);
@@ -236,7 +237,7 @@ int main(std::vector<std::string> arguments) {
   const CommandLine config = read_command_line(std::move(arguments), read_text);
   if (config.early_exit) return exit_early(*config.early_exit);
   const Environment environment = with_given_rank(process_environment(), config.options.group);
-  const auto [env, problems] = read_rank_env(environment, config.options.group.init_method == "env://");
+  auto [env, problems] = read_rank_env(environment, config.options.group.init_method == "env://");
   if (!problems.empty()) return report_usage_errors(problems, env);
   return run_and_report(env, [&, &own = env] { return run(config, own, environment); });
 }

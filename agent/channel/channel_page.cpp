@@ -10,6 +10,7 @@
 #include <cerrno>
 #include <cmath>
 #include <csignal>
+#include <cstddef>
 #include <cstring>
 #include <new>
 #include <utility>
@@ -154,7 +155,10 @@ bool ChannelPage::seat(const std::vector<std::string>& environment, TimePoint no
   if (place.size() > DDPRUN_PLACE_BYTES) return false;
   std::memcpy(page_->place, place.data(), place.size());
   page_->place_bytes = static_cast<std::uint32_t>(place.size());
+  // What the worker reported of the last round; while it waits nobody else writes.
+  std::memset(&page_->step, 0, offsetof(ddprun_channel_page, request) - offsetof(ddprun_channel_page, step));
   std::memset(&page_->notice, 0, sizeof page_->notice);
+  std::memset(&page_->beat, 0, sizeof page_->beat);
   made_ = now;
   step_ = phase_ = snapshot_ = throughput_ = notice_ = {};
   beat_.reset();

@@ -100,10 +100,7 @@ struct LogPipes::State {
   void open(const LogStream& options, bool terminal, int fd) {
     StreamPtr stream(new Stream{options, terminal, asio::posix::stream_descriptor(io, fd)});
     if (options.console_fd >= 0) stream->console = &console(options.console_fd);
-    if (options.prefixed)
-      stream->shown_prefix = options.colour && stream->console && stream->console->terminal()
-                                 ? options.prefix.coloured(options.rank)
-                                 : options.prefix;
+    set_shown_prefix(*stream);
     if (!options.file.empty()) stream->file = std::make_unique<LogFile>(options.file, options.limit);
     if (!options.filtered_file.empty()) {
       stream->filtered = filtered_file(options);
@@ -118,6 +115,26 @@ struct LogPipes::State {
       streams.insert(stream);
       wait(stream);
     });
+  }
+
+  static void set_shown_prefix(Stream& stream) {
+    const LogStream& options = stream.options;
+    if (!options.prefixed) return;
+    const bool coloured = options.colour && stream.console && stream.console->terminal();
+    stream.shown_prefix = coloured ? options.prefix.coloured(options.rank) : options.prefix;
+  }
+
+  // In the thread.
+  void go_on(const Key& from, const LogStream& as) {
+    for (const StreamPtr& stream : streams) {
+      LogStream& options = stream->options;
+      if (Key(options.round, options.rank) != from) continue;
+      options.round = as.round;
+      options.rank = as.rank;
+      options.prefix = as.prefix;
+      options.tap = as.tap;
+      set_shown_prefix(*stream);
+    }
   }
 
   // One file for all ranks, so that they share one size limit.
@@ -381,6 +398,23 @@ Fd LogPipes::own_file(const LogStream& options) {
     state_->lines_to_remember(options) = {{}, options.file, unknown ? 0 : size};
   }
   return file;
+}
+
+void LogPipes::go_on(int round, int rank, const LogStream& as) {
+  const Key from(round, rank);
+  {
+    const std::lock_guard lock(state_->mutex);
+    if (auto lines = state_->remembered.extract(from)) {
+      lines.key() = {as.round, as.rank};
+      lines.mapped().tail = {};
+      std::error_code unknown;
+      if (const auto& file = lines.mapped().file; !file.empty())
+        if (const std::uintmax_t size = std::filesystem::file_size(file, unknown); !unknown)
+          lines.mapped().begin = size;
+      state_->remembered.insert(std::move(lines));
+    }
+  }
+  asio::post(state_->io, [&state = *state_, from, as] { state.go_on(from, as); });
 }
 
 std::vector<std::string> LogPipes::last_lines(int round, int rank) const {

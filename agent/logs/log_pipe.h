@@ -44,6 +44,8 @@ class LogPipes {
   Fd open(const LogStream& stream);
   // stream.file itself, which the worker then writes directly. Empty, after a warning, if it cannot be opened.
   Fd own_file(const LogStream& stream);
+  // The streams of a worker that stays: from now on they are that round's and rank's, with the prefix and tap given.
+  void go_on(int round, int rank, const LogStream& as);
   // For a stream with remember_tail: oldest first, at most 20, without line ends; if it ended with a traceback, the
   // traceback.
   std::vector<std::string> last_lines(int round, int rank) const;

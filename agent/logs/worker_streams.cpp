@@ -18,7 +18,7 @@ std::string log_name(StreamBits stream) { return stream == kStdout ? "stdout.log
 WorkerStreams::WorkerStreams(LogOptions options, LogLayout& layout, LogPipes& pipes)
     : options_(std::move(options)), layout_(layout), pipes_(pipes) {}
 
-WorkerStreams::Streams WorkerStreams::open(const WorkerPlace& worker, bool alone) {
+WorkerStreams::Streams WorkerStreams::place(const WorkerPlace& worker) {
   Streams streams;
   try {
     streams.folder = layout_.worker_folder(worker);
@@ -26,6 +26,23 @@ WorkerStreams::Streams WorkerStreams::open(const WorkerPlace& worker, bool alone
   } catch (const Error& error) {
     pipes_.warn("ddprun: " + std::string(error.what()) + " The job goes on without it.\n");
   }
+  return streams;
+}
+
+WorkerStreams::Streams WorkerStreams::go_on(const WorkerPlace& from, const WorkerPlace& to) {
+  LogStream as{to.round, to.rank};
+  as.prefix = prefix_of(to);
+  if (options_.monitor) as.tap = options_.monitor->tap(to.round, to.local_rank);
+  pipes_.go_on(from.round, from.rank, as);
+  return place(to);
+}
+
+LinePrefix WorkerStreams::prefix_of(const WorkerPlace& worker) const {
+  return {options_.prefix, {worker.rank, worker.local_rank, options_.host, options_.role}};
+}
+
+WorkerStreams::Streams WorkerStreams::open(const WorkerPlace& worker, bool alone) {
+  Streams streams = place(worker);
   const std::filesystem::path round_folder = streams.folder.empty() ? "" : layout_.round_folder(worker);
   std::filesystem::path stdout_log;
   streams.out = open_stream(worker, {kStdout, round_folder, streams.folder, alone}, stdout_log);
@@ -55,8 +72,7 @@ LogStream WorkerStreams::through_us(const WorkerPlace& worker, const Wanted& wan
   LogStream stream{worker.round, worker.rank};
   if (plan.console) stream.console_fd = out ? 1 : 2;
   stream.whole_lines = plan.prefixed || !wanted.alone;
-  if (plan.prefixed || plan.filtered)
-    stream.prefix = LinePrefix(options_.prefix, {worker.rank, worker.local_rank, options_.host, options_.role});
+  if (plan.prefixed || plan.filtered) stream.prefix = prefix_of(worker);
   stream.prefixed = plan.prefixed;
   stream.colour = options_.colour;
   stream.remember_tail = !out;

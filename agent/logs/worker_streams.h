@@ -22,6 +22,9 @@ class WorkerStreams {
   // `alone`: no other worker writes to the console. Throws Error if no pipe can be opened. A folder or file that cannot
   // be created causes one warning: the worker's output then goes to the console.
   Streams open(const WorkerPlace& worker, bool alone);
+  // The same for a worker that stays and has its streams: they go over to its new place. Before any open() of that
+  // round. Its log files stay where they are, and are not in the result.
+  Streams go_on(const WorkerPlace& from, const WorkerPlace& to);
 
  private:
   struct Wanted {
@@ -29,6 +32,8 @@ class WorkerStreams {
     std::filesystem::path round_folder, folder;
     bool alone;
   };
+  Streams place(const WorkerPlace& worker);
+  LinePrefix prefix_of(const WorkerPlace& worker) const;
   Fd open_stream(const WorkerPlace& worker, Wanted wanted, std::filesystem::path& log);
   LogStream through_us(const WorkerPlace& worker, const Wanted& wanted, const StreamPlan& plan) const;
 

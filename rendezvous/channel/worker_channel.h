@@ -372,8 +372,6 @@ static inline int ddprun_channel_park(void) {
   uint32_t count, bytes;
   char* at;
   if (!page || !page->may_park) return 0;
-  memset(&page->step, 0, offsetof(struct ddprun_channel_page, request) - offsetof(struct ddprun_channel_page, step));
-  memset(&page->beat, 0, sizeof page->beat);
   count = __atomic_add_fetch(&page->parked, 1u, __ATOMIC_RELEASE);
   __atomic_add_fetch(&page->notices, 1, __ATOMIC_RELEASE);
   syscall(SYS_futex, &page->notices, FUTEX_WAKE, INT_MAX, NULL, NULL, 0);

@@ -178,6 +178,40 @@ TEST_CASE("a program of the library stays, too, where it says so", "[kill]") {
   }
 }
 
+TEST_CASE("what a worker that stays writes belongs to its newest round: for the report, and for rules", "[kill]") {
+  const TempFolder folder;
+  folder.write("job.toml", "[[rules]]\nline = 'rank 0 of round 2'\naction = \"stop\"\n");
+  for (const bool by_rule : {false, true}) {
+    std::vector<std::string> words{ddprun_program(), "--nproc_per_node=2", "--in-process", "--max-restarts=1"};
+    if (by_rule) words.push_back("--config=job.toml");
+    words.push_back(DDPRUN_BIN_DIR "/staying_worker");
+    Command command(words, {.env = {{"OMP_NUM_THREADS", "1"}}, .cwd = folder.path()});
+    for (const char* const rank : {"0", "1"})
+      command.wait_for_output("^rank " + std::string(rank) + " of round 1", kTrainLimit);
+    REQUIRE(::kill(command.wait_for_process("RANK", "1", kTrainLimit), SIGKILL) == 0);
+    command.wait_for_output("^rank 0 of round 2", kTrainLimit);
+    if (!by_rule) std::ofstream(folder / "fail").close();
+    const Ended end = command.wait_exit(kTrainLimit);
+    INFO(end.err);
+    CHECK(end.code == (by_rule ? 93 : 1));
+    CHECK_THAT(end.err, Catch::Contains(by_rule ? "was given up for its output" : "| these are its last words"));
+    std::filesystem::remove(folder / "fail");
+  }
+}
+
+TEST_CASE("a rank that hangs is another process afterwards, and the others stay", "[kill]") {
+  Job job(1'000'000);
+  job.wait_for_epochs(2);
+  const std::vector<pid_t> before = job.ranks();
+  const Mark stopped = job.command.mark();
+  REQUIRE(::kill(before[1], SIGSTOP) == 0);
+  job.wait_for_resume(stopped, 1);
+  const std::vector<pid_t> after = job.ranks();
+  for (const std::size_t rank : {0u, 1u, 2u, 3u}) CHECK((after[rank] == before[rank]) == (rank != 1));
+  job.command.kill(SIGTERM);
+  CHECK(job.command.wait_exit(kTrainLimit) == exited(75));
+}
+
 TEST_CASE("a process that stays for many rounds grows in nothing", "[kill]") {
   const int rounds = soaking() ? 300 : 6;
   Job job(1'000'000);

@@ -1,5 +1,5 @@
-// Adds up its ranks in every step, until the file "done" exists; under --in-process it stays when a peer is lost.
-// Prints "rank R of round N: process PID" at the beginning of each round.
+// Adds up its ranks in every step, until the file "done" exists; under --in-process it stays when a peer is lost. Rank
+// 0 exits with 3 once the file "fail" exists. Prints "rank R of round N: process PID" at the beginning of each round.
 #include <torch/torch.h>
 #include <unistd.h>
 
@@ -23,6 +23,10 @@ bool train(ddprun::Worker& worker) {
     const auto done = torch::tensor(std::filesystem::exists("done") ? 1 : 0);
     ddprun::all_reduce(done);
     if (done.item<int>() > 0) return true;
+    if (ddprun::rank() == 0 && std::filesystem::exists("fail")) {
+      std::fprintf(stderr, "these are its last words\n");
+      _exit(3);
+    }
     if (worker.step_done(step) != ddprun::Asked::nothing) return false;
     std::this_thread::sleep_for(std::chrono::milliseconds(2));
   }

@@ -117,8 +117,10 @@ class GroupRendezvous {
                     "WORLD_SIZE must be the same on all ranks.");
       return roster;
     } catch (const c10::Error& error) {
-      throw Error(who() + " cannot join at " + place_.name, reason(error),
-                  "Rank 0, or the launcher, serves the store there: see why it is gone.");
+      const Error lost(who() + " cannot join at " + place_.name, reason(error),
+                       "Rank 0, or the launcher, serves the store there: see why it is gone.");
+      if (place_.env.under_agent && is_loss_of_peer(error)) throw PeerLost(lost.what());
+      throw lost;
     }
   }
 

@@ -196,9 +196,11 @@ bool Worker::rejoin() {
   if (!stays_) return false;
   channel_.reset();
   // A peer's sockets close before its launcher detects its death.
-  for (const TimePoint end = Clock::now() + kLeaveLimit; ddprun_channel_request().kind != DDPRUN_REQUEST_LEAVE;
-       std::this_thread::sleep_for(kLeavePause))
-    if (Clock::now() > end) return false;
+  for (const TimePoint end = Clock::now() + kLeaveLimit;; std::this_thread::sleep_for(kLeavePause)) {
+    const auto request = ddprun_channel_request().kind;
+    if (request == DDPRUN_REQUEST_LEAVE) break;
+    if (request == DDPRUN_REQUEST_SAVE || Clock::now() > end) return false;  // the job ends, or nobody ends the round
+  }
   if (!ddprun_channel_park()) return false;
   channel_ = std::make_unique<Channel>();
   return true;
