@@ -1,13 +1,12 @@
 #include "agent/machine_limits.h"
 
-#include <dlfcn.h>
 #include <sys/statvfs.h>
 #include <sys/timex.h>
 
 #include <cstdio>
-#include <memory>
 
 #include "agent/diagnosis/oom_count.h"
+#include "agent/nvml.h"
 
 namespace ddprun::agent {
 namespace {
@@ -18,40 +17,14 @@ std::string seconds_in_words(Duration time) {
   return text;
 }
 
-// The part of NVIDIA's management library (nvml.h) that is used here. It comes with the driver, not with us.
-struct NvmlMemory {
-  unsigned long long total, free, used;
-};
-using NvmlDevice = void*;
-using NvmlInit = int (*)();
-using NvmlCount = int (*)(unsigned* count);
-using NvmlHandle = int (*)(unsigned index, NvmlDevice* device);
-using NvmlMemoryInfo = int (*)(NvmlDevice device, NvmlMemory* memory);
-
-struct CloseLibrary {
-  void operator()(void* library) const { dlclose(library); }
-};
-
 std::vector<GpuMemory> gpu_memory() {
-  const std::unique_ptr<void, CloseLibrary> library(dlopen("libnvidia-ml.so.1", RTLD_NOW | RTLD_LOCAL));
-  if (!library) return {};
-  const auto init = reinterpret_cast<NvmlInit>(dlsym(library.get(), "nvmlInit_v2"));
-  const auto end = reinterpret_cast<NvmlInit>(dlsym(library.get(), "nvmlShutdown"));
-  const auto count = reinterpret_cast<NvmlCount>(dlsym(library.get(), "nvmlDeviceGetCount_v2"));
-  const auto handle = reinterpret_cast<NvmlHandle>(dlsym(library.get(), "nvmlDeviceGetHandleByIndex_v2"));
-  const auto memory = reinterpret_cast<NvmlMemoryInfo>(dlsym(library.get(), "nvmlDeviceGetMemoryInfo"));
-  const GpuMemory unreadable{.readable = false};
-  if (!init || !end || !count || !handle || !memory || init() != 0) return {unreadable};
+  const Nvml nvml = ask_nvml();
   std::vector<GpuMemory> out;
-  unsigned devices = 0;
-  if (count(&devices) != 0) out.push_back(unreadable);
-  for (unsigned i = 0; i < devices; ++i) {
-    NvmlDevice device = nullptr;
-    NvmlMemory bytes{};
-    const bool readable = handle(i, &device) == 0 && memory(device, &bytes) == 0;
-    out.push_back({static_cast<int>(i), bytes.total, bytes.free, readable});
+  if (nvml.state == Nvml::fails) out.push_back({.readable = false});
+  for (const NvmlGpu& gpu : nvml.gpus) {
+    const NvmlGpu::Memory memory = gpu.memory.value_or(NvmlGpu::Memory{});
+    out.push_back({static_cast<int>(out.size()), memory.total, memory.free, gpu.memory.has_value()});
   }
-  end();
   return out;
 }
 

@@ -1,55 +1,16 @@
 #include "launcher/visible_gpus.h"
 
-#include <dlfcn.h>
-
 #include <algorithm>
-#include <array>
 #include <cstdlib>
-#include <memory>
-#include <optional>
 #include <string_view>
 #include <system_error>
-#include <utility>
+
+#include "agent/nvml.h"
 
 namespace ddprun::launcher {
 namespace {
 
 namespace fs = std::filesystem;
-
-// The part of NVIDIA's management library (nvml.h) that is used here. It comes with the driver, not with us.
-using NvmlDevice = void*;
-using NvmlCall = int (*)();
-using NvmlCount = int (*)(unsigned* count);
-using NvmlHandle = int (*)(unsigned index, NvmlDevice* device);
-using NvmlUuid = int (*)(NvmlDevice device, char* uuid, unsigned length);
-
-struct CloseLibrary {
-  void operator()(void* library) const { dlclose(library); }
-};
-
-// Empty: no library, or it does not answer.
-std::optional<std::vector<std::string>> uuids_by_nvml() {
-  const std::unique_ptr<void, CloseLibrary> library(dlopen("libnvidia-ml.so.1", RTLD_NOW | RTLD_LOCAL));
-  if (!library) return {};
-  const auto init = reinterpret_cast<NvmlCall>(dlsym(library.get(), "nvmlInit_v2"));
-  const auto end = reinterpret_cast<NvmlCall>(dlsym(library.get(), "nvmlShutdown"));
-  const auto count = reinterpret_cast<NvmlCount>(dlsym(library.get(), "nvmlDeviceGetCount_v2"));
-  const auto handle = reinterpret_cast<NvmlHandle>(dlsym(library.get(), "nvmlDeviceGetHandleByIndex_v2"));
-  const auto uuid = reinterpret_cast<NvmlUuid>(dlsym(library.get(), "nvmlDeviceGetUUID"));
-  if (!init || !end || !count || !handle || !uuid || init() != 0) return {};
-  std::vector<std::string> out;
-  unsigned devices = 0;
-  const bool answers = count(&devices) == 0;
-  for (unsigned i = 0; answers && i < devices; ++i) {
-    NvmlDevice device = nullptr;
-    std::array<char, 96> text{};
-    if (handle(i, &device) == 0) uuid(device, text.data(), text.size() - 1);
-    out.emplace_back(text.data());
-  }
-  end();
-  if (!answers) return {};
-  return out;
-}
 
 bool is_digits(const std::string& text) {
   return !text.empty() && std::all_of(text.begin(), text.end(), [](char c) { return c >= '0' && c <= '9'; });
@@ -111,8 +72,11 @@ int count_uuids(const std::vector<std::string>& entries, const std::vector<std::
 }  // namespace
 
 std::vector<std::string> gpus_of_machine() {
-  auto uuids = uuids_by_nvml();
-  return uuids ? std::move(*uuids) : gpus_by_files();
+  const agent::Nvml nvml = agent::ask_nvml();
+  if (nvml.state != agent::Nvml::answers) return gpus_by_files();
+  std::vector<std::string> uuids;
+  for (const agent::NvmlGpu& gpu : nvml.gpus) uuids.push_back(gpu.uuid);
+  return uuids;
 }
 
 std::vector<std::string> gpus_by_files(const fs::path& devices) {

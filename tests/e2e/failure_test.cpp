@@ -282,6 +282,19 @@ TEST_CASE("a machine that lacks what the job needs waits, with the reason") {
   CHECK(run(shell_job({"--health-limits=disk=1K,gpu-memory=0%"}, "true"), kLimit) == exited(0));
 }
 
+TEST_CASE("GPUs are counted, and their memory looked at, by NVIDIA's management library where there is one") {
+  const auto started = [](std::vector<std::string> options, const std::string& visible) {
+    CommandOptions with{.env = {{"LD_LIBRARY_PATH", DDPRUN_BIN_DIR "/nvml"}}};
+    if (!visible.empty()) with.env["CUDA_VISIBLE_DEVICES"] = visible;
+    return run(shell_job(std::move(options), "[ $RANK != 0 ] || echo $WORLD_SIZE"), kLimit, with);
+  };
+  CHECK(started({"--nproc-per-node=gpu"}, "").out == "3\n");
+  CHECK(started({"--nproc-per-node=auto"}, "GPU-2,GPU-0").out == "2\n");
+  CHECK(started({"--nproc-per-node=gpu"}, "1,3").out == "1\n");
+  CHECK(has(started({"--nproc-per-node=gpu"}, "NoDevFiles").err, "gpu"));
+  CHECK(started({"--health-limits=gpu-memory=5%"}, "").out == "1\n");
+}
+
 TEST_CASE("a machine is checked before the first round and after each failure there, and not otherwise") {
   const TempFolder folder;
   const Ended ended = run(shell_job({"--nproc-per-node=2", "--health-check=echo x >> checks; sleep 60 & "},
