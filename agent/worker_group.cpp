@@ -134,11 +134,12 @@ bool WorkerGroup::seat_parked(const WorkerCommand& command, int local_rank) {
   if (parked == parked_.end()) return false;
   Live& worker = parked->second;
   WorkerRecord& record = records_[local_rank];
-  record = {.pid = worker.pid,
-            .started_at = Clock::now(),
-            .folder = worker.folder,
-            .error_file = worker.error_file,
-            .stderr_log = worker.stderr_log};
+  record = {};
+  record.pid = worker.pid;
+  record.started_at = Clock::now();
+  record.folder = worker.folder;
+  record.error_file = worker.error_file;
+  record.stderr_log = worker.stderr_log;
   const std::vector<std::string> now = environment(command, local_rank, channel_number());
   std::vector<std::string> changed;
   for (const std::string& entry : now)

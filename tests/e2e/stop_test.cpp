@@ -415,9 +415,8 @@ TEST_CASE("a peer that ended well and leaves the others hanging fails the round 
 TEST_CASE(
     "the polite signal goes to the rank, and to its whole group where a shell or --stop-scope=group asks for it") {
   const std::string child =
-      "trap : TERM; python3 -c 'import signal, time; signal.signal(signal.SIGTERM, lambda *_: print(\"child told\", "
-      "flush=True)); "
-      "print(\"up 0\", flush=True); time.sleep(3)' & wait; wait";
+      "trap : TERM; python3 -c 'import os, signal, time; signal.signal(signal.SIGTERM, lambda *_: "
+      "(print(\"child told\", flush=True), os._exit(0))); print(\"up 0\", flush=True); time.sleep(3)' & wait; wait";
   const auto told = [&](std::vector<std::string> options) {
     Command job(shell_job(std::move(options), child));
     job.wait_for_output("up 0", kLimit);
