@@ -377,7 +377,7 @@ void Agent::ask_to_leave() {
     workers_.let_park();
     park_timer_.expires_after(std::min<Duration>(kParkLimit, options_.stop.stop_grace / 2));
     park_timer_.async_wait([this](const asio::error_code& error) {
-      if (!error) workers_.end_park();
+      if (!error) workers_.end_park(/*late=*/true);
     });
   }
   workers_.channels().request_leave();
@@ -386,7 +386,7 @@ void Agent::ask_to_leave() {
 void Agent::stop_parking() {
   no_round_follows_ = true;
   park_timer_.cancel();
-  workers_.end_park();
+  workers_.end_park(/*late=*/false);
 }
 
 // SIGKILL needs no scope: the rest of a worker's group is killed when the worker is reaped.

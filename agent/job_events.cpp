@@ -106,7 +106,10 @@ void JobEvents::round_formed(const rendezvous::Seat& seat) {
 }
 
 void JobEvents::worker_started(int local_rank) {
-  if (log_.on()) write(event_of(local_rank, "START"));
+  if (!log_.on()) return;
+  JobEvent started = event_of(local_rank, "START");
+  if (workers_.records().at(local_rank).stayed) started.more = {{"stayed", "true"}};
+  write(started);
 }
 
 void JobEvents::worker_ended(int local_rank) {
@@ -119,6 +122,7 @@ void JobEvents::worker_ended(int local_rank) {
   ended.when = record.ended_at_wall;
   ended.duration = record.ended_at - record.started_at;
   ended.worker->exit_code = torchrun_code(*record.status);
+  if (record.late) ended.more = {{"late", "true"}};
   if (ended.state == "FAILED") ended.error = known && !failed->second.empty() ? failed->second : error_of(record);
   write(ended);
 }

@@ -79,9 +79,12 @@ bool WorkerGroup::may_stay(int local_rank) const {
   return parking_ && !replaced_.contains(local_rank) && channels_.may_park(local_rank);
 }
 
-void WorkerGroup::end_park() {
-  for (const auto& [local_rank, worker] : live_)
-    if (may_stay(local_rank) && !channels_.is_parked(local_rank)) send(worker.pid, SIGTERM);
+void WorkerGroup::end_park(bool late) {
+  for (const auto& [local_rank, worker] : live_) {
+    if (!may_stay(local_rank) || channels_.is_parked(local_rank)) continue;
+    records_[local_rank].late = late;
+    send(worker.pid, SIGTERM);
+  }
 }
 
 void WorkerGroup::replace(int local_rank, int signal) {
@@ -136,6 +139,7 @@ bool WorkerGroup::seat_parked(const WorkerCommand& command, int local_rank) {
   WorkerRecord& record = records_[local_rank];
   record = {};
   record.pid = worker.pid;
+  record.stayed = true;
   record.started_at = Clock::now();
   record.folder = worker.folder;
   record.error_file = worker.error_file;

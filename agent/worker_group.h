@@ -47,6 +47,8 @@ struct WorkerRecord {
   std::chrono::system_clock::time_point ended_at_wall;
   std::filesystem::path folder, error_file;  // empty: none
   std::filesystem::path stderr_log;          // empty: none
+  bool stayed = false;                       // the process of the round before
+  bool late = false;                         // might have stayed, and did not come to wait in time
 };
 
 struct WorkerEnd {
@@ -70,8 +72,8 @@ class WorkerGroup {
   // --in-process: from now until the next round a worker that waits for it counts as ended, and SIGTERM is not sent to
   // one that may. A worker that parks before is not looked at.
   void let_park();
-  // Sends SIGTERM to those that have not come to wait by now, if that is awaited.
-  void end_park();
+  // Sends SIGTERM to those that have not come to wait by now, if that is awaited. `late`: their time was up.
+  void end_park(bool late);
   // One that is to be replaced, though it lives: it gets this signal, and may not wait for the next round.
   void replace(int local_rank, int signal);
   // Ends those that wait.

@@ -184,6 +184,34 @@ TEST_CASE("a program of the library stays, too, where it says so", "[kill]") {
   }
 }
 
+TEST_CASE("the events tell who stayed, and who was too late for it", "[kill]") {
+  const TempFolder folder;
+  const auto round_of_rank_0 = [&](Command& command, const std::string& round) {
+    return command.wait_for_output("^rank 0 of round " + round + ": process ([0-9]+)", kTrainLimit)[1];
+  };
+  for (const bool late : {false, true}) {
+    const std::string log = folder / (late ? "late" : "stays");
+    Command command({ddprun_program(), "--nproc_per_node=2", "--in-process", "--stop-grace=1",
+                     "--event-log-handler=file:" + log, DDPRUN_BIN_DIR "/staying_worker"},
+                    {.env = {{"OMP_NUM_THREADS", "1"}}, .cwd = folder.path()});
+    const std::string before = round_of_rank_0(command, "1");
+    command.wait_for_output("^rank 1 of round 1", kTrainLimit);
+    if (late) {
+      std::ofstream(folder / "slow").close();
+      command.wait_for_output("^a long step begins", kTrainLimit);
+    }
+    REQUIRE(::kill(command.wait_for_process("RANK", "1", kTrainLimit), SIGKILL) == 0);
+    const bool stayed = round_of_rank_0(command, "2") == before;
+    std::filesystem::remove(folder / "slow");
+    std::ofstream(folder / "done").close();
+    CHECK(command.wait_exit(kTrainLimit) == exited(0));
+    std::filesystem::remove(folder / "done");
+    CHECK(late != (stayed || (!late && command.err().find("waiting for rank") != std::string::npos)));
+    CHECK_THAT(read_file(log), Catch::Contains(stayed ? R"("stayed":"true")" : R"("late":"true")"));
+    CHECK_THAT(read_file(log), !Catch::Contains(stayed ? R"("late":"true")" : R"("stayed":"true")"));
+  }
+}
+
 TEST_CASE("what a worker that stays writes belongs to its newest round: for the report, and for rules", "[kill]") {
   const TempFolder folder;
   folder.write("job.toml", "[[rules]]\nline = 'rank 0 of round 2'\naction = \"stop\"\n");

@@ -1,5 +1,6 @@
 // Adds up its ranks in every step, until the file "done" exists; under --in-process it stays when a peer is lost. Rank
-// 0 exits with 3 once the file "fail" exists. Prints "rank R of round N: process PID" at the beginning of each round.
+// 0 exits with 3 once the file "fail" exists, and has a long step while "slow" exists. Prints "rank R of round N:
+// process PID" at the beginning of each round.
 #include <torch/torch.h>
 #include <unistd.h>
 
@@ -26,6 +27,11 @@ bool train(ddprun::Worker& worker) {
     if (ddprun::rank() == 0 && std::filesystem::exists("fail")) {
       std::fprintf(stderr, "these are its last words\n");
       _exit(3);
+    }
+    if (ddprun::rank() == 0 && std::filesystem::exists("slow")) {
+      std::puts("a long step begins");
+      std::fflush(stdout);
+      while (std::filesystem::exists("slow")) std::this_thread::sleep_for(std::chrono::milliseconds(2));
     }
     if (worker.step_done(step) != ddprun::Asked::nothing) return false;
     std::this_thread::sleep_for(std::chrono::milliseconds(2));
