@@ -12,7 +12,7 @@ torch 2.15, the LibTorch the trainer links, and the tests' peers safetensors, to
 install first, and does nothing where all is there.
 
   --test    also what only the tests need
-  --bench   also what only the benches need (hyperfine, valgrind, and mpirun, gdb, elfutils and accelerate to compare with)
+  --bench   also what only the benches need (hyperfine, valgrind; mpirun, gdb, elfutils, accelerate, Lightning)
   --package   also what scripts/package.sh needs, in .venv-package; alone it installs no LibTorch
   --torch VERSION   2.15 (default), or 2.11 in .venv-2.11: cmake -DDDPRUN_VENV=$PWD/.venv-2.11
 
@@ -149,7 +149,7 @@ install_checkers() {
 }
 
 install_peers() {
-  local peers=(accelerate==1.15.0)
+  local peers=(accelerate==1.15.0 pytorch-lightning==2.6.6)
   if [ "$(cat "$venv/ddprun-peers" 2>/dev/null)" = "${peers[*]}" ]; then return; fi
   echo "setup: installing into $venv: ${peers[*]}"
   retry "$venv/bin/python" -m pip --disable-pip-version-check --no-input install -q --retries 5 "${peers[@]}" ||

@@ -72,6 +72,7 @@ TABLE = [
     Script("subprocesses", "subprocesses.py"),
     Script("compile_model", "compile_model.py"),
     Script("accelerate_loop", "accelerate_loop.py", needs="accelerate"),
+    Script("lightning_fit", "lightning_fit.py", needs="pytorch_lightning"),
     Script("resume", "--max-restarts=1 resume.py --checkpoint-file={folder}/model.pt"),
     Script("threads", "threads.py", {"OMP_NUM_THREADS": "2"}),
     Script("threads_default", "threads.py"),
