@@ -346,7 +346,7 @@ void keep_run(Run& run) {
   const std::int64_t every = run.options.snapshot.memory_steps;
   if (!run.snapshots->keeps_in_memory() || every == 0 || run.at.step % every != 0) return;
   check_loss(run, run.epoch.loss_sum.item<double>());  // as before a file
-  run.snapshots->save_in_memory(
+  run.snapshots->begin_save_in_memory(
       state_of(run),
       {.at = run.at, .bucket_order = run.ddp->bucket_order(), .extra = common_extra_of(run), .own = own_extra_of(run)});
 }

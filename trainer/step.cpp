@@ -92,6 +92,7 @@ StepDone train_step(Run& run, EpochBatches& batches) {
     const at::Tensor sum = loss.detach() * batches.samples();
     done.loss_sum = pass == 1 ? sum : done.loss_sum + sum;
     if (passes > 1) loss = loss / passes;
+    run.snapshots->finish_save_in_memory();
     (run.scaler ? run.scaler->scale(loss) : loss).backward();
     losses = pass == 1 ? loss.detach() : losses + loss.detach();
     done.samples += batches.samples();

@@ -86,10 +86,9 @@ std::vector<iovec> part_of(const std::vector<iovec>& pieces, std::uint64_t begin
   return result;
 }
 
-// The other ranks wait for this one meanwhile: their cores help.
-void copy_in_parallel(const std::vector<iovec>& pieces, std::uint64_t size, char* to) {
-  const std::uint64_t cores = std::clamp<std::uint64_t>(std::thread::hardware_concurrency(), 1, kThreadsMax);
-  const std::uint64_t parts = std::clamp<std::uint64_t>(size / kThreadBytesMin, 1, cores);
+// Where the other ranks wait for this one their cores help.
+void copy_in_parallel(const std::vector<iovec>& pieces, std::uint64_t size, char* to, std::uint64_t threads_max) {
+  const std::uint64_t parts = std::clamp<std::uint64_t>(size / kThreadBytesMin, 1, threads_max);
   const auto copy = [&](std::uint64_t part) {
     const std::uint64_t begin = size * part / parts, end = size * (part + 1) / parts;
     char* at = to + begin;
@@ -210,7 +209,7 @@ std::optional<std::string> SnapshotMemory::read(int area, const Kept& kept) cons
 }
 
 void SnapshotMemory::write(int area, const Stamp& stamp, const std::vector<std::string_view>& pieces,
-                           std::string_view note) {
+                           std::string_view note, Copy copy) {
   if (area < 0 || area >= areas_) throw std::system_error(EINVAL, std::generic_category());
   std::uint64_t size = 0;
   std::vector<iovec> content;
@@ -228,7 +227,7 @@ void SnapshotMemory::write(int area, const Stamp& stamp, const std::vector<std::
   note = note.substr(0, kSnapshotNoteMax);
   SlotHead head{0, stamp.generation, stamp.step, std::max(sequence(0), sequence(1)) + 1, size, note.size()};
   write_struct(fd_.get(), head.complete, place(area, slot));
-  if (size < kMappedBytesMin || !copy_to_mapped(content, size, place(area, slot) + kPage))
+  if (size < kMappedBytesMin || !copy_to_mapped(content, size, place(area, slot) + kPage, copy))
     write_pieces(fd_.get(), std::move(content), place(area, slot) + kPage);
   std::vector<iovec> rest{piece_of(&head.generation, sizeof head - sizeof head.complete)};
   if (!note.empty()) rest.push_back(piece_of(note.data(), note.size()));
@@ -238,7 +237,7 @@ void SnapshotMemory::write(int area, const Stamp& stamp, const std::vector<std::
 }
 
 // In half the time of a system call, and less on several cores.
-bool SnapshotMemory::copy_to_mapped(const std::vector<iovec>& pieces, std::uint64_t size, std::uint64_t at) {
+bool SnapshotMemory::copy_to_mapped(const std::vector<iovec>& pieces, std::uint64_t size, std::uint64_t at, Copy copy) {
   Mapped& mapped = mapped_[at];
   if (mapped.bytes < size) {
     mapped = {};
@@ -252,7 +251,8 @@ bool SnapshotMemory::copy_to_mapped(const std::vector<iovec>& pieces, std::uint6
   }
   bool copied = true;
   try {
-    copy_in_parallel(pieces, size, mapped.begin.get());
+    const std::uint64_t cores = std::clamp<std::uint64_t>(std::thread::hardware_concurrency(), 1, kThreadsMax);
+    copy_in_parallel(pieces, size, mapped.begin.get(), copy == Copy::by_all_cores ? cores : 1);
   } catch (const std::system_error&) {  // no thread is to be had
     copied = false;
   }

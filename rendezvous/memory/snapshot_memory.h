@@ -62,7 +62,9 @@ class SnapshotMemory {
   std::optional<std::string> read(int area, const Kept& kept) const;
   // Replaces the older one. The pieces together are its content, at most snapshot_bytes_max(); the note is cut at
   // kSnapshotNoteMax. Throws std::system_error; the newer one stays in any case.
-  void write(int area, const Stamp& stamp, const std::vector<std::string_view>& pieces, std::string_view note = {});
+  enum class Copy { by_all_cores, by_this_thread };
+  void write(int area, const Stamp& stamp, const std::vector<std::string_view>& pieces, std::string_view note = {},
+             Copy copy = Copy::by_all_cores);
 
   // Forgets the area's snapshots but this one, so that the next write does not replace it.
   void keep_only(int area, const Stamp& stamp);
@@ -81,7 +83,7 @@ class SnapshotMemory {
   SnapshotMemory(Fd fd, int areas, std::uint64_t bytes) : fd_(std::move(fd)), areas_(areas), bytes_(bytes) {}
   std::uint64_t place(int area, int slot) const;
   std::optional<Kept> kept_in(int area, int slot) const;
-  bool copy_to_mapped(const std::vector<iovec>& pieces, std::uint64_t size, std::uint64_t at);
+  bool copy_to_mapped(const std::vector<iovec>& pieces, std::uint64_t size, std::uint64_t at, Copy copy);
 
   Fd fd_;
   int areas_;

@@ -139,11 +139,14 @@ class Training {
   Training(const NetSpec& spec, const ProcessGroup& group, const ddprun::DdpOptions& options = {})
       : net(std::make_shared<Net>(spec)), ddp(net, options, group), next_batch_(batches_of(spec, group)) {}
 
-  void steps(int count) {
+  void steps(
+      int count, const std::function<void()>& before_backward = [] {}) {
     for (int i = 0; i < count; ++i) {
       const Batch batch = next_batch_();
       ddp.zero_grad();
-      torch::cross_entropy_loss(ddp.forward(batch[0]), batch[1]).backward();
+      const at::Tensor loss = torch::cross_entropy_loss(ddp.forward(batch[0]), batch[1]);
+      before_backward();
+      loss.backward();
       optimizer.step();
       worker().step_done(++all_steps());
     }
@@ -213,13 +216,19 @@ json turn(Training& training, const ProcessGroup& group, int steps, ddprun::Snap
 json turn_in_memory(Training& training, const ProcessGroup& group, int steps, ddprun::Snapshots& snapshots) {
   double held = 0;
   const double seconds = seconds_of(group, [&] {
-    for (int i = 0; i < steps; ++i) {
-      training.steps(1);
+    const auto finish = [&] {
       const double began = now();
-      snapshots.save_in_memory({.model = *training.net, .optimizer = &training.optimizer},
-                               {.at = {.step = training.done()}, .bucket_order = training.ddp.bucket_order()});
+      snapshots.finish_save_in_memory();
+      held += now() - began;
+    };
+    for (int i = 0; i < steps; ++i) {
+      training.steps(1, finish);
+      const double began = now();
+      snapshots.begin_save_in_memory({.model = *training.net, .optimizer = &training.optimizer},
+                                     {.at = {.step = training.done()}, .bucket_order = training.ddp.bucket_order()});
       held += now() - began;
     }
+    finish();
   });
   return {{"seconds", seconds}, {"held_seconds", held / steps}};
 }

@@ -344,15 +344,25 @@ int main(int argc, char** argv) try {
   using namespace ddprun;
   using namespace ddprun::test;
   const std::map<std::string, void (*)(const ProcessGroup&, const Words&)> scenarios{
-      {"parity", print_parity},         {"sync-batch-norm", check_sync_batch_norm},
-      {"conversion", check_conversion}, {"other-model", build_another_model},
-      {"layer-left-out", omit_layer},   {"outputs", check_outputs},
-      {"gradients", check_gradients},   {"buffers", check_buffers},
-      {"scaler", check_scaler},         {"half", check_half_precision},
-      {"batches", check_batches},       {"train", train_with_snapshots},
-      {"save", save_repeatedly},        {"save-another", save_another_model},
-      {"outgrow", outgrow_memory},      {"bad-loss", train_with_bad_loss},
-      {"beats", check_beats},           {"parity-with-beats", print_parity_with_beats}};
+      {"parity", print_parity},
+      {"sync-batch-norm", check_sync_batch_norm},
+      {"conversion", check_conversion},
+      {"other-model", build_another_model},
+      {"layer-left-out", omit_layer},
+      {"outputs", check_outputs},
+      {"gradients", check_gradients},
+      {"buffers", check_buffers},
+      {"scaler", check_scaler},
+      {"half", check_half_precision},
+      {"batches", check_batches},
+      {"train", train_with_snapshots},
+      {"save", save_repeatedly},
+      {"save-another", save_another_model},
+      {"outgrow", outgrow_memory},
+      {"keep", keep_repeatedly},
+      {"bad-loss", train_with_bad_loss},
+      {"beats", check_beats},
+      {"parity-with-beats", print_parity_with_beats}};
   torch::set_num_threads(1);
   // Over gloo, but for the tests that ask for GPUs.
   const bool on_gpu = std::getenv("DDP_WORKER_ON_GPU") != nullptr;

@@ -40,6 +40,7 @@ void train_with_snapshots(const ProcessGroup& group, const Words& words);
 void save_repeatedly(const ProcessGroup& group, const Words& words);
 // PATH: in the first round keeps step 1 in memory, and saves step 2, which is too large for it; then says what it goes
 // on from.
+void keep_repeatedly(const ProcessGroup& group, const Words& words);
 void outgrow_memory(const ProcessGroup& group, const Words& words);
 // PATH: saves a model of another shape.
 void save_another_model(const ProcessGroup& group, const Words& words);

@@ -132,6 +132,29 @@ void save_repeatedly(const ProcessGroup& group, const Words& words) {
   snapshots.finish();
 }
 
+// Begins to keep one after each step. Forward changes the buffer while the weights are copied.
+void keep_repeatedly(const ProcessGroup& group, const Words& words) {
+  Big model(1 << 21);
+  model.register_buffer("buffer", torch::zeros({8}));
+  const TrainingState state{.model = model};
+  Snapshots snapshots({.path = words.at(0)}, group);
+  const auto resumed = snapshots.resume(state);
+  std::int64_t step = resumed ? resumed->at.step : 0;
+  for (const at::Tensor& tensor : {model.weight, model.buffers().at(0)})
+    require(tensor.eq(static_cast<double>(step)).all().item<bool>(), "the whole state is of the step that was kept");
+  std::printf("resumed %ld\n", static_cast<long>(step));
+  const torch::NoGradGuard no_grad;
+  for (const std::int64_t end = std::stol(words.at(1)); step < end;) {
+    ++step;
+    model.buffers().at(0).fill_(static_cast<double>(step));
+    snapshots.finish_save_in_memory();
+    model.weight.fill_(static_cast<double>(step));
+    snapshots.begin_save_in_memory(state, {.at = {.step = step}});
+    std::printf("step %ld\n", static_cast<long>(step));
+    std::fflush(stdout);
+  }
+}
+
 // A later snapshot does not fit into memory any more.
 void outgrow_memory(const ProcessGroup& group, const Words& words) {
   Big model(16);

@@ -158,6 +158,30 @@ TEST_CASE("a rank killed at any moment goes on from memory, at most one step bac
       });
 }
 
+TEST_CASE("a rank killed while a thread copies its state goes on from a whole one, at most one step back",
+          "[snapshots]") {
+  const TempFolder folder;
+  constexpr int kKills = 6, kStepsBetween = 40;
+  Words words{DDPRUN_BIN_DIR "/ddprun", "--memory-snapshots=64M", "--max-restarts=" + std::to_string(kKills)};
+  const std::string end_step = std::to_string(kKills * kStepsBetween);
+  for (const std::string& word : worker({"keep", folder / "run.pt", end_step})) words.push_back(word);
+  Command job(words, {.env = {{"OMP_NUM_THREADS", "1"}}, .cwd = {}, .input = {}});
+  std::mt19937_64 random(first_seed());
+  Mark mark = job.mark();
+  for (int i = 0; i < kKills; ++i) {
+    const pid_t victim = job.wait_for_process("RANK", "0", 10s);
+    const std::string told = job.wait_for_output("^step ([0-9]+)", 60s, mark)[1];
+    std::this_thread::sleep_for(std::chrono::microseconds(random() % 10'000));
+    mark = job.mark();
+    REQUIRE(kill(victim, i % 2 ? SIGKILL : SIGABRT) == 0);
+    CHECK(std::stol(job.wait_for_output("^resumed ([0-9]+)", 60s, mark)[1]) >= std::stol(told) - 1);
+    mark = job.mark();
+  }
+  const Ended end = job.wait_exit(60s);
+  INFO(end.out << end.err);
+  CHECK(end == exited(0));
+}
+
 // The files are altered so that only their content tells.
 TEST_CASE("a rank that goes on from memory reads no snapshot file", "[snapshots]") {
   const TempFolder folder;

@@ -1,6 +1,7 @@
 #include "trainer/ddp/snapshot/snapshot_in_memory.h"
 
 #include <filesystem>
+#include <memory>
 #include <nlohmann/json.hpp>
 #include <system_error>
 #include <utility>
@@ -20,6 +21,7 @@ int own_area(int place) { return 1 + place; }
 constexpr const char* kName = "the snapshot in memory";
 constexpr const char* kNoDigest = "-";  // one machine has nothing to compare
 constexpr std::uint64_t kKiB = 1 << 10, kMiB = 1 << 20;
+constexpr std::uint64_t kThreadBytesMin = 4 * kMiB;  // less is copied in the time that a thread takes to begin
 
 json json_of(const std::optional<double>& number) { return number ? json(*number) : json(); }
 
@@ -134,24 +136,41 @@ std::optional<SnapshotInMemory::Found> SnapshotInMemory::find(bool digests, cons
 }
 
 void SnapshotInMemory::write_pieces(int area, const SnapshotStamp& stamp, const std::vector<std::string_view>& pieces,
-                                    const std::string& note) {
+                                    const std::string& note, SnapshotMemory::Copy copy) {
   std::uint64_t bytes = 0;
   for (const std::string_view piece : pieces) bytes += piece.size();
   if (bytes > memory_->snapshot_bytes_max()) throw too_large(bytes, memory_->snapshot_bytes_max());
   try {
     memory_->write(area, {static_cast<std::uint64_t>(stamp.generation), static_cast<std::uint64_t>(stamp.step)}, pieces,
-                   note);
+                   note, copy);
   } catch (const std::system_error& error) {
     throw Error("cannot keep the snapshot in memory", error.code().message());
   }
 }
 
+void SnapshotInMemory::finish() {
+  if (writing_.valid()) writing_.get();
+}
+
+void SnapshotInMemory::start_write(const Snapshot& snapshot, const SnapshotFolder::Known& known) {
+  finish();
+  const auto image = std::make_shared<MemoryImage>(to_value(snapshot, Kept::in_memory), staging_);
+  const SnapshotStamp stamp{snapshot.generation, snapshot.at.step};
+  const std::string note = note_of(run_, snapshot, known);
+  if (image->bytes() < kThreadBytesMin) return write_pieces(kModelArea, stamp, image->pieces(), note);
+  writing_ = std::async(std::launch::async, [this, image, stamp, note] {
+    write_pieces(kModelArea, stamp, image->pieces(), note, SnapshotMemory::Copy::by_this_thread);
+  });
+}
+
 void SnapshotInMemory::write(const Snapshot& snapshot, const SnapshotFolder::Known& known) {
+  finish();
   const MemoryImage image(to_value(snapshot, Kept::in_memory), staging_);
   write_pieces(kModelArea, {snapshot.generation, snapshot.at.step}, image.pieces(), note_of(run_, snapshot, known));
 }
 
 void SnapshotInMemory::write(const Snapshot& received, const std::string& content, const SnapshotFolder::Known& known) {
+  finish();
   write_pieces(kModelArea, {received.generation, received.at.step}, {content}, note_of(run_, received, known));
 }
 

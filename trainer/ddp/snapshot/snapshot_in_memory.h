@@ -4,6 +4,7 @@
 // each writes its generators and its own data, in the area after its place among them, instead of a collective.
 #pragma once
 #include <cstdint>
+#include <future>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <set>
@@ -42,6 +43,10 @@ class SnapshotInMemory {
   std::optional<Found> find(bool digests, const Stamps& complete) const;
   // Throws Error, and Malformed if another machine's `content` is damaged.
   void write(const Snapshot& snapshot, const SnapshotFolder::Known& known);
+  // The same, but large tensors are still copied when it returns: do not change them before finish(), which throws what
+  // went wrong. The next write waits for it, too.
+  void start_write(const Snapshot& snapshot, const SnapshotFolder::Known& known);
+  void finish();
   void write(const Snapshot& received, const std::string& content, const SnapshotFolder::Known& known);
 
   Stamps own_stamps(int place) const;
@@ -56,12 +61,13 @@ class SnapshotInMemory {
 
  private:
   void write_pieces(int area, const SnapshotStamp& stamp, const std::vector<std::string_view>& pieces,
-                    const std::string& note);
+                    const std::string& note, SnapshotMemory::Copy copy = SnapshotMemory::Copy::by_all_cores);
   nlohmann::json note_if_ours(const SnapshotMemory::Kept& kept) const;
 
   std::optional<SnapshotMemory> memory_;
   std::string run_;  // names the path
   Staging staging_;
+  std::future<void> writing_;  // the last member: it uses the others
 };
 
 // What machines tell each other about a folder that they share.

@@ -105,10 +105,11 @@ struct Snapshots::Impl {
   }
 
   Snapshot take(const TrainingState& state, const SaveRequest& request) const;
-  void keep(const TrainingState& state, const SaveRequest& request);
+  enum class Until { copied, begun };
+  void keep(const TrainingState& state, const SaveRequest& request, Until until);
   Snapshot describe(const TrainingState& state, const SaveRequest& request) const;
   void use_rank_0_values(Snapshot& snapshot, const torch::nn::Module& model) const;
-  void keep_in_memory(const Snapshot& snapshot);
+  void keep_in_memory(const Snapshot& snapshot, Until until = Until::copied);
   void keep_own_in_memory(const SaveRequest& request);
   void try_in_memory(const std::function<void()>& part);
   void learn(const SnapshotFolder::Known& now);
@@ -188,14 +189,14 @@ void Snapshots::Impl::try_in_memory(const std::function<void()>& part) {
   }
 }
 
-void Snapshots::Impl::keep_in_memory(const Snapshot& snapshot) {
+void Snapshots::Impl::keep_in_memory(const Snapshot& snapshot, Until until) {
   if (!agreement.keeps_in_memory()) return;
   SnapshotFolder::Known now;
   {
     const std::lock_guard lock(mutex);
     now = known;
   }
-  try_in_memory([&] { memory.write(snapshot, now); });
+  try_in_memory([&] { until == Until::begun ? memory.start_write(snapshot, now) : memory.write(snapshot, now); });
 }
 
 void Snapshots::Impl::keep_own_in_memory(const SaveRequest& request) {
@@ -205,15 +206,25 @@ void Snapshots::Impl::keep_own_in_memory(const SaveRequest& request) {
   });
 }
 
+// A forward pass may change buffers while parameters and optimizer states are copied.
+void copy_buffers(Snapshot& snapshot, const torch::nn::Module& model) {
+  for (const auto& item : model.named_buffers())
+    snapshot.model_state.insert_or_assign(item.key(), item.value().detach().clone());
+}
+
 // Without a collective where all ranks share the memory.
-void Snapshots::Impl::keep(const TrainingState& state, const SaveRequest& request) {
-  if (agreement.shares_one_memory()) {
-    if (agreement.keeps_in_memory()) try_in_memory([&] { keep_in_memory(describe(state, request)); });
-    return keep_own_in_memory(request);
-  }
-  Snapshot snapshot = take(state, request);
-  snapshot.own = all_gather_object(request.own, group);
-  keep_in_memory(snapshot);
+void Snapshots::Impl::keep(const TrainingState& state, const SaveRequest& request, Until until) {
+  const bool shared = agreement.shares_one_memory();
+  try_in_memory([&] { memory.finish(); });
+  if (shared) keep_own_in_memory(request);
+  if (shared && !agreement.keeps_in_memory()) return;
+  const auto part = [&] {
+    Snapshot snapshot = shared ? describe(state, request) : take(state, request);
+    if (!shared) snapshot.own = all_gather_object(request.own, group);
+    if (shared && until == Until::begun) copy_buffers(snapshot, state.model);
+    keep_in_memory(snapshot, until);
+  };
+  shared ? try_in_memory(part) : part();
 }
 
 void Snapshots::Impl::learn(const SnapshotFolder::Known& now) {
@@ -334,7 +345,16 @@ bool Snapshots::keeps_in_memory() const { return impl_->agreement.memory_everywh
 
 void Snapshots::save_in_memory(const TrainingState& state, const SaveRequest& request) {
   impl_->agreement.forget();
-  if (impl_->agreement.memory_everywhere()) impl_->keep(state, request);
+  if (impl_->agreement.memory_everywhere()) impl_->keep(state, request, Impl::Until::copied);
+}
+
+void Snapshots::begin_save_in_memory(const TrainingState& state, const SaveRequest& request) {
+  impl_->agreement.forget();
+  if (impl_->agreement.memory_everywhere()) impl_->keep(state, request, Impl::Until::begun);
+}
+
+void Snapshots::finish_save_in_memory() {
+  impl_->try_in_memory([&] { impl_->memory.finish(); });
 }
 
 void Snapshots::finish() {
