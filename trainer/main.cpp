@@ -1,5 +1,6 @@
 // `train`: parse, check, run, exit code.
 #include <c10/util/Exception.h>
+#include <torch/cuda.h>
 #include <torch/utils.h>
 #include <unistd.h>
 
@@ -68,8 +69,12 @@ std::optional<at::Device> choose(const std::string& name, const RankEnv& env, st
   const DeviceChoice requested = device_choice(name);
   if (requested == DeviceChoice::cpu) return at::kCPU;
   if (!env.local_given && env.world_size > 1) return {};
-  const auto choice = choose_device(requested, count_gpus(), env);
+  const Gpus gpus = find_gpus();
+  const auto choice = choose_device(requested, gpus, env);
+  if (std::holds_alternative<UseCpu>(choice) && !gpus.too_old.empty() && env.local_rank == 0)
+    print_line(stderr, "train: the GPUs are not used: " + gpus.too_old + ".");
   if (const auto* sentence = std::get_if<std::string>(&choice)) problem = *sentence;
+  if (std::holds_alternative<AskPeers>(choice)) return at::kCUDA;
   if (const auto* gpu = std::get_if<UseGpu>(&choice)) {
     load_gpu_support();
     return at::Device(at::kCUDA, static_cast<c10::DeviceIndex>(gpu->index));
@@ -111,6 +116,15 @@ Ending train_in_rounds(const CommandLine& config, RankEnv& env, std::optional<at
   }
 }
 
+// The last rank removes the rendezvous file. On a GPU an error of the last kernels comes up here, and NCCL wants to be
+// told. Otherwise the process's end is enough.
+void end_group(const Options& options) {
+  if (!is_initialized()) return;
+  const bool nccl = default_group().backend() == Backend::nccl;
+  if (nccl) torch::cuda::synchronize(default_group().device().index());
+  if (nccl || options.group.init_method.starts_with("file://")) destroy_process_group();
+}
+
 int run(const CommandLine& config, RankEnv& env, const Environment& environment) {
   const Options& options = config.options;
   if (options.training.deterministic) use_deterministic_algorithms();
@@ -120,8 +134,7 @@ int run(const CommandLine& config, RankEnv& env, const Environment& environment)
   const auto threads = static_cast<int>(options.machine.threads);
   if (const int chosen = choose_threads(threads, environment.count("OMP_NUM_THREADS"))) torch::set_num_threads(chosen);
   const Ending ending = train_in_rounds(config, env, device);
-  // The last rank removes the rendezvous file; otherwise the process's end is enough.
-  if (options.group.init_method.starts_with("file://") && ending != Ending::left) destroy_process_group();
+  if (ending != Ending::left) end_group(options);
   if (ending == Ending::unsaved) wait_for_rank_0_report(env);
   return code_of(ending);
 }

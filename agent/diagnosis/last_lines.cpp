@@ -71,7 +71,12 @@ struct Fixed {
   std::string_view part, message;
   FailureClass kind = FailureClass::error;
 };
+constexpr std::string_view kGpuIsFull =
+    "the GPU's memory ran out: CUDA out of memory; a smaller batch, or fewer ranks on this GPU";
 constexpr std::array kFixed = {
+    // LibTorch's allocator, from Python and C++; an allocation of CUDA's own, which is not retried.
+    Fixed{"CUDA out of memory", kGpuIsFull, FailureClass::out_of_memory},
+    Fixed{"CUDA error: out of memory", kGpuIsFull, FailureClass::out_of_memory},
     Fixed{"No space left on device", "a disk is full, or a folder's quota used up (/dev/shm counts too)"},
     Fixed{"std::bad_alloc", "memory ran out: an allocation failed (std::bad_alloc); is there a limit (ulimit -v)?",
           FailureClass::out_of_memory},

@@ -3,6 +3,7 @@
 
 #include <torch/torch.h>
 
+#include <atomic>
 #include <chrono>
 #include <cstdlib>
 #include <fstream>
@@ -10,10 +11,12 @@
 #include <nlohmann/json.hpp>
 #include <set>
 #include <sstream>
+#include <thread>
 
 #include "tests/support/catch.h"
 #include "tests/trainer/collectives_check.h"
 #include "tests/trainer/rank_threads.h"
+#include "trainer/ddp/group/group_state.h"
 
 using namespace ddprun;
 using namespace ddprun::test;
@@ -417,4 +420,20 @@ TEST_CASE("what a checked call costs", "[.][bench]") {
       if (group.rank() == 0) std::printf("checked %d: %.1f us a call\n", check_calls, spent.count() / 2000);
     });
   }
+}
+
+TEST_CASE("a call may wait at its beginning for a peer in another thread, as NCCL does to connect", "[collectives]") {
+  std::atomic<int> begun = 0;
+  RankThreads(2).each([&](ProcessGroup& group) {
+    const at::Tensor own = torch::ones({1});
+    run_c10d_call(group, "a call", [&](c10d::ProcessGroup& c10d) {
+      ++begun;
+      const auto end = std::chrono::steady_clock::now() + 30s;
+      while (begun < 2 && std::chrono::steady_clock::now() < end) std::this_thread::yield();
+      if (begun < 2) throw std::runtime_error("the other rank's call could not begin");
+      std::vector<at::Tensor> summed{own};
+      return c10d.allreduce(summed);
+    });
+    if (own.item<float>() != 2) throw std::runtime_error("wrong result");
+  });
 }

@@ -47,7 +47,9 @@ RankEnv worker(int local_rank, int local_world_size) {
   return env;
 }
 
-std::string refusal(DeviceChoice choice, int gpus, const RankEnv& env) {
+Gpus sees(int gpus) { return {.count = gpus}; }
+
+std::string refusal(DeviceChoice choice, const Gpus& gpus, const RankEnv& env) {
   return std::get<std::string>(choose_device(choice, gpus, env));
 }
 
@@ -613,19 +615,36 @@ TEST_CASE("train tour lists the tours, and a wrong one is told", "[command_line]
 }
 
 TEST_CASE("auto takes a GPU per worker where there are GPUs", "[device]") {
-  CHECK(std::holds_alternative<UseCpu>(choose_device(DeviceChoice::automatic, 0, worker(0, 4))));
-  CHECK(std::get<UseGpu>(choose_device(DeviceChoice::automatic, 4, worker(3, 4))).index == 3);
-  CHECK(std::holds_alternative<UseCpu>(choose_device(DeviceChoice::cpu, 4, worker(0, 8))));
+  CHECK(std::holds_alternative<UseCpu>(choose_device(DeviceChoice::automatic, sees(0), worker(0, 4))));
+  CHECK(std::get<UseGpu>(choose_device(DeviceChoice::automatic, sees(4), worker(3, 4))).index == 3);
+  CHECK(std::holds_alternative<UseCpu>(choose_device(DeviceChoice::cpu, sees(4), worker(0, 8))));
   CHECK(device_choice("cuda") == DeviceChoice::cuda);
   CHECK(device_choice("auto") == DeviceChoice::automatic);
 }
 
 TEST_CASE("more workers than GPUs is one sentence", "[device]") {
-  CHECK_THAT(refusal(DeviceChoice::automatic, 1, worker(0, 4)),
-             Contains("4 workers on this machine but only 1 GPU: start at most one worker per GPU "
-                      "(--nproc_per_node=1), or pass --device cpu."));
-  CHECK_THAT(refusal(DeviceChoice::cuda, 2, worker(1, 3)), Contains("only 2 GPUs"));
-  CHECK_THAT(refusal(DeviceChoice::cuda, 0, worker(0, 1)), Contains("sees no GPU"));
+  CHECK_THAT(refusal(DeviceChoice::automatic, sees(2), worker(0, 4)),
+             Contains("4 workers on this machine but only 2 GPUs: start at most one worker per GPU "
+                      "(--nproc_per_node=2), or pass --device cpu."));
+  CHECK_THAT(refusal(DeviceChoice::cuda, sees(2), worker(1, 3)), Contains("only 2 GPUs"));
+  CHECK_THAT(refusal(DeviceChoice::cuda, sees(0), worker(0, 1)), Contains("sees no GPU"));
+}
+
+TEST_CASE("ranks that see one GPU each may have one each: --virtual-local-rank, or Slurm's --gpus-per-task",
+          "[device]") {
+  CHECK(std::holds_alternative<AskPeers>(choose_device(DeviceChoice::automatic, sees(1), worker(0, 4))));
+  CHECK(std::holds_alternative<AskPeers>(choose_device(DeviceChoice::cuda, sees(1), worker(3, 4))));
+  CHECK(std::get<UseGpu>(choose_device(DeviceChoice::automatic, sees(1), worker(0, 1))).index == 0);
+}
+
+TEST_CASE("a driver that is not well is a sentence, one that is too old leaves the CPU", "[device]") {
+  const Gpus ill{.problem = "the driver says no", .remedy = "Mend it."}, old{.too_old = "the driver is old"};
+  for (const auto choice : {DeviceChoice::automatic, DeviceChoice::cuda})
+    CHECK(refusal(choice, ill, worker(0, 1)) == "the driver says no. Mend it. Or pass --device cpu.");
+  CHECK(std::holds_alternative<UseCpu>(choose_device(DeviceChoice::cpu, ill, worker(0, 1))));
+  CHECK(std::holds_alternative<UseCpu>(choose_device(DeviceChoice::automatic, old, worker(0, 1))));
+  CHECK(refusal(DeviceChoice::cuda, old, worker(0, 1)) ==
+        "--device is cuda, but the driver is old: update the driver, or pass --device cpu.");
 }
 
 TEST_CASE("threads are what was asked, else OMP_NUM_THREADS, else one", "[device]") {

@@ -258,3 +258,12 @@ TEST_CASE("there is one default group at a time", "[process_group]") {
   CHECK_THROWS_WITH(group.rank(), Contains("this one was destroyed"));
   CHECK_THROWS_WITH(default_group(), Contains("Call init_process_group() first."));
 }
+
+TEST_CASE("local ranks are told apart also where LOCAL_RANK is 0 everywhere", "[process_group]") {
+  std::vector<std::string> words{DDPRUN_BIN_DIR "/ddprun", "--nproc-per-node=2", "--virtual-local-rank"};
+  for (const std::string& word : worker("env://")) words.push_back(word);
+  const Ended end = run(words, kLimit, {.env = {{"OMP_NUM_THREADS", "1"}}});
+  CHECK(end == exited(0));
+  for (const char* const rank : {"0", "1"})
+    CHECK_THAT(end.out, Contains("rank " + std::string(rank) + " of 2, local rank " + rank + " of 2"));
+}

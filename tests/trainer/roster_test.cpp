@@ -63,3 +63,14 @@ TEST_CASE("all ranks choose the same backend", "[roster]") {
   CHECK(choose_backend({on("a", 0, "", "gloo"), on("a", 0, "", "auto")}).problem ==
         "rank 0 asks for the backend gloo, but rank 1 for another one");
 }
+
+TEST_CASE("a rank takes the first of its GPUs that no other rank of its machine has, by their names", "[roster]") {
+  const Roster own_each{on("a", 1, "x"), on("a", 1, "y"), on("b", 1, "x")};
+  for (const int rank : {0, 1, 2}) CHECK(gpu_of(own_each, rank) == 0);
+  const Roster all{on("a", 2, "x,y"), on("a", 2, "x,y")};
+  CHECK(gpu_of(all, 1) == 1);
+  const Roster overlapping{on("a", 2, "x,y"), on("a", 2, "x,z"), on("a", 2, "x,z")};
+  CHECK(gpu_of(overlapping, 1) == 1);
+  CHECK(gpu_of(overlapping, 2) == -1);
+  CHECK(choose_backend({on("a", 1, "x", "nccl"), on("a", 1, "x", "nccl")}).lacks_gpus);
+}

@@ -1,8 +1,13 @@
 #include "trainer/ddp/group/gpu.h"
 
+#include <ATen/detail/CUDAHooksInterface.h>
 #include <dlfcn.h>
 
+#include <cstdio>
+
+#include "ddprun/gpu.h"
 #include "rendezvous/base/error.h"
+#include "rendezvous/base/print_line.h"
 #include "trainer/ddp/group/gpu_plugin.h"
 
 namespace ddprun {
@@ -11,37 +16,36 @@ namespace {
 constexpr const char* kPlugin = "libddprun_gpu.so";  // found by the program's run path
 MakeNccl* make_nccl_in_plugin = nullptr;
 
-#ifdef DDPRUN_TORCH_GPU
-constexpr bool kPluginBuilt = true;
+#ifdef DDPRUN_CUDA_VERSION
+constexpr int kCudaVersion = DDPRUN_CUDA_VERSION;
 #else
-constexpr bool kPluginBuilt = false;
+constexpr int kCudaVersion = 0;
 #endif
-
-template <class Function>
-Function* symbol(void* library, const char* name) {
-  return reinterpret_cast<Function*>(dlsym(library, name));
-}
 
 }  // namespace
 
-// Asks the driver's own library, the only source; opening it costs nothing if it is not installed.
-int count_gpus() {
-  if (!kPluginBuilt) return 0;
-  void* driver = dlopen("libcuda.so.1", RTLD_NOW | RTLD_LOCAL);
-  if (!driver) return 0;
-  const auto init = symbol<int(unsigned)>(driver, "cuInit");
-  const auto get_count = symbol<int(int*)>(driver, "cuDeviceGetCount");
-  int count = 0;
-  return init && get_count && init(0) == 0 && get_count(&count) == 0 ? count : 0;
-}
+Gpus find_gpus() { return kCudaVersion ? gpus_of(ask_driver(), kCudaVersion) : Gpus{}; }
+
+int count_gpus() { return find_gpus().count; }
 
 void load_gpu_support() {
   void* plugin = dlopen(kPlugin, RTLD_NOW | RTLD_GLOBAL);
   if (!plugin)
     throw Error("cannot load the GPU half of the trainer", dlerror(),
                 "Install it beside train's own libraries, or pass --device cpu.");
-  make_nccl_in_plugin = symbol<MakeNccl>(plugin, kMakeNcclName);
+  make_nccl_in_plugin = reinterpret_cast<MakeNccl*>(dlsym(plugin, kMakeNcclName));
   check(make_nccl_in_plugin != nullptr, "the GPU library has its one function");
+  if (!at::detail::getCUDAHooks().hasCUDART())  // made once, by whoever asks first
+    throw Error("cannot use the GPUs", "LibTorch was asked for CUDA before its GPU half was loaded, and found none",
+                "Call ddprun::use_gpus() first in main(), before torch::manual_seed() and the like.");
+}
+
+int use_gpus() {
+  const Gpus gpus = find_gpus();
+  if (!gpus.problem.empty()) throw Error("cannot use the GPUs", gpus.problem, gpus.remedy);
+  if (!gpus.too_old.empty()) print_line(stderr, "the GPUs are not used: " + gpus.too_old + ".");
+  if (gpus.count > 0) load_gpu_support();
+  return gpus.count;
 }
 
 c10::intrusive_ptr<c10d::Backend> make_nccl(const c10::intrusive_ptr<c10d::Store>& store, int rank, int world_size,

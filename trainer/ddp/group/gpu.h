@@ -6,13 +6,17 @@
 #include <torch/csrc/distributed/c10d/Backend.hpp>
 #include <torch/csrc/distributed/c10d/Store.hpp>
 
+#include "trainer/ddp/group/cuda_driver.h"
+
 namespace ddprun {
 
-// GPUs visible to this process (respects CUDA_VISIBLE_DEVICES). 0 without a driver or without our library. Asks only
-// the driver and loads nothing of LibTorch's GPU half.
+// Those visible to this process (respects CUDA_VISIBLE_DEVICES). None without a driver or without our library. Asks
+// only the driver and loads nothing of LibTorch's GPU half.
+Gpus find_gpus();
 int count_gpus();
 
-// Call it before the first use of at::kCUDA: LibTorch remembers that it found no CUDA.
+// Call it before the first use of at::kCUDA: LibTorch remembers that it found no CUDA. Throws Error, also where that
+// has happened.
 void load_gpu_support();
 
 // NCCL between the ranks that meet in `store`, this one on `device`. After load_gpu_support() only.

@@ -11,8 +11,9 @@
 extern "C" __attribute__((visibility("default"))) void ddprun_make_nccl(const c10::intrusive_ptr<c10d::Store>& store,
                                                                         int rank, int world_size, at::Device device,
                                                                         c10::intrusive_ptr<c10d::Backend>& result) {
-  // 1: when a peer is lost, NCCL's watchdog aborts hanging calls and ends this process; the launcher restarts it.
-  setenv("TORCH_NCCL_ASYNC_ERROR_HANDLING", "1", /*overwrite=*/0);
+  // LibTorch's own choice, which a later one may change: after an error or the time-out the watchdog ends this process
+  // without an abort of NCCL's calls before, which may hang itself; the process's end frees the GPU.
+  setenv("TORCH_NCCL_ASYNC_ERROR_HANDLING", "3", /*overwrite=*/0);
   c10::cuda::set_device(device.index());
   auto nccl =
       c10::make_intrusive<c10d::ProcessGroupNCCL>(store, rank, world_size, c10d::ProcessGroupNCCL::Options::create());

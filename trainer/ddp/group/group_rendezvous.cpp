@@ -3,6 +3,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cstdio>
 #include <map>
 #include <mutex>
 #include <system_error>
@@ -12,6 +13,7 @@
 #include <utility>
 
 #include "rendezvous/base/error.h"
+#include "rendezvous/base/print_line.h"
 #include "rendezvous/peer/loopback.h"
 #include "trainer/ddp/group/gpu.h"
 #include "trainer/ddp/group/lost_peer.h"
@@ -251,14 +253,33 @@ std::shared_ptr<void> make_cleanup(const Place& place, const Store& store) {
           }};
 }
 
+namespace {
+
+Gpus gpus_for(Backend backend, bool says) {
+  if (backend == Backend::gloo) return {};
+  Gpus gpus = find_gpus();
+  const bool wanted = backend == Backend::nccl;
+  if (!gpus.problem.empty())
+    throw Error("cannot use the GPUs", gpus.problem, gpus.remedy + " Without GPUs, ask for the backend gloo.");
+  if (wanted && !gpus.too_old.empty())
+    throw Error("cannot use the GPUs", gpus.too_old, "Update the driver, or ask for the backend gloo.");
+  if (says && !gpus.too_old.empty()) print_line(stderr, "the GPUs are not used: " + gpus.too_old + ".");
+  return gpus;
+}
+
+}  // namespace
+
 Member member_of(const RankEnv& env, Backend backend) {
+  const Gpus gpus = gpus_for(backend, env.local_rank == 0);
   const auto environment = process_environment();
   const auto visible = environment.find("CUDA_VISIBLE_DEVICES");
-  Member member{.machine = machine_name(machine_identity(), env.group_rank),
-                .gpus = backend == Backend::gloo ? 0 : count_gpus(),
-                .visible_gpus = visible == environment.end() ? "" : visible->second,
-                .backend = name_of(backend)};
-  return member;
+  std::string names;
+  for (const std::string& uuid : gpus.uuids) names += (names.empty() ? "" : ",") + uuid;
+  if (names.empty() && visible != environment.end()) names = visible->second;
+  return {.machine = machine_name(machine_identity(), env.group_rank),
+          .gpus = gpus.count,
+          .visible_gpus = names,
+          .backend = name_of(backend)};
 }
 
 Roster join_group(const Place& place, const Store& store, const Member& self, Milliseconds timeout) {

@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <mutex>
 #include <string>
 #include <type_traits>
 #include <vector>
@@ -23,8 +24,10 @@ struct ProcessGroup::State {
   std::string interface;  // GLOO_SOCKET_IFNAME
   std::string address;    // this rank's, for gloo; empty: gloo chooses one
   c10::intrusive_ptr<c10d::Store> store;
-  c10::intrusive_ptr<c10d::ProcessGroup> c10d;  // null: destroyed
-  std::shared_ptr<void> cleanup;                // cleans up when the group is destroyed
+  c10::intrusive_ptr<c10d::ProcessGroup> c10d;                            // null: destroyed
+  std::shared_ptr<void> cleanup;                                          // cleans up when the group is destroyed
+  std::unique_ptr<std::mutex> starting = std::make_unique<std::mutex>();  // a call
+  bool aborted = false;
   int groups_made = 0;
   std::vector<std::weak_ptr<State>> children;
 };

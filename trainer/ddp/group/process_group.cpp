@@ -17,6 +17,7 @@
 #include "trainer/ddp/group/group_state.h"
 #include "trainer/ddp/group/lost_peer.h"
 #include "trainer/ddp/group/own_address.h"
+#include "trainer/ddp/group/shut_down.h"
 
 namespace ddprun {
 namespace {
@@ -26,6 +27,7 @@ using Store = c10::intrusive_ptr<c10d::Store>;
 using Milliseconds = std::chrono::milliseconds;
 
 constexpr Milliseconds kTimeoutMin{100};
+constexpr std::chrono::seconds kShutdownLimit{30};  // what is queued on the GPU is done by then, or its peers are gone
 
 // Never destroyed: at exit LibTorch's own statics, which a group needs, may be gone.
 struct DefaultGroup {
@@ -52,19 +54,19 @@ c10::intrusive_ptr<c10d::Backend> make_gloo(const ProcessGroup::State& state) {
                               options);
 }
 
-// One at a time in a process: LibTorch records a group's first call in an unlocked map (FlightRecorder), which two
-// threads that begin calls of two groups at once would corrupt.
-c10::intrusive_ptr<c10d::Work> start_call(
-    c10d::ProcessGroup& group, const std::function<c10::intrusive_ptr<c10d::Work>(c10d::ProcessGroup&)>& start) {
-  static auto* starting = new std::mutex;
-  const std::lock_guard lock(*starting);
-  return start(group);
-}
-
-// Makes the group's first call, so that callers that bypass start_call(), such as the Reducer, find the group recorded.
+// LibTorch 2.11 records a group's first call in an unlocked map (FlightRecorder), which two threads that begin the
+// first calls of two groups at once would corrupt: those are begun one at a time in a process. Gloo begins a call
+// without waiting for peers. NCCL connects in it, so that a lock for the whole process would never be free for a peer's
+// thread.
 void record_first_call(c10d::ProcessGroup& group) {
+  static auto* starting = new std::mutex;
   auto own = torch::zeros({1}), all = torch::zeros({group.getSize()});
-  start_call(group, [&](c10d::ProcessGroup& c10d) { return c10d._allgather_base(all, own); })->wait();
+  c10::intrusive_ptr<c10d::Work> work;
+  {
+    const std::lock_guard lock(*starting);
+    work = group._allgather_base(all, own);
+  }
+  work->wait();
 }
 
 void connect(ProcessGroup::State& state, const std::string& name) {
@@ -95,7 +97,9 @@ void connect(ProcessGroup::State& state, const std::string& name) {
 
 void set_device(ProcessGroup::State& state) {
   const BackendChoice choice = choose_backend(state.roster);
-  if (!choice.problem.empty()) throw Error("cannot make a process group", choice.problem);
+  if (!choice.problem.empty())
+    throw Error("cannot make a process group", choice.problem,
+                choice.lacks_gpus ? "Start at most one worker per GPU, or ask for the backend gloo." : "");
   if (!choice.nccl) return;
   load_gpu_support();
   state.backend = Backend::nccl;
@@ -136,7 +140,8 @@ std::shared_ptr<ProcessGroup::State> make_state(const InitOptions& options, cons
   state->cleanup = make_cleanup(place, state->store);
   for (int rank = 0; rank < env.world_size; ++rank) state->global_ranks.push_back(rank);
   set_local_rank(*state);
-  if (env.local_given) {
+  // With --virtual-local-rank LOCAL_RANK is 0 everywhere.
+  if (env.local_given && state->local_world_size != env.local_world_size) {
     state->local_rank = env.local_rank;
     state->local_world_size = env.local_world_size;
   }
@@ -149,6 +154,7 @@ std::shared_ptr<ProcessGroup::State> make_state(const InitOptions& options, cons
 void destroy_state(ProcessGroup::State& state) {
   for (const auto& child : std::exchange(state.children, {}))
     if (const auto living = child.lock()) destroy_state(*living);
+  if (state.c10d && state.backend == Backend::nccl && !state.aborted) shut_down(state.c10d, kShutdownLimit);
   state.c10d.reset();
   state.store.reset();
   state.cleanup.reset();
@@ -159,10 +165,8 @@ void abort_state(ProcessGroup::State& state) {
   for (const auto& child : state.children)
     if (const auto living = child.lock()) abort_state(*living);
   if (!state.c10d) return;
-  try {
-    state.c10d->abort();
-  } catch (const std::exception&) {  // it is given up in any case
-  }
+  abort_calls(*state.c10d);
+  state.aborted = true;
 }
 
 std::vector<Record> exchange_records(const ProcessGroup& group, Record mine) {
@@ -244,7 +248,12 @@ void run_c10d_call(const ProcessGroup& group, const std::string& call,
                    const std::function<c10::intrusive_ptr<c10d::Work>(c10d::ProcessGroup&)>& start) {
   const ProcessGroup::State& state = group.state();
   try {
-    start_call(*state.c10d, start)->wait();
+    c10::intrusive_ptr<c10d::Work> work;
+    {
+      const std::lock_guard lock(*state.starting);
+      work = start(*state.c10d);
+    }
+    work->wait();
   } catch (const std::exception& error) {
     const std::string what = rank_of_world(state.rank, state.world_size) + " failed in " + call;
     if (is_loss_of_peer(error))

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <nlohmann/json.hpp>
+#include <set>
+#include <sstream>
 
 #include "trainer/ddp/group/init_method.h"
 
@@ -9,6 +11,18 @@ namespace ddprun {
 namespace {
 
 constexpr const char* kNode = " node ";
+
+// Where they have no names of their own: by the list that they are in, as ranks with different lists number GPUs
+// differently.
+std::vector<std::string> gpu_names_of(const Member& member) {
+  std::vector<std::string> names;
+  std::istringstream list(member.visible_gpus);
+  for (std::string name; std::getline(list, name, ',');) names.push_back(name);
+  if (static_cast<int>(names.size()) == member.gpus) return names;
+  names.clear();
+  for (int i = 0; i < member.gpus; ++i) names.push_back(member.visible_gpus + "#" + std::to_string(i));
+  return names;
+}
 
 }  // namespace
 
@@ -53,14 +67,16 @@ std::vector<int> ranks_on_machine_of(const Roster& roster, int rank) {
 }
 
 int gpu_of(const Roster& roster, int rank) {
-  const Member& self = roster.at(static_cast<std::size_t>(rank));
-  const auto same_list = [&](int other) {
-    return roster[static_cast<std::size_t>(other)].visible_gpus == self.visible_gpus;
-  };
-  int before = 0;
-  for (const int other : ranks_on_machine_of(roster, rank))
-    if (other < rank && same_list(other)) ++before;
-  return before < self.gpus ? before : -1;
+  std::set<std::string> taken;
+  int own = -1;
+  for (const int other : ranks_on_machine_of(roster, rank)) {
+    if (other > rank) break;
+    const auto names = gpu_names_of(roster[static_cast<std::size_t>(other)]);
+    const auto free = std::find_if(names.begin(), names.end(), [&](const auto& name) { return !taken.contains(name); });
+    own = free == names.end() ? -1 : static_cast<int>(free - names.begin());
+    if (own >= 0) taken.insert(*free);
+  }
+  return own;
 }
 
 BackendChoice choose_backend(const Roster& roster) {
@@ -80,7 +96,8 @@ BackendChoice choose_backend(const Roster& roster) {
   return {.problem = "the backend nccl needs a GPU of its own for each rank, and " + name_ranks(without_gpu) +
                      (without_gpu.size() == 1 ? " has" : " have") + " none: rank " + std::to_string(without_gpu[0]) +
                      " sees " + std::to_string(first.gpus) + " for " +
-                     std::to_string(ranks_on_machine_of(roster, without_gpu[0]).size()) + " ranks on its machine"};
+                     std::to_string(ranks_on_machine_of(roster, without_gpu[0]).size()) + " ranks on its machine",
+          .lacks_gpus = true};
 }
 
 }  // namespace ddprun

@@ -10,7 +10,7 @@ namespace ddprun {
 struct Member {
   std::string machine;       // equal for two ranks exactly if they share one
   int gpus = 0;              // visible to this rank
-  std::string visible_gpus;  // CUDA_VISIBLE_DEVICES: ranks with different lists number GPUs differently
+  std::string visible_gpus;  // their UUIDs, by commas; where the driver does not tell them, CUDA_VISIBLE_DEVICES
   std::string backend;       // requested: "auto", "gloo" or "nccl"
   bool operator==(const Member&) const = default;
 };
@@ -29,12 +29,13 @@ Roster roster_from_text(const std::string& text);
 // The ranks on the machine of `rank`, ascending.
 std::vector<int> ranks_on_machine_of(const Roster& roster, int rank);
 
-// This rank's own GPU among those visible to it; -1: none.
+// This rank's own GPU among those visible to it: the first that no lower rank of its machine has; -1: none.
 int gpu_of(const Roster& roster, int rank);
 
 struct BackendChoice {
   bool nccl = false;
   std::string problem = {};  // middle of a sentence: why the request is impossible
+  bool lacks_gpus = false;
 };
 BackendChoice choose_backend(const Roster& roster);
 

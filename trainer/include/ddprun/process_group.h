@@ -1,9 +1,13 @@
 // The processes of a job as one group: this process's rank in it, and the connections to the others.
 //
 // init_process_group() blocks until all ranks have joined; after the time-out its exception names the missing ranks.
-// Collectives (collectives.h) must be called by every rank of a group in the same order. A peer that dies makes them
-// throw PeerLost, over gloo within milliseconds; the group is unusable afterwards: exit, and let the launcher restart
+// Collectives (collectives.h) must be called by every rank of a group in the same order. Over gloo a peer that dies
+// makes them throw PeerLost within milliseconds; the group is unusable afterwards: exit, and let the launcher restart
 // the job.
+//
+// Over NCCL a call returns once it is queued on the GPU, so a lost peer is no exception of the call: whatever waits for
+// the GPU next waits on, until the launcher's SIGTERM ends this process (ddprun sends it as soon as a peer has died),
+// or, without a launcher, until LibTorch's watchdog ends it after `timeout`.
 //
 // Errors are exceptions whose what() is one sentence for a person: what, where, how to fix it.
 // Any thread may call, but one at a time for each group, as calls from two threads have no order.
