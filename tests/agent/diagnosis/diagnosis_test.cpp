@@ -277,6 +277,10 @@ TEST_CASE("well-known last lines are told with their remedy", "[last_lines]") {
   CHECK(meaning({.signal = SIGABRT},
                 {"terminate called after throwing an instance of 'std::bad_alloc'", "  what():  std::bad_alloc"})
             .starts_with("memory ran out: an allocation failed"));
+  for (const char* line :
+       {"train: rank 1: CUDA out of memory. Tried to allocate 20.00 MiB. GPU 0 has a total capacity of",
+        "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB.", "train: CUDA error: out of memory"})
+    CHECK(meaning({.code = 1}, {line}).starts_with("the GPU's memory ran out: CUDA out of memory"));
   CHECK(meaning({.code = 1}, {"OSError: [Errno 28] No space left on device"}).starts_with("a disk is full"));
 }
 
