@@ -7,9 +7,21 @@
 #include <utility>
 #include <vector>
 
+#include "ddprun/optimizers.h"
 #include "rendezvous/base/error.h"
 
 namespace ddprun {
+namespace {
+
+// 1 if one of them is, else 0; on the first one's device.
+at::Tensor any_of(const std::vector<at::Tensor>& found_inf) {
+  at::Tensor any = found_inf[0];
+  for (std::size_t i = 1; i < found_inf.size(); ++i)
+    any = at::maximum(any, found_inf[i].to(any.device(), /*non_blocking=*/true));
+  return any;
+}
+
+}  // namespace
 
 Autocast::Autocast(at::DeviceType device, at::ScalarType type, bool enabled)
     : device_(device),
@@ -38,12 +50,7 @@ at::Tensor GradScaler::scale(const at::Tensor& loss) {
 }
 
 // torch/amp/grad_scaler.py, _unscale_grads_
-void GradScaler::unscale(torch::optim::Optimizer& optimizer) {
-  if (unscaled_.contains(&optimizer))
-    throw Error("GradScaler::unscale()", "it was called for this optimizer already since the last update()",
-                "Call it once a step, before step().");
-  if (!scale_.defined())
-    throw Error("GradScaler::unscale()", "no loss has been scaled yet", "Call scale(loss).backward() first.");
+GradScaler::Unscaled& GradScaler::multiply_gradients(torch::optim::Optimizer& optimizer, const at::Tensor& factor) {
   const torch::NoGradGuard no_grad;
   std::map<std::pair<std::string, at::ScalarType>, std::vector<at::Tensor>> gradients;  // one kernel takes one kind
   for (const auto& group : optimizer.param_groups())
@@ -55,17 +62,32 @@ void GradScaler::unscale(torch::optim::Optimizer& optimizer) {
       if (gradient.is_sparse()) gradient = gradient._values();
       gradients[{gradient.device().str(), gradient.scalar_type()}].push_back(gradient);
     }
-  const at::Tensor inverse = scale_.to(torch::kDouble).reciprocal().to(torch::kFloat);
   Unscaled& unscaled = unscaled_[&optimizer];
   for (auto& [kind, tensors] : gradients) {
     at::Tensor found = torch::zeros({1}, scale_.options().device(tensors[0].device()));
-    at::_amp_foreach_non_finite_check_and_unscale_(tensors, found, inverse.to(found.device()));
+    at::_amp_foreach_non_finite_check_and_unscale_(tensors, found, factor.to(found.device()));
     unscaled.found_inf.push_back(found);
   }
+  return unscaled;
 }
 
-bool GradScaler::step(torch::optim::Optimizer& optimizer) {
-  if (!unscaled_.contains(&optimizer)) unscale(optimizer);
+void GradScaler::unscale(torch::optim::Optimizer& optimizer) {
+  if (unscaled_.contains(&optimizer))
+    throw Error("GradScaler::unscale()", "it was called for this optimizer already since the last update()",
+                "Call it once a step, before step().");
+  if (!scale_.defined())
+    throw Error("GradScaler::unscale()", "no loss has been scaled yet", "Call scale(loss).backward() first.");
+  multiply_gradients(optimizer, scale_.to(torch::kDouble).reciprocal().to(torch::kFloat));
+}
+
+StepTaken GradScaler::step(torch::optim::Optimizer& optimizer) {
+  auto* fused = dynamic_cast<TakesScale*>(&optimizer);
+  if (fused && !fused->takes_scale()) fused = nullptr;
+  const bool divides = fused && scale_.defined() && !unscaled_.contains(&optimizer);
+  if (divides)
+    multiply_gradients(optimizer, torch::ones_like(scale_));
+  else if (!unscaled_.contains(&optimizer))
+    unscale(optimizer);
   Unscaled& unscaled = unscaled_.at(&optimizer);
   if (unscaled.stepped)
     throw Error("GradScaler::step()", "it was called for this optimizer already since the last update()",
@@ -73,10 +95,15 @@ bool GradScaler::step(torch::optim::Optimizer& optimizer) {
   if (unscaled.found_inf.empty())
     throw Error("GradScaler::step()", "the optimizer has no gradients", "Call scale(loss).backward() first.");
   unscaled.stepped = true;
+  if (fused) {
+    const at::Tensor found = any_of(unscaled.found_inf);
+    fused->step_scaled(divides ? scale_ : at::Tensor(), found);
+    return StepTaken(found);
+  }
   for (const at::Tensor& found : unscaled.found_inf)
-    if (found.item<float>() != 0) return false;
+    if (found.item<float>() != 0) return StepTaken(false);
   optimizer.step();
-  return true;
+  return StepTaken(true);
 }
 
 void GradScaler::update() {

@@ -7,26 +7,24 @@
 #include <utility>
 #include <vector>
 
+#include "ddprun/optimizers.h"
 #include "rendezvous/base/error.h"
 
 namespace ddprun {
 namespace {
 
 using List = c10::impl::GenericList;
-using torch::optim::Adam;
-using torch::optim::AdamW;
 using torch::optim::Optimizer;
 using torch::optim::OptimizerOptions;
 using torch::optim::OptimizerParamState;
-using torch::optim::SGD;
 
 Error optimizer_mismatch(const std::string& source, const std::string& why) {
   return Error("cannot load the optimizer's state from " + source, why,
                "Name the optimizer and the model that it was written with, or start over.");
 }
 
-// One parameter's state. `find` returns a tensor of the parameter's shape, or an undefined one if the state has none by
-// that name.
+// One parameter's state. `find` returns a tensor of the parameter's shape, type and layout, or an undefined one if the
+// state has none by that name.
 struct Entry {
   const Dict& dict;
   const at::Tensor& parameter;
@@ -39,7 +37,7 @@ struct Entry {
     const at::Tensor tensor = it->value().toTensor();
     if (tensor.sizes() != parameter.sizes())
       throw optimizer_mismatch(source, std::string("its ") + key + " has other shapes than the model");
-    return tensor.to(parameter.device(), parameter.scalar_type(), /*non_blocking=*/false, /*copy=*/true);
+    return at::empty_like(parameter.detach(), at::MemoryFormat::Preserve).copy_(tensor);
   }
   at::Tensor get(const char* key) const {
     const at::Tensor tensor = find(key);
@@ -129,10 +127,10 @@ constexpr OptimizerFormat functions_of() {
 }
 
 OptimizerFormat format_of(const Optimizer& optimizer) {
-  if (dynamic_cast<const SGD*>(&optimizer)) return functions_of<SgdFormat>();
-  if (dynamic_cast<const Adam*>(&optimizer))
+  if (dynamic_cast<const torch::optim::SGD*>(&optimizer)) return functions_of<SgdFormat>();
+  if (dynamic_cast<const torch::optim::Adam*>(&optimizer))
     return functions_of<AdamFormat<torch::optim::AdamOptions, torch::optim::AdamParamState, false>>();
-  if (dynamic_cast<const AdamW*>(&optimizer))
+  if (dynamic_cast<const torch::optim::AdamW*>(&optimizer))
     return functions_of<AdamFormat<torch::optim::AdamWOptions, torch::optim::AdamWParamState, true>>();
   throw Error("cannot save this optimizer's state", "it is not SGD, Adam or AdamW");
 }
@@ -184,6 +182,7 @@ void require_same_groups(const Dict& saved, const Dict& own, const std::string& 
 
 Dict optimizer_state(const Optimizer& optimizer) {
   const OptimizerFormat format = format_of(optimizer);
+  if (const auto* own = dynamic_cast<const TakesScale*>(&optimizer)) own->settle_steps();
   Dict state = make_dict();
   std::int64_t number = 0;
   List groups(c10::AnyType::get());

@@ -18,6 +18,7 @@
 
 #include <cstdint>
 #include <map>
+#include <utility>
 #include <vector>
 
 #pragma GCC visibility push(default)
@@ -50,8 +51,21 @@ struct ScalerState {
   std::int64_t growth_tracker = 0;  // steps since the scale changed
 };
 
+// Whether a step was taken. After a fused one (optimizers.h) reading it waits for the GPU.
+class StepTaken {
+ public:
+  explicit StepTaken(bool taken) : taken_(taken) {}
+  explicit StepTaken(at::Tensor found_inf) : found_inf_(std::move(found_inf)) {}
+  operator bool() const { return found_inf_.defined() ? found_inf_.item<float>() == 0 : taken_; }
+
+ private:
+  bool taken_ = false;
+  at::Tensor found_inf_ = {};
+};
+
 // Gradients are already the mean over all ranks, so every rank decides alike. Works on the gradients' device; only
-// step() waits for the GPU, because it needs the result.
+// step() waits for the GPU, because it needs the result: not with a fused optimizer of optimizers.h, whose kernel
+// divides by the scale, unless unscale() has, and leaves out the step itself.
 class GradScaler {
  public:
   explicit GradScaler(const ScalerOptions& options = {}) : options_(options), loaded_{options.init_scale, 0} {}
@@ -59,8 +73,8 @@ class GradScaler {
   at::Tensor scale(const at::Tensor& loss);
   // Call it at most once per step for each optimizer.
   void unscale(torch::optim::Optimizer& optimizer);
-  // Returns whether the step was taken. Call it once for each optimizer; it must have gradients.
-  bool step(torch::optim::Optimizer& optimizer);
+  // Call it once for each optimizer; it must have gradients.
+  StepTaken step(torch::optim::Optimizer& optimizer);
   // Call it after all optimizers' step().
   void update();
 
@@ -70,6 +84,9 @@ class GradScaler {
 
  private:
   void move_to(at::Device device);
+  struct Unscaled;
+  // Multiplies the gradients by `factor` and looks for infinite ones.
+  Unscaled& multiply_gradients(torch::optim::Optimizer& optimizer, const at::Tensor& factor);
 
   const ScalerOptions options_;
   ScalerState loaded_;  // until there is a device
