@@ -27,7 +27,7 @@ std::int64_t batch_size_of(const Dataset& data) {
 }
 
 void add_batch(const Run& run, const Batch& batch, bool keep, Totals& totals) {
-  const at::Tensor scores = run.model->forward(batch.inputs);
+  const at::Tensor scores = run.model->forward(model_inputs(run, batch));
   const auto count = static_cast<double>(batch.targets.numel());
   totals.loss_sum += loss_of(run.data.task, scores, batch.targets).to(torch::kDouble) * count;
   totals.observed += count;

@@ -9,11 +9,13 @@
 
 #include "ddprun/collectives.h"
 #include "ddprun/deterministic.h"
+#include "ddprun/optimizers.h"
 #include "ddprun/set_lr.h"
 #include "ddprun/sync_batch_norm.h"
 #include "rendezvous/base/error.h"
 #include "rendezvous/base/print_line.h"
 #include "trainer/ddp/collectives/all_or_none.h"
+#include "trainer/models/channels_last.h"
 #include "trainer/rate.h"
 #include "trainer/result_file.h"
 #include "trainer/snapshot_extra.h"
@@ -81,14 +83,15 @@ std::unique_ptr<torch::optim::Optimizer> make_optimizer(const OptimizerOptions& 
                                                         const std::vector<at::Tensor>& parameters) {
   namespace optim = torch::optim;
   const auto betas = std::make_tuple(o.beta1, o.beta2);
+  const StepMode mode = o.fused ? StepMode::fused : StepMode::automatic;
   if (o.name == "adam")
-    return std::make_unique<optim::Adam>(parameters,
-                                         optim::AdamOptions(o.lr).betas(betas).eps(o.eps).weight_decay(o.weight_decay));
+    return std::make_unique<Adam>(parameters,
+                                  optim::AdamOptions(o.lr).betas(betas).eps(o.eps).weight_decay(o.weight_decay), mode);
   if (o.name == "adamw")
-    return std::make_unique<optim::AdamW>(
-        parameters, optim::AdamWOptions(o.lr).betas(betas).eps(o.eps).weight_decay(o.weight_decay));
-  return std::make_unique<optim::SGD>(
-      parameters, optim::SGDOptions(o.lr).momentum(o.momentum).nesterov(o.nesterov).weight_decay(o.weight_decay));
+    return std::make_unique<AdamW>(
+        parameters, optim::AdamWOptions(o.lr).betas(betas).eps(o.eps).weight_decay(o.weight_decay), mode);
+  return std::make_unique<SGD>(
+      parameters, optim::SGDOptions(o.lr).momentum(o.momentum).nesterov(o.nesterov).weight_decay(o.weight_decay), mode);
 }
 
 // Loading a snapshot also loads its run's settings; the current command line overrides them.
@@ -301,6 +304,7 @@ Run begin_run(const CommandLine& config, const RankEnv& env, std::optional<at::D
   check_same_shards(run);
   if (o.model.sync_batch_norm && group.world_size() > 1) convert_sync_batchnorm(*run.model);
   run.model->to(run.device);
+  if (o.training.channels_last) to_channels_last(*run.model);
   run.optimizer = make_optimizer(o.optimizer, run.model->parameters());
   if (o.training.precision == "fp16")
     run.scaler = std::make_unique<GradScaler>(ScalerOptions{.init_scale = o.training.init_scale});

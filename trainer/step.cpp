@@ -6,6 +6,7 @@
 
 #include "ddprun/clip_grad.h"
 #include "rendezvous/channel/beat_scope.h"
+#include "trainer/models/channels_last.h"
 
 namespace ddprun::train {
 namespace {
@@ -18,9 +19,10 @@ std::optional<at::ScalarType> half_type(const std::string& precision) {
 
 at::Tensor loss_of_pass(Run& run, const Batch& batch) {
   const auto type = half_type(run.options.training.precision);
-  if (!type) return loss_of(run.data.task, run.ddp->forward(batch.inputs), batch.targets);
+  const at::Tensor inputs = model_inputs(run, batch);
+  if (!type) return loss_of(run.data.task, run.ddp->forward(inputs), batch.targets);
   const Autocast autocast(run.device.type(), *type);
-  return loss_of(run.data.task, run.ddp->forward(batch.inputs), batch.targets);
+  return loss_of(run.data.task, run.ddp->forward(inputs), batch.targets);
 }
 
 void clip(const Run& run) {
@@ -48,6 +50,10 @@ at::Tensor loss_of(Task task, const at::Tensor& scores, const at::Tensor& target
   if (task == Task::regress) return torch::mse_loss(scores, targets);
   if (task == Task::predict_next) return torch::cross_entropy_loss(scores.flatten(0, 1), targets.flatten());
   return torch::cross_entropy_loss(scores, targets);
+}
+
+at::Tensor model_inputs(const Run& run, const Batch& batch) {
+  return run.options.training.channels_last ? to_channels_last(batch.inputs) : batch.inputs;
 }
 
 EpochBatches::EpochBatches(const Run& run) : run_(run) {

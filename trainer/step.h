@@ -12,6 +12,9 @@ namespace ddprun::train {
 // The loss of the model's scores: one number, the mean over all targets.
 at::Tensor loss_of(Task task, const at::Tensor& scores, const at::Tensor& targets);
 
+// The batch's inputs in the memory format of the run.
+at::Tensor model_inputs(const Run& run, const Batch& batch);
+
 // The rest of one epoch's batches, in the sampler's order: prefetched by threads, or taken from the device.
 class EpochBatches {
  public:

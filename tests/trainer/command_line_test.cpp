@@ -575,6 +575,7 @@ TEST_CASE("what does not go together is one sentence", "[command_line]") {
   CHECK_THAT(refused({"--nesterov", "--optimizer=adam"}), Contains("--nesterov applies to sgd with momentum"));
   CHECK_THAT(refused({"--dataset=toy", "--best=accuracy"}), Contains("the data toy have no accuracy"));
   CHECK_THAT(refused({"--model=gpt", "--sync-bn"}), Contains("gpt has no batch norm"));
+  CHECK_THAT(refused({"--model=gpt", "--channels-last"}), Contains("--channels-last is for models of images, and gpt"));
   CHECK_THAT(refused({"--dataset=text", "--augment"}), Contains("--augment and --normalise are for images"));
   CHECK_THAT(refused({"--model=gpt", "--heads=3"}), Contains("cannot be divided among 3 --heads"));
   CHECK_THAT(refused({"--init-method=udp://h:1"}), Contains("--init-method is 'udp://h:1' but takes tcp://HOST:PORT"));

@@ -21,7 +21,9 @@ from gpt_peer import Gpt
 DEFAULTS = dict(
     channels=1, height=8, width=8, classes=10, vocabulary=0, context=64, layers=2, heads=2, embedding=64, dropout=0.0,
     features=20, outputs=1, head="small", width_divisor=1,
-    seed=7, batch=4, steps=10, warm_up=3, threads=1, lr=0.05, load="", save="", sync=0)
+    seed=7, batch=4, steps=10, warm_up=3, threads=1, lr=0.05, load="", save="", sync=0,
+    optimizer="sgd", mode="default", channels_last=0)
+MODES = {"default": {}, "foreach": {"foreach": True}, "fused": {"fused": True}}
 
 
 class ConvNet(nn.Module):
@@ -99,7 +101,7 @@ def build(job):
         model = Gpt(job.vocabulary, job.context, job.layers, job.heads, job.embedding, job.dropout)
     if job.load:
         model.load_state_dict(torch.load(job.load, weights_only=True))
-    return model
+    return model.to(memory_format=torch.channels_last) if job.channels_last else model
 
 
 def batch_of(job, step, rank, world):
@@ -113,7 +115,15 @@ def batch_of(job, step, rank, world):
         inputs, targets = torch.randn(n, job.features), torch.randn(n, job.outputs)
     else:
         inputs, targets = torch.randn(n, job.channels, job.height, job.width), torch.randint(job.classes, (n,))
-    return tuple(part[rank * job.batch:(rank + 1) * job.batch].contiguous() for part in (inputs, targets))
+    inputs, targets = (part[rank * job.batch:(rank + 1) * job.batch].contiguous() for part in (inputs, targets))
+    return inputs.to(memory_format=torch.channels_last) if job.channels_last else inputs, targets
+
+
+def make_optimizer(job, parameters):
+    if job.optimizer == "sgd":
+        return torch.optim.SGD(parameters, lr=job.lr, momentum=0.9, **MODES[job.mode])
+    kind = {"adam": torch.optim.Adam, "adamw": torch.optim.AdamW}[job.optimizer]
+    return kind(parameters, lr=job.lr, **MODES[job.mode])
 
 
 def loss_of(job, scores, targets):
@@ -142,7 +152,7 @@ def train(job):
     job.seed += rank  # rank 0's weights win
     model = build(job)
     ddp = DistributedDataParallel(model)
-    optimizer = torch.optim.SGD(model.parameters(), lr=job.lr, momentum=0.9)
+    optimizer = make_optimizer(job, model.parameters())
     for step in range(job.steps):
         inputs, targets = batch_of(job, step, rank, world)
         optimizer.zero_grad()
@@ -156,7 +166,7 @@ def train(job):
     if rank == 0:
         checksum = 0
         for tensor in model.state_dict().values():
-            checksum = zlib.crc32(tensor.numpy(), checksum)
+            checksum = zlib.crc32(tensor.contiguous().numpy(), checksum)
         print(f"weights {checksum:08x}")
         if job.save:
             torch.save(model.state_dict(), job.save)
@@ -166,7 +176,7 @@ def speed(job):
     rank, world = dist.get_rank(), dist.get_world_size()
     model = build(job)
     ddp = DistributedDataParallel(model)
-    optimizer = torch.optim.SGD(model.parameters(), lr=job.lr, momentum=0.9)
+    optimizer = make_optimizer(job, model.parameters())
     batches = [batch_of(job, i, rank, world) for i in range(4)]
     for step in range(job.warm_up + job.steps):
         if step == job.warm_up:

@@ -20,10 +20,12 @@
 
 #include "ddprun/collectives.h"
 #include "ddprun/distributed_data_parallel.h"
+#include "ddprun/optimizers.h"
 #include "ddprun/sync_batch_norm.h"
 #include "ddprun/weights.h"
 #include "rendezvous/base/time.h"
 #include "trainer/ddp/snapshot/named_tensors.h"
+#include "trainer/models/channels_last.h"
 #include "trainer/models/model_names.h"
 #include "trainer/models/models.h"
 
@@ -38,8 +40,10 @@ struct Job {
   ddprun::train::ModelSpec spec;
   std::int64_t seed = 7, batch = 4, steps = 10, warm_up = 3, threads = 1;  // batch: of each rank
   double lr = 0.05;
-  std::string load, save;  // files of weights
-  std::int64_t sync = 0;   // 1: batch norm over all ranks, which Python has on GPUs only
+  std::string load, save;                           // files of weights
+  std::string optimizer = "sgd", mode = "default";  // adam, adamw; foreach, fused
+  std::int64_t channels_last = 0;                   // 1: the model and its images
+  std::int64_t sync = 0;                            // 1: batch norm over all ranks, which Python has on GPUs only
 };
 
 Job job_of(const Words& words) {
@@ -62,9 +66,14 @@ Job job_of(const Words& words) {
                                                      {"steps", &job.steps},
                                                      {"warm_up", &job.warm_up},
                                                      {"threads", &job.threads},
-                                                     {"sync", &job.sync}};
+                                                     {"sync", &job.sync},
+                                                     {"channels_last", &job.channels_last}};
   const std::map<std::string, double*> fractions{{"dropout", &job.spec.dropout}, {"lr", &job.lr}};
-  const std::map<std::string, std::string*> texts{{"head", &job.spec.head}, {"load", &job.load}, {"save", &job.save}};
+  const std::map<std::string, std::string*> texts{{"head", &job.spec.head},
+                                                  {"load", &job.load},
+                                                  {"save", &job.save},
+                                                  {"optimizer", &job.optimizer},
+                                                  {"mode", &job.mode}};
   for (std::size_t i = 2; i < words.size(); ++i) {
     const std::size_t sign = words[i].find('=');
     const std::string name = words[i].substr(0, sign), value = words[i].substr(sign + 1);
@@ -82,6 +91,7 @@ std::shared_ptr<Model> build(const Job& job) {
   torch::manual_seed(static_cast<std::uint64_t>(job.seed));
   auto model = ddprun::train::make_model(job.spec);
   if (!job.load.empty()) ddprun::load_weights(*model, job.load);
+  if (job.channels_last != 0) ddprun::train::to_channels_last(*model);
   return model;
 }
 
@@ -112,7 +122,8 @@ Batch batch_of(const Job& job, std::int64_t step, std::int64_t rank, std::int64_
   torch::manual_seed(static_cast<std::uint64_t>(10'000 + step));
   const Batch whole = drawn(job.spec, job.batch * world);
   const auto part = [&](const at::Tensor& all) { return all.narrow(0, rank * job.batch, job.batch).contiguous(); };
-  return {part(whole.inputs), part(whole.targets)};
+  const at::Tensor inputs = part(whole.inputs);
+  return {job.channels_last != 0 ? ddprun::train::to_channels_last(inputs) : inputs, part(whole.targets)};
 }
 
 at::Tensor loss_of(const Job& job, const at::Tensor& scores, const at::Tensor& targets) {
@@ -150,25 +161,36 @@ void print_scores(const Job& job, const ProcessGroup&) {
   for (std::int64_t i = 0; i < scores.numel(); ++i) std::printf("%.9g\n", scores[i].item<double>());
 }
 
+std::unique_ptr<torch::optim::Optimizer> make_optimizer(const Job& job, const std::vector<at::Tensor>& parameters) {
+  namespace optim = torch::optim;
+  const std::map<std::string, ddprun::StepMode> modes{{"default", ddprun::StepMode::automatic},
+                                                      {"foreach", ddprun::StepMode::foreach},
+                                                      {"fused", ddprun::StepMode::fused}};
+  const ddprun::StepMode mode = modes.at(job.mode);
+  if (job.optimizer == "adam") return std::make_unique<ddprun::Adam>(parameters, optim::AdamOptions(job.lr), mode);
+  if (job.optimizer == "adamw") return std::make_unique<ddprun::AdamW>(parameters, optim::AdamWOptions(job.lr), mode);
+  return std::make_unique<ddprun::SGD>(parameters, optim::SGDOptions(job.lr).momentum(0.9), mode);
+}
+
 class Training {
  public:
   Training(const Job& job, const std::shared_ptr<Model>& model, const ProcessGroup& group)
       : job_(job),
         ddp_(model, {.broadcast_buffers = model->training_reads_buffers()}, group),
-        optimizer_(model->parameters(), torch::optim::SGDOptions(job.lr).momentum(0.9)) {}
+        optimizer_(make_optimizer(job, model->parameters())) {}
 
   at::Tensor step(const Batch& batch) {
     ddp_.zero_grad();
     const at::Tensor loss = loss_of(job_, ddp_.forward(batch.inputs), batch.targets);
     loss.backward();
-    optimizer_.step();
+    optimizer_->step();
     return loss.detach();
   }
 
  private:
   const Job& job_;
   ddprun::DistributedDataParallel<Model> ddp_;
-  torch::optim::SGD optimizer_;
+  std::unique_ptr<torch::optim::Optimizer> optimizer_;
 };
 
 void print_training(const Job& given, const ProcessGroup& group) {

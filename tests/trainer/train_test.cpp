@@ -2,6 +2,7 @@
 // run end with.
 #include <signal.h>
 
+#include <cmath>
 #include <filesystem>
 #include <fstream>
 #include <regex>
@@ -54,6 +55,20 @@ void check_resume(int ranks, const std::string& batch_size) {
   const TempFolder folder;
   CHECK(differences(undisturbed(folder, ranks, "3", batch_size), stopped_and_resumed(folder, ranks, "3", batch_size)) ==
         "");
+}
+
+bool all_contiguous(const c10::IValue& value) {
+  if (value.isTensor()) return value.toTensor().is_contiguous();
+  if (!value.isGenericDict()) return true;
+  for (const auto& item : value.toGenericDict())
+    if (!all_contiguous(item.value())) return false;
+  return true;
+}
+
+std::vector<double> step_losses(const Ended& ended) {
+  std::vector<double> losses;
+  for (const std::string& line : step_lines(ended.out)) losses.push_back(std::stod(line.substr(line.rfind(' '))));
+  return losses;
 }
 
 }  // namespace
@@ -115,6 +130,50 @@ TEST_CASE("a run stopped and resumed ends with the bits of an undisturbed one, a
   check_resume(2, "100");
   check_resume(4, "32");
   check_resume(4, "400");  // an epoch of one step: buckets are not yet in their last order when the snapshot is written
+}
+
+TEST_CASE("fused and with the channels last a resumed run has an undisturbed one's bits, and plain files", "[train]") {
+  for (const char* optimizer : {"--optimizer=adam", "--optimizer=sgd"}) {
+    INFO(optimizer);
+    const TempFolder folder;
+    const std::string whole = folder / "whole.pt", parts = folder / "parts.pt";
+    const auto train = [&](const std::string& epochs, const std::string& path) {
+      run_ranks(2, {epochs, "--snapshot", path, optimizer, "--fused", "--channels-last", "--batch-size=64"});
+    };
+    train("2", whole);
+    train("1", parts);
+    train("2", parts);
+    const Snapshot undisturbed = load_snapshot(whole);
+    CHECK(differences(undisturbed, load_snapshot(parts)) == "");
+    CHECK(all_contiguous(undisturbed.model_state));
+    CHECK(all_contiguous(*undisturbed.optimizer_state));
+  }
+}
+
+// Each way of training rounds otherwise; a weight or a state in the wrong place would change the losses by far more.
+TEST_CASE("a run goes on from a snapshot with other memory formats and ways to step", "[train]") {
+  constexpr double kRounding = 1e-3;
+  const std::vector<std::vector<std::string>> ways{
+      {}, {"--fused"}, {"--channels-last"}, {"--fused", "--channels-last"}};
+  const TempFolder folder;
+  const auto train = [&](const std::string& epochs, const std::string& path, std::vector<std::string> way) {
+    way.insert(way.begin(), {epochs, "--snapshot", path, "--optimizer=adam", "--batch-size=64", "--log-every=1"});
+    return step_losses(run_alone(way));
+  };
+  for (const auto& first : {ways[0], ways[3]}) {
+    const std::string path = folder / "snapshot.pt";
+    std::filesystem::remove_all(path);
+    train("1", path, first);
+    std::vector<double> expected;
+    for (const auto& way : ways) {
+      const std::string copy = folder / "copy.pt";
+      std::filesystem::copy_file(path, copy, std::filesystem::copy_options::overwrite_existing);
+      const std::vector<double> losses = train("2", copy, way);
+      if (expected.empty()) expected = losses;
+      REQUIRE(losses.size() == 24);
+      for (std::size_t i = 0; i < losses.size(); ++i) CHECK(std::abs(losses[i] / expected[i] - 1) < kRounding);
+    }
+  }
 }
 
 TEST_CASE("a rank killed in the middle of an epoch ends the others at once, and the restart ends with the same bits",

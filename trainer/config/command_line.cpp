@@ -226,6 +226,8 @@ std::vector<std::string> resolve_options(Options& o, const std::vector<Setting>&
                        o.data.name + " are something else: pass another --model or another --dataset.");
   if (input != ModelInput::images && o.model.sync_batch_norm)
     problems.push_back("--sync-bn is for models of images, and " + o.model.name + " has no batch norm: leave it out.");
+  if (input != ModelInput::images && o.training.channels_last)
+    problems.push_back("--channels-last is for models of images, and " + o.model.name + " takes none: leave it out.");
   if (data_input != ModelInput::images && (o.data.augment || o.data.normalise))
     problems.push_back("--augment and --normalise are for images, and the data " + o.data.name +
                        " have none: leave them out.");

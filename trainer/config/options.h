@@ -39,6 +39,7 @@ struct OptimizerOptions {
   double momentum = 0.9;
   bool nesterov = false;
   double weight_decay = 0;
+  bool fused = false;  // one kernel for all weights
   double beta1 = 0.9, beta2 = 0.999, eps = 1e-8;
 };
 
@@ -60,6 +61,7 @@ struct TrainingOptions {
   double init_scale = 65536;
   std::uint64_t seed = 0;
   bool deterministic = false;
+  bool channels_last = false;  // images and convolutions, in memory
 };
 
 struct SavingOptions {

@@ -81,6 +81,9 @@ const auto& rows() {
           at<&Options::training, &TrainingOptions::seed>(), {.min = 0, .max = kSeedMax}),
       row("training.deterministic", "deterministic", "", "Refuse operations whose results may differ from run to run",
           at<&Options::training, &TrainingOptions::deterministic>()),
+      row("training.channels_last", "channels-last", "",
+          "Images and convolutions lie in memory with the channels last, which is often faster",
+          at<&Options::training, &TrainingOptions::channels_last>()),
 
       row("data.name", "dataset", "NAME",
           "digits (8x8, comes with ddprun), mnist, cifar10, text (one comes with ddprun), synthetic, toy, or shards",
@@ -156,6 +159,8 @@ const auto& rows() {
           at<&Options::optimizer, &OptimizerOptions::nesterov>()),
       row("optimizer.weight_decay", "weight-decay", "X", "Weight decay, for all weights",
           at<&Options::optimizer, &OptimizerOptions::weight_decay>(), {.min = 0}),
+      row("optimizer.fused", "fused", "", "Step all weights in one kernel, which is faster (fused=True of PyTorch)",
+          at<&Options::optimizer, &OptimizerOptions::fused>()),
       row("optimizer.beta1", "", "X", "First beta of adam and adamw",
           at<&Options::optimizer, &OptimizerOptions::beta1>(), {.min = 0, .max = 0.999999}),
       row("optimizer.beta2", "", "X", "Second beta of adam and adamw",
