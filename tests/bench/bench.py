@@ -21,6 +21,7 @@ import from_python
 import launch
 import memory
 import models
+import modes
 import prefork
 import snapshots
 import regroup
@@ -53,6 +54,7 @@ PARTS = {  # word: (the section's title, what measures it)
     "train": ("Training", trainer.bench_train),
     "ddp": ("DistributedDataParallel", ddp.bench),
     "models": ("Models", models.bench),
+    "modes": ("Fused steps and channels last", modes.bench),
     "beats": ("Beats", beats.bench),
     "python": ("Python", from_python.bench),
 }

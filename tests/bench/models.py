@@ -25,9 +25,9 @@ ROUNDS = 5
 LIMIT = 300  # s
 
 
-def speeds(command, ranks):
-    """Samples per second of each model, in their order."""
-    words = " + ".join(f"speed {model}" for model in MODELS).split()
+def speeds(command, ranks, models):
+    """Samples per second of each of `models`, the words of both programs, in their order."""
+    words = " + ".join(f"speed {model}" for model in models).split()
     place = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(free_port()), "WORLD_SIZE": str(ranks),
              "LOCAL_WORLD_SIZE": str(ranks), "OMP_NUM_THREADS": "1"}
     workers = [subprocess.Popen([*command, *words], text=True, start_new_session=True, preexec_fn=raise_priority,
@@ -48,7 +48,7 @@ def throughput(samples, ranks):
     ours, peer = [], []
     for number in range(samples(ROUNDS)):
         for seen, command in [(ours, OURS), (peer, PEER)][::-1 if number % 2 else 1]:
-            seen.append(speeds(command, ranks))
+            seen.append(speeds(command, ranks, MODELS))
     for place, what in enumerate(MODELS.values()):
         yield Row(f"{what}: {ranks} rank{'s' if ranks > 1 else ''}", "samples/s", [rates[place] for rates in ours],
                   "Python DDP", [rates[place] for rates in peer], higher_is_better=True)

@@ -15,6 +15,7 @@
 #include <torch/optim/sgd.h>
 
 #include <unordered_map>
+#include <utility>
 #include <vector>
 
 #pragma GCC visibility push(default)
