@@ -90,9 +90,10 @@ TEST_CASE("train takes the GPUs there are and stops and resumes with the same bi
   if (gpus == 0) return;
   const int ranks = std::min(gpus, 2);
   const TempFolder folder;
-  run_on_gpus(ranks, {"3", "--device=cuda", "--snapshot", folder / "undisturbed.pt"});
-  run_on_gpus(ranks, {"1", "--snapshot", folder / "resumed.pt"});
-  CHECK_THAT(run_on_gpus(ranks, {"3", "--snapshot", folder / "resumed.pt"}).out, Contains("1 of 3 epochs done"));
+  run_on_gpus(ranks, {"3", "--device=cuda", "--deterministic", "--snapshot", folder / "undisturbed.pt"});
+  run_on_gpus(ranks, {"1", "--deterministic", "--snapshot", folder / "resumed.pt"});
+  CHECK_THAT(run_on_gpus(ranks, {"3", "--deterministic", "--snapshot", folder / "resumed.pt"}).out,
+             Contains("1 of 3 epochs done"));
   const Snapshot undisturbed = load_snapshot(folder / "undisturbed.pt");
   CHECK(differences(undisturbed, load_snapshot(folder / "resumed.pt")) == "");
   CHECK(undisturbed.rng.at(0).cuda.defined());

@@ -60,6 +60,8 @@ struct TrainingOptions {
   double init_scale = 65536;
   std::uint64_t seed = 0;
   bool deterministic = false;
+  bool cudnn_benchmark = false;
+  std::string float32_matmul = "highest";
 };
 
 struct SavingOptions {

@@ -81,6 +81,11 @@ const auto& rows() {
           at<&Options::training, &TrainingOptions::seed>(), {.min = 0, .max = kSeedMax}),
       row("training.deterministic", "deterministic", "", "Refuse operations whose results may differ from run to run",
           at<&Options::training, &TrainingOptions::deterministic>()),
+      row("training.cudnn_benchmark", "cudnn-benchmark", "", "On a GPU: take the fastest convolution by trying them",
+          at<&Options::training, &TrainingOptions::cudnn_benchmark>()),
+      row("training.float32_matmul", "float32-matmul", "TYPE",
+          "Precision of multiplying float matrices: highest, high (TF32) or medium",
+          at<&Options::training, &TrainingOptions::float32_matmul>(), {.choices = "highest|high|medium"}),
 
       row("data.name", "dataset", "NAME",
           "digits (8x8, comes with ddprun), mnist, cifar10, text (one comes with ddprun), synthetic, toy, or shards",
@@ -260,7 +265,8 @@ const auto& rows() {
 bool does_not_change_result(const std::string& key) {
   for (const char* section : {"snapshot.", "evaluation.", "logging.", "machine.", "group."})
     if (key.starts_with(section)) return true;
-  constexpr const char* kKeys[] = {"data.folder", "data.workers", "training.epochs", "training.deterministic"};
+  constexpr const char* kKeys[] = {"data.folder", "data.workers", "training.epochs", "training.deterministic",
+                                   "training.cudnn_benchmark"};
   return std::find(std::begin(kKeys), std::end(kKeys), key) != std::end(kKeys);
 }
 
