@@ -99,6 +99,15 @@ TEST_CASE("train takes the GPUs there are and stops and resumes with the same bi
   CHECK(undisturbed.rng.at(0).cuda.defined());
 }
 
+TEST_CASE("vgg11_bn with torchvision's head trains deterministically on a GPU, twice to the same bits", "[gpu]") {
+  if (gpus_or_skip() == 0) return;
+  const TempFolder folder;
+  for (const char* name : {"one.pt", "two.pt"})
+    run_on_gpus(1, {"1", "--dataset=synthetic", "--set=data.samples=32", "--model=vgg11_bn", "--head=imagenet",
+                    "--set=model.width_divisor=32", "--device=cuda", "--deterministic", "--snapshot", folder / name});
+  CHECK(differences(load_snapshot(folder / "one.pt"), load_snapshot(folder / "two.pt")) == "");
+}
+
 TEST_CASE("more workers than GPUs is one sentence", "[gpu]") {
   const int gpus = gpus_or_skip();
   if (gpus == 0) return;
