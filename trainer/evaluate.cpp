@@ -27,12 +27,13 @@ std::int64_t batch_size_of(const Dataset& data) {
 }
 
 void add_batch(const Run& run, const Batch& batch, bool keep, Totals& totals) {
+  const auto autocast = autocast_of(run);
   const at::Tensor scores = run.model->forward(batch.inputs);
   const auto count = static_cast<double>(batch.targets.numel());
   totals.loss_sum += loss_of(run.data.task, scores, batch.targets).to(torch::kDouble) * count;
   totals.observed += count;
   const bool classifies = run.data.task != Task::regress;
-  const at::Tensor predicted = classifies ? scores.argmax(-1) : scores;
+  const at::Tensor predicted = classifies ? scores.argmax(-1) : scores.to(torch::kFloat);
   if (classifies) totals.correct += predicted.eq(batch.targets).sum();
   if (!keep) return;
   totals.targets.push_back(batch.targets);

@@ -17,9 +17,7 @@ std::optional<at::ScalarType> half_type(const std::string& precision) {
 }
 
 at::Tensor loss_of_pass(Run& run, const Batch& batch) {
-  const auto type = half_type(run.options.training.precision);
-  if (!type) return loss_of(run.data.task, run.ddp->forward(batch.inputs), batch.targets);
-  const Autocast autocast(run.device.type(), *type);
+  const auto autocast = autocast_of(run);
   return loss_of(run.data.task, run.ddp->forward(batch.inputs), batch.targets);
 }
 
@@ -43,6 +41,11 @@ void update_weights(Run& run) {
 }
 
 }  // namespace
+
+std::optional<Autocast> autocast_of(const Run& run) {
+  const auto type = half_type(run.options.training.precision);
+  return type ? std::optional<Autocast>(std::in_place, run.device.type(), *type) : std::nullopt;
+}
 
 at::Tensor loss_of(Task task, const at::Tensor& scores, const at::Tensor& targets) {
   if (task == Task::regress) return torch::mse_loss(scores, targets);

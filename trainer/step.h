@@ -12,6 +12,9 @@ namespace ddprun::train {
 // The loss of the model's scores: one number, the mean over all targets.
 at::Tensor loss_of(Task task, const at::Tensor& scores, const at::Tensor& targets);
 
+// Of --precision, for a forward pass and its loss in training and in evaluation; empty: float.
+std::optional<Autocast> autocast_of(const Run& run);
+
 // The rest of one epoch's batches, in the sampler's order: prefetched by threads, or taken from the device.
 class EpochBatches {
  public:
