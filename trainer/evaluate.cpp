@@ -55,7 +55,8 @@ std::optional<Totals> evaluate_own_part(Run& run, std::int64_t epoch, bool keep,
   Totals totals{.correct = zero(), .loss_sum = zero(), .observed = zero(), .targets = {}};
   const auto indices = evaluation_indices(run.data.test.size(), run.group.rank(), run.group.world_size());
   std::vector<at::Tensor> batches;
-  if (!indices.empty()) batches = torch::tensor(indices, torch::kLong).to(run.device).split(batch_size_of(run.data));
+  if (!indices.empty())
+    batches = torch::tensor(indices, torch::kLong).to(run.data.test.index_device()).split(batch_size_of(run.data));
   for (std::size_t i = 0; i < static_cast<std::size_t>(batches_of_a_rank(run)); ++i) {
     if (i < batches.size()) add_batch(run, run.data.test.batch(batches[i], epoch), keep, totals);
     if (stops()) return {};

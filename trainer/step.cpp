@@ -21,6 +21,12 @@ at::Tensor loss_of_pass(Run& run, const Batch& batch) {
   return loss_of(run.data.task, run.ddp->forward(batch.inputs), batch.targets);
 }
 
+// With a GPU one loads in any case: the host is to start kernels meanwhile.
+int loader_threads(const Run& run) {
+  const std::int64_t workers = run.options.data.workers;
+  return static_cast<int>(run.device.is_cuda() ? std::max<std::int64_t>(workers, 1) : workers);
+}
+
 void clip(const Run& run) {
   const TrainingOptions& o = run.options.training;
   if (o.clip_norm > 0) clip_grad_norm(run.model->parameters(), o.clip_norm);
@@ -59,14 +65,13 @@ EpochBatches::EpochBatches(const Run& run) : run_(run) {
   left_ = (static_cast<std::int64_t>(indices.size()) + size - 1) / size;
   if (indices.empty()) return;
   if (run.options.data.workers == 0 && !run.data.train.needs_loading()) {
-    indices_ = torch::tensor(indices, torch::kLong).to(run.device).split(size);
+    indices_ = torch::tensor(indices, torch::kLong).to(run.data.train.index_device()).split(size);
     return;
   }
-  loader_ = make_loader(run.data.train,
-                        {.batch_size = size,
-                         .threads = static_cast<int>(run.options.data.workers),
-                         .thread_begins = [] { torch::set_num_threads(1); }},
-                        run.device.is_cuda());
+  loader_ = make_loader(
+      run.data.train,
+      {.batch_size = size, .threads = loader_threads(run), .thread_begins = [] { torch::set_num_threads(1); }},
+      run.device.is_cuda());
   prefetched_ = loader_->epoch(*run.sampler);
 }
 
@@ -74,9 +79,9 @@ Batch EpochBatches::next() {
   const LoadScope load;
   --left_;
   if (prefetched_) {
-    Batch batch = *prefetched_->next();
+    const Batch batch = *prefetched_->next();
     samples_ = prefetched_->samples();
-    return {batch.inputs.to(run_.device, /*non_blocking=*/true), batch.targets.to(run_.device, /*non_blocking=*/true)};
+    return run_.data.train.deliver(batch);
   }
   const at::Tensor& indices = indices_[at_++];
   samples_ = indices.size(0);

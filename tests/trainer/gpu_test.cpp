@@ -1,7 +1,7 @@
 // `train` and the library over NCCL, where there are GPUs. Without one every test says so and is skipped.
-#include "trainer/ddp/group/gpu.h"
 #include "tests/support/catch.h"
 #include "tests/trainer/collectives_check.h"
+#include "tests/trainer/gpus_or_skip.h"
 #include "tests/trainer/rank_threads.h"
 #include "tests/trainer/ranks.h"
 #include "tests/trainer/snapshot_compare.h"
@@ -11,12 +11,6 @@ using namespace ddprun::test;
 using Catch::Matchers::Contains;
 
 namespace {
-
-int gpus_or_skip() {
-  const int gpus = count_gpus();
-  if (gpus == 0) WARN("skipped: this machine shows no GPU, or the trainer was built without NCCL");
-  return gpus;
-}
 
 Ended run_on_gpus(int ranks, std::vector<std::string> arguments) {
   arguments.insert(arguments.begin(), DDPRUN_BIN_DIR "/train");

@@ -94,7 +94,7 @@ const auto& rows() {
           at<&Options::data, &DataOptions::folder>()),
       row("data.batch_size", "batch-size", "N", "Samples per pass on each rank",
           at<&Options::data, &DataOptions::batch_size>(), {.letter = 'b', .min = 1, .max = kIndexMax}),
-      row("data.workers", "workers", "N", "Threads of each rank that prepare batches in advance; 0: none",
+      row("data.workers", "workers", "N", "Threads of each rank that prepare batches in advance; 0: none, on a GPU one",
           at<&Options::data, &DataOptions::workers>(), {.letter = 'j', .min = 0, .max = 256}),
       row("data.shuffle_seed", "shuffle-seed", "N", "Seed of the order of the samples; by default that of everything",
           at<&Options::data, &DataOptions::shuffle_seed>(), {.min = 0, .max = kSeedMax}),
