@@ -1,10 +1,13 @@
 // `train` and the library over NCCL, where there are GPUs. Without one every test says so and is skipped.
+#include <torch/torch.h>
+
 #include "tests/support/catch.h"
 #include "tests/trainer/collectives_check.h"
 #include "tests/trainer/gpus_or_skip.h"
 #include "tests/trainer/rank_threads.h"
 #include "tests/trainer/ranks.h"
 #include "tests/trainer/snapshot_compare.h"
+#include "trainer/ddp/snapshot/staging.h"
 
 using namespace ddprun;
 using namespace ddprun::test;
@@ -100,6 +103,24 @@ TEST_CASE("vgg11_bn with torchvision's head trains deterministically on a GPU, t
     run_on_gpus(1, {"1", "--dataset=synthetic", "--set=data.samples=32", "--model=vgg11_bn", "--head=imagenet",
                     "--set=model.width_divisor=32", "--device=cuda", "--deterministic", "--snapshot", folder / name});
   CHECK(differences(load_snapshot(folder / "one.pt"), load_snapshot(folder / "two.pt")) == "");
+}
+
+TEST_CASE("a GPU's tensors are copied for a snapshot as they are, and into pinned memory", "[gpu]") {
+  if (gpus_or_skip() == 0) return;
+  c10::impl::GenericDict state(c10::StringType::get(), c10::TensorType::get());
+  const at::Tensor whole = torch::randn({512, 700}, at::kCUDA);
+  state.insert("dense", whole);
+  state.insert("transposed", whole.t());
+  state.insert("count", torch::tensor(std::int64_t{7}));
+  Staging staging;
+  for (const float step : {1.F, 2.F}) {
+    whole.fill_(step);
+    const auto copied = staging.copy(state).toGenericDict();
+    CHECK(torch::equal(copied.at("dense").toTensor(), whole.cpu()));
+    CHECK(torch::equal(copied.at("transposed").toTensor(), whole.t().cpu()));
+    CHECK(copied.at("count").toTensor().item<int>() == 7);
+    CHECK(copied.at("dense").toTensor().is_pinned());
+  }
 }
 
 TEST_CASE("more workers than GPUs is one sentence", "[gpu]") {
