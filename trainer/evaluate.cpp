@@ -27,12 +27,13 @@ std::int64_t batch_size_of(const Dataset& data) {
 }
 
 void add_batch(const Run& run, const Batch& batch, bool keep, Totals& totals) {
+  const auto autocast = autocast_of(run);
   const at::Tensor scores = run.model->forward(model_inputs(run, batch));
   const auto count = static_cast<double>(batch.targets.numel());
   totals.loss_sum += loss_of(run.data.task, scores, batch.targets).to(torch::kDouble) * count;
   totals.observed += count;
   const bool classifies = run.data.task != Task::regress;
-  const at::Tensor predicted = classifies ? scores.argmax(-1) : scores;
+  const at::Tensor predicted = classifies ? scores.argmax(-1) : scores.to(torch::kFloat);
   if (classifies) totals.correct += predicted.eq(batch.targets).sum();
   if (!keep) return;
   totals.targets.push_back(batch.targets);
@@ -54,7 +55,8 @@ std::optional<Totals> evaluate_own_part(Run& run, std::int64_t epoch, bool keep,
   Totals totals{.correct = zero(), .loss_sum = zero(), .observed = zero(), .targets = {}};
   const auto indices = evaluation_indices(run.data.test.size(), run.group.rank(), run.group.world_size());
   std::vector<at::Tensor> batches;
-  if (!indices.empty()) batches = torch::tensor(indices, torch::kLong).to(run.device).split(batch_size_of(run.data));
+  if (!indices.empty())
+    batches = torch::tensor(indices, torch::kLong).to(run.data.test.index_device()).split(batch_size_of(run.data));
   for (std::size_t i = 0; i < static_cast<std::size_t>(batches_of_a_rank(run)); ++i) {
     if (i < batches.size()) add_batch(run, run.data.test.batch(batches[i], epoch), keep, totals);
     if (stops()) return {};

@@ -15,6 +15,7 @@
 #include "rendezvous/base/error.h"
 #include "rendezvous/base/print_line.h"
 #include "trainer/ddp/collectives/all_or_none.h"
+#include "trainer/kernel_choice.h"
 #include "trainer/models/channels_last.h"
 #include "trainer/rate.h"
 #include "trainer/result_file.h"
@@ -292,7 +293,7 @@ Run begin_run(const CommandLine& config, const RankEnv& env, std::optional<at::D
   worker.phase(Phase::loading);
   run.settings = config_of(run);
   check_same_settings(run);
-  at::globalContext().setDeterministicCuDNN(true);  // for reproducible runs
+  choose_kernels(o.training);
   all_or_none(group, [&] {
     check_output_files(run);
     if (!kept.data) kept.data = load_dataset(data_spec(o), run.device);

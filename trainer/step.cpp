@@ -18,11 +18,15 @@ std::optional<at::ScalarType> half_type(const std::string& precision) {
 }
 
 at::Tensor loss_of_pass(Run& run, const Batch& batch) {
-  const auto type = half_type(run.options.training.precision);
   const at::Tensor inputs = model_inputs(run, batch);
-  if (!type) return loss_of(run.data.task, run.ddp->forward(inputs), batch.targets);
-  const Autocast autocast(run.device.type(), *type);
+  const auto autocast = autocast_of(run);
   return loss_of(run.data.task, run.ddp->forward(inputs), batch.targets);
+}
+
+// With a GPU one loads in any case: the host is to start kernels meanwhile.
+int loader_threads(const Run& run) {
+  const std::int64_t workers = run.options.data.workers;
+  return static_cast<int>(run.device.is_cuda() ? std::max<std::int64_t>(workers, 1) : workers);
 }
 
 void clip(const Run& run) {
@@ -46,6 +50,11 @@ void update_weights(Run& run) {
 
 }  // namespace
 
+std::optional<Autocast> autocast_of(const Run& run) {
+  const auto type = half_type(run.options.training.precision);
+  return type ? std::optional<Autocast>(std::in_place, run.device.type(), *type) : std::nullopt;
+}
+
 at::Tensor loss_of(Task task, const at::Tensor& scores, const at::Tensor& targets) {
   if (task == Task::regress) return torch::mse_loss(scores, targets);
   if (task == Task::predict_next) return torch::cross_entropy_loss(scores.flatten(0, 1), targets.flatten());
@@ -62,14 +71,13 @@ EpochBatches::EpochBatches(const Run& run) : run_(run) {
   left_ = (static_cast<std::int64_t>(indices.size()) + size - 1) / size;
   if (indices.empty()) return;
   if (run.options.data.workers == 0 && !run.data.train.needs_loading()) {
-    indices_ = torch::tensor(indices, torch::kLong).to(run.device).split(size);
+    indices_ = torch::tensor(indices, torch::kLong).to(run.data.train.index_device()).split(size);
     return;
   }
-  loader_ = make_loader(run.data.train,
-                        {.batch_size = size,
-                         .threads = static_cast<int>(run.options.data.workers),
-                         .thread_begins = [] { torch::set_num_threads(1); }},
-                        run.device.is_cuda());
+  loader_ = make_loader(
+      run.data.train,
+      {.batch_size = size, .threads = loader_threads(run), .thread_begins = [] { torch::set_num_threads(1); }},
+      run.device.is_cuda());
   prefetched_ = loader_->epoch(*run.sampler);
 }
 
@@ -77,9 +85,9 @@ Batch EpochBatches::next() {
   const LoadScope load;
   --left_;
   if (prefetched_) {
-    Batch batch = *prefetched_->next();
+    const Batch batch = *prefetched_->next();
     samples_ = prefetched_->samples();
-    return {batch.inputs.to(run_.device, /*non_blocking=*/true), batch.targets.to(run_.device, /*non_blocking=*/true)};
+    return run_.data.train.deliver(batch);
   }
   const at::Tensor& indices = indices_[at_++];
   samples_ = indices.size(0);

@@ -15,6 +15,9 @@ at::Tensor loss_of(Task task, const at::Tensor& scores, const at::Tensor& target
 // The batch's inputs in the memory format of the run.
 at::Tensor model_inputs(const Run& run, const Batch& batch);
 
+// Of --precision, for a forward pass and its loss in training and in evaluation; empty: float.
+std::optional<Autocast> autocast_of(const Run& run);
+
 // The rest of one epoch's batches, in the sampler's order: prefetched by threads, or taken from the device.
 class EpochBatches {
  public:

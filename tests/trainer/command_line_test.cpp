@@ -114,7 +114,8 @@ TEST_CASE("every setting can be written in a file, printed, and read again", "[c
     if (takes == Takes::text) text = "\"" + (choices.empty() ? "x" : choices.substr(choices.rfind('|') + 1)) + "\"";
     if (takes == Takes::list) text = "[\"a\", \"b.c\"]";
     if (key == "group.rank") text = "2";
-    if (key == "model.init") text = "\"\"";  // not beside a transfer
+    if (key == "model.init") text = "\"\"";                 // not beside a transfer
+    if (key == "training.cudnn_benchmark") text = "false";  // not beside deterministic
     if (key == "model.name") text = "\"resnet18\"";
     if (key == "data.name") text = "\"synthetic\"";
     if (key == "group.init_method") text = "\"tcp://localhost:1\"";
@@ -129,7 +130,7 @@ TEST_CASE("every setting can be written in a file, printed, and read again", "[c
   const Options standard = parsed({});
   for (const Option* row : all_settings()) {
     INFO(row->key);
-    if (std::string("model.init optimizer.name").find(row->key) == std::string::npos)
+    if (std::string("model.init optimizer.name training.cudnn_benchmark").find(row->key) == std::string::npos)
       CHECK(text_of(*row, options) != text_of(*row, standard));
   }
   auto arguments = overrides;
@@ -372,6 +373,8 @@ TEST_CASE("a command line that cannot be read leaves with 2 and a sentence", "[c
         "--data.\n");
   CHECK(refused({"ten"}) == "train: total_epochs is 'ten'; it takes a whole number from 1 up.\n");
   CHECK(refused({"--device=quantum"}) == "train: --device is 'quantum'; it takes auto, cpu or cuda.\n");
+  CHECK(refused({"--float32-matmul=higest"}) ==
+        "train: --float32-matmul is 'higest'; it takes highest, high or medium. Did you mean 'highest'?\n");
   CHECK(refused({"--set", "lr"}) == "train: --set lr has no value: write --set lr=VALUE.\n");
   CHECK(refused({"--set", "lr=1"}) == "train: --set lr: there is no key lr. Did you mean optimizer.lr?\n");
   CHECK(refused({"--seed=99999999999999999999"}) ==
@@ -573,6 +576,10 @@ TEST_CASE("what does not go together is one sentence", "[command_line]") {
   CHECK_THAT(refused({"--init=a", "--transfer=b"}), Contains("leave out one of them"));
   CHECK_THAT(refused({"--skip=fc."}), Contains("--skip belongs to --init or --transfer"));
   CHECK_THAT(refused({"--nesterov", "--optimizer=adam"}), Contains("--nesterov applies to sgd with momentum"));
+  CHECK(
+      refused({"--deterministic", "--cudnn-benchmark"}) ==
+      "train: --cudnn-benchmark chooses by measured time, which differs from run to run, and --deterministic excludes "
+      "that: leave out one of them.\n");
   CHECK_THAT(refused({"--dataset=toy", "--best=accuracy"}), Contains("the data toy have no accuracy"));
   CHECK_THAT(refused({"--model=gpt", "--sync-bn"}), Contains("gpt has no batch norm"));
   CHECK_THAT(refused({"--model=gpt", "--channels-last"}), Contains("--channels-last is for models of images, and gpt"));

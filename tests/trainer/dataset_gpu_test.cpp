@@ -6,6 +6,7 @@
 #include "tests/support/catch.h"
 #include "tests/support/command.h"
 #include "tests/trainer/generated_data.h"
+#include "tests/trainer/gpus_or_skip.h"
 #include "trainer/data/dataset.h"
 #include "trainer/data/split.h"
 
@@ -14,10 +15,11 @@ using namespace ddprun::train;
 
 namespace {
 
-bool has_gpu() {
-  const bool has = torch::cuda::is_available();
-  if (!has) WARN("skipped: this machine shows no GPU, or the trainer was built without NCCL");
-  return has;
+Images ramp() {
+  Images images{.channels = 3, .height = 16, .width = 16, .classes = 10, .labels = {3, 1, 4, 1, 5}};
+  images.pixels.resize(768 * 5);
+  std::iota(images.pixels.begin(), images.pixels.end(), std::uint8_t{0});  // every byte in every channel
+  return images;
 }
 
 bool same_on_gpu(const Split& gpu, const Split& cpu) {
@@ -31,7 +33,7 @@ bool same_on_gpu(const Split& gpu, const Split& cpu) {
 }  // namespace
 
 TEST_CASE("a GPU's batches have the bits of the CPU's, each data set", "[gpu]") {
-  if (!has_gpu()) return;
+  if (test::gpus_or_skip() == 0) return;
   const test::TempFolder folder;
   test::make_cifar10(folder.path(), 40, 10, 1);
   for (const DataSpec& spec : {DataSpec{}, DataSpec{.name = "cifar10", .folder = folder.path(), .normalise = true},
@@ -45,10 +47,8 @@ TEST_CASE("a GPU's batches have the bits of the CPU's, each data set", "[gpu]") 
 }
 
 TEST_CASE("a split kept as bytes, on the GPU or beside it, has the bits of floats", "[gpu]") {
-  if (!has_gpu()) return;
-  Images images{.channels = 3, .height = 16, .width = 16, .classes = 10, .labels = {3, 1, 4, 1, 5}};
-  images.pixels.resize(768 * 5);
-  std::iota(images.pixels.begin(), images.pixels.end(), std::uint8_t{0});  // every byte in every channel
+  if (test::gpus_or_skip() == 0) return;
+  const Images images = ramp();
   const ImageRule plain, normal{.mean_std = {{0.4914F, 0.4822F, 0.4465F}, {0.2470F, 0.2435F, 0.2616F}}};
   for (const ImageRule& rule : {plain, normal})
     for (const std::int64_t limit : {0, 768 * 5}) {
@@ -59,12 +59,26 @@ TEST_CASE("a split kept as bytes, on the GPU or beside it, has the bits of float
 }
 
 TEST_CASE("a loader pins its batches where a GPU is", "[gpu]") {
-  if (!has_gpu()) return;
+  if (test::gpus_or_skip() == 0) return;
   const Dataset data = load_dataset({.name = "synthetic", .augment = true, .samples = 8}, at::kCUDA);
   for (const bool pin : {false, true}) {
     auto batches = make_loader(data.train, {.batch_size = 8, .threads = 1}, pin).epoch({0, 1, 2}, 0);
     const auto batch = batches.next();
     CHECK(batch->inputs.is_pinned() == pin);
     CHECK(batch->targets.is_pinned() == pin);
+    const Batch there = data.train.deliver(*batch);
+    CHECK((there.inputs.is_cuda() && torch::equal(there.inputs.cpu(), batch->inputs)));
   }
+}
+
+TEST_CASE("images beside a GPU are pinned as bytes, and delivered with the bits of the CPU's", "[gpu]") {
+  if (test::gpus_or_skip() == 0) return;
+  const Images images = ramp();
+  const Split gpu(stored_images(images, {}, at::kCUDA, 0)), cpu(stored_images(images, {}, at::kCPU));
+  CHECK((gpu.needs_loading() && gpu.index_device().is_cpu()));
+  auto batches = make_loader(gpu, {.batch_size = 4, .threads = 1}, /*pin_memory=*/true).epoch({4, 0, 2, 2}, 0);
+  const Batch loaded = *batches.next(), delivered = gpu.deliver(loaded), expected = cpu.batch({4, 0, 2, 2}, 0);
+  CHECK((loaded.inputs.is_pinned() && loaded.inputs.scalar_type() == torch::kByte));
+  CHECK((torch::equal(delivered.inputs.cpu(), expected.inputs) &&
+         torch::equal(delivered.targets.cpu(), expected.targets)));
 }

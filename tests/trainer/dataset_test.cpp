@@ -143,6 +143,26 @@ TEST_CASE("a large split kept as bytes gives the same floats as one kept as floa
   }
 }
 
+// "meta" stands for a GPU: its tensors have shapes only.
+TEST_CASE("images too large for a device stay beside it as bytes, and so do their indices", "[dataset]") {
+  Images images{.channels = 3, .height = 2, .width = 2, .classes = 10, .labels = {3, 1, 4, 1, 5}};
+  images.pixels.resize(12 * 5);
+  std::iota(images.pixels.begin(), images.pixels.end(), std::uint8_t{0});
+  const ImageRule normal{.mean_std = {{0.4914F, 0.4822F, 0.4465F}, {0.2470F, 0.2435F, 0.2616F}}};
+  const Split beside(stored_images(images, normal, at::kMeta, 12 * 5 - 1)),
+      there(stored_images(images, normal, at::kMeta, 12 * 5)), here(stored_images(images, normal, at::kCPU, 0));
+  CHECK((beside.needs_loading() && !there.needs_loading() && !here.needs_loading()));
+  CHECK((beside.index_device().is_cpu() && there.index_device().is_meta() && here.index_device().is_cpu()));
+  auto batches = make_loader(beside, {.batch_size = 2, .threads = 1}).epoch({4, 0}, 0);
+  const Batch loaded = *batches.next();
+  CHECK(loaded.inputs.scalar_type() == torch::kByte);
+  CHECK(torch::equal(loaded.targets, torch::tensor({std::int64_t{5}, std::int64_t{3}})));
+  CHECK(loaded.inputs[0].min().item<int>() == 48);
+  const Batch delivered = beside.deliver(loaded);
+  CHECK((delivered.inputs.is_meta() && delivered.inputs.scalar_type() == torch::kFloat && delivered.targets.is_meta()));
+  CHECK(same(here.deliver(loaded), here.batch({4, 0}, 0)));
+}
+
 TEST_CASE("a split of floats is taken from in place: its batches are index_selects of one tensor", "[dataset]") {
   const at::Tensor inputs = torch::rand({4, 2}), targets = torch::rand({4, 1});
   const Split split(stored_tensors(inputs, targets));
@@ -242,7 +262,7 @@ TEST_CASE("a loader's batches are the split's own, whatever threads and ranks th
         std::size_t count = 0;
         while (const auto batch = batches.next()) {
           REQUIRE(count < indices.size());
-          REQUIRE(same(*batch, data.train.batch(indices[count++], 4)));
+          REQUIRE(same(data.train.deliver(*batch), data.train.batch(indices[count++], 4)));
           if (data.train.augmented()) REQUIRE(batch->inputs.is_pinned() == torch::cuda::is_available());
         }
         CHECK(count == indices.size());

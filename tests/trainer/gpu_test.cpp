@@ -1,22 +1,19 @@
 // `train` and the library over NCCL, where there are GPUs. Without one every test says so and is skipped.
-#include "trainer/ddp/group/gpu.h"
+#include <torch/torch.h>
+
 #include "tests/support/catch.h"
 #include "tests/trainer/collectives_check.h"
+#include "tests/trainer/gpus_or_skip.h"
 #include "tests/trainer/rank_threads.h"
 #include "tests/trainer/ranks.h"
 #include "tests/trainer/snapshot_compare.h"
+#include "trainer/ddp/snapshot/staging.h"
 
 using namespace ddprun;
 using namespace ddprun::test;
 using Catch::Matchers::Contains;
 
 namespace {
-
-int gpus_or_skip() {
-  const int gpus = count_gpus();
-  if (gpus == 0) WARN("skipped: this machine shows no GPU, or the trainer was built without NCCL");
-  return gpus;
-}
 
 Ended run_on_gpus(int ranks, std::vector<std::string> arguments) {
   arguments.insert(arguments.begin(), DDPRUN_BIN_DIR "/train");
@@ -90,12 +87,40 @@ TEST_CASE("train takes the GPUs there are and stops and resumes with the same bi
   if (gpus == 0) return;
   const int ranks = std::min(gpus, 2);
   const TempFolder folder;
-  run_on_gpus(ranks, {"3", "--device=cuda", "--snapshot", folder / "undisturbed.pt"});
-  run_on_gpus(ranks, {"1", "--snapshot", folder / "resumed.pt"});
-  CHECK_THAT(run_on_gpus(ranks, {"3", "--snapshot", folder / "resumed.pt"}).out, Contains("1 of 3 epochs done"));
+  run_on_gpus(ranks, {"3", "--device=cuda", "--deterministic", "--snapshot", folder / "undisturbed.pt"});
+  run_on_gpus(ranks, {"1", "--deterministic", "--snapshot", folder / "resumed.pt"});
+  CHECK_THAT(run_on_gpus(ranks, {"3", "--deterministic", "--snapshot", folder / "resumed.pt"}).out,
+             Contains("1 of 3 epochs done"));
   const Snapshot undisturbed = load_snapshot(folder / "undisturbed.pt");
   CHECK(differences(undisturbed, load_snapshot(folder / "resumed.pt")) == "");
   CHECK(undisturbed.rng.at(0).cuda.defined());
+}
+
+TEST_CASE("vgg11_bn with torchvision's head trains deterministically on a GPU, twice to the same bits", "[gpu]") {
+  if (gpus_or_skip() == 0) return;
+  const TempFolder folder;
+  for (const char* name : {"one.pt", "two.pt"})
+    run_on_gpus(1, {"1", "--dataset=synthetic", "--set=data.samples=32", "--model=vgg11_bn", "--head=imagenet",
+                    "--set=model.width_divisor=32", "--device=cuda", "--deterministic", "--snapshot", folder / name});
+  CHECK(differences(load_snapshot(folder / "one.pt"), load_snapshot(folder / "two.pt")) == "");
+}
+
+TEST_CASE("a GPU's tensors are copied for a snapshot as they are, and into pinned memory", "[gpu]") {
+  if (gpus_or_skip() == 0) return;
+  c10::impl::GenericDict state(c10::StringType::get(), c10::TensorType::get());
+  const at::Tensor whole = torch::randn({512, 700}, at::kCUDA);
+  state.insert("dense", whole);
+  state.insert("transposed", whole.t());
+  state.insert("count", torch::tensor(std::int64_t{7}));
+  Staging staging;
+  for (const float step : {1.F, 2.F}) {
+    whole.fill_(step);
+    const auto copied = staging.copy(state).toGenericDict();
+    CHECK(torch::equal(copied.at("dense").toTensor(), whole.cpu()));
+    CHECK(torch::equal(copied.at("transposed").toTensor(), whole.t().cpu()));
+    CHECK(copied.at("count").toTensor().item<int>() == 7);
+    CHECK(copied.at("dense").toTensor().is_pinned());
+  }
 }
 
 TEST_CASE("more workers than GPUs is one sentence", "[gpu]") {

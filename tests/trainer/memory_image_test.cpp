@@ -48,6 +48,15 @@ Snapshot some_snapshot() {
 
 }  // namespace
 
+TEST_CASE("snapshots that differ in a GPU's generator alone are not the same", "[memory_image]") {
+  Snapshot one = some_snapshot();
+  one.rng[0].cuda = torch::zeros({16}, torch::kByte);
+  Snapshot other = one;
+  CHECK(test::differences(one, other) == "");
+  other.rng[0].cuda = torch::ones({16}, torch::kByte);
+  CHECK(test::differences(one, other) == "RNG[0] ");
+}
+
 TEST_CASE("a snapshot from memory has every bit of the one that was kept there", "[memory_image]") {
   const Snapshot before = some_snapshot();
   const Snapshot after = snapshot_of(value_of_image(bytes_of(to_value(before, Kept::in_memory))), "-", "memory");

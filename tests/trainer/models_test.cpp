@@ -10,6 +10,7 @@
 #include "tests/support/catch.h"
 #include "tests/support/command.h"
 #include "tests/trainer/ranks.h"
+#include "trainer/models/deterministic_pool.h"
 
 using namespace ddprun;
 using namespace ddprun::train;
@@ -155,6 +156,22 @@ TEST_CASE("with synchronized batch norm two ranks train as one does on the whole
     REQUIRE(synchronized.size() == 4);
     for (std::size_t i = 0; i < 4; ++i) CHECK(std::abs(synchronized[i] / whole[i] - 1) < kRounding);
     CHECK(std::abs(alone[3] / whole[3] - 1) > 10 * kRounding);
+  }
+}
+
+TEST_CASE("the deterministic pool has the values and gradients of LibTorch's own", "[models]") {
+  torch::manual_seed(2);
+  for (const auto& [height, width] : {std::pair{1, 1}, {1, 2}, {7, 7}, {8, 6}, {13, 9}, {14, 20}}) {
+    INFO(height << " by " << width);
+    const at::Tensor one = torch::randn({2, 3, height, width}).requires_grad_();
+    const at::Tensor other = one.detach().clone().requires_grad_();
+    const at::Tensor pooled = deterministic_avg_pool2d(one, 7), expected = torch::adaptive_avg_pool2d(other, {7, 7});
+    CHECK(torch::allclose(pooled, expected, 1e-5, 1e-6));
+    if (height == 1 && width == 1) CHECK(torch::equal(pooled, expected));
+    const at::Tensor gradient = torch::randn_like(expected);
+    pooled.backward(gradient);
+    expected.backward(gradient);
+    CHECK(torch::allclose(one.grad(), other.grad(), 1e-5, 1e-6));
   }
 }
 

@@ -74,7 +74,8 @@ std::string differences(const Snapshot& one, const Snapshot& other) {
   if (one.bucket_order != other.bucket_order) found += "BUCKET_ORDER ";
   if (one.rng.size() != other.rng.size()) return found + "RNG";
   for (std::size_t rank = 0; rank < one.rng.size(); ++rank)
-    if (!same_bits(one.rng[rank].cpu, other.rng[rank].cpu)) found += "RNG[" + std::to_string(rank) + "] ";
+    if (!same_bits(one.rng[rank].cpu, other.rng[rank].cpu) || !same_bits(one.rng[rank].cuda, other.rng[rank].cuda))
+      found += "RNG[" + std::to_string(rank) + "] ";
   return found;
 }
 

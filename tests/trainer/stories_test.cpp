@@ -295,6 +295,24 @@ TEST_CASE("half precision's scaler and an epoch's shorter last step are the same
             {folder / "undisturbed.pt", folder / "stopped.pt"}) == "True True True\n");
 }
 
+TEST_CASE("half precision is evaluated in half precision, too", "[stories]") {
+  const TempFolder folder;
+  const auto loss_of = [&](const Words& words) {
+    run_ranks(2, with({"1", "--result", folder / "r.json", "--predictions", folder / "p.csv"}, words));
+    return json_in(folder / "r.json")["test_loss"].get<double>();
+  };
+  const Words trained{"--snapshot", folder / "s.pt", "--precision=bf16"};
+  const double loss = loss_of(trained);
+  CHECK(loss_of(trained) == loss);  // nothing is left to train: the same weights
+  CHECK(loss_of({"--snapshot", folder / "s.pt", "--precision=float"}) != loss);
+  // The numbers of a regression are those of bfloat16 itself.
+  loss_of({"--dataset=toy", "--precision=bf16", "--snapshot", folder / "toy.pt"});
+  CHECK(python_says("values = [float(line.split(',')[2]) for line in open(sys.argv[1]).readlines()[1:]]\n"
+                    "exact = torch.tensor(values)\n"
+                    "print(len(values) > 0, torch.equal(exact.bfloat16().float(), exact))",
+                    {folder / "p.csv"}) == "True True\n");
+}
+
 TEST_CASE("SIGTERM while the test set is looked at ends the run by the next step, and costs nothing", "[stories]") {
   const TempFolder folder;
   make_mnist(folder / "mnist", 64, 6000, 1);

@@ -25,7 +25,8 @@ constexpr const char* kDescription =
   train tour                           lists short demonstrations of what the ranks do
   train shards FROM TO                 writes a data set of images as shards
 
-Runs with the same settings, number of ranks and threads give the same result, bit for bit, killed in between or not.
+Runs with the same settings, number of ranks and threads give the same result, bit for bit, killed in between or not;
+on a GPU with --deterministic.
 
 usage: train [total_epochs] [save_every] [options] [key=value ...]
 )";
@@ -244,6 +245,10 @@ std::vector<std::string> resolve_options(Options& o, const std::vector<Setting>&
     problems.push_back("--init and --transfer both say which weights to begin with: leave out one of them.");
   if (!o.model.skip.empty() && o.model.init.empty() && o.model.transfer.empty())
     problems.push_back("--skip belongs to --init or --transfer: name a file of weights, or leave it out.");
+  if (o.training.deterministic && o.training.cudnn_benchmark)
+    problems.push_back(
+        "--cudnn-benchmark chooses by measured time, which differs from run to run, and --deterministic "
+        "excludes that: leave out one of them.");
   if (o.optimizer.nesterov && (o.optimizer.name != "sgd" || o.optimizer.momentum == 0))
     problems.push_back("--nesterov applies to sgd with momentum: pass --optimizer sgd and a --momentum above 0.");
   if (o.data.name == "toy" && (o.snapshot.best == "accuracy" || o.evaluation.by == "accuracy"))

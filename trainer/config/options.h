@@ -62,6 +62,8 @@ struct TrainingOptions {
   std::uint64_t seed = 0;
   bool deterministic = false;
   bool channels_last = false;  // images and convolutions, in memory
+  bool cudnn_benchmark = false;
+  std::string float32_matmul = "highest";
 };
 
 struct SavingOptions {

@@ -84,6 +84,11 @@ const auto& rows() {
       row("training.channels_last", "channels-last", "",
           "Images and convolutions lie in memory with the channels last, which is often faster",
           at<&Options::training, &TrainingOptions::channels_last>()),
+      row("training.cudnn_benchmark", "cudnn-benchmark", "", "On a GPU: take the fastest convolution by trying them",
+          at<&Options::training, &TrainingOptions::cudnn_benchmark>()),
+      row("training.float32_matmul", "float32-matmul", "TYPE",
+          "Precision of multiplying float matrices: highest, high (TF32) or medium",
+          at<&Options::training, &TrainingOptions::float32_matmul>(), {.choices = "highest|high|medium"}),
 
       row("data.name", "dataset", "NAME",
           "digits (8x8, comes with ddprun), mnist, cifar10, text (one comes with ddprun), synthetic, toy, or shards",
@@ -92,7 +97,7 @@ const auto& rows() {
           at<&Options::data, &DataOptions::folder>()),
       row("data.batch_size", "batch-size", "N", "Samples per pass on each rank",
           at<&Options::data, &DataOptions::batch_size>(), {.letter = 'b', .min = 1, .max = kIndexMax}),
-      row("data.workers", "workers", "N", "Threads of each rank that prepare batches in advance; 0: none",
+      row("data.workers", "workers", "N", "Threads of each rank that prepare batches in advance; 0: none, on a GPU one",
           at<&Options::data, &DataOptions::workers>(), {.letter = 'j', .min = 0, .max = 256}),
       row("data.shuffle_seed", "shuffle-seed", "N", "Seed of the order of the samples; by default that of everything",
           at<&Options::data, &DataOptions::shuffle_seed>(), {.min = 0, .max = kSeedMax}),
@@ -265,7 +270,8 @@ const auto& rows() {
 bool does_not_change_result(const std::string& key) {
   for (const char* section : {"snapshot.", "evaluation.", "logging.", "machine.", "group."})
     if (key.starts_with(section)) return true;
-  constexpr const char* kKeys[] = {"data.folder", "data.workers", "training.epochs", "training.deterministic"};
+  constexpr const char* kKeys[] = {"data.folder", "data.workers", "training.epochs", "training.deterministic",
+                                   "training.cudnn_benchmark"};
   return std::find(std::begin(kKeys), std::end(kKeys), key) != std::end(kKeys);
 }
 

@@ -48,22 +48,25 @@ class Split {
 
   std::int64_t size() const;  // samples
   bool augmented() const;     // its samples differ between epochs
-  // They cost CPU time or are on disk: use a loader to prefetch them.
+  // They cost CPU time, are on disk, or are beside the device of the data set: use a loader to prefetch them.
   bool needs_loading() const;
+  // Where indices are best: batch() copies others.
+  at::Device index_device() const;
 
-  // The samples of these indices, 0 .. size() - 1, on the device of the data set. `indices` is [n] int64; without
-  // augmentation it is best on that device: then a batch is one index_select. `epoch` matters to augmented samples
-  // only.
+  // The samples of these indices, 0 .. size() - 1, on the device of the data set. `indices` is [n] int64. `epoch`
+  // matters to augmented samples only.
   Batch batch(const at::Tensor& indices, std::int64_t epoch) const;
   Batch batch(const std::vector<std::int64_t>& indices, std::int64_t epoch) const;
+  // A loader's batch, as batch() gives it. Copies from pinned memory take place while the host goes on.
+  Batch deliver(const Batch& loaded) const;
 
  private:
   friend BatchLoader make_loader(const Split& split, LoaderOptions options, bool pin_memory);
   std::shared_ptr<const Source> source_;
 };
 
-// The same batches, prefetched by threads. Those of an augmented split are in CPU memory, pinned with `pin_memory` (no
-// effect without a GPU); others are on the split's device. Ignores options.seed: the data set has its own.
+// The same batches, prefetched by threads, for Split::deliver(). Those of a split that needs loading are in CPU memory,
+// pinned with `pin_memory` (no effect without a GPU). Ignores options.seed: the data set has its own.
 BatchLoader make_loader(const Split& split, LoaderOptions options, bool pin_memory = false);
 
 struct Dataset {

@@ -32,11 +32,18 @@ at::Tensor float_images(const Images& images, const ImageRule& rule) {
   return result;
 }
 
+at::Tensor indices_of(const std::vector<Pick>& picks) {
+  std::vector<std::int64_t> indices;
+  for (const Pick& pick : picks) indices.push_back(pick.index);
+  return tensor_copy(indices);
+}
+
 class StoredTensors : public Source {
  public:
   StoredTensors(at::Tensor inputs, at::Tensor targets) : inputs_(std::move(inputs)), targets_(std::move(targets)) {}
 
   std::int64_t size() const override { return inputs_.size(0); }
+  at::Device index_device() const override { return inputs_.device(); }
   Batch batch(const at::Tensor& indices, std::int64_t) const override {
     const at::Tensor here = indices.to(inputs_.device());
     return {inputs_.index_select(0, here), targets_.index_select(0, here)};
@@ -60,15 +67,35 @@ class StoredBytes : public Source {
   }
 
   std::int64_t size() const override { return labels_.size(0); }
+  bool needs_loading() const override { return pixels_.device() != byte_max_.device(); }
+  at::Device index_device() const override { return pixels_.device(); }
   Batch batch(const at::Tensor& indices, std::int64_t) const override {
-    const at::Tensor here = indices.to(pixels_.device());
+    return deliver(taken(indices.to(pixels_.device()), byte_max_.is_cuda() && pixels_.is_cpu()));
+  }
+
+  // Bytes where a device is to make floats of them, as they are a quarter.
+  Batch collate(const std::vector<Pick>& picks, bool pin_memory) const override {
+    return needs_loading() ? taken(indices_of(picks), pin_memory) : Source::collate(picks, pin_memory);
+  }
+  Batch deliver(const Batch& collated) const override {
+    if (collated.inputs.is_floating_point()) return collated;
     const at::Device device = byte_max_.device();
-    at::Tensor floats = pixels_.index_select(0, here).to(device).to(torch::kFloat).div_(byte_max_);
+    at::Tensor floats = collated.inputs.to(device, /*non_blocking=*/true).to(torch::kFloat).div_(byte_max_);
     if (mean_.defined()) floats.sub_(mean_).div_(std_);
-    return {floats, labels_.index_select(0, here).to(device)};
+    return {floats, collated.targets.to(device, /*non_blocking=*/true)};
   }
 
  private:
+  Batch taken(const at::Tensor& indices, bool pin_memory) const {
+    if (!pin_memory) return {pixels_.index_select(0, indices), labels_.index_select(0, indices)};
+    const auto memory = at::TensorOptions().pinned_memory(true);
+    std::vector<std::int64_t> shape = pixels_.sizes().vec();
+    shape[0] = indices.size(0);
+    at::Tensor pixels = at::empty(shape, memory.dtype(torch::kByte)),
+               labels = at::empty({indices.size(0)}, memory.dtype(torch::kLong));
+    return {at::index_select_out(pixels, pixels_, 0, indices), at::index_select_out(labels, labels_, 0, indices)};
+  }
+
   at::Tensor pixels_, labels_;
   at::Tensor byte_max_, mean_, std_;  // on the device of the batches
 };
@@ -81,6 +108,7 @@ class TextWindows : public Source {
         windows_(windows) {}
 
   std::int64_t size() const override { return windows_.count(ids_.size(0)); }
+  at::Device index_device() const override { return ids_.device(); }
   Batch batch(const at::Tensor& indices, std::int64_t) const override {
     // An index out of range gives ids out of range, which index_select rejects.
     const at::Tensor places = indices.to(ids_.device()).mul(windows_.stride).unsqueeze(1) + steps_;
@@ -102,6 +130,7 @@ class LoadedImages : public Source {
 
   bool augmented() const override { return augment_; }
   bool needs_loading() const override { return true; }
+  at::Device index_device() const override { return at::kCPU; }
   std::uint64_t seed() const override { return rule_.seed; }
 
   Batch batch(const at::Tensor& indices, std::int64_t epoch) const override {
@@ -112,8 +141,11 @@ class LoadedImages : public Source {
       SampleRng rng(rule_.seed, epoch, index);
       picks.push_back(pick(index, rng));
     }
-    const Batch batch = collate(picks, false);
-    return {batch.inputs.to(device_), batch.targets.to(device_)};
+    return deliver(collate(picks, device_.is_cuda()));
+  }
+
+  Batch deliver(const Batch& collated) const override {
+    return {collated.inputs.to(device_, /*non_blocking=*/true), collated.targets.to(device_, /*non_blocking=*/true)};
   }
 
   Pick pick(std::int64_t index, SampleRng& rng) const override {
@@ -200,11 +232,7 @@ class ShardedImages : public LoadedImages {
 
 }  // namespace
 
-Batch Source::collate(const std::vector<Pick>& picks, bool) const {
-  std::vector<std::int64_t> indices;
-  for (const Pick& pick : picks) indices.push_back(pick.index);
-  return batch(tensor_copy(indices), 0);
-}
+Batch Source::collate(const std::vector<Pick>& picks, bool) const { return batch(indices_of(picks), 0); }
 
 std::shared_ptr<const Source> stored_images(const Images& images, const ImageRule& rule, at::Device device,
                                             std::int64_t bytes_on_device_max) {
@@ -241,6 +269,13 @@ std::int64_t Split::size() const { return source_ ? source_->size() : 0; }
 bool Split::augmented() const { return source_ && source_->augmented(); }
 
 bool Split::needs_loading() const { return source_ && source_->needs_loading(); }
+
+at::Device Split::index_device() const { return source_ ? source_->index_device() : at::kCPU; }
+
+Batch Split::deliver(const Batch& loaded) const {
+  check(source_ != nullptr, "a split that batches are taken of has samples");
+  return source_->deliver(loaded);
+}
 
 Batch Split::batch(const at::Tensor& indices, std::int64_t epoch) const {
   check(source_ != nullptr, "a split that batches are taken of has samples");

@@ -16,6 +16,8 @@ class Source {
   virtual std::int64_t size() const = 0;
   virtual bool augmented() const { return false; }
   virtual bool needs_loading() const { return augmented(); }
+  // Where batch() reads indices without a copy.
+  virtual at::Device index_device() const = 0;
   // `indices` is [n] int64 on any device; the batch is on the source's own.
   virtual Batch batch(const at::Tensor& indices, std::int64_t epoch) const = 0;
 
@@ -23,6 +25,8 @@ class Source {
   virtual std::uint64_t seed() const { return 0; }
   virtual Pick pick(std::int64_t index, SampleRng&) const { return {.index = index}; }
   virtual Batch collate(const std::vector<Pick>& picks, bool pin_memory) const;
+  // Makes what collate() left to the source's device. Pinned memory is copied while the host goes on.
+  virtual Batch deliver(const Batch& collated) const { return collated; }
 };
 
 // How to convert images to floats.
@@ -33,7 +37,7 @@ struct ImageRule {
 };
 
 // Stored as floats on `device` if they have at most `floats_max` bytes; else as bytes, on `device` if these have at
-// most that many. The values are the same.
+// most that many, or in CPU memory: then a batch's bytes are copied when its turn comes. The values are the same.
 inline constexpr std::int64_t kBytesOnDeviceMax = std::int64_t{256} << 20;
 std::shared_ptr<const Source> stored_images(const Images& images, const ImageRule& rule, at::Device device,
                                             std::int64_t bytes_on_device_max = kBytesOnDeviceMax);

@@ -2,6 +2,7 @@
 // head is one linear layer, `classifier`, on the mean over all pixels.
 #include <torch/torch.h>
 
+#include "trainer/models/deterministic_pool.h"
 #include "trainer/models/initial_weights.h"
 #include "trainer/models/makers.h"
 
@@ -55,7 +56,7 @@ class Vgg : public Model {
   }
 
   at::Tensor forward(const at::Tensor& images) override {
-    return classifier_->forward(torch::adaptive_avg_pool2d(features_->forward(images), {side_, side_}).flatten(1));
+    return classifier_->forward(avg_pool_to(features_->forward(images), side_).flatten(1));
   }
 
   // In training, batch norm uses the batch's own mean and variance.

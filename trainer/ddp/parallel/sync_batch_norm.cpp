@@ -7,6 +7,7 @@
 
 #include "rendezvous/base/error.h"
 #include "rendezvous/channel/beat_scope.h"
+#include "trainer/ddp/parallel/fused_batch_norm.h"
 
 namespace ddprun {
 namespace {
@@ -51,7 +52,7 @@ Statistics merged(const Statistics& a, const Statistics& b) {
           a.squares + b.squares + difference.square() * (a.count * b.count / count), count};
 }
 
-// Over all ranks, the same bits on each.
+// Over all ranks, the same bits on each. On the CPU.
 Statistics statistics_of_all(const Statistics& own, const ProcessGroup& group) {
   const std::int64_t channels = own.mean.numel();
   at::Tensor sent = torch::cat({own.mean, own.squares, torch::full({1}, own.count, own.mean.options())});
@@ -62,7 +63,8 @@ Statistics statistics_of_all(const Statistics& own, const ProcessGroup& group) {
   }
   Statistics all;
   for (const at::Tensor& rank : received.split(sent.numel()))
-    all = merged(all, {rank.slice(0, 0, channels), rank.slice(0, channels, 2 * channels), rank[-1].item<double>()});
+    all = merged(all, {rank.slice(0, 0, channels), rank.slice(0, channels, 2 * channels),
+                       rank.const_data_ptr<double>()[2 * channels]});
   return all;
 }
 
@@ -117,6 +119,12 @@ class Normalise : public torch::autograd::Function<Normalise> {
     return (input.to(torch::kFloat) - by_channel(mean, input)) * by_channel(inverse_deviation, input);
   }
 };
+
+void require_two_values(double count) {
+  if (count >= 2) return;
+  throw Error("SyncBatchNorm cannot train on " + std::to_string(static_cast<int>(count)) + " value per channel",
+              "a variance needs two, over all ranks together");
+}
 
 bool is_batch_norm(const torch::nn::Module& module) {
   return module.as<torch::nn::BatchNorm1dImpl>() || module.as<torch::nn::BatchNorm2dImpl>() ||
@@ -191,19 +199,30 @@ void SyncBatchNormImpl::update_running(const at::Tensor& mean, const at::Tensor&
 at::Tensor SyncBatchNormImpl::forward(const at::Tensor& input) {
   if (!group_ || group_.world_size() == 1 || !is_training()) return BatchNormImplBase::forward(input);
   _check_input_dim(input);
+  return input.is_cuda() ? forward_fused(input) : forward_on_cpu(input);
+}
+
+at::Tensor SyncBatchNormImpl::forward_on_cpu(const at::Tensor& input) {
   Statistics all;
   {
     const torch::NoGradGuard no_grad;
     all = statistics_of_all(statistics_of(input), group_);
   }
-  if (all.count < 2)
-    throw Error("SyncBatchNorm cannot train on " + std::to_string(static_cast<int>(all.count)) + " value per channel",
-                "a variance needs two, over all ranks together");
+  require_two_values(all.count);
   if (options.track_running_stats()) update_running(all.mean, all.squares / (all.count - 1));
   const at::Tensor inverse_deviation = (all.squares / all.count + options.eps()).rsqrt();
   const auto given = [](const at::Tensor& tensor) { return tensor.defined() ? std::optional(tensor) : std::nullopt; };
   return Normalise::apply(input, given(weight), given(bias), all.mean.to(torch::kFloat),
                           inverse_deviation.to(torch::kFloat), all.count, group_);
+}
+
+at::Tensor SyncBatchNormImpl::forward_fused(const at::Tensor& input) {
+  const BatchStatistics all = gather_batch_statistics(input, options.eps(), group_);
+  const std::int64_t channels = input.size(1), own = channels > 0 ? input.numel() / channels : 0;
+  if (own < 2) require_two_values(all.counts().sum().item<double>());  // else no need to wait for the GPU
+  RunningStatistics running;
+  if (options.track_running_stats()) running = {running_mean, running_var, next_average_factor()};
+  return fused_batch_norm(input, {weight, bias}, all, running, options.eps(), group_);
 }
 
 void SyncBatchNormImpl::pretty_print(std::ostream& stream) const {

@@ -17,8 +17,8 @@
 namespace ddprun {
 
 // For the whole process: operations of LibTorch become deterministic; those that cannot throw, or only warn. cuDNN uses
-// its deterministic kernels and does not choose among them by measured time. Uninitialised memory is filled. Costs some
-// speed on a GPU, almost none on the CPU.
+// its deterministic kernels only then, and does not choose among them by measured time. Uninitialised memory is filled.
+// Costs some speed on a GPU, almost none on the CPU.
 //
 // Sets CUBLAS_WORKSPACE_CONFIG to :4096:8 if it is not set; throws an Error if it is set to anything but that or :16:8.
 // So call it before the first use of a GPU, and before the process has threads that read the environment.

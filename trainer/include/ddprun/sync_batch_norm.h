@@ -6,7 +6,8 @@
 //
 // Source: torch/nn/modules/_functions.py of PyTorch 2.11, which has it for GPUs only. Statistics of the ranks are
 // merged pairwise by mean and squared deviations (Chan, Golub, LeVeque 1983), as E[x^2] - E[x]^2 loses all digits where
-// the mean is large.
+// the mean is large. On a GPU PyTorch's fused kernels do it, and the host waits for the GPU only without a momentum or
+// where it has fewer than two values per channel.
 #pragma once
 #include <torch/nn/modules/batchnorm.h>
 
@@ -52,6 +53,8 @@ class SyncBatchNormImpl : public torch::nn::BatchNormImplBase<2, SyncBatchNormIm
     at::Tensor running_mean, running_var, num_batches_tracked;
   };
   void adopt(const Parameters& parameters, const Buffers& buffers);
+  at::Tensor forward_on_cpu(const at::Tensor& input);
+  at::Tensor forward_fused(const at::Tensor& input);
   double next_average_factor();
   void update_running(const at::Tensor& mean, const at::Tensor& unbiased_variance);
 
