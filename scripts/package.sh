@@ -1,11 +1,11 @@
 #!/usr/bin/env bash
-# Builds what users install: a wheel, Debian packages, and the list of what is linked into them.
+# Builds what users install: a wheel, Debian packages, and the list of what is linked into them; and a kit to try the GPU path.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
 usage() {
   cat <<'END'
-usage: scripts/package.sh wheel|deb|sbom [--without-train] [--output DIR]
+usage: scripts/package.sh wheel|deb|sbom|gpu-kit [--without-train] [--torch VERSION] [--output DIR]
 
 Installs what is missing (scripts/setup.sh --package), builds, and says what it has written.
 
@@ -13,7 +13,9 @@ Installs what is missing (scripts/setup.sh --package), builds, and says what it 
           needed
   deb     ddprun, and ddprun-train: train, the library and its headers, for the LibTorch of scripts/setup.sh
   sbom    what is linked into the wheel, as CycloneDX; the packages contain theirs
+  gpu-kit   a folder, and its .tar.gz, with all that scripts/gpu-check.sh needs on a machine without registries (docs/gpu.md)
   --without-train   of the Debian packages only ddprun, which needs no LibTorch
+  --torch VERSION   for which LibTorch the kit's programs are, as for scripts/setup.sh
   --output DIR      where to (default build/packages)
 
 The same commit gives the same bytes.
@@ -25,13 +27,15 @@ fail() {
   exit 1
 }
 
-output=build/packages what= trainer=ON
+output=build/packages what='' trainer=ON torch=''
 while [ $# -gt 0 ]; do
   option=$1
   shift
   case $option in
-    wheel | deb | sbom) what=$option ;;
+    wheel | deb | sbom | gpu-kit) what=$option ;;
     --without-train) trainer=OFF ;;
+    --torch=*) torch=${option#*=} ;;
+    --torch) torch=${1:-} && shift ;;
     --output=*) output=${option#*=} ;;
     --output) output=${1:-} && shift ;;
     -h | --help) usage && exit ;;
@@ -40,7 +44,11 @@ while [ $# -gt 0 ]; do
 done
 [ -n "$what" ] || { usage >&2 && exit 2; }
 
-scripts/setup.sh --package
+venv=.venv${torch:+-$torch}
+case $what in
+  gpu-kit) scripts/setup.sh ${torch:+--torch "$torch"} ;;
+  *) scripts/setup.sh --package ;;
+esac
 if [ "$what" = deb ] && [ $trainer = ON ]; then scripts/setup.sh; fi  # LibTorch
 
 mkdir -p build "$output"
@@ -84,8 +92,19 @@ build_deb() {
   done
 }
 
+build_kit() {
+  local name
+  name=ddprun-gpu-kit-$(git describe --always --dirty 2>/dev/null || echo unknown)
+  quietly scripts/packages/gpu_kit.sh "$output/$name" "$venv" "build/${torch:+torch-}${torch:-release}"
+  tar -C "$output" --sort=name --owner=0 --group=0 --numeric-owner --mtime="@$SOURCE_DATE_EPOCH" -c "$name" |
+    gzip -9n >"$output/$name.tar.gz"
+  echo "package.sh: $output/$name"
+  echo "package.sh: $output/$name.tar.gz"
+}
+
 case $what in
   wheel) build_wheel ;;
+  gpu-kit) build_kit ;;
   deb) build_deb ;;
   sbom)
     build_wheel

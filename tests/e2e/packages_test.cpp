@@ -228,6 +228,75 @@ TEST_CASE("both Debian packages train with a LibTorch of their version, and say 
   CHECK(fs::is_empty(system.root()));
 }
 
+namespace {
+
+// A system without the headers that the project needs, and without the network.
+Ended in_bare_system(const std::string& script, const std::vector<std::string>& words) {
+  static const std::string kHide =
+      "for folder in nlohmann spdlog fmt CLI asio toml++ openssl catch2; do mount -t tmpfs none /usr/include/$folder; "
+      "done\n"
+      "for file in asio.hpp zlib.h pcre2.h; do mount --bind /dev/null /usr/include/$file; done\n"
+      "mount -t tmpfs none /usr/lib/$(gcc -print-multiarch)/cmake\n";
+  std::vector<std::string> argv{"unshare", "--mount", "--net", "sh", "-ec", kHide + script, "sh"};
+  argv.insert(argv.end(), words.begin(), words.end());
+  return run(argv, soaking() ? 2 * kBuildLimit : kBuildLimit,
+             {.env = {{"PATH", kSearched}, {"CMAKE_PREFIX_PATH", std::nullopt}}});
+}
+
+}  // namespace
+
+TEST_CASE("the kit for GPUs runs where it is unpacked, and its sources are built without a header of the system") {
+  if (::geteuid() != 0) {
+    WARN("skipped: only as root");
+    return;
+  }
+  const TempFolder folder;
+  const std::vector<fs::path> made = packages("gpu-kit", folder / "kits");
+  REQUIRE(made.size() == 2);  // the folder, and its .tar.gz
+  REQUIRE(run({"tar", "-C", folder.path(), "-xzf", made[1]}, kBuildLimit) == exited(0));
+  const std::string kit = folder / made[0].filename().string();
+  const CommandOptions bare{.env = {{"PATH", kSearched}, {"PYTHON_EXEC", torch_python()}}, .cwd = folder.path()};
+  const Ended checked =
+      run({kit + "/gpu-check.sh", "--no-gpu", "counts", "loads", "same-bits", "kill"}, kBuildLimit, bare);
+  CHECK(checked == exited(0));
+  for (const char* step : {"counts", "loads", "same-bits", "kill"}) {
+    INFO(step);
+    CHECK(has(checked.out, "ok       " + std::string(step)));
+  }
+
+  const std::string torch =
+      run({torch_python(), "-c",
+           "import importlib.util as u; print(end=u.find_spec('torch').submodule_search_locations[0])"},
+          kLimit)
+          .out;
+  if (soaking()) {
+    const Ended built =
+        in_bare_system("PYTHON_EXEC=\"$2\" \"$1/gpu-check.sh\" --build --no-gpu", {kit, torch_python()});
+    CHECK(built == exited(0));
+    return;
+  }
+  folder.write("all.cpp",
+               "#include <openssl/ssl.h>\n#include <pcre2.h>\n#include <spdlog/spdlog.h>\n#include <toml++/toml.h>\n"
+               "#include <zlib.h>\n\n#include <CLI/CLI.hpp>\n#include <asio.hpp>\n#include <catch2/catch.hpp>\n"
+               "#include <nlohmann/json.hpp>\n");
+  const Ended configured = in_bare_system(
+      "cmake -S \"$1/source\" -B \"$1/built\" -G Ninja -C \"$1/deps/kit.cmake\" -DDDPRUN_TORCH_DIR=\"$2\" "
+      "-DDDPRUN_TESTS_FOR_GPU=ON\n"
+      "g++ -std=c++20 -fsyntax-only -I \"$1/deps/include\" -DSPDLOG_FMT_EXTERNAL -DPCRE2_CODE_UNIT_WIDTH=8 \"$3\"",
+      {kit, torch, folder / "all.cpp"});
+  CHECK(configured == exited(0));
+}
+
+TEST_CASE("the kit for GPUs says for which LibTorch it is") {
+  const TempFolder folder;
+  folder.write("kit.txt", "commit abc\ntorch 1.13.1+cu117\n");
+  const Ended refused = run({DDPRUN_SOURCE_DIR "/scripts/gpu-check.sh", "--no-gpu", "--kit", folder.path()}, kLimit,
+                            {.env = {{"PYTHON_EXEC", torch_python()}}});
+  CHECK(refused == exited(2));
+  CHECK(has(refused.err, "the kit's programs are for torch 1.13.1+cu117, and "));
+  CHECK(has(refused.err, ": pass --build, "));
+}
+
 TEST_CASE("the Debian package of the launcher is installed and removed by apt in a new Debian") {
   if (!soaking() || ::geteuid() != 0) {
     WARN("skipped: only with DDPRUN_SOAK=1, as root");

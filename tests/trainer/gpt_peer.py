@@ -73,5 +73,5 @@ class Gpt(nn.Module):
 
     def forward(self, tokens):
         """tokens [n, up to context] -> scores [n, as many, vocabulary]"""
-        x = self.transformer.wte(tokens) + self.transformer.wpe(torch.arange(tokens.shape[1]))
+        x = self.transformer.wte(tokens) + self.transformer.wpe(torch.arange(tokens.shape[1], device=tokens.device))
         return self.lm_head(self.transformer.ln_f(self.transformer.h(self.dropout(x))))

@@ -16,13 +16,13 @@ using Catch::Matchers::Contains;
 namespace {
 
 Ended run_on_gpus(int ranks, std::vector<std::string> arguments) {
-  arguments.insert(arguments.begin(), DDPRUN_BIN_DIR "/train");
+  arguments.insert(arguments.begin(), program("train"));
   return Ranks(ranks, arguments).wait_all_good();
 }
 
 // A scenario of ddp_worker on one GPU, and on two where there are two.
 void works_on_gpus(int gpus, const std::vector<std::string>& words) {
-  std::vector<std::string> argv{DDPRUN_BIN_DIR "/ddp_worker"};
+  std::vector<std::string> argv{program("ddp_worker")};
   argv.insert(argv.end(), words.begin(), words.end());
   for (int ranks = 1; ranks <= std::min(gpus, 2); ++ranks) {
     INFO(ranks << " ranks");
@@ -48,7 +48,7 @@ TEST_CASE("a bad loss on one of two GPUs costs both of them a step", "[gpu]") {
     WARN("skipped: this machine shows one GPU, and this takes two");
     return;
   }
-  Ranks(2, {DDPRUN_BIN_DIR "/ddp_worker", "bad-loss", "skip"}, {{"DDP_WORKER_ON_GPU", "1"}}).wait_all_good();
+  Ranks(2, {program("ddp_worker"), "bad-loss", "skip"}, {{"DDP_WORKER_ON_GPU", "1"}}).wait_all_good();
 }
 
 TEST_CASE("training on GPUs that is stopped and resumed ends with the same bits, dropout included", "[gpu]") {
@@ -58,7 +58,7 @@ TEST_CASE("training on GPUs that is stopped and resumed ends with the same bits,
   const int ranks = std::min(gpus, 2);
   const TempFolder folder;
   const auto run = [&](const std::string& name, const std::string& steps) {
-    Ranks(ranks, {DDPRUN_BIN_DIR "/ddp_worker", "train", folder / name, optimizer, steps}, {{"DDP_WORKER_ON_GPU", "1"}})
+    Ranks(ranks, {program("ddp_worker"), "train", folder / name, optimizer, steps}, {{"DDP_WORKER_ON_GPU", "1"}})
         .wait_all_good();
   };
   run("undisturbed.pt", "19");
@@ -126,7 +126,7 @@ TEST_CASE("a GPU's tensors are copied for a snapshot as they are, and into pinne
 TEST_CASE("more workers than GPUs is one sentence", "[gpu]") {
   const int gpus = gpus_or_skip();
   if (gpus == 0) return;
-  Ranks ranks(gpus + 1, {DDPRUN_BIN_DIR "/train"});
+  Ranks ranks(gpus + 1, {program("train")});
   const Ended end = ranks[0].wait_exit(std::chrono::seconds(60));
   CHECK(end == exited(2));
   CHECK_THAT(end.err, Contains("workers on this machine but only " + std::to_string(gpus) + " GPU"));

@@ -1,5 +1,6 @@
 #include "tests/trainer/ranks.h"
 
+#include <cstdlib>
 #include <regex>
 #include <sstream>
 
@@ -40,8 +41,13 @@ Ended Ranks::wait_all_good() {
   return ends.front();
 }
 
+std::string program(const std::string& name) {
+  const char* folder = std::getenv("DDPRUN_TEST_PROGRAMS");
+  return std::string(folder ? folder : DDPRUN_BIN_DIR) + "/" + name;
+}
+
 std::vector<std::string> train_with(std::vector<std::string> arguments) {
-  arguments.insert(arguments.begin(), {DDPRUN_BIN_DIR "/train", "--device=cpu"});
+  arguments.insert(arguments.begin(), {program("train"), "--device=cpu"});
   return arguments;
 }
 

@@ -22,6 +22,9 @@ class Ranks {
   std::vector<std::unique_ptr<Command>> commands_;
 };
 
+// A program of this build, or of the folder DDPRUN_TEST_PROGRAMS: a kit's tests run where nothing was built.
+std::string program(const std::string& name);
+
 // `train` with these arguments, on the CPU.
 std::vector<std::string> train_with(std::vector<std::string> arguments);
 

@@ -10,7 +10,9 @@
 #include "ddprun/collectives.h"
 #include "trainer/ddp/collectives/all_or_none.h"
 #include "trainer/ddp/collectives/broadcast_bytes.h"
+#include "trainer/ddp/group/group_state.h"
 #include "trainer/ddp/group/rank_env.h"
+#include "trainer/ddp/group/roster.h"
 #include "trainer/ddp/snapshot/damaged.h"
 #include "trainer/ddp/snapshot/torch_file.h"
 
@@ -151,7 +153,9 @@ bool SnapshotAgreement::has_agreed_in_memory() const {
 }
 
 bool SnapshotAgreement::claim_folder() {
-  const bool first_of_machine = group_.local_rank() == 0;
+  // With a virtual local rank all have 0.
+  const auto& state = group_.state();
+  const bool first_of_machine = ranks_on_machine_of(state.roster, state.rank).front() == state.rank;
   if (group_.local_world_size() == group_.world_size()) {
     all_or_none(group_, [&] {
       if (first_of_machine) folder_.check_writable();
