@@ -109,7 +109,7 @@ try_refusals() {
   sentences=$(refuses '--device is cuda but' "$GPU_CHECK_BIN/train" 1 --device cuda) || wrong "$sentences"
   if [ "$GPU_CHECK_GPUS" -gt 0 ]; then
     CUDA_VISIBLE_DEVICES=0
-    sentences=$(refuses 'only 1 GPU' ranks 2 train 1 --device cuda) || wrong "$sentences"
+    sentences=$(refuses 'a GPU of its own for each rank' ranks 2 train 1 --device cuda) || wrong "$sentences"
   fi
   tail -n 1 <<<"$sentences"
 }
