@@ -29,8 +29,8 @@ at::Tensor statistics_of(const at::Tensor& input, double eps) {
   const std::int64_t channels = input.size(1);
   if (input.numel() > 0) {
     const auto [mean, inverse_deviation] = at::batch_norm_stats(for_kernels(input), eps);
-    const auto count = static_cast<double>(input.numel() / channels);
-    return at::cat({mean, inverse_deviation, at::full({1}, count, mean.options())});
+    const std::int64_t count = input.numel() / channels;
+    return at::cat({mean, inverse_deviation, at::full({1}, static_cast<double>(count), mean.options())});
   }
   const auto options = input.options().dtype(at::toAccumulateType(input.scalar_type(), c10::DeviceType::CUDA));
   return at::cat({at::zeros({channels}, options), at::ones({channels}, options), at::full({1}, kNoValues, options)});
