@@ -3,7 +3,7 @@
 // RANK has the fault at that step, and writes "fault" first.
 //
 // Faults: loop, untold-loop (no rank reports its collectives), time-out (a loop; the others save, and end by SIGALRM
-// after 4 s), deadlock, stop, skip, load, disk (reads stuck/file), slow-save (3.5 s, told). From that step on:
+// after 8 s), deadlock, stop, skip, load, disk (reads stuck/file), slow-save (3.5 s, told). From that step on:
 // slow-compute (three times as long), slow-load, quota: all ranks compute for 60 ms instead of sleeping, and this one
 // in the control group of FILE; it writes when each of its steps began.
 #include <fcntl.h>
@@ -27,7 +27,7 @@ namespace {
 using namespace ddprun::test;
 using namespace std::chrono_literals;
 
-constexpr unsigned kTimeOut = 4;  // seconds
+constexpr unsigned kTimeOut = 8;  // seconds
 
 __attribute__((noinline)) void spin_forever() {
   for (volatile bool forever = true; forever;) continue;

@@ -23,7 +23,7 @@ export DDPRUN_TOKEN
 
 constexpr const char* kAskForRequeue =
     R"(# 75: everything is saved. Slurm ends this script here, and starts it again later; but not a job that somebody has cancelled.
-if [ "$code" = 75 ] && scontrol --oneliner show job "$SLURM_JOB_ID" | grep -qE 'JobState=RUNNING|Reason=TimeLimit'; then
+if [ "$code" = 75 ] && scontrol --oneliner show job "$SLURM_JOB_ID" | grep -qE 'JobState=(RUNNING|SIGNALING)|Reason=TimeLimit'; then
   scontrol requeue "$SLURM_JOB_ID"
 fi
 )";
