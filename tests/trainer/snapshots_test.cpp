@@ -190,7 +190,14 @@ TEST_CASE("a rank that goes on from memory reads no snapshot file", "[snapshots]
                "60", "--save-steps=100", "--log-every=1", "--device=cpu", "--snapshot", path},
               {.env = {{"OMP_NUM_THREADS", "1"}}, .cwd = {}, .input = {}});
   const pid_t first = job.wait_for_process("RANK", "0", 10s), second = job.wait_for_process("RANK", "1", 10s);
+  const auto threads = [&] {
+    return std::distance(fs::directory_iterator("/proc/" + std::to_string(first) + "/task"), {});
+  };
+  REQUIRE(eventually([&] { return !step_lines(job.out()).empty(); }, 60s));
+  const auto without_writer = threads();
   REQUIRE(eventually([&] { return fs::exists(path); }, 60s));
+  // Until the thread that writes has ended, memory does not know the file.
+  REQUIRE(eventually([&] { return threads() <= without_writer; }, 60s));
   const auto lines = static_cast<int>(step_lines(job.out()).size());
   REQUIRE(eventually([&] { return static_cast<int>(step_lines(job.out()).size()) > lines + 2; }, 60s));
   for (const pid_t worker : {first, second}) kill(worker, SIGSTOP);
