@@ -60,9 +60,9 @@ class SnapshotMemory {
   std::vector<Kept> kept(int area) const;
   // The content of one that kept() has returned; empty: it has been replaced since.
   std::optional<std::string> read(int area, const Kept& kept) const;
+  enum class Copy { by_all_cores, by_this_thread };
   // Replaces the older one. The pieces together are its content, at most snapshot_bytes_max(); the note is cut at
   // kSnapshotNoteMax. Throws std::system_error; the newer one stays in any case.
-  enum class Copy { by_all_cores, by_this_thread };
   void write(int area, const Stamp& stamp, const std::vector<std::string_view>& pieces, std::string_view note = {},
              Copy copy = Copy::by_all_cores);
 
