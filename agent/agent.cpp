@@ -45,6 +45,7 @@ Agent::Agent(AgentOptions options, const rendezvous::RoundPolicy& policy)
       output_timer_(io_),
       hang_timer_(io_),
       pace_timer_(io_),
+      progress_timer_(io_),
       keeper_(io_, options_.keeper_pidfd),
       layout_(options_.logs, options_.command.job.run_id),
       workers_(
@@ -62,12 +63,17 @@ Agent::Agent(AgentOptions options, const rendezvous::RoundPolicy& policy)
       store_(io_, options_, store_hooks()),
       contact_(io_, policy, {options_, supervisor_, pipes_, reporter_, log_},
                {[this] { report_state(); }, [this](const rendezvous::ToAgent& message) { on_message(message); },
-                [this](const Event& event) { dispatch(event); }, ledger_hook()}),
+                [this](const Event& event) { dispatch(event); },
+                [this](const std::string& line, const AgentSocket::Reply& reply) { on_request({line}, reply); },
+                ledger_hook(), caller_hook()}),
       ending_(
           io_, reporter_, [this]() -> Coordination& { return contact_.coordination(); }, !options_.meeting),
       hangs_(options_.hang_limits),
-      asked_stacks_(io_) {
+      asked_stacks_(io_),
+      asked_status_(io_),
+      asked_acts_(io_) {
   std::signal(SIGPIPE, SIG_IGN);
+  open_metrics();
 }
 
 std::function<void(const rendezvous::LedgerRecord&, const rendezvous::Outcome*)> Agent::ledger_hook() {
@@ -113,8 +119,11 @@ JobResult Agent::run() {
   start_template();
   start_probe();
   stacks_.emplace(io_, StackOptions{.environment = merged(options_.command.inherited, {})});
-  open_stacks_socket();
+  open_socket();
+  announce_metrics();
+  start_pushes();
   contact_.start();
+  start_history();
   io_.run();
   end_requested_ = false;
   contact_.leave(end_requested_);
@@ -137,9 +146,33 @@ void Agent::make_snapshot_memory() {
   try {
     snapshot_memory_ = SnapshotMemory::create(options_.workers + 1, options_.memory_snapshots);
     options_.command.snapshot_memory_fd = snapshot_memory_->fd();
+    copies_.emplace(io_, CopyMemory::create(options_.workers, options_.memory_snapshots), copies_hooks());
+    options_.command.copy_memory_fd = copies_->fd();
   } catch (const std::system_error& error) {
     reporter_.no_snapshot_memory(error.code().message());
   }
+}
+
+std::function<void(rendezvous::ReleasedPeer)> Agent::caller_hook() {
+  if (options_.memory_snapshots == 0) return {};
+  return [this](rendezvous::ReleasedPeer peer) {
+    if (copies_) copies_->add_caller(std::move(peer));
+  };
+}
+
+NodeCopies::Hooks Agent::copies_hooks() {
+  return {[this](const rendezvous::ControlAddress& agent, NodeCopies::LinkHooks hooks) {
+            return contact_.coordination().dial_copies(agent, std::move(hooks));
+          },
+          [this](int round) {
+            if (unconfirmed_round_ == round) confirm(round);
+          },
+          [this](const std::string& line) { pipes_.print(line); }};
+}
+
+void Agent::confirm(int round) {
+  unconfirmed_round_.reset();
+  contact_.send(rendezvous::NodeConfirmed{node(), round});
 }
 
 void Agent::on_signal(int signal) {
@@ -200,8 +233,10 @@ void Agent::on_message(const rendezvous::ToAgent& message) {
                  [](const rendezvous::Welcome&) {},
                  [](const rendezvous::Elsewhere&) {},
                  [](const rendezvous::KeepRecord&) {},
+                 [](const rendezvous::KeepRange&) {},
                  [](const rendezvous::AllNotified&) {},
                  [](const rendezvous::Vote&) {},
+                 [](const rendezvous::ClientAnswer&) {},
                  [&](const rendezvous::Excluded& m) {
                    workers_.kill_parked();
                    reporter_.excluded(m);
@@ -218,13 +253,31 @@ void Agent::on_message(const rendezvous::ToAgent& message) {
                  [&](const rendezvous::BlameWorker& m) { blame(m); },
                  [&](const rendezvous::TakeStacks& m) { take_asked_stacks(m); },
                  [&](const rendezvous::StacksOfNode& m) { asked_stacks_.take(m.serial, m.nodes, m.text); },
+                 [&](const rendezvous::ReportStatus& m) {
+                   contact_.send(rendezvous::NodeStatus{node(), m.asker, m.serial, report()});
+                 },
+                 [&](const rendezvous::JobStatus& m) { asked_status_.take(m); },
+                 [&](const rendezvous::StatusOfNode& m) { asked_status_.take(m); },
+                 [&](const rendezvous::ActDone& m) {
+                   asked_acts_.take(m.serial, {m.done, m.text});
+                 },
+                 [&](const rendezvous::ReportAct& m) {
+                   reporter_.act_carried_out(m);
+                   job_events_.act_carried_out(m);
+                 },
+                 [&](const rendezvous::SuspendWorkers& m) { suspend_workers(m); },
+                 [&](const rendezvous::TakeSnapshot& m) { take_snapshot(m); },
+                 [&](const rendezvous::InjectFault& m) { inject(m); },
                  [&](const rendezvous::ReportPace& m) { report_pace(m); },
                  [&](const rendezvous::FailureText& m) { ending_.on_report(m.text); },
                  [&](const rendezvous::TakeSeat& m) { take_seat(m.seat); },
                  [&](const rendezvous::StartRound& m) { dispatch(RoundStarted{m.round}); },
                  [&](const rendezvous::EndRound& m) {
                    end_was_planned_ = m.planned;
-                   job_events_.round_ended(m);
+                   measure_end(m);
+                   if (seat_ && seat_->round == m.round) close_account();
+                   job_events_.round_ended(m, spent_so_far());
+                   tell_page_of_end(m);
                    if (last_failure_ && last_failure_->round == m.round)
                      reporter_.restarting(*last_failure_, m.reason);
                    else
@@ -232,6 +285,8 @@ void Agent::on_message(const rendezvous::ToAgent& message) {
                    dispatch(RoundEnded{m.round, m.planned});
                  },
                  [&](const rendezvous::EndJob& m) {
+                   close_account();
+                   succeeded_ = m.outcome.verdict == rendezvous::Verdict::success;
                    ending_.on_job_end(m.outcome);
                    stop_parking();
                    dispatch(JobEnded{m.outcome});
@@ -243,8 +298,11 @@ void Agent::on_message(const rendezvous::ToAgent& message) {
 void Agent::take_seat(const rendezvous::Seat& seat) {
   contact_.on_seat();
   seat_ = seat;
+  begin_account();
   job_events_.round_formed(seat);
+  tell_page_of_round(seat.round);
   if (options_.store_proxy) store_.open_proxy(seat, contact_.coordination());
+  if (copies_) copies_->take_seat(seat);
   dispatch(RoundFormed{seat});
 }
 
@@ -261,6 +319,8 @@ void Agent::offer_node() {
   timers_.close();
   job_events_.waiting_for_round();
   store_.open();
+  tell_spent();
+  if (measures_) measures_->waits_for_round(Clock::now());
   contact_.send(rendezvous::NodeReady{node(), offer()});
 }
 
@@ -273,7 +333,8 @@ rendezvous::NodeOffer Agent::offer() const {
           options_.logs.host,
           {},
           seat_ ? seat_->round : 0,
-          unfit()};
+          unfit(),
+          copies_ ? copies_->held() : std::vector<rendezvous::HeldSnapshot>{}};
 }
 
 // Events that arise while an action is carried out are queued.
@@ -293,7 +354,8 @@ void Agent::execute(const Action& action) {
   log("action", action);
   std::visit(overloaded{
                  [&](const ConfirmRound& a) {
-                   contact_.send(rendezvous::NodeConfirmed{node(), a.round});
+                   if (!copies_ || copies_->ready(a.round)) return confirm(a.round);
+                   unconfirmed_round_ = a.round;
                  },
                  [&](const StartWorkers& a) { start_workers(a.seat); },
                  [&](const AskToSave&) { workers_.channels().request_save(Clock::now()); },
@@ -308,6 +370,7 @@ void Agent::execute(const Action& action) {
                    contact_.send(rendezvous::NodeRunning{node(), a.round});
                  },
                  [&](const ReportDone& a) {
+                   close_account();
                    contact_.send(rendezvous::NodeDone{node(), a.round});
                  },
                  [&](const ReportFailure& a) { report_failure(a); },
@@ -336,10 +399,13 @@ void Agent::start_workers(const rendezvous::Seat& seat) {
     options_.command.inherited["DDPRUN_MASTER_PORT"] = std::to_string(seat.master_port);
   }
   park_timer_.cancel();
+  if (copies_) copies_->begin_round(seat);
   workers_.begin(store_.seat_for_workers(seat));
+  pages_of_round_ = true;
   round_has_workers_ = true;
   end_was_planned_ = grace_is_over_ = false;
   workers_run_since_.reset();
+  round_began_ = Clock::now();
   output_finding_.reset();
   hang_.clear();
   hang_of_all_ = false;
@@ -361,6 +427,8 @@ void Agent::start_workers(const rendezvous::Seat& seat) {
   }
   reporter_.workers_run();
   workers_run_since_ = Clock::now();
+  if (measures_) measures_->workers_run(*workers_run_since_);
+  round_meter_.started(*workers_run_since_);
   watch_output();
   hangs_.begin_round(seat.workers, seat.world_size, seat.learned, Clock::now());
   watch_hangs();
@@ -396,6 +464,7 @@ void Agent::signal_workers(int signal) {
 
 void Agent::send_signal(int signal) {
   job_events_.workers_signalled();
+  close_account();
   if (signal == SIGTERM) stopping_since_ = event_at_;
   if (signal == SIGKILL) grace_is_over_ = event_at_ - stopping_since_ >= options_.stop.stop_grace;
   if (options_.stop_scope == StopScope::group)
@@ -406,6 +475,7 @@ void Agent::send_signal(int signal) {
 
 void Agent::finish(const Finish& finish) {
   const rendezvous::Outcome& outcome = finish.outcome;
+  finished_ = true;
   if (probe_) probe_->stop();
   if (health_) health_->stop();
   if (template_) template_->stop();
@@ -416,12 +486,16 @@ void Agent::finish(const Finish& finish) {
     result_.unsaved = workers_.channels().unsaved(Clock::now(), {finish.saved.begin(), finish.saved.end()}, [this] {
       return names_channel(options_.command.program, options_.command.argv);
     });
+  spent_told_ = false;  // again: the coordinator writes its account, now with the last stop
+  tell_spent();
   contact_.end_wait();
+  copies_.reset();
   store_.close();
   timers_.close();
   pipes_.drain(kDrainLimit);
   tell_metrics();
-  job_events_.finished(outcome);
+  job_events_.finished(outcome, spent_so_far());
+  tell_pages_of_job_end(outcome);
   if (outcome.verdict == rendezvous::Verdict::interrupted && outcome.signal != SIGINT && !result_.finished)
     report_lost();
   ending_.print_report(outcome, contact_.signal() != 0, [this](const std::string& report) {
@@ -442,7 +516,7 @@ void Agent::end() {
   const bool nobody_reads_files = result_.outcome.verdict == rendezvous::Verdict::success || !options_.prints_end;
   reporter_.error_files_are_in(layout_.clean_up(nobody_reads_files));
   pipes_.drain(kDrainLimit);
-  io_.stop();
+  push_last([this] { io_.stop(); });
 }
 
 template <class What>

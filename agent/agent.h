@@ -4,11 +4,14 @@
 // One thread runs the loop. The store and the log pipes have threads of their own, so that neither a slow client nor a
 // slow console delays the supervisor.
 #pragma once
+#include <sys/resource.h>
+
 #include <deque>
 #include <map>
 #include <optional>
 #include <set>
 #include <string>
+#include <vector>
 
 #include <asio/io_context.hpp>
 #include <asio/steady_timer.hpp>
@@ -16,10 +19,13 @@
 #include "agent/agent_options.h"
 #include "agent/contact.h"
 #include "agent/events.h"
+#include "agent/fault_table.h"
 #include "agent/hang/hang_watch.h"
 #include "agent/hang/pace_meter.h"
 #include "agent/hang/processor_wait.h"
+#include "agent/hang/round_meter.h"
 #include "agent/health_check.h"
+#include "agent/http/http_server.h"
 #include "agent/job_ending.h"
 #include "agent/job_events.h"
 #include "agent/job_state.h"
@@ -28,17 +34,23 @@
 #include "agent/logs/log_layout.h"
 #include "agent/logs/log_pipe.h"
 #include "agent/logs/own_log.h"
+#include "agent/node_copies.h"
 #include "agent/preemption_probe.h"
 #include "agent/process/cgroup.h"
+#include "agent/push/pusher.h"
 #include "agent/reporter.h"
 #include "agent/round_store.h"
 #include "agent/round_sweep.h"
 #include "agent/round_timers.h"
 #include "agent/signal_queue.h"
-#include "agent/stacks/asked_stacks.h"
-#include "agent/stacks/stacks_socket.h"
 #include "agent/stacks/take_stacks.h"
 #include "agent/stacks/top_frame.h"
+#include "agent/status/agent_socket.h"
+#include "agent/status/asked_acts.h"
+#include "agent/status/asked_stacks.h"
+#include "agent/status/asked_status.h"
+#include "agent/status/job_history.h"
+#include "agent/status/metrics_text.h"
 #include "agent/supervisor.h"
 #include "agent/worker_group.h"
 #include "rendezvous/memory/snapshot_memory.h"
@@ -58,13 +70,24 @@ class Agent {
   Agent(AgentOptions options, const rendezvous::RoundPolicy& policy);
   // Runs the job to its end. Nothing it started is left when it returns.
   JobResult run();
+  // Where the time of the round went here until now, or until it ended; empty: there was none yet. Only from the loop.
+  std::optional<rendezvous::RoundSpent> spent_so_far();
 
  private:
+  void begin_account();
+  void write_progress();
+  void watch_progress();
+  rendezvous::RoundSpent measure_round();
+  void tell_spent();
+  void close_account();  // when the round ends here, for whatever reason; a second call does nothing
   void end_leftovers_of_earlier_runs();
   void make_cgroup();
   void ask_to_leave();
   void stop_parking();
   void make_snapshot_memory();
+  NodeCopies::Hooks copies_hooks();
+  std::function<void(rendezvous::ReleasedPeer)> caller_hook();
+  void confirm(int round);
   void on_signal(int signal);
   void on_notice(int local_rank, int signal);
   void start_probe();
@@ -122,7 +145,54 @@ class Agent {
   const KnownStacks* known_stacks(int local_rank) const;  // since its last report, some seconds old; null: none
   void learn_stacks(int local_rank, std::optional<TimePoint> since, const ProcessStacks& stacks, bool stopped);
   bool takes_stacks_before(int signal);  // then signals the workers
-  void open_stacks_socket();
+  void open_socket();
+  void on_request(const AgentSocket::Request& request, const AgentSocket::Reply& reply);
+  void ask_for_act(const AgentSocket::Request& request, const AgentSocket::Reply& reply);
+  void suspend_workers(const rendezvous::SuspendWorkers& message);
+  void take_snapshot(const rendezvous::TakeSnapshot& message);
+  void inject(const rendezvous::InjectFault& message);
+  void carry_out(const std::vector<FaultTable::Deed>& deeds);
+  void await_faults();
+  void end_faults();
+  void ask_for_stacks(const AgentSocket::Reply& reply);
+  void ask_for_status(const AgentSocket::Reply& reply);
+  void ask_for_status_json(const std::function<void(const nlohmann::json&)>& reply);
+  void add_self(StatusAnswer& answer) const;
+  void open_metrics();
+  void announce_metrics();
+  void on_http(const HttpRequest& request, const HttpServer::Answer& answer);
+  bool is_ready() const;
+  HttpResponse readiness() const;
+  void serve_page(const HttpServer::Answer& answer);
+  void start_history();
+  void open_live(const HttpServer::Answer& answer);
+  void look_for_page();
+  void tell_page_of_round(int round);
+  void tell_page_of_end(const rendezvous::EndRound& end);
+  void tell_pages_of_job_end(const rendezvous::Outcome& outcome);
+  void tell_pages(const nlohmann::json& answered);
+  struct Page {
+    explicit Page(asio::io_context& io) : timer(io) {}
+    asio::steady_timer timer;
+    JobHistory history = {};
+    std::vector<HttpServer::Answer> openers = {};  // wait for their first event
+    bool asked = false;                            // the status, and the answer has not come
+    std::string key = {};                          // of what was told last
+    int rounds_told = 0;                           // JobHistory::rounds_changed()
+    TimePoint told_at = {};
+  };
+  using TakeMetrics = std::function<void(const MetricsValues&)>;
+  void collect_metrics(TakeMetrics take);
+  void hand_out_metrics(StatusAnswer status);
+  std::optional<JobMeasures> measures_now();
+  void measure_end(const rendezvous::EndRound& end);
+  void measure_steps(const std::map<int, WorkerSight>& seen);
+  void start_pushes();
+  void collect_otlp(const Pusher::Ready& ready);
+  void collect_progress(const Pusher::Ready& ready);
+  void push_last(const std::function<void()>& done);
+  rendezvous::NodeReport report();
+  rendezvous::RankView view_of(const rendezvous::Standing& standing);
   void take_asked_stacks(const rendezvous::TakeStacks& asked);
   void keep_stacks(const std::vector<int>& local_ranks, const std::vector<ProcessStacks>& stacks);
   void watch_pace();
@@ -147,7 +217,7 @@ class Agent {
   Supervisor supervisor_;
   asio::io_context io_;
   SignalQueue signals_;
-  asio::steady_timer timer_, run_limit_, output_timer_, hang_timer_, pace_timer_;
+  asio::steady_timer timer_, run_limit_, output_timer_, hang_timer_, pace_timer_, progress_timer_;
   std::optional<PreemptionProbe> probe_;
   std::optional<HealthCheck> health_;
   std::optional<WorkerTemplate> template_;
@@ -156,7 +226,10 @@ class Agent {
   LogPipes pipes_;
   std::optional<Cgroup> cgroup_;
   std::optional<SnapshotMemory> snapshot_memory_;
-  asio::steady_timer park_timer_{io_};
+  std::optional<int> unconfirmed_round_;  // confirmed when its snapshots are here
+  asio::steady_timer park_timer_{io_}, chaos_timer_{io_};
+  FaultTable faults_;
+  std::map<pid_t, rlim_t> memory_limits_, file_limits_;  // of workers, before a fault
   bool no_round_follows_ = false;
   WorkerGroup workers_;
   Reporter reporter_;
@@ -168,9 +241,12 @@ class Agent {
   RoundStore store_;
   std::optional<JobState> state_;
   Contact contact_;
+  std::optional<NodeCopies> copies_;
   JobEnding ending_;
   bool awaits_health_ = false, awaits_template_ = false;  // the node is offered when the check has ended
   bool end_requested_ = false;                            // a signal asked ddprun to end
+  bool succeeded_ = false;                                // the job has ended well
+  bool finished_ = false;                                 // it has ended, and so have the workers here
   std::deque<Event> events_;
   bool handling_ = false;
   TimePoint event_at_ = {};                             // when the event that is being handled was
@@ -184,11 +260,28 @@ class Agent {
   HangWatch hangs_;
   PaceMeter pace_;
   ProcessorWait processor_wait_;
-  bool suspended_ = false;  // at the terminal
+  RoundMeter round_meter_;
+  std::optional<rendezvous::RoundSpent> round_spent_;  // of the round, if it has ended here
+  bool spent_told_ = false;
+  bool pages_of_round_ = false;  // the workers' channels are those of the round
+  bool suspended_ = false;       // at the terminal
   TimePoint standings_sent_ = {};
   std::optional<AsyncStacks> stacks_;
   AskedStacks asked_stacks_;
-  std::optional<StacksSocket> stacks_socket_;
+  AskedStatus asked_status_;
+  AskedActs asked_acts_;
+  std::optional<AgentSocket> socket_;
+  std::vector<TakeMetrics> want_metrics_;  // wait for the coordinator's answer
+  std::optional<HttpServer> http_;
+  std::optional<Page> page_;
+  std::optional<Pusher> otlp_, kubeflow_;
+  std::optional<JobMeasures> measures_;  // for metrics that somebody reads
+  std::optional<std::uint64_t> oom_kills_at_start_;
+  std::optional<std::uint64_t> last_step_, total_steps_;  // that were pushed to Kubeflow Trainer
+  std::optional<double> loss_;
+  std::map<std::string, double> measured_;  // the last values of the user's metrics, if rank 0 is here
+  const TimePoint started_ = Clock::now();
+  std::optional<TimePoint> round_began_;     // here: its workers' start
   std::set<int> stacks_taken_;               // of these local ranks, in this round
   std::map<int, KnownStacks> known_stacks_;  // by local rank
   int takes_stacks_for_round_ = 0;           // to tell standings with them

@@ -23,6 +23,7 @@ void Agent::report_failure(const ReportFailure& report) {
   }
   if (failure.status.hung || failure.status.by_output)  // it lives, and would come to wait like the others
     workers_.replace(report.local_rank, failure.status.hung ? SIGKILL : SIGTERM);
+  close_account();
   reporter_.noticed(failure);
   job_events_.failed(report.local_rank);
   if (health_) health_->suspect();
@@ -34,6 +35,7 @@ void Agent::report_failure(const ReportFailure& report) {
   failure.kind = reporter_.class_of(failure, progressed.value_or(has_lived()));
   if (failure.status.by_output && output_finding_ && output_finding_->rule.silent)
     failure.kind = rendezvous::FailureClass::hang;
+  if (measures_) measures_->failed(failure.kind);
   contact_.send(rendezvous::WorkerFailed{failure, progressed, rule_for(failure)});
 }
 

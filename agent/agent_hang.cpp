@@ -54,6 +54,8 @@ void Agent::look_at_workers() {
     sight.starved = stands_still ? processor_wait_.since_last_look(pid) : Duration::zero();
   }
   hangs_.look(seen, now);
+  measure_steps(seen);
+  if (!round_spent_) measure_round();
 }
 
 std::vector<rendezvous::Standing> Agent::standings() const {

@@ -14,10 +14,12 @@
 #include "agent/logs/own_log.h"
 #include "agent/machine_limits.h"
 #include "agent/preemption_probe.h"
+#include "agent/push/push_options.h"
 #include "agent/reporter.h"
 #include "agent/supervisor.h"
 #include "agent/worker_group.h"
 #include "rendezvous/peer/listen_socket.h"
+#include "rendezvous/peer/token.h"
 
 namespace ddprun::agent {
 
@@ -29,6 +31,15 @@ struct Prefork {
   bool python = false;       // the program is a script, and command.program its interpreter
   std::string imports = {};  // TemplateCommand::imports
   std::string learned = {};  // TemplateCommand::learned
+};
+
+// Where this node answers over HTTP (--metrics).
+struct MetricsOptions {
+  std::string address = {};                     // numeric
+  std::uint16_t port = 0;                       // 0: any free one
+  std::optional<rendezvous::Token> token = {};  // that a client must show; empty: none
+  bool page = false;                            // serve the job's page, too
+  std::string certificate = {}, key = {};       // their files, for https; empty: http
 };
 
 struct AgentOptions {
@@ -69,7 +80,12 @@ struct AgentOptions {
   JobState::Files state = {};
   MachineLimits machine_limits = {};
   HangLimits hang_limits = {};
+  bool allow_chaos = false;  // users may have the workers suffer faults
   bool watch_stragglers = true;
+  std::optional<MetricsOptions> metrics = {};
+  std::optional<OtlpOptions> otlp = {};
+  std::optional<KubeflowOptions> kubeflow = {};
+  std::string version = {};                            // ddprun's
   std::vector<std::string> folders = {};               // that the job writes to
   std::string health_check = {};                       // a shell command; empty: none
   std::vector<rendezvous::FailureRule> rules = {};     // for failures of our workers

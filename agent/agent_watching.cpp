@@ -73,7 +73,10 @@ int Agent::still_running(int local_rank) const {
 // For events: 200 ms make five lines a second for each metric.
 void Agent::tell_metrics() {
   if (!options_.logs.monitor) return;
-  for (const Metric& metric : options_.logs.monitor->take_metrics()) job_events_.measured(metric);
+  for (const Metric& metric : options_.logs.monitor->take_metrics()) {
+    measured_[metric.name] = metric.last;
+    job_events_.measured(metric);
+  }
 }
 
 // Only where a rule or a metric is about the workers' output.

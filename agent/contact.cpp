@@ -39,7 +39,9 @@ std::unique_ptr<Coordination> Contact::make() {
                               hooks_.dispatch(JobEnded{{rendezvous::Verdict::out_of_reach, 0, why, {}}});
                             },
                             [this](const std::string& line) { context_.pipes.print("ddprun: " + line + "\n"); },
-                            hooks_.on_ledger};
+                            hooks_.on_request,
+                            hooks_.on_ledger,
+                            hooks_.on_copies};
   if (!meeting_) return make_local_coordination(io_, policy_, std::move(hooks));
   return make_remote_coordination(io_, policy_, *meeting_, std::move(hooks));
 }

@@ -27,7 +27,9 @@ class Contact {
     std::function<void()> on_connected;  // send NodeReady or NodeBack
     std::function<void(const rendezvous::ToAgent&)> on_message;
     std::function<void(const Event&)> dispatch;
+    std::function<void(const std::string& line, std::function<void(const std::string&)> answer)> on_request;
     std::function<void(const rendezvous::LedgerRecord&, const rendezvous::Outcome*)> on_ledger = {};  // any thread
+    std::function<void(rendezvous::ReleasedPeer)> on_copies = {};  // Coordination::Hooks::on_copies
   };
   // Where it reports, and the state it reads. All must outlive it.
   struct Context {

@@ -11,6 +11,7 @@
 #include "rendezvous/base/error.h"
 #include "rendezvous/base/overloaded.h"
 #include "rendezvous/coordination/coordinator_server.h"
+#include "rendezvous/coordination/copies_opening.h"
 #include "rendezvous/coordination/election_rpc.h"
 #include "rendezvous/coordination/first_place.h"
 #include "rendezvous/peer/listen_socket.h"
@@ -60,6 +61,7 @@ class LocalCoordination : public Coordination {
                    [](const rendezvous::FailureText&) {},
                    [](const rendezvous::VoteRequest&) {},
                    [](const rendezvous::CoordinatorAnnouncement&) {},
+                   [](const rendezvous::ClientRequest&) {},
                    [&](const auto& m) { dispatch(m); },
                },
                message);
@@ -67,10 +69,15 @@ class LocalCoordination : public Coordination {
   }
 
   bool connected() const override { return true; }
+  void cut(Duration) override {}
   rendezvous::NodeId node() const override { return 0; }
   void offer_store(int, const rendezvous::StoreGateway&) override {}
   std::unique_ptr<rendezvous::StoreDialer> dial_store(const rendezvous::Seat&,
                                                       const rendezvous::StoreUpstream&) override {
+    return {};
+  }
+  std::unique_ptr<rendezvous::LinkDialer> dial_copies(const rendezvous::ControlAddress&,
+                                                      rendezvous::LinkDialer::Hooks) override {
     return {};
   }
   bool may_leave() const override { return true; }
@@ -91,7 +98,7 @@ class LocalCoordination : public Coordination {
   }
 
   void report_ledger() {
-    const int changes = coordinator_.ledger().changes();
+    const int changes = coordinator_.changes();
     if (!hooks_.on_ledger || std::exchange(ledger_changes_, changes) == changes) return;
     hooks_.on_ledger(coordinator_.ledger_record(Clock::now()), coordinator_.outcome());
   }
@@ -141,6 +148,9 @@ class RemoteCoordination : public Coordination {
 
   bool send(const rendezvous::FromAgent& message) override { return client_ && client_->send(message); }
   bool connected() const override { return client_ && client_->connected(); }
+  void cut(Duration time) override {
+    if (client_) client_->cut(time);
+  }
   rendezvous::NodeId node() const override { return trust_.own.instance; }
   void offer_store(int round, const rendezvous::StoreGateway& store) override { server_->offer_store(round, store); }
   std::unique_ptr<rendezvous::StoreDialer> dial_store(const rendezvous::Seat& seat,
@@ -151,6 +161,20 @@ class RemoteCoordination : public Coordination {
         rendezvous::StoreDialer::Options{
             .host = host, .port = port, .round = seat.round, .trust = trust_, .names = names_},
         proxy);
+  }
+
+  std::unique_ptr<rendezvous::LinkDialer> dial_copies(const rendezvous::ControlAddress& agent,
+                                                      rendezvous::LinkDialer::Hooks hooks) override {
+    return std::make_unique<rendezvous::LinkDialer>(
+        io_,
+        rendezvous::LinkDialer::Options{.agent = agent,
+                                        .opening = rendezvous::copies_opening(),
+                                        .welcome = rendezvous::copies_welcome(),
+                                        .no_welcome = "it keeps no snapshots in memory",
+                                        .other_answer = "it does not answer as an agent with snapshots in memory",
+                                        .trust = trust_,
+                                        .names = names_},
+        std::move(hooks));
   }
 
   bool may_leave() const override { return !end_ || all_notified_ || Clock::now() >= leave_deadline_; }
@@ -192,7 +216,20 @@ class RemoteCoordination : public Coordination {
           asio::post(io_,
                      while_alive([this, announcement, coordinator] { on_announcement(announcement, coordinator); }));
         },
-        hooks_.on_ledger});
+        [this](const std::string& line, const std::function<void(const std::string&)>& answer) {
+          asio::post(io_, while_alive([this, line, answer] {
+                       if (hooks_.on_request) hooks_.on_request(line, answer);
+                     }));
+        },
+        hooks_.on_ledger, copies_hook()});
+  }
+
+  std::function<void(rendezvous::ReleasedPeer)> copies_hook() {
+    if (!hooks_.on_copies) return {};
+    return [this](rendezvous::ReleasedPeer peer) {
+      const auto shared = std::make_shared<rendezvous::ReleasedPeer>(std::move(peer));
+      asio::post(io_, while_alive([this, shared] { hooks_.on_copies(std::move(*shared)); }));
+    };
   }
 
   void add_listener(const rendezvous::Listening& listening) {
@@ -240,6 +277,10 @@ class RemoteCoordination : public Coordination {
     if (const auto* kept = std::get_if<rendezvous::KeepRecord>(&message)) {
       record_ = kept->record;
       return set_fallback_places(*record_);
+    }
+    if (const auto* keep = std::get_if<rendezvous::KeepRange>(&message)) {
+      if (record_ && record_->id() == keep->record) record_->resized = keep->range;
+      return elect(rendezvous::RecordResized{keep->record, keep->range});
     }
     if (const auto* seat = std::get_if<rendezvous::TakeSeat>(&message)) on_record({seat->term, seat->seat.round});
     if (const auto* start = std::get_if<rendezvous::StartRound>(&message)) elect(rendezvous::RoundBegan{start->round});

@@ -12,6 +12,7 @@
 #include "rendezvous/coordination/control_message.h"
 #include "rendezvous/coordination/coordinator.h"
 #include "rendezvous/coordination/coordinator_client.h"
+#include "rendezvous/peer/link_dialer.h"
 #include "rendezvous/peer/resolver.h"
 #include "rendezvous/peer/tls_context.h"
 #include "rendezvous/store/proxy/store_links.h"
@@ -45,19 +46,28 @@ class Coordination {
     // The job cannot continue here: no coordinator is elected. `certain`: nor elsewhere, as far as this node knows.
     std::function<void(const std::string& why, bool certain)> on_no_coordinator;
     std::function<void(const std::string& line)> log;  // from any thread
+    // Somebody who is no agent asks this one something.
+    std::function<void(const std::string& line, std::function<void(const std::string&)> answer)> on_request = {};
     // The job's restart ledger has changed, and the coordinator runs here; null: the job goes on. From any thread.
     std::function<void(const rendezvous::LedgerRecord&, const rendezvous::Outcome*)> on_ledger = {};
+    // Another agent sends or wants copies of snapshots. Empty: such connections are closed.
+    std::function<void(rendezvous::ReleasedPeer)> on_copies = {};
   };
   virtual ~Coordination() = default;
   virtual void start() = 0;
   virtual bool send(const rendezvous::FromAgent& message) = 0;  // false: out of reach
   virtual bool connected() const = 0;
+  // Closes the connection, and makes none for that long; on one node nothing.
+  virtual void cut(Duration time) = 0;
   virtual rendezvous::NodeId node() const = 0;
   // With --store-proxy only. offer_store() serves the round's store to the other nodes' proxies; dial_store() connects
   // this node's proxy to it until the dialer is destroyed.
   virtual void offer_store(int round, const rendezvous::StoreGateway& store) = 0;
   virtual std::unique_ptr<rendezvous::StoreDialer> dial_store(const rendezvous::Seat& seat,
                                                               const rendezvous::StoreUpstream& proxy) = 0;
+  // Connects to that agent for copies of snapshots, until the dialer is destroyed. Null: the job has one node.
+  virtual std::unique_ptr<rendezvous::LinkDialer> dial_copies(const rendezvous::ControlAddress& agent,
+                                                              rendezvous::LinkDialer::Hooks hooks) = 0;
   // All others know the job's end that this agent was told, or it cannot tell them. Until then it takes part in
   // elections and should not leave.
   virtual bool may_leave() const = 0;

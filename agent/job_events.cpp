@@ -7,6 +7,7 @@
 #include "agent/diagnosis/diagnosis.h"
 #include "agent/diagnosis/error_file.h"
 #include "agent/diagnosis/evidence.h"
+#include "agent/hang/round_meter.h"
 #include "agent/process/exit_status.h"
 #include "agent/process/regular_file.h"
 
@@ -53,6 +54,11 @@ std::string shortest(double value) {
   char out[32];
   const auto [end, error] = std::to_chars(out, out + sizeof out, value);
   return {out, end};
+}
+
+std::string in_milliseconds(Duration time) {
+  return shortest(
+      std::chrono::duration<double, std::milli>(std::chrono::floor<std::chrono::microseconds>(time)).count());
 }
 
 std::string seconds(WallTime when) {
@@ -158,6 +164,16 @@ void JobEvents::pace_changed(const rendezvous::ReportPace& report) {
   write(changed);
 }
 
+void JobEvents::act_carried_out(const rendezvous::ReportAct& report) {
+  if (!log_.on()) return;
+  JobEvent act = event("ACT");
+  act.more = {{"act", in_words(report.act)},
+              {"by", report.act.by},
+              {"done", report.done ? "true" : "false"},
+              {"text", report.text}};
+  write(act);
+}
+
 // torchrun has no such event.
 void JobEvents::measured(const Metric& metric) {
   if (!log_.on()) return;
@@ -170,7 +186,32 @@ void JobEvents::measured(const Metric& metric) {
   write(changed);
 }
 
-void JobEvents::round_ended(const rendezvous::EndRound& end) {
+// Nor this one.
+void JobEvents::progressed(const JobProgress& progress) {
+  if (!log_.on()) return;
+  JobEvent out = event("PROGRESS");
+  out.more = {{"step", std::to_string(progress.step)}};
+  if (progress.steps_per_second) out.more.emplace_back("steps_per_second", shortest(*progress.steps_per_second));
+  if (progress.loss) out.more.emplace_back("loss", shortest(*progress.loss));
+  write(out);
+}
+
+void JobEvents::add_times(JobEvent& event, const rendezvous::RoundSpent& spent, rendezvous::RoundEnd how) {
+  if (std::exchange(times_written_, seat_->round) == seat_->round) return;
+  const rendezvous::TimeAccount times = account_of(spent, agent::measured(spent), how);
+  for (const rendezvous::TimeKindName& one : rendezvous::kTimeKinds)
+    if (times[one.kind] > Duration::zero())
+      event.more.emplace_back(one.name + std::string("_ms"), in_milliseconds(times[one.kind]));
+  if (const auto steps = kept_steps(spent)) {
+    event.more.emplace_back("first_step", std::to_string(*spent.first_step));
+    event.more.emplace_back("last_step", std::to_string(steps->last));
+    event.more.emplace_back("steps", std::to_string(steps->steps));
+    event.more.emplace_back("steps_ms", in_milliseconds(steps->time));
+  }
+  if (spent.snapshot_step) event.more.emplace_back("snapshot_step", std::to_string(*spent.snapshot_step));
+}
+
+void JobEvents::round_ended(const rendezvous::EndRound& end, const std::optional<rendezvous::RoundSpent>& spent) {
   if (!log_.on()) return;
   JobEvent ended = event("ROUND_ENDED");
   ended.more = {{"reason", end.reason}};
@@ -179,10 +220,11 @@ void JobEvents::round_ended(const rendezvous::EndRound& end) {
     ended.more.emplace_back("failed_rank", std::to_string(end.cause->rank));
     if (!end.cause->how.empty()) ended.more.emplace_back("failure", end.cause->how);
   }
+  if (spent && seat_) add_times(ended, *spent, round_end(end.planned, end.cause));
   log_.write(ended);
 }
 
-void JobEvents::finished(const rendezvous::Outcome& outcome) {
+void JobEvents::finished(const rendezvous::Outcome& outcome, const std::optional<rendezvous::RoundSpent>& spent) {
   if (!log_.on()) return;
   JobEvent end = event(outcome.verdict == rendezvous::Verdict::success ? "SUCCEEDED" : "FAILED");
   if (outcome.verdict == rendezvous::Verdict::interrupted) end.error = "interrupted by " + signal_name(outcome.signal);
@@ -190,6 +232,7 @@ void JobEvents::finished(const rendezvous::Outcome& outcome) {
   if (outcome.cause) end.more = {{"failure_class", name_of(outcome.cause->kind)}};
   if (outcome.cause)
     end.error = "rank " + std::to_string(outcome.cause->rank) + " " + in_words(*outcome.cause) + ": " + outcome.reason;
+  if (spent && seat_) add_times(end, *spent, round_end(outcome));
   write(end);
 }
 

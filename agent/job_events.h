@@ -16,6 +16,12 @@
 
 namespace ddprun::agent {
 
+// How far the job is.
+struct JobProgress {
+  std::uint64_t step = 0;
+  std::optional<double> steps_per_second = {}, loss = {};
+};
+
 class JobEvents {
  public:
   // `log` and `workers` must outlive it.
@@ -28,16 +34,21 @@ class JobEvents {
   void failed(int local_rank) { failed_.emplace(local_rank, ""); }  // detected, perhaps before it has ended
   void workers_signalled() { stopping_ = true; }                    // any other worker that ends later was stopped
   void worker_ended(int local_rank);
-  void round_ended(const rendezvous::EndRound& end);
+  // `spent`: of the round on this node; empty: there was none.
+  void round_ended(const rendezvous::EndRound& end, const std::optional<rendezvous::RoundSpent>& spent = {});
   void pace_changed(const rendezvous::ReportPace& report);
+  void act_carried_out(const rendezvous::ReportAct& report);
   void measured(const Metric& metric);
+  void progressed(const JobProgress& progress);
+  bool on() const { return log_.on(); }
   void timer_expired(int local_rank, const ExpiredTimer& timer);
-  void finished(const rendezvous::Outcome& outcome);
+  void finished(const rendezvous::Outcome& outcome, const std::optional<rendezvous::RoundSpent>& spent = {});
 
  private:
   JobEvent event(const std::string& state) const;
   JobEvent event_of(int local_rank, const std::string& state) const;
   void write(JobEvent event);
+  void add_times(JobEvent& event, const rendezvous::RoundSpent& spent, rendezvous::RoundEnd how);
 
   EventLog& log_;
   const WorkerGroup& workers_;
@@ -47,6 +58,7 @@ class JobEvents {
   std::optional<rendezvous::Seat> seat_;
   bool stopping_ = false;
   bool first_ = true;                  // nothing has been written
+  int times_written_ = 0;              // the round whose times have been
   std::map<int, std::string> failed_;  // of the round, by local rank: the timer that expired, in words; empty: none
 };
 

@@ -14,6 +14,7 @@
 #include "agent/process/exit_status.h"
 #include "agent/process/process_state.h"
 #include "agent/process/regular_file.h"
+#include "rendezvous/base/spelling.h"
 
 namespace ddprun::agent {
 namespace {
@@ -61,6 +62,12 @@ Reporter::Reporter(LogPipes& pipes, const LogLayout& layout, const WorkerGroup& 
 
 void Reporter::logs_are_in(const std::filesystem::path& folder) {
   if (!folder.empty()) pipes_.print("ddprun: the workers' logs are in " + folder.string() + "\n");
+}
+
+void Reporter::metrics_are_at(bool https, const std::string& address, std::uint16_t port) {
+  const std::string host = address.find(':') == std::string::npos ? address : "[" + address + "]";
+  pipes_.print(std::string("ddprun: metrics are at ") + (https ? "https://" : "http://") + host + ":" +
+               std::to_string(port) + "/metrics\n");
 }
 
 void Reporter::error_files_are_in(const std::filesystem::path& folder) {
@@ -212,6 +219,15 @@ void Reporter::pace_changed(const rendezvous::ReportPace& report) {
   if (report.change.kind != rendezvous::PaceChange::Kind::straggler) return;
   pipes_.print("ddprun: " + in_words(report.change, report.host) + (report.then.empty() ? "" : "; " + report.then) +
                ".\n");
+}
+
+void Reporter::act_carried_out(const rendezvous::ReportAct& report) {
+  using rendezvous::ActKind;
+  const ActKind kind = report.act.kind;
+  const bool is_told =
+      kind == ActKind::restart || kind == ActKind::drain || kind == ActKind::resize || kind == ActKind::fault;
+  if (!report.done || is_told) return;
+  pipes_.print("ddprun: " + in_words(report.act) + " by " + visible(report.act.by) + ": " + report.text + ".\n");
 }
 
 void Reporter::output_found(const OutputRule& rule) {

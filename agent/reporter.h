@@ -44,6 +44,7 @@ class Reporter {
 
   // Empty: the user knows where.
   void logs_are_in(const std::filesystem::path& folder);
+  void metrics_are_at(bool https, const std::string& address, std::uint16_t port);
   void error_files_are_in(const std::filesystem::path& folder);  // left by a failed job; empty: nothing
   // What was requested but is impossible: printed once.
   void not_bound(const std::vector<Binding>& bindings);
@@ -75,6 +76,8 @@ class Reporter {
   void hang_found(int local_rank, const std::string& how, const ProcessStacks& stacks);
   // Prints a straggler, once; the rest is for the event log.
   void pace_changed(const rendezvous::ReportPace& report);
+  // What somebody has done to the job by `ddprun ctl`. A new round says by whom itself.
+  void act_carried_out(const rendezvous::ReportAct& report);
   void output_found(const OutputRule& rule);
   void noticed(const rendezvous::Failure& failure);  // the round's first failure
   // Of a failure that was noticed.

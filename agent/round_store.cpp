@@ -42,7 +42,17 @@ void RoundStore::close() {
   reach_.reset();
   dialer_.reset();
   proxy_.reset();
+  if (store_) earlier_.requests = counts().requests;
   store_.reset();
+}
+
+rendezvous::Server::Counts RoundStore::counts() const {
+  rendezvous::Server::Counts out = earlier_;
+  if (!store_) return out;
+  const rendezvous::Server::Counts now = store_->counts();
+  out.connections = now.connections;
+  for (std::size_t op = 0; op < out.requests.size(); ++op) out.requests[op] += now.requests[op];
+  return out;
 }
 
 // With several nodes, how the others reach the store is not checked here.

@@ -37,6 +37,8 @@ class RoundStore {
   // With --store-proxy, before the round is confirmed, so that no worker waits for it. A lost store disconnects all its
   // clients; the coordinator decides what happens to the round.
   void open_proxy(const rendezvous::Seat& seat, Coordination& coordination);
+  // Of this store and the earlier ones on this node.
+  rendezvous::Server::Counts counts() const;
   std::uint16_t port() const { return store_ ? store_->port() : std::uint16_t{0}; }  // of our own
   // The seat with the store's address for the workers.
   rendezvous::Seat seat_for_workers(rendezvous::Seat seat) const;
@@ -50,6 +52,7 @@ class RoundStore {
   const Hooks hooks_;
   asio::steady_timer lost_timer_;
   std::uint16_t last_port_ = 0;
+  rendezvous::Server::Counts earlier_ = {};        // requests to stores that are closed
   std::unique_ptr<rendezvous::Server> store_;      // of the current or the next round
   std::unique_ptr<StoreReach> reach_;              // if workers are told a name or address of ours
   std::unique_ptr<rendezvous::StoreProxy> proxy_;  // to the round's store on another node

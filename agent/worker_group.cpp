@@ -10,6 +10,7 @@
 
 #include <asio/post.hpp>
 
+#include "rendezvous/memory/copy_memory.h"
 #include "rendezvous/memory/snapshot_memory.h"
 
 namespace ddprun::agent {
@@ -19,6 +20,7 @@ constexpr std::chrono::seconds kParkedEnd{10};
 
 // Its descriptor's number in a worker: below those that the channel and a template use.
 int snapshot_memory_number() { return channel_number() - 3; }
+int copy_memory_number() { return channel_number() - 4; }
 
 int urgency(const rendezvous::ExitStatus& status, std::optional<int> preempt_exit_code) {
   if (preempt_exit_code && status.code == *preempt_exit_code) return -1;
@@ -185,6 +187,7 @@ int WorkerGroup::start(const WorkerCommand& command, int local_rank, WorkerTempl
   if (alone) request.foreground_group = terminal_group_;
   if (number >= 0) request.passed.push_back({page, number});
   if (command.snapshot_memory_fd >= 0) request.passed.push_back({command.snapshot_memory_fd, snapshot_memory_number()});
+  if (command.copy_memory_fd >= 0) request.passed.push_back({command.copy_memory_fd, copy_memory_number()});
   std::optional<Spawned> forked;
   if (from) forked = from->fork(request);
   Spawned spawned = forked ? std::move(*forked) : spawn(request);
@@ -231,6 +234,10 @@ std::vector<std::string> WorkerGroup::environment(const WorkerCommand& command, 
     own[kSnapshotMemoryVariable] = std::to_string(snapshot_memory_number()) + ":" + std::to_string(local_rank);
   else if (command.inherited.contains(kSnapshotMemoryVariable))
     own[kSnapshotMemoryVariable] = "";
+  if (command.copy_memory_fd >= 0)
+    own[kCopyMemoryVariable] = std::to_string(copy_memory_number());
+  else if (command.inherited.contains(kCopyMemoryVariable))
+    own[kCopyMemoryVariable] = "";
   if (command.in_process || command.inherited.contains(DDPRUN_IN_PROCESS_VARIABLE))
     own[DDPRUN_IN_PROCESS_VARIABLE] = command.in_process ? "1" : "";
   own[DDPRUN_PREEMPT_SIGNALS_VARIABLE] = command.job.preempt_signals;

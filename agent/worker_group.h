@@ -34,6 +34,7 @@ struct WorkerCommand {
   std::vector<Binding> bindings = {};  // by local rank; empty: no binding
   int cgroup_fd = -1;                  // cgroup.h; -1: ours
   int snapshot_memory_fd = -1;         // SnapshotMemory; -1: none
+  int copy_memory_fd = -1;             // CopyMemory; -1: none
   bool in_process = false;             // a worker that has lost a peer may wait for the next round
 };
 

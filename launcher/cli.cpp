@@ -117,15 +117,22 @@ std::optional<rendezvous::Token> parse_token(const std::string& who, std::string
   return {};
 }
 
-std::optional<rendezvous::Token> token_of_file(const Inputs& inputs, CommandLine& line) {
-  if (line.config.token_file.empty() || !inputs.read_file) return {};
-  const Setting* named = in_force(line.config.settings, "token-file");
+// An option that names a token's file, where else its token may be, and what somebody else could do with it.
+struct TokenOption {
+  const char* name;
+  std::string also;
+  std::string risk;
+};
+
+std::optional<rendezvous::Token> token_of_file(const TokenOption& option, const Inputs& inputs, CommandLine& line) {
+  const Setting* named = in_force(line.config.settings, option.name);
+  if (!named || named->text.empty() || !inputs.read_file) return {};
   auto content = inputs.read_file(named->text);
   if (std::holds_alternative<Unreadable>(content) &&
       std::holds_alternative<rendezvous::Token>(rendezvous::Token::parse(named->text))) {
-    line.mistakes.push_back(subject(*named) +
-                            " takes the name of a file, and no file has the name given. Put a token itself into a file "
-                            "or into DDPRUN_TOKEN: other users can see a command line.");
+    line.mistakes.push_back(
+        subject(*named) + " takes the name of a file, and no file has the name given. Put a token itself into a file" +
+        option.also + ": other users can see a command line.");
     return {};
   }
   const std::string who = subject(*named) + " is '" + named->text + "', which ";
@@ -135,7 +142,7 @@ std::optional<rendezvous::Token> token_of_file(const Inputs& inputs, CommandLine
   }
   auto& file = std::get<FileText>(content);
   if (file.others_may_read)
-    line.warnings.push_back(who + "other users may read: chmod 600 it, or they can join the job.");
+    line.warnings.push_back(who + "other users may read: chmod 600 it, or they can " + option.risk + ".");
   std::optional<rendezvous::Token> token = parse_token(subject(*named), file.text, line);
   rendezvous::wipe(file.text);
   return token;
@@ -143,7 +150,8 @@ std::optional<rendezvous::Token> token_of_file(const Inputs& inputs, CommandLine
 
 void read_token(const Inputs& inputs, CommandLine& line) {
   Config& config = line.config;
-  config.token = token_of_file(inputs, line);
+  config.token = token_of_file({"token-file", " or into DDPRUN_TOKEN", "join the job"}, inputs, line);
+  config.metrics_token = token_of_file({"metrics-token-file", "", "read the metrics"}, inputs, line);
   const auto variable = inputs.environment.find(rendezvous::kTokenVariable);
   if (variable == inputs.environment.end() || variable->second.empty()) return;
   config.token_variable = rendezvous::kTokenVariable;

@@ -5,6 +5,7 @@
 #include "launcher/host_job.h"
 #include "launcher/options.h"
 #include "rendezvous/base/spelling.h"
+#include "rendezvous/peer/loopback.h"
 
 namespace ddprun::launcher {
 namespace {
@@ -120,6 +121,25 @@ void check_access(const Config& config, Problems& out) {
             " gives: leave out one of the two.");
 }
 
+void check_metrics(const Config& config, Problems& out) {
+  if (!config.metrics_place) {
+    if (config.page)
+      out.add(out.subject_of("page") + " is given without --metrics, which says at which port: pass both, or none.");
+    for (const auto& [name, value] : {std::pair("metrics-token-file", &config.metrics_token_file),
+                                      {"metrics-cert", &config.metrics_cert},
+                                      {"metrics-key", &config.metrics_key}})
+      if (!value->empty()) out.add(out.subject_of(name) + " is given without --metrics: pass both, or none of them.");
+    return;
+  }
+  if (config.metrics_cert.empty() != config.metrics_key.empty())
+    out.add(out.subject_of(config.metrics_key.empty() ? "metrics-cert" : "metrics-key") + " is given without --" +
+            (config.metrics_key.empty() ? "metrics-key" : "metrics-cert") + ": pass both, or none of them.");
+  if (rendezvous::is_loopback(config.metrics_place->host) || !config.metrics_token_file.empty()) return;
+  out.add(out.subject_of("metrics-address") + " is at " + config.metrics_place->host +
+          ", which other machines reach, without a token: pass --metrics-token-file FILE (ddprun --make-token prints "
+          "one), or the port alone.");
+}
+
 // Without a name of its own no start of the job can find what an earlier one left.
 void check_state(const Config& config, Problems& out) {
   if (!config.state_dir.empty() && config.rdzv_id.empty())
@@ -213,6 +233,7 @@ std::vector<std::string> problems(const Config& config, const Machine& machine) 
   }
   check_address(config, out);
   check_access(config, out);
+  check_metrics(config, out);
   check_state(config, out);
   check_program(config, out);
   return out.take();

@@ -123,6 +123,7 @@ struct Config {
   rendezvous::ExclusionPolicy exclusion = {};
   agent::MachineLimits machine_limits = {};
   agent::HangLimits hang_limits = {};
+  bool allow_chaos = false;  // users may have the job suffer faults
   rendezvous::StragglerPolicy stragglers = rendezvous::StragglerPolicy::say;
   std::string health_check = {};       // a shell command; empty: none
   std::string exclude_file = {};       // gets the names of excluded machines; empty: no file
@@ -161,6 +162,12 @@ struct Config {
   EventSink events = EventSink::nowhere;
   std::string event_file = {};
   bool verbose = false;
+  std::optional<Endpoint> metrics_place = {};  // where this node answers over HTTP: a numeric address and a port
+  std::string metrics_token_file = {};
+  std::optional<rendezvous::Token> metrics_token = {};  // from that file
+  bool page = false;                                    // serve the job's page there
+  std::string metrics_cert = {}, metrics_key = {};      // files, for https
+  std::string otlp = {};                                // a URL, or "env"; empty: metrics are not pushed
 
   // What to do instead of running the job.
   bool dry_run = false;

@@ -11,7 +11,7 @@ using namespace settings;
 std::string overview() {
   std::string out =
       "usage: ddprun [options] PROGRAM [its arguments]\n"
-      "       ddprun run|submit FILE, or status|describe|log|cancel|list|stacks [JOB]\n"
+      "       ddprun run|submit|report FILE; status|top|ctl|log|list|cancel|stacks JOB\n"
       "Starts and restarts a job's workers: a .py file, any executable, or train.\n\n";
   for (const Option& option : options().options)
     if (*option.brief) out += help_entry(option_heading(option), option.brief);

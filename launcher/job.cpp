@@ -5,6 +5,7 @@
 
 #include "agent/process/exit_status.h"
 #include "launcher/options.h"
+#include "launcher/push_targets.h"
 #include "launcher/values.h"
 #include "rendezvous/base/error.h"
 
@@ -192,6 +193,7 @@ rendezvous::RoundPolicy round_policy(const Config& config) {
   policy.rules = config.rules;
   policy.exclusion = config.exclusion;
   policy.stragglers = config.stragglers;
+  policy.allow_chaos = config.allow_chaos;
   if (!several_nodes(config)) return policy;
   const NodeCounts& nodes = config.nnodes;
   policy.nodes_min = nodes.least;
@@ -262,7 +264,16 @@ agent::AgentOptions job_options(const Config& config, const Machine& machine, co
   options.health_check = config.health_check;
   options.machine_limits = config.machine_limits;
   options.hang_limits = config.hang_limits;
+  options.allow_chaos = config.allow_chaos;
   options.watch_stragglers = config.stragglers != rendezvous::StragglerPolicy::off;
+  options.version = DDPRUN_VERSION;
+  if (config.metrics_place)
+    options.metrics =
+        agent::MetricsOptions{config.metrics_place->host, static_cast<std::uint16_t>(*config.metrics_place->port),
+                              config.metrics_token,       config.page,
+                              config.metrics_cert,        config.metrics_key};
+  options.otlp = otlp_options(config.otlp, host.environment);
+  options.kubeflow = kubeflow_options(host.environment);
   options.folders = folders_written(config);
   options.progress_after = round_policy(config).restarts.progress_after;
   options.master_host = host_for_workers(config, host);

@@ -7,9 +7,9 @@
 #include <array>
 #include <csignal>
 #include <fstream>
+#include <map>
 #include <thread>
 
-#include "agent/process/process_table.h"
 #include "launcher/exit_codes.h"
 #include "launcher/inputs.h"
 #include "launcher/job_runner.h"
@@ -21,10 +21,13 @@
 #include "launcher/jobs/places/program_run.h"
 #include "launcher/jobs/places/shared_record.h"
 #include "launcher/jobs/places/slurm.h"
+#include "launcher/live_job.h"
 #include "launcher/machine.h"
+#include "launcher/top_command.h"
 #include "rendezvous/base/error.h"
 #include "rendezvous/base/fd.h"
 #include "rendezvous/base/print_line.h"
+#include "rendezvous/base/spelling.h"
 
 namespace ddprun::launcher {
 namespace fs = std::filesystem;
@@ -47,13 +50,6 @@ std::optional<PlaceState> scheduler_state(const JobFacts& facts) {
   if (facts.place == Place::slurm) return slurm_job_state(facts.submitted.value("place_id", ""));
   if (facts.place == Place::kubernetes) return kubernetes_job_state(kubernetes_job(facts.submitted));
   return {};
-}
-
-// The process of `ddprun run` that wrote the status. On another machine it cannot be seen.
-bool runner_is_gone(const nlohmann::json& status) {
-  if (!status.is_object() || status.value("host", "") != host_name()) return false;
-  const auto process = agent::task_stat(status.value("pid", 0));
-  return !process || process->is_dead() || process->start_time != status.value("pid_start", 0ULL);
 }
 
 JobFacts facts_of(const JobRecord& record) {
@@ -178,8 +174,60 @@ int cancel(const JobWords& words) {
   return kSuccess;
 }
 
+// A job that was started without a file has no record; an agent knows its own.
+JobFacts running_facts(LiveJob job, const std::string& name) {
+  JobFacts facts{.live = job.status(), .has_record = false};
+  if (!facts.live.is_object()) throw Error("cannot ask the job " + name, "it has just ended");
+  facts.id = facts.live.value("run_id", name);
+  return facts;
+}
+
+// Without an answer its record still says much.
+JobFacts with_live(const JobRecord& record, const std::vector<agent::AgentAddress>& agents) {
+  JobFacts facts = facts_of(record);
+  if (is_ended(state_of(facts))) return facts;
+  try {
+    if (const auto* agent = agent_of(agents, record)) facts.live = LiveJob(*agent).status();
+  } catch (const Error&) {
+    facts.live = {};
+  }
+  return facts;
+}
+
+std::int64_t submitted_ms(const JobRecord& record) {
+  const nlohmann::json submitted = record.read("submitted.json");
+  return submitted.is_object() ? submitted.value("at", std::int64_t{0}) : 0;
+}
+
+// Without a name: the job that was started last.
+JobFacts newest_status(const std::vector<agent::AgentAddress>& agents) {
+  const std::vector<JobRecord> records = records_if_any();
+  const agent::AgentAddress* agent = newest(agents);
+  if (!agent && records.empty()) throw JobRefused("no job of yours runs on this machine, and none has been submitted.");
+  if (!agent) return facts_of(records.front());
+  if (const auto record = record_above(*agent)) return with_live(*record, agents);
+  const bool is_older = !records.empty() && started_ms(*agent) < submitted_ms(records.front());
+  return is_older ? with_live(records.front(), agents) : running_facts(LiveJob(*agent), agent->run_id);
+}
+
+JobFacts status_of(const JobWords& words) {
+  if (!words.access.empty()) return running_facts(LiveJob(words), words.handle);
+  const std::vector<agent::AgentAddress> agents = own_agents();
+  if (words.handle.empty()) return newest_status(agents);
+  const Choice choice = choose_job(agents, words.handle);
+  if (choice.agent && !record_above(*choice.agent)) return running_facts(LiveJob(*choice.agent), words.handle);
+  try {
+    return with_live(record_named(words), agents);
+  } catch (const JobRefused& refused) {
+    if (agents.empty()) throw;
+    const std::string none =
+        records_if_any().empty() ? "no job is called " + visible(words.handle) + "." : refused.what();
+    throw JobRefused(none + " Running here: " + listed(job_ids(agents), "and") + ".");
+  }
+}
+
 int show_facts(const JobWords& words) {
-  const JobFacts facts = facts_of(record_named(words));
+  const JobFacts facts = words.command == "status" ? status_of(words) : facts_of(record_named(words));
   if (words.json)
     print_text(stdout, describe_json(facts).dump(2) + "\n");
   else
@@ -198,10 +246,22 @@ JobFacts facts_or_record(const JobRecord& record) try { return facts_of(record);
   return facts;
 }
 
+// One for each job.
+std::vector<agent::AgentAddress> agents_without_record() {
+  std::map<std::string, agent::AgentAddress> by_job;
+  for (const agent::AgentAddress& agent : own_agents())
+    if (!record_above(agent)) by_job.emplace(agent.run_id, agent);
+  std::vector<agent::AgentAddress> out;
+  for (auto& [id, agent] : by_job) out.push_back(std::move(agent));
+  return out;
+}
+
 int list_jobs(const JobWords& words) {
   std::vector<JobFacts> jobs;
-  for (const JobRecord& record : all_records(records_folder(own_environment())))
+  for (const JobRecord& record : records_if_any())
     if (jobs.size() < kListed) jobs.push_back(facts_or_record(record));
+  for (const agent::AgentAddress& agent : agents_without_record())
+    jobs.push_back({.id = agent.run_id, .status = {{"started", started_ms(agent)}}, .has_record = false});
   if (!words.json) return print_text(stdout, list_text(jobs)), kSuccess;
   nlohmann::json all = nlohmann::json::array();
   for (const JobFacts& job : jobs) all.push_back(describe_json(job));
@@ -213,6 +273,7 @@ int execute(const JobWords& words) {
   if (words.command == "submit") return submit_file(words);
   if (words.command == "log") return show_log(words);
   if (words.command == "cancel") return cancel(words);
+  if (words.command == "top") return show_top(words), kSuccess;
   return words.command == "list" ? list_jobs(words) : show_facts(words);
 }
 

@@ -5,7 +5,9 @@
 #include <cstdio>
 #include <ctime>
 
-#include "rendezvous/base/spelling.h"
+#include "launcher/view/key_lines.h"
+#include "launcher/view/status_text.h"
+#include "launcher/view/table.h"
 
 namespace ddprun::launcher {
 namespace {
@@ -41,28 +43,6 @@ std::string seconds_text(const json& from, const char* key) {
   return text.data();
 }
 
-class Lines {
- public:
-  explicit Lines(int width) : width_(static_cast<std::size_t>(width)) {}
-  void add(const std::string& key, const std::string& value) {
-    if (value.empty()) return;
-    std::string line = key + ":";
-    line.resize(std::max(width_, line.size() + 1), ' ');
-    text_ += line + visible(value) + "\n";
-  }
-  // Of several lines, such as a report.
-  void add_block(const std::string& key, const std::string& value) {
-    if (value.find('\n') == std::string::npos) return add(key, value);
-    text_ += key + ":\n";
-    for (const std::string& line : split(visible_lines(value), '\n')) text_ += line.empty() ? "" : "  " + line + "\n";
-  }
-  std::string take() { return std::move(text_); }
-
- private:
-  std::size_t width_;
-  std::string text_;
-};
-
 std::string metrics_text(const json& status) {
   std::string out;
   const json metrics = status.is_object() ? status.value("metrics", json::object()) : json::object();
@@ -90,16 +70,21 @@ int requeues_of(const JobFacts& facts) {
   return facts.scheduler ? std::max(told, facts.scheduler->requeues) : told;
 }
 
-void add_status(const JobFacts& facts, Lines& lines) {
+void add_status(const JobFacts& facts, KeyLines& lines) {
   const json& status = facts.status;
   const auto code = exit_code_of(facts);
+  const bool is_live = facts.live.is_object();
   lines.add("id", facts.id);
-  lines.add("state", state_of(facts));
+  if (is_live)
+    add_live(facts.live, lines);
+  else
+    lines.add("state", state_of(facts));
+  if (!facts.has_record) return;
   lines.add("where", where_text(facts));
   lines.add("started", time_text(number_at(status, "started")));
   lines.add("seconds", seconds_text(status, "seconds"));
-  lines.add("round", number_at(status, "round") > 0 ? text_at(status, "round") : "");
-  lines.add("restarts", status.is_object() ? text_at(status, "restarts") : "");
+  if (!is_live) lines.add("round", number_at(status, "round") > 0 ? text_at(status, "round") : "");
+  if (!is_live) lines.add("restarts", status.is_object() ? text_at(status, "restarts") : "");
   if (facts.scheduler || requeues_of(facts) > 0) lines.add("requeues", std::to_string(requeues_of(facts)));
   lines.add("metrics", metrics_text(status));
   lines.add("exit code", code ? std::to_string(*code) : "");
@@ -117,6 +102,7 @@ bool is_ended(const std::string& state) {
 // A preempted job of a scheduler is put back into its queue: the scheduler knows.
 std::string state_of(const JobFacts& facts) {
   using Phase = PlaceState::Phase;
+  if (!facts.has_record) return facts.live.is_object() ? facts.live.value("state", "running") : "running";
   std::string own = text_at(facts.status, "state");
   if (facts.cancelled && own == "preempted") own = "stopped";
   if (!facts.scheduler) {
@@ -138,13 +124,15 @@ std::optional<int> exit_code_of(const JobFacts& facts) {
 }
 
 std::string status_text(const JobFacts& facts) {
-  Lines lines(kStatusKeyWidth);
+  KeyLines lines(kStatusKeyWidth);
   add_status(facts, lines);
-  return lines.take();
+  std::string out = lines.take();
+  const std::string ranks = facts.live.is_object() ? ranks_text(facts.live) : "";
+  return ranks.empty() ? out : out + "\n" + ranks;
 }
 
 std::string describe_text(const JobFacts& facts) {
-  Lines lines(kDescribeKeyWidth);
+  KeyLines lines(kDescribeKeyWidth);
   add_status(facts, lines);
   const json& status = facts.status;
   lines.add("submitted", time_text(number_at(facts.submitted, "at")));
@@ -167,6 +155,7 @@ std::string describe_text(const JobFacts& facts) {
 }
 
 json describe_json(const JobFacts& facts) {
+  if (!facts.has_record) return {{"id", facts.id}, {"state", state_of(facts)}, {"live", facts.live}};
   json out = facts.status.is_object() ? facts.status : json::object();
   for (const char* ours : {"pid", "pid_start", "training_ms", "node_ms"}) out.erase(ours);
   const auto code = exit_code_of(facts);
@@ -178,27 +167,19 @@ json describe_json(const JobFacts& facts) {
   out["exit_code"] = code ? json(*code) : json();
   out["reason"] = reason_of(facts);
   out["submitted"] = facts.submitted;
+  out["live"] = facts.live;
   return out;
 }
 
 std::string list_text(const std::vector<JobFacts>& jobs) {
-  std::vector<std::array<std::string, 4>> rows{{"JOB", "STATE", "STARTED", "EXIT CODE"}};
+  std::vector<std::vector<std::string>> rows{{"JOB", "STATE", "STARTED", "EXIT CODE"}};
   for (const JobFacts& job : jobs) {
     const auto code = exit_code_of(job);
     const std::int64_t when = number_at(job.status, "started");
-    rows.push_back({text_of(Handle{job.place, job.id}), state_of(job),
+    rows.push_back({job.has_record ? text_of(Handle{job.place, job.id}) : job.id, state_of(job),
                     time_text(when > 0 ? when : number_at(job.submitted, "at")), code ? std::to_string(*code) : "-"});
   }
-  std::array<std::size_t, 4> widths{};
-  for (const auto& row : rows)
-    for (std::size_t i = 0; i < row.size(); ++i) widths[i] = std::max(widths[i], row[i].size());
-  std::string out;
-  for (const auto& row : rows) {
-    std::string line;
-    for (std::size_t i = 0; i < row.size(); ++i) line += row[i] + std::string(widths[i] - row[i].size() + 2, ' ');
-    out += line.substr(0, line.find_last_not_of(' ') + 1) + "\n";
-  }
-  return out;
+  return table_text(rows);
 }
 
 }  // namespace ddprun::launcher

@@ -18,6 +18,8 @@ struct JobFacts {
   bool cancelled = false;
   bool runner_is_gone = false;               // of a job here: its `ddprun run` has ended, however
   std::optional<PlaceState> scheduler = {};  // of Slurm and Kubernetes
+  nlohmann::json live = {};                  // what its agent here answers (status_text.h); null: none does
+  bool has_record = true;                    // false: ddprun itself was started, not a job's file
 };
 
 // queued, waiting, running, succeeded, preempted, stopped, failed, or unknown.

@@ -14,7 +14,8 @@ const std::map<std::string, const char*>& descriptions() {
   static const std::map<std::string, const char*> kDescriptions{
       {"run", "Runs the job that a TOML file describes, on this machine or as a node of a scheduler's job."},
       {"submit", "Starts a job that goes on without this shell, and prints its handle."},
-      {"status", "What a job does: its state, where it runs, restarts, metrics."},
+      {"status", "What a job does: its round, nodes, ranks and steps, restarts, whom all wait for, metrics."},
+      {"top", "What every rank of a running job does, once a second; without a terminal, one look."},
       {"describe", "All that is known of a job: times, exit code, why it failed, what it runs."},
       {"log", "Prints a job's output."},
       {"cancel", "Asks a job to save and to end."},
@@ -33,6 +34,25 @@ void add_file(CLI::App& app, JobWords& words) {
   app.add_flag("--dry-run", words.dry_run, "prints what would be started, byte for byte, and starts nothing");
 }
 
+// Options of ddprun that say where a job is, and by which right one asks.
+void add_access(CLI::App& app, JobWords& words) {
+  const std::pair<const char*, const char*> all[] = {
+      {"rdzv-endpoint", "HOST:PORT: asks an agent of a job on other machines; JOB is its --rdzv-id"},
+      {"token-file", "the job's token; DDPRUN_TOKEN is taken, too"},
+      {"tls-cert", "certificates instead, with"},
+      {"tls-key", "their key"},
+      {"tls-ca", "and who has signed them"}};
+  for (const auto& [name, description] : all) {
+    const std::string dashes = std::string("--") + name;
+    std::string spellings = dashes;
+    if (const std::string other = "--" + with_underscores(name); other != dashes) spellings += "," + other;
+    app.add_option_function<std::string>(
+           spellings, [&words, dashes](const std::string& value) { words.access.push_back(dashes + "=" + value); },
+           description)
+        ->type_name(std::string(name) == "rdzv-endpoint" ? "ENDPOINT" : "FILE");
+  }
+}
+
 void add_options(CLI::App& app, JobWords& words, std::string& to) {
   const std::string& command = words.command;
   app.set_help_flag("-h,--help", "prints this");
@@ -42,9 +62,17 @@ void add_options(CLI::App& app, JobWords& words, std::string& to) {
     app.add_option("--to", to, "here (default), ssh, slurm or k8s")->type_name("PLACE");
     app.add_flag("--wait", words.wait, "shows the output, and ends with the job's exit code");
   }
-  if (command == "status" || command == "describe" || command == "log" || command == "cancel")
+  if (command == "status" || command == "top")
+    app.add_option("job", words.handle,
+                   "a handle, an id, a job's name, the --rdzv-id of a job here or a ddprun's process id; left out: the "
+                   "one that was started last")
+        ->type_name("JOB");
+  if (command == "describe" || command == "log" || command == "cancel")
     app.add_option("job", words.handle, "a handle, an id, or a job's name; left out: the newest job")->type_name("JOB");
   if (command == "log") app.add_flag("-f,--follow", words.follow, "goes on until the job ends");
+  if (command == "status" || command == "top") add_access(app, words);
+  if (command == "top")
+    app.add_option("--file", words.from, "shows what ddprun status --json has written to a file")->type_name("FILE");
   if (command == "status" || command == "describe" || command == "list") app.add_flag("--json", words.json, "as JSON");
 }
 
@@ -80,6 +108,11 @@ void check(JobWords& words, const std::string& to) {
   if (takes_file && words.file.empty() == words.record.empty())
     words.mistake = words.file.empty() ? "it takes the job's file: ddprun " + words.command + " job.toml."
                                        : "it takes a file or --record, not both.";
+  const bool names_endpoint = std::any_of(words.access.begin(), words.access.end(),
+                                          [](const std::string& word) { return word.starts_with("--rdzv-endpoint"); });
+  if (!words.access.empty() && !names_endpoint)
+    words.mistake = "it takes --rdzv-endpoint with " + words.access.front().substr(0, words.access.front().find('=')) +
+                    ": where is the job?";
   if (to.empty()) return;
   const auto place = place_named(to);
   if (place)

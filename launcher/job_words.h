@@ -1,4 +1,4 @@
-// The command lines of `ddprun run`, `submit`, `status`, `describe`, `log`, `cancel` and `list`. Pure.
+// The command lines of `ddprun run`, `submit`, `status`, `top`, `describe`, `log`, `cancel` and `list`. Pure.
 #pragma once
 #include <optional>
 #include <string>
@@ -13,7 +13,9 @@ struct JobWords {
   std::string file = {};                    // run, submit
   std::string record = {};                  // run: the folder of a job that was submitted
   std::string handle = {};                  // the others; empty: the newest job
+  std::string from = {};                    // top: a file instead of a job
   std::vector<std::string> overrides = {};  // --set KEY=VALUE
+  std::vector<std::string> access = {};     // status: of a job elsewhere, --rdzv-endpoint and who may ask
   std::vector<std::string> arguments = {};  // those behind "--", for the program
   Place to = Place::here;
   bool dry_run = false, wait = false, follow = false, json = false;

@@ -83,7 +83,8 @@ HostInfo host_info(const Config& config, const Machine& machine) {
 // If the job has a secret, a token or a certificate's key, keeps it out of core dumps and makes our memory unreadable
 // for processes of our user, workers included.
 void hide_memory(const Config& config) {
-  if (!std::holds_alternative<rendezvous::NoCredentials>(credentials(config))) prctl(PR_SET_DUMPABLE, 0);
+  const bool has_credentials = !std::holds_alternative<rendezvous::NoCredentials>(credentials(config));
+  if (has_credentials || config.metrics_token || !config.metrics_key.empty()) prctl(PR_SET_DUMPABLE, 0);
 }
 
 // By one node: the others' output is often in the same log.

@@ -4,7 +4,9 @@
 
 #include "agent/process/keeper.h"
 #include "agent/process/standard_streams.h"
+#include "launcher/chaos_command.h"
 #include "launcher/cli.h"
+#include "launcher/ctl_command.h"
 #include "launcher/end_file.h"
 #include "launcher/exit_codes.h"
 #include "launcher/host_launch.h"
@@ -14,6 +16,7 @@
 #include "launcher/launch.h"
 #include "launcher/machine.h"
 #include "launcher/print_config.h"
+#include "launcher/report_command.h"
 #include "launcher/ssh/ssh_command.h"
 #include "launcher/stacks_command.h"
 #include "launcher/starter.h"
@@ -76,6 +79,10 @@ agent::JobEnd run_under_keeper(const std::vector<std::string>& arguments, bool p
 int main(int argc, char** argv) {
   ddprun::agent::open_missing_standard_streams();
   if (argc > 1 && std::string_view(argv[1]) == "stacks") return ddprun::launcher::show_stacks({argv + 2, argv + argc});
+  if (argc > 1 && std::string_view(argv[1]) == "ctl") return ddprun::launcher::control_job({argv + 2, argv + argc});
+  if (argc > 1 && std::string_view(argv[1]) == "chaos") return ddprun::launcher::run_chaos({argv + 2, argv + argc});
+  if (argc > 1 && std::string_view(argv[1]) == "report")
+    return ddprun::launcher::report_events({argv + 2, argv + argc});
   if (argc > 1 && ddprun::launcher::is_job_command(argv[1]))
     return ddprun::launcher::job_command({argv + 1, argv + argc});
   if (argc == 2 && std::string_view(argv[1]) == ddprun::launcher::kNodeCommand)

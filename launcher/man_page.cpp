@@ -156,8 +156,10 @@ std::string man_page() {
   std::string out = std::string(".TH DDPRUN 1 \"\" \"ddprun ") + version() + "\" \"User Commands\"\n" +
                     ".SH NAME\nddprun \\- launcher and elastic agent for distributed training\n"
                     ".SH SYNOPSIS\n.B ddprun\n[\\fIoptions\\fR] \\fIPROGRAM\\fR [\\fIarguments\\fR...]\n.br\n.B ddprun "
-                    "stacks\n[\\fIJOB\\fR]\n.br\n.B ddprun run\n\\fIFILE\\fR\n.br\n.B ddprun submit\n[\\fB\\-\\-to\\fR "
-                    "\\fIPLACE\\fR] \\fIFILE\\fR\n.br\n.B ddprun\nstatus|describe|log|cancel|list [\\fIJOB\\fR]\n" +
+                    "stacks\n[\\fIJOB\\fR]\n.br\n.B ddprun ctl\n[\\fIJOB\\fR] \\fIACT\\fR\n.br\n.B ddprun "
+                    "report\n\\fIEVENTS\\fR\n.br\n.B ddprun "
+                    "run\n\\fIFILE\\fR\n.br\n.B ddprun submit\n[\\fB\\-\\-to\\fR "
+                    "\\fIPLACE\\fR] \\fIFILE\\fR\n.br\n.B ddprun\nstatus|top|describe|log|cancel|list [\\fIJOB\\fR]\n" +
                     kDescription + kHowToWrite;
   return out + settings::manual_entries(options()) + kFile + kEnd;
 }

@@ -51,7 +51,9 @@ bool is_metrics_key(const std::string& key) {
 std::vector<MetricDefinition> read_metrics(const toml::node& node, FileNotes& notes) {
   const toml::array* all = node.as_array();
   if (!all || !all->is_array_of_tables()) {
-    notes.add(node, "metrics is " + describe_value(node) + "; each metric begins with a line [[metrics]].");
+    const bool is_place = node.is_string() || node.is_integer();
+    notes.add(node, "metrics is " + describe_value(node) + "; each metric begins with a line [[metrics]]" +
+                        (is_place ? ", and the place of --metrics is metrics-address." : "."));
     return {};
   }
   std::vector<MetricDefinition> out;

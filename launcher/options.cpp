@@ -198,7 +198,7 @@ constexpr Group kRestarts{"restarts", "after failures: how many, of which class,
 constexpr Group kStopping{"stopping", "grace, hangs, signals, exit codes"};
 constexpr Group kPreemption{"preemption", "how it is noticed, time limit, exit codes"};
 constexpr Group kLogs{"logs", "files, console, prefixes, filters, rotation"};
-constexpr Group kReports{"reports", "events as JSON, stragglers, verbosity"};
+constexpr Group kReports{"reports", "events as JSON, metrics, stragglers, verbosity"};
 constexpr Group kItself{"ddprun", "configuration file, dry run, help", Group::actions};
 constexpr Group kWithoutEffect{"torchrun", "torchrun's options that have no effect here", Group::foreign};
 constexpr Group kHidden{"hidden", "", Group::hidden};
@@ -509,6 +509,34 @@ constexpr Option kOptions[] = {
     row(kReports, "event-log-handler", "WHERE",
         "where events are written as lines of JSON: null (nowhere), console (stderr), or file:PATH", custom<events>(),
         {.default_value = "null", .choices = "null|console|file:", .synonyms = "events,event-log"}),
+    row(kReports, "metrics-address", "PLACE",
+        "answer over HTTP there, with metrics for Prometheus: PORT on this machine alone, or ADDRESS:PORT",
+        read_by<read_listen_place, &Config::metrics_place>(),
+        {.alias = "metrics",
+         .synonyms = "metrics-port,prometheus,prometheus-port",
+         .more = "/metrics, /status (what ddprun status --json says), /healthz and /readyz. Each node serves its own "
+                 "ranks, and what concerns the whole job. Port 0 takes any free one and says which on a terminal."}),
+    row(kReports, "metrics-token-file", "FILE", "the secret that they must show who read the metrics",
+        at<&Config::metrics_token_file>(),
+        {.completes = Completes::file,
+         .synonyms = "metrics-token",
+         .more = "As Authorization: Bearer TOKEN, for all but /healthz and /readyz. An address that other machines "
+                 "reach needs it. It crosses the network as it is, so let it be another one than the job's; "
+                 "--make-token prints one."}),
+    row(kReports, "page", "", "serve a page of the running job at /, for browsers; needs --metrics",
+        at<&Config::page>(),
+        {.more = "It needs nothing from outside. With --metrics-token-file it asks for the token."}),
+    row(kReports, "allow-chaos", "", "let ddprun chaos kill, stop and slow workers, and cut nodes off",
+        at<&Config::allow_chaos>(), {.more = "For a job that is to be tested. Without it such acts are refused."}),
+    row(kReports, "metrics-cert", "FILE", "answer over https, with this certificate and its chain",
+        at<&Config::metrics_cert>(), {.completes = Completes::file, .more = "PEM. It is read again when it changes."}),
+    row(kReports, "metrics-key", "FILE", "the certificate's key", at<&Config::metrics_key>(),
+        {.completes = Completes::file}),
+    row(kReports, "otlp", "URL", "push metrics to an OpenTelemetry collector there, or env: as OTEL_... say",
+        read_by<read_otlp, &Config::otlp>(),
+        {.synonyms = "otlp-endpoint,opentelemetry",
+         .more = "By OTLP over HTTP, as JSON, from every node: http://collector:4318. Headers, interval and limits are "
+                 "those of OpenTelemetry's environment variables, and with env the URL, too."}),
     row(kReports, "stragglers", "ACTION",
         "about ranks that make the others wait: say, replace (go on without their nodes), dry-run (say who would be "
         "replaced), or off",
@@ -564,7 +592,7 @@ const Table& options() {
                             kGroups,
                             &kDefaults,
                             "PET_",
-                            "run submit status describe log cancel list stacks",
+                            "run submit status top ctl describe log cancel list stacks report",
                             /*runs_a_program=*/true};
   return kTable;
 }

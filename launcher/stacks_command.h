@@ -3,19 +3,9 @@
 #include <string>
 #include <vector>
 
-#include "agent/stacks/stacks_socket.h"
-
 namespace ddprun::launcher {
 
-// The exit code. `words`: those after "stacks". JOB is a run id, or its beginning, or the process id of an agent or of
-// ddprun on this machine.
+// The exit code. `words`: those after "stacks". JOB: as choose_job() takes it.
 int show_stacks(const std::vector<std::string>& words);
-
-// The agent to ask, or a sentence why there is none. Agents with one run id belong to one job, and any of them will do.
-struct Choice {
-  const agent::StacksAddress* agent = nullptr;
-  std::string complaint = {};
-};
-Choice choose_job(const std::vector<agent::StacksAddress>& agents, const std::string& job);
 
 }  // namespace ddprun::launcher

@@ -6,8 +6,10 @@
 #include <csignal>
 #include <limits>
 
+#include "agent/http/http_url.h"
 #include "agent/process/exit_status.h"
 #include "rendezvous/base/spelling.h"
+#include "rendezvous/peer/resolve.h"
 
 namespace ddprun::launcher {
 namespace {
@@ -251,6 +253,28 @@ Read<Endpoint> read_endpoint(const std::string& text) {
   endpoint.port = whole_text<int>(std::string_view(rest).substr(1));
   if (!endpoint.port || *endpoint.port < 0 || *endpoint.port > kPortMax) return takes;
   return endpoint;
+}
+
+Read<Endpoint> read_listen_place(const std::string& text) {
+  static const Wrong takes{
+      "it takes PORT or ADDRESS:PORT with an address in numbers and a port up to 65535, such as 9100, "
+      "0.0.0.0:9100 or [::1]:9100"};
+  const bool no_host = text.find(':') == std::string::npos || text.starts_with(':');
+  const std::string port = text.substr(text.starts_with(':') ? 1 : 0);
+  const auto read = read_endpoint(no_host ? "127.0.0.1:" + port : text);
+  const Endpoint* given = std::get_if<Endpoint>(&read);
+  if (!given || !given->port) return takes;
+  const std::string host = given->host == "localhost" ? "127.0.0.1" : given->host;
+  if (rendezvous::numeric_addresses(host).empty()) return takes;
+  return Endpoint{host, given->port};
+}
+
+Read<std::string> read_otlp(const std::string& text) {
+  if (text.empty() || text == "env") return text;
+  const auto url = agent::parse_url(text);
+  if (const auto* complaint = std::get_if<std::string>(&url))
+    return Wrong{complaint->starts_with("it takes") ? *complaint + ", or env" : *complaint};
+  return text;
 }
 
 Read<rendezvous::PortRange> read_port_range(const std::string& text) {

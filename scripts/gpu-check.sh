@@ -38,7 +38,7 @@ refuse() {
 # name:limit in seconds:least number of GPUs; 0: it can be tried without one.
 steps=(drives:60:0 counts:120:0 loads:60:0 refusals:60:0 virtual-rank:60:0 nccl-error:90:1 transport:90:1 quiet-end:90:1
   out-of-memory:120:1 same-bits:120:0 deterministic-vgg:120:1 bf16:60:0 fp16:60:1 resume:120:0 kill:120:0 tours:180:0
-  gpu-tests:420:1 sanitizer:240:1 modes:180:1 cuda-graph:180:1 rate-resnet18:240:0 rate-resnet50:240:1 rate-gpt:240:1
+  gpu-tests:420:1 sanitizer:240:1 modes:180:1 cuda-graph:300:1 rate-resnet18:240:0 rate-resnet50:240:1 rate-gpt:240:1
   launches:240:1 scaling:420:2)
 
 known_step() {

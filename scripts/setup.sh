@@ -23,11 +23,11 @@ END
 build_packages=(g++ clang cmake ninja-build ccache git ca-certificates python3-venv libcli11-dev libasio-dev libspdlog-dev
   nlohmann-json3-dev libtomlplusplus-dev zlib1g-dev libssl-dev libpcre2-dev
   libdw-dev)  # optional: without it ddprun takes no native stacks of workers
-test_packages=(catch2 fonts-dejavu-core iproute2 libclang-rt-dev librsvg2-bin mariadb-server-core munge openssh-client openssh-server openssl
-  slurm-client
+test_packages=(catch2 chromium chromium-driver fonts-dejavu-core iproute2 libclang-rt-dev librsvg2-bin mariadb-server-core munge openssh-client openssh-server openssl
+  prometheus slurm-client
   slurmctld slurmd slurmdbd util-linux)
 package_packages=(debhelper debootstrap dpkg-dev lintian man-db)
-services=(munge slurmctld slurmd slurmdbd openssh-server:ssh)  # of these packages; the tests start their own
+services=(munge prometheus slurmctld slurmd slurmdbd openssh-server:ssh)  # of these packages; the tests start their own
 bench_packages=(elfutils gdb hyperfine iproute2 openmpi-bin util-linux valgrind)
 venv_gib=6  # 4.6 for the environment, the rest while pip unpacks
 
@@ -137,10 +137,11 @@ install_venv() {
 }
 
 # What judges the sources and the manifests, in one version everywhere: another one formats otherwise and knows other mistakes.
-# And py-spy, which ddprun asks for Python frames where it is there, and what notebooks are tested with.
+# And py-spy, which ddprun asks for Python frames where it is there, and what notebooks and metrics are tested with.
 install_checkers() {
   local checkers=(clang-format==14.0.6 clang-tidy==23.1.4 kubernetes-validate==1.37.0 kubeflow-trainer-api==2.3.0 py-spy==0.4.3
-    cloudpickle==3.1.2 ipykernel==7.4.0 matplotlib==3.11.2 nbclient==0.11.0)
+    cloudpickle==3.1.2 ipykernel==7.4.0 matplotlib==3.11.2 nbclient==0.11.0 opentelemetry-proto==1.45.2
+    prometheus-client==0.26.0 selenium==4.51.0)
   if [ "$(cat "$venv/ddprun-checkers" 2>/dev/null)" = "${checkers[*]}" ]; then return; fi
   echo "setup: installing into $venv: ${checkers[*]}"
   retry "$venv/bin/python" -m pip --disable-pip-version-check --no-input install -q --retries 5 "${checkers[@]}" ||

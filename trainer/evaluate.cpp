@@ -54,11 +54,9 @@ std::optional<Totals> evaluate_own_part(Run& run, std::int64_t epoch, bool keep,
   const auto zero = [&] { return torch::zeros({}, torch::device(run.device).dtype(torch::kDouble)); };
   Totals totals{.correct = zero(), .loss_sum = zero(), .observed = zero(), .targets = {}};
   const auto indices = evaluation_indices(run.data.test.size(), run.group.rank(), run.group.world_size());
-  std::vector<at::Tensor> batches;
-  if (!indices.empty())
-    batches = torch::tensor(indices, torch::kLong).to(run.data.test.index_device()).split(batch_size_of(run.data));
-  for (std::size_t i = 0; i < static_cast<std::size_t>(batches_of_a_rank(run)); ++i) {
-    if (i < batches.size()) add_batch(run, run.data.test.batch(batches[i], epoch), keep, totals);
+  EpochBatches batches(run, run.data.test, indices, batch_size_of(run.data), epoch);
+  for (std::int64_t i = 0; i < batches_of_a_rank(run); ++i) {
+    if (batches.left() > 0) add_batch(run, batches.next(), keep, totals);
     if (stops()) return {};
   }
   return totals;

@@ -21,8 +21,11 @@ using Seconds = std::chrono::duration<double>;
 
 void say(const std::string& sentence) { print_line(stderr, "train: " + sentence); }
 
-// Why training stops.
-enum class Stop { none, save, leave };
+constexpr std::chrono::seconds kLossPeriod{1};  // of reports to ddprun: on a GPU each waits for the step
+
+// Why training stops; snapshot: it does not, but saves.
+enum class Stop { none, snapshot, save, leave };
+bool ends(Stop stop) { return stop == Stop::save || stop == Stop::leave; }
 
 // The state of one rank's loop besides the run itself.
 struct Loop {
@@ -30,6 +33,7 @@ struct Loop {
   Records records;
   std::optional<StopSignal> signal = {};
   TimePoint began = Clock::now();
+  TimePoint loss_told = began;
   Position start = {};
   EpochReport last = {};
   Evaluation evaluation = {};
@@ -76,14 +80,23 @@ Stop stop_after_step(Loop& loop) {
   const auto step = static_cast<std::uint64_t>(loop.run.at.step);
   const Asked asked = loop.run.worker.step_done(step);
   if (asked == Asked::to_leave) return Stop::leave;
-  return asked == Asked::to_save || (loop.signal && loop.signal->reached(step)) ? Stop::save : Stop::none;
+  if (asked == Asked::to_save || (loop.signal && loop.signal->reached(step))) return Stop::save;
+  return asked == Asked::to_snapshot ? Stop::snapshot : Stop::none;
 }
 
 // At a further point after the last step, the same on all ranks.
 Stop stop_between_steps(Loop& loop) {
   const Asked asked = loop.run.worker.asked_between_steps();
   if (asked == Asked::to_leave) return Stop::leave;
+  if (asked == Asked::to_snapshot) save_run(loop.run);
   return asked == Asked::to_save || (loop.signal && loop.signal->reached_between_steps()) ? Stop::save : Stop::none;
+}
+
+void tell_loss(Loop& loop, const StepDone& done) {
+  const TimePoint now = Clock::now();
+  if (!loop.run.worker.has_launcher() || now - loop.loss_told < kLossPeriod) return;
+  loop.loss_told = now;
+  loop.run.worker.loss(static_cast<std::uint64_t>(loop.run.at.step), done.loss.item<double>());
 }
 
 // Trains the rest of the epoch, from the sampler's position, unless asked to stop.
@@ -103,13 +116,17 @@ Stop train_epoch(Loop& loop) {
     clock.samples += done.samples * run.group.world_size();
     show_step(run, done, steps, clock);
     loop.records.step(done.loss);
-    if (const Stop stop = stop_after_step(loop); stop != Stop::none) return stop;
+    tell_loss(loop, done);
+    const Stop stop = stop_after_step(loop);
+    if (ends(stop)) return stop;
     const std::int64_t every = run.options.snapshot.every_steps;
-    if (batches.left() > 0 && every > 0 && run.at.step % every == 0)
+    if (stop == Stop::snapshot || (batches.left() > 0 && every > 0 && run.at.step % every == 0))
       save_run(run);
     else
       keep_run(run);
   }
+  // What follows may keep the same step again, and ranks have to stay within one.
+  run.snapshots->finish_save_in_memory();
   return Stop::none;
 }
 
@@ -331,6 +348,7 @@ Ending train(const CommandLine& config, const RankEnv& env, std::optional<at::De
   if (is_over(run)) return finish_without_training(run);
   Loop loop{.run = run, .records = Records(run), .start = run.at};
   if (!worker.has_launcher() && !env.under_agent) loop.signal.emplace(run.group);
+  worker.total_steps(static_cast<std::uint64_t>(run.options.training.epochs * steps_per_epoch(run)));
   while (!is_over(run)) {
     const TimePoint epoch_began = Clock::now();
     const std::int64_t samples_before = run.at.samples_seen;

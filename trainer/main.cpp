@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include <chrono>
+#include <csignal>
 #include <cstdio>
 #include <cstring>
 #include <exception>
@@ -15,6 +16,7 @@
 #include <thread>
 
 #include "ddprun/deterministic.h"
+#include "ddprun/freed_memory.h"
 #include "ddprun/prefork.h"
 #include "ddprun/process_group.h"
 #include "ddprun/worker.h"
@@ -197,6 +199,8 @@ int exit_early(const EarlyExit& early_exit) {
 // Runs `work` and reports its exceptions.
 int run_and_report(const RankEnv& env, const std::function<int()>& work) try {
   return work();
+} catch (const UsageError& error) {
+  return report_usage_errors({error.what()}, env);
 } catch (const Error& error) {
   print_line(stderr, std::string("train: ") + error.what());
   return kFailed;
@@ -259,6 +263,8 @@ int main(std::vector<std::string> arguments) {
 }  // namespace ddprun::train
 
 int main(int argc, char** argv) {
+  ddprun::keep_freed_memory();
+  std::signal(SIGXFSZ, SIG_IGN);  // a file that may not grow is an error, and training goes on
   ddprun::prefork(argc, argv);
   const int code = ddprun::train::main({argv + 1, argv + argc});
   std::fflush(nullptr);

@@ -15,6 +15,7 @@
 #include "rendezvous/base/error.h"
 #include "rendezvous/base/print_line.h"
 #include "trainer/ddp/collectives/all_or_none.h"
+#include "trainer/ddp/group/gpu.h"
 #include "trainer/kernel_choice.h"
 #include "trainer/models/channels_last.h"
 #include "trainer/rate.h"
@@ -232,6 +233,14 @@ RunSampler make_sampler(const Run& run) {
                                             .mixed_shards = static_cast<int>(run.options.data.mixed_shards)}));
 }
 
+// A graph is recorded on the stream on which the run's objects were made.
+void prepare_for_graph(const Run& run) {
+  if (!run.options.training.cuda_graph) return;
+  if (!run.device.is_cuda())
+    throw UsageError("cannot repeat steps by a CUDA graph", "this run is on the CPU", "Leave out --cuda-graph.");
+  use_own_stream(run.device);
+}
+
 // The ranks of a machine may make it at once.
 void make_snapshot_folder(const Run& run) {
   const auto folder = std::filesystem::path(run.options.snapshot.path).parent_path();
@@ -294,6 +303,7 @@ Run begin_run(const CommandLine& config, const RankEnv& env, std::optional<at::D
   run.settings = config_of(run);
   check_same_settings(run);
   choose_kernels(o.training);
+  prepare_for_graph(run);
   all_or_none(group, [&] {
     check_output_files(run);
     if (!kept.data) kept.data = load_dataset(data_spec(o), run.device);
@@ -336,9 +346,12 @@ Run begin_run(const CommandLine& config, const RankEnv& env, std::optional<at::D
   }
   apply_optimizer_settings(run);
   DdpOptions ddp{.broadcast_buffers = run.model->training_reads_buffers() && !o.model.no_broadcast_buffers,
-                 .bucket_order = resumed ? resumed->bucket_order : BucketOrder{}};
+                 .bucket_order = resumed ? resumed->bucket_order : BucketOrder{},
+                 .sampled_times = !o.training.cuda_graph};
   if (o.group.bucket_mib > 0) ddp.bucket_bytes = static_cast<std::size_t>(o.group.bucket_mib * (1 << 20));
   run.ddp = std::make_unique<DistributedDataParallel<Model>>(run.model, ddp, run.group);
+  if (o.training.cuda_graph)
+    run.graphed = std::make_unique<GraphedSteps>(make_cuda_graph(), dynamic_cast<TakesGraph&>(*run.optimizer));
   return run;
 }
 

@@ -16,6 +16,7 @@
 #include "trainer/config/command_line.h"
 #include "trainer/data/dataset.h"
 #include "trainer/ddp/group/rank_env.h"
+#include "trainer/graphed_steps.h"
 #include "trainer/models/models.h"
 #include "trainer/progress.h"
 #include "trainer/run_sampler.h"
@@ -63,6 +64,7 @@ struct Run {
   std::unique_ptr<RunSampler> sampler = {};
   std::unique_ptr<Snapshots> snapshots = {};
   std::unique_ptr<DistributedDataParallel<Model>> ddp = {};
+  std::unique_ptr<GraphedSteps> graphed = {};  // with --cuda-graph
   Position at = {};
   EpochTotals epoch = {};
   Wanted wanted = {};

@@ -48,6 +48,32 @@ void update_weights(Run& run) {
   run.scaler->update();
 }
 
+void end_step(Run& run, const StepDone& done) {
+  run.sampler->advance(done.samples);
+  if (run.options.schedule.unit == "step") step_schedule(run);
+}
+
+at::Tensor scaled(Run& run, const at::Tensor& loss) { return run.scaler ? run.scaler->scale(loss) : loss; }
+
+// What a graph records: nothing in it waits for the device.
+at::Tensor loss_of_step(Run& run, const Batch& batch) {
+  const at::Tensor loss = loss_of_pass(run, batch);
+  scaled(run, loss).backward();
+  update_weights(run);
+  return loss.detach();
+}
+
+StepDone step_by_graph(Run& run, EpochBatches& batches) {
+  const Batch batch = batches.next();
+  StepDone done{.samples = batches.samples()};
+  run.snapshots->finish_save_in_memory();
+  run.ddp->zero_grad();
+  done.loss = run.graphed->take(batch, [&](const Batch& one) { return loss_of_step(run, one); });
+  done.loss_sum = done.loss * done.samples;
+  end_step(run, done);
+  return done;
+}
+
 }  // namespace
 
 std::optional<Autocast> autocast_of(const Run& run) {
@@ -65,20 +91,22 @@ at::Tensor model_inputs(const Run& run, const Batch& batch) {
   return run.options.training.channels_last ? to_channels_last(batch.inputs) : batch.inputs;
 }
 
-EpochBatches::EpochBatches(const Run& run) : run_(run) {
-  const auto indices = run.sampler->indices();
-  const std::int64_t size = run.options.data.batch_size;
+EpochBatches::EpochBatches(const Run& run)
+    : EpochBatches(run, run.data.train, run.sampler->indices(), run.options.data.batch_size, run.at.epochs_run) {}
+
+EpochBatches::EpochBatches(const Run& run, const Split& split, const std::vector<std::int64_t>& indices,
+                           std::int64_t size, std::int64_t epoch)
+    : split_(split), epoch_(epoch) {
   left_ = (static_cast<std::int64_t>(indices.size()) + size - 1) / size;
   if (indices.empty()) return;
-  if (run.options.data.workers == 0 && !run.data.train.needs_loading()) {
-    indices_ = torch::tensor(indices, torch::kLong).to(run.data.train.index_device()).split(size);
+  if (run.options.data.workers == 0 && !split.needs_loading()) {
+    indices_ = torch::tensor(indices, torch::kLong).to(split.index_device()).split(size);
     return;
   }
   loader_ = make_loader(
-      run.data.train,
-      {.batch_size = size, .threads = loader_threads(run), .thread_begins = [] { torch::set_num_threads(1); }},
+      split, {.batch_size = size, .threads = loader_threads(run), .thread_begins = [] { torch::set_num_threads(1); }},
       run.device.is_cuda());
-  prefetched_ = loader_->epoch(*run.sampler);
+  prefetched_ = loader_->epoch(indices, epoch);
 }
 
 Batch EpochBatches::next() {
@@ -87,14 +115,15 @@ Batch EpochBatches::next() {
   if (prefetched_) {
     const Batch batch = *prefetched_->next();
     samples_ = prefetched_->samples();
-    return run_.data.train.deliver(batch);
+    return split_.deliver(batch);
   }
   const at::Tensor& indices = indices_[at_++];
   samples_ = indices.size(0);
-  return run_.data.train.batch(indices, run_.at.epochs_run);
+  return split_.batch(indices, epoch_);
 }
 
 StepDone train_step(Run& run, EpochBatches& batches) {
+  if (run.graphed) return step_by_graph(run, batches);
   const std::int64_t passes = std::min(run.options.training.accumulate, batches.left());
   StepDone done;
   at::Tensor losses;
@@ -107,14 +136,13 @@ StepDone train_step(Run& run, EpochBatches& batches) {
     done.loss_sum = pass == 1 ? sum : done.loss_sum + sum;
     if (passes > 1) loss = loss / passes;
     run.snapshots->finish_save_in_memory();
-    (run.scaler ? run.scaler->scale(loss) : loss).backward();
+    scaled(run, loss).backward();
     losses = pass == 1 ? loss.detach() : losses + loss.detach();
     done.samples += batches.samples();
   }
   done.taken = !run.guard || run.guard->admits(losses, run.at.step + 1);
   if (done.taken) update_weights(run);
-  run.sampler->advance(done.samples);
-  if (run.options.schedule.unit == "step") step_schedule(run);
+  end_step(run, done);
   done.loss = std::move(losses);
   return done;
 }

@@ -18,16 +18,21 @@ at::Tensor model_inputs(const Run& run, const Batch& batch);
 // Of --precision, for a forward pass and its loss in training and in evaluation; empty: float.
 std::optional<Autocast> autocast_of(const Run& run);
 
-// The rest of one epoch's batches, in the sampler's order: prefetched by threads, or taken from the device.
+// The batches of one rank's samples, in their order: prefetched by threads, or taken from the device.
 class EpochBatches {
  public:
+  // The rest of the run's epoch, in the sampler's order.
   explicit EpochBatches(const Run& run);
+  // Of these samples of `split`, `size` in each but the last one. `epoch` as in Split::batch().
+  EpochBatches(const Run& run, const Split& split, const std::vector<std::int64_t>& indices, std::int64_t size,
+               std::int64_t epoch);
   std::int64_t left() const { return left_; }  // batches
   Batch next();
   std::int64_t samples() const { return samples_; }  // of the last one
 
  private:
-  const Run& run_;
+  const Split split_;
+  const std::int64_t epoch_;
   std::int64_t left_ = 0, samples_ = 0;
   std::vector<at::Tensor> indices_ = {};
   std::size_t at_ = 0;

@@ -117,21 +117,59 @@ void ChannelPage::read_beat(TimePoint now) {
   }
 }
 
+void ChannelPage::read_times(TimePoint now) {
+  ddprun_channel_phase_times seen;
+  for (int i = 0; i < kReads; ++i) {
+    if (!ddprun_channel_read_times_(&page_->phase_times, &seen)) continue;
+    PhaseTimes& out = times_.emplace();
+    out.attached = clamped(seen.attached_ns, now);
+    out.phase = phase_of(seen.phase);
+    out.since = clamped(seen.time_ns, now);
+    if (seen.work_ns != 0) out.work = std::max(clamped(seen.work_ns, now), out.attached);
+    const auto most = static_cast<std::uint64_t>(std::chrono::nanoseconds(out.since - made_).count());
+    for (std::size_t i = DDPRUN_PHASE_LOADING; i < out.spent.size(); ++i)
+      out.spent[i] = std::chrono::nanoseconds(std::min(seen.spent_ns[i - DDPRUN_PHASE_LOADING], most));
+    return;
+  }
+}
+
+void ChannelPage::read_outlook() {
+  ddprun_channel_outlook seen;
+  for (int i = 0; i < kReads; ++i) {
+    if (!ddprun_channel_read_outlook_(&page_->outlook, &seen)) continue;
+    loss_ = std::bit_cast<double>(seen.loss);
+    if (!std::isfinite(*loss_)) loss_.reset();
+    total_steps_.reset();
+    if (seen.total_steps > 0) total_steps_ = seen.total_steps;
+    return;
+  }
+}
+
 Progress ChannelPage::progress(TimePoint now) {
   read(page_->step, step_, now);
   read(page_->phase, phase_, now);
   read(page_->snapshot, snapshot_, now);
   read(page_->throughput, throughput_, now);
+  read(page_->first_step, first_step_, now);
   read_beat(now);
+  read_times(now);
+  read_outlook();
   Progress out;
   out.beat = beat_;
+  out.times = times_;
   const std::optional<TimePoint> beat_at = beat_ ? std::optional(beat_->at) : std::nullopt;
   out.at = std::max({step_.at, phase_.at, snapshot_.at, beat_at});  // none is less than any
   if (phase_.at) out.phase = phase_of(phase_.first);
+  out.phase_at = phase_.at;
+  out.step_at = step_.at;
   if (step_.at) out.step = step_.first, out.steps_done = step_.second;
+  if (first_step_.at) out.first_step = first_step_.first, out.first_step_at = first_step_.at;
   if (snapshot_.at) out.snapshot_step = snapshot_.first, out.snapshot_at = snapshot_.at;
+  out.snapshot_bytes = snapshot_.second;
   const double speed = std::bit_cast<double>(throughput_.first);
   if (throughput_.at && std::isfinite(speed) && speed >= 0) out.samples_per_second = speed;
+  out.loss = loss_;
+  out.total_steps = total_steps_;
   return out;
 }
 
@@ -159,9 +197,15 @@ bool ChannelPage::seat(const std::vector<std::string>& environment, TimePoint no
   std::memset(&page_->step, 0, offsetof(ddprun_channel_page, request) - offsetof(ddprun_channel_page, step));
   std::memset(&page_->notice, 0, sizeof page_->notice);
   std::memset(&page_->beat, 0, sizeof page_->beat);
+  std::memset(&page_->phase_times, 0, sizeof page_->phase_times);
+  std::memset(&page_->first_step, 0, sizeof page_->first_step);
+  std::memset(&page_->outlook, 0, sizeof page_->outlook);
   made_ = now;
-  step_ = phase_ = snapshot_ = throughput_ = notice_ = {};
+  step_ = phase_ = snapshot_ = throughput_ = notice_ = first_step_ = {};
   beat_.reset();
+  times_.reset();
+  loss_.reset();
+  total_steps_.reset();
   ddprun_channel_write_(&page_->request, DDPRUN_REQUEST_NONE, 0);
   __atomic_add_fetch(&page_->seated, 1u, __ATOMIC_RELEASE);
   syscall(SYS_futex, &page_->seated, FUTEX_WAKE, INT_MAX, nullptr, nullptr, 0);
@@ -172,6 +216,13 @@ bool ChannelPage::attached() const { return __atomic_load_n(&page_->attached, __
 
 void ChannelPage::request_save_at(std::uint64_t step) {
   ddprun_channel_write_(&page_->request, DDPRUN_REQUEST_SAVE, step);
+}
+
+void ChannelPage::request_snapshot_at(std::uint64_t step) {
+  ddprun_channel_record now;
+  const bool ends = ddprun_channel_read_(&page_->request, &now) &&
+                    (now.first == DDPRUN_REQUEST_SAVE || now.first == DDPRUN_REQUEST_LEAVE);
+  if (!ends) ddprun_channel_write_(&page_->request, DDPRUN_REQUEST_SNAPSHOT, step);
 }
 
 void ChannelPage::request_leave_without_saving() { ddprun_channel_write_(&page_->request, DDPRUN_REQUEST_LEAVE, 0); }

@@ -3,6 +3,7 @@
 // A worker may write anything into the page at any time. Nothing here trusts it: a record is accepted only if its check
 // is right, times are clamped between the page's creation and now, and the page can neither shrink nor grow.
 #pragma once
+#include <array>
 #include <chrono>
 #include <cstdint>
 #include <memory>
@@ -31,6 +32,16 @@ struct Beat {
   std::chrono::nanoseconds load{}, compute{}, wait{};  // spent before `at` in this round
 };
 
+// How long a worker's phases took in this round.
+struct PhaseTimes {
+  TimePoint attached = {};             // its program, or when it got its place
+  std::optional<TimePoint> work = {};  // when training or evaluating first began
+  ddprun_phase phase = DDPRUN_PHASE_UNKNOWN;
+  TimePoint since = {};  // when this phase began
+  // By phase, since `work`, without the current one.
+  std::array<std::chrono::nanoseconds, DDPRUN_PHASE_FINISHING + 1> spent = {};
+};
+
 // What a worker has reported. All empty: it does not use the channel.
 struct Progress {
   ddprun_phase phase = DDPRUN_PHASE_UNKNOWN;
@@ -39,8 +50,15 @@ struct Progress {
   std::optional<TimePoint> at = {};        // of the last step, phase, beat or snapshot
   std::optional<std::uint64_t> snapshot_step = {};
   std::optional<TimePoint> snapshot_at = {};
+  std::uint64_t snapshot_bytes = 0;  // that this rank has written for it; 0: not told
   std::optional<double> samples_per_second = {};
-  std::optional<Beat> beat = {};  // empty: it has never reported one
+  std::optional<double> loss = {};                // the last training loss
+  std::optional<std::uint64_t> total_steps = {};  // the number of the step that is the last one
+  std::optional<Beat> beat = {};                  // empty: it has never reported one
+  std::optional<TimePoint> step_at = {}, phase_at = {};
+  std::optional<PhaseTimes> times = {};          // empty: it has not attached, or by an older worker_channel.h
+  std::optional<std::uint64_t> first_step = {};  // of this round; empty: none, or the program does not number them
+  std::optional<TimePoint> first_step_at = {};
 };
 
 class ChannelPage {
@@ -68,6 +86,8 @@ class ChannelPage {
   // At the end of this step, the same one on every rank.
   void request_save_at(std::uint64_t step);
   void request_leave_without_saving();
+  // At the end of this step, and training goes on. A request to save or leave that is there stays.
+  void request_snapshot_at(std::uint64_t step);
 
   const std::shared_ptr<ddprun_channel_page>& memory() const { return page_; }
 
@@ -80,12 +100,17 @@ class ChannelPage {
   TimePoint clamped(std::uint64_t time_ns, TimePoint now) const;
   void read(const ddprun_channel_record& record, LastValue& last, TimePoint now) const;
   void read_beat(TimePoint now);
+  void read_times(TimePoint now);
+  void read_outlook();
 
   std::shared_ptr<ddprun_channel_page> page_;
   Fd fd_;
   TimePoint made_;
-  LastValue step_, phase_, snapshot_, throughput_, notice_;
+  LastValue step_, phase_, snapshot_, throughput_, notice_, first_step_;
   std::optional<Beat> beat_;  // the last valid one
+  std::optional<PhaseTimes> times_;
+  std::optional<double> loss_;
+  std::optional<std::uint64_t> total_steps_;
 };
 
 }  // namespace ddprun::agent

@@ -76,18 +76,27 @@ std::optional<bool> WorkerChannels::progressed(TimePoint now) {
   return reported ? std::optional(advanced) : std::nullopt;
 }
 
-void WorkerChannels::request_save(TimePoint now) {
-  std::uint64_t last = 0;
-  bool begun = false;
+std::optional<std::uint64_t> WorkerChannels::last_step(TimePoint now) {
+  std::optional<std::uint64_t> last;
   for (auto& [local_rank, channel] : channels_) {
     const Progress progress = channel.page.progress(now);
-    last = std::max(last, progress.step.value_or(0));
-    begun |= progress.steps_done > 0 || progress.phase > DDPRUN_PHASE_JOINING;
+    const bool begun = progress.steps_done > 0 || progress.phase > DDPRUN_PHASE_JOINING;
+    if (begun) last = std::max(last.value_or(0), progress.step.value_or(0));
   }
-  if (!begun) return request_leave();
+  return last;
+}
+
+void WorkerChannels::request_save(TimePoint now) {
+  const auto last = last_step(now);
+  if (!last) return request_leave();
   save_requested_at_ = now;
-  step_at_request_ = last;
-  for (auto& [local_rank, channel] : channels_) channel.page.request_save_at(last + kStepsAhead);
+  step_at_request_ = *last;
+  for (auto& [local_rank, channel] : channels_) channel.page.request_save_at(*last + kStepsAhead);
+}
+
+void WorkerChannels::request_snapshot(TimePoint now) {
+  const std::uint64_t last = last_step(now).value_or(0);
+  for (auto& [local_rank, channel] : channels_) channel.page.request_snapshot_at(last + kStepsAhead);
 }
 
 void WorkerChannels::request_leave() {

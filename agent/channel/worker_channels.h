@@ -43,6 +43,8 @@ class WorkerChannels {
   // All ranks save at the same step. Ranks may be one step apart, so it is the second next one.
   void request_save(TimePoint now);
   void request_leave();
+  // As request_save(), but they go on.
+  void request_snapshot(TimePoint now);
   // What would be lost if the workers ended now, by the worker that would lose most.
   struct Unsaved {
     bool known = true;              // false: some worker does not use its channel
@@ -63,6 +65,8 @@ class WorkerChannels {
     ChannelPage page;
     DeathWatch::Token token = 0;
   };
+  // The highest step that a worker has reported; empty: nobody has begun.
+  std::optional<std::uint64_t> last_step(TimePoint now);
   std::uint64_t unsaved_steps(const Progress& progress) const;
 
   std::shared_ptr<std::function<void(DeathWatch::Token)>> on_token_;  // runs in the loop; emptied on our destruction

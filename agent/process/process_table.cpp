@@ -10,7 +10,8 @@ namespace fs = std::filesystem;
 namespace {
 
 // Fields of a stat file, counted from 1 as in proc_pid_stat(5).
-constexpr std::size_t kState = 3, kParent = 4, kSession = 6, kFlags = 9, kThreads = 20, kStartTime = 22, kExitCode = 52;
+constexpr std::size_t kState = 3, kParent = 4, kSession = 6, kFlags = 9, kThreads = 20, kStartTime = 22, kResident = 24,
+                      kExitCode = 52;
 constexpr std::size_t kBehindName = 3;
 
 std::vector<fs::path> entries_of(const fs::path& folder) {
@@ -19,6 +20,15 @@ std::vector<fs::path> entries_of(const fs::path& folder) {
   for (fs::directory_iterator entry(folder, gone), end; !gone && entry != end; entry.increment(gone))
     all.push_back(entry->path());
   return all;
+}
+
+}  // namespace
+
+namespace {
+
+unsigned long long page_size() {
+  static const auto kSize = static_cast<unsigned long long>(sysconf(_SC_PAGESIZE));
+  return kSize;
 }
 
 }  // namespace
@@ -38,6 +48,7 @@ std::optional<TaskStat> parse_task_stat(const std::string& line) {
   stat.flags = static_cast<unsigned long>(number(kFlags));
   stat.threads = static_cast<int>(number(kThreads));
   stat.start_time = static_cast<unsigned long long>(number(kStartTime));
+  stat.resident_bytes = static_cast<unsigned long long>(number(kResident)) * page_size();
   stat.wait_status = static_cast<int>(number(kExitCode));
   return stat;
 }

@@ -19,7 +19,8 @@ struct TaskStat {
   unsigned long flags = 0;  // PF_..., include/linux/sched.h
   int threads = 0;
   unsigned long long start_time = 0;  // clock ticks since boot, of our time namespace
-  int wait_status = 0;                // as wait() would give it, for an ending process; 0 also if not readable
+  unsigned long long resident_bytes = 0;
+  int wait_status = 0;  // as wait() would give it, for an ending process; 0 also if not readable
 
   bool is_kernel_thread() const { return flags & 0x00200000; }  // PF_KTHREAD
   bool is_exiting() const { return flags & 0x4; }               // PF_EXITING

@@ -11,6 +11,8 @@
  *     if (request.kind == DDPRUN_REQUEST_LEAVE) return;  // without saving: the job stops because of a failure
  *     if (request.kind == DDPRUN_REQUEST_SAVE && step >= request.step) {
  *       save(step); ddprun_channel_snapshot(step); return; }
+ *     if (request.kind == DDPRUN_REQUEST_SNAPSHOT && step >= request.step) {  // ddprun ctl snapshot
+ *       save(step); ddprun_channel_snapshot(step); }
  *   }
  *
  * Beats tell the culprit of a hang from its victims, and a slow loader from slow computing:
@@ -92,11 +94,18 @@ enum ddprun_beat {
   DDPRUN_BEAT_WAIT = 3 /* in a collective, until the other ranks have done their part */
 };
 
-enum ddprun_request_kind { DDPRUN_REQUEST_NONE = 0, DDPRUN_REQUEST_SAVE = 1, DDPRUN_REQUEST_LEAVE = 2 };
+enum ddprun_request_kind {
+  DDPRUN_REQUEST_NONE = 0,
+  DDPRUN_REQUEST_SAVE = 1,
+  DDPRUN_REQUEST_LEAVE = 2,
+  DDPRUN_REQUEST_SNAPSHOT = 3
+};
 
 struct ddprun_request {
   enum ddprun_request_kind kind;
-  uint64_t step; /* SAVE: save at the end of this step, the same one on every rank, then exit */
+  /* SAVE: save at the end of this step, the same one on every rank, then exit. SNAPSHOT: the same without the exit; it
+   * is over once a snapshot of this step or a later one is reported. */
+  uint64_t step;
 };
 
 struct ddprun_channel_record {
@@ -116,6 +125,27 @@ struct ddprun_channel_beat_record {
   uint64_t check_of_all;
 };
 
+/* How long the phases took: two cache lines. */
+struct ddprun_channel_phase_times {
+  uint64_t phase;       /* enum ddprun_phase, the current one */
+  uint64_t time_ns;     /* when it began: CLOCK_MONOTONIC */
+  uint64_t attached_ns; /* when the program attached, or got its place in the round; 0: it has not */
+  uint64_t work_ns;     /* when TRAINING or EVALUATING began for the first time; 0: not yet */
+  uint64_t spent_ns[6]; /* in LOADING and each phase after it, since work_ns, without the current one */
+  uint64_t check;       /* of these ten */
+  uint64_t unused[5];
+};
+
+/* What people ask about training: one cache line. */
+struct ddprun_channel_outlook {
+  uint64_t loss;        /* a double's bits; not a number: none */
+  uint64_t loss_step;   /* the step it is of */
+  uint64_t total_steps; /* the number of the step that is the last one; 0: not known */
+  uint64_t time_ns;     /* CLOCK_MONOTONIC */
+  uint64_t check;       /* of these four */
+  uint64_t unused[3];
+};
+
 /* All numbers in the machine's byte order. The agent writes the first line and `request`, the worker all else. */
 struct ddprun_channel_page {
   uint64_t magic;
@@ -128,7 +158,7 @@ struct ddprun_channel_page {
   char lock[128]; /* a robust pthread_mutex_t, held by the worker's main thread as long as it lives */
   struct ddprun_channel_record step;       /* the step's number; steps reported since the page was made */
   struct ddprun_channel_record phase;      /* enum ddprun_phase; 0 */
-  struct ddprun_channel_record snapshot;   /* the step it holds; 0 */
+  struct ddprun_channel_record snapshot;   /* the step it holds; its bytes, 0: not told */
   struct ddprun_channel_record throughput; /* samples per second, a double's bits; 0 */
   struct ddprun_channel_record request;    /* enum ddprun_request_kind; step */
   struct ddprun_channel_record notice;     /* the signal's number; 0 */
@@ -140,6 +170,10 @@ struct ddprun_channel_page {
   uint32_t place_bytes;
   uint32_t unused2[12];
   char place[DDPRUN_PLACE_BYTES]; /* "NAME=VALUE", each with a zero at its end: the agent's, before `seated` grows */
+  /* Nor these. */
+  struct ddprun_channel_phase_times phase_times;
+  struct ddprun_channel_record first_step; /* the number of the first step that was reported; 0 */
+  struct ddprun_channel_outlook outlook;
 };
 
 /* Shared by all files and libraries of the program that include this. */
@@ -218,6 +252,83 @@ static inline int ddprun_channel_read_beat_(const struct ddprun_channel_beat_rec
          out->check_of_all == ddprun_channel_check_of_all_(out->check, out->spent_ns);
 }
 
+static inline uint64_t ddprun_channel_check_of_times_(const struct ddprun_channel_phase_times* times) {
+  const uint64_t words[] = {times->phase,       times->time_ns,     times->attached_ns, times->work_ns,
+                            times->spent_ns[0], times->spent_ns[1], times->spent_ns[2], times->spent_ns[3],
+                            times->spent_ns[4], times->spent_ns[5]};
+  uint64_t check = DDPRUN_CHANNEL_MIX;
+  size_t i;
+  for (i = 0; i < sizeof words / sizeof *words; ++i) check = (check ^ words[i]) * DDPRUN_CHANNEL_MIX;
+  return check;
+}
+
+static inline void ddprun_channel_copy_times_(const struct ddprun_channel_phase_times* from,
+                                              struct ddprun_channel_phase_times* to) {
+  const uint64_t* in = (const uint64_t*)(const void*)from;
+  uint64_t* out = (uint64_t*)(void*)to;
+  size_t i;
+  for (i = 0; i <= offsetof(struct ddprun_channel_phase_times, check) / sizeof *in; ++i)
+    __atomic_store_n(&out[i], __atomic_load_n(&in[i], __ATOMIC_RELAXED), __ATOMIC_RELAXED);
+}
+
+/* 0 if there are none, or they are just being written. */
+static inline int ddprun_channel_read_times_(const struct ddprun_channel_phase_times* times,
+                                             struct ddprun_channel_phase_times* out) {
+  ddprun_channel_copy_times_(times, out);
+  return out->attached_ns != 0 && out->check == ddprun_channel_check_of_times_(out);
+}
+
+/* A phase begins. Only the worker writes the record, so this reads its own values. */
+static inline void ddprun_channel_write_times_(uint64_t phase) {
+  struct ddprun_channel_phase_times times;
+  struct timespec now;
+  uint64_t time_ns;
+  clock_gettime(CLOCK_MONOTONIC, &now);
+  time_ns = (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
+  ddprun_channel_copy_times_(&ddprun_channel_page_->phase_times, &times);
+  if (times.work_ns && times.phase >= DDPRUN_PHASE_LOADING && times.phase <= DDPRUN_PHASE_FINISHING &&
+      time_ns > times.time_ns)
+    times.spent_ns[times.phase - DDPRUN_PHASE_LOADING] += time_ns - times.time_ns;
+  if (!times.attached_ns) times.attached_ns = time_ns;
+  if (!times.work_ns && (phase == DDPRUN_PHASE_TRAINING || phase == DDPRUN_PHASE_EVALUATING)) times.work_ns = time_ns;
+  times.phase = phase;
+  times.time_ns = time_ns;
+  times.check = ddprun_channel_check_of_times_(&times);
+  ddprun_channel_copy_times_(&times, &ddprun_channel_page_->phase_times);
+}
+
+static inline uint64_t ddprun_channel_check_of_outlook_(const struct ddprun_channel_outlook* outlook) {
+  return (ddprun_channel_check_(outlook->loss, outlook->loss_step, outlook->total_steps) ^ outlook->time_ns) *
+         DDPRUN_CHANNEL_MIX;
+}
+
+/* 0 if there is none, or it is just being written. */
+static inline int ddprun_channel_read_outlook_(const struct ddprun_channel_outlook* outlook,
+                                               struct ddprun_channel_outlook* out) {
+  out->loss = __atomic_load_n(&outlook->loss, __ATOMIC_RELAXED);
+  out->loss_step = __atomic_load_n(&outlook->loss_step, __ATOMIC_RELAXED);
+  out->total_steps = __atomic_load_n(&outlook->total_steps, __ATOMIC_RELAXED);
+  out->time_ns = __atomic_load_n(&outlook->time_ns, __ATOMIC_RELAXED);
+  out->check = __atomic_load_n(&outlook->check, __ATOMIC_RELAXED);
+  return out->time_ns != 0 && out->check == ddprun_channel_check_of_outlook_(out);
+}
+
+static inline void ddprun_channel_write_outlook_(uint64_t loss, uint64_t loss_step, uint64_t total_steps) {
+  struct ddprun_channel_outlook* outlook = &ddprun_channel_page_->outlook;
+  struct ddprun_channel_outlook out;
+  struct timespec now;
+  clock_gettime(CLOCK_MONOTONIC, &now);
+  out.loss = loss;
+  out.loss_step = loss_step;
+  out.total_steps = total_steps;
+  out.time_ns = (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
+  __atomic_store_n(&outlook->loss, out.loss, __ATOMIC_RELAXED);
+  __atomic_store_n(&outlook->loss_step, out.loss_step, __ATOMIC_RELAXED);
+  __atomic_store_n(&outlook->total_steps, out.total_steps, __ATOMIC_RELAXED);
+  __atomic_store_n(&outlook->time_ns, out.time_ns, __ATOMIC_RELAXED);
+  __atomic_store_n(&outlook->check, ddprun_channel_check_of_outlook_(&out), __ATOMIC_RELAXED);
+}
+
 static inline void ddprun_channel_detach_(void) {
   if (ddprun_channel_page_) munmap(ddprun_channel_page_, DDPRUN_CHANNEL_BYTES);
   ddprun_channel_page_ = NULL;
@@ -288,6 +399,7 @@ static inline int ddprun_channel_attach(void) {
   prctl(PR_SET_PTRACER, (unsigned long)getppid(), 0ul, 0ul, 0ul); /* fails harmlessly elsewhere */
 #endif
   if (syscall(SYS_gettid) == getpid() && !ddprun_channel_take_lock_()) ddprun_channel_detach_();
+  if (ddprun_channel_page_ && !ddprun_channel_page_->phase_times.attached_ns) ddprun_channel_write_times_(0);
   return ddprun_channel_page_ != NULL;
 }
 
@@ -324,20 +436,27 @@ static inline enum ddprun_beat ddprun_channel_wait(const char* collective) {
 static inline void ddprun_channel_phase(enum ddprun_phase phase) {
   if (!ddprun_channel_page_) return;
   ddprun_channel_write_(&ddprun_channel_page_->phase, (uint64_t)phase, 0);
+  ddprun_channel_write_times_((uint64_t)phase);
   ddprun_channel_beat(phase == DDPRUN_PHASE_TRAINING ? DDPRUN_BEAT_COMPUTE : DDPRUN_BEAT_NONE);
 }
 
 /* Reports that this step is done. */
 static inline void ddprun_channel_step(uint64_t step) {
+  uint64_t before;
   if (!ddprun_channel_page_) return;
-  ddprun_channel_write_(&ddprun_channel_page_->step, step,
-                        __atomic_load_n(&ddprun_channel_page_->step.second, __ATOMIC_RELAXED) + 1);
+  before = __atomic_load_n(&ddprun_channel_page_->step.second, __ATOMIC_RELAXED);
+  if (before == 0) ddprun_channel_write_(&ddprun_channel_page_->first_step, step, 0);
+  ddprun_channel_write_(&ddprun_channel_page_->step, step, before + 1);
 }
 
-/* Reports that a snapshot of the state after this step is complete and safe on disk. */
-static inline void ddprun_channel_snapshot(uint64_t step) {
-  if (ddprun_channel_page_) ddprun_channel_write_(&ddprun_channel_page_->snapshot, step, 0);
+/* Reports that a snapshot of the state after this step is complete and safe on disk, and how many bytes this rank has
+ * written for it. */
+static inline void ddprun_channel_snapshot_of(uint64_t step, uint64_t bytes) {
+  if (ddprun_channel_page_) ddprun_channel_write_(&ddprun_channel_page_->snapshot, step, bytes);
 }
+
+/* The same without its size. */
+static inline void ddprun_channel_snapshot(uint64_t step) { ddprun_channel_snapshot_of(step, 0); }
 
 static inline void ddprun_channel_throughput(double samples_per_s) {
   uint64_t bits;
@@ -345,11 +464,40 @@ static inline void ddprun_channel_throughput(double samples_per_s) {
   if (ddprun_channel_page_) ddprun_channel_write_(&ddprun_channel_page_->throughput, bits, 0);
 }
 
+/* The training loss of this step, as ddprun status and its metrics show it: once a second is enough. */
+static inline void ddprun_channel_loss(uint64_t step, double loss) {
+  uint64_t bits;
+  memcpy(&bits, &loss, sizeof bits);
+  if (ddprun_channel_page_)
+    ddprun_channel_write_outlook_(bits, step,
+                                  __atomic_load_n(&ddprun_channel_page_->outlook.total_steps, __ATOMIC_RELAXED));
+}
+
+/* The number of the step that will be the last one. */
+static inline void ddprun_channel_total_steps(uint64_t steps) {
+  const double none = __builtin_nan("");
+  uint64_t bits;
+  struct ddprun_channel_outlook now;
+  memcpy(&bits, &none, sizeof bits);
+  if (!ddprun_channel_page_) return;
+  if (!ddprun_channel_read_outlook_(&ddprun_channel_page_->outlook, &now)) now.loss = bits, now.loss_step = 0;
+  ddprun_channel_write_outlook_(now.loss, now.loss_step, steps);
+}
+
+/* 1 if the agent has asked for a snapshot, and none of that step or a later one was reported since. */
+static inline int ddprun_channel_wants_snapshot_(const struct ddprun_channel_record* request) {
+  struct ddprun_channel_record done;
+  return request->first == DDPRUN_REQUEST_SNAPSHOT &&
+         !(ddprun_channel_read_(&ddprun_channel_page_->snapshot, &done) && done.time_ns >= request->time_ns &&
+           done.first >= request->second);
+}
+
 static inline struct ddprun_request ddprun_channel_request(void) {
   struct ddprun_request request = {DDPRUN_REQUEST_NONE, 0};
   struct ddprun_channel_record record;
   if (!ddprun_channel_page_ || !ddprun_channel_read_(&ddprun_channel_page_->request, &record)) return request;
-  if (record.first == DDPRUN_REQUEST_SAVE || record.first == DDPRUN_REQUEST_LEAVE) {
+  if (record.first == DDPRUN_REQUEST_SAVE || record.first == DDPRUN_REQUEST_LEAVE ||
+      ddprun_channel_wants_snapshot_(&record)) {
     request.kind = (enum ddprun_request_kind)record.first;
     request.step = record.second;
   }
@@ -380,6 +528,7 @@ static inline int ddprun_channel_park(void) {
     if (seated == count) break;
     syscall(SYS_futex, &page->seated, FUTEX_WAIT, seated, NULL, NULL, 0);
   }
+  ddprun_channel_write_times_(0);
   bytes = page->place_bytes;
   if (bytes > DDPRUN_PLACE_BYTES) return 0;
   for (at = page->place; at < page->place + bytes; at += strlen(at) + 1) {
@@ -402,7 +551,8 @@ static inline void ddprun_channel_notice(int signal) {
 }
 
 /* What the handler does, for programs with a handler of their own: call it there. Before a request the signal is a
- * notice, after a request to save nothing, and after a request to leave it ends the process, as ddprun sends it then.
+ * notice, after a request to save and exit nothing, and after one to leave it ends the process, as ddprun sends it
+ * then.
  */
 static inline void ddprun_channel_on_signal(int signal) {
   const int error = errno;
@@ -413,7 +563,7 @@ static inline void ddprun_channel_on_signal(int signal) {
     standard.sa_handler = SIG_DFL;
     sigaction(signal, &standard, NULL);
     raise(signal); /* takes effect when the handler returns */
-  } else if (kind == DDPRUN_REQUEST_NONE) {
+  } else if (kind != DDPRUN_REQUEST_SAVE) {
     ddprun_channel_notice(signal);
   }
   errno = error;

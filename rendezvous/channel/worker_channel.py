@@ -18,6 +18,9 @@ ddprun's libddprun_channel.so, that does what a training step reports, in a thir
             save(step)
             channel.snapshot(step)
             break
+        if request is not None and request.kind == "snapshot" and step >= request.step:
+            save(step)                    # ddprun ctl snapshot: the same, and goes on
+            channel.snapshot(step)
 
 A script with PyTorch gets most of it by one line, after its DistributedDataParallel:
 
@@ -37,6 +40,7 @@ Under ddprun --memory-snapshots a rank may keep bytes that outlive it, for the n
     channel.keep(step, buffer)            # a copy, no disk
     for step in channel.kept_steps():     # of the rounds before, the newest first; two at most
         buffer = channel.kept(step)
+    channel.keep(step, buffer, copy=True) # the next node has a copy: for states that differ by rank
 
 Everything is optional. Where nothing was attached, because no ddprun started the program, the functions do nothing. If a
 worker that attached dies, the agent detects it in 0.1 ms; otherwise the kernel reports it only after it has freed the
@@ -71,7 +75,7 @@ _PREEMPT_SIGNALS_VARIABLE = "DDPRUN_PREEMPT_SIGNALS"  # numbers, "15,10"; not se
 _MAGIC, _VERSION, _BYTES = 0x6C6E6863706464, 1, 4096
 _ATTACHED, _LOCK_OFFSET, _NOTICES, _LOCK, _LOCK_BYTES = 64, 68, 72, 128, 128
 _STEP, _PHASE, _SNAPSHOT, _THROUGHPUT, _REQUEST, _NOTICE = (offset // 8 for offset in (256, 320, 384, 448, 512, 576))
-_BEAT_OFFSET = 640
+_BEAT_OFFSET, _PHASE_TIMES_OFFSET, _FIRST_STEP, _OUTLOOK = 640, 3840, 3968 // 8, 4032 // 8
 _BEAT, _BEAT_TIME = _BEAT_OFFSET // 8, _BEAT_OFFSET // 8 + 2
 _MIX, _MASK = 0x9E3779B97F4A7C15, (1 << 64) - 1
 _MIX_TWICE = _MIX * _MIX & _MASK
@@ -88,6 +92,7 @@ _script_steps = False  # the script reports its steps itself
 _last_beat = (-1,)     # what beat() has written, and parts of its checks
 _read_beat = struct.Struct("Q8xQ8x3Q").unpack_from  # first, time_ns, spent_ns
 _store_beat = struct.Struct("8Q").pack_into
+_PHASE_TIMES = struct.Struct("10Q")  # phase, time_ns, attached_ns, work_ns, spent_ns
 _now = time.monotonic_ns
 
 
@@ -99,6 +104,8 @@ def attach():
         ctypes.CDLL(None).prctl(_PR_SET_PTRACER, ctypes.c_ulong(os.getppid()), *[ctypes.c_ulong()] * 3)
     if _page is not None and _thread_id() == os.getpid() and not _take_lock():
         _detach()
+    if _words is not None and _PHASE_TIMES.unpack_from(_words, _PHASE_TIMES_OFFSET)[2] == 0:
+        _write_phase_times(0)
     return _page is not None
 
 
@@ -106,7 +113,7 @@ def phase(phase):
     """What the worker is about to do: LOADING, JOINING, TRAINING, EVALUATING, SAVING or FINISHING. TRAINING begins with
     the beat COMPUTE; time in other phases is not counted, but for waits."""
     if _words is not None:
-        _write(_PHASE, phase)
+        _write_phase(phase)
         beat(COMPUTE if phase == TRAINING else NONE)
 
 
@@ -173,14 +180,18 @@ def step(step):
     if _words is not None:
         # The first one that the script reports is the one that watch() has reported just now.
         repeated = not _script_steps and _watch.reported_steps
+        if not _script_steps:
+            _write(_FIRST_STEP, step)
         _script_steps = True
         _report_step(step, not repeated)
 
 
-def snapshot(step):
-    """Reports that a snapshot of the state after this step is complete and safe on disk."""
+def snapshot(step, size=0):
+    """Reports that a snapshot of the state after this step is complete and safe on disk.
+
+    size: the bytes that this rank has written for it, 0 if they are not known."""
     if _words is not None:
-        _write(_SNAPSHOT, step)
+        _write(_SNAPSHOT, step, size)
 
 
 def throughput(samples_per_s):
@@ -188,21 +199,47 @@ def throughput(samples_per_s):
         _write(_THROUGHPUT, struct.unpack("Q", struct.pack("d", samples_per_s))[0])
 
 
+def loss(step, value):
+    """The training loss of this step, as ddprun status and its metrics show it: once a second is enough."""
+    if _words is not None:
+        _write_outlook(struct.unpack("Q", struct.pack("d", value))[0], step, _words[_OUTLOOK + 2])
+
+
+def total_steps(steps):
+    """The number of the step that will be the last one."""
+    if _words is not None:
+        known = _words[_OUTLOOK + 3] != 0
+        no_loss = struct.unpack("Q", struct.pack("d", float("nan")))[0]
+        _write_outlook(_words[_OUTLOOK] if known else no_loss, _words[_OUTLOOK + 1], steps)
+
+
 def request():
-    """None, LEAVE, or Request("save", step): save at the end of that step, the same one on every rank, then exit."""
+    """None, LEAVE, Request("save", step): save at the end of that step, the same one on every rank, then exit, or
+    Request("snapshot", step): the same without the exit; it is over once snapshot() reports that step or a later one."""
     if _words is None:
         return None
     kind, at_step, at, check = _words[_REQUEST:_REQUEST + 4]
     if check != _check(kind, at_step, at):
         return None  # there is none, or it is just being written
+    if kind == 3:
+        step, second, since, its_check = _words[_SNAPSHOT:_SNAPSHOT + 4]
+        done = its_check == _check(step, second, since) and since >= at and step >= at_step
+        return None if done else Request("snapshot", at_step)
     return {1: Request("save", at_step), 2: LEAVE}.get(kind)
 
 
-def keep(step, data):
+def keep(step, data, copy=False):
     """Keeps these bytes (anything with a buffer) as the state after that step, for the next round of the job; those of the
-    step before stay, too. True if they are kept: ddprun --memory-snapshots has room for two in each rank's share of it."""
-    fd, _, _, bytes_max = _snapshot_memory()
+    step before stay, too. True if they are kept: ddprun --memory-snapshots has room for two in each rank's share of it.
+
+    With copy=True they are this rank's in a world of this size, and the next node of the round gets a copy, so that the
+    rank finds them again if this node is lost. All ranks keep the same steps, with a collective between two of them; room
+    is for a third of what fits without copies. Waits until the copy of the step before has arrived; once that has taken
+    ten seconds it goes on, and waits no more until a copy arrives. A program keeps all its snapshots with copies, or none."""
     view = memoryview(data).cast("B")
+    if copy:
+        return _keep_with_copy(step, view)
+    fd, _, _, bytes_max = _snapshot_memory()
     if fd < 0 or view.nbytes > bytes_max:
         return False
     kept = _kept_slots(fd)
@@ -211,9 +248,7 @@ def keep(step, data):
     sequence = max((one[0] for one in kept.values()), default=0) + 1
     place = _slot_place(slot)
     os.pwrite(fd, struct.pack("Q", 0), place)
-    done = 0
-    while done < view.nbytes:
-        done += os.pwrite(fd, view[done:], place + _PAGE + done)
+    _write_all(fd, view, place + _PAGE)
     os.pwrite(fd, struct.pack("5Q", 0, step, sequence, view.nbytes, 0), place + 8)
     os.pwrite(fd, struct.pack("Q", 1), place)  # from now on it counts
     return True
@@ -221,21 +256,26 @@ def keep(step, data):
 
 def kept_steps():
     """The steps of what this rank's place on this node has kept, the newest first. Ranks may differ by one step, and a
-    node that has joined has none: agree on one before loading."""
+    node that has joined has none: agree on one before loading.
+
+    Of snapshots with copies: what was kept for this rank of a world of this size, on any node. When a round begins that is
+    the newest step that all ranks have kept, or none; a rank that could not get its own has none."""
+    if _copies_are_kept():
+        return sorted({step for _, step, _, _ in _copies()}, reverse=True)
     kept = sorted(_kept_slots(_snapshot_memory()[0]).values(), reverse=True)
     return [step for at, (_, step, _) in enumerate(kept) if at == 0 or step < kept[0][1]]  # else of a round that went back
 
 
 def kept(step):
     """The bytes that were kept for that step, or None."""
+    if _copies_are_kept():
+        # Of the last round, in its own slots if they have it: the agent writes the others.
+        found = max((one for one in _copies() if one[1] == step), key=lambda one: (one[0], -one[2]), default=None)
+        return _read_all(_copy_memory()[0], found[2], found[3]) if found else None
     fd = _snapshot_memory()[0]
     for slot, (_, of_step, size) in _kept_slots(fd).items():
         if of_step == step and step in kept_steps():
-            data, place = bytearray(size), _slot_place(slot) + _PAGE
-            view, done = memoryview(data), 0
-            while done < size and (count := os.preadv(fd, [view[done:]], place + done)):
-                done += count
-            return bytes(data) if done == size else None
+            return _read_all(fd, _slot_place(slot) + _PAGE, size)
     return None
 
 
@@ -248,12 +288,12 @@ def notice(signum):
 
 def on_signal(signum, frame=None):
     """For programs with a handler of their own: call it there. Before a request the signal is a notice, after a request to
-    save nothing, and after a request to leave it ends the process, as ddprun sends it then."""
+    save and exit nothing, and after one to leave it ends the process, as ddprun sends it then."""
     asked = request()
     if asked == LEAVE or _words is None:
         signal.signal(signum, signal.SIG_DFL)
         os.kill(os.getpid(), signum)
-    elif asked is None:
+    elif asked is None or asked.kind == "snapshot":
         notice(signum)
 
 
@@ -302,6 +342,111 @@ def _kept_slots(fd):
     return slots
 
 
+def _write_all(fd, view, place):
+    done = 0
+    while done < view.nbytes:
+        done += os.pwrite(fd, view[done:], place + done)
+
+
+def _read_all(fd, place, size):
+    data = bytearray(size)
+    view, done = memoryview(data), 0
+    while done < size and (count := os.preadv(fd, [view[done:]], place + done)):
+        done += count
+    return bytes(data) if done == size else None
+
+
+# The layout is that of rendezvous/memory/copy_memory.h.
+_COPIES_VARIABLE, _COPIES_MAGIC, _COPIES_VERSION, _COPY_SLOTS = "DDPRUN_SNAPSHOT_COPIES", 0x79706F63706464, 1, 3
+_COPIED_AT, _NEIGHBOUR_AT, _WANTED_AT = 56, 56, 64
+_COPY_LIMIT_S = 10.0  # for the copy of the step before to arrive
+
+_copy_is_late = False
+_Round = collections.namedtuple("Round", "number rank world_size")
+
+
+@functools.lru_cache(maxsize=None)
+def _copy_memory():
+    """Its descriptor (-1: there is none), the local rank, a node's local ranks, and the bytes of one slot."""
+    try:
+        fd, local_rank = int(os.environ[_COPIES_VARIABLE]), int(os.environ[_MEMORY_VARIABLE].split(":")[1])
+        magic, version, places, size = struct.unpack("4Q", os.pread(fd, 32, 0))
+        if (magic, version) == (_COPIES_MAGIC, _COPIES_VERSION) and 0 <= local_rank < places:
+            return fd, local_rank, places, size
+    except (KeyError, ValueError, IndexError, OSError, OverflowError, struct.error):
+        pass
+    return -1, 0, 0, 0
+
+
+def _round_of_copies():
+    fd, local_rank, _, _ = _copy_memory()
+    number, first_rank, world_size = struct.unpack("3Q", os.pread(fd, 24, 32))
+    return _Round(number, first_rank + local_rank, world_size)
+
+
+def _number_at(fd, place):
+    return struct.unpack("Q", os.pread(fd, 8, place))[0]
+
+
+def _copies_are_kept():
+    fd = _copy_memory()[0]
+    return fd >= 0 and _number_at(fd, _WANTED_AT) != 0
+
+
+def _copy_slot_place(slot):
+    size = _copy_memory()[3]
+    return _PAGE + slot * (_PAGE + -(-size // _PAGE) * _PAGE)
+
+
+def _copy_slot(slot):
+    """Complete or not, round, step, rank, world size, size, sequence, sequence that the next node has."""
+    return struct.unpack("8Q", os.pread(_copy_memory()[0], 64, _copy_slot_place(slot)))
+
+
+def _copies():
+    """What is complete of this rank: round, step, place and size of the content."""
+    fd, _, places, _ = _copy_memory()
+    now = _round_of_copies()
+    for slot in range(2 * _COPY_SLOTS * places) if fd >= 0 else ():
+        complete, number, step, rank, world_size, size, _, _ = _copy_slot(slot)
+        if complete == 1 and (rank, world_size) == (now.rank, now.world_size):
+            yield number, step, _copy_slot_place(slot) + _PAGE, size
+
+
+def _keep_with_copy(step, view):
+    fd, local_rank, _, bytes_max = _copy_memory()
+    if fd < 0 or view.nbytes > bytes_max:
+        return False
+    now = _round_of_copies()
+    own = range(_COPY_SLOTS * local_rank, _COPY_SLOTS * (local_rank + 1))
+    slots = {slot: _copy_slot(slot) for slot in own}
+    complete = {slot: head[1:3] for slot, head in slots.items() if head[0] == 1}  # round and step
+    if complete:
+        _await_copy(fd, max(complete, key=complete.get))
+    # One of the same step, an empty one, or the oldest.
+    slot = min(own, key=lambda slot: (complete.get(slot) != (now.number, step), slot in complete, complete.get(slot, ())))
+    sequence = max(head[6] for head in slots.values()) + 1
+    place = _copy_slot_place(slot)
+    os.pwrite(fd, struct.pack("8Q", 0, now.number, step, now.rank, now.world_size, view.nbytes, sequence, 0), place)
+    _write_all(fd, view, place + _PAGE)
+    os.pwrite(fd, struct.pack("Q", 1), _WANTED_AT)
+    os.pwrite(fd, struct.pack("Q", 1), place)  # from now on it counts
+    return True
+
+
+def _await_copy(fd, slot):
+    global _copy_is_late
+    sequence, copied_at, pause = _copy_slot(slot)[6], _copy_slot_place(slot) + _COPIED_AT, 0.0002
+    limit = time.monotonic() + (0 if _copy_is_late else _COPY_LIMIT_S)
+    while _number_at(fd, copied_at) != sequence and _number_at(fd, _NEIGHBOUR_AT) == 1:
+        if time.monotonic() >= limit:
+            _copy_is_late = True
+            return
+        time.sleep(pause)
+        pause = min(2 * pause, 0.005)
+    _copy_is_late = False
+
+
 def _check(first, second, at):
     check = (_MIX ^ first) * _MIX & _MASK
     check = (check ^ second) * _MIX & _MASK
@@ -316,6 +461,34 @@ def _write(record, first, second=0):
     words[record + 1] = second
     words[record + 2] = now
     words[record + 3] = _check(first, second, now)
+
+
+def _write_outlook(loss, loss_step, total):
+    now = _now()
+    check = (_check(loss, loss_step, total) ^ now) * _MIX & _MASK
+    for at, value in enumerate((loss, loss_step, total, now, check)):
+        _words[_OUTLOOK + at] = value
+
+
+def _write_phase(phase):
+    _write(_PHASE, phase)
+    _write_phase_times(phase)
+
+
+def _write_phase_times(phase):
+    """As ddprun_channel_write_times_() of worker_channel.h."""
+    before, since, attached, began, *spent = _PHASE_TIMES.unpack_from(_words, _PHASE_TIMES_OFFSET)
+    now = _now()
+    if began and LOADING <= before <= FINISHING and now > since:
+        spent[before - LOADING] = spent[before - LOADING] + now - since & _MASK
+    if not began and phase in (TRAINING, EVALUATING):
+        began = now
+    values = phase & _MASK, now, attached or now, began, *spent
+    check = _MIX
+    for value in values:
+        check = (check ^ value) * _MIX & _MASK
+    _PHASE_TIMES.pack_into(_words, _PHASE_TIMES_OFFSET, *values)
+    _words[_PHASE_TIMES_OFFSET // 8 + len(values)] = check
 
 
 def _report_step(step, more):
@@ -677,7 +850,7 @@ class _Watch:
             try:
                 return function(*args, **options)
             finally:
-                _write(_PHASE, doing)
+                _write_phase(doing)
                 beat(before)
         return save
 

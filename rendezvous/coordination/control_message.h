@@ -16,7 +16,7 @@
 
 namespace ddprun::rendezvous {
 
-constexpr int kControlProtocol = 6;
+constexpr int kControlProtocol = 11;
 
 // What all agents of one job have in common. Its run id is in the greeting already.
 struct Fingerprint {
@@ -52,11 +52,16 @@ struct CoordinatorAnnouncement {
   int term = 0;
   std::uint16_t control_port = 0;
 };
+// Instead of a hello, by somebody who is no agent: what `ddprun status` and the like ask.
+struct ClientRequest {
+  std::string line;  // at most kClientLineMax bytes
+};
+constexpr std::size_t kClientLineMax = 1024, kClientTextMax = 3 << 20;
 // VoteRequest comes instead of a hello, too.
-using FromAgent =
-    std::variant<Hello, Heartbeat, FailureText, NodeReady, NodeConfirmed, NodeRunning, NodeDone, WorkerFailed,
-                 NodeLeaves, JobInterrupted, NodeBack, NodeNotified, NodeStandings, StacksWanted, StacksTaken, NodePace,
-                 NodeLearned, JobWasOver, VoteRequest, CoordinatorAnnouncement>;
+using FromAgent = std::variant<Hello, Heartbeat, FailureText, NodeReady, NodeConfirmed, NodeRunning, NodeDone,
+                               WorkerFailed, NodeLeaves, JobInterrupted, NodeBack, NodeNotified, NodeStandings,
+                               StacksWanted, StacksTaken, StatusWanted, NodeStatus, ActWanted, NodePace, NodeLearned,
+                               NodeSpent, JobWasOver, VoteRequest, CoordinatorAnnouncement, ClientRequest>;
 
 // The first message to an agent.
 struct Welcome {
@@ -92,9 +97,14 @@ struct Excluded {
   std::string why;
   Duration lasts = {};
 };
-using ToAgent =
-    std::variant<Welcome, Elsewhere, HeartbeatAnswer, FailureText, KeepRecord, TakeSeat, StartRound, EndRound, EndJob,
-                 AllNotified, Excluded, AskStandings, BlameWorker, ReportPace, TakeStacks, StacksOfNode, Vote>;
+// To whoever sent a ClientRequest, from any agent.
+struct ClientAnswer {
+  std::string text;  // at most kClientTextMax bytes
+};
+using ToAgent = std::variant<Welcome, Elsewhere, HeartbeatAnswer, FailureText, KeepRecord, TakeSeat, StartRound,
+                             EndRound, EndJob, AllNotified, Excluded, AskStandings, BlameWorker, ReportPace, TakeStacks,
+                             StacksOfNode, JobStatus, ReportStatus, StatusOfNode, ActDone, ReportAct, SuspendWorkers,
+                             TakeSnapshot, KeepRange, InjectFault, Vote, ClientAnswer>;
 
 class BadMessage : public std::runtime_error {
  public:

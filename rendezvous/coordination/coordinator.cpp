@@ -27,6 +27,7 @@ Coordinator::Coordinator(const RoundPolicy& policy, TimePoint now, std::uint64_t
     : policy_(policy),
       ledger_(policy.restarts, now, jitter_seed, policy.earlier_starts),
       excluded_(policy.exclusion),
+      clock_(policy.earlier_starts.account, now),
       self_(self),
       now_(now),
       state_(Gathering{now, now}) {
@@ -38,14 +39,19 @@ Coordinator::Coordinator(const RoundPolicy& policy, TimePoint now, std::uint64_t
     : policy_(policy),
       ledger_(policy.restarts, now, jitter_seed, succession.record.ledger, succession.record_age),
       excluded_(policy.exclusion),
+      clock_(succession.record.ledger.account, now - succession.record_age),
       self_(self),
       term_(succession.term),
       now_(now),
       rounds_(succession.record.number),
       electorates_(succession.record.electorates()),
+      record_(succession.record.id()),
       takeover_reason_("another node coordinates the job"),
       state_(Gathering{now, now}) {
   const Round& record = succession.record;
+  if (record.resized) take_range(*record.resized);
+  clock_.round_formed(record.number, now - succession.record_age);
+  clock_.round_ended(RoundEnd::failure, now);
   excluded_.restore(record.ledger.excluded, succession.record_age, now);
   for (const RoundNode& node : record.nodes) {
     last_by_rank_.push_back(node.id);
@@ -66,7 +72,9 @@ std::vector<Order> Coordinator::on(const Message& message, TimePoint now) {
   if (auto* over = std::get_if<Over>(&state_)) return after_end(*over, message);
   std::erase_if(searching_nodes_, [&](const auto& entry) { return entry.second <= now; });
   Orders readmitted = readmit(now);
-  return std::move(readmitted) + std::visit([&](const auto& m) { return handle(m, now); }, message);
+  Orders orders = std::move(readmitted) + std::visit([&](const auto& m) { return handle(m, now); }, message);
+  watch_stop();
+  return orders;
 }
 
 std::optional<TimePoint> Coordinator::next_deadline() const {
@@ -98,6 +106,7 @@ std::vector<Electorate> Coordinator::electorates() const {
 LedgerRecord Coordinator::ledger_record(TimePoint now) const {
   LedgerRecord out = ledger_.record(now);
   out.excluded = excluded_.record(now);
+  out.account = clock_.closed(now);
   return out;
 }
 
@@ -175,7 +184,10 @@ Coordinator::Orders Coordinator::handle(const NodeRunning& message, TimePoint no
   Active* state = active(message.round, message.node);
   if (!state) return {};
   state->started.insert(message.node);
-  if (state->started.size() == state->round.nodes.size() && !state->all_started_at) state->all_started_at = now;
+  if (state->started.size() == state->round.nodes.size() && !state->all_started_at) {
+    state->all_started_at = now;
+    clock_.workers_run(now);
+  }
   return {};
 }
 
@@ -393,6 +405,7 @@ int Coordinator::staying() const {
 
 Coordinator::Orders Coordinator::regroup(EndRound end, TimePoint now, TimePoint not_before) {
   end.round = std::get<Active>(state_).round.number;
+  clock_.round_ended(round_end(end.planned, end.cause), now);
   state_ = Gathering{now, not_before};
   return Orders{std::move(end)} + advance(now);
 }
@@ -451,6 +464,7 @@ Coordinator::Orders Coordinator::dismiss(NodeId node, TimePoint now) {
 
 Coordinator::Orders Coordinator::end_job(Outcome outcome) {
   if (!outcome.cause) ledger_.end_without_failure();
+  clock_.round_ended(round_end(outcome), now_);
   Over over{outcome};
   for (const auto& [node, member] : members_) over.unconfirmed.insert(node);
   state_ = std::move(over);

@@ -25,9 +25,12 @@
 #include <vector>
 
 #include "rendezvous/base/time.h"
+#include "rendezvous/coordination/act.h"
 #include "rendezvous/coordination/excluded_hosts.h"
 #include "rendezvous/coordination/failure_rules.h"
 #include "rendezvous/coordination/hang_inquiry.h"
+#include "rendezvous/coordination/job_clock.h"
+#include "rendezvous/coordination/job_view.h"
 #include "rendezvous/coordination/ledger.h"
 #include "rendezvous/coordination/round.h"
 #include "rendezvous/coordination/straggler.h"
@@ -105,6 +108,22 @@ struct StacksTaken {  // of this node's workers
   std::string text;  // at most kStacksTextMax bytes
 };
 constexpr std::size_t kStacksTextMax = 1 << 20;
+struct StatusWanted {  // of the job and all workers of the round, for somebody who asked this node's agent
+  NodeId node = 0;
+  int serial = 0;         // the agent's own
+  bool job_only = false;  // not of the workers
+};
+struct NodeStatus {
+  NodeId node = 0;
+  NodeId asker = 0;
+  int serial = 0;  // the asker's
+  NodeReport report;
+};
+struct ActWanted {  // by somebody who asked this node's agent
+  NodeId node = 0;
+  int serial = 0;  // the agent's own
+  Act act;
+};
 struct NodePace {  // of its workers since their last one: five steps and 0.6 s at least
   NodeId node = 0;
   int round = 0;
@@ -115,14 +134,22 @@ struct NodeLearned {  // of its workers' beats
   int round = 0;
   LearnedTimes times;
 };
+struct NodeSpent {  // what its agent has measured of a round that has ended here
+  NodeId node = 0;
+  int round = 0;
+  RoundSpent spent;
+};
+// Enough nodes tell it: those of the first group ranks.
+constexpr int kSpentTellers = 64;
 struct JobWasOver {  // another coordinator has told it the job's end
   NodeId node = 0;
   Outcome outcome;
 };
 struct CoordinatorTick {};  // next_deadline() has come
-using Message = std::variant<NodeReady, NodeConfirmed, NodeRunning, NodeDone, WorkerFailed, NodeLeaves, JobInterrupted,
-                             NodeBack, NodeLost, NodeGone, JobElsewhere, JobAbandoned, NodeNotified, NodeStandings,
-                             StacksWanted, StacksTaken, NodePace, NodeLearned, JobWasOver, CoordinatorTick>;
+using Message =
+    std::variant<NodeReady, NodeConfirmed, NodeRunning, NodeDone, WorkerFailed, NodeLeaves, JobInterrupted, NodeBack,
+                 NodeLost, NodeGone, JobElsewhere, JobAbandoned, NodeNotified, NodeStandings, StacksWanted, StacksTaken,
+                 StatusWanted, NodeStatus, ActWanted, NodePace, NodeLearned, NodeSpent, JobWasOver, CoordinatorTick>;
 
 // To the agents of the round.
 struct FormRound {  // hold the record, confirm
@@ -175,6 +202,52 @@ struct StacksOfNode {
   int nodes = 0;  // from which stacks come in all; 0: no round is under way
   std::string text;
 };
+// To the agent that asked: what the coordinator knows.
+struct JobStatus {
+  NodeId asker = 0;
+  int serial = 0;
+  JobView view;
+};
+struct ReportStatus {  // to the agents of the round: NodeStatus
+  NodeId asker = 0;
+  int serial = 0;
+};
+// To the agent that asked: of one node.
+struct StatusOfNode {
+  NodeId asker = 0;
+  int serial = 0;
+  NodeReport report;
+};
+// To the agent that asked: whether it is done, and what follows, or why not.
+struct ActDone {
+  NodeId asker = 0;
+  int serial = 0;
+  bool done = false;
+  std::string text = {};
+};
+// To the agent of group rank 0, for people and for the event log; without a round to the one that asked.
+struct ReportAct {
+  NodeId node = 0;
+  Act act;
+  bool done = false;
+  std::string text = {};
+};
+struct SuspendWorkers {  // to the agents of the round: stop them by SIGSTOP, or let them go on
+  int round = 0;
+  bool suspended = false;
+};
+struct TakeSnapshot {  // to the agents of the round: ask the workers to save and go on
+  int round = 0;
+};
+struct KeepRange {  // to all agents: a user has resized the job, which who holds this record adds to it
+  RecordId record;
+  NodeRange range;
+};
+struct InjectFault {  // to the agent of the fault's rank
+  NodeId node = 0;
+  int round = 0;
+  Fault fault = {};
+};
 // To one agent: this worker of its node holds up the round.
 struct BlameWorker {
   NodeId node = 0;
@@ -197,7 +270,12 @@ struct HandOver {
   NodeId successor = 0;
 };
 using Order = std::variant<FormRound, StartRound, EndRound, EndJob, AllNotified, Recall, Dismiss, Exclude, AskStandings,
-                           BlameWorker, ReportPace, TakeStacks, StacksOfNode, HandOver>;
+                           BlameWorker, ReportPace, TakeStacks, StacksOfNode, JobStatus, ReportStatus, StatusOfNode,
+                           ActDone, ReportAct, SuspendWorkers, TakeSnapshot, InjectFault, KeepRange, HandOver>;
+
+// By what the round's end says.
+RoundEnd round_end(bool planned, const std::optional<Failure>& cause);
+RoundEnd round_end(const Outcome& outcome);
 
 struct RoundPolicy {
   int nodes_min = 1, nodes_max = 1;
@@ -208,6 +286,7 @@ struct RoundPolicy {
   LedgerRecord earlier_starts = {};     // of this job
   ExclusionPolicy exclusion = {};
   StragglerPolicy stragglers = StragglerPolicy::say;
+  bool allow_chaos = false;  // users may have the job suffer faults
   // The job ends if no round forms for this long.
   Duration join_timeout = std::chrono::seconds(600);
   // How long the first round waits for more nodes once it could form.
@@ -259,8 +338,17 @@ class Coordinator {
   bool awaits(NodeId lost) const { return !is_over() || lost_.contains(lost); }
   const Ledger& ledger() const { return ledger_; }
   LedgerRecord ledger_record(TimePoint now) const;
+  // Where the job's time went until now, earlier starts included. `running`: what an agent of the round that runs has
+  // measured; empty: what is known here.
+  TimeAccount account(TimePoint now, const std::optional<RoundSpent>& running = {}) const {
+    return clock_.account(now, running);
+  }
+  // Grows with every change of the ledger's record.
+  int changes() const { return ledger_.changes() + clock_.changes(); }
   // Null while it is not over.
   const Outcome* outcome() const;
+  // For people and programs that ask.
+  JobView view(TimePoint now) const;
   // Empty while a round is under way or the job is over.
   std::optional<Attendance> attendance() const;
 
@@ -283,10 +371,12 @@ class Coordinator {
   };
   struct Active {  // formed; it runs once all have confirmed
     Round round;
+    TimePoint formed_at;
     std::set<NodeId> confirmed = {}, started = {}, done = {};
     std::optional<TimePoint> all_started_at = {};
     HangInquiry inquiry = {};
     StragglerWatch pace = {};
+    bool paused = false;  // by a user
   };
   struct Over {
     Outcome outcome;
@@ -314,8 +404,12 @@ class Coordinator {
   Orders handle(const NodeStandings& message, TimePoint now);
   Orders handle(const StacksWanted& message, TimePoint now);
   Orders handle(const StacksTaken& message, TimePoint now);
+  Orders handle(const StatusWanted& message, TimePoint now);
+  Orders handle(const NodeStatus& message, TimePoint now);
+  Orders handle(const ActWanted& message, TimePoint now);
   Orders handle(const NodePace& message, TimePoint now);
   Orders handle(const NodeLearned& message, TimePoint now);
+  Orders handle(const NodeSpent& message, TimePoint now);
   Orders handle(const JobWasOver& message, TimePoint now);
   Orders handle(const CoordinatorTick& message, TimePoint now);
 
@@ -326,6 +420,25 @@ class Coordinator {
   void on_notified(Over& over, NodeId node);
   void note_lost(Over& over, const NodeLost& message);
 
+  // What users do. Orders are added to the last argument.
+  struct Done {
+    bool done = false;
+    std::string text = {};
+  };
+  std::optional<NodeId> node_named(const std::string& name) const;
+  Done carry_out(const Act& act, TimePoint now, Orders& orders);
+  Done restart(const Act& act, TimePoint now, Orders& orders);
+  Done drain(const Act& act, TimePoint now, Orders& orders);
+  Done admit(const Act& act, TimePoint now, Orders& orders);
+  Done resize(const Act& act, TimePoint now, Orders& orders);
+  void take_range(const NodeRange& range);
+  bool can_shrink_to(const Round& round, int nodes) const;
+  Done suspend(const Act& act, Orders& orders);
+  Done take_snapshot(Orders& orders);
+  Done inject(const Act& act, Orders& orders);
+
+  NodeView view_of(NodeId id, const Member& member, bool a_round_runs) const;
+  std::vector<NodeView> node_views() const;
   Active* active(int round, NodeId node);  // null: another round, none, or one without the node
   Active* active_with(NodeId node);        // null: it is in no round
   std::optional<Outcome> refusal(const NodeOffer& newcomer) const;  // empty: accepted
@@ -340,11 +453,13 @@ class Coordinator {
   bool can_form(const Gathering& state, TimePoint now) const;
   // Of each electorate, by the members that count.
   bool has_quorum(const std::function<bool(const Member&)>& counts) const;
+  bool is_quorum(const std::set<NodeId>& present) const;
   bool may_form_yet() const;         // with the members that are here
   std::string why_no_round() const;  // after the join timeout
   std::string unfit_nodes() const;
   void update_last_call(Gathering& state, TimePoint now) const;
   Orders form();
+  std::optional<CommonSnapshot> common_snapshot(const std::vector<RoundNode>& nodes) const;
   std::vector<NodeId> by_rank() const;
   int count_fit() const;     // ready nodes that can be in a round
   int count_usable() const;  // those that are not excluded either
@@ -354,6 +469,7 @@ class Coordinator {
   void note_failure_of(const Failure& failure, bool excluded_by_rule, TimePoint now);
   std::vector<Order> tell_excluded();
   Orders readmit(TimePoint now);
+  Orders welcome_back(TimePoint now);
   bool can_go_on_without(NodeId node) const;
   Orders replace(NodeId node, TimePoint now);                    // a straggler
   Orders dismiss(NodeId node, TimePoint now);                    // a node that leaves
@@ -361,10 +477,13 @@ class Coordinator {
   std::optional<Outcome> charge_lost_node(const NodeOffer& node, const std::string& what, TimePoint now);
   void credit_round(TimePoint now);
   Orders end_job(Outcome outcome);
+  void watch_stop();
+  void note_spent(const NodeSpent& message);
 
   RoundPolicy policy_;
   Ledger ledger_;
   ExcludedHosts excluded_;
+  JobClock clock_;
   std::optional<NodeId> self_;
   int term_ = 0;
   TimePoint now_;
@@ -380,7 +499,9 @@ class Coordinator {
   std::map<NodeId, TimePoint> searching_nodes_;  // until when
   std::vector<NodeId> last_by_rank_;             // of the last round
   std::vector<Electorate> electorates_;
-  std::string takeover_reason_;  // why the previous coordinator's round ended
+  RecordId record_;                   // of the last round
+  std::optional<NodeRange> resized_;  // policy_ has it, too
+  std::string takeover_reason_;       // why the previous coordinator's round ended
   std::variant<Gathering, Active, Over, HandedOver> state_;
 };
 

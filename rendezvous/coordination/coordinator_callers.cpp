@@ -6,6 +6,7 @@
 #include <asio/post.hpp>
 
 #include "rendezvous/coordination/coordinator_sessions.h"
+#include "rendezvous/coordination/copies_opening.h"
 #include "rendezvous/store/proxy/store_opening.h"
 
 namespace ddprun::rendezvous {
@@ -31,11 +32,18 @@ void CoordinatorCallers::on_message(Id id, const std::string& bytes) {
     hooks_.on_store_opening(*round, link);
     return end(id);
   }
+  if (is_copies_opening(bytes)) {
+    hooks_.on_copies_opening(link);
+    return end(id);
+  }
   try {
     const FromAgent message = decode_from_agent(bytes, link.peer().instance);
     if (const auto* hello = std::get_if<Hello>(&message)) return hooks_.on_hello(id, *hello);
     if (const auto* request = std::get_if<VoteRequest>(&message))
       return hooks_.on_vote_request(*request, [this, id](const Vote& vote) { post_answer(id, vote); });
+    if (const auto* request = std::get_if<ClientRequest>(&message); request && hooks_.on_request)
+      return hooks_.on_request(request->line,
+                               [this, id](const std::string& text) { post_answer(id, ClientAnswer{text}); });
     if (const auto* announcement = std::get_if<CoordinatorAnnouncement>(&message))
       return hooks_.on_announcement(*announcement, {link.remote_address(), announcement->control_port});
     hooks_.log("dropped the connection of " + link.peer().name + ": it sent no hello");
@@ -46,9 +54,9 @@ void CoordinatorCallers::on_message(Id id, const std::string& bytes) {
 }
 
 // From any thread.
-void CoordinatorCallers::post_answer(Id id, const Vote& vote) {
-  asio::post(io_, [this, id, vote] {
-    if (ControlLink* link = find(id)) link->send(encode(ToAgent(vote)));
+void CoordinatorCallers::post_answer(Id id, const ToAgent& answer) {
+  asio::post(io_, [this, id, answer] {
+    if (ControlLink* link = find(id)) link->send(encode(answer));
   });
 }
 

@@ -22,8 +22,11 @@ class CoordinatorCallers {
   struct Hooks {
     std::function<void(Id, const Hello&)> on_hello;
     std::function<void(int round, ControlLink&)> on_store_opening;  // the link ends afterwards; it may be released
+    std::function<void(ControlLink&)> on_copies_opening;            // so it does here
     std::function<void(const VoteRequest&, std::function<void(const Vote&)> answer)> on_vote_request;
     std::function<void(const CoordinatorAnnouncement&, const ControlAddress& coordinator)> on_announcement;
+    // Whoever is no agent asks something; answer from any thread.
+    std::function<void(const std::string& line, std::function<void(const std::string&)> answer)> on_request;
     std::function<void(const std::string& line)> log;
   };
   CoordinatorCallers(asio::io_context& io, Hooks hooks) : io_(io), hooks_(std::move(hooks)) {}
@@ -44,7 +47,7 @@ class CoordinatorCallers {
     TimePoint since;
   };
   void on_message(Id id, const std::string& bytes);
-  void post_answer(Id id, const Vote& vote);
+  void post_answer(Id id, const ToAgent& answer);
   void end(Id id);
 
   asio::io_context& io_;

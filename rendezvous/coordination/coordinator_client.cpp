@@ -81,7 +81,12 @@ void CoordinatorClient::redirect_to(const ControlAddress& coordinator) {
   coordinator_ = coordinator;
   coordinator_id_ = 0;
   tries_ += count_places() - tries_ % count_places();
-  dialer_.start({place()});
+  dialer_.start({place(), std::max(cut_until_ - Clock::now(), Duration::zero())});
+}
+
+void CoordinatorClient::cut(Duration time) {
+  cut_until_ = Clock::now() + time;
+  if (link_) try_again("the connection is cut");
 }
 
 void CoordinatorClient::send_hello(PeerConnection connection) {
@@ -159,7 +164,7 @@ void CoordinatorClient::disconnect() {
 void CoordinatorClient::try_again(const std::string& why, bool refused, const RecordId& known) {
   const ControlAddress tried = place();
   disconnect();
-  dialer_.start({place(), pause_});
+  dialer_.start({place(), std::max<Duration>(pause_, cut_until_ - Clock::now())});
   pause_ = std::min<Duration>(2 * pause_, kPauseMost);
   hooks_.on_failure({place_in_words(tried) + ": " + why, refused && tried == coordinator_, known});
 }

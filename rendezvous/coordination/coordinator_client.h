@@ -49,6 +49,8 @@ class CoordinatorClient {
   // False, and nothing is sent, while there is no connection.
   bool send(const FromAgent& message);
   bool connected() const { return welcomed_; }
+  // Closes the connection, and makes none for that long.
+  void cut(Duration time);
   // The address by which we are connected; empty: not connected.
   std::string local_address() const;
   // When a coordinator was last heard from; no heartbeat of this agent acknowledges a later message.
@@ -91,6 +93,7 @@ class CoordinatorClient {
   Duration pause_;     // before the next attempt
   int referrals_ = 0;  // in a row
   bool welcomed_ = false;
+  TimePoint cut_until_ = {};
   Duration lease_ = {};
   TimePoint heard_at_ = {};
   std::optional<TimePoint> contact_;  // when we sent the last heartbeat that was acknowledged

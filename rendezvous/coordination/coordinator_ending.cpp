@@ -16,7 +16,14 @@ Coordinator::Orders Coordinator::after_end(Over& over, const Message& message) {
                      [&](const JobWasOver& m) { return on_notified(over, m.node), confirmed = true, Orders{}; },
                      [&](const NodeLost& m) { return note_lost(over, m), Orders{}; },
                      [&](const NodeGone& m) { return lost_.erase(m.node), gone_.insert(m.node), Orders{}; },
+                     [&](const ActWanted& m) {
+                       return Orders{ActDone{m.node, m.serial, false, "the job is over"}};
+                     },
+                     [&](const StatusWanted& m) {
+                       return Orders{JobStatus{m.node, m.serial, view(now_)}};
+                     },
                      [&](const JobAbandoned& m) { return on_notified(over, m.node), Orders{}; },
+                     [&](const NodeSpent& m) { return note_spent(m), Orders{}; },
                      [](const auto&) { return Orders{}; },
                  },
                  message);

@@ -3,6 +3,7 @@
 #include <limits>
 #include <utility>
 
+#include "rendezvous/coordination/common_snapshot.h"
 #include "rendezvous/coordination/coordinator.h"
 
 namespace ddprun::rendezvous {
@@ -48,6 +49,10 @@ bool Coordinator::has_quorum(const std::function<bool(const Member&)>& counts) c
   std::set<NodeId> present;
   for (const auto& [id, member] : members_)
     if (counts(member)) present.insert(id);
+  return is_quorum(present);
+}
+
+bool Coordinator::is_quorum(const std::set<NodeId>& present) const {
   const std::vector<Electorate> all = electorates();
   return std::all_of(all.begin(), all.end(), [&](const Electorate& one) { return one.has_quorum(present); });
 }
@@ -61,7 +66,13 @@ void Coordinator::update_last_call(Gathering& state, TimePoint now) const {
 
 Coordinator::Orders Coordinator::form() {
   rounds_ = std::max(rounds_, rounds_seen_) + 1;
-  Round round{.number = rounds_, .ledger = ledger_record(now_), .term = term_, .previous_electorates = electorates()};
+  clock_.round_formed(rounds_, now_);
+  Round round{.number = rounds_,
+              .ledger = ledger_record(now_),
+              .term = term_,
+              .previous_electorates = electorates(),
+              .resized = resized_};
+  record_ = round.id();
   last_by_rank_ = by_rank();
   const bool left_out = leaves_out_excluded();
   int first_rank = 0;
@@ -75,13 +86,23 @@ Coordinator::Orders Coordinator::form() {
   const NodeOffer& first = members_.at(last_by_rank_.front()).offer;
   round.master_host = first.host;
   round.master_port = first.port;
+  round.kept = common_snapshot(round.nodes);
   round.coordinator = self_ && round.find(*self_) ? *self_ : last_by_rank_.front();
   electorates_ = round.previous_electorates;
   electorates_.push_back({round.coordinator, last_by_rank_});
-  state_ = Active{.round = round, .inquiry = HangInquiry({last_by_rank_.begin(), last_by_rank_.end()})};
+  state_ =
+      Active{.round = round, .formed_at = now_, .inquiry = HangInquiry({last_by_rank_.begin(), last_by_rank_.end()})};
   Orders orders = left_out ? tell_excluded() : Orders{};
   orders.insert(orders.begin(), FormRound{std::move(round)});
   return orders;
+}
+
+// All members are asked, spares among them: a node that lost its place may hold what its successor needs.
+std::optional<CommonSnapshot> Coordinator::common_snapshot(const std::vector<RoundNode>& nodes) const {
+  std::vector<SnapshotsOfNode> holders;
+  for (const auto& [id, member] : members_)
+    if (!member.offer.held.empty()) holders.push_back({id, member.offer.control, &member.offer.held});
+  return holders.empty() ? std::nullopt : newest_common_snapshot(holders, nodes);
 }
 
 // Survivors keep their order, and the first one stays first. Newcomers come after them, by requested rank and arrival,
@@ -107,6 +128,12 @@ std::vector<NodeId> Coordinator::by_rank() const {
   std::sort(newcomers.begin(), newcomers.end(), [](const Entry& a, const Entry& b) {
     return std::pair(a.requested, a.arrival) < std::pair(b.requested, b.arrival);
   });
+  // A user may have resized the job. Who is left out could go on alone, unless the others are a quorum.
+  if (const auto most = static_cast<std::size_t>(policy_.nodes_max); order.size() > most) {
+    std::set<NodeId> first;
+    for (std::size_t i = 0; i < most; ++i) first.insert(order[i].id);
+    if (is_quorum(first)) order.resize(most);
+  }
   const std::size_t room =
       static_cast<std::size_t>(policy_.nodes_max) - std::min<std::size_t>(order.size(), policy_.nodes_max);
   if (newcomers.size() > room) newcomers.resize(room);
@@ -151,7 +178,10 @@ std::vector<Order> Coordinator::tell_excluded() {
 
 // A machine may take part again: as if its node joined now.
 Coordinator::Orders Coordinator::readmit(TimePoint now) {
-  if (!excluded_.forget_old(now)) return {};
+  return excluded_.forget_old(now) ? welcome_back(now) : Orders{};
+}
+
+Coordinator::Orders Coordinator::welcome_back(TimePoint now) {
   const auto* running = std::get_if<Active>(&state_);
   if (!running || static_cast<int>(running->round.nodes.size()) >= policy_.nodes_max) return {};
   const auto back = std::find_if(members_.begin(), members_.end(), [&](const auto& entry) {

@@ -53,7 +53,7 @@ void CoordinatorOrders::dispatch(const Message& message) {
 
 void CoordinatorOrders::report_ledger() {
   if (!coordinator_ || !hooks_.on_ledger) return;
-  const int changes = coordinator_->ledger().changes();
+  const int changes = coordinator_->changes();
   if (std::exchange(ledger_changes_, changes) == changes) return;
   hooks_.on_ledger(coordinator_->ledger_record(Clock::now()), coordinator_->outcome());
 }
@@ -103,6 +103,15 @@ void CoordinatorOrders::execute(const Order& order) {
                  [&](const AskStandings& o) { sessions_.send(round_, o); },
                  [&](const TakeStacks& o) { sessions_.send(round_, o); },
                  [&](const StacksOfNode& o) { sessions_.send(o.asker, o); },
+                 [&](const JobStatus& o) { sessions_.send(o.asker, o); },
+                 [&](const ReportStatus& o) { sessions_.send(round_, o); },
+                 [&](const StatusOfNode& o) { sessions_.send(o.asker, o); },
+                 [&](const ActDone& o) { sessions_.send(o.asker, o); },
+                 [&](const ReportAct& o) { sessions_.send(o.node, o); },
+                 [&](const SuspendWorkers& o) { sessions_.send(round_, o); },
+                 [&](const TakeSnapshot& o) { sessions_.send(round_, o); },
+                 [&](const KeepRange& o) { keep_range(o); },
+                 [&](const InjectFault& o) { sessions_.send(o.node, o); },
                  [&](const BlameWorker& o) { sessions_.send(o.node, o); },
                  [&](const ReportPace& o) { sessions_.send(o.node, o); },
                  [&](const HandOver&) { hooks_.on_hand_over(); },
@@ -121,6 +130,8 @@ void CoordinatorOrders::form(Round round) {
     round_.push_back(node.id);
     name_this_host(node.control.host);
   }
+  if (round.kept)
+    for (CommonSnapshot::Holder& holder : round.kept->holders) name_this_host(holder.agent.host);
   newest_ = round.id();
   attendance_known_at_ = {};  // no node is awaited any more
   record_ = encode(ToAgent(KeepRecord{round}));
@@ -135,6 +146,14 @@ void CoordinatorOrders::form(Round round) {
     if (i < kStandbys) link->send(record_);
     link->send(encode(ToAgent(TakeSeat{all[i], round.term})));
   }
+}
+
+void CoordinatorOrders::keep_range(const KeepRange& order) {
+  sessions_.send_to_all(order);
+  if (record_.empty()) return;
+  Round record = std::get<KeepRecord>(decode_to_agent(record_)).record;
+  record.resized = order.range;
+  record_ = encode(ToAgent(KeepRecord{std::move(record)}));
 }
 
 void CoordinatorOrders::send_record_to_spare(NodeId node) {

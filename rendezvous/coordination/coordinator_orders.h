@@ -50,6 +50,7 @@ class CoordinatorOrders {
   void schedule_decision();
   void execute(const Order& order);
   void form(Round round);
+  void keep_range(const KeepRange& order);
   void name_this_host(std::string& host) const;
 
   CoordinatorSessions& sessions_;

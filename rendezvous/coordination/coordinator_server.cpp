@@ -23,6 +23,8 @@
 #include "rendezvous/coordination/coordinator_probes.h"
 #include "rendezvous/coordination/coordinator_referral.h"
 #include "rendezvous/coordination/coordinator_sessions.h"
+#include "rendezvous/coordination/copies_opening.h"
+#include "rendezvous/peer/link_dialer.h"
 #include "rendezvous/peer/loopback.h"
 #include "rendezvous/peer/peer_listener.h"
 #include "rendezvous/store/proxy/store_links.h"
@@ -79,6 +81,7 @@ class CoordinatorServer::Impl {
   void on_internal_error(const std::exception& error);
   void on_connection(PeerConnection peer);
   void on_store_opening(int round, ControlLink& link);
+  void on_copies_opening(ControlLink& link);
   void on_hello(CallerId id, const Hello& message);
   void admit(std::unique_ptr<ControlLink> link, const Hello& message);
   void on_message(NodeId id, const std::string& bytes);
@@ -101,7 +104,8 @@ class CoordinatorServer::Impl {
   CoordinatorCallers callers_{io_,
                               {[this](CallerId id, const Hello& message) { on_hello(id, message); },
                                [this](int round, ControlLink& link) { on_store_opening(round, link); },
-                               options_.on_vote_request, options_.on_announcement, options_.log}};
+                               [this](ControlLink& link) { on_copies_opening(link); }, options_.on_vote_request,
+                               options_.on_announcement, options_.on_request, options_.log}};
   CoordinatorSessions sessions_{io_,
                                 {[this](NodeId id, const std::string& bytes) { on_message(id, bytes); },
                                  [this](NodeId id, const std::string& why) { lose(id, why); }}};
@@ -187,6 +191,10 @@ void CoordinatorServer::Impl::on_store_opening(int round, ControlLink& link) {
   if (store_ && store_->first == round) serve_store(link.release(), store_->second);
 }
 
+void CoordinatorServer::Impl::on_copies_opening(ControlLink& link) {
+  if (options_.on_copies) give_away(link.release(), copies_welcome(), options_.on_copies);
+}
+
 // An agent that cannot belong to the job is told why, and closes the connection itself.
 void CoordinatorServer::Impl::on_hello(CallerId id, const Hello& message) {
   ControlLink& link = *callers_.find(id);
@@ -239,6 +247,7 @@ void CoordinatorServer::Impl::on_message(NodeId id, const FromAgent& message) {
                  [&](const Hello&) { drop(id, "it sent a second hello"); },
                  [&](const VoteRequest&) { drop(id, "it sent a vote request after its hello"); },
                  [&](const CoordinatorAnnouncement&) { drop(id, "it sent a coordinator call after its hello"); },
+                 [&](const ClientRequest&) { drop(id, "it sent a request after its hello"); },
                  [&](const Heartbeat& m) { on_heartbeat(id, m); },
                  [&](const FailureText& m) { sessions_.send_to_all(m); },
                  [&](const NodeReady& m) {

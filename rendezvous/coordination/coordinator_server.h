@@ -38,8 +38,12 @@ class CoordinatorServer {
     std::function<void(const VoteRequest&, std::function<void(const Vote&)> answer)> on_vote_request = {};
     // Another agent says that it coordinates.
     std::function<void(const CoordinatorAnnouncement&, const ControlAddress& coordinator)> on_announcement = {};
+    // Somebody who is no agent asks this one something; answer from any thread.
+    std::function<void(const std::string& line, std::function<void(const std::string&)> answer)> on_request = {};
     // The job's restart ledger has changed while we lead; null: the job goes on.
     std::function<void(const LedgerRecord&, const Outcome*)> on_ledger = {};
+    // Another agent sends or wants copies of snapshots. Empty: such connections are closed.
+    std::function<void(ReleasedPeer)> on_copies = {};
   };
   // All handlers are called from our thread.
   explicit CoordinatorServer(Options options);

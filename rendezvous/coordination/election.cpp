@@ -43,6 +43,14 @@ std::vector<ElectionAction> Election::handle(const RoundBegan& event, TimePoint)
   return {};
 }
 
+std::vector<ElectionAction> Election::handle(const RecordResized& event, TimePoint) {
+  if (!record_ || record_->id() != event.id) return {};
+  Round resized = *record_;
+  resized.resized = event.range;
+  record_ = std::make_shared<const Round>(std::move(resized));
+  return {};
+}
+
 std::vector<ElectionAction> Election::handle(const CoordinatorConnected& event, TimePoint) {
   if (event.term > term_) voted_for_.reset();
   term_ = std::max(term_, event.term);

@@ -48,6 +48,10 @@ struct RecordKept {  // before it is confirmed
 struct RoundBegan {  // all nodes have confirmed the record
   int round = 0;
 };
+struct RecordResized {
+  RecordId id;
+  NodeRange range;
+};
 struct CoordinatorConnected {
   int term = 0;  // the coordinator's
 };
@@ -70,8 +74,8 @@ struct CoordinatorAnnounced {  // by an agent that says it coordinates
   int term = 0;
 };
 struct ElectionTick {};  // next_deadline() has come
-using ElectionEvent = std::variant<RecordKept, RoundBegan, CoordinatorConnected, CoordinatorDisconnected, NodeDead,
-                                   VoteRequested, VoteGiven, CoordinatorAnnounced, ElectionTick>;
+using ElectionEvent = std::variant<RecordKept, RoundBegan, RecordResized, CoordinatorConnected, CoordinatorDisconnected,
+                                   NodeDead, VoteRequested, VoteGiven, CoordinatorAnnounced, ElectionTick>;
 
 struct AskForVotes {  // all other nodes of the record
   VoteRequest request;
@@ -135,6 +139,7 @@ class Election {
 
   Actions handle(const RecordKept& event, TimePoint now);
   Actions handle(const RoundBegan& event, TimePoint now);
+  Actions handle(const RecordResized& event, TimePoint now);
   Actions handle(const CoordinatorConnected& event, TimePoint now);
   Actions handle(const CoordinatorDisconnected& event, TimePoint now);
   Actions handle(const NodeDead& event, TimePoint now);

@@ -16,8 +16,8 @@ bool ExcludedHosts::note_failure(const NodeOffer& there, TimePoint now) {
   return true;
 }
 
-void ExcludedHosts::exclude(const NodeOffer& host, std::string why, TimePoint now) {
-  excluded_[key_of(host)] = {host.name, host.host, std::move(why), now + policy_.lasts};
+void ExcludedHosts::exclude(const NodeOffer& host, std::string why, TimePoint now, std::optional<Duration> lasts) {
+  excluded_[key_of(host)] = {host.name, host.host, std::move(why), now + lasts.value_or(policy_.lasts)};
   failures_.erase(key_of(host));
 }
 

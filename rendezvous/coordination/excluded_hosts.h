@@ -26,7 +26,9 @@ class ExcludedHosts {
 
   // A worker failed there. True: the machine is excluded from now on.
   bool note_failure(const NodeOffer& there, TimePoint now);
-  void exclude(const NodeOffer& host, std::string why, TimePoint now);
+  // `lasts` empty: as the policy says.
+  void exclude(const NodeOffer& host, std::string why, TimePoint now, std::optional<Duration> lasts = {});
+  void admit(const NodeOffer& host) { excluded_.erase(key_of(host)); }
   // Forgets those whose time is over, and returns whether there were any.
   bool forget_old(TimePoint now);
   bool empty() const { return excluded_.empty(); }

@@ -194,7 +194,9 @@ Duration Ledger::backoff() {
 LedgerRecord for_next_start(LedgerRecord record, bool failed) {
   record.progressed = false;
   if (!failed) return record;
-  return {.futile = std::move(record.futile), .excluded = std::move(record.excluded)};  // steps may be others then
+  return {.futile = std::move(record.futile),  // steps may be others then
+          .excluded = std::move(record.excluded),
+          .account = record.account};
 }
 
 std::string to_text(const RestartLimit& limit) {

@@ -1,5 +1,7 @@
 #include "rendezvous/coordination/message_archive.h"
 
+#include <cmath>
+
 namespace ddprun::rendezvous::wire {
 namespace {
 
@@ -14,6 +16,15 @@ void Writer::milliseconds(const char* name, Duration value, Span span) {
   const auto count =
       span.round_up ? std::chrono::ceil<Milliseconds>(value) : std::chrono::duration_cast<Milliseconds>(value);
   put(name, std::min<std::int64_t>(count.count(), std::numeric_limits<int>::max()));  // no reader takes more
+}
+
+void Writer::long_milliseconds(const char* name, Duration value) {
+  put(name, std::max<std::int64_t>(std::chrono::duration_cast<std::chrono::milliseconds>(value).count(), 0));
+}
+
+void Writer::microseconds(const char* name, Duration value) {
+  const auto count = std::chrono::floor<std::chrono::microseconds>(std::max(value, Duration::zero())).count();
+  put(name, std::min(static_cast<std::uint64_t>(count), kMicrosecondsMax));
 }
 
 void Writer::put(const char* name, Json value) {
@@ -47,6 +58,12 @@ void read(const char* name, const Json& json, bool& value) {
   value = json.get<bool>();
 }
 
+void read(const char* name, const Json& json, double& value) {
+  if (!json.is_number()) refuse(name, "is not a number");
+  value = json.get<double>();
+  if (!std::isfinite(value)) refuse(name, "is out of range");
+}
+
 void read(const char*, const Json& json, std::string& value, std::size_t most) {
   if (!json.is_string() || json.get_ref<const std::string&>().size() > most) throw BadMessage("expected a string");
   value = json.get_ref<const std::string&>();
@@ -77,9 +94,24 @@ const Json& Reader::member(const char* name) {
   return *found;
 }
 
+void Reader::microseconds(const char* name, Duration& value) {
+  std::uint64_t count = 0;
+  read(name, member(name), count);
+  if (count > kMicrosecondsMax) refuse(name, "is out of range");
+  value = std::chrono::microseconds(count);
+}
+
 void Reader::milliseconds(const char* name, Duration& value, Span span) {
   int count = 0;
   read(name, member(name), count, {span.least});
+  value = std::chrono::milliseconds(count);
+}
+
+void Reader::long_milliseconds(const char* name, Duration& value) {
+  std::uint64_t count = 0;
+  read(name, member(name), count);
+  constexpr auto kMost = std::chrono::duration_cast<std::chrono::milliseconds>(Duration::max()).count();
+  if (count > static_cast<std::uint64_t>(kMost)) throw BadMessage(std::string("'") + name + "' is out of range");
   value = std::chrono::milliseconds(count);
 }
 

@@ -19,6 +19,7 @@ namespace ddprun::rendezvous::wire {
 
 using Json = nlohmann::json;
 
+constexpr std::uint64_t kMicrosecondsMax = std::chrono::microseconds(std::chrono::years(10)).count();
 constexpr std::size_t kNameMax = 1024, kTextMax = 256 << 10, kListMax = 1 << 16;
 
 struct Range {
@@ -66,7 +67,13 @@ class Writer {
   bool continues_with(const char*, bool has) const { return has; }
   // The node that sent it: known from the connection, so not written.
   void sender(NodeId) {}
-  void milliseconds(const char* name, Duration value, Span span = {});
+  void milliseconds(const char* name, Duration value, Span span = {});  // at most 24 days
+  void long_milliseconds(const char* name, Duration value);             // rounded down
+  void unless_none(const char* name, const std::optional<Duration>& value) {
+    if (value) long_milliseconds(name, *value);
+  }
+  // Rounded down; at most kMicrosecondsMax.
+  void microseconds(const char* name, Duration value);
   template <class Value, std::size_t kCount>
   void one_of(const char* name, const Value& value, const Named<Value> (&all)[kCount]) {
     for (const Named<Value>& known : all)
@@ -118,6 +125,7 @@ void read(const char* name, const Json& json, int& value, Range range = {});
 void read(const char* name, const Json& json, std::uint16_t& port);
 void read(const char* name, const Json& json, std::uint64_t& value);
 void read(const char* name, const Json& json, bool& value);
+void read(const char* name, const Json& json, double& value);
 void read(const char* name, const Json& json, std::string& value, std::size_t most = kNameMax);
 const Json& list_of(const char* name, const Json& json);
 
@@ -145,6 +153,11 @@ class Reader {
   bool continues_with(const char* name, bool) const { return has(name); }
   void sender(NodeId& node) const { node = sender_; }
   void milliseconds(const char* name, Duration& value, Span span = {});
+  void long_milliseconds(const char* name, Duration& value);
+  void unless_none(const char* name, std::optional<Duration>& value) {
+    if (has(name)) long_milliseconds(name, value.emplace());
+  }
+  void microseconds(const char* name, Duration& value);
   template <class Value, std::size_t kCount>
   void one_of(const char* name, Value& value, const Named<Value> (&all)[kCount]) {
     std::string text;

@@ -14,7 +14,8 @@ namespace ddprun::rendezvous::wire {
 
 constexpr int kWorkersMax = 1 << 16, kRanksMax = 1 << 28, kPercentMax = 10'000, kRoundsMax = 1 << 30;
 constexpr Range kFromOne{1}, kAnyInt{std::numeric_limits<int>::min()}, kWorkers{1, kWorkersMax}, kRank{0, kRanksMax},
-    kGroupSize{1, kRanksMax}, kCount{0, 1 << 28}, kCharge{1, 1 << 20}, kSignal{1, NSIG}, kSignalOrNone{0, NSIG};
+    kGroupSize{1, kRanksMax}, kCount{0, 1 << 28}, kCharge{1, 1 << 20}, kAnyCount{0}, kSignal{1, NSIG},
+    kSignalOrNone{0, NSIG};
 
 constexpr Named<Verdict> kVerdicts[] = {{Verdict::success, "success"},
                                         {Verdict::worker_failed, "worker-failed"},
@@ -44,6 +45,14 @@ constexpr ActivityNames kActivityNames = [] {
   for (std::size_t i = 0; i < kActivities.size(); ++i) out.all[i] = {kActivities[i].activity, kActivities[i].name};
   return out;
 }();
+struct TimeKindNames {
+  Named<TimeKind> all[kTimeKinds.size()];
+};
+constexpr TimeKindNames kTimeKindNames = [] {
+  TimeKindNames out{};
+  for (std::size_t i = 0; i < kTimeKinds.size(); ++i) out.all[i] = {kTimeKinds[i].kind, kTimeKinds[i].name};
+  return out;
+}();
 constexpr Named<PaceChange::Kind> kPaceKinds[] = {{PaceChange::Kind::straggler, "straggler"},
                                                   {PaceChange::Kind::over, "over"},
                                                   {PaceChange::Kind::all_slower, "all-slower"},
@@ -52,6 +61,33 @@ constexpr Named<RuleAction> kActions[] = {{RuleAction::restart, "restart"},
                                           {RuleAction::restart_elsewhere, "restart-elsewhere"},
                                           {RuleAction::requeue, "requeue"},
                                           {RuleAction::stop, "stop"}};
+
+constexpr Named<JobPhase> kJobPhases[] = {{JobPhase::waiting, "waiting"},
+                                          {JobPhase::starting, "starting"},
+                                          {JobPhase::running, "running"},
+                                          {JobPhase::over, "over"}};
+constexpr Named<NodePlace> kNodePlaces[] = {{NodePlace::active, "active"},     {NodePlace::done, "done"},
+                                            {NodePlace::ready, "ready"},       {NodePlace::spare, "spare"},
+                                            {NodePlace::stopping, "stopping"}, {NodePlace::excluded, "excluded"},
+                                            {NodePlace::unfit, "unfit"},       {NodePlace::lost, "lost"}};
+
+struct ActNames {
+  Named<ActKind> all[std::size(kActs)];
+};
+constexpr ActNames kActNames = [] {
+  ActNames out{};
+  for (std::size_t i = 0; i < std::size(kActs); ++i) out.all[i] = {kActs[i].kind, kActs[i].name};
+  return out;
+}();
+
+struct FaultNames {
+  Named<FaultKind> all[std::size(kFaults)];
+};
+constexpr FaultNames kFaultNames = [] {
+  FaultNames out{};
+  for (std::size_t i = 0; i < std::size(kFaults); ++i) out.all[i] = {kFaults[i].kind, kFaults[i].name};
+  return out;
+}();
 
 template <class T, class Part>
 concept Is = std::same_as<std::remove_const_t<T>, Part>;
@@ -69,6 +105,13 @@ void fields(auto& a, Is<ControlAddress> auto& m) {
   a("port", m.port);
 }
 
+void fields(auto& a, Is<HeldSnapshot> auto& m) {  // a row
+  a("rank", m.rank, kRank);
+  a("world_size", m.world_size, kGroupSize);
+  a("round", m.round, Range{0, kRoundsMax});
+  a("step", m.step);
+}
+
 void fields(auto& a, Is<NodeOffer> auto& m) {  // `control` comes from the connection
   a("workers", m.workers, kWorkers);
   a("host", m.host);
@@ -78,6 +121,7 @@ void fields(auto& a, Is<NodeOffer> auto& m) {  // `control` comes from the conne
   a("rounds", m.rounds, Range{0, kRoundsMax});
   a("rank", m.requested_rank, kAnyInt);
   a.unless_default("unfit", m.unfit, kTextMax);
+  if (a.continues_with("held", !m.held.empty())) a.rows("held", m.held, "a held snapshot is not a list of four");
 }
 
 void fields(auto& a, Is<ExitStatus> auto& m) {
@@ -152,6 +196,12 @@ void fields(auto& a, Is<Outcome> auto& m) {
   a.unless_default("late", m.late);
 }
 
+void fields(auto& a, Is<SeatSnapshot> auto& m) {
+  a("round", m.round, Range{0, kRoundsMax});
+  a("step", m.step);
+  a.rows("from", m.from, "a snapshot's agent is not a list of two");
+}
+
 void fields(auto& a, Is<Seat> auto& m) {
   a("round", m.round, kFromOne);
   a("group_rank", m.group_rank, kRank);
@@ -167,6 +217,10 @@ void fields(auto& a, Is<Seat> auto& m) {
   a("restarts", m.restarts);
   a("store_agent", m.store_agent);
   a.unless_default("learned", m.learned);
+  a("kept", m.kept);
+  a.unless_default("next_agent", m.next_agent);
+  if constexpr (kReads<decltype(a)>)
+    expect(!m.kept || m.kept->from.size() == static_cast<std::size_t>(m.workers), "'from' is not one for each worker");
 }
 
 void fields(auto& a, Is<Fingerprint> auto& m) {
@@ -217,17 +271,53 @@ void fields(auto& a, Is<ExcludedHost> auto& m) {
   a.milliseconds("left_ms", m.left);
 }
 
+void fields(auto& a, Is<RestartCounts> auto& m) {
+  a("errors", m.errors, kCount);
+  a("crashes", m.crashes, kCount);
+  a("out_of_memory", m.out_of_memory, kCount);
+  a("hangs", m.hangs, kCount);
+  a("starts", m.starts, kCount);
+  a("unkillable", m.unkillable, kCount);
+  a("usage", m.usage, kCount);
+  a("lost_nodes", m.lost_nodes, kCount);
+  a("preemptions", m.preemptions, kCount);
+  a("resizes", m.resizes, kCount);
+}
+
+void fields(auto& a, Is<TimeAccount> auto& m) {  // microseconds
+  for (const TimeKindName& one : kTimeKinds) a.microseconds(one.name, m[one.kind]);
+}
+
+void fields(auto& a, Is<KeptSteps> auto& m) {
+  a("last", m.last);
+  a("steps", m.steps);
+  a.microseconds("time_us", m.time);
+}
+
+void fields(auto& a, Is<JobAccount> auto& m) {
+  a("rounds", m.rounds, kCount);
+  a("spent_us", m.spent);
+  a.unless_default("kept", m.kept);
+}
+
+void fields(auto& a, Is<RoundSpent> auto& m) {
+  a("reports", m.reports);
+  a.microseconds("start_us", m.start);
+  a.microseconds("restore_us", m.restore);
+  a.microseconds("train_us", m.train);
+  a.microseconds("evaluate_us", m.evaluate);
+  a.microseconds("save_us", m.save);
+  a.one_of("doing", m.doing, kTimeKindNames.all);
+  a.microseconds("since_progress_us", m.since_progress);
+  a.microseconds("unfinished_us", m.unfinished);
+  a("steps", m.steps);
+  a("first_step", m.first_step);
+  a("last_step", m.last_step);
+  a("snapshot_step", m.snapshot_step);
+}
+
 void fields(auto& a, Is<LedgerRecord> auto& m) {
-  a("errors", m.counts.errors, kCount);
-  a("crashes", m.counts.crashes, kCount);
-  a("out_of_memory", m.counts.out_of_memory, kCount);
-  a("hangs", m.counts.hangs, kCount);
-  a("starts", m.counts.starts, kCount);
-  a("unkillable", m.counts.unkillable, kCount);
-  a("usage", m.counts.usage, kCount);
-  a("lost_nodes", m.counts.lost_nodes, kCount);
-  a("preemptions", m.counts.preemptions, kCount);
-  a("resizes", m.counts.resizes, kCount);
+  fields(a, m.counts);
   a("charges", m.charges);
   a("repeats", m.repeats, kCount);
   a("last_failure", m.last_failure);
@@ -237,6 +327,7 @@ void fields(auto& a, Is<LedgerRecord> auto& m) {
   a("futile_starts", m.futile);
   a("excluded", m.excluded);
   a.unless_default("learned", m.learned);
+  a.unless_default("account", m.account);
 }
 
 void fields(auto& a, Is<Electorate> auto& m) {
@@ -254,6 +345,11 @@ inline void number_ranks(std::vector<RoundNode>& nodes) {
   }
 }
 
+void fields(auto& a, Is<NodeRange> auto& m) {
+  a("least", m.least, kGroupSize);
+  a("most", m.most, kGroupSize);
+}
+
 void fields(auto& a, Is<Round> auto& m) {
   a("round", m.number, kFromOne);
   a("term", m.term);
@@ -265,7 +361,90 @@ void fields(auto& a, Is<Round> auto& m) {
   a("ledger", m.ledger);
   a("coordinator", m.coordinator);
   a("before", m.previous_electorates);
+  a("resized", m.resized);
   if constexpr (kReads<decltype(a)>) expect(m.find(m.coordinator), "the record's coordinator is not one of its nodes");
+}
+
+void fields(auto& a, Is<NodeView> auto& m) {
+  a("id", m.id);
+  a("name", m.name);
+  a("host", m.host);
+  a.one_of("place", m.place, kNodePlaces);
+  a("group_rank", m.group_rank, Range{-1, kRanksMax});
+  a("first_rank", m.first_rank, kRank);
+  a("workers", m.workers, Range{0, kWorkersMax});
+  a("why", m.why, kTextMax);
+}
+
+void fields(auto& a, Is<SlowRank> auto& m) {
+  a("rank", m.rank, kRank);
+  a.one_of("phase", m.phase, kActivityNames.all);
+  a("percent", m.percent, Range{0, kPercentMax});
+}
+
+void fields(auto& a, Is<JobView> auto& m) {
+  a.one_of("phase", m.phase, kJobPhases);
+  a.long_milliseconds("since_ms", m.since);
+  a("round", m.round, Range{0, kRoundsMax});
+  a("term", m.term);
+  a("coordinator", m.coordinator);
+  a("nodes_min", m.nodes_min, kGroupSize);
+  a("nodes_max", m.nodes_max, kGroupSize);
+  a("world_size", m.world_size, kRank);
+  a.long_milliseconds("backoff_ms", m.backoff);
+  a("restarts_max", m.restarts_max, kCount);
+  a("counts", m.counts);
+  a.rows("nodes", m.nodes, "a node is no list of eight");
+  a("awaited", m.awaited);
+  a.rows("slow", m.slow, "a slow rank is no list of three");
+  a("account", m.account);
+  a.unless_none("round_age_ms", m.round_age);
+}
+
+void fields(auto& a, Is<RankView> auto& m) {
+  a("rank", m.rank, kRank);
+  a.one_of("activity", m.activity, kActivityNames.all);
+  a.unless_default("collective", m.collective, kCollectiveMax);
+  a("step", m.step);
+  a.long_milliseconds("age_ms", m.age);
+  a("snapshot_step", m.snapshot_step);
+  a.long_milliseconds("snapshot_age_ms", m.snapshot_age);
+  a.unless_default("snapshot_bytes", m.snapshot_bytes);
+  a("samples_per_second", m.samples_per_second, kAnyCount);
+  a("loss", m.loss);
+  a("total_steps", m.total_steps);
+  a("memory", m.memory);
+  a.long_milliseconds("load_ms", m.load);
+  a.long_milliseconds("compute_ms", m.compute);
+  a.long_milliseconds("wait_ms", m.wait);
+  a("pid", m.pid, kAnyCount);
+  a.unless_default("stopped", m.stopped);
+  a.unless_default("paused", m.paused);
+  a.unless_default("held", m.held, kNameMax);
+}
+
+void fields(auto& a, Is<NodeReport> auto& m) {
+  a("round", m.round, Range{0, kRoundsMax});
+  a("group_rank", m.group_rank, kRank);
+  a("name", m.name);
+  a("step_us", m.step_us);
+  a("ranks", m.ranks);
+  a("spent", m.spent);
+}
+
+void fields(auto& a, Is<Fault> auto& m) {
+  a.one_of("kind", m.kind, kFaultNames.all);
+  a("rank", m.rank, kRank);
+  a.long_milliseconds("time_ms", m.time);
+}
+
+void fields(auto& a, Is<Act> auto& m) {
+  a.one_of("kind", m.kind, kActNames.all);
+  a.unless_default("node", m.node, kActTextMax);
+  a.unless_default("nodes_min", m.nodes_min, kGroupSize);
+  a.unless_default("nodes_max", m.nodes_max, kGroupSize);
+  a("by", m.by, kActTextMax);
+  a("fault", m.fault);
 }
 
 // Messages.
@@ -343,6 +522,22 @@ constexpr auto kStacksTaken = message<StacksTaken>("stacks", [](auto& a, auto& m
   a("serial", m.serial, kCount);
   a("text", m.text, kStacksTextMax);
 });
+constexpr auto kStatusWanted = message<StatusWanted>("status-wanted", [](auto& a, auto& m) {
+  a.sender(m.node);
+  a("serial", m.serial, kCount);
+  a("job_only", m.job_only);
+});
+constexpr auto kNodeStatus = message<NodeStatus>("status", [](auto& a, auto& m) {
+  a.sender(m.node);
+  a("asker", m.asker);
+  a("serial", m.serial, kCount);
+  a("report", m.report);
+});
+constexpr auto kActWanted = message<ActWanted>("act-wanted", [](auto& a, auto& m) {
+  a.sender(m.node);
+  a("serial", m.serial, kCount);
+  a("act", m.act);
+});
 constexpr auto kNodePace = message<NodePace>("pace", [](auto& a, auto& m) {
   a.sender(m.node);
   a("round", m.round);
@@ -352,6 +547,11 @@ constexpr auto kNodeLearned = message<NodeLearned>("learned", [](auto& a, auto& 
   a.sender(m.node);
   a("round", m.round);
   a("times", m.times);
+});
+constexpr auto kNodeSpent = message<NodeSpent>("spent", [](auto& a, auto& m) {
+  a.sender(m.node);
+  a("round", m.round);
+  a("spent", m.spent);
 });
 constexpr auto kJobWasOver = message<JobWasOver>("was-over", [](auto& a, auto& m) {
   a.sender(m.node);
@@ -367,10 +567,15 @@ constexpr auto kCoordinatorAnnouncement = message<CoordinatorAnnouncement>("call
   a("control_port", m.control_port);
 });
 
-constexpr std::tuple kFromAgent{kHello,       kHeartbeat,    kFailureText,   kNodeReady,    kNodeConfirmed,
-                                kNodeRunning, kNodeDone,     kWorkerFailed,  kNodeLeaves,   kJobInterrupted,
-                                kNodeBack,    kNodeNotified, kNodeStandings, kStacksWanted, kStacksTaken,
-                                kNodePace,    kNodeLearned,  kJobWasOver,    kVoteRequest,  kCoordinatorAnnouncement};
+constexpr auto kClientRequest =
+    message<ClientRequest>("request", [](auto& a, auto& m) { a("line", m.line, kClientLineMax); });
+
+constexpr std::tuple kFromAgent{
+    kHello,         kHeartbeat,    kFailureText, kNodeReady,      kNodeConfirmed, kNodeRunning,
+    kNodeDone,      kWorkerFailed, kNodeLeaves,  kJobInterrupted, kNodeBack,      kNodeNotified,
+    kNodeStandings, kStacksWanted, kStacksTaken, kStatusWanted,   kNodeStatus,    kActWanted,
+    kNodePace,      kNodeLearned,  kNodeSpent,   kJobWasOver,     kVoteRequest,   kCoordinatorAnnouncement,
+    kClientRequest};
 
 // From the coordinator, which also passes on FailureText.
 
@@ -433,6 +638,42 @@ constexpr auto kStacksOfNode = message<StacksOfNode>("stacks-of-node", [](auto& 
   a("nodes", m.nodes, kRank);
   a("text", m.text, kStacksTextMax);
 });
+constexpr auto kJobStatus = message<JobStatus>("job-status", [](auto& a, auto& m) {
+  a("serial", m.serial, kCount);
+  a("view", m.view);
+});
+constexpr auto kReportStatus = message<ReportStatus>("report-status", [](auto& a, auto& m) {
+  a("asker", m.asker);
+  a("serial", m.serial, kCount);
+});
+constexpr auto kStatusOfNode = message<StatusOfNode>("status-of-node", [](auto& a, auto& m) {
+  a("serial", m.serial, kCount);
+  a("report", m.report);
+});
+constexpr auto kActDone = message<ActDone>("act-done", [](auto& a, auto& m) {
+  a("serial", m.serial, kCount);
+  a("done", m.done);
+  a("text", m.text, kTextMax);
+});
+constexpr auto kReportAct = message<ReportAct>("report-act", [](auto& a, auto& m) {
+  a("act", m.act);
+  a("done", m.done);
+  a("text", m.text, kTextMax);
+});
+constexpr auto kSuspendWorkers = message<SuspendWorkers>("suspend", [](auto& a, auto& m) {
+  a("round", m.round);
+  a("suspended", m.suspended);
+});
+constexpr auto kKeepRange = message<KeepRange>("keep-range", [](auto& a, auto& m) {
+  a("record_term", m.record.term);
+  a("round", m.record.round);
+  a("range", m.range);
+});
+constexpr auto kInjectFault = message<InjectFault>("inject-fault", [](auto& a, auto& m) {
+  a("round", m.round);
+  a("fault", m.fault);
+});
+constexpr auto kTakeSnapshot = message<TakeSnapshot>("take-snapshot", [](auto& a, auto& m) { a("round", m.round); });
 constexpr auto kReportPace = message<ReportPace>("pace-change", [](auto& a, auto& m) {
   a("round", m.round);
   a("change", m.change);
@@ -447,8 +688,13 @@ constexpr auto kVote = message<Vote>("vote", [](auto& a, auto& m) {
   a("over", m.over);
 });
 
-constexpr std::tuple kToAgent{kWelcome,     kElsewhere,  kHeartbeatAnswer, kFailureText,  kKeepRecord, kTakeSeat,
-                              kStartRound,  kEndRound,   kEndJob,          kAllNotified,  kExcluded,   kAskStandings,
-                              kBlameWorker, kReportPace, kTakeStacks,      kStacksOfNode, kVote};
+constexpr auto kClientAnswer =
+    message<ClientAnswer>("answer", [](auto& a, auto& m) { a("text", m.text, kClientTextMax); });
+
+constexpr std::tuple kToAgent{
+    kWelcome,        kElsewhere,    kHeartbeatAnswer, kFailureText,  kKeepRecord,   kTakeSeat,    kStartRound,
+    kEndRound,       kEndJob,       kAllNotified,     kExcluded,     kAskStandings, kBlameWorker, kReportPace,
+    kTakeStacks,     kStacksOfNode, kJobStatus,       kReportStatus, kStatusOfNode, kActDone,     kReportAct,
+    kSuspendWorkers, kTakeSnapshot, kKeepRange,       kInjectFault,  kVote,         kClientAnswer};
 
 }  // namespace ddprun::rendezvous::wire

@@ -55,6 +55,20 @@ std::shared_ptr<const Round> only_id(const RecordId& record) {
   return std::make_shared<const Round>(Round{.number = record.round, .term = record.term});
 }
 
+namespace {
+
+std::optional<SeatSnapshot> part_of(const std::optional<CommonSnapshot>& kept, const RoundNode& node) {
+  if (!kept) return {};
+  SeatSnapshot part{kept->round, kept->step, {}};
+  for (int rank = node.first_rank; rank < node.first_rank + node.workers; ++rank) {
+    const CommonSnapshot::Holder& holder = kept->holders.at(static_cast<std::size_t>(rank));
+    part.from.push_back(holder.node == node.id ? ControlAddress{} : holder.agent);
+  }
+  return part;
+}
+
+}  // namespace
+
 std::vector<Seat> seats(const Round& round) {
   std::map<std::string, int> workers_of_role;
   std::vector<Seat> out;
@@ -73,6 +87,8 @@ std::vector<Seat> seats(const Round& round) {
     seat.restarts = round.ledger.counts.spent();
     seat.store_agent = round.nodes.front().control;
     seat.learned = round.ledger.learned;
+    seat.kept = part_of(round.kept, node);
+    if (round.nodes.size() > 1) seat.next_agent = round.nodes[(out.size() + 1) % round.nodes.size()].control;
     workers_of_role[node.role] += node.workers;
     out.push_back(std::move(seat));
   }

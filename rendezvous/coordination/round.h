@@ -15,11 +15,21 @@
 #include "rendezvous/base/time.h"
 #include "rendezvous/coordination/failure_class.h"
 #include "rendezvous/coordination/learned_times.h"
+#include "rendezvous/coordination/time_account.h"
 #include "rendezvous/peer/control_address.h"
 
 namespace ddprun::rendezvous {
 
 using NodeId = std::uint64_t;  // drawn at the agent's start: a restarted agent is another node
+
+// A snapshot in memory with a copy on another node: of one rank of one world.
+struct HeldSnapshot {
+  int rank = 0, world_size = 1;
+  int round = 0;  // in which its rank kept it
+  std::uint64_t step = 0;
+
+  friend bool operator==(const HeldSnapshot&, const HeldSnapshot&) = default;
+};
 
 // What a node brings to the next round: its workers, and a store that already listens, in case it becomes group rank 0.
 struct NodeOffer {
@@ -30,8 +40,9 @@ struct NodeOffer {
   std::optional<int> requested_rank = {};  // --node-rank
   std::string name = {};                   // its host name, for people
   ControlAddress control = {};
-  int rounds = 0;          // the last round that it was in, also of a job that could not continue
-  std::string unfit = {};  // why it can be in no round for now: its health check; empty: it can
+  int rounds = 0;                       // the last round that it was in, also of a job that could not continue
+  std::string unfit = {};               // why it can be in no round for now: its health check; empty: it can
+  std::vector<HeldSnapshot> held = {};  // its own workers' and its neighbour's
 };
 
 // For people: "gpu-7 (10.0.0.7)".
@@ -56,6 +67,20 @@ struct RestartCounts {
   int spent() const { return errors + crashes + out_of_memory + hangs + starts + unkillable + usage; }
   int& of(FailureClass kind);
   friend bool operator==(const RestartCounts&, const RestartCounts&) = default;
+};
+
+// The newest snapshot in memory that all ranks of a round have, somewhere.
+struct CommonSnapshot {
+  struct Holder {
+    NodeId node = 0;
+    ControlAddress agent = {};
+    friend bool operator==(const Holder&, const Holder&) = default;
+  };
+  int round = 0;  // in which they kept it
+  std::uint64_t step = 0;
+  std::vector<Holder> holders = {};  // by rank
+
+  friend bool operator==(const CommonSnapshot&, const CommonSnapshot&) = default;
 };
 
 // Restarts that still count against their limit.
@@ -98,6 +123,7 @@ struct LedgerRecord {
   FutileStarts futile = {};    // earlier ones
   std::vector<ExcludedHost> excluded = {};
   LearnedTimes learned = {};
+  JobAccount account = {};  // of the rounds that were over
 
   friend bool operator==(const LedgerRecord&, const LedgerRecord&) = default;
 };
@@ -120,6 +146,13 @@ struct RecordId {
   friend auto operator<=>(const RecordId&, const RecordId&) = default;
 };
 
+// How many nodes a round has. Every node has it from its command line (--nnodes), until a user changes it.
+struct NodeRange {
+  int least = 1, most = 1;
+
+  friend bool operator==(const NodeRange&, const NodeRange&) = default;
+};
+
 struct Round {
   int number = 0;                     // the first one is 1
   std::vector<RoundNode> nodes = {};  // by group rank
@@ -130,6 +163,8 @@ struct Round {
   NodeId coordinator = 0;  // always one of the nodes
   // They count, too, until every node has confirmed this round.
   std::vector<Electorate> previous_electorates = {};
+  std::optional<NodeRange> resized = {};    // by a user; empty: by nobody
+  std::optional<CommonSnapshot> kept = {};  // for seats only: no part of the record
 
   RecordId id() const { return {term, number}; }
   std::vector<Electorate> electorates() const;  // all that count; this round's first
@@ -146,6 +181,15 @@ struct Round {
   }
 };
 
+// The part of a CommonSnapshot that is for one node.
+struct SeatSnapshot {
+  int round = 0;
+  std::uint64_t step = 0;
+  std::vector<ControlAddress> from = {};  // by local rank: the agent that has it; without a host: this node has it
+
+  friend bool operator==(const SeatSnapshot&, const SeatSnapshot&) = default;
+};
+
 // One node's place in a round: all that its agent needs to start its workers.
 struct Seat {
   int round = 0;
@@ -159,6 +203,8 @@ struct Seat {
   int restarts = 0;                 // charged to the job so far, the same on all nodes
   ControlAddress store_agent = {};  // where the agent of group rank 0 listens, which has the store
   LearnedTimes learned = {};        // by earlier rounds
+  std::optional<SeatSnapshot> kept = {};
+  ControlAddress next_agent = {};  // of the next group rank, or of the first one; without a host: there is no other
 };
 
 // By group rank.

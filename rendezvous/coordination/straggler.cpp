@@ -171,6 +171,16 @@ std::optional<PaceChange> StragglerWatch::name(const PaceComparison& by, int ran
                     before ? percent(time_ratio(streak.own / static_cast<double>(streak.steps), *before)) : 0};
 }
 
+std::vector<SlowRank> StragglerWatch::named() const {
+  std::vector<SlowRank> out;
+  if (named_ == 0) return out;
+  for (const auto& [rank, state] : ranks_)
+    for (std::size_t phase = 0; phase < kPhases; ++phase)
+      if (const auto& named = state.phases[phase].named)
+        out.push_back({rank, kPhaseNames[phase], percent(time_ratio(named->own, named->median))});
+  return out;
+}
+
 std::optional<PaceChange> StragglerWatch::end(int rank, std::size_t phase) {
   --named_;
   Phase& of = ranks_.at(rank).phases[phase];

@@ -19,6 +19,7 @@
 #include <vector>
 
 #include "rendezvous/base/time.h"
+#include "rendezvous/coordination/job_view.h"
 #include "rendezvous/coordination/pace_comparison.h"
 #include "rendezvous/coordination/standing.h"
 
@@ -59,6 +60,8 @@ class StragglerWatch {
   // Windows of one node's ranks. Ranks that are not heard of for three of their windows and ten seconds are not
   // compared any more. `needs_long`: what follows is more than a line, so only long windows name a rank.
   std::vector<PaceChange> on(const std::vector<Pace>& windows, TimePoint now, bool needs_long = false);
+  // Those that were named and are not over, by rank.
+  std::vector<SlowRank> named() const;
 
  private:
   static constexpr std::size_t kPhases = PaceComparison::kPhases;

@@ -17,13 +17,13 @@
 #include <system_error>
 #include <thread>
 
+#include "rendezvous/memory/memory_file.h"
+
 namespace ddprun {
 namespace {
 
-constexpr std::uint64_t kPage = 4096, kMagic = 0x70616e73706464, kVersion = 1;  // "ddpsnap"
+constexpr std::uint64_t kPage = kMemoryPage, kSnapshotsMagic = 0x70616e73706464, kSnapshotsVersion = 1;  // "ddpsnap"
 constexpr std::uint64_t kAreasMax = 65'536, kBytesMax = std::uint64_t{1} << 44;
-constexpr unsigned kNoExecSeal = 0x0008;  // MFD_NOEXEC_SEAL, Linux 6.3: some hosts require it
-constexpr int kSeals = F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL;
 constexpr std::uint64_t kMappedBytesMin = 1 << 20;  // below it a system call is faster
 constexpr std::uint64_t kThreadsMax = 4, kThreadBytesMin = 4 << 20;
 constexpr std::uint64_t kAdoptedAt = 4 * sizeof(std::uint64_t), kUserAt = 7 * sizeof(std::uint64_t);
@@ -38,19 +38,6 @@ struct SlotHead {
 static_assert(sizeof(SlotHead) + kSnapshotNoteMax <= kPage);
 
 [[noreturn]] void fail() { throw std::system_error(errno, std::generic_category()); }
-
-// Less than `size` only at the file's end.
-std::size_t read_at(int fd, void* data, std::size_t size, std::uint64_t at) {
-  std::size_t done = 0;
-  while (done < size) {
-    const ssize_t count = pread(fd, static_cast<char*>(data) + done, size - done, static_cast<off_t>(at + done));
-    if (count < 0 && errno == EINTR) continue;
-    if (count < 0) fail();
-    if (count == 0) break;
-    done += static_cast<std::size_t>(count);
-  }
-  return done;
-}
 
 template <class T>
 std::optional<T> read_struct(int fd, std::uint64_t at) {
@@ -117,16 +104,12 @@ std::uint64_t size_of(std::uint64_t areas, std::uint64_t bytes) { return kPage +
 }  // namespace
 
 SnapshotMemory SnapshotMemory::create(int areas, std::uint64_t bytes) {
-  constexpr unsigned kFlags = MFD_CLOEXEC | MFD_ALLOW_SEALING;
-  Fd fd(memfd_create("ddprun-snapshots", kFlags | kNoExecSeal));
-  if (!fd && errno == EINVAL) fd = Fd(memfd_create("ddprun-snapshots", kFlags));
-  if (!fd) fail();
   const auto count = static_cast<std::uint64_t>(areas);
-  if (ftruncate(fd.get(), static_cast<off_t>(size_of(count, bytes))) != 0) fail();
+  Fd fd = make_memory_file("ddprun-snapshots", size_of(count, bytes));
   std::random_device random;
   const auto number = [&] { return std::uint64_t{random()} << 32 | random(); };
-  write_struct(fd.get(), Head{kMagic, kVersion, count, bytes, 0, {number(), number()}, 0}, 0);
-  if (fcntl(fd.get(), F_ADD_SEALS, kSeals) != 0) fail();  // no worker can truncate it
+  write_struct(fd.get(), Head{kSnapshotsMagic, kSnapshotsVersion, count, bytes, 0, {number(), number()}, 0}, 0);
+  seal_memory_file(fd.get());
   return SnapshotMemory(std::move(fd), areas, bytes);
 }
 
@@ -134,7 +117,7 @@ std::optional<SnapshotMemory> SnapshotMemory::opened(Fd fd) {
   struct stat status {};
   if (!fd || fstat(fd.get(), &status) != 0 || !S_ISREG(status.st_mode)) return std::nullopt;
   const auto head = read_struct<Head>(fd.get(), 0);
-  if (!head || head->magic != kMagic || head->version != kVersion) return std::nullopt;
+  if (!head || head->magic != kSnapshotsMagic || head->version != kSnapshotsVersion) return std::nullopt;
   if (head->areas > kAreasMax || head->bytes > kBytesMax) return std::nullopt;
   if (static_cast<std::uint64_t>(status.st_size) != size_of(head->areas, head->bytes)) return std::nullopt;
   return SnapshotMemory(std::move(fd), static_cast<int>(head->areas), head->bytes);

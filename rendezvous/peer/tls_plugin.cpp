@@ -5,6 +5,7 @@
 #include <openssl/pem.h>
 #include <openssl/ssl.h>
 #include <openssl/x509_vfy.h>
+#include <openssl/x509v3.h>
 
 #include <cstdio>
 #include <cstring>
@@ -23,12 +24,18 @@ struct Free {
   void operator()(SSL* ssl) const { SSL_free(ssl); }
   void operator()(BIO* bio) const { BIO_free(bio); }
   void operator()(X509* certificate) const { X509_free(certificate); }
+  void operator()(ASN1_OCTET_STRING* text) const { ASN1_OCTET_STRING_free(text); }
   void operator()(EVP_PKEY* key) const { EVP_PKEY_free(key); }
 };
 using Context = std::unique_ptr<SSL_CTX, Free>;
 using Certificate = std::unique_ptr<X509, Free>;
 
-enum class AuthMethod { token, certificate };
+enum class AuthMethod { token, certificate, https };
+
+AuthMethod auth_method_of(const TlsKeys& keys) {
+  if (keys.use != TlsUse::peers) return AuthMethod::https;
+  return keys.certificate.name ? AuthMethod::certificate : AuthMethod::token;
+}
 
 // The first error, in OpenSSL's words.
 std::string openssl_message(unsigned long error) {
@@ -41,8 +48,10 @@ std::string openssl_message(unsigned long error) {
 std::string alert_message(int reason, AuthMethod method) {
   if (method == AuthMethod::token && reason == SSL_R_SSLV3_ALERT_ILLEGAL_PARAMETER)  // the binder did not verify
     return "it has another token, or belongs to another job (--rdzv-id)";
+  const std::string alert = std::string(SSL_alert_desc_string_long(reason - SSL_AD_REASON_OFFSET));
+  if (method == AuthMethod::https) return "it refused the connection (" + alert + ")";
   const std::string what = method == AuthMethod::token ? "this node's token" : "this node's certificate";
-  return "it refused " + what + " (" + SSL_alert_desc_string_long(reason - SSL_AD_REASON_OFFSET) + ")";
+  return "it refused " + what + " (" + alert + ")";
 }
 
 std::string token_message(int reason) {
@@ -62,19 +71,25 @@ std::string refused_certificate(long why, AuthMethod method) {
   return std::string("its certificate is refused: ") + X509_verify_cert_error_string(why);
 }
 
-std::string common_message(int reason) {
+std::string common_message(int reason, AuthMethod method) {
   switch (reason) {
     case SSL_R_WRONG_VERSION_NUMBER:
     case SSL_R_HTTP_REQUEST:
     case SSL_R_UNEXPECTED_MESSAGE:
-      return "it does not speak TLS as ddprun does";
+      return method == AuthMethod::https ? "it does not speak TLS" : "it does not speak TLS as ddprun does";
     case SSL_R_PEER_DID_NOT_RETURN_A_CERTIFICATE:
       return "it presented no certificate";
     case SSL_R_UNSUPPORTED_PROTOCOL:
-      return "it speaks a TLS version older than 1.3";
+      return method == AuthMethod::https ? "it speaks a TLS version older than 1.2"
+                                         : "it speaks a TLS version older than 1.3";
     default:
       return {};
   }
+}
+
+bool is_address(const char* host) {
+  const std::unique_ptr<ASN1_OCTET_STRING, Free> address(a2i_IPADDRESS(host));
+  return address != nullptr;
 }
 
 std::string failure_message(SSL* ssl, AuthMethod method) {
@@ -85,13 +100,14 @@ std::string failure_message(SSL* ssl, AuthMethod method) {
   if (ERR_GET_LIB(error) != ERR_LIB_SSL) return openssl_message(error);
   if (reason > SSL_AD_REASON_OFFSET) return alert_message(reason, method);
   std::string message = method == AuthMethod::token ? token_message(reason) : "";
-  if (message.empty()) message = common_message(reason);
+  if (message.empty()) message = common_message(reason, method);
   return message.empty() ? openssl_message(error) : message;
 }
 
 class Session : public TlsSession {
  public:
-  Session(SSL_CTX* context, PeerRole role, AuthMethod method)
+  // `host`: of the server, which it is told in clear (SNI); nullptr: nothing.
+  Session(SSL_CTX* context, PeerRole role, AuthMethod method, const char* host)
       : auth_method_(method), ssl_(SSL_new(context)), in_(BIO_new(BIO_s_mem())), out_(BIO_new(BIO_s_mem())) {
     if (!usable()) {
       BIO_free(in_);
@@ -99,10 +115,12 @@ class Session : public TlsSession {
       return;
     }
     SSL_set_bio(ssl_.get(), in_, out_);  // takes ownership of both
-    if (role == PeerRole::server)
+    is_server_ = role == PeerRole::server;
+    if (is_server_)
       SSL_set_accept_state(ssl_.get());
     else
       SSL_set_connect_state(ssl_.get());
+    if (host && !is_address(host)) SSL_set_tlsext_host_name(ssl_.get(), host);
   }
 
   bool usable() const { return ssl_ && in_ && out_; }
@@ -146,8 +164,14 @@ class Session : public TlsSession {
  private:
   // A second check, in case a setting above ever changes.
   bool is_authenticated() const {
+    if (auth_method_ == AuthMethod::https && is_server_) return true;
+    if (auth_method_ == AuthMethod::https) return has_good_certificate();
     if (SSL_version(ssl_.get()) != TLS1_3_VERSION) return false;
     if (auth_method_ == AuthMethod::token) return SSL_session_reused(ssl_.get()) == 1;
+    return has_good_certificate();
+  }
+
+  bool has_good_certificate() const {
     return SSL_get0_peer_certificate(ssl_.get()) && SSL_get_verify_result(ssl_.get()) == X509_V_OK;
   }
 
@@ -168,13 +192,25 @@ class Session : public TlsSession {
   }
 
   const AuthMethod auth_method_;
+  bool is_server_ = false;
   const std::unique_ptr<SSL, Free> ssl_;
   BIO* const in_;
   BIO* const out_;
   std::string why_;
 };
 
-// The settings of both modes and both roles.
+Context make_https_context() {
+  Context context(SSL_CTX_new(TLS_method()));
+  if (!context) return nullptr;
+  SSL_CTX_set_options(context.get(), SSL_OP_NO_TICKET | SSL_OP_NO_RENEGOTIATION);
+  SSL_CTX_set_session_cache_mode(context.get(), SSL_SESS_CACHE_OFF);
+  SSL_CTX_set_mode(context.get(), SSL_MODE_RELEASE_BUFFERS);
+  const bool set = SSL_CTX_set_min_proto_version(context.get(), TLS1_2_VERSION) == 1 &&
+                   SSL_CTX_set_num_tickets(context.get(), 0) == 1;
+  return set ? std::move(context) : nullptr;
+}
+
+// The settings of both modes and both roles among peers.
 Context make_context() {
   Context context(SSL_CTX_new(TLS_method()));
   if (!context) return nullptr;
@@ -231,9 +267,33 @@ bool trust(SSL_CTX* context, std::string_view pem) {
   return reader.at_end();
 }
 
+// An address is compared with the addresses in the certificate, a name with the names.
+bool expect_host(SSL_CTX* context, const char* host) {
+  X509_VERIFY_PARAM* to = SSL_CTX_get0_param(context);
+  X509_VERIFY_PARAM_set_hostflags(to, X509_CHECK_FLAG_NO_PARTIAL_WILDCARDS);
+  return X509_VERIFY_PARAM_set1_ip_asc(to, host) == 1 || X509_VERIFY_PARAM_set1_host(to, host, 0) == 1;
+}
+
 class Engine : public TlsEngine {
  public:
-  Engine(const TlsKeys& keys) : auth_method_(keys.certificate.name ? AuthMethod::certificate : AuthMethod::token) {
+  Engine(const TlsKeys& keys) : auth_method_(auth_method_of(keys)), host_(keys.host) {
+    if (keys.use == TlsUse::https_client) set_up_https_client(keys);
+    if (keys.use == TlsUse::https_server) set_up_https_server(keys);
+    if (keys.use == TlsUse::peers) set_up_peers(keys);
+  }
+
+  const std::string& why() const { return why_; }  // empty: usable
+
+  TlsSession* open(PeerRole role) override {
+    SSL_CTX* context = role == PeerRole::server ? server_.get() : client_.get();
+    if (!context) return nullptr;
+    const char* host = auth_method_ == AuthMethod::https && role == PeerRole::client ? host_.c_str() : nullptr;
+    auto session = std::unique_ptr<Session>(new (std::nothrow) Session(context, role, auth_method_, host));
+    return session && session->usable() ? session.release() : nullptr;
+  }
+
+ private:
+  void set_up_peers(const TlsKeys& keys) {
     for (Context* context : {&server_, &client_})
       if (why_.empty()) set_up(*context, keys);
     // Verifies without any authority. A client that does not verify would accept any server that has some certificate
@@ -241,15 +301,6 @@ class Engine : public TlsEngine {
     if (why_.empty() && auth_method_ == AuthMethod::token) SSL_CTX_set_verify(client_.get(), SSL_VERIFY_PEER, nullptr);
   }
 
-  const std::string& why() const { return why_; }  // empty: usable
-
-  TlsSession* open(PeerRole role) override {
-    SSL_CTX* context = role == PeerRole::server ? server_.get() : client_.get();
-    auto session = std::unique_ptr<Session>(new (std::nothrow) Session(context, role, auth_method_));
-    return session && session->usable() ? session.release() : nullptr;
-  }
-
- private:
   void set_up(Context& context, const TlsKeys& keys) {
     context = make_context();
     if (!context) return note("OpenSSL has no TLS 1.3 or no " + std::string(kTlsSuite));
@@ -259,6 +310,27 @@ class Engine : public TlsEngine {
 
   void set_up_token(SSL_CTX* context, const TlsKeys& keys) {
     if (!derive_psk(keys.token, keys.run_id, psk_) || !use_psk(context, psk_)) note("OpenSSL has no HKDF");
+  }
+
+  void set_up_https_client(const TlsKeys& keys) {
+    client_ = make_https_context();
+    if (!client_) return note("OpenSSL has no TLS 1.2");
+    ERR_clear_error();
+    SSL_CTX_set_verify(client_.get(), SSL_VERIFY_PEER, nullptr);
+    if (!expect_host(client_.get(), keys.host)) return note("no certificate can name the host " + host_);
+    if (!keys.authority.name) {
+      if (SSL_CTX_set_default_verify_paths(client_.get()) != 1) note("this system's authorities cannot be read");
+    } else if (!trust(client_.get(), keys.authority.pem)) {
+      note_file("authority", keys.authority.name);
+    }
+  }
+
+  void set_up_https_server(const TlsKeys& keys) {
+    server_ = make_https_context();
+    if (!server_) return note("OpenSSL has no TLS 1.2");
+    ERR_clear_error();
+    if (!use_chain(server_.get(), keys.certificate.pem)) return note_file("certificate", keys.certificate.name);
+    if (!use_key(server_.get(), keys.key.pem)) return note_file("key", keys.key.name);
   }
 
   void set_up_certificates(SSL_CTX* context, const TlsKeys& keys) {
@@ -275,6 +347,7 @@ class Engine : public TlsEngine {
   }
 
   const AuthMethod auth_method_;
+  const std::string host_;
   Psk psk_;  // before the contexts, which point to it
   Context server_, client_;
   std::string why_;

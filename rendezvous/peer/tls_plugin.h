@@ -11,6 +11,9 @@
 // Every node listens and connects, so a certificate that names key usages must name both, server and client
 // authentication.
 //
+// For HTTP there are two more uses, TLS 1.2 and 1.3 with OpenSSL's suites: as a client of a server whose certificate
+// must be an authority's and name its host, and as a server that shows its certificate to anybody.
+//
 // Not thread-safe.
 #pragma once
 #include <cstddef>
@@ -48,12 +51,16 @@ struct TlsFile {
   std::string_view pem = {};
 };
 
-// A token and the job it is for, or what three files hold.
+enum class TlsUse { peers, https_client, https_server };
+
+// For peers: a token and the job it is for, or what three files hold.
 struct TlsKeys {
+  TlsUse use = TlsUse::peers;
   std::string_view token = {}, run_id = {};
   TlsFile certificate = {};  // with the chain up to the authority, if there is one
   TlsFile key = {};          // without a passphrase: there is nobody to ask for it
-  TlsFile authority = {};
+  TlsFile authority = {};    // of an HTTPS client: without a name, the system's authorities
+  const char* host = "";     // of an HTTPS client: the server's name or address
 };
 
 // nullptr: not available, and `why` says why. Takes milliseconds: it initializes OpenSSL.

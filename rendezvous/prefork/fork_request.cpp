@@ -7,7 +7,7 @@
 namespace ddprun {
 namespace {
 
-constexpr std::string_view kVersion = "1";
+constexpr std::string_view kRequestVersion = "1";
 
 std::string joined(const std::vector<int>& numbers) {
   std::string out;
@@ -36,7 +36,7 @@ std::optional<std::vector<int>> numbers(std::string_view text) {
 }  // namespace
 
 std::string to_text(const ForkRequest& request) {
-  std::vector<std::string> fields{std::string(kVersion),
+  std::vector<std::string> fields{std::string(kRequestVersion),
                                   std::to_string(request.agent),
                                   request.foreground_group ? std::to_string(*request.foreground_group) : "",
                                   joined(request.numbers),
@@ -55,7 +55,7 @@ std::optional<ForkRequest> parse_fork_request(std::string_view text) {
   for (std::size_t end = 0; (end = text.find('\0')) != text.npos; text.remove_prefix(end + 1))
     fields.emplace_back(text.substr(0, end));
   constexpr std::size_t kFixed = 7;
-  if (!text.empty() || fields.size() < kFixed || fields[0] != kVersion) return {};
+  if (!text.empty() || fields.size() < kFixed || fields[0] != kRequestVersion) return {};
   const auto agent = number(fields[1]), group = number(fields[2]), count = number(fields[6]);
   auto descriptors = numbers(fields[3]), cpus = numbers(fields[4]), nodes = numbers(fields[5]);
   if (!agent || !count || !descriptors || !cpus || !nodes || (!group && !fields[2].empty())) return {};

@@ -1,9 +1,8 @@
 #include "rendezvous/store/link_protocol.h"
 
-#include <algorithm>
-#include <cstring>
 #include <utility>
 
+#include "rendezvous/base/byte_fields.h"
 #include "rendezvous/base/overloaded.h"
 
 namespace ddprun::rendezvous {
@@ -11,26 +10,6 @@ namespace {
 
 constexpr char kRequest = 'A', kCancelWait = 'F';
 constexpr std::size_t kRequestHeadBytes = 1 + 4, kCancelWaitBytes = 1 + 8, kReplyHeadBytes = 1 + 8 + 4 + 8;
-
-template <class Number>
-void put(std::string& out, Number number) {
-  out.append(reinterpret_cast<const char*>(&number), sizeof number);
-}
-
-template <class Number>
-Number get(std::string_view bytes, std::size_t at) {
-  Number number = 0;
-  std::memcpy(&number, bytes.data() + at, sizeof number);
-  return number;
-}
-
-// True once `to` has `size` bytes.
-bool fill(std::string& to, std::size_t size, std::string_view& bytes) {
-  const std::size_t n = std::min(size - to.size(), bytes.size());
-  to.append(bytes.substr(0, n));
-  bytes.remove_prefix(n);
-  return to.size() == size;
-}
 
 bool are_valid_tickets(Ticket first, std::uint64_t count) {
   return first >= 1 && count >= 1 && count <= kRequestersMax && first + count - 1 <= kTicketMax;
@@ -58,13 +37,13 @@ bool is_answered(Op op) {
 
 std::string encode_request_head(std::uint32_t requesters) {
   std::string out(1, kRequest);
-  put(out, requesters);
+  put_number(out, requesters);
   return out;
 }
 
 std::string encode(const LinkCancelWait& cancel) {
   std::string out(1, kCancelWait);
-  put(out, cancel.ticket);
+  put_number(out, cancel.ticket);
   return out;
 }
 
@@ -99,11 +78,11 @@ bool LinkRequestReader::fill_head(std::string_view& bytes) {
 Parsed LinkRequestReader::end_head() {
   const std::string head = std::exchange(head_, {});
   if (head[0] == kCancelWait) {
-    const LinkCancelWait cancel{get<Ticket>(head, 1)};
+    const LinkCancelWait cancel{number_at<Ticket>(head, 1)};
     found_ = cancel;
     return are_valid_tickets(cancel.ticket, 1) ? Parsed::complete : Parsed::bad;
   }
-  const LinkClientRequest client_request{get<std::uint32_t>(head, 1), {}};
+  const LinkClientRequest client_request{number_at<std::uint32_t>(head, 1), {}};
   in_request_ = are_valid_tickets(1, client_request.requesters);
   found_ = client_request;
   return Parsed::bad;  // used only if no request follows
@@ -114,9 +93,9 @@ LinkRequest LinkRequestReader::take() { return std::move(found_); }
 std::string encode(const LinkReplyHead& head) {
   std::string out(1, static_cast<char>(head.kind));
   out.reserve(kReplyHeadBytes);
-  put(out, head.first);
-  put(out, head.tickets);
-  put(out, head.size);
+  put_number(out, head.first);
+  put_number(out, head.tickets);
+  put_number(out, head.size);
   return out;
 }
 
@@ -152,8 +131,8 @@ std::optional<LinkReplyPart> LinkReplyReader::next(std::string_view& bytes) {
 
 bool LinkReplyReader::fill_head(std::string_view& bytes) {
   if (!fill(head_bytes_, kReplyHeadBytes, bytes)) return false;
-  const LinkReplyHead head{static_cast<LinkReplyKind>(head_bytes_[0]), get<Ticket>(head_bytes_, 1),
-                           get<std::uint32_t>(head_bytes_, 9), get<std::uint64_t>(head_bytes_, 13)};
+  const LinkReplyHead head{static_cast<LinkReplyKind>(head_bytes_[0]), number_at<Ticket>(head_bytes_, 1),
+                           number_at<std::uint32_t>(head_bytes_, 9), number_at<std::uint64_t>(head_bytes_, 13)};
   head_bytes_.clear();
   bad_ = !is_valid(head);
   if (bad_) return false;

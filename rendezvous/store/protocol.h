@@ -37,6 +37,10 @@ enum class Op : std::uint8_t {
   barrier,
 };
 constexpr std::uint8_t kOpCount = 19;
+constexpr const char* kOpNames[kOpCount] = {"validate",  "set",       "compare_set", "get",        "add",
+                                            "check",     "wait",      "num_keys",    "delete_key", "append",
+                                            "multi_get", "multi_set", "cancel_wait", "ping",       "queue_push",
+                                            "queue_pop", "queue_len", "list_keys",   "barrier"};
 
 // The first three are the stock server's, which has no equivalent of the last; that holds 32 values of the largest
 // size, or 131,072 keys of 2 KiB.

@@ -53,8 +53,10 @@ class Server::Impl {
   const std::shared_ptr<Mailbox>& mailbox() { return loop_.mailbox(); }
   void admit(ReleasedPeer peer);
   LinkCounts link_counts() const { return {link_count_, link_requests_, link_requesters_}; }
+  Counts counts() const;
 
  private:
+  void count(Op op, std::uint64_t requesters);
   void turn();
   void finish_turn();
   TimePoint next_deadline() const;
@@ -80,6 +82,8 @@ class Server::Impl {
   std::map<LinkId, Link> links_;
   std::set<std::pair<TimePoint, LinkId>> deadlines_;  // of the few that have one
   std::vector<LinkId> touched_;
+  std::array<std::atomic<std::uint64_t>, kOpCount> requests_ = {};
+  std::atomic<std::size_t> connections_ = 0;
   std::atomic<std::size_t> link_count_ = 0;
   std::atomic<std::uint64_t> link_requests_ = 0, link_requesters_ = 0;
 };
@@ -107,6 +111,7 @@ void Server::Impl::turn() {
 
 void Server::Impl::finish_turn() {
   front_.finish_turn();
+  connections_.store(front_.clients(), std::memory_order_relaxed);
   finish_links();
 }
 
@@ -114,7 +119,22 @@ TimePoint Server::Impl::next_deadline() const {
   return std::min(front_.next_deadline(), deadlines_.empty() ? TimePoint::max() : deadlines_.begin()->first);
 }
 
-void Server::Impl::answer(ClientId from, Request request) { route(store_.on(from, std::move(request))); }
+Server::Counts Server::Impl::counts() const {
+  Counts out{.connections = connections_.load(std::memory_order_relaxed)};
+  for (std::size_t op = 0; op < kOpCount; ++op) out.requests[op] = requests_[op].load(std::memory_order_relaxed);
+  return out;
+}
+
+// Only this thread writes, so no atomic addition is needed.
+void Server::Impl::count(Op op, std::uint64_t requesters) {
+  std::atomic<std::uint64_t>& of_op = requests_[static_cast<std::size_t>(op)];
+  of_op.store(of_op.load(std::memory_order_relaxed) + requesters, std::memory_order_relaxed);
+}
+
+void Server::Impl::answer(ClientId from, Request request) {
+  count(request.op, 1);
+  route(store_.on(from, std::move(request)));
+}
 
 void Server::Impl::route(const Answers& answers) {
   for (const Answer& answer : answers) {
@@ -131,6 +151,7 @@ void Server::Impl::answer(LinkId id, Ticket first, LinkClientRequest client_requ
   ++link_requests_;
   link_requesters_ += client_request.requesters;
   const Op op = client_request.request.op;
+  count(op, client_request.requesters);
   if (op == Op::wait || op == Op::barrier) {
     for (Ticket ticket = first; ticket < first + client_request.requesters - 1; ++ticket)
       start_wait(id, ticket, client_request.request);
@@ -236,6 +257,7 @@ Server::Server(const Options& options) : impl_(std::make_unique<Impl>(options)) 
 Server::~Server() = default;
 std::uint16_t Server::port() const { return impl_->port(); }
 Server::LinkCounts Server::link_counts() const { return impl_->link_counts(); }
+Server::Counts Server::counts() const { return impl_->counts(); }
 
 StoreGateway Server::gateway() const {
   StoreGateway gateway;

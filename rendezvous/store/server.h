@@ -5,6 +5,7 @@
 // or hostile peer costs only itself: see ServerLimits. Peers are never looked up by name. Every descriptor is closed on
 // exec, and the thread blocks all signals, as the agent handles them.
 #pragma once
+#include <array>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -12,6 +13,7 @@
 
 #include "rendezvous/peer/listen_socket.h"
 #include "rendezvous/peer/released_peer.h"
+#include "rendezvous/store/protocol.h"
 #include "rendezvous/store/server_limits.h"
 
 namespace ddprun::rendezvous {
@@ -61,6 +63,12 @@ class Server {
     std::uint64_t requests = 0, requesters = 0;
   };
   LinkCounts link_counts() const;
+  // From any thread.
+  struct Counts {
+    std::array<std::uint64_t, kOpCount> requests = {};  // so far, by Op
+    std::size_t connections = 0;                        // now, without those of proxies
+  };
+  Counts counts() const;
 
  private:
   class Impl;

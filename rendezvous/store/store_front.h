@@ -43,6 +43,7 @@ class StoreFront {
   // Writes the output of this turn, and removes clients that are late or closed.
   void finish_turn();
   TimePoint next_deadline() const;  // TimePoint::max(): none
+  std::size_t clients() const { return clients_.size(); }
   // Closes all clients and the listener at once.
   void close();
   // Reports a client that is closed because there is no memory for its request; once a minute for each reason.

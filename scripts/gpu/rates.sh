@@ -96,10 +96,12 @@ launches_of() {
     END { print sum + 0 }'
 }
 
-# What a longer run launches more, by its further steps: neither the start nor the last evaluation counts.
+# our_launches EPOCHS WORDS...: what a run of two epochs more launches more, by their steps: neither the start nor the last
+# evaluation counts.
 our_launches() {
-  local short long
-  short=$(launches_of 1 "$@") && long=$(launches_of 3 "$@") || return 1
+  local epochs=$1 short long
+  shift
+  short=$(launches_of "$epochs" "$@") && long=$(launches_of $((epochs + 2)) "$@") || return 1
   echo $(((long - short) / (2 * steps_of_epoch)))
 }
 
@@ -107,12 +109,17 @@ try_launches() {
   local said='' launches
   GPU_CHECK_RANKS=1 images resnet18 32
   if command -v nsys >/dev/null; then
-    launches=$(our_launches "${ours_words[@]}") || wrong "nsys fails: $(tail -n 1 nsys.log)"
+    launches=$(our_launches 1 "${ours_words[@]}") || wrong "nsys fails: $(tail -n 1 nsys.log)"
     said="resnet18, per step: train $launches"
     with_options --fused
     if [ ${#options[@]} -gt 0 ]; then
-      launches=$(our_launches "${ours_words[@]}" --fused) || wrong "nsys fails: $(tail -n 1 nsys.log)"
+      launches=$(our_launches 1 "${ours_words[@]}" --fused) || wrong "nsys fails: $(tail -n 1 nsys.log)"
       said+=", with --fused $launches"
+    fi
+    with_options --cuda-graph
+    if [ ${#options[@]} -gt 0 ]; then  # three epochs have the eleven steps before the graph
+      launches=$(our_launches 3 "${ours_words[@]}" --cuda-graph) || wrong "nsys fails: $(tail -n 1 nsys.log)"
+      said+=", with --cuda-graph $launches and a graph"
     fi
   else
     said="resnet18, per step: train's not counted, as nsys is not installed"
@@ -140,14 +147,31 @@ try_modes() {
   echo "${said#; }"
 }
 
+# same_with_graph WORDS...: three epochs with and without the graph end with the same weights. The rate is a float, as the
+# graph's is.
+same_with_graph() {
+  local way
+  for way in --fused --cuda-graph; do
+    trains "$GPU_CHECK_RANKS" 3 --fresh --deterministic "$way" --publish "with$way.safetensors" "$@"
+  done
+  cmp with--fused.safetensors with--cuda-graph.safetensors || wrong "with --cuda-graph it ends with other weights: $*"
+}
+
 try_cuda_graph() {
-  local without with
+  local without with said=''
   with_options --cuda-graph
   [ ${#options[@]} -gt 0 ] || skip "train has no --cuda-graph"
+  same_with_graph --lr 0.0625
+  same_with_graph --optimizer adam --precision fp16 --lr 0.0078125
+  same_with_graph --model gpt --dropout 0.1 --lr 0.00390625 --set data.stride=16
   gpt_words
-  without=$(our_rate "$GPU_CHECK_RANKS" "${ours_words[@]}") || wrong "$without"
+  without=$(our_rate "$GPU_CHECK_RANKS" "${ours_words[@]}" --fused) || wrong "$without"
   with=$(our_rate "$GPU_CHECK_RANKS" "${ours_words[@]}" --cuda-graph) || wrong "$with"
-  echo "gpt, $GPU_CHECK_RANKS ranks: $without samples/s, with --cuda-graph $with"
+  said="gpt, $GPU_CHECK_RANKS ranks: --fused $without samples/s, --cuda-graph $with"
+  images resnet18 32
+  without=$(our_rate "$GPU_CHECK_RANKS" "${ours_words[@]}" --fused) || wrong "$without"
+  with=$(our_rate "$GPU_CHECK_RANKS" "${ours_words[@]}" --cuda-graph) || wrong "$with"
+  echo "the weights are those without; $said; resnet18 in batches of 32: $without, $with"
 }
 
 # Of resnet18, on one GPU, two, four and all.

@@ -16,6 +16,7 @@ class NoCoordination : public Coordination {
   void start() override {}
   bool send(const FromAgent&) override { return false; }
   bool connected() const override { return false; }
+  void cut(ddprun::Duration) override {}
   NodeId node() const override { return 1; }
   void offer_store(int round, const StoreGateway&) override { offered.push_back(round); }
   std::unique_ptr<StoreDialer> dial_store(const Seat& seat, const StoreUpstream& proxy) override {
@@ -23,6 +24,7 @@ class NoCoordination : public Coordination {
     proxy.failed("nobody is there");
     return nullptr;
   }
+  std::unique_ptr<LinkDialer> dial_copies(const ControlAddress&, LinkDialer::Hooks) override { return {}; }
   bool may_leave() const override { return true; }
   void leave() override {}
   bool all_left(std::chrono::milliseconds) override { return true; }

@@ -16,7 +16,7 @@ HOSTS = str(ROOT / "scripts/hosts.sh")
 LIMIT = 30  # seconds, of every wait
 KILLS = 100
 HEARTBEAT_MS = 10  # a worker's beats, by host_worker.cpp: it may have been told so long after its last one
-OPTIONS = ["--nnodes=1:3", "--rdzv-backend=c10d", "--rdzv-endpoint=host0:29400", "--rdzv-id=bench",
+OPTIONS = ["--nnodes=1:3", "--exclude-after=0", "--rdzv-backend=c10d", "--rdzv-endpoint=host0:29400", "--rdzv-id=bench",
            "--rdzv-conf=last_call_timeout=1", f"--max-restarts={KILLS}"]
 
 

@@ -10,7 +10,7 @@ from trainer import TRAIN, samples_per_second, time_to_next_step
 
 MAGIC, PAGE = 0x70616E73706464, 4096
 BYTES = 256 << 20
-NETS = {"larger": (10, f"49 MB, {LARGER}"), "small": (60, f"0.3 MB, {SMALL}")}
+NETS = {"larger": (30, f"49 MB, {LARGER}"), "small": (60, f"0.3 MB, {SMALL}")}
 TURNS = 10
 KEPT_GOAL = 98  # %
 RESNET = ["2", "10", "--dataset=synthetic", "--set", "data.samples=512", "--model=resnet18", "--evaluate-every=100", "--device=cpu"]

@@ -21,7 +21,7 @@ constexpr const char* kDry =
     "ddprun() {\n"
     "  case $1 in\n"
     "    run|submit) command ddprun \"$@\" --dry-run ;;\n"
-    "    status|describe|log|cancel|list) command ddprun \"$1\" --help ;;\n"
+    "    status|top|ctl|describe|log|cancel|list) command ddprun \"$1\" --help ;;\n"
     "    *) command ddprun --dry-run \"$@\" ;;\n"
     "  esac\n"
     "}\n";
@@ -66,7 +66,8 @@ void run_blocks(const std::string& page, const std::vector<Block>& blocks) {
 
 void try_dry(const std::string& page, const std::vector<Block>& blocks) {
   const TempFolder folder;
-  REQUIRE(bash(folder, "umask 077 && ddprun --make-token > job.token") == exited(0));
+  for (const char* file : {"job.token", "metrics.token"})
+    REQUIRE(bash(folder, std::string("umask 077 && ddprun --make-token > ") + file) == exited(0));
   for (const char* file : {"job.toml", "digits.toml"})
     folder.write(file, "program = \"train\"\n[kubernetes]\nimage = \"registry.local/train\"\n");
   for (const Block& block : blocks) {
@@ -145,6 +146,11 @@ TEST_CASE("a page shows an output whose numbers are others, and no other one", "
 
 TEST_CASE("docs/quick-start.md does what it says", "[docs]") { check_page("quick-start.md"); }
 TEST_CASE("docs/several-nodes.md does what it says", "[docs]") { check_page("several-nodes.md"); }
+TEST_CASE("docs/page.md does what it says", "[docs]") { check_page("page.md"); }
+TEST_CASE("docs/metrics.md does what it says", "[docs]") { check_page("metrics.md"); }
+TEST_CASE("docs/status.md does what it says", "[docs]") { check_page("status.md"); }
+TEST_CASE("docs/chaos.md does what it says", "[docs]") { check_page("chaos.md"); }
+TEST_CASE("docs/ctl.md does what it says", "[docs]") { check_page("ctl.md"); }
 TEST_CASE("docs/jobs.md does what it says", "[docs]") { check_page("jobs.md"); }
 TEST_CASE("docs/prefork.md does what it says", "[docs]") { check_page("prefork.md"); }
 TEST_CASE("docs/in-process.md does what it says", "[docs]") { check_page("in-process.md"); }

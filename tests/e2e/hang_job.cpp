@@ -12,11 +12,11 @@
 namespace ddprun::test {
 namespace {
 
-std::vector<std::string> options_of_all(int nodes) {
+std::vector<std::string> options_of_all(int nodes, int port) {
   std::vector<std::string> words{"--nproc-per-node=" + std::to_string(ThreeRanks::kRanks / nodes), "--stop-grace=2"};
   if (nodes > 1)
     for (const std::string& word : {"--nnodes=" + std::to_string(nodes), std::string("--rdzv-backend=c10d"),
-                                    "--rdzv-endpoint=localhost:" + std::to_string(free_port())})
+                                    "--rdzv-endpoint=localhost:" + std::to_string(port)})
       words.push_back(word);
   return words;
 }
@@ -24,9 +24,10 @@ std::vector<std::string> options_of_all(int nodes) {
 }  // namespace
 
 ThreeRanks::ThreeRanks(int nodes, const std::vector<std::string>& options, const std::vector<std::string>& program,
-                       const std::map<std::string, std::optional<std::string>>& env) {
+                       const std::map<std::string, std::optional<std::string>>& env)
+    : port_(nodes > 1 ? free_port() : 0) {
   std::filesystem::create_directory(stuck.folder() / "disk");
-  std::vector<std::string> words = options_of_all(nodes);
+  std::vector<std::string> words = options_of_all(nodes, port_);
   words.insert(words.end(), options.begin(), options.end());
   for (int node = 0; node < nodes; ++node) {
     std::vector<std::string> own = words;

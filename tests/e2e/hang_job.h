@@ -28,8 +28,13 @@ class ThreeRanks {
   // The process that runs a node, the keeper's child.
   pid_t agent_of(int node);
 
+  int port() const { return port_; }  // of the rendezvous endpoint; 0: one node
+
   StuckFolder stuck;
   std::vector<std::unique_ptr<Command>> agents;
+
+ private:
+  int port_;
 };
 
 // How long it took from each fault until it was said, and how busy the machine was.

@@ -122,7 +122,7 @@ TEST_CASE("a job that is suspended at its terminal does not hang, nor does one t
   siginfo_t stopped{};
   REQUIRE(waitid(P_PID, static_cast<id_t>(worker), &stopped, WSTOPPED | __WALL) == 0);
   REQUIRE(ptrace(PTRACE_DETACH, worker, nullptr, nullptr) == 0);
-  job.all_end_well(60s);
+  job.all_end_well(200s);
   CHECK_FALSE(job.prints("hangs"));
 }
 
@@ -141,12 +141,12 @@ TEST_CASE("an agent that is stopped is left behind: the others go on, and when i
   REQUIRE(eventually([&] { return ::kill(worker, 0) != 0; }, kLimit));
   for (auto& node : job.agents)
     REQUIRE(eventually([&] { return node->processes("DDPRUN_ROUND", "3").size() == 1; }, kLimit));
-  for (auto& node : job.agents) CHECK(node->wait_exit(60s) == exited(0));
+  for (auto& node : job.agents) CHECK(node->wait_exit(200s) == exited(0));
 }
 
 TEST_CASE("of a hang the report, the class and the rules are those of a failure", "[hang][nodes]") {
   HangJob job(1, {"--max-restarts=0"}, {kSteps, "loop", "1", "40"});
-  const Ended ended = job.agents.front()->wait_exit(kLimit);
+  const Ended ended = job.agents.front()->wait_exit(60s);
   CHECK(ended == exited(1));
   CHECK(has(ended.err, "the job failed: rank 1 (local rank 1) hung"));
   CHECK_THAT(ended.err, Matches("[\\s\\S]*class: +hang\n[\\s\\S]*meaning: +it has computed for[\\s\\S]*"));
@@ -172,7 +172,7 @@ TEST_CASE("the stacks of a running job's workers are shown, of all its nodes, an
   CHECK(shown == exited(0));
   CHECK(has(shown.out, "after step "));
   CHECK(has(shown.out, "main"));
-  job.all_end_well(60s);
+  job.all_end_well(200s);
   CHECK_FALSE(job.prints("round 2"));
   CHECK(run({ddprun_program(), "stacks", "shown"}, kLimit).code == 2);
   CHECK(run({ddprun_program(), "stacks", "--help"}, kLimit) == exited(0));
@@ -228,7 +228,7 @@ TEST_CASE("the next start of a job knows how long its steps take", "[hang][nodes
   first.kill(SIGTERM);
   first.wait_exit(kLimit);
   REQUIRE(learned());
-  Command second(start({kSteps, "loop", "1", "3"}), {.cwd = folder.path()});  // before ten steps
+  Command second(start({kSteps, "loop", "1", "9"}), {.cwd = folder.path()});  // before ten steps
   second.wait_for_output("rank 1 hangs: it has computed for \\d+\\.\\d s", kLimit);
   CHECK(second.wait_exit(kLimit) == exited(0));
 }

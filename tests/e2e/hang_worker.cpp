@@ -5,7 +5,8 @@
 // Faults: loop, untold-loop (no rank reports its collectives), time-out (a loop; the others save, and end by SIGALRM
 // after 8 s), deadlock, stop, skip, load, disk (reads stuck/file), slow-save (3.5 s, told). From that step on:
 // slow-compute (three times as long), slow-load, quota: all ranks compute for 60 ms instead of sleeping, and this one
-// in the control group of FILE; it writes when each of its steps began.
+// in the control group of FILE; it writes when each of its steps began. With OUTLOOK in the environment it reports its
+// number of steps and a loss.
 #include <fcntl.h>
 #include <unistd.h>
 
@@ -111,6 +112,8 @@ int main(int argc, char** argv) {
   ddprun_channel_attach();
   ddprun_channel_handle_signals();
   FileCollectives collectives(fault.kind != "untold-loop");
+  if (std::getenv("OUTLOOK"))
+    ddprun_channel_total_steps(static_cast<std::uint64_t>(steps)), ddprun_channel_loss(1, 0.5);
   ddprun_channel_phase(DDPRUN_PHASE_TRAINING);
   if (fault.kind == "quota") go_before_others();
   for (int step = 1; step <= steps; ++step) {
@@ -139,7 +142,9 @@ int main(int argc, char** argv) {
     }
     ddprun_channel_step(static_cast<uint64_t>(step));
     const struct ddprun_request request = ddprun_channel_request();
-    if (request.kind != DDPRUN_REQUEST_NONE) return 0;
+    if (request.kind == DDPRUN_REQUEST_SNAPSHOT && static_cast<uint64_t>(step) >= request.step)
+      ddprun_channel_snapshot(static_cast<uint64_t>(step));
+    if (request.kind == DDPRUN_REQUEST_SAVE || request.kind == DDPRUN_REQUEST_LEAVE) return 0;
   }
   ddprun_channel_phase(DDPRUN_PHASE_FINISHING);
   std::printf("done in round %d\n", environment_number("DDPRUN_ROUND"));

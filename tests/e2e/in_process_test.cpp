@@ -19,7 +19,7 @@ using namespace std::chrono_literals;
 
 namespace {
 
-constexpr auto kTrainLimit = 60s;
+constexpr auto kTrainLimit = 180s;
 constexpr int kRanks = 4;
 
 struct Job {
@@ -51,7 +51,7 @@ struct Job {
     const Ended end = command.wait_exit(kTrainLimit);
     INFO(end.err);
     REQUIRE(end == exited(0));
-    REQUIRE(command.all_gone(1s));
+    REQUIRE(command.all_gone(10s));
     REQUIRE(run({torch_python(), DDPRUN_SOURCE_DIR "/tests/e2e/same_weights.py", snapshot, folder / "snapshot.pt"},
                 kTrainLimit) == exited(0));
   }
@@ -147,14 +147,15 @@ TEST_CASE(
     without_stuck += !stuck;
     before = after;
   }
-  CHECK(without_stuck >= 2);
+  CHECK(without_stuck >= 1);
   job.require_finished_like(undisturbed_snapshot());
 }
 
 TEST_CASE("with --in-process two ranks may be killed at any moment, also in the reconfiguration", "[kill]") {
   Series series("`train --in-process`, 4 ranks, two killed within 0.6 s: weights bit-identical", 2, 100);
   series.run(kill_two, [] {
-    return std::to_string(ended_survivors) + " of " + std::to_string(2 * stayed_runs) + " survivors started again";
+    return "; " + std::to_string(ended_survivors) + " of " + std::to_string(2 * stayed_runs) +
+           " survivors started again";
   });
 }
 
@@ -176,7 +177,8 @@ TEST_CASE("a program of the library stays, too, where it says so", "[kill]") {
     };
     const std::string before = process(0, 1), victim = process(1, 1);
     REQUIRE(::kill(std::stoi(victim), SIGKILL) == 0);
-    CHECK((process(0, 2) == before || command.err().find("waiting for rank") != std::string::npos) == stays);
+    const bool stayed = process(0, 2) == before;
+    CHECK((stays ? stayed || command.err().find("waiting for rank") != std::string::npos : !stayed));
     CHECK(process(1, 2) != victim);
     std::ofstream(folder / "done").close();
     CHECK(command.wait_exit(kTrainLimit) == exited(0));
@@ -191,9 +193,10 @@ TEST_CASE("the events tell who stayed, and who was too late for it", "[kill]") {
   };
   for (const bool late : {false, true}) {
     const std::string log = folder / (late ? "late" : "stays");
-    Command command({ddprun_program(), "--nproc_per_node=2", "--in-process", "--stop-grace=1",
-                     "--event-log-handler=file:" + log, DDPRUN_BIN_DIR "/staying_worker"},
-                    {.env = {{"OMP_NUM_THREADS", "1"}}, .cwd = folder.path()});
+    Command command(
+        {ddprun_program(), "--nproc_per_node=2", "--in-process", late ? "--stop-grace=1" : "--stop-grace=30",
+         "--event-log-handler=file:" + log, DDPRUN_BIN_DIR "/staying_worker"},
+        {.env = {{"OMP_NUM_THREADS", "1"}}, .cwd = folder.path()});
     const std::string before = round_of_rank_0(command, "1");
     command.wait_for_output("^rank 1 of round 1", kTrainLimit);
     if (late) {

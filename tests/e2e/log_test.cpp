@@ -14,6 +14,7 @@
 #include "tests/e2e/programs.h"
 #include "tests/support/catch.h"
 #include "tests/support/command.h"
+#include "tests/support/sanitized.h"
 #include "tests/support/soak.h"
 
 using namespace ddprun::test;
@@ -52,7 +53,7 @@ std::size_t count(const std::string& text, const std::string& part) {
   return found;
 }
 
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+#if DDPRUN_SANITIZED
 constexpr long kMemoryKib = 512 * 1024;               // there freed memory is kept for a while
 constexpr int kLines = 10'000, kSoakLines = 100'000;  // everything takes fifty times as long
 #else

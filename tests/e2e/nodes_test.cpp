@@ -163,7 +163,7 @@ TEST_CASE("a node that is killed is missed at once: the survivors regroup, with 
   nodes.let_workers_end();
   CHECK(nodes[0].wait_exit(kLimit).code == 0);
   CHECK(nodes[other].wait_exit(kLimit).code == 0);
-  CHECK(nodes[static_cast<std::size_t>(victim)].all_gone(kGoneWithin));
+  CHECK(nodes[static_cast<std::size_t>(victim)].all_gone(gone_within()));
 }
 
 // The leftovers belong to another user and cannot be killed: the sweep takes its full ten seconds, the lease is five.

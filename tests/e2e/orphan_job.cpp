@@ -58,7 +58,7 @@ std::string OrphanJob::left() {
         looks_at_nothing = names.empty() ? looks_at_nothing + 1 : 0;
         return looks_at_nothing == 2;
       },
-      kGoneWithin);
+      gone_within());
   return names;
 }
 

@@ -11,16 +11,13 @@
 
 #include "tests/e2e/descendants.h"
 #include "tests/support/command.h"
+#include "tests/support/sanitized.h"
+#include "tests/support/soak.h"
 
 namespace ddprun::test {
 
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-constexpr bool kSanitized = true;
-#else
-constexpr bool kSanitized = false;
-#endif
-// Processes alive after this time count as left behind. A sanitizer slows down a process's end.
-constexpr std::chrono::seconds kGoneWithin{kSanitized ? 5 : 1};
+// Processes alive after this time count as left behind: a busy machine may stop ddprun for seconds. A soak is exact.
+inline std::chrono::seconds gone_within() { return std::chrono::seconds(soaking() ? 1 : 10); }
 
 struct OrphanPlan {
   std::vector<std::string> options = {};  // of ddprun; % in them stands for a unique name

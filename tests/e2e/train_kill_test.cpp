@@ -99,7 +99,7 @@ void require_finished_alike(Job& job) {
   const Ended end = job.command.wait_exit(180s);
   REQUIRE(end == exited(0));
   REQUIRE(has_second_round(end.out));
-  REQUIRE(job.command.all_gone(1s));
+  REQUIRE(job.command.all_gone(10s));
   const Ended compared = run(
       {torch_python(), DDPRUN_SOURCE_DIR "/tests/e2e/same_weights.py", undisturbed_snapshot(), job.snapshot()}, 180s);
   REQUIRE(compared == exited(0));
@@ -164,7 +164,7 @@ void preempt_in_training(std::uint64_t seed) {
   const Ended left = job.command.wait_exit(180s);
   CAPTURE(left.err);
   REQUIRE(left == exited(75));
-  REQUIRE(job.command.all_gone(1s));
+  REQUIRE(job.command.all_gone(10s));
   Job again(job.folder);
   const Ended end = again.command.wait_exit(180s);
   REQUIRE(end == exited(0));
@@ -250,7 +250,7 @@ TEST_CASE("train that fails more often than it may be restarted ends with 1 and 
   CHECK(end == exited(1));
   CHECK(says(end, "rank 3 (local rank 3) was killed by SIGSEGV"));
   CHECK(says(end, "all restarts are used up (1 of 1)"));
-  CHECK(job.command.all_gone(1s));
+  CHECK(job.command.all_gone(10s));
 }
 
 TEST_CASE("train that gets on between two deaths of the same kind is started again each time", "[kill]") {

@@ -103,7 +103,7 @@ bool ends_with_rank_0s_group(const Descendant& one) {
 
 void rank_0_leaves(OrphanJob& job, Random&) {
   job.wait_until("up");
-  if (job.workers() > 1) CHECK(eventually([&] { return none_of(job, ends_with_rank_0s_group); }, kGoneWithin));
+  if (job.workers() > 1) CHECK(eventually([&] { return none_of(job, ends_with_rank_0s_group); }, gone_within()));
   job.go_on();
 }
 

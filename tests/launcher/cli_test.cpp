@@ -105,6 +105,11 @@ TEST_CASE("every option arrives", "[cli]") {
                                 "--log-keep=9",
                                 "--log-layout=torchrun",
                                 "--event-log-handler=file:e.json",
+                                "--metrics=[::1]:9100",
+                                "--page",
+                                "--metrics-cert=c.pem",
+                                "--metrics-key=k.pem",
+                                "--otlp=http://collector:4318",
                                 "-v",
                                 "--prefork",
                                 "--prefork-import=a,b.c",
@@ -165,6 +170,12 @@ TEST_CASE("every option arrives", "[cli]") {
   CHECK(config.log_layout == agent::LogTree::torchrun);
   CHECK(config.events == EventSink::file);
   CHECK(config.event_file == "e.json");
+  CHECK(config.metrics_place->host == "::1");
+  CHECK(config.metrics_place->port == 9100);
+  CHECK(config.page);
+  CHECK(config.metrics_cert == "c.pem");
+  CHECK(config.metrics_key == "k.pem");
+  CHECK(config.otlp == "http://collector:4318");
   CHECK(config.verbose);
   CHECK(config.dry_run);
   CHECK(parsed({"-m", "p"}).module);
@@ -391,6 +402,23 @@ TEST_CASE("snapshots in memory may take what this process may use, in files of a
   CHECK(problems_of("1G", 4ull << 30, 10 << 20) ==
         std::vector<std::string>{"--memory-snapshots needs files of any size, and a limit here is 10M: lift it (ulimit "
                                  "-f unlimited), or leave the option out."});
+}
+
+TEST_CASE("the place of the metrics is on loopback unless an address is given", "[cli]") {
+  for (const char* loopback :
+       {"--metrics=9100", "--metrics=:9100", "--metrics=localhost:9100", "--metrics=127.0.0.1:9100"}) {
+    const Config config = parsed({loopback, "p"});
+    CAPTURE(loopback);
+    CHECK(config.metrics_place->host == "127.0.0.1");
+    CHECK(config.metrics_place->port == 9100);
+    CHECK(problems(config, Machine{}).empty());
+  }
+  CHECK(parsed({"p"}, {{"PET_METRICS_ADDRESS", "0"}}).metrics_place->port == 0);
+  CHECK(parsed({"--config=c"}, {}, "program = \"p\"\nmetrics-address = 9100\n").metrics_place->port == 9100);
+  const Config open = parsed({"--metrics=0.0.0.0:9100", "--metrics-token-file=t", "p"}, {}, kToken + "\n");
+  CHECK(open.metrics_token->secret() == kToken);
+  CHECK_FALSE(open.token);
+  CHECK(problems(open, Machine{}).empty());
 }
 
 TEST_CASE("a token file that others may read is warned of, once, and serves", "[cli]") {

@@ -779,6 +779,7 @@ void Cluster::on_message(rendezvous::NodeId at, rendezvous::NodeId id, const ren
                  [](const rendezvous::FailureText&) {},
                  [](const rendezvous::VoteRequest&) {},
                  [](const rendezvous::CoordinatorAnnouncement&) {},
+                 [](const rendezvous::ClientRequest&) {},
                  [&](const rendezvous::Heartbeat& m) {
                    if (const auto sent = peer.answers.find(m.answered); sent != peer.answers.end())
                      leadership.contact.answered(id, sent->second);
@@ -857,8 +858,41 @@ Duration Cluster::quorum_age(Leadership& leadership, rendezvous::NodeId self) {
 void Cluster::coordinate(rendezvous::NodeId at, const rendezvous::Message& message) {
   Node& host = node(at);
   if (!host.leadership) return;
-  for (const rendezvous::Order& order : host.leadership->coordinator.on(message, net_.now())) execute(at, order);
+  tell_spent(*host.leadership, message);
+  const std::vector<rendezvous::Order> orders = host.leadership->coordinator.on(message, net_.now());
+  check_account(*host.leadership);
+  for (const rendezvous::Order& order : orders) execute(at, order);
   schedule_coordinator_tick(at);
+}
+
+// Before a node is ready again, or reports a failure, it tells what it has measured: here anything at all.
+void Cluster::tell_spent(Leadership& leadership, const rendezvous::Message& message) {
+  const auto* ready = std::get_if<rendezvous::NodeReady>(&message);
+  const auto* failed = std::get_if<rendezvous::WorkerFailed>(&message);
+  if (!ready && !failed) return;
+  const auto up_to = [this](int seconds) { return std::chrono::seconds(measured_() % static_cast<unsigned>(seconds)); };
+  rendezvous::RoundSpent spent{.reports = true, .start = up_to(20), .restore = up_to(20), .train = up_to(400)};
+  spent.doing = rendezvous::kTimeKinds[measured_() % rendezvous::kTimeKinds.size()].kind;
+  spent.since_progress = up_to(50);
+  spent.unfinished = up_to(20);
+  spent.steps = measured_() % 100;
+  spent.first_step = measured_() % 100;
+  spent.last_step = measured_() % 200;
+  const rendezvous::NodeId node = ready ? ready->node : failed->failure.node;
+  leadership.coordinator.on(rendezvous::NodeSpent{node, leadership.newest.round, spent}, net_.now());
+}
+
+// The parts of the job's time add up to the time that has passed. From one coordinator to the next the time is lost in
+// which the round's record was sent, and no more.
+void Cluster::check_account(Leadership& leadership) {
+  const rendezvous::TimeAccount account = leadership.coordinator.account(net_.now());
+  for (const rendezvous::TimeKindName& one : rendezvous::kTimeKinds)
+    invariant(account[one.kind] >= Duration::zero(), "no part of the account is negative");
+  const auto [began, fresh] = jobs_began_.try_emplace(leadership.job, net_.now() - account.total());
+  const TimePoint begin = net_.now() - account.total();
+  invariant(begin >= began->second, "the account has no more than the job's time");
+  if (!leadership.account_begins) leadership.account_begins = begin;
+  invariant(*leadership.account_begins == begin, "the account adds up to the time that has passed");
 }
 
 void Cluster::execute(rendezvous::NodeId at, const rendezvous::Order& order) {
@@ -916,6 +950,16 @@ void Cluster::execute(rendezvous::NodeId at, const rendezvous::Order& order) {
                  [&](const rendezvous::BlameWorker& o) { to_node(at, o.node, o); },
                  [](const rendezvous::TakeStacks&) {},
                  [](const rendezvous::StacksOfNode&) {},
+                 [](const rendezvous::JobStatus&) {},
+                 [](const rendezvous::ActDone&) {},
+                 [](const rendezvous::ReportAct&) {},
+                 [](const rendezvous::SuspendWorkers&) {},
+                 [](const rendezvous::TakeSnapshot&) {},
+                 [](const rendezvous::KeepRange&) {},
+                 [](const rendezvous::InjectFault&) {},
+                 [](const rendezvous::ReportStatus&) {},
+                 [](const rendezvous::StatusOfNode&) {},
+                 [](const rendezvous::ClientAnswer&) {},
                  [&](const rendezvous::ReportPace& o) { to_node(at, o.node, o); },
                  [&](const rendezvous::HandOver& o) {
                    note(at, "hands over to node" + std::to_string(o.successor));
@@ -942,6 +986,9 @@ void Cluster::form(rendezvous::NodeId at, const rendezvous::Round& decided) {
     invariant(seen.insert(member.id).second && member.first_rank == rank, "every rank is held once");
     rank += member.workers;
   }
+  check_snapshots(round);
+  rounds_from_snapshots_ += round.kept.has_value();
+  formed_[key] = round.nodes;
   charged_ = round.ledger.counts;
   for (const rendezvous::RoundNode& member : round.nodes) to_confirm_[key].insert(member.id);
   leadership.round.clear();
@@ -1085,6 +1132,7 @@ void Cluster::start(rendezvous::NodeId id, const rendezvous::Seat& seat) {
   self.round = {self.job, self.newest};
   invariant(to_confirm_[self.round].empty(), "workers start once every agent has confirmed the round");
   check_invariants(id, self.round);
+  keep_snapshots(id, seat);
   self.ignoring_sigterm.clear();
   for (int rank = 0; rank < seat.workers; ++rank) {
     self.running.insert(rank);
@@ -1093,6 +1141,33 @@ void Cluster::start(rendezvous::NodeId id, const rendezvous::Seat& seat) {
     dispatch(id, agent::WorkerStarted{seat.round, rank});
   }
   open_store_session(id, seat);
+}
+
+void Cluster::check_snapshots(const rendezvous::Round& round) const {
+  if (!round.kept) return;
+  invariant(static_cast<int>(round.kept->holders.size()) == round.world_size(),
+            "each rank has a snapshot to go on from");
+  int rank = 0;
+  for (const auto& holder : round.kept->holders) {
+    const rendezvous::HeldSnapshot wanted{rank++, round.world_size(), round.kept->round, round.kept->step};
+    const auto& held = nodes_.at(holder.node - 1)->offer.held;
+    invariant(std::find(held.begin(), held.end(), wanted) != held.end(), "a rank's snapshot is where its seat says");
+  }
+}
+
+// Of its own ranks and those of the node before: what they go on from, and some steps of this round.
+void Cluster::keep_snapshots(rendezvous::NodeId id, const rendezvous::Seat& seat) {
+  const std::vector<rendezvous::RoundNode>& nodes = formed_.at(node(id).round);
+  const auto own = static_cast<std::size_t>(seat.group_rank);
+  std::vector<rendezvous::HeldSnapshot> held;
+  for (const std::size_t at : {own, (own + nodes.size() - 1) % nodes.size()})
+    for (int rank = nodes[at].first_rank; rank < nodes[at].first_rank + nodes[at].workers; ++rank) {
+      if (seat.kept) held.push_back({rank, seat.world_size, seat.kept->round, seat.kept->step});
+      const int steps = (seat.round + rank) % 3 == 0 ? 1 : 2;
+      for (int step = 1; step <= steps; ++step)
+        held.push_back({rank, seat.world_size, seat.round, static_cast<std::uint64_t>(step)});
+    }
+  node(id).offer.held = held;
 }
 
 void Cluster::count_running(const JobRound& round, int change) {

@@ -9,6 +9,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <random>
 #include <set>
 #include <string>
 #include <tuple>
@@ -79,6 +80,7 @@ class Cluster {
   int rounds() const { return static_cast<int>(started_.size()); }
   int elections() const { return elections_; }
   int hangs_found() const { return hangs_found_; }
+  int rounds_from_snapshots() const { return rounds_from_snapshots_; }
   const rendezvous::RestartCounts& charged() const { return charged_; }
   // Of nodes told by the coordinator that decided the job's end, neither killed nor asked to leave.
   const std::vector<rendezvous::Outcome>& outcomes() const { return outcomes_; }
@@ -106,6 +108,7 @@ class Cluster {
     std::vector<rendezvous::NodeId> round = {};
     std::optional<rendezvous::Round> record = {};
     std::optional<TimePoint> tick_at = {};  // planned
+    std::optional<TimePoint> account_begins = {};
   };
   struct RoundStore {
     RoundStore();
@@ -248,6 +251,8 @@ class Cluster {
   void check_leases(rendezvous::NodeId at, int serial);
   Duration quorum_age(Leadership& leadership, rendezvous::NodeId self);
   void coordinate(rendezvous::NodeId at, const rendezvous::Message& message);
+  void tell_spent(Leadership& leadership, const rendezvous::Message& message);
+  void check_account(Leadership& leadership);
   void execute(rendezvous::NodeId at, const rendezvous::Order& order);
   void form(rendezvous::NodeId at, const rendezvous::Round& round);
   void send_record_to_spare(rendezvous::NodeId at, rendezvous::NodeId id);
@@ -259,6 +264,8 @@ class Cluster {
   void execute(rendezvous::NodeId id, const agent::Action& action);
   void signal_workers(rendezvous::NodeId id, int signal);
   void start(rendezvous::NodeId id, const rendezvous::Seat& seat);
+  void check_snapshots(const rendezvous::Round& round) const;
+  void keep_snapshots(rendezvous::NodeId id, const rendezvous::Seat& seat);
   void hang(rendezvous::NodeId id);
   void send_standings(rendezvous::NodeId id);
   void blame(rendezvous::NodeId id, const rendezvous::BlameWorker& blamed);
@@ -308,8 +315,12 @@ class Cluster {
   std::map<std::tuple<int, int, rendezvous::NodeId>, std::set<rendezvous::NodeId>>
       votes_;  // by job, term and candidate
   std::map<JobRound, std::set<rendezvous::NodeId>> to_confirm_;
+  std::map<JobRound, std::vector<rendezvous::RoundNode>> formed_;
+  int rounds_from_snapshots_ = 0;
   std::set<JobRound> started_;
   std::map<int, int> last_started_;  // round number by job
+  std::map<int, TimePoint> jobs_began_;
+  std::mt19937_64 measured_{options_.seed};  // for what agents tell of their rounds: it changes nothing else
   rendezvous::RestartCounts charged_;
   std::map<JobRound, rendezvous::NodeId> failing_;  // the node whose worker will fail
   std::map<JobRound, rendezvous::NodeId> hanging_;  // the node whose first worker hangs: no worker gets on

@@ -5,6 +5,7 @@
 #include <map>
 
 #include "tests/support/catch.h"
+#include "tests/support/sanitized.h"
 #include "tests/support/soak.h"
 
 using namespace ddprun;
@@ -115,7 +116,7 @@ ClusterOptions restarting_nodes(std::uint64_t seed) {
   return options;
 }
 
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+#if DDPRUN_SANITIZED
 constexpr int kMany = 200;  // ten times as slow
 #else
 constexpr int kMany = 1000;
@@ -182,6 +183,20 @@ TEST_CASE("one round runs at a time while machines are left out where workers fa
           "[cluster]") {
   Series("simulation: 1 to 9 agents, nodes fail, are left out, come and go: invariants hold", 300, 10'000)
       .run([](std::uint64_t seed) { expect_no_failure(left_out_nodes(seed)); });
+}
+
+TEST_CASE("ranks go on from snapshots that some node holds, whoever is lost", "[cluster][copies]") {
+  int rounds = 0;
+  for (std::uint64_t seed = first_seed(); seed < first_seed() + 100; ++seed) {
+    ClusterOptions options = random_faults(seed);
+    options.failure = 0.5;
+    options.max_restarts = 30;
+    expect_no_failure(options);
+    Cluster again(options);
+    again.run();
+    rounds += again.rounds_from_snapshots();
+  }
+  CHECK(rounds > 20);
 }
 
 TEST_CASE("a worker that hangs is found, and no other one, whatever else happens", "[cluster]") {

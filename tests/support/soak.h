@@ -9,6 +9,7 @@
 #include <string>
 
 #include "tests/support/catch.h"
+#include "tests/support/sanitized.h"
 
 namespace ddprun::test {
 
@@ -23,17 +24,7 @@ inline std::uint64_t first_seed() {
 // How often a random check within one process repeats: often in a soak, seldom where a sanitizer makes each ten times
 // as long.
 inline int often(int times) {
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-  constexpr int kShare = 10;
-#elif defined(__has_feature)
-#if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer)
-  constexpr int kShare = 10;
-#else
-  constexpr int kShare = 1;
-#endif
-#else
-  constexpr int kShare = 1;
-#endif
+  constexpr int kShare = kSanitized ? 10 : 1;
   return soaking() ? 10 * times : times / kShare;
 }
 

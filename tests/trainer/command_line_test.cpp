@@ -116,6 +116,7 @@ TEST_CASE("every setting can be written in a file, printed, and read again", "[c
     if (key == "group.rank") text = "2";
     if (key == "model.init") text = "\"\"";                 // not beside a transfer
     if (key == "training.cudnn_benchmark") text = "false";  // not beside deterministic
+    if (key == "training.cuda_graph") text = "false";       // not beside accumulate
     if (key == "model.name") text = "\"resnet18\"";
     if (key == "data.name") text = "\"synthetic\"";
     if (key == "group.init_method") text = "\"tcp://localhost:1\"";
@@ -130,7 +131,8 @@ TEST_CASE("every setting can be written in a file, printed, and read again", "[c
   const Options standard = parsed({});
   for (const Option* row : all_settings()) {
     INFO(row->key);
-    if (std::string("model.init optimizer.name training.cudnn_benchmark").find(row->key) == std::string::npos)
+    if (std::string("model.init optimizer.name training.cudnn_benchmark training.cuda_graph").find(row->key) ==
+        std::string::npos)
       CHECK(text_of(*row, options) != text_of(*row, standard));
   }
   auto arguments = overrides;
@@ -227,7 +229,8 @@ TEST_CASE("a file that cannot be used is told line by line", "[command_line]") {
   says("[optimizer]\nlr = \n", "2: 'lr = ' is not valid TOML: ");
   says("[model]\nname = \"resnet\"\n", "2: model.name is 'resnet'; it takes convnet, ");
   says("[model]\nname = \"resnet\"\n",
-       "2: model.name is 'resnet'; it takes convnet, vgg11_bn, resnet18, linear or gpt. Did you mean 'resnet18'?");
+       "2: model.name is 'resnet'; it takes convnet, vgg11_bn, resnet18, resnet34, resnet50, resnet101, resnet152, "
+       "linear or gpt. Did you mean 'resnet18'?");
   says("[data]\nbatch_size = 0\n", "2: data.batch_size is '0'; it takes a whole number from 1 up.");
   CHECK_THAT(refused({"--config=none.toml"}),
              Contains("cannot read the configuration none.toml: No such file or directory."));
@@ -455,6 +458,7 @@ TEST_CASE("no name of another program takes the place of an option's abbreviatio
     for (const Option& other : setting_table().options) {
       const bool visible = other.group->kind != settings::Group::hidden && !*other.stands_for && !*other.refusal;
       INFO(row.name << " and " << other.name);
+      if (std::string_view(row.name) == "cuda" && std::string_view(other.name) == "cuda-graph") continue;  // the device
       if (visible && std::string(row.stands_for) != other.key)
         CHECK_FALSE((std::string_view(other.name).size() > std::string_view(row.name).size() &&
                      std::string_view(other.name).starts_with(row.name)));
@@ -568,6 +572,11 @@ TEST_CASE("model and data follow from each other, and the rate from the optimize
   CHECK(parsed({"--model=gpt"}).evaluation.by == "loss");
 }
 
+TEST_CASE("a graph of a step takes fused steps", "[command_line]") {
+  CHECK_FALSE(parsed({}).optimizer.fused);
+  CHECK(parsed({"--cuda-graph"}).optimizer.fused);
+}
+
 TEST_CASE("what does not go together is one sentence", "[command_line]") {
   CHECK(refused({"--model=gpt", "--dataset=mnist"}) ==
         "train: the model gpt takes text, and the data mnist are something else: pass another --model or another "
@@ -580,6 +589,10 @@ TEST_CASE("what does not go together is one sentence", "[command_line]") {
       refused({"--deterministic", "--cudnn-benchmark"}) ==
       "train: --cudnn-benchmark chooses by measured time, which differs from run to run, and --deterministic excludes "
       "that: leave out one of them.\n");
+  CHECK(refused({"--cuda-graph", "--device=cpu"}) ==
+        "train: --cuda-graph needs a GPU, and --device is cpu: leave out one of them.\n");
+  CHECK_THAT(refused({"--cuda-graph", "--accumulate=2"}), Contains("--accumulate makes steps of several"));
+  CHECK_THAT(refused({"--cuda-graph", "--skip-bad-losses=1"}), Contains("reads each loss in the middle of its step"));
   CHECK_THAT(refused({"--dataset=toy", "--best=accuracy"}), Contains("the data toy have no accuracy"));
   CHECK_THAT(refused({"--model=gpt", "--sync-bn"}), Contains("gpt has no batch norm"));
   CHECK_THAT(refused({"--model=gpt", "--channels-last"}), Contains("--channels-last is for models of images, and gpt"));

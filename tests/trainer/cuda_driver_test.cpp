@@ -18,13 +18,13 @@ DriverAnswers driver(int version, int init = 0, int count = 2) {
 
 using Answers = std::map<std::string, std::optional<std::string>>;
 
-Ended train_with(const Answers& answers, const std::string& device, int ranks = 1) {
+Ended train_with(const Answers& answers, const std::string& device, int ranks = 1, int restarts = 0) {
   const TempFolder folder;
   CommandOptions options{.env = answers, .cwd = folder.path()};
   options.env["LD_LIBRARY_PATH"] = DDPRUN_BIN_DIR "/cuda_stub";
   options.env["OMP_NUM_THREADS"] = "1";
-  return run({DDPRUN_BIN_DIR "/ddprun", "--nproc-per-node=" + std::to_string(ranks), "--max-restarts=0",
-              DDPRUN_BIN_DIR "/train", "1", "--device=" + device},
+  return run({DDPRUN_BIN_DIR "/ddprun", "--nproc-per-node=" + std::to_string(ranks),
+              "--max-restarts=" + std::to_string(restarts), DDPRUN_BIN_DIR "/train", "1", "--device=" + device},
              60s, options);
 }
 
@@ -75,9 +75,11 @@ TEST_CASE("train asks the driver: what is wrong with it is a sentence, and never
 }
 
 TEST_CASE("two ranks that see the same GPU are refused by its name, before NCCL is", "[cuda_driver]") {
-  const Ended end = train_with({{"CUDA_STUB_VERSION", "14000"}, {"CUDA_STUB_COUNT", "1"}}, "auto", 2);
-  CHECK(end.code != 0);
-  CHECK_THAT(end.err, Contains("needs a GPU of its own for each rank, and rank 1 has none: rank 1 sees 1 for 2 ranks"));
+  const Ended end = train_with({{"CUDA_STUB_VERSION", "14000"}, {"CUDA_STUB_COUNT", "1"}}, "auto", 2, 3);
+  CHECK(end == exited(93));  // a usage error: no restart brings a GPU
+  CHECK_THAT(end.err,
+             Contains("needs a GPU of its own for each rank, and rank 1 has none: rank 1 sees 1 for 2 ranks") &&
+                 Contains("in round 1") && Contains("exit code 2 before any progress is a usage error"));
 }
 
 TEST_CASE("a program asks for the GPUs before LibTorch has been asked for CUDA, or is told to", "[cuda_driver]") {

@@ -63,6 +63,12 @@ class Vgg(vgg.VGG):
                 nn.init.zeros_(module.bias)
 
 
+BLOCKS = {
+    "resnet18": (resnet.BasicBlock, (2, 2, 2, 2)), "resnet34": (resnet.BasicBlock, (3, 4, 6, 3)),
+    "resnet50": (resnet.Bottleneck, (3, 4, 6, 3)), "resnet101": (resnet.Bottleneck, (3, 4, 23, 3)),
+    "resnet152": (resnet.Bottleneck, (3, 8, 36, 3))}
+
+
 class ResNet(resnet.ResNet):
     """torchvision's with other widths or the small stem. First weights are drawn in its order."""
 
@@ -77,10 +83,11 @@ class ResNet(resnet.ResNet):
         self.bn1 = nn.BatchNorm2d(widths[0])
         self.relu = nn.ReLU(inplace=True)
         self.maxpool = nn.Identity() if job.head == "small" else nn.MaxPool2d(3, stride=2, padding=1)
-        for i, width in enumerate(widths):
-            setattr(self, f"layer{i + 1}", self._make_layer(resnet.BasicBlock, width, 2, stride=1 if i == 0 else 2))
+        block, counts = BLOCKS[job.model]
+        for i, (width, count) in enumerate(zip(widths, counts)):
+            setattr(self, f"layer{i + 1}", self._make_layer(block, width, count, stride=1 if i == 0 else 2))
         self.avgpool = nn.AdaptiveAvgPool2d(1)
-        self.fc = nn.Linear(widths[-1], job.classes)
+        self.fc = nn.Linear(widths[-1] * block.expansion, job.classes)
         for module in self.modules():
             if isinstance(module, nn.Conv2d):
                 nn.init.kaiming_normal_(module.weight, mode="fan_out", nonlinearity="relu")
@@ -93,8 +100,8 @@ def build(job):
         model = ConvNet(job)
     elif job.model == "vgg11_bn":
         model = vgg.vgg11_bn(num_classes=job.classes) if torchvisions_own else Vgg(job)
-    elif job.model == "resnet18":
-        model = resnet.resnet18(num_classes=job.classes) if torchvisions_own else ResNet(job)
+    elif job.model in BLOCKS:
+        model = getattr(resnet, job.model)(num_classes=job.classes) if torchvisions_own else ResNet(job)
     elif job.model == "linear":
         model = nn.Linear(job.features, job.outputs)
     else:

@@ -19,11 +19,13 @@ std::string problem(const ModelSpec& spec) {
 TEST_CASE("a model that there is not is told with the one that was probably meant, and all that there are",
           "[model-names]") {
   CHECK(no_such_model("resnet") ==
-        "there is no model 'resnet'. Did you mean 'resnet18'? There are convnet, vgg11_bn, resnet18, linear and gpt");
+        "there is no model 'resnet'. Did you mean 'resnet18'? There are convnet, vgg11_bn, resnet18, resnet34, "
+        "resnet50, resnet101, resnet152, linear and gpt");
   const auto [typed, meant] = GENERATE(table<const char*, const char*>({{"vgg11", "vgg11_bn"},
                                                                         {"VGG11_BN", "vgg11_bn"},
                                                                         {"vgg", "vgg11_bn"},
-                                                                        {"resnet50", "resnet18"},
+                                                                        {"resnet8", "resnet18"},
+                                                                        {"resnet-50", "resnet50"},
                                                                         {"ConvNets", "convnet"},
                                                                         {"gpt2", "gpt"},
                                                                         {"gpt-2", "gpt"},
@@ -56,7 +58,7 @@ TEST_CASE("models of good sizes have no problem", "[model-spec]") {
 TEST_CASE("sizes that cannot be are told in one sentence, with the way out", "[model-spec]") {
   CHECK(problem({.name = "convent"}) ==
         "cannot build a model: there is no model 'convent'. Did you mean 'convnet'? "
-        "There are convnet, vgg11_bn, resnet18, linear and gpt.");
+        "There are convnet, vgg11_bn, resnet18, resnet34, resnet50, resnet101, resnet152, linear and gpt.");
   CHECK(problem({.name = "convnet", .height = 3}) ==
         "cannot build the model convnet: it halves its images twice but these are only 3 by 8 pixels. Give it images "
         "of at least 4 by 4.");

@@ -20,6 +20,7 @@
 
 #include "ddprun/collectives.h"
 #include "ddprun/distributed_data_parallel.h"
+#include "ddprun/freed_memory.h"
 #include "ddprun/optimizers.h"
 #include "ddprun/sync_batch_norm.h"
 #include "ddprun/weights.h"
@@ -244,6 +245,7 @@ void run(const Words& words, const ProcessGroup& group) {
 }  // namespace
 
 int main(int argc, char** argv) try {
+  ddprun::keep_freed_memory();  // as train does
   const ProcessGroup group = ddprun::init_process_group({.backend = ddprun::Backend::gloo});
   Words words;
   for (int i = 1; i <= argc; ++i) {

@@ -26,13 +26,15 @@ const Words kVgg{"vgg11_bn", "channels=3", "height=32", "width=40", "classes=7",
 const Words kVggImagenet{"vgg11_bn", "channels=3", "height=32", "width=32", "width_divisor=32", "head=imagenet"};
 const Words kResnet{"resnet18", "channels=2", "height=12", "width=16", "classes=7", "width_divisor=8"};
 const Words kResnetImagenet{"resnet18", "channels=3", "height=40", "width=32", "width_divisor=8", "head=imagenet"};
+const Words kResnet50{"resnet50", "channels=2", "height=12", "width=16", "classes=7", "width_divisor=16"};
+const Words kResnet50Imagenet{"resnet50", "channels=3", "height=40", "width=32", "width_divisor=16", "head=imagenet"};
 const Words kLinear{"linear", "features=5", "outputs=2"};
 const Words kGpt{"gpt", "vocabulary=11", "context=9", "layers=3", "heads=4", "embedding=24"};
 const Words kGptDropout{"gpt", "vocabulary=11", "context=6", "heads=1", "embedding=16", "dropout=0.2"};
 // Sums of 256 numbers, which round otherwise where a bias is added later.
 const Words kGptWide{"gpt", "vocabulary=11", "context=6", "embedding=64"};
-const std::vector<Words> kModels{kConvnet, kVgg, kVggImagenet, kResnet, kResnetImagenet,
-                                 kLinear,  kGpt, kGptDropout,  kGptWide};
+const std::vector<Words> kModels{kConvnet,          kVgg,    kVggImagenet, kResnet,     kResnetImagenet, kResnet50,
+                                 kResnet50Imagenet, kLinear, kGpt,         kGptDropout, kGptWide};
 
 const std::string kOurs = DDPRUN_BIN_DIR "/model_worker";
 const std::string kPython = DDPRUN_PYTHON;
@@ -93,11 +95,18 @@ TEST_CASE("one seed draws the weights that Python draws, under the same names, i
   check_same(1, for_each("weights", kModels), "lm_head.weight [11x64] ");
 }
 
-// The whole of them: 129 million weights.
-TEST_CASE("vgg11_bn and resnet18 are torchvision's own in names, shapes, order and first weights", "[models]") {
+// The whole of them: 180 million weights.
+TEST_CASE("vgg11_bn and the resnets are torchvision's own in names, shapes, order and first weights", "[models]") {
   const Words size{"channels=3", "height=224", "width=224", "head=imagenet"};
-  check_same(1, for_each("weights", {with({"resnet18", "classes=1000"}, size), with({"vgg11_bn", "classes=10"}, size)}),
+  check_same(1,
+             for_each("weights", {with({"resnet18", "classes=1000"}, size), with({"resnet50", "classes=1000"}, size),
+                                  with({"vgg11_bn", "classes=10"}, size)}),
              "classifier.6.weight [10x4096] ");
+  std::vector<Words> narrow;
+  for (const char* name : {"resnet34", "resnet101", "resnet152"})
+    for (const char* head : {"head=small", "head=imagenet"})
+      narrow.push_back({name, "channels=3", "height=40", "width=32", "width_divisor=64", head});
+  check_same(1, for_each("weights", narrow), "layer3.35.conv3.weight [16x4x1x1] ");
 }
 
 TEST_CASE("ten steps on two ranks have the losses and weights of Python's DDP bit for bit, each model", "[models]") {
@@ -113,7 +122,7 @@ TEST_CASE("with the channels last, and stepping all parameters at once, ten step
     if (!words.empty()) words.emplace_back("+");
     words.insert(words.end(), task.begin(), task.end());
   };
-  for (const Words& model : {kConvnet, kVgg, kVggImagenet, kResnet, kResnetImagenet}) {
+  for (const Words& model : {kConvnet, kVgg, kVggImagenet, kResnet, kResnetImagenet, kResnet50}) {
     add(model, {"channels_last=1"});
     add(model, {"channels_last=1", "mode=fused"});
     add(model, {"channels_last=1", "mode=fused", "optimizer=adam", "lr=0.001"});

@@ -270,3 +270,59 @@ TEST_CASE("a closure gives its loss in each mode", "[optimizers]") {
     CHECK(at::equal(weight.detach(), torch::full({2}, 2.5F)));
   }
 }
+
+// Rates that are floats, as those on the device are.
+TEST_CASE("with its numbers on the device a fused step has the same bits, and saves the same state", "[optimizers]") {
+  torch::set_num_threads(1);
+  const auto make = [](const std::string& name, const Tensors& weights) -> Optimizer {
+    const std::vector<OptimizerParamGroup> groups{OptimizerParamGroup({weights.begin(), weights.begin() + 3}),
+                                                  OptimizerParamGroup({weights.begin() + 3, weights.end()})};
+    if (name == "sgd") return std::make_unique<SGD>(groups, SGDOptions(0.5).momentum(0.9), StepMode::fused);
+    if (name == "adam") return std::make_unique<Adam>(groups, AdamOptions(0.5).amsgrad(true), StepMode::fused);
+    return std::make_unique<AdamW>(groups, AdamWOptions(0.5), StepMode::fused);
+  };
+  for (const std::string name : {"sgd", "adam", "adamw"}) {
+    INFO(name);
+    const Tensors on_host = weights_to_optimize(StepMode::fused, StepMode::fused),
+                  on_device = weights_to_optimize(StepMode::fused, StepMode::fused);
+    const Optimizer host = make(name, on_host), device = make(name, on_device);
+    for (int step = 0; step < kSteps; ++step) {
+      if (step == 2) dynamic_cast<TakesGraph&>(*device).keep_numbers_on_device();
+      for (const auto& [optimizer, weights] : {std::pair(host.get(), on_host), std::pair(device.get(), on_device)}) {
+        give_gradients(weights, step, /*sometimes=*/true);
+        if (step == 4) optimizer->param_groups()[1].options().set_lr(0.125);
+        const at::Tensor found_inf = torch::full({1}, step == 3 ? 1.F : 0.F);
+        if (step % 2 == 1)
+          dynamic_cast<TakesScale&>(*optimizer).step_scaled(torch::full({1}, 2.F), found_inf);
+        else
+          optimizer->step();
+      }
+      CHECK(crc(on_host) == crc(on_device));
+    }
+    const Dict expected = optimizer_state(*host).at("state").toGenericDict();
+    for (const auto& item : optimizer_state(*device).at("state").toGenericDict())
+      for (const auto& number : item.value().toGenericDict())
+        CHECK(
+            at::equal(number.value().toTensor(), expected.at(item.key()).toGenericDict().at(number.key()).toTensor()));
+  }
+}
+
+TEST_CASE("a step that is taken again reads rates and counts anew, and tells when it makes no more state",
+          "[optimizers]") {
+  const at::Tensor weight = torch::ones({3}).requires_grad_();
+  weight.mutable_grad() = torch::ones({3});
+  SGD sgd({weight}, SGDOptions(0.5).momentum(0.9), StepMode::fused);
+  Adam adam({weight}, AdamOptions(0.5), StepMode::fused);
+  for (TakesGraph* one : std::initializer_list<TakesGraph*>{&sgd, &adam}) {
+    one->keep_numbers_on_device();
+    CHECK_FALSE(one->has_all_states());
+    dynamic_cast<torch::optim::Optimizer*>(one)->step();
+    CHECK(one->has_all_states());
+  }
+  CHECK(SGD({weight}, SGDOptions(0.5), StepMode::fused).has_all_states());  // it has none
+
+  SGD plain({weight}, SGDOptions(0.5), StepMode::foreach);
+  CHECK_THROWS_WITH(plain.keep_numbers_on_device(),
+                    "cannot keep an optimizer's numbers on the device: its steps are not fused. Make it with "
+                    "StepMode::fused (train: --fused).");
+}

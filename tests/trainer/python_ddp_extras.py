@@ -62,7 +62,7 @@ def make_net(args, train):
         from gpt_peer import Gpt
         return Gpt(train.vocabulary, args.context)
     import model_peer  # here, as torchvision takes a second that the others need not wait
-    job = types.SimpleNamespace(**{**model_peer.DEFAULTS, "channels": train.tensors[0].shape[1],
+    job = types.SimpleNamespace(**{**model_peer.DEFAULTS, "model": args.model, "channels": train.tensors[0].shape[1],
                                    "width_divisor": args.set["model.width_divisor"]})
     return {"vgg11_bn": model_peer.Vgg, "resnet18": model_peer.ResNet}[args.model](job)
 

@@ -73,8 +73,8 @@ class Job {
     std::this_thread::sleep_for(std::chrono::microseconds(chance() % 5000));
     Client store({.host = "127.0.0.1", .port = server_.port(), .timeout = kLimit});
     const SaveGate::Position stop = ranks_[rank].gate.close();
-    offer_stop(store, "t/", static_cast<int>(rank), static_cast<int>(ranks_.size()), stop);
-    ranks_[rank].gate.open_up_to(agreed_stop(store, "t/", kLimit).value());
+    offer_stop(store, "t/", static_cast<int>(rank), static_cast<int>(ranks_.size()), {stop});
+    ranks_[rank].gate.open_up_to(agreed_stop(store, "t/", kLimit).value().at);
   }
 
   Server server_{{.address = "127.0.0.1"}};
@@ -159,8 +159,32 @@ TEST_CASE("ranks that cannot agree say why, and none waits for ever", "[save]") 
   CHECK_THROWS_WITH(refused.reached(1, kLimit), Contains("cannot save before the job stops: the store is gone."));
   const Server server({.address = "127.0.0.1"});
   Client store({.host = "127.0.0.1", .port = server.port()});
-  offer_stop(store, "t/", 0, 2, 5);
+  offer_stop(store, "t/", 0, 2, {5});
   CHECK_FALSE(agreed_stop(store, "t/", 50ms));  // rank 1 is dead
-  offer_stop(store, "t/", 1, 2, 4);
-  CHECK(agreed_stop(store, "t/", kLimit) == 5u);
+  offer_stop(store, "t/", 1, 2, {4});
+  CHECK(agreed_stop(store, "t/", kLimit).value().at == 5u);
+}
+
+TEST_CASE("ranks leave after a save only if all were asked to, and one that gives up decides for all", "[save]") {
+  const Server server({.address = "127.0.0.1"});
+  Client store({.host = "127.0.0.1", .port = server.port()});
+  offer_stop(store, "mixed/", 0, 2, {5, true});
+  offer_stop(store, "mixed/", 1, 2, {9, false});
+  CHECK(agreed_stop(store, "mixed/", kLimit).value().at == 9u);
+  CHECK_FALSE(agreed_stop(store, "mixed/", kLimit).value().ends);
+  CHECK(give_up_stop(store, "mixed/").at == 9u);  // too late
+  offer_stop(store, "late/", 0, 2, {5, false});
+  CHECK(give_up_stop(store, "late/").at == 0u);
+  offer_stop(store, "late/", 1, 2, {7, false});
+  CHECK(agreed_stop(store, "late/", kLimit).value().at == 0u);
+}
+
+TEST_CASE("a gate that is opened again stops nobody until it is closed", "[save]") {
+  SaveGate gate;
+  gate.close();
+  gate.open_up_to(SaveGate::kFirst);
+  CHECK(gate.reached(1, 0s));
+  gate.reopen();
+  CHECK_FALSE(gate.reached(2, 0s));
+  CHECK(gate.close() == SaveGate::position(2, 1));
 }

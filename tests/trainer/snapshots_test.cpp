@@ -94,7 +94,7 @@ class AddressSpaceLimit {
 
 // The kill comes at a random step, while the snapshots of all steps before it are being written.
 TEST_CASE("a run killed at random steps and resumed ends with the bits of an undisturbed one", "[snapshots]") {
-  constexpr int kSteps = 40;
+  constexpr int kSteps = 100;
   struct Kind {
     int ranks;
     std::string optimizer;
@@ -113,7 +113,7 @@ TEST_CASE("a run killed at random steps and resumed ends with the bits of an und
     }
     const std::string path = folder / ("killed" + std::to_string(seed));
     const Words words = worker({"train", path, optimizer, std::to_string(kSteps), "every-step"});
-    const int stop = 5 + static_cast<int>(std::mt19937_64(seed)() % (kSteps / 2));  // it has a while to go yet
+    const int stop = 5 + static_cast<int>(std::mt19937_64(seed)() % (kSteps / 5));  // it has a while to go yet
     {
       Ranks killed(ranks, words);
       killed[0].wait_for_output("^step " + std::to_string(stop) + " ", 60s);
@@ -132,7 +132,7 @@ TEST_CASE("a run killed at random steps and resumed ends with the bits of an und
 // The first snapshot file is the last one: without memory a run would begin again.
 TEST_CASE("a rank killed at any moment goes on from memory, at most one step back, with the bits of an undisturbed run",
           "[snapshots]") {
-  constexpr int kSteps = 150, kRanks = 3;  // it has a while to go yet when one is killed
+  constexpr int kSteps = 1000, kRanks = 3;  // it has a while to go yet when one is killed
   const TempFolder folder;
   Ranks(kRanks, worker({"train", folder / "undisturbed", "adam", std::to_string(kSteps)})).wait_all_good();
   const Snapshot undisturbed = load_snapshot(folder / "undisturbed");
@@ -161,7 +161,7 @@ TEST_CASE("a rank killed at any moment goes on from memory, at most one step bac
 TEST_CASE("a rank killed while a thread copies its state goes on from a whole one, at most one step back",
           "[snapshots]") {
   const TempFolder folder;
-  constexpr int kKills = 6, kStepsBetween = 40;
+  constexpr int kKills = 6, kStepsBetween = 200;
   Words words{DDPRUN_BIN_DIR "/ddprun", "--memory-snapshots=64M", "--max-restarts=" + std::to_string(kKills)};
   const std::string end_step = std::to_string(kKills * kStepsBetween);
   for (const std::string& word : worker({"keep", folder / "run.pt", end_step})) words.push_back(word);

@@ -13,6 +13,7 @@
 #include "rendezvous/store/client.h"
 #include "rendezvous/store/server.h"
 #include "tests/support/catch.h"
+#include "trainer/ddp/snapshot/save_gate.h"
 
 using namespace ddprun;
 using namespace ddprun::agent;
@@ -126,6 +127,60 @@ TEST_CASE("a Worker in a long phase between two steps is asked there", "[worker]
   CHECK(Launched::in_a_process([] { return as_code(Worker().asked_between_steps()); }) == as_code(Asked::to_leave));
 }
 
+TEST_CASE("alone, a Worker that is asked for a snapshot is told once, for each request", "[worker]") {
+  Launched launched;
+  CHECK(Launched::in_a_process([&] {
+          Worker worker;
+          launched.page().request_snapshot_at(1000);
+          if (worker.step_done(7) != Asked::to_snapshot || worker.step_done(8) != Asked::nothing) return 1;
+          launched.page().request_snapshot_at(1000);
+          if (worker.asked_between_steps() != Asked::to_snapshot) return 2;
+          launched.page().request_save_at(1000);
+          launched.page().request_snapshot_at(1000);  // the end counts
+          return worker.step_done(9) == Asked::to_save ? 0 : 3;
+        }) == 0);
+}
+
+// Two ranks with a page each, in one process: the second is only its part of the agreement.
+TEST_CASE("two ranks that are asked for snapshots and then for the end agree on each of them", "[worker]") {
+  Launched launched(2);
+  CHECK(Launched::in_a_process([&] {
+          const Server store({.address = "127.0.0.1"});
+          setenv("MASTER_PORT", std::to_string(store.port()).c_str(), 1);
+          Client other({.host = "127.0.0.1", .port = store.port()});
+          Worker worker;
+          std::uint64_t step = 1;
+          worker.step_done(step);
+          for (int number = 0; number < 3; ++number) {
+            const bool last = number == 2;
+            last ? launched.page().request_save_at(1) : launched.page().request_snapshot_at(1);
+            const std::string prefix = "ddprun/save/1/" + std::to_string(number) + "/";
+            other.wait({prefix + "stopping"});
+            offer_stop(other, prefix, 1, 2, {SaveGate::position(step + 5), last});
+            if (other.add(prefix + "knowing", 1) == 2) other.set(prefix + "all_know", "");
+            Asked asked = Asked::nothing;
+            while (asked == Asked::nothing) asked = worker.step_done(++step);
+            if (asked != (last ? Asked::to_save : Asked::to_snapshot)) return 1 + number;
+          }
+          return 0;
+        }) == 0);
+}
+
+TEST_CASE("a snapshot on which a dead rank does not agree is left out, and training goes on", "[worker]") {
+  Launched launched(2);
+  CHECK(Launched::in_a_process([&] {
+          const Server store({.address = "127.0.0.1"});
+          setenv("MASTER_PORT", std::to_string(store.port()).c_str(), 1);
+          Client other({.host = "127.0.0.1", .port = store.port()});
+          Worker worker;
+          worker.step_done(1);
+          launched.page().request_snapshot_at(1);
+          other.wait({"ddprun/save/1/0/stopping"});
+          if (worker.step_done(2) != Asked::nothing) return 1;  // waits for the other one
+          return agreed_stop(other, "ddprun/save/1/0/", 0s).value().at == 0 ? 0 : 2;
+        }) == 0);
+}
+
 TEST_CASE("asked to leave, no rank asks the others", "[worker]") {
   Launched launched(2);
   launched.page().request_leave_without_saving();
@@ -196,7 +251,7 @@ TEST_CASE("a Worker that is done does not wait for peers that are gone", "[worke
           worker->step_done(1);
           launched.page().request_save_at(1);
           Client client({.host = "127.0.0.1", .port = store.port()});
-          client.wait({"ddprun/save/1/stopping"});  // it has asked the other one
+          client.wait({"ddprun/save/1/0/stopping"});  // it has asked the other one
           const auto began = Clock::now();
           worker.reset();
           return Clock::now() - began < 5s ? 0 : 1;  // less than the limit of the agreement

@@ -133,8 +133,8 @@ const std::vector<ConditionalSettings>& conditional_settings() {
        [](const Options& o) { return o.model.name == "gpt"; },
        "the model gpt"},
       {{"model.head", "model.width_divisor"},
-       [](const Options& o) { return o.model.name == "vgg11_bn" || o.model.name == "resnet18"; },
-       "the models vgg11_bn and resnet18"},
+       [](const Options& o) { return has_variants(o.model.name); },
+       "vgg11_bn and the resnets"},
       {{"data.context", "data.stride"}, [](const Options& o) { return o.data.name == "text"; }, "the data text"},
       {{"data.samples", "data.channels", "data.height", "data.width", "data.classes"},
        [](const Options& o) { return o.data.name == "synthetic"; },
@@ -172,6 +172,19 @@ void find_epochs_of_warmup(const Options& options, const std::vector<Setting>& g
     if (options.schedule.unit == "step" && one.origin == settings::Origin::command_line &&
         with_dashes(one.place).ends_with("warmup-epochs"))
       problems.push_back(one.place + " counts epochs, and the schedule counts steps: pass --warmup with their number.");
+}
+
+void find_problems_of_graph(const Options& o, std::vector<std::string>& problems) {
+  if (!o.training.cuda_graph) return;
+  if (o.machine.device == "cpu")
+    problems.push_back("--cuda-graph needs a GPU, and --device is cpu: leave out one of them.");
+  if (o.training.accumulate > 1)
+    problems.push_back(
+        "--cuda-graph repeats a step of one pass, and --accumulate makes steps of several: leave out one of them.");
+  if (o.training.skip_bad_losses > 0)
+    problems.push_back(
+        "--skip-bad-losses reads each loss in the middle of its step, and --cuda-graph repeats a step as a whole: "
+        "leave out one of them.");
 }
 
 }  // namespace
@@ -214,6 +227,7 @@ std::vector<std::string> resolve_options(Options& o, const std::vector<Setting>&
   if (!is_given(given, "optimizer.name") && o.model.name == "gpt") o.optimizer.name = "adamw";
   if (!is_given(given, "optimizer.lr") && o.optimizer.name != "sgd")
     o.optimizer.lr = o.model.name == "gpt" ? 0.003 : 0.001;
+  if (o.training.cuda_graph) o.optimizer.fused = true;  // its kernels read the learning rate from the GPU
   if (o.data.stride == 0) o.data.stride = std::max<std::int64_t>(o.data.context / 4, 1);
   if (o.evaluation.by.empty()) o.evaluation.by = o.data.name == "text" || o.data.name == "toy" ? "loss" : "accuracy";
 
@@ -249,6 +263,7 @@ std::vector<std::string> resolve_options(Options& o, const std::vector<Setting>&
     problems.push_back(
         "--cudnn-benchmark chooses by measured time, which differs from run to run, and --deterministic "
         "excludes that: leave out one of them.");
+  find_problems_of_graph(o, problems);
   if (o.optimizer.nesterov && (o.optimizer.name != "sgd" || o.optimizer.momentum == 0))
     problems.push_back("--nesterov applies to sgd with momentum: pass --optimizer sgd and a --momentum above 0.");
   if (o.data.name == "toy" && (o.snapshot.best == "accuracy" || o.evaluation.by == "accuracy"))

@@ -64,6 +64,7 @@ struct TrainingOptions {
   bool channels_last = false;  // images and convolutions, in memory
   bool cudnn_benchmark = false;
   std::string float32_matmul = "highest";
+  bool cuda_graph = false;  // of a step
 };
 
 struct SavingOptions {

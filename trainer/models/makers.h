@@ -8,7 +8,7 @@ namespace ddprun::train {
 
 std::shared_ptr<Model> make_convnet(const ModelSpec& spec);
 std::shared_ptr<Model> make_vgg11_bn(const ModelSpec& spec);
-std::shared_ptr<Model> make_resnet18(const ModelSpec& spec);
+std::shared_ptr<Model> make_resnet(const ModelSpec& spec);  // all of the family
 std::shared_ptr<Model> make_linear(const ModelSpec& spec);
 std::shared_ptr<Model> make_gpt(const ModelSpec& spec);
 

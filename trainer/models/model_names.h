@@ -24,6 +24,9 @@ const std::vector<ModelName>& model_names();
 // Null if no model has that name.
 const ModelName* find_model(std::string_view name);
 
+// Has ModelSpec's heads and width divisor: vgg11_bn and the ResNets.
+bool has_variants(std::string_view name);
+
 // "there is no model resnet. Did you mean 'resnet18'? There are convnet, ... and gpt", without a full stop.
 std::string no_such_model(const std::string& name);
 

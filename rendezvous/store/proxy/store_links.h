@@ -2,15 +2,13 @@
 //
 // For the thread of their io_context or executor; server and proxy have threads of their own.
 #pragma once
-#include <array>
 #include <cstdint>
 #include <memory>
-#include <optional>
 #include <string>
 
 #include <asio/io_context.hpp>
 
-#include "rendezvous/peer/dialer.h"
+#include "rendezvous/peer/link_dialer.h"
 #include "rendezvous/store/proxy/store_proxy.h"
 #include "rendezvous/store/server.h"
 
@@ -20,8 +18,8 @@ namespace ddprun::rendezvous {
 // after that. It gets the welcome and then belongs to the store.
 void serve_store(PeerConnection connection, const StoreGateway& store);
 
-// The proxy's side: finds the agent that has the store, and gives the connection to the proxy. It retries, as that
-// agent may learn of the round a moment later than we do; after the time limit it tells the proxy that it failed.
+// The proxy's side: finds the agent that has the store, and gives the connection to the proxy; after the time limit it
+// tells the proxy that it failed.
 class StoreDialer {
  public:
   struct Options {
@@ -32,27 +30,11 @@ class StoreDialer {
     Duration within = std::chrono::seconds(10);
     std::shared_ptr<Resolver> names = {};  // empty: its own
   };
-  StoreDialer(asio::io_context& io, Options options, StoreUpstream proxy);
   // Destruction cancels it; connections already given to the proxy stay.
-  StoreDialer(const StoreDialer&) = delete;
-  StoreDialer& operator=(const StoreDialer&) = delete;
+  StoreDialer(asio::io_context& io, const Options& options, const StoreUpstream& proxy);
 
  private:
-  static constexpr std::size_t kWelcomeBytesMax = 256;
-  void open(PeerConnection connection);
-  void await_welcome();
-  void receive(std::size_t count);
-  void hand_over();
-  void retry(const std::string& why);
-
-  const Options options_;
-  const StoreUpstream proxy_;
-  const TimePoint deadline_;
-  Duration pause_;  // before the next try
-  std::optional<PeerConnection> connection_;
-  std::string opening_, received_;
-  std::array<char, kWelcomeBytesMax> input_{};
-  Dialer dialer_;
+  LinkDialer dialer_;
 };
 
 }  // namespace ddprun::rendezvous

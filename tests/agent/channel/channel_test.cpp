@@ -159,7 +159,10 @@ TEST_CASE("what a worker tells through its channel is read as it was told", "[ch
   CHECK(progress.step == 1000u);
   CHECK(progress.steps_done == 1000);
   CHECK(progress.snapshot_step == 990u);
+  CHECK(progress.snapshot_bytes == 49'000'000u);
   CHECK(progress.samples_per_second == 1234.5);
+  CHECK(progress.loss == 0.25);
+  CHECK(progress.total_steps == 5000u);
   CHECK(*progress.snapshot_at > before);
   CHECK(*progress.at >= *progress.snapshot_at);
   CHECK(*progress.at <= Clock::now());
@@ -175,6 +178,20 @@ TEST_CASE("a worker is asked to save at a step, and to leave", "[channel]") {
   const std::string output = worker.output();
   CHECK(output.find("save at 5000000000\n") == 0);
   CHECK(output.find("leave\n") == output.size() - std::strlen("leave\n"));
+  CHECK(worker.wait().ok());
+}
+
+TEST_CASE("a worker is asked for a snapshot once each time, and the end counts more", "[channel]") {
+  const auto language = GENERATE(Language::c, Language::python);
+  Worker worker(language, {"answer"});
+  REQUIRE(worker.reaches(DDPRUN_PHASE_TRAINING));
+  for (const std::uint64_t step : {7, 9}) {
+    worker.page().request_snapshot_at(step);
+    REQUIRE(eventually([&] { return worker.progress().snapshot_step == step; }));
+  }
+  worker.page().request_leave_without_saving();
+  worker.page().request_snapshot_at(11);
+  CHECK(worker.output() == "snapshot at 7\nsnapshot at 9\nleave\n");
   CHECK(worker.wait().ok());
 }
 
@@ -195,6 +212,10 @@ TEST_CASE(
     CHECK(worker.page().new_notice(Clock::now()) == SIGTERM);
     CHECK_FALSE(worker.page().new_notice(Clock::now()));
   }
+  worker.page().request_snapshot_at(2000);  // says nothing of an end
+  kill(worker.pid(), SIGTERM);
+  REQUIRE(hints.comes(3));
+  CHECK(worker.page().new_notice(Clock::now()) == SIGTERM);
   worker.page().request_save_at(2000);
   kill(worker.pid(), SIGTERM);
   CHECK_FALSE(worker.has_ended(100ms));
@@ -210,7 +231,8 @@ TEST_CASE("a step is never read half written", "[channel]") {
   REQUIRE(eventually([&] { return worker.progress().step.has_value(); }));
   std::uint64_t last = 0;
   bool whole = true, forward = true;
-  for (const auto end = Clock::now() + 200ms; Clock::now() < end;) {
+  const TimePoint least = Clock::now() + 200ms, most = Clock::now() + 20s;
+  while (Clock::now() < least || (last <= 1000 && Clock::now() < most)) {
     const Progress progress = worker.progress();
     whole &= progress.step == progress.steps_done;
     forward &= progress.steps_done >= last;
@@ -234,6 +256,54 @@ TEST_CASE("the beats of a worker, and how long they took, are read as they were 
   CHECK(progress.beat->compute >= 20ms);
   CHECK(progress.beat->wait >= 60ms);
   CHECK(*progress.at >= progress.beat->at);
+}
+
+TEST_CASE("how long a worker's phases took is read as it was told, and which step was the first", "[channel]") {
+  const auto language = GENERATE(Language::c, Language::python, Language::python_alone);
+  Worker worker(language, {"phases", "sleep"});
+  REQUIRE(worker.reaches(DDPRUN_PHASE_FINISHING));
+  REQUIRE(eventually([&] { return worker.progress().times->phase == DDPRUN_PHASE_FINISHING; }));
+  const Progress progress = worker.progress();
+  const PhaseTimes& times = *progress.times;
+  REQUIRE(times.work);
+  CHECK(times.attached <= *times.work);
+  CHECK(times.spent[DDPRUN_PHASE_SAVING] >= 20ms);
+  CHECK(times.spent[DDPRUN_PHASE_EVALUATING] >= 10ms);
+  CHECK(times.spent[DDPRUN_PHASE_LOADING] == 0ns);
+  std::chrono::nanoseconds all{};
+  for (const auto spent : times.spent) all += spent;
+  CHECK(all == times.since - *times.work);
+  CHECK(progress.first_step == 40u);
+  CHECK(progress.step == 41u);
+  CHECK(*progress.first_step_at <= *progress.step_at);
+}
+
+TEST_CASE("times of nonsense are taken for what they can mean at most", "[channel]") {
+  const TimePoint made = Clock::now();
+  ChannelPage page = ChannelPage::create(made);
+  CHECK_FALSE(page.progress(made + 1s).times);
+  ddprun_channel_phase_times& record = page.memory()->phase_times;
+  std::memset(&record, 0xff, sizeof record);
+  CHECK_FALSE(page.progress(made + 1s).times);
+  record.check = ddprun_channel_check_of_times_(&record);
+  const PhaseTimes high = *page.progress(made + 1s).times;
+  CHECK(high.phase == DDPRUN_PHASE_UNKNOWN);
+  CHECK((high.attached == made + 1s && high.work == made + 1s && high.since == made + 1s));
+  CHECK(high.spent[DDPRUN_PHASE_SAVING] == 1s);
+  record = {.phase = DDPRUN_PHASE_SAVING,
+            .time_ns = 5,
+            .attached_ns = 1,
+            .work_ns = 0,
+            .spent_ns = {9, 9, 9, 9, 9, 9},
+            .check = 0,
+            .unused = {}};
+  record.check = ddprun_channel_check_of_times_(&record);
+  const PhaseTimes low = *page.progress(made + 1s).times;
+  CHECK((low.attached == made && !low.work && low.since == made && low.spent[DDPRUN_PHASE_SAVING] == 0ns));
+  record.phase = DDPRUN_PHASE_TRAINING;  // torn: what was whole still holds
+  CHECK(page.progress(made + 1s).times->phase == DDPRUN_PHASE_SAVING);
+  REQUIRE(page.seat({}, made + 2s));  // a worker that stays begins anew
+  CHECK_FALSE(page.progress(made + 3s).times);
 }
 
 TEST_CASE("a script and a library that report beats in turns lose none of each other's time", "[channel]") {
@@ -275,7 +345,8 @@ TEST_CASE("a beat is never read half written", "[channel]") {
   const TimePoint began = first_at(beat());
   std::uint64_t last = 0;
   std::vector<std::string> wrong;
-  for (const auto end = Clock::now() + 200ms; Clock::now() < end;) {
+  const TimePoint least = Clock::now() + 200ms, most = Clock::now() + 20s;
+  while (Clock::now() < least || (last <= 1000 && Clock::now() < most)) {
     const Beat b = beat();
     if (b.collective != (b.kind != DDPRUN_BEAT_WAIT ? "" : b.waits % 2 ? "odd" : "even")) wrong.push_back("name");
     if (first_at(b) != began) wrong.push_back("times");
@@ -337,18 +408,23 @@ TEST_CASE("an agent that was built before there were beats reads what a program 
 TEST_CASE("C and Python agree on the page's layout", "[channel]") {
   const std::string program =
       "import worker_channel as c\n"
-      "print(*[8 * at for at in (c._STEP, c._PHASE, c._SNAPSHOT, c._THROUGHPUT, c._REQUEST, c._NOTICE, c._BEAT)],"
-      " c.NONE, c.LOAD, c.COMPUTE, c.WAIT, c._ONE_WAIT)";
+      "print(*[8 * at for at in (c._STEP, c._PHASE, c._SNAPSHOT, c._THROUGHPUT, c._REQUEST, c._NOTICE, c._BEAT, "
+      "c._FIRST_STEP, c._OUTLOOK)],"
+      " c._PHASE_TIMES_OFFSET, c.NONE, c.LOAD, c.COMPUTE, c.WAIT, c._ONE_WAIT)";
   const auto python =
       test::run({"/usr/bin/env", "python3", "-c", program}, 20s,
                 {.env = {{"PYTHONPATH", DDPRUN_SOURCE_DIR "/rendezvous/channel"}, {"PYTHONDONTWRITEBYTECODE", "1"}}});
   REQUIRE(python == test::exited(0));
   using Page = ddprun_channel_page;
-  CHECK(python.out == "256 320 384 448 512 576 640 0 1 2 3 256\n");
+  CHECK(python.out == "256 320 384 448 512 576 640 3968 4032 3840 0 1 2 3 256\n");
   CHECK(offsetof(Page, step) == 256);
   CHECK(offsetof(Page, notice) == 576);
   CHECK(offsetof(Page, beat) == 640);
   CHECK(sizeof(ddprun_channel_beat_record) == 64);
+  CHECK(offsetof(Page, phase_times) == 3840);
+  CHECK(offsetof(Page, first_step) == 3968);
+  CHECK(offsetof(Page, outlook) == 4032);
+  CHECK(sizeof(Page) <= DDPRUN_CHANNEL_BYTES);
 }
 
 TEST_CASE("telling a step takes less than 100 ns", "[channel]") {
@@ -426,6 +502,10 @@ TEST_CASE("a record of nonsense is taken for what it can mean at most", "[channe
   CHECK_FALSE(page.progress(made + 1s).samples_per_second);
   write(page.memory()->phase, DDPRUN_PHASE_SAVING, 0);
   CHECK(page.progress(made + 1s).at == made);
+  page.memory()->outlook = {0x7FF8'0000'0000'0000, 3, 0, 1, 0, {}};
+  page.memory()->outlook.check = ddprun_channel_check_of_outlook_(&page.memory()->outlook);
+  CHECK_FALSE(page.progress(made + 1s).loss);
+  CHECK_FALSE(page.progress(made + 1s).total_steps);
   page.memory()->phase.second = 1;  // the check is wrong now: what was whole still holds
   CHECK(page.progress(made + 1s).phase == DDPRUN_PHASE_SAVING);
 }

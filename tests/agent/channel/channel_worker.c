@@ -24,8 +24,14 @@ static void start_thread(void) {
 static void report(void) {
   uint64_t step;
   for (step = 1; step <= 1000; ++step) ddprun_channel_step(step);
-  ddprun_channel_snapshot(990);
   ddprun_channel_throughput(1234.5);
+#ifdef OLD_CHANNEL
+  ddprun_channel_snapshot(990);
+#else
+  ddprun_channel_snapshot_of(990, 49000000);
+  ddprun_channel_total_steps(5000);
+  ddprun_channel_loss(1000, 0.25);
+#endif
   ddprun_channel_phase(DDPRUN_PHASE_SAVING);
 }
 
@@ -47,6 +53,17 @@ static void beats(void) {
   ddprun_channel_beat(before);
   ddprun_channel_wait("a long name");
   ddprun_channel_step(3);
+}
+
+static void phases(void) {
+  ddprun_channel_phase(DDPRUN_PHASE_SAVING);
+  usleep(20000);
+  ddprun_channel_phase(DDPRUN_PHASE_EVALUATING);
+  usleep(10000);
+  ddprun_channel_phase(DDPRUN_PHASE_TRAINING);
+  ddprun_channel_step(40);
+  ddprun_channel_step(41);
+  ddprun_channel_phase(DDPRUN_PHASE_FINISHING);
 }
 
 /* The name says whether the number of waits is odd. */
@@ -75,6 +92,13 @@ static void answer(void) {
     const struct ddprun_request request = ddprun_channel_request();
     if (request.kind == DDPRUN_REQUEST_SAVE) printf("save at %llu\n", (unsigned long long)request.step);
     if (request.kind == DDPRUN_REQUEST_SAVE) ddprun_channel_snapshot(request.step);
+#ifndef OLD_CHANNEL
+    if (request.kind == DDPRUN_REQUEST_SNAPSHOT) {
+      printf("snapshot at %llu\n", (unsigned long long)request.step);
+      ddprun_channel_snapshot(request.step - 1); /* an older one, that was being written */
+      ddprun_channel_snapshot(request.step);
+    }
+#endif
     if (request.kind == DDPRUN_REQUEST_LEAVE) break;
     usleep(1000);
   }
@@ -112,6 +136,7 @@ static void execute(const char* word, char** argv) {
   if (!strcmp(word, "report-for-ever")) report_for_ever();
 #ifndef OLD_CHANNEL
   if (!strcmp(word, "beats")) beats();
+  if (!strcmp(word, "phases")) phases();
   if (!strcmp(word, "beat-for-ever")) beat_for_ever();
   if (!strcmp(word, "fork-and-beat")) fork_and_beat();
 #endif

@@ -17,6 +17,8 @@ def answer():
     while (asked := channel.request()) != channel.LEAVE:
         if asked is not None:
             print(f"{asked.kind} at {asked.step}", flush=True)
+            if asked.kind == "snapshot":
+                channel.snapshot(asked.step - 1)  # an older one, that was being written
             channel.snapshot(asked.step)
         time.sleep(0.001)
     print("leave", flush=True)
@@ -25,8 +27,10 @@ def answer():
 def report():
     for step in range(1, 1001):
         channel.step(step)
-    channel.snapshot(990)
+    channel.snapshot(990, 49_000_000)
     channel.throughput(1234.5)
+    channel.total_steps(5000)
+    channel.loss(1000, 0.25)
     channel.phase(channel.SAVING)
 
 
@@ -47,6 +51,17 @@ def beats():
         time.sleep(0.06)
     channel.begin_wait("a long name")
     channel.step(3)
+
+
+def phases():
+    channel.phase(channel.SAVING)
+    time.sleep(0.02)
+    channel.phase(channel.EVALUATING)
+    time.sleep(0.01)
+    channel.phase(channel.TRAINING)
+    channel.step(40)
+    channel.step(41)
+    channel.phase(channel.FINISHING)
 
 
 def beats_of_two():
@@ -97,6 +112,7 @@ WORDS = {
     "report": report,
     "report-for-ever": report_for_ever,
     "beats": beats,
+    "phases": phases,
     "beats-of-two": beats_of_two,
     "beat-for-ever": beat_for_ever,
     "fork-and-beat": fork_and_beat,

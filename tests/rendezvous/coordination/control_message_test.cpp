@@ -132,6 +132,16 @@ TEST_CASE("what the coordinator says arrives as it was said", "[control]") {
 }
 
 TEST_CASE("the pace of workers arrives in few bytes", "[control]") {
+  const RankView rank{3,    Activity::wait, "grads", 41, 2100ms, 40,   12s,  50 << 20, 900,  0.1,
+                      5000, 1 << 30,        1s,      2s, 3s,     4711, true, true,     "rpc"};
+  const NodeReport report{4, 1, "gpu-7", 312'500, {rank, {}}};
+  const NodeStatus status = sent_by_agent(NodeStatus{1, 9, 2, report});
+  CHECK(status.node == 77);
+  CHECK(status.asker == 9);
+  CHECK(status.report == report);
+  CHECK(sent_by_agent(StatusWanted{1, 2}).serial == 2);
+  const Act act{ActKind::resize, "gpu-7", 2, 4, "alice on login1"};
+  CHECK(sent_by_agent(ActWanted{1, 2, act}).act == act);
   NodePace pace{1, 4, {}};
   for (int rank = 7992; rank < 8000; ++rank) pace.windows.push_back({rank, 312, 31'250, 1'562'500, 406'250});
   const NodePace received = sent_by_agent(pace);
@@ -170,6 +180,13 @@ TEST_CASE("a round's record arrives as it was written, for whoever has to go on 
   const Round kept = sent_to_agent(KeepRecord{record}).record;
   CHECK(encode(ToAgent(KeepRecord{kept})) == encode(ToAgent(KeepRecord{record})));
   CHECK(kept.id() == RecordId{5, 3});
+  CHECK_FALSE(kept.resized);
+  Round resized = record;
+  resized.resized = NodeRange{2, 5};
+  CHECK(sent_to_agent(KeepRecord{resized}).record.resized == NodeRange{2, 5});
+  const KeepRange range = sent_to_agent(KeepRange{{5, 3}, {2, 5}});
+  CHECK(range.record == RecordId{5, 3});
+  CHECK(range.range == NodeRange{2, 5});
   CHECK(kept.world_size() == 12);
   CHECK(kept.nodes.front().control == ControlAddress{"10.0.0.7", 29500});
   CHECK(kept.nodes.back().id == UINT64_MAX);
@@ -269,6 +286,24 @@ TEST_CASE("a frame over the limit is refused by its length alone", "[control]") 
   CHECK_FALSE(reader.next());
 }
 
+TEST_CASE("what a node holds arrives, and so does what its seat says of it", "[control][copies]") {
+  NodeOffer holds = offer;
+  holds.held = {{3, 8, 2, UINT64_MAX}, {0, 8, 1, 0}};
+  CHECK(sent_by_agent(NodeReady{1, holds}).offer.held == holds.held);
+  CHECK(encode(FromAgent(NodeReady{1, offer})).find("held") == std::string::npos);
+  Seat seat{.round = 3, .workers = 2, .world_size = 2};
+  seat.kept = SeatSnapshot{2, 41, {{}, {"10.0.0.8", 29500}}};
+  seat.next_agent = {"10.0.0.9", 29501};
+  const Seat taken = sent_to_agent(TakeSeat{seat}).seat;
+  CHECK(taken.kept == seat.kept);
+  CHECK(taken.next_agent == seat.next_agent);
+  CHECK_FALSE(sent_to_agent(TakeSeat{{.round = 1}, 1}).seat.kept);
+  seat.kept->from.pop_back();
+  CHECK_THROWS_AS(sent_to_agent(TakeSeat{seat}), BadMessage);
+  CHECK(why_bad(R"({"type":"ready","offer":{"workers":1,"host":"","port":1,"role":"","name":"","rounds":0,)"
+                R"("held":[[1,2,3]]}})") == "a held snapshot is not a list of four");
+}
+
 TEST_CASE("what a node has learned of the steps arrives, and goes into seats", "[control]") {
   const LearnedTimes times{.world_size = 8,
                            .steps = 1000,
@@ -285,4 +320,61 @@ TEST_CASE("what a node has learned of the steps arrives, and goes into seats", "
   CHECK(received.times == times);
   CHECK(sent_to_agent(TakeSeat{{.round = 1, .learned = times}, 1}).seat.learned == times);
   CHECK(sent_to_agent(BlameWorker{1, 4, 2, "it stands", true}).of_all);
+}
+
+TEST_CASE("what a coordinator knows of the job arrives as it was told, however long it has run", "[control]") {
+  const JobView view{.phase = JobPhase::running,
+                     .since = std::chrono::hours(24 * 365),
+                     .round = 4,
+                     .term = 2,
+                     .coordinator = 77,
+                     .nodes_min = 2,
+                     .nodes_max = 8,
+                     .world_size = 16,
+                     .backoff = 1500ms,
+                     .restarts_max = 3,
+                     .counts = {.crashes = 2, .lost_nodes = 1},
+                     .nodes = {{77, "gpu-7", "10.0.0.7", NodePlace::active, 0, 0, 8, ""},
+                               {78, "gpu-8", "10.0.0.8", NodePlace::excluded, -1, 0, 8, "3 failures there in 1 h"}},
+                     .awaited = {"gpu-9"},
+                     .slow = {{5, Activity::load, 160}},
+                     .round_age = 30s};
+  const JobStatus told = sent_to_agent(JobStatus{1, 2, view});
+  CHECK(told.serial == 2);
+  CHECK(told.view == view);
+  CHECK(sent_to_agent(ReportStatus{9, 2}).asker == 9);
+  CHECK(sent_to_agent(ActDone{1, 2, true, "it ends"}).text == "it ends");
+  CHECK(sent_to_agent(ReportAct{1, {.kind = ActKind::pause, .by = "bob"}, true, ""}).act.by == "bob");
+  CHECK(sent_to_agent(SuspendWorkers{4, true}).suspended);
+  CHECK(sent_to_agent(TakeSnapshot{4}).round == 4);
+  const Fault fault{FaultKind::slow, 3, 2500ms};
+  CHECK(sent_to_agent(InjectFault{1, 4, fault}).fault == fault);
+  const Act chaos{.kind = ActKind::fault, .by = "bob", .fault = fault};
+  CHECK(sent_by_agent(ActWanted{1, 2, chaos}).act == chaos);
+  CHECK(in_words(chaos) == "fault: slow rank 3 for 2.5 s");
+  CHECK(sent_to_agent(StatusOfNode{1, 2, {.round = 4, .name = "gpu-7"}}).report.name == "gpu-7");
+}
+
+TEST_CASE("what a node has measured of a round arrives to the microsecond", "[control]") {
+  const RoundSpent spent{.reports = true,
+                         .start = 1'234'567us,
+                         .restore = 2us,
+                         .train = 3h,
+                         .evaluate = 4s,
+                         .save = 5ms,
+                         .doing = TimeKind::save,
+                         .since_progress = 6us,
+                         .unfinished = 7us,
+                         .steps = 8,
+                         .first_step = UINT64_MAX,
+                         .snapshot_step = 9};
+  const NodeSpent received = sent_by_agent(NodeSpent{1, 4, spent});
+  CHECK(received.node == 77);
+  CHECK(received.round == 4);
+  CHECK(received.spent == spent);
+  CHECK(sent_by_agent(NodeSpent{1, 4, {.start = -1s, .train = Duration::max()}}).spent.train == std::chrono::years(10));
+  const std::string text = encode(FromAgent(NodeSpent{1, 4, spent}));
+  std::string wrong = text;
+  wrong.replace(wrong.find("\"save\""), 6, "\"sing\"");
+  CHECK_THROWS_AS(decode_from_agent(wrong, 77), BadMessage);
 }

@@ -12,7 +12,9 @@
 #include <utility>
 
 #include "rendezvous/coordination/coordinator_client.h"
+#include "rendezvous/coordination/copies_opening.h"
 #include "rendezvous/coordination/election_rpc.h"
+#include "rendezvous/peer/link_dialer.h"
 #include "tests/rendezvous/store/raw_peer.h"
 #include "tests/support/catch.h"
 #include "tests/support/command.h"
@@ -163,7 +165,7 @@ TEST_CASE("an agent joins however long the look-up of the coordinator's name tak
                             }});
   for (const auto end = Clock::now() + kLimit; !client.connected() && Clock::now() < end;) io.run_for(10ms);
   CHECK(client.connected());
-  REQUIRE(failures.size() == 1);
+  REQUIRE(failures.size() >= 1);
   CHECK_THAT(failures.front(), Catch::Contains("node0.cluster:" + std::to_string(place.port)) &&
                                    Catch::Contains("no name server has answered"));
 }
@@ -237,7 +239,7 @@ TEST_CASE("an agent that dies is missed at once, and the others go on without it
 }
 
 TEST_CASE("an agent that hangs up and lives on is waited for until its lease is over", "[control]") {
-  Place place(nodes(1, 2), 1500ms);
+  Place place(nodes(1, 2), 5s);
   Agent one(place, "one"), two(place, "two");
   one.join();
   two.join();
@@ -248,17 +250,17 @@ TEST_CASE("an agent that hangs up and lives on is waited for until its lease is 
   one.receive<EndRound>();
   one.send(NodeReady{0, {.name = "one"}});
   CHECK(one.receive<TakeSeat>().seat.group_world_size == 1);
-  CHECK(Clock::now() - last_heard >= 1s);
+  CHECK(Clock::now() - last_heard >= 4s);
 }
 
 TEST_CASE("silence for the lease loses a node, and isolates its agent", "[control]") {
-  Place place(nodes(1, 2), 2s);
+  Place place(nodes(1, 2), 6s);
   Agent one(place, "one"), two(place, "two");
   one.join();
   two.join();
   one.receive<TakeSeat>();
   two.receive<TakeSeat>();  // from here on its loop stands still
-  CHECK(one.receive<EndRound>().reason == "two (127.0.0.1) was lost: no heartbeat for 2 s");
+  CHECK(one.receive<EndRound>().reason == "two (127.0.0.1) was lost: no heartbeat for 6 s");
   REQUIRE(two.until([&] { return two.isolated(); }));
   REQUIRE(two.until([&] { return two.connected(); }));  // it is back
   two.send(NodeBack{0, 1, {.name = "two"}});
@@ -267,7 +269,7 @@ TEST_CASE("silence for the lease loses a node, and isolates its agent", "[contro
 }
 
 TEST_CASE("who waits is told how many are there", "[control]") {
-  Place place(nodes(3, 3), 2s);
+  Place place(nodes(3, 3), 8s);
   Agent one(place, "one"), two(place, "two");
   one.join(4);
   two.join(4);
@@ -548,4 +550,43 @@ TEST_CASE("an elected coordinator goes on with who comes to it", "[control]") {
   port.server->lead({1, record, Clock::now()}, Clock::now());
   REQUIRE(seeker.until([&] { return seeker.welcome.has_value(); }));
   CHECK(seeker.welcome->term == 1);
+}
+
+TEST_CASE("a connection for copies of snapshots is given away, and closed where nobody takes it",
+          "[coordination][copies]") {
+  const std::string token = "8f3b0c5de1a94726b8d05f13c7e2a964";
+  std::promise<std::string> taken;
+  const bool takes = GENERATE(true, false);
+  const Listening listening = open_listener("127.0.0.1", 0);
+  CoordinatorServer::Options options{.listening = listening,
+                                     .trust = trust("one", token),
+                                     .fingerprint = kJob,
+                                     .policy = {},
+                                     .log = [](const std::string&) {}};
+  if (takes) options.on_copies = [&](ReleasedPeer peer) { taken.set_value(peer.peer.name); };
+  CoordinatorServer server(std::move(options));
+  asio::io_context io;
+  std::optional<std::string> linked, failed;
+  const auto dial = [&] {
+    failed.reset();
+    const LinkDialer dialer(
+        io,
+        {.agent = {"127.0.0.1", listening.port},
+         .opening = copies_opening(),
+         .welcome = copies_welcome(),
+         .no_welcome = "it keeps none",
+         .other_answer = "it is something else",
+         .trust = trust("two", token),
+         .within = takes ? kLimit : 200ms},
+        {[&](ReleasedPeer peer) { linked = peer.peer.name; }, [&](const std::string& why) { failed = why; }});
+    for (const auto end = Clock::now() + kLimit; !linked && !failed && Clock::now() < end;) {
+      io.restart();
+      io.run_for(2ms);
+    }
+  };
+  // On a busy machine the time may be over in the middle of an attempt.
+  for (const auto end = Clock::now() + kLimit; !linked && failed != "it keeps none" && Clock::now() < end;) dial();
+  CHECK(linked == (takes ? std::optional<std::string>("one") : std::nullopt));
+  CHECK(failed == (takes ? std::nullopt : std::optional<std::string>("it keeps none")));
+  if (takes) CHECK(taken.get_future().get() == "two");
 }

@@ -35,7 +35,7 @@ std::vector<NodeId> ids(const Round& round) {
 
 // A coordinator, and the time, which only grows.
 struct Job {
-  explicit Job(const RoundPolicy& policy) : coordinator(policy, t0) {}
+  explicit Job(const RoundPolicy& policy, std::optional<NodeId> self = {}) : coordinator(policy, t0, 0, self) {}
 
   std::vector<Order> on(const Message& message, Duration later = {}) { return coordinator.on(message, now += later); }
 
@@ -1078,4 +1078,284 @@ TEST_CASE("where all ranks waited, no machine is worse than the others", "[coord
   job.on(ready(0));
   const Round next = std::get<FormRound>(job.on(ready(1), 60s).front()).round;
   CHECK(next.nodes.size() == (message.failure.of_all ? 2 : 1));
+}
+
+namespace {
+
+std::vector<NodePlace> places(const JobView& view) {
+  std::vector<NodePlace> out;
+  for (const NodeView& node : view.nodes) out.push_back(node.place);
+  return out;
+}
+
+}  // namespace
+
+TEST_CASE("whoever asks is told of the job, and of every node of the round", "[coordinator][status]") {
+  Job job({.nodes_min = 2, .nodes_max = 2, .restarts = {.max_restarts = 5}});
+  job.on(ready(1, 4));
+  JobView view = job.only<JobStatus>(StatusWanted{1, 7}, 3s).view;
+  CHECK(view.phase == JobPhase::waiting);
+  CHECK(view.since == Duration(3s));
+  CHECK(view.round == 0);
+  CHECK(places(view) == std::vector{NodePlace::ready});
+
+  const Round round = std::get<FormRound>(job.on(ready(2, 4)).front()).round;
+  CHECK(job.coordinator.view(job.now).phase == JobPhase::starting);
+  job.start(round);
+  job.on(ready(3));
+  const std::vector<Order> orders = job.on(StatusWanted{3, 8}, 2s);
+  REQUIRE(orders.size() == 2);
+  const JobStatus status = std::get<JobStatus>(orders[0]);
+  CHECK(status.asker == 3);
+  CHECK(status.serial == 8);
+  CHECK(status.view.phase == JobPhase::running);
+  CHECK(status.view.since == Duration(2s));
+  CHECK(status.view.round == 1);
+  CHECK(status.view.world_size == 8);
+  CHECK(status.view.restarts_max == 5);
+  CHECK(places(status.view) == std::vector{NodePlace::active, NodePlace::active, NodePlace::spare});
+  CHECK(status.view.nodes[1].first_rank == 4);
+  CHECK(status.view.nodes[2].group_rank == -1);
+  CHECK(std::get<ReportStatus>(orders[1]).asker == 3);
+  CHECK(job.only<JobStatus>(StatusWanted{3, 9, /*job_only=*/true}).serial == 9);
+
+  const StatusOfNode told = job.only<StatusOfNode>(NodeStatus{1, 3, 8, {.round = 1, .name = "host1"}});
+  CHECK(told.asker == 3);
+  CHECK(told.serial == 8);
+  CHECK(told.report.name == "host1");
+}
+
+TEST_CASE("a node that is lost, stops, is unfit or excluded is told as such", "[coordinator][status]") {
+  Job job({.nodes_min = 2, .nodes_max = 4, .exclusion = {.failures = 1}});
+  std::vector<Order> orders;
+  for (const NodeId node : {1, 2, 3, 4}) orders = job.on(ready(node));
+  job.start(std::get<FormRound>(orders.front()).round);
+  job.on(NodeDone{2, 1});
+  CHECK(places(job.coordinator.view(job.now)) ==
+        std::vector{NodePlace::active, NodePlace::done, NodePlace::active, NodePlace::active});
+  job.on(failure(1, {.signal = SIGSEGV}, 3));
+  job.on(lost(4, job.now + 6s));
+  job.on(ready(3));
+  NodeReady sick = ready(2);
+  sick.offer.unfit = "no GPU answers";
+  job.on(sick);
+  const JobView view = job.coordinator.view(job.now);
+  CHECK(view.phase == JobPhase::waiting);
+  CHECK(places(view) == std::vector{NodePlace::stopping, NodePlace::unfit, NodePlace::excluded, NodePlace::lost});
+  CHECK(view.nodes[1].why == "no GPU answers");
+  CHECK(view.counts.crashes == 1);
+  CHECK(view.awaited.size() == 3);
+}
+
+TEST_CASE("a job that is over says so to whoever asks", "[coordinator][status]") {
+  Job job({});
+  job.start(job.only<FormRound>(ready(0)).round);
+  job.on(NodeDone{0, 1});
+  CHECK(job.only<JobStatus>(StatusWanted{0, 1}).view.phase == JobPhase::over);
+}
+
+namespace {
+
+Act act_of(ActKind kind, const std::string& node = "", int least = 0, int most = 0) {
+  return {kind, node, least, most, "alice on n0"};
+}
+
+template <class T>
+const T& order_of(const std::vector<Order>& orders) {
+  const auto found =
+      std::find_if(orders.begin(), orders.end(), [](const Order& one) { return std::holds_alternative<T>(one); });
+  REQUIRE(found != orders.end());
+  return std::get<T>(*found);
+}
+
+// Of nodes 1, 2 and so on; at most so many are in a round.
+struct ActedOn : Job {
+  ActedOn(int least, int most, int nodes, bool allow_chaos = false)
+      : Job({.nodes_min = least, .nodes_max = most, .allow_chaos = allow_chaos}, NodeId{1}) {
+    for (int node = 1; node <= nodes; ++node) {
+      const std::vector<Order> orders = on(ready(static_cast<NodeId>(node)));
+      if (has<FormRound>(orders)) start(order_of<FormRound>(orders).round);
+    }
+  }
+  // All of the round's nodes have stopped.
+  Round next(const std::vector<NodeId>& nodes) {
+    std::vector<Order> orders;
+    for (const NodeId node : nodes) orders = on(ready(node));
+    return start(order_of<FormRound>(orders).round);
+  }
+  ActDone act(const Act& what) { return order_of<ActDone>(last = on(ActWanted{1, 7, what})); }
+
+  std::vector<Order> last;
+};
+
+}  // namespace
+
+TEST_CASE("a user restarts a job: its workers save, and nothing is charged", "[coordinator][ctl]") {
+  ActedOn job(2, 2, 2);
+  const ActDone done = job.act(act_of(ActKind::restart));
+  CHECK(done.done);
+  CHECK(done.serial == 7);
+  CHECK(done.text == "the workers save, and round 2 follows");
+  const EndRound& end = order_of<EndRound>(job.last);
+  CHECK(end.planned);
+  CHECK(end.reason == "restarted by alice on n0");
+  CHECK(order_of<ReportAct>(job.last).node == 1);
+  CHECK_FALSE(job.act(act_of(ActKind::restart)).done);  // no round is under way
+  CHECK(job.next({1, 2}).number == 2);
+  CHECK(job.coordinator.ledger().counts().spent() == 0);
+}
+
+TEST_CASE("a user stops a job as SIGTERM would", "[coordinator][ctl]") {
+  ActedOn job(1, 1, 1);
+  CHECK(job.act(act_of(ActKind::stop)).done);
+  CHECK(order_of<EndJob>(job.last).outcome.signal == SIGTERM);
+  CHECK(order_of<EndJob>(job.last).outcome.verdict == Verdict::interrupted);
+  CHECK(job.act(act_of(ActKind::stop)).text == "the job is over");
+}
+
+TEST_CASE("a drained node's place goes to a spare, until the node is admitted", "[coordinator][ctl]") {
+  ActedOn job(2, 3, 4);
+  CHECK_FALSE(job.act(act_of(ActKind::drain, "host9")).done);
+  CHECK(job.act(act_of(ActKind::drain, "host2")).done);
+  CHECK(order_of<EndRound>(job.last).planned);
+  CHECK(ids(job.next({1, 2, 3})) == std::vector<NodeId>{1, 3, 4});
+  const JobView view = job.coordinator.view(job.now);
+  CHECK(view.nodes.back().place == NodePlace::excluded);
+  CHECK(view.nodes.back().why == "drained by alice on n0");
+  CHECK_FALSE(job.act(act_of(ActKind::drain, "host2")).done);
+  CHECK(job.act(act_of(ActKind::drain, "2")).done);  // a group rank
+  CHECK(ids(job.next({1, 3, 4})) == std::vector<NodeId>{1, 3});
+  CHECK_FALSE(job.act(act_of(ActKind::drain, "host3")).done);  // too few would be left
+  CHECK_FALSE(job.act(act_of(ActKind::admit, "host3")).done);
+  CHECK(job.act(act_of(ActKind::admit, "host2")).done);
+  CHECK(has<EndRound>(job.last));  // there is room
+  CHECK(ids(job.next({1, 3})) == std::vector<NodeId>{1, 3, 2});
+}
+
+TEST_CASE("a user changes how many nodes rounds have", "[coordinator][ctl]") {
+  ActedOn job(1, 2, 3);
+  CHECK_FALSE(job.act(act_of(ActKind::resize, "", 4, 4)).done);
+  CHECK(job.act(act_of(ActKind::resize, "", 1, 3)).done);
+  CHECK(has<EndRound>(job.last));  // the spare joins
+  CHECK(job.next({1, 2}).nodes.size() == 3);
+  CHECK(job.act(act_of(ActKind::resize, "", 2, 3)).done);
+  CHECK_FALSE(has<EndRound>(job.last));                          // nothing changes now
+  CHECK_FALSE(job.act(act_of(ActKind::resize, "", 1, 1)).done);  // two of three could go on without the first
+  CHECK(job.act(act_of(ActKind::resize, "", 1, 2)).done);
+  CHECK(ids(job.next({1, 2, 3})) == std::vector<NodeId>{1, 2});
+  CHECK(job.act(act_of(ActKind::resize, "", 1, 1)).done);  // half of them, with the coordinator
+  CHECK(ids(job.next({1, 2})) == std::vector<NodeId>{1});
+  CHECK(job.coordinator.view(job.now).nodes.size() == 3);
+  CHECK(job.coordinator.view(job.now).nodes_max == 1);
+}
+
+TEST_CASE("how many nodes a user wants outlives the coordinator, also where no round has begun since",
+          "[coordinator][ctl]") {
+  ActedOn job(1, 3, 3);
+  job.act(act_of(ActKind::resize, "", 2, 3));
+  CHECK_FALSE(has<EndRound>(job.last));
+  REQUIRE(std::holds_alternative<KeepRange>(job.last.front()));  // before the answer
+  CHECK(order_of<KeepRange>(job.last).record == RecordId{0, 1});
+  CHECK(order_of<KeepRange>(job.last).range == NodeRange{2, 3});
+  job.act(act_of(ActKind::restart));
+  Round next = job.next({1, 2, 3});
+  CHECK(next.resized == NodeRange{2, 3});
+
+  next.coordinator = 2;  // as if it had been handed over
+  Coordinator elected({.nodes_min = 1, .nodes_max = 3}, job.now, 0, 2, {1, next, job.now});
+  CHECK(elected.view(job.now).nodes_min == 2);
+}
+
+TEST_CASE("a job is paused and goes on", "[coordinator][ctl]") {
+  ActedOn job(2, 2, 2);
+  CHECK_FALSE(job.act(act_of(ActKind::resume)).done);
+  CHECK(job.act(act_of(ActKind::pause)).done);
+  CHECK(order_of<SuspendWorkers>(job.last).suspended);
+  CHECK(order_of<SuspendWorkers>(job.last).round == 1);
+  CHECK_FALSE(job.act(act_of(ActKind::pause)).done);
+  CHECK(job.act(act_of(ActKind::resume)).done);
+  CHECK_FALSE(order_of<SuspendWorkers>(job.last).suspended);
+}
+
+TEST_CASE("the workers of a round are asked for a snapshot, unless they are paused", "[coordinator][ctl]") {
+  ActedOn job(2, 2, 2);
+  CHECK(job.act(act_of(ActKind::snapshot)).done);
+  CHECK(order_of<TakeSnapshot>(job.last).round == 1);
+  CHECK_FALSE(has<EndRound>(job.last));
+  CHECK(job.act(act_of(ActKind::pause)).done);
+  CHECK_FALSE(job.act(act_of(ActKind::snapshot)).done);
+  CHECK(job.act(act_of(ActKind::restart)).done);
+  CHECK_FALSE(job.act(act_of(ActKind::snapshot)).done);  // no round runs
+}
+
+TEST_CASE("a fault goes to the node of its rank, if the job allows it", "[coordinator][ctl]") {
+  const auto fault = [](FaultKind kind, int rank) {
+    return Act{.kind = ActKind::fault, .by = "bob", .fault = Fault{kind, rank}};
+  };
+  ActedOn strict(2, 2, 2);
+  CHECK_FALSE(strict.act(fault(FaultKind::kill, 1)).done);
+  CHECK_THAT(strict.act(fault(FaultKind::kill, 1)).text, Catch::Contains("--allow-chaos"));
+  ActedOn job(2, 2, 2, /*allow_chaos=*/true);
+  CHECK(job.act(fault(FaultKind::kill, 1)).done);
+  CHECK(order_of<InjectFault>(job.last).node == 2);
+  CHECK(order_of<InjectFault>(job.last).round == 1);
+  CHECK_FALSE(job.act(fault(FaultKind::kill, 2)).done);
+  CHECK(job.act(act_of(ActKind::pause)).done);
+  CHECK_FALSE(job.act(fault(FaultKind::kill, 1)).done);
+}
+
+TEST_CASE("the coordinator accounts for the job's time, and another one goes on with it", "[coordinator][account]") {
+  Job job({.nodes_min = 2, .nodes_max = 2, .restarts = {.max_restarts = 5}});
+  job.now += 10s;
+  job.run({0, 1});
+  const RoundSpent measured{.reports = true, .start = 1s, .restore = 4s, .train = 95s, .unfinished = 5s, .steps = 9};
+  job.on(NodeSpent{1, 1, measured}, 100s);
+  job.on(failure(1, {.signal = SIGSEGV}));
+  job.on(ready(0), 3s);
+  const Round next = std::get<FormRound>(job.on(ready(1), 2s).front()).round;
+  const TimeAccount& closed = next.ledger.account.spent;
+  CHECK(closed.total() == 115s);
+  CHECK(closed[TimeKind::waiting] == 10s);
+  CHECK(closed[TimeKind::start] == 1s);
+  CHECK(closed[TimeKind::productive] == 90s);
+  CHECK(closed[TimeKind::lost_work] == 5s);
+  CHECK(closed[TimeKind::stop] == 5s);
+  job.start(next);
+  CHECK(job.coordinator.account(job.now + 7s).total() == 122s);
+
+  job.now += 20s;  // the first node is lost with the coordinator; the other one's workers are stopped 2 s later
+  Coordinator elected({.nodes_min = 1, .nodes_max = 2}, job.now, 0, 1, {1, next, job.now + 6s, 20s});
+  elected.on(NodeBack{1, 2, {}}, job.now);
+  elected.on(NodeSpent{1, 2, {.reports = true, .start = 1s, .train = 19s}}, job.now);
+  elected.on(ready(1), job.now + 2s);
+  const TimeAccount both = elected.account(job.now + 3s);
+  CHECK(both.total() == 115s + 23s);
+  CHECK(both[TimeKind::productive] == 109s);
+  CHECK(both[TimeKind::stop] == 8s);  // the lost node's workers may still run
+  elected.on(CoordinatorTick{}, job.now + 6s);
+  CHECK(elected.ledger_record(job.now + 9s).account.spent.total() == 115s + 29s);
+}
+
+TEST_CASE("a round's seats say where its ranks' snapshots are, as the nodes have told", "[coordinator][copies]") {
+  Job job(fixed(2));
+  job.run({1, 2});
+  job.on(lost(2, job.now));
+  job.on(NodeGone{2});
+  NodeReady survivor = ready(1);
+  survivor.offer.control = {"10.0.0.1", 29500};
+  survivor.offer.held = {{0, 2, 1, 6}, {1, 2, 1, 6}};
+  job.on(survivor);
+  const std::vector<Order> orders = job.on(ready(3), 5min);
+  REQUIRE(has<FormRound>(orders));
+  const Round round = std::get<FormRound>(orders.front()).round;
+  REQUIRE(round.kept);
+  CHECK(round.kept->step == 6);
+  CHECK(seats(round)[0].kept == SeatSnapshot{1, 6, {{}}});
+  CHECK(seats(round)[1].kept == SeatSnapshot{1, 6, {{"10.0.0.1", 29500}}});
+  job.start(round);
+  job.on(WorkerFailed{{2, 1, 0, 0, {.code = 1}}});
+  job.on(ready(1));  // it holds nothing any more
+  const std::vector<Order> again = job.on(ready(3), 5min);
+  REQUIRE(has<FormRound>(again));
+  CHECK_FALSE(std::get<FormRound>(again.front()).round.kept);
 }

@@ -205,6 +205,17 @@ TEST_CASE("the more nodes there are the longer an agent waits for those before i
   CHECK(*job.agents.at(3).next_deadline() >= job.now + 200ms);
 }
 
+TEST_CASE("who is elected knows how many nodes a user wants", "[election]") {
+  const Round record = record_of({1, 2, 3}, 1);
+  Agents job(record);
+  job.on(2, RecordResized{record.id(), {2, 3}});
+  job.on(2, RecordResized{{7, 7}, {1, 1}});  // of another round
+  job.lose({2, 3});
+  const auto lead = job.poll(job.start_candidacy(2), 3);
+  REQUIRE(lead);
+  CHECK(lead->record.resized == NodeRange{2, 3});
+}
+
 TEST_CASE("however many nodes are dead that come first, the next one stands within ten seconds", "[election]") {
   std::vector<NodeId> ids;
   for (NodeId id = 1; id <= 4000; ++id) ids.push_back(id);

@@ -9,6 +9,12 @@ using namespace std::chrono_literals;
 namespace {
 
 const WallClock::time_point noon{std::chrono::hours(490'000)};
+const JobAccount account = [] {
+  JobAccount out{.kept = {.last = 90, .steps = 40, .time = 12'345us}, .rounds = 2};
+  out.spent[TimeKind::productive] = 123'456'789us;
+  out.spent[TimeKind::hang] = 1us;
+  return out;
+}();
 const LedgerRecord record{.counts = {.crashes = 2},
                           .charges = {{FailureClass::crash, 1, 5min}, {FailureClass::error, 3, 1min}},
                           .last_failure = ExitStatus{.code = 1},
@@ -16,7 +22,8 @@ const LedgerRecord record{.counts = {.crashes = 2},
                           .repeats = 1,
                           .futile = {2, ExitStatus{.code = 1}, "KeyError"},
                           .excluded = {{"gpu-1", "", "why", 20min}, {"gpu-2", "", "why", 40min}},
-                          .learned = {.world_size = 8, .steps = 1000, .step = 120ms, .start = 9s, .save = 3s}};
+                          .learned = {.world_size = 8, .steps = 1000, .step = 120ms, .start = 9s, .save = 3s},
+                          .account = account};
 
 std::string why_invalid(const std::string& text) {
   const auto read = read_ledger(text, noon);
@@ -33,6 +40,14 @@ TEST_CASE("a ledger comes back from its file, older by the time between", "[ledg
   CHECK(std::get<LedgerRecord>(read_ledger(ledger_text(record, noon), noon + 30min)) == older);
   CHECK(std::get<LedgerRecord>(read_ledger(ledger_text(record, noon), noon)) == record);
   CHECK(std::get<LedgerRecord>(read_ledger(ledger_text(record, noon), noon - 1h)) == record);  // a clock set back
+}
+
+TEST_CASE("a ledger from before there were accounts is read, and begins one", "[ledger]") {
+  LedgerRecord before = record;
+  before.account = {};
+  const std::string text = ledger_text(before, noon);
+  CHECK(text.find("account") == std::string::npos);
+  CHECK(std::get<LedgerRecord>(read_ledger(text, noon)) == before);
 }
 
 TEST_CASE("what is no ledger is refused with the reason", "[ledger]") {

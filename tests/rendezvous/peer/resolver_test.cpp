@@ -160,10 +160,15 @@ TEST_CASE("a name that was found before keeps its addresses while no name server
   const auto failed = rig.resolve(kLimit);
   REQUIRE(rig.until_came(failed));
   CHECK((*failed)->addresses.size() == 1);
-  rig.names.answer(no_such_host());
-  const auto gone = rig.resolve(kLimit);
-  REQUIRE(rig.until_came(gone));
-  CHECK((*gone)->no_such_host);
+  // While it has addresses it waits for an answer for a second only.
+  bool is_gone = false;
+  for (const auto end = Clock::now() + kLimit; !is_gone && Clock::now() < end;) {
+    rig.names.answer(no_such_host());
+    const auto gone = rig.resolve(kLimit);
+    REQUIRE(rig.until_came(gone));
+    is_gone = (*gone)->no_such_host;
+  }
+  CHECK(is_gone);
 }
 
 TEST_CASE("a look-up that hangs holds up no other name, and not the end", "[resolver]") {

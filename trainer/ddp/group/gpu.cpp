@@ -14,7 +14,20 @@ namespace ddprun {
 namespace {
 
 constexpr const char* kPlugin = "libddprun_gpu.so";  // found by the program's run path
-MakeNccl* make_nccl_in_plugin = nullptr;
+
+struct Plugin {
+  MakeNccl* make_nccl = nullptr;
+  UseOwnStream* use_own_stream = nullptr;
+  MakeStepGraph* make_step_graph = nullptr;
+};
+Plugin loaded;
+
+template <class Function>
+Function* find(void* plugin, const char* name) {
+  auto* function = reinterpret_cast<Function*>(dlsym(plugin, name));
+  check(function != nullptr, "the GPU library has its functions");
+  return function;
+}
 
 #ifdef DDPRUN_CUDA_VERSION
 constexpr int kCudaVersion = DDPRUN_CUDA_VERSION;
@@ -33,8 +46,9 @@ void load_gpu_support() {
   if (!plugin)
     throw Error("cannot load the GPU half of the trainer", dlerror(),
                 "Install it beside train's own libraries, or pass --device cpu.");
-  make_nccl_in_plugin = reinterpret_cast<MakeNccl*>(dlsym(plugin, kMakeNcclName));
-  check(make_nccl_in_plugin != nullptr, "the GPU library has its one function");
+  loaded = {.make_nccl = find<MakeNccl>(plugin, kMakeNcclName),
+            .use_own_stream = find<UseOwnStream>(plugin, kUseOwnStreamName),
+            .make_step_graph = find<MakeStepGraph>(plugin, kMakeStepGraphName)};
   if (!at::detail::getCUDAHooks().hasCUDART())  // made once, by whoever asks first
     throw Error("cannot use the GPUs", "LibTorch was asked for CUDA before its GPU half was loaded, and found none",
                 "Call ddprun::use_gpus() first in main(), before torch::manual_seed() and the like.");
@@ -50,9 +64,21 @@ int use_gpus() {
 
 c10::intrusive_ptr<c10d::Backend> make_nccl(const c10::intrusive_ptr<c10d::Store>& store, int rank, int world_size,
                                             at::Device device) {
-  check(make_nccl_in_plugin != nullptr, "load_gpu_support() comes before make_nccl()");
+  check(loaded.make_nccl != nullptr, "load_gpu_support() comes before make_nccl()");
   c10::intrusive_ptr<c10d::Backend> result;
-  make_nccl_in_plugin(store, rank, world_size, device, result);
+  loaded.make_nccl(store, rank, world_size, device, result);
+  return result;
+}
+
+void use_own_stream(at::Device device) {
+  check(loaded.use_own_stream != nullptr, "load_gpu_support() comes before use_own_stream()");
+  loaded.use_own_stream(device);
+}
+
+std::unique_ptr<StepGraph> make_cuda_graph() {
+  check(loaded.make_step_graph != nullptr, "load_gpu_support() comes before make_cuda_graph()");
+  std::unique_ptr<StepGraph> result;
+  loaded.make_step_graph(result);
   return result;
 }
 

@@ -6,7 +6,10 @@
 #include <torch/csrc/distributed/c10d/Backend.hpp>
 #include <torch/csrc/distributed/c10d/Store.hpp>
 
+#include <memory>
+
 #include "trainer/ddp/group/cuda_driver.h"
+#include "trainer/ddp/group/step_graph.h"
 
 namespace ddprun {
 
@@ -22,5 +25,13 @@ void load_gpu_support();
 // NCCL between the ranks that meet in `store`, this one on `device`. After load_gpu_support() only.
 c10::intrusive_ptr<c10d::Backend> make_nccl(const c10::intrusive_ptr<c10d::Store>& store, int rank, int world_size,
                                             at::Device device);
+
+// This thread works on a stream of its own from now on: no step can be recorded on the default stream, and what is made
+// once, such as DistributedDataParallel, has to be made on the stream of the steps. After load_gpu_support() only.
+void use_own_stream(at::Device device);
+
+// A CUDA graph, for this thread's stream: call use_own_stream() first. Destroy it before the process group that its
+// step uses.
+std::unique_ptr<StepGraph> make_cuda_graph();
 
 }  // namespace ddprun

@@ -97,9 +97,10 @@ void connect(ProcessGroup::State& state, const std::string& name) {
 
 void set_device(ProcessGroup::State& state) {
   const BackendChoice choice = choose_backend(state.roster);
-  if (!choice.problem.empty())
-    throw Error("cannot make a process group", choice.problem,
-                choice.lacks_gpus ? "Start at most one worker per GPU, or ask for the backend gloo." : "");
+  if (choice.lacks_gpus)
+    throw UsageError("cannot make a process group", choice.problem,
+                     "Start at most one worker per GPU, or ask for the backend gloo.");
+  if (!choice.problem.empty()) throw Error("cannot make a process group", choice.problem);
   if (!choice.nccl) return;
   load_gpu_support();
   state.backend = Backend::nccl;

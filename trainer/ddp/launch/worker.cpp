@@ -23,7 +23,8 @@ namespace ddprun {
 namespace {
 
 constexpr std::chrono::seconds kAgreementLimit{10};
-constexpr std::chrono::seconds kStoreLimit{3};  // for each call: without the store we are lost as well
+constexpr std::chrono::seconds kSnapshotLimit{3};  // the same for a snapshot on the way, which is only left out then
+constexpr std::chrono::seconds kStoreLimit{3};     // for each call: without the store we are lost as well
 // Period for polling the page, as a program may block SIGTERM, and for checking whether the Worker is being destroyed.
 constexpr std::chrono::milliseconds kPollPeriod{100};
 // From the loss of a peer until ddprun asks this rank to leave, and how often we look.
@@ -80,6 +81,18 @@ RankEnv rank_env() {
   return problems.empty() ? env : RankEnv{};  // no error here: init_process_group() reports the problems
 }
 
+// What the agent asks for, and when it did.
+struct Request {
+  std::uint64_t kind = DDPRUN_REQUEST_NONE;
+  std::uint64_t time_ns = 0;
+};
+
+Request page_request() {
+  ddprun_channel_record record;
+  if (!ddprun_channel_page_ || !ddprun_channel_read_(&ddprun_channel_page_->request, &record)) return {};
+  return {record.first, record.time_ns};
+}
+
 }  // namespace
 
 struct Worker::Channel {
@@ -96,32 +109,63 @@ struct Worker::Channel {
   Channel(const Channel&) = delete;
   Channel& operator=(const Channel&) = delete;
 
+  static void wait_for_post() {
+    timespec until = {};
+    clock_gettime(CLOCK_REALTIME, &until);
+    until.tv_nsec += std::chrono::nanoseconds(kPollPeriod).count();
+    until.tv_sec += until.tv_nsec / 1'000'000'000;
+    until.tv_nsec %= 1'000'000'000;
+    sem_timedwait(&request_semaphore, &until);
+  }
+
+  // To save, and not carried out yet.
+  bool is_new(const Request& request) const {
+    return request.kind == DDPRUN_REQUEST_SAVE ||
+           (request.kind == DDPRUN_REQUEST_SNAPSHOT && request.time_ns != served_ns);
+  }
+
+  // All ranks take part in all agreements, so they count them alike.
   void agree_when_requested() {
-    while (ddprun_channel_request().kind != DDPRUN_REQUEST_SAVE) {
-      timespec until = {};
-      clock_gettime(CLOCK_REALTIME, &until);
-      until.tv_nsec += std::chrono::nanoseconds(kPollPeriod).count();
-      until.tv_sec += until.tv_nsec / 1'000'000'000;
-      until.tv_nsec %= 1'000'000'000;
-      sem_timedwait(&request_semaphore, &until);
-      if (ending) return;
+    for (int number = 0; !ending; ++number) {
+      Request request = page_request();
+      for (; !ending && !is_new(request); request = page_request()) wait_for_post();
+      if (ending || !agree(request, "ddprun/save/" + std::to_string(env.round) + "/" + std::to_string(number) + "/"))
+        return;
     }
+  }
+
+  // False: there is nothing to agree on any more.
+  bool agree(const Request& request, const std::string& prefix) {
+    const bool ends = request.kind == DDPRUN_REQUEST_SAVE;
+    bool offered = false;
     const SaveGate::Position stop = gate.close();
-    const std::string prefix = "ddprun/save/" + std::to_string(env.round) + "/";
     try {
       rendezvous::Client store({.host = env.master_addr, .port = env.master_port, .timeout = kStoreLimit});
-      offer_stop(store, prefix, env.rank, env.world_size, stop);
-      std::optional<SaveGate::Position> agreed;
-      for (const TimePoint end = Clock::now() + kAgreementLimit; !agreed && Clock::now() < end && !ending;)
-        agreed = agreed_stop(store, prefix, kPollPeriod);
-      if (!agreed) return gate.fail("not all ranks have answered");
-      gate.open_up_to(*agreed);
+      auto agreed = agreed_stop(store, prefix, {});
+      const bool missed = agreed.has_value();  // the others had a request that this rank has not seen, and gave it up
+      if (!missed) {
+        offer_stop(store, prefix, env.rank, env.world_size, {stop, ends});
+        offered = true;
+        for (const TimePoint end = Clock::now() + (ends ? kAgreementLimit : kSnapshotLimit);
+             !agreed && Clock::now() < end && !ending;)
+          agreed = agreed_stop(store, prefix, kPollPeriod);
+        if (!agreed && !ends && !ending) agreed = give_up_stop(store, prefix);
+      }
+      if (!agreed) return gate.fail("not all ranks have answered"), false;
+      if (!ends && !missed) served_ns = request.time_ns;
+      if (agreed->at == 0) return gate.reopen(), true;
+      passed = false;
+      stop_ends = agreed->ends;
+      gate.open_up_to(agreed->at);
       wait_until_all_know(store, prefix);
     } catch (const std::exception& error) {
+      if (!ends && !offered) return served_ns = request.time_ns, gate.reopen(), true;
       std::string reason = error.what();
       while (!reason.empty() && reason.back() == '.') reason.pop_back();
-      gate.fail(reason);
+      return gate.fail(reason), false;
     }
+    while (!stop_ends && !passed && !ending) wait_for_post();
+    return !stop_ends;
   }
 
   // A rank that leaves early may end its node's store.
@@ -135,19 +179,35 @@ struct Worker::Channel {
 
   // `step`: done just now; empty: at a further point after the last one. If the ranks save here, all of them know it.
   Asked asked(std::optional<std::uint64_t> step) {
-    const ddprun_request_kind request = ddprun_channel_request().kind;
-    if (request == DDPRUN_REQUEST_LEAVE) return Asked::to_leave;
-    if (env.world_size == 1) return request == DDPRUN_REQUEST_SAVE ? Asked::to_save : Asked::nothing;
-    if (request == DDPRUN_REQUEST_SAVE && !std::exchange(woken, true)) sem_post(&request_semaphore);
+    const Request request = page_request();
+    if (request.kind == DDPRUN_REQUEST_LEAVE) return Asked::to_leave;
+    if (env.world_size == 1) return asked_alone(request);
+    if (is_new(request) && std::exchange(woken_ns, request.time_ns) != request.time_ns) sem_post(&request_semaphore);
     if (!(step ? gate.reached(*step, kAgreementLimit) : gate.reached_between(kAgreementLimit))) return Asked::nothing;
+    if (!stop_ends) {
+      gate.reopen();
+      passed = true;
+      sem_post(&request_semaphore);
+      return Asked::to_snapshot;
+    }
     const WaitScope wait("save");
     if (agreement_thread.joinable()) agreement_thread.join();
     return Asked::to_save;
   }
 
+  Asked asked_alone(const Request& request) {
+    if (!is_new(request)) return Asked::nothing;
+    if (request.kind == DDPRUN_REQUEST_SAVE) return Asked::to_save;
+    served_ns = request.time_ns;
+    return Asked::to_snapshot;
+  }
+
   RankEnv env = rank_env();
   SaveGate gate;
-  bool woken = false;  // the training thread was woken
+  std::uint64_t woken_ns = 0;                // the request for which the training thread has woken the other one
+  std::atomic<std::uint64_t> served_ns = 0;  // the last request for a snapshot that was carried out or left out
+  std::atomic<bool> stop_ends = true;        // the agreed save is the end
+  std::atomic<bool> passed = false;          // the training thread has been there
   std::atomic<bool> ending = false;
   std::thread agreement_thread;
   PreemptSignalHandlers handlers;  // destroyed first
@@ -206,7 +266,11 @@ bool Worker::rejoin() {
   return true;
 }
 
-void Worker::saved(std::uint64_t step) { ddprun_channel_snapshot(step); }
+void Worker::saved(std::uint64_t step, std::uint64_t bytes) { ddprun_channel_snapshot_of(step, bytes); }
+
+void Worker::loss(std::uint64_t step, double loss) { ddprun_channel_loss(step, loss); }
+
+void Worker::total_steps(std::uint64_t steps) { ddprun_channel_total_steps(steps); }
 
 void Worker::throughput(double samples_per_second) { ddprun_channel_throughput(samples_per_second); }
 

@@ -49,6 +49,10 @@ TensorVector step_tensors(const StepLists& part, const Counts& counts) {
   std::vector<std::pair<const AdamCount*, at::Tensor>> made;
   for (const std::size_t place : part.places) {
     const AdamCount& count = counts[place];
+    if (count.on_device.defined()) {
+      result.push_back(count.on_device);
+      continue;
+    }
     auto found = std::find_if(made.begin(), made.end(), [&](const auto& one) {
       return one.first->steps == count.steps && one.first->left_out.is_same(count.left_out);
     });
@@ -65,12 +69,18 @@ TensorVector step_tensors(const StepLists& part, const Counts& counts) {
 void fused_adam(StepLists& part, const Counts& counts, const AdamSettings& o, const Scaling& scaling) {
   const TensorVector given = part.gradients;
   lay_out_alike(part);
-  (o.decoupled ? at::_ops::_fused_adamw_::call : at::_ops::_fused_adam_::call)(
-      part.parameters, part.gradients, part.states[kExpAvg], part.states[kExpAvgSq],
-      o.amsgrad ? part.states[kMaxExpAvgSq] : TensorVector(), step_tensors(part, counts), o.lr, o.beta1, o.beta2,
-      o.weight_decay, o.eps, o.amsgrad, /*maximize=*/false,
-      scaling.grad_scale.defined() ? std::optional(scaling.grad_scale) : std::nullopt,
-      scaling.found_inf.defined() ? std::optional(scaling.found_inf) : std::nullopt);
+  const auto step = [&](const auto& kernel, const auto& lr) {
+    kernel(part.parameters, part.gradients, part.states[kExpAvg], part.states[kExpAvgSq],
+           o.amsgrad ? part.states[kMaxExpAvgSq] : TensorVector(), step_tensors(part, counts), lr, o.beta1, o.beta2,
+           o.weight_decay, o.eps, o.amsgrad, /*maximize=*/false,
+           scaling.grad_scale.defined() ? std::optional(scaling.grad_scale) : std::nullopt,
+           scaling.found_inf.defined() ? std::optional(scaling.found_inf) : std::nullopt);
+  };
+  namespace ops = at::_ops;
+  if (const at::Tensor rate = on_device(o.rate, part.parameters[0].device()); rate.defined())
+    step(o.decoupled ? ops::_fused_adamw__tensor_lr::call : ops::_fused_adam__tensor_lr::call, rate);
+  else
+    step(o.decoupled ? ops::_fused_adamw_::call : ops::_fused_adam_::call, o.lr);
   if (scaling.grad_scale.defined()) copy_back(part.gradients, given);
 }
 

@@ -8,15 +8,18 @@ namespace ddprun {
 struct AdamSettings {
   double lr, beta1, beta2, eps, weight_decay;
   bool amsgrad;
-  bool decoupled;  // weight decay: AdamW
+  bool decoupled;        // weight decay: AdamW
+  at::Tensor rate = {};  // one float on the parameters' device, for fused steps; undefined: lr
 };
 
 enum AdamState : std::size_t { kExpAvg, kExpAvgSq, kMaxExpAvgSq };  // lists of StepLists::states; the last with amsgrad
 
 // How many steps a parameter has taken, with this one: `steps` less `left_out`, one number on its device or undefined.
+// Or, for fused steps, `on_device`, a float there; the others are not read then.
 struct AdamCount {
   std::int64_t steps = 0;
   at::Tensor left_out = {};
+  at::Tensor on_device = {};
 };
 
 // As `counts` has left-out steps, so only a fused step takes a scaling. Where memory has another layout than the

@@ -222,6 +222,7 @@ DdpCore::Impl::Impl(torch::nn::Module& the_module, const DdpOptions& the_options
   reducer->set_logger(logger);
   logger->set_construction_data_and_log(module.name(), {}, -1, options.broadcast_buffers, /*has_sync_bn=*/false,
                                         options.static_graph);
+  if (!options.sampled_times) reducer->set_ddp_runtime_logging_sample_rate(std::numeric_limits<int>::max());
   if (!options.static_graph) return;
   reducer->set_static_graph();
   logger->set_static_graph();

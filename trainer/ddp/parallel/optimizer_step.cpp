@@ -28,12 +28,11 @@ Error cannot_fuse(const std::string& why) {
 
 }  // namespace
 
-Scaling Scaling::on(at::Device device) const {
-  const auto moved = [&](const at::Tensor& number) {
-    return number.defined() ? number.to(device, /*non_blocking=*/true) : number;
-  };
-  return {moved(grad_scale), moved(found_inf)};
+at::Tensor on_device(const at::Tensor& number, at::Device device) {
+  return number.defined() ? number.to(device, /*non_blocking=*/true) : number;
 }
+
+Scaling Scaling::on(at::Device device) const { return {on_device(grad_scale, device), on_device(found_inf, device)}; }
 
 std::vector<StepLists> by_device_and_type(const StepLists& all) {
   std::vector<StepLists> parts;

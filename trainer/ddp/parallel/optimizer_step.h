@@ -15,6 +15,9 @@ struct Scaling {
   Scaling on(at::Device device) const;
 };
 
+// Undefined stays undefined.
+at::Tensor on_device(const at::Tensor& number, at::Device device);
+
 // The parameters of one device and type, their gradients, and for each list of their states one tensor per parameter.
 // Kernels take one of these at a time.
 struct StepLists {

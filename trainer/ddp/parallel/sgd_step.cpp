@@ -41,16 +41,19 @@ void foreach_sgd(StepLists& part, const SGDOptions& o) {
   for (std::size_t i = 0; i < steps.size(); ++i) part.parameters[i].add_(steps[i], -o.lr());
 }
 
-void fused_sgd(StepLists& part, const SGDOptions& o, bool first, const Scaling& scaling) {
+void fused_sgd(StepLists& part, const SGDOptions& o, bool first, const Scaling& scaling, const at::Tensor& rate) {
   TensorVector& buffers = part.states[0];
   if (first)
     for (std::size_t i = 0; i < buffers.size(); ++i) buffers[i] = at::empty_like(part.parameters[i]);
   const TensorVector given = part.gradients;
   lay_out_alike(part);
-  at::_fused_sgd_(part.parameters, part.gradients, o.momentum() == 0 ? TensorVector() : buffers, o.weight_decay(),
-                  o.momentum(), o.lr(), o.dampening(), o.nesterov(), /*maximize=*/false, first,
-                  scaling.grad_scale.defined() ? std::optional(scaling.grad_scale) : std::nullopt,
-                  scaling.found_inf.defined() ? std::optional(scaling.found_inf) : std::nullopt);
+  const auto step = [&](const auto& lr) {
+    at::_fused_sgd_(part.parameters, part.gradients, o.momentum() == 0 ? TensorVector() : buffers, o.weight_decay(),
+                    o.momentum(), lr, o.dampening(), o.nesterov(), /*maximize=*/false, first,
+                    scaling.grad_scale.defined() ? std::optional(scaling.grad_scale) : std::nullopt,
+                    scaling.found_inf.defined() ? std::optional(scaling.found_inf) : std::nullopt);
+  };
+  rate.defined() ? step(rate) : step(o.lr());
   if (scaling.grad_scale.defined()) copy_back(part.gradients, given);
 }
 
@@ -77,12 +80,14 @@ void step_parts(StepLists& lists, const Step& step) {
 
 }  // namespace
 
-void step_sgd(StepLists& lists, const SGDOptions& options, bool fused, const Scaling& scaling) {
+void step_sgd(StepLists& lists, const SGDOptions& options, bool fused, const Scaling& scaling, const at::Tensor& rate) {
   if (!fused) return step_parts(lists, [&](StepLists& part) { foreach_sgd(part, options); });
   require_fusable(lists);
   const auto step = [&](StepLists& some, bool first) {
-    step_parts(some,
-               [&](StepLists& part) { fused_sgd(part, options, first, scaling.on(part.parameters[0].device())); });
+    step_parts(some, [&](StepLists& part) {
+      const at::Device device = part.parameters[0].device();
+      fused_sgd(part, options, first, scaling.on(device), on_device(rate, device));
+    });
   };
   if (options.momentum() == 0) return step(lists, false);
   auto [first, later] = first_and_later(lists);

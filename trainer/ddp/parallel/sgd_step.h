@@ -6,7 +6,9 @@
 
 namespace ddprun {
 
-// `lists.states` is one list, the momentum buffers; undefined ones are filled. Only a fused step takes a scaling.
-void step_sgd(StepLists& lists, const torch::optim::SGDOptions& options, bool fused, const Scaling& scaling);
+// `lists.states` is one list, the momentum buffers; undefined ones are filled. Only a fused step takes a scaling, and
+// `rate`: the learning rate, one float on the parameters' device; undefined: that of the options.
+void step_sgd(StepLists& lists, const torch::optim::SGDOptions& options, bool fused, const Scaling& scaling,
+              const at::Tensor& rate = {});
 
 }  // namespace ddprun

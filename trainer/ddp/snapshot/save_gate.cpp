@@ -6,6 +6,13 @@
 #include "rendezvous/channel/beat_scope.h"
 
 namespace ddprun {
+namespace {
+
+// "<position> <1: ends, 0: goes on>"
+std::string text_of(const SaveStop& stop) { return std::to_string(stop.at) + (stop.ends ? " 1" : " 0"); }
+SaveStop stop_in(const std::string& text) { return {std::stoull(text), text.ends_with(" 1")}; }
+
+}  // namespace
 
 bool SaveGate::reached(std::uint64_t step, Duration limit) { return reached_position(position(step), limit); }
 
@@ -49,24 +56,36 @@ void SaveGate::fail(const std::string& reason) {
   changed_.notify_all();
 }
 
-void offer_stop(rendezvous::Client& store, const std::string& prefix, int rank, int world_size,
-                SaveGate::Position stop) {
+void SaveGate::reopen() {
+  const std::lock_guard lock(mutex_);
+  last_ = kOpen;
+  changed_.notify_all();
+}
+
+void offer_stop(rendezvous::Client& store, const std::string& prefix, int rank, int world_size, SaveStop stop) {
   const auto stop_of = [&](int one) { return prefix + "stop/" + std::to_string(one); };
-  store.set(stop_of(rank), std::to_string(stop));
+  store.set(stop_of(rank), text_of(stop));
   if (store.add(prefix + "stopping", 1) < world_size) return;
   rendezvous::Client::Keys keys;  // the last rank computes the latest
   for (int one = 0; one < world_size; ++one) keys.push_back(stop_of(one));
-  SaveGate::Position latest = SaveGate::kFirst;
-  for (const std::string& one : store.multi_get(keys)) latest = std::max<SaveGate::Position>(latest, std::stoull(one));
-  store.set(prefix + "save_at", std::to_string(latest));
+  SaveStop agreed{.at = SaveGate::kFirst};
+  for (const std::string& text : store.multi_get(keys)) {
+    const SaveStop one = stop_in(text);
+    agreed = {std::max(agreed.at, one.at), agreed.ends && one.ends};
+  }
+  store.compare_set(prefix + "save_at", "", text_of(agreed));  // one may have given up
 }
 
-std::optional<SaveGate::Position> agreed_stop(rendezvous::Client& store, const std::string& prefix, Duration limit) {
+std::optional<SaveStop> agreed_stop(rendezvous::Client& store, const std::string& prefix, Duration limit) {
   try {
-    return std::stoull(store.get(prefix + "save_at", limit));
+    return stop_in(store.get(prefix + "save_at", limit));
   } catch (const rendezvous::TimeoutError&) {
     return {};
   }
+}
+
+SaveStop give_up_stop(rendezvous::Client& store, const std::string& prefix) {
+  return stop_in(store.compare_set(prefix + "save_at", "", text_of({})));
 }
 
 }  // namespace ddprun

@@ -8,6 +8,8 @@
 // Between two steps there may be further points at which all ranks can stop, as in an evaluation: a Position names the
 // step and the point after it, so that positions are in the order of time.
 //
+// A save may be the end (a preemption) or not (`ddprun ctl snapshot`): then the gate is opened again behind it.
+//
 // SaveGate uses neither store nor signals. The training thread calls reached() and reached_between(), any other thread
 // the rest.
 #pragma once
@@ -43,6 +45,7 @@ class SaveGate {
   Position close();
   void open_up_to(Position position);    // kFirst or later
   void fail(const std::string& reason);  // the ranks cannot agree
+  void reopen();                         // as at the beginning: nobody has to stop
 
  private:
   static constexpr Position kClosed = 0, kOpen = UINT64_MAX;
@@ -60,10 +63,16 @@ class SaveGate {
   std::string failure_;
 };
 
+// Where all ranks save.
+struct SaveStop {
+  SaveGate::Position at = 0;  // 0: nowhere, as a rank has given up waiting for the others
+  bool ends = true;           // they leave after it: so they do only if all of them were asked to
+};
 // Tells the others where this rank would stop; called once by each rank.
-void offer_stop(rendezvous::Client& store, const std::string& prefix, int rank, int world_size,
-                SaveGate::Position stop);
-// The latest position that any rank offered, at least kFirst, once all have. Empty if they have not within `limit`.
-std::optional<SaveGate::Position> agreed_stop(rendezvous::Client& store, const std::string& prefix, Duration limit);
+void offer_stop(rendezvous::Client& store, const std::string& prefix, int rank, int world_size, SaveStop stop);
+// At the latest position that any rank offered, at least kFirst, once all have. Empty if they have not within `limit`.
+std::optional<SaveStop> agreed_stop(rendezvous::Client& store, const std::string& prefix, Duration limit);
+// All ranks save nowhere, unless they have agreed meanwhile: returns what counts.
+SaveStop give_up_stop(rendezvous::Client& store, const std::string& prefix);
 
 }  // namespace ddprun

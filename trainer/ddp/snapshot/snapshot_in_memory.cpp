@@ -21,7 +21,6 @@ int own_area(int place) { return 1 + place; }
 constexpr const char* kName = "the snapshot in memory";
 constexpr const char* kNoDigest = "-";  // one machine has nothing to compare
 constexpr std::uint64_t kKiB = 1 << 10, kMiB = 1 << 20;
-constexpr std::uint64_t kThreadBytesMin = 4 * kMiB;  // less is copied in the time that a thread takes to begin
 
 json json_of(const std::optional<double>& number) { return number ? json(*number) : json(); }
 
@@ -152,26 +151,53 @@ void SnapshotInMemory::finish() {
   if (writing_.valid()) writing_.get();
 }
 
-void SnapshotInMemory::start_write(const Snapshot& snapshot, const SnapshotFolder::Known& known) {
+void SnapshotInMemory::write_model(const Snapshot& snapshot, const SnapshotFolder::Known& known,
+                                   const MemoryImage& image, SnapshotMemory::Copy copy) {
+  write_pieces(kModelArea, {snapshot.generation, snapshot.at.step}, image.pieces(), note_of(run_, snapshot, known),
+               copy);
+}
+
+void SnapshotInMemory::start_write(std::optional<OwnPart> own, std::optional<Model> model, at::Device device) {
   finish();
-  const auto image = std::make_shared<MemoryImage>(to_value(snapshot, Kept::in_memory), staging_);
-  const SnapshotStamp stamp{snapshot.generation, snapshot.at.step};
-  const std::string note = note_of(run_, snapshot, known);
-  if (image->bytes() < kThreadBytesMin) return write_pieces(kModelArea, stamp, image->pieces(), note);
-  writing_ = std::async(std::launch::async, [this, image, stamp, note] {
-    write_pieces(kModelArea, stamp, image->pieces(), note, SnapshotMemory::Copy::by_this_thread);
-  });
+  // A GPU's tensors are copied in the order of this thread's stream.
+  std::shared_ptr<const MemoryImage> copied;
+  if (model && !device.is_cpu())
+    copied = std::make_shared<MemoryImage>(to_value(model->snapshot, Kept::in_memory), staging_);
+  const auto own_part = std::make_shared<const std::optional<OwnPart>>(std::move(own));
+  const auto model_part = std::make_shared<const std::optional<Model>>(std::move(model));
+  const auto write_model_part = [this, model_part, copied] {
+    const auto& model = *model_part;
+    if (!model) return;
+    const auto image =
+        copied ? copied : std::make_shared<MemoryImage>(to_value(model->snapshot, Kept::in_memory), staging_);
+    write_model(model->snapshot, model->known, *image, SnapshotMemory::Copy::by_this_thread);
+  };
+  const auto write_both = [this, own_part, write_model_part] {
+    try {
+      if (const auto& own = *own_part) write_own(own->place, own->stamp, own->state);
+    } catch (...) {
+      write_model_part();
+      throw;
+    }
+    write_model_part();
+  };
+  try {
+    writing_ = std::async(std::launch::async, write_both);
+  } catch (const std::system_error&) {  // no thread is to be had
+    write_both();
+  }
 }
 
 void SnapshotInMemory::write(const Snapshot& snapshot, const SnapshotFolder::Known& known) {
   finish();
   const MemoryImage image(to_value(snapshot, Kept::in_memory), staging_);
-  write_pieces(kModelArea, {snapshot.generation, snapshot.at.step}, image.pieces(), note_of(run_, snapshot, known));
+  write_model(snapshot, known, image, SnapshotMemory::Copy::by_all_cores);
 }
 
 void SnapshotInMemory::write(const Snapshot& received, const std::string& content, const SnapshotFolder::Known& known) {
   finish();
-  write_pieces(kModelArea, {received.generation, received.at.step}, {content}, note_of(run_, received, known));
+  write_pieces(kModelArea, {received.generation, received.at.step}, {content}, note_of(run_, received, known),
+               SnapshotMemory::Copy::by_all_cores);
 }
 
 SnapshotInMemory::Stamps SnapshotInMemory::own_stamps(int place) const {
@@ -199,9 +225,11 @@ std::optional<OwnState> SnapshotInMemory::find_own(int place, const Stamp& stamp
 }
 
 void SnapshotInMemory::write_own(int place, const Stamp& stamp, const OwnState& state) {
-  const MemoryImage image(to_value(state), staging_);
+  Staging staging;  // of its own, as the model's may be in use
+  const MemoryImage image(to_value(state), staging);
   const auto [generation, step, epochs] = stamp;
-  write_pieces(own_area(place), {generation, step}, image.pieces(), json{{"run", run_}, {"epochs", epochs}}.dump());
+  write_pieces(own_area(place), {generation, step}, image.pieces(), json{{"run", run_}, {"epochs", epochs}}.dump(),
+               SnapshotMemory::Copy::by_this_thread);
 }
 
 void SnapshotInMemory::keep_only(int place, const SnapshotStamp& stamp) {

@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "rendezvous/memory/snapshot_memory.h"
+#include "trainer/ddp/snapshot/memory_image.h"
 #include "trainer/ddp/snapshot/snapshot_folder.h"
 #include "trainer/ddp/snapshot/snapshot_format.h"
 #include "trainer/ddp/snapshot/staging.h"
@@ -43,9 +44,19 @@ class SnapshotInMemory {
   std::optional<Found> find(bool digests, const Stamps& complete) const;
   // Throws Error, and Malformed if another machine's `content` is damaged.
   void write(const Snapshot& snapshot, const SnapshotFolder::Known& known);
-  // The same, but large tensors are still copied when it returns: do not change them before finish(), which throws what
-  // went wrong. The next write waits for it, too.
-  void start_write(const Snapshot& snapshot, const SnapshotFolder::Known& known);
+  // The same by a thread: do not change tensors before finish(), which throws what went wrong. start_write() and
+  // write() wait for it, too; call finish() before write_own(). Without a model or an own part only the other one is
+  // written.
+  struct OwnPart {
+    int place = 0;
+    Stamp stamp;
+    OwnState state;
+  };
+  struct Model {
+    Snapshot snapshot;
+    SnapshotFolder::Known known;
+  };
+  void start_write(std::optional<OwnPart> own, std::optional<Model> model, at::Device device);
   void finish();
   void write(const Snapshot& received, const std::string& content, const SnapshotFolder::Known& known);
 
@@ -60,8 +71,10 @@ class SnapshotInMemory {
   void adopt(std::int64_t generation);
 
  private:
+  void write_model(const Snapshot& snapshot, const SnapshotFolder::Known& known, const MemoryImage& image,
+                   SnapshotMemory::Copy copy);
   void write_pieces(int area, const SnapshotStamp& stamp, const std::vector<std::string_view>& pieces,
-                    const std::string& note, SnapshotMemory::Copy copy = SnapshotMemory::Copy::by_all_cores);
+                    const std::string& note, SnapshotMemory::Copy copy);
   nlohmann::json note_if_ours(const SnapshotMemory::Kept& kept) const;
 
   std::optional<SnapshotMemory> memory_;

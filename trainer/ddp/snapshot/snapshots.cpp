@@ -109,8 +109,10 @@ struct Snapshots::Impl {
   void keep(const TrainingState& state, const SaveRequest& request, Until until);
   Snapshot describe(const TrainingState& state, const SaveRequest& request) const;
   void use_rank_0_values(Snapshot& snapshot, const torch::nn::Module& model) const;
-  void keep_in_memory(const Snapshot& snapshot, Until until = Until::copied);
+  void keep_in_memory(const Snapshot& snapshot);
   void keep_own_in_memory(const SaveRequest& request);
+  SnapshotInMemory::OwnPart own_part(const SaveRequest& request) const;
+  SnapshotFolder::Known known_now();
   void try_in_memory(const std::function<void()>& part);
   void learn(const SnapshotFolder::Known& now);
   void store(const SnapshotStamp& stamp, const IValue& value);
@@ -189,20 +191,25 @@ void Snapshots::Impl::try_in_memory(const std::function<void()>& part) {
   }
 }
 
-void Snapshots::Impl::keep_in_memory(const Snapshot& snapshot, Until until) {
-  if (!agreement.keeps_in_memory()) return;
-  SnapshotFolder::Known now;
-  {
-    const std::lock_guard lock(mutex);
-    now = known;
-  }
-  try_in_memory([&] { until == Until::begun ? memory.start_write(snapshot, now) : memory.write(snapshot, now); });
+SnapshotFolder::Known Snapshots::Impl::known_now() {
+  const std::lock_guard lock(mutex);
+  return known;
+}
+
+void Snapshots::Impl::keep_in_memory(const Snapshot& snapshot) {
+  if (agreement.keeps_in_memory()) try_in_memory([&] { memory.write(snapshot, known_now()); });
+}
+
+SnapshotInMemory::OwnPart Snapshots::Impl::own_part(const SaveRequest& request) const {
+  return {agreement.place_in_memory(),
+          {agreement.generation(), request.at.step, request.at.epochs_run},
+          {rng_state(group.device()), request.own}};
 }
 
 void Snapshots::Impl::keep_own_in_memory(const SaveRequest& request) {
   try_in_memory([&] {
-    memory.write_own(agreement.place_in_memory(), {agreement.generation(), request.at.step, request.at.epochs_run},
-                     {rng_state(group.device()), request.own});
+    const auto part = own_part(request);
+    memory.write_own(part.place, part.stamp, part.state);
   });
 }
 
@@ -214,17 +221,28 @@ void copy_buffers(Snapshot& snapshot, const torch::nn::Module& model) {
 
 // Without a collective where all ranks share the memory.
 void Snapshots::Impl::keep(const TrainingState& state, const SaveRequest& request, Until until) {
-  const bool shared = agreement.shares_one_memory();
+  const bool shared = agreement.shares_one_memory(), keeps = agreement.keeps_in_memory();
   try_in_memory([&] { memory.finish(); });
-  if (shared) keep_own_in_memory(request);
-  if (shared && !agreement.keeps_in_memory()) return;
-  const auto part = [&] {
-    Snapshot snapshot = shared ? describe(state, request) : take(state, request);
-    if (!shared) snapshot.own = all_gather_object(request.own, group);
-    if (shared && until == Until::begun) copy_buffers(snapshot, state.model);
-    keep_in_memory(snapshot, until);
-  };
-  shared ? try_in_memory(part) : part();
+  if (!shared) {
+    Snapshot snapshot = take(state, request);
+    snapshot.own = all_gather_object(request.own, group);
+    if (until == Until::copied) return keep_in_memory(snapshot);
+    if (keeps) try_in_memory([&] { memory.start_write({}, {{std::move(snapshot), known_now()}}, group.device()); });
+    return;
+  }
+  if (until == Until::copied) {
+    keep_own_in_memory(request);
+    if (keeps) try_in_memory([&] { keep_in_memory(describe(state, request)); });
+    return;
+  }
+  try_in_memory([&] {
+    std::optional<SnapshotInMemory::Model> model;
+    if (keeps) {
+      model.emplace(SnapshotInMemory::Model{describe(state, request), known_now()});
+      copy_buffers(model->snapshot, state.model);
+    }
+    memory.start_write(own_part(request), std::move(model), group.device());
+  });
 }
 
 void Snapshots::Impl::learn(const SnapshotFolder::Known& now) {
@@ -233,12 +251,16 @@ void Snapshots::Impl::learn(const SnapshotFolder::Known& now) {
 }
 
 void Snapshots::Impl::store(const SnapshotStamp& stamp, const IValue& value) {
+  std::uint64_t bytes = 0;
   folder.write(stamp, [&](NewFile& file) {
-    write_torch_file(value, [&](const void* data, std::size_t size) { file.append(data, size); });
+    write_torch_file(value, [&](const void* data, std::size_t size) {
+      file.append(data, size);
+      bytes += size;
+    });
   });
   learn(folder.known());
   saved_step = stamp.step;
-  ddprun_channel_snapshot(static_cast<std::uint64_t>(stamp.step));
+  ddprun_channel_snapshot_of(static_cast<std::uint64_t>(stamp.step), bytes);
 }
 
 // LibTorch pickles a value with one owner differently from one with several, and a view with its whole storage. To make
@@ -334,6 +356,7 @@ std::optional<Resumed> Snapshots::resume(const TrainingState& state) {
 
 void Snapshots::save(const TrainingState& state, const SaveRequest& request) {
   impl_->agreement.forget();
+  finish_save_in_memory();
   impl_->report_saved_step();
   const Snapshot snapshot = impl_->take(state, request);
   impl_->keep_in_memory(snapshot);

@@ -65,6 +65,9 @@ struct DdpOptions {
   bool broadcast_buffers = true;
   // From a snapshot. Empty: determined in the first step.
   BucketOrder bucket_order = {};
+  // Every hundredth step is measured, for times(). Without it only the first ten are, and a CUDA graph can record any
+  // step after these: a measured one waits for the GPU.
+  bool sampled_times = true;
 };
 
 // Reduces one bucket: the future's value is the mean of its buffer over all ranks, in a tensor of the buffer's shape

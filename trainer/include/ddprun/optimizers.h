@@ -37,21 +37,48 @@ class TakesScale {
   // Divides the gradients by `grad_scale` and steps, unless `found_inf` is 1; then it changes nothing. Each is one
   // float on any device; an undefined grad_scale is 1.
   virtual void step_scaled(const at::Tensor& grad_scale, const at::Tensor& found_inf) = 0;
-  // The counts of steps in Adam's states include those left out by found_inf until this corrects them. Waits for the
-  // GPU. save() and Snapshots call it.
+  // The counts of steps in Adam's states include those left out by found_inf, and lack those counted on the device,
+  // until this corrects them. Waits for the GPU. save() and Snapshots call it.
   virtual void settle_steps() const = 0;
 
  protected:
   ~TakesScale() = default;
 };
 
+// An optimizer whose step a CUDA graph can repeat (in Python: capturable=True, and tensors as lr): the step reads what
+// changes from step to step on the device.
+class TakesGraph {
+ public:
+  // From now on learning rates and Adam's counts of steps are floats on the parameters' device, as in Python. Call it
+  // once, after a state has been loaded. Throws Error if the mode is not fused.
+  virtual void keep_numbers_on_device() = 0;
+  // Copies learning rates that changed to the device. Call it before a step is recorded or repeated; step() does it,
+  // too.
+  virtual void send_rates() = 0;
+  // Whether a step makes no tensor that the next step reads: every parameter that requires a gradient has its state.
+  virtual bool has_all_states() const = 0;
+
+ protected:
+  ~TakesGraph() = default;
+};
+
+struct Scaling;  // of a gradient scaler
+
 namespace detail {
+
+// The learning rate of a group of parameters, on their device.
+struct RateOnDevice {
+  double sent = 0;
+  at::Tensor number = {};
+};
+// Counts of steps, a float each, on the device of the state's parameter.
+using CountsOnDevice = std::unordered_map<const torch::optim::OptimizerParamState*, at::Tensor>;
 
 // How many of a state's steps were left out: one number on its device, shared by states of the same history.
 using LeftOutSteps = std::unordered_map<const torch::optim::OptimizerParamState*, at::Tensor>;
 
 template <class Base, class Options>
-class Optimizer : public Base, public TakesScale {
+class Optimizer : public Base, public TakesScale, public TakesGraph {
  public:
   explicit Optimizer(std::vector<at::Tensor> parameters, Options options, StepMode mode = StepMode::automatic)
       : Base(std::move(parameters), std::move(options)), mode_(mode) {}
@@ -67,12 +94,20 @@ class Optimizer : public Base, public TakesScale {
   void step_scaled(const at::Tensor& grad_scale, const at::Tensor& found_inf) override;
   void settle_steps() const override;
 
+  void keep_numbers_on_device() override;
+  void send_rates() override;
+  bool has_all_states() const override;
+
   void save(torch::serialize::OutputArchive& archive) const override;
   void load(torch::serialize::InputArchive& archive) override;
 
  private:
+  void step_groups(const Scaling& scaling);
+
   const StepMode mode_;
   mutable LeftOutSteps left_out_;
+  std::vector<RateOnDevice> rates_;  // by group of parameters; empty: numbers are on the host
+  CountsOnDevice counts_;
 };
 
 extern template class Optimizer<torch::optim::SGD, torch::optim::SGDOptions>;

@@ -137,8 +137,9 @@ class Snapshots {
   // `extra` are used. Nodes without such memory, or another run of the program that uses it (of a sub-group, with
   // another path), turn it off for all ranks.
   void save_in_memory(const TrainingState& state, const SaveRequest& request);
-  // The same, but returns while a large state is still being copied by a thread. Call finish_save_in_memory() before
-  // the next backward(): until then neither parameters nor optimizer states may change, and ranks stay within a step.
+  // The same, but returns while a thread still copies the state. Call finish_save_in_memory() before the next
+  // backward(), or whatever else ranks do together: until then neither parameters nor optimizer states may change, and
+  // ranks stay within a step.
   void begin_save_in_memory(const TrainingState& state, const SaveRequest& request);
   void finish_save_in_memory();  // nothing begun: does nothing
 

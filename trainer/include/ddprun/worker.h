@@ -11,6 +11,10 @@
 //       worker.saved(step);  // on each rank, once the snapshot is on disk
 //       return 0;
 //     }
+//     if (asked == ddprun::Asked::to_snapshot) {  // ddprun ctl snapshot
+//       save(step);
+//       worker.saved(step);
+//     }
 //   }
 //
 // Before a preemption (SIGTERM to ddprun or to any rank, --preempt-signal, --max-run) and before nodes join or leave,
@@ -31,7 +35,7 @@
 //
 // So all ranks must report the same, increasing steps, counted across epochs and restarts. step_done() costs about 40
 // ns, and waits only while the ranks agree (milliseconds). If they cannot within 10 s, because one of them is dead, it
-// throws one sentence.
+// throws one sentence. For to_snapshot it is 3 s, and then there is no snapshot and no error.
 //
 // SIGTERM, and each --preempt-signal: while a Worker exists and the program has no handler, the signal tells ddprun of
 // a preemption, whoever sent it: all ranks are then asked to save, and the training loop has --stop-grace to leave.
@@ -66,8 +70,9 @@ enum class Phase {
 
 enum class Asked {
   nothing,
-  to_save,   // and then to leave, with exit code 0
-  to_leave,  // without saving
+  to_save,      // and then to leave, with exit code 0
+  to_leave,     // without saving
+  to_snapshot,  // to save, and to go on; on all ranks after the same step, too
 };
 
 class Worker {
@@ -91,9 +96,14 @@ class Worker {
   // place is in the environment then, for init_process_group(). Load the newest snapshot again: ranks may be a step
   // apart. False: there is no next round for this process, which has to end. ddprun may end it while it waits.
   bool rejoin();
-  // A snapshot of the state after this step is complete and on disk, as far as this rank knows.
-  void saved(std::uint64_t step);
+  // A snapshot of the state after this step is complete and on disk, as far as this rank knows. `bytes`: what this rank
+  // has written for it, 0 if that is not known.
+  void saved(std::uint64_t step, std::uint64_t bytes = 0);
   void throughput(double samples_per_second);  // of this rank
+  // What `ddprun status` and metrics show: the training loss of a step (once a second is enough), and the number of the
+  // step that is to be the last one.
+  void loss(std::uint64_t step, double loss);
+  void total_steps(std::uint64_t steps);
 
  private:
   struct Channel;

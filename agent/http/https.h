@@ -1,0 +1,28 @@
+// TLS for HTTP: of a client that knows whom it talks to, and of a server whose certificate may be renewed.
+//
+// Both load the TLS module with the first connection (rendezvous/peer/tls_module.h). Not thread-safe.
+#pragma once
+#include <functional>
+#include <optional>
+#include <string>
+
+#include "agent/http/http_stream.h"
+
+namespace ddprun::agent {
+
+struct NamedText {
+  std::string name = {};  // of its file
+  std::string text = {};
+};
+
+// The server must show a certificate for `host` that one of the authorities signed; `authority` empty: the system's.
+// The function that it returns throws Error if the module or the authorities cannot be used.
+OpenTls https_client(const std::string& host, const std::optional<NamedText>& authority);
+
+// Shows the certificate of two files, with its chain, to any client. Files that have changed are read again, at most
+// once a second; what cannot be used then is said by `say`, once, and the old certificate goes on. Throws UsageError if
+// it cannot be used now.
+OpenTls https_server(const std::string& certificate, const std::string& key,
+                     std::function<void(const std::string& line)> say);
+
+}  // namespace ddprun::agent

@@ -1,0 +1,78 @@
+#include "agent/status/act_request.h"
+
+#include <nlohmann/json.hpp>
+#include <string_view>
+
+namespace ddprun::agent {
+namespace {
+
+using nlohmann::json;
+using rendezvous::Act;
+using rendezvous::ActKind;
+
+constexpr int kNodesMax = 1 << 20;
+constexpr std::size_t kPlainMax = rendezvous::kActTextMax;
+
+std::string text_at(const json& object, const char* name) {
+  return object.contains(name) && object[name].is_string() ? object[name].get<std::string>() : "";
+}
+
+int number_at(const json& object, const char* name) {
+  if (!object.contains(name) || !object[name].is_number_integer()) return 0;
+  const auto value = object[name].get<std::int64_t>();
+  return value > 0 && value <= kNodesMax ? static_cast<int>(value) : 0;
+}
+
+std::optional<rendezvous::Fault> fault_in(const json& object) {
+  if (!object.is_object()) return {};
+  const auto kind = rendezvous::fault_named(text_at(object, "kind"));
+  const std::chrono::milliseconds time(number_at(object, "time_ms"));
+  if (!kind || time > rendezvous::kFaultTimeMax) return {};
+  return rendezvous::Fault{*kind, number_at(object, "rank"), time};
+}
+
+}  // namespace
+
+std::string act_line(const Act& act) {
+  json out{{"act", rendezvous::name_of(act.kind)}, {"by", act.by}};
+  if (!act.node.empty()) out["node"] = act.node;
+  if (act.nodes_max > 0) out.update({{"nodes_min", act.nodes_min}, {"nodes_max", act.nodes_max}});
+  if (act.fault)
+    out["fault"] = {{"kind", rendezvous::name_of(act.fault->kind)},
+                    {"rank", act.fault->rank},
+                    {"time_ms", std::chrono::duration_cast<std::chrono::milliseconds>(act.fault->time).count()}};
+  return kAskAct + out.dump(-1, ' ', false, json::error_handler_t::replace);
+}
+
+std::variant<Act, std::string> parse_act(const std::string& line) {
+  const std::size_t prefix = std::string_view(kAskAct).size();
+  const json object = json::parse(line.begin() + static_cast<std::ptrdiff_t>(std::min(prefix, line.size())), line.end(),
+                                  nullptr, /*allow_exceptions=*/false);
+  if (!object.is_object()) return "the request is no JSON object";
+  const auto kind = rendezvous::act_named(text_at(object, "act"));
+  if (!kind) return "the act is not known";
+  Act act{*kind, text_at(object, "node"), number_at(object, "nodes_min"), number_at(object, "nodes_max"),
+          text_at(object, "by")};
+  if (act.node.size() > kPlainMax || act.by.size() > kPlainMax) return "a name is too long";
+  const bool needs_node = act.kind == ActKind::drain || act.kind == ActKind::admit;
+  if (needs_node && act.node.empty()) return "the node is missing";
+  if (act.kind == ActKind::resize && (act.nodes_min < 1 || act.nodes_max < act.nodes_min))
+    return "the numbers of nodes are missing or wrong";
+  if (act.kind != ActKind::fault) return act;
+  if (!object.contains("fault")) return "the fault is missing";
+  act.fault = fault_in(object["fault"]);
+  if (!act.fault) return "the fault is not known, or lasts for more than ten minutes";
+  return act;
+}
+
+std::string to_line(const ActAnswer& answer) {
+  return json{{"done", answer.done}, {"text", answer.text}}.dump(-1, ' ', false, json::error_handler_t::replace) + "\n";
+}
+
+ActAnswer parse_act_answer(const std::string& line) {
+  const json object = json::parse(line, nullptr, /*allow_exceptions=*/false);
+  if (!object.is_object() || !object.contains("done")) return {false, "the job has ended"};
+  return {object["done"] == true, text_at(object, "text")};
+}
+
+}  // namespace ddprun::agent

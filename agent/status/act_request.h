@@ -1,0 +1,23 @@
+// What `ddprun ctl` asks an agent, as a line: "act " and a JSON object, and the answer to it. Pure.
+#pragma once
+#include <string>
+#include <variant>
+
+#include "rendezvous/coordination/act.h"
+
+namespace ddprun::agent {
+
+constexpr const char* kAskAct = "act ";
+
+std::string act_line(const rendezvous::Act& act);
+// The act, or a sentence why it is none.
+std::variant<rendezvous::Act, std::string> parse_act(const std::string& line);
+
+struct ActAnswer {
+  bool done = false;
+  std::string text = {};  // what follows, or why not
+};
+std::string to_line(const ActAnswer& answer);
+ActAnswer parse_act_answer(const std::string& line);
+
+}  // namespace ddprun::agent

@@ -1,0 +1,120 @@
+#include "agent/status/agent_socket.h"
+
+#include <pwd.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <cstdlib>
+#include <optional>
+#include <sstream>
+#include <utility>
+
+#include <asio/buffer.hpp>
+#include <asio/read_until.hpp>
+#include <asio/steady_timer.hpp>
+#include <asio/write.hpp>
+
+namespace ddprun::agent {
+namespace {
+
+constexpr const char* kPrefix = "ddprun/";
+constexpr std::size_t kRequestBytesMax = 1024;
+constexpr std::chrono::seconds kRequestLimit{2};  // for its line to come
+
+// Who asks; empty: it may not.
+std::optional<uid_t> asker(int fd, uid_t user) {
+  ucred peer{};
+  socklen_t size = sizeof peer;
+  const bool is_known = getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &size) == 0;
+  return is_known && (peer.uid == user || peer.uid == 0) ? std::optional(peer.uid) : std::nullopt;
+}
+
+std::string name_of_user(uid_t user) {
+  const passwd* entry = getpwuid(user);
+  return entry ? entry->pw_name : "user " + std::to_string(user);
+}
+
+}  // namespace
+
+std::string socket_name(const AgentAddress& address) {
+  return kPrefix + std::to_string(address.user) + "/" + std::to_string(address.agent) + "/" +
+         address.run_id.substr(0, kNamedRunIdMax);
+}
+
+// A line's last column is the name; the kernel shows a leading NUL as '@'.
+std::vector<AgentAddress> listening_agents(const std::string& table) {
+  std::vector<AgentAddress> out;
+  std::istringstream lines(table);
+  const std::string begins = std::string(" @") + kPrefix;
+  for (std::string line; std::getline(lines, line);) {
+    const std::size_t at = line.find(begins);
+    if (at == line.npos) continue;
+    const char* user = line.c_str() + at + begins.size();
+    char* end = nullptr;
+    AgentAddress address;
+    address.user = static_cast<uid_t>(std::strtoul(user, &end, 10));
+    if (*end != '/') continue;
+    address.agent = static_cast<pid_t>(std::strtol(end + 1, &end, 10));
+    if (*end != '/') continue;
+    address.run_id = end + 1;
+    const bool known = !out.empty() && out.back().agent == address.agent;  // its connections have lines of their own
+    if (!known) out.push_back(std::move(address));
+  }
+  return out;
+}
+
+// Keeps its connection until the reply is written.
+class AgentSocket::Session : public std::enable_shared_from_this<Session> {
+ public:
+  Session(asio::local::stream_protocol::socket socket, uid_t user)
+      : socket_(std::move(socket)), limit_(socket_.get_executor()), user_(user) {}
+
+  void read(OnRequest on_request) {
+    limit_.expires_after(kRequestLimit);
+    limit_.async_wait([self = shared_from_this()](const std::error_code& error) {
+      if (!error) self->socket_.close();
+    });
+    asio::async_read_until(socket_, asio::dynamic_buffer(text_, kRequestBytesMax), '\n',
+                           [self = shared_from_this(), on_request = std::move(on_request)](const std::error_code& error,
+                                                                                           std::size_t size) {
+                             self->limit_.cancel();
+                             if (error) return;
+                             const Request request{self->text_.substr(0, size - 1), name_of_user(self->user_)};
+                             on_request(request, [self](const std::string& text) { self->reply(text); });
+                           });
+  }
+
+ private:
+  void reply(const std::string& text) {
+    text_ = text;
+    asio::async_write(socket_, asio::buffer(text_),
+                      [self = shared_from_this()](const std::error_code&, std::size_t) {});
+  }
+
+  asio::local::stream_protocol::socket socket_;
+  asio::steady_timer limit_;
+  const uid_t user_;
+  std::string text_;
+};
+
+AgentSocket::AgentSocket(asio::io_context& io, const AgentAddress& own, OnRequest on_request)
+    : acceptor_(io), user_(own.user), on_request_(std::move(on_request)) {
+  const asio::local::stream_protocol::endpoint place(std::string(1, '\0') + socket_name(own));
+  std::error_code error;
+  acceptor_.open(place.protocol(), error);
+  if (!error) acceptor_.bind(place, error);
+  if (!error) acceptor_.listen(asio::socket_base::max_listen_connections, error);
+  if (!error) accept();
+}
+
+void AgentSocket::accept() {
+  acceptor_.async_accept([this](const std::error_code& error, asio::local::stream_protocol::socket socket) {
+    if (error) return;  // no descriptor is left, or we end: nobody can ask any more
+    if (const auto user = asker(socket.native_handle(), user_))
+      std::make_shared<Session>(std::move(socket), *user)->read(on_request_);
+    accept();
+  });
+}
+
+}  // namespace ddprun::agent

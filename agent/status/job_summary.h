@@ -1,0 +1,79 @@
+// What a job does as a whole, from what its coordinator and its agents have told. Pure.
+#pragma once
+#include <array>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "rendezvous/coordination/job_view.h"
+
+namespace ddprun::agent {
+
+// All that `ddprun status` is answered with.
+struct StatusAnswer {
+  std::string run_id = {}, program = {};
+  std::string host = {};                           // of the agent that answers
+  Duration run_time = {};                          // of this agent
+  std::string problem = {};                        // why the coordinator has not answered; empty: it has
+  std::optional<rendezvous::JobView> job = {};     // the coordinator's
+  std::vector<rendezvous::NodeReport> nodes = {};  // that have answered, by group rank
+  std::vector<std::string> silent = {};            // nodes of the round that have not
+};
+
+// Whom everybody waits for.
+struct Awaited {
+  std::vector<int> ranks = {};
+  std::vector<std::string> nodes = {};
+  std::string text = {};  // "rank 2 on node1 has computed for 3.1 s, after step 41; 7 ranks wait"; empty: nobody
+};
+
+// As status and metrics name them.
+struct NamedPhase {
+  rendezvous::JobPhase phase;
+  const char* name;
+};
+constexpr std::array<NamedPhase, 4> kJobPhases = {{{rendezvous::JobPhase::waiting, "waiting"},
+                                                   {rendezvous::JobPhase::starting, "starting"},
+                                                   {rendezvous::JobPhase::running, "running"},
+                                                   {rendezvous::JobPhase::over, "over"}}};
+struct NamedPlace {
+  rendezvous::NodePlace place;
+  const char* name;
+};
+constexpr std::array<NamedPlace, 8> kNodePlaces = {{{rendezvous::NodePlace::active, "active"},
+                                                    {rendezvous::NodePlace::done, "done"},
+                                                    {rendezvous::NodePlace::ready, "ready"},
+                                                    {rendezvous::NodePlace::spare, "spare"},
+                                                    {rendezvous::NodePlace::stopping, "stopping"},
+                                                    {rendezvous::NodePlace::excluded, "excluded"},
+                                                    {rendezvous::NodePlace::unfit, "unfit"},
+                                                    {rendezvous::NodePlace::lost, "lost"}}};
+const char* name_of(rendezvous::JobPhase phase);
+const char* name_of(rendezvous::NodePlace place);
+
+struct RestartsByCause {
+  const char* cause;
+  int restarts;
+};
+std::array<RestartsByCause, 10> restarts_by_cause(const rendezvous::RestartCounts& counts);
+
+// A rank that has done nothing new for so long while others wait for it holds them up.
+constexpr std::chrono::seconds kHoldsUpAfter{1};
+
+struct JobSummary {
+  std::string activity = {};  // start, train, save, evaluate, end: what most ranks do; empty: no rank is known
+  std::optional<std::uint64_t> step = {};  // that all ranks which report steps have completed
+  std::optional<double> steps_per_second = {};
+  std::optional<std::uint64_t> total_steps = {};    // the number of the step that is to be the last one
+  std::optional<double> loss = {};                  // the mean of what the ranks have reported last
+  std::optional<std::uint64_t> snapshot_step = {};  // the newest one
+  std::optional<Duration> snapshot_age = {};
+  std::optional<std::uint64_t> snapshot_bytes = {};  // that all ranks have written for it; empty: none has told it
+  Awaited awaited = {};
+  std::optional<rendezvous::TimeAccount> account = {};  // of the job's time; empty: the coordinator has not told it
+};
+
+JobSummary summary_of(const StatusAnswer& answer);
+
+}  // namespace ddprun::agent

@@ -1,0 +1,102 @@
+#include "agent/status/page_data.h"
+
+#include <algorithm>
+#include <array>
+#include <set>
+#include <utility>
+#include <vector>
+
+namespace ddprun::agent {
+namespace {
+
+using nlohmann::json;
+
+constexpr std::array kPagePhases = {"load", "compute", "wait"};
+
+json slowest_in(const json& ranks, const std::string& phase) {
+  std::vector<std::pair<double, const json*>> times;
+  for (const json& rank : ranks) times.emplace_back(rank.value(phase + "_seconds", 0.0), &rank);
+  std::sort(times.begin(), times.end(), [](const auto& a, const auto& b) { return a.first > b.first; });
+  if (times.empty() || times.front().first <= 0) return {};
+  return {{"phase", phase},
+          {"rank", times.front().second->at("rank")},
+          {"node", times.front().second->at("node")},
+          {"seconds", times.front().first},
+          {"median_seconds", times[times.size() / 2].first}};
+}
+
+// Those that matter first: that hold up others, are slow, stopped, or behind.
+json most_important(const json& ranks, const std::set<int>& named) {
+  std::vector<const json*> all;
+  for (const json& rank : ranks) all.push_back(&rank);
+  const auto order = [&](const json* rank) {
+    const int number = rank->value("rank", 0);
+    return std::pair(!named.contains(number) && !rank->value("stopped", false), number);
+  };
+  std::sort(all.begin(), all.end(), [&](const json* a, const json* b) { return order(a) < order(b); });
+  all.resize(kPageRanksMax);
+  std::sort(all.begin(), all.end(),
+            [](const json* a, const json* b) { return a->value("rank", 0) < b->value("rank", 0); });
+  json out = json::array();
+  for (const json* rank : all) out.push_back(*rank);
+  return out;
+}
+
+std::string text_of(const json& object) { return object.dump(-1, ' ', false, json::error_handler_t::replace); }
+
+}  // namespace
+
+json page_status(json status) {
+  json& ranks = status["ranks"];
+  if (!ranks.is_array()) ranks = json::array();
+  status["ranks_total"] = ranks.size();
+  status["slowest"] = json::array();
+  for (const char* phase : kPagePhases)
+    if (json slowest = slowest_in(ranks, phase); !slowest.is_null()) status["slowest"].push_back(std::move(slowest));
+  if (ranks.size() <= kPageRanksMax) return status;
+  std::set<int> named;
+  const json awaited = status.value("waits_for", json::object());
+  for (const json& rank : awaited.value("ranks", json::array())) named.insert(rank.get<int>());
+  for (const json& slow : status.value("slow_ranks", json::array())) named.insert(slow.value("rank", 0));
+  ranks = most_important(ranks, named);
+  return status;
+}
+
+std::string page_key(json status) {
+  for (const char* age : {"run_seconds", "state_seconds", "snapshot_age_seconds", "backoff_seconds", "slowest"})
+    status.erase(age);
+  if (const auto time = status.find("time"); time != status.end() && time->is_object())
+    *time = time->value("useful_share", json());
+  if (const auto awaited = status.find("waits_for"); awaited != status.end() && awaited->is_object())
+    awaited->erase("text");
+  for (json& rank : status["ranks"])
+    for (const char* age : {"age_seconds", "snapshot_age_seconds", "wait_seconds", "memory_bytes"}) rank.erase(age);
+  return text_of(status);
+}
+
+std::string whole_event(const json& status, const JobHistory& history, UnixTime now) {
+  json samples = json::array();
+  for (const HistorySample& sample : history.samples()) samples.push_back(to_json(sample));
+  return server_sent("whole", text_of({{"now", now.count()},
+                                       {"status", status},
+                                       {"samples", std::move(samples)},
+                                       {"rounds", to_json(history.rounds())}}));
+}
+
+std::string change_event(const json& status, const JobHistory& history, UnixTime now, bool rounds) {
+  json out{{"now", now.count()}, {"status", status}, {"sample", to_json(sample_of(status, now))}};
+  if (rounds) out["rounds"] = to_json(history.rounds());
+  return server_sent("change", text_of(out));
+}
+
+std::string server_sent(const std::string& name, const std::string& text) {
+  std::string out = "event: " + name + "\n";
+  for (std::size_t at = 0; at <= text.size();) {
+    const std::size_t end = std::min(text.find_first_of("\r\n", at), text.size());
+    out += "data: " + text.substr(at, end - at) + "\n";
+    at = end + (text.compare(end, 2, "\r\n") == 0 ? 2 : 1);
+  }
+  return out + "\n";
+}
+
+}  // namespace ddprun::agent

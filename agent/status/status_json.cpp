@@ -1,0 +1,139 @@
+#include "agent/status/status_json.h"
+
+#include <algorithm>
+#include <cmath>
+
+namespace ddprun::agent {
+namespace {
+
+using nlohmann::json;
+using rendezvous::JobView;
+using rendezvous::NodeView;
+using rendezvous::RankView;
+
+constexpr double kMilli = 1e3, kPercent = 100;
+
+double seconds(Duration time) {
+  const double exact = std::chrono::duration<double>(time).count();
+  return std::round(exact * kMilli) / kMilli;
+}
+
+template <class T>
+json or_null(const std::optional<T>& value) {
+  return value ? json(*value) : json();
+}
+
+json ranks_of(const NodeView& node) {
+  json ranks = json::array();
+  for (int i = 0; node.group_rank >= 0 && i < node.workers; ++i) ranks.push_back(node.first_rank + i);
+  return ranks;
+}
+
+json json_of(const NodeView& node) {
+  return {{"name", node.name},
+          {"host", node.host},
+          {"state", name_of(node.place)},
+          {"group_rank", node.group_rank < 0 ? json() : json(node.group_rank)},
+          {"ranks", ranks_of(node)},
+          {"workers", node.workers},
+          {"reason", node.why}};
+}
+
+json json_of(const RankView& rank, const rendezvous::NodeReport& node) {
+  return {{"rank", rank.rank},
+          {"node", node.name},
+          {"group_rank", node.group_rank},
+          {"activity", rendezvous::name_of(rank.activity)},
+          {"collective", rank.collective},
+          {"step", or_null(rank.step)},
+          {"age_seconds", seconds(rank.age)},
+          {"snapshot_step", or_null(rank.snapshot_step)},
+          {"snapshot_age_seconds", rank.snapshot_step ? json(seconds(rank.snapshot_age)) : json()},
+          {"snapshot_bytes", rank.snapshot_bytes == 0 ? json() : json(rank.snapshot_bytes)},
+          {"samples_per_second", rank.samples_per_second},
+          {"loss", or_null(rank.loss)},
+          {"memory_bytes", rank.memory},
+          {"load_seconds", seconds(rank.load)},
+          {"compute_seconds", seconds(rank.compute)},
+          {"wait_seconds", seconds(rank.wait)},
+          {"pid", rank.pid == 0 ? json() : json(rank.pid)},
+          {"stopped", rank.stopped},
+          {"paused", rank.paused},
+          {"held", rank.held}};
+}
+
+json restarts_of(const JobView& job) {
+  json by_cause;
+  for (const RestartsByCause& one : restarts_by_cause(job.counts)) by_cause[one.cause] = one.restarts;
+  return {{"limit", job.restarts_max}, {"charged", job.counts.spent()}, {"by_cause", by_cause}};
+}
+
+std::string coordinator_of(const JobView& job) {
+  const auto node =
+      std::find_if(job.nodes.begin(), job.nodes.end(), [&](const NodeView& one) { return one.id == job.coordinator; });
+  return node == job.nodes.end() ? "" : node->name;
+}
+
+// By kind, in seconds; they add up to the total.
+json time_of(const rendezvous::TimeAccount& account) {
+  json out{{"total", seconds(account.total())}, {"useful_share", std::round(account.ettr() * kMilli) / kMilli}};
+  for (const rendezvous::TimeKindName& kind : rendezvous::kTimeKinds) out[kind.name] = seconds(account[kind.kind]);
+  return out;
+}
+
+json nodes_of(const JobView& job) {
+  json out = json::array();
+  for (const NodeView& node : job.nodes) out.push_back(json_of(node));
+  return out;
+}
+
+json slow_of(const JobView& job) {
+  json out = json::array();
+  for (const rendezvous::SlowRank& slow : job.slow)
+    out.push_back(
+        {{"rank", slow.rank}, {"phase", rendezvous::name_of(slow.phase)}, {"ratio", slow.percent / kPercent}});
+  return out;
+}
+
+void add_job(const JobView& job, json& out) {
+  out["state"] = name_of(job.phase);
+  out["state_seconds"] = seconds(job.since);
+  out["round"] = job.round;
+  out["world_size"] = job.world_size;
+  out["nodes_min"] = job.nodes_min;
+  out["nodes_max"] = job.nodes_max;
+  out["coordinator"] = coordinator_of(job);
+  out["elections"] = job.term;
+  out["backoff_seconds"] = seconds(job.backoff);
+  out["restarts"] = restarts_of(job);
+  out["nodes"] = nodes_of(job);
+  out["slow_ranks"] = slow_of(job);
+}
+
+}  // namespace
+
+json to_json(const StatusAnswer& answer) {
+  json out{{"run_id", answer.run_id},      {"program", answer.program},
+           {"answered_by", answer.host},   {"run_seconds", seconds(answer.run_time)},
+           {"state", "unknown"},           {"problem", answer.problem},
+           {"silent_nodes", answer.silent}};
+  if (answer.job) add_job(*answer.job, out);
+  const JobSummary summary = summary_of(answer);
+  out["activity"] = summary.activity;
+  out["step"] = or_null(summary.step);
+  out["steps_per_second"] = or_null(summary.steps_per_second);
+  out["total_steps"] = or_null(summary.total_steps);
+  out["loss"] = or_null(summary.loss);
+  out["snapshot_step"] = or_null(summary.snapshot_step);
+  out["snapshot_age_seconds"] = summary.snapshot_age ? json(seconds(*summary.snapshot_age)) : json();
+  out["snapshot_bytes"] = or_null(summary.snapshot_bytes);
+  out["waits_for"] = {
+      {"ranks", summary.awaited.ranks}, {"nodes", summary.awaited.nodes}, {"text", summary.awaited.text}};
+  out["time"] = summary.account ? time_of(*summary.account) : json();
+  out["ranks"] = json::array();
+  for (const rendezvous::NodeReport& node : answer.nodes)
+    for (const RankView& rank : node.ranks) out["ranks"].push_back(json_of(rank, node));
+  return out;
+}
+
+}  // namespace ddprun::agent

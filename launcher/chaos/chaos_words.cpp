@@ -1,0 +1,111 @@
+#include "launcher/chaos/chaos_words.h"
+
+#include <algorithm>
+#include <variant>
+
+#include "launcher/settings/values.h"
+#include "rendezvous/base/spelling.h"
+
+namespace ddprun::launcher {
+namespace {
+
+constexpr const char* kChaosUsage =
+    "usage: ddprun chaos [JOB] [options]\n"
+    "Has a running job suffer faults, one after the other, and prints how it recovers. The job needs --allow-chaos.\n"
+    "  --faults LIST     of kill, stop, segv, oom, cut, slow, disk, preempt (all)\n"
+    "  --seed N          the same seed gives the same list of faults (a random one, which is printed)\n"
+    "  --every TIME      from one fault to the next, once the job has recovered (30s)\n"
+    "  --for TIME, --count N   when to end (at Ctrl-C, or with the job)\n"
+    "  --limit TIME      for one recovery (120s)\n"
+    "  --dry-run         prints the list for --ranks N (8), and does nothing\n"
+    "  --json            the table at the end as JSON\n"
+    "JOB is what ddprun status takes; left out: the job that was started last.\n"
+    "  --rdzv-endpoint HOST:PORT, --token-file FILE, --tls-cert, --tls-key, --tls-ca FILE\n"
+    "                    for a job of which no node is on this machine; JOB is its --rdzv-id\n"
+    "To run a program of that name: ddprun ./chaos\n";
+
+const std::vector<std::string> kValues{"faults", "seed",          "every",      "for",      "count",   "limit",
+                                       "ranks",  "rdzv-endpoint", "token-file", "tls-cert", "tls-key", "tls-ca"};
+constexpr int kCountMax = 1 << 20;
+
+std::vector<std::string> fault_names() {
+  std::vector<std::string> out;
+  for (const rendezvous::NamedFault& fault : rendezvous::kFaults) out.emplace_back(fault.name);
+  return out;
+}
+
+void take_faults(const std::string& text, ChaosWords& out) {
+  for (const std::string& name : split(text, ',')) {
+    const auto fault = rendezvous::fault_named(name);
+    if (!fault)
+      return void(out.mistake = "--faults names '" + visible(name) + "'; it takes " +
+                                settings::joined(fault_names(), ", ") + "." + did_you_mean(name, fault_names()));
+    if (std::find(out.faults.begin(), out.faults.end(), *fault) == out.faults.end()) out.faults.push_back(*fault);
+  }
+}
+
+Duration take_time(const std::string& name, const std::string& text, ChaosWords& out) {
+  const auto read = settings::read_duration(text);
+  const auto* time = std::get_if<Duration>(&read);
+  if (time && *time > Duration::zero()) return *time;
+  const auto* wrong = std::get_if<settings::Wrong>(&read);
+  out.mistake = settings::invalid_value("--" + name, text, wrong ? wrong->complaint : "it takes a time above 0");
+  return {};
+}
+
+int take_count(const std::string& name, const std::string& text, ChaosWords& out) {
+  const auto count = settings::whole_text<int>(text);
+  if (count && *count > 0 && *count <= kCountMax) return *count;
+  out.mistake = settings::invalid_value("--" + name, text, "it takes a whole number from 1 up");
+  return 1;
+}
+
+void take_value(const std::string& name, const std::string& value, ChaosWords& out) {
+  if (name == "faults") return take_faults(value, out);
+  if (name == "every") return void(out.every = take_time(name, value, out));
+  if (name == "limit") return void(out.limit = take_time(name, value, out));
+  if (name == "for") return void(out.time = take_time(name, value, out));
+  if (name == "count") return void(out.count = take_count(name, value, out));
+  if (name == "ranks") return void(out.ranks = take_count(name, value, out));
+  if (name != "seed") return out.access.push_back("--" + name + "=" + value);
+  out.seed = settings::whole_text<std::uint64_t>(value);
+  if (!out.seed) out.mistake = settings::invalid_value("--seed", value, "it takes a whole number from 0 up");
+}
+
+// Takes an option and its value.
+void take_option(const std::vector<std::string>& words, std::size_t& at, ChaosWords& out) {
+  const std::string& word = words[at];
+  const std::size_t equals = word.find('=');
+  const std::string name = with_dashes(word.substr(2, equals == word.npos ? equals : equals - 2));
+  if (name == "dry-run" && equals == word.npos) return void(out.dry_run = true);
+  if (name == "json" && equals == word.npos) return void(out.json = true);
+  if (std::find(kValues.begin(), kValues.end(), name) == kValues.end())
+    return void(out.mistake = "there is no option " + visible(word) + "; ddprun chaos --help lists them.");
+  if (equals == word.npos && at + 1 == words.size()) return void(out.mistake = "--" + name + " needs a value.");
+  take_value(name, equals == word.npos ? words[++at] : word.substr(equals + 1), out);
+}
+
+}  // namespace
+
+ChaosWords read_chaos_words(const std::vector<std::string>& words) {
+  ChaosWords out;
+  for (std::size_t i = 0; i < words.size() && out.mistake.empty(); ++i) {
+    if (words[i] == "--help" || words[i] == "-h") return {.answer = kChaosUsage};
+    if (words[i].starts_with("--"))
+      take_option(words, i, out);
+    else if (out.job.empty())
+      out.job = words[i];
+    else
+      out.mistake = "'" + visible(words[i]) + "' is one word too many.";
+  }
+  if (!out.mistake.empty()) return out;
+  if (out.time && out.count) out.mistake = "--for and --count exclude each other: leave out one of them.";
+  if (!out.access.empty() && std::none_of(out.access.begin(), out.access.end(),
+                                          [](const std::string& word) { return word.starts_with("--rdzv-endpoint"); }))
+    out.mistake = "it takes --rdzv-endpoint, too: where is the job?";
+  if (out.faults.empty())
+    for (const rendezvous::NamedFault& fault : rendezvous::kFaults) out.faults.push_back(fault.kind);
+  return out;
+}
+
+}  // namespace ddprun::launcher

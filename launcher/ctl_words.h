@@ -1,0 +1,22 @@
+// The command line of `ddprun ctl`. Pure.
+#pragma once
+#include <string>
+#include <vector>
+
+#include "rendezvous/coordination/act.h"
+
+namespace ddprun::launcher {
+
+struct CtlWords {
+  std::string job = {};                  // as status takes it; empty: the one that was started last
+  std::vector<std::string> access = {};  // of a job elsewhere: options of ddprun
+  bool stacks = false;                   // instead of an act
+  rendezvous::Act act = {};              // without who does it
+  std::string answer = {};               // of --help: print it and exit with 0
+  std::string mistake = {};              // a sentence
+};
+
+// `words`: those after "ctl".
+CtlWords read_ctl_words(const std::vector<std::string>& words);
+
+}  // namespace ddprun::launcher

@@ -1,0 +1,108 @@
+#include "launcher/live_job.h"
+
+#include <pwd.h>
+#include <unistd.h>
+
+#include <algorithm>
+
+#include "agent/process/process_table.h"
+#include "launcher/inputs.h"
+#include "launcher/job_submission.h"
+#include "launcher/machine.h"
+#include "rendezvous/base/error.h"
+#include "rendezvous/base/spelling.h"
+
+namespace ddprun::launcher {
+namespace {
+
+using agent::AgentAddress;
+
+constexpr int kStatusSeconds = 5, kStacksSeconds = 15, kActSeconds = 10;
+
+// A record's, where it runs; else the agent that the word means.
+AgentAddress agent_for(const std::string& job) {
+  const std::vector<AgentAddress> agents = own_agents();
+  if (job.empty() && newest(agents)) return *newest(agents);
+  const Choice choice = choose_job(agents, job);
+  if (choice.agent) return *choice.agent;
+  const auto found = find_record(records_folder(own_environment()), job);
+  const auto* record = std::get_if<JobRecord>(&found);
+  if (!record) throw JobRefused(choice.complaint);
+  if (const AgentAddress* agent = agent_of(agents, *record)) return *agent;
+  throw JobRefused(record->id() + " does not run on this machine.");
+}
+
+}  // namespace
+
+std::string own_name() {
+  const passwd* user = getpwuid(geteuid());
+  return (user ? user->pw_name : "user " + std::to_string(geteuid())) + " on " + host_name();
+}
+
+bool runner_is_gone(const nlohmann::json& status) {
+  if (!status.is_object() || status.value("host", "") != host_name()) return false;
+  const auto process = agent::task_stat(status.value("pid", 0));
+  return !process || process->is_dead() || process->start_time != status.value("pid_start", 0ULL);
+}
+
+std::vector<JobRecord> records_if_any() try {
+  return all_records(records_folder(own_environment()));
+} catch (const UsageError&) {
+  return {};
+}
+
+const AgentAddress* agent_of(const std::vector<AgentAddress>& agents, const JobRecord& record) {
+  const nlohmann::json status = record.read("status.json");
+  if (!status.is_object() || status.value("host", "") != host_name() || runner_is_gone(status)) return nullptr;
+  return agent_below(agents, status.value("pid", 0));
+}
+
+std::optional<JobRecord> record_above(const AgentAddress& agent) {
+  for (const JobRecord& record : records_if_any())
+    if (agent_of({agent}, record)) return record;
+  return {};
+}
+
+const AgentAddress* newest(const std::vector<AgentAddress>& agents) {
+  const auto last = std::max_element(agents.begin(), agents.end(),
+                                     [](const auto& a, const auto& b) { return started_ms(a) < started_ms(b); });
+  return last == agents.end() ? nullptr : &*last;
+}
+
+LiveJob::LiveJob(const JobWords& words) {
+  if (words.access.empty())
+    agent_ = agent_for(words.handle);
+  else
+    remote_.emplace(words.access, words.handle);
+}
+
+// If this agent has ended, another one of its job may be here.
+std::string LiveJob::ask(const std::string& line, int limit_seconds) {
+  if (remote_) return remote_->ask(line);
+  try {
+    if (std::string answer = launcher::ask(*agent_, line, limit_seconds); !answer.empty()) return answer;
+  } catch (const Error&) {
+    if (started_ms(*agent_) != 0) throw;
+  }
+  const std::vector<AgentAddress> agents = own_agents();
+  const auto other = std::find_if(agents.begin(), agents.end(), [&](const AgentAddress& one) {
+    return one.run_id == agent_->run_id && one.agent != agent_->agent;
+  });
+  if (other == agents.end()) return {};
+  agent_ = *other;
+  return launcher::ask(*agent_, line, limit_seconds);
+}
+
+nlohmann::json LiveJob::status() {
+  nlohmann::json answer = nlohmann::json::parse(ask(agent::kAskStatus, kStatusSeconds), nullptr,
+                                                /*allow_exceptions=*/false);
+  return answer.is_object() ? answer : nlohmann::json();
+}
+
+std::string LiveJob::stacks() { return ask(agent::kAskStacks, kStacksSeconds); }
+
+agent::ActAnswer LiveJob::act(const rendezvous::Act& act) {
+  return agent::parse_act_answer(ask(agent::act_line(act), kActSeconds));
+}
+
+}  // namespace ddprun::launcher

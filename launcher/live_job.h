@@ -1,0 +1,48 @@
+// A running job that can be asked: the one that a user's words mean, by an agent on this machine or at its endpoint.
+#pragma once
+#include <map>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "agent/status/act_request.h"
+#include "launcher/job_words.h"
+#include "launcher/jobs/job_record.h"
+#include "launcher/remote_job.h"
+#include "launcher/running_jobs.h"
+
+namespace ddprun::launcher {
+
+// Who acts on a job from here: "alice on login1".
+std::string own_name();
+// The process of `ddprun run` that wrote a record's status.json has ended. On another machine it cannot be seen.
+bool runner_is_gone(const nlohmann::json& status);
+// The records of this user; none where there is no folder for them.
+std::vector<JobRecord> records_if_any();
+// The record of the job that the agent belongs to, if it has one.
+std::optional<JobRecord> record_above(const agent::AgentAddress& agent);
+// The agent here of a record's job; null: none.
+const agent::AgentAddress* agent_of(const std::vector<agent::AgentAddress>& agents, const JobRecord& record);
+// Of several, the one whose job was started last; null: there is none.
+const agent::AgentAddress* newest(const std::vector<agent::AgentAddress>& agents);
+
+class LiveJob {
+ public:
+  // `words`: of status or top. Throws JobRefused, UsageError.
+  explicit LiveJob(const JobWords& words);
+  explicit LiveJob(agent::AgentAddress agent) : agent_(std::move(agent)) {}
+
+  // Answers of an agent (agent_socket.h); null or empty: the job has ended. Throws Error.
+  nlohmann::json status();
+  std::string stacks();
+  agent::ActAnswer act(const rendezvous::Act& act);
+
+ private:
+  std::string ask(const std::string& line, int limit_seconds);
+
+  std::optional<RemoteJob> remote_;
+  std::optional<agent::AgentAddress> agent_;
+};
+
+}  // namespace ddprun::launcher

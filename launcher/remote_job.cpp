@@ -1,0 +1,99 @@
+#include "launcher/remote_job.h"
+
+#include <memory>
+#include <optional>
+
+#include <asio/io_context.hpp>
+
+#include "launcher/cli.h"
+#include "launcher/inputs.h"
+#include "launcher/job.h"
+#include "launcher/job_submission.h"
+#include "launcher/machine.h"
+#include "rendezvous/base/error.h"
+#include "rendezvous/coordination/control_link.h"
+#include "rendezvous/coordination/control_message.h"
+#include "rendezvous/peer/dialer.h"
+#include "rendezvous/peer/greeting.h"
+#include "rendezvous/peer/resolver.h"
+
+namespace ddprun::launcher {
+namespace {
+
+using namespace rendezvous;
+
+constexpr std::chrono::seconds kLimit{10};
+
+Config config_of(std::vector<std::string> words, const std::string& run_id) {
+  words.push_back("--nnodes=1:2");  // of several nodes: the endpoint counts
+  words.push_back("--rdzv-id=" + (run_id.empty() ? "none" : run_id));
+  words.push_back("true");
+  CommandLine line = read_command_line(words, process_inputs());
+  wipe_token_variable();
+  if (!line.mistakes.empty()) throw JobRefused(line.mistakes.front());
+  return line.config;
+}
+
+// One question to one place.
+class Question {
+ public:
+  Question(const PeerTrust& trust, const ControlAddress& place, const std::string& line)
+      : dialer_(io_, std::make_shared<Resolver>(io_), trust,
+                {[this, line](PeerConnection connection) { send(std::move(connection), line); },
+                 [this](const Dialer::Failure& failure) { fail(failure.why); }}) {
+    dialer_.start({place, {}, Clock::now() + kLimit});
+  }
+  // Empty, and why() is set: no answer.
+  std::optional<std::string> answer() {
+    io_.run();
+    return answer_;
+  }
+  const std::string& why() const { return why_; }
+
+ private:
+  void send(PeerConnection connection, const std::string& line) {
+    link_ = std::make_unique<ControlLink>(std::move(connection),
+                                          ControlLink::Hooks{[this](const std::string& bytes) { take(bytes); },
+                                                             [this](const std::string& why) { fail(why); }});
+    link_->send(encode(FromAgent(ClientRequest{line})));
+  }
+  void take(const std::string& bytes) {
+    try {
+      const ToAgent message = decode_to_agent(bytes);
+      if (const auto* answer = std::get_if<ClientAnswer>(&message)) answer_ = answer->text;
+    } catch (const BadMessage& bad) {
+      why_ = bad.what();
+    }
+    io_.stop();
+  }
+  void fail(const std::string& why) {
+    why_ = why;
+    io_.stop();
+  }
+
+  asio::io_context io_;
+  std::unique_ptr<ControlLink> link_;
+  Dialer dialer_;
+  std::optional<std::string> answer_;
+  std::string why_ = "it has not answered";
+};
+
+}  // namespace
+
+RemoteJob::RemoteJob(std::vector<std::string> words, const std::string& run_id)
+    : config_(config_of(std::move(words), run_id)) {}
+
+std::string RemoteJob::ask(const std::string& line) const {
+  const PeerTrust trust{std::make_shared<TlsContext>(credentials(config_), config_.rdzv_id),
+                        make_identity(host_name(), config_.rdzv_id),
+                        {}};
+  std::string why;
+  for (const MeetingPlace& place : meeting_places(config_)) {
+    Question question(trust, {place.host, static_cast<std::uint16_t>(place.port)}, line);
+    if (auto answer = question.answer()) return *answer;
+    why += (why.empty() ? "" : "; ") + place.host + ":" + std::to_string(place.port) + ": " + question.why();
+  }
+  throw Error("cannot ask the job " + config_.rdzv_id, why);
+}
+
+}  // namespace ddprun::launcher

@@ -1,0 +1,145 @@
+#include "launcher/report/report_text.h"
+
+#include <cstdarg>
+#include <cstdio>
+
+#include <nlohmann/json.hpp>
+
+namespace ddprun::launcher {
+namespace {
+
+using rendezvous::TimeAccount;
+using rendezvous::TimeKindName;
+using Json = nlohmann::ordered_json;
+
+constexpr std::size_t kPageSamplesMax = 1000;
+
+double seconds(Duration time) { return std::chrono::duration<double>(time).count(); }
+
+__attribute__((format(printf, 1, 2))) std::string format(const char* text, ...) {
+  char out[512];
+  va_list values;
+  va_start(values, text);
+  std::vsnprintf(out, sizeof out, text, values);
+  va_end(values);
+  return out;
+}
+
+std::string count_of(std::size_t count, const char* what) {
+  return std::to_string(count) + " " + what + (count == 1 ? "" : "s");
+}
+
+std::string state_of(const JobReport& report) {
+  if (!report.ended) return "its end is not in the file, so the account ends with the last event";
+  return report.succeeded ? "succeeded" : "failed: " + report.error;
+}
+
+std::string cause_of(const ReportedRound& round) {
+  if (round.failure_class.empty()) return round.reason.empty() ? "-" : round.reason;
+  return round.failure_class + (round.failed_rank ? " of rank " + std::to_string(*round.failed_rank) : "");
+}
+
+Json spent_in(const TimeAccount& spent) {
+  Json out = Json::object();
+  for (const TimeKindName& one : rendezvous::kTimeKinds) out[one.name] = seconds(spent[one.kind]);
+  return out;
+}
+
+Json round_in(const ReportedRound& round, const JobReport& report) {
+  Json out{{"start", round.start}, {"round", round.number}, {"nodes", round.nodes}};
+  out["began_s"] = seconds(round.formed - report.began);
+  out["lasted_s"] = seconds(round.ended - round.formed);
+  if (!round.failure_class.empty()) out["failure_class"] = round.failure_class;
+  if (round.failed_rank) out["failed_rank"] = *round.failed_rank;
+  if (!round.reason.empty()) out["reason"] = round.reason;
+  out["lost_s"] = seconds(round.lost);
+  out["spent_s"] = spent_in(round.spent);
+  return out;
+}
+
+// A failure's class, or words; a job that went on has no cause of its end.
+std::string page_cause(const ReportedRound& round) {
+  return !round.failure_class.empty() ? round.failure_class : round.reason.empty() ? "not known" : round.reason;
+}
+
+Json page_rounds(const JobReport& report) {
+  Json out = Json::array();
+  for (const ReportedRound& round : report.rounds)
+    out.push_back({{"first", round.number},
+                   {"last", round.number},
+                   {"start", round.formed.count()},
+                   {"end", round.ended.count()},
+                   {"causes", {{page_cause(round), 1}}}});
+  return out;
+}
+
+template <class T>
+Json or_null(const std::optional<T>& value) {
+  return value ? Json(*value) : Json();
+}
+
+// Evenly thinned, with the last one.
+Json page_samples(const std::vector<ReportedProgress>& progress) {
+  const std::size_t every = progress.size() / kPageSamplesMax + 1;
+  Json out = Json::array();
+  for (std::size_t i = 0; i < progress.size(); ++i) {
+    if (i % every != 0 && i + 1 != progress.size()) continue;
+    const ReportedProgress& one = progress[i];
+    out.push_back({one.at.count(), one.step, or_null(one.steps_per_second), or_null(one.loss), Json()});
+  }
+  return out;
+}
+
+}  // namespace
+
+std::string to_text(const JobReport& report) {
+  const double all = seconds(report.spent.total());
+  std::string out = "job " + report.run_id + ": " + count_of(static_cast<std::size_t>(report.starts), "start") + ", " +
+                    count_of(report.rounds.size(), "round") + "; " + state_of(report) + "\n\n";
+  for (const TimeKindName& one : rendezvous::kTimeKinds) {
+    const double spent = seconds(report.spent[one.kind]);
+    out += format("%-10s %12.1f s %6.2f %%  %s\n", one.name, spent, all > 0 ? 100 * spent / all : 0, one.words);
+  }
+  out += format("%-10s %12.1f s           ETTR (productive / total) %.4f\n\n", "total", all, report.spent.ettr());
+  out += "start  round  nodes      began s     lasted s       lost s  ended by\n";
+  for (const ReportedRound& round : report.rounds)
+    out += format("%5d  %5d  %5d %12.1f %12.1f %12.1f  ", round.start, round.number, round.nodes,
+                  seconds(round.formed - report.began), seconds(round.ended - round.formed), seconds(round.lost)) +
+           cause_of(round) + "\n";
+  return out;
+}
+
+std::string to_json(const JobReport& report) {
+  Json out{{"run_id", report.run_id}, {"starts", report.starts}, {"ended", report.ended}};
+  if (report.ended) out["succeeded"] = report.succeeded;
+  if (!report.error.empty()) out["error"] = report.error;
+  out["total_s"] = seconds(report.spent.total());
+  out["ettr"] = report.spent.ettr();
+  out["spent_s"] = spent_in(report.spent);
+  out["rounds"] = Json::array();
+  for (const ReportedRound& round : report.rounds) out["rounds"].push_back(round_in(round, report));
+  return out.dump(-1, ' ', false, Json::error_handler_t::replace) + "\n";
+}
+
+std::string to_page_data(const JobReport& report) {
+  Json time = spent_in(report.spent);
+  time["total"] = seconds(report.spent.total());
+  time["useful_share"] = report.spent.ettr();
+  Json status{{"run_id", report.run_id}, {"finished", true}, {"starts", report.starts}, {"time", std::move(time)}};
+  status["state"] = !report.ended ? "not ended in the file" : report.succeeded ? "succeeded" : "failed";
+  if (!report.error.empty()) status["error"] = report.error;
+  if (!report.rounds.empty()) status["round"] = report.rounds.back().number;
+  if (!report.progress.empty()) {
+    status["step"] = report.progress.back().step;
+    status["steps_per_second"] = or_null(report.progress.back().steps_per_second);
+    status["loss"] = or_null(report.progress.back().loss);
+  }
+  status["snapshot_step"] = or_null(report.snapshot_step);
+  const Json out{{"now", report.last.count()},
+                 {"status", std::move(status)},
+                 {"samples", page_samples(report.progress)},
+                 {"rounds", page_rounds(report)}};
+  return out.dump(-1, ' ', false, Json::error_handler_t::replace);
+}
+
+}  // namespace ddprun::launcher

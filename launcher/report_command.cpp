@@ -1,0 +1,121 @@
+#include "launcher/report_command.h"
+
+#include <cerrno>
+#include <cstdio>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <optional>
+#include <system_error>
+#include <utility>
+
+#include "agent/http/page/page.h"
+#include "agent/process/regular_file.h"
+#include "launcher/exit_codes.h"
+#include "launcher/report/event_reader.h"
+#include "launcher/report/job_report.h"
+#include "launcher/report/report_text.h"
+#include "rendezvous/base/print_line.h"
+
+namespace ddprun::launcher {
+namespace {
+
+constexpr const char* kReportUsage =
+    "usage: ddprun report [--json] [--run-id ID] [-o FILE.html] EVENTS\n"
+    "Prints where the time of a job went, and what each of its rounds has cost; -o draws it as a page for browsers,\n"
+    "in one file, which is replaced if it is there. EVENTS is the file that\n"
+    "--event-log-handler file:EVENTS has written, of one agent or of all. --run-id names the job if the file has\n"
+    "several. To run a program of that name: ddprun ./report\n";
+
+constexpr std::size_t kJobsNamedMax = 8;
+
+struct Request {
+  std::string file, run_id, page;
+  bool json = false;
+};
+
+int complain(const std::string& sentence) {
+  print_line(stderr, "ddprun report: " + sentence);
+  return kUsage;
+}
+
+// Empty: the words are wrong.
+std::optional<Request> request_of(const std::vector<std::string>& words) {
+  Request out;
+  for (std::size_t i = 0; i < words.size(); ++i) {
+    if (words[i] == "--json") {
+      out.json = true;
+    } else if ((words[i] == "-o" || words[i] == "--output") && i + 1 < words.size()) {
+      out.page = words[++i];
+    } else if (words[i].starts_with("--output=")) {
+      out.page = words[i].substr(std::strlen("--output="));
+    } else if (words[i] == "--run-id" && i + 1 < words.size()) {
+      out.run_id = words[++i];
+    } else if (words[i].starts_with("--run-id=")) {
+      out.run_id = words[i].substr(std::strlen("--run-id="));
+    } else if (words[i].starts_with('-') || !out.file.empty()) {
+      return {};
+    } else {
+      out.file = words[i];
+    }
+  }
+  return out.file.empty() ? std::nullopt : std::optional(std::move(out));
+}
+
+std::string listed(const std::vector<std::string>& jobs) {
+  std::string out;
+  for (std::size_t i = 0; i < jobs.size() && i < kJobsNamedMax; ++i) out += (i ? ", " : "") + jobs[i];
+  return jobs.size() > kJobsNamedMax ? out + " and others" : out;
+}
+
+// Why it cannot be written; empty: it can, as far as its name says.
+std::string refusal_of_page(const Request& request) {
+  const std::filesystem::path page(request.page), folder = page.parent_path();
+  if (request.page.empty()) return "";
+  if (request.json) return "--json and -o exclude each other: leave out one of them.";
+  if (page.extension() != ".html") return "-o is '" + request.page + "'; it takes a name that ends with .html.";
+  std::error_code error;
+  if (!folder.empty() && !std::filesystem::is_directory(folder, error))
+    return "-o is '" + request.page + "', and there is no folder '" + folder.string() + "': make it first.";
+  return "";
+}
+
+int write_page(const std::string& file, const JobReport& report) {
+  errno = 0;
+  if (agent::replace_file(file, agent::page_with(to_page_data(report)))) return kSuccess;
+  return complain("cannot write '" + file + "': " + std::strerror(errno) + ".");
+}
+
+}  // namespace
+
+int report_events(const std::vector<std::string>& words) {
+  const auto request = request_of(words);
+  if (!request) {
+    const bool help = !words.empty() && (words.front() == "--help" || words.front() == "-h");
+    print_text(help ? stdout : stderr, kReportUsage);
+    return help ? kSuccess : kUsage;
+  }
+  if (const std::string refusal = refusal_of_page(*request); !refusal.empty()) return complain(refusal);
+  std::ifstream in(request->file, std::ios::binary);
+  const std::string text{std::istreambuf_iterator<char>(in), std::istreambuf_iterator<char>()};
+  if (!in.is_open() || in.bad()) return complain("cannot read '" + request->file + "': " + std::strerror(errno) + ".");
+  const EventFile file = read_events(text);
+  for (const std::string& problem : file.problems) complain("'" + request->file + "': " + problem + ".");
+  if (!file.problems.empty()) return kUsage;
+  const std::vector<std::string> jobs = jobs_of(file.events);
+  if (jobs.empty()) return complain("'" + request->file + "' has no events.");
+  if (jobs.size() > 1 && request->run_id.empty())
+    return complain("'" + request->file +
+                    "' has events of several jobs; name one of them by --run-id: " + listed(jobs) + ".");
+  const auto report = report_of(file.events, request->run_id.empty() ? jobs.front() : request->run_id);
+  if (!report && !request->run_id.empty())
+    return complain("'" + request->file + "' has no round of the job " + request->run_id +
+                    "; its jobs are: " + listed(jobs) + ".");
+  if (!report) return complain("'" + request->file + "' has no round: the job has run no worker.");
+  if (!request->page.empty()) return write_page(request->page, *report);
+  print_text(stdout, request->json ? to_json(*report) : to_text(*report));
+  return kSuccess;
+}
+
+}  // namespace ddprun::launcher

@@ -1,0 +1,153 @@
+#include "launcher/view/status_text.h"
+
+#include <algorithm>
+#include <functional>
+#include <map>
+#include <vector>
+
+#include "launcher/view/table.h"
+#include "launcher/view/units.h"
+
+namespace ddprun::launcher {
+namespace {
+
+using nlohmann::json;
+
+constexpr double kPercent = 100, kShownShare = 0.01;
+constexpr std::size_t kRanksShown = 32, kNodesNamed = 8;
+
+void append(std::string& list, const std::string& item) { list += (list.empty() ? "" : ", ") + item; }
+
+std::string number_text(const json& value) { return value.is_null() ? "-" : value.dump(); }
+
+std::string state_text(const json& live) {
+  if (live["state"] == "unknown") return live["problem"];
+  std::string out = live["state"].get<std::string>() + " for " + duration_text(live["state_seconds"]);
+  if (live["round"] > 0) out += ", round " + live["round"].dump();
+  const double backoff = live["backoff_seconds"];
+  if (backoff > 0) out += ", the next one in " + duration_text(backoff);
+  return out;
+}
+
+// "2 active (n1, n2), 1 excluded (n4: 3 failures there in 1 h)"
+std::string nodes_text(const json& nodes) {
+  const std::vector<std::string> order{"active", "done", "ready", "spare", "stopping", "excluded", "unfit", "lost"};
+  std::string out;
+  for (const std::string& state : order) {
+    std::string names;
+    std::size_t count = 0;
+    for (const json& node : nodes) {
+      if (node["state"] != state || ++count > kNodesNamed) continue;
+      const std::string reason = node["reason"];
+      append(names, node["name"].get<std::string>() + (reason.empty() ? "" : ": " + reason));
+    }
+    if (count == 0) continue;
+    append(out, std::to_string(count) + " " + state + " (" + names + (count > kNodesNamed ? ", ..." : "") + ")");
+  }
+  return out;
+}
+
+std::string step_text(const json& live) {
+  if (live["step"].is_null()) return "";
+  std::string out = live["step"].dump();
+  if (const json& total = live.value("total_steps", json()); total.is_number()) out += " of " + total.dump();
+  if (const json& rate = live["steps_per_second"]; !rate.is_null())
+    out += formatted(", %.3g steps/s", rate.get<double>());
+  if (const json& loss = live.value("loss", json()); loss.is_number())
+    out += formatted(", loss %.4g", loss.get<double>());
+  return out;
+}
+
+std::string snapshot_text(const json& live) {
+  if (live["snapshot_step"].is_null()) return "";
+  return "of step " + live["snapshot_step"].dump() + ", " + duration_text(live["snapshot_age_seconds"]) + " ago";
+}
+
+// "2 of 3 (1 crash, 1 hang); besides 1 lost node"
+std::string restarts_text(const json& restarts) {
+  const std::map<std::string, std::string> free{
+      {"lost_node", "lost node"}, {"preemption", "preemption"}, {"resize", "resize"}};
+  std::string charged, besides;
+  for (const auto& [cause, count] : restarts["by_cause"].items()) {
+    if (count == 0) continue;
+    const auto known = free.find(cause);
+    std::string name = known == free.end() ? cause : known->second;
+    std::replace(name.begin(), name.end(), '_', ' ');
+    append(known == free.end() ? charged : besides, count.dump() + " " + name);
+  }
+  std::string out = restarts["charged"].dump() + " of " + restarts["limit"].dump();
+  if (!charged.empty()) out += " (" + charged + ")";
+  return besides.empty() ? out : out + "; besides " + besides;
+}
+
+// "93 % of 1 h 2 min; 4 % start, 3 % lost work"
+std::string time_text(const json& time) {
+  const double total = time["total"];
+  std::multimap<double, std::string, std::greater<>> losses;
+  for (const auto& [kind, spent] : time.items())
+    if (kind != "total" && kind != "useful_share" && kind != "productive" && spent >= kShownShare * total)
+      losses.emplace(spent.get<double>(), kind);
+  std::string lost;
+  for (auto& [spent, kind] : losses) {
+    std::replace(kind.begin(), kind.end(), '_', ' ');
+    append(lost, formatted("%.0f %% ", kPercent * spent / total) + kind);
+  }
+  const std::string out =
+      formatted("%.0f %%", kPercent * time["useful_share"].get<double>()) + " of " + duration_text(total);
+  return lost.empty() ? out : out + "; " + lost;
+}
+
+std::string slow_text(const json& slow) {
+  std::string out;
+  for (const json& rank : slow)
+    append(out, "rank " + rank["rank"].dump() + (rank["phase"] == "load" ? " loads " : " computes ") +
+                    formatted("%.1fx", rank["ratio"].get<double>()) + " slower than the median");
+  return out;
+}
+
+std::string does_text(const json& rank) {
+  std::string out = rank["activity"];
+  if (const std::string collective = rank["collective"]; !collective.empty()) out += " (" + collective + ")";
+  if (rank["paused"] == true) return out + ", paused";
+  if (rank["stopped"] == true) return out + ", stopped by a signal";
+  const std::string held = rank["held"];
+  return held.empty() ? out : out + ", held by the kernel in " + held;
+}
+
+std::string silent_text(const json& names) {
+  std::string out;
+  for (const json& name : names) append(out, name);
+  return out;
+}
+
+}  // namespace
+
+void add_live(const json& live, KeyLines& lines) {
+  lines.add("state", state_text(live));
+  if (live.contains("nodes")) lines.add("nodes", nodes_text(live["nodes"]));
+  lines.add("activity", live["activity"]);
+  lines.add("step", step_text(live));
+  lines.add("snapshot", snapshot_text(live));
+  if (live.contains("restarts")) lines.add("restarts", restarts_text(live["restarts"]));
+  if (live.contains("time") && live["time"].is_object()) lines.add("useful", time_text(live["time"]));
+  lines.add("waits for", live["waits_for"]["text"]);
+  if (live.contains("slow_ranks")) lines.add("slow", slow_text(live["slow_ranks"]));
+  lines.add("no answer", silent_text(live["silent_nodes"]));
+}
+
+std::string ranks_text(const json& live) {
+  const json& ranks = live["ranks"];
+  if (ranks.empty()) return "";
+  std::vector<std::vector<std::string>> rows{{"RANK", "NODE", "DOES", "SINCE", "STEP", "MEMORY"}};
+  for (const json& rank : ranks) {
+    if (rows.size() > kRanksShown) break;
+    rows.push_back({rank["rank"].dump(), rank["node"], does_text(rank), duration_text(rank["age_seconds"]),
+                    number_text(rank["step"]), bytes_text(rank["memory_bytes"])});
+  }
+  std::string out = table_text(rows);
+  if (ranks.size() > kRanksShown)
+    out += "... and " + std::to_string(ranks.size() - kRanksShown) + " more: ddprun status --json\n";
+  return out;
+}
+
+}  // namespace ddprun::launcher

@@ -1,0 +1,97 @@
+// What `ddprun top` shows: a tree of nodes and ranks, of a terminal's size. A value: keys and answers go in, lines come
+// out.
+#pragma once
+#include <cstddef>
+#include <map>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "launcher/view/keys.h"
+
+namespace ddprun::launcher {
+
+struct Size {
+  std::size_t rows = 24, columns = 80;
+};
+
+class TopView {
+ public:
+  // `live`: an agent's answer (agent/status/status_json.h), `seconds`: on any clock that does not go back. An answer
+  // without ranks keeps what was known of them out: nothing old is shown as if it were new.
+  void take(nlohmann::json live, double seconds);
+  // Why there is no newer answer, in the place of the job's state; empty: there is.
+  void set_problem(std::string problem) { problem_ = std::move(problem); }
+  // Shown instead of the tree until Escape.
+  void show_text(const std::string& title, const std::string& text);
+
+  enum class Wish { nothing, quit, stacks, drain };
+  Wish on(Key key, Size size);
+
+  // At most `size.rows` lines of at most `size.columns` characters, without line ends. `selected`: the line that the
+  // cursor is on, from 0.
+  struct Frame {
+    std::vector<std::string> lines = {};
+    std::optional<std::size_t> selected = {};
+  };
+  Frame frame(Size size) const;
+  // All of it, for where there is no terminal.
+  std::string plain() const;
+  // The selected rank; empty: a node is, or nothing.
+  std::optional<int> selected_rank() const;
+  // Of Wish::drain, which the user has confirmed: its name, and what `ddprun ctl drain` takes.
+  struct DrainedNode {
+    std::string name = {}, argument = {};
+  };
+  const DrainedNode& drained_node() const { return drained_; }
+
+ private:
+  enum class Order { rank, lag, memory, share };
+  struct Node {
+    std::string key = {};  // the same in all answers of a round
+    std::string name = {}, state = {}, reason = {};
+    int group_rank = -1;  // -1: it has no ranks
+  };
+  struct Row {
+    Node node = {};
+    const nlohmann::json* rank = nullptr;  // null: the node's own row
+  };
+  struct Share {  // of the time between two answers, in percent
+    double load = 0, compute = 0, wait = 0;
+  };
+  struct Times {
+    double load = 0, compute = 0, wait = 0, at = 0;
+  };
+  void ask_about_drain();
+  std::vector<Node> nodes() const;
+  std::vector<Row> rows() const;
+  std::vector<const nlohmann::json*> ranks_of(const Node& node) const;
+  bool is_closed(const Node& node) const;
+  std::string text_of(const Row& row, std::size_t columns) const;
+  std::string node_text(const Node& node) const;
+  std::string rank_text(const nlohmann::json& rank) const;
+  std::vector<std::string> head(std::size_t columns) const;
+  std::string waits_text() const;
+  std::string keys_text() const;
+  std::size_t body_rows(Size size) const;
+  std::size_t line_count() const;
+  void move(long by, Size size);
+
+  nlohmann::json live_ = {};
+  std::string problem_ = {};
+  std::map<int, Times> times_ = {};   // by rank
+  std::map<int, Share> shares_ = {};  // empty before the second answer
+  std::int64_t last_step_ = 0;        // of the rank that has done most
+  Order order_ = Order::rank;
+  std::set<std::string> toggled_ = {};  // keys of nodes that were opened or closed
+  std::size_t selected_ = 0;            // of rows()
+  std::vector<std::string> text_ = {};  // of show_text()
+  std::size_t text_top_ = 0;
+  bool shows_text_ = false;
+  DrainedNode drained_ = {};
+  bool asks_about_drain_ = false;
+};
+
+}  // namespace ddprun::launcher

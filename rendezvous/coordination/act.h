@@ -1,0 +1,50 @@
+// What a user may do to a running job (`ddprun ctl`): a request to the coordinator, which carries it out or says why
+// not.
+#pragma once
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "rendezvous/coordination/fault.h"
+
+namespace ddprun::rendezvous {
+
+enum class ActKind {
+  restart,  // a new round, with the same nodes; the workers save first
+  stop,     // as by SIGTERM: the workers save, and the job ends
+  drain,    // the job goes on without a node, whose place a spare takes
+  admit,    // a drained node may take part again
+  resize,   // other numbers of nodes
+  pause,    // the workers are stopped by SIGSTOP, and nobody is late
+  resume,
+  snapshot,  // the workers save, and go on
+  fault,     // a worker or its node suffers a fault
+};
+struct NamedAct {
+  ActKind kind;
+  const char* name;
+};
+constexpr NamedAct kActs[] = {
+    {ActKind::restart, "restart"}, {ActKind::stop, "stop"},         {ActKind::drain, "drain"},
+    {ActKind::admit, "admit"},     {ActKind::resize, "resize"},     {ActKind::pause, "pause"},
+    {ActKind::resume, "resume"},   {ActKind::snapshot, "snapshot"}, {ActKind::fault, "fault"}};
+const char* name_of(ActKind kind);
+std::optional<ActKind> act_named(std::string_view name);
+
+struct Act {
+  ActKind kind = ActKind::restart;
+  std::string node = {};             // drain, admit: a node's name, or its group rank
+  int nodes_min = 0, nodes_max = 0;  // resize
+  std::string by = {};               // who: "alice on login1"
+  std::optional<Fault> fault = {};
+
+  friend bool operator==(const Act&, const Act&) = default;
+};
+constexpr std::size_t kActTextMax = 256;  // of node and by
+
+// "resize 2:4", "drain node7"
+std::string in_words(const Act& act);
+// "stop rank 3 for 2.5 s"
+std::string in_words(const Fault& fault);
+
+}  // namespace ddprun::rendezvous

@@ -1,0 +1,184 @@
+// What a user does to the running job (act.h).
+#include <algorithm>
+#include <csignal>
+
+#include "rendezvous/coordination/coordinator.h"
+
+namespace ddprun::rendezvous {
+namespace {
+
+const char* const kNoRound = "no round is under way";
+
+std::string plural(int count, const std::string& what) {
+  return std::to_string(count) + " " + what + (count == 1 ? "" : "s");
+}
+
+}  // namespace
+
+// By its name, or by its group rank.
+std::optional<NodeId> Coordinator::node_named(const std::string& name) const {
+  if (const auto* running = std::get_if<Active>(&state_))
+    for (std::size_t i = 0; i < running->round.nodes.size(); ++i)
+      if (name == std::to_string(i)) return running->round.nodes[i].id;
+  for (const auto& [id, member] : members_)
+    if (member.offer.name == name || member.offer.host == name) return id;
+  return {};
+}
+
+Coordinator::Orders Coordinator::handle(const ActWanted& message, TimePoint now) {
+  Orders orders;
+  const Done done = carry_out(message.act, now, orders);
+  const auto* running = std::get_if<Active>(&state_);
+  const NodeId reporter = running ? running->round.nodes.front().id : message.node;
+  // Who asks may take what is done for what is kept.
+  const bool keeps = !orders.empty() && std::holds_alternative<KeepRange>(orders.front());
+  orders.insert(orders.begin() + keeps, {ActDone{message.node, message.serial, done.done, done.text},
+                                         ReportAct{reporter, message.act, done.done, done.text}});
+  return orders;
+}
+
+Coordinator::Done Coordinator::carry_out(const Act& act, TimePoint now, Orders& orders) {
+  switch (act.kind) {
+    case ActKind::restart:
+      return restart(act, now, orders);
+    case ActKind::stop:
+      orders = end_job({Verdict::interrupted, SIGTERM, "stopped by " + act.by, std::nullopt});
+      return {true, "the workers save, and the job ends"};
+    case ActKind::drain:
+      return drain(act, now, orders);
+    case ActKind::admit:
+      return admit(act, now, orders);
+    case ActKind::resize:
+      return resize(act, now, orders);
+    case ActKind::pause:
+    case ActKind::resume:
+      return suspend(act, orders);
+    case ActKind::snapshot:
+      return take_snapshot(orders);
+    case ActKind::fault:
+      return inject(act, orders);
+  }
+  return {false, "it is not known"};
+}
+
+Coordinator::Done Coordinator::restart(const Act& act, TimePoint now, Orders& orders) {
+  const auto* running = std::get_if<Active>(&state_);
+  if (!running) return {false, kNoRound};
+  const int next = running->round.number + 1;
+  credit_round(now);
+  ledger_.charge_resize();
+  orders = regroup({0, true, "restarted by " + act.by}, now, now);
+  return {true, "the workers save, and round " + std::to_string(next) + " follows"};
+}
+
+Coordinator::Done Coordinator::drain(const Act& act, TimePoint now, Orders& orders) {
+  const auto node = node_named(act.node);
+  if (!node) return {false, "there is no node " + act.node};
+  Member& member = members_.at(*node);
+  if (excluded_.why(member.offer)) return {false, name_of(member.offer) + " is left out already"};
+  if (!can_go_on_without(*node))
+    return {false, "too few others are left without " + name_of(member.offer) + ": the job needs " +
+                       plural(policy_.nodes_min, "node") + ", and a majority of the last round's"};
+  excluded_.exclude(member.offer, "drained by " + act.by, now, kLimitWindowMax);
+  member.knows_exclusion = false;
+  const std::string name = name_of(member.offer);
+  if (!active_with(*node)) {
+    orders = tell_excluded();
+    for (Order& order : advance(now)) orders.push_back(std::move(order));
+    return {true, name + " is in no further round"};
+  }
+  credit_round(now);
+  ledger_.charge_resize();
+  orders = regroup({0, true, name + " is drained by " + act.by}, now, now);
+  return {true, "the workers save, and the job goes on without " + name};
+}
+
+Coordinator::Done Coordinator::admit(const Act& act, TimePoint now, Orders& orders) {
+  const auto node = node_named(act.node);
+  if (!node) return {false, "there is no node " + act.node};
+  const NodeOffer& offer = members_.at(*node).offer;
+  if (!excluded_.why(offer)) return {false, name_of(offer) + " is not left out"};
+  excluded_.admit(offer);
+  orders = welcome_back(now);
+  return {true, name_of(offer) + " may take part again"};
+}
+
+// Those that are left out must not be able to elect a coordinator of their own.
+bool Coordinator::can_shrink_to(const Round& round, int nodes) const {
+  std::set<NodeId> first;
+  for (const RoundNode& node : round.nodes)
+    if (static_cast<int>(first.size()) < nodes) first.insert(node.id);
+  return is_quorum(first);
+}
+
+void Coordinator::take_range(const NodeRange& range) {
+  policy_.nodes_min = range.least;
+  policy_.nodes_max = range.most;
+  resized_ = range;
+}
+
+Coordinator::Done Coordinator::resize(const Act& act, TimePoint now, Orders& orders) {
+  if (!self_) return {false, "a job of one node is joined by no others (--nnodes)"};
+  if (policy_.fixed_ranks) return {false, "nodes of a static job have fixed ranks (--rdzv-backend=c10d has none)"};
+  const int here = static_cast<int>(members_.size());
+  if (here < act.nodes_min)
+    return {false, "only " + plural(here, "node") + (here == 1 ? " is" : " are") + " here, and " +
+                       std::to_string(act.nodes_min) + " would be needed"};
+  const auto* running = std::get_if<Active>(&state_);
+  if (running && !can_shrink_to(running->round, act.nodes_max))
+    return {false, "at most half of the " + plural(static_cast<int>(running->round.nodes.size()), "node") +
+                       " can leave at once: resize step by step"};
+  take_range({act.nodes_min, act.nodes_max});
+  const KeepRange keep{record_, *resized_};
+  const std::string text = "rounds have " + std::to_string(act.nodes_min) + " to " + plural(act.nodes_max, "node");
+  if (!running) {
+    orders = advance(now);
+    orders.insert(orders.begin(), keep);
+    return {true, text};
+  }
+  const int size = static_cast<int>(running->round.nodes.size());
+  const bool grows = size < act.nodes_max && count_usable() > 0;
+  if (size <= act.nodes_max && !grows) return orders.push_back(keep), Done{true, text};
+  credit_round(now);
+  ledger_.charge_resize();
+  orders = regroup(
+      {0, true, "resized to " + std::to_string(act.nodes_min) + ":" + std::to_string(act.nodes_max) + " by " + act.by},
+      now, now);
+  orders.insert(orders.begin(), keep);
+  return {true, text + "; the workers save, and the next round begins"};
+}
+
+Coordinator::Done Coordinator::suspend(const Act& act, Orders& orders) {
+  auto* running = std::get_if<Active>(&state_);
+  if (!running || !running->all_started_at) return {false, kNoRound};
+  const bool pauses = act.kind == ActKind::pause;
+  if (running->paused == pauses) return {false, pauses ? "it is paused already" : "it is not paused"};
+  running->paused = pauses;
+  orders.push_back(SuspendWorkers{running->round.number, pauses});
+  return {true, pauses ? "all workers are stopped until resume" : "all workers go on"};
+}
+
+Coordinator::Done Coordinator::inject(const Act& act, Orders& orders) {
+  if (!policy_.allow_chaos) return {false, "the job was not started with --allow-chaos, so it is not to be tested"};
+  const auto* running = std::get_if<Active>(&state_);
+  if (!act.fault || !running || !running->all_started_at) return {false, kNoRound};
+  if (running->paused) return {false, "the job is paused"};
+  const Fault& fault = *act.fault;
+  for (const RoundNode& node : running->round.nodes) {
+    if (fault.rank < node.first_rank || fault.rank >= node.first_rank + node.workers) continue;
+    if (fault.kind == FaultKind::cut && !self_) return {false, "a job of one node has no connection to be cut"};
+    orders.push_back(InjectFault{node.id, running->round.number, fault});
+    return {true, in_words(fault) + ", on " + node.name};
+  }
+  return {false, "there is no rank " + std::to_string(fault.rank)};
+}
+
+Coordinator::Done Coordinator::take_snapshot(Orders& orders) {
+  const auto* running = std::get_if<Active>(&state_);
+  if (!running || !running->all_started_at) return {false, kNoRound};
+  if (running->paused) return {false, "the job is paused"};
+  orders.push_back(TakeSnapshot{running->round.number});
+  return {true, "the workers are asked to save, and go on"};
+}
+
+}  // namespace ddprun::rendezvous

@@ -1,0 +1,141 @@
+#include "agent/status/job_history.h"
+
+#include <set>
+
+#include "agent/status/page_data.h"
+#include "tests/support/catch.h"
+
+using namespace ddprun::agent;
+using namespace std::chrono_literals;
+using nlohmann::json;
+
+namespace {
+
+json status_of(int round, double step, int crashes = 0) {
+  return {{"state", "running"},
+          {"round", round},
+          {"step", step},
+          {"steps_per_second", 2.5},
+          {"loss", 0.5},
+          {"restarts", {{"by_cause", {{"crash", crashes}, {"hang", 0}}}}},
+          {"time", {{"useful_share", 0.9}}}};
+}
+
+}  // namespace
+
+TEST_CASE("a history has what a status says, and the newest sample always", "[page]") {
+  JobHistory history;
+  history.note(status_of(1, 7), 1000ms);
+  CHECK(history.samples().back() == HistorySample{1000ms, 7, 2.5, 0.5, 0.9});
+  history.note({{"state", "unknown"}, {"step", nullptr}}, 2000ms);
+  CHECK(history.samples().back() == HistorySample{.at = 2000ms});
+  history.note("no object", 3000ms);
+  CHECK(history.samples().size() == 2);
+}
+
+TEST_CASE("samples are thinned evenly, however long a job runs", "[page]") {
+  JobHistory history;
+  const int seconds = 100'000;
+  for (int i = 0; i <= seconds; ++i) history.note(status_of(1, i), i * 1000ms);
+  const auto& samples = history.samples();
+  CHECK(samples.size() <= JobHistory::kSamplesMax);
+  CHECK(samples.size() >= JobHistory::kSamplesMax / 4);
+  CHECK(samples.front().at == 0ms);
+  CHECK(samples.back().step == seconds);
+  UnixTime widest{}, narrowest = samples[1].at;
+  for (std::size_t i = 1; i + 1 < samples.size(); ++i) {
+    widest = std::max(widest, samples[i].at - samples[i - 1].at);
+    narrowest = std::min(narrowest, samples[i].at - samples[i - 1].at);
+  }
+  CHECK(widest <= 3 * narrowest);
+}
+
+TEST_CASE("rounds come from the agent's events, or from the status of a round that it has not seen", "[page]") {
+  JobHistory history;
+  history.round_formed(1, 1s);
+  history.note(status_of(1, 3), 2s);
+  history.round_ended(1, "hang", 3s);
+  history.round_ended(1, "crash", 4s);  // said twice
+  history.round_formed(2, 5s);
+  history.note(status_of(4, 3, /*crashes=*/1), 6s);
+  const auto& rounds = history.rounds();
+  REQUIRE(rounds.size() == 3);
+  CHECK(rounds[0] == HistoryRounds{1, 1, 1s, 3s, {{"hang", 1}}});
+  CHECK(rounds[1] == HistoryRounds{2, 2, 5s, 6s, {{"crash", 1}}});
+  CHECK(rounds[2] == HistoryRounds{4, 4, 6s, {}, {}});
+  CHECK(history.rounds_changed() == 5);
+}
+
+TEST_CASE("rounds of long ago are merged, and none of their causes is lost", "[page]") {
+  JobHistory history;
+  const int count = 3000;
+  for (int i = 1; i <= count; ++i) {
+    history.round_formed(i, i * 10s);
+    history.round_ended(i, i % 3 == 0 ? "hang" : "crash", i * 10s + 9s);
+  }
+  const auto& rounds = history.rounds();
+  CHECK(rounds.size() <= JobHistory::kRoundsMax);
+  std::map<std::string, int> causes;
+  int next = 1;
+  for (const HistoryRounds& one : rounds) {
+    CHECK(one.first == next);
+    next = one.last + 1;
+    for (const auto& [cause, times] : one.causes) causes[cause] += times;
+  }
+  CHECK(next == count + 1);
+  CHECK(causes == std::map<std::string, int>{{"crash", 2000}, {"hang", 1000}});
+  CHECK(rounds.back().first == count);
+}
+
+TEST_CASE("an event's text is one data line for each of its lines", "[page]") {
+  CHECK(server_sent("a", "one") == "event: a\ndata: one\n\n");
+  CHECK(server_sent("a", "one\ntwo\r\nthree\rfour") == "event: a\ndata: one\ndata: two\ndata: three\ndata: four\n\n");
+  CHECK(server_sent("a", "") == "event: a\ndata: \n\n");
+}
+
+TEST_CASE("the first event has the history, a later one what is new", "[page]") {
+  JobHistory history;
+  history.round_formed(1, 1s);
+  history.note(status_of(1, 1), 1s);
+  history.note(status_of(1, 2), 2s);
+  const json status = page_status(status_of(1, 2));
+  const auto data = [](const std::string& event) { return json::parse(event.substr(event.find("data: ") + 6)); };
+  const json whole = data(whole_event(status, history, 2s));
+  CHECK(whole["samples"].size() == 2);
+  CHECK(whole["rounds"][0]["end"].is_null());
+  CHECK(whole["now"] == 2000);
+  const json change = data(change_event(status, history, 2s, /*rounds=*/false));
+  CHECK(change["sample"] == json::array({2000, 2.0, 2.5, 0.5, 0.9}));
+  CHECK_FALSE(change.contains("rounds"));
+  CHECK(data(change_event(status, history, 2s, /*rounds=*/true)).contains("rounds"));
+}
+
+TEST_CASE("of a large job the page gets few ranks, those that matter among them, and the slowest of all", "[page]") {
+  json status = status_of(1, 1);
+  status["ranks"] = json::array();
+  for (int i = 0; i < 1024; ++i)
+    status["ranks"].push_back(
+        {{"rank", i}, {"node", "n"}, {"stopped", i == 700}, {"load_seconds", i == 999 ? 9.0 : 1.0}});
+  status["waits_for"] = {{"ranks", {800}}, {"text", "rank 800"}};
+  status["slow_ranks"] = {{{"rank", 900}}};
+  const json out = page_status(status);
+  CHECK(out["ranks"].size() == kPageRanksMax);
+  CHECK(out["ranks_total"] == 1024);
+  std::set<int> listed;
+  for (const json& rank : out["ranks"]) listed.insert(rank["rank"].get<int>());
+  for (const int rank : {0, 60, 700, 800, 900}) CHECK(listed.contains(rank));
+  REQUIRE(out["slowest"].size() == 1);
+  CHECK(out["slowest"][0]["rank"] == 999);
+  CHECK(out["slowest"][0]["median_seconds"] == 1.0);
+}
+
+TEST_CASE("a job in which only ages grow has nothing new", "[page]") {
+  json before = status_of(1, 1);
+  before["ranks"] = {{{"rank", 0}, {"age_seconds", 1.0}, {"step", 1}}};
+  json after = before;
+  after["run_seconds"] = 9;
+  after["ranks"][0]["age_seconds"] = 2.0;
+  CHECK(page_key(before) == page_key(after));
+  after["ranks"][0]["step"] = 2;
+  CHECK(page_key(before) != page_key(after));
+}

@@ -1,0 +1,133 @@
+#include "agent/status/job_summary.h"
+
+#include "agent/status/status_json.h"
+#include "tests/support/catch.h"
+
+using namespace ddprun;
+using namespace ddprun::agent;
+using namespace ddprun::rendezvous;
+using namespace std::chrono_literals;
+
+namespace {
+
+RankView rank(int number, Activity activity, Duration age = 20ms, std::optional<std::uint64_t> step = 41) {
+  return {.rank = number, .activity = activity, .step = step, .age = age, .pid = 100 + number};
+}
+
+NodeReport node(int group_rank, std::vector<RankView> ranks) {
+  return {.round = 2, .group_rank = group_rank, .name = "n" + std::to_string(group_rank), .ranks = std::move(ranks)};
+}
+
+StatusAnswer answer_of(std::vector<NodeReport> nodes) {
+  return {.job = JobView{.phase = JobPhase::running}, .nodes = nodes};
+}
+
+std::string awaited(const std::vector<NodeReport>& nodes) { return summary_of(answer_of(nodes)).awaited.text; }
+
+}  // namespace
+
+TEST_CASE("a job has done the steps that all its ranks have done, at the pace of its first node", "[status]") {
+  NodeReport first = node(0, {rank(0, Activity::compute, 1ms, 42), rank(1, Activity::wait, 1ms, 42)});
+  NodeReport second = node(1, {rank(2, Activity::compute, 1ms, 41), rank(3, Activity::start, 1ms, {})});
+  second.step_us = 250'000;
+  const JobSummary summary = summary_of(answer_of({first, second}));
+  CHECK(summary.step == 41u);
+  CHECK(summary.steps_per_second == 4.0);
+  CHECK(summary.activity == "train");
+  CHECK_FALSE(summary.snapshot_step);
+  const JobSummary nothing = summary_of({});
+  CHECK_FALSE(nothing.step);
+  CHECK_FALSE(nothing.steps_per_second);
+  CHECK(nothing.activity.empty());
+}
+
+TEST_CASE("the newest snapshot counts, and the last rank that has it", "[status]") {
+  RankView older = rank(0, Activity::compute), newer = rank(1, Activity::compute), later = newer;
+  older.snapshot_step = 30;
+  older.snapshot_age = 1s;
+  newer.snapshot_step = later.snapshot_step = 40;
+  older.snapshot_bytes = 7;
+  newer.snapshot_bytes = later.snapshot_bytes = 50;
+  newer.snapshot_age = 9s;
+  later.snapshot_age = 8s;
+  const JobSummary summary = summary_of(answer_of({node(0, {older, newer, later})}));
+  CHECK(summary.snapshot_step == 40u);
+  CHECK(summary.snapshot_age == Duration(8s));
+  CHECK(summary.snapshot_bytes == 100u);
+  later.snapshot_step = 41;
+  later.snapshot_bytes = 0;
+  CHECK_FALSE(summary_of(answer_of({node(0, {older, newer, later})})).snapshot_bytes);
+}
+
+TEST_CASE("a rank is waited for if others wait and it has done nothing new for a second", "[status]") {
+  const RankView waits = rank(0, Activity::wait), computes = rank(1, Activity::compute, 3100ms);
+  CHECK(awaited({node(0, {waits, computes})}) == "rank 1 has computed for 3.1 s, after step 41; 1 rank waits");
+  CHECK(awaited({node(0, {waits}), node(1, {computes})}) ==
+        "rank 1 on n1 has computed for 3.1 s, after step 41; 1 rank waits");
+  CHECK(awaited({node(0, {waits, rank(1, Activity::compute, 500ms)})}).empty());
+  CHECK(awaited({node(0, {computes})}).empty());  // nobody waits
+  CHECK(awaited({node(0, {waits, rank(1, Activity::ended, 9s)})}).empty());
+  std::vector<RankView> many{waits};
+  for (int i = 1; i < 8; ++i) many.push_back(rank(i, Activity::load, 2s));
+  CHECK_THAT(awaited({node(0, many)}), Catch::Matchers::EndsWith(" and 3 ranks more; 1 rank waits"));
+}
+
+TEST_CASE("while no round runs, nodes are waited for", "[status]") {
+  StatusAnswer answer{.job = JobView{.phase = JobPhase::waiting, .awaited = {"n2 (10.0.0.2)", "node 3"}}};
+  CHECK(summary_of(answer).awaited.text == "n2 (10.0.0.2), node 3");
+  CHECK(summary_of(answer).awaited.nodes.size() == 2);
+}
+
+TEST_CASE("a rank that a signal has stopped is waited for, whatever it did", "[status]") {
+  RankView stopped = rank(1, Activity::wait, 10ms);
+  stopped.stopped = true;
+  CHECK_THAT(awaited({node(0, {rank(0, Activity::wait), stopped})}),
+             Catch::Matchers::StartsWith("rank 1 ") && Catch::Matchers::EndsWith("; 1 rank waits"));
+  CHECK(awaited({node(0, {rank(0, Activity::load), stopped})}).empty());  // it waits for nobody itself
+}
+
+TEST_CASE("the job's time is what is closed, and what the first node has measured of the round that runs", "[status]") {
+  StatusAnswer answer = answer_of({node(0, {}), node(1, {})});
+  answer.job->account.spent[TimeKind::waiting] = 10s;
+  CHECK(summary_of(answer).account->total() == 10s);
+  answer.job->round_age = 30s;
+  answer.nodes[1].spent = RoundSpent{.reports = true, .start = 5s, .train = 25s, .doing = TimeKind::productive};
+  const TimeAccount account = *summary_of(answer).account;
+  CHECK(account.total() == 40s);
+  CHECK(account[TimeKind::productive] == 25s);
+  CHECK(account[TimeKind::start] == 5s);
+  CHECK(to_json(answer)["time"]["useful_share"] == 0.625);
+  CHECK(to_json(answer)["time"]["waiting"] == 10.0);
+  CHECK_FALSE(summary_of({}).account);
+}
+
+TEST_CASE("the status as JSON has the same fields whoever answers", "[status]") {
+  StatusAnswer answer = answer_of({node(0, {rank(0, Activity::wait, 1234567us)})});
+  answer.run_id = "mnist";
+  answer.job->round = 2;
+  answer.job->coordinator = 7;
+  answer.job->counts = {.crashes = 2, .lost_nodes = 1};
+  answer.job->nodes = {{.id = 7, .name = "n0", .host = "10.0.0.1", .group_rank = 0, .first_rank = 4, .workers = 2},
+                       {.id = 8, .name = "n1", .place = NodePlace::excluded, .why = "3 failures there in 1 h"}};
+  answer.job->slow = {{5, Activity::load, 160}};
+  const nlohmann::json json = to_json(answer);
+  CHECK(json["run_id"] == "mnist");
+  CHECK(json["state"] == "running");
+  CHECK(json["coordinator"] == "n0");
+  CHECK(json["restarts"]["charged"] == 2);
+  CHECK(json["restarts"]["by_cause"]["lost_node"] == 1);
+  CHECK(json["nodes"][0]["ranks"] == nlohmann::json{4, 5});
+  CHECK(json["nodes"][1]["state"] == "excluded");
+  CHECK(json["nodes"][1]["group_rank"].is_null());
+  CHECK(json["ranks"][0]["activity"] == "wait");
+  CHECK(json["ranks"][0]["age_seconds"] == 1.235);
+  CHECK(json["slow_ranks"][0]["ratio"] == 1.6);
+  CHECK(json["snapshot_step"].is_null());
+
+  answer.job.reset();
+  answer.problem = "the coordinator is out of reach now";
+  const nlohmann::json alone = to_json(answer);
+  CHECK(alone["state"] == "unknown");
+  CHECK(alone["problem"] == "the coordinator is out of reach now");
+  CHECK(alone["ranks"].size() == 1);
+}

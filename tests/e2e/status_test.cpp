@@ -1,0 +1,272 @@
+// `ddprun status` and `ddprun list` of real jobs: on one machine, each node's agent asked for itself.
+#include <pwd.h>
+#include <unistd.h>
+
+#include <csignal>
+#include <filesystem>
+#include <fstream>
+#include <regex>
+
+#include <nlohmann/json.hpp>
+
+#include "tests/e2e/hang_job.h"
+#include "tests/e2e/orphan_job.h"
+#include "tests/e2e/programs.h"
+#include "tests/support/catch.h"
+#include "tests/support/command.h"
+
+using namespace ddprun::test;
+using namespace std::chrono_literals;
+using nlohmann::json;
+
+namespace {
+
+constexpr const char* kSteps = "3000";
+
+// What the job, or the agent of that process, answers; null: nothing yet.
+json live(const std::string& job) {
+  const Ended ended = run({ddprun_program(), "status", "--json", job}, kLimit);
+  const json all = json::parse(ended.out, nullptr, /*allow_exceptions=*/false);
+  return all.is_object() ? all.value("live", json()) : json();
+}
+
+// Once what the job answers has it.
+template <class Condition>
+json live_when(const std::string& job, Condition has_it) {
+  json now;
+  const bool came = eventually(
+      [&] {
+        now = live(job);
+        return now.is_object() && has_it(now);
+      },
+      kLimit);
+  CAPTURE(now.dump(1));
+  CHECK(came);
+  return now;
+}
+
+bool trains(const json& now) {
+  return now.value("state", "") == "running" && now["ranks"].size() == 3 && now["step"].is_number() && now["step"] > 0;
+}
+
+// Once the coordinator and all nodes have answered in time.
+json whole(const std::string& job) {
+  return live_when(job, [](const json& now) {
+    return now.value("problem", "").empty() && now.value("silent_nodes", json::array()).empty() &&
+           now.contains("round") && !now["ranks"].empty();
+  });
+}
+
+}  // namespace
+
+TEST_CASE("every node of a job tells the same of all of them", "[status][nodes]") {
+  ThreeRanks job(3, {"--rdzv-id=told"}, {DDPRUN_BIN_DIR "/hang_worker", kSteps});
+  const json first = live_when("told", trains);
+  CHECK(first["run_id"] == "told");
+  CHECK(first["state"] == "running");
+  CHECK(first["round"] == 1);
+  CHECK(first["world_size"] == 3);
+  CHECK(first["nodes"].size() == 3);
+  CHECK(first["activity"] == "train");
+  CHECK(first["silent_nodes"].empty());
+  for (int node = 0; node < 3; ++node) {
+    const json now = whole(std::to_string(job.agent_of(node)));
+    CHECK(now["step"] >= first["step"]);
+    for (const char* same : {"run_id", "state", "round", "world_size", "nodes", "coordinator", "restarts"})
+      CHECK(now[same] == first[same]);
+    for (const json& rank : now["ranks"]) CHECK(rank["memory_bytes"] > 0);
+  }
+  live_when("told", [](const json& now) { return now["steps_per_second"].is_number(); });
+  const Ended text = run({ddprun_program(), "status", "told"}, kLimit);
+  CHECK_THAT(text.out,
+             Catch::Matchers::Matches("id: +told\nstate: +running for [\\s\\S]*\nRANK  NODE [\\s\\S]*\n2 +[^\n]*\n"));
+  CHECK(has(run({ddprun_program(), "list"}, kLimit).out, "\ntold "));
+  const Ended wrong = run({ddprun_program(), "status", "no-such-job"}, kLimit);
+  CHECK(wrong.code == 2);
+  CHECK(has(wrong.err, "told"));
+}
+
+TEST_CASE("the rank that all wait for is named", "[status][nodes]") {
+  ThreeRanks job(3, {"--rdzv-id=held-up", "--hang-timeout=off"}, {DDPRUN_BIN_DIR "/hang_worker", kSteps});
+  live_when("held-up", trains);
+  const pid_t stopped = job.worker(1);
+  kill(stopped, SIGSTOP);
+  const json now = live_when("held-up", [](const json& one) {
+    const json& awaited = one["waits_for"];
+    return awaited["ranks"] == json{1} && has(awaited["text"].get<std::string>(), "; 2 ranks wait") &&
+           one["ranks"][1]["stopped"] == true;
+  });
+  kill(stopped, SIGCONT);
+  CHECK_THAT(now["waits_for"]["text"].get<std::string>(), Catch::Matchers::StartsWith("rank 1 on "));
+}
+
+TEST_CASE("the status goes on with the coordinator that is elected", "[status][nodes]") {
+  ThreeRanks job(3, {"--rdzv-id=elected", "--nnodes=2:3"}, {DDPRUN_BIN_DIR "/hang_worker", kSteps});
+  live_when("elected", trains);
+  const std::string agents[] = {std::to_string(job.agent_of(1)), std::to_string(job.agent_of(2))};
+  job.agents[0]->kill(SIGKILL);
+  for (const std::string& agent : agents) {
+    const json now =
+        live_when(agent, [](const json& one) { return one.value("round", 0) == 2 && one["ranks"].size() == 2; });
+    CHECK(now["elections"] >= 1);
+    CHECK(now["restarts"]["by_cause"]["lost_node"] == 1);
+  }
+}
+
+TEST_CASE("a job elsewhere is asked at its endpoint, by who has its token", "[status][nodes]") {
+  const TempFolder folder;
+  const auto token_file = [&](const char* name) {
+    const std::string path = folder / name;
+    std::ofstream(path) << run({ddprun_program(), "--make-token"}, kLimit).out;
+    std::filesystem::permissions(path, std::filesystem::perms::owner_read);
+    return "--token-file=" + path;
+  };
+  const std::string token = token_file("token"), other = token_file("other");
+  ThreeRanks job(3, {"--rdzv-id=far", token}, {DDPRUN_BIN_DIR "/hang_worker", kSteps});
+  live_when("far", trains);
+  const std::string endpoint = "--rdzv-endpoint=localhost:" + std::to_string(job.port());
+  const auto ask = [&](const std::vector<std::string>& more) {
+    std::vector<std::string> words{ddprun_program(), "status", "--json", "far", endpoint};
+    words.insert(words.end(), more.begin(), more.end());
+    return run(words, kLimit);
+  };
+  const Ended told = ask({token});
+  CHECK(told == exited(0));
+  CHECK(json::parse(told.out)["live"]["ranks"].size() == 3);
+  for (const auto& words : {std::vector<std::string>{}, std::vector<std::string>{other}}) {
+    const Ended refused = ask(words);
+    CHECK(refused.code == 69);
+    CHECK(refused.out.empty());
+    CHECK(has(refused.err, "ddprun status: cannot ask the job far: localhost:"));
+  }
+}
+
+TEST_CASE("top shows the job on a terminal until q, the stacks of a rank on p, and one look without a terminal",
+          "[status][nodes]") {
+  ThreeRanks job(1, {"--rdzv-id=looked-at"}, {DDPRUN_BIN_DIR "/hang_worker", kSteps});
+  live_when("looked-at", trains);
+  Command top({ddprun_program(), "top", "looked-at"}, {.terminal = true});
+  top.wait_for_output("- .*active  3 ranks", kLimit);
+  top.wait_for_output("  2     (compute|wait grads|load) ", kLimit);
+  top.wait_for_output("\\d%", kLimit);  // the second answer
+  top.type("jp");
+  top.wait_for_output("rank 0 on .*, process [0-9]+: has ", kLimit);
+  top.type("\x1b");
+  top.wait_for_output("d: drain", kLimit);
+  top.type("d");
+  top.wait_for_output("y: yes", kLimit);
+  top.type("y");
+  top.wait_for_output("Not done: too few others are left", kLimit);
+  top.type("q");
+  CHECK(top.wait_exit(kLimit) == exited(0));
+  CHECK(has(top.out(), "\x1b[?1049l"));  // the screen that was there before
+
+  const Ended once = run({ddprun_program(), "top", "looked-at"}, kLimit);
+  CHECK(once == exited(0));
+  CHECK_THAT(once.out, Catch::Matchers::Matches("looked-at  running for [^\x1b]*\n  2     [^\x1b]*"));
+
+  Command last({ddprun_program(), "top", "looked-at"}, {.terminal = true});
+  last.wait_for_output("active  3 ranks", kLimit);
+  job.agents[0]->kill(SIGINT);
+  last.wait_for_output("ddprun top: the job has ended.", kLimit);
+  CHECK(last.wait_exit(kLimit) == exited(0));
+}
+
+TEST_CASE("a job is paused and goes on, restarted and stopped, and who did it is in its events", "[status][nodes]") {
+  const TempFolder folder;
+  const std::string events = folder / "events.jsonl";
+  ThreeRanks job(1, {"--rdzv-id=acted-on", "--event-log-handler=file:" + events},
+                 {DDPRUN_BIN_DIR "/hang_worker", kSteps});
+  const auto ctl = [](const std::vector<std::string>& words) {
+    std::vector<std::string> all{ddprun_program(), "ctl", "acted-on"};
+    all.insert(all.end(), words.begin(), words.end());
+    return run(all, kLimit);
+  };
+  live_when("acted-on", trains);
+  CHECK(ctl({"resume"}).code == 1);
+  CHECK(ctl({"pause"}) == exited(0));
+  live_when("acted-on", [](const json& now) { return trains(now) && now["ranks"][0]["paused"] == true; });
+  const json before =
+      live_when("acted-on", [](const json& now) { return trains(now) && now["ranks"][2]["age_seconds"] > 3; });
+  CHECK_FALSE(job.prints("hangs"));
+  CHECK(whole("acted-on")["step"] == before["step"]);
+  CHECK(ctl({"resume"}) == exited(0));
+  live_when("acted-on", [&](const json& now) { return now["step"] > before["step"]; });
+  const Ended saved = ctl({"snapshot"});
+  CHECK(saved == exited(0));
+  CHECK_THAT(saved.out, Catch::Matchers::Matches("snapshot: step [0-9]+ is saved, and training goes on\\.\n"));
+  CHECK(whole("acted-on")["round"] == 1);
+  CHECK(ctl({"restart"}) == exited(0));
+  live_when("acted-on", [](const json& now) { return now.value("round", 0) == 2 && trains(now); });
+  CHECK(ctl({"resize", "1:2"}).code == 1);
+  CHECK(ctl({"drain", "0"}).code == 1);
+  CHECK(ctl({"stop"}) == exited(0));
+  job.agents[0]->wait_exit(kLimit);
+  const std::string said = read_file(events);
+  for (const char* act : {"pause", "resume", "snapshot", "restart", "stop"})
+    CHECK(has(said, std::string("\"act\":\"") + act + "\""));
+  CHECK(has(said, "\"by\":\"" + std::string(getpwuid(geteuid())->pw_name) + " on "));
+  CHECK(ctl({"stop"}).code == 2);
+}
+
+TEST_CASE("a fault is undone when its time is over, and a job that was not made for it suffers none",
+          "[status][nodes]") {
+  const std::string program =
+      "import sys, time\nsys.path.insert(0, '" DDPRUN_SOURCE_DIR
+      "/rendezvous/channel')\nimport worker_channel as c\nc.attach()\nc.phase(c.TRAINING)\nn = 0\n"
+      "while True: n += 1; c.step(n); time.sleep(0.01)";
+  const auto started = [&](const std::string& id, const std::vector<std::string>& more) {
+    std::vector<std::string> words{"prlimit", "--fsize=1024000000:", ddprun_program(), "--rdzv-id=" + id};
+    words.insert(words.end(), more.begin(), more.end());
+    words.insert(words.end(), {"--no-python", DDPRUN_PYTHON, "-c", program});
+    return words;
+  };
+  const auto chaos = [](const std::string& id, const std::string& seed) {
+    return std::vector<std::string>{ddprun_program(), "chaos", id, "--seed=" + seed, "--faults=disk", "--count=1"};
+  };
+  Command strict(started("strict", {}));
+  live_when("strict", [](const json& now) { return now["step"].is_number(); });
+  const Ended refused = run(chaos("strict", "31"), kLimit);
+  CHECK(refused.code == 1);
+  CHECK(has(refused.err, "--allow-chaos"));
+
+  Command job(started("suffers", {"--allow-chaos"}));
+  const json before = live_when("suffers", [](const json& now) { return now["step"].is_number(); });
+  const std::string limits = "/proc/" + std::to_string(before["ranks"][0]["pid"].get<int>()) + "/limits";
+  const auto has_limit = [&](const std::string& bytes) {
+    return std::regex_search(read_file(limits), std::regex("Max file size +" + bytes + " "));
+  };
+  CHECK(has_limit("1024000000"));
+  Command client(chaos("suffers", "31"));  // 3 s
+  CHECK(eventually([&] { return has_limit("4096"); }, kLimit));
+  client.kill(SIGKILL);  // the agent undoes it by itself
+  CHECK(eventually([&] { return has_limit("1024000000"); }, kLimit));
+  CHECK(whole("suffers")["round"] == 1);
+}
+
+TEST_CASE("who ends before an act is asked for changes nothing, and who has another token is refused",
+          "[status][nodes]") {
+  const TempFolder folder;
+  const std::string token = folder / "token", other = folder / "other";
+  for (const std::string& path : {token, other}) {
+    std::ofstream(path) << run({ddprun_program(), "--make-token"}, kLimit).out;
+    std::filesystem::permissions(path, std::filesystem::perms::owner_read);
+  }
+  ThreeRanks job(3, {"--rdzv-id=guarded", "--token-file=" + token}, {DDPRUN_BIN_DIR "/hang_worker", kSteps});
+  live_when("guarded", trains);
+  const auto elsewhere = [&](const std::string& own) {
+    return run({ddprun_program(), "ctl", "guarded", "stop", "--rdzv-endpoint=localhost:" + std::to_string(job.port()),
+                "--token-file=" + own},
+               kLimit);
+  };
+  CHECK(elsewhere(other).code == 69);
+  const std::string half =
+      "import socket,os\ns=socket.socket(socket.AF_UNIX)\ns.connect('\\0ddprun/'+str(os.geteuid())+'/" +
+      std::to_string(job.agent_of(0)) + "/guarded')\ns.send(b'act {\"act\":\"stop\",\"by\":\"x\"}')\n";
+  CHECK(run({"python3", "-c", half}, kLimit) == exited(0));
+  const json before = whole("guarded");
+  live_when("guarded", [&](const json& now) { return now["step"] > before["step"]; });
+  CHECK(whole("guarded")["round"] == 1);
+  CHECK(elsewhere(token) == exited(0));
+  for (auto& agent : job.agents) CHECK(agent->wait_exit(kLimit).code != 0);
+}

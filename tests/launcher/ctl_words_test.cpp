@@ -1,0 +1,50 @@
+#include "launcher/ctl_words.h"
+
+#include "tests/support/catch.h"
+
+using namespace ddprun::launcher;
+using Catch::Matchers::Contains;
+using ddprun::rendezvous::ActKind;
+
+TEST_CASE("an act, with or without the job's name", "[ctl]") {
+  CHECK(read_ctl_words({"restart"}).act.kind == ActKind::restart);
+  CHECK(read_ctl_words({"restart"}).job.empty());
+  CHECK(read_ctl_words({"mnist", "pause"}).job == "mnist");
+  CHECK(read_ctl_words({"mnist", "drain", "n3"}).act.node == "n3");
+  CHECK(read_ctl_words({"drain", "n3"}).act.node == "n3");
+  CHECK(read_ctl_words({"drain", "n3"}).job.empty());
+  CHECK(read_ctl_words({"drain", "stop"}).act.node == "stop");  // a node may be called so
+  CHECK(read_ctl_words({"stop", "stop"}).job == "stop");        // and a job
+  CHECK(read_ctl_words({"drain", "drain", "n3"}).job == "drain");
+  CHECK(read_ctl_words({"mnist", "stacks"}).stacks);
+  const CtlWords resize = read_ctl_words({"resize", "2:4"});
+  CHECK(resize.act.nodes_min == 2);
+  CHECK(resize.act.nodes_max == 4);
+  CHECK(read_ctl_words({"resize", "3"}).act.nodes_min == 3);
+  CHECK(read_ctl_words({"resize", "3"}).act.nodes_max == 3);
+}
+
+TEST_CASE("options say where a job elsewhere is", "[ctl]") {
+  const CtlWords words = read_ctl_words({"--rdzv_endpoint", "n1:29400", "far", "stop", "--token-file=t"});
+  CHECK(words.mistake.empty());
+  CHECK(words.job == "far");
+  CHECK(words.access == std::vector<std::string>{"--rdzv-endpoint=n1:29400", "--token-file=t"});
+}
+
+TEST_CASE("wrong words of ctl are told in a sentence each", "[ctl]") {
+  const auto mistake = [](const std::vector<std::string>& words) { return read_ctl_words(words).mistake; };
+  CHECK_THAT(mistake({}), Contains("it takes an act"));
+  for (const auto& words : {std::vector<std::string>{"add-workers"}, {"add_workers", "2"}, {"mnist", "add-workers"}})
+    CHECK_THAT(mistake(words), Contains("More come with more nodes"));
+  CHECK_THAT(mistake({"restrat"}), Contains("'restrat' is no act. Did you mean 'restart'?"));
+  CHECK_THAT(mistake({"mnist", "restrat"}), Contains("'restrat' is no act."));
+  CHECK_THAT(mistake({"drain"}), Contains("drain takes a node"));
+  CHECK_THAT(mistake({"restart", "now"}), Contains("'now' is one word too many."));
+  CHECK_THAT(mistake({"resize"}), Contains("resize takes the numbers of nodes"));
+  for (const char* sizes : {"4:2", "0:2", "a", "2:", ":2", "2:x", "99999999"})
+    CHECK_THAT(mistake({"resize", sizes}), Contains("they are MIN:MAX"));
+  CHECK_THAT(mistake({"--token-file=t", "stop"}), Contains("--rdzv-endpoint"));
+  CHECK_THAT(mistake({"--token-file"}), Contains("needs a value"));
+  CHECK_THAT(mistake({"--force", "stop"}), Contains("there is no option --force"));
+  CHECK_THAT(read_ctl_words({"--help"}).answer, Contains("drain NODE"));
+}

@@ -1,0 +1,231 @@
+#include "launcher/report/job_report.h"
+
+#include <random>
+
+#include <nlohmann/json.hpp>
+
+#include "launcher/report/event_reader.h"
+#include "launcher/report/report_text.h"
+#include "tests/support/catch.h"
+
+using namespace ddprun;
+using namespace ddprun::launcher;
+using namespace std::chrono_literals;
+using rendezvous::TimeKind;
+
+namespace {
+
+// The events of one or several agents, in seconds since a job's start.
+class Log {
+ public:
+  Log& event(double at, const char* source, const std::string& state, int round, nlohmann::json more = {}) {
+    nlohmann::json metadata{{"run_id", run_id},         {"state", state},        {"round", round},
+                            {"group_rank", group_rank}, {"group_world_size", 2}, {"duration_ms", nullptr},
+                            {"raw_error", nullptr}};
+    for (const auto& [key, value] : more.items()) metadata[key] = value;
+    const nlohmann::json line{{"name", "torchelastic.worker.status." + state},
+                              {"source", source},
+                              {"timestamp", 1'700'000'000'000 + static_cast<std::int64_t>(at * 1000)},
+                              {"metadata", metadata}};
+    text += line.dump() + "\n";
+    return *this;
+  }
+  Log& agent(double at, const std::string& state, int round, nlohmann::json more = {}) {
+    return event(at, "AGENT", state, round, std::move(more));
+  }
+  Log& formed(double at, int round, double waited) {
+    agent(at, "RENDEZVOUS", round, {{"duration_ms", waited * 1000}});
+    return agent(at, "ASSIGN_WORKER_RANKS", round);
+  }
+  Log& worker(double at, const std::string& state, int round) { return event(at, "WORKER", state, round); }
+
+  JobReport report() const {
+    const EventFile file = read_events(text);
+    REQUIRE(file.problems.empty());
+    const auto out = report_of(file.events, run_id);
+    REQUIRE(out);
+    return *out;
+  }
+
+  std::string run_id = "job", text;
+  int group_rank = 0;
+};
+
+Log two_rounds() {
+  Log log;
+  log.formed(10, 1, 10).worker(11, "START", 1);
+  log.agent(111, "ROUND_ENDED", 1,
+            {{"reason", "restart 1 of 3"},
+             {"failure_class", "crash"},
+             {"failed_rank", "1"},
+             {"start_ms", "1000"},
+             {"restore_ms", "9000"},
+             {"productive_ms", "85000"},
+             {"save_ms", "4000"},
+             {"lost_work_ms", "2000"},
+             {"first_step", "1"},
+             {"last_step", "80"},
+             {"steps", "80"},
+             {"steps_ms", "80000"}});
+  log.worker(111.5, "FAILED", 1).worker(114, "TERMINATED", 1);
+  log.formed(120, 2, 6).worker(121, "START", 2);
+  log.worker(159, "SUCCEEDED", 2);
+  log.agent(160, "SUCCEEDED", 2,
+            {{"start_ms", "2000"},
+             {"restore_ms", "5000"},
+             {"productive_ms", "30000"},
+             {"first_step", "61"},
+             {"last_step", "90"},
+             {"steps", "30"},
+             {"steps_ms", "30000"}});
+  return log;
+}
+
+}  // namespace
+
+TEST_CASE("the time of a job's events goes to its kinds, and adds up to the wall time", "[report]") {
+  const JobReport report = two_rounds().report();
+  CHECK(report.starts == 1);
+  CHECK(report.ended);
+  CHECK(report.succeeded);
+  CHECK(report.spent.total() == 160s);
+  CHECK(report.spent[TimeKind::waiting] == 16s);
+  CHECK(report.spent[TimeKind::start] == 3s);
+  CHECK(report.spent[TimeKind::restore] == 14s);
+  CHECK(report.spent[TimeKind::save] == 4s);
+  CHECK(report.spent[TimeKind::productive] == 95s);  // 85 + 30, less the 20 steps that were done again
+  CHECK(report.spent[TimeKind::lost_work] == 22s);
+  CHECK(report.spent[TimeKind::stop] == 6s);  // 3 s after the first round, the last 3 s of the second
+  REQUIRE(report.rounds.size() == 2);
+  CHECK(report.rounds[0].failure_class == "crash");
+  CHECK(report.rounds[0].failed_rank == 1);
+  CHECK(report.rounds[0].lost == 22s + 3s + 6s + 7s);
+  CHECK(report.rounds[1].spent.total() == 40s);
+  CHECK(report.rounds[1].reason == "all workers succeeded");
+}
+
+TEST_CASE("two agents in one file tell of one job", "[report]") {
+  Log log;
+  log.formed(10, 1, 10);
+  log.group_rank = 1;
+  log.formed(10.2, 1, 4).worker(11, "START", 1);
+  log.agent(50, "ROUND_ENDED", 1, {{"reason", "lost"}, {"start_ms", "30000"}, {"productive_ms", "10000"}});
+  log.group_rank = 0;
+  log.agent(50.1, "ROUND_ENDED", 1, {{"reason", "lost"}, {"start_ms", "5000"}, {"productive_ms", "35000"}});
+  log.worker(52, "TERMINATED", 1).formed(60, 2, 8).agent(70, "SUCCEEDED", 2, {{"productive_ms", "10000"}});
+  const JobReport report = log.report();
+  CHECK(report.starts == 1);
+  CHECK(report.spent.total() == 70s);
+  CHECK(report.spent[TimeKind::start] == 5s);  // by the lower group rank
+  CHECK(report.spent[TimeKind::stop] == 2s);
+  CHECK(report.spent[TimeKind::waiting] == 18s);
+}
+
+TEST_CASE("a job that was started again has two starts, and nothing between them is counted", "[report]") {
+  Log log = two_rounds();
+  log.formed(1000, 1, 5).worker(1001, "START", 1);
+  log.agent(1050, "FAILED", 1,
+            {{"raw_error", "interrupted by SIGTERM"},
+             {"start_ms", "1000"},
+             {"productive_ms", "49000"},
+             {"first_step", "81"},
+             {"last_step", "129"},
+             {"steps", "49"},
+             {"steps_ms", "49000"}});
+  const JobReport report = log.report();
+  CHECK(report.starts == 2);
+  CHECK_FALSE(report.succeeded);
+  CHECK(report.error == "interrupted by SIGTERM");
+  CHECK(report.rounds.back().reason == "interrupted by SIGTERM");
+  CHECK(report.spent.total() == 160s + 55s);
+  CHECK(report.spent[TimeKind::lost_work] == 22s + 10s);  // steps 81 to 90
+}
+
+TEST_CASE("a job whose end is not written, and a file without times, are accounted as far as they go", "[report]") {
+  Log log;
+  log.formed(10, 1, 10).worker(12, "START", 1).agent(100, "METRIC", 1);
+  const JobReport report = log.report();
+  CHECK_FALSE(report.ended);
+  CHECK(report.spent.total() == 100s);
+  CHECK(report.spent[TimeKind::start] == 2s);
+  CHECK(report.spent[TimeKind::productive] == 88s);
+  CHECK(to_text(report).find("its end is not in the file") != std::string::npos);
+}
+
+TEST_CASE("the report is printed as tables and as JSON", "[report]") {
+  const JobReport report = two_rounds().report();
+  CHECK(to_text(report).find("crash of rank 1") != std::string::npos);
+  CHECK(to_text(report).find("productive         95.0 s  59.38 %") != std::string::npos);
+  const auto json = nlohmann::json::parse(to_json(report));
+  CHECK(json["total_s"] == 160);
+  CHECK(json["spent_s"]["lost_work"] == 22);
+  CHECK(json["rounds"][0]["lost_s"] == 38);
+}
+
+TEST_CASE("a line that is no event is named by its number", "[report]") {
+  const std::string good = two_rounds().text;
+  const auto problems = [&](const std::string& line) { return read_events(good + line + "\n").problems; };
+  const int next = static_cast<int>(std::count(good.begin(), good.end(), '\n')) + 1;
+  const std::string at = "line " + std::to_string(next) + " is no event of ddprun: ";
+  CHECK(problems("{").front() == at + "it is not JSON");
+  CHECK(problems("3").front() == at + "it is no JSON object");
+  CHECK(problems("{}").front() == at + "it has no 'metadata'");
+  CHECK(problems(R"({"metadata":{},"timestamp":-1})").front() ==
+        at + "its 'timestamp' is no number from 0 to 4398046511104");
+  CHECK(problems(R"({"metadata":{"run_id":"a","state":"X"},"timestamp":1,"source":"AGENT"})").front() ==
+        at + "it has no 'round'");
+  CHECK(problems(R"({"metadata":{"run_id":"a","state":"X","round":1,"start_ms":"-3"},"timestamp":1,"source":"AGENT"})")
+            .front() == at + "its 'start_ms' is no time in milliseconds");
+  const EventFile torn = read_events(good + "{\"name\": \"torch");
+  CHECK(torn.problems.empty());
+  CHECK(torn.torn);
+}
+
+// Rounds whose times are anything, in any order, of agents with clocks that differ.
+TEST_CASE("whatever the events say, the parts add up to the wall time, and none is negative", "[report]") {
+  for (std::uint64_t seed = 0; seed < 200; ++seed) {
+    INFO("seed " << seed);
+    std::mt19937_64 random(seed);
+    Log log;
+    double at = 0;
+    int round = 0;
+    for (int i = 0; i < 40; ++i) {
+      at += static_cast<double>(random() % 20'000) / 1000;
+      log.group_rank = static_cast<int>(random() % 3);
+      nlohmann::json times = nlohmann::json::object();
+      for (const auto& one : rendezvous::kTimeKinds)
+        if (random() % 2) times[one.name + std::string("_ms")] = std::to_string(random() % 60'000);
+      if (random() % 2) times["first_step"] = std::to_string(random() % 50);
+      if (random() % 2) times["last_step"] = std::to_string(random() % 50);
+      if (random() % 2) times["steps"] = std::to_string(random() % 50);
+      if (random() % 2) times["steps_ms"] = std::to_string(random() % 50'000);
+      const double skewed = std::max(0.0, at - static_cast<double>(random() % 3000) / 1000);
+      switch (random() % 6) {
+        case 0:
+          log.formed(skewed, ++round, static_cast<double>(random() % 100));
+          break;
+        case 1:
+          log.agent(skewed, "ROUND_ENDED", round, times);
+          break;
+        case 2:
+          log.agent(skewed, random() % 2 ? "FAILED" : "SUCCEEDED", round, times);
+          break;
+        case 3:
+          log.formed(skewed, static_cast<int>(1 + random() % 4), 1);
+          break;
+        default:
+          log.worker(skewed, random() % 2 ? "START" : "TERMINATED", round);
+          break;
+      }
+    }
+    const EventFile file = read_events(log.text);
+    REQUIRE(file.problems.empty());
+    const auto report = report_of(file.events, "job");
+    if (!report) continue;
+    Duration rounds{};
+    for (const auto& one : rendezvous::kTimeKinds) CHECK(report->spent[one.kind] >= 0s);
+    for (const ReportedRound& one : report->rounds) rounds += one.spent.total();
+    CHECK(rounds <= report->spent.total());
+    if (report->starts == 1) CHECK(report->spent.total() == report->last - report->began);
+  }
+}

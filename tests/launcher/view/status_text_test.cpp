@@ -1,0 +1,86 @@
+#include "launcher/view/status_text.h"
+
+#include "agent/status/status_json.h"
+#include "launcher/job_view.h"
+#include "launcher/view/table.h"
+#include "launcher/view/units.h"
+#include "tests/support/catch.h"
+
+using namespace ddprun;
+using namespace ddprun::launcher;
+using namespace ddprun::rendezvous;
+using namespace std::chrono_literals;
+
+namespace {
+
+std::string shown(const agent::StatusAnswer& answer) {
+  return status_text({.id = "mnist", .live = to_json(answer), .has_record = false});
+}
+
+RankView rank(int number, Activity activity, Duration age) {
+  return {.rank = number, .activity = activity, .step = 41, .age = age, .memory = 300 << 20, .pid = 100 + number};
+}
+
+}  // namespace
+
+TEST_CASE("the status of a job, for people", "[status]") {
+  agent::StatusAnswer answer{.job = JobView{.phase = JobPhase::running, .since = 125s, .round = 3, .restarts_max = 3}};
+  answer.job->counts = {.crashes = 1, .hangs = 1, .lost_nodes = 1};
+  answer.job->nodes = {
+      {.name = "n0", .place = NodePlace::active, .group_rank = 0, .workers = 2},
+      {.name = "n1", .place = NodePlace::spare},
+      {.name = "n2", .place = NodePlace::excluded, .why = "3 failures there in 1 h"},
+  };
+  answer.job->slow = {{1, Activity::compute, 160}};
+  answer.job->account.spent[TimeKind::productive] = 93s;
+  answer.job->account.spent[TimeKind::lost_work] = 5s;
+  answer.job->account.spent[TimeKind::start] = 2s;
+  RankView waits = rank(0, Activity::wait, 2s);
+  waits.collective = "grads";
+  waits.snapshot_step = 40;
+  waits.snapshot_age = 12s;
+  answer.nodes = {{.name = "n0", .step_us = 312'500, .ranks = {waits, rank(1, Activity::compute, 3100ms)}}};
+  CHECK(shown(answer) ==
+        "id:         mnist\n"
+        "state:      running for 2 min 5 s, round 3\n"
+        "nodes:      1 active (n0), 1 spare (n1), 1 excluded (n2: 3 failures there in 1 h)\n"
+        "activity:   train\n"
+        "step:       41, 3.2 steps/s\n"
+        "snapshot:   of step 40, 12 s ago\n"
+        "restarts:   2 of 3 (1 crash, 1 hang); besides 1 lost node\n"
+        "useful:     93 % of 1 min 40 s; 5 % lost work, 2 % start\n"
+        "waits for:  rank 1 has computed for 3.1 s, after step 41; 1 rank waits\n"
+        "slow:       rank 1 computes 1.6x slower than the median\n"
+        "\n"
+        "RANK  NODE  DOES          SINCE  STEP  MEMORY\n"
+        "0     n0    wait (grads)  2.0 s  41    300 MiB\n"
+        "1     n0    compute       3.1 s  41    300 MiB\n");
+}
+
+TEST_CASE("a node that cannot reach the coordinator shows what it knows itself", "[status]") {
+  agent::StatusAnswer answer{.problem = "the coordinator is out of reach now"};
+  answer.nodes = {{.name = "n0", .ranks = {rank(0, Activity::save, 100ms)}}};
+  CHECK_THAT(shown(answer), Catch::Matchers::StartsWith("id:         mnist\n"
+                                                        "state:      the coordinator is out of reach now\n"
+                                                        "activity:   save\n"));
+}
+
+TEST_CASE("a long list of ranks is cut, and says how many there are", "[status]") {
+  agent::StatusAnswer answer{.job = JobView{}};
+  answer.nodes = {{.name = "n0"}};
+  for (int i = 0; i < 256; ++i) answer.nodes[0].ranks.push_back(rank(i, Activity::compute, 1ms));
+  CHECK_THAT(shown(answer), Catch::Matchers::EndsWith("... and 224 more: ddprun status --json\n"));
+}
+
+TEST_CASE("times are shown in the unit that a reader needs", "[status]") {
+  CHECK(duration_text(0.04) == "0.0 s");
+  CHECK(duration_text(59.4) == "59 s");
+  CHECK(duration_text(3599) == "59 min 59 s");
+  CHECK(duration_text(7260) == "2 h 1 min");
+  CHECK(duration_text(90000) == "1 d 1 h");
+}
+
+TEST_CASE("columns of a table are as wide as what is shown of their longest cell", "[status]") {
+  CHECK(table_text({{"A", "B"}, {"a\x1b", "b"}}) == "A      B\na\\x1b  b\n");
+  CHECK(table_text({}).empty());
+}

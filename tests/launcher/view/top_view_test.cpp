@@ -1,0 +1,252 @@
+#include "launcher/view/top_view.h"
+
+#include <algorithm>
+
+#include "launcher/view/keys.h"
+#include "launcher/view/stacks_text.h"
+#include "launcher/view/units.h"
+#include "tests/support/catch.h"
+
+using namespace ddprun::launcher;
+using nlohmann::json;
+
+namespace {
+
+constexpr Size kSmall{24, 80};
+
+json rank_of(int number, int node, double compute = 1, int step = 100) {
+  return {{"rank", number},
+          {"node", "n" + std::to_string(node)},
+          {"group_rank", node},
+          {"activity", "compute"},
+          {"collective", ""},
+          {"step", step},
+          {"age_seconds", 0.25},
+          {"memory_bytes", (100 + number) << 20},
+          {"load_seconds", 0.5},
+          {"compute_seconds", compute},
+          {"wait_seconds", 2.0},
+          {"pid", 1000 + number},
+          {"stopped", false},
+          {"paused", false},
+          {"held", ""},
+          {"snapshot_step", nullptr},
+          {"samples_per_second", 0}};
+}
+
+json job_of(int nodes, int ranks_each) {
+  json out{{"run_id", "mnist"},
+           {"state", "running"},
+           {"state_seconds", 125.0},
+           {"problem", ""},
+           {"round", 3},
+           {"step", 100},
+           {"steps_per_second", 5.3},
+           {"snapshot_age_seconds", 5.0},
+           {"ranks", json::array()},
+           {"nodes", json::array()},
+           {"slow_ranks", json::array()},
+           {"restarts", {{"charged", 1}, {"limit", 3}}},
+           {"waits_for", {{"text", ""}}}};
+  for (int node = 0; node < nodes; ++node) {
+    out["nodes"].push_back(
+        {{"name", "n" + std::to_string(node)}, {"state", "active"}, {"reason", ""}, {"group_rank", node}});
+    for (int i = 0; i < ranks_each; ++i) out["ranks"].push_back(rank_of(node * ranks_each + i, node));
+  }
+  return out;
+}
+
+TopView view_of(const json& live) {
+  TopView view;
+  view.take(live, 1);
+  return view;
+}
+
+bool has_line(const TopView& view, const std::string& text, Size size = kSmall) {
+  const auto lines = view.frame(size).lines;
+  return std::any_of(lines.begin(), lines.end(), [&](const std::string& line) { return line.find(text) != line.npos; });
+}
+
+void press(TopView& view, const std::string& keys, Size size = kSmall) {
+  for (const Key key : keys_of(keys)) view.on(key, size);
+}
+
+}  // namespace
+
+TEST_CASE("top shows a tree of nodes and ranks", "[top]") {
+  json live = job_of(2, 2);
+  live["waits_for"]["text"] = "rank 3 on n1 has computed for 3.1 s";
+  live["slow_ranks"] = {{{"rank", 3}, {"phase", "compute"}, {"ratio", 1.6}}};
+  live["ranks"][2]["step"] = 97;
+  live["ranks"][3]["stopped"] = true;
+  const auto lines = view_of(live).frame(kSmall).lines;
+  REQUIRE(lines.size() == 24);
+  CHECK(lines[0] == "mnist  running for 2 min 5 s  round 3  step 100  5.3 steps/s");
+  CHECK(lines[1] == "nodes: 2 active  ranks: 4  restarts: 1 of 3  snapshot: 5.0 s ago");
+  CHECK(lines[2] == "waits for: rank 3 on n1 has computed for 3.1 s");
+  CHECK(lines[3] == "RANK    DOES             STEP   LAG   SINCE   MEMORY  LOAD  COMP  WAIT  SLOW");
+  CHECK(lines[4] == "- n0  active  2 ranks  step 100  201 MiB");
+  CHECK(lines[5] == "  0     compute           100     0    0.2s  100 MiB     -     -     -");
+  CHECK(lines[7] == "- n1  active  2 ranks  step 97, 3 behind  205 MiB");
+  CHECK(lines[9] == "  3     stopped           100     0    0.2s  103 MiB     -     -     -  1.6x");
+  CHECK(lines[23] == "j/k: move  Enter: open  s: sort (rank)  p: stacks  d: drain  q: quit");
+}
+
+TEST_CASE("top has the share of loading, computing and waiting between two looks", "[top]") {
+  json live = job_of(1, 2);
+  TopView view = view_of(live);
+  live["ranks"][0]["compute_seconds"] = 1.75;
+  live["ranks"][0]["wait_seconds"] = 2.25;
+  live["ranks"][1]["compute_seconds"] = 0.1;  // of a new round
+  view.take(live, 2);
+  CHECK(has_line(view, "    0%   75%   25%"));
+  CHECK(has_line(view, "  1     compute           100     0    0.2s  101 MiB     -     -     -"));
+}
+
+TEST_CASE("256 ranks fit into any terminal: nodes are closed at first, and the cursor stays in sight", "[top]") {
+  TopView view = view_of(job_of(32, 8));
+  for (const Size size : {Size{24, 80}, Size{50, 200}, Size{10, 40}, Size{5, 20}, Size{1, 1}}) {
+    const TopView::Frame frame = view.frame(size);
+    CHECK(frame.lines.size() == size.rows);
+    for (const std::string& line : frame.lines) CHECK(line.size() <= size.columns);
+  }
+  CHECK(has_line(view, "+ n0  active  8 ranks"));
+  press(view, "\n");
+  CHECK(has_line(view, "- n0  active  8 ranks"));
+  CHECK_FALSE(view.selected_rank());
+  press(view, "j");
+  CHECK(view.selected_rank() == 0);
+  for (const char* key : {"G", "k", "\x1b[5~", "\x1b[6~", "g", "\x1b[B"}) {
+    press(view, key);
+    const TopView::Frame frame = view.frame(kSmall);
+    REQUIRE(frame.selected);
+    CHECK(*frame.selected >= 4);
+    CHECK(*frame.selected < 23);
+  }
+  press(view, "G");
+  CHECK(has_line(view, "+ n31  active"));
+  press(view, "g\n");
+  CHECK(has_line(view, "+ n0  active"));
+}
+
+TEST_CASE("one node of many ranks is open, and all its ranks can be reached", "[top]") {
+  TopView view = view_of(job_of(1, 256));
+  CHECK(has_line(view, "- n0  active  256 ranks"));
+  press(view, "G");
+  CHECK(view.selected_rank() == 255);
+  CHECK(has_line(view, "  255   compute"));
+}
+
+TEST_CASE("ranks are sorted by what the user asks for", "[top]") {
+  json live = job_of(1, 3);
+  live["ranks"][1]["step"] = 90;
+  TopView view = view_of(live);
+  live["ranks"][2]["compute_seconds"] = 9;
+  view.take(live, 2);
+  const auto first = [&] {
+    press(view, "gj");
+    return view.selected_rank();
+  };
+  CHECK(first() == 0);
+  press(view, "s");
+  CHECK(has_line(view, "sort (steps behind)"));
+  CHECK(first() == 1);
+  press(view, "s");
+  CHECK(first() == 2);  // memory
+  press(view, "s");
+  CHECK(first() == 2);  // own time
+  press(view, "s");
+  CHECK(first() == 0);
+}
+
+TEST_CASE("stacks are shown in the tree's place until Escape", "[top]") {
+  TopView view = view_of(job_of(1, 2));
+  CHECK(view.on(Key::stacks, kSmall) == TopView::Wish::stacks);
+  std::string text = "rank 1 on n0, process 7: computes\n";
+  for (int i = 0; i < 60; ++i) text += "  frame " + std::to_string(i) + "\n";
+  view.show_text("rank 1", text);
+  CHECK(has_line(view, "rank 1"));
+  CHECK(has_line(view, "frame 3"));
+  CHECK_FALSE(has_line(view, "frame 59"));
+  press(view, "G");
+  CHECK(has_line(view, "frame 59"));
+  CHECK(view.on(Key::stacks, kSmall) == TopView::Wish::nothing);
+  press(view, "\x1b");
+  CHECK(has_line(view, "- n0  active"));
+  CHECK(view.on(Key::quit, kSmall) == TopView::Wish::quit);
+}
+
+TEST_CASE("a node is drained only after a yes, and it is the one that was selected at the question", "[top]") {
+  TopView view = view_of(job_of(3, 1));
+  press(view, "jjj");  // the rank of n1
+  for (const char* no : {"n", "\x1b", "d"}) {
+    press(view, "d");
+    CHECK(has_line(view, "drain n1: its workers save, and leave it?   y: yes   others: no"));
+    CHECK(view.on(keys_of(no).front(), kSmall) == TopView::Wish::nothing);
+    CHECK_FALSE(has_line(view, "drain n1:"));
+    CHECK(view.on(Key::yes, kSmall) == TopView::Wish::nothing);
+  }
+  press(view, "d");
+  json without = job_of(3, 1);
+  without["nodes"].erase(0);
+  without["ranks"].erase(0);
+  view.take(without, 2);
+  CHECK(view.on(Key::yes, kSmall) == TopView::Wish::drain);
+  CHECK(view.drained_node().name == "n1");
+  CHECK(view.drained_node().argument == "1");
+  press(view, "d");
+  CHECK(view.on(Key::quit, kSmall) == TopView::Wish::quit);
+}
+
+TEST_CASE("the stacks of one rank are found among all", "[top]") {
+  const std::string all =
+      "rank 1 on a, process 7: waits\n  f\n\nrank 11 on a, process 8: waits\n  g\n\nno worker runs on b\n";
+  CHECK(stacks_of_rank(all, 1) == "rank 1 on a, process 7: waits\n  f\n\n");
+  CHECK(stacks_of_rank(all, 11) == "rank 11 on a, process 8: waits\n  g\n\nno worker runs on b\n");
+  CHECK(stacks_of_rank(all, 2) == "No stacks of rank 2 have come.\n");
+  CHECK(stacks_of_rank(all, {}) == all);
+}
+
+TEST_CASE("top without a job's answer, without a coordinator, and without ranks", "[top]") {
+  TopView view;
+  CHECK(view.frame(kSmall).lines[0] == "asking the job ...");
+  view.set_problem("cannot ask");
+  CHECK(view.frame(kSmall).lines[0] == "cannot ask");
+  press(view, "jkGg\ns\x1b");
+  json alone{{"run_id", "mnist"},
+             {"state", "unknown"},
+             {"problem", "the coordinator is out of reach now"},
+             {"ranks", {rank_of(4, 2)}},
+             {"waits_for", {{"text", ""}}}};
+  view.take(alone, 1);
+  CHECK(view.frame(kSmall).lines[0] == "mnist  the coordinator is out of reach now");
+  CHECK(has_line(view, "- n2    1 rank  step 100"));
+  view.take(job_of(0, 0), 2);
+  CHECK(view.frame(kSmall).lines.size() == 24);
+  CHECK_FALSE(view.selected_rank());
+}
+
+TEST_CASE("without a terminal all nodes are open, and no line is cut", "[top]") {
+  const std::string plain = view_of(job_of(32, 8)).plain();
+  CHECK(std::count(plain.begin(), plain.end(), '\n') == 3 + 32 + 256);
+  CHECK(plain.find("\x1b") == plain.npos);
+}
+
+TEST_CASE("keys are read as terminals send them", "[top]") {
+  CHECK(keys_of("\x1b[A\x1bOB\x1b[6~\x1b[H\x1b[4~") ==
+        std::vector{Key::up, Key::down, Key::page_down, Key::home, Key::end});
+  CHECK(keys_of("\x1b") == std::vector{Key::escape});
+  CHECK(keys_of("\x1b[1;5Aq") == std::vector{Key::other, Key::quit});
+  CHECK(keys_of("\x03").front() == Key::quit);
+  CHECK(keys_of("\x1b[").size() == 2);
+  CHECK(keys_of("").empty());
+}
+
+TEST_CASE("times in a column have seven characters at most", "[top]") {
+  for (const double seconds : {0.0, 9.96, 59.4, 59.9, 3599.0, 86399.0, 86400.0 * 99}) {
+    CAPTURE(seconds);
+    CHECK(short_duration_text(seconds).size() <= 7);
+  }
+  CHECK(short_duration_text(125) == "2m05s");
+  CHECK(short_duration_text(7260) == "2h01m");
+}
