@@ -38,6 +38,7 @@ bool is_tick(const Action&) { return false; }
 
 Agent::Agent(AgentOptions options, const rendezvous::RoundPolicy& policy)
     : options_(std::move(options)),
+      in_foreground_(terminal_group(options_).has_value()),
       supervisor_(options_.stop),
       signals_(io_, signals_of(options_)),
       timer_(io_),
@@ -144,13 +145,17 @@ void Agent::make_cgroup() {
 
 void Agent::make_snapshot_memory() {
   try {
-    snapshot_memory_ = SnapshotMemory::create(options_.workers + 1, options_.memory_snapshots);
-    options_.command.snapshot_memory_fd = snapshot_memory_->fd();
-    copies_.emplace(io_, CopyMemory::create(options_.workers, options_.memory_snapshots), copies_hooks());
-    options_.command.copy_memory_fd = copies_->fd();
+    use_snapshot_memory(SnapshotMemory::create(options_.workers + 1, options_.memory_snapshots));
   } catch (const std::system_error& error) {
     reporter_.no_snapshot_memory(error.code().message());
   }
+}
+
+void Agent::use_snapshot_memory(SnapshotMemory memory) {
+  snapshot_memory_ = std::move(memory);
+  options_.command.snapshot_memory_fd = snapshot_memory_->fd();
+  copies_.emplace(io_, CopyMemory::create(options_.workers, options_.memory_snapshots), copies_hooks());
+  options_.command.copy_memory_fd = copies_->fd();
 }
 
 std::function<void(rendezvous::ReleasedPeer)> Agent::caller_hook() {
@@ -204,7 +209,7 @@ void Agent::collect_workers() {
     job_events_.worker_ended(end.local_rank);
     if (options_.logs.monitor) options_.logs.monitor->worker_ended(seat_->round, end.local_rank);
     // A worker in the terminal's foreground gets Ctrl-C itself, and may exit before the keeper has forwarded it.
-    if (end.status.signal == SIGINT && terminal_group(options_)) dispatch(Signalled{SIGINT});
+    if (end.status.signal == SIGINT && in_foreground_ && seat_->workers == 1) dispatch(Signalled{SIGINT});
     dispatch(WorkerExited{seat_->round, end.local_rank, end.status});
   }
   workers_.reap_strays({probe_ ? probe_->child() : std::nullopt, health_ ? health_->child() : std::nullopt,
@@ -297,6 +302,7 @@ void Agent::on_message(const rendezvous::ToAgent& message) {
 
 void Agent::take_seat(const rendezvous::Seat& seat) {
   contact_.on_seat();
+  if (seat.workers != options_.workers) change_workers(seat.workers);
   seat_ = seat;
   begin_account();
   job_events_.round_formed(seat);
@@ -304,6 +310,26 @@ void Agent::take_seat(const rendezvous::Seat& seat) {
   if (options_.store_proxy) store_.open_proxy(seat, contact_.coordination());
   if (copies_) copies_->take_seat(seat);
   dispatch(RoundFormed{seat});
+}
+
+// By a user (ddprun ctl add-workers). No worker runs; who waited in process has the memory of before.
+void Agent::change_workers(int workers) {
+  const Environment before = common_variables(options_.command.job, options_.workers, options_.command.inherited);
+  options_.workers = workers;
+  workers_.kill_parked();
+  try {
+    if (snapshot_memory_) use_snapshot_memory(snapshot_memory_->with_areas(workers + 1));
+  } catch (const std::system_error& error) {
+    copies_.reset();
+    snapshot_memory_.reset();
+    options_.command.snapshot_memory_fd = options_.command.copy_memory_fd = -1;
+    reporter_.no_snapshot_memory(error.code().message());
+  }
+  if (template_ && before != common_variables(options_.command.job, workers, options_.command.inherited)) {
+    template_.reset();  // it has read its variables
+    start_template();
+    if (template_) template_->do_not_await();
+  }
 }
 
 void Agent::send_ready() {
@@ -334,7 +360,8 @@ rendezvous::NodeOffer Agent::offer() const {
           {},
           seat_ ? seat_->round : 0,
           unfit(),
-          copies_ ? copies_->held() : std::vector<rendezvous::HeldSnapshot>{}};
+          copies_ ? copies_->held() : std::vector<rendezvous::HeldSnapshot>{},
+          options_.workers_most};
 }
 
 // Events that arise while an action is carried out are queued.

@@ -85,6 +85,8 @@ class Agent {
   void ask_to_leave();
   void stop_parking();
   void make_snapshot_memory();
+  void use_snapshot_memory(SnapshotMemory memory);
+  void change_workers(int workers);
   NodeCopies::Hooks copies_hooks();
   std::function<void(rendezvous::ReleasedPeer)> caller_hook();
   void confirm(int round);
@@ -151,6 +153,7 @@ class Agent {
   void suspend_workers(const rendezvous::SuspendWorkers& message);
   void take_snapshot(const rendezvous::TakeSnapshot& message);
   void inject(const rendezvous::InjectFault& message);
+  std::string try_to_inject(const rendezvous::InjectFault& message);  // why not; empty: it is under way
   void carry_out(const std::vector<FaultTable::Deed>& deeds);
   void await_faults();
   void end_faults();
@@ -214,6 +217,7 @@ class Agent {
   void log(const char* kind, const What& what);
 
   AgentOptions options_;
+  const bool in_foreground_;  // a single worker gets the terminal's signals itself
   Supervisor supervisor_;
   asio::io_context io_;
   SignalQueue signals_;
@@ -229,6 +233,7 @@ class Agent {
   std::optional<int> unconfirmed_round_;  // confirmed when its snapshots are here
   asio::steady_timer park_timer_{io_}, chaos_timer_{io_};
   FaultTable faults_;
+  std::uint64_t declined_fault_ = 0;
   std::map<pid_t, rlim_t> memory_limits_, file_limits_;  // of workers, before a fault
   bool no_round_follows_ = false;
   WorkerGroup workers_;

@@ -46,20 +46,33 @@ rlim_t limit(pid_t pid, __rlimit_resource resource, rlim_t most) {
 }  // namespace
 
 void Agent::inject(const rendezvous::InjectFault& message) {
-  if (!options_.allow_chaos || !seat_ || supervisor_.running_round() != message.round) return;
+  const std::string why_not = try_to_inject(message);
+  if (why_not.empty()) return;
+  declined_fault_ = message.fault.id;
+  pipes_.print("ddprun: chaos: not done, as " + why_not + ".\n");
+}
+
+std::string Agent::try_to_inject(const rendezvous::InjectFault& message) {
+  if (!options_.allow_chaos) return "this node was not started with --allow-chaos";
+  if (!seat_ || supervisor_.running_round() != message.round) return "its round is over";
   const rendezvous::Fault& fault = message.fault;
   pipes_.print("ddprun: chaos: " + in_words(fault) + ".\n");
-  if (fault.kind == FaultKind::cut) return contact_.coordination().cut(fault.time);
-  if (fault.kind == FaultKind::preempt) return contact_.signal() == 0 ? dispatch(Signalled{SIGTERM}) : void();
+  if (fault.kind == FaultKind::cut) return contact_.coordination().cut(fault.time), "";
+  if (fault.kind == FaultKind::preempt) {
+    if (contact_.signal() != 0) return "this node leaves already";
+    return dispatch(Signalled{SIGTERM}), "";
+  }
+  const std::string rank = "rank " + std::to_string(fault.rank);
   const int local_rank = fault.rank - seat_->first_rank;
   const auto worker = workers_.records().find(local_rank);
-  if (worker == workers_.records().end() || worker->second.status || worker->second.pid == 0) return;
+  if (worker == workers_.records().end() || worker->second.status || worker->second.pid == 0)
+    return rank + " has ended";
   const pid_t pid = worker->second.pid;
   if (fault.kind == FaultKind::disk && !survives_large_files(pid))
-    return pipes_.print("ddprun: chaos: rank " + std::to_string(fault.rank) +
-                        " would be ended by SIGXFSZ; a program that ignores it gets an error instead.\n");
+    return rank + " would be ended by SIGXFSZ; a program that ignores it gets an error instead";
   carry_out(faults_.begin(fault, local_rank, pid, Clock::now()));
   await_faults();
+  return {};
 }
 
 // Of workers that still live: a process id may belong to somebody else later.

@@ -44,6 +44,7 @@ struct MetricsOptions {
 
 struct AgentOptions {
   int workers = 1;
+  int workers_most = 1;  // that users may have it start while it runs (ddprun ctl add-workers)
   std::string role = "default";
   WorkerCommand command;
   std::optional<Prefork> prefork = {};

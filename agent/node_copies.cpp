@@ -113,17 +113,17 @@ void NodeCopies::begin_round(const rendezvous::Seat& seat) {
 void NodeCopies::look_for_snapshots() {
   if (memory_.wanted()) return dial_neighbour({});
   timer_.expires_after(kFirstLookEvery);
-  timer_.async_wait([this](const asio::error_code& error) {
+  timer_.async_wait(while_alive([this](const asio::error_code& error) {
     if (!error) look_for_snapshots();
-  });
+  }));
 }
 
 void NodeCopies::dial_neighbour(Duration pause) {
   if (pause != Duration::zero()) {
     timer_.expires_after(pause);
-    return timer_.async_wait([this](const asio::error_code& error) {
+    return timer_.async_wait(while_alive([this](const asio::error_code& error) {
       if (!error) dial_neighbour({});
-    });
+    }));
   }
   exchange();
   const auto linked = [this, round = round_](rendezvous::ReleasedPeer peer) {

@@ -53,8 +53,12 @@ class Chaos {
       const TimePoint struck = Clock::now();
       if (strike(*before, code)) next = struck + words_.every;
     }
-    if (outcomes_.empty()) return code;
-    print_text(stdout, words_.json ? chaos_json(seed_, outcomes_).dump(1) + "\n" : chaos_table(outcomes_));
+    if (outcomes_.empty() && declined_ == 0) return code;
+    if (words_.json)
+      print_text(stdout, chaos_json(seed_, outcomes_, declined_).dump(1) + "\n");
+    else if (!outcomes_.empty())
+      print_text(stdout, chaos_table(outcomes_));
+    if (outcomes_.empty()) return kNotRecovered;  // nothing was shown
     return all_recovered(outcomes_) ? code : kNotRecovered;
   }
 
@@ -62,7 +66,7 @@ class Chaos {
   JobWords job_words() const { return {.handle = words_.job, .access = words_.access}; }
 
   bool is_enough(TimePoint began) const {
-    if (words_.count) return static_cast<int>(outcomes_.size()) >= *words_.count;
+    if (words_.count) return static_cast<int>(outcomes_.size()) + declined_ >= *words_.count;
     return words_.time && Clock::now() - began >= *words_.time;
   }
 
@@ -100,7 +104,8 @@ class Chaos {
 
   // True: it was done.
   bool strike(const json& before, int& code) {
-    const rendezvous::Fault fault = plan_.next().of_job(before["world_size"]);
+    rendezvous::Fault fault = plan_.next().of_job(before["world_size"]);
+    fault.id = std::uniform_int_distribution<std::uint64_t>(1)(ids_);
     const rendezvous::Act act{.kind = rendezvous::ActKind::fault, .by = own_name(), .fault = fault};
     const TimePoint at = Clock::now();
     agent::ActAnswer answer;
@@ -124,6 +129,11 @@ class Chaos {
     while (!chaos_interrupted && Clock::now() - at < words_.limit) {
       const json live = look();
       if (recovery.on(live, seconds_since(at))) {
+        if (recovery.declined()) {
+          print_line(stderr, "ddprun chaos: " + line + ": not done; the job's ddprun says why");
+          ++declined_;
+          break;
+        }
         outcome = {fault.kind, seconds_since(at), recovery.steps_lost(), recovery.charged()};
         break;
       }
@@ -131,6 +141,7 @@ class Chaos {
       std::this_thread::sleep_for(kLookEvery);
     }
     awaits_start_ = false;
+    if (recovery.declined()) return true;
     line += outcome.seconds ? formatted(": recovered after %.2f s", *outcome.seconds) : ": not recovered";
     if (outcome.steps_lost > 0) line += ", " + std::to_string(outcome.steps_lost) + " steps lost";
     print_line(stderr, "ddprun chaos: " + line);
@@ -144,6 +155,8 @@ class Chaos {
   ChaosPlan plan_;
   std::optional<LiveJob> job_;
   std::vector<ChaosOutcome> outcomes_;
+  std::mt19937_64 ids_{std::random_device()()};
+  int declined_ = 0;
   bool awaits_start_ = false, told_of_cut_ = false;
 };
 

@@ -4,6 +4,7 @@
 #include <cstdlib>
 
 #include "rendezvous/base/spelling.h"
+#include "rendezvous/coordination/round.h"
 
 namespace ddprun::launcher {
 namespace {
@@ -18,6 +19,8 @@ constexpr const char* kCtlUsage =
     "  drain NODE      the workers save, and the job goes on without that node: a spare takes its place\n"
     "  admit NODE      a node that was drained or excluded may take part again\n"
     "  resize MIN:MAX  rounds have so many nodes from now on\n"
+    "  add-workers [COUNT] [NODE], remove-workers [COUNT] [NODE]\n"
+    "                  the workers save, and each node, or that one, goes on with so many more, or fewer\n"
     "  pause, resume   stops all workers where they are, and lets them go on\n"
     "  snapshot        the workers save, and go on\n"
     "  stacks          what every worker does, with the stacks of its threads\n"
@@ -28,10 +31,6 @@ constexpr const char* kCtlUsage =
 
 const std::vector<std::string> kCtlAccess{"rdzv-endpoint", "token-file", "tls-cert", "tls-key", "tls-ca"};
 constexpr int kNodesMax = 1 << 20;
-constexpr const char* kAddWorkers = "add-workers";
-constexpr const char* kNoMoreWorkers =
-    "a node has the workers that it was started with. More come with more nodes: start ddprun on another one as on the "
-    "others, and let it take part by ddprun ctl resize MIN:MAX.";
 
 std::vector<std::string> act_names() {
   std::vector<std::string> out{"stacks"};
@@ -42,7 +41,7 @@ std::vector<std::string> act_names() {
 
 bool is_act(const std::string& word) {
   const auto names = act_names();
-  return std::find(names.begin(), names.end(), word) != names.end();
+  return std::find(names.begin(), names.end(), with_dashes(word)) != names.end();
 }
 
 // 0: it is none.
@@ -72,7 +71,20 @@ bool take_option(const std::vector<std::string>& words, std::size_t& at, CtlWord
   return true;
 }
 
+// "2", "node7", "2 node7", or nothing, which is one on each node.
+void take_workers(const std::string& name, const std::vector<std::string>& rest, CtlWords& out) {
+  const bool counts = !rest.empty() && rest.front().find_first_not_of("0123456789") == std::string::npos;
+  out.act.workers = counts ? count_of(rest.front()) : 1;
+  if (out.act.workers < 1 || out.act.workers > rendezvous::kWorkersMax)
+    out.mistake = "'" + visible(rest.front()) + "' is no number of workers: ddprun ctl " + name + " 2.";
+  else if (rest.size() > (counts ? 2 : 1))
+    out.mistake = "'" + visible(rest[counts ? 2 : 1]) + "' is one word too many.";
+  else if (rest.size() > (counts ? 1 : 0))
+    out.act.node = rest.back();
+}
+
 void take_argument(const std::string& name, const std::vector<std::string>& rest, CtlWords& out) {
+  if (changes_workers(out.act.kind)) return take_workers(name, rest, out);
   const bool needs_node = out.act.kind == ActKind::drain || out.act.kind == ActKind::admit;
   const bool needs_sizes = !out.stacks && out.act.kind == ActKind::resize;
   const std::size_t wanted = !out.stacks && (needs_node || needs_sizes) ? 1 : 0;
@@ -108,15 +120,13 @@ CtlWords read_ctl_words(const std::vector<std::string>& words) {
                          !(is_act(plain[0]) && plain.size() == 2 && (plain[0] == "drain" || plain[0] == "admit"));
   const std::size_t act = !plain.empty() && (names_job || !is_act(plain[0])) ? 1 : 0;
   if (act == 1) out.job = plain[0];
-  if (std::any_of(plain.begin(), plain.end(), [](const auto& word) { return with_dashes(word) == kAddWorkers; }))
-    return out.mistake = kNoMoreWorkers, out;
   if (plain.size() <= act) {
     out.mistake = plain.empty() ? "it takes an act: ddprun ctl --help lists them."
                                 : "'" + visible(plain[0]) + "' is no act." + did_you_mean(plain[0], act_names()) +
                                       " ddprun ctl --help lists them.";
     return out;
   }
-  const std::string& name = plain[act];
+  const std::string name = is_act(plain[act]) ? with_dashes(plain[act]) : plain[act];
   if (!is_act(name)) {
     out.mistake =
         "'" + visible(name) + "' is no act." + did_you_mean(name, act_names()) + " ddprun ctl --help lists them.";

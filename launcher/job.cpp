@@ -119,6 +119,20 @@ void check_devices(const Config& config, const agent::Environment& environment, 
                    "Name as many devices as workers, or pass a smaller --nproc-per-node.");
 }
 
+constexpr int kWorkersAdded = 16;  // by users while the job runs
+
+// What is laid out once for each worker limits them.
+int workers_most(const Config& config, const Machine& machine, const agent::WorkerCommand& command, int workers) {
+  if (!command.bindings.empty()) return workers;
+  int most = std::min(workers + kWorkersAdded, rendezvous::kWorkersMax);
+  const bool counts_gpus =
+      config.nproc_per_node.by != WorkerCount::number && config.nproc_per_node.by != WorkerCount::cpus;
+  if (counts_gpus && machine.gpus() > 0) most = std::min(most, machine.gpus());
+  if (config.virtual_local_rank)
+    while (most > workers && !agent::virtual_device(command.inherited, most - 1)) --most;
+  return std::max(most, workers);
+}
+
 }  // namespace
 
 namespace {
@@ -232,6 +246,7 @@ agent::AgentOptions job_options(const Config& config, const Machine& machine, co
   options.command = {config.program.front(), program.path, program.argv, inherited(config, host), {run_id}};
   options.command.core_dumps = config.core_dumps;
   options.command.bindings = host.bindings;
+  options.workers_most = workers_most(config, machine, options.command, options.workers);
   options.cgroup = config.cgroup;
   if (config.prefork) {
     check_prefork(config, program);

@@ -46,6 +46,8 @@ class WorkerTemplate {
   void stop();
   // True until the first one is loaded, or cannot be.
   bool is_awaited() const { return awaited_; }
+  // No round waits for it.
+  void do_not_await() { awaited_ = false; }
   // Before the workers of a round are started: looks whether the template may be used, and says why not.
   void begin_round();
   // As spawn(). Empty: nothing was started, use spawn().

@@ -3,6 +3,8 @@
 #include <nlohmann/json.hpp>
 #include <string_view>
 
+#include "rendezvous/coordination/round.h"
+
 namespace ddprun::agent {
 namespace {
 
@@ -28,7 +30,9 @@ std::optional<rendezvous::Fault> fault_in(const json& object) {
   const auto kind = rendezvous::fault_named(text_at(object, "kind"));
   const std::chrono::milliseconds time(number_at(object, "time_ms"));
   if (!kind || time > rendezvous::kFaultTimeMax) return {};
-  return rendezvous::Fault{*kind, number_at(object, "rank"), time};
+  const json id = object.value("id", json(0));
+  return rendezvous::Fault{*kind, number_at(object, "rank"), time,
+                           id.is_number_unsigned() ? id.get<std::uint64_t>() : 0};
 }
 
 }  // namespace
@@ -36,10 +40,12 @@ std::optional<rendezvous::Fault> fault_in(const json& object) {
 std::string act_line(const Act& act) {
   json out{{"act", rendezvous::name_of(act.kind)}, {"by", act.by}};
   if (!act.node.empty()) out["node"] = act.node;
+  if (act.workers > 0) out["workers"] = act.workers;
   if (act.nodes_max > 0) out.update({{"nodes_min", act.nodes_min}, {"nodes_max", act.nodes_max}});
   if (act.fault)
     out["fault"] = {{"kind", rendezvous::name_of(act.fault->kind)},
                     {"rank", act.fault->rank},
+                    {"id", act.fault->id},
                     {"time_ms", std::chrono::duration_cast<std::chrono::milliseconds>(act.fault->time).count()}};
   return kAskAct + out.dump(-1, ' ', false, json::error_handler_t::replace);
 }
@@ -58,6 +64,10 @@ std::variant<Act, std::string> parse_act(const std::string& line) {
   if (needs_node && act.node.empty()) return "the node is missing";
   if (act.kind == ActKind::resize && (act.nodes_min < 1 || act.nodes_max < act.nodes_min))
     return "the numbers of nodes are missing or wrong";
+  if (changes_workers(act.kind)) {
+    act.workers = number_at(object, "workers");
+    if (act.workers < 1 || act.workers > rendezvous::kWorkersMax) return "the number of workers is missing or wrong";
+  }
   if (act.kind != ActKind::fault) return act;
   if (!object.contains("fault")) return "the fault is missing";
   act.fault = fault_in(object["fault"]);

@@ -132,6 +132,8 @@ json to_json(const StatusAnswer& answer) {
   out["time"] = summary.account ? time_of(*summary.account) : json();
   out["ranks"] = json::array();
   for (const rendezvous::NodeReport& node : answer.nodes)
+    if (node.declined_fault != 0) out["declined_faults"].push_back(node.declined_fault);
+  for (const rendezvous::NodeReport& node : answer.nodes)
     for (const RankView& rank : node.ranks) out["ranks"].push_back(json_of(rank, node));
   return out;
 }

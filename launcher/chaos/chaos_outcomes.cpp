@@ -17,6 +17,10 @@ bool ends_round(FaultKind kind) {
   return kind == FaultKind::kill || kind == FaultKind::segv || kind == FaultKind::oom || kind == FaultKind::preempt;
 }
 
+bool declines(const json& live, std::uint64_t fault) {
+  const json ids = live.is_object() && fault != 0 ? live.value("declined_faults", json::array()) : json::array();
+  return std::find(ids.begin(), ids.end(), json(fault)) != ids.end();
+}
 int charged_in(const json& live) { return live.value("restarts", json::object()).value("charged", 0); }
 
 struct Row {
@@ -68,6 +72,7 @@ Recovery::Recovery(const json& before, const rendezvous::Fault& fault)
       step_(before.value("step", std::int64_t{0})) {}
 
 bool Recovery::on(const json& live, double seconds) {
+  if (declines(live, fault_.id)) return declined_ = true;
   if (!trains(live)) return false;
   const std::int64_t step = live["step"];
   const bool started_again = live.value("run_seconds", 0.0) < run_seconds_;
@@ -101,14 +106,17 @@ std::string chaos_table(const std::vector<ChaosOutcome>& outcomes) {
   return table_text(table);
 }
 
-json chaos_json(std::uint64_t seed, const std::vector<ChaosOutcome>& outcomes) {
+json chaos_json(std::uint64_t seed, const std::vector<ChaosOutcome>& outcomes, int declined) {
   json faults = json::array();
   for (const ChaosOutcome& one : outcomes)
     faults.push_back({{"fault", name_of(one.kind)},
                       {"recovery_seconds", one.seconds ? json(*one.seconds) : json()},
                       {"steps_lost", one.steps_lost},
                       {"restarts_charged", one.charged}});
-  return {{"seed", seed}, {"all_recovered", all_recovered(outcomes)}, {"faults", std::move(faults)}};
+  return {{"seed", seed},
+          {"all_recovered", all_recovered(outcomes)},
+          {"declined", declined},
+          {"faults", std::move(faults)}};
 }
 
 }  // namespace ddprun::launcher

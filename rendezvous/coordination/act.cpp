@@ -47,6 +47,7 @@ std::string in_words(const Fault& fault) {
 std::string in_words(const Act& act) {
   if (act.fault) return "fault: " + in_words(*act.fault);
   std::string out = name_of(act.kind);
+  if (changes_workers(act.kind)) out += " " + std::to_string(act.workers);
   if (!act.node.empty()) out += " " + act.node;
   if (act.kind == ActKind::resize) out += " " + std::to_string(act.nodes_min) + ":" + std::to_string(act.nodes_max);
   return out;

@@ -146,7 +146,7 @@ Coordinator::Orders Coordinator::handle(const NodeReady& message, TimePoint now)
     add(message.node, {message.offer, false, ++arrivals_});
   }
   Member& member = members_.at(message.node);
-  member.offer = message.offer;
+  take_offer(member, message.offer);
   knows_unfit_ |= !message.offer.unfit.empty();
   rounds_seen_ = std::max(rounds_seen_, message.offer.rounds);
   set_ready(member, true);
@@ -250,7 +250,7 @@ Coordinator::Orders Coordinator::handle(const NodeBack& message, TimePoint now) 
     add(message.node, {message.offer, false, ++arrivals_, std::move(refused)});
   }
   Member& member = members_.at(message.node);
-  member.offer = message.offer;
+  take_offer(member, message.offer);
   set_ready(member, false);
   searching_nodes_.erase(message.node);
   lost_.erase(message.node);

@@ -360,6 +360,7 @@ class Coordinator {
     int arrival = 0;                        // its number in the order of arrival
     std::optional<Outcome> dismissal = {};  // it leaves: sent to it once it has no workers
     bool knows_exclusion = false;
+    std::optional<int> workers = {};  // by a user; what it offers until it has got a seat says otherwise
   };
   struct Lost {
     TimePoint workers_until;
@@ -432,7 +433,9 @@ class Coordinator {
   Done admit(const Act& act, TimePoint now, Orders& orders);
   Done resize(const Act& act, TimePoint now, Orders& orders);
   void take_range(const NodeRange& range);
-  bool can_shrink_to(const Round& round, int nodes) const;
+  Done change_workers(const Act& act, TimePoint now, Orders& orders);
+  void take_offer(Member& member, const NodeOffer& offer);
+  bool can_shrink_to(int nodes) const;
   Done suspend(const Act& act, Orders& orders);
   Done take_snapshot(Orders& orders);
   Done inject(const Act& act, Orders& orders);

@@ -19,7 +19,7 @@ std::string plural(int count, const std::string& what) {
 std::optional<NodeId> Coordinator::node_named(const std::string& name) const {
   if (const auto* running = std::get_if<Active>(&state_))
     for (std::size_t i = 0; i < running->round.nodes.size(); ++i)
-      if (name == std::to_string(i)) return running->round.nodes[i].id;
+      if (name == std::to_string(i) && members_.contains(running->round.nodes[i].id)) return running->round.nodes[i].id;
   for (const auto& [id, member] : members_)
     if (member.offer.name == name || member.offer.host == name) return id;
   return {};
@@ -50,6 +50,9 @@ Coordinator::Done Coordinator::carry_out(const Act& act, TimePoint now, Orders& 
       return admit(act, now, orders);
     case ActKind::resize:
       return resize(act, now, orders);
+    case ActKind::add_workers:
+    case ActKind::remove_workers:
+      return change_workers(act, now, orders);
     case ActKind::pause:
     case ActKind::resume:
       return suspend(act, orders);
@@ -104,10 +107,10 @@ Coordinator::Done Coordinator::admit(const Act& act, TimePoint now, Orders& orde
 }
 
 // Those that are left out must not be able to elect a coordinator of their own.
-bool Coordinator::can_shrink_to(const Round& round, int nodes) const {
+bool Coordinator::can_shrink_to(int nodes) const {
   std::set<NodeId> first;
-  for (const RoundNode& node : round.nodes)
-    if (static_cast<int>(first.size()) < nodes) first.insert(node.id);
+  for (const NodeId id : last_by_rank_)
+    if (static_cast<int>(first.size()) < nodes && members_.contains(id)) first.insert(id);
   return is_quorum(first);
 }
 
@@ -125,9 +128,9 @@ Coordinator::Done Coordinator::resize(const Act& act, TimePoint now, Orders& ord
     return {false, "only " + plural(here, "node") + (here == 1 ? " is" : " are") + " here, and " +
                        std::to_string(act.nodes_min) + " would be needed"};
   const auto* running = std::get_if<Active>(&state_);
-  if (running && !can_shrink_to(running->round, act.nodes_max))
-    return {false, "at most half of the " + plural(static_cast<int>(running->round.nodes.size()), "node") +
-                       " can leave at once: resize step by step"};
+  const auto in_last = static_cast<int>(last_by_rank_.size());
+  if (act.nodes_max < in_last && !can_shrink_to(act.nodes_max))
+    return {false, "at most half of the " + plural(in_last, "node") + " can leave at once: resize step by step"};
   take_range({act.nodes_min, act.nodes_max});
   const KeepRange keep{record_, *resized_};
   const std::string text = "rounds have " + std::to_string(act.nodes_min) + " to " + plural(act.nodes_max, "node");
@@ -145,6 +148,51 @@ Coordinator::Done Coordinator::resize(const Act& act, TimePoint now, Orders& ord
       {0, true, "resized to " + std::to_string(act.nodes_min) + ":" + std::to_string(act.nodes_max) + " by " + act.by},
       now, now);
   orders.insert(orders.begin(), keep);
+  return {true, text + "; the workers save, and the next round begins"};
+}
+
+void Coordinator::take_offer(Member& member, const NodeOffer& offer) {
+  member.offer = offer;
+  if (!member.workers || *member.workers == offer.workers) return;
+  member.offer.workers = *member.workers;
+  member.offer.held.clear();  // its memory is laid out anew
+}
+
+// Nodes learn of it by their next seat, and offer as many from then on.
+Coordinator::Done Coordinator::change_workers(const Act& act, TimePoint now, Orders& orders) {
+  std::vector<NodeId> nodes;
+  if (const auto node = act.node.empty() ? std::nullopt : node_named(act.node))
+    nodes.push_back(*node);
+  else if (!act.node.empty())
+    return {false, "there is no node " + act.node};
+  else
+    for (const auto& [id, member] : members_)
+      if (!member.dismissal) nodes.push_back(id);
+  if (nodes.empty()) return {false, "no node is here"};
+  const int change = act.kind == ActKind::add_workers ? act.workers : -act.workers;
+  for (const NodeId id : nodes) {
+    const NodeOffer& offer = members_.at(id).offer;
+    const int most = std::max(offer.workers, offer.workers_most);
+    if (offer.workers + change > most)
+      return {false, name_of(offer) + " takes " + plural(most, "worker") + " at most, and has " +
+                         std::to_string(offer.workers)};
+    if (offer.workers + change < 1)
+      return {false, name_of(offer) + " has " + plural(offer.workers, "worker") + ", and keeps at least one"};
+  }
+  std::string text;
+  bool in_round = false;
+  for (const NodeId id : nodes) {
+    Member& member = members_.at(id);
+    member.workers = member.offer.workers += change;
+    member.offer.held.clear();
+    in_round |= active_with(id) != nullptr;
+    if (nodes.size() == 1) text = name_of(member.offer) + " has " + plural(*member.workers, "worker");
+  }
+  if (nodes.size() > 1) text = "each node has " + plural(act.workers, "worker") + (change > 0 ? " more" : " fewer");
+  if (!in_round) return orders = advance(now), Done{true, text + " in the next round"};
+  credit_round(now);
+  ledger_.charge_resize();
+  orders = regroup({0, true, in_words(act) + " by " + act.by}, now, now);
   return {true, text + "; the workers save, and the next round begins"};
 }
 

@@ -128,11 +128,12 @@ std::vector<NodeId> Coordinator::by_rank() const {
   std::sort(newcomers.begin(), newcomers.end(), [](const Entry& a, const Entry& b) {
     return std::pair(a.requested, a.arrival) < std::pair(b.requested, b.arrival);
   });
-  // A user may have resized the job. Who is left out could go on alone, unless the others are a quorum.
-  if (const auto most = static_cast<std::size_t>(policy_.nodes_max); order.size() > most) {
+  // A user may have resized the job. Who is left out could go on alone, unless the others are a quorum: as many stay.
+  if (auto most = static_cast<std::size_t>(policy_.nodes_max); order.size() > most) {
     std::set<NodeId> first;
     for (std::size_t i = 0; i < most; ++i) first.insert(order[i].id);
-    if (is_quorum(first)) order.resize(most);
+    for (; most < order.size() && !is_quorum(first); ++most) first.insert(order[most].id);
+    order.resize(most);
   }
   const std::size_t room =
       static_cast<std::size_t>(policy_.nodes_max) - std::min<std::size_t>(order.size(), policy_.nodes_max);

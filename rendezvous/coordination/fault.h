@@ -1,5 +1,6 @@
 // A fault that a user has a job suffer (`ddprun chaos`), to see it recover.
 #pragma once
+#include <cstdint>
 #include <optional>
 #include <string_view>
 
@@ -30,7 +31,8 @@ std::optional<FaultKind> fault_named(std::string_view name);
 struct Fault {
   FaultKind kind = FaultKind::kill;
   int rank = 0;
-  Duration time = {};  // whole milliseconds; of stop, cut, slow and disk
+  Duration time = {};    // whole milliseconds; of stop, cut, slow and disk
+  std::uint64_t id = 0;  // by who asks for it, to learn whether a node has declined it
 
   friend bool operator==(const Fault&, const Fault&) = default;
 };

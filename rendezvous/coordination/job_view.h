@@ -102,6 +102,7 @@ struct NodeReport {
   std::uint64_t step_us = 0;  // the median of the last steps, in microseconds; 0: not known
   std::vector<RankView> ranks = {};
   std::optional<RoundSpent> spent = {};  // of the round so far
+  std::uint64_t declined_fault = 0;      // Fault::id of the last one that it was to suffer and did not
 
   friend bool operator==(const NodeReport&, const NodeReport&) = default;
 };

@@ -12,7 +12,7 @@
 
 namespace ddprun::rendezvous::wire {
 
-constexpr int kWorkersMax = 1 << 16, kRanksMax = 1 << 28, kPercentMax = 10'000, kRoundsMax = 1 << 30;
+constexpr int kRanksMax = 1 << 28, kPercentMax = 10'000, kRoundsMax = 1 << 30;
 constexpr Range kFromOne{1}, kAnyInt{std::numeric_limits<int>::min()}, kWorkers{1, kWorkersMax}, kRank{0, kRanksMax},
     kGroupSize{1, kRanksMax}, kCount{0, 1 << 28}, kCharge{1, 1 << 20}, kAnyCount{0}, kSignal{1, NSIG},
     kSignalOrNone{0, NSIG};
@@ -121,6 +121,7 @@ void fields(auto& a, Is<NodeOffer> auto& m) {  // `control` comes from the conne
   a("rounds", m.rounds, Range{0, kRoundsMax});
   a("rank", m.requested_rank, kAnyInt);
   a.unless_default("unfit", m.unfit, kTextMax);
+  a.unless_default("workers_most", m.workers_most, Range{0, kWorkersMax});
   if (a.continues_with("held", !m.held.empty())) a.rows("held", m.held, "a held snapshot is not a list of four");
 }
 
@@ -430,12 +431,14 @@ void fields(auto& a, Is<NodeReport> auto& m) {
   a("step_us", m.step_us);
   a("ranks", m.ranks);
   a("spent", m.spent);
+  a.unless_default("declined_fault", m.declined_fault);
 }
 
 void fields(auto& a, Is<Fault> auto& m) {
   a.one_of("kind", m.kind, kFaultNames.all);
   a("rank", m.rank, kRank);
   a.long_milliseconds("time_ms", m.time);
+  a.unless_default("id", m.id);
 }
 
 void fields(auto& a, Is<Act> auto& m) {
@@ -445,6 +448,7 @@ void fields(auto& a, Is<Act> auto& m) {
   a.unless_default("nodes_max", m.nodes_max, kGroupSize);
   a("by", m.by, kActTextMax);
   a("fault", m.fault);
+  a.unless_default("workers", m.workers, Range{0, kWorkersMax});
 }
 
 // Messages.

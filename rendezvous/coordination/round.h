@@ -43,7 +43,9 @@ struct NodeOffer {
   int rounds = 0;                       // the last round that it was in, also of a job that could not continue
   std::string unfit = {};               // why it can be in no round for now: its health check; empty: it can
   std::vector<HeldSnapshot> held = {};  // its own workers' and its neighbour's
+  int workers_most = 0;                 // that it may be asked to have (ActKind::add_workers)
 };
+constexpr int kWorkersMax = 1 << 16;  // of a node
 
 // For people: "gpu-7 (10.0.0.7)".
 std::string name_of(const std::string& name, const std::string& host);

@@ -4,8 +4,10 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <system_error>
+#include <vector>
 
 namespace ddprun {
 namespace {
@@ -26,6 +28,25 @@ Fd make_memory_file(const char* name, std::uint64_t bytes) {
 
 void seal_memory_file(int fd) {
   if (fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) != 0) fail_by_errno();
+}
+
+void copy_memory_file(int from, int to, std::uint64_t begin, std::uint64_t end) {
+  constexpr std::uint64_t kPiece = 1 << 20;
+  std::vector<char> piece(kPiece);
+  for (std::uint64_t at = begin; at < end;) {
+    const off_t data = lseek(from, static_cast<off_t>(at), SEEK_DATA);
+    if (data < 0 && errno == ENXIO) return;  // nothing more
+    if (data < 0) fail_by_errno();
+    at = static_cast<std::uint64_t>(data);
+    const off_t hole = lseek(from, data, SEEK_HOLE);
+    if (hole < 0) fail_by_errno();
+    for (const std::uint64_t until = std::min(static_cast<std::uint64_t>(hole), end); at < until;) {
+      const std::size_t got = read_at(from, piece.data(), std::min(kPiece, until - at), at);
+      if (got == 0) return;
+      write_at(to, piece.data(), got, at);
+      at += got;
+    }
+  }
 }
 
 std::size_t read_at(int fd, void* data, std::size_t size, std::uint64_t at) {

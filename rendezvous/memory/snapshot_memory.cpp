@@ -113,6 +113,18 @@ SnapshotMemory SnapshotMemory::create(int areas, std::uint64_t bytes) {
   return SnapshotMemory(std::move(fd), areas, bytes);
 }
 
+SnapshotMemory SnapshotMemory::with_areas(int areas) const {
+  const auto count = static_cast<std::uint64_t>(areas);
+  auto head = read_struct<Head>(fd_.get(), 0);
+  if (!head) throw std::system_error(EIO, std::generic_category());
+  head->areas = count;
+  Fd fd = make_memory_file("ddprun-snapshots", size_of(count, bytes_));
+  write_struct(fd.get(), *head, 0);
+  copy_memory_file(fd_.get(), fd.get(), kPage, kPage + 2 * slot_span(bytes_));
+  seal_memory_file(fd.get());
+  return SnapshotMemory(std::move(fd), areas, bytes_);
+}
+
 std::optional<SnapshotMemory> SnapshotMemory::opened(Fd fd) {
   struct stat status {};
   if (!fd || fstat(fd.get(), &status) != 0 || !S_ISREG(status.st_mode)) return std::nullopt;

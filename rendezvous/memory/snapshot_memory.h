@@ -46,6 +46,9 @@ class SnapshotMemory {
 
   // `bytes`: all snapshots of one area together. Takes no memory before something is written. Throws std::system_error.
   static SnapshotMemory create(int areas, std::uint64_t bytes);
+  // A new one of so many areas, with what the first area of this one keeps and the same identity and user; what local
+  // ranks have kept is gone. No process may write to this one. Throws std::system_error.
+  SnapshotMemory with_areas(int areas) const;
   // The agent's, in a worker; empty: there is none.
   static std::optional<SnapshotMemory> inherited();
   // Takes the descriptor; empty: it is something else.

@@ -151,6 +151,33 @@ TEST_CASE(
   job.require_finished_like(undisturbed_snapshot());
 }
 
+TEST_CASE("workers are added to a job that trains, and removed, however its workers are started", "[kill]") {
+  const std::vector<std::string> all{"--in-process", "--prefork", "--memory-snapshots=64M"};
+  for (const std::size_t taken : {std::size_t{0}, all.size()}) {
+    std::vector<std::string> options(all.begin(), all.begin() + static_cast<std::ptrdiff_t>(taken));
+    options.insert(options.begin(), {"--rdzv-id=grows", "--max-restarts=0"});
+    Job job(2000, options);
+    job.wait_for_epochs(1);
+    for (const auto& [act, ranks] : {std::pair{"add-workers", kRanks + 1}, {"remove-workers", kRanks}}) {
+      const Mark asked = job.command.mark();
+      REQUIRE(run({ddprun_program(), "ctl", "grows", act}, kTrainLimit) == exited(0));
+      job.command.wait_for_output("^resuming from ", kTrainLimit, asked);
+      job.wait_for_epochs(2, job.command.mark());
+      const std::string last = std::to_string(ranks - 1);
+      const pid_t worker = job.command.wait_for_process("LOCAL_RANK", last, 10s);
+      const std::string environment = read_file("/proc/" + std::to_string(worker) + "/environ");
+      if (taken == 0) CHECK_THAT(environment, Catch::Contains("WORLD_SIZE=" + std::to_string(ranks)));
+      const Ended status = run({ddprun_program(), "status", "grows", "--json"}, kTrainLimit);
+      CHECK_THAT(status.out, Catch::Contains("\"world_size\": " + std::to_string(ranks)));
+    }
+    CHECK(job.command.err().find("cannot") == std::string::npos);
+    REQUIRE(run({ddprun_program(), "ctl", "grows", "stop"}, kTrainLimit) == exited(0));
+    CHECK(job.command.wait_exit(kTrainLimit) == exited(75));
+    CHECK(job.command.all_gone(10s));
+    CHECK(std::filesystem::exists(job.folder / "snapshot.pt"));
+  }
+}
+
 TEST_CASE("with --in-process two ranks may be killed at any moment, also in the reconfiguration", "[kill]") {
   Series series("`train --in-process`, 4 ranks, two killed within 0.6 s: weights bit-identical", 2, 100);
   series.run(kill_two, [] {

@@ -198,12 +198,26 @@ TEST_CASE("a job is paused and goes on, restarted and stopped, and who did it is
   CHECK(whole("acted-on")["round"] == 1);
   CHECK(ctl({"restart"}) == exited(0));
   live_when("acted-on", [](const json& now) { return now.value("round", 0) == 2 && trains(now); });
+  const auto of_ranks = [](std::size_t count) {
+    return [count](const json& now) {
+      const json ranks = now.value("ranks", json::array());
+      return ranks.size() == count && std::all_of(ranks.begin(), ranks.end(), [](const json& rank) {
+               return rank["step"].is_number() && rank["step"] > 0;
+             });
+    };
+  };
+  CHECK(ctl({"add-workers"}) == exited(0));
+  live_when("acted-on", of_ranks(4));
+  CHECK(ctl({"remove-workers", "2"}) == exited(0));
+  CHECK(live_when("acted-on", of_ranks(2))["restarts"]["charged"] == 0);
+  CHECK(ctl({"remove-workers", "2"}).code == 1);
+  CHECK(ctl({"add-workers", "99"}).code == 1);
   CHECK(ctl({"resize", "1:2"}).code == 1);
   CHECK(ctl({"drain", "0"}).code == 1);
   CHECK(ctl({"stop"}) == exited(0));
   job.agents[0]->wait_exit(kLimit);
   const std::string said = read_file(events);
-  for (const char* act : {"pause", "resume", "snapshot", "restart", "stop"})
+  for (const char* act : {"pause", "resume", "snapshot", "restart", "add-workers 1", "remove-workers 2", "stop"})
     CHECK(has(said, std::string("\"act\":\"") + act + "\""));
   CHECK(has(said, "\"by\":\"" + std::string(getpwuid(geteuid())->pw_name) + " on "));
   CHECK(ctl({"stop"}).code == 2);
@@ -242,6 +256,14 @@ TEST_CASE("a fault is undone when its time is over, and a job that was not made 
   client.kill(SIGKILL);  // the agent undoes it by itself
   CHECK(eventually([&] { return has_limit("1024000000"); }, kLimit));
   CHECK(whole("suffers")["round"] == 1);
+
+  Command fragile({ddprun_program(), "--rdzv-id=fragile", "--allow-chaos", DDPRUN_BIN_DIR "/hang_worker", kSteps});
+  live_when("fragile", [](const json& now) { return now["step"].is_number(); });
+  const Ended declined = run(chaos("fragile", "31"), kLimit);
+  CHECK(declined == exited(1));
+  CHECK(has(declined.err, "not done; the job's ddprun says why"));
+  CHECK(declined.out.empty());
+  fragile.wait_for_output("not done, as rank 0 would be ended by SIGXFSZ", kLimit);
 }
 
 TEST_CASE("who ends before an act is asked for changes nothing, and who has another token is refused",

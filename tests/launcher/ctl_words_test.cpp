@@ -24,6 +24,16 @@ TEST_CASE("an act, with or without the job's name", "[ctl]") {
   CHECK(read_ctl_words({"resize", "3"}).act.nodes_max == 3);
 }
 
+TEST_CASE("workers are added and removed by their number, on one node or all", "[ctl]") {
+  const auto act = [](const std::vector<std::string>& words) { return in_words(read_ctl_words(words).act); };
+  CHECK(act({"add-workers"}) == "add-workers 1");
+  CHECK(act({"add_workers", "2"}) == "add-workers 2");
+  CHECK(act({"add-workers", "n3"}) == "add-workers 1 n3");
+  CHECK(act({"mnist", "add-workers", "2", "n3"}) == "add-workers 2 n3");
+  CHECK(act({"remove-workers", "1", "0"}) == "remove-workers 1 0");  // group rank 0
+  CHECK(read_ctl_words({"mnist", "add-workers", "2", "n3"}).job == "mnist");
+}
+
 TEST_CASE("options say where a job elsewhere is", "[ctl]") {
   const CtlWords words = read_ctl_words({"--rdzv_endpoint", "n1:29400", "far", "stop", "--token-file=t"});
   CHECK(words.mistake.empty());
@@ -34,8 +44,10 @@ TEST_CASE("options say where a job elsewhere is", "[ctl]") {
 TEST_CASE("wrong words of ctl are told in a sentence each", "[ctl]") {
   const auto mistake = [](const std::vector<std::string>& words) { return read_ctl_words(words).mistake; };
   CHECK_THAT(mistake({}), Contains("it takes an act"));
-  for (const auto& words : {std::vector<std::string>{"add-workers"}, {"add_workers", "2"}, {"mnist", "add-workers"}})
-    CHECK_THAT(mistake(words), Contains("More come with more nodes"));
+  for (const char* count : {"0", "99999999", "70000"})
+    CHECK_THAT(mistake({"add-workers", count}), Contains("is no number of workers"));
+  CHECK_THAT(mistake({"add-workers", "2", "n3", "n4"}), Contains("'n4' is one word too many."));
+  CHECK_THAT(mistake({"remove-workers", "n3", "n4"}), Contains("'n4' is one word too many."));
   CHECK_THAT(mistake({"restrat"}), Contains("'restrat' is no act. Did you mean 'restart'?"));
   CHECK_THAT(mistake({"mnist", "restrat"}), Contains("'restrat' is no act."));
   CHECK_THAT(mistake({"drain"}), Contains("drain takes a node"));

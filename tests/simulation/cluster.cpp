@@ -45,7 +45,8 @@ std::string in_words(const rendezvous::RecordId& id) {
 
 }  // namespace
 
-Cluster::Cluster(const ClusterOptions& options) : options_(options), net_(options.seed) {
+Cluster::Cluster(const ClusterOptions& options)
+    : options_(options), net_(options.seed), sizes_{{options.nodes_min, options.nodes_max}} {
   for (int i = 0; i < options.agents; ++i) add_node(net_.milliseconds(60'000), slots_.size());
   on_disturbance();
   schedule_faults();
@@ -61,6 +62,7 @@ rendezvous::NodeId Cluster::add_node(Duration when, std::size_t slot) {
   slots_[slot] = id;
   node(id).offer = {
       .workers = 1 + net_.up_to(options_.workers_max - 1), .host = "node" + std::to_string(id), .port = 1000};
+  node(id).offer.workers_most = node(id).offer.workers + 4;
   if (options_.fixed_ranks) node(id).offer.requested_rank = static_cast<int>(slot);
   if (slot < static_cast<std::size_t>(options_.places)) {
     const bool busy = options_.busy_ports > 0 && net_.chance(options_.busy_ports);
@@ -106,6 +108,7 @@ void Cluster::schedule_faults() {
   for (int i = 0; i < options_.cuts; ++i) schedule_fault(&Cluster::cut, i < options_.coordinator_faults);
   for (int i = 0; i < options_.leaves; ++i) schedule_fault(&Cluster::leave, i < options_.coordinator_faults);
   for (int i = 0; i < options_.joins; ++i) net_.after(net_.milliseconds(options_.fault_period_ms), [this] { join(); });
+  for (int i = 0; i < options_.acts; ++i) net_.after(net_.milliseconds(options_.fault_period_ms), [this] { act(); });
 }
 
 void Cluster::schedule_fault(void (Cluster::*fault)(rendezvous::NodeId), bool hits_coordinator) {
@@ -241,6 +244,39 @@ void Cluster::join() {
   note(add_node({}, slot), slot == 0 ? "comes, to the first place" : "comes");
 }
 
+// By whichever node is asked, about any node.
+void Cluster::act() {
+  using rendezvous::ActKind;
+  constexpr ActKind kinds[] = {ActKind::restart, ActKind::drain,       ActKind::admit,
+                               ActKind::resize,  ActKind::add_workers, ActKind::remove_workers};
+  const auto all = live_nodes();
+  if (all.empty()) return;
+  const auto any = [&] { return all[net_.draw() % all.size()]; };
+  const int least = 1 + net_.up_to(options_.agents - 1);
+  acts_.push_back({.kind = kinds[net_.draw() % std::size(kinds)],
+                   .node = "node" + std::to_string(any()),
+                   .nodes_min = least,
+                   .nodes_max = least + net_.up_to(options_.agents),
+                   .by = "a user",
+                   .workers = 1 + net_.up_to(2)});
+  if (changes_workers(acts_.back().kind) && net_.chance(0.3)) acts_.back().node.clear();
+  const rendezvous::NodeId asked = any();
+  to_coordinator(asked, rendezvous::ActWanted{asked, static_cast<int>(acts_.size()) - 1, acts_.back()});
+}
+
+void Cluster::note_act(rendezvous::NodeId at, const rendezvous::ActDone& done) {
+  const rendezvous::Act& act = acts_.at(static_cast<std::size_t>(done.serial));
+  note(at, in_words(act) + (done.done ? ": " : ", refused: ") + done.text);
+  if (!done.done) return;
+  ++acts_done_;
+  if (act.kind == rendezvous::ActKind::resize) sizes_.insert({act.nodes_min, act.nodes_max});
+  if (!changes_workers(act.kind)) return;
+  Leadership& leadership = *node(at).leadership;
+  for (const rendezvous::NodeView& one : leadership.coordinator.view(net_.now()).nodes)
+    if (one.place != rendezvous::NodePlace::lost && (act.node.empty() || act.node == one.host))
+      leadership.workers_by_users[one.id] = one.workers;
+}
+
 // The job cannot continue here.
 void Cluster::abandon_job(rendezvous::NodeId id) {
   Node& self = node(id);
@@ -328,9 +364,10 @@ bool Cluster::all_slots_alive() {
 
 bool Cluster::has_enough_nodes() {
   if (!calm_since_ || !quorum_at_calm_ || net_.now() < *calm_since_ + kSettled) return false;
+  int most = 0;
+  for (const auto& [least, unused] : sizes_) most = std::max(most, least);
   const auto all = live_nodes();
-  return std::count_if(all.begin(), all.end(), [&](rendezvous::NodeId id) { return !node(id).left; }) >=
-         options_.nodes_min;
+  return std::count_if(all.begin(), all.end(), [&](rendezvous::NodeId id) { return !node(id).left; }) >= most;
 }
 
 // If faults have stopped with a quorum in reach, no node gives up: neither one that looks for the coordinator, nor the
@@ -545,6 +582,7 @@ void Cluster::on_message(rendezvous::NodeId id, const rendezvous::ToAgent& messa
                    self.newest = record;
                    self.job = job_of(m.seat.master_host);
                    self.offer.rounds = record.round;
+                   self.offer.workers = m.seat.workers;
                    if (m.seat.group_rank == 0) open_store(id, {self.job, record});
                    self.seated = true;
                    seated_.insert(id);
@@ -570,6 +608,9 @@ void Cluster::on_message(rendezvous::NodeId id, const rendezvous::ToAgent& messa
                    if (m.round == self.round.id.round) send_standings(id);
                  },
                  [&](const rendezvous::BlameWorker& m) { blame(id, m); },
+                 [&](const rendezvous::KeepRange& m) {
+                   elect(id, rendezvous::RecordResized{m.record, m.range});
+                 },
                  [](const auto&) {},
              },
              message);
@@ -810,6 +851,7 @@ void Cluster::lose(rendezvous::NodeId at, rendezvous::NodeId id, const std::stri
     net_.after(5ms, [this, id, link = peer.link] {
       if (is_present(id) && node(id).link == link) try_again(id, kPause, false);
     });
+  leadership.workers_by_users.erase(id);  // it may not know of them yet
   const int serial = leadership.serial;
   const bool fence = options_.bug != Bug::no_fence;
   coordinate(at, rendezvous::NodeLost{id, fence ? peer.heard + kLease + kLeaseMargin : net_.now(), how});
@@ -951,11 +993,13 @@ void Cluster::execute(rendezvous::NodeId at, const rendezvous::Order& order) {
                  [](const rendezvous::TakeStacks&) {},
                  [](const rendezvous::StacksOfNode&) {},
                  [](const rendezvous::JobStatus&) {},
-                 [](const rendezvous::ActDone&) {},
+                 [&](const rendezvous::ActDone& o) { note_act(at, o); },
                  [](const rendezvous::ReportAct&) {},
                  [](const rendezvous::SuspendWorkers&) {},
                  [](const rendezvous::TakeSnapshot&) {},
-                 [](const rendezvous::KeepRange&) {},
+                 [&](const rendezvous::KeepRange& o) {
+                   for (const auto& [id, peer] : leadership.peers) to_node(at, id, o);
+                 },
                  [](const rendezvous::InjectFault&) {},
                  [](const rendezvous::ReportStatus&) {},
                  [](const rendezvous::StatusOfNode&) {},
@@ -979,12 +1023,24 @@ void Cluster::form(rendezvous::NodeId at, const rendezvous::Round& decided) {
        std::to_string(at));
   invariant(round.ledger.counts.spent() <= options_.max_restarts, "never more restarts than allowed");
   const int nodes = static_cast<int>(round.nodes.size());
-  invariant(nodes >= options_.nodes_min && nodes <= options_.nodes_max, "no round has too few nodes or too many");
+  std::set<rendezvous::NodeId> all_but_one;  // of users' sizes: more nodes only as far as a quorum needs them
+  for (const rendezvous::RoundNode& member : round.nodes)
+    if (member.id != round.nodes.back().id) all_but_one.insert(member.id);
+  const bool needed = std::any_of(round.previous_electorates.begin(), round.previous_electorates.end(),
+                                  [&](const rendezvous::Electorate& one) { return !one.has_quorum(all_but_one); });
+  invariant(std::any_of(sizes_.begin(), sizes_.end(),
+                        [&](const auto& size) {
+                          return nodes >= size.first && (nodes <= size.second || (sizes_.size() > 1 && needed));
+                        }),
+            "no round has too few nodes or too many");
   std::set<rendezvous::NodeId> seen;
   int rank = 0;
   for (const rendezvous::RoundNode& member : round.nodes) {
     invariant(seen.insert(member.id).second && member.first_rank == rank, "every rank is held once");
     rank += member.workers;
+    const auto by_user = leadership.workers_by_users.find(member.id);
+    invariant(by_user == leadership.workers_by_users.end() || by_user->second == member.workers,
+              "a node has the workers that a user has given it");
   }
   check_snapshots(round);
   rounds_from_snapshots_ += round.kept.has_value();

@@ -61,6 +61,7 @@ struct ClusterOptions {
   int cuts = 0;                   // some nodes are unreachable for up to 20 s
   int leaves = 0;                 // SIGTERM to a node
   int joins = 0;                  // a new node joins; in a dead one's place, first of all at the job's first place
+  int acts = 0;                   // what users do: restart, drain, admit, resize, add and remove workers
   int places = 1;                 // number of endpoints, those of the first nodes
   bool returns = false;   // killed nodes, and those that end to be restarted, come back without state in their place
   double silent = 0;      // chance that a killed node's host goes silent, too, until it is back
@@ -81,6 +82,7 @@ class Cluster {
   int elections() const { return elections_; }
   int hangs_found() const { return hangs_found_; }
   int rounds_from_snapshots() const { return rounds_from_snapshots_; }
+  int acts_done() const { return acts_done_; }
   const rendezvous::RestartCounts& charged() const { return charged_; }
   // Of nodes told by the coordinator that decided the job's end, neither killed nor asked to leave.
   const std::vector<rendezvous::Outcome>& outcomes() const { return outcomes_; }
@@ -109,6 +111,7 @@ class Cluster {
     std::optional<rendezvous::Round> record = {};
     std::optional<TimePoint> tick_at = {};  // planned
     std::optional<TimePoint> account_begins = {};
+    std::map<rendezvous::NodeId, int> workers_by_users = {};
   };
   struct RoundStore {
     RoundStore();
@@ -201,6 +204,8 @@ class Cluster {
   void cut(rendezvous::NodeId id);
   void leave(rendezvous::NodeId id);
   void join();
+  void act();
+  void note_act(rendezvous::NodeId at, const rendezvous::ActDone& done);
   void signal(rendezvous::NodeId id, int signal);
 
   // Progress.
@@ -317,6 +322,9 @@ class Cluster {
   std::map<JobRound, std::set<rendezvous::NodeId>> to_confirm_;
   std::map<JobRound, std::vector<rendezvous::RoundNode>> formed_;
   int rounds_from_snapshots_ = 0;
+  std::vector<rendezvous::Act> acts_;  // by their serial
+  int acts_done_ = 0;
+  std::set<std::pair<int, int>> sizes_;  // of rounds: what users have asked for, and what the job began with
   std::set<JobRound> started_;
   std::map<int, int> last_started_;  // round number by job
   std::map<int, TimePoint> jobs_began_;

@@ -59,6 +59,14 @@ ClusterOptions left_out_nodes(std::uint64_t seed) {
   return options;
 }
 
+ClusterOptions acting_users(std::uint64_t seed) {
+  ClusterOptions options = random_faults(seed);
+  options.failure = 0.5;
+  options.max_restarts = 30;
+  options.acts = 12;
+  return options;
+}
+
 ClusterOptions hanging_workers(std::uint64_t seed) {
   ClusterOptions options = random_faults(seed);
   options.hang = 0.8;
@@ -183,6 +191,19 @@ TEST_CASE("one round runs at a time while machines are left out where workers fa
           "[cluster]") {
   Series("simulation: 1 to 9 agents, nodes fail, are left out, come and go: invariants hold", 300, 10'000)
       .run([](std::uint64_t seed) { expect_no_failure(left_out_nodes(seed)); });
+}
+
+TEST_CASE("one round runs at a time, of the size that users want, while they restart, drain, admit and resize",
+          "[cluster]") {
+  Series("simulation: 1 to 9 agents, users act, nodes fail, come and go: invariants hold", 300, 10'000)
+      .run([](std::uint64_t seed) { expect_no_failure(acting_users(seed)); });
+  int done = 0;
+  for (std::uint64_t seed = first_seed(); seed < first_seed() + 20; ++seed) {
+    Cluster cluster(acting_users(seed));
+    cluster.run();
+    done += cluster.acts_done();
+  }
+  CHECK(done > 40);
 }
 
 TEST_CASE("ranks go on from snapshots that some node holds, whoever is lost", "[cluster][copies]") {

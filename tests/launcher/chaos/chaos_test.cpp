@@ -102,6 +102,18 @@ TEST_CASE("a job has recovered from what it need not die of when it goes on afte
   CHECK(hung.steps_lost() == 5);
 }
 
+TEST_CASE("a fault that a node declines is no recovery", "[chaos]") {
+  json live = live_at(1, 50);
+  live["declined_faults"] = {7};  // an earlier one
+  Recovery recovery(live, {FaultKind::disk, 0, 2s, UINT64_MAX});
+  CHECK_FALSE(recovery.on(live, 0.1));
+  CHECK_FALSE(recovery.declined());
+  live["declined_faults"] = {7, UINT64_MAX};
+  CHECK(recovery.on(live, 0.2));
+  CHECK(recovery.declined());
+  CHECK(chaos_json(5, {}, 1)["declined"] == 1);
+}
+
 TEST_CASE("a job that was started again has recovered from a preemption", "[chaos]") {
   Recovery recovery(live_at(3, 50), {FaultKind::preempt, 0});
   CHECK_FALSE(recovery.on(live_at(3, 52, 101), 1));

@@ -11,7 +11,7 @@ using namespace std::chrono_literals;
 
 namespace {
 
-const NodeOffer offer{8, "10.0.0.7", 41234, "actor", 3, "gpu-7", {}, 6};
+const NodeOffer offer{8, "10.0.0.7", 41234, "actor", 3, "gpu-7", {}, 6, "", {}, 24};
 const Round record{.number = 3,
                    .nodes = {{77, 8, 0, "actor", "gpu-7", {"10.0.0.7", 29500}}, {UINT64_MAX, 4, 8, "default", "", {}}},
                    .master_host = "10.0.0.7",
@@ -134,7 +134,7 @@ TEST_CASE("what the coordinator says arrives as it was said", "[control]") {
 TEST_CASE("the pace of workers arrives in few bytes", "[control]") {
   const RankView rank{3,    Activity::wait, "grads", 41, 2100ms, 40,   12s,  50 << 20, 900,  0.1,
                       5000, 1 << 30,        1s,      2s, 3s,     4711, true, true,     "rpc"};
-  const NodeReport report{4, 1, "gpu-7", 312'500, {rank, {}}};
+  const NodeReport report{4, 1, "gpu-7", 312'500, {rank, {}}, {}, 2};
   const NodeStatus status = sent_by_agent(NodeStatus{1, 9, 2, report});
   CHECK(status.node == 77);
   CHECK(status.asker == 9);
@@ -142,6 +142,8 @@ TEST_CASE("the pace of workers arrives in few bytes", "[control]") {
   CHECK(sent_by_agent(StatusWanted{1, 2}).serial == 2);
   const Act act{ActKind::resize, "gpu-7", 2, 4, "alice on login1"};
   CHECK(sent_by_agent(ActWanted{1, 2, act}).act == act);
+  const Act more{ActKind::add_workers, "", 0, 0, "alice on login1", {}, 2};
+  CHECK(sent_by_agent(ActWanted{1, 2, more}).act == more);
   NodePace pace{1, 4, {}};
   for (int rank = 7992; rank < 8000; ++rank) pace.windows.push_back({rank, 312, 31'250, 1'562'500, 406'250});
   const NodePace received = sent_by_agent(pace);

@@ -1266,6 +1266,60 @@ TEST_CASE("how many nodes a user wants outlives the coordinator, also where no r
   CHECK(elected.view(job.now).nodes_min == 2);
 }
 
+TEST_CASE("a user adds workers to a node or to all, and removes them", "[coordinator][ctl]") {
+  ActedOn job(2, 2, 3);
+  const auto offered = [](NodeId node, int workers) {
+    NodeReady message = ready(node);
+    message.offer.workers = workers;
+    message.offer.workers_most = 3;
+    return message;
+  };
+  const auto change = [&](ActKind kind, int workers, const std::string& node = "") {
+    Act act = act_of(kind, node);
+    act.workers = workers;
+    return job.act(act);
+  };
+  const auto workers_of = [](const Round& round) {
+    std::vector<int> out;
+    for (const RoundNode& node : round.nodes) out.push_back(node.workers);
+    return out;
+  };
+  const auto next = [&](const std::vector<NodeReady>& nodes) {
+    std::vector<Order> orders;
+    for (const NodeReady& node : nodes) orders = job.on(node);
+    return job.start(order_of<FormRound>(orders).round);
+  };
+  CHECK_FALSE(change(ActKind::add_workers, 1).done);  // nobody has said that it takes more
+  job.act(act_of(ActKind::restart));
+  next({offered(1, 1), offered(2, 1)});
+
+  const ActDone added = change(ActKind::add_workers, 1, "host2");
+  CHECK(added.done);
+  CHECK(added.text == "host2 has 2 workers; the workers save, and the next round begins");
+  CHECK(order_of<EndRound>(job.last).planned);
+  CHECK(workers_of(next({offered(1, 1), offered(2, 1)})) == std::vector<int>{1, 2});  // it has not known it yet
+  CHECK(job.coordinator.ledger().counts().spent() == 0);
+  job.act(act_of(ActKind::restart));
+  CHECK(workers_of(next({offered(1, 1), offered(2, 2)})) == std::vector<int>{1, 2});
+
+  const ActDone refused = change(ActKind::add_workers, 2);
+  CHECK_FALSE(refused.done);
+  CHECK(refused.text == "host2 takes 3 workers at most, and has 2");
+  CHECK_FALSE(change(ActKind::remove_workers, 1).done);  // the first one keeps its worker
+  CHECK_FALSE(change(ActKind::add_workers, 1, "host9").done);
+  CHECK_FALSE(has<EndRound>(job.last));
+  CHECK(change(ActKind::remove_workers, 1, "1").text ==
+        "host2 has 1 worker; the workers save, and the next round begins");
+  CHECK(workers_of(next({offered(1, 1), offered(2, 2)})) == std::vector<int>{1, 1});
+
+  job.on(offered(3, 1));  // a spare
+  CHECK(change(ActKind::add_workers, 1, "host3").text == "host3 has 2 workers in the next round");
+  CHECK_FALSE(has<EndRound>(job.last));
+  CHECK(change(ActKind::add_workers, 1).text ==
+        "each node has 1 worker more; the workers save, and the next round begins");
+  CHECK(workers_of(next({offered(1, 1), offered(2, 1)})) == std::vector<int>{2, 2});
+}
+
 TEST_CASE("a job is paused and goes on", "[coordinator][ctl]") {
   ActedOn job(2, 2, 2);
   CHECK_FALSE(job.act(act_of(ActKind::resume)).done);

@@ -170,6 +170,34 @@ TEST_CASE("nobody can truncate the memory", "[memory]") {
   CHECK(ftruncate(memory.fd(), 1 << 30) != 0);
 }
 
+TEST_CASE("memory of other local ranks has the machine's snapshots, and none of theirs", "[memory]") {
+  SnapshotMemory memory = SnapshotMemory::create(3, 1 << 20);
+  const std::string large(300'000, 'x');
+  memory.write(0, {1, 7}, {"small"}, "a note");
+  memory.write(0, {1, 8}, {large});
+  memory.write(2, {1, 8}, {"of local rank 1"});
+  memory.adopt(5);
+  CHECK(memory.claim(77));
+  for (const int areas : {2, 9}) {
+    SnapshotMemory other = memory.with_areas(areas);
+    CHECK(other.identity() == memory.identity());
+    CHECK(other.adopted_by() == 5);
+    CHECK_FALSE(other.claim(78));
+    const auto kept = other.kept(0);
+    REQUIRE(kept.size() == 2);
+    CHECK(other.read(0, kept[0]) == large);
+    CHECK(kept[1].note == "a note");
+    CHECK(other.read(0, kept[1]) == "small");
+    for (int area = 1; area < areas; ++area) CHECK(other.kept(area).empty());
+    other.write(areas - 1, {2, 9}, {"more"});
+    CHECK(other.kept(areas - 1).size() == 1);
+    CHECK_THROWS_AS(other.write(areas, {2, 9}, {"more"}), std::system_error);
+    struct stat facts {};
+    REQUIRE(fstat(other.fd(), &facts) == 0);
+    CHECK(facts.st_blocks * 512 < 1 << 20);  // sparse
+  }
+}
+
 // The writer tells each step through a pipe when it is kept.
 TEST_CASE("a writer that is killed at any moment leaves whole snapshots, at most one step behind",
           "[memory][not-tsan]") {
