@@ -10,6 +10,11 @@ import signal
 import subprocess
 import sys
 import threading
+import time
+
+# A notebook sends a message at each flush, and drops those that its browser does not take in time: of a thousand lines
+# printed at once each must not be one.
+_FLUSH_EVERY_S = 0.1
 
 
 class Job:
@@ -86,13 +91,18 @@ class Job:
             selector.register(self._pidfd, selectors.EVENT_READ)
             ended = False
             while not ended:
-                for key, _ in selector.select():
+                due = [copy.flush_in for copy in copies if copy.flush_in is not None]
+                for key, _ in selector.select(min(due, default=None)):
                     if key.data is None:
                         ended = True
                     elif not key.data.some():
                         selector.unregister(key.fileobj)
+                for copy in copies:
+                    if copy.flush_in == 0:
+                        copy.flush()
             for copy in copies:
                 copy.rest()
+                copy.flush()
 
     def __del__(self):
         if hasattr(self, "_pidfd"):
@@ -105,6 +115,7 @@ class _Copy:
     def __init__(self, pipe, stream):
         self.pipe, self.at_end = pipe, False
         self._stream = stream
+        self._flush_at, self._flushed_at = None, 0
         self._decoder = codecs.getincrementaldecoder("utf-8")("replace")
         os.set_blocking(pipe.fileno(), False)
 
@@ -136,7 +147,18 @@ class _Copy:
         except UnicodeEncodeError:  # a stream of another encoding
             encoding = getattr(self._stream, "encoding", None) or "ascii"
             self._stream.write(text.encode(encoding, "backslashreplace").decode(encoding))
-        self._stream.flush()
+        if self._flush_at is None:
+            self._flush_at = self._flushed_at + _FLUSH_EVERY_S
+
+    @property
+    def flush_in(self):
+        """The seconds until what was written is to be flushed; None: nothing was."""
+        return None if self._flush_at is None else max(self._flush_at - time.monotonic(), 0)
+
+    def flush(self):
+        if self._flush_at is not None:
+            self._flush_at, self._flushed_at = None, time.monotonic()
+            self._stream.flush()
 
 
 def passes_through(stream, number):

@@ -19,7 +19,7 @@ class Cell:
 
     def __init__(self, kernel, text):
         self._kernel, self.text = kernel, text
-        self.shown, self.error, self.status = "", None, None
+        self.shown, self.error, self.status, self.messages = "", None, None, 0
         self._id = kernel.client.execute(text)
 
     def wait_for(self, text):
@@ -44,6 +44,7 @@ class Cell:
         content = message["content"]
         if message["msg_type"] == "stream":
             self.shown += content["text"]
+            self.messages += 1
         elif message["msg_type"] == "execute_result":
             self.shown += content["data"]["text/plain"]
         elif message["msg_type"] == "error":
@@ -105,6 +106,7 @@ class InOneKernel(unittest.TestCase):
         cell.wait_for("first\n")
         seen.touch()
         self.assertEqual(cell.ended().shown, "first\n" + "".join(f"{i}\n" for i in range(1000)) + "last")
+        self.assertLess(cell.messages, 500)  # a kernel drops messages of which a thousand wait
 
     def test_the_cell_is_a_program_of_its_own_with_arguments_and_the_folder_s_modules(self):
         (self.path / "mine.py").write_text("def twice(x):\n    return 2 * x\n")
