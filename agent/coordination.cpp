@@ -276,7 +276,11 @@ class RemoteCoordination : public Coordination {
   void on_message(const rendezvous::ToAgent& message) {
     if (const auto* kept = std::get_if<rendezvous::KeepRecord>(&message)) {
       record_ = kept->record;
-      return set_fallback_places(*record_);
+      set_fallback_places(*record_);
+      // A round without this node has begun: it must start no coordinator from the record of an earlier one.
+      if (election_.record() && !record_->find(node()) && record_->previous_electorates.empty())
+        elect(rendezvous::RecordKept{record_->id(), {}});
+      return;
     }
     if (const auto* keep = std::get_if<rendezvous::KeepRange>(&message)) {
       if (record_ && record_->id() == keep->record) record_->resized = keep->range;

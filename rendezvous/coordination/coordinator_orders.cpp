@@ -83,7 +83,10 @@ const std::optional<Attendance>& CoordinatorOrders::attendance() {
 void CoordinatorOrders::execute(const Order& order) {
   std::visit(overloaded{
                  [&](const FormRound& o) { form(o.round); },
-                 [&](const StartRound& o) { sessions_.send(round_, o); },
+                 [&](const StartRound& o) {
+                   sessions_.send(round_, o);
+                   confirm_record();
+                 },
                  [&](const EndRound& o) {
                    attendance_known_at_ = {};
                    sessions_.send(round_, o);
@@ -135,10 +138,7 @@ void CoordinatorOrders::form(Round round) {
   newest_ = round.id();
   attendance_known_at_ = {};  // no node is awaited any more
   record_ = encode(ToAgent(KeepRecord{round}));
-  const std::set<NodeId> seated(round_.begin(), round_.end());
-  sessions_.for_each([&](NodeId node, ControlLink& link) {
-    if (!seated.contains(node)) link.send(record_);
-  });
+  send_record_to_spares();
   const std::vector<Seat> all = seats(round);
   for (std::size_t i = 0; i < all.size(); ++i) {
     ControlLink* link = sessions_.find(round_[i]);
@@ -146,6 +146,22 @@ void CoordinatorOrders::form(Round round) {
     if (i < kStandbys) link->send(record_);
     link->send(encode(ToAgent(TakeSeat{all[i], round.term})));
   }
+}
+
+void CoordinatorOrders::send_record_to_spares() {
+  const std::set<NodeId> seated(round_.begin(), round_.end());
+  sessions_.for_each([&](NodeId node, ControlLink& link) {
+    if (!seated.contains(node)) link.send(record_);
+  });
+}
+
+// Electorates of earlier rounds count no more: nodes that were in those, and are not in this one, have no say.
+void CoordinatorOrders::confirm_record() {
+  Round record = std::get<KeepRecord>(decode_to_agent(record_)).record;
+  if (record.previous_electorates.empty()) return;
+  record.previous_electorates.clear();
+  record_ = encode(ToAgent(KeepRecord{std::move(record)}));
+  send_record_to_spares();
 }
 
 void CoordinatorOrders::keep_range(const KeepRange& order) {

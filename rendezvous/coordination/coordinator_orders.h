@@ -50,6 +50,8 @@ class CoordinatorOrders {
   void schedule_decision();
   void execute(const Order& order);
   void form(Round round);
+  void send_record_to_spares();
+  void confirm_record();
   void keep_range(const KeepRange& order);
   void name_this_host(std::string& host) const;
 

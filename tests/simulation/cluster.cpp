@@ -574,7 +574,11 @@ void Cluster::on_message(rendezvous::NodeId id, const rendezvous::ToAgent& messa
   self.heard_at = net_.now();
   std::visit(overloaded{
                  [&](const rendezvous::HeartbeatAnswer& m) { on_quorum_contact(id, m.number, m.quorum_age); },
-                 [&](const rendezvous::KeepRecord& m) { self.kept = m.record; },
+                 [&](const rendezvous::KeepRecord& m) {
+                   self.kept = m.record;
+                   if (self.election.record() && !m.record.find(id) && m.record.previous_electorates.empty())
+                     elect(id, rendezvous::RecordKept{m.record.id(), {}});
+                 },
                  [&](const rendezvous::TakeSeat& m) {
                    const rendezvous::RecordId record{m.term, m.seat.round};
                    if (self.kept && self.kept->id() != record) self.kept.reset();
@@ -947,6 +951,8 @@ void Cluster::execute(rendezvous::NodeId at, const rendezvous::Order& order) {
                  [&](const rendezvous::StartRound& o) {
                    note(in_words(leadership.newest) + " starts");
                    to_round(o);
+                   leadership.record->previous_electorates.clear();
+                   for (const auto& [id, peer] : leadership.peers) send_record_to_spare(at, id);
                  },
                  [&](const rendezvous::EndRound& o) {
                    note(in_words(leadership.newest) + " ends: " + o.reason);

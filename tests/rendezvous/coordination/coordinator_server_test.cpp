@@ -116,6 +116,7 @@ class Agent {
   bool has_received_nothing() const { return received_.empty(); }
   bool isolated() const { return isolated_; }
   const std::string& failure() const { return failure_; }
+  const std::optional<Round>& record() const { return record_; }
   bool connected() const { return client_->connected(); }
 
  private:
@@ -236,6 +237,32 @@ TEST_CASE("an agent that dies is missed at once, and the others go on without it
   one.send(NodeReady{0, {.name = "one"}});
   CHECK(one.receive<TakeSeat>().seat.group_world_size == 1);
   CHECK(Clock::now() - before < 10s);  // not the fence of 61 s: nobody listens any more at its port
+}
+
+TEST_CASE("a spare learns that a round has begun, and that those of an earlier one have no say any more", "[control]") {
+  Place place(nodes(2, 2));
+  Agent one(place, "one"), two(place, "two"), three(place, "three"), four(place, "four");
+  one.join();
+  two.join();
+  for (Agent* agent : {&one, &two}) {
+    agent->receive<TakeSeat>();
+    agent->send(NodeConfirmed{0, 1});
+  }
+  for (Agent* agent : {&one, &two}) agent->receive<StartRound>();
+  three.join();
+  four.join();
+  REQUIRE(four.until([&] { return four.record().has_value(); }));
+  CHECK(four.record()->previous_electorates.empty());
+  two.vanish();
+  one.receive<EndRound>();
+  one.join();
+  for (Agent* agent : {&one, &three}) agent->receive<TakeSeat>();
+  REQUIRE(four.until([&] { return four.record()->number == 2; }));
+  CHECK(four.record()->previous_electorates.size() == 1);
+  for (Agent* agent : {&one, &three}) agent->send(NodeConfirmed{0, 2});
+  for (Agent* agent : {&one, &three}) agent->receive<StartRound>();
+  CHECK(four.until([&] { return four.record()->previous_electorates.empty(); }));
+  CHECK(four.record()->number == 2);
 }
 
 TEST_CASE("an agent that hangs up and lives on is waited for until its lease is over", "[control]") {
