@@ -66,21 +66,7 @@ fi
 # One ctest over all build folders: one count, one list of failures at the end. Most tests wait more than they compute, so there are
 # two for a core, and three more for clang-tidy; those that compute say so (PROCESSORS).
 echo "subdirs(${presets[*]})" >build/CTestTestfile.cmake
-failures=build/Testing/Temporary/LastTestsFailed.log
-run_tests() { timed tests ctest --test-dir build --output-on-failure -j"$((2 * $(nproc) + 3))" --no-tests=error "${ctest_options[@]}"; }
-# Up to five tests of real processes that fail beside the others run once more, alone (docs/decisions/050-second-try.md).
-run_tests_twice() {
-  rm -f "$failures"
-  run_tests && return
-  [ -s "$failures" ] && [ "$(wc -l <"$failures")" -le 5 ] || return 8
-  if grep -qvE '^[0-9]+:((sanitized|tsan)/)?(e2e|torch|slurm)/' "$failures"; then return 8; fi
-  if grep -qE '(Thread|Address|Leak)Sanitizer|runtime error:' "${failures%Failed.log}.log"; then return 8; fi
-  if [[ " ${ctest_options[*]} " == *' --repeat'* ]]; then return 8; fi  # whoever looks for what happens rarely
-  local names
-  names=$(cut -d: -f2- "$failures" | sed 's/^/  /')
-  timed 'second try' ctest --test-dir build --output-on-failure --rerun-failed --no-tests=error || return 8
-  printf 'test.sh: these failed beside other tests, and passed alone. Their first output is above; mend them, too.\n%s\n' "$names"
-}
+run_tests() { timed tests scripts/run_tests.sh "$@" build -j"$((2 * $(nproc) + 3))" "${ctest_options[@]}"; }
 case $tier in
   fast)
     ctest_options=(-L '^(unit|simulation|fast)$' "${ctest_options[@]}")
@@ -89,7 +75,7 @@ case $tier in
     ;;
   default)
     ctest_options=(-LE '^fast$' "${ctest_options[@]}")  # tests that run anyway
-    run_tests_twice
+    run_tests
     exit
     ;;
 esac
@@ -97,7 +83,7 @@ esac
 export DDPRUN_SOAK=1 DDPRUN_FUZZ_SECONDS=600 DDPRUN_SEED="${DDPRUN_SEED:-$(date +%s)}" DDPRUN_SOAK_TABLE="$PWD/build/soak-table.md"
 : >"$DDPRUN_SOAK_TABLE"
 status=0
-run_tests || status=$?
+run_tests --once || status=$?
 # Rows of an earlier soak stay until theirs are run again. Times that were measured are no part of a row's name.
 place="$(git describe --always --dirty), $(date -u +%Y-%m-%d)$([ $status -eq 0 ] || echo ", FAILED")"
 sed "s/$/ $place |/" "$DDPRUN_SOAK_TABLE" >"$DDPRUN_SOAK_TABLE.new"
