@@ -117,7 +117,11 @@ void CoordinatorOrders::execute(const Order& order) {
                  [&](const InjectFault& o) { sessions_.send(o.node, o); },
                  [&](const BlameWorker& o) { sessions_.send(o.node, o); },
                  [&](const ReportPace& o) { sessions_.send(o.node, o); },
-                 [&](const HandOver&) { hooks_.on_hand_over(); },
+                 [&](const HandOver&) {
+                   confirm_record();
+                   send_record_to_standbys();
+                   hooks_.on_hand_over();
+                 },
              },
              order);
 }
@@ -139,13 +143,14 @@ void CoordinatorOrders::form(Round round) {
   attendance_known_at_ = {};  // no node is awaited any more
   record_ = encode(ToAgent(KeepRecord{round}));
   send_record_to_spares();
+  send_record_to_standbys();
   const std::vector<Seat> all = seats(round);
-  for (std::size_t i = 0; i < all.size(); ++i) {
-    ControlLink* link = sessions_.find(round_[i]);
-    if (!link) continue;
-    if (i < kStandbys) link->send(record_);
-    link->send(encode(ToAgent(TakeSeat{all[i], round.term})));
-  }
+  for (std::size_t i = 0; i < all.size(); ++i) sessions_.send(round_[i], TakeSeat{all[i], round.term});
+}
+
+void CoordinatorOrders::send_record_to_standbys() {
+  for (std::size_t i = 0; i < std::min(round_.size(), kStandbys); ++i)
+    if (ControlLink* link = sessions_.find(round_[i])) link->send(record_);
 }
 
 void CoordinatorOrders::send_record_to_spares() {

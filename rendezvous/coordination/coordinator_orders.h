@@ -51,6 +51,7 @@ class CoordinatorOrders {
   void execute(const Order& order);
   void form(Round round);
   void send_record_to_spares();
+  void send_record_to_standbys();
   void confirm_record();
   void keep_range(const KeepRange& order);
   void name_this_host(std::string& host) const;

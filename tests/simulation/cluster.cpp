@@ -91,6 +91,7 @@ void Cluster::restart_slot(std::size_t slot) {
   if (!options_.returns || ended_by_ || ++starts_ > kStartsMax) return;
   net_.after(net_.milliseconds(kReturnsWithinMs), [this, slot] {
     if (ended_by_ || is_present(slots_[slot])) return;
+    if (listens(slots_[slot])) return restart_slot(slot);  // it stays for others: its port is in use
     node(slots_[slot]).host_down = false;
     close_links(slots_[slot]);
     note(add_node({}, slot), "is started again, in the place of node" + std::to_string(slots_[slot]));
@@ -240,7 +241,7 @@ void Cluster::leave(rendezvous::NodeId id) {
 void Cluster::join() {
   if (ended_by_ || (!started_.empty() && !first_seated())) return;  // it would be another job
   std::size_t slot = options_.fixed_ranks || options_.nodes_max > options_.joins ? 0 : 1;
-  while (slot < slots_.size() && is_present(slots_[slot])) ++slot;
+  while (slot < slots_.size() && listens(slots_[slot])) ++slot;  // also for others only: its port is in use
   note(add_node({}, slot), slot == 0 ? "comes, to the first place" : "comes");
 }
 
@@ -576,8 +577,10 @@ void Cluster::on_message(rendezvous::NodeId id, const rendezvous::ToAgent& messa
                  [&](const rendezvous::HeartbeatAnswer& m) { on_quorum_contact(id, m.number, m.quorum_age); },
                  [&](const rendezvous::KeepRecord& m) {
                    self.kept = m.record;
-                   if (self.election.record() && !m.record.find(id) && m.record.previous_electorates.empty())
-                     elect(id, rendezvous::RecordKept{m.record.id(), {}});
+                   const auto held = self.election.record();
+                   if (!held || !m.record.previous_electorates.empty()) return;
+                   if (!m.record.find(id)) return elect(id, rendezvous::RecordKept{m.record.id(), {}});
+                   if (held->id() == m.record.id()) elect(id, rendezvous::RecordKept{m.record.id(), m.record});
                  },
                  [&](const rendezvous::TakeSeat& m) {
                    const rendezvous::RecordId record{m.term, m.seat.round};
@@ -841,6 +844,12 @@ void Cluster::on_message(rendezvous::NodeId at, rendezvous::NodeId id, const ren
              message);
 }
 
+void Cluster::send_record_to_standbys(rendezvous::NodeId at) {
+  const rendezvous::Round& record = *node(at).leadership->record;
+  for (std::size_t i = 0; i < std::min(record.nodes.size(), rendezvous::kStandbys); ++i)
+    to_node(at, record.nodes[i].id, rendezvous::KeepRecord{record});
+}
+
 void Cluster::send_record_to_spare(rendezvous::NodeId at, rendezvous::NodeId id) {
   const auto& leadership = node(at).leadership;
   if (leadership && leadership->record && !leadership->record->find(id))
@@ -1013,6 +1022,9 @@ void Cluster::execute(rendezvous::NodeId at, const rendezvous::Order& order) {
                  [&](const rendezvous::ReportPace& o) { to_node(at, o.node, o); },
                  [&](const rendezvous::HandOver& o) {
                    note(at, "hands over to node" + std::to_string(o.successor));
+                   leadership.record->previous_electorates.clear();
+                   send_record_to_standbys(at);
+                   for (const auto& [id, peer] : leadership.peers) send_record_to_spare(at, id);
                    stop_leading(at, {leadership.coordinator.term(), {}}, {});
                  },
              },
@@ -1059,9 +1071,9 @@ void Cluster::form(rendezvous::NodeId at, const rendezvous::Round& decided) {
   if (net_.chance(options_.hang)) hanging_[key] = round.nodes[net_.draw() % round.nodes.size()].id;
   leadership.record = round;
   for (const auto& [id, peer] : leadership.peers) send_record_to_spare(at, id);
+  send_record_to_standbys(at);
   const std::vector<rendezvous::Seat> all = rendezvous::seats(round);
   for (std::size_t i = 0; i < all.size(); ++i) {
-    if (i < rendezvous::kStandbys) to_node(at, round.nodes[i].id, rendezvous::KeepRecord{round});
     to_node(at, round.nodes[i].id, rendezvous::TakeSeat{all[i], round.term});
     if (options_.bug == Bug::no_confirmation) to_node(at, round.nodes[i].id, rendezvous::StartRound{round.number});
   }

@@ -128,6 +128,7 @@ class Cluster {
     Network::LinkId link = 0;  // 0: not connected to the store yet
     int store = 0;             // its serial
     bool all_arrived = false;  // they train
+    TimePoint trains_since = {};
   };
   struct Node {
     Node(rendezvous::NodeId own, std::size_t its_slot, const ClusterOptions& options)
@@ -260,6 +261,7 @@ class Cluster {
   void check_account(Leadership& leadership);
   void execute(rendezvous::NodeId at, const rendezvous::Order& order);
   void form(rendezvous::NodeId at, const rendezvous::Round& round);
+  void send_record_to_standbys(rendezvous::NodeId at);
   void send_record_to_spare(rendezvous::NodeId at, rendezvous::NodeId id);
   void to_node(rendezvous::NodeId at, rendezvous::NodeId id, const rendezvous::ToAgent& message);
   void schedule_coordinator_tick(rendezvous::NodeId at);

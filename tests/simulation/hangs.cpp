@@ -1,4 +1,5 @@
 // A worker hangs, and the others of its round wait for it. Their agents tell the coordinator once they are overdue.
+#include <algorithm>
 #include <stdexcept>
 #include <utility>
 
@@ -37,7 +38,7 @@ void Cluster::send_standings(rendezvous::NodeId id) {
     const bool hangs = hanging->second == id && local_rank == 0;
     one.activity = hangs ? rendezvous::Activity::compute : rendezvous::Activity::wait;
     one.step = 41;
-    one.age = kOverdueAfter;
+    one.age = std::max(kOverdueAfter, net_.now() - self.store_session->trains_since);
     one.overdue = true;
   }
   to_coordinator(id, rendezvous::NodeStandings{id, self.round.id.round, std::move(standings)});

@@ -109,6 +109,7 @@ void Cluster::on_store_reply(rendezvous::NodeId id, const rendezvous::Reply& rep
                              std::to_string(id) + " is in " + value_of(session.round, world_size) + " and sees \"" +
                              *value + "\"");
   session.all_arrived = true;
+  session.trains_since = net_.now();
   train(id);
 }
 

@@ -8,7 +8,7 @@
 using namespace ddprun::agent;
 
 TEST_CASE("metrics are the numbers that lines have, with their last, least and largest value", "[output_metrics]") {
-  OutputMetrics metrics({{.name = "loss", .pattern = "loss[ =](\\S+)"}, {.name = "epoch", .pattern = "epoch (\\d+)"}});
+  OutputMetrics metrics(std::vector<MetricDefinition>{{.name = "loss", .pattern = "loss[ =](\\S+)"}, {.name = "epoch", .pattern = "epoch (\\d+)"}});
   CHECK(metrics.take_changed().empty());
   metrics.take_line("epoch 1: loss=0.5");
   metrics.take_line("loss nan");
@@ -28,7 +28,7 @@ TEST_CASE("metrics are the numbers that lines have, with their last, least and l
 }
 
 TEST_CASE("a metric that was never a number is nan at its least, too", "[output_metrics]") {
-  OutputMetrics metrics({{.name = "loss", .pattern = "loss (.*)"}});
+  OutputMetrics metrics(std::vector<MetricDefinition>{{.name = "loss", .pattern = "loss (.*)"}});
   metrics.take_line("loss nan ");
   const auto changed = metrics.take_changed();
   REQUIRE(changed.size() == 1);

@@ -38,13 +38,14 @@ PeerTrust trust(const std::string& name, const std::string& token = "") {
 // The server, and a port that it got.
 struct Place {
   explicit Place(const RoundPolicy& policy, Duration lease = kLease, const std::string& token = "",
-                 std::uint16_t wanted = 0) {
+                 std::uint16_t wanted = 0, std::optional<NodeId> self = {}) {
     const Listening listening = open_listener("127.0.0.1", wanted);
     port = listening.port;
     server = std::make_unique<CoordinatorServer>(CoordinatorServer::Options{.listening = listening,
                                                                             .trust = trust("coordinator", token),
                                                                             .fingerprint = kJob,
                                                                             .policy = policy,
+                                                                            .self = self,
                                                                             .lease = lease,
                                                                             .log = [](const std::string&) {}});
     server->lead();
@@ -60,13 +61,15 @@ class Agent {
  public:
   explicit Agent(const Place& place, const std::string& name = "node", Fingerprint job = kJob,
                  const std::string& token = "")
-      : listening_(open_listener("127.0.0.1", 0)), name_(name) {
+      : Agent(place, trust(name, token), std::move(job)) {}
+  Agent(const Place& place, PeerTrust own, Fingerprint job = kJob)
+      : listening_(open_listener("127.0.0.1", 0)), name_(own.own.name) {
     client_ = std::make_unique<CoordinatorClient>(
         io_,
         CoordinatorClient::Options{
-            {{"localhost", place.port}}, trust(name, token), Hello{std::move(job), listening_.port, {}}},
+            {{"localhost", place.port}}, std::move(own), Hello{std::move(job), listening_.port, {}}},
         CoordinatorClient::Hooks{[](const Welcome&) {}, [this](const ToAgent& message) { on_message(message); },
-                                 [](const Elsewhere&) {}, [this] { isolated_ = true; },
+                                 [this](const Elsewhere&) { elsewhere_ = true; }, [this] { isolated_ = true; },
                                  [this](const CoordinatorClient::Failure& failure) { failure_ = failure.why; }});
   }
   ~Agent() { vanish(); }
@@ -115,6 +118,7 @@ class Agent {
   const std::optional<Attendance>& attendance() const { return attendance_; }
   bool has_received_nothing() const { return received_.empty(); }
   bool isolated() const { return isolated_; }
+  bool elsewhere() const { return elsewhere_; }
   const std::string& failure() const { return failure_; }
   const std::optional<Round>& record() const { return record_; }
   bool connected() const { return client_->connected(); }
@@ -135,7 +139,7 @@ class Agent {
   std::deque<ToAgent> received_;
   std::optional<Attendance> attendance_;
   std::optional<Round> record_;
-  bool isolated_ = false;
+  bool isolated_ = false, elsewhere_ = false;
   std::string failure_;
   std::unique_ptr<CoordinatorClient> client_;
 };
@@ -263,6 +267,28 @@ TEST_CASE("a spare learns that a round has begun, and that those of an earlier o
   for (Agent* agent : {&one, &three}) agent->receive<StartRound>();
   CHECK(four.until([&] { return four.record()->previous_electorates.empty(); }));
   CHECK(four.record()->number == 2);
+}
+
+TEST_CASE("who coordinates from now on learns that all have confirmed its round, and so do those it left out",
+          "[control]") {
+  const PeerTrust first = trust("one");
+  Place place(nodes(1, 3), kLease, "", 0, first.own.instance);
+  Agent one(place, first), two(place, "two"), three(place, "three");
+  for (Agent* agent : {&one, &two, &three}) agent->join();
+  for (Agent* agent : {&one, &two, &three}) agent->receive<TakeSeat>();
+  for (Agent* agent : {&one, &two, &three}) agent->send(NodeConfirmed{0, 1});
+  for (Agent* agent : {&one, &two, &three}) agent->receive<StartRound>();
+  one.send(NodeReady{0, {.workers = 1, .port = 1000, .name = "one", .unfit = "its health check failed"}});
+  for (Agent* agent : {&two, &three}) agent->receive<EndRound>();
+  for (Agent* agent : {&two, &three}) agent->join();
+  for (Agent* agent : {&two, &three}) agent->receive<TakeSeat>();
+  for (Agent* agent : {&two, &three}) CHECK(agent->record()->previous_electorates.size() == 1);
+  for (Agent* agent : {&two, &three}) agent->send(NodeConfirmed{0, 2});
+  for (Agent* agent : {&one, &two, &three}) {
+    REQUIRE(agent->until([&] { return agent->elsewhere(); }));
+    CHECK(agent->record()->number == 2);
+    CHECK(agent->record()->previous_electorates.empty());
+  }
 }
 
 TEST_CASE("an agent that hangs up and lives on is waited for until its lease is over", "[control]") {
