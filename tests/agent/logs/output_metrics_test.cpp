@@ -8,7 +8,8 @@
 using namespace ddprun::agent;
 
 TEST_CASE("metrics are the numbers that lines have, with their last, least and largest value", "[output_metrics]") {
-  OutputMetrics metrics(std::vector<MetricDefinition>{{.name = "loss", .pattern = "loss[ =](\\S+)"}, {.name = "epoch", .pattern = "epoch (\\d+)"}});
+  OutputMetrics metrics(std::vector<MetricDefinition>{{.name = "loss", .pattern = "loss[ =](\\S+)"},
+                                                      {.name = "epoch", .pattern = "epoch (\\d+)"}});
   CHECK(metrics.take_changed().empty());
   metrics.take_line("epoch 1: loss=0.5");
   metrics.take_line("loss nan");
