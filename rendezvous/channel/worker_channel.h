@@ -424,9 +424,10 @@ static inline void ddprun_channel_beat(enum ddprun_beat beat) {
 static inline enum ddprun_beat ddprun_channel_wait(const char* collective) {
   const enum ddprun_beat before = ddprun_channel_current_beat();
   uint64_t waits, name = 0;
-  size_t i;
+  size_t length;
   if (!ddprun_channel_page_ || before == DDPRUN_BEAT_WAIT) return before;
-  for (i = 0; i < sizeof name && collective[i]; ++i) ((char*)&name)[i] = collective[i];
+  length = strlen(collective);
+  memcpy(&name, collective, length < sizeof name ? length : sizeof name);
   waits = __atomic_load_n(&ddprun_channel_page_->beat.first, __ATOMIC_RELAXED) >> 8;
   ddprun_channel_write_beat_(DDPRUN_BEAT_WAIT | (waits + 1) << 8, name);
   return before;

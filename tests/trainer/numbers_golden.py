@@ -123,7 +123,9 @@ def weights_to_optimize(*modes):
     weights = [torch.randn(shape) for shape in shapes]
     weights[3] = weights[3].to(memory_format=torch.channels_last)
     weights[4] = weights[4].double()
-    if "single" not in modes:
+    # Before 2.15 the fused SGD leaves bfloat16 as it is where there is momentum.
+    old = tuple(int(number) for number in torch.__version__.split(".")[:2]) < (2, 15)
+    if "single" not in modes and not (old and "fused" in modes):
         weights[5] = weights[5].bfloat16()
     return [weight.requires_grad_() for weight in weights]
 

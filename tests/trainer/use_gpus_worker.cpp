@@ -7,7 +7,8 @@
 
 int main(int argc, char** /*argv*/) try {
   if (argc > 1) torch::manual_seed(1);
-  std::printf("%d GPUs, CUDA %d\n", ddprun::use_gpus(), at::Context::hasCUDART());
+  const int count = ddprun::use_gpus();  // before hasCUDART() is asked
+  std::printf("%d GPUs, CUDA %d\n", count, at::Context::hasCUDART());
   return 0;
 } catch (const std::exception& error) {
   std::fprintf(stderr, "%s\n", error.what());

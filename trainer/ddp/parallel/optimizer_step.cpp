@@ -69,7 +69,8 @@ void require_fusable(const StepLists& lists) {
 void lay_out_alike(StepLists& lists) {
   for (std::size_t i = 0; i < lists.parameters.size(); ++i) {
     lists.gradients[i] = laid_out_as(lists.parameters[i], lists.gradients[i]);
-    for (TensorVector& state : lists.states) state[i] = laid_out_as(lists.parameters[i], state[i]);
+    for (TensorVector& state : lists.states)
+      if (state[i].defined()) state[i] = laid_out_as(lists.parameters[i], state[i]);
   }
 }
 

@@ -1,6 +1,7 @@
 #include "trainer/ddp/parallel/sgd_step.h"
 
 #include <torch/torch.h>
+#include <torch/version.h>
 
 #include <algorithm>
 
@@ -57,6 +58,26 @@ void fused_sgd(StepLists& part, const SGDOptions& o, bool first, const Scaling& 
   if (scaling.grad_scale.defined()) copy_back(part.gradients, given);
 }
 
+// On the CPU 2.11's kernel leaves weights of bfloat16 and float16 as they are where there is momentum; 2.15's does not.
+bool kernel_is_wrong(const StepLists& part, const SGDOptions& o) {
+  constexpr bool kOld = TORCH_VERSION_MAJOR == 2 && TORCH_VERSION_MINOR < 15;
+  const at::Tensor& one = part.parameters[0];
+  return kOld && o.momentum() != 0 && one.is_cpu() && at::isReducedFloatingType(one.scalar_type());
+}
+
+// What the kernel does, in its stead.
+void unfused_sgd(StepLists& part, SGDOptions o, const Scaling& scaling, const at::Tensor& rate) {
+  if (scaling.found_inf.defined() && scaling.found_inf.item<float>() != 0) return;
+  const TensorVector given = part.gradients;
+  lay_out_alike(part);
+  if (scaling.grad_scale.defined()) {
+    at::_foreach_div_(part.gradients, scaling.grad_scale.item<double>());
+    copy_back(part.gradients, given);
+  }
+  if (rate.defined()) o.lr(rate.item<double>());
+  foreach_sgd(part, o);
+}
+
 // A kernel either fills all buffers or updates all of them.
 std::pair<StepLists, StepLists> first_and_later(const StepLists& lists) {
   std::pair<StepLists, StepLists> result{{{}, {}, {{}}}, {{}, {}, {{}}}};
@@ -86,6 +107,8 @@ void step_sgd(StepLists& lists, const SGDOptions& options, bool fused, const Sca
   const auto step = [&](StepLists& some, bool first) {
     step_parts(some, [&](StepLists& part) {
       const at::Device device = part.parameters[0].device();
+      if (kernel_is_wrong(part, options))
+        return unfused_sgd(part, options, scaling.on(device), on_device(rate, device));
       fused_sgd(part, options, first, scaling.on(device), on_device(rate, device));
     });
   };
