@@ -277,11 +277,8 @@ class RemoteCoordination : public Coordination {
     if (const auto* kept = std::get_if<rendezvous::KeepRecord>(&message)) {
       record_ = kept->record;
       set_fallback_places(*record_);
-      // All nodes of its round hold it. One that is not among them must start no coordinator from an earlier record.
-      const auto held = election_.record();
-      if (!held || !record_->previous_electorates.empty()) return;
-      if (!record_->find(node())) return elect(rendezvous::RecordKept{record_->id(), {}});
-      if (held->id() == record_->id()) elect(rendezvous::RecordKept{record_->id(), record_});
+      if (record_->previous_electorates.empty())
+        elect(rendezvous::RecordConfirmed{record_->id(), record_->find(node()) != nullptr});
       return;
     }
     if (const auto* keep = std::get_if<rendezvous::KeepRange>(&message)) {

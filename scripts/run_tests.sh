@@ -37,7 +37,7 @@ say_failures() {
     / FAILED:$/ { left = 6 }
     left > 0 { checks = checks "    " $0 "\n"; left-- }
     { before = last; last = "    " $0 "\n" }
-  ' "$failed" "$output" | cut -c -240 | head -n 40
+  ' "$failed" "$output" | cut -c -240 | sed -n 1,40p
 }
 
 # Chance plays no part in the others, and a sanitizer's finding is one however rare it is.

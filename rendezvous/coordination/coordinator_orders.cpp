@@ -34,7 +34,7 @@ void CoordinatorOrders::start(const RecordId& newest) {
   attendance_known_at_ = {};
   ledger_changes_ = 0;
   newest_ = newest;
-  record_.clear();
+  record_.reset();
   schedule_decision();
 }
 
@@ -141,46 +141,47 @@ void CoordinatorOrders::form(Round round) {
     for (CommonSnapshot::Holder& holder : round.kept->holders) name_this_host(holder.agent.host);
   newest_ = round.id();
   attendance_known_at_ = {};  // no node is awaited any more
-  record_ = encode(ToAgent(KeepRecord{round}));
+  record_ = std::move(round);
+  encode_record();
   send_record_to_spares();
   send_record_to_standbys();
-  const std::vector<Seat> all = seats(round);
-  for (std::size_t i = 0; i < all.size(); ++i) sessions_.send(round_[i], TakeSeat{all[i], round.term});
+  const std::vector<Seat> all = seats(*record_);
+  for (std::size_t i = 0; i < all.size(); ++i) sessions_.send(round_[i], TakeSeat{all[i], record_->term});
 }
+
+void CoordinatorOrders::encode_record() { record_message_ = encode(ToAgent(KeepRecord{*record_})); }
 
 void CoordinatorOrders::send_record_to_standbys() {
   for (std::size_t i = 0; i < std::min(round_.size(), kStandbys); ++i)
-    if (ControlLink* link = sessions_.find(round_[i])) link->send(record_);
+    if (ControlLink* link = sessions_.find(round_[i])) link->send(record_message_);
 }
 
 void CoordinatorOrders::send_record_to_spares() {
   const std::set<NodeId> seated(round_.begin(), round_.end());
   sessions_.for_each([&](NodeId node, ControlLink& link) {
-    if (!seated.contains(node)) link.send(record_);
+    if (!seated.contains(node)) link.send(record_message_);
   });
 }
 
 // Electorates of earlier rounds count no more: nodes that were in those, and are not in this one, have no say.
 void CoordinatorOrders::confirm_record() {
-  Round record = std::get<KeepRecord>(decode_to_agent(record_)).record;
-  if (record.previous_electorates.empty()) return;
-  record.previous_electorates.clear();
-  record_ = encode(ToAgent(KeepRecord{std::move(record)}));
+  if (record_->previous_electorates.empty()) return;
+  record_->previous_electorates.clear();
+  encode_record();
   send_record_to_spares();
 }
 
 void CoordinatorOrders::keep_range(const KeepRange& order) {
   sessions_.send_to_all(order);
-  if (record_.empty()) return;
-  Round record = std::get<KeepRecord>(decode_to_agent(record_)).record;
-  record.resized = order.range;
-  record_ = encode(ToAgent(KeepRecord{std::move(record)}));
+  if (!record_) return;
+  record_->resized = order.range;
+  encode_record();
 }
 
 void CoordinatorOrders::send_record_to_spare(NodeId node) {
   ControlLink* link = sessions_.find(node);
-  if (!coordinator_ || record_.empty() || !link) return;
-  if (std::find(round_.begin(), round_.end(), node) == round_.end()) link->send(record_);
+  if (!coordinator_ || !record_ || !link) return;
+  if (std::find(round_.begin(), round_.end(), node) == round_.end()) link->send(record_message_);
 }
 
 }  // namespace ddprun::rendezvous

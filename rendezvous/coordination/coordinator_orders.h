@@ -53,6 +53,7 @@ class CoordinatorOrders {
   void send_record_to_spares();
   void send_record_to_standbys();
   void confirm_record();
+  void encode_record();
   void keep_range(const KeepRange& order);
   void name_this_host(std::string& host) const;
 
@@ -67,8 +68,9 @@ class CoordinatorOrders {
   TimePoint attendance_known_at_;
   int ledger_changes_ = 0;
   RecordId newest_;
-  std::vector<NodeId> round_;  // by group rank
-  std::string record_;         // its record, encoded; empty: no round yet
+  std::vector<NodeId> round_;    // by group rank
+  std::optional<Round> record_;  // its record; empty: no round yet
+  std::string record_message_;   // the same, encoded
   std::string reached_by_;
 };
 

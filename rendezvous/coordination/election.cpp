@@ -36,11 +36,23 @@ std::vector<ElectionAction> Election::handle(const RecordKept& event, TimePoint 
 std::vector<ElectionAction> Election::handle(const RoundBegan& event, TimePoint) {
   if (!record_ || record_->number != event.round) return {};
   begun_ = true;
-  if (record_->previous_electorates.empty()) return {};
+  forget_earlier_electorates();
+  return {};
+}
+
+// A node that is not in that round must start no coordinator from an earlier record.
+std::vector<ElectionAction> Election::handle(const RecordConfirmed& event, TimePoint now) {
+  if (!record_) return {};
+  if (!event.ours) return handle(RecordKept{event.id, {}}, now);
+  if (record_->id() == event.id) forget_earlier_electorates();
+  return {};
+}
+
+void Election::forget_earlier_electorates() {
+  if (record_->previous_electorates.empty()) return;
   Round confirmed = *record_;
   confirmed.previous_electorates.clear();
   record_ = std::make_shared<const Round>(std::move(confirmed));
-  return {};
 }
 
 std::vector<ElectionAction> Election::handle(const RecordResized& event, TimePoint) {

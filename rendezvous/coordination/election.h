@@ -48,6 +48,10 @@ struct RecordKept {  // before it is confirmed
 struct RoundBegan {  // all nodes have confirmed the record
   int round = 0;
 };
+struct RecordConfirmed {  // all nodes of its round hold it, and may not have begun
+  RecordId id;
+  bool ours = false;  // we are one of them
+};
 struct RecordResized {
   RecordId id;
   NodeRange range;
@@ -74,8 +78,9 @@ struct CoordinatorAnnounced {  // by an agent that says it coordinates
   int term = 0;
 };
 struct ElectionTick {};  // next_deadline() has come
-using ElectionEvent = std::variant<RecordKept, RoundBegan, RecordResized, CoordinatorConnected, CoordinatorDisconnected,
-                                   NodeDead, VoteRequested, VoteGiven, CoordinatorAnnounced, ElectionTick>;
+using ElectionEvent =
+    std::variant<RecordKept, RoundBegan, RecordConfirmed, RecordResized, CoordinatorConnected, CoordinatorDisconnected,
+                 NodeDead, VoteRequested, VoteGiven, CoordinatorAnnounced, ElectionTick>;
 
 struct AskForVotes {  // all other nodes of the record
   VoteRequest request;
@@ -139,6 +144,7 @@ class Election {
 
   Actions handle(const RecordKept& event, TimePoint now);
   Actions handle(const RoundBegan& event, TimePoint now);
+  Actions handle(const RecordConfirmed& event, TimePoint now);
   Actions handle(const RecordResized& event, TimePoint now);
   Actions handle(const CoordinatorConnected& event, TimePoint now);
   Actions handle(const CoordinatorDisconnected& event, TimePoint now);
@@ -148,6 +154,7 @@ class Election {
   Actions handle(const CoordinatorAnnounced& event, TimePoint now);
   Actions handle(const ElectionTick& event, TimePoint now);
 
+  void forget_earlier_electorates();
   bool may_vote_for(const VoteRequest& request) const;
   bool has_vote_in(const Round& record) const;
   bool can_win(bool without_coordinator) const;

@@ -43,6 +43,7 @@ TEST_CASE("a test in which chance plays no part, and what a sanitizer finds, get
   CHECK(run_tests({{"tsan/unit/once", "echo 'WARNING: ThreadSanitizer: data race'; " + kFailsOnce}}).code == 8);
   CHECK(run_tests({{"e2e/once", kFailsOnce}}, {"--repeat", "until-fail:2"}).code == 8);
   CHECK(run_tests({{"e2e/once", kFailsOnce}}, {"-R", "unit"}).code != 0);  // no test at all
+  CHECK(run_tests({{"e2e/once", "for i in $(seq 9000); do " + kSayCheck + "done; " + kFailsOnce}}) == exited(0));
 
   std::vector<std::pair<std::string, std::string>> many;
   for (const std::string number : {"1", "2", "3", "4", "5", "6"})

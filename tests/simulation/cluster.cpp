@@ -577,10 +577,8 @@ void Cluster::on_message(rendezvous::NodeId id, const rendezvous::ToAgent& messa
                  [&](const rendezvous::HeartbeatAnswer& m) { on_quorum_contact(id, m.number, m.quorum_age); },
                  [&](const rendezvous::KeepRecord& m) {
                    self.kept = m.record;
-                   const auto held = self.election.record();
-                   if (!held || !m.record.previous_electorates.empty()) return;
-                   if (!m.record.find(id)) return elect(id, rendezvous::RecordKept{m.record.id(), {}});
-                   if (held->id() == m.record.id()) elect(id, rendezvous::RecordKept{m.record.id(), m.record});
+                   if (m.record.previous_electorates.empty())
+                     elect(id, rendezvous::RecordConfirmed{m.record.id(), m.record.find(id) != nullptr});
                  },
                  [&](const rendezvous::TakeSeat& m) {
                    const rendezvous::RecordId record{m.term, m.seat.round};

@@ -30,10 +30,10 @@ constexpr int kSteps = 7;
 const std::vector<std::pair<std::string, StepMode>> kModes{
     {"single", StepMode::per_parameter}, {"foreach", StepMode::foreach}, {"fused", StepMode::fused}};
 
-// As in numbers_golden.py, and what it says about them.
 // Python's own fused SGD leaves bfloat16 as it is before LibTorch 2.15, see sgd_step.cpp.
 constexpr bool kOldLibTorch = TORCH_VERSION_MAJOR == 2 && TORCH_VERSION_MINOR < 15;
 
+// As in numbers_golden.py, and what it says about them.
 Tensors weights_to_optimize(StepMode mode, StepMode other, bool beside_python = false) {
   torch::manual_seed(21);
   Tensors weights;

@@ -216,6 +216,27 @@ TEST_CASE("who is elected knows how many nodes a user wants", "[election]") {
   CHECK(lead->record.resized == NodeRange{2, 3});
 }
 
+TEST_CASE("once all have confirmed a round its nodes alone elect, and one that was left out does not stand",
+          "[election]") {
+  Round next = record_of({1, 2, 3}, 2);
+  next.number = 2;
+  next.previous_electorates = {{1, {1, 3, 4, 5}}};
+  for (const bool confirmed : {false, true}) {
+    Agents job(record_of({1, 3, 4, 5}, 1));
+    Election two(2), four = job.agents.at(4);
+    two.on(RecordKept{next.id(), next}, job.now);
+    if (confirmed) two.on(RecordConfirmed{next.id(), true}, job.now);
+    if (confirmed) four.on(RecordConfirmed{next.id(), false}, job.now);
+    for (Election* agent : {&two, &four}) agent->on(CoordinatorConnected{}, job.now);
+    for (Election* agent : {&two, &four}) agent->on(CoordinatorDisconnected{true, job.now}, job.now);
+    CHECK(four.next_deadline().has_value() != confirmed);
+    CHECK(two.on(ElectionTick{}, *two.next_deadline()).size() == 1);
+    const auto won = two.on(VoteGiven{3, {two.term(), true, {}, 3}}, job.now);
+    CHECK(std::any_of(won.begin(), won.end(), [](const auto& one) { return std::holds_alternative<Lead>(one); }) ==
+          confirmed);
+  }
+}
+
 TEST_CASE("however many nodes are dead that come first, the next one stands within ten seconds", "[election]") {
   std::vector<NodeId> ids;
   for (NodeId id = 1; id <= 4000; ++id) ids.push_back(id);
