@@ -3,9 +3,11 @@
 #include <torch/torch.h>
 
 #include <algorithm>
+#include <thread>
 
 #include "ddprun/clip_grad.h"
 #include "rendezvous/channel/beat_scope.h"
+#include "trainer/data/split.h"
 #include "trainer/models/channels_last.h"
 
 namespace ddprun::train {
@@ -21,12 +23,6 @@ at::Tensor loss_of_pass(Run& run, const Batch& batch) {
   const at::Tensor inputs = model_inputs(run, batch);
   const auto autocast = autocast_of(run);
   return loss_of(run.data.task, run.ddp->forward(inputs), batch.targets);
-}
-
-// With a GPU one loads in any case: the host is to start kernels meanwhile.
-int loader_threads(const Run& run) {
-  const std::int64_t workers = run.options.data.workers;
-  return static_cast<int>(run.device.is_cuda() ? std::max<std::int64_t>(workers, 1) : workers);
 }
 
 void clip(const Run& run) {
@@ -99,13 +95,15 @@ EpochBatches::EpochBatches(const Run& run, const Split& split, const std::vector
     : split_(split), epoch_(epoch) {
   left_ = (static_cast<std::int64_t>(indices.size()) + size - 1) / size;
   if (indices.empty()) return;
-  if (run.options.data.workers == 0 && !split.needs_loading()) {
+  const auto threads = loader_threads(split, run.device, run.options.data.workers,
+                                      std::thread::hardware_concurrency() / run.group.local_world_size());
+  if (!threads) {
     indices_ = torch::tensor(indices, torch::kLong).to(split.index_device()).split(size);
     return;
   }
-  loader_ = make_loader(
-      split, {.batch_size = size, .threads = loader_threads(run), .thread_begins = [] { torch::set_num_threads(1); }},
-      run.device.is_cuda());
+  loader_ =
+      make_loader(split, {.batch_size = size, .threads = *threads, .thread_begins = [] { torch::set_num_threads(1); }},
+                  run.device.is_cuda());
   prefetched_ = loader_->epoch(indices, epoch);
 }
 

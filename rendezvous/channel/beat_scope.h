@@ -20,9 +20,11 @@ inline bool in_training_thread() { return training_thread.load(std::memory_order
 class WaitScope {
  public:
   // At most 8 characters of `collective` are shown. `waits` false: the scope does nothing.
-  explicit WaitScope(const char* collective, bool waits = true) : active_(waits && in_training_thread()) {
-    if (active_) before_ = ddprun_channel_wait(collective);
-  }
+  explicit WaitScope(const char* collective, bool waits = true)
+      : WaitScope(waits && in_training_thread(), collective) {}
+  // In a backward pass, which runs in a thread of the GPU while the training thread waits for it. `of_training`:
+  // in_training_thread() of the forward pass.
+  static WaitScope in_backward(const char* collective, bool of_training) { return WaitScope(of_training, collective); }
   ~WaitScope() {
     if (active_) ddprun_channel_beat(before_);
   }
@@ -30,6 +32,10 @@ class WaitScope {
   WaitScope& operator=(const WaitScope&) = delete;
 
  private:
+  WaitScope(bool active, const char* collective) : active_(active) {
+    if (active_) before_ = ddprun_channel_wait(collective);
+  }
+
   const bool active_;
   ddprun_beat before_ = DDPRUN_BEAT_NONE;
 };

@@ -39,7 +39,17 @@ std::vector<float> slow_crop(const Images& images, std::int64_t index, const Pix
 std::vector<float> fast_crop(const Images& images, std::int64_t index, const PixelTable& table, const CropRule& rule,
                              const Crop& crop) {
   std::vector<float> result(static_cast<std::size_t>(images.image_bytes()), -1);
-  write_crop(images, index, table, rule, crop, result.data());
+  write_crop(view_of(images, index), table, rule, crop, result.data());
+  return result;
+}
+
+// Cropped as bytes, of which floats are made afterwards.
+std::vector<float> byte_crop(const Images& images, std::int64_t index, const PixelTable& table, const CropRule& rule,
+                             const Crop& crop) {
+  std::vector<std::uint8_t> bytes(static_cast<std::size_t>(images.image_bytes()), 255);
+  write_crop(view_of(images, index), rule, crop, bytes.data());
+  std::vector<float> result(bytes.size());
+  write_image({images.channels, images.height, images.width, bytes.data()}, table, result.data());
   return result;
 }
 
@@ -57,6 +67,7 @@ TEST_CASE("a crop has the pixels of its window in the framed image", "[augment]"
           for (const bool flipped : {false, true}) {
             const Crop crop{top, left, flipped};
             REQUIRE(fast_crop(images, 1, table, rule, crop) == slow_crop(images, 1, table, rule, crop));
+            REQUIRE(byte_crop(images, 1, table, rule, crop) == slow_crop(images, 1, table, rule, crop));
           }
     }
 }
@@ -65,7 +76,7 @@ TEST_CASE("the window in the middle of the frame is the image itself", "[augment
   const Images images = numbered(3, 8, 6);
   const PixelTable table(3);
   std::vector<float> whole(static_cast<std::size_t>(images.image_bytes()));
-  write_image(images, 1, table, whole.data());
+  write_image(view_of(images, 1), table, whole.data());
   CHECK(whole[0] == static_cast<float>(images.pixels[144]) / 255.0F);
   CHECK(fast_crop(images, 1, table, {.padding = 3}, {.top = 3, .left = 3}) == whole);
 }

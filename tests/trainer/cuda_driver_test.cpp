@@ -94,3 +94,24 @@ TEST_CASE("a program asks for the GPUs before LibTorch has been asked for CUDA, 
   CHECK(run_worker({}, "0").out == "0 GPUs, CUDA 0\n");
   CHECK_THAT(run_worker({"late"}, "2").err, Contains("Call ddprun::use_gpus() first in main()"));
 }
+
+#ifdef DDPRUN_TORCH_GPU
+TEST_CASE("workers of a template have the GPU half loaded where there is a driver, and a GPU may be seen",
+          "[cuda_driver]") {
+  using Value = std::optional<std::string>;
+  const Value stub = DDPRUN_BIN_DIR "/cuda_stub";
+  const auto worker_says = [](const Value& libraries, const Value& visible, const char* prefork) {
+    std::vector<std::string> words{DDPRUN_BIN_DIR "/ddprun", "--nproc-per-node=1", DDPRUN_BIN_DIR "/use_gpus_worker",
+                                   "loaded"};
+    if (*prefork) words.insert(words.begin() + 1, prefork);
+    const Ended end = run(words, 60s, {.env = {{"LD_LIBRARY_PATH", libraries}, {"CUDA_VISIBLE_DEVICES", visible}}});
+    INFO(end.err);
+    return end.out;
+  };
+  CHECK(worker_says(stub, {}, "--prefork") == "loaded\n");
+  CHECK(worker_says(stub, "0,1", "--prefork") == "loaded\n");
+  CHECK(worker_says(stub, "", "--prefork") == "not loaded\n");
+  CHECK(worker_says({}, {}, "--prefork") == "not loaded\n");
+  CHECK(worker_says(stub, {}, "") == "not loaded\n");
+}
+#endif

@@ -101,8 +101,8 @@ TEST_CASE("augmented images are torchvision's for the same crop and flip, bit fo
   for (const Case& c : cases) {
     const Images images = peer_image(c.channels, c.height, c.width);
     at::Tensor image = torch::empty({c.channels, c.height, c.width});
-    write_crop(images, 0, c.mean == "-" ? PixelTable(c.channels) : PixelTable(c.mean_std), {.padding = c.padding},
-               c.crop, image.data_ptr<float>());
+    write_crop(view_of(images, 0), c.mean == "-" ? PixelTable(c.channels) : PixelTable(c.mean_std),
+               {.padding = c.padding}, c.crop, image.data_ptr<float>());
     ours << test::crc({image}) << '\n';
     lines << "augment " << c.channels << ' ' << c.height << ' ' << c.width << ' ' << c.padding << ' ' << c.crop.top
           << ' ' << c.crop.left << ' ' << c.crop.flipped << ' ' << c.mean << ' ' << c.std << '\n';

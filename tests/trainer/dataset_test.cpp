@@ -270,6 +270,50 @@ TEST_CASE("a loader's batches are the split's own, whatever threads and ranks th
   }
 }
 
+TEST_CASE("augmented images and shards go to a device as bytes, of which come the floats of the CPU", "[dataset]") {
+  const test::TempFolder folder;
+  test::make_cifar10(folder.path(), 12, 4, 1);
+  const ImageSplits images = find_image_set("cifar10")->read({.folder = folder.path()});
+  write_image_shards(images,
+                     {.channels = 3, .height = 32, .width = 32, .classes = 10, .mean_std = mean_std_of(images.train)},
+                     folder / "shards", 20'000);
+  for (DataSpec spec : {DataSpec{.name = "cifar10", .folder = folder.path(), .augment = true, .seed = 3},
+                        DataSpec{.name = "shards", .folder = folder / "shards", .normalise = true}}) {
+    INFO(spec.name);
+    const Split there = load_dataset(spec, at::kMeta).train, here = load_dataset(spec, at::kCPU).train;
+    auto batches = make_loader(there, {.batch_size = 4, .threads = 1}).epoch({7, 0, 11, 7}, 2);
+    const Batch loaded = *batches.next();
+    CHECK((loaded.inputs.scalar_type() == torch::kByte && there.deliver(loaded).inputs.is_meta()));
+    const Batch expected = here.batch({7, 0, 11, 7}, 2);
+    CHECK(torch::equal(loaded.targets, expected.targets));
+    at::Tensor floats = loaded.inputs.to(torch::kFloat).div(torch::tensor(255.0F));
+    if (spec.normalise) {
+      const MeanStd found = mean_std_of(images.train);
+      floats = floats.sub(torch::tensor(found.mean).view({-1, 1, 1})).div(torch::tensor(found.std).view({-1, 1, 1}));
+    }
+    CHECK(torch::equal(floats, expected.inputs));
+  }
+}
+
+// "meta" stands for a GPU.
+TEST_CASE("only what the CPU has to make is loaded by threads where the data is on a device", "[dataset]") {
+  Images images{.channels = 1, .height = 2, .width = 2, .classes = 2, .pixels = {1, 2, 3, 4}, .labels = {1}};
+  const Split there(stored_images(images, {}, at::kMeta)), beside(stored_images(images, {}, at::kMeta, 3)),
+      here(stored_images(images, {}, at::kCPU)), made(augmented_images(images, {}, at::kCPU)),
+      made_for_device(augmented_images(images, {}, at::kMeta));
+  constexpr std::int64_t kCores = 16;
+  for (const std::int64_t workers : {0, 1, 3}) CHECK_FALSE(loader_threads(there, at::kMeta, workers, kCores));
+  CHECK_FALSE(loader_threads(here, at::kCPU, 0, kCores));
+  CHECK(loader_threads(here, at::kCPU, 2, kCores) == 2);
+  CHECK(loader_threads(made, at::kCPU, 0, kCores) == 0);  // by the training thread
+  for (const Split& split : {beside, made_for_device}) {
+    CHECK(loader_threads(split, at::kMeta, 7, kCores) == 7);
+    CHECK(loader_threads(split, at::kMeta, 0, kCores) == kGpuLoadersMax);
+    CHECK(loader_threads(split, at::kMeta, 0, 2) == 2);
+    CHECK(loader_threads(split, at::kMeta, 0, 0) == 1);
+  }
+}
+
 TEST_CASE("a sample out of range is told by the loader", "[dataset]") {
   const Dataset data = load_dataset({.name = "synthetic", .augment = true, .samples = 4}, at::kCPU);
   auto batches = make_loader(data.train, {.batch_size = 2}).epoch({1, 4}, 0);

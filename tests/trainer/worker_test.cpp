@@ -8,11 +8,14 @@
 #include <functional>
 #include <iostream>
 #include <memory>
+#include <thread>
 
 #include "agent/channel/channel_page.h"
+#include "rendezvous/channel/beat_scope.h"
 #include "rendezvous/store/client.h"
 #include "rendezvous/store/server.h"
 #include "tests/support/catch.h"
+#include "trainer/ddp/group/calls_in_flight.h"
 #include "trainer/ddp/snapshot/save_gate.h"
 
 using namespace ddprun;
@@ -278,4 +281,41 @@ TEST_CASE("a step costs a Worker less than 100 ns", "[worker]") {
           return 0;
 #endif
         }) == 0);
+}
+
+TEST_CASE("the calls of a worker that stays are ended from another thread when it is asked to leave", "[worker]") {
+  setenv(DDPRUN_IN_PROCESS_VARIABLE, "1", 1);
+  for (const bool stays : {true, false}) {
+    Launched launched(2);
+    const int ended = Launched::in_a_process([&] {
+      static std::atomic<int> ends{0};
+      abort_calls_in_flight = [] { ++ends; };
+      Worker worker;
+      if (stays && !worker.stay_in_process()) return 90;
+      launched.page().request_leave_without_saving();
+      // The innocent one is looked at for as long as its thread needs for a look.
+      const TimePoint end = Clock::now() + (stays ? 20s : 150ms);
+      while (ends == 0 && Clock::now() < end) std::this_thread::sleep_for(1ms);
+      return ends.load();
+    });
+    CHECK(ended == (stays ? 1 : 0));
+  }
+  unsetenv(DDPRUN_IN_PROCESS_VARIABLE);
+}
+
+TEST_CASE("a wait in a backward pass is reported by the GPU's thread, for the training thread", "[worker]") {
+  Launched launched;
+  const int seen = Launched::in_a_process([&] {
+    Worker worker;
+    worker.phase(Phase::training);
+    int waits = 0;
+    std::thread([&] {
+      for (const bool of_training : {true, false}) {
+        const auto wait = WaitScope::in_backward("sync_bn", of_training);
+        waits = 2 * waits + (ddprun_channel_current_beat() == DDPRUN_BEAT_WAIT);
+      }
+    }).join();
+    return 4 * waits + (ddprun_channel_current_beat() == DDPRUN_BEAT_COMPUTE);
+  });
+  CHECK(seen == 4 * 2 + 1);
 }

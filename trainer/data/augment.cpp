@@ -19,25 +19,52 @@ Span visible(std::int64_t offset, std::int64_t padding, std::int64_t size) {
   return {std::clamp<std::int64_t>(-begin, 0, size), first, std::clamp(begin + size, first, size)};
 }
 
-const std::uint8_t* image_at(const Images& images, std::int64_t index) {
-  check(index >= 0 && index < images.size(), "a sample's index is below the number of samples");
-  return images.pixels.data() + index * images.image_bytes();
-}
+// What the bytes of a channel become: floats, or the same bytes.
+using Floats = std::array<float, 256>;
+struct Bytes {};
 
-float* write_bytes(const std::uint8_t* from, const std::uint8_t* end, const std::array<float, 256>& floats, float* to) {
+float* write_bytes(const std::uint8_t* from, const std::uint8_t* end, const Floats& floats, float* to) {
   return std::transform(from, end, to, [&](std::uint8_t byte) { return floats[byte]; });
 }
+std::uint8_t* write_bytes(const std::uint8_t* from, const std::uint8_t* end, Bytes, std::uint8_t* to) {
+  return std::copy(from, end, to);
+}
+float padding_of(const Floats& floats) { return floats[0]; }
+std::uint8_t padding_of(Bytes) { return 0; }
 
-void write_row(const std::uint8_t* row, std::int64_t width, const Span& span, bool flipped,
-               const std::array<float, 256>& floats, float* to) {
-  float* const begin = to;
-  to = std::fill_n(to, span.before, floats[0]);
-  to = write_bytes(row + span.first, row + span.last, floats, to);
-  std::fill(to, begin + width, floats[0]);
+template <class Kind, class Value>
+void write_row(const std::uint8_t* row, std::int64_t width, const Span& span, bool flipped, const Kind& kind,
+               Value* to) {
+  Value* const begin = to;
+  to = std::fill_n(to, span.before, padding_of(kind));
+  to = write_bytes(row + span.first, row + span.last, kind, to);
+  std::fill(to, begin + width, padding_of(kind));
   if (flipped) std::reverse(begin, begin + width);
 }
 
+// `kind_of(c)`: of the channel.
+template <class KindOf, class Value>
+void write_channels(const ImageView& image, const KindOf& kind_of, const CropRule& rule, const Crop& crop, Value* to) {
+  const std::int64_t height = image.height, width = image.width;
+  const Span rows = visible(crop.top, rule.padding, height), columns = visible(crop.left, rule.padding, width);
+  const std::uint8_t* plane = image.pixels;
+  for (std::int64_t c = 0; c < image.channels; ++c, plane += height * width) {
+    const auto& kind = kind_of(c);
+    Value* const end = to + height * width;
+    to = std::fill_n(to, rows.before * width, padding_of(kind));
+    for (std::int64_t y = rows.first; y < rows.last; ++y, to += width)
+      write_row(plane + y * width, width, columns, crop.flipped, kind, to);
+    std::fill(to, end, padding_of(kind));
+    to = end;
+  }
+}
+
 }  // namespace
+
+ImageView view_of(const Images& images, std::int64_t index) {
+  check(index >= 0 && index < images.size(), "a sample's index is below the number of samples");
+  return {images.channels, images.height, images.width, images.pixels.data() + index * images.image_bytes()};
+}
 
 Crop draw_crop(const CropRule& rule, SampleRng& rng) {
   Crop crop;
@@ -53,7 +80,7 @@ MeanStd mean_std_of(const Images& images) {
   for (std::int64_t c = 0; c < images.channels; ++c) {
     double sum = 0, squares = 0;  // of whole numbers: exact up to 2^53
     for (std::int64_t i = 0; i < images.size(); ++i) {
-      const std::uint8_t* from = image_at(images, i) + c * plane;
+      const std::uint8_t* from = view_of(images, i).pixels + c * plane;
       std::int64_t of_image = 0, squares_of_image = 0;
       for (const std::uint8_t* byte = from; byte != from + plane; ++byte) {
         of_image += *byte;
@@ -80,27 +107,21 @@ PixelTable::PixelTable(const MeanStd& mean_std) : PixelTable(static_cast<std::in
     for (float& value : floats_[c]) value = (value - mean_std.mean[c]) / mean_std.std[c];
 }
 
-void write_image(const Images& images, std::int64_t index, const PixelTable& table, float* to) {
-  const std::int64_t plane = images.height * images.width;
-  const std::uint8_t* from = image_at(images, index);
-  for (std::int64_t c = 0; c < images.channels; ++c, from += plane)
+void write_image(const ImageView& image, const PixelTable& table, float* to) {
+  const std::int64_t plane = image.height * image.width;
+  const std::uint8_t* from = image.pixels;
+  for (std::int64_t c = 0; c < image.channels; ++c, from += plane)
     to = write_bytes(from, from + plane, table.channel(c), to);
 }
 
-void write_crop(const Images& images, std::int64_t index, const PixelTable& table, const CropRule& rule,
-                const Crop& crop, float* to) {
-  const std::int64_t height = images.height, width = images.width;
-  const Span rows = visible(crop.top, rule.padding, height), columns = visible(crop.left, rule.padding, width);
-  const std::uint8_t* plane = image_at(images, index);
-  for (std::int64_t c = 0; c < images.channels; ++c, plane += height * width) {
-    const auto& floats = table.channel(c);
-    float* const end = to + height * width;
-    to = std::fill_n(to, rows.before * width, floats[0]);
-    for (std::int64_t y = rows.first; y < rows.last; ++y, to += width)
-      write_row(plane + y * width, width, columns, crop.flipped, floats, to);
-    std::fill(to, end, floats[0]);
-    to = end;
-  }
+void write_crop(const ImageView& image, const PixelTable& table, const CropRule& rule, const Crop& crop, float* to) {
+  write_channels(
+      image, [&](std::int64_t c) -> const Floats& { return table.channel(c); }, rule, crop, to);
+}
+
+void write_crop(const ImageView& image, const CropRule& rule, const Crop& crop, std::uint8_t* to) {
+  write_channels(
+      image, [](std::int64_t) { return Bytes{}; }, rule, crop, to);
 }
 
 }  // namespace ddprun::train

@@ -1,4 +1,4 @@
-// Converts images of bytes to floats: padded with zeros, cropped, flipped, normalised.
+// Pads images of bytes with zeros, crops and flips them, and converts them to floats, normalised.
 //
 // The values equal torchvision's for the same crops: RandomCrop(the image's own size, padding),
 // RandomHorizontalFlip(0.5), ToTensor and Normalize(mean, std), to the bit. The random numbers are our own
@@ -49,10 +49,11 @@ class PixelTable {
   std::vector<std::array<float, 256>> floats_;
 };
 
-// Writes image `index`, uncropped, to `to` (images.image_bytes() floats).
-void write_image(const Images& images, std::int64_t index, const PixelTable& table, float* to);
+// Writes the image, uncropped, to `to`: image.bytes() floats.
+void write_image(const ImageView& image, const PixelTable& table, float* to);
 // The same, cropped.
-void write_crop(const Images& images, std::int64_t index, const PixelTable& table, const CropRule& rule,
-                const Crop& crop, float* to);
+void write_crop(const ImageView& image, const PixelTable& table, const CropRule& rule, const Crop& crop, float* to);
+// As bytes, of which PixelTable's floats can still be made.
+void write_crop(const ImageView& image, const CropRule& rule, const Crop& crop, std::uint8_t* to);
 
 }  // namespace ddprun::train

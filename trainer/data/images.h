@@ -15,6 +15,16 @@ struct Images {
   std::int64_t image_bytes() const { return channels * height * width; }
 };
 
+// One image's bytes, which somebody else holds.
+struct ImageView {
+  std::int64_t channels = 1, height = 0, width = 0;
+  const std::uint8_t* pixels = nullptr;  // [channels, height, width]
+
+  std::int64_t bytes() const { return channels * height * width; }
+};
+
+ImageView view_of(const Images& images, std::int64_t index);
+
 // Training and test images, all of one size.
 struct ImageSplits {
   Images train = {}, test = {};

@@ -3,6 +3,7 @@
 #include <torch/torch.h>
 
 #include <algorithm>
+#include <functional>
 
 #include "rendezvous/base/error.h"
 
@@ -28,7 +29,8 @@ at::Tensor float_images(const Images& images, const ImageRule& rule) {
   const PixelTable table = table_of(images, rule);
   at::Tensor result = torch::empty(batch_shape(images, images.size()));
   float* to = result.data_ptr<float>();
-  for (std::int64_t i = 0; i < images.size(); ++i) write_image(images, i, table, to + i * images.image_bytes());
+  for (std::int64_t i = 0; i < images.size(); ++i)
+    write_image(view_of(images, i), table, to + i * images.image_bytes());
   return result;
 }
 
@@ -53,37 +55,50 @@ class StoredTensors : public Source {
   at::Tensor inputs_, targets_;
 };
 
-// The same values as PixelTable's: float division and subtraction round alike on all devices. Each operand is a tensor,
-// because LibTorch's GPU kernels multiply by the reciprocal of a scalar instead of dividing by it.
+// Batches of bytes become floats on the device, as bytes are a quarter of what has to be copied to it. The same values
+// as PixelTable's: float division and subtraction round alike on all devices. Each operand is a tensor, because
+// LibTorch's GPU kernels multiply by the reciprocal of a scalar instead of dividing by it.
+class FloatsOfBytes {
+ public:
+  FloatsOfBytes(const MeanStd& mean_std, at::Device device)
+      : byte_max_(torch::full({}, 255.0F, torch::device(device))) {
+    if (mean_std.mean.empty()) return;
+    mean_ = tensor_copy(mean_std.mean).view({-1, 1, 1}).to(device);
+    std_ = tensor_copy(mean_std.std).view({-1, 1, 1}).to(device);
+  }
+
+  at::Device device() const { return byte_max_.device(); }
+  // Pinned memory is copied while the host goes on.
+  Batch of(const Batch& collated) const {
+    if (collated.inputs.is_floating_point()) return collated;
+    at::Tensor floats = collated.inputs.to(device(), /*non_blocking=*/true).to(torch::kFloat).div_(byte_max_);
+    if (mean_.defined()) floats.sub_(mean_).div_(std_);
+    return {floats, collated.targets.to(device(), /*non_blocking=*/true)};
+  }
+
+ private:
+  at::Tensor byte_max_, mean_, std_;
+};
+
 class StoredBytes : public Source {
  public:
   StoredBytes(const Images& images, const ImageRule& rule, at::Device at, at::Device device)
       : pixels_(tensor_copy(images.pixels).view(batch_shape(images, images.size())).to(at)),
         labels_(tensor_copy(images.labels).to(at)),
-        byte_max_(torch::full({}, 255.0F, torch::device(device))) {
-    if (rule.mean_std.mean.empty()) return;
-    mean_ = tensor_copy(rule.mean_std.mean).view({-1, 1, 1}).to(device);
-    std_ = tensor_copy(rule.mean_std.std).view({-1, 1, 1}).to(device);
-  }
+        floats_(rule.mean_std, device) {}
 
   std::int64_t size() const override { return labels_.size(0); }
-  bool needs_loading() const override { return pixels_.device() != byte_max_.device(); }
+  bool needs_loading() const override { return pixels_.device() != floats_.device(); }
   at::Device index_device() const override { return pixels_.device(); }
   Batch batch(const at::Tensor& indices, std::int64_t) const override {
-    return deliver(taken(indices.to(pixels_.device()), byte_max_.is_cuda() && pixels_.is_cpu()));
+    return deliver(taken(indices.to(pixels_.device()), floats_.device().is_cuda() && pixels_.is_cpu()));
   }
 
   // Bytes where a device is to make floats of them, as they are a quarter.
   Batch collate(const std::vector<Pick>& picks, bool pin_memory) const override {
     return needs_loading() ? taken(indices_of(picks), pin_memory) : Source::collate(picks, pin_memory);
   }
-  Batch deliver(const Batch& collated) const override {
-    if (collated.inputs.is_floating_point()) return collated;
-    const at::Device device = byte_max_.device();
-    at::Tensor floats = collated.inputs.to(device, /*non_blocking=*/true).to(torch::kFloat).div_(byte_max_);
-    if (mean_.defined()) floats.sub_(mean_).div_(std_);
-    return {floats, collated.targets.to(device, /*non_blocking=*/true)};
-  }
+  Batch deliver(const Batch& collated) const override { return floats_.of(collated); }
 
  private:
   Batch taken(const at::Tensor& indices, bool pin_memory) const {
@@ -97,7 +112,7 @@ class StoredBytes : public Source {
   }
 
   at::Tensor pixels_, labels_;
-  at::Tensor byte_max_, mean_, std_;  // on the device of the batches
+  FloatsOfBytes floats_;
 };
 
 class TextWindows : public Source {
@@ -126,7 +141,11 @@ class LoadedImages : public Source {
  public:
   LoadedImages(const ImageRule& rule, PixelTable table, std::vector<std::int64_t> shape, bool augment,
                at::Device device)
-      : rule_(rule), augment_(augment), table_(std::move(table)), shape_(std::move(shape)), device_(device) {}
+      : rule_(rule),
+        augment_(augment),
+        table_(std::move(table)),
+        shape_(std::move(shape)),
+        floats_(rule.mean_std, device) {}
 
   bool augmented() const override { return augment_; }
   bool needs_loading() const override { return true; }
@@ -141,47 +160,57 @@ class LoadedImages : public Source {
       SampleRng rng(rule_.seed, epoch, index);
       picks.push_back(pick(index, rng));
     }
-    return deliver(collate(picks, device_.is_cuda()));
+    return deliver(collate(picks, floats_.device().is_cuda()));
   }
 
-  Batch deliver(const Batch& collated) const override {
-    return {collated.inputs.to(device_, /*non_blocking=*/true), collated.targets.to(device_, /*non_blocking=*/true)};
-  }
+  Batch deliver(const Batch& collated) const override { return floats_.of(collated); }
 
   Pick pick(std::int64_t index, SampleRng& rng) const override {
     TORCH_CHECK_INDEX(index >= 0 && index < size(), "index ", index, " out of range: there are ", size(), " images");
     return {index, augment_ ? draw_crop(rule_.crop, rng) : Crop{}};
   }
 
+  // Floats at once for a CPU, by a table; bytes for another device.
   Batch collate(const std::vector<Pick>& picks, bool pin_memory) const override {
-    const auto count = static_cast<std::int64_t>(picks.size());
     const auto memory = at::TensorOptions().pinned_memory(pin_memory);
-    std::vector<std::int64_t> shape{count};
+    std::vector<std::int64_t> shape{static_cast<std::int64_t>(picks.size())};
     shape.insert(shape.end(), shape_.begin(), shape_.end());
-    at::Tensor inputs = at::empty(shape, memory.dtype(torch::kFloat));
-    at::Tensor targets = at::empty({count}, memory.dtype(torch::kLong));
-    float* image = inputs.data_ptr<float>();
+    const bool on_cpu = floats_.device().is_cpu();
+    const at::Tensor inputs = at::empty(shape, memory.dtype(on_cpu ? torch::kFloat : torch::kByte)),
+                     targets = at::empty({shape[0]}, memory.dtype(torch::kLong));
     std::int64_t* label = targets.data_ptr<std::int64_t>();
-    for (const Pick& pick : picks) {
-      *label++ = load(pick, image);
-      image += shape_[0] * shape_[1] * shape_[2];
-    }
+    const auto load_all = [&](auto* to) {
+      for (const Pick& pick : picks) {
+        load(pick.index, [&](const ImageView& image, std::int64_t its_label) {
+          write(image, pick.crop, to);
+          *label++ = its_label;
+        });
+        to += shape[1] * shape[2] * shape[3];
+      }
+    };
+    on_cpu ? load_all(inputs.data_ptr<float>()) : load_all(inputs.data_ptr<std::uint8_t>());
     return {inputs, targets};
   }
 
  protected:
-  // Writes the image and returns its label.
-  virtual std::int64_t load(const Pick& pick, float* to) const = 0;
-  void write(const Images& images, std::int64_t index, const Crop& crop, float* to) const {
-    augment_ ? write_crop(images, index, table_, rule_.crop, crop, to) : write_image(images, index, table_, to);
-  }
+  // Hands out the image and its label, for the time of the call.
+  using Use = std::function<void(const ImageView& image, std::int64_t label)>;
+  virtual void load(std::int64_t index, const Use& use) const = 0;
 
  private:
+  void write(const ImageView& image, const Crop& crop, float* to) const {
+    augment_ ? write_crop(image, table_, rule_.crop, crop, to) : write_image(image, table_, to);
+  }
+  void write(const ImageView& image, const Crop& crop, std::uint8_t* to) const {
+    augment_ ? write_crop(image, rule_.crop, crop, to)
+             : static_cast<void>(std::copy_n(image.pixels, image.bytes(), to));
+  }
+
   ImageRule rule_;
   bool augment_;
   PixelTable table_;
   std::vector<std::int64_t> shape_;  // of an image
-  at::Device device_;
+  FloatsOfBytes floats_;
 };
 
 class AugmentedImages : public LoadedImages {
@@ -193,9 +222,8 @@ class AugmentedImages : public LoadedImages {
   std::int64_t size() const override { return images_.size(); }
 
  private:
-  std::int64_t load(const Pick& pick, float* to) const override {
-    write(images_, pick.index, pick.crop, to);
-    return images_.labels[static_cast<std::size_t>(pick.index)];
+  void load(std::int64_t index, const Use& use) const override {
+    use(view_of(images_, index), images_.labels[static_cast<std::size_t>(index)]);
   }
 
   Images images_;
@@ -213,17 +241,11 @@ class ShardedImages : public LoadedImages {
   std::int64_t size() const override { return data_->size(); }
 
  private:
-  std::int64_t load(const Pick& pick, float* to) const override {
-    const std::string bytes = data_->read(pick.index);
-    const ImageRecord record = decode_image_record(about_, bytes, pick.index);
-    const Images one{.channels = about_.channels,
-                     .height = about_.height,
-                     .width = about_.width,
-                     .classes = about_.classes,
-                     .pixels = {record.pixels.begin(), record.pixels.end()},
-                     .labels = {record.label}};
-    write(one, 0, pick.crop, to);
-    return record.label;
+  void load(std::int64_t index, const Use& use) const override {
+    const std::string bytes = data_->read(index);
+    const ImageRecord record = decode_image_record(about_, bytes, index);
+    use({about_.channels, about_.height, about_.width, reinterpret_cast<const std::uint8_t*>(record.pixels.data())},
+        record.label);
   }
 
   std::shared_ptr<const ShardedDataset> data_;
@@ -284,6 +306,12 @@ Batch Split::batch(const at::Tensor& indices, std::int64_t epoch) const {
 
 Batch Split::batch(const std::vector<std::int64_t>& indices, std::int64_t epoch) const {
   return batch(tensor_copy(indices), epoch);
+}
+
+std::optional<int> loader_threads(const Split& split, at::Device device, std::int64_t workers, std::int64_t cores) {
+  if (!split.needs_loading() && (workers == 0 || !split.index_device().is_cpu())) return {};
+  if (device.is_cpu() || workers > 0) return static_cast<int>(workers);
+  return static_cast<int>(std::clamp<std::int64_t>(cores, 1, kGpuLoadersMax));
 }
 
 BatchLoader make_loader(const Split& split, LoaderOptions options, bool pin_memory) {

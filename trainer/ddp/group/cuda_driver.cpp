@@ -4,6 +4,8 @@
 
 #include <array>
 
+#include "trainer/ddp/group/gpu_library.h"
+
 namespace ddprun {
 namespace {
 
@@ -47,7 +49,7 @@ std::string remedy_for(int init) {
 
 DriverAnswers ask_driver() {
   DriverAnswers answers;
-  void* const driver = dlopen("libcuda.so.1", RTLD_NOW | RTLD_LOCAL);
+  void* const driver = dlopen(kCudaDriverLibrary, RTLD_NOW | RTLD_LOCAL);
   const auto init = driver ? symbol<int(unsigned)>(driver, "cuInit") : nullptr;
   const auto get_count = driver ? symbol<int(int*)>(driver, "cuDeviceGetCount") : nullptr;
   answers.found = init && get_count;

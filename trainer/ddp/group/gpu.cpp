@@ -4,16 +4,18 @@
 #include <dlfcn.h>
 
 #include <cstdio>
+#include <cstdlib>
 
 #include "ddprun/gpu.h"
 #include "rendezvous/base/error.h"
 #include "rendezvous/base/print_line.h"
+#include "trainer/ddp/group/gpu_library.h"
 #include "trainer/ddp/group/gpu_plugin.h"
+#include "trainer/ddp/group/nccl_settings.h"
+#include "trainer/ddp/group/rank_env.h"
 
 namespace ddprun {
 namespace {
-
-constexpr const char* kPlugin = "libddprun_gpu.so";  // found by the program's run path
 
 struct Plugin {
   MakeNccl* make_nccl = nullptr;
@@ -42,7 +44,7 @@ Gpus find_gpus() { return kCudaVersion ? gpus_of(ask_driver(), kCudaVersion) : G
 int count_gpus() { return find_gpus().count; }
 
 void load_gpu_support() {
-  void* plugin = dlopen(kPlugin, RTLD_NOW | RTLD_GLOBAL);
+  void* plugin = dlopen(kGpuLibrary, RTLD_NOW | RTLD_GLOBAL);
   if (!plugin)
     throw Error("cannot load the GPU half of the trainer", dlerror(),
                 "Install it beside train's own libraries, or pass --device cpu.");
@@ -66,6 +68,7 @@ c10::intrusive_ptr<c10d::Backend> make_nccl(const c10::intrusive_ptr<c10d::Store
                                             at::Device device) {
   check(loaded.make_nccl != nullptr, "load_gpu_support() comes before make_nccl()");
   c10::intrusive_ptr<c10d::Backend> result;
+  for (const auto& [name, value] : nccl_settings(process_environment())) setenv(name.c_str(), value.c_str(), 1);
   loaded.make_nccl(store, rank, world_size, device, result);
   return result;
 }

@@ -6,15 +6,9 @@
 
 #include <torch/csrc/distributed/c10d/ProcessGroupNCCL.hpp>
 
-#include <cstdlib>
-
 extern "C" __attribute__((visibility("default"))) void ddprun_make_nccl(const c10::intrusive_ptr<c10d::Store>& store,
                                                                         int rank, int world_size, at::Device device,
                                                                         c10::intrusive_ptr<c10d::Backend>& result) {
-  // LibTorch's own choice, which a later one may change: after an error or the time-out the watchdog ends this process
-  // without an abort of NCCL's calls before, which may hang itself; the process's end frees the GPU. A step of a CUDA
-  // graph needs no other one: the watchdog is told of no call that is recorded (ProcessGroupNCCL.cpp, workEnqueue).
-  setenv("TORCH_NCCL_ASYNC_ERROR_HANDLING", "3", /*overwrite=*/0);
   c10::cuda::set_device(device.index());
   auto nccl =
       c10::make_intrusive<c10d::ProcessGroupNCCL>(store, rank, world_size, c10d::ProcessGroupNCCL::Options::create());

@@ -21,11 +21,13 @@ std::string line_at(const std::string& text, std::size_t at) {
   return line;
 }
 
-// All of NCCL's results have one type. Its text names the result (NCCLUtils.cpp, getNcclErrorDetailStr), and the
-// watchdog's the time-out (ProcessGroupNCCL.cpp).
+// All of NCCL's results have one type. Its text names the result (NCCLUtils.cpp, getNcclErrorDetailStr), the watchdog's
+// the time-out (ProcessGroupNCCL.cpp), and that of a call after an abort, which is made where a peer is lost, the abort
+// (NCCLUtils.cpp, NCCLComm::getNcclComm).
 bool is_remote(const c10::DistBackendError& error) {
   const std::string_view text = error.what_without_backtrace();
-  return text.find("ncclRemoteError") != text.npos || text.find("collective operation timeout") != text.npos;
+  return text.find("ncclRemoteError") != text.npos || text.find("collective operation timeout") != text.npos ||
+         text.find("communicator was aborted") != text.npos;
 }
 
 }  // namespace

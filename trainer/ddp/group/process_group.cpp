@@ -12,6 +12,7 @@
 #include "rendezvous/base/error.h"
 #include "rendezvous/channel/beat_scope.h"
 #include "rendezvous/peer/loopback.h"
+#include "trainer/ddp/group/calls_in_flight.h"
 #include "trainer/ddp/group/gpu.h"
 #include "trainer/ddp/group/group_rendezvous.h"
 #include "trainer/ddp/group/group_state.h"
@@ -161,13 +162,19 @@ void destroy_state(ProcessGroup::State& state) {
   state.cleanup.reset();
 }
 
-// Its calls end with an error, so that its destructor need not wait for them.
+// Its calls end with an error, so that its destructor need not wait for them. Once: in another thread and then here.
 void abort_state(ProcessGroup::State& state) {
   for (const auto& child : state.children)
     if (const auto living = child.lock()) abort_state(*living);
-  if (!state.c10d) return;
+  if (!state.c10d || state.aborted) return;
   abort_calls(*state.c10d);
   state.aborted = true;
+}
+
+void abort_default_group() {
+  DefaultGroup& process = the_default_group();
+  const std::lock_guard lock(process.mutex);
+  if (process.default_group) abort_state(*process.default_group);
 }
 
 std::vector<Record> exchange_records(const ProcessGroup& group, Record mine) {
@@ -299,6 +306,7 @@ ProcessGroup init_process_group(const InitOptions& options) {
   check_none();
   const std::lock_guard lock(process.mutex);
   process.default_group = std::move(state);
+  if (process.default_group->backend == Backend::nccl) abort_calls_in_flight = abort_default_group;
   return ProcessGroup(process.default_group);
 }
 
@@ -321,13 +329,14 @@ void destroy_process_group() {
   {
     DefaultGroup& process = the_default_group();
     const std::lock_guard lock(process.mutex);
+    abort_calls_in_flight = nullptr;
     state = std::move(process.default_group);
   }
   if (state) destroy_state(*state);
 }
 
 void abort_process_group() {
-  if (is_initialized()) abort_state(default_group().state());
+  abort_default_group();
   destroy_process_group();
 }
 

@@ -16,6 +16,7 @@
 #include "rendezvous/base/error.h"
 #include "rendezvous/base/signals_blocked.h"
 #include "rendezvous/channel/beat_scope.h"
+#include "trainer/ddp/group/calls_in_flight.h"
 #include "trainer/ddp/group/rank_env.h"
 #include "trainer/ddp/snapshot/save_gate.h"
 
@@ -27,6 +28,7 @@ constexpr std::chrono::seconds kSnapshotLimit{3};  // the same for a snapshot on
 constexpr std::chrono::seconds kStoreLimit{3};     // for each call: without the store we are lost as well
 // Period for polling the page, as a program may block SIGTERM, and for checking whether the Worker is being destroyed.
 constexpr std::chrono::milliseconds kPollPeriod{100};
+constexpr std::chrono::milliseconds kStayingPollPeriod{10};  // of one that has to end its calls when a peer is lost
 // From the loss of a peer until ddprun asks this rank to leave, and how often we look.
 constexpr std::chrono::seconds kLeaveLimit{10};
 constexpr std::chrono::microseconds kLeavePause{200};
@@ -109,10 +111,10 @@ struct Worker::Channel {
   Channel(const Channel&) = delete;
   Channel& operator=(const Channel&) = delete;
 
-  static void wait_for_post() {
+  void wait_for_post() const {
     timespec until = {};
     clock_gettime(CLOCK_REALTIME, &until);
-    until.tv_nsec += std::chrono::nanoseconds(kPollPeriod).count();
+    until.tv_nsec += std::chrono::nanoseconds(stays ? kStayingPollPeriod : kPollPeriod).count();
     until.tv_sec += until.tv_nsec / 1'000'000'000;
     until.tv_nsec %= 1'000'000'000;
     sem_timedwait(&request_semaphore, &until);
@@ -128,10 +130,19 @@ struct Worker::Channel {
   void agree_when_requested() {
     for (int number = 0; !ending; ++number) {
       Request request = page_request();
-      for (; !ending && !is_new(request); request = page_request()) wait_for_post();
+      for (; !ending && !is_new(request); request = page_request()) {
+        end_calls_if_leaving(request);
+        wait_for_post();
+      }
       if (ending || !agree(request, "ddprun/save/" + std::to_string(env.round) + "/" + std::to_string(number) + "/"))
         return;
     }
+  }
+
+  // A peer is lost, and the training thread may wait for it in a call that only an abort ends.
+  void end_calls_if_leaving(const Request& request) {
+    if (request.kind != DDPRUN_REQUEST_LEAVE || !stays || std::exchange(calls_ended, true)) return;
+    if (const auto abort = abort_calls_in_flight.load()) abort();
   }
 
   // False: there is nothing to agree on any more.
@@ -147,8 +158,10 @@ struct Worker::Channel {
         offer_stop(store, prefix, env.rank, env.world_size, {stop, ends});
         offered = true;
         for (const TimePoint end = Clock::now() + (ends ? kAgreementLimit : kSnapshotLimit);
-             !agreed && Clock::now() < end && !ending;)
+             !agreed && Clock::now() < end && !ending;) {
+          end_calls_if_leaving(page_request());
           agreed = agreed_stop(store, prefix, kPollPeriod);
+        }
         if (!agreed && !ends && !ending) agreed = give_up_stop(store, prefix);
       }
       if (!agreed) return gate.fail("not all ranks have answered"), false;
@@ -208,6 +221,8 @@ struct Worker::Channel {
   std::atomic<std::uint64_t> served_ns = 0;  // the last request for a snapshot that was carried out or left out
   std::atomic<bool> stop_ends = true;        // the agreed save is the end
   std::atomic<bool> passed = false;          // the training thread has been there
+  std::atomic<bool> stays = false;           // Worker::stay_in_process()
+  bool calls_ended = false;                  // by the agreement's thread
   std::atomic<bool> ending = false;
   std::thread agreement_thread;
   PreemptSignalHandlers handlers;  // destroyed first
@@ -246,6 +261,7 @@ Asked Worker::asked_between_steps() { return channel_ ? channel_->asked({}) : As
 // Gloo writes to sockets that its peers have closed, and a process that stays would end by that.
 bool Worker::stay_in_process() {
   stays_ = channel_ && ddprun_channel_may_park();
+  if (channel_) channel_->stays = stays_;
   struct sigaction now = {};
   if (stays_ && sigaction(SIGPIPE, nullptr, &now) == 0 && !(now.sa_flags & SA_SIGINFO) && now.sa_handler == SIG_DFL)
     std::signal(SIGPIPE, SIG_IGN);
@@ -263,6 +279,7 @@ bool Worker::rejoin() {
   }
   if (!ddprun_channel_park()) return false;
   channel_ = std::make_unique<Channel>();
+  channel_->stays = true;
   return true;
 }
 

@@ -64,6 +64,7 @@ class FusedNormalise : public torch::autograd::Function<FusedNormalise> {
                             double eps, const ProcessGroup& group) {
     context->save_for_backward({input, weight.value_or(at::Tensor()), moments.mean, moments.inverse_deviation, counts});
     context->saved_data["group"] = group.c10d();
+    context->saved_data["of_training"] = in_training_thread();
     if (input.numel() == 0) return at::empty_like(input);
     return at::batch_norm_elemt(input, weight, bias, moments.mean, moments.inverse_deviation, eps);
   }
@@ -81,7 +82,7 @@ class FusedNormalise : public torch::autograd::Function<FusedNormalise> {
     if (for_input) {
       std::vector<at::Tensor> sums{at::cat({sum, sum_deviations})};
       {
-        const WaitScope wait("sync_bn");
+        const auto wait = WaitScope::in_backward("sync_bn", context->saved_data["of_training"].toBool());
         context->saved_data["group"].toCustomClass<c10d::ProcessGroup>()->allreduce(sums)->wait();
       }
       const auto halves = sums[0].chunk(2);
