@@ -126,7 +126,7 @@ Stop train_epoch(Loop& loop) {
       keep_run(run);
   }
   // What follows may keep the same step again, and ranks have to stay within one.
-  run.snapshots->finish_save_in_memory();
+  finish_keeping(run);
   return Stop::none;
 }
 

@@ -325,6 +325,7 @@ Run begin_run(const CommandLine& config, const RankEnv& env, std::optional<at::D
   run.epoch = new_epoch(run.device);
   seed_everything(o.training.seed, group.rank());
   run.snapshots = std::make_unique<Snapshots>(snapshot_options(run), group);
+  run.keep_interval = KeepInterval(o.snapshot.memory_steps, run.device.is_cuda());
   const auto resumed = run.snapshots->resume(state_of(run));
   if (resumed) {
     run.at = resumed->at;
@@ -360,13 +361,51 @@ void save_run(Run& run, std::optional<double> metric) {
       state_of(run), {.at = run.at, .bucket_order = run.ddp->bucket_order(), .metric = metric, .extra = extra_of(run)});
 }
 
+namespace {
+
+void require_kept(const Run& run, bool kept) {
+  if (kept) return;
+  const double sum = run.epoch.loss_sum.item<double>();
+  check_loss(run, std::isfinite(sum) ? std::nan("") : sum);  // it may be another rank's
+}
+
+// The ranks keep the same steps, so that each has its part of a snapshot.
+void agree_on_interval(Run& run) {
+  run.steps_here += 1;
+  run.interval_steps += 1;
+  if (!run.keep_interval.is_agreed_after(run.steps_here)) return;
+  finish_keeping(run);
+  const KeepInterval::Seconds time = Clock::now() - run.interval_began;
+  const at::Tensor steps = torch::tensor(run.keep_interval.proposal(time / static_cast<double>(run.interval_steps),
+                                                                    run.keeping_time + run.snapshots->copying_time()));
+  all_reduce(steps, ReduceOp::max, run.group);
+  run.keep_interval.set(steps.item<std::int64_t>());
+  run.interval_began = Clock::now();
+  run.interval_steps = 0;
+}
+
+}  // namespace
+
 void keep_run(Run& run) {
-  const std::int64_t every = run.options.snapshot.memory_steps;
-  if (!run.snapshots->keeps_in_memory() || every == 0 || run.at.step % every != 0) return;
-  check_loss(run, run.epoch.loss_sum.item<double>());  // as before a file
-  run.snapshots->begin_save_in_memory(
-      state_of(run),
-      {.at = run.at, .bucket_order = run.ddp->bucket_order(), .extra = common_extra_of(run), .own = own_extra_of(run)});
+  if (!run.snapshots->keeps_in_memory()) return;
+  if (run.keep_interval.is_due(run.at.step)) {
+    if (run.device.is_cpu()) check_loss(run, run.epoch.loss_sum.item<double>());  // as before a file
+    const TimePoint began = Clock::now();
+    run.snapshots->begin_save_in_memory(state_of(run), {.at = run.at,
+                                                        .bucket_order = run.ddp->bucket_order(),
+                                                        .extra = common_extra_of(run),
+                                                        .own_numbers = own_numbers_of(run)});
+    run.keeping_time = Clock::now() - began;
+  }
+  agree_on_interval(run);
+}
+
+void finish_keeping(Run& run) { require_kept(run, run.snapshots->finish_save_in_memory()); }
+
+// Before a step that is kept, all ranks have to have kept the one before: the next one replaces the one before that.
+void hold_back_for_memory(Run& run) {
+  require_kept(run, run.keep_interval.is_due(run.at.step + 1) ? run.snapshots->finish_save_in_memory()
+                                                              : run.snapshots->hold_back_for_memory());
 }
 
 }  // namespace ddprun::train

@@ -17,6 +17,7 @@
 #include "trainer/data/dataset.h"
 #include "trainer/ddp/group/rank_env.h"
 #include "trainer/graphed_steps.h"
+#include "trainer/keep_interval.h"
 #include "trainer/models/models.h"
 #include "trainer/progress.h"
 #include "trainer/run_sampler.h"
@@ -65,6 +66,11 @@ struct Run {
   std::unique_ptr<Snapshots> snapshots = {};
   std::unique_ptr<DistributedDataParallel<Model>> ddp = {};
   std::unique_ptr<GraphedSteps> graphed = {};  // with --cuda-graph
+  KeepInterval keep_interval = {0, false};
+  std::int64_t steps_here = 0;              // of this process, in this round
+  TimePoint interval_began = Clock::now();  // of keep_interval's value
+  std::int64_t interval_steps = 0;          // since then
+  KeepInterval::Seconds keeping_time{0};    // of this thread, for the last snapshot in memory
   Position at = {};
   EpochTotals epoch = {};
   Wanted wanted = {};
@@ -81,6 +87,10 @@ Run begin_run(const CommandLine& config, const RankEnv& env, std::optional<at::D
 void save_run(Run& run, std::optional<double> metric = {});
 // In memory only, where there is some for it and the step's turn has come.
 void keep_run(Run& run);
+// Before what changes the weights next: what is being copied in memory is copied. Throws Error if it was not kept, as
+// the losses are not finite.
+void hold_back_for_memory(Run& run);
+void finish_keeping(Run& run);  // also before a step is kept again
 
 // Totals of a new epoch.
 EpochTotals new_epoch(at::Device device);

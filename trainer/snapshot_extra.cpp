@@ -52,7 +52,9 @@ nlohmann::json common_extra_of(const Run& run) {
   return extra;
 }
 
-nlohmann::json own_extra_of(const Run& run) { return {{"loss_sum", run.epoch.loss_sum.item<double>()}}; }
+std::vector<std::pair<std::string, at::Tensor>> own_numbers_of(const Run& run) {
+  return {{"loss_sum", run.epoch.loss_sum}};
+}
 
 nlohmann::json extra_of(const Run& run) {
   nlohmann::json extra = common_extra_of(run);

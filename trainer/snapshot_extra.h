@@ -13,9 +13,9 @@ nlohmann::json config_of(const Run& run);
 nlohmann::json extra_of(const Run& run);
 // The same without a collective, in two parts: of all ranks, and of this one.
 nlohmann::json common_extra_of(const Run& run);
-nlohmann::json own_extra_of(const Run& run);
-// `own`: what own_extra_of() gave on each rank, where it is known. Throws Error if the run cannot continue from it. An
-// `extra` of another program changes nothing.
+std::vector<std::pair<std::string, at::Tensor>> own_numbers_of(const Run& run);
+// `own`: what own_numbers_of() gave on each rank, by name, where it is known. Throws Error if the run cannot continue
+// from it. An `extra` of another program changes nothing.
 void restore_extra(Run& run, const nlohmann::json& extra, const std::vector<nlohmann::json>& own);
 
 }  // namespace ddprun::train

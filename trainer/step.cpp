@@ -62,7 +62,7 @@ at::Tensor loss_of_step(Run& run, const Batch& batch) {
 StepDone step_by_graph(Run& run, EpochBatches& batches) {
   const Batch batch = batches.next();
   StepDone done{.samples = batches.samples()};
-  run.snapshots->finish_save_in_memory();
+  hold_back_for_memory(run);
   run.ddp->zero_grad();
   done.loss = run.graphed->take(batch, [&](const Batch& one) { return loss_of_step(run, one); });
   done.loss_sum = done.loss * done.samples;
@@ -133,7 +133,7 @@ StepDone train_step(Run& run, EpochBatches& batches) {
     const at::Tensor sum = loss.detach() * batches.samples();
     done.loss_sum = pass == 1 ? sum : done.loss_sum + sum;
     if (passes > 1) loss = loss / passes;
-    run.snapshots->finish_save_in_memory();
+    hold_back_for_memory(run);
     scaled(run, loss).backward();
     losses = pass == 1 ? loss.detach() : losses + loss.detach();
     done.samples += batches.samples();

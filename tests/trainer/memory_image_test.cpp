@@ -17,7 +17,7 @@ namespace {
 
 std::string bytes_of(const c10::IValue& value) {
   Staging staging;
-  const MemoryImage image(value, staging);
+  const MemoryImage image(dense_value(value, staging));
   std::string bytes;
   for (const std::string_view piece : image.pieces()) bytes += piece;
   CHECK(image.bytes() == bytes.size());

@@ -9,10 +9,15 @@ using namespace ddprun;
 
 namespace {
 
-constexpr std::size_t kMiB = std::size_t{1} << 20;
+struct Wanted {
+  std::vector<std::int64_t> sizes;
+  at::ScalarType type = at::kFloat;
+};
 
-at::Tensor place(StagingArena& arena, std::vector<std::int64_t> sizes, at::ScalarType type = at::kFloat) {
-  return arena.place(sizes, type, /*pinned=*/false);
+std::size_t room_for(const std::vector<Wanted>& all) {
+  std::size_t room = 0;
+  for (const Wanted& one : all) room += StagingArena::room_for(one.sizes, one.type);
+  return room;
 }
 
 bool owns_its_storage(const at::Tensor& tensor) {
@@ -22,10 +27,13 @@ bool owns_its_storage(const at::Tensor& tensor) {
 }  // namespace
 
 TEST_CASE("tensors of an arena overlap nowhere, and each is all of its storage", "[staging]") {
-  StagingArena arena;
-  std::vector<at::Tensor> placed;
+  std::vector<Wanted> wanted;
   for (std::int64_t i = 0; i < 300; ++i)
-    placed.push_back(place(arena, {i % 7, 1 + i * 13}, i % 3 == 0 ? at::kByte : i % 3 == 1 ? at::kHalf : at::kDouble));
+    wanted.push_back({{i % 7, 1 + i * 13}, i % 3 == 0 ? at::kByte : i % 3 == 1 ? at::kHalf : at::kDouble});
+  StagingArena arena;
+  arena.reserve(room_for(wanted));
+  std::vector<at::Tensor> placed;
+  for (const Wanted& one : wanted) placed.push_back(arena.place(one.sizes, one.type));
   for (std::size_t i = 0; i < placed.size(); ++i) placed[i].fill_(static_cast<int>(i % 100));
   for (std::size_t i = 0; i < placed.size(); ++i) {
     INFO(i);
@@ -34,27 +42,32 @@ TEST_CASE("tensors of an arena overlap nowhere, and each is all of its storage",
   }
 }
 
-TEST_CASE("an arena keeps its memory for the next copies, and grows by what is missing", "[staging]") {
+TEST_CASE("an arena has as much memory as is needed, and keeps it for the next copies", "[staging]") {
+  const std::size_t room = room_for({{{10}}, {{1 << 18}}});
+  CHECK(room == 64 + (1 << 20));
   StagingArena arena;
-  const void* first = place(arena, {10}).data_ptr();
-  CHECK(arena.bytes() == kMiB);
-  place(arena, {1 << 18});  // a MiB, which does not fit beside the first
-  CHECK(arena.bytes() == 2 * kMiB);
-  arena.reuse();
-  CHECK(place(arena, {20}).data_ptr() == first);
-  place(arena, {1 << 18});
-  CHECK(arena.bytes() == 2 * kMiB);
-  place(arena, {5 << 18});  // larger than all so far
-  CHECK(arena.bytes() == 7 * kMiB);
+  arena.reserve(room);
+  CHECK(arena.bytes() == room);
+  const void* first = arena.place({10}, at::kFloat).data_ptr();
+  arena.place({1 << 18}, at::kFloat);
+  arena.reserve(room);
+  CHECK(arena.place({10}, at::kFloat).data_ptr() == first);
+  arena.reserve(64);
+  CHECK(arena.bytes() == 64);
+  arena.reserve(0);
+  CHECK(arena.bytes() == 0);
 }
 
-TEST_CASE("a tensor outlives its arena", "[staging]") {
-  at::Tensor placed;
+TEST_CASE("a tensor outlives its arena, and what the arena gives up", "[staging]") {
+  at::Tensor placed, later;
   {
     StagingArena arena;
-    placed = place(arena, {1000}).fill_(3);
+    arena.reserve(room_for({{{1000}}}));
+    placed = arena.place({1000}, at::kFloat).fill_(3);
+    arena.reserve(room_for({{{2000}}}));
+    later = arena.place({2000}, at::kFloat).fill_(4);
   }
-  CHECK(placed.eq(3).all().item<bool>());
+  CHECK((placed.eq(3).all().item<bool>() && later.eq(4).all().item<bool>()));
 }
 
 TEST_CASE("the copies on the CPU are the buffers of the last time", "[staging]") {

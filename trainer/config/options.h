@@ -71,8 +71,10 @@ struct SavingOptions {
   std::string path = "snapshot.pt";
   std::int64_t every_epochs = 1;  // costs a few milliseconds; a restart then loses little
   std::int64_t every_steps = 0;
-  std::int64_t memory_steps = 1;  // in memory, where the launcher has some for it
-  std::int64_t keep = 2;          // one may be damaged
+  // Between two in memory, where the launcher has some for it; kMemoryStepsByCost: each, on a GPU by what they cost.
+  static constexpr std::int64_t kMemoryStepsByCost = -1;
+  std::int64_t memory_steps = kMemoryStepsByCost;
+  std::int64_t keep = 2;  // one may be damaged
   bool fresh = false;
   std::string best = "none";
   std::string publish = "";

@@ -199,8 +199,9 @@ const auto& rows() {
       row("snapshot.every_steps", "save-steps", "N", "Write the snapshot also every N steps; 0: no",
           at<&Options::snapshot, &SavingOptions::every_steps>(), {.min = 0, .max = kIndexMax}),
       row("snapshot.memory_steps", "memory-steps", "N",
-          "Under ddprun --memory-snapshots: keep a snapshot in memory after every N steps; 0: only with each file",
-          at<&Options::snapshot, &SavingOptions::memory_steps>(), {.min = 0, .max = kIndexMax}),
+          "Under ddprun --memory-snapshots: keep a snapshot in memory after every N steps; 0: only with each file; -1: "
+          "each, on a GPU as many as cost 2 % of the time",
+          at<&Options::snapshot, &SavingOptions::memory_steps>(), {.min = -1, .max = kIndexMax}),
       row("snapshot.keep", "keep", "N", "How many snapshots to keep, including the newest",
           at<&Options::snapshot, &SavingOptions::keep>(), {.min = 1, .max = kIndexMax}),
       row("snapshot.fresh", "fresh", "",

@@ -21,6 +21,8 @@ struct Plugin {
   MakeNccl* make_nccl = nullptr;
   UseOwnStream* use_own_stream = nullptr;
   MakeStepGraph* make_step_graph = nullptr;
+  PinMemory* pin_memory = nullptr;
+  UnpinMemory* unpin_memory = nullptr;
 };
 Plugin loaded;
 
@@ -50,7 +52,9 @@ void load_gpu_support() {
                 "Install it beside train's own libraries, or pass --device cpu.");
   loaded = {.make_nccl = find<MakeNccl>(plugin, kMakeNcclName),
             .use_own_stream = find<UseOwnStream>(plugin, kUseOwnStreamName),
-            .make_step_graph = find<MakeStepGraph>(plugin, kMakeStepGraphName)};
+            .make_step_graph = find<MakeStepGraph>(plugin, kMakeStepGraphName),
+            .pin_memory = find<PinMemory>(plugin, kPinMemoryName),
+            .unpin_memory = find<UnpinMemory>(plugin, kUnpinMemoryName)};
   if (!at::detail::getCUDAHooks().hasCUDART())  // made once, by whoever asks first
     throw Error("cannot use the GPUs", "LibTorch was asked for CUDA before its GPU half was loaded, and found none",
                 "Call ddprun::use_gpus() first in main(), before torch::manual_seed() and the like.");
@@ -76,6 +80,12 @@ c10::intrusive_ptr<c10d::Backend> make_nccl(const c10::intrusive_ptr<c10d::Store
 void use_own_stream(at::Device device) {
   check(loaded.use_own_stream != nullptr, "load_gpu_support() comes before use_own_stream()");
   loaded.use_own_stream(device);
+}
+
+bool pin_memory(void* begin, std::size_t bytes) { return loaded.pin_memory && loaded.pin_memory(begin, bytes); }
+
+void unpin_memory(void* begin) {
+  if (loaded.unpin_memory) loaded.unpin_memory(begin);
 }
 
 std::unique_ptr<StepGraph> make_cuda_graph() {

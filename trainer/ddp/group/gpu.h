@@ -6,6 +6,7 @@
 #include <torch/csrc/distributed/c10d/Backend.hpp>
 #include <torch/csrc/distributed/c10d/Store.hpp>
 
+#include <cstddef>
 #include <memory>
 
 #include "trainer/ddp/group/cuda_driver.h"
@@ -29,6 +30,11 @@ c10::intrusive_ptr<c10d::Backend> make_nccl(const c10::intrusive_ptr<c10d::Store
 // This thread works on a stream of its own from now on: no step can be recorded on the default stream, and what is made
 // once, such as DistributedDataParallel, has to be made on the stream of the steps. After load_gpu_support() only.
 void use_own_stream(at::Device device);
+
+// Lets the GPU copy from and to these pages by itself; LibTorch's pinned memory has a power of two of bytes. False: it
+// cannot, as without a GPU.
+bool pin_memory(void* begin, std::size_t bytes);
+void unpin_memory(void* begin);
 
 // A CUDA graph, for this thread's stream: call use_own_stream() first. Destroy it before the process group that its
 // step uses.

@@ -3,6 +3,7 @@
 
 #ifdef USE_C10D_NCCL
 #include <c10/cuda/CUDAFunctions.h>
+#include <cuda_runtime_api.h>
 
 #include <torch/csrc/distributed/c10d/ProcessGroupNCCL.hpp>
 
@@ -14,5 +15,15 @@ extern "C" __attribute__((visibility("default"))) void ddprun_make_nccl(const c1
       c10::make_intrusive<c10d::ProcessGroupNCCL>(store, rank, world_size, c10d::ProcessGroupNCCL::Options::create());
   nccl->eagerConnectSingleDevice(device);
   result = nccl;
+}
+
+extern "C" __attribute__((visibility("default"))) bool ddprun_pin_memory(void* begin, std::size_t bytes) {
+  if (cudaHostRegister(begin, bytes, cudaHostRegisterPortable) == cudaSuccess) return true;
+  static_cast<void>(cudaGetLastError());  // not an error of the next call
+  return false;
+}
+
+extern "C" __attribute__((visibility("default"))) void ddprun_unpin_memory(void* begin) {
+  static_cast<void>(cudaHostUnregister(begin));
 }
 #endif

@@ -4,6 +4,7 @@
 #include <torch/csrc/distributed/c10d/Backend.hpp>
 #include <torch/csrc/distributed/c10d/Store.hpp>
 
+#include <cstddef>
 #include <memory>
 
 #include "trainer/ddp/group/step_graph.h"
@@ -19,5 +20,11 @@ inline constexpr const char* kUseOwnStreamName = "ddprun_use_own_stream";
 
 using MakeStepGraph = void(std::unique_ptr<StepGraph>& result);
 inline constexpr const char* kMakeStepGraphName = "ddprun_make_step_graph";
+
+// False: the driver refuses.
+using PinMemory = bool(void* begin, std::size_t bytes);
+inline constexpr const char* kPinMemoryName = "ddprun_pin_memory";
+using UnpinMemory = void(void* begin);
+inline constexpr const char* kUnpinMemoryName = "ddprun_unpin_memory";
 
 }  // namespace ddprun

@@ -36,15 +36,26 @@ bool is_all_of_its_storage(const at::Tensor& tensor) {
   return tensor.is_contiguous() && tensor.storage_offset() == 0 && tensor.storage().nbytes() == tensor.nbytes();
 }
 
+at::Tensor dense_tensor(const at::Tensor& tensor, Staging& staging) {
+  if (!tensor.defined()) return tensor;
+  if (!tensor.is_cpu()) return staging.copy_tensor(tensor);
+  return is_all_of_its_storage(tensor) ? tensor.detach() : tensor.detach().clone(at::MemoryFormat::Contiguous);
+}
+
 }  // namespace
 
-MemoryImage::MemoryImage(const c10::IValue& value, Staging& staging) {
+c10::IValue dense_value(const c10::IValue& value, Staging& staging) {
+  return staging.rebuild(value, [&](const at::Tensor& tensor) { return dense_tensor(tensor, staging); });
+}
+
+c10::IValue begin_dense_value(const c10::IValue& value, Staging& staging, DeviceCopies& copies,
+                              const std::set<const void*>& changing) {
+  return staging.begin(
+      value, [&](const at::Tensor& tensor) { return dense_tensor(tensor, staging); }, copies, changing);
+}
+
+MemoryImage::MemoryImage(const c10::IValue& dense) {
   const torch::NoGradGuard no_grad;
-  const c10::IValue dense = staging.rebuild(value, [&](const at::Tensor& tensor) {
-    if (!tensor.defined()) return tensor;
-    if (!tensor.is_cpu()) return staging.copy_tensor(tensor);
-    return is_all_of_its_storage(tensor) ? tensor.detach() : tensor.detach().clone(at::MemoryFormat::Contiguous);
-  });
   const Pickled pickled = pickle_of(dense);
   tensors_ = pickled.tensors;
   append_number(head_, tensors_.size());

@@ -6,6 +6,7 @@
 #include <ATen/core/ivalue.h>
 
 #include <cstdint>
+#include <set>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -14,10 +15,16 @@
 
 namespace ddprun {
 
+// The value with tensors that MemoryImage takes as they are; those of a GPU are copied to `staging`. With `copies` they
+// are there after copies->wait() only (Staging::begin()).
+c10::IValue dense_value(const c10::IValue& value, Staging& staging);
+c10::IValue begin_dense_value(const c10::IValue& value, Staging& staging, DeviceCopies& copies,
+                              const std::set<const void*>& changing);
+
 class MemoryImage {
  public:
-  // The tensors' bytes are read when pieces() are: change none of them before. Those of a GPU are copied to `staging`.
-  MemoryImage(const c10::IValue& value, Staging& staging);
+  // Of what dense_value() returned. The tensors' bytes are read when pieces() are: change none of them before.
+  explicit MemoryImage(const c10::IValue& dense);
   MemoryImage(const MemoryImage&) = delete;
   MemoryImage& operator=(const MemoryImage&) = delete;
 

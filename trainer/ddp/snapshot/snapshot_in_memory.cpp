@@ -1,5 +1,6 @@
 #include "trainer/ddp/snapshot/snapshot_in_memory.h"
 
+#include <cmath>
 #include <filesystem>
 #include <memory>
 #include <nlohmann/json.hpp>
@@ -147,8 +148,18 @@ void SnapshotInMemory::write_pieces(int area, const SnapshotStamp& stamp, const 
   }
 }
 
-void SnapshotInMemory::finish() {
-  if (writing_.valid()) writing_.get();
+bool SnapshotInMemory::finish() {
+  if (!writing_.valid()) return true;
+  const Written written = writing_.get();
+  copies_.reset();
+  copying_time_ = written.copying_time;
+  return written.finite;
+}
+
+bool SnapshotInMemory::hold_back() {
+  if (!copies_) return finish();
+  copies_->hold_back();
+  return true;
 }
 
 void SnapshotInMemory::write_model(const Snapshot& snapshot, const SnapshotFolder::Known& known,
@@ -157,40 +168,79 @@ void SnapshotInMemory::write_model(const Snapshot& snapshot, const SnapshotFolde
                copy);
 }
 
-void SnapshotInMemory::start_write(std::optional<OwnPart> own, std::optional<Model> model, at::Device device) {
-  finish();
-  // A GPU's tensors are copied in the order of this thread's stream.
-  std::shared_ptr<const MemoryImage> copied;
-  if (model && !device.is_cpu())
-    copied = std::make_shared<MemoryImage>(to_value(model->snapshot, Kept::in_memory), staging_);
-  const auto own_part = std::make_shared<const std::optional<OwnPart>>(std::move(own));
-  const auto model_part = std::make_shared<const std::optional<Model>>(std::move(model));
-  const auto write_model_part = [this, model_part, copied] {
-    const auto& model = *model_part;
-    if (!model) return;
-    const auto image =
-        copied ? copied : std::make_shared<MemoryImage>(to_value(model->snapshot, Kept::in_memory), staging_);
-    write_model(model->snapshot, model->known, *image, SnapshotMemory::Copy::by_this_thread);
-  };
-  const auto write_both = [this, own_part, write_model_part] {
-    try {
-      if (const auto& own = *own_part) write_own(own->place, own->stamp, own->state);
-    } catch (...) {
-      write_model_part();
-      throw;
+// What the thread that writes gets. On a GPU `dense` and `numbers` are copies that are on their way.
+struct SnapshotInMemory::Begun {
+  std::optional<OwnPart> own;
+  std::optional<Model> model;
+  std::optional<c10::IValue> dense = {};  // the model's
+  Numbers numbers = {};
+  std::shared_ptr<const DeviceCopies> copies = {};
+};
+
+SnapshotInMemory::Written SnapshotInMemory::complete(const Begun& begun) {
+  Written written;
+  if (begun.copies) written.copying_time = begun.copies->wait();
+  std::optional<OwnPart> own = begun.own;
+  for (const auto& [name, number] : begun.numbers) {
+    const double value = number.item<double>();
+    if (!std::isfinite(value)) {
+      written.finite = false;
+      return written;
     }
-    write_model_part();
+    if (own) own->state.own[name] = value;
+  }
+  const auto write_model_part = [&] {
+    if (!begun.model) return;
+    const Model& model = *begun.model;
+    const MemoryImage image(begun.dense ? *begun.dense
+                                        : dense_value(to_value(model.snapshot, Kept::in_memory), staging_));
+    write_model(model.snapshot, model.known, image, SnapshotMemory::Copy::by_this_thread);
   };
   try {
-    writing_ = std::async(std::launch::async, write_both);
+    if (own) write_own(own->place, own->stamp, own->state);
+  } catch (...) {
+    write_model_part();
+    throw;
+  }
+  write_model_part();
+  return written;
+}
+
+void SnapshotInMemory::start_write(std::optional<OwnPart> own, std::optional<Model> model, at::Device device,
+                                   Numbers numbers) {
+  finish();
+  Begun begun{std::move(own), std::move(model), {}, std::move(numbers)};
+  if (!device.is_cpu()) {
+    copies_ = std::make_shared<DeviceCopies>(device);
+    std::set<const void*> changing;
+    c10::impl::GenericList all(c10::AnyType::get());
+    for (const auto& [name, number] : begun.numbers) {
+      all.push_back(number);
+      changing.insert(number.storage().data());
+    }
+    if (begun.model) {
+      for (const at::Tensor& tensor : begun.model->changing) changing.insert(tensor.storage().data());
+      all.push_back(to_value(begun.model->snapshot, Kept::in_memory));
+    }
+    const auto dense = begin_dense_value(all, staging_, *copies_, changing).toList();
+    for (std::size_t i = 0; i < begun.numbers.size(); ++i)
+      begun.numbers[i].second = static_cast<c10::IValue>(dense.get(i)).toTensor();
+    if (begun.model) begun.dense = static_cast<c10::IValue>(dense.get(begun.numbers.size()));
+    begun.copies = copies_;
+  }
+  const auto work = [this, kept = std::make_shared<const Begun>(std::move(begun))] { return complete(*kept); };
+  try {
+    writing_ = std::async(std::launch::async, work);
   } catch (const std::system_error&) {  // no thread is to be had
-    write_both();
+    std::packaged_task<Written()> now(work);
+    writing_ = now.get_future();
+    now();
   }
 }
 
 void SnapshotInMemory::write(const Snapshot& snapshot, const SnapshotFolder::Known& known) {
   finish();
-  const MemoryImage image(to_value(snapshot, Kept::in_memory), staging_);
+  const MemoryImage image(dense_value(to_value(snapshot, Kept::in_memory), staging_));
   write_model(snapshot, known, image, SnapshotMemory::Copy::by_all_cores);
 }
 
@@ -226,7 +276,7 @@ std::optional<OwnState> SnapshotInMemory::find_own(int place, const Stamp& stamp
 
 void SnapshotInMemory::write_own(int place, const Stamp& stamp, const OwnState& state) {
   Staging staging;  // of its own, as the model's may be in use
-  const MemoryImage image(to_value(state), staging);
+  const MemoryImage image(dense_value(to_value(state), staging));
   const auto [generation, step, epochs] = stamp;
   write_pieces(own_area(place), {generation, step}, image.pieces(), json{{"run", run_}, {"epochs", epochs}}.dump(),
                SnapshotMemory::Copy::by_this_thread);

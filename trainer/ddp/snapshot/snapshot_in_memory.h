@@ -3,6 +3,7 @@
 // The first of the ranks that share a memory writes it, in area 0; each of them may read it. Where all ranks share one,
 // each writes its generators and its own data, in the area after its place among them, instead of a collective.
 #pragma once
+#include <chrono>
 #include <cstdint>
 #include <future>
 #include <nlohmann/json.hpp>
@@ -55,9 +56,18 @@ class SnapshotInMemory {
   struct Model {
     Snapshot snapshot;
     SnapshotFolder::Known known;
+    std::vector<at::Tensor> changing = {};  // of the snapshot: a forward pass may change them
   };
-  void start_write(std::optional<OwnPart> own, std::optional<Model> model, at::Device device);
-  void finish();
+  // Numbers of one element on `device`, which the own part gets by these names. Where one is not finite neither part is
+  // written, and finish() returns false.
+  using Numbers = std::vector<std::pair<std::string, at::Tensor>>;
+  void start_write(std::optional<OwnPart> own, std::optional<Model> model, at::Device device, Numbers numbers = {});
+  bool finish();
+  // Between start_write() and what changes the tensors next, instead of finish(): on a GPU its work waits for the
+  // copies, and the host does not. On a CPU it is finish().
+  bool hold_back();
+  // How long the device was copying for the last write that finish() waited for.
+  std::chrono::duration<double> copying_time() const { return copying_time_; }
   void write(const Snapshot& received, const std::string& content, const SnapshotFolder::Known& known);
 
   Stamps own_stamps(int place) const;
@@ -71,6 +81,12 @@ class SnapshotInMemory {
   void adopt(std::int64_t generation);
 
  private:
+  struct Written {
+    bool finite = true;
+    std::chrono::duration<double> copying_time{0};
+  };
+  struct Begun;
+  Written complete(const Begun& begun);
   void write_model(const Snapshot& snapshot, const SnapshotFolder::Known& known, const MemoryImage& image,
                    SnapshotMemory::Copy copy);
   void write_pieces(int area, const SnapshotStamp& stamp, const std::vector<std::string_view>& pieces,
@@ -80,7 +96,9 @@ class SnapshotInMemory {
   std::optional<SnapshotMemory> memory_;
   std::string run_;  // names the path
   Staging staging_;
-  std::future<void> writing_;  // the last member: it uses the others
+  std::shared_ptr<DeviceCopies> copies_;  // of the write that has begun, where there is a GPU
+  std::chrono::duration<double> copying_time_{0};
+  std::future<Written> writing_;  // the last member: it uses the others
 };
 
 // What machines tell each other about a folder that they share.

@@ -107,6 +107,8 @@ struct Snapshots::Impl {
   Snapshot take(const TrainingState& state, const SaveRequest& request) const;
   enum class Until { copied, begun };
   void keep(const TrainingState& state, const SaveRequest& request, Until until);
+  void keep_by_collectives(const TrainingState& state, const SaveRequest& request, Until until);
+  bool gather_own(const SaveRequest& request, Snapshot& snapshot) const;
   Snapshot describe(const TrainingState& state, const SaveRequest& request) const;
   void use_rank_0_values(Snapshot& snapshot, const torch::nn::Module& model) const;
   void keep_in_memory(const Snapshot& snapshot);
@@ -129,6 +131,7 @@ struct Snapshots::Impl {
   SnapshotInMemory memory;
   SnapshotAgreement agreement;
   bool said_about_memory = false;
+  bool refused = false;  // the last snapshot in memory, as a number was not finite
   std::mutex mutex;
   SnapshotFolder::Known known;  // of the folder, also by the thread that writes there
   Staging staging;
@@ -213,35 +216,69 @@ void Snapshots::Impl::keep_own_in_memory(const SaveRequest& request) {
   });
 }
 
-// A forward pass may change buffers while parameters and optimizer states are copied.
+// A forward pass may change buffers while parameters and optimizer states are copied. (On a GPU they are copied first.)
 void copy_buffers(Snapshot& snapshot, const torch::nn::Module& model) {
   for (const auto& item : model.named_buffers())
     snapshot.model_state.insert_or_assign(item.key(), item.value().detach().clone());
 }
 
+// Its own data with the values of its numbers; empty: one is not finite.
+std::optional<nlohmann::json> own_now(const SaveRequest& request) {
+  nlohmann::json own = request.own;
+  for (const auto& [name, number] : request.own_numbers) {
+    const double value = number.item<double>();
+    if (!std::isfinite(value)) return {};
+    own[name] = value;
+  }
+  return own;
+}
+
+// False: on some rank a number is not finite.
+bool Snapshots::Impl::gather_own(const SaveRequest& request, Snapshot& snapshot) const {
+  const auto own = own_now(request);
+  bool finite = true;
+  for (const nlohmann::json& one : all_gather_object({own.has_value(), own.value_or(nullptr)}, group)) {
+    finite = finite && one[0].get<bool>();
+    snapshot.own.push_back(one[1]);
+  }
+  return finite;
+}
+
+void Snapshots::Impl::keep_by_collectives(const TrainingState& state, const SaveRequest& request, Until until) {
+  Snapshot snapshot = take(state, request);
+  if (!gather_own(request, snapshot))
+    refused = true;
+  else if (until == Until::copied)
+    keep_in_memory(snapshot);
+  else if (agreement.keeps_in_memory())
+    try_in_memory([&] { memory.start_write({}, {{std::move(snapshot), known_now()}}, group.device()); });
+}
+
 // Without a collective where all ranks share the memory.
 void Snapshots::Impl::keep(const TrainingState& state, const SaveRequest& request, Until until) {
-  const bool shared = agreement.shares_one_memory(), keeps = agreement.keeps_in_memory();
-  try_in_memory([&] { memory.finish(); });
-  if (!shared) {
-    Snapshot snapshot = take(state, request);
-    snapshot.own = all_gather_object(request.own, group);
-    if (until == Until::copied) return keep_in_memory(snapshot);
-    if (keeps) try_in_memory([&] { memory.start_write({}, {{std::move(snapshot), known_now()}}, group.device()); });
-    return;
-  }
+  try_in_memory([&] { refused = !memory.finish() || refused; });
+  if (!agreement.shares_one_memory()) return keep_by_collectives(state, request, until);
+  const bool keeps = agreement.keeps_in_memory();
   if (until == Until::copied) {
-    keep_own_in_memory(request);
-    if (keeps) try_in_memory([&] { keep_in_memory(describe(state, request)); });
+    SaveRequest now = request;
+    const auto own = own_now(request);
+    refused = refused || !own;
+    if (!own) return;
+    now.own = *own;
+    keep_own_in_memory(now);
+    if (keeps) try_in_memory([&] { keep_in_memory(describe(state, now)); });
     return;
   }
   try_in_memory([&] {
     std::optional<SnapshotInMemory::Model> model;
     if (keeps) {
       model.emplace(SnapshotInMemory::Model{describe(state, request), known_now()});
-      copy_buffers(model->snapshot, state.model);
+      if (group.device().is_cpu())
+        copy_buffers(model->snapshot, state.model);
+      else
+        model->changing = state.model.buffers();
     }
-    memory.start_write(own_part(request), std::move(model), group.device());
+    memory.start_write(own_part(request), std::move(model), group.device(), request.own_numbers);
   });
 }
 
@@ -376,9 +413,19 @@ void Snapshots::begin_save_in_memory(const TrainingState& state, const SaveReque
   if (impl_->agreement.memory_everywhere()) impl_->keep(state, request, Impl::Until::begun);
 }
 
-void Snapshots::finish_save_in_memory() {
-  impl_->try_in_memory([&] { impl_->memory.finish(); });
+bool Snapshots::finish_save_in_memory() {
+  bool kept = !std::exchange(impl_->refused, false);
+  impl_->try_in_memory([&] { kept = impl_->memory.finish() && kept; });
+  return kept;
 }
+
+bool Snapshots::hold_back_for_memory() {
+  bool kept = !std::exchange(impl_->refused, false);
+  impl_->try_in_memory([&] { kept = impl_->memory.hold_back() && kept; });
+  return kept;
+}
+
+std::chrono::duration<double> Snapshots::copying_time() const { return impl_->memory.copying_time(); }
 
 void Snapshots::finish() {
   if (const std::string why = try_finish(); !why.empty()) throw AgreedError(why);

@@ -1,30 +1,35 @@
 // Copies a value's tensors to reusable buffers in host memory: the first copy of many megabytes takes most of its time
-// for page faults. Those of a GPU are copied into one arena of pinned memory, all at once.
+// for page faults. Those of a GPU are copied into one arena of pinned memory, all at once, or behind the next work.
 #pragma once
 #include <ATen/core/ivalue.h>
 #include <c10/core/Stream.h>
 
 #include <cstddef>
 #include <functional>
+#include <memory>
+#include <optional>
+#include <set>
 #include <vector>
+
+#include "trainer/ddp/snapshot/device_copies.h"
 
 namespace ddprun {
 
-// Memory for tensors, in chunks that are kept for the next ones. Tensors in use keep their chunk alive.
+// Memory for tensors, kept for the next ones: as much as they need and no more, as pinned memory is taken from all.
+// Tensors in use keep it alive.
 class StagingArena {
  public:
-  // Gives up the tensors placed so far.
-  void reuse() { chunk_ = used_ = 0; }
-  // A contiguous, unfilled tensor whose storage is its own bytes only. `pinned`: for the copies of a GPU; the same in
-  // all calls.
-  at::Tensor place(at::IntArrayRef sizes, at::ScalarType type, bool pinned);
-  std::size_t bytes() const;  // of all chunks
+  // What a tensor takes of it.
+  static std::size_t room_for(at::IntArrayRef sizes, at::ScalarType type);
+  // Room for tensors that take so many bytes together. Gives up those placed so far.
+  void reserve(std::size_t bytes);
+  // A contiguous, unfilled tensor whose storage is its own bytes only.
+  at::Tensor place(at::IntArrayRef sizes, at::ScalarType type);
+  std::size_t bytes() const { return bytes_; }
 
  private:
-  at::Tensor& chunk_for(std::size_t bytes, bool pinned);
-
-  std::vector<at::Tensor> chunks_;
-  std::size_t chunk_ = 0, used_ = 0;  // bytes of the chunk in use
+  std::shared_ptr<void> memory_;  // pinned where there is a GPU
+  std::size_t bytes_ = 0, used_ = 0;
 };
 
 class Staging {
@@ -35,17 +40,27 @@ class Staging {
   // copies of earlier calls are given up.
   using TensorFor = std::function<at::Tensor(const at::Tensor&)>;
   c10::IValue rebuild(const c10::IValue& value, const TensorFor& tensor_for);
+  // The same, but a GPU's bytes are there after copies->wait() only. `changing`: tensors, by the address of their
+  // storage, that the next work of the caller's stream changes.
+  c10::IValue begin(const c10::IValue& value, const TensorFor& tensor_for, DeviceCopies& copies,
+                    const std::set<const void*>& changing);
   // For `tensor_for` only: a GPU's bytes are there when rebuild() returns.
   at::Tensor copy_tensor(const at::Tensor& tensor);
 
  private:
+  struct Background {
+    DeviceCopies& copies;
+    const std::set<const void*>& changing;
+  };
+  c10::IValue rebuilt_in_arena(const c10::IValue& value, const TensorFor& tensor_for);
   at::Tensor copy_from_gpu(const at::Tensor& tensor);
   void wait_for_copies();
 
   std::vector<at::Tensor> buffers_;
   std::size_t used_ = 0;
   StagingArena arena_;
-  std::vector<c10::Stream> copying_;  // streams with copies under way
+  std::vector<c10::Stream> copying_;      // streams with copies under way
+  std::optional<Background> background_;  // of the call of begin()
 };
 
 }  // namespace ddprun

@@ -96,6 +96,9 @@ struct SaveRequest {
   std::optional<double> metric = {};  // the same on all ranks; NaN is never the best
   nlohmann::json extra = {};          // any other data of the program, NaN too; in UTF-8; rank 0's is saved
   nlohmann::json own = {};            // of this rank; saved by save_in_memory() only
+  // Numbers for `own`, by name: tensors of one element on the group's device, whose values need not be there yet.
+  // begin_save_in_memory() does not wait for them; it keeps no snapshot of which one is not finite.
+  std::vector<std::pair<std::string, at::Tensor>> own_numbers = {};
 };
 
 struct Resumed {
@@ -141,7 +144,13 @@ class Snapshots {
   // backward(), or whatever else ranks do together: until then neither parameters nor optimizer states may change, and
   // ranks stay within a step.
   void begin_save_in_memory(const TrainingState& state, const SaveRequest& request);
-  void finish_save_in_memory();  // nothing begun: does nothing
+  // False: it was not kept, as one of its numbers is not finite. Nothing begun: does nothing.
+  bool finish_save_in_memory();
+  // Instead of it, where another step comes before the next snapshot in memory: on a GPU, whose work waits for the
+  // copies then, and the host does not. Elsewhere it is the same.
+  bool hold_back_for_memory();
+  // How long the GPU was copying for the last one that finish_save_in_memory() waited for; 0 on a CPU.
+  std::chrono::duration<double> copying_time() const;
 
   // Returns once the last save() is on disk on all machines that keep a copy; throws if it failed.
   void finish();
