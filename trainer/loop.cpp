@@ -70,10 +70,10 @@ void count_step(Run& run, const StepDone& done) {
   run.at.samples_seen += samples;
   run.epoch.steps += 1;
   run.epoch.samples += samples;
-  if (done.taken)
-    run.epoch.loss_sum += done.loss_sum;  // on its device, so it does not wait for the GPU
-  else
+  if (!done.taken)
     run.epoch.skipped += samples;
+  else if (done.loss_sum.defined())
+    run.epoch.loss_sum += done.loss_sum;  // on its device, so it does not wait for the GPU
 }
 
 Stop stop_after_step(Loop& loop) {
@@ -216,7 +216,7 @@ Stop end_epoch(Loop& loop, std::int64_t samples, TimePoint began) {
   loop.last = report_of(loop, evaluates, samples, seconds);
   run.progress.line(line_of(loop.last));
   loop.records.epoch(loop.last, loop.evaluation);
-  run.epoch = new_epoch(run.device);
+  begin_epoch(run);
   loop.ended_early = result.stop && !last;
   const bool by_steps = o.snapshot.every_steps > 0 && run.at.step % o.snapshot.every_steps == 0;
   if (is_due(run, epoch, o.snapshot.every_epochs) || by_steps || result.best || loop.ended_early)

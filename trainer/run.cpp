@@ -263,8 +263,9 @@ void make_model_and_sampler(Run& run) {
 
 }  // namespace
 
-EpochTotals new_epoch(at::Device device) {
-  return {.loss_sum = torch::zeros({}, torch::device(device).dtype(torch::kDouble))};
+void begin_epoch(Run& run) {
+  const at::Tensor sum = run.epoch.loss_sum.zero_();
+  run.epoch = {.loss_sum = sum};
 }
 
 void step_schedule(Run& run) {
@@ -280,9 +281,13 @@ void check_loss(const Run& run, double sum) {
       "Lower the learning rate, clip the gradients (--clip-norm), or leave such steps out (--skip-bad-losses).");
 }
 
+std::int64_t samples_per_epoch(const Run& run) {
+  const std::int64_t ranks = run.group.world_size();
+  return (run.data.train.size() + ranks - 1) / ranks;
+}
+
 std::int64_t steps_per_epoch(const Run& run) {
-  const std::int64_t ranks = run.group.world_size(), samples = (run.data.train.size() + ranks - 1) / ranks,
-                     batches = (samples + run.options.data.batch_size - 1) / run.options.data.batch_size;
+  const std::int64_t size = run.options.data.batch_size, batches = (samples_per_epoch(run) + size - 1) / size;
   return (batches + run.options.training.accumulate - 1) / run.options.training.accumulate;
 }
 
@@ -322,7 +327,7 @@ Run begin_run(const CommandLine& config, const RankEnv& env, std::optional<at::D
   if (o.training.skip_bad_losses > 0)
     run.guard = std::make_unique<LossGuard>(
         LossGuardOptions{.skips_in_a_row_max = static_cast<int>(o.training.skip_bad_losses)}, group);
-  run.epoch = new_epoch(run.device);
+  run.epoch.loss_sum = torch::zeros({}, torch::device(run.device).dtype(torch::kDouble));
   seed_everything(o.training.seed, group.rank());
   run.snapshots = std::make_unique<Snapshots>(snapshot_options(run), group);
   run.keep_interval = KeepInterval(o.snapshot.memory_steps, run.device.is_cuda());
@@ -346,8 +351,12 @@ Run begin_run(const CommandLine& config, const RankEnv& env, std::optional<at::D
     if (!report.empty()) progress.line(report);
   }
   apply_optimizer_settings(run);
-  DdpOptions ddp{.broadcast_buffers = run.model->training_reads_buffers() && !o.model.no_broadcast_buffers,
+  // Gradients are undefined before each step, so that views of the buckets cost nothing.
+  DdpOptions ddp{.gradient_as_bucket_view = true,
+                 .broadcast_buffers = run.model->training_reads_buffers() && !o.model.no_broadcast_buffers,
                  .bucket_order = resumed ? resumed->bucket_order : BucketOrder{},
+                 .batched_copies = run.device.is_cuda(),
+                 .reduces_alone = false,
                  .sampled_times = !o.training.cuda_graph};
   if (o.group.bucket_mib > 0) ddp.bucket_bytes = static_cast<std::size_t>(o.group.bucket_mib * (1 << 20));
   run.ddp = std::make_unique<DistributedDataParallel<Model>>(run.model, ddp, run.group);

@@ -92,8 +92,11 @@ void keep_run(Run& run);
 void hold_back_for_memory(Run& run);
 void finish_keeping(Run& run);  // also before a step is kept again
 
-// Totals of a new epoch.
-EpochTotals new_epoch(at::Device device);
+// Sets the totals to those of a new epoch. The tensor stays the same, as a CUDA graph adds to it.
+void begin_epoch(Run& run);
+
+// Of this rank, in a whole epoch.
+std::int64_t samples_per_epoch(const Run& run);
 
 // Call it after each unit of the schedule.
 void step_schedule(Run& run);

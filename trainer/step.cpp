@@ -56,16 +56,25 @@ at::Tensor loss_of_step(Run& run, const Batch& batch) {
   const at::Tensor loss = loss_of_pass(run, batch);
   scaled(run, loss).backward();
   update_weights(run);
+  run.epoch.loss_sum += loss.detach() * batch.inputs.size(0);
   return loss.detach();
 }
 
 StepDone step_by_graph(Run& run, EpochBatches& batches) {
-  const Batch batch = batches.next();
-  StepDone done{.samples = batches.samples()};
+  const auto step = [&run](const Batch& one) { return loss_of_step(run, one); };
+  StepDone done;
   hold_back_for_memory(run);
   run.ddp->zero_grad();
-  done.loss = run.graphed->take(batch, [&](const Batch& one) { return loss_of_step(run, one); });
-  done.loss_sum = done.loss * done.samples;
+  if (batches.are_placed()) {
+    PlacedBatch placed = batches.next_place();
+    placed.order_max = samples_per_epoch(run);
+    batches.skip();
+    const auto gather = [&run](const at::Tensor& indices) { return run.data.train.batch(indices, run.at.epochs_run); };
+    done.loss = run.graphed->take(placed, gather, step);
+  } else {
+    done.loss = run.graphed->take(batches.next(), step);
+  }
+  done.samples = batches.samples();
   end_step(run, done);
   return done;
 }
@@ -92,13 +101,13 @@ EpochBatches::EpochBatches(const Run& run)
 
 EpochBatches::EpochBatches(const Run& run, const Split& split, const std::vector<std::int64_t>& indices,
                            std::int64_t size, std::int64_t epoch)
-    : split_(split), epoch_(epoch) {
+    : split_(split), epoch_(epoch), size_(size) {
   left_ = (static_cast<std::int64_t>(indices.size()) + size - 1) / size;
   if (indices.empty()) return;
   const auto threads = loader_threads(split, run.device, run.options.data.workers,
                                       std::thread::hardware_concurrency() / run.group.local_world_size());
   if (!threads) {
-    indices_ = torch::tensor(indices, torch::kLong).to(split.index_device()).split(size);
+    order_ = torch::tensor(indices, torch::kLong).to(split.index_device());
     return;
   }
   loader_ =
@@ -115,9 +124,20 @@ Batch EpochBatches::next() {
     samples_ = prefetched_->samples();
     return split_.deliver(batch);
   }
-  const at::Tensor& indices = indices_[at_++];
-  samples_ = indices.size(0);
-  return split_.batch(indices, epoch_);
+  const PlacedBatch placed = next_place();
+  samples_ = placed.size;
+  at_ += placed.size;
+  return split_.batch(order_.slice(0, placed.first, at_), epoch_);
+}
+
+PlacedBatch EpochBatches::next_place() const {
+  return {.order = order_, .first = at_, .size = std::min(size_, order_.numel() - at_)};
+}
+
+void EpochBatches::skip() {
+  --left_;
+  samples_ = next_place().size;
+  at_ += samples_;
 }
 
 StepDone train_step(Run& run, EpochBatches& batches) {

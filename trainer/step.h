@@ -30,12 +30,18 @@ class EpochBatches {
   Batch next();
   std::int64_t samples() const { return samples_; }  // of the last one
 
+  // Whether each is a gather of an order that is where the data is.
+  bool are_placed() const { return !loader_ && order_.defined(); }
+  PlacedBatch next_place() const;
+  void skip();  // the next one: it is taken by its place
+
  private:
   const Split split_;
   const std::int64_t epoch_;
   std::int64_t left_ = 0, samples_ = 0;
-  std::vector<at::Tensor> indices_ = {};
-  std::size_t at_ = 0;
+  const std::int64_t size_;
+  at::Tensor order_ = {};
+  std::int64_t at_ = 0;  // of the next one in the order
   std::optional<BatchLoader> loader_ = {};
   std::optional<Batches<Batch>> prefetched_ = {};
 };
@@ -43,7 +49,7 @@ class EpochBatches {
 struct StepDone {
   std::int64_t samples = 0;  // of this rank
   at::Tensor loss;           // the mean over the passes, on the device, without its graph
-  at::Tensor loss_sum;       // over the samples
+  at::Tensor loss_sum;       // over the samples; undefined: the step has added it to the epoch's
   bool taken = true;         // false: some rank's loss was not finite, and the weights are unchanged
 };
 

@@ -125,6 +125,10 @@ TEST_CASE("gradients are summed under no_sync, and forgotten also where they lie
   for (const int ranks : {1, 2}) works(ranks, "gradients");
 }
 
+TEST_CASE("options that save kernels change no bit of the weights", "[ddp]") {
+  for (const int ranks : {1, 2, 3}) works(ranks, "kernel-options");
+}
+
 TEST_CASE("every forward pass begins with rank 0's buffers, unless that is left out", "[ddp]") {
   for (const int ranks : {1, 3}) works(ranks, "buffers");
 }

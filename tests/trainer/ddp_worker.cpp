@@ -152,6 +152,45 @@ void check_gradients(const ProcessGroup& group, const Words&) {
   }
 }
 
+// With PyTorch's own options, and with those that take fewer kernels.
+std::vector<at::Tensor> trained_with(const ProcessGroup& group, const DdpOptions& options) {
+  torch::manual_seed(3);
+  auto model = make_on<TwoLayers>(group);
+  DistributedDataParallel ddp(model, options, group);
+  torch::optim::SGD optimizer(model->parameters(), torch::optim::SGDOptions(0.001).momentum(0.9));
+  for (int step = 0; step < 5; ++step) {
+    ddp.zero_grad();
+    if (step % 2 == 0) {
+      const auto pause = ddp.no_sync();
+      ddp.forward(input_of(group, 4) / 7 + step).square().sum().backward();
+    }
+    ddp.forward(input_of(group, 4) / 3 - step).square().sum().backward();
+    optimizer.step();
+  }
+  return model->parameters();
+}
+
+void check_kernel_options(const ProcessGroup& group, const Words&) {
+  const std::vector<at::Tensor> plain = trained_with(group, {});
+  for (const DdpOptions& options :
+       {DdpOptions{.gradient_as_bucket_view = true}, DdpOptions{.batched_copies = true},
+        DdpOptions{.gradient_as_bucket_view = true, .batched_copies = true}, DdpOptions{.reduces_alone = false}}) {
+    const std::vector<at::Tensor> other = trained_with(group, options);
+    for (std::size_t i = 0; i < plain.size(); ++i)
+      require(torch::equal(plain[i], other[i]), "options that save kernels change no bit");
+  }
+  if (group.world_size() > 1) return;
+  auto model = make_on<TwoLayers>(group);
+  DistributedDataParallel alone(model, {.reduces_alone = false}, group);
+  require(alone.bucket_order().empty(), "a rank that reduces nothing has no buckets");
+  try {
+    alone.register_comm_hook(fp16_compress_hook());
+  } catch (const std::exception&) {
+    return;
+  }
+  require(false, "a hook that is never called is refused");
+}
+
 void check_buffers(const ProcessGroup& group, const Words&) {
   struct Counting : nn::Module {
     explicit Counting(int rank) : count(register_buffer("count", torch::full({1}, 10.0 * rank + 1))) {}
@@ -300,7 +339,7 @@ void train_with_bad_loss(const ProcessGroup& group, const Words& words) {
     options.static_graph = mode == "static";
     auto model = make_on<TwoLayers>(group);
     DistributedDataParallel ddp(model, options, group);
-    torch::optim::SGD optimizer(model->parameters(), torch::optim::SGDOptions(0.1).momentum(0.9));
+    torch::optim::SGD optimizer(model->parameters(), torch::optim::SGDOptions(0.001).momentum(0.9));
     LossGuard guard({.skips_in_a_row_max = stop ? 0 : 2}, group);
     const auto weights = [&] { return torch::cat({model->first->weight.flatten(), model->second->weight.flatten()}); };
     const auto step = [&](int number, double bad) {
@@ -351,6 +390,7 @@ int main(int argc, char** argv) try {
       {"layer-left-out", omit_layer},
       {"outputs", check_outputs},
       {"gradients", check_gradients},
+      {"kernel-options", check_kernel_options},
       {"buffers", check_buffers},
       {"scaler", check_scaler},
       {"half", check_half_precision},

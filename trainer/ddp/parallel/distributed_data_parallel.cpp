@@ -88,6 +88,15 @@ bool fits(const BucketOrder& order, std::size_t parameters) {
   return all.size() == parameters;
 }
 
+// LibTorch 2.15's reducer takes one argument more: batched_grad_copy.
+template <class... Arguments>
+std::shared_ptr<c10d::Reducer> make_reducer(bool batched, Arguments&&... arguments) {
+  if constexpr (std::is_constructible_v<c10d::Reducer, Arguments..., bool>)
+    return std::make_shared<c10d::Reducer>(std::forward<Arguments>(arguments)..., batched);
+  else
+    return std::make_shared<c10d::Reducer>(std::forward<Arguments>(arguments)...);
+}
+
 class Hook : public c10d::CppCommHookInterface<CommHook> {
  public:
   Hook(CommHook hook, ProcessGroup group) : CppCommHookInterface(std::move(hook)), group_(std::move(group)) {}
@@ -129,7 +138,7 @@ namespace detail {
 struct DdpCore::Impl {
   Impl(torch::nn::Module& the_module, const DdpOptions& the_options, const ProcessGroup& the_group);
 
-  bool syncs() const { return sync && torch::GradMode::is_enabled(); }
+  bool syncs() const { return reducer && sync && torch::GradMode::is_enabled(); }
   [[noreturn]] void throw_with_names(const c10::Error& error) const;
   void send_buffers();
   void rebuild_buckets();
@@ -138,8 +147,8 @@ struct DdpCore::Impl {
   const DdpOptions options;
   const ProcessGroup group;
   const Parameters parameters;
-  std::shared_ptr<c10d::Reducer> reducer;
-  std::shared_ptr<c10d::Logger> logger;  // the reducer holds it weakly
+  std::shared_ptr<c10d::Reducer> reducer;  // null: of a single rank, see DdpOptions::reduces_alone
+  std::shared_ptr<c10d::Logger> logger;    // the reducer holds it weakly
   bool sync = true;
   bool buffers_due = true;
   GradientWait gradient_wait;
@@ -212,8 +221,11 @@ DdpCore::Impl::Impl(torch::nn::Module& the_module, const DdpOptions& the_options
   std::unordered_map<std::size_t, std::string> names;
   for (std::size_t i = 0; i < parameters.names.size(); ++i) names[i] = parameters.names[i];
   const std::int64_t cap = options.bucket_bytes ? static_cast<std::int64_t>(*options.bucket_bytes) : kBucketBytes;
-  reducer = std::make_shared<c10d::Reducer>(
-      parameters.tensors,
+  if (!options.reduces_alone && group.world_size() == 1) return;
+  const bool is_exact =
+      (group.world_size() & (group.world_size() - 1)) == 0;  // a power of two divides as it multiplies
+  reducer = make_reducer(
+      options.batched_copies && is_exact, parameters.tensors,
       fits(options.bucket_order, parameters.tensors.size()) ? options.bucket_order : initial_order(parameters, options),
       group.c10d(), parameters.sparse, cap, options.find_unused_parameters, options.gradient_as_bucket_view, names,
       options.bucket_bytes ? cap : kFirstBucketBytes, /*skip_all_reduce_unused_params=*/false,
@@ -243,6 +255,7 @@ void DdpCore::Impl::throw_with_names(const c10::Error& error) const {
 }
 
 void DdpCore::Impl::send_buffers() {
+  if (group.world_size() == 1) return;
   const torch::NoGradGuard no_grad;
   const WaitScope wait("buffers", group.world_size() > 1);
   const auto buffers = detached(module.buffers());  // the module may have assigned new ones
@@ -250,6 +263,7 @@ void DdpCore::Impl::send_buffers() {
 }
 
 void DdpCore::Impl::rebuild_buckets() {
+  if (!reducer) return;
   const WaitScope wait("buckets", reducer->should_rebuild_buckets() && group.world_size() > 1);
   reducer->rebuild_buckets();
 }
@@ -275,6 +289,7 @@ void DdpCore::before_forward() try {
 
 // In Python: _post_forward.
 void DdpCore::after_forward(const std::vector<at::Tensor*>& outputs) try {
+  if (!impl_->reducer) return;
   const DdpOptions& options = impl_->options;
   const bool traverses_graph = options.find_unused_parameters && !options.static_graph;
   impl_->buffers_due = impl_->syncs();
@@ -301,6 +316,9 @@ bool DdpCore::set_sync(bool on) { return std::exchange(impl_->sync, on); }
 void DdpCore::broadcast_buffers() { impl_->send_buffers(); }
 
 void DdpCore::register_comm_hook(CommHook hook) {
+  if (!impl_->reducer)
+    throw Error("DistributedDataParallel has no use for a hook", "a single rank reduces nothing",
+                "Leave DdpOptions::reduces_alone on.");
   impl_->reducer->register_comm_hook(std::make_unique<Hook>(std::move(hook), impl_->group));
 }
 
@@ -309,6 +327,7 @@ void DdpCore::zero_grad() {
 }
 
 BucketOrder DdpCore::bucket_order() {
+  if (!impl_->reducer) return impl_->options.bucket_order;
   impl_->rebuild_buckets();  // not done yet after a single step
   std::unordered_map<const c10::TensorImpl*, std::size_t> places;
   for (const at::Tensor& parameter : impl_->parameters.tensors)
@@ -323,6 +342,7 @@ BucketOrder DdpCore::bucket_order() {
 }
 
 DdpTimes DdpCore::times() const {
+  if (!impl_->logger) return {};
   const auto data = impl_->logger->get_ddp_logging_data().ints_map;
   const auto time = [&](const char* key) {
     const auto found = data.find(key);

@@ -65,6 +65,13 @@ struct DdpOptions {
   bool broadcast_buffers = true;
   // From a snapshot. Empty: determined in the first step.
   BucketOrder bucket_order = {};
+  // The copies of gradients into a bucket are made at once when all are there, and those back, too: fewer kernels, for
+  // models of many small parameters on GPUs. The same bits where the number of ranks is a power of two; elsewhere, and
+  // before LibTorch 2.15, it does nothing.
+  bool batched_copies = false;
+  // With a single rank gradients pass through the buckets, too, as PyTorch's do. Without it they stay as backward
+  // leaves them, bit for bit the same; there are no times() then, no CommHook, and nobody tells unused parameters.
+  bool reduces_alone = true;
   // Every hundredth step is measured, for times(). Without it only the first ten are, and a CUDA graph can record any
   // step after these: a measured one waits for the GPU.
   bool sampled_times = true;
