@@ -60,7 +60,9 @@ DataSpec data_spec(const Options& options) {
           .channels = o.channels,
           .height = o.height,
           .width = o.width,
-          .classes = o.classes};
+          .classes = o.classes,
+          .channels_last = options.training.channels_last,
+          .precision = options.training.precision};
 }
 
 ModelSpec model_spec(const Options& options, const Dataset& data) {

@@ -13,12 +13,6 @@
 namespace ddprun::train {
 namespace {
 
-std::optional<at::ScalarType> half_type(const std::string& precision) {
-  if (precision == "bf16") return at::kBFloat16;
-  if (precision == "fp16") return at::kHalf;
-  return {};
-}
-
 at::Tensor loss_of_pass(Run& run, const Batch& batch) {
   const at::Tensor inputs = model_inputs(run, batch);
   const auto autocast = autocast_of(run);

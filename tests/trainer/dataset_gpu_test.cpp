@@ -84,3 +84,18 @@ TEST_CASE("images beside a GPU are pinned as bytes, and delivered with the bits 
   CHECK((torch::equal(delivered.inputs.cpu(), expected.inputs) &&
          torch::equal(delivered.targets.cpu(), expected.targets)));
 }
+
+TEST_CASE("images of bytes are made on a GPU with the bits to which autocast rounds, channels last", "[gpu]") {
+  if (test::gpus_or_skip() == 0) return;
+  const Images images = ramp();
+  const MeanStd mean_std{{0.4914F, 0.4822F, 0.4465F}, {0.2470F, 0.2435F, 0.2616F}};
+  const Split cpu(augmented_images(images, {.mean_std = mean_std}, at::kCPU));
+  for (const auto& [precision, type] : {std::pair{"bf16", at::kBFloat16}, std::pair{"fp16", at::kHalf}}) {
+    INFO(precision);
+    const Split gpu(
+        augmented_images(images, {.mean_std = mean_std, .channels_last = true, .precision = precision}, at::kCUDA));
+    const at::Tensor there = gpu.batch({4, 0, 2}, 1).inputs;
+    CHECK((there.is_cuda() && there.is_contiguous(at::MemoryFormat::ChannelsLast)));
+    CHECK(torch::equal(there.cpu(), cpu.batch({4, 0, 2}, 1).inputs.to(type)));
+  }
+}

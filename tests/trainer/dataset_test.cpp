@@ -296,6 +296,25 @@ TEST_CASE("augmented images and shards go to a device as bytes, of which come th
 }
 
 // "meta" stands for a GPU.
+TEST_CASE("a device makes images of bytes in the layout and type that the forward pass takes", "[dataset]") {
+  Images images{.channels = 3, .height = 4, .width = 4, .classes = 10, .labels = {3, 1}};
+  images.pixels.resize(48 * 2, 7);
+  for (const MeanStd& mean_std : {MeanStd{}, MeanStd{{0.5F, 0.4F, 0.3F}, {0.2F, 0.2F, 0.2F}}}) {
+    const Split plain(augmented_images(images, {.mean_std = mean_std}, at::kMeta)),
+        fast(augmented_images(images, {.mean_std = mean_std, .channels_last = true, .precision = "bf16"}, at::kMeta)),
+        on_cpu(augmented_images(images, {.mean_std = mean_std, .channels_last = true, .precision = "bf16"}, at::kCPU));
+    const auto inputs = [](const Split& split) { return split.batch({0, 1, 1}, 0).inputs; };
+    CHECK((inputs(plain).scalar_type() == torch::kFloat && inputs(plain).is_contiguous()));
+    CHECK(inputs(fast).scalar_type() == torch::kBFloat16);
+    CHECK(inputs(fast).is_contiguous(at::MemoryFormat::ChannelsLast));
+    CHECK(inputs(on_cpu).scalar_type() == torch::kFloat);
+  }
+  const at::Tensor floats = torch::rand({3, 50}), divisor = torch::rand({3, 1}) + 0.1;
+  at::Tensor half = torch::empty({3, 50}, torch::kBFloat16);
+  CHECK(torch::equal(at::div_out(half, floats, divisor), floats.div(divisor).to(torch::kBFloat16)));
+}
+
+// "meta" stands for a GPU.
 TEST_CASE("only what the CPU has to make is loaded by threads where the data is on a device", "[dataset]") {
   Images images{.channels = 1, .height = 2, .width = 2, .classes = 2, .pixels = {1, 2, 3, 4}, .labels = {1}};
   const Split there(stored_images(images, {}, at::kMeta)), beside(stored_images(images, {}, at::kMeta, 3)),

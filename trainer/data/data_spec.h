@@ -22,6 +22,9 @@ struct DataSpec {
   // Synthetic images for training; a quarter as many (at least one) for testing.
   std::int64_t samples = 2048;
   std::int64_t channels = 3, height = 32, width = 32, classes = 10;
+  // What the forward pass takes images as: a GPU that makes them of bytes makes them so at once.
+  bool channels_last = false;
+  std::string precision = "float";  // or bf16, fp16: of autocast
 };
 
 }  // namespace ddprun::train

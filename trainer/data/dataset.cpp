@@ -34,7 +34,9 @@ Dataset load_images(const ImageSet& set, const DataSpec& spec, at::Device device
                .classes = images.train.classes};
   const ImageRule rule{.mean_std = spec.normalise ? for_channels(set.mean_std, data.channels) : MeanStd{},
                        .crop = {.padding = default_padding(data.height, data.width), .flips = set.flips},
-                       .seed = spec.seed};
+                       .seed = spec.seed,
+                       .channels_last = spec.channels_last,
+                       .precision = spec.precision};
   data.test = Split(stored_images(images.test, rule, device));
   data.train = Split(spec.augment ? augmented_images(std::move(images.train), rule, device)
                                   : stored_images(images.train, rule, device));
@@ -50,7 +52,9 @@ Dataset load_shards(const DataSpec& spec, at::Device device) {
              test = std::make_shared<const ShardedDataset>(test_shards(spec.folder));
   const ImageRule rule{.mean_std = spec.normalise ? about.mean_std : MeanStd{},
                        .crop = {.padding = default_padding(about.height, about.width), .flips = about.flips},
-                       .seed = spec.seed};
+                       .seed = spec.seed,
+                       .channels_last = spec.channels_last,
+                       .precision = spec.precision};
   return {.train = Split(sharded_images(train, about, rule, spec.augment, device)),
           .test = Split(sharded_images(test, about, rule, /*augment=*/false, device)),
           .task = Task::classify,

@@ -60,24 +60,31 @@ class StoredTensors : public Source {
 // LibTorch's GPU kernels multiply by the reciprocal of a scalar instead of dividing by it.
 class FloatsOfBytes {
  public:
-  FloatsOfBytes(const MeanStd& mean_std, at::Device device)
-      : byte_max_(torch::full({}, 255.0F, torch::device(device))) {
-    if (mean_std.mean.empty()) return;
-    mean_ = tensor_copy(mean_std.mean).view({-1, 1, 1}).to(device);
-    std_ = tensor_copy(mean_std.std).view({-1, 1, 1}).to(device);
+  FloatsOfBytes(const ImageRule& rule, at::Device device)
+      : byte_max_(torch::full({}, 255.0F, torch::device(device))),
+        layout_(rule.channels_last ? at::MemoryFormat::ChannelsLast : at::MemoryFormat::Contiguous),
+        type_(device.is_cpu() ? torch::kFloat : half_type(rule.precision).value_or(torch::kFloat)) {
+    if (rule.mean_std.mean.empty()) return;
+    mean_ = tensor_copy(rule.mean_std.mean).view({-1, 1, 1}).to(device);
+    std_ = tensor_copy(rule.mean_std.std).view({-1, 1, 1}).to(device);
   }
 
   at::Device device() const { return byte_max_.device(); }
   // Pinned memory is copied while the host goes on.
   Batch of(const Batch& collated) const {
     if (collated.inputs.is_floating_point()) return collated;
-    at::Tensor floats = collated.inputs.to(device(), /*non_blocking=*/true).to(torch::kFloat).div_(byte_max_);
-    if (mean_.defined()) floats.sub_(mean_).div_(std_);
-    return {floats, collated.targets.to(device(), /*non_blocking=*/true)};
+    at::Tensor floats = collated.inputs.to(device(), /*non_blocking=*/true).contiguous(layout_).to(torch::kFloat);
+    if (mean_.defined()) floats.div_(byte_max_).sub_(mean_);
+    // The last division rounds to the type that autocast would round to.
+    at::Tensor result = type_ == torch::kFloat ? floats : at::empty_like(floats, type_);
+    at::div_out(result, floats, mean_.defined() ? std_ : byte_max_);
+    return {result, collated.targets.to(device(), /*non_blocking=*/true)};
   }
 
  private:
   at::Tensor byte_max_, mean_, std_;
+  at::MemoryFormat layout_;
+  at::ScalarType type_;
 };
 
 class StoredBytes : public Source {
@@ -85,7 +92,7 @@ class StoredBytes : public Source {
   StoredBytes(const Images& images, const ImageRule& rule, at::Device at, at::Device device)
       : pixels_(tensor_copy(images.pixels).view(batch_shape(images, images.size())).to(at)),
         labels_(tensor_copy(images.labels).to(at)),
-        floats_(rule.mean_std, device) {}
+        floats_(rule, device) {}
 
   std::int64_t size() const override { return labels_.size(0); }
   bool needs_loading() const override { return pixels_.device() != floats_.device(); }
@@ -141,11 +148,7 @@ class LoadedImages : public Source {
  public:
   LoadedImages(const ImageRule& rule, PixelTable table, std::vector<std::int64_t> shape, bool augment,
                at::Device device)
-      : rule_(rule),
-        augment_(augment),
-        table_(std::move(table)),
-        shape_(std::move(shape)),
-        floats_(rule.mean_std, device) {}
+      : rule_(rule), augment_(augment), table_(std::move(table)), shape_(std::move(shape)), floats_(rule, device) {}
 
   bool augmented() const override { return augment_; }
   bool needs_loading() const override { return true; }
@@ -282,6 +285,12 @@ std::shared_ptr<const Source> stored_tensors(const at::Tensor& inputs, const at:
 std::shared_ptr<const Source> text_windows(const std::vector<std::int32_t>& ids, const Windows& windows,
                                            at::Device device) {
   return std::make_shared<TextWindows>(ids, windows, device);
+}
+
+std::optional<at::ScalarType> half_type(const std::string& precision) {
+  if (precision == "bf16") return at::kBFloat16;
+  if (precision == "fp16") return at::kHalf;
+  return {};
 }
 
 at::Tensor tensor_of(const std::vector<float>& values) { return tensor_copy(values); }

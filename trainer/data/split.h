@@ -30,11 +30,17 @@ class Source {
   virtual Batch deliver(const Batch& collated) const { return collated; }
 };
 
+// Of --precision; empty: float.
+std::optional<at::ScalarType> half_type(const std::string& precision);
+
 // How to convert images to floats.
 struct ImageRule {
   MeanStd mean_std = {};  // empty: no normalisation
   CropRule crop = {};     // for augmented images
   std::uint64_t seed = 0;
+  // Of what a device makes of bytes: the same values as autocast and to_channels_last() would.
+  bool channels_last = false;
+  std::string precision = "float";
 };
 
 // Stored as floats on `device` if they have at most `floats_max` bytes; else as bytes, on `device` if these have at
