@@ -51,7 +51,8 @@ pair() {
 
 # NCCL's and ours, whatever came first.
 why_pair_failed() {
-  { grep -h -m 1 -i 'Duplicate GPU\|NCCL WARN\|error\|fail\|train: \|ddprun: ' "$1".?.err "$1".?.out || echo 'they say nothing'; } |
+  { grep -h -m 1 -i 'Duplicate GPU\|NCCL WARN\|error\|train: ' "$1".?.err "$1".?.out || grep -h -v '^ddprun: ' "$1".?.err | tail -n 1 | grep . ||
+    tail -q -n 1 "$1".?.err | grep . || echo 'they say nothing'; } |
     head -n 1 | cut -c 1-200
 }
 
@@ -102,7 +103,7 @@ try_pair_tours() {
 try_pair_python() {
   [ -n "$GPU_CHECK_PYTHON" ] || skip "no Python with torch is here"
   new_port
-  pair python "$port" "$GPU_CHECK_PYTHON" "$peer" digits --batch-size 64 --steps 20 --device "$GPU_CHECK_DEVICE"
+  pair python "$port" "$GPU_CHECK_PYTHON" "$peer" digits --size 8 --classes 10 --batch-size 64 --steps 20 --device "$GPU_CHECK_DEVICE"
   echo "Python's DDP trains with two ranks: $(tail -n 1 python.0.out)"
 }
 

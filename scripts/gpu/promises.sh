@@ -284,15 +284,20 @@ try_tours() {
   echo "${tours[*]}, by $GPU_CHECK_RANKS ranks"
 }
 
-# Each test case is a process, eight at a time.
-try_gpu_tests() {
+# Each test case is a process, some at a time. With --budget the pairs have shown before what two ranks on one GPU do.
+try_gpu_tests() { gpu_tests_at_a_time 8; }
+try_gpu_tests_1() { DDPRUN_GPU_TESTS_RANKS=1 gpu_tests_at_a_time 8; }
+try_gpu_tests_2() { gpu_tests_at_a_time 3; }
+
+# gpu_tests_at_a_time N: at most half as many as there are cores.
+gpu_tests_at_a_time() {
   local number=0 name names failures=() at_a_time=$(($(nproc) / 2))
   [ -x "$GPU_CHECK_BIN/gpu_tests" ] || skip "gpu_tests is not built"
   mapfile -t names < <("$GPU_CHECK_BIN/gpu_tests" --list-test-names-only)
   [ ${#names[@]} -gt 0 ] || wrong "gpu_tests names no test case"
   for name in "${names[@]}"; do
     number=$((number + 1))
-    while [ "$(jobs -rp | wc -l)" -ge $((at_a_time < 1 ? 1 : at_a_time < 8 ? at_a_time : 8)) ]; do wait -n || true; done
+    while [ "$(jobs -rp | wc -l)" -ge $((at_a_time < 1 ? 1 : at_a_time < $1 ? at_a_time : $1)) ]; do wait -n || true; done
     run_gpu_test "$number" "$name" &
   done
   wait

@@ -13,13 +13,13 @@ window_1=(
     pair-every-collective:40:0 pair-sync-bn:30:0 pair-parity:35:0 pair-graph:35:1 pair-memory:30:0 pair-in-process:30:0
     pair-conversion:20:0 pair-scaler:20:0 pair-half:25:0 pair-bad-loss:20:0 pair-kill-end:20:0 pair-train-parity:30:0
     pair-outputs:20:0 pair-buffers:20:0 pair-batches:20:0 pair-tours:40:0"
-  "gpu-tests 35 8 gpu-tests:35:1"
+  "gpu-tests 35 1 gpu-tests-1:35:1"
   "rates 80 1 rate-resnet18-python:20:0 rate-resnet18-train:20:0 rate-gpt-python:20:1 rate-gpt-train:20:1
     rate-resnet18-python-fast:20:1 rate-resnet18-train-fast:20:1 rate-gpt-python-fast:20:1 rate-gpt-train-fast:20:1"
 )
 window_2=(
   "start 30 2 drives:15:0 smoke:28:0"
-  "again 40 4"
+  "again 40 4 gpu-tests-2:38:1"
   "rates 40 1 rate-resnet50-python:20:1 rate-resnet50-train:20:1 rate-resnet50-python-fast:20:1 rate-resnet50-train-fast:20:1"
   "small 110 1 small-digits-train:30:0 small-digits-python:30:0 small-gpt-train:30:1 small-gpt-python:30:1 small-resnet18-train:30:1
     small-resnet18-python:30:1 small-digits-compile:35:1 small-gpt-compile:35:1 small-resnet18-compile:35:1"
