@@ -127,9 +127,13 @@ why_no_pairs() {
   fi
 }
 
-# run_phase END_MS AT_A_TIME STEP...: a step is started while half of its limit, which shrinks with the budget, is left.
+# What measures runs alone.
+measures() { [[ $1 =~ ^(rate|small)- || $1 =~ ^(memory-snapshots|restarts|launches)$ ]]; }
+
+# run_phase END_MS AT_A_TIME STEP...: a step is started while half of its limit, which shrinks with the budget, is left. Others are
+# `postponed`: what later phases leave may be enough for them.
 run_phase() {
-  local end=$1 at_a_time=$2 step name limit gpus left status pid why
+  local end=$1 at_a_time=$2 step name limit gpus left why
   shift 2
   if [ "$at_a_time" -gt 1 ] && [ "$at_a_time" -gt $(($(nproc) / 2)) ]; then at_a_time=$((($(nproc) + 1) / 2)); fi
   for step in "$@"; do
@@ -146,7 +150,7 @@ run_phase() {
     fi
     left=$((end - 1200 - $(elapsed)))
     if [ "$left" -lt $((limit * budget * 500 / (budget > 290 ? budget : 290))) ]; then
-      add_row "$name" skipped "no time left" 0
+      postponed+=("$step")
       continue
     fi
     start_step "$name" $((left < limit * 1000 ? left : limit * 1000))
@@ -158,6 +162,22 @@ wait_for_step() {
   local pid='' status=0
   wait -n -p pid "${!name_of[@]}" || status=$?
   if [ -n "$pid" ]; then step_ended "$pid" $status; fi
+}
+
+# run_postponed END_MS: what measures first, and alone.
+run_postponed() {
+  local end=$1 step alone=() others=()
+  for step in "${postponed[@]}"; do
+    if measures "${step%%:*}"; then alone+=("$step"); else others+=("$step"); fi
+  done
+  postponed=()
+  run_phase "$end" 1 "${alone[@]}"
+  run_phase "$end" 3 "${others[@]}"
+}
+
+add_rows_of_postponed() {
+  local step
+  for step in "${postponed[@]}"; do add_row "${step%%:*}" skipped "no time left" 0; done
 }
 
 # Each file's beginning and end, of all steps: packed anew after each phase, so that a kill loses one phase's.
@@ -172,7 +192,7 @@ pack_logs() {
     else
       { head -c $((kept / 4)) "$file" && printf '\n... (left out)\n' && tail -c $((kept / 4 * 3)) "$file"; } >"$to"
     fi
-  done < <(find "$work" -path "$work/packed" -prune -o -type f -size -1G \( -name '*.log' -o -name '*.out' -o -name '*.err' -o -name said \
+  done < <(find "$work" -path "$work/packed" -prune -o -type f -size -1000000k \( -name '*.log' -o -name '*.out' -o -name '*.err' -o -name said \
     -o -name '*.said' -o -name out -o -name err -o -name '*.jsonl' -o -name '*.lines' \) -print0)
   tar -C "$work/packed" -czf "$work/packed/logs.tar.gz" logs
 }
@@ -183,7 +203,7 @@ keep_logs() {
     pack_logs $kept 2>/dev/null || return 0
     if [ "$(stat -c %s "$work/packed/logs.tar.gz")" -le $((16 << 20)) ]; then
       cp "$work/packed/logs.tar.gz" "$out/.logs.tar.gz" && mv "$out/.logs.tar.gz" "$out/logs.tar.gz"
-      return
+      return 0
     fi
   done
 }
@@ -192,12 +212,15 @@ keep_logs() {
 leave_window() {
   local status=$? pid name
   trap '' TERM INT
+  set +e
   for pid in "${!name_of[@]}"; do
     name=${name_of[$pid]}
     end_step "$name" "$pid"
+    wait "$pid" 2>/dev/null || true
     add_row "$name" failed "the check was ended while it ran; last: $(last_line "$work/$name.log")" \
       $((($(elapsed) - began_of[$name]) / 1000))
   done
+  add_rows_of_postponed
   if [ -n "${warming:-}" ]; then end_step warm "$warming"; fi
   echo >>"$out/table.md"
   echo "Ended after $(seconds "$(elapsed)") s of $budget s." >>"$out/table.md"
@@ -207,13 +230,26 @@ leave_window() {
   exit $status
 }
 
+# with_failed PHASE STEPS: and those that failed in another window: among the rates what measures, in the phase `again` everything else.
+with_failed() {
+  local step name
+  echo "$2"
+  if [ -z "$failed_table" ]; then return; fi
+  for name in $(failed_steps "$failed_table"); do
+    if measures "$name"; then [ "$1" = rates ] || continue; else [ "$1" = again ] || continue; fi
+    for step in $(window_steps); do
+      if [ "${step%%:*}" = "$name" ] && [[ " $2 " != *" $step "* ]]; then echo "$step" && break; fi
+    done
+  done
+}
+
 run_window() {
-  local phase name share at_a_time list end=0 again phases
+  local phase name share at_a_time list end=0 phases
   declare -gA name_of=() began_of=() limit_of=() verdict_of=()
-  mark=gpu-check.$$ port=$((20000 + RANDOM % 900 * 10)) warming=''
+  mark=gpu-check.$$ port=$((20000 + RANDOM % 900 * 10)) warming='' postponed=()
   phases_of_window
   trap leave_window EXIT
-  warm_page_cache
+  if [ "$GPU_CHECK_GPUS" -gt 0 ]; then warm_page_cache; fi
   {
     echo "$(date -u +%Y-%m-%d), ddprun $(project_version), $(machine), torch $(torch_version); window $window of $budget s:"
     echo
@@ -223,17 +259,15 @@ run_window() {
   for phase in "${phases[@]}"; do
     read -r name share at_a_time list <<<"${phase//$'\n'/ }"
     end=$((end + share * budget * 1000 / 290))
-    if [ "$name" = again ]; then
-      again=$(if [ -n "$failed_table" ]; then failed_steps "$failed_table"; fi)
-      list=$(window_steps | { grep -E "^($(paste -sd'|' <<<"${again:-none}")):" || true; } | sort -u | tr '\n' ' ')
-    fi
-    # shellcheck disable=SC2086  # the steps are words
+    if [ "$window" = 2 ]; then list=$(with_failed "$name" "$list"); fi
+    # shellcheck disable=SC2086  # it is words
     run_phase $end "$at_a_time" $list
     keep_logs
     if [ "$name" = start ] && [ "${verdict_of[smoke]:-ok}" = failed ]; then
       add_row "everything else" skipped "the first run failed" 0
-      break
+      exit 1
     fi
   done
+  run_postponed $end
   exit $failed
 }
