@@ -32,7 +32,7 @@ or skipped, and why. A step that fails does not stop the others.
 
 A machine that is to be had for some minutes only: other steps, several at a time, in phases with deadlines. STEPs are of these.
 
-  --budget SECONDS  end within that time; what does not fit is skipped. 290 is what the phases are made for, 30 the least
+  --budget SECONDS  end within that time; what does not fit is skipped. 290 is what the phases are made for, 10 the least
   --out DIR         with --budget: table.md, which grows with each result, and logs.tar.gz, at most 16 MiB
   --window 1|2      with --budget: 1 (default) is right or wrong, then the largest models' rates; 2 is what failed in another window,
                     then small models, what options cost, and compute-sanitizer
@@ -101,7 +101,7 @@ check_budget() {
     if [ "$out$failed_table$window" != 1 ]; then refuse "--out, --window and --again need --budget SECONDS."; fi
     return
   fi
-  if ! [[ $budget =~ ^[1-9][0-9]{1,3}$ ]] || [ "$budget" -lt 30 ]; then refuse "--budget takes seconds, 30 to 9999, not $budget."; fi
+  if ! [[ $budget =~ ^[1-9][0-9]{1,3}$ ]] || [ "$budget" -lt 10 ]; then refuse "--budget takes seconds, 10 to 9999, not $budget."; fi
   [[ $window =~ ^[12]$ ]] || refuse "--window is 1 or 2, not $window."
   [ -z "$output" ] || refuse "--output is for runs without --budget; the table of this one goes to --out DIR."
   if [ -n "$failed_table" ] && [ ! -r "$failed_table" ]; then refuse "--again names a table.md, and $failed_table cannot be read."; fi
