@@ -298,7 +298,7 @@ gpu_tests_at_a_time() {
   for name in "${names[@]}"; do
     number=$((number + 1))
     while [ "$(jobs -rp | wc -l)" -ge $((at_a_time < 1 ? 1 : at_a_time < $1 ? at_a_time : $1)) ]; do wait -n || true; done
-    run_gpu_test "$number" "$name" &
+    run_gpu_test "$number" ${#names[@]} "$name" &
   done
   wait
   for number in $(seq ${#names[@]}); do
@@ -311,12 +311,14 @@ gpu_tests_at_a_time() {
   echo "${#names[@]} test cases pass, $(grep -c 'skipped: ' tests.log || true) of them skipped"
 }
 
-# run_gpu_test NUMBER NAME: in test.NUMBER.log, its exit code in test.NUMBER.code. A comma in a name is not a list's.
+# run_gpu_test NUMBER OF NAME: in test.NUMBER.log, its exit code in test.NUMBER.code. A comma in a name is not a list's.
 run_gpu_test() {
-  local code=0
-  echo "$2" >"test.$1.log"
-  "$GPU_CHECK_BIN/gpu_tests" "${2//,/\\,}" --durations yes >>"test.$1.log" 2>&1 || code=$?
+  local code=0 began
+  began=$(milliseconds)
+  echo "$3" >"test.$1.log"
+  "$GPU_CHECK_BIN/gpu_tests" "${3//,/\\,}" >>"test.$1.log" 2>&1 || code=$?
   echo $code >"test.$1.code"
+  echo "$(find . -name 'test.*.code' | wc -l) of $2 ended, the last with $code after $(($(milliseconds) - began)) ms: $3"
 }
 
 sanitized=(gradients sync-batch-norm scaler)  # scenarios of ddp_worker

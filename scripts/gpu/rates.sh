@@ -208,11 +208,11 @@ try_small_gpt_train() { small_gpt && ours_in_modes; }
 try_small_gpt_python() { small_gpt && peer_in_modes $python_modes; }
 try_small_gpt_compile() { small_gpt && peer_in_modes compile; }
 
-# What `ddprun --memory-snapshots` costs: without, with, without again.
+# What `ddprun --memory-snapshots` costs.
 try_memory_snapshots() {
   local rate said='' on
   if [ "$GPU_CHECK_DEVICE" = cpu ]; then small_digits; else gpt_words 64; fi
-  for on in '' --memory-snapshots=8G ''; do
+  for on in '' --memory-snapshots=8G; do
     launch_options=(${on:+"$on"})
     rate=$(our_rate "$GPU_CHECK_RANKS" "${ours_words[@]}" --fused) || wrong "$rate"
     said+="${said:+, }${on:-without} $rate"
@@ -222,11 +222,11 @@ try_memory_snapshots() {
 
 # From kill -9 of a worker to the next step, by the way it is started.
 try_restarts() {
-  local said='' took options option
-  for options in '' '--prefork' '--prefork --memory-snapshots=1G'; do
-    read -ra option <<<"$options"
-    time_restart "${option[@]}"
-    said+="${said:+, }${options:-default} $took ms"
+  local said='' took way words
+  for way in '' '--prefork --memory-snapshots=1G'; do
+    read -ra words <<<"$way"
+    time_restart "${words[@]}"
+    said+="${said:+, }${way:-default} $took ms"
     echo "from kill -9 of a worker to the next step: $said"
   done
 }

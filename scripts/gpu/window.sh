@@ -9,21 +9,21 @@ window_1=(
   "correctness 60 8 deterministic-vgg:40:1 modes:40:1 resume:40:0 tours:40:0 quiet-end:30:1 out-of-memory:20:1 same-bits:30:0
     virtual-rank:20:0 loads:30:0 counts:30:0 refusals:20:0 nccl-error:30:1 transport:20:1 bf16:30:0 fp16:30:1"
   "first-pairs 20 2 pair-collectives:20:0 pair-python:20:0"
-  "pairs 50 3 pair-same-bits:30:0 pair-gradients:20:0 pair-kill:30:0 pair-sync-batch-norm:20:0 pair-resume:35:0
-    pair-every-collective:40:0 pair-sync-bn:30:0 pair-parity:35:0 pair-graph:35:1 pair-memory:30:0 pair-in-process:30:0
-    pair-conversion:20:0 pair-scaler:20:0 pair-half:25:0 pair-bad-loss:20:0 pair-kill-end:20:0 pair-train-parity:30:0
-    pair-outputs:20:0 pair-buffers:20:0 pair-batches:20:0 pair-tours:40:0"
+  "pairs 50 4 pair-kill:45:0 pair-same-bits:30:0 pair-sync-batch-norm:25:0 pair-gradients:25:0 pair-resume:40:0 pair-graph:40:1
+    pair-parity:45:0 pair-every-collective:45:0 pair-sync-bn:30:0 pair-memory:45:0 pair-in-process:45:0 pair-train-parity:35:0
+    pair-kill-end:35:0 pair-half:30:0 pair-bad-loss:25:0 pair-scaler:20:0 pair-conversion:25:0 pair-buffers:20:0 pair-outputs:20:0
+    pair-batches:20:0 pair-tours:40:0"
   "gpu-tests 35 1 gpu-tests-1:35:1"
   "rates 80 1 rate-resnet18-python:20:0 rate-resnet18-train:20:0 rate-gpt-python:20:1 rate-gpt-train:20:1
     rate-resnet18-python-fast:20:1 rate-resnet18-train-fast:20:1 rate-gpt-python-fast:20:1 rate-gpt-train-fast:20:1"
 )
 window_2=(
-  "start 30 2 drives:15:0 smoke:28:0"
-  "again 40 4 gpu-tests-2:38:1"
+  "start 25 2 drives:15:0 smoke:24:0"
+  "again 35 3 gpu-tests-2:34:1"
   "rates 40 1 rate-resnet50-python:20:1 rate-resnet50-train:20:1 rate-resnet50-python-fast:20:1 rate-resnet50-train-fast:20:1"
   "small 110 1 small-digits-train:30:0 small-digits-python:30:0 small-gpt-train:30:1 small-gpt-python:30:1 small-resnet18-train:30:1
     small-resnet18-python:30:1 small-digits-compile:35:1 small-gpt-compile:35:1 small-resnet18-compile:35:1"
-  "costs 30 1 memory-snapshots:25:0 restarts:25:0 launches:15:1"
+  "costs 40 1 memory-snapshots:25:0 restarts:30:0 launches:15:1"
   "sanitizer 30 1 sanitize:30:1"
 )
 
@@ -86,6 +86,13 @@ warm_page_cache() {
   GPU_CHECK_MARK=$mark.warm setsid nice -n 19 bash -c 'find "$@" -name "*.so*" -type f -size +1M -print0 2>/dev/null |
     xargs -0 -r -n 1 -P 4 cat >/dev/null 2>&1' bash "${folders[@]}" </dev/null >/dev/null 2>&1 &
   warming=$!
+}
+
+end_warming() {
+  if [ -z "$warming" ]; then return 0; fi
+  end_step warm "$warming"
+  { wait "$warming"; } 2>/dev/null || true
+  warming=''
 }
 
 # start_step NAME LIMIT_MS: in a session of its own.
@@ -221,7 +228,7 @@ leave_window() {
       $((($(elapsed) - began_of[$name]) / 1000))
   done
   add_rows_of_postponed
-  if [ -n "${warming:-}" ]; then end_step warm "$warming"; fi
+  end_warming
   echo >>"$out/table.md"
   echo "Ended after $(seconds "$(elapsed)") s of $budget s." >>"$out/table.md"
   keep_logs
@@ -260,6 +267,7 @@ run_window() {
     read -r name share at_a_time list <<<"${phase//$'\n'/ }"
     end=$((end + share * budget * 1000 / 290))
     if [ "$window" = 2 ]; then list=$(with_failed "$name" "$list"); fi
+    if [ "$name" = rates ]; then end_warming; fi
     # shellcheck disable=SC2086  # it is words
     run_phase $end "$at_a_time" $list
     keep_logs

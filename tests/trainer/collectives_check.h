@@ -55,8 +55,11 @@ std::string refusal(const std::function<void()>& call);
 // How a backend answers, by type and operation: "" or a sentence without the call and its shape.
 using Table = std::map<std::pair<int, int>, std::string>;
 
+// In memory: floats alone have all of them where calls take long.
+enum class Layouts { all, of_floats };
+
 // Reductions of every type by every operation, in every layout; and all that only moves tensors. Each rank calls them.
-void reduce_everything(const ProcessGroup& group, Findings& findings, Table* table);
-void move_everything(const ProcessGroup& group, Findings& findings);
+void reduce_everything(const ProcessGroup& group, Findings& findings, Table* table, Layouts layouts = Layouts::all);
+void move_everything(const ProcessGroup& group, Findings& findings, Layouts layouts = Layouts::all);
 
 }  // namespace ddprun::test

@@ -190,8 +190,11 @@ TEST_CASE("a CUDA graph has the bits of a run without, with adam and fp16's scal
 }
 
 TEST_CASE("a CUDA graph has the bits of a run without, with clipped norms and batch norm over all ranks", "[gpu]") {
-  graph_has_bits_without({"--model=resnet18", "--set=model.width_divisor=8", "--lr=0.0625", "--precision=bf16",
-                          "--channels-last", "--clip-norm=1", "--sync-bn"});
+  Words words{"--lr=0.0625", "--precision=bf16", "--channels-last", "--clip-norm=1", "--sync-bn"};
+  if (count_gpus() >= ranks_max()) {  // ranks that share a GPU take turns: a hundred calls a step would take seconds
+    words.insert(words.end(), {"--model=resnet18", "--set=model.width_divisor=8"});
+  }
+  graph_has_bits_without(words);
 }
 
 TEST_CASE("a CUDA graph has the bits of a run without, with dropout", "[gpu]") {
