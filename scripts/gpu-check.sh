@@ -46,7 +46,7 @@ END_OF_USAGE
 
 refuse() {
   echo "gpu-check.sh: $*" >&2
-  if [ -d "$out" ]; then echo "gpu-check.sh: $*" >"$out/table.md"; fi
+  if [ -n "$table" ]; then echo "gpu-check.sh: $*" >"$table"; fi
   exit 2
 }
 
@@ -57,7 +57,7 @@ steps=(drives:60:0 counts:120:0 loads:60:0 refusals:60:0 virtual-rank:60:0 nccl-
   launches:240:1 scaling:420:2)
 
 no_gpu=false build=false list=false limits=false output='' build_dir='' chosen=() only_step=''
-budget='' out='' window=1 failed_table=''
+budget='' out='' table='' window=1 failed_table=''
 export GPU_CHECK_KIT=${GPU_CHECK_KIT:-}
 while [ $# -gt 0 ]; do
   option=$1
@@ -118,7 +118,7 @@ for step in "${chosen[@]}"; do
 done
 if [ -n "$budget" ]; then
   [ -n "$out" ] || refuse "--budget needs --out DIR, for its table and logs."
-  mkdir -p "$out" && out=$(realpath "$out")
+  mkdir -p "$out" && out=$(realpath "$out") && table=$out/table.md
 fi
 
 work=$(mktemp -d "${TMPDIR:-/tmp}/gpu-check.XXXXXX")

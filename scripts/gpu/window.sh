@@ -1,4 +1,4 @@
-# shellcheck shell=bash disable=SC2154  # began_us, budget, out, self, window and work are gpu-check.sh's
+# shellcheck shell=bash disable=SC2154  # began_us, budget, out, self, table, window and work are gpu-check.sh's
 # For gpu-check.sh --budget: the steps of a window, in phases with deadlines. The table grows with each result.
 
 # A phase: its name, its share of 290 s, how many steps run at a time, and the steps as name:limit in seconds:least number of GPUs.
@@ -65,18 +65,26 @@ window_steps() {
 
 add_row() {
   printf '%-8s %-26s %s (%s s)\n' "$2" "$1" "$3" "$4"
-  echo "| $1 | $2 | ${3//|/\\|} | $4 |" >>"$out/table.md"
+  echo "| $1 | $2 | ${3//|/\\|} | $4 |" >>"$table"
   if [ "$2" = failed ]; then failed=1; fi
 }
 
-# Ends what still runs of a step: its session, and processes that left it, which have its mark in their environment.
+# Ends what still runs of a step: its session, and processes that left it, which have its mark in their environment. Twice none is
+# found: one that was just being started has no environment yet.
 end_step() {
-  local name=$1 pid=${2:-} file
+  local name=$1 pid=${2:-} file found empty=0 try
   if [ -n "$pid" ]; then kill -KILL -- "-$pid" 2>/dev/null || true; fi
-  for file in $(grep -lzx "GPU_CHECK_MARK=$mark.$name" /proc/[0-9]*/environ 2>/dev/null || true); do
-    file=${file#/proc/}
-    kill -KILL "${file%/environ}" 2>/dev/null || true
+  for try in {1..40}; do
+    found=$(grep -lzx "GPU_CHECK_MARK=$mark.$name" /proc/[0-9]*/environ 2>/dev/null || true)
+    for file in $found; do
+      file=${file#/proc/}
+      kill -KILL "${file%/environ}" 2>/dev/null || true
+    done
+    if [ -n "$found" ]; then empty=0; else empty=$((empty + 1)); fi
+    if [ $empty = 2 ]; then return 0; fi
+    sleep 0.02
   done
+  echo "gpu-check.sh: processes of $name remain after $try attempts to end them" >&2
 }
 
 # The libraries of LibTorch and CUDA are gigabytes, which the first program would read at its start.
@@ -222,6 +230,7 @@ leave_window() {
   set +e
   for pid in "${!name_of[@]}"; do
     name=${name_of[$pid]}
+    kill -KILL "$pid" 2>/dev/null
     end_step "$name" "$pid"
     wait "$pid" 2>/dev/null || true
     add_row "$name" failed "the check was ended while it ran; last: $(last_line "$work/$name.log")" \
@@ -229,11 +238,11 @@ leave_window() {
   done
   add_rows_of_postponed
   end_warming
-  echo >>"$out/table.md"
-  echo "Ended after $(seconds "$(elapsed)") s of $budget s." >>"$out/table.md"
+  echo >>"$table"
+  echo "Ended after $(seconds "$(elapsed)") s of $budget s." >>"$table"
   keep_logs
   rm -rf "$work"
-  echo "gpu-check.sh: $out/table.md and $out/logs.tar.gz, after $(seconds "$(elapsed)") s"
+  echo "gpu-check.sh: $table and $out/logs.tar.gz, after $(seconds "$(elapsed)") s"
   exit $status
 }
 
@@ -262,7 +271,7 @@ run_window() {
     echo
     echo "| step | result | what was seen | s |"
     echo "|---|---|---|---|"
-  } >"$out/table.md"
+  } >"$table"
   for phase in "${phases[@]}"; do
     read -r name share at_a_time list <<<"${phase//$'\n'/ }"
     end=$((end + share * budget * 1000 / 290))

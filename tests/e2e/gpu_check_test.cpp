@@ -127,12 +127,16 @@ TEST_CASE("a window of the check that is ended has its table and logs") {
   CHECK(command.all_gone(5s));
 }
 
-TEST_CASE("the phases of each window are within its budget") {
-  for (const char* window : {"1", "2"}) {
+TEST_CASE("the phases of each window are within its budget, and those that docs/gpu.md shows") {
+  const std::string page = read_file(DDPRUN_SOURCE_DIR "/docs/gpu.md");
+  for (const std::string window : {"1", "2"}) {
     const Ended limits =
         run({DDPRUN_SOURCE_DIR "/scripts/gpu-check.sh", "--limits", "--budget", "290", "--window", window}, kLimit);
     CHECK(limits == exited(0));
     CHECK(has(limits.out, "\npacking      until 290.000 s\n"));
+    const std::regex phase("([a-z-]+) +until ([0-9]+)\\.000 s, ");
+    for (std::sregex_iterator at(limits.out.begin(), limits.out.end(), phase), end; at != end; ++at)
+      CHECK(has(page, "| " + window + " | " + at->str(1) + " | " + at->str(2) + " s |"));
   }
 }
 
