@@ -103,6 +103,23 @@ try_smoke() {
   [[ $last == done:* ]]
 }
 
+# What Python's torch says of itself and the GPU, and how long that takes.
+try_python() {
+  [ -n "$GPU_CHECK_PYTHON" ] || skip "no Python with torch is here"
+  "$GPU_CHECK_PYTHON" - <<'END_OF_PYTHON'
+import time
+began = time.monotonic()
+import torch
+imported = time.monotonic() - began
+gpu = "no GPU"
+if torch.cuda.is_available():
+    torch.ones(1, device="cuda").sum().item()
+    nccl = ".".join(map(str, torch.cuda.nccl.version()))
+    gpu = f"{torch.cuda.get_device_name()}, compute capability {'.'.join(map(str, torch.cuda.get_device_capability()))}, NCCL {nccl}"
+print(f"torch {torch.__version__} is imported in {imported:.1f} s, with the first kernel {time.monotonic() - began:.1f} s: {gpu}")
+END_OF_PYTHON
+}
+
 # loaded DEVICE: the names of the libraries that train loads with it.
 loaded() {
   rm -f files.*
