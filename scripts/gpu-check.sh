@@ -10,6 +10,8 @@ source "$project/scripts/gpu/places.sh"
 source "$project/scripts/gpu/promises.sh"
 # shellcheck source=scripts/gpu/rates.sh
 source "$project/scripts/gpu/rates.sh"
+# shellcheck source=scripts/gpu/small.sh
+source "$project/scripts/gpu/small.sh"
 # shellcheck source=scripts/gpu/pairs.sh
 source "$project/scripts/gpu/pairs.sh"
 # shellcheck source=scripts/gpu/window.sh

@@ -51,9 +51,10 @@ pair() {
 
 # NCCL's and ours, whatever came first.
 why_pair_failed() {
-  { grep -h -m 1 -i 'Duplicate GPU\|NCCL WARN\|error\|train: ' "$1".?.err "$1".?.out || grep -h -v '^ddprun: ' "$1".?.err | tail -n 1 | grep . ||
-    tail -q -n 1 "$1".?.err | grep . || echo 'they say nothing'; } |
-    head -n 1 | cut -c 1-200
+  {
+    grep -h -m 1 -i 'Duplicate GPU\|NCCL WARN\|error\|train: ' "$1".?.err "$1".?.out ||
+      grep -h -v '^ddprun: ' "$1".?.err | tail -n 1 | grep . || tail -q -n 1 "$1".?.err | grep . || echo 'they say nothing'
+  } | head -n 1 | cut -c 1-200
 }
 
 # trains_pair NAME WORDS...

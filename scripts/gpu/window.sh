@@ -149,8 +149,8 @@ why_no_pairs() {
 # What measures runs alone.
 measures() { [[ $1 =~ ^(rate|small)- || $1 =~ ^(memory-snapshots|restarts|launches)$ ]]; }
 
-# run_phase END_MS AT_A_TIME STEP...: a step is started while half of its limit, which shrinks with the budget, is left. Others are
-# `postponed`: what later phases leave may be enough for them.
+# run_phase END_MS AT_A_TIME STEP...: a step is started while half of its limit, which shrinks with the budget, is left, and the first
+# ones always. Others are `postponed`: what later phases leave may be enough for them.
 run_phase() {
   local end=$1 at_a_time=$2 step name limit gpus left why
   shift 2
@@ -168,7 +168,7 @@ run_phase() {
       if [ -n "$why" ]; then add_row "$name" skipped "$why" 0 && continue; fi
     fi
     left=$((end - 500 - $(elapsed)))
-    if [ "$left" -lt $((limit * budget * 500 / (budget > 290 ? budget : 290))) ]; then
+    if [ ${#verdict_of[@]} -gt 0 ] && [ "$left" -lt $((limit * budget * 500 / (budget > 290 ? budget : 290))) ]; then
       postponed+=("$step")
       continue
     fi
@@ -211,8 +211,8 @@ pack_logs() {
     else
       { head -c $((kept / 4)) "$file" && printf '\n... (left out)\n' && tail -c $((kept / 4 * 3)) "$file"; } >"$to"
     fi
-  done < <(find "$work" -path "$work/packed" -prune -o -type f -size -1000000k \( -name '*.log' -o -name '*.out' -o -name '*.err' -o -name said \
-    -o -name '*.said' -o -name out -o -name err -o -name '*.jsonl' -o -name '*.lines' \) -print0)
+  done < <(find "$work" -path "$work/packed" -prune -o -type f -size -1000000k \( -name '*.log' -o -name '*.out' -o -name '*.err' \
+    -o -name said -o -name '*.said' -o -name out -o -name err -o -name '*.jsonl' -o -name '*.lines' \) -print0)
   tar -C "$work/packed" -czf "$work/packed/logs.tar.gz" logs
 }
 

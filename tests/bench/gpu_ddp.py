@@ -2,8 +2,9 @@
 
   ddprun --nproc-per-node=N python gpu_ddp.py MODEL [options]
 
-The batches are drawn once and stay on the device. A rate is the median of three windows, each of --window seconds or more, after steps that are
-not counted; or that of --steps steps. --modes prints a line that grows with each mode. --launches counts the kernels of a step instead.
+The batches are drawn once and stay on the device. A rate is the median of three windows, each of --window seconds or more, after
+steps that are not counted; or that of --steps steps. --modes prints a line that grows with each mode. --launches counts the kernels
+of a step instead.
 """
 import argparse
 import contextlib
