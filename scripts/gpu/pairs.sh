@@ -91,8 +91,11 @@ tour_pair() {
 }
 
 try_pair_collectives() {
+  local chosen=''
+  pair_env+=(NCCL_DEBUG=INFO)
   tour_pair collectives
-  echo "the tour of all collectives is right with two ranks"
+  if [ "$GPU_CHECK_GPUS" -gt 0 ]; then chosen=", over $(connections collectives.?.out collectives.?.err)"; fi
+  echo "the tour of all collectives is right with two ranks$chosen"
 }
 
 try_pair_tours() {

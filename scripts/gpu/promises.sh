@@ -180,13 +180,18 @@ try_nccl_error() {
   grep -m 1 'interface' said || wrong "NCCL's own last line, about the interface, is not shown"
 }
 
+# connections FILE...: what NCCL_DEBUG=INFO says of them, each kind with its number.
+connections() {
+  local chosen
+  chosen=$({ grep -oh 'via [A-Z][A-Za-z0-9/]*' "$@" || true; } | sort | uniq -c | awk '{ printf "%s%s × %s", sep, $1, $3; sep = ", " }')
+  echo "${chosen:-no connection}"
+}
+
 try_transport() {
-  local version chosen
+  local version
   NCCL_DEBUG=INFO trains "$GPU_CHECK_RANKS" 1 --fresh >said 2>&1 || { cat said && wrong "training fails with NCCL_DEBUG=INFO"; }
   version=$(grep -o -m 1 'NCCL version [^ ]*' said) || wrong "NCCL says nothing with NCCL_DEBUG=INFO"
-  chosen=$({ grep -o 'via [A-Z][A-Za-z0-9/]*' said || true; } | sort | uniq -c |
-    awk '{ printf "%s%s × %s", sep, $1, $3; sep = ", " }')
-  echo "$version, by $GPU_CHECK_RANKS ranks: ${chosen:-no connection}$(! grep -q NVLS said || echo ', NVLS named')"
+  echo "$version, by $GPU_CHECK_RANKS ranks: $(connections said)$(! grep -q NVLS said || echo ', NVLS named')"
 }
 
 try_quiet_end() {

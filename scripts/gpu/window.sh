@@ -97,12 +97,12 @@ warm_page_cache() {
     find "$@" -type f \( -name "libtorch_c*.so" -o -name "libcu[db]*.so*" -o -name "libnccl.so*" \) -print0 2>/dev/null | read_all
     find "$@" -type f -name "*.so*" -size +1024k -print0 2>/dev/null | read_all' bash "${folders[@]}" </dev/null >/dev/null 2>&1 &
   warming=$!
+  disown $warming  # bash need not say that it was killed
 }
 
 end_warming() {
   if [ -z "$warming" ]; then return 0; fi
   end_step warm "$warming"
-  { wait "$warming"; } 2>/dev/null || true
   warming=''
 }
 
@@ -235,8 +235,8 @@ leave_window() {
   for pid in "${!name_of[@]}"; do
     name=${name_of[$pid]}
     kill -KILL "$pid" 2>/dev/null
+    { wait "$pid"; } 2>/dev/null  # bash would say that it was killed
     end_step "$name" "$pid"
-    { wait "$pid"; } 2>/dev/null
     add_row "$name" failed "the check was ended while it ran; last: $(last_line "$work/$name.log")" \
       $((($(elapsed) - began_of[$name]) / 1000))
   done
