@@ -164,10 +164,10 @@ start_long_pair() {
   wait_for '^epoch 2 step' "$name.0.out" "${agents[0]}"
 }
 
-# killed_pair NAME: the worker of the second rank is killed; `took` is the time to the next step, in milliseconds.
+# killed_pair NAME WORDS...: the worker of the second rank is killed; `took` is the time to the next step, in milliseconds.
 killed_pair() {
   local name=$1 since
-  start_long_pair "$name"
+  start_long_pair "$@"
   since=$(milliseconds)
   kill -9 "$(cat "$name.pid.1")"
   wait_for 'resuming' "$name.0.out" "${agents[0]}"
@@ -200,7 +200,7 @@ try_pair_kill_end() {
 try_pair_memory() {
   local took
   pair_options=(--max-restarts=1 --memory-snapshots=256M)
-  killed_pair memory
+  killed_pair memory --memory-steps 1
   grep -q 'resuming from memory' memory.0.out || wrong "it does not resume from memory: $(grep -m 1 resuming memory.0.out)"
   compare_with_whole part.safetensors
   echo "$took ms from kill -9 of one rank to the next step, from memory; the weights are an undisturbed run's"
@@ -209,7 +209,7 @@ try_pair_memory() {
 try_pair_in_process() {
   local took
   pair_options=(--max-restarts=1 --memory-snapshots=256M --in-process)
-  killed_pair stays
+  killed_pair stays --memory-steps 1
   compare_with_whole part.safetensors
   [ "$(wc -l <stays.started.0)" = 1 ] || wrong "the other rank did not stay, but was started again; $took ms to the next step"
   echo "$took ms from kill -9 of one rank to the next step; the other one stays; the weights are an undisturbed run's"

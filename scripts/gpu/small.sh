@@ -54,16 +54,18 @@ try_small_gpt_train() { small_gpt && ours_in_modes; }
 try_small_gpt_python() { small_gpt && peer_in_modes $python_modes; }
 try_small_gpt_compile() { small_gpt && peer_in_modes compile; }
 
-# What `ddprun --memory-snapshots` costs.
+# What `ddprun --memory-snapshots` costs: as often as train chooses, and after every step.
 try_memory_snapshots() {
-  local rate said='' on
+  local rate said
   if [ "$GPU_CHECK_DEVICE" = cpu ]; then small_digits; else gpt_words 64; fi
-  for on in '' --memory-snapshots=8G; do
-    launch_options=(${on:+"$on"})
-    rate=$(our_rate "$GPU_CHECK_RANKS" "${ours_words[@]}" --fused) || wrong "$rate"
-    said+="${said:+, }${on:-without} $rate"
-    echo "$said samples/s"
-  done
+  rate=$(our_rate "$GPU_CHECK_RANKS" "${ours_words[@]}" --fused) || wrong "$rate"
+  said="without $rate"
+  launch_options=(--memory-snapshots=8G)
+  rate=$(our_rate "$GPU_CHECK_RANKS" "${ours_words[@]}" --fused) || wrong "$said; then with them $rate"
+  said+=", with --memory-snapshots $rate"
+  echo "$said samples/s"
+  rate=$(our_rate "$GPU_CHECK_RANKS" "${ours_words[@]}" --fused --memory-steps 1) || wrong "$said; then after every step $rate"
+  echo "$said, after every step $rate samples/s"
 }
 
 # From kill -9 of a worker to the next step, by the way it is started.

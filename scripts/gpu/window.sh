@@ -23,7 +23,7 @@ window_2=(
   "rates 40 1 rate-resnet50-python:20:1 rate-resnet50-train:20:1 rate-resnet50-python-fast:20:1 rate-resnet50-train-fast:20:1"
   "small 110 1 small-digits-train:30:0 small-digits-python:30:0 small-gpt-train:30:1 small-gpt-python:30:1 small-resnet18-train:30:1
     small-resnet18-python:30:1 small-digits-compile:35:1 small-gpt-compile:35:1 small-resnet18-compile:35:1"
-  "costs 40 1 memory-snapshots:25:0 restarts:30:0 launches:15:1"
+  "costs 40 1 memory-snapshots:30:0 restarts:30:0 launches:15:1"
   "sanitizer 30 1 sanitize:30:1"
 )
 
