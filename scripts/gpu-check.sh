@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # Tries the GPU path of ddprun and train on this machine, and writes one table of what it saw.
 set -euo pipefail
+began_us=${EPOCHREALTIME/[.,]/}
 self=$(realpath "${BASH_SOURCE[0]}")
 project=$(dirname "$(dirname "$self")")
 # shellcheck source=scripts/gpu/places.sh
@@ -9,6 +10,12 @@ source "$project/scripts/gpu/places.sh"
 source "$project/scripts/gpu/promises.sh"
 # shellcheck source=scripts/gpu/rates.sh
 source "$project/scripts/gpu/rates.sh"
+# shellcheck source=scripts/gpu/small.sh
+source "$project/scripts/gpu/small.sh"
+# shellcheck source=scripts/gpu/pairs.sh
+source "$project/scripts/gpu/pairs.sh"
+# shellcheck source=scripts/gpu/window.sh
+source "$project/scripts/gpu/window.sh"
 
 usage() {
   cat <<'END_OF_USAGE'
@@ -25,6 +32,15 @@ or skipped, and why. A step that fails does not stop the others.
                     with STEPs nowhere)
   --list            name the steps
 
+A machine that is to be had for some minutes only: other steps, several at a time, in phases with deadlines. STEPs are of these.
+
+  --budget SECONDS  end within that time; what does not fit is skipped. 290 is what the phases are made for, 10 the least
+  --out DIR         with --budget: table.md, which grows with each result, and logs.tar.gz, at most 16 MiB
+  --window 1|2      with --budget: 1 (default) is right or wrong, then the largest models' rates; 2 is what failed in another window,
+                    then small models, what options cost, and compute-sanitizer
+  --again FILE      with --window 2: that window's table.md
+  --limits          print the phases of the window, each with its deadline
+
 LibTorch and the Python peer: DDPRUN_TORCH_DIR and PYTHON_EXEC, else the project's .venv, else python3.
 Exits with 0 if no step failed, 1 if one did, 2 if nothing could be tried: wrong options, no programs, no GPU.
 END_OF_USAGE
@@ -32,6 +48,7 @@ END_OF_USAGE
 
 refuse() {
   echo "gpu-check.sh: $*" >&2
+  if [ -n "$table" ]; then echo "gpu-check.sh: $*" >"$table"; fi
   exit 2
 }
 
@@ -41,15 +58,8 @@ steps=(drives:60:0 counts:120:0 loads:60:0 refusals:60:0 virtual-rank:60:0 nccl-
   gpu-tests:420:1 sanitizer:240:1 modes:180:1 cuda-graph:300:1 rate-resnet18:240:0 rate-resnet50:240:1 rate-gpt:240:1
   launches:240:1 scaling:420:2)
 
-known_step() {
-  local step
-  for step in "${steps[@]}"; do
-    if [ "${step%%:*}" = "$1" ]; then return 0; fi
-  done
-  return 1
-}
-
-no_gpu=false build=false list=false output='' build_dir='' chosen=() only_step=''
+no_gpu=false build=false list=false limits=false output='' build_dir='' chosen=() only_step=''
+budget='' out='' table='' window=1 failed_table=''
 export GPU_CHECK_KIT=${GPU_CHECK_KIT:-}
 while [ $# -gt 0 ]; do
   option=$1
@@ -58,23 +68,25 @@ while [ $# -gt 0 ]; do
     --no-gpu) no_gpu=true ;;
     --build) build=true ;;
     --list) list=true ;;
-    --build-dir=* | --kit=* | --output=*) set -- "${option%%=*}" "${option#*=}" "$@" ;;
-    --build-dir | --kit | --output)
-      [ -n "${1:-}" ] || refuse "$option takes a path."
+    --limits) limits=true ;;
+    --build-dir=* | --kit=* | --output=* | --budget=* | --out=* | --window=* | --again=*) set -- "${option%%=*}" "${option#*=}" "$@" ;;
+    --build-dir | --kit | --output | --out | --again | --budget | --window)
+      [ -n "${1:-}" ] || refuse "$option takes a $(case $option in --budget | --window) echo number ;; *) echo path ;; esac)."
       case $option in
         --build-dir) build_dir=$1 ;;
         --kit) GPU_CHECK_KIT=$1 ;;
         --output) output=$1 ;;
+        --out) out=$1 ;;
+        --again) failed_table=$1 ;;
+        --budget) budget=$1 ;;
+        --window) window=$1 ;;
       esac
       shift
       ;;
     --step) only_step=$1 && shift ;;  # by this script itself: one step, in this process
     -h | --help) usage && exit ;;
     -*) echo "gpu-check.sh: unknown option $option" >&2 && usage >&2 && exit 2 ;;
-    *)
-      known_step "$option" || refuse "there is no step $option; --list names the steps."
-      chosen+=("$option")
-      ;;
+    *) chosen+=("$option") ;;
   esac
 done
 
@@ -84,7 +96,32 @@ if [ -n "$only_step" ]; then
   "try_${only_step//-/_}"
   exit
 fi
-if $list; then printf '%s\n' "${steps[@]%%:*}"; exit; fi
+
+# What --budget takes and needs.
+check_budget() {
+  if [ -z "$budget" ]; then
+    if [ "$out$failed_table$window" != 1 ]; then refuse "--out, --window and --again need --budget SECONDS."; fi
+    return
+  fi
+  if ! [[ $budget =~ ^[1-9][0-9]{1,3}$ ]] || [ "$budget" -lt 10 ]; then refuse "--budget takes seconds, 10 to 9999, not $budget."; fi
+  [[ $window =~ ^[12]$ ]] || refuse "--window is 1 or 2, not $window."
+  [ -z "$output" ] || refuse "--output is for runs without --budget; the table of this one goes to --out DIR."
+  if [ -n "$failed_table" ] && [ ! -r "$failed_table" ]; then refuse "--again names a table.md, and $failed_table cannot be read."; fi
+}
+
+known_steps() { if [ -z "$budget" ]; then printf '%s\n' "${steps[@]%%:*}"; else window_steps | sed 's/:.*//' | awk '!seen[$0]++'; fi; }
+
+if $limits && [ -z "$budget" ]; then budget=290; fi
+check_budget
+if $limits; then limits_of_window; exit; fi
+if $list; then known_steps; exit; fi
+for step in "${chosen[@]}"; do
+  known_steps | grep -qx -- "$step" || refuse "there is no step $step; --list names the steps."
+done
+if [ -n "$budget" ]; then
+  [ -n "$out" ] || refuse "--budget needs --out DIR, for its table and logs."
+  mkdir -p "$out" && out=$(realpath "$out") && table=$out/table.md
+fi
 
 work=$(mktemp -d "${TMPDIR:-/tmp}/gpu-check.XXXXXX")
 failed=0 child=''
@@ -97,12 +134,16 @@ trap leave EXIT
 trap 'exit 130' INT
 trap 'exit 143' TERM
 
+# The last line that a step printed, without a table's or a list's beginning.
+last_line() { grep -av '^[[:space:]]*$' "$1" | tail -n 1 | sed 's/^[ |]*//' | cut -c 1-300 || true; }
+
 export GPU_CHECK_WORK=$work
 find_kit
 find_torch
 if $build; then build_kit; fi
 find_programs "$build_dir"
 find_gpus $no_gpu
+if [ -n "$budget" ]; then run_window; fi
 
 # run_step NAME LIMIT: sets verdict and text.
 run_step() {
@@ -111,7 +152,7 @@ run_step() {
   child=$!
   wait $child || status=$?
   child=''
-  text=$(grep -v '^[[:space:]]*$' "$log" | tail -n 1 | sed 's/^[ |]*//' | cut -c 1-300 || true)
+  text=$(last_line "$log")
   case $status in
     0) verdict=ok ;;
     77) verdict=skipped ;;

@@ -13,7 +13,7 @@ Installs what is missing (scripts/setup.sh --package), builds, and says what it 
           needed
   deb     ddprun, and ddprun-train: train, the library and its headers, for the LibTorch of scripts/setup.sh
   sbom    what is linked into the wheel, as CycloneDX; the packages contain theirs
-  gpu-kit   a folder, and its .tar.gz, with all that scripts/gpu-check.sh needs on a machine without registries (docs/gpu.md)
+  gpu-kit   one .tar.gz, of 40 MiB at most, with all that scripts/gpu-check.sh needs on a machine without registries (docs/gpu.md)
   --without-train   of the Debian packages only ddprun, which needs no LibTorch
   --torch VERSION   for which LibTorch the kit's programs are, as for scripts/setup.sh
   --output DIR      where to (default build/packages)
@@ -92,14 +92,20 @@ build_deb() {
   done
 }
 
+kit_mib_max=40
+
 build_kit() {
-  local name
+  local name file bytes
   name=ddprun-gpu-kit-$(git describe --always --dirty 2>/dev/null || echo unknown)
-  quietly scripts/packages/gpu_kit.sh "$output/$name" "$venv" "build/${torch:+torch-}${torch:-release}"
-  tar -C "$output" --sort=name --owner=0 --group=0 --numeric-owner --mtime="@$SOURCE_DATE_EPOCH" -c "$name" |
-    gzip -9n >"$output/$name.tar.gz"
-  echo "package.sh: $output/$name"
-  echo "package.sh: $output/$name.tar.gz"
+  file=$output/$name.tar.gz
+  quietly scripts/packages/gpu_kit.sh "$work/$name" "$venv" "build/${torch:+torch-}${torch:-release}"
+  tar -C "$work" --sort=name --owner=0 --group=0 --numeric-owner --mtime="@$SOURCE_DATE_EPOCH" -c "$name" | gzip -9n >"$file"
+  bytes=$(stat -c %s "$file")
+  if [ "$bytes" -gt $((kit_mib_max << 20)) ]; then
+    rm "$file"
+    fail "the kit takes $((bytes >> 20)) MiB packed, and may take $kit_mib_max: $(du -sm "$work/$name"/* | tr '\t\n' ' ;')"
+  fi
+  echo "package.sh: $file, $(((bytes + (1 << 19)) >> 20)) MiB"
 }
 
 case $what in

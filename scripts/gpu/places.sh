@@ -1,6 +1,8 @@
 # shellcheck shell=bash disable=SC2154  # build, project and work are gpu-check.sh's
 # For gpu-check.sh: where programs, LibTorch, Python and GPUs are. What is found is exported for the steps, each a process.
 
+milliseconds() { echo $((${EPOCHREALTIME/[.,]/} / 1000)); }
+
 # The kit's folder as a whole path. A kit says in kit.txt for which LibTorch its programs are.
 find_kit() {
   if [ -z "$GPU_CHECK_KIT" ]; then
@@ -54,7 +56,11 @@ build_kit() {
     cmake -S "$GPU_CHECK_KIT/source" -B "$GPU_CHECK_KIT/built" -G Ninja -C "$GPU_CHECK_KIT/deps/kit.cmake" \
       -DCMAKE_BUILD_TYPE=Release -DDDPRUN_TORCH_DIR="$GPU_CHECK_TORCH" -DDDPRUN_TESTS_FOR_GPU=ON &&
       cmake --build "$GPU_CHECK_KIT/built" --target ddprun train ddp_worker gpu_tests nvml_stub
-  } >"$log" 2>&1 || { tail -n 30 "$log" >&2 && refuse "the build failed, see above."; }
+  } >"$log" 2>&1 || {
+    tail -n 30 "$log" >&2
+    cp "$log" "${out:-$PWD}/gpu-check-build.log"
+    refuse "the build failed, see above; its whole output is in ${out:-$PWD}/gpu-check-build.log"
+  }
 }
 
 find_programs() {

@@ -26,6 +26,20 @@ refuses() {
   grep -m 1 -F -- "$text" refused.log || { cat refused.log && wrong "it failed without the words '$text': $*"; }
 }
 
+# Of the packages beside torch; to import it takes seconds.
+versions_of_wheels() {
+  "$GPU_CHECK_PYTHON" - <<'END_OF_PYTHON' || true
+import importlib.metadata, re
+found = {}
+for package in importlib.metadata.distributions():
+    name = re.fullmatch("nvidia-(nccl|cudnn|cuda-runtime)(-cu[0-9]+)?", package.metadata["Name"] or "")
+    if name:
+        found[name[1]] = package.version
+names = {"cuda-runtime": "CUDA", "nccl": "NCCL", "cudnn": "cuDNN"}
+print("".join(f", {label} {found[name]}" for name, label in names.items() if name in found))
+END_OF_PYTHON
+}
+
 try_drives() {
   local driver=unknown versions=''
   if command -v nvidia-smi >/dev/null; then
@@ -33,28 +47,32 @@ try_drives() {
   elif [ -r /proc/driver/nvidia/version ]; then
     driver=$(sed -n 's/^NVRM.*Module *\([0-9.]*\) .*/\1/p' /proc/driver/nvidia/version)
   fi
-  if [ -n "$GPU_CHECK_PYTHON" ]; then
-    versions=$("$GPU_CHECK_PYTHON" -c '
-import torch
-nccl = ".".join(map(str, torch.cuda.nccl.version())) if torch.cuda.is_available() else "not asked"
-print(f", CUDA {torch.version.cuda}, NCCL {nccl}, cuDNN {torch.backends.cudnn.version()}")') || true
-  fi
+  if [ -n "$GPU_CHECK_PYTHON" ]; then versions=$(versions_of_wheels); fi
   echo "driver ${driver:-unknown}, torch $(torch_version)$versions, $(machine)"
 }
 
-# count_with VALUE EXPECTED: of CUDA_VISIBLE_DEVICES; "-" leaves it out. torch's answer counts where there is one.
-count_with() {
-  local ours theirs=$2
-  if [ "$1" = - ]; then unset CUDA_VISIBLE_DEVICES; else export CUDA_VISIBLE_DEVICES=$1; fi
-  ours=$(count_by_ddprun)
-  if [ "$GPU_CHECK_GPUS" -gt 0 ] && [ -n "$GPU_CHECK_PYTHON" ]; then
-    theirs=$("$GPU_CHECK_PYTHON" -c 'import torch; print(torch.cuda.device_count())')
-  fi
-  [ "$ours" = "$theirs" ] || wrong "with CUDA_VISIBLE_DEVICES '$1' ddprun counts $ours GPUs, and $theirs are right"
+# count_in_torch VALUE...: a line for each of what torch counts with this CUDA_VISIBLE_DEVICES; "-" leaves it out. It is imported once;
+# each count is a child's.
+count_in_torch() {
+  "$GPU_CHECK_PYTHON" - "$@" <<'END_OF_PYTHON'
+import os, sys
+import torch
+for value in sys.argv[1:]:
+    child = os.fork()
+    if child:
+        os.waitpid(child, 0)
+        continue
+    os.environ.pop("CUDA_VISIBLE_DEVICES", None)
+    if value != "-":
+        os.environ["CUDA_VISIBLE_DEVICES"] = value
+    print(torch.cuda.device_count(), flush=True)
+    os._exit(0)
+END_OF_PYTHON
 }
 
+# torch's answers count where there is one.
 try_counts() {
-  local gpus uuid
+  local gpus uuid i ours values=(- 0 0,999 999 '' 0,0) right=()
   if [ "$GPU_CHECK_GPUS" = 0 ]; then
     [ -e "$GPU_CHECK_BIN/nvml/libnvidia-ml.so.1" ] || skip "the stand-in for NVML is not built (target nvml_stub)"
     export LD_LIBRARY_PATH=$GPU_CHECK_BIN/nvml${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}
@@ -63,16 +81,43 @@ try_counts() {
     gpus=$(count_gpus) uuid=''
     if command -v nvidia-smi >/dev/null; then uuid=$(nvidia-smi --query-gpu=uuid --format=csv,noheader | tail -n 1); fi
   fi
-  count_with - "$gpus"
-  count_with 0 1
-  count_with 0,999 1
-  count_with 999 0
-  count_with '' 0
-  if [ -n "$uuid" ]; then count_with "$uuid" 1; fi
-  if [ "$gpus" -gt 1 ]; then count_with 1,0 2; fi
-  count_with 0,0 0
+  right=("$gpus" 1 1 0 0 0)
+  if [ -n "$uuid" ]; then values+=("$uuid") right+=(1); fi
+  if [ "$gpus" -gt 1 ]; then values+=(1,0) right+=(2); fi
+  if [ "$GPU_CHECK_GPUS" -gt 0 ] && [ -n "$GPU_CHECK_PYTHON" ]; then mapfile -t right < <(count_in_torch "${values[@]}"); fi
+  for i in "${!values[@]}"; do
+    if [ "${values[i]}" = - ]; then unset CUDA_VISIBLE_DEVICES; else export CUDA_VISIBLE_DEVICES=${values[i]}; fi
+    ours=$(count_by_ddprun)
+    [ "$ours" = "${right[i]:-}" ] ||
+      wrong "with CUDA_VISIBLE_DEVICES '${values[i]}' ddprun counts $ours GPUs, and ${right[i]:-no answer} is right"
+  done
   echo "$gpus GPUs$([ "$GPU_CHECK_GPUS" -gt 0 ] || echo ' of a stand-in for NVML');" \
     "indices, UUIDs, unknown and repeated entries count as in torch"
+}
+
+# One rank, one epoch: without this nothing else makes sense.
+try_smoke() {
+  local last
+  last=$(trains 1 1 --fresh | tail -n 1)
+  echo "one rank of train, --device $GPU_CHECK_DEVICE: $last"
+  [[ $last == done:* ]]
+}
+
+# What Python's torch says of itself and the GPU, and how long that takes.
+try_python() {
+  [ -n "$GPU_CHECK_PYTHON" ] || skip "no Python with torch is here"
+  "$GPU_CHECK_PYTHON" - <<'END_OF_PYTHON'
+import time
+began = time.monotonic()
+import torch
+imported = time.monotonic() - began
+gpu = "no GPU"
+if torch.cuda.is_available():
+    torch.ones(1, device="cuda").sum().item()
+    nccl = ".".join(map(str, torch.cuda.nccl.version()))
+    gpu = f"{torch.cuda.get_device_name()}, compute capability {'.'.join(map(str, torch.cuda.get_device_capability()))}, NCCL {nccl}"
+print(f"torch {torch.__version__} is imported in {imported:.1f} s, with the first kernel {time.monotonic() - began:.1f} s: {gpu}")
+END_OF_PYTHON
 }
 
 # loaded DEVICE: the names of the libraries that train loads with it.
@@ -135,13 +180,18 @@ try_nccl_error() {
   grep -m 1 'interface' said || wrong "NCCL's own last line, about the interface, is not shown"
 }
 
+# connections FILE...: what NCCL_DEBUG=INFO says of them, each kind with its number.
+connections() {
+  local chosen
+  chosen=$({ grep -oh 'via [A-Z][A-Za-z0-9/]*' "$@" || true; } | sort | uniq -c | awk '{ printf "%s%s × %s", sep, $1, $3; sep = ", " }')
+  echo "${chosen:-no connection}"
+}
+
 try_transport() {
-  local version chosen
+  local version
   NCCL_DEBUG=INFO trains "$GPU_CHECK_RANKS" 1 --fresh >said 2>&1 || { cat said && wrong "training fails with NCCL_DEBUG=INFO"; }
   version=$(grep -o -m 1 'NCCL version [^ ]*' said) || wrong "NCCL says nothing with NCCL_DEBUG=INFO"
-  chosen=$({ grep -o 'via [A-Z][A-Za-z0-9/]*' said || true; } | sort | uniq -c |
-    awk '{ printf "%s%s × %s", sep, $1, $3; sep = ", " }')
-  echo "$version, by $GPU_CHECK_RANKS ranks: ${chosen:-no connection}$(! grep -q NVLS said || echo ', NVLS named')"
+  echo "$version, by $GPU_CHECK_RANKS ranks: $(connections said)$(! grep -q NVLS said || echo ', NVLS named')"
 }
 
 try_quiet_end() {
@@ -153,10 +203,10 @@ try_quiet_end() {
   echo "train, and a program that destroys its process group, end without a warning of NCCL's"
 }
 
-# 4,096 images of 224 by 224 in one batch: 500 GB of activations.
+# The output of the first convolution is 155 GB in one piece: refused at once, and no other step goes without memory.
 try_out_of_memory() {
-  if trains 1 1 --fresh --dataset synthetic --set data.samples=4096 --set data.height=224 --set data.width=224 \
-    --model vgg11_bn --head imagenet --batch-size 4096 >said 2>&1; then wrong "500 GB fit into this GPU"; fi
+  if trains 1 1 --fresh --dataset synthetic --set data.samples=4096 --set data.height=384 --set data.width=384 \
+    --set data.channels=1 --model vgg11_bn --head imagenet --batch-size 4096 >said 2>&1; then wrong "155 GB fit into this GPU"; fi
   cat said
   grep -i -m 1 'CUDA out of memory' said || wrong "the last words are not that CUDA is out of memory: $(tail -n 1 said)"
 }
@@ -197,14 +247,16 @@ wait_for() {
   done
 }
 
-long_run=($((${GPU_CHECK_GPUS:-0} > 0 ? 20 : 6)) 1 --batch-size 8 --deterministic --log-every 1)
+long_run=(6 1 --batch-size 8 --deterministic --log-every 1)
+
+restart_options=()  # of ddprun
 
 # start_long_run RESTARTS WORDS...: in the background, as `job`; output in out and err, each worker's pid in pid.RANK.
 start_long_run() {
   local restarts=$1
   shift
   # shellcheck disable=SC2016  # for the workers
-  GPU_CHECK_FOLDER=$PWD "$GPU_CHECK_BIN/ddprun" --nproc-per-node="$GPU_CHECK_RANKS" --max-restarts="$restarts" \
+  GPU_CHECK_FOLDER=$PWD "$GPU_CHECK_BIN/ddprun" --nproc-per-node="$GPU_CHECK_RANKS" --max-restarts="$restarts" "${restart_options[@]}" \
     sh -c 'echo $$ >"$GPU_CHECK_FOLDER/pid.$RANK" && exec "$@"' sh \
     "$GPU_CHECK_BIN/train" "${long_run[@]}" --device "$GPU_CHECK_DEVICE" "$@" >out 2>err &
   job=$!
@@ -224,11 +276,12 @@ try_resume() {
   echo "SIGTERM, exit code 75, and the weights of a whole run after the next one"
 }
 
-milliseconds() { echo $(($(date +%s%N) / 1000000)); }
-
-try_kill() {
-  local job began took
-  start_long_run 1
+# time_restart OPTIONS...: of ddprun. Kills a worker; `took` is the time to the next step, in milliseconds.
+time_restart() {
+  local job began
+  rm -f snapshot*.pt* out err pid.*
+  restart_options=("$@")
+  start_long_run 1 --fresh
   wait_for '^epoch 3 step' out "$job"
   began=$(milliseconds)
   kill -9 "$(cat pid.$((GPU_CHECK_RANKS - 1)))"
@@ -236,6 +289,11 @@ try_kill() {
   until sed -n '/resuming/,$p' out | grep -q '^epoch [0-9]* step'; do sleep 0.02; done
   took=$(($(milliseconds) - began))
   wait "$job" || { cat out err && wrong "the job fails after kill -9 of a worker"; }
+}
+
+try_kill() {
+  local took
+  time_restart
   echo "$took ms from kill -9 of a worker of $GPU_CHECK_RANKS to the next step; the job ends well"
 }
 
@@ -248,13 +306,45 @@ try_tours() {
   echo "${tours[*]}, by $GPU_CHECK_RANKS ranks"
 }
 
-try_gpu_tests() {
+# Each test case is a process, some at a time. With --budget the pairs have shown before what two ranks on one GPU do.
+try_gpu_tests() { gpu_tests_at_a_time 8; }
+try_gpu_tests_1() { DDPRUN_GPU_TESTS_RANKS=1 gpu_tests_at_a_time 8; }
+try_gpu_tests_2() { gpu_tests_at_a_time 3; }
+
+# gpu_tests_at_a_time N: at most half as many as there are cores.
+gpu_tests_at_a_time() {
+  local number=0 name names failures=() at_a_time=$(($(nproc) / 2))
   [ -x "$GPU_CHECK_BIN/gpu_tests" ] || skip "gpu_tests is not built"
-  "$GPU_CHECK_BIN/gpu_tests" >tests.log 2>&1 ||
-    { cat tests.log && wrong "$(grep 'test cases' tests.log || tail -n 1 tests.log)"; }
-  cat tests.log
-  echo "$(grep 'test cases\|All tests passed' tests.log | tail -n 1), $(grep -c 'skipped: ' tests.log || true) skipped"
+  mapfile -t names < <("$GPU_CHECK_BIN/gpu_tests" --list-test-names-only 2>/dev/null)
+  if [ ${#names[@]} = 0 ]; then mapfile -t names < <("$GPU_CHECK_BIN/gpu_tests" --list-tests --verbosity quiet); fi  # Catch2 3
+  [ ${#names[@]} -gt 0 ] || wrong "gpu_tests names no test case"
+  for name in "${names[@]}"; do
+    number=$((number + 1))
+    while [ "$(jobs -rp | wc -l)" -ge $((at_a_time < 1 ? 1 : at_a_time < $1 ? at_a_time : $1)) ]; do wait -n || true; done
+    run_gpu_test "$number" ${#names[@]} "$name" &
+  done
+  wait
+  for number in $(seq ${#names[@]}); do
+    name=${names[number - 1]}
+    cat "test.$number.log"
+    if [ "$(cat "test.$number.code" 2>/dev/null)" != 0 ]; then failures+=("'$name'"); fi
+  done
+  cat test.*.log >tests.log
+  [ ${#failures[@]} = 0 ] || wrong "${#failures[@]} of ${#names[@]} test cases fail: ${failures[*]}"
+  echo "${#names[@]} test cases pass, $(grep -c 'skipped: ' tests.log || true) of them skipped"
 }
+
+# run_gpu_test NUMBER OF NAME: in test.NUMBER.log, its exit code in test.NUMBER.code. A comma in a name is not a list's.
+run_gpu_test() {
+  local code=0 began
+  began=$(milliseconds)
+  echo "$3" >"test.$1.log"
+  "$GPU_CHECK_BIN/gpu_tests" "${3//,/\\,}" >>"test.$1.log" 2>&1 || code=$?
+  echo $code >"test.$1.code"
+  echo "$(find . -name 'test.*.code' | wc -l) of $2 ended, the last with $code after $(($(milliseconds) - began)) ms: $3"
+}
+
+sanitized=(gradients sync-batch-norm scaler)  # scenarios of ddp_worker
 
 try_sanitizer() {
   local tool scenario cuda=${CUDA_HOME:-/usr/local/cuda}
@@ -262,9 +352,11 @@ try_sanitizer() {
   [ -n "$tool" ] || skip "compute-sanitizer is not installed (it comes with the CUDA toolkit)"
   [ -x "$GPU_CHECK_BIN/ddp_worker" ] || skip "ddp_worker is not built"
   export DDP_WORKER_ON_GPU=1
-  for scenario in gradients sync-batch-norm scaler; do
-    ranks 1 "$tool" --tool memcheck --error-exitcode 9 "$GPU_CHECK_BIN/ddp_worker" $scenario ||
+  for scenario in "${sanitized[@]}"; do
+    ranks 1 "$tool" --tool memcheck --report-api-errors no --error-exitcode 9 "$GPU_CHECK_BIN/ddp_worker" "$scenario" ||
       wrong "compute-sanitizer finds errors in ddp_worker $scenario"
   done
-  echo "memcheck finds no error in ddp_worker's gradients, sync-batch-norm and scaler"
+  echo "memcheck finds no error in ddp_worker's $(sed 's/ /, /g' <<<"${sanitized[*]}")"
 }
+
+try_sanitize() { sanitized=(gradients) && try_sanitizer; }

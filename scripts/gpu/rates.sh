@@ -14,21 +14,64 @@ with_options() {
   done
 }
 
-# our_rate N WORDS...: samples per second of the epochs 5 to 7 of 8.
-our_rate() {
-  local count=$1
-  shift
-  trains "$count" 8 100 --fresh --evaluate-every 100 "$@" >ours.log 2>&1 ||
-    { cat ours.log >&2 && wrong "train fails: $(tail -n 1 ours.log)"; }
-  awk '/^epoch [567] of/ { sum += $(NF - 1) } END { printf "%.0f\n", sum / 3; exit !sum }' ours.log
+launch_options=()  # of ddprun, for our_rate
+window_s=$([ "${GPU_CHECK_GPUS:-0}" -gt 0 ] && echo 1 || echo 0.3)
+
+# median_rate FILE SAMPLES WITHIN_EPOCH: samples per second in the median of three windows of metrics rows, after as much time that
+# does not count; SAMPLES are a step's, of all ranks. With WITHIN_EPOCH=1 a window does not cross the end of an epoch, whose last
+# batch may be smaller.
+median_rate() {
+  awk -v samples="$2" -v within="$3" -v least="$window_s" '
+    function number(name) {
+      if (!match($0, "\"" name "\":[0-9.]+")) return 0
+      return substr($0, RSTART + length(name) + 3, RLENGTH - length(name) - 3) + 0
+    }
+    within && /epoch_loss/ { next }
+    {
+      step = number("step"); time = number("time"); epoch = number("epoch")
+      if (within && epoch != last_epoch) { last_epoch = epoch; from = 0 }
+      if (!began) began = time
+      if (time - began < least || step < 20) next
+      if (!from) { from = time; from_step = step; next }
+      if (time - from < least || step == from_step) next
+      rates[++count] = (step - from_step) * samples / (time - from)
+      from = time; from_step = step
+      if (count == 3) exit
+    }
+    END {
+      if (count < 3) exit 1
+      low = rates[1]; high = rates[1]; sum = 0
+      for (i = 1; i <= 3; ++i) { sum += rates[i]; if (rates[i] < low) low = rates[i]; if (rates[i] > high) high = rates[i] }
+      printf "%.0f\n", sum - low - high
+    }' "$1" 2>/dev/null
 }
+
+# our_rate N WORDS...: samples per second of all ranks. The run is stopped once that is known; the step's limit ends it if it never is.
+our_rate() {
+  local count=$1 job rate=''
+  shift
+  rm -f rows.jsonl
+  "$GPU_CHECK_BIN/ddprun" --nproc-per-node="$count" --max-restarts=0 "${launch_options[@]}" "$GPU_CHECK_BIN/train" 1000000 1000000 \
+    --fresh --evaluate-every 1000000 --metrics rows.jsonl --device "$GPU_CHECK_DEVICE" "$@" >ours.log 2>&1 &
+  job=$!
+  until rate=$(median_rate rows.jsonl "$step_samples" "$within_epoch"); do
+    kill -0 $job 2>/dev/null || { cat ours.log >&2 && wrong "train fails: $(tail -n 1 ours.log)"; }
+    sleep 0.2
+  done
+  kill -TERM $job
+  wait $job || true
+  echo "$rate"
+}
+
+# Python's own error, which ddprun shows in its words about the failed job.
+peer_error() { { grep -o '[A-Za-z.]*Error: .*' peer.log || tail -n 1 peer.log; } | tail -n 1; }
 
 # peer_says N WORDS...: the number that the peer prints.
 peer_says() {
   local count=$1
   shift
-  ranks "$count" "$GPU_CHECK_PYTHON" "$peer" "$@" --device "$GPU_CHECK_DEVICE" >peer.said 2>peer.log ||
-    { cat peer.log >&2 && wrong "Python's DDP fails: $(tail -n 1 peer.log)"; }
+  ranks "$count" "$GPU_CHECK_PYTHON" "$peer" "$@" --window "$window_s" --device "$GPU_CHECK_DEVICE" >peer.said 2>peer.log ||
+    { cat peer.log >&2 && wrong "Python's DDP fails: $(peer_error)"; }
   sed -n 's/^\([0-9][0-9]*\) [a-z].*/\1/p' peer.said | grep . || wrong "Python's DDP prints no number"
 }
 
@@ -60,11 +103,11 @@ compare() {
 images() {
   local size=224 classes=1000 divisor=1 head=imagenet batch=$2
   if [ "$GPU_CHECK_DEVICE" = cpu ]; then size=32 classes=10 divisor=16 head=small batch=8; fi
+  step_samples=$((batch * GPU_CHECK_RANKS)) within_epoch=0
   ours_words=(--dataset synthetic --set "data.samples=$((steps_of_epoch * batch * GPU_CHECK_RANKS))" --set "data.height=$size"
     --set "data.width=$size" --set "data.classes=$classes" --set "model.width_divisor=$divisor" --model "$1" --head "$head"
     --batch-size "$batch" --precision bf16)
   peer_words=("$1" --size "$size" --classes "$classes" --width-divisor "$divisor" --batch-size "$batch" --precision bf16)
-  if [ "$GPU_CHECK_DEVICE" = cpu ]; then peer_words+=(--steps 8); fi
 }
 
 has_model() { "$GPU_CHECK_BIN/train" --help | grep -q "^  $1 "; }
@@ -76,63 +119,49 @@ try_rate_resnet50() {
   images resnet50 128 && compare --channels-last --cudnn-benchmark
 }
 
+# gpt_words BATCH: 25,000 samples an epoch, some of which are not a whole batch.
 gpt_words() {
-  ours_words=(--model gpt --context 256 --layers 6 --heads 6 --embedding 384 --set data.stride=4 --batch-size 64 --precision bf16)
-  peer_words=(gpt --context 256 --layers 6 --heads 6 --embedding 384 --batch-size 64 --precision bf16)
+  local size=(--context 256 --layers 6 --heads 6 --embedding 384 --batch-size "$1" --precision bf16)
+  step_samples=$(($1 * GPU_CHECK_RANKS)) within_epoch=1
+  ours_words=(--model gpt --set data.stride=1 --log-every $((1280 / $1)) "${size[@]}")
+  peer_words=(gpt "${size[@]}")
 }
 
-try_rate_gpt() { gpt_words && compare; }
+try_rate_gpt() { gpt_words 64 && compare; }
 
-# launches_of EPOCHS WORDS...: kernels that train launches in so many epochs.
-launches_of() {
-  local epochs=$1
-  shift
-  rm -f trace.*
-  nsys profile --trace=cuda --output=trace --force-overwrite=true \
-    "$GPU_CHECK_BIN/train" "$epochs" 100 --fresh --evaluate-every 100 --device cuda "$@" >nsys.log 2>&1 || return 1
-  nsys stats --report cuda_api_sum --format csv trace.nsys-rep 2>>nsys.log | awk -F, '
-    /Num Calls/ { for (i = 1; i <= NF; ++i) if ($i ~ /Num Calls/) calls = i }
-    calls && /LaunchKernel/ { sum += $calls }
-    END { print sum + 0 }'
-}
-
-# our_launches EPOCHS WORDS...: what a run of two epochs more launches more, by their steps: neither the start nor the last
-# evaluation counts.
-our_launches() {
-  local epochs=$1 short long
-  shift
-  short=$(launches_of "$epochs" "$@") && long=$(launches_of $((epochs + 2)) "$@") || return 1
-  echo $(((long - short) / (2 * steps_of_epoch)))
-}
-
-try_launches() {
-  local said='' launches
-  GPU_CHECK_RANKS=1 images resnet18 32
-  if command -v nsys >/dev/null; then
-    launches=$(our_launches 1 "${ours_words[@]}") || wrong "nsys fails: $(tail -n 1 nsys.log)"
-    said="resnet18, per step: train $launches"
-    with_options --fused
-    if [ ${#options[@]} -gt 0 ]; then
-      launches=$(our_launches 1 "${ours_words[@]}" --fused) || wrong "nsys fails: $(tail -n 1 nsys.log)"
-      said+=", with --fused $launches"
-    fi
-    with_options --cuda-graph
-    if [ ${#options[@]} -gt 0 ]; then  # three epochs have the eleven steps before the graph
-      launches=$(our_launches 3 "${ours_words[@]}" --cuda-graph) || wrong "nsys fails: $(tail -n 1 nsys.log)"
-      said+=", with --cuda-graph $launches and a graph"
-    fi
-  else
-    said="resnet18, per step: train's not counted, as nsys is not installed"
+# With --budget each rate is a step: python before train, whose line says how many times as fast it is.
+# one_rate MODEL python|train OPTIONS...
+one_rate() {
+  local model=$1 who=$2 rate file=$GPU_CHECK_WORK/rate.$1 theirs=''
+  shift 2
+  if [ "$GPU_CHECK_DEVICE" = cpu ]; then set --; fi
+  file+=${*:+.fast}
+  if [ "$who" = python ]; then
+    [ -n "$GPU_CHECK_PYTHON" ] || skip "no Python with torch is here"
+    rate=$(peer_says "$GPU_CHECK_RANKS" "${peer_words[@]}" "$@") || wrong "$rate"
+    echo "$rate" >"$file"
+    echo "Python's DDP${*:+, $*}: $rate samples/s"
+    return
   fi
-  if [ -z "$GPU_CHECK_PYTHON" ]; then
-    command -v nsys >/dev/null || skip "neither nsys nor a Python with torch is here"
-    echo "$said" && return
-  fi
-  launches=$(peer_says 1 "${peer_words[@]}" --launches) || wrong "$launches"
-  said+="; Python $launches"
-  launches=$(peer_says 1 "${peer_words[@]}" --launches --fused) || wrong "$launches"
-  echo "$said, with --fused $launches"
+  with_options "$@"
+  rate=$(our_rate "$GPU_CHECK_RANKS" "${ours_words[@]}" "${options[@]}") || wrong "$rate"
+  if [ -e "$file" ]; then theirs=", $(awk -v ours="$rate" '{ printf "%.2f", ours / $1 }' "$file") × Python's"; fi
+  echo "train${*:+, $*}: $rate samples/s$theirs"
 }
+
+fast_images=(--fused --channels-last --cudnn-benchmark)
+try_rate_resnet18_python() { images resnet18 256 && one_rate resnet18 python; }
+try_rate_resnet18_train() { images resnet18 256 && one_rate resnet18 train; }
+try_rate_resnet18_python_fast() { images resnet18 256 && one_rate resnet18 python "${fast_images[@]}"; }
+try_rate_resnet18_train_fast() { images resnet18 256 && one_rate resnet18 train "${fast_images[@]}"; }
+try_rate_resnet50_python() { images resnet50 128 && one_rate resnet50 python; }
+try_rate_resnet50_train() { images resnet50 128 && one_rate resnet50 train; }
+try_rate_resnet50_python_fast() { images resnet50 128 && one_rate resnet50 python "${fast_images[@]}"; }
+try_rate_resnet50_train_fast() { images resnet50 128 && one_rate resnet50 train "${fast_images[@]}"; }
+try_rate_gpt_python() { gpt_words 64 && one_rate gpt python; }
+try_rate_gpt_train() { gpt_words 64 && one_rate gpt train; }
+try_rate_gpt_python_fast() { gpt_words 64 && one_rate gpt python --fused; }
+try_rate_gpt_train_fast() { gpt_words 64 && one_rate gpt train --fused; }
 
 # Each option alone, on the digits.
 try_modes() {
@@ -164,7 +193,7 @@ try_cuda_graph() {
   same_with_graph --lr 0.0625
   same_with_graph --optimizer adam --precision fp16 --lr 0.0078125
   same_with_graph --model gpt --dropout 0.1 --lr 0.00390625 --set data.stride=16
-  gpt_words
+  gpt_words 64
   without=$(our_rate "$GPU_CHECK_RANKS" "${ours_words[@]}" --fused) || wrong "$without"
   with=$(our_rate "$GPU_CHECK_RANKS" "${ours_words[@]}" --cuda-graph) || wrong "$with"
   said="gpt, $GPU_CHECK_RANKS ranks: --fused $without samples/s, --cuda-graph $with"

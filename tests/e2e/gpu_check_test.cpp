@@ -1,4 +1,6 @@
 // scripts/gpu-check.sh, as far as it goes without a GPU.
+#include <signal.h>
+
 #include <filesystem>
 #include <regex>
 
@@ -24,6 +26,27 @@ Ended gpu_check(std::vector<std::string> words, std::map<std::string, std::optio
 std::string result_of(const std::string& step, const std::string& out) {
   std::smatch found;
   return std::regex_search(out, found, std::regex("(ok|failed|skipped) +" + step + " ")) ? found[1].str() : "missing";
+}
+
+std::string row_of(const std::string& step, const std::string& table) {
+  std::smatch found;
+  return std::regex_search(table, found, std::regex("\\| " + step + " \\|[^\n]*")) ? found[0].str() : "missing";
+}
+
+// A build whose `train` passes the first step, and in its tours waits forever.
+std::string build_that_hangs(const TempFolder& folder) {
+  fs::create_directory(folder / "bin");
+  fs::create_symlink(ddprun_program(), folder / "bin/ddprun");
+  folder.write("bin/train", "#!/bin/sh\ncase $1 in tour) echo hangs; sleep 1000 ;; esac\necho 'done: 1 epoch'\n", true);
+  return folder.path();
+}
+
+std::vector<std::string> window_of(const std::string& build, const std::string& out, const std::string& budget,
+                                   const std::vector<std::string>& steps) {
+  std::vector<std::string> words{
+      DDPRUN_SOURCE_DIR "/scripts/gpu-check.sh", "--no-gpu", "--build-dir", build, "--budget", budget, "--out", out};
+  words.insert(words.end(), steps.begin(), steps.end());
+  return words;
 }
 
 }  // namespace
@@ -58,6 +81,65 @@ TEST_CASE("a step of the check that fails ends in one line and stops no other") 
   CHECK(has(checked.err, "gpu-check.sh: what the steps printed is in " + folder.path().string()));
 }
 
+TEST_CASE("a window of the check tries two ranks on one device, and has a table and the logs") {
+  const TempFolder folder;
+  const Ended checked = run(window_of(kBuild, folder / "out", "200",
+                                      {"drives", "smoke", "counts", "refusals", "pair-collectives", "pair-same-bits",
+                                       "pair-kill", "pair-graph", "rate-resnet18-train"}),
+                            kCheckLimit, {.env = {{"PYTHON_EXEC", torch_python()}}, .cwd = folder.path()});
+  INFO(checked);
+  CHECK(checked == exited(0));
+  const std::string table = read_file(folder / "out/table.md");
+  for (const char* step : {"drives", "smoke", "counts", "refusals", "pair-collectives", "pair-same-bits", "pair-kill",
+                           "rate-resnet18-train"})
+    CHECK(row_of(step, table).starts_with("| " + std::string(step) + " | ok | "));
+  CHECK(row_of("pair-graph", table) == "| pair-graph | skipped | it takes 1 GPU, here: 0 | 0 |");
+  CHECK(has(row_of("pair-kill", table), " ms from kill -9 of one rank to the next step"));
+  CHECK(has(run({"tar", "-tzf", folder / "out/logs.tar.gz"}, kLimit).out, "logs/pair-kill.files/kill.1.err\n"));
+}
+
+TEST_CASE("a window of the check ends in time, whatever hangs, and leaves no process behind") {
+  const TempFolder folder;
+  const auto began = std::chrono::steady_clock::now();
+  Command command(window_of(build_that_hangs(folder), folder / "out", "20",
+                            {"smoke", "pair-collectives", "pair-tours", "pair-same-bits", "rate-resnet18-train"}));
+  const Ended checked = command.wait_exit(kCheckLimit);
+  INFO(checked);
+  CHECK(std::chrono::steady_clock::now() - began < 20s);
+  CHECK(checked == exited(1));
+  const std::string table = read_file(folder / "out/table.md");
+  CHECK(row_of("smoke", table).starts_with("| smoke | ok | "));
+  CHECK(has(row_of("pair-collectives", table), "| failed | ended after "));
+  CHECK(has(row_of("pair-tours", table), "| failed | ended after "));
+  CHECK(command.all_gone(5s));
+}
+
+TEST_CASE("a window of the check that is ended has its table and logs") {
+  const TempFolder folder;
+  Command command(
+      window_of(build_that_hangs(folder), folder / "out", "60", {"smoke", "pair-collectives", "pair-tours"}));
+  const std::string mark = "gpu-check." + std::to_string(command.pid()) + ".pair-collectives";
+  command.wait_for_process("GPU_CHECK_MARK", mark, kLimit);
+  command.kill(SIGTERM);
+  CHECK(command.wait_exit(kLimit) == exited(143));
+  CHECK(has(read_file(folder / "out/table.md"), " | failed | the check was ended while it ran; last: "));
+  CHECK(run({"tar", "-tzf", folder / "out/logs.tar.gz"}, kLimit) == exited(0));
+  CHECK(command.all_gone(5s));
+}
+
+TEST_CASE("the phases of each window are within its budget, and those that docs/gpu.md shows") {
+  const std::string page = read_file(DDPRUN_SOURCE_DIR "/docs/gpu.md");
+  for (const std::string window : {"1", "2"}) {
+    const Ended limits =
+        run({DDPRUN_SOURCE_DIR "/scripts/gpu-check.sh", "--limits", "--budget", "290", "--window", window}, kLimit);
+    CHECK(limits == exited(0));
+    CHECK(has(limits.out, "\npacking      until 290.000 s\n"));
+    const std::regex phase("([a-z-]+) +until ([0-9]+)\\.000 s, ");
+    for (std::sregex_iterator at(limits.out.begin(), limits.out.end(), phase), end; at != end; ++at)
+      CHECK(has(page, "| " + window + " | " + at->str(1) + " | " + at->str(2) + " s |"));
+  }
+}
+
 TEST_CASE("the check of the GPU path refuses what it cannot try, in one sentence") {
   const auto refused = [](const std::vector<std::string>& words, const std::string& sentence) {
     const Ended ended = gpu_check(words, {{"CUDA_VISIBLE_DEVICES", ""}});
@@ -71,4 +153,8 @@ TEST_CASE("the check of the GPU path refuses what it cannot try, in one sentence
   refused({"--no-gpu", "--kit", "/tmp"}, "/tmp is no kit (no kit.txt there): ");
   refused({"--no-gpu", "--build-dir", "/tmp"}, "there is no /tmp/bin/ddprun: ");
   refused({"--output"}, "--output takes a path.\n");
+  refused({"--no-gpu", "--budget", "soon"}, "--budget takes seconds, 10 to 9999, not soon.\n");
+  refused({"--no-gpu", "--budget", "60"}, "--budget needs --out DIR, ");
+  refused({"--no-gpu", "--budget", "60", "--out", "/tmp", "tours", "resume-all"}, "there is no step resume-all; ");
+  refused({"--no-gpu", "--out", "/tmp"}, "--out, --window and --again need --budget SECONDS.\n");
 }

@@ -12,6 +12,11 @@ using Tensors = std::vector<at::Tensor>;
 
 enum class Layout { plain, transposed, sliced };
 
+std::vector<Layout> layouts_of(at::ScalarType type, Layouts layouts) {
+  if (layouts == Layouts::all || type == at::kFloat) return {Layout::plain, Layout::transposed, Layout::sliced};
+  return {Layout::plain};
+}
+
 }  // namespace
 
 at::Tensor values(at::ScalarType type, at::IntArrayRef sizes, int rank) {
@@ -134,12 +139,12 @@ std::string refusal(const std::function<void()>& call) {
   }
 }
 
-void reduce_everything(const ProcessGroup& group, Findings& findings, Table* table) {
+void reduce_everything(const ProcessGroup& group, Findings& findings, Table* table, Layouts layouts) {
   const int world = group.world_size(), me = group.rank(), root = world - 1;
   for (const auto type : kTypes) {
     const auto all = of_all_ranks(type, {3, 4}, world);
     for (const auto& [op_of_table, op_name] : kOps)
-      for (const auto layout : {Layout::plain, Layout::transposed, Layout::sliced}) {
+      for (const auto layout : layouts_of(type, layouts)) {
         const auto op = op_of_table;  // no structured binding: lambdas take it
         const std::string name = std::string(toString(type)) + " " + op_name + " on " + std::to_string(world) +
                                  " ranks, layout " + std::to_string(static_cast<int>(layout));
@@ -179,12 +184,12 @@ std::vector<std::int64_t> uneven_shape(int rank) {
 
 }  // namespace
 
-void move_everything(const ProcessGroup& group, Findings& findings) {
+void move_everything(const ProcessGroup& group, Findings& findings, Layouts layouts) {
   const int world = group.world_size(), me = group.rank(), root = world / 2;
   const auto next = (me + 1) % world, before = (me + world - 1) % world;
   const auto at = [](const Tensors& all, int rank) { return all[static_cast<std::size_t>(rank)]; };
   for (const auto type : kTypes)
-    for (const auto layout : {Layout::plain, Layout::transposed, Layout::sliced}) {
+    for (const auto layout : layouts_of(type, layouts)) {
       const std::string name = std::string(toString(type)) + " on " + std::to_string(world) + " ranks, layout " +
                                std::to_string(static_cast<int>(layout));
       const auto all = of_all_ranks(type, {3, 4}, world);

@@ -78,7 +78,7 @@ TEST_CASE("every reduction of every type gives what one process would, on 1, 2 a
     RankThreads(world).each([&](ProcessGroup& group) {
       reduce_everything(group, findings, world == 4 && group.rank() == 1 ? &table : nullptr);
     });
-    findings.check_none();
+    CHECK(findings.wrong() == "");
   }
   CHECK(describe(table) == golden(kGolden, describe(table)));
 }
@@ -87,7 +87,7 @@ TEST_CASE("every type and layout of tensor arrives as it was sent, on 1, 2 and 4
   for (const int world : {1, 2, 4}) {
     Findings findings;
     RankThreads(world).each([&](ProcessGroup& group) { move_everything(group, findings); });
-    findings.check_none();
+    CHECK(findings.wrong() == "");
   }
 }
 
@@ -99,7 +99,7 @@ TEST_CASE("without the check of calls the numbers are the same, and refusals sti
     reduce_everything(group, findings, nullptr);
     barrier(group);
   });
-  findings.check_none();
+  CHECK(findings.wrong() == "");
 }
 
 TEST_CASE("tensors of different types travel side by side", "[collectives]") {
@@ -126,7 +126,7 @@ TEST_CASE("tensors of different types travel side by side", "[collectives]") {
     expect({scatter(me == 1 ? all : Tensors{}, 1, group)}, {of(me)}, "scatter");
     expect(all_to_all(to_each, group), from_each, "all_to_all");
   });
-  findings.check_none();
+  CHECK(findings.wrong() == "");
 }
 
 TEST_CASE("large tensors are reduced and moved as small ones are", "[collectives]") {
@@ -142,7 +142,7 @@ TEST_CASE("large tensors are reduced and moved as small ones are", "[collectives
     const auto all = all_gather(own.narrow(0, 0, kElements - group.rank()), group);
     findings.expect(all[1].numel() == kElements - 1 && all[1].eq(2).all().item<bool>(), "all_gather");
   });
-  findings.check_none();
+  CHECK(findings.wrong() == "");
 }
 
 TEST_CASE("parameters that require a gradient are reduced in place, and autograd does not see it", "[collectives]") {
@@ -168,7 +168,7 @@ TEST_CASE("a message from any rank says who sent it", "[collectives]") {
     }
     findings.expect(senders == std::set<int>{1, 2, 3}, "one from each");
   });
-  findings.check_none();
+  CHECK(findings.wrong() == "");
 }
 
 TEST_CASE("a barrier lets nobody through before the last has come", "[collectives]") {
@@ -183,7 +183,7 @@ TEST_CASE("a barrier lets nobody through before the last has come", "[collective
       barrier(group);
     }
   });
-  findings.check_none();
+  CHECK(findings.wrong() == "");
 }
 
 TEST_CASE("calls that do not fit together are one sentence on every rank, and the group lives on", "[collectives]") {
@@ -284,7 +284,7 @@ TEST_CASE("objects arrive as they were, whatever JSON holds", "[collectives]") {
       if (me == 0) send_object(object_of(3), 1, 2, group);
       if (me == 1) findings.expect(recv_object(world == 2 ? 0 : kAnySource, 2, group) == object_of(3), "recv_object");
     });
-    findings.check_none();
+    CHECK(findings.wrong() == "");
   }
   RankThreads rank_threads(2);
   CHECK_THAT(common_error(rank_threads,
@@ -317,7 +317,7 @@ TEST_CASE("a dictionary is averaged or added up name by name, and must have the 
     findings.expect(alike(sum.at("count"), torch::tensor(18)), "sum of integers");
     findings.expect(tensors.at("half").eq(rank).all().item<bool>(), "what was given stays");
   });
-  findings.check_none();
+  CHECK(findings.wrong() == "");
   CHECK_THAT(common_error(rank_threads,
                           [](auto& group) {
                             reduce_dict({{group.rank() == 2 ? "lost" : "loss", 1.0}}, true, group);
@@ -345,7 +345,7 @@ TEST_CASE("some ranks make a group of their own, and so do those of a machine", 
     barrier(here);
     barrier(world);
   });
-  findings.check_none();
+  CHECK(findings.wrong() == "");
   CHECK_THAT(common_error(rank_threads,
                           [](auto& group) {
                             new_group({0, 4}, group);

@@ -58,8 +58,10 @@ int extra_of(const std::string& mode, int step, int rank) {
 
 void train(const std::string& mode, const ddprun::ProcessGroup& group) {
   const int rank = group.rank();
+  const at::Device device = group.device();
   torch::manual_seed(7 + rank);
   Net net;
+  net->to(device);
   ddprun::DistributedDataParallel ddp(net, options_of(mode), group);
   if (mode == "fp16-hook") ddp.register_comm_hook(ddprun::fp16_compress_hook());
   if (mode == "bf16-hook") ddp.register_comm_hook(ddprun::bf16_compress_hook());
@@ -70,11 +72,12 @@ void train(const std::string& mode, const ddprun::ProcessGroup& group) {
     at::Tensor loss;
     for (int part = 0; part < parts; ++part) {
       torch::manual_seed(10'000 + 1000 * step + 100 * part + rank);
-      const at::Tensor images = torch::randn({kBatch, 1, 8, 8}), labels = torch::randint(10, {kBatch}, torch::kLong);
+      const at::Tensor images = torch::randn({kBatch, 1, 8, 8}).to(device);
+      const at::Tensor labels = torch::randint(10, {kBatch}, torch::kLong).to(device);
       const auto pause = ddp.no_sync(part + 1 < parts);
       at::Tensor scores;
       {
-        const ddprun::Autocast autocast(at::kCPU, at::kBFloat16, mode == "bf16");
+        const ddprun::Autocast autocast(device.type(), at::kBFloat16, mode == "bf16");
         scores = ddp.forward(images, extra_of(mode, step, rank));
       }
       loss = torch::cross_entropy_loss(scores.to(torch::kFloat), labels);
@@ -90,7 +93,7 @@ void train(const std::string& mode, const ddprun::ProcessGroup& group) {
   if (rank != 0) return;
   uLong checksum = 0;
   const auto add = [&](const at::Tensor& tensor) {
-    const at::Tensor bytes = tensor.detach().contiguous();
+    const at::Tensor bytes = tensor.detach().cpu().contiguous();
     checksum = crc32(checksum, static_cast<const Bytef*>(bytes.data_ptr()), static_cast<uInt>(bytes.nbytes()));
   };
   for (const at::Tensor& parameter : net->parameters()) add(parameter);
@@ -103,6 +106,7 @@ void train(const std::string& mode, const ddprun::ProcessGroup& group) {
 namespace ddprun::test {
 
 void print_parity(const ProcessGroup& group, const Words& modes) {
+  if (group.device().is_cuda()) at::globalContext().setDeterministicCuDNN(true);
   for (const std::string& mode : modes.empty() ? kModes : modes) train(mode, group);
 }
 

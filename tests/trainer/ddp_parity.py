@@ -1,7 +1,8 @@
 """DistributedDataParallel in each of its modes, by PyTorch: the peer of ddp_parity.cpp, which prints the same lines.
 
-  ddp_parity.py [mode ...]    without words: all of them
+  ddp_parity.py [--device cuda] [mode ...]    without words: all of them
 """
+import argparse
 import contextlib
 import os
 import sys
@@ -66,22 +67,22 @@ def extra_of(mode, step, rank):
     return {"static": 2, "static-unused": 0}.get(mode, 1)
 
 
-def train(mode, rank):
+def train(mode, rank, device):
     torch.manual_seed(7 + rank)  # rank 0's weights win
-    net = Net()
+    net = Net().to(device)
     model = DistributedDataParallel(net, **MODES[mode])
     if mode == "fp16-hook":
         model.register_comm_hook(None, default_hooks.fp16_compress_hook)
     if mode == "bf16-hook":
         model.register_comm_hook(None, default_hooks.bf16_compress_hook)
-    optimizer = torch.optim.SGD(net.parameters(), lr=0.05, momentum=0.9)
+    optimizer = torch.optim.SGD(net.parameters(), lr=0.05, momentum=0.9, foreach=False)
     parts = 3 if mode.startswith("accumulate") else 1
     for step in range(STEPS):
         optimizer.zero_grad()
         for part in range(parts):
-            images, labels = batch(step, part, rank)
+            images, labels = (tensor.to(device) for tensor in batch(step, part, rank))
             with model.no_sync() if part + 1 < parts else contextlib.nullcontext():
-                with torch.autocast("cpu", torch.bfloat16, enabled=mode == "bf16"):
+                with torch.autocast(device.type, torch.bfloat16, enabled=mode == "bf16"):
                     scores = model(images, extra_of(mode, step, rank))
                 loss = F.cross_entropy(scores.float(), labels)
                 loss.backward()
@@ -95,15 +96,24 @@ def train(mode, rank):
     if rank == 0:
         checksum = 0
         for tensor in [*net.parameters(), *net.buffers()]:
-            checksum = zlib.crc32(bytes(tensor.detach().reshape(-1).view(torch.uint8).tolist()), checksum)
+            checksum = zlib.crc32(bytes(tensor.detach().cpu().reshape(-1).view(torch.uint8).tolist()), checksum)
         print(f"{mode} weights {checksum:08x}", flush=True)
 
 
 def main():
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--device", choices=["cpu", "cuda"], default="cpu")
+    parser.add_argument("modes", nargs="*")
+    args = parser.parse_args()
     torch.set_num_threads(1)
-    dist.init_process_group("gloo")
-    for mode in sys.argv[1:] or MODES:
-        train(mode, dist.get_rank())
+    device = torch.device(args.device)
+    if args.device == "cuda":
+        device = torch.device("cuda", int(os.environ["LOCAL_RANK"]))
+        torch.cuda.set_device(device)
+        torch.backends.cudnn.deterministic = True
+    dist.init_process_group("nccl" if args.device == "cuda" else "gloo")
+    for mode in args.modes or MODES:
+        train(mode, dist.get_rank(), device)
     dist.barrier()
     dist.destroy_process_group()
 

@@ -384,6 +384,7 @@ int main(int argc, char** argv) try {
   using namespace ddprun::test;
   const std::map<std::string, void (*)(const ProcessGroup&, const Words&)> scenarios{
       {"parity", print_parity},
+      {"collectives", check_collectives},
       {"sync-batch-norm", check_sync_batch_norm},
       {"conversion", check_conversion},
       {"other-model", build_another_model},

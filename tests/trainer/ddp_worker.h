@@ -15,6 +15,8 @@ void require(bool condition, const std::string& what);
 
 // Losses and weights of each mode (the words; none: all), the same lines as ddp_parity.py.
 void print_parity(const ProcessGroup& group, const Words& modes);
+// Every collective, with every type, against what one process computes.
+void check_collectives(const ProcessGroup& group, const Words& words);
 // SyncBatchNorm on the parts of a batch against BatchNorm on the whole of it.
 void check_sync_batch_norm(const ProcessGroup& group, const Words& words);
 void check_conversion(const ProcessGroup& group, const Words& words);

@@ -50,7 +50,7 @@ def load(folder, part):
 
 def batches_by_tensor(dataset, sampler, size):
     inputs, targets = dataset.tensors
-    for batch in torch.tensor(list(sampler)).split(size):
+    for batch in torch.tensor(list(sampler), device=inputs.device).split(size):
         yield inputs.index_select(0, batch), targets.index_select(0, batch)
 
 
@@ -74,6 +74,7 @@ def evaluate(model, dataset, rank, world):
             correct = (scores.argmax(-1) == wanted).sum().item()
             sums += torch.tensor([correct, wanted.numel(), loss_of(scores, wanted).item() * wanted.numel()])
     model.train()
+    sums = sums.to(inputs.device)
     dist.reduce(sums, 0)
     correct, tested, loss = sums.tolist()
     return int(correct), int(tested), loss / tested
@@ -107,7 +108,7 @@ def parse():
     parser.add_argument("--loader", choices=["dataloader", "tensor"], default="dataloader")
     parser.add_argument("--weights-after", type=int, default=0)
     parser.add_argument("--weights")
-    parser.add_argument("--device", default="cpu", choices=["cpu"])
+    parser.add_argument("--device", default="cpu", choices=["cpu", "cuda"], help="cuda: over NCCL, with deterministic kernels")
     parser.add_argument("--fresh", action="store_true", help="always so: it never resumes")
     args = parser.parse_args()
     args.set = python_ddp_extras.settings(args.set)
@@ -128,11 +129,23 @@ def make_net(args, train, seed):
     return ConvNet(*train.tensors[0].shape[2:]) if args.model == "convnet" else python_ddp_extras.make_net(args, train)
 
 
+def join_group(args):
+    """The device of this rank."""
+    if args.device == "cpu":
+        dist.init_process_group("gloo")
+        return torch.device("cpu")
+    device = torch.device("cuda", int(os.environ["LOCAL_RANK"]))
+    torch.cuda.set_device(device)
+    torch.use_deterministic_algorithms(True)
+    dist.init_process_group("nccl")
+    return device
+
+
 def main():
     args = parse()
     if args.threads:
         torch.set_num_threads(args.threads)
-    dist.init_process_group("gloo")
+    device = join_group(args)
     rank, world = dist.get_rank(), dist.get_world_size()
     train, test = load_data(args)
     net = make_net(args, train, args.seed)
@@ -142,7 +155,9 @@ def main():
         net = make_net(args, train, args.seed + 1)
         if rank == 0:
             torch.save(net.state_dict(), args.init_to)
-    model = DistributedDataParallel(net)
+    model = DistributedDataParallel(net.to(device))
+    for dataset in (train, test):
+        dataset.tensors = tuple(tensor.to(device) for tensor in dataset.tensors)
     optimizer = python_ddp_extras.make_optimizer(args, model.parameters())
     sampler = DistributedSampler(train, seed=args.seed)
     loader = DataLoader(train, batch_size=args.batch_size, sampler=sampler)

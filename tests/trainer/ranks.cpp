@@ -17,7 +17,7 @@ std::string with_rank(const std::string& text, int rank) {
 
 }  // namespace
 
-Ranks::Ranks(int count, std::vector<std::string> argv, std::map<std::string, std::optional<std::string>> env) {
+Ranks::Ranks(int count, std::vector<std::string> argv, Environment env) {
   env.insert({{"WORLD_SIZE", std::to_string(count)},
               {"LOCAL_WORLD_SIZE", std::to_string(count)},
               {"MASTER_ADDR", "127.0.0.1"},
@@ -28,17 +28,28 @@ Ranks::Ranks(int count, std::vector<std::string> argv, std::map<std::string, std
   for (int rank = 0; rank < count; ++rank) {
     std::vector<std::string> own_argv;
     for (const auto& word : argv) own_argv.push_back(with_rank(word, rank));
-    std::map<std::string, std::optional<std::string>> own_env;
+    Environment own_env;
     for (const auto& [name, value] : env) own_env[name] = value ? std::optional(with_rank(*value, rank)) : std::nullopt;
     commands_.push_back(std::make_unique<Command>(own_argv, CommandOptions{.env = own_env, .cwd = {}, .input = {}}));
   }
 }
 
-Ended Ranks::wait_all_good() {
+std::vector<Ended> Ranks::wait_all() {
   std::vector<Ended> ends;
   for (auto& command : commands_) ends.push_back(command->wait_exit(kLimit));
+  return ends;
+}
+
+Ended Ranks::wait_all_good() {
+  const std::vector<Ended> ends = wait_all();
   for (const auto& end : ends) CHECK(end == exited(0));
   return ends.front();
+}
+
+Environment each_on_its_own_node() {
+  return {{"GROUP_RANK", "{rank}"},       {"LOCAL_RANK", "0"},        {"LOCAL_WORLD_SIZE", "1"},
+          {"NCCL_HOSTID", "half-{rank}"}, {"NCCL_NET", "Socket"},     {"NCCL_SOCKET_IFNAME", "lo"},
+          {"NCCL_NVLS_ENABLE", "0"},      {"NCCL_MNNVL_ENABLE", "0"}, {"NCCL_CUMEM_HOST_ENABLE", "0"}};
 }
 
 std::string program(const std::string& name) {

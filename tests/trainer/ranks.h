@@ -1,6 +1,8 @@
 // Starts the ranks of one group by hand, as a launcher would, and compares the snapshots they leave.
 #pragma once
+#include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -9,18 +11,25 @@
 
 namespace ddprun::test {
 
+using Environment = std::map<std::string, std::optional<std::string>>;
+
 // `count` processes of one command on this machine; rank 0 serves the store. One thread each. "{rank}" in a word or in
 // a variable becomes the rank.
 class Ranks {
  public:
-  Ranks(int count, std::vector<std::string> argv, std::map<std::string, std::optional<std::string>> env = {});
+  Ranks(int count, std::vector<std::string> argv, Environment env = {});
   Command& operator[](int rank) { return *commands_[static_cast<std::size_t>(rank)]; }
+  std::vector<Ended> wait_all();
   // All of them; an end other than exit code 0 fails the test. Returns rank 0's.
   Ended wait_all_good();
 
  private:
   std::vector<std::unique_ptr<Command>> commands_;
 };
+
+// With it each rank has a GPU of its own even where all have the same one: each is the only rank of its node, and of
+// its host in NCCL's view, which refuses a GPU that two ranks of a host have.
+Environment each_on_its_own_node();
 
 // A program of this build, or of the folder DDPRUN_TEST_PROGRAMS: a kit's tests run where nothing was built.
 std::string program(const std::string& name);
