@@ -30,7 +30,7 @@ or skipped, and why. A step that fails does not stop the others.
   --build           with --kit: first build its sources for the LibTorch of this machine
   --output FILE     write the table there (default: docs/gpu.md, between its two markers; with --kit gpu-check.md; with --no-gpu or
                     with STEPs nowhere)
-  --list            name the steps
+  --list            name the steps; with --budget those of the window, with what --again adds
 
 A machine that is to be had for some minutes only: other steps, several at a time, in phases with deadlines. STEPs are of these.
 
@@ -109,11 +109,19 @@ check_budget() {
   if [ -n "$failed_table" ] && [ ! -r "$failed_table" ]; then refuse "--again names a table.md, and $failed_table cannot be read."; fi
 }
 
-known_steps() { if [ -z "$budget" ]; then printf '%s\n' "${steps[@]%%:*}"; else window_steps | sed 's/:.*//' | awk '!seen[$0]++'; fi; }
+# The second window has those of the first one, too: if they are named, or failed there.
+known_steps() {
+  case ${budget:+$window} in
+    '') printf '%s\n' "${steps[@]%%:*}" ;;
+    1) window_steps "${window_1[@]}" | sed 's/:.*//' ;;
+    2) window_steps "${window_2[@]}" "${window_1[@]}" | sed 's/:.*//' | awk '!seen[$0]++' ;;
+  esac
+}
 
 if $limits && [ -z "$budget" ]; then budget=290; fi
 check_budget
 if $limits; then limits_of_window; exit; fi
+if $list && [ -n "$budget" ]; then planned_steps; exit; fi
 if $list; then known_steps; exit; fi
 for step in "${chosen[@]}"; do
   known_steps | grep -qx -- "$step" || refuse "there is no step $step; --list names the steps."

@@ -49,12 +49,13 @@ pair() {
   wrong "$name: the agents' exit codes are ${codes[*]}: $(why_pair_failed "$name")"
 }
 
-# NCCL's and ours, whatever came first.
+# The most telling line: NCCL's, an error of `train` or Python, else the last one that is not about the job.
 why_pair_failed() {
-  {
-    grep -h -m 1 -i 'Duplicate GPU\|NCCL WARN\|error\|train: ' "$1".?.err "$1".?.out ||
-      grep -h -v '^ddprun: ' "$1".?.err | tail -n 1 | grep . || tail -q -n 1 "$1".?.err | grep . || echo 'they say nothing'
-  } | head -n 1 | cut -c 1-200
+  local pattern files=("$1".?.err "$1".?.out)
+  for pattern in 'Duplicate GPU' 'NCCL WARN\|nccl[A-Z][A-Za-z]*Error' '^train: \|[A-Za-z]Error: '; do
+    if grep -h -m 1 "$pattern" "${files[@]}" | head -n 1 | sed "s,^[ |]*,," | cut -c 1-200 | grep .; then return; fi
+  done
+  grep -h -v '^ddprun: \|^  [a-z ]*: \|^              ' "${files[@]}" | tail -n 1 | cut -c 1-200 | grep . || echo 'they say nothing'
 }
 
 # trains_pair NAME WORDS...

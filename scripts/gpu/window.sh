@@ -5,7 +5,7 @@
 # The shares of a window and those of packing are 290 in all. What a phase does not need is left to the next ones.
 packing_share=10
 window_1=(
-  "start 35 3 drives:15:0 smoke:33:0 python:33:0"
+  "start 35 3 smoke:33:0 drives:15:0 python:33:0"
   "correctness 60 8 deterministic-vgg:40:1 modes:40:1 resume:40:0 tours:40:0 quiet-end:30:1 out-of-memory:20:1 same-bits:30:0
     virtual-rank:20:0 loads:30:0 counts:30:0 refusals:20:0 nccl-error:30:1 transport:20:1 bf16:30:0 fp16:30:1"
   "first-pairs 20 2 pair-collectives:20:0 pair-python:20:0"
@@ -18,7 +18,7 @@ window_1=(
     rate-resnet18-python-fast:20:1 rate-resnet18-train-fast:20:1 rate-gpt-python-fast:20:1 rate-gpt-train-fast:20:1"
 )
 window_2=(
-  "start 25 3 drives:15:0 smoke:24:0 python:24:0"
+  "start 25 3 smoke:24:0 drives:15:0 python:24:0"
   "again 35 3 gpu-tests-2:34:1"
   "rates 40 1 rate-resnet50-python:20:1 rate-resnet50-train:20:1 rate-resnet50-python-fast:20:1 rate-resnet50-train-fast:20:1"
   "small 110 1 small-digits-train:30:0 small-digits-python:30:0 small-gpt-train:30:1 small-gpt-python:30:1 small-resnet18-train:30:1
@@ -54,10 +54,10 @@ failed_steps() {
   sed -n 's/^| \([a-z0-9-]*\) | failed | .*/\1/p; s/^| \([a-z0-9-]*\) | skipped | no time left.*/\1/p' "$1"
 }
 
-# Every step that a window knows, as it is written there.
+# window_steps PHASES...: as they are written there.
 window_steps() {
   local phase
-  for phase in "${window_1[@]}" "${window_2[@]}"; do
+  for phase in "$@"; do
     read -ra words <<<"${phase//$'\n'/ }"
     printf '%s\n' "${words[@]:3}"
   done
@@ -149,8 +149,8 @@ why_no_pairs() {
 # What measures runs alone.
 measures() { [[ $1 =~ ^(rate|small)- || $1 =~ ^(memory-snapshots|restarts|launches)$ ]]; }
 
-# run_phase END_MS AT_A_TIME STEP...: a step is started while half of its limit, which shrinks with the budget, is left, and the first
-# ones always. Others are `postponed`: what later phases leave may be enough for them.
+# run_phase END_MS AT_A_TIME STEP...: a step is started while half of its limit, which shrinks with the budget, is left, those
+# of the phase `start` always. Others are `postponed`: what later phases leave may be enough for them.
 run_phase() {
   local end=$1 at_a_time=$2 step name limit gpus left why
   shift 2
@@ -168,7 +168,7 @@ run_phase() {
       if [ -n "$why" ]; then add_row "$name" skipped "$why" 0 && continue; fi
     fi
     left=$((end - 500 - $(elapsed)))
-    if [ ${#verdict_of[@]} -gt 0 ] && [ "$left" -lt $((limit * budget * 500 / (budget > 290 ? budget : 290))) ]; then
+    if ! $starting && [ "$left" -lt $((limit * budget * 500 / (budget > 290 ? budget : 290))) ]; then
       postponed+=("$step")
       continue
     fi
@@ -257,23 +257,38 @@ try_smoke_again() {
   esac
 }
 
-# with_failed PHASE STEPS: and those that failed in another window: among the rates what measures, in the phase `again` everything else.
-with_failed() {
-  local step name
+# with_others PHASE STEPS: and those of the first window that are named, or failed there: among the rates what measures, in the phase
+# `again` everything else.
+with_others() {
+  local step name own
   echo "$2"
-  if [ -z "$failed_table" ]; then return; fi
-  for name in $(failed_steps "$failed_table"); do
+  own=$(window_steps "${window_2[@]}" | sed 's/:.*//')
+  {
+    printf '%s\n' "${chosen[@]}"
+    if [ -n "$failed_table" ]; then failed_steps "$failed_table"; fi
+  } | { grep -vxF "$own" || true; } | sort -u | while read -r name; do
     if measures "$name"; then [ "$1" = rates ] || continue; else [ "$1" = again ] || continue; fi
-    for step in $(window_steps); do
-      if [ "${step%%:*}" = "$name" ] && [[ " $2 " != *" $step "* ]]; then echo "$step" && break; fi
+    for step in $(window_steps "${window_1[@]}"); do
+      if [ "${step%%:*}" = "$name" ]; then echo "$step"; fi
     done
+  done
+}
+
+planned_steps() {
+  local phase name share at_a_time list phases
+  phases_of_window
+  for phase in "${phases[@]}"; do
+    read -r name share at_a_time list <<<"${phase//$'\n'/ }"
+    if [ "$window" = 2 ]; then list=$(with_others "$name" "$list"); fi
+    # shellcheck disable=SC2086  # it is words
+    printf '%s\n' $list | sed 's/:.*//'
   done
 }
 
 run_window() {
   local phase name share at_a_time list end=0 phases
   declare -gA name_of=() began_of=() verdict_of=() status_of=()
-  mark=gpu-check.$$ port=$((20000 + RANDOM % 900 * 10)) warming='' postponed=()
+  mark=gpu-check.$$ port=$((20000 + RANDOM % 900 * 10)) warming='' postponed=() starting=true
   phases_of_window
   trap leave_window EXIT
   if [ "$GPU_CHECK_GPUS" -gt 0 ]; then warm_page_cache; fi
@@ -286,11 +301,12 @@ run_window() {
   for phase in "${phases[@]}"; do
     read -r name share at_a_time list <<<"${phase//$'\n'/ }"
     end=$((end + share * budget * 1000 / 290))
-    if [ "$window" = 2 ]; then list=$(with_failed "$name" "$list"); fi
+    if [ "$window" = 2 ]; then list=$(with_others "$name" "$list"); fi
     if [ "$name" = rates ]; then end_warming; fi
     # shellcheck disable=SC2086  # it is words
     run_phase $end "$at_a_time" $list
     keep_logs
+    starting=false
     if [ "$name" = start ]; then try_smoke_again $((end + 30 * budget * 1000 / 290)); fi
     if [ "$name" = start ] && [ "${verdict_of[smoke]:-ok}" = failed ]; then
       add_row "everything else" skipped "the first run failed" 0

@@ -127,6 +127,22 @@ TEST_CASE("a window of the check that is ended has its table and logs") {
   CHECK(command.all_gone(5s));
 }
 
+TEST_CASE("a second window of the check repeats what failed in the first, or had no time") {
+  const TempFolder folder;
+  folder.write(
+      "first.md",
+      "| pair-graph | failed | other weights | 7 |\n| pair-resume | ok | | 3 |\n| rate-gpt-train | failed | | 3 |\n"
+      "| pair-tours | skipped | no time left | 0 |\n| fp16 | skipped | it takes 1 GPU, here: 0 | 0 |\n");
+  const Ended listed = run({DDPRUN_SOURCE_DIR "/scripts/gpu-check.sh", "--budget", "290", "--window", "2", "--again",
+                            folder / "first.md", "--list"},
+                           kLimit);
+  CHECK(listed == exited(0));
+  CHECK(has(listed.out, "gpu-tests-2\npair-graph\npair-tours\nrate-resnet50-python\n"));
+  CHECK(has(listed.out, "rate-resnet50-train-fast\nrate-gpt-train\nsmall-digits-train\n"));
+  CHECK_FALSE(has(listed.out, "pair-resume"));
+  CHECK_FALSE(has(listed.out, "fp16"));
+}
+
 TEST_CASE("the phases of each window are within its budget, and those that docs/gpu.md shows") {
   const std::string page = read_file(DDPRUN_SOURCE_DIR "/docs/gpu.md");
   for (const std::string window : {"1", "2"}) {
