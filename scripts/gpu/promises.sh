@@ -306,8 +306,9 @@ try_tours() {
   echo "${tours[*]}, by $GPU_CHECK_RANKS ranks"
 }
 
-# Each test case is a process, some at a time. With --budget the pairs have shown before what two ranks on one GPU do.
-try_gpu_tests() { gpu_tests_at_a_time 8; }
+# Each test case is a process. Few at a time where two ranks share a GPU, on which they take turns; with --budget first those with one
+# rank, as the pairs have shown what two do.
+try_gpu_tests() { gpu_tests_at_a_time 3; }
 try_gpu_tests_1() { DDPRUN_GPU_TESTS_RANKS=1 gpu_tests_at_a_time 8; }
 try_gpu_tests_2() { gpu_tests_at_a_time 3; }
 
