@@ -102,10 +102,10 @@ find_gpus() {
   GPU_CHECK_DEVICE=cuda GPU_CHECK_RANKS=$((GPU_CHECK_GPUS < 8 ? GPU_CHECK_GPUS : 8))
 }
 
-# How many workers --nproc-per-node=gpu starts; 0 where it refuses.
+# count_by_ddprun [FILE]: how many workers --nproc-per-node=gpu starts; 0 where it refuses. FILE gets what it says.
 count_by_ddprun() {
   local out
-  out=$("$GPU_CHECK_BIN/ddprun" --nproc-per-node=gpu --max-restarts=0 printenv WORLD_SIZE 2>/dev/null) || out=0
+  out=$("$GPU_CHECK_BIN/ddprun" --nproc-per-node=gpu --max-restarts=0 printenv WORLD_SIZE 2>"${1:-/dev/null}") || out=0
   head -n 1 <<<"$out"
 }
 

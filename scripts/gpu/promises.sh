@@ -87,7 +87,8 @@ try_counts() {
   if [ "$GPU_CHECK_GPUS" -gt 0 ] && [ -n "$GPU_CHECK_PYTHON" ]; then mapfile -t right < <(count_in_torch "${values[@]}"); fi
   for i in "${!values[@]}"; do
     if [ "${values[i]}" = - ]; then unset CUDA_VISIBLE_DEVICES; else export CUDA_VISIBLE_DEVICES=${values[i]}; fi
-    ours=$(count_by_ddprun)
+    ours=$(count_by_ddprun counts.txt)
+    [ "$ours" = "${right[i]:-}" ] || cat counts.txt
     [ "$ours" = "${right[i]:-}" ] ||
       wrong "with CUDA_VISIBLE_DEVICES '${values[i]}' ddprun counts $ours GPUs, and ${right[i]:-no answer} is right"
   done

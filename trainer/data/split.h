@@ -69,7 +69,7 @@ at::Tensor tensor_of(const std::vector<float>& values);
 // Threads of a loader for a split's batches; empty: no loader, the training thread takes each batch from where it is.
 // So it does with data on a GPU: another thread would gather on a stream of its own, which the step's does not wait
 // for. `workers`: of --workers. `cores`: for this rank.
-inline constexpr int kGpuLoadersMax = 4;  // two prepare 8,000 images of 224 x 224 a second (docs/gpu.md)
+inline constexpr int kGpuLoadersMax = 4;  // one prepares some 9,800 images of 224 x 224 a second (docs/gpu.md)
 std::optional<int> loader_threads(const Split& split, at::Device device, std::int64_t workers, std::int64_t cores);
 
 }  // namespace ddprun::train
