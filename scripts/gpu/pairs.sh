@@ -155,7 +155,7 @@ try_pair_graph() {
   echo "with --cuda-graph two ranks end with the weights of --fused"
 }
 
-# start_long_pair NAME WORDS...: the run that is disturbed.
+# start_long_pair NAME WORDS...: the run that is disturbed, once there is a snapshot to resume from: it is written while steps are taken.
 start_long_pair() {
   local name=$1
   shift
@@ -163,6 +163,7 @@ start_long_pair() {
   start_pair "$name" "$port" train "${pair_run[@]}" --device "$GPU_CHECK_DEVICE" --snapshot part.pt \
     --publish part.safetensors "$@"
   wait_for '^epoch 2 step' "$name.0.out" "${agents[0]}"
+  until [ -e part.pt ]; do sleep 0.02; done
 }
 
 # killed_pair NAME WORDS...: the worker of the second rank is killed; `took` is the time to the next step, in milliseconds.

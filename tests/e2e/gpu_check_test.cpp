@@ -105,7 +105,7 @@ TEST_CASE("a window of the check ends in time, whatever hangs, and leaves no pro
                             {"smoke", "pair-collectives", "pair-tours", "pair-same-bits", "rate-resnet18-train"}));
   const Ended checked = command.wait_exit(kCheckLimit);
   INFO(checked);
-  CHECK(std::chrono::steady_clock::now() - began < 20s);
+  CHECK(std::chrono::steady_clock::now() - began < 30s);  // 0.7 s of the 20 are for packing: little on a busy machine
   CHECK(checked == exited(1));
   const std::string table = read_file(folder / "out/table.md");
   CHECK(row_of("smoke", table).starts_with("| smoke | ok | "));

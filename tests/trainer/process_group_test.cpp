@@ -3,6 +3,7 @@
 
 #include <torch/torch.h>
 
+#include <csignal>
 #include <filesystem>
 #include <torch/csrc/distributed/c10d/HashStore.hpp>
 
@@ -257,6 +258,16 @@ TEST_CASE("there is one default group at a time", "[process_group]") {
   CHECK_FALSE(is_initialized());
   CHECK_THROWS_WITH(group.rank(), Contains("this one was destroyed"));
   CHECK_THROWS_WITH(default_group(), Contains("Call init_process_group() first."));
+}
+
+TEST_CASE("a process with a group ignores SIGPIPE, unless it handles it", "[process_group]") {
+  void (*const handler)(int) = [](int) {};
+  for (const auto& [before, after] : {std::pair{SIG_DFL, SIG_IGN}, std::pair{handler, handler}}) {
+    std::signal(SIGPIPE, before);
+    init_process_group({.backend = Backend::gloo, .rank = 0, .world_size = 1});
+    destroy_process_group();
+    CHECK(std::signal(SIGPIPE, SIG_DFL) == after);
+  }
 }
 
 TEST_CASE("local ranks are told apart also where LOCAL_RANK is 0 everywhere", "[process_group]") {

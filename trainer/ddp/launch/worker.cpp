@@ -258,13 +258,9 @@ Asked Worker::step_done(std::uint64_t step) {
 
 Asked Worker::asked_between_steps() { return channel_ ? channel_->asked({}) : Asked::nothing; }
 
-// Gloo writes to sockets that its peers have closed, and a process that stays would end by that.
 bool Worker::stay_in_process() {
   stays_ = channel_ && ddprun_channel_may_park();
   if (channel_) channel_->stays = stays_;
-  struct sigaction now = {};
-  if (stays_ && sigaction(SIGPIPE, nullptr, &now) == 0 && !(now.sa_flags & SA_SIGINFO) && now.sa_handler == SIG_DFL)
-    std::signal(SIGPIPE, SIG_IGN);
   return stays_;
 }
 
