@@ -88,9 +88,8 @@ try_counts() {
   for i in "${!values[@]}"; do
     if [ "${values[i]}" = - ]; then unset CUDA_VISIBLE_DEVICES; else export CUDA_VISIBLE_DEVICES=${values[i]}; fi
     ours=$(count_by_ddprun counts.txt)
-    [ "$ours" = "${right[i]:-}" ] || cat counts.txt
-    [ "$ours" = "${right[i]:-}" ] ||
-      wrong "with CUDA_VISIBLE_DEVICES '${values[i]}' ddprun counts $ours GPUs, and ${right[i]:-no answer} is right"
+    [ "$ours" = "${right[i]:-}" ] || { cat counts.txt &&
+      wrong "with CUDA_VISIBLE_DEVICES '${values[i]}' ddprun counts $ours GPUs, and ${right[i]:-no answer} is right"; }
   done
   echo "$gpus GPUs$([ "$GPU_CHECK_GPUS" -gt 0 ] || echo ' of a stand-in for NVML');" \
     "indices, UUIDs, unknown and repeated entries count as in torch"

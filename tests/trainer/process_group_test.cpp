@@ -5,6 +5,7 @@
 
 #include <csignal>
 #include <filesystem>
+#include <thread>
 #include <torch/csrc/distributed/c10d/HashStore.hpp>
 
 #include "ddprun/collectives.h"
@@ -260,14 +261,25 @@ TEST_CASE("there is one default group at a time", "[process_group]") {
   CHECK_THROWS_WITH(default_group(), Contains("Call init_process_group() first."));
 }
 
-TEST_CASE("a process with a group ignores SIGPIPE, unless it handles it", "[process_group]") {
-  void (*const handler)(int) = [](int) {};
-  for (const auto& [before, after] : {std::pair{SIG_DFL, SIG_IGN}, std::pair{handler, handler}}) {
+TEST_CASE("a process with peers ignores SIGPIPE, unless it handles it; a rank alone ends with its reader",
+          "[process_group]") {
+  using Handler = void (*)(int);
+  const auto after_group_of = [](int world_size, Handler before) {
     std::signal(SIGPIPE, before);
-    init_process_group({.backend = Backend::gloo, .rank = 0, .world_size = 1});
-    destroy_process_group();
-    CHECK(std::signal(SIGPIPE, SIG_DFL) == after);
-  }
+    const auto store = c10::make_intrusive<c10d::HashStore>();
+    std::vector<std::thread> peers;
+    for (int rank = 1; rank < world_size; ++rank)
+      peers.emplace_back([=] {
+        make_process_group({.backend = Backend::gloo, .rank = rank, .world_size = world_size, .store = store});
+      });
+    make_process_group({.backend = Backend::gloo, .rank = 0, .world_size = world_size, .store = store});
+    for (std::thread& peer : peers) peer.join();
+    return std::signal(SIGPIPE, SIG_DFL);
+  };
+  const Handler handler = [](int) {};
+  CHECK(after_group_of(2, SIG_DFL) == SIG_IGN);
+  CHECK(after_group_of(2, handler) == handler);
+  CHECK(after_group_of(1, SIG_DFL) == SIG_DFL);
 }
 
 TEST_CASE("local ranks are told apart also where LOCAL_RANK is 0 everywhere", "[process_group]") {

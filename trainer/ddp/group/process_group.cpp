@@ -42,7 +42,8 @@ DefaultGroup& the_default_group() {
 }
 
 // Gloo writes to sockets that its peers have closed: the loss of a peer is to be an exception, and no death by a signal
-// that hides which rank failed first. Python ignores it from its start.
+// that hides which rank failed first. Python ignores it from its start. A rank alone has no peers, and ends with a
+// pipe.
 void ignore_sigpipe() {
   struct sigaction now = {};
   if (sigaction(SIGPIPE, nullptr, &now) == 0 && !(now.sa_flags & SA_SIGINFO) && now.sa_handler == SIG_DFL)
@@ -51,7 +52,7 @@ void ignore_sigpipe() {
 
 c10::intrusive_ptr<c10d::Backend> make_gloo(const ProcessGroup::State& state) {
   using Gloo = c10d::ProcessGroupGloo;
-  ignore_sigpipe();
+  if (state.world_size > 1) ignore_sigpipe();
   auto options = Gloo::Options::create(state.timeout);
   if (state.local_world_size > 1 || (state.interface.empty() && rendezvous::is_loopback(state.address)))
     check_loopback(state.rank, state.world_size);

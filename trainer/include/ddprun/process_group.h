@@ -93,8 +93,8 @@ class ProcessGroup {
 };
 
 // Makes the default group; there is one at a time. A process may destroy it and make another one, if all ranks do.
-// A process in which SIGPIPE has no handler ignores it from then on, as Python does: what a lost peer causes is an
-// exception.
+// With peers, a process in which SIGPIPE has no handler ignores it from then on, as Python does: the loss of a peer is
+// an exception.
 ProcessGroup init_process_group(const InitOptions& options = {});
 bool is_initialized();
 ProcessGroup default_group();  // throws if there is none
