@@ -261,7 +261,7 @@ TEST_CASE("there is one default group at a time", "[process_group]") {
   CHECK_THROWS_WITH(default_group(), Contains("Call init_process_group() first."));
 }
 
-TEST_CASE("a process with peers ignores SIGPIPE, unless it handles it; a rank alone ends with its reader",
+TEST_CASE("a process with peers ignores SIGPIPE unless it handles it, and a rank alone ends with its reader",
           "[process_group]") {
   using Handler = void (*)(int);
   const auto after_group_of = [](int world_size, Handler before) {
