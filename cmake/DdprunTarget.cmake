@@ -7,22 +7,56 @@ endfunction()
 
 option(DDPRUN_UNITY "Compile several files of a library at a time, which reads the headers once for them" ON)
 
-# Most of a file's time goes into the headers of Asio, nlohmann/json or LibTorch; eight files at a time pay for them once.
+# Most of a file's time goes into the headers of Asio, nlohmann/json or LibTorch; eight files at a time pay for them once. CMake's own
+# unity files include by absolute path, and a second clone would compile them all again.
 function(ddprun_several_at_a_time target)
-  set_target_properties(${target} PROPERTIES UNITY_BUILD ${DDPRUN_UNITY} UNITY_BUILD_BATCH_SIZE 8)
-  if(CMAKE_CXX_COMPILER_ID STREQUAL GNU)  # it takes the files for headers
-    target_compile_options(${target} PRIVATE $<$<BOOL:${DDPRUN_UNITY}>:-Wno-subobject-linkage>)
+  if(DDPRUN_UNITY)  # at the folder's end, when all sources are named
+    cmake_language(EVAL CODE "cmake_language(DEFER CALL ddprun_group_sources ${target})")
   endif()
 endfunction()
 
-# For a target with precompiled headers: ccache takes them only when told that defines and the time of day do not matter in them.
-function(ddprun_cache_precompiled target)
-  if(CMAKE_CXX_COMPILER_ID STREQUAL Clang)  # a time in it would hide equal headers from ccache
-    target_compile_options(${target} PRIVATE "SHELL:-Xclang -fno-pch-timestamp")
+define_property(TARGET PROPERTY DDPRUN_GROUP_SIZE BRIEF_DOCS "So many files are compiled at a time (default 8)")
+
+function(ddprun_group_sources target)
+  get_target_property(size ${target} DDPRUN_GROUP_SIZE)
+  if(NOT size)
+    set(size 8)
   endif()
-  if(CMAKE_CXX_COMPILER_LAUNCHER MATCHES "ccache$")
-    set_target_properties(${target} PROPERTIES CXX_COMPILER_LAUNCHER
-      "${CMAKE_COMMAND};-E;env;CCACHE_SLOPPINESS=pch_defines,time_macros;${CMAKE_CXX_COMPILER_LAUNCHER}")
+  get_target_property(sources ${target} SOURCES)
+  set(alone "")
+  set(grouped "")
+  foreach(source IN LISTS sources)
+    get_source_file_property(special "${source}" COMPILE_DEFINITIONS)
+    get_source_file_property(options "${source}" COMPILE_OPTIONS)
+    cmake_path(ABSOLUTE_PATH source OUTPUT_VARIABLE path)
+    cmake_path(IS_PREFIX PROJECT_BINARY_DIR "${path}" is_generated)
+    if(special OR options OR is_generated OR NOT source MATCHES "[.]cpp$")
+      list(APPEND alone "${source}")
+    else()
+      cmake_path(RELATIVE_PATH path BASE_DIRECTORY ${PROJECT_SOURCE_DIR})
+      list(APPEND grouped ${path})
+    endif()
+  endforeach()
+  list(LENGTH grouped count)
+  set(begin 0)
+  while(begin LESS count)
+    list(SUBLIST grouped ${begin} ${size} group)
+    list(JOIN group "\"\n#include \"" includes)
+    set(unit ${CMAKE_CURRENT_BINARY_DIR}/units/${target}_${begin}.cpp)
+    file(CONFIGURE OUTPUT ${unit} CONTENT "#include \"${includes}\"\n" @ONLY)
+    list(APPEND alone ${unit})
+    math(EXPR begin "${begin} + ${size}")
+  endwhile()
+  set_target_properties(${target} PROPERTIES SOURCES "${alone}")
+  if(CMAKE_CXX_COMPILER_ID STREQUAL GNU)  # it takes the files for headers
+    target_compile_options(${target} PRIVATE -Wno-subobject-linkage)
+  endif()
+endfunction()
+
+# For a target with precompiled headers: a time in them would hide equal ones from ccache.
+function(ddprun_cache_precompiled target)
+  if(CMAKE_CXX_COMPILER_ID STREQUAL Clang)
+    target_compile_options(${target} PRIVATE "SHELL:-Xclang -fno-pch-timestamp")
   endif()
 endfunction()
 

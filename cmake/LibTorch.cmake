@@ -72,6 +72,7 @@ function(ddprun_torch_headers target)
   endif()
   ddprun_cache_precompiled(${target})
   if(CMAKE_DISABLE_PRECOMPILE_HEADERS)  # then reading them takes longer than all files of a library together
-    set_target_properties(${target} PROPERTIES UNITY_BUILD ${DDPRUN_UNITY} UNITY_BUILD_BATCH_SIZE 40)
+    set_target_properties(${target} PROPERTIES DDPRUN_GROUP_SIZE 40)
+    ddprun_several_at_a_time(${target})
   endif()
 endfunction()

@@ -40,8 +40,7 @@ build=build/tidy
 # groups: what is compiled at a time, and for each the project's files in it.
 mapfile -t groups < <(
   sed -n 's/^ *"file": "\(.*\)",\?$/\1/p' $build/compile_commands.json | while read -r group; do
-    if [[ $group == */Unity/* ]]; then files=$(sed -n 's/^#include "\(.*\)"$/\1/p' "$group"); else files=$group; fi
-    files=${files//"$PWD/"/}
+    if [[ $group == */units/* ]]; then files=$(sed -n 's/^#include "\(.*\)"$/\1/p' "$group"); else files=${group#"$PWD/"}; fi
     for name in "${wanted[@]:-.}"; do
       if [ "$name" = . ] || grep -qE "^$name(/|\$)" <<<"$files"; then echo "$group" && break; fi
     done

@@ -6,6 +6,7 @@
 #include <sstream>
 
 #include "tests/support/catch.h"
+#include "tests/support/places.h"
 #include "tests/support/transcript.h"
 
 using namespace ddprun;
@@ -16,7 +17,7 @@ using namespace std::chrono_literals;
 namespace {
 
 const TimePoint t0{};
-const std::filesystem::path testdata = std::filesystem::path(DDPRUN_SOURCE_DIR) / "tests/agent/testdata";
+const std::filesystem::path testdata = std::filesystem::path(source_folder()) / "tests/agent/testdata";
 
 std::string content(const std::filesystem::path& file) {
   std::ifstream in(file);

@@ -19,6 +19,7 @@
 #include "tests/support/catch.h"
 #include "tests/support/command.h"
 #include "tests/support/free_port.h"
+#include "tests/support/places.h"
 
 using namespace ddprun;
 using namespace ddprun::rendezvous;
@@ -39,7 +40,7 @@ const std::string kAllBytes = [] {
 }();
 
 Texts stock_command(Texts words) {
-  words.insert(words.begin(), {DDPRUN_PYTHON, "-B", DDPRUN_SOURCE_DIR "/tests/conformance/stock_stores.py"});
+  words.insert(words.begin(), {venv_python(), "-B", source_folder() + "/tests/conformance/stock_stores.py"});
   return words;
 }
 

@@ -12,6 +12,7 @@
 #include "tests/support/catch.h"
 #include "tests/support/command.h"
 #include "tests/support/free_port.h"
+#include "tests/support/places.h"
 
 using namespace ddprun::test;
 using namespace std::chrono_literals;
@@ -119,11 +120,11 @@ void check_ledger(const std::string& file, const Json& report) {
 TEST_CASE("a job of five faults: its account adds up, and is its diary's to one percent", "[account]") {
   const TempFolder folder;
   const std::string events = folder / "events.jsonl";
-  const std::string here = DDPRUN_SOURCE_DIR "/tests/e2e/account_worker.py";
+  const std::string here = source_folder() + "/tests/e2e/account_worker.py";
   const std::vector<std::string> job = job_of(
       {"--nproc-per-node=2", "--rdzv-id=five-faults", "--state-dir=" + (folder / "state").string(), "--max-restarts=9",
        "--hang-timeout=compute=2s,wait=2s", "--stop-grace=5", "--event-log-handler=file:" + events,
-       "--log-dir=" + (folder / "logs").string(), here, DDPRUN_SOURCE_DIR "/rendezvous/channel", folder.path(), "160"});
+       "--log-dir=" + (folder / "logs").string(), here, source_folder() + "/rendezvous/channel", folder.path(), "160"});
   const CommandOptions options{.env = {{"PYTHONDONTWRITEBYTECODE", "1"}}};
   const Ended preempted = run(job, kJobLimit, options);
   REQUIRE(preempted == exited(75));
@@ -185,7 +186,7 @@ TEST_CASE("a job that loses its coordinator's node is accounted by those that ar
                 std::string("--rdzv-conf=is_host=") + (node == 0 ? "true" : "false"),
                 "--node-rank=" + std::to_string(node), "--event-log-handler=file:" + events, worker}),
         CommandOptions{
-            .env = {{"PYTHONPATH", DDPRUN_SOURCE_DIR "/rendezvous/channel"}, {"PYTHONDONTWRITEBYTECODE", "1"}},
+            .env = {{"PYTHONPATH", source_folder() + "/rendezvous/channel"}, {"PYTHONDONTWRITEBYTECODE", "1"}},
             .cwd = folder.path()}));
   const auto all_at_60 = [&] {
     for (const char* rank : {"0", "1", "2"})

@@ -12,6 +12,7 @@
 #include "tests/e2e/programs.h"
 #include "tests/support/catch.h"
 #include "tests/support/command.h"
+#include "tests/support/places.h"
 
 using namespace ddprun::test;
 using namespace std::chrono_literals;
@@ -19,9 +20,9 @@ using namespace std::chrono_literals;
 namespace {
 
 constexpr auto kLargeLimit = 60s;  // to fill gigabytes on a busy machine
-const std::string kWorkerInC = DDPRUN_BIN_DIR "/channel_worker";
+const std::string kWorkerInC = programs_folder() + "/channel_worker";
 const std::string kWorkerInPython =
-    "python3 " DDPRUN_SOURCE_DIR "/tests/agent/channel/channel_worker.py " DDPRUN_SOURCE_DIR "/rendezvous/channel";
+    "python3 " + source_folder() + "/tests/agent/channel/channel_worker.py " + source_folder() + "/rendezvous/channel";
 // Prints when it was told to stop, by the clock that the test uses, too.
 const std::string kSurvivor =
     "python3 -c 'import os, signal, sys, time\n"
@@ -124,7 +125,7 @@ TEST_CASE("what a Python worker keeps in memory is there in the next round, and 
       "assert channel.keep(1, b'x' * (1 << 18))\n"
       "show(f'{rank} again {channel.kept_steps()} {channel.kept(3)} {len(channel.kept(1))}')\n");
   const CommandOptions options{.env = {{"PYTHONDONTWRITEBYTECODE", "1"},
-                                       {"PYTHONPATH", DDPRUN_SOURCE_DIR "/rendezvous/channel"},
+                                       {"PYTHONPATH", source_folder() + "/rendezvous/channel"},
                                        {"DDPRUN_SNAPSHOT_MEMORY", "9:0"}},
                                .cwd = folder.path()};
   const std::string virtual_ranks = GENERATE("", "--virtual-local-rank");

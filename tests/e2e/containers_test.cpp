@@ -13,6 +13,7 @@
 #include "tests/support/catch.h"
 #include "tests/support/command.h"
 #include "tests/support/hosts.h"
+#include "tests/support/places.h"
 
 using namespace ddprun::test;
 using namespace std::chrono_literals;
@@ -22,7 +23,7 @@ namespace fs = std::filesystem;
 namespace {
 
 constexpr auto kJobLimit = 60s;
-const fs::path kSource = DDPRUN_SOURCE_DIR;
+const fs::path kSource = source_folder();
 const fs::path kFolder = kSource / "docs/containers";
 
 std::string dockerfile() { return read_file(kFolder / "Dockerfile"); }
@@ -97,7 +98,7 @@ class Services {
 
  private:
   std::map<std::string, std::optional<std::string>> environment(const json& service) const {
-    std::map<std::string, std::optional<std::string>> env{{"PATH", DDPRUN_BIN_DIR ":/usr/sbin:/usr/bin:/sbin:/bin"}};
+    std::map<std::string, std::optional<std::string>> env{{"PATH", programs_folder() + ":/usr/sbin:/usr/bin:/sbin:/bin"}};
     for (const auto& [name, value] : service["environment"].items()) {
       REQUIRE(value.get<std::string>().starts_with("${DDPRUN_TOKEN:?"));
       env[name] = token_;
@@ -195,7 +196,7 @@ TEST_CASE(
     "[docs]") {
   const TempFolder folder;
   const std::string tree = folder / "tree";
-  REQUIRE(run({"cmake", "--install", DDPRUN_BIN_DIR "/..", "--prefix", tree}, 60s) == exited(0));
+  REQUIRE(run({"cmake", "--install", programs_folder() + "/..", "--prefix", tree}, 60s) == exited(0));
   std::string copy, packages = "libc6 libgcc-s1 ";  // those in every image: Essential ones and their dependencies
   for (const std::string& line : instructions("RUN")) {
     if (line.starts_with("ldd ")) copy = line;

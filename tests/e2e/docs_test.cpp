@@ -7,6 +7,7 @@
 #include "tests/support/catch.h"
 #include "tests/support/command.h"
 #include "tests/support/hosts.h"
+#include "tests/support/places.h"
 
 using namespace ddprun::test;
 using namespace std::chrono_literals;
@@ -28,7 +29,7 @@ constexpr const char* kDry =
 
 CommandOptions in_folder(const TempFolder& folder) {
   const std::string python = fs::path(torch_python()).parent_path();
-  return {.env = {{"PATH", DDPRUN_BIN_DIR ":" DDPRUN_SOURCE_DIR "/scripts/schedulers:" + python +
+  return {.env = {{"PATH", programs_folder() + ":" + source_folder() + "/scripts/schedulers:" + python +
                                ":/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"},
                   {"RES_OPTIONS", "timeout:1 attempts:1"},
                   {"XDG_STATE_HOME", folder / "state"}},
@@ -89,18 +90,18 @@ void try_dry(const std::string& page, const std::vector<Block>& blocks) {
 void check_files(const std::string& page, const std::string& text, const std::vector<Block>& blocks) {
   for (const std::string& link : links_of(text)) {
     INFO(page << " links to " << link);
-    CHECK(fs::exists(fs::path(DDPRUN_SOURCE_DIR "/docs") / link));
+    CHECK(fs::exists(fs::path(source_folder() + "/docs") / link));
   }
   for (const Block& block : blocks) {
     if (block.language != "cpp") continue;
     INFO(words(page, block));
-    CHECK(has(read_file(fs::path(DDPRUN_SOURCE_DIR) / block.file), block.text));
+    CHECK(has(read_file(fs::path(source_folder()) / block.file), block.text));
   }
 }
 
 void check_page(const std::string& page) {
   if (!hosts_or_skip()) return;
-  const std::string text = read_file(fs::path(DDPRUN_SOURCE_DIR "/docs") / page);
+  const std::string text = read_file(fs::path(source_folder() + "/docs") / page);
   REQUIRE_FALSE(text.empty());
   const std::vector<Block> blocks = blocks_of(text);
   check_files(page, text, blocks);

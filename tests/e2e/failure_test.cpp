@@ -10,6 +10,7 @@
 #include "tests/e2e/programs.h"
 #include "tests/support/catch.h"
 #include "tests/support/command.h"
+#include "tests/support/places.h"
 
 using namespace ddprun::test;
 namespace fs = std::filesystem;
@@ -284,7 +285,7 @@ TEST_CASE("a machine that lacks what the job needs waits, with the reason") {
 
 TEST_CASE("GPUs are counted, and their memory looked at, by NVIDIA's management library where there is one") {
   const auto started = [](std::vector<std::string> options, const std::string& visible) {
-    CommandOptions with{.env = {{"LD_LIBRARY_PATH", DDPRUN_BIN_DIR "/nvml"}}};
+    CommandOptions with{.env = {{"LD_LIBRARY_PATH", programs_folder() + "/nvml"}}};
     if (!visible.empty()) with.env["CUDA_VISIBLE_DEVICES"] = visible;
     return run(shell_job(std::move(options), "[ $RANK != 0 ] || echo $WORLD_SIZE"), kLimit, with);
   };

@@ -7,6 +7,7 @@
 #include "tests/e2e/programs.h"
 #include "tests/support/catch.h"
 #include "tests/support/command.h"
+#include "tests/support/places.h"
 
 using namespace ddprun::test;
 using namespace std::chrono_literals;
@@ -15,10 +16,10 @@ namespace fs = std::filesystem;
 namespace {
 
 constexpr auto kCheckLimit = 240s;  // its own limits end a step that hangs
-const std::string kBuild = fs::path(DDPRUN_BIN_DIR).parent_path();
+const std::string kBuild = fs::path(programs_folder()).parent_path();
 
 Ended gpu_check(std::vector<std::string> words, std::map<std::string, std::optional<std::string>> env = {}) {
-  words.insert(words.begin(), {DDPRUN_SOURCE_DIR "/scripts/gpu-check.sh", "--build-dir", kBuild});
+  words.insert(words.begin(), {source_folder() + "/scripts/gpu-check.sh", "--build-dir", kBuild});
   env.insert({{"PYTHON_EXEC", torch_python()}, {"TMPDIR", std::nullopt}});
   return run(words, kCheckLimit, {.env = env});
 }
@@ -44,7 +45,7 @@ std::string build_that_hangs(const TempFolder& folder) {
 std::vector<std::string> window_of(const std::string& build, const std::string& out, const std::string& budget,
                                    const std::vector<std::string>& steps) {
   std::vector<std::string> words{
-      DDPRUN_SOURCE_DIR "/scripts/gpu-check.sh", "--no-gpu", "--build-dir", build, "--budget", budget, "--out", out};
+      source_folder() + "/scripts/gpu-check.sh", "--no-gpu", "--build-dir", build, "--budget", budget, "--out", out};
   words.insert(words.end(), steps.begin(), steps.end());
   return words;
 }
@@ -71,7 +72,7 @@ TEST_CASE("a step of the check that fails ends in one line and stops no other") 
   fs::create_directory(folder / "bin");
   fs::create_symlink(ddprun_program(), folder / "bin/ddprun");
   folder.write("bin/train", "#!/bin/sh\necho 'train: out of order' >&2\nexit 1\n", true);
-  const Ended checked = run({DDPRUN_SOURCE_DIR "/scripts/gpu-check.sh", "--no-gpu", "--build-dir", folder.path(),
+  const Ended checked = run({source_folder() + "/scripts/gpu-check.sh", "--no-gpu", "--build-dir", folder.path(),
                              "drives", "loads", "same-bits"},
                             kCheckLimit, {.env = {{"TMPDIR", folder.path()}}});
   CHECK(checked == exited(1));
@@ -133,7 +134,7 @@ TEST_CASE("a second window of the check repeats what failed in the first, or had
       "first.md",
       "| pair-graph | failed | other weights | 7 |\n| pair-resume | ok | | 3 |\n| rate-gpt-train | failed | | 3 |\n"
       "| pair-tours | skipped | no time left | 0 |\n| fp16 | skipped | it takes 1 GPU, here: 0 | 0 |\n");
-  const Ended listed = run({DDPRUN_SOURCE_DIR "/scripts/gpu-check.sh", "--budget", "290", "--window", "2", "--again",
+  const Ended listed = run({source_folder() + "/scripts/gpu-check.sh", "--budget", "290", "--window", "2", "--again",
                             folder / "first.md", "--list"},
                            kLimit);
   CHECK(listed == exited(0));
@@ -144,10 +145,10 @@ TEST_CASE("a second window of the check repeats what failed in the first, or had
 }
 
 TEST_CASE("the phases of each window are within its budget, and those that docs/gpu.md shows") {
-  const std::string page = read_file(DDPRUN_SOURCE_DIR "/docs/gpu.md");
+  const std::string page = read_file(source_folder() + "/docs/gpu.md");
   for (const std::string window : {"1", "2"}) {
     const Ended limits =
-        run({DDPRUN_SOURCE_DIR "/scripts/gpu-check.sh", "--limits", "--budget", "290", "--window", window}, kLimit);
+        run({source_folder() + "/scripts/gpu-check.sh", "--limits", "--budget", "290", "--window", window}, kLimit);
     CHECK(limits == exited(0));
     CHECK(has(limits.out, "\npacking      until 290.000 s\n"));
     const std::regex phase("([a-z-]+) +until ([0-9]+)\\.000 s, ");

@@ -7,6 +7,7 @@
 #include "tests/e2e/programs.h"
 #include "tests/support/catch.h"
 #include "tests/support/command.h"
+#include "tests/support/places.h"
 #include "tests/support/soak.h"
 
 using namespace ddprun::test;
@@ -38,7 +39,7 @@ const std::string kComputes = "has computed for \\d+\\.\\d s", kLoads = "has wai
                   kHeld = "has (waited for data for \\d+\\.\\d s|been held by the kernel for \\d+\\.\\d s in \\w+)";
 
 const Language kCpp = {"C++",
-                       {DDPRUN_BIN_DIR "/hang_ddp"},
+                       {programs_folder() + "/hang_ddp"},
                        {{"loop", kComputes, kGrads, "spin_forever"},
                         {"deadlock", kComputes, kGrads, "lock_twice"},
                         {"stop", kStopped, kGrads, "stop_here"},
@@ -48,7 +49,7 @@ const Language kCpp = {"C++",
                         {"disk", kHeld, kGrads, ""}}};
 
 const Language kPython = {"Python",
-                          {DDPRUN_SOURCE_DIR "/tests/e2e/hang_ddp.py"},
+                          {source_folder() + "/tests/e2e/hang_ddp.py"},
                           {{"loop", kComputes, kGrads, "spin_forever \\(hang_ddp\\.py:\\d+\\)"},
                            {"deadlock", kComputes, kGrads, "lock_twice \\(hang_ddp\\.py:\\d+\\)"},
                            {"stop", kStopped, kGrads, "stop_here \\(hang_ddp\\.py:\\d+\\)"},
@@ -59,7 +60,7 @@ const Language kPython = {"Python",
 
 std::map<std::string, std::optional<std::string>> ddp_environment() {
   return {{"PYTHON_EXEC", torch_python()},
-          {"PYTHONPATH", DDPRUN_SOURCE_DIR "/rendezvous/channel"},
+          {"PYTHONPATH", source_folder() + "/rendezvous/channel"},
           {"OMP_NUM_THREADS", "1"}};
 }
 

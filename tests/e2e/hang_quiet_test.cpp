@@ -14,6 +14,7 @@
 #include "tests/e2e/programs.h"
 #include "tests/support/catch.h"
 #include "tests/support/command.h"
+#include "tests/support/places.h"
 #include "tests/support/soak.h"
 
 using namespace ddprun::test;
@@ -106,7 +107,7 @@ void stay_quiet(std::uint64_t seed) {
   const std::string first_step_s = soaking() ? "60" : "8", step_ms = soaking() && seed % 3 == 0 ? "5" : "50";
   CAPTURE(nodes, step_ms);
   const FreezerGroup group;
-  ThreeRanks job(nodes, {}, {DDPRUN_BIN_DIR "/restless_worker", std::to_string(seed), step_ms, first_step_s});
+  ThreeRanks job(nodes, {}, {programs_folder() + "/restless_worker", std::to_string(seed), step_ms, first_step_s});
   REQUIRE(eventually([&] { return job.prints("trains\n"); }, 180s));
   Disturbances disturbances(job, group, random);
   while (std::chrono::steady_clock::now() < end) {

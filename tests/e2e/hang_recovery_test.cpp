@@ -14,6 +14,7 @@
 #include "tests/e2e/programs.h"
 #include "tests/support/catch.h"
 #include "tests/support/command.h"
+#include "tests/support/places.h"
 #include "tests/support/soak.h"
 
 using namespace ddprun::test;
@@ -81,7 +82,7 @@ void require_recovered(TrainJob& job, int rank) {
   REQUIRE(count(err, "; restart ") == 1);
   REQUIRE(count(job.all_err(), " hangs: it ") == 1);
   const Ended compared =
-      run({torch_python(), DDPRUN_SOURCE_DIR "/tests/e2e/same_weights.py", snapshot_of_undisturbed(), job.snapshot()},
+      run({torch_python(), source_folder() + "/tests/e2e/same_weights.py", snapshot_of_undisturbed(), job.snapshot()},
           kTrainLimit);
   REQUIRE(compared == exited(0));
 }
@@ -152,7 +153,7 @@ void stop_in_phase(pid_t worker, ddprun_phase phase) {
 }
 
 Environment with_stuck_fsync(const std::string& file) {
-  return {{"LD_PRELOAD", DDPRUN_BIN_DIR "/stuck_fsync.so"}, {"DDPRUN_TEST_DISK_IS_STUCK", file}};
+  return {{"LD_PRELOAD", programs_folder() + "/stuck_fsync.so"}, {"DDPRUN_TEST_DISK_IS_STUCK", file}};
 }
 
 }  // namespace
@@ -199,7 +200,7 @@ TEST_CASE("train whose snapshots' file system does not answer is started again o
   }
   job.wait_for_step(3, 4);
   REQUIRE(eventually([&] { return std::filesystem::exists(job.snapshot()); }, kTrainLimit));
-  Command server({DDPRUN_BIN_DIR "/stuck_file_system", job.stuck.folder() / "disk"});
+  Command server({programs_folder() + "/stuck_file_system", job.stuck.folder() / "disk"});
   job.wait_until_found();
   server.kill(SIGTERM);
   CHECK_THAT(job.all_err(), Matches("[\\s\\S]*rank 0 hangs: it has been saving for ([3-9]|\\d\\d)\\.\\d s[\\s\\S]*"));
@@ -220,7 +221,7 @@ TEST_CASE("train whose save takes longer than its steps is left alone", "[hang]"
 
 TEST_CASE("the coordinator's agent is stopped: the others go on, and when it wakes it ends its workers and joins",
           "[hang]") {
-  ThreeRanks job(3, {"--nnodes=2:3"}, {DDPRUN_BIN_DIR "/hang_worker", "1200"});
+  ThreeRanks job(3, {"--nnodes=2:3"}, {programs_folder() + "/hang_worker", "1200"});
   const pid_t worker = job.worker(0), agent = job.agent_of(0);
   for (const int rank : {1, 2}) job.worker(rank);
   ::kill(agent, SIGSTOP);

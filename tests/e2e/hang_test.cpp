@@ -10,6 +10,7 @@
 #include "tests/e2e/programs.h"
 #include "tests/support/catch.h"
 #include "tests/support/command.h"
+#include "tests/support/places.h"
 #include "tests/support/soak.h"
 
 using namespace ddprun::test;
@@ -20,7 +21,7 @@ namespace {
 
 constexpr int kRanks = ThreeRanks::kRanks;
 constexpr const char* kSteps = "60";
-const std::string kHangWorker = DDPRUN_BIN_DIR "/hang_worker";
+const std::string kHangWorker = programs_folder() + "/hang_worker";
 
 struct Fault {
   std::string name;

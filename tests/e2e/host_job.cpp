@@ -12,11 +12,12 @@
 
 #include "tests/e2e/programs.h"
 #include "tests/support/catch.h"
+#include "tests/support/places.h"
 
 namespace ddprun::test {
 namespace {
 
-constexpr const char* kWorker = DDPRUN_BIN_DIR "/host_worker";
+const std::string kWorker = programs_folder() + "/host_worker";
 constexpr std::chrono::seconds kHostLimit{30};  // for every wait here; some include a lease and more
 
 std::optional<Beat> parse_beat(const std::string& line) {

@@ -8,6 +8,7 @@
 #include "tests/e2e/host_job.h"
 #include "tests/e2e/programs.h"
 #include "tests/support/catch.h"
+#include "tests/support/places.h"
 
 using namespace ddprun::test;
 using namespace std::chrono_literals;
@@ -18,7 +19,7 @@ constexpr auto kAttackLimit = 60s;
 constexpr const char* kToken = "0123456789abcdef0123456789abcdef";
 
 std::vector<std::string> python(const std::string& program, std::vector<std::string> words) {
-  words.insert(words.begin(), {"python3", "-B", std::string(DDPRUN_SOURCE_DIR "/tests/e2e/") + program});
+  words.insert(words.begin(), {"python3", "-B", (source_folder() + "/tests/e2e/") + program});
   return words;
 }
 

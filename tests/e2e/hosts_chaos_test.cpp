@@ -3,6 +3,7 @@
 #include "tests/e2e/host_job.h"
 #include "tests/e2e/programs.h"
 #include "tests/support/catch.h"
+#include "tests/support/places.h"
 #include "tests/support/soak.h"
 
 using namespace ddprun::test;
@@ -57,7 +58,7 @@ void suffer_and_finish(int epochs, const Words& chaos) {
   job.ends_well();
   ChaosJob undisturbed(epochs);
   undisturbed.ends_well();
-  REQUIRE(run({torch_python(), DDPRUN_SOURCE_DIR "/tests/e2e/same_weights.py", undisturbed.snapshot(), job.snapshot()},
+  REQUIRE(run({torch_python(), source_folder() + "/tests/e2e/same_weights.py", undisturbed.snapshot(), job.snapshot()},
               kTrainLimit) == exited(0));
 }
 

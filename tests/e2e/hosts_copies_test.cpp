@@ -13,6 +13,7 @@
 #include "tests/e2e/host_job.h"
 #include "tests/e2e/programs.h"
 #include "tests/support/catch.h"
+#include "tests/support/places.h"
 #include "tests/support/soak.h"
 
 using namespace ddprun::test;
@@ -41,11 +42,11 @@ class CopiesJob : public HostJob {
   }
 
   void start_node(int host, const Words& own = {}) {
-    Words words{"env", "PYTHONDONTWRITEBYTECODE=1", "PYTHONPATH=" DDPRUN_SOURCE_DIR "/rendezvous/channel", kDdprun};
+    Words words{"env", "PYTHONDONTWRITEBYTECODE=1", "PYTHONPATH=" + source_folder() + "/rendezvous/channel", kDdprun};
     words.insert(words.end(), options_.begin(), options_.end());
     words.insert(words.end(), own.begin(), own.end());
     words.insert(words.end(),
-                 {DDPRUN_SOURCE_DIR "/tests/e2e/copies_worker.py", std::to_string(steps_), std::to_string(bytes_)});
+                 {source_folder() + "/tests/e2e/copies_worker.py", std::to_string(steps_), std::to_string(bytes_)});
     start_command(host, words);
   }
 

@@ -4,6 +4,7 @@
 #include "tests/e2e/host_job.h"
 #include "tests/e2e/programs.h"
 #include "tests/support/catch.h"
+#include "tests/support/places.h"
 
 using namespace ddprun::test;
 using namespace std::chrono_literals;
@@ -21,7 +22,7 @@ class NamedJob : public HostJob {
                                   "nameserver " + Hosts::address(nodes) + "\noptions timeout:30 attempts:5 ndots:0\n")),
         switch_conf_(folder.write("nsswitch.conf", "hosts: files dns\n")) {
     Command& server =
-        start_command(nodes, {"python3", DDPRUN_SOURCE_DIR "/tests/e2e/name_server.py", Hosts::address(0), delay});
+        start_command(nodes, {"python3", source_folder() + "/tests/e2e/name_server.py", Hosts::address(0), delay});
     server.wait_for_output("serves", 30s);
   }
   Command& start_node(int host, const Words& options) {
@@ -33,7 +34,7 @@ class NamedJob : public HostJob {
                 switch_conf_,
                 kDdprun};
     words.insert(words.end(), options.begin(), options.end());
-    words.push_back(DDPRUN_BIN_DIR "/host_worker");
+    words.push_back(programs_folder() + "/host_worker");
     return start_command(host, words);
   }
 
@@ -108,7 +109,7 @@ TEST_CASE("an address by which other machines know this one is nothing to tell o
 
 TEST_CASE("where the interface lo is down ddprun and whoever needs the store say so", "[hosts]") {
   if (!hosts_or_skip()) return;
-  const Ended ended = run(without_loopback(job_of({"--max-restarts=0", DDPRUN_BIN_DIR "/host_worker"})), kLimit);
+  const Ended ended = run(without_loopback(job_of({"--max-restarts=0", programs_folder() + "/host_worker"})), kLimit);
   CHECK(ended.code == 1);
   CHECK_THAT(ended.err, Catch::Contains("ddprun: the network interface lo is down. ") &&
                             Catch::Contains("cannot connect: the network interface lo is down. "));

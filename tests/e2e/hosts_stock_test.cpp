@@ -4,6 +4,7 @@
 #include "tests/e2e/host_job.h"
 #include "tests/e2e/programs.h"
 #include "tests/support/catch.h"
+#include "tests/support/places.h"
 
 using namespace ddprun::test;
 using namespace std::chrono_literals;
@@ -16,7 +17,7 @@ constexpr auto kTorchLimit = 60s;  // importing torch takes seconds
 void start(HostJob& job, int host) {
   std::vector<std::string> words{"env", "PYTHON_EXEC=" + torch_python(), kDdprun};
   for (const std::string& word : elastic_over_hosts("1:2")) words.push_back(word);
-  words.insert(words.end(), {"--rdzv-conf=last_call_timeout=1", DDPRUN_SOURCE_DIR "/tests/e2e/stock_ddp.py",
+  words.insert(words.end(), {"--rdzv-conf=last_call_timeout=1", source_folder() + "/tests/e2e/stock_ddp.py",
                              std::to_string(kEpochs), "1"});
   job.start_command(host, words);
 }

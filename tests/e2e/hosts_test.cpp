@@ -3,6 +3,7 @@
 #include "tests/e2e/host_job.h"
 #include "tests/e2e/programs.h"
 #include "tests/support/catch.h"
+#include "tests/support/places.h"
 
 using namespace ddprun::test;
 using namespace std::chrono_literals;
@@ -81,7 +82,7 @@ TEST_CASE("where the coordinator's host knows itself as 127.0.1.1, the others ar
   const auto names = job.folder.write("names", "127.0.0.1 localhost\n127.0.1.1 host0\n10.99.0.11 host1\n");
   Words node{"sh", "-c", "mount --bind \"$0\" /etc/hosts && exec \"$@\"", names, kDdprun};
   node.insert(node.end(), options.begin(), options.end());
-  node.insert(node.end(), {"--node-rank=0", DDPRUN_BIN_DIR "/host_worker"});
+  node.insert(node.end(), {"--node-rank=0", programs_folder() + "/host_worker"});
   job.start_command(0, node);
   job.start(1, {"--node-rank=1"});
   CHECK(job.wait_for_world(2).hosts.at(0) == "host0");
@@ -143,9 +144,9 @@ TEST_CASE("a node that cannot belong to the job is told the difference within se
     CHECK(ended.code == 69);
     CHECK_THAT(ended.err, Catch::Contains(why));
   };
-  refused({"--nnodes=2:4"}, DDPRUN_BIN_DIR "/host_worker", "--nnodes is 2:4 here and 2:3 in the job");
+  refused({"--nnodes=2:4"}, programs_folder() + "/host_worker", "--nnodes is 2:4 here and 2:3 in the job");
   refused({}, "/bin/true", "host_worker");
-  refused({"--rdzv-id=other", "--rdzv-conf=join_timeout=1"}, DDPRUN_BIN_DIR "/host_worker",
+  refused({"--rdzv-id=other", "--rdzv-conf=join_timeout=1"}, programs_folder() + "/host_worker",
           "host0:29400: it belongs to another job (--rdzv-id)");
   const auto before = job.beats().back().when;
   CHECK(job.wait_for_world(2, before).round == 1);

@@ -9,6 +9,7 @@
 #include "tests/e2e/host_job.h"
 #include "tests/e2e/programs.h"
 #include "tests/support/catch.h"
+#include "tests/support/places.h"
 #include "tests/support/soak.h"
 
 using namespace ddprun::test;
@@ -153,7 +154,7 @@ void strike_and_finish(std::uint64_t seed) {
   }
   INFO(story);
   for (int host = 0; host < kHosts; ++host) REQUIRE(job[host].wait_exit(kTrainLimit) == exited(0));
-  REQUIRE(run({torch_python(), DDPRUN_SOURCE_DIR "/tests/e2e/same_weights.py", undisturbed_snapshot(), job.snapshot()},
+  REQUIRE(run({torch_python(), source_folder() + "/tests/e2e/same_weights.py", undisturbed_snapshot(), job.snapshot()},
               kTrainLimit) == exited(0));
 }
 
@@ -215,7 +216,7 @@ TEST_CASE("hosts without a shared disk keep a snapshot each, and one that has lo
     std::filesystem::remove_all(place(loser));
     CHECK(train("3").find("2 of 3 epochs done") != std::string::npos);
     CHECK(
-        run({torch_python(), DDPRUN_SOURCE_DIR "/tests/e2e/same_weights.py", undisturbed, place(loser) / "snapshot.pt"},
+        run({torch_python(), source_folder() + "/tests/e2e/same_weights.py", undisturbed, place(loser) / "snapshot.pt"},
             kTrainLimit) == exited(0));
     for (int host = 0; host < 2; ++host) std::filesystem::remove_all(place(host));
   }
@@ -262,7 +263,7 @@ TEST_CASE("train over three hosts goes on from memory, at most one step back, af
     CHECK((first == last || first == last + 1));
   }
   for (int host = 0; host < kHosts; ++host) REQUIRE(job[host].wait_exit(kTrainLimit) == exited(0));
-  CHECK(run({torch_python(), DDPRUN_SOURCE_DIR "/tests/e2e/same_weights.py", undisturbed_snapshot(), job.snapshot()},
+  CHECK(run({torch_python(), source_folder() + "/tests/e2e/same_weights.py", undisturbed_snapshot(), job.snapshot()},
             kTrainLimit) == exited(0));
 }
 
@@ -293,7 +294,7 @@ TEST_CASE(
     job.wait_for_step(1 + step / kSteps, 1 + step % kSteps);
   }
   for (int host = 0; host < kHosts; ++host) REQUIRE(job[host].wait_exit(kTrainLimit) == exited(0));
-  CHECK(run({torch_python(), DDPRUN_SOURCE_DIR "/tests/e2e/same_weights.py", undisturbed_snapshot(), job.snapshot()},
+  CHECK(run({torch_python(), source_folder() + "/tests/e2e/same_weights.py", undisturbed_snapshot(), job.snapshot()},
             kTrainLimit) == exited(0));
 }
 
@@ -326,7 +327,7 @@ TEST_CASE("with --in-process the loss of a worker and of the coordinator's node 
   job.wait_for_step(8, 1);
   CHECK((job.worker(2) == after[2] || one_was_stuck()));
   for (int host = 0; host < kHosts; ++host) REQUIRE(job[host].wait_exit(kTrainLimit) == exited(0));
-  CHECK(run({torch_python(), DDPRUN_SOURCE_DIR "/tests/e2e/same_weights.py", undisturbed_snapshot(), job.snapshot()},
+  CHECK(run({torch_python(), source_folder() + "/tests/e2e/same_weights.py", undisturbed_snapshot(), job.snapshot()},
             kTrainLimit) == exited(0));
 }
 

@@ -12,6 +12,7 @@
 #include "tests/e2e/programs.h"
 #include "tests/support/catch.h"
 #include "tests/support/command.h"
+#include "tests/support/places.h"
 #include "tests/support/soak.h"
 
 using namespace ddprun::test;
@@ -52,7 +53,7 @@ struct Job {
     INFO(end.err);
     REQUIRE(end == exited(0));
     REQUIRE(command.all_gone(10s));
-    REQUIRE(run({torch_python(), DDPRUN_SOURCE_DIR "/tests/e2e/same_weights.py", snapshot, folder / "snapshot.pt"},
+    REQUIRE(run({torch_python(), source_folder() + "/tests/e2e/same_weights.py", snapshot, folder / "snapshot.pt"},
                 kTrainLimit) == exited(0));
   }
 
@@ -191,7 +192,7 @@ TEST_CASE("a program of the library stays, too, where it says so", "[kill]") {
   const auto job = [&](const std::vector<std::string>& options) {
     std::vector<std::string> words{ddprun_program(), "--nproc_per_node=2"};
     words.insert(words.end(), options.begin(), options.end());
-    words.push_back(DDPRUN_BIN_DIR "/staying_worker");
+    words.push_back(programs_folder() + "/staying_worker");
     return words;
   };
   for (const bool stays : {true, false}) {
@@ -222,7 +223,7 @@ TEST_CASE("the events tell who stayed, and who was too late for it", "[kill]") {
     const std::string log = folder / (late ? "late" : "stays");
     Command command(
         {ddprun_program(), "--nproc_per_node=2", "--in-process", late ? "--stop-grace=1" : "--stop-grace=30",
-         "--event-log-handler=file:" + log, DDPRUN_BIN_DIR "/staying_worker"},
+         "--event-log-handler=file:" + log, programs_folder() + "/staying_worker"},
         {.env = {{"OMP_NUM_THREADS", "1"}}, .cwd = folder.path()});
     const std::string before = round_of_rank_0(command, "1");
     command.wait_for_output("^rank 1 of round 1", kTrainLimit);
@@ -248,7 +249,7 @@ TEST_CASE("what a worker that stays writes belongs to its newest round: for the 
   for (const bool by_rule : {false, true}) {
     std::vector<std::string> words{ddprun_program(), "--nproc_per_node=2", "--in-process", "--max-restarts=1"};
     if (by_rule) words.push_back("--config=job.toml");
-    words.push_back(DDPRUN_BIN_DIR "/staying_worker");
+    words.push_back(programs_folder() + "/staying_worker");
     Command command(words, {.env = {{"OMP_NUM_THREADS", "1"}}, .cwd = folder.path()});
     for (const char* const rank : {"0", "1"})
       command.wait_for_output("^rank " + std::string(rank) + " of round 1", kTrainLimit);

@@ -10,6 +10,7 @@
 
 #include "tests/support/catch.h"
 #include "tests/support/command.h"
+#include "tests/support/places.h"
 
 using namespace ddprun::test;
 using namespace std::chrono_literals;
@@ -18,7 +19,7 @@ namespace fs = std::filesystem;
 TEST_CASE("an installed tree trains, with its manual, completions and the channel's files beside it") {
   const TempFolder folder;
   const std::string tree = folder / "tree";
-  const Ended installed = run({"cmake", "--install", DDPRUN_BIN_DIR "/..", "--prefix", tree}, 60s);
+  const Ended installed = run({"cmake", "--install", programs_folder() + "/..", "--prefix", tree}, 60s);
   REQUIRE(installed == exited(0));
   CHECK(std::regex_search(installed.out,
                           std::regex("train and the library need LibTorch 2[.0-9]+: they take it from /")));
@@ -31,7 +32,7 @@ TEST_CASE("an installed tree trains, with its manual, completions and the channe
     CHECK(fs::exists(fs::path(tree) / file));
   }
   const std::string stacks = "lib/ddprun/libddprun_stacks.so";  // built where libdw is
-  CHECK(fs::exists(fs::path(tree) / stacks) == fs::exists(DDPRUN_BIN_DIR "/../" + stacks));
+  CHECK(fs::exists(fs::path(tree) / stacks) == fs::exists(programs_folder() + "/../" + stacks));
   const Ended trained = run({tree + "/bin/ddprun", "--nproc_per_node=2", "train", "1", "1"}, 60s,
                             {.env = {{"PATH", "/usr/bin:/bin"}}, .cwd = folder.path()});
   CHECK(trained == exited(0));
@@ -44,14 +45,14 @@ TEST_CASE("the train of a package says in one sentence where it looked for LibTo
   fs::create_directories(config);
   std::ofstream(config / "TorchConfigVersion.cmake") << "set(PACKAGE_VERSION \"1.13.1\")\n";
   const Ended refused =
-      run({DDPRUN_BIN_DIR "/start/train"}, 20s, {.env = {{"DDPRUN_TORCH_DIR", (folder / "torch").string()}}});
+      run({programs_folder() + "/start/train"}, 20s, {.env = {{"DDPRUN_TORCH_DIR", (folder / "torch").string()}}});
   CHECK(refused == exited(2));
   CHECK(refused.err.find("train: cannot find LibTorch 2.") == 0);
   CHECK(refused.err.find((folder / "torch").string() + " has 1.13.1. Install it") != std::string::npos);
 }
 
 TEST_CASE("the library exports the functions of its public headers, and nothing of what it is made of") {
-  const Ended names = run({"nm", "-DC", "--defined-only", DDPRUN_BIN_DIR "/../lib/libddprun_ddp.so"}, 60s);
+  const Ended names = run({"nm", "-DC", "--defined-only", programs_folder() + "/../lib/libddprun_ddp.so"}, 60s);
   REQUIRE(names == exited(0));
   std::istringstream lines(names.out);
   int functions = 0;
@@ -69,8 +70,8 @@ TEST_CASE("the library exports the functions of its public headers, and nothing 
 TEST_CASE("a project of one's own builds on the installed library, and trains under the installed ddprun") {
   const TempFolder folder;
   const std::string tree = folder / "tree", build = folder / "build";
-  REQUIRE(run({"cmake", "--install", DDPRUN_BIN_DIR "/..", "--prefix", tree}, 60s) == exited(0));
-  const Ended configured = run({"cmake", "-S", DDPRUN_SOURCE_DIR "/tests/e2e/own_project", "-B", build,
+  REQUIRE(run({"cmake", "--install", programs_folder() + "/..", "--prefix", tree}, 60s) == exited(0));
+  const Ended configured = run({"cmake", "-S", source_folder() + "/tests/e2e/own_project", "-B", build,
                                 "-DCMAKE_PREFIX_PATH=" + tree, "-DCMAKE_BUILD_TYPE=Debug"},
                                60s);
   CAPTURE(configured.out, configured.err);
@@ -103,7 +104,7 @@ namespace {
 // Runs find_package for a project that needs this component.
 Ended configure(const TempFolder& folder, const std::string& component, const std::vector<std::string>& more = {}) {
   const std::string tree = folder / "tree";
-  REQUIRE(run({"cmake", "--install", DDPRUN_BIN_DIR "/..", "--prefix", tree}, 60s) == exited(0));
+  REQUIRE(run({"cmake", "--install", programs_folder() + "/..", "--prefix", tree}, 60s) == exited(0));
   std::ofstream(folder / "CMakeLists.txt") << "cmake_minimum_required(VERSION 3.24)\nproject(p LANGUAGES CXX)\n"
                                               "find_package(ddprun REQUIRED COMPONENTS "
                                            << component << ")\n";

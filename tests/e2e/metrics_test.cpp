@@ -16,6 +16,7 @@
 #include "tests/support/catch.h"
 #include "tests/support/command.h"
 #include "tests/support/free_port.h"
+#include "tests/support/places.h"
 #include "tests/support/test_certificate.h"
 
 using namespace ddprun;
@@ -105,7 +106,7 @@ std::string token_file(const TempFolder& folder) {
 
 TEST_CASE("every node serves the job's metrics and those of its own ranks, as the status tells them",
           "[metrics][nodes]") {
-  ThreeRanks job(3, {"--rdzv-id=measured", "--metrics=0"}, {DDPRUN_BIN_DIR "/hang_worker", kSteps}, kTells);
+  ThreeRanks job(3, {"--rdzv-id=measured", "--metrics=0"}, {programs_folder() + "/hang_worker", kSteps}, kTells);
   for (int node = 0; node < 3; ++node) {
     const int port = port_of(*job.agents[node]);
     const std::string text = metrics_when(port, [](const std::string& now) {
@@ -130,7 +131,7 @@ TEST_CASE("every node serves the job's metrics and those of its own ranks, as th
 }
 
 TEST_CASE("metrics go on through a restart and the loss of the coordinator", "[metrics][nodes]") {
-  ThreeRanks job(3, {"--rdzv-id=scraped", "--metrics=0", "--nnodes=2:3"}, {DDPRUN_BIN_DIR "/hang_worker", kSteps},
+  ThreeRanks job(3, {"--rdzv-id=scraped", "--metrics=0", "--nnodes=2:3"}, {programs_folder() + "/hang_worker", kSteps},
                  kTells);
   std::vector<int> ports;
   for (auto& agent : job.agents) ports.push_back(port_of(*agent));
@@ -222,7 +223,7 @@ Ended ask_by_https(int port, const std::string& authority, const std::string& pa
       "    print(answer.status, answer.read().decode())\n"
       "except urllib.error.HTTPError as error:\n"
       "    print(error.code)\n";
-  return run({DDPRUN_PYTHON, "-c", client, "https://localhost:" + std::to_string(port) + path, authority, token},
+  return run({venv_python(), "-c", client, "https://localhost:" + std::to_string(port) + path, authority, token},
              kLimit);
 }
 
@@ -332,7 +333,7 @@ TEST_CASE("a port that is taken is said before the job starts", "[metrics]") {
 }
 
 TEST_CASE("promtool accepts the alert rules, which say what they are to say", "[metrics]") {
-  const std::string folder = DDPRUN_SOURCE_DIR "/scripts/monitoring";
+  const std::string folder = source_folder() + "/scripts/monitoring";
   CHECK(json::parse(read_file(folder + "/ddprun-grafana.json"))["panels"].size() > 10);
   if (!has_promtool()) {
     WARN("skipped: no promtool, of Debian's package prometheus");
@@ -341,7 +342,7 @@ TEST_CASE("promtool accepts the alert rules, which say what they are to say", "[
   for (const std::vector<std::string>& words :
        {std::vector<std::string>{"promtool", "check", "rules", folder + "/ddprun-alerts.yaml"},
         {"promtool", "check", "config", folder + "/prometheus.yaml"},
-        {"promtool", "test", "rules", DDPRUN_SOURCE_DIR "/tests/e2e/testdata/alerts_test.yaml"}})
+        {"promtool", "test", "rules", source_folder() + "/tests/e2e/testdata/alerts_test.yaml"}})
     CHECK(run(words, kLimit) == exited(0));
 }
 
@@ -358,7 +359,7 @@ TEST_CASE("a Prometheus follows a job through two restarts and the loss of its c
     WARN("skipped: no prometheus, of Debian's package of that name");
     return;
   }
-  ThreeRanks job(3, {"--rdzv-id=followed", "--metrics=0", "--nnodes=2:3"}, {DDPRUN_BIN_DIR "/hang_worker", "100000"},
+  ThreeRanks job(3, {"--rdzv-id=followed", "--metrics=0", "--nnodes=2:3"}, {programs_folder() + "/hang_worker", "100000"},
                  kTells);
   std::string targets;
   for (auto& agent : job.agents)
@@ -401,7 +402,7 @@ TEST_CASE("promtool reads the metrics", "[metrics]") {
 }
 
 TEST_CASE("the OpenMetrics parser of prometheus-client reads the metrics", "[metrics]") {
-  if (run({DDPRUN_PYTHON, "-c", "import prometheus_client"}, kLimit).code != 0) {
+  if (run({venv_python(), "-c", "import prometheus_client"}, kLimit).code != 0) {
     WARN("skipped: no prometheus-client in .venv (scripts/setup.sh --test)");
     return;
   }
@@ -411,7 +412,7 @@ TEST_CASE("the OpenMetrics parser of prometheus-client reads the metrics", "[met
   const std::string parser =
       "import sys; from prometheus_client.openmetrics import parser\n"
       "print(len(list(parser.text_string_to_metric_families(sys.stdin.read()))))";
-  const Ended read = run({DDPRUN_PYTHON, "-c", parser}, kLimit, {.input = body_of(answer)});
+  const Ended read = run({venv_python(), "-c", parser}, kLimit, {.input = body_of(answer)});
   CHECK(read == exited(0));
   CHECK(std::stoi("0" + read.out) > 15);
 }

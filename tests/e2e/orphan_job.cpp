@@ -7,6 +7,7 @@
 #include <stdexcept>
 
 #include "tests/e2e/programs.h"
+#include "tests/support/places.h"
 
 namespace ddprun::test {
 
@@ -66,7 +67,7 @@ std::vector<std::string> OrphanJob::words() const {
   std::vector<std::string> all = plan_.before;
   all.insert(all.end(), {ddprun_program(), "--nproc_per_node=" + std::to_string(plan_.workers), "--no-python"});
   for (const std::string& option : plan_.options) all.push_back(std::regex_replace(option, std::regex("%"), name()));
-  all.push_back(DDPRUN_BIN_DIR "/descendants");
+  all.push_back(programs_folder() + "/descendants");
   const auto theirs = worker_words(folder(), plan_.kinds, plan_.then);
   all.insert(all.end(), theirs.begin(), theirs.end());
   return all;

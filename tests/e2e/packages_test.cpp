@@ -10,6 +10,7 @@
 #include "tests/e2e/programs.h"
 #include "tests/support/catch.h"
 #include "tests/support/command.h"
+#include "tests/support/places.h"
 #include "tests/support/soak.h"
 
 using namespace ddprun::test;
@@ -27,7 +28,7 @@ constexpr const char* kScript =
 
 // Builds packages of a kind into a folder.
 std::vector<fs::path> packages(const std::string& kind, const fs::path& folder, std::vector<std::string> options = {}) {
-  options.insert(options.begin(), {DDPRUN_SOURCE_DIR "/scripts/package.sh", kind, "--output", folder.string()});
+  options.insert(options.begin(), {source_folder() + "/scripts/package.sh", kind, "--output", folder.string()});
   const Ended built = run(options, kBuildLimit);
   REQUIRE(built == exited(0));
   std::vector<fs::path> out;
@@ -293,7 +294,7 @@ TEST_CASE("the kit for GPUs runs where it is unpacked, and its sources are built
 TEST_CASE("the kit for GPUs says for which LibTorch it is") {
   const TempFolder folder;
   folder.write("kit.txt", "commit abc\ntorch 1.13.1+cu117\n");
-  const Ended refused = run({DDPRUN_SOURCE_DIR "/scripts/gpu-check.sh", "--no-gpu", "--kit", folder.path()}, kLimit,
+  const Ended refused = run({source_folder() + "/scripts/gpu-check.sh", "--no-gpu", "--kit", folder.path()}, kLimit,
                             {.env = {{"PYTHON_EXEC", torch_python()}}});
   CHECK(refused == exited(2));
   CHECK(has(refused.err, "the kit's programs are for torch 1.13.1+cu117, and "));

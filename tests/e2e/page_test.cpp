@@ -2,14 +2,15 @@
 #include "tests/e2e/programs.h"
 #include "tests/support/catch.h"
 #include "tests/support/command.h"
+#include "tests/support/places.h"
 
 using namespace ddprun::test;
 using namespace std::chrono_literals;
 
 TEST_CASE("a browser shows the job, a restart, the loss of its agent, and its report", "[page]") {
   const TempFolder folder;
-  const Ended ended = run({DDPRUN_PYTHON, DDPRUN_SOURCE_DIR "/tests/e2e/page/browse.py", ddprun_program(),
-                           DDPRUN_BIN_DIR "/hang_worker", folder.path()},
+  const Ended ended = run({venv_python(), source_folder() + "/tests/e2e/page/browse.py", ddprun_program(),
+                           programs_folder() + "/hang_worker", folder.path()},
                           600s);
   if (ended.code == 77) {
     WARN(ended.out);

@@ -2,6 +2,7 @@
 #include "tests/e2e/programs.h"
 #include "tests/support/catch.h"
 #include "tests/support/command.h"
+#include "tests/support/places.h"
 #include "tests/support/soak.h"
 
 using namespace ddprun::test;
@@ -19,7 +20,7 @@ Ended preforked(const std::string& python, std::vector<std::string> words) {
 }  // namespace
 
 TEST_CASE("stock scripts print with --prefork what they print without") {
-  std::vector<std::string> words{torch_python(), DDPRUN_SOURCE_DIR "/tests/e2e/prefork_scripts_check.py", kDdprun};
+  std::vector<std::string> words{torch_python(), source_folder() + "/tests/e2e/prefork_scripts_check.py", kDdprun};
   if (!soaking())
     words.insert(words.end(), {"arguments_options", "ddp_tutorial", "main_module", "process_state", "uncaught"});
   const Ended ended = run(words, soaking() ? 3600s : 900s, {.env = {{"PYTHON_EXEC", torch_python()}}});

@@ -10,6 +10,7 @@
 #include "tests/e2e/programs.h"
 #include "tests/support/catch.h"
 #include "tests/support/command.h"
+#include "tests/support/places.h"
 #include "tests/support/soak.h"
 
 using namespace ddprun::test;
@@ -17,7 +18,7 @@ using namespace std::chrono_literals;
 
 namespace {
 
-const std::string kWorker = DDPRUN_BIN_DIR "/prefork_worker";
+const std::string kWorker = programs_folder() + "/prefork_worker";
 constexpr auto kSuiteLimit = 600s;
 
 std::vector<std::string> sorted_lines(const std::string& text) {
@@ -213,12 +214,12 @@ TEST_CASE("a Python template imports what the script imported last time, but for
 TEST_CASE("what is told of stops and in reports is the same with workers from a template", "[prefork]") {
   const TempFolder folder;
   for (const char* const name : {"sh", "python3", "true"})
-    std::filesystem::copy_file(DDPRUN_BIN_DIR "/forked_program", folder / name);
+    std::filesystem::copy_file(programs_folder() + "/forked_program", folder / name);
   const std::string tags = soaking() ? "[#stop_test],[#report_test]" : "[#stop_test][fast],[#report_test][fast]";
   const CommandOptions forked{
       .env = {{"PET_PREFORK", "1"}, {"PATH", folder.path().string() + ":" + std::getenv("PATH")}}};
   CHECK(run(job_of({"sh", "-c", "true"}), kLimit, forked).err.empty());  // else: workers are started without --prefork
-  const Ended suite = run({DDPRUN_BIN_DIR "/launch_tests", "-#", tags}, kSuiteLimit, forked);
+  const Ended suite = run({programs_folder() + "/launch_tests", "-#", tags}, kSuiteLimit, forked);
   INFO(suite.out);
   CHECK(suite == exited(0));
   CHECK(has(suite.out, "All tests passed"));

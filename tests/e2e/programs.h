@@ -7,14 +7,16 @@
 #include <utility>
 #include <vector>
 
+#include "tests/support/places.h"
+
 namespace ddprun::test {
 
-inline std::string ddprun_program() { return DDPRUN_BIN_DIR "/ddprun"; }
-inline std::string train_program() { return DDPRUN_BIN_DIR "/train"; }
+inline std::string ddprun_program() { return programs_folder() + "/ddprun"; }
+inline std::string train_program() { return programs_folder() + "/train"; }
 // A Python with torch: the .venv of scripts/setup.sh, or PYTHON_EXEC's.
 inline std::string torch_python() {
   const char* chosen = std::getenv("PYTHON_EXEC");
-  return chosen ? chosen : DDPRUN_PYTHON;
+  return chosen ? chosen : venv_python();
 }
 
 inline const std::string kDdprun = ddprun_program();

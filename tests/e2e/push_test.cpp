@@ -6,6 +6,7 @@
 #include "tests/e2e/programs.h"
 #include "tests/support/catch.h"
 #include "tests/support/command.h"
+#include "tests/support/places.h"
 #include "tests/support/test_certificate.h"
 
 using namespace ddprun;
@@ -17,10 +18,10 @@ namespace {
 
 using Variables = std::map<std::string, std::optional<std::string>>;
 
-const std::vector<std::string> kWorker = {DDPRUN_BIN_DIR "/hang_worker", "100000"};
+const std::vector<std::string> kWorker = {programs_folder() + "/hang_worker", "100000"};
 
 bool can_receive(const std::string& module) {
-  if (run({DDPRUN_PYTHON, "-c", "import " + module}, kLimit).code == 0) return true;
+  if (run({venv_python(), "-c", "import " + module}, kLimit).code == 0) return true;
   WARN("skipped: no " + module + " in .venv (scripts/setup.sh --test)");
   return false;
 }
@@ -29,7 +30,7 @@ class Receiver {
  public:
   explicit Receiver(std::vector<std::string> words)
       : process_([&] {
-          words.insert(words.begin(), {DDPRUN_PYTHON, DDPRUN_SOURCE_DIR "/tests/e2e/push_receiver.py"});
+          words.insert(words.begin(), {venv_python(), source_folder() + "/tests/e2e/push_receiver.py"});
           return words;
         }()) {
     port_ = process_.wait_for_output("listens on ([0-9]+)", kLimit).at(1);
@@ -110,7 +111,7 @@ TEST_CASE("metrics are pushed by OTLP as they are served, through a restart", "[
   CHECK(first["metrics"]["ddprun_restarts"]["kind"] == "sum");
   CHECK(first["metrics"]["ddprun_worker_rss_bytes"]["unit"] == "By");
   for (const Process& worker : job.processes())
-    if (worker.command_line.starts_with(DDPRUN_BIN_DIR "/hang_worker")) {
+    if (worker.command_line.starts_with(programs_folder() + "/hang_worker")) {
       kill(worker.pid, SIGSEGV);
       break;
     }
@@ -140,7 +141,7 @@ TEST_CASE("OTLP goes over https to a collector that an authority vouches for", "
 TEST_CASE("a collector that is gone, refuses or does not answer stops no job, and is named once", "[push]") {
   if (!can_receive("opentelemetry.proto")) return;
   Receiver silent({"otlp", "--silent"}), refuses({"otlp", "--status=503", "--retry-after=1"});
-  const std::vector<std::string> steps = {DDPRUN_BIN_DIR "/hang_worker", "300"};
+  const std::vector<std::string> steps = {programs_folder() + "/hang_worker", "300"};
   Variables env = kOften;
   env["OTEL_EXPORTER_OTLP_TIMEOUT"] = "500";
   for (const std::string& url : {silent.url("http"), refuses.url("http"), std::string("http://localhost:1"),
@@ -161,9 +162,9 @@ TEST_CASE("OpenTelemetry's variables alone push nothing", "[push]") {
   Variables env = kOften;
   env["OTEL_EXPORTER_OTLP_ENDPOINT"] = collector.url("http");
   const TempFolder folder, second;
-  CHECK(run(job_words({}, {DDPRUN_BIN_DIR "/hang_worker", "30"}), 60s, {.env = env, .cwd = folder.path()}) ==
+  CHECK(run(job_words({}, {programs_folder() + "/hang_worker", "30"}), 60s, {.env = env, .cwd = folder.path()}) ==
         exited(0));
-  CHECK(run(job_words({"--otlp=env"}, {DDPRUN_BIN_DIR "/hang_worker", "2"}), 60s, {.env = env, .cwd = second.path()}) ==
+  CHECK(run(job_words({"--otlp=env"}, {programs_folder() + "/hang_worker", "2"}), 60s, {.env = env, .cwd = second.path()}) ==
         exited(0));
   const json first = collector.request_when([](const json& one) { return one.contains("resource"); });
   CHECK(point(first, "ddprun_uptime_seconds") < 30);
@@ -180,7 +181,7 @@ TEST_CASE("Kubeflow Trainer is told the job's progress over https, with the pod'
                          {"KUBEFLOW_TRAINER_SERVER_CA_CERT", good.certificate},
                          {"KUBEFLOW_TRAINER_SERVER_TOKEN", folder / "token"},
                          {"OUTLOOK", "1"}};
-  ThreeRanks job(3, {"--rdzv-id=told"}, {DDPRUN_BIN_DIR "/hang_worker", "2000"}, env);
+  ThreeRanks job(3, {"--rdzv-id=told"}, {programs_folder() + "/hang_worker", "2000"}, env);
   const json running = trainer.request_when([](const json& now) { return now.contains("metrics"); });
   CHECK(running["headers"]["authorization"] == "Bearer first.token");
   CHECK(running["path"] == path);
@@ -201,7 +202,7 @@ TEST_CASE("progress that Kubeflow Trainer does not take stops no job", "[push][k
     const Variables env = {{"KUBEFLOW_TRAINER_SERVER_URL", url}, {"KUBEFLOW_TRAINER_SERVER_TOKEN", "/nowhere/token"}};
     const TempFolder folder;
     const Ended job =
-        run(job_words({}, {DDPRUN_BIN_DIR "/hang_worker", "300"}), 60s, {.env = env, .cwd = folder.path()});
+        run(job_words({}, {programs_folder() + "/hang_worker", "300"}), 60s, {.env = env, .cwd = folder.path()});
     CHECK(job == exited(0));
     CHECK(has(job.err, "ddprun: cannot push progress to "));
   }

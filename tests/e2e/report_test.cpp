@@ -17,6 +17,7 @@
 #include "tests/e2e/programs.h"
 #include "tests/support/catch.h"
 #include "tests/support/command.h"
+#include "tests/support/places.h"
 
 using namespace ddprun::test;
 using namespace std::chrono_literals;
@@ -341,7 +342,7 @@ TEST_CASE("torch's own file timer client is served, its expiry is the worker's f
     WARN("skipped: no Python with torch here");
     return;
   }
-  const Ended ended = run(once({torch_python(), DDPRUN_SOURCE_DIR "/tests/e2e/file_timer_worker.py", "0.5", "SIGKILL"}),
+  const Ended ended = run(once({torch_python(), source_folder() + "/tests/e2e/file_timer_worker.py", "0.5", "SIGKILL"}),
                           kPythonLimit, {.env = {{"TORCHELASTIC_ENABLE_FILE_TIMER", "1"}}});
   CHECK(ended == exited(1));
   CHECK(has(ended.out, "armed\n"));

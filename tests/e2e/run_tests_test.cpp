@@ -3,6 +3,7 @@
 
 #include "tests/support/catch.h"
 #include "tests/support/command.h"
+#include "tests/support/places.h"
 
 using namespace ddprun::test;
 using namespace std::chrono_literals;
@@ -15,7 +16,7 @@ Ended run_tests(const std::vector<std::pair<std::string, std::string>>& tests,
   std::string text;
   for (const auto& [name, script] : tests) text.append("add_test(\"" + name + "\" sh -c [=[" + script + "]=])\n");
   folder.write("CTestTestfile.cmake", text);
-  std::vector<std::string> words{DDPRUN_SOURCE_DIR "/scripts/run_tests.sh", folder.path().string()};
+  std::vector<std::string> words{source_folder() + "/scripts/run_tests.sh", folder.path().string()};
   words.insert(words.end(), options.begin(), options.end());
   return run(words, 60s);
 }

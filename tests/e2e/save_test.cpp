@@ -5,6 +5,7 @@
 #include "tests/support/catch.h"
 #include "tests/support/command.h"
 #include "tests/support/free_port.h"
+#include "tests/support/places.h"
 
 using namespace ddprun;
 using namespace ddprun::test;
@@ -13,7 +14,7 @@ using namespace std::chrono_literals;
 namespace {
 
 std::vector<std::string> stepping(std::vector<std::string> options, const std::vector<std::string>& words = {}) {
-  options.push_back(DDPRUN_BIN_DIR "/step_worker");
+  options.push_back(programs_folder() + "/step_worker");
   options.insert(options.end(), words.begin(), words.end());
   return job_of(std::move(options));
 }

@@ -8,6 +8,7 @@
 #include "tests/e2e/programs.h"
 #include "tests/e2e/ssh_hosts.h"
 #include "tests/support/catch.h"
+#include "tests/support/places.h"
 
 using namespace ddprun::test;
 using namespace std::chrono_literals;
@@ -184,7 +185,7 @@ TEST_CASE("what keeps a host from taking part is said in one sentence", "[ssh]")
   }
   SECTION("no ddprun") {
     std::filesystem::create_directory(hosts.folder / "empty");
-    hosts.put(1, hosts.folder / "empty", DDPRUN_BIN_DIR);
+    hosts.put(1, hosts.folder / "empty", programs_folder());
     refused({"--hosts=host1", "true"}, 69, {"there is no ddprun on host1: neither " + kDdprun, "Install ddprun "});
   }
   SECTION("another version") {

@@ -14,6 +14,7 @@
 #include "tests/e2e/programs.h"
 #include "tests/support/catch.h"
 #include "tests/support/command.h"
+#include "tests/support/places.h"
 
 using namespace ddprun::test;
 using namespace std::chrono_literals;
@@ -60,7 +61,7 @@ json whole(const std::string& job) {
 }  // namespace
 
 TEST_CASE("every node of a job tells the same of all of them", "[status][nodes]") {
-  ThreeRanks job(3, {"--rdzv-id=told"}, {DDPRUN_BIN_DIR "/hang_worker", kSteps});
+  ThreeRanks job(3, {"--rdzv-id=told"}, {programs_folder() + "/hang_worker", kSteps});
   const json first = live_when("told", trains);
   CHECK(first["run_id"] == "told");
   CHECK(first["state"] == "running");
@@ -87,7 +88,7 @@ TEST_CASE("every node of a job tells the same of all of them", "[status][nodes]"
 }
 
 TEST_CASE("the rank that all wait for is named", "[status][nodes]") {
-  ThreeRanks job(3, {"--rdzv-id=held-up", "--hang-timeout=off"}, {DDPRUN_BIN_DIR "/hang_worker", kSteps});
+  ThreeRanks job(3, {"--rdzv-id=held-up", "--hang-timeout=off"}, {programs_folder() + "/hang_worker", kSteps});
   live_when("held-up", trains);
   const pid_t stopped = job.worker(1);
   kill(stopped, SIGSTOP);
@@ -101,7 +102,7 @@ TEST_CASE("the rank that all wait for is named", "[status][nodes]") {
 }
 
 TEST_CASE("the status goes on with the coordinator that is elected", "[status][nodes]") {
-  ThreeRanks job(3, {"--rdzv-id=elected", "--nnodes=2:3"}, {DDPRUN_BIN_DIR "/hang_worker", kSteps});
+  ThreeRanks job(3, {"--rdzv-id=elected", "--nnodes=2:3"}, {programs_folder() + "/hang_worker", kSteps});
   live_when("elected", trains);
   const std::string agents[] = {std::to_string(job.agent_of(1)), std::to_string(job.agent_of(2))};
   job.agents[0]->kill(SIGKILL);
@@ -122,7 +123,7 @@ TEST_CASE("a job elsewhere is asked at its endpoint, by who has its token", "[st
     return "--token-file=" + path;
   };
   const std::string token = token_file("token"), other = token_file("other");
-  ThreeRanks job(3, {"--rdzv-id=far", token}, {DDPRUN_BIN_DIR "/hang_worker", kSteps});
+  ThreeRanks job(3, {"--rdzv-id=far", token}, {programs_folder() + "/hang_worker", kSteps});
   live_when("far", trains);
   const std::string endpoint = "--rdzv-endpoint=localhost:" + std::to_string(job.port());
   const auto ask = [&](const std::vector<std::string>& more) {
@@ -143,7 +144,7 @@ TEST_CASE("a job elsewhere is asked at its endpoint, by who has its token", "[st
 
 TEST_CASE("top shows the job on a terminal until q, the stacks of a rank on p, and one look without a terminal",
           "[status][nodes]") {
-  ThreeRanks job(1, {"--rdzv-id=looked-at"}, {DDPRUN_BIN_DIR "/hang_worker", kSteps});
+  ThreeRanks job(1, {"--rdzv-id=looked-at"}, {programs_folder() + "/hang_worker", kSteps});
   live_when("looked-at", trains);
   Command top({ddprun_program(), "top", "looked-at"}, {.terminal = true});
   top.wait_for_output("- .*active  3 ranks", kLimit);
@@ -176,7 +177,7 @@ TEST_CASE("a job is paused and goes on, restarted and stopped, and who did it is
   const TempFolder folder;
   const std::string events = folder / "events.jsonl";
   ThreeRanks job(1, {"--rdzv-id=acted-on", "--event-log-handler=file:" + events},
-                 {DDPRUN_BIN_DIR "/hang_worker", kSteps});
+                 {programs_folder() + "/hang_worker", kSteps});
   const auto ctl = [](const std::vector<std::string>& words) {
     std::vector<std::string> all{ddprun_program(), "ctl", "acted-on"};
     all.insert(all.end(), words.begin(), words.end());
@@ -226,13 +227,13 @@ TEST_CASE("a job is paused and goes on, restarted and stopped, and who did it is
 TEST_CASE("a fault is undone when its time is over, and a job that was not made for it suffers none",
           "[status][nodes]") {
   const std::string program =
-      "import sys, time\nsys.path.insert(0, '" DDPRUN_SOURCE_DIR
+      "import sys, time\nsys.path.insert(0, '" + source_folder() +
       "/rendezvous/channel')\nimport worker_channel as c\nc.attach()\nc.phase(c.TRAINING)\nn = 0\n"
       "while True: n += 1; c.step(n); time.sleep(0.01)";
   const auto started = [&](const std::string& id, const std::vector<std::string>& more) {
     std::vector<std::string> words{"prlimit", "--fsize=1024000000:", ddprun_program(), "--rdzv-id=" + id};
     words.insert(words.end(), more.begin(), more.end());
-    words.insert(words.end(), {"--no-python", DDPRUN_PYTHON, "-c", program});
+    words.insert(words.end(), {"--no-python", venv_python(), "-c", program});
     return words;
   };
   const auto chaos = [](const std::string& id, const std::string& seed) {
@@ -257,7 +258,7 @@ TEST_CASE("a fault is undone when its time is over, and a job that was not made 
   CHECK(eventually([&] { return has_limit("1024000000"); }, kLimit));
   CHECK(whole("suffers")["round"] == 1);
 
-  Command fragile({ddprun_program(), "--rdzv-id=fragile", "--allow-chaos", DDPRUN_BIN_DIR "/hang_worker", kSteps});
+  Command fragile({ddprun_program(), "--rdzv-id=fragile", "--allow-chaos", programs_folder() + "/hang_worker", kSteps});
   live_when("fragile", [](const json& now) { return now["step"].is_number(); });
   const Ended declined = run(chaos("fragile", "31"), kLimit);
   CHECK(declined == exited(1));
@@ -274,7 +275,7 @@ TEST_CASE("who ends before an act is asked for changes nothing, and who has anot
     std::ofstream(path) << run({ddprun_program(), "--make-token"}, kLimit).out;
     std::filesystem::permissions(path, std::filesystem::perms::owner_read);
   }
-  ThreeRanks job(3, {"--rdzv-id=guarded", "--token-file=" + token}, {DDPRUN_BIN_DIR "/hang_worker", kSteps});
+  ThreeRanks job(3, {"--rdzv-id=guarded", "--token-file=" + token}, {programs_folder() + "/hang_worker", kSteps});
   live_when("guarded", trains);
   const auto elsewhere = [&](const std::string& own) {
     return run({ddprun_program(), "ctl", "guarded", "stop", "--rdzv-endpoint=localhost:" + std::to_string(job.port()),

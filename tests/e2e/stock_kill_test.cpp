@@ -6,6 +6,7 @@
 #include "tests/e2e/programs.h"
 #include "tests/support/catch.h"
 #include "tests/support/command.h"
+#include "tests/support/places.h"
 #include "tests/support/soak.h"
 
 using namespace ddprun::test;
@@ -31,7 +32,7 @@ void kill_once(std::uint64_t seed) {
   const Plan plan(seed);
   INFO("SIGKILL for rank " << plan.rank << " in epoch " << plan.epoch);
   TempFolder folder;
-  Command job({ddprun_program(), "--standalone", "--nproc_per_node=2", DDPRUN_SOURCE_DIR "/tests/e2e/stock_ddp.py",
+  Command job({ddprun_program(), "--standalone", "--nproc_per_node=2", source_folder() + "/tests/e2e/stock_ddp.py",
                std::to_string(kEpochs), "1"},
               {.env = {{"PYTHON_EXEC", torch_python()}}, .cwd = folder.path()});
   job.wait_for_output("\\[RANK " + std::to_string(plan.rank) + "\\] Epoch " + std::to_string(plan.epoch) + " ", 180s);

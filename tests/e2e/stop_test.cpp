@@ -11,6 +11,7 @@
 #include "tests/support/catch.h"
 #include "tests/support/command.h"
 #include "tests/support/free_port.h"
+#include "tests/support/places.h"
 
 using namespace ddprun::test;
 using namespace std::chrono_literals;
@@ -23,7 +24,7 @@ std::vector<std::string> channel_job(std::vector<std::string> options, const std
   options.insert(options.begin(), kDdprun);
   options.insert(options.end(), {"--no-python", "python3", "-c",
                                  "import os, signal, sys, time\n"
-                                 "sys.path.insert(0, '" DDPRUN_SOURCE_DIR "/rendezvous/channel')\n"
+                                 "sys.path.insert(0, '" + source_folder() + "/rendezvous/channel')\n"
                                  "import worker_channel as channel\n"
                                  "def say(*words): os.write(1, (' '.join(map(str, words)) + '\\n').encode())\n"
                                  "channel.attach()\n"
@@ -363,7 +364,7 @@ TEST_CASE("a second SIGTERM changes nothing, as schedulers repeat it, and Ctrl-C
 TEST_CASE("a worker that sleeps in the kernel ends the job after TORCHELASTIC_UNINTERRUPTIBLE_STATE_TIMEOUT",
           "[release-only]") {
   const Ended ended =
-      run(job_of({"--stop-grace=0.1", "--no-python", DDPRUN_BIN_DIR "/channel_worker", "0", "sleep-uninterruptibly"}),
+      run(job_of({"--stop-grace=0.1", "--no-python", programs_folder() + "/channel_worker", "0", "sleep-uninterruptibly"}),
           kLimit, {.env = {{"TORCHELASTIC_UNINTERRUPTIBLE_STATE_TIMEOUT", "0.2"}}});
   CHECK(ended == exited(1));
   CHECK(has(ended.err, "rank 0 (local rank 0) is stuck in the kernel, where no signal reaches it"));

@@ -12,6 +12,7 @@
 #include "tests/support/catch.h"
 #include "tests/support/command.h"
 #include "tests/support/free_port.h"
+#include "tests/support/places.h"
 #include "tests/support/soak.h"
 
 using namespace ddprun::test;
@@ -23,7 +24,7 @@ namespace {
 
 constexpr int kSlowRanks = 3;
 constexpr const char* kLong = "7000";  // steps
-const std::string kSlowWorker = DDPRUN_BIN_DIR "/hang_worker";
+const std::string kSlowWorker = programs_folder() + "/hang_worker";
 
 // An agent with three workers, or three agents with one each. `named_apart`: on machines of their own, by their names.
 class SlowJob {

@@ -8,6 +8,7 @@
 
 #include "tests/e2e/programs.h"
 #include "tests/support/command.h"
+#include "tests/support/places.h"
 
 namespace ddprun::test {
 
@@ -15,7 +16,7 @@ class StuckFolder {
  public:
   StuckFolder() {
     std::filesystem::create_directory(folder_ / "stuck");
-    server_.emplace(std::vector<std::string>{DDPRUN_BIN_DIR "/stuck_file_system", folder_ / "stuck"});
+    server_.emplace(std::vector<std::string>{programs_folder() + "/stuck_file_system", folder_ / "stuck"});
     eventually([&] { return !server_->out().empty() || server_->ended(); }, kLimit);
     if (server_->ended()) server_.reset();
   }

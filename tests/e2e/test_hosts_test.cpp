@@ -7,6 +7,7 @@
 #include "tests/support/catch.h"
 #include "tests/support/command.h"
 #include "tests/support/hosts.h"
+#include "tests/support/places.h"
 
 using namespace ddprun::test;
 using namespace std::chrono_literals;
@@ -54,7 +55,7 @@ TEST_CASE("test hosts are gone with their owner, and those of a dead process wit
   const auto exists = [](const std::string& host) { return std::filesystem::exists("/run/netns/ddprun-" + host); };
   Command owner({"sleep", "600"});
   const std::string dead = std::to_string(owner.pid()) + "-1";
-  const std::string script = DDPRUN_SOURCE_DIR "/scripts/hosts.sh";
+  const std::string script = source_folder() + "/scripts/hosts.sh";
   REQUIRE(run({script, "up", dead, "1"}, 30s) == exited(0));
   CHECK(exists(dead + "-0"));
   Command left({script, "exec", dead, "0", "sleep", "600"});

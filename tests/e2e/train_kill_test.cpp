@@ -11,6 +11,7 @@
 #include "tests/e2e/programs.h"
 #include "tests/support/catch.h"
 #include "tests/support/command.h"
+#include "tests/support/places.h"
 #include "tests/support/soak.h"
 
 using namespace ddprun::test;
@@ -57,7 +58,7 @@ struct Job {
   struct SlowDisk {};
   Job(const std::string& option, SlowDisk) : command(words(option, train_program()), slow(options(prepared()))) {}
   static CommandOptions slow(CommandOptions options) {
-    options.env["LD_PRELOAD"] = DDPRUN_BIN_DIR "/stuck_fsync.so";
+    options.env["LD_PRELOAD"] = programs_folder() + "/stuck_fsync.so";
     options.env["DDPRUN_TEST_DISK_IS_STUCK"] = options.cwd / "stuck";
     return options;
   }
@@ -101,7 +102,7 @@ void require_finished_alike(Job& job) {
   REQUIRE(has_second_round(end.out));
   REQUIRE(job.command.all_gone(10s));
   const Ended compared = run(
-      {torch_python(), DDPRUN_SOURCE_DIR "/tests/e2e/same_weights.py", undisturbed_snapshot(), job.snapshot()}, 180s);
+      {torch_python(), source_folder() + "/tests/e2e/same_weights.py", undisturbed_snapshot(), job.snapshot()}, 180s);
   REQUIRE(compared == exited(0));
 }
 
@@ -152,7 +153,7 @@ void preempt_all(const Command& command, std::mt19937_64& random) {
 }
 
 void require_same_weights(const Job& job) {
-  REQUIRE(run({torch_python(), DDPRUN_SOURCE_DIR "/tests/e2e/same_weights.py", undisturbed_snapshot(), job.snapshot()},
+  REQUIRE(run({torch_python(), source_folder() + "/tests/e2e/same_weights.py", undisturbed_snapshot(), job.snapshot()},
               180s) == exited(0));
 }
 
@@ -274,7 +275,7 @@ TEST_CASE("train under a ddprun that is told to leave saves in the midst of an e
   REQUIRE(end == exited(0));
   CHECK(end.out.find(" % of the next") != std::string::npos);
   CHECK(end.out.find("epoch 2 step") == std::string::npos);
-  CHECK(run({torch_python(), DDPRUN_SOURCE_DIR "/tests/e2e/same_weights.py", undisturbed_snapshot(), job.snapshot()},
+  CHECK(run({torch_python(), source_folder() + "/tests/e2e/same_weights.py", undisturbed_snapshot(), job.snapshot()},
             180s) == exited(0));
 }
 

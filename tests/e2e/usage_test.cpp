@@ -6,6 +6,7 @@
 #include "tests/e2e/programs.h"
 #include "tests/support/catch.h"
 #include "tests/support/command.h"
+#include "tests/support/places.h"
 
 using namespace ddprun::test;
 using namespace std::chrono_literals;
@@ -104,7 +105,7 @@ TEST_CASE("a dry run names each rank's program and environment, starts nothing a
 
 TEST_CASE("what is installed is built with ddprun and train, as scripts/quickstart.sh builds them, or needs no build",
           "[usage]") {
-  const fs::path build = fs::path(DDPRUN_BIN_DIR).parent_path();
+  const fs::path build = fs::path(programs_folder()).parent_path();
   if (!fs::exists(build / "build.ninja")) return;
   const auto ninja = [&](std::vector<std::string> words) {
     words.insert(words.begin(), {"ninja", "-C", build.string(), "-t"});

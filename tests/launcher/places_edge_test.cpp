@@ -9,6 +9,7 @@
 #include "rendezvous/base/error.h"
 #include "tests/support/catch.h"
 #include "tests/support/command.h"
+#include "tests/support/places.h"
 
 using namespace ddprun;
 using namespace ddprun::launcher;
@@ -93,7 +94,7 @@ TEST_CASE("kubectl is asked about a job and its pods, and removes all of it", "[
   const Path path;
   const KubernetesJob job{"digits-x3k9p2", "training", false};
   const KubernetesJob set{"digits-x3k9p2", "", true};
-  path.put("kubectl", "cat " DDPRUN_SOURCE_DIR "/tests/launcher/testdata/places/running.json");
+  path.put("kubectl", "cat " + test::source_folder() + "/tests/launcher/testdata/places/running.json");
   const PlaceState state = kubernetes_job_state(job);
   CHECK(state.phase == Phase::running);
   CHECK(state.where == "node-a,node-b");

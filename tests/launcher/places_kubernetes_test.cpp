@@ -6,6 +6,7 @@
 #include "launcher/jobs/places/kubernetes_state.h"
 #include "launcher/jobs/places/kubernetes_words.h"
 #include "tests/support/catch.h"
+#include "tests/support/places.h"
 #include "tests/support/transcript.h"
 
 using namespace ddprun;
@@ -17,7 +18,7 @@ using nlohmann::json;
 
 namespace {
 
-const std::filesystem::path kFolder = DDPRUN_SOURCE_DIR "/tests/launcher/testdata/places";
+const std::filesystem::path kFolder = test::source_folder() + "/tests/launcher/testdata/places";
 constexpr const char* kJobFile =
     "name = \"digits\"\nprogram = [\"train\", \"20\"]\nnnodes = 2\n\n[kubernetes]\n  image = \"ddprun\"  # ours\n";
 

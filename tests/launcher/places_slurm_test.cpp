@@ -4,6 +4,7 @@
 #include "launcher/jobs/places/slurm_words.h"
 #include "tests/support/catch.h"
 #include "tests/support/command.h"
+#include "tests/support/places.h"
 #include "tests/support/transcript.h"
 
 using namespace ddprun;
@@ -14,7 +15,7 @@ using Phase = PlaceState::Phase;
 
 namespace {
 
-const std::filesystem::path kFolder = DDPRUN_SOURCE_DIR "/tests/launcher/testdata/places";
+const std::filesystem::path kFolder = test::source_folder() + "/tests/launcher/testdata/places";
 const std::string kRecord = "/home/vera/.local/state/ddprun/jobs/digits-x3k9p2";
 
 JobDescription two_nodes() {

@@ -11,6 +11,7 @@
 #include "rendezvous/base/spelling.h"
 #include "tests/support/catch.h"
 #include "tests/support/command.h"
+#include "tests/support/places.h"
 #include "tests/support/transcript.h"
 
 using namespace ddprun;
@@ -18,7 +19,7 @@ using namespace ddprun::launcher;
 
 namespace {
 
-const std::string kGolden = DDPRUN_SOURCE_DIR "/tests/launcher/testdata/scheduler.txt";
+const std::string kGolden = test::source_folder() + "/tests/launcher/testdata/scheduler.txt";
 
 struct Place {
   agent::Environment environment = {};

@@ -5,6 +5,7 @@
 #include "launcher/cli.h"
 #include "tests/support/catch.h"
 #include "tests/support/command.h"
+#include "tests/support/places.h"
 #include "tests/support/transcript.h"
 
 using namespace ddprun;
@@ -12,7 +13,7 @@ using namespace ddprun::launcher;
 
 namespace {
 
-const std::string kGolden = DDPRUN_SOURCE_DIR "/tests/launcher/testdata/wrong_command_lines.txt";
+const std::string kGolden = test::source_folder() + "/tests/launcher/testdata/wrong_command_lines.txt";
 
 // The words of a line as a shell reads them, as far as quotes go.
 std::vector<std::string> shell_words(const std::string& line) {

@@ -8,11 +8,12 @@
 
 #include "tests/support/catch.h"
 #include "tests/support/command.h"
+#include "tests/support/places.h"
 
 namespace ddprun::test {
 namespace {
 
-constexpr const char* kScript = DDPRUN_SOURCE_DIR "/scripts/hosts.sh";
+const std::string kScript = source_folder() + "/scripts/hosts.sh";
 constexpr std::chrono::seconds kScriptLimit{30};
 
 void script(const std::vector<std::string>& arguments) {

@@ -5,6 +5,7 @@
 
 #include "tests/support/catch.h"
 #include "tests/support/command.h"
+#include "tests/support/places.h"
 #include "trainer/ddp/snapshot/damaged.h"
 
 using namespace ddprun;
@@ -79,7 +80,7 @@ TEST_CASE("an archive's records are where its directory says", "[archive]") {
 }
 
 TEST_CASE("an archive that torch.save wrote is read, with its numbers of 64 bits", "[archive]") {
-  const std::string bytes = test::read_file(DDPRUN_SOURCE_DIR "/tests/trainer/testdata/small.pt");
+  const std::string bytes = test::read_file(test::source_folder() + "/tests/trainer/testdata/small.pt");
   const Archive archive(bytes);
   CHECK(archive.find("byteorder")->bytes == "little");
   CHECK(archive.find("data/0")->bytes.size() == 12);
@@ -122,7 +123,7 @@ TEST_CASE("what is no archive of torch.save is refused with the reason", "[archi
 }
 
 TEST_CASE("an archive cut short or altered anywhere is refused, or its records still lie in it", "[archive]") {
-  const std::string bytes = test::read_file(DDPRUN_SOURCE_DIR "/tests/trainer/testdata/small.pt");
+  const std::string bytes = test::read_file(test::source_folder() + "/tests/trainer/testdata/small.pt");
   for (std::size_t size = 0; size < bytes.size(); ++size) {
     INFO(size << " bytes");
     REQUIRE(error_text(bytes.substr(0, size)) != "");

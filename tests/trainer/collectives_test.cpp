@@ -14,6 +14,7 @@
 #include <thread>
 
 #include "tests/support/catch.h"
+#include "tests/support/places.h"
 #include "tests/trainer/collectives_check.h"
 #include "tests/trainer/rank_threads.h"
 #include "trainer/ddp/group/group_state.h"
@@ -27,7 +28,7 @@ using Tensors = std::vector<at::Tensor>;
 
 namespace {
 
-const std::string kGolden = DDPRUN_SOURCE_DIR "/tests/trainer/testdata/collectives_gloo.txt";
+const std::string kGolden = source_folder() + "/tests/trainer/testdata/collectives_gloo.txt";
 
 std::string describe(const Table& table) {
   std::ostringstream out;

@@ -2,6 +2,7 @@
 
 #include "tests/support/catch.h"
 #include "tests/support/command.h"
+#include "tests/support/places.h"
 
 using namespace ddprun;
 using namespace ddprun::test;
@@ -21,10 +22,10 @@ using Answers = std::map<std::string, std::optional<std::string>>;
 Ended train_with(const Answers& answers, const std::string& device, int ranks = 1, int restarts = 0) {
   const TempFolder folder;
   CommandOptions options{.env = answers, .cwd = folder.path()};
-  options.env["LD_LIBRARY_PATH"] = DDPRUN_BIN_DIR "/cuda_stub";
+  options.env["LD_LIBRARY_PATH"] = programs_folder() + "/cuda_stub";
   options.env["OMP_NUM_THREADS"] = "1";
-  return run({DDPRUN_BIN_DIR "/ddprun", "--nproc-per-node=" + std::to_string(ranks),
-              "--max-restarts=" + std::to_string(restarts), DDPRUN_BIN_DIR "/train", "1", "--device=" + device},
+  return run({programs_folder() + "/ddprun", "--nproc-per-node=" + std::to_string(ranks),
+              "--max-restarts=" + std::to_string(restarts), programs_folder() + "/train", "1", "--device=" + device},
              60s, options);
 }
 
@@ -84,9 +85,9 @@ TEST_CASE("two ranks that see the same GPU are refused by its name, before NCCL 
 
 TEST_CASE("a program asks for the GPUs before LibTorch has been asked for CUDA, or is told to", "[cuda_driver]") {
   const auto run_worker = [](std::vector<std::string> arguments, const std::string& count) {
-    arguments.insert(arguments.begin(), DDPRUN_BIN_DIR "/use_gpus_worker");
+    arguments.insert(arguments.begin(), programs_folder() + "/use_gpus_worker");
     return run(arguments, 60s,
-               {.env = {{"LD_LIBRARY_PATH", DDPRUN_BIN_DIR "/cuda_stub"},
+               {.env = {{"LD_LIBRARY_PATH", programs_folder() + "/cuda_stub"},
                         {"CUDA_STUB_VERSION", "14000"},
                         {"CUDA_STUB_COUNT", count}}});
   };
@@ -99,9 +100,9 @@ TEST_CASE("a program asks for the GPUs before LibTorch has been asked for CUDA, 
 TEST_CASE("workers of a template have the GPU half loaded where there is a driver, and a GPU may be seen",
           "[cuda_driver]") {
   using Value = std::optional<std::string>;
-  const Value stub = DDPRUN_BIN_DIR "/cuda_stub";
+  const Value stub = programs_folder() + "/cuda_stub";
   const auto worker_says = [](const Value& libraries, const Value& visible, const char* prefork) {
-    std::vector<std::string> words{DDPRUN_BIN_DIR "/ddprun", "--nproc-per-node=1", DDPRUN_BIN_DIR "/use_gpus_worker",
+    std::vector<std::string> words{programs_folder() + "/ddprun", "--nproc-per-node=1", programs_folder() + "/use_gpus_worker",
                                    "loaded"};
     if (*prefork) words.insert(words.begin() + 1, prefork);
     const Ended end = run(words, 60s, {.env = {{"LD_LIBRARY_PATH", libraries}, {"CUDA_VISIBLE_DEVICES", visible}}});

@@ -8,6 +8,7 @@
 #include "rendezvous/base/error.h"
 #include "tests/support/catch.h"
 #include "tests/support/command.h"
+#include "tests/support/places.h"
 #include "tests/trainer/generated_data.h"
 #include "tests/trainer/golden.h"
 #include "trainer/data/dataset.h"
@@ -19,7 +20,7 @@ namespace {
 
 // What Python prints for these lines.
 std::string peer(const std::string& lines) {
-  const test::Ended python = test::run({DDPRUN_PYTHON, DDPRUN_SOURCE_DIR "/tests/trainer/data_peer.py"},
+  const test::Ended python = test::run({test::venv_python(), test::source_folder() + "/tests/trainer/data_peer.py"},
                                        std::chrono::seconds(100), {.input = lines});
   REQUIRE(python == test::exited(0));
   return python.out;
@@ -114,7 +115,7 @@ TEST_CASE("samples of a text are those that Python cuts", "[dataset]") {
   const test::TempFolder folder;
   const std::string mixed = "né €uro 😀 " + test::generated_text(700, 3) + "ümlaut 😀\r\n";
   const std::vector<std::pair<std::string, std::pair<int, int>>> cases{
-      {DDPRUN_SOURCE_DIR "/data/text/input.txt", {64, 0}},
+      {test::source_folder() + "/data/text/input.txt", {64, 0}},
       {folder.write("text", mixed), {7, 3}},
       {folder / "text", {5, 9}}};
   std::ostringstream lines, ours;

@@ -8,6 +8,7 @@
 #include "rendezvous/base/error.h"
 #include "tests/support/catch.h"
 #include "tests/support/command.h"
+#include "tests/support/places.h"
 #include "tests/trainer/generated_data.h"
 #include "trainer/data/cifar10.h"
 #include "trainer/data/image_sets.h"
@@ -341,7 +342,7 @@ TEST_CASE("a sample out of range is told by the loader", "[dataset]") {
 
 TEST_CASE("the shipped text is found by its name, as folder or file", "[dataset]") {
   const Dataset data = load_dataset({.name = "text"}, at::kCPU);
-  const Dataset folder = load_dataset({.name = "text", .folder = DDPRUN_SOURCE_DIR "/data/text"}, at::kCPU);
+  const Dataset folder = load_dataset({.name = "text", .folder = test::source_folder() + "/data/text"}, at::kCPU);
   CHECK(same(whole(data.test), whole(folder.test)));
   const Batch batch = data.train.batch(test::up_to(1), 0);
   const auto* ids = batch.inputs.const_data_ptr<std::int64_t>();

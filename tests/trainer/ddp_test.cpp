@@ -5,6 +5,7 @@
 
 #include "tests/support/catch.h"
 #include "tests/support/command.h"
+#include "tests/support/places.h"
 #include "tests/trainer/ranks.h"
 
 using namespace ddprun::test;
@@ -14,7 +15,7 @@ using namespace std::chrono_literals;
 namespace {
 
 std::vector<std::string> worker(const std::vector<std::string>& words) {
-  std::vector<std::string> argv{DDPRUN_BIN_DIR "/ddp_worker"};
+  std::vector<std::string> argv{programs_folder() + "/ddp_worker"};
   argv.insert(argv.end(), words.begin(), words.end());
   return argv;
 }
@@ -31,7 +32,7 @@ TEST_CASE("DistributedDataParallel has Python's bits in each of its modes, at 1,
     INFO(ranks << " ranks");
     const std::string ours = Ranks(ranks, worker({"parity"})).wait_all_good().out;
     const std::string theirs =
-        Ranks(ranks, {DDPRUN_PYTHON, DDPRUN_SOURCE_DIR "/tests/trainer/ddp_parity.py"}).wait_all_good().out;
+        Ranks(ranks, {venv_python(), source_folder() + "/tests/trainer/ddp_parity.py"}).wait_all_good().out;
     CHECK(ours == theirs);
     CHECK_THAT(ours, Contains("clip weights "));
     if (ranks == 2) CHECK(Ranks(ranks, worker({"parity-with-beats"})).wait_all_good().out == theirs);
@@ -41,7 +42,7 @@ TEST_CASE("DistributedDataParallel has Python's bits in each of its modes, at 1,
 TEST_CASE("watch() reports what a Python script does, and changes none of its numbers", "[ddp]") {
   const std::string said =
       Ranks(2,
-            {DDPRUN_PYTHON, DDPRUN_SOURCE_DIR "/tests/trainer/watched_ddp.py", DDPRUN_SOURCE_DIR "/rendezvous/channel"},
+            {venv_python(), source_folder() + "/tests/trainer/watched_ddp.py", source_folder() + "/rendezvous/channel"},
             {{"PYTHONDONTWRITEBYTECODE", "1"}})
           .wait_all_good()
           .out;

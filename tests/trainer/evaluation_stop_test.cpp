@@ -12,6 +12,7 @@
 #include "rendezvous/base/fd.h"
 #include "rendezvous/channel/worker_channel.h"
 #include "tests/support/catch.h"
+#include "tests/support/places.h"
 #include "tests/trainer/generated_data.h"
 #include "tests/trainer/ranks.h"
 
@@ -57,7 +58,7 @@ struct Course {
             folder / "weights.safetensors"};
   }
   Words under_ddprun() const {
-    Words words{DDPRUN_BIN_DIR "/ddprun", "--standalone", "--nproc_per_node=2", DDPRUN_BIN_DIR "/train",
+    Words words{programs_folder() + "/ddprun", "--standalone", "--nproc_per_node=2", programs_folder() + "/train",
                 "--device=cpu"};
     for (const std::string& word : settings()) words.push_back(word);
     return words;

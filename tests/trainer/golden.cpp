@@ -1,3 +1,4 @@
+#include "tests/support/places.h"
 #include "tests/trainer/golden.h"
 
 #include <zlib.h>
@@ -40,7 +41,7 @@ std::vector<at::Tensor> gradients_of(const std::vector<at::Tensor>& parameters) 
 }
 
 std::string difference_to_python(const std::string& what, const std::string& ours) {
-  const Ended python = run({DDPRUN_PYTHON, DDPRUN_SOURCE_DIR "/tests/trainer/numbers_golden.py", what},
+  const Ended python = run({venv_python(), source_folder() + "/tests/trainer/numbers_golden.py", what},
                            std::chrono::seconds(60), {.env = {{"OMP_NUM_THREADS", "1"}}});
   REQUIRE(python == exited(0));
   std::istringstream a(ours), b(python.out);

@@ -6,6 +6,7 @@
 #include "tests/support/catch.h"
 #include "tests/support/command.h"
 #include "tests/support/free_port.h"
+#include "tests/support/places.h"
 
 using namespace ddprun::test;
 using namespace std::chrono_literals;
@@ -19,7 +20,7 @@ constexpr auto kLimit = 60s;
 class Launching {
  public:
   explicit Launching(std::vector<std::string> words, std::map<std::string, std::optional<std::string>> env = {}) {
-    words.insert(words.begin(), DDPRUN_BIN_DIR "/launch_worker");
+    words.insert(words.begin(), programs_folder() + "/launch_worker");
     env["OMP_NUM_THREADS"] = "1";
     env["TMPDIR"] = folder_.path().string();
     command_ = std::make_unique<Command>(std::move(words), CommandOptions{.env = std::move(env)});
@@ -168,7 +169,7 @@ TEST_CASE("a program that is killed takes ddprun and its workers along", "[launc
 
 TEST_CASE("Ctrl-C at a terminal ends the job once, and politely", "[launch]") {
   const TempFolder folder;
-  Command job({DDPRUN_BIN_DIR "/launch_worker", "slow"},
+  Command job({programs_folder() + "/launch_worker", "slow"},
               {.env = {{"OMP_NUM_THREADS", "1"}, {"TMPDIR", folder.path().string()}}, .terminal = true});
   job.wait_for_output("up 0", kLimit);
   job.wait_for_output("up 1", kLimit);

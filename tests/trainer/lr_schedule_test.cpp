@@ -2,6 +2,7 @@
 
 #include "tests/support/catch.h"
 #include "tests/support/command.h"
+#include "tests/support/places.h"
 #include "tests/trainer/lr_lines.h"
 
 using namespace ddprun;
@@ -23,7 +24,7 @@ std::string refusal(SequentialLR rules) {
 // bits, with the Python that is installed.
 TEST_CASE("learning rates are PyTorch's, step by step", "[lr]") {
   int lines = 0;
-  CHECK(test::lr_difference(test::read_file(DDPRUN_SOURCE_DIR "/tests/trainer/testdata/lr.txt"), 1e-12, lines) == "");
+  CHECK(test::lr_difference(test::read_file(test::source_folder() + "/tests/trainer/testdata/lr.txt"), 1e-12, lines) == "");
   CHECK(lines == 54);
 }
 

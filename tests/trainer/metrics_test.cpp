@@ -12,6 +12,7 @@
 #include "rendezvous/base/error.h"
 #include "tests/support/catch.h"
 #include "tests/support/command.h"
+#include "tests/support/places.h"
 
 using namespace ddprun;
 using namespace ddprun::train;
@@ -50,7 +51,7 @@ std::string steps_in(const std::string& path) {
 }
 
 std::string as_tensorboard_reads(const std::string& folder) {
-  const auto ended = test::run({DDPRUN_PYTHON, DDPRUN_SOURCE_DIR "/tests/trainer/tensorboard_peer.py", folder},
+  const auto ended = test::run({test::venv_python(), test::source_folder() + "/tests/trainer/tensorboard_peer.py", folder},
                                std::chrono::seconds(60));
   CHECK(ended == test::exited(0));
   return ended.out;

@@ -9,6 +9,7 @@
 
 #include "tests/support/catch.h"
 #include "tests/support/command.h"
+#include "tests/support/places.h"
 #include "tests/trainer/ranks.h"
 #include "trainer/models/deterministic_pool.h"
 
@@ -36,9 +37,9 @@ const Words kGptWide{"gpt", "vocabulary=11", "context=6", "embedding=64"};
 const std::vector<Words> kModels{kConvnet,          kVgg,    kVggImagenet, kResnet,     kResnetImagenet, kResnet50,
                                  kResnet50Imagenet, kLinear, kGpt,         kGptDropout, kGptWide};
 
-const std::string kOurs = DDPRUN_BIN_DIR "/model_worker";
-const std::string kPython = DDPRUN_PYTHON;
-const Words kTheirs{kPython, DDPRUN_SOURCE_DIR "/tests/trainer/model_peer.py"};
+const std::string kOurs = programs_folder() + "/model_worker";
+const std::string kPython = venv_python();
+const Words kTheirs{kPython, source_folder() + "/tests/trainer/model_peer.py"};
 
 // One task for each model, with `more` words.
 Words for_each(const std::string& task, const std::vector<Words>& models, const Words& more = {}) {

@@ -5,6 +5,7 @@
 #include <regex>
 
 #include "tests/support/catch.h"
+#include "tests/support/places.h"
 #include "tests/trainer/ranks.h"
 
 using namespace ddprun::test;
@@ -48,7 +49,7 @@ TrainingRun our_run(const Words& words, const Words& more = {}) {
 
 TrainingRun python_run(const Words& words, const Words& more = {}) {
   const TempFolder folder;
-  const Words program{DDPRUN_PYTHON, DDPRUN_SOURCE_DIR "/tests/trainer/python_ddp.py"};
+  const Words program{venv_python(), source_folder() + "/tests/trainer/python_ddp.py"};
   const Words all = with(with(words, more), {"--threads=1", "--log-every=1", "--snapshot", folder / "snapshot.pt"});
   return training_run_of(Ranks(2, with(program, all)).wait_all_good());
 }

@@ -4,6 +4,7 @@
 
 #include "tests/support/catch.h"
 #include "tests/support/command.h"
+#include "tests/support/places.h"
 #include "tests/support/soak.h"
 #include "trainer/ddp/snapshot/archive.h"
 #include "trainer/ddp/snapshot/damaged.h"
@@ -65,7 +66,7 @@ TEST_CASE("plain data comes back as it was pickled, and what is used twice is th
 }
 
 TEST_CASE("the pickle of a file of torch.save has its tensors", "[pickle]") {
-  const std::string file = test::read_file(DDPRUN_SOURCE_DIR "/tests/trainer/testdata/small.pt");
+  const std::string file = test::read_file(test::source_folder() + "/tests/trainer/testdata/small.pt");
   const Pickle pickle = read_pickle(Archive(file).find("data.pkl")->bytes);
   REQUIRE(pickle.tensors.size() == 1);
   CHECK(pickle.tensors[0].size == std::vector<std::int64_t>{3});
@@ -141,7 +142,7 @@ TEST_CASE("what is not data is refused by name", "[pickle]") {
 }
 
 TEST_CASE("a pickle cut short or altered anywhere is refused, or stays within its limits", "[pickle]") {
-  const std::string file = test::read_file(DDPRUN_SOURCE_DIR "/tests/trainer/testdata/small.pt");
+  const std::string file = test::read_file(test::source_folder() + "/tests/trainer/testdata/small.pt");
   const std::string pickle(Archive(file).find("data.pkl")->bytes);
   for (std::size_t size = 0; size < pickle.rfind('.'); ++size) {
     INFO(size << " bytes");

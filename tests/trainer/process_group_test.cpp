@@ -13,6 +13,7 @@
 #include "rendezvous/store/server.h"
 #include "tests/support/catch.h"
 #include "tests/support/hosts.h"
+#include "tests/support/places.h"
 #include "tests/trainer/ranks.h"
 
 using namespace ddprun;
@@ -26,7 +27,7 @@ namespace {
 constexpr auto kLimit = 60s;
 
 std::vector<std::string> worker(const std::string& method, std::chrono::milliseconds timeout = 60s, int times = 1) {
-  return {DDPRUN_BIN_DIR "/group_worker", method, std::to_string(timeout.count()), std::to_string(times)};
+  return {programs_folder() + "/group_worker", method, std::to_string(timeout.count()), std::to_string(times)};
 }
 
 // Ranks by options, without a launcher's environment.
@@ -92,7 +93,7 @@ TEST_CASE("a rank whose machine takes its own name for the loopback is reached b
     const auto names = folder.write("hosts" + number, "127.0.0.1 localhost\n" + address + " meeting\n").string();
     return hosts.on(own, {"unshare", "--mount", "sh", "-c",
                           "mount --bind " + names + " /etc/hosts && ip addr add 192.168.99.1" + number +
-                              "/24 dev eth0 && OMP_NUM_THREADS=1 exec " DDPRUN_BIN_DIR
+                              "/24 dev eth0 && OMP_NUM_THREADS=1 exec " + programs_folder() +
                               "/group_worker tcp://meeting:29500 10000 1 " +
                               number + " 2"});
   };
@@ -111,7 +112,7 @@ TEST_CASE("a name server that never answers does not keep ranks from each other 
   const TempFolder folder;
   const std::string resolv_conf = folder.write("resolv.conf", "nameserver " + Hosts::address(2) + "\n");
   const std::string switch_conf = folder.write("nsswitch.conf", "hosts: files dns\n");
-  Command server(hosts.on(2, {"python3", DDPRUN_SOURCE_DIR "/tests/e2e/name_server.py", Hosts::address(0), "never"}));
+  Command server(hosts.on(2, {"python3", source_folder() + "/tests/e2e/name_server.py", Hosts::address(0), "never"}));
   server.wait_for_output("serves", kLimit);
   const int nodes = GENERATE(1, 2);
   std::vector<std::unique_ptr<Command>> commands;
@@ -119,10 +120,10 @@ TEST_CASE("a name server that never answers does not keep ranks from each other 
     commands.push_back(std::make_unique<Command>(hosts.on(
         node, {"unshare", "--mount", "sh", "-c",
                "mount --bind \"$0\" /etc/resolv.conf && mount --bind \"$1\" /etc/nsswitch.conf && export "
-               "RES_OPTIONS='timeout:30 attempts:5' OMP_NUM_THREADS=1 && exec " DDPRUN_BIN_DIR "/ddprun --nnodes=" +
+               "RES_OPTIONS='timeout:30 attempts:5' OMP_NUM_THREADS=1 && exec " + programs_folder() + "/ddprun --nnodes=" +
                    std::to_string(nodes) + " --nproc-per-node=" + std::to_string(2 / nodes) +
                    " --node-rank=" + std::to_string(node) + " --master-addr=" + Hosts::address(0) +
-                   " env DDPRUN_MASTER_ADDR=head.cluster " DDPRUN_BIN_DIR "/group_worker env:// 30000 1",
+                   " env DDPRUN_MASTER_ADDR=head.cluster " + programs_folder() + "/group_worker env:// 30000 1",
                resolv_conf, switch_conf})));
   for (const auto& command : commands) {
     const Ended end = command->wait_exit(kLimit);
@@ -156,7 +157,7 @@ TEST_CASE("under ddprun the launcher's store serves every round, and every group
                                  "[ \"$RANK\" = 1 ] && [ \"$TORCHELASTIC_RESTART_COUNT\" = 0 ] && exit 3\n"
                                  "exit 0\n",
                                  true);
-  std::vector<std::string> argv{DDPRUN_BIN_DIR "/ddprun", "--nproc-per-node=2", "--max-restarts=1", "--no-python",
+  std::vector<std::string> argv{programs_folder() + "/ddprun", "--nproc-per-node=2", "--max-restarts=1", "--no-python",
                                 once};
   for (const auto& word : worker("env://", 60s, 2)) argv.push_back(word);
   const auto end = test::run(argv, kLimit, {.env = {{"OMP_NUM_THREADS", "1"}}});
@@ -283,7 +284,7 @@ TEST_CASE("a process with peers ignores SIGPIPE unless it handles it, and a rank
 }
 
 TEST_CASE("local ranks are told apart also where LOCAL_RANK is 0 everywhere", "[process_group]") {
-  std::vector<std::string> words{DDPRUN_BIN_DIR "/ddprun", "--nproc-per-node=2", "--virtual-local-rank"};
+  std::vector<std::string> words{programs_folder() + "/ddprun", "--nproc-per-node=2", "--virtual-local-rank"};
   for (const std::string& word : worker("env://")) words.push_back(word);
   const Ended end = run(words, kLimit, {.env = {{"OMP_NUM_THREADS", "1"}}});
   CHECK(end == exited(0));

@@ -1,3 +1,4 @@
+#include "tests/support/places.h"
 #include "tests/trainer/ranks.h"
 
 #include <cstdlib>
@@ -54,7 +55,7 @@ Environment each_on_its_own_node() {
 
 std::string program(const std::string& name) {
   const char* folder = std::getenv("DDPRUN_TEST_PROGRAMS");
-  return std::string(folder ? folder : DDPRUN_BIN_DIR) + "/" + name;
+  return std::string(folder ? folder : programs_folder()) + "/" + name;
 }
 
 std::vector<std::string> train_with(std::vector<std::string> arguments) {

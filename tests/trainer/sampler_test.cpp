@@ -7,6 +7,7 @@
 #include <sstream>
 
 #include "tests/support/catch.h"
+#include "tests/support/places.h"
 #include "tests/support/soak.h"
 
 using namespace ddprun;
@@ -106,7 +107,7 @@ constexpr int kToTheEnd = 1 << 30;
 }  // namespace
 
 TEST_CASE("the order of the samples is that of PyTorch's DistributedSampler", "[sampler]") {
-  std::ifstream golden(DDPRUN_SOURCE_DIR "/tests/trainer/testdata/sampler.txt");
+  std::ifstream golden(test::source_folder() + "/tests/trainer/testdata/sampler.txt");
   int lines = 0;
   for (std::string line; std::getline(golden, line); ++lines) {
     std::istringstream fields(line);

@@ -6,6 +6,7 @@
 #include "rendezvous/base/error.h"
 #include "tests/support/catch.h"
 #include "tests/support/command.h"
+#include "tests/support/places.h"
 #include "tests/trainer/snapshot_compare.h"
 #include "trainer/ddp/snapshot/optimizer_state.h"
 #include "trainer/ddp/snapshot/torch_file.h"
@@ -220,7 +221,7 @@ TEST_CASE("the stock PyTorch reads our snapshots, and we read its files", "[snap
   const Trained<AdamW, AdamWOptions> adamw(3);
   folder.write("adam.pt", encode(with_optimizer(adam.state())));
   folder.write("adamw.pt", encode(with_optimizer(adamw.state())));
-  REQUIRE(test::run({DDPRUN_PYTHON, DDPRUN_SOURCE_DIR "/tests/trainer/torch_file_peer.py", folder.path()},
+  REQUIRE(test::run({venv_python(), source_folder() + "/tests/trainer/torch_file_peer.py", folder.path()},
                     std::chrono::seconds(60)) == exited(0));
 
   const Snapshot tutorial = load_snapshot(folder / "tutorial.pt");
@@ -275,9 +276,9 @@ TEST_CASE("the stock PyTorch reads our snapshots, and we read its files", "[snap
 
 TEST_CASE("the order of the samples is that of the PyTorch that is installed", "[sampler]") {
   const auto python =
-      test::run({DDPRUN_PYTHON, DDPRUN_SOURCE_DIR "/tests/trainer/sampler_golden.py"}, std::chrono::seconds(60));
+      test::run({venv_python(), source_folder() + "/tests/trainer/sampler_golden.py"}, std::chrono::seconds(60));
   CHECK(python == exited(0));
-  CHECK(python.out == read_file(DDPRUN_SOURCE_DIR "/tests/trainer/testdata/sampler.txt"));
+  CHECK(python.out == read_file(source_folder() + "/tests/trainer/testdata/sampler.txt"));
   const auto permutation = torch::randperm(100000, at::detail::createCPUGenerator(77), torch::kLong);
   CHECK(same_bits(permutation, torch::tensor(random_permutation(100000, 77))));
 }

@@ -18,6 +18,7 @@
 
 #include "tests/support/catch.h"
 #include "tests/support/command.h"
+#include "tests/support/places.h"
 #include "tests/support/soak.h"
 #include "tests/trainer/ranks.h"
 #include "tests/trainer/snapshot_compare.h"
@@ -35,7 +36,7 @@ namespace {
 using Words = std::vector<std::string>;
 
 Words worker(Words words) {
-  words.insert(words.begin(), DDPRUN_BIN_DIR "/ddp_worker");
+  words.insert(words.begin(), programs_folder() + "/ddp_worker");
   return words;
 }
 
@@ -140,7 +141,7 @@ TEST_CASE("a rank killed at any moment goes on from memory, at most one step bac
       .run([&](std::uint64_t seed) {
         std::mt19937_64 random(seed);
         const std::string path = folder / ("killed" + std::to_string(seed));
-        Words words{DDPRUN_BIN_DIR "/ddprun", "--nproc-per-node=3", "--memory-snapshots=1M"};
+        Words words{programs_folder() + "/ddprun", "--nproc-per-node=3", "--memory-snapshots=1M"};
         for (const std::string& word : worker({"train", path, "adam", std::to_string(kSteps), "in-memory"}))
           words.push_back(word);
         Command job(words, {.env = {{"OMP_NUM_THREADS", "1"}}, .cwd = {}, .input = {}});
@@ -162,7 +163,7 @@ TEST_CASE("a rank killed while a thread copies its state goes on from a whole on
           "[snapshots]") {
   const TempFolder folder;
   constexpr int kKills = 6, kStepsBetween = 200;
-  Words words{DDPRUN_BIN_DIR "/ddprun", "--memory-snapshots=64M", "--max-restarts=" + std::to_string(kKills)};
+  Words words{programs_folder() + "/ddprun", "--memory-snapshots=64M", "--max-restarts=" + std::to_string(kKills)};
   const std::string end_step = std::to_string(kKills * kStepsBetween);
   for (const std::string& word : worker({"keep", folder / "run.pt", end_step})) words.push_back(word);
   Command job(words, {.env = {{"OMP_NUM_THREADS", "1"}}, .cwd = {}, .input = {}});
@@ -186,7 +187,7 @@ TEST_CASE("a rank killed while a thread copies its state goes on from a whole on
 TEST_CASE("a rank that goes on from memory reads no snapshot file", "[snapshots]") {
   const TempFolder folder;
   const std::string path = folder / "run.pt";
-  Command job({DDPRUN_BIN_DIR "/ddprun", "--nproc-per-node=2", "--memory-snapshots=64M", DDPRUN_BIN_DIR "/train", "60",
+  Command job({programs_folder() + "/ddprun", "--nproc-per-node=2", "--memory-snapshots=64M", programs_folder() + "/train", "60",
                "60", "--save-steps=100", "--log-every=1", "--device=cpu", "--snapshot", path},
               {.env = {{"OMP_NUM_THREADS", "1"}}, .cwd = {}, .input = {}});
   const pid_t first = job.wait_for_process("RANK", "0", 10s), second = job.wait_for_process("RANK", "1", 10s);
@@ -217,8 +218,8 @@ TEST_CASE("a rank that goes on from memory reads no snapshot file", "[snapshots]
 TEST_CASE("a state whose loss is not finite is not kept in memory: the run ends at that step", "[snapshots]") {
   const TempFolder folder;
   const Ended end =
-      run({DDPRUN_BIN_DIR "/ddprun", "--nproc-per-node=2", "--memory-snapshots=64M", "--max-restarts=0",
-           DDPRUN_BIN_DIR "/train", "1", "1", "--lr=1e30", "--device=cpu", "--snapshot", folder / "run.pt"},
+      run({programs_folder() + "/ddprun", "--nproc-per-node=2", "--memory-snapshots=64M", "--max-restarts=0",
+           programs_folder() + "/train", "1", "1", "--lr=1e30", "--device=cpu", "--snapshot", folder / "run.pt"},
           60s, {.env = {{"OMP_NUM_THREADS", "1"}}});
   INFO(end.err);
   CHECK(end == exited(1));
@@ -227,7 +228,7 @@ TEST_CASE("a state whose loss is not finite is not kept in memory: the run ends 
 
 TEST_CASE("what is too large for the memory is told once, and the files go on", "[snapshots]") {
   const TempFolder folder;
-  Words words{DDPRUN_BIN_DIR "/ddprun", "--memory-snapshots=4K"};
+  Words words{programs_folder() + "/ddprun", "--memory-snapshots=4K"};
   for (const std::string& word : worker({"train", folder / "run.pt", "adam", "10", "in-memory"})) words.push_back(word);
   const Ended end = run(words, 60s, {.env = {{"OMP_NUM_THREADS", "1"}}});
   CHECK(end == exited(0));
@@ -240,7 +241,7 @@ TEST_CASE("what is too large for the memory is told once, and the files go on", 
 
 TEST_CASE("a file that is newer than what memory could still hold wins", "[snapshots]") {
   const TempFolder folder;
-  Words words{DDPRUN_BIN_DIR "/ddprun", "--memory-snapshots=64K"};
+  Words words{programs_folder() + "/ddprun", "--memory-snapshots=64K"};
   for (const std::string& word : worker({"outgrow", folder / "run.pt"})) words.push_back(word);
   const Ended end = run(words, 60s, {.env = {{"OMP_NUM_THREADS", "1"}}});
   CHECK(end == exited(0));
@@ -363,7 +364,7 @@ TEST_CASE("a run whose last snapshot cannot be written gives its results all the
   const std::string path = folder / "disk/run.pt", weights = folder / "weights.pt", result = folder / "result.json";
   const Words train = train_with(
       {"2", "--snapshot", path, "--batch-size=500", "--best=loss", "--publish", weights, "--result", result});
-  Words job{DDPRUN_BIN_DIR "/ddprun", "--nproc_per_node=2"};
+  Words job{programs_folder() + "/ddprun", "--nproc_per_node=2"};
   job.insert(job.end(), train.begin(), train.end());
   for (const Words& command : {train, job}) {
     for (const std::string& file : {weights, result}) fs::remove(file);

@@ -9,6 +9,7 @@
 #include <sstream>
 
 #include "tests/support/catch.h"
+#include "tests/support/places.h"
 #include "tests/trainer/generated_data.h"
 #include "tests/trainer/ranks.h"
 
@@ -22,7 +23,7 @@ namespace {
 using Words = std::vector<std::string>;
 
 constexpr auto kLimit = 60s;
-constexpr const char* kPython = DDPRUN_PYTHON;
+const std::string kPython = venv_python();
 
 Words with(Words words, const Words& more) {
   words.insert(words.end(), more.begin(), more.end());
@@ -32,8 +33,8 @@ Words with(Words words, const Words& more) {
 Ended run_ranks(int count, const Words& words) { return Ranks(count, train_with(words)).wait_all_good(); }
 
 Words under_ddprun(int workers, const Words& words) {
-  return with({DDPRUN_BIN_DIR "/ddprun", "--standalone", "--nproc_per_node=" + std::to_string(workers),
-               DDPRUN_BIN_DIR "/train", "--device=cpu"},
+  return with({programs_folder() + "/ddprun", "--standalone", "--nproc_per_node=" + std::to_string(workers),
+               programs_folder() + "/train", "--device=cpu"},
               words);
 }
 
@@ -201,7 +202,7 @@ done
                                    /*executable=*/true);
   CommandOptions options = alone();
   options.cwd = folder.path();
-  const Ended end = run({script, DDPRUN_BIN_DIR, kPython}, kLimit, options);
+  const Ended end = run({script, programs_folder(), kPython}, kLimit, options);
   CHECK(end == exited(0));
   CHECK(end.out == "True True\n");
   const auto result = json_in(folder / "run-0.1.json");
@@ -595,7 +596,7 @@ TEST_CASE("more than one SIGTERM ends a rank that waits for one that does not an
 TEST_CASE("a run on shards that is killed and resumed ends with an undisturbed run's weights", "[stories]") {
   const TempFolder folder;
   make_cifar10_python(folder / "data/cifar-10-batches-py", 96, 20, 1);
-  const Ended made = run({DDPRUN_BIN_DIR "/train", "shards", folder / "data", folder / "shards", "--shard-size=40000"},
+  const Ended made = run({programs_folder() + "/train", "shards", folder / "data", folder / "shards", "--shard-size=40000"},
                          kLimit, alone());
   CHECK(made == exited(0));
   CHECK_THAT(made.out, Contains("has 96 images to train on and 20 to test on"));

@@ -7,6 +7,7 @@
 #include "ddprun/set_lr.h"
 #include "tests/support/catch.h"
 #include "tests/support/command.h"
+#include "tests/support/places.h"
 #include "tests/trainer/lr_lines.h"
 
 using namespace ddprun;
@@ -74,7 +75,7 @@ TEST_CASE("a schedule's rate reaches all of an optimizer's parameter groups", "[
 
 TEST_CASE("learning rates are those of the PyTorch that is installed, to the bit", "[lr]") {
   const auto python =
-      test::run({DDPRUN_PYTHON, DDPRUN_SOURCE_DIR "/tests/trainer/lr_golden.py"}, std::chrono::seconds(60));
+      test::run({test::venv_python(), test::source_folder() + "/tests/trainer/lr_golden.py"}, std::chrono::seconds(60));
   REQUIRE(python == test::exited(0));
   int lines = 0;
   CHECK(test::lr_difference(python.out, 0, lines) == "");

@@ -3,6 +3,7 @@
 #include "rendezvous/base/error.h"
 #include "tests/support/catch.h"
 #include "tests/support/command.h"
+#include "tests/support/places.h"
 #include "tests/trainer/generated_data.h"
 
 using namespace ddprun;
@@ -103,7 +104,7 @@ TEST_CASE("a text that holds no sample, or is none, is refused by its file", "[t
 }
 
 TEST_CASE("the text that comes with ddprun is plain English", "[text]") {
-  const Text text = read_text(DDPRUN_SOURCE_DIR "/data/text/input.txt", {.context = 256, .stride = 256});
+  const Text text = read_text(test::source_folder() + "/data/text/input.txt", {.context = 256, .stride = 256});
   CHECK(text.train.size() + text.test.size() > 20'000);
   CHECK(text.vocabulary.size() < 80);
   CHECK(text.vocabulary.characters().back() < 0x80);

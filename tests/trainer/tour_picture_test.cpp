@@ -7,6 +7,7 @@
 
 #include "tests/support/catch.h"
 #include "tests/support/command.h"
+#include "tests/support/places.h"
 #include "trainer/tour/deal.h"
 #include "trainer/tour/svg.h"
 #include "trainer/tour/timeline.h"
@@ -18,7 +19,7 @@ using Catch::Matchers::Contains;
 namespace {
 
 std::string golden(const std::string& name, const std::string& actual) {
-  const std::string path = std::string(DDPRUN_SOURCE_DIR "/") + name;
+  const std::string path = (test::source_folder() + "/") + name;
   if (std::getenv("DDPRUN_UPDATE")) std::ofstream(path) << actual;
   return test::read_file(path);
 }
@@ -184,7 +185,7 @@ TEST_CASE("a renderer draws the pictures in their size", "[tour]") {
   REQUIRE(test::run({"rsvg-convert", folder.write("picture.svg", svg), "-o", png}, std::chrono::seconds(30)) ==
           test::exited(0));
   const auto seen =
-      test::run({DDPRUN_PYTHON, DDPRUN_SOURCE_DIR "/tests/trainer/picture_peer.py", png}, std::chrono::seconds(30));
+      test::run({test::venv_python(), test::source_folder() + "/tests/trainer/picture_peer.py", png}, std::chrono::seconds(30));
   REQUIRE(seen == test::exited(0));
   std::istringstream numbers(seen.out);
   double width = 0, height = 0, colours = 0, drawn = 0;

@@ -8,6 +8,7 @@
 
 #include "tests/support/catch.h"
 #include "tests/support/command.h"
+#include "tests/support/places.h"
 #include "tests/trainer/ranks.h"
 
 using namespace ddprun::test;
@@ -17,12 +18,12 @@ using namespace std::chrono_literals;
 
 namespace {
 
-constexpr const char* kWorker = DDPRUN_BIN_DIR "/tour_worker";
+const std::string kWorker = programs_folder() + "/tour_worker";
 
 std::string tour(int ranks, const std::string& name) { return Ranks(ranks, {kWorker, name}).wait_all_good().out; }
 
 std::string golden(const std::string& name, const std::string& actual) {
-  const std::string path = std::string(DDPRUN_SOURCE_DIR "/tests/trainer/testdata/tours/") + name + ".txt";
+  const std::string path = (source_folder() + "/tests/trainer/testdata/tours/") + name + ".txt";
   if (std::getenv("DDPRUN_UPDATE")) std::ofstream(path) << actual;
   return read_file(path);
 }
@@ -61,7 +62,7 @@ TEST_CASE("the tours that measure say the same but for their measurements, at 1,
 }
 
 TEST_CASE("under ddprun a tour is told once", "[tour]") {
-  const Ended ended = run({DDPRUN_BIN_DIR "/ddprun", "--nproc_per_node=2", kWorker, "sampler"}, 60s);
+  const Ended ended = run({programs_folder() + "/ddprun", "--nproc_per_node=2", kWorker, "sampler"}, 60s);
   CHECK(ended == exited(0));
   CHECK(ended.out == golden("sampler_2", ended.out));
 }
@@ -86,7 +87,7 @@ TEST_CASE("a tour's picture is in the file that was named", "[tour]") {
   const TempFolder folder;
   const std::string svg = folder / "picture.svg";
   CHECK_THAT(Ranks(4, {kWorker, "sampler", svg}).wait_all_good().out, Contains("The picture is in " + svg + ".\n"));
-  CHECK(read_file(svg) == read_file(DDPRUN_SOURCE_DIR "/docs/sampler.svg"));
+  CHECK(read_file(svg) == read_file(source_folder() + "/docs/sampler.svg"));
   Ranks(2, {kWorker, "sync", svg}).wait_all_good();
   CHECK_THAT(read_file(svg), StartsWith("<svg ") && Contains(">gradients, step 2</text>"));
   CHECK(run({"rsvg-convert", svg, "-o", folder / "picture.png"}, 30s) == exited(0));

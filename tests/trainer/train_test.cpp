@@ -9,6 +9,7 @@
 #include <sstream>
 
 #include "tests/support/catch.h"
+#include "tests/support/places.h"
 #include "tests/trainer/ranks.h"
 #include "tests/trainer/snapshot_compare.h"
 
@@ -77,8 +78,8 @@ std::vector<double> step_losses(const Ended& ended) {
 TEST_CASE("losses and weights equal Python DDP's bit for bit, from the same weights and the same order", "[train]") {
   const TempFolder folder;
   const std::vector<std::string> settings{"--batch-size=38", "--threads=1", "--log-every=1"};
-  std::vector<std::string> python{DDPRUN_PYTHON,
-                                  DDPRUN_SOURCE_DIR "/tests/trainer/python_ddp.py",
+  std::vector<std::string> python{venv_python(),
+                                  source_folder() + "/tests/trainer/python_ddp.py",
                                   "10",
                                   "--snapshot",
                                   folder / "python.pt",
@@ -198,7 +199,7 @@ TEST_CASE("a snapshot that Python wrote is gone on from, on every rank", "[train
   const std::string as_the_tutorial =
       "import sys, torch; s = torch.load(sys.argv[1], weights_only=True); "
       "torch.save({'MODEL_STATE': s['MODEL_STATE'], 'EPOCHS_RUN': s['EPOCHS_RUN']}, sys.argv[1])";
-  REQUIRE(test::run({DDPRUN_PYTHON, "-c", as_the_tutorial, path}, 60s) == exited(0));
+  REQUIRE(test::run({venv_python(), "-c", as_the_tutorial, path}, 60s) == exited(0));
   const Ended end = run_ranks(2, {"2", "--snapshot", path});
   CHECK_THAT(end.out, Contains("1 of 2 epochs done"));
   CHECK(load_snapshot(path).at.epochs_run == 2);
@@ -261,7 +262,7 @@ TEST_CASE("what cannot work is one sentence and the right exit code", "[train]")
 TEST_CASE("what every rank finds is said once, and a usage error is not tried again", "[train]") {
   const TempFolder folder;
   const auto count_reports = [&](const std::string& argument, int code, const std::string& sentence) {
-    std::vector<std::string> words{DDPRUN_BIN_DIR "/ddprun", "--nproc_per_node=3"};
+    std::vector<std::string> words{programs_folder() + "/ddprun", "--nproc_per_node=3"};
     for (const std::string& word : train_with({argument})) words.push_back(word);
     const Ended end = test::run(words, 60s, {.env = {{"OMP_NUM_THREADS", "1"}}, .cwd = folder.path(), .input = {}});
     CHECK(end == exited(code));

@@ -4,6 +4,7 @@
 
 #include "tests/support/catch.h"
 #include "tests/support/command.h"
+#include "tests/support/places.h"
 
 using namespace ddprun;
 using namespace ddprun::test;
@@ -47,7 +48,7 @@ std::string differences(const torch::nn::Module& one, const torch::nn::Module& o
 }
 
 void run_peer(const char* what, const TempFolder& folder) {
-  REQUIRE(test::run({DDPRUN_PYTHON, DDPRUN_SOURCE_DIR "/tests/trainer/weights_peer.py", what, folder.path()},
+  REQUIRE(test::run({venv_python(), source_folder() + "/tests/trainer/weights_peer.py", what, folder.path()},
                     std::chrono::seconds(60)) == exited(0));
 }
 

@@ -17,6 +17,7 @@
 #include "agent/channel/death_watch.h"
 #include "tests/support/catch.h"
 #include "tests/support/command.h"
+#include "tests/support/places.h"
 
 extern "C" {
 std::size_t old_page_bytes();
@@ -30,7 +31,7 @@ using namespace std::chrono_literals;
 
 namespace {
 
-const std::string kHere = DDPRUN_SOURCE_DIR "/tests/agent/channel";
+const std::string kHere = test::source_folder() + "/tests/agent/channel";
 
 double ms(Duration duration) { return std::chrono::duration<double, std::milli>(duration).count(); }
 
@@ -46,10 +47,10 @@ enum class Language { c, python, python_alone, old_c };
 bool is_python(Language language) { return language == Language::python || language == Language::python_alone; }
 
 std::vector<std::string> command(Language language, int megabytes, const std::vector<std::string>& words) {
-  std::vector<std::string> argv{DDPRUN_BIN_DIR "/channel_worker"};
-  if (language == Language::old_c) argv = {DDPRUN_BIN_DIR "/old_channel_worker"};
+  std::vector<std::string> argv{test::programs_folder() + "/channel_worker"};
+  if (language == Language::old_c) argv = {test::programs_folder() + "/old_channel_worker"};
   if (is_python(language))
-    argv = {"/usr/bin/env", "python3", kHere + "/channel_worker.py", DDPRUN_SOURCE_DIR "/rendezvous/channel"};
+    argv = {"/usr/bin/env", "python3", kHere + "/channel_worker.py", test::source_folder() + "/rendezvous/channel"};
   argv.push_back(std::to_string(megabytes));
   argv.insert(argv.end(), words.begin(), words.end());
   return argv;
@@ -414,7 +415,7 @@ TEST_CASE("C and Python agree on the page's layout", "[channel]") {
       " c._PHASE_TIMES_OFFSET, c.NONE, c.LOAD, c.COMPUTE, c.WAIT, c._ONE_WAIT)";
   const auto python =
       test::run({"/usr/bin/env", "python3", "-c", program}, 20s,
-                {.env = {{"PYTHONPATH", DDPRUN_SOURCE_DIR "/rendezvous/channel"}, {"PYTHONDONTWRITEBYTECODE", "1"}}});
+                {.env = {{"PYTHONPATH", test::source_folder() + "/rendezvous/channel"}, {"PYTHONDONTWRITEBYTECODE", "1"}}});
   REQUIRE(python == test::exited(0));
   using Page = ddprun_channel_page;
   CHECK(python.out == "256 320 384 448 512 576 640 3968 4032 3840 0 1 2 3 256\n");

@@ -8,6 +8,7 @@
 
 #include "agent/process/exit_status.h"
 #include "tests/support/catch.h"
+#include "tests/support/places.h"
 #include "tests/support/transcript.h"
 
 using namespace ddprun;
@@ -136,7 +137,7 @@ TEST_CASE("the report is one screen, whatever happened", "[failure_report]") {
   tzset();
   const std::string all = segfault_with_others() + out_of_memory_kill() + not_started() + recorded_error() +
                           printed_error() + long_error() + wild_lines() + hung();
-  CHECK(test::matches_golden(DDPRUN_SOURCE_DIR "/tests/agent/testdata/reports.txt", all));
+  CHECK(test::matches_golden(test::source_folder() + "/tests/agent/testdata/reports.txt", all));
 }
 
 TEST_CASE("a thousand ranks that failed in consequence fill a few lines, not a screen", "[failure_report]") {

@@ -8,6 +8,7 @@
 #include "agent/stacks/top_frame.h"
 #include "tests/support/catch.h"
 #include "tests/support/command.h"
+#include "tests/support/places.h"
 
 using namespace ddprun;
 using namespace ddprun::agent;
@@ -22,7 +23,7 @@ constexpr std::chrono::seconds kLimit{30};
 
 void skip(const char* why) { WARN("skipped: " << why); }
 
-const std::string kPython = DDPRUN_PYTHON;
+const std::string kPython = venv_python();
 
 const std::string kProgram =
     "import time\n"
@@ -31,7 +32,7 @@ const std::string kProgram =
     "  time.sleep(1000)\n"
     "evaluate()\n";
 
-bool has_python() { return access(DDPRUN_PYTHON, X_OK) == 0; }
+bool has_python() { return access(venv_python().c_str(), X_OK) == 0; }
 
 ToolResult run_tool(const TempFolder& folder, const std::string& script, Duration limit = kLimit) {
   return run_python_tool({folder.write("py-spy", "#!/bin/sh\n" + script, true)}, 77, {"PATH=/usr/bin:/bin"},
@@ -97,7 +98,7 @@ TEST_CASE("a tool that does not end is killed at the limit", "[stacks]") {
 }
 
 TEST_CASE("a Python process is known, and its virtual environment", "[stacks]") {
-  if (!has_python()) return skip("no " DDPRUN_PYTHON);
+  if (!has_python()) return skip("no " + venv_python());
   Command python({kPython, "-c", kProgram});
   python.wait_for_output("ready", kLimit);
   const PythonProcess process = python_process(python.pid());
@@ -111,7 +112,7 @@ TEST_CASE("a Python process is known, and its virtual environment", "[stacks]") 
 }
 
 TEST_CASE("where no tool is found it is said where it was looked for", "[stacks]") {
-  if (!has_python()) return skip("no " DDPRUN_PYTHON);
+  if (!has_python()) return skip("no " + venv_python());
   const TempFolder folder;
   std::filesystem::create_symlink("/usr/bin/python3", folder / "python3");
   Command python({folder / "python3", "-c", kProgram});
@@ -125,7 +126,7 @@ TEST_CASE("where no tool is found it is said where it was looked for", "[stacks]
 
 TEST_CASE("py-spy's frames tell a worker's Python function", "[stacks]") {
   if (access((std::filesystem::path(kPython).parent_path() / "py-spy").c_str(), X_OK) != 0)
-    return skip("no py-spy beside " DDPRUN_PYTHON);
+    return skip("no py-spy beside " + venv_python());
   Command python({kPython, "-c", kProgram});
   python.wait_for_output("ready", kLimit);
   ProcessStacks stacks;

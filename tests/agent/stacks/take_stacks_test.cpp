@@ -20,6 +20,7 @@
 #include "agent/stacks/top_frame.h"
 #include "tests/support/catch.h"
 #include "tests/support/command.h"
+#include "tests/support/places.h"
 
 using namespace ddprun;
 using namespace ddprun::agent;
@@ -34,7 +35,7 @@ constexpr std::chrono::seconds kLimit{30};
 
 void skip(const char* why) { WARN("skipped: " << why); }
 
-const std::string kWorker = DDPRUN_BIN_DIR "/stack_worker";
+const std::string kWorker = programs_folder() + "/stack_worker";
 
 // A page in which a worker counts. Of no file: who writes to one on a disk may sleep uninterruptibly.
 class CountPage {
@@ -233,7 +234,7 @@ TEST_CASE("a process that another one traces is left alone", "[stacks]") {
 TEST_CASE("a thread in uninterruptible sleep is told with what it waits for, and not held", "[stacks]") {
   const TempFolder folder;
   std::filesystem::create_directory(folder / "stuck");
-  Command server({DDPRUN_BIN_DIR "/stuck_file_system", folder / "stuck"});
+  Command server({programs_folder() + "/stuck_file_system", folder / "stuck"});
   if (!eventually([&] { return !server.out().empty() || server.ended(); }, kLimit) || server.ended())
     return skip("no file system can be mounted here");
   Worker worker({"open", folder / "stuck/file"}), other({"sleep"});
@@ -290,7 +291,7 @@ TEST_CASE("what was not reached within the limit says so", "[stacks]") {
 TEST_CASE("an ordinary user takes the stacks of its own processes, and is told why not of others'", "[stacks]") {
   if (geteuid() != 0) return skip("only root can become another user");
   const std::vector<std::string> as_nobody{
-      "setpriv", "--reuid=65534", "--regid=65534", "--clear-groups", DDPRUN_BIN_DIR "/stack_taker", "--print"};
+      "setpriv", "--reuid=65534", "--regid=65534", "--clear-groups", programs_folder() + "/stack_taker", "--print"};
   const auto taken = [&](const std::vector<std::string>& arguments) {
     std::vector<std::string> words = as_nobody;
     words.insert(words.end(), arguments.begin(), arguments.end());
@@ -333,8 +334,8 @@ TEST_CASE("stacks reach an event loop", "[stacks]") {
 TEST_CASE("an event loop has its answer at the limit", "[stacks]") {
   const TempFolder folder;
   const std::string script = folder.write("py-spy", "#!/bin/sh\nexec sleep 1000\n", true);
-  Command python({DDPRUN_PYTHON, "-c", "print('ready', flush=True); import time; time.sleep(1000)"});
-  if (access(DDPRUN_PYTHON, X_OK) != 0) return skip("no " DDPRUN_PYTHON);
+  Command python({venv_python(), "-c", "print('ready', flush=True); import time; time.sleep(1000)"});
+  if (access(venv_python().c_str(), X_OK) != 0) return skip("no " + venv_python());
   python.wait_for_output("ready", kLimit);
   asio::io_context io;
   AsyncStacks async(io, {.environment = {"PYSPY_BIN=" + script, "PATH=/usr/bin:/bin"}});

@@ -21,6 +21,7 @@
 #include "agent/status/otlp_json.h"
 #include "tests/support/catch.h"
 #include "tests/support/command.h"
+#include "tests/support/places.h"
 #include "tests/support/transcript.h"
 
 using namespace ddprun;
@@ -31,7 +32,7 @@ using nlohmann::json;
 
 namespace {
 
-const std::string kFolder = DDPRUN_SOURCE_DIR "/tests/agent/testdata/";
+const std::string kFolder = test::source_folder() + "/tests/agent/testdata/";
 
 RankView trains(int rank) {
   return {.rank = rank,
@@ -141,7 +142,7 @@ TEST_CASE("every metric is in its page, and dashboard and alerts use no others",
   const std::string text = metrics_text(some_values(), MetricsFormat::prometheus);
   const std::set<std::string> all = names_in(text, std::regex("# TYPE (ddprun_[a-z_]+)"));
   const std::regex name("(ddprun_[a-z_]+)");
-  const std::string folder = DDPRUN_SOURCE_DIR;
+  const std::string folder = test::source_folder();
   CHECK(names_in(test::read_file(folder + "/docs/metrics.md"), std::regex("`(ddprun_[a-z_]+)")) == all);
   for (const char* file : {"ddprun-alerts.yaml", "ddprun-grafana.json"}) {
     std::set<std::string> used;

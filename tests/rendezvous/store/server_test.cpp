@@ -19,6 +19,7 @@
 #include "tests/rendezvous/store/raw_peer.h"
 #include "tests/support/catch.h"
 #include "tests/support/command.h"
+#include "tests/support/places.h"
 #include "tests/support/sanitized.h"
 
 using namespace ddprun;
@@ -87,7 +88,7 @@ class StoreProcess {
   }
 
  private:
-  Command command_{{DDPRUN_BIN_DIR "/store_main"}, {.terminal = true}};  // a stdin that does not end
+  Command command_{{programs_folder() + "/store_main"}, {.terminal = true}};  // a stdin that does not end
   std::uint16_t port_ = static_cast<std::uint16_t>(std::stoul(command_.wait_for_output("([0-9]+)\\s", 10s).at(1)));
 };
 
