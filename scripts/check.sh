@@ -20,6 +20,7 @@ END
 jobs=$(nproc)
 reader=clang-tidy compiler=clang++
 wanted=()
+if [ -n "${DDPRUN_SOAK:-}" ]; then export CCACHE_RECACHE=1; fi
 while [ $# -gt 0 ]; do
   case $1 in
     -h | --help) usage && exit ;;
@@ -34,10 +35,12 @@ done
 export DDPRUN_READER=$reader DDPRUN_CLANG_TIDY=${DDPRUN_CLANG_TIDY:-$PWD/.venv/bin/clang-tidy}
 [ $reader = gcc ] || [ -x "$DDPRUN_CLANG_TIDY" ] || { echo "check.sh: no $DDPRUN_CLANG_TIDY: run scripts/setup.sh --test" >&2; exit 1; }
 
+command -v ccache >/dev/null || { echo "check.sh: no ccache: run scripts/setup.sh --test" >&2; exit 1; }
+
 # A folder of its own, in which nothing is built: clang-tidy cannot read another compiler's precompiled headers.
 build=build/$reader
+mkdir -p $build
 (
-  mkdir -p $build
   flock 9  # several at a time, as ctest runs it
   cmake -S . -B $build -G Ninja -DCMAKE_BUILD_TYPE=Release -DCMAKE_CXX_COMPILER=$compiler -DCMAKE_DISABLE_PRECOMPILE_HEADERS=ON \
     -DDDPRUN_UNITY=ON -DDDPRUN_TESTS=OFF -DDDPRUN_TRAINER=$([ $reader = gcc ] && echo OFF || echo ON) \

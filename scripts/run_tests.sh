@@ -23,6 +23,7 @@ if [[ " $* " == *' --repeat'* ]]; then tries=1; fi
 
 failed=$folder/Testing/Temporary/LastTestsFailed.log
 output=$folder/Testing/Temporary/LastTest.log
+times=$folder/Testing/Temporary/times  # of each test that ran: seconds, a tab, its name
 run() { ctest --test-dir "$folder" --output-on-failure --no-tests=error "$@"; }
 
 # Of each test that failed: its failed checks, or else its last lines.
@@ -50,6 +51,8 @@ deserves_second_try() {
 rm -f "$failed"
 status=0
 run "$@" || status=$?
+awk '/^[0-9]+\/[0-9]+ Testing: / { name = $0; sub(/^[^:]*: /, "", name) }
+  /^Test time = / { printf "%s\t%s\n", $4, name }' "$output" >"$times" 2>/dev/null || true
 if [ $status -eq 0 ]; then exit; fi
 if [ $tries -eq 2 ] && deserves_second_try; then
   first=$(say_failures)

@@ -23,7 +23,7 @@ END
 build_packages=(g++ clang cmake ninja-build ccache git ca-certificates python3-venv libcli11-dev libasio-dev libspdlog-dev
   nlohmann-json3-dev libtomlplusplus-dev zlib1g-dev libssl-dev libpcre2-dev
   libdw-dev)  # optional: without it ddprun takes no native stacks of workers
-test_packages=(catch2 chromium chromium-driver fonts-dejavu-core iproute2 libclang-rt-dev librsvg2-bin mariadb-server-core munge openssh-client openssh-server openssl
+test_packages=(catch2 chromium chromium-driver fonts-dejavu-core iproute2 libclang-rt-dev librsvg2-bin lld mariadb-server-core munge openssh-client openssh-server openssl
   prometheus slurm-client
   slurmctld slurmd slurmdbd util-linux)
 package_packages=(debhelper debootstrap dpkg-dev lintian man-db)

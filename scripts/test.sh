@@ -29,16 +29,35 @@ for option in "$@"; do
   esac
 done
 
+# A row for each part: its name, its seconds, and of what it compiled or read how much ccache knew.
 parts=()
-# timed <name> <command...>: its name and seconds are in the last line.
+mkdir -p build
+export CCACHE_STATSLOG=$PWD/build/ccache-statistics
 timed() {
   local name=$1 begin=$SECONDS status=0
   shift
+  : >"$CCACHE_STATSLOG"
   "$@" || status=$?
-  parts+=("$name $((SECONDS - begin)) s")
+  parts+=("$name|$((SECONDS - begin))|$(awk '/^(direct|preprocessed)_cache_hit$/ { known++ } /^cache_miss$/ { all++ }
+    END { all += known; if (all) printf "%d of %d", known, all }' "$CCACHE_STATSLOG")")
   return $status
 }
-trap 'echo "test.sh:$(IFS=,; echo "${parts[*]/#/ }")"' EXIT
+times=build/Testing/Temporary/times
+rm -f $times
+tell() {
+  echo
+  printf '%s\n' "${parts[@]}" | awk -F'|' 'BEGIN { printf "%-20s %8s   %s\n", "part", "seconds", "known to ccache" }
+    { printf "%-20s %8d   %s\n", $1, $2, $3; sum += $2 } END { printf "%-20s %8d\n", "all", sum }'
+  [ -s $times ] || return 0
+  echo
+  awk -F'\t' 'BEGIN { printf "%-20s %8s   %s\n", "tests", "seconds", "number (several run at a time)" }
+    { match($2, /^((sanitized|tsan|torch-[0-9.]+)\/)?[^\/]+/); kind = substr($2, 1, RLENGTH); seconds[kind] += $1; number[kind]++ }
+    END { for (kind in seconds) printf "%-20s %8d   %d\n", kind, seconds[kind], number[kind] | "sort -k2,2nr" }' $times
+  echo
+  echo 'the dearest tests, in seconds'
+  sort -rn $times | head -n 10 | awk -F'\t' '{ printf "%8.1f   %s\n", $1, $2 }'
+}
+trap tell EXIT
 
 configured_with=(-DDDPRUN_TESTS=ON -DDDPRUN_ALL_SANITIZED=$([ $tier = soak ] && echo ON || echo OFF))
 # A soak's fuzzers and sanitized tests run for hours: there optimising pays.

@@ -16,7 +16,7 @@ bool one_line(const std::string& sentence) {
 }  // namespace
 
 // A file of any bytes gives settings or sentences, alone and together with a command line.
-extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+DDPRUN_FUZZER(config_file) {
   const std::string text = text_of(data, size);
   for (const std::string& sentence : read_job_file("job.toml", text).mistakes)
     promise(sentence.starts_with("job.toml") && one_line(sentence), "a mistake is one line that names the file");

@@ -31,7 +31,7 @@ void reads_its_own(const std::string& bytes, Decode decode) {
 
 }  // namespace
 
-extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+DDPRUN_FUZZER(control_frame) {
   const std::string_view all(reinterpret_cast<const char*>(data), size);
   const auto messages = messages_in(all, all.size());
   promise(messages == messages_in(all, 1), "how the bytes are cut changes nothing");

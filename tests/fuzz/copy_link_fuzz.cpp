@@ -33,7 +33,7 @@ std::string parts_in(std::string_view all, std::size_t step) {
 
 }  // namespace
 
-extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+DDPRUN_FUZZER(copy_link) {
   const std::string_view all(reinterpret_cast<const char*>(data), size);
   promise(parts_in(all, all.size()) == parts_in(all, 1), "how the bytes are cut changes nothing");
   return 0;

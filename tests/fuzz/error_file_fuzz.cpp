@@ -8,7 +8,7 @@ using namespace ddprun;
 using namespace ddprun::agent;
 using namespace ddprun::fuzz;
 
-extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+DDPRUN_FUZZER(error_file) {
   const std::string text = text_of(data, size);
   error_in(text);
   const std::string copied = parent_error_file(text, {.status = {.code = 1}, .pid = 7, .message = text});

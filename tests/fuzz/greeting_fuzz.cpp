@@ -6,7 +6,7 @@ using namespace ddprun;
 using namespace ddprun::rendezvous;
 using namespace ddprun::fuzz;
 
-extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+DDPRUN_FUZZER(greeting) {
   const std::string bytes = text_of(data, size);
   const ParsedGreeting parsed = parse_greeting(bytes);
   promise((parsed.state == GreetingState::bad) == !parsed.complaint.empty(),

@@ -20,7 +20,7 @@ void can_be_reached(const std::vector<HostEntry>& hosts) {
 }  // namespace
 
 // Any text gives hosts or sentences.
-extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+DDPRUN_FUZZER(host_file) {
   const std::string text = text_of(data, size);
   const HostFile file = read_host_file("f", text);
   promise(!file.hosts.empty() || !file.mistakes.empty(), "an empty file is a mistake");

@@ -6,7 +6,7 @@ using namespace ddprun::launcher;
 using namespace ddprun::fuzz;
 
 // What is understood, said again, is understood as the same.
-extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+DDPRUN_FUZZER(host_message) {
   const std::string_view bytes(reinterpret_cast<const char*>(data), size);
   if (const auto message = decode_down(bytes)) {
     const std::string again = encode(*message);

@@ -19,7 +19,7 @@ void check_url(const std::string& text) {
 
 }  // namespace
 
-extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+DDPRUN_FUZZER(http_answer) {
   const std::string bytes = text_of(data, size);
   const ParsedAnswer answer = parse_answer(bytes);
   promise((answer.state == ParsedAnswer::bad) == !answer.complaint.empty(), "what is no answer is told, and only that");

@@ -28,7 +28,7 @@ void check_complete(const std::string& bytes, const ParsedRequest& parsed) {
 
 }  // namespace
 
-extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+DDPRUN_FUZZER(http_request) {
   const std::string bytes = text_of(data, size);
   const ParsedRequest parsed = parse_request(bytes);
   promise((parsed.state == ParsedRequest::bad) == (parsed.status >= 400 && !parsed.complaint.empty()),

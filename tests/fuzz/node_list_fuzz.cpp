@@ -6,7 +6,7 @@ using namespace ddprun::launcher;
 using namespace ddprun::fuzz;
 
 // Any text gives names, a bounded number of them, or a sentence.
-extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+DDPRUN_FUZZER(node_list) {
   const auto read = expand_node_list(text_of(data, size));
   if (const auto* wrong = std::get_if<settings::Wrong>(&read)) {
     promise(!wrong->complaint.empty(), "a complaint says something");

@@ -6,7 +6,7 @@ using namespace ddprun;
 using namespace ddprun::agent;
 using namespace ddprun::fuzz;
 
-extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+DDPRUN_FUZZER(rank_selection) {
   const std::string text = text_of(data, size);
   const auto spec = parse_stream_spec(text);
   if (const auto* read = std::get_if<StreamSpec>(&spec)) {

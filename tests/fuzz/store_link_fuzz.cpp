@@ -35,7 +35,7 @@ std::string replies_in(std::string_view all, std::size_t step) {
 
 }  // namespace
 
-extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+DDPRUN_FUZZER(store_link) {
   const std::string_view all(reinterpret_cast<const char*>(data), size);
   const std::string requests = requests_in(all, all.size()).bytes, replies = replies_in(all, all.size());
   promise(requests == requests_in(all, 1).bytes && replies == replies_in(all, 1),

@@ -28,7 +28,7 @@ std::string requests_in(std::string_view all, std::size_t step) {
 
 }  // namespace
 
-extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+DDPRUN_FUZZER(store_request) {
   const std::string_view all(reinterpret_cast<const char*>(data), size);
   promise(requests_in(all, all.size()) == requests_in(all, 1), "how the bytes are cut changes nothing");
   return 0;

@@ -47,7 +47,7 @@ void read_values(std::string_view bytes) {
 
 }  // namespace
 
-extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) try {
+DDPRUN_FUZZER(torch_file) try {
   const std::string text = fuzz::text_of(data, size);
   if (!text.starts_with("PK")) {
     read_values(text);

@@ -66,7 +66,7 @@ void read_records(const std::vector<std::uint8_t>& bytes) {
 
 }  // namespace
 
-extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) try {
+DDPRUN_FUZZER(trainer_file) try {
   if (size == 0) return 0;
   const std::string text = fuzz::text_of(data + 1, size - 1);
   const std::vector<std::uint8_t> bytes(data + 1, data + size);
