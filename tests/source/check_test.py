@@ -13,7 +13,7 @@ wanted = ["rendezvous/base", "launcher/settings"]
 reader = """#!/bin/sh
 if [ "$1" = --version ]; then echo stand-in 1; exit; fi
 for word in "$@"; do case $word in *.cpp) echo "$word" >>"$READ_LOG"; file=$word;; esac; done
-! cat $(sed -n 's|^#include "\\(.*\\)"|../../\\1|p' "$file") | grep -q MISTAKE
+! cat $(sed -n 's|^#include "\\(.*\\)"|../../\\1|p' "$file") | grep MISTAKE >/dev/null
 """
 
 with tempfile.TemporaryDirectory() as name:
