@@ -60,8 +60,6 @@ tell() {
 trap tell EXIT
 
 configured_with=(-DDDPRUN_TESTS=ON -DDDPRUN_ALL_SANITIZED=$([ $tier = soak ] && echo ON || echo OFF))
-# A soak's fuzzers and sanitized tests run for hours: there optimising pays.
-if [ $tier = soak ]; then configured_with+=('-DCMAKE_CXX_FLAGS_DEBUG=-g1 -O1'); fi
 presets=(release dev tsan)
 if [ $tier = fast ]; then presets=(release); fi
 build() {
