@@ -98,7 +98,8 @@ class Services {
 
  private:
   std::map<std::string, std::optional<std::string>> environment(const json& service) const {
-    std::map<std::string, std::optional<std::string>> env{{"PATH", programs_folder() + ":/usr/sbin:/usr/bin:/sbin:/bin"}};
+    std::map<std::string, std::optional<std::string>> env{
+        {"PATH", programs_folder() + ":/usr/sbin:/usr/bin:/sbin:/bin"}};
     for (const auto& [name, value] : service["environment"].items()) {
       REQUIRE(value.get<std::string>().starts_with("${DDPRUN_TOKEN:?"));
       env[name] = token_;

@@ -359,8 +359,8 @@ TEST_CASE("a Prometheus follows a job through two restarts and the loss of its c
     WARN("skipped: no prometheus, of Debian's package of that name");
     return;
   }
-  ThreeRanks job(3, {"--rdzv-id=followed", "--metrics=0", "--nnodes=2:3"}, {programs_folder() + "/hang_worker", "100000"},
-                 kTells);
+  ThreeRanks job(3, {"--rdzv-id=followed", "--metrics=0", "--nnodes=2:3"},
+                 {programs_folder() + "/hang_worker", "100000"}, kTells);
   std::string targets;
   for (auto& agent : job.agents)
     targets += (targets.empty() ? "\"localhost:" : ", \"localhost:") + std::to_string(port_of(*agent)) + "\"";

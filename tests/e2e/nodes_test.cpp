@@ -377,7 +377,8 @@ TEST_CASE("with --store-proxy, and with a token, workers find the round's store 
   const std::string way = by_token ? "--token-file=token" : "--store-proxy";
   const std::string worker =
       "echo \"store $MASTER_ADDR $MASTER_PORT $DDPRUN_MASTER_PORT\"; "
-      "exec " + programs_folder() + "/host_worker";  // its workers meet in the store
+      "exec " +
+      programs_folder() + "/host_worker";  // its workers meet in the store
   nodes.add({"--node-rank=0", "--nproc-per-node=2", way}, worker);
   nodes.add({"--node-rank=1", "--nproc-per-node=2", way}, worker);
   nodes.all_end_well();

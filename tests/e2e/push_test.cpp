@@ -164,8 +164,8 @@ TEST_CASE("OpenTelemetry's variables alone push nothing", "[push]") {
   const TempFolder folder, second;
   CHECK(run(job_words({}, {programs_folder() + "/hang_worker", "30"}), 60s, {.env = env, .cwd = folder.path()}) ==
         exited(0));
-  CHECK(run(job_words({"--otlp=env"}, {programs_folder() + "/hang_worker", "2"}), 60s, {.env = env, .cwd = second.path()}) ==
-        exited(0));
+  CHECK(run(job_words({"--otlp=env"}, {programs_folder() + "/hang_worker", "2"}), 60s,
+            {.env = env, .cwd = second.path()}) == exited(0));
   const json first = collector.request_when([](const json& one) { return one.contains("resource"); });
   CHECK(point(first, "ddprun_uptime_seconds") < 30);
 }

@@ -24,11 +24,13 @@ std::vector<std::string> channel_job(std::vector<std::string> options, const std
   options.insert(options.begin(), kDdprun);
   options.insert(options.end(), {"--no-python", "python3", "-c",
                                  "import os, signal, sys, time\n"
-                                 "sys.path.insert(0, '" + source_folder() + "/rendezvous/channel')\n"
-                                 "import worker_channel as channel\n"
-                                 "def say(*words): os.write(1, (' '.join(map(str, words)) + '\\n').encode())\n"
-                                 "channel.attach()\n"
-                                 "rank = int(os.environ['RANK'])\n" +
+                                 "sys.path.insert(0, '" +
+                                     source_folder() +
+                                     "/rendezvous/channel')\n"
+                                     "import worker_channel as channel\n"
+                                     "def say(*words): os.write(1, (' '.join(map(str, words)) + '\\n').encode())\n"
+                                     "channel.attach()\n"
+                                     "rank = int(os.environ['RANK'])\n" +
                                      script});
   return options;
 }
@@ -363,9 +365,9 @@ TEST_CASE("a second SIGTERM changes nothing, as schedulers repeat it, and Ctrl-C
 
 TEST_CASE("a worker that sleeps in the kernel ends the job after TORCHELASTIC_UNINTERRUPTIBLE_STATE_TIMEOUT",
           "[release-only]") {
-  const Ended ended =
-      run(job_of({"--stop-grace=0.1", "--no-python", programs_folder() + "/channel_worker", "0", "sleep-uninterruptibly"}),
-          kLimit, {.env = {{"TORCHELASTIC_UNINTERRUPTIBLE_STATE_TIMEOUT", "0.2"}}});
+  const Ended ended = run(
+      job_of({"--stop-grace=0.1", "--no-python", programs_folder() + "/channel_worker", "0", "sleep-uninterruptibly"}),
+      kLimit, {.env = {{"TORCHELASTIC_UNINTERRUPTIBLE_STATE_TIMEOUT", "0.2"}}});
   CHECK(ended == exited(1));
   CHECK(has(ended.err, "rank 0 (local rank 0) is stuck in the kernel, where no signal reaches it"));
   CHECK(has(ended.err, "new workers would wait for the same device or file server"));

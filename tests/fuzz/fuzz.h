@@ -27,7 +27,7 @@ struct RegisteredFuzzer {
 }  // namespace ddprun::fuzz
 
 // DDPRUN_FUZZER(name) { what is done with `data` and `size`; return 0; }
-#define DDPRUN_FUZZER(name)                                                        \
-  static int fuzz_##name(const std::uint8_t* data, std::size_t size);              \
+#define DDPRUN_FUZZER(name)                                                          \
+  static int fuzz_##name(const std::uint8_t* data, std::size_t size);                \
   static const ddprun::fuzz::RegisteredFuzzer registered_##name{#name, fuzz_##name}; \
   static int fuzz_##name(const std::uint8_t* data, std::size_t size)

@@ -35,4 +35,6 @@ extern "C" int LLVMFuzzerInitialize(int*, char*** argv) {
   return 0;
 }
 
-extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) { return ddprun::fuzz::chosen(data, size); }
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  return ddprun::fuzz::chosen(data, size);
+}

@@ -141,8 +141,9 @@ TEST_CASE("no folder includes one that is above it", "[includes]") {
   }
   std::set<std::string> seen;
   for (const char* top : {"launcher", "agent", "rendezvous", "trainer"})
-    for (const fs::directory_entry& entry : fs::recursive_directory_iterator(fs::path(test::source_folder()) / top)) {
-      const std::string path = fs::relative(entry.path(), test::source_folder()).string();
+    for (const fs::directory_entry& entry :
+         fs::recursive_directory_iterator(fs::path(ddprun::test::source_folder()) / top)) {
+      const std::string path = fs::relative(entry.path(), ddprun::test::source_folder()).string();
       if (!is_source(entry.path()) || path.starts_with("trainer/ddp/gloo_shim/")) continue;
       INFO(path);
       REQUIRE(allowed.contains(folder_of(path)));

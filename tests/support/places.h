@@ -1,5 +1,5 @@
-// Where the sources, the programs under test and the tests' Python are. Functions, as a path that is compiled into each file would
-// make a second clone on the same machine compile all of them again.
+// Where the sources, the programs under test and the tests' Python are. Functions, as a path that is compiled into each
+// file would make a second clone on the same machine compile all of them again.
 #pragma once
 
 #include <string>

@@ -102,8 +102,8 @@ TEST_CASE("workers of a template have the GPU half loaded where there is a drive
   using Value = std::optional<std::string>;
   const Value stub = programs_folder() + "/cuda_stub";
   const auto worker_says = [](const Value& libraries, const Value& visible, const char* prefork) {
-    std::vector<std::string> words{programs_folder() + "/ddprun", "--nproc-per-node=1", programs_folder() + "/use_gpus_worker",
-                                   "loaded"};
+    std::vector<std::string> words{programs_folder() + "/ddprun", "--nproc-per-node=1",
+                                   programs_folder() + "/use_gpus_worker", "loaded"};
     if (*prefork) words.insert(words.begin() + 1, prefork);
     const Ended end = run(words, 60s, {.env = {{"LD_LIBRARY_PATH", libraries}, {"CUDA_VISIBLE_DEVICES", visible}}});
     INFO(end.err);

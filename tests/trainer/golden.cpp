@@ -1,5 +1,5 @@
-#include "tests/support/places.h"
 #include "tests/trainer/golden.h"
+#include "tests/support/places.h"
 
 #include <zlib.h>
 

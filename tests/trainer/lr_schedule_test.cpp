@@ -24,7 +24,8 @@ std::string refusal(SequentialLR rules) {
 // bits, with the Python that is installed.
 TEST_CASE("learning rates are PyTorch's, step by step", "[lr]") {
   int lines = 0;
-  CHECK(test::lr_difference(test::read_file(test::source_folder() + "/tests/trainer/testdata/lr.txt"), 1e-12, lines) == "");
+  CHECK(test::lr_difference(test::read_file(test::source_folder() + "/tests/trainer/testdata/lr.txt"), 1e-12, lines) ==
+        "");
   CHECK(lines == 54);
 }
 

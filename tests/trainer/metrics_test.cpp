@@ -51,8 +51,9 @@ std::string steps_in(const std::string& path) {
 }
 
 std::string as_tensorboard_reads(const std::string& folder) {
-  const auto ended = test::run({test::venv_python(), test::source_folder() + "/tests/trainer/tensorboard_peer.py", folder},
-                               std::chrono::seconds(60));
+  const auto ended =
+      test::run({test::venv_python(), test::source_folder() + "/tests/trainer/tensorboard_peer.py", folder},
+                std::chrono::seconds(60));
   CHECK(ended == test::exited(0));
   return ended.out;
 }

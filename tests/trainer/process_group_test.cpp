@@ -94,8 +94,7 @@ TEST_CASE("a rank whose machine takes its own name for the loopback is reached b
     return hosts.on(own, {"unshare", "--mount", "sh", "-c",
                           "mount --bind " + names + " /etc/hosts && ip addr add 192.168.99.1" + number +
                               "/24 dev eth0 && OMP_NUM_THREADS=1 exec " + programs_folder() +
-                              "/group_worker tcp://meeting:29500 10000 1 " +
-                              number + " 2"});
+                              "/group_worker tcp://meeting:29500 10000 1 " + number + " 2"});
   };
   Command first(rank(0, "127.0.1.1")), second(rank(1, "192.168.99.10"));
   for (Command* command : {&first, &second}) {
@@ -117,14 +116,15 @@ TEST_CASE("a name server that never answers does not keep ranks from each other 
   const int nodes = GENERATE(1, 2);
   std::vector<std::unique_ptr<Command>> commands;
   for (int node = 0; node < nodes; ++node)
-    commands.push_back(std::make_unique<Command>(hosts.on(
-        node, {"unshare", "--mount", "sh", "-c",
-               "mount --bind \"$0\" /etc/resolv.conf && mount --bind \"$1\" /etc/nsswitch.conf && export "
-               "RES_OPTIONS='timeout:30 attempts:5' OMP_NUM_THREADS=1 && exec " + programs_folder() + "/ddprun --nnodes=" +
-                   std::to_string(nodes) + " --nproc-per-node=" + std::to_string(2 / nodes) +
-                   " --node-rank=" + std::to_string(node) + " --master-addr=" + Hosts::address(0) +
-                   " env DDPRUN_MASTER_ADDR=head.cluster " + programs_folder() + "/group_worker env:// 30000 1",
-               resolv_conf, switch_conf})));
+    commands.push_back(std::make_unique<Command>(
+        hosts.on(node, {"unshare", "--mount", "sh", "-c",
+                        "mount --bind \"$0\" /etc/resolv.conf && mount --bind \"$1\" /etc/nsswitch.conf && export "
+                        "RES_OPTIONS='timeout:30 attempts:5' OMP_NUM_THREADS=1 && exec " +
+                            programs_folder() + "/ddprun --nnodes=" + std::to_string(nodes) +
+                            " --nproc-per-node=" + std::to_string(2 / nodes) + " --node-rank=" + std::to_string(node) +
+                            " --master-addr=" + Hosts::address(0) + " env DDPRUN_MASTER_ADDR=head.cluster " +
+                            programs_folder() + "/group_worker env:// 30000 1",
+                        resolv_conf, switch_conf})));
   for (const auto& command : commands) {
     const Ended end = command->wait_exit(kLimit);
     CHECK(end == exited(0));

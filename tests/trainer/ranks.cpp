@@ -1,5 +1,5 @@
-#include "tests/support/places.h"
 #include "tests/trainer/ranks.h"
+#include "tests/support/places.h"
 
 #include <cstdlib>
 #include <regex>

@@ -187,9 +187,10 @@ TEST_CASE("a rank killed while a thread copies its state goes on from a whole on
 TEST_CASE("a rank that goes on from memory reads no snapshot file", "[snapshots]") {
   const TempFolder folder;
   const std::string path = folder / "run.pt";
-  Command job({programs_folder() + "/ddprun", "--nproc-per-node=2", "--memory-snapshots=64M", programs_folder() + "/train", "60",
-               "60", "--save-steps=100", "--log-every=1", "--device=cpu", "--snapshot", path},
-              {.env = {{"OMP_NUM_THREADS", "1"}}, .cwd = {}, .input = {}});
+  Command job(
+      {programs_folder() + "/ddprun", "--nproc-per-node=2", "--memory-snapshots=64M", programs_folder() + "/train",
+       "60", "60", "--save-steps=100", "--log-every=1", "--device=cpu", "--snapshot", path},
+      {.env = {{"OMP_NUM_THREADS", "1"}}, .cwd = {}, .input = {}});
   const pid_t first = job.wait_for_process("RANK", "0", 10s), second = job.wait_for_process("RANK", "1", 10s);
   const auto threads = [&] {
     return std::distance(fs::directory_iterator("/proc/" + std::to_string(first) + "/task"), {});

@@ -596,8 +596,9 @@ TEST_CASE("more than one SIGTERM ends a rank that waits for one that does not an
 TEST_CASE("a run on shards that is killed and resumed ends with an undisturbed run's weights", "[stories]") {
   const TempFolder folder;
   make_cifar10_python(folder / "data/cifar-10-batches-py", 96, 20, 1);
-  const Ended made = run({programs_folder() + "/train", "shards", folder / "data", folder / "shards", "--shard-size=40000"},
-                         kLimit, alone());
+  const Ended made =
+      run({programs_folder() + "/train", "shards", folder / "data", folder / "shards", "--shard-size=40000"}, kLimit,
+          alone());
   CHECK(made == exited(0));
   CHECK_THAT(made.out, Contains("has 96 images to train on and 20 to test on"));
   const Words settings{"2",         "--dataset=shards", "--data",      folder / "shards", "--batch-size=4",

@@ -184,8 +184,8 @@ TEST_CASE("a renderer draws the pictures in their size", "[tour]") {
   const auto png = folder / "picture.png";
   REQUIRE(test::run({"rsvg-convert", folder.write("picture.svg", svg), "-o", png}, std::chrono::seconds(30)) ==
           test::exited(0));
-  const auto seen =
-      test::run({test::venv_python(), test::source_folder() + "/tests/trainer/picture_peer.py", png}, std::chrono::seconds(30));
+  const auto seen = test::run({test::venv_python(), test::source_folder() + "/tests/trainer/picture_peer.py", png},
+                              std::chrono::seconds(30));
   REQUIRE(seen == test::exited(0));
   std::istringstream numbers(seen.out);
   double width = 0, height = 0, colours = 0, drawn = 0;

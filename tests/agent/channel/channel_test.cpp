@@ -413,9 +413,9 @@ TEST_CASE("C and Python agree on the page's layout", "[channel]") {
       "print(*[8 * at for at in (c._STEP, c._PHASE, c._SNAPSHOT, c._THROUGHPUT, c._REQUEST, c._NOTICE, c._BEAT, "
       "c._FIRST_STEP, c._OUTLOOK)],"
       " c._PHASE_TIMES_OFFSET, c.NONE, c.LOAD, c.COMPUTE, c.WAIT, c._ONE_WAIT)";
-  const auto python =
-      test::run({"/usr/bin/env", "python3", "-c", program}, 20s,
-                {.env = {{"PYTHONPATH", test::source_folder() + "/rendezvous/channel"}, {"PYTHONDONTWRITEBYTECODE", "1"}}});
+  const auto python = test::run(
+      {"/usr/bin/env", "python3", "-c", program}, 20s,
+      {.env = {{"PYTHONPATH", test::source_folder() + "/rendezvous/channel"}, {"PYTHONDONTWRITEBYTECODE", "1"}}});
   REQUIRE(python == test::exited(0));
   using Page = ddprun_channel_page;
   CHECK(python.out == "256 320 384 448 512 576 640 3968 4032 3840 0 1 2 3 256\n");
