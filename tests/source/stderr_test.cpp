@@ -14,10 +14,11 @@ TEST_CASE("a sentence goes to stderr by way of print_line.h alone", "[stderr]") 
       R"(\b(f?printf|fputs|fputc|putc|fwrite|perror)\s*\(.*\bstderr\b|\bperror\s*\(|\bcerr\s*<<)");
   int allowed = 0;
   for (const char* top : {"launcher", "agent", "rendezvous", "trainer"})
-    for (const fs::directory_entry& entry : fs::recursive_directory_iterator(fs::path(test::source_folder()) / top)) {
+    for (const fs::directory_entry& entry :
+         fs::recursive_directory_iterator(fs::path(ddprun::test::source_folder()) / top)) {
       if (entry.path().extension() != ".h" && entry.path().extension() != ".cpp") continue;
       if (entry.path().filename() == "error.h") continue;  // check(), the last words of a process
-      const std::string path = fs::relative(entry.path(), test::source_folder()).string();
+      const std::string path = fs::relative(entry.path(), ddprun::test::source_folder()).string();
       std::ifstream in(entry.path());
       std::string line;
       for (int number = 1; std::getline(in, line); ++number) {

@@ -33,7 +33,7 @@ namespace {
 
 constexpr std::chrono::seconds kLimit{30};
 
-void skip(const char* why) { WARN("skipped: " << why); }
+void skip(const std::string& why) { WARN("skipped: " << why); }
 
 const std::string kWorker = programs_folder() + "/stack_worker";
 
