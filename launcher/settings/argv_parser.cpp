@@ -2,7 +2,6 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
-#include <map>
 #include <optional>
 
 #include "rendezvous/base/error.h"
@@ -34,10 +33,34 @@ std::string spellings(const Option& option) {
   return option.letter ? all + ",-" + option.letter : all;
 }
 
+// The option that a word names, by CLI11's rules.
+class Names {
+ public:
+  explicit Names(const Table& table) : table_(table) {}
+
+  const Option* of_letter(char letter) const {
+    for (const Option& option : table_.options)
+      if (option.letter && option.letter == letter) return &option;
+    return nullptr;
+  }
+  const Option* of_word(const std::string& word) const {
+    if (is_long(word)) return find_option(table_, name_part(word).substr(2));
+    return is_letters(word) ? of_letter(word[1]) : nullptr;
+  }
+  // -master-port=1 would be the letter m and further letters.
+  const Option* with_one_dash(const std::string& word) const {
+    return is_letters(word) && word.size() > 3 ? find_option(table_, name_part(word).substr(1)) : nullptr;
+  }
+  const Table& table() const { return table_; }
+
+ private:
+  const Table& table_;
+};
+
 // Stands for an empty word, which CLI11 would take for the name of an option group; no command line has it.
 const std::string kEmptyWord(1, '\0');
 
-// CLI11 with the table's names.
+// CLI11 with those names of the table that the words may mean: all of them would be half of a launch's instructions.
 class Parser {
  public:
   enum class Stuck { nowhere, at_missing_value, at_word };
@@ -46,11 +69,18 @@ class Parser {
     std::size_t word = 0;  // where it is stuck; else the number of our words
   };
 
-  explicit Parser(const Table& table) : table_(table) {
+  Parser(const Names& names, const Arguments& words) : table_(names.table()), typed_(table_.options.size()) {
     app_.set_help_flag();
     app_.allow_extras();
-    if (table.runs_a_program) app_.prefix_command();
-    for (const Option& option : table.options) typed_.push_back(*option.name ? add(option) : nullptr);
+    if (table_.runs_a_program) app_.prefix_command();
+    for (const Option& option : table_.options)
+      if (option.positional) add(option);
+    for (const std::string& word : words) {
+      if (const Option* option = names.of_word(word)) add(*option);
+      if (!is_letters(word)) continue;
+      for (const char letter : name_part(word))  // several may be combined
+        if (const Option* option = names.of_letter(letter)) add(*option);
+    }
   }
 
   Outcome parse(const Arguments& words) {
@@ -89,50 +119,18 @@ class Parser {
     return static_cast<std::size_t>(found - words.begin());
   }
 
-  // CLI11 compares a new option with all that its App or option group has: with groups that is a tenth of the work.
-  CLI::App& group_of(const Option& option) {
-    if (option.positional) return app_;
-    CLI::App*& group = groups_[option.group];
-    if (!group) group = app_.add_option_group(option.group->name);
-    return *group;
-  }
-
-  CLI::Option* add(const Option& option) {
+  void add(const Option& option) {
+    CLI::Option*& added = typed_[static_cast<std::size_t>(&option - table_.options.data())];
+    if (added) return;
     const std::string names = spellings(option);
-    CLI::App& group = group_of(option);
-    CLI::Option* added = option.flag() ? group.add_flag(names) : group.add_option(names);
+    added = option.flag() ? app_.add_flag(names) : app_.add_option(names);
     if (option.value_optional) added->expected(0, 1);
-    return added->multi_option_policy(CLI::MultiOptionPolicy::TakeAll)->allow_extra_args(false);
+    added->multi_option_policy(CLI::MultiOptionPolicy::TakeAll)->allow_extra_args(false);
   }
 
   const Table& table_;
   CLI::App app_;
-  std::map<const Group*, CLI::App*> groups_;
-  std::vector<CLI::Option*> typed_;  // by index in the table; null: not for the command line
-};
-
-// The option that a word names, by CLI11's rules.
-class Names {
- public:
-  explicit Names(const Table& table) : table_(table) {}
-
-  const Option* of_letter(char letter) const {
-    for (const Option& option : table_.options)
-      if (option.letter && option.letter == letter) return &option;
-    return nullptr;
-  }
-  const Option* of_word(const std::string& word) const {
-    if (is_long(word)) return find_option(table_, name_part(word).substr(2));
-    return is_letters(word) ? of_letter(word[1]) : nullptr;
-  }
-  // -master-port=1 would be the letter m and further letters.
-  const Option* with_one_dash(const std::string& word) const {
-    return is_letters(word) && word.size() > 3 ? find_option(table_, name_part(word).substr(1)) : nullptr;
-  }
-  const Table& table() const { return table_; }
-
- private:
-  const Table& table_;
+  std::vector<CLI::Option*> typed_;  // by index in the table; null: in none of the words
 };
 
 std::string value_missing(const Option& option, const std::string& as) {
@@ -296,15 +294,16 @@ void read_option(const Names& names, const Option& option, const Arguments& valu
 ParseResult parse_arguments(const Table& table, Arguments words) {
   ParseResult result;
   const Names names(table);
-  Parser parser(table);
   Corrector corrector(names, words, result.mistakes);
-  Parser::Outcome outcome = parser.parse(words);
-  while (corrector.correct(outcome)) outcome = parser.parse(words);
+  std::optional<Parser> parser;
+  Parser::Outcome outcome;
+  do outcome = parser.emplace(names, words).parse(words);
+  while (corrector.correct(outcome));
   const std::size_t ours = outcome.word;
   result.program.assign(words.begin() + static_cast<std::ptrdiff_t>(ours), words.end());
   if (!result.program.empty() && result.program.front() == "--") result.program.erase(result.program.begin());
   for (std::size_t i = 0; i < table.options.size(); ++i)
-    if (const CLI::results_t values = parser.values(i); !values.empty())
+    if (const CLI::results_t values = parser->values(i); !values.empty())
       read_option(names, table.options[i], values, typed_words(names, table.options[i], words, ours), result);
   return result;
 }
