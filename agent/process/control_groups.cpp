@@ -1,14 +1,17 @@
 #include "agent/process/control_groups.h"
 
+#include <algorithm>
 #include <optional>
-#include <sstream>
+#include <string_view>
 #include <utility>
+
+#include "rendezvous/base/spelling.h"
 
 namespace ddprun::agent {
 namespace {
 
 // mountinfo writes blanks and backslashes as octal escapes such as \040.
-std::string unescaped(const std::string& text) {
+std::string unescaped(std::string_view text) {
   std::string out;
   for (std::size_t i = 0; i < text.size(); ++i) {
     if (text[i] != '\\' || i + 3 >= text.size()) {
@@ -21,16 +24,16 @@ std::string unescaped(const std::string& text) {
   return out;
 }
 
-bool in_list(const std::string& list, const std::string& word) {
-  return ("," + list + ",").find("," + word + ",") != std::string::npos;
+bool in_list(std::string_view list, std::string_view word) {
+  const std::vector<std::string> parts = split(list, ',');
+  return std::find(parts.begin(), parts.end(), word) != parts.end();
 }
 
 // The path of our group for this controller, and whether it is version 1's: a controller belongs to one version at a
 // time.
 std::optional<std::pair<std::string, bool>> own_group(const std::string& controller, const std::string& cgroup) {
-  std::istringstream lines(cgroup);
   std::optional<std::pair<std::string, bool>> unified;
-  for (std::string line; std::getline(lines, line);) {
+  for (const std::string& line : split(cgroup, '\n')) {
     const auto first = line.find(':'), second = line.find(':', first + 1);
     if (second == std::string::npos) continue;
     const std::string controllers = line.substr(first + 1, second - first - 1), path = line.substr(second + 1);
@@ -51,16 +54,15 @@ std::string below_mount(const std::string& path, const std::string& root) {
 
 std::vector<CgroupMount> cgroup_mounts(const std::string& controller, const std::string& mountinfo) {
   std::vector<CgroupMount> out;
-  std::istringstream lines(mountinfo);
-  for (std::string line; std::getline(lines, line);) {
-    const auto dash = line.find(" - cgroup");  // most lines are other file systems
-    if (dash == std::string::npos) continue;
-    std::istringstream fields(line), after(line.substr(dash + 3));
-    std::string id, parent, device, root, folder, type, source, options;
-    fields >> id >> parent >> device >> root >> folder;
-    after >> type >> source >> options;
-    if (controller.empty() ? type == "cgroup2" : type == "cgroup" && in_list(options, controller))
-      out.push_back({unescaped(root), unescaped(folder)});
+  const std::string_view text = mountinfo;
+  // Most lines are other file systems.
+  for (std::size_t dash = 0; (dash = text.find(" - cgroup", dash)) != text.npos; ++dash) {
+    const std::size_t begin = text.rfind('\n', dash) + 1;
+    const auto before = words_in(text.substr(begin, dash - begin));  // id, parent, device, root, folder, ...
+    const auto after = words_in(text.substr(dash + 3, text.find('\n', dash) - dash - 3));  // type, source, options
+    if (before.size() < 5 || after.size() < 3) continue;
+    if (controller.empty() ? after[0] == "cgroup2" : after[0] == "cgroup" && in_list(after[2], controller))
+      out.push_back({unescaped(before[3]), unescaped(before[4])});
   }
   return out;
 }

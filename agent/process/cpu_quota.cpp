@@ -2,10 +2,11 @@
 
 #include <algorithm>
 #include <cstdint>
-#include <sstream>
+#include <cstdlib>
 
 #include "agent/process/control_groups.h"
 #include "agent/process/regular_file.h"
+#include "rendezvous/base/spelling.h"
 
 namespace ddprun::agent {
 namespace fs = std::filesystem;
@@ -24,9 +25,12 @@ std::string quota_and_period(const ControlGroup& group, const fs::path& root) {
 }  // namespace
 
 std::optional<double> cpus_of_quota(const std::string& quota_and_period) {
-  std::istringstream numbers(quota_and_period);
-  std::int64_t quota = 0, period = 0;
-  if (!(numbers >> quota >> period) || quota <= 0 || period <= 0) return {};
+  const auto words = words_in(quota_and_period);
+  if (words.size() < 2) return {};
+  // Not above zero: "max", or version 1's -1.
+  const std::int64_t quota = std::strtoll(words[0].data(), nullptr, 10),
+                     period = std::strtoll(words[1].data(), nullptr, 10);
+  if (quota <= 0 || period <= 0) return {};
   return static_cast<double>(quota) / static_cast<double>(period);
 }
 

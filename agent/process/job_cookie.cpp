@@ -3,10 +3,12 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <cstdlib>
 #include <sstream>
 
 #include "agent/process/file_content.h"
 #include "agent/process/process_table.h"
+#include "rendezvous/base/spelling.h"
 
 namespace ddprun::agent {
 namespace {
@@ -48,10 +50,11 @@ std::optional<JobCookie> parse_cookie(const std::string& text) {
 
 long long shift_of_start_times(const std::string& timens_offsets, long ticks_a_second) {
   constexpr long long kNanosecondsInSecond = 1'000'000'000;
-  std::istringstream lines(timens_offsets);
-  std::string clock;
-  for (long long seconds = 0, nanoseconds = 0; lines >> clock >> seconds >> nanoseconds;)
-    if (clock == "boottime") return seconds * ticks_a_second + nanoseconds / (kNanosecondsInSecond / ticks_a_second);
+  const auto words = words_in(timens_offsets);  // clock, seconds, nanoseconds, and the same again
+  for (std::size_t i = 0; i + 2 < words.size(); i += 3)
+    if (words[i] == "boottime")
+      return std::strtoll(words[i + 1].data(), nullptr, 10) * ticks_a_second +
+             std::strtoll(words[i + 2].data(), nullptr, 10) / (kNanosecondsInSecond / ticks_a_second);
   return 0;  // a kernel without time namespaces
 }
 

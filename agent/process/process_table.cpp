@@ -1,9 +1,9 @@
 #include "agent/process/process_table.h"
 
 #include <cstdlib>
-#include <sstream>
 
 #include "agent/process/file_content.h"
+#include "rendezvous/base/spelling.h"
 
 namespace ddprun::agent {
 namespace fs = std::filesystem;
@@ -36,13 +36,12 @@ unsigned long long page_size() {
 std::optional<TaskStat> parse_task_stat(const std::string& line) {
   const std::size_t name_end = line.rfind(')');  // the name may contain anything
   if (name_end == line.npos) return {};
-  std::istringstream rest(line.substr(name_end + 1));
-  std::vector<std::string> fields(kBehindName);
-  for (std::string field; rest >> field;) fields.push_back(field);
-  if (fields.size() <= kExitCode) return {};
-  const auto number = [&](std::size_t field) { return std::strtoll(fields[field].c_str(), nullptr, 10); };
+  const auto fields = words_in(std::string_view(line).substr(name_end + 1));
+  if (fields.size() <= kExitCode - kBehindName) return {};
+  const auto field = [&](std::size_t number) { return fields[number - kBehindName].data(); };  // its end ends a number
+  const auto number = [&](std::size_t at) { return std::strtoll(field(at), nullptr, 10); };
   TaskStat stat;
-  stat.state = fields[kState][0];
+  stat.state = *field(kState);
   stat.parent = static_cast<pid_t>(number(kParent));
   stat.session = static_cast<pid_t>(number(kSession));
   stat.flags = static_cast<unsigned long>(number(kFlags));

@@ -38,6 +38,16 @@ std::vector<std::string> split(std::string_view text, char separator) {
   }
 }
 
+std::vector<std::string_view> words_in(std::string_view text) {
+  constexpr std::string_view kSpace = " \t\n\v\f\r";
+  std::vector<std::string_view> words;
+  for (std::size_t end = 0, begin; (begin = text.find_first_not_of(kSpace, end)) != text.npos;) {
+    end = std::min(text.find_first_of(kSpace, begin), text.size());
+    words.push_back(text.substr(begin, end - begin));
+  }
+  return words;
+}
+
 std::size_t distance(std::string_view a, std::string_view b) {
   std::vector<std::size_t> row(b.size() + 1);
   for (std::size_t j = 0; j <= b.size(); ++j) row[j] = j;

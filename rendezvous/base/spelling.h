@@ -12,6 +12,9 @@ std::string upper_case(std::string_view text);
 
 std::vector<std::string> split(std::string_view text, char separator);  // "" has one part, ""
 
+// The parts between blanks, tabs and line ends. They point into `text`.
+std::vector<std::string_view> words_in(std::string_view text);
+
 // Levenshtein distance: how many letters to change, add or drop.
 std::size_t distance(std::string_view a, std::string_view b);
 
