@@ -1,6 +1,11 @@
 set(DDPRUN_SANITIZE "" CACHE STRING "Comma-separated sanitizers for all targets of ours, e.g. address,undefined")
 
-# For code that runs once a job or once a death: nothing in it is hot, and -O1 builds it in two thirds of the time.
+# For code that runs once a job or once a death: nothing in it is hot. A quarter smaller than with -O1, and as quick to build.
+function(ddprun_small target)
+  target_compile_options(${target} PRIVATE $<$<CONFIG:Release>:-Os>)
+endfunction()
+
+# For tests: -O1 builds them in two thirds of the time, and headers that were precompiled with -O3 fit (those of -Os would not).
 function(ddprun_quick_to_build target)
   target_compile_options(${target} PRIVATE $<$<CONFIG:Release>:-O1>)
 endfunction()

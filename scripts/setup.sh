@@ -25,10 +25,10 @@ build_packages=(g++ clang cmake ninja-build ccache git ca-certificates python3-v
   libdw-dev)  # optional: without it ddprun takes no native stacks of workers
 test_packages=(catch2 chromium chromium-driver fonts-dejavu-core iproute2 libclang-rt-dev librsvg2-bin lld mariadb-server-core munge openssh-client openssh-server openssl
   prometheus slurm-client
-  slurmctld slurmd slurmdbd util-linux)
+  slurmctld slurmd slurmdbd util-linux valgrind)
 package_packages=(debhelper debootstrap dpkg-dev lintian man-db)
 services=(munge prometheus slurmctld slurmd slurmdbd openssh-server:ssh)  # of these packages; the tests start their own
-bench_packages=(elfutils gdb hyperfine iproute2 openmpi-bin util-linux valgrind)
+bench_packages=(elfutils gdb hyperfine iproute2 openmpi-bin util-linux)
 venv_gib=6  # 4.6 for the environment, the rest while pip unpacks
 
 fail() {

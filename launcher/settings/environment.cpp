@@ -23,11 +23,12 @@ bool has_variables(const Option& option) {
          name != "print-completion";
 }
 
-std::vector<std::string> variables(const Table& table, const Option& option) {
+// Without `with_prefix` only those that have another program's name.
+std::vector<std::string> variables(const Table& table, const Option& option, bool with_prefix = true) {
   std::vector<std::string> names;
   if (!has_variables(option)) return names;
-  for (const std::string name : {option.name, option.alias})
-    if (!name.empty()) names.push_back(table.environment + upper_case(with_underscores(name)));
+  for (const std::string_view name : {option.name, option.alias})
+    if (with_prefix && !name.empty()) names.push_back(table.environment + upper_case(with_underscores(name)));
   if (*option.also_in) names.push_back(option.also_in);
   return names;
 }
@@ -47,11 +48,12 @@ std::string typo(const Table& table, const std::string& variable) {
 EnvOptions read_environment(const Table& table, const Environment& environment) {
   EnvOptions env_options;
   auto entry = environment.lower_bound(table.environment);
+  const bool some = entry != environment.end() && entry->first.starts_with(table.environment);  // mostly there are none
   for (; entry != environment.end() && entry->first.starts_with(table.environment); ++entry)
     if (std::string mistake = typo(table, entry->first); !mistake.empty())
       env_options.mistakes.push_back(std::move(mistake));
   for (const Option& option : table.options)
-    for (const std::string& name : variables(table, option)) {
+    for (const std::string& name : variables(table, option, some)) {
       const auto found = environment.find(name);
       const std::string text = found == environment.end() ? "" : meaning(name, found->second);
       if (text.empty()) continue;

@@ -9,8 +9,11 @@
 namespace ddprun::settings {
 namespace {
 
+// The first letter decides for most: a launch asks some thousand times.
+bool is(const char* name, const std::string& dashed) { return *name == dashed.front() && dashed == name; }
+
 bool has_name(const Option& option, const std::string& dashed) {
-  return !dashed.empty() && (dashed == option.name || dashed == option.alias);
+  return !dashed.empty() && (is(option.name, dashed) || is(option.alias, dashed));
 }
 
 std::string last_part(const std::string& key) { return key.substr(key.rfind('.') + 1); }

@@ -14,17 +14,17 @@ import subprocess
 import tempfile
 
 from table import Row
-from tools import BIN, TRUE, ddprun
+from tools import DDPRUN, TRUE, ddprun
 
 WHAT = "instructions of a launch of 2 x true"
 GROWTH = 1.05
 
 
-def instructions():
-    environment = {"PATH": "/usr/bin:/bin", "LD_PRELOAD": str(BIN.parent / "lib/libpidfd_shim.so")}
+def instructions(*callgrind_options, program=DDPRUN, tunables=""):
+    environment = {"PATH": "/usr/bin:/bin", "LD_PRELOAD": str(pathlib.Path(program).parents[1] / "lib/libpidfd_shim.so"), "GLIBC_TUNABLES": tunables}
     with tempfile.TemporaryDirectory(prefix="ddprun-bench-") as folder:
-        done = subprocess.run(["valgrind", "-q", "--tool=callgrind", f"--callgrind-out-file={folder}/%p", *ddprun(2, TRUE)],
-                              env=environment, capture_output=True, text=True)
+        done = subprocess.run(["valgrind", "-q", "--tool=callgrind", *callgrind_options, f"--callgrind-out-file={folder}/%p",
+                               program, *ddprun(2, TRUE)[1:]], env=environment, capture_output=True, text=True)
         totals = [int(re.search(r"^totals: (\d+)", file.read_text(), re.MULTILINE)[1])
                   for file in pathlib.Path(folder).iterdir()]
     if done.returncode != 0 or len(totals) != 2:

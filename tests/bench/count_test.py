@@ -1,0 +1,23 @@
+"""A launch of 2 x true keeps to its budget of instructions, which are the same on every machine: count_test.py DDPRUN.
+
+Counted is what main() does in keeper and agent, without what depends on the machine: how many control groups it has, what its
+libc's functions do with its processor. Whoever adds 2 % sees it here, and raises the budget where it is worth that.
+"""
+import sys
+
+from count import instructions
+
+BUDGET = 747_000
+MARGIN = 0.02
+# A function named here stops the counting at its begin, and starts it at its end.
+OF_THE_MACHINE = ["ddprun::agent::read_cpu_quota(*", "ddprun::agent::read_oom_counts(*"]
+# The functions of libc for any x86-64 processor.
+ANY_PROCESSOR = "glibc.cpu.hwcaps=-AVX2,-AVX,-AVX512F,-AVX512VL,-AVX512BW,-ERMS,-FSRM,-BMI2,-SSSE3,-SSE4_1,-SSE4_2,-LZCNT,-MOVBE"
+
+# What threads do while others wait differs by some hundred.
+least = min(instructions("--toggle-collect=main", *[f"--toggle-collect={name}" for name in OF_THE_MACHINE], program=sys.argv[1],
+                         tunables=ANY_PROCESSOR)
+            for _ in range(3))
+print(f"a launch of 2 x true: {least:,} instructions, {100 * least / BUDGET - 100:+.1f} % of the budget of {BUDGET:,}")
+if least > BUDGET * (1 + MARGIN):
+    sys.exit("It costs more than its budget. tests/bench/count.py says how to see where; BUDGET in tests/bench/count_test.py raises it.")
