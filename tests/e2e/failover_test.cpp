@@ -96,16 +96,6 @@ TEST_CASE("one coordinator after the other is lost, as long as a majority is lef
   job.all_end_well({3, 4});
 }
 
-TEST_CASE("2|1: the coordinator alone has ended its workers before the others' round begins", "[failover]") {
-  if (!hosts_or_skip()) return;
-  HostJob job(3, elastic_over_hosts("2:3"));
-  start_all(job, 3);
-  const Training training = change(job, "the coordinator cut off", 2, kAfterSilence, [&] { job.hosts.cut(0); });
-  check_ended_before(job, {0}, training.round);
-  change(job, "the link mended", 3, kAfterMend, [&] { job.hosts.mend({0}); });
-  job.all_end_well({0, 1, 2});
-}
-
 TEST_CASE("3|2: the coordinator's side has ended its workers before the majority's round begins", "[failover]") {
   if (!hosts_or_skip()) return;
   HostJob job(5, elastic_over_hosts("2:5"));

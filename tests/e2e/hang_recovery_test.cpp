@@ -12,6 +12,7 @@
 #include "rendezvous/channel/worker_channel.h"
 #include "tests/e2e/hang_job.h"
 #include "tests/e2e/programs.h"
+#include "tests/e2e/same_weights.h"
 #include "tests/support/catch.h"
 #include "tests/support/command.h"
 #include "tests/support/places.h"
@@ -81,9 +82,7 @@ void require_recovered(TrainJob& job, int rank) {
                             " \\([^)]*\\) hung, [^\n]* into round 1; restart 1 of 3\\.[\\s\\S]*"));
   REQUIRE(count(err, "; restart ") == 1);
   REQUIRE(count(job.all_err(), " hangs: it ") == 1);
-  const Ended compared =
-      run({torch_python(), source_folder() + "/tests/e2e/same_weights.py", snapshot_of_undisturbed(), job.snapshot()},
-          kTrainLimit);
+  const Ended compared = same_weights(snapshot_of_undisturbed(), job.snapshot());
   REQUIRE(compared == exited(0));
 }
 
@@ -158,11 +157,13 @@ Environment with_stuck_fsync(const std::string& file) {
 
 }  // namespace
 
-TEST_CASE("train with a rank that is stopped at a random step ends with the weights of an undisturbed run", "[hang]") {
+TEST_CASE("train with a rank that is stopped at a random step ends with the weights of an undisturbed run",
+          "[recovery]") {
   stop_often(1, 1);
 }
 
-TEST_CASE("train on three nodes with a rank that is stopped ends with the weights of an undisturbed run", "[hang]") {
+TEST_CASE("train on three nodes with a rank that is stopped ends with the weights of an undisturbed run",
+          "[recovery]") {
   stop_often(3, 0);
   TrainJob job({.nodes = 3});
   stop_a_rank(job, 0, 4, 5);  // on the coordinator's node
@@ -170,7 +171,7 @@ TEST_CASE("train on three nodes with a rank that is stopped ends with the weight
 }
 
 TEST_CASE("train with a rank that is stopped while it evaluates ends with the weights of an undisturbed run",
-          "[hang]") {
+          "[recovery]") {
   TrainJob job;
   const pid_t victim = job.worker(1);
   job.wait_for_step(2, 1);
@@ -181,7 +182,8 @@ TEST_CASE("train with a rank that is stopped while it evaluates ends with the we
   require_recovered(job, 1);
 }
 
-TEST_CASE("train whose save stands still is started again, and ends with the weights of an undisturbed run", "[hang]") {
+TEST_CASE("train whose save stands still is started again, and ends with the weights of an undisturbed run",
+          "[recovery]") {
   const TempFolder folder;
   TrainJob job({.env = with_stuck_fsync(folder / "stuck")});
   job.wait_for_step(3, 4);
@@ -192,7 +194,7 @@ TEST_CASE("train whose save stands still is started again, and ends with the wei
   require_recovered(job, 0);
 }
 
-TEST_CASE("train whose snapshots' file system does not answer is started again once it does", "[hang]") {
+TEST_CASE("train whose snapshots' file system does not answer is started again once it does", "[recovery]") {
   TrainJob job({.snapshot = "disk/snapshot.pt"});
   if (!job.stuck.mounted()) {
     WARN("skipped: no file system can be mounted here");

@@ -1,7 +1,4 @@
 // Jobs that stand still: who is to blame is found, said and restarted, on one node and on three.
-#include <sys/ptrace.h>
-#include <sys/wait.h>
-
 #include <csignal>
 #include <filesystem>
 #include <random>
@@ -103,27 +100,6 @@ TEST_CASE("a save that was told takes its time", "[hang][nodes]") {
   HangJob job(1, {}, {kSteps, "slow-save", "0", "40"});
   REQUIRE(eventually([&] { return job.prints("fault\n"); }, kLimit));
   job.all_end_well();
-  CHECK_FALSE(job.prints("hangs"));
-}
-
-TEST_CASE("a job that is suspended at its terminal does not hang, nor does one that a debugger looks at",
-          "[hang][nodes]") {
-  HangJob job(1, {}, {"1500"});
-  Command& ddprun = *job.agents.front();
-  const pid_t worker = ddprun.wait_for_process("RANK", "1", kLimit);
-  REQUIRE(eventually([&] { return ddprun.processes("RANK", "2").size() == 1; }, kLimit));
-  REQUIRE_FALSE(eventually([&] { return job.prints("hangs"); }, 1s));  // ten steps have passed
-  ddprun.kill(SIGTSTP);
-  CHECK_FALSE(eventually([&] { return job.prints("hangs"); }, 3s));
-  ddprun.kill(SIGCONT);
-  CHECK_FALSE(eventually([&] { return job.prints("hangs"); }, 500ms));
-  REQUIRE(ptrace(PTRACE_SEIZE, worker, nullptr, nullptr) == 0);
-  REQUIRE(ptrace(PTRACE_INTERRUPT, worker, nullptr, nullptr) == 0);
-  CHECK_FALSE(eventually([&] { return job.prints("hangs"); }, 3s));
-  siginfo_t stopped{};
-  REQUIRE(waitid(P_PID, static_cast<id_t>(worker), &stopped, WSTOPPED | __WALL) == 0);
-  REQUIRE(ptrace(PTRACE_DETACH, worker, nullptr, nullptr) == 0);
-  job.all_end_well(200s);
   CHECK_FALSE(job.prints("hangs"));
 }
 

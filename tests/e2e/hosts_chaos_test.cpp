@@ -2,6 +2,7 @@
 // the weights of an undisturbed run.
 #include "tests/e2e/host_job.h"
 #include "tests/e2e/programs.h"
+#include "tests/e2e/same_weights.h"
 #include "tests/support/catch.h"
 #include "tests/support/places.h"
 #include "tests/support/soak.h"
@@ -58,8 +59,7 @@ void suffer_and_finish(int epochs, const Words& chaos) {
   job.ends_well();
   ChaosJob undisturbed(epochs);
   undisturbed.ends_well();
-  REQUIRE(run({torch_python(), source_folder() + "/tests/e2e/same_weights.py", undisturbed.snapshot(), job.snapshot()},
-              kTrainLimit) == exited(0));
+  REQUIRE(same_weights(undisturbed.snapshot(), job.snapshot()) == exited(0));
 }
 
 }  // namespace

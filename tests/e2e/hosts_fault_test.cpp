@@ -85,19 +85,6 @@ TEST_CASE("a host out of reach ends its workers within the lease, and takes part
   job.all_end_well({0, 1, 2});
 }
 
-TEST_CASE("a cut shorter than the lease is not noticed", "[hosts]") {
-  if (!hosts_or_skip()) return;
-  HostJob job(2, elastic_over_hosts("2:2"));
-  for (const int host : {0, 1}) job.start(host);
-  job.wait_for_world(2);
-  const Instant cut = Clock::now();
-  job.hosts.cut(1);
-  job.wait_for_world(2, cut + 1s);  // both continue, each alone
-  job.hosts.mend({1});
-  CHECK(job.wait_for_world(2, cut + 6500ms).round == 1);
-  job.all_end_well({0, 1});
-}
-
 TEST_CASE("nodes join, leave and join again, and every change trains again in time", "[hosts]") {
   if (!hosts_or_skip()) return;
   HostJob job(3, elastic_over_hosts("1:3"));

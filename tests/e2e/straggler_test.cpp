@@ -1,6 +1,4 @@
 // Jobs in which one rank makes the others wait: it is named, on one node and on three, and can be replaced.
-#include <sys/utsname.h>
-
 #include <algorithm>
 #include <cstdio>
 #include <memory>
@@ -98,12 +96,6 @@ int step_at(const std::string& out, std::int64_t milliseconds) {
   return last;
 }
 
-std::string this_host() {
-  utsname names{};
-  uname(&names);
-  return names.nodename;
-}
-
 bool can_rename_machines() {
   if (run({"unshare", "--uts", "hostname", "slow0"}, kLimit).code == 0) return true;
   WARN("skipped: no UTS namespace can be made here");
@@ -123,27 +115,21 @@ TEST_CASE("a rank that computes slowly is named, once, and written to the event 
   CHECK(std::stoi(events[0].at("steps").get<std::string>()) >= 15);
 }
 
-TEST_CASE("a rank on one of three nodes that loads slowly is named with its node", "[straggler][nodes]") {
-  SlowJob job(3, {}, {kLong, "slow-load", "2", "20"});
-  expect_named(job, "rank 2 \\(" + this_host() + "\\) waits \\d+\\.\\dx longer for data");
-  CHECK(job.events("STRAGGLER").size() == 1);
-}
-
 TEST_CASE("in a job that nothing disturbs nobody is a straggler", "[straggler][nodes]") {
-  SlowJob job(1, {}, {"1500"});
+  SlowJob job(1, {}, {"500"});
   CHECK(job.agents[0]->wait_exit(3 * kLimit) == exited(0));
   CHECK(job.prints("than the median") == 0);
 }
 
 TEST_CASE("nobody is named where nobody asks", "[straggler][nodes]") {
-  SlowJob job(1, {"--stragglers=off"}, {"800", "slow-compute", "1", "20"});
+  SlowJob job(1, {"--stragglers=off"}, {"300", "slow-compute", "1", "20"});
   CHECK(job.agents[0]->wait_exit(3 * kLimit) == exited(0));
   CHECK(job.prints("than the median") == 0);
 }
 
 TEST_CASE("a straggler's node is left out, and the others go on", "[straggler][nodes]") {
   if (!can_rename_machines()) return;
-  SlowJob job(3, {"--stragglers=replace"}, {"1500", "slow-compute", "1", "20"}, true);
+  SlowJob job(3, {"--stragglers=replace"}, {"600", "slow-compute", "1", "20"}, true);
   expect_named(job, "rank 1 \\(slow1\\) computes \\d+\\.\\dx slower");
   CHECK_THAT(job.agents[0]->err(), Contains("slow1") && Contains("is left out (--stragglers=replace): a new round"));
   for (const std::size_t node : {0, 2}) {
@@ -156,10 +142,11 @@ TEST_CASE("a straggler's node is left out, and the others go on", "[straggler][n
 
 TEST_CASE("a dry run says whose node would be left out", "[straggler][nodes]") {
   if (!can_rename_machines()) return;
-  SlowJob job(3, {"--stragglers=dry-run"}, {kLong, "slow-compute", "1", "20"}, true);
-  expect_named(job, "rank 1 \\(slow1\\) computes \\d+\\.\\dx slower");
-  CHECK(job.prints("; --stragglers=replace would go on without slow1.\n") == 1);
+  SlowJob job(3, {"--stragglers=dry-run"}, {kLong, "slow-load", "2", "20"}, true);
+  expect_named(job, "rank 2 \\(slow2\\) waits \\d+\\.\\dx longer for data");
+  CHECK(job.prints("; --stragglers=replace would go on without slow2.\n") == 1);
   CHECK(job.prints("a new round") == 0);
+  CHECK(job.events("STRAGGLER").size() == 1);
 }
 
 TEST_CASE("a rank with 30 % of a CPU is named, within twenty steps where the machine is quiet, and no other",

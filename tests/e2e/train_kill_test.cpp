@@ -9,6 +9,7 @@
 #include <thread>
 
 #include "tests/e2e/programs.h"
+#include "tests/e2e/same_weights.h"
 #include "tests/support/catch.h"
 #include "tests/support/command.h"
 #include "tests/support/places.h"
@@ -96,14 +97,16 @@ bool has_second_round(const std::string& out) {
   return out.find("resuming from") != std::string::npos || out.find("epoch 1 step 1 ", first + 1) != std::string::npos;
 }
 
+void require_same_weights(const Job& job) {
+  REQUIRE(same_weights(undisturbed_snapshot(), job.snapshot()) == exited(0));
+}
+
 void require_finished_alike(Job& job) {
   const Ended end = job.command.wait_exit(180s);
   REQUIRE(end == exited(0));
   REQUIRE(has_second_round(end.out));
   REQUIRE(job.command.all_gone(10s));
-  const Ended compared = run(
-      {torch_python(), source_folder() + "/tests/e2e/same_weights.py", undisturbed_snapshot(), job.snapshot()}, 180s);
-  REQUIRE(compared == exited(0));
+  require_same_weights(job);
 }
 
 // Ends a rank at a step; returns the position in the output after which all lines (but one or two) are of a later
@@ -150,11 +153,6 @@ void preempt_all(const Command& command, std::mt19937_64& random) {
     ::kill(process, SIGTERM);
     std::this_thread::sleep_for(std::chrono::microseconds(random() % 3000));
   }
-}
-
-void require_same_weights(const Job& job) {
-  REQUIRE(run({torch_python(), source_folder() + "/tests/e2e/same_weights.py", undisturbed_snapshot(), job.snapshot()},
-              180s) == exited(0));
 }
 
 void preempt_in_training(std::uint64_t seed) {
@@ -208,33 +206,33 @@ bool says(const Ended& end, const std::string& words) { return end.err.find(word
 
 }  // namespace
 
-TEST_CASE("train killed at a random step ends with the weights of an undisturbed run", "[kill]") {
+TEST_CASE("train killed at a random step ends with the weights of an undisturbed run", "[weights]") {
   Series series(
-      "`train`, 4 ranks, SIGKILL from outside for a random rank at a random step: exit 0, weights bit-identical", 2,
+      "`train`, 4 ranks, SIGKILL from outside for a random rank at a random step: exit 0, weights bit-identical", 1,
       20);
   series.run(kill_somewhere);
 }
 
 TEST_CASE("train saves whatever processes of the job get SIGTERM, in whatever order, and goes on bit for bit",
-          "[kill]") {
-  Series series("`train`, 4 ranks, SIGTERM to all processes in random order: exit 75, then weights bit-identical", 2,
+          "[weights]") {
+  Series series("`train`, 4 ranks, SIGTERM to all processes in random order: exit 75, then weights bit-identical", 1,
                 30);
   series.run(preempt_in_training);
 }
 
-TEST_CASE("train that gets SIGTERM at any moment is brought to its end by a loop on 75", "[kill]") {
+TEST_CASE("train that gets SIGTERM at any moment is brought to its end by a loop on 75", "[weights]") {
   Series series("`train`, 4 ranks, SIGTERM at a random moment from exec to exit: 75 or 0, then weights bit-identical",
-                3, 200);
+                2, 200);
   series.run(preempt_at_any_moment);
 }
 
-TEST_CASE("train with a rank ended by SIGSEGV ends with the weights of an undisturbed run", "[kill]") {
+TEST_CASE("train with a rank ended by SIGSEGV ends with the weights of an undisturbed run", "[weights]") {
   Job job;
   end_rank(job, SIGSEGV, 1, 3, 5);
   require_finished_alike(job);
 }
 
-TEST_CASE("train with a rank that exits with 1 ends with the weights of an undisturbed run", "[kill]") {
+TEST_CASE("train with a rank that exits with 1 ends with the weights of an undisturbed run", "[weights]") {
   Job job("--max-restarts=3", "./failing_train");
   job.wait_for_step(4, 2);
   std::ofstream(job.folder / "fail") << "now\n";
@@ -242,7 +240,7 @@ TEST_CASE("train with a rank that exits with 1 ends with the weights of an undis
 }
 
 TEST_CASE("train that fails more often than it may be restarted ends with 1 and says which rank failed and how",
-          "[kill]") {
+          "[weights]") {
   Job job("--max-restarts=1");
   const Mark second_round = end_rank(job, SIGKILL, 1, 2, 3);
   job.command.wait_for_output("resuming", 180s, second_round);
@@ -254,7 +252,7 @@ TEST_CASE("train that fails more often than it may be restarted ends with 1 and 
   CHECK(job.command.all_gone(10s));
 }
 
-TEST_CASE("train that gets on between two deaths of the same kind is started again each time", "[kill]") {
+TEST_CASE("train that gets on between two deaths of the same kind is started again each time", "[weights]") {
   Job job;
   Mark round = end_rank(job, SIGKILL, 1, 2, 3);
   job.command.wait_for_output("resuming", 180s, round);
@@ -263,7 +261,7 @@ TEST_CASE("train that gets on between two deaths of the same kind is started aga
 }
 
 TEST_CASE("train under a ddprun that is told to leave saves in the midst of an epoch, and later goes on from there",
-          "[kill]") {
+          "[weights]") {
   Job job;
   job.wait_for_step(3, 4);
   job.command.kill(SIGTERM);
@@ -275,12 +273,11 @@ TEST_CASE("train under a ddprun that is told to leave saves in the midst of an e
   REQUIRE(end == exited(0));
   CHECK(end.out.find(" % of the next") != std::string::npos);
   CHECK(end.out.find("epoch 2 step") == std::string::npos);
-  CHECK(run({torch_python(), source_folder() + "/tests/e2e/same_weights.py", undisturbed_snapshot(), job.snapshot()},
-            180s) == exited(0));
+  require_same_weights(job);
 }
 
 TEST_CASE("a save that takes longer than the grace is cut, and the next start goes on from the snapshot before it",
-          "[kill]") {
+          "[weights]") {
   Job job = Job::on_slow_disk("--stop-grace=3");
   job.wait_for_step(3, 4);
   REQUIRE(eventually([&] { return std::filesystem::exists(job.snapshot()); }, 30s));

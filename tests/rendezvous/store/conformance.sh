@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Runs a check of the store by PyTorch's own client: conformance.sh <store_main> <python with torch> <check.py> [option of
 # store_main ...]
-# The check gets the store's host and port; with store proxies, the last one's.
+# The check gets the store's host and port, and the ports of its proxies.
 set -euo pipefail
 store_main=$1 python=$2 check=$3
 shift 3
@@ -11,4 +11,4 @@ export RES_OPTIONS='timeout:1 attempts:1'  # the stock client resolves its peer'
 
 coproc store { exec "$store_main" "$@"; }  # it ends with this shell, which holds its stdin
 read -r -a ports <&"${store[0]}"
-"$python" "$check" 127.0.0.1 "${ports[-1]}"
+"$python" "$check" 127.0.0.1 "${ports[@]}"

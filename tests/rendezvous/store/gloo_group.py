@@ -1,4 +1,4 @@
-"""Two stock PyTorch processes meet in our store, as torchrun's workers meet in its own: gloo_group.py HOST PORT"""
+"""Two stock PyTorch processes meet in our store, as torchrun's workers meet in its own: gloo_group.py HOST PORT ..."""
 import datetime
 import multiprocessing
 import os
@@ -7,9 +7,16 @@ import sys
 WORLD = 2
 
 
-def worker(rank, host, port):
-    os.environ.update(MASTER_ADDR=host, MASTER_PORT=port, RANK=str(rank), WORLD_SIZE=str(WORLD),
+def worker(rank, host, ports):
+    os.environ.update(MASTER_ADDR=host, RANK=str(rank), WORLD_SIZE=str(WORLD),
                       TORCHELASTIC_USE_AGENT_STORE="True", TORCH_DIST_INIT_BARRIER="1", OMP_NUM_THREADS="1")
+    for port in ports:
+        os.environ["MASTER_PORT"] = port
+        meet(rank)
+    os._exit(0)  # threads of LibTorch may abort the interpreter's own end: pytorch/pytorch#179291
+
+
+def meet(rank):
     import torch
     import torch.distributed as dist
     limit = datetime.timedelta(seconds=60)
@@ -23,12 +30,11 @@ def worker(rank, host, port):
     assert [int(one) for one in everyone] == list(range(WORLD)), everyone
     dist.barrier()
     dist.destroy_process_group()
-    os._exit(0)  # threads of LibTorch may abort the interpreter's own end: pytorch/pytorch#179291
 
 
 if __name__ == "__main__":
     spawn = multiprocessing.get_context("spawn")
-    workers = [spawn.Process(target=worker, args=(rank, *sys.argv[1:3])) for rank in range(WORLD)]
+    workers = [spawn.Process(target=worker, args=(rank, sys.argv[1], sys.argv[2:])) for rank in range(WORLD)]
     for process in workers:
         process.start()
     for process in workers:
