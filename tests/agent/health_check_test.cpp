@@ -84,7 +84,7 @@ TEST_CASE("a check that fails says why by its last line, and is repeated until i
 TEST_CASE("a check that does not end in time is killed with all that it started, and has failed", "[health]") {
   const TempFolder folder;
   Check check("sleep 60 & echo $! > " + (folder / "pid").string() + "; wait",
-              {.run_max = 2s, .retry_first = 60s, .retry_max = 60s});
+              {.run_max = 1s, .retry_first = 60s, .retry_max = 60s});
   check.health().check();
   CHECK(check.result(1) == "it did not end in time");
   CHECK(eventually([&] { return kill(std::stoi(read_file(folder / "pid")), 0) != 0; }, 20s));

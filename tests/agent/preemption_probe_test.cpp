@@ -188,7 +188,8 @@ TEST_CASE("a command that a sweep has ended and reaped is run again", "[probe]")
   const TempFolder folder;
   ProbeRun run({"echo >>" + (folder / "runs").string() + "; [ $(wc -l <" + (folder / "runs").string() +
                     ") = 2 ] || exec sleep 600",
-                false});
+                false},
+               {.every = 1s});
   REQUIRE(run.until([&] { return !read_file(folder / "runs").empty(); }));
   const pid_t child = *run.probe().child();
   kill(child, SIGKILL);

@@ -104,7 +104,7 @@ TEST_CASE("the survivors of a large worker's SIGKILL are stopped long before its
   CHECK(early);
 }
 
-TEST_CASE("what a Python worker keeps in memory is there in the next round, and nowhere else", "[channel]") {
+TEST_CASE("what a Python worker keeps in memory is there in the next round, and nowhere else", "[channel][sanitized]") {
   const TempFolder folder;
   const std::string script = folder.write(
       "keeps.py",

@@ -153,7 +153,8 @@ std::string class_in_events(const TempFolder& folder) {
 
 }  // namespace
 
-TEST_CASE("each class of failure has its action, its exit code and its sentence, in the report and the events") {
+TEST_CASE("each class of failure has its action, its exit code and its sentence, in the report and the events",
+          "[sanitized]") {
   for (const Story& story : kStories) {
     const TempFolder folder;
     const Ended ended = run(job_of_story(story, folder), kLimit, {.cwd = folder.path()});
@@ -168,8 +169,8 @@ TEST_CASE("each class of failure has its action, its exit code and its sentence,
   }
 }
 
-TEST_CASE(
-    "starts that end with the same failure before any progress are three at most, if a folder keeps their count") {
+TEST_CASE("starts that end with the same failure before any progress are three at most, if a folder keeps their count",
+          "[sanitized]") {
   const TempFolder folder;
   const auto start = [&](const std::string& script) {
     return run(shell_job({"--rdzv-id=job", "--state-dir=state"}, script), kLimit, {.cwd = folder.path()});
@@ -229,7 +230,8 @@ TEST_CASE("a rule that can never match stops the start, with the line that hides
   CHECK(has(ended.err, "job.toml:4: this rule can never match: the rule at job.toml:1 takes every failure"));
 }
 
-TEST_CASE("a rule about the output of workers that run gives them up when it applies, wherever the output goes") {
+TEST_CASE("a rule about the output of workers that run gives them up when it applies, wherever the output goes",
+          "[sanitized]") {
   const std::string options = GENERATE("", "--redirects=3", "--tee=3", "--local-ranks-filter=none");
   const TempFolder folder;
   const auto ended_by = [&](const std::string& rule, const std::string& script) {
@@ -263,7 +265,8 @@ TEST_CASE("output that a rule about it does not match lets the workers run") {
   CHECK(has(ended.out, "loss 11\nloss 9\nloss 12\nloss 8\n"));
 }
 
-TEST_CASE("a machine that does not pass its health check waits, with the reason, and takes part when it passes") {
+TEST_CASE("a machine that does not pass its health check waits, with the reason, and takes part when it passes",
+          "[sanitized]") {
   const TempFolder folder;
   Command job(shell_job({"--health-check=echo first line; echo no memory on GPU 3; test -e passes"}, "echo runs"),
               {.cwd = folder.path()});

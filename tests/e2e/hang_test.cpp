@@ -92,7 +92,7 @@ TEST_CASE("each kind of hang is found, its rank named, and the job goes on", "[h
   for (const Fault& fault : kFaults) find_often(fault, 1, 1);
 }
 
-TEST_CASE("a hang on one of three nodes is found by all of them together", "[hang][nodes]") {
+TEST_CASE("a hang on one of three nodes is found by all of them together", "[hang][nodes][sanitized]") {
   for (const Fault& fault : kFaults) find_often(fault, 3, fault.name == "loop" || fault.name == "skip" ? 1 : 0);
 }
 
@@ -135,7 +135,8 @@ TEST_CASE("what nobody watches is no hang", "[hang][nodes]") {
   CHECK_FALSE(eventually([&] { return job.prints("hangs"); }, 4s));
 }
 
-TEST_CASE("the stacks of a running job's workers are shown, of all its nodes, and nothing stops", "[hang][nodes]") {
+TEST_CASE("the stacks of a running job's workers are shown, of all its nodes, and nothing stops",
+          "[hang][nodes][sanitized]") {
   HangJob job(3, {"--rdzv-id=shown"}, {"3000"});
   for (auto& node : job.agents)
     REQUIRE(eventually([&] { return node->processes("DDPRUN_ROUND", "1").size() == 1; }, kLimit));

@@ -133,7 +133,7 @@ TEST_CASE("submit --wait shows the output and ends with the job's code", "[jobs]
   CHECK(has(ended.out, "works"));
 }
 
-TEST_CASE("a snapshot is fetched before the start, stored when it has changed, and at the end", "[jobs]") {
+TEST_CASE("a snapshot is fetched before the start, stored when it has changed, and at the end", "[jobs][sanitized]") {
   const Desk desk(
       shell_job_file("[ $RANK = 0 ] || exit 0; echo resumes from $(cat run.pt); echo 2 > run.pt",
                      "[snapshot]\npath = 'run.pt'\nfetch = '[ -z \"$DDPRUN_TOKEN\" ] && cp \"$REMOTE\" {path}'\n"

@@ -263,7 +263,7 @@ TEST_CASE("SIGUSR1 passes through and stops nothing") {
   CHECK(lines_of(ended.out) == std::set<std::string>{"up", "got 0", "got 1"});
 }
 
-TEST_CASE("rank 0 reads our stdin, the others none") {
+TEST_CASE("rank 0 reads our stdin, the others none", "[sanitized]") {
   const Ended ended = run(shell_job({"--nproc_per_node=2"}, "echo $RANK:$(cat)"), kLimit, {.input = "words"});
   CHECK(lines_of(ended.out) == std::set<std::string>{"0:words", "1:"});
 }

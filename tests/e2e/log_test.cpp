@@ -92,7 +92,7 @@ void require_whole(const std::string& text, int workers, int lines_each) {
 
 }  // namespace
 
-TEST_CASE("tee loses and tears no line of eight workers that write at once", "[log][not-tsan]") {
+TEST_CASE("tee loses and tears no line of eight workers that write at once", "[log][not-tsan][sanitized]") {
   const int lines = soaking() ? kSoakLines : kLines;
   const std::string where = GENERATE("> out", "| cat > out");
   Series("8 workers tee " + std::to_string(lines) + " lines each, console " +
@@ -120,7 +120,7 @@ TEST_CASE("plain stdout of several workers is ddprun's own, as under torchrun: n
   CHECK(ended.out == pipe + pipe + pipe + pipe);
 }
 
-TEST_CASE("tee prints what torchrun prints, and the file has the bytes as they came", "[log]") {
+TEST_CASE("tee prints what torchrun prints, and the file has the bytes as they came", "[log][sanitized]") {
   Job job;
   const Ended ended = job.run({"--nproc_per_node=2", "--log-dir=logs", "-t3"},
                               "echo out $RANK; echo err $RANK >&2; printf 'a\\000\\377b\\nno end'");
@@ -150,7 +150,7 @@ TEST_CASE("a line is passed on once it is complete, or at its worker's end", "[l
   CHECK(command.out() == "[default1]:between\n[default1]:the end\n[default0]:half whole\n");
 }
 
-TEST_CASE("a progress bar is seen while its worker computes", "[log]") {
+TEST_CASE("a progress bar is seen while its worker computes", "[log][sanitized]") {
   Job job;
   Command command(shell_job({"--nproc_per_node=2", "--log-dir=logs", "--tee=2"},
                             "[ $RANK = 0 ] || exit 0; printf '\\r10%%' >&2; until [ -e go ]; do sleep 0.01; done; "
@@ -298,7 +298,7 @@ TEST_CASE("prefixes have colours on a terminal alone, and none where NO_COLOR is
   CHECK_FALSE(has(run(words, kLimit, job.options).out, "\x1b[3"));
 }
 
-TEST_CASE("no log file grows beyond --log-size, and full ones are kept as many as asked", "[log]") {
+TEST_CASE("no log file grows beyond --log-size, and full ones are kept as many as asked", "[log][sanitized]") {
   Job job;
   const std::string option = GENERATE("--redirects=1", "--tee=1");
   const Ended ended =
@@ -321,7 +321,7 @@ TEST_CASE("no log file grows beyond --log-size, and full ones are kept as many a
         }) == 3);
 }
 
-TEST_CASE("a full disk costs one warning, and the job goes on", "[log]") {
+TEST_CASE("a full disk costs one warning, and the job goes on", "[log][sanitized]") {
   Job job;  // a limit on file sizes acts like a full disk, but leaves room for the short one
   const Ended ended = run({"sh", "-c", "trap '' XFSZ; ulimit -f 8; exec \"$@\"", "sh", kDdprun, "--nproc_per_node=2",
                            "--log-dir=logs", "--rdzv-id=r", "--tee=3", "sh", "-c", "seq 10000; echo err >&2"},
@@ -390,7 +390,7 @@ TEST_CASE("a console that nobody reads ends the job late, and costs no line of a
     CHECK(lines_of(read_file(job.folder / "logs/latest/round-1" / rank / "stdout.log")).size() == 20'000);
 }
 
-TEST_CASE("a console that nobody reads holds up only those who write to it", "[log]") {
+TEST_CASE("a console that nobody reads holds up only those who write to it", "[log][sanitized]") {
   Job job;
   const std::string words = kDdprun +
                             " --nproc_per_node=2 --tee=0:1 --redirects=1:1 --log-size=10000000 --log-dir=logs "

@@ -105,7 +105,7 @@ std::string token_file(const TempFolder& folder) {
 }  // namespace
 
 TEST_CASE("every node serves the job's metrics and those of its own ranks, as the status tells them",
-          "[metrics][nodes]") {
+          "[metrics][nodes][sanitized]") {
   ThreeRanks job(3, {"--rdzv-id=measured", "--metrics=0"}, {programs_folder() + "/hang_worker", kSteps}, kTells);
   for (int node = 0; node < 3; ++node) {
     const int port = port_of(*job.agents[node]);
@@ -227,7 +227,8 @@ Ended ask_by_https(int port, const std::string& authority, const std::string& pa
              kLimit);
 }
 
-TEST_CASE("over https the metrics are read by who trusts the certificate and shows the token", "[metrics][tls]") {
+TEST_CASE("over https the metrics are read by who trusts the certificate and shows the token",
+          "[metrics][tls][sanitized]") {
   const TempFolder folder;
   const TestCertificate good = make_certificate(folder, "good", "DNS:localhost"),
                         other = make_certificate(folder, "other", "DNS:localhost");
@@ -263,7 +264,7 @@ TEST_CASE("a certificate that cannot be used is said before the job starts", "[m
   CHECK(job.err.find("ddprun: cannot set up TLS for the metrics: the key " + two.key + " cannot be used: ") == 0);
 }
 
-TEST_CASE("garbage, silent clients and many connections neither stop the job nor its metrics", "[metrics]") {
+TEST_CASE("garbage, silent clients and many connections neither stop the job nor its metrics", "[metrics][sanitized]") {
   Command job({ddprun_program(), "--metrics=0", "--no-python", "sleep", "300"}, {.env = kTells});
   const int port = port_of(job);
   std::vector<Fd> silent;

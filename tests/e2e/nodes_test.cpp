@@ -198,7 +198,7 @@ TEST_CASE("a node goes on saying that it lives while it ends what its workers le
   CHECK(has(nodes[1].err(), "of round 1 is still there after SIGKILL"));
 }
 
-TEST_CASE("a node that joins ends the round politely and is in the next one", "[nodes]") {
+TEST_CASE("a node that joins ends the round politely and is in the next one", "[nodes][sanitized]") {
   Nodes nodes(elastic("1:3"));
   nodes.add({"--rdzv-conf=last_call_timeout=1,is_host=true"});
   nodes.wait_for_round("1/0/1", 0);
@@ -271,7 +271,7 @@ TEST_CASE("a node too many waits as a spare, and ends well when it was never nee
   CHECK(spare.wait_exit(kLimit).code == 0);
 }
 
-TEST_CASE("a spare finds the coordinator that is elected, and takes the lost node's place", "[nodes]") {
+TEST_CASE("a spare finds the coordinator that is elected, and takes the lost node's place", "[nodes][sanitized]") {
   Nodes nodes(elastic("2:3"));
   nodes.add(kHost);
   for (int i = 0; i < 2; ++i) nodes.add(kGuest);
@@ -342,7 +342,7 @@ TEST_CASE("the store of every round is at another of the ports that it may have"
   }
 }
 
-TEST_CASE("one token, and nobody without it joins", "[nodes]") {
+TEST_CASE("one token, and nobody without it joins", "[nodes][sanitized]") {
   Nodes nodes(fixed(2, free_port()));
   nodes.folder.write("token", "0123456789abcdef0123456789abcdef\n");
   nodes.folder.write("wrong", "f123456789abcdef0123456789abcdef\n");

@@ -79,7 +79,7 @@ TEST_CASE("the only worker at a terminal is in its foreground, forked or not", "
   }
 }
 
-TEST_CASE("a later round's workers come from the same template", "[prefork]") {
+TEST_CASE("a later round's workers come from the same template", "[prefork][sanitized]") {
   Command job(job_of({"--prefork", "--nproc-per-node=2", kWorker, "until=3", "wait"}));
   job.wait_for_output("rank [01] round 1 forked", kLimit);
   job.wait_for_output("rank 0 round 3 forked", kLimit);
@@ -153,7 +153,8 @@ TEST_CASE("a template that does not answer delays no round for long", "[prefork]
   CHECK(job.all_gone(kLimit));
 }
 
-TEST_CASE("a template killed at any moment costs no round: its workers are right, forked or not", "[prefork]") {
+TEST_CASE("a template killed at any moment costs no round: its workers are right, forked or not",
+          "[prefork][sanitized]") {
   Series(
       "prefork: the template killed at a random moment of a job of four rounds: all ranks of all rounds, nothing left",
       10, 200)

@@ -89,7 +89,7 @@ std::vector<std::string> job_words(std::vector<std::string> options,
 
 }  // namespace
 
-TEST_CASE("metrics are pushed by OTLP as they are served, through a restart", "[push]") {
+TEST_CASE("metrics are pushed by OTLP as they are served, through a restart", "[push][sanitized]") {
   if (!can_receive("opentelemetry.proto")) return;
   const TempFolder folder;
   Receiver collector({"otlp"});
@@ -120,7 +120,7 @@ TEST_CASE("metrics are pushed by OTLP as they are served, through a restart", "[
   });
 }
 
-TEST_CASE("OTLP goes over https to a collector that an authority vouches for", "[push][tls]") {
+TEST_CASE("OTLP goes over https to a collector that an authority vouches for", "[push][tls][sanitized]") {
   if (!can_receive("opentelemetry.proto")) return;
   const TempFolder folder, folder_of_refused;
   const TestCertificate good = make_certificate(folder, "good", "DNS:localhost"),

@@ -222,7 +222,8 @@ TEST_CASE("a traceback longer than a report is on the console as a whole") {
   CHECK(count(ended.err, "line 99\n") == 2);
 }
 
-TEST_CASE("a traceback after which the worker goes on is shown while it does, and one of an earlier round by the end") {
+TEST_CASE("a traceback after which the worker goes on is shown while it does, and one of an earlier round by the end",
+          "[sanitized]") {
   Command job(shell_job({}, kTraceback + "tb tried; echo went on >&2; while :; do sleep 0.02; done"));
   job.wait_for_output("NameError: tried\nwent on", kLimit);
   job.kill(SIGTERM);
@@ -263,7 +264,7 @@ TEST_CASE("a missing shared library, module or command is named with its remedy"
   CHECK(has(report_of({"python3", "-c", "import nonsuch_module"}, folder), "the module nonsuch_module is not found"));
 }
 
-TEST_CASE("an error file is shown with its time, a broken one as text, and neither stops the report") {
+TEST_CASE("an error file is shown with its time, a broken one as text, and neither stops the report", "[sanitized]") {
   const TempFolder folder;
   const std::string recorded =
       R"({"message": {"message": "E: boom", "extraInfo": {"py_callstack": "Traceback of boom", "timestamp": "17"}}})";
@@ -296,7 +297,8 @@ TEST_CASE("the launcher above ddprun finds the root cause in the error file it a
   CHECK(std::stoll(made["extraInfo"]["timestamp"].get<std::string>()) > 1'700'000'000);
 }
 
-TEST_CASE("a worker whose file timer runs out has failed, and the job restarts with a fresh timer pipe") {
+TEST_CASE("a worker whose file timer runs out has failed, and the job restarts with a fresh timer pipe",
+          "[sanitized]") {
   const Ended ended =
       run(job({"--nproc_per_node=2"}, {"sh", "-c",
                                        "echo pipe $TORCHELASTIC_TIMER_FILE; [ -p $TORCHELASTIC_TIMER_FILE ] || exit 8; "

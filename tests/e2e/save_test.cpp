@@ -38,7 +38,7 @@ TEST_CASE("preempted, C++ workers save at one step, and the job is to be requeue
   for (const int rank : {1, 2, 3}) CHECK(saved_at(job, rank) == saved_at(job, 0));
 }
 
-TEST_CASE("workers of two nodes save at one step, though each node hears of it at another time", "[save]") {
+TEST_CASE("workers of two nodes save at one step, though each node hears of it at another time", "[save][sanitized]") {
   const std::string port = std::to_string(free_port());
   const auto node = [&](int rank) {
     return stepping({"--nproc_per_node=2", "--nnodes=2", "--node-rank=" + std::to_string(rank),

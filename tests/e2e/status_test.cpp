@@ -60,7 +60,7 @@ json whole(const std::string& job) {
 
 }  // namespace
 
-TEST_CASE("every node of a job tells the same of all of them", "[status][nodes]") {
+TEST_CASE("every node of a job tells the same of all of them", "[status][nodes][sanitized]") {
   ThreeRanks job(3, {"--rdzv-id=told"}, {programs_folder() + "/hang_worker", kSteps});
   const json first = live_when("told", trains);
   CHECK(first["run_id"] == "told");
@@ -143,7 +143,7 @@ TEST_CASE("a job elsewhere is asked at its endpoint, by who has its token", "[st
 }
 
 TEST_CASE("top shows the job on a terminal until q, the stacks of a rank on p, and one look without a terminal",
-          "[status][nodes]") {
+          "[status][nodes][sanitized]") {
   ThreeRanks job(1, {"--rdzv-id=looked-at"}, {programs_folder() + "/hang_worker", kSteps});
   live_when("looked-at", trains);
   Command top({ddprun_program(), "top", "looked-at"}, {.terminal = true});
@@ -173,7 +173,8 @@ TEST_CASE("top shows the job on a terminal until q, the stacks of a rank on p, a
   CHECK(last.wait_exit(kLimit) == exited(0));
 }
 
-TEST_CASE("a job is paused and goes on, restarted and stopped, and who did it is in its events", "[status][nodes]") {
+TEST_CASE("a job is paused and goes on, restarted and stopped, and who did it is in its events",
+          "[status][nodes][sanitized]") {
   const TempFolder folder;
   const std::string events = folder / "events.jsonl";
   ThreeRanks job(1, {"--rdzv-id=acted-on", "--event-log-handler=file:" + events},
@@ -225,7 +226,7 @@ TEST_CASE("a job is paused and goes on, restarted and stopped, and who did it is
 }
 
 TEST_CASE("a fault is undone when its time is over, and a job that was not made for it suffers none",
-          "[status][nodes]") {
+          "[status][nodes][sanitized]") {
   const std::string program =
       "import sys, time\nsys.path.insert(0, '" + source_folder() +
       "/rendezvous/channel')\nimport worker_channel as c\nc.attach()\nc.phase(c.TRAINING)\nn = 0\n"

@@ -236,7 +236,7 @@ TEST_CASE("a file or a command tells of a preemption, and the job leaves as with
   CHECK(job.all_gone(10s));
 }
 
-TEST_CASE("a probe that hangs outlives neither the job nor a round, and its output is not shown") {
+TEST_CASE("a probe that hangs outlives neither the job nor a round, and its output is not shown", "[sanitized]") {
   Command job(shell_job({"--preemption-probe=echo shown; sleep 600 & sleep 600"},
                         "[ $DDPRUN_ROUND = 2 ] && echo done && exit 0; echo up $RANK; read -r line; exit 3"),
               {.input = "\n"});
@@ -254,7 +254,7 @@ TEST_CASE("a probe that cannot be run is said once, and the job goes on") {
   CHECK(job.wait_exit(kLimit) == exited(143));
 }
 
-TEST_CASE("a save that the grace cuts is said, with the snapshot that stands") {
+TEST_CASE("a save that the grace cuts is said, with the snapshot that stands", "[sanitized]") {
   const auto cut = [](const std::string& before) {
     Command job(channel_job({"--stop-grace=3"}, "channel.handle_signals(); channel.phase(channel.TRAINING)\n" + before +
                                                     "say('up', rank)\n"

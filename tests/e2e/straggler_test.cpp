@@ -104,7 +104,7 @@ bool can_rename_machines() {
 
 }  // namespace
 
-TEST_CASE("a rank that computes slowly is named, once, and written to the event log", "[straggler][nodes]") {
+TEST_CASE("a rank that computes slowly is named, once, and written to the event log", "[straggler][nodes][sanitized]") {
   SlowJob job(1, {}, {kLong, "slow-compute", "1", "20"});
   expect_named(job, "rank 1 computes \\d+\\.\\dx slower");
   const auto events = job.events("STRAGGLER");

@@ -127,7 +127,7 @@ TEST_CASE("a dry run refuses a program that is not there", "[usage]") {
   CHECK(ddprun_with({"--dry-run", "./no-such-program"}) == exited(2));
 }
 
-TEST_CASE("a configuration file starts the program it names with the variables it gives", "[usage]") {
+TEST_CASE("a configuration file starts the program it names with the variables it gives", "[usage][sanitized]") {
   const TempFolder folder;
   folder.write(
       "job.toml",

@@ -41,10 +41,11 @@ std::vector<at::Tensor> gradients_of(const std::vector<at::Tensor>& parameters) 
 }
 
 std::string difference_to_python(const std::string& what, const std::string& ours) {
-  const Ended python = run({venv_python(), source_folder() + "/tests/trainer/numbers_golden.py", what},
-                           std::chrono::seconds(60), {.env = {{"OMP_NUM_THREADS", "1"}}});
+  static const Ended python = run({venv_python(), source_folder() + "/tests/trainer/numbers_golden.py"},
+                                  std::chrono::seconds(120), {.env = {{"OMP_NUM_THREADS", "1"}}});
   REQUIRE(python == exited(0));
-  std::istringstream a(ours), b(python.out);
+  const std::size_t begin = python.out.find("== " + what + "\n") + what.size() + 4;
+  std::istringstream a(ours), b(python.out.substr(begin, python.out.find("== ", begin) - begin));
   std::string mine, theirs;
   while (true) {
     const bool more = static_cast<bool>(std::getline(a, mine)), more_there = static_cast<bool>(std::getline(b, theirs));

@@ -26,6 +26,11 @@ Ranks::Ranks(int count, std::vector<std::string> argv, Environment env) {
               {"OMP_NUM_THREADS", "1"},
               {"RANK", "{rank}"},
               {"LOCAL_RANK", "{rank}"}});
+  if (argv.front() == venv_python()) {  // one process forks them
+    argv.insert(argv.begin() + 1, {source_folder() + "/tests/trainer/forked_ranks.py", std::to_string(count)});
+    commands_.push_back(std::make_unique<Command>(argv, CommandOptions{.env = env}));
+    return;
+  }
   for (int rank = 0; rank < count; ++rank) {
     std::vector<std::string> own_argv;
     for (const auto& word : argv) own_argv.push_back(with_rank(word, rank));

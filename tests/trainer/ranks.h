@@ -14,7 +14,7 @@ namespace ddprun::test {
 using Environment = std::map<std::string, std::optional<std::string>>;
 
 // `count` processes of one command on this machine; rank 0 serves the store. One thread each. "{rank}" in a word or in
-// a variable becomes the rank.
+// a variable becomes the rank. Of a Python script all ranks are one command (forked_ranks.py).
 class Ranks {
  public:
   Ranks(int count, std::vector<std::string> argv, Environment env = {});

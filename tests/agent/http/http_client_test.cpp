@@ -82,7 +82,7 @@ struct HttpsRig : Posting {
         [](const HttpRequest& request, const HttpServer::Answer& answer) {
           answer({.body = request.path == "/big" ? std::string(1 << 20, 'x') : request.path});
         },
-        HttpLimits(),
+        HttpLimits{.request_within = 2s},
         https_server(shown.certificate, shown.key, [this](const std::string& line) { said.push_back(line); }));
   }
   PostResult post_to(const std::string& host, const NamedText& authority) {

@@ -460,6 +460,7 @@ TEST_CASE("a coordinator that begins a job waits while an agent of another round
   REQUIRE(newcomer.until([&] { return newcomer.attendance().has_value(); }));
   CHECK(newcomer.has_received_nothing());
   Seeker anew({"localhost", place.port}, {}, survivor.id);
+  REQUIRE(anew.until([&] { return anew.welcome.has_value(); }));
   CHECK(newcomer.receive<TakeSeat>().seat.round == 8);
 }
 
