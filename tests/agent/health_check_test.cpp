@@ -81,7 +81,7 @@ TEST_CASE("a check that fails says why by its last line, and is repeated until i
   CHECK(check.health().passed() == true);
 }
 
-TEST_CASE("a check that does not end in time is killed with all that it started, and has failed", "[health]") {
+TEST_CASE("a check that does not end in time is killed with all that it started, and has failed", "[health][waits]") {
   const TempFolder folder;
   Check check("sleep 60 & echo $! > " + (folder / "pid").string() + "; wait",
               {.run_max = 1s, .retry_first = 60s, .retry_max = 60s});

@@ -184,7 +184,7 @@ TEST_CASE("a command that hangs is killed at its limit, with what it started, an
   CHECK(run.until([&] { return read_file(runs).size() > first.size(); }));
 }
 
-TEST_CASE("a command that a sweep has ended and reaped is run again", "[probe]") {
+TEST_CASE("a command that a sweep has ended and reaped is run again", "[probe][waits]") {
   const TempFolder folder;
   ProbeRun run({"echo >>" + (folder / "runs").string() + "; [ $(wc -l <" + (folder / "runs").string() +
                     ") = 2 ] || exec sleep 600",

@@ -169,7 +169,7 @@ TEST_CASE("two ranks that are asked for snapshots and then for the end agree on 
         }) == 0);
 }
 
-TEST_CASE("a snapshot on which a dead rank does not agree is left out, and training goes on", "[worker]") {
+TEST_CASE("a snapshot on which a dead rank does not agree is left out, and training goes on", "[worker][waits]") {
   Launched launched(2);
   CHECK(Launched::in_a_process([&] {
           const Server store({.address = "127.0.0.1"});
@@ -231,7 +231,7 @@ TEST_CASE("a program's own handler of SIGTERM stays", "[worker]") {
         }) == 0);
 }
 
-TEST_CASE("a Worker whose peers cannot be asked says so", "[worker]") {
+TEST_CASE("a Worker whose peers cannot be asked says so", "[worker][waits]") {
   Launched launched(2);
   launched.page().request_save_at(1);
   CHECK(Launched::in_a_process([] {

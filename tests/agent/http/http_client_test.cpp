@@ -110,7 +110,7 @@ TEST_CASE("a POST gets its answer's status", "[http][client]") {
   CHECK(good.connections == 1);  // no redirect is followed
 }
 
-TEST_CASE("what is pushed again and again waits as long as the receiver wants", "[http][client]") {
+TEST_CASE("what is pushed again and again waits as long as the receiver wants", "[http][client][waits]") {
   asio::io_context io;
   Stub later(io, "HTTP/1.1 503 No\r\nRetry-After: 1\r\n\r\n");
   const HttpUrl url = std::get<HttpUrl>(parse_url("http://" + place(later.port())));
@@ -177,7 +177,7 @@ TEST_CASE("https reaches only a server whose certificate is an authority's and n
         std::string::npos);
 }
 
-TEST_CASE("a certificate that is renewed is shown, and one that cannot be used is not", "[http][tls]") {
+TEST_CASE("a certificate that is renewed is shown, and one that cannot be used is not", "[http][tls][waits]") {
   const TempFolder folder;
   const TestCertificate first = make_certificate(folder, "first", "DNS:localhost"),
                         second = make_certificate(folder, "second", "DNS:localhost");

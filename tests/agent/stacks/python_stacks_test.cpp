@@ -88,7 +88,7 @@ TEST_CASE("a tool whose first attempts fail is asked again", "[stacks]") {
         "Thread 1\n");
 }
 
-TEST_CASE("a tool that does not end is killed at the limit", "[stacks]") {
+TEST_CASE("a tool that does not end is killed at the limit", "[stacks][waits]") {
   const TempFolder folder;
   const std::string file = folder / "pid";
   CHECK_THAT(run_tool(folder, "echo $$ > " + file + "; exec sleep 1000", 1s).missing, Contains("did not end in time"));

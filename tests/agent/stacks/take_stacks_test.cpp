@@ -331,7 +331,7 @@ TEST_CASE("stacks reach an event loop", "[stacks]") {
   }
 }
 
-TEST_CASE("an event loop has its answer at the limit", "[stacks]") {
+TEST_CASE("an event loop has its answer at the limit", "[stacks][waits]") {
   const TempFolder folder;
   const std::string script = folder.write("py-spy", "#!/bin/sh\nexec sleep 1000\n", true);
   Command python({venv_python(), "-c", "print('ready', flush=True); import time; time.sleep(1000)"});

@@ -33,7 +33,7 @@ TEST_CASE("a history has what a status says, and the newest sample always", "[pa
   CHECK(history.samples().size() == 2);
 }
 
-TEST_CASE("samples are thinned evenly, however long a job runs", "[page]") {
+TEST_CASE("samples are thinned evenly, however long a job runs", "[page][waits]") {
   JobHistory history;
   const int seconds = 100'000;
   for (int i = 0; i <= seconds; ++i) history.note(status_of(1, i), i * 1000ms);

@@ -149,7 +149,7 @@ RoundPolicy nodes(int least, int most) { return {.nodes_min = least, .nodes_max 
 }  // namespace
 
 // The look-up ends once the client has complained of it.
-TEST_CASE("an agent joins however long the look-up of the coordinator's name takes", "[control]") {
+TEST_CASE("an agent joins however long the look-up of the coordinator's name takes", "[control][waits]") {
   Place place(nodes(1, 1));
   const auto complained = std::make_shared<std::promise<void>>();
   const auto look_up = [wait = complained->get_future().share()](const std::string&) {
@@ -291,7 +291,7 @@ TEST_CASE("who coordinates from now on learns that all have confirmed its round,
   }
 }
 
-TEST_CASE("an agent that hangs up and lives on is waited for until its lease is over", "[control]") {
+TEST_CASE("an agent that hangs up and lives on is waited for until its lease is over", "[control][waits]") {
   Place place(nodes(1, 2), 2s);
   Agent one(place, "one"), two(place, "two");
   one.join();
@@ -306,7 +306,7 @@ TEST_CASE("an agent that hangs up and lives on is waited for until its lease is 
   CHECK(Clock::now() - last_heard >= 2s);
 }
 
-TEST_CASE("silence for the lease loses a node, and isolates its agent", "[control]") {
+TEST_CASE("silence for the lease loses a node, and isolates its agent", "[control][waits]") {
   Place place(nodes(1, 2), 2s);
   Agent one(place, "one"), two(place, "two");
   one.join();

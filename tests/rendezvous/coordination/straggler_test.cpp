@@ -469,7 +469,7 @@ TEST_CASE("a window is unusual for a rank if it is far above all that were usual
   CHECK(takes(130));
 }
 
-TEST_CASE("a window costs the same in a large job as in a small one", "[straggler]") {
+TEST_CASE("a window costs the same in a large job as in a small one", "[straggler][release-only]") {
   const auto cost_of_window = [](int ranks) {  // nanoseconds
     StragglerWatch watch;
     double best = 1e18;

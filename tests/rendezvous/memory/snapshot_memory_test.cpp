@@ -205,7 +205,7 @@ TEST_CASE("a writer that is killed at any moment leaves whole snapshots, at most
   constexpr std::size_t kBytes = 3 << 20;
   SnapshotMemory memory = SnapshotMemory::create(1, 2 * kBytes);
   std::uint64_t step = 0;
-  for (int kill_number = 0; kill_number < 100; ++kill_number) {
+  for (int kill_number = 0; kill_number < test::often(50); ++kill_number) {
     int told[2];
     REQUIRE(pipe2(told, O_CLOEXEC) == 0);
     const pid_t writer = fork();

@@ -68,7 +68,7 @@ TEST_CASE("a dialer hands over an authenticated connection, after its pause", "[
   CHECK_FALSE(rig.failure);
 }
 
-TEST_CASE("who connects but says nothing, or nothing further, does not answer", "[dialer]") {
+TEST_CASE("who connects but says nothing, or nothing further, does not answer", "[dialer][waits]") {
   const bool authenticates = GENERATE(false, true);
   Rig rig;
   rig.dialer->start({authenticates ? rig.agent() : rig.silent(), {}, Clock::now() + (authenticates ? 2s : 200ms)});

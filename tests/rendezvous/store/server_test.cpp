@@ -243,7 +243,7 @@ TEST_CASE("adding to text closes that client's connection alone", "[server]") {
   CHECK(serves(server.port()));
 }
 
-TEST_CASE("who says nothing is dropped after a while", "[server]") {
+TEST_CASE("who says nothing is dropped after a while", "[server][waits]") {
   const Server server({.limits = {.validate_within = 2s}});
   RawPeer talking(server.port());
   talking.greet();
@@ -368,7 +368,7 @@ TEST_CASE("a client that asks for much before it reads gets all of it", "[server
   }
 }
 
-TEST_CASE("a client that was deaf for a while and then heard all is no deaf one", "[server][not-tsan]") {
+TEST_CASE("a client that was deaf for a while and then heard all is no deaf one", "[server][not-tsan][waits]") {
   const Server server({.limits = {.write_stall_max = 2s}});
   RawPeer peer(server.port());
   peer.greet().send(set("large", std::string(8 << 20, 'z'))).send(add("n", 1)).receive_number();

@@ -368,7 +368,7 @@ TEST_CASE("a lost store closes all clients of a proxy, and says why, once", "[st
   }
 }
 
-TEST_CASE("clients wait for the store to be reached, and no longer than they have to", "[store_proxy]") {
+TEST_CASE("clients wait for the store to be reached, and no longer than they have to", "[store_proxy][waits]") {
   Heard lost;
   StoreProxy proxy({.proxy_limits = {.connected_within = 2s}, .on_lost = lost.hook()});
   RawPeer peer(proxy.port());
@@ -534,7 +534,7 @@ TEST_CASE("a node that reads nothing holds up no other, and is dropped", "[store
   CHECK(eventually([&] { return rig.store().link_counts().links == 1; }, kSoon));
 }
 
-TEST_CASE("who says nothing to a proxy is dropped, and garbage is hung up on", "[store_proxy]") {
+TEST_CASE("who says nothing to a proxy is dropped, and garbage is hung up on", "[store_proxy][waits]") {
   StoreRig rig({.proxy = {.limits = {.validate_within = 2s}}});
   RawPeer silent(rig.proxy().port()), garbage(rig.proxy().port());
   garbage.send("GET / HTTP/1.1\r\n\r\n");
