@@ -66,7 +66,7 @@ function(ddprun_torch_headers target)
   target_compile_options(${target} PRIVATE -fPIC)
   target_include_directories(${target} SYSTEM PRIVATE ${PROJECT_SOURCE_DIR}/trainer/ddp/gloo_shim)
   if(target STREQUAL ddprun_ddp_torch)
-    target_precompile_headers(${target} PRIVATE ${PROJECT_SOURCE_DIR}/trainer/ddp/torch_pch.h)
+    target_precompile_headers(${target} PRIVATE [["trainer/ddp/torch_pch.h"]])  # relative, as all that ccache compares
   else()
     target_precompile_headers(${target} REUSE_FROM ddprun_ddp_torch)
   endif()
