@@ -5,9 +5,6 @@
 //   - libuv's forgets to end a wait for a queue that is filled and a key that comes later
 //   - libuv's still wakes a client for a queue whose item it has popped, whatever that waits for by then
 #include <atomic>
-#include <csignal>
-#include <deque>
-#include <filesystem>
 #include <functional>
 #include <limits>
 #include <set>
@@ -89,14 +86,6 @@ struct Store {
   Kind kind;
   std::uint16_t port;
 };
-
-// SIGSTOP takes effect a moment after it was sent, thread by thread.
-bool all_stopped(pid_t pid) {
-  for (const auto& task : std::filesystem::directory_iterator("/proc/" + std::to_string(pid) + "/task")) {
-    if (state_of_thread(task.path()) != 'T') return false;
-  }
-  return true;
-}
 
 class Threads {
  public:
@@ -390,44 +379,6 @@ TEST_CASE("a key that comes just when our client gives up waiting upsets nothing
   INFO(late << " of 100 came too late");
 }
 
-TEST_CASE("one set ends the waits of a hundred of our clients in any store", "[conformance]") {
-  ON_EACH_STORE();
-  Client setting = store.client(60s);
-  std::atomic<int> told = 0;
-  {
-    Threads threads;
-    for (int i = 0; i < 100; ++i)
-      threads.run([&] {
-        Client client = store.client(60s);
-        client.add("crowd/ready", 1);
-        told += client.get("crowd/go") == "go";
-      });
-    while (setting.add("crowd/ready", 0) < 100) std::this_thread::sleep_for(1ms);
-    setting.set("crowd/go", "go");
-  }
-  CHECK(told == 100);
-}
-
-TEST_CASE("our clients count together and meet in barriers of their making in any store", "[conformance]") {
-  ON_EACH_STORE();
-  constexpr int kClients = 12, kRounds = 10;
-  std::atomic<bool> early = false;
-  {
-    Threads threads;
-    for (int i = 0; i < kClients; ++i)
-      threads.run([&] {
-        Client client = store.client(60s);
-        for (int round = 0; round < kRounds; ++round) {
-          const std::string key = "meet/" + std::to_string(round);
-          if (client.add(key, 1) == kClients) client.set(key + "/go", "");
-          client.wait({key + "/go"});
-          if (client.get(key) != std::to_string(kClients)) early = true;
-        }
-      });
-  }
-  CHECK_FALSE(early);
-}
-
 // PyTorch's servers have it since 2.15 at the latest, and not in 2.11.
 TEST_CASE("a server without BARRIER ends it in an error, and the client goes on", "[conformance]") {
   ON_EACH_STORE();
@@ -492,43 +443,4 @@ TEST_CASE("a wait for a filled queue and a key ends when the key comes, but for 
   }
   CHECK(ended == (store.kind == Kind::ours));
   waiting.wait({"filled", "mixed"});  // both are there now
-}
-
-TEST_CASE("a PyTorch server that hangs costs our client its limit, and serves it again later", "[conformance]") {
-  StockStores stores;
-  for (const Kind kind : {Kind::libuv, Kind::plain}) {
-    Client client({.host = "127.0.0.1", .port = stores.port(kind), .timeout = 20s});
-    client.set("k", "v");
-    stores.command().kill(SIGSTOP);
-    REQUIRE(eventually([&] { return all_stopped(stores.command().pid()); }, 20s));
-    const auto start = Clock::now();
-    CHECK_THROWS_AS(client.num_keys(100ms), TimeoutError);
-    CHECK_THROWS_AS(client.add("n", 1, 100ms), TimeoutError);
-    CHECK(Clock::now() - start < 10s);
-    stores.command().kill(SIGCONT);
-    CHECK(client.get("k") == "v");
-  }
-}
-
-TEST_CASE("the end of a PyTorch server ends our client's waits at once, with an error", "[conformance]") {
-  StockStores stores;
-  std::atomic<int> broken = 0;
-  {
-    std::deque<Client> clients;
-    std::deque<Caller> callers;
-    for (const Kind kind : {Kind::libuv, Kind::plain})
-      for (int i = 0; i < 4; ++i)
-        callers.emplace_back([&, &client = clients.emplace_back(
-                                     Client::Options{.host = "127.0.0.1", .port = stores.port(kind), .timeout = 60s})] {
-          try {
-            client.wait({"never"});
-          } catch (const TimeoutError&) {  // not this one
-          } catch (const Error&) {
-            ++broken;
-          }
-        });
-    for (const Caller& caller : callers) CHECK(caller.sleeps());
-    stores.command().kill(SIGKILL);
-  }
-  CHECK(broken == 8);
 }

@@ -32,6 +32,7 @@ CommandOptions in_folder(const TempFolder& folder) {
   return {.env = {{"PATH", programs_folder() + ":" + source_folder() + "/scripts/schedulers:" + python +
                                ":/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"},
                   {"RES_OPTIONS", "timeout:1 attempts:1"},
+                  {"OMP_NUM_THREADS", "1"},  // more would wait for each other on a busy machine
                   {"XDG_STATE_HOME", folder / "state"}},
           .cwd = folder.path()};
 }

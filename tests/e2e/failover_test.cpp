@@ -64,27 +64,6 @@ TEST_CASE("the coordinator's node is killed: the others elect another one and tr
   job.all_end_well({1, 2});
 }
 
-TEST_CASE("the killed coordinator's node is started again and joins the others", "[failover]") {
-  if (!hosts_or_skip()) return;
-  HostJob job(3, elastic_over_hosts("2:3", endpoints(3)));
-  start_all(job, 3);
-  change(job, "the coordinator killed", 2, kAfterClose, [&] { job.kill_node(0); });
-  const Training training = change(job, "its node started again", 3, kAfterMend, [&] { job.start(0); });
-  CHECK(training.hosts.at(2) == "host0");  // a new node comes after the survivors
-  job.all_end_well({0, 1, 2});
-}
-
-TEST_CASE("SIGTERM to the coordinator's node: it hands over, and the others train on", "[failover]") {
-  if (!hosts_or_skip()) return;
-  HostJob job(3, elastic_over_hosts("2:3"));
-  start_all(job, 3);
-  const Training training = change(job, "the coordinator leaves", 2, kAfterClose, [&] { job[0].kill(SIGTERM); });
-  CHECK(training.hosts == std::map<int, std::string>{{0, "host1"}, {1, "host2"}});
-  CHECK(job[0].wait_exit(30s) == exited(143));  // its worker reported no snapshot
-  CHECK_THAT(job[0].out(), Catch::Contains("told"));
-  job.all_end_well({1, 2});
-}
-
 TEST_CASE("one coordinator after the other is lost, as long as a majority is left", "[failover]") {
   if (!hosts_or_skip()) return;
   HostJob job(5, elastic_over_hosts("2:5", endpoints(5)));
@@ -139,24 +118,4 @@ TEST_CASE("the coordinator out of reach for less than the lease stays what it is
   job.hosts.mend({0});
   CHECK(job.wait_for_world(3, cut + kLease + 1500ms).round == 1);
   job.all_end_well({0, 1, 2});
-}
-
-TEST_CASE("with two nodes the loss of the coordinator's ends the job, to be requeued", "[failover]") {
-  if (!hosts_or_skip()) return;
-  HostJob job(2, elastic_over_hosts("1:2"));
-  start_all(job, 2);
-  job.kill_node(0);
-  CHECK(job[1].wait_exit(30s) == exited(75));
-  CHECK(job[1].all_gone(10s));
-}
-
-TEST_CASE("a late joiner finds the coordinator at any of the endpoints", "[failover]") {
-  if (!hosts_or_skip()) return;
-  HostJob job(4, elastic_over_hosts("2:4", endpoints(3)));
-  for (const int host : {0, 1, 2}) job.start(host, {"--rdzv-conf=last_call_timeout=1"});
-  job.wait_for_world(3);
-  change(job, "the first endpoint's node killed", 2, kAfterClose, [&] { job.kill_node(0); });
-  const Training training = change(job, "another one joins", 3, kAfterMend, [&] { job.start(3); });
-  CHECK(training.hosts.at(2) == "host3");
-  job.all_end_well({1, 2, 3});
 }

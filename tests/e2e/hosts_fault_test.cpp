@@ -56,18 +56,6 @@ TEST_CASE("a host where a worker failed is left out, though it coordinates, and 
   job.all_end_well({0, 1, 2});
 }
 
-TEST_CASE("SIGTERM lets a host's node go, and the others train on", "[hosts]") {
-  if (!hosts_or_skip()) return;
-  HostJob job(3, elastic_over_hosts("2:3"));
-  for (const int host : {0, 1, 2}) job.start(host);
-  job.wait_for_world(3);
-  const Training training = change(job, "SIGTERM to a node", 2, [&] { job[1].kill(SIGTERM); });
-  CHECK(training.round == 2);
-  CHECK(job[1].wait_exit(30s) == exited(143));
-  CHECK_THAT(job[1].out(), Catch::Contains("told"));
-  job.all_end_well({0, 2});
-}
-
 TEST_CASE("a host out of reach ends its workers within the lease, and takes part again when it is back", "[hosts]") {
   if (!hosts_or_skip()) return;
   HostJob job(3, elastic_over_hosts("2:3"));
@@ -82,22 +70,6 @@ TEST_CASE("a host out of reach ends its workers within the lease, and takes part
   tell_figure("a link cut, to the others' training", milliseconds_between(cut, without.since));
   job[2].wait_for_output("host0:29400", 30s);
   CHECK(change(job, "the link mended", 3, kMendLimit, [&] { job.hosts.mend({2}); }).round == 3);
-  job.all_end_well({0, 1, 2});
-}
-
-TEST_CASE("nodes join, leave and join again, and every change trains again in time", "[hosts]") {
-  if (!hosts_or_skip()) return;
-  HostJob job(3, elastic_over_hosts("1:3"));
-  const auto go = [&](int host) { job.start(host, {"--rdzv-conf=last_call_timeout=1"}); };
-  go(0);
-  CHECK(job.wait_for_world(1).round == 1);
-  const Training three = change(job, "two nodes join one", 3, [&] { go(1), go(2); });
-  CHECK(three.hosts.at(0) == "host0");
-  const Training two = change(job, "one of three leaves", 2, [&] { job[1].kill(SIGTERM); });
-  CHECK(two.hosts == std::map<int, std::string>{{0, "host0"}, {1, "host2"}});
-  CHECK(job[1].wait_exit(30s) == exited(143));
-  const Training again = change(job, "a node joins two", 3, [&] { go(1); });
-  CHECK(again.hosts == std::map<int, std::string>{{0, "host0"}, {1, "host2"}, {2, "host1"}});
   job.all_end_well({0, 1, 2});
 }
 

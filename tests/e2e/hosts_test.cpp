@@ -18,10 +18,6 @@ std::string master_address(HostJob& job, int host) {
   return job[host].wait_for_output("^trains \\S+ (\\S+)", 30s).at(1);
 }
 
-Ended ended_alone(HostJob& job, int host, const Words& options) {
-  return job.start_command(host, shell_job(options, "true")).wait_exit(kSentenceLimit);
-}
-
 }  // namespace
 
 TEST_CASE("static nodes on hosts of their own, started in any order, form one world by their node ranks", "[hosts]") {
@@ -99,35 +95,6 @@ TEST_CASE("a host name that means addresses of both kinds leads to the coordinat
   job.start(2, {"--rdzv-endpoint=host0-v6:29400"});
   CHECK(job.wait_for_world(3).round == 1);
   job.all_end_well({0, 1, 2});
-}
-
-TEST_CASE("a node alone says where it looks for the others, and why it gives up", "[hosts]") {
-  if (!hosts_or_skip()) return;
-  HostJob job(2, {});
-  const auto refused = [&](int host, int code, const Words& options, const Words& said) {
-    const Ended ended = ended_alone(job, host, options);
-    CHECK(ended.code == code);
-    for (const std::string& words : said) CHECK_THAT(ended.err, Catch::Contains(words));
-  };
-  refused(1, 69, {"--nnodes=2", "--node-rank=1", "--master-addr=host0", "--rdzv-conf=join_timeout=1"},
-          {"host0:29500: Connection refused"});
-  refused(1, 69, {"--nnodes=2", "--node-rank=1", "--master-addr=nosuchhost", "--rdzv-conf=join_timeout=1"},
-          {"nosuchhost:29500: its name cannot be looked up"});
-  refused(1, 2, {"--nnodes=2", "--node-rank=0", "--master-addr=host0"},
-          {"host0 is not an address of host1", "Give --node-rank 0 to the node that has it"});
-  refused(1, 2, {"--nnodes=2", "--rdzv-backend=c10d", "--rdzv-endpoint=host0:29400", "--interface=eth7"}, {"eth7"});
-}
-
-TEST_CASE("a port that another program holds is named", "[hosts]") {
-  if (!hosts_or_skip()) return;
-  HostJob job(1, {});
-  Command& holder = job.start_command(
-      0, {"python3", "-c",
-          "import socket, time; s = socket.create_server(('', 29500)); print('held', flush=True); time.sleep(60)"});
-  holder.wait_for_output("held", 30s);
-  const Ended busy = ended_alone(job, 0, {"--nnodes=2", "--node-rank=0", "--master-addr=host0"});
-  CHECK(busy.code == 69);
-  CHECK_THAT(busy.err, Catch::Contains("29500") && Catch::Contains("ddress already in use"));
 }
 
 TEST_CASE("a node that cannot belong to the job is told the difference within seconds, and the job goes on",

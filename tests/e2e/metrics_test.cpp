@@ -278,51 +278,6 @@ TEST_CASE("garbage, silent clients and many connections neither stop the job nor
   CHECK_FALSE(job.ended());
 }
 
-TEST_CASE("ten thousand connections, half requests and readers that do not read keep no scraper out", "[metrics]") {
-  constexpr int kMany = 10'000;
-  rlimit files{}, before{};
-  getrlimit(RLIMIT_NOFILE, &before);
-  files = before;
-  files.rlim_cur = kMany + 500;
-  files.rlim_max = std::max(files.rlim_max, files.rlim_cur);
-  if (setrlimit(RLIMIT_NOFILE, &files) != 0) {
-    WARN("skipped: this process may not have " << kMany << " connections");
-    return;
-  }
-  Command job({ddprun_program(), "--metrics=0", "--no-python", "sleep", "300"}, {.env = kTells});
-  const int port = port_of(job);
-  const std::vector<std::string> sent = {"", "GET /metr", "GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n", "x"};
-  std::vector<Fd> peers;
-  for (int i = 0; i < kMany; ++i) {
-    const Fd& peer = peers.emplace_back(connected(port));
-    const std::string& bytes = sent[static_cast<std::size_t>(i) % sent.size()];
-    if (peer && !bytes.empty()) send(peer.get(), bytes.data(), bytes.size(), MSG_NOSIGNAL);
-    if (i % 1000 == 999) CHECK(is_200(get(port, "/metrics")));
-  }
-  CHECK(is_200(get(port, "/metrics")));
-  CHECK_FALSE(job.ended());
-  peers.clear();
-  setrlimit(RLIMIT_NOFILE, &before);
-}
-
-TEST_CASE("another user of the machine gets nothing without the token", "[metrics]") {
-  if (geteuid() != 0 || run({"setpriv", "--reuid=65534", "--clear-groups", "true"}, kLimit).code != 0) {
-    WARN("skipped: only root can act as another user");
-    return;
-  }
-  const TempFolder folder;
-  const std::string file = token_file(folder);
-  Command job({ddprun_program(), "--rdzv-id=secret-name", "--metrics=0", "--metrics-token-file=" + file, "--no-python",
-               "sleep", "300"},
-              {.env = kTells});
-  const std::string script = "exec 3<>/dev/tcp/127.0.0.1/" + std::to_string(port_of(job)) +
-                             "; printf 'GET /metrics HTTP/1.0\\r\\n\\r\\n' >&3; cat <&3; cat " + file;
-  const Ended other = run({"setpriv", "--reuid=65534", "--clear-groups", "bash", "-c", script}, kLimit);
-  CHECK(other.out.starts_with("HTTP/1.1 401 "));
-  CHECK(other.out.find("secret-name") == std::string::npos);
-  CHECK(other.out.find(read_file(file).substr(0, 64)) == std::string::npos);
-}
-
 TEST_CASE("a port that is taken is said before the job starts", "[metrics]") {
   Command first({ddprun_program(), "--metrics=0", "--no-python", "sleep", "300"}, {.env = kTells});
   const std::string port = std::to_string(port_of(first));

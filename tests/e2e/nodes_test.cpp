@@ -553,6 +553,10 @@ TEST_CASE("nobody in time, a wrong name, somebody else's address: one sentence e
   const Ended wrong = alone({"--nnodes=2", "--node-rank=0", "--master-addr=192.0.2.1"});
   CHECK(wrong.code == 2);
   CHECK(has(wrong.err, "192.0.2.1 is not an address of"));
+  const Ended interface =
+      alone({"--nnodes=2", "--rdzv-backend=c10d", "--rdzv-endpoint=localhost:1", "--interface=eth7"});
+  CHECK(interface.code == 2);
+  CHECK(has(interface.err, "eth7"));
   const Listening taken = open_listener("", 0);
   const Ended busy =
       alone({"--nnodes=2", "--node-rank=0", "--master-addr=127.0.0.1", "--master-port=" + std::to_string(taken.port)});

@@ -67,6 +67,7 @@ TABLE = [
     Script("exit_order", "exit_order.py"),
     Script("record_error", "record_error.py", code=1),
     Script("uncaught", "uncaught.py", code=1),
+    Script("whole", "./whole.py --local_rank '${local_rank}' --resume", code=1),
     Script("uncaught_torch", "uncaught.py shape", code=1),
     *(Script(f"exit_{way}", f"exits.py {way}", code=1) for way in "code text at_once interrupt abort segfault syntax".split()),
     Script("subprocesses", "subprocesses.py"),

@@ -72,39 +72,6 @@ TEST_CASE("srun ddprun needs no options: the nodes of a step become one job", "[
   CHECK(has(two.out, "up 2/3" + of_job));
 }
 
-TEST_CASE("the nodes of a step with a range of nodes meet at its first one, too", "[scheduler]") {
-  const int job = job_with_free_port();
-  const std::vector<std::string> range{"--nnodes=1:2", "--rdzv-conf=last_call_timeout=600"};
-  Command first(shell_job(range, kWorker), {.env = step_of_two(job, 0)});
-  Command second(shell_job(range, kWorker), {.env = with(step_of_two(job, 1), {{"SLURM_ARRAY_JOB_ID", ""}})});
-  const Ended one = first.wait_exit(kLimit), two = second.wait_exit(kLimit);
-  CHECK(has(one.out, "up 0/2 of " + std::to_string(job) + "\n"));
-  CHECK(has(two.out, "up 1/2 of " + std::to_string(job) + "\n"));
-}
-
-TEST_CASE("several tasks on a node are refused in one sentence, and started if the user tells them apart",
-          "[scheduler]") {
-  const Variables tasks = with(step_of_two(7, 0), {{"SLURM_STEP_TASKS_PER_NODE", "8(x2)"}});
-  const Ended refused = run(shell_job({}, kWorker), kLimit, {.env = tasks});
-  CHECK(refused == exited(2));
-  CHECK(refused.out.empty());
-  CHECK(refused.err ==
-        "ddprun: SLURM_STEP_TASKS_PER_NODE in the environment is '8(x2)', but ddprun starts a node's workers itself: "
-        "srun --ntasks=2 --ntasks-per-node=1 ddprun --nproc-per-node=8.\n");
-  CHECK(run(shell_job({"--standalone"}, kWorker), kLimit, {.env = tasks}).out.starts_with("up 0/1 of "));
-  CHECK(run(shell_job({"--nnodes=1"}, kWorker), kLimit, {.env = tasks}).out.starts_with("up 0/1 of "));
-}
-
-TEST_CASE("a batch script without srun runs on one node, with a warning if the job has more", "[scheduler]") {
-  const Variables script{{"SLURM_JOB_ID", "7"}, {"SLURM_JOB_NUM_NODES", "4"}, {"SLURM_NODEID", "0"}};
-  const Ended ended = run(shell_job({}, kWorker), kLimit, {.env = script});
-  CHECK(ended == exited(0));
-  CHECK(ended.out.starts_with("up 0/1 of "));
-  CHECK(ended.err ==
-        "ddprun: Slurm's job 7 has 4 nodes, but ddprun runs on this machine alone: start it by srun, or pass "
-        "--standalone.\n");
-}
-
 TEST_CASE("the first event of a requeued job says how often it was requeued, and no other one", "[scheduler]") {
   const TempFolder folder;
   const auto events = [&](const Variables& variables) {

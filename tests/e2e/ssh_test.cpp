@@ -231,18 +231,6 @@ TEST_CASE("a failing worker is reported once, and its job's exit code is the com
   CHECK(hosts.all_gone(30s));
 }
 
-TEST_CASE("a worker that fails once is restarted, on all hosts", "[ssh]") {
-  if (!ssh_hosts_or_skip()) return;
-  SshHosts hosts(2);
-  hosts.serve_all();
-  auto job = hosts.start(
-      0, shell({"--hosts=host0,host1"},
-               "[ $TORCHELASTIC_RESTART_COUNT = 1 ] || { [ $RANK = 1 ] && exit 3; exec sleep 600; }; echo done $RANK"));
-  const Ended ended = job->wait_exit(kJobLimit);
-  CHECK(ended.code == 0);
-  CHECK(sorted_lines(ended.out) == Words{"done 0", "done 1"});
-}
-
 TEST_CASE("an elastic job starts without a host that is down", "[ssh]") {
   if (!ssh_hosts_or_skip()) return;
   SshHosts hosts(3);

@@ -226,12 +226,6 @@ TEST_CASE("train that gets SIGTERM at any moment is brought to its end by a loop
   series.run(preempt_at_any_moment);
 }
 
-TEST_CASE("train with a rank ended by SIGSEGV ends with the weights of an undisturbed run", "[weights]") {
-  Job job;
-  end_rank(job, SIGSEGV, 1, 3, 5);
-  require_finished_alike(job);
-}
-
 TEST_CASE("train with a rank that exits with 1 ends with the weights of an undisturbed run", "[weights]") {
   Job job("--max-restarts=3", "./failing_train");
   job.wait_for_step(4, 2);

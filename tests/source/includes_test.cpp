@@ -23,92 +23,77 @@ struct Folder {
 
 const std::string kPublic = "trainer/include/ddprun";
 
-// Lower folders first: none includes one below it in this list.
+// Lower folders first: none includes one below it in this list. A folder, and what it may include besides itself.
+constexpr const char* kTable = R"(
+rendezvous/base:
+rendezvous/channel:
+rendezvous/prefork: rendezvous/base
+rendezvous/memory: rendezvous/base
+rendezvous/peer: rendezvous/base
+rendezvous/store: rendezvous/base rendezvous/peer
+rendezvous/store/proxy: rendezvous/base rendezvous/peer rendezvous/store
+rendezvous/coordination: rendezvous/base rendezvous/channel rendezvous/peer rendezvous/store rendezvous/store/proxy
+agent/process: rendezvous/base rendezvous/channel rendezvous/coordination
+agent/channel: agent/process rendezvous/base rendezvous/channel rendezvous/coordination
+agent/prefork: agent/channel agent/process rendezvous/base rendezvous/prefork
+agent/diagnosis: agent/channel agent/process rendezvous/base rendezvous/coordination
+agent/logs: agent/diagnosis agent/process rendezvous/base rendezvous/coordination
+agent/stacks: agent/process rendezvous/base
+agent/http/page:
+agent/http: agent/process rendezvous/base rendezvous/peer
+agent/push: agent/http rendezvous/base
+agent/status: rendezvous/base rendezvous/coordination
+agent/hang: agent/channel agent/process rendezvous/base rendezvous/coordination
+agent/copies: rendezvous/base rendezvous/memory rendezvous/peer rendezvous/store
+agent: agent/channel agent/copies agent/diagnosis agent/hang agent/http agent/http/page agent/logs agent/prefork
+    agent/process agent/push agent/stacks agent/status rendezvous/base rendezvous/coordination rendezvous/memory
+    rendezvous/peer rendezvous/prefork rendezvous/store rendezvous/store/proxy
+launcher/view: rendezvous/base
+launcher/settings: rendezvous/base
+launcher/scheduler: launcher/settings rendezvous/base
+launcher/jobs: agent/process launcher/settings rendezvous/base
+launcher/jobs/places: launcher/jobs launcher/settings rendezvous/base
+launcher/ssh: agent agent/logs agent/process launcher/settings rendezvous/base rendezvous/coordination
+    rendezvous/peer
+launcher/report: rendezvous/base rendezvous/coordination
+launcher/chaos: launcher/settings launcher/view rendezvous/base rendezvous/coordination
+launcher: agent agent/diagnosis agent/hang agent/http agent/http/page agent/logs agent/process agent/push
+    agent/stacks agent/status launcher/chaos launcher/jobs launcher/jobs/places launcher/report launcher/scheduler
+    launcher/settings launcher/ssh launcher/view rendezvous/base rendezvous/channel rendezvous/coordination
+    rendezvous/peer
+trainer/include/ddprun:
+trainer/ddp/group: trainer/include/ddprun rendezvous/base rendezvous/channel rendezvous/peer rendezvous/store
+trainer/ddp/collectives: trainer/include/ddprun rendezvous/base rendezvous/channel trainer/ddp/group
+trainer/ddp/parallel: trainer/include/ddprun rendezvous/base rendezvous/channel trainer/ddp/collectives
+    trainer/ddp/group
+trainer/ddp/data: trainer/include/ddprun rendezvous/base rendezvous/channel
+trainer/ddp/snapshot: trainer/include/ddprun rendezvous/base rendezvous/channel rendezvous/memory rendezvous/store
+    trainer/ddp/collectives trainer/ddp/group
+trainer/ddp/launch: trainer/include/ddprun rendezvous/base rendezvous/channel rendezvous/prefork trainer/ddp/group
+    trainer/ddp/snapshot
+trainer/ddp:
+trainer/data: trainer/include/ddprun rendezvous/base
+trainer/models: trainer/include/ddprun rendezvous/base
+trainer/config: launcher/settings rendezvous/base trainer/data trainer/models
+trainer/metrics: rendezvous/base
+trainer/start: rendezvous/base
+trainer/tour: trainer/include/ddprun rendezvous/base trainer/config trainer/ddp/group trainer/ddp/snapshot
+trainer: trainer/include/ddprun rendezvous/base rendezvous/channel trainer/config trainer/data
+    trainer/ddp/collectives trainer/ddp/group trainer/ddp/snapshot trainer/metrics trainer/models trainer/tour
+)";
+
 const std::vector<Folder>& table() {
-  static const std::vector<Folder> kTable{
-      {"rendezvous/base", {}},
-      {"rendezvous/channel", {}},
-      {"rendezvous/prefork", {"rendezvous/base"}},
-      {"rendezvous/memory", {"rendezvous/base"}},
-      {"rendezvous/peer", {"rendezvous/base"}},
-      {"rendezvous/store", {"rendezvous/base", "rendezvous/peer"}},
-      {"rendezvous/store/proxy", {"rendezvous/base", "rendezvous/peer", "rendezvous/store"}},
-      {"rendezvous/coordination",
-       {"rendezvous/base", "rendezvous/channel", "rendezvous/peer", "rendezvous/store", "rendezvous/store/proxy"}},
-      {"agent/process", {"rendezvous/base", "rendezvous/channel", "rendezvous/coordination"}},
-      {"agent/channel", {"agent/process", "rendezvous/base", "rendezvous/channel", "rendezvous/coordination"}},
-      {"agent/prefork", {"agent/channel", "agent/process", "rendezvous/base", "rendezvous/prefork"}},
-      {"agent/diagnosis", {"agent/channel", "agent/process", "rendezvous/base", "rendezvous/coordination"}},
-      {"agent/logs", {"agent/diagnosis", "agent/process", "rendezvous/base", "rendezvous/coordination"}},
-      {"agent/stacks", {"agent/process", "rendezvous/base"}},
-      {"agent/http/page", {}},
-      {"agent/http", {"agent/process", "rendezvous/base", "rendezvous/peer"}},
-      {"agent/push", {"agent/http", "rendezvous/base"}},
-      {"agent/status", {"rendezvous/base", "rendezvous/coordination"}},
-      {"agent/hang", {"agent/channel", "agent/process", "rendezvous/base", "rendezvous/coordination"}},
-      {"agent/copies", {"rendezvous/base", "rendezvous/memory", "rendezvous/peer", "rendezvous/store"}},
-      {"agent",
-       {"agent/channel", "agent/copies", "agent/diagnosis", "agent/hang", "agent/http", "agent/http/page", "agent/logs",
-        "agent/prefork", "agent/process", "agent/push", "agent/stacks", "agent/status", "rendezvous/base",
-        "rendezvous/coordination", "rendezvous/memory", "rendezvous/peer", "rendezvous/prefork", "rendezvous/store",
-        "rendezvous/store/proxy"}},
-      {"launcher/view", {"rendezvous/base"}},
-      {"launcher/settings", {"rendezvous/base"}},
-      {"launcher/scheduler", {"launcher/settings", "rendezvous/base"}},
-      {"launcher/jobs", {"agent/process", "launcher/settings", "rendezvous/base"}},
-      {"launcher/jobs/places", {"launcher/jobs", "launcher/settings", "rendezvous/base"}},
-      {"launcher/ssh",
-       {"agent", "agent/logs", "agent/process", "launcher/settings", "rendezvous/base", "rendezvous/coordination",
-        "rendezvous/peer"}},
-      {"launcher/report", {"rendezvous/base", "rendezvous/coordination"}},
-      {"launcher/chaos", {"launcher/settings", "launcher/view", "rendezvous/base", "rendezvous/coordination"}},
-      {"launcher",
-       {"agent",
-        "agent/diagnosis",
-        "agent/hang",
-        "agent/http",
-        "agent/http/page",
-        "agent/logs",
-        "agent/process",
-        "agent/push",
-        "agent/stacks",
-        "agent/status",
-        "launcher/chaos",
-        "launcher/jobs",
-        "launcher/jobs/places",
-        "launcher/report",
-        "launcher/scheduler",
-        "launcher/settings",
-        "launcher/ssh",
-        "launcher/view",
-        "rendezvous/base",
-        "rendezvous/channel",
-        "rendezvous/coordination",
-        "rendezvous/peer"}},
-      {kPublic, {}},
-      {"trainer/ddp/group", {kPublic, "rendezvous/base", "rendezvous/channel", "rendezvous/peer", "rendezvous/store"}},
-      {"trainer/ddp/collectives", {kPublic, "rendezvous/base", "rendezvous/channel", "trainer/ddp/group"}},
-      {"trainer/ddp/parallel",
-       {kPublic, "rendezvous/base", "rendezvous/channel", "trainer/ddp/collectives", "trainer/ddp/group"}},
-      {"trainer/ddp/data", {kPublic, "rendezvous/base", "rendezvous/channel"}},
-      {"trainer/ddp/snapshot",
-       {kPublic, "rendezvous/base", "rendezvous/channel", "rendezvous/memory", "rendezvous/store",
-        "trainer/ddp/collectives", "trainer/ddp/group"}},
-      {"trainer/ddp/launch",
-       {kPublic, "rendezvous/base", "rendezvous/channel", "rendezvous/prefork", "trainer/ddp/group",
-        "trainer/ddp/snapshot"}},
-      {"trainer/ddp", {}},
-      {"trainer/data", {kPublic, "rendezvous/base"}},
-      {"trainer/models", {kPublic, "rendezvous/base"}},
-      {"trainer/config", {"launcher/settings", "rendezvous/base", "trainer/data", "trainer/models"}},
-      {"trainer/metrics", {"rendezvous/base"}},
-      {"trainer/start", {"rendezvous/base"}},
-      {"trainer/tour", {kPublic, "rendezvous/base", "trainer/config", "trainer/ddp/group", "trainer/ddp/snapshot"}},
-      {"trainer",
-       {kPublic, "rendezvous/base", "rendezvous/channel", "trainer/config", "trainer/data", "trainer/ddp/collectives",
-        "trainer/ddp/group", "trainer/ddp/snapshot", "trainer/metrics", "trainer/models", "trainer/tour"}},
-  };
-  return kTable;
+  static const std::vector<Folder> kFolders = [] {
+    std::vector<Folder> folders;
+    std::istringstream words(kTable);
+    for (std::string word; words >> word;)
+      if (word.ends_with(':'))
+        folders.push_back({word.substr(0, word.size() - 1), {}});
+      else
+        folders.back().may_include.push_back(word);
+    return folders;
+  }();
+  return kFolders;
 }
 
 std::string folder_of(const std::string& path) { return fs::path(path).parent_path().string(); }

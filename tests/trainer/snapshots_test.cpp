@@ -103,7 +103,7 @@ TEST_CASE("a run killed at random steps and resumed ends with the bits of an und
   const std::vector<Kind> kinds{{2, "sgd"}, {2, "adam"}, {4, "adamw"}, {4, "sgd"}};
   std::map<std::string, Snapshot> undisturbed;
   const TempFolder folder;
-  Series("snapshots: killed at a random step, then the bits of an undisturbed run", 4, 30).run([&](std::uint64_t seed) {
+  Series("snapshots: killed at a random step, then the bits of an undisturbed run", 2, 30).run([&](std::uint64_t seed) {
     const auto& [ranks, optimizer] = kinds[seed % kinds.size()];
     INFO(ranks << " ranks, " << optimizer);
     const std::string name = optimizer + std::to_string(ranks);
@@ -133,11 +133,11 @@ TEST_CASE("a run killed at random steps and resumed ends with the bits of an und
 // The first snapshot file is the last one: without memory a run would begin again.
 TEST_CASE("a rank killed at any moment goes on from memory, at most one step back, with the bits of an undisturbed run",
           "[snapshots]") {
-  constexpr int kSteps = 1000, kRanks = 3;  // it has a while to go yet when one is killed
+  constexpr int kSteps = 300, kRanks = 3;  // it has a while to go yet when one is killed
   const TempFolder folder;
   Ranks(kRanks, worker({"train", folder / "undisturbed", "adam", std::to_string(kSteps)})).wait_all_good();
   const Snapshot undisturbed = load_snapshot(folder / "undisturbed");
-  Series("snapshots in memory: a rank killed at a random moment, then the bits of an undisturbed run", 4, 100)
+  Series("snapshots in memory: a rank killed at a random moment, then the bits of an undisturbed run", 2, 100)
       .run([&](std::uint64_t seed) {
         std::mt19937_64 random(seed);
         const std::string path = folder / ("killed" + std::to_string(seed));

@@ -127,20 +127,6 @@ TEST_CASE("MNIST with SyncBatchNorm: all ranks see the test set once, together, 
   CHECK(result["world_size"] == 2);
 }
 
-TEST_CASE("the tutorial's job, 50 epochs and a snapshot after every tenth, is killed and comes back", "[stories]") {
-  const TempFolder folder;
-  Command job(under_ddprun(4, {"50", "10", "--log-every=5", "--snapshot", folder / "snapshot.pt"}), alone());
-  job.wait_for_output("^epoch 10 of 50", kLimit);
-  REQUIRE(eventually([&] { return std::filesystem::exists(folder / "snapshot.pt"); }, kLimit));
-  kill(job.wait_for_process("RANK", "2", 10s), SIGKILL);
-  const Ended end = job.wait_exit(kLimit);
-  CHECK(end == exited(0));
-  CHECK_THAT(end.err, Contains("rank 2 (local rank 2) was killed by SIGKILL"));
-  CHECK_THAT(end.out,
-             Contains("resuming from " + (folder / "snapshot.pt").string()) && Contains("0 of 50 epochs done"));
-  CHECK_THAT(end.out, Contains("done: 50 epochs, accuracy "));
-}
-
 TEST_CASE("a worker that dies in the midst of an epoch costs no step: optimizer, schedule and loader go on",
           "[stories]") {
   const TempFolder folder;

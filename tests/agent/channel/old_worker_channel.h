@@ -1,35 +1,5 @@
-/* As it was before it had beats: programs that were built with it go on working.
- *
- * The worker channel: a worker reports to the agent that started it, and the agent sends it requests. Plain C11 or C++;
- * this file is all you need (worker_channel.py does the same in Python).
- *
- *   ddprun_channel_attach();                             // once, in the main thread, after the program has been exec'd
- *   ddprun_channel_handle_signals();                     // a SIGTERM asks all ranks to save, and ends nobody
- *   ddprun_channel_phase(DDPRUN_PHASE_TRAINING);
- *   for (step = first; ...; ++step) {
- *     ...
- *     ddprun_channel_step(step);                         // some 30 ns: cheap enough for every step
- *     struct ddprun_request request = ddprun_channel_request();
- *     if (request.kind == DDPRUN_REQUEST_LEAVE) return;  // without saving: the job stops because of a failure
- *     if (request.kind == DDPRUN_REQUEST_SAVE && step >= request.step) {
- *       save(step); ddprun_channel_snapshot(step); return; }
- *   }
- *
- * Everything is optional. Where nothing was attached, because no ddprun started the program or it is an older one, the
- * functions do nothing and return at once. If a worker that attached dies, the agent detects it in 0.1 ms; otherwise
- * the kernel reports it only after it has freed the worker's memory, 50 to 100 ms per GB.
- *
- * The channel belongs to one process at a time, the one that attached: in a child of fork() the functions do nothing. A
- * program that calls exec() attaches again. Different kinds of report may come from different threads; if two threads
- * send the same kind at the same moment, one report may be lost. No call waits, allocates or locks; all but attach may
- * be made from a signal handler.
- *
- * Schedulers that preempt a job often send SIGTERM to every process of it. ddprun_channel_handle_signals() makes that a
- * notice to ddprun instead of the worker's end: all ranks are then asked to save.
- *
- * The page behind it is a memfd of 4096 bytes; DDPRUN_CHANNEL_FD holds its descriptor. A record in it holds two values,
- * a time and a checksum of the three: a reader detects a half-written record by its wrong checksum. That needs no order
- * between the stores, so that Python can write records, too. */
+/* As it was before it had beats: programs that were built with it go on working. Its comments are in worker_channel.h.
+ */
 #ifndef DDPRUN_WORKER_CHANNEL_H
 #define DDPRUN_WORKER_CHANNEL_H
 
@@ -87,7 +57,6 @@ struct ddprun_channel_record {
   uint64_t unused[4]; /* one cache line per record */
 };
 
-/* All numbers in the machine's byte order. The agent writes the first line and `request`, the worker all else. */
 struct ddprun_channel_page {
   uint64_t magic;
   uint32_t version, bytes;
@@ -105,7 +74,6 @@ struct ddprun_channel_page {
   struct ddprun_channel_record notice;     /* the signal's number; 0 */
 };
 
-/* Shared by all files and libraries of the program that include this. */
 __attribute__((weak)) struct ddprun_channel_page* ddprun_channel_page_ = NULL;
 __attribute__((weak)) int ddprun_channel_fork_hook_ = 0;
 
@@ -126,7 +94,6 @@ static inline void ddprun_channel_write_(struct ddprun_channel_record* record, u
   __atomic_store_n(&record->check, ddprun_channel_check_(first, second, time_ns), __ATOMIC_RELAXED);
 }
 
-/* 0 if there is none, or one that is just being written. */
 static inline int ddprun_channel_read_(const struct ddprun_channel_record* record, struct ddprun_channel_record* out) {
   out->first = __atomic_load_n(&record->first, __ATOMIC_RELAXED);
   out->second = __atomic_load_n(&record->second, __ATOMIC_RELAXED);
@@ -159,7 +126,6 @@ static inline void ddprun_channel_map_(void) {
   if (!ddprun_channel_fork_hook_) ddprun_channel_fork_hook_ = pthread_atfork(NULL, NULL, ddprun_channel_detach_) == 0;
 }
 
-/* The C library does not document where it keeps the owner's thread id: search for ours. */
 static inline uint32_t ddprun_channel_lock_word_(uint32_t tid) {
   const uint32_t* words = (const uint32_t*)(const void*)ddprun_channel_page_->lock;
   size_t i;
@@ -178,7 +144,6 @@ static inline void ddprun_channel_make_lock_(pthread_mutex_t* lock) {
   pthread_mutexattr_destroy(&kind);
 }
 
-/* 0 if another living process has it. The kernel marks the lock when its owner dies, before it frees any memory. */
 static inline int ddprun_channel_take_lock_(void) {
   struct ddprun_channel_page* page = ddprun_channel_page_;
   pthread_mutex_t* lock = (pthread_mutex_t*)(void*)page->lock;
@@ -195,8 +160,6 @@ static inline int ddprun_channel_take_lock_(void) {
   return 1;
 }
 
-/* 1 if there is a channel. Outside the main thread it enables all but the early detection of a death; a later call from
- * the main thread adds that. */
 static inline int ddprun_channel_attach(void) {
   if (!ddprun_channel_page_) ddprun_channel_map_();
   if (!ddprun_channel_page_) return 0;
@@ -208,14 +171,12 @@ static inline void ddprun_channel_phase(enum ddprun_phase phase) {
   if (ddprun_channel_page_) ddprun_channel_write_(&ddprun_channel_page_->phase, (uint64_t)phase, 0);
 }
 
-/* Reports that this step is done. */
 static inline void ddprun_channel_step(uint64_t step) {
   if (!ddprun_channel_page_) return;
   ddprun_channel_write_(&ddprun_channel_page_->step, step,
                         __atomic_load_n(&ddprun_channel_page_->step.second, __ATOMIC_RELAXED) + 1);
 }
 
-/* Reports that a snapshot of the state after this step is complete and safe on disk. */
 static inline void ddprun_channel_snapshot(uint64_t step) {
   if (ddprun_channel_page_) ddprun_channel_write_(&ddprun_channel_page_->snapshot, step, 0);
 }
@@ -237,8 +198,6 @@ static inline struct ddprun_request ddprun_channel_request(void) {
   return request;
 }
 
-/* Reports that this process got a signal by which a preemption may be announced: ddprun then asks all ranks to save, as
- * if it had got the signal itself. */
 static inline void ddprun_channel_notice(int signal) {
   if (!ddprun_channel_page_) return;
   ddprun_channel_write_(&ddprun_channel_page_->notice, (uint64_t)signal, 0);
@@ -246,9 +205,6 @@ static inline void ddprun_channel_notice(int signal) {
   syscall(SYS_futex, &ddprun_channel_page_->notices, FUTEX_WAKE, INT_MAX, NULL, NULL, 0);
 }
 
-/* What the handler does, for programs with a handler of their own: call it there. Before a request the signal is a
- * notice, after a request to save nothing, and after a request to leave it ends the process, as ddprun sends it then.
- */
 static inline void ddprun_channel_on_signal(int signal) {
   const int error = errno;
   const enum ddprun_request_kind kind = ddprun_channel_request().kind;
@@ -264,7 +220,6 @@ static inline void ddprun_channel_on_signal(int signal) {
   errno = error;
 }
 
-/* The signals that announce a preemption in this job, into `signals`; returns how many. */
 static inline int ddprun_channel_preempt_signals(int* signals, int most) {
   const char* text = getenv(DDPRUN_PREEMPT_SIGNALS_VARIABLE);
   int count = 0;
@@ -279,9 +234,6 @@ static inline int ddprun_channel_preempt_signals(int* signals, int most) {
   return count;
 }
 
-/* Handles these signals from now on by ddprun_channel_on_signal(), where the program has no handler; a worker without
- * it ends by them, and what it has done since its last snapshot is lost. Call it after attach, the sooner the better.
- */
 static inline void ddprun_channel_handle_signals(void) {
   int signals[8];
   int i, count;

@@ -2,8 +2,13 @@
 //
 // Blocking, each step with a limit of 10 s; what fails throws std::runtime_error.
 #pragma once
+#include <fcntl.h>
+
 #include <chrono>
 #include <cstdint>
+#include <ctime>
+#include <filesystem>
+#include <set>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -11,6 +16,12 @@
 #include "rendezvous/store/protocol.h"
 
 namespace ddprun::test {
+
+using rendezvous::Op, rendezvous::Request;
+inline Request set(std::string key, std::string value) { return {Op::set, {std::move(key)}, {std::move(value)}}; }
+inline Request get(std::string key) { return {Op::get, {std::move(key)}}; }
+inline Request wait_for(std::string key) { return {Op::wait, {std::move(key)}}; }
+inline Request add(std::string key, std::int64_t delta) { return {Op::add, {std::move(key)}, {}, delta}; }
 
 class RawPeer {
  public:
@@ -40,5 +51,28 @@ class RawPeer {
  private:
   int fd_ = -1;
 };
+
+// Whether a decent client is served, promptly.
+inline bool serves(std::uint16_t port, std::chrono::seconds within) try {
+  const auto start = std::chrono::steady_clock::now();
+  RawPeer(port).greet().send(add("served", 1)).receive_number();
+  return std::chrono::steady_clock::now() - start < within;
+} catch (const std::exception&) {
+  return false;
+}
+
+// Of this process.
+inline std::set<int> open_fds() {
+  std::set<int> fds;
+  for (const auto& entry : std::filesystem::directory_iterator("/proc/self/fd"))
+    fds.insert(std::stoi(entry.path().filename()));
+  std::erase_if(fds, [](int fd) { return fcntl(fd, F_GETFD) < 0; });  // the listing's own
+  return fds;
+}
+inline std::chrono::nanoseconds process_cpu_time() {
+  timespec time{};
+  clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &time);
+  return std::chrono::seconds(time.tv_sec) + std::chrono::nanoseconds(time.tv_nsec);
+}
 
 }  // namespace ddprun::test

@@ -32,25 +32,7 @@ namespace {
 
 constexpr auto kSoon = 5s;  // a limit, not a wait
 
-Request set(std::string key, std::string value) { return {Op::set, {std::move(key)}, {std::move(value)}}; }
-Request get(std::string key) { return {Op::get, {std::move(key)}}; }
-Request add(std::string key, std::int64_t delta) { return {Op::add, {std::move(key)}, {}, delta}; }
-
-// Whether a decent client is served, promptly.
-bool serves(std::uint16_t port) {
-  const auto start = std::chrono::steady_clock::now();
-  RawPeer peer(port);
-  peer.greet().send(add("served", 1)).receive_number();
-  return std::chrono::steady_clock::now() - start < 20s;  // none of a store's limits for slow clients is as short
-}
-
-std::set<int> open_fds() {
-  std::set<int> fds;
-  for (const auto& entry : std::filesystem::directory_iterator("/proc/self/fd"))
-    fds.insert(std::stoi(entry.path().filename()));
-  std::erase_if(fds, [](int fd) { return fcntl(fd, F_GETFD) < 0; });  // the listing's own
-  return fds;
-}
+bool serves(std::uint16_t port) { return test::serves(port, 20s); }  // none of a store's limits for slow clients is as short
 
 std::string text_of(const std::filesystem::path& file) {
   std::ifstream in(file);
@@ -68,12 +50,6 @@ long peak_memory_kib() {
   rusage usage{};
   getrusage(RUSAGE_SELF, &usage);
   return usage.ru_maxrss;
-}
-
-std::chrono::nanoseconds process_cpu_time() {
-  timespec time{};
-  clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &time);
-  return std::chrono::seconds(time.tv_sec) + std::chrono::nanoseconds(time.tv_nsec);
 }
 
 // A store in a process of its own: its descriptors and its memory are no one else's.

@@ -24,9 +24,6 @@ namespace {
 constexpr auto kSoon = 20s;
 constexpr std::size_t kBytesMax = 1 << 20;
 
-Request set(std::string key, std::string value) { return {Op::set, {std::move(key)}, {std::move(value)}}; }
-Request get(std::string key) { return {Op::get, {std::move(key)}}; }
-Request add(std::string key, std::int64_t delta) { return {Op::add, {std::move(key)}, {}, delta}; }
 Request push(std::string key, std::string value) { return {Op::queue_push, {std::move(key)}, {std::move(value)}}; }
 
 // A store, and whether it refuses.

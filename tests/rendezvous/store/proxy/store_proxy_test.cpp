@@ -40,10 +40,8 @@ namespace {
 
 constexpr auto kSoon = 10s;  // a limit, not a wait
 
-Request set(std::string key, std::string value) { return {Op::set, {std::move(key)}, {std::move(value)}}; }
-Request get(std::string key) { return {Op::get, {std::move(key)}}; }
-Request wait_for(std::string key) { return {Op::wait, {std::move(key)}}; }
-Request add(std::string key, std::int64_t delta) { return {Op::add, {std::move(key)}, {}, delta}; }
+bool serves(std::uint16_t port) { return test::serves(port, 5s); }
+
 const std::string kReady(1, '\0');
 
 Token token() { return std::get<Token>(Token::parse("00112233445566778899aabbccddeeff")); }
@@ -62,36 +60,11 @@ std::string bytes_of(const Reply& reply) {
   return out;
 }
 
-// Whether a decent client is served, promptly.
-bool serves(std::uint16_t port) {
-  try {
-    const auto start = Clock::now();
-    RawPeer(port).greet().send(add("served", 1)).receive_number();
-    return Clock::now() - start < 5s;
-  } catch (const std::exception&) {
-    return false;
-  }
-}
-
-std::set<int> open_fds() {
-  std::set<int> fds;
-  for (const auto& entry : std::filesystem::directory_iterator("/proc/self/fd"))
-    fds.insert(std::stoi(entry.path().filename()));
-  std::erase_if(fds, [](int fd) { return fcntl(fd, F_GETFD) < 0; });  // the listing's own
-  return fds;
-}
-
 long resident_bytes() {
   std::ifstream in("/proc/self/statm");
   long all = 0, resident = 0;
   in >> all >> resident;
   return resident * sysconf(_SC_PAGESIZE);
-}
-
-std::chrono::nanoseconds process_cpu_time() {
-  timespec time{};
-  clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &time);
-  return std::chrono::seconds(time.tv_sec) + std::chrono::nanoseconds(time.tv_nsec);
 }
 
 // Clients that all say VALIDATE and the same request, and whose answers nobody awaits yet.
