@@ -22,8 +22,8 @@ BUILD = TREE / "build/release"
 UNIT = {"agent": ["agent_tests"], "rendezvous": ["rendezvous_tests", "simulation_tests"],
         "launcher": ["launcher_tests"], "trainer": ["trainer_tests"]}
 FAST = ["launch_tests", "nodes_tests"]
-LIMITS = {"unit": 900, "fast": 300, "full": 1800}  # seconds; a test that takes longer has failed
-BY_CHANCE_MAX = 5  # tests that may fail once and not again
+LIMITS = {"unit": 900, "fast": 300, "full": 900}  # seconds; a program that takes longer has failed
+BY_CHANCE_MAX = 5  # cases of a program that may fail once and not again
 
 
 class Invalid(Exception):
@@ -31,17 +31,16 @@ class Invalid(Exception):
 
 
 def run(command, cwd=BUILD, limit=None):
-    """Exit status and output; what takes longer than the limit is killed, with status None."""
+    """Output and exit status; what takes longer than the limit is killed, with status None."""
     process = subprocess.Popen(["nice", *command], cwd=cwd, text=True, errors="replace", stdin=subprocess.DEVNULL,
                                stdout=subprocess.PIPE, stderr=subprocess.STDOUT, start_new_session=True)
     try:
         return process.communicate(timeout=limit)[0], process.returncode
-    except subprocess.TimeoutExpired:
+    except (subprocess.TimeoutExpired, KeyboardInterrupt) as why:
         os.killpg(process.pid, signal.SIGKILL)
+        if isinstance(why, KeyboardInterrupt):
+            raise
         return process.communicate()[0], None
-    except KeyboardInterrupt:
-        os.killpg(process.pid, signal.SIGKILL)
-        raise
 
 
 def must(command, cwd=BUILD):
@@ -50,63 +49,45 @@ def must(command, cwd=BUILD):
         raise Invalid(f"{' '.join(command)}: {output[-2000:]}")
 
 
-class Program:
-    """Cases of a program of tests."""
+class Cases:
+    """Of a program of tests those that Catch2 chooses by `spec`."""
 
-    def __init__(self, tier, name, spec=""):
-        self.tier, self.targets, self.name, self.spec = tier, [name], name, spec
+    def __init__(self, tier, program, spec=""):
+        self.tier, self.program, self.spec = tier, program, spec
+
+    def run(self, spec):
+        return run([f"bin/{self.program}", "--abort", "-r", "xml", *filter(None, [spec])], limit=LIMITS[self.tier])
 
     def first_failure(self, without):
-        spec = self.spec + "".join("~" + self.escaped(case) for case in without)
-        output, status = run([f"bin/{self.name}", "--abort", "-r", "xml", *filter(None, [spec])], limit=LIMITS[self.tier])
+        output, status = self.run("".join("~" + self.escaped(case) for case in without) + self.spec)
         cases = re.findall(r'<TestCase name="([^"]*)"', output)
-        return None if status == 0 else html.unescape(cases[-1]) if cases else self.name
+        if status != 0 and not cases:
+            raise Invalid(f"{self.program} does not run: {output[-2000:]}")
+        return html.unescape(cases[-1]) if status != 0 else None
 
     def fails(self, case):
-        spec = [self.spec] if case == self.name else [self.escaped(case)]
-        return run([f"bin/{self.name}", *filter(None, spec)], limit=LIMITS[self.tier])[1] != 0
+        return self.run(self.escaped(case))[1] != 0
+
+    def finder(self, fail_anyway):
+        """The first case that fails, and fails again alone."""
+        without = list(fail_anyway)
+        while len(without) < len(fail_anyway) + BY_CHANCE_MAX and (case := self.first_failure(without)):
+            if self.fails(case):
+                return case
+            without.append(case)
+        return None
 
     @staticmethod
     def escaped(case):
         return '"' + re.sub(r'([\\,\["])', r"\\\1", case) + '"'
 
 
-class Cases:
-    """Tests of ctest by a pattern."""
-    tier = "full"
-
-    def __init__(self, targets, pattern):
-        self.targets, self.pattern = targets, pattern
-
-    def first_failure(self, without):
-        left_out = [word for name in without for word in ("-E", f"^{re.escape(name)}$")]
-        output, status = run(["ctest", "--stop-on-failure", "--no-tests=error", "-R", self.pattern, *left_out[-2:]])
-        failed = re.findall(r"^\s+\d+ - (.*?) \((?:Failed|Timeout|SEGFAULT|Subprocess)", output, re.M)
-        if status != 0 and not failed:
-            raise Invalid(f"ctest -R {self.pattern}: {output[-2000:]}")
-        return failed[0] if failed else None
-
-    def fails(self, name):
-        return run(["ctest", "-R", f"^{re.escape(name)}$"])[1] != 0
-
-
-def tests_of(mutation):
+def cases_of(mutation):
     folder = mutation["file"].split("/")[0]
-    yield from (Program("unit", name) for name in mutation.get("unit", UNIT[folder]))
+    yield from (Cases("unit", program) for program in UNIT[folder])
     if folder != "trainer":
-        yield from (Program("fast", name, "[fast]") for name in mutation.get("fast", FAST))
-    if "full" in mutation:
-        yield Cases(*mutation["full"])
-
-
-def finder(tests):
-    """The first test that fails, and fails again alone."""
-    without = []
-    while len(without) < BY_CHANCE_MAX and (name := tests.first_failure(without)):
-        if tests.fails(name):
-            return name
-        without.append(name)
-    return None
+        yield from (Cases("fast", program, "[fast]") for program in FAST)
+    yield from (Cases("full", program, spec) for program, spec in mutation.get("full", {}).items())
 
 
 def occurrences(mutation, root):
@@ -114,29 +95,33 @@ def occurrences(mutation, root):
     return path.read_text().count(mutation["old"]) if path.exists() else 0
 
 
-def try_one(mutation, build):
+def check(mutations):
+    wrong = [f"{one['name']}: its old text occurs {count} times in {one['file']}, and has to occur once" for one in mutations
+             if (count := occurrences(one, ROOT)) != 1]
+    return "\n".join(wrong + [f"{one['name']}: it changes nothing" for one in mutations if one["old"] == one["new"]])
+
+
+def try_one(mutation, build, fail_anyway):
+    """The tier and the case that found it."""
     if occurrences(mutation, TREE) != 1:
         raise Invalid("its old text does not occur exactly once")
     path = TREE / mutation["file"]
     original = path.read_text()
-    try:
-        path.write_text(original.replace(mutation["old"], mutation["new"]))
-        for tests in tests_of(mutation):
-            build(tests.targets)
-            if name := finder(tests):
+    for cases in cases_of(mutation):
+        while True:
+            path.write_text(original.replace(mutation["old"], mutation["new"]))
+            try:
+                build(cases.program)
+                found_by = cases.finder(fail_anyway)
+            finally:
+                path.write_text(original)
+            if not found_by:
                 break
-        else:
-            return "not found", ""
-    finally:
-        path.write_text(original)
-    build(tests.targets)
-    return ("not found", f"fails without it, too: {name}") if tests.fails(name) else (tests.tier, name)
-
-
-def check(mutations):
-    wrong = [f"{one['name']}: its old text occurs {count} times in {one['file']}" for one in mutations
-             if (count := occurrences(one, ROOT)) != 1]
-    return "\n".join(wrong + [f"{one['name']}: it changes nothing" for one in mutations if one["old"] == one["new"]])
+            build(cases.program)
+            if not cases.fails(found_by):
+                return cases.tier, found_by
+            fail_anyway.append(found_by)
+    return "not found", ""
 
 
 def make_tree(commit):
@@ -152,7 +137,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--list", action="store_true", help="the mutations, without running them")
     parser.add_argument("--check", action="store_true", help="only whether each old text occurs exactly once")
-    parser.add_argument("--at", metavar="COMMIT", help="the sources and tests of that commit (default: the last one here)")
+    parser.add_argument("--at", metavar="COMMIT", default="HEAD", help="sources and tests of that commit (default: HEAD)")
     parser.add_argument("--jobs", default=str(os.cpu_count()), help="compilers at a time (default: the number of cores)")
     parser.add_argument("parts", metavar="NAME-PART", nargs="*", help="only mutations whose name has one of these parts")
     options = parser.parse_args()
@@ -162,19 +147,18 @@ def main():
         return print("\n".join(f"{one['name']:62} {one['file']}" for one in chosen))
     if options.check:
         sys.exit(check(chosen) or 0)
-    commit = options.at or "HEAD"
-    make_tree(subprocess.check_output(["git", "rev-parse", commit], cwd=ROOT, text=True).strip())
+    make_tree(subprocess.check_output(["git", "rev-parse", options.at], cwd=ROOT, text=True).strip())
     print("| mutation | file | found in tier | by | seconds |\n|---|---|---|---|---|", flush=True)
-    found = 0
+    found, fail_anyway = 0, []
     for one in chosen:
         begin = time.monotonic()
         try:
-            tier, by = try_one(one, lambda targets: must(["ninja", f"-j{options.jobs}", *targets]))
+            tier, by = try_one(one, lambda program: must(["ninja", f"-j{options.jobs}", program]), fail_anyway)
         except Invalid as why:
             tier, by = "not valid", " ".join(str(why).split())[-300:]
         found += tier in LIMITS
         print(f"| {one['name']} | {one['file']} | {tier} | {by} | {time.monotonic() - begin:.0f} |", flush=True)
-    print(f"\n{found} of {len(chosen)} found")
+    print(f"\n{found} of {len(chosen)} found", *(f"fails without a mutation, too: {case}" for case in fail_anyway), sep="\n")
     sys.exit(found < len(chosen))
 
 
