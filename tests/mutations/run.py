@@ -6,6 +6,7 @@ one fails: unit programs and the simulation, the [fast] cases of real jobs, then
 has found it if it fails twice with it and passes without it. Exit code 1: a mutation was not found, or is not valid.
 """
 import argparse
+import fcntl
 import html
 import os
 import re
@@ -19,6 +20,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[2]
 TREE = ROOT / "build/mutations/tree"
 BUILD = TREE / "build/release"
+LOCK = ROOT / "build/mutations/lock"
 UNIT = {"agent": ["agent_tests"], "rendezvous": ["rendezvous_tests", "simulation_tests"],
         "launcher": ["launcher_tests"], "trainer": ["trainer_tests"]}
 FAST = ["launch_tests", "nodes_tests"]
@@ -30,21 +32,35 @@ class Invalid(Exception):
     pass
 
 
-def run(command, cwd=BUILD, limit=None):
+def lock():
+    """Held by every process of this run, so also by what is left of one that was killed."""
+    LOCK.parent.mkdir(parents=True, exist_ok=True)
+    held = os.open(LOCK, os.O_CREAT | os.O_RDWR)
+    os.set_inheritable(held, True)
+    try:
+        fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        sys.exit(f"another run has {TREE}")
+
+
+def run(command, cwd=BUILD, limit=None, **environment):
     """Output and exit status; what takes longer than the limit is killed, with status None."""
-    process = subprocess.Popen(["nice", *command], cwd=cwd, text=True, errors="replace", stdin=subprocess.DEVNULL,
-                               stdout=subprocess.PIPE, stderr=subprocess.STDOUT, start_new_session=True)
+    process = subprocess.Popen(["nice", *command], cwd=cwd, env={**os.environ, **environment}, close_fds=False, text=True,
+                               errors="replace", stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+                               start_new_session=True)
     try:
         return process.communicate(timeout=limit)[0], process.returncode
-    except (subprocess.TimeoutExpired, KeyboardInterrupt) as why:
+    except subprocess.TimeoutExpired:
         os.killpg(process.pid, signal.SIGKILL)
-        if isinstance(why, KeyboardInterrupt):
-            raise
         return process.communicate()[0], None
+    except BaseException:
+        os.killpg(process.pid, signal.SIGTERM)  # ninja ends its compilers
+        process.wait()
+        raise
 
 
-def must(command, cwd=BUILD):
-    output, status = run(command, cwd)
+def must(command, cwd=BUILD, **environment):
+    output, status = run(command, cwd, **environment)
     if status != 0:
         raise Invalid(f"{' '.join(command)}: {output[-2000:]}")
 
@@ -101,23 +117,28 @@ def check(mutations):
     return "\n".join(wrong + [f"{one['name']}: it changes nothing" for one in mutations if one["old"] == one["new"]])
 
 
-def try_one(mutation, build, fail_anyway):
+def build(program, jobs, **environment):
+    must(["ninja", f"-j{jobs}", program], **environment)
+
+
+def try_one(mutation, jobs, fail_anyway):
     """The tier and the case that found it."""
     if occurrences(mutation, TREE) != 1:
         raise Invalid("its old text does not occur exactly once")
     path = TREE / mutation["file"]
     original = path.read_text()
     for cases in cases_of(mutation):
+        build(cases.program, jobs)
         while True:
             path.write_text(original.replace(mutation["old"], mutation["new"]))
             try:
-                build(cases.program)
+                build(cases.program, jobs, CCACHE_READONLY="1")  # no mistake gets into the cache
                 found_by = cases.finder(fail_anyway)
             finally:
                 path.write_text(original)
             if not found_by:
                 break
-            build(cases.program)
+            build(cases.program, jobs, CCACHE_READONLY="1")
             if not cases.fails(found_by):
                 return cases.tier, found_by
             fail_anyway.append(found_by)
@@ -147,13 +168,16 @@ def main():
         return print("\n".join(f"{one['name']:62} {one['file']}" for one in chosen))
     if options.check:
         sys.exit(check(chosen) or 0)
+    lock()
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
+    signal.signal(signal.SIGINT, lambda *_: sys.exit(130))
     make_tree(subprocess.check_output(["git", "rev-parse", options.at], cwd=ROOT, text=True).strip())
     print("| mutation | file | found in tier | by | seconds |\n|---|---|---|---|---|", flush=True)
     found, fail_anyway = 0, []
     for one in chosen:
         begin = time.monotonic()
         try:
-            tier, by = try_one(one, lambda program: must(["ninja", f"-j{options.jobs}", program]), fail_anyway)
+            tier, by = try_one(one, options.jobs, fail_anyway)
         except Invalid as why:
             tier, by = "not valid", " ".join(str(why).split())[-300:]
         found += tier in LIMITS
