@@ -27,7 +27,7 @@ using namespace ddprun::test;
 using std::filesystem::exists;
 using std::filesystem::path;
 
-[[gnu::used]] const char kMark[] = "ddprun7prefork";  // as a program has that calls ddprun::prefork()
+[[gnu::used, gnu::retain]] const char kMark[] = "ddprun7prefork";  // as a program has that calls ddprun::prefork()
 
 constexpr unsigned kLifeSeconds = 600;  // in case the test itself dies
 constexpr useconds_t kLookUs = 1'000, kPidChangeUs = 200;

@@ -14,7 +14,7 @@
 
 namespace {
 
-[[gnu::used]] const char kMark[] = "ddprun7prefork";  // as a program has that calls ddprun::prefork()
+[[gnu::used, gnu::retain]] const char kMark[] = "ddprun7prefork";  // as a program has that calls ddprun::prefork()
 
 }  // namespace
 

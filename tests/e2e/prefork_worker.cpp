@@ -27,7 +27,7 @@ extern char** environ;
 
 namespace {
 
-[[gnu::used]] const char kMark[] = "ddprun7prefork";  // as a program has that calls ddprun::prefork()
+[[gnu::used, gnu::retain]] const char kMark[] = "ddprun7prefork";  // as a program has that calls ddprun::prefork()
 
 bool has(const std::vector<std::string>& words, const std::string& word) {
   return std::find(words.begin(), words.end(), word) != words.end();

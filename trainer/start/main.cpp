@@ -22,7 +22,8 @@ namespace {
 constexpr const char* kTrainer = "../lib/ddprun/train";  // relative to this program's folder
 constexpr const char* kLibraryPath = "LD_LIBRARY_PATH";
 constexpr int kUsage = 2;
-[[gnu::used]] const char kPreforkMark[] = "ddprun7prefork";  // ddprun looks for it in this file; the trainer calls it
+// ddprun looks for it in this file; the trainer calls prefork(). Retained: nothing here refers to it.
+[[gnu::used, gnu::retain]] const char kPreforkMark[] = "ddprun7prefork";
 
 std::map<std::string, std::string> own_environment() {
   std::map<std::string, std::string> out;
