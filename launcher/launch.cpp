@@ -12,12 +12,13 @@
 #include <cstdlib>
 #include <cstring>
 #include <filesystem>
-#include <fstream>
+#include <string_view>
 
 #include "agent/agent.h"
 #include "agent/job_state.h"
 #include "agent/process/exit_status.h"
 #include "agent/process/job_cookie.h"
+#include "agent/process/regular_file.h"
 #include "agent/process/topology.h"
 #include "agent/waiting_message.h"
 #include "launcher/dry_run.h"
@@ -49,10 +50,9 @@ FileKind kind_of(const std::string& path) {
 }
 
 std::string first_line_of(const std::string& path) {
-  char bytes[256] = {};  // the kernel reads no more of a script's first line either
-  std::ifstream(path, std::ios::binary).read(bytes, sizeof bytes - 1);
-  const std::string text = bytes;
-  return text.substr(0, text.find('\n'));
+  constexpr std::size_t kBytes = 255;  // the kernel reads no more of a script's first line either
+  const std::string text = agent::beginning_of_file(path, kBytes);
+  return text.substr(0, text.find_first_of(std::string_view("\n\0", 2)));
 }
 
 SearchContext search_context() {

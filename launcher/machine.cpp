@@ -49,8 +49,7 @@ std::string text_of(const sockaddr* address) {
 std::uint64_t memory_for_us() {
   const auto pages = static_cast<std::uint64_t>(sysconf(_SC_PHYS_PAGES));
   std::uint64_t bytes = pages * static_cast<std::uint64_t>(sysconf(_SC_PAGESIZE));
-  for (const agent::MemoryGroup& group : agent::read_oom_counts().groups)
-    bytes = std::min(bytes, group.limit_bytes.value_or(bytes));
+  bytes = std::min(bytes, agent::read_memory_limit().value_or(bytes));
   for (const auto resource : {RLIMIT_AS, RLIMIT_DATA}) {
     rlimit limit{};
     if (getrlimit(resource, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY)

@@ -9,6 +9,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstddef>
+#include <cstdlib>
 #include <cstring>
 
 #include "agent/process/control_groups.h"
@@ -22,19 +23,35 @@ namespace {
 constexpr std::size_t kSettingMax = 1 << 20;
 
 // A file of /proc or /sys, by plain reads: this runs at the start of every round.
-std::string setting(const fs::path& path) { return beginning_of_file(path, kSettingMax); }
+std::string setting(const std::string& path) { return beginning_of_file(path, kSettingMax); }
 
-std::uint64_t number_in(const std::string& text) { return counter("number " + text, "number").value_or(0); }
+// `root` in front of absolute paths: "" for the machine's own.
+std::string prefix(const fs::path& root) { return root == "/" ? "" : root.string(); }
 
-MemoryGroup read_group(const ControlGroup& group, const fs::path& root) {
-  const fs::path folder = root / fs::path(group.folder).relative_path();
-  const auto file = [&](const char* name) { return setting(folder / name); };
-  if (group.version1)
-    return {group.name, counter(file("memory.oom_control"), "oom_kill").value_or(0),
-            number_in(file("memory.failcnt")) + number_in(file("memory.memsw.failcnt")),
-            memory_limit(file("memory.limit_in_bytes"))};
-  return {group.name, counter(file("memory.events"), "oom_kill").value_or(0),
-          counter(file("memory.events.local"), "oom").value_or(0), memory_limit(file("memory.max"))};
+std::vector<ControlGroup> memory_groups(const std::string& root) {
+  return control_groups("memory", setting(root + "/proc/self/cgroup"), setting(root + "/proc/self/mountinfo"));
+}
+
+std::optional<std::uint64_t> limit_of(const ControlGroup& group, const std::string& root) {
+  return memory_limit(setting(root + group.folder + (group.version1 ? "/memory.limit_in_bytes" : "/memory.max")));
+}
+
+MemoryGroup read_group(const ControlGroup& group, const std::string& root) {
+  const auto number_in = [&](const char* name) {
+    return std::strtoull(setting(root + group.folder + name).c_str(), nullptr, 10);
+  };
+  const auto counter_in = [&](const char* name, const char* key) {
+    return counter(setting(root + group.folder + name), key).value_or(0);
+  };
+  MemoryGroup out{.name = group.name, .limit_bytes = limit_of(group, root)};
+  if (group.version1) {
+    out.kills = counter_in("/memory.oom_control", "oom_kill");
+    out.limit_hits = number_in("/memory.failcnt") + number_in("/memory.memsw.failcnt");
+  } else {
+    out.kills = counter_in("/memory.events", "oom_kill");
+    out.limit_hits = counter_in("/memory.events.local", "oom");
+  }
+  return out;
 }
 
 WallTime changed_at(const struct stat& status) {
@@ -51,11 +68,18 @@ std::string link_target(const std::string& path) {
 
 OomCounts read_oom_counts(const fs::path& root) {
   OomCounts out;
-  for (const ControlGroup& group :
-       control_groups("memory", setting(root / "proc/self/cgroup"), setting(root / "proc/self/mountinfo")))
-    out.groups.push_back(read_group(group, root));
-  out.machine = counter(setting(root / "proc/vmstat"), "oom_kill");
+  const std::string at = prefix(root);
+  for (const ControlGroup& group : memory_groups(at)) out.groups.push_back(read_group(group, at));
+  out.machine = counter(setting(at + "/proc/vmstat"), "oom_kill");
   return out;
+}
+
+std::optional<std::uint64_t> read_memory_limit(const fs::path& root) {
+  std::optional<std::uint64_t> lowest;
+  const std::string at = prefix(root);
+  for (const ControlGroup& group : memory_groups(at))
+    if (const auto limit = limit_of(group, at)) lowest = std::min(lowest.value_or(*limit), *limit);
+  return lowest;
 }
 
 ProgramFile look_at_program(const std::string& path) {

@@ -5,6 +5,7 @@
 #pragma once
 #include <cstdint>
 #include <filesystem>
+#include <optional>
 #include <string>
 
 #include "agent/diagnosis/core_file.h"
@@ -16,6 +17,8 @@ namespace ddprun::agent {
 
 // `root`: another prefix of /proc and /sys, for tests.
 OomCounts read_oom_counts(const std::filesystem::path& root = "/");
+// The lowest that our memory groups set; empty: none.
+std::optional<std::uint64_t> read_memory_limit(const std::filesystem::path& root = "/");
 
 // The file at the path, and its first bytes.
 ProgramFile look_at_program(const std::string& path);

@@ -10,7 +10,7 @@ namespace {
 // Above any machine's memory: version 1 writes "no limit" as the largest number of whole pages.
 constexpr std::uint64_t kNoLimit = std::uint64_t{1} << 62;
 
-std::optional<std::uint64_t> number(const std::string& text) {
+std::optional<std::uint64_t> number(std::string_view text) {
   std::uint64_t value = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
   if (error != std::errc() || end == text.data()) return {};
@@ -55,10 +55,12 @@ std::string limit_in_words(const MemoryGroup& killed_in, const OomCounts& before
 
 }  // namespace
 
-std::optional<std::uint64_t> counter(const std::string& content, const std::string& key) {
-  const std::string begin = key + " ";
-  for (std::size_t at = 0; (at = content.find(begin, at)) != std::string::npos; at += begin.size())
-    if (at == 0 || content[at - 1] == '\n') return number(content.substr(at + begin.size()));
+std::optional<std::uint64_t> counter(std::string_view content, std::string_view key) {
+  for (std::size_t begin = 0, end; begin < content.size(); begin = end + 1) {
+    end = std::min(content.find('\n', begin), content.size());
+    const std::string_view line = content.substr(begin, end - begin);
+    if (line.starts_with(key) && line.substr(key.size()).starts_with(' ')) return number(line.substr(key.size() + 1));
+  }
   return {};
 }
 

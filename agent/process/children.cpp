@@ -6,12 +6,15 @@
 #include <algorithm>
 #include <cerrno>
 #include <csignal>
+#include <cstdlib>
 #include <filesystem>
-#include <fstream>
+#include <string_view>
 #include <thread>
 #include <utility>
 
+#include "agent/process/file_content.h"
 #include "agent/process/process_table.h"
+#include "rendezvous/base/spelling.h"
 
 namespace ddprun::agent {
 namespace {
@@ -28,9 +31,11 @@ constexpr microseconds kPauseMax{5'000};
 bool list_children(std::vector<pid_t>& out) {
   bool listed = false;
   for (const fs::path& thread : threads_of("/proc/self")) {
-    std::ifstream children(thread / "children");
-    listed |= children.is_open();
-    for (pid_t pid; children >> pid;) out.push_back(pid);
+    const fs::path list = thread / "children";
+    listed |= access(list.c_str(), R_OK) == 0;
+    const std::string pids = file_content(list);
+    for (const std::string_view pid : words_in(pids))
+      out.push_back(static_cast<pid_t>(std::strtol(pid.data(), nullptr, 10)));
   }
   return listed;
 }

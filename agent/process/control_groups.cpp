@@ -1,11 +1,9 @@
 #include "agent/process/control_groups.h"
 
-#include <algorithm>
+#include <cstring>
 #include <optional>
 #include <string_view>
 #include <utility>
-
-#include "rendezvous/base/spelling.h"
 
 namespace ddprun::agent {
 namespace {
@@ -24,21 +22,28 @@ std::string unescaped(std::string_view text) {
   return out;
 }
 
+// Takes the text up to the separator, and the separator, off its front.
+std::string_view take_until(char separator, std::string_view& text) {
+  const std::string_view part = text.substr(0, text.find(separator));
+  text.remove_prefix(part.size() == text.size() ? text.size() : part.size() + 1);
+  return part;
+}
+
 bool in_list(std::string_view list, std::string_view word) {
-  const std::vector<std::string> parts = split(list, ',');
-  return std::find(parts.begin(), parts.end(), word) != parts.end();
+  while (!list.empty())
+    if (take_until(',', list) == word) return true;
+  return false;
 }
 
 // The path of our group for this controller, and whether it is version 1's: a controller belongs to one version at a
 // time.
-std::optional<std::pair<std::string, bool>> own_group(const std::string& controller, const std::string& cgroup) {
+std::optional<std::pair<std::string, bool>> own_group(std::string_view controller, std::string_view cgroup) {
   std::optional<std::pair<std::string, bool>> unified;
-  for (const std::string& line : split(cgroup, '\n')) {
-    const auto first = line.find(':'), second = line.find(':', first + 1);
-    if (second == std::string::npos) continue;
-    const std::string controllers = line.substr(first + 1, second - first - 1), path = line.substr(second + 1);
-    if (in_list(controllers, controller) && !controllers.empty()) return std::pair(path, true);
-    if (line.starts_with("0::")) unified = std::pair(path, false);
+  while (!cgroup.empty()) {
+    std::string_view path = take_until('\n', cgroup);
+    const std::string_view hierarchy = take_until(':', path), controllers = take_until(':', path);
+    if (!controllers.empty() && in_list(controllers, controller)) return std::pair(std::string(path), true);
+    if (hierarchy == "0" && controllers.empty() && !path.empty()) unified = std::pair(std::string(path), false);
   }
   return unified;
 }
@@ -52,17 +57,25 @@ std::string below_mount(const std::string& path, const std::string& root) {
 
 }  // namespace
 
+// A line: id, parent, device, root, folder, options, optional fields, "-", type, source, the file system's options.
 std::vector<CgroupMount> cgroup_mounts(const std::string& controller, const std::string& mountinfo) {
+  constexpr std::string_view kMark = " - cgroup";  // most lines are other file systems: a hundred in a container
   std::vector<CgroupMount> out;
   const std::string_view text = mountinfo;
-  // Most lines are other file systems.
-  for (std::size_t dash = 0; (dash = text.find(" - cgroup", dash)) != text.npos; ++dash) {
+  const char* const end = text.data() + text.size();
+  for (const char* at = text.data();
+       const void* found = memmem(at, static_cast<std::size_t>(end - at), kMark.data(), kMark.size());) {
+    const auto dash = static_cast<std::size_t>(static_cast<const char*>(found) - text.data());
+    at = text.data() + dash + kMark.size();
+    std::string_view behind = text.substr(dash + 3, text.find('\n', dash) - dash - 3);
+    const std::string_view type = take_until(' ', behind);
+    take_until(' ', behind);  // the source
+    if (controller.empty() ? type != "cgroup2" : type != "cgroup" || !in_list(behind, controller)) continue;
     const std::size_t begin = text.rfind('\n', dash) + 1;
-    const auto before = words_in(text.substr(begin, dash - begin));  // id, parent, device, root, folder, ...
-    const auto after = words_in(text.substr(dash + 3, text.find('\n', dash) - dash - 3));  // type, source, options
-    if (before.size() < 5 || after.size() < 3) continue;
-    if (controller.empty() ? after[0] == "cgroup2" : after[0] == "cgroup" && in_list(after[2], controller))
-      out.push_back({unescaped(before[3]), unescaped(before[4])});
+    std::string_view before = text.substr(begin, dash - begin);
+    for (int skipped = 0; skipped < 3; ++skipped) take_until(' ', before);
+    const std::string_view root = take_until(' ', before), folder = take_until(' ', before);
+    if (!folder.empty()) out.push_back({unescaped(root), unescaped(folder)});
   }
   return out;
 }

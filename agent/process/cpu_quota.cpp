@@ -14,12 +14,12 @@ namespace {
 
 constexpr std::size_t kFileMax = 1 << 20;
 
-std::string content(const fs::path& path) { return beginning_of_file(path, kFileMax); }
+std::string content(const std::string& path) { return beginning_of_file(path, kFileMax); }
 
-std::string quota_and_period(const ControlGroup& group, const fs::path& root) {
-  const fs::path folder = root / fs::path(group.folder).relative_path();
-  if (!group.version1) return content(folder / "cpu.max");
-  return content(folder / "cpu.cfs_quota_us") + " " + content(folder / "cpu.cfs_period_us");
+std::string quota_and_period(const ControlGroup& group, const std::string& root) {
+  const std::string folder = root + group.folder;
+  if (!group.version1) return content(folder + "/cpu.max");
+  return content(folder + "/cpu.cfs_quota_us") + " " + content(folder + "/cpu.cfs_period_us");
 }
 
 }  // namespace
@@ -36,10 +36,10 @@ std::optional<double> cpus_of_quota(const std::string& quota_and_period) {
 
 std::optional<double> read_cpu_quota(const fs::path& root) {
   std::optional<double> lowest;
+  const std::string at = root == "/" ? "" : root.string();
   for (const ControlGroup& group :
-       control_groups("cpu", content(root / "proc/self/cgroup"), content(root / "proc/self/mountinfo")))
-    if (const auto cpus = cpus_of_quota(quota_and_period(group, root)))
-      lowest = std::min(lowest.value_or(*cpus), *cpus);
+       control_groups("cpu", content(at + "/proc/self/cgroup"), content(at + "/proc/self/mountinfo")))
+    if (const auto cpus = cpus_of_quota(quota_and_period(group, at))) lowest = std::min(lowest.value_or(*cpus), *cpus);
   return lowest;
 }
 

@@ -23,7 +23,7 @@ struct RegularFile {
   std::uintmax_t bytes = 0;
 };
 
-RegularFile open_regular(const fs::path& path, Links links) {
+RegularFile open_regular(const std::string& path, Links links) {
   const int follow = links == Links::followed ? 0 : O_NOFOLLOW;
   Fd file(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY | follow));
   struct stat status {};
@@ -41,7 +41,7 @@ bool write_to(int descriptor, const std::string& content) {
 
 }  // namespace
 
-std::string beginning_of_file(const fs::path& path, std::size_t bytes_max, Links links) {
+std::string beginning_of_file(const std::string& path, std::size_t bytes_max, Links links) {
   const RegularFile file = open_regular(path, links);
   if (!file.fd) return {};
   std::string out;

@@ -11,7 +11,7 @@ namespace ddprun::agent {
 
 // At most the first `bytes_max` of a regular file; anything else that a worker made (a pipe, a folder) reads as empty.
 enum class Links { followed, refused };
-std::string beginning_of_file(const std::filesystem::path& path, std::size_t bytes_max, Links links = Links::followed);
+std::string beginning_of_file(const std::string& path, std::size_t bytes_max, Links links = Links::followed);
 
 // At most the newest 64 KiB of the regular file after its byte `begin`; empty if there are none. Links are not
 // followed.
