@@ -452,6 +452,7 @@ void Agent::start_workers(const rendezvous::Seat& seat) {
     job_events_.worker_started(local_rank);
     dispatch(WorkerStarted{seat.round, local_rank});
   }
+  workers_.channels().all_started();
   reporter_.workers_run();
   workers_run_since_ = Clock::now();
   if (measures_) measures_->workers_run(*workers_run_since_);

@@ -12,6 +12,7 @@
 #include <cstddef>
 #include <filesystem>
 #include <mutex>
+#include <set>
 #include <system_error>
 #include <thread>
 #include <utility>
@@ -109,20 +110,22 @@ class DeathWatch::Watcher {
     return entries_.size();
   }
 
+  // Not seen by the thread before change().
   void add(Token token, std::shared_ptr<ddprun_channel_page> page) {
-    {
-      const std::lock_guard lock(mutex_);
-      entries_.push_back({token, std::move(page)});
-    }
-    change();
+    const std::lock_guard lock(mutex_);
+    entries_.push_back({token, std::move(page)});
   }
 
+  // The thread waits for the page as well until it wakes up, which does no harm.
   void remove(Token token) {
-    {
-      const std::lock_guard lock(mutex_);
-      if (!std::erase_if(entries_, [&](const Entry& e) { return e.token == token; })) return;
-    }
-    change();
+    const std::lock_guard lock(mutex_);
+    std::erase_if(entries_, [&](const Entry& e) { return e.token == token; });
+  }
+
+  void change() {
+    __atomic_add_fetch(&changes_, 1, __ATOMIC_RELEASE);
+    wake(&changes_, kOurProcess);
+    if (std::uint32_t* const word = asleep_on_) wake(word, 0);
   }
 
  private:
@@ -134,12 +137,6 @@ class DeathWatch::Watcher {
     std::uint32_t notices = 0;  // the value of `notices` that was reported
     int notice_hints = 0;
   };
-
-  void change() {
-    __atomic_add_fetch(&changes_, 1, __ATOMIC_RELEASE);
-    wake(&changes_, kOurProcess);
-    if (std::uint32_t* const word = asleep_on_) wake(word, 0);
-  }
 
   void run() {
     for (WakeupBudget budget; !stopping_; budget.spend()) {
@@ -201,15 +198,24 @@ DeathWatch::DeathWatch(std::function<void(Token)> on_hint, Kernel kernel)
 
 DeathWatch::~DeathWatch() = default;
 
-void DeathWatch::watch(Token token, const ChannelPage& page) {
-  auto place = std::find_if(watchers_.begin(), watchers_.end(),
-                            [&](const auto& watcher) { return watcher->size() < workers_per_thread_; });
-  if (place == watchers_.end()) try {
-      place = watchers_.insert(place, std::make_unique<Watcher>(on_hint_, workers_per_thread_ == 1));
-    } catch (const std::system_error&) {
-      return;
+DeathWatch::Watcher* DeathWatch::one_with_room() {
+  for (const auto& watcher : watchers_)
+    if (watcher->size() < workers_per_thread_) return watcher.get();
+  try {
+    return watchers_.emplace_back(std::make_unique<Watcher>(on_hint_, workers_per_thread_ == 1)).get();
+  } catch (const std::system_error&) {
+    return nullptr;
+  }
+}
+
+void DeathWatch::watch(const std::vector<std::pair<Token, const ChannelPage*>>& workers) {
+  std::set<Watcher*> changed;
+  for (const auto& [token, page] : workers)
+    if (Watcher* const watcher = one_with_room()) {
+      watcher->add(token, page->memory());
+      changed.insert(watcher);
     }
-  (*place)->add(token, page.memory());
+  for (Watcher* const watcher : changed) watcher->change();
 }
 
 void DeathWatch::forget(Token token) {

@@ -10,6 +10,7 @@
 #include <functional>
 #include <memory>
 #include <optional>
+#include <utility>
 #include <vector>
 
 #include "agent/channel/channel_page.h"
@@ -29,11 +30,14 @@ class DeathWatch {
   explicit DeathWatch(std::function<void(Token)> on_hint, Kernel kernel = Kernel::as_found);
   ~DeathWatch();
   // If no thread can be created, early detection is disabled: the pidfd reports the end.
-  void watch(Token token, const ChannelPage& page);
+  void watch(Token token, const ChannelPage& page) { watch({{token, &page}}); }
+  // All at once: whenever a worker is added, a thread wakes up and begins to wait for all of its workers again.
+  void watch(const std::vector<std::pair<Token, const ChannelPage*>>& workers);
   void forget(Token token);
 
  private:
   class Watcher;
+  Watcher* one_with_room();  // null: no thread can be created
   std::function<void(Token)> on_hint_;
   std::size_t workers_per_thread_;
   std::vector<std::unique_ptr<Watcher>> watchers_;

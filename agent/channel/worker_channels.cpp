@@ -42,7 +42,13 @@ void WorkerChannels::started(int local_rank) {
   Channel& channel = channels_.at(local_rank);
   channel.page.close_fd();
   channel.token = ++last_token_;
-  watch_.watch(channel.token, channel.page);
+}
+
+void WorkerChannels::all_started() {
+  std::vector<std::pair<DeathWatch::Token, const ChannelPage*>> fresh;
+  for (auto& [local_rank, channel] : channels_)
+    if (channel.token != 0 && !std::exchange(channel.watched, true)) fresh.push_back({channel.token, &channel.page});
+  watch_.watch(fresh);
 }
 
 bool WorkerChannels::may_park(int local_rank) const {
@@ -60,6 +66,7 @@ bool WorkerChannels::seat(int local_rank, const std::vector<std::string>& enviro
   Channel& channel = channels_.at(local_rank);
   watch_.forget(channel.token);
   channel.token = ++last_token_;
+  channel.watched = true;
   watch_.watch(channel.token, channel.page);
   return channel.page.seat(environment, now);
 }

@@ -28,6 +28,7 @@ class WorkerChannels {
   // Creates a worker's page. Returns the descriptor to pass as channel_number(), -1 if the kernel refuses one.
   int open(int local_rank, TimePoint now);
   void started(int local_rank);
+  void all_started();  // from now on their deaths are detected early
   // --in-process: ChannelPage has these.
   bool may_park(int local_rank) const;
   bool is_parked(int local_rank) const;
@@ -64,6 +65,7 @@ class WorkerChannels {
   struct Channel {
     ChannelPage page;
     DeathWatch::Token token = 0;
+    bool watched = false;
   };
   // The highest step that a worker has reported; empty: nobody has begun.
   std::optional<std::uint64_t> last_step(TimePoint now);
