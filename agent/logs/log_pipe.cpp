@@ -82,7 +82,7 @@ struct LogPipes::State {
   asio::steady_timer pause_timer{io}, redraw_timer{io};
   KeptTracebacks kept{io};
   std::vector<StreamPtr> paused;
-  std::set<StreamPtr> streams, redraws;
+  std::set<StreamPtr> redraws;
   std::map<std::filesystem::path, std::weak_ptr<LogFile>> filtered_files;  // used by the main thread only
   std::string scratch;
   bool warned = false;
@@ -91,6 +91,7 @@ struct LogPipes::State {
   std::atomic<std::uint64_t> progress = 0;
   mutable std::mutex mutex;  // guards what follows
   std::condition_variable idle;
+  std::set<StreamPtr> streams;                // that are open; the main thread adds to it
   int pending = 0;                            // open streams, unprinted texts, consoles with something to write
   std::map<Key, RememberedLines> remembered;  // of the newest round alone
 
@@ -106,15 +107,13 @@ struct LogPipes::State {
       stream->filtered = filtered_file(options);
       stream->filtered_lines = LineBuffer(options.needles);
     }
-    add_pending();
-    if (options.remember_tail) {
+    {
       const std::lock_guard lock(mutex);
-      lines_to_remember(options).passing = true;
-    }
-    asio::post(io, [this, stream] {
+      ++pending;
       streams.insert(stream);
-      wait(stream);
-    });
+      if (options.remember_tail) lines_to_remember(options).passing = true;
+    }
+    wait(stream);  // from here on the thread's; it need not wake up for that
   }
 
   static void set_shown_prefix(Stream& stream) {
@@ -124,8 +123,14 @@ struct LogPipes::State {
     stream.shown_prefix = coloured ? options.prefix.coloured(options.rank) : options.prefix;
   }
 
+  bool is_open(const StreamPtr& stream) {
+    const std::lock_guard lock(mutex);
+    return streams.count(stream) > 0;
+  }
+
   // In the thread.
   void go_on(const Key& from, const LogStream& as) {
+    const std::lock_guard lock(mutex);
     for (const StreamPtr& stream : streams) {
       LogStream& options = stream->options;
       if (Key(options.round, options.rank) != from) continue;
@@ -195,7 +200,7 @@ struct LogPipes::State {
     if (stream->give_up_hold) return;
     stream->give_up_hold.emplace(io, kHoldLimit);
     stream->give_up_hold->async_wait([this, stream](const asio::error_code& error) {
-      if (error || !streams.count(stream)) return;
+      if (error || !is_open(stream)) return;
       stream->give_up_hold.reset();
       to_console(*stream, stream->hold.release());
     });
@@ -283,7 +288,7 @@ struct LogPipes::State {
   }
 
   void show_redraw(const StreamPtr& stream) {
-    if (!streams.count(stream) || !stream->lines.holds_redraw()) return;
+    if (!is_open(stream) || !stream->lines.holds_redraw()) return;
     if (stream->console->full()) return show_later(stream);
     const std::string& prefix = prefix_of(*stream);
     stream->console->compose(stream.get(), [&](std::string& queue) { stream->lines.show_redraw(prefix, queue); });
@@ -301,12 +306,11 @@ struct LogPipes::State {
       to_console(*stream, stream->hold.release());
       end_lines(*stream);
     }
-    streams.erase(stream);
-    on_stream_end(stream->options);
-    remove_pending();
+    on_stream_end(stream);
   }
 
   void resize() {
+    const std::lock_guard lock(mutex);
     for (const StreamPtr& stream : streams)
       if (stream->terminal) copy_size(stream->options.console_fd, stream->pipe.native_handle());
   }
@@ -327,11 +331,15 @@ struct LogPipes::State {
     idle.notify_all();
   }
 
-  void on_stream_end(const LogStream& options) {
-    if (!options.remember_tail) return;
+  void on_stream_end(const StreamPtr& stream) {
+    const LogStream& options = stream->options;
     const std::lock_guard lock(mutex);
-    if (const auto memory = remembered.find({options.round, options.rank}); memory != remembered.end())
-      memory->second.passing = false;  // remove_pending() notifies the waiting threads
+    streams.erase(stream);
+    --pending;
+    if (options.remember_tail)
+      if (const auto memory = remembered.find({options.round, options.rank}); memory != remembered.end())
+        memory->second.passing = false;
+    idle.notify_all();
   }
 
   // Forgets older rounds.
