@@ -1,6 +1,7 @@
 #include "agent/process/worker_env.h"
 
 #include <string_view>
+#include <utility>
 
 namespace ddprun::agent {
 namespace {
@@ -40,28 +41,28 @@ void add_device(Environment& env, const JobIdentity& job, int local_rank, const 
 
 Environment worker_variables(const JobIdentity& job, const rendezvous::Seat& seat, int local_rank,
                              const std::string& error_file, const Environment& inherited) {
-  Environment env{
-      {"RANK", std::to_string(seat.first_rank + local_rank)},
-      {"WORLD_SIZE", std::to_string(seat.world_size)},
-      {"LOCAL_RANK", std::to_string(local_rank)},
-      {"LOCAL_WORLD_SIZE", std::to_string(seat.workers)},
-      {"GROUP_RANK", std::to_string(seat.group_rank)},
-      {"GROUP_WORLD_SIZE", std::to_string(seat.group_world_size)},
-      {"ROLE_NAME", seat.role},
-      {"ROLE_RANK", std::to_string(seat.first_role_rank + local_rank)},
-      {"ROLE_WORLD_SIZE", std::to_string(seat.role_world_size)},
-      {"MASTER_ADDR", seat.master_host},
-      {"MASTER_PORT", std::to_string(seat.master_port)},
-      {"TORCHELASTIC_RESTART_COUNT", std::to_string(seat.restarts)},
-      {"TORCHELASTIC_MAX_RESTARTS", std::to_string(job.max_restarts)},
-      {"TORCHELASTIC_RUN_ID", job.run_id},
-      {"TORCHELASTIC_USE_AGENT_STORE", "True"},  // every rank is a client of the store in the agent
-      {"TORCHELASTIC_ERROR_FILE", error_file},
-      {"TORCHELASTIC_SIGNALS_TO_HANDLE", job.signals_to_handle},
-      {"TORCH_NCCL_ASYNC_ERROR_HANDLING", inherited_or(inherited, "TORCH_NCCL_ASYNC_ERROR_HANDLING", "1")},
-      {"DDPRUN_ROUND", std::to_string(seat.round)},
-      {"DDPRUN_JOB", job.cookie},
-  };
+  Environment env;
+  const auto set = [&](const char* name, std::string value) { env.emplace(name, std::move(value)); };
+  set("RANK", std::to_string(seat.first_rank + local_rank));
+  set("WORLD_SIZE", std::to_string(seat.world_size));
+  set("LOCAL_RANK", std::to_string(local_rank));
+  set("LOCAL_WORLD_SIZE", std::to_string(seat.workers));
+  set("GROUP_RANK", std::to_string(seat.group_rank));
+  set("GROUP_WORLD_SIZE", std::to_string(seat.group_world_size));
+  set("ROLE_NAME", seat.role);
+  set("ROLE_RANK", std::to_string(seat.first_role_rank + local_rank));
+  set("ROLE_WORLD_SIZE", std::to_string(seat.role_world_size));
+  set("MASTER_ADDR", seat.master_host);
+  set("MASTER_PORT", std::to_string(seat.master_port));
+  set("TORCHELASTIC_RESTART_COUNT", std::to_string(seat.restarts));
+  set("TORCHELASTIC_MAX_RESTARTS", std::to_string(job.max_restarts));
+  set("TORCHELASTIC_RUN_ID", job.run_id);
+  set("TORCHELASTIC_USE_AGENT_STORE", "True");  // every rank is a client of the store in the agent
+  set("TORCHELASTIC_ERROR_FILE", error_file);
+  set("TORCHELASTIC_SIGNALS_TO_HANDLE", job.signals_to_handle);
+  set("TORCH_NCCL_ASYNC_ERROR_HANDLING", inherited_or(inherited, "TORCH_NCCL_ASYNC_ERROR_HANDLING", "1"));
+  set("DDPRUN_ROUND", std::to_string(seat.round));
+  set("DDPRUN_JOB", job.cookie);
   add_choices(env, job, seat.workers, inherited);
   add_device(env, job, local_rank, inherited);
   env.insert(job.extra.begin(), job.extra.end());  // insert keeps what is there
@@ -104,11 +105,20 @@ std::vector<std::string> with_local_rank(std::vector<std::string> arguments, int
 }
 
 std::vector<std::string> merged(const Environment& inherited, const Environment& own) {
-  Environment all = own;
-  all.insert(inherited.begin(), inherited.end());
   std::vector<std::string> out;
-  out.reserve(all.size());
-  for (const auto& [name, value] : all) out.push_back(name + "=" + value);
+  out.reserve(inherited.size() + own.size());
+  const auto add = [&](const auto& variable) {
+    std::string& entry = out.emplace_back();
+    entry.reserve(variable.first.size() + 1 + variable.second.size());
+    ((entry += variable.first) += '=') += variable.second;
+  };
+  auto theirs = inherited.begin();  // both are sorted: every worker has its own, often of a hundred variables
+  for (const auto& ours : own) {
+    for (; theirs != inherited.end() && theirs->first < ours.first; ++theirs) add(*theirs);
+    if (theirs != inherited.end() && theirs->first == ours.first) ++theirs;
+    add(ours);
+  }
+  for (; theirs != inherited.end(); ++theirs) add(*theirs);
   return out;
 }
 
