@@ -6,7 +6,8 @@ libpidfd_shim.so, for the second ddprun takes its way for older kernels. The env
 By hand:
   env -i PATH=/usr/bin:/bin LD_PRELOAD=$PWD/build/release/lib/libpidfd_shim.so valgrind --tool=callgrind \
     --callgrind-out-file=/tmp/launch.%p build/release/bin/ddprun --nproc_per_node=2 /bin/true
-The sum of the two files' `totals` is the figure; callgrind_annotate --inclusive=yes shows where it comes from.
+The sum of the two files' `totals` is the figure; callgrind_annotate --inclusive=yes shows where it comes from. What is done
+before the agent is forked is in both.
 """
 import pathlib
 import re
@@ -20,8 +21,12 @@ WHAT = "instructions of a launch of 2 x true"
 GROWTH = 1.05
 
 
+def shim(program):
+    return pathlib.Path(program).parents[1] / "lib/libpidfd_shim.so"
+
+
 def instructions(*callgrind_options, program=DDPRUN, tunables=""):
-    environment = {"PATH": "/usr/bin:/bin", "LD_PRELOAD": str(pathlib.Path(program).parents[1] / "lib/libpidfd_shim.so"), "GLIBC_TUNABLES": tunables}
+    environment = {"PATH": "/usr/bin:/bin", "LD_PRELOAD": str(shim(program)), "GLIBC_TUNABLES": tunables}
     with tempfile.TemporaryDirectory(prefix="ddprun-bench-") as folder:
         done = subprocess.run(["valgrind", "-q", "--tool=callgrind", *callgrind_options, f"--callgrind-out-file={folder}/%p",
                                program, *ddprun(2, TRUE)[1:]], env=environment, capture_output=True, text=True)
