@@ -129,7 +129,7 @@ TEST_CASE("nobody is named where nobody asks", "[straggler][nodes]") {
 
 TEST_CASE("a straggler's node is left out, and the others go on", "[straggler][nodes]") {
   if (!can_rename_machines()) return;
-  SlowJob job(3, {"--stragglers=replace"}, {"600", "slow-compute", "1", "20"}, true);
+  SlowJob job(3, {"--stragglers=replace"}, {"1500", "slow-compute", "1", "20"}, true);
   expect_named(job, "rank 1 \\(slow1\\) computes \\d+\\.\\dx slower");
   CHECK_THAT(job.agents[0]->err(), Contains("slow1") && Contains("is left out (--stragglers=replace): a new round"));
   for (const std::size_t node : {0, 2}) {
