@@ -12,7 +12,7 @@
 #include <cstdlib>
 #include <cstring>
 
-#include "agent/process/control_groups.h"
+#include "agent/process/own_groups.h"
 #include "agent/process/process.h"
 #include "agent/process/regular_file.h"
 
@@ -27,10 +27,6 @@ std::string setting(const std::string& path) { return beginning_of_file(path, kS
 
 // `root` in front of absolute paths: "" for the machine's own.
 std::string prefix(const fs::path& root) { return root == "/" ? "" : root.string(); }
-
-std::vector<ControlGroup> memory_groups(const std::string& root) {
-  return control_groups("memory", setting(root + "/proc/self/cgroup"), setting(root + "/proc/self/mountinfo"));
-}
 
 std::optional<std::uint64_t> limit_of(const ControlGroup& group, const std::string& root) {
   return memory_limit(setting(root + group.folder + (group.version1 ? "/memory.limit_in_bytes" : "/memory.max")));
@@ -69,7 +65,7 @@ std::string link_target(const std::string& path) {
 OomCounts read_oom_counts(const fs::path& root) {
   OomCounts out;
   const std::string at = prefix(root);
-  for (const ControlGroup& group : memory_groups(at)) out.groups.push_back(read_group(group, at));
+  for (const ControlGroup& group : own_groups(at).memory) out.groups.push_back(read_group(group, at));
   out.machine = counter(setting(at + "/proc/vmstat"), "oom_kill");
   return out;
 }
@@ -77,7 +73,7 @@ OomCounts read_oom_counts(const fs::path& root) {
 std::optional<std::uint64_t> read_memory_limit(const fs::path& root) {
   std::optional<std::uint64_t> lowest;
   const std::string at = prefix(root);
-  for (const ControlGroup& group : memory_groups(at))
+  for (const ControlGroup& group : own_groups(at).memory)
     if (const auto limit = limit_of(group, at)) lowest = std::min(lowest.value_or(*limit), *limit);
   return lowest;
 }

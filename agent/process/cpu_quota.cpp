@@ -4,7 +4,7 @@
 #include <cstdint>
 #include <cstdlib>
 
-#include "agent/process/control_groups.h"
+#include "agent/process/own_groups.h"
 #include "agent/process/regular_file.h"
 #include "rendezvous/base/spelling.h"
 
@@ -37,8 +37,7 @@ std::optional<double> cpus_of_quota(const std::string& quota_and_period) {
 std::optional<double> read_cpu_quota(const fs::path& root) {
   std::optional<double> lowest;
   const std::string at = root == "/" ? "" : root.string();
-  for (const ControlGroup& group :
-       control_groups("cpu", content(at + "/proc/self/cgroup"), content(at + "/proc/self/mountinfo")))
+  for (const ControlGroup& group : own_groups(at).cpu)
     if (const auto cpus = cpus_of_quota(quota_and_period(group, at))) lowest = std::min(lowest.value_or(*cpus), *cpus);
   return lowest;
 }
