@@ -80,6 +80,8 @@ TEST_CASE("the memory groups that limit us are found, version 1 and 2", "[oom_co
   CHECK(folders(control_groups("memory", "0::/a.slice\n", kMounts2)) ==
         std::vector<std::string>{"/sys/fs/cgroup/a.slice", "/sys/fs/cgroup"});
   CHECK_FALSE(control_groups("memory", "0::/a.slice\n", kMounts2).front().version1);
+  CHECK(folders(control_groups("memory", "0::/a:b\n", kMounts2)) ==
+        std::vector<std::string>{"/sys/fs/cgroup/a:b", "/sys/fs/cgroup"});
   CHECK(control_groups("memory", "", "").empty());
   CHECK(control_groups("memory", "rubbish\n0::", "rubbish - ").empty());
 }

@@ -42,6 +42,7 @@ TEST_CASE("the counters of version 1 memory groups are read, limits of those aro
   CHECK_FALSE(counts.groups[0].limit_bytes);
   CHECK(counts.groups[1].limit_hits == 5);
   CHECK(counts.groups[1].limit_bytes == 67108864u);
+  CHECK(read_memory_limit(root.path()) == 67108864u);
   CHECK(counts.machine == 7u);
 }
 
@@ -57,12 +58,15 @@ TEST_CASE("the counters of version 2 memory groups are read", "[evidence]") {
   CHECK(counts.groups[0].kills == 3);
   CHECK(counts.groups[0].limit_hits == 2);
   CHECK(counts.groups[0].limit_bytes == std::uint64_t{1} << 30);
+  put(root, "sys/fs/cgroup/memory.max", "536870912\n");
+  CHECK(read_memory_limit(root.path()) == std::uint64_t{1} << 29);
   CHECK_FALSE(counts.machine);
 }
 
 TEST_CASE("a machine that tells nothing about memory is no error", "[evidence]") {
   const test::TempFolder root;
   CHECK(read_oom_counts(root.path()).groups.empty());
+  CHECK_FALSE(read_memory_limit(root.path()));
 }
 
 TEST_CASE("a core file counts only if it is there, plain, and from this worker's time", "[evidence]") {

@@ -59,6 +59,9 @@ TEST_CASE("what the person set for NCCL's error handling is kept", "[worker_env]
 TEST_CASE("ddprun's variables replace inherited ones of the same name, the others stay", "[worker_env]") {
   const auto strings = merged({{"RANK", "old"}, {"HOME", "/home/me"}}, {{"RANK", "1"}});
   CHECK(strings == std::vector<std::string>{"HOME=/home/me", "RANK=1"});
+  CHECK(merged({{"A", "1"}, {"D", ""}, {"F", "2"}}, {{"B", "3"}, {"D", "4"}, {"E", ""}}) ==
+        std::vector<std::string>{"A=1", "B=3", "D=4", "E=", "F=2"});
+  CHECK(merged({}, {}).empty());
 }
 
 TEST_CASE("a start time is the same in every time namespace", "[job_cookie]") {
