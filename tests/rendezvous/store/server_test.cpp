@@ -32,7 +32,9 @@ namespace {
 
 constexpr auto kSoon = 5s;  // a limit, not a wait
 
-bool serves(std::uint16_t port) { return test::serves(port, 20s); }  // none of a store's limits for slow clients is as short
+bool serves(std::uint16_t port) {
+  return test::serves(port, 20s);
+}  // none of a store's limits for slow clients is as short
 
 std::string text_of(const std::filesystem::path& file) {
   std::ifstream in(file);
