@@ -19,7 +19,8 @@ namespace fs = std::filesystem;
 
 namespace {
 
-constexpr std::chrono::minutes kBuildLimit{20};  // most of it is waiting for a processor, where ccache holds nothing yet
+constexpr std::chrono::minutes kBuildLimit{
+    20};  // most of it is waiting for a processor, where ccache holds nothing yet
 constexpr const char* kSearched = "/usr/sbin:/usr/bin:/sbin:/bin";
 // One write for each line: both ranks have the same stdout.
 constexpr const char* kScript =
