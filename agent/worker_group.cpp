@@ -55,6 +55,7 @@ WorkerGroup::WorkerGroup(asio::io_context& io, WorkerStreams streams, std::optio
 void WorkerGroup::begin(const rendezvous::Seat& seat) {
   live_.clear();
   records_.clear();
+  environment_of_round_.clear();
   reap_parked();
   std::set<int> kept;
   for (const auto& [local_rank, worker] : parked_) kept.insert(local_rank);
@@ -226,9 +227,11 @@ void WorkerGroup::on_hint(int local_rank) {
   if (parking_ && channels_.is_parked(local_rank)) on_end_();
 }
 
-std::vector<std::string> WorkerGroup::environment(const WorkerCommand& command, int local_rank, int channel) const {
-  const std::string error_file = records_.at(local_rank).error_file.string();
-  Environment own = worker_variables(command.job, seat_, local_rank, error_file, command.inherited);
+std::vector<std::string> WorkerGroup::environment(const WorkerCommand& command, int local_rank, int channel) {
+  if (environment_of_round_.empty())
+    environment_of_round_ = merged(command.inherited, round_variables(command.job, seat_, command.inherited));
+  const std::string& error_file = records_.at(local_rank).error_file.native();
+  Environment own = rank_variables(command.job, seat_, local_rank, error_file, command.inherited);
   own[DDPRUN_CHANNEL_VARIABLE] = channel >= 0 ? std::to_string(channel) : "";  // never that of an outer ddprun
   if (command.snapshot_memory_fd >= 0)
     own[kSnapshotMemoryVariable] = std::to_string(snapshot_memory_number()) + ":" + std::to_string(local_rank);
@@ -241,7 +244,7 @@ std::vector<std::string> WorkerGroup::environment(const WorkerCommand& command, 
   if (command.in_process || command.inherited.contains(DDPRUN_IN_PROCESS_VARIABLE))
     own[DDPRUN_IN_PROCESS_VARIABLE] = command.in_process ? "1" : "";
   own[DDPRUN_PREEMPT_SIGNALS_VARIABLE] = command.job.preempt_signals;
-  return merged(command.inherited, own);
+  return with_variables(environment_of_round_, own);
 }
 
 void WorkerGroup::watch(Live& worker) {

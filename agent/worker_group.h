@@ -66,7 +66,7 @@ class WorkerGroup {
   WorkerGroup(asio::io_context& io, WorkerStreams streams, std::optional<pid_t> terminal_group,
               std::function<void()> on_end, std::function<void(const WorkerEnd&)> on_dying,
               std::function<void(int local_rank, int signal)> on_notice);
-  // Forgets the previous round, whose workers are gone.
+  // Forgets the previous round, whose workers are gone. All of a round are started by the same command.
   void begin(const rendezvous::Seat& seat);
   // 0, or the errno that kept it from being exec'd. `from`: null, or where it is forked if that can be.
   int start(const WorkerCommand& command, int local_rank, WorkerTemplate* from = nullptr);
@@ -120,7 +120,7 @@ class WorkerGroup {
   static void note_end(WorkerRecord& record);
   // A single worker in the terminal's foreground does not lead one.
   bool leads_group() const { return seat_.workers > 1 || !terminal_group_; }
-  std::vector<std::string> environment(const WorkerCommand& command, int local_rank, int channel) const;
+  std::vector<std::string> environment(const WorkerCommand& command, int local_rank, int channel);
 
   asio::io_context& io_;
   WorkerStreams streams_;
@@ -130,8 +130,9 @@ class WorkerGroup {
   std::function<void(int, int)> on_notice_;
   WorkerChannels channels_;
   rendezvous::Seat seat_;
-  std::map<int, Live> live_;    // by local rank
-  std::map<int, Live> parked_;  // the same; they count as ended
+  std::vector<std::string> environment_of_round_;  // of its workers, without what each has of its own
+  std::map<int, Live> live_;                       // by local rank
+  std::map<int, Live> parked_;                     // the same; they count as ended
   bool parking_ = false;
   std::set<int> replaced_;
   std::map<int, WorkerRecord> records_;

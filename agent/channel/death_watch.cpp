@@ -11,6 +11,7 @@
 #include <csignal>
 #include <cstddef>
 #include <filesystem>
+#include <map>
 #include <mutex>
 #include <set>
 #include <system_error>
@@ -113,13 +114,13 @@ class DeathWatch::Watcher {
   // Not seen by the thread before change().
   void add(Token token, std::shared_ptr<ddprun_channel_page> page) {
     const std::lock_guard lock(mutex_);
-    entries_.push_back({token, std::move(page)});
+    entries_.emplace(token, Entry{std::move(page)});
   }
 
   // The thread waits for the page as well until it wakes up, which does no harm.
-  void remove(Token token) {
+  bool remove(Token token) {
     const std::lock_guard lock(mutex_);
-    std::erase_if(entries_, [&](const Entry& e) { return e.token == token; });
+    return entries_.erase(token) > 0;
   }
 
   void change() {
@@ -130,7 +131,6 @@ class DeathWatch::Watcher {
 
  private:
   struct Entry {
-    Token token;
     std::shared_ptr<ddprun_channel_page> page;   // shared: the worker's channel may be closed while we still read
     std::optional<std::uint32_t> reported = {};  // value of `attached` at the last report of a death
     int hints = 0;
@@ -141,7 +141,7 @@ class DeathWatch::Watcher {
   void run() {
     for (WakeupBudget budget; !stopping_; budget.spend()) {
       const std::uint32_t changes = __atomic_load_n(&changes_, __ATOMIC_ACQUIRE);
-      std::vector<Entry> watched;
+      std::vector<std::shared_ptr<ddprun_channel_page>> watched;
       const std::vector<Wait> waits = scan(watched);
       if (!stopping_) alone_ ? wait_for_one(changes, waits) : wait_for_any(changes, waits);
     }
@@ -149,20 +149,20 @@ class DeathWatch::Watcher {
   }
 
   // Reports new deaths. `keep` holds the pages while we wait.
-  std::vector<Wait> scan(std::vector<Entry>& keep) {
+  std::vector<Wait> scan(std::vector<std::shared_ptr<ddprun_channel_page>>& keep) {
     const std::lock_guard lock(mutex_);  // also held in on_hint_: no forgotten token is reported
     std::vector<Wait> waits;
-    for (Entry& entry : entries_) {
+    for (auto& [token, entry] : entries_) {
+      keep.push_back(entry.page);
       waits.push_back(next_wait(*entry.page));
       if (waits.back().dead && entry.reported != waits.back().seen) {
         entry.reported = waits.back().seen;
-        if (++entry.hints <= kHintsMax) on_hint_(entry.token);
+        if (++entry.hints <= kHintsMax) on_hint_(token);
       }
       const std::uint32_t notices = __atomic_load_n(&entry.page->notices, __ATOMIC_ACQUIRE);
       waits.push_back({&entry.page->notices, notices});
-      if (std::exchange(entry.notices, notices) != notices && ++entry.notice_hints <= kHintsMax) on_hint_(entry.token);
+      if (std::exchange(entry.notices, notices) != notices && ++entry.notice_hints <= kHintsMax) on_hint_(token);
     }
-    keep = entries_;
     return waits;
   }
 
@@ -187,7 +187,7 @@ class DeathWatch::Watcher {
   std::atomic<std::uint32_t*> asleep_on_{nullptr};  // a word of a page; waking it without a waiter does no harm
   std::uint32_t changes_ = 0;
   std::mutex mutex_;
-  std::vector<Entry> entries_;
+  std::map<Token, Entry> entries_;
   std::thread thread_;
 };
 
@@ -219,7 +219,8 @@ void DeathWatch::watch(const std::vector<std::pair<Token, const ChannelPage*>>& 
 }
 
 void DeathWatch::forget(Token token) {
-  for (const auto& watcher : watchers_) watcher->remove(token);
+  for (const auto& watcher : watchers_)
+    if (watcher->remove(token)) return;
 }
 
 namespace {

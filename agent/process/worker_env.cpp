@@ -1,5 +1,7 @@
 #include "agent/process/worker_env.h"
 
+#include <algorithm>
+#include <iterator>
 #include <string_view>
 #include <utility>
 
@@ -16,6 +18,15 @@ std::string_view trimmed(std::string_view text) {
   if (first == std::string_view::npos) return {};
   return text.substr(first, text.find_last_not_of(" \t") - first + 1);
 }
+
+std::string entry(const std::string& name, const std::string& value) {
+  std::string out;
+  out.reserve(name.size() + 1 + value.size());
+  ((out += name) += '=') += value;
+  return out;
+}
+
+std::string_view name_of(std::string_view entry) { return entry.substr(0, entry.find('=')); }
 
 constexpr const char* kCuda = "CUDA_VISIBLE_DEVICES";
 constexpr const char* kHip = "HIP_VISIBLE_DEVICES";
@@ -39,18 +50,14 @@ void add_device(Environment& env, const JobIdentity& job, int local_rank, const 
 
 }  // namespace
 
-Environment worker_variables(const JobIdentity& job, const rendezvous::Seat& seat, int local_rank,
-                             const std::string& error_file, const Environment& inherited) {
+Environment round_variables(const JobIdentity& job, const rendezvous::Seat& seat, const Environment& inherited) {
   Environment env;
   const auto set = [&](const char* name, std::string value) { env.emplace(name, std::move(value)); };
-  set("RANK", std::to_string(seat.first_rank + local_rank));
   set("WORLD_SIZE", std::to_string(seat.world_size));
-  set("LOCAL_RANK", std::to_string(local_rank));
   set("LOCAL_WORLD_SIZE", std::to_string(seat.workers));
   set("GROUP_RANK", std::to_string(seat.group_rank));
   set("GROUP_WORLD_SIZE", std::to_string(seat.group_world_size));
   set("ROLE_NAME", seat.role);
-  set("ROLE_RANK", std::to_string(seat.first_role_rank + local_rank));
   set("ROLE_WORLD_SIZE", std::to_string(seat.role_world_size));
   set("MASTER_ADDR", seat.master_host);
   set("MASTER_PORT", std::to_string(seat.master_port));
@@ -58,14 +65,28 @@ Environment worker_variables(const JobIdentity& job, const rendezvous::Seat& sea
   set("TORCHELASTIC_MAX_RESTARTS", std::to_string(job.max_restarts));
   set("TORCHELASTIC_RUN_ID", job.run_id);
   set("TORCHELASTIC_USE_AGENT_STORE", "True");  // every rank is a client of the store in the agent
-  set("TORCHELASTIC_ERROR_FILE", error_file);
   set("TORCHELASTIC_SIGNALS_TO_HANDLE", job.signals_to_handle);
-  set("TORCH_NCCL_ASYNC_ERROR_HANDLING", inherited_or(inherited, "TORCH_NCCL_ASYNC_ERROR_HANDLING", "1"));
   set("DDPRUN_ROUND", std::to_string(seat.round));
-  set("DDPRUN_JOB", job.cookie);
-  add_choices(env, job, seat.workers, inherited);
+  env.merge(common_variables(job, seat.workers, inherited));  // keeps what is there
+  return env;
+}
+
+Environment rank_variables(const JobIdentity& job, const rendezvous::Seat& seat, int local_rank,
+                           const std::string& error_file, const Environment& inherited) {
+  Environment env{
+      {"RANK", std::to_string(seat.first_rank + local_rank)},
+      {"LOCAL_RANK", std::to_string(local_rank)},
+      {"ROLE_RANK", std::to_string(seat.first_role_rank + local_rank)},
+      {"TORCHELASTIC_ERROR_FILE", error_file},
+  };
   add_device(env, job, local_rank, inherited);
-  env.insert(job.extra.begin(), job.extra.end());  // insert keeps what is there
+  return env;
+}
+
+Environment worker_variables(const JobIdentity& job, const rendezvous::Seat& seat, int local_rank,
+                             const std::string& error_file, const Environment& inherited) {
+  Environment env = rank_variables(job, seat, local_rank, error_file, inherited);
+  env.merge(round_variables(job, seat, inherited));
   return env;
 }
 
@@ -104,22 +125,24 @@ std::vector<std::string> with_local_rank(std::vector<std::string> arguments, int
   return arguments;
 }
 
-std::vector<std::string> merged(const Environment& inherited, const Environment& own) {
+std::vector<std::string> with_variables(std::vector<std::string> entries, const Environment& own) {
   std::vector<std::string> out;
-  out.reserve(inherited.size() + own.size());
-  const auto add = [&](const auto& variable) {
-    std::string& entry = out.emplace_back();
-    entry.reserve(variable.first.size() + 1 + variable.second.size());
-    ((entry += variable.first) += '=') += variable.second;
-  };
-  auto theirs = inherited.begin();  // both are sorted: every worker has its own, often of a hundred variables
-  for (const auto& ours : own) {
-    for (; theirs != inherited.end() && theirs->first < ours.first; ++theirs) add(*theirs);
-    if (theirs != inherited.end() && theirs->first == ours.first) ++theirs;
-    add(ours);
+  out.reserve(entries.size() + own.size());
+  auto theirs = entries.begin();  // both are sorted: every worker has its own, often of a hundred variables
+  for (const auto& [name, value] : own) {
+    for (; theirs != entries.end() && name_of(*theirs) < name; ++theirs) out.push_back(std::move(*theirs));
+    if (theirs != entries.end() && name_of(*theirs) == name) ++theirs;
+    out.push_back(entry(name, value));
   }
-  for (; theirs != inherited.end(); ++theirs) add(*theirs);
+  std::move(theirs, entries.end(), std::back_inserter(out));
   return out;
+}
+
+std::vector<std::string> merged(const Environment& inherited, const Environment& own) {
+  std::vector<std::string> entries;
+  entries.reserve(inherited.size());
+  for (const auto& [name, value] : inherited) entries.push_back(entry(name, value));
+  return with_variables(std::move(entries), own);
 }
 
 }  // namespace ddprun::agent

@@ -30,6 +30,11 @@ struct JobIdentity {
 Environment worker_variables(const JobIdentity& job, const rendezvous::Seat& seat, int local_rank,
                              const std::string& error_file, const Environment& inherited);
 
+// Those of them that are the same for all workers of a node in a round; and the others, which win.
+Environment round_variables(const JobIdentity& job, const rendezvous::Seat& seat, const Environment& inherited);
+Environment rank_variables(const JobIdentity& job, const rendezvous::Seat& seat, int local_rank,
+                           const std::string& error_file, const Environment& inherited);
+
 // What those have in common that are the same for all workers in all rounds: for a template of workers.
 Environment common_variables(const JobIdentity& job, int workers, const Environment& inherited);
 
@@ -44,7 +49,8 @@ std::optional<std::string> virtual_device(const Environment& inherited, int loca
 // torchrun's only macro: every ${local_rank} in an argument becomes the number; other ${...} stay.
 std::vector<std::string> with_local_rank(std::vector<std::string> arguments, int local_rank);
 
-// NAME=value strings of both; `own` wins.
+// NAME=value strings of both, by name; `own` wins. The second takes what the first has made.
 std::vector<std::string> merged(const Environment& inherited, const Environment& own);
+std::vector<std::string> with_variables(std::vector<std::string> entries, const Environment& own);
 
 }  // namespace ddprun::agent
