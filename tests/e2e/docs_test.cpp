@@ -15,7 +15,7 @@ namespace fs = std::filesystem;
 
 namespace {
 
-constexpr auto kBlockLimit = 60s;
+constexpr auto kBlockLimit = 200s;
 
 // Of the commands about jobs only those that start one have a dry run.
 constexpr const char* kDry =
